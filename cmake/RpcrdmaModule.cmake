@@ -1,0 +1,84 @@
+# rpcrdma_module(NAME xdr DEPENDS base [LINKS fmt::fmt] SOURCES reader.cc ... [TESTS reader_test.cc ...]
+#                [TEST_LINKS ...])
+#
+# One module = one folder = one static library `rpcrdma_<name>`. Its unit tests link only what the
+# module declares, so that an upward call does not link. Sources are listed by hand. A header-only
+# module gives no SOURCES.
+
+add_library(rpcrdma_flags INTERFACE)
+target_compile_features(rpcrdma_flags INTERFACE cxx_std_20)
+target_compile_options(rpcrdma_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Wswitch-enum
+  -fvisibility=hidden -fno-omit-frame-pointer)
+if(RPCRDMA_WERROR)
+  target_compile_options(rpcrdma_flags INTERFACE -Werror)
+endif()
+if(RPCRDMA_SANITIZE)
+  target_compile_options(rpcrdma_flags INTERFACE -fsanitize=${RPCRDMA_SANITIZE}
+                         -fno-sanitize-recover=all)
+  target_link_options(rpcrdma_flags INTERFACE -fsanitize=${RPCRDMA_SANITIZE})
+endif()
+if(RPCRDMA_COVERAGE)
+  target_compile_options(rpcrdma_flags INTERFACE --coverage)
+  target_link_options(rpcrdma_flags INTERFACE --coverage)
+endif()
+
+set_property(GLOBAL PROPERTY RPCRDMA_MODULES "")
+
+# Adds one GoogleTest program and registers each of its tests with CTest.
+function(rpcrdma_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS")
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE rpcrdma_flags ${ARG_LINKS} GTest::gmock GTest::gtest_main)
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src"
+                             "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests"
+                             "${PROJECT_SOURCE_DIR}")
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
+
+function(rpcrdma_module)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME" "DEPENDS;LINKS;SOURCES;TESTS;TEST_LINKS")
+  set(target rpcrdma_${ARG_NAME})
+  list(TRANSFORM ARG_DEPENDS PREPEND rpcrdma_ OUTPUT_VARIABLE depends)
+  if(ARG_SOURCES)
+    add_library(${target}_objects OBJECT ${ARG_SOURCES})
+    target_link_libraries(${target}_objects PRIVATE rpcrdma_flags ${ARG_LINKS} tl::expected)
+    target_include_directories(${target}_objects PRIVATE "${PROJECT_SOURCE_DIR}/src"
+                               "${PROJECT_SOURCE_DIR}/include")
+    set_target_properties(${target}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    add_library(${target} STATIC $<TARGET_OBJECTS:${target}_objects>)
+    target_link_libraries(${target} PUBLIC ${depends} PRIVATE ${ARG_LINKS})
+    target_link_libraries(${target} PUBLIC tl::expected)
+    set_target_properties(${target} PROPERTIES
+      ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib/modules")
+  else()
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE ${depends} tl::expected)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY RPCRDMA_MODULES ${target})
+  if(RPCRDMA_BUILD_TESTS AND ARG_TESTS)
+    rpcrdma_test(${ARG_NAME}_test SOURCES ${ARG_TESTS} LINKS ${target} ${ARG_TEST_LINKS})
+  endif()
+endfunction()
+
+# librpcrdma: the objects of every module in one archive, which is what is installed.
+function(rpcrdma_library)
+  get_property(modules GLOBAL PROPERTY RPCRDMA_MODULES)
+  set(objects "")
+  foreach(module IN LISTS modules)
+    if(TARGET ${module}_objects)
+      list(APPEND objects $<TARGET_OBJECTS:${module}_objects>)
+    endif()
+  endforeach()
+  add_library(rpcrdma STATIC ${objects})
+  add_library(rpcrdma::rpcrdma ALIAS rpcrdma)
+  target_link_libraries(rpcrdma PUBLIC tl::expected PRIVATE fmt::fmt PkgConfig::ISAL)
+  target_compile_features(rpcrdma PUBLIC cxx_std_20)
+  target_include_directories(rpcrdma PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+  set_target_properties(rpcrdma PROPERTIES ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+endfunction()

@@ -1,0 +1,52 @@
+#include <gtest/gtest.h>
+
+#include "base/bounded_vector.h"
+#include "base/random.h"
+#include "base/ring.h"
+
+namespace rpcrdma {
+namespace {
+
+TEST(BoundedVector, RefusesTheValueBeyondItsBound) {
+  BoundedVector<int, 2> values;
+  EXPECT_TRUE(values.push_back(1));
+  EXPECT_TRUE(values.push_back(2));
+  EXPECT_FALSE(values.push_back(3));
+  EXPECT_EQ(values.size(), 2U);
+  EXPECT_EQ(values.back(), 2);
+}
+
+TEST(BoundedVector, AssignIsAllOrNothing) {
+  BoundedVector<int, 2> values;
+  const std::array<int, 3> three{1, 2, 3};
+  EXPECT_FALSE(values.assign(three));
+  EXPECT_TRUE(values.empty());
+  EXPECT_TRUE(values.assign(std::span(three).first(2)));
+  EXPECT_EQ(values[1], 2);
+}
+
+TEST(BoundedVectorDeathTest, IndexBeyondSizeIsOurBugAndAborts) {
+  BoundedVector<int, 2> values;
+  EXPECT_DEATH(values[0] = 1, "index out of range");
+}
+
+TEST(Ring, KeepsOrderAcrossManyWraps) {
+  Ring<int> ring(3);
+  int next_out = 0;
+  for (int in = 0; in < 100; ++in) {
+    ring.push(in);
+    if (ring.full()) {
+      while (!ring.empty()) EXPECT_EQ(ring.pop(), next_out++);
+    }
+  }
+}
+
+TEST(SeededRandom, SameSeedSameStream) {
+  SeededRandom a(7);
+  SeededRandom b(7);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(a.next(), b.next());
+  EXPECT_NE(SeededRandom(7).next(), SeededRandom(8).next());
+}
+
+}  // namespace
+}  // namespace rpcrdma

@@ -1,0 +1,55 @@
+// A first-in first-out queue whose memory is sized once.
+#ifndef RPCRDMA_BASE_RING_H_
+#define RPCRDMA_BASE_RING_H_
+
+#include <bit>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+
+namespace rpcrdma {
+
+// Holds at least `capacity` values (rounded up to a power of two); never allocates afterwards.
+template <class T>
+class Ring {
+ public:
+  explicit Ring(std::size_t capacity)
+      : values_(std::bit_ceil(capacity == 0 ? std::size_t{1} : capacity)) {}
+
+  std::size_t size() const noexcept { return tail_ - head_; }
+  bool empty() const noexcept { return head_ == tail_; }
+  bool full() const noexcept { return size() == values_.size(); }
+  std::size_t capacity() const noexcept { return values_.size(); }
+
+  // Precondition: !full(). Queues are sized so that this holds; a peer cannot fill one.
+  void push(T value) {
+    RPCRDMA_ASSERT(!full(), "Ring is full");
+    values_[tail_++ & mask()] = std::move(value);
+  }
+  T& front() {
+    RPCRDMA_ASSERT(!empty(), "front of an empty Ring");
+    return values_[head_ & mask()];
+  }
+  T& at(std::size_t index) {
+    RPCRDMA_ASSERT(index < size(), "Ring index out of range");
+    return values_[(head_ + index) & mask()];
+  }
+  T pop() {
+    RPCRDMA_ASSERT(!empty(), "pop of an empty Ring");
+    return std::move(values_[head_++ & mask()]);
+  }
+  void clear() { head_ = tail_; }
+
+ private:
+  std::size_t mask() const noexcept { return values_.size() - 1; }
+
+  std::vector<T> values_;
+  std::size_t head_ = 0;  // both count up for ever; the difference is the size
+  std::size_t tail_ = 0;
+};
+
+}  // namespace rpcrdma
+
+#endif  // RPCRDMA_BASE_RING_H_

@@ -1,0 +1,208 @@
+// What any RDMA back end can do: the seam between the protocol and the thing that moves bytes.
+//
+// Values describe the work; abstract classes stand only for things with an identity. Work is posted
+// in batches (one virtual call per doorbell) and completions are polled in batches. Nothing here
+// blocks except Provider::wait(), and nothing is called back: whoever drives a provider calls
+// progress() and then polls the queue pairs and listeners that it owns.
+//
+// Threads: a provider and all that it made belong to one thread. Only Provider::wake() may be called
+// from another.
+//
+// Ownership: memory named by posted work belongs to the provider until the matching completion was
+// polled, also after an error and after disconnect(). Destroying a QueuePair ends all access to
+// memory before the destructor returns.
+#ifndef RPCRDMA_RDMA_PROVIDER_H_
+#define RPCRDMA_RDMA_PROVIDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "base/ids.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::rdma {
+
+// The longest list of slices in one Receive, Send or Write.
+inline constexpr std::size_t kSlicesMax = 24;
+
+struct Capabilities {
+  std::uint32_t queue_depth_max;      // work requests outstanding on one queue pair
+  std::uint32_t reads_in_flight_max;  // RDMA Reads that we may have outstanding (negotiated ORD)
+  std::uint32_t sge_max;              // slices in one work request, at most kSlicesMax
+  bool send_with_invalidate;          // a Send may name a steering tag for the peer to invalidate
+  bool reports_invalidated_handle;    // a completed Receive tells which tag the peer invalidated
+};
+
+enum class Errc : std::uint8_t {
+  kNoResources,  // a table or a queue is full, or the system refuses memory or descriptors
+  kBadAddress,   // cannot be parsed, or is not ours to listen on
+  kRefused,      // the peer refused the connection
+  kTimedOut,     // the peer did not finish the connection set-up in time
+  kClosed,       // the connection is gone
+  kProtocol,     // the peer broke the rules of the wire
+  kUnsupported,
+  kProvider,  // see provider_code: errno for siwarp
+};
+std::string_view to_string(Errc code) noexcept;
+
+struct Error {
+  Errc code;
+  int provider_code;           // errno of siwarp, 0 if none
+  std::string_view operation;  // static text: what was attempted, or what the peer did wrong
+};
+
+enum class RegionId : std::uint32_t {};  // names locally registered memory of one queue pair
+
+struct Slice {  // a run of a region, lent until the completion
+  RegionId region;
+  std::uint32_t size;    // bytes
+  std::uint64_t offset;  // bytes from the start of the region
+};
+struct Remote {  // a run of memory that the peer advertised
+  SteeringTag tag;
+  std::uint32_t size;     // bytes
+  std::uint64_t address;  // "offset" in an RPC-over-RDMA segment
+};
+
+// The spans inside work requests are only read during post(); the memory that they name is lent.
+struct Receive {
+  std::span<const Slice> into;  // filled in order
+};
+struct Send {
+  std::span<const Slice> from;
+  std::optional<SteeringTag> invalidate;  // a tag of the peer's
+};
+struct Read {
+  Slice into;
+  Remote from;
+};
+struct Write {
+  std::span<const Slice> from;
+  Remote to;
+};
+enum class RemoteAccess : std::uint8_t { kRead, kWrite };
+struct Expose {  // lets the peer read or write exactly this run, until revoked
+  Slice memory;
+  RemoteAccess access;
+};
+struct Revoke {  // completes when no byte of the memory will be read or written for the peer again
+  SteeringTag tag;
+};
+
+struct WorkRequest {
+  std::uint64_t id = 0;  // comes back in the completion
+  bool signaled = true;  // false: no completion when it succeeds; a failure always completes
+  std::variant<Receive, Send, Read, Write, Expose, Revoke> work;
+};
+
+enum class Status : std::uint8_t {
+  kOk,
+  kFlushed,        // the connection ended before it was done
+  kLocalError,     // our own request was wrong, for example a Receive too small for the message
+  kRemoteAccess,   // the peer refused access to its memory
+  kRetryExceeded,  // the peer does not answer
+};
+std::string_view to_string(Status status) noexcept;
+
+struct Completion {
+  std::uint64_t id = 0;
+  Status status = Status::kOk;
+  std::uint32_t size = 0;  // Receive: bytes of the message
+  // Expose: the new tag. Receive: the tag of ours that the peer's Send invalidated, if any; that tag
+  // is dead and its memory fenced before this completion is polled.
+  std::optional<SteeringTag> tag;
+  std::uint64_t address = 0;  // Expose: the first byte's address, for the segment's offset
+};
+
+enum class LinkEvent : std::uint8_t { kConnected, kRefused, kDisconnected };
+
+// What a connection has moved; for tests, benchmarks and `--json` results.
+struct Counters {
+  std::uint64_t bytes_sent = 0;        // on the wire, with framing
+  std::uint64_t bytes_received = 0;    // on the wire, with framing
+  std::uint64_t payload_sent = 0;      // of Sends, Writes and Read Responses
+  std::uint64_t payload_received = 0;  // of Sends, Writes and Read Responses
+  std::uint64_t bytes_copied = 0;      // moved by our code from one user buffer to another
+  std::uint64_t sends = 0, writes = 0, reads = 0;
+  std::uint64_t system_calls = 0;
+};
+
+// One connection and its protection domain: regions and steering tags are valid only here.
+class QueuePair {
+ public:
+  virtual ~QueuePair() = default;
+  virtual const Capabilities& capabilities() const noexcept = 0;
+  // Registers memory for local use; the caller keeps it alive until detach(). No remote rights.
+  virtual Expected<RegionId, Error> attach(MutableBytes memory) = 0;
+  // The same for memory that is only ever sent from, written from or exposed for reading.
+  virtual Expected<RegionId, Error> attach_read_only(Bytes memory) = 0;
+  // Precondition: no posted work and no live steering tag refers to the region.
+  virtual void detach(RegionId region) = 0;
+  // What the peer sent in the connection set-up; empty before kConnected. Valid as long as *this.
+  virtual Bytes peer_private_data() const noexcept = 0;
+  // "ADDR:PORT" of the peer. Valid as long as *this.
+  virtual std::string_view peer_address() const noexcept = 0;
+  // All of the batch or none. Receives and local work may be posted before kConnected. Fails with
+  // kNoResources when a queue is full, kClosed after the end of the connection (nothing is taken).
+  virtual Expected<void, Error> post(std::span<const WorkRequest> batch) = 0;
+  // Completions in the order in which the work of one kind was posted. Returns how many were written.
+  virtual std::size_t poll(std::span<Completion> out) = 0;
+  // Each event is returned once. After kRefused or kDisconnected nothing else happens, but
+  // completions (kFlushed) are still to be polled.
+  virtual std::optional<LinkEvent> poll_link() = 0;
+  // Why the connection ended: valid after kRefused or kDisconnected.
+  virtual Error cause() const noexcept = 0;
+  // Ends the connection: all work posted so far completes, what was not done as kFlushed. Data of
+  // completed Sends that the transport below has taken still reaches the peer.
+  virtual void disconnect() noexcept = 0;
+  virtual Counters counters() const noexcept = 0;
+};
+
+// A connection request that waits to be accepted. Destroying it refuses the request.
+class Incoming {
+ public:
+  virtual ~Incoming() = default;
+  virtual Bytes private_data() const noexcept = 0;
+  virtual std::string_view peer_address() const noexcept = 0;
+};
+
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual std::unique_ptr<Incoming> poll_incoming() = 0;  // null when there is none
+  // "ADDR:PORT" with the real port, also when port 0 was asked for. Valid as long as *this.
+  virtual std::string_view address() const noexcept = 0;
+};
+
+class Provider {
+ public:
+  virtual ~Provider() = default;
+  virtual std::string_view name() const noexcept = 0;
+  // Addresses are numeric: "127.0.0.1:20049" or "[::1]:20049". Names are resolved by the caller.
+  // The queue pair of accept() and of connect() takes Receives at once; kConnected follows.
+  virtual Expected<std::unique_ptr<QueuePair>, Error> accept(std::unique_ptr<Incoming> request,
+                                                             Bytes private_data) = 0;
+  virtual Expected<std::unique_ptr<QueuePair>, Error> connect(std::string_view address,
+                                                              Bytes private_data) = 0;
+  virtual Expected<std::unique_ptr<Listener>, Error> listen(std::string_view address) = 0;
+  // Moves what can be moved without waiting: sockets, time-outs, or one simulated step.
+  virtual void progress() = 0;
+  // Readable when progress() has something to do, the armed time has come or wake() was called.
+  // -1: nothing to wait on (simulator).
+  virtual int wait_fd() const noexcept = 0;
+  virtual Instant now() const noexcept = 0;
+  // wait_fd() becomes readable at this time; nullopt: never. The newest call counts.
+  virtual void arm_timer(std::optional<Instant> when) = 0;
+  // Blocks until wait_fd() is readable, or (simulator) lets the time pass to the next event.
+  virtual void wait() = 0;
+  virtual void wake() noexcept = 0;  // from any thread
+};
+
+}  // namespace rpcrdma::rdma
+
+#endif  // RPCRDMA_RDMA_PROVIDER_H_

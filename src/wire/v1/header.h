@@ -1,0 +1,113 @@
+// The Transport header of RPC-over-RDMA version 1 (RFC 8166 §4): values, decode and encode.
+//
+// docs/wire.md draws the layout. Decoding gives values with every limit applied and never allocates:
+// the chunk lists go into storage that the caller keeps and uses again.
+#ifndef RPCRDMA_WIRE_V1_HEADER_H_
+#define RPCRDMA_WIRE_V1_HEADER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <variant>
+
+#include "base/bounded_vector.h"
+#include "base/ids.h"
+#include "rpcrdma/types.h"
+#include "rpcrdma/xdr.h"
+#include "wire/segment.h"
+
+namespace rpcrdma::wire::v1 {
+
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kHeaderSizeMin = 28;  // bytes: MSG or NOMSG with three empty lists
+
+// rdma_proc, RFC 8166 §4.2.4.
+enum class Type : std::uint32_t {
+  kMsg = 0,    // RDMA_MSG: the Payload stream follows the header
+  kNoMsg = 1,  // RDMA_NOMSG: the Payload stream is in a chunk
+  kMsgp = 2,   // RDMA_MSGP, obsolete (RFC 5666 §3.9)
+  kDone = 3,   // RDMA_DONE, obsolete (RFC 5666 §3.8)
+  kError = 4,  // RDMA_ERROR
+};
+
+// Several counted arrays of segments (a Write list), kept flat.
+class WriteList {
+ public:
+  std::size_t size() const noexcept { return counts_.size(); }  // chunks
+  bool empty() const noexcept { return counts_.empty(); }
+  // Precondition: index < size(). The view dies with the next change of the list.
+  std::span<const Segment> chunk(std::size_t index) const noexcept;
+  // False, and unchanged, when the chunk does not fit.
+  [[nodiscard]] bool push_back(std::span<const Segment> chunk) noexcept;
+  void clear() noexcept;
+  bool operator==(const WriteList& other) const noexcept;
+
+ private:
+  BoundedVector<std::uint32_t, kWriteChunksMax> counts_;
+  BoundedVector<Segment, kWriteChunksMax * kSegmentsPerChunkMax> segments_;
+};
+
+// RFC 8166 §3.4.3: the three lists of a MSG, NOMSG or MSGP. All empty in other messages.
+struct ChunkLists {
+  BoundedVector<ReadSegment, kReadSegmentsMax> reads;  // in list order
+  WriteList writes;
+  bool has_reply = false;  // a Reply chunk is present (it may have no segments)
+  BoundedVector<Segment, kSegmentsPerChunkMax> reply;
+
+  bool empty() const noexcept { return reads.empty() && writes.empty() && !has_reply; }
+  void clear() noexcept;
+  bool operator==(const ChunkLists& other) const noexcept;
+};
+
+struct Msg {
+  bool operator==(const Msg&) const = default;
+};
+struct NoMsg {
+  bool operator==(const NoMsg&) const = default;
+};
+struct Msgp {
+  std::uint32_t align, threshold;  // bytes
+  bool operator==(const Msgp&) const = default;
+};
+struct Done {
+  bool operator==(const Done&) const = default;
+};
+struct ErrVers {
+  std::uint32_t low, high;  // the range of versions that the sender speaks
+  bool operator==(const ErrVers&) const = default;
+};
+struct ErrChunk {
+  bool operator==(const ErrChunk&) const = default;
+};
+using Body = std::variant<Msg, NoMsg, Msgp, Done, ErrVers, ErrChunk>;
+
+struct Header {
+  Xid xid;
+  std::uint32_t version;  // 1, but an RDMA_ERROR echoes the version that it answers
+  std::uint32_t credits;
+  Body body;
+  bool operator==(const Header&) const = default;
+};
+
+struct Decoded {
+  Header header;
+  Bytes payload;  // what follows the header; borrows from the message
+};
+
+// Decodes one message. `lists` is overwritten (it is cleared for bodies without lists). Refuses:
+// a message that ends early, a version other than 1 (except in RDMA_ERROR, whose version is only
+// echoed), an unknown type or error code, a list discriminator that is not 0 or 1, and counts over
+// the limits. Bytes behind an ERR_CHUNK are ignored (some peers send them, specs of RFC 5666 had
+// them); bytes behind ERR_VERS, DONE and NOMSG likewise end up in `payload` for the caller to judge.
+Expected<Decoded, xdr::DecodeError> decode(Bytes message, const Limits& limits, ChunkLists& lists);
+
+// Bytes that encode() will write. `lists` is ignored for bodies without lists.
+std::size_t encoded_size(const Header& header, const ChunkLists& lists) noexcept;
+
+// Writes the header at the start of `output` and returns its size; kTruncated when it does not fit.
+Expected<std::size_t, xdr::Errc> encode(const Header& header, const ChunkLists& lists,
+                                        MutableBytes output) noexcept;
+
+}  // namespace rpcrdma::wire::v1
+
+#endif  // RPCRDMA_WIRE_V1_HEADER_H_
