@@ -1,0 +1,218 @@
+// XDR (RFC 4506) over borrowed bytes: a Reader that remembers its first failure, and a Writer into
+// memory of the caller's. Neither allocates, throws or keeps a copy of what it is given.
+#ifndef RPCRDMA_XDR_H_
+#define RPCRDMA_XDR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::xdr {
+
+enum class Errc : std::uint8_t {
+  kTruncated,   // the input ends inside an item; for a Writer: the output is too small
+  kNonZeroPad,  // a fill byte behind an opaque is not zero (RFC 4506 §4.9, §4.10)
+  kBadBool,     // neither 0 nor 1 (RFC 4506 §4.4)
+  kBadEnum,     // not one of the values that the enumeration, or the arm of a union, has
+  kOverLimit,   // a count above what the protocol or the receiver allows
+  kTrailing,    // bytes are left behind the last item
+};
+// Static text.
+std::string_view to_string(Errc code) noexcept;
+
+// Why, where and what. Compares equal in all three.
+struct DecodeError {
+  Errc code;
+  std::size_t offset;      // bytes from the start of the input to the item that was refused
+  std::string_view field;  // the name that was given to the read; static text
+  bool operator==(const DecodeError&) const = default;
+};
+
+inline constexpr std::size_t kWordSize = 4;  // bytes; every item is a multiple of it (RFC 4506 §3)
+
+// Fill bytes behind `size` bytes of opaque data: 0 to 3.
+constexpr std::size_t pad_size(std::size_t size) noexcept {
+  return (0U - size) % kWordSize;
+}
+// `size` with its fill bytes. Precondition: the sum can be represented.
+constexpr std::size_t padded(std::size_t size) noexcept {
+  return size + pad_size(size);
+}
+
+// Reads items one after another from `input`, which the caller keeps alive and unchanged as long as
+// the Reader and the views that it returned are in use.
+//
+// A failure sticks: from the first one on, every read returns zero, false or nothing, and consumes
+// nothing. Zero means absent, empty or end of list in XDR, so a loop over a list ends by itself.
+// The value decoded so far is worthless then; finish() and finish_all() are the way out that cannot
+// forget this. A count must be compared with its limit before it is used for anything.
+//
+// `field` names an item in the error and must be static text.
+class Reader {
+ public:
+  explicit Reader(Bytes input) noexcept
+      : begin_(input.data()), cursor_(begin_), end_(begin_ + input.size()), item_(begin_) {}
+
+  // RFC 4506 §4.1, §4.2, §4.5: integers are big-endian. kTruncated.
+  std::uint32_t u32(std::string_view field) noexcept {
+    const std::byte* at = take(kWordSize, field);
+    return at == nullptr ? 0 : load(at);
+  }
+  std::uint64_t u64(std::string_view field) noexcept {
+    const std::byte* at = take(2 * kWordSize, field);
+    return at == nullptr ? 0 : (std::uint64_t{load(at)} << 32U) | load(at + kWordSize);
+  }
+  std::int32_t i32(std::string_view field) noexcept {
+    return static_cast<std::int32_t>(u32(field));
+  }
+  std::int64_t i64(std::string_view field) noexcept {
+    return static_cast<std::int64_t>(u64(field));
+  }
+  // RFC 4506 §4.4. kTruncated, kBadBool.
+  bool boolean(std::string_view field) noexcept {
+    const std::uint32_t value = u32(field);
+    if (value > 1) fail(Errc::kBadBool, field);
+    return value == 1;
+  }
+  // RFC 4506 §4.10: a count word, that many bytes (at most `size_max`), fill bytes. The view is
+  // into the input and leaves out the fill. kTruncated, kOverLimit, kNonZeroPad.
+  Bytes opaque(std::uint32_t size_max, std::string_view field) noexcept;
+  // RFC 4506 §4.9: `size` bytes and fill bytes, no count word. kTruncated, kNonZeroPad.
+  Bytes opaque_fixed(std::uint32_t size, std::string_view field) noexcept;
+  // RFC 4506 §4.11: like opaque(); whether it is ASCII is not judged.
+  std::string_view string(std::uint32_t size_max, std::string_view field) noexcept;
+
+  // Refuses the item that was read last: for values that only the caller can judge. The first
+  // failure is kept.
+  void fail(Errc code, std::string_view field) noexcept;
+
+  bool ok() const noexcept { return ok_; }
+  // Precondition: !ok(). The first failure.
+  const DecodeError& error() const noexcept { return error_; }
+  // Bytes consumed so far.
+  std::size_t position() const noexcept { return static_cast<std::size_t>(cursor_ - begin_); }
+  // What is left; nothing after a failure. A view into the input.
+  Bytes rest() const noexcept { return {cursor_, remaining()}; }
+
+  // The decoded value, or the first failure. Bytes may be left over.
+  template <class T>
+  Expected<T, DecodeError> finish(T value) const {
+    if (!ok_) return Unexpected<DecodeError>(error_);
+    return value;
+  }
+  // The same, and refuses bytes that are left over (kTrailing).
+  template <class T>
+  Expected<T, DecodeError> finish_all(T value) const {
+    if (ok_ && remaining() != 0) {
+      return Unexpected<DecodeError>(
+          DecodeError{Errc::kTrailing, position(), "end of the message"});
+    }
+    return finish(std::move(value));
+  }
+
+ private:
+  std::size_t remaining() const noexcept { return static_cast<std::size_t>(end_ - cursor_); }
+  // The next `size` bytes, or null after failing with kTruncated.
+  const std::byte* take(std::size_t size, std::string_view field) noexcept {
+    item_ = cursor_;
+    if (remaining() < size) [[unlikely]] {
+      fail(Errc::kTruncated, field);
+      return nullptr;
+    }
+    cursor_ += size;
+    return item_;
+  }
+  static std::uint32_t load(const std::byte* at) noexcept {
+    return std::to_integer<std::uint32_t>(at[0]) << 24U |
+           std::to_integer<std::uint32_t>(at[1]) << 16U |
+           std::to_integer<std::uint32_t>(at[2]) << 8U | std::to_integer<std::uint32_t>(at[3]);
+  }
+
+  const std::byte* begin_;
+  const std::byte* cursor_;  // begin_ <= cursor_ <= end_
+  const std::byte* end_;     // moved to cursor_ by the first failure, so that reads need one check
+  const std::byte* item_;    // where the item that was read last starts
+  bool ok_ = true;
+  DecodeError error_{};  // meaningful when !ok_
+};
+
+// Writes items one after another into `output`, which the caller keeps alive as long as the Writer.
+//
+// A failure sticks here as well: what no longer fits is not written, not even in part, and nothing
+// is written behind it; finish() tells. Only the bytes up to position() are ever touched.
+class Writer {
+ public:
+  explicit Writer(MutableBytes output) noexcept : output_(output) {}
+
+  void u32(std::uint32_t value) noexcept {
+    if (std::byte* at = take(kWordSize)) store(at, value);
+  }
+  void u64(std::uint64_t value) noexcept {
+    if (std::byte* at = take(2 * kWordSize)) {
+      store(at, static_cast<std::uint32_t>(value >> 32U));
+      store(at + kWordSize, static_cast<std::uint32_t>(value));
+    }
+  }
+  void i32(std::int32_t value) noexcept { u32(static_cast<std::uint32_t>(value)); }
+  void i64(std::int64_t value) noexcept { u64(static_cast<std::uint64_t>(value)); }
+  void boolean(bool value) noexcept { u32(value ? 1 : 0); }
+  // Count word, bytes, zeroed fill. kOverLimit when a count word cannot say the size.
+  void opaque(Bytes value) noexcept;
+  // Bytes and zeroed fill, no count word.
+  void opaque_fixed(Bytes value) noexcept;
+  void string(std::string_view value) noexcept;
+
+  // For data that stays where it is and travels by reference: only the count word, and only the
+  // zeroed fill, of an opaque of `size` bytes.
+  void opaque_header(std::uint32_t size) noexcept { u32(size); }
+  void pad_for(std::size_t size) noexcept {
+    const std::size_t pad = pad_size(size);
+    if (std::byte* at = take(pad)) std::memset(at, 0, pad);
+  }
+
+  bool ok() const noexcept { return ok_; }
+  // Bytes written so far.
+  std::size_t position() const noexcept { return position_; }
+  // Bytes written, or the first failure (kTruncated, kOverLimit).
+  Expected<std::size_t, Errc> finish() const noexcept {
+    if (!ok_) return Unexpected<Errc>(error_);
+    return position_;
+  }
+
+ private:
+  // Where to write the next `size` bytes; null when size is 0, and after a failure.
+  std::byte* take(std::size_t size) noexcept {
+    if (size == 0) return nullptr;
+    if (!ok_ || output_.size() - position_ < size) [[unlikely]] {
+      fail(Errc::kTruncated);
+      return nullptr;
+    }
+    std::byte* at = output_.data() + position_;
+    position_ += size;
+    return at;
+  }
+  void fail(Errc code) noexcept {
+    if (!ok_) return;
+    ok_ = false;
+    error_ = code;
+  }
+  static void store(std::byte* at, std::uint32_t value) noexcept {
+    at[0] = static_cast<std::byte>(value >> 24U);
+    at[1] = static_cast<std::byte>(value >> 16U);
+    at[2] = static_cast<std::byte>(value >> 8U);
+    at[3] = static_cast<std::byte>(value);
+  }
+
+  MutableBytes output_;
+  std::size_t position_ = 0;  // <= output_.size()
+  bool ok_ = true;
+  Errc error_ = Errc::kTruncated;  // meaningful when !ok_
+};
+
+}  // namespace rpcrdma::xdr
+
+#endif  // RPCRDMA_XDR_H_
