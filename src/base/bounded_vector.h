@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_BASE_BOUNDED_VECTOR_H_
 #define RPCRDMA_BASE_BOUNDED_VECTOR_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <span>
@@ -17,6 +18,16 @@ class BoundedVector {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
+  // Deliberately leaves the storage as it is: these live in large tables that nobody should touch.
+  BoundedVector() noexcept {}
+  BoundedVector(const BoundedVector& other) noexcept { *this = other; }
+  BoundedVector& operator=(const BoundedVector& other) noexcept {
+    if (this != &other) std::copy_n(other.values_.data(), other.size_, values_.data());
+    size_ = other.size_;
+    return *this;
+  }
+  ~BoundedVector() = default;
+
   static constexpr std::size_t capacity() noexcept { return Max; }
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }

@@ -150,10 +150,13 @@ class QueuePair {
   // All of the batch or none. Receives and local work may be posted before kConnected. Fails with
   // kNoResources when a queue is full, kClosed after the end of the connection (nothing is taken).
   virtual Expected<void, Error> post(std::span<const WorkRequest> batch) = 0;
-  // Completions in the order in which the work of one kind was posted. Returns how many were written.
+  // Completions in the order in which the work of one kind was posted. Sends and Writes count as one
+  // kind: the completion of a Send says that the Writes posted before it are complete too, whether
+  // they were signaled or not. Returns how many were written.
   virtual std::size_t poll(std::span<Completion> out) = 0;
-  // Each event is returned once. After kRefused or kDisconnected nothing else happens, but
-  // completions (kFlushed) are still to be polled.
+  // Each event is returned once. After kRefused or kDisconnected nothing else happens: every
+  // steering tag is dead and no memory is touched any more, but completions (kFlushed) are still to
+  // be polled.
   virtual std::optional<LinkEvent> poll_link() = 0;
   // Why the connection ended: valid after kRefused or kDisconnected.
   virtual Error cause() const noexcept = 0;

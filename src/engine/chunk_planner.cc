@@ -1,0 +1,276 @@
+#include "engine/chunk_planner.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "rpcrdma/xdr.h"
+
+namespace rpcrdma::engine {
+namespace {
+
+// Sizes of header parts, RFC 8166 §4.3: bytes on the wire.
+constexpr std::uint32_t kReadEntrySize = 24;
+constexpr std::uint32_t kSegmentSize = 16;
+constexpr std::uint32_t kWriteEntrySize = 8;   // discriminator and count
+constexpr std::uint32_t kReplyEntrySize = 4;   // count; its discriminator is in the smallest header
+
+std::uint64_t stream_size(std::span<const Fragment> stream) {
+  std::uint64_t size = 0;
+  for (const Fragment& run : stream) size += run.size;
+  return size;
+}
+
+// Bytes of the item that starts at stream[first], and the index behind it.
+struct ItemExtent {
+  std::uint64_t size;
+  std::size_t end;
+};
+ItemExtent item_extent(std::span<const Fragment> stream, std::size_t first) {
+  ItemExtent extent{0, first};
+  while (extent.end < stream.size() && stream[extent.end].item == stream[first].item) {
+    extent.size += stream[extent.end++].size;
+  }
+  return extent;
+}
+
+// Appends an inline run, joined with the one before when it continues it in memory.
+bool append_run(BoundedVector<Fragment, kFragmentsMax>& runs, Fragment run) {
+  if (run.size == 0) return true;
+  run.item = 0;
+  if (!runs.empty()) {
+    Fragment& last = runs.back();
+    if (last.memory == run.memory && last.offset + last.size == run.offset) {
+      last.size += run.size;
+      return true;
+    }
+  }
+  return runs.push_back(run);
+}
+
+// Splits a stream into what stays and what leaves. `leaves(item_index, size)` decides per item;
+// `take(fragment, position, item_index)` receives the runs of those that leave. Removes the XDR
+// padding of an item that leaves (RFC 8166 §3.4.5.2). False when something overflows its bound.
+template <class Leaves, class Take>
+bool split_stream(std::span<const Fragment> stream, BoundedVector<Fragment, kFragmentsMax>& stays,
+                  Leaves leaves, Take take) {
+  std::uint64_t position = 0;  // in the unreduced stream
+  std::uint32_t pad_to_skip = 0;
+  std::uint32_t item_index = 0;
+  for (std::size_t i = 0; i < stream.size();) {
+    if (stream[i].item == 0) {
+      Fragment run = stream[i];
+      const std::uint32_t skipped = std::min(pad_to_skip, run.size);
+      run.offset += skipped;
+      run.size -= skipped;
+      pad_to_skip -= skipped;
+      position += stream[i].size;
+      if (!append_run(stays, run)) return false;
+      ++i;
+      continue;
+    }
+    RPCRDMA_ASSERT(pad_to_skip == 0, "an item's padding must follow it in an inline run");
+    const ItemExtent extent = item_extent(stream, i);
+    const bool leaving = leaves(item_index, extent.size);
+    const std::uint64_t start = position;
+    for (; i < extent.end; ++i) {
+      position += stream[i].size;
+      if (leaving ? !take(stream[i], start, item_index) : !append_run(stays, stream[i])) return false;
+    }
+    if (leaving) pad_to_skip = static_cast<std::uint32_t>(xdr::pad_size(extent.size));
+    ++item_index;
+  }
+  RPCRDMA_ASSERT(pad_to_skip == 0, "an item's padding is missing at the end of the stream");
+  return true;
+}
+
+bool add_segment(CallPlan& plan, ChunkKind kind, Lease memory, std::uint64_t offset,
+                 std::uint32_t size, std::uint64_t chunk) {
+  return plan.segments.push_back(
+      {memory, size, offset, kind, static_cast<std::uint32_t>(chunk)});
+}
+
+// Adds Write chunks for the results and the Reply chunk where they are needed. RFC 8166 §3.4.6,
+// §4.3.3: a Reply chunk when the largest possible reply exceeds the reply threshold.
+Expected<void, StartError> plan_answer(const Outgoing& call, const Options& options,
+                                       const Negotiated& negotiated, CallPlan& plan) {
+  const std::uint32_t threshold = negotiated.inline_receive;
+  const bool fits_whole = wire::v1::kHeaderSizeMin + std::uint64_t{call.reply_size_max} <= threshold;
+  std::uint64_t reply_left = call.reply_size_max;
+  std::uint64_t reply_header = wire::v1::kHeaderSizeMin;
+  std::uint32_t chunk = 0;
+  for (std::size_t i = 0; i < call.results.size() && options.reduce;) {
+    std::uint64_t size = 0;
+    std::size_t end = i;
+    while (end < call.results.size() && call.results[end].item == call.results[i].item) {
+      size += call.results[end++].size_max;
+    }
+    // Chunks are used in order, so a result can only stay inline when all behind it do: reduce by
+    // the size of the reply as a whole and of each result, but never leave a gap.
+    if (fits_whole && size < options.reduce_size_min) break;
+    const std::size_t count = end - i;
+    for (; i < end; ++i) {
+      const ResultRoom& room = call.results[i];
+      if (!add_segment(plan, ChunkKind::kWrite, room.memory, room.offset, room.size_max, chunk)) {
+        return Unexpected<StartError>(StartError::kTooLarge);
+      }
+    }
+    if (count > wire::kSegmentsPerChunkMax || ++chunk > wire::kWriteChunksMax) {
+      return Unexpected<StartError>(StartError::kTooLarge);
+    }
+    plan.header_size += kWriteEntrySize + kSegmentSize * static_cast<std::uint32_t>(count);
+    reply_header += kWriteEntrySize + kSegmentSize * count;
+    reply_left -= std::min<std::uint64_t>(reply_left, xdr::padded(size));
+  }
+  if (reply_header + reply_left <= threshold) return {};
+  if (!call.reply_room || call.reply_room->size_max < reply_left) {
+    return Unexpected<StartError>(StartError::kReplyRoomNeeded);
+  }
+  const ResultRoom& room = *call.reply_room;
+  plan.header_size += kReplyEntrySize + kSegmentSize;
+  if (!add_segment(plan, ChunkKind::kReply, room.memory, room.offset, room.size_max, 0)) {
+    return Unexpected<StartError>(StartError::kTooLarge);
+  }
+  return {};
+}
+
+// Splits the Call's stream, reducing every item of at least `size_min` bytes.
+bool reduce_call(const Outgoing& call, std::uint64_t size_min, CallPlan& plan) {
+  plan.inline_runs.clear();
+  plan.segments.clear();
+  plan.header_size = wire::v1::kHeaderSizeMin;
+  return split_stream(
+      call.stream, plan.inline_runs,
+      [&](std::uint32_t, std::uint64_t size) { return size > 0 && size >= size_min; },
+      [&](const Fragment& run, std::uint64_t position, std::uint32_t) {
+        plan.header_size += kReadEntrySize;
+        return add_segment(plan, ChunkKind::kRead, run.memory, run.offset, run.size, position);
+      });
+}
+
+// Moves what stays inline into a Position-Zero Read chunk, in front of the other Read segments.
+bool make_long(CallPlan& plan) {
+  BoundedVector<PlannedSegment, kExposuresMax> others;
+  (void)others.assign(plan.segments.view());
+  plan.segments.clear();
+  for (const Fragment& run : plan.inline_runs) {
+    plan.header_size += kReadEntrySize;
+    if (!add_segment(plan, ChunkKind::kRead, run.memory, run.offset, run.size, 0)) return false;
+  }
+  for (const PlannedSegment& segment : others) {
+    if (!plan.segments.push_back(segment)) return false;
+  }
+  plan.inline_runs.clear();
+  plan.is_long = true;
+  return true;
+}
+
+}  // namespace
+
+Expected<void, StartError> plan_call(const Outgoing& call, const Options& options,
+                                     const Negotiated& negotiated, CallPlan& plan) {
+  constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  // First leave small items inline; if that is too long, reduce them all (RFC 8166 §3.5.2 before
+  // §3.5.3); if it still is, the rest goes by a Position-Zero Read chunk.
+  const std::uint64_t attempts[] = {options.reduce ? options.reduce_size_min : kNever,
+                                    options.reduce ? 1 : kNever};
+  plan.is_long = false;
+  for (const std::uint64_t size_min : attempts) {
+    if (!reduce_call(call, size_min, plan)) return Unexpected<StartError>(StartError::kTooLarge);
+    if (auto planned = plan_answer(call, options, negotiated, plan); !planned) return planned;
+    if (plan.header_size + stream_size(plan.inline_runs.view()) <= negotiated.inline_send) return {};
+  }
+  if (!make_long(plan) || plan.header_size > negotiated.inline_send) {
+    return Unexpected<StartError>(StartError::kTooLarge);
+  }
+  return {};
+}
+
+namespace {
+
+std::uint64_t capacity(std::span<const wire::Segment> chunk) {
+  std::uint64_t size = 0;
+  for (const wire::Segment& segment : chunk) size += segment.length;
+  return size;
+}
+
+// The segments of an offered chunk as a reply returns them when `used` bytes were written.
+BoundedVector<wire::Segment, wire::kSegmentsPerChunkMax> returned_segments(
+    std::span<const wire::Segment> offered, std::uint64_t used, ReturnForm form) {
+  BoundedVector<wire::Segment, wire::kSegmentsPerChunkMax> result;
+  for (const wire::Segment& segment : offered) {
+    if (used == 0 && form == ReturnForm::kShortened) break;
+    wire::Segment copy = segment;
+    copy.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(segment.length, used));
+    used -= copy.length;
+    (void)result.push_back(copy);  // as many as were offered at most
+  }
+  return result;
+}
+
+void set_reply(wire::v1::ChunkLists& lists, std::span<const wire::Segment> offered,
+               std::uint64_t used, ReturnForm form) {
+  lists.has_reply = true;
+  lists.reply = returned_segments(offered, used, form);
+}
+
+}  // namespace
+
+void plan_reply(std::span<const Fragment> stream, const wire::v1::WriteList& writes, bool has_reply,
+                std::span<const wire::Segment> reply_chunk, const Options& options,
+                const Negotiated& negotiated, ReplyPlan& plan, wire::v1::ChunkLists& returned) {
+  plan.stream.clear();
+  plan.items.clear();
+  returned.clear();
+  plan.form = ReplyForm::kErrChunk;
+  std::uint64_t used[wire::kWriteChunksMax] = {};
+  // RFC 8166 §4.3.2: chunks are consumed in list order, one result each, whatever its size; results
+  // beyond the last chunk stay in the stream.
+  const bool split = split_stream(
+      stream, plan.stream,
+      [&](std::uint32_t item, std::uint64_t) { return item < writes.size(); },
+      [&](Fragment run, std::uint64_t, std::uint32_t item) {
+        used[item] += run.size;
+        run.item = static_cast<std::uint16_t>(item + 1);
+        return run.size == 0 || plan.items.push_back(run);
+      });
+  if (!split) return;
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    if (used[i] > capacity(writes.chunk(i))) return;
+    const auto segments = returned_segments(writes.chunk(i), used[i], options.return_form);
+    if (!returned.writes.push_back(segments.view())) return;
+  }
+  const std::uint64_t left = stream_size(plan.stream.view());
+  if (has_reply) set_reply(returned, reply_chunk, 0, options.return_form);
+  const wire::v1::Header msg{Xid{0}, wire::v1::kVersion, 0, wire::v1::Msg{}};
+  if (wire::v1::encoded_size(msg, returned) + left <= negotiated.inline_send) {
+    plan.form = ReplyForm::kMsg;
+    return;
+  }
+  if (!has_reply || left > capacity(reply_chunk)) return;
+  set_reply(returned, reply_chunk, left, options.return_form);
+  if (wire::v1::encoded_size(msg, returned) <= negotiated.inline_send) plan.form = ReplyForm::kNoMsg;
+}
+
+bool SegmentFiller::next(std::span<const Fragment> source, std::span<const wire::Segment> target,
+                         Piece& piece) {
+  while (run_ < source.size() && run_done_ == source[run_].size) {
+    ++run_;
+    run_done_ = 0;
+  }
+  if (run_ == source.size()) return false;
+  while (segment_ < target.size() && segment_done_ == target[segment_].length) {
+    ++segment_;
+    segment_done_ = 0;
+  }
+  RPCRDMA_ASSERT(segment_ < target.size(), "the chunk was checked to hold the data");
+  const Fragment& run = source[run_];
+  const wire::Segment& segment = target[segment_];
+  const std::uint32_t size = std::min(run.size - run_done_, segment.length - segment_done_);
+  piece = {run.memory, run.offset + run_done_,
+           {segment.handle, size, segment.offset + segment_done_}};
+  run_done_ += size;
+  segment_done_ += size;
+  return true;
+}
+
+}  // namespace rpcrdma::engine

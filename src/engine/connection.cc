@@ -1,0 +1,154 @@
+#include "engine/connection.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace rpcrdma::engine {
+namespace {
+
+// A client answers no Calls and a server makes none, until backward calls come; the half that a role
+// does not use gets no memory.
+Options requester_options(Role role, Options options) {
+  if (role == Role::kServer) options.calls_max = 0;
+  return options;
+}
+Options responder_options(Role role, Options options) {
+  if (role == Role::kClient) options.credits = 0;
+  return options;
+}
+std::size_t slots(Role role, const Options& options) {
+  return role == Role::kClient ? options.calls_max : Responder::slot_count(options);
+}
+
+}  // namespace
+
+std::array<std::byte, wire::kPrivateDataSize> private_data(const Options& options) noexcept {
+  return wire::encode(
+      wire::PrivateData{options.takes_invalidation, options.inline_send, options.inline_receive});
+}
+
+Negotiated negotiate(const Options& options, Bytes peer_private_data,
+                     std::uint32_t reads_in_flight_max) noexcept {
+  Negotiated result;
+  result.reads_in_flight_max = reads_in_flight_max;
+  const auto peer = wire::find_private_data(peer_private_data);
+  const std::uint32_t peer_receive = peer ? peer->receive_size : wire::kInlineSizeDefault;
+  const std::uint32_t peer_send = peer ? peer->send_size : wire::kInlineSizeDefault;
+  result.inline_send = std::min(options.inline_send, peer_receive);
+  result.inline_receive = std::min(options.inline_receive, peer_send);
+  result.peer_takes_invalidation = peer && peer->takes_invalidation;
+  return result;
+}
+
+Connection::Connection(Role role, const Options& options, MutableBytes headers)
+    : role_(role),
+      outbox_(2 * slots(role, options) + 16, options.credits),
+      requester_(requester_options(role, options), outbox_, HeaderArena(headers)),
+      responder_(responder_options(role, options), outbox_, HeaderArena(headers),
+                 role == Role::kClient ? options.calls_max : 0) {
+  RPCRDMA_ASSERT(options.credits > 0, "a connection without credits can do nothing");
+  RPCRDMA_ASSERT(options.inline_send >= 1024 && options.inline_receive >= 1024,
+                 "RFC 8166 wants inline thresholds of at least 1024 bytes");
+  RPCRDMA_ASSERT(headers.size() >= header_arena_size(role, options), "the header arena is too small");
+  for (std::uint32_t i = 0; i < options.credits; ++i) {
+    outbox_.repost(ReceiveId{static_cast<std::uint16_t>(i)});
+  }
+}
+
+std::size_t Connection::header_arena_size(Role role, const Options& options) noexcept {
+  const std::size_t unused_half = role == Role::kClient ? 16 : 0;
+  return (slots(role, options) + unused_half) * HeaderArena::kPlaceSize;
+}
+
+Expected<CallId, StartError> Connection::start_call(Instant now, Xid xid, const Outgoing& call,
+                                                    std::chrono::nanoseconds timeout) {
+  return requester_.start_call(now, xid, call, timeout);
+}
+
+void Connection::cancel(Instant now, CallId call) { requester_.cancel(now, call); }
+void Connection::release(CallId call) { requester_.release(call); }
+
+void Connection::start_reply(CallId call, const Outgoing& reply) {
+  responder_.start_reply(call, reply);
+}
+void Connection::reject(CallId call) { responder_.reject(call); }
+void Connection::lend(CallId call, Lease memory, std::uint64_t offset) {
+  responder_.lend(call, memory, offset);
+}
+void Connection::refuse(CallId call) { responder_.refuse(call); }
+
+void Connection::handle_connected(const Negotiated& negotiated) {
+  RPCRDMA_ASSERT(!outbox_.connected && !ended_, "connected twice");
+  negotiated_ = negotiated;
+  outbox_.connected = true;
+  requester_.handle_connected(negotiated);
+  responder_.handle_connected(negotiated);
+}
+
+void Connection::handle_received(Instant now, ReceiveId receive, Bytes message,
+                                 std::optional<SteeringTag> invalidated) {
+  RPCRDMA_ASSERT(outbox_.receives_posted > 0, "a message without a posted Receive");
+  --outbox_.receives_posted;
+  ++outbox_.counters.messages_received;
+  if (ended_) return;
+  if (role_ == Role::kClient) {
+    requester_.handle_received(now, receive, message, invalidated);
+  } else if (invalidated) {
+    outbox_.disconnect = true;  // we have advertised nothing: RFC 8797 §4.1
+    outbox_.repost(receive);
+  } else {
+    responder_.handle_received(receive, message);
+  }
+}
+
+void Connection::handle_done(const WorkDone& done) {
+  const WorkName name = to_name(done.id);
+  switch (name.kind) {
+    case WorkKind::kCallSend:
+    case WorkKind::kExpose:
+    case WorkKind::kRevoke:
+      return requester_.handle_done(done, name);
+    case WorkKind::kRead:
+    case WorkKind::kWrite:
+    case WorkKind::kReplySend:
+      return responder_.handle_done(done, name);
+  }
+}
+
+void Connection::handle_timeout(Instant now) { requester_.handle_timeout(now); }
+
+void Connection::handle_disconnected() {
+  if (ended_) return;
+  ended_ = true;
+  outbox_.connected = false;
+  requester_.handle_disconnected();
+  responder_.handle_disconnected();
+}
+
+std::span<Action> Connection::poll_actions(std::span<Action> room) {
+  if (ended_) return {};
+  std::size_t used = 0;
+  // Receives first: a Send that grants a credit must find its Receive posted.
+  while (used < room.size() && !outbox_.to_post.empty()) {
+    room[used++] = PostReceive{outbox_.to_post.pop()};
+    ++outbox_.receives_posted;
+  }
+  if (outbox_.to_post.empty()) {
+    used += requester_.poll_actions(room.subspan(used));
+    used += responder_.poll_actions(room.subspan(used));
+  }
+  if (outbox_.disconnect && used < room.size()) {
+    outbox_.disconnect = false;
+    room[used++] = Disconnect{};
+  }
+  return room.first(used);
+}
+
+std::span<Event> Connection::poll_events(std::span<Event> room) {
+  std::size_t used = 0;
+  while (used < room.size() && !outbox_.events.empty()) room[used++] = outbox_.events.pop();
+  return room.first(used);
+}
+
+}  // namespace rpcrdma::engine

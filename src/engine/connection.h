@@ -1,0 +1,103 @@
+// RPC-over-RDMA version 1 on one connection, as a deterministic object without I/O (RFC 8166).
+//
+// How to drive it. There are four kinds of methods:
+//   handle_*  inputs from below: the connection is up, a message came, work is done, time has passed;
+//   poll_*    outputs: actions (work to post), events (facts for the layer above), the next time-out;
+//   verbs     commands from above: start_call, start_reply, lend, refuse, reject, cancel, release;
+//   nouns     getters.
+// After any command or input, drain poll_events() and poll_actions() until both return nothing, then
+// ask poll_timeout(). It never blocks, reads a clock, allocates after construction, or dereferences
+// memory other than the received message and the header arena.
+//
+// Received messages are views: the caller keeps the Receive buffer as it is until a PostReceive action
+// names it again.
+//
+// After handle_disconnected() nothing starts any more; completions of flushed work may still come in,
+// and every call ends: those that we made with CallFailed (or ReplyReady, when the reply was here),
+// those that we answer with CallDone, as soon as the layer above has given its word on them.
+#ifndef RPCRDMA_ENGINE_CONNECTION_H_
+#define RPCRDMA_ENGINE_CONNECTION_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "engine/outbox.h"
+#include "engine/requester.h"
+#include "engine/responder.h"
+#include "engine/types.h"
+#include "wire/private_data.h"
+
+namespace rpcrdma::engine {
+
+// What goes into the connection set-up (RFC 8797).
+std::array<std::byte, wire::kPrivateDataSize> private_data(const Options& options) noexcept;
+
+// The thresholds that follow from both sides' private data; RFC 8166's defaults without the peer's.
+Negotiated negotiate(const Options& options, Bytes peer_private_data,
+                     std::uint32_t reads_in_flight_max) noexcept;
+
+class Connection {
+ public:
+  // `headers` holds header_arena_size() bytes and outlives the object; Transport headers are encoded
+  // into it, and PostSend names them by their offset.
+  Connection(Role role, const Options& options, MutableBytes headers);
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  static std::size_t header_arena_size(Role role, const Options& options) noexcept;
+
+  // --- Commands from above ---
+  // The spans in `call` are copied; the memory is lent until ReplyReady or CallFailed. `timeout`
+  // counts from now. The XID must differ from those of all calls under way.
+  Expected<CallId, StartError> start_call(Instant now, Xid xid, const Outgoing& call,
+                                          std::chrono::nanoseconds timeout);
+  // Fails the call with kCanceled once its memory is fenced; no effect on a call that has ended.
+  void cancel(Instant now, CallId call);
+  // Done with the views of ReplyReady: its Receive is posted again.
+  void release(CallId call);
+  // Answers CallReceived. A reply that fits nothing that the Call provided goes out as ERR_CHUNK. The
+  // memory of the reply, and all that was lent to the call, is the caller's again at CallDone.
+  void start_reply(CallId call, const Outgoing& reply);
+  // Answers CallReceived with ERR_CHUNK: the Call's stream is not what its header says.
+  void reject(CallId call);
+  // Answer MemoryWanted: `memory` holds the size asked for from `offset` on.
+  void lend(CallId call, Lease memory, std::uint64_t offset);
+  void refuse(CallId call);  // the peer gets ERR_CHUNK
+
+  // --- Inputs from below; time never goes backwards ---
+  void handle_connected(const Negotiated& negotiated);
+  void handle_received(Instant now, ReceiveId receive, Bytes message,
+                       std::optional<SteeringTag> invalidated);
+  void handle_done(const WorkDone& done);
+  void handle_timeout(Instant now);
+  void handle_disconnected();
+
+  // --- Outputs ---
+  std::span<Action> poll_actions(std::span<Action> room);
+  std::span<Event> poll_events(std::span<Event> room);
+  std::optional<Instant> poll_timeout() const { return requester_.poll_timeout(); }
+
+  // --- Getters ---
+  // Calls that we made and that have not ended, and calls that we answer and that are not done.
+  std::uint32_t calls_in_flight() const noexcept { return requester_.calls_in_flight(); }
+  std::uint32_t calls_in_service() const noexcept { return responder_.calls_in_service(); }
+  std::uint32_t credits_limit() const noexcept { return requester_.credits().limit(); }
+  std::uint32_t receives_posted() const noexcept { return outbox_.receives_posted; }
+  const Counters& counters() const noexcept { return outbox_.counters; }
+  const Negotiated& negotiated() const noexcept { return negotiated_; }
+
+ private:
+  const Role role_;
+  Negotiated negotiated_;
+  Outbox outbox_;
+  Requester requester_;
+  Responder responder_;
+  bool ended_ = false;  // handle_disconnected() was called
+};
+
+}  // namespace rpcrdma::engine
+
+#endif  // RPCRDMA_ENGINE_CONNECTION_H_

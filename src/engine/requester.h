@@ -1,0 +1,123 @@
+// The half of a connection that makes Calls.
+#ifndef RPCRDMA_ENGINE_REQUESTER_H_
+#define RPCRDMA_ENGINE_REQUESTER_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ring.h"
+#include "engine/chunk_planner.h"
+#include "engine/credits_v1.h"
+#include "engine/outbox.h"
+#include "engine/types.h"
+#include "engine/work_id.h"
+#include "wire/v1/header.h"
+
+namespace rpcrdma::engine {
+
+// One slot per Call. A Call waits for a credit, has its memory exposed, is sent, is answered (or
+// fails), has its memory fenced, and is reported. Driven by Connection, which documents the methods.
+class Requester {
+ public:
+  Requester(const Options& options, Outbox& outbox, HeaderArena headers);
+  Requester(const Requester&) = delete;
+  Requester& operator=(const Requester&) = delete;
+
+  Expected<CallId, StartError> start_call(Instant now, Xid xid, const Outgoing& call,
+                                          std::chrono::nanoseconds timeout);
+  void cancel(Instant now, CallId call);
+  void release(CallId call);
+
+  void handle_connected(const Negotiated& negotiated);
+  void handle_received(Instant now, ReceiveId receive, Bytes message,
+                       std::optional<SteeringTag> invalidated);
+  void handle_done(const WorkDone& done, const WorkName& name);
+  void handle_timeout(Instant now);
+  void handle_disconnected();
+
+  std::size_t poll_actions(std::span<Action> room);
+  std::optional<Instant> poll_timeout() const;
+
+  std::uint32_t calls_in_flight() const noexcept { return in_flight_; }
+  const CreditsV1& credits() const noexcept { return credits_; }
+
+ private:
+  enum class State : std::uint8_t {
+    kFree,       // start_call takes it
+    kWaiting,    // for a credit and a posted Receive; admit() moves it on
+    kExposing,   // for its memory's steering tags; handle_done moves it on
+    kSending,    // for room among the actions; poll_actions moves it on
+    kSent,       // for the reply, the time-out or the end of the connection
+    kFencing,    // for its handles to be revoked and its Send to complete; handle_done moves it on
+    kDelivered,  // for release(), which gives the Receive of its reply back
+    kAbandoned,  // reported as failed, but the peer may still answer: keeps XID and credit
+  };
+  enum class Handle : std::uint8_t { kNone, kAsked, kLive, kRevoking, kDead };
+  struct Exposure {
+    SteeringTag tag;
+    std::uint64_t address;
+    Handle state;
+  };
+  struct Reply {
+    ReceiveId receive;
+    Bytes inline_part;
+    std::uint32_t in_reply_chunk;
+    BoundedVector<std::uint32_t, wire::kWriteChunksMax> results;
+  };
+  struct Slot {
+    State state = State::kFree;
+    bool queued = false;      // in ready_
+    bool spent = false;       // holds a credit
+    bool send_asked = false;  // its PostSend was emitted
+    std::uint8_t pending = 0;  // work requests not completed
+    std::uint8_t next = 0;     // next exposure to ask for
+    std::uint32_t generation = 0;
+    Xid xid{};
+    Instant deadline{};
+    CallPlan plan;
+    BoundedVector<Exposure, kExposuresMax> exposures;
+    Reply reply;
+    std::optional<CallError> error;  // set: the call has failed and is being fenced
+  };
+
+  Slot* find(CallId call);
+  Slot* find_waiting_for_reply(Xid xid);
+  std::uint16_t index_of(const Slot& slot) const;
+  WorkId work(const Slot& slot, WorkKind kind, std::size_t part = 0) const;
+  void admit();
+  void enqueue(Slot& slot);
+  bool emit(Slot& slot, std::span<Action> room, std::size_t& used);
+  bool emit_exposures(Slot& slot, std::span<Action> room, std::size_t& used);
+  bool emit_send(Slot& slot, std::span<Action> room, std::size_t& used);
+  bool emit_revokes(Slot& slot, std::span<Action> room, std::size_t& used);
+  void fail(Slot& slot, CallError error);
+  void fence(Slot& slot);
+  void finish_if_fenced(Slot& slot);
+  void free_slot(Slot& slot);
+  void answered(Slot& slot);
+  void accept_reply(Instant now, Slot& slot, ReceiveId receive, const wire::v1::Decoded& decoded);
+  void set_deadline(Slot& slot, Instant deadline);
+  bool take_reply(Slot& slot, const wire::v1::Decoded& decoded);
+  bool take_results(Slot& slot);
+  bool invalidate(Slot* slot, SteeringTag tag);
+  void drop(ReceiveId receive);
+  void fill_lists(const Slot& slot);
+
+  const Options options_;
+  Outbox& outbox_;
+  HeaderArena headers_;
+  Negotiated negotiated_;
+  CreditsV1 credits_;
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> xids_;   // of slots_, apart for a fast search; meaning only if in use
+  Ring<std::uint16_t> free_, waiting_, ready_;
+  wire::v1::ChunkLists lists_;        // scratch of decode and encode
+  std::uint32_t in_flight_ = 0;       // started and not ended
+  std::optional<Instant> next_timeout_;  // no deadline is earlier
+};
+
+}  // namespace rpcrdma::engine
+
+#endif  // RPCRDMA_ENGINE_REQUESTER_H_

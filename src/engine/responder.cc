@@ -1,0 +1,456 @@
+#include "engine/responder.h"
+
+#include <utility>
+
+#include "base/assert.h"
+#include "wire/prefix.h"
+
+namespace rpcrdma::engine {
+namespace {
+
+using wire::v1::Body;
+
+std::span<const Fragment> items_of_chunk(const ReplyPlan& plan, std::uint16_t chunk) {
+  const auto items = plan.items.view();
+  std::size_t first = 0;
+  while (first < items.size() && items[first].item != chunk + 1) ++first;
+  std::size_t end = first;
+  while (end < items.size() && items[end].item == chunk + 1) ++end;
+  return items.subspan(first, end - first);
+}
+
+}  // namespace
+
+Responder::Responder(const Options& options, Outbox& outbox, HeaderArena headers,
+                     std::size_t first_place)
+    : options_(options),
+      outbox_(outbox),
+      headers_(headers),
+      first_place_(first_place),
+      slots_(slot_count(options)),
+      free_(slots_.size()),
+      ready_(slots_.size()),
+      read_waiters_(slots_.size()),
+      received_(options.credits) {
+  for (std::size_t i = 0; i < slots_.size(); ++i) free_.push(static_cast<std::uint16_t>(i));
+}
+
+// --- Commands ----------------------------------------------------------------------------------
+
+void Responder::start_reply(CallId call, const Outgoing& reply) {
+  Slot* slot = find(call);
+  RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kServing, "a reply to no call in service");
+  if (slot->lost) return finish(*slot);
+  plan_reply(reply.stream, slot->writes, slot->has_reply_chunk, slot->reply_chunk.view(), options_,
+             negotiated_, slot->reply, lists_);
+  switch (slot->reply.form) {
+    case ReplyForm::kErrChunk:
+      // RFC 8166 §4.5.3: the reply fits into nothing that the Call provided.
+      start_error(*slot, wire::v1::ErrChunk{});
+      break;
+    case ReplyForm::kMsg:
+      start_sending(*slot, wire::v1::Msg{}, true);
+      break;
+    case ReplyForm::kNoMsg:
+      start_sending(*slot, wire::v1::NoMsg{}, true);
+      break;
+  }
+}
+
+void Responder::reject(CallId call) {
+  Slot* slot = find(call);
+  RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kServing, "reject() of no call in service");
+  if (slot->lost) return finish(*slot);
+  start_error(*slot, wire::v1::ErrChunk{});
+}
+
+void Responder::lend(CallId call, Lease memory, std::uint64_t offset) {
+  Slot* slot = find(call);
+  RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting, "lend() that nobody asked for");
+  if (slot->lost) return finish(*slot);
+  ReadChunk& chunk = slot->chunks[slot->chunk];
+  chunk.data = {memory, chunk.size, offset, 0};
+  slot->read = chunk.first;
+  slot->read_offset = offset;
+  slot->state = State::kPulling;
+  enqueue(*slot);
+}
+
+void Responder::refuse(CallId call) {
+  Slot* slot = find(call);
+  RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting, "refuse() that nobody asked for");
+  if (slot->lost) return finish(*slot);
+  start_error(*slot, wire::v1::ErrChunk{});
+}
+
+// --- Inputs ------------------------------------------------------------------------------------
+
+void Responder::handle_received(ReceiveId receive, Bytes message) {
+  const auto prefix = wire::peek(message);
+  if (!prefix) {
+    ++outbox_.counters.short_message_count;
+    return outbox_.repost(receive);
+  }
+  const auto type = static_cast<wire::v1::Type>(prefix->type);
+  // RFC 8166 §4.5: a responder discards RDMA_ERROR, whatever its version says, and RDMA_DONE.
+  if (type == wire::v1::Type::kError ||
+      (type == wire::v1::Type::kDone && prefix->version == wire::v1::kVersion)) {
+    ++outbox_.counters.stray_error_count;
+    return outbox_.repost(receive);
+  }
+  if (free_.empty()) return received_.push({receive, message});
+  begin({receive, message});
+}
+
+void Responder::handle_done(const WorkDone& done, const WorkName& name) {
+  Slot& slot = slots_.at(name.slot);
+  RPCRDMA_ASSERT(slot.generation == name.generation, "a completion for work that was not posted");
+  if (name.kind == WorkKind::kWrite) return;  // its Send, or the end of the connection, tells all
+  RPCRDMA_ASSERT(slot.pending > 0, "a completion for work that was not posted");
+  --slot.pending;
+  if (name.kind == WorkKind::kRead) {
+    --reads_in_flight_;
+    if (!read_waiters_.empty()) enqueue(slots_[read_waiters_.pop()]);
+  }
+  if (done.status != WorkStatus::kOk) {
+    // Work that fails ends the connection (RFC 8166 §4.5.4): the peer's memory was not as told.
+    slot.lost = true;
+    outbox_.disconnect = true;
+  }
+  if (slot.pending > 0) return;
+  if (slot.lost) {
+    // While it is in service or asked for memory, the layer above still has to give its word.
+    if (slot.state == State::kPulling || slot.state == State::kReplying) finish(slot);
+    return;
+  }
+  if (slot.state == State::kPulling) {
+    const ReadChunk& chunk = slot.chunks[slot.chunk];
+    if (slot.read == chunk.first + chunk.count) {
+      ++slot.chunk;
+      next_chunk(slot);
+    }
+  } else if (slot.state == State::kReplying) {
+    finish(slot);
+  }
+}
+
+void Responder::handle_disconnected() {
+  received_.clear();
+  read_waiters_.clear();
+  for (Slot& slot : slots_) {
+    if (slot.state == State::kFree) continue;
+    slot.lost = true;
+    if (slot.pending == 0 && (slot.state == State::kPulling || slot.state == State::kReplying)) {
+      finish(slot);
+    }
+  }
+}
+
+std::size_t Responder::poll_actions(std::span<Action> room) {
+  std::size_t used = 0;
+  while (!ready_.empty()) {
+    Slot& slot = slots_[ready_.front()];
+    if (!emit(slot, room, used)) break;
+    slot.queued = false;
+    (void)ready_.pop();
+  }
+  return used;
+}
+
+// --- A Call comes in ---------------------------------------------------------------------------
+
+void Responder::begin(const Received& received) {
+  const auto prefix = wire::peek(received.message);
+  Slot& slot = slots_[free_.pop()];
+  slot.receive = received.receive;
+  slot.holds_receive = true;
+  slot.known_above = slot.lost = slot.has_reply_chunk = slot.success = false;
+  slot.pending = slot.chunk = slot.read = slot.write_chunk = 0;
+  slot.xid = prefix->xid;
+  slot.version = prefix->version;
+  slot.inline_part = {};
+  slot.reads.clear();
+  slot.chunks.clear();
+  slot.items.clear();
+  slot.writes.clear();
+  slot.reply_chunk.clear();
+  slot.reply.stream.clear();
+  slot.reply.items.clear();
+  slot.filler = {};
+  slot.invalidate.reset();
+  ++in_service_;
+  if (prefix->version != wire::v1::kVersion) {
+    return start_error(slot, wire::v1::ErrVers{wire::v1::kVersion, wire::v1::kVersion});
+  }
+  const auto decoded = wire::v1::decode(received.message, options_.limits, lists_);
+  if (!decoded || !take_call(slot, *decoded)) return start_error(slot, wire::v1::ErrChunk{});
+  next_chunk(slot);
+}
+
+// Takes over what the header says; false when it makes no sense (RFC 8166 §4.5.2).
+bool Responder::take_call(Slot& slot, const wire::v1::Decoded& decoded) {
+  const bool is_long = std::holds_alternative<wire::v1::NoMsg>(decoded.header.body);
+  if (!is_long && !std::holds_alternative<wire::v1::Msg>(decoded.header.body)) return false;
+  slot.inline_part = decoded.payload;
+  slot.writes = lists_.writes;
+  slot.has_reply_chunk = lists_.has_reply;
+  if (!slot.reply_chunk.assign(lists_.reply.view())) return false;
+  if (!slot.reads.assign(lists_.reads.view()) || !sort_reads(slot)) return false;
+  const bool has_position_zero = !slot.chunks.empty() && slot.chunks[0].position == 0;
+  // A message is inline or in a Position-Zero Read chunk, never both and never neither.
+  if (is_long != has_position_zero || is_long != decoded.payload.empty()) return false;
+  if (!check_positions(slot, decoded.payload.size(), is_long)) return false;
+  if (!slot.chunks.empty() && negotiated_.reads_in_flight_max == 0) return false;
+  Counters& counters = outbox_.counters;
+  if (is_long) ++counters.nomsg_calls;
+  counters.read_chunk_count += slot.chunks.size() - (is_long ? 1U : 0U);
+  if (lists_.empty()) ++counters.short_calls;
+  if (is_long) return true;
+  xdr::Reader reader(decoded.payload);
+  return reader.u32("xid") == static_cast<std::uint32_t>(slot.xid) && reader.ok();
+}
+
+// Brings the Read segments into order of position, keeping the list's order inside a chunk, and cuts
+// them into chunks. Peers need not list chunks in order (RFC 8166 §3.4.5).
+bool Responder::sort_reads(Slot& slot) {
+  // Insertion, because it is stable, needs no memory and has nothing to do in an ordered list.
+  for (std::size_t i = 1; i < slot.reads.size(); ++i) {
+    for (std::size_t j = i; j > 0 && slot.reads[j].position < slot.reads[j - 1].position; --j) {
+      std::swap(slot.reads[j], slot.reads[j - 1]);
+    }
+  }
+  for (std::size_t i = 0; i < slot.reads.size();) {
+    const std::uint32_t position = slot.reads[i].position;
+    if (position % 4 != 0) return false;
+    const std::size_t first = i;
+    std::uint64_t size = 0;
+    for (; i < slot.reads.size() && slot.reads[i].position == position; ++i) {
+      size += slot.reads[i].target.length;
+    }
+    const std::uint64_t size_max =
+        position == 0 ? options_.long_call_size_max : options_.read_chunk_size_max;
+    if (size > size_max) return false;
+    if (!slot.chunks.push_back({position, static_cast<std::uint32_t>(size),
+                                static_cast<std::uint16_t>(first),
+                                static_cast<std::uint16_t>(i - first), {}})) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Each chunk must begin where the stream, with the chunks before it put in, has come to or gets to.
+bool Responder::check_positions(const Slot& slot, std::uint64_t inline_size, bool is_long) {
+  std::uint64_t chunk_bytes = 0;  // in chunks so far, padded
+  const std::uint64_t stream_size = is_long ? slot.chunks[0].size : inline_size;
+  std::uint64_t end = 0;  // of the chunk before, in the unreduced stream
+  for (const ReadChunk& chunk : slot.chunks) {
+    if (chunk.position == 0) continue;
+    if (chunk.position < end || chunk.position - chunk_bytes > stream_size) return false;
+    chunk_bytes += xdr::padded(chunk.size);
+    end = chunk.position + xdr::padded(chunk.size);
+  }
+  return true;
+}
+
+// Asks for the next Read chunk's memory, or hands the Call over when all are here.
+void Responder::next_chunk(Slot& slot) {
+  while (slot.chunk < slot.chunks.size() && slot.chunks[slot.chunk].size == 0) {
+    slot.chunks[slot.chunk].data = {Lease{}, 0, 0, 0};
+    ++slot.chunk;
+  }
+  if (slot.chunk == slot.chunks.size()) return deliver(slot);
+  const ReadChunk& chunk = slot.chunks[slot.chunk];
+  const bool is_long = slot.chunks[0].position == 0;
+  std::optional<Fragment> long_part;
+  if (is_long && slot.chunk > 0) long_part = slot.chunks[0].data;
+  slot.state = State::kWanting;
+  slot.known_above = true;
+  outbox_.events.push(MemoryWanted{to_call_id(index_of(slot), slot.generation), chunk.position,
+                                   chunk.size, slot.inline_part, long_part});
+}
+
+void Responder::deliver(Slot& slot) {
+  std::optional<Fragment> long_part;
+  for (const ReadChunk& chunk : slot.chunks) {
+    outbox_.counters.read_chunk_bytes += chunk.position != 0 ? chunk.size : 0;
+    if (chunk.position == 0) {
+      long_part = chunk.data;
+    } else {
+      (void)slot.items.push_back({chunk.position, chunk.data});  // as many as chunks
+    }
+  }
+  slot.state = State::kServing;
+  slot.known_above = true;
+  outbox_.events.push(CallReceived{to_call_id(index_of(slot), slot.generation), slot.xid,
+                                   slot.inline_part, long_part, slot.items.view()});
+}
+
+// --- A reply goes out --------------------------------------------------------------------------
+
+void Responder::start_error(Slot& slot, const Body& error) {
+  slot.reply.stream.clear();
+  slot.reply.items.clear();
+  lists_.clear();
+  if (std::holds_alternative<wire::v1::ErrVers>(error)) {
+    ++outbox_.counters.err_vers_sent;
+  } else {
+    ++outbox_.counters.err_chunk_sent;
+  }
+  start_sending(slot, error, false);
+}
+
+// Encodes the header (lists_ holds its chunks), posts the Receive again before the Send that grants
+// a credit for it (RFC 8166 §3.3.1), and queues the Writes and the Send.
+void Responder::start_sending(Slot& slot, const Body& body, bool success) {
+  // An error header echoes the version that it answers (RFC 8166 §4.5.1).
+  const wire::v1::Header header{slot.xid, success ? wire::v1::kVersion : slot.version,
+                                options_.credits, body};
+  const auto size =
+      wire::v1::encode(header, lists_, headers_.place(first_place_ + index_of(slot)));
+  RPCRDMA_ASSERT(size.has_value(), "a reply's header was planned to fit");
+  slot.header_size = static_cast<std::uint32_t>(*size);
+  slot.success = success;
+  slot.invalidate = success ? only_handle(slot) : std::nullopt;
+  slot.state = State::kReplying;
+  if (success) count_reply(slot);
+  give_receive_back(slot);
+  enqueue(slot);
+}
+
+// The handle that the Send may invalidate: when the requester takes it and one handle is all that
+// the Call advertised. Some peers check only the first, so several are left to the requester.
+std::optional<SteeringTag> Responder::only_handle(const Slot& slot) const {
+  if (!negotiated_.peer_takes_invalidation) return std::nullopt;
+  std::optional<SteeringTag> handle;
+  bool single = true;
+  const auto see = [&](const wire::Segment& segment) {
+    if (handle && *handle != segment.handle) single = false;
+    handle = segment.handle;
+  };
+  for (const wire::ReadSegment& read : slot.reads) see(read.target);
+  for (std::size_t i = 0; i < slot.writes.size(); ++i) {
+    for (const wire::Segment& segment : slot.writes.chunk(i)) see(segment);
+  }
+  for (const wire::Segment& segment : slot.reply_chunk) see(segment);
+  return single ? handle : std::nullopt;
+}
+
+void Responder::count_reply(const Slot& slot) {
+  Counters& counters = outbox_.counters;
+  if (slot.reply.form == ReplyForm::kNoMsg) {
+    ++counters.nomsg_replies;
+    ++counters.reply_chunk_count;
+  } else if (slot.writes.empty()) {
+    ++counters.short_replies;
+  }
+  std::uint16_t last = 0;
+  for (const Fragment& run : slot.reply.items) {
+    counters.write_chunk_bytes += run.size;
+    if (run.item != last) ++counters.write_chunk_count;
+    last = run.item;
+  }
+}
+
+void Responder::enqueue(Slot& slot) {
+  if (slot.queued) return;
+  slot.queued = true;
+  ready_.push(index_of(slot));
+}
+
+bool Responder::emit(Slot& slot, std::span<Action> room, std::size_t& used) {
+  switch (slot.state) {
+    case State::kPulling:
+      return slot.lost || emit_reads(slot, room, used);
+    case State::kReplying:
+      return slot.lost || emit_writes(slot, room, used);
+    case State::kFree:
+    case State::kWanting:
+    case State::kServing:
+      return true;
+  }
+  return true;
+}
+
+bool Responder::emit_reads(Slot& slot, std::span<Action> room, std::size_t& used) {
+  const ReadChunk& chunk = slot.chunks[slot.chunk];
+  for (; slot.read < chunk.first + chunk.count; ++slot.read) {
+    const wire::Segment& from = slot.reads[slot.read].target;
+    if (from.length == 0) continue;
+    if (reads_in_flight_ >= negotiated_.reads_in_flight_max) {
+      read_waiters_.push(index_of(slot));
+      return true;
+    }
+    if (used == room.size()) return false;
+    room[used++] = RdmaRead{work(slot, WorkKind::kRead), from, chunk.data.memory, slot.read_offset};
+    slot.read_offset += from.length;
+    ++slot.pending;
+    ++reads_in_flight_;
+  }
+  return true;
+}
+
+// The next piece for a Write chunk, or for the Reply chunk behind them.
+bool Responder::next_write(Slot& slot, SegmentFiller::Piece& piece) {
+  for (; slot.write_chunk < slot.writes.size(); ++slot.write_chunk, slot.filler = {}) {
+    const auto source = items_of_chunk(slot.reply, slot.write_chunk);
+    if (slot.filler.next(source, slot.writes.chunk(slot.write_chunk), piece)) return true;
+  }
+  return slot.success && slot.reply.form == ReplyForm::kNoMsg &&
+         slot.filler.next(slot.reply.stream.view(), slot.reply_chunk.view(), piece);
+}
+
+bool Responder::emit_writes(Slot& slot, std::span<Action> room, std::size_t& used) {
+  if (slot.pending > 0) return true;  // all is out
+  while (slot.success) {
+    if (used == room.size()) return false;
+    SegmentFiller::Piece piece{};
+    if (!next_write(slot, piece)) break;
+    room[used++] = RdmaWrite{work(slot, WorkKind::kWrite), piece.from, piece.from_offset, piece.to};
+  }
+  if (used == room.size()) return false;
+  const bool carries_stream = slot.success && slot.reply.form == ReplyForm::kMsg;
+  const auto gather = carries_stream ? slot.reply.stream.view() : std::span<const Fragment>{};
+  room[used++] = PostSend{work(slot, WorkKind::kReplySend),
+                          HeaderArena::offset(first_place_ + index_of(slot)), slot.header_size,
+                          gather, slot.invalidate};
+  ++slot.pending;
+  return true;
+}
+
+// --- The end -----------------------------------------------------------------------------------
+
+void Responder::give_receive_back(Slot& slot) {
+  if (!slot.holds_receive) return;
+  slot.holds_receive = false;
+  slot.inline_part = {};
+  outbox_.repost(slot.receive);
+}
+
+void Responder::finish(Slot& slot) {
+  const CallId id = to_call_id(index_of(slot), slot.generation);
+  give_receive_back(slot);
+  if (slot.known_above) outbox_.events.push(CallDone{id, slot.success && !slot.lost});
+  slot.state = State::kFree;
+  ++slot.generation;
+  free_.push(index_of(slot));
+  --in_service_;
+  if (!received_.empty()) begin(received_.pop());
+}
+
+Responder::Slot* Responder::find(CallId call) {
+  const std::uint16_t index = slot_of(call);
+  if (index >= slots_.size()) return nullptr;
+  Slot& slot = slots_[index];
+  return slot.generation == generation_of(call) && slot.state != State::kFree ? &slot : nullptr;
+}
+
+std::uint16_t Responder::index_of(const Slot& slot) const {
+  return static_cast<std::uint16_t>(&slot - slots_.data());
+}
+
+WorkId Responder::work(const Slot& slot, WorkKind kind) const {
+  return to_id({kind, 0, index_of(slot), slot.generation});
+}
+
+}  // namespace rpcrdma::engine

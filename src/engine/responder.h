@@ -1,0 +1,128 @@
+// The half of a connection that answers Calls.
+#ifndef RPCRDMA_ENGINE_RESPONDER_H_
+#define RPCRDMA_ENGINE_RESPONDER_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ring.h"
+#include "engine/chunk_planner.h"
+#include "engine/outbox.h"
+#include "engine/types.h"
+#include "engine/work_id.h"
+#include "wire/v1/header.h"
+
+namespace rpcrdma::engine {
+
+// One slot per Call being answered. A Call has its Read chunks pulled into memory that the layer
+// above lends, is handed over, is answered by RDMA Writes and one Send, and is reported as done.
+// Driven by Connection, which documents the methods.
+class Responder {
+ public:
+  // Headers use the places of the arena from `first_place` on.
+  Responder(const Options& options, Outbox& outbox, HeaderArena headers, std::size_t first_place);
+  Responder(const Responder&) = delete;
+  Responder& operator=(const Responder&) = delete;
+
+  // More than Receives, because a slot may still wait for its Send when its Receive is posted again.
+  static std::size_t slot_count(const Options& options) noexcept { return options.credits + 16U; }
+
+  void start_reply(CallId call, const Outgoing& reply);
+  void reject(CallId call);
+  void lend(CallId call, Lease memory, std::uint64_t offset);
+  void refuse(CallId call);
+
+  void handle_connected(const Negotiated& negotiated) { negotiated_ = negotiated; }
+  void handle_received(ReceiveId receive, Bytes message);
+  void handle_done(const WorkDone& done, const WorkName& name);
+  void handle_disconnected();
+
+  std::size_t poll_actions(std::span<Action> room);
+
+  std::uint32_t calls_in_service() const noexcept { return in_service_; }
+
+ private:
+  enum class State : std::uint8_t {
+    kFree,     // handle_received takes it
+    kWanting,  // for lend() or refuse()
+    kPulling,  // for RDMA Reads: emitted by poll_actions, completed by handle_done
+    kServing,  // for start_reply() or reject()
+    kReplying,  // for its Writes and its Send: emitted by poll_actions, completed by handle_done
+  };
+  struct ReadChunk {
+    std::uint32_t position, size;       // bytes
+    std::uint16_t first, count;         // of the slot's reads
+    Fragment data;
+  };
+  struct Slot {
+    State state = State::kFree;
+    bool queued = false;       // in ready_
+    bool holds_receive = false;
+    bool known_above = false;  // the layer above was told of the call: it gets CallDone
+    bool lost = false;         // the connection ended; what is pending is only waited for
+    bool has_reply_chunk = false;
+    std::uint32_t generation = 0;
+    std::uint16_t pending = 0;  // work requests not completed
+    ReceiveId receive{};
+    Xid xid{};
+    std::uint32_t version = 1;
+    Bytes inline_part;
+    BoundedVector<wire::ReadSegment, wire::kReadSegmentsMax> reads;  // by position
+    BoundedVector<ReadChunk, kReadChunksMax> chunks;                 // by position
+    std::uint16_t chunk = 0;      // the chunk that is wanted or pulled
+    std::uint16_t read = 0;       // the next of reads to emit
+    std::uint64_t read_offset = 0;  // where it lands in the chunk's memory
+    BoundedVector<PulledItem, kReadChunksMax> items;
+    wire::v1::WriteList writes;
+    BoundedVector<wire::Segment, wire::kSegmentsPerChunkMax> reply_chunk;
+    ReplyPlan reply;
+    SegmentFiller filler;
+    std::uint16_t write_chunk = 0;  // the Write chunk being filled; then the Reply chunk
+    std::uint32_t header_size = 0;  // encoded in the slot's place
+    std::optional<SteeringTag> invalidate;
+    bool success = false;  // the reply is not an error header
+  };
+  struct Received {
+    ReceiveId receive;
+    Bytes message;
+  };
+
+  Slot* find(CallId call);
+  std::uint16_t index_of(const Slot& slot) const;
+  WorkId work(const Slot& slot, WorkKind kind) const;
+  void begin(const Received& received);
+  bool take_call(Slot& slot, const wire::v1::Decoded& decoded);
+  bool sort_reads(Slot& slot);
+  static bool check_positions(const Slot& slot, std::uint64_t inline_size, bool is_long);
+  void next_chunk(Slot& slot);
+  void deliver(Slot& slot);
+  void start_error(Slot& slot, const wire::v1::Body& error);
+  void start_sending(Slot& slot, const wire::v1::Body& body, bool success);
+  std::optional<SteeringTag> only_handle(const Slot& slot) const;
+  void enqueue(Slot& slot);
+  bool emit(Slot& slot, std::span<Action> room, std::size_t& used);
+  bool emit_reads(Slot& slot, std::span<Action> room, std::size_t& used);
+  bool emit_writes(Slot& slot, std::span<Action> room, std::size_t& used);
+  bool next_write(Slot& slot, SegmentFiller::Piece& piece);
+  void count_reply(const Slot& slot);
+  void give_receive_back(Slot& slot);
+  void finish(Slot& slot);
+
+  const Options options_;
+  Outbox& outbox_;
+  HeaderArena headers_;
+  std::size_t first_place_;
+  Negotiated negotiated_;
+  std::vector<Slot> slots_;
+  Ring<std::uint16_t> free_, ready_, read_waiters_;
+  Ring<Received> received_;     // messages that wait for a slot; bounded by the Receives
+  wire::v1::ChunkLists lists_;  // scratch of decode and encode
+  std::uint32_t reads_in_flight_ = 0;
+  std::uint32_t in_service_ = 0;  // slots not free
+};
+
+}  // namespace rpcrdma::engine
+
+#endif  // RPCRDMA_ENGINE_RESPONDER_H_

@@ -1,0 +1,39 @@
+#include "engine/types.h"
+
+namespace rpcrdma::engine {
+
+std::string_view to_string(CallError error) noexcept {
+  switch (error) {
+    case CallError::kVersion:
+      return "the peer does not speak RPC-over-RDMA version 1";
+    case CallError::kChunk:
+      return "the peer could not use the call's chunks (RDMA_ERROR ERR_CHUNK)";
+    case CallError::kBadReply:
+      return "the reply's chunks do not fit what the call offered";
+    case CallError::kTimedOut:
+      return "no reply in time";
+    case CallError::kConnectionLost:
+      return "the connection was lost";
+    case CallError::kCanceled:
+      return "canceled";
+    case CallError::kNoMemory:
+      return "the provider could not expose the call's memory";
+  }
+  return "unknown error";
+}
+
+std::string_view to_string(StartError error) noexcept {
+  switch (error) {
+    case StartError::kTooLarge:
+      return "the call has more pieces than a header may name";
+    case StartError::kReplyRoomNeeded:
+      return "the reply may be longer than a message and has no room of its own";
+    case StartError::kQueueFull:
+      return "too many calls are under way";
+    case StartError::kNotConnected:
+      return "not connected";
+  }
+  return "unknown error";
+}
+
+}  // namespace rpcrdma::engine

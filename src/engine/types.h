@@ -1,0 +1,220 @@
+// The values that go in and out of the engine: memory that is lent, work to do, facts for the caller.
+//
+// The engine never dereferences lent memory; it speaks of it by Lease. A lease is the caller's again
+// when the event that ends its call arrives: ReplyReady or CallFailed for a call that we made,
+// CallDone for one that we answered. Each call ends with exactly one of them.
+#ifndef RPCRDMA_ENGINE_TYPES_H_
+#define RPCRDMA_ENGINE_TYPES_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "base/ids.h"
+#include "rpcrdma/types.h"
+#include "wire/segment.h"
+
+namespace rpcrdma::engine {
+
+enum class CallId : std::uint64_t {};  // slot and generation; never reused while it can be confused
+enum class WorkId : std::uint64_t {};  // comes back in the completion
+enum class Lease : std::uint32_t {};   // memory that the caller has registered and lends
+enum class ReceiveId : std::uint16_t {};  // one of the Receive buffers, 0 … receives-1
+
+// Bounds on what one call may be made of; more is refused when the call is started.
+inline constexpr std::size_t kFragmentsMax = 24;  // runs of one Payload stream
+inline constexpr std::size_t kExposuresMax = 32;  // segments that one call advertises
+inline constexpr std::size_t kReadChunksMax = 9;  // in a received call: eight items and position zero
+
+struct Fragment {  // a run of the Payload stream, where the application has it
+  Lease memory;
+  std::uint32_t size;    // bytes
+  std::uint64_t offset;  // bytes from the start of the lease
+  // 0: stays inline. Else runs in a row with the same number are one DDP-eligible item. XDR padding
+  // behind an item is part of the following inline run, never of the item.
+  std::uint16_t item;
+  bool operator==(const Fragment&) const = default;
+};
+
+struct ResultRoom {  // destination of (a part of) one DDP-eligible result
+  Lease memory;
+  std::uint32_t size_max;  // bytes
+  std::uint64_t offset;
+  std::uint16_t item;  // runs in a row with the same number take one result
+  bool operator==(const ResultRoom&) const = default;
+};
+
+// A Call or a reply as the encoder produced it in one pass.
+struct Outgoing {
+  std::span<const Fragment> stream;       // in XDR order; the first run starts with the XID
+  std::span<const ResultRoom> results;    // Call: become Write chunks, in list order
+  std::uint32_t reply_size_max = 0;       // Call: bound on the unreduced reply's Payload stream
+  std::optional<ResultRoom> reply_room;   // Call: memory for a Reply chunk, used when one is needed
+};
+
+// --- Actions: what the engine wants done -------------------------------------------------------
+
+struct PostReceive {
+  ReceiveId receive;
+};
+struct PostSend {
+  WorkId id;
+  std::uint32_t header_offset, header_size;  // bytes, in the header arena
+  std::span<const Fragment> gather;          // inline runs behind the header; valid until it is done
+  std::optional<SteeringTag> invalidate;
+};
+struct RdmaRead {
+  WorkId id;
+  wire::Segment from;
+  Lease to;
+  std::uint64_t to_offset;
+};
+struct RdmaWrite {  // the Send behind it says when it is done
+  WorkId id;
+  Lease from;
+  std::uint64_t from_offset;
+  wire::Segment to;
+};
+enum class Access : std::uint8_t { kRemoteRead, kRemoteWrite };
+struct Expose {
+  WorkId id;
+  Lease memory;
+  std::uint32_t size;
+  std::uint64_t offset;
+  Access access;
+};
+struct Revoke {
+  WorkId id;
+  SteeringTag handle;
+};
+struct Disconnect {};
+using Action = std::variant<PostReceive, PostSend, RdmaRead, RdmaWrite, Expose, Revoke, Disconnect>;
+
+enum class WorkStatus : std::uint8_t { kOk, kFlushed, kFailed };
+struct WorkDone {
+  WorkId id;
+  WorkStatus status;
+  std::optional<SteeringTag> handle;  // Expose: the new tag
+  std::uint64_t address = 0;          // Expose: what goes into the segment's offset
+};
+
+// --- Events: facts for the layer above ---------------------------------------------------------
+
+enum class CallError : std::uint8_t {
+  kVersion,         // the peer answered ERR_VERS
+  kChunk,           // the peer answered ERR_CHUNK: it could not use our header or chunks
+  kBadReply,        // the reply's chunks do not fit what this call offered
+  kTimedOut,        // no reply within the call's time
+  kConnectionLost,  // the connection ended before the reply
+  kCanceled,
+  kNoMemory,  // the provider could not expose the call's memory
+};
+std::string_view to_string(CallError error) noexcept;
+
+struct PulledItem {     // a Read chunk, now local
+  std::uint32_t position;  // in the unreduced Payload stream, bytes
+  Fragment data;           // size 0: no memory was lent
+};
+
+// A Read chunk needs memory: answer with lend() or refuse(). Position 0 is the Call itself (Long
+// Call); it is asked for first, so that for the others `long_part` is already there.
+struct MemoryWanted {
+  CallId call;
+  std::uint32_t position, size;         // bytes
+  Bytes inline_part;                    // the Payload stream behind the header; empty in a Long Call
+  std::optional<Fragment> long_part;    // the Long Call's stream
+};
+struct CallReceived {
+  CallId call;
+  Xid xid;
+  Bytes inline_part;  // valid until start_reply() or reject()
+  std::optional<Fragment> long_part;
+  std::span<const PulledItem> items;  // in order of position; valid until CallDone
+};
+// All memory lent to the answered call is the caller's again.
+struct CallDone {
+  CallId call;
+  bool replied;  // false: the connection ended first, or the call was answered by an error header
+};
+// Every handle of the call is revoked: its memory is the caller's again. release() gives the
+// Receive buffer behind `inline_part` back.
+struct ReplyReady {
+  CallId call;
+  Bytes inline_part;              // the reply's Payload stream, unless it is in the Reply chunk
+  std::uint32_t in_reply_chunk;   // bytes of it in the memory of reply_room; 0: inline
+  std::span<const std::uint32_t> results_written;  // bytes in each offered result, in list order
+};
+struct CallFailed {
+  CallId call;
+  CallError error;
+};
+using Event = std::variant<MemoryWanted, CallReceived, CallDone, ReplyReady, CallFailed>;
+
+// --- Settings ----------------------------------------------------------------------------------
+
+enum class Role : std::uint8_t {
+  kClient,  // makes Calls
+  kServer,  // answers them
+};
+
+// How a responder returns Write chunks (docs/wire.md): RFC 8166 leaves out what was not used, RFC
+// 5666 and Linux return every segment with its length rewritten.
+enum class ReturnForm : std::uint8_t { kShortened, kFull };
+
+struct Options {
+  std::uint32_t inline_send = 4096;     // largest Send, bytes, at least 1024
+  std::uint32_t inline_receive = 4096;  // size of each Receive buffer, bytes, at least 1024
+  std::uint32_t credits = 64;           // client: requested; server: granted. Receives posted.
+  std::uint32_t calls_max = 128;        // client: calls started and not ended
+  std::uint32_t reduce_size_min = 1024;  // smaller items stay inline when they fit
+  bool reduce = true;                    // false: no item ever leaves the stream by itself
+  bool takes_invalidation = true;        // flag R of RFC 8797
+  ReturnForm return_form = ReturnForm::kShortened;
+  std::uint32_t read_chunk_size_max = 4U << 20U;  // server: largest Read chunk accepted, bytes
+  std::uint32_t long_call_size_max = 1U << 20U;   // server: largest Long Call accepted, bytes
+  wire::Limits limits;
+  std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
+  // How long revoking a call's memory may take, once the call has failed, before the connection is
+  // given up to make it safe.
+  std::chrono::nanoseconds fence_timeout = std::chrono::seconds(1);
+};
+
+struct Negotiated {  // known once the connection is up
+  std::uint32_t inline_send = 1024;     // our largest Send: min(ours, the peer's Receive), bytes
+  std::uint32_t inline_receive = 1024;  // the peer's largest Send, as far as we may count on it
+  std::uint32_t reads_in_flight_max = 1;
+  bool peer_takes_invalidation = false;
+};
+
+enum class StartError : std::uint8_t {
+  kTooLarge,         // more fragments or segments than one call may have
+  kReplyRoomNeeded,  // the reply may not fit inline and no reply_room was given
+  kQueueFull,        // calls_max calls have not ended
+  kNotConnected,     // not yet, or no longer
+};
+std::string_view to_string(StartError error) noexcept;
+
+// What happened, counted; names as in Linux' mountstats where it has one.
+struct Counters {
+  std::uint64_t calls_started = 0, calls_ended = 0;
+  std::uint64_t short_calls = 0, short_replies = 0;  // nothing but the inline message
+  std::uint64_t read_chunk_count = 0, write_chunk_count = 0, reply_chunk_count = 0;
+  std::uint64_t nomsg_calls = 0, nomsg_replies = 0;  // Long Calls, Long Replies
+  std::uint64_t read_chunk_bytes = 0, write_chunk_bytes = 0;
+  std::uint64_t messages_received = 0;
+  std::uint64_t bad_reply_count = 0;     // replies that broke a rule and were dropped or failed a call
+  std::uint64_t unknown_xid_count = 0;   // replies to no call of ours, or to one that gave up
+  std::uint64_t short_message_count = 0;  // fewer than 16 bytes: dropped
+  std::uint64_t stray_error_count = 0;   // RDMA_ERROR or RDMA_DONE to a responder: dropped
+  std::uint64_t err_vers_sent = 0, err_chunk_sent = 0, err_received = 0;
+  std::uint64_t invalidated_remotely = 0, revoked_locally = 0;
+  std::uint64_t timed_out = 0;
+};
+
+}  // namespace rpcrdma::engine
+
+#endif  // RPCRDMA_ENGINE_TYPES_H_
