@@ -1,0 +1,81 @@
+// The headers of RPC messages (RFC 5531 §9): what stands before arguments and results.
+//
+// Decoding works on a Reader of the caller's and leaves it at the first byte of the arguments or
+// results; views in the decoded values are into what it reads. Encoding writes into a Writer of the
+// caller's, which remembers when something did not fit. Nothing allocates.
+#ifndef RPCRDMA_ONCRPC_MESSAGE_H_
+#define RPCRDMA_ONCRPC_MESSAGE_H_
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "base/ids.h"
+#include "rpcrdma/call.h"
+#include "rpcrdma/types.h"
+#include "rpcrdma/xdr.h"
+
+namespace rpcrdma::oncrpc {
+
+inline constexpr std::uint32_t kRpcVersion = 2;
+inline constexpr std::size_t kCallHeaderSizeMin = 40;   // bytes, with AUTH_NONE twice
+inline constexpr std::size_t kReplyHeaderSizeMin = 24;  // bytes, accepted with AUTH_NONE
+// With a credential and a verifier of full size.
+inline constexpr std::size_t kCallHeaderSizeMax = kCallHeaderSizeMin + 2 * kAuthBodySizeMax;
+// Accepted, with a verifier of full size and the range of PROG_MISMATCH.
+inline constexpr std::size_t kReplyHeaderSizeMax = kReplyHeaderSizeMin + kAuthBodySizeMax + 8;
+
+struct CallHeader {
+  Xid xid;
+  Procedure procedure;
+  Credential credential;
+  Credential verifier;
+  bool operator==(const CallHeader&) const = default;
+};
+
+// accepted_reply.
+struct Accepted {
+  AcceptStatus status = AcceptStatus::kSuccess;
+  VersionRange versions{};  // of the program; on the wire only with kProgMismatch, else zero
+  Credential verifier{};
+  bool operator==(const Accepted&) const = default;
+};
+// rejected_reply with RPC_MISMATCH.
+struct RpcMismatch {
+  VersionRange versions;  // of RPC
+  bool operator==(const RpcMismatch&) const = default;
+};
+// rejected_reply with AUTH_ERROR.
+struct AuthError {
+  AuthStatus why;
+  bool operator==(const AuthError&) const = default;
+};
+
+struct ReplyHeader {
+  Xid xid;
+  std::variant<Accepted, RpcMismatch, AuthError> body;
+  bool operator==(const ReplyHeader&) const = default;
+};
+
+// Why a message is not taken as a Call.
+struct BadCall {
+  xdr::DecodeError error;
+  // What RFC 5531 has to say to the caller: RPC_MISMATCH for another version of RPC, AUTH_ERROR for
+  // a credential or verifier over its limit or with bad fill bytes. nullopt: it is not a Call, or
+  // it ends before its header does, so that there is nothing to answer; drop it.
+  std::optional<ReplyHeader> answer;
+};
+
+Expected<CallHeader, BadCall> decode_call(xdr::Reader& reader);
+
+// Refuses what is not a reply and values that RFC 5531 does not define (kBadEnum), and verifiers
+// over kAuthBodySizeMax (kOverLimit).
+Expected<ReplyHeader, xdr::DecodeError> decode_reply(xdr::Reader& reader);
+
+// Precondition of both: bodies of credentials and verifiers are at most kAuthBodySizeMax bytes.
+void encode_call(const CallHeader& header, xdr::Writer& writer) noexcept;
+void encode_reply(const ReplyHeader& header, xdr::Writer& writer) noexcept;
+
+}  // namespace rpcrdma::oncrpc
+
+#endif  // RPCRDMA_ONCRPC_MESSAGE_H_

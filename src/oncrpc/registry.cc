@@ -1,0 +1,29 @@
+#include "oncrpc/registry.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace rpcrdma::oncrpc {
+
+Expected<void, RegistryError> ServiceRegistry::add(std::uint32_t program, std::uint32_t version,
+                                                   Service& service) {
+  const auto key = [](const Entry& entry) { return std::tuple(entry.program, entry.version); };
+  const auto at = std::ranges::lower_bound(entries_, std::tuple(program, version), {}, key);
+  if (at != entries_.end() && key(*at) == std::tuple(program, version)) {
+    return Unexpected<RegistryError>(RegistryError::kDuplicate);
+  }
+  entries_.insert(at, Entry{program, version, &service});
+  return {};
+}
+
+ServiceRegistry::Found ServiceRegistry::find(std::uint32_t program,
+                                             std::uint32_t version) const noexcept {
+  const auto versions = std::ranges::equal_range(entries_, program, {}, &Entry::program);
+  if (versions.empty()) return {AcceptStatus::kProgUnavail, nullptr, {}};
+  const VersionRange range{versions.front().version, versions.back().version};
+  const auto at = std::ranges::find(versions, version, &Entry::version);
+  if (at == versions.end()) return {AcceptStatus::kProgMismatch, nullptr, range};
+  return {AcceptStatus::kSuccess, at->service, range};
+}
+
+}  // namespace rpcrdma::oncrpc
