@@ -1,6 +1,7 @@
 #include "oncrpc/registry.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 namespace rpcrdma::oncrpc {
@@ -18,11 +19,12 @@ Expected<void, RegistryError> ServiceRegistry::add(std::uint32_t program, std::u
 
 ServiceRegistry::Found ServiceRegistry::find(std::uint32_t program,
                                              std::uint32_t version) const noexcept {
-  const auto versions = std::ranges::equal_range(entries_, program, {}, &Entry::program);
-  if (versions.empty()) return {AcceptStatus::kProgUnavail, nullptr, {}};
-  const VersionRange range{versions.front().version, versions.back().version};
-  const auto at = std::ranges::find(versions, version, &Entry::version);
-  if (at == versions.end()) return {AcceptStatus::kProgMismatch, nullptr, range};
+  const auto first = std::ranges::lower_bound(entries_, program, {}, &Entry::program);
+  const auto end = std::ranges::upper_bound(entries_, program, {}, &Entry::program);
+  if (first == end) return {AcceptStatus::kProgUnavail, nullptr, {}};
+  const VersionRange range{first->version, std::prev(end)->version};
+  const auto at = std::ranges::find(first, end, version, &Entry::version);
+  if (at == end) return {AcceptStatus::kProgMismatch, nullptr, range};
   return {AcceptStatus::kSuccess, at->service, range};
 }
 
