@@ -1,0 +1,109 @@
+// An established iWARP stream: MPA framing, DDP placement and RDMAP messages (RFC 5044, 5041, 5040)
+// over an ordered byte stream, without touching a socket.
+//
+// Drive it: post work at any time; start() it when set-up is done. To receive, read into
+// receive_room() and say how much with handle_received(). To send, write what transmit() gives and
+// say how much with handle_sent(), until transmit() gives nothing. Then poll_completions(). Between
+// receive_room() and handle_received(), and between transmit() and handle_sent(), nothing else may
+// be called: the spans point straight into the memory of the upper layer.
+//
+// Ownership: memory of posted work is the stream's until its completion is polled or the phase is
+// kClosed, exposed memory until its revocation completes or the tag is reported as invalidated.
+//
+// Order: Sends, Writes and Reads start in the order of their posting. A Read that has to wait,
+// since as many as the peer serves are in flight, holds up what was posted behind it. Nothing in
+// the protocol needs more, and a Send can never overtake a Write that it announces. Exposures and
+// revocations are not ordered with them: they take effect at once.
+//
+// Nothing is allocated after construction.
+#ifndef RPCRDMA_IWARP_STREAM_H_
+#define RPCRDMA_IWARP_STREAM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/random.h"
+#include "iwarp/mpa.h"
+#include "iwarp/rx.h"
+#include "iwarp/stream_state.h"
+#include "iwarp/tx.h"
+#include "iwarp/work.h"
+
+namespace rpcrdma::iwarp {
+
+class Stream {
+ public:
+  // Room in the queues, in work requests.
+  struct Free {
+    std::uint32_t receives;
+    std::uint32_t sends;     // Sends, Writes and Reads
+    std::uint32_t controls;  // exposures and revocations
+    std::uint32_t tags;      // exposures
+  };
+
+  // `random` gives the bits of steering tags and addresses, and outlives the stream.
+  Stream(const StreamOptions& options, RandomSource& random);
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // Commands. False: no room, the stream is over, too many spans or 4 GiB and more; nothing was
+  // taken.
+  [[nodiscard]] bool post_receive(std::uint64_t id, std::span<const MutableBytes> into);
+  [[nodiscard]] bool post_send(std::uint64_t id, std::span<const Bytes> from,
+                               const SendOptions& how = {});
+  [[nodiscard]] bool post_write(std::uint64_t id, std::span<const Bytes> from, RemoteMemory to,
+                                bool signaled = true);
+  [[nodiscard]] bool post_read(std::uint64_t id, MutableBytes sink, RemoteMemory from,
+                               bool signaled = true);
+  // Complete at once; tag and address come in the completion. `memory` outlives the tag.
+  [[nodiscard]] bool expose_for_reading(std::uint64_t id, Bytes memory, bool signaled = true);
+  [[nodiscard]] bool expose_for_writing(std::uint64_t id, MutableBytes memory,
+                                        bool signaled = true);
+  // From now on the tag is refused. Completes when nothing of the memory is left to be sent; what
+  // the peer was about to write is thrown away. If a transfer was cut short by this, the stream
+  // ends. A tag that is gone already (invalidated by the peer) completes as well.
+  [[nodiscard]] bool revoke(std::uint64_t id, SteeringTag tag, bool signaled = true);
+  Free free() const noexcept;
+
+  // Opens the stream. `fpdu_size_max` (128 to kFpduSizeMax) and `segment_size` as for Tx::start().
+  void start(const Negotiated& negotiated, std::size_t fpdu_size_max, std::size_t segment_size);
+  // Sends one zero-length RDMA Write, which has no effect but bytes on the wire.
+  void nudge() { tx_.nudge(); }
+  // Ends the stream: all work completes, what was not done as kFlushed; all tags are dead.
+  void close();
+
+  // Inputs.
+  void handle_received(std::size_t size);
+  void handle_sent(std::size_t size);
+  // The peer closed, or the connection was lost.
+  void handle_end_of_stream();
+
+  // Outputs. Both give how many entries of `room` are set; none: nothing to do.
+  std::size_t receive_room(std::span<MutableBytes> room) { return rx_.receive_room(room); }
+  std::size_t transmit(std::span<Bytes> room) { return tx_.transmit(room); }
+  std::size_t poll_completions(std::span<Completion> out) { return state_.poll(out); }
+
+  Phase phase() const noexcept { return state_.phase; }
+  const Cause& cause() const noexcept { return state_.cause; }
+  const StreamCounters& counters() const noexcept { return state_.counters; }
+  const Negotiated& negotiated() const noexcept { return state_.negotiated; }
+  // Work that waits for the peer or the connection: worth waiting for actively.
+  bool busy() const noexcept;
+
+ private:
+  bool over() const noexcept {
+    return state_.phase == Phase::kTerminating || state_.phase == Phase::kClosed;
+  }
+  bool take_send(SendWork work, std::span<const Bytes> from);
+  bool completed_exposure(std::uint64_t id, const Exposure* exposure, bool signaled);
+
+  StreamState state_;
+  Rx rx_;
+  Tx tx_;
+};
+
+}  // namespace rpcrdma::iwarp
+
+#endif  // RPCRDMA_IWARP_STREAM_H_

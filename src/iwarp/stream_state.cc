@@ -1,0 +1,119 @@
+#include "iwarp/stream_state.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace rpcrdma::iwarp {
+namespace {
+
+bool refuses_read(Fault fault) noexcept {
+  return fault >= Fault::kProtectionInvalidStag && fault <= Fault::kProtectionUnspecified &&
+         fault != Fault::kProtectionCannotInvalidate;
+}
+
+}  // namespace
+
+StreamState::StreamState(const StreamOptions& given, RandomSource& random)
+    : options(given),
+      receive_spans(given.queue_depth),
+      send_spans(given.queue_depth),
+      receives(given.queue_depth),
+      sends(given.queue_depth),
+      reads(static_cast<std::size_t>(given.ord) + 1),
+      responses(static_cast<std::size_t>(given.ird) + 1),
+      revokes(given.queue_depth),
+      completions(static_cast<std::size_t>(given.queue_depth) * 3),
+      tags(given.exposures + given.ord + 1U, random) {}
+
+std::uint32_t& StreamState::outstanding(WorkKind kind) noexcept {
+  switch (kind) {
+    case WorkKind::kReceive:
+      return receives_outstanding;
+    case WorkKind::kSend:
+    case WorkKind::kWrite:
+    case WorkKind::kRead:
+      return sends_outstanding;
+    case WorkKind::kExpose:
+    case WorkKind::kRevoke:
+      return controls_outstanding;
+  }
+  return controls_outstanding;
+}
+
+void StreamState::complete(const Completion& completion, bool signaled) {
+  if (!signaled && completion.status == WorkStatus::kOk) {
+    --outstanding(completion.kind);
+    return;
+  }
+  completions.push(completion);
+}
+
+std::size_t StreamState::poll(std::span<Completion> out) {
+  const std::size_t count = std::min(out.size(), completions.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = completions.pop();
+    --outstanding(out[i].kind);
+  }
+  return count;
+}
+
+void StreamState::fail(Fault fault, Bytes bad) {
+  if (phase != Phase::kOpen) return;
+  phase = Phase::kTerminating;
+  cause = {Cause::By::kOurCheck, fault, to_string(fault)};
+  terminate_ulpdu_size = encode_terminate(fault, bad, terminate.data());
+}
+
+void StreamState::forget(SteeringTag tag) {
+  if (tags.remove(tag)) --exposed;
+}
+
+void StreamState::finish_revokes(std::uint64_t sent_total) {
+  while (!revokes.empty() && revokes.front().sent_end <= sent_total) {
+    const PendingRevoke revoke = revokes.pop();
+    complete({.id = revoke.id, .kind = WorkKind::kRevoke}, revoke.signaled);
+  }
+}
+
+void StreamState::flush_reads() {
+  // A Terminate that refuses a Read of ours names its sink; if it is too short for that, it is the
+  // oldest one, since Read Requests are served in order.
+  bool refused = cause.by == Cause::By::kTerminate && refuses_read(cause.fault);
+  while (!reads.empty()) {
+    const ReadInFlight read = reads.pop();
+    const bool hit = refused && (!refused_sink || *refused_sink == read.sink_tag);
+    if (hit) refused = false;
+    if (read.internal) continue;
+    const WorkStatus status = hit ? WorkStatus::kRemoteAccess : WorkStatus::kFlushed;
+    complete({.id = read.id, .status = status, .kind = WorkKind::kRead}, true);
+  }
+}
+
+void StreamState::close(const Cause& why) {
+  if (phase == Phase::kClosed) return;
+  if (cause.by == Cause::By::kNobody) cause = why;
+  phase = Phase::kClosed;
+  terminate_ulpdu_size = 0;
+  while (!receives.empty()) {
+    ReceiveWork work = receives.pop();
+    receive_spans.release(work.into);
+    complete({.id = work.id, .status = WorkStatus::kFlushed, .kind = WorkKind::kReceive}, true);
+  }
+  flush_reads();
+  while (!sends.empty()) {
+    SendWork work = sends.pop();
+    send_spans.release(work.from);
+    if (work.in_flight) continue;  // was completed with `reads`
+    complete({.id = work.id, .status = WorkStatus::kFlushed, .kind = work.kind}, true);
+  }
+  while (!revokes.empty()) {
+    const PendingRevoke revoke = revokes.pop();
+    complete({.id = revoke.id, .status = WorkStatus::kFlushed, .kind = WorkKind::kRevoke}, true);
+  }
+  responses.clear();
+  tags.clear();
+  exposed = 0;
+}
+
+}  // namespace rpcrdma::iwarp

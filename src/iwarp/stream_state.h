@@ -1,0 +1,120 @@
+// What the receiving and the sending half of one stream share: queues of work, steering tags,
+// completions and the way to the end. Internal to the module.
+#ifndef RPCRDMA_IWARP_STREAM_STATE_H_
+#define RPCRDMA_IWARP_STREAM_STATE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/ring.h"
+#include "iwarp/headers.h"
+#include "iwarp/mpa.h"
+#include "iwarp/tag_table.h"
+#include "iwarp/work.h"
+
+namespace rpcrdma::iwarp {
+
+struct StreamOptions {
+  std::uint32_t queue_depth = 1024;  // Receives; Sends, Writes and Reads; exposures and revocations
+  std::uint32_t exposures = 1024;    // live steering tags, beside the sinks of our own Reads
+  std::uint16_t ird = 16;            // the most that set-up may agree on
+  std::uint16_t ord = 16;
+};
+
+enum class Phase : std::uint8_t {
+  kWaiting,      // set-up is not finished; start() moves it on. Work is queued.
+  kOpen,         // established
+  kTerminating,  // a fault was found: what is half sent and the Terminate go out, handle_sent()
+                 // ends it
+  kClosed,       // over: all work is complete, no memory is touched
+};
+
+struct ReceiveWork {
+  std::uint64_t id = 0;
+  SpanList<std::byte> into;
+};
+struct SendWork {
+  std::uint64_t id = 0;
+  WorkKind kind = WorkKind::kSend;  // kSend, kWrite, kRead
+  Opcode opcode = Opcode::kSend;
+  bool signaled = true;
+  bool in_flight = false;     // kRead: is in `reads`, only its place is left here
+  SteeringTag tag{};          // kSend: to invalidate; else the remote memory
+  std::uint64_t address = 0;  // remote
+  SpanList<const std::byte> from;
+  MutableBytes sink;  // kRead
+};
+struct ReadInFlight {  // ours
+  std::uint64_t id = 0;
+  bool signaled = true;
+  bool internal = false;  // the zero-length Read that opens a peer-to-peer stream
+  SteeringTag sink_tag{};
+  std::uint64_t sink_address = 0;
+  MutableBytes sink;
+  std::uint32_t received = 0;
+};
+struct ReadResponse {  // the peer's Read that we answer
+  ReadRequest request;
+  std::uint32_t sent = 0;  // bytes in FPDUs that are built
+};
+struct PendingRevoke {
+  std::uint64_t id = 0;
+  bool signaled = true;
+  std::uint64_t sent_end = 0;  // done when our output has got so far
+};
+
+struct StreamState {
+  StreamState(const StreamOptions& options, RandomSource& random);
+
+  // Completes work: silently when it is unsignaled and went well.
+  void complete(const Completion& completion, bool signaled);
+  std::size_t poll(std::span<Completion> out);
+  // The peer broke a rule. `bad`: its FPDU from the length field on, as much as there is.
+  void fail(Fault fault, Bytes bad);
+  // The end: completes everything that is left and takes all tags away. The first cause counts.
+  void close(const Cause& why);
+  // Makes an exposure inaccessible.
+  void forget(SteeringTag tag);
+  // Completes the revocations whose memory is no longer referred to by unsent output.
+  void finish_revokes(std::uint64_t sent_total);
+
+  StreamOptions options;
+  Negotiated negotiated;
+  Phase phase = Phase::kWaiting;
+  Cause cause;
+  StreamCounters counters;
+
+  SpanPool<std::byte> receive_spans;
+  SpanPool<const std::byte> send_spans;
+  Ring<ReceiveWork> receives;
+  Ring<SendWork> sends;
+  Ring<ReadInFlight> reads;
+  Ring<ReadResponse> responses;
+  Ring<PendingRevoke> revokes;
+  Ring<Completion> completions;
+  TagTable tags;
+  std::uint32_t exposed = 0;  // tags that are not sinks
+
+  // Posted and not yet polled (or silently complete); each at most queue_depth, so that completions
+  // never overflow.
+  std::uint32_t receives_outstanding = 0;
+  std::uint32_t sends_outstanding = 0;
+  std::uint32_t controls_outstanding = 0;
+
+  std::optional<SteeringTag> refused_sink;  // of the Read that the peer's Terminate is about
+
+  bool may_send = false;  // a responder waits for the initiator's first FPDU
+  // The Terminate to send; its ULPDU with room for length field, pad and CRC.
+  std::array<std::byte, fpdu_size(kTerminateSizeMax) + 4> terminate{};
+  std::size_t terminate_ulpdu_size = 0;  // 0: none
+
+ private:
+  void flush_reads();
+  std::uint32_t& outstanding(WorkKind kind) noexcept;
+};
+
+}  // namespace rpcrdma::iwarp
+
+#endif  // RPCRDMA_IWARP_STREAM_STATE_H_

@@ -1,0 +1,82 @@
+// The steering tags of one stream: which memory the peer may reach, how, and where it seems to be.
+//
+// A tag is worth as much as it is hard to guess (RFC 5042 §6): it is 32 bits drawn anew for each
+// exposure, with the slot's index folded in so that a look-up is one table access. Addresses
+// (tagged offsets) start at a random 48-bit base that says nothing about our address space and
+// never wraps.
+#ifndef RPCRDMA_IWARP_TAG_TABLE_H_
+#define RPCRDMA_IWARP_TAG_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/random.h"
+#include "base/ring.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::iwarp {
+
+enum class Right : std::uint8_t {
+  kRead,   // the peer's RDMA Read may take it
+  kWrite,  // the peer's RDMA Write may fill it
+  kSink,   // only the Read Response to our own RDMA Read may fill it
+};
+
+// One live tag.
+struct Exposure {
+  SteeringTag tag{};
+  Right right = Right::kRead;
+  bool live = false;
+  std::uint64_t base = 0;             // address of the first byte
+  std::size_t size = 0;               // bytes
+  const std::byte* source = nullptr;  // kRead
+  std::byte* target = nullptr;        // kWrite, kSink
+  std::uint64_t sent_end = 0;  // position in our output behind the last byte taken from this memory
+};
+
+// Memory is allocated by the constructor only.
+class TagTable {
+ public:
+  // Why an access is refused; each layer of the wire has its own codes for them.
+  enum class Verdict : std::uint8_t { kOk, kInvalidTag, kAccess, kBounds, kWrap };
+
+  // `slots`: tags that can be live at a time, at least 1. `random` outlives the table.
+  TagTable(std::uint32_t slots, RandomSource& random);
+
+  // Makes a new tag for memory that stays the caller's; null when all slots are in use. The result
+  // is valid until the tag is removed.
+  const Exposure* add_source(Bytes memory);
+  const Exposure* add_target(MutableBytes memory, Right right);
+
+  // The live exposure of that name, or null.
+  Exposure* find(SteeringTag tag) noexcept;
+  // Checks an access of `size` bytes, size > 0. On kOk *found is set.
+  Verdict check(SteeringTag tag, Right right, std::uint64_t address, std::uint64_t size,
+                Exposure** found) noexcept;
+  // After this the tag is never accepted again, unless chance brings the same 32 bits back.
+  bool remove(SteeringTag tag) noexcept;
+  void clear() noexcept;
+
+  std::uint32_t live() const noexcept { return live_; }
+  std::uint32_t free() const noexcept { return slots_ - live_; }
+
+ private:
+  std::uint32_t index_of(std::uint32_t tag) const noexcept;
+  Exposure* take(Right right, std::size_t size);
+  void release(Exposure& exposure, std::uint32_t index) noexcept;
+
+  RandomSource& random_;
+  std::uint32_t slots_;
+  std::uint32_t live_ = 0;
+  unsigned index_bits_;
+  std::uint32_t secret_;  // mixes the index with the random bits
+  std::vector<Exposure> exposures_;
+  Ring<std::uint32_t> free_;  // oldest first: a slot rests as long as possible
+};
+
+}  // namespace rpcrdma::iwarp
+
+#endif  // RPCRDMA_IWARP_TAG_TABLE_H_

@@ -1,0 +1,105 @@
+// The sending half of a stream: turns work into FPDUs. Internal to the module.
+//
+// Output is built in batches. A batch is a list of pieces: small FPDUs lie whole in one arena, the
+// payload of larger ones stays where the application has it, with its CRC and the next header
+// merged into one piece. A batch is sent whole, possibly by several calls, before the next one is
+// built.
+#ifndef RPCRDMA_IWARP_TX_H_
+#define RPCRDMA_IWARP_TX_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/ring.h"
+#include "iwarp/crc32c.h"
+#include "iwarp/stream_state.h"
+
+namespace rpcrdma::iwarp {
+
+class Tx {
+ public:
+  explicit Tx(StreamState& state);
+
+  // `fpdu_size_max`: bytes of an FPDU on the wire, at least 128 and at most kFpduSizeMax.
+  // `segment_size`: of TCP, when FPDUs must not have their CRC cut by a segment boundary; 0: do not
+  // care.
+  void start(std::size_t fpdu_size_max, std::size_t segment_size);
+  // Puts one zero-length Write in front of the next message.
+  void nudge() { nudge_ = true; }
+  std::size_t transmit(std::span<Bytes> room);
+  void handle_sent(std::size_t size);
+  // Bytes of application memory may be read until everything built is sent.
+  std::uint64_t sent_total() const noexcept { return sent_total_; }
+  bool idle() const noexcept { return pieces_.empty(); }
+
+ private:
+  // What is finished when the output has got to `end`.
+  struct Mark {
+    std::uint64_t end = 0;
+    bool terminate = false;  // else: the oldest work request
+  };
+  enum class Current : std::uint8_t { kNone, kWork, kResponse };
+
+  bool batch_full() const noexcept;
+  void build();
+  bool pick();
+  bool start_work();
+  void start_read(SendWork& work);
+  bool build_fpdu();
+  void build_work_fpdu(SendWork& work);
+  bool build_response_fpdu();
+  void build_read_request(const ReadRequest& request);
+  void build_empty_write();
+  void build_rtr();
+  void build_terminate();
+  void finish_work();
+  void finish_marks();
+  std::size_t payload_limit(Opcode opcode, std::size_t left) const noexcept;
+  bool cuts_crc(std::size_t size) const noexcept;
+
+  // One FPDU: begin with its header, add payload, end with pad and CRC.
+  void begin_fpdu(const Header& header);
+  void put(Bytes bytes);
+  void copy_payload(Bytes payload);
+  void refer_payload(Bytes payload);
+  void end_fpdu();
+  void add_piece(const std::byte* data, std::size_t size);
+
+  StreamState& state_;
+  std::size_t fpdu_size_max_ = 0;
+  std::size_t segment_size_ = 0;
+
+  std::unique_ptr<std::byte[]> arena_;
+  std::size_t arena_used_ = 0;
+  Ring<Bytes> pieces_;
+  Ring<Mark> marks_;
+  std::size_t large_in_batch_ = 0;
+  std::uint64_t built_total_ = 0;  // bytes since the start of the stream
+  std::uint64_t sent_total_ = 0;
+  std::uint64_t batch_start_ = 0;  // built_total_ when the batch was begun
+  bool batch_ends_ = false;
+
+  Current current_ = Current::kNone;
+  bool response_was_last_ = false;
+  std::size_t built_works_ = 0;  // works at the front of `sends` whose last FPDU is built
+  std::uint32_t offset_ = 0;     // bytes of the current work in built FPDUs
+  std::uint32_t send_msn_ = 1;
+  std::uint32_t read_msn_ = 1;
+  bool nudge_ = false;
+  Rtr rtr_ = Rtr::kNone;
+
+  // The FPDU that is being built.
+  std::size_t fpdu_begin_ = 0;  // in the arena; of its trailer once it refers to payload elsewhere
+  bool fpdu_refers_ = false;
+  std::size_t fpdu_ulpdu_size_ = 0;
+  Crc32c crc_;
+};
+
+inline constexpr std::size_t kTaggedPayloadMax = 65'520;  // a multiple of 8 that the length holds
+inline constexpr std::size_t kFpduSizeMax = fpdu_size(kTaggedSize + kTaggedPayloadMax);
+
+}  // namespace rpcrdma::iwarp
+
+#endif  // RPCRDMA_IWARP_TX_H_

@@ -1,0 +1,172 @@
+// What a stream is asked to do and what it answers: plain values, and the storage for scattered
+// memory behind them.
+#ifndef RPCRDMA_IWARP_WORK_H_
+#define RPCRDMA_IWARP_WORK_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "base/assert.h"
+#include "base/ids.h"
+#include "iwarp/headers.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::iwarp {
+
+// The longest list of spans in one work request.
+inline constexpr std::size_t kSpansMax = 24;
+
+enum class WorkKind : std::uint8_t { kReceive, kSend, kWrite, kRead, kExpose, kRevoke };
+enum class WorkStatus : std::uint8_t {
+  kOk,
+  kFlushed,       // the stream ended before it was done
+  kLocalError,    // the request itself is impossible here
+  kRemoteAccess,  // the peer's Terminate says that it does not let us
+};
+
+struct Completion {
+  std::uint64_t id = 0;
+  WorkStatus status = WorkStatus::kOk;
+  WorkKind kind = WorkKind::kReceive;
+  std::uint32_t size = 0;  // kReceive: bytes of the message
+  std::optional<SteeringTag> tag =
+      std::nullopt;           // kExpose: the new tag; kReceive: the tag that it invalidated
+  std::uint64_t address = 0;  // kExpose: of the first byte
+};
+
+struct SendOptions {
+  std::optional<SteeringTag> invalidate = std::nullopt;  // a tag of the peer's
+  bool solicited = false;                                // asks for an event at the peer
+  bool signaled = true;                                  // false: no completion when it goes well
+};
+struct RemoteMemory {
+  SteeringTag tag{};
+  std::uint64_t address = 0;
+};
+
+// Why a stream ended.
+struct Cause {
+  enum class By : std::uint8_t {
+    kNobody,      // it has not
+    kUs,          // closed by the upper layer
+    kOurCheck,    // the peer broke a rule: we sent (or tried to send) a Terminate with `fault`
+    kTerminate,   // the peer sent a Terminate with `fault`
+    kPeerClosed,  // the peer closed the TCP connection, or it was lost
+  };
+  By by = By::kNobody;
+  Fault fault = Fault::kNone;
+  std::string_view text;  // static
+};
+
+struct StreamCounters {
+  std::uint64_t fpdus_sent = 0, fpdus_received = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;      // with framing
+  std::uint64_t payload_sent = 0, payload_received = 0;  // of Sends, Writes and Read Responses
+  std::uint64_t receive_bytes_copied = 0;  // from the staging area to where they belong
+  std::uint64_t send_bytes_copied = 0;     // pulled into the arena with the header of a small FPDU
+  std::uint64_t sends = 0, writes = 0, reads = 0;  // ours, started
+};
+
+// Scattered memory of one work request. At most two runs are kept inline; longer lists take a block
+// of a SpanPool. Zero-length spans are dropped.
+template <class Byte>
+struct SpanList {
+  struct Run {
+    Byte* data;
+    std::size_t size;
+  };
+  static constexpr std::size_t kInline = 2;
+  static constexpr std::uint32_t kNoBlock = 0xffffffffU;
+
+  std::array<Run, kInline> inline_runs{};
+  std::uint32_t block = kNoBlock;
+  std::uint32_t count = 0;
+  std::uint32_t size = 0;  // bytes in all runs
+};
+
+// Blocks for long lists. The memory is reserved once and touched only as far as it is needed, since
+// almost all work requests have one or two runs.
+template <class Byte>
+class SpanPool {
+ public:
+  using List = SpanList<Byte>;
+  using Run = typename List::Run;
+
+  explicit SpanPool(std::uint32_t blocks)
+      : runs_(std::make_unique_for_overwrite<Run[]>(blocks * kSpansMax)),
+        next_free_(std::make_unique_for_overwrite<std::uint32_t[]>(blocks)),
+        blocks_(blocks) {}
+
+  // Precondition: at most kSpansMax spans, less than 4 GiB together, and no more lists alive than
+  // there are blocks.
+  List store(std::span<const std::span<Byte>> spans) {
+    List list;
+    Run* to = list.inline_runs.data();
+    if (spans.size() > List::kInline) {
+      list.block = take();
+      to = &runs_[list.block * kSpansMax];
+    }
+    for (const std::span<Byte>& span : spans) {
+      if (span.empty()) continue;
+      to[list.count++] = {span.data(), span.size()};
+      list.size += static_cast<std::uint32_t>(span.size());
+    }
+    return list;
+  }
+  void release(List& list) {
+    if (list.block != List::kNoBlock) {
+      next_free_[list.block] = free_;
+      free_ = list.block;
+    }
+    list = List{};
+  }
+  std::span<const Run> view(const List& list) const {
+    const Run* from =
+        list.block == List::kNoBlock ? list.inline_runs.data() : &runs_[list.block * kSpansMax];
+    return {from, list.count};
+  }
+  // Calls visit(std::span<Byte>) for each run of `size` bytes from `offset` on, in order, until it
+  // returns false. Precondition: offset + size <= list.size.
+  template <class Visit>
+  void for_each(const List& list, std::size_t offset, std::size_t size, Visit visit) const {
+    for (const Run& run : view(list)) {
+      if (size == 0) return;
+      if (offset >= run.size) {
+        offset -= run.size;
+        continue;
+      }
+      const std::size_t part = std::min(run.size - offset, size);
+      if (!visit(std::span<Byte>(run.data + offset, part))) return;
+      offset = 0;
+      size -= part;
+    }
+    RPCRDMA_ASSERT(size == 0, "a span list is shorter than its work says");
+  }
+
+ private:
+  std::uint32_t take() {
+    if (free_ != List::kNoBlock) {
+      const std::uint32_t block = free_;
+      free_ = next_free_[block];
+      return block;
+    }
+    RPCRDMA_ASSERT(touched_ < blocks_, "more span lists than work requests");
+    return touched_++;
+  }
+
+  std::unique_ptr<Run[]> runs_;
+  std::unique_ptr<std::uint32_t[]> next_free_;
+  std::uint32_t blocks_;
+  std::uint32_t touched_ = 0;  // blocks from here on were never used
+  std::uint32_t free_ = List::kNoBlock;
+};
+
+}  // namespace rpcrdma::iwarp
+
+#endif  // RPCRDMA_IWARP_WORK_H_
