@@ -14,6 +14,6 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/rpcrdmaConfigVersion.cma
 install(FILES "${PROJECT_BINARY_DIR}/rpcrdmaConfig.cmake"
         "${PROJECT_BINARY_DIR}/rpcrdmaConfigVersion.cmake"
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rpcrdma)
-if(RPCRDMA_BUILD_TOOLS)
+if(TARGET rpcrdma_command)
   install(TARGETS rpcrdma_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -76,7 +76,6 @@ void Connection::reject(CallId call) { responder_.reject(call); }
 void Connection::lend(CallId call, Lease memory, std::uint64_t offset) {
   responder_.lend(call, memory, offset);
 }
-void Connection::refuse(CallId call) { responder_.refuse(call); }
 
 void Connection::handle_connected(const Negotiated& negotiated) {
   RPCRDMA_ASSERT(!outbox_.connected && !ended_, "connected twice");

@@ -3,7 +3,7 @@
 // How to drive it. There are four kinds of methods:
 //   handle_*  inputs from below: the connection is up, a message came, work is done, time has passed;
 //   poll_*    outputs: actions (work to post), events (facts for the layer above), the next time-out;
-//   verbs     commands from above: start_call, start_reply, lend, refuse, reject, cancel, release;
+//   verbs     commands from above: start_call, start_reply, lend, reject, cancel, release;
 //   nouns     getters.
 // After any command or input, drain poll_events() and poll_actions() until both return nothing, then
 // ask poll_timeout(). It never blocks, reads a clock, allocates after construction, or dereferences
@@ -58,14 +58,14 @@ class Connection {
   void cancel(Instant now, CallId call);
   // Done with the views of ReplyReady: its Receive is posted again.
   void release(CallId call);
-  // Answers CallReceived. A reply that fits nothing that the Call provided goes out as ERR_CHUNK. The
+  // Answers CallReceived, or MemoryWanted without pulling the chunk. A reply that fits nothing that the Call provided goes out as ERR_CHUNK. The
   // memory of the reply, and all that was lent to the call, is the caller's again at CallDone.
   void start_reply(CallId call, const Outgoing& reply);
-  // Answers CallReceived with ERR_CHUNK: the Call's stream is not what its header says.
+  // Answers CallReceived or MemoryWanted with ERR_CHUNK: the Call's stream is not what its header
+  // says, or there is no memory for it.
   void reject(CallId call);
-  // Answer MemoryWanted: `memory` holds the size asked for from `offset` on.
+  // Answers MemoryWanted: `memory` holds the size asked for from `offset` on.
   void lend(CallId call, Lease memory, std::uint64_t offset);
-  void refuse(CallId call);  // the peer gets ERR_CHUNK
 
   // --- Inputs from below; time never goes backwards ---
   void handle_connected(const Negotiated& negotiated);

@@ -39,7 +39,10 @@ Responder::Responder(const Options& options, Outbox& outbox, HeaderArena headers
 
 void Responder::start_reply(CallId call, const Outgoing& reply) {
   Slot* slot = find(call);
-  RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kServing, "a reply to no call in service");
+  // A Call that asks for memory may be answered as it is: its chunks are then left where they are.
+  RPCRDMA_ASSERT(slot != nullptr &&
+                     (slot->state == State::kServing || slot->state == State::kWanting),
+                 "a reply to no call in service");
   if (slot->lost) return finish(*slot);
   plan_reply(reply.stream, slot->writes, slot->has_reply_chunk, slot->reply_chunk.view(), options_,
              negotiated_, slot->reply, lists_);
@@ -59,7 +62,9 @@ void Responder::start_reply(CallId call, const Outgoing& reply) {
 
 void Responder::reject(CallId call) {
   Slot* slot = find(call);
-  RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kServing, "reject() of no call in service");
+  RPCRDMA_ASSERT(slot != nullptr &&
+                     (slot->state == State::kServing || slot->state == State::kWanting),
+                 "reject() of no call in service");
   if (slot->lost) return finish(*slot);
   start_error(*slot, wire::v1::ErrChunk{});
 }
@@ -74,13 +79,6 @@ void Responder::lend(CallId call, Lease memory, std::uint64_t offset) {
   slot->read_offset = offset;
   slot->state = State::kPulling;
   enqueue(*slot);
-}
-
-void Responder::refuse(CallId call) {
-  Slot* slot = find(call);
-  RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting, "refuse() that nobody asked for");
-  if (slot->lost) return finish(*slot);
-  start_error(*slot, wire::v1::ErrChunk{});
 }
 
 // --- Inputs ------------------------------------------------------------------------------------
@@ -179,6 +177,7 @@ void Responder::begin(const Received& received) {
   slot.filler = {};
   slot.invalidate.reset();
   ++in_service_;
+  ++outbox_.counters.calls_started;
   if (prefix->version != wire::v1::kVersion) {
     return start_error(slot, wire::v1::ErrVers{wire::v1::kVersion, wire::v1::kVersion});
   }
@@ -435,6 +434,7 @@ void Responder::finish(Slot& slot) {
   ++slot.generation;
   free_.push(index_of(slot));
   --in_service_;
+  ++outbox_.counters.calls_ended;
   if (!received_.empty()) begin(received_.pop());
 }
 

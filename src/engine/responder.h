@@ -32,7 +32,6 @@ class Responder {
   void start_reply(CallId call, const Outgoing& reply);
   void reject(CallId call);
   void lend(CallId call, Lease memory, std::uint64_t offset);
-  void refuse(CallId call);
 
   void handle_connected(const Negotiated& negotiated) { negotiated_ = negotiated; }
   void handle_received(ReceiveId receive, Bytes message);
@@ -46,7 +45,7 @@ class Responder {
  private:
   enum class State : std::uint8_t {
     kFree,     // handle_received takes it
-    kWanting,  // for lend() or refuse()
+    kWanting,  // for lend(), or an answer without it
     kPulling,  // for RDMA Reads: emitted by poll_actions, completed by handle_done
     kServing,  // for start_reply() or reject()
     kReplying,  // for its Writes and its Send: emitted by poll_actions, completed by handle_done

@@ -26,7 +26,7 @@ enum class Lease : std::uint32_t {};   // memory that the caller has registered 
 enum class ReceiveId : std::uint16_t {};  // one of the Receive buffers, 0 … receives-1
 
 // Bounds on what one call may be made of; more is refused when the call is started.
-inline constexpr std::size_t kFragmentsMax = 24;  // runs of one Payload stream
+inline constexpr std::size_t kFragmentsMax = 20;  // runs of one Payload stream
 inline constexpr std::size_t kExposuresMax = 32;  // segments that one call advertises
 inline constexpr std::size_t kReadChunksMax = 9;  // in a received call: eight items and position zero
 
@@ -120,7 +120,7 @@ struct PulledItem {     // a Read chunk, now local
   Fragment data;           // size 0: no memory was lent
 };
 
-// A Read chunk needs memory: answer with lend() or refuse(). Position 0 is the Call itself (Long
+// A Read chunk needs memory: answer with lend(), start_reply() or reject(). Position 0 is the Call itself (Long
 // Call); it is asked for first, so that for the others `long_part` is already there.
 struct MemoryWanted {
   CallId call;

@@ -1,0 +1,135 @@
+// Makes RPC Calls to a server over RDMA.
+//
+//   auto client = rpcrdma::Client::connect("rdma://192.0.2.1", {});
+//   auto call = client->prepare({kProgram, kVersion, kGet});
+//   call->arguments().xdr().string("name");
+//   call->place_result(buffer);                        // bulk data lands here, without a copy
+//   auto reply = client->call(std::move(*call));
+//   rpcrdma::Bytes data = reply->results().bulk(1 << 20, "data");
+//
+// Threads: a client and all that it gave belong to one thread.
+#ifndef RPCRDMA_CLIENT_H_
+#define RPCRDMA_CLIENT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "rpcrdma/call.h"
+#include "rpcrdma/callback.h"
+#include "rpcrdma/counters.h"
+#include "rpcrdma/error.h"
+#include "rpcrdma/message.h"
+#include "rpcrdma/options.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma {
+
+class Client;
+class ClientImpl;
+
+// A Call being put together. Destroying it before it is started costs nothing. Does not outlive its
+// client.
+class Call {
+ public:
+  Call(Call&& other) noexcept : impl_(other.impl_), slot_(other.slot_) { other.impl_ = nullptr; }
+  Call& operator=(Call&&) = delete;
+  ~Call();
+
+  // The arguments in XDR; bulk() items are lent from here until the call has ended.
+  MessageWriter& arguments() noexcept;
+  // Memory for the next bulk result, filled by RDMA up to its size; in the order of the results. Lent
+  // until the call has ended, when nobody can write to it any more. At most kBulkItemsMax.
+  void place_result(MutableBytes destination) noexcept;
+  // Bound on the XDR results, without what place_result() has room for; default 512 bytes. When a
+  // reply could be longer than a message, room for a Long Reply is provided.
+  void expect_results(std::uint32_t size_max) noexcept;
+  // Instead of ClientOptions::call_timeout.
+  void time_out_after(std::chrono::nanoseconds timeout) noexcept;
+
+ private:
+  friend class ClientImpl;
+  friend class Client;
+  Call(ClientImpl* impl, std::uint32_t slot) noexcept : impl_(impl), slot_(slot) {}
+
+  ClientImpl* impl_;
+  std::uint32_t slot_;
+};
+
+// The successful answer to a Call. Its views die with it. Does not outlive its client; keep few, since
+// each holds a Receive buffer back.
+class Reply {
+ public:
+  Reply(Reply&& other) noexcept : impl_(other.impl_), slot_(other.slot_) { other.impl_ = nullptr; }
+  Reply& operator=(Reply&&) = delete;
+  ~Reply();
+
+  // The results in XDR. bulk() finds an item in the place that place_result() named, or, when the
+  // peer left it in the message, there (last_was_placed() is then false: copy it).
+  MessageReader& results() noexcept;
+  // Whether all results were decoded and nothing was wrong; else the error to report.
+  std::optional<Error> finish() noexcept;
+
+ private:
+  friend class ClientImpl;
+  Reply(ClientImpl* impl, std::uint32_t slot) noexcept : impl_(impl), slot_(slot) {}
+
+  ClientImpl* impl_;
+  std::uint32_t slot_;
+};
+
+using ReplyCallback = Callback<void(Expected<Reply, Error>)>;
+
+class Client {
+ public:
+  // Connects to rdma://HOST[:PORT] (IPv4, [IPv6] or a name); blocks until the connection is up or
+  // ProviderOptions::setup_timeout_client has passed.
+  static Expected<Client, Error> connect(std::string_view url, const ClientOptions& options);
+  Client(Client&&) noexcept;
+  Client& operator=(Client&&) noexcept;
+  // Ends calls under way with kCanceled, then closes.
+  ~Client();
+
+  // Takes a slot for a call. `arguments_size_max` bounds the XDR arguments without bulk items, bytes.
+  // Fails with kTooManyCalls, kNoResources or kConnectionLost.
+  Expected<Call, Error> prepare(const Procedure& procedure,
+                                std::uint32_t arguments_size_max = 2048);
+
+  // Makes the call and waits for its end, serving other calls meanwhile (their callbacks run).
+  Expected<Reply, Error> call(Call call);
+
+  // Starts the call. The callback runs exactly once, inside progress(), call() or the destructor; all
+  // lent memory is the caller's again before. If the call cannot be started, the error comes back
+  // here and the callback does not run.
+  Expected<void, Error> start(Call call, ReplyCallback callback);
+
+  // For a foreign event loop: poll wait_fd() for reading, then call progress(). wait() does the first.
+  int wait_fd() const noexcept;
+  void progress();
+  void wait();
+
+  // Waits until no call is under way; new ones may still be made by callbacks.
+  void drain();
+  // Ends the connection; calls under way end with kCanceled.
+  void close() noexcept;
+
+  bool connected() const noexcept;
+  std::uint32_t calls_in_flight() const noexcept;
+  std::string_view provider_name() const noexcept;
+  std::string_view peer_address() const noexcept;
+  TransferCounters counters() const noexcept;
+
+  // Sends this credential with the calls prepared from now on (default AUTH_NONE).
+  void use_credential(const AuthSys& credential);
+
+ private:
+  friend class ClientImpl;
+  explicit Client(std::unique_ptr<ClientImpl> impl) noexcept;
+  std::unique_ptr<ClientImpl> impl_;
+};
+
+}  // namespace rpcrdma
+
+#endif  // RPCRDMA_CLIENT_H_

@@ -1,0 +1,46 @@
+// What can go wrong, in words that a person can act on.
+#ifndef RPCRDMA_ERROR_H_
+#define RPCRDMA_ERROR_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace rpcrdma {
+
+enum class Errc : std::uint8_t {
+  kBadUrl,          // not rdma://HOST[:PORT], or the host is unknown
+  kUnreachable,     // no connection to the peer
+  kRefused,         // the peer refused the connection
+  kTimedOut,        // connection set-up or call took too long
+  kConnectionLost,  // the connection ended before the reply
+  kVersion,         // the peer does not speak RPC-over-RDMA version 1
+  kChunk,           // the peer could not use the call's chunks (RDMA_ERROR ERR_CHUNK)
+  kBadReply,        // the reply cannot be decoded or does not fit the call
+  kCanceled,        // by the caller, or because the client is closing
+  kTooLarge,        // arguments or results larger than a call may have
+  kTooManyCalls,    // ClientOptions::calls_max calls are under way
+  kNoResources,     // memory, descriptors or registrations
+  kDenied,          // RPC: the server rejects the credential or the RPC version
+  kNotAvailable,    // RPC: no such program, version or procedure
+  kBadArguments,    // RPC: the server could not decode the arguments
+  kServerFault,     // RPC: the server failed (SYSTEM_ERR)
+  kUnsupported,     // this build or this machine cannot do it
+};
+std::string_view to_string(Errc code) noexcept;
+
+// operation: what was attempted; peer: with whom ("ADDR:PORT" or the URL); cause: what happened, and
+// where there is something to do about it, what.
+struct Error {
+  Errc code;
+  std::string operation;
+  std::string peer;
+  std::string cause;
+
+  // "put of x.tar to 10.0.0.1:20049 failed: the connection was lost: …"
+  std::string message() const;
+};
+
+}  // namespace rpcrdma
+
+#endif  // RPCRDMA_ERROR_H_

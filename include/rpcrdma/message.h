@@ -1,0 +1,86 @@
+// Arguments and results on their way through the XDR codec: small items are written and read in
+// place, bulk items (DDP-eligible ones, RFC 8166 §3.4) stay where the application has them.
+#ifndef RPCRDMA_MESSAGE_H_
+#define RPCRDMA_MESSAGE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "rpcrdma/types.h"
+#include "rpcrdma/xdr.h"
+
+namespace rpcrdma {
+
+inline constexpr std::size_t kBulkItemsMax = 8;  // in one message
+
+// A bulk item of a message that was written: where it is cut out of the stream, and its bytes.
+struct BulkItem {
+  std::size_t at;  // bytes of the written stream before it
+  Bytes data;
+};
+
+// Encodes one message in one pass. A view over library memory; dies with the call that gave it.
+class MessageWriter {
+ public:
+  MessageWriter() noexcept : writer_(MutableBytes{}) {}
+  explicit MessageWriter(MutableBytes output) noexcept : writer_(output) {}
+
+  // For everything that is small: numbers, strings, short opaques.
+  xdr::Writer& xdr() noexcept { return writer_; }
+
+  // opaque<> by reference: the count word goes into the stream, the data stays where it is until the
+  // call ends and is moved from there without a copy. More than kBulkItemsMax fail the message.
+  void bulk(Bytes data) noexcept;
+
+  bool ok() const noexcept { return writer_.ok() && !overflow_; }
+  std::size_t size() const noexcept { return writer_.position(); }  // bytes written in place
+  std::span<const BulkItem> items() const noexcept { return {items_.data(), item_count_}; }
+
+ private:
+  xdr::Writer writer_;
+  std::array<BulkItem, kBulkItemsMax> items_;
+  std::size_t item_count_ = 0;
+  bool overflow_ = false;
+};
+
+// Decodes one message whose bulk items may be inline or may have been placed elsewhere. The views that
+// it returns live as long as the call or reply that it belongs to.
+class MessageReader {
+ public:
+  static constexpr std::uint32_t kInOrder = 0xffffffff;
+  struct Placed {
+    std::uint32_t position;  // in the unreduced stream (RFC 8166 §3.4.5), or kInOrder: the next item
+    Bytes data;
+  };
+
+  MessageReader() noexcept : reader_(Bytes{}) {}
+  // `stream` starts `offset` bytes into the message, at a point before any item. `placed` is in order.
+  MessageReader(Bytes stream, std::size_t offset, std::span<const Placed> placed) noexcept;
+
+  xdr::Reader& xdr() noexcept { return reader_; }
+
+  // opaque<> that may have been placed by RDMA: a view of it, wherever it is. Its padding is dealt
+  // with, whether the peer sent it or not.
+  Bytes bulk(std::uint32_t size_max, std::string_view field) noexcept;
+  // Whether the last bulk() was placed by RDMA; if not, it is a view of the message.
+  bool last_was_placed() const noexcept { return last_was_placed_; }
+
+  bool ok() const noexcept { return reader_.ok(); }
+  // All of it was decoded: nothing failed, no trailing bytes, and each placed item was asked for.
+  bool finish() noexcept;
+
+ private:
+  xdr::Reader reader_;
+  std::array<Placed, kBulkItemsMax> placed_;
+  std::size_t placed_count_ = 0;
+  std::size_t next_ = 0;
+  std::uint64_t position_base_ = 0;  // of the reader's first byte, grows by what was placed
+  bool last_was_placed_ = false;
+};
+
+}  // namespace rpcrdma
+
+#endif  // RPCRDMA_MESSAGE_H_

@@ -1,0 +1,52 @@
+// Every setting of clients and servers, with its default and unit.
+#ifndef RPCRDMA_OPTIONS_H_
+#define RPCRDMA_OPTIONS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace rpcrdma {
+
+inline constexpr std::uint16_t kDefaultPort = 20049;  // NFS/RDMA, registered with IANA
+
+struct ProviderOptions {
+  std::string name = "auto";  // "auto" or "siwarp": software iWARP over TCP
+  bool crc = true;            // MPA CRC; it is used when either side asks for it
+  std::string capture_file;   // pcapng of all that goes over its connections; empty: none
+  std::uint64_t capture_bytes_max = 64U << 20U;  // the file stops growing here
+  std::chrono::milliseconds setup_timeout_client{10'000};  // for the whole connection set-up
+  std::chrono::milliseconds setup_timeout_server{5'000};   // a silent peer is dropped after it
+};
+
+struct ConnectionOptions {
+  std::uint32_t inline_size = 4096;  // largest inline message both ways, bytes, 1024 … 65536
+  std::uint32_t credits = 64;        // client: asked for; server: granted to each connection
+  // Bulk items below this size stay inline when the message has room for them, bytes.
+  std::uint32_t reduce_size_min = 1024;
+  // false: bulk items never travel by themselves; what is too long goes as a Long Call or Reply.
+  bool reduce = true;
+};
+
+struct ClientOptions {
+  ProviderOptions provider;
+  ConnectionOptions connection;
+  std::uint32_t calls_max = 128;  // under way at a time; more are refused (kTooManyCalls)
+  std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
+  std::size_t memory_max = 256U << 20U;  // message and Reply chunk buffers of the library, bytes
+};
+
+struct ServerOptions {
+  ProviderOptions provider;
+  ConnectionOptions connection;
+  std::uint32_t bulk_size_max = 1U << 20U;       // largest bulk argument taken from a peer, bytes
+  std::uint32_t long_call_size_max = 1U << 20U;  // largest Long Call taken from a peer, bytes
+  std::size_t connections_max = 1024;
+  std::size_t memory_max = 512U << 20U;  // bulk and message buffers of the library, bytes
+  std::chrono::milliseconds drain_timeout{10'000};  // stop() gives calls in service so long
+};
+
+}  // namespace rpcrdma
+
+#endif  // RPCRDMA_OPTIONS_H_

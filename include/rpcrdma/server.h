@@ -1,0 +1,67 @@
+// Answers RPC Calls over RDMA.
+//
+//   auto server = rpcrdma::Server::listen("rdma://0.0.0.0:20049", {});
+//   server->add(kProgram, kVersion, service);
+//   server->run();                                     // until stop(), also from a signal handler
+//
+// Threads: a server belongs to one thread; only stop() and the answers of a CallContext may come from
+// others.
+#ifndef RPCRDMA_SERVER_H_
+#define RPCRDMA_SERVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "rpcrdma/counters.h"
+#include "rpcrdma/error.h"
+#include "rpcrdma/options.h"
+#include "rpcrdma/service.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma {
+
+class ServerImpl;
+
+class Server {
+ public:
+  // Listens on rdma://HOST[:PORT]; port 0 takes a free one.
+  static Expected<Server, Error> listen(std::string_view url, const ServerOptions& options);
+  Server(Server&&) noexcept;
+  Server& operator=(Server&&) noexcept;
+  // Connections end at once. Precondition: no service holds an unanswered CallContext.
+  ~Server();
+
+  // The service outlives the server. Fails when the program version is there already.
+  Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
+
+  // "ADDR:PORT" with the real port.
+  std::string_view address() const noexcept;
+  std::string_view provider_name() const noexcept;
+
+  // Serves until stop(), then drains: no new connections, calls in service are answered, each
+  // connection is closed when its calls are done, and what is left after drain_timeout is cut.
+  void run();
+  // Makes run() drain and return. From any thread, and from a signal handler.
+  void stop() noexcept;
+
+  // For a foreign event loop: poll wait_fd() for reading, then call progress(); after stop(), until
+  // drained() is true.
+  int wait_fd() const noexcept;
+  void progress();
+  bool drained() const noexcept;
+
+  std::size_t connections() const noexcept;
+  std::size_t memory_in_use() const noexcept;  // bulk and message buffers lent to calls, bytes
+  TransferCounters counters() const noexcept;
+
+ private:
+  friend class ServerImpl;
+  explicit Server(std::unique_ptr<ServerImpl> impl) noexcept;
+  std::unique_ptr<ServerImpl> impl_;
+};
+
+}  // namespace rpcrdma
+
+#endif  // RPCRDMA_SERVER_H_

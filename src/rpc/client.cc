@@ -1,0 +1,95 @@
+#include "rpcrdma/client.h"
+
+#include <fmt/format.h>
+
+#include "rpc/client_impl.h"
+#include "rpc/provider_choice.h"
+#include "rpc/url.h"
+
+namespace rpcrdma {
+
+// --- Call --------------------------------------------------------------------------------------
+
+Call::~Call() {
+  if (impl_ != nullptr) impl_->free_slot(slot_);
+}
+
+MessageWriter& Call::arguments() noexcept { return impl_->slots_[slot_].writer; }
+
+void Call::place_result(MutableBytes destination) noexcept {
+  auto& slot = impl_->slots_[slot_];
+  if (slot.result_count == slot.results.size() || destination.empty()) return;
+  slot.results[slot.result_count++] = destination;
+}
+
+void Call::expect_results(std::uint32_t size_max) noexcept {
+  impl_->slots_[slot_].results_size_max = size_max;
+}
+
+void Call::time_out_after(std::chrono::nanoseconds timeout) noexcept {
+  impl_->slots_[slot_].timeout = timeout;
+}
+
+// --- Reply -------------------------------------------------------------------------------------
+
+Reply::~Reply() {
+  if (impl_ != nullptr) impl_->free_slot(slot_);
+}
+
+MessageReader& Reply::results() noexcept { return impl_->slots_[slot_].reader; }
+
+std::optional<Error> Reply::finish() noexcept {
+  auto& slot = impl_->slots_[slot_];
+  if (slot.reader.finish()) return std::nullopt;
+  const xdr::DecodeError& error = slot.reader.xdr().error();
+  return Error{Errc::kBadReply, "decoding the results", std::string(impl_->peer()),
+               fmt::format("{} at byte {} of field '{}'", xdr::to_string(error.code), error.offset,
+                           error.field)};
+}
+
+// --- Client ------------------------------------------------------------------------------------
+
+Client::Client(std::unique_ptr<ClientImpl> impl) noexcept : impl_(std::move(impl)) {}
+Client::Client(Client&&) noexcept = default;
+Client& Client::operator=(Client&&) noexcept = default;
+Client::~Client() = default;
+
+Expected<Client, Error> Client::connect(std::string_view url, const ClientOptions& options) {
+  const auto parsed = rpc::parse_url(url);
+  if (!parsed) return Unexpected<Error>(parsed.error());
+  const auto addresses = rpc::resolve(*parsed, false);
+  if (!addresses) return Unexpected<Error>(addresses.error());
+  Error last{Errc::kUnreachable, "connecting", std::string(url), "the host has no address"};
+  for (const std::string& address : *addresses) {
+    auto provider = rpc::make_provider(options.provider, options.connection, options.calls_max);
+    if (!provider) return Unexpected<Error>(provider.error());
+    rdma::Provider& borrowed = **provider;
+    auto impl = std::make_unique<ClientImpl>(std::move(*provider), borrowed, options);
+    auto connected = impl->connect(address);
+    if (connected) return Client(std::move(impl));
+    last = std::move(connected.error());
+  }
+  return Unexpected<Error>(std::move(last));
+}
+
+Expected<Call, Error> Client::prepare(const Procedure& procedure,
+                                      std::uint32_t arguments_size_max) {
+  return impl_->prepare(procedure, arguments_size_max);
+}
+Expected<Reply, Error> Client::call(Call call) { return impl_->call(std::move(call)); }
+Expected<void, Error> Client::start(Call call, ReplyCallback callback) {
+  return impl_->start(std::move(call), std::move(callback));
+}
+int Client::wait_fd() const noexcept { return impl_->provider().wait_fd(); }
+void Client::progress() { impl_->progress(); }
+void Client::wait() { impl_->wait(); }
+void Client::drain() { impl_->drain(); }
+void Client::close() noexcept { impl_->close(); }
+bool Client::connected() const noexcept { return impl_->connected(); }
+std::uint32_t Client::calls_in_flight() const noexcept { return impl_->calls_in_flight(); }
+std::string_view Client::provider_name() const noexcept { return impl_->provider().name(); }
+std::string_view Client::peer_address() const noexcept { return impl_->peer(); }
+TransferCounters Client::counters() const noexcept { return impl_->counters(); }
+void Client::use_credential(const AuthSys& credential) { impl_->use_credential(credential); }
+
+}  // namespace rpcrdma

@@ -1,0 +1,394 @@
+#include "rpc/client_impl.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "engine/work_id.h"
+#include "oncrpc/message.h"
+#include "rpc/counters.h"
+#include "rpc/engine_options.h"
+#include "rpc/errors.h"
+
+namespace rpcrdma {
+namespace {
+
+constexpr std::uint32_t kResultsSizeDefault = 512;
+
+}  // namespace
+
+ClientImpl::ClientImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& provider,
+                       const ClientOptions& options)
+    : owned_provider_(std::move(owned)),
+      provider_(provider),
+      options_(options),
+      pool_(options.memory_max),
+      slots_(options.calls_max),
+      slot_of_call_(options.calls_max),
+      free_(options.calls_max),
+      // Two clients behind one address should not use the same XIDs: servers may remember them.
+      last_xid_(static_cast<std::uint32_t>(provider.now().time_since_epoch().count() >> 10)) {
+  for (std::uint32_t i = 0; i < options.calls_max; ++i) free_.push(i);
+}
+
+ClientImpl::~ClientImpl() {
+  close();
+  // What calls still hold is given back when the connection has flushed them.
+  while (connection_ && calls_in_flight() > 0) {
+    progress();
+    if (calls_in_flight() > 0) provider_.wait();
+  }
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].state != State::kFree) free_slot(i);
+  }
+}
+
+Expected<void, Error> ClientImpl::connect(std::string_view address) {
+  peer_ = std::string(address);
+  const engine::Options engine_options = rpc::engine_options(options_);
+  const auto data = engine::private_data(engine_options);
+  auto queue_pair = provider_.connect(address, data);
+  if (!queue_pair) {
+    return Unexpected<Error>(rpc::to_error(queue_pair.error(), "connecting", peer_));
+  }
+  auto connection = transport::Connection::create(std::move(*queue_pair), engine::Role::kClient,
+                                                  engine_options);
+  if (!connection) {
+    return Unexpected<Error>(rpc::to_error(connection.error(), "connecting", peer_));
+  }
+  connection_ = std::move(*connection);
+  for (progress(); !connection_->connected(); progress()) {
+    if (connection_->ended()) {
+      return Unexpected<Error>(rpc::to_error(connection_->cause(), "connecting", peer_));
+    }
+    provider_.wait();
+  }
+  return {};
+}
+
+Expected<Client, Error> ClientImpl::connect_on(rdma::Provider& provider, std::string_view address,
+                                               const ClientOptions& options) {
+  auto impl = std::make_unique<ClientImpl>(nullptr, provider, options);
+  if (auto connected = impl->connect(address); !connected) {
+    return Unexpected<Error>(connected.error());
+  }
+  return Client(std::move(impl));
+}
+
+void ClientImpl::use_credential(const AuthSys& credential) {
+  const auto size = encode_auth_sys(credential, credential_body_);
+  RPCRDMA_ASSERT(size.has_value(), "an AUTH_SYS credential over the limits of RFC 5531");
+  credential_ = {AuthFlavor::kSys, Bytes(credential_body_).first(*size)};
+}
+
+// --- Making a call -----------------------------------------------------------------------------
+
+Expected<Call, Error> ClientImpl::prepare(const Procedure& procedure,
+                                          std::uint32_t arguments_size_max) {
+  if (!connected()) return Unexpected<Error>(lost_error());
+  if (free_.empty()) {
+    return Unexpected<Error>(rpc::to_error(engine::StartError::kQueueFull, peer_));
+  }
+  const std::uint32_t index = free_.front();
+  Slot& slot = slots_[index];
+  slot.stream = pool_.take(oncrpc::kCallHeaderSizeMax + std::size_t{arguments_size_max});
+  if (slot.stream.empty()) {
+    return Unexpected<Error>(Error{Errc::kNoResources, "preparing a call", peer_,
+                                   "ClientOptions::memory_max is used up by calls under way"});
+  }
+  (void)free_.pop();
+  slot.state = State::kPrepared;
+  slot.blocking = slot.holds_receive = false;
+  slot.procedure = procedure;
+  slot.xid = Xid{next_xid()};
+  slot.result_count = 0;
+  slot.results_size_max = kResultsSizeDefault;
+  slot.timeout = options_.call_timeout;
+  slot.leases.clear();
+  slot.error.reset();
+  slot.writer = MessageWriter(slot.stream);
+  oncrpc::encode_call({slot.xid, procedure, credential_, {}}, slot.writer.xdr());
+  return Call(this, index);
+}
+
+Expected<Reply, Error> ClientImpl::call(Call call) {
+  const std::uint32_t index = call.slot_;
+  call.impl_ = nullptr;
+  if (auto begun = begin(index, true, {}); !begun) return Unexpected<Error>(begun.error());
+  Slot& slot = slots_[index];
+  for (progress(); slot.state == State::kStarted; progress()) provider_.wait();
+  if (slot.state == State::kFailed) {
+    Error error = std::move(*slot.error);
+    free_slot(index);
+    return Unexpected<Error>(std::move(error));
+  }
+  return Reply(this, index);
+}
+
+Expected<void, Error> ClientImpl::start(Call call, ReplyCallback callback) {
+  const std::uint32_t index = call.slot_;
+  call.impl_ = nullptr;
+  if (auto begun = begin(index, false, std::move(callback)); !begun) return begun;
+  if (!in_progress_) pump();  // else progress() does it for all that callbacks start
+  return {};
+}
+
+Expected<void, Error> ClientImpl::begin(std::uint32_t index, bool blocking,
+                                        ReplyCallback callback) {
+  Slot& slot = slots_[index];
+  RPCRDMA_ASSERT(slot.state == State::kPrepared, "a Call is started twice");
+  if (!slot.writer.ok()) {
+    free_slot(index);
+    return Unexpected<Error>(Error{Errc::kTooLarge, "encoding the arguments", peer_,
+                                   "they exceed the size given to prepare(), or have too many "
+                                   "bulk items"});
+  }
+  const auto id = start_in_engine(slot);
+  if (!id) {
+    const engine::StartError error = id.error();
+    free_slot(index);
+    if (error == engine::StartError::kNotConnected) return Unexpected<Error>(lost_error());
+    return Unexpected<Error>(rpc::to_error(error, peer_));
+  }
+  slot.id = *id;
+  slot_of_call_[engine::slot_of(*id)] = index;
+  slot.blocking = blocking;
+  slot.callback = std::move(callback);
+  slot.state = State::kStarted;
+  return {};
+}
+
+std::optional<engine::Lease> ClientImpl::lend(Slot& slot, MutableBytes memory) {
+  const auto lease = connection_->attach(memory);
+  if (!lease || !slot.leases.push_back(*lease)) return std::nullopt;
+  return *lease;
+}
+
+std::optional<engine::Lease> ClientImpl::lend_read_only(Slot& slot, Bytes memory) {
+  const auto lease = connection_->attach_read_only(memory);
+  if (!lease || !slot.leases.push_back(*lease)) return std::nullopt;
+  return *lease;
+}
+
+// Turns what was written into runs of the Payload stream, with every piece of memory registered.
+bool ClientImpl::build(Slot& slot, BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream,
+                       BoundedVector<engine::ResultRoom, kBulkItemsMax>& rooms) {
+  const auto buffer = lend(slot, slot.stream);
+  if (!buffer) return false;
+  std::size_t done = 0;
+  std::uint16_t item = 0;
+  bool ok = true;
+  const auto inline_run = [&](std::size_t end) {
+    if (end > done) {
+      ok = ok && stream.push_back({*buffer, static_cast<std::uint32_t>(end - done), done, 0});
+    }
+    done = end;
+  };
+  for (const BulkItem& bulk : slot.writer.items()) {
+    inline_run(bulk.at);
+    ++item;
+    if (bulk.data.empty()) continue;
+    const auto lease = lend_read_only(slot, bulk.data);
+    ok = ok && lease &&
+         stream.push_back({*lease, static_cast<std::uint32_t>(bulk.data.size()), 0, item});
+  }
+  inline_run(slot.writer.size());
+  for (std::size_t i = 0; ok && i < slot.result_count; ++i) {
+    const auto lease = lend(slot, slot.results[i]);
+    ok = lease && rooms.push_back({*lease, static_cast<std::uint32_t>(slot.results[i].size()), 0,
+                                   static_cast<std::uint16_t>(i + 1)});
+  }
+  return ok;
+}
+
+Expected<engine::CallId, engine::StartError> ClientImpl::start_in_engine(Slot& slot) {
+  BoundedVector<engine::Fragment, engine::kFragmentsMax> stream;
+  BoundedVector<engine::ResultRoom, kBulkItemsMax> rooms;
+  if (connection_->ended()) {
+    return Unexpected<engine::StartError>(engine::StartError::kNotConnected);
+  }
+  if (!build(slot, stream, rooms)) {
+    return Unexpected<engine::StartError>(engine::StartError::kTooLarge);
+  }
+  std::uint64_t reply_max = oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max};
+  for (const engine::ResultRoom& room : rooms) reply_max += xdr::padded(room.size_max);
+  engine::Outgoing outgoing;
+  outgoing.stream = stream.view();
+  outgoing.results = rooms.view();
+  outgoing.reply_size_max =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(reply_max, 0xffffffffU));
+  const Instant now = provider_.now();
+  auto id = connection_->engine().start_call(now, slot.xid, outgoing, slot.timeout);
+  if (id || id.error() != engine::StartError::kReplyRoomNeeded) return id;
+  // The reply may be longer than a message: give it a Reply chunk.
+  const std::uint64_t long_max =
+      options_.connection.reduce
+          ? oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max}
+          : reply_max;
+  slot.reply_room = pool_.take(long_max);
+  if (slot.reply_room.empty()) return id;
+  const auto lease = lend(slot, slot.reply_room);
+  if (!lease) return id;
+  outgoing.reply_room =
+      engine::ResultRoom{*lease, static_cast<std::uint32_t>(long_max), 0, 0};
+  return connection_->engine().start_call(now, slot.xid, outgoing, slot.timeout);
+}
+
+// --- Progress ----------------------------------------------------------------------------------
+
+void ClientImpl::progress() {
+  RPCRDMA_ASSERT(!in_progress_, "a callback must not call progress(), call() or drain()");
+  provider_.progress();
+  pump();
+}
+
+void ClientImpl::pump() {
+  if (!connection_) return;
+  in_progress_ = true;
+  std::array<engine::Event, 32> events;
+  for (bool again = true; again;) {
+    connection_->pump(provider_.now());
+    const auto ready = connection_->engine().poll_events(events);
+    for (const engine::Event& event : ready) handle(event);
+    again = !ready.empty();
+  }
+  in_progress_ = false;
+  provider_.arm_timer(connection_->engine().poll_timeout());
+}
+
+void ClientImpl::handle(const engine::Event& event) {
+  if (const auto* reply = std::get_if<engine::ReplyReady>(&event)) {
+    return handle_reply(slot_of_call_[engine::slot_of(reply->call)], *reply);
+  }
+  const auto* failed = std::get_if<engine::CallFailed>(&event);
+  RPCRDMA_ASSERT(failed != nullptr, "a client got a server's event");
+  engine::CallError error = failed->error;
+  if (closing_ && error == engine::CallError::kConnectionLost) error = engine::CallError::kCanceled;
+  fail(slot_of_call_[engine::slot_of(failed->call)],
+       rpc::to_error(error, connection_->cause(), peer_));
+}
+
+void ClientImpl::handle_reply(std::uint32_t index, const engine::ReplyReady& reply) {
+  Slot& slot = slots_[index];
+  slot.holds_receive = true;
+  if (auto error = decode(slot, reply)) return fail(index, std::move(*error));
+  take_memory_back(slot);
+  slot.state = State::kEnded;
+  if (slot.blocking) return;
+  ReplyCallback callback = std::move(slot.callback);
+  callback(Reply(this, index));
+}
+
+// Reads the RPC header of the reply; on success slot.reader stands at the results.
+std::optional<Error> ClientImpl::decode(Slot& slot, const engine::ReplyReady& reply) {
+  const Bytes stream = reply.in_reply_chunk > 0 ? Bytes(slot.reply_room).first(reply.in_reply_chunk)
+                                                : reply.inline_part;
+  const auto make = [&](Errc code, std::string cause) {
+    return Error{code,
+                 fmt::format("procedure {} of program {} version {}", slot.procedure.number,
+                             slot.procedure.program, slot.procedure.version),
+                 peer_, std::move(cause)};
+  };
+  xdr::Reader reader(stream);
+  const auto header = oncrpc::decode_reply(reader);
+  if (!header || header->xid != slot.xid) {
+    return make(Errc::kBadReply, "the reply is no RPC reply to this call");
+  }
+  if (const auto* mismatch = std::get_if<oncrpc::RpcMismatch>(&header->body)) {
+    return make(Errc::kDenied, fmt::format("the server speaks RPC versions {} to {}",
+                                           mismatch->versions.low, mismatch->versions.high));
+  }
+  if (const auto* auth = std::get_if<oncrpc::AuthError>(&header->body)) {
+    return make(Errc::kDenied, std::string(to_string(auth->why)));
+  }
+  const auto& accepted = std::get<oncrpc::Accepted>(header->body);
+  switch (accepted.status) {
+    case AcceptStatus::kSuccess:
+      break;
+    case AcceptStatus::kProgMismatch:
+      return make(Errc::kNotAvailable, fmt::format("the server has versions {} to {} of it",
+                                                   accepted.versions.low, accepted.versions.high));
+    case AcceptStatus::kProgUnavail:
+    case AcceptStatus::kProcUnavail:
+      return make(Errc::kNotAvailable, std::string(to_string(accepted.status)));
+    case AcceptStatus::kGarbageArgs:
+      return make(Errc::kBadArguments, std::string(to_string(accepted.status)));
+    case AcceptStatus::kSystemErr:
+      return make(Errc::kServerFault, std::string(to_string(accepted.status)));
+  }
+  std::array<MessageReader::Placed, kBulkItemsMax> placed;
+  const std::size_t count = std::min(reply.results_written.size(), slot.result_count);
+  for (std::size_t i = 0; i < count; ++i) {
+    placed[i] = {MessageReader::kInOrder, Bytes(slot.results[i]).first(reply.results_written[i])};
+  }
+  slot.reader = MessageReader(reader.rest(), reader.position(), std::span(placed).first(count));
+  return std::nullopt;
+}
+
+void ClientImpl::fail(std::uint32_t index, Error error) {
+  Slot& slot = slots_[index];
+  take_memory_back(slot);
+  if (slot.blocking) {
+    slot.error = std::move(error);
+    slot.state = State::kFailed;
+    return;
+  }
+  ReplyCallback callback = std::move(slot.callback);
+  free_slot(index);
+  callback(Unexpected<Error>(std::move(error)));
+}
+
+// --- The end of a call -------------------------------------------------------------------------
+
+void ClientImpl::take_memory_back(Slot& slot) {
+  for (const engine::Lease lease : slot.leases) connection_->detach(lease);
+  slot.leases.clear();
+}
+
+void ClientImpl::free_slot(std::uint32_t index) {
+  Slot& slot = slots_[index];
+  take_memory_back(slot);
+  if (slot.holds_receive) {
+    connection_->engine().release(slot.id);
+    slot.holds_receive = false;
+  }
+  if (!slot.stream.empty()) pool_.give_back(slot.stream);
+  if (!slot.reply_room.empty()) pool_.give_back(slot.reply_room);
+  slot.stream = slot.reply_room = {};
+  slot.callback = {};
+  slot.error.reset();
+  slot.state = State::kFree;
+  free_.push(index);
+}
+
+void ClientImpl::wait() {
+  provider_.wait();
+}
+
+void ClientImpl::drain() {
+  for (progress(); calls_in_flight() > 0; progress()) provider_.wait();
+}
+
+void ClientImpl::close() noexcept {
+  closing_ = true;
+  if (connection_) connection_->disconnect();
+}
+
+std::uint32_t ClientImpl::calls_in_flight() const noexcept {
+  return connection_ ? connection_->engine().calls_in_flight() : 0;
+}
+
+TransferCounters ClientImpl::counters() const noexcept {
+  TransferCounters counters;
+  if (connection_) rpc::add(counters, connection_->engine().counters(), connection_->counters());
+  return counters;
+}
+
+Error ClientImpl::lost_error() const {
+  return rpc::to_error(closing_ ? engine::CallError::kCanceled : engine::CallError::kConnectionLost,
+                       connection_ ? connection_->cause() : rdma::Error{rdma::Errc::kClosed, 0, ""},
+                       peer_);
+}
+
+}  // namespace rpcrdma

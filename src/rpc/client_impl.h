@@ -1,0 +1,114 @@
+// The inside of Client: call slots between the application and the engine.
+#ifndef RPCRDMA_RPC_CLIENT_IMPL_H_
+#define RPCRDMA_RPC_CLIENT_IMPL_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/bounded_vector.h"
+#include "base/ring.h"
+#include "rdma/provider.h"
+#include "rpcrdma/client.h"
+#include "transport/buffer_pool.h"
+#include "transport/connection.h"
+
+namespace rpcrdma {
+
+class ClientImpl {
+ public:
+  // Drives `provider`, which outlives it; `owned` may hold it.
+  ClientImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& provider,
+             const ClientOptions& options);
+  ~ClientImpl();
+  ClientImpl(const ClientImpl&) = delete;
+  ClientImpl& operator=(const ClientImpl&) = delete;
+
+  // Blocks until the connection is up or refused. `address` is numeric.
+  Expected<void, Error> connect(std::string_view address);
+  // A client on a provider of the caller's; for tests and embedders of other providers.
+  static Expected<Client, Error> connect_on(rdma::Provider& provider, std::string_view address,
+                                            const ClientOptions& options);
+
+  Expected<Call, Error> prepare(const Procedure& procedure, std::uint32_t arguments_size_max);
+  Expected<Reply, Error> call(Call call);
+  Expected<void, Error> start(Call call, ReplyCallback callback);
+  void progress();
+  void wait();
+  void drain();
+  void close() noexcept;
+  void use_credential(const AuthSys& credential);
+
+  rdma::Provider& provider() noexcept { return provider_; }
+  bool connected() const noexcept { return connection_ && connection_->connected(); }
+  std::uint32_t calls_in_flight() const noexcept;
+  std::string_view peer() const noexcept { return peer_; }
+  TransferCounters counters() const noexcept;
+
+ private:
+  friend class Call;
+  friend class Reply;
+
+  enum class State : std::uint8_t {
+    kFree,       // prepare() takes it
+    kPrepared,   // for start(); or for its Call to be destroyed
+    kStarted,    // for the engine's last event
+    kEnded,      // the reply is here: for its Reply to be destroyed
+    kFailed,     // for the blocking caller to take its error
+  };
+  struct Slot {
+    State state = State::kFree;
+    bool blocking = false;
+    bool holds_receive = false;  // the engine's slot is to be released
+    Procedure procedure{};
+    Xid xid{};
+    MutableBytes stream, reply_room;  // of the pool
+    MessageWriter writer;
+    std::array<MutableBytes, kBulkItemsMax> results;
+    std::size_t result_count = 0;
+    std::uint32_t results_size_max = 0;
+    std::chrono::nanoseconds timeout{};
+    engine::CallId id{};
+    BoundedVector<engine::Lease, 2 * kBulkItemsMax + 2> leases;
+    ReplyCallback callback;
+    MessageReader reader;
+    std::optional<Error> error;
+  };
+
+  Expected<void, Error> begin(std::uint32_t index, bool blocking, ReplyCallback callback);
+  bool build(Slot& slot, BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream,
+             BoundedVector<engine::ResultRoom, kBulkItemsMax>& rooms);
+  std::optional<engine::Lease> lend(Slot& slot, MutableBytes memory);
+  std::optional<engine::Lease> lend_read_only(Slot& slot, Bytes memory);
+  Expected<engine::CallId, engine::StartError> start_in_engine(Slot& slot);
+  void pump();
+  void handle(const engine::Event& event);
+  void handle_reply(std::uint32_t index, const engine::ReplyReady& reply);
+  std::optional<Error> decode(Slot& slot, const engine::ReplyReady& reply);
+  void fail(std::uint32_t index, Error error);
+  void take_memory_back(Slot& slot);
+  void free_slot(std::uint32_t index);
+  Error lost_error() const;
+  std::uint32_t next_xid() noexcept { return ++last_xid_; }
+
+  std::unique_ptr<rdma::Provider> owned_provider_;
+  rdma::Provider& provider_;
+  const ClientOptions options_;
+  std::string peer_;
+  transport::BufferPool pool_;
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> slot_of_call_;  // by the engine's slot
+  Ring<std::uint32_t> free_;
+  std::unique_ptr<transport::Connection> connection_;  // dies before the memory that it was lent
+  std::array<std::byte, kAuthBodySizeMax> credential_body_{};
+  Credential credential_;
+  std::uint32_t last_xid_ = 0;
+  bool in_progress_ = false;
+  bool closing_ = false;
+};
+
+}  // namespace rpcrdma
+
+#endif  // RPCRDMA_RPC_CLIENT_IMPL_H_

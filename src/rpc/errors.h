@@ -1,0 +1,21 @@
+// From the errors of the layers below to the public ones.
+#ifndef RPCRDMA_RPC_ERRORS_H_
+#define RPCRDMA_RPC_ERRORS_H_
+
+#include <string>
+#include <string_view>
+
+#include "engine/types.h"
+#include "rdma/provider.h"
+#include "rpcrdma/error.h"
+
+namespace rpcrdma::rpc {
+
+Error to_error(const rdma::Error& error, std::string_view operation, std::string_view peer);
+// `link` is why the connection ended; it becomes part of the cause when that is what happened.
+Error to_error(engine::CallError error, const rdma::Error& link, std::string_view peer);
+Error to_error(engine::StartError error, std::string_view peer);
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_ERRORS_H_

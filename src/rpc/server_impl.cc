@@ -1,0 +1,168 @@
+#include "rpc/server_impl.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "rpc/counters.h"
+#include "rpc/engine_options.h"
+#include "rpc/errors.h"
+
+namespace rpcrdma {
+namespace {
+
+// The server whose progress() this thread is in, if any.
+thread_local const ServerImpl* current_server = nullptr;
+
+}  // namespace
+
+ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& provider,
+                       const ServerOptions& options)
+    : owned_provider_(std::move(owned)),
+      provider_(provider),
+      options_(options),
+      engine_options_(rpc::engine_options(options)),
+      pool_(options.memory_max) {}
+
+ServerImpl::~ServerImpl() = default;
+
+Expected<void, Error> ServerImpl::listen(std::string_view address) {
+  auto listener = provider_.listen(address);
+  if (!listener) {
+    return Unexpected<Error>(rpc::to_error(listener.error(), "listening", address));
+  }
+  listener_ = std::move(*listener);
+  address_ = std::string(listener_->address());
+  return {};
+}
+
+Expected<Server, Error> ServerImpl::listen_on(rdma::Provider& provider, std::string_view address,
+                                              const ServerOptions& options) {
+  auto impl = std::make_unique<ServerImpl>(nullptr, provider, options);
+  if (auto listening = impl->listen(address); !listening) {
+    return Unexpected<Error>(listening.error());
+  }
+  return Server(std::move(impl));
+}
+
+Expected<void, Error> ServerImpl::add(std::uint32_t program, std::uint32_t version,
+                                      Service& service) {
+  if (registry_.add(program, version, service)) return {};
+  return Unexpected<Error>(Error{Errc::kUnsupported, "adding a service", address_,
+                                 fmt::format("program {} version {} is served already", program,
+                                             version)});
+}
+
+void ServerImpl::progress() {
+  RPCRDMA_ASSERT(current_server == nullptr, "a service must not call progress()");
+  current_server = this;
+  provider_.progress();
+  const Instant now = provider_.now();
+  accept_connections();
+  take_answers();
+  serve_sessions(now);
+  if (stop_requested_.load(std::memory_order_acquire)) {
+    drain(now);
+    serve_sessions(now);  // sees the end of the connections that drain() closed
+  }
+  remove_finished();
+  arm_timer();
+  current_server = nullptr;
+}
+
+void ServerImpl::serve_sessions(Instant now) {
+  const std::size_t memory_before = pool_.bytes_in_use();
+  bool waiting = false;
+  for (const auto& session : sessions_) {
+    session->progress(now);
+    waiting = waiting || session->waits_for_memory();
+  }
+  // Memory that a later session gave back is seen by the earlier ones in another round.
+  if (waiting && pool_.bytes_in_use() < memory_before) provider_.wake();
+}
+
+void ServerImpl::accept_connections() {
+  while (listener_) {
+    auto incoming = listener_->poll_incoming();
+    if (!incoming) return;
+    if (sessions_.size() >= options_.connections_max) continue;  // refused by being destroyed
+    const auto data = engine::private_data(engine_options_);
+    auto queue_pair = provider_.accept(std::move(incoming), data);
+    if (!queue_pair) continue;  // it went away meanwhile
+    auto connection = transport::Connection::create(std::move(*queue_pair), engine::Role::kServer,
+                                                    engine_options_);
+    if (!connection) continue;
+    sessions_.push_back(std::make_unique<rpc::Session>(
+        std::move(*connection), pool_, registry_, *this,
+        engine::Responder::slot_count(engine_options_)));
+  }
+}
+
+// --- Answers from other threads ----------------------------------------------------------------
+
+bool ServerImpl::on_server_thread() const noexcept { return current_server == this; }
+
+void ServerImpl::deliver(rpc::Session& session, engine::CallId call) {
+  {
+    const std::lock_guard lock(answers_mutex_);
+    answers_.push_back({&session, call});
+  }
+  provider_.wake();
+}
+
+// A session stays until its calls are answered, so the pointers are good.
+void ServerImpl::take_answers() {
+  {
+    const std::lock_guard lock(answers_mutex_);
+    answers_taken_.swap(answers_);
+  }
+  for (const Answer& answer : answers_taken_) answer.session->answer(answer.call);
+  answers_taken_.clear();
+}
+
+// --- The end -----------------------------------------------------------------------------------
+
+void ServerImpl::stop() noexcept {
+  stop_requested_.store(true, std::memory_order_release);
+  provider_.wake();
+}
+
+void ServerImpl::drain(Instant now) {
+  if (!draining_) {
+    draining_ = true;
+    drain_deadline_ = now + options_.drain_timeout;
+    listener_.reset();
+  }
+  for (const auto& session : sessions_) {
+    if (session->idle() || now >= drain_deadline_) session->disconnect();
+  }
+}
+
+void ServerImpl::remove_finished() {
+  std::erase_if(sessions_, [this](const auto& session) {
+    if (!session->finished()) return false;
+    rpc::add(ended_, session->connection().engine().counters(), session->connection().counters());
+    return true;
+  });
+}
+
+void ServerImpl::arm_timer() {
+  std::optional<Instant> next;
+  if (draining_ && !sessions_.empty()) next = drain_deadline_;
+  for (const auto& session : sessions_) {
+    const auto timeout = session->connection().engine().poll_timeout();
+    if (timeout && (!next || *timeout < *next)) next = timeout;
+  }
+  provider_.arm_timer(next);
+}
+
+TransferCounters ServerImpl::counters() const noexcept {
+  TransferCounters sum = ended_;
+  for (const auto& session : sessions_) {
+    rpc::add(sum, session->connection().engine().counters(), session->connection().counters());
+  }
+  return sum;
+}
+
+}  // namespace rpcrdma

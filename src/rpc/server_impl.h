@@ -1,0 +1,82 @@
+// The inside of Server: the listener, its sessions, and the answers that come from other threads.
+#ifndef RPCRDMA_RPC_SERVER_IMPL_H_
+#define RPCRDMA_RPC_SERVER_IMPL_H_
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rdma/provider.h"
+#include "rpc/session.h"
+#include "rpcrdma/server.h"
+
+namespace rpcrdma {
+
+class ServerImpl final : public rpc::Mailbox {
+ public:
+  // Drives `provider`, which outlives it; `owned` may hold it.
+  ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& provider,
+             const ServerOptions& options);
+  ~ServerImpl();
+  ServerImpl(const ServerImpl&) = delete;
+  ServerImpl& operator=(const ServerImpl&) = delete;
+
+  Expected<void, Error> listen(std::string_view address);
+  // A server on a provider of the caller's; for tests and embedders of other providers.
+  static Expected<Server, Error> listen_on(rdma::Provider& provider, std::string_view address,
+                                           const ServerOptions& options);
+
+  Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
+  void progress();
+  void wait() { provider_.wait(); }
+  void stop() noexcept;
+  bool drained() const noexcept { return draining_ && sessions_.empty(); }
+
+  void deliver(rpc::Session& session, engine::CallId call) override;
+  bool on_server_thread() const noexcept override;
+
+  rdma::Provider& provider() noexcept { return provider_; }
+  std::string_view address() const noexcept { return address_; }
+  std::size_t connections() const noexcept { return sessions_.size(); }
+  std::size_t memory_in_use() const noexcept { return pool_.bytes_in_use(); }
+  TransferCounters counters() const noexcept;
+
+ private:
+  struct Answer {
+    rpc::Session* session;
+    engine::CallId call;
+  };
+
+  void serve_sessions(Instant now);
+  void accept_connections();
+  void take_answers();
+  void drain(Instant now);
+  void remove_finished();
+  void arm_timer();
+
+  std::unique_ptr<rdma::Provider> owned_provider_;
+  rdma::Provider& provider_;
+  const ServerOptions options_;
+  const engine::Options engine_options_;
+  std::string address_;
+  oncrpc::ServiceRegistry registry_;
+  transport::BufferPool pool_;
+  std::unique_ptr<rdma::Listener> listener_;
+  std::vector<std::unique_ptr<rpc::Session>> sessions_;
+  TransferCounters ended_;  // of sessions that are gone
+
+  std::mutex answers_mutex_;
+  std::vector<Answer> answers_;        // guarded by answers_mutex_
+  std::vector<Answer> answers_taken_;  // the server's thread only
+
+  std::atomic<bool> stop_requested_ = false;
+  bool draining_ = false;
+  Instant drain_deadline_{};
+};
+
+}  // namespace rpcrdma
+
+#endif  // RPCRDMA_RPC_SERVER_IMPL_H_

@@ -1,0 +1,320 @@
+#include "rpc/session.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/assert.h"
+#include "engine/work_id.h"
+
+namespace rpcrdma::rpc {
+namespace {
+
+constexpr std::uint32_t kResultsSizeDefault = 2048;
+
+bool within(Bytes outer, Bytes inner) {
+  const std::less_equal<const std::byte*> before;  // also for pointers into different objects
+  return before(outer.data(), inner.data()) &&
+         before(inner.data() + inner.size(), outer.data() + outer.size());
+}
+
+}  // namespace
+
+// --- Context -----------------------------------------------------------------------------------
+
+std::string_view Context::peer_address() const noexcept {
+  return session_.connection_->peer_address();
+}
+
+// Puts the header of an accepted reply in front; its status may still change.
+bool Context::begin_results(std::uint32_t size_max) {
+  const std::size_t size = oncrpc::kReplyHeaderSizeMax + std::size_t{size_max};
+  if (results_buffer_.size() < size) {
+    results_buffer_ = session_.borrow(*this, size);
+    if (results_buffer_.empty()) return false;
+  }
+  results_ = MessageWriter(results_buffer_);
+  oncrpc::encode_reply({header_.xid, oncrpc::Accepted{status_, versions_, {}}}, results_.xdr());
+  return true;
+}
+
+bool Context::reserve_results(std::uint32_t size_max) { return begin_results(size_max); }
+
+MutableBytes Context::result_memory(std::uint32_t size) {
+  return session_.borrow(*this, size).first(size);
+}
+
+void Context::succeed() { end(results_.ok() ? AcceptStatus::kSuccess : AcceptStatus::kSystemErr); }
+
+void Context::fail(AcceptStatus status) { end(status); }
+
+void Context::end(AcceptStatus status) {
+  status_ = status;
+  if (session_.mailbox_.on_server_thread()) {
+    session_.send_answer(*this);
+  } else {
+    session_.mailbox_.deliver(session_, call_);
+  }
+}
+
+// --- Session -----------------------------------------------------------------------------------
+
+Session::Session(std::unique_ptr<transport::Connection> connection, transport::BufferPool& pool,
+                 const oncrpc::ServiceRegistry& registry, Mailbox& mailbox, std::size_t contexts)
+    : connection_(std::move(connection)), pool_(pool), registry_(registry), mailbox_(mailbox) {
+  contexts_.reserve(contexts);
+  for (std::size_t i = 0; i < contexts; ++i) contexts_.push_back(std::make_unique<Context>(*this));
+}
+
+Session::~Session() {
+  for (const auto& context : contexts_) {
+    // A session dies with calls in it only when its server does; the connection goes first, so that
+    // nothing moves in the memory any more.
+    if (context->loans_.empty()) continue;
+    connection_.reset();
+    for (const Context::Loan& loan : context->loans_) pool_.give_back(loan.buffer);
+  }
+}
+
+void Session::progress(Instant now) {
+  std::array<engine::Event, 32> events;
+  if (waiting_ > 0) retry_waiting();
+  for (bool again = true; again;) {
+    connection_->pump(now);
+    const auto ready = connection_->engine().poll_events(events);
+    for (const engine::Event& event : ready) handle(event);
+    again = !ready.empty();
+  }
+}
+
+void Session::answer(engine::CallId call) { send_answer(context(call)); }
+
+Context& Session::context(engine::CallId call) { return *contexts_.at(engine::slot_of(call)); }
+
+void Session::handle(const engine::Event& event) {
+  if (const auto* wanted = std::get_if<engine::MemoryWanted>(&event)) return handle_wanted(*wanted);
+  if (const auto* received = std::get_if<engine::CallReceived>(&event)) {
+    return handle_received(*received);
+  }
+  const auto* done = std::get_if<engine::CallDone>(&event);
+  RPCRDMA_ASSERT(done != nullptr, "a server got a client's event");
+  handle_done(*done);
+}
+
+MutableBytes Session::borrow(Context& context, std::size_t size) {
+  if (context.loans_.full()) return {};
+  const MutableBytes buffer = pool_.take(size);
+  if (buffer.empty()) return {};
+  const auto lease = connection_->attach(buffer);
+  if (!lease) {
+    pool_.give_back(buffer);
+    return {};
+  }
+  (void)context.loans_.push_back({buffer, *lease});
+  return buffer;
+}
+
+// --- Memory for Read chunks --------------------------------------------------------------------
+
+void Session::handle_wanted(const engine::MemoryWanted& wanted) {
+  Context& context = this->context(wanted.call);
+  if (!context.active_) {
+    context.active_ = true;
+    context.call_ = wanted.call;
+    context.has_long_part_ = wanted.position == 0;
+  }
+  if (wanted.position != 0) {
+    // Nothing is moved for a call that will be refused anyway.
+    const Bytes stream =
+        wanted.long_part ? Bytes(context.loans_[0].buffer).first(wanted.long_part->size)
+                         : wanted.inline_part;
+    Service* service = accept_header(context, stream, std::nullopt, {});
+    if (service == nullptr) return;
+    const std::uint32_t bulk_max =
+        service->bulk_argument_size_max(context.header_.procedure.number);
+    if (wanted.size > xdr::padded(bulk_max)) {
+      context.status_ = AcceptStatus::kGarbageArgs;
+      return send_answer(context);
+    }
+  }
+  if (lend(context, wanted)) return;
+  context.waits_for_memory_ = true;
+  context.wanted_ = wanted;
+  ++waiting_;
+}
+
+bool Session::lend(Context& context, const engine::MemoryWanted& wanted) {
+  const MutableBytes buffer = borrow(context, wanted.size);
+  if (buffer.empty()) return false;
+  connection_->engine().lend(wanted.call, context.loans_.back().lease, 0);
+  return true;
+}
+
+void Session::retry_waiting() {
+  for (const auto& context : contexts_) {
+    if (!context->waits_for_memory_) continue;
+    if (!connection_->ended() && !lend(*context, context->wanted_)) continue;
+    context->waits_for_memory_ = false;
+    --waiting_;
+    if (connection_->ended()) connection_->engine().reject(context->call_);
+  }
+}
+
+// --- A Call ------------------------------------------------------------------------------------
+
+// Reads the RPC header and finds the service. Null: the call was answered.
+Service* Session::accept_header(Context& context, Bytes stream, std::optional<Xid> expected,
+                                std::span<const MessageReader::Placed> placed) {
+  xdr::Reader reader(stream);
+  const auto header = oncrpc::decode_call(reader);
+  if (!header) {
+    if (header.error().answer) {
+      send_plain(context, *header.error().answer);
+    } else {
+      // Not a Call at all; ERR_CHUNK gives the requester its credit back (RFC 8166 §4.5.2).
+      connection_->engine().reject(context.call_);
+    }
+    return nullptr;
+  }
+  if (expected && header->xid != *expected) {
+    connection_->engine().reject(context.call_);  // RFC 8166 §4.2.1: both headers name one XID
+    return nullptr;
+  }
+  context.header_ = *header;
+  const auto found = registry_.find(header->procedure.program, header->procedure.version);
+  context.status_ = found.status;
+  context.versions_ = found.versions;
+  context.arguments_ = MessageReader(reader.rest(), reader.position(), placed);
+  if (found.service != nullptr && header->procedure.number != 0 &&
+      !found.service->has_procedure(header->procedure.number)) {
+    context.status_ = AcceptStatus::kProcUnavail;
+  }
+  if (context.status_ != AcceptStatus::kSuccess) {
+    send_answer(context);
+    return nullptr;
+  }
+  return found.service;
+}
+
+void Session::handle_received(const engine::CallReceived& received) {
+  Context& context = this->context(received.call);
+  context.active_ = true;
+  context.call_ = received.call;
+  const Bytes stream = received.long_part
+                           ? Bytes(context.loans_[0].buffer).first(received.long_part->size)
+                           : received.inline_part;
+  // The loans are the Long Call's stream, if any, then one for each item that is not empty.
+  std::array<MessageReader::Placed, engine::kReadChunksMax> placed;
+  std::size_t count = 0;
+  std::size_t loan = context.has_long_part_ ? 1 : 0;
+  for (const engine::PulledItem& item : received.items) {
+    placed[count++] = {item.position, item.data.size == 0
+                                          ? Bytes{}
+                                          : Bytes(context.loans_[loan++].buffer).first(item.data.size)};
+  }
+  Service* service =
+      accept_header(context, stream, received.xid, std::span(placed).first(count));
+  if (service == nullptr || serve(context, service)) return;
+  context.status_ = AcceptStatus::kSystemErr;
+  send_answer(context);
+}
+
+// False: there is no memory to answer from.
+bool Session::serve(Context& context, Service* service) {
+  context.status_ = AcceptStatus::kSuccess;
+  context.versions_ = {};
+  if (!context.begin_results(kResultsSizeDefault)) return false;
+  if (context.header_.procedure.number == 0) {
+    send_answer(context);  // NULL, RFC 5531 §12: always answers
+  } else {
+    service->call(context);
+  }
+  return true;
+}
+
+// --- Its answer --------------------------------------------------------------------------------
+
+void Session::send_answer(Context& context) {
+  RPCRDMA_ASSERT(context.active_, "a call is answered twice");
+  if (context.status_ != AcceptStatus::kSuccess) {
+    return send_plain(context, {context.header_.xid,
+                                oncrpc::Accepted{context.status_, context.versions_, {}}});
+  }
+  BoundedVector<engine::Fragment, engine::kFragmentsMax> stream;
+  if (!add_fragments(context, stream)) {
+    return send_plain(context, {context.header_.xid,
+                                oncrpc::Accepted{AcceptStatus::kSystemErr, {}, {}}});
+  }
+  engine::Outgoing reply;
+  reply.stream = stream.view();
+  connection_->engine().start_reply(context.call_, reply);
+}
+
+// Sends a reply without results.
+void Session::send_plain(Context& context, const oncrpc::ReplyHeader& header) {
+  if (context.results_buffer_.empty()) {
+    context.results_buffer_ = borrow(context, oncrpc::kReplyHeaderSizeMax);
+  }
+  if (context.results_buffer_.empty()) return connection_->engine().reject(context.call_);
+  xdr::Writer writer(context.results_buffer_);
+  oncrpc::encode_reply(header, writer);
+  const auto run = locate(context, context.results_buffer_.first(writer.position()), 0);
+  engine::Outgoing reply;
+  reply.stream = {&*run, 1};
+  connection_->engine().start_reply(context.call_, reply);
+}
+
+bool Session::add_fragments(Context& context,
+                            BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream) {
+  std::size_t done = 0;
+  std::uint16_t item = 0;
+  bool ok = true;
+  const auto inline_run = [&](std::size_t end) {
+    if (end == done) return;
+    const auto run = locate(context, context.results_buffer_.subspan(done, end - done), 0);
+    ok = ok && run && stream.push_back(*run);
+    done = end;
+  };
+  for (const BulkItem& bulk : context.results_.items()) {
+    inline_run(bulk.at);
+    // An empty item still takes its Write chunk (RFC 8166 §4.3.2), so it is told to the engine.
+    const auto run = locate(context, bulk.data, ++item);
+    ok = ok && run && stream.push_back(*run);
+  }
+  inline_run(context.results_.size());
+  return ok;
+}
+
+// Names bytes by lease and offset; memory of the service's own is registered for this call.
+std::optional<engine::Fragment> Session::locate(Context& context, Bytes data, std::uint16_t item) {
+  const auto size = static_cast<std::uint32_t>(data.size());
+  if (data.empty()) return engine::Fragment{context.loans_[0].lease, 0, 0, item};
+  for (const Context::Loan& loan : context.loans_) {
+    if (!within(loan.buffer, data)) continue;
+    return engine::Fragment{loan.lease, size,
+                            static_cast<std::uint64_t>(data.data() - loan.buffer.data()), item};
+  }
+  const auto lease = connection_->attach_read_only(data);
+  if (!lease || !context.foreign_.push_back(*lease)) return std::nullopt;
+  return engine::Fragment{*lease, size, 0, item};
+}
+
+void Session::handle_done(const engine::CallDone& done) {
+  Context& context = this->context(done.call);
+  RPCRDMA_ASSERT(context.active_ && context.call_ == done.call, "the end of no call");
+  if (context.waits_for_memory_) {
+    context.waits_for_memory_ = false;
+    --waiting_;
+  }
+  for (const engine::Lease lease : context.foreign_) connection_->detach(lease);
+  for (const Context::Loan& loan : context.loans_) {
+    connection_->detach(loan.lease);
+    pool_.give_back(loan.buffer);
+  }
+  context.foreign_.clear();
+  context.loans_.clear();
+  context.results_buffer_ = {};
+  context.has_long_part_ = false;
+  context.active_ = false;
+}
+
+}  // namespace rpcrdma::rpc

@@ -1,0 +1,124 @@
+// One connection of a server, and the Calls that it is answering.
+#ifndef RPCRDMA_RPC_SESSION_H_
+#define RPCRDMA_RPC_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/bounded_vector.h"
+#include "engine/types.h"
+#include "oncrpc/message.h"
+#include "oncrpc/registry.h"
+#include "rpcrdma/service.h"
+#include "transport/buffer_pool.h"
+#include "transport/connection.h"
+
+namespace rpcrdma::rpc {
+
+class Session;
+
+// Where answers go that come from other threads, or from outside of the server's progress().
+class Mailbox {
+ public:
+  virtual void deliver(Session& session, engine::CallId call) = 0;  // from any thread
+  // Whether this thread is inside the server's progress(), so that answers may go out directly.
+  virtual bool on_server_thread() const noexcept = 0;
+
+ protected:
+  ~Mailbox() = default;
+};
+
+// A Call in service, from the first event of the engine to CallDone. One per slot of the engine,
+// used again and again.
+class Context final : public CallContext {
+ public:
+  explicit Context(Session& session) noexcept : session_(session) {}
+
+  const Procedure& procedure() const noexcept override { return header_.procedure; }
+  const Credential& credential() const noexcept override { return header_.credential; }
+  std::string_view peer_address() const noexcept override;
+  MessageReader& arguments() noexcept override { return arguments_; }
+  MessageWriter& results() noexcept override { return results_; }
+  bool reserve_results(std::uint32_t size_max) override;
+  MutableBytes result_memory(std::uint32_t size) override;
+  void succeed() override;
+  void fail(AcceptStatus status) override;
+
+ private:
+  friend class Session;
+  struct Loan {  // memory of the pool, registered on the connection while the call lasts
+    MutableBytes buffer;
+    engine::Lease lease;
+  };
+
+  bool begin_results(std::uint32_t size_max);
+  void end(AcceptStatus status);
+
+  Session& session_;
+  engine::CallId call_{};
+  bool active_ = false;
+  oncrpc::CallHeader header_{};
+  AcceptStatus status_ = AcceptStatus::kSuccess;
+  VersionRange versions_{};
+  MessageReader arguments_;
+  MessageWriter results_;
+  MutableBytes results_buffer_;  // one of loans_
+  BoundedVector<Loan, 24> loans_;
+  BoundedVector<engine::Lease, kBulkItemsMax> foreign_;  // results in memory of the service's
+  bool has_long_part_ = false;                           // loans_[0] is the Long Call's stream
+  bool waits_for_memory_ = false;
+  engine::MemoryWanted wanted_{};
+};
+
+class Session {
+ public:
+  Session(std::unique_ptr<transport::Connection> connection, transport::BufferPool& pool,
+          const oncrpc::ServiceRegistry& registry, Mailbox& mailbox, std::size_t contexts);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Serves what there is to serve, and tries again for calls that wait for memory.
+  void progress(Instant now);
+  // An answer that came through the mailbox.
+  void answer(engine::CallId call);
+  void disconnect() noexcept { connection_->disconnect(); }
+
+  bool idle() const noexcept { return connection_->engine().calls_in_service() == 0; }
+  bool waits_for_memory() const noexcept { return waiting_ > 0; }
+  bool finished() const noexcept { return connection_->ended() && idle(); }
+  const transport::Connection& connection() const noexcept { return *connection_; }
+
+ private:
+  friend class Context;
+
+  Context& context(engine::CallId call);
+  void handle(const engine::Event& event);
+  void handle_wanted(const engine::MemoryWanted& wanted);
+  bool lend(Context& context, const engine::MemoryWanted& wanted);
+  void handle_received(const engine::CallReceived& received);
+  void handle_done(const engine::CallDone& done);
+  void retry_waiting();
+  Service* accept_header(Context& context, Bytes stream, std::optional<Xid> expected,
+                         std::span<const MessageReader::Placed> placed);
+  bool serve(Context& context, Service* service);
+  void send_answer(Context& context);
+  void send_plain(Context& context, const oncrpc::ReplyHeader& header);
+  bool add_fragments(Context& context,
+                     BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream);
+  std::optional<engine::Fragment> locate(Context& context, Bytes data, std::uint16_t item);
+  MutableBytes borrow(Context& context, std::size_t size);
+
+  std::unique_ptr<transport::Connection> connection_;
+  transport::BufferPool& pool_;
+  const oncrpc::ServiceRegistry& registry_;
+  Mailbox& mailbox_;
+  std::vector<std::unique_ptr<Context>> contexts_;  // by the engine's slot
+  std::uint32_t waiting_ = 0;                       // contexts that wait for memory
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_SESSION_H_

@@ -1,0 +1,84 @@
+#include "rpc/url.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <charconv>
+#include <memory>
+
+#include "rpcrdma/options.h"
+
+namespace rpcrdma::rpc {
+namespace {
+
+Unexpected<Error> bad(std::string_view url, std::string cause) {
+  return Unexpected<Error>(
+      Error{Errc::kBadUrl, "reading the address", std::string(url), std::move(cause)});
+}
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+
+}  // namespace
+
+Expected<Url, Error> parse_url(std::string_view url) {
+  constexpr std::string_view kScheme = "rdma://";
+  if (!url.starts_with(kScheme)) return bad(url, "it does not start with rdma://");
+  std::string_view rest = url.substr(kScheme.size());
+  if (rest.ends_with('/')) rest.remove_suffix(1);
+  Url result{{}, kDefaultPort};
+  std::string_view port;
+  if (rest.starts_with('[')) {
+    const auto end = rest.find(']');
+    if (end == std::string_view::npos) return bad(url, "the ']' behind the IPv6 address is missing");
+    result.host = rest.substr(1, end - 1);
+    rest.remove_prefix(end + 1);
+    if (!rest.empty() && rest[0] != ':') return bad(url, "only :PORT may follow the host");
+    if (!rest.empty()) port = rest.substr(1);
+  } else {
+    const auto colon = rest.find(':');
+    result.host = rest.substr(0, colon);
+    if (colon != std::string_view::npos) port = rest.substr(colon + 1);
+    if (port.find(':') != std::string_view::npos) {
+      return bad(url, "an IPv6 address stands in brackets, as in rdma://[::1]:20049");
+    }
+  }
+  if (result.host.empty()) return bad(url, "the host is missing");
+  if (result.host.find('/') != std::string::npos) return bad(url, "nothing may follow the port");
+  if (port.empty()) return result;
+  const auto parsed = std::from_chars(port.data(), port.data() + port.size(), result.port);
+  if (parsed.ec != std::errc() || parsed.ptr != port.data() + port.size()) {
+    return bad(url, "the port is not a number from 0 to 65535");
+  }
+  return result;
+}
+
+Expected<std::vector<std::string>, Error> resolve(const Url& url, bool to_listen) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = to_listen ? AI_PASSIVE : 0;
+  addrinfo* list = nullptr;
+  const int result = getaddrinfo(url.host.c_str(), nullptr, &hints, &list);
+  if (result != 0) {
+    return Unexpected<Error>(Error{Errc::kBadUrl, "looking the host up", url.host,
+                                   std::string(gai_strerror(result)) +
+                                       "; check the name, or use a numeric address"});
+  }
+  const std::unique_ptr<addrinfo, FreeAddresses> owner(list);
+  std::vector<std::string> addresses;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    char text[NI_MAXHOST];
+    if (getnameinfo(entry->ai_addr, entry->ai_addrlen, text, sizeof(text), nullptr, 0,
+                    NI_NUMERICHOST) != 0) {
+      continue;
+    }
+    const std::string port = std::to_string(url.port);
+    addresses.push_back(entry->ai_family == AF_INET6 ? "[" + std::string(text) + "]:" + port
+                                                     : std::string(text) + ":" + port);
+  }
+  return addresses;
+}
+
+}  // namespace rpcrdma::rpc

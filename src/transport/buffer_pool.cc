@@ -1,0 +1,70 @@
+#include "transport/buffer_pool.h"
+
+#include <bit>
+#include <new>
+
+#include "base/assert.h"
+
+namespace rpcrdma::transport {
+namespace {
+
+constexpr std::align_val_t kAlignment{4096};
+
+void free_buffer(std::byte* memory) { ::operator delete(memory, kAlignment); }
+
+}  // namespace
+
+BufferPool::~BufferPool() {
+  RPCRDMA_ASSERT(bytes_in_use_ == 0, "a buffer outlives its pool");
+  for (auto& kept : kept_) {
+    for (std::byte* memory : kept) free_buffer(memory);
+  }
+}
+
+std::size_t BufferPool::class_of(std::size_t size) noexcept {
+  const std::size_t rounded = std::bit_ceil(size < kSizeMin ? kSizeMin : size);
+  return static_cast<std::size_t>(std::countr_zero(rounded) - std::countr_zero(kSizeMin));
+}
+
+MutableBytes BufferPool::take(std::size_t size) {
+  if (size > kSizeMax) return {};
+  const std::size_t index = class_of(size);
+  const std::size_t bytes = kSizeMin << index;
+  auto& kept = kept_[index];
+  std::byte* memory = nullptr;
+  if (!kept.empty()) {
+    memory = kept.back();
+    kept.pop_back();
+  } else {
+    if (!make_room(bytes, index)) return {};
+    memory = static_cast<std::byte*>(::operator new(bytes, kAlignment, std::nothrow));
+    if (memory == nullptr) return {};
+    bytes_held_ += bytes;
+    // Room to keep every buffer of the class, so that giving one back never allocates.
+    kept.reserve(kept.size() + bytes_held_ / bytes + 1);
+  }
+  bytes_in_use_ += bytes;
+  return {memory, bytes};
+}
+
+void BufferPool::give_back(MutableBytes buffer) {
+  RPCRDMA_ASSERT(bytes_in_use_ >= buffer.size(), "a buffer comes back twice");
+  bytes_in_use_ -= buffer.size();
+  kept_[class_of(buffer.size())].push_back(buffer.data());
+}
+
+// Frees kept buffers of other sizes until `size` more bytes are within the bound.
+bool BufferPool::make_room(std::size_t size, std::size_t except_class) {
+  for (std::size_t index = kClasses; index-- > 0 && bytes_held_ + size > bytes_max_;) {
+    if (index == except_class) continue;
+    auto& kept = kept_[index];
+    while (!kept.empty() && bytes_held_ + size > bytes_max_) {
+      free_buffer(kept.back());
+      kept.pop_back();
+      bytes_held_ -= kSizeMin << index;
+    }
+  }
+  return bytes_held_ + size <= bytes_max_;
+}
+
+}  // namespace rpcrdma::transport

@@ -1,0 +1,50 @@
+// Memory for messages and bulk data, kept and used again: no allocation in steady state.
+#ifndef RPCRDMA_TRANSPORT_BUFFER_POOL_H_
+#define RPCRDMA_TRANSPORT_BUFFER_POOL_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::transport {
+
+// Hands out page-aligned buffers in sizes of powers of two from 4 KiB to 16 MiB and keeps what comes
+// back. Belongs to one thread. Outlives the buffers that it gave.
+class BufferPool {
+ public:
+  static constexpr std::size_t kSizeMin = 4096;
+  static constexpr std::size_t kSizeMax = 16U << 20U;
+
+  // Never holds more than `bytes_max` of buffers, in use and kept together.
+  explicit BufferPool(std::size_t bytes_max) noexcept : bytes_max_(bytes_max) {}
+  ~BufferPool();
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  // At least `size` bytes, uninitialised; empty when that would exceed the bound or kSizeMax. The
+  // buffer is the caller's until give_back().
+  MutableBytes take(std::size_t size);
+  // Precondition: take() gave exactly this span.
+  void give_back(MutableBytes buffer);
+
+  std::size_t bytes_held() const noexcept { return bytes_held_; }  // in use and kept
+  std::size_t bytes_in_use() const noexcept { return bytes_in_use_; }
+
+ private:
+  static constexpr std::size_t kClasses = 13;  // 4 KiB << 0 … 4 KiB << 12
+  static std::size_t class_of(std::size_t size) noexcept;
+  bool make_room(std::size_t size, std::size_t except_class);
+
+  const std::size_t bytes_max_;
+  std::size_t bytes_held_ = 0;
+  std::size_t bytes_in_use_ = 0;
+  std::array<std::vector<std::byte*>, kClasses> kept_;
+};
+
+}  // namespace rpcrdma::transport
+
+#endif  // RPCRDMA_TRANSPORT_BUFFER_POOL_H_

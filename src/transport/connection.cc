@@ -1,0 +1,262 @@
+#include "transport/connection.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace rpcrdma::transport {
+namespace {
+
+static_assert(engine::kFragmentsMax + 1 <= rdma::kSlicesMax);
+
+// Ids of Receives stay below 2^56; the engine's WorkIds have a kind above it.
+constexpr std::uint64_t kReceiveIdEnd = std::uint64_t{1} << 56U;
+
+rdma::RegionId region(engine::Lease lease) {
+  return rdma::RegionId{static_cast<std::uint32_t>(lease)};
+}
+
+engine::WorkStatus to_status(rdma::Status status) {
+  switch (status) {
+    case rdma::Status::kOk:
+      return engine::WorkStatus::kOk;
+    case rdma::Status::kFlushed:
+      return engine::WorkStatus::kFlushed;
+    case rdma::Status::kLocalError:
+    case rdma::Status::kRemoteAccess:
+    case rdma::Status::kRetryExceeded:
+      return engine::WorkStatus::kFailed;
+  }
+  return engine::WorkStatus::kFailed;
+}
+
+rdma::Remote to_remote(const wire::Segment& segment) {
+  return {segment.handle, segment.length, segment.offset};
+}
+
+// What a dropped action must be answered with, if anything waits for it.
+std::optional<engine::WorkId> id_of(const engine::Action& action) {
+  return std::visit(
+      [](const auto& value) -> std::optional<engine::WorkId> {
+        if constexpr (requires { value.id; }) {
+          return value.id;
+        } else {
+          return std::nullopt;
+        }
+      },
+      action);
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
+    std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
+    const engine::Options& options) {
+  std::unique_ptr<Connection> connection(new Connection(std::move(queue_pair), role, options));
+  if (!connection->register_arenas()) {
+    return Unexpected<rdma::Error>(
+        {rdma::Errc::kNoResources, 0, "registering memory for messages"});
+  }
+  connection->post_actions();  // the Receives
+  return connection;
+}
+
+Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
+                       const engine::Options& options)
+    : options_(options),
+      header_memory_(std::make_unique_for_overwrite<std::byte[]>(
+          engine::Connection::header_arena_size(role, options))),
+      receive_memory_(std::make_unique_for_overwrite<std::byte[]>(
+          std::size_t{options.credits} * options.inline_receive)),
+      header_size_(engine::Connection::header_arena_size(role, options)),
+      engine_(role, options, {header_memory_.get(), header_size_}),
+      queue_pair_(std::move(queue_pair)) {}
+
+Connection::~Connection() = default;
+
+bool Connection::register_arenas() {
+  const auto headers = queue_pair_->attach({header_memory_.get(), header_size_});
+  const auto receives = queue_pair_->attach(
+      {receive_memory_.get(), std::size_t{options_.credits} * options_.inline_receive});
+  if (!headers || !receives) return false;
+  header_region_ = *headers;
+  receive_region_ = *receives;
+  return true;
+}
+
+Expected<engine::Lease, rdma::Error> Connection::attach(MutableBytes memory) {
+  return queue_pair_->attach(memory).map(
+      [](rdma::RegionId id) { return engine::Lease{static_cast<std::uint32_t>(id)}; });
+}
+
+Expected<engine::Lease, rdma::Error> Connection::attach_read_only(Bytes memory) {
+  return queue_pair_->attach_read_only(memory).map(
+      [](rdma::RegionId id) { return engine::Lease{static_cast<std::uint32_t>(id)}; });
+}
+
+void Connection::detach(engine::Lease lease) { queue_pair_->detach(region(lease)); }
+
+bool Connection::pump(Instant now) {
+  bool moved = false;
+  if (const auto timeout = engine_.poll_timeout(); timeout && *timeout <= now) {
+    engine_.handle_timeout(now);
+    moved = true;
+  }
+  for (bool again = true; again;) {
+    again = take_completions(now);
+    again = take_link_event() || again;
+    again = post_actions() || again;
+    moved = moved || again;
+  }
+  return moved;
+}
+
+bool Connection::take_link_event() {
+  const auto event = queue_pair_->poll_link();
+  if (!event) return false;
+  switch (*event) {
+    case rdma::LinkEvent::kConnected:
+      connected_ = true;
+      engine_.handle_connected(engine::negotiate(options_, queue_pair_->peer_private_data(),
+                                                 queue_pair_->capabilities().reads_in_flight_max));
+      break;
+    case rdma::LinkEvent::kRefused:
+    case rdma::LinkEvent::kDisconnected:
+      connected_ = false;
+      ended_ = true;
+      flush_waiting();
+      engine_.handle_disconnected();
+      break;
+  }
+  return true;
+}
+
+bool Connection::take_completions(Instant now) {
+  std::array<rdma::Completion, kBatch> completions;
+  // A message can only come in once the link is known to be up.
+  if (!connected_ && !ended_) take_link_event();
+  const std::size_t count = queue_pair_->poll(completions);
+  for (std::size_t i = 0; i < count; ++i) take_completion(now, completions[i]);
+  return count > 0;
+}
+
+void Connection::take_completion(Instant now, const rdma::Completion& completion) {
+  if (completion.id >= kReceiveIdEnd) {
+    return engine_.handle_done({engine::WorkId{completion.id}, to_status(completion.status),
+                                completion.tag, completion.address});
+  }
+  if (completion.status != rdma::Status::kOk) return;  // flushed; or the end of the link follows
+  const engine::ReceiveId receive{static_cast<std::uint16_t>(completion.id)};
+  engine_.handle_received(now, receive, received(receive, completion.size), completion.tag);
+}
+
+Bytes Connection::received(engine::ReceiveId receive, std::uint32_t size) const {
+  const std::size_t index = static_cast<std::uint16_t>(receive);
+  RPCRDMA_ASSERT(index < options_.credits && size <= options_.inline_receive,
+                 "a completion for a Receive that was not posted");
+  return {receive_memory_.get() + index * options_.inline_receive, size};
+}
+
+bool Connection::post_actions() {
+  bool moved = post_waiting();
+  while (waiting_count_ == 0) {
+    const auto actions = engine_.poll_actions(waiting_);
+    if (actions.empty()) break;
+    moved = true;
+    waiting_first_ = 0;
+    waiting_count_ = actions.size();
+    post_waiting();
+  }
+  return moved;
+}
+
+// Posts what waits, as one batch when the queue pair takes it, else one by one as far as it goes.
+bool Connection::post_waiting() {
+  bool moved = false;
+  while (waiting_count_ > 0) {
+    std::size_t count = 0;
+    bool disconnect = false;
+    for (; count < waiting_count_ && !disconnect; ++count) {
+      const engine::Action& action = waiting_[waiting_first_ + count];
+      if (std::holds_alternative<engine::Disconnect>(action)) {
+        disconnect = true;
+        break;
+      }
+      work_[count] = to_work(action, count);
+    }
+    std::size_t posted = count;
+    auto result = queue_pair_->post(std::span(work_).first(count));
+    if (!result && result.error().code == rdma::Errc::kNoResources && count > 1) {
+      posted = 1;
+      result = queue_pair_->post(std::span(work_).first(1));
+    }
+    if (!result) {
+      if (result.error().code == rdma::Errc::kNoResources) return moved;  // completions make room
+      flush_waiting();
+      queue_pair_->disconnect();
+      return true;
+    }
+    if (disconnect && posted == count) {
+      queue_pair_->disconnect();
+      ++posted;
+    }
+    moved = true;
+    waiting_first_ += posted;
+    waiting_count_ -= posted;
+  }
+  return moved;
+}
+
+// Answers actions that will never be posted as if the connection had flushed them.
+void Connection::flush_waiting() {
+  while (waiting_count_ > 0) {
+    const auto id = id_of(waiting_[waiting_first_]);
+    ++waiting_first_;
+    --waiting_count_;
+    if (id) engine_.handle_done({*id, engine::WorkStatus::kFlushed, std::nullopt, 0});
+  }
+}
+
+rdma::WorkRequest Connection::to_work(const engine::Action& action, std::size_t index) {
+  auto& slices = slices_[index];
+  rdma::WorkRequest work;
+  const auto one_slice = [&](engine::Lease lease, std::uint64_t offset, std::uint32_t size) {
+    slices[0] = {region(lease), size, offset};
+    return std::span<const rdma::Slice>(slices).first(1);
+  };
+  if (const auto* receive = std::get_if<engine::PostReceive>(&action)) {
+    const std::size_t number = static_cast<std::uint16_t>(receive->receive);
+    slices[0] = {receive_region_, options_.inline_receive, number * options_.inline_receive};
+    work.id = number;
+    work.work = rdma::Receive{std::span<const rdma::Slice>(slices).first(1)};
+  } else if (const auto* send = std::get_if<engine::PostSend>(&action)) {
+    slices[0] = {header_region_, send->header_size, send->header_offset};
+    std::size_t count = 1;
+    for (const engine::Fragment& run : send->gather) {
+      slices[count++] = {region(run.memory), run.size, run.offset};
+    }
+    work.id = static_cast<std::uint64_t>(send->id);
+    work.work = rdma::Send{std::span<const rdma::Slice>(slices).first(count), send->invalidate};
+  } else if (const auto* read = std::get_if<engine::RdmaRead>(&action)) {
+    work.id = static_cast<std::uint64_t>(read->id);
+    work.work = rdma::Read{{region(read->to), read->from.length, read->to_offset},
+                           to_remote(read->from)};
+  } else if (const auto* write = std::get_if<engine::RdmaWrite>(&action)) {
+    work.id = static_cast<std::uint64_t>(write->id);
+    work.signaled = false;  // the Send behind it says when it is done
+    work.work = rdma::Write{one_slice(write->from, write->from_offset, write->to.length),
+                            to_remote(write->to)};
+  } else if (const auto* expose = std::get_if<engine::Expose>(&action)) {
+    work.id = static_cast<std::uint64_t>(expose->id);
+    work.work = rdma::Expose{{region(expose->memory), expose->size, expose->offset},
+                             expose->access == engine::Access::kRemoteRead
+                                 ? rdma::RemoteAccess::kRead
+                                 : rdma::RemoteAccess::kWrite};
+  } else if (const auto* revoke = std::get_if<engine::Revoke>(&action)) {
+    work.id = static_cast<std::uint64_t>(revoke->id);
+    work.work = rdma::Revoke{revoke->handle};
+  }
+  return work;
+}
+
+}  // namespace rpcrdma::transport

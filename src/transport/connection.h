@@ -1,0 +1,84 @@
+// The driver of one connection: the only code that knows both the engine and a provider.
+//
+// It posts what the engine wants done, hands completions and messages to the engine, and owns the
+// memory of Receives and headers. It holds no protocol.
+#ifndef RPCRDMA_TRANSPORT_CONNECTION_H_
+#define RPCRDMA_TRANSPORT_CONNECTION_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "engine/connection.h"
+#include "rdma/provider.h"
+
+namespace rpcrdma::transport {
+
+class Connection {
+ public:
+  // Takes over a queue pair from Provider::connect() or accept(), at once, before the provider makes
+  // progress, so that the Receives are posted in time. Fails when the memory cannot be registered.
+  static Expected<std::unique_ptr<Connection>, rdma::Error> create(
+      std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
+      const engine::Options& options);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // Registers memory to be lent to the engine on this connection; the caller keeps it until detach().
+  Expected<engine::Lease, rdma::Error> attach(MutableBytes memory);
+  Expected<engine::Lease, rdma::Error> attach_read_only(Bytes memory);
+  // Precondition: no call holds the lease.
+  void detach(engine::Lease lease);
+
+  // Commands go to the engine; pump() afterwards.
+  engine::Connection& engine() noexcept { return engine_; }
+  const engine::Connection& engine() const noexcept { return engine_; }
+
+  // Completions in, actions out, until nothing moves. Returns whether anything did. Poll the engine's
+  // events afterwards, and pump again when they led to commands.
+  bool pump(Instant now);
+
+  bool connected() const noexcept { return connected_; }
+  bool ended() const noexcept { return ended_; }  // refused, disconnected, or given up
+  void disconnect() noexcept { queue_pair_->disconnect(); }
+  rdma::Error cause() const noexcept { return queue_pair_->cause(); }
+  std::string_view peer_address() const noexcept { return queue_pair_->peer_address(); }
+  rdma::Counters counters() const noexcept { return queue_pair_->counters(); }
+
+ private:
+  static constexpr std::size_t kBatch = 64;
+
+  Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
+             const engine::Options& options);
+  bool register_arenas();
+  bool take_link_event();
+  bool take_completions(Instant now);
+  void take_completion(Instant now, const rdma::Completion& completion);
+  bool post_actions();
+  bool post_waiting();
+  rdma::WorkRequest to_work(const engine::Action& action, std::size_t index);
+  void flush_waiting();
+  Bytes received(engine::ReceiveId receive, std::uint32_t size) const;
+
+  const engine::Options options_;
+  std::unique_ptr<std::byte[]> header_memory_, receive_memory_;
+  std::size_t header_size_;
+  engine::Connection engine_;
+  std::unique_ptr<rdma::QueuePair> queue_pair_;  // dies before the memory that it was lent
+  rdma::RegionId header_region_{}, receive_region_{};
+
+  // Actions taken from the engine that the queue pair had no room for yet.
+  std::array<engine::Action, kBatch> waiting_;
+  std::size_t waiting_first_ = 0, waiting_count_ = 0;
+  std::array<rdma::WorkRequest, kBatch> work_;
+  std::array<std::array<rdma::Slice, engine::kFragmentsMax + 1>, kBatch> slices_;
+  bool connected_ = false, ended_ = false;
+};
+
+}  // namespace rpcrdma::transport
+
+#endif  // RPCRDMA_TRANSPORT_CONNECTION_H_
