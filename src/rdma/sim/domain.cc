@@ -1,0 +1,78 @@
+#include "rdma/sim/domain.h"
+
+#include "base/assert.h"
+
+namespace rpcrdma::rdma::sim {
+namespace {
+
+// Whether `offset` and `size` name a run inside `size_max` bytes; no sum that could wrap.
+bool is_inside(std::uint64_t offset, std::uint64_t size, std::uint64_t size_max) {
+  return offset <= size_max && size <= size_max - offset;
+}
+
+}  // namespace
+
+RegionId Domain::attach(Bytes readable, std::optional<MutableBytes> writable) {
+  const RegionId region{next_region_++};
+  regions_.emplace(region, Region{readable, writable});
+  return region;
+}
+
+void Domain::detach(RegionId region) {
+  RPCRDMA_ASSERT(regions_.contains(region), "detach of a region that is not attached");
+  for (const auto& [tag, exposure] : exposures_) {
+    RPCRDMA_ASSERT(exposure.region != region, "detach of a region that is still exposed");
+  }
+  regions_.erase(region);
+}
+
+std::optional<Bytes> Domain::readable(const Slice& slice) const {
+  const auto at = regions_.find(slice.region);
+  if (at == regions_.end()) return std::nullopt;
+  if (!is_inside(slice.offset, slice.size, at->second.readable.size())) return std::nullopt;
+  return at->second.readable.subspan(slice.offset, slice.size);
+}
+
+std::optional<MutableBytes> Domain::writable(const Slice& slice) const {
+  const auto at = regions_.find(slice.region);
+  if (at == regions_.end() || !at->second.writable) return std::nullopt;
+  if (!is_inside(slice.offset, slice.size, at->second.writable->size())) return std::nullopt;
+  return at->second.writable->subspan(slice.offset, slice.size);
+}
+
+void Domain::expose(const Expose& expose, SteeringTag tag, std::uint64_t address) {
+  const RegionId region = expose.memory.region;
+  Exposure exposure{region, expose.access, address, {}, {}};
+  if (expose.access == RemoteAccess::kRead) {
+    exposure.readable = readable(expose.memory).value();
+  } else {
+    exposure.writable = writable(expose.memory).value();
+  }
+  const bool is_new = exposures_.emplace(tag, exposure).second;
+  RPCRDMA_ASSERT(is_new, "steering tag given out twice");
+}
+
+const Domain::Exposure* Domain::find(const Remote& remote, RemoteAccess access) const {
+  const auto at = exposures_.find(remote.tag);
+  if (at == exposures_.end() || at->second.access != access) return nullptr;
+  const Exposure& exposure = at->second;
+  const std::size_t size =
+      access == RemoteAccess::kRead ? exposure.readable.size() : exposure.writable.size();
+  // An address below the start wraps to a huge offset and is refused with the others.
+  if (!is_inside(remote.address - exposure.address, remote.size, size)) return nullptr;
+  return &exposure;
+}
+
+std::optional<Bytes> Domain::remote_readable(const Remote& remote) const {
+  const Exposure* exposure = find(remote, RemoteAccess::kRead);
+  if (exposure == nullptr) return std::nullopt;
+  return exposure->readable.subspan(remote.address - exposure->address, remote.size);
+}
+
+std::optional<MutableBytes> Domain::remote_writable(const Remote& remote) const {
+  const Exposure* exposure = find(remote, RemoteAccess::kWrite);
+  if (exposure == nullptr) return std::nullopt;
+  return exposure->writable.subspan(remote.address - exposure->address, remote.size);
+}
+
+}  // namespace rpcrdma::rdma::sim

@@ -1,0 +1,102 @@
+// The simulator's provider: one node of a World.
+//
+// It is the reference for what rdma/provider.h promises, stricter and nastier than any hardware,
+// and deterministic. Addresses are any text that ends with ":PORT"; port 0 asks for a free one.
+#ifndef RPCRDMA_RDMA_SIM_PROVIDER_H_
+#define RPCRDMA_RDMA_SIM_PROVIDER_H_
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rdma/provider.h"
+#include "rdma/sim/world.h"
+
+namespace rpcrdma::rdma::sim {
+
+class Provider final : public rdma::Provider {
+ public:
+  // `name` is copied; it shows up in no protocol.
+  Provider(World& world, std::string name);
+  Provider(const Provider&) = delete;
+  Provider& operator=(const Provider&) = delete;
+  ~Provider() override;
+
+  std::string_view name() const noexcept override { return name_; }
+  Expected<std::unique_ptr<rdma::QueuePair>, Error> accept(std::unique_ptr<rdma::Incoming> request,
+                                                           Bytes private_data) override;
+  Expected<std::unique_ptr<rdma::QueuePair>, Error> connect(std::string_view address,
+                                                            Bytes private_data) override;
+  Expected<std::unique_ptr<rdma::Listener>, Error> listen(std::string_view address) override;
+  // Lets happen, in the whole world, what is due now; the time stands still.
+  void progress() override;
+  int wait_fd() const noexcept override { return -1; }
+  Instant now() const noexcept override { return world_.now(); }
+  void arm_timer(std::optional<Instant> when) override { timer_ = when; }
+  // Lets the time pass to the next event or armed timer of the world, except after wake().
+  void wait() override;
+  void wake() noexcept override { woken_ = true; }
+
+  // For the World.
+  std::optional<Instant> timer() const noexcept { return timer_; }
+  void disarm_if_due(Instant now) noexcept {
+    if (timer_ && *timer_ <= now) timer_.reset();
+  }
+
+ private:
+  World& world_;
+  std::string name_;
+  std::optional<Instant> timer_;
+  std::atomic<bool> woken_{false};
+};
+
+// What a request brought along.
+struct ConnectRequest {
+  World::QueuePairId initiator;
+  std::string peer_address;
+  std::vector<std::byte> private_data;
+};
+
+class Incoming final : public rdma::Incoming {
+ public:
+  Incoming(World& world, ConnectRequest request);
+  Incoming(const Incoming&) = delete;
+  Incoming& operator=(const Incoming&) = delete;
+  ~Incoming() override;  // refuses the request unless it was taken
+
+  Bytes private_data() const noexcept override { return request_.private_data; }
+  std::string_view peer_address() const noexcept override { return request_.peer_address; }
+  ConnectRequest take();
+
+ private:
+  World& world_;
+  ConnectRequest request_;
+  bool taken_ = false;
+};
+
+class Listener final : public rdma::Listener {
+ public:
+  explicit Listener(World& world) : world_(world) {}
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  ~Listener() override;
+
+  std::unique_ptr<rdma::Incoming> poll_incoming() override;
+  std::string_view address() const noexcept override { return address_; }
+
+  bool start(std::string_view address);  // false: somebody listens there already
+  void handle_request(ConnectRequest request);
+
+ private:
+  World& world_;
+  std::string address_;
+  std::deque<std::unique_ptr<Incoming>> waiting_;
+};
+
+}  // namespace rpcrdma::rdma::sim
+
+#endif  // RPCRDMA_RDMA_SIM_PROVIDER_H_
