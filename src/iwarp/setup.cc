@@ -38,45 +38,46 @@ std::string_view to_string(SetupError error) noexcept {
   return "unknown error";
 }
 
-Setup::Setup(bool initiator, const Options& options, Instant now)
+MpaSetup::MpaSetup(bool initiator, const Options& options, Instant now)
     : initiator_(initiator), wishes_(options.wishes), deadline_(now + options.timeout) {}
 
-Setup Setup::initiator(const Options& options, Bytes private_data, Instant now) {
-  return Setup(options, private_data, now);
+MpaSetup MpaSetup::initiator(const Options& options, Bytes private_data, Instant now) {
+  return MpaSetup(options, private_data, now);
 }
 
-Setup::Setup(const Options& options, Bytes private_data, Instant now) : Setup(true, options, now) {
+MpaSetup::MpaSetup(const Options& options, Bytes private_data, Instant now)
+    : MpaSetup(true, options, now) {
   output_end_ = encode(make_request(wishes_, private_data), output_.data());
 }
 
-Setup Setup::responder(const Options& options, Instant now) {
-  return Setup(false, options, now);
+MpaSetup MpaSetup::responder(const Options& options, Instant now) {
+  return MpaSetup(false, options, now);
 }
 
-std::size_t Setup::bytes_wanted() const noexcept {
+std::size_t MpaSetup::bytes_wanted() const noexcept {
   if (state_ != State::kReceiving) return 0;
   if (input_size_ < kMpaHeaderSize) return kMpaHeaderSize - input_size_;
   const auto size = frame_size(initiator_, {input_.data(), kMpaHeaderSize});
   return *size - input_size_;  // the header was accepted before
 }
 
-Bytes Setup::output() const noexcept {
+Bytes MpaSetup::output() const noexcept {
   return Bytes(output_).subspan(output_begin_, output_end_ - output_begin_);
 }
 
-std::optional<Instant> Setup::deadline() const noexcept {
+std::optional<Instant> MpaSetup::deadline() const noexcept {
   // The upper layer's decision is not the peer's time.
   if (state_ == State::kReceiving || state_ == State::kSending) return deadline_;
   return std::nullopt;
 }
 
-void Setup::fail(SetupError error) {
+void MpaSetup::fail(SetupError error) {
   if (state_ == State::kFailed) return;
   state_ = State::kFailed;
   error_ = error;
 }
 
-void Setup::handle_received(Bytes bytes) {
+void MpaSetup::handle_received(Bytes bytes) {
   while (!bytes.empty() && state_ == State::kReceiving) {
     const std::size_t size = std::min(bytes.size(), bytes_wanted());
     std::memcpy(input_.data() + input_size_, bytes.data(), size);
@@ -96,7 +97,7 @@ void Setup::handle_received(Bytes bytes) {
   RPCRDMA_ASSERT(bytes.empty() || state_ == State::kFailed, "bytes behind the MPA frame");
 }
 
-void Setup::handle_frame() {
+void MpaSetup::handle_frame() {
   const auto frame = decode(initiator_, {input_.data(), input_size_});
   if (!frame) return fail(SetupError::kTooLong);
   peer_ = *frame;
@@ -106,7 +107,7 @@ void Setup::handle_frame() {
   state_ = State::kDeciding;
 }
 
-void Setup::handle_reply() {
+void MpaSetup::handle_reply() {
   const auto agreed = judge_reply(peer_, wishes_);
   if (agreed) {
     negotiated_ = *agreed;
@@ -131,21 +132,21 @@ void Setup::handle_reply() {
   }
 }
 
-void Setup::handle_end_of_stream() {
+void MpaSetup::handle_end_of_stream() {
   if (state_ != State::kDone) fail(SetupError::kClosed);
 }
 
-void Setup::handle_sent(std::size_t size) {
+void MpaSetup::handle_sent(std::size_t size) {
   output_begin_ += size;
   RPCRDMA_ASSERT(output_begin_ <= output_end_, "more sent than there was");
   if (output_begin_ == output_end_ && state_ == State::kSending) state_ = State::kDone;
 }
 
-void Setup::handle_timeout(Instant now) {
+void MpaSetup::handle_timeout(Instant now) {
   if (deadline() && now >= deadline_) fail(SetupError::kTimedOut);
 }
 
-bool Setup::accept(Bytes private_data) {
+bool MpaSetup::accept(Bytes private_data) {
   RPCRDMA_ASSERT(state_ == State::kDeciding, "nothing to accept");
   const std::size_t room = kMpaPrivateDataMax - (peer_.enhanced ? kMpaEnhancedSize : 0);
   if (private_data.size() > room) return false;
@@ -156,7 +157,7 @@ bool Setup::accept(Bytes private_data) {
   return true;
 }
 
-void Setup::reject(Bytes private_data) {
+void MpaSetup::reject(Bytes private_data) {
   RPCRDMA_ASSERT(state_ == State::kDeciding, "nothing to reject");
   output_end_ =
       encode(make_reject(peer_, private_data.first(std::min(private_data.size(), kMpaUserDataMax))),
@@ -164,12 +165,12 @@ void Setup::reject(Bytes private_data) {
   fail(SetupError::kRefused);
 }
 
-void Setup::refuse(SetupError error) {
+void MpaSetup::refuse(SetupError error) {
   output_end_ = encode(make_reject(peer_, {}), output_.data());
   fail(error);
 }
 
-void Setup::say_terminate(Fault fault) {
+void MpaSetup::say_terminate(Fault fault) {
   // Only behind a Request that is out whole would the peer understand it.
   if (output_begin_ != output_end_) return;
   std::array<std::byte, fpdu_size(kTerminateSizeMax)> fpdu{};

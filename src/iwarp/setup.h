@@ -35,7 +35,7 @@ enum class SetupError : std::uint8_t {
 };
 std::string_view to_string(SetupError error) noexcept;
 
-class Setup {
+class MpaSetup {
  public:
   enum class State : std::uint8_t {
     kReceiving,  // waits for the peer's frame; the peer moves it on
@@ -50,9 +50,9 @@ class Setup {
   };
 
   // Starts with a Request in output(). Precondition: private_data fits (kMpaUserDataMax).
-  static Setup initiator(const Options& options, Bytes private_data, Instant now);
+  static MpaSetup initiator(const Options& options, Bytes private_data, Instant now);
   // Starts by waiting for a Request.
-  static Setup responder(const Options& options, Instant now);
+  static MpaSetup responder(const Options& options, Instant now);
 
   // Input. `bytes` are at most bytes_wanted().
   void handle_received(Bytes bytes);
@@ -74,12 +74,12 @@ class Setup {
   const Negotiated& negotiated() const noexcept { return negotiated_; }
   Bytes peer_private_data() const noexcept { return peer_.private_data; }
 
-  Setup(const Setup&) = delete;
-  Setup& operator=(const Setup&) = delete;
+  MpaSetup(const MpaSetup&) = delete;
+  MpaSetup& operator=(const MpaSetup&) = delete;
 
  private:
-  Setup(bool initiator, const Options& options, Instant now);
-  Setup(const Options& options, Bytes private_data, Instant now);
+  MpaSetup(bool initiator, const Options& options, Instant now);
+  MpaSetup(const Options& options, Bytes private_data, Instant now);
   void handle_frame();
   void handle_reply();
   void fail(SetupError error);
