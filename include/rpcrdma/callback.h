@@ -21,9 +21,9 @@ class Callback<void(Arguments...)> {
 
   Callback() noexcept = default;
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, Callback> &&
-             std::is_invocable_v<F&, Arguments...>)
-  Callback(F&& callable) {  // implicit: a lambda is passed where a Callback is wanted
+  requires(!std::is_same_v<std::remove_cvref_t<F>, Callback> &&
+           std::is_invocable_v<F&, Arguments...>)
+      Callback(F&& callable) {  // implicit: a lambda is passed where a Callback is wanted
     using Value = std::remove_cvref_t<F>;
     static_assert(sizeof(Value) <= kSizeMax, "capture less, or a pointer to it");
     static_assert(alignof(Value) <= alignof(std::max_align_t));

@@ -40,8 +40,8 @@ class Call {
 
   // The arguments in XDR; bulk() items are lent from here until the call has ended.
   MessageWriter& arguments() noexcept;
-  // Memory for the next bulk result, filled by RDMA up to its size; in the order of the results. Lent
-  // until the call has ended, when nobody can write to it any more. At most kBulkItemsMax.
+  // Memory for the next bulk result, filled by RDMA up to its size; in the order of the results.
+  // Lent until the call has ended, when nobody can write to it any more. At most kBulkItemsMax.
   void place_result(MutableBytes destination) noexcept;
   // Bound on the XDR results, without what place_result() has room for; default 512 bytes. When a
   // reply could be longer than a message, room for a Long Reply is provided.
@@ -58,8 +58,8 @@ class Call {
   std::uint32_t slot_;
 };
 
-// The successful answer to a Call. Its views die with it. Does not outlive its client; keep few, since
-// each holds a Receive buffer back.
+// The successful answer to a Call. Its views die with it. Does not outlive its client; keep few,
+// since each holds a Receive buffer back.
 class Reply {
  public:
   Reply(Reply&& other) noexcept : impl_(other.impl_), slot_(other.slot_) { other.impl_ = nullptr; }
@@ -92,20 +92,21 @@ class Client {
   // Ends calls under way with kCanceled, then closes.
   ~Client();
 
-  // Takes a slot for a call. `arguments_size_max` bounds the XDR arguments without bulk items, bytes.
-  // Fails with kTooManyCalls, kNoResources or kConnectionLost.
+  // Takes a slot for a call. `arguments_size_max` bounds the XDR arguments without bulk items,
+  // bytes. Fails with kTooManyCalls, kNoResources or kConnectionLost.
   Expected<Call, Error> prepare(const Procedure& procedure,
                                 std::uint32_t arguments_size_max = 2048);
 
   // Makes the call and waits for its end, serving other calls meanwhile (their callbacks run).
   Expected<Reply, Error> call(Call call);
 
-  // Starts the call. The callback runs exactly once, inside progress(), call() or the destructor; all
-  // lent memory is the caller's again before. If the call cannot be started, the error comes back
-  // here and the callback does not run.
+  // Starts the call. The callback runs exactly once, inside progress(), call() or the destructor;
+  // all lent memory is the caller's again before. If the call cannot be started, the error comes
+  // back here and the callback does not run.
   Expected<void, Error> start(Call call, ReplyCallback callback);
 
-  // For a foreign event loop: poll wait_fd() for reading, then call progress(). wait() does the first.
+  // For a foreign event loop: poll wait_fd() for reading, then call progress(). wait() does the
+  // first.
   int wait_fd() const noexcept;
   void progress();
   void wait();

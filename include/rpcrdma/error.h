@@ -29,8 +29,8 @@ enum class Errc : std::uint8_t {
 };
 std::string_view to_string(Errc code) noexcept;
 
-// operation: what was attempted; peer: with whom ("ADDR:PORT" or the URL); cause: what happened, and
-// where there is something to do about it, what.
+// operation: what was attempted; peer: with whom ("ADDR:PORT" or the URL); cause: what happened,
+// and where there is something to do about it, what.
 struct Error {
   Errc code;
   std::string operation;

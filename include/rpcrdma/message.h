@@ -31,8 +31,8 @@ class MessageWriter {
   // For everything that is small: numbers, strings, short opaques.
   xdr::Writer& xdr() noexcept { return writer_; }
 
-  // opaque<> by reference: the count word goes into the stream, the data stays where it is until the
-  // call ends and is moved from there without a copy. More than kBulkItemsMax fail the message.
+  // opaque<> by reference: the count word goes into the stream, the data stays where it is until
+  // the call ends and is moved from there without a copy. More than kBulkItemsMax fail the message.
   void bulk(Bytes data) noexcept;
 
   bool ok() const noexcept { return writer_.ok() && !overflow_; }
@@ -46,18 +46,20 @@ class MessageWriter {
   bool overflow_ = false;
 };
 
-// Decodes one message whose bulk items may be inline or may have been placed elsewhere. The views that
-// it returns live as long as the call or reply that it belongs to.
+// Decodes one message whose bulk items may be inline or may have been placed elsewhere. The views
+// that it returns live as long as the call or reply that it belongs to.
 class MessageReader {
  public:
   static constexpr std::uint32_t kInOrder = 0xffffffff;
   struct Placed {
-    std::uint32_t position;  // in the unreduced stream (RFC 8166 §3.4.5), or kInOrder: the next item
+    std::uint32_t
+        position;  // in the unreduced stream (RFC 8166 §3.4.5), or kInOrder: the next item
     Bytes data;
   };
 
   MessageReader() noexcept : reader_(Bytes{}) {}
-  // `stream` starts `offset` bytes into the message, at a point before any item. `placed` is in order.
+  // `stream` starts `offset` bytes into the message, at a point before any item. `placed` is in
+  // order.
   MessageReader(Bytes stream, std::size_t offset, std::span<const Placed> placed) noexcept;
 
   xdr::Reader& xdr() noexcept { return reader_; }

@@ -15,7 +15,7 @@ struct ProviderOptions {
   std::string name = "auto";  // "auto" or "siwarp": software iWARP over TCP
   bool crc = true;            // MPA CRC; it is used when either side asks for it
   std::string capture_file;   // pcapng of all that goes over its connections; empty: none
-  std::uint64_t capture_bytes_max = 64U << 20U;  // the file stops growing here
+  std::uint64_t capture_bytes_max = 64U << 20U;            // the file stops growing here
   std::chrono::milliseconds setup_timeout_client{10'000};  // for the whole connection set-up
   std::chrono::milliseconds setup_timeout_server{5'000};   // a silent peer is dropped after it
 };

@@ -4,8 +4,8 @@
 //   server->add(kProgram, kVersion, service);
 //   server->run();                                     // until stop(), also from a signal handler
 //
-// Threads: a server belongs to one thread; only stop() and the answers of a CallContext may come from
-// others.
+// Threads: a server belongs to one thread; only stop() and the answers of a CallContext may come
+// from others.
 #ifndef RPCRDMA_SERVER_H_
 #define RPCRDMA_SERVER_H_
 

@@ -39,16 +39,17 @@ class CallContext {
   ~CallContext() = default;
 };
 
-// One version of one program. Called on the server's thread; it may answer at once or keep the context
-// and answer later from a thread of its own. Procedure 0 (NULL) is answered by the server itself.
+// One version of one program. Called on the server's thread; it may answer at once or keep the
+// context and answer later from a thread of its own. Procedure 0 (NULL) is answered by the server
+// itself.
 class Service {
  public:
   virtual ~Service() = default;
 
   // Whether the procedure exists; if not, the caller gets PROC_UNAVAIL.
   virtual bool has_procedure(std::uint32_t number) const noexcept = 0;
-  // The largest bulk argument of the procedure, bytes; 0: it has none. A larger Read chunk is refused
-  // before a byte of it is moved.
+  // The largest bulk argument of the procedure, bytes; 0: it has none. A larger Read chunk is
+  // refused before a byte of it is moved.
   virtual std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept = 0;
   virtual void call(CallContext& context) = 0;
 };

@@ -4,7 +4,7 @@
 
 namespace rpcrdma {
 
-inline constexpr const char* kVersion = "0.1.0";
+inline constexpr const char* kLibraryVersion = "0.1.0";
 
 }  // namespace rpcrdma
 

@@ -11,9 +11,9 @@ namespace rpcrdma {
 
 }  // namespace rpcrdma
 
-#define RPCRDMA_ASSERT(condition, text)                                             \
-  (__builtin_expect(static_cast<bool>(condition), 1)                                \
-       ? static_cast<void>(0)                                                       \
+#define RPCRDMA_ASSERT(condition, text)              \
+  (__builtin_expect(static_cast<bool>(condition), 1) \
+       ? static_cast<void>(0)                        \
        : ::rpcrdma::assertion_failed(__FILE__, __LINE__, #condition, text))
 
 #endif  // RPCRDMA_BASE_ASSERT_H_

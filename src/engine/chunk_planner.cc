@@ -11,8 +11,8 @@ namespace {
 // Sizes of header parts, RFC 8166 §4.3: bytes on the wire.
 constexpr std::uint32_t kReadEntrySize = 24;
 constexpr std::uint32_t kSegmentSize = 16;
-constexpr std::uint32_t kWriteEntrySize = 8;   // discriminator and count
-constexpr std::uint32_t kReplyEntrySize = 4;   // count; its discriminator is in the smallest header
+constexpr std::uint32_t kWriteEntrySize = 8;  // discriminator and count
+constexpr std::uint32_t kReplyEntrySize = 4;  // count; its discriminator is in the smallest header
 
 std::uint64_t stream_size(std::span<const Fragment> stream) {
   std::uint64_t size = 0;
@@ -74,7 +74,8 @@ bool split_stream(std::span<const Fragment> stream, BoundedVector<Fragment, kFra
     const std::uint64_t start = position;
     for (; i < extent.end; ++i) {
       position += stream[i].size;
-      if (leaving ? !take(stream[i], start, item_index) : !append_run(stays, stream[i])) return false;
+      if (leaving ? !take(stream[i], start, item_index) : !append_run(stays, stream[i]))
+        return false;
     }
     if (leaving) pad_to_skip = static_cast<std::uint32_t>(xdr::pad_size(extent.size));
     ++item_index;
@@ -85,8 +86,7 @@ bool split_stream(std::span<const Fragment> stream, BoundedVector<Fragment, kFra
 
 bool add_segment(CallPlan& plan, ChunkKind kind, Lease memory, std::uint64_t offset,
                  std::uint32_t size, std::uint64_t chunk) {
-  return plan.segments.push_back(
-      {memory, size, offset, kind, static_cast<std::uint32_t>(chunk)});
+  return plan.segments.push_back({memory, size, offset, kind, static_cast<std::uint32_t>(chunk)});
 }
 
 // Adds Write chunks for the results and the Reply chunk where they are needed. RFC 8166 §3.4.6,
@@ -94,7 +94,8 @@ bool add_segment(CallPlan& plan, ChunkKind kind, Lease memory, std::uint64_t off
 Expected<void, StartError> plan_answer(const Outgoing& call, const Options& options,
                                        const Negotiated& negotiated, CallPlan& plan) {
   const std::uint32_t threshold = negotiated.inline_receive;
-  const bool fits_whole = wire::v1::kHeaderSizeMin + std::uint64_t{call.reply_size_max} <= threshold;
+  const bool fits_whole =
+      wire::v1::kHeaderSizeMin + std::uint64_t{call.reply_size_max} <= threshold;
   std::uint64_t reply_left = call.reply_size_max;
   std::uint64_t reply_header = wire::v1::kHeaderSizeMin;
   std::uint32_t chunk = 0;
@@ -177,7 +178,8 @@ Expected<void, StartError> plan_call(const Outgoing& call, const Options& option
   for (const std::uint64_t size_min : attempts) {
     if (!reduce_call(call, size_min, plan)) return Unexpected<StartError>(StartError::kTooLarge);
     if (auto planned = plan_answer(call, options, negotiated, plan); !planned) return planned;
-    if (plan.header_size + stream_size(plan.inline_runs.view()) <= negotiated.inline_send) return {};
+    if (plan.header_size + stream_size(plan.inline_runs.view()) <= negotiated.inline_send)
+      return {};
   }
   if (!make_long(plan) || plan.header_size > negotiated.inline_send) {
     return Unexpected<StartError>(StartError::kTooLarge);
@@ -226,8 +228,7 @@ void plan_reply(std::span<const Fragment> stream, const wire::v1::WriteList& wri
   // RFC 8166 §4.3.2: chunks are consumed in list order, one result each, whatever its size; results
   // beyond the last chunk stay in the stream.
   const bool split = split_stream(
-      stream, plan.stream,
-      [&](std::uint32_t item, std::uint64_t) { return item < writes.size(); },
+      stream, plan.stream, [&](std::uint32_t item, std::uint64_t) { return item < writes.size(); },
       [&](Fragment run, std::uint64_t, std::uint32_t item) {
         used[item] += run.size;
         run.item = static_cast<std::uint16_t>(item + 1);
@@ -248,7 +249,8 @@ void plan_reply(std::span<const Fragment> stream, const wire::v1::WriteList& wri
   }
   if (!has_reply || left > capacity(reply_chunk)) return;
   set_reply(returned, reply_chunk, left, options.return_form);
-  if (wire::v1::encoded_size(msg, returned) <= negotiated.inline_send) plan.form = ReplyForm::kNoMsg;
+  if (wire::v1::encoded_size(msg, returned) <= negotiated.inline_send)
+    plan.form = ReplyForm::kNoMsg;
 }
 
 bool SegmentFiller::next(std::span<const Fragment> source, std::span<const wire::Segment> target,
@@ -266,8 +268,8 @@ bool SegmentFiller::next(std::span<const Fragment> source, std::span<const wire:
   const Fragment& run = source[run_];
   const wire::Segment& segment = target[segment_];
   const std::uint32_t size = std::min(run.size - run_done_, segment.length - segment_done_);
-  piece = {run.memory, run.offset + run_done_,
-           {segment.handle, size, segment.offset + segment_done_}};
+  piece = {
+      run.memory, run.offset + run_done_, {segment.handle, size, segment.offset + segment_done_}};
   run_done_ += size;
   segment_done_ += size;
   return true;

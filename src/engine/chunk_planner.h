@@ -28,9 +28,9 @@ struct PlannedSegment {
 
 struct CallPlan {
   bool is_long = false;  // NOMSG: the stream is in a Position-Zero Read chunk
-  BoundedVector<Fragment, kFragmentsMax> inline_runs;        // what the Send carries behind the header
-  BoundedVector<PlannedSegment, kExposuresMax> segments;     // Read list, Write list, Reply chunk
-  std::uint32_t header_size = 0;                             // bytes
+  BoundedVector<Fragment, kFragmentsMax> inline_runs;     // what the Send carries behind the header
+  BoundedVector<PlannedSegment, kExposuresMax> segments;  // Read list, Write list, Reply chunk
+  std::uint32_t header_size = 0;                          // bytes
 };
 
 // Decides the form of a Call. `inline_send` is the call threshold, `inline_receive` the reply
@@ -42,8 +42,10 @@ enum class ReplyForm : std::uint8_t { kMsg, kNoMsg, kErrChunk };
 
 struct ReplyPlan {
   ReplyForm form = ReplyForm::kMsg;
-  BoundedVector<Fragment, kFragmentsMax> stream;  // the reduced stream: inline, or for the Reply chunk
-  BoundedVector<Fragment, kFragmentsMax> items;   // what goes into Write chunks; item = chunk index + 1
+  BoundedVector<Fragment, kFragmentsMax>
+      stream;  // the reduced stream: inline, or for the Reply chunk
+  BoundedVector<Fragment, kFragmentsMax>
+      items;  // what goes into Write chunks; item = chunk index + 1
 };
 
 // Decides the form of a reply from the chunks that its Call offered and fills `returned`, the lists

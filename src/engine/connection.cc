@@ -7,8 +7,8 @@
 namespace rpcrdma::engine {
 namespace {
 
-// A client answers no Calls and a server makes none, until backward calls come; the half that a role
-// does not use gets no memory.
+// A client answers no Calls and a server makes none, until backward calls come; the half that a
+// role does not use gets no memory.
 Options requester_options(Role role, Options options) {
   if (role == Role::kServer) options.calls_max = 0;
   return options;
@@ -50,7 +50,8 @@ Connection::Connection(Role role, const Options& options, MutableBytes headers)
   RPCRDMA_ASSERT(options.credits > 0, "a connection without credits can do nothing");
   RPCRDMA_ASSERT(options.inline_send >= 1024 && options.inline_receive >= 1024,
                  "RFC 8166 wants inline thresholds of at least 1024 bytes");
-  RPCRDMA_ASSERT(headers.size() >= header_arena_size(role, options), "the header arena is too small");
+  RPCRDMA_ASSERT(headers.size() >= header_arena_size(role, options),
+                 "the header arena is too small");
   for (std::uint32_t i = 0; i < options.credits; ++i) {
     outbox_.repost(ReceiveId{static_cast<std::uint16_t>(i)});
   }
@@ -66,13 +67,19 @@ Expected<CallId, StartError> Connection::start_call(Instant now, Xid xid, const 
   return requester_.start_call(now, xid, call, timeout);
 }
 
-void Connection::cancel(Instant now, CallId call) { requester_.cancel(now, call); }
-void Connection::release(CallId call) { requester_.release(call); }
+void Connection::cancel(Instant now, CallId call) {
+  requester_.cancel(now, call);
+}
+void Connection::release(CallId call) {
+  requester_.release(call);
+}
 
 void Connection::start_reply(CallId call, const Outgoing& reply) {
   responder_.start_reply(call, reply);
 }
-void Connection::reject(CallId call) { responder_.reject(call); }
+void Connection::reject(CallId call) {
+  responder_.reject(call);
+}
 void Connection::lend(CallId call, Lease memory, std::uint64_t offset) {
   responder_.lend(call, memory, offset);
 }
@@ -115,7 +122,9 @@ void Connection::handle_done(const WorkDone& done) {
   }
 }
 
-void Connection::handle_timeout(Instant now) { requester_.handle_timeout(now); }
+void Connection::handle_timeout(Instant now) {
+  requester_.handle_timeout(now);
+}
 
 void Connection::handle_disconnected() {
   if (ended_) return;

@@ -1,20 +1,20 @@
 // RPC-over-RDMA version 1 on one connection, as a deterministic object without I/O (RFC 8166).
 //
 // How to drive it. There are four kinds of methods:
-//   handle_*  inputs from below: the connection is up, a message came, work is done, time has passed;
-//   poll_*    outputs: actions (work to post), events (facts for the layer above), the next time-out;
-//   verbs     commands from above: start_call, start_reply, lend, reject, cancel, release;
-//   nouns     getters.
-// After any command or input, drain poll_events() and poll_actions() until both return nothing, then
-// ask poll_timeout(). It never blocks, reads a clock, allocates after construction, or dereferences
-// memory other than the received message and the header arena.
+//   handle_*  inputs from below: the connection is up, a message came, work is done, time has
+//   passed; poll_*    outputs: actions (work to post), events (facts for the layer above), the next
+//   time-out; verbs     commands from above: start_call, start_reply, lend, reject, cancel,
+//   release; nouns     getters.
+// After any command or input, drain poll_events() and poll_actions() until both return nothing,
+// then ask poll_timeout(). It never blocks, reads a clock, allocates after construction, or
+// dereferences memory other than the received message and the header arena.
 //
-// Received messages are views: the caller keeps the Receive buffer as it is until a PostReceive action
-// names it again.
+// Received messages are views: the caller keeps the Receive buffer as it is until a PostReceive
+// action names it again.
 //
-// After handle_disconnected() nothing starts any more; completions of flushed work may still come in,
-// and every call ends: those that we made with CallFailed (or ReplyReady, when the reply was here),
-// those that we answer with CallDone, as soon as the layer above has given its word on them.
+// After handle_disconnected() nothing starts any more; completions of flushed work may still come
+// in, and every call ends: those that we made with CallFailed (or ReplyReady, when the reply was
+// here), those that we answer with CallDone, as soon as the layer above has given its word on them.
 #ifndef RPCRDMA_ENGINE_CONNECTION_H_
 #define RPCRDMA_ENGINE_CONNECTION_H_
 
@@ -41,8 +41,8 @@ Negotiated negotiate(const Options& options, Bytes peer_private_data,
 
 class Connection {
  public:
-  // `headers` holds header_arena_size() bytes and outlives the object; Transport headers are encoded
-  // into it, and PostSend names them by their offset.
+  // `headers` holds header_arena_size() bytes and outlives the object; Transport headers are
+  // encoded into it, and PostSend names them by their offset.
   Connection(Role role, const Options& options, MutableBytes headers);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -58,8 +58,9 @@ class Connection {
   void cancel(Instant now, CallId call);
   // Done with the views of ReplyReady: its Receive is posted again.
   void release(CallId call);
-  // Answers CallReceived, or MemoryWanted without pulling the chunk. A reply that fits nothing that the Call provided goes out as ERR_CHUNK. The
-  // memory of the reply, and all that was lent to the call, is the caller's again at CallDone.
+  // Answers CallReceived, or MemoryWanted without pulling the chunk. A reply that fits nothing that
+  // the Call provided goes out as ERR_CHUNK. The memory of the reply, and all that was lent to the
+  // call, is the caller's again at CallDone.
   void start_reply(CallId call, const Outgoing& reply);
   // Answers CallReceived or MemoryWanted with ERR_CHUNK: the Call's stream is not what its header
   // says, or there is no memory for it.

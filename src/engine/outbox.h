@@ -25,8 +25,8 @@ struct Outbox {
   void repost(ReceiveId receive) { to_post.push(receive); }
 };
 
-// Memory for Transport headers: one place per slot, all in one registered arena, so that a header is
-// encoded where it is sent from.
+// Memory for Transport headers: one place per slot, all in one registered arena, so that a header
+// is encoded where it is sent from.
 class HeaderArena {
  public:
   static constexpr std::uint32_t kPlaceSize = 4096;  // the largest header with every limit reached

@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::size_t kReplySizeMin = 24;  // RFC 5531: the shortest accepted reply, bytes
 
-std::uint32_t first_word(Bytes bytes) { return xdr::Reader(bytes).u32("xid"); }
+std::uint32_t first_word(Bytes bytes) {
+  return xdr::Reader(bytes).u32("xid");
+}
 
 }  // namespace
 
@@ -68,7 +70,9 @@ void Requester::release(CallId call) {
 
 // --- Inputs ------------------------------------------------------------------------------------
 
-void Requester::handle_connected(const Negotiated& negotiated) { negotiated_ = negotiated; }
+void Requester::handle_connected(const Negotiated& negotiated) {
+  negotiated_ = negotiated;
+}
 
 void Requester::handle_received(Instant now, ReceiveId receive, Bytes message,
                                 std::optional<SteeringTag> invalidated) {
@@ -179,7 +183,9 @@ std::size_t Requester::poll_actions(std::span<Action> room) {
   return used;
 }
 
-std::optional<Instant> Requester::poll_timeout() const { return next_timeout_; }
+std::optional<Instant> Requester::poll_timeout() const {
+  return next_timeout_;
+}
 
 // --- From waiting to sent ----------------------------------------------------------------------
 
@@ -224,10 +230,9 @@ bool Requester::emit_exposures(Slot& slot, std::span<Action> room, std::size_t& 
   for (; slot.next < slot.plan.segments.size(); ++slot.next) {
     if (used == room.size()) return false;
     const PlannedSegment& segment = slot.plan.segments[slot.next];
-    room[used++] = Expose{work(slot, WorkKind::kExpose, slot.next), segment.memory, segment.size,
-                          segment.offset,
-                          segment.kind == ChunkKind::kRead ? Access::kRemoteRead
-                                                           : Access::kRemoteWrite};
+    room[used++] = Expose{
+        work(slot, WorkKind::kExpose, slot.next), segment.memory, segment.size, segment.offset,
+        segment.kind == ChunkKind::kRead ? Access::kRemoteRead : Access::kRemoteWrite};
     (void)slot.exposures.push_back({SteeringTag{}, 0, Handle::kAsked});
     ++slot.pending;
   }
@@ -243,9 +248,9 @@ bool Requester::emit_send(Slot& slot, std::span<Action> room, std::size_t& used)
                                 slot.plan.is_long ? Body(wire::v1::NoMsg{}) : wire::v1::Msg{}};
   const auto size = wire::v1::encode(header, lists_, headers_.place(index));
   RPCRDMA_ASSERT(size && *size == slot.plan.header_size, "the header is not as it was planned");
-  room[used++] = PostSend{work(slot, WorkKind::kCallSend), HeaderArena::offset(index),
-                          static_cast<std::uint32_t>(*size), slot.plan.inline_runs.view(),
-                          std::nullopt};
+  room[used++] =
+      PostSend{work(slot, WorkKind::kCallSend), HeaderArena::offset(index),
+               static_cast<std::uint32_t>(*size), slot.plan.inline_runs.view(), std::nullopt};
   ++slot.pending;
   slot.send_asked = true;
   slot.state = State::kSent;
@@ -508,6 +513,8 @@ WorkId Requester::work(const Slot& slot, WorkKind kind, std::size_t part) const 
   return to_id({kind, static_cast<std::uint8_t>(part), index_of(slot), slot.generation});
 }
 
-void Requester::drop(ReceiveId receive) { outbox_.repost(receive); }
+void Requester::drop(ReceiveId receive) {
+  outbox_.repost(receive);
+}
 
 }  // namespace rpcrdma::engine

@@ -18,7 +18,8 @@
 namespace rpcrdma::engine {
 
 // One slot per Call. A Call waits for a credit, has its memory exposed, is sent, is answered (or
-// fails), has its memory fenced, and is reported. Driven by Connection, which documents the methods.
+// fails), has its memory fenced, and is reported. Driven by Connection, which documents the
+// methods.
 class Requester {
  public:
   Requester(const Options& options, Outbox& outbox, HeaderArena headers);
@@ -68,9 +69,9 @@ class Requester {
   };
   struct Slot {
     State state = State::kFree;
-    bool queued = false;      // in ready_
-    bool spent = false;       // holds a credit
-    bool send_asked = false;  // its PostSend was emitted
+    bool queued = false;       // in ready_
+    bool spent = false;        // holds a credit
+    bool send_asked = false;   // its PostSend was emitted
     std::uint8_t pending = 0;  // work requests not completed
     std::uint8_t next = 0;     // next exposure to ask for
     std::uint32_t generation = 0;
@@ -111,10 +112,10 @@ class Requester {
   Negotiated negotiated_;
   CreditsV1 credits_;
   std::vector<Slot> slots_;
-  std::vector<std::uint32_t> xids_;   // of slots_, apart for a fast search; meaning only if in use
+  std::vector<std::uint32_t> xids_;  // of slots_, apart for a fast search; meaning only if in use
   Ring<std::uint16_t> free_, waiting_, ready_;
-  wire::v1::ChunkLists lists_;        // scratch of decode and encode
-  std::uint32_t in_flight_ = 0;       // started and not ended
+  wire::v1::ChunkLists lists_;           // scratch of decode and encode
+  std::uint32_t in_flight_ = 0;          // started and not ended
   std::optional<Instant> next_timeout_;  // no deadline is earlier
 };
 

@@ -40,9 +40,9 @@ Responder::Responder(const Options& options, Outbox& outbox, HeaderArena headers
 void Responder::start_reply(CallId call, const Outgoing& reply) {
   Slot* slot = find(call);
   // A Call that asks for memory may be answered as it is: its chunks are then left where they are.
-  RPCRDMA_ASSERT(slot != nullptr &&
-                     (slot->state == State::kServing || slot->state == State::kWanting),
-                 "a reply to no call in service");
+  RPCRDMA_ASSERT(
+      slot != nullptr && (slot->state == State::kServing || slot->state == State::kWanting),
+      "a reply to no call in service");
   if (slot->lost) return finish(*slot);
   plan_reply(reply.stream, slot->writes, slot->has_reply_chunk, slot->reply_chunk.view(), options_,
              negotiated_, slot->reply, lists_);
@@ -62,9 +62,9 @@ void Responder::start_reply(CallId call, const Outgoing& reply) {
 
 void Responder::reject(CallId call) {
   Slot* slot = find(call);
-  RPCRDMA_ASSERT(slot != nullptr &&
-                     (slot->state == State::kServing || slot->state == State::kWanting),
-                 "reject() of no call in service");
+  RPCRDMA_ASSERT(
+      slot != nullptr && (slot->state == State::kServing || slot->state == State::kWanting),
+      "reject() of no call in service");
   if (slot->lost) return finish(*slot);
   start_error(*slot, wire::v1::ErrChunk{});
 }
@@ -209,8 +209,8 @@ bool Responder::take_call(Slot& slot, const wire::v1::Decoded& decoded) {
   return reader.u32("xid") == static_cast<std::uint32_t>(slot.xid) && reader.ok();
 }
 
-// Brings the Read segments into order of position, keeping the list's order inside a chunk, and cuts
-// them into chunks. Peers need not list chunks in order (RFC 8166 §3.4.5).
+// Brings the Read segments into order of position, keeping the list's order inside a chunk, and
+// cuts them into chunks. Peers need not list chunks in order (RFC 8166 §3.4.5).
 bool Responder::sort_reads(Slot& slot) {
   // Insertion, because it is stable, needs no memory and has nothing to do in an ordered list.
   for (std::size_t i = 1; i < slot.reads.size(); ++i) {
@@ -229,9 +229,11 @@ bool Responder::sort_reads(Slot& slot) {
     const std::uint64_t size_max =
         position == 0 ? options_.long_call_size_max : options_.read_chunk_size_max;
     if (size > size_max) return false;
-    if (!slot.chunks.push_back({position, static_cast<std::uint32_t>(size),
+    if (!slot.chunks.push_back({position,
+                                static_cast<std::uint32_t>(size),
                                 static_cast<std::uint16_t>(first),
-                                static_cast<std::uint16_t>(i - first), {}})) {
+                                static_cast<std::uint16_t>(i - first),
+                                {}})) {
       return false;
     }
   }
@@ -305,8 +307,7 @@ void Responder::start_sending(Slot& slot, const Body& body, bool success) {
   // An error header echoes the version that it answers (RFC 8166 §4.5.1).
   const wire::v1::Header header{slot.xid, success ? wire::v1::kVersion : slot.version,
                                 options_.credits, body};
-  const auto size =
-      wire::v1::encode(header, lists_, headers_.place(first_place_ + index_of(slot)));
+  const auto size = wire::v1::encode(header, lists_, headers_.place(first_place_ + index_of(slot)));
   RPCRDMA_ASSERT(size.has_value(), "a reply's header was planned to fit");
   slot.header_size = static_cast<std::uint32_t>(*size);
   slot.success = success;
@@ -410,9 +411,9 @@ bool Responder::emit_writes(Slot& slot, std::span<Action> room, std::size_t& use
   if (used == room.size()) return false;
   const bool carries_stream = slot.success && slot.reply.form == ReplyForm::kMsg;
   const auto gather = carries_stream ? slot.reply.stream.view() : std::span<const Fragment>{};
-  room[used++] = PostSend{work(slot, WorkKind::kReplySend),
-                          HeaderArena::offset(first_place_ + index_of(slot)), slot.header_size,
-                          gather, slot.invalidate};
+  room[used++] =
+      PostSend{work(slot, WorkKind::kReplySend), HeaderArena::offset(first_place_ + index_of(slot)),
+               slot.header_size, gather, slot.invalidate};
   ++slot.pending;
   return true;
 }

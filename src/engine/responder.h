@@ -26,7 +26,8 @@ class Responder {
   Responder(const Responder&) = delete;
   Responder& operator=(const Responder&) = delete;
 
-  // More than Receives, because a slot may still wait for its Send when its Receive is posted again.
+  // More than Receives, because a slot may still wait for its Send when its Receive is posted
+  // again.
   static std::size_t slot_count(const Options& options) noexcept { return options.credits + 16U; }
 
   void start_reply(CallId call, const Outgoing& reply);
@@ -44,20 +45,20 @@ class Responder {
 
  private:
   enum class State : std::uint8_t {
-    kFree,     // handle_received takes it
-    kWanting,  // for lend(), or an answer without it
-    kPulling,  // for RDMA Reads: emitted by poll_actions, completed by handle_done
-    kServing,  // for start_reply() or reject()
+    kFree,      // handle_received takes it
+    kWanting,   // for lend(), or an answer without it
+    kPulling,   // for RDMA Reads: emitted by poll_actions, completed by handle_done
+    kServing,   // for start_reply() or reject()
     kReplying,  // for its Writes and its Send: emitted by poll_actions, completed by handle_done
   };
   struct ReadChunk {
-    std::uint32_t position, size;       // bytes
-    std::uint16_t first, count;         // of the slot's reads
+    std::uint32_t position, size;  // bytes
+    std::uint16_t first, count;    // of the slot's reads
     Fragment data;
   };
   struct Slot {
     State state = State::kFree;
-    bool queued = false;       // in ready_
+    bool queued = false;  // in ready_
     bool holds_receive = false;
     bool known_above = false;  // the layer above was told of the call: it gets CallDone
     bool lost = false;         // the connection ended; what is pending is only waited for
@@ -70,8 +71,8 @@ class Responder {
     Bytes inline_part;
     BoundedVector<wire::ReadSegment, wire::kReadSegmentsMax> reads;  // by position
     BoundedVector<ReadChunk, kReadChunksMax> chunks;                 // by position
-    std::uint16_t chunk = 0;      // the chunk that is wanted or pulled
-    std::uint16_t read = 0;       // the next of reads to emit
+    std::uint16_t chunk = 0;        // the chunk that is wanted or pulled
+    std::uint16_t read = 0;         // the next of reads to emit
     std::uint64_t read_offset = 0;  // where it lands in the chunk's memory
     BoundedVector<PulledItem, kReadChunksMax> items;
     wire::v1::WriteList writes;

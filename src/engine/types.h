@@ -1,8 +1,9 @@
-// The values that go in and out of the engine: memory that is lent, work to do, facts for the caller.
+// The values that go in and out of the engine: memory that is lent, work to do, facts for the
+// caller.
 //
-// The engine never dereferences lent memory; it speaks of it by Lease. A lease is the caller's again
-// when the event that ends its call arrives: ReplyReady or CallFailed for a call that we made,
-// CallDone for one that we answered. Each call ends with exactly one of them.
+// The engine never dereferences lent memory; it speaks of it by Lease. A lease is the caller's
+// again when the event that ends its call arrives: ReplyReady or CallFailed for a call that we
+// made, CallDone for one that we answered. Each call ends with exactly one of them.
 #ifndef RPCRDMA_ENGINE_TYPES_H_
 #define RPCRDMA_ENGINE_TYPES_H_
 
@@ -28,7 +29,8 @@ enum class ReceiveId : std::uint16_t {};  // one of the Receive buffers, 0 … r
 // Bounds on what one call may be made of; more is refused when the call is started.
 inline constexpr std::size_t kFragmentsMax = 20;  // runs of one Payload stream
 inline constexpr std::size_t kExposuresMax = 32;  // segments that one call advertises
-inline constexpr std::size_t kReadChunksMax = 9;  // in a received call: eight items and position zero
+inline constexpr std::size_t kReadChunksMax =
+    9;  // in a received call: eight items and position zero
 
 struct Fragment {  // a run of the Payload stream, where the application has it
   Lease memory;
@@ -50,10 +52,10 @@ struct ResultRoom {  // destination of (a part of) one DDP-eligible result
 
 // A Call or a reply as the encoder produced it in one pass.
 struct Outgoing {
-  std::span<const Fragment> stream;       // in XDR order; the first run starts with the XID
-  std::span<const ResultRoom> results;    // Call: become Write chunks, in list order
-  std::uint32_t reply_size_max = 0;       // Call: bound on the unreduced reply's Payload stream
-  std::optional<ResultRoom> reply_room;   // Call: memory for a Reply chunk, used when one is needed
+  std::span<const Fragment> stream;      // in XDR order; the first run starts with the XID
+  std::span<const ResultRoom> results;   // Call: become Write chunks, in list order
+  std::uint32_t reply_size_max = 0;      // Call: bound on the unreduced reply's Payload stream
+  std::optional<ResultRoom> reply_room;  // Call: memory for a Reply chunk, used when one is needed
 };
 
 // --- Actions: what the engine wants done -------------------------------------------------------
@@ -64,7 +66,7 @@ struct PostReceive {
 struct PostSend {
   WorkId id;
   std::uint32_t header_offset, header_size;  // bytes, in the header arena
-  std::span<const Fragment> gather;          // inline runs behind the header; valid until it is done
+  std::span<const Fragment> gather;  // inline runs behind the header; valid until it is done
   std::optional<SteeringTag> invalidate;
 };
 struct RdmaRead {
@@ -115,18 +117,18 @@ enum class CallError : std::uint8_t {
 };
 std::string_view to_string(CallError error) noexcept;
 
-struct PulledItem {     // a Read chunk, now local
+struct PulledItem {        // a Read chunk, now local
   std::uint32_t position;  // in the unreduced Payload stream, bytes
   Fragment data;           // size 0: no memory was lent
 };
 
-// A Read chunk needs memory: answer with lend(), start_reply() or reject(). Position 0 is the Call itself (Long
-// Call); it is asked for first, so that for the others `long_part` is already there.
+// A Read chunk needs memory: answer with lend(), start_reply() or reject(). Position 0 is the Call
+// itself (Long Call); it is asked for first, so that for the others `long_part` is already there.
 struct MemoryWanted {
   CallId call;
-  std::uint32_t position, size;         // bytes
-  Bytes inline_part;                    // the Payload stream behind the header; empty in a Long Call
-  std::optional<Fragment> long_part;    // the Long Call's stream
+  std::uint32_t position, size;       // bytes
+  Bytes inline_part;                  // the Payload stream behind the header; empty in a Long Call
+  std::optional<Fragment> long_part;  // the Long Call's stream
 };
 struct CallReceived {
   CallId call;
@@ -144,8 +146,8 @@ struct CallDone {
 // Receive buffer behind `inline_part` back.
 struct ReplyReady {
   CallId call;
-  Bytes inline_part;              // the reply's Payload stream, unless it is in the Reply chunk
-  std::uint32_t in_reply_chunk;   // bytes of it in the memory of reply_room; 0: inline
+  Bytes inline_part;             // the reply's Payload stream, unless it is in the Reply chunk
+  std::uint32_t in_reply_chunk;  // bytes of it in the memory of reply_room; 0: inline
   std::span<const std::uint32_t> results_written;  // bytes in each offered result, in list order
 };
 struct CallFailed {
@@ -166,10 +168,10 @@ enum class Role : std::uint8_t {
 enum class ReturnForm : std::uint8_t { kShortened, kFull };
 
 struct Options {
-  std::uint32_t inline_send = 4096;     // largest Send, bytes, at least 1024
-  std::uint32_t inline_receive = 4096;  // size of each Receive buffer, bytes, at least 1024
-  std::uint32_t credits = 64;           // client: requested; server: granted. Receives posted.
-  std::uint32_t calls_max = 128;        // client: calls started and not ended
+  std::uint32_t inline_send = 4096;      // largest Send, bytes, at least 1024
+  std::uint32_t inline_receive = 4096;   // size of each Receive buffer, bytes, at least 1024
+  std::uint32_t credits = 64;            // client: requested; server: granted. Receives posted.
+  std::uint32_t calls_max = 128;         // client: calls started and not ended
   std::uint32_t reduce_size_min = 1024;  // smaller items stay inline when they fit
   bool reduce = true;                    // false: no item ever leaves the stream by itself
   bool takes_invalidation = true;        // flag R of RFC 8797
@@ -183,7 +185,7 @@ struct Options {
   std::chrono::nanoseconds fence_timeout = std::chrono::seconds(1);
 };
 
-struct Negotiated {  // known once the connection is up
+struct Negotiated {                     // known once the connection is up
   std::uint32_t inline_send = 1024;     // our largest Send: min(ours, the peer's Receive), bytes
   std::uint32_t inline_receive = 1024;  // the peer's largest Send, as far as we may count on it
   std::uint32_t reads_in_flight_max = 1;
@@ -206,10 +208,10 @@ struct Counters {
   std::uint64_t nomsg_calls = 0, nomsg_replies = 0;  // Long Calls, Long Replies
   std::uint64_t read_chunk_bytes = 0, write_chunk_bytes = 0;
   std::uint64_t messages_received = 0;
-  std::uint64_t bad_reply_count = 0;     // replies that broke a rule and were dropped or failed a call
-  std::uint64_t unknown_xid_count = 0;   // replies to no call of ours, or to one that gave up
+  std::uint64_t bad_reply_count = 0;  // replies that broke a rule and were dropped or failed a call
+  std::uint64_t unknown_xid_count = 0;    // replies to no call of ours, or to one that gave up
   std::uint64_t short_message_count = 0;  // fewer than 16 bytes: dropped
-  std::uint64_t stray_error_count = 0;   // RDMA_ERROR or RDMA_DONE to a responder: dropped
+  std::uint64_t stray_error_count = 0;    // RDMA_ERROR or RDMA_DONE to a responder: dropped
   std::uint64_t err_vers_sent = 0, err_chunk_sent = 0, err_received = 0;
   std::uint64_t invalidated_remotely = 0, revoked_locally = 0;
   std::uint64_t timed_out = 0;

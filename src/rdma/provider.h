@@ -5,8 +5,8 @@
 // blocks except Provider::wait(), and nothing is called back: whoever drives a provider calls
 // progress() and then polls the queue pairs and listeners that it owns.
 //
-// Threads: a provider and all that it made belong to one thread. Only Provider::wake() may be called
-// from another.
+// Threads: a provider and all that it made belong to one thread. Only Provider::wake() may be
+// called from another.
 //
 // Ownership: memory named by posted work belongs to the provider until the matching completion was
 // polled, also after an error and after disconnect(). Destroying a QueuePair ends all access to
@@ -113,8 +113,8 @@ struct Completion {
   std::uint64_t id = 0;
   Status status = Status::kOk;
   std::uint32_t size = 0;  // Receive: bytes of the message
-  // Expose: the new tag. Receive: the tag of ours that the peer's Send invalidated, if any; that tag
-  // is dead and its memory fenced before this completion is polled.
+  // Expose: the new tag. Receive: the tag of ours that the peer's Send invalidated, if any; that
+  // tag is dead and its memory fenced before this completion is polled.
   std::optional<SteeringTag> tag;
   std::uint64_t address = 0;  // Expose: the first byte's address, for the segment's offset
 };
@@ -150,9 +150,9 @@ class QueuePair {
   // All of the batch or none. Receives and local work may be posted before kConnected. Fails with
   // kNoResources when a queue is full, kClosed after the end of the connection (nothing is taken).
   virtual Expected<void, Error> post(std::span<const WorkRequest> batch) = 0;
-  // Completions in the order in which the work of one kind was posted. Sends and Writes count as one
-  // kind: the completion of a Send says that the Writes posted before it are complete too, whether
-  // they were signaled or not. Returns how many were written.
+  // Completions in the order in which the work of one kind was posted. Sends and Writes count as
+  // one kind: the completion of a Send says that the Writes posted before it are complete too,
+  // whether they were signaled or not. Returns how many were written.
   virtual std::size_t poll(std::span<Completion> out) = 0;
   // Each event is returned once. After kRefused or kDisconnected nothing else happens: every
   // steering tag is dead and no memory is touched any more, but completions (kFlushed) are still to

@@ -14,7 +14,9 @@ Call::~Call() {
   if (impl_ != nullptr) impl_->free_slot(slot_);
 }
 
-MessageWriter& Call::arguments() noexcept { return impl_->slots_[slot_].writer; }
+MessageWriter& Call::arguments() noexcept {
+  return impl_->slots_[slot_].writer;
+}
 
 void Call::place_result(MutableBytes destination) noexcept {
   auto& slot = impl_->slots_[slot_];
@@ -36,7 +38,9 @@ Reply::~Reply() {
   if (impl_ != nullptr) impl_->free_slot(slot_);
 }
 
-MessageReader& Reply::results() noexcept { return impl_->slots_[slot_].reader; }
+MessageReader& Reply::results() noexcept {
+  return impl_->slots_[slot_].reader;
+}
 
 std::optional<Error> Reply::finish() noexcept {
   auto& slot = impl_->slots_[slot_];
@@ -76,20 +80,44 @@ Expected<Call, Error> Client::prepare(const Procedure& procedure,
                                       std::uint32_t arguments_size_max) {
   return impl_->prepare(procedure, arguments_size_max);
 }
-Expected<Reply, Error> Client::call(Call call) { return impl_->call(std::move(call)); }
+Expected<Reply, Error> Client::call(Call call) {
+  return impl_->call(std::move(call));
+}
 Expected<void, Error> Client::start(Call call, ReplyCallback callback) {
   return impl_->start(std::move(call), std::move(callback));
 }
-int Client::wait_fd() const noexcept { return impl_->provider().wait_fd(); }
-void Client::progress() { impl_->progress(); }
-void Client::wait() { impl_->wait(); }
-void Client::drain() { impl_->drain(); }
-void Client::close() noexcept { impl_->close(); }
-bool Client::connected() const noexcept { return impl_->connected(); }
-std::uint32_t Client::calls_in_flight() const noexcept { return impl_->calls_in_flight(); }
-std::string_view Client::provider_name() const noexcept { return impl_->provider().name(); }
-std::string_view Client::peer_address() const noexcept { return impl_->peer(); }
-TransferCounters Client::counters() const noexcept { return impl_->counters(); }
-void Client::use_credential(const AuthSys& credential) { impl_->use_credential(credential); }
+int Client::wait_fd() const noexcept {
+  return impl_->provider().wait_fd();
+}
+void Client::progress() {
+  impl_->progress();
+}
+void Client::wait() {
+  impl_->wait();
+}
+void Client::drain() {
+  impl_->drain();
+}
+void Client::close() noexcept {
+  impl_->close();
+}
+bool Client::connected() const noexcept {
+  return impl_->connected();
+}
+std::uint32_t Client::calls_in_flight() const noexcept {
+  return impl_->calls_in_flight();
+}
+std::string_view Client::provider_name() const noexcept {
+  return impl_->provider().name();
+}
+std::string_view Client::peer_address() const noexcept {
+  return impl_->peer();
+}
+TransferCounters Client::counters() const noexcept {
+  return impl_->counters();
+}
+void Client::use_credential(const AuthSys& credential) {
+  impl_->use_credential(credential);
+}
 
 }  // namespace rpcrdma

@@ -44,7 +44,7 @@ ClientImpl::~ClientImpl() {
   }
 }
 
-Expected<void, Error> ClientImpl::connect(std::string_view address) {
+Expected<void, Error> ClientImpl::begin_connect(std::string_view address) {
   peer_ = std::string(address);
   const engine::Options engine_options = rpc::engine_options(options_);
   const auto data = engine::private_data(engine_options);
@@ -52,12 +52,17 @@ Expected<void, Error> ClientImpl::connect(std::string_view address) {
   if (!queue_pair) {
     return Unexpected<Error>(rpc::to_error(queue_pair.error(), "connecting", peer_));
   }
-  auto connection = transport::Connection::create(std::move(*queue_pair), engine::Role::kClient,
-                                                  engine_options);
+  auto connection =
+      transport::Connection::create(std::move(*queue_pair), engine::Role::kClient, engine_options);
   if (!connection) {
     return Unexpected<Error>(rpc::to_error(connection.error(), "connecting", peer_));
   }
   connection_ = std::move(*connection);
+  return {};
+}
+
+Expected<void, Error> ClientImpl::connect(std::string_view address) {
+  if (auto begun = begin_connect(address); !begun) return begun;
   for (progress(); !connection_->connected(); progress()) {
     if (connection_->ended()) {
       return Unexpected<Error>(rpc::to_error(connection_->cause(), "connecting", peer_));
@@ -70,8 +75,8 @@ Expected<void, Error> ClientImpl::connect(std::string_view address) {
 Expected<Client, Error> ClientImpl::connect_on(rdma::Provider& provider, std::string_view address,
                                                const ClientOptions& options) {
   auto impl = std::make_unique<ClientImpl>(nullptr, provider, options);
-  if (auto connected = impl->connect(address); !connected) {
-    return Unexpected<Error>(connected.error());
+  if (auto begun = impl->begin_connect(address); !begun) {
+    return Unexpected<Error>(begun.error());
   }
   return Client(std::move(impl));
 }
@@ -230,8 +235,7 @@ Expected<engine::CallId, engine::StartError> ClientImpl::start_in_engine(Slot& s
   if (slot.reply_room.empty()) return id;
   const auto lease = lend(slot, slot.reply_room);
   if (!lease) return id;
-  outgoing.reply_room =
-      engine::ResultRoom{*lease, static_cast<std::uint32_t>(long_max), 0, 0};
+  outgoing.reply_room = engine::ResultRoom{*lease, static_cast<std::uint32_t>(long_max), 0, 0};
   return connection_->engine().start_call(now, slot.xid, outgoing, slot.timeout);
 }
 

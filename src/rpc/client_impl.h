@@ -26,9 +26,11 @@ class ClientImpl {
   ClientImpl(const ClientImpl&) = delete;
   ClientImpl& operator=(const ClientImpl&) = delete;
 
-  // Blocks until the connection is up or refused. `address` is numeric.
+  // Starts to connect to a numeric address; progress() goes on with it.
+  Expected<void, Error> begin_connect(std::string_view address);
+  // Blocks until the connection is up or refused.
   Expected<void, Error> connect(std::string_view address);
-  // A client on a provider of the caller's; for tests and embedders of other providers.
+  // A client on a provider of the caller's, which is only starting to connect.
   static Expected<Client, Error> connect_on(rdma::Provider& provider, std::string_view address,
                                             const ClientOptions& options);
 
@@ -52,11 +54,11 @@ class ClientImpl {
   friend class Reply;
 
   enum class State : std::uint8_t {
-    kFree,       // prepare() takes it
-    kPrepared,   // for start(); or for its Call to be destroyed
-    kStarted,    // for the engine's last event
-    kEnded,      // the reply is here: for its Reply to be destroyed
-    kFailed,     // for the blocking caller to take its error
+    kFree,      // prepare() takes it
+    kPrepared,  // for start(); or for its Call to be destroyed
+    kStarted,   // for the engine's last event
+    kEnded,     // the reply is here: for its Reply to be destroyed
+    kFailed,    // for the blocking caller to take its error
   };
   struct Slot {
     State state = State::kFree;

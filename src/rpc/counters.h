@@ -8,7 +8,8 @@
 
 namespace rpcrdma::rpc {
 
-void add(TransferCounters& sum, const engine::Counters& engine, const rdma::Counters& link) noexcept;
+void add(TransferCounters& sum, const engine::Counters& engine,
+         const rdma::Counters& link) noexcept;
 void add(TransferCounters& sum, const TransferCounters& other) noexcept;
 
 }  // namespace rpcrdma::rpc

@@ -14,9 +14,9 @@ Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ProviderOpt
                                                                const ConnectionOptions& connection,
                                                                std::uint32_t calls_max) {
   if (provider.name != "auto" && provider.name != "siwarp") {
-    return Unexpected<Error>(Error{
-        Errc::kUnsupported, "choosing a provider", provider.name,
-        fmt::format("this build has no provider '{}'; it has: siwarp", provider.name)});
+    return Unexpected<Error>(
+        Error{Errc::kUnsupported, "choosing a provider", provider.name,
+              fmt::format("this build has no provider '{}'; it has: siwarp", provider.name)});
   }
   rdma::siwarp::Options options;
   options.crc = provider.crc;

@@ -32,18 +32,36 @@ Expected<Server, Error> Server::listen(std::string_view url, const ServerOptions
 Expected<void, Error> Server::add(std::uint32_t program, std::uint32_t version, Service& service) {
   return impl_->add(program, version, service);
 }
-std::string_view Server::address() const noexcept { return impl_->address(); }
-std::string_view Server::provider_name() const noexcept { return impl_->provider().name(); }
+std::string_view Server::address() const noexcept {
+  return impl_->address();
+}
+std::string_view Server::provider_name() const noexcept {
+  return impl_->provider().name();
+}
 
 void Server::run() {
   for (progress(); !drained(); progress()) impl_->wait();
 }
-void Server::stop() noexcept { impl_->stop(); }
-int Server::wait_fd() const noexcept { return impl_->provider().wait_fd(); }
-void Server::progress() { impl_->progress(); }
-bool Server::drained() const noexcept { return impl_->drained(); }
-std::size_t Server::connections() const noexcept { return impl_->connections(); }
-std::size_t Server::memory_in_use() const noexcept { return impl_->memory_in_use(); }
-TransferCounters Server::counters() const noexcept { return impl_->counters(); }
+void Server::stop() noexcept {
+  impl_->stop();
+}
+int Server::wait_fd() const noexcept {
+  return impl_->provider().wait_fd();
+}
+void Server::progress() {
+  impl_->progress();
+}
+bool Server::drained() const noexcept {
+  return impl_->drained();
+}
+std::size_t Server::connections() const noexcept {
+  return impl_->connections();
+}
+std::size_t Server::memory_in_use() const noexcept {
+  return impl_->memory_in_use();
+}
+TransferCounters Server::counters() const noexcept {
+  return impl_->counters();
+}
 
 }  // namespace rpcrdma

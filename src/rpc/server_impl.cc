@@ -49,9 +49,9 @@ Expected<Server, Error> ServerImpl::listen_on(rdma::Provider& provider, std::str
 Expected<void, Error> ServerImpl::add(std::uint32_t program, std::uint32_t version,
                                       Service& service) {
   if (registry_.add(program, version, service)) return {};
-  return Unexpected<Error>(Error{Errc::kUnsupported, "adding a service", address_,
-                                 fmt::format("program {} version {} is served already", program,
-                                             version)});
+  return Unexpected<Error>(
+      Error{Errc::kUnsupported, "adding a service", address_,
+            fmt::format("program {} version {} is served already", program, version)});
 }
 
 void ServerImpl::progress() {
@@ -93,15 +93,17 @@ void ServerImpl::accept_connections() {
     auto connection = transport::Connection::create(std::move(*queue_pair), engine::Role::kServer,
                                                     engine_options_);
     if (!connection) continue;
-    sessions_.push_back(std::make_unique<rpc::Session>(
-        std::move(*connection), pool_, registry_, *this,
-        engine::Responder::slot_count(engine_options_)));
+    sessions_.push_back(
+        std::make_unique<rpc::Session>(std::move(*connection), pool_, registry_, *this,
+                                       engine::Responder::slot_count(engine_options_)));
   }
 }
 
 // --- Answers from other threads ----------------------------------------------------------------
 
-bool ServerImpl::on_server_thread() const noexcept { return current_server == this; }
+bool ServerImpl::on_server_thread() const noexcept {
+  return current_server == this;
+}
 
 void ServerImpl::deliver(rpc::Session& session, engine::CallId call) {
   {

@@ -37,15 +37,22 @@ bool Context::begin_results(std::uint32_t size_max) {
   return true;
 }
 
-bool Context::reserve_results(std::uint32_t size_max) { return begin_results(size_max); }
-
-MutableBytes Context::result_memory(std::uint32_t size) {
-  return session_.borrow(*this, size).first(size);
+bool Context::reserve_results(std::uint32_t size_max) {
+  return begin_results(size_max);
 }
 
-void Context::succeed() { end(results_.ok() ? AcceptStatus::kSuccess : AcceptStatus::kSystemErr); }
+MutableBytes Context::result_memory(std::uint32_t size) {
+  const MutableBytes memory = session_.borrow(*this, size);
+  return memory.empty() ? memory : memory.first(size);
+}
 
-void Context::fail(AcceptStatus status) { end(status); }
+void Context::succeed() {
+  end(results_.ok() ? AcceptStatus::kSuccess : AcceptStatus::kSystemErr);
+}
+
+void Context::fail(AcceptStatus status) {
+  end(status);
+}
 
 void Context::end(AcceptStatus status) {
   status_ = status;
@@ -86,9 +93,13 @@ void Session::progress(Instant now) {
   }
 }
 
-void Session::answer(engine::CallId call) { send_answer(context(call)); }
+void Session::answer(engine::CallId call) {
+  send_answer(context(call));
+}
 
-Context& Session::context(engine::CallId call) { return *contexts_.at(engine::slot_of(call)); }
+Context& Session::context(engine::CallId call) {
+  return *contexts_.at(engine::slot_of(call));
+}
 
 void Session::handle(const engine::Event& event) {
   if (const auto* wanted = std::get_if<engine::MemoryWanted>(&event)) return handle_wanted(*wanted);
@@ -124,9 +135,9 @@ void Session::handle_wanted(const engine::MemoryWanted& wanted) {
   }
   if (wanted.position != 0) {
     // Nothing is moved for a call that will be refused anyway.
-    const Bytes stream =
-        wanted.long_part ? Bytes(context.loans_[0].buffer).first(wanted.long_part->size)
-                         : wanted.inline_part;
+    const Bytes stream = wanted.long_part
+                             ? Bytes(context.loans_[0].buffer).first(wanted.long_part->size)
+                             : wanted.inline_part;
     Service* service = accept_header(context, stream, std::nullopt, {});
     if (service == nullptr) return;
     const std::uint32_t bulk_max =
@@ -207,12 +218,11 @@ void Session::handle_received(const engine::CallReceived& received) {
   std::size_t count = 0;
   std::size_t loan = context.has_long_part_ ? 1 : 0;
   for (const engine::PulledItem& item : received.items) {
-    placed[count++] = {item.position, item.data.size == 0
-                                          ? Bytes{}
-                                          : Bytes(context.loans_[loan++].buffer).first(item.data.size)};
+    placed[count++] = {
+        item.position,
+        item.data.size == 0 ? Bytes{} : Bytes(context.loans_[loan++].buffer).first(item.data.size)};
   }
-  Service* service =
-      accept_header(context, stream, received.xid, std::span(placed).first(count));
+  Service* service = accept_header(context, stream, received.xid, std::span(placed).first(count));
   if (service == nullptr || serve(context, service)) return;
   context.status_ = AcceptStatus::kSystemErr;
   send_answer(context);
@@ -236,13 +246,13 @@ bool Session::serve(Context& context, Service* service) {
 void Session::send_answer(Context& context) {
   RPCRDMA_ASSERT(context.active_, "a call is answered twice");
   if (context.status_ != AcceptStatus::kSuccess) {
-    return send_plain(context, {context.header_.xid,
-                                oncrpc::Accepted{context.status_, context.versions_, {}}});
+    return send_plain(
+        context, {context.header_.xid, oncrpc::Accepted{context.status_, context.versions_, {}}});
   }
   BoundedVector<engine::Fragment, engine::kFragmentsMax> stream;
   if (!add_fragments(context, stream)) {
-    return send_plain(context, {context.header_.xid,
-                                oncrpc::Accepted{AcceptStatus::kSystemErr, {}, {}}});
+    return send_plain(context,
+                      {context.header_.xid, oncrpc::Accepted{AcceptStatus::kSystemErr, {}, {}}});
   }
   engine::Outgoing reply;
   reply.stream = stream.view();

@@ -31,7 +31,8 @@ Expected<Url, Error> parse_url(std::string_view url) {
   std::string_view port;
   if (rest.starts_with('[')) {
     const auto end = rest.find(']');
-    if (end == std::string_view::npos) return bad(url, "the ']' behind the IPv6 address is missing");
+    if (end == std::string_view::npos)
+      return bad(url, "the ']' behind the IPv6 address is missing");
     result.host = rest.substr(1, end - 1);
     rest.remove_prefix(end + 1);
     if (!rest.empty() && rest[0] != ':') return bad(url, "only :PORT may follow the host");
@@ -62,9 +63,9 @@ Expected<std::vector<std::string>, Error> resolve(const Url& url, bool to_listen
   addrinfo* list = nullptr;
   const int result = getaddrinfo(url.host.c_str(), nullptr, &hints, &list);
   if (result != 0) {
-    return Unexpected<Error>(Error{Errc::kBadUrl, "looking the host up", url.host,
-                                   std::string(gai_strerror(result)) +
-                                       "; check the name, or use a numeric address"});
+    return Unexpected<Error>(
+        Error{Errc::kBadUrl, "looking the host up", url.host,
+              std::string(gai_strerror(result)) + "; check the name, or use a numeric address"});
   }
   const std::unique_ptr<addrinfo, FreeAddresses> owner(list);
   std::vector<std::string> addresses;

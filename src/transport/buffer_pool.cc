@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::align_val_t kAlignment{4096};
 
-void free_buffer(std::byte* memory) { ::operator delete(memory, kAlignment); }
+void free_buffer(std::byte* memory) {
+  ::operator delete(memory, kAlignment);
+}
 
 }  // namespace
 

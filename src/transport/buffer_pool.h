@@ -12,8 +12,8 @@
 
 namespace rpcrdma::transport {
 
-// Hands out page-aligned buffers in sizes of powers of two from 4 KiB to 16 MiB and keeps what comes
-// back. Belongs to one thread. Outlives the buffers that it gave.
+// Hands out page-aligned buffers in sizes of powers of two from 4 KiB to 16 MiB and keeps what
+// comes back. Belongs to one thread. Outlives the buffers that it gave.
 class BufferPool {
  public:
   static constexpr std::size_t kSizeMin = 4096;

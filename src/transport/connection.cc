@@ -66,8 +66,8 @@ Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role
     : options_(options),
       header_memory_(std::make_unique_for_overwrite<std::byte[]>(
           engine::Connection::header_arena_size(role, options))),
-      receive_memory_(std::make_unique_for_overwrite<std::byte[]>(
-          std::size_t{options.credits} * options.inline_receive)),
+      receive_memory_(std::make_unique_for_overwrite<std::byte[]>(std::size_t{options.credits} *
+                                                                  options.inline_receive)),
       header_size_(engine::Connection::header_arena_size(role, options)),
       engine_(role, options, {header_memory_.get(), header_size_}),
       queue_pair_(std::move(queue_pair)) {}
@@ -94,7 +94,9 @@ Expected<engine::Lease, rdma::Error> Connection::attach_read_only(Bytes memory) 
       [](rdma::RegionId id) { return engine::Lease{static_cast<std::uint32_t>(id)}; });
 }
 
-void Connection::detach(engine::Lease lease) { queue_pair_->detach(region(lease)); }
+void Connection::detach(engine::Lease lease) {
+  queue_pair_->detach(region(lease));
+}
 
 bool Connection::pump(Instant now) {
   bool moved = false;
@@ -239,8 +241,8 @@ rdma::WorkRequest Connection::to_work(const engine::Action& action, std::size_t 
     work.work = rdma::Send{std::span<const rdma::Slice>(slices).first(count), send->invalidate};
   } else if (const auto* read = std::get_if<engine::RdmaRead>(&action)) {
     work.id = static_cast<std::uint64_t>(read->id);
-    work.work = rdma::Read{{region(read->to), read->from.length, read->to_offset},
-                           to_remote(read->from)};
+    work.work =
+        rdma::Read{{region(read->to), read->from.length, read->to_offset}, to_remote(read->from)};
   } else if (const auto* write = std::get_if<engine::RdmaWrite>(&action)) {
     work.id = static_cast<std::uint64_t>(write->id);
     work.signaled = false;  // the Send behind it says when it is done
@@ -248,10 +250,10 @@ rdma::WorkRequest Connection::to_work(const engine::Action& action, std::size_t 
                             to_remote(write->to)};
   } else if (const auto* expose = std::get_if<engine::Expose>(&action)) {
     work.id = static_cast<std::uint64_t>(expose->id);
-    work.work = rdma::Expose{{region(expose->memory), expose->size, expose->offset},
-                             expose->access == engine::Access::kRemoteRead
-                                 ? rdma::RemoteAccess::kRead
-                                 : rdma::RemoteAccess::kWrite};
+    work.work =
+        rdma::Expose{{region(expose->memory), expose->size, expose->offset},
+                     expose->access == engine::Access::kRemoteRead ? rdma::RemoteAccess::kRead
+                                                                   : rdma::RemoteAccess::kWrite};
   } else if (const auto* revoke = std::get_if<engine::Revoke>(&action)) {
     work.id = static_cast<std::uint64_t>(revoke->id);
     work.work = rdma::Revoke{revoke->handle};

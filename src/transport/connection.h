@@ -19,8 +19,9 @@ namespace rpcrdma::transport {
 
 class Connection {
  public:
-  // Takes over a queue pair from Provider::connect() or accept(), at once, before the provider makes
-  // progress, so that the Receives are posted in time. Fails when the memory cannot be registered.
+  // Takes over a queue pair from Provider::connect() or accept(), at once, before the provider
+  // makes progress, so that the Receives are posted in time. Fails when the memory cannot be
+  // registered.
   static Expected<std::unique_ptr<Connection>, rdma::Error> create(
       std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
       const engine::Options& options);
@@ -28,7 +29,8 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Registers memory to be lent to the engine on this connection; the caller keeps it until detach().
+  // Registers memory to be lent to the engine on this connection; the caller keeps it until
+  // detach().
   Expected<engine::Lease, rdma::Error> attach(MutableBytes memory);
   Expected<engine::Lease, rdma::Error> attach_read_only(Bytes memory);
   // Precondition: no call holds the lease.
@@ -38,8 +40,8 @@ class Connection {
   engine::Connection& engine() noexcept { return engine_; }
   const engine::Connection& engine() const noexcept { return engine_; }
 
-  // Completions in, actions out, until nothing moves. Returns whether anything did. Poll the engine's
-  // events afterwards, and pump again when they led to commands.
+  // Completions in, actions out, until nothing moves. Returns whether anything did. Poll the
+  // engine's events afterwards, and pump again when they led to commands.
   bool pump(Instant now);
 
   bool connected() const noexcept { return connected_; }

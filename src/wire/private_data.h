@@ -1,5 +1,5 @@
-// RFC 8797: eight bytes in the connection set-up by which version 1 peers tell their inline sizes and
-// whether they take remote invalidation.
+// RFC 8797: eight bytes in the connection set-up by which version 1 peers tell their inline sizes
+// and whether they take remote invalidation.
 #ifndef RPCRDMA_WIRE_PRIVATE_DATA_H_
 #define RPCRDMA_WIRE_PRIVATE_DATA_H_
 
@@ -12,8 +12,9 @@
 
 namespace rpcrdma::wire {
 
-inline constexpr std::size_t kPrivateDataSize = 8;          // bytes
-inline constexpr std::uint32_t kInlineSizeDefault = 1024;   // RFC 8166 §3.3.3: unless learned otherwise
+inline constexpr std::size_t kPrivateDataSize = 8;  // bytes
+inline constexpr std::uint32_t kInlineSizeDefault =
+    1024;  // RFC 8166 §3.3.3: unless learned otherwise
 inline constexpr std::uint32_t kInlineSizeMax = 256 * 1024;  // what a size code can say
 
 struct PrivateData {

@@ -1,7 +1,7 @@
 // The Transport header of RPC-over-RDMA version 1 (RFC 8166 §4): values, decode and encode.
 //
-// docs/wire.md draws the layout. Decoding gives values with every limit applied and never allocates:
-// the chunk lists go into storage that the caller keeps and uses again.
+// docs/wire.md draws the layout. Decoding gives values with every limit applied and never
+// allocates: the chunk lists go into storage that the caller keeps and uses again.
 #ifndef RPCRDMA_WIRE_V1_HEADER_H_
 #define RPCRDMA_WIRE_V1_HEADER_H_
 
@@ -98,7 +98,8 @@ struct Decoded {
 // a message that ends early, a version other than 1 (except in RDMA_ERROR, whose version is only
 // echoed), an unknown type or error code, a list discriminator that is not 0 or 1, and counts over
 // the limits. Bytes behind an ERR_CHUNK are ignored (some peers send them, specs of RFC 5666 had
-// them); bytes behind ERR_VERS, DONE and NOMSG likewise end up in `payload` for the caller to judge.
+// them); bytes behind ERR_VERS, DONE and NOMSG likewise end up in `payload` for the caller to
+// judge.
 Expected<Decoded, xdr::DecodeError> decode(Bytes message, const Limits& limits, ChunkLists& lists);
 
 // Bytes that encode() will write. `lists` is ignored for bodies without lists.

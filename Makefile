@@ -1,0 +1,67 @@
+# The front door. `make help` lists what there is; README.md says more.
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+.DEFAULT_GOAL := help
+
+.PHONY: help setup build demo check check-all check-tsan check-clang check-release coverage \
+        format tidy install fresh-root lab-ping clean
+
+help:
+	@echo 'make demo        build, then move real files between two processes and check them'
+	@echo 'make check       build with ASan and UBSan and run every test'
+	@echo 'make check-all   check, and again with TSan, Clang and in a release build'
+	@echo 'make build       release build: build/bin/rpcrdma and build/lib/librpcrdma.a'
+	@echo 'make install     install the release build (DESTDIR and PREFIX are honoured)'
+	@echo 'make format      format the sources; make tidy checks layering, names and format'
+	@echo 'make coverage    line coverage of the tests'
+	@echo 'make fresh-root  demo and check from a clean clone in a fresh Debian 12 (needs root)'
+	@echo 'make lab-ping    ping a Linux kernel NFS server over siw (needs root and the lab)'
+
+setup:
+	@scripts/setup.sh base
+
+build: setup
+	@scripts/build.sh release
+
+demo: build
+	@scripts/demo.py build/bin/rpcrdma
+
+check: setup
+	@scripts/setup.sh check
+	@scripts/build.sh asan-ubsan test
+
+check-tsan: setup
+	@scripts/build.sh tsan test
+
+check-clang: setup
+	@scripts/setup.sh clang
+	@scripts/build.sh clang test
+
+check-release: setup
+	@scripts/setup.sh check
+	@scripts/build.sh release test
+
+check-all: check check-tsan check-clang check-release
+
+coverage: setup
+	@scripts/coverage.sh
+
+format:
+	@scripts/setup.sh check
+	@git ls-files '*.h' '*.cc' | xargs clang-format -i
+
+tidy:
+	@scripts/setup.sh check
+	@python3 scripts/tidy.py
+
+install: build
+	@cmake --install build --prefix "$(or $(PREFIX),/usr/local)"
+
+fresh-root:
+	@tests/system/fresh_root.sh
+
+lab-ping: build
+	@tests/interop/lab_ping.sh
+
+clean:
+	@rm -rf build build-*

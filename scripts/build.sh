@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Configures and builds one preset, and with `test` runs its tests.
+#
+# usage: build.sh PRESET [test]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+preset=$1
+jobs=${JOBS:-$(nproc)}
+launcher=()
+command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+
+cmake --preset "$preset" "${launcher[@]}" >"/tmp/rpcrdma-configure.$$" 2>&1 || {
+  cat "/tmp/rpcrdma-configure.$$" >&2; rm -f "/tmp/rpcrdma-configure.$$"; exit 1; }
+grep -E '^-- (rpcrdma|  )' "/tmp/rpcrdma-configure.$$" || true
+rm -f "/tmp/rpcrdma-configure.$$"
+cmake --build --preset "$preset" --parallel "$jobs"
+if [[ ${2:-} == test ]]; then
+  # Times in tests are bounds on waiting, so two at a time on two cores is fine.
+  ctest --preset "$preset" --parallel "$jobs" --timeout 300
+fi

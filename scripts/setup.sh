@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs what is missing from Debian's packages; does and asks nothing when all is there.
+#
+# usage: setup.sh base|check|clang
+set -euo pipefail
+
+case ${1:-base} in
+  base)  packages=(g++ cmake ninja-build pkg-config libexpected-dev libfmt-dev libcli11-dev
+                   nlohmann-json3-dev libisal-dev libssl-dev libgtest-dev libgmock-dev
+                   librapidcheck-dev python3) ;;
+  check) packages=(tshark clang-format git) ;;
+  clang) packages=(clang) ;;
+  *) echo "usage: setup.sh base|check|clang" >&2; exit 2 ;;
+esac
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)
+  [[ $status == 'install ok installed' ]] || missing+=("$package")
+done
+[[ ${#missing[@]} -eq 0 ]] && exit 0
+
+echo "setup: installing from Debian's packages: ${missing[*]}"
+become=()
+if [[ $(id -u) -ne 0 ]]; then
+  command -v sudo >/dev/null || {
+    echo "setup: these packages are missing and this is not root; as root, run:" >&2
+    echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 1
+  }
+  become=(sudo)
+fi
+export DEBIAN_FRONTEND=noninteractive
+"${become[@]}" apt-get update -qq
+"${become[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Checks what the compiler does not: layering, forbidden headers, dead files, sizes, words, format.
+
+It is a test (ctest runs it). Each finding is one line: FILE:LINE: what is wrong.
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Who may include whom (docs/architecture.md). Every module may include itself.
+MODULES = {
+    "base": [],
+    "xdr": ["base"],
+    "wire": ["xdr", "base"],
+    "engine": ["wire", "xdr", "base"],
+    "iwarp": ["base"],
+    "rdma": ["base"],
+    "rdma/sim": ["rdma", "base"],
+    "rdma/siwarp": ["rdma", "iwarp", "base"],
+    "oncrpc": ["xdr", "base"],
+    "transport": ["engine", "rdma", "wire", "base"],
+    "rpc": ["transport", "engine", "oncrpc", "rdma", "rdma/siwarp", "xdr", "base"],
+}
+# Public headers belong to the lowest module that implements them.
+PUBLIC = {
+    "types.h": "base", "xdr.h": "xdr", "call.h": "oncrpc", "message.h": "oncrpc",
+    "service.h": "oncrpc", "callback.h": "base", "counters.h": "rpc", "error.h": "rpc",
+    "options.h": "rpc", "client.h": "rpc", "server.h": "rpc", "version.h": "base",
+}
+SANS_IO = ("engine", "wire", "iwarp", "xdr", "oncrpc")
+FORBIDDEN_IN_SANS_IO = re.compile(
+    r"<(thread|mutex|atomic|random|iostream|fstream|sys/.*|infiniband/.*|unistd\.h|netinet/.*)>")
+EDGES = ("blob", "tools", "examples")
+BANNED = [
+    (re.compile(r"\b(TODO|FIXME|XXX|HACK)\b"), "unfinished work belongs into an issue"),
+    (re.compile(r"\busing namespace\b"), "no using namespace"),
+    (re.compile(r"#\s*pragma once"), "use include guards"),
+    (re.compile(r"\bshared_ptr\b"), "no shared ownership"),
+    (re.compile(r"std::endl"), "no std::endl"),
+    (re.compile(r"(sleep_for|usleep\(|[^_]sleep\()"), "no sleeping"),
+    (re.compile(r"\b(DISABLED_|GTEST_SKIP\(\))"), "no disabled tests, no skip without a reason"),
+]
+LINES_MAX = 1000
+FUNCTION_LINES_MAX = 70
+
+findings = []
+
+
+def report(path, line, text):
+    findings.append(f"{path.relative_to(ROOT)}:{line}: {text}")
+
+
+def module_of(path):
+    parts = path.relative_to(ROOT / "src").parts[:-1]
+    if parts[:1] == ("rdma",) and len(parts) > 1:
+        return "/".join(parts[:2])
+    return parts[0]
+
+
+def module_of_include(name):
+    if name.startswith("rpcrdma/"):
+        return PUBLIC.get(name.removeprefix("rpcrdma/"))
+    parts = name.split("/")
+    if len(parts) > 2 and parts[0] == "rdma":
+        return "/".join(parts[:2])
+    return parts[0] if parts[0] in MODULES else None
+
+
+def check_layers(path, lines):
+    is_test = path.name.endswith("_test.cc") or path.name.endswith("for_test.h")
+    module = module_of(path)
+    if module not in MODULES:
+        report(path, 1, f"folder '{module}' is no module; add it to scripts/tidy.py and the docs")
+        return
+    for number, line in enumerate(lines, 1):
+        match = re.match(r'#include ["<]([^">]+)[">]', line)
+        if not match:
+            continue
+        if module in SANS_IO and not is_test and FORBIDDEN_IN_SANS_IO.search(line):
+            report(path, number, f"{module} does no I/O: {match.group(1)} is not for it")
+        target = module_of_include(match.group(1))
+        if match.group(1).startswith("rpcrdma/") and target is None:
+            report(path, number, f"{match.group(1)} is not in the list of public headers")
+        if target and target != module and target not in MODULES[module]:
+            report(path, number, f"{module} must not include {target} ({match.group(1)})")
+        if module == "wire" and "wire/v1" in str(path) and "wire/v2" in match.group(1):
+            report(path, number, "wire versions never include each other")
+
+
+def check_edges(path, lines):
+    for number, line in enumerate(lines, 1):
+        match = re.match(r'#include "([^"]+)"', line)
+        if match and match.group(1).split("/")[0] in list(MODULES) + ["src"]:
+            report(path, number, f"edges use public headers only, not {match.group(1)}")
+
+
+def check_public_header(path, lines):
+    if path.name not in PUBLIC:
+        report(path, 1, "a public header that scripts/tidy.py does not know")
+    for number, line in enumerate(lines, 1):
+        match = re.match(r'#include "([^"]+)"', line)
+        if match and not match.group(1).startswith("rpcrdma/"):
+            report(path, number, f"public headers include public headers only: {match.group(1)}")
+
+
+def check_text(path, lines):
+    for number, line in enumerate(lines, 1):
+        if len(line) > 100 and path.suffix in (".h", ".cc"):
+            report(path, number, "longer than 100 columns")
+        for pattern, why in BANNED:
+            if pattern.search(line) and "tidy: " not in line:
+                report(path, number, why)
+    if len(lines) > LINES_MAX:
+        report(path, LINES_MAX, f"{len(lines)} lines; split by responsibility")
+
+
+def check_functions(path, lines):
+    """A function body is a line that ends in '{' at column 0 or 2 and the '}' in its column."""
+    start = None
+    for number, line in enumerate(lines, 1):
+        if start is None:
+            opens = re.match(r"( ?)( ?)[A-Za-z~].*\) ?(const|noexcept|override|final| |->.*)*{$", line)
+            wrapped = re.match(r" {4,}.*\) ?(const|noexcept|override| )*{$", line)
+            if opens and "namespace" not in line and not re.match(r"\s*(if|for|while|switch)", line):
+                start = (number, len(line) - len(line.lstrip()))
+            elif wrapped and number > 1 and re.match(r"[A-Za-z]", lines[number - 2]):
+                start = (number, 0)
+        elif line.startswith(" " * start[1] + "}") and len(line) - len(line.lstrip()) == start[1]:
+            if number - start[0] > FUNCTION_LINES_MAX:
+                report(path, start[0], f"a function of {number - start[0]} lines (70 at most)")
+            start = None
+
+
+def check_cmake_knows(paths):
+    for path in paths:
+        if path.suffix != ".cc":
+            continue
+        folder = path.parent
+        while folder != ROOT and not (folder / "CMakeLists.txt").exists():
+            folder = folder.parent
+        listed = (folder / "CMakeLists.txt").read_text()
+        if str(path.relative_to(folder)) not in listed:
+            report(path, 1, f"not named in {folder.relative_to(ROOT)}/CMakeLists.txt: dead or untested")
+
+
+def check_markdown_links(path, text):
+    for match in re.finditer(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text):
+        if not (path.parent / match.group(1)).exists():
+            line = text[: match.start()].count("\n") + 1
+            report(path, line, f"link to {match.group(1)}, which is not there")
+
+
+def check_format(paths):
+    if shutil.which("clang-format") is None:
+        print("tidy: clang-format is not installed: format NOT checked (apt-get install clang-format)")
+        return
+    sources = [str(path) for path in paths if path.suffix in (".h", ".cc")]
+    result = subprocess.run(["clang-format", "--dry-run", "-Werror", *sources],
+                            capture_output=True, text=True, check=False)
+    for line in result.stderr.splitlines():
+        match = re.match(r"(.+?):(\d+):\d+: error: code should be clang-formatted", line)
+        if match:
+            report(pathlib.Path(match.group(1)), match.group(2), "run make format")
+
+
+def tracked():
+    try:
+        names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT,
+                               capture_output=True, text=True, check=True).stdout.splitlines()
+        return [ROOT / name for name in names if (ROOT / name).is_file()]
+    except (OSError, subprocess.CalledProcessError):
+        return [path for path in ROOT.rglob("*") if path.is_file()
+                and not any(part.startswith(("build", ".git")) for part in
+                            path.relative_to(ROOT).parts[:1])]
+
+
+def main():
+    paths = tracked()
+    code = [path for path in paths if path.suffix in (".h", ".cc")]
+    for path in code:
+        lines = path.read_text().splitlines()
+        check_text(path, lines)
+        check_functions(path, lines)
+        top = path.relative_to(ROOT).parts[0]
+        if top == "src":
+            check_layers(path, lines)
+        elif top == "include":
+            check_public_header(path, lines)
+        elif top in EDGES:
+            check_edges(path, lines)
+    check_cmake_knows([path for path in code if path.relative_to(ROOT).parts[0] != "include"])
+    check_format(code)
+    for path in paths:
+        if path.suffix == ".md":
+            check_markdown_links(path, path.read_text())
+    for finding in findings:
+        print(finding)
+    print(f"tidy: {len(code)} source files, {len(findings)} findings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+#include "support/rpc_fixture.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "rdma/sim/provider.h"
+#include "rdma/sim/world.h"
+#include "rdma/siwarp/provider.h"
+#include "rpc/client_impl.h"
+#include "rpc/server_impl.h"
+
+namespace rpcrdma::test {
+namespace {
+
+class SimNetwork final : public Network {
+ public:
+  SimNetwork(std::uint64_t seed, const rdma::sim::Options& options)
+      : world_(seed, options), server_(world_, "server"), client_(world_, "client") {}
+
+  rdma::Provider& server_side() override { return server_; }
+  rdma::Provider& client_side() override { return client_; }
+  std::string listen_address() const override { return "server:0"; }
+  void wait() override { world_.pass_time(); }
+  std::vector<std::string> violations() const override { return world_.violations(); }
+
+ private:
+  rdma::sim::World world_;
+  rdma::sim::Provider server_, client_;
+};
+
+class SiwarpNetwork final : public Network {
+ public:
+  explicit SiwarpNetwork(bool crc) {
+    rdma::siwarp::Options options;
+    options.crc = crc;
+    options.spin = std::chrono::microseconds(0);
+    server_ = std::move(rdma::siwarp::make_provider(options).value());
+    client_ = std::move(rdma::siwarp::make_provider(options).value());
+  }
+  rdma::Provider& server_side() override { return *server_; }
+  rdma::Provider& client_side() override { return *client_; }
+  std::string listen_address() const override { return "127.0.0.1:0"; }
+  void wait() override {
+    pollfd fds[] = {{server_->wait_fd(), POLLIN, 0}, {client_->wait_fd(), POLLIN, 0}};
+    ::poll(fds, 2, 100);
+  }
+
+ private:
+  std::unique_ptr<rdma::Provider> server_, client_;
+};
+
+}  // namespace
+
+std::unique_ptr<Network> make_sim(std::uint64_t seed, const rdma::sim::Options& options) {
+  return std::make_unique<SimNetwork>(seed, options);
+}
+
+std::unique_ptr<Network> make_siwarp(bool crc) { return std::make_unique<SiwarpNetwork>(crc); }
+
+// --- TestService -------------------------------------------------------------------------------
+
+void TestService::call(CallContext& context) {
+  ++calls;
+  switch (context.procedure().number) {
+    case kEcho:
+      return echo(context);
+    case kLength: {
+      const Bytes data = context.arguments().bulk(kBulkMax, "data");
+      if (!context.arguments().finish()) return context.fail(AcceptStatus::kGarbageArgs);
+      context.results().xdr().u32(static_cast<std::uint32_t>(data.size()));
+      return context.succeed();
+    }
+    case kProduce:
+      return produce(context);
+    case kSwap:
+      return swap(context);
+    case kHold:
+      return held.push_back(&context);
+    case kWhoAmI: {
+      const auto sys = context.credential().flavor == AuthFlavor::kSys
+                           ? parse_auth_sys(context.credential().body)
+                           : std::nullopt;
+      context.results().xdr().u32(sys ? sys->uid : 0xffffffffU);
+      return context.succeed();
+    }
+    case kAbsorb: {
+      const Bytes data = context.arguments().xdr().opaque(kBulkMax, "data");
+      if (!context.arguments().finish()) return context.fail(AcceptStatus::kGarbageArgs);
+      context.results().xdr().u32(static_cast<std::uint32_t>(data.size()));
+      return context.succeed();
+    }
+    default:
+      return context.fail(AcceptStatus::kGarbageArgs);
+  }
+}
+
+void TestService::echo(CallContext& context) {
+  const Bytes data = context.arguments().bulk(kBulkMax, "data");
+  if (!context.arguments().finish()) return context.fail(AcceptStatus::kGarbageArgs);
+  const MutableBytes copy = context.result_memory(static_cast<std::uint32_t>(data.size()));
+  if (copy.size() != data.size()) return context.fail(AcceptStatus::kSystemErr);
+  std::copy(data.begin(), data.end(), copy.begin());
+  context.results().bulk(copy);
+  context.succeed();
+}
+
+void TestService::swap(CallContext& context) {
+  auto& arguments = context.arguments();
+  arguments.xdr().u32("number");
+  const Bytes first = arguments.bulk(kBulkMax, "first");
+  const std::string text(arguments.xdr().string(255, "text"));
+  const Bytes second = arguments.bulk(kBulkMax, "second");
+  if (!arguments.finish()) return context.fail(AcceptStatus::kGarbageArgs);
+  const MutableBytes a = context.result_memory(static_cast<std::uint32_t>(second.size()));
+  const MutableBytes b = context.result_memory(static_cast<std::uint32_t>(first.size()));
+  std::copy(second.begin(), second.end(), a.begin());
+  std::copy(first.begin(), first.end(), b.begin());
+  context.results().bulk(a);
+  context.results().xdr().string(text);
+  context.results().bulk(b);
+  context.succeed();
+}
+
+void TestService::produce(CallContext& context) {
+  const std::uint32_t size = context.arguments().xdr().u32("size");
+  if (!context.arguments().finish() || size > kBulkMax || !context.reserve_results(size + 8)) {
+    return context.fail(AcceptStatus::kGarbageArgs);
+  }
+  context.results().xdr().opaque(pattern(size, size));
+  context.succeed();
+}
+
+// --- RpcPair -----------------------------------------------------------------------------------
+
+RpcPair::RpcPair(std::unique_ptr<Network> net, ClientOptions client_options,
+                 ServerOptions server_options)
+    : network(std::move(net)) {
+  auto listening = ServerImpl::listen_on(network->server_side(), network->listen_address(),
+                                         server_options);
+  EXPECT_TRUE(listening) << (listening ? "" : listening.error().message());
+  server = std::move(*listening);
+  EXPECT_TRUE(server->add(TestService::kProgram, TestService::kVersion, service));
+  auto connecting =
+      ClientImpl::connect_on(network->client_side(), server->address(), client_options);
+  EXPECT_TRUE(connecting) << (connecting ? "" : connecting.error().message());
+  client = std::move(*connecting);
+  run_until([this] { return client->connected() && server->connections() == 1; });
+}
+
+RpcPair::~RpcPair() {
+  for (CallContext* context : service.held) context->succeed();
+  if (server) server->progress();
+  client.reset();
+  server.reset();
+  EXPECT_EQ(network->violations(), std::vector<std::string>{});
+}
+
+bool RpcPair::run_until(const std::function<bool()>& condition) {
+  // On siwarp a round may wait up to 100 ms; what takes longer than this is a hang.
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (int round = 0; round < 1'000'000; ++round) {
+    server->progress();
+    client->progress();
+    if (condition()) return true;
+    if (std::chrono::steady_clock::now() > limit) break;
+    network->wait();
+  }
+  ADD_FAILURE() << "the condition never held";
+  return false;
+}
+
+std::optional<Error> RpcPair::finish(Call call, const std::function<void(Reply&)>& read) {
+  std::optional<Error> error;
+  bool ended = false;
+  int times = 0;
+  auto started = client->start(std::move(call), [&](Expected<Reply, Error> reply) {
+    ended = true;
+    ++times;
+    if (!reply) {
+      error = reply.error();
+    } else {
+      read(*reply);
+      error = reply->finish();
+    }
+  });
+  if (!started) return started.error();
+  run_until([&] { return ended; });
+  EXPECT_EQ(times, 1);
+  return error;
+}
+
+std::vector<std::byte> pattern(std::size_t size, std::uint32_t seed) {
+  std::vector<std::byte> bytes(size);
+  std::uint32_t state = seed * 2654435761U + 1;
+  for (std::byte& byte : bytes) {
+    state = state * 1664525U + 1013904223U;
+    byte = static_cast<std::byte>(state >> 24U);
+  }
+  return bytes;
+}
+
+}  // namespace rpcrdma::test

@@ -1,0 +1,103 @@
+// A client and a server in one process, on one thread, over any provider: what end-to-end tests use.
+#ifndef RPCRDMA_TESTS_SUPPORT_RPC_FIXTURE_H_
+#define RPCRDMA_TESTS_SUPPORT_RPC_FIXTURE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rdma/provider.h"
+#include "rdma/sim/options.h"
+#include "rpcrdma/client.h"
+#include "rpcrdma/server.h"
+
+namespace rpcrdma::test {
+
+// Two providers that can reach each other, and a way to let time pass.
+class Network {
+ public:
+  virtual ~Network() = default;
+  virtual rdma::Provider& server_side() = 0;
+  virtual rdma::Provider& client_side() = 0;
+  virtual std::string listen_address() const = 0;
+  // Lets something happen on either side; bounded, never for ever.
+  virtual void wait() = 0;
+  // What our own side did that a correct stack never does; empty is the expectation.
+  virtual std::vector<std::string> violations() const { return {}; }
+};
+
+std::unique_ptr<Network> make_sim(std::uint64_t seed, const rdma::sim::Options& options = {});
+std::unique_ptr<Network> make_siwarp(bool crc);
+
+// Answers whatever the tests ask; see the .cc for the procedures.
+class TestService final : public Service {
+ public:
+  static constexpr std::uint32_t kProgram = 0x20010001;
+  static constexpr std::uint32_t kVersion = 3;
+  enum Procedure : std::uint32_t {
+    kNull = 0,
+    kEcho = 1,      // bulk -> bulk
+    kLength = 2,    // bulk -> u32
+    kProduce = 3,   // u32 size -> opaque in the stream (never a chunk of its own)
+    kSwap = 4,      // u32, bulk, string, bulk -> bulk, string, bulk: in the opposite order
+    kHold = 5,      // () -> (): answered when the test says so
+    kGarbage = 6,   // fails with GARBAGE_ARGS
+    kWhoAmI = 7,    // () -> u32: uid of AUTH_SYS, or 0xffffffff
+    kAbsorb = 8,    // opaque in the stream -> u32
+    kProcedures = 9,
+  };
+  static constexpr std::uint32_t kBulkMax = 1U << 20U;
+
+  bool has_procedure(std::uint32_t number) const noexcept override { return number < kProcedures; }
+  std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override {
+    return procedure == kEcho || procedure == kLength || procedure == kSwap ? kBulkMax : 0;
+  }
+  void call(CallContext& context) override;
+
+  std::vector<CallContext*> held;
+  std::uint64_t calls = 0;
+
+ private:
+  void echo(CallContext& context);
+  void swap(CallContext& context);
+  void produce(CallContext& context);
+};
+
+// One server, one client, connected.
+class RpcPair {
+ public:
+  explicit RpcPair(std::unique_ptr<Network> network, ClientOptions client_options = {},
+                   ServerOptions server_options = {});
+  ~RpcPair();
+
+  // Lets both sides run until the condition holds; false (and a test failure) when it never does.
+  bool run_until(const std::function<bool()>& condition);
+  // Waits for a call that is under way: its reply, copied, or its error.
+  struct Outcome {
+    std::optional<Error> error;
+    std::vector<std::byte> bulk;  // of the first bulk result
+    std::uint32_t number = 0;     // of a u32 result
+  };
+
+  Expected<Call, Error> prepare(std::uint32_t procedure, std::uint32_t arguments_size_max = 2048) {
+    return client->prepare({TestService::kProgram, TestService::kVersion, procedure},
+                           arguments_size_max);
+  }
+  // Starts the call and waits for its end; `read` looks at the results of a successful one.
+  std::optional<Error> finish(Call call, const std::function<void(Reply&)>& read);
+
+  std::unique_ptr<Network> network;
+  TestService service;
+  std::optional<Server> server;
+  std::optional<Client> client;
+};
+
+// Bytes that differ by place and seed.
+std::vector<std::byte> pattern(std::size_t size, std::uint32_t seed);
+
+}  // namespace rpcrdma::test
+
+#endif  // RPCRDMA_TESTS_SUPPORT_RPC_FIXTURE_H_

@@ -1,0 +1,408 @@
+// Calls end to end, in every transfer form, over every provider.
+#include <gtest/gtest.h>
+
+#include "support/rpc_fixture.h"
+
+namespace rpcrdma {
+namespace {
+
+using test::pattern;
+using test::RpcPair;
+using test::TestService;
+
+struct Fabric {
+  const char* name;
+  std::function<std::unique_ptr<test::Network>()> make;
+};
+void PrintTo(const Fabric& fabric, std::ostream* out) { *out << fabric.name; }
+
+rdma::sim::Options slow_and_jumpy() {
+  rdma::sim::Options options;
+  options.completion_delay_max = std::chrono::microseconds(50);
+  options.granularity = std::chrono::microseconds(3);
+  return options;
+}
+
+class Rpc : public testing::TestWithParam<Fabric> {
+ protected:
+  RpcPair make(ClientOptions client = {}, ServerOptions server = {}) {
+    return RpcPair(GetParam().make(), client, server);
+  }
+  // Echoes `size` bytes and checks what came back, and where.
+  static void echo(RpcPair& pair, std::size_t size, bool offer_place, bool expect_placed) {
+    const auto sent = pattern(size, static_cast<std::uint32_t>(size) + 7);
+    std::vector<std::byte> place(size + 5, std::byte{0xee});
+    auto call = pair.prepare(TestService::kEcho);
+    ASSERT_TRUE(call) << call.error().message();
+    call->arguments().bulk(sent);
+    if (offer_place) {
+      call->place_result(MutableBytes(place).first(size));
+      call->expect_results(4);
+    } else {
+      call->expect_results(static_cast<std::uint32_t>(size) + 8);
+    }
+    std::vector<std::byte> got;
+    bool placed = false;
+    const auto error = pair.finish(std::move(*call), [&](Reply& reply) {
+      const Bytes data = reply.results().bulk(TestService::kBulkMax, "data");
+      placed = reply.results().last_was_placed();
+      if (placed) {
+        EXPECT_EQ(data.data(), place.data());
+      }
+      got.assign(data.begin(), data.end());
+    });
+    ASSERT_FALSE(error) << error->message();
+    EXPECT_EQ(got, sent);
+    EXPECT_EQ(placed, expect_placed);
+    EXPECT_EQ(place[size], std::byte{0xee}) << "written beyond the place";
+  }
+};
+
+TEST_P(Rpc, NullProcedureAlwaysAnswers) {
+  RpcPair pair = make();
+  auto call = pair.prepare(TestService::kNull);
+  ASSERT_TRUE(call);
+  EXPECT_FALSE(pair.finish(std::move(*call), [](Reply&) {}));
+  EXPECT_EQ(pair.service.calls, 0U);
+}
+
+TEST_P(Rpc, ShortMessageCarriesSmallItemsInline) {
+  RpcPair pair = make();
+  for (const std::size_t size : {0U, 1U, 3U, 4U, 500U}) echo(pair, size, false, false);
+  EXPECT_EQ(pair.client->counters().short_calls, 5U);
+  EXPECT_EQ(pair.client->counters().read_chunks, 0U);
+}
+
+TEST_P(Rpc, ReadChunkAndWriteChunkOfEverySizeAroundTheLimits) {
+  RpcPair pair = make();
+  for (const std::size_t size : {1024U, 1025U, 1026U, 1027U, 4095U, 4096U, 4097U, 8191U, 65519U,
+                                 65520U, 65521U, 65536U, 131073U, 1048575U, 1048576U}) {
+    SCOPED_TRACE(size);
+    echo(pair, size, true, true);
+  }
+  const TransferCounters counters = pair.client->counters();
+  EXPECT_EQ(counters.read_chunks, 15U);
+  EXPECT_EQ(counters.write_chunks, 15U);
+  EXPECT_EQ(counters.long_calls, 0U);
+  EXPECT_EQ(counters.long_replies, 0U);
+  EXPECT_EQ(pair.server->counters().read_chunks, 15U);
+}
+
+TEST_P(Rpc, SmallItemsStayInlineByTheMinimumSize) {
+  ClientOptions options;
+  options.connection.reduce_size_min = 2000;
+  RpcPair pair = make(options);
+  echo(pair, 1500, true, false);
+  EXPECT_EQ(pair.client->counters().read_chunks, 0U);
+  echo(pair, 2000, true, true);
+  EXPECT_EQ(pair.client->counters().read_chunks, 1U);
+}
+
+TEST_P(Rpc, LongCallAndLongReplyWhenNothingIsReduced) {
+  ClientOptions options;
+  options.connection.reduce = false;
+  ServerOptions server;
+  server.long_call_size_max = (1U << 20U) + 4096;
+  RpcPair pair = make(options, server);
+  for (const std::size_t size : {5000U, 5001U, 65536U, 1000003U}) {
+    SCOPED_TRACE(size);
+    echo(pair, size, false, false);
+  }
+  EXPECT_EQ(pair.client->counters().long_calls, 4U);
+  EXPECT_EQ(pair.client->counters().long_replies, 4U);
+  EXPECT_EQ(pair.client->counters().read_chunks, 0U);
+}
+
+TEST_P(Rpc, LongReplyOfWhatIsNotBulk) {
+  RpcPair pair = make();
+  for (const std::uint32_t size : {100U, 3900U, 4100U, 65001U}) {
+    auto call = pair.prepare(TestService::kProduce);
+    ASSERT_TRUE(call);
+    call->arguments().xdr().u32(size);
+    call->expect_results(size + 8);
+    const auto error = pair.finish(std::move(*call), [&](Reply& reply) {
+      const Bytes data = reply.results().xdr().opaque(size, "data");
+      EXPECT_TRUE(std::ranges::equal(data, pattern(size, size)));
+    });
+    EXPECT_FALSE(error) << error->message();
+  }
+  EXPECT_EQ(pair.client->counters().long_replies, 2U);
+}
+
+TEST_P(Rpc, LongCallOfWhatIsNotBulk) {
+  RpcPair pair = make();
+  const auto data = pattern(9001, 1);
+  auto call = pair.prepare(TestService::kAbsorb, 10000);
+  ASSERT_TRUE(call);
+  call->arguments().xdr().opaque(data);
+  std::uint32_t size = 0;
+  const auto error = pair.finish(std::move(*call),
+                                 [&](Reply& reply) { size = reply.results().xdr().u32("size"); });
+  EXPECT_FALSE(error) << error->message();
+  EXPECT_EQ(size, 9001U);
+  EXPECT_EQ(pair.client->counters().long_calls, 1U);
+}
+
+// A Position-Zero Read chunk together with further Read chunks, and several Write chunks.
+TEST_P(Rpc, LongCallWithReadChunksAndTwoWriteChunks) {
+  for (const std::uint32_t inline_size : {4096U, 1024U}) {
+    ClientOptions options;
+    options.connection.inline_size = inline_size;
+    RpcPair pair = make(options);
+    const auto first = pattern(10001, 1);
+    const auto second = pattern(70002, 2);
+    const std::string text(inline_size == 4096 ? 20 : 255, 'x');
+    std::vector<std::byte> place1(second.size()), place2(first.size());
+    auto call = pair.prepare(TestService::kSwap);
+    ASSERT_TRUE(call);
+    // A large credential makes the rest too long for a message of 1024 bytes.
+    call->arguments().xdr().u32(9);
+    call->arguments().bulk(first);
+    call->arguments().xdr().string(text);
+    call->arguments().bulk(second);
+    call->place_result(place1);
+    call->place_result(place2);
+    call->expect_results(280);
+    const auto error = pair.finish(std::move(*call), [&](Reply& reply) {
+      EXPECT_TRUE(std::ranges::equal(reply.results().bulk(1U << 20U, "second"), second));
+      EXPECT_TRUE(reply.results().last_was_placed());
+      EXPECT_EQ(reply.results().xdr().string(255, "text"), text);
+      EXPECT_TRUE(std::ranges::equal(reply.results().bulk(1U << 20U, "first"), first));
+      EXPECT_TRUE(reply.results().last_was_placed());
+    });
+    EXPECT_FALSE(error) << error->message();
+    EXPECT_EQ(pair.server->counters().read_chunks, 2U);
+    EXPECT_EQ(pair.server->counters().write_chunks, 2U);
+  }
+}
+
+TEST_P(Rpc, ManyCallsInFlightEndOnceEach) {
+  ClientOptions options;
+  options.calls_max = 100;
+  RpcPair pair = make(options);
+  int ended = 0;
+  std::vector<std::vector<std::byte>> data;
+  for (int i = 0; i < 100; ++i) data.push_back(pattern(1 + 977U * static_cast<unsigned>(i), 3));
+  for (int i = 0; i < 100; ++i) {
+    auto call = pair.prepare(TestService::kLength);
+    ASSERT_TRUE(call);
+    const auto& bytes = data[static_cast<std::size_t>(i)];
+    call->arguments().bulk(bytes);
+    const auto expected = static_cast<std::uint32_t>(bytes.size());
+    ASSERT_TRUE(pair.client->start(std::move(*call), [&ended, expected](auto reply) {
+      ASSERT_TRUE(reply) << reply.error().message();
+      EXPECT_EQ(reply->results().xdr().u32("size"), expected);
+      ++ended;
+    }));
+  }
+  EXPECT_FALSE(pair.prepare(TestService::kNull)) << "calls_max is 100";
+  pair.run_until([&] { return ended == 100; });
+  EXPECT_EQ(pair.client->calls_in_flight(), 0U);
+  pair.run_until([&] { return pair.server->memory_in_use() == 0; });
+}
+
+TEST_P(Rpc, TellsWhatTheServerDoesNotHave) {
+  RpcPair pair = make();
+  const auto ask = [&](const Procedure& procedure) {
+    auto call = pair.client->prepare(procedure);
+    return pair.finish(std::move(*call), [](Reply&) {});
+  };
+  auto error = ask({1, 1, 0});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kNotAvailable);
+  error = ask({TestService::kProgram, 9, 0});
+  ASSERT_TRUE(error);
+  EXPECT_NE(error->cause.find("versions 3 to 3"), std::string::npos) << error->cause;
+  error = ask({TestService::kProgram, TestService::kVersion, 77});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kNotAvailable);
+  error = ask({TestService::kProgram, TestService::kVersion, TestService::kGarbage});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kBadArguments);
+}
+
+TEST_P(Rpc, BulkArgumentThatTheProcedureDoesNotTakeIsRefusedBeforeItMoves) {
+  RpcPair pair = make();
+  const auto data = pattern(50000, 5);
+  auto call = pair.prepare(TestService::kProduce);
+  ASSERT_TRUE(call);
+  call->arguments().bulk(data);
+  const auto error = pair.finish(std::move(*call), [](Reply&) {});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kBadArguments);
+  EXPECT_EQ(pair.server->counters().read_chunk_bytes, 0U);
+  echo(pair, 100, false, false);  // the connection lives
+}
+
+TEST_P(Rpc, ReplyThatFitsNowhereIsAnErrorAndTheConnectionLives) {
+  RpcPair pair = make();
+  auto call = pair.prepare(TestService::kProduce);
+  ASSERT_TRUE(call);
+  call->arguments().xdr().u32(50000);
+  call->expect_results(100);
+  const auto error = pair.finish(std::move(*call), [](Reply&) {});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kChunk);
+  EXPECT_EQ(pair.server->counters().errors_sent, 1U);
+  echo(pair, 100000, true, true);
+}
+
+TEST_P(Rpc, CallTimesOutAndItsMemoryIsItsOwnersAgain) {
+  RpcPair pair = make();
+  echo(pair, 10, false, false);  // brings credits: the call without an answer keeps one
+  std::vector<std::byte> place(100000);
+  auto call = pair.prepare(TestService::kHold);
+  ASSERT_TRUE(call);
+  call->place_result(place);
+  call->time_out_after(std::chrono::milliseconds(50));
+  const auto error = pair.finish(std::move(*call), [](Reply&) {});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kTimedOut);
+  EXPECT_EQ(pair.client->calls_in_flight(), 0U);
+  echo(pair, 5000, true, true);  // the connection lives
+}
+
+TEST_P(Rpc, LateAnswerIsDroppedAndItsCreditComesBack) {
+  ServerOptions server;
+  server.connection.credits = 1;
+  RpcPair pair = make({}, server);
+  auto call = pair.prepare(TestService::kHold);
+  ASSERT_TRUE(call);
+  call->time_out_after(std::chrono::milliseconds(20));
+  ASSERT_TRUE(pair.finish(std::move(*call), [](Reply&) {}));
+  ASSERT_EQ(pair.service.held.size(), 1U);
+  pair.service.held[0]->succeed();
+  pair.service.held.clear();
+  echo(pair, 10, false, false);  // would hang without the credit
+  EXPECT_EQ(pair.client->counters().messages_dropped, 1U);
+}
+
+TEST_P(Rpc, AnswersFromOutsideOfTheServersProgressGoOut) {
+  RpcPair pair = make();
+  auto call = pair.prepare(TestService::kHold);
+  ASSERT_TRUE(call);
+  bool ended = false;
+  ASSERT_TRUE(pair.client->start(std::move(*call), [&](auto reply) {
+    EXPECT_TRUE(reply);
+    ended = true;
+  }));
+  pair.run_until([&] { return pair.service.held.size() == 1; });
+  EXPECT_FALSE(ended);
+  pair.service.held[0]->succeed();
+  pair.service.held.clear();
+  pair.run_until([&] { return ended; });
+}
+
+TEST_P(Rpc, ServerSeesTheCredential) {
+  RpcPair pair = make();
+  const auto ask = [&] {
+    std::uint32_t uid = 0;
+    auto call = pair.prepare(TestService::kWhoAmI);
+    EXPECT_FALSE(pair.finish(std::move(*call),
+                             [&](Reply& reply) { uid = reply.results().xdr().u32("uid"); }));
+    return uid;
+  };
+  EXPECT_EQ(ask(), 0xffffffffU);
+  AuthSys sys;
+  sys.machine_name = "host";
+  sys.uid = 1234;
+  pair.client->use_credential(sys);
+  EXPECT_EQ(ask(), 1234U);
+}
+
+TEST_P(Rpc, SeveralProgramsShareAConnection) {
+  RpcPair pair = make();
+  TestService other;
+  ASSERT_TRUE(pair.server->add(0x20010002, 1, other));
+  EXPECT_FALSE(pair.server->add(0x20010002, 1, other));
+  auto call = pair.client->prepare({0x20010002, 1, TestService::kWhoAmI});
+  EXPECT_FALSE(pair.finish(std::move(*call), [](Reply& reply) {
+    EXPECT_EQ(reply.results().xdr().u32("uid"), 0xffffffffU);
+  }));
+  EXPECT_EQ(other.calls, 1U);
+  EXPECT_EQ(pair.service.calls, 0U);
+}
+
+TEST_P(Rpc, CallsEndWhenTheServerGoesAway) {
+  RpcPair pair = make();
+  int ended = 0;
+  for (int i = 0; i < 10; ++i) {
+    auto call = pair.prepare(TestService::kHold);
+    ASSERT_TRUE(call);
+    ASSERT_TRUE(pair.client->start(std::move(*call), [&](auto reply) {
+      EXPECT_FALSE(reply);
+      EXPECT_EQ(reply.error().code, Errc::kConnectionLost);
+      ++ended;
+    }));
+  }
+  // Only one credit until the first reply: one call is held, the others wait.
+  pair.run_until([&] { return pair.service.held.size() == 1; });
+  pair.client->progress();
+  for (CallContext* context : pair.service.held) (void)context;
+  pair.server->stop();
+  pair.service.held.clear();  // the server goes away with the call unanswered
+  pair.server.reset();
+  for (int round = 0; round < 100000 && ended < 10; ++round) {
+    pair.client->progress();
+    if (ended < 10) pair.network->wait();
+  }
+  EXPECT_EQ(ended, 10);
+}
+
+TEST_P(Rpc, ClosingTheClientCancelsItsCalls) {
+  RpcPair pair = make();
+  int canceled = 0;
+  auto call = pair.prepare(TestService::kHold);
+  ASSERT_TRUE(call);
+  ASSERT_TRUE(pair.client->start(std::move(*call), [&](auto reply) {
+    EXPECT_FALSE(reply);
+    EXPECT_EQ(reply.error().code, Errc::kCanceled);
+    ++canceled;
+  }));
+  pair.run_until([&] { return pair.service.held.size() == 1; });
+  pair.client->close();
+  pair.run_until([&] { return canceled == 1; });
+  pair.service.held[0]->succeed();
+  pair.service.held.clear();
+  pair.run_until([&] { return pair.server->connections() == 0; });
+  EXPECT_EQ(pair.server->memory_in_use(), 0U);
+}
+
+TEST_P(Rpc, StopAnswersWhatIsInServiceThenCloses) {
+  RpcPair pair = make();
+  bool answered = false;
+  auto call = pair.prepare(TestService::kHold);
+  ASSERT_TRUE(call);
+  ASSERT_TRUE(pair.client->start(std::move(*call), [&](auto reply) { answered = reply.has_value(); }));
+  pair.run_until([&] { return pair.service.held.size() == 1; });
+  pair.server->stop();
+  pair.server->progress();
+  EXPECT_FALSE(pair.server->drained());
+  pair.service.held[0]->succeed();
+  pair.service.held.clear();
+  pair.run_until([&] { return answered && pair.server->drained(); });
+  pair.run_until([&] { return !pair.client->connected(); });
+}
+
+TEST_P(Rpc, RemoteInvalidationSparesTheClientItsOwn) {
+  RpcPair pair = make();
+  const auto data = pattern(20000, 1);
+  auto call = pair.prepare(TestService::kLength);
+  call->arguments().bulk(data);
+  EXPECT_FALSE(pair.finish(std::move(*call), [](Reply& r) { r.results().xdr().u32("size"); }));
+  EXPECT_EQ(pair.client->counters().handles_invalidated_remotely, 1U);
+  EXPECT_EQ(pair.client->counters().handles_revoked, 0U);
+  echo(pair, 20000, true, true);  // two handles: both are the client's to revoke
+  EXPECT_EQ(pair.client->counters().handles_revoked, 2U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Providers, Rpc,
+    testing::Values(Fabric{"Sim", [] { return test::make_sim(1); }},
+                    Fabric{"SimDelayed", [] { return test::make_sim(2, slow_and_jumpy()); }},
+                    Fabric{"Siwarp", [] { return test::make_siwarp(false); }},
+                    Fabric{"SiwarpCrc", [] { return test::make_siwarp(true); }}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace rpcrdma

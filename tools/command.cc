@@ -1,0 +1,120 @@
+#include "tools/command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+
+namespace rpcrdma::tools {
+
+void CommonOptions::add_to(CLI::App& command) {
+  command.add_option("--provider", provider.name, "RDMA back end: auto or siwarp (iWARP over TCP)")
+      ->capture_default_str();
+  command.add_option("--crc", crc, "MPA CRC32C; it is on when either side wants it")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  command.add_option("--capture", provider.capture_file,
+                     "write what goes over the connection as pcapng, for Wireshark");
+  command.add_option("--capture-max", provider.capture_bytes_max, "bytes after which it stops")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  command.add_option("--inline", connection.inline_size, "largest inline message, bytes")
+      ->check(CLI::Range(1024, 65536))
+      ->capture_default_str();
+  command.add_option("--credits", connection.credits, "calls in flight: asked for or granted")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command.add_flag("--json", json, "print the result as JSON");
+}
+
+void CommonOptions::finish() {
+  provider.crc = crc == "on";
+}
+
+void ClientSettings::add_to(CLI::App& command) {
+  command.add_option("URL", url, "the server: rdma://HOST[:PORT], port 20049 if none is given")
+      ->required();
+  command.add_option("--timeout", timeout_s, "seconds that a call and the connecting may take")
+      ->check(CLI::Range(0.001, 86400.0))
+      ->capture_default_str();
+  common.add_to(command);
+}
+
+Expected<Client, Error> ClientSettings::connect() {
+  common.finish();
+  ClientOptions options;
+  options.provider = common.provider;
+  options.connection = common.connection;
+  options.call_timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(timeout_s * 1e9));
+  options.provider.setup_timeout_client = std::min(
+      options.provider.setup_timeout_client,
+      std::max(std::chrono::milliseconds(1),
+               std::chrono::duration_cast<std::chrono::milliseconds>(options.call_timeout)));
+  auto client = Client::connect(url, options);
+  if (!client && client.error().code == Errc::kBadUrl) fail(kUsage, client.error().message());
+  if (!client) fail(kNoConnection, client.error().message());
+  return client;
+}
+
+void fail(ExitCode code, const std::string& text) {
+  fmt::print(stderr, "rpcrdma: {}\n", text);
+  throw CLI::RuntimeError(code);
+}
+
+void fail(const Error& error, const std::string& what) {
+  const bool lost = error.code == Errc::kConnectionLost;
+  fail(lost ? kNoConnection : kFailed,
+       what.empty() ? error.message() : fmt::format("{}: {}", what, error.message()));
+}
+
+Latency Latency::of(std::vector<std::uint64_t>& samples_ns) {
+  if (samples_ns.empty()) return {};
+  std::sort(samples_ns.begin(), samples_ns.end());
+  const auto at = [&](double quantile) {
+    const auto last = static_cast<double>(samples_ns.size() - 1);
+    return static_cast<double>(samples_ns[static_cast<std::size_t>(quantile * last + 0.5)]) / 1e3;
+  };
+  const double sum = std::accumulate(samples_ns.begin(), samples_ns.end(), 0.0);
+  return {at(0), sum / static_cast<double>(samples_ns.size()) / 1e3, at(0.5), at(0.99), at(0.999),
+          at(1)};
+}
+
+nlohmann::json to_json(const Latency& latency) {
+  return {{"min_us", latency.min_us}, {"avg_us", latency.avg_us},   {"p50_us", latency.p50_us},
+          {"p99_us", latency.p99_us}, {"p999_us", latency.p999_us}, {"max_us", latency.max_us}};
+}
+
+nlohmann::json to_json(const TransferCounters& counters) {
+  return {{"calls", counters.calls},
+          {"short_calls", counters.short_calls},
+          {"read_chunks", counters.read_chunks},
+          {"write_chunks", counters.write_chunks},
+          {"reply_chunks", counters.reply_chunks},
+          {"long_calls", counters.long_calls},
+          {"long_replies", counters.long_replies},
+          {"read_chunk_bytes", counters.read_chunk_bytes},
+          {"write_chunk_bytes", counters.write_chunk_bytes},
+          {"errors_sent", counters.errors_sent},
+          {"errors_received", counters.errors_received},
+          {"messages_dropped", counters.messages_dropped},
+          {"handles_invalidated_remotely", counters.handles_invalidated_remotely},
+          {"handles_revoked", counters.handles_revoked},
+          {"wire_bytes_sent", counters.wire_bytes_sent},
+          {"wire_bytes_received", counters.wire_bytes_received},
+          {"payload_bytes", counters.payload_bytes},
+          {"bytes_copied", counters.bytes_copied}};
+}
+
+std::string size_text(std::uint64_t bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+}  // namespace rpcrdma::tools

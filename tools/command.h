@@ -1,0 +1,69 @@
+// What the subcommands of `rpcrdma` share: options, exit codes, ways to report.
+#ifndef RPCRDMA_TOOLS_COMMAND_H_
+#define RPCRDMA_TOOLS_COMMAND_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "rpcrdma/client.h"
+#include "rpcrdma/counters.h"
+#include "rpcrdma/error.h"
+#include "rpcrdma/options.h"
+
+namespace rpcrdma::tools {
+
+enum ExitCode : int {
+  kSuccess = 0,
+  kFailed = 1,        // the operation failed
+  kUsage = 2,         // wrong command line
+  kNoConnection = 3,  // the peer could not be reached
+};
+
+// Settings of a connection that every subcommand takes.
+struct CommonOptions {
+  ProviderOptions provider;
+  ConnectionOptions connection;
+  std::string crc = "on";
+  bool json = false;
+
+  void add_to(CLI::App& command);
+  void finish();  // after parsing: carries the texts over
+};
+
+struct ClientSettings {
+  CommonOptions common;
+  std::string url;
+  double timeout_s = 60;
+
+  void add_to(CLI::App& command);
+  Expected<Client, Error> connect();
+};
+
+// Adds each subcommand; its callback throws CLI::RuntimeError(exit code) unless all went well.
+void add_serve(CLI::App& app);
+void add_put(CLI::App& app);
+void add_get(CLI::App& app);
+void add_ls(CLI::App& app);
+void add_rm(CLI::App& app);
+void add_ping(CLI::App& app);
+void add_info(CLI::App& app);
+
+// Prints "rpcrdma: …" to stderr and ends the subcommand.
+[[noreturn]] void fail(const Error& error, const std::string& what = {});
+[[noreturn]] void fail(ExitCode code, const std::string& text);
+
+// min, avg, p50, p99, p99.9, max of samples, in microseconds. Sorts them.
+struct Latency {
+  double min_us = 0, avg_us = 0, p50_us = 0, p99_us = 0, p999_us = 0, max_us = 0;
+  static Latency of(std::vector<std::uint64_t>& samples_ns);
+};
+nlohmann::json to_json(const Latency& latency);
+nlohmann::json to_json(const TransferCounters& counters);
+std::string size_text(std::uint64_t bytes);  // "1.5 MiB"
+
+}  // namespace rpcrdma::tools
+
+#endif  // RPCRDMA_TOOLS_COMMAND_H_

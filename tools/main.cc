@@ -1,0 +1,35 @@
+// The `rpcrdma` command: argument parsing and printing; the work is done by the library.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "rpcrdma/version.h"
+#include "tools/command.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"RPC over RDMA in user space: serve files, move them, and look at servers.",
+               "rpcrdma"};
+  app.set_version_flag("--version", std::string("rpcrdma ") + rpcrdma::kLibraryVersion);
+  app.require_subcommand(1);
+  app.footer(
+      "Exit status: 0 success, 1 the operation failed, 2 wrong usage, 3 no connection.\n"
+      "Try: rpcrdma serve --blob DIR &   then: rpcrdma put rdma://127.0.0.1 FILE");
+  rpcrdma::tools::add_serve(app);
+  rpcrdma::tools::add_put(app);
+  rpcrdma::tools::add_get(app);
+  rpcrdma::tools::add_ls(app);
+  rpcrdma::tools::add_rm(app);
+  rpcrdma::tools::add_ping(app);
+  rpcrdma::tools::add_info(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::RuntimeError& error) {
+    return error.get_exit_code();
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? rpcrdma::tools::kSuccess : rpcrdma::tools::kUsage;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "rpcrdma: {}\n", error.what());
+    return rpcrdma::tools::kFailed;
+  }
+  return rpcrdma::tools::kSuccess;
+}

@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "blob/protocol.h"
+#include "tools/command.h"
+
+namespace rpcrdma::tools {
+namespace {
+
+struct PingSettings {
+  ClientSettings client;
+  std::uint32_t program = blob::kProgram;
+  std::uint32_t version = blob::kVersion;
+  std::uint32_t count = 100;
+};
+
+void ping(PingSettings& settings) {
+  using Clock = std::chrono::steady_clock;
+  auto client = settings.client.connect();
+  std::vector<std::uint64_t> samples_ns;
+  samples_ns.reserve(settings.count);
+  for (std::uint32_t i = 0; i < settings.count; ++i) {
+    const auto start = Clock::now();
+    auto call = client->prepare({settings.program, settings.version, 0});
+    if (!call) fail(call.error());
+    call->expect_results(0);
+    auto reply = client->call(std::move(*call));
+    if (!reply) fail(reply.error(), fmt::format("call {} of {}", i + 1, settings.count));
+    samples_ns.push_back(static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count()));
+  }
+  const Latency latency = Latency::of(samples_ns);
+  if (settings.client.common.json) {
+    fmt::print("{}\n", nlohmann::json{{"peer", client->peer_address()},
+                                      {"provider", client->provider_name()},
+                                      {"program", settings.program},
+                                      {"version", settings.version},
+                                      {"count", settings.count},
+                                      {"latency", to_json(latency)},
+                                      {"counters", to_json(client->counters())}}
+                           .dump());
+    return;
+  }
+  fmt::print(
+      "{} NULL calls to program {} version {} at {} ({}):\n"
+      "  min {:.1f}  avg {:.1f}  p50 {:.1f}  p99 {:.1f}  p99.9 {:.1f}  max {:.1f} us\n",
+      settings.count, settings.program, settings.version, client->peer_address(),
+      client->provider_name(), latency.min_us, latency.avg_us, latency.p50_us, latency.p99_us,
+      latency.p999_us, latency.max_us);
+}
+
+}  // namespace
+
+void add_ping(CLI::App& app) {
+  auto settings = std::make_shared<PingSettings>();
+  CLI::App* command = app.add_subcommand(
+      "ping", "call the NULL procedure of any program and show how long it takes");
+  settings->client.add_to(*command);
+  command->add_option("--program", settings->program, "program number (default: the blob program)");
+  command->add_option("--version", settings->version, "program version")->capture_default_str();
+  command->add_option("--count", settings->count, "calls, one after the other")
+      ->check(CLI::Range(1, 100'000'000))
+      ->capture_default_str();
+  command->footer(
+      "Example, a Linux NFS server: rpcrdma ping rdma://HOST --program 100003 --version 3");
+  command->callback([settings] { ping(*settings); });
+}
+
+}  // namespace rpcrdma::tools

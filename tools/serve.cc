@@ -1,0 +1,102 @@
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <atomic>
+#include <cstdio>
+#include <memory>
+
+#include "blob/service.h"
+#include "rpcrdma/server.h"
+#include "tools/command.h"
+
+namespace rpcrdma::tools {
+namespace {
+
+struct ServeOptions {
+  CommonOptions common;
+  std::string directory;
+  std::string listen = "0.0.0.0";
+  std::uint16_t port = kDefaultPort;
+  double setup_timeout_s = 5;
+  double drain_s = 10;
+  std::size_t connections_max = 1024;
+};
+
+std::atomic<Server*> server_to_stop = nullptr;
+
+// Server::stop() is safe in a signal handler.
+extern "C" void stop_server(int) {
+  if (Server* server = server_to_stop.load()) server->stop();
+}
+
+void stop_on_signals(Server& server) {
+  server_to_stop = &server;
+  struct sigaction action {};
+  action.sa_handler = stop_server;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+void serve(ServeOptions& options) {
+  options.common.finish();
+  blob::Store store(options.directory);
+  if (const auto status = store.open(); status != blob::Status::kOk) {
+    fail(kFailed, fmt::format("cannot use the directory {}: {}; it must exist and be writable",
+                              options.directory, blob::to_string(status)));
+  }
+  ServerOptions server_options;
+  server_options.provider = options.common.provider;
+  server_options.provider.setup_timeout_server =
+      std::chrono::milliseconds(static_cast<std::int64_t>(options.setup_timeout_s * 1e3));
+  server_options.connection = options.common.connection;
+  server_options.connections_max = options.connections_max;
+  server_options.bulk_size_max = blob::kDataSizeMax;
+  server_options.long_call_size_max = blob::kDataSizeMax + (64U << 10U);  // data and its header
+  server_options.drain_timeout =
+      std::chrono::milliseconds(static_cast<std::int64_t>(options.drain_s * 1e3));
+  const bool is_v6 = options.listen.find(':') != std::string::npos && options.listen[0] != '[';
+  const std::string url = is_v6 ? fmt::format("rdma://[{}]:{}", options.listen, options.port)
+                                : fmt::format("rdma://{}:{}", options.listen, options.port);
+  auto server = Server::listen(url, server_options);
+  if (!server) fail(server.error());
+  auto service = std::make_unique<blob::BlobService>(store);
+  if (auto added = server->add(blob::kProgram, blob::kVersion, *service); !added) {
+    fail(added.error());
+  }
+  stop_on_signals(*server);
+  fmt::print("ready rdma://{}\n", server->address());
+  std::fflush(stdout);
+  server->run();
+  server_to_stop = nullptr;
+  if (options.common.json) fmt::print("{}\n", to_json(server->counters()).dump());
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app) {
+  auto options = std::make_shared<ServeOptions>();
+  CLI::App* command = app.add_subcommand("serve", "serve a directory of files until SIGTERM");
+  command->add_option("--blob", options->directory, "the directory to serve with the blob program")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  command->add_option("--listen", options->listen, "address to listen on")->capture_default_str();
+  command->add_option("--port", options->port, "port; 0 takes a free one")->capture_default_str();
+  command
+      ->add_option("--setup-timeout", options->setup_timeout_s,
+                   "seconds after which a peer that does not finish the set-up is dropped")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+  command->add_option("--drain", options->drain_s, "seconds that calls get to end after SIGTERM")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  command->add_option("--connections", options->connections_max, "most connections at a time")
+      ->capture_default_str();
+  options->common.add_to(*command);
+  command->footer(
+      "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections. On SIGTERM it "
+      "answers\n"
+      "the calls that it has, closes, and exits 0; with --json it prints its counters then.");
+  command->callback([options] { serve(*options); });
+}
+
+}  // namespace rpcrdma::tools

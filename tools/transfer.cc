@@ -1,0 +1,205 @@
+// put, get, ls and rm: files by the blob program.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "blob/client.h"
+#include "blob/sha256.h"
+#include "tools/command.h"
+
+namespace rpcrdma::tools {
+namespace {
+
+struct TransferSettings {
+  ClientSettings client;
+  blob::TransferOptions transfer;
+  bool no_reduce = false;
+  std::string file;
+  std::string name;
+
+  void add_to(CLI::App& command) {
+    command.add_option("--size", transfer.size, "bytes of data in a call, up to 1 MiB")
+        ->transform(CLI::AsSizeValue(false))
+        ->check(CLI::Range(1U, blob::kDataSizeMax))
+        ->capture_default_str();
+    command.add_option("--depth", transfer.depth, "calls in flight")
+        ->check(CLI::Range(1, 64))
+        ->capture_default_str();
+    command.add_flag("--no-reduce", no_reduce,
+                     "no chunk for the data itself: Long Calls and Long Replies instead");
+  }
+  Expected<Client, Error> connect() {
+    client.common.connection.reduce = !no_reduce;
+    return client.connect();
+  }
+};
+
+void report(const char* what, const std::string& name, blob::TransferResult& result,
+            const Client& client, bool json) {
+  const Latency latency = Latency::of(result.latencies_ns);
+  const double rate = result.seconds > 0 ? static_cast<double>(result.bytes) / result.seconds : 0;
+  if (!json) {
+    fmt::print("{} {}: {} in {:.2f} s, {:.2f} GB/s, {} calls, p50 {:.0f} us, p99 {:.0f} us ({})\n",
+               what, name, size_text(result.bytes), result.seconds, rate / 1e9, result.calls,
+               latency.p50_us, latency.p99_us, client.provider_name());
+    return;
+  }
+  const nlohmann::json value = {{"operation", what},
+                                {"name", name},
+                                {"bytes", result.bytes},
+                                {"calls", result.calls},
+                                {"seconds", result.seconds},
+                                {"gb_per_s", rate / 1e9},
+                                {"sha256", blob::to_hex(result.sum)},
+                                {"latency", to_json(latency)},
+                                {"provider", client.provider_name()},
+                                {"counters", to_json(client.counters())}};
+  fmt::print("{}\n", value.dump());
+}
+
+void put(TransferSettings& settings) {
+  blob::File file(settings.file, O_RDONLY);
+  if (!file.is_open()) {
+    fail(kFailed, fmt::format("cannot read {}: {}", settings.file, std::strerror(errno)));
+  }
+  if (settings.name.empty()) {
+    settings.name = std::filesystem::path(settings.file).filename().string();
+  }
+  auto client = settings.connect();
+  auto result = blob::BlobClient(*client, settings.transfer).put(file, settings.name);
+  if (!result) fail(result.error(), fmt::format("put of {}", settings.file));
+  report("put", settings.name, *result, *client, settings.client.common.json);
+}
+
+// A file that gets its name only when it is complete; "-" is the standard output.
+class Output {
+ public:
+  explicit Output(std::string path) : path_(std::move(path)), is_stdout_(path_ == "-") {
+    if (is_stdout_) {
+      file_ = blob::File(::dup(STDOUT_FILENO));
+    } else {
+      file_ = blob::File(temporary(), O_WRONLY | O_CREAT | O_TRUNC);
+    }
+  }
+  ~Output() {
+    if (!is_stdout_ && !done_ && file_.is_open()) ::unlink(temporary().c_str());
+  }
+  bool is_open() const { return file_.is_open(); }
+  bool is_stdout() const { return is_stdout_; }
+  bool write(Bytes data) {
+    while (!data.empty()) {
+      const ssize_t count = ::write(file_.descriptor(), data.data(), data.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return false;
+      data = data.subspan(static_cast<std::size_t>(count));
+    }
+    return true;
+  }
+  bool finish() {
+    done_ = is_stdout_ || ::rename(temporary().c_str(), path_.c_str()) == 0;
+    return done_;
+  }
+
+ private:
+  std::string temporary() const { return path_ + ".part"; }
+  const std::string path_;
+  const bool is_stdout_;
+  bool done_ = false;
+  blob::File file_;
+};
+
+void get(TransferSettings& settings) {
+  auto client = settings.connect();
+  if (settings.file.empty()) settings.file = settings.name;
+  Output output(settings.file);
+  if (!output.is_open()) {
+    fail(kFailed, fmt::format("cannot write {}: {}", settings.file, std::strerror(errno)));
+  }
+  blob::BlobClient blobs(*client, settings.transfer);
+  auto result = blobs.get(settings.name, [&](Bytes data) { return output.write(data); });
+  if (!result) fail(result.error(), fmt::format("get of {}", settings.name));
+  const auto sum = blobs.sum(settings.name, result->bytes);
+  if (!sum) fail(sum.error(), fmt::format("checking {}", settings.name));
+  if (*sum != result->sum) {
+    fail(kFailed, fmt::format("{} arrived damaged or was changed meanwhile: SHA-256 {} here, {} on "
+                              "the server; get it again",
+                              settings.name, blob::to_hex(result->sum), blob::to_hex(*sum)));
+  }
+  if (!output.finish()) {
+    fail(kFailed, fmt::format("cannot write {}: {}", settings.file, std::strerror(errno)));
+  }
+  if (!output.is_stdout()) {
+    report("get", settings.name, *result, *client, settings.client.common.json);
+  }
+}
+
+void list(ClientSettings& settings) {
+  auto client = settings.connect();
+  const auto entries = blob::BlobClient(*client).list();
+  if (!entries) fail(entries.error());
+  nlohmann::json value = nlohmann::json::array();
+  for (const auto& entry : *entries) {
+    if (settings.common.json) {
+      value.push_back({{"name", entry.name}, {"size", entry.size}});
+    } else {
+      fmt::print("{:>14} {}\n", entry.size, entry.name);
+    }
+  }
+  if (settings.common.json) {
+    fmt::print(
+        "{}\n",
+        nlohmann::json{{"entries", value}, {"counters", to_json(client->counters())}}.dump());
+  }
+}
+
+void remove(TransferSettings& settings) {
+  auto client = settings.connect();
+  const auto removed = blob::BlobClient(*client).remove(settings.name);
+  if (!removed) fail(removed.error(), fmt::format("removing {}", settings.name));
+}
+
+}  // namespace
+
+void add_put(CLI::App& app) {
+  auto settings = std::make_shared<TransferSettings>();
+  CLI::App* command = app.add_subcommand("put", "send a file to a server");
+  settings->client.add_to(*command);
+  settings->add_to(*command);
+  command->add_option("FILE", settings->file, "the file to send")
+      ->required()
+      ->check(CLI::ExistingFile);
+  command->add_option("NAME", settings->name, "its name on the server (default: the file's)");
+  command->callback([settings] { put(*settings); });
+}
+
+void add_get(CLI::App& app) {
+  auto settings = std::make_shared<TransferSettings>();
+  CLI::App* command = app.add_subcommand("get", "fetch a file from a server and check its SHA-256");
+  settings->client.add_to(*command);
+  settings->add_to(*command);
+  command->add_option("NAME", settings->name, "its name on the server")->required();
+  command->add_option("FILE", settings->file, "where to, - for standard output (default: NAME)");
+  command->callback([settings] { get(*settings); });
+}
+
+void add_ls(CLI::App& app) {
+  auto settings = std::make_shared<ClientSettings>();
+  CLI::App* command = app.add_subcommand("ls", "list the files of a server");
+  settings->add_to(*command);
+  command->callback([settings] { list(*settings); });
+}
+
+void add_rm(CLI::App& app) {
+  auto settings = std::make_shared<TransferSettings>();
+  CLI::App* command = app.add_subcommand("rm", "remove a file from a server");
+  settings->client.add_to(*command);
+  command->add_option("NAME", settings->name, "its name on the server")->required();
+  command->callback([settings] { remove(*settings); });
+}
+
+}  // namespace rpcrdma::tools
