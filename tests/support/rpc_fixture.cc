@@ -58,7 +58,9 @@ std::unique_ptr<Network> make_sim(std::uint64_t seed, const rdma::sim::Options& 
   return std::make_unique<SimNetwork>(seed, options);
 }
 
-std::unique_ptr<Network> make_siwarp(bool crc) { return std::make_unique<SiwarpNetwork>(crc); }
+std::unique_ptr<Network> make_siwarp(bool crc) {
+  return std::make_unique<SiwarpNetwork>(crc);
+}
 
 // --- TestService -------------------------------------------------------------------------------
 
@@ -138,8 +140,8 @@ void TestService::produce(CallContext& context) {
 RpcPair::RpcPair(std::unique_ptr<Network> net, ClientOptions client_options,
                  ServerOptions server_options)
     : network(std::move(net)) {
-  auto listening = ServerImpl::listen_on(network->server_side(), network->listen_address(),
-                                         server_options);
+  auto listening =
+      ServerImpl::listen_on(network->server_side(), network->listen_address(), server_options);
   EXPECT_TRUE(listening) << (listening ? "" : listening.error().message());
   server = std::move(*listening);
   EXPECT_TRUE(server->add(TestService::kProgram, TestService::kVersion, service));

@@ -1,4 +1,5 @@
-// A client and a server in one process, on one thread, over any provider: what end-to-end tests use.
+// A client and a server in one process, on one thread, over any provider: what end-to-end tests
+// use.
 #ifndef RPCRDMA_TESTS_SUPPORT_RPC_FIXTURE_H_
 #define RPCRDMA_TESTS_SUPPORT_RPC_FIXTURE_H_
 
@@ -39,14 +40,14 @@ class TestService final : public Service {
   static constexpr std::uint32_t kVersion = 3;
   enum Procedure : std::uint32_t {
     kNull = 0,
-    kEcho = 1,      // bulk -> bulk
-    kLength = 2,    // bulk -> u32
-    kProduce = 3,   // u32 size -> opaque in the stream (never a chunk of its own)
-    kSwap = 4,      // u32, bulk, string, bulk -> bulk, string, bulk: in the opposite order
-    kHold = 5,      // () -> (): answered when the test says so
-    kGarbage = 6,   // fails with GARBAGE_ARGS
-    kWhoAmI = 7,    // () -> u32: uid of AUTH_SYS, or 0xffffffff
-    kAbsorb = 8,    // opaque in the stream -> u32
+    kEcho = 1,     // bulk -> bulk
+    kLength = 2,   // bulk -> u32
+    kProduce = 3,  // u32 size -> opaque in the stream (never a chunk of its own)
+    kSwap = 4,     // u32, bulk, string, bulk -> bulk, string, bulk: in the opposite order
+    kHold = 5,     // () -> (): answered when the test says so
+    kGarbage = 6,  // fails with GARBAGE_ARGS
+    kWhoAmI = 7,   // () -> u32: uid of AUTH_SYS, or 0xffffffff
+    kAbsorb = 8,   // opaque in the stream -> u32
     kProcedures = 9,
   };
   static constexpr std::uint32_t kBulkMax = 1U << 20U;

@@ -14,7 +14,9 @@ struct Fabric {
   const char* name;
   std::function<std::unique_ptr<test::Network>()> make;
 };
-void PrintTo(const Fabric& fabric, std::ostream* out) { *out << fabric.name; }
+void PrintTo(const Fabric& fabric, std::ostream* out) {
+  *out << fabric.name;
+}
 
 rdma::sim::Options slow_and_jumpy() {
   rdma::sim::Options options;
@@ -373,7 +375,8 @@ TEST_P(Rpc, StopAnswersWhatIsInServiceThenCloses) {
   bool answered = false;
   auto call = pair.prepare(TestService::kHold);
   ASSERT_TRUE(call);
-  ASSERT_TRUE(pair.client->start(std::move(*call), [&](auto reply) { answered = reply.has_value(); }));
+  ASSERT_TRUE(
+      pair.client->start(std::move(*call), [&](auto reply) { answered = reply.has_value(); }));
   pair.run_until([&] { return pair.service.held.size() == 1; });
   pair.server->stop();
   pair.server->progress();
@@ -402,7 +405,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Fabric{"SimDelayed", [] { return test::make_sim(2, slow_and_jumpy()); }},
                     Fabric{"Siwarp", [] { return test::make_siwarp(false); }},
                     Fabric{"SiwarpCrc", [] { return test::make_siwarp(true); }}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace rpcrdma

@@ -1,0 +1,293 @@
+#include "engine/chunk_planner.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/random.h"
+#include "rpcrdma/xdr.h"
+
+namespace rpcrdma::engine {
+namespace {
+
+constexpr Lease kHead{1};    // where inline runs are
+constexpr Lease kBulk{100};  // items have leases from here on
+
+Negotiated thresholds(std::uint32_t call, std::uint32_t reply) {
+  Negotiated result;
+  result.inline_send = call;
+  result.inline_receive = reply;
+  return result;
+}
+
+// A stream of a head, then items each followed by its padding and a word.
+std::vector<Fragment> stream_of(std::uint32_t head, const std::vector<std::uint32_t>& items) {
+  std::vector<Fragment> stream{{kHead, head, 0, 0}};
+  std::uint64_t at = head;
+  std::uint16_t number = 0;
+  for (const std::uint32_t size : items) {
+    ++number;
+    stream.push_back({Lease{100U + number}, size, 0, number});
+    const auto tail = static_cast<std::uint32_t>(xdr::pad_size(size)) + 4;
+    stream.push_back({kHead, tail, at, 0});
+    at += tail;
+  }
+  return stream;
+}
+
+CallPlan plan(const std::vector<Fragment>& stream, const Negotiated& negotiated,
+              std::uint32_t reply_max = 100, const Options& options = {},
+              std::span<const ResultRoom> rooms = {},
+              std::optional<ResultRoom> reply_room = std::nullopt) {
+  CallPlan result;
+  const Outgoing call{stream, rooms, reply_max, reply_room};
+  const auto planned = plan_call(call, options, negotiated, result);
+  EXPECT_TRUE(planned) << to_string(planned.error());
+  return result;
+}
+
+std::uint64_t inline_size(const CallPlan& plan) {
+  std::uint64_t size = 0;
+  for (const Fragment& run : plan.inline_runs) size += run.size;
+  return size;
+}
+
+TEST(PlanCall, ShortMessageHasNoChunks) {
+  const CallPlan result = plan(stream_of(40, {}), thresholds(1024, 1024));
+  EXPECT_FALSE(result.is_long);
+  EXPECT_TRUE(result.segments.empty());
+  EXPECT_EQ(result.header_size, 28U);
+}
+
+TEST(PlanCall, MessageOfExactlyTheThresholdStaysShortAndOneWordMoreIsLong) {
+  EXPECT_FALSE(plan(stream_of(1024 - 28, {}), thresholds(1024, 1024)).is_long);
+  const CallPlan longer = plan(stream_of(1024 - 24, {}), thresholds(1024, 1024));
+  EXPECT_TRUE(longer.is_long);
+  ASSERT_EQ(longer.segments.size(), 1U);
+  EXPECT_EQ(longer.segments[0].chunk, 0U);
+  EXPECT_EQ(longer.segments[0].size, 1000U);
+  EXPECT_TRUE(longer.inline_runs.empty());
+}
+
+// Specs' example B: WRITE of 6000 bytes in two runs at position 96.
+TEST(PlanCall, ItemOfTwoRunsBecomesOneReadChunkOfTwoSegments) {
+  const std::vector<Fragment> stream{
+      {kHead, 96, 0, 0}, {kBulk, 4096, 0, 1}, {Lease{101}, 1904, 64, 1}};
+  const CallPlan result = plan(stream, thresholds(4096, 4096));
+  ASSERT_EQ(result.segments.size(), 2U);
+  EXPECT_EQ(result.segments[0], (PlannedSegment{kBulk, 4096, 0, ChunkKind::kRead, 96}));
+  EXPECT_EQ(result.segments[1], (PlannedSegment{Lease{101}, 1904, 64, ChunkKind::kRead, 96}));
+  EXPECT_EQ(result.header_size, 76U);
+  EXPECT_EQ(inline_size(result), 96U);
+}
+
+TEST(PlanCall, PaddingLeavesTheStreamWithItsItem) {
+  for (std::uint32_t size = 2000; size < 2008; ++size) {
+    const CallPlan result = plan(stream_of(40, {size}), thresholds(4096, 4096));
+    ASSERT_EQ(result.segments.size(), 1U);
+    EXPECT_EQ(result.segments[0].size, size) << "a Read chunk carries no padding";
+    EXPECT_EQ(inline_size(result), 44U) << "head and the word behind the padding";
+  }
+}
+
+TEST(PlanCall, PositionsCountInTheUnreducedStream) {
+  const CallPlan result = plan(stream_of(40, {2001, 3000, 1999}), thresholds(4096, 4096));
+  ASSERT_EQ(result.segments.size(), 3U);
+  EXPECT_EQ(result.segments[0].chunk, 40U);
+  EXPECT_EQ(result.segments[1].chunk, 40U + 2004 + 4);
+  EXPECT_EQ(result.segments[2].chunk, 40U + 2004 + 4 + 3000 + 4);
+}
+
+TEST(PlanCall, SmallItemsStayInlineUntilTheMessageIsTooLong) {
+  Options options;
+  options.reduce_size_min = 1000;
+  const CallPlan fits = plan(stream_of(40, {300, 999}), thresholds(4096, 4096), 100, options);
+  EXPECT_TRUE(fits.segments.empty());
+  const CallPlan tight = plan(stream_of(40, {300, 999}), thresholds(1024, 4096), 100, options);
+  EXPECT_EQ(tight.segments.size(), 2U) << "first all items leave, before the message gets long";
+  EXPECT_FALSE(tight.is_long);
+}
+
+TEST(PlanCall, LongCallKeepsItsOtherReadChunks) {
+  const CallPlan result = plan(stream_of(2000, {5000}), thresholds(1024, 1024));
+  EXPECT_TRUE(result.is_long);
+  ASSERT_EQ(result.segments.size(), 2U);
+  EXPECT_EQ(result.segments[0].chunk, 0U);
+  EXPECT_EQ(result.segments[0].size, 2004U) << "head and the word behind the item, as one run";
+  EXPECT_EQ(result.segments[1].chunk, 2000U) << "still counted in the unreduced stream";
+}
+
+TEST(PlanCall, WithoutReductionEverythingGoesIntoOneLongCall) {
+  Options options;
+  options.reduce = false;
+  const CallPlan result = plan(stream_of(40, {5001}), thresholds(4096, 4096), 100, options);
+  EXPECT_TRUE(result.is_long);
+  for (const PlannedSegment& segment : result.segments) EXPECT_EQ(segment.chunk, 0U);
+}
+
+TEST(PlanCall, ReplyChunkOnlyWhenTheLargestReplyExceedsTheThreshold) {
+  const ResultRoom room{Lease{7}, 8192, 0, 0};
+  const auto stream = stream_of(40, {});
+  EXPECT_TRUE(plan(stream, thresholds(1024, 4096), 4096 - 28, {}, {}, room).segments.empty());
+  const CallPlan result = plan(stream, thresholds(1024, 4096), 4096 - 27, {}, {}, room);
+  ASSERT_EQ(result.segments.size(), 1U);
+  EXPECT_EQ(result.segments[0].kind, ChunkKind::kReply);
+  EXPECT_EQ(result.header_size, 28U + 4 + 16);
+}
+
+TEST(PlanCall, MissingRoomForALongReplyIsAnError) {
+  CallPlan result;
+  const auto stream = stream_of(40, {});
+  const Outgoing call{stream, {}, 5000, std::nullopt};
+  EXPECT_EQ(plan_call(call, {}, thresholds(4096, 4096), result).error(),
+            StartError::kReplyRoomNeeded);
+}
+
+TEST(PlanCall, ResultsBecomeWriteChunksInOrderWithTheirSegments) {
+  const ResultRoom rooms[] = {
+      {Lease{1}, 8192, 0, 1}, {Lease{2}, 4096, 0, 2}, {Lease{3}, 4096, 0, 2}};
+  const CallPlan result = plan(stream_of(40, {}), thresholds(4096, 4096), 16384 + 100, {}, rooms);
+  ASSERT_EQ(result.segments.size(), 3U);
+  EXPECT_EQ(result.segments[0].chunk, 0U);
+  EXPECT_EQ(result.segments[1].chunk, 1U);
+  EXPECT_EQ(result.segments[2].chunk, 1U);
+  EXPECT_EQ(result.header_size, 28U + 8 + 16 + 8 + 32);
+}
+
+TEST(PlanCall, MoreRunsThanAHeaderNamesAreRefused) {
+  std::vector<Fragment> stream{{kHead, 40, 0, 0}};
+  for (std::uint32_t i = 0; i < 2 * kExposuresMax; ++i) {
+    stream.push_back({Lease{i + 10}, 4096, 0, 1});
+  }
+  CallPlan result;
+  EXPECT_EQ(plan_call({stream, {}, 100, std::nullopt}, {}, thresholds(4096, 4096), result).error(),
+            StartError::kTooLarge);
+}
+
+// --- Replies -----------------------------------------------------------------------------------
+
+wire::v1::WriteList offer(const std::vector<std::vector<std::uint32_t>>& chunks) {
+  wire::v1::WriteList list;
+  std::uint32_t handle = 1;
+  for (const auto& chunk : chunks) {
+    std::vector<wire::Segment> segments;
+    for (const std::uint32_t length : chunk) {
+      segments.push_back({SteeringTag{handle}, length, 1000ULL * handle});
+      ++handle;
+    }
+    EXPECT_TRUE(list.push_back(segments));
+  }
+  return list;
+}
+
+struct Planned {
+  ReplyPlan plan;
+  wire::v1::ChunkLists lists;
+};
+Planned reply(const std::vector<Fragment>& stream, const wire::v1::WriteList& writes,
+              const std::vector<wire::Segment>& reply_chunk = {}, bool has_reply = false,
+              ReturnForm form = ReturnForm::kShortened) {
+  Planned result;
+  Options options;
+  options.return_form = form;
+  plan_reply(stream, writes, has_reply, reply_chunk, options, thresholds(1024, 1024), result.plan,
+             result.lists);
+  return result;
+}
+
+TEST(PlanReply, ShortReplyHasNoLists) {
+  const Planned result = reply(stream_of(24, {}), {});
+  EXPECT_EQ(result.plan.form, ReplyForm::kMsg);
+  EXPECT_TRUE(result.lists.empty());
+}
+
+// The two chunks of the specs' example C, answered with 5000 bytes: its examples G and H.
+TEST(PlanReply, UnusedSegmentsAreLeftOutOrReturnedEmptyByForm) {
+  const auto writes = offer({{8192}, {4096, 4096}});
+  const auto stream = stream_of(24, {5000});
+  const Planned shortened = reply(stream, writes);
+  EXPECT_EQ(shortened.plan.form, ReplyForm::kMsg);
+  ASSERT_EQ(shortened.lists.writes.size(), 2U);
+  ASSERT_EQ(shortened.lists.writes.chunk(0).size(), 1U);
+  EXPECT_EQ(shortened.lists.writes.chunk(0)[0].length, 5000U);
+  EXPECT_TRUE(shortened.lists.writes.chunk(1).empty());
+  const Planned full = reply(stream, writes, {}, false, ReturnForm::kFull);
+  ASSERT_EQ(full.lists.writes.chunk(1).size(), 2U);
+  EXPECT_EQ(full.lists.writes.chunk(1)[0].length, 0U);
+}
+
+TEST(PlanReply, EvenASmallItemUsesItsWriteChunk) {
+  const Planned result = reply(stream_of(24, {3}), offer({{8192}}));
+  EXPECT_EQ(result.lists.writes.chunk(0)[0].length, 3U);
+  EXPECT_EQ(result.plan.items.size(), 1U);
+}
+
+TEST(PlanReply, EmptyItemUsesUpItsWriteChunk) {
+  const Planned result = reply(stream_of(24, {0, 100}), offer({{8192}, {200}}));
+  EXPECT_TRUE(result.lists.writes.chunk(0).empty());
+  EXPECT_EQ(result.lists.writes.chunk(1)[0].length, 100U);
+}
+
+TEST(PlanReply, ItemsWithoutAChunkStayInTheStream) {
+  const Planned result = reply(stream_of(24, {100, 200}), offer({{8192}}));
+  EXPECT_EQ(result.plan.form, ReplyForm::kMsg);
+  EXPECT_EQ(result.plan.items.size(), 1U);
+}
+
+TEST(PlanReply, ReplyChunkIsUsedOnlyWhenTheReplyDoesNotFitInline) {
+  const std::vector<wire::Segment> chunk{{SteeringTag{9}, 3000, 0}, {SteeringTag{10}, 3000, 0}};
+  const Planned small = reply(stream_of(100, {}), {}, chunk, true);
+  EXPECT_EQ(small.plan.form, ReplyForm::kMsg);
+  EXPECT_TRUE(small.lists.has_reply);
+  EXPECT_TRUE(small.lists.reply.empty());
+  const Planned large = reply(stream_of(5000, {}), {}, chunk, true);
+  EXPECT_EQ(large.plan.form, ReplyForm::kNoMsg);
+  ASSERT_EQ(large.lists.reply.size(), 2U);
+  EXPECT_EQ(large.lists.reply[0].length, 3000U);
+  EXPECT_EQ(large.lists.reply[1].length, 2000U);
+}
+
+TEST(PlanReply, WhatFitsNowhereIsAnErrorHeader) {
+  EXPECT_EQ(reply(stream_of(5000, {}), {}).plan.form, ReplyForm::kErrChunk);
+  EXPECT_EQ(reply(stream_of(24, {300}), offer({{200}})).plan.form, ReplyForm::kErrChunk);
+  const std::vector<wire::Segment> tiny{{SteeringTag{9}, 4999, 0}};
+  EXPECT_EQ(reply(stream_of(5000, {}), {}, tiny, true).plan.form, ReplyForm::kErrChunk);
+}
+
+// --- SegmentFiller -----------------------------------------------------------------------------
+
+TEST(SegmentFiller, FillsTargetsContiguouslyFromAnySplitOfTheSource) {
+  SeededRandom random(11);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<Fragment> source;
+    std::vector<wire::Segment> target;
+    std::uint32_t total = 0;
+    for (std::uint64_t i = random.below(5); i-- > 0;) {
+      const auto size = static_cast<std::uint32_t>(random.below(50));
+      source.push_back({Lease{static_cast<std::uint32_t>(source.size())}, size, 500, 0});
+      total += size;
+    }
+    std::uint32_t room = 0;
+    while (room < total) {
+      const auto size = static_cast<std::uint32_t>(random.below(40));
+      target.push_back({SteeringTag{static_cast<std::uint32_t>(target.size())}, size, 9000});
+      room += size;
+    }
+    SegmentFiller filler;
+    SegmentFiller::Piece piece{};
+    std::uint32_t moved = 0;
+    std::vector<std::uint32_t> filled(target.size());
+    while (filler.next(source, target, piece)) {
+      ASSERT_GT(piece.to.length, 0U);
+      auto& done = filled[static_cast<std::uint32_t>(piece.to.handle)];
+      EXPECT_EQ(piece.to.offset, 9000U + done) << "no gap in a segment";
+      done += piece.to.length;
+      EXPECT_LE(done, target[static_cast<std::uint32_t>(piece.to.handle)].length);
+      moved += piece.to.length;
+    }
+    EXPECT_EQ(moved, total);
+  }
+}
+
+}  // namespace
+}  // namespace rpcrdma::engine

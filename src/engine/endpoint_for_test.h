@@ -1,0 +1,157 @@
+// One engine::Connection driven by hand: what it wants done is listed, answers are given one by
+// one.
+#ifndef RPCRDMA_ENGINE_ENDPOINT_FOR_TEST_H_
+#define RPCRDMA_ENGINE_ENDPOINT_FOR_TEST_H_
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/connection.h"
+#include "wire/v1/header.h"
+
+namespace rpcrdma::engine {
+
+class Endpoint {
+ public:
+  Endpoint(Role role, const Options& options, const Negotiated& negotiated = connected())
+      : arena_(Connection::header_arena_size(role, options)), engine(role, options, arena_) {
+    drain();
+    engine.handle_connected(negotiated);
+    drain();
+  }
+  static Negotiated connected() { return {4096, 4096, 16, false}; }
+
+  void drain() {
+    std::array<Action, 3> room;  // small, so that every batch is cut somewhere
+    std::array<Event, 2> event_room;
+    for (bool again = true; again;) {
+      again = false;
+      for (const Event& event : engine.poll_events(event_room)) {
+        events.push_back(event);
+        again = true;
+      }
+      for (const Action& action : engine.poll_actions(room)) {
+        again = true;
+        if (const auto* receive = std::get_if<PostReceive>(&action)) {
+          posted_.push_back(receive->receive);
+        } else {
+          actions.push_back(action);
+        }
+      }
+    }
+  }
+
+  // A message from the peer. It stays where it is until the test ends.
+  void receive(std::vector<std::byte> message,
+               std::optional<SteeringTag> invalidated = std::nullopt) {
+    ASSERT_FALSE(posted_.empty()) << "the peer sends more than there are Receives";
+    const ReceiveId id = posted_.front();
+    posted_.pop_front();
+    messages_.push_back(std::make_unique<std::vector<std::byte>>(std::move(message)));
+    engine.handle_received(now, id, *messages_.back(), invalidated);
+    drain();
+  }
+
+  template <class T>
+  std::optional<T> take_action() {
+    for (auto it = actions.begin(); it != actions.end(); ++it) {
+      if (const auto* found = std::get_if<T>(&*it)) {
+        const T value = *found;
+        actions.erase(it);
+        return value;
+      }
+    }
+    return std::nullopt;
+  }
+  template <class T>
+  std::optional<T> take_event() {
+    for (auto it = events.begin(); it != events.end(); ++it) {
+      if (const auto* found = std::get_if<T>(&*it)) {
+        const T value = *found;
+        events.erase(it);
+        return value;
+      }
+    }
+    return std::nullopt;
+  }
+  void done(WorkId id, WorkStatus status = WorkStatus::kOk) {
+    engine.handle_done({id, status, std::nullopt, 0});
+    drain();
+  }
+  // Answers every Expose there is with a tag of its own; the tags are 1, 2, 3 …
+  void expose_all() {
+    while (const auto expose = take_action<Expose>()) {
+      ++last_tag;
+      engine.handle_done(
+          {expose->id, WorkStatus::kOk, SteeringTag{last_tag}, 0x1000ULL * last_tag});
+      drain();
+    }
+  }
+  void revoke_all() {
+    while (const auto revoke = take_action<Revoke>()) {
+      revoked.push_back(revoke->handle);
+      done(revoke->id);
+    }
+  }
+  // Completes all work there is, with the given status.
+  void complete_all(WorkStatus status) {
+    while (!actions.empty()) {
+      const Action action = actions.front();
+      actions.erase(actions.begin());
+      std::visit(
+          [&](const auto& value) {
+            if constexpr (requires { value.id; }) {
+              const bool is_write = std::is_same_v<std::decay_t<decltype(value)>, RdmaWrite>;
+              if (!is_write) {
+                engine.handle_done({value.id, status, SteeringTag{++last_tag}, 1});
+              }
+            }
+          },
+          action);
+      drain();
+    }
+  }
+
+  wire::v1::Decoded header_of(const PostSend& send) {
+    const auto decoded =
+        wire::v1::decode(Bytes(arena_).subspan(send.header_offset, send.header_size), {}, lists);
+    EXPECT_TRUE(decoded);
+    return *decoded;
+  }
+  std::size_t receives_posted() const { return posted_.size(); }
+
+  Instant now{};
+  std::vector<std::byte> arena_;
+  Connection engine;
+  std::vector<Action> actions;
+  std::vector<Event> events;
+  std::vector<SteeringTag> revoked;
+  wire::v1::ChunkLists lists;  // of the last header_of()
+  std::uint32_t last_tag = 0;
+
+ private:
+  std::deque<ReceiveId> posted_;
+  std::vector<std::unique_ptr<std::vector<std::byte>>> messages_;
+};
+
+// A message: a header and then a stream of `payload` bytes that starts with the XID.
+inline std::vector<std::byte> message(const wire::v1::Header& header,
+                                      const wire::v1::ChunkLists& lists, std::size_t payload) {
+  std::vector<std::byte> bytes(wire::v1::encoded_size(header, lists) + payload);
+  const auto size = wire::v1::encode(header, lists, bytes);
+  EXPECT_TRUE(size);
+  if (payload >= 4) {
+    xdr::Writer writer(MutableBytes(bytes).subspan(*size));
+    writer.u32(static_cast<std::uint32_t>(header.xid));
+  }
+  return bytes;
+}
+
+}  // namespace rpcrdma::engine
+
+#endif  // RPCRDMA_ENGINE_ENDPOINT_FOR_TEST_H_

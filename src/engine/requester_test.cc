@@ -1,0 +1,502 @@
+#include "engine/requester.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "engine/endpoint_for_test.h"
+#include "support/hex.h"
+
+namespace rpcrdma::engine {
+namespace {
+
+using wire::Segment;
+using wire::v1::ChunkLists;
+using wire::v1::Header;
+
+constexpr std::chrono::nanoseconds kTimeout = std::chrono::seconds(10);
+
+Options small() {
+  Options options;
+  options.credits = 4;
+  options.calls_max = 8;
+  return options;
+}
+
+class Client : public testing::Test {
+ protected:
+  Expected<CallId, StartError> start_null(std::uint32_t xid) {
+    const Fragment run{Lease{1}, 40, 0, 0};
+    Outgoing call;
+    call.stream = {&run, 1};
+    call.reply_size_max = 100;
+    auto id = client.engine.start_call(client.now, Xid{xid}, call, kTimeout);
+    client.drain();
+    return id;
+  }
+  // With a Read chunk of two segments, a Write chunk of 8192 bytes and a Reply chunk of 9000.
+  CallId start_with_chunks(std::uint32_t xid) {
+    const Fragment stream[] = {
+        {Lease{1}, 40, 0, 0}, {Lease{2}, 3000, 0, 1}, {Lease{3}, 2000, 0, 1}};
+    const ResultRoom room{Lease{4}, 8192, 0, 1};
+    Outgoing call{stream, {&room, 1}, 8192 + 8000, ResultRoom{Lease{5}, 9000, 0, 0}};
+    auto id = client.engine.start_call(client.now, Xid{xid}, call, kTimeout);
+    EXPECT_TRUE(id);
+    client.drain();
+    return *id;
+  }
+  void answer(std::uint32_t xid, std::uint32_t credits = 4, const ChunkLists& lists = {},
+              wire::v1::Body body = wire::v1::Msg{}, std::size_t payload = 24,
+              std::optional<SteeringTag> invalidated = std::nullopt) {
+    client.receive(message(Header{Xid{xid}, 1, credits, body}, lists, payload), invalidated);
+  }
+  std::uint32_t sent() {
+    std::uint32_t count = 0;
+    while (const auto send = client.take_action<PostSend>()) {
+      client.done(send->id);
+      ++count;
+    }
+    return count;
+  }
+  // Ends a call by its reply and gives its Receive back.
+  void end(std::uint32_t xid, std::uint32_t credits = 4) {
+    answer(xid, credits);
+    const auto reply = client.take_event<ReplyReady>();
+    ASSERT_TRUE(reply);
+    client.engine.release(reply->call);
+    client.drain();
+  }
+  Endpoint client{Role::kClient, small()};
+};
+
+TEST_F(Client, HoldsTheSecondCallUntilTheFirstReply) {
+  ASSERT_TRUE(start_null(1));
+  ASSERT_TRUE(start_null(2));
+  EXPECT_EQ(sent(), 1U);
+  end(1);
+  EXPECT_EQ(sent(), 1U);
+}
+
+TEST_F(Client, SendsAsManyCallsAsTheSmallerOfRequestedAndGranted) {
+  ASSERT_TRUE(start_null(1));
+  EXPECT_EQ(sent(), 1U);
+  end(1, 100);
+  for (std::uint32_t xid = 2; xid < 10; ++xid) ASSERT_TRUE(start_null(xid));
+  EXPECT_EQ(sent(), 4U) << "requested 4";
+  end(2, 2);
+  EXPECT_EQ(sent(), 0U) << "a smaller grant holds new Calls back, 3 are out";
+  end(3, 2);
+  EXPECT_EQ(sent(), 0U);
+  end(4, 2);
+  EXPECT_EQ(sent(), 1U);
+}
+
+TEST_F(Client, GrantOfZeroCountsAsOne) {
+  ASSERT_TRUE(start_null(1));
+  sent();
+  end(1, 0);
+  ASSERT_TRUE(start_null(2));
+  EXPECT_EQ(sent(), 1U);
+}
+
+TEST_F(Client, SendsNoCallWithoutAReceiveForItsReply) {
+  ASSERT_TRUE(start_null(1));
+  sent();
+  end(1);
+  std::vector<CallId> held;
+  for (std::uint32_t xid = 2; xid < 6; ++xid) {
+    ASSERT_TRUE(start_null(xid));
+    sent();
+    answer(xid);
+    held.push_back(client.take_event<ReplyReady>()->call);
+  }
+  ASSERT_TRUE(start_null(6));
+  EXPECT_EQ(sent(), 0U) << "every Receive holds a reply that is being read";
+  client.engine.release(held[0]);
+  client.drain();
+  EXPECT_EQ(sent(), 1U);
+}
+
+TEST_F(Client, RefusesMoreCallsThanItHasRoomFor) {
+  for (std::uint32_t xid = 0; xid < 8; ++xid) ASSERT_TRUE(start_null(xid));
+  EXPECT_EQ(start_null(9).error(), StartError::kQueueFull);
+}
+
+TEST_F(Client, ExposesExactlyWhatItsHeaderNames) {
+  start_with_chunks(1);
+  std::vector<Expose> exposures;
+  for (const Action& action : client.actions) exposures.push_back(std::get<Expose>(action));
+  ASSERT_EQ(exposures.size(), 4U);
+  EXPECT_EQ(exposures[0].access, Access::kRemoteRead);
+  EXPECT_EQ(exposures[1].size, 2000U);
+  EXPECT_EQ(exposures[2].access, Access::kRemoteWrite);
+  EXPECT_EQ(exposures[3].memory, Lease{5});
+  EXPECT_EQ(exposures[3].access, Access::kRemoteWrite);
+  client.expose_all();
+  const auto send = client.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  EXPECT_EQ(client.header_of(*send).header, (Header{Xid{1}, 1, 4, wire::v1::Msg{}}));
+  ASSERT_EQ(client.lists.reads.size(), 2U);
+  EXPECT_EQ(client.lists.reads[1].position, 40U);
+  EXPECT_EQ(client.lists.reads[1].target, (Segment{SteeringTag{2}, 2000, 0x2000}));
+  EXPECT_EQ(client.lists.writes.chunk(0)[0], (Segment{SteeringTag{3}, 8192, 0x3000}));
+  EXPECT_EQ(client.lists.reply[0], (Segment{SteeringTag{4}, 9000, 0x4000}));
+}
+
+TEST_F(Client, RevokesEveryHandleBeforeTheReplyIsReady) {
+  start_with_chunks(1);
+  client.expose_all();
+  sent();
+  ChunkLists lists;
+  const Segment written{SteeringTag{3}, 5000, 0x3000};
+  ASSERT_TRUE(lists.writes.push_back({&written, 1}));
+  answer(1, 4, lists);
+  EXPECT_FALSE(client.take_event<ReplyReady>());
+  client.revoke_all();
+  EXPECT_EQ(client.revoked.size(), 4U);
+  const auto reply = client.take_event<ReplyReady>();
+  ASSERT_TRUE(reply);
+  ASSERT_EQ(reply->results_written.size(), 1U);
+  EXPECT_EQ(reply->results_written[0], 5000U);
+  EXPECT_EQ(reply->in_reply_chunk, 0U);
+}
+
+TEST_F(Client, ReplyMayComeBeforeTheCompletionOfItsOwnSend) {
+  ASSERT_TRUE(start_null(1));
+  const auto send = client.take_action<PostSend>();
+  answer(1);
+  EXPECT_FALSE(client.take_event<ReplyReady>()) << "the Send's memory is still lent";
+  client.done(send->id);
+  EXPECT_TRUE(client.take_event<ReplyReady>());
+}
+
+TEST_F(Client, TakesEveryFormOfReturnedWriteLists) {
+  const auto run = [&](std::uint32_t xid, const ChunkLists& lists) {
+    start_with_chunks(xid);
+    client.expose_all();
+    sent();
+    answer(xid, 4, lists);
+    client.revoke_all();
+    const auto reply = client.take_event<ReplyReady>();
+    EXPECT_TRUE(reply);
+    const std::uint32_t written = reply ? reply->results_written[0] : 0;
+    if (reply) client.engine.release(reply->call);
+    client.drain();
+    return written;
+  };
+  ChunkLists full;
+  const Segment segments[] = {{SteeringTag{3}, 70, 0}, {SteeringTag{3}, 0, 0}};
+  ASSERT_TRUE(full.writes.push_back(segments));
+  full.has_reply = true;
+  ASSERT_TRUE(full.reply.push_back({SteeringTag{4}, 0, 0}));
+  EXPECT_EQ(run(1, full), 70U);
+  ChunkLists shortened;
+  ASSERT_TRUE(shortened.writes.push_back({}));
+  EXPECT_EQ(run(2, shortened), 0U);
+  EXPECT_EQ(run(3, {}), 0U) << "no list at all, as ntirpc does";
+}
+
+TEST_F(Client, LongReplyIsTakenFromTheReplyChunk) {
+  start_with_chunks(1);
+  client.expose_all();
+  sent();
+  ChunkLists lists;
+  lists.has_reply = true;
+  ASSERT_TRUE(lists.reply.push_back({SteeringTag{4}, 8800, 0x4000}));
+  answer(1, 4, lists, wire::v1::NoMsg{}, 0);
+  client.revoke_all();
+  EXPECT_EQ(client.take_event<ReplyReady>()->in_reply_chunk, 8800U);
+}
+
+TEST_F(Client, HandleInvalidatedByThePeerIsNotRevokedAgain) {
+  start_with_chunks(1);
+  client.expose_all();
+  sent();
+  answer(1, 4, {}, wire::v1::Msg{}, 24, SteeringTag{2});
+  client.revoke_all();
+  EXPECT_EQ(client.revoked, (std::vector{SteeringTag{1}, SteeringTag{3}, SteeringTag{4}}));
+  EXPECT_TRUE(client.take_event<ReplyReady>());
+}
+
+TEST_F(Client, HandleOfAnotherCallInvalidatedEndsTheConnection) {
+  ASSERT_TRUE(start_null(1));
+  sent();
+  end(1);
+  start_with_chunks(2);
+  client.expose_all();
+  ASSERT_TRUE(start_null(3));
+  sent();
+  answer(3, 4, {}, wire::v1::Msg{}, 24, SteeringTag{1});
+  EXPECT_TRUE(client.take_action<Disconnect>());
+}
+
+// --- Bad replies: docs/invariants.md, P10 to P13 -----------------------------------------------
+
+TEST_F(Client, ErrorHeadersFailTheCallAndKeepTheConnection) {
+  const std::pair<wire::v1::Body, CallError> cases[] = {
+      {wire::v1::ErrVers{2, 2}, CallError::kVersion}, {wire::v1::ErrChunk{}, CallError::kChunk}};
+  for (const auto& [body, error] : cases) {
+    start_with_chunks(1);
+    client.expose_all();
+    sent();
+    answer(1, 4, {}, body, 0);
+    EXPECT_FALSE(client.take_event<CallFailed>()) << "before the memory is safe";
+    client.revoke_all();
+    EXPECT_EQ(client.take_event<CallFailed>()->error, error);
+    EXPECT_EQ(client.receives_posted(), 4U);
+  }
+}
+
+struct BadReply {
+  const char* name;
+  std::function<std::vector<std::byte>()> make;
+  bool fails_the_call;  // else it is dropped
+};
+void PrintTo(const BadReply& bad, std::ostream* out) {
+  *out << bad.name;
+}
+
+std::vector<std::byte> reply_with(const std::function<void(ChunkLists&)>& fill,
+                                  wire::v1::Body body = wire::v1::Msg{}, std::size_t payload = 24) {
+  ChunkLists lists;
+  fill(lists);
+  return message(Header{Xid{1}, 1, 4, body}, lists, payload);
+}
+void add_write(ChunkLists& lists, std::uint32_t length) {
+  const Segment segment{SteeringTag{3}, length, 0};
+  EXPECT_TRUE(lists.writes.push_back({&segment, 1}));
+}
+void set_reply(ChunkLists& lists, std::uint32_t length) {
+  lists.has_reply = true;
+  EXPECT_TRUE(lists.reply.push_back({SteeringTag{4}, length, 0}));
+}
+
+const BadReply kBadReplies[] = {
+    {"TooShort", [] { return std::vector<std::byte>(12); }, false},
+    {"UnknownXid",
+     [] {
+       return message(Header{Xid{99}, 1, 4, wire::v1::Msg{}}, {}, 24);
+     },
+     false},
+    {"OtherVersion",
+     [] { return test::hex("00000001 00000002 00000004 00000000 00000000 00000000 00000000"); },
+     false},
+    {"CutOff", [] { return test::hex("00000001 00000001 00000004 00000000 00000000"); }, false},
+    {"UnknownError", [] { return test::hex("00000001 00000001 00000004 00000004 00000009"); },
+     false},
+    {"Msgp",
+     [] {
+       return reply_with([](auto&) {}, wire::v1::Msgp{4, 4});
+     },
+     false},
+    {"Done", [] { return reply_with([](auto&) {}, wire::v1::Done{}, 0); }, false},
+    {"ReadList",
+     [] {
+       return reply_with([](auto& lists) {
+         EXPECT_TRUE(lists.reads.push_back({24, {SteeringTag{9}, 100, 0}}));
+       });
+     },
+     true},
+    {"MoreWrittenThanOffered",
+     [] { return reply_with([](auto& lists) { add_write(lists, 8193); }); }, true},
+    {"MoreWriteChunksThanOffered",
+     [] {
+       return reply_with([](auto& lists) {
+         add_write(lists, 1);
+         add_write(lists, 1);
+       });
+     },
+     true},
+    {"MsgWithAUsedReplyChunk", [] { return reply_with([](auto& lists) { set_reply(lists, 8); }); },
+     true},
+    {"NoMsgWithoutAReplyChunk", [] { return reply_with([](auto&) {}, wire::v1::NoMsg{}, 0); },
+     true},
+    {"MoreInTheReplyChunkThanOffered",
+     [] { return reply_with([](auto& lists) { set_reply(lists, 9001); }, wire::v1::NoMsg{}, 0); },
+     true},
+    {"ReplyChunkTooSmallForAReply",
+     [] { return reply_with([](auto& lists) { set_reply(lists, 20); }, wire::v1::NoMsg{}, 0); },
+     true},
+    {"PayloadTooSmallForAReply", [] { return reply_with([](auto&) {}, wire::v1::Msg{}, 20); },
+     true},
+    {"XidsThatDiffer",
+     [] {
+       auto bytes = reply_with([](auto&) {});
+       bytes[28] = std::byte{0xff};
+       return bytes;
+     },
+     true},
+};
+
+class BadReplies : public testing::TestWithParam<BadReply> {};
+
+TEST_P(BadReplies, AreDroppedOrFailTheirCallAndTheConnectionLives) {
+  Endpoint client(Role::kClient, small());
+  const Fragment stream[] = {{Lease{1}, 40, 0, 0}, {Lease{2}, 3000, 0, 1}};
+  const ResultRoom room{Lease{4}, 8192, 0, 1};
+  Outgoing call{stream, {&room, 1}, 8192 + 8000, ResultRoom{Lease{5}, 9000, 0, 0}};
+  ASSERT_TRUE(client.engine.start_call(client.now, Xid{1}, call, kTimeout));
+  client.drain();
+  client.expose_all();
+  client.done(client.take_action<PostSend>()->id);
+  client.receive(GetParam().make());
+  client.revoke_all();
+  EXPECT_EQ(client.receives_posted(), 4U);
+  EXPECT_FALSE(client.take_action<Disconnect>());
+  EXPECT_FALSE(client.take_event<ReplyReady>());
+  const auto failed = client.take_event<CallFailed>();
+  EXPECT_EQ(failed.has_value(), GetParam().fails_the_call);
+  if (failed) {
+    EXPECT_EQ(failed->error, CallError::kBadReply);
+    return;
+  }
+  // Dropped: a good reply still ends the call.
+  client.receive(message(Header{Xid{1}, 1, 4, wire::v1::Msg{}}, {}, 24));
+  client.revoke_all();
+  EXPECT_TRUE(client.take_event<ReplyReady>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Requester, BadReplies, testing::ValuesIn(kBadReplies),
+                         [](const auto& test) { return test.param.name; });
+
+// --- Giving up ---------------------------------------------------------------------------------
+
+TEST_F(Client, CallTimesOutOnceItsMemoryIsSafe) {
+  start_with_chunks(1);
+  client.expose_all();
+  sent();
+  ASSERT_EQ(client.engine.poll_timeout(), client.now + kTimeout);
+  client.now += kTimeout;
+  client.engine.handle_timeout(client.now);
+  client.drain();
+  EXPECT_FALSE(client.take_event<CallFailed>());
+  client.revoke_all();
+  EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kTimedOut);
+  EXPECT_EQ(client.engine.calls_in_flight(), 0U);
+}
+
+TEST_F(Client, MemoryThatCannotBeMadeSafeEndsTheConnection) {
+  start_with_chunks(1);
+  client.expose_all();
+  sent();
+  client.now += kTimeout;
+  client.engine.handle_timeout(client.now);
+  client.drain();
+  ASSERT_TRUE(client.engine.poll_timeout());
+  client.now = *client.engine.poll_timeout();
+  client.engine.handle_timeout(client.now);
+  client.drain();
+  EXPECT_TRUE(client.take_action<Disconnect>());
+  client.engine.handle_disconnected();
+  client.complete_all(WorkStatus::kFlushed);
+  EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kTimedOut) << "the first cause";
+}
+
+TEST_F(Client, CallThatGaveUpKeepsItsCreditUntilThePeerAnswers) {
+  const auto call = start_null(1);
+  sent();
+  client.engine.cancel(client.now, *call);
+  client.drain();
+  EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kCanceled);
+  ASSERT_TRUE(start_null(2));
+  EXPECT_EQ(sent(), 0U);
+  answer(1, 4);
+  EXPECT_FALSE(client.take_event<ReplyReady>());
+  EXPECT_EQ(sent(), 1U);
+}
+
+TEST_F(Client, CallThatNeverWentOutLeavesNothingBehind) {
+  ASSERT_TRUE(start_null(1));
+  const auto waiting = start_null(2);
+  client.engine.cancel(client.now, *waiting);
+  client.drain();
+  EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kCanceled);
+  // Its slot may wait again, many times over.
+  for (std::uint32_t xid = 10; xid < 200; ++xid) {
+    client.engine.cancel(client.now, *start_null(xid));
+    client.drain();
+    EXPECT_TRUE(client.take_event<CallFailed>());
+  }
+  EXPECT_EQ(sent(), 1U);
+  EXPECT_EQ(client.engine.calls_in_flight(), 1U);
+}
+
+TEST_F(Client, MemoryThatCannotBeExposedFailsTheCallAndRevokesTheRest) {
+  start_with_chunks(1);
+  const auto first = client.take_action<Expose>();
+  client.done(first->id, WorkStatus::kFailed);
+  client.expose_all();
+  client.revoke_all();
+  EXPECT_EQ(client.revoked.size(), 3U);
+  EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kNoMemory);
+  ASSERT_TRUE(start_null(2));
+  EXPECT_EQ(sent(), 1U) << "the Call never went out: its credit is free";
+}
+
+// --- Loss of the connection at every step -------------------------------------------------------
+
+TEST_F(Client, CallThatIsLostAtAnyStepEndsOnce) {
+  for (int lost_at = 0; lost_at < 5; ++lost_at) {
+    SCOPED_TRACE(lost_at);
+    Endpoint endpoint(Role::kClient, small());
+    int step = 0;
+    bool lost = false;
+    const auto lose = [&] {
+      if (step++ == lost_at) {
+        endpoint.engine.handle_disconnected();
+        lost = true;
+      }
+      endpoint.drain();
+    };
+    const Fragment stream[] = {{Lease{1}, 40, 0, 0}, {Lease{2}, 3000, 0, 1}};
+    Outgoing call;
+    call.stream = stream;
+    call.reply_size_max = 100;
+    ASSERT_TRUE(endpoint.engine.start_call(endpoint.now, Xid{1}, call, kTimeout));
+    endpoint.drain();
+    lose();
+    endpoint.complete_all(lost ? WorkStatus::kFlushed : WorkStatus::kOk);
+    lose();
+    if (!lost) endpoint.receive(message(Header{Xid{1}, 1, 4, wire::v1::Msg{}}, {}, 24));
+    lose();
+    endpoint.complete_all(lost ? WorkStatus::kFlushed : WorkStatus::kOk);
+    lose();
+    const auto failed = endpoint.take_event<CallFailed>();
+    const auto ready = endpoint.take_event<ReplyReady>();
+    EXPECT_NE(failed.has_value(), ready.has_value()) << "exactly one end";
+    EXPECT_EQ(failed.has_value(), lost_at < 2) << "a reply that was here counts";
+    if (failed) {
+      EXPECT_EQ(failed->error, CallError::kConnectionLost);
+    }
+    EXPECT_EQ(endpoint.engine.calls_in_flight(), 0U);
+    lose();
+    EXPECT_TRUE(endpoint.events.empty());
+  }
+}
+
+TEST_F(Client, CallsAfterTheEndAreRefused) {
+  client.engine.handle_disconnected();
+  EXPECT_EQ(start_null(1).error(), StartError::kNotConnected);
+}
+
+TEST(Negotiate, ThresholdsAreTheSmallerOfBothSides) {
+  Options options;
+  options.inline_send = 8192;
+  options.inline_receive = 2048;
+  const auto peer = test::hex("f6ab0e18 01 01 00 03");
+  const Negotiated result = negotiate(options, peer, 5);
+  EXPECT_EQ(result.inline_send, 4096U);
+  EXPECT_EQ(result.inline_receive, 1024U);
+  EXPECT_TRUE(result.peer_takes_invalidation);
+  EXPECT_EQ(result.reads_in_flight_max, 5U);
+}
+
+TEST(Negotiate, PeerWithoutPrivateDataGetsTheDefaults) {
+  const Negotiated result = negotiate({}, {}, 16);
+  EXPECT_EQ(result.inline_send, 1024U);
+  EXPECT_EQ(result.inline_receive, 1024U);
+  EXPECT_FALSE(result.peer_takes_invalidation);
+}
+
+}  // namespace
+}  // namespace rpcrdma::engine

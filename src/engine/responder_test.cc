@@ -1,0 +1,433 @@
+#include "engine/responder.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "engine/endpoint_for_test.h"
+#include "support/hex.h"
+
+namespace rpcrdma::engine {
+namespace {
+
+using wire::ReadSegment;
+using wire::Segment;
+using wire::v1::ChunkLists;
+using wire::v1::Header;
+
+constexpr Xid kXid{0x11223344};
+
+Options small() {
+  Options options;
+  options.credits = 4;
+  return options;
+}
+
+Header call_header(wire::v1::Body body = wire::v1::Msg{}) {
+  return {kXid, 1, 8, body};
+}
+
+void add_read(ChunkLists& lists, std::uint32_t position, std::uint32_t length,
+              std::uint32_t handle = 7) {
+  ASSERT_TRUE(lists.reads.push_back({position, {SteeringTag{handle}, length, 100}}));
+}
+
+class Server : public testing::Test {
+ protected:
+  void reply(CallId call, std::uint32_t size = 24) {
+    const Fragment run{Lease{50}, size, 0, 0};
+    Outgoing outgoing;
+    outgoing.stream = {&run, 1};
+    server.engine.start_reply(call, outgoing);
+    server.drain();
+  }
+  Endpoint server{Role::kServer, small()};
+};
+
+TEST_F(Server, PostsItsReceivesBeforeAnythingElse) {
+  EXPECT_EQ(server.receives_posted(), 4U);
+}
+
+TEST_F(Server, AnswersAShortCallAndGivesItsCreditBackFirst) {
+  server.receive(message(call_header(), {}, 40));
+  const auto call = server.take_event<CallReceived>();
+  ASSERT_TRUE(call);
+  EXPECT_EQ(call->xid, kXid);
+  EXPECT_EQ(call->inline_part.size(), 40U);
+  EXPECT_EQ(server.receives_posted(), 3U);
+  const Fragment run{Lease{50}, 24, 0, 0};
+  Outgoing outgoing;
+  outgoing.stream = {&run, 1};
+  server.engine.start_reply(call->call, outgoing);
+  std::array<Action, 8> room;
+  const auto actions = server.engine.poll_actions(room);
+  ASSERT_EQ(actions.size(), 2U);
+  EXPECT_TRUE(std::holds_alternative<PostReceive>(actions[0])) << "RFC 8166: before the grant";
+  const auto& send = std::get<PostSend>(actions[1]);
+  const auto decoded = server.header_of(send);
+  EXPECT_EQ(decoded.header, (Header{kXid, 1, 4, wire::v1::Msg{}}));
+  EXPECT_TRUE(server.lists.empty());
+  server.done(send.id);
+  const auto done = server.take_event<CallDone>();
+  ASSERT_TRUE(done);
+  EXPECT_TRUE(done->replied);
+  EXPECT_EQ(server.engine.calls_in_service(), 0U);
+}
+
+TEST_F(Server, PullsReadChunksIntoLentMemoryThenHandsTheCallOver) {
+  ChunkLists lists;
+  add_read(lists, 40, 4096, 1);
+  add_read(lists, 40, 1904, 2);
+  server.receive(message(call_header(), lists, 44));
+  const auto wanted = server.take_event<MemoryWanted>();
+  ASSERT_TRUE(wanted);
+  EXPECT_EQ(wanted->position, 40U);
+  EXPECT_EQ(wanted->size, 6000U);
+  EXPECT_EQ(wanted->inline_part.size(), 44U);
+  server.engine.lend(wanted->call, Lease{9}, 512);
+  server.drain();
+  const auto first = server.take_action<RdmaRead>();
+  const auto second = server.take_action<RdmaRead>();
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->to_offset, 512U);
+  EXPECT_EQ(second->to_offset, 512U + 4096);
+  EXPECT_EQ(second->from, (Segment{SteeringTag{2}, 1904, 100}));
+  server.done(first->id);
+  EXPECT_FALSE(server.take_event<CallReceived>());
+  server.done(second->id);
+  const auto call = server.take_event<CallReceived>();
+  ASSERT_TRUE(call);
+  ASSERT_EQ(call->items.size(), 1U);
+  EXPECT_EQ(call->items[0].data, (Fragment{Lease{9}, 6000, 512, 0}));
+}
+
+TEST_F(Server, LongCallIsPulledFirstThenItsOtherChunks) {
+  ChunkLists lists;
+  add_read(lists, 400, 1000, 2);
+  add_read(lists, 0, 600, 1);
+  server.receive(message(call_header(wire::v1::NoMsg{}), lists, 0));
+  auto wanted = server.take_event<MemoryWanted>();
+  ASSERT_TRUE(wanted);
+  EXPECT_EQ(wanted->position, 0U);
+  EXPECT_EQ(wanted->size, 600U);
+  server.engine.lend(wanted->call, Lease{1}, 0);
+  server.drain();
+  server.done(server.take_action<RdmaRead>()->id);
+  wanted = server.take_event<MemoryWanted>();
+  ASSERT_TRUE(wanted);
+  EXPECT_EQ(wanted->position, 400U);
+  ASSERT_TRUE(wanted->long_part);
+  EXPECT_EQ(wanted->long_part->size, 600U);
+  server.engine.lend(wanted->call, Lease{2}, 0);
+  server.drain();
+  server.done(server.take_action<RdmaRead>()->id);
+  const auto call = server.take_event<CallReceived>();
+  ASSERT_TRUE(call);
+  EXPECT_TRUE(call->long_part);
+  EXPECT_EQ(call->items.size(), 1U);
+}
+
+TEST_F(Server, ChunkOfLengthZeroNeedsNoMemory) {
+  ChunkLists lists;
+  add_read(lists, 40, 0);
+  server.receive(message(call_header(), lists, 44));
+  const auto call = server.take_event<CallReceived>();
+  ASSERT_TRUE(call);
+  ASSERT_EQ(call->items.size(), 1U);
+  EXPECT_EQ(call->items[0].data.size, 0U);
+}
+
+TEST_F(Server, ReadsInFlightStayWithinTheLimitAcrossCalls) {
+  Negotiated negotiated = Endpoint::connected();
+  negotiated.reads_in_flight_max = 2;
+  Endpoint bounded(Role::kServer, small(), negotiated);
+  for (int i = 0; i < 2; ++i) {
+    ChunkLists lists;
+    for (int j = 0; j < 3; ++j) add_read(lists, 40, 100);
+    bounded.receive(message(call_header(), lists, 44));
+    bounded.engine.lend(bounded.take_event<MemoryWanted>()->call, Lease{1}, 0);
+    bounded.drain();
+  }
+  int completed = 0;
+  while (!bounded.actions.empty()) {
+    EXPECT_LE(bounded.actions.size(), 2U);
+    bounded.done(bounded.take_action<RdmaRead>()->id);
+    ++completed;
+  }
+  EXPECT_EQ(completed, 6);
+  EXPECT_TRUE(bounded.take_event<CallReceived>());
+  EXPECT_TRUE(bounded.take_event<CallReceived>());
+}
+
+TEST_F(Server, ResultsGoByWritesBeforeTheSend) {
+  ChunkLists lists;
+  const Segment chunk[] = {{SteeringTag{5}, 3000, 0x10}, {SteeringTag{6}, 3000, 0x20}};
+  ASSERT_TRUE(lists.writes.push_back(chunk));
+  server.receive(message(call_header(), lists, 40));
+  const auto call = server.take_event<CallReceived>();
+  const Fragment stream[] = {{Lease{1}, 28, 0, 0}, {Lease{2}, 4001, 8, 1}, {Lease{1}, 3, 28, 0}};
+  Outgoing outgoing;
+  outgoing.stream = stream;
+  server.engine.start_reply(call->call, outgoing);
+  server.drain();
+  ASSERT_EQ(server.actions.size(), 3U);
+  const auto& first = std::get<RdmaWrite>(server.actions[0]);
+  EXPECT_EQ(first.from_offset, 8U);
+  EXPECT_EQ(first.to, (Segment{SteeringTag{5}, 3000, 0x10}));
+  EXPECT_EQ(std::get<RdmaWrite>(server.actions[1]).to, (Segment{SteeringTag{6}, 1001, 0x20}));
+  const auto& send = std::get<PostSend>(server.actions[2]);
+  ASSERT_EQ(send.gather.size(), 1U) << "without the item and its padding";
+  EXPECT_EQ(send.gather[0].size, 28U);
+  server.header_of(send);
+  EXPECT_EQ(server.lists.writes.chunk(0)[1].length, 1001U);
+}
+
+TEST_F(Server, InvalidatesTheOneHandleOfACallWhenThePeerTakesIt) {
+  Negotiated negotiated = Endpoint::connected();
+  negotiated.peer_takes_invalidation = true;
+  for (const bool two_handles : {false, true}) {
+    Endpoint endpoint(Role::kServer, small(), negotiated);
+    ChunkLists lists;
+    const Segment chunk[] = {{SteeringTag{5}, 3000, 0}, {SteeringTag{two_handles ? 6U : 5U}, 9, 0}};
+    ASSERT_TRUE(lists.writes.push_back(chunk));
+    endpoint.receive(message(call_header(), lists, 40));
+    const Fragment run{Lease{50}, 24, 0, 0};
+    Outgoing outgoing;
+    outgoing.stream = {&run, 1};
+    endpoint.engine.start_reply(endpoint.take_event<CallReceived>()->call, outgoing);
+    endpoint.drain();
+    const auto send = endpoint.take_action<PostSend>();
+    EXPECT_EQ(send->invalidate.has_value(), !two_handles);
+  }
+}
+
+// --- Bad input: docs/invariants.md, P1 to P5 ---------------------------------------------------
+
+enum class Answer { kDropped, kErrChunk, kErrVers };
+struct BadMessage {
+  const char* name;
+  std::function<std::vector<std::byte>()> make;
+  Answer answer;
+};
+void PrintTo(const BadMessage& bad, std::ostream* out) {
+  *out << bad.name;
+}
+
+std::vector<std::byte> with_reads(std::vector<ReadSegment> reads, bool is_long,
+                                  std::size_t payload) {
+  ChunkLists lists;
+  for (const ReadSegment& read : reads) EXPECT_TRUE(lists.reads.push_back(read));
+  return message(call_header(is_long ? wire::v1::Body(wire::v1::NoMsg{}) : wire::v1::Msg{}), lists,
+                 payload);
+}
+Segment segment(std::uint32_t length) {
+  return {SteeringTag{1}, length, 0};
+}
+
+const BadMessage kBadMessages[] = {
+    {"Empty", [] { return std::vector<std::byte>{}; }, Answer::kDropped},
+    {"FifteenBytes", [] { return std::vector<std::byte>(15); }, Answer::kDropped},
+    {"Error", [] { return message(call_header(wire::v1::ErrChunk{}), {}, 0); }, Answer::kDropped},
+    {"Done", [] { return message(call_header(wire::v1::Done{}), {}, 0); }, Answer::kDropped},
+    {"ErrorOfAnyVersion",
+     [] { return test::hex("11223344 00000009 00000001 00000004 00000001 00000001 00000001"); },
+     Answer::kDropped},
+    {"Version2", [] { return test::hex("11223344 00000002 00000020 00000000"); }, Answer::kErrVers},
+    {"Version0", [] { return test::hex("11223344 00000000 00000020 00000063"); }, Answer::kErrVers},
+    {"UnknownType", [] { return test::hex("11223344 00000001 00000020 00000005"); },
+     Answer::kErrChunk},
+    {"Msgp",
+     [] {
+       return message(call_header(wire::v1::Msgp{4, 4}), {}, 40);
+     },
+     Answer::kErrChunk},
+    {"ListsCutOff", [] { return test::hex("11223344 00000001 00000020 00000000 00000000"); },
+     Answer::kErrChunk},
+    {"ListWordTwo",
+     [] {
+       return test::hex(
+           "11223344 00000001 00000020 00000000 00000002 00000000 00000000 11223344 00000000");
+     },
+     Answer::kErrChunk},
+    {"HugeSegmentCount",
+     [] {
+       return test::hex(
+           "11223344 00000001 00000020 00000000 00000000 00000001 10000000 00000000 00000000");
+     },
+     Answer::kErrChunk},
+    {"MsgWithoutPayload", [] { return message(call_header(), {}, 0); }, Answer::kErrChunk},
+    {"NoMsgWithoutPositionZero", [] { return message(call_header(wire::v1::NoMsg{}), {}, 0); },
+     Answer::kErrChunk},
+    {"NoMsgWithPayload",
+     [] {
+       return with_reads({{0, segment(100)}}, true, 40);
+     },
+     Answer::kErrChunk},
+    {"MsgWithPositionZero",
+     [] {
+       return with_reads({{0, segment(100)}}, false, 40);
+     },
+     Answer::kErrChunk},
+    {"OddPosition",
+     [] {
+       return with_reads({{42, segment(100)}}, false, 48);
+     },
+     Answer::kErrChunk},
+    {"PositionBeyondTheStream",
+     [] {
+       return with_reads({{52, segment(100)}}, false, 48);
+     },
+     Answer::kErrChunk},
+    {"OverlappingChunks",
+     [] {
+       return with_reads({{40, segment(100)}, {80, segment(4)}}, false, 48);
+     },
+     Answer::kErrChunk},
+    {"ChunkTooLarge",
+     [] {
+       return with_reads({{40, segment(0xffffffff)}}, false, 48);
+     },
+     Answer::kErrChunk},
+    {"LengthsThatWrap",
+     [] {
+       return with_reads({{40, segment(0x80000000)}, {40, segment(0x80000000)}}, false, 48);
+     },
+     Answer::kErrChunk},
+    {"LongCallTooLarge",
+     [] {
+       return with_reads({{0, segment(0x40000000)}}, true, 0);
+     },
+     Answer::kErrChunk},
+    {"TooManyChunks",
+     [] {
+       std::vector<ReadSegment> reads;
+       for (std::uint32_t i = 0; i < 20; ++i) reads.push_back({40 + 4 * i, segment(4)});
+       return with_reads(reads, false, 48);
+     },
+     Answer::kErrChunk},
+    {"XidsThatDiffer",
+     [] {
+       return test::hex(
+           "11223344 00000001 00000020 00000000 00000000 00000000 00000000 99999999 00000000");
+     },
+     Answer::kErrChunk},
+};
+
+class BadInput : public testing::TestWithParam<BadMessage> {};
+
+TEST_P(BadInput, HasItsOutcomeAndTheConnectionLives) {
+  Endpoint server(Role::kServer, small());
+  server.receive(GetParam().make());
+  EXPECT_TRUE(server.events.empty());
+  if (GetParam().answer == Answer::kDropped) {
+    EXPECT_TRUE(server.actions.empty());
+  } else {
+    const auto send = server.take_action<PostSend>();
+    ASSERT_TRUE(send);
+    EXPECT_TRUE(send->gather.empty());
+    const Header header = server.header_of(*send).header;
+    EXPECT_EQ(header.xid, kXid);
+    EXPECT_EQ(header.credits, 4U);
+    if (GetParam().answer == Answer::kErrVers) {
+      EXPECT_EQ(header.body, wire::v1::Body(wire::v1::ErrVers{1, 1}));
+      EXPECT_NE(header.version, 1U) << "echoes the version that it answers";
+    } else {
+      EXPECT_EQ(header.body, wire::v1::Body(wire::v1::ErrChunk{}));
+    }
+    server.done(send->id);
+  }
+  EXPECT_EQ(server.receives_posted(), 4U) << "the Receive is posted again";
+  EXPECT_EQ(server.engine.calls_in_service(), 0U);
+  server.receive(message(call_header(), {}, 40));
+  EXPECT_TRUE(server.take_event<CallReceived>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Responder, BadInput, testing::ValuesIn(kBadMessages),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_F(Server, HandleInvalidatedByAClientEndsTheConnection) {
+  server.receive(message(call_header(), {}, 40), SteeringTag{5});
+  EXPECT_TRUE(server.take_action<Disconnect>());
+  EXPECT_FALSE(server.take_event<CallReceived>());
+}
+
+TEST_F(Server, RefusesReadChunksWhenThePeerServesNoReads) {
+  Negotiated negotiated = Endpoint::connected();
+  negotiated.reads_in_flight_max = 0;
+  Endpoint endpoint(Role::kServer, small(), negotiated);
+  ChunkLists lists;
+  add_read(lists, 40, 100);
+  endpoint.receive(message(call_header(), lists, 44));
+  EXPECT_EQ(endpoint.header_of(*endpoint.take_action<PostSend>()).header.body,
+            wire::v1::Body(wire::v1::ErrChunk{}));
+}
+
+// --- Loss of the connection at every step -------------------------------------------------------
+
+TEST_F(Server, CallThatIsLostAtAnyStepIsDoneOnce) {
+  for (int lost_at = 0; lost_at < 6; ++lost_at) {
+    SCOPED_TRACE(lost_at);
+    Endpoint endpoint(Role::kServer, small());
+    int step = 0;
+    const auto lose = [&] {
+      if (step++ == lost_at) endpoint.engine.handle_disconnected();
+      endpoint.drain();
+    };
+    ChunkLists lists;
+    add_read(lists, 40, 100);
+    endpoint.receive(message(call_header(), lists, 44));
+    lose();
+    const auto wanted = endpoint.take_event<MemoryWanted>();
+    ASSERT_TRUE(wanted);
+    endpoint.engine.lend(wanted->call, Lease{1}, 0);
+    lose();
+    const bool read_posted = !endpoint.actions.empty();
+    if (read_posted) {
+      endpoint.done(endpoint.take_action<RdmaRead>()->id,
+                    lost_at == 1 ? WorkStatus::kFlushed : WorkStatus::kOk);
+    }
+    lose();
+    const auto call = endpoint.take_event<CallReceived>();
+    lose();
+    if (call) {
+      const Fragment run{Lease{50}, 24, 0, 0};
+      Outgoing outgoing;
+      outgoing.stream = {&run, 1};
+      endpoint.engine.start_reply(call->call, outgoing);
+    }
+    lose();
+    endpoint.complete_all(lost_at <= 4 ? WorkStatus::kFlushed : WorkStatus::kOk);
+    lose();
+    const auto done = endpoint.take_event<CallDone>();
+    ASSERT_TRUE(done);
+    EXPECT_EQ(done->replied, lost_at == 5);
+    EXPECT_FALSE(endpoint.take_event<CallDone>());
+    EXPECT_EQ(endpoint.engine.calls_in_service(), 0U);
+  }
+}
+
+TEST_F(Server, FailedReadEndsTheConnection) {
+  ChunkLists lists;
+  add_read(lists, 40, 100);
+  server.receive(message(call_header(), lists, 44));
+  server.engine.lend(server.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  server.drain();
+  server.done(server.take_action<RdmaRead>()->id, WorkStatus::kFailed);
+  EXPECT_TRUE(server.take_action<Disconnect>());
+  const auto done = server.take_event<CallDone>();
+  ASSERT_TRUE(done);
+  EXPECT_FALSE(done->replied);
+}
+
+TEST_F(Server, AnswersWithoutPullingWhenAskedForMemory) {
+  ChunkLists lists;
+  add_read(lists, 40, 100);
+  server.receive(message(call_header(), lists, 44));
+  reply(server.take_event<MemoryWanted>()->call);
+  EXPECT_FALSE(server.take_action<RdmaRead>());
+  server.done(server.take_action<PostSend>()->id);
+  EXPECT_TRUE(server.take_event<CallDone>()->replied);
+}
+
+}  // namespace
+}  // namespace rpcrdma::engine
