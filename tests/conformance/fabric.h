@@ -1,0 +1,46 @@
+// A way to connect two providers: what the conformance suite runs on.
+#ifndef RPCRDMA_TESTS_CONFORMANCE_FABRIC_H_
+#define RPCRDMA_TESTS_CONFORMANCE_FABRIC_H_
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "rdma/provider.h"
+
+namespace rpcrdma::test {
+
+// Two providers that can reach each other. To add a back end: derive, and name it in fabrics.cc.
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+  virtual rdma::Provider& client() = 0;
+  virtual rdma::Provider& server() = 0;
+  // Where the server can listen, with a port of its own choice.
+  virtual std::string listen_address() const = 0;
+  // Where nobody listens, but could.
+  virtual std::string dead_address() const = 0;
+  // Drives both providers until the condition holds. False: it did not within a generous bound, or
+  // never will.
+  virtual bool pump_until(const std::function<bool()>& condition) = 0;
+};
+
+struct FabricKind {
+  std::string name;
+  std::function<std::unique_ptr<Fabric>()> make;
+};
+inline void PrintTo(const FabricKind& kind, std::ostream* out) {
+  *out << kind.name;
+}
+
+// All that the suite runs on.
+std::vector<FabricKind> fabrics();
+
+// One list each.
+std::vector<FabricKind> sim_fabrics();
+
+}  // namespace rpcrdma::test
+
+#endif  // RPCRDMA_TESTS_CONFORMANCE_FABRIC_H_

@@ -1,0 +1,92 @@
+// What the tests of the suite share: two connected queue pairs with memory, and ways to say things
+// briefly.
+#ifndef RPCRDMA_TESTS_CONFORMANCE_FIXTURE_H_
+#define RPCRDMA_TESTS_CONFORMANCE_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "conformance/fabric.h"
+#include "rdma/provider.h"
+
+namespace rpcrdma::test {
+
+inline constexpr std::size_t kMemorySize = 2 * 1024 * 1024 + 4096;  // bytes, of each end
+
+// One queue pair, with memory that is attached to it.
+class End {
+ public:
+  // Keeps the memory it has, if any.
+  void start(std::unique_ptr<rdma::QueuePair> queue_pair);
+  rdma::QueuePair& queue_pair() { return *queue_pair_; }
+  void destroy() { queue_pair_.reset(); }
+
+  rdma::Slice slice(std::uint64_t offset, std::uint32_t size) const {
+    return {region_, size, offset};
+  }
+  std::span<std::byte> memory(std::size_t offset, std::size_t size) {
+    return std::span(memory_).subspan(offset, size);
+  }
+  // Bytes that differ from place to place and from salt to salt.
+  void fill(std::size_t offset, std::size_t size, unsigned salt);
+
+  Expected<void, rdma::Error> post(std::uint64_t id, decltype(rdma::WorkRequest::work) work,
+                                   bool signaled = true);
+  std::optional<rdma::Completion> poll();
+
+ private:
+  std::unique_ptr<rdma::QueuePair> queue_pair_;
+  std::vector<std::byte> memory_ = std::vector<std::byte>(kMemorySize);
+  rdma::RegionId region_{};
+};
+
+// What the two sides tell each other in the set-up.
+struct PrivateData {
+  std::vector<std::byte> client{}, server{};
+};
+
+class ProviderTest : public testing::TestWithParam<FabricKind> {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  // Connects two ends. The client has then said hello: on iWARP the accepting side may not speak
+  // before it has heard the other (RFC 5044 §7.1.2).
+  void connect(End& client, End& server, const PrivateData& private_data = {});
+  // Only until both sides report kConnected.
+  void connect_silently(End& client, End& server, const PrivateData& private_data);
+
+  // The next completion; a failure of the test if there is none.
+  rdma::Completion next(End& end);
+  // Waits for `count` completions.
+  std::vector<rdma::Completion> next(End& end, std::size_t count);
+  bool pump_until(const std::function<bool()>& condition) { return fabric->pump_until(condition); }
+  // Exposes memory of an end.
+  rdma::Remote expose(End& end, std::uint64_t offset, std::uint32_t size,
+                      rdma::RemoteAccess access);
+  void revoke(End& end, SteeringTag tag);
+  // A Send of no bytes arrives at `to`: everything that `from` posted before it has arrived too.
+  void barrier(End& from, End& to);
+  // Both ends report kDisconnected, once.
+  void expect_disconnected(End& a, End& b);
+  std::optional<rdma::LinkEvent> next_link_event(End& end);
+
+  std::unique_ptr<Fabric> fabric;
+  std::unique_ptr<rdma::Listener> listener;
+  End client, server;
+};
+
+std::vector<std::byte> copy_of(std::span<const std::byte> bytes);
+std::string fabric_name(const testing::TestParamInfo<FabricKind>& info);
+
+}  // namespace rpcrdma::test
+
+#endif  // RPCRDMA_TESTS_CONFORMANCE_FIXTURE_H_

@@ -1,0 +1,56 @@
+// The simulator, calm and in several kinds of bad weather.
+#include <chrono>
+
+#include "conformance/fabric.h"
+#include "rdma/sim/provider.h"
+#include "rdma/sim/world.h"
+
+namespace rpcrdma::test {
+namespace {
+
+using rdma::sim::Options;
+
+class SimFabric final : public Fabric {
+ public:
+  SimFabric(std::uint64_t seed, const Options& options)
+      : world_(seed, options), client_(world_, "client"), server_(world_, "server") {}
+
+  rdma::Provider& client() override { return client_; }
+  rdma::Provider& server() override { return server_; }
+  std::string listen_address() const override { return "127.0.0.1:0"; }
+  std::string dead_address() const override { return "127.0.0.1:1"; }
+  bool pump_until(const std::function<bool()>& condition) override {
+    for (int i = 0; i < 1'000'000; ++i) {
+      if (condition()) return true;
+      if (!world_.next_event()) return false;
+      client_.wait();
+      client_.progress();
+      server_.progress();
+    }
+    return false;
+  }
+
+ private:
+  rdma::sim::World world_;
+  rdma::sim::Provider client_, server_;
+};
+
+FabricKind kind(std::string name, const Options& options) {
+  return {std::move(name), [options] { return std::make_unique<SimFabric>(1, options); }};
+}
+
+}  // namespace
+
+std::vector<FabricKind> sim_fabrics() {
+  Options late;
+  late.completion_delay_max = std::chrono::milliseconds(5);
+  Options bunched;
+  bunched.granularity = std::chrono::microseconds(50);
+  Options eager;
+  eager.completes_before_arrival = true;
+  eager.completion_delay_max = std::chrono::microseconds(20);
+  return {kind("sim", {}), kind("sim_late", late), kind("sim_bunched", bunched),
+          kind("sim_eager", eager)};
+}
+
+}  // namespace rpcrdma::test
