@@ -35,6 +35,9 @@ void stop_on_signals(Server& server) {
   action.sa_handler = stop_server;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
+  // A file over the limit of this process is an error for its client, not the end of the server.
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &action, nullptr);
 }
 
 void serve(ServeOptions& options) {

@@ -1,4 +1,4 @@
-// The simulator, calm and in several kinds of bad weather.
+// The simulator, calm, in bad weather, and with little to offer.
 #include <chrono>
 
 #include "conformance/fabric.h"
@@ -49,8 +49,10 @@ std::vector<FabricKind> sim_fabrics() {
   Options eager;
   eager.completes_before_arrival = true;
   eager.completion_delay_max = std::chrono::microseconds(20);
+  Options narrow;
+  narrow.reads_in_flight_max = 1;
   return {kind("sim", {}), kind("sim_late", late), kind("sim_bunched", bunched),
-          kind("sim_eager", eager)};
+          kind("sim_eager", eager), kind("sim_narrow", narrow)};
 }
 
 }  // namespace rpcrdma::test

@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""The `rpcrdma` command as a user has it: processes, files, signals, exit codes, messages."""
+import hashlib
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+COMMAND = os.environ["RPCRDMA"]
+BOUND_S = 60  # nothing here takes long; what does is a hang
+
+
+def wait_until(condition, seconds=BOUND_S):
+    """Polls a condition that another process makes true."""
+    limit = time.monotonic() + seconds
+    pause = threading.Event()
+    while not condition():
+        if time.monotonic() > limit:
+            raise AssertionError("the condition never held")
+        pause.wait(0.005)
+
+
+def run(*arguments, **keywords):
+    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=BOUND_S,
+                          check=False, **keywords)
+
+
+class Server:
+    def __init__(self, directory, *arguments, port=0, **keywords):
+        self.process = subprocess.Popen(
+            [COMMAND, "serve", "--blob", directory, "--listen", "127.0.0.1", "--port", str(port), *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **keywords)
+        line = self.process.stdout.readline()
+        assert line.startswith("ready rdma://127.0.0.1:"), line + self.process.stderr.read()
+        self.url = line.split()[1]
+        self.port = int(self.url.rsplit(":", 1)[1])
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        output, errors = self.process.communicate(timeout=BOUND_S)
+        return self.process.returncode, output, errors
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate(timeout=BOUND_S)
+
+
+class CommandTest(unittest.TestCase):
+    def setUp(self):
+        self.work = tempfile.TemporaryDirectory(prefix="rpcrdma-test.")
+        self.root = pathlib.Path(self.work.name)
+        self.served = self.root / "served"
+        self.served.mkdir()
+        self.servers = []
+
+    def tearDown(self):
+        for server in self.servers:
+            if server.process.poll() is None:
+                server.kill()
+            server.process.stdout.close()
+            server.process.stderr.close()
+        self.work.cleanup()
+
+    def serve(self, *arguments, **keywords):
+        server = Server(str(self.served), *arguments, **keywords)
+        self.servers.append(server)
+        return server
+
+    def file(self, name, size):
+        path = self.root / name
+        path.write_bytes(os.urandom(size))
+        return path
+
+    def uploading(self):
+        """Whether data of an upload has arrived on the server's disk."""
+        uploads = self.served / ".uploads"
+        return any(path.stat().st_size > 0 for path in uploads.glob("*.data"))
+
+    # --- Files go there and back ---
+
+    def test_put_and_get_of_many_sizes(self):
+        server = self.serve()
+        for crc in ("on", "off"):
+            for size in (0, 1, 3, 1000, 4096, 65536, (1 << 20) - 1, 1 << 20, (3 << 20) + 17):
+                path = self.file("file", size)
+                put = run("put", server.url, path, f"n{size}", "--crc", crc, "--json")
+                self.assertEqual(put.returncode, 0, put.stderr)
+                self.assertEqual(json.loads(put.stdout)["sha256"],
+                                 hashlib.sha256(path.read_bytes()).hexdigest())
+                got = run("get", server.url, f"n{size}", self.root / "back", "--crc", crc)
+                self.assertEqual(got.returncode, 0, got.stderr)
+                self.assertEqual((self.root / "back").read_bytes(), path.read_bytes())
+                self.assertEqual((self.served / f"n{size}").read_bytes(), path.read_bytes())
+
+    def test_get_to_standard_output(self):
+        server = self.serve()
+        path = self.file("file", 100000)
+        run("put", server.url, path)
+        got = subprocess.run([COMMAND, "get", server.url, "file", "-"], capture_output=True, timeout=BOUND_S,
+                             check=False)
+        self.assertEqual(got.returncode, 0)
+        self.assertEqual(got.stdout, path.read_bytes())
+
+    def test_ls_lists_more_than_fits_a_message_by_long_replies(self):
+        names = [f"{i:04}-" + "x" * 200 for i in range(700)]
+        for name in names:
+            (self.served / name).write_bytes(b"abc")
+        server = self.serve()
+        listed = run("ls", server.url, "--json")
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        result = json.loads(listed.stdout)
+        self.assertEqual([entry["name"] for entry in result["entries"]], names)
+        self.assertGreaterEqual(result["counters"]["long_replies"], 3)
+
+    def test_rm_may_be_repeated(self):
+        server = self.serve()
+        run("put", server.url, self.file("file", 10))
+        self.assertEqual(run("rm", server.url, "file").returncode, 0)
+        self.assertFalse((self.served / "file").exists())
+        self.assertEqual(run("rm", server.url, "file").returncode, 0)
+
+    def test_ping_shows_percentiles(self):
+        server = self.serve()
+        result = run("ping", server.url, "--count", 50, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        latency = json.loads(result.stdout)["latency"]
+        self.assertEqual(list(latency), sorted(latency))
+        self.assertLessEqual(latency["min_us"], latency["p50_us"])
+        self.assertLessEqual(latency["p50_us"], latency["p99_us"])
+        self.assertLessEqual(latency["p99_us"], latency["max_us"])
+        missing = run("ping", server.url, "--program", 100003, "--version", 3)
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("not available", missing.stderr)
+
+    def test_transfer_forms_follow_the_options(self):
+        server = self.serve()
+        path = self.file("file", 3 << 20)
+        reduced = json.loads(run("put", server.url, path, "--json").stdout)["counters"]
+        self.assertEqual((reduced["read_chunks"], reduced["long_calls"]), (3, 0))
+        whole = json.loads(run("put", server.url, path, "--no-reduce", "--json").stdout)["counters"]
+        self.assertEqual((whole["read_chunks"], whole["long_calls"]), (0, 3))
+        back = json.loads(run("get", server.url, "file", self.root / "b", "--no-reduce", "--json").stdout)
+        self.assertEqual(back["counters"]["write_chunks"], 0)
+        self.assertGreaterEqual(back["counters"]["long_replies"], 3)
+
+    def test_upload_survives_a_restart_of_the_server(self):
+        """Begin and data before, commit after: by records that a server started anew reads."""
+        server = self.serve()
+        path = self.file("file", 5 << 20)
+        putter = subprocess.Popen([COMMAND, "put", server.url, str(path), "--size", "64K", "--depth", "1"],
+                                  stderr=subprocess.DEVNULL)
+        wait_until(self.uploading)
+        putter.kill()
+        putter.wait(timeout=BOUND_S)
+        self.assertEqual(server.stop()[0], 0)
+        before = sorted(path.name for path in (self.served / ".uploads").iterdir())
+        self.serve()
+        self.assertEqual(sorted(path.name for path in (self.served / ".uploads").iterdir()), before)
+
+    # --- Signals and deaths ---
+
+    def test_sigterm_drains_and_exits_0(self):
+        server = self.serve("--json")
+        path = self.file("file", 64 << 20)
+        putter = subprocess.Popen([COMMAND, "put", server.url, str(path)], stderr=subprocess.PIPE, text=True)
+        wait_until(self.uploading)
+        code, output, errors = server.stop()
+        self.assertEqual(code, 0, errors)
+        counters = json.loads(output)
+        self.assertGreater(counters["calls"], 0)
+        _, put_errors = putter.communicate(timeout=BOUND_S)
+        # The client either was through or is told; it never hangs.
+        self.assertIn(putter.returncode, (0, 3), put_errors)
+
+    def test_server_killed_in_mid_transfer(self):
+        server = self.serve()
+        path = self.root / "big"
+        with open(path, "wb") as file:
+            file.truncate(4 << 30)
+        putter = subprocess.Popen([COMMAND, "put", server.url, str(path)], stderr=subprocess.PIPE, text=True)
+        wait_until(self.uploading)
+        server.kill()
+        killed = time.monotonic()
+        _, errors = putter.communicate(timeout=BOUND_S)
+        self.assertLess(time.monotonic() - killed, 10)
+        self.assertEqual(putter.returncode, 3, errors)
+        self.assertIn("connection lost", errors)
+        self.assertFalse((self.served / "big").exists(), "no half file under the final name")
+
+    def test_client_killed_in_mid_transfer(self):
+        server = self.serve("--json")
+        path = self.root / "big"
+        with open(path, "wb") as file:
+            file.truncate(4 << 30)
+        for operation in ("put", "get"):
+            if operation == "get":
+                os.rename(path, self.served / "big")
+                arguments = ["get", server.url, "big", str(self.root / "back")]
+                moving = lambda: (self.root / "back.part").exists()
+            else:
+                arguments = ["put", server.url, str(path)]
+                moving = self.uploading
+            client = subprocess.Popen([COMMAND, *arguments])
+            wait_until(moving)
+            client.kill()
+            client.wait(timeout=BOUND_S)
+            self.assertEqual(run("ping", server.url).returncode, 0, "the server lives")
+        small = self.file("small", 100000)
+        self.assertEqual(run("put", server.url, small).returncode, 0)
+        self.assertEqual(server.stop()[0], 0)
+
+    # --- Errors ---
+
+    def test_disk_full_on_put_is_a_clear_error_and_leaves_no_half_file(self):
+        def limit_file_size():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, 2 << 20))
+        server = self.serve(preexec_fn=limit_file_size)
+        result = run("put", server.url, self.file("file", 8 << 20))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no space left on the server's disk", result.stderr)
+        self.assertFalse((self.served / "file").exists())
+        self.assertEqual(run("put", server.url, self.file("small", 1000)).returncode, 0)
+
+    def test_full_file_system_on_put(self):
+        """The same with a real file system of 4 MiB, where namespaces are allowed."""
+        script = (f"mount -t tmpfs -o size=4m tmpfs {self.served} && "
+                  f"exec {COMMAND} serve --blob {self.served} --listen 127.0.0.1 --port 0")
+        process = subprocess.Popen(["unshare", "-rm", "sh", "-c", script], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        line = process.stdout.readline()
+        if not line.startswith("ready"):
+            _, errors = process.communicate()
+            self.skipTest(f"no mount namespace here: {errors.strip()}")
+        try:
+            result = run("put", line.split()[1], self.file("file", 8 << 20))
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("no space left on the server's disk", result.stderr)
+            listed = run("ls", line.split()[1])
+            self.assertEqual(listed.stdout, "")
+        finally:
+            process.terminate()
+            process.communicate(timeout=BOUND_S)
+
+    def test_missing_file_and_bad_names(self):
+        server = self.serve()
+        missing = run("get", server.url, "nothing", self.root / "back")
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("no such file on the server", missing.stderr)
+        self.assertFalse((self.root / "back").exists())
+        self.assertFalse((self.root / "back.part").exists())
+        for name in ("a/b", ".", "..", ".uploads", "x" * 256):
+            result = run("put", server.url, self.file("file", 10), name)
+            self.assertEqual(result.returncode, 1, name)
+
+    def test_nobody_listens(self):
+        server = self.serve()
+        server.stop()
+        result = run("ping", server.url)
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("is a server running there", result.stderr)
+
+    def test_port_in_use(self):
+        server = self.serve()
+        result = run("serve", "--blob", self.served, "--listen", "127.0.0.1", "--port", server.port)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("choose another port", result.stderr)
+
+    def test_usage_errors_exit_with_2(self):
+        for arguments in ([], ["put"], ["frobnicate"], ["ping", "http://x"], ["ping", "rdma://x:y"],
+                          ["serve", "--blob", "/nonexistent"], ["put", "rdma://127.0.0.1", "/nonexistent"]):
+            result = run(*arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertTrue(result.stderr or result.stdout)
+
+    def test_help_and_version_and_info(self):
+        self.assertIn("Exit status", run("--help").stdout)
+        self.assertIn("rpcrdma ", run("--version").stdout)
+        for command in ("serve", "put", "get", "ls", "rm", "ping", "info"):
+            result = run(command, "--help")
+            self.assertEqual(result.returncode, 0)
+            self.assertIn("--json", result.stdout)
+        info = json.loads(run("info", "--json").stdout)
+        self.assertEqual([provider["name"] for provider in info["providers"]], ["siwarp", "verbs"])
+
+    def test_unknown_provider_is_named(self):
+        result = run("ping", "rdma://127.0.0.1:1", "--provider", "verbs")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("no provider 'verbs'", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

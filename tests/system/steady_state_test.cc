@@ -1,0 +1,155 @@
+// What a call costs in steady state: no heap allocation, and no copy of its payload.
+//
+// operator new is replaced in this program, so that every allocation of either side is counted.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "rpcrdma/client.h"
+#include "rpcrdma/server.h"
+#include "support/rpc_fixture.h"
+
+namespace {
+
+bool counting = false;
+std::uint64_t allocations = 0;
+
+void* allocate(std::size_t size, std::size_t alignment) {
+  if (counting) ++allocations;
+  void* memory =
+      alignment <= alignof(std::max_align_t)
+          ? std::malloc(size == 0 ? 1 : size)
+          : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  return allocate(size, 0);
+}
+void* operator new[](std::size_t size) {
+  return allocate(size, 0);
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return allocate(size, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return allocate(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace rpcrdma {
+namespace {
+
+using test::TestService;
+
+struct Case {
+  const char* name;
+  std::uint32_t procedure;
+  std::size_t size;
+  bool crc;
+};
+void PrintTo(const Case& value, std::ostream* out) {
+  *out << value.name;
+}
+
+class SteadyState : public testing::TestWithParam<Case> {
+ protected:
+  SteadyState() : pair_(test::make_siwarp(GetParam().crc)), data_(test::pattern(1U << 20U, 1)) {
+    for (auto& place : places_) place.resize(1U << 20U);
+  }
+
+  // Keeps kDepth calls in flight until `count` more have ended.
+  void run(int count) {
+    left_ = count;
+    ended_ = 0;
+    for (int i = 0; i < kDepth; ++i) start(i);
+    while (ended_ < count) {
+      pair_.client->progress();
+      pair_.server->progress();
+    }
+  }
+  void start(int index) {
+    if (left_ == 0) return;
+    --left_;
+    auto call = pair_.prepare(GetParam().procedure);
+    ASSERT_TRUE(call);
+    if (GetParam().procedure != TestService::kNull) {
+      call->arguments().bulk(Bytes(data_).first(GetParam().size));
+    }
+    if (GetParam().procedure == TestService::kEcho) {
+      call->place_result(MutableBytes(places_[index]).first(GetParam().size));
+      call->expect_results(4);
+    }
+    ASSERT_TRUE(pair_.client->start(std::move(*call), [this, index](auto reply) {
+      ASSERT_TRUE(reply);
+      ++ended_;
+      start(index);
+    }));
+  }
+
+  static constexpr int kDepth = 8;
+  test::RpcPair pair_;
+  std::vector<std::byte> data_;
+  std::vector<std::byte> places_[kDepth];
+  int left_ = 0, ended_ = 0;
+};
+
+TEST_P(SteadyState, AllocatesNothingAndCopiesNoPayload) {
+  run(100);  // pools and kernel buffers get their size
+  const TransferCounters client_before = pair_.client->counters();
+  const TransferCounters server_before = pair_.server->counters();
+  constexpr int kCalls = 300;
+  allocations = 0;
+  counting = true;
+  run(kCalls);
+  counting = false;
+  EXPECT_EQ(allocations, 0U) << "heap allocations in " << kCalls << " calls, both sides";
+  if (GetParam().size == 0) return;
+  // In each direction: what either side copied, over the payload that went that way.
+  const double directions = GetParam().procedure == TestService::kEcho ? 2 : 1;
+  const double payload = static_cast<double>(GetParam().size) * kCalls;
+  const double client_copied =
+      static_cast<double>(pair_.client->counters().bytes_copied - client_before.bytes_copied);
+  const double server_copied =
+      static_cast<double>(pair_.server->counters().bytes_copied - server_before.bytes_copied);
+  const double ratio = (client_copied + server_copied) / (payload * directions);
+  RecordProperty("copied_per_payload_byte", std::to_string(ratio));
+  std::printf("%s: %.4f bytes copied per payload byte\n", GetParam().name, ratio);
+  EXPECT_GT(client_copied, 0) << "the counter counts: headers are copied";
+  EXPECT_LE(ratio, 0.03);
+}
+
+INSTANTIATE_TEST_SUITE_P(Siwarp, SteadyState,
+                         testing::Values(Case{"Null", TestService::kNull, 0, true},
+                                         Case{"Send64KiB", TestService::kLength, 65536, false},
+                                         Case{"Send64KiBCrc", TestService::kLength, 65536, true},
+                                         Case{"Send1MiB", TestService::kLength, 1048576, false},
+                                         Case{"Echo64KiB", TestService::kEcho, 65536, false},
+                                         Case{"Echo64KiBCrc", TestService::kEcho, 65536, true},
+                                         Case{"Echo1MiB", TestService::kEcho, 1048576, false},
+                                         Case{"Echo1MiBCrc", TestService::kEcho, 1048576, true}),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace rpcrdma
