@@ -21,7 +21,8 @@ inline constexpr std::uint32_t kRpcVersion = 2;
 inline constexpr std::size_t kCallHeaderSizeMin = 40;   // bytes, with AUTH_NONE twice
 inline constexpr std::size_t kReplyHeaderSizeMin = 24;  // bytes, accepted with AUTH_NONE
 // With a credential and a verifier of full size.
-inline constexpr std::size_t kCallHeaderSizeMax = kCallHeaderSizeMin + 2 * kAuthBodySizeMax;
+inline constexpr std::size_t kCallHeaderSizeMax =
+    kCallHeaderSizeMin + 2 * std::size_t{kAuthBodySizeMax};
 // Accepted, with a verifier of full size and the range of PROG_MISMATCH.
 inline constexpr std::size_t kReplyHeaderSizeMax = kReplyHeaderSizeMin + kAuthBodySizeMax + 8;
 

@@ -42,7 +42,8 @@ Provider::~Provider() {
 
 Expected<std::unique_ptr<rdma::QueuePair>, Error> Provider::accept(
     std::unique_ptr<rdma::Incoming> request, Bytes private_data) {
-  // Without RTTI. Requests come from listeners of this world; others are our bug.
+  // Requests come from listeners of this world; others are our bug. Must work without RTTI.
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-static-cast-downcast)
   std::unique_ptr<Incoming> incoming(static_cast<Incoming*>(request.release()));
   ConnectRequest taken = incoming->take();
   auto queue_pair = std::make_unique<QueuePair>(world_, std::move(taken.peer_address));

@@ -356,7 +356,7 @@ void QueuePair::terminate(Serial serial, Status status, std::string_view text) {
 void QueuePair::run_local(Serial serial) {
   const auto at = local_.find(serial);
   if (at == local_.end()) return;  // flushed
-  const Local local = std::move(at->second);
+  const Local local = at->second;
   local_.erase(at);
   if (const auto* revoke = std::get_if<Revoke>(&local.work)) {
     // What the peer wrote while the tag was alive is there when the owner gets its memory back. A

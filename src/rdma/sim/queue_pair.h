@@ -135,7 +135,7 @@ class QueuePair final : public rdma::QueuePair {
   Unexpected<Error> refuse_post(const Error& error);
   void take(const WorkRequest& request);
   void take_outgoing(Outgoing outgoing);
-  void take_local(Local local);
+  void take_local(const Local& local);
   void poison(const Slice& slice);
 
   // Outgoing work.

@@ -177,9 +177,9 @@ void QueuePair::take_outgoing(Outgoing outgoing) {
                         });
 }
 
-void QueuePair::take_local(Local local) {
+void QueuePair::take_local(const Local& local) {
   const Serial serial = next_serial_++;
-  local_.emplace(serial, std::move(local));
+  local_.emplace(serial, local);
   world_.after_in_order(world_.draw_latency(), &last_local_, [world = &world_, id = id_, serial] {
     if (QueuePair* self = world->find(id)) self->run_local(serial);
   });
