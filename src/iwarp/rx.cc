@@ -302,6 +302,7 @@ bool Rx::check_send() {
     fault = Fault::kUntaggedNoBuffer;
   } else if (header_.payload_size > state_.receives.front().into.size - message_size_) {
     fault = Fault::kUntaggedTooLong;
+    state_.receive_too_small = true;
   } else if (message_open_ && (header_.opcode != message_opcode_ || header_.tag != message_tag_)) {
     fault = Fault::kOperationOpcode;
   }
@@ -463,7 +464,7 @@ void Rx::commit_send() {
     state_.forget(header_.tag);
     completion.tag = header_.tag;
   }
-  state_.complete(completion, true);
+  state_.complete(completion, work.signaled);
 }
 
 void Rx::commit_read_response() {

@@ -38,15 +38,10 @@ Stream::Free Stream::free() const noexcept {
           depth - state_.controls_outstanding, state_.options.exposures - state_.exposed};
 }
 
-bool Stream::busy() const noexcept {
-  return state_.phase == Phase::kOpen &&
-         (state_.receives_outstanding + state_.sends_outstanding > 0 || !tx_.idle());
-}
-
-bool Stream::post_receive(std::uint64_t id, std::span<const MutableBytes> into) {
+bool Stream::post_receive(std::uint64_t id, std::span<const MutableBytes> into, bool signaled) {
   if (over() || free().receives == 0 || !fits(into)) return false;
   ++state_.receives_outstanding;
-  state_.receives.push({id, state_.receive_spans.store(into)});
+  state_.receives.push({id, signaled, state_.receive_spans.store(into)});
   return true;
 }
 

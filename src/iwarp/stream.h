@@ -50,7 +50,8 @@ class Stream {
 
   // Commands. False: no room, the stream is over, too many spans or 4 GiB and more; nothing was
   // taken.
-  [[nodiscard]] bool post_receive(std::uint64_t id, std::span<const MutableBytes> into);
+  [[nodiscard]] bool post_receive(std::uint64_t id, std::span<const MutableBytes> into,
+                                  bool signaled = true);
   [[nodiscard]] bool post_send(std::uint64_t id, std::span<const Bytes> from,
                                const SendOptions& how = {});
   [[nodiscard]] bool post_write(std::uint64_t id, std::span<const Bytes> from, RemoteMemory to,
@@ -89,8 +90,7 @@ class Stream {
   const Cause& cause() const noexcept { return state_.cause; }
   const StreamCounters& counters() const noexcept { return state_.counters; }
   const Negotiated& negotiated() const noexcept { return state_.negotiated; }
-  // Work that waits for the peer or the connection: worth waiting for actively.
-  bool busy() const noexcept;
+  bool has_completions() const noexcept { return !state_.completions.empty(); }
 
  private:
   bool over() const noexcept {

@@ -98,7 +98,9 @@ void StreamState::close(const Cause& why) {
   while (!receives.empty()) {
     ReceiveWork work = receives.pop();
     receive_spans.release(work.into);
-    complete({.id = work.id, .status = WorkStatus::kFlushed, .kind = WorkKind::kReceive}, true);
+    const WorkStatus status = receive_too_small ? WorkStatus::kLocalError : WorkStatus::kFlushed;
+    receive_too_small = false;
+    complete({.id = work.id, .status = status, .kind = WorkKind::kReceive}, true);
   }
   flush_reads();
   while (!sends.empty()) {

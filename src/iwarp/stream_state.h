@@ -33,6 +33,7 @@ enum class Phase : std::uint8_t {
 
 struct ReceiveWork {
   std::uint64_t id = 0;
+  bool signaled = true;
   SpanList<std::byte> into;
 };
 struct SendWork {
@@ -104,6 +105,8 @@ struct StreamState {
   std::uint32_t controls_outstanding = 0;
 
   std::optional<SteeringTag> refused_sink;  // of the Read that the peer's Terminate is about
+
+  bool receive_too_small = false;  // the oldest Receive is to blame for the end
 
   bool may_send = false;  // a responder waits for the initiator's first FPDU
   // The Terminate to send; its ULPDU with room for length field, pad and CRC.

@@ -32,7 +32,6 @@ class Tx {
   void handle_sent(std::size_t size);
   // Bytes of application memory may be read until everything built is sent.
   std::uint64_t sent_total() const noexcept { return sent_total_; }
-  bool idle() const noexcept { return pieces_.empty(); }
 
  private:
   // What is finished when the output has got to `end`.
