@@ -1,11 +1,13 @@
 // iWARP in software: RDMA over ordinary TCP sockets, without any special hardware.
 //
-// The bytes on the connection are those of RFC 5040 (RDMAP), RFC 5041 (DDP) and RFC 5044/6581 (MPA),
-// so that Linux's siw, an iWARP adapter and Wireshark understand them. All rules of the wire live in
-// src/iwarp; here are only sockets, time and entropy.
+// The bytes on the connection are those of RFC 5040 (RDMAP), RFC 5041 (DDP) and RFC 5044/6581
+// (MPA), so that Linux's siw, an iWARP adapter and Wireshark understand them. All rules of the wire
+// live in src/iwarp; here are only sockets, time and entropy.
 //
-// Posted work is gathered and sent by the next progress() (or at the end of post(), when the batch is
-// the only thing that the connection has to send): a batch of posts costs one sendmsg.
+// Each post() ends with one sendmsg for all that the batch brought, if the socket takes it: the way
+// to few system calls is to post in batches. What post() finishes by itself (exposures, Sends that
+// the socket took) is to be polled after it; that does not make wait_fd() readable, but wait() does
+// not block then.
 #ifndef RPCRDMA_RDMA_SIWARP_PROVIDER_H_
 #define RPCRDMA_RDMA_SIWARP_PROVIDER_H_
 
@@ -20,7 +22,8 @@
 
 namespace rpcrdma::rdma::siwarp {
 
-// What the set-up asks the peer for with the peer-to-peer model of RFC 6581 §9 (A, B, C and D bits).
+// What the set-up asks the peer for with the peer-to-peer model of RFC 6581 §9 (A, B, C and D
+// bits).
 enum class PeerToPeer : std::uint8_t {
   kOff,    // the initiator's first message is the application's
   kWrite,  // zero-length RDMA Write opens the stream
@@ -29,10 +32,10 @@ enum class PeerToPeer : std::uint8_t {
 };
 
 struct Options {
-  bool crc = true;                // ask for MPA CRC; it is used if either side asks
-  std::uint16_t ird = 16;         // RDMA Reads of the peer that we serve at a time
-  std::uint16_t ord = 16;         // RDMA Reads that we want to have in flight
-  std::uint8_t mpa_revision = 2;  // of our requests: 1 (no IRD/ORD negotiation) or 2
+  bool crc = true;                             // ask for MPA CRC; it is used if either side asks
+  std::uint16_t ird = 16;                      // RDMA Reads of the peer that we serve at a time
+  std::uint16_t ord = 16;                      // RDMA Reads that we want to have in flight
+  std::uint8_t mpa_revision = 2;               // of our requests: 1 (no IRD/ORD negotiation) or 2
   PeerToPeer peer_to_peer = PeerToPeer::kOff;  // as initiator
   std::chrono::milliseconds setup_timeout_initiator{10'000};
   std::chrono::milliseconds setup_timeout_responder{5'000};
@@ -52,9 +55,20 @@ struct Options {
   std::uint64_t capture_bytes_max = 256ULL * 1024 * 1024;  // the file stops growing here
 };
 
+// What became of connections that others opened to us; for tests and reports.
+struct SetupCounters {
+  std::uint64_t accepted = 0;   // TCP connections taken from listening sockets
+  std::uint64_t presented = 0;  // of these: finished their MPA Request in time and in form
+  std::uint64_t timed_out = 0;  // silent or too slow
+  std::uint64_t malformed = 0;  // spoke something else, or broke off
+  std::uint64_t evicted = 0;    // gave way, since too many were half open or open
+};
+
 // Opens the descriptors (and the capture file) that a provider needs. Fails with kNoResources or
 // kProvider (see provider_code) when the system refuses, kUnsupported for options out of range.
 Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options);
+// Precondition: made by make_provider() of this module.
+const SetupCounters& setup_counters(const Provider& provider) noexcept;
 
 }  // namespace rpcrdma::rdma::siwarp
 

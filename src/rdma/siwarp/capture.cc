@@ -1,0 +1,241 @@
+#include "rdma/siwarp/capture.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "rdma/siwarp/tcp_socket.h"
+
+namespace rpcrdma::rdma::siwarp {
+namespace {
+
+constexpr std::size_t kEthernetSize = 14;
+constexpr std::size_t kIpv4Size = 20;
+constexpr std::size_t kIpv6Size = 40;
+constexpr std::size_t kTcpSize = 20;
+// IP packets of at most 65,000 bytes: an FPDU that is longer shows as several segments.
+constexpr std::size_t kSegmentMax = 65'000 - kIpv6Size - kTcpSize;
+constexpr std::size_t kFileBuffer = 256 * 1024;
+
+constexpr unsigned kFin = 0x01, kSyn = 0x02, kPush = 0x08, kAck = 0x10;
+
+// pcapng block types and the like, draft-ietf-opsawg-pcapng §4.
+constexpr std::uint32_t kSectionHeader = 0x0a0d0d0a;
+constexpr std::uint32_t kByteOrderMagic = 0x1a2b3c4d;
+constexpr std::uint32_t kInterface = 1;
+constexpr std::uint32_t kEnhancedPacket = 6;
+constexpr std::uint16_t kLinkEthernet = 1;
+constexpr std::uint16_t kOptionTimeResolution = 9;
+
+template <class Integer>
+void append(std::vector<std::byte>& to, Integer value) {  // in the byte order of this machine
+  const std::size_t at = to.size();
+  to.resize(at + sizeof(value));
+  std::memcpy(&to[at], &value, sizeof(value));
+}
+void put16(std::byte* to, std::size_t value) {
+  to[0] = static_cast<std::byte>(value >> 8U);
+  to[1] = static_cast<std::byte>(value);
+}
+void put32(std::byte* to, std::uint32_t value) {
+  put16(to, value >> 16U);
+  put16(to + 2, value & 0xffffU);
+}
+// Adds 16-bit words to an Internet checksum, RFC 1071.
+std::uint64_t add_words(std::uint64_t sum, Bytes bytes) {
+  for (std::size_t i = 0; i + 1 < bytes.size(); i += 2) {
+    sum += (std::to_integer<std::uint64_t>(bytes[i]) << 8U) |
+           std::to_integer<std::uint64_t>(bytes[i + 1]);
+  }
+  if (bytes.size() % 2 != 0) sum += std::to_integer<std::uint64_t>(bytes.back()) << 8U;
+  return sum;
+}
+std::size_t folded(std::uint64_t sum) {
+  while (sum >> 16U != 0) sum = (sum & 0xffffU) + (sum >> 16U);
+  return static_cast<std::size_t>(~sum & 0xffffU);
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Capture>, Error> Capture::open(const std::string& path,
+                                                        std::uint64_t bytes_max) {
+  std::FILE* file = std::fopen(path.c_str(), "wbe");
+  if (file == nullptr) {
+    return Unexpected<Error>(Error{Errc::kProvider, errno, "opening the capture file"});
+  }
+  std::setvbuf(file, nullptr, _IOFBF, kFileBuffer);
+  std::unique_ptr<Capture> capture(new Capture(file, bytes_max));
+  if (!capture->start()) {
+    return Unexpected<Error>(Error{Errc::kProvider, errno, "writing the capture file"});
+  }
+  return capture;
+}
+
+bool Capture::put(Bytes block) {
+  if (full_) return false;
+  full_ = bytes_ + block.size() > bytes_max_ ||
+          std::fwrite(block.data(), 1, block.size(), file_.get()) != block.size();
+  bytes_ += full_ ? 0 : block.size();
+  return !full_;
+}
+
+bool Capture::start() {
+  append(block_, kSectionHeader);
+  append(block_, std::uint32_t{28});
+  append(block_, kByteOrderMagic);
+  append(block_, std::uint16_t{1});
+  append(block_, std::uint16_t{0});
+  append(block_, ~std::uint64_t{0});  // section length unknown
+  append(block_, std::uint32_t{28});
+  append(block_, kInterface);
+  append(block_, std::uint32_t{32});
+  append(block_, kLinkEthernet);
+  append(block_, std::uint16_t{0});
+  append(block_, std::uint32_t{0});  // packets are whole
+  append(block_, kOptionTimeResolution);
+  append(block_, std::uint16_t{1});
+  append(block_, std::uint32_t{9});  // nanoseconds; three bytes of it are padding
+  append(block_, std::uint32_t{0});  // end of options
+  append(block_, std::uint32_t{32});
+  return put(block_);
+}
+
+bool Capture::write(Bytes packet) {
+  if (full_) return false;
+  timespec time{};
+  clock_gettime(CLOCK_REALTIME, &time);
+  const auto nanoseconds = static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U +
+                           static_cast<std::uint64_t>(time.tv_nsec);
+  const auto captured = static_cast<std::uint32_t>(packet.size());
+  const std::uint32_t padded = (captured + 3U) & ~3U;
+  block_.clear();
+  append(block_, kEnhancedPacket);
+  append(block_, padded + 32);
+  append(block_, std::uint32_t{0});  // the only interface
+  append(block_, static_cast<std::uint32_t>(nanoseconds >> 32U));
+  append(block_, static_cast<std::uint32_t>(nanoseconds));
+  append(block_, captured);
+  append(block_, captured);
+  block_.insert(block_.end(), packet.begin(), packet.end());
+  block_.resize(block_.size() + (padded - captured));
+  append(block_, padded + 32);
+  return put(block_);
+}
+
+CaptureFlow::CaptureFlow(Capture& capture, const Address& local, const Address& remote,
+                         bool initiator)
+    : capture_(capture), six_(local.family() == AF_INET6) {
+  set(local_, local);
+  set(remote_, remote);
+  local_.mac = std::byte{1};
+  remote_.mac = std::byte{2};
+  segment(initiator, kSyn, {});
+  segment(!initiator, kSyn | kAck, {});
+  segment(initiator, kAck, {});
+}
+
+CaptureFlow::~CaptureFlow() {
+  finished();
+}
+
+void CaptureFlow::set(Endpoint& endpoint, const Address& address) {
+  if (address.family() == AF_INET6) {
+    sockaddr_in6 six{};
+    std::memcpy(&six, &address.storage, sizeof(six));
+    std::memcpy(endpoint.host.data(), &six.sin6_addr, 16);
+    endpoint.port = ntohs(six.sin6_port);
+  } else {
+    sockaddr_in four{};
+    std::memcpy(&four, &address.storage, sizeof(four));
+    std::memcpy(endpoint.host.data(), &four.sin_addr, 4);
+    endpoint.port = ntohs(four.sin_port);
+  }
+}
+
+void CaptureFlow::sent(std::span<const Bytes> parts, std::size_t size) {
+  data(true, parts, size);
+}
+
+void CaptureFlow::received(std::span<const MutableBytes> parts, std::size_t size) {
+  data(false, parts, size);
+}
+
+template <class Part>
+void CaptureFlow::data(bool outgoing, std::span<const Part> parts, std::size_t size) {
+  payload_.clear();
+  for (const Part& part : parts) {
+    const std::size_t take = std::min(size, part.size());
+    payload_.insert(payload_.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(take));
+    size -= take;
+    if (size == 0) break;
+  }
+  Bytes left = payload_;
+  while (!left.empty()) {
+    const std::size_t take = std::min(left.size(), kSegmentMax);
+    segment(outgoing, kPush | kAck, left.first(take));
+    left = left.subspan(take);
+  }
+}
+
+void CaptureFlow::finished() {
+  if (finished_) return;
+  finished_ = true;
+  segment(true, kFin | kAck, {});
+}
+
+void CaptureFlow::segment(bool outgoing, unsigned flags, Bytes payload) {
+  Endpoint& from = outgoing ? local_ : remote_;
+  const Endpoint& to = outgoing ? remote_ : local_;
+  headers(from, to, flags, payload);
+  packet_.insert(packet_.end(), payload.begin(), payload.end());
+  from.sequence += static_cast<std::uint32_t>(payload.size());
+  if ((flags & (kSyn | kFin)) != 0) ++from.sequence;
+  capture_.write(packet_);
+}
+
+std::size_t CaptureFlow::headers(const Endpoint& from, const Endpoint& to, unsigned flags,
+                                 Bytes payload) {
+  const std::size_t ip_size = six_ ? kIpv6Size : kIpv4Size;
+  const std::size_t host_size = six_ ? 16 : 4;
+  const std::size_t tcp_total = kTcpSize + payload.size();
+  packet_.assign(kEthernetSize + ip_size + kTcpSize, std::byte{0});
+  std::byte* ethernet = packet_.data();
+  ethernet[0] = ethernet[6] = std::byte{2};  // locally administered
+  ethernet[5] = to.mac;
+  ethernet[11] = from.mac;
+  put16(ethernet + 12, six_ ? 0x86dd : 0x0800);
+  std::byte* ip = ethernet + kEthernetSize;
+  if (six_) {
+    ip[0] = std::byte{0x60};
+    put16(ip + 4, tcp_total);
+    ip[6] = std::byte{6};  // TCP
+    ip[7] = std::byte{64};
+    std::memcpy(ip + 8, from.host.data(), 16);
+    std::memcpy(ip + 24, to.host.data(), 16);
+  } else {
+    ip[0] = std::byte{0x45};
+    put16(ip + 2, kIpv4Size + tcp_total);
+    ip[6] = std::byte{0x40};  // do not fragment
+    ip[8] = std::byte{64};
+    ip[9] = std::byte{6};
+    std::memcpy(ip + 12, from.host.data(), 4);
+    std::memcpy(ip + 16, to.host.data(), 4);
+    put16(ip + 10, folded(add_words(0, Bytes(ip, kIpv4Size))));
+  }
+  std::byte* tcp = ip + ip_size;
+  put16(tcp, from.port);
+  put16(tcp + 2, to.port);
+  put32(tcp + 4, from.sequence);
+  put32(tcp + 8, (flags & kAck) != 0 ? to.sequence : 0);
+  tcp[12] = std::byte{0x50};
+  tcp[13] = static_cast<std::byte>(flags);
+  put16(tcp + 14, 0xffff);
+  std::uint64_t sum = add_words(6 + tcp_total, Bytes(from.host).first(host_size));
+  sum = add_words(sum, Bytes(to.host).first(host_size));
+  sum = add_words(sum, Bytes(tcp, kTcpSize));
+  put16(tcp + 16, folded(add_words(sum, payload)));
+  return packet_.size();
+}
+
+}  // namespace rpcrdma::rdma::siwarp

@@ -1,0 +1,86 @@
+// A record of what connections carried, for Wireshark: pcapng with made-up Ethernet, IP and TCP
+// headers around the real bytes (real addresses and ports, valid checksums and sequence numbers).
+//
+// It shows the order in which this side sent and received, not the segments that were on the
+// network.
+#ifndef RPCRDMA_RDMA_SIWARP_CAPTURE_H_
+#define RPCRDMA_RDMA_SIWARP_CAPTURE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rdma/provider.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::rdma::siwarp {
+
+struct Address;
+
+// The file. Errors while writing end the record silently: it must never hurt the connection.
+class Capture {
+ public:
+  // Fails with kProvider and errno when the file cannot be made.
+  static Expected<std::unique_ptr<Capture>, Error> open(const std::string& path,
+                                                        std::uint64_t bytes_max);
+  // Appends one packet. False: the file is full.
+  bool write(Bytes packet);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+  };
+  Capture(std::FILE* file, std::uint64_t bytes_max) : file_(file), bytes_max_(bytes_max) {}
+  bool put(Bytes block);
+  bool start();
+
+  std::unique_ptr<std::FILE, Close> file_;
+  std::uint64_t bytes_max_;
+  std::uint64_t bytes_ = 0;
+  bool full_ = false;
+  std::vector<std::byte> block_;
+};
+
+// One connection in it.
+class CaptureFlow {
+ public:
+  // Writes the handshake. `capture` outlives the flow.
+  CaptureFlow(Capture& capture, const Address& local, const Address& remote, bool initiator);
+  ~CaptureFlow();
+  CaptureFlow(const CaptureFlow&) = delete;
+  CaptureFlow& operator=(const CaptureFlow&) = delete;
+
+  // The first `size` bytes of the parts.
+  void sent(std::span<const Bytes> parts, std::size_t size);
+  void received(std::span<const MutableBytes> parts, std::size_t size);
+  void finished();  // our FIN
+
+ private:
+  struct Endpoint {
+    std::array<std::byte, 16> host{};
+    std::uint16_t port = 0;
+    std::uint32_t sequence = 0;
+    std::byte mac{};
+  };
+  static void set(Endpoint& endpoint, const Address& address);
+  template <class Part>
+  void data(bool outgoing, std::span<const Part> parts, std::size_t size);
+  void segment(bool outgoing, unsigned flags, Bytes payload);
+  std::size_t headers(const Endpoint& from, const Endpoint& to, unsigned flags, Bytes payload);
+
+  Capture& capture_;
+  bool six_;
+  bool finished_ = false;
+  Endpoint local_, remote_;
+  std::vector<std::byte> payload_;
+  std::vector<std::byte> packet_;
+};
+
+}  // namespace rpcrdma::rdma::siwarp
+
+#endif  // RPCRDMA_RDMA_SIWARP_CAPTURE_H_

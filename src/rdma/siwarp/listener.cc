@@ -1,0 +1,184 @@
+#include "rdma/siwarp/listener.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+namespace rpcrdma::rdma::siwarp {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr int kAcceptsPerRound = 64;
+// How long accept() rests when the system has no more descriptors: the socket stays readable then,
+// and without a rest the loop would spin.
+constexpr std::chrono::milliseconds kExhaustedRest{100};
+
+// What is left to say goes out as far as the socket takes it, which is all for these few bytes.
+void send_output(TcpSocket& socket, iwarp::MpaSetup& setup) {
+  const Bytes output = setup.output();
+  if (output.empty()) return;
+  const IoResult result = socket.send({&output, 1});
+  if (result.kind == IoResult::Kind::kBytes) setup.handle_sent(result.size);
+}
+
+}  // namespace
+
+HalfOpen::HalfOpen(Listener& listener, Shard& shard, TcpSocket socket)
+    : listener_(listener), shard_(shard), socket_(std::move(socket)) {
+  setup_.reset(
+      new iwarp::MpaSetup(iwarp::MpaSetup::responder(shard_.setup_options(false), Reactor::now())));
+  ++shard_.half_open;
+}
+
+HalfOpen::~HalfOpen() {
+  --shard_.half_open;
+  if (!socket_) return;  // went on as Incoming or Lingering
+  shard_.reactor->unwatch(socket_.fd(), *this);
+  shard_.give_connection();
+}
+
+void HalfOpen::handle_ready(std::uint32_t /*events*/) {
+  std::array<std::byte, iwarp::kMpaFrameMax> bytes;
+  while (!ended_) {
+    const std::size_t wanted = setup_->bytes_wanted();
+    if (wanted == 0) break;
+    const MutableBytes room = MutableBytes(bytes).first(wanted);
+    const IoResult result = socket_.receive({&room, 1});
+    if (result.kind == IoResult::Kind::kWouldBlock) return;
+    if (result.kind == IoResult::Kind::kBytes) {
+      setup_->handle_received(room.first(result.size));
+    } else {
+      setup_->handle_end_of_stream();
+    }
+    judge();
+  }
+  listener_.reap();
+}
+
+void HalfOpen::judge() {
+  if (setup_->state() == iwarp::MpaSetup::State::kDeciding) {
+    ended_ = true;
+    ++shard_.setup.presented;
+    listener_.incoming_.push_back(std::make_unique<Incoming>(shard_, *this));
+  } else if (setup_->state() == iwarp::MpaSetup::State::kFailed) {
+    ended_ = true;
+    ++shard_.setup.malformed;
+    send_output(socket_, *setup_);
+    shard_.give_connection();
+    shard_.linger(std::move(socket_), this);
+  }
+}
+
+void HalfOpen::handle_deadline() {
+  ++shard_.setup.timed_out;
+  ended_ = true;
+  listener_.reap();
+}
+
+void HalfOpen::evict() {
+  ++shard_.setup.evicted;
+  ended_ = true;
+}
+
+Incoming::Incoming(Shard& shard, HalfOpen& half_open)
+    : shard_(shard),
+      socket_(std::move(half_open.socket_)),
+      setup_(std::move(half_open.setup_)),
+      peer_address_(to_string(socket_.remote())) {
+  shard_.reactor->unwatch(socket_.fd(), half_open);
+}
+
+Incoming::~Incoming() {
+  if (!socket_) return;  // accepted
+  setup_->reject({});
+  send_output(socket_, *setup_);
+  shard_.give_connection();
+  shard_.linger(std::move(socket_), nullptr);
+}
+
+Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard, const Address& address) {
+  auto fd = open_tcp(address.family());
+  if (!fd) return Unexpected<Error>(fd.error());
+  const int on = 1;
+  setsockopt(fd->value(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (bind(fd->value(), address.pointer(), address.size) != 0) {
+    return Unexpected<Error>(Error{Errc::kBadAddress, errno, "bind"});
+  }
+  if (::listen(fd->value(), kBacklog) != 0) {
+    return Unexpected<Error>(Error{Errc::kBadAddress, errno, "listen"});
+  }
+  TcpSocket socket(std::move(*fd));
+  std::string real = to_string(socket.local());
+  std::unique_ptr<Listener> listener(new Listener(shard, socket.release(), std::move(real)));
+  if (!shard.reactor->watch(listener->fd_.value(), EPOLLIN, *listener)) {
+    return Unexpected<Error>(Error{Errc::kNoResources, errno, "epoll_ctl"});
+  }
+  return listener;
+}
+
+Listener::Listener(Shard& shard, Fd fd, std::string address)
+    : shard_(shard), fd_(std::move(fd)), address_(std::move(address)) {}
+
+Listener::~Listener() {
+  shard_.reactor->unwatch(fd_.value(), *this);
+}
+
+void Listener::handle_ready(std::uint32_t /*events*/) {
+  for (int i = 0; i < kAcceptsPerRound; ++i) {
+    Fd fd(accept4(fd_.value(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd) {
+      take(std::move(fd));
+      continue;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      shard_.reactor->rewatch(fd_.value(), 0, *this, *this);
+      shard_.reactor->set_deadline(*this, Reactor::now() + kExhaustedRest);
+      return;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+    // Anything else is about one connection that is gone already.
+  }
+}
+
+void Listener::handle_deadline() {
+  shard_.reactor->rewatch(fd_.value(), EPOLLIN, *this, *this);
+}
+
+void Listener::take(Fd fd) {
+  ++shard_.setup.accepted;
+  if (!shard_.take_connection()) {
+    ++shard_.setup.evicted;
+    return;
+  }
+  TcpSocket socket(std::move(fd));
+  socket.configure(shard_.options.socket_buffer_size);
+  if (shard_.capture) socket.record(*shard_.capture, false);
+  const int number = socket.fd();
+  half_open_.push_back(std::make_unique<HalfOpen>(*this, shard_, std::move(socket)));
+  HalfOpen& half_open = *half_open_.back();
+  if (!shard_.reactor->watch(number, EPOLLIN, half_open)) {
+    half_open_.pop_back();
+    return;
+  }
+  shard_.reactor->set_deadline(half_open, Reactor::now() + shard_.options.setup_timeout_responder);
+  // The oldest makes room: honest peers send their Request at once, silent ones grow old.
+  if (shard_.half_open > shard_.options.half_open_max) {
+    half_open_.front()->evict();
+    reap();
+  }
+}
+
+void Listener::reap() {
+  std::erase_if(half_open_, [](const auto& each) { return each->ended(); });
+}
+
+std::unique_ptr<rdma::Incoming> Listener::poll_incoming() {
+  if (incoming_.empty()) return nullptr;
+  std::unique_ptr<Incoming> next = std::move(incoming_.front());
+  incoming_.pop_front();
+  return next;
+}
+
+}  // namespace rpcrdma::rdma::siwarp

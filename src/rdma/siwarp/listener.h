@@ -1,0 +1,86 @@
+// The passive side: TCP connections that arrive, their MPA set-up, and their way to the user.
+#ifndef RPCRDMA_RDMA_SIWARP_LISTENER_H_
+#define RPCRDMA_RDMA_SIWARP_LISTENER_H_
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "iwarp/setup.h"
+#include "rdma/siwarp/shard.h"
+
+namespace rpcrdma::rdma::siwarp {
+
+class Listener;
+
+// A connection whose MPA Request is not complete; the peer has until its deadline.
+class HalfOpen final : public Watched {
+ public:
+  HalfOpen(Listener& listener, Shard& shard, TcpSocket socket);
+  ~HalfOpen() override;
+  HalfOpen(const HalfOpen&) = delete;
+  HalfOpen& operator=(const HalfOpen&) = delete;
+  void handle_ready(std::uint32_t events) override;
+  void handle_deadline() override;
+  TcpSocket& socket() noexcept { return socket_; }
+  bool ended() const noexcept { return ended_; }
+  void evict();
+
+ private:
+  friend class Incoming;
+  void judge();
+
+  Listener& listener_;
+  Shard& shard_;
+  TcpSocket socket_;
+  std::unique_ptr<iwarp::MpaSetup> setup_;
+  bool ended_ = false;
+};
+
+// A complete Request that waits for the user's answer. Not watched meanwhile: a peer that is gone
+// shows when we answer.
+class Incoming final : public rdma::Incoming {
+ public:
+  Incoming(Shard& shard, HalfOpen& half_open);
+  ~Incoming() override;  // refuses
+  Bytes private_data() const noexcept override { return setup_->peer_private_data(); }
+  std::string_view peer_address() const noexcept override { return peer_address_; }
+
+ private:
+  friend class QueuePair;
+
+  Shard& shard_;
+  TcpSocket socket_;
+  std::unique_ptr<iwarp::MpaSetup> setup_;
+  std::string peer_address_;
+};
+
+class Listener final : public rdma::Listener, private Watched {
+ public:
+  static Expected<std::unique_ptr<Listener>, Error> open(Shard& shard, const Address& address);
+  ~Listener() override;
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  std::unique_ptr<rdma::Incoming> poll_incoming() override;
+  std::string_view address() const noexcept override { return address_; }
+
+ private:
+  friend class HalfOpen;
+  Listener(Shard& shard, Fd fd, std::string address);
+  void handle_ready(std::uint32_t events) override;
+  void handle_deadline() override;
+  void take(Fd fd);
+  void reap();
+
+  Shard& shard_;
+  Fd fd_;
+  std::string address_;
+  std::list<std::unique_ptr<HalfOpen>> half_open_;  // oldest first
+  std::deque<std::unique_ptr<Incoming>> incoming_;
+};
+
+}  // namespace rpcrdma::rdma::siwarp
+
+#endif  // RPCRDMA_RDMA_SIWARP_LISTENER_H_

@@ -1,0 +1,131 @@
+#include "rdma/siwarp/provider.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "rdma/siwarp/listener.h"
+#include "rdma/siwarp/queue_pair.h"
+#include "rdma/siwarp/shard.h"
+
+namespace rpcrdma::rdma::siwarp {
+namespace {
+
+// Asking more connections than this for bytes one by one costs more than asking epoll.
+constexpr std::size_t kSpinConnectionsMax = 4;
+// After so many rounds in which spinning found the bytes, epoll is asked about everything else.
+constexpr int kRoundsWithoutEpollMax = 16;
+
+class SiwarpProvider final : public Provider {
+ public:
+  SiwarpProvider(const Options& options, std::unique_ptr<Reactor> reactor,
+                 std::unique_ptr<Capture> capture)
+      : shard_(options, std::move(reactor), std::move(capture)) {}
+
+  std::string_view name() const noexcept override { return "siwarp"; }
+
+  Expected<std::unique_ptr<rdma::QueuePair>, Error> accept(std::unique_ptr<rdma::Incoming> request,
+                                                           Bytes private_data) override {
+    RPCRDMA_ASSERT(request != nullptr, "accept of nothing");
+    return QueuePair::accept(shard_, static_cast<Incoming&>(*request), private_data);
+  }
+  Expected<std::unique_ptr<rdma::QueuePair>, Error> connect(std::string_view address,
+                                                            Bytes private_data) override {
+    const auto parsed = parse_address(address);
+    if (!parsed) return Unexpected<Error>(Error{Errc::kBadAddress, 0, "connect"});
+    return QueuePair::connect(shard_, *parsed, private_data);
+  }
+  Expected<std::unique_ptr<rdma::Listener>, Error> listen(std::string_view address) override {
+    const auto parsed = parse_address(address);
+    if (!parsed) return Unexpected<Error>(Error{Errc::kBadAddress, 0, "listen"});
+    return Listener::open(shard_, *parsed);
+  }
+
+  void progress() override {
+    for (QueuePair* each : shard_.news) each->in_news = false;
+    shard_.news.clear();
+    if (spun_ && ++rounds_without_epoll_ < kRoundsWithoutEpollMax) {
+      shard_.reactor->dispatch_deadlines();
+    } else {
+      rounds_without_epoll_ = 0;
+      shard_.reactor->dispatch();
+    }
+    spun_ = false;
+    shard_.reap();
+    shard_.reactor->arm();
+  }
+  int wait_fd() const noexcept override { return shard_.reactor->fd(); }
+  Instant now() const noexcept override { return Reactor::now(); }
+  void arm_timer(std::optional<Instant> when) override { shard_.reactor->set_user_timer(when); }
+  void wait() override {
+    if (std::ranges::any_of(shard_.news, [](QueuePair* each) { return each->has_news(); })) {
+      return;
+    }
+    if (spin()) return;
+    shard_.moved = false;
+    shard_.reactor->block();
+  }
+  void wake() noexcept override { shard_.reactor->wake(); }
+
+  const SetupCounters& setup() const noexcept { return shard_.setup; }
+
+ private:
+  // Measured: on a shared core, asking for bytes and yielding beats sleeping in epoll for answers
+  // that are some microseconds away; without yielding it would be ruinous.
+  bool spin() {
+    if (shard_.options.spin.count() == 0 || !shard_.moved || shard_.open.empty() ||
+        shard_.open.size() > kSpinConnectionsMax) {
+      return false;
+    }
+    const Instant end = Reactor::now() + shard_.options.spin;
+    do {
+      for (std::size_t i = 0; i < shard_.open.size(); ++i) {
+        if (shard_.open[i]->receive_some()) {
+          spun_ = true;
+          return true;
+        }
+      }
+      sched_yield();
+    } while (Reactor::now() < end);
+    return false;
+  }
+
+  Shard shard_;
+  bool spun_ = false;
+  int rounds_without_epoll_ = 0;
+};
+
+bool valid(const Options& options) {
+  constexpr auto kZero = std::chrono::milliseconds::zero();
+  return options.ird <= iwarp::kReadDepthMax && options.ord <= iwarp::kReadDepthMax &&
+         (options.mpa_revision == 1 || options.mpa_revision == 2) && options.queue_depth >= 1 &&
+         options.queue_depth <= 1U << 20U && options.exposures >= 1 &&
+         options.exposures <= 1U << 19U && options.setup_timeout_initiator > kZero &&
+         options.setup_timeout_responder > kZero && options.linger >= kZero &&
+         options.segment_size_max <= iwarp::kTaggedPayloadMax && options.connections_max >= 1 &&
+         options.half_open_max >= 1;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options) {
+  if (!valid(options)) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, 0, "siwarp: an option is out of range"});
+  }
+  auto reactor = Reactor::make();
+  if (!reactor) return Unexpected<Error>(reactor.error());
+  std::unique_ptr<Capture> capture;
+  if (!options.capture_file.empty()) {
+    auto opened = Capture::open(options.capture_file, options.capture_bytes_max);
+    if (!opened) return Unexpected<Error>(opened.error());
+    capture = std::move(*opened);
+  }
+  return std::make_unique<SiwarpProvider>(options, std::move(*reactor), std::move(capture));
+}
+
+const SetupCounters& setup_counters(const Provider& provider) noexcept {
+  return static_cast<const SiwarpProvider&>(provider).setup();
+}
+
+}  // namespace rpcrdma::rdma::siwarp

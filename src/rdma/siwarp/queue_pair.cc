@@ -1,0 +1,383 @@
+#include "rdma/siwarp/queue_pair.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace rpcrdma::rdma::siwarp {
+namespace {
+
+// From this segment size on it is loopback (or as good as): FPDUs are as large as they can be.
+constexpr std::size_t kLargeSegment = 32 * 1024;
+// Reads of one connection before others get their turn: about 2 MiB of large FPDUs.
+constexpr int kReceivesPerRound = 32;
+
+Error error_of(iwarp::SetupError setup) {
+  const std::string_view text = iwarp::to_string(setup);
+  switch (setup) {
+    case iwarp::SetupError::kTimedOut:
+      return {Errc::kTimedOut, 0, text};
+    case iwarp::SetupError::kRejected:
+    case iwarp::SetupError::kClosed:
+    case iwarp::SetupError::kRefused:
+      return {Errc::kRefused, 0, text};
+    case iwarp::SetupError::kNone:
+    case iwarp::SetupError::kNotMpa:
+    case iwarp::SetupError::kTooLong:
+    case iwarp::SetupError::kMarkers:
+    case iwarp::SetupError::kRevision:
+    case iwarp::SetupError::kNotEnhanced:
+    case iwarp::SetupError::kIrd:
+    case iwarp::SetupError::kRtr:
+      return {Errc::kProtocol, 0, text};
+  }
+  return {Errc::kProvider, 0, text};
+}
+
+Error error_of(const iwarp::Cause& cause) {
+  using By = iwarp::Cause::By;
+  const bool rules = cause.by == By::kOurCheck || cause.by == By::kTerminate;
+  return {rules ? Errc::kProtocol : Errc::kClosed, 0, cause.text};
+}
+
+Status status_of(iwarp::WorkStatus status) {
+  switch (status) {
+    case iwarp::WorkStatus::kOk:
+      return Status::kOk;
+    case iwarp::WorkStatus::kFlushed:
+      return Status::kFlushed;
+    case iwarp::WorkStatus::kLocalError:
+      return Status::kLocalError;
+    case iwarp::WorkStatus::kRemoteAccess:
+      return Status::kRemoteAccess;
+  }
+  return Status::kFlushed;
+}
+
+}  // namespace
+
+QueuePair::QueuePair(Shard& shard, TcpSocket socket, std::unique_ptr<iwarp::MpaSetup> setup,
+                     std::string peer_address)
+    : shard_(shard),
+      socket_(std::move(socket)),
+      setup_(std::move(setup)),
+      peer_address_(std::move(peer_address)),
+      stream_(shard.stream_options(), shard.random),
+      regions_(std::min(shard.options.regions, Regions::kSlotsMax)),
+      capabilities_{shard.options.queue_depth, shard.options.ord,
+                    static_cast<std::uint32_t>(std::min(kSlicesMax, iwarp::kSpansMax)), true, true},
+      initiator_(true),
+      may_nudge_(shard.options.first_answer_nudge.count() > 0) {}
+
+QueuePair::~QueuePair() {
+  end({Errc::kClosed, 0, "destroyed"});
+  std::erase(shard_.news, this);
+}
+
+Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard, const Address& address,
+                                                               Bytes private_data) {
+  const std::size_t room =
+      shard.options.mpa_revision >= 2 ? iwarp::kMpaUserDataMax : iwarp::kMpaPrivateDataMax;
+  if (private_data.size() > room) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, 0, "connect: too much private data"});
+  }
+  auto fd = open_tcp(address.family());
+  if (!fd) return Unexpected<Error>(fd.error());
+  if (!shard.take_connection()) {
+    return Unexpected<Error>(Error{Errc::kNoResources, 0, "connect: too many connections"});
+  }
+  TcpSocket socket(std::move(*fd));
+  socket.configure(shard.options.socket_buffer_size);
+  auto setup = std::unique_ptr<iwarp::MpaSetup>(new iwarp::MpaSetup(
+      iwarp::MpaSetup::initiator(shard.setup_options(true), private_data, Reactor::now())));
+  const int number = socket.fd();
+  std::unique_ptr<QueuePair> made(
+      new QueuePair(shard, std::move(socket), std::move(setup), to_string(address)));
+  if (!shard.reactor->watch(number, 0, *made)) {
+    return Unexpected<Error>(Error{Errc::kNoResources, errno, "epoll_ctl"});
+  }
+  shard.reactor->set_deadline(*made, made->setup_->deadline());
+  if (::connect(number, address.pointer(), address.size) != 0 && errno != EINPROGRESS) {
+    made->end({Errc::kRefused, errno, "connect"});
+  } else {
+    made->expect_writable(true);
+  }
+  return made;
+}
+
+Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Incoming& incoming,
+                                                              Bytes private_data) {
+  if (!incoming.setup_->accept(private_data)) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, 0, "accept: too much private data"});
+  }
+  std::unique_ptr<QueuePair> made(new QueuePair(shard, std::move(incoming.socket_),
+                                                std::move(incoming.setup_),
+                                                std::move(incoming.peer_address_)));
+  made->initiator_ = false;
+  made->state_ = State::kSetup;
+  if (!shard.reactor->watch(made->socket_.fd(), EPOLLIN, *made)) {
+    return Unexpected<Error>(Error{Errc::kNoResources, errno, "epoll_ctl"});
+  }
+  made->continue_setup();
+  return made;
+}
+
+Expected<RegionId, Error> QueuePair::attach(MutableBytes memory) {
+  const auto id = regions_.add(memory, memory.data());
+  if (!id) return Unexpected<Error>(Error{Errc::kNoResources, 0, "attach: too many regions"});
+  return *id;
+}
+
+Expected<RegionId, Error> QueuePair::attach_read_only(Bytes memory) {
+  const auto id = regions_.add(memory, nullptr);
+  if (!id) return Unexpected<Error>(Error{Errc::kNoResources, 0, "attach: too many regions"});
+  return *id;
+}
+
+Bytes QueuePair::peer_private_data() const noexcept {
+  const bool known = setup_->state() == iwarp::MpaSetup::State::kDone;
+  return known ? setup_->peer_private_data() : Bytes();
+}
+
+// Set-up.
+
+void QueuePair::handle_ready(std::uint32_t events) {
+  if (state_ == State::kConnecting) return tcp_connected();
+  if (state_ == State::kSetup) return continue_setup();
+  if (state_ != State::kOpen) return;
+  if ((events & ~std::uint32_t{EPOLLOUT}) != 0) receive();
+  if (state_ == State::kOpen && (events & EPOLLOUT) != 0) expect_writable(false);
+  transmit();
+}
+
+void QueuePair::tcp_connected() {
+  if (const int error = socket_.connect_error(); error != 0) {
+    return end({Errc::kRefused, error, "connect"});
+  }
+  state_ = State::kSetup;
+  expect_writable(false);
+  if (shard_.capture) socket_.record(*shard_.capture, true);
+  continue_setup();
+}
+
+void QueuePair::continue_setup() {
+  using SetupState = iwarp::MpaSetup::State;
+  std::array<std::byte, iwarp::kMpaFrameMax> bytes;
+  for (;;) {
+    if (const Bytes output = setup_->output(); !output.empty()) {
+      const IoResult result = socket_.send({&output, 1});
+      if (result.kind == IoResult::Kind::kWouldBlock) return expect_writable(true);
+      if (result.kind == IoResult::Kind::kError) {
+        return end({Errc::kRefused, result.error, "MPA set-up"});
+      }
+      setup_->handle_sent(result.size);
+      continue;
+    }
+    if (setup_->state() == SetupState::kDone) return open_stream();
+    if (setup_->state() == SetupState::kFailed) return setup_failed();
+    const MutableBytes room = MutableBytes(bytes).first(setup_->bytes_wanted());
+    const IoResult result = socket_.receive({&room, 1});
+    if (result.kind == IoResult::Kind::kWouldBlock) return expect_writable(false);
+    if (result.kind == IoResult::Kind::kBytes) {
+      setup_->handle_received(room.first(result.size));
+    } else {
+      setup_->handle_end_of_stream();
+    }
+  }
+}
+
+void QueuePair::setup_failed() {
+  end(error_of(setup_->error()));
+}
+
+void QueuePair::open_stream() {
+  shard_.reactor->set_deadline(*this, std::nullopt);
+  expect_writable(false);
+  const std::size_t segment = socket_.segment_size();
+  std::size_t fpdu_size = iwarp::kFpduSizeMax;
+  std::size_t alignment = 0;
+  if (shard_.options.segment_size_max > 0) {
+    fpdu_size = shard_.options.segment_size_max + iwarp::fpdu_size(iwarp::kTaggedSize);
+  } else if (segment < kLargeSegment) {
+    // One FPDU, one segment. siw wants the CRC in one piece.
+    fpdu_size = segment & ~std::size_t{3};
+    alignment = segment;
+  }
+  stream_.start(setup_->negotiated(), fpdu_size, alignment);
+  capabilities_.reads_in_flight_max = setup_->negotiated().ord;
+  state_ = State::kOpen;
+  shard_.open.push_back(this);
+  tell(LinkEvent::kConnected);
+  if (!initiator_) may_nudge_ = false;
+  transmit();
+}
+
+// Data.
+
+bool QueuePair::receive_some() {
+  if (state_ != State::kOpen) return false;
+  const std::uint64_t before = stream_.counters().bytes_received;
+  receive();
+  transmit();
+  return state_ != State::kOpen || stream_.counters().bytes_received != before;
+}
+
+void QueuePair::receive() {
+  std::array<MutableBytes, TcpSocket::kRoomMax> room;
+  for (int i = 0; i < kReceivesPerRound; ++i) {
+    const std::size_t count = stream_.receive_room(room);
+    if (count == 0) break;
+    const IoResult result = socket_.receive(std::span(room).first(count));
+    if (result.kind == IoResult::Kind::kWouldBlock) break;
+    if (result.kind == IoResult::Kind::kEnd) {
+      stream_.handle_end_of_stream();
+      break;
+    }
+    if (result.kind == IoResult::Kind::kError) {
+      return end({Errc::kClosed, result.error, "receiving"});
+    }
+    shard_.moved = true;
+    stream_.handle_received(result.size);
+    std::size_t asked = 0;
+    for (std::size_t k = 0; k < count; ++k) asked += room[k].size();
+    if (result.size < asked) break;  // nothing is left; epoll tells when there is more
+  }
+  settle();
+}
+
+// Sends what there is, as far as the socket takes it.
+void QueuePair::transmit() {
+  std::array<Bytes, TcpSocket::kRoomMax> room;
+  while (state_ == State::kOpen && !writable_wanted_) {
+    const std::size_t count = stream_.transmit(room);
+    if (count == 0) break;
+    const IoResult result = socket_.send(std::span(room).first(count));
+    if (result.kind == IoResult::Kind::kWouldBlock) {
+      expect_writable(true);
+    } else if (result.kind == IoResult::Kind::kBytes) {
+      shard_.moved = true;
+      stream_.handle_sent(result.size);
+      settle();
+    } else {
+      // The peer is gone, but its last words (a Terminate) may still be unread.
+      receive();
+      return end({Errc::kClosed, result.error, "sending"});
+    }
+  }
+  if (state_ == State::kOpen && may_nudge_ && stream_.counters().fpdus_sent > 0) {
+    may_nudge_ = false;
+    shard_.reactor->set_deadline(*this, Reactor::now() + shard_.options.first_answer_nudge);
+  }
+}
+
+void QueuePair::expect_writable(bool wanted) {
+  if (writable_wanted_ == wanted) return;
+  writable_wanted_ = wanted;
+  const std::uint32_t events = wanted ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  const bool known = shard_.reactor->rewatch(socket_.fd(), events, *this, *this);
+  RPCRDMA_ASSERT(known, "a socket that the reactor does not know");
+}
+
+void QueuePair::handle_deadline() {
+  if (state_ == State::kConnecting) {
+    return end({Errc::kTimedOut, 0, "connect: TCP does not get through"});
+  }
+  if (state_ == State::kSetup) {
+    setup_->handle_timeout(Reactor::now());
+    if (setup_->state() == iwarp::MpaSetup::State::kFailed) setup_failed();
+    return;
+  }
+  if (state_ != State::kOpen) return;
+  if (terminating_) return end_by_stream();  // the peer does not even take our Terminate
+  if (stream_.counters().bytes_received > 0) return;
+  stream_.nudge();
+  transmit();
+}
+
+// Follows the stream where it has gone.
+void QueuePair::settle() {
+  if (state_ != State::kOpen) return;
+  if (stream_.phase() == iwarp::Phase::kClosed) return end_by_stream();
+  if (stream_.phase() == iwarp::Phase::kTerminating && !terminating_) {
+    terminating_ = true;
+    shard_.reactor->set_deadline(*this, Reactor::now() + shard_.options.linger);
+  }
+}
+
+void QueuePair::end_by_stream() {
+  end(error_of(stream_.cause()));
+}
+
+void QueuePair::tell(LinkEvent event) {
+  events_.push(event);
+  note_news();
+}
+
+void QueuePair::note_news() {
+  if (in_news) return;
+  in_news = true;
+  shard_.news.push_back(this);
+}
+
+void QueuePair::disconnect() noexcept {
+  end({Errc::kClosed, 0, "disconnect"}, LinkEvent::kDisconnected);
+}
+
+void QueuePair::end(const Error& cause) {
+  end(cause, state_ == State::kOpen ? LinkEvent::kDisconnected : LinkEvent::kRefused);
+}
+
+void QueuePair::end(const Error& cause, LinkEvent event) {
+  if (state_ == State::kDown) return;
+  cause_ = cause;
+  tell(event);
+  if (state_ == State::kOpen) std::erase(shard_.open, this);
+  stream_.close();
+  const bool connected = state_ != State::kConnecting;
+  state_ = State::kDown;
+  system_calls_ = socket_.system_calls();
+  shard_.give_connection();
+  if (connected) {
+    shard_.linger(std::move(socket_), this);
+  } else {
+    shard_.reactor->unwatch(socket_.fd(), *this);
+    socket_ = TcpSocket();
+  }
+}
+
+std::size_t QueuePair::poll(std::span<Completion> out) {
+  std::array<iwarp::Completion, 64> some;
+  std::size_t count = 0;
+  while (count < out.size()) {
+    const std::size_t got =
+        stream_.poll_completions(std::span(some).first(std::min(some.size(), out.size() - count)));
+    for (std::size_t i = 0; i < got; ++i) {
+      const iwarp::Completion& done = some[i];
+      out[count++] = {done.id, status_of(done.status), done.size, done.tag, done.address};
+    }
+    if (got < some.size()) break;
+  }
+  return count;
+}
+
+std::optional<LinkEvent> QueuePair::poll_link() {
+  if (events_.empty()) return std::nullopt;
+  return events_.pop();
+}
+
+Counters QueuePair::counters() const noexcept {
+  const iwarp::StreamCounters& from = stream_.counters();
+  Counters counters;
+  counters.bytes_sent = from.bytes_sent;
+  counters.bytes_received = from.bytes_received;
+  counters.payload_sent = from.payload_sent;
+  counters.payload_received = from.payload_received;
+  counters.bytes_copied = from.receive_bytes_copied + from.send_bytes_copied;
+  counters.sends = from.sends;
+  counters.writes = from.writes;
+  counters.reads = from.reads;
+  counters.system_calls = system_calls_ + socket_.system_calls();
+  return counters;
+}
+
+}  // namespace rpcrdma::rdma::siwarp

@@ -1,0 +1,107 @@
+// One connection: a TCP socket, its MPA set-up, then its stream.
+#ifndef RPCRDMA_RDMA_SIWARP_QUEUE_PAIR_H_
+#define RPCRDMA_RDMA_SIWARP_QUEUE_PAIR_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ring.h"
+#include "iwarp/setup.h"
+#include "iwarp/stream.h"
+#include "rdma/siwarp/listener.h"
+#include "rdma/siwarp/regions.h"
+#include "rdma/siwarp/shard.h"
+
+namespace rpcrdma::rdma::siwarp {
+
+class QueuePair final : public rdma::QueuePair, private Watched {
+ public:
+  // The active side. A peer that cannot be reached is told by an event, not here.
+  static Expected<std::unique_ptr<QueuePair>, Error> connect(Shard& shard, const Address& address,
+                                                             Bytes private_data);
+  // The passive side. kUnsupported when the private data does not fit.
+  static Expected<std::unique_ptr<QueuePair>, Error> accept(Shard& shard, Incoming& incoming,
+                                                            Bytes private_data);
+  ~QueuePair() override;
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
+
+  const Capabilities& capabilities() const noexcept override { return capabilities_; }
+  Expected<RegionId, Error> attach(MutableBytes memory) override;
+  Expected<RegionId, Error> attach_read_only(Bytes memory) override;
+  void detach(RegionId region) override { regions_.remove(region); }
+  Bytes peer_private_data() const noexcept override;
+  std::string_view peer_address() const noexcept override { return peer_address_; }
+  Expected<void, Error> post(std::span<const WorkRequest> batch) override;
+  std::size_t poll(std::span<Completion> out) override;
+  std::optional<LinkEvent> poll_link() override;
+  Error cause() const noexcept override { return cause_; }
+  void disconnect() noexcept override;
+  Counters counters() const noexcept override;
+
+  // Receives what has come; true if there was anything. For waiting actively.
+  bool receive_some();
+  // Completions or events that are there to be polled.
+  bool has_news() const noexcept { return stream_.has_completions() || !events_.empty(); }
+  bool in_news = false;  // is in Shard::news
+
+ private:
+  enum class State : std::uint8_t {
+    kConnecting,  // waits for TCP; the socket or the deadline moves it on
+    kSetup,       // waits for the MPA set-up; the peer or the deadline moves it on
+    kOpen,        // carries a stream
+    kDown,        // over; the socket is gone
+  };
+
+  QueuePair(Shard& shard, TcpSocket socket, std::unique_ptr<iwarp::MpaSetup> setup,
+            std::string peer_address);
+  void handle_ready(std::uint32_t events) override;
+  void handle_deadline() override;
+
+  void tcp_connected();
+  void continue_setup();
+  void setup_failed();
+  void open_stream();
+  void receive();
+  void transmit();
+  void settle();
+  void expect_writable(bool wanted);
+  void tell(LinkEvent event);
+  void note_news();
+  void end(const Error& cause);
+  void end(const Error& cause, LinkEvent event);
+  void end_by_stream();
+
+  Expected<void, Error> check(std::span<const WorkRequest> batch) const;
+  std::optional<Error> check(const WorkRequest& request) const;
+  bool check_slices(std::span<const Slice> slices, bool writable) const;
+  void take(const WorkRequest& request);
+  std::span<const MutableBytes> writable(std::span<const Slice> slices);
+  std::span<const Bytes> readable(std::span<const Slice> slices);
+
+  Shard& shard_;
+  TcpSocket socket_;
+  std::unique_ptr<iwarp::MpaSetup> setup_;
+  std::string peer_address_;
+  iwarp::Stream stream_;
+  Regions regions_;
+  Capabilities capabilities_;
+  State state_ = State::kConnecting;
+  bool initiator_;
+  bool writable_wanted_ = false;  // EPOLLOUT is set
+  bool terminating_ = false;      // the deadline is that of our Terminate
+  bool may_nudge_;                // the peer has not been heard yet
+  Ring<LinkEvent> events_{4};
+  Error cause_{Errc::kClosed, 0, ""};
+  std::uint64_t system_calls_ = 0;  // of the socket, once it is gone
+  std::array<MutableBytes, kSlicesMax> writable_;
+  std::array<Bytes, kSlicesMax> readable_;
+};
+
+}  // namespace rpcrdma::rdma::siwarp
+
+#endif  // RPCRDMA_RDMA_SIWARP_QUEUE_PAIR_H_

@@ -1,0 +1,86 @@
+// Memory that a queue pair may use: a table of slots whose names change with each use.
+#ifndef RPCRDMA_RDMA_SIWARP_REGIONS_H_
+#define RPCRDMA_RDMA_SIWARP_REGIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/assert.h"
+#include "rdma/provider.h"
+
+namespace rpcrdma::rdma::siwarp {
+
+class Regions {
+ public:
+  explicit Regions(std::uint32_t slots_max) : slots_max_(slots_max) {}
+
+  // nullopt: all slots are in use. The table grows to its bound as it is used.
+  std::optional<RegionId> add(Bytes memory, std::byte* writable) {
+    std::uint32_t index = free_;
+    if (index != kNone) {
+      free_ = slots_[index].next_free;
+    } else {
+      if (slots_.size() >= slots_max_) return std::nullopt;
+      index = static_cast<std::uint32_t>(slots_.size());
+      slots_.emplace_back();
+    }
+    Slot& slot = slots_[index];
+    slot = {memory, writable, true, slot.generation + 1, kNone};
+    return RegionId{(slot.generation << kIndexBits) | index};
+  }
+  void remove(RegionId id) {
+    const Slot* slot = find(id);
+    RPCRDMA_ASSERT(slot != nullptr, "detach of a region that is not attached");
+    const auto index = static_cast<std::uint32_t>(slot - slots_.data());
+    slots_[index].live = false;
+    slots_[index].next_free = free_;
+    free_ = index;
+  }
+  // The memory of a slice; nullopt when it is not all inside of a live region, or may not be
+  // written to.
+  std::optional<Bytes> readable(const Slice& slice) const {
+    const Slot* slot = find(slice.region);
+    if (slot == nullptr || !inside(*slot, slice)) return std::nullopt;
+    return slot->memory.subspan(slice.offset, slice.size);
+  }
+  std::optional<MutableBytes> writable(const Slice& slice) const {
+    const Slot* slot = find(slice.region);
+    if (slot == nullptr || !inside(*slot, slice)) return std::nullopt;
+    if (slot->writable == nullptr && slice.size > 0) return std::nullopt;
+    return MutableBytes(slot->writable + slice.offset, slice.size);
+  }
+
+  static constexpr std::uint32_t kSlotsMax = 1U << 16U;
+
+ private:
+  static constexpr unsigned kIndexBits = 16;
+  static constexpr std::uint32_t kNone = 0xffffffffU;
+  struct Slot {
+    Bytes memory;
+    std::byte* writable = nullptr;  // null: read only
+    bool live = false;
+    std::uint32_t generation = 0;
+    std::uint32_t next_free = kNone;
+  };
+  static bool inside(const Slot& slot, const Slice& slice) {
+    return slice.offset <= slot.memory.size() && slice.size <= slot.memory.size() - slice.offset;
+  }
+  const Slot* find(RegionId id) const {
+    const auto value = static_cast<std::uint32_t>(id);
+    const std::uint32_t index = value & (kSlotsMax - 1);
+    if (index >= slots_.size()) return nullptr;
+    const Slot& slot = slots_[index];
+    const bool same = (slot.generation & (kSlotsMax - 1)) == value >> kIndexBits;
+    return slot.live && same ? &slot : nullptr;
+  }
+
+  std::uint32_t slots_max_;
+  std::vector<Slot> slots_;
+  std::uint32_t free_ = kNone;
+};
+
+}  // namespace rpcrdma::rdma::siwarp
+
+#endif  // RPCRDMA_RDMA_SIWARP_REGIONS_H_

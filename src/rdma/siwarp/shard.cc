@@ -1,0 +1,74 @@
+#include "rdma/siwarp/shard.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rpcrdma::rdma::siwarp {
+
+Lingering::Lingering(Shard& shard, TcpSocket socket, Watched* before)
+    : shard_(shard), socket_(std::move(socket)) {
+  Reactor& reactor = *shard_.reactor;
+  done_ = before != nullptr ? !reactor.rewatch(socket_.fd(), EPOLLIN, *before, *this)
+                            : !reactor.watch(socket_.fd(), EPOLLIN, *this);
+  shard_.reactor->set_deadline(*this, Reactor::now() + shard_.options.linger);
+}
+
+Lingering::~Lingering() {
+  handle_ready(EPOLLIN);  // the last chance to leave nothing unread
+  shard_.reactor->unwatch(socket_.fd(), *this);
+}
+
+void Lingering::handle_ready(std::uint32_t /*events*/) {
+  std::array<std::byte, 16 * 1024> waste;
+  const MutableBytes room(waste);
+  // Bounded, so that a peer that sends without end cannot hold us up.
+  for (int i = 0; i < 64 && !done_; ++i) {
+    const IoResult result = socket_.receive({&room, 1});
+    if (result.kind == IoResult::Kind::kWouldBlock) return;
+    done_ = result.kind != IoResult::Kind::kBytes;
+  }
+}
+
+void Shard::linger(TcpSocket socket, Watched* before) {
+  socket.finish_sending();
+  lingering_.push_back(std::make_unique<Lingering>(*this, std::move(socket), before));
+}
+
+void Shard::reap() {
+  if (lingering_.empty()) return;
+  std::erase_if(lingering_, [](const auto& each) { return each->done(); });
+}
+
+iwarp::MpaSetup::Options Shard::setup_options(bool initiator) const {
+  iwarp::MpaSetup::Options setup_options;
+  setup_options.wishes = {options.crc, options.ird, options.ord, options.mpa_revision,
+                          iwarp::Rtr::kNone};
+  switch (options.peer_to_peer) {
+    case PeerToPeer::kOff:
+      break;
+    case PeerToPeer::kWrite:
+      setup_options.wishes.rtr = iwarp::Rtr::kWrite;
+      break;
+    case PeerToPeer::kRead:
+      setup_options.wishes.rtr = iwarp::Rtr::kRead;
+      break;
+    case PeerToPeer::kSend:
+      setup_options.wishes.rtr = iwarp::Rtr::kSend;
+      break;
+  }
+  setup_options.timeout =
+      initiator ? options.setup_timeout_initiator : options.setup_timeout_responder;
+  return setup_options;
+}
+
+iwarp::StreamOptions Shard::stream_options() const {
+  return {options.queue_depth, options.exposures, options.ird, options.ord};
+}
+
+bool Shard::take_connection() {
+  if (connections >= options.connections_max) return false;
+  ++connections;
+  return true;
+}
+
+}  // namespace rpcrdma::rdma::siwarp

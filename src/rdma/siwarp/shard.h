@@ -1,0 +1,72 @@
+// What all objects of one provider share.
+#ifndef RPCRDMA_RDMA_SIWARP_SHARD_H_
+#define RPCRDMA_RDMA_SIWARP_SHARD_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "iwarp/setup.h"
+#include "iwarp/stream_state.h"
+#include "rdma/siwarp/capture.h"
+#include "rdma/siwarp/entropy.h"
+#include "rdma/siwarp/provider.h"
+#include "rdma/siwarp/reactor.h"
+#include "rdma/siwarp/tcp_socket.h"
+
+namespace rpcrdma::rdma::siwarp {
+
+class QueuePair;
+class Shard;
+
+// A connection that is over for its user: waits for the peer's FIN, so that the kernel does not
+// throw away what we sent last (it would, had we closed with unread bytes), but not for ever.
+class Lingering final : public Watched {
+ public:
+  Lingering(Shard& shard, TcpSocket socket, Watched* before);
+  ~Lingering() override;
+  Lingering(const Lingering&) = delete;
+  Lingering& operator=(const Lingering&) = delete;
+  void handle_ready(std::uint32_t events) override;
+  void handle_deadline() override { done_ = true; }
+  bool done() const noexcept { return done_; }
+
+ private:
+  Shard& shard_;
+  TcpSocket socket_;
+  bool done_ = false;
+};
+
+class Shard {
+ public:
+  Shard(const Options& given, std::unique_ptr<Reactor> made, std::unique_ptr<Capture> record)
+      : options(given), reactor(std::move(made)), capture(std::move(record)) {}
+
+  // Ends the sending direction and keeps the socket for a while. `before`: in whose name the
+  // reactor knows it, null if it does not.
+  void linger(TcpSocket socket, Watched* before);
+  void reap();  // closes what has lingered long enough
+
+  iwarp::MpaSetup::Options setup_options(bool initiator) const;
+  iwarp::StreamOptions stream_options() const;
+  bool take_connection();  // false: as many as allowed are open
+  void give_connection() { --connections; }
+
+  const Options options;
+  const std::unique_ptr<Reactor> reactor;
+  const std::unique_ptr<Capture> capture;  // before all flows, so that it goes after them
+  SystemRandom random;
+  SetupCounters setup;
+  std::size_t connections = 0;
+  std::size_t half_open = 0;
+  std::vector<QueuePair*> open;  // that carry a stream
+  std::vector<QueuePair*> news;  // that may have something to poll since the last progress()
+  bool moved = false;            // bytes came or went since the last wait
+
+ private:
+  std::vector<std::unique_ptr<Lingering>> lingering_;
+};
+
+}  // namespace rpcrdma::rdma::siwarp
+
+#endif  // RPCRDMA_RDMA_SIWARP_SHARD_H_

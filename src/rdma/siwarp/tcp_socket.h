@@ -1,0 +1,99 @@
+// Non-blocking TCP sockets and numeric addresses.
+#ifndef RPCRDMA_RDMA_SIWARP_TCP_SOCKET_H_
+#define RPCRDMA_RDMA_SIWARP_TCP_SOCKET_H_
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "rdma/provider.h"
+#include "rdma/siwarp/capture.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::rdma::siwarp {
+
+// Owns a descriptor.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int value) noexcept : value_(value) {}
+  Fd(Fd&& other) noexcept;
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd();
+  int value() const noexcept { return value_; }
+  explicit operator bool() const noexcept { return value_ >= 0; }
+  void close() noexcept;
+
+ private:
+  int value_ = -1;
+};
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  int family() const noexcept { return storage.ss_family; }
+  const sockaddr* pointer() const noexcept;
+  sockaddr* pointer() noexcept;
+};
+// "127.0.0.1:20049" or "[::1]:20049". No names, no service names.
+std::optional<Address> parse_address(std::string_view text);
+std::string to_string(const Address& address);
+
+struct IoResult {
+  enum class Kind : std::uint8_t {
+    kBytes,  // `size` bytes, at least one
+    kWouldBlock,
+    kEnd,    // the peer closed its direction
+    kError,  // see `error`
+  };
+  Kind kind = Kind::kWouldBlock;
+  std::size_t size = 0;
+  int error = 0;  // errno
+};
+
+// One TCP connection. All calls return at once.
+class TcpSocket {
+ public:
+  static constexpr std::size_t kRoomMax = 128;  // spans in one call
+
+  TcpSocket() = default;
+  explicit TcpSocket(Fd fd) noexcept : fd_(std::move(fd)) {}
+
+  int fd() const noexcept { return fd_.value(); }
+  Fd release() noexcept { return std::move(fd_); }
+  explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
+  // No delay; buffers of that many bytes unless 0.
+  void configure(int buffer_size) noexcept;
+  // Starts to record what this connection carries. Precondition: connected.
+  void record(Capture& capture, bool initiator);
+
+  IoResult send(std::span<const Bytes> parts);
+  IoResult receive(std::span<const MutableBytes> parts);
+  // What a connection attempt came to: an errno, 0 when it is there.
+  int connect_error() const noexcept;
+  void finish_sending() noexcept;  // FIN behind what was sent
+  // Payload bytes that fit a TCP segment now.
+  std::size_t segment_size() const noexcept;
+  Address local() const noexcept;
+  Address remote() const noexcept;
+  std::uint64_t system_calls() const noexcept { return system_calls_; }
+
+ private:
+  Fd fd_;
+  std::unique_ptr<CaptureFlow> flow_;
+  std::uint64_t system_calls_ = 0;
+};
+
+// A new non-blocking socket; kNoResources with its errno when the system has none.
+Expected<Fd, Error> open_tcp(int family);
+
+}  // namespace rpcrdma::rdma::siwarp
+
+#endif  // RPCRDMA_RDMA_SIWARP_TCP_SOCKET_H_
