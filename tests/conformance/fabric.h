@@ -40,6 +40,7 @@ std::vector<FabricKind> fabrics();
 
 // One list each.
 std::vector<FabricKind> sim_fabrics();
+std::vector<FabricKind> siwarp_fabrics();
 
 }  // namespace rpcrdma::test
 

@@ -3,7 +3,9 @@
 namespace rpcrdma::test {
 
 std::vector<FabricKind> fabrics() {
-  return sim_fabrics();
+  std::vector<FabricKind> all = sim_fabrics();
+  for (FabricKind& kind : siwarp_fabrics()) all.push_back(std::move(kind));
+  return all;
 }
 
 }  // namespace rpcrdma::test
