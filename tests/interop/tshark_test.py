@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""What we send, read by somebody else: tshark decodes a capture that the command wrote.
+
+No frame may be malformed, no CRC bad, and every layer must be there: MPA, DDP/RDMAP, RPC-over-RDMA.
+"""
+import collections
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COMMAND = os.environ["RPCRDMA"]
+DEMO = pathlib.Path(__file__).resolve().parent.parent.parent / "scripts" / "demo.py"
+# Of the data of READ-like replies, whose bulk went by a Write chunk, tshark knows nothing: our blob
+# program is unknown to it, so there is nothing that it could find malformed there.
+
+
+def tshark(capture, *arguments):
+    result = subprocess.run(["tshark", "-r", capture, *arguments], capture_output=True, text=True, timeout=300,
+                            check=False, env={**os.environ, "LC_ALL": "C"})
+    if result.returncode != 0:
+        raise AssertionError(result.stderr)
+    return result.stdout
+
+
+class TsharkTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if shutil.which("tshark") is None:
+            raise AssertionError("tshark is missing: apt-get install --no-install-recommends tshark")
+        cls.work = tempfile.TemporaryDirectory(prefix="rpcrdma-tshark.")
+        cls.capture = str(pathlib.Path(cls.work.name) / "demo.pcapng")
+        subprocess.run([sys.executable, str(DEMO), COMMAND, "--size", str(20 << 20), "--capture", cls.capture],
+                       check=True, stdout=subprocess.DEVNULL, timeout=300)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.work.cleanup()
+
+    def test_capture_holds_its_first_16_mib(self):
+        size = os.path.getsize(self.capture)
+        self.assertGreater(size, 12 << 20)
+        self.assertLessEqual(size, 17 << 20)
+
+    def test_every_layer_is_decoded(self):
+        protocols = collections.Counter()
+        for line in tshark(self.capture, "-T", "fields", "-e", "frame.protocols").splitlines():
+            protocols.update(set(line.replace(",", ":").split(":")))
+        for layer in ("tcp", "iwarp_mpa", "iwarp_ddp_rdmap", "rpcordma", "rpc"):
+            self.assertGreater(protocols[layer], 0, f"{layer}: {protocols}")
+
+    def test_nothing_is_malformed(self):
+        bad = tshark(self.capture, "-Y", "_ws.malformed || _ws.expert.severity == error", "-T", "fields", "-e",
+                     "frame.number", "-e", "_ws.col.Info", "-e", "_ws.expert.message")
+        self.assertEqual(bad, "")
+
+    def test_no_crc_and_no_checksum_is_bad(self):
+        bad = tshark(self.capture, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-Y",
+                     'iwarp_mpa.crc.bad || tcp.checksum.status == "Bad" || ip.checksum.status == "Bad"')
+        self.assertEqual(bad, "")
+
+    def test_every_kind_of_message_is_seen(self):
+        opcodes = set()
+        for line in tshark(self.capture, "-T", "fields", "-e", "iwarp_ddp_rdmap.rdma_opcode").splitlines():
+            opcodes.update(line.split(","))
+        opcodes = {int(opcode, 0) for opcode in opcodes if opcode}
+        self.assertLessEqual({0, 1, 2, 3}, opcodes, "Write, Read Request, Read Response, Send")
+        self.assertTrue({4, 6} & opcodes, "Send with Invalidate")
+
+    def test_calls_and_replies_match(self):
+        types = collections.Counter(
+            word for line in tshark(self.capture, "-Y", "rpc", "-T", "fields", "-e", "rpc.msgtyp").splitlines()
+            for word in line.split(",") if word)
+        self.assertGreater(types["0"], 100)
+        self.assertGreater(types["1"], 100)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Runs the README's two commands, twice, on a clean clone in a fresh Debian 12 root.
+#
+# usage: fresh_root.sh [--keep]     (root; debootstrap is installed when it is missing)
+#
+# The root is made in a temporary folder and removed at the end. The clone is what is committed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+[[ $(id -u) -eq 0 ]] || { echo "fresh_root: a chroot needs root" >&2; exit 1; }
+command -v debootstrap >/dev/null ||
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap
+
+root=$(mktemp -d "${TMPDIR:-/tmp}/rpcrdma-fresh.XXXXXX")
+cleanup() {
+  umount -l "$root/proc" "$root/sys" "$root/dev" 2>/dev/null || true
+  [[ ${1:-} == --keep ]] || rm -rf --one-file-system "$root"
+}
+trap 'cleanup' EXIT
+
+# The mirror that this machine uses for Debian, so that no address stands here.
+mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/null |
+         grep -m1 -E '/debian/?$' || true)
+echo "fresh_root: making a Debian 12 root (git and make, nothing else)"
+debootstrap --variant=minbase --include=ca-certificates,git,make bookworm "$root" ${mirror:+"$mirror"} >"$root.log" 2>&1 ||
+  { tail -20 "$root.log" >&2; exit 1; }
+rm -f "$root.log"
+[[ -f /etc/apt/apt.conf.d/80proxy ]] && cp /etc/apt/apt.conf.d/80proxy "$root/etc/apt/apt.conf.d/"
+cp /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
+mount -t proc proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+git clone --quiet . "$root/rpcrdma"
+
+in_root() { chroot "$root" /usr/bin/env -i HOME=/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
+              bash -c "cd /rpcrdma && $1"; }
+for round in first second; do
+  for target in demo check; do
+    echo "fresh_root: make $target, $round time"
+    start=$SECONDS
+    in_root "make $target" >"$root/log" 2>&1 || { tail -60 "$root/log" >&2; exit 1; }
+    tail -3 "$root/log"
+    echo "fresh_root: make $target, $round time: ok in $((SECONDS - start)) s"
+  done
+done
+in_root 'git status --porcelain' | grep . && { echo "fresh_root: the commands changed the tree" >&2; exit 1; }
+echo "fresh_root: all four runs passed"
