@@ -1,0 +1,144 @@
+#include "rdma/siwarp/capture.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "iwarp/byte_order.h"
+#include "rdma/siwarp/nodes_for_test.h"
+
+namespace rpcrdma::rdma::siwarp::test {
+namespace {
+
+using iwarp::load16;
+using iwarp::load32;
+
+class CaptureFile : public testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove(path_); }
+  static std::uint32_t native32(const std::byte* from) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+  }
+  Buffer content() const {
+    std::ifstream file(path_, std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    Buffer bytes(text.size());
+    std::memcpy(bytes.data(), text.data(), text.size());
+    return bytes;
+  }
+  // Ethernet frames in the file; checks the structure of all blocks on the way.
+  static std::vector<Buffer> packets(const Buffer& file) {
+    std::vector<Buffer> found;
+    for (std::size_t at = 0; at < file.size();) {
+      const std::uint32_t type = native32(&file[at]);
+      const std::uint32_t size = native32(&file[at + 4]);
+      EXPECT_EQ(size % 4, 0U);
+      EXPECT_LE(at + size, file.size());
+      EXPECT_EQ(native32(&file[at + size - 4]), size);
+      if (at == 0) {
+        EXPECT_EQ(type, 0x0a0d0d0aU);
+        EXPECT_EQ(native32(&file[8]), 0x1a2b3c4dU);
+      }
+      if (type == 6) {
+        const std::uint32_t captured = native32(&file[at + 20]);
+        const auto begin = file.begin() + static_cast<std::ptrdiff_t>(at + 28);
+        found.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(captured));
+      }
+      at += size;
+    }
+    return found;
+  }
+  static std::uint32_t sum(Bytes bytes) {
+    std::uint32_t total = 0;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      total += std::to_integer<std::uint32_t>(bytes[i]) << (i % 2 == 0 ? 8U : 0U);
+      total = (total & 0xffffU) + (total >> 16U);
+    }
+    return total;
+  }
+  // Bytes per source port, put together by their sequence numbers.
+  static std::map<unsigned, Buffer> streams(const std::vector<Buffer>& packets) {
+    std::map<unsigned, Buffer> bytes;
+    std::map<unsigned, std::uint32_t> next;
+    for (const Buffer& packet : packets) {
+      const Bytes ip = Bytes(packet).subspan(14);
+      EXPECT_EQ(load16(&ip[2]), ip.size());
+      EXPECT_LE(ip.size(), 65'000U);
+      EXPECT_EQ(sum(ip.first(20)), 0xffffU) << "IP checksum";
+      const Bytes tcp = ip.subspan(20);
+      std::array<std::byte, 12> pseudo{};
+      std::memcpy(pseudo.data(), &ip[12], 8);
+      pseudo[9] = std::byte{6};
+      iwarp::store16(&pseudo[10], static_cast<std::uint16_t>(tcp.size()));
+      const std::uint32_t both = sum(pseudo) + sum(tcp);
+      EXPECT_EQ((both & 0xffffU) + (both >> 16U), 0xffffU) << "TCP checksum";
+      const unsigned port = load16(tcp.data());
+      const auto flags = std::to_integer<unsigned>(tcp[13]);
+      if ((flags & 2U) != 0) next[port] = load32(&tcp[4]) + 1;
+      if ((flags & 3U) != 0 || tcp.size() == 20) continue;
+      EXPECT_EQ(load32(&tcp[4]), next[port]);
+      next[port] += static_cast<std::uint32_t>(tcp.size() - 20);
+      bytes[port].insert(bytes[port].end(), tcp.begin() + 20, tcp.end());
+    }
+    return bytes;
+  }
+
+  std::string path_ = testing::TempDir() + "rpcrdma_capture_" + std::to_string(getpid()) + "_" +
+                      testing::UnitTest::GetInstance()->current_test_info()->name() + ".pcapng";
+};
+
+TEST_F(CaptureFile, HoldsBothDirectionsWithValidChecksums) {
+  Counters counters;
+  unsigned server_port = 0;
+  {
+    Options recording;
+    recording.capture_file = path_;
+    Nodes nodes(recording);
+    End client;
+    End server;
+    nodes.connect(client, server);
+    const std::string_view address = client.queue_pair->peer_address();
+    server_port = static_cast<unsigned>(std::stoul(std::string(address.substr(10))));
+    const Remote room = server.expose(0, 200'000, RemoteAccess::kWrite);
+    const Slice from = client.slice(0, 200'000);
+    ASSERT_TRUE(client.post(1, Write{{&from, 1}, room}, false));
+    nodes.say(client, server);
+    nodes.say(server, client);
+    counters = client.queue_pair->counters();
+  }
+  const auto found = streams(packets(content()));
+  ASSERT_EQ(found.size(), 2U);
+  for (const auto& [port, bytes] : found) {
+    const bool from_server = port == server_port;
+    EXPECT_EQ(std::memcmp(bytes.data(), from_server ? "MPA ID Rep" : "MPA ID Req", 10), 0);
+    const std::uint64_t expected = from_server ? counters.bytes_received : counters.bytes_sent;
+    EXPECT_EQ(bytes.size(), expected + 24);
+  }
+}
+
+TEST_F(CaptureFile, StopsAtItsBound) {
+  {
+    Options recording;
+    recording.capture_file = path_;
+    recording.capture_bytes_max = 10'000;
+    Nodes nodes(recording);
+    End client;
+    End server;
+    nodes.connect(client, server);
+    for (int i = 0; i < 200; ++i) nodes.say(client, server);
+  }
+  const Buffer file = content();
+  EXPECT_LE(file.size(), 10'000U);
+  EXPECT_GT(file.size(), 9'000U);
+  EXPECT_GT(packets(file).size(), 50U);
+}
+
+}  // namespace
+}  // namespace rpcrdma::rdma::siwarp::test

@@ -1,0 +1,311 @@
+// How connections begin over real sockets, and how peers fail to.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rdma/siwarp/nodes_for_test.h"
+#include "support/hex.h"
+#include "support/raw_peer.h"
+
+namespace rpcrdma::rdma::siwarp::test {
+namespace {
+
+using rpcrdma::test::hex;
+using rpcrdma::test::raw_fpdu;
+using rpcrdma::test::raw_mpa_frame;
+using rpcrdma::test::raw_send;
+using rpcrdma::test::RawListener;
+using rpcrdma::test::RawMpa;
+using rpcrdma::test::RawPeer;
+using std::chrono::milliseconds;
+
+TEST(SiwarpSetup, EveryMixOfOptionsWorks) {
+  for (int mix = 0; mix < 32; ++mix) {
+    SCOPED_TRACE(mix);
+    Options left;
+    Options right;
+    left.crc = (mix & 1) != 0;
+    right.crc = (mix & 2) != 0;
+    left.mpa_revision = (mix & 4) != 0 ? 1 : 2;
+    left.peer_to_peer = (mix & 8) != 0 ? PeerToPeer::kWrite : PeerToPeer::kOff;
+    if ((mix & 24) == 24) left.peer_to_peer = PeerToPeer::kRead;
+    left.segment_size_max = (mix & 16) != 0 ? 1000 : 0;
+    Nodes nodes(left, right);
+    End client;
+    End server;
+    const Buffer ask = hex("0102030405");
+    nodes.connect(client, server, ask, hex("a1a2a3"));
+    EXPECT_TRUE(std::ranges::equal(server.queue_pair->peer_private_data(), ask));
+    EXPECT_TRUE(std::ranges::equal(client.queue_pair->peer_private_data(), hex("a1a2a3")));
+    nodes.say(client, server);
+    nodes.say(server, client);
+  }
+}
+
+TEST(SiwarpSetup, AgreesOnReadsInFlight) {
+  Options left;
+  Options right;
+  left.ird = 3;
+  left.ord = 9;
+  right.ird = 5;
+  right.ord = 7;
+  Nodes nodes(left, right);
+  End client;
+  End server;
+  nodes.connect(client, server);
+  EXPECT_EQ(client.queue_pair->capabilities().reads_in_flight_max, 5U);
+  EXPECT_EQ(server.queue_pair->capabilities().reads_in_flight_max, 3U);
+}
+
+TEST(SiwarpSetup, IncomingThatIsDroppedIsRefused) {
+  Nodes nodes;
+  End client;
+  client.start(std::move(*nodes.client_provider->connect(nodes.listener->address(), {})));
+  ASSERT_NE(nodes.incoming(), nullptr);  // and gone
+  EXPECT_EQ(nodes.event(client), LinkEvent::kRefused);
+  EXPECT_EQ(client.queue_pair->cause().code, Errc::kRefused);
+  EXPECT_EQ(client.queue_pair->cause().operation, "peer rejected the connection");
+}
+
+TEST(SiwarpSetup, NobodyListens) {
+  Nodes nodes;
+  End client;
+  client.start(std::move(*nodes.client_provider->connect("127.0.0.1:1", {})));
+  ASSERT_TRUE(client.post(5, Receive{}));
+  EXPECT_EQ(nodes.event(client), LinkEvent::kRefused);
+  EXPECT_EQ(client.queue_pair->cause().provider_code, ECONNREFUSED);
+  EXPECT_EQ(client.poll()->status, Status::kFlushed);
+}
+
+TEST(SiwarpSetup, OptionsOutOfRangeAreRefused) {
+  Options options;
+  options.mpa_revision = 3;
+  EXPECT_EQ(make_provider(options).error().code, Errc::kUnsupported);
+  options = {};
+  options.segment_size_max = 65'521;
+  EXPECT_EQ(make_provider(options).error().code, Errc::kUnsupported);
+  options = {};
+  options.capture_file = "/nonexistent/directory/file";
+  EXPECT_EQ(make_provider(options).error().code, Errc::kProvider);
+}
+
+TEST(SiwarpSetup, TooMuchPrivateDataIsRefused) {
+  Nodes nodes;
+  const Buffer much(509);
+  EXPECT_EQ(nodes.client_provider->connect(nodes.listener->address(), much).error().code,
+            Errc::kUnsupported);
+  End client;
+  client.start(std::move(*nodes.client_provider->connect(nodes.listener->address(), {})));
+  EXPECT_EQ(nodes.server_provider->accept(nodes.incoming(), much).error().code, Errc::kUnsupported);
+  EXPECT_EQ(nodes.event(client), LinkEvent::kRefused);
+}
+
+TEST(SiwarpSetup, SilentPeerIsDroppedWithinItsTime) {
+  Options options;
+  options.setup_timeout_responder = milliseconds(30);
+  Nodes nodes({}, options);
+  const auto pump = [&] { nodes.pump(); };
+  const Buffer whole = raw_mpa_frame(false, {});
+  for (const std::size_t size : {std::size_t{0}, std::size_t{19}, whole.size() - 1}) {
+    const auto peer = RawPeer::connect(nodes.listener->address(), pump);
+    ASSERT_NE(peer, nullptr);
+    const auto start = std::chrono::steady_clock::now();
+    ASSERT_TRUE(peer->send(Bytes(whole).first(size)));
+    EXPECT_TRUE(peer->receive_to_end().has_value());
+    EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(25));
+  }
+  EXPECT_EQ(setup_counters(*nodes.server_provider).timed_out, 3U);
+  EXPECT_EQ(setup_counters(*nodes.server_provider).presented, 0U);
+  EXPECT_EQ(nodes.listener->poll_incoming(), nullptr);
+}
+
+TEST(SiwarpSetup, SilentResponderTimesOut) {
+  Options options;
+  options.setup_timeout_initiator = milliseconds(30);
+  Nodes nodes(options);
+  RawListener listener([&] { nodes.pump(); });
+  End client;
+  client.start(std::move(*nodes.client_provider->connect(listener.address(), {})));
+  EXPECT_EQ(nodes.event(client), LinkEvent::kRefused);
+  EXPECT_EQ(client.queue_pair->cause().code, Errc::kTimedOut);
+}
+
+TEST(SiwarpSetup, GarbageIsDroppedAtOnce) {
+  Nodes nodes;
+  const auto peer = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });
+  ASSERT_TRUE(peer->send(hex("474554202f20485454502f312e310d0a0d0a")));  // "GET / HTTP/1.1"
+  EXPECT_TRUE(peer->receive_to_end().has_value());
+  EXPECT_EQ(setup_counters(*nodes.server_provider).malformed, 1U);
+  End client;
+  End server;
+  nodes.connect(client, server);  // and everybody else is served
+}
+
+TEST(SiwarpSetup, RequestCutAnywhereIsPutTogether) {
+  Nodes nodes;
+  const Buffer whole = raw_mpa_frame(false, {});
+  for (std::size_t cut = 1; cut < whole.size(); ++cut) {
+    const auto peer = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });
+    ASSERT_TRUE(peer->send(Bytes(whole).first(cut)));
+    nodes.pump();
+    EXPECT_EQ(nodes.listener->poll_incoming(), nullptr);
+    ASSERT_TRUE(peer->send(Bytes(whole).subspan(cut)));
+    EXPECT_NE(nodes.incoming(), nullptr) << cut;
+  }
+}
+
+TEST(SiwarpSetup, PeerThatEndsAnywhereIsForgotten) {
+  Nodes nodes;
+  const Buffer whole = raw_mpa_frame(false, {});
+  for (std::size_t cut = 0; cut < whole.size(); ++cut) {
+    const auto peer = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });
+    ASSERT_TRUE(peer->send(Bytes(whole).first(cut)));
+    cut % 2 == 0 ? peer->finish() : peer->reset();
+    EXPECT_TRUE(nodes.pump_until(
+        [&] { return setup_counters(*nodes.server_provider).malformed == cut + 1; }));
+  }
+}
+
+TEST(SiwarpSetup, MarkersAreRefusedWithAReply) {
+  Nodes nodes;
+  const auto peer = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });
+  RawMpa mpa;
+  mpa.markers = true;
+  EXPECT_EQ(peer->initiate(mpa), hex("4d504120494420526570204672616d65 70 02 0004 0000 0000"));
+  EXPECT_TRUE(peer->receive_to_end()->empty());
+}
+
+TEST(SiwarpSetup, TooManyHalfOpenConnectionsGiveWay) {
+  Options options;
+  options.half_open_max = 4;
+  Nodes nodes({}, options);
+  std::vector<std::unique_ptr<RawPeer>> silent;
+  for (int i = 0; i < 12; ++i) {
+    silent.push_back(RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); }));
+    nodes.pump();
+  }
+  EXPECT_TRUE(
+      nodes.pump_until([&] { return setup_counters(*nodes.server_provider).evicted == 8; }));
+  End client;
+  End server;
+  nodes.connect(client, server);
+}
+
+TEST(SiwarpSetup, TooManyConnectionsAreTurnedAway) {
+  Options options;
+  options.connections_max = 2;
+  Nodes nodes({}, options);
+  End clients[2];
+  End servers[2];
+  nodes.connect(clients[0], servers[0]);
+  nodes.connect(clients[1], servers[1]);
+  End late;
+  late.start(std::move(*nodes.client_provider->connect(nodes.listener->address(), {})));
+  EXPECT_EQ(nodes.event(late), LinkEvent::kRefused);
+  servers[0].queue_pair->disconnect();
+  End client;
+  End server;
+  nodes.connect(client, server);
+}
+
+TEST(SiwarpSetup, RunningOutOfDescriptorsIsARestAndNotASpin) {
+  Nodes nodes;
+  {
+    // All that is called below is called once: the sanitizer for virtual calls needs descriptors of
+    // its own the first time it sees a class.
+    End client;
+    End server;
+    nodes.connect(client, server);
+    nodes.server_provider->arm_timer(nodes.server_provider->now());
+    nodes.server_provider->wait();
+  }
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto peer = RawPeer::connect(nodes.listener->address(), {});  // in the backlog
+  const int lowest_free = dup(0);
+  ASSERT_GE(lowest_free, 0);
+  close(lowest_free);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(lowest_free);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  nodes.server_provider->progress();
+  // It has seen the failure; wait() now sleeps instead of returning at once for ever.
+  const Instant end = nodes.server_provider->now() + milliseconds(30);
+  nodes.server_provider->arm_timer(end);
+  int rounds = 0;
+  for (; nodes.server_provider->now() < end; ++rounds) {
+    nodes.server_provider->wait();
+    nodes.server_provider->progress();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_LT(rounds, 20);
+  EXPECT_TRUE(
+      nodes.pump_until([&] { return setup_counters(*nodes.server_provider).accepted == 2; }));
+}
+
+TEST(SiwarpSetup, Ipv6WhenThereIsAny) {
+  Nodes nodes;
+  auto listening = nodes.server_provider->listen("[::1]:0");
+  if (!listening) GTEST_SKIP() << "no IPv6 loopback on this machine";
+  nodes.listener = std::move(*listening);
+  End client;
+  End server;
+  nodes.connect(client, server);
+  EXPECT_EQ(client.queue_pair->peer_address(), nodes.listener->address());
+  EXPECT_TRUE(server.queue_pair->peer_address().starts_with("[::1]:"));
+  nodes.say(client, server);
+}
+
+TEST(SiwarpSetup, RejectionOfARawResponder) {
+  Nodes nodes;
+  RawListener listener([&] { nodes.pump(); });
+  End client;
+  client.start(std::move(*nodes.client_provider->connect(listener.address(), hex("01"))));
+  const auto peer = listener.accept();
+  ASSERT_NE(peer, nullptr);
+  RawMpa mpa;
+  mpa.reject = true;
+  EXPECT_EQ(peer->respond(mpa), hex("4d504120494420526571204672616d65 50 02 0005 0010 0010 01"));
+  EXPECT_EQ(nodes.event(client), LinkEvent::kRefused);
+}
+
+// A responder of Linux overlooks an FPDU that follows its Reply too soon, until more bytes come.
+TEST(SiwarpSetup, SilenceAfterTheFirstFpduIsNudgedOnce) {
+  Nodes nodes;
+  RawListener listener([&] { nodes.pump(); });
+  End client;
+  client.start(std::move(*nodes.client_provider->connect(listener.address(), {})));
+  const auto peer = listener.accept();
+  ASSERT_FALSE(peer->respond({}).empty());
+  ASSERT_EQ(nodes.event(client), LinkEvent::kConnected);
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(client.post(1, Send{}));
+  EXPECT_EQ(peer->receive_fpdu().size(), 24U);
+  EXPECT_EQ(peer->receive_fpdu(), hex("000e c140 00000001 0000000000000000 ebd34c5f"));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(5));
+  peer->pump_until([&] { return peer->waiting() > 0; }, milliseconds(40));
+  EXPECT_EQ(peer->waiting(), 0U);
+}
+
+TEST(SiwarpSetup, PeerThatAnswersIsNotNudged) {
+  Options options;
+  options.first_answer_nudge = milliseconds(100);
+  Nodes nodes(options);
+  RawListener listener([&] { nodes.pump(); });
+  End client;
+  client.start(std::move(*nodes.client_provider->connect(listener.address(), {})));
+  const auto peer = listener.accept();
+  ASSERT_FALSE(peer->respond({}).empty());
+  ASSERT_EQ(nodes.event(client), LinkEvent::kConnected);
+  ASSERT_TRUE(client.post(1, Receive{}));
+  ASSERT_TRUE(client.post(2, Send{}, false));
+  EXPECT_EQ(peer->receive_fpdu().size(), 24U);
+  ASSERT_TRUE(peer->send(raw_fpdu(raw_send(1, {}))));
+  EXPECT_EQ(nodes.completion(client)->id, 1U);
+  peer->pump_until([&] { return peer->waiting() > 0; }, milliseconds(130));
+  EXPECT_EQ(peer->waiting(), 0U);
+}
+
+}  // namespace
+}  // namespace rpcrdma::rdma::siwarp::test

@@ -1,0 +1,334 @@
+// Data over real sockets, the ends of connections, and waiting.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <cstring>
+#include <thread>
+
+#include "base/random.h"
+#include "rdma/siwarp/nodes_for_test.h"
+#include "support/hex.h"
+#include "support/raw_peer.h"
+
+namespace rpcrdma::rdma::siwarp::test {
+namespace {
+
+using rpcrdma::test::hex;
+using rpcrdma::test::raw_fpdu;
+using rpcrdma::test::raw_send;
+using rpcrdma::test::RawPeer;
+using std::chrono::milliseconds;
+
+void fill(SeededRandom& random, std::span<std::byte> memory) {
+  for (std::byte& byte : memory) byte = static_cast<std::byte>(random.next());
+}
+
+// Writes, Reads and Sends in both directions at once, many at a time.
+void exchange(const Options& left, const Options& right) {
+  Nodes nodes(left, right);
+  End client;
+  End server;
+  nodes.connect(client, server);
+  nodes.say(client, server);
+  SeededRandom random(7);
+  constexpr std::uint32_t kPart = 64 * 1024;
+  constexpr std::uint32_t kParts = 4;
+  // Memory of each end: what it sends, what is written to it, what it reads, messages.
+  struct Side {
+    End* end;
+    End* peer;
+    Remote target, source;
+  };
+  std::array<Side, 2> sides{Side{&client, &server, {}, {}}, Side{&server, &client, {}, {}}};
+  for (Side& side : sides) {
+    fill(random, std::span(side.end->memory).first(kPart * kParts));
+    side.target = side.peer->expose(kPart * kParts, kPart * kParts, RemoteAccess::kWrite);
+    side.source = side.peer->expose(0, kPart * kParts, RemoteAccess::kRead);
+    for (std::uint32_t i = 0; i < kParts; ++i) {
+      const Slice into = side.end->slice(3 * kPart * kParts + i * kPart, kPart);
+      ASSERT_TRUE(side.end->post(i, Receive{{&into, 1}}));
+    }
+  }
+
+  for (Side& side : sides) {
+    std::vector<WorkRequest> batch;
+    std::array<Slice, kParts> from;
+    for (std::uint32_t i = 0; i < kParts; ++i) {
+      from[i] = side.end->slice(i * kPart, kPart);
+      const Remote to{side.target.tag, kPart, side.target.address + i * kPart};
+      const Remote back{side.source.tag, kPart, side.source.address + i * kPart};
+      batch.push_back({100 + i, true, Write{{&from[i], 1}, to}});
+      batch.push_back({200 + i, true, Read{side.end->slice((8 + i) * kPart, kPart), back}});
+      if (i + 1 < kParts) batch.push_back({300 + i, true, Send{{&from[i], 1}, {}}});
+    }
+    ASSERT_TRUE(side.end->queue_pair->post(batch).has_value());
+  }
+  for (Side& side : sides) {
+    std::size_t done = 0;
+    ASSERT_TRUE(nodes.pump_until([&] {
+      while (const auto completion = side.end->poll()) {
+        EXPECT_EQ(completion->status, Status::kOk);
+        ++done;
+      }
+      return done == 3 * kParts - 1 + kParts - 1;
+    })) << done;
+  }
+  // The last Read of each side has shown that the Write before it has arrived.
+  for (Side& side : sides) {
+    EXPECT_EQ(std::memcmp(&side.end->memory[2 * kPart * kParts], side.peer->memory.data(),
+                          kPart * kParts),
+              0);
+    EXPECT_EQ(
+        std::memcmp(&side.end->memory[kPart * kParts], side.peer->memory.data(), kPart * kParts),
+        0);
+  }
+}
+
+}  // namespace
+
+TEST(SiwarpTransfer, EverythingInBothDirectionsAtOnce) {
+  for (const bool crc : {true, false}) {
+    for (const std::uint32_t size : {0U, 1424U, 8000U, 9000U, 65'520U}) {
+      for (const int buffers : {0, 20'000, 2 * 1024 * 1024}) {
+        SCOPED_TRACE(testing::Message() << crc << " " << size << " " << buffers);
+        Options options;
+        options.crc = crc;
+        options.segment_size_max = size;
+        options.socket_buffer_size = buffers;
+        exchange(options, options);
+      }
+    }
+  }
+}
+
+TEST(SiwarpTransfer, BatchOfSendsIsOneSystemCall) {
+  Nodes nodes;
+  End client;
+  End server;
+  nodes.connect(client, server);
+  std::vector<WorkRequest> receives;
+  std::vector<WorkRequest> sends;
+  const Slice note = client.slice(0, 100);
+  const Slice room = server.slice(0, 100);
+  for (std::uint64_t i = 0; i < 64; ++i) {
+    receives.push_back({i, true, Receive{{&room, 1}}});
+    sends.push_back({i, true, Send{{&note, 1}, {}}});
+  }
+  ASSERT_TRUE(server.queue_pair->post(receives).has_value());
+  const std::uint64_t before = client.queue_pair->counters().system_calls;
+  ASSERT_TRUE(client.queue_pair->post(sends).has_value());
+  EXPECT_EQ(client.queue_pair->counters().system_calls - before, 1U);
+  std::array<Completion, 128> done;
+  EXPECT_EQ(client.queue_pair->poll(done), 64U);
+  const std::uint64_t calls = server.queue_pair->counters().system_calls;
+  std::size_t received = 0;
+  ASSERT_TRUE(nodes.pump_until([&] {
+    received += server.queue_pair->poll(done);
+    return received == 64;
+  }));
+  EXPECT_LE(server.queue_pair->counters().system_calls - calls, 2U);
+}
+
+TEST(SiwarpTransfer, BulkIsPlacedWithoutCopies) {
+  Nodes nodes;
+  End client;
+  End server;
+  nodes.connect(client, server);
+  const Remote room = server.expose(0, 1U << 20U, RemoteAccess::kWrite);
+  const Slice all = client.slice(0, 1U << 20U);
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(client.post(1, Write{{&all, 1}, room}, false));
+    nodes.say(client, server);
+  }
+  const Counters sent = client.queue_pair->counters();
+  const Counters received = server.queue_pair->counters();
+  EXPECT_EQ(sent.payload_sent, 10U << 20U);
+  EXPECT_EQ(received.payload_received, 10U << 20U);
+  EXPECT_LT(sent.bytes_copied, 10'000U);  // the small last FPDU of each Write
+  // The first FPDU, before the regime is known, and the header's neighbourhood of the others.
+  EXPECT_LT(received.bytes_copied, (10U << 20U) / 20);
+}
+
+TEST(SiwarpTransfer, PeerThatDiesInTheMiddleFlushesEverything) {
+  Nodes nodes;
+  const auto peer = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });
+  ASSERT_TRUE(peer->send(rpcrdma::test::raw_mpa_frame(false, {})));
+  End server;
+  server.start(std::move(*nodes.server_provider->accept(nodes.incoming(), {})));
+  EXPECT_FALSE(peer->receive_mpa_frame().empty());
+  const Slice room = server.slice(0, 100'000);
+  ASSERT_TRUE(server.post(1, Receive{{&room, 1}}));
+  ASSERT_TRUE(server.post(2, Receive{}));
+  const Buffer whole = raw_fpdu(raw_send(1, Buffer(50'000)));
+  ASSERT_TRUE(peer->send(Bytes(whole).first(30'000)));
+  nodes.pump();
+  peer->reset();
+  ASSERT_EQ(nodes.event(server), LinkEvent::kConnected);
+  ASSERT_EQ(nodes.event(server), LinkEvent::kDisconnected);
+  EXPECT_EQ(server.queue_pair->cause().code, Errc::kClosed);
+  EXPECT_EQ(server.queue_pair->cause().provider_code, ECONNRESET);
+  EXPECT_EQ(server.poll()->status, Status::kFlushed);
+  EXPECT_EQ(server.poll()->status, Status::kFlushed);
+  EXPECT_FALSE(server.poll());
+}
+
+TEST(SiwarpTransfer, HostileFpduIsAnsweredWithATerminateThatArrives) {
+  Nodes nodes;
+  const auto peer = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });
+  ASSERT_TRUE(peer->send(rpcrdma::test::raw_mpa_frame(false, {})));
+  End server;
+  server.start(std::move(*nodes.server_provider->accept(nodes.incoming(), {})));
+  EXPECT_FALSE(peer->receive_mpa_frame().empty());
+  // A Write to a tag that is none, and much more behind it that nobody reads.
+  Buffer bytes = raw_fpdu(hex("c140 00012345 0000000000001000 41424344"));
+  bytes.resize(300'000);
+  ASSERT_TRUE(peer->send(bytes));
+  const Buffer terminate = peer->receive_fpdu();
+  ASSERT_GE(terminate.size(), 24U);
+  EXPECT_EQ(Buffer(terminate.begin() + 2, terminate.begin() + 4), hex("4147"));
+  EXPECT_EQ(Buffer(terminate.begin() + 20, terminate.begin() + 22), hex("1100"));
+  EXPECT_TRUE(peer->receive_to_end()->empty());
+  EXPECT_EQ(nodes.event(server), LinkEvent::kConnected);
+  EXPECT_EQ(nodes.event(server), LinkEvent::kDisconnected);
+  EXPECT_EQ(server.queue_pair->cause().code, Errc::kProtocol);
+}
+
+TEST(SiwarpTransfer, PeerThatReadsNothingCannotHoldUpATerminate) {
+  Options options;
+  options.linger = milliseconds(20);
+  options.socket_buffer_size = 10'000;
+  Nodes nodes({}, options);
+  const auto peer = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });
+  ASSERT_TRUE(peer->send(rpcrdma::test::raw_mpa_frame(false, {})));
+  End server;
+  server.start(std::move(*nodes.server_provider->accept(nodes.incoming(), {})));
+  EXPECT_FALSE(peer->receive_mpa_frame().empty());
+  ASSERT_TRUE(peer->send(raw_fpdu(hex("c140 00000001 0000000000000000"))));
+  nodes.pump();
+  EXPECT_EQ(nodes.event(server), LinkEvent::kConnected);
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    const Slice all = server.slice(0, 1U << 20U);
+    ASSERT_TRUE(server.post(i, Send{{&all, 1}, {}}));
+  }
+  ASSERT_TRUE(peer->send(raw_fpdu(hex("0000"))));  // nonsense
+  EXPECT_EQ(nodes.event(server), LinkEvent::kDisconnected);
+  EXPECT_EQ(server.queue_pair->cause().code, Errc::kProtocol);
+}
+
+TEST(SiwarpTransfer, SendsThatCompletedArriveAfterADisconnect) {
+  Nodes nodes;
+  End client;
+  End server;
+  nodes.connect(client, server);
+  const Slice note = client.slice(0, 50'000);
+  const Slice room = server.slice(0, 50'000);
+  for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(server.post(i, Receive{{&room, 1}}));
+  for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(client.post(i, Send{{&note, 1}, {}}));
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(nodes.completion(client)->status, Status::kOk);
+  client.queue_pair.reset();
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(nodes.completion(server)->status, Status::kOk);
+  EXPECT_EQ(nodes.event(server), LinkEvent::kDisconnected);
+}
+
+TEST(SiwarpTransfer, DestroyingAQueuePairEndsAccessAtOnce) {
+  Nodes nodes;
+  End client;
+  End server;
+  nodes.connect(client, server);
+  const Remote room = server.expose(0, 1U << 20U, RemoteAccess::kWrite);
+  const Slice all = client.slice(0, 1U << 20U);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(client.post(1, Write{{&all, 1}, room}, false));
+  nodes.server_provider->progress();
+  server.queue_pair.reset();
+  server.memory = Buffer();  // ASan would tell
+  EXPECT_EQ(nodes.event(client), LinkEvent::kDisconnected);
+}
+
+TEST(SiwarpTransfer, WaitFdTellsOfBytesTimersAndWakeUps) {
+  Nodes nodes;
+  End client;
+  End server;
+  nodes.connect(client, server);
+  Provider& provider = *nodes.server_provider;
+  provider.progress();
+  const auto readable = [&](int timeout) {
+    pollfd entry{provider.wait_fd(), POLLIN, 0};
+    return poll(&entry, 1, timeout) == 1;
+  };
+  EXPECT_FALSE(readable(0));
+  provider.wake();
+  EXPECT_TRUE(readable(0));
+  provider.progress();
+  EXPECT_FALSE(readable(0));
+  provider.arm_timer(provider.now() + milliseconds(5));
+  EXPECT_FALSE(readable(0));
+  EXPECT_TRUE(readable(1000));
+  provider.progress();
+  EXPECT_FALSE(readable(0));
+  provider.arm_timer(provider.now() - milliseconds(5));
+  EXPECT_TRUE(readable(100));
+  provider.arm_timer(std::nullopt);
+  provider.progress();
+  EXPECT_FALSE(readable(0));
+  ASSERT_TRUE(server.post(1, Receive{}));
+  ASSERT_TRUE(client.post(2, Send{}));
+  EXPECT_TRUE(readable(1000));
+}
+
+TEST(SiwarpTransfer, WaitReturnsForNewsAndForOtherThreads) {
+  for (const int spin : {0, 20}) {
+    Options options;
+    options.spin = std::chrono::microseconds(spin);
+    Nodes nodes(options, options);
+    End client;
+    End server;
+    nodes.connect(client, server);
+    nodes.pump();
+    client.expose(0, 10, RemoteAccess::kRead);
+    ASSERT_TRUE(client.post(1, Expose{client.slice(0, 1), RemoteAccess::kRead}));
+    nodes.client_provider->wait();  // does not block: there is a completion to be polled
+    EXPECT_TRUE(client.poll());
+    nodes.client_provider->progress();
+    std::thread other([&] { nodes.client_provider->wake(); });
+    nodes.client_provider->wait();
+    other.join();
+    nodes.client_provider->progress();
+    ASSERT_TRUE(client.post(3, Receive{}));
+    ASSERT_TRUE(server.post(4, Receive{}));
+    ASSERT_TRUE(client.post(2, Send{}, false));
+    while (!server.poll()) {
+      nodes.server_provider->wait();
+      nodes.server_provider->progress();
+    }
+    ASSERT_TRUE(server.post(5, Send{}, false));
+    while (!client.poll()) {
+      nodes.client_provider->wait();
+      nodes.client_provider->progress();
+    }
+  }
+}
+
+TEST(SiwarpTransfer, RegionsComeAndGo) {
+  Options options;
+  options.regions = 3;
+  Nodes nodes(options);
+  End client;
+  client.start(std::move(*nodes.client_provider->connect(nodes.listener->address(), {})));
+  Buffer memory(10);
+  const auto one = client.queue_pair->attach(memory);
+  const auto two = client.queue_pair->attach_read_only(memory);
+  ASSERT_TRUE(one && two);
+  EXPECT_EQ(client.queue_pair->attach(memory).error().code, Errc::kNoResources);
+  client.queue_pair->detach(*one);
+  const auto three = client.queue_pair->attach(memory);
+  ASSERT_TRUE(three);
+  EXPECT_NE(*one, *three);  // a stale name stays invalid
+  const Slice stale{*one, 1, 0};
+  const Slice fresh{*three, 10, 0};
+  const Slice constant{*two, 10, 0};
+  EXPECT_FALSE(client.post(1, Receive{{&stale, 1}}));
+  EXPECT_TRUE(client.post(1, Receive{{&fresh, 1}}));
+  EXPECT_FALSE(client.post(1, Receive{{&constant, 1}}));
+}
+
+}  // namespace rpcrdma::rdma::siwarp::test
