@@ -30,7 +30,7 @@ class Server {
   static Expected<Server, Error> listen(std::string_view url, const ServerOptions& options);
   Server(Server&&) noexcept;
   Server& operator=(Server&&) noexcept;
-  // Connections end at once. Precondition: no service holds an unanswered CallContext.
+  // Connections end at once. No service may use a CallContext of the server afterwards.
   ~Server();
 
   // The service outlives the server. Fails when the program version is there already.
@@ -41,7 +41,8 @@ class Server {
   std::string_view provider_name() const noexcept;
 
   // Serves until stop(), then drains: no new connections, calls in service are answered, each
-  // connection is closed when its calls are done, and what is left after drain_timeout is cut.
+  // connection is closed when its calls are done, and what is left after drain_timeout is cut, also
+  // when a service has not answered: it must do so, or forget the context, before the server goes.
   void run();
   // Makes run() drain and return. From any thread, and from a signal handler.
   void stop() noexcept;

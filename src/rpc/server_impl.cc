@@ -136,9 +136,18 @@ void ServerImpl::drain(Instant now) {
     drain_deadline_ = now + options_.drain_timeout;
     listener_.reset();
   }
+  drain_is_over_ = now >= drain_deadline_;
   for (const auto& session : sessions_) {
-    if (session->idle() || now >= drain_deadline_) session->disconnect();
+    if (session->idle() || drain_is_over_) session->disconnect();
   }
+}
+
+bool ServerImpl::drained() const noexcept {
+  if (!draining_) return false;
+  return sessions_.empty() ||
+         (drain_is_over_ && std::ranges::all_of(sessions_, [](const auto& session) {
+            return session->connection().ended();
+          }));
 }
 
 void ServerImpl::remove_finished() {
@@ -151,7 +160,7 @@ void ServerImpl::remove_finished() {
 
 void ServerImpl::arm_timer() {
   std::optional<Instant> next;
-  if (draining_ && !sessions_.empty()) next = drain_deadline_;
+  if (draining_ && !drain_is_over_ && !sessions_.empty()) next = drain_deadline_;
   for (const auto& session : sessions_) {
     const auto timeout = session->connection().engine().poll_timeout();
     if (timeout && (!next || *timeout < *next)) next = timeout;

@@ -33,7 +33,7 @@ class ServerImpl final : public rpc::Mailbox {
   void progress();
   void wait() { provider_.wait(); }
   void stop() noexcept;
-  bool drained() const noexcept { return draining_ && sessions_.empty(); }
+  bool drained() const noexcept;
 
   void deliver(rpc::Session& session, engine::CallId call) override;
   bool on_server_thread() const noexcept override;
@@ -74,6 +74,8 @@ class ServerImpl final : public rpc::Mailbox {
 
   std::atomic<bool> stop_requested_ = false;
   bool draining_ = false;
+  bool drain_is_over_ =
+      false;  // drain_timeout has passed: calls that nobody answers are left behind
   Instant drain_deadline_{};
 };
 

@@ -51,7 +51,7 @@ bool drive(Server& server, std::chrono::milliseconds bound,
 // A server on a thread of its own, stopped at the end.
 class RunningServer {
  public:
-  explicit RunningServer(const ServerOptions& options = {}) : server_(listen(options)) {
+  explicit RunningServer(const ServerOptions& options = quick_drain()) : server_(listen(options)) {
     EXPECT_TRUE(server_.add(TestService::kProgram, TestService::kVersion, service_));
     url_ = url_of(server_);
     thread_ = std::thread([this] { server_.run(); });
@@ -61,6 +61,12 @@ class RunningServer {
     thread_.join();
   }
   const std::string& url() const { return url_; }
+  // Tests leave calls unanswered; the server is not to wait for them.
+  static ServerOptions quick_drain() {
+    ServerOptions options;
+    options.drain_timeout = std::chrono::milliseconds(200);
+    return options;
+  }
 
  private:
   TestService service_;
@@ -373,7 +379,7 @@ TEST(Process, BadUrlsSayWhatIsWrong) {
 }
 
 TEST(Process, TooManyConnectionsAreRefused) {
-  ServerOptions options;
+  ServerOptions options = RunningServer::quick_drain();
   options.connections_max = 2;
   RunningServer server(options);
   auto first = Client::connect(server.url(), {});
