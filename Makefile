@@ -39,7 +39,7 @@ check-clang: setup
 
 check-release: setup
 	@scripts/setup.sh check
-	@scripts/build.sh release test
+	@scripts/build.sh release-tests test
 
 check-all: check check-tsan check-clang check-release
 

@@ -245,6 +245,9 @@ BlobClient::Result<TransferResult> BlobClient::get(std::string_view name,
   for (std::uint32_t i = 0; i < options_.depth; ++i) pieces.emplace_back(options_.size);
   std::optional<Error> error;
   bool end = false;
+  // How far to ask ahead; whether the blob really ends there is what its replies say.
+  const auto blob_stat = stat(name);
+  if (!blob_stat) return Unexpected<Error>(blob_stat.error());
   std::uint64_t next_offset = 0;
   const auto issue = [&](Piece& piece) {
     piece.offset = next_offset;
@@ -255,11 +258,13 @@ BlobClient::Result<TransferResult> BlobClient::get(std::string_view name,
       ++result.calls;
     }
   };
-  // The first call tells whether there is more; then all places of the ring are kept busy.
-  issue(pieces[0]);
+  const auto ask_ahead = [&](Piece& piece) {
+    if (!error && next_offset < blob_stat->size) issue(piece);
+  };
+  for (Piece& piece : pieces) ask_ahead(piece);
   for (std::size_t front = 0; !error && !end; front = (front + 1) % pieces.size()) {
     Piece& piece = pieces[front];
-    if (piece.state == Piece::State::kFree) issue(piece);
+    if (piece.state == Piece::State::kFree) issue(piece);  // it is empty, or has grown meanwhile
     while (!error && piece.state == Piece::State::kInFlight) {
       client_.wait();
       client_.progress();
@@ -282,11 +287,7 @@ BlobClient::Result<TransferResult> BlobClient::get(std::string_view name,
                     "the blob became shorter meanwhile"};
     }
     piece.state = Piece::State::kFree;
-    if (end || error) break;
-    for (std::size_t i = 1; i <= pieces.size() && !error; ++i) {
-      Piece& other = pieces[(front + i) % pieces.size()];
-      if (other.state == Piece::State::kFree) issue(other);
-    }
+    if (!end) ask_ahead(piece);
   }
   client_.drain();  // the buffers are lent until then
   if (error) return Unexpected<Error>(*error);

@@ -10,9 +10,10 @@
 namespace rpcrdma::iwarp {
 namespace {
 
-// Measured on loopback, see the receive regimes in docs: 64 KiB of staging for small traffic; while
-// large FPDUs come, little staging behind the payload, so that the next header is read along and
-// hardly any payload has to be copied. The choice sticks for some FPDUs.
+// Measured on loopback: 64 KiB of staging for small traffic; while large FPDUs come, little staging
+// behind the payload, so that the next header is read along and hardly any payload has to be
+// copied. Large FPDUs are expected while there is a place for one that the peer may fill, unless it
+// has shown that its segments are small, and for some FPDUs after one came.
 constexpr std::size_t kStagingSize = 64 * 1024;
 constexpr std::size_t kSmallFpdu = 8 * 1024;
 constexpr std::size_t kBulkIdleRoom = 1024;
@@ -62,7 +63,8 @@ Bytes Rx::staged() const noexcept {
 
 // How much to ask for between FPDUs.
 std::size_t Rx::idle_room() const noexcept {
-  if (bulk_ == 0 || state_.phase != Phase::kOpen) return kStagingSize;
+  const bool expected = bulk_ > 0 || (!small_segments_ && state_.tags.large_targets() > 0);
+  if (!expected || state_.phase != Phase::kOpen) return kStagingSize;
   std::size_t room = kBulkIdleRoom;
   if (mode_ == Mode::kHeader && end_ - begin_ >= kLengthSize) {
     // The rest of a small FPDU in one go.
@@ -196,6 +198,7 @@ bool Rx::parse_small(std::size_t size) {
   if (!check(fpdu)) return false;
   place(fpdu.subspan(kLengthSize + header_size(header_.opcode), header_.payload_size));
   if (bulk_ > 0) --bulk_;
+  if (!header_.last) small_segments_ = true;
   commit();
   begin_ += size;
   return true;
@@ -223,6 +226,7 @@ bool Rx::parse_large() {
   if (state_.negotiated.crc) crc_.add(bytes.first(size));
   begin_ += size;
   bulk_ = kBulkFpdus;
+  small_segments_ = false;
   mode_ = Mode::kPayload;
   return true;
 }
@@ -457,14 +461,16 @@ void Rx::commit_send() {
   const std::uint32_t size = message_size_;
   message_size_ = 0;
   if (place_ != Place::kReceive) return;  // a peer-to-peer opener
-  ReceiveWork work = state_.receives.pop();
+  const bool invalidated = invalidates(header_.opcode);
+  if (invalidated) state_.forget(header_.tag);
+  ReceiveWork& work = state_.receives.front();
   state_.receive_spans.release(work.into);
-  Completion completion{.id = work.id, .kind = WorkKind::kReceive, .size = size};
-  if (invalidates(header_.opcode)) {
-    state_.forget(header_.tag);
-    completion.tag = header_.tag;
-  }
-  state_.complete(completion, work.signaled);
+  Completion* completion =
+      state_.complete(WorkKind::kReceive, work.id, WorkStatus::kOk, work.signaled);
+  state_.receives.pop();
+  if (completion == nullptr) return;
+  completion->size = size;
+  if (invalidated) completion->tag = header_.tag;
 }
 
 void Rx::commit_read_response() {
@@ -475,7 +481,7 @@ void Rx::commit_read_response() {
   const ReadInFlight done = state_.reads.pop();
   state_.tags.remove(done.sink_tag);
   if (done.internal) return;
-  state_.complete({.id = done.id, .kind = WorkKind::kRead}, done.signaled);
+  state_.complete(WorkKind::kRead, done.id, WorkStatus::kOk, done.signaled);
 }
 
 void Rx::take_terminate(Bytes payload) {

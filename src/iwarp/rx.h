@@ -70,6 +70,7 @@ class Rx {
   std::size_t end_ = 0;
   std::size_t direct_offered_ = 0;  // bytes of the newest room that are not staging
   int bulk_ = 0;                    // FPDUs for which large ones are still expected
+  bool small_segments_ = false;     // the peer cuts long messages into small FPDUs
 
   Mode mode_ = Mode::kHeader;
   Place place_ = Place::kNone;

@@ -63,7 +63,9 @@ const Exposure* TagTable::add_source(Bytes memory) {
 const Exposure* TagTable::add_target(MutableBytes memory, Right right) {
   RPCRDMA_ASSERT(right != Right::kRead, "a readable exposure has a source");
   Exposure* exposure = take(right, memory.size());
-  if (exposure != nullptr) exposure->target = memory.data();
+  if (exposure == nullptr) return nullptr;
+  exposure->target = memory.data();
+  if (memory.size() >= kLargeTarget) ++large_targets_;
   return exposure;
 }
 
@@ -89,6 +91,7 @@ TagTable::Verdict TagTable::check(SteeringTag tag, Right right, std::uint64_t ad
 }
 
 void TagTable::release(Exposure& exposure, std::uint32_t index) noexcept {
+  if (exposure.target != nullptr && exposure.size >= kLargeTarget) --large_targets_;
   exposure.live = false;
   exposure.source = nullptr;
   exposure.target = nullptr;

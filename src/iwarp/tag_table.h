@@ -60,6 +60,9 @@ class TagTable {
   bool remove(SteeringTag tag) noexcept;
   void clear() noexcept;
 
+  // Live places of at least kLargeTarget bytes that the peer, or a Read Response, may fill.
+  static constexpr std::size_t kLargeTarget = 8 * 1024;
+  std::uint32_t large_targets() const noexcept { return large_targets_; }
   std::uint32_t live() const noexcept { return live_; }
   std::uint32_t free() const noexcept { return slots_ - live_; }
 
@@ -71,6 +74,7 @@ class TagTable {
   RandomSource& random_;
   std::uint32_t slots_;
   std::uint32_t live_ = 0;
+  std::uint32_t large_targets_ = 0;
   unsigned index_bits_;
   std::uint32_t secret_;  // mixes the index with the random bits
   std::vector<Exposure> exposures_;

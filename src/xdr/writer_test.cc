@@ -81,10 +81,10 @@ TEST(Writer, HeaderAndPadAroundDataThatTravelsByReferenceGiveTheBytesOfOpaque) {
     by_reference.opaque_header(size);
     by_reference.pad_for(size);
     ASSERT_EQ(by_reference.finish().value() + size, direct.finish().value());
-    std::vector<std::byte> joined(around.begin(), around.begin() + 4);
-    joined.insert(joined.end(), data.begin(), data.end());
-    joined.insert(joined.end(), around.begin() + 4,
-                  around.begin() + static_cast<std::ptrdiff_t>(by_reference.position()));
+    std::vector<std::byte> joined;
+    for (std::size_t i = 0; i < 4; ++i) joined.push_back(around[i]);
+    for (const std::byte byte : data) joined.push_back(byte);
+    for (std::size_t i = 4; i < by_reference.position(); ++i) joined.push_back(around[i]);
     EXPECT_EQ(joined,
               std::vector<std::byte>(
                   whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(direct.position())));
