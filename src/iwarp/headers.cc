@@ -130,8 +130,14 @@ Fault check_start(Bytes fpdu) noexcept {
 }
 
 Header decode_header(Bytes fpdu) noexcept {
-  const std::byte* at = fpdu.data();
   Header header;
+  decode_header(fpdu, header);
+  return header;
+}
+
+void decode_header(Bytes fpdu, Header& header) noexcept {
+  const std::byte* at = fpdu.data();
+  header = {};
   header.ulpdu_size = load16(at);
   header.last = (std::to_integer<unsigned>(at[2]) & kLastBit) != 0;
   header.opcode = static_cast<Opcode>(std::to_integer<unsigned>(at[3]) & kOpcodeMask);
@@ -145,7 +151,6 @@ Header decode_header(Bytes fpdu) noexcept {
     header.offset = load32(at + 16);
   }
   header.payload_size = static_cast<std::uint32_t>(header.ulpdu_size - header_size(header.opcode));
-  return header;
 }
 
 ReadRequest decode_read_request(Bytes payload) noexcept {

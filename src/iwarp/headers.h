@@ -139,6 +139,7 @@ struct ReadRequest {
 Fault check_start(Bytes fpdu) noexcept;
 // Decodes length field and header. Precondition: check_start() gave kNone and the bytes are there.
 Header decode_header(Bytes fpdu) noexcept;
+void decode_header(Bytes fpdu, Header& header) noexcept;  // in place
 // Precondition: 28 bytes behind the header of a Read Request.
 ReadRequest decode_read_request(Bytes payload) noexcept;
 

@@ -193,7 +193,7 @@ bool Rx::parse_small(std::size_t size) {
     begin_ += size;
     return true;
   }
-  header_ = decode_header(fpdu);
+  decode_header(fpdu, header_);
   placed_ = 0;
   if (!check(fpdu)) return false;
   place(fpdu.subspan(kLengthSize + header_size(header_.opcode), header_.payload_size));
@@ -210,7 +210,7 @@ bool Rx::parse_large() {
   const auto opcode = static_cast<Opcode>(std::to_integer<unsigned>(bytes[3]) & 0x0fU);
   const std::size_t size = kLengthSize + header_size(opcode);
   if (bytes.size() < size) return false;
-  header_ = decode_header(bytes);
+  decode_header(bytes, header_);
   placed_ = 0;
   if (opcode == Opcode::kTerminate) {  // far too long; that it is one says enough
     take_terminate({});

@@ -41,60 +41,63 @@ Stream::Free Stream::free() const noexcept {
 bool Stream::post_receive(std::uint64_t id, std::span<const MutableBytes> into, bool signaled) {
   if (over() || free().receives == 0 || !fits(into)) return false;
   ++state_.receives_outstanding;
-  state_.receives.push({id, signaled, state_.receive_spans.store(into)});
+  ReceiveWork& work = added(state_.receives);
+  work.id = id;
+  work.signaled = signaled;
+  state_.receive_spans.store(into, work.into);
   return true;
 }
 
-bool Stream::take_send(SendWork work, std::span<const Bytes> from) {
-  if (over() || free().sends == 0 || !fits(from)) return false;
+// A new entry of the send queue, or null if that cannot be.
+SendWork* Stream::new_send(std::uint64_t id, WorkKind kind, std::span<const Bytes> from,
+                           bool signaled) {
+  if (over() || free().sends == 0 || !fits(from)) return nullptr;
   ++state_.sends_outstanding;
-  work.from = state_.send_spans.store(from);
-  state_.sends.push(work);
-  return true;
+  SendWork& work = added(state_.sends);
+  work.id = id;
+  work.kind = kind;
+  work.signaled = signaled;
+  state_.send_spans.store(from, work.from);
+  return &work;
 }
 
 bool Stream::post_send(std::uint64_t id, std::span<const Bytes> from, const SendOptions& how) {
-  SendWork work;
-  work.id = id;
-  work.kind = WorkKind::kSend;
-  work.opcode = send_opcode(how);
-  work.signaled = how.signaled;
-  work.tag = how.invalidate.value_or(SteeringTag{0});
-  return take_send(work, from);
+  SendWork* work = new_send(id, WorkKind::kSend, from, how.signaled);
+  if (work == nullptr) return false;
+  work->opcode = send_opcode(how);
+  work->tag = how.invalidate.value_or(SteeringTag{0});
+  return true;
 }
 
 bool Stream::post_write(std::uint64_t id, std::span<const Bytes> from, RemoteMemory to,
                         bool signaled) {
-  SendWork work;
-  work.id = id;
-  work.kind = WorkKind::kWrite;
-  work.opcode = Opcode::kWrite;
-  work.signaled = signaled;
-  work.tag = to.tag;
-  work.address = to.address;
-  return take_send(work, from);
+  SendWork* work = new_send(id, WorkKind::kWrite, from, signaled);
+  if (work == nullptr) return false;
+  work->opcode = Opcode::kWrite;
+  work->tag = to.tag;
+  work->address = to.address;
+  return true;
 }
 
 bool Stream::post_read(std::uint64_t id, MutableBytes sink, RemoteMemory from, bool signaled) {
   if (sink.size() > std::numeric_limits<std::uint32_t>::max()) return false;
-  SendWork work;
-  work.id = id;
-  work.kind = WorkKind::kRead;
-  work.opcode = Opcode::kReadRequest;
-  work.signaled = signaled;
-  work.tag = from.tag;
-  work.address = from.address;
-  work.sink = sink;
-  return take_send(work, {});
+  SendWork* work = new_send(id, WorkKind::kRead, {}, signaled);
+  if (work == nullptr) return false;
+  work->opcode = Opcode::kReadRequest;
+  work->tag = from.tag;
+  work->address = from.address;
+  work->sink = sink;
+  return true;
 }
 
 bool Stream::completed_exposure(std::uint64_t id, const Exposure* exposure, bool signaled) {
   RPCRDMA_ASSERT(exposure != nullptr, "slots for exposures are counted");
   ++state_.exposed;
   ++state_.controls_outstanding;
-  state_.complete(
-      {.id = id, .kind = WorkKind::kExpose, .tag = exposure->tag, .address = exposure->base},
-      signaled);
+  Completion* completion = state_.complete(WorkKind::kExpose, id, WorkStatus::kOk, signaled);
+  if (completion == nullptr) return true;
+  completion->tag = exposure->tag;
+  completion->address = exposure->base;
   return true;
 }
 

@@ -85,6 +85,11 @@ class Stream {
   std::size_t receive_room(std::span<MutableBytes> room) { return rx_.receive_room(room); }
   std::size_t transmit(std::span<Bytes> room) { return tx_.transmit(room); }
   std::size_t poll_completions(std::span<Completion> out) { return state_.poll(out); }
+  // The same one by one, without a copy: the oldest completion, or null, until it is taken away.
+  const Completion* completion() {
+    return state_.completions.empty() ? nullptr : &state_.completions.front();
+  }
+  void drop_completion() { state_.drop_completion(); }
 
   Phase phase() const noexcept { return state_.phase; }
   const Cause& cause() const noexcept { return state_.cause; }
@@ -96,7 +101,7 @@ class Stream {
   bool over() const noexcept {
     return state_.phase == Phase::kTerminating || state_.phase == Phase::kClosed;
   }
-  bool take_send(SendWork work, std::span<const Bytes> from);
+  SendWork* new_send(std::uint64_t id, WorkKind kind, std::span<const Bytes> from, bool signaled);
   bool completed_exposure(std::uint64_t id, const Exposure* exposure, bool signaled);
 
   StreamState state_;

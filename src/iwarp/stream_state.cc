@@ -41,21 +41,31 @@ std::uint32_t& StreamState::outstanding(WorkKind kind) noexcept {
   return controls_outstanding;
 }
 
-void StreamState::complete(const Completion& completion, bool signaled) {
-  if (!signaled && completion.status == WorkStatus::kOk) {
-    --outstanding(completion.kind);
-    return;
+Completion* StreamState::complete(WorkKind kind, std::uint64_t id, WorkStatus status,
+                                  bool signaled) {
+  if (!signaled && status == WorkStatus::kOk) {
+    --outstanding(kind);
+    return nullptr;
   }
-  completions.push(completion);
+  Completion& completion = added(completions);
+  completion.id = id;
+  completion.kind = kind;
+  completion.status = status;
+  return &completion;
 }
 
 std::size_t StreamState::poll(std::span<Completion> out) {
   const std::size_t count = std::min(out.size(), completions.size());
   for (std::size_t i = 0; i < count; ++i) {
-    out[i] = completions.pop();
-    --outstanding(out[i].kind);
+    out[i] = completions.front();
+    drop_completion();
   }
   return count;
+}
+
+void StreamState::drop_completion() {
+  --outstanding(completions.front().kind);
+  completions.pop();
 }
 
 void StreamState::fail(Fault fault, Bytes bad) {
@@ -72,7 +82,7 @@ void StreamState::forget(SteeringTag tag) {
 void StreamState::finish_revokes(std::uint64_t sent_total) {
   while (!revokes.empty() && revokes.front().sent_end <= sent_total) {
     const PendingRevoke revoke = revokes.pop();
-    complete({.id = revoke.id, .kind = WorkKind::kRevoke}, revoke.signaled);
+    complete(WorkKind::kRevoke, revoke.id, WorkStatus::kOk, revoke.signaled);
   }
 }
 
@@ -86,7 +96,7 @@ void StreamState::flush_reads() {
     if (hit) refused = false;
     if (read.internal) continue;
     const WorkStatus status = hit ? WorkStatus::kRemoteAccess : WorkStatus::kFlushed;
-    complete({.id = read.id, .status = status, .kind = WorkKind::kRead}, true);
+    complete(WorkKind::kRead, read.id, status, true);
   }
 }
 
@@ -100,18 +110,18 @@ void StreamState::close(const Cause& why) {
     receive_spans.release(work.into);
     const WorkStatus status = receive_too_small ? WorkStatus::kLocalError : WorkStatus::kFlushed;
     receive_too_small = false;
-    complete({.id = work.id, .status = status, .kind = WorkKind::kReceive}, true);
+    complete(WorkKind::kReceive, work.id, status, true);
   }
   flush_reads();
   while (!sends.empty()) {
     SendWork work = sends.pop();
     send_spans.release(work.from);
     if (work.in_flight) continue;  // was completed with `reads`
-    complete({.id = work.id, .status = WorkStatus::kFlushed, .kind = work.kind}, true);
+    complete(work.kind, work.id, WorkStatus::kFlushed, true);
   }
   while (!revokes.empty()) {
     const PendingRevoke revoke = revokes.pop();
-    complete({.id = revoke.id, .status = WorkStatus::kFlushed, .kind = WorkKind::kRevoke}, true);
+    complete(WorkKind::kRevoke, revoke.id, WorkStatus::kFlushed, true);
   }
   responses.clear();
   tags.clear();

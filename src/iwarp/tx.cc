@@ -93,8 +93,8 @@ void Tx::start_read(SendWork& work) {
   work.in_flight = true;
   if (state_.negotiated.ord == 0) {
     // The peer serves no Reads at all. The entry stays, as if it had been sent.
-    return state_.complete(
-        {.id = work.id, .status = WorkStatus::kLocalError, .kind = WorkKind::kRead}, true);
+    state_.complete(WorkKind::kRead, work.id, WorkStatus::kLocalError, true);
+    return;
   }
   const Exposure* sink = state_.tags.add_target(work.sink, Right::kSink);
   RPCRDMA_ASSERT(sink != nullptr, "a sink for each Read is reserved");
@@ -367,10 +367,11 @@ void Tx::handle_sent(std::size_t size) {
 void Tx::finish_marks() {
   while (!marks_.empty() && marks_.front().end <= sent_total_) {
     if (marks_.pop().terminate) return state_.close({});
-    SendWork work = state_.sends.pop();
+    SendWork& work = state_.sends.front();
     --built_works_;
     state_.send_spans.release(work.from);
-    if (!work.in_flight) state_.complete({.id = work.id, .kind = work.kind}, work.signaled);
+    if (!work.in_flight) state_.complete(work.kind, work.id, WorkStatus::kOk, work.signaled);
+    state_.sends.pop();
   }
 }
 

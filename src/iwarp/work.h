@@ -105,8 +105,9 @@ class SpanPool {
 
   // Precondition: at most kSpansMax spans, less than 4 GiB together, and no more lists alive than
   // there are blocks.
-  List store(std::span<const std::span<Byte>> spans) {
-    List list;
+  void store(std::span<const std::span<Byte>> spans, List& list) {
+    list.count = list.size = 0;
+    list.block = List::kNoBlock;
     Run* to = list.inline_runs.data();
     if (spans.size() > List::kInline) {
       list.block = take();
@@ -117,14 +118,14 @@ class SpanPool {
       to[list.count++] = {span.data(), span.size()};
       list.size += static_cast<std::uint32_t>(span.size());
     }
-    return list;
   }
   void release(List& list) {
     if (list.block != List::kNoBlock) {
       next_free_[list.block] = free_;
       free_ = list.block;
+      list.block = List::kNoBlock;
     }
-    list = List{};
+    list.count = list.size = 0;
   }
   std::span<const Run> view(const List& list) const {
     const Run* from =

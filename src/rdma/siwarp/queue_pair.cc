@@ -346,16 +346,17 @@ void QueuePair::end(const Error& cause, LinkEvent event) {
 }
 
 std::size_t QueuePair::poll(std::span<Completion> out) {
-  std::array<iwarp::Completion, 64> some;
   std::size_t count = 0;
-  while (count < out.size()) {
-    const std::size_t got =
-        stream_.poll_completions(std::span(some).first(std::min(some.size(), out.size() - count)));
-    for (std::size_t i = 0; i < got; ++i) {
-      const iwarp::Completion& done = some[i];
-      out[count++] = {done.id, status_of(done.status), done.size, done.tag, done.address};
-    }
-    if (got < some.size()) break;
+  for (; count < out.size(); ++count) {
+    const iwarp::Completion* done = stream_.completion();
+    if (done == nullptr) break;
+    Completion& told = out[count];
+    told.id = done->id;
+    told.status = status_of(done->status);
+    told.size = done->size;
+    told.tag = done->tag;
+    told.address = done->address;
+    stream_.drop_completion();
   }
   return count;
 }
