@@ -223,11 +223,11 @@ bool QueuePair::receive_some() {
 }
 
 void QueuePair::receive() {
-  std::array<MutableBytes, TcpSocket::kRoomMax> room;
+  const std::span<MutableBytes> room(receive_room_);
   for (int i = 0; i < kReceivesPerRound; ++i) {
     const std::size_t count = stream_.receive_room(room);
     if (count == 0) break;
-    const IoResult result = socket_.receive(std::span(room).first(count));
+    const IoResult result = socket_.receive(room.first(count));
     if (result.kind == IoResult::Kind::kWouldBlock) break;
     if (result.kind == IoResult::Kind::kEnd) {
       stream_.handle_end_of_stream();
@@ -247,11 +247,11 @@ void QueuePair::receive() {
 
 // Sends what there is, as far as the socket takes it.
 void QueuePair::transmit() {
-  std::array<Bytes, TcpSocket::kRoomMax> room;
+  const std::span<Bytes> room(send_room_);
   while (state_ == State::kOpen && !writable_wanted_) {
     const std::size_t count = stream_.transmit(room);
     if (count == 0) break;
-    const IoResult result = socket_.send(std::span(room).first(count));
+    const IoResult result = socket_.send(room.first(count));
     if (result.kind == IoResult::Kind::kWouldBlock) {
       expect_writable(true);
     } else if (result.kind == IoResult::Kind::kBytes) {

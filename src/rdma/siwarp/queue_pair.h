@@ -98,6 +98,9 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   Ring<LinkEvent> events_{4};
   Error cause_{Errc::kClosed, 0, ""};
   std::uint64_t system_calls_ = 0;  // of the socket, once it is gone
+  // Kept, since a span clears itself when it is made.
+  std::array<Bytes, TcpSocket::kRoomMax> send_room_;
+  std::array<MutableBytes, kSlicesMax + 2> receive_room_;
   std::array<MutableBytes, kSlicesMax> writable_;
   std::array<Bytes, kSlicesMax> readable_;
 };

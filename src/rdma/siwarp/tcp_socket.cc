@@ -118,6 +118,8 @@ void TcpSocket::record(Capture& capture, bool initiator) {
 }
 
 IoResult TcpSocket::send(std::span<const Bytes> parts) {
+  if (parts.size() == 1)
+    return sent(parts, ::send(fd(), parts[0].data(), parts[0].size(), MSG_NOSIGNAL));
   std::array<iovec, kRoomMax> vector;
   const std::size_t count = std::min(parts.size(), vector.size());
   for (std::size_t i = 0; i < count; ++i) {
@@ -129,22 +131,31 @@ IoResult TcpSocket::send(std::span<const Bytes> parts) {
   msghdr message{};
   message.msg_iov = vector.data();
   message.msg_iovlen = count;
+  return sent(parts, sendmsg(fd(), &message, MSG_NOSIGNAL));
+}
+
+IoResult TcpSocket::sent(std::span<const Bytes> parts, ssize_t size) {
   ++system_calls_;
-  const ssize_t size = sendmsg(fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (size < 0) return failed();
   if (flow_) flow_->sent(parts, static_cast<std::size_t>(size));
   return {IoResult::Kind::kBytes, static_cast<std::size_t>(size), 0};
 }
 
 IoResult TcpSocket::receive(std::span<const MutableBytes> parts) {
+  if (parts.size() == 1) {
+    return received(parts, recv(fd(), parts[0].data(), parts[0].size(), 0));
+  }
   std::array<iovec, kRoomMax> vector;
   const std::size_t count = std::min(parts.size(), vector.size());
   for (std::size_t i = 0; i < count; ++i) vector[i] = {parts[i].data(), parts[i].size()};
+  return received(parts, readv(fd(), vector.data(), static_cast<int>(count)));
+}
+
+IoResult TcpSocket::received(std::span<const MutableBytes> parts, ssize_t size) {
   ++system_calls_;
-  const ssize_t size = readv(fd(), vector.data(), static_cast<int>(count));
   if (size < 0) return failed();
   if (size == 0) return {IoResult::Kind::kEnd, 0, 0};
-  if (flow_) flow_->received(parts.first(count), static_cast<std::size_t>(size));
+  if (flow_) flow_->received(parts, static_cast<std::size_t>(size));
   return {IoResult::Kind::kBytes, static_cast<std::size_t>(size), 0};
 }
 

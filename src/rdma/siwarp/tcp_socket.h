@@ -86,6 +86,9 @@ class TcpSocket {
   std::uint64_t system_calls() const noexcept { return system_calls_; }
 
  private:
+  IoResult sent(std::span<const Bytes> parts, ssize_t size);
+  IoResult received(std::span<const MutableBytes> parts, ssize_t size);
+
   Fd fd_;
   std::unique_ptr<CaptureFlow> flow_;
   std::uint64_t system_calls_ = 0;
