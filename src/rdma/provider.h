@@ -31,11 +31,14 @@ namespace rpcrdma::rdma {
 inline constexpr std::size_t kSlicesMax = 24;
 
 struct Capabilities {
-  std::uint32_t queue_depth_max;      // work requests outstanding on one queue pair
-  std::uint32_t reads_in_flight_max;  // RDMA Reads that we may have outstanding (negotiated ORD)
-  std::uint32_t sge_max;              // slices in one work request, at most kSlicesMax
-  bool send_with_invalidate;          // a Send may name a steering tag for the peer to invalidate
-  bool reports_invalidated_handle;    // a completed Receive tells which tag the peer invalidated
+  // Receives, and as many other work requests, that may be posted and not yet polled.
+  std::uint32_t queue_depth_max;
+  // RDMA Reads that we may have outstanding (negotiated ORD). More are refused (kNoResources) or
+  // wait for their turn, as the provider likes; who stays within the limit meets neither.
+  std::uint32_t reads_in_flight_max;
+  std::uint32_t sge_max;            // slices in one work request, at most kSlicesMax
+  bool send_with_invalidate;        // a Send may name a steering tag for the peer to invalidate
+  bool reports_invalidated_handle;  // a completed Receive tells which tag the peer invalidated
 };
 
 enum class Errc : std::uint8_t {
@@ -45,8 +48,8 @@ enum class Errc : std::uint8_t {
   kTimedOut,     // the peer did not finish the connection set-up in time
   kClosed,       // the connection is gone
   kProtocol,     // the peer broke the rules of the wire
-  kUnsupported,
-  kProvider,  // see provider_code: errno for siwarp
+  kUnsupported,  // also: work that names memory which is not there
+  kProvider,     // see provider_code: errno for siwarp
 };
 std::string_view to_string(Errc code) noexcept;
 
@@ -90,7 +93,9 @@ struct Expose {  // lets the peer read or write exactly this run, until revoked
   Slice memory;
   RemoteAccess access;
 };
-struct Revoke {  // completes when no byte of the memory will be read or written for the peer again
+// Completes when no byte of the memory will be read or written for the peer again; also, with kOk,
+// when the peer has invalidated the tag already.
+struct Revoke {
   SteeringTag tag;
 };
 
@@ -147,8 +152,10 @@ class QueuePair {
   virtual Bytes peer_private_data() const noexcept = 0;
   // "ADDR:PORT" of the peer. Valid as long as *this.
   virtual std::string_view peer_address() const noexcept = 0;
-  // All of the batch or none. Receives and local work may be posted before kConnected. Fails with
-  // kNoResources when a queue is full, kClosed after the end of the connection (nothing is taken).
+  // All of the batch or none. Receives and local work may be posted before kConnected. The
+  // accepting side must not send before it has received: MPA lets the initiator speak first. Fails
+  // with kNoResources when a queue is full, kClosed after the end of the connection (nothing is
+  // taken).
   virtual Expected<void, Error> post(std::span<const WorkRequest> batch) = 0;
   // Completions in the order in which the work of one kind was posted. Sends and Writes count as
   // one kind: the completion of a Send says that the Writes posted before it are complete too,
@@ -160,8 +167,8 @@ class QueuePair {
   virtual std::optional<LinkEvent> poll_link() = 0;
   // Why the connection ended: valid after kRefused or kDisconnected.
   virtual Error cause() const noexcept = 0;
-  // Ends the connection: all work posted so far completes, what was not done as kFlushed. Data of
-  // completed Sends that the transport below has taken still reaches the peer.
+  // Ends the connection, now or a little later: all work posted so far completes, what was not done
+  // as kFlushed, and kDisconnected follows. Data of completed Sends still reaches the peer.
   virtual void disconnect() noexcept = 0;
   virtual Counters counters() const noexcept = 0;
 };
