@@ -40,8 +40,9 @@ struct Options {
   std::chrono::milliseconds setup_timeout_initiator{10'000};
   std::chrono::milliseconds setup_timeout_responder{5'000};
   std::chrono::milliseconds linger{2'000};  // how long a closed connection may still drain
-  // After the first FPDU without an answer, send one zero-length Write to wake Linux's siw, which
-  // overlooks an FPDU that follows its MPA Reply too soon. 0: never.
+  // So long after the first FPDU without an answer, send a zero-length Write to wake Linux's siw,
+  // which overlooks an FPDU that follows its MPA Reply too soon; again, some times, after twice as
+  // long each. 0: never.
   std::chrono::milliseconds first_answer_nudge{10};
   std::uint32_t queue_depth = 1024;    // Receives, and as many other work requests, a connection
   std::uint32_t exposures = 1024;      // live steering tags and RDMA Reads a connection

@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t kLargeSegment = 32 * 1024;
 // Reads of one connection before others get their turn: about 2 MiB of large FPDUs.
 constexpr int kReceivesPerRound = 32;
+// Enough for a responder that takes half a second between its Reply and its first look at FPDUs.
+constexpr int kNudgesMax = 6;
 
 Error error_of(iwarp::SetupError setup) {
   const std::string_view text = iwarp::to_string(setup);
@@ -289,9 +291,18 @@ void QueuePair::handle_deadline() {
   }
   if (state_ != State::kOpen) return;
   if (terminating_) return end_by_stream();  // the peer does not even take our Terminate
-  if (stream_.counters().bytes_received > 0) return;
+  nudge();
+}
+
+// A slow machine needs more than one nudge to notice: each waits twice as long as the one before.
+void QueuePair::nudge() {
+  if (stream_.counters().bytes_received > 0 || nudges_ == kNudgesMax) return;
+  ++nudges_;
   stream_.nudge();
   transmit();
+  if (state_ != State::kOpen) return;
+  shard_.reactor->set_deadline(*this,
+                               Reactor::now() + shard_.options.first_answer_nudge * (1 << nudges_));
 }
 
 // Follows the stream where it has gone.

@@ -68,6 +68,7 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   void open_stream();
   void receive();
   void transmit();
+  void nudge();
   void settle();
   void expect_writable(bool wanted);
   void tell(LinkEvent event);
@@ -94,7 +95,8 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   bool initiator_;
   bool writable_wanted_ = false;  // EPOLLOUT is set
   bool terminating_ = false;      // the deadline is that of our Terminate
-  bool may_nudge_;                // the peer has not been heard yet
+  bool may_nudge_;                // nothing was sent yet that could be overlooked
+  int nudges_ = 0;
   Ring<LinkEvent> events_{4};
   Error cause_{Errc::kClosed, 0, ""};
   std::uint64_t system_calls_ = 0;  // of the socket, once it is gone
