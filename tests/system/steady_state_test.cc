@@ -1,62 +1,15 @@
 // What a call costs in steady state: no heap allocation, and no copy of its payload.
 //
-// operator new is replaced in this program, so that every allocation of either side is counted.
+// operator new is replaced in this program (support/allocation_counter.h), so that every allocation
+// of either side is counted.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
+#include <cstdio>
 
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
+#include "support/allocation_counter.h"
 #include "support/rpc_fixture.h"
-
-namespace {
-
-bool counting = false;
-std::uint64_t allocations = 0;
-
-void* allocate(std::size_t size, std::size_t alignment) {
-  if (counting) ++allocations;
-  void* memory =
-      alignment <= alignof(std::max_align_t)
-          ? std::malloc(size == 0 ? 1 : size)
-          : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  return allocate(size, 0);
-}
-void* operator new[](std::size_t size) {
-  return allocate(size, 0);
-}
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  return allocate(size, static_cast<std::size_t>(alignment));
-}
-void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-  return allocate(size, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
 
 namespace rpcrdma {
 namespace {
@@ -115,16 +68,23 @@ class SteadyState : public testing::TestWithParam<Case> {
   int left_ = 0, ended_ = 0;
 };
 
+TEST(AllocationCounter, CountsEveryNewOfThisProgram) {
+  test::start_counting_allocations();
+  auto* volatile one = new int(1);
+  std::vector<int> many(100);
+  EXPECT_EQ(test::stop_counting_allocations(), 2U);
+  delete one;
+}
+
 TEST_P(SteadyState, AllocatesNothingAndCopiesNoPayload) {
   run(100);  // pools and kernel buffers get their size
   const TransferCounters client_before = pair_.client->counters();
   const TransferCounters server_before = pair_.server->counters();
   constexpr int kCalls = 300;
-  allocations = 0;
-  counting = true;
+  test::start_counting_allocations();
   run(kCalls);
-  counting = false;
-  EXPECT_EQ(allocations, 0U) << "heap allocations in " << kCalls << " calls, both sides";
+  EXPECT_EQ(test::stop_counting_allocations(), 0U)
+      << "heap allocations in " << kCalls << " calls, both sides";
   if (GetParam().size == 0) return;
   // In each direction: what either side copied, over the payload that went that way.
   const double directions = GetParam().procedure == TestService::kEcho ? 2 : 1;

@@ -25,6 +25,11 @@ void PrintTo(const Fabric& fabric, std::ostream* out) {
   *out << fabric.name;
 }
 
+constexpr std::uint64_t kHead = 0;              // 64 bytes: the Call's or reply's head and tail
+constexpr std::uint64_t kItem = 4096;           // client: the argument; server: where it lands
+constexpr std::uint64_t kResult = 512U << 10U;  // client: the result's places; server: the result
+constexpr std::uint64_t kReplyRoom = 900U << 10U;
+
 // Two connected drivers, and memory that is registered with each.
 class Transport : public testing::TestWithParam<Fabric> {
  protected:
@@ -89,6 +94,25 @@ class Transport : public testing::TestWithParam<Fabric> {
     return runs;
   }
 
+  // A Call: a head, the argument in pieces, its padding and a tail.
+  std::vector<Fragment> call_stream(std::uint32_t xid, const std::vector<std::byte>& argument,
+                                    SeededRandom& random) {
+    xdr::Writer head{MutableBytes(client_memory_).first(40)};
+    head.u32(xid);
+    std::vector<Fragment> stream{{client_lease_, 40, kHead, 0}};
+    std::uint32_t done = 0;
+    for (const auto& [offset, size] :
+         split(static_cast<std::uint32_t>(argument.size()), kItem, random)) {
+      std::copy_n(argument.begin() + done, size,
+                  client_memory_.begin() + static_cast<std::ptrdiff_t>(offset));
+      stream.push_back({client_lease_, size, offset, 1});
+      done += size;
+    }
+    const auto tail = static_cast<std::uint32_t>(xdr::pad_size(argument.size())) + 4;
+    stream.push_back({client_lease_, tail, kHead + 40, 0});
+    return stream;
+  }
+
   engine::Options options_;
   std::unique_ptr<test::Network> network_;
   std::unique_ptr<rdma::Listener> listener_;
@@ -96,11 +120,6 @@ class Transport : public testing::TestWithParam<Fabric> {
   std::unique_ptr<transport::Connection> client_, server_;
   Lease client_lease_{}, server_lease_{};
 };
-
-constexpr std::uint64_t kHead = 0;              // 64 bytes: the Call's or reply's head and tail
-constexpr std::uint64_t kItem = 4096;           // client: the argument; server: where it lands
-constexpr std::uint64_t kResult = 512U << 10U;  // client: the result's places; server: the result
-constexpr std::uint64_t kReplyRoom = 900U << 10U;
 
 TEST_P(Transport, ChunksOfManySegmentsInAnySplitArriveWhole) {
   SeededRandom random(17);
@@ -113,19 +132,7 @@ TEST_P(Transport, ChunksOfManySegmentsInAnySplitArriveWhole) {
     const auto result = pattern(result_size, round + 1000);
     std::fill(client_memory_.begin(), client_memory_.end(), std::byte{0xee});
 
-    // The Call: a head, the argument in pieces, its padding and a tail.
-    xdr::Writer head{MutableBytes(client_memory_).first(40)};
-    head.u32(round + 1);
-    std::vector<Fragment> stream{{client_lease_, 40, kHead, 0}};
-    std::uint32_t done = 0;
-    for (const auto& [offset, size] : split(argument_size, kItem, random)) {
-      std::copy_n(argument.begin() + done, size,
-                  client_memory_.begin() + static_cast<std::ptrdiff_t>(offset));
-      stream.push_back({client_lease_, size, offset, 1});
-      done += size;
-    }
-    const auto tail = static_cast<std::uint32_t>(xdr::pad_size(argument_size)) + 4;
-    stream.push_back({client_lease_, tail, kHead + 40, 0});
+    const auto stream = call_stream(round + 1, argument, random);
     std::vector<ResultRoom> rooms;
     const auto places = split(result_size, kResult, random);
     for (const auto& [offset, size] : places) rooms.push_back({client_lease_, size, offset, 1});
