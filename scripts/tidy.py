@@ -39,7 +39,7 @@ BANNED = [
     (re.compile(r"\b(TODO|FIXME|XXX|HACK)\b"), "unfinished work belongs into an issue"),
     (re.compile(r"\busing namespace\b"), "no using namespace"),
     (re.compile(r"#\s*pragma once"), "use include guards"),
-    (re.compile(r"\bshared_ptr\b"), "no shared ownership"),
+    (re.compile(r"\bstd::shared_ptr\b"), "no shared ownership"),
     (re.compile(r"std::endl"), "no std::endl"),
     (re.compile(r"(sleep_for|usleep\(|[^_]sleep\()"), "no sleeping"),
     (re.compile(r"\bDISABLED_|GTEST_SKIP\(\)\s*;"), "no disabled tests, no skip without a reason"),

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "iwarp/stream_pair.h"
+#include "iwarp/stream_pair_for_test.h"
 
 namespace rpcrdma::iwarp {
 namespace {

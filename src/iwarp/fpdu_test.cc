@@ -1,7 +1,7 @@
 // Bytes that others made: examples computed by hand and frames captured from Linux (siw of 6.1).
 #include <gtest/gtest.h>
 
-#include "iwarp/stream_pair.h"
+#include "iwarp/stream_pair_for_test.h"
 #include "support/hex.h"
 
 namespace rpcrdma::iwarp::test {

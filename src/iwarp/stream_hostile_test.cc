@@ -4,7 +4,7 @@
 #include <functional>
 #include <limits>
 
-#include "iwarp/stream_pair.h"
+#include "iwarp/stream_pair_for_test.h"
 #include "support/hex.h"
 
 namespace rpcrdma::iwarp::test {

@@ -5,7 +5,7 @@
 #include <deque>
 #include <map>
 
-#include "iwarp/stream_pair.h"
+#include "iwarp/stream_pair_for_test.h"
 
 namespace rpcrdma::iwarp::test {
 namespace {

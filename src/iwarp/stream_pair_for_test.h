@@ -1,6 +1,6 @@
 // For tests of this module: two streams back to back, and FPDUs made by hand.
-#ifndef RPCRDMA_IWARP_STREAM_PAIR_H_
-#define RPCRDMA_IWARP_STREAM_PAIR_H_
+#ifndef RPCRDMA_IWARP_STREAM_PAIR_FOR_TEST_H_
+#define RPCRDMA_IWARP_STREAM_PAIR_FOR_TEST_H_
 
 #include <algorithm>
 #include <array>
@@ -174,4 +174,4 @@ struct StreamPair {
 
 }  // namespace rpcrdma::iwarp::test
 
-#endif  // RPCRDMA_IWARP_STREAM_PAIR_H_
+#endif  // RPCRDMA_IWARP_STREAM_PAIR_FOR_TEST_H_

@@ -1,0 +1,155 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "rpcrdma/message.h"
+
+namespace rpcrdma {
+namespace {
+
+std::vector<std::byte> bytes(std::size_t size, unsigned value = 7) {
+  return std::vector<std::byte>(size, static_cast<std::byte>(value));
+}
+
+// A message of a number, a bulk item and a number, as its writer leaves it.
+struct Written {
+  explicit Written(std::size_t size) : data(bytes(size)) {
+    MessageWriter writer(memory);
+    writer.xdr().u32(1);
+    writer.bulk(data);
+    writer.xdr().u32(2);
+    EXPECT_TRUE(writer.ok());
+    EXPECT_EQ(writer.items().size(), 1U);
+    at = writer.items()[0].at;
+    written = writer.size();
+  }
+  // The stream as it is when the item stays inline.
+  std::vector<std::byte> whole() const {
+    std::vector<std::byte> stream(memory.begin(), memory.begin() + static_cast<long>(at));
+    stream.insert(stream.end(), data.begin(), data.end());
+    stream.insert(stream.end(), memory.begin() + static_cast<long>(at),
+                  memory.begin() + static_cast<long>(written));
+    return stream;
+  }
+  // The stream as it is when the item travels in a chunk: without its padding too.
+  std::vector<std::byte> reduced() const {
+    const std::size_t behind = at + xdr::pad_size(data.size());
+    std::vector<std::byte> stream(memory.begin(), memory.begin() + static_cast<long>(at));
+    stream.insert(stream.end(), memory.begin() + static_cast<long>(behind),
+                  memory.begin() + static_cast<long>(written));
+    return stream;
+  }
+  std::array<std::byte, 64> memory{};
+  std::vector<std::byte> data;
+  std::size_t at = 0, written = 0;
+};
+
+void expect_good(MessageReader reader, std::size_t size, bool placed) {
+  EXPECT_EQ(reader.xdr().u32("first"), 1U);
+  const Bytes data = reader.bulk(100, "data");
+  EXPECT_EQ(data.size(), size);
+  EXPECT_TRUE(std::ranges::all_of(data, [](std::byte b) { return b == std::byte{7}; }));
+  EXPECT_EQ(reader.last_was_placed(), placed);
+  EXPECT_EQ(reader.xdr().u32("last"), 2U);
+  EXPECT_TRUE(reader.finish());
+}
+
+TEST(Message, ItemOfAnySizeIsFoundInlineOrWhereItWasPlaced) {
+  for (std::size_t size = 1; size < 10; ++size) {
+    const Written message(size);
+    const auto whole = message.whole();
+    const auto reduced = message.reduced();
+    expect_good(MessageReader(whole, 0, {}), size, false);
+    const MessageReader::Placed by_position{8, message.data};
+    expect_good(MessageReader(reduced, 0, {&by_position, 1}), size, true);
+    const MessageReader::Placed in_order{MessageReader::kInOrder, message.data};
+    expect_good(MessageReader(reduced, 0, {&in_order, 1}), size, true);
+  }
+}
+
+TEST(Message, ChunkMayCarryThePaddingOfItsItem) {
+  const Written message(5);
+  const auto padded = bytes(8);
+  const auto reduced = message.reduced();
+  const MessageReader::Placed placed{8, padded};
+  expect_good(MessageReader(reduced, 0, {&placed, 1}), 5, true);
+}
+
+TEST(Message, PositionsCountFromTheStartOfTheWholeMessage) {
+  const Written message(5);
+  const auto reduced = message.reduced();
+  const MessageReader::Placed placed{40 + 8, message.data};
+  expect_good(MessageReader(reduced, 40, {&placed, 1}), 5, true);
+}
+
+TEST(Message, ResultThatThePeerLeftInlineIsTakenFromThere) {
+  const Written message(5);
+  const auto whole = message.whole();
+  const MessageReader::Placed empty{MessageReader::kInOrder, {}};
+  expect_good(MessageReader(whole, 0, {&empty, 1}), 5, false);
+}
+
+TEST(Message, PlacedItemOfAnotherSizeThanItsCountIsRefused) {
+  const Written message(8);
+  const auto reduced = message.reduced();
+  for (const std::size_t size : {0U, 7U, 9U, 12U}) {
+    const auto wrong = bytes(size);
+    const MessageReader::Placed placed{8, wrong};
+    MessageReader reader(reduced, 0, {&placed, 1});
+    reader.xdr().u32("first");
+    reader.bulk(100, "data");
+    EXPECT_FALSE(reader.ok()) << size;
+  }
+}
+
+TEST(Message, CountOverTheLimitIsRefusedBeforeItIsUsed) {
+  const Written message(20);
+  const auto reduced = message.reduced();
+  const MessageReader::Placed placed{8, message.data};
+  MessageReader reader(reduced, 0, {&placed, 1});
+  reader.xdr().u32("first");
+  EXPECT_TRUE(reader.bulk(19, "data").empty());
+  EXPECT_FALSE(reader.ok());
+}
+
+TEST(Message, ChunkThatNobodyAsksForIsAnError) {
+  const Written message(5);
+  const auto whole = message.whole();
+  const MessageReader::Placed elsewhere{12, message.data};
+  MessageReader reader(whole, 0, {&elsewhere, 1});
+  reader.xdr().u32("first");
+  reader.bulk(100, "data");
+  reader.xdr().u32("last");
+  EXPECT_FALSE(reader.finish());
+}
+
+TEST(Message, TrailingBytesAreAnError) {
+  const auto stream = bytes(8, 0);
+  MessageReader reader(stream, 0, {});
+  reader.xdr().u32("only");
+  EXPECT_FALSE(reader.finish());
+}
+
+TEST(Message, MoreItemsThanThereIsRoomForFail) {
+  std::array<std::byte, 256> memory{};
+  MessageWriter writer(memory);
+  const auto data = bytes(4);
+  for (std::size_t i = 0; i < kBulkItemsMax; ++i) writer.bulk(data);
+  EXPECT_TRUE(writer.ok());
+  writer.bulk(data);
+  EXPECT_FALSE(writer.ok());
+}
+
+TEST(Message, WriterThatRunsOutOfRoomFails) {
+  std::array<std::byte, 8> memory{};
+  MessageWriter writer(memory);
+  writer.xdr().u64(1);
+  EXPECT_TRUE(writer.ok());
+  writer.bulk(bytes(4));
+  EXPECT_FALSE(writer.ok());
+}
+
+}  // namespace
+}  // namespace rpcrdma

@@ -1,0 +1,62 @@
+#include "transport/buffer_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace rpcrdma::transport {
+namespace {
+
+TEST(BufferPool, GivesAlignedBuffersOfAtLeastTheSize) {
+  BufferPool pool(64U << 20U);
+  for (const std::size_t size : {1U, 4096U, 4097U, 1U << 20U, 16U << 20U}) {
+    const MutableBytes buffer = pool.take(size);
+    ASSERT_GE(buffer.size(), size);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % 4096, 0U);
+    pool.give_back(buffer);
+  }
+  EXPECT_EQ(pool.bytes_in_use(), 0U);
+}
+
+TEST(BufferPool, UsesBuffersAgain) {
+  BufferPool pool(1U << 20U);
+  const MutableBytes first = pool.take(5000);
+  std::byte* const memory = first.data();
+  pool.give_back(first);
+  const MutableBytes second = pool.take(6000);
+  EXPECT_EQ(second.data(), memory);
+  pool.give_back(second);
+  EXPECT_EQ(pool.bytes_held(), 8192U);
+}
+
+TEST(BufferPool, NeverHoldsMoreThanItsBound) {
+  BufferPool pool(16384);
+  const MutableBytes a = pool.take(8192);
+  const MutableBytes b = pool.take(8192);
+  EXPECT_TRUE(pool.take(1).empty());
+  pool.give_back(a);
+  EXPECT_FALSE(pool.take(8192).empty());
+  pool.give_back(a);
+  pool.give_back(b);
+}
+
+TEST(BufferPool, FreesKeptBuffersOfOtherSizesToMakeRoom) {
+  BufferPool pool(16384);
+  std::vector<MutableBytes> small;
+  for (int i = 0; i < 4; ++i) small.push_back(pool.take(4096));
+  for (const MutableBytes buffer : small) pool.give_back(buffer);
+  const MutableBytes large = pool.take(16384);
+  EXPECT_EQ(large.size(), 16384U);
+  EXPECT_LE(pool.bytes_held(), 16384U);
+  pool.give_back(large);
+}
+
+TEST(BufferPool, RefusesWhatIsLargerThanItsLargestBuffer) {
+  BufferPool pool(std::size_t{1} << 40U);
+  EXPECT_TRUE(pool.take(BufferPool::kSizeMax + 1).empty());
+  EXPECT_TRUE(pool.take(~std::size_t{0}).empty());
+}
+
+}  // namespace
+}  // namespace rpcrdma::transport
