@@ -198,6 +198,8 @@ bool Responder::take_call(Slot& slot, const wire::v1::Decoded& decoded) {
   const bool has_position_zero = !slot.chunks.empty() && slot.chunks[0].position == 0;
   // A message is inline or in a Position-Zero Read chunk, never both and never neither.
   if (is_long != has_position_zero || is_long != decoded.payload.empty()) return false;
+  // Nor is it empty: there would be no memory that holds it.
+  if (is_long && slot.chunks[0].size == 0) return false;
   if (!check_positions(slot, decoded.payload.size(), is_long)) return false;
   if (!slot.chunks.empty() && negotiated_.reads_in_flight_max == 0) return false;
   Counters& counters = outbox_.counters;

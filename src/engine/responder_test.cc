@@ -263,6 +263,11 @@ const BadMessage kBadMessages[] = {
        return with_reads({{0, segment(100)}}, true, 40);
      },
      Answer::kErrChunk},
+    {"LongCallOfNothing",
+     [] {
+       return with_reads({{0, segment(0)}}, true, 0);
+     },
+     Answer::kErrChunk},
     {"MsgWithPositionZero",
      [] {
        return with_reads({{0, segment(100)}}, false, 40);
