@@ -3,7 +3,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 
-.PHONY: help setup build demo check check-all check-tsan check-clang check-release coverage \
+.PHONY: help setup build demo bench check check-all check-tsan check-clang check-release coverage \
         format tidy install fresh-root lab-ping clean
 
 help:
@@ -11,6 +11,7 @@ help:
 	@echo 'make check       build with ASan and UBSan and run every test'
 	@echo 'make check-all   check, and again with TSan, Clang and in a release build'
 	@echo 'make build       release build: build/bin/rpcrdma and build/lib/librpcrdma.a'
+	@echo 'make bench       what the pieces and whole calls cost, by Google Benchmark'
 	@echo 'make install     install the release build (DESTDIR and PREFIX are honoured)'
 	@echo 'make format      format the sources; make tidy checks layering, names and format'
 	@echo 'make coverage    line coverage of the tests'
@@ -25,6 +26,11 @@ build: setup
 
 demo: build
 	@scripts/demo.py build/bin/rpcrdma
+
+bench: setup
+	@scripts/setup.sh bench
+	@scripts/build.sh bench
+	@build-bench/bin/micro_bench
 
 check: setup
 	@scripts/setup.sh check

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing from Debian's packages; does and asks nothing when all is there.
 #
-# usage: setup.sh base|check|clang
+# usage: setup.sh base|check|clang|bench
 set -euo pipefail
 
 case ${1:-base} in
@@ -10,7 +10,8 @@ case ${1:-base} in
                    librapidcheck-dev python3) ;;
   check) packages=(tshark clang-format git) ;;
   clang) packages=(clang) ;;
-  *) echo "usage: setup.sh base|check|clang" >&2; exit 2 ;;
+  bench) packages=(libbenchmark-dev) ;;
+  *) echo "usage: setup.sh base|check|clang|bench" >&2; exit 2 ;;
 esac
 
 missing=()
