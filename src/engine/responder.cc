@@ -269,8 +269,8 @@ void Responder::next_chunk(Slot& slot) {
   if (is_long && slot.chunk > 0) long_part = slot.chunks[0].data;
   slot.state = State::kWanting;
   slot.known_above = true;
-  outbox_.events.push(MemoryWanted{to_call_id(index_of(slot), slot.generation), chunk.position,
-                                   chunk.size, slot.inline_part, long_part});
+  outbox_.events.push(MemoryWanted{to_call_id(index_of(slot), slot.generation), slot.xid,
+                                   chunk.position, chunk.size, slot.inline_part, long_part});
 }
 
 void Responder::deliver(Slot& slot) {

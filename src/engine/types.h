@@ -126,6 +126,7 @@ struct PulledItem {        // a Read chunk, now local
 // itself (Long Call); it is asked for first, so that for the others `long_part` is already there.
 struct MemoryWanted {
   CallId call;
+  Xid xid;
   std::uint32_t position, size;       // bytes
   Bytes inline_part;                  // the Payload stream behind the header; empty in a Long Call
   std::optional<Fragment> long_part;  // the Long Call's stream

@@ -138,7 +138,7 @@ void Session::handle_wanted(const engine::MemoryWanted& wanted) {
     const Bytes stream = wanted.long_part
                              ? Bytes(context.loans_[0].buffer).first(wanted.long_part->size)
                              : wanted.inline_part;
-    Service* service = accept_header(context, stream, std::nullopt, {});
+    Service* service = accept_header(context, stream, wanted.xid, {});
     if (service == nullptr) return;
     const std::uint32_t bulk_max =
         service->bulk_argument_size_max(context.header_.procedure.number);
@@ -173,8 +173,13 @@ void Session::retry_waiting() {
 // --- A Call ------------------------------------------------------------------------------------
 
 // Reads the RPC header and finds the service. Null: the call was answered.
-Service* Session::accept_header(Context& context, Bytes stream, std::optional<Xid> expected,
+Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
                                 std::span<const MessageReader::Placed> placed) {
+  if (Xid{xdr::Reader(stream).u32("xid")} != expected) {
+    // RFC 8166 §4.2.1: both headers name one XID. Whatever else is wrong, no reply could be right.
+    connection_->engine().reject(context.call_);
+    return nullptr;
+  }
   xdr::Reader reader(stream);
   const auto header = oncrpc::decode_call(reader);
   if (!header) {
@@ -184,10 +189,6 @@ Service* Session::accept_header(Context& context, Bytes stream, std::optional<Xi
       // Not a Call at all; ERR_CHUNK gives the requester its credit back (RFC 8166 §4.5.2).
       connection_->engine().reject(context.call_);
     }
-    return nullptr;
-  }
-  if (expected && header->xid != *expected) {
-    connection_->engine().reject(context.call_);  // RFC 8166 §4.2.1: both headers name one XID
     return nullptr;
   }
   context.header_ = *header;

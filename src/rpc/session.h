@@ -101,7 +101,7 @@ class Session {
   void handle_received(const engine::CallReceived& received);
   void handle_done(const engine::CallDone& done);
   void retry_waiting();
-  Service* accept_header(Context& context, Bytes stream, std::optional<Xid> expected,
+  Service* accept_header(Context& context, Bytes stream, Xid expected,
                          std::span<const MessageReader::Placed> placed);
   bool serve(Context& context, Service* service);
   void send_answer(Context& context);
