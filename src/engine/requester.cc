@@ -8,7 +8,7 @@
 namespace rpcrdma::engine {
 namespace {
 
-constexpr std::size_t kReplySizeMin = 24;  // RFC 5531: the shortest accepted reply, bytes
+constexpr std::size_t kReplySizeMin = 20;  // RFC 5531 §9: AUTH_ERROR, the shortest reply, bytes
 
 std::uint32_t first_word(Bytes bytes) {
   return xdr::Reader(bytes).u32("xid");
@@ -115,7 +115,9 @@ void Requester::handle_done(const WorkDone& done, const WorkName& name) {
       exposure.tag = *done.handle;
       exposure.address = done.address;
     } else if (!slot.error) {
-      fail(slot, outbox_.connected ? CallError::kNoMemory : CallError::kConnectionLost);
+      // Flushed: the connection has ended, whether we were told or not.
+      const bool lost = !outbox_.connected || done.status == WorkStatus::kFlushed;
+      fail(slot, lost ? CallError::kConnectionLost : CallError::kNoMemory);
     }
     if (slot.state == State::kExposing && slot.pending == 0 &&
         slot.exposures.size() == slot.plan.segments.size()) {

@@ -247,6 +247,14 @@ TEST_F(Client, ErrorHeadersFailTheCallAndKeepTheConnection) {
   }
 }
 
+// RFC 5531 §9: a denial with AUTH_ERROR is shorter than any accepted reply.
+TEST_F(Client, TakesTheShortestReplyThatRpcHas) {
+  ASSERT_TRUE(start_null(1));
+  sent();
+  answer(1, 4, {}, wire::v1::Msg{}, 20);
+  EXPECT_TRUE(client.take_event<ReplyReady>());
+}
+
 struct BadReply {
   const char* name;
   std::function<std::vector<std::byte>()> make;
@@ -315,9 +323,9 @@ const BadReply kBadReplies[] = {
      [] { return reply_with([](auto& lists) { set_reply(lists, 9001); }, wire::v1::NoMsg{}, 0); },
      true},
     {"ReplyChunkTooSmallForAReply",
-     [] { return reply_with([](auto& lists) { set_reply(lists, 20); }, wire::v1::NoMsg{}, 0); },
+     [] { return reply_with([](auto& lists) { set_reply(lists, 16); }, wire::v1::NoMsg{}, 0); },
      true},
-    {"PayloadTooSmallForAReply", [] { return reply_with([](auto&) {}, wire::v1::Msg{}, 20); },
+    {"PayloadTooSmallForAReply", [] { return reply_with([](auto&) {}, wire::v1::Msg{}, 16); },
      true},
     {"XidsThatDiffer",
      [] {
@@ -431,6 +439,12 @@ TEST_F(Client, MemoryThatCannotBeExposedFailsTheCallAndRevokesTheRest) {
   EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kNoMemory);
   ASSERT_TRUE(start_null(2));
   EXPECT_EQ(sent(), 1U) << "the Call never went out: its credit is free";
+}
+
+TEST_F(Client, ExposureThatIsFlushedTellsThatTheConnectionIsLost) {
+  start_with_chunks(1);
+  client.complete_all(WorkStatus::kFlushed);
+  EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kConnectionLost);
 }
 
 // --- Loss of the connection at every step -------------------------------------------------------
