@@ -1,0 +1,678 @@
+// A server whose peer says whatever it likes, in bytes on a real connection: each row of
+// docs/invariants.md (P1 to P20) has its outcome, others are still served, and all memory comes
+// back. What a client has to bear is in hostile_client_test.cc.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+
+#include "support/hex.h"
+#include "support/raw_rpc.h"
+#include "support/rpc_fixture.h"
+
+namespace rpcrdma {
+namespace {
+
+using iwarp::Fault;
+using test::first;
+using test::join;
+using test::Message;
+using test::raw_call;
+using test::raw_header;
+using test::RawPeer;
+using test::RawTalk;
+using test::RpcPair;
+using test::TestService;
+using test::to_words;
+using test::words;
+using Words = std::vector<std::uint32_t>;
+
+constexpr std::uint32_t kXid = 0x77000001;
+constexpr std::uint32_t kMarkerXid = 0x77ffffff;
+constexpr std::uint32_t kTag = 0x4711;
+
+const Message kNoLists = words({0, 0, 0});
+
+// A MSG without chunks around the TestService's procedure.
+Message short_call(std::uint32_t xid, std::uint32_t procedure, const Message& arguments = {}) {
+  return join({raw_header(xid, 0), kNoLists, raw_call(xid, procedure), arguments});
+}
+Message read_segment(std::uint32_t position, std::uint32_t size, std::uint32_t tag = kTag) {
+  return words({1, position, tag, size, 0, 0x1000});
+}
+Message segments(std::uint32_t count, std::uint32_t size) {
+  Message bytes = words({count});
+  for (std::uint32_t i = 0; i < count; ++i) bytes = join({bytes, words({kTag, size, 0, 0x1000})});
+  return bytes;
+}
+// A MSG whose Read list is `reads`.
+Message call_with_reads(const Message& reads, std::uint32_t procedure, const Message& arguments) {
+  return join({raw_header(kXid, 0), reads, kNoLists, raw_call(kXid, procedure), arguments});
+}
+Message long_call(const Message& reads) {
+  return join({raw_header(kXid, 1), reads, kNoLists});
+}
+// The position of the first argument of a bulk procedure, behind its count word.
+constexpr std::uint32_t kBulkPosition = 44;
+
+struct Row {
+  const char* what;
+  Message message;
+};
+
+class HostileServer : public testing::TestWithParam<bool> {  // with CRC
+ protected:
+  explicit HostileServer(ServerOptions options = {})
+      : pair_(test::make_siwarp(GetParam()), {}, options) {}
+
+  RawPeer::Pump pump() {
+    return [this] {
+      pair_.server->progress();
+      pair_.client->progress();
+    };
+  }
+  std::unique_ptr<RawPeer> connect() {
+    auto peer = RawPeer::connect(pair_.server->address(), pump());
+    EXPECT_NE(peer, nullptr);
+    return peer;
+  }
+  RawTalk talk(unsigned ird = 16) {
+    auto peer = connect();
+    test::RawMpa mpa = RawTalk::mpa(GetParam());
+    mpa.ird = ird;
+    EXPECT_FALSE(peer->initiate(mpa).empty());
+    return {std::move(peer), GetParam()};
+  }
+  // What the server says to a message before it answers a NULL Call that comes behind.
+  std::vector<Message> answers_to(RawTalk& talk, const Message& message) {
+    EXPECT_TRUE(talk.send(message));
+    EXPECT_TRUE(talk.send(short_call(kMarkerXid, TestService::kNull)));
+    std::vector<Message> answers;
+    for (;;) {
+      const auto answer = talk.next_message();
+      if (!answer) {
+        ADD_FAILURE() << "the connection has ended, or is stuck";
+        return answers;
+      }
+      if (to_words(*answer).at(0) == kMarkerXid) return answers;
+      answers.push_back(*answer);
+    }
+  }
+  // A well-behaved client, which was here all the time, is served as ever.
+  void expect_served() {
+    const auto data = test::pattern(5000, 3);
+    std::vector<std::byte> place(data.size());
+    auto call = pair_.prepare(TestService::kEcho);
+    ASSERT_TRUE(call) << call.error().message();
+    call->arguments().bulk(data);
+    call->place_result(place);
+    const auto error = pair_.finish(std::move(*call),
+                                    [](Reply& reply) { reply.results().bulk(1U << 20U, "data"); });
+    EXPECT_FALSE(error) << error->message();
+    EXPECT_EQ(place, data);
+  }
+  // Nothing is left of the peer, which is gone.
+  void expect_clean() {
+    EXPECT_TRUE(pair_.run_until(
+        [&] { return pair_.server->connections() == 1 && pair_.server->memory_in_use() == 0; }));
+  }
+  // Each message, on a connection of its own, gets this one answer (none: is dropped).
+  void expect_each(const std::vector<Row>& rows,
+                   const std::function<std::vector<Words>(const Words&)>& answer) {
+    for (const Row& row : rows) {
+      SCOPED_TRACE(row.what);
+      {
+        RawTalk talk = this->talk();
+        std::vector<Words> got;
+        for (const Message& each : answers_to(talk, row.message)) got.push_back(to_words(each));
+        EXPECT_EQ(got, answer(to_words(row.message)));
+        expect_served();
+      }
+      expect_clean();
+    }
+  }
+  void expect_err_chunk(const std::vector<Row>& rows) {
+    expect_each(rows, [](const Words& call) {
+      return std::vector<Words>{{call.at(0), 1, 64, 4, 2}};
+    });
+  }
+  // An RPC reply in a MSG without chunks; `rest` stands behind the XID.
+  void expect_reply(const std::vector<Row>& rows, const Words& rest) {
+    expect_each(rows, [&](const Words& call) {
+      Words reply{call.at(0), 1, 64, 0, 0, 0, 0, call.at(0)};
+      reply.insert(reply.end(), rest.begin(), rest.end());
+      return std::vector<Words>{reply};
+    });
+  }
+  // The act ends the connection with a Terminate that tells the fault; kNone: without a Terminate.
+  void expect_end(const char* what, Fault fault, const std::function<void(RawTalk&)>& act) {
+    SCOPED_TRACE(what);
+    {
+      RawTalk talk = this->talk();
+      act(talk);
+      const auto told = talk.fault_at_end();
+      ASSERT_TRUE(told) << "the connection lives";
+      EXPECT_EQ(*told, fault) << to_string(*told);
+      expect_served();
+    }
+    release_held();
+    expect_clean();
+  }
+  void release_held() {
+    for (CallContext* context : pair_.service.held) context->succeed();
+    pair_.service.held.clear();
+  }
+  std::uint64_t dropped() const { return pair_.server->counters().messages_dropped; }
+
+  RpcPair pair_;
+};
+
+// --- Messages, P1 to P9 ------------------------------------------------------------------------
+
+TEST_P(HostileServer, DropsMessagesShorterThanAPrefix) {  // P1
+  const Message call = short_call(kXid, TestService::kNull);
+  expect_each({{"nothing", {}}, {"one byte", first(call, 1)}, {"15 bytes", first(call, 15)}},
+              [](const Words&) { return std::vector<Words>{}; });
+  EXPECT_EQ(dropped(), 3U);
+}
+
+TEST_P(HostileServer, TellsItsVersionToEveryOther) {  // P2
+  const auto version = [](std::uint32_t value) {
+    return join({raw_header(kXid, 0, value), kNoLists, raw_call(kXid, 0)});
+  };
+  expect_each({{"version 0", version(0)},
+               {"version 2", version(2)},
+               {"version 4294967295", version(0xffffffffU)},
+               {"nothing behind the type", raw_header(kXid, 0, 7)},
+               {"an unknown type of another version", raw_header(kXid, 99, 7)}},
+              [](const Words& call) {
+                return std::vector<Words>{{kXid, call.at(1), 64, 4, 1, 1, 1}};
+              });
+}
+
+TEST_P(HostileServer, RefusesHeadersThatDoNotParse) {  // P3
+  const Message call = raw_call(kXid, 0);
+  const Message msg = raw_header(kXid, 0);
+  Message many_reads;
+  for (int i = 0; i < 129; ++i) many_reads = join({many_reads, read_segment(kBulkPosition, 4)});
+  Message many_chunks = words({0});
+  for (int i = 0; i < 9; ++i) many_chunks = join({many_chunks, words({1}), segments(1, 4)});
+  expect_err_chunk({
+      {"an unknown type", join({raw_header(kXid, 5), kNoLists, call})},
+      {"MSGP", join({raw_header(kXid, 2), words({1024, 512}), kNoLists, call})},
+      {"Read list word 2", join({msg, words({2, 0, 0}), call})},
+      {"Write list word 2", join({msg, words({0, 2, 0}), call})},
+      {"Reply chunk word 2", join({msg, words({0, 0, 2}), call})},
+      {"no lists", msg},
+      {"lists that end early", join({msg, words({1, 0, kTag})})},
+      {"129 Read segments", join({msg, many_reads, kNoLists, call})},
+      {"9 Write chunks", join({msg, many_chunks, words({0, 0}), call})},
+      {"17 segments in a Write chunk", join({msg, words({0, 1}), segments(17, 4), words({0, 0})})},
+      {"17 segments in the Reply chunk", join({msg, words({0, 0, 1}), segments(17, 4), call})},
+      {"2^32-1 segments", join({msg, words({0, 1, 0xffffffffU}), words({0, 0})})},
+      {"2^28+1 segments, whose bytes are 16", join({msg, words({0, 1, 0x10000001U}), call})},
+  });
+}
+
+TEST_P(HostileServer, RefusesChunksThatMakeNoSense) {  // P3
+  const Message length = words({4});
+  const auto reads = [&](std::initializer_list<Message> list) {
+    return call_with_reads(join(list), TestService::kLength, length);
+  };
+  expect_err_chunk({
+      {"position 45", reads({read_segment(45, 4)})},
+      {"position beyond the stream", reads({read_segment(48, 4)})},
+      {"position 4294967292", reads({read_segment(0xfffffffcU, 4)})},
+      {"overlapping chunks", reads({read_segment(36, 8), read_segment(40, 4)})},
+      {"a chunk behind an overlong one", reads({read_segment(40, 1000), read_segment(44, 4)})},
+      {"a chunk above bulk_size_max", reads({read_segment(44, (1U << 20U) + 1)})},
+      {"segments whose sum is", reads({read_segment(44, 1U << 19U), read_segment(44, 1U << 20U)})},
+      {"segments whose sum wraps", reads({read_segment(44, ~0U), read_segment(44, 5)})},
+      {"MSG with a Position-Zero chunk", reads({read_segment(0, 44)})},
+      {"MSG without payload", join({raw_header(kXid, 0), kNoLists})},
+      {"MSG with half an XID", join({raw_header(kXid, 0), kNoLists, first(length, 2)})},
+      {"NOMSG without chunks", long_call({})},
+      {"NOMSG without Position-Zero chunk", long_call(read_segment(44, 4))},
+      {"NOMSG with payload", join({long_call(read_segment(0, 44)), raw_call(kXid, 0)})},
+      {"NOMSG with a Position-Zero chunk of nothing", long_call(read_segment(0, 0))},
+      {"the same in two segments", long_call(join({read_segment(0, 0), read_segment(0, 0)}))},
+      {"a Long Call above long_call_size_max", long_call(read_segment(0, (1U << 20U) + 4))},
+      {"XIDs that differ", join({raw_header(kXid, 0), kNoLists, raw_call(kXid + 1, 0)})},
+  });
+}
+
+TEST_P(HostileServer, RefusesReadChunksOfAPeerThatServesNoReads) {  // P3
+  {
+    RawTalk talk = this->talk(0);
+    const auto answers = answers_to(
+        talk, call_with_reads(read_segment(kBulkPosition, 8), TestService::kLength, words({8})));
+    ASSERT_EQ(answers.size(), 1U);
+    EXPECT_EQ(to_words(answers[0]), (Words{kXid, 1, 64, 4, 2}));
+    expect_served();
+  }
+  expect_clean();
+}
+
+TEST_P(HostileServer, DropsErrorsAndDone) {  // P4
+  expect_each({{"ERR_CHUNK", join({raw_header(kXid, 4), words({2})})},
+               {"ERR_VERS", join({raw_header(kXid, 4), words({1, 1, 1})})},
+               {"an error of another version", join({raw_header(kXid, 4, 9), words({1, 1, 1})})},
+               {"an error without its code", raw_header(kXid, 4)},
+               {"DONE", raw_header(kXid, 3)}},
+              [](const Words&) { return std::vector<Words>{}; });
+  EXPECT_EQ(dropped(), 5U);
+}
+
+TEST_P(HostileServer, RefusesWhatIsNoRpcCall) {  // P5
+  const auto payload = [](const Message& bytes) {
+    return join({raw_header(kXid, 0), kNoLists, bytes});
+  };
+  expect_err_chunk({{"a reply", payload(test::raw_reply(kXid))},
+                    {"message type 2", payload(words({kXid, 2, 2, 1, 1, 1, 0, 0, 0, 0}))},
+                    {"an XID alone", payload(words({kXid}))},
+                    {"half a Call", payload(first(raw_call(kXid, 0), 30))}});
+}
+
+TEST_P(HostileServer, DeniesOtherRpcVersions) {  // P6
+  const Message call = words({kXid, 0, 3, TestService::kProgram, 3, 0, 0, 0, 0, 0});
+  expect_reply({{"RPC version 3", join({raw_header(kXid, 0), kNoLists, call})}},
+               {1, 1, 0, 2, 2});  // MSG_DENIED, RPC_MISMATCH, 2 to 2
+}
+
+TEST_P(HostileServer, DeniesBadCredentials) {  // P6
+  const auto credential = [](std::uint32_t flavor, std::uint32_t size) {
+    Message body(size + (-size % 4));
+    return join({raw_header(kXid, 0), kNoLists,
+                 words({kXid, 0, 2, TestService::kProgram, 3, 0, flavor, size}), body,
+                 words({0, 0})});
+  };
+  const auto denied = [](std::uint32_t why) { return Words{1, 1, 1, why}; };
+  expect_reply({{"a credential of 404 bytes", credential(1, 404)}}, denied(1));
+  expect_reply(
+      {{"a verifier of 404 bytes",
+        join({raw_header(kXid, 0), kNoLists,
+              words({kXid, 0, 2, TestService::kProgram, 3, 0, 0, 0, 0, 404}), Message(404)})}},
+      denied(3));
+}
+
+TEST_P(HostileServer, TellsWhatItDoesNotServeAndLeavesReadChunksAlone) {  // P7
+  const auto ask = [](std::uint32_t program, std::uint32_t version, std::uint32_t procedure) {
+    return join({raw_header(kXid, 0), read_segment(kBulkPosition, 4096), kNoLists,
+                 words({kXid, 0, 2, program, version, procedure, 0, 0, 0, 0}), words({4096})});
+  };
+  expect_reply({{"program 1", ask(1, 1, 1)}}, {1, 0, 0, 0, 1});
+  expect_reply({{"version 9", ask(TestService::kProgram, 9, 1)}}, {1, 0, 0, 0, 2, 3, 3});
+  expect_reply({{"procedure 77", ask(TestService::kProgram, 3, 77)}}, {1, 0, 0, 0, 3});
+  EXPECT_EQ(pair_.service.calls, 3U) << "those of the other client";
+}
+
+TEST_P(HostileServer, TellsThatArgumentsAreGarbage) {  // P8
+  expect_reply(
+      {{"no arguments", short_call(kXid, TestService::kLength)},
+       {"a count beyond the message", short_call(kXid, TestService::kLength, words({~0U}))},
+       {"arguments that go on", short_call(kXid, TestService::kLength, words({0, 0}))},
+       {"fill bytes that are not zero",
+        short_call(kXid, TestService::kAbsorb, words({1, 0x41000001}))},
+       {"bulk that the procedure does not take",
+        call_with_reads(read_segment(44, 4096), TestService::kProduce, words({4096}))},
+       {"bulk for the NULL procedure",
+        call_with_reads(read_segment(40, 4096), TestService::kNull, {})}},
+      {1, 0, 0, 0, 4});
+}
+
+TEST_P(HostileServer, RefusesCallsThatHaveNoRoomForTheirReply) {  // P9
+  const Message produce = join({raw_call(kXid, TestService::kProduce), words({5000})});
+  const Message echo = join({raw_call(kXid, TestService::kEcho), words({8, 1, 2})});
+  const Message msg = raw_header(kXid, 0);
+  expect_err_chunk({
+      {"no Reply chunk", join({msg, kNoLists, produce})},
+      {"a Reply chunk of 4999 bytes", join({msg, words({0, 0, 1}), segments(1, 4999), produce})},
+      {"a Reply chunk without segments", join({msg, words({0, 0, 1, 0}), produce})},
+      {"a Reply chunk of empty segments", join({msg, words({0, 0, 1}), segments(16, 0), produce})},
+      {"a Write chunk of 7 bytes", join({msg, words({0, 1}), segments(1, 7), words({0, 0}), echo})},
+      {"a Write chunk without segments", join({msg, words({0, 1, 0, 0, 0}), echo})},
+  });
+}
+
+// Every prefix of every golden message, as a Send of its own.
+TEST_P(HostileServer, HasOneAnswerForEveryPrefixOfTheGoldenMessages) {
+  for (const auto& file : std::filesystem::directory_iterator(RPCRDMA_GOLDEN_DIR)) {
+    if (file.path().extension() != ".hex") continue;
+    const Message whole = test::load_hex(file.path().string());
+    SCOPED_TRACE(file.path().filename());
+    {
+      RawTalk talk = this->talk();
+      for (std::size_t size = 0; size <= whole.size(); ++size) {
+        const Message message = first(whole, size);
+        const auto answers = answers_to(talk, message);
+        const std::uint32_t type = size < 16 ? 4 : to_words(message).at(3);
+        const bool is_dropped = type == 4 || type == 3;
+        // Only a Long Call that is whole goes on, to an RDMA Read that nobody answers.
+        const bool is_pulled = type == 1 && size == whole.size() && to_words(message).at(4) == 1;
+        ASSERT_EQ(answers.size(), is_dropped || is_pulled ? 0U : 1U) << size << " bytes";
+        for (const Message& each : answers) EXPECT_EQ(to_words(each)[0], to_words(message)[0]);
+      }
+      expect_served();
+    }
+    expect_clean();
+  }
+}
+
+// --- RDMA operations and framing, P14 to P17 ---------------------------------------------------
+
+TEST_P(HostileServer, EndsAConnectionThatInvalidates) {  // P14
+  expect_end("a guessed tag", Fault::kProtectionCannotInvalidate, [](RawTalk& talk) {
+    talk.send_invalidating(kTag, short_call(kXid, TestService::kNull));
+  });
+}
+
+TEST_P(HostileServer, EndsAConnectionThatGuessesTags) {  // P15
+  expect_end("Write", Fault::kTaggedInvalidStag,
+             [](RawTalk& talk) { talk.write(kTag, 0x1000, Message(100)); });
+  expect_end("Read", Fault::kProtectionInvalidStag, [](RawTalk& talk) {
+    talk.read_request(1, {SteeringTag{1}, 0, 100, SteeringTag{kTag}, 0x1000});
+  });
+  expect_end("Read Response to nothing", Fault::kOperationOpcode,
+             [](RawTalk& talk) { talk.read_response(kTag, 0x1000, Message(100)); });
+}
+
+TEST_P(HostileServer, EndsAConnectionWithAMessageLongerThanAReceive) {  // P16
+  expect_end("4097 bytes", Fault::kUntaggedTooLong, [](RawTalk& talk) {
+    Message message = short_call(kXid, TestService::kNull);
+    message.resize(4097);
+    talk.send(message);
+  });
+  {
+    RawTalk talk = this->talk();  // 4096 are not too many
+    Message message = short_call(kXid, TestService::kAbsorb, words({4096 - 72}));
+    message.resize(4096);
+    const auto answers = answers_to(talk, message);
+    ASSERT_EQ(answers.size(), 1U);
+    EXPECT_EQ(to_words(answers[0]).back(), 4096U - 72);
+  }
+  expect_clean();
+}
+
+TEST_P(HostileServer, EndsAConnectionWithMoreCallsThanCredits) {  // P16
+  expect_end("65 calls that stay", Fault::kUntaggedNoBuffer, [](RawTalk& talk) {
+    for (std::uint32_t i = 0; i < 65; ++i) talk.send(short_call(kXid + i, TestService::kHold));
+  });
+}
+
+TEST_P(HostileServer, EndsAConnectionWithBrokenFraming) {  // P17
+  const auto bent = [](std::size_t at, std::byte value) {
+    return [=](RawTalk& talk) {
+      Message ulpdu = test::raw_send(1, short_call(kXid, TestService::kNull));
+      ulpdu[at] = value;
+      talk.send_ulpdu(ulpdu);
+    };
+  };
+  expect_end("DDP version 2", Fault::kUntaggedVersion, bent(0, std::byte{0x42}));
+  expect_end("RDMAP version 2", Fault::kOperationVersion, bent(1, std::byte{0x83}));
+  expect_end("opcode 15", Fault::kOperationOpcode, bent(1, std::byte{0x4f}));
+  expect_end("queue 3", Fault::kUntaggedQueue, bent(9, std::byte{3}));
+  expect_end("message number 2", Fault::kUntaggedMsn, bent(13, std::byte{2}));
+  expect_end("message offset 1", Fault::kUntaggedOffset, bent(17, std::byte{1}));
+  expect_end("no room for a header", Fault::kLlpLength, [](RawTalk& talk) {
+    const Message ulpdu = test::raw_send(1, {});
+    talk.send_ulpdu(Bytes(ulpdu).first(17));
+  });
+  if (!GetParam()) return;
+  expect_end("a bad CRC", Fault::kLlpCrc, [](RawTalk& talk) {
+    Message fpdu = talk.send_fpdu(short_call(kXid, TestService::kNull));
+    fpdu.back() ^= std::byte{1};
+    talk.peer().send(fpdu);
+  });
+}
+
+TEST_P(HostileServer, EndsAConnectionThatTerminates) {
+  expect_end("Terminate", Fault::kNone,
+             [](RawTalk& talk) { talk.terminate(Fault::kRdmapCatastrophic); });
+}
+
+// --- Read chunks that nobody serves ------------------------------------------------------------
+
+class HostileReads : public HostileServer {
+ protected:
+  static constexpr std::uint32_t kSize = 100'000;
+  // Announces a Read chunk, waits for the Read Request and acts on it; then the connection ends.
+  void expect_end_of_read(const char* what, Fault fault,
+                          const std::function<void(RawTalk&, const iwarp::ReadRequest&)>& act) {
+    expect_end(what, fault, [&](RawTalk& talk) {
+      talk.send(call_with_reads(read_segment(kBulkPosition, kSize), TestService::kLength,
+                                words({kSize})));
+      const auto request = talk.next();
+      ASSERT_TRUE(request);
+      ASSERT_EQ(request->header.opcode, iwarp::Opcode::kReadRequest);
+      EXPECT_GT(pair_.server->memory_in_use(), 0U);
+      act(talk, iwarp::decode_read_request(request->payload));
+    });
+  }
+};
+
+TEST_P(HostileReads, EndTheConnectionWhenTheHandleDoesNotExist) {
+  expect_end_of_read("Terminate", Fault::kNone, [](RawTalk& talk, const iwarp::ReadRequest&) {
+    talk.terminate(Fault::kProtectionInvalidStag);
+  });
+}
+
+TEST_P(HostileReads, EndTheConnectionWhenTheResponseIsWrong) {  // P15
+  using iwarp::ReadRequest;
+  const auto tag = [](const ReadRequest& request) {
+    return static_cast<std::uint32_t>(request.sink_tag);
+  };
+  expect_end_of_read("another tag", Fault::kTaggedInvalidStag,
+                     [&](RawTalk& talk, const ReadRequest& request) {
+                       talk.read_response(tag(request) ^ 1U, request.sink_address, Message(100));
+                     });
+  expect_end_of_read("another place", Fault::kTaggedBounds,
+                     [&](RawTalk& talk, const ReadRequest& request) {
+                       talk.read_response(tag(request), request.sink_address + 1, Message(100));
+                     });
+  expect_end_of_read("too short", Fault::kTaggedBounds,
+                     [&](RawTalk& talk, const ReadRequest& request) {
+                       talk.read_response(tag(request), request.sink_address, Message(100));
+                     });
+  expect_end_of_read("too long", Fault::kTaggedBounds,
+                     [&](RawTalk& talk, const ReadRequest& request) {
+                       const Message half(kSize / 2);
+                       talk.read_response(tag(request), request.sink_address, half, false);
+                       talk.read_response(tag(request), request.sink_address + half.size(),
+                                          Message(kSize / 2 + 1));
+                     });
+  expect_end_of_read("a Write to the sink", Fault::kProtectionAccess,
+                     [&](RawTalk& talk, const ReadRequest& request) {
+                       talk.write(tag(request), request.sink_address, Message(100));
+                     });
+}
+
+TEST_P(HostileReads, GiveAllMemoryBackWhenThePeerClosesInstead) {  // P19
+  expect_end_of_read("at once", Fault::kNone,
+                     [](RawTalk& talk, const iwarp::ReadRequest&) { talk.peer().finish(); });
+  expect_end_of_read("in the middle", Fault::kNone,
+                     [](RawTalk& talk, const iwarp::ReadRequest& request) {
+                       talk.read_response(static_cast<std::uint32_t>(request.sink_tag),
+                                          request.sink_address, Message(kSize / 2), false);
+                       talk.peer().finish();
+                     });
+}
+
+// The stream of a Long Call is seen only when it is here: what it says is judged then.
+TEST_P(HostileReads, AreJudgedByTheSameRulesInALongCall) {  // P3, P5, P6
+  const auto answer_to_stream = [&](const Message& stream, const Message& more_reads) {
+    RawTalk talk = this->talk();
+    const auto size = static_cast<std::uint32_t>(stream.size());
+    EXPECT_TRUE(talk.send(long_call(join({read_segment(0, size), more_reads}))));
+    const auto read = talk.next();
+    if (!read) return Words{};
+    const auto request = iwarp::decode_read_request(read->payload);
+    EXPECT_TRUE(talk.read_response(static_cast<std::uint32_t>(request.sink_tag),
+                                   request.sink_address, stream));
+    const auto answer = talk.next_message();
+    return answer ? to_words(*answer) : Words{};
+  };
+  const Words err_chunk{kXid, 1, 64, 4, 2};
+  const Message bulk = read_segment(40, 64);
+  const Message old_rpc = words({kXid + 1, 0, 3, TestService::kProgram, 3, 0, 0, 0, 0, 0});
+  EXPECT_EQ(answer_to_stream(raw_call(kXid + 1, 0), {}), err_chunk);
+  EXPECT_EQ(answer_to_stream(raw_call(kXid + 1, 77), bulk), err_chunk);
+  EXPECT_EQ(answer_to_stream(old_rpc, {}), err_chunk);
+  EXPECT_EQ(answer_to_stream(test::raw_reply(kXid), {}), err_chunk);
+  EXPECT_EQ(answer_to_stream(words({kXid}), {}), err_chunk);
+  EXPECT_EQ(answer_to_stream(raw_call(kXid, 77), bulk),
+            (Words{kXid, 1, 64, 0, 0, 0, 0, kXid, 1, 0, 0, 0, 3}));
+  expect_served();
+  expect_clean();
+}
+
+TEST_P(HostileReads, HoldNoMoreThanTheirOwnSizeOfMemory) {
+  {
+    RawTalk talk = this->talk();
+    for (std::uint32_t i = 0; i < 64; ++i) {
+      Message call = call_with_reads(read_segment(kBulkPosition, 1U << 20U), TestService::kLength,
+                                     words({1U << 20U}));
+      const Message xid = words({kXid + i});
+      std::ranges::copy(xid, call.begin());
+      std::ranges::copy(xid, call.begin() + 52);
+      ASSERT_TRUE(talk.send(call));
+    }
+    // As many Reads as this peer serves are in flight; the other calls wait for their turn.
+    for (int i = 0; i < 16; ++i) {
+      const auto request = talk.next();
+      ASSERT_TRUE(request);
+      EXPECT_EQ(request->header.opcode, iwarp::Opcode::kReadRequest);
+    }
+    expect_served();
+    EXPECT_GE(pair_.server->memory_in_use(), 64U << 20U);
+    EXPECT_LE(pair_.server->memory_in_use(), (64U << 20U) + (1U << 20U));
+    talk.peer().reset();
+  }
+  expect_clean();
+}
+
+class HostileReadsInLittleMemory : public HostileServer {
+ protected:
+  static constexpr std::size_t kMemory = 4U << 20U;
+  static ServerOptions options() {
+    ServerOptions options;
+    options.memory_max = kMemory;
+    return options;
+  }
+  HostileReadsInLittleMemory() : HostileServer(options()) {}
+};
+
+TEST_P(HostileReadsInLittleMemory, StayWithinTheServersLimitAndOthersFollowWhenTheyAreGone) {
+  bool ended = false;
+  const auto data = test::pattern(1U << 20U, 1);
+  {
+    RawTalk talk = this->talk();
+    for (std::uint32_t i = 0; i < 64; ++i) {
+      ASSERT_TRUE(talk.send(call_with_reads(read_segment(kBulkPosition, 1U << 20U),
+                                            TestService::kLength, words({1U << 20U}))));
+    }
+    ASSERT_TRUE(talk.peer().pump_until([&] { return pair_.server->memory_in_use() == kMemory; }));
+    auto call = pair_.prepare(TestService::kLength);
+    ASSERT_TRUE(call);
+    call->arguments().bulk(data);
+    ASSERT_TRUE(pair_.client->start(std::move(*call), [&](auto reply) {
+      EXPECT_TRUE(reply) << reply.error().message();
+      ended = true;
+    }));
+    talk.peer().pump_until([&] { return ended; }, std::chrono::milliseconds(20));
+    EXPECT_FALSE(ended) << "there is no memory for it";
+    EXPECT_EQ(pair_.server->memory_in_use(), kMemory);
+  }
+  EXPECT_TRUE(pair_.run_until([&] { return ended; }));
+  expect_clean();
+}
+
+// --- Silence and sudden ends, P18 to P20 -------------------------------------------------------
+
+TEST(HostileSetup, PeerThatDoesNotFinishTheSetUpIsDropped) {  // P18
+  ServerOptions options;
+  options.provider.setup_timeout_server = std::chrono::milliseconds(50);
+  auto server = Server::listen("rdma://127.0.0.1:0", options);
+  ASSERT_TRUE(server) << server.error().message();
+  const Message request = test::raw_mpa_frame(false, RawTalk::mpa(true));
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, request.size() - 1}) {
+    const auto peer = RawPeer::connect(server->address(), [&] { server->progress(); });
+    ASSERT_NE(peer, nullptr);
+    ASSERT_TRUE(peer->send(first(request, size)));
+    EXPECT_EQ(peer->receive_to_end(), Message{}) << size << " bytes";
+  }
+  EXPECT_EQ(server->connections(), 0U);
+}
+
+TEST_P(HostileServer, SurvivesAPeerThatEndsAtAnyByteOfTheSetUp) {  // P19
+  const Message request = test::raw_mpa_frame(false, RawTalk::mpa(GetParam()));
+  for (std::size_t size = 0; size <= request.size(); ++size) {
+    for (const bool reset : {false, true}) {
+      const auto peer = connect();
+      ASSERT_TRUE(peer->send(first(request, size)));
+      reset ? peer->reset() : peer->finish();
+      pair_.server->progress();
+    }
+  }
+  expect_served();
+  expect_clean();
+}
+
+// The bytes of every golden message in its FPDU, cut anywhere: header, payload, fill bytes, CRC.
+TEST_P(HostileServer, SurvivesAPeerThatEndsAtAnyByteOfAMessage) {  // P19
+  for (const auto& file : std::filesystem::directory_iterator(RPCRDMA_GOLDEN_DIR)) {
+    if (file.path().extension() != ".hex") continue;
+    SCOPED_TRACE(file.path().filename());
+    const Message message = test::load_hex(file.path().string());
+    for (std::size_t size = 0;; ++size) {
+      RawTalk talk = this->talk();
+      const Message fpdu = talk.send_fpdu(message);
+      if (size > fpdu.size()) break;
+      ASSERT_TRUE(talk.peer().send(first(fpdu, size)));
+      size % 2 == 0 ? talk.peer().finish() : talk.peer().reset();
+      pair_.server->progress();
+    }
+    expect_served();
+    expect_clean();
+  }
+}
+
+TEST_P(HostileServer, KeepsACallWhosePeerIsGoneUntilItIsAnswered) {  // P19
+  {
+    RawTalk talk = this->talk();
+    ASSERT_TRUE(talk.send(short_call(kXid, TestService::kHold)));
+    ASSERT_TRUE(talk.peer().pump_until([&] { return pair_.service.held.size() == 1; }));
+  }
+  expect_served();
+  EXPECT_EQ(pair_.server->connections(), 2U);
+  release_held();
+  expect_clean();
+}
+
+TEST_P(HostileServer, GivesAllMemoryBackWhenAPeerThatDoesNotReadCloses) {  // P20
+  constexpr std::uint32_t kCalls = 20;
+  {
+    RawTalk talk = this->talk();
+    for (std::uint32_t i = 0; i < kCalls; ++i) {
+      ASSERT_TRUE(
+          talk.send(join({raw_header(kXid + i, 0), words({0, 0, 1}), segments(1, (1U << 20U) + 64),
+                          raw_call(kXid + i, TestService::kProduce), words({1U << 20U})})));
+    }
+    ASSERT_TRUE(talk.peer().pump_until([&] { return pair_.service.calls == kCalls; }));
+    EXPECT_GT(pair_.server->memory_in_use(), 0U);
+    EXPECT_LE(pair_.server->memory_in_use(), kCalls * (2U << 20U) + (1U << 20U));
+    expect_served();
+  }
+  expect_clean();
+}
+
+const auto kCrcName = [](const testing::TestParamInfo<bool>& test) {
+  return test.param ? "WithCrc" : "WithoutCrc";
+};
+INSTANTIATE_TEST_SUITE_P(Wire, HostileServer, testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, HostileReads, testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, HostileReadsInLittleMemory, testing::Bool(), kCrcName);
+
+}  // namespace
+}  // namespace rpcrdma
