@@ -25,6 +25,13 @@ if(RPCRDMA_COVERAGE)
   target_link_options(rpcrdma_flags INTERFACE --coverage)
 endif()
 
+# Tests insert into vectors of std::byte, where GCC 12 at -O2 sees overflows that are not there; the
+# library's own code is checked without this.
+add_library(rpcrdma_test_flags INTERFACE)
+target_link_libraries(rpcrdma_test_flags INTERFACE rpcrdma_flags)
+target_compile_options(rpcrdma_test_flags INTERFACE
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread>)
+
 set_property(GLOBAL PROPERTY RPCRDMA_MODULES "")
 
 # Adds one GoogleTest program and registers each of its tests with CTest.
@@ -34,7 +41,7 @@ function(rpcrdma_test name)
     set(ARG_TIMEOUT 60)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE rpcrdma_flags ${ARG_LINKS} GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE rpcrdma_test_flags ${ARG_LINKS} GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src"
                              "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests"
                              "${PROJECT_SOURCE_DIR}")
