@@ -72,14 +72,15 @@ void ServerImpl::progress() {
 }
 
 void ServerImpl::serve_sessions(Instant now) {
-  const std::size_t memory_before = pool_.bytes_in_use();
-  bool waiting = false;
+  std::size_t memory_wanted_at = 0;  // in use when a session found that it was not enough
   for (const auto& session : sessions_) {
     session->progress(now);
-    waiting = waiting || session->waits_for_memory();
+    if (session->waits_for_memory()) {
+      memory_wanted_at = std::max(memory_wanted_at, pool_.bytes_in_use());
+    }
   }
   // Memory that a later session gave back is seen by the earlier ones in another round.
-  if (waiting && pool_.bytes_in_use() < memory_before) provider_.wake();
+  if (pool_.bytes_in_use() < memory_wanted_at) provider_.wake();
 }
 
 void ServerImpl::accept_connections() {

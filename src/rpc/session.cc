@@ -84,12 +84,13 @@ Session::~Session() {
 
 void Session::progress(Instant now) {
   std::array<engine::Event, 32> events;
-  if (waiting_ > 0) retry_waiting();
   for (bool again = true; again;) {
     connection_->pump(now);
     const auto ready = connection_->engine().poll_events(events);
     for (const engine::Event& event : ready) handle(event);
     again = !ready.empty();
+    // Behind the events: they may have given memory back, and the connection may have ended.
+    if (waiting_ > 0 && retry_waiting()) again = true;
   }
 }
 
@@ -148,6 +149,11 @@ void Session::handle_wanted(const engine::MemoryWanted& wanted) {
     }
   }
   if (lend(context, wanted)) return;
+  if (!context.loans_.empty()) {
+    // Who waits must hold nothing: calls that do might wait for each other for ever.
+    context.status_ = AcceptStatus::kSystemErr;
+    return send_answer(context);
+  }
   context.waits_for_memory_ = true;
   context.wanted_ = wanted;
   ++waiting_;
@@ -160,7 +166,9 @@ bool Session::lend(Context& context, const engine::MemoryWanted& wanted) {
   return true;
 }
 
-void Session::retry_waiting() {
+// Returns whether any call went on.
+bool Session::retry_waiting() {
+  const std::uint32_t before = waiting_;
   for (const auto& context : contexts_) {
     if (!context->waits_for_memory_) continue;
     if (!connection_->ended() && !lend(*context, context->wanted_)) continue;
@@ -168,6 +176,7 @@ void Session::retry_waiting() {
     --waiting_;
     if (connection_->ended()) connection_->engine().reject(context->call_);
   }
+  return waiting_ < before;
 }
 
 // --- A Call ------------------------------------------------------------------------------------
@@ -264,6 +273,9 @@ void Session::send_answer(Context& context) {
 void Session::send_plain(Context& context, const oncrpc::ReplyHeader& header) {
   if (context.results_buffer_.empty()) {
     context.results_buffer_ = borrow(context, oncrpc::kReplyHeaderSizeMax);
+  }
+  if (context.results_buffer_.empty() && !context.loans_.empty()) {
+    context.results_buffer_ = context.loans_[0].buffer;  // of arguments that nobody wants now
   }
   if (context.results_buffer_.empty()) return connection_->engine().reject(context.call_);
   xdr::Writer writer(context.results_buffer_);

@@ -100,7 +100,7 @@ class Session {
   bool lend(Context& context, const engine::MemoryWanted& wanted);
   void handle_received(const engine::CallReceived& received);
   void handle_done(const engine::CallDone& done);
-  void retry_waiting();
+  bool retry_waiting();
   Service* accept_header(Context& context, Bytes stream, Xid expected,
                          std::span<const MessageReader::Placed> placed);
   bool serve(Context& context, Service* service);

@@ -2,6 +2,7 @@
 // docs/invariants.md (P1 to P20) has its outcome, others are still served, and all memory comes
 // back. What a client has to bear is in hostile_client_test.cc.
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <chrono>
@@ -586,6 +587,25 @@ TEST_P(HostileReadsInLittleMemory, StayWithinTheServersLimitAndOthersFollowWhenT
   }
   EXPECT_TRUE(pair_.run_until([&] { return ended; }));
   expect_clean();
+}
+
+// The server is driven only when its descriptor says so: nothing may be left to a later round.
+TEST_P(HostileReadsInLittleMemory, LeaveAtOnceWhenTheirPeerGoesWhileTheyWait) {
+  const Message call = call_with_reads(read_segment(kBulkPosition, 1U << 20U), TestService::kLength,
+                                       words({1U << 20U}));
+  RawTalk greedy = this->talk();
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(greedy.send(call));
+  ASSERT_TRUE(greedy.peer().pump_until([&] { return pair_.server->memory_in_use() == kMemory; }));
+  RawTalk waiting = this->talk();
+  ASSERT_TRUE(waiting.send(call));
+  const auto received = [&] { return pair_.server->counters().read_chunks == 5; };
+  ASSERT_TRUE(waiting.peer().pump_until(received));
+  waiting.peer().reset();
+  pollfd fd{pair_.server->wait_fd(), POLLIN, 0};
+  while (pair_.server->connections() > 2) {
+    ASSERT_GT(::poll(&fd, 1, 1000), 0) << "the connection is kept until something else happens";
+    pair_.server->progress();
+  }
 }
 
 // --- Silence and sudden ends, P18 to P20 -------------------------------------------------------
