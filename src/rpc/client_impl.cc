@@ -263,14 +263,25 @@ void ClientImpl::pump() {
 
 void ClientImpl::handle(const engine::Event& event) {
   if (const auto* reply = std::get_if<engine::ReplyReady>(&event)) {
-    return handle_reply(slot_of_call_[engine::slot_of(reply->call)], *reply);
+    return handle_reply(index_of(reply->call), *reply);
   }
   const auto* failed = std::get_if<engine::CallFailed>(&event);
   RPCRDMA_ASSERT(failed != nullptr, "a client got a server's event");
   engine::CallError error = failed->error;
   if (closing_ && error == engine::CallError::kConnectionLost) error = engine::CallError::kCanceled;
-  fail(slot_of_call_[engine::slot_of(failed->call)],
-       rpc::to_error(error, connection_->cause(), peer_));
+  fail(index_of(failed->call), rpc::to_error(error, connection_->cause(), peer_));
+}
+
+std::uint32_t ClientImpl::index_of(engine::CallId call) const {
+  const auto is_it = [call](const Slot& slot) {
+    return slot.state == State::kStarted && slot.id == call;
+  };
+  const std::uint32_t last = slot_of_call_[engine::slot_of(call)];
+  if (is_it(slots_[last])) return last;
+  // A callback has started another call in the engine's slot before this event had its turn.
+  const auto found = std::ranges::find_if(slots_, is_it);
+  RPCRDMA_ASSERT(found != slots_.end(), "the end of no call");
+  return static_cast<std::uint32_t>(found - slots_.begin());
 }
 
 void ClientImpl::handle_reply(std::uint32_t index, const engine::ReplyReady& reply) {

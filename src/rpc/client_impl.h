@@ -88,6 +88,7 @@ class ClientImpl {
   void pump();
   void handle(const engine::Event& event);
   void handle_reply(std::uint32_t index, const engine::ReplyReady& reply);
+  std::uint32_t index_of(engine::CallId call) const;
   std::optional<Error> decode(Slot& slot, const engine::ReplyReady& reply);
   void fail(std::uint32_t index, Error error);
   void take_memory_back(Slot& slot);
@@ -101,7 +102,7 @@ class ClientImpl {
   std::string peer_;
   transport::BufferPool pool_;
   std::vector<Slot> slots_;
-  std::vector<std::uint32_t> slot_of_call_;  // by the engine's slot
+  std::vector<std::uint32_t> slot_of_call_;  // by the engine's slot: who used it last
   Ring<std::uint32_t> free_;
   std::unique_ptr<transport::Connection> connection_;  // dies before the memory that it was lent
   std::array<std::byte, kAuthBodySizeMax> credential_body_{};

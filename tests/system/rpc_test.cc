@@ -279,6 +279,67 @@ TEST_P(Rpc, LateAnswerIsDroppedAndItsCreditComesBack) {
   EXPECT_EQ(pair.client->counters().messages_dropped, 1U);
 }
 
+// Two calls time out at the same moment: one is out and keeps its slot, the other is not and gives
+// its slot to what the first one's callback starts.
+TEST_P(Rpc, CallStartedByACallbackIsNotMistakenForOneThatEndsBehindIt) {
+  ClientOptions options;
+  options.calls_max = 2;
+  RpcPair pair = make(options);
+  constexpr auto kTimeout = std::chrono::milliseconds(50);
+  int ended[3] = {};
+  const auto start = [&](std::uint32_t procedure, std::chrono::nanoseconds timeout,
+                         ReplyCallback callback) {
+    auto call = pair.prepare(procedure);
+    ASSERT_TRUE(call);
+    call->time_out_after(timeout);
+    ASSERT_TRUE(pair.client->start(std::move(*call), std::move(callback)));
+  };
+  start(TestService::kHold, kTimeout, [&](auto reply) {
+    EXPECT_FALSE(reply);
+    ++ended[0];
+    start(TestService::kNull, std::chrono::seconds(10), [&](auto later) {
+      EXPECT_TRUE(later) << later.error().message();
+      ++ended[2];
+    });
+  });
+  start(TestService::kNull, kTimeout, [&](auto reply) {
+    EXPECT_FALSE(reply);
+    ++ended[1];
+  });
+  pair.run_until([&] { return ended[0] == 1 && ended[1] == 1; });
+  EXPECT_EQ(ended[2], 0);
+  for (CallContext* context : pair.service.held) context->succeed();
+  pair.service.held.clear();
+  pair.run_until([&] { return ended[2] == 1; });
+}
+
+// Each of four calls has one of its two Read chunks and wants the other; there is no memory left.
+TEST_P(Rpc, CallsThatHoldMemoryDoNotWaitForEachOther) {
+  ServerOptions server;
+  server.memory_max = 3U << 20U;
+  RpcPair pair = make({}, server);
+  echo(pair, 10, false, false);  // brings credits
+  const auto data = pattern(1U << 20U, 1);
+  int ended = 0;
+  for (int i = 0; i < 4; ++i) {
+    auto call = pair.prepare(TestService::kLength);
+    ASSERT_TRUE(call);
+    call->arguments().bulk(data);
+    call->arguments().bulk(data);
+    call->time_out_after(std::chrono::hours(1));
+    ASSERT_TRUE(pair.client->start(std::move(*call), [&](auto reply) {
+      ASSERT_FALSE(reply) << "the procedure takes one item only";
+      EXPECT_TRUE(reply.error().code == Errc::kServerFault ||
+                  reply.error().code == Errc::kBadArguments)
+          << reply.error().message();
+      ++ended;
+    }));
+  }
+  pair.run_until([&] { return ended == 4; });
+  pair.run_until([&] { return pair.server->memory_in_use() == 0; });
+  echo(pair, 1U << 20U, true, true);
+}
+
 TEST_P(Rpc, AnswersFromOutsideOfTheServersProgressGoOut) {
   RpcPair pair = make();
   auto call = pair.prepare(TestService::kHold);
