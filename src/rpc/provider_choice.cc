@@ -5,10 +5,17 @@
 #include <algorithm>
 #include <bit>
 
+#include "engine/types.h"
 #include "rdma/siwarp/provider.h"
 #include "rpc/errors.h"
 
 namespace rpcrdma::rpc {
+namespace {
+
+// Of a server's call, which has more: 24 loans, 8 results of the service's own.
+constexpr std::uint32_t kRegionsPerCall = 32;
+
+}  // namespace
 
 Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ProviderOptions& provider,
                                                                const ConnectionOptions& connection,
@@ -24,10 +31,15 @@ Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ProviderOpt
   options.capture_bytes_max = provider.capture_bytes_max;
   options.setup_timeout_initiator = provider.setup_timeout_client;
   options.setup_timeout_responder = provider.setup_timeout_server;
-  const std::uint32_t calls = std::bit_ceil(std::max(calls_max, connection.credits));
+  const std::uint32_t calls =
+      std::bit_ceil(std::clamp(std::max(calls_max, connection.credits), 1U, 4096U));
   options.queue_depth = std::max(options.queue_depth, 4 * calls);
-  options.exposures = std::max(options.exposures, 4 * calls);
-  options.regions = std::max(options.regions, 4 * calls);
+  // Room for every call to be as large as it may be. A call that had to wait for another's memory
+  // to be revoked would wait in front of the very work that revokes it.
+  options.exposures =
+      std::max(options.exposures,
+               static_cast<std::uint32_t>(engine::kExposuresMax) * std::min(calls_max, 4096U));
+  options.regions = std::max(options.regions, kRegionsPerCall * calls);
   auto made = rdma::siwarp::make_provider(options);
   if (!made) return Unexpected<Error>(to_error(made.error(), "opening the provider", "siwarp"));
   return std::move(*made);
