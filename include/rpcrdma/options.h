@@ -40,8 +40,10 @@ struct ClientOptions {
 struct ServerOptions {
   ProviderOptions provider;
   ConnectionOptions connection;
-  std::uint32_t bulk_size_max = 1U << 20U;       // largest bulk argument taken from a peer, bytes
-  std::uint32_t long_call_size_max = 1U << 20U;  // largest Long Call taken from a peer, bytes
+  // The largest bulk argument and the largest Long Call taken from a peer, bytes; not more than 16
+  // MiB, nor than memory_max has room for.
+  std::uint32_t bulk_size_max = 1U << 20U;
+  std::uint32_t long_call_size_max = 1U << 20U;
   std::size_t connections_max = 1024;
   std::size_t memory_max = 512U << 20U;  // bulk and message buffers of the library, bytes
   std::chrono::milliseconds drain_timeout{10'000};  // stop() gives calls in service so long

@@ -553,6 +553,23 @@ TEST_P(HostileReads, HoldNoMoreThanTheirOwnSizeOfMemory) {
   expect_clean();
 }
 
+class HostileLargeCalls : public HostileServer {
+ protected:
+  static ServerOptions options() {
+    ServerOptions options;
+    options.long_call_size_max = options.bulk_size_max = 64U << 20U;
+    return options;
+  }
+  HostileLargeCalls() : HostileServer(options()) {}
+};
+
+TEST_P(HostileLargeCalls, AreRefusedWhenNoBufferCouldEverHoldThem) {
+  expect_err_chunk({{"a Long Call above 16 MiB", long_call(read_segment(0, (16U << 20U) + 4))},
+                    {"a Read chunk above 16 MiB",
+                     call_with_reads(read_segment(kBulkPosition, (16U << 20U) + 1),
+                                     TestService::kLength, words({(16U << 20U) + 1}))}});
+}
+
 class HostileReadsInLittleMemory : public HostileServer {
  protected:
   static constexpr std::size_t kMemory = 4U << 20U;
@@ -692,6 +709,7 @@ const auto kCrcName = [](const testing::TestParamInfo<bool>& test) {
 };
 INSTANTIATE_TEST_SUITE_P(Wire, HostileServer, testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileReads, testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, HostileLargeCalls, testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileReadsInLittleMemory, testing::Bool(), kCrcName);
 
 }  // namespace
