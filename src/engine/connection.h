@@ -85,6 +85,8 @@ class Connection {
   // Calls that we made and that have not ended, and calls that we answer and that are not done.
   std::uint32_t calls_in_flight() const noexcept { return requester_.calls_in_flight(); }
   std::uint32_t calls_in_service() const noexcept { return responder_.calls_in_service(); }
+  // Calls that we made and that wait for a credit or for a Receive to be posted.
+  std::size_t calls_waiting() const noexcept { return requester_.calls_waiting(); }
   std::uint32_t credits_limit() const noexcept { return requester_.credits().limit(); }
   std::uint32_t receives_posted() const noexcept { return outbox_.receives_posted; }
   const Counters& counters() const noexcept { return outbox_.counters; }

@@ -42,6 +42,7 @@ class Requester {
   std::optional<Instant> poll_timeout() const;
 
   std::uint32_t calls_in_flight() const noexcept { return in_flight_; }
+  std::size_t calls_waiting() const noexcept { return waiting_.size(); }
   const CreditsV1& credits() const noexcept { return credits_; }
 
  private:

@@ -367,6 +367,8 @@ void ClientImpl::free_slot(std::uint32_t index) {
   if (slot.holds_receive) {
     connection_->engine().release(slot.id);
     slot.holds_receive = false;
+    // A call may have waited for just this Receive, and nobody else would tell the caller's loop.
+    if (!in_progress_ && connection_->engine().calls_waiting() > 0) provider_.wake();
   }
   if (!slot.stream.empty()) pool_.give_back(slot.stream);
   if (!slot.reply_room.empty()) pool_.give_back(slot.reply_room);
@@ -388,6 +390,7 @@ void ClientImpl::drain() {
 void ClientImpl::close() noexcept {
   closing_ = true;
   if (connection_) connection_->disconnect();
+  provider_.wake();  // the calls under way end in the next progress()
 }
 
 std::uint32_t ClientImpl::calls_in_flight() const noexcept {

@@ -2,6 +2,7 @@
 // docs/invariants.md that concern a client (P10 to P20) have their outcome, and what the calls lent
 // comes back.
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <chrono>
 #include <deque>
@@ -462,6 +463,20 @@ TEST_P(HostileToClient, EndsTheConnectionWhenThePeerDoesNotReadWhatItAskedFor) {
   ASSERT_TRUE(called.error);
   EXPECT_EQ(called.error->code, Errc::kTimedOut);
   EXPECT_FALSE(client_->connected());
+}
+
+TEST_P(HostileToClient, IsWokenByItsOwnCloseWhileThePeerIsSilent) {
+  Called& called = start();
+  seen();
+  pollfd fd{client_->wait_fd(), POLLIN, 0};
+  while (::poll(&fd, 1, 100) > 0) client_->progress();  // until all is quiet
+  client_->close();
+  while (called.ended == 0) {
+    ASSERT_GT(::poll(&fd, 1, 1000), 0) << "a wake-up was lost";
+    client_->progress();
+  }
+  ASSERT_TRUE(called.error);
+  EXPECT_EQ(called.error->code, Errc::kCanceled);
 }
 
 TEST_P(HostileToClient, KeepsMakingCallsWhenThePeerGrantsNothing) {

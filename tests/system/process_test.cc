@@ -121,6 +121,67 @@ TEST(Process, ForeignPollLoopDrivesAClient) {
   }
 }
 
+TEST(Process, ReplyThatIsGivenBackLetsTheNextCallGo) {
+  RunningServer server;
+  ClientOptions options;
+  options.connection.credits = 1;  // one Receive, which a Reply that is kept holds back
+  auto client = Client::connect(server.url(), options);
+  ASSERT_TRUE(client) << client.error().message();
+  std::optional<Reply> kept;
+  bool ended = false;
+  const auto poll_client = [&](int timeout) {
+    pollfd fd{client->wait_fd(), POLLIN, 0};
+    return ::poll(&fd, 1, timeout) > 0;
+  };
+  const auto start = [&](ReplyCallback callback) {
+    auto call = client->prepare({TestService::kProgram, TestService::kVersion, TestService::kNull});
+    ASSERT_TRUE(call);
+    ASSERT_TRUE(client->start(std::move(*call), std::move(callback)));
+  };
+  start([&](auto reply) { kept.emplace(std::move(*reply)); });
+  while (!kept) {
+    ASSERT_TRUE(poll_client(10000));
+    client->progress();
+  }
+  start([&](auto reply) { ended = reply.has_value(); });
+  while (poll_client(100)) client->progress();  // until all is quiet
+  kept.reset();
+  while (!ended) {
+    ASSERT_TRUE(poll_client(500)) << "a wake-up was lost";
+    client->progress();
+  }
+}
+
+// Seventeen pieces of memory in each of 128 calls: more than a connection of default size exposes.
+TEST(Process, CallsOfManyChunksAllEnd) {
+  RunningServer server;
+  auto client = Client::connect(server.url(), {});
+  ASSERT_TRUE(client) << client.error().message();
+  auto opener = client->prepare({TestService::kProgram, TestService::kVersion, 0});
+  ASSERT_TRUE(client->call(std::move(*opener)));  // brings credits
+  const auto data = pattern(1024, 1);
+  std::vector<std::byte> place(1024);
+  int ended = 0;
+  for (int i = 0; i < 128; ++i) {
+    auto call =
+        client->prepare({TestService::kProgram, TestService::kVersion, TestService::kLength});
+    ASSERT_TRUE(call) << call.error().message();
+    for (std::size_t k = 0; k < kBulkItemsMax; ++k) {
+      call->arguments().bulk(data);
+      call->place_result(place);
+    }
+    call->expect_results(8192);
+    call->time_out_after(std::chrono::seconds(20));
+    const auto started = client->start(std::move(*call), [&](auto reply) {
+      EXPECT_EQ(reply.error().code, Errc::kBadArguments) << reply.error().message();
+      ++ended;
+    });
+    ASSERT_TRUE(started) << started.error().message();
+  }
+  client->drain();
+  EXPECT_EQ(ended, 128);
+}
+
 TEST(Process, ForeignPollLoopDrivesAServer) {
   TestService service;
   Server server = listen();
