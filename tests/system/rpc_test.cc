@@ -279,40 +279,6 @@ TEST_P(Rpc, LateAnswerIsDroppedAndItsCreditComesBack) {
   EXPECT_EQ(pair.client->counters().messages_dropped, 1U);
 }
 
-// Two calls time out at the same moment: one is out and keeps its slot, the other is not and gives
-// its slot to what the first one's callback starts.
-TEST_P(Rpc, CallStartedByACallbackIsNotMistakenForOneThatEndsBehindIt) {
-  ClientOptions options;
-  options.calls_max = 2;
-  RpcPair pair = make(options);
-  constexpr auto kTimeout = std::chrono::milliseconds(50);
-  int ended[3] = {};
-  const auto start = [&](std::uint32_t procedure, std::chrono::nanoseconds timeout,
-                         ReplyCallback callback) {
-    auto call = pair.prepare(procedure);
-    ASSERT_TRUE(call);
-    call->time_out_after(timeout);
-    ASSERT_TRUE(pair.client->start(std::move(*call), std::move(callback)));
-  };
-  start(TestService::kHold, kTimeout, [&](auto reply) {
-    EXPECT_FALSE(reply);
-    ++ended[0];
-    start(TestService::kNull, std::chrono::seconds(10), [&](auto later) {
-      EXPECT_TRUE(later) << later.error().message();
-      ++ended[2];
-    });
-  });
-  start(TestService::kNull, kTimeout, [&](auto reply) {
-    EXPECT_FALSE(reply);
-    ++ended[1];
-  });
-  pair.run_until([&] { return ended[0] == 1 && ended[1] == 1; });
-  EXPECT_EQ(ended[2], 0);
-  for (CallContext* context : pair.service.held) context->succeed();
-  pair.service.held.clear();
-  pair.run_until([&] { return ended[2] == 1; });
-}
-
 // Each of four calls has one of its two Read chunks and wants the other; there is no memory left.
 TEST_P(Rpc, CallsThatHoldMemoryDoNotWaitForEachOther) {
   ServerOptions server;
@@ -458,6 +424,40 @@ TEST_P(Rpc, RemoteInvalidationSparesTheClientItsOwn) {
   EXPECT_EQ(pair.client->counters().handles_revoked, 0U);
   echo(pair, 20000, true, true);  // two handles: both are the client's to revoke
   EXPECT_EQ(pair.client->counters().handles_revoked, 2U);
+}
+
+// In virtual time two calls time out at the same moment: one is out and keeps its slot, the other
+// is not and gives its slot to what the first one's callback starts.
+TEST(RpcAtOneMoment, CallStartedByACallbackIsNotMistakenForOneThatEndsBehindIt) {
+  ClientOptions options;
+  options.calls_max = 2;
+  RpcPair pair(test::make_sim(1), options);
+  constexpr auto kTimeout = std::chrono::milliseconds(50);
+  int ended[3] = {};
+  const auto start = [&](std::uint32_t procedure, std::chrono::nanoseconds timeout,
+                         ReplyCallback callback) {
+    auto call = pair.prepare(procedure);
+    ASSERT_TRUE(call);
+    call->time_out_after(timeout);
+    ASSERT_TRUE(pair.client->start(std::move(*call), std::move(callback)));
+  };
+  start(TestService::kHold, kTimeout, [&](auto reply) {
+    EXPECT_FALSE(reply);
+    ++ended[0];
+    start(TestService::kNull, std::chrono::seconds(10), [&](auto later) {
+      EXPECT_TRUE(later) << later.error().message();
+      ++ended[2];
+    });
+  });
+  start(TestService::kNull, kTimeout, [&](auto reply) {
+    EXPECT_FALSE(reply);
+    ++ended[1];
+  });
+  pair.run_until([&] { return ended[0] == 1 && ended[1] == 1; });
+  EXPECT_EQ(ended[2], 0);
+  for (CallContext* context : pair.service.held) context->succeed();
+  pair.service.held.clear();
+  pair.run_until([&] { return ended[2] == 1; });
 }
 
 INSTANTIATE_TEST_SUITE_P(
