@@ -100,9 +100,9 @@ class Client {
   // Makes the call and waits for its end, serving other calls meanwhile (their callbacks run).
   Expected<Reply, Error> call(Call call);
 
-  // Starts the call. The callback runs exactly once, inside progress(), call() or the destructor;
-  // all lent memory is the caller's again before. If the call cannot be started, the error comes
-  // back here and the callback does not run.
+  // Starts the call. The callback runs exactly once, inside progress(), start(), call() or the
+  // destructor, and must not throw; all lent memory is the caller's again before. If the call
+  // cannot be started, the error comes back here and the callback does not run.
   Expected<void, Error> start(Call call, ReplyCallback callback);
 
   // For a foreign event loop: poll wait_fd() for reading, then call progress(). wait() does the
