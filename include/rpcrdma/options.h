@@ -46,6 +46,9 @@ struct ServerOptions {
   std::uint32_t long_call_size_max = 1U << 20U;
   std::size_t connections_max = 1024;
   std::size_t memory_max = 512U << 20U;  // bulk and message buffers of the library, bytes
+  // A peer that leaves every RDMA Read, Write and Send of ours unfinished for so long is dropped,
+  // so that nobody can keep the memory of calls for ever.
+  std::chrono::milliseconds peer_timeout{30'000};
   std::chrono::milliseconds drain_timeout{10'000};  // stop() gives calls in service so long
 };
 

@@ -124,6 +124,14 @@ void Connection::handle_done(const WorkDone& done) {
 
 void Connection::handle_timeout(Instant now) {
   requester_.handle_timeout(now);
+  responder_.handle_timeout(now);
+}
+
+std::optional<Instant> Connection::poll_timeout() const {
+  const auto call = requester_.poll_timeout();
+  const auto peer = responder_.poll_timeout();
+  if (!call || !peer) return call ? call : peer;
+  return std::min(*call, *peer);
 }
 
 void Connection::handle_disconnected() {

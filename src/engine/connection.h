@@ -69,6 +69,8 @@ class Connection {
   void lend(CallId call, Lease memory, std::uint64_t offset);
 
   // --- Inputs from below; time never goes backwards ---
+  // What time it is, for what the next calls start; cheap, and may be early.
+  void handle_time(Instant now) noexcept { responder_.handle_time(now); }
   void handle_connected(const Negotiated& negotiated);
   void handle_received(Instant now, ReceiveId receive, Bytes message,
                        std::optional<SteeringTag> invalidated);
@@ -79,7 +81,7 @@ class Connection {
   // --- Outputs ---
   std::span<Action> poll_actions(std::span<Action> room);
   std::span<Event> poll_events(std::span<Event> room);
-  std::optional<Instant> poll_timeout() const { return requester_.poll_timeout(); }
+  std::optional<Instant> poll_timeout() const;
 
   // --- Getters ---
   // Calls that we made and that have not ended, and calls that we answer and that are not done.

@@ -29,6 +29,7 @@ class Endpoint {
   void drain() {
     std::array<Action, 3> room;  // small, so that every batch is cut somewhere
     std::array<Event, 2> event_room;
+    engine.handle_time(now);
     for (bool again = true; again;) {
       again = false;
       for (const Event& event : engine.poll_events(event_room)) {

@@ -104,8 +104,7 @@ void Responder::handle_done(const WorkDone& done, const WorkName& name) {
   Slot& slot = slots_.at(name.slot);
   RPCRDMA_ASSERT(slot.generation == name.generation, "a completion for work that was not posted");
   if (name.kind == WorkKind::kWrite) return;  // its Send, or the end of the connection, tells all
-  RPCRDMA_ASSERT(slot.pending > 0, "a completion for work that was not posted");
-  --slot.pending;
+  work_done(slot);
   if (name.kind == WorkKind::kRead) {
     --reads_in_flight_;
     if (!read_waiters_.empty()) enqueue(slots_[read_waiters_.pop()]);
@@ -132,7 +131,14 @@ void Responder::handle_done(const WorkDone& done, const WorkName& name) {
   }
 }
 
+void Responder::handle_timeout(Instant now) {
+  if (!peer_deadline_ || *peer_deadline_ > now) return;
+  peer_deadline_.reset();
+  outbox_.disconnect = true;
+}
+
 void Responder::handle_disconnected() {
+  peer_deadline_.reset();
   received_.clear();
   read_waiters_.clear();
   for (Slot& slot : slots_) {
@@ -142,6 +148,19 @@ void Responder::handle_disconnected() {
       finish(slot);
     }
   }
+}
+
+// The peer is watched while it has anything of ours to do.
+void Responder::work_posted(Slot& slot) {
+  ++slot.pending;
+  if (work_in_flight_++ == 0) peer_deadline_ = now_ + options_.peer_timeout;
+}
+
+void Responder::work_done(Slot& slot) {
+  RPCRDMA_ASSERT(slot.pending > 0, "a completion for work that was not posted");
+  --slot.pending;
+  peer_deadline_.reset();
+  if (--work_in_flight_ > 0 && outbox_.connected) peer_deadline_ = now_ + options_.peer_timeout;
 }
 
 std::size_t Responder::poll_actions(std::span<Action> room) {
@@ -386,7 +405,7 @@ bool Responder::emit_reads(Slot& slot, std::span<Action> room, std::size_t& used
     if (used == room.size()) return false;
     room[used++] = RdmaRead{work(slot, WorkKind::kRead), from, chunk.data.memory, slot.read_offset};
     slot.read_offset += from.length;
-    ++slot.pending;
+    work_posted(slot);
     ++reads_in_flight_;
   }
   return true;
@@ -416,7 +435,7 @@ bool Responder::emit_writes(Slot& slot, std::span<Action> room, std::size_t& use
   room[used++] =
       PostSend{work(slot, WorkKind::kReplySend), HeaderArena::offset(first_place_ + index_of(slot)),
                slot.header_size, gather, slot.invalidate};
-  ++slot.pending;
+  work_posted(slot);
   return true;
 }
 

@@ -37,9 +37,13 @@ class Responder {
   void handle_connected(const Negotiated& negotiated) { negotiated_ = negotiated; }
   void handle_received(ReceiveId receive, Bytes message);
   void handle_done(const WorkDone& done, const WorkName& name);
+  void handle_time(Instant now) noexcept { now_ = now; }
+  void handle_timeout(Instant now);
   void handle_disconnected();
 
   std::size_t poll_actions(std::span<Action> room);
+
+  std::optional<Instant> poll_timeout() const noexcept { return peer_deadline_; }
 
   std::uint32_t calls_in_service() const noexcept { return in_service_; }
 
@@ -106,6 +110,8 @@ class Responder {
   bool emit_reads(Slot& slot, std::span<Action> room, std::size_t& used);
   bool emit_writes(Slot& slot, std::span<Action> room, std::size_t& used);
   bool next_write(Slot& slot, SegmentFiller::Piece& piece);
+  void work_posted(Slot& slot);
+  void work_done(Slot& slot);
   void count_reply(const Slot& slot);
   void give_receive_back(Slot& slot);
   void finish(Slot& slot);
@@ -120,7 +126,11 @@ class Responder {
   Ring<Received> received_;     // messages that wait for a slot; bounded by the Receives
   wire::v1::ChunkLists lists_;  // scratch of decode and encode
   std::uint32_t reads_in_flight_ = 0;
-  std::uint32_t in_service_ = 0;  // slots not free
+  std::uint32_t in_service_ = 0;      // slots not free
+  std::uint32_t work_in_flight_ = 0;  // Reads and Sends
+  Instant now_{};
+  std::optional<Instant>
+      peer_deadline_;  // while there is work in flight; moved on by each completion
 };
 
 }  // namespace rpcrdma::engine

@@ -411,6 +411,39 @@ TEST_F(Server, CallThatIsLostAtAnyStepIsDoneOnce) {
   }
 }
 
+// docs/invariants.md, P21.
+TEST_F(Server, PeerThatServesNoReadsIsGivenUp) {
+  ChunkLists lists;
+  add_read(lists, 40, 100);
+  add_read(lists, 40, 100);
+  server.receive(message(call_header(), lists, 44));
+  EXPECT_FALSE(server.engine.poll_timeout()) << "nothing is asked of the peer yet";
+  server.engine.lend(server.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  server.drain();
+  const Instant start = server.now;
+  EXPECT_EQ(server.engine.poll_timeout(), start + small().peer_timeout);
+  server.now += std::chrono::seconds(20);
+  server.drain();
+  server.done(server.take_action<RdmaRead>()->id);
+  EXPECT_EQ(server.engine.poll_timeout(), server.now + small().peer_timeout) << "it made progress";
+  server.now += small().peer_timeout;
+  server.engine.handle_timeout(server.now);
+  server.drain();
+  EXPECT_TRUE(server.take_action<Disconnect>());
+  server.engine.handle_disconnected();
+  server.complete_all(WorkStatus::kFlushed);
+  EXPECT_FALSE(server.take_event<CallDone>()->replied);
+  EXPECT_FALSE(server.engine.poll_timeout());
+}
+
+TEST_F(Server, PeerThatHasNothingToDoForUsMayBeIdleForEver) {
+  server.receive(message(call_header(), {}, 40));
+  reply(server.take_event<CallReceived>()->call);
+  EXPECT_TRUE(server.engine.poll_timeout()) << "the reply is on its way";
+  server.done(server.take_action<PostSend>()->id);
+  EXPECT_FALSE(server.engine.poll_timeout());
+}
+
 TEST_F(Server, FailedReadEndsTheConnection) {
   ChunkLists lists;
   add_read(lists, 40, 100);

@@ -181,6 +181,9 @@ struct Options {
   std::uint32_t long_call_size_max = 1U << 20U;   // server: largest Long Call accepted, bytes
   wire::Limits limits;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
+  // Server: how long the peer may leave every RDMA Read, Write and Send of ours where it is before
+  // the connection is given up and the memory of its calls comes back.
+  std::chrono::nanoseconds peer_timeout = std::chrono::seconds(30);
   // How long revoking a call's memory may take, once the call has failed, before the connection is
   // given up to make it safe.
   std::chrono::nanoseconds fence_timeout = std::chrono::seconds(1);

@@ -31,11 +31,13 @@ engine::Options engine_options(const ServerOptions& options) noexcept {
   engine::Options result = common(options.connection);
   // What no buffer of the pool could ever hold is refused; it would wait for memory for ever.
   const std::size_t buffer_max =
-      std::min(transport::BufferPool::kSizeMax, std::bit_floor(options.memory_max));
+      std::min(transport::BufferPool::kSizeMax,
+               std::bit_floor(transport::BufferPool::large_bytes_max(options.memory_max)));
   const auto within = [&](std::uint32_t size) {
     return static_cast<std::uint32_t>(std::min<std::size_t>(size, buffer_max));
   };
   result.read_chunk_size_max = within(options.bulk_size_max);
+  result.peer_timeout = options.peer_timeout;
   result.long_call_size_max = within(options.long_call_size_max);
   // A server advertises no memory, so there is nothing that a peer could invalidate.
   result.takes_invalidation = false;

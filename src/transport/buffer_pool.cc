@@ -57,16 +57,17 @@ void BufferPool::give_back(MutableBytes buffer) {
 
 // Frees kept buffers of other sizes until `size` more bytes are within the bound.
 bool BufferPool::make_room(std::size_t size, std::size_t except_class) {
-  for (std::size_t index = kClasses; index-- > 0 && bytes_held_ + size > bytes_max_;) {
+  const std::size_t bound = size <= kSmallMax ? bytes_max_ : large_bytes_max(bytes_max_);
+  for (std::size_t index = kClasses; index-- > 0 && bytes_held_ + size > bound;) {
     if (index == except_class) continue;
     auto& kept = kept_[index];
-    while (!kept.empty() && bytes_held_ + size > bytes_max_) {
+    while (!kept.empty() && bytes_held_ + size > bound) {
       free_buffer(kept.back());
       kept.pop_back();
       bytes_held_ -= kSizeMin << index;
     }
   }
-  return bytes_held_ + size <= bytes_max_;
+  return bytes_held_ + size <= bound;
 }
 
 }  // namespace rpcrdma::transport

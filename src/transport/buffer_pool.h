@@ -18,8 +18,14 @@ class BufferPool {
  public:
   static constexpr std::size_t kSizeMin = 4096;
   static constexpr std::size_t kSizeMax = 16U << 20U;
+  static constexpr std::size_t kSmallMax = 8192;
+  // What large buffers may take of a pool of `bytes_max`.
+  static constexpr std::size_t large_bytes_max(std::size_t bytes_max) noexcept {
+    return bytes_max - bytes_max / 8;
+  }
 
-  // Never holds more than `bytes_max` of buffers, in use and kept together.
+  // Never holds more than `bytes_max` of buffers, in use and kept together. An eighth of it is only
+  // for buffers of up to kSmallMax, so that bulk data cannot keep messages from being answered.
   explicit BufferPool(std::size_t bytes_max) noexcept : bytes_max_(bytes_max) {}
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;

@@ -46,10 +46,25 @@ TEST(BufferPool, FreesKeptBuffersOfOtherSizesToMakeRoom) {
   std::vector<MutableBytes> small;
   for (int i = 0; i < 4; ++i) small.push_back(pool.take(4096));
   for (const MutableBytes buffer : small) pool.give_back(buffer);
-  const MutableBytes large = pool.take(16384);
-  EXPECT_EQ(large.size(), 16384U);
+  const MutableBytes large = pool.take(8192);
+  EXPECT_EQ(large.size(), 8192U);
   EXPECT_LE(pool.bytes_held(), 16384U);
   pool.give_back(large);
+}
+
+TEST(BufferPool, KeepsAnEighthForSmallBuffers) {
+  BufferPool pool(1U << 20U);
+  std::vector<MutableBytes> large;
+  for (;;) {
+    const MutableBytes buffer = pool.take(65536);
+    if (buffer.empty()) break;
+    large.push_back(buffer);
+  }
+  EXPECT_EQ(large.size(), 14U);
+  const MutableBytes small = pool.take(4096);
+  EXPECT_FALSE(small.empty());
+  pool.give_back(small);
+  for (const MutableBytes buffer : large) pool.give_back(buffer);
 }
 
 TEST(BufferPool, RefusesWhatIsLargerThanItsLargestBuffer) {

@@ -100,6 +100,7 @@ void Connection::detach(engine::Lease lease) {
 
 bool Connection::pump(Instant now) {
   bool moved = false;
+  engine_.handle_time(now);
   if (const auto timeout = engine_.poll_timeout(); timeout && *timeout <= now) {
     engine_.handle_timeout(now);
     moved = true;

@@ -267,6 +267,27 @@ TEST(Process, SilentPeerIsDroppedAfterItsSetUpTime) {
   ::close(half);
 }
 
+[[noreturn]] void echo_for_ever(const std::string& url);
+
+// docs/invariants.md, P21, with a real peer: a stopped process serves no Reads.
+TEST(Process, ClientThatIsStoppedInMidTransferIsDropped) {
+  TestService service;
+  ServerOptions options;
+  options.peer_timeout = std::chrono::milliseconds(300);
+  Server server = listen(options);
+  ASSERT_TRUE(server.add(TestService::kProgram, TestService::kVersion, service));
+  const std::string url = url_of(server);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) echo_for_ever(url);
+  EXPECT_TRUE(drive(server, std::chrono::seconds(20), [&] { return service.calls > 10; }));
+  ::kill(child, SIGSTOP);
+  EXPECT_TRUE(drive(server, std::chrono::seconds(20), [&] { return server.connections() == 0; }));
+  EXPECT_EQ(server.memory_in_use(), 0U);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
 // The child echoes for ever, until it is killed.
 [[noreturn]] void echo_for_ever(const std::string& url) {
   auto client = Client::connect(url, {});
