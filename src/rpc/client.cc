@@ -20,7 +20,10 @@ MessageWriter& Call::arguments() noexcept {
 
 void Call::place_result(MutableBytes destination) noexcept {
   auto& slot = impl_->slots_[slot_];
-  if (slot.result_count == slot.results.size() || destination.empty()) return;
+  if (slot.result_count == slot.results.size() || destination.empty()) {
+    slot.results_refused = true;
+    return;
+  }
   slot.results[slot.result_count++] = destination;
 }
 

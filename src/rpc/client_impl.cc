@@ -108,6 +108,7 @@ Expected<Call, Error> ClientImpl::prepare(const Procedure& procedure,
   slot.procedure = procedure;
   slot.xid = Xid{next_xid()};
   slot.result_count = 0;
+  slot.results_refused = false;
   slot.results_size_max = kResultsSizeDefault;
   slot.timeout = options_.call_timeout;
   slot.leases.clear();
@@ -143,6 +144,11 @@ Expected<void, Error> ClientImpl::begin(std::uint32_t index, bool blocking,
                                         ReplyCallback callback) {
   Slot& slot = slots_[index];
   RPCRDMA_ASSERT(slot.state == State::kPrepared, "a Call is started twice");
+  if (slot.results_refused) {
+    free_slot(index);
+    return Unexpected<Error>(Error{Errc::kTooLarge, "placing the results", peer_,
+                                   "place_result() takes up to 8 places, none of them empty"});
+  }
   if (!slot.writer.ok()) {
     free_slot(index);
     return Unexpected<Error>(Error{Errc::kTooLarge, "encoding the arguments", peer_,
@@ -247,7 +253,7 @@ void ClientImpl::progress() {
   pump();
 }
 
-void ClientImpl::pump() {
+void ClientImpl::pump() noexcept {
   if (!connection_) return;
   in_progress_ = true;
   std::array<engine::Event, 32> events;

@@ -70,6 +70,7 @@ class ClientImpl {
     MessageWriter writer;
     std::array<MutableBytes, kBulkItemsMax> results;
     std::size_t result_count = 0;
+    bool results_refused = false;  // place_result() was asked for what it cannot do
     std::uint32_t results_size_max = 0;
     std::chrono::nanoseconds timeout{};
     engine::CallId id{};
@@ -85,7 +86,7 @@ class ClientImpl {
   std::optional<engine::Lease> lend(Slot& slot, MutableBytes memory);
   std::optional<engine::Lease> lend_read_only(Slot& slot, Bytes memory);
   Expected<engine::CallId, engine::StartError> start_in_engine(Slot& slot);
-  void pump();
+  void pump() noexcept;  // an exception of a callback ends the program
   void handle(const engine::Event& event);
   void handle_reply(std::uint32_t index, const engine::ReplyReady& reply);
   std::uint32_t index_of(engine::CallId call) const;

@@ -82,7 +82,7 @@ Session::~Session() {
   }
 }
 
-void Session::progress(Instant now) {
+void Session::progress(Instant now) noexcept {
   std::array<engine::Event, 32> events;
   for (bool again = true; again;) {
     connection_->pump(now);

@@ -81,7 +81,7 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   // Serves what there is to serve, and tries again for calls that wait for memory.
-  void progress(Instant now);
+  void progress(Instant now) noexcept;  // an exception of a service ends the program
   // An answer that came through the mailbox.
   void answer(engine::CallId call);
   void disconnect() noexcept { connection_->disconnect(); }

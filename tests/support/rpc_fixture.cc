@@ -160,6 +160,16 @@ RpcPair::~RpcPair() {
   EXPECT_EQ(network->violations(), std::vector<std::string>{});
 }
 
+Client RpcPair::connect_another(RpcPair& pair) {
+  auto connecting = ClientImpl::connect_on(pair.network->client_side(), pair.server->address(), {});
+  EXPECT_TRUE(connecting) << (connecting ? "" : connecting.error().message());
+  pair.run_until([&] {
+    connecting->progress();
+    return connecting->connected();
+  });
+  return std::move(*connecting);
+}
+
 bool RpcPair::run_until(const std::function<bool()>& condition) {
   // On siwarp a round may wait up to 100 ms; what takes longer than this is a hang.
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);

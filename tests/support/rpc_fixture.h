@@ -74,6 +74,9 @@ class RpcPair {
                    ServerOptions server_options = {});
   ~RpcPair();
 
+  // A further client of the same server, connected.
+  static Client connect_another(RpcPair& pair);
+
   // Lets both sides run until the condition holds; false (and a test failure) when it never does.
   bool run_until(const std::function<bool()>& condition);
   // Waits for a call that is under way: its reply, copied, or its error.

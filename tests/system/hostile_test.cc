@@ -573,6 +573,7 @@ TEST_P(HostileLargeCalls, AreRefusedWhenNoBufferCouldEverHoldThem) {
 class HostileReadsInLittleMemory : public HostileServer {
  protected:
   static constexpr std::size_t kMemory = 4U << 20U;
+  static constexpr std::size_t kBulk = 3U << 20U;  // what fits beside the eighth for messages
   static ServerOptions options() {
     ServerOptions options;
     options.memory_max = kMemory;
@@ -590,7 +591,7 @@ TEST_P(HostileReadsInLittleMemory, StayWithinTheServersLimitAndOthersFollowWhenT
       ASSERT_TRUE(talk.send(call_with_reads(read_segment(kBulkPosition, 1U << 20U),
                                             TestService::kLength, words({1U << 20U}))));
     }
-    ASSERT_TRUE(talk.peer().pump_until([&] { return pair_.server->memory_in_use() == kMemory; }));
+    ASSERT_TRUE(talk.peer().pump_until([&] { return pair_.server->memory_in_use() == kBulk; }));
     auto call = pair_.prepare(TestService::kLength);
     ASSERT_TRUE(call);
     call->arguments().bulk(data);
@@ -600,7 +601,19 @@ TEST_P(HostileReadsInLittleMemory, StayWithinTheServersLimitAndOthersFollowWhenT
     }));
     talk.peer().pump_until([&] { return ended; }, std::chrono::milliseconds(20));
     EXPECT_FALSE(ended) << "there is no memory for it";
-    EXPECT_EQ(pair_.server->memory_in_use(), kMemory);
+    EXPECT_EQ(pair_.server->memory_in_use(), kBulk);
+    auto other = test::RpcPair::connect_another(pair_);
+    auto null = other.prepare({TestService::kProgram, TestService::kVersion, TestService::kWhoAmI});
+    bool answered = false;
+    ASSERT_TRUE(null);
+    ASSERT_TRUE(other.start(std::move(*null), [&](auto reply) {
+      EXPECT_TRUE(reply) << reply.error().message();
+      answered = true;
+    }));
+    EXPECT_TRUE(talk.peer().pump_until([&] {
+      other.progress();
+      return answered;
+    })) << "messages have memory of their own";
   }
   EXPECT_TRUE(pair_.run_until([&] { return ended; }));
   expect_clean();
@@ -612,7 +625,7 @@ TEST_P(HostileReadsInLittleMemory, LeaveAtOnceWhenTheirPeerGoesWhileTheyWait) {
                                        words({1U << 20U}));
   RawTalk greedy = this->talk();
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(greedy.send(call));
-  ASSERT_TRUE(greedy.peer().pump_until([&] { return pair_.server->memory_in_use() == kMemory; }));
+  ASSERT_TRUE(greedy.peer().pump_until([&] { return pair_.server->memory_in_use() == kBulk; }));
   RawTalk waiting = this->talk();
   ASSERT_TRUE(waiting.send(call));
   const auto received = [&] { return pair_.server->counters().read_chunks == 5; };

@@ -339,6 +339,16 @@ TEST_P(Rpc, ServerSeesTheCredential) {
   EXPECT_EQ(ask(), 1234U);
 }
 
+TEST_P(Rpc, PlaceForAResultThatIsEmptyIsRefused) {
+  RpcPair pair = make();
+  auto call = pair.prepare(TestService::kNull);
+  ASSERT_TRUE(call);
+  call->place_result({});
+  const auto error = pair.finish(std::move(*call), [](Reply&) {});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kTooLarge);
+}
+
 TEST_P(Rpc, SeveralProgramsShareAConnection) {
   RpcPair pair = make();
   TestService other;
