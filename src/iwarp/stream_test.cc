@@ -422,5 +422,18 @@ TEST(Stream, NothingIsPlacedBehindAFault) {
   EXPECT_EQ(pair.responder.phase(), Phase::kClosed);
 }
 
+// Found by fuzz_iwarp_stream: the batch that was built still pointed into memory of the work.
+TEST(Stream, NothingIsSentBehindTheEnd) {
+  StreamPair pair;
+  const Buffer large(20'000);
+  ASSERT_TRUE(test::post_send(pair.initiator, 1, large));
+  std::array<Bytes, 8> room;
+  ASSERT_GT(pair.initiator.transmit(room), 0U);
+  pair.initiator.handle_sent(room[0].size());
+  pair.initiator.close();
+  EXPECT_EQ(one(pair.initiator)->status, WorkStatus::kFlushed);  // the memory is ours again
+  EXPECT_EQ(pair.initiator.transmit(room), 0U);
+}
+
 }  // namespace
 }  // namespace rpcrdma::iwarp::test

@@ -341,6 +341,8 @@ void Tx::add_piece(const std::byte* data, std::size_t size) {
 }
 
 std::size_t Tx::transmit(std::span<Bytes> room) {
+  // What is left of a batch refers to memory that is no longer ours.
+  if (state_.phase == Phase::kClosed) return 0;
   if (pieces_.empty()) build();
   const std::size_t count = std::min(room.size(), pieces_.size());
   for (std::size_t i = 0; i < count; ++i) room[i] = pieces_.at(i);
