@@ -120,8 +120,7 @@ bool Connection::take_link_event() {
   switch (*event) {
     case rdma::LinkEvent::kConnected:
       connected_ = true;
-      engine_.handle_connected(engine::negotiate(options_, queue_pair_->peer_private_data(),
-                                                 queue_pair_->capabilities().reads_in_flight_max));
+      handle_connected();
       break;
     case rdma::LinkEvent::kRefused:
     case rdma::LinkEvent::kDisconnected:
@@ -132,6 +131,15 @@ bool Connection::take_link_event() {
       break;
   }
   return true;
+}
+
+void Connection::handle_connected() {
+  const rdma::Capabilities& capabilities = queue_pair_->capabilities();
+  engine::Negotiated negotiated = engine::negotiate(options_, queue_pair_->peer_private_data(),
+                                                    capabilities.reads_in_flight_max);
+  // It takes two: the peer that asks for it, and a provider that can do it.
+  if (!capabilities.send_with_invalidate) negotiated.peer_takes_invalidation = false;
+  engine_.handle_connected(negotiated);
 }
 
 bool Connection::take_completions(Instant now) {

@@ -58,6 +58,7 @@ class Connection {
              const engine::Options& options);
   bool register_arenas();
   bool take_link_event();
+  void handle_connected();
   bool take_completions(Instant now);
   void take_completion(Instant now, const rdma::Completion& completion);
   bool post_actions();

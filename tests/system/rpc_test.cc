@@ -436,6 +436,20 @@ TEST_P(Rpc, RemoteInvalidationSparesTheClientItsOwn) {
   EXPECT_EQ(pair.client->counters().handles_revoked, 2U);
 }
 
+// Violations of the simulator are looked for when the pair goes.
+TEST(RpcOverAProviderThatCannotInvalidate, ClientRevokesItsHandleItself) {
+  rdma::sim::Options world;
+  world.remote_invalidation = false;
+  RpcPair pair(test::make_sim(1, world));
+  const auto data = pattern(20000, 1);
+  auto call = pair.prepare(TestService::kLength);
+  ASSERT_TRUE(call);
+  call->arguments().bulk(data);
+  EXPECT_FALSE(pair.finish(std::move(*call), [](Reply& r) { r.results().xdr().u32("size"); }));
+  EXPECT_EQ(pair.client->counters().handles_invalidated_remotely, 0U);
+  EXPECT_EQ(pair.client->counters().handles_revoked, 1U);
+}
+
 // In virtual time two calls time out at the same moment: one is out and keeps its slot, the other
 // is not and gives its slot to what the first one's callback starts.
 TEST(RpcAtOneMoment, CallStartedByACallbackIsNotMistakenForOneThatEndsBehindIt) {
