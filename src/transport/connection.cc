@@ -203,9 +203,10 @@ bool Connection::post_waiting() {
     }
     if (!result) {
       if (result.error().code == rdma::Errc::kNoResources) return moved;  // completions make room
-      flush_waiting();
+      // What waits is answered when the end is known: until then the peer may still write, and a
+      // Revoke is not done by being refused.
       queue_pair_->disconnect();
-      return true;
+      return take_link_event() || moved;
     }
     if (disconnect && posted == count) {
       queue_pair_->disconnect();

@@ -450,6 +450,30 @@ TEST(RpcOverAProviderThatCannotInvalidate, ClientRevokesItsHandleItself) {
   EXPECT_EQ(pair.client->counters().handles_revoked, 1U);
 }
 
+// A Revoke that is refused because the connection is about to end is not done: until the end the
+// peer may still write. The simulator asserts when memory is given back too early (I3).
+TEST(RpcAtTheEnd, ClosingAtAnyMomentKeepsMemoryUntilNobodyWritesToIt) {
+  for (int steps = 0; steps < 200; ++steps) {
+    SCOPED_TRACE(steps);
+    RpcPair pair(test::make_sim(static_cast<std::uint64_t>(steps) + 1));
+    const auto data = pattern(20000, 1);
+    std::vector<std::byte> place(data.size());
+    auto call = pair.prepare(TestService::kEcho);
+    ASSERT_TRUE(call);
+    call->arguments().bulk(data);
+    call->place_result(place);
+    int ended = 0;
+    ASSERT_TRUE(pair.client->start(std::move(*call), [&](auto) { ++ended; }));
+    for (int step = 0; step < steps && ended == 0; ++step) {
+      pair.server->progress();
+      pair.client->progress();
+      pair.network->wait();
+    }
+    pair.client->close();
+    pair.run_until([&] { return ended == 1; });
+  }
+}
+
 // In virtual time two calls time out at the same moment: one is out and keeps its slot, the other
 // is not and gives its slot to what the first one's callback starts.
 TEST(RpcAtOneMoment, CallStartedByACallbackIsNotMistakenForOneThatEndsBehindIt) {
