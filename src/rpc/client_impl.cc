@@ -157,10 +157,8 @@ Expected<void, Error> ClientImpl::begin(std::uint32_t index, bool blocking,
   }
   const auto id = start_in_engine(slot);
   if (!id) {
-    const engine::StartError error = id.error();
     free_slot(index);
-    if (error == engine::StartError::kNotConnected) return Unexpected<Error>(lost_error());
-    return Unexpected<Error>(rpc::to_error(error, peer_));
+    return Unexpected<Error>(id.error());
   }
   slot.id = *id;
   slot_of_call_[engine::slot_of(*id)] = index;
@@ -213,15 +211,11 @@ bool ClientImpl::build(Slot& slot, BoundedVector<engine::Fragment, engine::kFrag
   return ok;
 }
 
-Expected<engine::CallId, engine::StartError> ClientImpl::start_in_engine(Slot& slot) {
+Expected<engine::CallId, Error> ClientImpl::start_in_engine(Slot& slot) {
   BoundedVector<engine::Fragment, engine::kFragmentsMax> stream;
   BoundedVector<engine::ResultRoom, kBulkItemsMax> rooms;
-  if (connection_->ended()) {
-    return Unexpected<engine::StartError>(engine::StartError::kNotConnected);
-  }
-  if (!build(slot, stream, rooms)) {
-    return Unexpected<engine::StartError>(engine::StartError::kTooLarge);
-  }
+  if (connection_->ended()) return Unexpected<Error>(lost_error());
+  if (!build(slot, stream, rooms)) return no_resources("its memory cannot be registered");
   std::uint64_t reply_max = oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max};
   for (const engine::ResultRoom& room : rooms) reply_max += xdr::padded(room.size_max);
   engine::Outgoing outgoing;
@@ -231,18 +225,30 @@ Expected<engine::CallId, engine::StartError> ClientImpl::start_in_engine(Slot& s
       static_cast<std::uint32_t>(std::min<std::uint64_t>(reply_max, 0xffffffffU));
   const Instant now = provider_.now();
   auto id = connection_->engine().start_call(now, slot.xid, outgoing, slot.timeout);
-  if (id || id.error() != engine::StartError::kReplyRoomNeeded) return id;
-  // The reply may be longer than a message: give it a Reply chunk.
-  const std::uint64_t long_max =
-      options_.connection.reduce
-          ? oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max}
-          : reply_max;
-  slot.reply_room = pool_.take(long_max);
-  if (slot.reply_room.empty()) return id;
-  const auto lease = lend(slot, slot.reply_room);
-  if (!lease) return id;
-  outgoing.reply_room = engine::ResultRoom{*lease, static_cast<std::uint32_t>(long_max), 0, 0};
-  return connection_->engine().start_call(now, slot.xid, outgoing, slot.timeout);
+  if (!id && id.error() == engine::StartError::kReplyRoomNeeded) {
+    // The reply may be longer than a message: give it a Reply chunk.
+    const std::uint64_t long_max =
+        options_.connection.reduce
+            ? oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max}
+            : reply_max;
+    slot.reply_room = pool_.take(long_max);
+    if (slot.reply_room.empty() && long_max <= transport::BufferPool::kSizeMax) {
+      return no_resources("ClientOptions::memory_max has no room for its reply");
+    }
+    if (!slot.reply_room.empty()) {
+      const auto lease = lend(slot, slot.reply_room);
+      if (!lease) return no_resources("its memory cannot be registered");
+      outgoing.reply_room = engine::ResultRoom{*lease, static_cast<std::uint32_t>(long_max), 0, 0};
+      id = connection_->engine().start_call(now, slot.xid, outgoing, slot.timeout);
+    }
+  }
+  if (id) return *id;
+  if (id.error() == engine::StartError::kNotConnected) return Unexpected<Error>(lost_error());
+  return Unexpected<Error>(rpc::to_error(id.error(), peer_));
+}
+
+Unexpected<Error> ClientImpl::no_resources(std::string cause) const {
+  return Unexpected<Error>(Error{Errc::kNoResources, "starting the call", peer_, std::move(cause)});
 }
 
 // --- Progress ----------------------------------------------------------------------------------

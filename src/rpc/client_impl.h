@@ -85,7 +85,8 @@ class ClientImpl {
              BoundedVector<engine::ResultRoom, kBulkItemsMax>& rooms);
   std::optional<engine::Lease> lend(Slot& slot, MutableBytes memory);
   std::optional<engine::Lease> lend_read_only(Slot& slot, Bytes memory);
-  Expected<engine::CallId, engine::StartError> start_in_engine(Slot& slot);
+  Expected<engine::CallId, Error> start_in_engine(Slot& slot);
+  Unexpected<Error> no_resources(std::string cause) const;
   void pump() noexcept;  // an exception of a callback ends the program
   void handle(const engine::Event& event);
   void handle_reply(std::uint32_t index, const engine::ReplyReady& reply);

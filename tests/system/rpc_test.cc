@@ -474,6 +474,32 @@ TEST(RpcAtTheEnd, ClosingAtAnyMomentKeepsMemoryUntilNobodyWritesToIt) {
   }
 }
 
+TEST(RpcWithoutResources, CallThatCannotBeRegisteredSaysSo) {
+  rdma::sim::Options world;
+  world.regions_max = 3;  // headers, Receives, and one for the call
+  RpcPair pair(test::make_sim(1, world));
+  const auto data = pattern(5000, 1);
+  auto call = pair.prepare(TestService::kLength);
+  ASSERT_TRUE(call);
+  call->arguments().bulk(data);
+  const auto error = pair.finish(std::move(*call), [](Reply&) {});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kNoResources) << error->message();
+}
+
+TEST(RpcWithoutResources, CallWhoseReplyHasNoMemorySaysSo) {
+  ClientOptions options;
+  options.memory_max = 32U << 10U;
+  RpcPair pair(test::make_sim(1), options);
+  auto call = pair.prepare(TestService::kProduce);
+  ASSERT_TRUE(call);
+  call->arguments().xdr().u32(5);
+  call->expect_results(100'000);
+  const auto error = pair.finish(std::move(*call), [](Reply&) {});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kNoResources) << error->message();
+}
+
 // In virtual time two calls time out at the same moment: one is out and keeps its slot, the other
 // is not and gives its slot to what the first one's callback starts.
 TEST(RpcAtOneMoment, CallStartedByACallbackIsNotMistakenForOneThatEndsBehindIt) {
