@@ -101,9 +101,11 @@ void Responder::handle_received(ReceiveId receive, Bytes message) {
 }
 
 void Responder::handle_done(const WorkDone& done, const WorkName& name) {
+  // Its Send, or the end of the connection, tells all. When the connection ends before its Send was
+  // posted, it may be flushed behind the end of its call.
+  if (name.kind == WorkKind::kWrite) return;
   Slot& slot = slots_.at(name.slot);
   RPCRDMA_ASSERT(slot.generation == name.generation, "a completion for work that was not posted");
-  if (name.kind == WorkKind::kWrite) return;  // its Send, or the end of the connection, tells all
   work_done(slot);
   if (name.kind == WorkKind::kRead) {
     --reads_in_flight_;

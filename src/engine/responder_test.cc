@@ -182,6 +182,32 @@ TEST_F(Server, ResultsGoByWritesBeforeTheSend) {
   EXPECT_EQ(server.lists.writes.chunk(0)[1].length, 1001U);
 }
 
+// Found by fuzz_engine. The link ends while a call's Writes are in the provider's queue and its
+// Send, for which there was no room, is not: the Send is answered first, and with it the call is
+// over.
+TEST_F(Server, WriteThatIsFlushedBehindTheEndOfItsCallIsNobodys) {
+  ChunkLists lists;
+  const Segment chunk[] = {{SteeringTag{5}, 3000, 0x10}};
+  ASSERT_TRUE(lists.writes.push_back(chunk));
+  server.receive(message(call_header(), lists, 40));
+  const Fragment stream[] = {{Lease{1}, 28, 0, 0}, {Lease{2}, 3000, 0, 1}};
+  Outgoing outgoing;
+  outgoing.stream = stream;
+  server.engine.start_reply(server.take_event<CallReceived>()->call, outgoing);
+  server.drain();
+  const auto write = server.take_action<RdmaWrite>();
+  const auto send = server.take_action<PostSend>();
+  ASSERT_TRUE(write && send);
+  server.done(send->id, WorkStatus::kFlushed);
+  server.engine.handle_disconnected();
+  server.drain();
+  const auto done = server.take_event<CallDone>();
+  ASSERT_TRUE(done);
+  EXPECT_FALSE(done->replied);
+  server.done(write->id, WorkStatus::kFlushed);
+  EXPECT_EQ(server.engine.calls_in_service(), 0U);
+}
+
 TEST_F(Server, InvalidatesTheOneHandleOfACallWhenThePeerTakesIt) {
   Negotiated negotiated = Endpoint::connected();
   negotiated.peer_takes_invalidation = true;
