@@ -10,7 +10,7 @@ case ${1:-base} in
                    librapidcheck-dev python3) ;;
   check) packages=(tshark clang-format git) ;;
   clang) packages=(clang) ;;
-  bench) packages=(libbenchmark-dev) ;;
+  bench) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto) ;;
   *) echo "usage: setup.sh base|check|clang|bench" >&2; exit 2 ;;
 esac
 

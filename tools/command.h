@@ -49,6 +49,7 @@ void add_get(CLI::App& app);
 void add_ls(CLI::App& app);
 void add_rm(CLI::App& app);
 void add_ping(CLI::App& app);
+void add_bench(CLI::App& app);
 void add_info(CLI::App& app);
 
 // Prints "rpcrdma: …" to stderr and ends the subcommand.

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   rpcrdma::tools::add_ls(app);
   rpcrdma::tools::add_rm(app);
   rpcrdma::tools::add_ping(app);
+  rpcrdma::tools::add_bench(app);
   rpcrdma::tools::add_info(app);
   try {
     app.parse(argc, argv);

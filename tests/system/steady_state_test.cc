@@ -1,15 +1,15 @@
 // What a call costs in steady state: no heap allocation, and no copy of its payload.
 //
-// operator new is replaced in this program (support/allocation_counter.h), so that every allocation
-// of either side is counted.
+// operator new is replaced in this program (tools/bench/allocations.h), so that every allocation of
+// either side is counted.
 #include <gtest/gtest.h>
 
 #include <cstdio>
 
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
-#include "support/allocation_counter.h"
 #include "support/rpc_fixture.h"
+#include "tools/bench/allocations.h"
 
 namespace rpcrdma {
 namespace {
@@ -69,10 +69,10 @@ class SteadyState : public testing::TestWithParam<Case> {
 };
 
 TEST(AllocationCounter, CountsEveryNewOfThisProgram) {
-  test::start_counting_allocations();
+  const std::uint64_t before = tools::bench::allocations();
   auto* volatile one = new int(1);
   std::vector<int> many(100);
-  EXPECT_EQ(test::stop_counting_allocations(), 2U);
+  EXPECT_EQ(tools::bench::allocations() - before, 2U);
   delete one;
 }
 
@@ -81,9 +81,9 @@ TEST_P(SteadyState, AllocatesNothingAndCopiesNoPayload) {
   const TransferCounters client_before = pair_.client->counters();
   const TransferCounters server_before = pair_.server->counters();
   constexpr int kCalls = 300;
-  test::start_counting_allocations();
+  const std::uint64_t allocations_before = tools::bench::allocations();
   run(kCalls);
-  EXPECT_EQ(test::stop_counting_allocations(), 0U)
+  EXPECT_EQ(tools::bench::allocations() - allocations_before, 0U)
       << "heap allocations in " << kCalls << " calls, both sides";
   if (GetParam().size == 0) return;
   // In each direction: what either side copied, over the payload that went that way.

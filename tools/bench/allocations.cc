@@ -1,17 +1,16 @@
-#include "support/allocation_counter.h"
+#include "tools/bench/allocations.h"
 
-#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <new>
 
 namespace {
 
-std::atomic<bool> counting = false;
-std::atomic<std::uint64_t> allocations = 0;
+std::atomic<std::uint64_t> own_counter = 0;
+std::atomic<std::atomic<std::uint64_t>*> counter = &own_counter;
 
 void* allocate(std::size_t size, std::size_t alignment) noexcept {
-  if (counting) ++allocations;
+  counter.load(std::memory_order_relaxed)->fetch_add(1, std::memory_order_relaxed);
   if (alignment <= alignof(std::max_align_t)) return std::malloc(size == 0 ? 1 : size);
   return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 }
@@ -24,19 +23,17 @@ void* allocate_or_throw(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-namespace rpcrdma::test {
+namespace rpcrdma::tools::bench {
 
-void start_counting_allocations() noexcept {
-  allocations = 0;
-  counting = true;
+std::uint64_t allocations() noexcept {
+  return counter.load(std::memory_order_relaxed)->load(std::memory_order_relaxed);
 }
 
-std::uint64_t stop_counting_allocations() noexcept {
-  counting = false;
-  return allocations;
+void count_allocations_in(std::atomic<std::uint64_t>& shared) noexcept {
+  counter.store(&shared, std::memory_order_relaxed);
 }
 
-}  // namespace rpcrdma::test
+}  // namespace rpcrdma::tools::bench
 
 // The forms that are missing here call these.
 void* operator new(std::size_t size) {

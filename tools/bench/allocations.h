@@ -1,0 +1,18 @@
+// Counts what this program allocates: linking this replaces operator new and delete.
+#ifndef RPCRDMA_TOOLS_BENCH_ALLOCATIONS_H_
+#define RPCRDMA_TOOLS_BENCH_ALLOCATIONS_H_
+
+#include <atomic>
+#include <cstdint>
+
+namespace rpcrdma::tools::bench {
+
+// How often operator new ran in this process.
+std::uint64_t allocations() noexcept;
+// Counts in `counter` from now on, for example in memory that another process reads; it lives until
+// the process ends.
+void count_allocations_in(std::atomic<std::uint64_t>& counter) noexcept;
+
+}  // namespace rpcrdma::tools::bench
+
+#endif  // RPCRDMA_TOOLS_BENCH_ALLOCATIONS_H_

@@ -1,0 +1,53 @@
+// Those who are measured: each has a server in a process of its own, and runs the client here.
+#ifndef RPCRDMA_TOOLS_BENCH_CONTENDER_H_
+#define RPCRDMA_TOOLS_BENCH_CONTENDER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "tools/bench/cases.h"
+
+namespace rpcrdma::tools::bench {
+
+using Nanoseconds = std::chrono::nanoseconds;
+
+// The CPUs that the two processes of a contender keep to; nullopt: wherever the system puts them.
+struct Layout {
+  std::optional<int> client_cpu, server_cpu;
+};
+
+// What one run of a case showed; sums over both processes.
+struct Sample {
+  std::uint64_t calls = 0;
+  double seconds = 0;
+  double p50_us = 0, p99_us = 0;
+  double cpu_seconds = 0;
+  std::uint64_t payload_bytes = 0;
+  std::uint64_t allocations = 0;   // by operator new
+  std::uint64_t bytes_copied = 0;  // by our own code, from one user buffer to another
+};
+
+// How long a run warms up before it counts, and then counts.
+struct Times {
+  Nanoseconds warm_up, measure;
+};
+
+class Contender {
+ public:
+  virtual ~Contender() = default;
+  // Connects, runs the case and disconnects. Throws std::runtime_error when something fails or data
+  // arrives wrong: such a run has no figures.
+  virtual Sample run(const Case& what, const Times& times) = 0;
+};
+
+std::unique_ptr<Contender> make_rpcrdma(const Layout& layout);
+std::unique_ptr<Contender> make_raw(const Layout& layout);
+// Null when the command was built without libtirpc.
+std::unique_ptr<Contender> make_tirpc(const Layout& layout);
+bool have_tirpc() noexcept;
+
+}  // namespace rpcrdma::tools::bench
+
+#endif  // RPCRDMA_TOOLS_BENCH_CONTENDER_H_

@@ -1,0 +1,73 @@
+// Takes the figures of one run: time, CPU time and allocations of both processes, latencies.
+#ifndef RPCRDMA_TOOLS_BENCH_METER_H_
+#define RPCRDMA_TOOLS_BENCH_METER_H_
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+
+#include "tools/bench/child.h"
+#include "tools/bench/contender.h"
+
+namespace rpcrdma::tools::bench {
+
+using Clock = std::chrono::steady_clock;
+
+// Latencies in buckets 1.6 % wide. Fixed size, so that measuring allocates nothing.
+class Histogram {
+ public:
+  void add(Nanoseconds latency) noexcept;
+  double quantile_us(double quantile) const noexcept;  // 0 when empty
+  void clear() noexcept { *this = Histogram(); }
+
+ private:
+  static constexpr int kSubBits = 6;  // 64 buckets for each power of two
+  std::array<std::uint32_t, 40U << kSubBits> buckets_{};
+  std::uint64_t count_ = 0;
+};
+
+// Drives the phases of a run: tick() once in each round of the load's loop. Latencies are taken to
+// the start of a round, since asking the clock for each call would cost more than a NULL call may.
+class Meter {
+ public:
+  Meter(const Child& server, const Times& times);
+
+  // The time of this round; call before looking for what has ended. Starts to count when the
+  // warm-up is over.
+  void tick();
+  bool over() const noexcept { return phase_ == Phase::kOver; }
+  Clock::time_point now() const noexcept { return now_; }
+
+  // A call that began at `start` has ended in this round.
+  void ended(Clock::time_point start) noexcept {
+    if (phase_ != Phase::kMeasure) return;
+    ++sample_.calls;
+    histogram_.add(now_ - start);
+  }
+  // Whether the round that just ticked began, or ended, the measuring; to read further counters.
+  bool just_started() const noexcept { return just_started_; }
+
+  // After over(). `payload` bytes for each call.
+  Sample sample(std::uint64_t payload) const noexcept;
+
+ private:
+  enum class Phase : std::uint8_t { kWarmUp, kMeasure, kOver };
+  struct Reading {
+    double cpu_seconds;
+    std::uint64_t allocations;
+  };
+  Reading read() const;
+
+  const Child& server_;
+  const Times times_;
+  Phase phase_ = Phase::kWarmUp;
+  bool just_started_ = false;
+  Clock::time_point now_, began_;
+  Reading before_{};
+  Sample sample_;
+  Histogram histogram_;
+};
+
+}  // namespace rpcrdma::tools::bench
+
+#endif  // RPCRDMA_TOOLS_BENCH_METER_H_

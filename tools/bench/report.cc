@@ -1,0 +1,135 @@
+#include "tools/bench/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+namespace rpcrdma::tools::bench {
+namespace {
+
+using Figure = std::function<double(const Sample&)>;
+
+double median_of(const Result& result, const Figure& figure) {
+  std::vector<double> values;
+  values.reserve(result.samples.size());
+  for (const Sample& sample : result.samples) values.push_back(figure(sample));
+  return median(std::move(values));
+}
+
+double over(double value, std::uint64_t count) {
+  return count == 0 ? 0 : value / static_cast<double>(count);
+}
+
+// The worst round: a thing that must never happen is not to vanish in a median.
+double worst_of(const Result& result, const Figure& figure) {
+  double worst = 0;
+  for (const Sample& sample : result.samples) worst = std::max(worst, figure(sample));
+  return worst;
+}
+
+struct Figures {
+  double ops, gigabytes, p50, p99, cpu_per_gib, ratio, ratio_range, allocations, copies;
+};
+
+Figures figures_of(const Result& result) {
+  constexpr double kGib = 1024.0 * 1024 * 1024;
+  return {
+      median_of(result, calls_per_second),
+      median_of(result,
+                [](const Sample& each) {
+                  return static_cast<double>(each.payload_bytes) / each.seconds / 1e9;
+                }),
+      median_of(result, [](const Sample& each) { return each.p50_us; }),
+      median_of(result, [](const Sample& each) { return each.p99_us; }),
+      median_of(
+          result,
+          [](const Sample& each) { return over(each.cpu_seconds * kGib, each.payload_bytes); }),
+      median(result.ratios),
+      interquartile_range(result.ratios),
+      worst_of(result,
+               [](const Sample& each) {
+                 return over(static_cast<double>(each.allocations), each.calls);
+               }),
+      worst_of(result,
+               [](const Sample& each) {
+                 return over(static_cast<double>(each.bytes_copied), each.payload_bytes);
+               }),
+  };
+}
+
+nlohmann::json number_or_null(bool known, double value) {
+  return known ? nlohmann::json(value) : nlohmann::json(nullptr);
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+double interquartile_range(std::vector<double> values) {
+  if (values.size() < 2) return 0;
+  std::ranges::sort(values);
+  const auto at = [&](double quantile) {
+    const double place = quantile * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<std::size_t>(place);
+    const std::size_t above = std::min(below + 1, values.size() - 1);
+    const double part = place - static_cast<double>(below);
+    return values[below] * (1 - part) + values[above] * part;
+  };
+  return at(0.75) - at(0.25);
+}
+
+double calls_per_second(const Sample& sample) {
+  return sample.seconds > 0 ? static_cast<double>(sample.calls) / sample.seconds : 0;
+}
+
+nlohmann::json to_json(std::span<const Result> results) {
+  nlohmann::json array = nlohmann::json::array();
+  for (const Result& result : results) {
+    const Figures figures = figures_of(result);
+    const bool payload = result.what.kind != Kind::kNull;
+    const bool counts_copies = result.what.who != Who::kTirpc;
+    array.push_back(
+        {{"case", result.what.name},
+         {"crc", result.what.crc},
+         {"ops_per_s", figures.ops},
+         {"gb_per_s", figures.gigabytes},
+         {"p50_us", figures.p50},
+         {"p99_us", figures.p99},
+         {"cpu_s_per_gib", number_or_null(payload, figures.cpu_per_gib)},
+         {"ratio_to_raw", figures.ratio},
+         {"ratio_iqr", figures.ratio_range},
+         {"allocations_per_call", figures.allocations},
+         {"user_copies_per_byte", number_or_null(payload && counts_copies, figures.copies)},
+         {"rounds", result.samples.size()}});
+  }
+  return array;
+}
+
+std::string to_table(std::span<const Result> results) {
+  std::string table = fmt::format(
+      "{:<20} {:>3} {:>10} {:>7} {:>9} {:>9} {:>9} {:>7} {:>6} {:>7} {:>7}\n", "case", "crc",
+      "calls/s", "GB/s", "p50 us", "p99 us", "CPU s/GiB", "of raw", "iqr", "allocs", "copies");
+  const auto text = [](bool known, double value, int digits) {
+    return known ? fmt::format("{:.{}f}", value, digits) : std::string("-");
+  };
+  for (const Result& result : results) {
+    const Figures figures = figures_of(result);
+    const bool payload = result.what.kind != Kind::kNull;
+    const bool ours = result.what.who == Who::kRpcrdma;
+    table += fmt::format(
+        "{:<20} {:>3} {:>10.0f} {:>7} {:>9.1f} {:>9.1f} {:>9} {:>7.3f} {:>6.3f} {:>7} {:>7}\n",
+        result.what.name, ours ? (result.what.crc ? "on" : "off") : "-", figures.ops,
+        text(payload, figures.gigabytes, 2), figures.p50, figures.p99,
+        text(payload, figures.cpu_per_gib, 3), figures.ratio, figures.ratio_range,
+        text(true, figures.allocations, 2), text(payload && ours, figures.copies, 4));
+  }
+  return table;
+}
+
+}  // namespace rpcrdma::tools::bench

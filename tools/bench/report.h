@@ -1,0 +1,35 @@
+// From runs to figures: medians over the rounds, ratios to raw TCP, a table and JSON.
+#ifndef RPCRDMA_TOOLS_BENCH_REPORT_H_
+#define RPCRDMA_TOOLS_BENCH_REPORT_H_
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/bench/contender.h"
+
+namespace rpcrdma::tools::bench {
+
+// Of an odd number of values the one in the middle, else the mean of the two; 0 of none.
+double median(std::vector<double> values);
+// Upper minus lower quartile: how far the rounds lie apart.
+double interquartile_range(std::vector<double> values);
+
+// The rounds of one case, in the order of time.
+struct Result {
+  Case what;
+  std::vector<Sample> samples;
+  std::vector<double> ratios;  // calls per second, over those of raw TCP in the same round
+};
+
+double calls_per_second(const Sample& sample);
+
+// One object for each result; per-byte figures are null for calls without payload, and so is what a
+// contender does not count.
+nlohmann::json to_json(std::span<const Result> results);
+std::string to_table(std::span<const Result> results);
+
+}  // namespace rpcrdma::tools::bench
+
+#endif  // RPCRDMA_TOOLS_BENCH_REPORT_H_

@@ -1,0 +1,65 @@
+#include "tools/bench/report.h"
+
+#include <gtest/gtest.h>
+
+#include "tools/bench/meter.h"
+
+namespace rpcrdma::tools::bench {
+namespace {
+
+TEST(Histogram, FindsQuantilesWithinTwoPercent) {
+  Histogram histogram;
+  for (int us = 1; us <= 1000; ++us) histogram.add(std::chrono::microseconds(us));
+  EXPECT_NEAR(histogram.quantile_us(0.50), 500, 10);
+  EXPECT_NEAR(histogram.quantile_us(0.99), 990, 20);
+  histogram.clear();
+  EXPECT_EQ(histogram.quantile_us(0.5), 0);
+  histogram.add(Nanoseconds(-5));  // a clock that stood still
+  histogram.add(std::chrono::hours(24));
+  EXPECT_GT(histogram.quantile_us(1), 1e6);
+}
+
+TEST(Report, TakesTheMedianAndItsSpread) {
+  EXPECT_EQ(median({}), 0);
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({4, 1, 3, 2}), 2.5);
+  EXPECT_EQ(interquartile_range({1}), 0);
+  EXPECT_EQ(interquartile_range({1, 2, 3, 4, 5}), 2);
+}
+
+TEST(Report, GivesFiguresPerCallAndPerByteAndTheWorstOfWhatMustNotHappen) {
+  Result result{{"read_4k_qd1", Who::kRpcrdma, Kind::kRead, 4096, 1, true}, {}, {}};
+  for (const std::uint64_t calls : {1000U, 2000U, 3000U}) {
+    Sample sample;
+    sample.calls = calls;
+    sample.seconds = 2;
+    sample.payload_bytes = calls * 4096;
+    sample.allocations = calls == 3000 ? 3 : 0;
+    sample.bytes_copied = calls * 41;
+    result.samples.push_back(sample);
+    result.ratios.push_back(static_cast<double>(calls) / 4000);
+  }
+  const auto json = to_json({&result, 1});
+  EXPECT_EQ(json[0]["case"], "read_4k_qd1");
+  EXPECT_EQ(json[0]["crc"], true);
+  EXPECT_EQ(json[0]["ops_per_s"], 1000);
+  EXPECT_DOUBLE_EQ(json[0]["gb_per_s"].get<double>(), 1000 * 4096 / 1e9);
+  EXPECT_EQ(json[0]["ratio_to_raw"], 0.5);
+  EXPECT_DOUBLE_EQ(json[0]["allocations_per_call"].get<double>(), 0.001);
+  EXPECT_NEAR(json[0]["user_copies_per_byte"].get<double>(), 0.01, 1e-4);
+}
+
+TEST(Cases, AreChosenByNameAndByCrcWithTheirRawCase) {
+  std::vector<std::string> unknown;
+  const auto all = select({}, "both", unknown);
+  EXPECT_EQ(all.size(), 8U);
+  const auto some = select({"read_64k_qd8", "nothing"}, "off", unknown);
+  ASSERT_EQ(some.size(), 1U);
+  EXPECT_EQ(some[0].raw.name, "raw_64k_qd8");
+  ASSERT_EQ(some[0].cases.size(), 1U);
+  EXPECT_FALSE(some[0].cases[0].crc);
+  EXPECT_EQ(unknown, std::vector<std::string>{"nothing"});
+}
+
+}  // namespace
+}  // namespace rpcrdma::tools::bench

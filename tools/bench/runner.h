@@ -1,0 +1,28 @@
+// Runs groups of cases in interleaved rounds.
+#ifndef RPCRDMA_TOOLS_BENCH_RUNNER_H_
+#define RPCRDMA_TOOLS_BENCH_RUNNER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "tools/bench/report.h"
+
+namespace rpcrdma::tools::bench {
+
+struct Plan {
+  std::vector<Group> groups;
+  int rounds = 7;
+  double seconds = 1;  // of measuring for each case, all rounds together
+  Layout layout;
+};
+
+// Each round measures every case once. Within a group raw TCP comes first and last, and the others
+// start with another one in each round, so that what the machine does meanwhile hits all alike.
+// `progress` is told how much is done, 0 … 1. Throws std::runtime_error.
+std::vector<Result> run(const Plan& plan, const std::function<void(double)>& progress);
+
+}  // namespace rpcrdma::tools::bench
+
+#endif  // RPCRDMA_TOOLS_BENCH_RUNNER_H_
