@@ -34,7 +34,10 @@ Stream::Stream(const StreamOptions& options, RandomSource& random)
 
 Stream::Free Stream::free() const noexcept {
   const std::uint32_t depth = state_.options.queue_depth;
-  return {depth - state_.receives_outstanding, depth - state_.sends_outstanding,
+  // A Read may be complete and polled while its Request is not sent to the last byte: a peer need
+  // not wait for that. Its entry is in use so long.
+  const auto entries = static_cast<std::uint32_t>(state_.sends.size());
+  return {depth - state_.receives_outstanding, depth - std::max(state_.sends_outstanding, entries),
           depth - state_.controls_outstanding, state_.options.exposures - state_.exposed};
 }
 

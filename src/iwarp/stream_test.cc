@@ -435,5 +435,28 @@ TEST(Stream, NothingIsSentBehindTheEnd) {
   EXPECT_EQ(pair.initiator.transmit(room), 0U);
 }
 
+// Found by fuzz_iwarp_stream: the Read was polled, but its entry waited for the rest of its
+// Request.
+TEST(Stream, ReadThatIsAnsweredTooEarlyKeepsItsPlaceUntilItIsSent) {
+  SeededRandom random(1);
+  Stream stream({2, 8, 1, 1}, random);
+  stream.start({true, true, 2, 1, 1, Rtr::kNone}, kFpduSizeMax, 0);
+  Buffer sink(16);
+  ASSERT_TRUE(stream.post_read(1, sink, {}));
+  std::array<Bytes, 4> room;
+  ASSERT_EQ(stream.transmit(room), 1U);
+  const ReadRequest request = decode_read_request(room[0].subspan(20));
+  stream.handle_sent(room[0].size() - 1);
+  const Header answer =
+      tagged_header(Opcode::kReadResponse, request.sink_tag, request.sink_address);
+  receive(stream, fpdu(answer, Buffer(sink.size())));
+  EXPECT_EQ(one(stream)->status, WorkStatus::kOk);
+  EXPECT_EQ(stream.free().sends, 1U);
+  EXPECT_TRUE(test::post_send(stream, 2, literal("a")));
+  EXPECT_FALSE(test::post_send(stream, 3, literal("b")));
+  stream.handle_sent(1);
+  EXPECT_TRUE(test::post_send(stream, 3, literal("b")));
+}
+
 }  // namespace
 }  // namespace rpcrdma::iwarp::test
