@@ -35,8 +35,10 @@ Negotiated negotiate(const Options& options, Bytes peer_private_data,
   const auto peer = wire::find_private_data(peer_private_data);
   const std::uint32_t peer_receive = peer ? peer->receive_size : wire::kInlineSizeDefault;
   const std::uint32_t peer_send = peer ? peer->send_size : wire::kInlineSizeDefault;
-  result.inline_send = std::min(options.inline_send, peer_receive);
-  result.inline_receive = std::min(options.inline_receive, peer_send);
+  // Our own sizes as the peer was told them: it counts on no more.
+  const auto own = wire::find_private_data(private_data(options));
+  result.inline_send = std::min(own->send_size, peer_receive);
+  result.inline_receive = std::min(own->receive_size, peer_send);
   result.peer_takes_invalidation = peer && peer->takes_invalidation;
   return result;
 }

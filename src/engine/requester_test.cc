@@ -505,6 +505,17 @@ TEST(Negotiate, ThresholdsAreTheSmallerOfBothSides) {
   EXPECT_EQ(result.reads_in_flight_max, 5U);
 }
 
+// Private data says sizes in KiB: the peer of a side with 2930 bytes believes in 2048.
+TEST(Negotiate, CountsOnNoMoreThanThePeerWasTold) {
+  Options options;
+  options.inline_send = 2930;
+  options.inline_receive = 3071;
+  const auto peer = test::hex("f6ab0e18 01 01 07 07");
+  const Negotiated result = negotiate(options, peer, 5);
+  EXPECT_EQ(result.inline_send, 2048U);
+  EXPECT_EQ(result.inline_receive, 2048U);
+}
+
 TEST(Negotiate, PeerWithoutPrivateDataGetsTheDefaults) {
   const Negotiated result = negotiate({}, {}, 16);
   EXPECT_EQ(result.inline_send, 1024U);
