@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 
 .PHONY: help setup build demo bench check check-all check-tsan check-clang check-release coverage \
-        format tidy install fresh-root lab-ping clean
+        format tidy install fresh-root lab-ping clean fuzz fuzz-merge fuzz-coverage
 
 help:
 	@echo 'make demo        build, then move real files between two processes and check them'
@@ -15,6 +15,7 @@ help:
 	@echo 'make install     install the release build (DESTDIR and PREFIX are honoured)'
 	@echo 'make format      format the sources; make tidy checks layering, names and format'
 	@echo 'make coverage    line coverage of the tests'
+	@echo 'make fuzz        fuzz every decoder and both machines, FUZZ_MINUTES=1 each'
 	@echo 'make fresh-root  demo and check from a clean clone in a fresh Debian 12 (needs root)'
 	@echo 'make lab-ping    ping a Linux kernel NFS server over siw (needs root and the lab)'
 
@@ -51,6 +52,18 @@ check-all: check check-tsan check-clang check-release
 
 coverage: setup
 	@scripts/coverage.sh
+
+fuzz: setup
+	@scripts/setup.sh fuzz
+	@scripts/fuzz.sh run
+
+fuzz-merge: setup
+	@scripts/setup.sh fuzz
+	@scripts/fuzz.sh merge
+
+fuzz-coverage: setup
+	@scripts/setup.sh fuzz
+	@scripts/fuzz.sh coverage
 
 format:
 	@scripts/setup.sh check

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing from Debian's packages; does and asks nothing when all is there.
 #
-# usage: setup.sh base|check|clang|bench
+# usage: setup.sh base|check|clang|fuzz|bench
 set -euo pipefail
 
 case ${1:-base} in
@@ -10,8 +10,9 @@ case ${1:-base} in
                    librapidcheck-dev python3) ;;
   check) packages=(tshark clang-format git) ;;
   clang) packages=(clang) ;;
+  fuzz)  packages=(clang libclang-rt-dev llvm) ;;
   bench) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto) ;;
-  *) echo "usage: setup.sh base|check|clang|bench" >&2; exit 2 ;;
+  *) echo "usage: setup.sh base|check|clang|fuzz|bench" >&2; exit 2 ;;
 esac
 
 missing=()

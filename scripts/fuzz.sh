@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# Fuzz campaigns (tests/fuzz): libFuzzer, ASan and UBSan over every decoder and both machines.
+#
+# usage: fuzz.sh run [TARGET...]     FUZZ_MINUTES (1) for each target, FUZZ_JOBS (all processors) at a time
+#        fuzz.sh merge [TARGET...]   keeps of the inputs found so far what adds coverage, in the tree
+#        fuzz.sh coverage            lines and branches of src/ that the committed inputs reach
+#
+# FUZZ_BUILD: build folder (build-fuzz). What a campaign found lies in its findings/, its inputs in
+# inputs/, its output in logs/.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+build=${FUZZ_BUILD:-build-fuzz}
+minutes=${FUZZ_MINUTES:-1}
+jobs=${FUZZ_JOBS:-$(nproc)}
+corpus=tests/fuzz/corpus
+all=(xdr wire_v1 private_data mpa ddp_rdmap rpc_message iwarp_stream engine)
+
+launcher=()
+command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+
+configure() {  # FOLDER OPTION...
+  local folder=$1
+  shift
+  cmake --preset fuzz -B "$folder" "${launcher[@]}" "$@" >/dev/null
+}
+
+build_targets() {
+  configure "$build"
+  cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target "${targets[@]/#/fuzz_}"
+  mkdir -p "$build/findings" "$build/inputs" "$build/logs"
+}
+
+# Sequences of operations may be long from the start; decoders grow their inputs step by step.
+length_options() {
+  case $1 in
+    iwarp_stream|engine) echo -len_control=0 -max_len=700 ;;
+    *) echo -max_len=4096 ;;
+  esac
+}
+
+# What a merge keeps: of decoders also how often a place is reached (a list of one, of many), of the
+# machines, where that would be thousands of inputs, only that it is.
+merge_options() {
+  case $1 in
+    iwarp_stream|engine) echo -use_counters=0 ;;
+  esac
+}
+
+run_target() {
+  local target=$1 inputs=$build/inputs/$1
+  mkdir -p "$inputs"
+  local status=0
+  # shellcheck disable=SC2046
+  "$build/tests/fuzz/fuzz_$target" $(length_options "$target") -max_total_time=$((minutes * 60)) \
+    -timeout=20 -rss_limit_mb=3000 -print_final_stats=1 \
+    -artifact_prefix="$build/findings/$target-" "$inputs" "$corpus/$target" \
+    >"$build/logs/$target.log" 2>&1 || status=$?
+  echo "$status" >"$build/logs/$target.status"
+  if [[ $status -ne 0 ]]; then
+    echo "fuzz: $target: FINDING after $(runs_of "$target") runs" >&2
+  else
+    echo "fuzz: $target: $(runs_of "$target") runs, no finding"
+  fi
+}
+
+runs_of() { sed -n 's/^stat::number_of_executed_units: *//p' "$build/logs/$1.log"; }
+edges_of() { sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$build/logs/$1.log" | tail -1; }
+
+show_table() {
+  printf '\n%-14s %12s %8s %8s %7s %7s %9s\n' target runs minutes exec/s edges inputs findings
+  local target log status found=0
+  for target in "${targets[@]}"; do
+    log=$build/logs/$target.log
+    status=$(<"$build/logs/$target.status")
+    [[ $status -eq 0 ]] || found=1
+    printf '%-14s %12s %8s %8s %7s %7s %9s\n' "$target" "$(runs_of "$target")" "$minutes" \
+      "$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")" "$(edges_of "$target")" \
+      "$(find "$build/inputs/$target" "$corpus/$target" -type f | wc -l)" \
+      "$([[ $status -eq 0 ]] && echo 0 || echo 'SEE LOG')"
+  done
+  [[ $found -eq 0 ]] && return 0
+  echo
+  echo "To repeat a finding:  $build/tests/fuzz/fuzz_TARGET $build/findings/FILE"
+  find "$build/findings" -type f | sort
+  return 1
+}
+
+run() {
+  build_targets
+  local target
+  for target in "${targets[@]}"; do
+    [[ -n $(find "$corpus/$target" -type f -print -quit) ]] || {
+      echo "fuzz: $corpus/$target has no inputs" >&2; exit 1; }
+    while [[ $(jobs -rp | wc -l) -ge $jobs ]]; do wait -n || true; done
+    echo "fuzz: $target: $minutes min"
+    run_target "$target" &
+  done
+  wait
+  show_table
+}
+
+merge() {
+  build_targets
+  local target fresh
+  for target in "${targets[@]}"; do
+    fresh=$(mktemp -d)
+    # shellcheck disable=SC2046
+    "$build/tests/fuzz/fuzz_$target" -set_cover_merge=1 $(length_options "$target") \
+      $(merge_options "$target") "$fresh" "$corpus/$target" \
+      "$build/inputs/$target" >"$build/logs/$target.merge.log" 2>&1
+    rm -rf "${corpus:?}/$target"
+    mkdir -p "$corpus/$target"
+    find "$fresh" -type f -exec mv -t "$corpus/$target" {} +
+    rmdir "$fresh"
+    echo "fuzz: $target: $(find "$corpus/$target" -type f | wc -l) inputs," \
+      "$(cat "$corpus/$target"/* | wc -c) bytes"
+  done
+}
+
+coverage() {
+  local folder=$build-coverage target profiles=() objects=() replays=()
+  for target in "${all[@]}"; do replays+=("fuzz_${target}_replay"); done
+  configure "$folder" -DRPCRDMA_SANITIZE= \
+    -DCMAKE_CXX_FLAGS="-fprofile-instr-generate -fcoverage-mapping"
+  cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" --target "${replays[@]}"
+  for target in "${all[@]}"; do
+    LLVM_PROFILE_FILE=$folder/$target.profraw \
+      "$folder/tests/fuzz/fuzz_${target}_replay" "$corpus/$target"
+    profiles+=("$folder/$target.profraw")
+    objects+=(-object "$folder/tests/fuzz/fuzz_${target}_replay")
+  done
+  llvm-profdata merge -o "$folder/all.profdata" "${profiles[@]}"
+  llvm-cov report "${objects[@]}" -instr-profile="$folder/all.profdata" \
+    -ignore-filename-regex='tests/|_for_test|/usr/' >"$folder/report.txt"
+  # File, lines, lines missed, share; branches, missed, share.
+  awk '/\.(cc|h) /{printf "%-28s lines %5d  %7s   branches %5d  %7s\n", $1, $8, $10, $11, $13}
+       /^TOTAL/{printf "%-28s lines %5d  %7s   branches %5d  %7s\n", $1, $8, $10, $11, $13}' \
+    "$folder/report.txt"
+}
+
+command=${1:-run}
+[[ $# -gt 0 ]] && shift
+targets=("$@")
+[[ ${#targets[@]} -gt 0 ]] || targets=("${all[@]}")
+case $command in
+  run|merge|coverage) "$command" ;;
+  *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac

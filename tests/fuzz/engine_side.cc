@@ -1,0 +1,546 @@
+#include "fuzz/engine_side.h"
+
+#include "rpcrdma/xdr.h"
+
+namespace rpcrdma::fuzz {
+
+using engine::Action;
+using engine::CallId;
+using engine::Lease;
+using engine::Role;
+using engine::WorkStatus;
+
+namespace {
+
+std::optional<engine::WorkId> id_of(const Action& action) {
+  return std::visit(
+      [](const auto& value) -> std::optional<engine::WorkId> {
+        if constexpr (requires { value.id; }) {
+          return value.id;
+        } else {
+          return std::nullopt;
+        }
+      },
+      action);
+}
+
+std::vector<Lease> leases_of(const Action& action) {
+  std::vector<Lease> leases;
+  if (const auto* send = std::get_if<engine::PostSend>(&action)) {
+    for (const engine::Fragment& run : send->gather) leases.push_back(run.memory);
+  } else if (const auto* read = std::get_if<engine::RdmaRead>(&action)) {
+    leases.push_back(read->to);
+  } else if (const auto* write = std::get_if<engine::RdmaWrite>(&action)) {
+    leases.push_back(write->from);
+  } else if (const auto* expose = std::get_if<engine::Expose>(&action)) {
+    leases.push_back(expose->memory);
+  }
+  return leases;
+}
+
+}  // namespace
+
+EngineSide::EngineSide(Role role, const engine::Options& options, std::size_t queue_depth,
+                       std::size_t batch, bool refuses)
+    : role_(role),
+      options_(options),
+      queue_depth_(queue_depth),
+      batch_(batch),
+      refuses_(refuses),
+      headers_(std::make_unique_for_overwrite<std::byte[]>(
+          engine::Connection::header_arena_size(role, options))),
+      engine_(role, options,
+              {headers_.get(), engine::Connection::header_arena_size(role, options)}) {
+  drain();
+}
+
+// --- Commands ----------------------------------------------------------------------------------
+
+void EngineSide::connect(const engine::Negotiated& negotiated) {
+  if (connected_ || link_ended_) return;
+  connected_ = true;
+  engine_.handle_connected(negotiated);
+  drain();
+}
+
+void EngineSide::start_call(Message message, std::chrono::nanoseconds timeout) {
+  const Xid xid{next_xid_++};
+  const auto id = engine_.start_call(now_, xid, message.outgoing(), timeout);
+  if (id) {
+    FUZZ_CHECK(!told_ && connected_, "a call starts without a connection");
+    Call& call = started(*id);
+    call.xid = xid;
+    call.deadline = now_ + timeout;
+    call.leases = message.leases;
+    call.reply_room_size = message.reply_room ? message.reply_room->size_max : 0;
+    for (std::size_t i = 0; i < message.results.size(); ++i) {
+      const bool first = i == 0 || message.results[i].item != message.results[i - 1].item;
+      if (first) call.result_sizes.push_back(0);
+      call.result_sizes.back() += message.results[i].size_max;
+    }
+  }
+  drain();
+}
+
+void EngineSide::cancel(CallId call) {
+  engine_.cancel(now_, call);
+  drain();
+}
+
+void EngineSide::release(CallId call) {
+  calls_.at(call).delivered = false;
+  engine_.release(call);
+  drain();
+}
+
+void EngineSide::start_reply(CallId id, Message message) {
+  Call& call = calls_.at(id);
+  call.in_service = false;
+  call.wanted.reset();
+  call.leases.merge(message.leases);
+  engine_.start_reply(id, message.outgoing());
+  drain();
+}
+
+void EngineSide::reject(CallId id) {
+  Call& call = calls_.at(id);
+  call.in_service = false;
+  call.wanted.reset();
+  engine_.reject(id);
+  drain();
+}
+
+void EngineSide::lend(CallId id) {
+  Call& call = calls_.at(id);
+  FUZZ_CHECK(call.wanted.has_value(), "the driver lends what nobody wants");
+  const Lease lease{next_lease_++};
+  call.leases.insert(lease);
+  call.lent = lease;
+  call.in_service = false;
+  call.wanted.reset();
+  engine_.lend(id, lease, 64);
+  drain();
+}
+
+// --- From below --------------------------------------------------------------------------------
+
+bool EngineSide::receive(Bytes message, std::optional<SteeringTag> invalidated) {
+  if (receives_.empty() || link_ended_ || !connected_) return false;
+  const engine::ReceiveId receive = receives_.front();
+  receives_.erase(receives_.begin());
+  message = message.first(std::min<std::size_t>(message.size(), options_.inline_receive));
+  Buffer& held = messages_[receive];
+  held.assign(message.begin(), message.end());
+  if (invalidated) handles_.erase(*invalidated);
+  ++messages_received_;
+  xdr::Reader reader(held);
+  const std::uint32_t xid = reader.u32("xid");
+  (void)reader.u32("version");
+  grant_max_ = std::max(grant_max_, reader.u32("credits"));
+  for (auto& [id, call] : calls_) {
+    if (static_cast<std::uint32_t>(call.xid) == xid) call.answered = true;
+  }
+  engine_.handle_received(now_, receive, held, invalidated);
+  drain();
+  return true;
+}
+
+bool EngineSide::complete(std::size_t n, bool well) {
+  // Sends and Writes complete in order, the others when they like.
+  std::vector<std::size_t> ready;
+  bool first = true;
+  for (std::size_t i = 0; i < posted_.size(); ++i) {
+    if (!posted_[i].in_order || first) ready.push_back(i);
+    if (posted_[i].in_order) first = false;
+  }
+  if (ready.empty()) return false;
+  const std::size_t index = ready[n % ready.size()];
+  const Posted posted = posted_[index];
+  posted_.erase(posted_.begin() + static_cast<std::ptrdiff_t>(index));
+  WorkStatus status = WorkStatus::kOk;
+  if (link_ended_) {
+    status = WorkStatus::kFlushed;
+  } else if (!well && !std::holds_alternative<engine::Revoke>(posted.action)) {
+    status = WorkStatus::kFailed;
+    // The peer refused it, and the link is over; an exposure fails for want of room.
+    if (!std::holds_alternative<engine::Expose>(posted.action)) end_link();
+  }
+  done(posted, status);
+  drain();
+  return true;
+}
+
+void EngineSide::done(const Posted& posted, WorkStatus status) {
+  engine::WorkDone done{*id_of(posted.action), status, std::nullopt, 0};
+  if (const auto* expose = std::get_if<engine::Expose>(&posted.action)) {
+    if (status == WorkStatus::kOk) {
+      const SteeringTag tag{next_tag_++};
+      done.handle = tag;
+      done.address = std::uint64_t{static_cast<std::uint32_t>(tag)} << 20U;
+      handles_[tag] = {expose->memory, expose->size, done.address, expose->access};
+      tags_.push_back(tag);
+    }
+  } else if (const auto* revoke = std::get_if<engine::Revoke>(&posted.action)) {
+    handles_.erase(revoke->handle);
+  } else if (std::holds_alternative<engine::RdmaWrite>(posted.action) &&
+             status == WorkStatus::kOk) {
+    return;  // posted without a signal
+  }
+  engine_.handle_done(done);
+}
+
+void EngineSide::end_link() {
+  link_ended_ = true;
+  handles_.clear();  // no tag outlives its connection
+}
+
+void EngineSide::tell_end() {
+  if (told_) return;
+  end_link();
+  told_ = true;
+  flush_waiting();
+  engine_.handle_disconnected();
+  drain();
+}
+
+void EngineSide::pass_time(std::chrono::nanoseconds time) {
+  now_ += time;
+  engine_.handle_time(now_);
+  if (const auto timeout = engine_.poll_timeout(); timeout && *timeout <= now_) {
+    engine_.handle_timeout(now_);
+  }
+  drain();
+}
+
+bool EngineSide::pass_to_timeout() {
+  const auto timeout = engine_.poll_timeout();
+  if (!timeout) return false;
+  pass_time(std::max(*timeout - now_, std::chrono::nanoseconds{0}));
+  return true;
+}
+
+// --- Actions -----------------------------------------------------------------------------------
+
+void EngineSide::drain() {
+  engine_.handle_time(now_);
+  for (bool again = true; again;) {
+    again = drain_events();
+    again = drain_actions() || again;
+  }
+  check_credits();
+}
+
+bool EngineSide::drain_actions() {
+  bool moved = post_waiting();
+  std::vector<Action> room(batch_);
+  while (waiting_.empty()) {
+    const auto actions = engine_.poll_actions(room);
+    if (actions.empty()) break;
+    FUZZ_CHECK(!told_, "work behind the end of the connection");
+    moved = true;
+    for (const Action& action : actions) {
+      seen(action);
+      waiting_.push_back(action);
+    }
+    post_waiting();
+  }
+  return moved;
+}
+
+bool EngineSide::post_waiting() {
+  bool moved = false;
+  while (!waiting_.empty()) {
+    if (link_ended_) {
+      if (refuses_) flush_waiting();
+      return moved || refuses_;
+    }
+    const Action action = waiting_.front();
+    if (id_of(action) && posted_.size() >= queue_depth_) return moved;
+    waiting_.pop_front();
+    moved = true;
+    if (const auto* receive = std::get_if<engine::PostReceive>(&action)) {
+      receives_.push_back(receive->receive);
+    } else if (std::holds_alternative<engine::Disconnect>(action)) {
+      end_link();
+    } else {
+      const bool in_order = std::holds_alternative<engine::RdmaWrite>(action) ||
+                            std::holds_alternative<engine::PostSend>(action);
+      posted_.push_back({action, leases_of(action), in_order});
+    }
+  }
+  return moved;
+}
+
+// What is not posted any more is answered as if it had been flushed.
+void EngineSide::flush_waiting() {
+  while (!waiting_.empty()) {
+    const Action action = waiting_.front();
+    waiting_.pop_front();
+    if (id_of(action)) done({action, {}, false}, WorkStatus::kFlushed);
+  }
+}
+
+void EngineSide::seen(const Action& action) {
+  if (const auto* receive = std::get_if<engine::PostReceive>(&action)) {
+    FUZZ_CHECK(static_cast<std::uint16_t>(receive->receive) < options_.credits, "no such Receive");
+    FUZZ_CHECK(std::ranges::find(receives_, receive->receive) == receives_.end(),
+               "a Receive is posted twice");
+    messages_.erase(receive->receive);  // its memory is the peer's again
+  } else if (const auto* send = std::get_if<engine::PostSend>(&action)) {
+    seen_send(*send);
+  }
+}
+
+void EngineSide::seen_send(const engine::PostSend& send) {
+  const std::size_t arena = engine::Connection::header_arena_size(role_, options_);
+  FUZZ_CHECK(send.header_offset <= arena && send.header_size <= arena - send.header_offset,
+             "a header outside of its arena");
+  std::uint64_t size = send.header_size;
+  for (const engine::Fragment& run : send.gather) size += run.size;
+  FUZZ_CHECK(size <= engine_.negotiated().inline_send, "a Send longer than the peer's Receive");
+  wire::v1::ChunkLists lists;
+  const auto header = wire::v1::decode({headers_.get() + send.header_offset, send.header_size},
+                                       wire::Limits{}, lists);
+  FUZZ_CHECK(header && header->payload.empty(), "we send a bad header");
+  FUZZ_CHECK(header->header.credits == options_.credits, "another number of credits");
+  if (role_ == Role::kClient) return seen_call_sent(*header, lists);
+  // I1: one reply for each Call at most, and its Receive is posted again before it.
+  ++replies_sent_;
+  FUZZ_CHECK(replies_sent_ <= messages_received_, "more replies than Calls");
+}
+
+void EngineSide::seen_call_sent(const wire::v1::Decoded& header,
+                                const wire::v1::ChunkLists& lists) {
+  std::uint32_t unanswered = 0;
+  Call* sent = nullptr;
+  for (auto& [id, call] : calls_) {
+    if (call.xid == header.header.xid) sent = &call;
+    if (call.sent && !call.answered) ++unanswered;
+  }
+  FUZZ_CHECK(sent != nullptr && !sent->sent && !sent->ended, "a Call is sent twice, or too late");
+  sent->sent = true;
+  sent->lists = lists;
+  // I2: those that surely were not answered, with this one.
+  FUZZ_CHECK(unanswered + 1 <= engine_.credits_limit() || link_ended_, "a Call without a credit");
+  const auto check = [&](const wire::Segment& segment) {
+    const auto found = handles_.find(segment.handle);
+    if (link_ended_) return;
+    // The peer may have taken a tag back before it was told of it, if it guessed.
+    if (found == handles_.end()) return;
+    FUZZ_CHECK(found->second.size == segment.length && found->second.address == segment.offset,
+               "a segment is not what was exposed");
+    FUZZ_CHECK(sent->leases.contains(found->second.memory), "memory of another call");
+  };
+  for (const wire::ReadSegment& read : lists.reads) check(read.target);
+  for (std::size_t i = 0; i < lists.writes.size(); ++i) {
+    for (const wire::Segment& segment : lists.writes.chunk(i)) check(segment);
+  }
+  for (const wire::Segment& segment : lists.reply) check(segment);
+}
+
+void EngineSide::check_credits() const {
+  const std::size_t held = options_.credits - engine_.receives_posted();
+  // While a queue is full, the engine is not asked what else it wants posted.
+  if (told_ || !waiting_.empty()) return;
+  FUZZ_CHECK(engine_.receives_posted() <= options_.credits, "more Receives than credits");
+  if (role_ == Role::kServer) {
+    FUZZ_CHECK(held <= engine_.calls_in_service(), "a Receive that no Call holds is not posted");
+    return;
+  }
+  FUZZ_CHECK(engine_.credits_limit() <= std::min(options_.credits, grant_max_),
+             "more credits than were requested and granted");
+  FUZZ_CHECK(engine_.credits_limit() >= 1, "a grant of zero counts as one");
+}
+
+// --- Events ------------------------------------------------------------------------------------
+
+bool EngineSide::drain_events() {
+  std::array<engine::Event, 3> room;
+  const auto events = engine_.poll_events(room);
+  for (const engine::Event& event : events) {
+    std::visit([this](const auto& value) { on(value); }, event);
+  }
+  return !events.empty();
+}
+
+EngineSide::Call& EngineSide::started(CallId id) {
+  const auto [at, is_new] = calls_.emplace(id, Call{});
+  FUZZ_CHECK(is_new, "the name of a call is used again");
+  return at->second;
+}
+
+void EngineSide::check_inline_part(Bytes part) const {
+  bool inside = part.empty();
+  for (const auto& [id, message] : messages_) inside = inside || within(part, message);
+  FUZZ_CHECK(inside, "a view of something else than the received message");
+}
+
+// I8: nothing that may still run refers to the memory of a call that has ended.
+void EngineSide::check_memory_is_back(const Call& call) const {
+  if (link_ended_) return;  // nothing runs any more
+  for (const Posted& posted : posted_) {
+    for (const Lease lease : posted.leases) {
+      FUZZ_CHECK(!call.leases.contains(lease), "a call ends while its memory is in use");
+    }
+  }
+  for (const Action& action : waiting_) {
+    for (const Lease lease : leases_of(action)) {
+      FUZZ_CHECK(!call.leases.contains(lease), "a call ends while its memory is to be used");
+    }
+  }
+  // I3.
+  for (const auto& [tag, exposed] : handles_) {
+    FUZZ_CHECK(!call.leases.contains(exposed.memory), "a call ends with a live handle");
+  }
+}
+
+void EngineSide::ended(Call& call) {
+  FUZZ_CHECK(!call.ended, "a call ends twice");
+  call.ended = true;
+  check_memory_is_back(call);
+}
+
+void EngineSide::on(const engine::ReplyReady& event) {
+  Call& call = calls_.at(event.call);
+  ended(call);
+  call.delivered = true;
+  check_inline_part(event.inline_part);
+  FUZZ_CHECK(event.in_reply_chunk <= call.reply_room_size, "more than the Reply chunk holds");
+  FUZZ_CHECK(event.inline_part.empty() != (event.in_reply_chunk == 0), "two replies, or none");
+  FUZZ_CHECK(event.results_written.size() <= call.result_sizes.size(), "more results than places");
+  for (std::size_t i = 0; i < event.results_written.size(); ++i) {
+    FUZZ_CHECK(event.results_written[i] <= call.result_sizes[i], "a result above its place");
+  }
+}
+
+void EngineSide::on(const engine::CallFailed& event) {
+  Call& call = calls_.at(event.call);
+  FUZZ_CHECK(event.error != engine::CallError::kTimedOut || now_ >= call.deadline, "too early");
+  ended(call);
+}
+
+void EngineSide::on(const engine::MemoryWanted& event) {
+  if (!calls_.contains(event.call)) started(event.call).xid = event.xid;
+  Call& call = calls_.at(event.call);
+  FUZZ_CHECK(!call.ended && !call.in_service, "a call that is not waited for");
+  FUZZ_CHECK(event.size > 0 && event.size <= (event.position == 0 ? options_.long_call_size_max
+                                                                  : options_.read_chunk_size_max),
+             "a Read chunk of a size that is not taken");
+  check_inline_part(event.inline_part);
+  call.in_service = true;
+  call.wanted = event;
+}
+
+void EngineSide::on(const engine::CallReceived& event) {
+  if (!calls_.contains(event.call)) started(event.call).xid = event.xid;
+  Call& call = calls_.at(event.call);
+  FUZZ_CHECK(!call.ended && !call.in_service, "a call that is not waited for");
+  check_inline_part(event.inline_part);
+  FUZZ_CHECK(event.inline_part.empty() == event.long_part.has_value(), "two streams, or none");
+  if (event.long_part) {
+    FUZZ_CHECK(call.leases.contains(event.long_part->memory), "memory that was not lent");
+  }
+  std::uint64_t end = 0;
+  for (const engine::PulledItem& item : event.items) {
+    FUZZ_CHECK(item.position >= end && item.position % 4 == 0, "items out of order");
+    FUZZ_CHECK(item.data.size == 0 || call.leases.contains(item.data.memory), "not lent");
+    end = std::uint64_t{item.position} + item.data.size;
+  }
+  call.in_service = true;
+}
+
+void EngineSide::on(const engine::CallDone& event) {
+  Call& call = calls_.at(event.call);
+  FUZZ_CHECK(!call.in_service, "a call is done before it was answered");
+  ended(call);
+}
+
+// --- The end -----------------------------------------------------------------------------------
+
+std::vector<CallId> EngineSide::calls(bool (*choose)(const Call&)) const {
+  std::vector<CallId> chosen;
+  for (const auto& [id, call] : calls_) {
+    if (choose(call)) chosen.push_back(id);
+  }
+  return chosen;
+}
+
+void EngineSide::settle() {
+  for (bool moved = true; moved;) {
+    moved = false;
+    while (complete(0, true)) moved = true;
+    for (const CallId id : calls([](const Call& call) { return call.in_service; })) {
+      reject(id);
+      moved = true;
+    }
+    for (const CallId id : calls([](const Call& call) { return call.delivered; })) {
+      release(id);
+      moved = true;
+    }
+  }
+}
+
+void EngineSide::finish() {
+  // I7: whatever the peer left undone, each call ends within its time and the time to fence it.
+  settle();
+  for (std::size_t i = 0; pass_to_timeout() && !link_ended_; ++i) {
+    FUZZ_CHECK(i < 4 * (std::size_t{options_.calls_max} + 2), "time-outs without end");
+    settle();
+  }
+  for (const auto& [id, call] : calls_) {
+    FUZZ_CHECK(call.ended || link_ended_, "a call outlives its time");
+  }
+  if (!link_ended_) {
+    FUZZ_CHECK(receives_.size() == options_.credits, "a Receive is lost");
+    FUZZ_CHECK(handles_.empty(), "a handle is left");
+  }
+  tell_end();
+  settle();
+  for (const auto& [id, call] : calls_) FUZZ_CHECK(call.ended, "a call that never ends");
+  FUZZ_CHECK(engine_.calls_in_flight() == 0 && engine_.calls_in_service() == 0, "calls are left");
+  FUZZ_CHECK(engine_.counters().calls_started == engine_.counters().calls_ended, "miscounted");
+  FUZZ_CHECK(posted_.empty() && waiting_.empty(), "the driver has not flushed all");
+}
+
+// --- Messages ----------------------------------------------------------------------------------
+
+Lease EngineSide::new_lease(Message& message) {
+  const Lease lease{next_lease_++};
+  message.leases.insert(lease);
+  return lease;
+}
+
+// A stream as an encoder makes it: each item is followed by its padding in an inline run.
+Message EngineSide::message(Choices& choices, bool call) {
+  Message message;
+  const auto add = [&](std::uint32_t size, std::uint16_t item) {
+    message.stream.push_back({new_lease(message), size, choices.u8(), item});
+  };
+  add(static_cast<std::uint32_t>(4 + choices.size(6'000)), 0);
+  const std::size_t items = choices.below(4);
+  for (std::uint16_t item = 1; item <= items; ++item) {
+    std::uint64_t size = 0;
+    for (std::size_t runs = 1 + choices.below(3); runs > 0; --runs) {
+      add(static_cast<std::uint32_t>(choices.size(20'000)), item);
+      size += message.stream.back().size;
+    }
+    const std::uint32_t more = choices.flag() ? 0 : choices.u8();
+    add(static_cast<std::uint32_t>(xdr::pad_size(size)) + more, 0);
+  }
+  if (!call) return message;
+  const std::size_t results = choices.below(4);
+  for (std::uint16_t item = 1; item <= results; ++item) {
+    for (std::size_t runs = 1 + choices.below(3); runs > 0; --runs) {
+      message.results.push_back(
+          {new_lease(message), static_cast<std::uint32_t>(choices.size(20'000)), 0, item});
+    }
+  }
+  message.reply_size_max = static_cast<std::uint32_t>(choices.size(40'000));
+  if (choices.flag()) {
+    message.reply_room = {new_lease(message), static_cast<std::uint32_t>(choices.size(60'000)), 0,
+                          0};
+  }
+  return message;
+}
+
+}  // namespace rpcrdma::fuzz

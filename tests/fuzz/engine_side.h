@@ -1,0 +1,155 @@
+// An engine::Connection between a lawful provider and whatever drives it: posts its actions into a
+// queue of bounded depth, completes them, ends the link, and remembers what is lent, exposed and
+// under way, so that the invariants (docs/invariants.md) can be checked at each step.
+#ifndef RPCRDMA_TESTS_FUZZ_ENGINE_SIDE_H_
+#define RPCRDMA_TESTS_FUZZ_ENGINE_SIDE_H_
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "engine/connection.h"
+#include "fuzz/fuzz.h"
+#include "wire/v1/header.h"
+
+namespace rpcrdma::fuzz {
+
+// A Call or reply under construction, with the storage that its spans point to. Its leases are new.
+struct Message {
+  std::vector<engine::Fragment> stream;
+  std::vector<engine::ResultRoom> results;
+  std::optional<engine::ResultRoom> reply_room;
+  std::uint32_t reply_size_max = 0;
+  std::set<engine::Lease> leases;
+  engine::Outgoing outgoing() const { return {stream, results, reply_size_max, reply_room}; }
+};
+
+class EngineSide {
+ public:
+  // A call that we made (client) or were told of (server).
+  struct Call {
+    Xid xid{};
+    std::set<engine::Lease> leases;
+    bool ended = false;
+    // Client.
+    Instant deadline{};
+    std::vector<std::uint64_t> result_sizes;
+    std::uint32_t reply_room_size = 0;
+    bool delivered = false;  // and not released
+    bool sent = false;
+    bool answered = false;  // perhaps: a message with its XID came
+    wire::v1::ChunkLists lists;
+    // Server.
+    bool in_service = false;  // waits for our word
+    std::optional<engine::MemoryWanted> wanted;
+    std::optional<engine::Lease> lent;
+  };
+
+  // `refuses`: what cannot be posted any more is flushed at once, and not only with the link's end.
+  EngineSide(engine::Role role, const engine::Options& options, std::size_t queue_depth,
+             std::size_t batch, bool refuses);
+
+  void connect(const engine::Negotiated& negotiated);
+  void start_call(Message message, std::chrono::nanoseconds timeout);
+  void cancel(engine::CallId call);
+  void release(engine::CallId call);
+  void start_reply(engine::CallId call, Message message);
+  void reject(engine::CallId call);
+  void lend(engine::CallId call);
+
+  // The peer sends; false without a posted Receive. Longer messages are cut.
+  bool receive(Bytes message, std::optional<SteeringTag> invalidated);
+  // Completes the n-th work request that may complete now, if there is one.
+  bool complete(std::size_t n, bool well);
+  // The link ends for the provider: nothing moves any more, what is posted will be flushed.
+  void end_link();
+  // And the engine is told.
+  void tell_end();
+  void pass_time(std::chrono::nanoseconds time);
+  // Lets time pass to the next time-out; false when there is none.
+  bool pass_to_timeout();
+  // Gives back and answers whatever waits for us.
+  void settle();
+  // The link ends, everything is flushed: all must have come back.
+  void finish();
+
+  Message message(Choices& choices, bool call);
+  std::vector<engine::CallId> calls(bool (*choose)(const Call&)) const;
+  const Call& call(engine::CallId id) const { return calls_.at(id); }
+  // Tags that are live, or were.
+  const std::vector<SteeringTag>& tags() const { return tags_; }
+  bool is_live(SteeringTag tag) const { return handles_.contains(tag); }
+  bool link_ended() const { return link_ended_; }
+  bool connected() const { return connected_; }
+  const engine::Options& options() const { return options_; }
+  engine::Connection& engine() { return engine_; }
+  std::size_t receives_posted() const { return receives_.size(); }
+
+ private:
+  struct Exposed {
+    engine::Lease memory;
+    std::uint32_t size;
+    std::uint64_t address;
+    engine::Access access;
+  };
+  // An action with an id, on its way through the provider.
+  struct Posted {
+    engine::Action action;
+    std::vector<engine::Lease> leases;
+    bool in_order;  // a Write or a Send
+  };
+
+  void drain();
+  bool drain_events();
+  bool drain_actions();
+  void seen(const engine::Action& action);
+  void seen_send(const engine::PostSend& send);
+  void seen_call_sent(const wire::v1::Decoded& header, const wire::v1::ChunkLists& lists);
+  bool post_waiting();
+  void flush_waiting();
+  void done(const Posted& posted, engine::WorkStatus status);
+  void on(const engine::MemoryWanted& event);
+  void on(const engine::CallReceived& event);
+  void on(const engine::CallDone& event);
+  void on(const engine::ReplyReady& event);
+  void on(const engine::CallFailed& event);
+  Call& started(engine::CallId id);
+  void ended(Call& call);
+  void check_memory_is_back(const Call& call) const;
+  void check_credits() const;
+  void check_inline_part(Bytes part) const;
+  engine::Lease new_lease(Message& message);
+
+  const engine::Role role_;
+  const engine::Options options_;
+  const std::size_t queue_depth_;
+  const std::size_t batch_;
+  const bool refuses_;
+  std::unique_ptr<std::byte[]> headers_;
+  engine::Connection engine_;
+  Instant now_{};
+  bool connected_ = false;
+  bool link_ended_ = false;
+  bool told_ = false;
+  std::uint32_t next_lease_ = 1;
+  std::uint32_t next_xid_ = 100;
+  std::uint32_t next_tag_ = 1;
+
+  std::deque<engine::Action> waiting_;  // polled, and no room in the queue yet
+  std::deque<Posted> posted_;
+  std::vector<engine::ReceiveId> receives_;       // posted
+  std::map<engine::ReceiveId, Buffer> messages_;  // held by the engine
+  std::map<SteeringTag, Exposed> handles_;        // live
+  std::vector<SteeringTag> tags_;
+  std::map<engine::CallId, Call> calls_;
+  std::uint32_t messages_received_ = 0;
+  std::uint32_t replies_sent_ = 0;
+  std::uint32_t grant_max_ = 1;  // the largest that any message may have granted
+};
+
+}  // namespace rpcrdma::fuzz
+
+#endif  // RPCRDMA_TESTS_FUZZ_ENGINE_SIDE_H_

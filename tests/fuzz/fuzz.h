@@ -1,0 +1,99 @@
+// What the fuzz targets share: a way to take an input apart, and the entry point's declaration.
+//
+// A target states what must hold with FUZZ_CHECK, which aborts: libFuzzer keeps the input that led
+// there, and the replay driver fails.
+#ifndef RPCRDMA_TESTS_FUZZ_FUZZ_H_
+#define RPCRDMA_TESTS_FUZZ_FUZZ_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/assert.h"
+#include "rpcrdma/types.h"
+
+// The name is libFuzzer's.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+#define FUZZ_CHECK(condition, text) RPCRDMA_ASSERT(condition, text)
+
+namespace rpcrdma::fuzz {
+
+using Buffer = std::vector<std::byte>;
+
+inline Bytes as_bytes(const std::uint8_t* data, std::size_t size) {
+  return std::as_bytes(std::span(data, size));
+}
+
+inline bool equal(Bytes a, Bytes b) {
+  return std::ranges::equal(a, b);
+}
+
+// True when `inner` lies in `outer`; an empty view lies anywhere.
+inline bool within(Bytes inner, Bytes outer) {
+  return inner.empty() || (inner.data() >= outer.data() &&
+                           inner.data() + inner.size() <= outer.data() + outer.size());
+}
+
+// Takes decisions from the front of an input. Behind its end all are zero, so that an input which
+// is cut off still means something.
+class Choices {
+ public:
+  explicit Choices(Bytes input) : rest_(input) {}
+
+  bool empty() const { return rest_.empty(); }
+  std::uint8_t u8() {
+    if (rest_.empty()) return 0;
+    const auto value = std::to_integer<std::uint8_t>(rest_.front());
+    rest_ = rest_.subspan(1);
+    return value;
+  }
+  // The order of evaluation is spelled out everywhere, so that an input means the same to all
+  // compilers.
+  std::uint16_t u16() {
+    const unsigned high = u8();
+    return static_cast<std::uint16_t>(high << 8U | u8());
+  }
+  std::uint32_t u32() {
+    const std::uint32_t high = u16();
+    return high << 16U | u16();
+  }
+  std::uint64_t u64() {
+    const std::uint64_t high = u32();
+    return high << 32U | u32();
+  }
+  bool flag() { return (u8() & 1U) != 0; }
+  // 0 <= result < bound, 0 < bound <= 256.
+  std::size_t below(std::size_t bound) { return u8() % bound; }
+  // A size up to `max`: mostly small, at times near a power of two or near the bound.
+  std::size_t size(std::size_t max) {
+    const std::uint8_t kind = u8();
+    const std::size_t value = u8();
+    std::size_t result = value % 64;
+    if (kind >= 128) result = (std::size_t{1} << (kind % 18U)) + value % 16 - 8;
+    if (kind >= 240) result = max - value % 16;
+    return std::min(result, max);
+  }
+  // The next `size` bytes, or what there is.
+  Bytes take(std::size_t size) {
+    const Bytes taken = rest_.first(std::min(size, rest_.size()));
+    rest_ = rest_.subspan(taken.size());
+    return taken;
+  }
+  Bytes rest() { return take(rest_.size()); }
+
+ private:
+  Bytes rest_;
+};
+
+// Bytes that differ from place to place, cheaper than random ones.
+inline void fill(MutableBytes bytes, std::uint8_t seed) {
+  unsigned value = seed;
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(value += 0x3b);
+}
+
+}  // namespace rpcrdma::fuzz
+
+#endif  // RPCRDMA_TESTS_FUZZ_FUZZ_H_

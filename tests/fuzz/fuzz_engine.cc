@@ -1,0 +1,276 @@
+// An engine::Connection, as client or as server, with a lawful provider and a peer that may send
+// anything: raw bytes, headers made by hand, replies that nearly fit, invalidations; while calls
+// are started, canceled, answered and rejected, work completes or fails, time passes, and the link
+// ends at any moment. EngineSide checks the invariants.
+//
+// Input: role and options, then operations until it ends.
+#include "fuzz/engine_side.h"
+#include "fuzz/fuzz.h"
+
+namespace rpcrdma::fuzz {
+namespace {
+
+using engine::CallId;
+using engine::Role;
+using wire::v1::Body;
+using wire::v1::ChunkLists;
+using Call = EngineSide::Call;
+
+engine::Options options_of(Choices& choices) {
+  engine::Options options;
+  const std::uint8_t flags = choices.u8();
+  options.credits = 1 + flags % 4U;
+  options.calls_max = 1 + flags / 4U % 8U;
+  options.reduce = (flags & 32U) == 0;
+  options.takes_invalidation = (flags & 64U) == 0;
+  options.return_form =
+      (flags & 128U) != 0 ? engine::ReturnForm::kFull : engine::ReturnForm::kShortened;
+  options.inline_send = 1024U + 16U * choices.u8();
+  options.inline_receive = 1024U + 16U * choices.u8();
+  options.reduce_size_min = choices.u8();
+  options.read_chunk_size_max = 100'000;
+  options.long_call_size_max = 50'000;
+  return options;
+}
+
+struct Settings {
+  explicit Settings(Choices& choices)
+      : role(choices.flag() ? Role::kServer : Role::kClient),
+        options(options_of(choices)),
+        queue_depth(1 + choices.below(40)),
+        batch(1 + choices.below(8)),
+        refuses(choices.flag()) {}
+  Role role;
+  engine::Options options;
+  std::size_t queue_depth;
+  std::size_t batch;
+  bool refuses;
+};
+
+class World {
+ public:
+  explicit World(Choices& choices) : World(choices, Settings(choices)) {}
+
+  void run() {
+    while (!choices_.empty()) step();
+    side_.finish();
+  }
+
+ private:
+  World(Choices& choices, const Settings& settings)
+      : choices_(choices),
+        role_(settings.role),
+        side_(settings.role, settings.options, settings.queue_depth, settings.batch,
+              settings.refuses) {}
+
+  void step() {
+    switch (choices_.below(12)) {
+      case 0:
+      case 1:
+      case 2:
+        act();
+        break;
+      case 3:
+      case 4:
+        side_.complete(choices_.u8(), true);
+        break;
+      case 5:
+        for (std::size_t n = choices_.below(40); n > 0; --n) side_.complete(0, true);
+        break;
+      case 6:
+      case 7:
+      case 8:
+        receive(made_message());
+        break;
+      case 9: {
+        const Bytes raw = choices_.take(choices_.u8());
+        receive({raw.begin(), raw.end()});
+        break;
+      }
+      case 10:
+        side_.pass_time(std::chrono::milliseconds{choices_.u16()});
+        break;
+      default:
+        rarely();
+        break;
+    }
+  }
+  void rarely() {
+    switch (choices_.below(8)) {
+      case 0:
+        side_.end_link();
+        break;
+      case 1:
+        if (side_.connected()) side_.tell_end();
+        break;
+      case 2:
+        side_.complete(choices_.u8(), false);
+        break;
+      case 3:
+        side_.pass_to_timeout();
+        break;
+      case 4:
+        side_.settle();
+        break;
+      default:
+        connect();
+        break;
+    }
+  }
+  void connect() {
+    engine::Negotiated negotiated;
+    negotiated.inline_send = std::min(side_.options().inline_send, 1024U + 16U * choices_.u8());
+    negotiated.inline_receive =
+        std::min(side_.options().inline_receive, 1024U + 16U * choices_.u8());
+    negotiated.reads_in_flight_max = choices_.u8() % 4U;
+    negotiated.peer_takes_invalidation = choices_.flag();
+    side_.connect(negotiated);
+  }
+
+  // The layer above does something.
+  void act() {
+    if (role_ == Role::kServer) return serve();
+    switch (choices_.below(6)) {
+      case 0:
+        with_call([](const Call& call) { return !call.ended; }, &EngineSide::cancel);
+        break;
+      case 1:
+        with_call([](const Call& call) { return call.delivered; }, &EngineSide::release);
+        break;
+      default: {
+        const std::chrono::seconds timeout{1 + choices_.u8()};
+        side_.start_call(side_.message(choices_, true), timeout);
+        break;
+      }
+    }
+  }
+  void with_call(bool (*choose)(const Call&), void (EngineSide::*verb)(CallId)) {
+    const auto calls = side_.calls(choose);
+    if (!calls.empty()) (side_.*verb)(calls[choices_.u8() % calls.size()]);
+  }
+  void serve() {
+    const auto calls = side_.calls([](const Call& call) { return call.in_service; });
+    if (calls.empty()) return;
+    const CallId id = calls[choices_.u8() % calls.size()];
+    const std::size_t answer = choices_.below(8);
+    if (answer == 0) {
+      side_.reject(id);
+    } else if (side_.call(id).wanted && answer < 6) {
+      side_.lend(id);
+    } else {
+      side_.start_reply(id, side_.message(choices_, false));
+    }
+  }
+
+  void receive(Buffer message) {
+    const std::uint8_t change = choices_.u8();
+    if (change >= 192 && !message.empty()) {
+      message[choices_.u16() % message.size()] ^= static_cast<std::byte>(1U << change % 8U);
+    }
+    std::optional<SteeringTag> invalidated;
+    const std::uint8_t which = choices_.u8();
+    if (which >= 160 && !side_.tags().empty()) {
+      const SteeringTag tag = side_.tags()[which % side_.tags().size()];
+      // A provider lets only live tags be invalidated.
+      if (side_.is_live(tag)) invalidated = tag;
+    }
+    side_.receive(message, invalidated);
+  }
+
+  Body body() {
+    switch (choices_.below(12)) {
+      case 0:
+      case 1:
+        return wire::v1::NoMsg{};
+      case 2:
+        return wire::v1::Msgp{4, 4};
+      case 3:
+        return wire::v1::Done{};
+      case 4:
+        return wire::v1::ErrVers{1, choices_.u8()};
+      case 5:
+        return wire::v1::ErrChunk{};
+      default:
+        return wire::v1::Msg{};
+    }
+  }
+  wire::Segment segment() {
+    return {SteeringTag{1U + choices_.u8()}, static_cast<std::uint32_t>(choices_.size(60'000)),
+            choices_.u8()};
+  }
+  // Lists as they come, or those of a Call of ours with other lengths.
+  void fill_lists(ChunkLists& lists) {
+    if (choices_.flag()) {
+      for (std::size_t n = choices_.below(7); n > 0; --n) {
+        const std::uint32_t position = choices_.u8() * 4U;
+        (void)lists.reads.push_back({position, segment()});
+      }
+    }
+    for (std::size_t n = choices_.below(4); n > 0; --n) {
+      std::vector<wire::Segment> chunk(choices_.below(5));
+      for (wire::Segment& each : chunk) each = segment();
+      (void)lists.writes.push_back(chunk);
+    }
+    lists.has_reply = choices_.flag();
+    if (!lists.has_reply) return;
+    for (std::size_t n = choices_.below(4); n > 0; --n) (void)lists.reply.push_back(segment());
+  }
+  void return_lists(const ChunkLists& call, ChunkLists& lists) {
+    for (std::size_t i = 0; i < call.writes.size(); ++i) {
+      std::vector<wire::Segment> chunk(call.writes.chunk(i).begin(), call.writes.chunk(i).end());
+      for (wire::Segment& each : chunk) {
+        if (choices_.flag()) each.length = static_cast<std::uint32_t>(choices_.size(each.length));
+      }
+      (void)lists.writes.push_back(chunk);
+    }
+    lists.has_reply = call.has_reply;
+    lists.reply = call.reply;
+    for (wire::Segment& each : lists.reply) {
+      each.length = static_cast<std::uint32_t>(choices_.size(each.length));
+    }
+  }
+
+  // A Call to a server, a reply to a client: mostly right.
+  Buffer made_message() {
+    ChunkLists lists;
+    wire::v1::Header header{Xid{choices_.u8()}, 1, choices_.u8(), body()};
+    if (choices_.below(16) == 0) header.version = choices_.u8();
+    const auto calls = side_.calls([](const Call& call) { return call.sent && !call.answered; });
+    const std::uint8_t how = choices_.u8();
+    if (role_ == Role::kClient && how >= 32 && !calls.empty()) {
+      const Call& call = side_.call(calls[how % calls.size()]);
+      header.xid = call.xid;
+      if (how >= 64) {
+        return_lists(call.lists, lists);
+      } else {
+        fill_lists(lists);
+      }
+    } else {
+      fill_lists(lists);
+    }
+    const bool has_payload = std::holds_alternative<wire::v1::Msg>(header.body) || (how & 1U) == 0;
+    const std::size_t payload = has_payload ? 4 * (1 + choices_.size(200)) : 0;
+    Buffer message(encoded_size(header, lists) + payload);
+    const auto size = encode(header, lists, message);
+    FUZZ_CHECK(size.has_value(), "the driver's own header does not fit");
+    if (payload > 0) {
+      xdr::Writer writer(MutableBytes(message).subspan(*size));
+      writer.u32(static_cast<std::uint32_t>(header.xid) ^ (how % 32U == 31U ? 1U : 0U));
+    }
+    return message;
+  }
+
+  Choices& choices_;
+  const Role role_;
+  EngineSide side_;
+};
+
+}  // namespace
+}  // namespace rpcrdma::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  rpcrdma::fuzz::Choices choices(rpcrdma::fuzz::as_bytes(data, size));
+  rpcrdma::fuzz::World world(choices);
+  world.run();
+  return 0;
+}

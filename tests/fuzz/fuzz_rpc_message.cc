@@ -1,0 +1,167 @@
+// RPC messages (RFC 5531): headers and AUTH_SYS come back as they were, refused Calls have an
+// answer that can be sent, and a message whose bulk items were moved reads like the whole one.
+//
+// Input: which of the four, then its bytes.
+#include <array>
+#include <optional>
+
+#include "fuzz/fuzz.h"
+#include "oncrpc/message.h"
+#include "rpcrdma/call.h"
+#include "rpcrdma/message.h"
+
+namespace rpcrdma::fuzz {
+namespace {
+
+template <class Encode>
+void check_comes_back(Bytes input, std::size_t size, Encode encode) {
+  Buffer output(size + 4, std::byte{0xa5});
+  xdr::Writer writer(output);
+  encode(writer);
+  FUZZ_CHECK(writer.ok() && writer.position() == size, "a header of another size");
+  FUZZ_CHECK(equal(Bytes(output).first(size), input.first(size)), "other bytes come back");
+}
+
+void check_call(Bytes input) {
+  xdr::Reader reader(input);
+  const auto call = oncrpc::decode_call(reader);
+  if (call) {
+    FUZZ_CHECK(reader.ok() && reader.position() <= oncrpc::kCallHeaderSizeMax &&
+                   reader.position() >= oncrpc::kCallHeaderSizeMin,
+               "a Call header of an impossible size");
+    FUZZ_CHECK(within(call->credential.body, input) && within(call->verifier.body, input),
+               "a credential leaves the message");
+    check_comes_back(input, reader.position(),
+                     [&](xdr::Writer& writer) { encode_call(*call, writer); });
+    return;
+  }
+  FUZZ_CHECK(!reader.ok() && call.error().error == reader.error(), "a failure that is not told");
+  if (!call.error().answer) return;
+  const oncrpc::ReplyHeader& answer = *call.error().answer;
+  FUZZ_CHECK(static_cast<std::uint32_t>(answer.xid) == xdr::Reader(input).u32("xid"),
+             "an answer to somebody else");
+  std::array<std::byte, oncrpc::kReplyHeaderSizeMax> output{};
+  xdr::Writer writer(output);
+  encode_reply(answer, writer);
+  FUZZ_CHECK(writer.ok(), "an answer above its limit");
+  xdr::Reader back(Bytes(output).first(writer.position()));
+  const auto understood = oncrpc::decode_reply(back);
+  FUZZ_CHECK(understood && *understood == answer && back.rest().empty(), "cannot be understood");
+}
+
+void check_reply(Bytes input) {
+  xdr::Reader reader(input);
+  const auto reply = oncrpc::decode_reply(reader);
+  FUZZ_CHECK(reply.has_value() == reader.ok(), "a failure that is not told");
+  if (!reply) return;
+  FUZZ_CHECK(reader.position() <= oncrpc::kReplyHeaderSizeMax, "a reply header above its limit");
+  check_comes_back(input, reader.position(),
+                   [&](xdr::Writer& writer) { encode_reply(*reply, writer); });
+}
+
+void check_auth_sys(Bytes input) {
+  const auto parsed = parse_auth_sys(input);
+  if (!parsed) return;
+  FUZZ_CHECK(parsed->gid_count <= kGidsMax && parsed->machine_name.size() <= kMachineNameSizeMax,
+             "a count above its limit");
+  Buffer output(input.size());
+  const auto size = encode_auth_sys(*parsed, output);
+  FUZZ_CHECK(size && *size == input.size() && equal(output, input), "AUTH_SYS does not come back");
+}
+
+// A message of words and opaques, some of which are moved out of it, read back as a peer's.
+void check_moved_items(Choices& choices) {
+  constexpr std::size_t kItems = 12;
+  std::array<Buffer, kItems> items;
+  std::array<bool, kItems> moved{};
+  Buffer stream(16 * 1024);
+  xdr::Writer writer(stream);
+  std::vector<MessageReader::Placed> placed;
+  std::vector<Buffer> places;
+  places.reserve(kItems);
+  const std::size_t count = choices.below(kItems);
+  const bool in_order = choices.flag();
+  std::size_t position = 0;  // in the whole message
+  for (std::size_t i = 0; i < count; ++i) {
+    writer.u32(static_cast<std::uint32_t>(i));
+    const std::uint8_t kind = choices.u8();
+    items[i].resize(choices.u8());
+    fill(items[i], kind);
+    moved[i] = (kind & 1U) != 0 && placed.size() < kBulkItemsMax;
+    position += 2 * xdr::kWordSize;
+    if (moved[i]) {
+      writer.u32(static_cast<std::uint32_t>(items[i].size()));
+      // RFC 8166 §3.4.5.2: a chunk may hold the padding or not.
+      Buffer& place = places.emplace_back(items[i]);
+      if ((kind & 2U) != 0) place.resize(xdr::padded(place.size()));
+      placed.push_back(
+          {in_order ? MessageReader::kInOrder : static_cast<std::uint32_t>(position), place});
+    } else {
+      // In order of position, what was left inside has an empty place.
+      if (in_order && placed.size() < kBulkItemsMax)
+        placed.push_back({MessageReader::kInOrder, {}});
+      else if (in_order)
+        return;
+      writer.opaque(items[i]);
+    }
+    position += xdr::padded(items[i].size());
+  }
+  if (!writer.ok()) return;
+  MessageReader reader(Bytes(stream).first(writer.position()), 0, placed);
+  for (std::size_t i = 0; i < count; ++i) {
+    FUZZ_CHECK(reader.xdr().u32("number") == i, "a word is read at the wrong place");
+    const Bytes item = reader.bulk(256, "item");
+    FUZZ_CHECK(equal(item, items[i]), "another item");
+    FUZZ_CHECK(item.empty() || reader.last_was_placed() == moved[i], "from the wrong place");
+  }
+  FUZZ_CHECK(reader.finish(), "a good message is refused");
+}
+
+// The same reader with whatever a peer may claim.
+void check_claimed_items(Choices& choices) {
+  std::vector<MessageReader::Placed> placed(choices.below(10));
+  Buffer memory(256);
+  for (auto& item : placed) {
+    const std::uint8_t at = choices.u8();
+    item.position = at == 255 ? MessageReader::kInOrder : at;
+    item.data = Bytes(memory).first(choices.u8());
+  }
+  const std::size_t offset = choices.u8();
+  const std::size_t reads = choices.below(16);
+  const Bytes stream = choices.rest();
+  MessageReader reader(stream, offset, placed);
+  for (std::size_t i = 0; i < reads; ++i) {
+    const Bytes item = reader.bulk(128, "item");
+    FUZZ_CHECK(item.size() <= 128, "above the limit");
+    FUZZ_CHECK(reader.last_was_placed() ? within(item, memory) : within(item, stream),
+               "a view of something else");
+    if (i % 3 == 2) (void)reader.xdr().u32("number");
+    FUZZ_CHECK(reader.ok() || item.empty() || i % 3 == 2, "a value behind a failure");
+  }
+  (void)reader.finish();
+}
+
+}  // namespace
+}  // namespace rpcrdma::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  rpcrdma::fuzz::Choices choices(rpcrdma::fuzz::as_bytes(data, size));
+  switch (choices.below(5)) {
+    case 0:
+      rpcrdma::fuzz::check_call(choices.rest());
+      break;
+    case 1:
+      rpcrdma::fuzz::check_reply(choices.rest());
+      break;
+    case 2:
+      rpcrdma::fuzz::check_auth_sys(choices.rest());
+      break;
+    case 3:
+      rpcrdma::fuzz::check_moved_items(choices);
+      break;
+    default:
+      rpcrdma::fuzz::check_claimed_items(choices);
+      break;
+  }
+  return 0;
+}

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""Writes first inputs for the fuzz targets: the golden vectors and, if given, captured bytes.
+
+usage: seed.py CORPUS [CAPTURES]
+
+CORPUS gets one folder per target. CAPTURES may hold single MPA frames (*-req.bin, *-rep.bin), single
+FPDUs (other *.bin) and whole connections (*.pcap, Ethernet or raw IP, one connection each).
+Campaigns start from these; what is committed is the result, minimised (`make fuzz-merge`).
+"""
+import hashlib
+import pathlib
+import struct
+import sys
+
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
+FPDU_SIZE_MAX = 700  # larger ones teach nothing new
+
+
+def golden_vectors():
+    for path in sorted(GOLDEN.glob("*.hex")):
+        lines = (line.split("#")[0] for line in path.read_text().splitlines())
+        yield path.stem, bytes.fromhex("".join("".join(line.split()) for line in lines))
+
+
+def word(data, at):
+    return struct.unpack_from(">I", data, at)[0]
+
+
+def header_size(message):
+    """Of a MSG or NOMSG, RFC 8166; 0 for anything else."""
+    if len(message) < 28 or word(message, 12) > 1:
+        return 0
+    at = 16
+    while word(message, at) == 1:
+        at += 24
+    at += 4
+    while word(message, at) == 1:
+        at += 8 + 16 * word(message, at + 4)
+    at += 4
+    return at + (8 + 16 * word(message, at + 4) - 4 if word(message, at) == 1 else 4)
+
+
+class Corpus:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+
+    def add(self, target, data):
+        folder = self.folder / target
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / hashlib.sha1(data).hexdigest()).write_bytes(data)
+
+    def message(self, message):
+        """One RPC-over-RDMA message."""
+        self.add("wire_v1", bytes(3) + message)
+        # Role, options, depths; connect; then the message, on either side of a connection.
+        for role in (0, 1):
+            start = bytes([role, 3, 200, 200, 9, 30, 3, 0]) + bytes([11, 7, 200, 200, 2, 1])
+            ask = bytes([0, 5] + [0] * 12) if role == 0 else b""
+            answer = bytes([0, 0, 7, 60, 0, 0] * 3)
+            self.add("engine", start + ask + bytes([9, min(len(message), 255)]) + message[:255]
+                     + bytes(2) + answer + bytes([5, 20]))
+        size = header_size(message)
+        payload = message[size:] if size else b""
+        if len(payload) < 20:
+            return
+        self.add("rpc_message", bytes([0 if word(payload, 4) == 0 else 1]) + payload)
+        if word(payload, 4) == 0 and word(payload, 24) == 1:
+            self.add("rpc_message", bytes([2]) + payload[32:32 + word(payload, 28)])
+        self.add("xdr", bytes([6] + [0, 0] * 6 + [3, 200]) + payload)
+
+    def frame(self, frame):
+        """One MPA Request or Reply."""
+        reply = frame[:16] == b"MPA ID Rep Frame"
+        for wishes in (1, 0x0d):
+            self.add("mpa", bytes([16, reply, wishes, 16, 16, 1, 16, 16, 7]) + frame)
+        self.add("private_data", bytes([3, 3]) + frame[20:])
+
+    def fpdu(self, fpdu):
+        for fault in (1, 20):
+            self.add("ddp_rdmap", bytes([fault]) + fpdu)
+        if fpdu[3] & 0x0f in (3, 4, 5, 6):
+            size = struct.unpack_from(">H", fpdu)[0]
+            self.message(fpdu[20:2 + size])
+
+    def conversation(self, fpdus):
+        """FPDUs of one side, received by a stream with Receives and exposed memory."""
+        said = b"".join(bytes([12]) + struct.pack(">H", len(fpdu)) + fpdu + RECEIVE_ALL
+                        for fpdu in fpdus)
+        self.add("iwarp_stream", STREAM + RECEIVE * 6 + EXPOSE + said + TRANSMIT)
+
+    def streams(self):
+        """Conversations that chance takes long to find: large FPDUs, cut and disturbed."""
+        begin = STREAM + RECEIVE + EXPOSE
+        for crc in (0, 128):
+            self.add("iwarp_stream", begin + hand(3 | crc, SIZE_MAX) + RECEIVE_PART * 12)
+            self.add("iwarp_stream", begin + hand(0 | crc, SIZE_16K) + RECEIVE_PART * 5)
+            self.add("iwarp_stream", begin + hand(3, SIZE_4K, last=False) + hand(3, SIZE_16K)
+                     + hand(0, SIZE_16K) * 2 + RECEIVE_PART * 9 + RECEIVE_ALL)
+        self.add("iwarp_stream", begin + hand(0, SIZE_16K) + RECEIVE_PART + bytes([3, 0])
+                 + RECEIVE_PART + RECEIVE_ALL + TRANSMIT)
+        read = bytes([13, 1, 0, 1, 0, 0, 5, 0]) + SIZE_16K + RECEIVE_ALL
+        part = bytes([4, 39, 0]) + SIZE_4K
+        for then in (hand(4, SIZE_SMALL, place=1) + RECEIVE_ALL, bytes([3, 1, 15, 0]),
+                     bytes([3, 1]) + TRANSMIT * 2, TRANSMIT + read + TRANSMIT):
+            self.add("iwarp_stream", begin + read + part + then)
+        self.add("iwarp_stream", begin + read + bytes([3, 1]) + TRANSMIT)
+        self.add("iwarp_stream", begin + bytes([13, 1, 0, 1, 0, 0, 5, 1]) + SIZE_16K + RECEIVE_ALL)
+        self.add("iwarp_stream", begin + bytes([13, 1, 0, 1, 0, 0, 5, 0]) + SIZE_SMALL + RECEIVE_ALL
+                 + TRANSMIT)
+        self.add("iwarp_stream", begin + hand(1, SIZE_16K) + bytes([5, 0]) + SIZE_SMALL
+                 + RECEIVE_ALL)
+        self.add("iwarp_stream", begin + bytes([13, 0, 250, 3, 0]) + SIZE_4K + RECEIVE_ALL)
+        self.add("iwarp_stream", begin + bytes([13, 1, 250, 3, 1, 0, 0, 5, 0]) + SIZE_4K + RECEIVE_ALL)
+        self.add("iwarp_stream", begin + hand(0, SIZE_2K) * 60 + bytes([12, 0, 3, 8, 14, 193])
+                 + RECEIVE_ALL + hand(0, SIZE_2K) * 20 + RECEIVE_ALL)
+        # Our side sends: all kinds of work, with FPDUs of all sizes and segments to keep to.
+        for flags in (1, 17, 33, 49, 51):
+            options = bytes([flags, 8] + [200] * ((flags >> 4 & 1) + (flags >> 5 & 1)))
+            start = options + bytes([15, 7])
+            send = bytes([0, 0, 0, 1, 1, 7]) + SIZE_16K + bytes([0])
+            write = bytes([0, 0, 0, 2, 1, 7]) + SIZE_16K + bytes([1])
+            pull = bytes([0, 1, 0, 3, 7]) + SIZE_16K
+            room = bytes([9]) + bytes(12) + SIZE_16K + bytes([0])
+            self.add("iwarp_stream", start + room * 3 + send + write + pull + send
+                     + (TRANSMIT + bytes([8]) + RECEIVE_PART + bytes([14])) * 12)
+
+
+# Pieces of inputs for fuzz_iwarp_stream (see there and Choices::size).
+SIZE_SMALL, SIZE_2K, SIZE_4K = bytes([0, 8]), bytes([137, 8]), bytes([138, 8])
+SIZE_16K, SIZE_MAX = bytes([140, 8]), bytes([255, 0])
+STREAM = bytes([0, 8, 15, 7])
+RECEIVE = bytes([0, 0, 0, 0, 2, 7]) + SIZE_16K * 3
+EXPOSE = (bytes([0, 0, 0, 4, 7]) + SIZE_MAX + bytes([0, 0, 0, 0, 4, 7]) + SIZE_MAX + bytes([1, 14]))
+RECEIVE_ALL = bytes([6, 1]) + SIZE_MAX
+RECEIVE_PART = bytes([6, 0]) + SIZE_4K + SIZE_MAX
+TRANSMIT = bytes([4, 39, 1])
+
+
+def hand(flags, size, last=True, place=0):
+    """An FPDU made by hand: opcode, size of its payload, which of the exposed places."""
+    return bytes([13, place, 0, flags | (0 if last else 8)]) + size
+
+
+def tcp_streams(path):
+    """The bytes of each direction, from a pcap without loss."""
+    data = path.read_bytes()
+    order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
+    link = struct.unpack_from(order + "I", data, 20)[0]
+    at = 24
+    streams = {}
+    while at + 16 <= len(data):
+        size = struct.unpack_from(order + "I", data, at + 8)[0]
+        packet = data[at + 16:at + 16 + size]
+        at += 16 + size
+        ip = packet[14:] if link == 1 else packet[16:] if link == 113 else packet
+        if len(ip) < 40 or ip[0] >> 4 != 4 or ip[9] != 6:
+            continue
+        tcp = ip[(ip[0] & 15) * 4:struct.unpack_from(">H", ip, 2)[0]]
+        payload = tcp[(tcp[12] >> 4) * 4:]
+        if payload:
+            streams.setdefault(tcp[:4], {})[word(tcp, 4)] = payload
+    for segments in streams.values():
+        stream = b""
+        base = min(segments)
+        for sequence in sorted(segments):
+            stream = stream[:sequence - base] + segments[sequence]
+        yield stream
+
+
+def fpdus_of(stream):
+    at = 20 + struct.unpack_from(">H", stream, 18)[0]
+    while at + 2 <= len(stream):
+        ulpdu = struct.unpack_from(">H", stream, at)[0]
+        size = 2 + ulpdu + -(2 + ulpdu) % 4 + 4
+        if at + size > len(stream):
+            break
+        yield stream[at:at + size]
+        at += size
+
+
+def add_capture(corpus, path):
+    for stream in tcp_streams(path):
+        if stream[:6] != b"MPA ID":
+            continue
+        corpus.frame(stream[:20 + struct.unpack_from(">H", stream, 18)[0]])
+        fpdus = list(fpdus_of(stream))
+        kinds = set()
+        for fpdu in fpdus:
+            kind = (fpdu[2:4], len(fpdu) // 32)
+            if len(fpdu) <= FPDU_SIZE_MAX and kind not in kinds:
+                kinds.add(kind)
+                corpus.fpdu(fpdu)
+        small = [fpdu for fpdu in fpdus if len(fpdu) <= FPDU_SIZE_MAX]
+        corpus.conversation(small[:6])
+
+
+def main():
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    corpus = Corpus(sys.argv[1])
+    for name, data in golden_vectors():
+        if name.startswith("private-data"):
+            corpus.add("private_data", bytes([3, 3]) + data)
+        else:
+            corpus.message(data)
+    corpus.streams()
+    captures = pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else None
+    for path in sorted(captures.rglob("*.bin")) if captures else []:
+        data = path.read_bytes()
+        if data[:6] == b"MPA ID":
+            corpus.frame(data)
+        elif len(data) >= 20:
+            corpus.fpdu(data)
+            corpus.conversation([data])
+    for path in sorted(captures.rglob("*.pcap")) if captures else []:
+        add_capture(corpus, path)
+    for folder in sorted(corpus.folder.iterdir()):
+        print(f"{folder.name}: {len(list(folder.iterdir()))} inputs")
+
+
+if __name__ == "__main__":
+    main()
