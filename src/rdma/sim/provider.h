@@ -88,6 +88,7 @@ class Listener final : public rdma::Listener {
   std::unique_ptr<rdma::Incoming> poll_incoming() override;
   std::string_view address() const noexcept override { return address_; }
 
+  bool has_news() const noexcept { return !waiting_.empty(); }
   bool start(std::string_view address);  // false: somebody listens there already
   void handle_request(ConnectRequest request);
 

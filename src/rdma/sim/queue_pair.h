@@ -52,6 +52,8 @@ class QueuePair final : public rdma::QueuePair {
   World::QueuePairId id() const noexcept { return id_; }
   World::QueuePairId peer_id() const noexcept { return peer_; }
   bool is_connected() const noexcept { return state_ == State::kConnected; }
+  // Something can be polled: what would wake the owner on a real machine.
+  bool has_news() const noexcept { return !completions_.empty() || !link_events_.empty(); }
 
   void start_setup_timer();
   // As the accepting side: tells the initiator.

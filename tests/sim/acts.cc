@@ -1,0 +1,336 @@
+// What the programs of a simulation do: they call, answer, close, stop and come again.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "rpc/client_impl.h"
+#include "rpc/server_impl.h"
+#include "sim/simulation.h"
+
+namespace rpcrdma::simulation {
+
+void Simulation::act() {
+  count_step();
+  const std::uint64_t drawn = random_.below(100);
+  if (drawn < 70) {
+    make_calls();
+  } else if (drawn < 85) {
+    answer_held();
+  } else if (drawn < 95) {
+    if (!clients_.empty()) release_reply(*clients_[random_.below(clients_.size())]);
+  } else {
+    act_on_lives();
+  }
+  check();
+}
+
+// Who has lost its connection comes again; and who may, goes.
+void Simulation::act_on_lives() {
+  for (const auto& actor : clients_) {
+    if (actor->client && actor->node->link_ended() && random_.one_in(2)) {
+      return destroy_client(*actor);
+    }
+  }
+  const auto gone = [](const auto& actor) { return !actor->client; };
+  const auto living =
+      clients_.size() - static_cast<std::size_t>(std::ranges::count_if(clients_, gone));
+  if (living < plan_.clients && clients_left_ > 0) return add_client();
+  if (!plan_.lifecycle || random_.one_in(2)) return;
+  ClientActor& client = *clients_[random_.below(clients_.size())];
+  ServerActor& server = *servers_[random_.below(servers_.size())];
+  switch (random_.below(8)) {
+    case 0:
+    case 1:
+    case 2:
+      return close_client(client);
+    case 3:
+    case 4:
+    case 5:
+      return destroy_client(client);
+    case 6:
+      return server.stopping && random_.one_in(2) ? destroy_server(server) : stop_server(server);
+    default:
+      if (random_.one_in(3)) destroy_server(server);
+  }
+}
+
+// --- Who is there ------------------------------------------------------------------------------
+
+void Simulation::add_server() {
+  auto actor = std::make_unique<ServerActor>();
+  actor->options = draw_server_options(random_);
+  const Node::Shared shared{world_,
+                            *this,
+                            verdict_,
+                            totals_,
+                            trace_,
+                            plan_.progress_runs_the_world,
+                            settings_.sabotage == Sabotage::kLostWake};
+  actor->node = std::make_unique<Node>(shared, false, servers_.size());
+  actor->service = std::make_unique<ScriptedService>(foreign_, verdict_, random_);
+  actor->service->spoils_results = settings_.sabotage == Sabotage::kWrongResult;
+  auto listening = ServerImpl::listen_on(*actor->node, "server:0", actor->options);
+  if (!listening || !listening->add(kProgram, kVersion, *actor->service)) {
+    return verdict_.broken(7, "a server cannot listen");
+  }
+  actor->server.emplace(std::move(*listening));
+  trace_.note(world_, "server {} listens, {} credits", servers_.size(),
+              actor->options.connection.credits);
+  servers_.push_back(std::move(actor));
+}
+
+void Simulation::add_client() {
+  auto actor = std::make_unique<ClientActor>();
+  actor->options = draw_client_options(random_);
+  actor->server = random_.below(servers_.size());
+  const Node::Shared shared{world_,
+                            *this,
+                            verdict_,
+                            totals_,
+                            trace_,
+                            plan_.progress_runs_the_world,
+                            settings_.sabotage == Sabotage::kLostWake};
+  actor->node = std::make_unique<Node>(shared, true, clients_.size());
+  --clients_left_;
+  const std::string address(
+      servers_[actor->server]->server ? servers_[actor->server]->server->address() : "nobody:1");
+  auto connecting = ClientImpl::connect_on(*actor->node, address, actor->options);
+  trace_.note(world_, "client {} connects to server {}, {} credits, {} inline", clients_.size(),
+              actor->server, actor->options.connection.credits,
+              actor->options.connection.inline_size);
+  if (connecting) {
+    actor->client.emplace(std::move(*connecting));
+    if (random_.one_in(4)) {
+      AuthSys credential;
+      const std::string name(random_.below(256), 'n');
+      credential.machine_name = name;
+      credential.gid_count = static_cast<std::uint32_t>(random_.below(17));
+      actor->client->use_credential(credential);
+    }
+  } else if (!plan_.attach_may_fail() || connecting.error().code != Errc::kNoResources) {
+    verdict_.broken(7, "a client cannot connect: " + connecting.error().message());
+  }
+  clients_.push_back(std::move(actor));
+}
+
+void Simulation::close_client(ClientActor& actor) {
+  if (!actor.client || actor.closed) return;
+  trace_.note(world_, "a client closes with {} calls in flight", actor.client->calls_in_flight());
+  actor.closed = true;
+  actor.client->close();
+}
+
+void Simulation::destroy_client(ClientActor& actor) {
+  if (!actor.client || actor.node->busy) return;
+  trace_.note(world_, "a client goes with {} calls in flight", actor.client->calls_in_flight());
+  totals_.add(Count::kClientsDestroyed);
+  actor.going = actor.closed = true;
+  while (!actor.kept.empty()) release_reply(actor);
+  actor.node->busy = true;
+  actor.client.reset();
+  actor.node->busy = false;
+  if (actor.slots != 0) verdict_.broken(5, "calls have no end although their client is gone");
+}
+
+void Simulation::stop_server(ServerActor& actor) {
+  if (!actor.server || actor.stopping) return;
+  trace_.note(world_, "a server stops with {} connections", actor.server->connections());
+  totals_.add(Count::kServersStopped);
+  actor.stopping = true;
+  actor.stopped_at = world_.now();
+  actor.server->stop();
+}
+
+void Simulation::destroy_server(ServerActor& actor) {
+  if (!actor.server || actor.node->busy) return;
+  trace_.note(world_, "a server goes with {} connections", actor.server->connections());
+  totals_.add(Count::kServersDestroyed);
+  actor.service->forget();
+  actor.server.reset();
+  if (std::ranges::none_of(servers_, [](const auto& other) { return other->server.has_value(); }) &&
+      !calm_) {
+    add_server();
+  }
+}
+
+// --- Calls -------------------------------------------------------------------------------------
+
+void Simulation::make_calls() {
+  if (clients_.empty()) return;
+  ClientActor& actor = *clients_[random_.below(clients_.size())];
+  if (!actor.client || actor.going || !actor.client->connected()) return act_on_lives();
+  const bool blocking = random_.one_in(20);
+  for (std::uint64_t left = 1 + random_.below(4); left > 0 && calls_left_ > 0; --left) {
+    if (!actor.client || !actor.client->connected()) return;
+    --calls_left_;
+    if (!start_call(actor, next_script(actor), blocking) || blocking) return;
+  }
+}
+
+CallScript Simulation::next_script(const ClientActor& actor) {
+  const ServerActor& server = *servers_[actor.server];
+  const std::uint32_t inline_size =
+      std::min(actor.options.connection.inline_size, server.options.connection.inline_size);
+  CallScript script =
+      draw_script(random_, next_id_++,
+                  {inline_size, bytes_left_ == 0 ? 1500 : plan_.bulk_size_max, plan_.hold_one_in});
+  std::size_t bytes = script.plain_argument + script.plain_result;
+  for (const std::uint32_t size : script.arguments) bytes += size;
+  for (const std::uint32_t size : script.results) bytes += size;
+  bytes_left_ -= std::min(bytes, bytes_left_);
+  return script;
+}
+
+// Whether prepare() or start() had no reason to say so.
+bool Simulation::is_wrong_to_refuse(const ClientActor& actor, const CallScript& script,
+                                    Errc code) const {
+  if (code == Errc::kConnectionLost) return actor.client->connected();
+  if (code == Errc::kCanceled) return !actor.closed;
+  if (code == Errc::kTooLarge) return script.can_start();
+  if (code == Errc::kNoResources) return !is_tiny(actor.options) && !plan_.attach_may_fail();
+  // A call that gave up keeps its slot until the peer has answered it.
+  return code != Errc::kTooManyCalls ||
+         actor.slots + totals_.of(Count::kTimedOut) < actor.options.calls_max;
+}
+
+void Simulation::refused(const ClientActor& actor, const CallRecord& record, const Error& error) {
+  const Errc code = error.code;
+  totals_.add(Count::kNotStarted);
+  trace_.note(world_, "call {} is not started: {}", record.script().id,
+              static_cast<unsigned>(code));
+  trace_.remark(error.message());
+  if (must_succeed_ || is_wrong_to_refuse(actor, record.script(), code)) {
+    verdict_.broken(must_succeed_ ? 7 : 5,
+                    fmt::format("call {} is not started: {}", record.script().id, error.message()));
+  }
+}
+
+bool Simulation::start_call(ClientActor& actor, CallScript script, bool blocking) {
+  const auto index = static_cast<std::size_t>(
+      std::ranges::find_if(clients_, [&](const auto& it) { return it.get() == &actor; }) -
+      clients_.begin());
+  records_.push_back(std::make_unique<CallRecord>(std::move(script), index));
+  CallRecord& record = *records_.back();
+  const CallScript& asked = record.script();
+  auto call = actor.client->prepare(asked.procedure, asked.arguments_size_max);
+  if (!call) {
+    refused(actor, record, call.error());
+    return false;
+  }
+  record.encode(*call);
+  if (random_.one_in(50) && !must_succeed_) return true;  // it is never started
+  trace_.note(world_, "client {} starts call {}, answer {}, {} bulk arguments, {} bulk results",
+              index, asked.id, static_cast<unsigned>(asked.answer), asked.arguments.size(),
+              asked.results.size());
+  if (trace_.verbose()) trace_.remark(describe(asked));
+  // Before: start() may run callbacks.
+  record.started(world_.now(), actor.options.call_timeout);
+  ++actor.slots;
+  totals_.add(Count::kCalls);
+  if (blocking) {
+    totals_.add(Count::kBlocking);
+    actor.node->busy = true;
+    auto reply = actor.client->call(std::move(*call));
+    actor.node->busy = false;
+    if (!reply && reply.error().code == Errc::kTooManyCalls) {
+      not_started(actor, record, reply.error());
+      return false;
+    }
+    call_ended(record, std::move(reply));
+    return true;
+  }
+  auto* self = this;
+  auto* which = &record;
+  const auto started = actor.client->start(
+      std::move(*call),
+      [self, which](Expected<Reply, Error> reply) { self->call_ended(*which, std::move(reply)); });
+  if (started) return true;
+  if (!record.in_flight()) verdict_.broken(5, "a call that was not started has ended");
+  not_started(actor, record, started.error());
+  return false;
+}
+
+void Simulation::not_started(ClientActor& actor, CallRecord& record, const Error& error) {
+  record.ended(verdict_);
+  record.retire(verdict_);
+  --actor.slots;
+  refused(actor, record, error);
+}
+
+void Simulation::count_failure(Errc code) {
+  totals_.add(code == Errc::kTimedOut   ? Count::kTimedOut
+              : code == Errc::kCanceled ? Count::kCanceled
+                                        : Count::kFailed);
+}
+
+void Simulation::judge(CallRecord& record, const Error& error) {
+  ClientActor& actor = *clients_[record.client()];
+  actor.gave_up = actor.gave_up || error.code == Errc::kTimedOut;
+  const Circumstances circumstances{plan_,        actor.options, servers_[actor.server]->options,
+                                    actor.closed, actor.gave_up, world_.now() >= record.deadline()};
+  auto wrong = judge_failure(record.script(), circumstances, error.code);
+  if (!wrong && must_succeed_) wrong = "all is calm";
+  if (!wrong) return;
+  verdict_.broken(must_succeed_ ? 7 : 6, fmt::format("call {} must not fail like this: {} ({})",
+                                                     record.script().id, error.message(), *wrong));
+}
+
+void Simulation::call_ended(CallRecord& record, Expected<Reply, Error> reply) {
+  ClientActor& actor = *clients_[record.client()];
+  trace_.note(world_, "call {} ends: {}", record.script().id,
+              reply ? 1000U : static_cast<unsigned>(reply.error().code));
+  record.ended(verdict_);
+  if (settings_.sabotage == Sabotage::kTwoEnds) record.ended(verdict_);
+  if (settings_.sabotage == Sabotage::kGuard) record.break_guard();
+  bool kept = false;
+  if (reply) {
+    totals_.add(Count::kOk);
+    if (const auto wrong = judge_success(record.script())) {
+      verdict_.broken(6, fmt::format("call {} must fail: {}", record.script().id, *wrong));
+    }
+    record.check_results(*reply, foreign_, verdict_);
+    kept = !actor.going && !calm_ && random_.one_in(10);
+    auto taken = std::make_unique<KeptReply>(&record, std::move(*reply));
+    if (kept) actor.kept.push_back(std::move(taken));  // else it is released here
+  } else {
+    trace_.remark(reply.error().message());
+    count_failure(reply.error().code);
+    judge(record, reply.error());
+  }
+  if (calm_since_ &&
+      world_.now() > std::max(record.deadline(), *calm_since_) + std::chrono::milliseconds(1100)) {
+    verdict_.broken(7, fmt::format("call {} ended too late", record.script().id));
+  }
+  if (!kept) {
+    --actor.slots;
+    record.retire(verdict_);
+    if (settings_.sabotage == Sabotage::kLateWrite) record.write_late();
+  }
+  if (!plan_.callbacks_start_calls || actor.going || calm_ || calls_left_ == 0) return;
+  if (!random_.one_in(3) || !actor.client->connected()) return;
+  --calls_left_;
+  start_call(actor, next_script(actor), false);
+}
+
+void Simulation::release_reply(ClientActor& actor) {
+  if (actor.kept.empty()) return;
+  const std::size_t index = random_.below(actor.kept.size());
+  auto kept = std::move(actor.kept[index]);
+  actor.kept.erase(actor.kept.begin() + static_cast<std::ptrdiff_t>(index));
+  trace_.note(world_, "the reply to call {} is released", kept->record->script().id);
+  --actor.slots;
+  CallRecord* record = kept->record;
+  kept.reset();
+  record->retire(verdict_);
+}
+
+void Simulation::answer_held() {
+  ServerActor& actor = *servers_[random_.below(servers_.size())];
+  if (!actor.service || actor.service->held() == 0) return;
+  trace_.note(world_, "one of {} held calls is answered", actor.service->held());
+  totals_.add(Count::kHeld);
+  actor.service->answer(random_.below(actor.service->held()));
+}
+
+}  // namespace rpcrdma::simulation

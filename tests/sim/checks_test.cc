@@ -1,0 +1,141 @@
+// The checks of the runner see what they are for: each is shown a mistake.
+#include <gtest/gtest.h>
+
+#include "sim/credit_monitor.h"
+#include "sim/memory.h"
+#include "sim/script.h"
+#include "sim/simulation.h"
+
+namespace rpcrdma::simulation {
+namespace {
+
+constexpr std::uint64_t kSeeds = 40;
+
+// The invariant that some seed finds broken; -1: none does.
+int found_with(Sabotage sabotage) {
+  Settings settings;
+  settings.sabotage = sabotage;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const Outcome outcome = simulate(seed, settings);
+    if (outcome.broken) return outcome.broken->invariant;
+  }
+  return -1;
+}
+
+TEST(Runner, FindsNothingWithoutAMistake) {
+  EXPECT_EQ(found_with(Sabotage::kNone), -1);
+}
+TEST(Runner, FindsAWrongByteInAResult) {
+  EXPECT_EQ(found_with(Sabotage::kWrongResult), 6);
+}
+TEST(Runner, FindsAByteWrittenBesideLentMemory) {
+  EXPECT_EQ(found_with(Sabotage::kGuard), 4);
+}
+TEST(Runner, FindsMemoryWrittenAfterTheEndOfItsCall) {
+  EXPECT_EQ(found_with(Sabotage::kLateWrite), 3);
+}
+TEST(Runner, FindsACallThatEndsTwice) {
+  EXPECT_EQ(found_with(Sabotage::kTwoEnds), 5);
+}
+TEST(Runner, FindsAForgottenWakeUp) {
+  EXPECT_EQ(found_with(Sabotage::kLostWake), 7);
+}
+
+TEST(Runner, SaysThatASeedDidNotEnd) {
+  Settings settings;
+  settings.steps_max = 10;
+  const Outcome outcome = simulate(1, settings);
+  ASSERT_TRUE(outcome.broken);
+  EXPECT_EQ(outcome.broken->invariant, 0);
+}
+
+TEST(Runner, DoesTheSameAgainWithTheSameSeedAndOtherThingsWithAnother) {
+  const Outcome first = simulate(7, {});
+  const Outcome again = simulate(7, {});
+  EXPECT_EQ(first.digest, again.digest);
+  EXPECT_TRUE(first.totals == again.totals);
+  EXPECT_NE(first.digest, simulate(8, {}).digest);
+}
+
+TEST(CreditMonitor, AllowsOneCallUntilTheFirstReply) {
+  Verdict verdict;
+  CreditMonitor credits;
+  credits.call_sent(8, verdict);
+  EXPECT_TRUE(verdict.ok());
+  credits.call_sent(8, verdict);
+  ASSERT_FALSE(verdict.ok());
+  EXPECT_EQ(verdict.first()->invariant, 2);
+}
+
+TEST(CreditMonitor, AllowsTheSmallerOfAskedAndGranted) {
+  Verdict verdict;
+  CreditMonitor credits;
+  credits.call_sent(2, verdict);
+  credits.reply_received(64, verdict);
+  credits.call_sent(2, verdict);
+  credits.call_sent(2, verdict);
+  EXPECT_TRUE(verdict.ok());
+  credits.call_sent(2, verdict);
+  EXPECT_FALSE(verdict.ok());
+}
+
+TEST(CreditMonitor, SeesAGrantOfNothingAndAReplyToNothing) {
+  Verdict verdict;
+  CreditMonitor().reply_received(1, verdict);
+  ASSERT_FALSE(verdict.ok());
+  EXPECT_EQ(verdict.first()->invariant, 5);
+  Verdict other;
+  CreditMonitor credits;
+  credits.call_sent(1, other);
+  credits.reply_received(0, other);
+  EXPECT_FALSE(other.ok());
+}
+
+TEST(GuardedBlock, SeesEachByteAroundItAndLateOnesInIt) {
+  GuardedBlock block(10, 3);
+  EXPECT_TRUE(block.is_untouched());
+  block.retire();
+  EXPECT_TRUE(block.is_untouched());
+  block.bytes()[9] = std::byte{1};
+  EXPECT_FALSE(block.is_untouched());
+  GuardedBlock other(0, 0);
+  other.break_guard();
+  EXPECT_FALSE(other.guards_are_whole());
+}
+
+TEST(Pattern, SeesEachByteThatDiffers) {
+  std::vector<std::byte> bytes(21);
+  fill_pattern(bytes, 5);
+  EXPECT_FALSE(find_difference(bytes, 5));
+  EXPECT_TRUE(find_difference(bytes, 6));
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] ^= std::byte{0x40};
+    EXPECT_EQ(find_difference(bytes, 5), i);
+    bytes[i] ^= std::byte{0x40};
+  }
+}
+
+// What the judge allows is a part of the checks: it must not allow everything.
+TEST(Judge, AllowsAnErrorOnlyWithAReason) {
+  const Plan plan{};
+  const ClientOptions client;
+  const ServerOptions server;
+  CallScript script = plain_script(1);
+  Circumstances at{plan, client, server, false, false, false};
+  for (int code = 0; code <= static_cast<int>(Errc::kUnsupported); ++code) {
+    EXPECT_TRUE(judge_failure(script, at, static_cast<Errc>(code)))
+        << to_string(static_cast<Errc>(code));
+  }
+  at.deadline_passed = at.client_closed = true;
+  EXPECT_FALSE(judge_failure(script, at, Errc::kTimedOut));
+  EXPECT_FALSE(judge_failure(script, at, Errc::kCanceled));
+  script.results_size_max = 0;
+  EXPECT_FALSE(judge_failure(script, at, Errc::kChunk));
+  EXPECT_TRUE(judge_failure(script, at, Errc::kBadReply));
+  EXPECT_FALSE(judge_success(script));
+  script.answer = Answer::kSystemErr;
+  EXPECT_TRUE(judge_success(script));
+}
+
+}  // namespace
+}  // namespace rpcrdma::simulation

@@ -1,0 +1,42 @@
+// Watches one client connection's credits from outside of the engine: by the headers that really
+// pass (I2, RFC 8166 §3.3.1).
+#ifndef RPCRDMA_TESTS_SIM_CREDIT_MONITOR_H_
+#define RPCRDMA_TESTS_SIM_CREDIT_MONITOR_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "sim/verdict.h"
+
+namespace rpcrdma::simulation {
+
+class CreditMonitor {
+ public:
+  void call_sent(std::uint32_t requested, Verdict& verdict) {
+    if (requested == 0) verdict.broken(2, "a Call asks for no credits");
+    ++unanswered_;
+    const std::uint32_t limit = std::min(requested, granted_);
+    if (unanswered_ > limit) {
+      verdict.broken(2, std::to_string(unanswered_) + " Calls without an answer, with " +
+                            std::to_string(limit) + " credits");
+    }
+  }
+  void reply_received(std::uint32_t granted, Verdict& verdict) {
+    if (granted == 0) verdict.broken(2, "a reply grants no credits");
+    if (unanswered_ == 0) {
+      verdict.broken(5, "more replies than Calls");
+    } else {
+      --unanswered_;
+    }
+    granted_ = granted;
+  }
+
+ private:
+  std::uint32_t unanswered_ = 0;
+  std::uint32_t granted_ = 1;  // until the first reply
+};
+
+}  // namespace rpcrdma::simulation
+
+#endif  // RPCRDMA_TESTS_SIM_CREDIT_MONITOR_H_

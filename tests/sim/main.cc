@@ -1,0 +1,180 @@
+// The `rpcrdma-sim` command: runs seeds and says what came of them.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/simulation.h"
+
+extern "C" void __sanitizer_set_death_callback(void (*callback)()) __attribute__((weak));
+
+namespace rpcrdma::simulation {
+namespace {
+
+constexpr int kSuccess = 0, kBroken = 1, kUsage = 2;
+
+struct Arguments {
+  std::string seeds = "1..500";
+  std::string faults = "on";
+  std::string sabotage = "none";
+  Settings settings;
+  bool keep_going = false;
+  bool json = false;
+  bool check_determinism = false;
+};
+
+struct Range {
+  std::uint64_t first, last;
+};
+
+std::optional<Range> parse_range(const std::string& text) {
+  const std::size_t dots = text.find("..");
+  const auto number = [](const std::string& digits) -> std::optional<std::uint64_t> {
+    if (digits.empty() || digits.size() > 18) return std::nullopt;
+    if (digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+    return std::stoull(digits);
+  };
+  const auto first = number(text.substr(0, dots));
+  const auto last = dots == std::string::npos ? first : number(text.substr(dots + 2));
+  if (!first || !last || *last < *first) return std::nullopt;
+  return Range{*first, *last};
+}
+
+std::string replay_of(std::uint64_t seed, const Arguments& arguments) {
+  return fmt::format("build/bin/rpcrdma-sim --seeds {}..{}{}{} --verbose", seed, seed,
+                     arguments.settings.faults ? "" : " --faults off",
+                     arguments.sabotage == "none" ? "" : " --sabotage " + arguments.sabotage);
+}
+
+// An assertion or a sanitizer ends the program: at least say where.
+void last_words() {
+  const Place& place = current_place();
+  char text[256];
+  const int size = std::snprintf(
+      text, sizeof(text),
+      "\nrpcrdma-sim: the program died in seed %llu, step %llu, at %lld ns of virtual time\n"
+      "  replay: build/bin/rpcrdma-sim --seeds %llu..%llu --verbose\n",
+      static_cast<unsigned long long>(place.seed), static_cast<unsigned long long>(place.step),
+      static_cast<long long>(place.time_ns), static_cast<unsigned long long>(place.seed),
+      static_cast<unsigned long long>(place.seed));
+  if (size > 0 && ::write(STDERR_FILENO, text, static_cast<std::size_t>(size)) < 0) return;
+}
+
+extern "C" void handle_abort(int) {
+  last_words();
+}
+
+void report_broken(std::uint64_t seed, const Outcome& outcome, const Arguments& arguments) {
+  const Broken& broken = *outcome.broken;
+  fmt::print(stderr, "seed {}, step {}, {} ns of virtual time: {}: {}\n  replay: {}\n", seed,
+             outcome.step, outcome.time.time_since_epoch().count(),
+             broken.invariant == 0 ? std::string("did not end")
+                                   : fmt::format("I{} is broken", broken.invariant),
+             broken.text, replay_of(seed, arguments));
+}
+
+void print_totals(const Totals& totals, std::uint64_t failed, double seconds, bool as_json) {
+  if (as_json) {
+    nlohmann::ordered_json json;
+    for (std::size_t i = 0; i < kCountNames.size(); ++i) {
+      json[std::string(kCountNames[i])] = totals.of(static_cast<Count>(i));
+    }
+    json["failed_seeds"] = failed;
+    json["seconds"] = seconds;
+    fmt::print("{}\n", json.dump());
+    return;
+  }
+  std::string text;
+  for (std::size_t i = 0; i < kCountNames.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += fmt::format("{} {}", kCountNames[i], totals.of(static_cast<Count>(i)));
+  }
+  fmt::print("{}, failed seeds {}, {:.1f} s\n", text, failed, seconds);
+}
+
+int run(const Arguments& arguments) {
+  const auto range = parse_range(arguments.seeds);
+  if (!range) {
+    fmt::print(stderr, "rpcrdma-sim: --seeds takes A..B or one number, not '{}'\n",
+               arguments.seeds);
+    return kUsage;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const bool shows_progress = isatty(STDERR_FILENO) != 0 && !arguments.settings.verbose;
+  Totals totals;
+  std::uint64_t failed = 0;
+  for (std::uint64_t seed = range->first; seed <= range->last; ++seed) {
+    Outcome outcome = simulate(seed, arguments.settings);
+    if (!outcome.broken && arguments.check_determinism) {
+      const Outcome again = simulate(seed, arguments.settings);
+      if (again.digest != outcome.digest || !(again.totals == outcome.totals)) {
+        outcome.broken = Broken{0, "the same seed did not do the same again"};
+      }
+    }
+    totals.add(outcome.totals);
+    if (shows_progress && seed % 50 == 0) fmt::print(stderr, "\rseed {}", seed);
+    if (!outcome.broken) continue;
+    ++failed;
+    if (shows_progress) fmt::print(stderr, "\r");
+    report_broken(seed, outcome, arguments);
+    if (!arguments.keep_going) break;
+  }
+  if (shows_progress) fmt::print(stderr, "\r                    \r");
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+  print_totals(totals, failed, passed.count(), arguments.json);
+  return failed == 0 ? kSuccess : kBroken;
+}
+
+}  // namespace
+}  // namespace rpcrdma::simulation
+
+int main(int argc, char** argv) {
+  using rpcrdma::simulation::Sabotage;
+  rpcrdma::simulation::Arguments arguments;
+  CLI::App app{
+      "Runs clients and servers in simulated worlds and checks docs/invariants.md after each "
+      "step. The seed decides workload, options and faults; the same seed does the same again.",
+      "rpcrdma-sim"};
+  app.add_option("--seeds", arguments.seeds, "seeds to run: A..B, or one number")
+      ->capture_default_str();
+  app.add_flag("--verbose", arguments.settings.verbose, "print what happens, with virtual time");
+  app.add_option("--steps-max", arguments.settings.steps_max,
+                 "a seed that takes more steps has failed: it did not end")
+      ->capture_default_str();
+  app.add_option("--faults", arguments.faults,
+                 "whether seeds may draw faults: refused and broken connections, failing "
+                 "registrations")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  app.add_flag("--keep-going", arguments.keep_going, "do not stop at the first seed that fails");
+  app.add_flag("--check-determinism", arguments.check_determinism,
+               "run each seed twice and compare what happened");
+  app.add_flag("--json", arguments.json, "print the totals as JSON");
+  const std::map<std::string, Sabotage> mistakes{
+      {"none", Sabotage::kNone},        {"wrong-result", Sabotage::kWrongResult},
+      {"guard", Sabotage::kGuard},      {"late-write", Sabotage::kLateWrite},
+      {"two-ends", Sabotage::kTwoEnds}, {"lost-wake", Sabotage::kLostWake}};
+  app.add_option("--sabotage", arguments.sabotage,
+                 "make a mistake deliberately, to see it found: wrong-result, guard, late-write, "
+                 "two-ends, lost-wake")
+      ->check(CLI::IsMember(mistakes))
+      ->capture_default_str();
+  app.footer("Exit status: 0 all seeds hold, 1 an invariant is broken, 2 wrong usage.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? rpcrdma::simulation::kSuccess : rpcrdma::simulation::kUsage;
+  }
+  arguments.settings.faults = arguments.faults == "on";
+  arguments.settings.sabotage = mistakes.at(arguments.sabotage);
+  std::signal(SIGABRT, rpcrdma::simulation::handle_abort);
+  if (__sanitizer_set_death_callback != nullptr) {
+    __sanitizer_set_death_callback(rpcrdma::simulation::last_words);
+  }
+  return rpcrdma::simulation::run(arguments);
+}

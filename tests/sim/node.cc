@@ -1,0 +1,192 @@
+#include "sim/node.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "rpcrdma/xdr.h"
+
+namespace rpcrdma::simulation {
+namespace {
+
+// By the alternative of WorkRequest::work.
+constexpr std::array<std::string_view, 6> kPosts{
+    "{} {} posts the Receive {:x}", "{} {} posts the Send {:x}",   "{} {} posts the Read {:x}",
+    "{} {} posts the Write {:x}",   "{} {} posts the Expose {:x}", "{} {} posts the Revoke {:x}"};
+constexpr std::size_t kCreditsAt = 8;  // bytes into every RPC-over-RDMA header
+
+std::uint32_t credits_of(Bytes message) {
+  if (message.size() < kCreditsAt + xdr::kWordSize) return 0;
+  return xdr::Reader(message.subspan(kCreditsAt)).u32("credits");
+}
+
+std::unique_ptr<rdma::sim::QueuePair> to_sim(std::unique_ptr<rdma::QueuePair> queue_pair) {
+  // All queue pairs come from the simulator's provider inside of the node.
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-static-cast-downcast)
+  return std::unique_ptr<rdma::sim::QueuePair>(
+      static_cast<rdma::sim::QueuePair*>(queue_pair.release()));
+}
+
+}  // namespace
+
+// --- MonitoredQueuePair ------------------------------------------------------------------------
+
+MonitoredQueuePair::MonitoredQueuePair(std::unique_ptr<rdma::sim::QueuePair> inner, Node& node,
+                                       bool is_client)
+    : inner_(std::move(inner)), node_(node), is_client_(is_client) {
+  node_.queue_pairs_.push_back(this);
+}
+
+MonitoredQueuePair::~MonitoredQueuePair() {
+  node_.shared_.totals.add(Count::kPayloadBytes, inner_->counters().payload_sent);
+  std::erase(node_.queue_pairs_, this);
+}
+
+Expected<rdma::RegionId, rdma::Error> MonitoredQueuePair::attach(MutableBytes memory) {
+  auto region = inner_->attach(memory);
+  if (region) {
+    regions_[*region] = memory;
+  } else {
+    node_.shared_.totals.add(Count::kAttachFailed);
+  }
+  return region;
+}
+
+Expected<rdma::RegionId, rdma::Error> MonitoredQueuePair::attach_read_only(Bytes memory) {
+  auto region = inner_->attach_read_only(memory);
+  if (region) {
+    regions_[*region] = memory;
+  } else {
+    node_.shared_.totals.add(Count::kAttachFailed);
+  }
+  return region;
+}
+
+void MonitoredQueuePair::detach(rdma::RegionId region) {
+  regions_.erase(region);
+  inner_->detach(region);
+}
+
+Expected<void, rdma::Error> MonitoredQueuePair::post(std::span<const rdma::WorkRequest> batch) {
+  auto posted = inner_->post(batch);
+  if (posted) {
+    for (const rdma::WorkRequest& request : batch) see_posted(request);
+  }
+  return posted;
+}
+
+void MonitoredQueuePair::see_posted(const rdma::WorkRequest& request) {
+  const Node::Shared& shared = node_.shared_;
+  shared.trace.note(shared.world, kPosts[request.work.index()], node_.name(), node_.number_,
+                    request.id);
+  if (const auto* receive = std::get_if<rdma::Receive>(&request.work)) {
+    receives_[request.id] = receive->into[0];
+  } else if (const auto* send = std::get_if<rdma::Send>(&request.work)) {
+    const rdma::Slice& header = send->from[0];
+    const std::uint32_t credits =
+        credits_of(regions_.at(header.region).subspan(header.offset, header.size));
+    if (is_client_) {
+      credits_.call_sent(credits, node_.shared_.verdict);
+    } else if (credits == 0) {
+      node_.shared_.verdict.broken(2, "a server grants no credits");
+    }
+  }
+}
+
+std::size_t MonitoredQueuePair::poll(std::span<rdma::Completion> out) {
+  const std::size_t count = inner_->poll(out);
+  for (const rdma::Completion& completion : out.first(count)) see_completed(completion);
+  return count;
+}
+
+void MonitoredQueuePair::see_completed(const rdma::Completion& completion) {
+  const Node::Shared& shared = node_.shared_;
+  shared.trace.note(shared.world, "{} {} polls the completion of {:x}, status {}", node_.name(),
+                    node_.number_, completion.id, static_cast<unsigned>(completion.status));
+  // A fault, not a limit: an Expose that was taken and could not be done.
+  if (completion.status == rdma::Status::kLocalError) {
+    node_.shared_.totals.add(Count::kExposeFailed);
+  }
+  const auto receive = receives_.find(completion.id);
+  if (receive == receives_.end()) return;
+  const rdma::Slice into = receive->second;
+  receives_.erase(receive);
+  if (completion.status != rdma::Status::kOk || !is_client_) return;
+  credits_.reply_received(
+      credits_of(regions_.at(into.region).subspan(into.offset, completion.size)),
+      node_.shared_.verdict);
+}
+
+std::optional<rdma::LinkEvent> MonitoredQueuePair::poll_link() {
+  const auto event = inner_->poll_link();
+  if (!event || !is_client_) return event;
+  Totals& totals = node_.shared_.totals;
+  switch (*event) {
+    case rdma::LinkEvent::kConnected:
+      totals.add(Count::kConnections);
+      break;
+    case rdma::LinkEvent::kRefused:
+      node_.link_cause_ = cause();
+      totals.add(Count::kRefused);
+      break;
+    case rdma::LinkEvent::kDisconnected:
+      node_.link_cause_ = cause();
+      if (cause().operation != "disconnect") totals.add(Count::kLost);
+      if (cause().operation == "the connection broke") totals.add(Count::kBroken);
+      break;
+  }
+  return event;
+}
+
+// --- Node --------------------------------------------------------------------------------------
+
+Node::Node(const Shared& shared, bool is_client, std::size_t number)
+    : shared_(shared),
+      inner_(shared.world, is_client ? "client" : "server"),
+      is_client_(is_client),
+      number_(number) {}
+
+Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> Node::accept(
+    std::unique_ptr<rdma::Incoming> request, Bytes private_data) {
+  auto queue_pair = inner_.accept(std::move(request), private_data);
+  if (!queue_pair) return queue_pair;
+  return std::make_unique<MonitoredQueuePair>(to_sim(std::move(*queue_pair)), *this, is_client_);
+}
+
+Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> Node::connect(std::string_view address,
+                                                                      Bytes private_data) {
+  auto queue_pair = inner_.connect(address, private_data);
+  if (!queue_pair) return queue_pair;
+  return std::make_unique<MonitoredQueuePair>(to_sim(std::move(*queue_pair)), *this, is_client_);
+}
+
+Expected<std::unique_ptr<rdma::Listener>, rdma::Error> Node::listen(std::string_view address) {
+  auto listener = inner_.listen(address);
+  if (listener) listen_address_ = std::string((*listener)->address());
+  return listener;
+}
+
+void Node::progress() {
+  woken_ = false;
+  if (shared_.progress_runs_the_world) inner_.progress();
+}
+
+void Node::arm_timer(std::optional<Instant> when) {
+  timer_ = when;
+  inner_.arm_timer(when);
+}
+
+void Node::wait() {
+  if (!std::exchange(woken_, false)) shared_.driver.wait_for(*this);
+}
+
+bool Node::ready() const noexcept {
+  if (woken_ || (timer_ && *timer_ <= now())) return true;
+  const auto has_news = [](const MonitoredQueuePair* pair) { return pair->has_news(); };
+  if (std::ranges::any_of(queue_pairs_, has_news)) return true;
+  if (listen_address_.empty()) return false;
+  const rdma::sim::Listener* listener = shared_.world.find_listener(listen_address_);
+  return listener != nullptr && listener->has_news();
+}
+
+}  // namespace rpcrdma::simulation

@@ -1,0 +1,129 @@
+// One actor's provider: the simulator's, with somebody who watches at the seam.
+//
+// It tells when its actor would be woken on a real machine: something can be polled, its timer has
+// come, or wake() was called. The runner lets nobody make progress who would not be woken, so a
+// forgotten wake-up shows as a call that never ends.
+#ifndef RPCRDMA_TESTS_SIM_NODE_H_
+#define RPCRDMA_TESTS_SIM_NODE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rdma/sim/provider.h"
+#include "rdma/sim/queue_pair.h"
+#include "sim/credit_monitor.h"
+#include "sim/totals.h"
+#include "sim/trace.h"
+#include "sim/verdict.h"
+
+namespace rpcrdma::simulation {
+
+class Node;
+
+// What a node needs of the runner.
+class Driver {
+ public:
+  // Lets others act and the time pass until `node` has something to do.
+  virtual void wait_for(Node& node) = 0;
+
+ protected:
+  ~Driver() = default;
+};
+
+class MonitoredQueuePair final : public rdma::QueuePair {
+ public:
+  MonitoredQueuePair(std::unique_ptr<rdma::sim::QueuePair> inner, Node& node, bool is_client);
+  MonitoredQueuePair(const MonitoredQueuePair&) = delete;
+  MonitoredQueuePair& operator=(const MonitoredQueuePair&) = delete;
+  ~MonitoredQueuePair() override;
+
+  const rdma::Capabilities& capabilities() const noexcept override {
+    return inner_->capabilities();
+  }
+  Expected<rdma::RegionId, rdma::Error> attach(MutableBytes memory) override;
+  Expected<rdma::RegionId, rdma::Error> attach_read_only(Bytes memory) override;
+  void detach(rdma::RegionId region) override;
+  Bytes peer_private_data() const noexcept override { return inner_->peer_private_data(); }
+  std::string_view peer_address() const noexcept override { return inner_->peer_address(); }
+  Expected<void, rdma::Error> post(std::span<const rdma::WorkRequest> batch) override;
+  std::size_t poll(std::span<rdma::Completion> out) override;
+  std::optional<rdma::LinkEvent> poll_link() override;
+  rdma::Error cause() const noexcept override { return inner_->cause(); }
+  void disconnect() noexcept override { inner_->disconnect(); }
+  rdma::Counters counters() const noexcept override { return inner_->counters(); }
+
+  bool has_news() const noexcept { return inner_->has_news(); }
+
+ private:
+  void see_posted(const rdma::WorkRequest& request);
+  void see_completed(const rdma::Completion& completion);
+
+  std::unique_ptr<rdma::sim::QueuePair> inner_;
+  Node& node_;
+  const bool is_client_;
+  CreditMonitor credits_;
+  std::map<rdma::RegionId, Bytes> regions_;
+  std::map<std::uint64_t, rdma::Slice> receives_;  // by id of the work
+};
+
+class Node final : public rdma::Provider {
+ public:
+  struct Shared {  // by all nodes of a simulation
+    rdma::sim::World& world;
+    Driver& driver;
+    Verdict& verdict;
+    Totals& totals;
+    Trace& trace;
+    bool progress_runs_the_world;
+    bool loses_wakes;  // deliberately, for tests of the runner
+  };
+  // `number`: which of the clients or servers, for the trace.
+  Node(const Shared& shared, bool is_client, std::size_t number);
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  ~Node() override = default;
+
+  std::string_view name() const noexcept override { return inner_.name(); }
+  Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> accept(
+      std::unique_ptr<rdma::Incoming> request, Bytes private_data) override;
+  Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> connect(std::string_view address,
+                                                                  Bytes private_data) override;
+  Expected<std::unique_ptr<rdma::Listener>, rdma::Error> listen(std::string_view address) override;
+  void progress() override;
+  int wait_fd() const noexcept override { return -1; }
+  Instant now() const noexcept override { return shared_.world.now(); }
+  void arm_timer(std::optional<Instant> when) override;
+  void wait() override;
+  void wake() noexcept override { woken_ = !shared_.loses_wakes; }
+
+  // Whether the actor would be woken.
+  bool ready() const noexcept;
+  std::optional<Instant> timer() const noexcept { return timer_; }
+  bool link_ended() const noexcept { return link_cause_.has_value(); }
+  // Why: static text. Precondition: link_ended().
+  std::string_view link_cause() const { return link_cause_->operation; }
+
+  bool busy = false;  // its actor is on the stack
+
+ private:
+  friend class MonitoredQueuePair;
+
+  Shared shared_;
+  rdma::sim::Provider inner_;
+  const bool is_client_;
+  const std::size_t number_;
+  std::vector<MonitoredQueuePair*> queue_pairs_;
+  std::string listen_address_;
+  std::optional<Instant> timer_;
+  bool woken_ = false;
+  std::optional<rdma::Error> link_cause_;  // of a client: refused or disconnected, and it knows
+};
+
+}  // namespace rpcrdma::simulation
+
+#endif  // RPCRDMA_TESTS_SIM_NODE_H_

@@ -1,0 +1,139 @@
+// The course of a simulation: a storm, the calm after it, service as ever, and the end.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "sim/simulation.h"
+
+namespace rpcrdma::simulation {
+namespace {
+
+constexpr std::uint64_t kStormStepsMax = 100'000;
+constexpr std::uint32_t kIdleActsMax = 200;  // nothing can be done any more
+
+}  // namespace
+
+void Simulation::storm() {
+  for (std::size_t i = 0; i < plan_.servers; ++i) add_server();
+  for (std::size_t i = 0; i < plan_.clients; ++i) add_client();
+  std::uint32_t idle = 0;
+  while (!over() && calls_left_ > 0 && steps_ < kStormStepsMax && idle < kIdleActsMax) {
+    if (random_.one_in(plan_.act_one_in)) act();
+    const Moved moved = move();
+    if (moved == Moved::kYes) {
+      idle = 0;
+      continue;
+    }
+    ++idle;
+    check_nobody_is_forgotten();
+    if (moved == Moved::kOnlyTimersAreLeft && random_.one_in(3)) pass_to_timer();
+    act();
+  }
+}
+
+// I7: without faults every call ends within its time-out and the time to fence its memory, also
+// when nobody answers it.
+void Simulation::calm_down() {
+  trace_.note(world_, "the world calms down with {} calls made", totals_.of(Count::kCalls));
+  world_.stop_faults();
+  calm_ = true;
+  calm_since_ = world_.now();
+  for (const auto& client : clients_) {
+    while (!client->kept.empty()) release_reply(*client);
+  }
+  while (plan_.answer_held_at_calm && anything_held()) answer_held();
+  while (settle()) {
+    check_nobody_is_forgotten();
+    bool waiting = false;
+    for (const auto& record : records_) waiting = waiting || record->in_flight();
+    if (!waiting) break;
+    if (!pass_to_timer()) {
+      verdict_.broken(7, "calls are in flight, and not even a time-out is going to come");
+    }
+  }
+}
+
+// New calls succeed: on the connections that are left, and on new ones.
+void Simulation::serve_again() {
+  trace_.note(world_, "{} calls have ended", totals_.of(Count::kCalls));
+  while (anything_held()) answer_held();
+  if (!settle()) return;
+  calm_since_.reset();
+  for (std::size_t i = 0; i < clients_.size(); ++i) {
+    if (clients_[i]->client && can_serve(*clients_[i])) serve_again_on(i);
+    if (over()) return;
+  }
+  for (const auto& client : clients_) destroy_client(*client);
+  if (!settle() || plan_.world.regions_max < 1024) return;
+  clients_left_ = 1;
+  add_client();
+  if (!settle()) return;
+  if (can_serve(*clients_.back())) {
+    serve_again_on(clients_.size() - 1);
+  } else if (const ServerActor& server = *servers_[clients_.back()->server];
+             server.server && !server.stopping) {
+    verdict_.broken(7, "a client cannot connect although all is calm");
+  }
+}
+
+bool Simulation::can_serve(const ClientActor& actor) const {
+  const ServerActor& server = *servers_[actor.server];
+  return actor.client && actor.client->connected() && !actor.closed && server.server &&
+         !server.stopping;
+}
+
+void Simulation::serve_again_on(std::size_t client) {
+  ClientActor& actor = *clients_[client];
+  if (plan_.world.regions_max < 1024) return;
+  must_succeed_ = true;
+  // As many as there are slots: each credit and each slot has come back.
+  const std::uint32_t count = std::min(actor.options.calls_max, 6U);
+  for (std::uint32_t i = 0; i < count && !over(); ++i) {
+    // Memory for one call at a time is all that everybody has.
+    if (is_tiny(actor.options) || is_tiny(servers_[actor.server]->options)) settle();
+    start_call(actor, plain_script(next_id_++), false);
+  }
+  settle();
+  check_nobody_is_forgotten();
+  must_succeed_ = false;
+}
+
+// I8: at rest nothing is in use.
+void Simulation::finish() {
+  trace_.note(world_, "the end begins with {} clients", clients_.size());
+  if (random_.one_in(2)) {
+    for (const auto& client : clients_) destroy_client(*client);
+  }
+  for (const auto& server : servers_) {
+    if (!server->server) continue;
+    stop_server(*server);
+    wait_for_drain(*server);
+    if (over()) return;
+    if (server->server->memory_in_use() != 0 || server->server->connections() != 0) {
+      verdict_.broken(8, "a server that has drained has connections or memory lent");
+    }
+    destroy_server(*server);
+  }
+  for (const auto& client : clients_) destroy_client(*client);
+  while (!over() && world_.step()) count_step();
+  check();
+  for (const auto& record : records_) {
+    record->check_memory(verdict_);
+    if (record->in_flight()) verdict_.broken(5, "a call has no end");
+  }
+  if (!foreign_.is_whole()) verdict_.broken(4, "memory of the service was written");
+}
+
+void Simulation::wait_for_drain(ServerActor& actor) {
+  const Instant latest = std::max(world_.now(), actor.stopped_at + actor.options.drain_timeout) +
+                         std::chrono::milliseconds(100);
+  while (!over() && !actor.server->drained()) {
+    const Moved moved = move();
+    if (moved == Moved::kYes) continue;
+    if (moved == Moved::kNothingIsLeft || !pass_to_timer() || world_.now() > latest) {
+      verdict_.broken(7, "a server that was stopped does not drain");
+    }
+  }
+}
+
+}  // namespace rpcrdma::simulation

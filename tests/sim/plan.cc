@@ -1,0 +1,86 @@
+#include "sim/plan.h"
+
+#include <chrono>
+#include <initializer_list>
+
+#include "engine/types.h"
+
+namespace rpcrdma::simulation {
+namespace {
+
+constexpr std::uint32_t kExposuresMax = 64 * engine::kExposuresMax;  // of 64 calls
+constexpr std::size_t kTiny = 4U << 20U;  // bytes; calls of a plan together take less
+
+std::uint32_t pick(SeededRandom& random, std::initializer_list<std::uint32_t> values) {
+  return values.begin()[random.below(values.size())];
+}
+std::uint32_t between(SeededRandom& random, std::uint32_t low, std::uint32_t high) {
+  return low + static_cast<std::uint32_t>(random.below(high - low + 1));
+}
+
+ConnectionOptions draw_connection_options(SeededRandom& random) {
+  ConnectionOptions options;
+  options.inline_size = random.one_in(3)
+                            ? between(random, 1024, 9000)
+                            : pick(random, {1024, 1024, 2048, 4096, 4096, 8192, 65536});
+  options.credits = random.one_in(3) ? between(random, 1, 3) : pick(random, {4, 8, 16, 32, 64});
+  options.reduce_size_min = pick(random, {1, 4, 100, 1024, 1024, 2000, 100'000});
+  options.reduce = !random.one_in(5);
+  return options;
+}
+
+}  // namespace
+
+Plan draw_plan(SeededRandom& random, bool faults) {
+  Plan plan{};
+  plan.faults = faults && !random.one_in(3);
+  plan.world = rdma::sim::random_options(random, plan.faults);
+  if (random.one_in(4)) plan.world.queue_depth_max = between(random, 80, 200);
+  // Room for every call to be as large as it may be, as rpc/provider_choice.cc makes it.
+  plan.world.exposures_max = kExposuresMax;
+  if (random.one_in(10)) plan.world.regions_max = between(random, 20, 60);
+  plan.lifecycle = !random.one_in(3);
+  plan.servers = between(random, 1, 2);
+  plan.clients = between(random, 1, 4);
+  plan.clients_more = plan.faults || plan.lifecycle ? between(random, 2, 8) : 0;
+  plan.calls = pick(random, {5, 20, 40, 60, 120});
+  plan.act_one_in = pick(random, {2, 5, 20, 60});
+  plan.lag_one_in = random.one_in(2) ? 0 : pick(random, {2, 3, 10});
+  plan.hold_one_in = random.one_in(3) ? 0 : pick(random, {2, 4, 10});
+  plan.bulk_size_max = pick(random, {2000, 10'000, 10'000, 70'000, 70'000, 300'000, 1'200'000});
+  plan.bytes_max = 1'500'000;
+  plan.callbacks_start_calls = random.one_in(2);
+  plan.answer_held_at_calm = random.one_in(2);
+  plan.progress_runs_the_world = random.one_in(2);
+  return plan;
+}
+
+ClientOptions draw_client_options(SeededRandom& random) {
+  ClientOptions options;
+  options.connection = draw_connection_options(random);
+  options.calls_max = random.one_in(3) ? between(random, 1, 4) : pick(random, {8, 16, 64});
+  options.call_timeout = std::chrono::milliseconds(pick(random, {20, 200, 2'000, 60'000, 60'000}));
+  if (random.one_in(6)) options.memory_max = between(random, 24'000, 200'000);
+  return options;
+}
+
+ServerOptions draw_server_options(SeededRandom& random) {
+  ServerOptions options;
+  options.connection = draw_connection_options(random);
+  if (random.one_in(4)) options.bulk_size_max = between(random, 1000, 100'000);
+  if (random.one_in(4)) options.long_call_size_max = between(random, 1000, 100'000);
+  if (random.one_in(4)) options.memory_max = between(random, 48'000, 2'000'000);
+  if (random.one_in(8)) options.connections_max = between(random, 1, 2);
+  options.peer_timeout = std::chrono::milliseconds(pick(random, {1'000, 5'000, 30'000}));
+  options.drain_timeout = std::chrono::milliseconds(pick(random, {1, 100, 10'000}));
+  return options;
+}
+
+bool is_tiny(const ClientOptions& options) noexcept {
+  return options.memory_max < kTiny;
+}
+bool is_tiny(const ServerOptions& options) noexcept {
+  return options.memory_max < kTiny;
+}
+
+}  // namespace rpcrdma::simulation

@@ -1,0 +1,49 @@
+// What a seed decides: how nasty the world is, how everybody is set up, and who does how much.
+#ifndef RPCRDMA_TESTS_SIM_PLAN_H_
+#define RPCRDMA_TESTS_SIM_PLAN_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/random.h"
+#include "rdma/sim/options.h"
+#include "rpcrdma/options.h"
+
+namespace rpcrdma::simulation {
+
+struct Plan {
+  rdma::sim::Options world;
+  bool faults;     // connections break, registrations fail, ...
+  bool lifecycle;  // clients close and go, servers stop and come again
+  std::size_t servers, clients;
+  std::size_t clients_more;     // that may still come when others have gone
+  std::uint32_t calls;          // to be started before the world calms down
+  std::uint32_t act_one_in;     // a program acts in one step of so many
+  std::uint32_t lag_one_in;     // a ready actor is left alone so often; 0: never
+  std::uint32_t hold_one_in;    // calls are held by the service and answered later; 0: never
+  std::uint32_t bulk_size_max;  // of most bulk items, bytes
+  std::size_t bytes_max;        // of all bulk items; then they are small
+  bool callbacks_start_calls;
+  bool answer_held_at_calm;      // else they stay unanswered until all calls have ended
+  bool progress_runs_the_world;  // else only the runner does
+
+  // Registrations may be refused to anybody, by fault or by limit.
+  bool attach_may_fail() const noexcept {
+    return world.attach_fails_one_in != 0 || world.regions_max < 1024;
+  }
+  bool expose_may_fail() const noexcept { return world.expose_fails_one_in != 0; }
+  // Nothing but a program's own doing ends a connection.
+  bool connections_last() const noexcept { return !faults && !lifecycle && lag_one_in == 0; }
+};
+
+Plan draw_plan(SeededRandom& random, bool faults);
+ClientOptions draw_client_options(SeededRandom& random);
+ServerOptions draw_server_options(SeededRandom& random);
+
+// Options under which calls may fail for lack of memory.
+bool is_tiny(const ClientOptions& options) noexcept;
+bool is_tiny(const ServerOptions& options) noexcept;
+
+}  // namespace rpcrdma::simulation
+
+#endif  // RPCRDMA_TESTS_SIM_PLAN_H_

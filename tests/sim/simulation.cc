@@ -1,0 +1,219 @@
+#include "sim/simulation.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <utility>
+
+namespace rpcrdma::simulation {
+namespace {
+
+Place place{};
+
+// The same for all seeds; read only.
+const ForeignMemory& foreign_memory() {
+  static const ForeignMemory memory;
+  return memory;
+}
+
+std::uint64_t world_seed(std::uint64_t seed) {
+  return SeededRandom(seed ^ 0x5eed5eed5eedU).next();
+}
+
+}  // namespace
+
+const Place& current_place() noexcept {
+  return place;
+}
+
+Outcome simulate(std::uint64_t seed, const Settings& settings) {
+  Simulation simulation(seed, settings);
+  return simulation.run();
+}
+
+Simulation::Simulation(std::uint64_t seed, const Settings& settings)
+    : settings_(settings),
+      random_(seed),
+      plan_(draw_plan(random_, settings.faults)),
+      trace_(settings.verbose),
+      world_(world_seed(seed), plan_.world),
+      foreign_(foreign_memory()),
+      calls_left_(plan_.calls),
+      clients_left_(plan_.clients + plan_.clients_more),
+      bytes_left_(plan_.bytes_max) {
+  place = {seed, 0, 0};
+}
+
+Simulation::~Simulation() {
+  // After a failure the actors are left as they are; they still go before the world does.
+  for (const auto& client : clients_) {
+    client->going = client->closed = true;
+    for (auto& kept : client->kept) kept.reset();
+    client->client.reset();
+  }
+  for (const auto& server : servers_) {
+    if (server->service) server->service->forget();
+    server->server.reset();
+  }
+}
+
+Outcome Simulation::run() {
+  storm();
+  if (!over()) calm_down();
+  if (!over()) serve_again();
+  if (!over()) finish();
+  if (verdict_.ok() && steps_ >= settings_.steps_max) {
+    verdict_.broken(0, fmt::format("it did not end within {} steps", settings_.steps_max));
+  }
+  totals_.add(Count::kSeeds);
+  totals_.add(Count::kSteps, steps_);
+  totals_.add(Count::kEvents, world_.events());
+  return {verdict_.first(), steps_, world_.now(), trace_.digest(), totals_};
+}
+
+void Simulation::count_step() {
+  ++steps_;
+  place.step = steps_;
+  place.time_ns = world_.now().time_since_epoch().count();
+}
+
+// --- Moving ------------------------------------------------------------------------------------
+
+// Lets one thing happen: an actor that would be woken makes progress, or the world goes on.
+Simulation::Moved Simulation::move() {
+  ready_.clear();
+  for (const auto& server : servers_) {
+    if (server->server && !server->node->busy && server->node->ready()) {
+      ready_.push_back(server->node.get());
+    }
+  }
+  for (const auto& client : clients_) {
+    if (client->client && !client->node->busy && client->node->ready()) {
+      ready_.push_back(client->node.get());
+    }
+  }
+  const auto next = world_.next_event();
+  const bool lags = !calm_ && plan_.lag_one_in != 0 && next && random_.one_in(plan_.lag_one_in);
+  if (!ready_.empty() && !lags) {
+    count_step();
+    progress(*ready_[random_.below(ready_.size())]);
+    check();
+    return Moved::kYes;
+  }
+  bool has_timer = false;
+  for (const auto& server : servers_) {
+    const auto timer = server->server ? server->node->timer() : std::nullopt;
+    if (!timer || *timer <= world_.now()) continue;
+    has_timer = true;
+    if (next && *timer < *next) return pass_to_timer() ? Moved::kYes : Moved::kNothingIsLeft;
+  }
+  for (const auto& client : clients_) {
+    const auto timer = client->client ? client->node->timer() : std::nullopt;
+    if (!timer || *timer <= world_.now()) continue;
+    has_timer = true;
+    if (next && *timer < *next) return pass_to_timer() ? Moved::kYes : Moved::kNothingIsLeft;
+  }
+  if (!next) return has_timer ? Moved::kOnlyTimersAreLeft : Moved::kNothingIsLeft;
+  count_step();
+  world_.step();
+  check();
+  return Moved::kYes;
+}
+
+// Lets the time pass to the next timer (or event).
+bool Simulation::pass_to_timer() {
+  count_step();
+  const Instant before = world_.now();
+  // Timers of actors that are gone or late are due already; each is disarmed by one try.
+  for (std::size_t left = servers_.size() + clients_.size(); world_.now() == before; --left) {
+    world_.pass_time();
+    if (left == 0) return false;
+  }
+  return true;
+}
+
+void Simulation::progress(Node& node) {
+  node.busy = true;
+  for (const auto& server : servers_) {
+    if (server->node.get() == &node) server->server->progress();
+  }
+  for (const auto& client : clients_) {
+    if (client->node.get() == &node) client->client->progress();
+  }
+  node.busy = false;
+}
+
+// An actor waits inside of the library: call() and the destructor of a client do. They end also
+// when something is broken already, so that it can be told.
+void Simulation::wait_for(Node& node) {
+  while (!node.ready()) {
+    const Moved moved = move();
+    if (moved == Moved::kYes && steps_ < 2 * settings_.steps_max) {
+      if (random_.one_in(20)) answer_held();
+      continue;
+    }
+    if (moved == Moved::kOnlyTimersAreLeft && pass_to_timer()) continue;
+    std::fputs("rpcrdma-sim: somebody waits inside of the library for ever (I7)\n", stderr);
+    std::abort();
+  }
+}
+
+bool Simulation::settle() {
+  while (!over() && move() == Moved::kYes) {
+  }
+  return !over();
+}
+
+// --- Checking ----------------------------------------------------------------------------------
+
+void Simulation::check() {
+  if (!world_.violations().empty()) verdict_.broken(1, world_.violations().front());
+  if (!records_.empty()) records_[steps_ % records_.size()]->check_memory(verdict_);
+  for (const auto& server : servers_) {
+    if (server->server) check_server(*server);
+  }
+  for (std::size_t i = 0; i < clients_.size(); ++i) {
+    const ClientActor& actor = *clients_[i];
+    if (!actor.client || actor.node->busy) continue;
+    const std::size_t expected = actor.slots - actor.kept.size();
+    if (actor.client->calls_in_flight() != expected) {
+      verdict_.broken(5, fmt::format("client {} has {} calls in flight, its program knows of {}", i,
+                                     actor.client->calls_in_flight(), expected));
+    }
+    if (plan_.connections_last() && !calm_ && !actor.gave_up && actor.node->link_ended() &&
+        actor.node->link_cause() != "connect") {
+      verdict_.broken(7, fmt::format("client {} lost its connection for no reason: {}", i,
+                                     actor.node->link_cause()));
+    }
+  }
+}
+
+void Simulation::check_server(const ServerActor& actor) {
+  if (actor.server->connections() == 0 && actor.server->memory_in_use() != 0) {
+    verdict_.broken(8, fmt::format("a server without connections has {} bytes lent",
+                                   actor.server->memory_in_use()));
+  }
+}
+
+bool Simulation::anything_held() const {
+  for (const auto& server : servers_) {
+    if (server->service && server->service->held() > 0) return true;
+  }
+  for (const auto& client : clients_) {
+    if (!client->kept.empty()) return true;
+  }
+  return false;
+}
+
+// Called when nothing is going to happen but time-outs. Unless somebody was left waiting on
+// purpose, nobody waits then (I7: that a time-out would end a call in the end does not help it).
+void Simulation::check_nobody_is_forgotten() {
+  if (anything_held()) return;
+  for (const auto& record : records_) {
+    if (!record->in_flight() || clients_[record->client()]->going) continue;
+    verdict_.broken(7, fmt::format("nothing is going to happen, and call {} is under way",
+                                   record->script().id));
+  }
+}
+
+}  // namespace rpcrdma::simulation

@@ -1,0 +1,164 @@
+// One seed: a world, servers, clients and what programs do with them, with the invariants of
+// docs/invariants.md checked after each step.
+//
+// One step is the least that can happen: one event of the world, one progress() of one actor that
+// would be woken, or one act of a program. Which comes next is drawn.
+#ifndef RPCRDMA_TESTS_SIM_SIMULATION_H_
+#define RPCRDMA_TESTS_SIM_SIMULATION_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "rpcrdma/client.h"
+#include "rpcrdma/server.h"
+#include "sim/call_record.h"
+#include "sim/node.h"
+#include "sim/plan.h"
+#include "sim/service.h"
+#include "sim/totals.h"
+#include "sim/trace.h"
+#include "sim/verdict.h"
+
+namespace rpcrdma::simulation {
+
+// Deliberate mistakes, to see that the checks see them.
+enum class Sabotage : std::uint8_t {
+  kNone,
+  kWrongResult,  // a service sends a wrong byte: I6
+  kGuard,        // a byte beside lent memory is written: I4
+  kLateWrite,    // memory of an ended call is written: I3
+  kTwoEnds,      // a call ends twice: I5
+  kLostWake,     // wake() does nothing: calls never end, I7
+};
+
+struct Settings {
+  bool faults = true;
+  bool verbose = false;
+  std::uint64_t steps_max = 2'000'000;
+  Sabotage sabotage = Sabotage::kNone;
+};
+
+struct Outcome {
+  std::optional<Broken> broken;
+  std::uint64_t step = 0;  // where it broke, or the last one
+  Instant time{};
+  std::uint64_t digest = 0;
+  Totals totals;
+};
+
+Outcome simulate(std::uint64_t seed, const Settings& settings);
+
+// Where the simulation that runs now has come to; for a last word when the program dies.
+struct Place {
+  std::uint64_t seed, step;
+  std::int64_t time_ns;
+};
+const Place& current_place() noexcept;
+
+class Simulation final : private Driver {
+ public:
+  Simulation(std::uint64_t seed, const Settings& settings);
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
+  ~Simulation();
+
+  Outcome run();
+
+ private:
+  struct KeptReply {
+    KeptReply(CallRecord* of, Reply&& taken) : record(of), reply(std::move(taken)) {}
+    CallRecord* record;
+    Reply reply;
+  };
+  struct ServerActor {
+    ServerOptions options;
+    std::unique_ptr<Node> node;
+    std::unique_ptr<ScriptedService> service;
+    std::optional<Server> server;
+    bool stopping = false;
+    Instant stopped_at{};
+  };
+  struct ClientActor {
+    ClientOptions options;
+    std::size_t server = 0;
+    std::unique_ptr<Node> node;
+    std::optional<Client> client;
+    std::vector<std::unique_ptr<KeptReply>> kept;
+    std::uint32_t slots = 0;  // calls that are started and kept replies
+    bool closed = false;      // close() was called or it is being destroyed
+    bool going = false;       // it is being destroyed
+    bool gave_up = false;     // one of its calls timed out
+  };
+  enum class Moved : std::uint8_t { kYes, kOnlyTimersAreLeft, kNothingIsLeft };
+
+  // Stepping (simulation.cc).
+  void wait_for(Node& node) override;
+  Moved move();
+  bool pass_to_timer();
+  void progress(Node& node);
+  bool settle();  // until nothing moves; false: broken
+  void check();
+  void check_server(const ServerActor& actor);
+  void check_nobody_is_forgotten();
+  bool anything_held() const;
+  bool over() const { return !verdict_.ok() || steps_ >= settings_.steps_max; }
+  void count_step();
+
+  // What programs do (acts.cc).
+  void act();
+  void act_on_lives();
+  void add_server();
+  void add_client();
+  void make_calls();
+  bool start_call(ClientActor& actor, CallScript script, bool blocking);
+  bool is_wrong_to_refuse(const ClientActor& actor, const CallScript& script, Errc code) const;
+  void refused(const ClientActor& actor, const CallRecord& record, const Error& error);
+  void not_started(ClientActor& actor, CallRecord& record, const Error& error);
+  void call_ended(CallRecord& record, Expected<Reply, Error> reply);
+  void count_failure(Errc code);
+  void judge(CallRecord& record, const Error& error);
+  CallScript next_script(const ClientActor& actor);
+  void release_reply(ClientActor& actor);
+  void answer_held();
+  void close_client(ClientActor& actor);
+  void destroy_client(ClientActor& actor);
+  void stop_server(ServerActor& actor);
+  void destroy_server(ServerActor& actor);
+
+  // From the storm to the end (phases.cc).
+  void storm();
+  void calm_down();
+  void serve_again();
+  bool can_serve(const ClientActor& actor) const;
+  void serve_again_on(std::size_t client);
+  void finish();
+  void wait_for_drain(ServerActor& actor);
+
+  const Settings settings_;
+  SeededRandom random_;
+  const Plan plan_;
+  Trace trace_;
+  Verdict verdict_;
+  Totals totals_;
+  rdma::sim::World world_;
+  const ForeignMemory& foreign_;
+  std::uint64_t steps_ = 0;
+  std::uint64_t next_id_ = 1;
+  std::uint32_t calls_left_;
+  std::size_t clients_left_;
+  std::size_t bytes_left_;
+  bool calm_ = false;          // no faults and no lags any more
+  bool must_succeed_ = false;  // calls that start now
+  std::optional<Instant> calm_since_;
+  std::vector<std::unique_ptr<CallRecord>> records_;
+  std::vector<std::unique_ptr<ServerActor>> servers_;
+  std::vector<std::unique_ptr<ClientActor>> clients_;
+  std::vector<Node*> ready_;  // scratch of move()
+};
+
+}  // namespace rpcrdma::simulation
+
+#endif  // RPCRDMA_TESTS_SIM_SIMULATION_H_
