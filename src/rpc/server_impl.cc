@@ -74,7 +74,9 @@ void ServerImpl::progress() {
 void ServerImpl::serve_sessions(Instant now) {
   std::size_t memory_wanted_at = 0;  // in use when a session found that it was not enough
   for (const auto& session : sessions_) {
+    in_turn_ = session.get();
     session->progress(now);
+    in_turn_ = nullptr;
     if (session->waits_for_memory()) {
       memory_wanted_at = std::max(memory_wanted_at, pool_.bytes_in_use());
     }
@@ -102,8 +104,8 @@ void ServerImpl::accept_connections() {
 
 // --- Answers from other threads ----------------------------------------------------------------
 
-bool ServerImpl::on_server_thread() const noexcept {
-  return current_server == this;
+bool ServerImpl::in_turn_of(const rpc::Session& session) const noexcept {
+  return current_server == this && in_turn_ == &session;
 }
 
 void ServerImpl::deliver(rpc::Session& session, engine::CallId call) {

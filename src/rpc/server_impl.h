@@ -36,7 +36,7 @@ class ServerImpl final : public rpc::Mailbox {
   bool drained() const noexcept;
 
   void deliver(rpc::Session& session, engine::CallId call) override;
-  bool on_server_thread() const noexcept override;
+  bool in_turn_of(const rpc::Session& session) const noexcept override;
 
   rdma::Provider& provider() noexcept { return provider_; }
   std::string_view address() const noexcept { return address_; }
@@ -67,6 +67,8 @@ class ServerImpl final : public rpc::Mailbox {
   std::unique_ptr<rdma::Listener> listener_;
   std::vector<std::unique_ptr<rpc::Session>> sessions_;
   TransferCounters ended_;  // of sessions that are gone
+
+  const rpc::Session* in_turn_ = nullptr;  // makes progress now; the server's thread only
 
   std::mutex answers_mutex_;
   std::vector<Answer> answers_;        // guarded by answers_mutex_

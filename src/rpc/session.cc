@@ -56,7 +56,7 @@ void Context::fail(AcceptStatus status) {
 
 void Context::end(AcceptStatus status) {
   status_ = status;
-  if (session_.mailbox_.on_server_thread()) {
+  if (session_.mailbox_.in_turn_of(session_)) {
     session_.send_answer(*this);
   } else {
     session_.mailbox_.deliver(session_, call_);

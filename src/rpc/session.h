@@ -19,12 +19,14 @@ namespace rpcrdma::rpc {
 
 class Session;
 
-// Where answers go that come from other threads, or from outside of the server's progress().
+// Where answers go that come from other threads, or from outside of their session's turn.
 class Mailbox {
  public:
   virtual void deliver(Session& session, engine::CallId call) = 0;  // from any thread
-  // Whether this thread is inside the server's progress(), so that answers may go out directly.
-  virtual bool on_server_thread() const noexcept = 0;
+  // Whether this thread is in the turn of `session` in the server's progress(), so that an answer
+  // may go out directly. In the turn of another one it takes the mailbox: nobody may look at its
+  // session again before something else happens.
+  virtual bool in_turn_of(const Session& session) const noexcept = 0;
 
  protected:
   ~Mailbox() = default;

@@ -107,6 +107,10 @@ void ScriptedService::finish(Task& task) {
   task.context->succeed();
 }
 
+bool ScriptedService::holds(std::uint64_t call) const noexcept {
+  return std::ranges::any_of(held_, [call](const Task& task) { return task.id == call; });
+}
+
 void ScriptedService::answer(std::size_t index) {
   Task task = std::move(held_.at(index));
   held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));

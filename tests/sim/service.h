@@ -36,6 +36,7 @@ class ScriptedService final : public Service {
   void call(CallContext& context) override;
 
   std::size_t held() const noexcept { return held_.size(); }
+  bool holds(std::uint64_t call) const noexcept;
   // Answers one of the calls that are held.
   void answer(std::size_t index);
   // The server is gone with all its contexts.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -205,12 +206,25 @@ bool Simulation::anything_held() const {
   return false;
 }
 
+// Whether calls of this client may have to wait for what a program does: a held call keeps its
+// credit, also when its caller has given up on it; a reply that is kept, its Receive; and all the
+// calls of a server with little memory wait for each other.
+bool Simulation::may_have_to_wait(std::size_t client) const {
+  const ClientActor& actor = *clients_[client];
+  const ServerActor& server = *servers_[actor.server];
+  if (!actor.kept.empty()) return true;
+  if (server.service->held() > 0 && is_tiny(server.options)) return true;
+  return std::ranges::any_of(records_, [&](const auto& record) {
+    return record->client() == client && server.service->holds(record->script().id);
+  });
+}
+
 // Called when nothing is going to happen but time-outs. Unless somebody was left waiting on
 // purpose, nobody waits then (I7: that a time-out would end a call in the end does not help it).
 void Simulation::check_nobody_is_forgotten() {
-  if (anything_held()) return;
   for (const auto& record : records_) {
     if (!record->in_flight() || clients_[record->client()]->going) continue;
+    if (may_have_to_wait(record->client())) continue;
     verdict_.broken(7, fmt::format("nothing is going to happen, and call {} is under way",
                                    record->script().id));
   }

@@ -102,6 +102,7 @@ class Simulation final : private Driver {
   bool settle();  // until nothing moves; false: broken
   void check();
   void check_server(const ServerActor& actor);
+  bool may_have_to_wait(std::size_t client) const;
   void check_nobody_is_forgotten();
   bool anything_held() const;
   bool over() const { return !verdict_.ok() || steps_ >= settings_.steps_max; }

@@ -20,7 +20,6 @@ enum class Count : std::uint8_t {
   kNotStarted,  // refused by prepare() or start()
   kBlocking,    // of the calls: made by call()
   kHeld,        // answered by the service later
-  kLate,        // of those: when the connection had ended
   kConnections,
   kLost,  // connections that ended while their client wanted them
   kClientsDestroyed,
@@ -46,7 +45,6 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Count::kC
     "not_started",
     "blocking",
     "held",
-
     "connections",
     "lost",
     "clients_destroyed",
@@ -57,6 +55,7 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Count::kC
     "attach_failed",
     "expose_failed",
     "payload_bytes"};
+static_assert(!kCountNames.back().empty(), "each count has a name");
 
 class Totals {
  public:
