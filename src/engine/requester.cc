@@ -327,7 +327,11 @@ void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive,
     // It gave up on the reply; what is left is its credit.
     ++outbox_.counters.unknown_xid_count;
     answered(slot);
-    if (slot.state == State::kAbandoned) free_slot(slot);
+    if (slot.state == State::kAbandoned) {
+      free_slot(slot);
+    } else {
+      fence(slot);  // the peer may have invalidated the last handle that was to be revoked
+    }
     return drop(receive);
   }
   if (std::holds_alternative<wire::v1::ErrVers>(decoded.header.body) ||

@@ -218,6 +218,26 @@ TEST_F(Client, HandleInvalidatedByThePeerIsNotRevokedAgain) {
   EXPECT_TRUE(client.take_event<ReplyReady>());
 }
 
+// The time-out wants to revoke the handle, and before it is asked for the peer has done it.
+TEST_F(Client, CallThatGaveUpEndsWhenItsLastHandleIsInvalidatedByThePeer) {
+  const Fragment stream[] = {{Lease{1}, 40, 0, 0}, {Lease{2}, 3000, 0, 1}};
+  Outgoing call;
+  call.stream = stream;
+  call.reply_size_max = 100;
+  ASSERT_TRUE(client.engine.start_call(client.now, Xid{1}, call, kTimeout));
+  client.drain();
+  client.expose_all();
+  sent();
+  client.now += kTimeout;
+  client.engine.handle_timeout(client.now);
+  answer(1, 4, {}, wire::v1::Msg{}, 24, SteeringTag{1});
+  const auto failed = client.take_event<CallFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->error, CallError::kTimedOut);
+  EXPECT_FALSE(client.take_action<Revoke>());
+  EXPECT_EQ(client.receives_posted(), 4U);
+}
+
 TEST_F(Client, HandleOfAnotherCallInvalidatedEndsTheConnection) {
   ASSERT_TRUE(start_null(1));
   sent();
