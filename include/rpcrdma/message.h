@@ -3,6 +3,7 @@
 #ifndef RPCRDMA_MESSAGE_H_
 #define RPCRDMA_MESSAGE_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,14 @@ class MessageWriter {
  public:
   MessageWriter() noexcept : writer_(MutableBytes{}) {}
   explicit MessageWriter(MutableBytes output) noexcept : writer_(output) {}
+  MessageWriter(const MessageWriter& other) noexcept : writer_(other.writer_) { *this = other; }
+  MessageWriter& operator=(const MessageWriter& other) noexcept {
+    writer_ = other.writer_;
+    std::copy_n(other.items_.data(), other.item_count_, items_.data());
+    item_count_ = other.item_count_;
+    overflow_ = other.overflow_;
+    return *this;
+  }
 
   // For everything that is small: numbers, strings, short opaques.
   xdr::Writer& xdr() noexcept { return writer_; }
@@ -41,7 +50,10 @@ class MessageWriter {
 
  private:
   xdr::Writer writer_;
-  std::array<BulkItem, kBulkItemsMax> items_;
+  // In a union, so that nobody sets what is not in use: a writer is made for each call.
+  union {
+    std::array<BulkItem, kBulkItemsMax> items_;
+  };
   std::size_t item_count_ = 0;
   bool overflow_ = false;
 };
@@ -58,6 +70,16 @@ class MessageReader {
   };
 
   MessageReader() noexcept : reader_(Bytes{}) {}
+  MessageReader(const MessageReader& other) noexcept : reader_(other.reader_) { *this = other; }
+  MessageReader& operator=(const MessageReader& other) noexcept {
+    reader_ = other.reader_;
+    std::copy_n(other.placed_.data(), other.placed_count_, placed_.data());
+    placed_count_ = other.placed_count_;
+    next_ = other.next_;
+    position_base_ = other.position_base_;
+    last_was_placed_ = other.last_was_placed_;
+    return *this;
+  }
   // `stream` starts `offset` bytes into the message, at a point before any item. `placed` is in
   // order.
   MessageReader(Bytes stream, std::size_t offset, std::span<const Placed> placed) noexcept;
@@ -76,7 +98,9 @@ class MessageReader {
 
  private:
   xdr::Reader reader_;
-  std::array<Placed, kBulkItemsMax> placed_;
+  union {  // as in MessageWriter
+    std::array<Placed, kBulkItemsMax> placed_;
+  };
   std::size_t placed_count_ = 0;
   std::size_t next_ = 0;
   std::uint64_t position_base_ = 0;  // of the reader's first byte, grows by what was placed

@@ -3,6 +3,7 @@
 #ifndef RPCRDMA_XDR_H_
 #define RPCRDMA_XDR_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -43,6 +44,19 @@ constexpr std::size_t padded(std::size_t size) noexcept {
   return size + pad_size(size);
 }
 
+// One big-endian word at `at`, which has 4 bytes. For fixed layouts whose length was checked; else
+// there is the Reader.
+inline std::uint32_t load_word(const std::byte* at) noexcept {
+  std::uint32_t value = 0;
+  std::memcpy(&value, at, kWordSize);
+  if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap32(value);
+  return value;
+}
+inline void store_word(std::byte* at, std::uint32_t value) noexcept {
+  if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap32(value);
+  std::memcpy(at, &value, kWordSize);
+}
+
 // Reads items one after another from `input`, which the caller keeps alive and unchanged as long as
 // the Reader and the views that it returned are in use.
 //
@@ -60,11 +74,11 @@ class Reader {
   // RFC 4506 §4.1, §4.2, §4.5: integers are big-endian. kTruncated.
   std::uint32_t u32(std::string_view field) noexcept {
     const std::byte* at = take(kWordSize, field);
-    return at == nullptr ? 0 : load(at);
+    return at == nullptr ? 0 : load_word(at);
   }
   std::uint64_t u64(std::string_view field) noexcept {
     const std::byte* at = take(2 * kWordSize, field);
-    return at == nullptr ? 0 : (std::uint64_t{load(at)} << 32U) | load(at + kWordSize);
+    return at == nullptr ? 0 : (std::uint64_t{load_word(at)} << 32U) | load_word(at + kWordSize);
   }
   std::int32_t i32(std::string_view field) noexcept {
     return static_cast<std::int32_t>(u32(field));
@@ -85,6 +99,9 @@ class Reader {
   Bytes opaque_fixed(std::uint32_t size, std::string_view field) noexcept;
   // RFC 4506 §4.11: like opaque(); whether it is ASCII is not judged.
   std::string_view string(std::uint32_t size_max, std::string_view field) noexcept;
+
+  // Passes over `size` bytes, a multiple of 4, that the caller has looked at by rest(). kTruncated.
+  void skip(std::size_t size, std::string_view field) noexcept { (void)take(size, field); }
 
   // Refuses the item that was read last: for values that only the caller can judge. The first
   // failure is kept.
@@ -126,11 +143,6 @@ class Reader {
     cursor_ += size;
     return item_;
   }
-  static std::uint32_t load(const std::byte* at) noexcept {
-    return std::to_integer<std::uint32_t>(at[0]) << 24U |
-           std::to_integer<std::uint32_t>(at[1]) << 16U |
-           std::to_integer<std::uint32_t>(at[2]) << 8U | std::to_integer<std::uint32_t>(at[3]);
-  }
 
   const std::byte* begin_;
   const std::byte* cursor_;  // begin_ <= cursor_ <= end_
@@ -149,12 +161,19 @@ class Writer {
   explicit Writer(MutableBytes output) noexcept : output_(output) {}
 
   void u32(std::uint32_t value) noexcept {
-    if (std::byte* at = take(kWordSize)) store(at, value);
+    if (std::byte* at = take(kWordSize)) store_word(at, value);
   }
   void u64(std::uint64_t value) noexcept {
     if (std::byte* at = take(2 * kWordSize)) {
-      store(at, static_cast<std::uint32_t>(value >> 32U));
-      store(at + kWordSize, static_cast<std::uint32_t>(value));
+      store_word(at, static_cast<std::uint32_t>(value >> 32U));
+      store_word(at + kWordSize, static_cast<std::uint32_t>(value));
+    }
+  }
+  // All of them or none.
+  template <std::size_t Count>
+  void words(const std::uint32_t (&values)[Count]) noexcept {
+    if (std::byte* at = take(Count * kWordSize)) {
+      for (std::size_t i = 0; i < Count; ++i) store_word(at + i * kWordSize, values[i]);
     }
   }
   void i32(std::int32_t value) noexcept { u32(static_cast<std::uint32_t>(value)); }
@@ -199,12 +218,6 @@ class Writer {
     if (!ok_) return;
     ok_ = false;
     error_ = code;
-  }
-  static void store(std::byte* at, std::uint32_t value) noexcept {
-    at[0] = static_cast<std::byte>(value >> 24U);
-    at[1] = static_cast<std::byte>(value >> 16U);
-    at[2] = static_cast<std::byte>(value >> 8U);
-    at[3] = static_cast<std::byte>(value);
   }
 
   MutableBytes output_;

@@ -19,6 +19,12 @@ Expected<void, RegistryError> ServiceRegistry::add(std::uint32_t program, std::u
 
 ServiceRegistry::Found ServiceRegistry::find(std::uint32_t program,
                                              std::uint32_t version) const noexcept {
+  // Most servers have one or two; looking at the first is cheaper than searching.
+  if (!entries_.empty() && entries_.front().program == program &&
+      entries_.front().version == version &&
+      (entries_.size() == 1 || entries_[1].program != program)) {
+    return {AcceptStatus::kSuccess, entries_.front().service, {version, version}};
+  }
   const auto first = std::ranges::lower_bound(entries_, program, {}, &Entry::program);
   const auto end = std::ranges::upper_bound(entries_, program, {}, &Entry::program);
   if (first == end) return {AcceptStatus::kProgUnavail, nullptr, {}};

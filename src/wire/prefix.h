@@ -2,7 +2,9 @@
 #ifndef RPCRDMA_WIRE_PREFIX_H_
 #define RPCRDMA_WIRE_PREFIX_H_
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "base/ids.h"
 #include "rpcrdma/types.h"
@@ -19,9 +21,20 @@ struct Prefix {
 };
 
 inline constexpr std::uint32_t kPrefixSize = 16;  // bytes
+inline constexpr std::array<std::string_view, 4> kPrefixFields{"rdma_xid", "rdma_vers",
+                                                               "rdma_credit", "rdma_proc"};
 
 // Reads the fixed words without judging them. Fails only when the message is shorter than 16 bytes.
-Expected<Prefix, xdr::DecodeError> peek(Bytes message);
+inline Expected<Prefix, xdr::DecodeError> peek(Bytes message) {
+  if (message.size() < kPrefixSize) [[unlikely]] {
+    const std::size_t whole = message.size() / xdr::kWordSize;
+    return Unexpected<xdr::DecodeError>(
+        xdr::DecodeError{xdr::Errc::kTruncated, whole * xdr::kWordSize, kPrefixFields[whole]});
+  }
+  const std::byte* at = message.data();
+  return Prefix{Xid{xdr::load_word(at)}, xdr::load_word(at + 4), xdr::load_word(at + 8),
+                xdr::load_word(at + 12)};
+}
 
 }  // namespace rpcrdma::wire
 
