@@ -28,6 +28,12 @@ class Ring {
     RPCRDMA_ASSERT(!full(), "Ring is full");
     values_[tail_++ & mask()] = std::move(value);
   }
+  // One more element at the end, with whatever it held before: the caller sets all of it, in place.
+  // Precondition: !full().
+  T& extend() {
+    RPCRDMA_ASSERT(!full(), "Ring is full");
+    return values_[tail_++ & mask()];
+  }
   T& front() {
     RPCRDMA_ASSERT(!empty(), "front of an empty Ring");
     return values_[head_ & mask()];
@@ -39,6 +45,11 @@ class Ring {
   T pop() {
     RPCRDMA_ASSERT(!empty(), "pop of an empty Ring");
     return std::move(values_[head_++ & mask()]);
+  }
+  // Takes the first away without looking at it.
+  void drop() {
+    RPCRDMA_ASSERT(!empty(), "drop of an empty Ring");
+    ++head_;
   }
   void clear() { head_ = tail_; }
 

@@ -129,6 +129,26 @@ Fault check_start(Bytes fpdu) noexcept {
   return size < least ? Fault::kLlpLength : Fault::kNone;
 }
 
+void encode_send_header(Opcode opcode, std::uint16_t ulpdu_size, SteeringTag tag,
+                        std::uint32_t sequence, std::byte* to) noexcept {
+  store16(to, ulpdu_size);
+  to[2] = std::byte{kLastBit | kDdpVersion};
+  to[3] =
+      static_cast<std::byte>(kRdmapVersion << kRdmapVersionShift | static_cast<unsigned>(opcode));
+  store32(to + 4, static_cast<std::uint32_t>(tag));
+  store32(to + 8, kQueueSend);
+  store32(to + 12, sequence);
+  store32(to + 16, 0);
+}
+
+bool is_plain_send(const std::byte* fpdu, std::uint32_t sequence) noexcept {
+  constexpr unsigned kControl = (kLastBit | kDdpVersion) << 8U |
+                                kRdmapVersion << kRdmapVersionShift |
+                                static_cast<unsigned>(Opcode::kSend);
+  return load16(fpdu + 2) == kControl && load32(fpdu + 8) == kQueueSend &&
+         load32(fpdu + 12) == sequence && load32(fpdu + 16) == 0;
+}
+
 Header decode_header(Bytes fpdu) noexcept {
   Header header;
   decode_header(fpdu, header);

@@ -133,6 +133,13 @@ struct ReadRequest {
   bool operator==(const ReadRequest&) const = default;
 };
 
+// Writes length field and header of a Send that is one segment; 20 bytes.
+void encode_send_header(Opcode opcode, std::uint16_t ulpdu_size, SteeringTag tag,
+                        std::uint32_t sequence, std::byte* to) noexcept;
+// Whether these 20 bytes start a Send without anything special that is one segment and has this
+// MSN. The length is not looked at.
+bool is_plain_send(const std::byte* fpdu, std::uint32_t sequence) noexcept;
+
 // Looks at the length field and both control bytes: what must hold before anything else is read.
 // Precondition: fpdu.size() >= 4. kNone means that the FPDU is long enough for its header. Reserved
 // bits are not checked (RFC 5040 §4.1, RFC 5041 §4: ignored on receipt).

@@ -161,6 +161,7 @@ void Rx::fail(Fault fault) {
 
 bool Rx::parse_header() {
   const Bytes bytes = staged();
+  if (take_small_send(bytes)) return true;
   if (bytes.size() < kLengthSize + kControlSize) return false;
   const std::size_t ulpdu_size = load16(bytes.data());
   if (first_ && ulpdu_size == 0 && check_rtr()) return parse_small(fpdu_size(0));
@@ -171,6 +172,50 @@ bool Rx::parse_header() {
   }
   const std::size_t size = fpdu_size(ulpdu_size);
   return size <= kSmallFpdu ? parse_small(size) : parse_large();
+}
+
+// What most FPDUs are, in one go: a whole, small, plain Send that is next in turn and fits its
+// Receive. False, and nothing done: it is something else, is not all here, or breaks a rule.
+bool Rx::take_small_send(Bytes bytes) {
+  constexpr std::size_t kHeader = kLengthSize + kUntaggedSize;
+  if (bytes.size() < kHeader + kCrcSize || first_ || message_open_ || state_.receives.empty()) {
+    return false;
+  }
+  const std::byte* at = bytes.data();
+  const std::size_t ulpdu_size = load16(at);
+  const std::size_t size = fpdu_size(ulpdu_size);
+  if (size > bytes.size() || size > kSmallFpdu || ulpdu_size < kUntaggedSize ||
+      !is_plain_send(at, send_msn_)) {
+    return false;
+  }
+  const std::size_t payload_size = ulpdu_size - kUntaggedSize;
+  ReceiveWork& work = state_.receives.front();
+  if (payload_size > work.into.size) return false;
+  if (state_.negotiated.crc) {
+    Crc32c crc;
+    crc.add(bytes.first(size - kCrcSize));
+    if (crc.value() != load_crc(at + size - kCrcSize)) return false;
+  }
+  const std::byte* from = at + kHeader;
+  state_.receive_spans.for_each(work.into, 0, payload_size, [&](MutableBytes part) {
+    std::memcpy(part.data(), from, part.size());
+    from += part.size();
+    return true;
+  });
+  state_.receive_spans.release(work.into);
+  Completion* completion =
+      state_.complete(WorkKind::kReceive, work.id, WorkStatus::kOk, work.signaled);
+  if (completion != nullptr) completion->size = static_cast<std::uint32_t>(payload_size);
+  state_.receives.drop();
+  StreamCounters& counters = state_.counters;
+  ++counters.fpdus_received;
+  counters.payload_received += payload_size;
+  counters.receive_bytes_copied += payload_size;
+  ++send_msn_;
+  if (bulk_ > 0) --bulk_;
+  state_.may_send = true;
+  begin_ += size;
+  return true;
 }
 
 // The whole FPDU is staged before anything of it is used.
@@ -467,7 +512,7 @@ void Rx::commit_send() {
   state_.receive_spans.release(work.into);
   Completion* completion =
       state_.complete(WorkKind::kReceive, work.id, WorkStatus::kOk, work.signaled);
-  state_.receives.pop();
+  state_.receives.drop();
   if (completion == nullptr) return;
   completion->size = size;
   if (invalidated) completion->tag = header_.tag;

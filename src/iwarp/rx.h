@@ -42,6 +42,7 @@ class Rx {
 
   bool parse();
   bool parse_header();
+  bool take_small_send(Bytes bytes);
   bool parse_small(std::size_t size);
   bool parse_large();
   bool parse_payload();

@@ -11,6 +11,7 @@ namespace {
 // Message offsets and Read sizes are 32 bits.
 template <class Byte>
 bool fits(std::span<const std::span<Byte>> spans) noexcept {
+  if (spans.size() == 1) return spans[0].size() <= std::numeric_limits<std::uint32_t>::max();
   if (spans.size() > kSpansMax) return false;
   std::size_t left = std::numeric_limits<std::uint32_t>::max();
   for (const auto& span : spans) {
@@ -44,7 +45,7 @@ Stream::Free Stream::free() const noexcept {
 bool Stream::post_receive(std::uint64_t id, std::span<const MutableBytes> into, bool signaled) {
   if (over() || free().receives == 0 || !fits(into)) return false;
   ++state_.receives_outstanding;
-  ReceiveWork& work = added(state_.receives);
+  ReceiveWork& work = state_.receives.extend();
   work.id = id;
   work.signaled = signaled;
   state_.receive_spans.store(into, work.into);
@@ -56,10 +57,13 @@ SendWork* Stream::new_send(std::uint64_t id, WorkKind kind, std::span<const Byte
                            bool signaled) {
   if (over() || free().sends == 0 || !fits(from)) return nullptr;
   ++state_.sends_outstanding;
-  SendWork& work = added(state_.sends);
+  SendWork& work = state_.sends.extend();
   work.id = id;
   work.kind = kind;
   work.signaled = signaled;
+  work.in_flight = false;
+  work.address = 0;
+  work.sink = {};
   state_.send_spans.store(from, work.from);
   return &work;
 }

@@ -66,15 +66,6 @@ struct PendingRevoke {
   std::uint64_t sent_end = 0;  // done when our output has got so far
 };
 
-// One more element at the end of a queue, to be filled in place. Built elsewhere and copied it
-// would cost several store-forwarding stalls, which are half of what a small message costs in user
-// space.
-template <class T>
-T& added(Ring<T>& queue) {
-  queue.push(T{});
-  return queue.at(queue.size() - 1);
-}
-
 struct StreamState {
   StreamState(const StreamOptions& options, RandomSource& random);
 

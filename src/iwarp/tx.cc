@@ -133,7 +133,45 @@ bool Tx::build_fpdu() {
     finish_work();
     return true;
   }
-  build_work_fpdu(work);
+  if (!build_small_send(work)) build_work_fpdu(work);
+  return true;
+}
+
+// What most messages are, in one go: a whole Send in one FPDU that lies in the arena. False: it is
+// something else.
+bool Tx::build_small_send(const SendWork& work) {
+  const std::size_t ulpdu_size = kUntaggedSize + work.from.size;
+  if (work.kind != WorkKind::kSend || offset_ != 0 || segment_size_ != 0 ||
+      work.from.size > kCopyMax || fpdu_size(ulpdu_size) > fpdu_size_max_) {
+    return false;
+  }
+  std::byte* const begin = &arena_[arena_used_];
+  std::byte* at = begin;
+  encode_send_header(work.opcode, static_cast<std::uint16_t>(ulpdu_size), work.tag, send_msn_, at);
+  at += kLengthSize + kUntaggedSize;
+  for (const auto& run : state_.send_spans.view(work.from)) {
+    std::memcpy(at, run.data, run.size);
+    at += run.size;
+  }
+  std::memset(at, 0, 3 + kCrcSize);  // as much as pad and CRC can be
+  at += pad_size(ulpdu_size);
+  if (state_.negotiated.crc) {
+    Crc32c crc;
+    crc.add({begin, static_cast<std::size_t>(at - begin)});
+    store_crc(at, crc.value());
+  }
+  at += kCrcSize;
+  const auto size = static_cast<std::size_t>(at - begin);
+  add_piece(begin, size);
+  arena_used_ += size;
+  built_total_ += size;
+  StreamCounters& counters = state_.counters;
+  ++counters.fpdus_sent;
+  ++counters.sends;
+  counters.send_bytes_copied += work.from.size;
+  counters.payload_sent += work.from.size;
+  ++send_msn_;
+  finish_work();
   return true;
 }
 
@@ -223,7 +261,7 @@ bool Tx::build_response_fpdu() {
   response.sent += static_cast<std::uint32_t>(size);
   state_.counters.payload_sent += size;
   if (header.last) {
-    state_.responses.pop();
+    state_.responses.drop();
     current_ = Current::kNone;
   }
   return true;
@@ -359,7 +397,7 @@ void Tx::handle_sent(std::size_t size) {
     if (part < piece.size()) {
       piece = piece.subspan(part);
     } else {
-      pieces_.pop();
+      pieces_.drop();
     }
   }
   finish_marks();
@@ -373,7 +411,7 @@ void Tx::finish_marks() {
     --built_works_;
     state_.send_spans.release(work.from);
     if (!work.in_flight) state_.complete(work.kind, work.id, WorkStatus::kOk, work.signaled);
-    state_.sends.pop();
+    state_.sends.drop();
   }
 }
 

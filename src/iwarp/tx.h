@@ -47,6 +47,7 @@ class Tx {
   bool start_work();
   void start_read(SendWork& work);
   bool build_fpdu();
+  bool build_small_send(const SendWork& work);
   void build_work_fpdu(SendWork& work);
   bool build_response_fpdu();
   void build_read_request(const ReadRequest& request);

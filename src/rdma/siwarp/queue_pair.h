@@ -78,7 +78,11 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   void end_by_stream();
 
   Expected<void, Error> check(std::span<const WorkRequest> batch) const;
-  std::optional<Error> check(const WorkRequest& request) const;
+  std::string_view check_receive(const Receive& work) const;
+  std::string_view check_send(const Send& work) const;
+  std::string_view check_read(const Read& work) const;
+  std::string_view check_write(const Write& work) const;
+  std::string_view check_expose(const Expose& work) const;
   bool check_slices(std::span<const Slice> slices, bool writable) const;
   void take(const WorkRequest& request);
   std::span<const MutableBytes> writable(std::span<const Slice> slices);

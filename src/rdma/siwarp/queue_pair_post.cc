@@ -8,10 +8,6 @@
 namespace rpcrdma::rdma::siwarp {
 namespace {
 
-constexpr Error bad(std::string_view what) {
-  return {Errc::kUnsupported, 0, what};
-}
-
 std::uint64_t total_size(std::span<const Slice> slices) {
   std::uint64_t size = 0;
   for (const Slice& slice : slices) size += slice.size;
@@ -41,18 +37,35 @@ Expected<void, Error> QueuePair::post(std::span<const WorkRequest> batch) {
 }
 
 Expected<void, Error> QueuePair::check(std::span<const WorkRequest> batch) const {
-  std::size_t receives = 0;
-  std::size_t exposures = 0;
-  std::size_t revokes = 0;
+  std::size_t receives = 0, sends = 0, exposures = 0, revokes = 0;
+  std::string_view wrong;
+  const Overloaded checks{[&](const Receive& work) {
+                            ++receives;
+                            wrong = check_receive(work);
+                          },
+                          [&](const Send& work) {
+                            ++sends;
+                            wrong = check_send(work);
+                          },
+                          [&](const Read& work) {
+                            ++sends;
+                            wrong = check_read(work);
+                          },
+                          [&](const Write& work) {
+                            ++sends;
+                            wrong = check_write(work);
+                          },
+                          [&](const Expose& work) {
+                            ++exposures;
+                            wrong = check_expose(work);
+                          },
+                          [&](const Revoke&) { ++revokes; }};
   for (const WorkRequest& request : batch) {
-    if (const auto error = check(request)) return Unexpected<Error>(*error);
-    receives += std::holds_alternative<Receive>(request.work) ? 1U : 0U;
-    exposures += std::holds_alternative<Expose>(request.work) ? 1U : 0U;
-    revokes += std::holds_alternative<Revoke>(request.work) ? 1U : 0U;
+    std::visit(checks, request.work);
+    if (!wrong.empty()) return Unexpected<Error>(Error{Errc::kUnsupported, 0, wrong});
   }
   const iwarp::Stream::Free free = stream_.free();
-  if (receives > free.receives || batch.size() - receives - exposures - revokes > free.sends ||
-      exposures + revokes > free.controls) {
+  if (receives > free.receives || sends > free.sends || exposures + revokes > free.controls) {
     return Unexpected<Error>(Error{Errc::kNoResources, 0, "post: the queue is full"});
   }
   if (exposures > free.tags) {
@@ -62,57 +75,51 @@ Expected<void, Error> QueuePair::check(std::span<const WorkRequest> batch) const
 }
 
 bool QueuePair::check_slices(std::span<const Slice> slices, bool writable) const {
-  return slices.size() <= capabilities_.sge_max && total_size(slices) <= kMessageMax &&
-         std::ranges::all_of(slices, [&](const Slice& slice) {
-           return writable ? regions_.writable(slice).has_value()
-                           : regions_.readable(slice).has_value();
-         });
+  if (slices.size() > capabilities_.sge_max) return false;
+  std::uint64_t size = 0;
+  for (const Slice& slice : slices) {
+    if (!regions_.holds(slice, writable)) return false;
+    size += slice.size;
+  }
+  return size <= kMessageMax;
 }
 
-std::optional<Error> QueuePair::check(const WorkRequest& request) const {
-  using Result = std::optional<Error>;
-  const bool open = state_ == State::kOpen;
-  const Overloaded checks{
-      [&](const Receive& work) -> Result {
-        if (!check_slices(work.into, true)) return bad("Receive into memory that is not attached");
-        return std::nullopt;
-      },
-      [&](const Send& work) -> Result {
-        if (!open) return bad("Send before the connection was there");
-        if (!check_slices(work.from, false)) return bad("Send from memory that is not attached");
-        return std::nullopt;
-      },
-      [&](const Read& work) -> Result {
-        if (!open) return bad("Read before the connection was there");
-        if (work.into.size != work.from.size) return bad("Read whose two sizes differ");
-        if (!check_slices({&work.into, 1}, true)) {
-          return bad("Read into memory that is not attached");
-        }
-        return std::nullopt;
-      },
-      [&](const Write& work) -> Result {
-        if (!open) return bad("Write before the connection was there");
-        if (!check_slices(work.from, false)) return bad("Write from memory that is not attached");
-        if (total_size(work.from) != work.to.size) return bad("Write whose two sizes differ");
-        return std::nullopt;
-      },
-      [&](const Expose& work) -> Result {
-        if (!check_slices({&work.memory, 1}, work.access == RemoteAccess::kWrite)) {
-          return bad("Expose of memory that is not attached with this right");
-        }
-        return std::nullopt;
-      },
-      [&](const Revoke&) -> Result { return std::nullopt; }};
-  return std::visit(checks, request.work);
+// What is wrong with a request; empty when nothing is.
+
+std::string_view QueuePair::check_receive(const Receive& work) const {
+  return check_slices(work.into, true) ? "" : "Receive into memory that is not attached";
+}
+
+std::string_view QueuePair::check_send(const Send& work) const {
+  if (state_ != State::kOpen) return "Send before the connection was there";
+  return check_slices(work.from, false) ? "" : "Send from memory that is not attached";
+}
+
+std::string_view QueuePair::check_read(const Read& work) const {
+  if (state_ != State::kOpen) return "Read before the connection was there";
+  if (work.into.size != work.from.size) return "Read whose two sizes differ";
+  return check_slices({&work.into, 1}, true) ? "" : "Read into memory that is not attached";
+}
+
+std::string_view QueuePair::check_write(const Write& work) const {
+  if (state_ != State::kOpen) return "Write before the connection was there";
+  if (!check_slices(work.from, false)) return "Write from memory that is not attached";
+  return total_size(work.from) == work.to.size ? "" : "Write whose two sizes differ";
+}
+
+std::string_view QueuePair::check_expose(const Expose& work) const {
+  return check_slices({&work.memory, 1}, work.access == RemoteAccess::kWrite)
+             ? ""
+             : "Expose of memory that is not attached with this right";
 }
 
 std::span<const MutableBytes> QueuePair::writable(std::span<const Slice> slices) {
-  for (std::size_t i = 0; i < slices.size(); ++i) writable_[i] = *regions_.writable(slices[i]);
+  for (std::size_t i = 0; i < slices.size(); ++i) writable_[i] = regions_.writable(slices[i]);
   return std::span(writable_).first(slices.size());
 }
 
 std::span<const Bytes> QueuePair::readable(std::span<const Slice> slices) {
-  for (std::size_t i = 0; i < slices.size(); ++i) readable_[i] = *regions_.readable(slices[i]);
+  for (std::size_t i = 0; i < slices.size(); ++i) readable_[i] = regions_.readable(slices[i]);
   return std::span(readable_).first(slices.size());
 }
 
@@ -126,7 +133,7 @@ void QueuePair::take(const WorkRequest& request) {
         return stream_.post_send(id, readable(work.from), {work.invalidate, false, signaled});
       },
       [&](const Read& work) {
-        return stream_.post_read(id, *regions_.writable(work.into),
+        return stream_.post_read(id, regions_.writable(work.into),
                                  {work.from.tag, work.from.address}, signaled);
       },
       [&](const Write& work) {
@@ -135,8 +142,8 @@ void QueuePair::take(const WorkRequest& request) {
       },
       [&](const Expose& work) {
         return work.access == RemoteAccess::kRead
-                   ? stream_.expose_for_reading(id, *regions_.readable(work.memory), signaled)
-                   : stream_.expose_for_writing(id, *regions_.writable(work.memory), signaled);
+                   ? stream_.expose_for_reading(id, regions_.readable(work.memory), signaled)
+                   : stream_.expose_for_writing(id, regions_.writable(work.memory), signaled);
       },
       [&](const Revoke& work) { return stream_.revoke(id, work.tag, signaled); }};
   RPCRDMA_ASSERT(std::visit(takes, request.work), "work that was checked is not taken");

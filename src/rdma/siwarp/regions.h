@@ -38,18 +38,18 @@ class Regions {
     slots_[index].next_free = free_;
     free_ = index;
   }
-  // The memory of a slice; nullopt when it is not all inside of a live region, or may not be
-  // written to.
-  std::optional<Bytes> readable(const Slice& slice) const {
+  // Whether a slice is all inside of a live region, and may be written to if that is asked.
+  bool holds(const Slice& slice, bool to_write) const {
     const Slot* slot = find(slice.region);
-    if (slot == nullptr || !inside(*slot, slice)) return std::nullopt;
-    return slot->memory.subspan(slice.offset, slice.size);
+    return slot != nullptr && inside(*slot, slice) &&
+           (!to_write || slot->writable != nullptr || slice.size == 0);
   }
-  std::optional<MutableBytes> writable(const Slice& slice) const {
-    const Slot* slot = find(slice.region);
-    if (slot == nullptr || !inside(*slot, slice)) return std::nullopt;
-    if (slot->writable == nullptr && slice.size > 0) return std::nullopt;
-    return MutableBytes(slot->writable + slice.offset, slice.size);
+  // The memory of a slice. Precondition: holds().
+  Bytes readable(const Slice& slice) const {
+    return {slots_[index_of(slice.region)].memory.data() + slice.offset, slice.size};
+  }
+  MutableBytes writable(const Slice& slice) const {
+    return {slots_[index_of(slice.region)].writable + slice.offset, slice.size};
   }
 
   static constexpr std::uint32_t kSlotsMax = 1U << 16U;
@@ -67,9 +67,12 @@ class Regions {
   static bool inside(const Slot& slot, const Slice& slice) {
     return slice.offset <= slot.memory.size() && slice.size <= slot.memory.size() - slice.offset;
   }
+  static std::uint32_t index_of(RegionId id) {
+    return static_cast<std::uint32_t>(id) & (kSlotsMax - 1);
+  }
   const Slot* find(RegionId id) const {
     const auto value = static_cast<std::uint32_t>(id);
-    const std::uint32_t index = value & (kSlotsMax - 1);
+    const std::uint32_t index = index_of(id);
     if (index >= slots_.size()) return nullptr;
     const Slot& slot = slots_[index];
     const bool same = (slot.generation & (kSlotsMax - 1)) == value >> kIndexBits;
