@@ -175,6 +175,16 @@ Expected<void, StartError> plan_call(const Outgoing& call, const Options& option
   const std::uint64_t attempts[] = {options.reduce ? options.reduce_size_min : kNever,
                                     options.reduce ? 1 : kNever};
   plan.is_long = false;
+  if (call.stream.size() == 1 && call.stream[0].item == 0 && call.results.empty() &&
+      wire::v1::kHeaderSizeMin + std::uint64_t{call.stream[0].size} <= negotiated.inline_send &&
+      wire::v1::kHeaderSizeMin + std::uint64_t{call.reply_size_max} <= negotiated.inline_receive) {
+    // A Short Call whose reply is short: nothing to plan.
+    plan.inline_runs.clear();
+    plan.segments.clear();
+    plan.header_size = wire::v1::kHeaderSizeMin;
+    (void)append_run(plan.inline_runs, call.stream[0]);
+    return {};
+  }
   for (const std::uint64_t size_min : attempts) {
     if (!reduce_call(call, size_min, plan)) return Unexpected<StartError>(StartError::kTooLarge);
     if (auto planned = plan_answer(call, options, negotiated, plan); !planned) return planned;
@@ -224,6 +234,13 @@ void plan_reply(std::span<const Fragment> stream, const wire::v1::WriteList& wri
   plan.items.clear();
   returned.clear();
   plan.form = ReplyForm::kErrChunk;
+  if (stream.size() == 1 && stream[0].item == 0 && writes.empty() && !has_reply &&
+      wire::v1::kHeaderSizeMin + std::uint64_t{stream[0].size} <= negotiated.inline_send) {
+    // A short reply to a Call without chunks for it: nothing to plan.
+    (void)append_run(plan.stream, stream[0]);
+    plan.form = ReplyForm::kMsg;
+    return;
+  }
   std::uint64_t used[wire::kWriteChunksMax] = {};
   // RFC 8166 §4.3.2: chunks are consumed in list order, one result each, whatever its size; results
   // beyond the last chunk stay in the stream.

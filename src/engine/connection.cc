@@ -17,10 +17,6 @@ Options responder_options(Role role, Options options) {
   if (role == Role::kClient) options.credits = 0;
   return options;
 }
-std::size_t slots(Role role, const Options& options) {
-  return role == Role::kClient ? options.calls_max : Responder::slot_count(options);
-}
-
 }  // namespace
 
 std::array<std::byte, wire::kPrivateDataSize> private_data(const Options& options) noexcept {
@@ -45,7 +41,7 @@ Negotiated negotiate(const Options& options, Bytes peer_private_data,
 
 Connection::Connection(Role role, const Options& options, MutableBytes headers)
     : role_(role),
-      outbox_(2 * slots(role, options) + 16, options.credits),
+      outbox_(2 * slot_count(role, options) + 16, options.credits),
       requester_(requester_options(role, options), outbox_, HeaderArena(headers)),
       responder_(responder_options(role, options), outbox_, HeaderArena(headers),
                  role == Role::kClient ? options.calls_max : 0) {
@@ -59,9 +55,13 @@ Connection::Connection(Role role, const Options& options, MutableBytes headers)
   }
 }
 
+std::size_t Connection::slot_count(Role role, const Options& options) noexcept {
+  return role == Role::kClient ? options.calls_max : Responder::slot_count(options);
+}
+
 std::size_t Connection::header_arena_size(Role role, const Options& options) noexcept {
   const std::size_t unused_half = role == Role::kClient ? 16 : 0;
-  return (slots(role, options) + unused_half) * HeaderArena::kPlaceSize;
+  return (slot_count(role, options) + unused_half) * HeaderArena::kPlaceSize;
 }
 
 Expected<CallId, StartError> Connection::start_call(Instant now, Xid xid, const Outgoing& call,
@@ -149,7 +149,7 @@ std::span<Action> Connection::poll_actions(std::span<Action> room) {
   std::size_t used = 0;
   // Receives first: a Send that grants a credit must find its Receive posted.
   while (used < room.size() && !outbox_.to_post.empty()) {
-    room[used++] = PostReceive{outbox_.to_post.pop()};
+    room[used++].emplace<PostReceive>().receive = outbox_.to_post.pop();
     ++outbox_.receives_posted;
   }
   if (outbox_.to_post.empty()) {

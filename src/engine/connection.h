@@ -48,6 +48,8 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   static std::size_t header_arena_size(Role role, const Options& options) noexcept;
+  // Calls that can be under way at a time: the slot_of() of a CallId is below it.
+  static std::size_t slot_count(Role role, const Options& options) noexcept;
 
   // --- Commands from above ---
   // The spans in `call` are copied; the memory is lent until ReplyReady or CallFailed. `timeout`
@@ -81,6 +83,10 @@ class Connection {
   // --- Outputs ---
   std::span<Action> poll_actions(std::span<Action> room);
   std::span<Event> poll_events(std::span<Event> room);
+  // The same one by one, without a copy: the oldest event, or null, until drop_event(). Commands
+  // may be given meanwhile.
+  const Event* event() { return outbox_.events.empty() ? nullptr : &outbox_.events.front(); }
+  void drop_event() { outbox_.events.drop(); }
   std::optional<Instant> poll_timeout() const;
 
   // --- Getters ---

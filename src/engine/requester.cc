@@ -10,8 +10,9 @@ namespace {
 
 constexpr std::size_t kReplySizeMin = 20;  // RFC 5531 §9: AUTH_ERROR, the shortest reply, bytes
 
+// Precondition: there is one.
 std::uint32_t first_word(Bytes bytes) {
-  return xdr::Reader(bytes).u32("xid");
+  return xdr::load_word(bytes.data());
 }
 
 }  // namespace
@@ -250,9 +251,11 @@ bool Requester::emit_send(Slot& slot, std::span<Action> room, std::size_t& used)
                                 slot.plan.is_long ? Body(wire::v1::NoMsg{}) : wire::v1::Msg{}};
   const auto size = wire::v1::encode(header, lists_, headers_.place(index));
   RPCRDMA_ASSERT(size && *size == slot.plan.header_size, "the header is not as it was planned");
-  room[used++] =
-      PostSend{work(slot, WorkKind::kCallSend), HeaderArena::offset(index),
-               static_cast<std::uint32_t>(*size), slot.plan.inline_runs.view(), std::nullopt};
+  auto& send = room[used++].emplace<PostSend>();
+  send.id = work(slot, WorkKind::kCallSend);
+  send.header_offset = HeaderArena::offset(index);
+  send.header_size = static_cast<std::uint32_t>(*size);
+  send.gather = slot.plan.inline_runs.view();
   ++slot.pending;
   slot.send_asked = true;
   slot.state = State::kSent;
@@ -469,11 +472,14 @@ void Requester::finish_if_fenced(Slot& slot) {
   ++outbox_.counters.calls_ended;
   if (!slot.error) {
     slot.state = State::kDelivered;
-    outbox_.events.push(ReplyReady{id, slot.reply.inline_part, slot.reply.in_reply_chunk,
-                                   slot.reply.results.view()});
+    auto& ready = outbox_.events.extend().emplace<ReplyReady>();
+    ready.call = id;
+    ready.inline_part = slot.reply.inline_part;
+    ready.in_reply_chunk = slot.reply.in_reply_chunk;
+    ready.results_written = slot.reply.results.view();
     return;
   }
-  outbox_.events.push(CallFailed{id, *slot.error});
+  outbox_.events.extend() = CallFailed{id, *slot.error};
   if (slot.spent && slot.send_asked && outbox_.connected) {
     slot.state = State::kAbandoned;  // the peer holds its credit until it answers
   } else {
@@ -503,10 +509,16 @@ Requester::Slot* Requester::find(CallId call) {
 }
 
 Requester::Slot* Requester::find_waiting_for_reply(Xid xid) {
-  for (std::size_t i = 0; i < xids_.size(); ++i) {
+  // Replies mostly come in the order of their Calls, and slots are taken in turn: the next one
+  // after the last reply's is tried first.
+  std::size_t i = reply_hint_;
+  for (std::size_t left = xids_.size(); left > 0; --left) {
+    if (++i >= xids_.size()) i = 0;
     if (xids_[i] != static_cast<std::uint32_t>(xid)) continue;
     Slot& slot = slots_[i];
-    if (slot.spent && slot.send_asked) return &slot;
+    if (!slot.spent || !slot.send_asked) continue;
+    reply_hint_ = i;
+    return &slot;
   }
   return nullptr;
 }

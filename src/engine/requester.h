@@ -114,6 +114,7 @@ class Requester {
   CreditsV1 credits_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> xids_;  // of slots_, apart for a fast search; meaning only if in use
+  std::size_t reply_hint_ = 0;       // the slot of the last reply
   Ring<std::uint16_t> free_, waiting_, ready_;
   wire::v1::ChunkLists lists_;           // scratch of decode and encode
   std::uint32_t in_flight_ = 0;          // started and not ended

@@ -212,6 +212,11 @@ bool Responder::take_call(Slot& slot, const wire::v1::Decoded& decoded) {
   const bool is_long = std::holds_alternative<wire::v1::NoMsg>(decoded.header.body);
   if (!is_long && !std::holds_alternative<wire::v1::Msg>(decoded.header.body)) return false;
   slot.inline_part = decoded.payload;
+  if (!is_long && lists_.empty()) [[likely]] {
+    ++outbox_.counters.short_calls;
+    return decoded.payload.size() >= xdr::kWordSize &&
+           xdr::load_word(decoded.payload.data()) == static_cast<std::uint32_t>(slot.xid);
+  }
   slot.writes = lists_.writes;
   slot.has_reply_chunk = lists_.has_reply;
   if (!slot.reply_chunk.assign(lists_.reply.view())) return false;
@@ -290,8 +295,12 @@ void Responder::next_chunk(Slot& slot) {
   if (is_long && slot.chunk > 0) long_part = slot.chunks[0].data;
   slot.state = State::kWanting;
   slot.known_above = true;
-  outbox_.events.push(MemoryWanted{to_call_id(index_of(slot), slot.generation), slot.xid,
-                                   chunk.position, chunk.size, slot.inline_part, long_part});
+  outbox_.events.extend() = MemoryWanted{to_call_id(index_of(slot), slot.generation),
+                                         slot.xid,
+                                         chunk.position,
+                                         chunk.size,
+                                         slot.inline_part,
+                                         long_part};
 }
 
 void Responder::deliver(Slot& slot) {
@@ -306,8 +315,12 @@ void Responder::deliver(Slot& slot) {
   }
   slot.state = State::kServing;
   slot.known_above = true;
-  outbox_.events.push(CallReceived{to_call_id(index_of(slot), slot.generation), slot.xid,
-                                   slot.inline_part, long_part, slot.items.view()});
+  auto& received = outbox_.events.extend().emplace<CallReceived>();
+  received.call = to_call_id(index_of(slot), slot.generation);
+  received.xid = slot.xid;
+  received.inline_part = slot.inline_part;
+  received.long_part = long_part;
+  received.items = slot.items.view();
 }
 
 // --- A reply goes out --------------------------------------------------------------------------
@@ -434,9 +447,12 @@ bool Responder::emit_writes(Slot& slot, std::span<Action> room, std::size_t& use
   if (used == room.size()) return false;
   const bool carries_stream = slot.success && slot.reply.form == ReplyForm::kMsg;
   const auto gather = carries_stream ? slot.reply.stream.view() : std::span<const Fragment>{};
-  room[used++] =
-      PostSend{work(slot, WorkKind::kReplySend), HeaderArena::offset(first_place_ + index_of(slot)),
-               slot.header_size, gather, slot.invalidate};
+  auto& send = room[used++].emplace<PostSend>();
+  send.id = work(slot, WorkKind::kReplySend);
+  send.header_offset = HeaderArena::offset(first_place_ + index_of(slot));
+  send.header_size = slot.header_size;
+  send.gather = gather;
+  send.invalidate = slot.invalidate;
   work_posted(slot);
   return true;
 }
@@ -453,7 +469,11 @@ void Responder::give_receive_back(Slot& slot) {
 void Responder::finish(Slot& slot) {
   const CallId id = to_call_id(index_of(slot), slot.generation);
   give_receive_back(slot);
-  if (slot.known_above) outbox_.events.push(CallDone{id, slot.success && !slot.lost});
+  if (slot.known_above) {
+    auto& done = outbox_.events.extend().emplace<CallDone>();
+    done.call = id;
+    done.replied = slot.success && !slot.lost;
+  }
   slot.state = State::kFree;
   ++slot.generation;
   free_.push(index_of(slot));

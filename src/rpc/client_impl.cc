@@ -97,7 +97,9 @@ Expected<Call, Error> ClientImpl::prepare(const Procedure& procedure,
   }
   const std::uint32_t index = free_.front();
   Slot& slot = slots_[index];
-  slot.stream = pool_.take(oncrpc::kCallHeaderSizeMax + std::size_t{arguments_size_max});
+  const std::size_t size = oncrpc::kCallHeaderSizeMax + std::size_t{arguments_size_max};
+  slot.stream_is_room = size <= transport::Connection::kMessageRoomSize;
+  slot.stream = slot.stream_is_room ? connection_->message_room(index).memory : pool_.take(size);
   if (slot.stream.empty()) {
     return Unexpected<Error>(Error{Errc::kNoResources, "preparing a call", peer_,
                                    "ClientOptions::memory_max is used up by calls under way"});
@@ -132,7 +134,7 @@ Expected<Reply, Error> ClientImpl::call(Call call) {
   return Reply(this, index);
 }
 
-Expected<void, Error> ClientImpl::start(Call call, ReplyCallback callback) {
+Expected<void, Error> ClientImpl::start(Call call, ReplyCallback&& callback) {
   const std::uint32_t index = call.slot_;
   call.impl_ = nullptr;
   if (auto begun = begin(index, false, std::move(callback)); !begun) return begun;
@@ -141,7 +143,7 @@ Expected<void, Error> ClientImpl::start(Call call, ReplyCallback callback) {
 }
 
 Expected<void, Error> ClientImpl::begin(std::uint32_t index, bool blocking,
-                                        ReplyCallback callback) {
+                                        ReplyCallback&& callback) {
   Slot& slot = slots_[index];
   RPCRDMA_ASSERT(slot.state == State::kPrepared, "a Call is started twice");
   if (slot.results_refused) {
@@ -183,14 +185,17 @@ std::optional<engine::Lease> ClientImpl::lend_read_only(Slot& slot, Bytes memory
 // Turns what was written into runs of the Payload stream, with every piece of memory registered.
 bool ClientImpl::build(Slot& slot, BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream,
                        BoundedVector<engine::ResultRoom, kBulkItemsMax>& rooms) {
-  const auto buffer = lend(slot, slot.stream);
+  const auto room = connection_->message_room(static_cast<std::size_t>(&slot - slots_.data()));
+  const auto buffer = slot.stream_is_room ? std::optional(room.lease) : lend(slot, slot.stream);
   if (!buffer) return false;
+  const std::uint64_t base = slot.stream_is_room ? room.offset : 0;
   std::size_t done = 0;
   std::uint16_t item = 0;
   bool ok = true;
   const auto inline_run = [&](std::size_t end) {
     if (end > done) {
-      ok = ok && stream.push_back({*buffer, static_cast<std::uint32_t>(end - done), done, 0});
+      ok =
+          ok && stream.push_back({*buffer, static_cast<std::uint32_t>(end - done), base + done, 0});
     }
     done = end;
   };
@@ -223,7 +228,8 @@ Expected<engine::CallId, Error> ClientImpl::start_in_engine(Slot& slot) {
   outgoing.results = rooms.view();
   outgoing.reply_size_max =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(reply_max, 0xffffffffU));
-  const Instant now = provider_.now();
+  // Inside of a callback the time of this round is good enough, and asking costs a clock.
+  const Instant now = in_progress_ ? now_ : provider_.now();
   auto id = connection_->engine().start_call(now, slot.xid, outgoing, slot.timeout);
   if (!id && id.error() == engine::StartError::kReplyRoomNeeded) {
     // The reply may be longer than a message: give it a Reply chunk.
@@ -262,12 +268,15 @@ void ClientImpl::progress() {
 void ClientImpl::pump() noexcept {
   if (!connection_) return;
   in_progress_ = true;
-  std::array<engine::Event, 32> events;
   for (bool again = true; again;) {
-    connection_->pump(provider_.now());
-    const auto ready = connection_->engine().poll_events(events);
-    for (const engine::Event& event : ready) handle(event);
-    again = !ready.empty();
+    now_ = provider_.now();
+    connection_->pump(now_);
+    engine::Connection& engine = connection_->engine();
+    const engine::Event* event = engine.event();
+    for (again = event != nullptr; event != nullptr; event = engine.event()) {
+      handle(*event);
+      engine.drop_event();
+    }
   }
   in_progress_ = false;
   provider_.arm_timer(connection_->engine().poll_timeout());
@@ -382,7 +391,7 @@ void ClientImpl::free_slot(std::uint32_t index) {
     // A call may have waited for just this Receive, and nobody else would tell the caller's loop.
     if (!in_progress_ && connection_->engine().calls_waiting() > 0) provider_.wake();
   }
-  if (!slot.stream.empty()) pool_.give_back(slot.stream);
+  if (!slot.stream.empty() && !slot.stream_is_room) pool_.give_back(slot.stream);
   if (!slot.reply_room.empty()) pool_.give_back(slot.reply_room);
   slot.stream = slot.reply_room = {};
   slot.callback = {};

@@ -36,7 +36,7 @@ class ClientImpl {
 
   Expected<Call, Error> prepare(const Procedure& procedure, std::uint32_t arguments_size_max);
   Expected<Reply, Error> call(Call call);
-  Expected<void, Error> start(Call call, ReplyCallback callback);
+  Expected<void, Error> start(Call call, ReplyCallback&& callback);
   void progress();
   void wait();
   void drain();
@@ -66,7 +66,9 @@ class ClientImpl {
     bool holds_receive = false;  // the engine's slot is to be released
     Procedure procedure{};
     Xid xid{};
-    MutableBytes stream, reply_room;  // of the pool
+    MutableBytes stream;  // a message room of the connection, or of the pool
+    bool stream_is_room = false;
+    MutableBytes reply_room;  // of the pool
     MessageWriter writer;
     std::array<MutableBytes, kBulkItemsMax> results;
     std::size_t result_count = 0;
@@ -80,7 +82,7 @@ class ClientImpl {
     std::optional<Error> error;
   };
 
-  Expected<void, Error> begin(std::uint32_t index, bool blocking, ReplyCallback callback);
+  Expected<void, Error> begin(std::uint32_t index, bool blocking, ReplyCallback&& callback);
   bool build(Slot& slot, BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream,
              BoundedVector<engine::ResultRoom, kBulkItemsMax>& rooms);
   std::optional<engine::Lease> lend(Slot& slot, MutableBytes memory);
@@ -111,6 +113,7 @@ class ClientImpl {
   Credential credential_;
   std::uint32_t last_xid_ = 0;
   bool in_progress_ = false;
+  Instant now_{};  // of the round in progress
   bool closing_ = false;
 };
 

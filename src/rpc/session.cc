@@ -29,7 +29,9 @@ std::string_view Context::peer_address() const noexcept {
 bool Context::begin_results(std::uint32_t size_max) {
   const std::size_t size = oncrpc::kReplyHeaderSizeMax + std::size_t{size_max};
   if (results_buffer_.size() < size) {
-    results_buffer_ = session_.borrow(*this, size);
+    results_buffer_ = size <= transport::Connection::kMessageRoomSize
+                          ? session_.room(*this).memory
+                          : session_.borrow(*this, size);
     if (results_buffer_.empty()) return false;
   }
   results_ = MessageWriter(results_buffer_);
@@ -83,12 +85,14 @@ Session::~Session() {
 }
 
 void Session::progress(Instant now) noexcept {
-  std::array<engine::Event, 32> events;
   for (bool again = true; again;) {
     connection_->pump(now);
-    const auto ready = connection_->engine().poll_events(events);
-    for (const engine::Event& event : ready) handle(event);
-    again = !ready.empty();
+    engine::Connection& engine = connection_->engine();
+    const engine::Event* event = engine.event();
+    for (again = event != nullptr; event != nullptr; event = engine.event()) {
+      handle(*event);
+      engine.drop_event();
+    }
     // Behind the events: they may have given memory back, and the connection may have ended.
     if (waiting_ > 0 && retry_waiting()) again = true;
   }
@@ -110,6 +114,10 @@ void Session::handle(const engine::Event& event) {
   const auto* done = std::get_if<engine::CallDone>(&event);
   RPCRDMA_ASSERT(done != nullptr, "a server got a client's event");
   handle_done(*done);
+}
+
+transport::Connection::Room Session::room(const Context& context) const {
+  return connection_->message_room(engine::slot_of(context.call_));
 }
 
 MutableBytes Session::borrow(Context& context, std::size_t size) {
@@ -271,18 +279,13 @@ void Session::send_answer(Context& context) {
 
 // Sends a reply without results.
 void Session::send_plain(Context& context, const oncrpc::ReplyHeader& header) {
-  if (context.results_buffer_.empty()) {
-    context.results_buffer_ = borrow(context, oncrpc::kReplyHeaderSizeMax);
-  }
-  if (context.results_buffer_.empty() && !context.loans_.empty()) {
-    context.results_buffer_ = context.loans_[0].buffer;  // of arguments that nobody wants now
-  }
-  if (context.results_buffer_.empty()) return connection_->engine().reject(context.call_);
-  xdr::Writer writer(context.results_buffer_);
+  const auto place = room(context);
+  xdr::Writer writer(place.memory);
   oncrpc::encode_reply(header, writer);
-  const auto run = locate(context, context.results_buffer_.first(writer.position()), 0);
+  const engine::Fragment run{place.lease, static_cast<std::uint32_t>(writer.position()),
+                             place.offset, 0};
   engine::Outgoing reply;
-  reply.stream = {&*run, 1};
+  reply.stream = {&run, 1};
   connection_->engine().start_reply(context.call_, reply);
 }
 
@@ -310,7 +313,13 @@ bool Session::add_fragments(Context& context,
 // Names bytes by lease and offset; memory of the service's own is registered for this call.
 std::optional<engine::Fragment> Session::locate(Context& context, Bytes data, std::uint16_t item) {
   const auto size = static_cast<std::uint32_t>(data.size());
-  if (data.empty()) return engine::Fragment{context.loans_[0].lease, 0, 0, item};
+  const auto place = room(context);
+  if (data.empty()) return engine::Fragment{place.lease, 0, 0, item};
+  if (within(place.memory, data)) {
+    return engine::Fragment{
+        place.lease, size,
+        place.offset + static_cast<std::uint64_t>(data.data() - place.memory.data()), item};
+  }
   for (const Context::Loan& loan : context.loans_) {
     if (!within(loan.buffer, data)) continue;
     return engine::Fragment{loan.lease, size,

@@ -66,7 +66,7 @@ class Context final : public CallContext {
   VersionRange versions_{};
   MessageReader arguments_;
   MessageWriter results_;
-  MutableBytes results_buffer_;  // one of loans_
+  MutableBytes results_buffer_;  // the connection's message room of this slot, or one of loans_
   BoundedVector<Loan, 24> loans_;
   BoundedVector<engine::Lease, kBulkItemsMax> foreign_;  // results in memory of the service's
   bool has_long_part_ = false;                           // loans_[0] is the Long Call's stream
@@ -111,6 +111,7 @@ class Session {
   bool add_fragments(Context& context,
                      BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream);
   std::optional<engine::Fragment> locate(Context& context, Bytes data, std::uint16_t item);
+  transport::Connection::Room room(const Context& context) const;
   MutableBytes borrow(Context& context, std::size_t size);
 
   std::unique_ptr<transport::Connection> connection_;

@@ -36,6 +36,19 @@ class Connection {
   // Precondition: no call holds the lease.
   void detach(engine::Lease lease);
 
+  // Memory for one small message, registered as long as the connection lives; `index` is below
+  // engine::Connection::slot_count(). Whose it is at a time is agreed above.
+  struct Room {
+    MutableBytes memory;  // kMessageRoomSize bytes
+    engine::Lease lease;
+    std::uint64_t offset;  // of the memory in the lease, bytes
+  };
+  static constexpr std::size_t kMessageRoomSize = 2944;  // 2 KiB of content and any RPC header
+  Room message_room(std::size_t index) const noexcept {
+    const std::size_t offset = index * kMessageRoomSize;
+    return {{message_memory_.get() + offset, kMessageRoomSize}, message_lease_, offset};
+  }
+
   // Commands go to the engine; pump() afterwards.
   engine::Connection& engine() noexcept { return engine_; }
   const engine::Connection& engine() const noexcept { return engine_; }
@@ -63,22 +76,24 @@ class Connection {
   void take_completion(Instant now, const rdma::Completion& completion);
   bool post_actions();
   bool post_waiting();
-  rdma::WorkRequest to_work(const engine::Action& action, std::size_t index);
+  void to_work(const engine::Action& action, std::size_t index, rdma::WorkRequest& work);
   void flush_waiting();
   Bytes received(engine::ReceiveId receive, std::uint32_t size) const;
 
   const engine::Options options_;
-  std::unique_ptr<std::byte[]> header_memory_, receive_memory_;
-  std::size_t header_size_;
+  std::unique_ptr<std::byte[]> header_memory_, receive_memory_, message_memory_;
+  std::size_t header_size_, message_size_;
   engine::Connection engine_;
   std::unique_ptr<rdma::QueuePair> queue_pair_;  // dies before the memory that it was lent
   rdma::RegionId header_region_{}, receive_region_{};
+  engine::Lease message_lease_{};
 
   // Actions taken from the engine that the queue pair had no room for yet.
   std::array<engine::Action, kBatch> waiting_;
   std::size_t waiting_first_ = 0, waiting_count_ = 0;
   std::array<rdma::WorkRequest, kBatch> work_;
   std::array<std::array<rdma::Slice, engine::kFragmentsMax + 1>, kBatch> slices_;
+  std::array<rdma::Completion, kBatch> completions_;  // kept, since making them anew clears them
   bool connected_ = false, ended_ = false;
 };
 
