@@ -43,7 +43,7 @@ Expected<CallId, StartError> Requester::start_call(Instant now, Xid xid, const O
   }
   (void)free_.pop();
   slot.state = State::kWaiting;
-  slot.spent = slot.send_asked = false;
+  slot.spent = slot.send_asked = slot.fence_timed = false;
   slot.pending = slot.next = 0;
   slot.xid = xid;
   xids_[index] = static_cast<std::uint32_t>(xid);
@@ -139,14 +139,17 @@ void Requester::handle_timeout(Instant now) {
       continue;
     }
     if (slot.deadline <= now) {
-      if (slot.state == State::kFencing) {
+      if (slot.state == State::kFencing && slot.fence_timed) {
         // The memory cannot be made safe while the connection lives.
         outbox_.disconnect = true;
         continue;
       }
-      ++outbox_.counters.timed_out;
-      fail(slot, CallError::kTimedOut);
-      if (slot.state != State::kFencing) continue;
+      if (slot.state != State::kFencing) {
+        ++outbox_.counters.timed_out;
+        fail(slot, CallError::kTimedOut);
+        if (slot.state != State::kFencing) continue;
+      }
+      slot.fence_timed = true;
       slot.deadline = now + options_.fence_timeout;
     }
     set_deadline(slot, slot.deadline);
@@ -361,6 +364,7 @@ void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive,
   credits_.grant(decoded.header.credits);  // of a complete reply only
   slot.reply.receive = receive;
   slot.state = State::kFencing;
+  slot.fence_timed = true;
   set_deadline(slot, now + options_.fence_timeout);
   fence(slot);
 }

@@ -73,6 +73,7 @@ class Requester {
     bool queued = false;       // in ready_
     bool spent = false;        // holds a credit
     bool send_asked = false;   // its PostSend was emitted
+    bool fence_timed = false;  // its deadline is that of kFencing, no longer the call's
     std::uint8_t pending = 0;  // work requests not completed
     std::uint8_t next = 0;     // next exposure to ask for
     std::uint32_t generation = 0;

@@ -238,6 +238,25 @@ TEST_F(Client, CallThatGaveUpEndsWhenItsLastHandleIsInvalidatedByThePeer) {
   EXPECT_EQ(client.receives_posted(), 4U);
 }
 
+// The error came just before the time-out: revoking has fence_timeout all the same.
+TEST_F(Client, CallThatFailsRightBeforeItsDeadlineDoesNotEndTheConnection) {
+  start_with_chunks(1);
+  client.expose_all();
+  sent();
+  answer(1, 4, {}, wire::v1::ErrChunk{}, 0);
+  client.now += kTimeout;
+  client.engine.handle_timeout(client.now);
+  client.drain();
+  EXPECT_FALSE(client.take_action<Disconnect>());
+  EXPECT_EQ(client.engine.poll_timeout(), client.now + Options{}.fence_timeout);
+  client.now += Options{}.fence_timeout;
+  client.engine.handle_timeout(client.now);
+  client.drain();
+  EXPECT_TRUE(client.take_action<Disconnect>()) << "but not longer";
+  client.revoke_all();
+  EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kChunk);
+}
+
 TEST_F(Client, HandleOfAnotherCallInvalidatedEndsTheConnection) {
   ASSERT_TRUE(start_null(1));
   sent();
