@@ -266,7 +266,12 @@ void Simulation::count_failure(Errc code) {
 
 void Simulation::judge(CallRecord& record, const Error& error) {
   ClientActor& actor = *clients_[record.client()];
-  actor.gave_up = actor.gave_up || error.code == Errc::kTimedOut;
+  // Also when it has not come to that call's end yet: its memory is being fenced.
+  actor.gave_up = actor.gave_up || error.code == Errc::kTimedOut ||
+                  std::ranges::any_of(records_, [&](const auto& other) {
+                    return other->client() == record.client() && other->in_flight() &&
+                           other->deadline() <= world_.now();
+                  });
   const Circumstances circumstances{plan_,        actor.options, servers_[actor.server]->options,
                                     actor.closed, actor.gave_up, world_.now() >= record.deadline()};
   auto wrong = judge_failure(record.script(), circumstances, error.code);
