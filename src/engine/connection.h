@@ -97,6 +97,9 @@ class Connection {
   std::size_t calls_waiting() const noexcept { return requester_.calls_waiting(); }
   std::uint32_t credits_limit() const noexcept { return requester_.credits().limit(); }
   std::uint32_t receives_posted() const noexcept { return outbox_.receives_posted; }
+  // A Disconnect is among the actions still to be polled. It does not wait for what is before it:
+  // queues that a peer keeps full may be why.
+  bool wants_disconnect() const noexcept { return outbox_.disconnect; }
   const Counters& counters() const noexcept { return outbox_.counters; }
   const Negotiated& negotiated() const noexcept { return negotiated_; }
 

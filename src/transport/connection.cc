@@ -174,6 +174,10 @@ Bytes Connection::received(engine::ReceiveId receive, std::uint32_t size) const 
 
 bool Connection::post_actions() {
   bool moved = post_waiting();
+  if (waiting_count_ > 0 && engine_.wants_disconnect()) {
+    queue_pair_->disconnect();
+    return take_link_event() || moved;
+  }
   while (waiting_count_ == 0) {
     const auto actions = engine_.poll_actions(waiting_);
     if (actions.empty()) break;

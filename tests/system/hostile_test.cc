@@ -717,10 +717,52 @@ TEST_P(HostileServer, GivesAllMemoryBackWhenAPeerThatDoesNotReadCloses) {  // P2
   expect_clean();
 }
 
+// A peer that takes many credits, asks for replies in many segments and does not read them, until
+// no more work fits into the queue pair.
+class HostileFullQueue : public HostileServer {
+ protected:
+  static ServerOptions options() {
+    ServerOptions options;
+    options.connection.credits = kCalls;
+    options.peer_timeout = std::chrono::milliseconds(300);
+    return options;
+  }
+  static constexpr std::uint32_t kCalls = 200;
+  static constexpr std::uint32_t kSize = 128 * 1024;
+
+  HostileFullQueue() : HostileServer(options()) {}
+  void fill_queue(RawTalk& talk) {
+    for (std::uint32_t i = 0; i < kCalls; ++i) {
+      ASSERT_TRUE(
+          talk.send(join({raw_header(kXid + i, 0), words({0, 0, 1}), segments(16, kSize / 15),
+                          raw_call(kXid + i, TestService::kProduce), words({kSize})})));
+    }
+    ASSERT_TRUE(talk.peer().pump_until([&] { return pair_.service.calls == kCalls; }));
+    EXPECT_GT(pair_.server->memory_in_use(), 0U);
+  }
+};
+
+TEST_P(HostileFullQueue, IsClearedWhenThePeerCloses) {  // P19
+  {
+    RawTalk talk = this->talk();
+    fill_queue(talk);
+  }
+  expect_served();
+  expect_clean();
+}
+
+TEST_P(HostileFullQueue, IsGivenUpWhenThePeerDoesNotRead) {  // P21
+  RawTalk talk = this->talk();
+  fill_queue(talk);
+  expect_clean();
+  expect_served();
+}
+
 const auto kCrcName = [](const testing::TestParamInfo<bool>& test) {
   return test.param ? "WithCrc" : "WithoutCrc";
 };
 INSTANTIATE_TEST_SUITE_P(Wire, HostileServer, testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, HostileFullQueue, testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileReads, testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileLargeCalls, testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileReadsInLittleMemory, testing::Bool(), kCrcName);
