@@ -73,8 +73,9 @@ class EngineSide {
   bool pass_to_timeout();
   // Gives back and answers whatever waits for us.
   void settle();
-  // The link ends, everything is flushed: all must have come back.
-  void finish();
+  // Lets all calls run into their end, then ends the link: all must have come back. `stuck`: the
+  // peer and the provider leave everything where it is.
+  void finish(bool stuck);
 
   Message message(Choices& choices, bool call);
   std::vector<engine::CallId> calls(bool (*choose)(const Call&)) const;
@@ -102,6 +103,8 @@ class EngineSide {
     bool in_order;  // a Write or a Send
   };
 
+  bool owes_an_end() const;
+  void finish_stuck();
   void drain();
   bool drain_events();
   bool drain_actions();

@@ -6,8 +6,10 @@
 #define RPCRDMA_TESTS_FUZZ_FUZZ_H_
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -88,10 +90,24 @@ class Choices {
   Bytes rest_;
 };
 
-// Bytes that differ from place to place, cheaper than random ones.
+// Bytes that differ from place to place and repeat after kPeriod.
+inline constexpr std::size_t kPeriod = 256;
 inline void fill(MutableBytes bytes, std::uint8_t seed) {
   unsigned value = seed;
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(value += 0x3b);
+  for (std::byte& byte : bytes.first(std::min(kPeriod, bytes.size()))) {
+    byte = static_cast<std::byte>(value += 0x3b);
+  }
+  for (std::size_t done = kPeriod; done < bytes.size(); done *= 2) {
+    std::memcpy(&bytes[done], bytes.data(), std::min(done, bytes.size() - done));
+  }
+}
+inline bool is_filled(Bytes bytes, std::uint8_t seed) {
+  std::array<std::byte, kPeriod> first;
+  fill(first, seed);
+  const std::size_t begin = std::min(kPeriod, bytes.size());
+  if (!equal(bytes.first(begin), Bytes(first).first(begin))) return false;
+  return bytes.size() == begin ||
+         std::memcmp(&bytes[begin], bytes.data(), bytes.size() - begin) == 0;
 }
 
 }  // namespace rpcrdma::fuzz

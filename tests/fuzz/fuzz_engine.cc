@@ -39,12 +39,12 @@ struct Settings {
         options(options_of(choices)),
         queue_depth(1 + choices.below(40)),
         batch(1 + choices.below(8)),
-        refuses(choices.flag()) {}
+        ends(choices.u8()) {}
   Role role;
   engine::Options options;
   std::size_t queue_depth;
   std::size_t batch;
-  bool refuses;
+  std::uint8_t ends;  // how the link and the conversation end
 };
 
 class World {
@@ -53,15 +53,16 @@ class World {
 
   void run() {
     while (!choices_.empty()) step();
-    side_.finish();
+    side_.finish(stuck_);
   }
 
  private:
   World(Choices& choices, const Settings& settings)
       : choices_(choices),
         role_(settings.role),
+        stuck_((settings.ends & 2U) != 0),
         side_(settings.role, settings.options, settings.queue_depth, settings.batch,
-              settings.refuses) {}
+              (settings.ends & 1U) != 0) {}
 
   void step() {
     switch (choices_.below(12)) {
@@ -262,6 +263,7 @@ class World {
 
   Choices& choices_;
   const Role role_;
+  const bool stuck_;
   EngineSide side_;
 };
 

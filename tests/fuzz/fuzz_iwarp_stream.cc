@@ -28,7 +28,10 @@ class Conversation {
 
   void run() {
     // Each operation takes at least a byte, so this ends.
-    while (!choices_.empty()) step();
+    while (!choices_.empty()) {
+      step();
+      if (!lazy_) us_.poll();
+    }
     us_.end(choices_.flag());
     peer_.close();
   }
@@ -72,7 +75,7 @@ class Conversation {
         append(made_by_hand());
         break;
       case 14:
-        us_.poll();
+        lazy_ = !lazy_;
         break;
       default:
         rarely();
@@ -98,19 +101,25 @@ class Conversation {
   }
 
   std::size_t amount() { return choices_.flag() ? to_us_.size() : choices_.size(to_us_.size()); }
-  void append(Bytes bytes) { to_us_.insert(to_us_.end(), bytes.begin(), bytes.end()); }
-  iwarp::RemoteMemory pick(const std::vector<iwarp::RemoteMemory>& places) {
+  void append(Bytes bytes) {
+    if (to_us_.size() + bytes.size() > kWireMax) return;
+    to_us_.insert(to_us_.end(), bytes.begin(), bytes.end());
+  }
+  iwarp::RemoteMemory pick(const std::vector<Known>& places) {
     const std::uint8_t which = choices_.u8();
     if (which == 255 || places.empty()) {
       return {SteeringTag{choices_.u32()}, choices_.u64()};
     }
-    iwarp::RemoteMemory place = places[which % places.size()];
-    // Mostly the start; sometimes before it, behind it, or where an access would wrap.
+    const Known& known = places[which % places.size()];
+    iwarp::RemoteMemory place = known.memory;
+    // Mostly the start; sometimes before it, around the end, or where an access would wrap.
     const std::uint8_t where = choices_.u8();
     if (where >= 248) {
       place.address = ~std::uint64_t{0} - choices_.u8();
-    } else if (where >= 192) {
+    } else if (where >= 224) {
       place.address += where % 2 == 0 ? ~std::uint64_t{0} : choices_.u16();
+    } else if (where >= 192) {
+      place.address += known.size - where % 16U;
     }
     return place;
   }
@@ -177,7 +186,10 @@ class Conversation {
     return iwarp::test::fpdu(header, payload, (flags & 128U) == 0);
   }
 
+  static constexpr std::size_t kWireMax = 256 * 1024;
+
   Choices& choices_;
+  bool lazy_ = false;  // completions are left where they are
   StreamSetup options_;
   OurSide us_;
   TheirSide peer_;

@@ -2,6 +2,7 @@
 """Writes first inputs for the fuzz targets: the golden vectors and, if given, captured bytes.
 
 usage: seed.py CORPUS [CAPTURES]
+       seed.py --streams CORPUS      only the conversations for iwarp_stream that are made by hand
 
 CORPUS gets one folder per target. CAPTURES may hold single MPA frames (*-req.bin, *-rep.bin), single
 FPDUs (other *.bin) and whole connections (*.pcap, Ethernet or raw IP, one connection each).
@@ -54,7 +55,7 @@ class Corpus:
         self.add("wire_v1", bytes(3) + message)
         # Role, options, depths; connect; then the message, on either side of a connection.
         for role in (0, 1):
-            start = bytes([role, 3, 200, 200, 9, 30, 3, 0]) + bytes([11, 7, 200, 200, 2, 1])
+            start = bytes([role, 3, 200, 200, 9, 30, 3, role + len(message) % 3]) + bytes([11, 7, 200, 200, 2, 1])
             ask = bytes([0, 5] + [0] * 12) if role == 0 else b""
             answer = bytes([0, 0, 7, 60, 0, 0] * 3)
             self.add("engine", start + ask + bytes([9, min(len(message), 255)]) + message[:255]
@@ -98,6 +99,22 @@ class Corpus:
                      + hand(0, SIZE_16K) * 2 + RECEIVE_PART * 9 + RECEIVE_ALL)
         self.add("iwarp_stream", begin + hand(0, SIZE_16K) + RECEIVE_PART + bytes([3, 0])
                  + RECEIVE_PART + RECEIVE_ALL + TRANSMIT)
+        # Behind an invalidation and a revocation, the tag is tried again.
+        for gone in (hand(4, SIZE_SMALL), bytes([3, 0])):
+            self.add("iwarp_stream", begin + gone + RECEIVE_ALL + hand(0, SIZE_SMALL) + RECEIVE_ALL
+                     + TRANSMIT)
+        # Around the end of a place, of each kind.
+        for opcode, place in ((0, 0), (0, 1), (1, 1), (1, 0)):
+            for where in (200, 199, 201):
+                request = bytes([5, 0]) + SIZE_SMALL if opcode == 1 else b""
+                self.add("iwarp_stream", begin + bytes([13, place, where, opcode]) + SIZE_SMALL
+                         + request + RECEIVE_ALL + TRANSMIT)
+        # Responses to our own Read: whole, in parts, too long, twice.
+        pull = bytes([1, 8, 15, 7, 0, 0, 0, 3, 7]) + SIZE_16K + TRANSMIT
+        for answers in ([(2, SIZE_16K)], [(10, SIZE_4K), (2, SIZE_4K)], [(10, SIZE_MAX)],
+                        [(2, SIZE_MAX)], [(2, SIZE_16K)] * 2, [(0, SIZE_4K)], [(4, SIZE_SMALL)]):
+            self.add("iwarp_stream", pull + b"".join(hand(flags, size) + RECEIVE_PART
+                                                     for flags, size in answers) + RECEIVE_ALL)
         read = bytes([13, 1, 0, 1, 0, 0, 5, 0]) + SIZE_16K + RECEIVE_ALL
         part = bytes([4, 39, 0]) + SIZE_4K
         for then in (hand(4, SIZE_SMALL, place=1) + RECEIVE_ALL, bytes([3, 1, 15, 0]),
@@ -122,7 +139,7 @@ class Corpus:
             pull = bytes([0, 1, 0, 3, 7]) + SIZE_16K
             room = bytes([9]) + bytes(12) + SIZE_16K + bytes([0])
             self.add("iwarp_stream", start + room * 3 + send + write + pull + send
-                     + (TRANSMIT + bytes([8]) + RECEIVE_PART + bytes([14])) * 12)
+                     + (TRANSMIT + bytes([8]) + RECEIVE_PART) * 12)
 
 
 # Pieces of inputs for fuzz_iwarp_stream (see there and Choices::size).
@@ -130,7 +147,7 @@ SIZE_SMALL, SIZE_2K, SIZE_4K = bytes([0, 8]), bytes([137, 8]), bytes([138, 8])
 SIZE_16K, SIZE_MAX = bytes([140, 8]), bytes([255, 0])
 STREAM = bytes([0, 8, 15, 7])
 RECEIVE = bytes([0, 0, 0, 0, 2, 7]) + SIZE_16K * 3
-EXPOSE = (bytes([0, 0, 0, 4, 7]) + SIZE_MAX + bytes([0, 0, 0, 0, 4, 7]) + SIZE_MAX + bytes([1, 14]))
+EXPOSE = (bytes([0, 0, 0, 4, 7]) + SIZE_MAX + bytes([0, 0, 0, 0, 4, 7]) + SIZE_MAX + bytes([1]))
 RECEIVE_ALL = bytes([6, 1]) + SIZE_MAX
 RECEIVE_PART = bytes([6, 0]) + SIZE_4K + SIZE_MAX
 TRANSMIT = bytes([4, 39, 1])
@@ -197,6 +214,9 @@ def add_capture(corpus, path):
 def main():
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
+    if sys.argv[1] == "--streams":
+        Corpus(sys.argv[2]).streams()
+        return
     corpus = Corpus(sys.argv[1])
     for name, data in golden_vectors():
         if name.startswith("private-data"):

@@ -77,10 +77,7 @@ void Place::check(bool read_only) const {
       FUZZ_CHECK(run[i] == kGuardByte && run[run.size() - 1 - i] == kGuardByte,
                  "memory beside a run was written");
     }
-    if (!read_only) continue;
-    Buffer expected(run.size() - 2 * kGuard);
-    fill(expected, seed_);
-    FUZZ_CHECK(expected.empty() || std::memcmp(expected.data(), &run[kGuard], expected.size()) == 0,
+    FUZZ_CHECK(!read_only || is_filled(Bytes(run).subspan(kGuard, run.size() - 2 * kGuard), seed_),
                "memory that may only be read was written");
   }
 }
@@ -90,33 +87,34 @@ void Place::check(bool read_only) const {
 void Output::add(Bytes bytes) {
   FUZZ_CHECK(!terminated_ || bytes.empty(), "something follows a Terminate");
   pending_.insert(pending_.end(), bytes.begin(), bytes.end());
-  while (take_fpdu()) {
-  }
+  std::size_t taken = 0;
+  while (const std::size_t size = take_fpdu(Bytes(pending_).subspan(taken))) taken += size;
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(taken));
 }
 
-bool Output::take_fpdu() {
-  if (pending_.size() < iwarp::kLengthSize + iwarp::kControlSize) return false;
-  FUZZ_CHECK(iwarp::check_start(pending_) == iwarp::Fault::kNone, "we send a bad FPDU");
-  const std::size_t ulpdu = iwarp::load16(pending_.data());
+// The size of the FPDU at the front; 0 when it is not whole yet.
+std::size_t Output::take_fpdu(Bytes bytes) {
+  if (bytes.size() < iwarp::kLengthSize + iwarp::kControlSize) return 0;
+  FUZZ_CHECK(iwarp::check_start(bytes) == iwarp::Fault::kNone, "we send a bad FPDU");
+  const std::size_t ulpdu = iwarp::load16(bytes.data());
   const std::size_t size = iwarp::fpdu_size(ulpdu);
-  if (pending_.size() < size) return false;
+  if (bytes.size() < size) return 0;
   iwarp::Crc32c crc;
-  crc.add(Bytes(pending_).first(size - iwarp::kCrcSize));
-  const std::uint32_t sent = iwarp::load_crc(&pending_[size - iwarp::kCrcSize]);
+  crc.add(bytes.first(size - iwarp::kCrcSize));
+  const std::uint32_t sent = iwarp::load_crc(&bytes[size - iwarp::kCrcSize]);
   FUZZ_CHECK(sent == (crc_ ? crc.value() : 0), "we send a bad CRC");
-  const iwarp::Header header = iwarp::decode_header(pending_);
+  const iwarp::Header header = iwarp::decode_header(bytes);
   if (header.opcode == iwarp::Opcode::kReadRequest) {
-    const auto request = iwarp::decode_read_request(
-        Bytes(pending_).subspan(iwarp::kLengthSize + iwarp::kUntaggedSize));
-    sinks_.push_back({request.sink_tag, request.sink_address});
+    const auto request =
+        iwarp::decode_read_request(bytes.subspan(iwarp::kLengthSize + iwarp::kUntaggedSize));
+    sinks_.push_back({{request.sink_tag, request.sink_address}, request.size});
   }
   terminated_ = header.opcode == iwarp::Opcode::kTerminate;
-  FUZZ_CHECK(!terminated_ || pending_.size() == size, "something follows a Terminate");
-  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(size));
-  return true;
+  FUZZ_CHECK(!terminated_ || bytes.size() == size, "something follows a Terminate");
+  return size;
 }
 
-std::vector<RemoteMemory> Output::take_sinks() {
+std::vector<Known> Output::take_sinks() {
   return std::exchange(sinks_, {});
 }
 
@@ -191,7 +189,7 @@ void OurSide::expose(Choices& choices) {
 
 void OurSide::revoke(Choices& choices) {
   if (places_.empty()) return;
-  const SteeringTag tag = places_[choices.below(256) % places_.size()].tag;
+  const SteeringTag tag = places_[choices.below(256) % places_.size()].memory.tag;
   const bool posted = stream_.revoke(next_id_, tag);
   note(posted, {WorkKind::kRevoke, true, nullptr, tag});
 }
@@ -233,7 +231,7 @@ void OurSide::transmit(Choices& choices, Buffer& wire) {
     size += part.size();
   }
   if (count > 0) stream_.handle_sent(size);
-  for (const RemoteMemory& sink : output_.take_sinks()) places_.push_back(sink);
+  for (const Known& sink : output_.take_sinks()) places_.push_back(sink);
 }
 
 void OurSide::poll() {
@@ -282,7 +280,7 @@ void OurSide::completed(const Completion& done) {
       break;
     case WorkKind::kExpose:
       FUZZ_CHECK(ok && done.tag, "an exposure without a tag");
-      places_.push_back({*done.tag, done.address});
+      places_.push_back({{*done.tag, done.address}, work.place->size()});
       FUZZ_CHECK(exposed_.emplace(*done.tag, Exposed{std::move(work.place), work.readable}).second,
                  "a tag that is in use");
       break;
@@ -332,7 +330,7 @@ TheirSide::TheirSide(const StreamSetup& setup)
   const auto take_place = [this](bool posted) {
     const Completion* done = stream_.completion();
     FUZZ_CHECK(posted && done != nullptr && done->tag, "the peer cannot expose its memory");
-    places_.push_back({*done->tag, done->address});
+    places_.push_back({{*done->tag, done->address}, kMemorySize / 2});
     stream_.drop_completion();
   };
   take_place(stream_.expose_for_writing(1, MutableBytes(memory_).first(kMemorySize / 2)));

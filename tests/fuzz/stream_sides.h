@@ -25,6 +25,12 @@ struct StreamSetup {
   std::size_t segment_size = 0;
 };
 
+// A place that the other side was told of.
+struct Known {
+  iwarp::RemoteMemory memory;
+  std::size_t size;
+};
+
 // Memory of one work request or exposure, in up to three runs with guard bytes around each.
 class Place {
  public:
@@ -49,14 +55,14 @@ class Output {
   explicit Output(bool crc) : crc_(crc) {}
   void add(Bytes bytes);
   // Sinks that were named in Read Requests since the last call.
-  std::vector<iwarp::RemoteMemory> take_sinks();
+  std::vector<Known> take_sinks();
 
  private:
-  bool take_fpdu();
+  std::size_t take_fpdu(Bytes bytes);
   bool crc_;
   bool terminated_ = false;
   Buffer pending_;
-  std::vector<iwarp::RemoteMemory> sinks_;
+  std::vector<Known> sinks_;
 };
 
 class OurSide {
@@ -77,7 +83,7 @@ class OurSide {
   void end(bool by_peer);
 
   // Every place that the peer was ever told of, dead ones as well.
-  const std::vector<iwarp::RemoteMemory>& places() const { return places_; }
+  const std::vector<Known>& places() const { return places_; }
   std::uint32_t messages_received() const { return messages_received_; }
 
  private:
@@ -110,7 +116,7 @@ class OurSide {
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Work> works_;  // posted and not completed, in order of posting
   std::map<SteeringTag, Exposed> exposed_;
-  std::vector<iwarp::RemoteMemory> places_;
+  std::vector<Known> places_;
   std::uint32_t messages_received_ = 0;
   std::uint64_t bytes_received_ = 0;
 };
@@ -124,7 +130,7 @@ class TheirSide {
   void receive(Buffer& wire);
   void transmit(Buffer& wire);
   void close() { stream_.close(); }
-  const std::vector<iwarp::RemoteMemory>& places() const { return places_; }
+  const std::vector<Known>& places() const { return places_; }
 
  private:
   void drop_completions();
@@ -132,7 +138,7 @@ class TheirSide {
   SeededRandom random_{78};
   Buffer memory_;
   iwarp::Stream stream_;
-  std::vector<iwarp::RemoteMemory> places_;
+  std::vector<Known> places_;
 };
 
 }  // namespace rpcrdma::fuzz
