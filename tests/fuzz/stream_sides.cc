@@ -220,7 +220,11 @@ void OurSide::transmit(Choices& choices, Buffer& wire) {
   std::array<Bytes, 40> room;
   const std::size_t entries = 1 + choices.below(room.size());
   std::size_t limit = choices.flag() ? ~std::size_t{0} : 1 + choices.size(100'000);
+  const bool terminating = stream_.phase() == Phase::kTerminating;
+  const std::uint64_t built = stream_.counters().fpdus_sent;
   const std::size_t count = stream_.transmit(std::span(room).first(entries));
+  FUZZ_CHECK(!terminating || stream_.counters().fpdus_sent <= built + 1,
+             "something is built in front of a Terminate");
   FUZZ_CHECK(count == 0 || stream_.phase() != Phase::kClosed, "a stream that is over sends");
   std::size_t size = 0;
   for (std::size_t i = 0; i < count && limit > 0; ++i) {
