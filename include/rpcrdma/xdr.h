@@ -100,9 +100,6 @@ class Reader {
   // RFC 4506 §4.11: like opaque(); whether it is ASCII is not judged.
   std::string_view string(std::uint32_t size_max, std::string_view field) noexcept;
 
-  // Passes over `size` bytes, a multiple of 4, that the caller has looked at by rest(). kTruncated.
-  void skip(std::size_t size, std::string_view field) noexcept { (void)take(size, field); }
-
   // Refuses the item that was read last: for values that only the caller can judge. The first
   // failure is kept.
   void fail(Errc code, std::string_view field) noexcept;

@@ -4,8 +4,8 @@
 
 #include <bit>
 #include <cstddef>
+#include <memory>
 #include <utility>
-#include <vector>
 
 #include "base/assert.h"
 
@@ -16,12 +16,13 @@ template <class T>
 class Ring {
  public:
   explicit Ring(std::size_t capacity)
-      : values_(std::bit_ceil(capacity == 0 ? std::size_t{1} : capacity)) {}
+      : capacity_(std::bit_ceil(capacity == 0 ? std::size_t{1} : capacity)),
+        values_(std::make_unique<T[]>(capacity_)) {}
 
   std::size_t size() const noexcept { return tail_ - head_; }
   bool empty() const noexcept { return head_ == tail_; }
-  bool full() const noexcept { return size() == values_.size(); }
-  std::size_t capacity() const noexcept { return values_.size(); }
+  bool full() const noexcept { return size() == capacity_; }
+  std::size_t capacity() const noexcept { return capacity_; }
 
   // Precondition: !full(). Queues are sized so that this holds; a peer cannot fill one.
   void push(T value) {
@@ -54,9 +55,11 @@ class Ring {
   void clear() { head_ = tail_; }
 
  private:
-  std::size_t mask() const noexcept { return values_.size() - 1; }
+  std::size_t mask() const noexcept { return capacity_ - 1; }
 
-  std::vector<T> values_;
+  // Not a vector: its size would be computed by a multiplication, several times for each call.
+  std::size_t capacity_;
+  std::unique_ptr<T[]> values_;
   std::size_t head_ = 0;  // both count up for ever; the difference is the size
   std::size_t tail_ = 0;
 };

@@ -34,9 +34,8 @@ ItemExtent item_extent(std::span<const Fragment> stream, std::size_t first) {
 }
 
 // Appends an inline run, joined with the one before when it continues it in memory.
-bool append_run(BoundedVector<Fragment, kFragmentsMax>& runs, Fragment run) {
+bool append_run(BoundedVector<Fragment, kFragmentsMax>& runs, const Fragment& run) {
   if (run.size == 0) return true;
-  run.item = 0;
   if (!runs.empty()) {
     Fragment& last = runs.back();
     if (last.memory == run.memory && last.offset + last.size == run.offset) {
@@ -44,7 +43,7 @@ bool append_run(BoundedVector<Fragment, kFragmentsMax>& runs, Fragment run) {
       return true;
     }
   }
-  return runs.push_back(run);
+  return runs.push_back({run.memory, run.size, run.offset, 0});
 }
 
 // Splits a stream into what stays and what leaves. `leaves(item_index, size)` decides per item;

@@ -29,7 +29,10 @@ struct Outbox {
 // is encoded where it is sent from.
 class HeaderArena {
  public:
-  static constexpr std::uint32_t kPlaceSize = 4096;  // the largest header with every limit reached
+  static constexpr std::uint32_t kSizeMax = 4096;  // the largest header with every limit reached
+  // Not a multiple of the page size: places at the same offset of their pages share a few sets of
+  // the cache.
+  static constexpr std::uint32_t kPlaceSize = kSizeMax + 192;
 
   explicit HeaderArena(MutableBytes memory) noexcept : memory_(memory) {}
   MutableBytes place(std::size_t slot) const noexcept {

@@ -27,7 +27,10 @@ Requester::Requester(const Options& options, Outbox& outbox, HeaderArena headers
       free_(options.calls_max),
       waiting_(options.calls_max),
       ready_(options.calls_max) {
-  for (std::uint32_t i = 0; i < options.calls_max; ++i) free_.push(static_cast<std::uint16_t>(i));
+  for (Slot& slot : slots_) {
+    slot.index = static_cast<std::uint16_t>(&slot - slots_.data());
+    free_.push(slot.index);
+  }
 }
 
 // --- Commands ----------------------------------------------------------------------------------
@@ -77,6 +80,9 @@ void Requester::handle_connected(const Negotiated& negotiated) {
 
 void Requester::handle_received(Instant now, ReceiveId receive, Bytes message,
                                 std::optional<SteeringTag> invalidated) {
+  if (!invalidated && take_short_reply(now, receive, message)) [[likely]] {
+    return;
+  }
   const auto prefix = wire::peek(message);
   Slot* slot = prefix ? find_waiting_for_reply(prefix->xid) : nullptr;
   if (invalidated && !invalidate(slot, *invalidated)) {
@@ -101,6 +107,32 @@ void Requester::handle_received(Instant now, ReceiveId receive, Bytes message,
     return drop(receive);
   }
   accept_reply(now, *slot, receive, *decoded);
+}
+
+// The common case in one go: a short reply to a Call without chunks. False, and nothing done: it is
+// something else, or wrong.
+bool Requester::take_short_reply(Instant now, ReceiveId receive, Bytes message) {
+  if (message.size() < wire::v1::kHeaderSizeMin + kReplySizeMin || !wire::v1::is_short(message)) {
+    return false;
+  }
+  const std::uint32_t xid = first_word(message);
+  const Bytes payload = message.subspan(wire::v1::kHeaderSizeMin);
+  Slot* slot = find_waiting_for_reply(Xid{xid});
+  if (slot == nullptr || slot->state != State::kSent || slot->error ||
+      !slot->plan.segments.empty() || first_word(payload) != xid) {
+    return false;
+  }
+  ++outbox_.counters.short_replies;
+  answered(*slot);
+  credits_.grant(xdr::load_word(message.data() + 8));
+  slot->reply.receive = receive;
+  slot->reply.inline_part = payload;
+  slot->reply.in_reply_chunk = 0;
+  slot->reply.results.clear();
+  slot->state = State::kFencing;
+  set_deadline(*slot, now + options_.fence_timeout);
+  fence(*slot);
+  return true;
 }
 
 void Requester::handle_done(const WorkDone& done, const WorkName& name) {
@@ -247,24 +279,22 @@ bool Requester::emit_exposures(Slot& slot, std::span<Action> room, std::size_t& 
 
 bool Requester::emit_send(Slot& slot, std::span<Action> room, std::size_t& used) {
   if (used == room.size()) return false;
-  fill_lists(slot);
   const auto index = index_of(slot);
+  if (slot.plan.segments.empty()) {
+    wire::v1::encode_short(slot.xid, credits_.requested(), headers_.place(index));
+    ++outbox_.counters.short_calls;
+    post_send(slot, wire::v1::kHeaderSizeMin, room[used++]);
+    return true;
+  }
+  fill_lists(slot);
   using Body = wire::v1::Body;
   const wire::v1::Header header{slot.xid, wire::v1::kVersion, credits_.requested(),
                                 slot.plan.is_long ? Body(wire::v1::NoMsg{}) : wire::v1::Msg{}};
   const auto size = wire::v1::encode(header, lists_, headers_.place(index));
   RPCRDMA_ASSERT(size && *size == slot.plan.header_size, "the header is not as it was planned");
-  auto& send = room[used++].emplace<PostSend>();
-  send.id = work(slot, WorkKind::kCallSend);
-  send.header_offset = HeaderArena::offset(index);
-  send.header_size = static_cast<std::uint32_t>(*size);
-  send.gather = slot.plan.inline_runs.view();
-  ++slot.pending;
-  slot.send_asked = true;
-  slot.state = State::kSent;
+  post_send(slot, static_cast<std::uint32_t>(*size), room[used++]);
   Counters& counters = outbox_.counters;
   if (slot.plan.is_long) ++counters.nomsg_calls;
-  if (lists_.empty()) ++counters.short_calls;
   if (lists_.has_reply) ++counters.reply_chunk_count;
   counters.write_chunk_count += lists_.writes.size();
   for (const wire::ReadSegment& read : lists_.reads) {
@@ -276,6 +306,17 @@ bool Requester::emit_send(Slot& slot, std::span<Action> room, std::size_t& used)
     position = read.position;
   }
   return true;
+}
+
+void Requester::post_send(Slot& slot, std::uint32_t header_size, Action& action) {
+  auto& send = action.emplace<PostSend>();
+  send.id = work(slot, WorkKind::kCallSend);
+  send.header_offset = HeaderArena::offset(slot.index);
+  send.header_size = header_size;
+  send.gather = slot.plan.inline_runs.view();
+  ++slot.pending;
+  slot.send_asked = true;
+  slot.state = State::kSent;
 }
 
 // The chunk lists of the Call's header, from its plan and its tags.
@@ -525,10 +566,6 @@ Requester::Slot* Requester::find_waiting_for_reply(Xid xid) {
     return &slot;
   }
   return nullptr;
-}
-
-std::uint16_t Requester::index_of(const Slot& slot) const {
-  return static_cast<std::uint16_t>(&slot - slots_.data());
 }
 
 WorkId Requester::work(const Slot& slot, WorkKind kind, std::size_t part) const {

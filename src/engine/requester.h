@@ -76,6 +76,7 @@ class Requester {
     bool fence_timed = false;  // its deadline is that of kFencing, no longer the call's
     std::uint8_t pending = 0;  // work requests not completed
     std::uint8_t next = 0;     // next exposure to ask for
+    std::uint16_t index = 0;   // of itself in slots_
     std::uint32_t generation = 0;
     Xid xid{};
     Instant deadline{};
@@ -87,7 +88,7 @@ class Requester {
 
   Slot* find(CallId call);
   Slot* find_waiting_for_reply(Xid xid);
-  std::uint16_t index_of(const Slot& slot) const;
+  static std::uint16_t index_of(const Slot& slot) noexcept { return slot.index; }
   WorkId work(const Slot& slot, WorkKind kind, std::size_t part = 0) const;
   void admit();
   void enqueue(Slot& slot);
@@ -107,6 +108,8 @@ class Requester {
   bool invalidate(Slot* slot, SteeringTag tag);
   void drop(ReceiveId receive);
   void fill_lists(const Slot& slot);
+  bool take_short_reply(Instant now, ReceiveId receive, Bytes message);
+  void post_send(Slot& slot, std::uint32_t header_size, Action& action);
 
   const Options options_;
   Outbox& outbox_;

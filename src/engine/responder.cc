@@ -32,7 +32,10 @@ Responder::Responder(const Options& options, Outbox& outbox, HeaderArena headers
       ready_(slots_.size()),
       read_waiters_(slots_.size()),
       received_(options.credits) {
-  for (std::size_t i = 0; i < slots_.size(); ++i) free_.push(static_cast<std::uint16_t>(i));
+  for (Slot& slot : slots_) {
+    slot.index = static_cast<std::uint16_t>(&slot - slots_.data());
+    free_.push(slot.index);
+  }
 }
 
 // --- Commands ----------------------------------------------------------------------------------
@@ -202,9 +205,21 @@ void Responder::begin(const Received& received) {
   if (prefix->version != wire::v1::kVersion) {
     return start_error(slot, wire::v1::ErrVers{wire::v1::kVersion, wire::v1::kVersion});
   }
+  if (wire::v1::is_short(received.message)) [[likely]] {
+    if (!take_short_call(slot, received.message)) return start_error(slot, wire::v1::ErrChunk{});
+    return deliver(slot);
+  }
   const auto decoded = wire::v1::decode(received.message, options_.limits, lists_);
   if (!decoded || !take_call(slot, *decoded)) return start_error(slot, wire::v1::ErrChunk{});
   next_chunk(slot);
+}
+
+// A Call without any chunk; false when there is none, or it names another XID.
+bool Responder::take_short_call(Slot& slot, Bytes message) {
+  ++outbox_.counters.short_calls;
+  slot.inline_part = message.subspan(wire::v1::kHeaderSizeMin);
+  return slot.inline_part.size() >= xdr::kWordSize &&
+         xdr::load_word(slot.inline_part.data()) == static_cast<std::uint32_t>(slot.xid);
 }
 
 // Takes over what the header says; false when it makes no sense (RFC 8166 §4.5.2).
@@ -212,11 +227,6 @@ bool Responder::take_call(Slot& slot, const wire::v1::Decoded& decoded) {
   const bool is_long = std::holds_alternative<wire::v1::NoMsg>(decoded.header.body);
   if (!is_long && !std::holds_alternative<wire::v1::Msg>(decoded.header.body)) return false;
   slot.inline_part = decoded.payload;
-  if (!is_long && lists_.empty()) [[likely]] {
-    ++outbox_.counters.short_calls;
-    return decoded.payload.size() >= xdr::kWordSize &&
-           xdr::load_word(decoded.payload.data()) == static_cast<std::uint32_t>(slot.xid);
-  }
   slot.writes = lists_.writes;
   slot.has_reply_chunk = lists_.has_reply;
   if (!slot.reply_chunk.assign(lists_.reply.view())) return false;
@@ -341,11 +351,17 @@ void Responder::start_error(Slot& slot, const Body& error) {
 // a credit for it (RFC 8166 §3.3.1), and queues the Writes and the Send.
 void Responder::start_sending(Slot& slot, const Body& body, bool success) {
   // An error header echoes the version that it answers (RFC 8166 §4.5.1).
-  const wire::v1::Header header{slot.xid, success ? wire::v1::kVersion : slot.version,
-                                options_.credits, body};
-  const auto size = wire::v1::encode(header, lists_, headers_.place(first_place_ + index_of(slot)));
-  RPCRDMA_ASSERT(size.has_value(), "a reply's header was planned to fit");
-  slot.header_size = static_cast<std::uint32_t>(*size);
+  const MutableBytes place = headers_.place(first_place_ + slot.index);
+  if (lists_.empty() && std::holds_alternative<wire::v1::Msg>(body)) {
+    wire::v1::encode_short(slot.xid, options_.credits, place);
+    slot.header_size = wire::v1::kHeaderSizeMin;
+  } else {
+    const wire::v1::Header header{slot.xid, success ? wire::v1::kVersion : slot.version,
+                                  options_.credits, body};
+    const auto size = wire::v1::encode(header, lists_, place);
+    RPCRDMA_ASSERT(size.has_value(), "a reply's header was planned to fit");
+    slot.header_size = static_cast<std::uint32_t>(*size);
+  }
   slot.success = success;
   slot.invalidate = success ? only_handle(slot) : std::nullopt;
   slot.state = State::kReplying;
@@ -487,10 +503,6 @@ Responder::Slot* Responder::find(CallId call) {
   if (index >= slots_.size()) return nullptr;
   Slot& slot = slots_[index];
   return slot.generation == generation_of(call) && slot.state != State::kFree ? &slot : nullptr;
-}
-
-std::uint16_t Responder::index_of(const Slot& slot) const {
-  return static_cast<std::uint16_t>(&slot - slots_.data());
 }
 
 WorkId Responder::work(const Slot& slot, WorkKind kind) const {

@@ -67,6 +67,7 @@ class Responder {
     bool known_above = false;  // the layer above was told of the call: it gets CallDone
     bool lost = false;         // the connection ended; what is pending is only waited for
     bool has_reply_chunk = false;
+    std::uint16_t index = 0;  // of itself in slots_
     std::uint32_t generation = 0;
     std::uint16_t pending = 0;  // work requests not completed
     ReceiveId receive{};
@@ -94,9 +95,10 @@ class Responder {
   };
 
   Slot* find(CallId call);
-  std::uint16_t index_of(const Slot& slot) const;
+  static std::uint16_t index_of(const Slot& slot) noexcept { return slot.index; }
   WorkId work(const Slot& slot, WorkKind kind) const;
   void begin(const Received& received);
+  bool take_short_call(Slot& slot, Bytes message);
   bool take_call(Slot& slot, const wire::v1::Decoded& decoded);
   bool sort_reads(Slot& slot);
   static bool check_positions(const Slot& slot, std::uint64_t inline_size, bool is_long);

@@ -82,22 +82,8 @@ void write_body(const AuthError& body, xdr::Writer& writer) noexcept {
   writer.u32(static_cast<std::uint32_t>(body.why));
 }
 
-// What most headers are: a Call with AUTH_NONE twice, and a success with AUTH_NONE. Words 0 and 3
-// to 5 of the one, and word 0 of the other, say something; the rest is always the same.
-
 std::uint32_t word(Bytes bytes, std::size_t index) noexcept {
   return xdr::load_word(bytes.data() + index * xdr::kWordSize);
-}
-
-bool is_plain_call(Bytes bytes) noexcept {
-  return bytes.size() >= kCallHeaderSizeMin && word(bytes, 1) == kCall &&
-         word(bytes, 2) == kRpcVersion &&
-         (word(bytes, 6) | word(bytes, 7) | word(bytes, 8) | word(bytes, 9)) == 0;
-}
-
-bool is_plain_success(Bytes bytes) noexcept {
-  return bytes.size() >= kReplyHeaderSizeMin && word(bytes, 1) == kReply &&
-         (word(bytes, 2) | word(bytes, 3) | word(bytes, 4) | word(bytes, 5)) == 0;
 }
 
 bool is_plain(const Credential& credential) noexcept {
@@ -106,16 +92,27 @@ bool is_plain(const Credential& credential) noexcept {
 
 }  // namespace
 
-Expected<CallHeader, BadCall> decode_call(xdr::Reader& reader) {
-  if (const Bytes bytes = reader.rest(); is_plain_call(bytes)) [[likely]] {
-    reader.skip(kCallHeaderSizeMin, "call header");
-    Expected<CallHeader, BadCall> header;
-    header->xid = Xid{word(bytes, 0)};
-    header->procedure.program = word(bytes, 3);
-    header->procedure.version = word(bytes, 4);
-    header->procedure.number = word(bytes, 5);
-    return header;
+bool take_plain_call(Bytes bytes, CallHeader& header) noexcept {
+  if (bytes.size() < kCallHeaderSizeMin || word(bytes, 1) != kCall ||
+      word(bytes, 2) != kRpcVersion ||
+      (word(bytes, 6) | word(bytes, 7) | word(bytes, 8) | word(bytes, 9)) != 0) {
+    return false;
   }
+  header.xid = Xid{word(bytes, 0)};
+  header.procedure.program = word(bytes, 3);
+  header.procedure.version = word(bytes, 4);
+  header.procedure.number = word(bytes, 5);
+  header.credential = header.verifier = {};
+  return true;
+}
+
+bool is_plain_success(Bytes bytes, Xid xid) noexcept {
+  return bytes.size() >= kReplyHeaderSizeMin && word(bytes, 0) == static_cast<std::uint32_t>(xid) &&
+         word(bytes, 1) == kReply &&
+         (word(bytes, 2) | word(bytes, 3) | word(bytes, 4) | word(bytes, 5)) == 0;
+}
+
+Expected<CallHeader, BadCall> decode_call(xdr::Reader& reader) {
   CallHeader header{};
   header.xid = Xid{reader.u32("xid")};
   if (reader.u32("msg_type") != kCall) reader.fail(xdr::Errc::kBadEnum, "msg_type");
@@ -143,13 +140,6 @@ Expected<CallHeader, BadCall> decode_call(xdr::Reader& reader) {
 }
 
 Expected<ReplyHeader, xdr::DecodeError> decode_reply(xdr::Reader& reader) {
-  if (const Bytes bytes = reader.rest(); is_plain_success(bytes)) [[likely]] {
-    reader.skip(kReplyHeaderSizeMin, "reply header");
-    Expected<ReplyHeader, xdr::DecodeError> header;
-    header->xid = Xid{word(bytes, 0)};
-    header->body.emplace<Accepted>();
-    return header;
-  }
   ReplyHeader header{};
   header.xid = Xid{reader.u32("xid")};
   if (reader.u32("msg_type") != kReply) reader.fail(xdr::Errc::kBadEnum, "msg_type");

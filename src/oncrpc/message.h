@@ -67,6 +67,12 @@ struct BadCall {
   std::optional<ReplyHeader> answer;
 };
 
+// What most headers are, looked at word by word: a Call with AUTH_NONE twice, and an accepted
+// success with AUTH_NONE. They take kCallHeaderSizeMin and kReplyHeaderSizeMin bytes; decode_call()
+// and decode_reply() would say the same. False: it is something else, or wrong.
+bool take_plain_call(Bytes bytes, CallHeader& header) noexcept;
+bool is_plain_success(Bytes bytes, Xid xid) noexcept;
+
 Expected<CallHeader, BadCall> decode_call(xdr::Reader& reader);
 
 // Refuses what is not a reply and values that RFC 5531 does not define (kBadEnum), and verifiers

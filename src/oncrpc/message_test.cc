@@ -213,5 +213,42 @@ TEST(MessageProperty, MutatedHeadersDecodeOrAreRefused) {
   }
 }
 
+// The short ways are taken for exactly what the decoders would say the same about.
+TEST(PlainHeaders, AreThoseWithAuthNone) {
+  std::array<std::byte, kCallHeaderSizeMin> call{};
+  xdr::Writer writer(call);
+  encode_call({Xid{9}, {1, 2, 3}, {}, {}}, writer);
+  for (std::size_t bit = 0; bit <= 8 * call.size(); ++bit) {
+    auto changed = call;
+    if (bit < 8 * call.size()) changed[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    xdr::Reader reader(changed);
+    const auto decoded = decode_call(reader);
+    CallHeader header{};
+    const bool plain = decoded && decoded->credential == Credential{} &&
+                       decoded->verifier == Credential{} && reader.position() == call.size();
+    ASSERT_EQ(take_plain_call(changed, header), plain) << "bit " << bit;
+    if (plain) {
+      EXPECT_EQ(header, *decoded) << "bit " << bit;
+    }
+  }
+  CallHeader header{};
+  EXPECT_FALSE(take_plain_call(Bytes(call).first(call.size() - 1), header));
+}
+
+TEST(PlainHeaders, AreThoseOfASuccessWithAuthNone) {
+  std::array<std::byte, kReplyHeaderSizeMin> reply{};
+  xdr::Writer writer(reply);
+  encode_reply({Xid{9}, Accepted{}}, writer);
+  for (std::size_t bit = 0; bit <= 8 * reply.size(); ++bit) {
+    auto changed = reply;
+    if (bit < 8 * reply.size()) changed[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    xdr::Reader reader(changed);
+    const auto decoded = decode_reply(reader);
+    const bool plain = decoded && *decoded == ReplyHeader{Xid{9}, Accepted{}};
+    ASSERT_EQ(is_plain_success(changed, Xid{9}), plain) << "bit " << bit;
+  }
+  EXPECT_FALSE(is_plain_success(Bytes(reply).first(reply.size() - 1), Xid{9}));
+}
+
 }  // namespace
 }  // namespace rpcrdma::oncrpc

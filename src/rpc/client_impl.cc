@@ -320,6 +320,16 @@ void ClientImpl::handle_reply(std::uint32_t index, const engine::ReplyReady& rep
 std::optional<Error> ClientImpl::decode(Slot& slot, const engine::ReplyReady& reply) {
   const Bytes stream = reply.in_reply_chunk > 0 ? Bytes(slot.reply_room).first(reply.in_reply_chunk)
                                                 : reply.inline_part;
+  if (reply.results_written.empty() && oncrpc::is_plain_success(stream, slot.xid)) [[likely]] {
+    slot.reader =
+        MessageReader(stream.subspan(oncrpc::kReplyHeaderSizeMin), oncrpc::kReplyHeaderSizeMin, {});
+    return std::nullopt;
+  }
+  return decode_any(slot, stream, reply.results_written);
+}
+
+std::optional<Error> ClientImpl::decode_any(Slot& slot, Bytes stream,
+                                            std::span<const std::uint32_t> results_written) {
   const auto make = [&](Errc code, std::string cause) {
     return Error{code,
                  fmt::format("procedure {} of program {} version {}", slot.procedure.number,
@@ -354,9 +364,9 @@ std::optional<Error> ClientImpl::decode(Slot& slot, const engine::ReplyReady& re
       return make(Errc::kServerFault, std::string(to_string(accepted.status)));
   }
   std::array<MessageReader::Placed, kBulkItemsMax> placed;
-  const std::size_t count = std::min(reply.results_written.size(), slot.result_count);
+  const std::size_t count = std::min(results_written.size(), slot.result_count);
   for (std::size_t i = 0; i < count; ++i) {
-    placed[i] = {MessageReader::kInOrder, Bytes(slot.results[i]).first(reply.results_written[i])};
+    placed[i] = {MessageReader::kInOrder, Bytes(slot.results[i]).first(results_written[i])};
   }
   slot.reader = MessageReader(reader.rest(), reader.position(), std::span(placed).first(count));
   return std::nullopt;

@@ -94,6 +94,8 @@ class ClientImpl {
   void handle_reply(std::uint32_t index, const engine::ReplyReady& reply);
   std::uint32_t index_of(engine::CallId call) const;
   std::optional<Error> decode(Slot& slot, const engine::ReplyReady& reply);
+  std::optional<Error> decode_any(Slot& slot, Bytes stream,
+                                  std::span<const std::uint32_t> results_written);
   void fail(std::uint32_t index, Error error);
   void take_memory_back(Slot& slot);
   void free_slot(std::uint32_t index);

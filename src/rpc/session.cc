@@ -189,32 +189,44 @@ bool Session::retry_waiting() {
 
 // --- A Call ------------------------------------------------------------------------------------
 
+// Reads an RPC header into the context and returns its size; 0: it is bad, and the call was
+// answered.
+std::size_t Session::decode_header(Context& context, Bytes stream) {
+  xdr::Reader reader(stream);
+  const auto header = oncrpc::decode_call(reader);
+  if (header) {
+    context.header_ = *header;
+    return reader.position();
+  }
+  if (header.error().answer) {
+    send_plain(context, *header.error().answer);
+  } else {
+    // Not a Call at all; ERR_CHUNK gives the requester its credit back (RFC 8166 §4.5.2).
+    connection_->engine().reject(context.call_);
+  }
+  return 0;
+}
+
 // Reads the RPC header and finds the service. Null: the call was answered.
 Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
                                 std::span<const MessageReader::Placed> placed) {
-  if (Xid{xdr::Reader(stream).u32("xid")} != expected) {
+  if (stream.size() < xdr::kWordSize || Xid{xdr::load_word(stream.data())} != expected) {
     // RFC 8166 §4.2.1: both headers name one XID. Whatever else is wrong, no reply could be right.
     connection_->engine().reject(context.call_);
     return nullptr;
   }
-  xdr::Reader reader(stream);
-  const auto header = oncrpc::decode_call(reader);
-  if (!header) {
-    if (header.error().answer) {
-      send_plain(context, *header.error().answer);
-    } else {
-      // Not a Call at all; ERR_CHUNK gives the requester its credit back (RFC 8166 §4.5.2).
-      connection_->engine().reject(context.call_);
-    }
-    return nullptr;
+  std::size_t header_size = oncrpc::kCallHeaderSizeMin;
+  if (!oncrpc::take_plain_call(stream, context.header_)) {
+    header_size = decode_header(context, stream);
+    if (header_size == 0) return nullptr;
   }
-  context.header_ = *header;
-  const auto found = registry_.find(header->procedure.program, header->procedure.version);
+  const Procedure& procedure = context.header_.procedure;
+  const auto found = registry_.find(procedure.program, procedure.version);
   context.status_ = found.status;
   context.versions_ = found.versions;
-  context.arguments_ = MessageReader(reader.rest(), reader.position(), placed);
-  if (found.service != nullptr && header->procedure.number != 0 &&
-      !found.service->has_procedure(header->procedure.number)) {
+  context.arguments_ = MessageReader(stream.subspan(header_size), header_size, placed);
+  if (found.service != nullptr && procedure.number != 0 &&
+      !found.service->has_procedure(procedure.number)) {
     context.status_ = AcceptStatus::kProcUnavail;
   }
   if (context.status_ != AcceptStatus::kSuccess) {
@@ -232,6 +244,8 @@ void Session::handle_received(const engine::CallReceived& received) {
                            ? Bytes(context.loans_[0].buffer).first(received.long_part->size)
                            : received.inline_part;
   // The loans are the Long Call's stream, if any, then one for each item that is not empty.
+  if (received.items.empty())
+    return serve(context, accept_header(context, stream, received.xid, {}));
   std::array<MessageReader::Placed, engine::kReadChunksMax> placed;
   std::size_t count = 0;
   std::size_t loan = context.has_long_part_ ? 1 : 0;
@@ -240,23 +254,23 @@ void Session::handle_received(const engine::CallReceived& received) {
         item.position,
         item.data.size == 0 ? Bytes{} : Bytes(context.loans_[loan++].buffer).first(item.data.size)};
   }
-  Service* service = accept_header(context, stream, received.xid, std::span(placed).first(count));
-  if (service == nullptr || serve(context, service)) return;
-  context.status_ = AcceptStatus::kSystemErr;
-  send_answer(context);
+  serve(context, accept_header(context, stream, received.xid, std::span(placed).first(count)));
 }
 
-// False: there is no memory to answer from.
-bool Session::serve(Context& context, Service* service) {
+// Null: the call was answered already.
+void Session::serve(Context& context, Service* service) {
+  if (service == nullptr) return;
   context.status_ = AcceptStatus::kSuccess;
   context.versions_ = {};
-  if (!context.begin_results(kResultsSizeDefault)) return false;
+  if (!context.begin_results(kResultsSizeDefault)) {
+    context.status_ = AcceptStatus::kSystemErr;
+    return send_answer(context);
+  }
   if (context.header_.procedure.number == 0) {
     send_answer(context);  // NULL, RFC 5531 §12: always answers
   } else {
     service->call(context);
   }
-  return true;
 }
 
 // --- Its answer --------------------------------------------------------------------------------

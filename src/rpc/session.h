@@ -105,7 +105,8 @@ class Session {
   bool retry_waiting();
   Service* accept_header(Context& context, Bytes stream, Xid expected,
                          std::span<const MessageReader::Placed> placed);
-  bool serve(Context& context, Service* service);
+  std::size_t decode_header(Context& context, Bytes stream);
+  void serve(Context& context, Service* service);
   void send_answer(Context& context);
   void send_plain(Context& context, const oncrpc::ReplyHeader& header);
   bool add_fragments(Context& context,

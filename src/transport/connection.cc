@@ -34,6 +34,11 @@ rdma::Remote to_remote(const wire::Segment& segment) {
   return {segment.handle, segment.length, segment.offset};
 }
 
+// How far apart Receive buffers are; not a multiple of the page size, as with header places.
+std::size_t receive_stride(const engine::Options& options) {
+  return ((options.inline_receive + 63U) & ~63U) + 192U;
+}
+
 // What a dropped action must be answered with, if anything waits for it.
 std::optional<engine::WorkId> id_of(const engine::Action& action) {
   return std::visit(
@@ -64,10 +69,11 @@ Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
 Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
                        const engine::Options& options)
     : options_(options),
+      receive_stride_(receive_stride(options)),
       header_memory_(std::make_unique_for_overwrite<std::byte[]>(
           engine::Connection::header_arena_size(role, options))),
-      receive_memory_(std::make_unique_for_overwrite<std::byte[]>(std::size_t{options.credits} *
-                                                                  options.inline_receive)),
+      receive_memory_(
+          std::make_unique_for_overwrite<std::byte[]>(options.credits * receive_stride_)),
       message_memory_(std::make_unique_for_overwrite<std::byte[]>(
           engine::Connection::slot_count(role, options) * kMessageRoomSize)),
       header_size_(engine::Connection::header_arena_size(role, options)),
@@ -79,8 +85,8 @@ Connection::~Connection() = default;
 
 bool Connection::register_arenas() {
   const auto headers = queue_pair_->attach({header_memory_.get(), header_size_});
-  const auto receives = queue_pair_->attach(
-      {receive_memory_.get(), std::size_t{options_.credits} * options_.inline_receive});
+  const auto receives =
+      queue_pair_->attach({receive_memory_.get(), options_.credits * receive_stride_});
   const auto messages = attach({message_memory_.get(), message_size_});
   if (!headers || !receives || !messages) return false;
   message_lease_ = *messages;
@@ -169,7 +175,7 @@ Bytes Connection::received(engine::ReceiveId receive, std::uint32_t size) const 
   const std::size_t index = static_cast<std::uint16_t>(receive);
   RPCRDMA_ASSERT(index < options_.credits && size <= options_.inline_receive,
                  "a completion for a Receive that was not posted");
-  return {receive_memory_.get() + index * options_.inline_receive, size};
+  return {receive_memory_.get() + index * receive_stride_, size};
 }
 
 bool Connection::post_actions() {
@@ -248,7 +254,7 @@ void Connection::to_work(const engine::Action& action, std::size_t index, rdma::
   };
   if (const auto* receive = std::get_if<engine::PostReceive>(&action)) {
     const std::size_t number = static_cast<std::uint16_t>(receive->receive);
-    slices[0] = {receive_region_, options_.inline_receive, number * options_.inline_receive};
+    slices[0] = {receive_region_, options_.inline_receive, number * receive_stride_};
     work.id = number;
     work.work.emplace<rdma::Receive>().into = std::span<const rdma::Slice>(slices).first(1);
   } else if (const auto* send = std::get_if<engine::PostSend>(&action)) {

@@ -81,6 +81,7 @@ class Connection {
   Bytes received(engine::ReceiveId receive, std::uint32_t size) const;
 
   const engine::Options options_;
+  const std::size_t receive_stride_;  // bytes from one Receive buffer to the next
   std::unique_ptr<std::byte[]> header_memory_, receive_memory_, message_memory_;
   std::size_t header_size_, message_size_;
   engine::Connection engine_;

@@ -1,7 +1,5 @@
 #include "wire/v1/header.h"
 
-#include <cstring>
-
 #include "wire/prefix.h"
 
 namespace rpcrdma::wire::v1 {
@@ -183,32 +181,10 @@ struct BodyWriter {
   void type(Type value) const noexcept { writer.u32(static_cast<std::uint32_t>(value)); }
 };
 
-// What most messages are: version 1, RDMA_MSG, no chunks. Seven words, of which two say something.
-constexpr std::size_t kShortSize = 7 * kWord;
-
-bool is_short(Bytes message) noexcept {
-  if (message.size() < kShortSize) return false;
-  const std::byte* at = message.data();
-  return xdr::load_word(at + kWord) == kVersion &&
-         xdr::load_word(at + 3 * kWord) == static_cast<std::uint32_t>(Type::kMsg) &&
-         (xdr::load_word(at + 4 * kWord) | xdr::load_word(at + 5 * kWord) |
-          xdr::load_word(at + 6 * kWord)) == 0;
-}
-
 }  // namespace
 
 Expected<Decoded, xdr::DecodeError> decode(Bytes message, const Limits& limits, ChunkLists& lists) {
   lists.clear();
-  if (is_short(message)) [[likely]] {
-    const std::byte* at = message.data();
-    Expected<Decoded, xdr::DecodeError> decoded;
-    decoded->header.xid = Xid{xdr::load_word(at)};
-    decoded->header.version = kVersion;
-    decoded->header.credits = xdr::load_word(at + 2 * kWord);
-    decoded->header.body = Msg{};
-    decoded->payload = message.subspan(kShortSize);
-    return decoded;
-  }
   const Expected<Prefix, xdr::DecodeError> prefix = peek(message);
   if (!prefix) return Unexpected<xdr::DecodeError>(prefix.error());
 
@@ -236,15 +212,6 @@ std::size_t encoded_size(const Header& header, const ChunkLists& lists) noexcept
 
 Expected<std::size_t, xdr::Errc> encode(const Header& header, const ChunkLists& lists,
                                         MutableBytes output) noexcept {
-  if (lists.empty() && std::holds_alternative<Msg>(header.body) && output.size() >= kShortSize)
-      [[likely]] {
-    std::byte* at = output.data();
-    xdr::store_word(at, static_cast<std::uint32_t>(header.xid));
-    xdr::store_word(at + kWord, header.version);
-    xdr::store_word(at + 2 * kWord, header.credits);
-    std::memset(at + 3 * kWord, 0, 4 * kWord);  // RDMA_MSG and three empty lists
-    return kShortSize;
-  }
   xdr::Writer writer(output);
   writer.u32(static_cast<std::uint32_t>(header.xid));
   writer.u32(header.version);

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <variant>
 
@@ -101,6 +102,24 @@ struct Decoded {
 // them); bytes behind ERR_VERS, DONE and NOMSG likewise end up in `payload` for the caller to
 // judge.
 Expected<Decoded, xdr::DecodeError> decode(Bytes message, const Limits& limits, ChunkLists& lists);
+
+// What most messages are: version 1, RDMA_MSG, no chunk of any kind. Its credits are in the third
+// word and its payload starts behind kHeaderSizeMin bytes; decode() would say the same, for more.
+inline bool is_short(Bytes message) noexcept {
+  if (message.size() < kHeaderSizeMin) return false;
+  const std::byte* at = message.data();
+  return xdr::load_word(at + 4) == kVersion &&
+         (xdr::load_word(at + 12) | xdr::load_word(at + 16) | xdr::load_word(at + 20) |
+          xdr::load_word(at + 24)) == 0;
+}
+// Writes the header of such a message. Precondition: `output` has room for kHeaderSizeMin bytes.
+inline void encode_short(Xid xid, std::uint32_t credits, MutableBytes output) noexcept {
+  std::byte* at = output.data();
+  xdr::store_word(at, static_cast<std::uint32_t>(xid));
+  xdr::store_word(at + 4, kVersion);
+  xdr::store_word(at + 8, credits);
+  std::memset(at + 12, 0, kHeaderSizeMin - 12);  // RDMA_MSG is zero, and so are three empty lists
+}
 
 // Bytes that encode() will write. `lists` is ignored for bodies without lists.
 std::size_t encoded_size(const Header& header, const ChunkLists& lists) noexcept;

@@ -160,5 +160,28 @@ TEST(HeaderV1, ListsAreIgnoredForBodiesWithoutThem) {
   EXPECT_EQ(encoded_size(version, lists), 28U);
 }
 
+// The way past decode() and encode() is taken for exactly what they would say the same about.
+TEST(HeaderV1, ShortMessagesAreThoseThatDecodeToAMsgWithoutChunks) {
+  const Header header{Xid{0x01020304}, 1, 77, Msg{}};
+  std::array<std::byte, kHeaderSizeMin + 4> message{};
+  ASSERT_EQ(encode(header, {}, message).value(), kHeaderSizeMin);
+  std::array<std::byte, kHeaderSizeMin + 4> other{};
+  encode_short(Xid{0x01020304}, 77, other);
+  EXPECT_EQ(other, message);
+  ChunkLists lists;
+  for (std::size_t size = 0; size <= message.size(); ++size) {
+    const Bytes part = Bytes(message).first(size);
+    EXPECT_EQ(is_short(part), decode(part, {}, lists).has_value()) << size;
+  }
+  for (std::size_t bit = 0; bit < 8 * kHeaderSizeMin; ++bit) {
+    auto changed = message;
+    changed[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    const auto decoded = decode(changed, {}, lists);
+    const bool is_it = decoded && std::holds_alternative<Msg>(decoded->header.body) &&
+                       decoded->header.version == kVersion && lists.empty();
+    EXPECT_EQ(is_short(changed), is_it) << "bit " << bit;
+  }
+}
+
 }  // namespace
 }  // namespace rpcrdma::wire::v1
