@@ -80,13 +80,14 @@ class SiwarpProvider final : public Provider {
     }
     const Instant end = Reactor::now() + shard_.options.spin;
     do {
+      // Yielding comes first: on a shared core nothing can have come since we looked last.
+      sched_yield();
       for (std::size_t i = 0; i < shard_.open.size(); ++i) {
         if (shard_.open[i]->receive_some()) {
           spun_ = true;
           return true;
         }
       }
-      sched_yield();
     } while (Reactor::now() < end);
     return false;
   }
