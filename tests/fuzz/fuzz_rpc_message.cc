@@ -22,9 +22,33 @@ void check_comes_back(Bytes input, std::size_t size, Encode encode) {
   FUZZ_CHECK(equal(Bytes(output).first(size), input.first(size)), "other bytes come back");
 }
 
+bool is_plain(const Credential& credential) {
+  return credential.flavor == AuthFlavor::kNone && credential.body.empty();
+}
+
+// The short way through plain headers takes just those that the long way finds plain.
+void check_plain_call(Bytes input, const Expected<oncrpc::CallHeader, oncrpc::BadCall>& call) {
+  oncrpc::CallHeader header{};
+  const bool taken = oncrpc::take_plain_call(input, header);
+  FUZZ_CHECK(taken == (call && is_plain(call->credential) && is_plain(call->verifier)),
+             "a Call is plain on one way only");
+  FUZZ_CHECK(!taken || header == *call, "the two ways read different Calls");
+}
+
+void check_plain_reply(Bytes input, const Expected<oncrpc::ReplyHeader, xdr::DecodeError>& reply) {
+  const Xid xid{xdr::Reader(input).u32("xid")};
+  const auto* accepted = reply ? std::get_if<oncrpc::Accepted>(&reply->body) : nullptr;
+  const bool plain = accepted != nullptr && accepted->status == AcceptStatus::kSuccess &&
+                     is_plain(accepted->verifier);
+  FUZZ_CHECK(oncrpc::is_plain_success(input, xid) == plain, "plain on one way only");
+  const Xid other{static_cast<std::uint32_t>(xid) ^ 1U};
+  FUZZ_CHECK(!oncrpc::is_plain_success(input, other), "a reply to somebody else");
+}
+
 void check_call(Bytes input) {
   xdr::Reader reader(input);
   const auto call = oncrpc::decode_call(reader);
+  check_plain_call(input, call);
   if (call) {
     FUZZ_CHECK(reader.ok() && reader.position() <= oncrpc::kCallHeaderSizeMax &&
                    reader.position() >= oncrpc::kCallHeaderSizeMin,
@@ -52,6 +76,7 @@ void check_call(Bytes input) {
 void check_reply(Bytes input) {
   xdr::Reader reader(input);
   const auto reply = oncrpc::decode_reply(reader);
+  check_plain_reply(input, reply);
   FUZZ_CHECK(reply.has_value() == reader.ok(), "a failure that is not told");
   if (!reply) return;
   FUZZ_CHECK(reader.position() <= oncrpc::kReplyHeaderSizeMax, "a reply header above its limit");
