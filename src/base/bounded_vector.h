@@ -39,6 +39,12 @@ class BoundedVector {
     values_[size_++] = value;
     return true;
   }
+  // One more value at the end, with whatever was there before: the caller sets all of it, in place.
+  // Precondition: !full().
+  T& extend() noexcept {
+    RPCRDMA_ASSERT(size_ < Max, "extend of a full BoundedVector");
+    return values_[size_++];
+  }
   // All or nothing.
   [[nodiscard]] bool assign(std::span<const T> values) noexcept {
     if (values.size() > Max) return false;

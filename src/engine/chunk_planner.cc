@@ -43,7 +43,14 @@ bool append_run(BoundedVector<Fragment, kFragmentsMax>& runs, const Fragment& ru
       return true;
     }
   }
-  return runs.push_back({run.memory, run.size, run.offset, 0});
+  if (runs.full()) return false;
+  // Field by field: a copy of what was just written would wait for the stores.
+  Fragment& added = runs.extend();
+  added.memory = run.memory;
+  added.size = run.size;
+  added.offset = run.offset;
+  added.item = 0;
+  return true;
 }
 
 // Splits a stream into what stays and what leaves. `leaves(item_index, size)` decides per item;

@@ -186,7 +186,7 @@ void Responder::begin(const Received& received) {
   Slot& slot = slots_[free_.pop()];
   slot.receive = received.receive;
   slot.holds_receive = true;
-  slot.known_above = slot.lost = slot.has_reply_chunk = slot.success = false;
+  slot.known_above = slot.lost = slot.has_reply_chunk = slot.success = slot.is_short = false;
   slot.pending = slot.chunk = slot.read = slot.write_chunk = 0;
   slot.xid = prefix->xid;
   slot.version = prefix->version;
@@ -217,6 +217,7 @@ void Responder::begin(const Received& received) {
 // A Call without any chunk; false when there is none, or it names another XID.
 bool Responder::take_short_call(Slot& slot, Bytes message) {
   ++outbox_.counters.short_calls;
+  slot.is_short = true;
   slot.inline_part = message.subspan(wire::v1::kHeaderSizeMin);
   return slot.inline_part.size() >= xdr::kWordSize &&
          xdr::load_word(slot.inline_part.data()) == static_cast<std::uint32_t>(slot.xid);
@@ -329,7 +330,7 @@ void Responder::deliver(Slot& slot) {
   received.call = to_call_id(index_of(slot), slot.generation);
   received.xid = slot.xid;
   received.inline_part = slot.inline_part;
-  received.long_part = long_part;
+  if (long_part) received.long_part = long_part;
   received.items = slot.items.view();
 }
 
@@ -363,7 +364,8 @@ void Responder::start_sending(Slot& slot, const Body& body, bool success) {
     slot.header_size = static_cast<std::uint32_t>(*size);
   }
   slot.success = success;
-  slot.invalidate = success ? only_handle(slot) : std::nullopt;
+  slot.invalidate.reset();
+  if (success && !slot.is_short) slot.invalidate = only_handle(slot);
   slot.state = State::kReplying;
   if (success) count_reply(slot);
   give_receive_back(slot);
@@ -468,7 +470,7 @@ bool Responder::emit_writes(Slot& slot, std::span<Action> room, std::size_t& use
   send.header_offset = HeaderArena::offset(first_place_ + index_of(slot));
   send.header_size = slot.header_size;
   send.gather = gather;
-  send.invalidate = slot.invalidate;
+  if (slot.invalidate) send.invalidate = *slot.invalidate;
   work_posted(slot);
   return true;
 }

@@ -67,6 +67,7 @@ class Responder {
     bool known_above = false;  // the layer above was told of the call: it gets CallDone
     bool lost = false;         // the connection ended; what is pending is only waited for
     bool has_reply_chunk = false;
+    bool is_short = false;    // the Call has no chunks
     std::uint16_t index = 0;  // of itself in slots_
     std::uint32_t generation = 0;
     std::uint16_t pending = 0;  // work requests not completed

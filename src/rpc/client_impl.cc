@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "base/assert.h"
 #include "engine/work_id.h"
@@ -115,7 +116,7 @@ Expected<Call, Error> ClientImpl::prepare(const Procedure& procedure,
   slot.timeout = options_.call_timeout;
   slot.leases.clear();
   slot.error.reset();
-  slot.writer = MessageWriter(slot.stream);
+  std::construct_at(&slot.writer, slot.stream);
   oncrpc::encode_call({slot.xid, procedure, credential_, {}}, slot.writer.xdr());
   return Call(this, index);
 }
@@ -321,8 +322,8 @@ std::optional<Error> ClientImpl::decode(Slot& slot, const engine::ReplyReady& re
   const Bytes stream = reply.in_reply_chunk > 0 ? Bytes(slot.reply_room).first(reply.in_reply_chunk)
                                                 : reply.inline_part;
   if (reply.results_written.empty() && oncrpc::is_plain_success(stream, slot.xid)) [[likely]] {
-    slot.reader =
-        MessageReader(stream.subspan(oncrpc::kReplyHeaderSizeMin), oncrpc::kReplyHeaderSizeMin, {});
+    std::construct_at(&slot.reader, stream.subspan(oncrpc::kReplyHeaderSizeMin),
+                      oncrpc::kReplyHeaderSizeMin, std::span<const MessageReader::Placed>{});
     return std::nullopt;
   }
   return decode_any(slot, stream, reply.results_written);
@@ -402,8 +403,10 @@ void ClientImpl::free_slot(std::uint32_t index) {
     if (!in_progress_ && connection_->engine().calls_waiting() > 0) provider_.wake();
   }
   if (!slot.stream.empty() && !slot.stream_is_room) pool_.give_back(slot.stream);
-  if (!slot.reply_room.empty()) pool_.give_back(slot.reply_room);
-  slot.stream = slot.reply_room = {};
+  if (!slot.reply_room.empty()) {
+    pool_.give_back(slot.reply_room);
+    slot.reply_room = {};
+  }
   slot.callback = {};
   slot.error.reset();
   slot.state = State::kFree;

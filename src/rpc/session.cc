@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 
 #include "base/assert.h"
 #include "engine/work_id.h"
@@ -34,7 +35,7 @@ bool Context::begin_results(std::uint32_t size_max) {
                           : session_.borrow(*this, size);
     if (results_buffer_.empty()) return false;
   }
-  results_ = MessageWriter(results_buffer_);
+  std::construct_at(&results_, results_buffer_);
   oncrpc::encode_reply({header_.xid, oncrpc::Accepted{status_, versions_, {}}}, results_.xdr());
   return true;
 }
@@ -224,7 +225,7 @@ Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
   const auto found = registry_.find(procedure.program, procedure.version);
   context.status_ = found.status;
   context.versions_ = found.versions;
-  context.arguments_ = MessageReader(stream.subspan(header_size), header_size, placed);
+  std::construct_at(&context.arguments_, stream.subspan(header_size), header_size, placed);
   if (found.service != nullptr && procedure.number != 0 &&
       !found.service->has_procedure(procedure.number)) {
     context.status_ = AcceptStatus::kProcUnavail;
@@ -280,6 +281,15 @@ void Session::send_answer(Context& context) {
   if (context.status_ != AcceptStatus::kSuccess) {
     return send_plain(
         context, {context.header_.xid, oncrpc::Accepted{context.status_, context.versions_, {}}});
+  }
+  if (const auto place = room(context);
+      context.results_.items().empty() && context.results_buffer_.data() == place.memory.data()) {
+    // The common case: all of it is in the message room.
+    const engine::Fragment run{place.lease, static_cast<std::uint32_t>(context.results_.size()),
+                               place.offset, 0};
+    engine::Outgoing reply;
+    reply.stream = {&run, 1};
+    return connection_->engine().start_reply(context.call_, reply);
   }
   BoundedVector<engine::Fragment, engine::kFragmentsMax> stream;
   if (!add_fragments(context, stream)) {

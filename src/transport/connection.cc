@@ -266,7 +266,7 @@ void Connection::to_work(const engine::Action& action, std::size_t index, rdma::
     work.id = static_cast<std::uint64_t>(send->id);
     auto& made = work.work.emplace<rdma::Send>();
     made.from = std::span<const rdma::Slice>(slices).first(count);
-    made.invalidate = send->invalidate;
+    if (send->invalidate) made.invalidate = *send->invalidate;
   } else if (const auto* read = std::get_if<engine::RdmaRead>(&action)) {
     work.id = static_cast<std::uint64_t>(read->id);
     auto& made = work.work.emplace<rdma::Read>();
