@@ -49,6 +49,37 @@ void check_header(Bytes input) {
   FUZZ_CHECK(iwarp::check_start(output) == Fault::kNone, "our own header is refused");
 }
 
+// The short way to read and write a Send of one segment says what the long way says.
+void check_plain_send(Bytes input) {
+  constexpr std::size_t kSize = iwarp::kLengthSize + iwarp::kUntaggedSize;
+  if (input.size() < kSize) return;
+  const std::uint32_t sequence = iwarp::load32(&input[12]);
+  const bool plain = iwarp::is_plain_send(input.data(), sequence);
+  FUZZ_CHECK(!iwarp::is_plain_send(input.data(), sequence + 1), "another message is taken");
+  if (iwarp::load16(input.data()) < iwarp::kUntaggedSize) return;
+  if (iwarp::check_start(input) != Fault::kNone) {
+    FUZZ_CHECK(!plain, "a bad header is plain");
+    return;
+  }
+  const Header header = iwarp::decode_header(input);
+  const bool single = header.opcode == Opcode::kSend && header.last && header.offset == 0 &&
+                      header.queue == iwarp::kQueueSend;
+  FUZZ_CHECK(!plain || single, "not a Send of one segment");
+  if (!is_send(header.opcode) || !header.last) return;
+  Header expected = header;
+  expected.queue = iwarp::kQueueSend;
+  expected.offset = 0;
+  Buffer long_way(kSize);
+  Buffer short_way(kSize);
+  iwarp::encode_header(expected, long_way.data());
+  iwarp::encode_send_header(header.opcode, header.ulpdu_size, header.tag, header.sequence,
+                            short_way.data());
+  FUZZ_CHECK(equal(long_way, short_way), "two ways to write a Send");
+  FUZZ_CHECK(
+      iwarp::is_plain_send(short_way.data(), header.sequence) == (header.opcode == Opcode::kSend),
+      "our own Send is not plain");
+}
+
 void check_read_request(Bytes payload) {
   if (payload.size() < iwarp::kReadRequestSize) return;
   std::array<std::byte, iwarp::kReadRequestSize> output{};
@@ -113,6 +144,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   rpcrdma::fuzz::check_our_terminate(fault, {});
   if (input.size() < rpcrdma::iwarp::kLengthSize + rpcrdma::iwarp::kControlSize) return 0;
   rpcrdma::fuzz::check_header(input);
+  rpcrdma::fuzz::check_plain_send(input);
   rpcrdma::fuzz::check_our_terminate(fault, input);
   rpcrdma::fuzz::check_read_request(input.subspan(4));
   return 0;

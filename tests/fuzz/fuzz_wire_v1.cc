@@ -81,6 +81,22 @@ void check_refused(Bytes message, const Limits& limits, const xdr::DecodeError& 
   FUZZ_CHECK(!again && again.error() == error, "more bytes make a bad header good");
 }
 
+// The way past decode() and encode() is for just those messages that have nothing but a payload.
+void check_short(Bytes message) {
+  ChunkLists lists;
+  const auto decoded = decode(message, Limits{}, lists);
+  const bool has_only_payload =
+      decoded && lists.empty() && std::holds_alternative<wire::v1::Msg>(decoded->header.body);
+  FUZZ_CHECK(wire::v1::is_short(message) == has_only_payload, "short on one way only");
+  if (!has_only_payload) return;
+  FUZZ_CHECK(decoded->payload.size() == message.size() - wire::v1::kHeaderSizeMin, "payload");
+  Buffer output(wire::v1::kHeaderSizeMin + 1, std::byte{0xa5});
+  wire::v1::encode_short(decoded->header.xid, decoded->header.credits, output);
+  FUZZ_CHECK(equal(Bytes(output).first(output.size() - 1), message.first(output.size() - 1)) &&
+                 output.back() == std::byte{0xa5},
+             "other bytes come back");
+}
+
 }  // namespace
 }  // namespace rpcrdma::fuzz
 
@@ -97,6 +113,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto prefix = rpcrdma::wire::peek(message);
   FUZZ_CHECK(prefix.has_value() == (message.size() >= rpcrdma::wire::kPrefixSize),
              "the prefix is sixteen bytes");
+  rpcrdma::fuzz::check_short(message);
   rpcrdma::wire::v1::ChunkLists lists;
   const auto decoded = decode(message, limits, lists);
   if (decoded) {
