@@ -7,6 +7,7 @@ import pathlib
 import resource
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -143,6 +144,21 @@ class CommandTest(unittest.TestCase):
                 self.assertGreater(each["gb_per_s"], 0, each)
                 self.assertGreater(each["cpu_s_per_gib"], 0, each)
                 self.assertLessEqual(each["user_copies_per_byte"], 0.03, each)
+
+    def test_calls_go_on_next_to_a_busy_process_on_the_same_cpu(self):
+        cpu = min(os.sched_getaffinity(0))
+        busy = subprocess.Popen([sys.executable, "-c", "while True: pass"],
+                                preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
+        try:
+            result = run("bench", "--json", "--seconds", 1, "--rounds", 2, "--crc", "off",
+                         "--cases", "null_qd1")
+        finally:
+            busy.kill()
+            busy.wait()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        ours = [each for each in json.loads(result.stdout) if each["case"] == "null_qd1"]
+        # Yielding to the busy process for each call gave 0.005.
+        self.assertGreater(ours[0]["ratio_to_raw"], 0.05)
 
     def test_bench_refuses_unknown_cases(self):
         result = run("bench", "--cases", "null_qd33")
