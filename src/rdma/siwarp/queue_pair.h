@@ -77,16 +77,17 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   void end(const Error& cause, LinkEvent event);
   void end_by_stream();
 
-  Expected<void, Error> check(std::span<const WorkRequest> batch) const;
-  std::string_view check_receive(const Receive& work) const;
-  std::string_view check_send(const Send& work) const;
-  std::string_view check_read(const Read& work) const;
-  std::string_view check_write(const Write& work) const;
-  std::string_view check_expose(const Expose& work) const;
-  bool check_slices(std::span<const Slice> slices, bool writable) const;
+  Expected<void, Error> check(std::span<const WorkRequest> batch);
+  std::string_view check_receive(const Receive& work);
+  std::string_view check_send(const Send& work);
+  std::string_view check_read(const Read& work);
+  std::string_view check_write(const Write& work);
+  std::string_view check_expose(const Expose& work);
+  bool check_readable(std::span<const Slice> slices);
+  bool check_writable(std::span<const Slice> slices);
   void take(const WorkRequest& request);
-  std::span<const MutableBytes> writable(std::span<const Slice> slices);
-  std::span<const Bytes> readable(std::span<const Slice> slices);
+  std::span<const MutableBytes> writable(std::size_t count);
+  std::span<const Bytes> readable(std::size_t count);
 
   Shard& shard_;
   TcpSocket socket_;
@@ -107,8 +108,10 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   // Kept, since a span clears itself when it is made.
   std::array<Bytes, TcpSocket::kRoomMax> send_room_;
   std::array<MutableBytes, kSlicesMax + 2> receive_room_;
-  std::array<MutableBytes, kSlicesMax> writable_;
-  std::array<Bytes, kSlicesMax> readable_;
+  // The memory of the batch that is being posted, in the order of its slices.
+  std::vector<MutableBytes> writable_;
+  std::vector<Bytes> readable_;
+  std::size_t next_writable_ = 0, next_readable_ = 0;
 };
 
 }  // namespace rpcrdma::rdma::siwarp

@@ -29,14 +29,17 @@ Expected<void, Error> QueuePair::post(std::span<const WorkRequest> batch) {
   if (state_ == State::kDown || stream_.phase() == iwarp::Phase::kTerminating) {
     return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
   }
+  readable_.clear();
+  writable_.clear();
   if (auto checked = check(batch); !checked) return checked;
+  next_readable_ = next_writable_ = 0;
   for (const WorkRequest& request : batch) take(request);
   note_news();
   transmit();
   return {};
 }
 
-Expected<void, Error> QueuePair::check(std::span<const WorkRequest> batch) const {
+Expected<void, Error> QueuePair::check(std::span<const WorkRequest> batch) {
   std::size_t receives = 0, sends = 0, exposures = 0, revokes = 0;
   std::string_view wrong;
   const Overloaded checks{[&](const Receive& work) {
@@ -74,11 +77,24 @@ Expected<void, Error> QueuePair::check(std::span<const WorkRequest> batch) const
   return {};
 }
 
-bool QueuePair::check_slices(std::span<const Slice> slices, bool writable) const {
+// Looks up memory, which take() then finds in readable_ or writable_.
+bool QueuePair::check_readable(std::span<const Slice> slices) {
   if (slices.size() > capabilities_.sge_max) return false;
   std::uint64_t size = 0;
   for (const Slice& slice : slices) {
-    if (!regions_.holds(slice, writable)) return false;
+    if (!regions_.holds(slice, false)) return false;
+    readable_.push_back(regions_.readable(slice));
+    size += slice.size;
+  }
+  return size <= kMessageMax;
+}
+
+bool QueuePair::check_writable(std::span<const Slice> slices) {
+  if (slices.size() > capabilities_.sge_max) return false;
+  std::uint64_t size = 0;
+  for (const Slice& slice : slices) {
+    if (!regions_.holds(slice, true)) return false;
+    writable_.push_back(regions_.writable(slice));
     size += slice.size;
   }
   return size <= kMessageMax;
@@ -86,41 +102,42 @@ bool QueuePair::check_slices(std::span<const Slice> slices, bool writable) const
 
 // What is wrong with a request; empty when nothing is.
 
-std::string_view QueuePair::check_receive(const Receive& work) const {
-  return check_slices(work.into, true) ? "" : "Receive into memory that is not attached";
+std::string_view QueuePair::check_receive(const Receive& work) {
+  return check_writable(work.into) ? "" : "Receive into memory that is not attached";
 }
 
-std::string_view QueuePair::check_send(const Send& work) const {
+std::string_view QueuePair::check_send(const Send& work) {
   if (state_ != State::kOpen) return "Send before the connection was there";
-  return check_slices(work.from, false) ? "" : "Send from memory that is not attached";
+  return check_readable(work.from) ? "" : "Send from memory that is not attached";
 }
 
-std::string_view QueuePair::check_read(const Read& work) const {
+std::string_view QueuePair::check_read(const Read& work) {
   if (state_ != State::kOpen) return "Read before the connection was there";
   if (work.into.size != work.from.size) return "Read whose two sizes differ";
-  return check_slices({&work.into, 1}, true) ? "" : "Read into memory that is not attached";
+  return check_writable({&work.into, 1}) ? "" : "Read into memory that is not attached";
 }
 
-std::string_view QueuePair::check_write(const Write& work) const {
+std::string_view QueuePair::check_write(const Write& work) {
   if (state_ != State::kOpen) return "Write before the connection was there";
-  if (!check_slices(work.from, false)) return "Write from memory that is not attached";
+  if (!check_readable(work.from)) return "Write from memory that is not attached";
   return total_size(work.from) == work.to.size ? "" : "Write whose two sizes differ";
 }
 
-std::string_view QueuePair::check_expose(const Expose& work) const {
-  return check_slices({&work.memory, 1}, work.access == RemoteAccess::kWrite)
-             ? ""
-             : "Expose of memory that is not attached with this right";
+std::string_view QueuePair::check_expose(const Expose& work) {
+  const std::span<const Slice> memory{&work.memory, 1};
+  const bool right =
+      work.access == RemoteAccess::kWrite ? check_writable(memory) : check_readable(memory);
+  return right ? "" : "Expose of memory that is not attached with this right";
 }
 
-std::span<const MutableBytes> QueuePair::writable(std::span<const Slice> slices) {
-  for (std::size_t i = 0; i < slices.size(); ++i) writable_[i] = regions_.writable(slices[i]);
-  return std::span(writable_).first(slices.size());
+std::span<const MutableBytes> QueuePair::writable(std::size_t count) {
+  next_writable_ += count;
+  return std::span(writable_).subspan(next_writable_ - count, count);
 }
 
-std::span<const Bytes> QueuePair::readable(std::span<const Slice> slices) {
-  for (std::size_t i = 0; i < slices.size(); ++i) readable_[i] = regions_.readable(slices[i]);
-  return std::span(readable_).first(slices.size());
+std::span<const Bytes> QueuePair::readable(std::size_t count) {
+  next_readable_ += count;
+  return std::span(readable_).subspan(next_readable_ - count, count);
 }
 
 // Precondition: check() has let the whole batch pass, so that the stream takes it.
@@ -128,22 +145,24 @@ void QueuePair::take(const WorkRequest& request) {
   const std::uint64_t id = request.id;
   const bool signaled = request.signaled;
   const Overloaded takes{
-      [&](const Receive& work) { return stream_.post_receive(id, writable(work.into), signaled); },
+      [&](const Receive& work) {
+        return stream_.post_receive(id, writable(work.into.size()), signaled);
+      },
       [&](const Send& work) {
-        return stream_.post_send(id, readable(work.from), {work.invalidate, false, signaled});
+        return stream_.post_send(id, readable(work.from.size()),
+                                 {work.invalidate, false, signaled});
       },
       [&](const Read& work) {
-        return stream_.post_read(id, regions_.writable(work.into),
-                                 {work.from.tag, work.from.address}, signaled);
+        return stream_.post_read(id, writable(1)[0], {work.from.tag, work.from.address}, signaled);
       },
       [&](const Write& work) {
-        return stream_.post_write(id, readable(work.from), {work.to.tag, work.to.address},
+        return stream_.post_write(id, readable(work.from.size()), {work.to.tag, work.to.address},
                                   signaled);
       },
       [&](const Expose& work) {
         return work.access == RemoteAccess::kRead
-                   ? stream_.expose_for_reading(id, regions_.readable(work.memory), signaled)
-                   : stream_.expose_for_writing(id, regions_.writable(work.memory), signaled);
+                   ? stream_.expose_for_reading(id, readable(1)[0], signaled)
+                   : stream_.expose_for_writing(id, writable(1)[0], signaled);
       },
       [&](const Revoke& work) { return stream_.revoke(id, work.tag, signaled); }};
   RPCRDMA_ASSERT(std::visit(takes, request.work), "work that was checked is not taken");
