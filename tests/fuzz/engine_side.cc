@@ -290,6 +290,12 @@ void EngineSide::seen(const Action& action) {
     FUZZ_CHECK(std::ranges::find(receives_, receive->receive) == receives_.end(),
                "a Receive is posted twice");
     messages_.erase(receive->receive);  // its memory is the peer's again
+  } else if (const auto* expose = std::get_if<engine::Expose>(&action)) {
+    for (auto& [id, call] : calls_) {
+      if (call.limit == 0 && call.leases.contains(expose->memory)) {
+        call.limit = engine_.credits_limit();
+      }
+    }
   } else if (const auto* send = std::get_if<engine::PostSend>(&action)) {
     seen_send(*send);
   }
@@ -316,16 +322,23 @@ void EngineSide::seen_send(const engine::PostSend& send) {
 void EngineSide::seen_call_sent(const wire::v1::Decoded& header,
                                 const wire::v1::ChunkLists& lists) {
   std::uint32_t unanswered = 0;
+  std::uint32_t limit = engine_.credits_limit();
   Call* sent = nullptr;
   for (auto& [id, call] : calls_) {
     if (call.xid == header.header.xid) sent = &call;
-    if (call.sent && !call.answered) ++unanswered;
+    if (call.sent && !call.answered) {
+      ++unanswered;
+      limit = std::max(limit, call.limit);
+    }
   }
   FUZZ_CHECK(sent != nullptr && !sent->sent && !sent->ended, "a Call is sent twice, or too late");
   sent->sent = true;
   sent->lists = lists;
-  // I2: those that surely were not answered, with this one.
-  FUZZ_CHECK(unanswered + 1 <= engine_.credits_limit() || link_ended_, "a Call without a credit");
+  sent->limit = std::max(sent->limit, engine_.credits_limit());
+  // I2: those that surely were not answered, with this one. A smaller grant revokes nothing: each
+  // counts with the limit under which it took its credit.
+  FUZZ_CHECK(unanswered + 1 <= std::max(limit, sent->limit) || link_ended_,
+             "a Call without a credit");
   const auto check = [&](const wire::Segment& segment) {
     const auto found = handles_.find(segment.handle);
     if (link_ended_) return;

@@ -40,7 +40,8 @@ class EngineSide {
     std::uint32_t reply_room_size = 0;
     bool delivered = false;  // and not released
     bool sent = false;
-    bool answered = false;  // perhaps: a message with its XID came
+    std::uint32_t limit = 0;  // of credits, when it took one
+    bool answered = false;    // perhaps: a message with its XID came
     wire::v1::ChunkLists lists;
     // Server.
     bool in_service = false;  // waits for our word
