@@ -12,10 +12,12 @@
 #define RPCRDMA_CLIENT_H_
 
 #include <chrono>
+#include <coroutine>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "rpcrdma/call.h"
 #include "rpcrdma/callback.h"
@@ -53,6 +55,7 @@ class Call {
  private:
   friend class ClientImpl;
   friend class Client;
+  friend class CallAwaiter;
   Call(ClientImpl* impl, std::uint32_t slot) noexcept : impl_(impl), slot_(slot) {}
 
   ClientImpl* impl_;
@@ -83,6 +86,30 @@ class Reply {
 
 using ReplyCallback = Callback<void(Expected<Reply, Error>)>;
 
+// What `co_await client.call_async(...)` waits with; see rpcrdma/coroutine.h. It lives in the
+// coroutine's frame, which must stay until the call has ended: the destructor ends the program when
+// the call is under way.
+class [[nodiscard]] CallAwaiter {
+ public:
+  CallAwaiter(const CallAwaiter&) = delete;
+  CallAwaiter& operator=(const CallAwaiter&) = delete;
+  ~CallAwaiter();
+
+  bool await_ready() const noexcept { return false; }
+  bool await_suspend(std::coroutine_handle<> coroutine);
+  Expected<Reply, Error> await_resume() { return std::move(*result_); }
+
+ private:
+  friend class Client;
+  enum class Stage : std::uint8_t { kPrepared, kStarting, kUnderWay, kEnded };
+  explicit CallAwaiter(Call&& call) noexcept : call_(std::move(call)) {}
+
+  Call call_;
+  std::coroutine_handle<> coroutine_;
+  std::optional<Expected<Reply, Error>> result_;
+  Stage stage_ = Stage::kPrepared;
+};
+
 class Client {
  public:
   // Connects to rdma://HOST[:PORT] (IPv4, [IPv6] or a name); blocks until the connection is up or
@@ -90,7 +117,7 @@ class Client {
   static Expected<Client, Error> connect(std::string_view url, const ClientOptions& options);
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
-  // Ends calls under way with kCanceled, then closes.
+  // Ends calls under way with kCanceled, then closes. Not from a callback of its own.
   ~Client();
 
   // Takes a slot for a call. `arguments_size_max` bounds the XDR arguments without bulk items,
@@ -105,6 +132,11 @@ class Client {
   // destructor, and must not throw; all lent memory is the caller's again before. If the call
   // cannot be started, the error comes back here and the callback does not run.
   Expected<void, Error> start(Call call, ReplyCallback callback);
+
+  // The same in a coroutine: `auto reply = co_await client.call_async(std::move(*call))` gives what
+  // call() gives. The coroutine goes on where the callback would have run; if the call cannot be
+  // started, at once. Nothing is allocated.
+  CallAwaiter call_async(Call call) noexcept;
 
   // For a foreign event loop: poll wait_fd() for reading, then call progress(). wait() does the
   // first.

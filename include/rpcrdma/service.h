@@ -25,7 +25,7 @@ class CallContext {
   // The results in XDR; up to 2 KiB, or what reserve_results() made room for. Bulk items are lent
   // until the server no longer needs them, so they must be result_memory() or outlive the server.
   virtual MessageWriter& results() noexcept = 0;
-  // The next two only inside of Service::call().
+  // The next two only on the server's thread, inside of Service::call() or later, until the answer.
   // Starts the results anew with room for `size_max` bytes. False: no memory.
   virtual bool reserve_results(std::uint32_t size_max) = 0;
   // Memory for a bulk result, kept until the reply is out. Empty: no memory (answer kSystemErr).

@@ -34,6 +34,7 @@ ClientImpl::ClientImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
 }
 
 ClientImpl::~ClientImpl() {
+  RPCRDMA_ASSERT(!in_progress_, "a client is destroyed inside of one of its callbacks");
   close();
   // What calls still hold is given back when the connection has flushed them.
   while (connection_ && calls_in_flight() > 0) {

@@ -23,12 +23,16 @@ class SimNetwork final : public Network {
   rdma::Provider& server_side() override { return server_; }
   rdma::Provider& client_side() override { return client_; }
   std::string listen_address() const override { return "server:0"; }
+  rdma::Provider& add_provider(const std::string& name) override {
+    return *further_.emplace_back(std::make_unique<rdma::sim::Provider>(world_, name));
+  }
   void wait() override { world_.pass_time(); }
   std::vector<std::string> violations() const override { return world_.violations(); }
 
  private:
   rdma::sim::World world_;
   rdma::sim::Provider server_, client_;
+  std::vector<std::unique_ptr<rdma::Provider>> further_;
 };
 
 class SiwarpNetwork final : public Network {
@@ -43,13 +47,20 @@ class SiwarpNetwork final : public Network {
   rdma::Provider& server_side() override { return *server_; }
   rdma::Provider& client_side() override { return *client_; }
   std::string listen_address() const override { return "127.0.0.1:0"; }
+  rdma::Provider& add_provider(const std::string&) override {
+    rdma::siwarp::Options options;
+    options.spin = std::chrono::microseconds(0);
+    return *further_.emplace_back(std::move(rdma::siwarp::make_provider(options).value()));
+  }
   void wait() override {
-    pollfd fds[] = {{server_->wait_fd(), POLLIN, 0}, {client_->wait_fd(), POLLIN, 0}};
-    ::poll(fds, 2, 100);
+    std::vector<pollfd> fds = {{server_->wait_fd(), POLLIN, 0}, {client_->wait_fd(), POLLIN, 0}};
+    for (const auto& provider : further_) fds.push_back({provider->wait_fd(), POLLIN, 0});
+    ::poll(fds.data(), fds.size(), 100);
   }
 
  private:
   std::unique_ptr<rdma::Provider> server_, client_;
+  std::vector<std::unique_ptr<rdma::Provider>> further_;
 };
 
 }  // namespace

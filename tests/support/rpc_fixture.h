@@ -24,6 +24,8 @@ class Network {
   virtual rdma::Provider& server_side() = 0;
   virtual rdma::Provider& client_side() = 0;
   virtual std::string listen_address() const = 0;
+  // A further node, for a third party; lives as long as the network.
+  virtual rdma::Provider& add_provider(const std::string& name) = 0;
   // Lets something happen on either side; bounded, never for ever.
   virtual void wait() = 0;
   // What our own side did that a correct stack never does; empty is the expectation.
