@@ -103,6 +103,10 @@ Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard, const Ad
   if (!fd) return Unexpected<Error>(fd.error());
   const int on = 1;
   setsockopt(fd->value(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (shard.options.share_port &&
+      setsockopt(fd->value(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0) {
+    return Unexpected<Error>(Error{Errc::kBadAddress, errno, "sharing a port"});
+  }
   if (bind(fd->value(), address.pointer(), address.size) != 0) {
     return Unexpected<Error>(Error{Errc::kBadAddress, errno, "bind"});
   }

@@ -204,6 +204,8 @@ void QueuePair::open_stream() {
     // One FPDU, one segment. siw wants the CRC in one piece.
     fpdu_size = segment & ~std::size_t{3};
     alignment = segment;
+  } else {
+    socket_.do_without_pacing();
   }
   stream_.start(setup_->negotiated(), fpdu_size, alignment);
   capabilities_.reads_in_flight_max = setup_->negotiated().ord;

@@ -118,6 +118,11 @@ void TcpSocket::configure(int buffer_size) noexcept {
   set_option(fd(), SOL_SOCKET, SO_RCVBUF, buffer_size);
 }
 
+void TcpSocket::do_without_pacing() noexcept {
+  constexpr std::string_view kReno = "reno";  // in every kernel, and free to use for everybody
+  setsockopt(fd(), IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());  // a wish
+}
+
 void TcpSocket::record(Capture& capture, bool initiator) {
   flow_ = std::make_unique<CaptureFlow>(capture, local(), remote(), initiator);
 }
