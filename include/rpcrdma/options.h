@@ -45,6 +45,9 @@ struct ServerOptions {
   std::uint32_t bulk_size_max = 1U << 20U;
   std::uint32_t long_call_size_max = 1U << 20U;
   std::size_t connections_max = 1024;
+  // Several servers of one user may listen on one port (SO_REUSEPORT), each on its own thread; new
+  // connections are spread over them by the system. All of them set it, the first one too.
+  bool share_port = false;
   std::size_t memory_max = 512U << 20U;  // bulk and message buffers of the library, bytes
   // A peer that leaves every RDMA Read, Write and Send of ours unfinished for so long is dropped,
   // so that nobody can keep the memory of calls for ever.

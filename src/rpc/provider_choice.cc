@@ -19,7 +19,8 @@ constexpr std::uint32_t kRegionsPerCall = 32;
 
 Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ProviderOptions& provider,
                                                                const ConnectionOptions& connection,
-                                                               std::uint32_t calls_max) {
+                                                               std::uint32_t calls_max,
+                                                               bool share_port) {
   if (provider.name != "auto" && provider.name != "siwarp") {
     return Unexpected<Error>(
         Error{Errc::kUnsupported, "choosing a provider", provider.name,
@@ -27,6 +28,7 @@ Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ProviderOpt
   }
   rdma::siwarp::Options options;
   options.crc = provider.crc;
+  options.share_port = share_port;
   options.capture_file = provider.capture_file;
   options.capture_bytes_max = provider.capture_bytes_max;
   options.setup_timeout_initiator = provider.setup_timeout_client;
