@@ -1,6 +1,6 @@
 // Makes RPC Calls to a server over RDMA.
 //
-//   auto client = rpcrdma::Client::connect("rdma://192.0.2.1", {});
+//   auto client = rpcrdma::Client::connect("rdma://192.0.2.1");
 //   auto call = client->prepare({kProgram, kVersion, kGet});
 //   call->arguments().xdr().string("name");
 //   call->place_result(buffer);                        // bulk data lands here, without a copy
@@ -114,7 +114,7 @@ class Client {
  public:
   // Connects to rdma://HOST[:PORT] (IPv4, [IPv6] or a name); blocks until the connection is up or
   // ProviderOptions::setup_timeout_client has passed.
-  static Expected<Client, Error> connect(std::string_view url, const ClientOptions& options);
+  static Expected<Client, Error> connect(std::string_view url, const ClientOptions& options = {});
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
   // Ends calls under way with kCanceled, then closes. Not from a callback of its own.

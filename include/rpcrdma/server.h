@@ -1,6 +1,6 @@
 // Answers RPC Calls over RDMA.
 //
-//   auto server = rpcrdma::Server::listen("rdma://0.0.0.0:20049", {});
+//   auto server = rpcrdma::Server::listen("rdma://0.0.0.0:20049");
 //   server->add(kProgram, kVersion, service);
 //   server->run();                                     // until stop(), also from a signal handler
 //
@@ -27,7 +27,7 @@ class ServerImpl;
 class Server {
  public:
   // Listens on rdma://HOST[:PORT]; port 0 takes a free one.
-  static Expected<Server, Error> listen(std::string_view url, const ServerOptions& options);
+  static Expected<Server, Error> listen(std::string_view url, const ServerOptions& options = {});
   Server(Server&&) noexcept;
   Server& operator=(Server&&) noexcept;
   // Connections end at once. No service may use a CallContext of the server afterwards.

@@ -1,0 +1,91 @@
+// A service put together from functions, one for each procedure.
+//
+//   rpcrdma::FunctionService service;
+//   service.on(kGreet, [](rpcrdma::CallContext& call) {
+//     const std::string name(call.arguments().xdr().string(255, "name"));
+//     if (!call.arguments().finish()) return rpcrdma::AcceptStatus::kGarbageArgs;
+//     call.results().xdr().string("hello " + name);
+//     return rpcrdma::AcceptStatus::kSuccess;
+//   });
+//   server->add(kProgram, kVersion, service);
+#ifndef RPCRDMA_FUNCTION_SERVICE_H_
+#define RPCRDMA_FUNCTION_SERVICE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <type_traits>
+#include <utility>
+
+#include "rpcrdma/call.h"
+#include "rpcrdma/service.h"
+
+namespace rpcrdma {
+
+class FunctionService final : public Service {
+ public:
+  struct ProcedureOptions {
+    std::uint32_t bulk_argument_size_max = 0;  // bytes; see Service
+  };
+
+  FunctionService() = default;
+  FunctionService(const FunctionService&) = delete;
+  FunctionService& operator=(const FunctionService&) = delete;
+
+  // Answers calls of a procedure with a function of one CallContext&, which is kept as long as the
+  // service; later ones replace it. Before the server runs.
+  //
+  // A function that returns an AcceptStatus ends the call with it: kSuccess sends the results. An
+  // exception that leaves it is answered with kSystemErr. A function that returns nothing calls
+  // succeed() or fail() of the context itself, now or later, and must not throw.
+  template <class Function>
+  FunctionService& on(std::uint32_t procedure, Function function, ProcedureOptions options) {
+    using Result = std::invoke_result_t<Function&, CallContext&>;
+    static_assert(std::is_void_v<Result> || std::is_same_v<Result, AcceptStatus>,
+                  "the function returns AcceptStatus or nothing");
+    if constexpr (std::is_void_v<Result>) {
+      return set(procedure, std::move(function), options);
+    } else {
+      return set(
+          procedure, [f = std::move(function)](CallContext& call) mutable { answer(call, f); },
+          options);
+    }
+  }
+  template <class Function>
+  FunctionService& on(std::uint32_t procedure, Function function) {
+    return on(procedure, std::move(function), ProcedureOptions{});
+  }
+
+  bool has_procedure(std::uint32_t number) const noexcept override;
+  std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override;
+  void call(CallContext& context) override;
+
+ private:
+  struct Entry {
+    std::function<void(CallContext&)> function;
+    ProcedureOptions options;
+  };
+
+  FunctionService& set(std::uint32_t procedure, std::function<void(CallContext&)> function,
+                       ProcedureOptions options);
+  template <class Function>
+  static void answer(CallContext& context, Function& function) {
+    AcceptStatus status = AcceptStatus::kSystemErr;
+    try {
+      status = function(context);
+    } catch (...) {
+      // The peer learns that the server failed; what failed is the service's own business.
+    }
+    if (status == AcceptStatus::kSuccess) {
+      context.succeed();
+    } else {
+      context.fail(status);
+    }
+  }
+
+  std::map<std::uint32_t, Entry> procedures_;
+};
+
+}  // namespace rpcrdma
+
+#endif  // RPCRDMA_FUNCTION_SERVICE_H_

@@ -1,0 +1,155 @@
+// What makes a small program small: services of functions, default options, one port for a server
+// on each thread. Through the public headers, over siwarp.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rpcrdma/client.h"
+#include "rpcrdma/function_service.h"
+#include "rpcrdma/server.h"
+
+namespace rpcrdma {
+namespace {
+
+constexpr std::uint32_t kProgram = 0x20010003;
+constexpr const char* kAnyPort = "rdma://127.0.0.1:0";
+
+std::string url_of(const Server& server) {
+  return "rdma://" + std::string(server.address());
+}
+
+// A server that runs on a thread of its own until it goes.
+class Running {
+ public:
+  Running(const std::string& url, FunctionService& service, const ServerOptions& options = {})
+      : server_(Server::listen(url, options).value()) {
+    EXPECT_TRUE(server_.add(kProgram, 1, service));
+    thread_ = std::thread([this] { server_.run(); });
+  }
+  ~Running() {
+    server_.stop();
+    thread_.join();
+  }
+  std::string url() const { return url_of(server_); }
+
+ private:
+  Server server_;
+  std::thread thread_;
+};
+
+Expected<Reply, Error> call(Client& client, std::uint32_t procedure, const std::string& text = {}) {
+  auto call = client.prepare({kProgram, 1, procedure});
+  if (!call) return Unexpected<Error>(call.error());
+  call->arguments().xdr().string(text);
+  return client.call(std::move(*call));
+}
+
+enum Number : std::uint32_t { kGreet = 1, kThrow = 2, kSize = 3, kUnknown = 4 };
+
+void fill(FunctionService& service) {
+  service
+      .on(kGreet,
+          [](CallContext& context) {
+            const std::string name(context.arguments().xdr().string(10, "name"));
+            if (!context.arguments().finish()) return AcceptStatus::kGarbageArgs;
+            context.results().xdr().string("hello " + name);
+            return AcceptStatus::kSuccess;
+          })
+      .on(kThrow,
+          [](CallContext&) -> AcceptStatus { throw std::runtime_error("the service is ill"); })
+      .on(kSize,
+          [](CallContext& context) {
+            const Bytes data = context.arguments().bulk(5000, "data");
+            context.results().xdr().u32(static_cast<std::uint32_t>(data.size()));
+            context.succeed();
+          },
+          {.bulk_argument_size_max = 5000});
+}
+
+TEST(FunctionService, AnswersWithTheFunctionOfTheProcedure) {
+  FunctionService service;
+  fill(service);
+  const Running running(kAnyPort, service);
+  auto client = Client::connect(running.url());
+  ASSERT_TRUE(client) << client.error().message();
+  auto reply = call(*client, kGreet, "world");
+  ASSERT_TRUE(reply) << reply.error().message();
+  EXPECT_EQ(reply->results().xdr().string(255, "greeting"), "hello world");
+  EXPECT_FALSE(reply->finish());
+}
+
+TEST(FunctionService, AnswersWithTheStatusThatAFunctionReturns) {
+  FunctionService service;
+  fill(service);
+  const Running running(kAnyPort, service);
+  auto client = Client::connect(running.url()).value();
+  EXPECT_EQ(call(client, kGreet, "longer than ten").error().code, Errc::kBadArguments);
+  EXPECT_EQ(call(client, kThrow).error().code, Errc::kServerFault);
+  EXPECT_EQ(call(client, kUnknown).error().code, Errc::kNotAvailable);
+  EXPECT_TRUE(call(client, 0)) << "NULL needs no function";
+}
+
+TEST(FunctionService, TakesBulkArgumentsUpToTheSizeOfTheProcedure) {
+  FunctionService service;
+  fill(service);
+  const Running running(kAnyPort, service);
+  auto client = Client::connect(running.url()).value();
+  const std::vector<std::byte> data(5004);
+  for (const std::size_t size : {5000U, 5004U}) {
+    auto call = client.prepare({kProgram, 1, kSize});
+    call->arguments().bulk(Bytes(data).first(size));
+    auto reply = client.call(std::move(*call));
+    if (size == 5000) {
+      ASSERT_TRUE(reply) << reply.error().message();
+      EXPECT_EQ(reply->results().xdr().u32("size"), 5000U);
+    } else {
+      EXPECT_EQ(reply.error().code, Errc::kBadArguments);
+    }
+  }
+}
+
+TEST(SharedPort, IsServedByEveryServerThatSharesIt) {
+  ServerOptions options;
+  options.share_port = true;
+  std::atomic<int> calls[2] = {};
+  FunctionService services[2];
+  for (int i = 0; i < 2; ++i) {
+    services[i].on(kGreet, [&counter = calls[i]](CallContext&) {
+      ++counter;
+      return AcceptStatus::kSuccess;
+    });
+  }
+  const Running first(kAnyPort, services[0], options);
+  const Running second(first.url(), services[1], options);
+  EXPECT_EQ(first.url(), second.url());
+  // The system picks by a hash of the client's port: that 64 of them agree is not to be expected.
+  for (int i = 0; i < 64; ++i) {
+    auto client = Client::connect(first.url());
+    ASSERT_TRUE(client) << client.error().message();
+    auto reply = call(*client, kGreet);
+    ASSERT_TRUE(reply) << reply.error().message();
+  }
+  EXPECT_EQ(calls[0] + calls[1], 64);
+  EXPECT_GT(calls[0], 0);
+  EXPECT_GT(calls[1], 0);
+}
+
+TEST(SharedPort, IsNotTakenFromAServerThatDoesNotShareIt) {
+  ServerOptions shared;
+  shared.share_port = true;
+  auto alone = Server::listen(kAnyPort).value();
+  const auto taken = Server::listen(url_of(alone), shared);
+  ASSERT_FALSE(taken);
+  EXPECT_NE(taken.error().message().find("choose another port"), std::string::npos)
+      << taken.error().message();
+  auto first = Server::listen(kAnyPort, shared).value();
+  EXPECT_FALSE(Server::listen(url_of(first)));
+  EXPECT_TRUE(Server::listen(url_of(first), shared));
+}
+
+}  // namespace
+}  // namespace rpcrdma
