@@ -103,6 +103,7 @@ nlohmann::json to_json(const TransferCounters& counters) {
           {"wire_bytes_sent", counters.wire_bytes_sent},
           {"wire_bytes_received", counters.wire_bytes_received},
           {"payload_bytes", counters.payload_bytes},
+          {"registrations", counters.registrations},
           {"bytes_copied", counters.bytes_copied}};
 }
 

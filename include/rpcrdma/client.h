@@ -25,6 +25,7 @@
 #include "rpcrdma/error.h"
 #include "rpcrdma/message.h"
 #include "rpcrdma/options.h"
+#include "rpcrdma/registered_memory.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma {
@@ -154,6 +155,13 @@ class Client {
   std::string_view provider_name() const noexcept;
   std::string_view peer_address() const noexcept;
   TransferCounters counters() const noexcept;
+
+  // Registers memory for as long as the result lives: bulk items and places of results that lie all
+  // inside of it are not registered for each call. The first is for both, the second for bulk items
+  // only. Fails with kUnsupported when it is empty or overlaps memory that is registered already,
+  // with kNoResources, and with kConnectionLost.
+  Expected<RegisteredMemory, Error> register_memory(MutableBytes memory);
+  Expected<RegisteredMemory, Error> register_read_only(Bytes memory);
 
   // Sends this credential with the calls prepared from now on (default AUTH_NONE).
   void use_credential(const AuthSys& credential);

@@ -36,6 +36,12 @@ class Server {
   // The service outlives the server. Fails when the program version is there already.
   Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
 
+  // Registers memory for bulk results (RFC 5666 §7): those that lie all inside of it are registered
+  // once for each connection that sends from it, not for each call. Like every memory of a service
+  // that results are sent from, it outlives the server. Fails with kUnsupported when it is empty or
+  // overlaps memory that is registered already.
+  Expected<void, Error> register_read_only(Bytes memory);
+
   // "ADDR:PORT" with the real port.
   std::string_view address() const noexcept;
   std::string_view provider_name() const noexcept;

@@ -86,6 +86,13 @@ Expected<Call, Error> Client::prepare(const Procedure& procedure,
 Expected<Reply, Error> Client::call(Call call) {
   return impl_->call(std::move(call));
 }
+Expected<RegisteredMemory, Error> Client::register_memory(MutableBytes memory) {
+  return impl_->register_memory(memory, memory.data());
+}
+Expected<RegisteredMemory, Error> Client::register_read_only(Bytes memory) {
+  return impl_->register_memory(memory, nullptr);
+}
+
 Expected<void, Error> Client::start(Call call, ReplyCallback callback) {
   return impl_->start(std::move(call), std::move(callback));
 }

@@ -89,6 +89,31 @@ void ClientImpl::use_credential(const AuthSys& credential) {
   credential_ = {AuthFlavor::kSys, Bytes(credential_body_).first(*size)};
 }
 
+// --- Memory that stays registered --------------------------------------------------------------
+
+Expected<RegisteredMemory, Error> ClientImpl::register_memory(Bytes memory, std::byte* writable) {
+  if (!connected()) return Unexpected<Error>(lost_error());
+  const auto id = regions_.add(memory, writable);
+  if (!id) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, "registering memory", peer_,
+                                   "it is empty, or overlaps memory that is registered already"});
+  }
+  const auto lease = writable != nullptr ? connection_->attach({writable, memory.size()})
+                                         : connection_->attach_read_only(memory);
+  if (!lease) {
+    regions_.remove(*id);
+    return Unexpected<Error>(rpc::to_error(lease.error(), "registering memory", peer_));
+  }
+  if (region_leases_.size() <= *id) region_leases_.resize(*id + 1);
+  region_leases_[*id] = *lease;
+  return RegisteredMemory(*this, *id, memory);
+}
+
+void ClientImpl::unregister(std::uint32_t id) noexcept {
+  regions_.remove(id);
+  connection_->detach(region_leases_[id]);
+}
+
 // --- Making a call -----------------------------------------------------------------------------
 
 Expected<Call, Error> ClientImpl::prepare(const Procedure& procedure,
@@ -116,6 +141,7 @@ Expected<Call, Error> ClientImpl::prepare(const Procedure& procedure,
   slot.results_size_max = kResultsSizeDefault;
   slot.timeout = options_.call_timeout;
   slot.leases.clear();
+  slot.regions.clear();
   slot.error.reset();
   std::construct_at(&slot.writer, slot.stream);
   oncrpc::encode_call({slot.xid, procedure, credential_, {}}, slot.writer.xdr());
@@ -172,32 +198,42 @@ Expected<void, Error> ClientImpl::begin(std::uint32_t index, bool blocking,
   return {};
 }
 
-std::optional<engine::Lease> ClientImpl::lend(Slot& slot, MutableBytes memory) {
+std::optional<ClientImpl::Lent> ClientImpl::lend(Slot& slot, MutableBytes memory) {
+  if (const auto lent = lend_registered(slot, memory, true)) return lent;
   const auto lease = connection_->attach(memory);
   if (!lease || !slot.leases.push_back(*lease)) return std::nullopt;
-  return *lease;
+  return Lent{*lease, 0};
 }
 
-std::optional<engine::Lease> ClientImpl::lend_read_only(Slot& slot, Bytes memory) {
+std::optional<ClientImpl::Lent> ClientImpl::lend_read_only(Slot& slot, Bytes memory) {
+  if (const auto lent = lend_registered(slot, memory, false)) return lent;
   const auto lease = connection_->attach_read_only(memory);
   if (!lease || !slot.leases.push_back(*lease)) return std::nullopt;
-  return *lease;
+  return Lent{*lease, 0};
+}
+
+std::optional<ClientImpl::Lent> ClientImpl::lend_registered(Slot& slot, Bytes memory,
+                                                            bool to_write) {
+  const auto place = regions_.find(memory, to_write);
+  if (!place || !slot.regions.push_back(place->id)) return std::nullopt;
+  regions_.use(place->id);
+  return Lent{region_leases_[place->id], place->offset};
 }
 
 // Turns what was written into runs of the Payload stream, with every piece of memory registered.
 bool ClientImpl::build(Slot& slot, BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream,
                        BoundedVector<engine::ResultRoom, kBulkItemsMax>& rooms) {
   const auto room = connection_->message_room(static_cast<std::size_t>(&slot - slots_.data()));
-  const auto buffer = slot.stream_is_room ? std::optional(room.lease) : lend(slot, slot.stream);
+  const auto buffer =
+      slot.stream_is_room ? std::optional(Lent{room.lease, room.offset}) : lend(slot, slot.stream);
   if (!buffer) return false;
-  const std::uint64_t base = slot.stream_is_room ? room.offset : 0;
   std::size_t done = 0;
   std::uint16_t item = 0;
   bool ok = true;
   const auto inline_run = [&](std::size_t end) {
     if (end > done) {
-      ok =
-          ok && stream.push_back({*buffer, static_cast<std::uint32_t>(end - done), base + done, 0});
+      ok = ok && stream.push_back({buffer->lease, static_cast<std::uint32_t>(end - done),
+                                   buffer->offset + done, 0});
     }
     done = end;
   };
@@ -205,15 +241,16 @@ bool ClientImpl::build(Slot& slot, BoundedVector<engine::Fragment, engine::kFrag
     inline_run(bulk.at);
     ++item;
     if (bulk.data.empty()) continue;
-    const auto lease = lend_read_only(slot, bulk.data);
-    ok = ok && lease &&
-         stream.push_back({*lease, static_cast<std::uint32_t>(bulk.data.size()), 0, item});
+    const auto lent = lend_read_only(slot, bulk.data);
+    ok = ok && lent &&
+         stream.push_back(
+             {lent->lease, static_cast<std::uint32_t>(bulk.data.size()), lent->offset, item});
   }
   inline_run(slot.writer.size());
   for (std::size_t i = 0; ok && i < slot.result_count; ++i) {
-    const auto lease = lend(slot, slot.results[i]);
-    ok = lease && rooms.push_back({*lease, static_cast<std::uint32_t>(slot.results[i].size()), 0,
-                                   static_cast<std::uint16_t>(i + 1)});
+    const auto lent = lend(slot, slot.results[i]);
+    ok = lent && rooms.push_back({lent->lease, static_cast<std::uint32_t>(slot.results[i].size()),
+                                  lent->offset, static_cast<std::uint16_t>(i + 1)});
   }
   return ok;
 }
@@ -244,9 +281,10 @@ Expected<engine::CallId, Error> ClientImpl::start_in_engine(Slot& slot) {
       return no_resources("ClientOptions::memory_max has no room for its reply");
     }
     if (!slot.reply_room.empty()) {
-      const auto lease = lend(slot, slot.reply_room);
-      if (!lease) return no_resources("its memory cannot be registered");
-      outgoing.reply_room = engine::ResultRoom{*lease, static_cast<std::uint32_t>(long_max), 0, 0};
+      const auto lent = lend(slot, slot.reply_room);
+      if (!lent) return no_resources("its memory cannot be registered");
+      outgoing.reply_room =
+          engine::ResultRoom{lent->lease, static_cast<std::uint32_t>(long_max), lent->offset, 0};
       id = connection_->engine().start_call(now, slot.xid, outgoing, slot.timeout);
     }
   }
@@ -391,7 +429,9 @@ void ClientImpl::fail(std::uint32_t index, Error error) {
 
 void ClientImpl::take_memory_back(Slot& slot) {
   for (const engine::Lease lease : slot.leases) connection_->detach(lease);
+  for (const std::uint32_t id : slot.regions) regions_.end_use(id);
   slot.leases.clear();
+  slot.regions.clear();
 }
 
 void ClientImpl::free_slot(std::uint32_t index) {
@@ -434,7 +474,7 @@ std::uint32_t ClientImpl::calls_in_flight() const noexcept {
 
 TransferCounters ClientImpl::counters() const noexcept {
   TransferCounters counters;
-  if (connection_) rpc::add(counters, connection_->engine().counters(), connection_->counters());
+  if (connection_) rpc::add(counters, *connection_);
   return counters;
 }
 

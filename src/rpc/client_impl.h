@@ -11,13 +11,14 @@
 #include "base/bounded_vector.h"
 #include "base/ring.h"
 #include "rdma/provider.h"
+#include "rpc/region_table.h"
 #include "rpcrdma/client.h"
 #include "transport/buffer_pool.h"
 #include "transport/connection.h"
 
 namespace rpcrdma {
 
-class ClientImpl {
+class ClientImpl final : public MemoryRegistrar {
  public:
   // Drives `provider`, which outlives it; `owned` may hold it.
   ClientImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& provider,
@@ -42,6 +43,9 @@ class ClientImpl {
   void drain();
   void close() noexcept;
   void use_credential(const AuthSys& credential);
+  // `writable` is null for memory that is only read.
+  Expected<RegisteredMemory, Error> register_memory(Bytes memory, std::byte* writable);
+  void unregister(std::uint32_t id) noexcept override;
 
   rdma::Provider& provider() noexcept { return provider_; }
   bool connected() const noexcept { return connection_ && connection_->connected(); }
@@ -76,7 +80,8 @@ class ClientImpl {
     std::uint32_t results_size_max = 0;
     std::chrono::nanoseconds timeout{};
     engine::CallId id{};
-    BoundedVector<engine::Lease, 2 * kBulkItemsMax + 2> leases;
+    BoundedVector<engine::Lease, 2 * kBulkItemsMax + 2> leases;  // of this call only
+    BoundedVector<std::uint32_t, 2 * kBulkItemsMax> regions;     // in use, of regions_
     ReplyCallback callback;
     MessageReader reader;
     std::optional<Error> error;
@@ -85,8 +90,13 @@ class ClientImpl {
   Expected<void, Error> begin(std::uint32_t index, bool blocking, ReplyCallback&& callback);
   bool build(Slot& slot, BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream,
              BoundedVector<engine::ResultRoom, kBulkItemsMax>& rooms);
-  std::optional<engine::Lease> lend(Slot& slot, MutableBytes memory);
-  std::optional<engine::Lease> lend_read_only(Slot& slot, Bytes memory);
+  struct Lent {
+    engine::Lease lease;
+    std::uint64_t offset;  // of the memory in the lease, bytes
+  };
+  std::optional<Lent> lend(Slot& slot, MutableBytes memory);
+  std::optional<Lent> lend_read_only(Slot& slot, Bytes memory);
+  std::optional<Lent> lend_registered(Slot& slot, Bytes memory, bool to_write);
   Expected<engine::CallId, Error> start_in_engine(Slot& slot);
   Unexpected<Error> no_resources(std::string cause) const;
   void pump() noexcept;  // an exception of a callback ends the program
@@ -111,6 +121,8 @@ class ClientImpl {
   std::vector<std::uint32_t> slot_of_call_;  // by the engine's slot: who used it last
   Ring<std::uint32_t> free_;
   std::unique_ptr<transport::Connection> connection_;  // dies before the memory that it was lent
+  rpc::RegionTable regions_;                           // what the application registered for long
+  std::vector<engine::Lease> region_leases_;           // by their ids
   std::array<std::byte, kAuthBodySizeMax> credential_body_{};
   Credential credential_;
   std::uint32_t last_xid_ = 0;

@@ -2,8 +2,10 @@
 
 namespace rpcrdma::rpc {
 
-void add(TransferCounters& sum, const engine::Counters& engine,
-         const rdma::Counters& link) noexcept {
+void add(TransferCounters& sum, const transport::Connection& connection) noexcept {
+  const engine::Counters& engine = connection.engine().counters();
+  const rdma::Counters link = connection.counters();
+  sum.registrations += connection.registrations();
   sum.calls += engine.calls_ended;
   sum.short_calls += engine.short_calls;
   sum.read_chunks += engine.read_chunk_count;
@@ -43,6 +45,7 @@ void add(TransferCounters& sum, const TransferCounters& other) noexcept {
   sum.wire_bytes_sent += other.wire_bytes_sent;
   sum.wire_bytes_received += other.wire_bytes_received;
   sum.payload_bytes += other.payload_bytes;
+  sum.registrations += other.registrations;
   sum.bytes_copied += other.bytes_copied;
 }
 

@@ -2,14 +2,12 @@
 #ifndef RPCRDMA_RPC_COUNTERS_H_
 #define RPCRDMA_RPC_COUNTERS_H_
 
-#include "engine/types.h"
-#include "rdma/provider.h"
 #include "rpcrdma/counters.h"
+#include "transport/connection.h"
 
 namespace rpcrdma::rpc {
 
-void add(TransferCounters& sum, const engine::Counters& engine,
-         const rdma::Counters& link) noexcept;
+void add(TransferCounters& sum, const transport::Connection& connection) noexcept;
 void add(TransferCounters& sum, const TransferCounters& other) noexcept;
 
 }  // namespace rpcrdma::rpc

@@ -32,6 +32,9 @@ Expected<Server, Error> Server::listen(std::string_view url, const ServerOptions
 Expected<void, Error> Server::add(std::uint32_t program, std::uint32_t version, Service& service) {
   return impl_->add(program, version, service);
 }
+Expected<void, Error> Server::register_read_only(Bytes memory) {
+  return impl_->register_read_only(memory);
+}
 std::string_view Server::address() const noexcept {
   return impl_->address();
 }

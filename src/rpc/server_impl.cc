@@ -54,6 +54,12 @@ Expected<void, Error> ServerImpl::add(std::uint32_t program, std::uint32_t versi
             fmt::format("program {} version {} is served already", program, version)});
 }
 
+Expected<void, Error> ServerImpl::register_read_only(Bytes memory) {
+  if (regions_.add(memory, nullptr)) return {};
+  return Unexpected<Error>(Error{Errc::kUnsupported, "registering memory", address_,
+                                 "it is empty, or overlaps memory that is registered already"});
+}
+
 void ServerImpl::progress() {
   RPCRDMA_ASSERT(current_server == nullptr, "a service must not call progress()");
   current_server = this;
@@ -97,7 +103,7 @@ void ServerImpl::accept_connections() {
                                                     engine_options_);
     if (!connection) continue;
     sessions_.push_back(
-        std::make_unique<rpc::Session>(std::move(*connection), pool_, registry_, *this,
+        std::make_unique<rpc::Session>(std::move(*connection), pool_, registry_, regions_, *this,
                                        engine::Responder::slot_count(engine_options_)));
   }
 }
@@ -156,7 +162,7 @@ bool ServerImpl::drained() const noexcept {
 void ServerImpl::remove_finished() {
   std::erase_if(sessions_, [this](const auto& session) {
     if (!session->finished()) return false;
-    rpc::add(ended_, session->connection().engine().counters(), session->connection().counters());
+    rpc::add(ended_, session->connection());
     return true;
   });
 }
@@ -174,7 +180,7 @@ void ServerImpl::arm_timer() {
 TransferCounters ServerImpl::counters() const noexcept {
   TransferCounters sum = ended_;
   for (const auto& session : sessions_) {
-    rpc::add(sum, session->connection().engine().counters(), session->connection().counters());
+    rpc::add(sum, session->connection());
   }
   return sum;
 }

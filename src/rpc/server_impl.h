@@ -30,6 +30,7 @@ class ServerImpl final : public rpc::Mailbox {
                                            const ServerOptions& options);
 
   Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
+  Expected<void, Error> register_read_only(Bytes memory);
   void progress();
   void wait() { provider_.wait(); }
   void stop() noexcept;
@@ -64,6 +65,7 @@ class ServerImpl final : public rpc::Mailbox {
   std::string address_;
   oncrpc::ServiceRegistry registry_;
   transport::BufferPool pool_;
+  rpc::RegionTable regions_;
   std::unique_ptr<rdma::Listener> listener_;
   std::vector<std::unique_ptr<rpc::Session>> sessions_;
   TransferCounters ended_;  // of sessions that are gone

@@ -69,8 +69,13 @@ void Context::end(AcceptStatus status) {
 // --- Session -----------------------------------------------------------------------------------
 
 Session::Session(std::unique_ptr<transport::Connection> connection, transport::BufferPool& pool,
-                 const oncrpc::ServiceRegistry& registry, Mailbox& mailbox, std::size_t contexts)
-    : connection_(std::move(connection)), pool_(pool), registry_(registry), mailbox_(mailbox) {
+                 const oncrpc::ServiceRegistry& registry, const RegionTable& regions,
+                 Mailbox& mailbox, std::size_t contexts)
+    : connection_(std::move(connection)),
+      pool_(pool),
+      registry_(registry),
+      regions_(regions),
+      mailbox_(mailbox) {
   contexts_.reserve(contexts);
   for (std::size_t i = 0; i < contexts; ++i) contexts_.push_back(std::make_unique<Context>(*this));
 }
@@ -349,9 +354,24 @@ std::optional<engine::Fragment> Session::locate(Context& context, Bytes data, st
     return engine::Fragment{loan.lease, size,
                             static_cast<std::uint64_t>(data.data() - loan.buffer.data()), item};
   }
+  if (const auto run = locate_registered(data, item)) return run;
   const auto lease = connection_->attach_read_only(data);
   if (!lease || !context.foreign_.push_back(*lease)) return std::nullopt;
   return engine::Fragment{*lease, size, 0, item};
+}
+
+// In memory that the application registered for long; on this connection that happens once.
+std::optional<engine::Fragment> Session::locate_registered(Bytes data, std::uint16_t item) {
+  const auto place = regions_.find(data, false);
+  if (!place) return std::nullopt;
+  if (region_leases_.size() <= place->id) region_leases_.resize(place->id + 1);
+  auto& lease = region_leases_[place->id];
+  if (!lease) {
+    const auto attached = connection_->attach_read_only(regions_.memory(place->id));
+    if (!attached) return std::nullopt;
+    lease = *attached;
+  }
+  return engine::Fragment{*lease, static_cast<std::uint32_t>(data.size()), place->offset, item};
 }
 
 void Session::handle_done(const engine::CallDone& done) {

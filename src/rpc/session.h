@@ -11,6 +11,7 @@
 #include "engine/types.h"
 #include "oncrpc/message.h"
 #include "oncrpc/registry.h"
+#include "rpc/region_table.h"
 #include "rpcrdma/service.h"
 #include "transport/buffer_pool.h"
 #include "transport/connection.h"
@@ -77,7 +78,8 @@ class Context final : public CallContext {
 class Session {
  public:
   Session(std::unique_ptr<transport::Connection> connection, transport::BufferPool& pool,
-          const oncrpc::ServiceRegistry& registry, Mailbox& mailbox, std::size_t contexts);
+          const oncrpc::ServiceRegistry& registry, const RegionTable& regions, Mailbox& mailbox,
+          std::size_t contexts);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -111,6 +113,7 @@ class Session {
   void send_plain(Context& context, const oncrpc::ReplyHeader& header);
   bool add_fragments(Context& context,
                      BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream);
+  std::optional<engine::Fragment> locate_registered(Bytes data, std::uint16_t item);
   std::optional<engine::Fragment> locate(Context& context, Bytes data, std::uint16_t item);
   transport::Connection::Room room(const Context& context) const;
   MutableBytes borrow(Context& context, std::size_t size);
@@ -118,6 +121,8 @@ class Session {
   std::unique_ptr<transport::Connection> connection_;
   transport::BufferPool& pool_;
   const oncrpc::ServiceRegistry& registry_;
+  const RegionTable& regions_;
+  std::vector<std::optional<engine::Lease>> region_leases_;  // by id, once they were used here
   Mailbox& mailbox_;
   std::vector<std::unique_ptr<Context>> contexts_;  // by the engine's slot
   std::uint32_t waiting_ = 0;                       // contexts that wait for memory

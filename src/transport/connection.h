@@ -62,6 +62,8 @@ class Connection {
   void disconnect() noexcept { queue_pair_->disconnect(); }
   rdma::Error cause() const noexcept { return queue_pair_->cause(); }
   std::string_view peer_address() const noexcept { return queue_pair_->peer_address(); }
+  // How often memory was attached so far.
+  std::uint64_t registrations() const noexcept { return registrations_; }
   rdma::Counters counters() const noexcept { return queue_pair_->counters(); }
 
  private:
@@ -95,6 +97,7 @@ class Connection {
   std::array<rdma::WorkRequest, kBatch> work_;
   std::array<std::array<rdma::Slice, engine::kFragmentsMax + 1>, kBatch> slices_;
   std::array<rdma::Completion, kBatch> completions_;  // kept, since making them anew clears them
+  std::uint64_t registrations_ = 0;
   bool connected_ = false, ended_ = false;
 };
 
