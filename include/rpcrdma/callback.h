@@ -29,7 +29,7 @@ class Callback<void(Arguments...)> {
     static_assert(alignof(Value) <= alignof(std::max_align_t));
     static_assert(std::is_nothrow_move_constructible_v<Value>);
     ::new (static_cast<void*>(storage_)) Value(std::forward<F>(callable));
-    invoke_ = [](void* self, Arguments... arguments) {
+    invoke_ = [](void* self, Arguments&&... arguments) {
       (*static_cast<Value*>(self))(std::forward<Arguments>(arguments)...);
     };
     move_ = [](void* from, void* to) noexcept {
@@ -66,7 +66,7 @@ class Callback<void(Arguments...)> {
   }
 
   alignas(std::max_align_t) std::byte storage_[kSizeMax];
-  void (*invoke_)(void*, Arguments...) = nullptr;
+  void (*invoke_)(void*, Arguments&&...) = nullptr;
   void (*move_)(void*, void*) noexcept = nullptr;  // to nullptr: destroy
 };
 

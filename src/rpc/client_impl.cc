@@ -162,7 +162,7 @@ Expected<Reply, Error> ClientImpl::call(Call call) {
   return Reply(this, index);
 }
 
-Expected<void, Error> ClientImpl::start(Call call, ReplyCallback&& callback) {
+Expected<void, Error> ClientImpl::start(Call&& call, ReplyCallback&& callback) {
   const std::uint32_t index = call.slot_;
   call.impl_ = nullptr;
   if (auto begun = begin(index, false, std::move(callback)); !begun) return begun;

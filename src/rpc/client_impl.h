@@ -37,7 +37,7 @@ class ClientImpl final : public MemoryRegistrar {
 
   Expected<Call, Error> prepare(const Procedure& procedure, std::uint32_t arguments_size_max);
   Expected<Reply, Error> call(Call call);
-  Expected<void, Error> start(Call call, ReplyCallback&& callback);
+  Expected<void, Error> start(Call&& call, ReplyCallback&& callback);
   void progress();
   void wait();
   void drain();

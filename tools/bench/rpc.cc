@@ -38,6 +38,8 @@ std::vector<std::byte> pattern(std::size_t size) {
 
 class BenchService final : public Service {
  public:
+  // The memory that results are sent from.
+  Bytes data() const { return data_; }
   void set_server(const Server& server) { server_ = &server; }
   bool has_procedure(std::uint32_t number) const noexcept override { return number <= kCopied; }
   std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override {
@@ -71,12 +73,15 @@ class BenchService final : public Service {
 void serve(const Announce& announce) {
   ServerOptions options;
   options.provider.crc = false;  // the client's wish decides
+  BenchService service;          // outlives the server
   auto server = Server::listen("rdma://127.0.0.1:0", options);
   if (!server) fail("bench server", server.error());
-  BenchService service;
   service.set_server(*server);
   if (auto added = server->add(kProgram, kVersion, service); !added) {
     fail("bench server", added.error());
+  }
+  if (auto registered = server->register_read_only(service.data()); !registered) {
+    fail("bench server", registered.error());
   }
   announce(std::string(server->address()));
   server->run();
@@ -88,7 +93,12 @@ class Load {
   Load(Client& client, const Case& what, Meter& meter, Bytes data)
       : client_(client), what_(what), meter_(meter), data_(data) {
     slots_.resize(static_cast<std::size_t>(what.depth));
-    for (Slot& slot : slots_) slot.place.resize(what.kind == Kind::kRead ? what.size : 0);
+    for (Slot& slot : slots_) {
+      if (what.kind != Kind::kRead) continue;
+      slot.place.resize(what.size);
+      slot.registered = registered(client.register_memory(slot.place));
+    }
+    data_registered_ = registered(client.register_read_only(data));
   }
 
   void run() {
@@ -110,7 +120,13 @@ class Load {
   struct Slot {
     Clock::time_point started;
     std::vector<std::byte> place;
+    RegisteredMemory registered;
   };
+
+  static RegisteredMemory registered(Expected<RegisteredMemory, Error> result) {
+    if (!result) fail("registering memory", result.error());
+    return std::move(*result);
+  }
 
   void start(std::size_t index) {
     Slot& slot = slots_[index];
@@ -156,6 +172,7 @@ class Load {
   Meter& meter_;
   const Bytes data_;
   std::vector<Slot> slots_;
+  RegisteredMemory data_registered_;
   std::string error_;
   std::uint64_t copied_before_ = 0, copied_ = 0;
   bool stopping_ = false;
