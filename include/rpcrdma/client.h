@@ -116,6 +116,11 @@ class Client {
   // Connects to rdma://HOST[:PORT] (IPv4, [IPv6] or a name); blocks until the connection is up or
   // ProviderOptions::setup_timeout_client has passed.
   static Expected<Client, Error> connect(std::string_view url, const ClientOptions& options = {});
+  // Begins to connect, to the host's first address, and returns at once: for a loop that has other
+  // things to do meanwhile. progress() goes on with it until connected(), or until ended(); what
+  // prepare() fails with says why then.
+  static Expected<Client, Error> begin_connect(std::string_view url,
+                                               const ClientOptions& options = {});
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
   // Ends calls under way with kCanceled, then closes. Not from a callback of its own.
@@ -151,6 +156,7 @@ class Client {
   void close() noexcept;
 
   bool connected() const noexcept;
+  bool ended() const noexcept;  // refused, lost or closed: for good
   std::uint32_t calls_in_flight() const noexcept;
   std::string_view provider_name() const noexcept;
   std::string_view peer_address() const noexcept;

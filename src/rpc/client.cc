@@ -79,6 +79,21 @@ Expected<Client, Error> Client::connect(std::string_view url, const ClientOption
   return Unexpected<Error>(std::move(last));
 }
 
+Expected<Client, Error> Client::begin_connect(std::string_view url, const ClientOptions& options) {
+  const auto parsed = rpc::parse_url(url);
+  if (!parsed) return Unexpected<Error>(parsed.error());
+  const auto addresses = rpc::resolve(*parsed, false);
+  if (!addresses) return Unexpected<Error>(addresses.error());
+  auto provider = rpc::make_provider(options.provider, options.connection, options.calls_max);
+  if (!provider) return Unexpected<Error>(provider.error());
+  rdma::Provider& borrowed = **provider;
+  auto impl = std::make_unique<ClientImpl>(std::move(*provider), borrowed, options);
+  if (auto begun = impl->begin_connect(addresses->front()); !begun) {
+    return Unexpected<Error>(begun.error());
+  }
+  return Client(std::move(impl));
+}
+
 Expected<Call, Error> Client::prepare(const Procedure& procedure,
                                       std::uint32_t arguments_size_max) {
   return impl_->prepare(procedure, arguments_size_max);
@@ -113,6 +128,9 @@ void Client::close() noexcept {
 }
 bool Client::connected() const noexcept {
   return impl_->connected();
+}
+bool Client::ended() const noexcept {
+  return impl_->ended();
 }
 std::uint32_t Client::calls_in_flight() const noexcept {
   return impl_->calls_in_flight();

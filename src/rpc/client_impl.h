@@ -49,6 +49,7 @@ class ClientImpl final : public MemoryRegistrar {
 
   rdma::Provider& provider() noexcept { return provider_; }
   bool connected() const noexcept { return connection_ && connection_->connected(); }
+  bool ended() const noexcept { return !connection_ || connection_->ended(); }
   std::uint32_t calls_in_flight() const noexcept;
   std::string_view peer() const noexcept { return peer_; }
   TransferCounters counters() const noexcept;

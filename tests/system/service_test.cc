@@ -112,6 +112,41 @@ TEST(FunctionService, TakesBulkArgumentsUpToTheSizeOfTheProcedure) {
   }
 }
 
+TEST(Client, ConnectsWhileItsThreadDoesOtherThings) {
+  FunctionService service;
+  fill(service);
+  auto server = Server::listen(kAnyPort).value();
+  ASSERT_TRUE(server.add(kProgram, 1, service));
+  auto client = Client::begin_connect(url_of(server)).value();
+  EXPECT_FALSE(client.connected());
+  EXPECT_FALSE(client.ended());
+  EXPECT_FALSE(client.prepare({kProgram, 1, kGreet})) << "not yet";
+  while (!client.connected() && !client.ended()) {
+    server.progress();
+    client.progress();
+  }
+  EXPECT_TRUE(client.connected());
+  EXPECT_FALSE(client.ended());
+  client.close();
+  while (!client.ended()) client.progress();
+  EXPECT_FALSE(client.connected());
+}
+
+TEST(Client, SaysThatItsConnectionWasRefused) {
+  std::string url;
+  { url = url_of(Server::listen(kAnyPort).value()); }
+  auto client = Client::begin_connect(url);
+  if (client) {
+    while (!client->connected() && !client->ended()) client->progress();
+    EXPECT_TRUE(client->ended());
+    const auto call = client->prepare({kProgram, 1, kGreet});
+    ASSERT_FALSE(call);
+    EXPECT_NE(call.error().message().find("refused"), std::string::npos) << call.error().message();
+  } else {
+    EXPECT_EQ(client.error().code, Errc::kRefused);
+  }
+}
+
 TEST(SharedPort, IsServedByEveryServerThatSharesIt) {
   ServerOptions options;
   options.share_port = true;
