@@ -14,6 +14,10 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/rpcrdmaConfigVersion.cma
 install(FILES "${PROJECT_BINARY_DIR}/rpcrdmaConfig.cmake"
         "${PROJECT_BINARY_DIR}/rpcrdmaConfigVersion.cmake"
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rpcrdma)
+# The way from the .pc file to the prefix, so that `cmake --install --prefix` may choose another one.
+file(RELATIVE_PATH RPCRDMA_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+configure_file("${CMAKE_CURRENT_LIST_DIR}/rpcrdma.pc.in" "${PROJECT_BINARY_DIR}/rpcrdma.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/rpcrdma.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 if(TARGET rpcrdma_command)
   install(TARGETS rpcrdma_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

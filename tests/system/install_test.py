@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Installs this build into a clean prefix and uses it as somebody does who has nothing else of it."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+BUILD = pathlib.Path(os.environ["BUILD"])
+EXAMPLES = pathlib.Path(os.environ["EXAMPLES"])
+INCLUDE = pathlib.Path(os.environ["INCLUDE"])
+CXX = os.environ["CXX"]
+FLAGS = os.environ["CXX_FLAGS"].split()
+VERSION = os.environ["VERSION"]
+WORK = BUILD / "install-test"
+PREFIX = WORK / "prefix"
+BOUND_S = 300
+
+
+def run(*command, **keywords):
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                            timeout=BOUND_S, check=False, **keywords)
+    if result.returncode != 0:
+        raise AssertionError(f"{command} ended with {result.returncode}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+def compilers():
+    """The one of this build, and Clang: the archive is for every compiler."""
+    found = [CXX]
+    clang = shutil.which("clang++")
+    if FLAGS:
+        print("install_test: only with", CXX, "since the build needs", *FLAGS)
+    elif clang is None:
+        print("install_test: NOT linked with Clang: it is not installed")
+    elif "clang" not in pathlib.Path(CXX).name:
+        found.append(clang)
+    return found
+
+
+def pkg_config(*arguments):
+    folders = ":".join(str(path.parent) for path in PREFIX.rglob("rpcrdma.pc"))
+    return run("pkg-config", *arguments, "rpcrdma",
+               env=os.environ | {"PKG_CONFIG_PATH": folders}).split()
+
+
+class InstallTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        shutil.rmtree(WORK, ignore_errors=True)
+        run("cmake", "--install", BUILD, "--prefix", PREFIX)
+
+    def greet(self, server, client, url="rdma://127.0.0.1:0"):
+        """Runs a server for one call and a client against it."""
+        with subprocess.Popen([server, url, "1"], stdout=subprocess.PIPE, text=True) as process:
+            try:
+                ready = process.stdout.readline().split()
+                self.assertEqual(ready[0], "ready")
+                self.assertEqual(run(client, ready[1], "world"), "hello, world\n")
+                self.assertEqual(process.wait(timeout=BOUND_S), 0)
+            finally:
+                process.kill()
+
+    def configure(self, source, build, *definitions):
+        return run("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={PREFIX}",
+                   f"-DCMAKE_CXX_FLAGS={' '.join(FLAGS)}", *definitions)
+
+    def test_every_public_header_is_there_and_compiles_by_itself(self):
+        names = {path.name for path in (INCLUDE / "rpcrdma").iterdir()}
+        installed = {path.name for path in (PREFIX / "include" / "rpcrdma").iterdir()}
+        self.assertEqual(names, installed)
+        for compiler in compilers():
+            for name in sorted(installed):
+                run(compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
+                    *pkg_config("--cflags"), "-x", "c++", "-", input=f"#include <rpcrdma/{name}>\n")
+
+    def test_examples_are_built_and_run_with_find_package(self):
+        build = WORK / "examples"
+        self.configure(EXAMPLES, build, f"-DCMAKE_CXX_COMPILER={CXX}")
+        run("cmake", "--build", build, "--parallel", "2")
+        listed = run("ctest", "--test-dir", build, "--output-on-failure")
+        self.assertIn("100% tests passed", listed)
+        self.greet(build / "hello_server", build / "hello_client")
+
+    def test_hello_is_built_with_pkg_config_alone_by_every_compiler(self):
+        programs = []
+        for number, compiler in enumerate(compilers()):
+            for name in ("hello_server", "hello_client"):
+                program = WORK / f"{name}.{number}"
+                run(compiler, "-std=c++20", *FLAGS, EXAMPLES / f"{name}.cc", "-o", program,
+                    *pkg_config("--cflags", "--libs"))
+                programs.append(program)
+        self.greet(programs[0], programs[-1])
+        self.greet(programs[-2], programs[1])
+
+    def test_versions_are_told_and_checked(self):
+        self.assertEqual(pkg_config("--modversion"), [VERSION])
+        source = WORK / "newer"
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\nproject(newer LANGUAGES CXX)\n"
+            "find_package(rpcrdma ${WANTED} REQUIRED)\n")
+        self.configure(source, WORK / "newer.same", f"-DWANTED={VERSION}")
+        with self.assertRaisesRegex(AssertionError, "compatible with requested version"):
+            self.configure(source, WORK / "newer.newer", "-DWANTED=99.0")
+
+    def test_nothing_installed_names_the_place_where_it_was_built(self):
+        texts = [path for path in PREFIX.rglob("*") if path.is_file() and
+                 path.suffix in (".cmake", ".pc", ".h", ".1", ".bash") or path.name == "_rpcrdma"]
+        self.assertTrue(texts)
+        for path in texts:
+            self.assertNotIn(str(INCLUDE.parent), path.read_text(), path)
+            self.assertNotIn(str(BUILD), path.read_text(), path)
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(line_buffering=True)
+    unittest.main()
