@@ -19,8 +19,8 @@ constexpr int kRoundsWithoutEpollMax = 16;
 
 // A peer on this core answers sooner than this; a yield that took longer went to a third party.
 constexpr std::chrono::milliseconds kYieldMax{1};
-constexpr std::chrono::milliseconds kNoSpinMin{50};
-constexpr std::chrono::milliseconds kNoSpinMax{2000};
+constexpr std::chrono::milliseconds kNoSpinMin{10};
+constexpr std::chrono::milliseconds kNoSpinMax{500};
 
 class SiwarpProvider final : public Provider {
  public:
