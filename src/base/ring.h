@@ -16,36 +16,36 @@ template <class T>
 class Ring {
  public:
   explicit Ring(std::size_t capacity)
-      : capacity_(std::bit_ceil(capacity == 0 ? std::size_t{1} : capacity)),
-        values_(std::make_unique<T[]>(capacity_)) {}
+      : mask_(std::bit_ceil(capacity == 0 ? std::size_t{1} : capacity) - 1),
+        values_(std::make_unique<T[]>(mask_ + 1)) {}
 
   std::size_t size() const noexcept { return tail_ - head_; }
   bool empty() const noexcept { return head_ == tail_; }
-  bool full() const noexcept { return size() == capacity_; }
-  std::size_t capacity() const noexcept { return capacity_; }
+  bool full() const noexcept { return size() > mask_; }
+  std::size_t capacity() const noexcept { return mask_ + 1; }
 
   // Precondition: !full(). Queues are sized so that this holds; a peer cannot fill one.
   void push(T value) {
     RPCRDMA_ASSERT(!full(), "Ring is full");
-    values_[tail_++ & mask()] = std::move(value);
+    values_[tail_++ & mask_] = std::move(value);
   }
   // One more element at the end, with whatever it held before: the caller sets all of it, in place.
   // Precondition: !full().
   T& extend() {
     RPCRDMA_ASSERT(!full(), "Ring is full");
-    return values_[tail_++ & mask()];
+    return values_[tail_++ & mask_];
   }
   T& front() {
     RPCRDMA_ASSERT(!empty(), "front of an empty Ring");
-    return values_[head_ & mask()];
+    return values_[head_ & mask_];
   }
   T& at(std::size_t index) {
     RPCRDMA_ASSERT(index < size(), "Ring index out of range");
-    return values_[(head_ + index) & mask()];
+    return values_[(head_ + index) & mask_];
   }
   T pop() {
     RPCRDMA_ASSERT(!empty(), "pop of an empty Ring");
-    return std::move(values_[head_++ & mask()]);
+    return std::move(values_[head_++ & mask_]);
   }
   // Takes the first away without looking at it.
   void drop() {
@@ -55,10 +55,8 @@ class Ring {
   void clear() { head_ = tail_; }
 
  private:
-  std::size_t mask() const noexcept { return capacity_ - 1; }
-
   // Not a vector: its size would be computed by a multiplication, several times for each call.
-  std::size_t capacity_;
+  std::size_t mask_;  // one less than the number of values, a power of two
   std::unique_ptr<T[]> values_;
   std::size_t head_ = 0;  // both count up for ever; the difference is the size
   std::size_t tail_ = 0;
