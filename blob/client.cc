@@ -192,6 +192,7 @@ BlobClient::Result<TransferResult> BlobClient::put(File& file, std::string_view 
     }
     result.bytes += want;
     ++result.calls;
+    if (options_.progress) options_.progress(result.bytes, size);
   }
   client_.drain();
   for (Piece& piece : pieces) collect(piece);
@@ -278,6 +279,7 @@ BlobClient::Result<TransferResult> BlobClient::get(std::string_view name,
     result.latencies_ns.push_back(piece.latency_ns());
     result.bytes += data.size();
     sum.add(data);
+    if (options_.progress) options_.progress(result.bytes, blob_stat->size);
     end = piece.end;
     if (!write(data)) {
       error =

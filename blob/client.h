@@ -18,6 +18,8 @@ namespace blob {
 struct TransferOptions {
   std::uint32_t size = kDataSizeMax;  // bytes of data in a call, 1 … 1 MiB
   std::uint32_t depth = 8;            // calls in flight
+  // Told after each piece how many bytes of how many are done; empty: nobody wants to know.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress{};
 };
 
 struct TransferResult {

@@ -20,4 +20,7 @@ configure_file("${CMAKE_CURRENT_LIST_DIR}/rpcrdma.pc.in" "${PROJECT_BINARY_DIR}/
 install(FILES "${PROJECT_BINARY_DIR}/rpcrdma.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 if(TARGET rpcrdma_command)
   install(TARGETS rpcrdma_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(DIRECTORY "${PROJECT_BINARY_DIR}/share/man/man1" DESTINATION ${CMAKE_INSTALL_MANDIR})
+  install(DIRECTORY "${PROJECT_BINARY_DIR}/share/bash-completion"
+                    "${PROJECT_BINARY_DIR}/share/zsh" DESTINATION ${CMAKE_INSTALL_DATADIR})
 endif()

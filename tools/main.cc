@@ -5,6 +5,7 @@
 
 #include "rpcrdma/version.h"
 #include "tools/command.h"
+#include "tools/manual.h"
 
 int main(int argc, char** argv) {
   CLI::App app{"RPC over RDMA in user space: serve files, move them, and look at servers.",
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
   rpcrdma::tools::add_ping(app);
   rpcrdma::tools::add_bench(app);
   rpcrdma::tools::add_info(app);
+  rpcrdma::tools::add_manual(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RuntimeError& error) {

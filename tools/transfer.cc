@@ -7,10 +7,12 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "blob/client.h"
 #include "blob/sha256.h"
 #include "tools/command.h"
+#include "tools/progress_bar.h"
 
 namespace rpcrdma::tools {
 namespace {
@@ -32,6 +34,12 @@ struct TransferSettings {
         ->capture_default_str();
     command.add_flag("--no-reduce", no_reduce,
                      "no chunk for the data itself: Long Calls and Long Replies instead");
+  }
+  // The bar outlives the transfer.
+  void show_progress(ProgressBar& bar) {
+    transfer.progress = [&bar](std::uint64_t done, std::uint64_t total) {
+      bar.update(done, total);
+    };
   }
   Expected<Client, Error> connect() {
     client.common.connection.reduce = !no_reduce;
@@ -71,7 +79,10 @@ void put(TransferSettings& settings) {
     settings.name = std::filesystem::path(settings.file).filename().string();
   }
   auto client = settings.connect();
+  std::optional<ProgressBar> bar;
+  settings.show_progress(bar.emplace("put " + settings.name));
   auto result = blob::BlobClient(*client, settings.transfer).put(file, settings.name);
+  bar.reset();
   if (!result) fail(result.error(), fmt::format("put of {}", settings.file));
   report("put", settings.name, *result, *client, settings.client.common.json);
 }
@@ -120,8 +131,11 @@ void get(TransferSettings& settings) {
   if (!output.is_open()) {
     fail(kFailed, fmt::format("cannot write {}: {}", settings.file, std::strerror(errno)));
   }
+  std::optional<ProgressBar> bar;
+  settings.show_progress(bar.emplace("get " + settings.name));
   blob::BlobClient blobs(*client, settings.transfer);
   auto result = blobs.get(settings.name, [&](Bytes data) { return output.write(data); });
+  bar.reset();
   if (!result) fail(result.error(), fmt::format("get of {}", settings.name));
   const auto sum = blobs.sum(settings.name, result->bytes);
   if (!sum) fail(sum.error(), fmt::format("checking {}", settings.name));

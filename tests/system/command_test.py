@@ -4,7 +4,9 @@ import hashlib
 import json
 import os
 import pathlib
+import pty
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -332,6 +334,89 @@ class CommandTest(unittest.TestCase):
         result = run("ping", "rdma://127.0.0.1:1", "--provider", "verbs")
         self.assertEqual(result.returncode, 3)
         self.assertIn("no provider 'verbs'", result.stderr)
+
+    # --- Comfort ---
+
+    def on_a_terminal(self, *arguments):
+        """Runs the command with a terminal as its stderr; what was written there."""
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([COMMAND, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=theirs) as process:
+            os.close(theirs)
+            seen = b""
+            try:
+                while data := os.read(ours, 4096):
+                    seen += data
+            except OSError:  # EIO: the other end is closed
+                pass
+            os.close(ours)
+            self.assertEqual(process.wait(timeout=BOUND_S), 0, seen)
+        return seen.decode()
+
+    def test_progress_is_shown_of_long_transfers_on_a_terminal(self):
+        server = self.serve()
+        path = self.root / "long"
+        with open(path, "wb") as file:
+            file.truncate(1 << 30)  # with calls this small it takes more than a second anywhere
+        seen = self.on_a_terminal("put", server.url, path, "--size", "16k", "--depth", "1")
+        self.assertRegex(seen, r"put long \[[#.]{16}\] +\d+% [0-9.]+ MiB of 1\.0 GiB, [0-9.]+ [KMG]iB/s, \d+:\d\d left")
+        self.assertTrue(seen.endswith("\r\x1b[K"), "the line is wiped away")
+
+    def test_progress_is_not_shown_of_short_transfers_nor_without_a_terminal(self):
+        server = self.serve()
+        path = self.file("short", 100_000)
+        self.assertEqual(self.on_a_terminal("put", server.url, path), "")
+        self.assertEqual(self.on_a_terminal("get", server.url, "short", self.root / "back"), "")
+        with open(path, "wb") as file:
+            file.truncate(1 << 30)
+        piped = run("put", server.url, path, "long", "--size", "16k", "--depth", "1")
+        self.assertEqual((piped.returncode, piped.stderr), (0, ""))
+
+    def complete(self, *words):
+        """What bash offers for the last word."""
+        line = " ".join(f"'{word}'" for word in words)
+        script = (f"source <('{COMMAND}' completion bash); COMP_WORDS=({line}); "
+                  f"COMP_CWORD={len(words) - 1}; _rpcrdma; echo \"${{COMPREPLY[*]}}\"")
+        result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=BOUND_S,
+                                check=False)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout.split()
+
+    def test_bash_completes_subcommands_options_and_choices(self):
+        self.assertEqual(self.complete("rpcrdma", "pu"), ["put"])
+        commands = self.complete("rpcrdma", "")
+        for command in commands:
+            self.assertEqual(run(command, "--help").returncode, 0, command)
+        self.assertIn("serve", commands)
+        self.assertNotIn("manual", commands)
+        self.assertEqual(self.complete("rpcrdma", "put", "--cap"), ["--capture", "--capture-max"])
+        self.assertEqual(self.complete("rpcrdma", "put", "--crc", "o"), ["on", "off"])
+        self.assertEqual(self.complete("rpcrdma", "put", "x"), [])
+
+    def test_zsh_takes_its_completion(self):
+        script = run("completion", "zsh").stdout
+        self.assertIn("'put:send a file to a server'", script)
+        self.assertIn("'--crc[MPA CRC32C; it is on when either side wants it]:value:(on off)'", script)
+        if shutil.which("zsh") is None:
+            self.skipTest("zsh is not installed, so its syntax is not checked")
+        checked = subprocess.run(["zsh", "-n"], input=script, capture_output=True, text=True, check=False)
+        self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+
+    def test_manual_pages_say_what_the_help_says_and_have_no_faults(self):
+        pages = {"": run("manual").stdout}
+        for command in self.complete("rpcrdma", ""):
+            pages[command] = run("manual", command).stdout
+            for word in run(command, "--help").stdout.split():
+                if word.startswith("--") and word.isascii() and word.strip("-").replace("-", "").isalpha():
+                    self.assertIn(word.replace("-", "\\-"), pages[command])
+        self.assertIn("rpcrdma\\-put", pages[""])
+        self.assertEqual(run("manual", "nonsense").returncode, 2)
+        for name, page in pages.items():
+            for tool in (["mandoc", "-T", "lint", "-W", "warning"], ["groff", "-man", "-ww", "-Tutf8", "-z"]):
+                if shutil.which(tool[0]) is None:
+                    print(f"manual pages NOT checked by {tool[0]}: it is not installed")
+                    continue
+                result = subprocess.run(tool, input=page, capture_output=True, text=True, check=False)
+                self.assertEqual((result.stdout, result.stderr), ("", ""), name)
 
 
 if __name__ == "__main__":

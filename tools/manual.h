@@ -1,0 +1,22 @@
+// What the command's help knows, in other forms: manual pages and completions of shells. Made from
+// the parser itself, so that they say what it takes.
+#ifndef RPCRDMA_TOOLS_MANUAL_H_
+#define RPCRDMA_TOOLS_MANUAL_H_
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace rpcrdma::tools {
+
+// The manual page of the command, or of one of its subcommands, in man(7).
+std::string manual_page(const CLI::App& app, const CLI::App* subcommand);
+// A script that completes subcommands, options, their choices, and files.
+std::string bash_completion(const CLI::App& app);
+std::string zsh_completion(const CLI::App& app);
+
+// Adds `completion` and the hidden `manual`.
+void add_manual(CLI::App& app);
+
+}  // namespace rpcrdma::tools
+
+#endif  // RPCRDMA_TOOLS_MANUAL_H_

@@ -1,0 +1,70 @@
+#include "tools/progress_bar.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tools/command.h"
+
+namespace rpcrdma::tools {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(1);
+constexpr auto kPause = std::chrono::milliseconds(100);
+constexpr std::size_t kBarWidth = 16;
+constexpr const char* kWipe = "\r\x1b[K";  // to the first column; to the end of the line: nothing
+
+std::size_t columns() {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+std::string time_text(double seconds) {
+  const auto whole = static_cast<std::uint64_t>(std::min(seconds + 0.5, 359'999.0));
+  return whole < 3600 ? fmt::format("{}:{:02}", whole / 60, whole % 60)
+                      : fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+}  // namespace
+
+ProgressBar::ProgressBar(std::string name)
+    : name_(std::move(name)),
+      is_terminal_(::isatty(STDERR_FILENO) == 1),
+      start_(Clock::now()),
+      next_(start_ + kPatience) {}
+
+ProgressBar::~ProgressBar() {
+  if (!drawn_) return;
+  std::fputs(kWipe, stderr);
+  std::fflush(stderr);
+}
+
+void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
+  if (!is_terminal_) return;
+  const auto now = Clock::now();
+  if (now < next_) return;
+  next_ = now + kPause;
+  const double seconds = std::chrono::duration<double>(now - start_).count();
+  const double share =
+      total == 0 ? 1.0 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
+  const double rate = static_cast<double>(done) / seconds;
+  const auto filled = static_cast<std::size_t>(share * static_cast<double>(kBarWidth));
+  const std::string numbers =
+      fmt::format(" [{}{}] {:3.0f}% {} of {}, {}/s, {} left", std::string(filled, '#'),
+                  std::string(kBarWidth - filled, '.'), share * 100, size_text(done),
+                  size_text(total), size_text(static_cast<std::uint64_t>(rate)),
+                  done == 0 ? "?" : time_text(seconds * (1 - share) / std::max(share, 1e-9)));
+  // A line that the terminal breaks could not be wiped away; the numbers say more than the name.
+  const std::size_t room = columns() - 1;
+  std::string line = name_.substr(0, room > numbers.size() ? room - numbers.size() : 0) + numbers;
+  line.resize(std::min(line.size(), room));
+  fmt::print(stderr, "{}{}", kWipe, line);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+}  // namespace rpcrdma::tools
