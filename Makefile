@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 
 .PHONY: help setup build demo bench check check-all check-tsan check-clang check-release coverage \
-        format tidy install fresh-root lab-ping clean fuzz fuzz-merge fuzz-coverage
+        format tidy doc install fresh-root lab-ping clean fuzz fuzz-merge fuzz-coverage
 
 help:
 	@echo 'make demo        build, then move real files between two processes and check them'
@@ -14,6 +14,7 @@ help:
 	@echo 'make bench       what the pieces and whole calls cost, by Google Benchmark'
 	@echo 'make install     install the release build (DESTDIR and PREFIX are honoured)'
 	@echo 'make format      format the sources; make tidy checks layering, names and format'
+	@echo 'make doc         pages of the public headers: build/doc/html/index.html'
 	@echo 'make coverage    line coverage of the tests'
 	@echo 'make fuzz        fuzz every decoder and both machines, FUZZ_MINUTES=1 each'
 	@echo 'make fresh-root  demo and check from a clean clone in a fresh Debian 12 (needs root)'
@@ -72,6 +73,11 @@ format:
 tidy:
 	@scripts/setup.sh check
 	@python3 scripts/tidy.py
+
+doc:
+	@scripts/setup.sh check
+	@mkdir -p build
+	@doxygen docs/Doxyfile
 
 install: build
 	@cmake --install build --prefix "$(or $(PREFIX),/usr/local)"
