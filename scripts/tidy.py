@@ -149,6 +149,9 @@ def check_cmake_knows(paths):
 
 
 def check_markdown_links(path, text):
+    # Code has brackets of its own; its lines stay, so that the numbers are right.
+    text = re.sub(r"^```.*?^```", lambda code: "\n" * code.group().count("\n"), text,
+                  flags=re.MULTILINE | re.DOTALL)
     for match in re.finditer(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text):
         if not (path.parent / match.group(1)).exists():
             line = text[: match.start()].count("\n") + 1
