@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "rpcrdma/client.h"
+#include "rpcrdma/coroutine.h"
 #include "rpcrdma/server.h"
 #include "support/rpc_fixture.h"
 #include "tools/bench/allocations.h"
@@ -98,6 +99,30 @@ TEST_P(SteadyState, AllocatesNothingAndCopiesNoPayload) {
   std::printf("%s: %.4f bytes copied per payload byte\n", GetParam().name, ratio);
   EXPECT_GT(client_copied, 0) << "the counter counts: headers are copied";
   EXPECT_LE(ratio, 0.03);
+}
+
+// The frame is there once; each call lives in it.
+Task<void> null_calls(Client& client, int count, int& ended) {
+  for (int i = 0; i < count; ++i) {
+    auto call = client.prepare({TestService::kProgram, TestService::kVersion, TestService::kNull});
+    auto reply = co_await client.call_async(std::move(*call));
+    if (!reply) co_return;
+    ++ended;
+  }
+}
+
+TEST(SteadyStateOfCoroutines, AwaitingACallAllocatesNothing) {
+  test::RpcPair pair(test::make_siwarp(true));
+  int ended = 0;
+  std::uint64_t allocations_before = 0;
+  start_detached(null_calls(*pair.client, 400, ended));
+  while (ended < 400 && pair.client->calls_in_flight() > 0) {
+    if (ended < 100) allocations_before = tools::bench::allocations();
+    pair.client->progress();
+    pair.server->progress();
+  }
+  ASSERT_EQ(ended, 400);
+  EXPECT_EQ(tools::bench::allocations() - allocations_before, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Siwarp, SteadyState,
