@@ -7,7 +7,7 @@
 #include <cstring>
 
 #if defined(__x86_64__)
-#include <nmmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace rpcrdma::iwarp {
@@ -64,7 +64,29 @@ __attribute__((target("sse4.2"))) std::uint32_t crc32c_instruction(std::uint32_t
   return state;
 }
 
+namespace {
+
+__attribute__((target("avx"))) void clear_upper_halves() noexcept {
+  _mm256_zeroupper();
+}
+
+// isa-l's widest code leaves the upper halves of vector registers in use. Until somebody clears
+// them, each SSE instruction of this thread merges with them: NULL calls without CRC lost a third
+// of their rate once a CRC had been computed in the process.
+void leave_wide_code() noexcept {
+  static const bool has_upper_halves = __builtin_cpu_supports("avx") != 0;
+  if (has_upper_halves) clear_upper_halves();
+}
+
+}  // namespace
+
 #else
+
+namespace {
+
+void leave_wide_code() noexcept {}
+
+}  // namespace
 
 bool has_crc_instruction() noexcept {
   return false;
@@ -84,6 +106,7 @@ std::uint32_t crc32c_isal(std::uint32_t state, Bytes bytes) noexcept {
     state = crc32_iscsi(data, static_cast<int>(size), state);
     bytes = bytes.subspan(size);
   }
+  leave_wide_code();
   return state;
 }
 
