@@ -90,10 +90,12 @@ class SiwarpProvider final : public Provider {
       // Yielding comes first: on a shared core nothing can have come since we looked last.
       sched_yield();
       const Instant after = Reactor::now();
-      if (after - before > kYieldMax) give_up_spinning(after);
+      const bool long_yield = after - before > kYieldMax;
       before = after;
       for (std::size_t i = 0; i < shard_.open.size(); ++i) {
         if (shard_.open[i]->receive_some()) {
+          // Without bytes the peer was just busy with something else, and we sleep next anyway.
+          if (long_yield) give_up_spinning(after);
           spun_ = true;
           return true;
         }
