@@ -13,6 +13,7 @@ constexpr std::size_t kLargeSegment = 32 * 1024;
 constexpr int kReceivesPerRound = 32;
 // Enough for a responder that takes half a second between its Reply and its first look at FPDUs.
 constexpr int kNudgesMax = 6;
+constexpr std::size_t kBatchSlices = 256;
 
 Error error_of(iwarp::SetupError setup) {
   const std::string_view text = iwarp::to_string(setup);
@@ -69,7 +70,11 @@ QueuePair::QueuePair(Shard& shard, TcpSocket socket, std::unique_ptr<iwarp::MpaS
       capabilities_{shard.options.queue_depth, shard.options.ord,
                     static_cast<std::uint32_t>(std::min(kSlicesMax, iwarp::kSpansMax)), true, true},
       initiator_(true),
-      may_nudge_(shard.options.first_answer_nudge.count() > 0) {}
+      may_nudge_(shard.options.first_answer_nudge.count() > 0) {
+  // What batches of usual size need, so that none of them allocates.
+  readable_.reserve(kBatchSlices);
+  writable_.reserve(kBatchSlices);
+}
 
 QueuePair::~QueuePair() {
   end({Errc::kClosed, 0, "destroyed"});
