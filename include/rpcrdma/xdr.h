@@ -170,12 +170,19 @@ class Writer {
   template <std::size_t Count>
   void words(const std::uint32_t (&values)[Count]) noexcept {
     if (std::byte* at = take(Count * kWordSize)) {
+#pragma GCC unroll 16
       for (std::size_t i = 0; i < Count; ++i) store_word(at + i * kWordSize, values[i]);
     }
   }
-  void i32(std::int32_t value) noexcept { u32(static_cast<std::uint32_t>(value)); }
-  void i64(std::int64_t value) noexcept { u64(static_cast<std::uint64_t>(value)); }
-  void boolean(bool value) noexcept { u32(value ? 1 : 0); }
+  void i32(std::int32_t value) noexcept {
+    u32(static_cast<std::uint32_t>(value));
+  }
+  void i64(std::int64_t value) noexcept {
+    u64(static_cast<std::uint64_t>(value));
+  }
+  void boolean(bool value) noexcept {
+    u32(value ? 1 : 0);
+  }
   // Count word, bytes, zeroed fill. kOverLimit when a count word cannot say the size.
   void opaque(Bytes value) noexcept;
   // Bytes and zeroed fill, no count word.
@@ -184,15 +191,21 @@ class Writer {
 
   // For data that stays where it is and travels by reference: only the count word, and only the
   // zeroed fill, of an opaque of `size` bytes.
-  void opaque_header(std::uint32_t size) noexcept { u32(size); }
+  void opaque_header(std::uint32_t size) noexcept {
+    u32(size);
+  }
   void pad_for(std::size_t size) noexcept {
     const std::size_t pad = pad_size(size);
     if (std::byte* at = take(pad)) std::memset(at, 0, pad);
   }
 
-  bool ok() const noexcept { return ok_; }
+  bool ok() const noexcept {
+    return ok_;
+  }
   // Bytes written so far.
-  std::size_t position() const noexcept { return position_; }
+  std::size_t position() const noexcept {
+    return position_;
+  }
   // Bytes written, or the first failure (kTruncated, kOverLimit).
   Expected<std::size_t, Errc> finish() const noexcept {
     if (!ok_) return Unexpected<Errc>(error_);

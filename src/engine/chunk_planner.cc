@@ -53,6 +53,16 @@ bool append_run(BoundedVector<Fragment, kFragmentsMax>& runs, const Fragment& ru
   return true;
 }
 
+// A stream that is one inline run.
+void take_run(BoundedVector<Fragment, kFragmentsMax>& runs, const Fragment& run) {
+  runs.clear();
+  Fragment& added = runs.extend();
+  added.memory = run.memory;
+  added.size = run.size;
+  added.offset = run.offset;
+  added.item = 0;
+}
+
 // Splits a stream into what stays and what leaves. `leaves(item_index, size)` decides per item;
 // `take(fragment, position, item_index)` receives the runs of those that leave. Removes the XDR
 // padding of an item that leaves (RFC 8166 §3.4.5.2). False when something overflows its bound.
@@ -175,22 +185,22 @@ bool make_long(CallPlan& plan) {
 
 Expected<void, StartError> plan_call(const Outgoing& call, const Options& options,
                                      const Negotiated& negotiated, CallPlan& plan) {
+  plan.is_long = false;
+  if (call.stream.size() == 1 && call.stream[0].item == 0 && call.stream[0].size > 0 &&
+      call.results.empty() &&
+      wire::v1::kHeaderSizeMin + std::uint64_t{call.stream[0].size} <= negotiated.inline_send &&
+      wire::v1::kHeaderSizeMin + std::uint64_t{call.reply_size_max} <= negotiated.inline_receive) {
+    // A Short Call whose reply is short: nothing to plan.
+    plan.segments.clear();
+    plan.header_size = wire::v1::kHeaderSizeMin;
+    take_run(plan.inline_runs, call.stream[0]);
+    return {};
+  }
   constexpr std::uint64_t kNever = ~std::uint64_t{0};
   // First leave small items inline; if that is too long, reduce them all (RFC 8166 §3.5.2 before
   // §3.5.3); if it still is, the rest goes by a Position-Zero Read chunk.
   const std::uint64_t attempts[] = {options.reduce ? options.reduce_size_min : kNever,
                                     options.reduce ? 1 : kNever};
-  plan.is_long = false;
-  if (call.stream.size() == 1 && call.stream[0].item == 0 && call.results.empty() &&
-      wire::v1::kHeaderSizeMin + std::uint64_t{call.stream[0].size} <= negotiated.inline_send &&
-      wire::v1::kHeaderSizeMin + std::uint64_t{call.reply_size_max} <= negotiated.inline_receive) {
-    // A Short Call whose reply is short: nothing to plan.
-    plan.inline_runs.clear();
-    plan.segments.clear();
-    plan.header_size = wire::v1::kHeaderSizeMin;
-    (void)append_run(plan.inline_runs, call.stream[0]);
-    return {};
-  }
   for (const std::uint64_t size_min : attempts) {
     if (!reduce_call(call, size_min, plan)) return Unexpected<StartError>(StartError::kTooLarge);
     if (auto planned = plan_answer(call, options, negotiated, plan); !planned) return planned;
@@ -240,10 +250,11 @@ void plan_reply(std::span<const Fragment> stream, const wire::v1::WriteList& wri
   plan.items.clear();
   returned.clear();
   plan.form = ReplyForm::kErrChunk;
-  if (stream.size() == 1 && stream[0].item == 0 && writes.empty() && !has_reply &&
+  if (stream.size() == 1 && stream[0].item == 0 && stream[0].size > 0 && writes.empty() &&
+      !has_reply &&
       wire::v1::kHeaderSizeMin + std::uint64_t{stream[0].size} <= negotiated.inline_send) {
     // A short reply to a Call without chunks for it: nothing to plan.
-    (void)append_run(plan.stream, stream[0]);
+    take_run(plan.stream, stream[0]);
     plan.form = ReplyForm::kMsg;
     return;
   }

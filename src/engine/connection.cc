@@ -144,16 +144,19 @@ void Connection::handle_disconnected() {
   responder_.handle_disconnected();
 }
 
+std::span<ReceiveId> Connection::poll_receives(std::span<ReceiveId> room) {
+  if (ended_) return {};
+  const std::size_t count = std::min(room.size(), outbox_.to_post.size());
+  for (ReceiveId& receive : room.first(count)) receive = outbox_.to_post.pop();
+  outbox_.receives_posted += static_cast<std::uint32_t>(count);
+  return room.first(count);
+}
+
 std::span<Action> Connection::poll_actions(std::span<Action> room) {
   if (ended_) return {};
   std::size_t used = 0;
-  // Receives first: a Send that grants a credit must find its Receive posted.
-  while (used < room.size() && !outbox_.to_post.empty()) {
-    room[used++].emplace<PostReceive>().receive = outbox_.to_post.pop();
-    ++outbox_.receives_posted;
-  }
   if (outbox_.to_post.empty()) {
-    used += requester_.poll_actions(room.subspan(used));
+    used += requester_.poll_actions(room);
     used += responder_.poll_actions(room.subspan(used));
   }
   if (outbox_.disconnect && used < room.size()) {

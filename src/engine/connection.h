@@ -5,12 +5,12 @@
 //   passed; poll_*    outputs: actions (work to post), events (facts for the layer above), the next
 //   time-out; verbs     commands from above: start_call, start_reply, lend, reject, cancel,
 //   release; nouns     getters.
-// After any command or input, drain poll_events() and poll_actions() until both return nothing,
-// then ask poll_timeout(). It never blocks, reads a clock, allocates after construction, or
-// dereferences memory other than the received message and the header arena.
+// After any command or input, drain poll_events(), poll_receives() and then poll_actions() until
+// all return nothing, then ask poll_timeout(). It never blocks, reads a clock, allocates after
+// construction, or dereferences memory other than the received message and the header arena.
 //
-// Received messages are views: the caller keeps the Receive buffer as it is until a PostReceive
-// action names it again.
+// Received messages are views: the caller keeps the Receive buffer as it is until
+// poll_receives() names it again.
 //
 // After handle_disconnected() nothing starts any more; completions of flushed work may still come
 // in, and every call ends: those that we made with CallFailed (or ReplyReady, when the reply was
@@ -81,6 +81,9 @@ class Connection {
   void handle_disconnected();
 
   // --- Outputs ---
+  // Receives to post. A Send that grants a credit must find its Receive posted (RFC 8166 §3.3.1),
+  // so there are no actions until these are taken.
+  std::span<ReceiveId> poll_receives(std::span<ReceiveId> room);
   std::span<Action> poll_actions(std::span<Action> room);
   std::span<Event> poll_events(std::span<Event> room);
   // The same one by one, without a copy: the oldest event, or null, until drop_event(). Commands

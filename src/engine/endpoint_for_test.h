@@ -29,6 +29,7 @@ class Endpoint {
   void drain() {
     std::array<Action, 3> room;  // small, so that every batch is cut somewhere
     std::array<Event, 2> event_room;
+    std::array<ReceiveId, 2> receive_room;
     engine.handle_time(now);
     for (bool again = true; again;) {
       again = false;
@@ -36,13 +37,13 @@ class Endpoint {
         events.push_back(event);
         again = true;
       }
+      for (const ReceiveId receive : engine.poll_receives(receive_room)) {
+        again = true;
+        posted_.push_back(receive);
+      }
       for (const Action& action : engine.poll_actions(room)) {
         again = true;
-        if (const auto* receive = std::get_if<PostReceive>(&action)) {
-          posted_.push_back(receive->receive);
-        } else {
-          actions.push_back(action);
-        }
+        actions.push_back(action);
       }
     }
   }

@@ -7,6 +7,7 @@
 
 #include "base/ring.h"
 #include "engine/types.h"
+#include "wire/v1/header.h"
 
 namespace rpcrdma::engine {
 
@@ -45,6 +46,13 @@ class HeaderArena {
  private:
   MutableBytes memory_;
 };
+
+// Room for a short header in front of a message's first run, which then begins with it.
+inline MutableBytes header_in_front(Fragment& first, std::byte* room) noexcept {
+  first.offset -= wire::v1::kHeaderSizeMin;
+  first.size += wire::v1::kHeaderSizeMin;
+  return {room, wire::v1::kHeaderSizeMin};
+}
 
 }  // namespace rpcrdma::engine
 

@@ -49,6 +49,7 @@ Expected<CallId, StartError> Requester::start_call(Instant now, Xid xid, const O
   slot.spent = slot.send_asked = slot.fence_timed = false;
   slot.pending = slot.next = 0;
   slot.xid = xid;
+  slot.header_room = call.header_room;
   xids_[index] = static_cast<std::uint32_t>(xid);
   set_deadline(slot, now + timeout);
   slot.exposures.clear();
@@ -129,6 +130,10 @@ bool Requester::take_short_reply(Instant now, ReceiveId receive, Bytes message) 
   slot->reply.inline_part = payload;
   slot->reply.in_reply_chunk = 0;
   slot->reply.results.clear();
+  if (slot->pending == 0) {  // nothing to fence
+    finish(*slot, payload);
+    return true;
+  }
   slot->state = State::kFencing;
   set_deadline(*slot, now + options_.fence_timeout);
   fence(*slot);
@@ -281,9 +286,12 @@ bool Requester::emit_send(Slot& slot, std::span<Action> room, std::size_t& used)
   if (used == room.size()) return false;
   const auto index = index_of(slot);
   if (slot.plan.segments.empty()) {
-    wire::v1::encode_short(slot.xid, credits_.requested(), headers_.place(index));
+    const bool in_front = slot.header_room != nullptr;
+    wire::v1::encode_short(slot.xid, credits_.requested(),
+                           in_front ? header_in_front(slot.plan.inline_runs[0], slot.header_room)
+                                    : headers_.place(index));
     ++outbox_.counters.short_calls;
-    post_send(slot, wire::v1::kHeaderSizeMin, room[used++]);
+    post_send(slot, in_front ? 0 : wire::v1::kHeaderSizeMin, room[used++]);
     return true;
   }
   fill_lists(slot);
@@ -512,6 +520,11 @@ bool Requester::emit_revokes(Slot& slot, std::span<Action> room, std::size_t& us
 
 void Requester::finish_if_fenced(Slot& slot) {
   if (slot.pending > 0) return;
+  finish(slot, slot.reply.inline_part);
+}
+
+// `inline_part` is the slot's: reading it there right after it was stored would stall.
+void Requester::finish(Slot& slot, Bytes inline_part) {
   const CallId id = to_call_id(index_of(slot), slot.generation);
   --in_flight_;
   ++outbox_.counters.calls_ended;
@@ -519,7 +532,7 @@ void Requester::finish_if_fenced(Slot& slot) {
     slot.state = State::kDelivered;
     auto& ready = outbox_.events.extend().emplace<ReplyReady>();
     ready.call = id;
-    ready.inline_part = slot.reply.inline_part;
+    ready.inline_part = inline_part;
     ready.in_reply_chunk = slot.reply.in_reply_chunk;
     ready.results_written = slot.reply.results.view();
     return;

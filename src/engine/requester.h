@@ -81,6 +81,7 @@ class Requester {
     Xid xid{};
     Instant deadline{};
     CallPlan plan;
+    std::byte* header_room = nullptr;  // of the Outgoing, when the plan begins with its first run
     BoundedVector<Exposure, kExposuresMax> exposures;
     Reply reply;
     std::optional<CallError> error;  // set: the call has failed and is being fenced
@@ -99,6 +100,7 @@ class Requester {
   void fail(Slot& slot, CallError error);
   void fence(Slot& slot);
   void finish_if_fenced(Slot& slot);
+  void finish(Slot& slot, Bytes inline_part);
   void free_slot(Slot& slot);
   void answered(Slot& slot);
   void accept_reply(Instant now, Slot& slot, ReceiveId receive, const wire::v1::Decoded& decoded);

@@ -77,6 +77,43 @@ TEST_F(Client, HoldsTheSecondCallUntilTheFirstReply) {
   EXPECT_EQ(sent(), 1U);
 }
 
+TEST_F(Client, PutsAShortHeaderInFrontOfTheStreamWhereThereIsRoom) {
+  std::array<std::byte, 28 + 40> room{};
+  const Fragment run{Lease{1}, 40, 100, 0};
+  Outgoing call;
+  call.stream = {&run, 1};
+  call.reply_size_max = 100;
+  call.header_room = room.data();
+  ASSERT_TRUE(client.engine.start_call(client.now, Xid{7}, call, kTimeout));
+  client.drain();
+  const auto send = client.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  EXPECT_EQ(send->header_size, 0U);
+  ASSERT_EQ(send->gather.size(), 1U);
+  EXPECT_EQ(send->gather[0], (Fragment{Lease{1}, 28 + 40, 72, 0}));
+  std::array<std::byte, 28> expected{};
+  ASSERT_TRUE(wire::v1::encode({Xid{7}, 1, 4, wire::v1::Msg{}}, {}, expected));
+  EXPECT_TRUE(std::ranges::equal(expected, Bytes(room).first(28)));
+  EXPECT_EQ(room[28], std::byte{0}) << "the stream is not touched";
+}
+
+TEST_F(Client, LeavesTheRoomInFrontOfTheStreamAloneWhenTheHeaderHasChunks) {
+  const Fragment stream[] = {{Lease{1}, 40, 100, 0}, {Lease{2}, 3000, 0, 1}};
+  std::array<std::byte, 28> room{};
+  Outgoing call;
+  call.stream = stream;
+  call.reply_size_max = 100;
+  call.header_room = room.data();
+  ASSERT_TRUE(client.engine.start_call(client.now, Xid{7}, call, kTimeout));
+  client.drain();
+  client.expose_all();
+  const auto send = client.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  EXPECT_GT(send->header_size, 28U);
+  EXPECT_EQ(send->gather[0], stream[0]);
+  EXPECT_EQ(room, (std::array<std::byte, 28>{}));
+}
+
 TEST_F(Client, SendsAsManyCallsAsTheSmallerOfRequestedAndGranted) {
   ASSERT_TRUE(start_null(1));
   EXPECT_EQ(sent(), 1U);

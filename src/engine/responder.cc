@@ -47,6 +47,7 @@ void Responder::start_reply(CallId call, const Outgoing& reply) {
       slot != nullptr && (slot->state == State::kServing || slot->state == State::kWanting),
       "a reply to no call in service");
   if (slot->lost) return finish(*slot);
+  slot->header_room = reply.header_room;
   plan_reply(reply.stream, slot->writes, slot->has_reply_chunk, slot->reply_chunk.view(), options_,
              negotiated_, slot->reply, lists_);
   switch (slot->reply.form) {
@@ -182,14 +183,14 @@ std::size_t Responder::poll_actions(std::span<Action> room) {
 // --- A Call comes in ---------------------------------------------------------------------------
 
 void Responder::begin(const Received& received) {
-  const auto prefix = wire::peek(received.message);
+  const std::byte* const prefix = received.message.data();
   Slot& slot = slots_[free_.pop()];
   slot.receive = received.receive;
   slot.holds_receive = true;
   slot.known_above = slot.lost = slot.has_reply_chunk = slot.success = slot.is_short = false;
   slot.pending = slot.chunk = slot.read = slot.write_chunk = 0;
-  slot.xid = prefix->xid;
-  slot.version = prefix->version;
+  slot.xid = Xid{xdr::load_word(prefix)};
+  slot.version = xdr::load_word(prefix + xdr::kWordSize);
   slot.inline_part = {};
   slot.reads.clear();
   slot.chunks.clear();
@@ -202,12 +203,12 @@ void Responder::begin(const Received& received) {
   slot.invalidate.reset();
   ++in_service_;
   ++outbox_.counters.calls_started;
-  if (prefix->version != wire::v1::kVersion) {
+  if (slot.version != wire::v1::kVersion) {
     return start_error(slot, wire::v1::ErrVers{wire::v1::kVersion, wire::v1::kVersion});
   }
   if (wire::v1::is_short(received.message)) [[likely]] {
     if (!take_short_call(slot, received.message)) return start_error(slot, wire::v1::ErrChunk{});
-    return deliver(slot);
+    return deliver(slot, received.message.subspan(wire::v1::kHeaderSizeMin));
   }
   const auto decoded = wire::v1::decode(received.message, options_.limits, lists_);
   if (!decoded || !take_call(slot, *decoded)) return start_error(slot, wire::v1::ErrChunk{});
@@ -299,7 +300,7 @@ void Responder::next_chunk(Slot& slot) {
     slot.chunks[slot.chunk].data = {Lease{}, 0, 0, 0};
     ++slot.chunk;
   }
-  if (slot.chunk == slot.chunks.size()) return deliver(slot);
+  if (slot.chunk == slot.chunks.size()) return deliver(slot, slot.inline_part);
   const ReadChunk& chunk = slot.chunks[slot.chunk];
   const bool is_long = slot.chunks[0].position == 0;
   std::optional<Fragment> long_part;
@@ -314,7 +315,8 @@ void Responder::next_chunk(Slot& slot) {
                                          long_part};
 }
 
-void Responder::deliver(Slot& slot) {
+// `inline_part` is the slot's: reading it there right after it was stored would stall.
+void Responder::deliver(Slot& slot, Bytes inline_part) {
   std::optional<Fragment> long_part;
   for (const ReadChunk& chunk : slot.chunks) {
     outbox_.counters.read_chunk_bytes += chunk.position != 0 ? chunk.size : 0;
@@ -329,7 +331,7 @@ void Responder::deliver(Slot& slot) {
   auto& received = outbox_.events.extend().emplace<CallReceived>();
   received.call = to_call_id(index_of(slot), slot.generation);
   received.xid = slot.xid;
-  received.inline_part = slot.inline_part;
+  received.inline_part = inline_part;
   if (long_part) received.long_part = long_part;
   received.items = slot.items.view();
 }
@@ -354,8 +356,11 @@ void Responder::start_sending(Slot& slot, const Body& body, bool success) {
   // An error header echoes the version that it answers (RFC 8166 §4.5.1).
   const MutableBytes place = headers_.place(first_place_ + slot.index);
   if (lists_.empty() && std::holds_alternative<wire::v1::Msg>(body)) {
-    wire::v1::encode_short(slot.xid, options_.credits, place);
-    slot.header_size = wire::v1::kHeaderSizeMin;
+    const bool in_front = slot.header_room != nullptr;
+    wire::v1::encode_short(
+        slot.xid, options_.credits,
+        in_front ? header_in_front(slot.reply.stream[0], slot.header_room) : place);
+    slot.header_size = in_front ? 0 : wire::v1::kHeaderSizeMin;
   } else {
     const wire::v1::Header header{slot.xid, success ? wire::v1::kVersion : slot.version,
                                   options_.credits, body};
@@ -470,6 +475,7 @@ bool Responder::emit_writes(Slot& slot, std::span<Action> room, std::size_t& use
   send.header_offset = HeaderArena::offset(first_place_ + index_of(slot));
   send.header_size = slot.header_size;
   send.gather = gather;
+  send.follows_writes = !slot.is_short && slot.success;
   if (slot.invalidate) send.invalidate = *slot.invalidate;
   work_posted(slot);
   return true;

@@ -86,7 +86,9 @@ class Responder {
     ReplyPlan reply;
     SegmentFiller filler;
     std::uint16_t write_chunk = 0;  // the Write chunk being filled; then the Reply chunk
-    std::uint32_t header_size = 0;  // encoded in the slot's place
+    // Encoded in the slot's place; 0: in header_room, in front of the reply's stream.
+    std::uint32_t header_size = 0;
+    std::byte* header_room = nullptr;  // of the reply's Outgoing
     std::optional<SteeringTag> invalidate;
     bool success = false;  // the reply is not an error header
   };
@@ -104,7 +106,7 @@ class Responder {
   bool sort_reads(Slot& slot);
   static bool check_positions(const Slot& slot, std::uint64_t inline_size, bool is_long);
   void next_chunk(Slot& slot);
-  void deliver(Slot& slot);
+  void deliver(Slot& slot, Bytes inline_part);
   void start_error(Slot& slot, const wire::v1::Body& error);
   void start_sending(Slot& slot, const wire::v1::Body& body, bool success);
   std::optional<SteeringTag> only_handle(const Slot& slot) const;

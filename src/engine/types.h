@@ -56,16 +56,19 @@ struct Outgoing {
   std::span<const ResultRoom> results;   // Call: become Write chunks, in list order
   std::uint32_t reply_size_max = 0;      // Call: bound on the unreduced reply's Payload stream
   std::optional<ResultRoom> reply_room;  // Call: memory for a Reply chunk, used when one is needed
+  // 28 bytes right in front of the first run, which is inline, in its lease; lent like the rest. A
+  // header without chunks is written there, so that header and stream leave as one run. Or null.
+  std::byte* header_room = nullptr;
 };
 
 // --- Actions: what the engine wants done -------------------------------------------------------
 
-struct PostReceive {
-  ReceiveId receive;
-};
 struct PostSend {
+  PostSend() noexcept {}  // NOLINT: sets what has a default and clears nothing else
   WorkId id;
-  std::uint32_t header_offset, header_size;  // bytes, in the header arena
+  bool follows_writes = false;  // its completion says that the RdmaWrites before it are done
+  // Bytes, in the header arena. Size 0: the header is the start of the first run.
+  std::uint32_t header_offset, header_size;
   std::span<const Fragment> gather;  // inline runs behind the header; valid until it is done
   std::optional<SteeringTag> invalidate;
 };
@@ -94,7 +97,7 @@ struct Revoke {
   SteeringTag handle;
 };
 struct Disconnect {};
-using Action = std::variant<PostReceive, PostSend, RdmaRead, RdmaWrite, Expose, Revoke, Disconnect>;
+using Action = std::variant<PostSend, RdmaRead, RdmaWrite, Expose, Revoke, Disconnect>;
 
 enum class WorkStatus : std::uint8_t { kOk, kFlushed, kFailed };
 struct WorkDone {

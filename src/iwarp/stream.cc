@@ -52,6 +52,19 @@ bool Stream::post_receive(std::uint64_t id, std::span<const MutableBytes> into, 
   return true;
 }
 
+void Stream::post_plain_receive(std::uint64_t id, MutableBytes into) {
+  ++state_.receives_outstanding;
+  ReceiveWork& work = state_.receives.extend();
+  work.id = id;
+  work.signaled = true;
+  state_.receive_spans.store_one(into, work.into);
+}
+
+bool Stream::send_now(std::span<const Bytes> from, std::optional<SteeringTag> invalidate) {
+  if (!fits(from)) return false;
+  return tx_.send_now(send_opcode({invalidate}), invalidate.value_or(SteeringTag{0}), from);
+}
+
 // A new entry of the send queue, or null if that cannot be.
 SendWork* Stream::new_send(std::uint64_t id, WorkKind kind, std::span<const Bytes> from,
                            bool signaled) {

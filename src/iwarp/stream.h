@@ -54,6 +54,12 @@ class Stream {
                                   bool signaled = true);
   [[nodiscard]] bool post_send(std::uint64_t id, std::span<const Bytes> from,
                                const SendOptions& how = {});
+  // A small Send that is copied, so that it is done at once. False, and nothing done: it is not
+  // small, or other work is before it, or its time has not come.
+  [[nodiscard]] bool send_now(std::span<const Bytes> from,
+                              std::optional<SteeringTag> invalidate = std::nullopt);
+  // A Receive into one run; what the caller checked: there is room, and the stream is not over.
+  void post_plain_receive(std::uint64_t id, MutableBytes into);
   [[nodiscard]] bool post_write(std::uint64_t id, std::span<const Bytes> from, RemoteMemory to,
                                 bool signaled = true);
   [[nodiscard]] bool post_read(std::uint64_t id, MutableBytes sink, RemoteMemory from,
@@ -80,6 +86,9 @@ class Stream {
   void handle_sent(std::size_t size);
   // The peer closed, or the connection was lost.
   void handle_end_of_stream();
+
+  // Output of copied Sends that the transport has not taken, to be sent behind close().
+  std::span<Bytes> unsent_copies(std::span<Bytes> room) { return tx_.unsent_copies(room); }
 
   // Outputs. Both give how many entries of `room` are set; none: nothing to do.
   std::size_t receive_room(std::span<MutableBytes> room) { return rx_.receive_room(room); }

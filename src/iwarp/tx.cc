@@ -43,11 +43,15 @@ bool Tx::batch_full() const noexcept {
          marks_.full();
 }
 
-void Tx::build() {
+void Tx::begin_batch() {
   arena_used_ = 0;
   large_in_batch_ = 0;
   batch_start_ = built_total_;
   batch_ends_ = false;
+}
+
+void Tx::build() {
+  begin_batch();
   if (state_.phase == Phase::kOpen && state_.may_send) {
     while (!batch_full() && pick() && build_fpdu()) {
     }
@@ -140,19 +144,51 @@ bool Tx::build_fpdu() {
 // What most messages are, in one go: a whole Send in one FPDU that lies in the arena. False: it is
 // something else.
 bool Tx::build_small_send(const SendWork& work) {
-  const std::size_t ulpdu_size = kUntaggedSize + work.from.size;
-  if (work.kind != WorkKind::kSend || offset_ != 0 || segment_size_ != 0 ||
-      work.from.size > kCopyMax || fpdu_size(ulpdu_size) > fpdu_size_max_) {
+  if (work.kind != WorkKind::kSend || offset_ != 0 || !fits_small_send(work.from.size)) {
     return false;
   }
+  put_small_send(work.opcode, work.tag, work.from.size, [&](std::byte* at) {
+    for (const auto& run : state_.send_spans.view(work.from)) {
+      std::memcpy(at, run.data, run.size);
+      at += run.size;
+    }
+  });
+  finish_work();
+  return true;
+}
+
+bool Tx::send_now(Opcode opcode, SteeringTag tag, std::span<const Bytes> spans) {
+  std::size_t size = 0;
+  for (const Bytes span : spans) size += span.size();
+  const bool next = state_.phase == Phase::kOpen && state_.may_send && state_.sends.empty() &&
+                    current_ == Current::kNone && rtr_ == Rtr::kNone && !nudge_;
+  if (!next || !fits_small_send(size)) return false;
+  if (pieces_.empty()) begin_batch();
+  // Behind payload that lies elsewhere it could not be kept if the connection were closed now.
+  if (large_in_batch_ > 0 || batch_full()) return false;
+  put_small_send(opcode, tag, size, [&](std::byte* at) {
+    for (const Bytes span : spans) {
+      if (!span.empty()) std::memcpy(at, span.data(), span.size());
+      at += span.size();
+    }
+  });
+  return true;
+}
+
+bool Tx::fits_small_send(std::size_t size) const noexcept {
+  return segment_size_ == 0 && size <= kCopyMax &&
+         fpdu_size(kUntaggedSize + size) <= fpdu_size_max_;
+}
+
+template <class Copy>
+void Tx::put_small_send(Opcode opcode, SteeringTag tag, std::size_t size, Copy copy_to) {
+  const std::size_t ulpdu_size = kUntaggedSize + size;
   std::byte* const begin = &arena_[arena_used_];
   std::byte* at = begin;
-  encode_send_header(work.opcode, static_cast<std::uint16_t>(ulpdu_size), work.tag, send_msn_, at);
+  encode_send_header(opcode, static_cast<std::uint16_t>(ulpdu_size), tag, send_msn_, at);
   at += kLengthSize + kUntaggedSize;
-  for (const auto& run : state_.send_spans.view(work.from)) {
-    std::memcpy(at, run.data, run.size);
-    at += run.size;
-  }
+  copy_to(at);
+  at += size;
   std::memset(at, 0, 3 + kCrcSize);  // as much as pad and CRC can be
   at += pad_size(ulpdu_size);
   if (state_.negotiated.crc) {
@@ -161,18 +197,16 @@ bool Tx::build_small_send(const SendWork& work) {
     store_crc(at, crc.value());
   }
   at += kCrcSize;
-  const auto size = static_cast<std::size_t>(at - begin);
-  add_piece(begin, size);
-  arena_used_ += size;
-  built_total_ += size;
+  const auto built = static_cast<std::size_t>(at - begin);
+  add_piece(begin, built);
+  arena_used_ += built;
+  built_total_ += built;
   StreamCounters& counters = state_.counters;
   ++counters.fpdus_sent;
   ++counters.sends;
-  counters.send_bytes_copied += work.from.size;
-  counters.payload_sent += work.from.size;
+  counters.send_bytes_copied += size;
+  counters.payload_sent += size;
   ++send_msn_;
-  finish_work();
-  return true;
 }
 
 void Tx::build_work_fpdu(SendWork& work) {
@@ -376,6 +410,13 @@ void Tx::add_piece(const std::byte* data, std::size_t size) {
     }
   }
   pieces_.push({data, size});
+}
+
+std::span<Bytes> Tx::unsent_copies(std::span<Bytes> room) {
+  if (large_in_batch_ > 0 || state_.phase != Phase::kOpen) return {};
+  const std::size_t count = std::min(room.size(), pieces_.size());
+  for (std::size_t i = 0; i < count; ++i) room[i] = pieces_.at(i);
+  return room.first(count);
 }
 
 std::size_t Tx::transmit(std::span<Bytes> room) {

@@ -28,6 +28,11 @@ class Tx {
   void start(std::size_t fpdu_size_max, std::size_t segment_size);
   // Puts one zero-length Write in front of the next message.
   void nudge() { nudge_ = true; }
+  // Builds a Send at once and keeps nothing of the memory. False, and nothing done: it is not
+  // small, or something is before it. Precondition: `spans` are less than 4 GiB together.
+  bool send_now(Opcode opcode, SteeringTag tag, std::span<const Bytes> spans);
+  // What was built and is not sent, when all of it was copied; else nothing.
+  std::span<Bytes> unsent_copies(std::span<Bytes> room);
   std::size_t transmit(std::span<Bytes> room);
   void handle_sent(std::size_t size);
   // Bytes of application memory may be read until everything built is sent.
@@ -42,12 +47,16 @@ class Tx {
   enum class Current : std::uint8_t { kNone, kWork, kResponse };
 
   bool batch_full() const noexcept;
+  void begin_batch();
   void build();
   bool pick();
   bool start_work();
   void start_read(SendWork& work);
   bool build_fpdu();
   bool build_small_send(const SendWork& work);
+  bool fits_small_send(std::size_t size) const noexcept;
+  template <class Copy>
+  void put_small_send(Opcode opcode, SteeringTag tag, std::size_t size, Copy copy_to);
   void build_work_fpdu(SendWork& work);
   bool build_response_fpdu();
   void build_read_request(const ReadRequest& request);

@@ -119,6 +119,13 @@ class SpanPool {
       list.size += static_cast<std::uint32_t>(span.size());
     }
   }
+  // store() of one span.
+  void store_one(std::span<Byte> span, List& list) {
+    list.block = List::kNoBlock;
+    list.inline_runs[0] = {span.data(), span.size()};
+    list.count = span.empty() ? 0 : 1;
+    list.size = static_cast<std::uint32_t>(span.size());
+  }
   void release(List& list) {
     if (list.block != List::kNoBlock) {
       next_free_[list.block] = free_;

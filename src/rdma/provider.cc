@@ -1,5 +1,8 @@
 #include "rdma/provider.h"
 
+#include <algorithm>
+#include <array>
+
 namespace rpcrdma::rdma {
 
 std::string_view to_string(Errc code) noexcept {
@@ -38,6 +41,23 @@ std::string_view to_string(Status status) noexcept {
       return "peer does not answer";
   }
   return "unknown status";
+}
+
+Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
+                                               std::span<const std::uint16_t> numbers) {
+  constexpr std::size_t kBatch = 16;
+  std::array<WorkRequest, kBatch> batch;
+  std::array<Slice, kBatch> slices;
+  while (!numbers.empty()) {
+    const std::size_t count = std::min(numbers.size(), kBatch);
+    for (std::size_t i = 0; i < count; ++i) {
+      slices[i] = {buffers.region, buffers.size, numbers[i] * buffers.stride};
+      batch[i] = {.id = numbers[i], .work = Receive{{&slices[i], 1}}};
+    }
+    if (auto posted = post(std::span(batch).first(count)); !posted) return posted;
+    numbers = numbers.subspan(count);
+  }
+  return {};
 }
 
 }  // namespace rpcrdma::rdma

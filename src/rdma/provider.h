@@ -103,6 +103,18 @@ struct WorkRequest {
   std::uint64_t id = 0;  // comes back in the completion
   bool signaled = true;  // false: no completion when it succeeds; a failure always completes
   std::variant<Receive, Send, Read, Write, Expose, Revoke> work;
+  // Send: the provider may take a copy of the message. Not for a Send that has to tell when earlier
+  // Writes are complete.
+  bool may_copy = false;
+  // Set by post(): a copy was taken. The memory is free again, and nothing more is heard of it.
+  bool copied = false;
+};
+
+// Buffers for messages, `stride` bytes from one to the next in one region.
+struct ReceiveBuffers {
+  RegionId region;
+  std::uint32_t size;  // bytes of each
+  std::uint64_t stride;
 };
 
 enum class Status : std::uint8_t {
@@ -156,7 +168,11 @@ class QueuePair {
   // accepting side must not send before it has received: MPA lets the initiator speak first. Fails
   // with kNoResources when a queue is full, kClosed after the end of the connection (nothing is
   // taken).
-  virtual Expected<void, Error> post(std::span<const WorkRequest> batch) = 0;
+  virtual Expected<void, Error> post(std::span<WorkRequest> batch) = 0;
+  // The same for Receives into buffers that are used again and again: the number of the buffer is
+  // the id. What it does by itself is to post() them.
+  virtual Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
+                                              std::span<const std::uint16_t> numbers);
   // Completions in the order in which the work of one kind was posted. Sends and Writes count as
   // one kind: the completion of a Send says that the Writes posted before it are complete too,
   // whether they were signaled or not. Returns how many were written.
@@ -168,7 +184,8 @@ class QueuePair {
   // Why the connection ended: valid after kRefused or kDisconnected.
   virtual Error cause() const noexcept = 0;
   // Ends the connection, now or a little later: all work posted so far completes, what was not done
-  // as kFlushed, and kDisconnected follows. Data of completed Sends still reaches the peer.
+  // as kFlushed, and kDisconnected follows. Data of completed and copied Sends still reaches the
+  // peer.
   virtual void disconnect() noexcept = 0;
   virtual Counters counters() const noexcept = 0;
 };

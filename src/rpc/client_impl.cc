@@ -151,7 +151,7 @@ Expected<Call, Error> ClientImpl::prepare(const Procedure& procedure,
 Expected<Reply, Error> ClientImpl::call(Call call) {
   const std::uint32_t index = call.slot_;
   call.impl_ = nullptr;
-  if (auto begun = begin(index, true, {}); !begun) return Unexpected<Error>(begun.error());
+  if (auto error = begin(index, true, {})) return Unexpected<Error>(std::move(*error));
   Slot& slot = slots_[index];
   for (progress(); slot.state == State::kStarted; progress()) provider_.wait();
   if (slot.state == State::kFailed) {
@@ -165,37 +165,38 @@ Expected<Reply, Error> ClientImpl::call(Call call) {
 Expected<void, Error> ClientImpl::start(Call&& call, ReplyCallback&& callback) {
   const std::uint32_t index = call.slot_;
   call.impl_ = nullptr;
-  if (auto begun = begin(index, false, std::move(callback)); !begun) return begun;
+  if (auto error = begin(index, false, std::move(callback))) {
+    return Unexpected<Error>(std::move(*error));
+  }
   if (!in_progress_) pump();  // else progress() does it for all that callbacks start
   return {};
 }
 
-Expected<void, Error> ClientImpl::begin(std::uint32_t index, bool blocking,
-                                        ReplyCallback&& callback) {
+// What went wrong, if anything: an Expected would be cleared as a whole for each call.
+std::optional<Error> ClientImpl::begin(std::uint32_t index, bool blocking,
+                                       ReplyCallback&& callback) {
   Slot& slot = slots_[index];
   RPCRDMA_ASSERT(slot.state == State::kPrepared, "a Call is started twice");
   if (slot.results_refused) {
     free_slot(index);
-    return Unexpected<Error>(Error{Errc::kTooLarge, "placing the results", peer_,
-                                   "place_result() takes up to 8 places, none of them empty"});
+    return Error{Errc::kTooLarge, "placing the results", peer_,
+                 "place_result() takes up to 8 places, none of them empty"};
   }
   if (!slot.writer.ok()) {
     free_slot(index);
-    return Unexpected<Error>(Error{Errc::kTooLarge, "encoding the arguments", peer_,
-                                   "they exceed the size given to prepare(), or have too many "
-                                   "bulk items"});
+    return Error{Errc::kTooLarge, "encoding the arguments", peer_,
+                 "they exceed the size given to prepare(), or have too many "
+                 "bulk items"};
   }
-  const auto id = start_in_engine(slot);
-  if (!id) {
+  if (auto error = start_in_engine(slot)) {
     free_slot(index);
-    return Unexpected<Error>(id.error());
+    return error;
   }
-  slot.id = *id;
-  slot_of_call_[engine::slot_of(*id)] = index;
+  slot_of_call_[engine::slot_of(slot.id)] = index;
   slot.blocking = blocking;
   slot.callback = std::move(callback);
   slot.state = State::kStarted;
-  return {};
+  return std::nullopt;
 }
 
 std::optional<ClientImpl::Lent> ClientImpl::lend(Slot& slot, MutableBytes memory) {
@@ -220,12 +221,16 @@ std::optional<ClientImpl::Lent> ClientImpl::lend_registered(Slot& slot, Bytes me
   return Lent{region_leases_[place->id], place->offset};
 }
 
+transport::Connection::Room ClientImpl::room(const Slot& slot) const {
+  return connection_->message_room(static_cast<std::size_t>(&slot - slots_.data()));
+}
+
 // Turns what was written into runs of the Payload stream, with every piece of memory registered.
 bool ClientImpl::build(Slot& slot, BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream,
                        BoundedVector<engine::ResultRoom, kBulkItemsMax>& rooms) {
-  const auto room = connection_->message_room(static_cast<std::size_t>(&slot - slots_.data()));
-  const auto buffer =
-      slot.stream_is_room ? std::optional(Lent{room.lease, room.offset}) : lend(slot, slot.stream);
+  const auto place = room(slot);
+  const auto buffer = slot.stream_is_room ? std::optional(Lent{place.lease, place.offset})
+                                          : lend(slot, slot.stream);
   if (!buffer) return false;
   std::size_t done = 0;
   std::uint16_t item = 0;
@@ -255,16 +260,18 @@ bool ClientImpl::build(Slot& slot, BoundedVector<engine::Fragment, engine::kFrag
   return ok;
 }
 
-Expected<engine::CallId, Error> ClientImpl::start_in_engine(Slot& slot) {
+// On success the slot has the call's id.
+std::optional<Error> ClientImpl::start_in_engine(Slot& slot) {
   BoundedVector<engine::Fragment, engine::kFragmentsMax> stream;
   BoundedVector<engine::ResultRoom, kBulkItemsMax> rooms;
-  if (connection_->ended()) return Unexpected<Error>(lost_error());
+  if (connection_->ended()) return lost_error();
   if (!build(slot, stream, rooms)) return no_resources("its memory cannot be registered");
   std::uint64_t reply_max = oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max};
   for (const engine::ResultRoom& room : rooms) reply_max += xdr::padded(room.size_max);
   engine::Outgoing outgoing;
   outgoing.stream = stream.view();
   outgoing.results = rooms.view();
+  if (slot.stream_is_room) outgoing.header_room = room(slot).header_room();
   outgoing.reply_size_max =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(reply_max, 0xffffffffU));
   // Inside of a callback the time of this round is good enough, and asking costs a clock.
@@ -288,13 +295,16 @@ Expected<engine::CallId, Error> ClientImpl::start_in_engine(Slot& slot) {
       id = connection_->engine().start_call(now, slot.xid, outgoing, slot.timeout);
     }
   }
-  if (id) return *id;
-  if (id.error() == engine::StartError::kNotConnected) return Unexpected<Error>(lost_error());
-  return Unexpected<Error>(rpc::to_error(id.error(), peer_));
+  if (id) {
+    slot.id = *id;
+    return std::nullopt;
+  }
+  if (id.error() == engine::StartError::kNotConnected) return lost_error();
+  return rpc::to_error(id.error(), peer_);
 }
 
-Unexpected<Error> ClientImpl::no_resources(std::string cause) const {
-  return Unexpected<Error>(Error{Errc::kNoResources, "starting the call", peer_, std::move(cause)});
+Error ClientImpl::no_resources(std::string cause) const {
+  return {Errc::kNoResources, "starting the call", peer_, std::move(cause)};
 }
 
 // --- Progress ----------------------------------------------------------------------------------
@@ -428,6 +438,7 @@ void ClientImpl::fail(std::uint32_t index, Error error) {
 // --- The end of a call -------------------------------------------------------------------------
 
 void ClientImpl::take_memory_back(Slot& slot) {
+  if (slot.leases.empty() && slot.regions.empty()) return;
   for (const engine::Lease lease : slot.leases) connection_->detach(lease);
   for (const std::uint32_t id : slot.regions) regions_.end_use(id);
   slot.leases.clear();

@@ -88,7 +88,8 @@ class ClientImpl final : public MemoryRegistrar {
     std::optional<Error> error;
   };
 
-  Expected<void, Error> begin(std::uint32_t index, bool blocking, ReplyCallback&& callback);
+  std::optional<Error> begin(std::uint32_t index, bool blocking, ReplyCallback&& callback);
+  transport::Connection::Room room(const Slot& slot) const;
   bool build(Slot& slot, BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream,
              BoundedVector<engine::ResultRoom, kBulkItemsMax>& rooms);
   struct Lent {
@@ -98,8 +99,8 @@ class ClientImpl final : public MemoryRegistrar {
   std::optional<Lent> lend(Slot& slot, MutableBytes memory);
   std::optional<Lent> lend_read_only(Slot& slot, Bytes memory);
   std::optional<Lent> lend_registered(Slot& slot, Bytes memory, bool to_write);
-  Expected<engine::CallId, Error> start_in_engine(Slot& slot);
-  Unexpected<Error> no_resources(std::string cause) const;
+  std::optional<Error> start_in_engine(Slot& slot);
+  Error no_resources(std::string cause) const;
   void pump() noexcept;  // an exception of a callback ends the program
   void handle(const engine::Event& event);
   void handle_reply(std::uint32_t index, const engine::ReplyReady& reply);

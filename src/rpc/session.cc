@@ -294,6 +294,7 @@ void Session::send_answer(Context& context) {
                                place.offset, 0};
     engine::Outgoing reply;
     reply.stream = {&run, 1};
+    reply.header_room = place.header_room();
     return connection_->engine().start_reply(context.call_, reply);
   }
   BoundedVector<engine::Fragment, engine::kFragmentsMax> stream;
@@ -315,6 +316,7 @@ void Session::send_plain(Context& context, const oncrpc::ReplyHeader& header) {
                              place.offset, 0};
   engine::Outgoing reply;
   reply.stream = {&run, 1};
+  reply.header_room = place.header_room();
   connection_->engine().start_reply(context.call_, reply);
 }
 

@@ -75,9 +75,9 @@ Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role
       receive_memory_(
           std::make_unique_for_overwrite<std::byte[]>(options.credits * receive_stride_)),
       message_memory_(std::make_unique_for_overwrite<std::byte[]>(
-          engine::Connection::slot_count(role, options) * kMessageRoomSize)),
+          engine::Connection::slot_count(role, options) * kMessageStride)),
       header_size_(engine::Connection::header_arena_size(role, options)),
-      message_size_(engine::Connection::slot_count(role, options) * kMessageRoomSize),
+      message_size_(engine::Connection::slot_count(role, options) * kMessageStride),
       engine_(role, options, {header_memory_.get(), header_size_}),
       queue_pair_(std::move(queue_pair)) {}
 
@@ -180,6 +180,26 @@ Bytes Connection::received(engine::ReceiveId receive, std::uint32_t size) const 
   return {receive_memory_.get() + index * receive_stride_, size};
 }
 
+// Receives never wait for room: there are as many as credits, and a queue pair has place for them.
+bool Connection::post_receives() {
+  bool moved = false;
+  for (;;) {
+    const auto receives = engine_.poll_receives(receives_);
+    if (receives.empty()) return moved;
+    moved = true;
+    for (std::size_t i = 0; i < receives.size(); ++i) {
+      receive_numbers_[i] = static_cast<std::uint16_t>(receives[i]);
+    }
+    const rdma::ReceiveBuffers buffers{receive_region_, options_.inline_receive, receive_stride_};
+    const auto posted =
+        queue_pair_->post_receives(buffers, std::span(receive_numbers_).first(receives.size()));
+    if (!posted) {
+      queue_pair_->disconnect();
+      return take_link_event() || moved;
+    }
+  }
+}
+
 bool Connection::post_actions() {
   bool moved = post_waiting();
   if (waiting_count_ > 0 && engine_.wants_disconnect()) {
@@ -187,6 +207,7 @@ bool Connection::post_actions() {
     return take_link_event() || moved;
   }
   while (waiting_count_ == 0) {
+    moved = post_receives() || moved;
     const auto actions = engine_.poll_actions(waiting_);
     if (actions.empty()) break;
     moved = true;
@@ -224,6 +245,7 @@ bool Connection::post_waiting() {
       queue_pair_->disconnect();
       return take_link_event() || moved;
     }
+    handle_copied(posted);
     if (disconnect && posted == count) {
       queue_pair_->disconnect();
       ++posted;
@@ -233,6 +255,14 @@ bool Connection::post_waiting() {
     waiting_count_ -= posted;
   }
   return moved;
+}
+
+// Sends that the provider has copied are done.
+void Connection::handle_copied(std::size_t posted) {
+  for (const rdma::WorkRequest& work : std::span(work_).first(posted)) {
+    if (!work.copied) continue;
+    engine_.handle_done({engine::WorkId{work.id}, engine::WorkStatus::kOk, std::nullopt, 0});
+  }
 }
 
 // Answers actions that will never be posted as if the connection had flushed them.
@@ -250,22 +280,21 @@ void Connection::flush_waiting() {
 void Connection::to_work(const engine::Action& action, std::size_t index, rdma::WorkRequest& work) {
   auto& slices = slices_[index];
   work.signaled = true;
+  work.may_copy = work.copied = false;
   const auto one_slice = [&](engine::Lease lease, std::uint64_t offset, std::uint32_t size) {
     slices[0] = {region(lease), size, offset};
     return std::span<const rdma::Slice>(slices).first(1);
   };
-  if (const auto* receive = std::get_if<engine::PostReceive>(&action)) {
-    const std::size_t number = static_cast<std::uint16_t>(receive->receive);
-    slices[0] = {receive_region_, options_.inline_receive, number * receive_stride_};
-    work.id = number;
-    work.work.emplace<rdma::Receive>().into = std::span<const rdma::Slice>(slices).first(1);
-  } else if (const auto* send = std::get_if<engine::PostSend>(&action)) {
-    slices[0] = {header_region_, send->header_size, send->header_offset};
-    std::size_t count = 1;
+  if (const auto* send = std::get_if<engine::PostSend>(&action)) {
+    std::size_t count = 0;
+    if (send->header_size > 0) {
+      slices[count++] = {header_region_, send->header_size, send->header_offset};
+    }
     for (const engine::Fragment& run : send->gather) {
       slices[count++] = {region(run.memory), run.size, run.offset};
     }
     work.id = static_cast<std::uint64_t>(send->id);
+    work.may_copy = !send->follows_writes;
     auto& made = work.work.emplace<rdma::Send>();
     made.from = std::span<const rdma::Slice>(slices).first(count);
     if (send->invalidate) made.invalidate = *send->invalidate;

@@ -42,10 +42,12 @@ class Connection {
     MutableBytes memory;  // kMessageRoomSize bytes
     engine::Lease lease;
     std::uint64_t offset;  // of the memory in the lease, bytes
+    // For engine::Outgoing, when the message's first run is the start of `memory`.
+    std::byte* header_room() const noexcept { return memory.data() - wire::v1::kHeaderSizeMin; }
   };
-  static constexpr std::size_t kMessageRoomSize = 2944;  // 2 KiB of content and any RPC header
+  static constexpr std::size_t kMessageRoomSize = 2912;  // 2 KiB of content and any RPC header
   Room message_room(std::size_t index) const noexcept {
-    const std::size_t offset = index * kMessageRoomSize;
+    const std::size_t offset = index * kMessageStride + kHeaderRoomSize;
     return {{message_memory_.get() + offset, kMessageRoomSize}, message_lease_, offset};
   }
 
@@ -68,6 +70,9 @@ class Connection {
 
  private:
   static constexpr std::size_t kBatch = 64;
+  static constexpr std::size_t kHeaderRoomSize = 32;  // in front of each message
+  static_assert(kHeaderRoomSize >= wire::v1::kHeaderSizeMin);
+  static constexpr std::size_t kMessageStride = kHeaderRoomSize + kMessageRoomSize;
 
   Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
              const engine::Options& options);
@@ -76,9 +81,11 @@ class Connection {
   void handle_connected();
   bool take_completions(Instant now);
   void take_completion(Instant now, const rdma::Completion& completion);
+  bool post_receives();
   bool post_actions();
   bool post_waiting();
   void to_work(const engine::Action& action, std::size_t index, rdma::WorkRequest& work);
+  void handle_copied(std::size_t posted);
   void flush_waiting();
   Bytes received(engine::ReceiveId receive, std::uint32_t size) const;
 
@@ -96,6 +103,8 @@ class Connection {
   std::size_t waiting_first_ = 0, waiting_count_ = 0;
   std::array<rdma::WorkRequest, kBatch> work_;
   std::array<std::array<rdma::Slice, engine::kFragmentsMax + 1>, kBatch> slices_;
+  std::array<engine::ReceiveId, kBatch> receives_;
+  std::array<std::uint16_t, kBatch> receive_numbers_;
   std::array<rdma::Completion, kBatch> completions_;  // kept, since making them anew clears them
   std::uint64_t registrations_ = 0;
   bool connected_ = false, ended_ = false;

@@ -24,7 +24,7 @@ void End::fill(std::size_t offset, std::size_t size, unsigned salt) {
 
 Expected<void, rdma::Error> End::post(std::uint64_t id, decltype(rdma::WorkRequest::work) work,
                                       bool signaled) {
-  const rdma::WorkRequest request{id, signaled, std::move(work)};
+  rdma::WorkRequest request{id, signaled, std::move(work)};
   return queue_pair_->post({&request, 1});
 }
 

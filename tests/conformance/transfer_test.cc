@@ -122,14 +122,73 @@ TEST_P(Transfer, ABatchIsTakenInItsOrder) {
   client.fill(0, 16, 3);
   const Slice first = client.slice(0, 8);
   const Slice second = client.slice(8, 8);
-  const std::array<rdma::WorkRequest, 2> batch{
-      rdma::WorkRequest{1, false, Write{{&first, 1}, room}},
-      rdma::WorkRequest{2, true, Send{{&second, 1}, {}}}};
+  std::array<rdma::WorkRequest, 2> batch{rdma::WorkRequest{1, false, Write{{&first, 1}, room}},
+                                         rdma::WorkRequest{2, true, Send{{&second, 1}, {}}}};
   ASSERT_TRUE(client.queue_pair().post(batch).has_value());
   EXPECT_EQ(next(server).status, Status::kOk);
   EXPECT_EQ(copy_of(server.memory(1000, 8)), copy_of(client.memory(0, 8)));
   EXPECT_EQ(copy_of(server.memory(0, 8)), copy_of(client.memory(8, 8)));
   EXPECT_EQ(next(client).id, 2U);
+}
+
+TEST_P(Transfer, ACopiedSendIsDoneAtOnceAndNothingMoreIsHeardOfIt) {
+  constexpr std::uint64_t kCount = 16;
+  const auto content_of = [&](std::uint64_t i) {
+    client.fill(0, 100, static_cast<unsigned>(i));
+    return copy_of(client.memory(0, 100));
+  };
+  std::array<Slice, kCount> into;
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    into[i] = server.slice(1000 * i, 100);
+    ASSERT_TRUE(server.post(i, Receive{{&into[i], 1}}).has_value());
+  }
+  const Slice parts[] = {client.slice(0, 28), client.slice(28, 72)};
+  std::uint64_t copied = 0;
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    (void)content_of(i);
+    rdma::WorkRequest request{i, true, Send{parts, {}}};
+    request.may_copy = true;
+    ASSERT_TRUE(client.queue_pair().post({&request, 1}).has_value());
+    if (request.copied) {
+      ++copied;
+      client.fill(0, 100, 99);  // the memory is free
+    } else {
+      EXPECT_EQ(next(client).id, i);
+    }
+  }
+  EXPECT_GT(copied, 0U);
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    EXPECT_EQ(next(server).id, i);
+    EXPECT_EQ(copy_of(server.memory(1000 * i, 100)), content_of(i)) << i;
+  }
+  EXPECT_FALSE(client.poll());
+}
+
+TEST_P(Transfer, ASendIsNotCopiedUnlessItMayBe) {
+  const Slice into = server.slice(0, 100);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(server.post(i, Receive{{&into, 1}}).has_value());
+    const Slice from = client.slice(0, 100);
+    rdma::WorkRequest request{i, true, Send{{&from, 1}, {}}};
+    ASSERT_TRUE(client.queue_pair().post({&request, 1}).has_value());
+    EXPECT_FALSE(request.copied);
+    EXPECT_EQ(next(client).id, i);
+  }
+}
+
+TEST_P(Transfer, ReceivesByNumberAreReceives) {
+  client.fill(0, 100, 5);
+  const rdma::ReceiveBuffers buffers{server.slice(0, 0).region, 100, 300};
+  const std::uint16_t numbers[] = {7, 0, 3};
+  ASSERT_TRUE(server.queue_pair().post_receives(buffers, numbers).has_value());
+  const Slice from = client.slice(0, 100);
+  for (const std::uint16_t number : numbers) {
+    ASSERT_TRUE(client.post(1, Send{{&from, 1}, {}}, false).has_value());
+    const rdma::Completion done = next(server);
+    EXPECT_EQ(done.id, number);
+    EXPECT_EQ(done.size, 100U);
+    EXPECT_EQ(copy_of(server.memory(300U * number, 100)), copy_of(client.memory(0, 100)));
+  }
 }
 
 TEST_P(Transfer, WritesOfAnySizeAreVisibleWhenTheSendBehindThemIs) {

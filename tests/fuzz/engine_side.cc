@@ -238,6 +238,7 @@ bool EngineSide::drain_actions() {
   }
   std::vector<Action> room(batch_);
   while (waiting_.empty()) {
+    moved = drain_receives() || moved;
     const auto actions = engine_.poll_actions(room);
     if (actions.empty()) break;
     FUZZ_CHECK(!told_, "work behind the end of the connection");
@@ -251,6 +252,19 @@ bool EngineSide::drain_actions() {
   return moved;
 }
 
+bool EngineSide::drain_receives() {
+  std::vector<engine::ReceiveId> room(batch_);
+  const auto receives = engine_.poll_receives(room);
+  for (const engine::ReceiveId receive : receives) {
+    FUZZ_CHECK(static_cast<std::uint16_t>(receive) < options_.credits, "no such Receive");
+    FUZZ_CHECK(std::ranges::find(receives_, receive) == receives_.end(),
+               "a Receive is posted twice");
+    messages_.erase(receive);  // its memory is the peer's again
+    if (!link_ended_) receives_.push_back(receive);
+  }
+  return !receives.empty();
+}
+
 bool EngineSide::post_waiting() {
   bool moved = false;
   while (!waiting_.empty()) {
@@ -262,10 +276,12 @@ bool EngineSide::post_waiting() {
     if (id_of(action) && posted_.size() >= queue_depth_) return moved;
     waiting_.pop_front();
     moved = true;
-    if (const auto* receive = std::get_if<engine::PostReceive>(&action)) {
-      receives_.push_back(receive->receive);
-    } else if (std::holds_alternative<engine::Disconnect>(action)) {
+    const auto* send = std::get_if<engine::PostSend>(&action);
+    if (std::holds_alternative<engine::Disconnect>(action)) {
       end_link();
+    } else if (send != nullptr && !send->follows_writes &&
+               now_.time_since_epoch().count() % 2 == 1) {
+      done({action, {}, false}, WorkStatus::kOk);  // as a provider that takes a copy
     } else {
       const bool in_order = std::holds_alternative<engine::RdmaWrite>(action) ||
                             std::holds_alternative<engine::PostSend>(action);
@@ -285,12 +301,7 @@ void EngineSide::flush_waiting() {
 }
 
 void EngineSide::seen(const Action& action) {
-  if (const auto* receive = std::get_if<engine::PostReceive>(&action)) {
-    FUZZ_CHECK(static_cast<std::uint16_t>(receive->receive) < options_.credits, "no such Receive");
-    FUZZ_CHECK(std::ranges::find(receives_, receive->receive) == receives_.end(),
-               "a Receive is posted twice");
-    messages_.erase(receive->receive);  // its memory is the peer's again
-  } else if (const auto* expose = std::get_if<engine::Expose>(&action)) {
+  if (const auto* expose = std::get_if<engine::Expose>(&action)) {
     for (auto& [id, call] : calls_) {
       if (call.limit == 0 && call.leases.contains(expose->memory)) {
         call.limit = engine_.credits_limit();

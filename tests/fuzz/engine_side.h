@@ -109,6 +109,7 @@ class EngineSide {
   void drain();
   bool drain_events();
   bool drain_actions();
+  bool drain_receives();
   void seen(const engine::Action& action);
   void seen_send(const engine::PostSend& send);
   void seen_call_sent(const wire::v1::Decoded& header, const wire::v1::ChunkLists& lists);

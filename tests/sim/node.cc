@@ -67,7 +67,7 @@ void MonitoredQueuePair::detach(rdma::RegionId region) {
   inner_->detach(region);
 }
 
-Expected<void, rdma::Error> MonitoredQueuePair::post(std::span<const rdma::WorkRequest> batch) {
+Expected<void, rdma::Error> MonitoredQueuePair::post(std::span<rdma::WorkRequest> batch) {
   auto posted = inner_->post(batch);
   if (posted) {
     for (const rdma::WorkRequest& request : batch) see_posted(request);

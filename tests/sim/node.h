@@ -50,7 +50,7 @@ class MonitoredQueuePair final : public rdma::QueuePair {
   void detach(rdma::RegionId region) override;
   Bytes peer_private_data() const noexcept override { return inner_->peer_private_data(); }
   std::string_view peer_address() const noexcept override { return inner_->peer_address(); }
-  Expected<void, rdma::Error> post(std::span<const rdma::WorkRequest> batch) override;
+  Expected<void, rdma::Error> post(std::span<rdma::WorkRequest> batch) override;
   std::size_t poll(std::span<rdma::Completion> out) override;
   std::optional<rdma::LinkEvent> poll_link() override;
   rdma::Error cause() const noexcept override { return inner_->cause(); }

@@ -28,7 +28,7 @@ struct End {
   }
   Expected<void, Error> post(std::uint64_t id, decltype(WorkRequest::work) work,
                              bool signaled = true) {
-    const WorkRequest request{id, signaled, std::move(work)};
+    WorkRequest request{id, signaled, std::move(work)};
     return queue_pair->post({&request, 1});
   }
   std::optional<Completion> poll() {

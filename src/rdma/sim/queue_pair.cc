@@ -151,11 +151,11 @@ void QueuePair::depart(Serial serial) {
   switch (work.kind) {
     case Outgoing::Kind::kSend:
       ++counters_.sends;
-      travel(SendMessage{serial, gather(work), work.invalidate});
+      travel(SendMessage{serial, gather(work.slices), work.invalidate});
       break;
     case Outgoing::Kind::kWrite:
       ++counters_.writes;
-      travel(WriteMessage{serial, gather(work), work.remote});
+      travel(WriteMessage{serial, gather(work.slices), work.remote});
       break;
     case Outgoing::Kind::kRead:
       ++counters_.reads;
@@ -168,10 +168,10 @@ void QueuePair::depart(Serial serial) {
   if (world_.options().completes_before_arrival) complete_later(serial);
 }
 
-std::vector<std::byte> QueuePair::gather(const Outgoing& outgoing) const {
+std::vector<std::byte> QueuePair::gather(std::span<const Slice> slices) const {
   std::vector<std::byte> data;
-  data.reserve(total_size(outgoing.slices));
-  for (const Slice& slice : outgoing.slices) {
+  data.reserve(total_size(slices));
+  for (const Slice& slice : slices) {
     const Bytes run = domain_.readable(slice).value();
     data.insert(data.end(), run.begin(), run.end());
   }

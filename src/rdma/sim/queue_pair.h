@@ -39,7 +39,7 @@ class QueuePair final : public rdma::QueuePair {
   void detach(RegionId region) override;
   Bytes peer_private_data() const noexcept override { return peer_private_data_; }
   std::string_view peer_address() const noexcept override { return peer_address_; }
-  Expected<void, Error> post(std::span<const WorkRequest> batch) override;
+  Expected<void, Error> post(std::span<WorkRequest> batch) override;
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
   Error cause() const noexcept override { return cause_; }
@@ -135,14 +135,15 @@ class QueuePair final : public rdma::QueuePair {
   bool are_readable(std::span<const Slice> slices) const;
   bool are_writable(std::span<const Slice> slices) const;
   Unexpected<Error> refuse_post(const Error& error);
-  void take(const WorkRequest& request);
+  void take(WorkRequest& request);
+  void copy_and_send(const Send& work);
   void take_outgoing(Outgoing outgoing);
   void take_local(const Local& local);
   void poison(const Slice& slice);
 
   // Outgoing work.
   void depart(Serial serial);
-  std::vector<std::byte> gather(const Outgoing& outgoing) const;
+  std::vector<std::byte> gather(std::span<const Slice> slices) const;
   void travel(Message message);
   void handle_taken_by_peer(Serial serial);
   void complete_later(Serial serial);

@@ -165,8 +165,7 @@ TEST(SimQueuePair, BadPostsAreRefusedAndCountedAndTakeNothing) {
       Revoke{SteeringTag{1}},
   };
   for (const auto& work : bad) {
-    const std::array<WorkRequest, 2> batch{WorkRequest{1, true, Receive{}},
-                                           WorkRequest{2, true, work}};
+    std::array<WorkRequest, 2> batch{WorkRequest{1, true, Receive{}}, WorkRequest{2, true, work}};
     EXPECT_EQ(pair.left.queue_pair->post(batch).error().code, Errc::kUnsupported);
   }
   EXPECT_EQ(pair.world.violations().size(), bad.size());

@@ -35,7 +35,7 @@ struct End {
   }
   Slice slice(std::uint64_t offset, std::uint32_t size) const { return {region, size, offset}; }
   bool post(std::uint64_t id, decltype(WorkRequest::work) work, bool signaled = true) {
-    const WorkRequest request{id, signaled, std::move(work)};
+    WorkRequest request{id, signaled, std::move(work)};
     return queue_pair->post({&request, 1}).has_value();
   }
   std::optional<Completion> poll() {

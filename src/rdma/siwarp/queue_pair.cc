@@ -350,13 +350,14 @@ void QueuePair::end(const Error& cause, LinkEvent event) {
   cause_ = cause;
   tell(event);
   if (state_ == State::kOpen) std::erase(shard_.open, this);
+  const auto tail = stream_.unsent_copies(send_room_);
   stream_.close();
   const bool connected = state_ != State::kConnecting;
   state_ = State::kDown;
   system_calls_ = socket_.system_calls();
   shard_.give_connection();
   if (connected) {
-    shard_.linger(std::move(socket_), this);
+    shard_.linger(std::move(socket_), this, tail);
   } else {
     shard_.reactor->unwatch(socket_.fd(), *this);
     socket_ = TcpSocket();

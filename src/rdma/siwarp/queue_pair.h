@@ -36,7 +36,9 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   void detach(RegionId region) override { regions_.remove(region); }
   Bytes peer_private_data() const noexcept override;
   std::string_view peer_address() const noexcept override { return peer_address_; }
-  Expected<void, Error> post(std::span<const WorkRequest> batch) override;
+  Expected<void, Error> post(std::span<WorkRequest> batch) override;
+  Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
+                                      std::span<const std::uint16_t> numbers) override;
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
   Error cause() const noexcept override { return cause_; }
@@ -85,7 +87,7 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   std::string_view check_expose(const Expose& work);
   bool check_readable(std::span<const Slice> slices);
   bool check_writable(std::span<const Slice> slices);
-  void take(const WorkRequest& request);
+  void take(WorkRequest& request);
   std::span<const MutableBytes> writable(std::size_t count);
   std::span<const Bytes> readable(std::size_t count);
 

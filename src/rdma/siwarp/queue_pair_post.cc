@@ -25,7 +25,7 @@ Overloaded(Functions...) -> Overloaded<Functions...>;
 
 }  // namespace
 
-Expected<void, Error> QueuePair::post(std::span<const WorkRequest> batch) {
+Expected<void, Error> QueuePair::post(std::span<WorkRequest> batch) {
   if (state_ == State::kDown || stream_.phase() == iwarp::Phase::kTerminating) {
     return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
   }
@@ -33,9 +33,31 @@ Expected<void, Error> QueuePair::post(std::span<const WorkRequest> batch) {
   writable_.clear();
   if (auto checked = check(batch); !checked) return checked;
   next_readable_ = next_writable_ = 0;
-  for (const WorkRequest& request : batch) take(request);
+  for (WorkRequest& request : batch) take(request);
   note_news();
   transmit();
+  return {};
+}
+
+Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
+                                               std::span<const std::uint16_t> numbers) {
+  if (state_ == State::kDown || stream_.phase() == iwarp::Phase::kTerminating) {
+    return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
+  }
+  writable_.clear();
+  if (numbers.size() > stream_.free().receives) {
+    return Unexpected<Error>(Error{Errc::kNoResources, 0, "post: the queue is full"});
+  }
+  for (const std::uint16_t number : numbers) {
+    const Slice slice{buffers.region, buffers.size, number * buffers.stride};
+    if (!regions_.find_writable(slice, writable_.emplace_back())) {
+      return Unexpected<Error>(
+          Error{Errc::kUnsupported, 0, "Receive into memory that is not attached"});
+    }
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    stream_.post_plain_receive(numbers[i], writable_[i]);
+  }
   return {};
 }
 
@@ -82,8 +104,7 @@ bool QueuePair::check_readable(std::span<const Slice> slices) {
   if (slices.size() > capabilities_.sge_max) return false;
   std::uint64_t size = 0;
   for (const Slice& slice : slices) {
-    if (!regions_.holds(slice, false)) return false;
-    readable_.push_back(regions_.readable(slice));
+    if (!regions_.find_readable(slice, readable_.emplace_back())) return false;
     size += slice.size;
   }
   return size <= kMessageMax;
@@ -93,8 +114,7 @@ bool QueuePair::check_writable(std::span<const Slice> slices) {
   if (slices.size() > capabilities_.sge_max) return false;
   std::uint64_t size = 0;
   for (const Slice& slice : slices) {
-    if (!regions_.holds(slice, true)) return false;
-    writable_.push_back(regions_.writable(slice));
+    if (!regions_.find_writable(slice, writable_.emplace_back())) return false;
     size += slice.size;
   }
   return size <= kMessageMax;
@@ -141,7 +161,7 @@ std::span<const Bytes> QueuePair::readable(std::size_t count) {
 }
 
 // Precondition: check() has let the whole batch pass, so that the stream takes it.
-void QueuePair::take(const WorkRequest& request) {
+void QueuePair::take(WorkRequest& request) {
   const std::uint64_t id = request.id;
   const bool signaled = request.signaled;
   const Overloaded takes{
@@ -149,8 +169,11 @@ void QueuePair::take(const WorkRequest& request) {
         return stream_.post_receive(id, writable(work.into.size()), signaled);
       },
       [&](const Send& work) {
-        return stream_.post_send(id, readable(work.from.size()),
-                                 {work.invalidate, false, signaled});
+        const auto from = readable(work.from.size());
+        // Only while the socket takes what it is given, so that little can be left at the end.
+        request.copied =
+            request.may_copy && !writable_wanted_ && stream_.send_now(from, work.invalidate);
+        return request.copied || stream_.post_send(id, from, {work.invalidate, false, signaled});
       },
       [&](const Read& work) {
         return stream_.post_read(id, writable(1)[0], {work.from.tag, work.from.address}, signaled);

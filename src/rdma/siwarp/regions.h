@@ -25,6 +25,7 @@ class Regions {
       if (slots_.size() >= slots_max_) return std::nullopt;
       index = static_cast<std::uint32_t>(slots_.size());
       slots_.emplace_back();
+      ++used_;
     }
     Slot& slot = slots_[index];
     slot = {memory, writable, true, slot.generation + 1, kNone};
@@ -38,18 +39,19 @@ class Regions {
     slots_[index].next_free = free_;
     free_ = index;
   }
-  // Whether a slice is all inside of a live region, and may be written to if that is asked.
-  bool holds(const Slice& slice, bool to_write) const {
+  // The memory of a slice. False: it is not all inside of a live region, or may not be written to.
+  bool find_readable(const Slice& slice, Bytes& memory) const {
     const Slot* slot = find(slice.region);
-    return slot != nullptr && inside(*slot, slice) &&
-           (!to_write || slot->writable != nullptr || slice.size == 0);
+    if (slot == nullptr || !inside(*slot, slice)) return false;
+    memory = {slot->memory.data() + slice.offset, slice.size};
+    return true;
   }
-  // The memory of a slice. Precondition: holds().
-  Bytes readable(const Slice& slice) const {
-    return {slots_[index_of(slice.region)].memory.data() + slice.offset, slice.size};
-  }
-  MutableBytes writable(const Slice& slice) const {
-    return {slots_[index_of(slice.region)].writable + slice.offset, slice.size};
+  bool find_writable(const Slice& slice, MutableBytes& memory) const {
+    const Slot* slot = find(slice.region);
+    if (slot == nullptr || !inside(*slot, slice)) return false;
+    if (slot->writable == nullptr && slice.size > 0) return false;
+    memory = {slice.size > 0 ? slot->writable + slice.offset : nullptr, slice.size};
+    return true;
   }
 
   static constexpr std::uint32_t kSlotsMax = 1U << 16U;
@@ -73,14 +75,15 @@ class Regions {
   const Slot* find(RegionId id) const {
     const auto value = static_cast<std::uint32_t>(id);
     const std::uint32_t index = index_of(id);
-    if (index >= slots_.size()) return nullptr;
-    const Slot& slot = slots_[index];
+    if (index >= used_) return nullptr;
+    const Slot& slot = slots_.data()[index];
     const bool same = (slot.generation & (kSlotsMax - 1)) == value >> kIndexBits;
     return slot.live && same ? &slot : nullptr;
   }
 
   std::uint32_t slots_max_;
   std::vector<Slot> slots_;
+  std::uint32_t used_ = 0;  // slots_.size(), which costs a division
   std::uint32_t free_ = kNone;
 };
 

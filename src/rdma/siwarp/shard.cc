@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace rpcrdma::rdma::siwarp {
 
-Lingering::Lingering(Shard& shard, TcpSocket socket, Watched* before)
+Lingering::Lingering(Shard& shard, TcpSocket socket, Watched* before, std::span<const Bytes> unsent)
     : shard_(shard), socket_(std::move(socket)) {
+  for (const Bytes bytes : unsent) unsent_.insert(unsent_.end(), bytes.begin(), bytes.end());
+  send_rest();
   Reactor& reactor = *shard_.reactor;
-  done_ = before != nullptr ? !reactor.rewatch(socket_.fd(), EPOLLIN, *before, *this)
-                            : !reactor.watch(socket_.fd(), EPOLLIN, *this);
+  const std::uint32_t events = sent_ < unsent_.size() ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  done_ = before != nullptr ? !reactor.rewatch(socket_.fd(), events, *before, *this)
+                            : !reactor.watch(socket_.fd(), events, *this);
   shard_.reactor->set_deadline(*this, Reactor::now() + shard_.options.linger);
 }
 
@@ -18,7 +22,25 @@ Lingering::~Lingering() {
   shard_.reactor->unwatch(socket_.fd(), *this);
 }
 
-void Lingering::handle_ready(std::uint32_t /*events*/) {
+void Lingering::send_rest() {
+  while (sent_ < unsent_.size()) {
+    const Bytes rest = Bytes(unsent_).subspan(sent_);
+    const IoResult result = socket_.send({&rest, 1});
+    if (result.kind == IoResult::Kind::kWouldBlock) return;
+    if (result.kind != IoResult::Kind::kBytes) break;  // the peer is gone
+    sent_ += result.size;
+  }
+  sent_ = unsent_.size();
+  socket_.finish_sending();
+}
+
+void Lingering::handle_ready(std::uint32_t events) {
+  if ((events & EPOLLOUT) != 0 && sent_ < unsent_.size()) {
+    send_rest();
+    if (sent_ == unsent_.size()) {
+      done_ = !shard_.reactor->rewatch(socket_.fd(), EPOLLIN, *this, *this);
+    }
+  }
   std::array<std::byte, 16 * 1024> waste;
   const MutableBytes room(waste);
   // Bounded, so that a peer that sends without end cannot hold us up.
@@ -29,9 +51,8 @@ void Lingering::handle_ready(std::uint32_t /*events*/) {
   }
 }
 
-void Shard::linger(TcpSocket socket, Watched* before) {
-  socket.finish_sending();
-  lingering_.push_back(std::make_unique<Lingering>(*this, std::move(socket), before));
+void Shard::linger(TcpSocket socket, Watched* before, std::span<const Bytes> unsent) {
+  lingering_.push_back(std::make_unique<Lingering>(*this, std::move(socket), before, unsent));
 }
 
 void Shard::reap() {

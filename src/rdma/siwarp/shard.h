@@ -20,10 +20,11 @@ class QueuePair;
 class Shard;
 
 // A connection that is over for its user: waits for the peer's FIN, so that the kernel does not
-// throw away what we sent last (it would, had we closed with unread bytes), but not for ever.
+// throw away what we sent last (it would, had we closed with unread bytes), but not for ever. What
+// the socket had no room for goes out before.
 class Lingering final : public Watched {
  public:
-  Lingering(Shard& shard, TcpSocket socket, Watched* before);
+  Lingering(Shard& shard, TcpSocket socket, Watched* before, std::span<const Bytes> unsent);
   ~Lingering() override;
   Lingering(const Lingering&) = delete;
   Lingering& operator=(const Lingering&) = delete;
@@ -32,8 +33,12 @@ class Lingering final : public Watched {
   bool done() const noexcept { return done_; }
 
  private:
+  void send_rest();
+
   Shard& shard_;
   TcpSocket socket_;
+  std::vector<std::byte> unsent_;
+  std::size_t sent_ = 0;  // bytes of unsent_ that the socket has taken meanwhile
   bool done_ = false;
 };
 
@@ -42,9 +47,9 @@ class Shard {
   Shard(const Options& given, std::unique_ptr<Reactor> made, std::unique_ptr<Capture> record)
       : options(given), reactor(std::move(made)), capture(std::move(record)) {}
 
-  // Ends the sending direction and keeps the socket for a while. `before`: in whose name the
-  // reactor knows it, null if it does not.
-  void linger(TcpSocket socket, Watched* before);
+  // Ends the sending direction, behind what is `unsent` (copied), and keeps the socket for a while.
+  // `before`: in whose name the reactor knows it, null if it does not.
+  void linger(TcpSocket socket, Watched* before, std::span<const Bytes> unsent = {});
   void reap();  // closes what has lingered long enough
 
   iwarp::MpaSetup::Options setup_options(bool initiator) const;

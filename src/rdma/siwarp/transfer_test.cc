@@ -230,6 +230,38 @@ TEST(SiwarpTransfer, SendsThatCompletedArriveAfterADisconnect) {
   EXPECT_EQ(nodes.event(server), LinkEvent::kDisconnected);
 }
 
+TEST(SiwarpTransfer, SendsThatWereCopiedArriveAfterADisconnectThroughAFullSocket) {
+  constexpr std::uint32_t kSize = 1000;
+  Options options;
+  options.socket_buffer_size = 10'000;
+  Nodes nodes(options, options);
+  End client;
+  End server;
+  nodes.connect(client, server);
+  std::uint64_t copied = 0;
+  for (bool again = true; again;) {
+    const Slice room = server.slice(copied * kSize, kSize);
+    ASSERT_TRUE(server.post(copied, Receive{{&room, 1}}));
+    std::fill_n(client.memory.begin(), kSize, static_cast<std::byte>(copied));
+    const Slice note = client.slice(0, kSize);
+    WorkRequest request{copied, true, Send{{&note, 1}, {}}};
+    request.may_copy = true;
+    ASSERT_TRUE(client.queue_pair->post({&request, 1}));
+    again = request.copied;
+    copied += again ? 1U : 0U;
+  }
+  EXPECT_GT(copied, 0U);  // the last of them met a full socket
+  client.queue_pair.reset();
+  for (std::uint64_t i = 0; i < copied; ++i) {
+    for (int k = 0; k < 100; ++k) nodes.client_provider->progress();
+    const auto done = nodes.completion(server);
+    ASSERT_TRUE(done.has_value()) << i << " of " << copied;
+    ASSERT_EQ(done->status, Status::kOk) << i << " of " << copied;
+    EXPECT_EQ(server.memory[i * kSize + 500], static_cast<std::byte>(i));
+  }
+  EXPECT_EQ(nodes.event(server), LinkEvent::kDisconnected);
+}
+
 TEST(SiwarpTransfer, DestroyingAQueuePairEndsAccessAtOnce) {
   Nodes nodes;
   End client;
