@@ -1,7 +1,5 @@
 #include "rdma/siwarp/provider.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -16,11 +14,6 @@ namespace {
 constexpr std::size_t kSpinConnectionsMax = 4;
 // After so many rounds in which spinning found the bytes, epoll is asked about everything else.
 constexpr int kRoundsWithoutEpollMax = 16;
-
-// A peer on this core answers sooner than this; a yield that took longer went to a third party.
-constexpr std::chrono::milliseconds kYieldMax{1};
-constexpr std::chrono::milliseconds kNoSpinMin{10};
-constexpr std::chrono::milliseconds kNoSpinMax{500};
 
 class SiwarpProvider final : public Provider {
  public:
@@ -84,18 +77,19 @@ class SiwarpProvider final : public Provider {
       return false;
     }
     Instant before = Reactor::now();
-    if (before < no_spin_until_) return false;
+    Yielding& yielding = shard_.yielding;
+    if (!yielding.allowed(before)) return false;
     const Instant end = before + shard_.options.spin;
     do {
       // Yielding comes first: on a shared core nothing can have come since we looked last.
-      sched_yield();
+      yielding.yield();
       const Instant after = Reactor::now();
-      const bool long_yield = after - before > kYieldMax;
+      const bool long_yield = Yielding::was_long(before, after);
       before = after;
       for (std::size_t i = 0; i < shard_.open.size(); ++i) {
         if (shard_.open[i]->receive_some()) {
           // Without bytes the peer was just busy with something else, and we sleep next anyway.
-          if (long_yield) give_up_spinning(after);
+          if (long_yield) yielding.give_up(after);
           spun_ = true;
           return true;
         }
@@ -104,19 +98,8 @@ class SiwarpProvider final : public Provider {
     return false;
   }
 
-  // Somebody else wants this core: who yields then waits for whole time slices, while who sleeps is
-  // woken at once. Measured next to one busy process: 240 calls a second with yielding, where bare
-  // TCP had 52,000. So we sleep for a while, and longer each time that trying again shows the same.
-  void give_up_spinning(Instant now) {
-    const bool again = now < no_spin_until_ + 4 * no_spin_;
-    no_spin_ = again ? std::min(2 * no_spin_, kNoSpinMax) : kNoSpinMin;
-    no_spin_until_ = now + no_spin_;
-  }
-
   Shard shard_;
   bool spun_ = false;
-  Instant no_spin_until_{};
-  std::chrono::milliseconds no_spin_ = kNoSpinMin;
   int rounds_without_epoll_ = 0;
 };
 

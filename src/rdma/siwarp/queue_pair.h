@@ -70,6 +70,7 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   void open_stream();
   void receive();
   void transmit();
+  void give_way();
   void nudge();
   void settle();
   void expect_writable(bool wanted);
@@ -101,6 +102,7 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   State state_ = State::kConnecting;
   bool initiator_;
   bool writable_wanted_ = false;  // EPOLLOUT is set
+  bool loopback_ = false;         // TCP segments are as large as loopback's
   bool terminating_ = false;      // the deadline is that of our Terminate
   bool may_nudge_;                // nothing was sent yet that could be overlooked
   int nudges_ = 0;

@@ -13,6 +13,7 @@
 #include "rdma/siwarp/provider.h"
 #include "rdma/siwarp/reactor.h"
 #include "rdma/siwarp/tcp_socket.h"
+#include "rdma/siwarp/yielding.h"
 
 namespace rpcrdma::rdma::siwarp {
 
@@ -62,6 +63,7 @@ class Shard {
   const std::unique_ptr<Capture> capture;  // before all flows, so that it goes after them
   SystemRandom random;
   SetupCounters setup;
+  Yielding yielding;
   std::size_t connections = 0;
   std::size_t half_open = 0;
   std::vector<QueuePair*> open;  // that carry a stream

@@ -1,0 +1,42 @@
+// Lets a peer on the same core run, for as long as nobody else wants the core.
+#ifndef RPCRDMA_RDMA_SIWARP_YIELDING_H_
+#define RPCRDMA_RDMA_SIWARP_YIELDING_H_
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::rdma::siwarp {
+
+// Who yields next to a busy third process waits for its whole time slices, while who sleeps is
+// woken at once. Measured: 240 calls a second with yielding, where bare TCP had 52,000. So a long
+// yield ends yielding for a while, and for longer each time that trying again shows the same (ADR
+// 10).
+class Yielding {
+ public:
+  bool allowed(Instant now) const noexcept { return now >= not_before_; }
+  void yield() noexcept { sched_yield(); }
+  // Whether a yield took longer than a peer on this core would keep it.
+  static bool was_long(Instant before, Instant after) noexcept { return after - before > kLong; }
+  // A third party got the core.
+  void give_up(Instant now) noexcept {
+    const bool again = now < not_before_ + 4 * pause_;
+    pause_ = again ? std::min(2 * pause_, kPauseMax) : kPauseMin;
+    not_before_ = now + pause_;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kLong{1};
+  static constexpr std::chrono::milliseconds kPauseMin{10};
+  static constexpr std::chrono::milliseconds kPauseMax{500};
+
+  Instant not_before_{};
+  std::chrono::milliseconds pause_ = kPauseMin;
+};
+
+}  // namespace rpcrdma::rdma::siwarp
+
+#endif  // RPCRDMA_RDMA_SIWARP_YIELDING_H_
