@@ -56,8 +56,9 @@ struct Outgoing {
   std::span<const ResultRoom> results;   // Call: become Write chunks, in list order
   std::uint32_t reply_size_max = 0;      // Call: bound on the unreduced reply's Payload stream
   std::optional<ResultRoom> reply_room;  // Call: memory for a Reply chunk, used when one is needed
-  // 28 bytes right in front of the first run, which is inline, in its lease; lent like the rest. A
-  // header without chunks is written there, so that header and stream leave as one run. Or null.
+  // 28 bytes right in front of the first run, which is inline and not empty, in its lease; lent
+  // like the rest. A header without chunks is written there, so that header and stream leave as one
+  // run. Or null.
   std::byte* header_room = nullptr;
 };
 

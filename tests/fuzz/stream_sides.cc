@@ -162,6 +162,8 @@ void OurSide::post_send(Choices& choices, RemoteMemory remote) {
   if ((flags & 1U) != 0) how.invalidate = remote.tag;
   how.solicited = (flags & 2U) != 0;
   how.signaled = (flags & 4U) == 0;
+  // A copied Send keeps nothing: its memory goes here, and ASan would tell.
+  if ((flags & 8U) != 0 && stream_.send_now(place->sources(), how.invalidate)) return;
   const bool posted = stream_.post_send(next_id_, place->sources(), how);
   note(posted, {WorkKind::kSend, how.signaled, std::move(place)});
 }
