@@ -95,6 +95,7 @@ nlohmann::json to_json(const TransferCounters& counters) {
           {"long_replies", counters.long_replies},
           {"read_chunk_bytes", counters.read_chunk_bytes},
           {"write_chunk_bytes", counters.write_chunk_bytes},
+          {"cached_replies", counters.cached_replies},
           {"errors_sent", counters.errors_sent},
           {"errors_received", counters.errors_received},
           {"messages_dropped", counters.messages_dropped},

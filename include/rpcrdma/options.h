@@ -29,11 +29,28 @@ struct ConnectionOptions {
   bool reduce = true;
 };
 
+// What a client does when its connection is lost. Calls under way are then made again over the next
+// connection, with the same XID and their memory registered afresh, until their time is over.
+//
+// A server may have executed a call whose reply was lost, and executes it again unless it remembers
+// its replies: switch this on for programs whose calls may be repeated, or that have such a server.
+struct ReconnectOptions {
+  bool enabled = false;
+  // Between attempts: the first, then twice the one before up to the limit, each shortened at
+  // random by up to half.
+  std::chrono::milliseconds first_delay{10};
+  std::chrono::milliseconds delay_max{5'000};
+  // A call that was the only one under way each time that so many connections in a row were lost is
+  // taken to be the cause: it fails, and others go on.
+  std::uint32_t losses_max = 3;
+};
+
 struct ClientOptions {
   ProviderOptions provider;
   ConnectionOptions connection;
   std::uint32_t calls_max = 128;  // under way at a time; more are refused (kTooManyCalls)
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
+  ReconnectOptions reconnect;
   std::size_t memory_max = 256U << 20U;  // message and Reply chunk buffers of the library, bytes
 };
 
@@ -49,6 +66,11 @@ struct ServerOptions {
   // connections are spread over them by the system. All of them set it, the first one too.
   bool share_port = false;
   std::size_t memory_max = 512U << 20U;  // bulk and message buffers of the library, bytes
+  // Replies of procedures that are not idempotent (Service::is_idempotent) are remembered: at most
+  // so many, and so many bytes in all. A call that a client makes again is then executed at most
+  // once while the server lives, unless more such calls than these came in between. 0: none.
+  std::size_t reply_cache_entries = 4096;
+  std::size_t reply_cache_bytes = 16U << 20U;
   // A peer that leaves every RDMA Read, Write and Send of ours unfinished for so long is dropped,
   // so that nobody can keep the memory of calls for ever.
   std::chrono::milliseconds peer_timeout{30'000};

@@ -52,6 +52,10 @@ class Service {
   // The largest bulk argument of the procedure, bytes; 0: it has none. A larger Read chunk is
   // refused before a byte of it is moved.
   virtual std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept = 0;
+  // Whether it does no harm to execute a call twice. If it does, the server remembers replies, and
+  // answers a call that a client makes again after a lost connection without executing it
+  // (ServerOptions::reply_cache_entries).
+  virtual bool is_idempotent(std::uint32_t /*procedure*/) const noexcept { return true; }
   virtual void call(CallContext& context) = 0;
 };
 

@@ -28,8 +28,10 @@ ClientImpl::ClientImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
       slots_(options.calls_max),
       slot_of_call_(options.calls_max),
       free_(options.calls_max),
+      rooms_(options.calls_max),
       // Two clients behind one address should not use the same XIDs: servers may remember them.
-      last_xid_(static_cast<std::uint32_t>(provider.now().time_since_epoch().count() >> 10)) {
+      last_xid_(static_cast<std::uint32_t>(provider.now().time_since_epoch().count() >> 10)),
+      backoff_(options.reconnect, last_xid_) {
   for (std::uint32_t i = 0; i < options.calls_max; ++i) free_.push(i);
 }
 
@@ -37,7 +39,7 @@ ClientImpl::~ClientImpl() {
   RPCRDMA_ASSERT(!in_progress_, "a client is destroyed inside of one of its callbacks");
   close();
   // What calls still hold is given back when the connection has flushed them.
-  while (connection_ && calls_in_flight() > 0) {
+  while (calls_in_flight() > 0) {
     progress();
     if (calls_in_flight() > 0) provider_.wait();
   }
@@ -54,12 +56,13 @@ Expected<void, Error> ClientImpl::begin_connect(std::string_view address) {
   if (!queue_pair) {
     return Unexpected<Error>(rpc::to_error(queue_pair.error(), "connecting", peer_));
   }
-  auto connection =
-      transport::Connection::create(std::move(*queue_pair), engine::Role::kClient, engine_options);
+  auto connection = transport::Connection::create(std::move(*queue_pair), engine::Role::kClient,
+                                                  engine_options, &rooms_);
   if (!connection) {
     return Unexpected<Error>(rpc::to_error(connection.error(), "connecting", peer_));
   }
   connection_ = std::move(*connection);
+  loss_handled_ = false;
   return {};
 }
 
@@ -92,41 +95,52 @@ void ClientImpl::use_credential(const AuthSys& credential) {
 // --- Memory that stays registered --------------------------------------------------------------
 
 Expected<RegisteredMemory, Error> ClientImpl::register_memory(Bytes memory, std::byte* writable) {
-  if (!connected()) return Unexpected<Error>(lost_error());
+  if (!connected() && ended()) return Unexpected<Error>(lost_error());
   const auto id = regions_.add(memory, writable);
   if (!id) {
     return Unexpected<Error>(Error{Errc::kUnsupported, "registering memory", peer_,
                                    "it is empty, or overlaps memory that is registered already"});
   }
+  if (region_leases_.size() <= *id) region_leases_.resize(*id + 1);
+  if (connected()) {  // else the next connection does it
+    if (const auto failed = attach_region(*id)) {
+      regions_.remove(*id);
+      return Unexpected<Error>(rpc::to_error(*failed, "registering memory", peer_));
+    }
+  }
+  return RegisteredMemory(*this, *id, memory);
+}
+
+// Why it cannot be, if it cannot.
+std::optional<rdma::Error> ClientImpl::attach_region(std::uint32_t id) {
+  const Bytes memory = regions_.memory(id);
+  std::byte* const writable = regions_.writable(id);
   const auto lease = writable != nullptr ? connection_->attach({writable, memory.size()})
                                          : connection_->attach_read_only(memory);
-  if (!lease) {
-    regions_.remove(*id);
-    return Unexpected<Error>(rpc::to_error(lease.error(), "registering memory", peer_));
-  }
-  if (region_leases_.size() <= *id) region_leases_.resize(*id + 1);
-  region_leases_[*id] = *lease;
-  return RegisteredMemory(*this, *id, memory);
+  if (!lease) return lease.error();
+  region_leases_[id] = *lease;
+  return std::nullopt;
 }
 
 void ClientImpl::unregister(std::uint32_t id) noexcept {
   regions_.remove(id);
-  connection_->detach(region_leases_[id]);
+  if (region_leases_[id]) connection_->detach(*region_leases_[id]);
+  region_leases_[id].reset();
 }
 
 // --- Making a call -----------------------------------------------------------------------------
 
 Expected<Call, Error> ClientImpl::prepare(const Procedure& procedure,
                                           std::uint32_t arguments_size_max) {
-  if (!connected()) return Unexpected<Error>(lost_error());
+  if (!connected() && (ended() || !ever_connected_)) return Unexpected<Error>(lost_error());
   if (free_.empty()) {
     return Unexpected<Error>(rpc::to_error(engine::StartError::kQueueFull, peer_));
   }
   const std::uint32_t index = free_.front();
   Slot& slot = slots_[index];
   const std::size_t size = oncrpc::kCallHeaderSizeMax + std::size_t{arguments_size_max};
-  slot.stream_is_room = size <= transport::Connection::kMessageRoomSize;
-  slot.stream = slot.stream_is_room ? connection_->message_room(index).memory : pool_.take(size);
+  slot.stream_is_room = size <= transport::MessageRooms::kSize;
+  slot.stream = slot.stream_is_room ? rooms_.room(index) : pool_.take(size);
   if (slot.stream.empty()) {
     return Unexpected<Error>(Error{Errc::kNoResources, "preparing a call", peer_,
                                    "ClientOptions::memory_max is used up by calls under way"});
@@ -134,6 +148,7 @@ Expected<Call, Error> ClientImpl::prepare(const Procedure& procedure,
   (void)free_.pop();
   slot.state = State::kPrepared;
   slot.blocking = slot.holds_receive = false;
+  slot.connection = nullptr;
   slot.procedure = procedure;
   slot.xid = Xid{next_xid()};
   slot.result_count = 0;
@@ -153,7 +168,9 @@ Expected<Reply, Error> ClientImpl::call(Call call) {
   call.impl_ = nullptr;
   if (auto error = begin(index, true, {})) return Unexpected<Error>(std::move(*error));
   Slot& slot = slots_[index];
-  for (progress(); slot.state == State::kStarted; progress()) provider_.wait();
+  for (progress(); slot.state == State::kStarted || slot.state == State::kWaiting; progress()) {
+    provider_.wait();
+  }
   if (slot.state == State::kFailed) {
     Error error = std::move(*slot.error);
     free_slot(index);
@@ -188,14 +205,12 @@ std::optional<Error> ClientImpl::begin(std::uint32_t index, bool blocking,
                  "they exceed the size given to prepare(), or have too many "
                  "bulk items"};
   }
-  if (auto error = start_in_engine(slot)) {
+  if (auto error = start_or_wait(slot)) {
     free_slot(index);
     return error;
   }
-  slot_of_call_[engine::slot_of(slot.id)] = index;
   slot.blocking = blocking;
   slot.callback = std::move(callback);
-  slot.state = State::kStarted;
   return std::nullopt;
 }
 
@@ -216,9 +231,10 @@ std::optional<ClientImpl::Lent> ClientImpl::lend_read_only(Slot& slot, Bytes mem
 std::optional<ClientImpl::Lent> ClientImpl::lend_registered(Slot& slot, Bytes memory,
                                                             bool to_write) {
   const auto place = regions_.find(memory, to_write);
-  if (!place || !slot.regions.push_back(place->id)) return std::nullopt;
+  if (!place || !region_leases_[place->id]) return std::nullopt;
+  if (!slot.regions.push_back(place->id)) return std::nullopt;
   regions_.use(place->id);
-  return Lent{region_leases_[place->id], place->offset};
+  return Lent{*region_leases_[place->id], place->offset};
 }
 
 transport::Connection::Room ClientImpl::room(const Slot& slot) const {
@@ -265,6 +281,7 @@ std::optional<Error> ClientImpl::start_in_engine(Slot& slot) {
   BoundedVector<engine::Fragment, engine::kFragmentsMax> stream;
   BoundedVector<engine::ResultRoom, kBulkItemsMax> rooms;
   if (connection_->ended()) return lost_error();
+  slot.connection = connection_.get();
   if (!build(slot, stream, rooms)) return no_resources("its memory cannot be registered");
   std::uint64_t reply_max = oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max};
   for (const engine::ResultRoom& room : rooms) reply_max += xdr::padded(room.size_max);
@@ -283,7 +300,7 @@ std::optional<Error> ClientImpl::start_in_engine(Slot& slot) {
         options_.connection.reduce
             ? oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max}
             : reply_max;
-    slot.reply_room = pool_.take(long_max);
+    if (slot.reply_room.empty()) slot.reply_room = pool_.take(long_max);
     if (slot.reply_room.empty() && long_max <= transport::BufferPool::kSizeMax) {
       return no_resources("ClientOptions::memory_max has no room for its reply");
     }
@@ -297,6 +314,8 @@ std::optional<Error> ClientImpl::start_in_engine(Slot& slot) {
   }
   if (id) {
     slot.id = *id;
+    slot_of_call_[engine::slot_of(*id)] = static_cast<std::uint32_t>(&slot - slots_.data());
+    slot.state = State::kStarted;
     return std::nullopt;
   }
   if (id.error() == engine::StartError::kNotConnected) return lost_error();
@@ -316,8 +335,21 @@ void ClientImpl::progress() {
 }
 
 void ClientImpl::pump() noexcept {
-  if (!connection_) return;
+  if (!connection_ && !next_attempt_) return;
   in_progress_ = true;
+  now_ = provider_.now();
+  pump_connection();
+  if (options_.reconnect.enabled) maintain_connection();
+  in_progress_ = false;
+  auto timeout = connection_ ? connection_->engine().poll_timeout() : std::nullopt;
+  if (options_.reconnect.enabled) {
+    if (const auto own = next_deadline()) timeout = timeout ? std::min(*timeout, *own) : own;
+  }
+  provider_.arm_timer(timeout);
+}
+
+void ClientImpl::pump_connection() {
+  if (!connection_) return;
   for (bool again = true; again;) {
     now_ = provider_.now();
     connection_->pump(now_);
@@ -328,8 +360,6 @@ void ClientImpl::pump() noexcept {
       engine.drop_event();
     }
   }
-  in_progress_ = false;
-  provider_.arm_timer(connection_->engine().poll_timeout());
 }
 
 void ClientImpl::handle(const engine::Event& event) {
@@ -339,6 +369,10 @@ void ClientImpl::handle(const engine::Event& event) {
   const auto* failed = std::get_if<engine::CallFailed>(&event);
   RPCRDMA_ASSERT(failed != nullptr, "a client got a server's event");
   engine::CallError error = failed->error;
+  if (error == engine::CallError::kConnectionLost && reconnects()) {
+    return wait_for_connection(slots_[index_of(failed->call)]);
+  }
+  if (error != engine::CallError::kTimedOut) losses_in_a_row_ = 0;  // the server answered
   if (closing_ && error == engine::CallError::kConnectionLost) error = engine::CallError::kCanceled;
   fail(index_of(failed->call), rpc::to_error(error, connection_->cause(), peer_));
 }
@@ -360,6 +394,7 @@ void ClientImpl::handle_reply(std::uint32_t index, const engine::ReplyReady& rep
   slot.holds_receive = true;
   if (auto error = decode(slot, reply)) return fail(index, std::move(*error));
   take_memory_back(slot);
+  losses_in_a_row_ = 0;
   slot.state = State::kEnded;
   if (slot.blocking) return;
   ReplyCallback callback = std::move(slot.callback);
@@ -439,7 +474,7 @@ void ClientImpl::fail(std::uint32_t index, Error error) {
 
 void ClientImpl::take_memory_back(Slot& slot) {
   if (slot.leases.empty() && slot.regions.empty()) return;
-  for (const engine::Lease lease : slot.leases) connection_->detach(lease);
+  for (const engine::Lease lease : slot.leases) slot.connection->detach(lease);
   for (const std::uint32_t id : slot.regions) regions_.end_use(id);
   slot.leases.clear();
   slot.regions.clear();
@@ -449,10 +484,10 @@ void ClientImpl::free_slot(std::uint32_t index) {
   Slot& slot = slots_[index];
   take_memory_back(slot);
   if (slot.holds_receive) {
-    connection_->engine().release(slot.id);
+    slot.connection->engine().release(slot.id);
     slot.holds_receive = false;
     // A call may have waited for just this Receive, and nobody else would tell the caller's loop.
-    if (!in_progress_ && connection_->engine().calls_waiting() > 0) provider_.wake();
+    if (!in_progress_ && slot.connection->engine().calls_waiting() > 0) provider_.wake();
   }
   if (!slot.stream.empty() && !slot.stream_is_room) pool_.give_back(slot.stream);
   if (!slot.reply_room.empty()) {
@@ -480,11 +515,11 @@ void ClientImpl::close() noexcept {
 }
 
 std::uint32_t ClientImpl::calls_in_flight() const noexcept {
-  return connection_ ? connection_->engine().calls_in_flight() : 0;
+  return (connection_ ? connection_->engine().calls_in_flight() : 0) + waiting_;
 }
 
 TransferCounters ClientImpl::counters() const noexcept {
-  TransferCounters counters;
+  TransferCounters counters = past_;
   if (connection_) rpc::add(counters, *connection_);
   return counters;
 }

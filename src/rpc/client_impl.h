@@ -11,6 +11,7 @@
 #include "base/bounded_vector.h"
 #include "base/ring.h"
 #include "rdma/provider.h"
+#include "rpc/backoff.h"
 #include "rpc/region_table.h"
 #include "rpcrdma/client.h"
 #include "transport/buffer_pool.h"
@@ -49,7 +50,9 @@ class ClientImpl final : public MemoryRegistrar {
 
   rdma::Provider& provider() noexcept { return provider_; }
   bool connected() const noexcept { return connection_ && connection_->connected(); }
-  bool ended() const noexcept { return !connection_ || connection_->ended(); }
+  bool ended() const noexcept {
+    return (!connection_ || connection_->ended()) && !(reconnects() && ever_connected_);
+  }
   std::uint32_t calls_in_flight() const noexcept;
   std::string_view peer() const noexcept { return peer_; }
   TransferCounters counters() const noexcept;
@@ -61,6 +64,7 @@ class ClientImpl final : public MemoryRegistrar {
   enum class State : std::uint8_t {
     kFree,      // prepare() takes it
     kPrepared,  // for start(); or for its Call to be destroyed
+    kWaiting,   // for a connection, or for its turn on it; its time-out
     kStarted,   // for the engine's last event
     kEnded,     // the reply is here: for its Reply to be destroyed
     kFailed,    // for the blocking caller to take its error
@@ -80,6 +84,9 @@ class ClientImpl final : public MemoryRegistrar {
     bool results_refused = false;  // place_result() was asked for what it cannot do
     std::uint32_t results_size_max = 0;
     std::chrono::nanoseconds timeout{};
+    Instant deadline{};            // with reconnection: of the call as a whole
+    std::uint32_t lost_alone = 0;  // connections that were lost with only this call under way
+    transport::Connection* connection = nullptr;  // of its id, leases and Receive
     engine::CallId id{};
     BoundedVector<engine::Lease, 2 * kBulkItemsMax + 2> leases;  // of this call only
     BoundedVector<std::uint32_t, 2 * kBulkItemsMax> regions;     // in use, of regions_
@@ -100,7 +107,26 @@ class ClientImpl final : public MemoryRegistrar {
   std::optional<Lent> lend_read_only(Slot& slot, Bytes memory);
   std::optional<Lent> lend_registered(Slot& slot, Bytes memory, bool to_write);
   std::optional<Error> start_in_engine(Slot& slot);
+  std::optional<Error> start_or_wait(Slot& slot);
+
+  // Reconnection (client_reconnect.cc).
+  bool reconnects() const noexcept { return options_.reconnect.enabled && !closing_; }
+  bool may_start() const noexcept;
+  void wait_for_connection(Slot& slot);
+  void after_loss();
+  void retire_connection();
+  void try_to_connect();
+  void handle_connected();
+  void blame_single_call();
+  void start_waiting();
+  void fail_waiting(bool all);
+  void maintain_connection();
+  std::optional<Instant> next_deadline() const;
+  Error timed_out_waiting() const;
+
   Error no_resources(std::string cause) const;
+  std::optional<rdma::Error> attach_region(std::uint32_t id);
+  void pump_connection();
   void pump() noexcept;  // an exception of a callback ends the program
   void handle(const engine::Event& event);
   void handle_reply(std::uint32_t index, const engine::ReplyReady& reply);
@@ -122,15 +148,28 @@ class ClientImpl final : public MemoryRegistrar {
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> slot_of_call_;  // by the engine's slot: who used it last
   Ring<std::uint32_t> free_;
+  transport::MessageRooms rooms_;                      // by slot
   std::unique_ptr<transport::Connection> connection_;  // dies before the memory that it was lent
-  rpc::RegionTable regions_;                           // what the application registered for long
-  std::vector<engine::Lease> region_leases_;           // by their ids
+  // Lost ones whose Receives hold replies that the application still looks at.
+  std::vector<std::unique_ptr<transport::Connection>> retired_;
+  rpc::RegionTable regions_;  // what the application registered for long
+  std::vector<std::optional<engine::Lease>> region_leases_;  // by their ids, on connection_
   std::array<std::byte, kAuthBodySizeMax> credential_body_{};
   Credential credential_;
   std::uint32_t last_xid_ = 0;
   bool in_progress_ = false;
   Instant now_{};  // of the round in progress
   bool closing_ = false;
+
+  rpc::Backoff backoff_;
+  TransferCounters past_;  // of connections that were lost
+  bool ever_connected_ = false;
+  bool connection_was_up_ = false;       // connection_
+  bool loss_handled_ = false;            // of connection_
+  std::optional<Instant> next_attempt_;  // set: there is no connection, and none is being made
+  std::uint32_t waiting_ = 0;            // slots in kWaiting
+  std::uint32_t losses_in_a_row_ = 0;    // without a reply in between
+  std::optional<Error> last_failure_;    // why there is no connection
 };
 
 }  // namespace rpcrdma

@@ -37,6 +37,7 @@ void add(TransferCounters& sum, const TransferCounters& other) noexcept {
   sum.long_replies += other.long_replies;
   sum.read_chunk_bytes += other.read_chunk_bytes;
   sum.write_chunk_bytes += other.write_chunk_bytes;
+  sum.cached_replies += other.cached_replies;
   sum.errors_sent += other.errors_sent;
   sum.errors_received += other.errors_received;
   sum.messages_dropped += other.messages_dropped;

@@ -23,7 +23,8 @@ ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
       provider_(provider),
       options_(options),
       engine_options_(rpc::engine_options(options)),
-      pool_(options.memory_max) {}
+      pool_(options.memory_max),
+      cache_(options.reply_cache_entries, options.reply_cache_bytes) {}
 
 ServerImpl::~ServerImpl() = default;
 
@@ -79,16 +80,20 @@ void ServerImpl::progress() {
 
 void ServerImpl::serve_sessions(Instant now) {
   std::size_t memory_wanted_at = 0;  // in use when a session found that it was not enough
+  bool waits_for_a_duplicate = false;
+  const std::uint64_t ends = cache_.ends();
   for (const auto& session : sessions_) {
     in_turn_ = session.get();
     session->progress(now);
     in_turn_ = nullptr;
+    waits_for_a_duplicate = waits_for_a_duplicate || session->waits_for_a_duplicate();
     if (session->waits_for_memory()) {
       memory_wanted_at = std::max(memory_wanted_at, pool_.bytes_in_use());
     }
   }
   // Memory that a later session gave back is seen by the earlier ones in another round.
   if (pool_.bytes_in_use() < memory_wanted_at) provider_.wake();
+  if (waits_for_a_duplicate && cache_.ends() != ends) provider_.wake();
 }
 
 void ServerImpl::accept_connections() {
@@ -103,8 +108,8 @@ void ServerImpl::accept_connections() {
                                                     engine_options_);
     if (!connection) continue;
     sessions_.push_back(
-        std::make_unique<rpc::Session>(std::move(*connection), pool_, registry_, regions_, *this,
-                                       engine::Responder::slot_count(engine_options_)));
+        std::make_unique<rpc::Session>(std::move(*connection), pool_, registry_, regions_, cache_,
+                                       *this, engine::Responder::slot_count(engine_options_)));
   }
 }
 
@@ -163,6 +168,7 @@ void ServerImpl::remove_finished() {
   std::erase_if(sessions_, [this](const auto& session) {
     if (!session->finished()) return false;
     rpc::add(ended_, session->connection());
+    ended_.cached_replies += session->cached_replies();
     return true;
   });
 }
@@ -181,6 +187,7 @@ TransferCounters ServerImpl::counters() const noexcept {
   TransferCounters sum = ended_;
   for (const auto& session : sessions_) {
     rpc::add(sum, session->connection());
+    sum.cached_replies += session->cached_replies();
   }
   return sum;
 }

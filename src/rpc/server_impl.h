@@ -66,6 +66,7 @@ class ServerImpl final : public rpc::Mailbox {
   oncrpc::ServiceRegistry registry_;
   transport::BufferPool pool_;
   rpc::RegionTable regions_;
+  rpc::ReplyCache cache_;
   std::unique_ptr<rdma::Listener> listener_;
   std::vector<std::unique_ptr<rpc::Session>> sessions_;
   TransferCounters ended_;  // of sessions that are gone

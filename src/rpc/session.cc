@@ -30,9 +30,8 @@ std::string_view Context::peer_address() const noexcept {
 bool Context::begin_results(std::uint32_t size_max) {
   const std::size_t size = oncrpc::kReplyHeaderSizeMax + std::size_t{size_max};
   if (results_buffer_.size() < size) {
-    results_buffer_ = size <= transport::Connection::kMessageRoomSize
-                          ? session_.room(*this).memory
-                          : session_.borrow(*this, size);
+    results_buffer_ = size <= transport::MessageRooms::kSize ? session_.room(*this).memory
+                                                             : session_.borrow(*this, size);
     if (results_buffer_.empty()) return false;
   }
   std::construct_at(&results_, results_buffer_);
@@ -70,11 +69,12 @@ void Context::end(AcceptStatus status) {
 
 Session::Session(std::unique_ptr<transport::Connection> connection, transport::BufferPool& pool,
                  const oncrpc::ServiceRegistry& registry, const RegionTable& regions,
-                 Mailbox& mailbox, std::size_t contexts)
+                 ReplyCache& cache, Mailbox& mailbox, std::size_t contexts)
     : connection_(std::move(connection)),
       pool_(pool),
       registry_(registry),
       regions_(regions),
+      cache_(cache),
       mailbox_(mailbox) {
   contexts_.reserve(contexts);
   for (std::size_t i = 0; i < contexts; ++i) contexts_.push_back(std::make_unique<Context>(*this));
@@ -101,6 +101,7 @@ void Session::progress(Instant now) noexcept {
     }
     // Behind the events: they may have given memory back, and the connection may have ended.
     if (waiting_ > 0 && retry_waiting()) again = true;
+    if (duplicates_waiting_ > 0 && retry_duplicates()) again = true;
   }
 }
 
@@ -250,8 +251,9 @@ void Session::handle_received(const engine::CallReceived& received) {
                            ? Bytes(context.loans_[0].buffer).first(received.long_part->size)
                            : received.inline_part;
   // The loans are the Long Call's stream, if any, then one for each item that is not empty.
-  if (received.items.empty())
-    return serve(context, accept_header(context, stream, received.xid, {}));
+  if (received.items.empty()) {
+    return serve(context, accept_header(context, stream, received.xid, {}), {});
+  }
   std::array<MessageReader::Placed, engine::kReadChunksMax> placed;
   std::size_t count = 0;
   std::size_t loan = context.has_long_part_ ? 1 : 0;
@@ -260,12 +262,24 @@ void Session::handle_received(const engine::CallReceived& received) {
         item.position,
         item.data.size == 0 ? Bytes{} : Bytes(context.loans_[loan++].buffer).first(item.data.size)};
   }
-  serve(context, accept_header(context, stream, received.xid, std::span(placed).first(count)));
+  const auto found = std::span(placed).first(count);
+  serve(context, accept_header(context, stream, received.xid, found), found);
 }
 
 // Null: the call was answered already.
-void Session::serve(Context& context, Service* service) {
+void Session::serve(Context& context, Service* service,
+                    std::span<const MessageReader::Placed> placed) {
   if (service == nullptr) return;
+  const std::uint32_t number = context.header_.procedure.number;
+  if (number != 0 && cache_.enabled() && !service->is_idempotent(number)) [[unlikely]] {
+    context.service_ = service;
+    // The XID and the RPC header are in the key by their parts; a verifier may differ.
+    if (!is_new(context, key_of(context, context.arguments_.xdr().rest(), placed))) return;
+  }
+  execute(context, service);
+}
+
+void Session::execute(Context& context, Service* service) {
   context.status_ = AcceptStatus::kSuccess;
   context.versions_ = {};
   if (!context.begin_results(kResultsSizeDefault)) {
@@ -283,6 +297,7 @@ void Session::serve(Context& context, Service* service) {
 
 void Session::send_answer(Context& context) {
   RPCRDMA_ASSERT(context.active_, "a call is answered twice");
+  if (context.cache_key_) remember(context);
   if (context.status_ != AcceptStatus::kSuccess) {
     return send_plain(
         context, {context.header_.xid, oncrpc::Accepted{context.status_, context.versions_, {}}});

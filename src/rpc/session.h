@@ -12,6 +12,7 @@
 #include "oncrpc/message.h"
 #include "oncrpc/registry.h"
 #include "rpc/region_table.h"
+#include "rpc/reply_cache.h"
 #include "rpcrdma/service.h"
 #include "transport/buffer_pool.h"
 #include "transport/connection.h"
@@ -73,13 +74,16 @@ class Context final : public CallContext {
   bool has_long_part_ = false;                           // loans_[0] is the Long Call's stream
   bool waits_for_memory_ = false;
   engine::MemoryWanted wanted_{};
+  Service* service_ = nullptr;                   // that is to execute it
+  std::optional<ReplyCache::Key> cache_key_;     // its reply is to be remembered
+  std::optional<ReplyCache::Key> duplicate_of_;  // waits for the end of the same call
 };
 
 class Session {
  public:
   Session(std::unique_ptr<transport::Connection> connection, transport::BufferPool& pool,
-          const oncrpc::ServiceRegistry& registry, const RegionTable& regions, Mailbox& mailbox,
-          std::size_t contexts);
+          const oncrpc::ServiceRegistry& registry, const RegionTable& regions, ReplyCache& cache,
+          Mailbox& mailbox, std::size_t contexts);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -92,6 +96,8 @@ class Session {
 
   bool idle() const noexcept { return connection_->engine().calls_in_service() == 0; }
   bool waits_for_memory() const noexcept { return waiting_ > 0; }
+  bool waits_for_a_duplicate() const noexcept { return duplicates_waiting_ > 0; }
+  std::uint64_t cached_replies() const noexcept { return cached_replies_; }
   bool finished() const noexcept { return connection_->ended() && idle(); }
   const transport::Connection& connection() const noexcept { return *connection_; }
 
@@ -108,7 +114,15 @@ class Session {
   Service* accept_header(Context& context, Bytes stream, Xid expected,
                          std::span<const MessageReader::Placed> placed);
   std::size_t decode_header(Context& context, Bytes stream);
-  void serve(Context& context, Service* service);
+  void serve(Context& context, Service* service, std::span<const MessageReader::Placed> placed);
+  void execute(Context& context, Service* service);
+  ReplyCache::Key key_of(const Context& context, Bytes arguments,
+                         std::span<const MessageReader::Placed> placed) const;
+  bool is_new(Context& context, ReplyCache::Key&& key);
+  bool retry_duplicates();
+  void remember(Context& context);
+  void answer_from_cache(Context& context, const ReplyCache::Reply& reply);
+  bool copy_results(Context& context, const ReplyCache::Reply& reply);
   void send_answer(Context& context);
   void send_plain(Context& context, const oncrpc::ReplyHeader& header);
   bool add_fragments(Context& context,
@@ -123,9 +137,12 @@ class Session {
   const oncrpc::ServiceRegistry& registry_;
   const RegionTable& regions_;
   std::vector<std::optional<engine::Lease>> region_leases_;  // by id, once they were used here
+  ReplyCache& cache_;
   Mailbox& mailbox_;
   std::vector<std::unique_ptr<Context>> contexts_;  // by the engine's slot
   std::uint32_t waiting_ = 0;                       // contexts that wait for memory
+  std::uint32_t duplicates_waiting_ = 0;
+  std::uint64_t cached_replies_ = 0;
 };
 
 }  // namespace rpcrdma::rpc

@@ -55,9 +55,10 @@ std::optional<engine::WorkId> id_of(const engine::Action& action) {
 }  // namespace
 
 Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
-    std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
-    const engine::Options& options) {
-  std::unique_ptr<Connection> connection(new Connection(std::move(queue_pair), role, options));
+    std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role, const engine::Options& options,
+    MessageRooms* rooms) {
+  std::unique_ptr<Connection> connection(
+      new Connection(std::move(queue_pair), role, options, rooms));
   if (!connection->register_arenas()) {
     return Unexpected<rdma::Error>(
         {rdma::Errc::kNoResources, 0, "registering memory for messages"});
@@ -67,17 +68,18 @@ Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
 }
 
 Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
-                       const engine::Options& options)
+                       const engine::Options& options, MessageRooms* rooms)
     : options_(options),
       receive_stride_(receive_stride(options)),
       header_memory_(std::make_unique_for_overwrite<std::byte[]>(
           engine::Connection::header_arena_size(role, options))),
       receive_memory_(
           std::make_unique_for_overwrite<std::byte[]>(options.credits * receive_stride_)),
-      message_memory_(std::make_unique_for_overwrite<std::byte[]>(
-          engine::Connection::slot_count(role, options) * kMessageStride)),
+      own_rooms_(rooms != nullptr ? nullptr
+                                  : std::make_unique<MessageRooms>(
+                                        engine::Connection::slot_count(role, options))),
+      rooms_(rooms != nullptr ? rooms : own_rooms_.get()),
       header_size_(engine::Connection::header_arena_size(role, options)),
-      message_size_(engine::Connection::slot_count(role, options) * kMessageStride),
       engine_(role, options, {header_memory_.get(), header_size_}),
       queue_pair_(std::move(queue_pair)) {}
 
@@ -87,7 +89,7 @@ bool Connection::register_arenas() {
   const auto headers = queue_pair_->attach({header_memory_.get(), header_size_});
   const auto receives =
       queue_pair_->attach({receive_memory_.get(), options_.credits * receive_stride_});
-  const auto messages = attach({message_memory_.get(), message_size_});
+  const auto messages = attach(rooms_->memory());
   if (!headers || !receives || !messages) return false;
   message_lease_ = *messages;
   header_region_ = *headers;

@@ -14,6 +14,7 @@
 
 #include "engine/connection.h"
 #include "rdma/provider.h"
+#include "transport/message_rooms.h"
 
 namespace rpcrdma::transport {
 
@@ -21,10 +22,10 @@ class Connection {
  public:
   // Takes over a queue pair from Provider::connect() or accept(), at once, before the provider
   // makes progress, so that the Receives are posted in time. Fails when the memory cannot be
-  // registered.
+  // registered. `rooms`, one for each call slot, outlive the connection; null: it has its own.
   static Expected<std::unique_ptr<Connection>, rdma::Error> create(
       std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
-      const engine::Options& options);
+      const engine::Options& options, MessageRooms* rooms = nullptr);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -39,16 +40,14 @@ class Connection {
   // Memory for one small message, registered as long as the connection lives; `index` is below
   // engine::Connection::slot_count(). Whose it is at a time is agreed above.
   struct Room {
-    MutableBytes memory;  // kMessageRoomSize bytes
+    MutableBytes memory;  // MessageRooms::kSize bytes
     engine::Lease lease;
     std::uint64_t offset;  // of the memory in the lease, bytes
     // For engine::Outgoing, when the message's first run is the start of `memory`.
     std::byte* header_room() const noexcept { return memory.data() - wire::v1::kHeaderSizeMin; }
   };
-  static constexpr std::size_t kMessageRoomSize = 2912;  // 2 KiB of content and any RPC header
   Room message_room(std::size_t index) const noexcept {
-    const std::size_t offset = index * kMessageStride + kHeaderRoomSize;
-    return {{message_memory_.get() + offset, kMessageRoomSize}, message_lease_, offset};
+    return {rooms_->room(index), message_lease_, MessageRooms::offset(index)};
   }
 
   // Commands go to the engine; pump() afterwards.
@@ -70,12 +69,9 @@ class Connection {
 
  private:
   static constexpr std::size_t kBatch = 64;
-  static constexpr std::size_t kHeaderRoomSize = 32;  // in front of each message
-  static_assert(kHeaderRoomSize >= wire::v1::kHeaderSizeMin);
-  static constexpr std::size_t kMessageStride = kHeaderRoomSize + kMessageRoomSize;
 
   Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
-             const engine::Options& options);
+             const engine::Options& options, MessageRooms* rooms);
   bool register_arenas();
   bool take_link_event();
   void handle_connected();
@@ -91,8 +87,10 @@ class Connection {
 
   const engine::Options options_;
   const std::size_t receive_stride_;  // bytes from one Receive buffer to the next
-  std::unique_ptr<std::byte[]> header_memory_, receive_memory_, message_memory_;
-  std::size_t header_size_, message_size_;
+  std::unique_ptr<std::byte[]> header_memory_, receive_memory_;
+  std::unique_ptr<MessageRooms> own_rooms_;
+  MessageRooms* const rooms_;
+  std::size_t header_size_;
   engine::Connection engine_;
   std::unique_ptr<rdma::QueuePair> queue_pair_;  // dies before the memory that it was lent
   rdma::RegionId header_region_{}, receive_region_{};

@@ -105,6 +105,8 @@ void TestService::call(CallContext& context) {
       context.results().xdr().u32(static_cast<std::uint32_t>(data.size()));
       return context.succeed();
     }
+    case kOnce:
+      return execute_once(context);
     default:
       return context.fail(AcceptStatus::kGarbageArgs);
   }
@@ -146,16 +148,27 @@ void TestService::produce(CallContext& context) {
   context.succeed();
 }
 
+void TestService::execute_once(CallContext& context) {
+  const std::uint32_t id = context.arguments().xdr().u32("id");
+  const std::uint32_t size = context.arguments().xdr().u32("size");
+  if (!context.arguments().finish() || size > kBulkMax) {
+    return context.fail(AcceptStatus::kGarbageArgs);
+  }
+  context.results().xdr().u32(++executed[id]);
+  const MutableBytes memory = context.result_memory(size);
+  const auto data = pattern(size, id);
+  std::copy(data.begin(), data.end(), memory.begin());
+  context.results().bulk(memory);
+  context.results().xdr().u32(id);
+  context.succeed();
+}
+
 // --- RpcPair -----------------------------------------------------------------------------------
 
 RpcPair::RpcPair(std::unique_ptr<Network> net, ClientOptions client_options,
                  ServerOptions server_options)
-    : network(std::move(net)) {
-  auto listening =
-      ServerImpl::listen_on(network->server_side(), network->listen_address(), server_options);
-  EXPECT_TRUE(listening) << (listening ? "" : listening.error().message());
-  server = std::move(*listening);
-  EXPECT_TRUE(server->add(TestService::kProgram, TestService::kVersion, service));
+    : network(std::move(net)), server_options_(server_options) {
+  start_server();
   auto connecting =
       ClientImpl::connect_on(network->client_side(), server->address(), client_options);
   EXPECT_TRUE(connecting) << (connecting ? "" : connecting.error().message());
@@ -164,11 +177,27 @@ RpcPair::RpcPair(std::unique_ptr<Network> net, ClientOptions client_options,
 }
 
 RpcPair::~RpcPair() {
-  for (CallContext* context : service.held) context->succeed();
-  if (server) server->progress();
+  if (server) {
+    for (CallContext* context : service.held) context->succeed();
+    server->progress();
+  }
   client.reset();
   server.reset();
   EXPECT_EQ(network->violations(), std::vector<std::string>{});
+}
+
+void RpcPair::kill_server() {
+  service.held.clear();
+  server.reset();
+}
+
+void RpcPair::start_server() {
+  const std::string at = address_.empty() ? network->listen_address() : address_;
+  auto listening = ServerImpl::listen_on(network->server_side(), at, server_options_);
+  EXPECT_TRUE(listening) << (listening ? "" : listening.error().message());
+  server = std::move(*listening);
+  address_ = std::string(server->address());
+  EXPECT_TRUE(server->add(TestService::kProgram, TestService::kVersion, service));
 }
 
 Client RpcPair::connect_another(RpcPair& pair) {
@@ -185,8 +214,8 @@ bool RpcPair::run_until(const std::function<bool()>& condition) {
   // On siwarp a round may wait up to 100 ms; what takes longer than this is a hang.
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   for (int round = 0; round < 1'000'000; ++round) {
-    server->progress();
-    client->progress();
+    if (server) server->progress();
+    if (client) client->progress();
     if (condition()) return true;
     if (std::chrono::steady_clock::now() > limit) break;
     network->wait();

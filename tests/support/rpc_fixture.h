@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,7 +51,8 @@ class TestService final : public Service {
     kGarbage = 6,  // fails with GARBAGE_ARGS
     kWhoAmI = 7,   // () -> u32: uid of AUTH_SYS, or 0xffffffff
     kAbsorb = 8,   // opaque in the stream -> u32
-    kProcedures = 9,
+    kOnce = 9,     // u32 id, u32 size -> u32 times executed, bulk; not idempotent
+    kProcedures = 10,
   };
   static constexpr std::uint32_t kBulkMax = 1U << 20U;
 
@@ -58,15 +60,18 @@ class TestService final : public Service {
   std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override {
     return procedure == kEcho || procedure == kLength || procedure == kSwap ? kBulkMax : 0;
   }
+  bool is_idempotent(std::uint32_t procedure) const noexcept override { return procedure != kOnce; }
   void call(CallContext& context) override;
 
   std::vector<CallContext*> held;
   std::uint64_t calls = 0;
+  std::map<std::uint32_t, std::uint32_t> executed;  // kOnce, by id
 
  private:
   void echo(CallContext& context);
   void swap(CallContext& context);
   void produce(CallContext& context);
+  void execute_once(CallContext& context);
 };
 
 // One server, one client, connected.
@@ -75,6 +80,11 @@ class RpcPair {
   explicit RpcPair(std::unique_ptr<Network> network, ClientOptions client_options = {},
                    ServerOptions server_options = {});
   ~RpcPair();
+
+  // The server dies with all its connections; calls in service are forgotten.
+  void kill_server();
+  // A new one at the same address.
+  void start_server();
 
   // A further client of the same server, connected.
   static Client connect_another(RpcPair& pair);
@@ -99,6 +109,10 @@ class RpcPair {
   TestService service;
   std::optional<Server> server;
   std::optional<Client> client;
+
+ private:
+  const ServerOptions server_options_;
+  std::string address_;  // of the server, once it has one
 };
 
 // Bytes that differ by place and seed.

@@ -1,0 +1,42 @@
+// Memory for small messages, one room for each call slot.
+#ifndef RPCRDMA_TRANSPORT_MESSAGE_ROOMS_H_
+#define RPCRDMA_TRANSPORT_MESSAGE_ROOMS_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "rpcrdma/types.h"
+#include "wire/v1/header.h"
+
+namespace rpcrdma::transport {
+
+// A connection registers all of it for as long as it lives. What is in it may outlive a connection
+// and be sent again over the next one.
+class MessageRooms {
+ public:
+  static constexpr std::size_t kSize = 2912;  // of each, bytes: 2 KiB of content and any RPC header
+
+  explicit MessageRooms(std::size_t count)
+      : size_(count * kStride), memory_(std::make_unique_for_overwrite<std::byte[]>(size_)) {}
+
+  MutableBytes memory() const noexcept { return {memory_.get(), size_}; }
+  // Where a room begins in memory(), bytes. In front of it there is place for a short header.
+  static constexpr std::size_t offset(std::size_t index) noexcept {
+    return index * kStride + kHeaderRoomSize;
+  }
+  MutableBytes room(std::size_t index) const noexcept {
+    return {memory_.get() + offset(index), kSize};
+  }
+
+ private:
+  static constexpr std::size_t kHeaderRoomSize = 32;
+  static_assert(kHeaderRoomSize >= wire::v1::kHeaderSizeMin);
+  static constexpr std::size_t kStride = kHeaderRoomSize + kSize;
+
+  std::size_t size_;
+  std::unique_ptr<std::byte[]> memory_;
+};
+
+}  // namespace rpcrdma::transport
+
+#endif  // RPCRDMA_TRANSPORT_MESSAGE_ROOMS_H_

@@ -1,0 +1,373 @@
+// A connection is lost, and calls go on over the next one: on both providers, in virtual time on
+// `sim`.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rdma/sim/options.h"
+#include "rpc/backoff.h"
+#include "support/rpc_fixture.h"
+
+namespace rpcrdma::test {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Kind {
+  const char* name;
+  std::unique_ptr<Network> (*make)();
+};
+
+ClientOptions reconnecting() {
+  ClientOptions options;
+  options.reconnect.enabled = true;
+  options.reconnect.delay_max = milliseconds(50);
+  return options;
+}
+
+class Reconnect : public testing::TestWithParam<Kind> {
+ protected:
+  // Starts a call whose end is noted under its number.
+  void start(std::size_t number, Call call) {
+    if (ends_.size() <= number) ends_.resize(number + 1);
+    auto started =
+        pair_.client->start(std::move(call), [this, number](Expected<Reply, Error> reply) {
+          End& end = ends_[number];
+          ++end.times;
+          if (!reply) {
+            end.error = reply.error();
+            return;
+          }
+          const Bytes bulk = reply->results().bulk(TestService::kBulkMax, "data");
+          end.data.assign(bulk.begin(), bulk.end());
+        });
+    ASSERT_TRUE(started) << started.error().message();
+  }
+  void start_echo(std::size_t number, std::size_t size) {
+    auto call = pair_.prepare(TestService::kEcho);
+    ASSERT_TRUE(call) << call.error().message();
+    if (sources_.size() <= number) {
+      sources_.resize(number + 1);
+      places_.resize(number + 1);
+    }
+    sources_[number] = pattern(size, static_cast<std::uint32_t>(number));
+    places_[number].resize(size);
+    call->arguments().bulk(sources_[number]);
+    call->place_result(places_[number]);
+    start(number, std::move(*call));
+  }
+  void start_hold(std::size_t number, std::chrono::nanoseconds timeout = std::chrono::seconds(60)) {
+    auto call = pair_.prepare(TestService::kHold);
+    ASSERT_TRUE(call) << call.error().message();
+    call->time_out_after(timeout);
+    start(number, std::move(*call));
+  }
+  bool ended(std::size_t number) const { return ends_.at(number).times > 0; }
+  void expect_echoed(std::size_t number) {
+    EXPECT_EQ(ends_[number].times, 1) << number;
+    EXPECT_FALSE(ends_[number].error) << number << ends_[number].error->message();
+    EXPECT_EQ(ends_[number].data, sources_[number]) << number;
+  }
+  void lose_connection() {
+    pair_.kill_server();
+    pair_.run_until([&] { return !pair_.client->connected(); });
+  }
+
+  struct End {
+    int times = 0;
+    std::optional<Error> error;
+    std::vector<std::byte> data;
+  };
+  RpcPair pair_{GetParam().make(), reconnecting()};
+  std::vector<End> ends_;
+  std::vector<std::vector<std::byte>> sources_, places_;
+};
+
+TEST_P(Reconnect, CallsUnderWayAreMadeAgainOverTheNextConnection) {
+  constexpr std::size_t kSizes[] = {1, 100, 5000, 200'000, 1U << 20U};
+  start_hold(0);
+  pair_.run_until([&] { return pair_.service.held.size() == 1; });
+  for (std::size_t i = 0; i < std::size(kSizes); ++i) start_echo(i + 1, kSizes[i]);
+  lose_connection();
+  EXPECT_FALSE(ended(0)) << "nobody is told of the loss";
+  EXPECT_FALSE(pair_.client->ended());
+  EXPECT_EQ(pair_.client->calls_in_flight(),
+            static_cast<std::size_t>(
+                std::ranges::count_if(ends_, [](const End& end) { return end.times == 0; })));
+  pair_.start_server();
+  pair_.run_until([&] { return pair_.service.held.size() == 1; });
+  pair_.service.held[0]->succeed();
+  pair_.service.held.clear();
+  pair_.run_until([&] { return pair_.client->calls_in_flight() == 0; });
+  EXPECT_EQ(ends_[0].times, 1);
+  EXPECT_FALSE(ends_[0].error);
+  for (std::size_t i = 0; i < std::size(kSizes); ++i) expect_echoed(i + 1);
+}
+
+TEST_P(Reconnect, SurvivesManyLossesInARow) {
+  start_echo(0, 300'000);
+  pair_.run_until([&] { return ended(0); });
+  for (std::size_t round = 1; round <= 10; ++round) {
+    for (std::size_t i = 0; i < 5; ++i) start_echo(5 * round + i, 300'000);
+    lose_connection();
+    pair_.start_server();
+    pair_.run_until([&] { return pair_.client->calls_in_flight() == 0; });
+    for (std::size_t i = 0; i < 5; ++i) expect_echoed(5 * round + i);
+  }
+}
+
+TEST_P(Reconnect, CallsMadeWithoutAConnectionWaitForOne) {
+  lose_connection();
+  start_echo(0, 5000);
+  pair_.start_server();
+  pair_.run_until([&] { return ended(0); });
+  expect_echoed(0);
+}
+
+TEST_P(Reconnect, CallPreparedBeforeTheLossCanBeMadeAfterIt) {
+  auto call = pair_.prepare(TestService::kEcho);
+  ASSERT_TRUE(call);
+  sources_.push_back(pattern(100, 0));
+  call->arguments().bulk(sources_[0]);
+  lose_connection();
+  pair_.start_server();
+  pair_.run_until([&] { return pair_.client->connected(); });
+  start(0, std::move(*call));
+  pair_.run_until([&] { return ended(0); });
+  expect_echoed(0);
+}
+
+TEST_P(Reconnect, TimeOfACallEndsAlsoWithoutAConnection) {
+  start_hold(0, milliseconds(200));
+  lose_connection();
+  start_hold(1, milliseconds(100));
+  pair_.run_until([&] { return ended(0) && ended(1); });
+  for (const End& end : ends_) {
+    EXPECT_EQ(end.times, 1);
+    ASSERT_TRUE(end.error);
+    EXPECT_EQ(end.error->code, Errc::kTimedOut);
+    EXPECT_NE(end.error->cause.find("no connection to the server"), std::string::npos)
+        << end.error->message();
+  }
+}
+
+TEST_P(Reconnect, CloseEndsWaitingCalls) {
+  start_hold(0);
+  lose_connection();
+  pair_.client->close();
+  EXPECT_TRUE(pair_.client->ended());
+  pair_.run_until([&] { return ended(0); });
+  ASSERT_TRUE(ends_[0].error);
+  EXPECT_EQ(ends_[0].error->code, Errc::kCanceled);
+  EXPECT_FALSE(pair_.prepare(TestService::kEcho));
+}
+
+TEST_P(Reconnect, DestroyingTheClientEndsWaitingCalls) {
+  start_hold(0);
+  lose_connection();
+  pair_.client.reset();
+  EXPECT_EQ(ends_[0].times, 1);
+  ASSERT_TRUE(ends_[0].error);
+  EXPECT_EQ(ends_[0].error->code, Errc::kCanceled);
+}
+
+TEST_P(Reconnect, ReplyOfALostConnectionStaysReadable) {
+  std::optional<Reply> kept;
+  auto call = pair_.prepare(TestService::kProduce);
+  ASSERT_TRUE(call);
+  call->arguments().xdr().u32(500);
+  call->expect_results(504);
+  ASSERT_TRUE(pair_.client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+    ASSERT_TRUE(reply);
+    kept.emplace(std::move(*reply));
+  }));
+  pair_.run_until([&] { return kept.has_value(); });
+  for (std::size_t round = 0; round < 2; ++round) {
+    lose_connection();
+    pair_.start_server();
+    start_echo(round, 5000);
+    pair_.run_until([&] { return ended(round); });
+    expect_echoed(round);
+  }
+  const Bytes data = kept->results().xdr().opaque(500, "data");
+  EXPECT_TRUE(std::ranges::equal(data, pattern(500, 500)));
+  kept.reset();
+}
+
+TEST_P(Reconnect, RegisteredMemoryIsRegisteredWithTheNextConnection) {
+  std::vector<std::byte> source = pattern(100'000, 1);
+  std::vector<std::byte> place(100'000);
+  const auto registered = pair_.client->register_memory(source);
+  const auto registered_place = pair_.client->register_memory(place);
+  ASSERT_TRUE(registered && registered_place);
+  const auto echo = [&] {
+    std::ranges::fill(place, std::byte{});
+    auto call = pair_.prepare(TestService::kEcho);
+    ASSERT_TRUE(call);
+    call->arguments().bulk(source);
+    call->place_result(place);
+    EXPECT_FALSE(pair_.finish(std::move(*call), [](Reply& reply) {
+      (void)reply.results().bulk(TestService::kBulkMax, "data");
+    }));
+    EXPECT_EQ(place, source);
+  };
+  echo();
+  lose_connection();
+  pair_.start_server();
+  pair_.run_until([&] { return pair_.client->connected(); });
+  const auto before = pair_.client->counters().registrations;
+  echo();
+  EXPECT_EQ(pair_.client->counters().registrations, before);
+}
+
+TEST_P(Reconnect, CallThatTheServerCannotStandFailsAloneAndOthersGoOn) {
+  start_hold(0);
+  for (std::size_t i = 1; i <= 4; ++i) start_echo(i, 20'000);
+  pair_.run_until([&] {
+    // The held call is what this server dies of, each time.
+    if (pair_.server && !pair_.service.held.empty()) {
+      pair_.kill_server();
+      pair_.start_server();
+    }
+    return pair_.client->calls_in_flight() == 0;
+  });
+  ASSERT_TRUE(ends_[0].error);
+  EXPECT_EQ(ends_[0].error->code, Errc::kConnectionLost);
+  EXPECT_NE(ends_[0].error->cause.find("the only call under way"), std::string::npos)
+      << ends_[0].error->message();
+  for (std::size_t i = 1; i <= 4; ++i) expect_echoed(i);
+}
+
+TEST_P(Reconnect, CountersGoOnFromOneConnectionToTheNext) {
+  start_echo(0, 100);
+  pair_.run_until([&] { return ended(0); });
+  lose_connection();
+  pair_.start_server();
+  start_echo(1, 100);
+  pair_.run_until([&] { return ended(1); });
+  EXPECT_EQ(pair_.client->counters().calls, 2U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Providers, Reconnect,
+                         testing::Values(Kind{"Sim", [] { return make_sim(1); }},
+                                         Kind{"SimOtherSeed", [] { return make_sim(77); }},
+                                         Kind{"Siwarp", [] { return make_siwarp(true); }}),
+                         [](const auto& given) { return std::string(given.param.name); });
+
+// --- Calls that must not be executed twice -----------------------------------------------------
+
+// Connections break at any moment, before and after the execution of calls; in virtual time.
+std::unique_ptr<Network> make_breaking(std::uint64_t seed) {
+  rdma::sim::Options options;
+  options.disconnect_every = 40 + seed % 160;
+  options.completes_before_arrival = seed % 2 == 0;
+  return make_sim(seed, options);
+}
+
+class Once {
+ public:
+  static constexpr std::uint32_t kCalls = 60;
+
+  explicit Once(std::uint64_t seed) : pair_(make_breaking(seed), options()) {}
+  void run() {
+    for (int i = 0; i < 6; ++i) start_one();
+    pair_.run_until([&] { return ended_ == kCalls; });
+    EXPECT_EQ(pair_.service.executed.size(), kCalls);
+    for (const auto& [id, times] : pair_.service.executed) EXPECT_EQ(times, 1U) << id;
+  }
+  std::uint64_t cached() const { return pair_.server->counters().cached_replies; }
+  std::uint64_t lost() const { return pair_.client->counters().calls - kCalls; }
+
+ private:
+  static ClientOptions options() {
+    ClientOptions options = reconnecting();
+    options.reconnect.losses_max = 1000;
+    return options;
+  }
+  void start_one() {
+    const std::uint32_t id = next_++;
+    const std::uint32_t size = id % 3 == 0 ? 20'000 : id % 3 == 1 ? 50 : 3;
+    auto call = pair_.prepare(TestService::kOnce);
+    ASSERT_TRUE(call) << call.error().message();
+    call->arguments().xdr().u32(id);
+    call->arguments().xdr().u32(size);
+    places_[id].resize(size);
+    const bool placed = id % 2 == 0;
+    if (placed) call->place_result(places_[id]);
+    call->expect_results(12 + (placed ? 0 : static_cast<std::uint32_t>(xdr::padded(size))));
+    auto started = pair_.client->start(
+        std::move(*call), [this, id](Expected<Reply, Error> reply) { end(id, std::move(reply)); });
+    ASSERT_TRUE(started) << started.error().message();
+  }
+  void end(std::uint32_t id, Expected<Reply, Error> reply) {
+    ++ended_;
+    ASSERT_TRUE(reply) << reply.error().message();
+    EXPECT_EQ(reply->results().xdr().u32("times"), 1U) << id;
+    const Bytes data = reply->results().bulk(TestService::kBulkMax, "data");
+    EXPECT_TRUE(std::ranges::equal(data, pattern(places_[id].size(), id))) << id;
+    EXPECT_EQ(reply->results().xdr().u32("id"), id);
+    EXPECT_FALSE(reply->finish());
+    if (next_ < kCalls) start_one();
+  }
+
+  std::map<std::uint32_t, std::vector<std::byte>> places_;
+  RpcPair pair_;
+  std::uint32_t next_ = 0, ended_ = 0;
+};
+
+TEST(Reconnection, EachCallIsExecutedOnceAndAnsweredOnceWhateverBreaks) {
+  std::uint64_t cached = 0, lost = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Once once(seed);
+    once.run();
+    cached += once.cached();
+    lost += once.lost();
+    if (testing::Test::HasFailure()) break;
+  }
+  EXPECT_GT(cached, 20U) << "hardly any reply was lost: this shows nothing";
+  EXPECT_GT(lost, 100U);
+}
+
+TEST(ReplyCacheOfAServer, CanBeSwitchedOff) {
+  ServerOptions options;
+  options.reply_cache_entries = 0;
+  RpcPair pair(make_sim(1), {}, options);
+  auto call = pair.prepare(TestService::kOnce);
+  ASSERT_TRUE(call);
+  call->arguments().xdr().u32(1);
+  call->arguments().xdr().u32(0);
+  EXPECT_FALSE(pair.finish(std::move(*call), [](Reply& reply) {
+    EXPECT_EQ(reply.results().xdr().u32("times"), 1U);
+    (void)reply.results().bulk(0, "data");
+    EXPECT_EQ(reply.results().xdr().u32("id"), 1U);
+  }));
+}
+
+TEST(Backoff, DoublesUpToItsLimitShortenedAtRandomByUpToHalf) {
+  ReconnectOptions options;
+  options.first_delay = milliseconds(10);
+  options.delay_max = milliseconds(100);
+  bool differs = false;
+  rpc::Backoff other(options, 2);
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    rpc::Backoff backoff(options, seed);
+    for (int round = 0; round < 2; ++round) {
+      for (const int full : {10, 20, 40, 80, 100, 100, 100}) {
+        const auto delay = backoff.next();
+        EXPECT_LE(delay, milliseconds(full));
+        EXPECT_GE(delay, milliseconds(full) / 2);
+        differs = differs || delay != other.next();
+      }
+      backoff.reset();
+      other.reset();
+    }
+  }
+  EXPECT_TRUE(differs) << "clients come back at the same time";
+}
+
+}  // namespace
+}  // namespace rpcrdma::test
