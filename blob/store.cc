@@ -84,6 +84,8 @@ Status Store::put_commit(const UploadId& id, const Sha256& sum) {
   const std::string path = upload_path(id, ".data");
   {
     File file(path, O_RDONLY);
+    // Gone: a commit was cut off behind the renaming, and is made again.
+    if (!file.is_open() && errno == ENOENT) return commit_again(id, *upload, sum);
     const auto status = file.is_open() ? file.status() : std::nullopt;
     if (!status) return status_of_errno(errno);
     if (static_cast<std::uint64_t>(status->st_size) != upload->size) return Status::kIncomplete;
@@ -99,6 +101,16 @@ Status Store::put_commit(const UploadId& id, const Sha256& sum) {
   upload->done = true;
   upload->committed = sum;
   return write_record(id, *upload);
+}
+
+Status Store::commit_again(const UploadId& id, Upload& upload, const Sha256& sum) const {
+  File file(blob_path(upload.name), O_RDONLY);
+  const auto arrived = file.is_open() ? sum_of(file) : Expected<Sha256, Status>(Sha256{});
+  if (!arrived) return arrived.error();
+  if (*arrived != sum) return Status::kIncomplete;
+  upload.done = true;
+  upload.committed = sum;
+  return write_record(id, upload);
 }
 
 std::string Store::upload_path(const UploadId& id, const char* suffix) const {

@@ -54,6 +54,7 @@ class Store {
   std::string blob_path(std::string_view name) const;
   std::string upload_path(const UploadId& id, const char* suffix) const;
   rpcrdma::Expected<Upload, Status> find_upload(const UploadId& id) const;
+  Status commit_again(const UploadId& id, Upload& upload, const Sha256& sum) const;
   Status write_record(const UploadId& id, const Upload& upload) const;
   void forget_old_uploads() const;
 

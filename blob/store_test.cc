@@ -82,6 +82,23 @@ TEST_F(StoreTest, EveryOperationMayBeRepeatedWithTheSameOutcome) {
   for (int round = 0; round < 2; ++round) EXPECT_EQ(store().remove("name"), Status::kOk);
 }
 
+TEST_F(StoreTest, CommitThatWasCutOffBehindTheRenamingCanBeMadeAgain) {
+  const auto bytes = data(1000);
+  ASSERT_EQ(store().put_begin(id_, "name", 1000), Status::kOk);
+  ASSERT_EQ(store().put_data(id_, 0, bytes), Status::kOk);
+  for (const auto& file : std::filesystem::directory_iterator(directory_ + "/.uploads")) {
+    if (file.path().extension() == ".data") {
+      std::filesystem::rename(file.path(), directory_ + "/name");
+      break;
+    }
+  }
+  ASSERT_TRUE(exists("name"));
+  EXPECT_EQ(store().put_commit(id_, sum_of(data(999))), Status::kIncomplete);
+  EXPECT_EQ(store().put_commit(id_, sum_of(bytes)), Status::kOk);
+  EXPECT_EQ(store().put_commit(id_, sum_of(bytes)), Status::kOk);
+  EXPECT_EQ(store().sum("name").value(), sum_of(bytes));
+}
+
 TEST_F(StoreTest, WrongSumLeavesTheOldBlobAndForgetsTheUpload) {
   ASSERT_EQ(put(id_, "name", data(100)), Status::kOk);
   const auto bytes = data(200);

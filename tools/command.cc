@@ -41,6 +41,12 @@ void ClientSettings::add_to(CLI::App& command) {
   common.add_to(command);
 }
 
+void ClientSettings::add_reconnect_to(CLI::App& command) {
+  reconnect = true;
+  command.add_flag("--no-reconnect{false}", reconnect,
+                   "fail when the connection is lost, instead of going on over a new one");
+}
+
 Expected<Client, Error> ClientSettings::connect() {
   common.finish();
   ClientOptions options;
@@ -51,6 +57,8 @@ Expected<Client, Error> ClientSettings::connect() {
       options.provider.setup_timeout_client,
       std::max(std::chrono::milliseconds(1),
                std::chrono::duration_cast<std::chrono::milliseconds>(options.call_timeout)));
+  options.reconnect.enabled = reconnect;
+  options.reconnect.delay_max = std::chrono::seconds(1);  // somebody is watching
   auto client = Client::connect(url, options);
   if (!client && client.error().code == Errc::kBadUrl) fail(kUsage, client.error().message());
   if (!client) fail(kNoConnection, client.error().message());

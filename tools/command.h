@@ -37,8 +37,10 @@ struct ClientSettings {
   CommonOptions common;
   std::string url;
   double timeout_s = 60;
+  bool reconnect = false;
 
   void add_to(CLI::App& command);
+  void add_reconnect_to(CLI::App& command);  // for commands whose calls may be repeated
   Expected<Client, Error> connect();
 };
 

@@ -34,6 +34,7 @@ struct TransferSettings {
         ->capture_default_str();
     command.add_flag("--no-reduce", no_reduce,
                      "no chunk for the data itself: Long Calls and Long Replies instead");
+    client.add_reconnect_to(command);
   }
   // The bar outlives the transfer.
   void show_progress(ProgressBar& bar) {

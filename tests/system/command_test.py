@@ -8,6 +8,7 @@ import pty
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -52,6 +53,84 @@ class Server:
     def kill(self):
         self.process.kill()
         self.process.communicate(timeout=BOUND_S)
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class CuttingProxy:
+    """Passes TCP on to a port of this machine, and cuts all its connections when it is told."""
+    def __init__(self, port, cut_after=None):
+        self.target = port
+        self.cut_after = cut_after  # bytes of one connection, both ways
+        self.connections = 0
+        self.pairs = []  # of connections, whole ones and cut ones
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self.accept)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.listener.close()
+        self.cut()
+        for pair in self.pairs:
+            for thread in pair["threads"]:
+                thread.join()
+            for each in pair["sockets"]:
+                each.close()
+
+    def accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                far = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                near.close()
+                continue
+            with self.lock:
+                self.connections += 1
+                pair = {"sockets": (near, far), "bytes": 0}
+                pair["threads"] = [threading.Thread(target=self.copy, args=(pair, *ends))
+                                   for ends in ((near, far), (far, near))]
+                self.pairs.append(pair)
+            for thread in pair["threads"]:
+                thread.start()
+
+    def copy(self, pair, source, sink):
+        try:
+            while data := source.recv(1 << 16):
+                sink.sendall(data)
+                pair["bytes"] += len(data)
+                if self.cut_after and pair["bytes"] > self.cut_after:
+                    break
+        except OSError:
+            pass
+        self.close(pair)
+
+    @staticmethod
+    def close(pair):
+        for each in pair["sockets"]:
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def cut(self):
+        with self.lock:
+            pairs = list(self.pairs)
+        for pair in pairs:
+            self.close(pair)
 
 
 class CommandTest(unittest.TestCase):
@@ -210,7 +289,8 @@ class CommandTest(unittest.TestCase):
     def test_sigterm_drains_and_exits_0(self):
         server = self.serve("--json")
         path = self.file("file", 64 << 20)
-        putter = subprocess.Popen([COMMAND, "put", server.url, str(path)], stderr=subprocess.PIPE, text=True)
+        putter = subprocess.Popen([COMMAND, "put", "--no-reconnect", server.url, str(path)],
+                                  stderr=subprocess.PIPE, text=True)
         wait_until(self.uploading)
         code, output, errors = server.stop()
         self.assertEqual(code, 0, errors)
@@ -225,7 +305,8 @@ class CommandTest(unittest.TestCase):
         path = self.root / "big"
         with open(path, "wb") as file:
             file.truncate(4 << 30)
-        putter = subprocess.Popen([COMMAND, "put", server.url, str(path)], stderr=subprocess.PIPE, text=True)
+        putter = subprocess.Popen([COMMAND, "put", "--no-reconnect", server.url, str(path)],
+                                  stderr=subprocess.PIPE, text=True)
         wait_until(self.uploading)
         server.kill()
         killed = time.monotonic()
@@ -234,6 +315,63 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(putter.returncode, 3, errors)
         self.assertIn("connection lost", errors)
         self.assertFalse((self.served / "big").exists(), "no half file under the final name")
+
+    def uploaded(self):
+        sizes = [path.stat().st_blocks for path in (self.served / ".uploads").glob("*.data")]
+        return 512 * max(sizes, default=0)
+
+    def put_through(self, url, path, disturb, times):
+        """A put that is disturbed again and again on its way, and ends as if nothing had been."""
+        putter = subprocess.Popen([COMMAND, "put", url, str(path)], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True)
+        step = path.stat().st_size // (times + 1)
+        for number in range(times):
+            wait_until(lambda: putter.poll() is not None or self.uploaded() >= step * (number + 1))
+            self.assertIsNone(putter.poll(), "it has ended before the last disturbance")
+            disturb()
+        output, errors = putter.communicate(timeout=BOUND_S)
+        self.assertEqual((putter.returncode, errors), (0, ""), output)
+        self.assertEqual(digest(self.served / path.name), digest(path))
+
+    def test_put_survives_a_server_that_is_killed_and_restarted_ten_times(self):
+        server = self.serve()
+        port = server.port
+
+        def restart():
+            self.servers[-1].kill()
+            self.serve(port=port)
+
+        self.put_through(server.url, self.file("big", 256 << 20), restart, 10)
+
+    def test_put_survives_connections_that_are_cut_ten_times(self):
+        server = self.serve()
+        with CuttingProxy(server.port) as proxy:
+            self.put_through(f"rdma://127.0.0.1:{proxy.port}", self.file("big", 256 << 20), proxy.cut, 10)
+            self.assertGreater(proxy.connections, 10)
+
+    def test_get_survives_connections_that_are_cut(self):
+        server = self.serve()
+        path = self.file("big", 64 << 20)
+        os.rename(path, self.served / "big")
+        with CuttingProxy(server.port, cut_after=9 << 20) as proxy:
+            back = self.root / "back"
+            got = run("get", f"rdma://127.0.0.1:{proxy.port}", "big", back)
+            self.assertEqual((got.returncode, got.stderr), (0, ""))
+            self.assertEqual(digest(back), digest(self.served / "big"))
+            self.assertGreater(proxy.connections, 5)
+
+    def test_a_server_that_does_not_come_back_is_told_when_the_time_is_over(self):
+        server = self.serve()
+        path = self.root / "big"
+        with open(path, "wb") as file:
+            file.truncate(4 << 30)
+        putter = subprocess.Popen([COMMAND, "put", "--timeout", "1", server.url, str(path)],
+                                  stderr=subprocess.PIPE, text=True)
+        wait_until(self.uploading)
+        server.kill()
+        _, errors = putter.communicate(timeout=BOUND_S)
+        self.assertEqual(putter.returncode, 1, errors)
+        self.assertIn("no connection to the server within the call's time", errors)
 
     def test_client_killed_in_mid_transfer(self):
         server = self.serve("--json")
