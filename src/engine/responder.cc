@@ -118,6 +118,7 @@ void Responder::handle_done(const WorkDone& done, const WorkName& name) {
   if (done.status != WorkStatus::kOk) {
     // Work that fails ends the connection (RFC 8166 §4.5.4): the peer's memory was not as told.
     slot.lost = true;
+    slot.failed = slot.failed || done.status == WorkStatus::kFailed;
     outbox_.disconnect = true;
   }
   if (slot.pending > 0) return;
@@ -187,6 +188,7 @@ void Responder::begin(const Received& received) {
   Slot& slot = slots_[free_.pop()];
   slot.receive = received.receive;
   slot.holds_receive = true;
+  slot.failed = false;
   slot.known_above = slot.lost = slot.has_reply_chunk = slot.success = slot.is_short = false;
   slot.pending = slot.chunk = slot.read = slot.write_chunk = 0;
   slot.xid = Xid{xdr::load_word(prefix)};
@@ -497,6 +499,7 @@ void Responder::finish(Slot& slot) {
     auto& done = outbox_.events.extend().emplace<CallDone>();
     done.call = id;
     done.replied = slot.success && !slot.lost;
+    done.failed = slot.failed;
   }
   slot.state = State::kFree;
   ++slot.generation;

@@ -91,6 +91,7 @@ class Responder {
     std::byte* header_room = nullptr;  // of the reply's Outgoing
     std::optional<SteeringTag> invalidate;
     bool success = false;  // the reply is not an error header
+    bool failed = false;   // an RDMA operation of it failed
   };
   struct Received {
     ReceiveId receive;

@@ -146,6 +146,7 @@ struct CallReceived {
 struct CallDone {
   CallId call;
   bool replied;  // false: the connection ended first, or the call was answered by an error header
+  bool failed;   // an RDMA operation of this call failed, which is why the connection ends
 };
 // Every handle of the call is revoked: its memory is the caller's again. release() gives the
 // Receive buffer behind `inline_part` back.

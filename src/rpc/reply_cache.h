@@ -2,6 +2,8 @@
 #ifndef RPCRDMA_RPC_REPLY_CACHE_H_
 #define RPCRDMA_RPC_REPLY_CACHE_H_
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -61,6 +63,14 @@ class ReplyCache {
   // How often finish() or forget() was called: when it has changed, ask again.
   std::uint64_t ends() const noexcept { return ends_; }
 
+  // Calls whose RDMA operations failed, by a checksum: the last few.
+  void note_poison(std::uint64_t checksum) noexcept {
+    if (checksum != 0) poison_[poison_next_++ % poison_.size()] = checksum;
+  }
+  bool is_poison(std::uint64_t checksum) const noexcept {
+    return std::ranges::find(poison_, checksum) != poison_.end();
+  }
+
   bool enabled() const noexcept { return entries_max_ > 0; }
   std::size_t bytes() const noexcept { return bytes_; }
   std::size_t finished() const noexcept { return order_.size(); }
@@ -84,6 +94,8 @@ class ReplyCache {
   std::deque<Key> order_;  // of those that are done, the oldest first
   std::size_t bytes_ = 0;
   std::uint64_t ends_ = 0;
+  std::array<std::uint64_t, 16> poison_{};
+  std::size_t poison_next_ = 0;
 };
 
 }  // namespace rpcrdma::rpc

@@ -148,6 +148,11 @@ void Session::handle_wanted(const engine::MemoryWanted& wanted) {
     context.active_ = true;
     context.call_ = wanted.call;
     context.has_long_part_ = wanted.position == 0;
+    context.stream_checksum_ = checksum_of(wanted);
+    if (cache_.is_poison(context.stream_checksum_)) {
+      // RFC 8166 §4.5.4: it broke a connection already, and would break each one that it comes by.
+      return connection_->engine().reject(wanted.call);
+    }
   }
   if (wanted.position != 0) {
     // Nothing is moved for a call that will be refused anyway.
@@ -398,6 +403,7 @@ void Session::handle_done(const engine::CallDone& done) {
     context.waits_for_memory_ = false;
     --waiting_;
   }
+  if (done.failed) cache_.note_poison(context.stream_checksum_);
   for (const engine::Lease lease : context.foreign_) connection_->detach(lease);
   for (const Context::Loan& loan : context.loans_) {
     connection_->detach(loan.lease);
@@ -408,6 +414,7 @@ void Session::handle_done(const engine::CallDone& done) {
   context.results_buffer_ = {};
   context.has_long_part_ = false;
   context.active_ = false;
+  context.stream_checksum_ = 0;
 }
 
 }  // namespace rpcrdma::rpc

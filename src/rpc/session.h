@@ -75,6 +75,7 @@ class Context final : public CallContext {
   bool waits_for_memory_ = false;
   engine::MemoryWanted wanted_{};
   Service* service_ = nullptr;                   // that is to execute it
+  std::uint64_t stream_checksum_ = 0;            // of a Call with Read chunks, where known
   std::optional<ReplyCache::Key> cache_key_;     // its reply is to be remembered
   std::optional<ReplyCache::Key> duplicate_of_;  // waits for the end of the same call
 };
@@ -122,6 +123,7 @@ class Session {
   bool retry_duplicates();
   void remember(Context& context);
   void answer_from_cache(Context& context, const ReplyCache::Reply& reply);
+  std::uint64_t checksum_of(const engine::MemoryWanted& wanted) const;
   bool copy_results(Context& context, const ReplyCache::Reply& reply);
   void send_answer(Context& context);
   void send_plain(Context& context, const oncrpc::ReplyHeader& header);

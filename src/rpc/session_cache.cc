@@ -30,6 +30,15 @@ ReplyCache::Key Session::key_of(const Context& context, Bytes arguments,
   return key;
 }
 
+// Tells a Call that is made again: by who asks, and by the inline part, which has the XID; of a
+// Long Call nothing is here yet but the XID and the size. Never zero.
+std::uint64_t Session::checksum_of(const engine::MemoryWanted& wanted) const {
+  const std::string host = host_of(connection_->peer_address());
+  const std::uint64_t seed =
+      ReplyCache::checksum(std::as_bytes(std::span(host)), static_cast<std::uint32_t>(wanted.xid));
+  return ReplyCache::checksum(wanted.inline_part, seed + wanted.size) | 1U;
+}
+
 // False: it is not to be executed now; it was answered, or waits until it is known how the one ends
 // that is being executed.
 bool Session::is_new(Context& context, ReplyCache::Key&& key) {

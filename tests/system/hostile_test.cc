@@ -459,6 +459,29 @@ TEST_P(HostileReads, EndTheConnectionWhenTheHandleDoesNotExist) {
   });
 }
 
+TEST_P(HostileReads, ThatEndedAConnectionAreRefusedWhenTheirCallIsMadeAgain) {
+  expect_end_of_read("Terminate", Fault::kNone, [](RawTalk& talk, const iwarp::ReadRequest&) {
+    talk.terminate(Fault::kProtectionInvalidStag);
+  });
+  const auto call =
+      call_with_reads(read_segment(kBulkPosition, kSize), TestService::kLength, words({kSize}));
+  RawTalk again = talk();
+  const auto answers = answers_to(again, call);
+  ASSERT_EQ(answers.size(), 1U);
+  const Words answer = to_words(answers[0]);
+  ASSERT_EQ(answer.size(), 5U);
+  EXPECT_EQ(answer[0], kXid);
+  EXPECT_EQ(answer[3], 4U) << "RDMA_ERROR";
+  EXPECT_EQ(answer[4], 2U) << "ERR_CHUNK";
+  // Another call is not the one that was so bad.
+  RawTalk third = talk();
+  third.send(join({raw_header(kXid + 1, 0), read_segment(kBulkPosition, kSize), kNoLists,
+                   raw_call(kXid + 1, TestService::kLength), words({kSize})}));
+  const auto request = third.next();
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->header.opcode, iwarp::Opcode::kReadRequest);
+}
+
 TEST_P(HostileReads, EndTheConnectionWhenTheResponseIsWrong) {  // P15
   using iwarp::ReadRequest;
   const auto tag = [](const ReadRequest& request) {
