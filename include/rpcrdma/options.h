@@ -66,6 +66,9 @@ struct ServerOptions {
   // connections are spread over them by the system. All of them set it, the first one too.
   bool share_port = false;
   std::size_t memory_max = 512U << 20U;  // bulk and message buffers of the library, bytes
+  // How Write chunks come back: false, as RFC 8166 has it, without what was not used; true, as RFC
+  // 5666 and Linux have it, every segment with its length rewritten. Clients take both.
+  bool return_full_write_lists = false;
   // Replies of procedures that are not idempotent (Service::is_idempotent) are remembered: at most
   // so many, and so many bytes in all. A call that a client makes again is then executed at most
   // once while the server lives, unless more such calls than these came in between. 0: none.

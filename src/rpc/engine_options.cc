@@ -38,6 +38,8 @@ engine::Options engine_options(const ServerOptions& options) noexcept {
   };
   result.read_chunk_size_max = within(options.bulk_size_max);
   result.peer_timeout = options.peer_timeout;
+  result.return_form =
+      options.return_full_write_lists ? engine::ReturnForm::kFull : engine::ReturnForm::kShortened;
   result.long_call_size_max = within(options.long_call_size_max);
   // A server advertises no memory, so there is nothing that a peer could invalidate.
   result.takes_invalidation = false;

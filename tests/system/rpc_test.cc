@@ -178,6 +178,29 @@ TEST_P(Rpc, LongCallWithReadChunksAndTwoWriteChunks) {
   }
 }
 
+TEST_P(Rpc, WriteListsAreReturnedInBothForms) {
+  for (const bool full : {false, true}) {
+    SCOPED_TRACE(full);
+    ServerOptions options;
+    options.return_full_write_lists = full;
+    RpcPair pair = make({}, options);
+    echo(pair, 5000, true, true);
+    echo(pair, 200'001, true, true);
+    // Room that stays unused: a result that is far shorter than its place, and a second place.
+    const auto sent = pattern(3, 1);
+    std::vector<std::byte> place(50'000), spare(8000, std::byte{0xee});
+    auto call = pair.prepare(TestService::kEcho);
+    ASSERT_TRUE(call);
+    call->arguments().bulk(sent);
+    call->place_result(place);
+    call->place_result(spare);
+    const auto error = pair.finish(std::move(*call), [&](Reply& reply) {
+      EXPECT_TRUE(std::ranges::equal(reply.results().bulk(TestService::kBulkMax, "data"), sent));
+    });
+    EXPECT_FALSE(error) << error->message();
+  }
+}
+
 TEST_P(Rpc, ManyCallsInFlightEndOnceEach) {
   ClientOptions options;
   options.calls_max = 100;
