@@ -3,8 +3,10 @@
 namespace rpcrdma {
 
 void MessageWriter::bulk(Bytes data) noexcept {
-  if (data.size() > 0xffffffffU) return fail();
-  if (item_count_ == items_.size()) return writer_.opaque(data);
+  if (item_count_ == items_.size() || data.size() > 0xffffffffU) {
+    overflow_ = true;
+    return;
+  }
   writer_.opaque_header(static_cast<std::uint32_t>(data.size()));
   items_[item_count_++] = {writer_.position(), data};
   writer_.pad_for(data.size());
