@@ -121,6 +121,12 @@ class Client {
   // prepare() fails with says why then.
   static Expected<Client, Error> begin_connect(std::string_view url,
                                                const ClientOptions& options = {});
+  // Goes on over a TCP connection of the application's, when the upper layers of both sides have
+  // agreed to step up (RFC 5666 §3): behind the last byte that either has sent or is to read, such
+  // as between two record-marked messages. The server's side is Server::adopt(). Blocks as
+  // connect() does. The descriptor is the library's from now on, also when this fails; there is no
+  // reconnection.
+  static Expected<Client, Error> adopt(int descriptor, ClientOptions options = {});
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
   // Ends calls under way with kCanceled, then closes. Not from a callback of its own.

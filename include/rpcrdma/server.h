@@ -36,6 +36,11 @@ class Server {
   // The service outlives the server. Fails when the program version is there already.
   Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
 
+  // Serves over a TCP connection of the application's, whose other end calls Client::adopt() now;
+  // see there. The descriptor is the library's from now on, also when this fails. On the server's
+  // thread.
+  Expected<void, Error> adopt(int descriptor);
+
   // Registers memory for bulk results (RFC 5666 §7): those that lie all inside of it are registered
   // once for each connection that sends from it, not for each call. Like every memory of a service
   // that results are sent from, it outlives the server. Fails with kUnsupported when it is empty or

@@ -1,5 +1,7 @@
 #include "rdma/provider.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 
@@ -58,6 +60,17 @@ Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
     numbers = numbers.subspan(count);
   }
   return {};
+}
+
+Expected<void, Error> Listener::adopt(int descriptor) {
+  ::close(descriptor);
+  return Unexpected<Error>(Error{Errc::kUnsupported, 0, "taking over a TCP connection"});
+}
+
+Expected<std::unique_ptr<QueuePair>, Error> Provider::adopt(int descriptor,
+                                                            Bytes /*private_data*/) {
+  ::close(descriptor);
+  return Unexpected<Error>(Error{Errc::kUnsupported, 0, "taking over a TCP connection"});
 }
 
 }  // namespace rpcrdma::rdma

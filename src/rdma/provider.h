@@ -202,6 +202,10 @@ class Listener {
  public:
   virtual ~Listener() = default;
   virtual std::unique_ptr<Incoming> poll_incoming() = 0;  // null when there is none
+  // Takes over an established TCP connection whose peer becomes the initiator now (RFC 5666 §3); a
+  // request follows. The descriptor is the provider's from now on, also when this fails.
+  // kUnsupported where connections are not TCP.
+  virtual Expected<void, Error> adopt(int descriptor);
   // "ADDR:PORT" with the real port, also when port 0 was asked for. Valid as long as *this.
   virtual std::string_view address() const noexcept = 0;
 };
@@ -217,6 +221,8 @@ class Provider {
   virtual Expected<std::unique_ptr<QueuePair>, Error> connect(std::string_view address,
                                                               Bytes private_data) = 0;
   virtual Expected<std::unique_ptr<Listener>, Error> listen(std::string_view address) = 0;
+  // The initiator's side of Listener::adopt().
+  virtual Expected<std::unique_ptr<QueuePair>, Error> adopt(int descriptor, Bytes private_data);
   // Moves what can be moved without waiting: sockets, time-outs, or one simulated step.
   virtual void progress() = 0;
   // Readable when progress() has something to do, the armed time has come or wake() was called.

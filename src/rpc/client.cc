@@ -1,6 +1,7 @@
 #include "rpcrdma/client.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "rpc/client_impl.h"
 #include "rpc/provider_choice.h"
@@ -91,6 +92,19 @@ Expected<Client, Error> Client::begin_connect(std::string_view url, const Client
   if (auto begun = impl->begin_connect(addresses->front()); !begun) {
     return Unexpected<Error>(begun.error());
   }
+  return Client(std::move(impl));
+}
+
+Expected<Client, Error> Client::adopt(int descriptor, ClientOptions options) {
+  options.reconnect.enabled = false;
+  auto provider = rpc::make_provider(options.provider, options.connection, options.calls_max);
+  if (!provider) {
+    ::close(descriptor);
+    return Unexpected<Error>(provider.error());
+  }
+  rdma::Provider& borrowed = **provider;
+  auto impl = std::make_unique<ClientImpl>(std::move(*provider), borrowed, options);
+  if (auto adopted = impl->adopt(descriptor); !adopted) return Unexpected<Error>(adopted.error());
   return Client(std::move(impl));
 }
 

@@ -50,14 +50,25 @@ ClientImpl::~ClientImpl() {
 
 Expected<void, Error> ClientImpl::begin_connect(std::string_view address) {
   peer_ = std::string(address);
-  const engine::Options engine_options = rpc::engine_options(options_);
-  const auto data = engine::private_data(engine_options);
-  auto queue_pair = provider_.connect(address, data);
+  return take_queue_pair(
+      provider_.connect(peer_, engine::private_data(rpc::engine_options(options_))));
+}
+
+Expected<void, Error> ClientImpl::begin_adopt(int descriptor) {
+  peer_ = "the TCP connection";
+  auto queue_pair =
+      provider_.adopt(descriptor, engine::private_data(rpc::engine_options(options_)));
+  if (queue_pair) peer_ = std::string((*queue_pair)->peer_address());
+  return take_queue_pair(std::move(queue_pair));
+}
+
+Expected<void, Error> ClientImpl::take_queue_pair(
+    Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> queue_pair) {
   if (!queue_pair) {
     return Unexpected<Error>(rpc::to_error(queue_pair.error(), "connecting", peer_));
   }
   auto connection = transport::Connection::create(std::move(*queue_pair), engine::Role::kClient,
-                                                  engine_options, &rooms_);
+                                                  rpc::engine_options(options_), &rooms_);
   if (!connection) {
     return Unexpected<Error>(rpc::to_error(connection.error(), "connecting", peer_));
   }
@@ -68,6 +79,15 @@ Expected<void, Error> ClientImpl::begin_connect(std::string_view address) {
 
 Expected<void, Error> ClientImpl::connect(std::string_view address) {
   if (auto begun = begin_connect(address); !begun) return begun;
+  return await_connection();
+}
+
+Expected<void, Error> ClientImpl::adopt(int descriptor) {
+  if (auto begun = begin_adopt(descriptor); !begun) return begun;
+  return await_connection();
+}
+
+Expected<void, Error> ClientImpl::await_connection() {
   for (progress(); !connection_->connected(); progress()) {
     if (connection_->ended()) {
       return Unexpected<Error>(rpc::to_error(connection_->cause(), "connecting", peer_));

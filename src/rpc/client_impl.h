@@ -30,8 +30,11 @@ class ClientImpl final : public MemoryRegistrar {
 
   // Starts to connect to a numeric address; progress() goes on with it.
   Expected<void, Error> begin_connect(std::string_view address);
+  // The same on an established TCP connection, which it takes over.
+  Expected<void, Error> begin_adopt(int descriptor);
   // Blocks until the connection is up or refused.
   Expected<void, Error> connect(std::string_view address);
+  Expected<void, Error> adopt(int descriptor);
   // A client on a provider of the caller's, which is only starting to connect.
   static Expected<Client, Error> connect_on(rdma::Provider& provider, std::string_view address,
                                             const ClientOptions& options);
@@ -95,6 +98,9 @@ class ClientImpl final : public MemoryRegistrar {
     std::optional<Error> error;
   };
 
+  Expected<void, Error> take_queue_pair(
+      Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> queue_pair);
+  Expected<void, Error> await_connection();
   std::optional<Error> begin(std::uint32_t index, bool blocking, ReplyCallback&& callback);
   transport::Connection::Room room(const Slot& slot) const;
   bool build(Slot& slot, BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream,

@@ -35,6 +35,9 @@ Expected<void, Error> Server::add(std::uint32_t program, std::uint32_t version, 
 Expected<void, Error> Server::register_read_only(Bytes memory) {
   return impl_->register_read_only(memory);
 }
+Expected<void, Error> Server::adopt(int descriptor) {
+  return impl_->adopt(descriptor);
+}
 std::string_view Server::address() const noexcept {
   return impl_->address();
 }

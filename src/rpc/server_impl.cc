@@ -1,6 +1,7 @@
 #include "rpc/server_impl.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -59,6 +60,18 @@ Expected<void, Error> ServerImpl::register_read_only(Bytes memory) {
   if (regions_.add(memory, nullptr)) return {};
   return Unexpected<Error>(Error{Errc::kUnsupported, "registering memory", address_,
                                  "it is empty, or overlaps memory that is registered already"});
+}
+
+Expected<void, Error> ServerImpl::adopt(int descriptor) {
+  if (!listener_) {
+    ::close(descriptor);
+    return Unexpected<Error>(
+        Error{Errc::kCanceled, "taking over a connection", address_, "the server is stopping"});
+  }
+  if (auto adopted = listener_->adopt(descriptor); !adopted) {
+    return Unexpected<Error>(rpc::to_error(adopted.error(), "taking over a connection", address_));
+  }
+  return {};
 }
 
 void ServerImpl::progress() {

@@ -31,6 +31,7 @@ class ServerImpl final : public rpc::Mailbox {
 
   Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
   Expected<void, Error> register_read_only(Bytes memory);
+  Expected<void, Error> adopt(int descriptor);
   void progress();
   void wait() { provider_.wait(); }
   void stop() noexcept;

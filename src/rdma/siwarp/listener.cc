@@ -174,6 +174,13 @@ void Listener::take(Fd fd) {
   }
 }
 
+Expected<void, Error> Listener::adopt(int descriptor) {
+  auto fd = take_over_tcp(descriptor);
+  if (!fd) return Unexpected<Error>(fd.error());
+  take(std::move(*fd));
+  return {};
+}
+
 void Listener::reap() {
   std::erase_if(half_open_, [](const auto& each) { return each->ended(); });
 }

@@ -65,6 +65,7 @@ class Listener final : public rdma::Listener, private Watched {
   Listener& operator=(const Listener&) = delete;
   std::unique_ptr<rdma::Incoming> poll_incoming() override;
   std::string_view address() const noexcept override { return address_; }
+  Expected<void, Error> adopt(int descriptor) override;
 
  private:
   friend class HalfOpen;

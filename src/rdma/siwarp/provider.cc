@@ -34,6 +34,10 @@ class SiwarpProvider final : public Provider {
     if (!parsed) return Unexpected<Error>(Error{Errc::kBadAddress, 0, "connect"});
     return QueuePair::connect(shard_, *parsed, private_data);
   }
+  Expected<std::unique_ptr<rdma::QueuePair>, Error> adopt(int descriptor,
+                                                          Bytes private_data) override {
+    return QueuePair::adopt(shard_, descriptor, private_data);
+  }
   Expected<std::unique_ptr<rdma::Listener>, Error> listen(std::string_view address) override {
     const auto parsed = parse_address(address);
     if (!parsed) return Unexpected<Error>(Error{Errc::kBadAddress, 0, "listen"});

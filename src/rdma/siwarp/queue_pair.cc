@@ -84,34 +84,54 @@ QueuePair::~QueuePair() {
   std::erase(shard_.news, this);
 }
 
-Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard, const Address& address,
-                                                               Bytes private_data) {
+Expected<std::unique_ptr<QueuePair>, Error> QueuePair::initiator(Shard& shard, Fd fd,
+                                                                 Bytes private_data,
+                                                                 std::string peer_address) {
   const std::size_t room =
       shard.options.mpa_revision >= 2 ? iwarp::kMpaUserDataMax : iwarp::kMpaPrivateDataMax;
   if (private_data.size() > room) {
     return Unexpected<Error>(Error{Errc::kUnsupported, 0, "connect: too much private data"});
   }
-  auto fd = open_tcp(address.family());
-  if (!fd) return Unexpected<Error>(fd.error());
   if (!shard.take_connection()) {
     return Unexpected<Error>(Error{Errc::kNoResources, 0, "connect: too many connections"});
   }
-  TcpSocket socket(std::move(*fd));
+  TcpSocket socket(std::move(fd));
   socket.configure(shard.options.socket_buffer_size);
   auto setup = std::unique_ptr<iwarp::MpaSetup>(new iwarp::MpaSetup(
       iwarp::MpaSetup::initiator(shard.setup_options(true), private_data, Reactor::now())));
   const int number = socket.fd();
   std::unique_ptr<QueuePair> made(
-      new QueuePair(shard, std::move(socket), std::move(setup), to_string(address)));
+      new QueuePair(shard, std::move(socket), std::move(setup), std::move(peer_address)));
   if (!shard.reactor->watch(number, 0, *made)) {
     return Unexpected<Error>(Error{Errc::kNoResources, errno, "epoll_ctl"});
   }
   shard.reactor->set_deadline(*made, made->setup_->deadline());
+  return made;
+}
+
+Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard, const Address& address,
+                                                               Bytes private_data) {
+  auto fd = open_tcp(address.family());
+  if (!fd) return Unexpected<Error>(fd.error());
+  const int number = fd->value();
+  auto made = initiator(shard, std::move(*fd), private_data, to_string(address));
+  if (!made) return made;
   if (::connect(number, address.pointer(), address.size) != 0 && errno != EINPROGRESS) {
-    made->end({Errc::kRefused, errno, "connect"});
+    (*made)->end({Errc::kRefused, errno, "connect"});
   } else {
-    made->expect_writable(true);
+    (*made)->expect_writable(true);
   }
+  return made;
+}
+
+Expected<std::unique_ptr<QueuePair>, Error> QueuePair::adopt(Shard& shard, int descriptor,
+                                                             Bytes private_data) {
+  auto fd = take_over_tcp(descriptor);
+  if (!fd) return Unexpected<Error>(fd.error());
+  TcpSocket socket(std::move(*fd));
+  const std::string peer = to_string(socket.remote());
+  auto made = initiator(shard, socket.release(), private_data, peer);
+  if (made) (*made)->expect_writable(true);  // which it is at once: the set-up begins
   return made;
 }
 

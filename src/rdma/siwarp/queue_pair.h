@@ -23,6 +23,9 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   // The active side. A peer that cannot be reached is told by an event, not here.
   static Expected<std::unique_ptr<QueuePair>, Error> connect(Shard& shard, const Address& address,
                                                              Bytes private_data);
+  // The active side on a connection that is there.
+  static Expected<std::unique_ptr<QueuePair>, Error> adopt(Shard& shard, int descriptor,
+                                                           Bytes private_data);
   // The passive side. kUnsupported when the private data does not fit.
   static Expected<std::unique_ptr<QueuePair>, Error> accept(Shard& shard, Incoming& incoming,
                                                             Bytes private_data);
@@ -64,6 +67,9 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   void handle_ready(std::uint32_t events) override;
   void handle_deadline() override;
 
+  static Expected<std::unique_ptr<QueuePair>, Error> initiator(Shard& shard, Fd fd,
+                                                               Bytes private_data,
+                                                               std::string peer_address);
   void tcp_connected();
   void continue_setup();
   void setup_failed();

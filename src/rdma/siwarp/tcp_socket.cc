@@ -1,6 +1,7 @@
 #include "rdma/siwarp/tcp_socket.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/tcp.h>
 #include <sys/uio.h>
@@ -98,6 +99,24 @@ std::string to_string(const Address& address) {
   std::memcpy(&four, &address.storage, sizeof(four));
   inet_ntop(AF_INET, &four.sin_addr, host.data(), host.size());
   return fmt::format("{}:{}", host.data(), ntohs(four.sin_port));
+}
+
+Expected<Fd, Error> take_over_tcp(int descriptor) {
+  Fd fd(descriptor);
+  int protocol = 0;
+  socklen_t size = sizeof(protocol);
+  sockaddr_storage peer{};
+  socklen_t peer_size = sizeof(peer);
+  const int flags = fcntl(descriptor, F_GETFL);
+  if (flags < 0 || getsockopt(descriptor, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) != 0 ||
+      protocol != IPPROTO_TCP ||
+      getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0 ||
+      fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) != 0 ||
+      fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0) {
+    return Unexpected<Error>(
+        Error{Errc::kUnsupported, errno, "taking over what is no TCP connection"});
+  }
+  return fd;
 }
 
 Expected<Fd, Error> open_tcp(int family) {

@@ -97,6 +97,10 @@ class TcpSocket {
   std::uint64_t system_calls_ = 0;
 };
 
+// Makes an established connection of somebody else's fit for a TcpSocket. kUnsupported when it is
+// none; the descriptor is closed then.
+Expected<Fd, Error> take_over_tcp(int descriptor);
+
 // A new non-blocking socket; kNoResources with its errno when the system has none.
 Expected<Fd, Error> open_tcp(int family);
 
