@@ -15,7 +15,7 @@
 
 namespace rpcrdma {
 
-inline constexpr std::size_t kBulkItemsMax = 8;  // in one message
+inline constexpr std::size_t kBulkItemsMax = 8;  // in one message; further ones are not bulk
 
 // A bulk item of a message that was written: where it is cut out of the stream, and its bytes.
 struct BulkItem {
@@ -41,8 +41,11 @@ class MessageWriter {
   xdr::Writer& xdr() noexcept { return writer_; }
 
   // opaque<> by reference: the count word goes into the stream, the data stays where it is until
-  // the call ends and is moved from there without a copy. More than kBulkItemsMax fail the message.
+  // the call ends and is moved from there without a copy. Items after the first kBulkItemsMax are
+  // written in place, which costs room there.
   void bulk(Bytes data) noexcept;
+  // Refuses the message: for values that only the caller can judge, like a count over its limit.
+  void fail() noexcept { overflow_ = true; }
 
   bool ok() const noexcept { return writer_.ok() && !overflow_; }
   std::size_t size() const noexcept { return writer_.position(); }  // bytes written in place
@@ -78,6 +81,7 @@ class MessageReader {
     next_ = other.next_;
     position_base_ = other.position_base_;
     last_was_placed_ = other.last_was_placed_;
+    depth_ = other.depth_;
     return *this;
   }
   // `stream` starts `offset` bytes into the message, at a point before any item. `placed` is in
@@ -92,6 +96,17 @@ class MessageReader {
   // Whether the last bulk() was placed by RDMA; if not, it is a view of the message.
   bool last_was_placed() const noexcept { return last_was_placed_; }
 
+  // Around each item of a type that contains itself, so that no peer chooses how deep the stack
+  // gets: false, with kOverLimit, at the kDepthMax-th of them. leave() only after true.
+  static constexpr std::uint32_t kDepthMax = 100;
+  bool enter(std::string_view field) noexcept {
+    if (depth_ == kDepthMax) reader_.fail(xdr::Errc::kOverLimit, field);
+    if (!reader_.ok()) return false;
+    ++depth_;
+    return true;
+  }
+  void leave() noexcept { --depth_; }
+
   bool ok() const noexcept { return reader_.ok(); }
   // All of it was decoded: nothing failed, no trailing bytes, and each placed item was asked for.
   bool finish() noexcept;
@@ -105,6 +120,7 @@ class MessageReader {
   std::size_t next_ = 0;
   std::uint64_t position_base_ = 0;  // of the reader's first byte, grows by what was placed
   bool last_was_placed_ = false;
+  std::uint32_t depth_ = 0;
 };
 
 }  // namespace rpcrdma

@@ -3,10 +3,8 @@
 namespace rpcrdma {
 
 void MessageWriter::bulk(Bytes data) noexcept {
-  if (item_count_ == items_.size() || data.size() > 0xffffffffU) {
-    overflow_ = true;
-    return;
-  }
+  if (data.size() > 0xffffffffU) return fail();
+  if (item_count_ == items_.size()) return writer_.opaque(data);
   writer_.opaque_header(static_cast<std::uint32_t>(data.size()));
   items_[item_count_++] = {writer_.position(), data};
   writer_.pad_for(data.size());

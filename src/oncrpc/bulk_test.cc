@@ -132,14 +132,36 @@ TEST(Message, TrailingBytesAreAnError) {
   EXPECT_FALSE(reader.finish());
 }
 
-TEST(Message, MoreItemsThanThereIsRoomForFail) {
+TEST(Message, ItemsAfterTheFirstEightAreWrittenInPlace) {
   std::array<std::byte, 256> memory{};
   MessageWriter writer(memory);
-  const auto data = bytes(4);
+  const auto data = bytes(5);
   for (std::size_t i = 0; i < kBulkItemsMax; ++i) writer.bulk(data);
-  EXPECT_TRUE(writer.ok());
+  const std::size_t before = writer.size();
   writer.bulk(data);
+  EXPECT_TRUE(writer.ok());
+  EXPECT_EQ(writer.items().size(), kBulkItemsMax);
+  EXPECT_EQ(writer.size() - before, 4 + 8U);
+  MessageReader reader(Bytes(memory).subspan(before, 12), 0, {});
+  EXPECT_TRUE(std::ranges::equal(reader.bulk(5, "data"), data));
+  EXPECT_TRUE(reader.finish());
+}
+
+TEST(Message, CanBeRefusedByItsWriter) {
+  std::array<std::byte, 8> memory{};
+  MessageWriter writer(memory);
+  writer.fail();
   EXPECT_FALSE(writer.ok());
+}
+
+TEST(Message, ItemsThatContainThemselvesHaveADepthLimit) {
+  const auto stream = bytes(4);
+  MessageReader reader(stream, 0, {});
+  for (std::uint32_t i = 0; i < MessageReader::kDepthMax; ++i) ASSERT_TRUE(reader.enter("tree"));
+  reader.leave();
+  EXPECT_TRUE(reader.enter("tree"));
+  EXPECT_FALSE(reader.enter("tree"));
+  EXPECT_EQ(reader.xdr().error().code, xdr::Errc::kOverLimit);
 }
 
 TEST(Message, WriterThatRunsOutOfRoomFails) {

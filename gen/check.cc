@@ -1,0 +1,433 @@
+#include "gen/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "gen/names.h"
+
+namespace rpcrdma::gen {
+namespace {
+
+using Kind = Definition::Kind;
+using Shape = Declaration::Shape;
+
+constexpr std::size_t kDefinitionsMax = 4'000;
+constexpr std::uint64_t kU32Max = std::numeric_limits<std::uint32_t>::max();
+
+std::string text_of(Integer value) {
+  return fmt::format("{}{}", value.negative ? "-" : "", value.magnitude);
+}
+
+class Checker {
+ public:
+  Checker(File& file, Diagnostics& diagnostics) : file_(file), diagnostics_(diagnostics) {}
+  void run();
+
+ private:
+  struct Constant {
+    Integer value;
+    Location at;
+  };
+
+  void collect();
+  void add_constant(const Name& name, Integer value, bool may_repeat);
+  void add_type(Definition& definition);
+  void enumerators(Definition& of);
+  bool find(Value& value);
+  bool is_word(Value& value, std::string_view what);
+
+  void resolve(TypeSpec& type);
+  void declaration(Declaration& declared);
+  void members(Definition& of);
+  void union_type(Definition& of);
+  void discriminant(Definition& of);
+  void cases(Definition& of);
+  bool fits_discriminant(const Definition& of, const Value& value);
+  void typedef_cycles();
+  void program(Definition& of);
+  void procedure(Procedure& procedure);
+  void unbounded(Procedure& procedure);
+  std::string term(Procedure& procedure, const SizeTerm& term);
+  std::string nearest(std::string_view name) const;
+
+  File& file_;
+  Diagnostics& diagnostics_;
+  std::map<std::string, Constant, std::less<>> constants_;
+  std::map<std::string, Definition*, std::less<>> types_;
+};
+
+// --- Names -------------------------------------------------------------------------------------
+
+void Checker::add_constant(const Name& name, Integer value, bool may_repeat) {
+  const auto [found, is_new] = constants_.try_emplace(name.text, Constant{value, name.at});
+  if (is_new || (may_repeat && found->second.value == value)) return;
+  diagnostics_.error(name.at, fmt::format("'{}' is defined twice", name.text));
+  diagnostics_.note(found->second.at, "the first time here");
+}
+
+void Checker::add_type(Definition& definition) {
+  const auto [found, is_new] = types_.try_emplace(definition.name.text, &definition);
+  if (is_new) return;
+  diagnostics_.error(definition.name.at,
+                     fmt::format("'{}' is defined twice", definition.name.text));
+  diagnostics_.note(found->second->name.at, "the first time here");
+}
+
+// Sets the number of a value that is a name.
+bool Checker::find(Value& value) {
+  if (value.name.empty()) return true;
+  if (const auto found = constants_.find(value.name); found != constants_.end()) {
+    value.number = found->second.value;
+    return true;
+  }
+  if (value.name == "TRUE" || value.name == "FALSE") {
+    value.number = {false, value.name == "TRUE" ? 1U : 0U};
+    return true;
+  }
+  diagnostics_.error(value.at,
+                     fmt::format("there is no constant '{}' before this line{}", value.name,
+                                 types_.contains(value.name) ? "; it is a type" : ""));
+  return false;
+}
+
+// Numbers of 32 bits without a sign: bounds, programs, versions, procedures.
+bool Checker::is_word(Value& value, std::string_view what) {
+  if (!find(value)) return false;
+  if (!value.number.negative && value.number.magnitude <= kU32Max) return true;
+  diagnostics_.error(
+      value.at, fmt::format("{} is from 0 to 4294967295, not {}", what, text_of(value.number)));
+  return false;
+}
+
+void Checker::enumerators(Definition& of) {
+  std::int64_t next = 0;
+  for (Enumerator& each : of.enumerators) {
+    if (each.value) {
+      if (!find(*each.value)) continue;
+      const Integer number = each.value->number;
+      const std::uint64_t limit = number.negative ? std::uint64_t{1} << 31U : kU32Max >> 1U;
+      // Written without a sign, the upper half of 32 bits means negative numbers, as in C.
+      if (number.magnitude > limit && (number.negative || number.magnitude > kU32Max)) {
+        diagnostics_.error(each.value->at, fmt::format("an enumerator has 32 bits; {} does not fit",
+                                                       text_of(number)));
+        continue;
+      }
+      next = static_cast<std::int32_t>(static_cast<std::uint32_t>(
+          number.negative ? std::uint64_t{0} - number.magnitude : number.magnitude));
+    }
+    if (next > std::numeric_limits<std::int32_t>::max()) {
+      diagnostics_.error(each.name.at, "this enumerator would be 2^31, which does not fit");
+      next = 0;
+    }
+    each.number = static_cast<std::int32_t>(next);
+    const bool negative = next < 0;
+    add_constant(each.name, {negative, static_cast<std::uint64_t>(negative ? -next : next)}, false);
+    ++next;
+  }
+}
+
+void Checker::collect() {
+  for (Definition& each : file_.definitions) {
+    each.cpp_name = cpp_name(each.name.text);
+    if (each.kind == Kind::kConst) {
+      if (find(each.value)) add_constant(each.name, each.value.number, true);
+    } else if (each.kind != Kind::kProgram) {
+      add_type(each);
+      if (each.kind == Kind::kEnum) enumerators(each);
+    }
+  }
+}
+
+// A name that looks much like the given one, for a hint; empty when there is none.
+std::string Checker::nearest(std::string_view name) const {
+  std::string best;
+  std::size_t best_distance = name.size() / 3 + 1;
+  if (name.size() > 64) return best;
+  for (const auto& [other, definition] : types_) {
+    if (other.size() > 64) continue;
+    std::vector<std::size_t> row(other.size() + 1);
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = i;
+    for (std::size_t i = 0; i < name.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i + 1;
+      for (std::size_t j = 0; j < other.size(); ++j) {
+        const std::size_t change = diagonal + (name[i] == other[j] ? 0 : 1);
+        diagonal = row[j + 1];
+        row[j + 1] = std::min({change, row[j] + 1, row[j + 1] + 1});
+      }
+    }
+    if (row.back() < best_distance) {
+      best_distance = row.back();
+      best = other;
+    }
+  }
+  return best;
+}
+
+// Names that C's headers give rpcgen, unless the file has them itself.
+Basic dialect_type(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, Basic>, 23> kNames = {
+      {{"bool_t", Basic::kBool},      {"char_t", Basic::kInt8},
+       {"u_char", Basic::kUint8},     {"u_short", Basic::kUint16},
+       {"u_int", Basic::kUint32},     {"u_long", Basic::kUint32},
+       {"int8_t", Basic::kInt8},      {"uint8_t", Basic::kUint8},
+       {"u_int8_t", Basic::kUint8},   {"int16_t", Basic::kInt16},
+       {"uint16_t", Basic::kUint16},  {"u_int16_t", Basic::kUint16},
+       {"int32_t", Basic::kInt32},    {"uint32_t", Basic::kUint32},
+       {"u_int32_t", Basic::kUint32}, {"int64_t", Basic::kInt64},
+       {"uint64_t", Basic::kUint64},  {"u_int64_t", Basic::kUint64},
+       {"quad_t", Basic::kInt64},     {"u_quad_t", Basic::kUint64},
+       {"longlong_t", Basic::kInt64}, {"u_longlong_t", Basic::kUint64},
+       {"rpcprog_t", Basic::kUint32}}};
+  for (const auto& [known, basic] : kNames) {
+    if (known == name) return basic;
+  }
+  return Basic::kNone;
+}
+
+void Checker::resolve(TypeSpec& type) {
+  if (type.basic != Basic::kNone || type.target != nullptr) return;
+  if (const auto found = types_.find(type.name.text); found != types_.end()) {
+    type.target = found->second;
+    return;
+  }
+  type.basic = dialect_type(type.name.text);
+  if (type.basic != Basic::kNone) return;
+  const std::string hint = nearest(type.name.text);
+  diagnostics_.error(type.name.at,
+                     fmt::format("there is no type '{}'{}", type.name.text,
+                                 hint.empty() ? "" : fmt::format("; did you mean '{}'?", hint)));
+}
+
+// --- Types -------------------------------------------------------------------------------------
+
+void Checker::declaration(Declaration& declared) {
+  resolve(declared.type);
+  declared.size = kU32Max;
+  if (!declared.bound) return;
+  if (!is_word(*declared.bound, "the size of an array")) return;
+  declared.size = declared.bound->number.magnitude;
+  if (declared.shape == Shape::kFixed && declared.size == 0) {
+    diagnostics_.error(declared.bound->at, "an array that is always empty carries nothing");
+  }
+}
+
+void Checker::members(Definition& of) {
+  std::map<std::string, Location, std::less<>> seen;
+  for_each_declaration(of, [&](Declaration& each) {
+    declaration(each);
+    const auto [found, is_new] = seen.try_emplace(each.name.text, each.name.at);
+    if (is_new) return;
+    diagnostics_.error(each.name.at, fmt::format("'{}' is a member twice", each.name.text));
+    diagnostics_.note(found->second, "the first time here");
+  });
+}
+
+void Checker::discriminant(Definition& of) {
+  declaration(of.discriminant);
+  if (!diagnostics_.ok()) return;
+  const Basic basic = resolved_basic(of.discriminant);
+  const Definition* target = resolved_target(of.discriminant);
+  const bool is_enum = target != nullptr && target->kind == Kind::kEnum;
+  const bool is_number = basic == Basic::kInt32 || basic == Basic::kUint32 || basic == Basic::kBool;
+  if (of.discriminant.shape == Shape::kPlain && (is_enum || is_number)) return;
+  diagnostics_.error(of.discriminant.type.name.at,
+                     "a discriminant is an int, an unsigned int, a bool or an enumeration");
+}
+
+bool Checker::fits_discriminant(const Definition& of, const Value& value) {
+  const Integer number = value.number;
+  const Definition* target = resolved_target(of.discriminant);
+  if (target != nullptr) {
+    const std::int64_t wanted = number.negative ? -static_cast<std::int64_t>(number.magnitude)
+                                                : static_cast<std::int64_t>(number.magnitude);
+    for (const Enumerator& each : target->enumerators) {
+      if (number.magnitude <= kU32Max && each.number == wanted) return true;
+    }
+    diagnostics_.error(value.at,
+                       fmt::format("{} is not one of the values of '{}'",
+                                   value.name.empty() ? text_of(number) : "'" + value.name + "'",
+                                   target->name.text));
+    return false;
+  }
+  const Basic basic = resolved_basic(of.discriminant);
+  const std::uint64_t limit = basic == Basic::kBool     ? 1
+                              : basic == Basic::kUint32 ? kU32Max
+                              : number.negative         ? std::uint64_t{1} << 31U
+                                                        : kU32Max >> 1U;
+  if (number.magnitude <= limit && (!number.negative || basic == Basic::kInt32)) return true;
+  diagnostics_.error(value.at, fmt::format("{} is no value of the discriminant", text_of(number)));
+  return false;
+}
+
+void Checker::cases(Definition& of) {
+  std::map<std::pair<bool, std::uint64_t>, Location> seen;
+  for (Arm& arm : of.arms) {
+    for (Value& each : arm.cases) {
+      if (!find(each) || !fits_discriminant(of, each)) continue;
+      const auto [found, is_new] =
+          seen.try_emplace({each.number.negative, each.number.magnitude}, each.at);
+      if (is_new) continue;
+      diagnostics_.error(each.at, fmt::format("there is a case {} already", text_of(each.number)));
+      diagnostics_.note(found->second, "here");
+    }
+  }
+}
+
+// A typedef that leads back to itself has no meaning.
+void Checker::typedef_cycles() {
+  for (Definition& each : file_.definitions) {
+    const Definition* at = &each;
+    for (std::size_t steps = 0; at != nullptr && at->kind == Kind::kTypedef; ++steps) {
+      if (steps > file_.definitions.size()) {
+        diagnostics_.error(each.name.at,
+                           fmt::format("'{}' is defined by itself only", each.name.text));
+        return;
+      }
+      at = at->alias.type.target;
+    }
+  }
+}
+
+// --- Programs ----------------------------------------------------------------------------------
+
+std::string Checker::term(Procedure& procedure, const SizeTerm& term) {
+  if (term.number) {
+    if (!term.number->negative) return fmt::format("{}U", term.number->magnitude);
+    diagnostics_.error(procedure.unbounded_at, "a size is not negative");
+    return {};
+  }
+  const Declaration* found = nullptr;
+  std::string expression;
+  std::size_t next = 1;
+  for (std::size_t i = 0; i < procedure.arguments.size(); ++i) {
+    if (term.path[0] != fmt::format("arg{}", i + 1)) continue;
+    found = &procedure.arguments[i];
+    expression = term.path[0];
+  }
+  if (found == nullptr && procedure.arguments.size() == 1) {
+    found = &procedure.arguments[0];
+    expression = "arg1";
+    next = 0;
+  }
+  for (; found != nullptr && next < term.path.size(); ++next) {
+    const Definition* type = resolved_target(*found);
+    found = nullptr;
+    if (type == nullptr || type->kind != Kind::kStruct) break;
+    for (const Declaration& each : type->members) {
+      if (each.name.text == term.path[next]) found = &each;
+    }
+    expression += "." + member_name(term.path[next], type->cpp_name);
+  }
+  if (found != nullptr) {
+    const Basic basic = resolved_basic(*found);
+    if (basic >= Basic::kInt8 && basic <= Basic::kUint64) return expression;
+  } else if (const auto constant = constants_.find(term.path[0]);
+             constant != constants_.end() && term.path.size() == 1 &&
+             !constant->second.value.negative) {
+    return fmt::format("{}U", constant->second.value.magnitude);
+  }
+  diagnostics_.error(procedure.unbounded_at,
+                     fmt::format("'{}' is neither a constant nor a number among the arguments",
+                                 fmt::join(term.path, ".")));
+  return {};
+}
+
+void Checker::procedure(Procedure& procedure) {
+  is_word(procedure.number, "the number of a procedure");
+  declaration(procedure.result);
+  for (Declaration& each : procedure.arguments) declaration(each);
+}
+
+void Checker::unbounded(Procedure& procedure) {
+  if (!procedure.unbounded_max) return;
+  for (const SizeTerm& each : *procedure.unbounded_max) {
+    procedure.unbounded_terms.push_back(term(procedure, each));
+  }
+}
+
+void Checker::program(Definition& of) {
+  is_word(of.value, "the number of a program");
+  add_constant(of.name, of.value.number, true);
+  std::set<std::uint64_t> versions;
+  for (Version& version : of.versions) {
+    if (!is_word(version.number, "the number of a version")) continue;
+    add_constant(version.name, version.number.number, true);
+    if (!versions.insert(version.number.number.magnitude).second) {
+      diagnostics_.error(version.number.at, "another version of the program has this number");
+    }
+    std::set<std::uint64_t> numbers;
+    std::set<std::string> names;
+    for (Procedure& each : version.procedures) {
+      procedure(each);
+      add_constant(each.name, each.number.number, true);
+      if (!numbers.insert(each.number.number.magnitude).second) {
+        diagnostics_.error(each.number.at, "another procedure of the version has this number");
+      }
+      if (!names.insert(each.name.text).second) {
+        diagnostics_.error(each.name.at, "another procedure of the version has this name");
+      }
+    }
+  }
+}
+
+void Checker::run() {
+  if (file_.definitions.size() > kDefinitionsMax) {
+    return diagnostics_.error(file_.definitions.back().name.at,
+                              fmt::format("more than {} definitions", kDefinitionsMax));
+  }
+  collect();
+  for (Definition& each : file_.definitions) {
+    if (each.kind != Kind::kProgram) members(each);
+  }
+  if (diagnostics_.ok()) typedef_cycles();
+  if (!diagnostics_.ok()) return;
+  for (Definition& each : file_.definitions) {
+    if (each.kind == Kind::kUnion) discriminant(each);
+    if (each.kind == Kind::kProgram) program(each);
+  }
+  if (!diagnostics_.ok()) return;
+  for (Definition& each : file_.definitions) {
+    if (each.kind == Kind::kUnion) cases(each);
+    for (Version& version : each.versions) {
+      for (Procedure& procedure : version.procedures) unbounded(procedure);
+    }
+  }
+}
+
+}  // namespace
+
+const Declaration& resolved(const Declaration& declaration) {
+  const Declaration* at = &declaration;
+  while (at->shape == Shape::kPlain && !at->is_list && at->type.target != nullptr &&
+         at->type.target->kind == Kind::kTypedef && at->type.target->alias.shape == Shape::kPlain &&
+         !at->type.target->alias.is_list) {
+    at = &at->type.target->alias;
+  }
+  return *at;
+}
+
+const Definition* resolved_target(const Declaration& declaration) {
+  const Declaration& behind = resolved(declaration);
+  return behind.shape == Shape::kPlain ? behind.type.target : nullptr;
+}
+
+Basic resolved_basic(const Declaration& declaration) {
+  const Declaration& behind = resolved(declaration);
+  return behind.shape == Shape::kPlain ? behind.type.basic : Basic::kNone;
+}
+
+void check(File& file, Diagnostics& diagnostics) {
+  Checker(file, diagnostics).run();
+  if (diagnostics.ok()) lay_out(file, diagnostics);
+}
+
+}  // namespace rpcrdma::gen

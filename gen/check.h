@@ -1,0 +1,49 @@
+// What the grammar cannot say: that names exist, that values are in range, that unions are whole.
+#ifndef RPCRDMA_GEN_CHECK_H_
+#define RPCRDMA_GEN_CHECK_H_
+
+#include "gen/ast.h"
+#include "gen/diagnostic.h"
+
+namespace rpcrdma::gen {
+
+// Resolves names and constants, and completes what ast.h says that the checker sets. Afterwards,
+// unless there were errors, every file can be emitted.
+void check(File& file, Diagnostics& diagnostics);
+
+// The second half of check(): linked lists, recursion, what goes on the heap. Precondition: names
+// are resolved.
+void lay_out(File& file, Diagnostics& diagnostics);
+
+// --- Questions about a checked file
+
+// The declaration behind plain typedefs: `typedef int a; typedef a b;` makes b an int. Stops at a
+// typedef that means more than a name: with a bound, an optional, a list.
+const Declaration& resolved(const Declaration& declaration);
+// The structure, union, enumeration or (not plain) typedef that a plain declaration is of; null for
+// basic types.
+const Definition* resolved_target(const Declaration& declaration);
+// Its basic type, kNone when it is none.
+Basic resolved_basic(const Declaration& declaration);
+
+// Every declaration inside of a structure, union or typedef.
+template <class Visit>
+void for_each_declaration(Definition& of, Visit visit) {
+  for (Declaration& each : of.members) visit(each);
+  for (Arm& each : of.arms) {
+    if (!each.declaration.is_void()) visit(each.declaration);
+  }
+  if (of.kind == Definition::Kind::kTypedef) visit(of.alias);
+}
+template <class Visit>
+void for_each_declaration(const Definition& of, Visit visit) {
+  for (const Declaration& each : of.members) visit(each);
+  for (const Arm& each : of.arms) {
+    if (!each.declaration.is_void()) visit(each.declaration);
+  }
+  if (of.kind == Definition::Kind::kTypedef) visit(of.alias);
+}
+
+}  // namespace rpcrdma::gen
+
+#endif  // RPCRDMA_GEN_CHECK_H_

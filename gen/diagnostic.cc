@@ -1,0 +1,78 @@
+#include "gen/diagnostic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace rpcrdma::gen {
+namespace {
+
+constexpr std::size_t kLineShownMax = 200;  // bytes
+
+std::string_view word_of(Severity severity) {
+  switch (severity) {
+    case Severity::kError:
+      return "error";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kNote:
+      return "note";
+  }
+  return "error";
+}
+
+bool is_printable(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= 0x20 && byte != 0x7f;
+}
+
+}  // namespace
+
+std::size_t Source::line_of(std::size_t offset) const {
+  const std::string_view before = text_.substr(0, std::min(offset, text_.size()));
+  return static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')) + 1;
+}
+
+std::size_t Source::column_of(std::size_t offset) const {
+  const std::string_view before = text_.substr(0, std::min(offset, text_.size()));
+  const std::size_t newline = before.rfind('\n');
+  return newline == std::string_view::npos ? before.size() + 1 : before.size() - newline;
+}
+
+std::string Source::render(const Diagnostic& diagnostic) const {
+  const std::size_t offset = std::min(diagnostic.at.offset, text_.size());
+  const std::size_t column = column_of(offset);
+  const std::size_t start = offset - (column - 1);
+  std::string_view line = text_.substr(start, text_.substr(start).find('\n'));
+  std::string out = fmt::format("{}:{}:{}: {}: {}\n", name_, line_of(offset), column,
+                                word_of(diagnostic.severity), diagnostic.text);
+  if (line.size() > kLineShownMax) {
+    if (column > kLineShownMax) return out;
+    line = line.substr(0, kLineShownMax);
+  }
+  std::string shown, marks;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    // Tabs stay tabs in both lines, so that the caret stands below its character.
+    shown += is_printable(line[i]) || line[i] == '\t' ? line[i] : ' ';
+    if (i + 1 < column) marks += line[i] == '\t' ? '\t' : ' ';
+  }
+  const std::size_t rest = line.size() >= column ? line.size() - (column - 1) : 0;
+  const std::size_t tail = std::min(diagnostic.at.size, rest);
+  marks += '^' + std::string(tail > 1 ? tail - 1 : 0, '~');
+  return out + shown + "\n" + marks + "\n";
+}
+
+void Diagnostics::error(Location at, std::string text) {
+  if (errors_++ < kErrorsMax) all_.push_back({Severity::kError, at, std::move(text)});
+}
+
+void Diagnostics::warning(Location at, std::string text) {
+  all_.push_back({Severity::kWarning, at, std::move(text)});
+}
+
+void Diagnostics::note(Location at, std::string text) {
+  if (errors_ <= kErrorsMax) all_.push_back({Severity::kNote, at, std::move(text)});
+}
+
+}  // namespace rpcrdma::gen

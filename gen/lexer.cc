@@ -1,0 +1,357 @@
+#include "gen/lexer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+
+namespace rpcrdma::gen {
+namespace {
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+bool is_word(char c) {
+  return is_letter(c) || is_digit(c);
+}
+bool is_space(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
+}
+
+int digit_of(char c) {
+  if (is_digit(c)) return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return 99;
+}
+
+// What the words of an annotation begin with.
+bool is_annotation(std::string_view text) {
+  const auto begins = [text](std::string_view word) {
+    return text.starts_with(word) && (text.size() == word.size() ||
+                                      !(is_word(text[word.size()]) || text[word.size()] == '-'));
+  };
+  if (begins("unbounded")) return text.find("<=") != std::string_view::npos;
+  const std::string_view first = trimmed(text.substr(0, text.find(',')));
+  return first == "ddp" || first == "non-idempotent";
+}
+
+// rpcgen reads its input once for each file that it writes, with one of these set. What is in the
+// header is what all of them share.
+bool is_set_by_rpcgen(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kNames = {"RPC_HDR", "RPC_XDR", "RPC_SVC", "RPC_CLNT",
+                                                      "RPC_TBL"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+class Lexer {
+ public:
+  Lexer(const Source& source, Diagnostics& diagnostics)
+      : text_(source.text()), diagnostics_(diagnostics) {}
+
+  Lexed run();
+
+ private:
+  struct Conditional {
+    Location at;
+    bool taken;       // the branch that we are in is read
+    bool ever_taken;  // one of the branches was
+  };
+
+  char peek(std::size_t ahead = 0) const {
+    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
+  }
+  bool skipping() const {
+    return std::any_of(conditionals_.begin(), conditionals_.end(),
+                       [](const Conditional& each) { return !each.taken; });
+  }
+  std::string_view take_line();
+  void comment();
+  void line_comment();
+  void percent_line();
+  void directive();
+  void define(Location at, std::string_view rest);
+  void condition(Location at, std::string_view name, std::string_view rest);
+  std::optional<bool> evaluate(std::string_view expression) const;
+  bool is_defined(std::string_view name) const;
+  void number();
+  void word();
+  void punctuation();
+
+  std::string_view text_;
+  Diagnostics& diagnostics_;
+  std::size_t at_ = 0;
+  bool line_start_ = true;
+  bool warned_of_percent_ = false;
+  std::vector<Conditional> conditionals_;
+  std::vector<std::string_view> flags_;  // #define without a number
+  Lexed out_;
+};
+
+// The rest of the line, without comments at its end; stops before the newline.
+std::string_view Lexer::take_line() {
+  const std::size_t start = at_;
+  const std::size_t end = std::min(text_.find('\n', at_), text_.size());
+  std::string_view line = text_.substr(start, end - start);
+  at_ = end;
+  const std::size_t comment = line.find("/*");
+  if (comment == std::string_view::npos) return line;
+  // A comment may go on in the next line, so it is left to comment().
+  at_ = start + comment;
+  return line.substr(0, comment);
+}
+
+void Lexer::comment() {
+  const std::size_t start = at_;
+  const std::size_t end = text_.find("*/", at_ + 2);
+  if (end == std::string_view::npos) {
+    if (!skipping()) diagnostics_.error({start, 2}, "this comment has no end; expected '*/'");
+    at_ = text_.size();
+    return;
+  }
+  at_ = end + 2;
+  const std::string_view inner = trimmed(text_.substr(start + 2, end - start - 2));
+  if (!skipping() && is_annotation(inner)) {
+    out_.annotations.push_back({{start, at_ - start}, inner});
+  }
+}
+
+void Lexer::line_comment() {
+  const std::size_t start = at_;
+  at_ = std::min(text_.find('\n', at_), text_.size());
+  const std::string_view inner = trimmed(text_.substr(start + 2, at_ - start - 2));
+  if (is_annotation(inner)) out_.annotations.push_back({{start, at_ - start}, inner});
+}
+
+void Lexer::percent_line() {
+  const std::size_t start = at_;
+  at_ = std::min(text_.find('\n', at_), text_.size());
+  if (skipping() || warned_of_percent_) return;
+  warned_of_percent_ = true;
+  diagnostics_.warning({start, 1},
+                       "lines that begin with '%' are C for rpcgen's output; they are passed over");
+}
+
+bool Lexer::is_defined(std::string_view name) const {
+  return is_set_by_rpcgen(name) || std::find(flags_.begin(), flags_.end(), name) != flags_.end() ||
+         std::any_of(out_.defines.begin(), out_.defines.end(),
+                     [name](const Define& each) { return each.name == name; });
+}
+
+// 0, NUMBER, NAME, defined(NAME), defined NAME, each with '!' or without.
+std::optional<bool> Lexer::evaluate(std::string_view expression) const {
+  expression = trimmed(expression);
+  if (expression.starts_with("!")) {
+    const auto inner = evaluate(expression.substr(1));
+    return inner ? std::optional(!*inner) : std::nullopt;
+  }
+  if (Integer value; parse_integer(expression, value)) return value.magnitude != 0;
+  constexpr std::string_view kDefined = "defined";
+  const bool asks = expression.starts_with(kDefined) && expression.size() > kDefined.size() &&
+                    !is_word(expression[kDefined.size()]);
+  if (asks) {
+    expression = trimmed(expression.substr(kDefined.size()));
+    if (expression.starts_with("(") && expression.ends_with(")")) {
+      expression = trimmed(expression.substr(1, expression.size() - 2));
+    }
+  }
+  if (expression.empty() || !is_letter(expression[0]) ||
+      !std::all_of(expression.begin(), expression.end(), is_word)) {
+    return std::nullopt;
+  }
+  for (const Define& each : out_.defines) {
+    if (!asks && each.name == expression) return each.value.magnitude != 0;
+  }
+  return is_defined(expression);
+}
+
+void Lexer::condition(Location at, std::string_view name, std::string_view rest) {
+  if (name == "else" || name == "elif" || name == "endif") {
+    if (conditionals_.empty()) {
+      return diagnostics_.error(at, fmt::format("#{} without an #if before it", name));
+    }
+    if (name == "endif") return conditionals_.pop_back();
+  } else {
+    conditionals_.push_back({at, false, false});
+  }
+  Conditional& innermost = conditionals_.back();
+  std::optional<bool> holds = true;
+  if (name == "ifdef" || name == "ifndef") {
+    holds = is_defined(trimmed(rest)) == (name == "ifdef");
+  } else if (name != "else") {
+    holds = evaluate(rest);
+  }
+  if (!holds) {
+    diagnostics_.error(at,
+                       "this condition is not understood; expected a number, a name or "
+                       "defined(NAME), or run the C preprocessor first");
+    holds = false;
+  }
+  innermost.taken = !innermost.ever_taken && *holds;
+  innermost.ever_taken = innermost.ever_taken || innermost.taken;
+}
+
+void Lexer::define(Location at, std::string_view rest) {
+  rest = trimmed(rest);
+  const std::size_t size =
+      static_cast<std::size_t>(std::find_if_not(rest.begin(), rest.end(), is_word) - rest.begin());
+  const std::string_view name = rest.substr(0, size);
+  const std::string_view value = trimmed(rest.substr(size));
+  if (name.empty()) return diagnostics_.error(at, "expected a name after #define");
+  if (Integer number; parse_integer(value, number)) {
+    out_.defines.push_back({name, at, number});
+    return;
+  }
+  flags_.push_back(name);
+  if (!value.empty()) {
+    diagnostics_.warning(at, fmt::format("'{}' is no number; only #ifdef will know it", name));
+  }
+}
+
+void Lexer::directive() {
+  const std::size_t start = at_++;
+  while (peek() == ' ' || peek() == '\t') ++at_;
+  const std::size_t name_start = at_;
+  while (is_word(peek())) ++at_;
+  const std::string_view name = text_.substr(name_start, at_ - name_start);
+  const std::string_view rest = take_line();
+  const Location at{start, name_start + name.size() - start};
+  constexpr std::array<std::string_view, 6> kConditions = {"if",   "ifdef", "ifndef",
+                                                           "else", "elif",  "endif"};
+  if (std::find(kConditions.begin(), kConditions.end(), name) != kConditions.end()) {
+    return condition(at, name, rest);
+  }
+  if (skipping()) return;
+  if (name == "define") return define(at, rest);
+  if (name == "undef") {
+    std::erase(flags_, trimmed(rest));
+    std::erase_if(out_.defines, [&](const Define& each) { return each.name == trimmed(rest); });
+    return;
+  }
+  // "# 1 "file"", which the C preprocessor leaves, and #pragma mean nothing to us.
+  if (name == "pragma" || name == "line" || name == "ident" || name.empty() || is_digit(name[0])) {
+    return;
+  }
+  if (name == "include") {
+    return diagnostics_.error(
+        at, "#include is not followed; put the files together, or run the C preprocessor first");
+  }
+  diagnostics_.error(at, fmt::format("the directive #{} is not supported", name));
+}
+
+void Lexer::number() {
+  const std::size_t start = at_++;
+  while (is_word(peek())) ++at_;
+  const std::string_view text = text_.substr(start, at_ - start);
+  Token token{Token::Kind::kNumber, {start, text.size()}, text};
+  if (!parse_integer(text, token.number)) {
+    diagnostics_.error(token.at,
+                       fmt::format("'{}' is not a number from -2^63 to 2^64 - 1 in decimal, "
+                                   "hexadecimal (0x…) or octal (0…) digits",
+                                   text));
+  }
+  out_.tokens.push_back(token);
+}
+
+void Lexer::word() {
+  const std::size_t start = at_;
+  while (is_word(peek())) ++at_;
+  const std::string_view text = text_.substr(start, at_ - start);
+  out_.tokens.push_back({Token::Kind::kName, {start, text.size()}, text});
+}
+
+void Lexer::punctuation() {
+  constexpr std::string_view kKnown = "{}()[]<>,;:=*";
+  const Location at{at_++, 1};
+  const char c = text_[at.offset];
+  if (kKnown.find(c) != std::string_view::npos) {
+    out_.tokens.push_back({Token::Kind::kPunctuation, at, text_.substr(at.offset, 1)});
+    return;
+  }
+  const auto byte = static_cast<unsigned char>(c);
+  diagnostics_.error(at,
+                     byte > 0x20 && byte < 0x7f
+                         ? fmt::format("'{}' has no meaning in the XDR language", c)
+                         : fmt::format("byte 0x{:02x} has no meaning in the XDR language", byte));
+}
+
+Lexed Lexer::run() {
+  while (at_ < text_.size() && diagnostics_.ok()) {
+    const char c = peek();
+    if (c == '\n') {
+      line_start_ = true;
+      ++at_;
+    } else if (is_space(c)) {
+      ++at_;
+    } else if (c == '/' && peek(1) == '*') {
+      comment();
+    } else if (line_start_ && c == '#') {
+      directive();
+    } else if (line_start_ && c == '%') {
+      percent_line();
+    } else if (skipping()) {
+      line_start_ = false;
+      ++at_;
+    } else if (c == '/' && peek(1) == '/') {
+      line_comment();
+    } else {
+      line_start_ = false;
+      if (is_digit(c) || (c == '-' && is_digit(peek(1)))) {
+        number();
+      } else if (is_letter(c)) {
+        word();
+      } else {
+        punctuation();
+      }
+    }
+  }
+  if (!conditionals_.empty() && diagnostics_.ok()) {
+    diagnostics_.error(conditionals_.back().at, "this condition has no end; expected #endif");
+  }
+  out_.tokens.push_back({Token::Kind::kEnd, {text_.size(), 0}, {}});
+  return std::move(out_);
+}
+
+}  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+bool parse_integer(std::string_view text, Integer& value) {
+  value = {};
+  if (text.starts_with("-")) {
+    value.negative = true;
+    text.remove_prefix(1);
+  }
+  unsigned base = 10;
+  if (text.starts_with("0x") || text.starts_with("0X")) {
+    base = 16;
+    text.remove_prefix(2);
+  } else if (text.size() > 1 && text[0] == '0') {
+    base = 8;
+    text.remove_prefix(1);
+  }
+  if (text.empty()) return false;
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
+  for (const char c : text) {
+    const auto digit = static_cast<unsigned>(digit_of(c));
+    if (digit >= base || value.magnitude > (kMax - digit) / base) return false;
+    value.magnitude = value.magnitude * base + digit;
+  }
+  if (value.magnitude == 0) value.negative = false;
+  return !value.negative || value.magnitude <= std::uint64_t{1} << 63U;
+}
+
+Lexed lex(const Source& source, Diagnostics& diagnostics) {
+  return Lexer(source, diagnostics).run();
+}
+
+}  // namespace rpcrdma::gen

@@ -1,0 +1,63 @@
+// Words of the XDR and RPC languages (RFC 4506 §6, RFC 5531 §12), without comments, `%` lines and
+// the few directives of the C preprocessor that .x files have.
+#ifndef RPCRDMA_GEN_LEXER_H_
+#define RPCRDMA_GEN_LEXER_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gen/diagnostic.h"
+
+namespace rpcrdma::gen {
+
+// From -2^63 to 2^64 - 1.
+struct Integer {
+  bool negative = false;
+  std::uint64_t magnitude = 0;
+  bool operator==(const Integer&) const = default;
+};
+
+struct Token {
+  enum class Kind : std::uint8_t { kName, kNumber, kPunctuation, kEnd };
+
+  Kind kind = Kind::kEnd;
+  Location at;
+  std::string_view text;  // of the source; empty at the end
+  Integer number{};       // of kNumber
+
+  bool is(std::string_view word) const { return kind != Kind::kEnd && text == word; }
+};
+
+// A comment that says something to the compiler, as docs/idl.md lists them.
+struct Annotation {
+  Location at;  // the whole comment
+  std::string_view text;
+  bool used = false;
+};
+
+// #define NAME NUMBER, which counts as a constant.
+struct Define {
+  std::string_view name;
+  Location at;
+  Integer value;
+};
+
+struct Lexed {
+  std::vector<Token> tokens;  // the last one is kEnd
+  std::vector<Annotation> annotations;
+  std::vector<Define> defines;
+};
+
+Lexed lex(const Source& source, Diagnostics& diagnostics);
+
+// A number as RFC 4506 §6.2 writes it: decimal, hexadecimal or octal, with a sign or not.
+bool parse_integer(std::string_view text, Integer& value);
+
+// The bytes between spaces.
+std::string_view trimmed(std::string_view text);
+
+}  // namespace rpcrdma::gen
+
+#endif  // RPCRDMA_GEN_LEXER_H_

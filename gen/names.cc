@@ -1,0 +1,88 @@
+#include "gen/names.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rpcrdma::gen {
+namespace {
+
+// C++20's keywords and alternative words, and the names that generated code uses by itself.
+constexpr std::array<std::string_view, 108> kReserved = {
+    "alignas",       "alignof",      "and",
+    "and_eq",        "asm",          "auto",
+    "bitand",        "bitor",        "bool",
+    "break",         "case",         "catch",
+    "char",          "char8_t",      "char16_t",
+    "char32_t",      "class",        "compl",
+    "concept",       "const",        "consteval",
+    "constexpr",     "constinit",    "const_cast",
+    "continue",      "co_await",     "co_return",
+    "co_yield",      "decltype",     "default",
+    "delete",        "do",           "double",
+    "dynamic_cast",  "else",         "enum",
+    "explicit",      "export",       "extern",
+    "false",         "float",        "for",
+    "friend",        "goto",         "if",
+    "inline",        "int",          "long",
+    "mutable",       "namespace",    "new",
+    "noexcept",      "not",          "not_eq",
+    "nullptr",       "operator",     "or",
+    "or_eq",         "private",      "protected",
+    "public",        "register",     "reinterpret_cast",
+    "requires",      "return",       "short",
+    "signed",        "sizeof",       "static",
+    "static_assert", "static_cast",  "struct",
+    "switch",        "template",     "this",
+    "thread_local",  "throw",        "true",
+    "try",           "typedef",      "typeid",
+    "typename",      "union",        "unsigned",
+    "using",         "virtual",      "void",
+    "volatile",      "wchar_t",      "while",
+    "xor",           "xor_eq",       "rpcrdma",
+    "std",           "encode",       "decode",
+    "measure",       "encoded_size", "to_string",
+    "append_text",   "is_defined",   "randomize",
+    "linux",         "unix",         "errno",
+    "NULL",          "EOF",          "assert"};
+
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+bool is_word(char c) {
+  return is_letter(c) || (c >= '0' && c <= '9');
+}
+
+}  // namespace
+
+std::string cpp_name(std::string_view name) {
+  const bool reserved = std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();
+  return std::string(name) + (reserved ? "_" : "");
+}
+
+std::string member_name(std::string_view name, std::string_view type_cpp_name) {
+  std::string result = cpp_name(name);
+  if (result == type_cpp_name) result += '_';
+  return result;
+}
+
+bool is_namespace(std::string_view name) {
+  while (true) {
+    const std::size_t colons = name.find("::");
+    const std::string_view part = name.substr(0, colons);
+    if (part.empty() || !is_letter(part[0]) || !std::all_of(part.begin(), part.end(), is_word) ||
+        cpp_name(part) != part) {
+      return false;
+    }
+    if (colons == std::string_view::npos) return true;
+    name.remove_prefix(colons + 2);
+  }
+}
+
+std::string namespace_of(std::string_view stem) {
+  std::string result;
+  for (const char c : stem) result += is_word(c) ? c : '_';
+  if (result.empty() || !is_letter(result[0])) result.insert(0, 1, '_');
+  return cpp_name(result);
+}
+
+}  // namespace rpcrdma::gen

@@ -1,0 +1,21 @@
+// Names in C++ for names of .x files.
+#ifndef RPCRDMA_GEN_NAMES_H_
+#define RPCRDMA_GEN_NAMES_H_
+
+#include <string>
+#include <string_view>
+
+namespace rpcrdma::gen {
+
+// The name itself, or with a trailing '_' where it means something to C++ or to our output.
+std::string cpp_name(std::string_view name);
+// The same for a member of the type: a member cannot have the name of its class.
+std::string member_name(std::string_view name, std::string_view type_cpp_name);
+// Whether it can be written as a namespace: NAME::NAME….
+bool is_namespace(std::string_view name);
+// From a file's stem: what is no letter, digit or '_' becomes '_'.
+std::string namespace_of(std::string_view stem);
+
+}  // namespace rpcrdma::gen
+
+#endif  // RPCRDMA_GEN_NAMES_H_
