@@ -35,7 +35,7 @@ std::uint32_t draw_size(SeededRandom& random, const ScriptLimits& limits) {
 }
 
 std::size_t draw_count(SeededRandom& random) {
-  if (random.one_in(60)) return 9;  // one too many
+  if (random.one_in(60)) return 9;  // one more than goes by reference
   return random.one_in(8) ? random.below(9) : random.below(4);
 }
 
@@ -52,15 +52,18 @@ std::uint32_t CallScript::stream_size() const noexcept {
   size += static_cast<std::uint32_t>(results.size()) * kWord;
   size += kWord + static_cast<std::uint32_t>(xdr::padded(plain_argument));
   size += kWord;
-  for (const std::uint32_t bulk : arguments) {
-    size += 2 * kWord + static_cast<std::uint32_t>(xdr::pad_size(bulk));
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    // Items after the first eight are written in place.
+    const bool by_reference = i < kBulkItemsMax;
+    size += 2 * kWord + static_cast<std::uint32_t>(by_reference ? xdr::pad_size(arguments[i])
+                                                                : xdr::padded(arguments[i]));
   }
   return size;
 }
 
 std::uint64_t CallScript::arguments_size() const noexcept {
   std::uint64_t size = stream_size();
-  for (const std::uint32_t bulk : arguments) size += bulk;
+  for (std::size_t i = 0; i < std::min(arguments.size(), kBulkItemsMax); ++i) size += arguments[i];
   return size;
 }
 
@@ -75,8 +78,8 @@ std::uint32_t CallScript::results_size() const noexcept {
 }
 
 bool CallScript::can_start() const noexcept {
-  return arguments.size() <= kBulkItemsMax && places.size() <= kBulkItemsMax &&
-         std::ranges::count(places, 0U) == 0 && arguments_size_max >= stream_size();
+  return places.size() <= kBulkItemsMax && std::ranges::count(places, 0U) == 0 &&
+         arguments_size_max >= stream_size();
 }
 
 bool CallScript::results_fit() const noexcept {

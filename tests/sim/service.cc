@@ -54,7 +54,7 @@ bool ScriptedService::decode(Task& task) {
     task.results.push_back(xdr.u32("result"));
   }
   task.plain = xdr.opaque(kBulkMax, "plain argument");
-  const std::uint32_t count = std::min(xdr.u32("arguments"), 8U);
+  const std::uint32_t count = std::min(xdr.u32("arguments"), 16U);
   for (std::uint32_t i = 0; i < count; ++i) {
     if (xdr.u32("index") != i) return false;
     task.arguments.push_back(arguments.bulk(kBulkMax, "argument"));
