@@ -1,0 +1,29 @@
+#include "gen/compiler.h"
+
+#include "gen/check.h"
+#include "gen/emit.h"
+#include "gen/names.h"
+#include "gen/parser.h"
+
+namespace rpcrdma::gen {
+
+Compiled compile(std::string_view text, const CompileOptions& options) {
+  Compiled result;
+  result.stem = options.name.substr(options.name.rfind('/') + 1);
+  result.stem = result.stem.substr(0, result.stem.rfind('.'));
+  const Source source(options.name, text);
+  Diagnostics diagnostics;
+  File file = parse(source, diagnostics);
+  if (diagnostics.ok()) check(file, diagnostics);
+  for (const Diagnostic& each : diagnostics.all()) result.messages += source.render(each);
+  result.ok = diagnostics.ok();
+  if (!result.ok) return result;
+  const EmitOptions emit{result.stem, options.namespace_name.empty() ? namespace_of(result.stem)
+                                                                     : options.namespace_name};
+  result.header = emit_header(file, emit);
+  result.source = emit_source(file, emit);
+  if (options.random) result.random = emit_random(file, emit);
+  return result;
+}
+
+}  // namespace rpcrdma::gen

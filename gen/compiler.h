@@ -1,0 +1,27 @@
+// The whole compiler over text in memory.
+#ifndef RPCRDMA_GEN_COMPILER_H_
+#define RPCRDMA_GEN_COMPILER_H_
+
+#include <string>
+#include <string_view>
+
+namespace rpcrdma::gen {
+
+struct CompileOptions {
+  std::string name;            // of the input, as messages tell it: DIR/blob.x
+  std::string namespace_name;  // empty: from the name
+  bool random = false;         // make the header for tests as well
+};
+
+struct Compiled {
+  bool ok = false;
+  std::string messages;  // errors and warnings, as they are printed
+  std::string stem;      // "blob"; what follows is for blob.h, blob.cc, blob_random.h
+  std::string header, source, random;
+};
+
+Compiled compile(std::string_view text, const CompileOptions& options);
+
+}  // namespace rpcrdma::gen
+
+#endif  // RPCRDMA_GEN_COMPILER_H_

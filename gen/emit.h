@@ -1,0 +1,74 @@
+// From a checked file to C++20.
+#ifndef RPCRDMA_GEN_EMIT_H_
+#define RPCRDMA_GEN_EMIT_H_
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "gen/ast.h"
+
+namespace rpcrdma::gen {
+
+struct EmitOptions {
+  std::string stem;            // of the file: the name of the header
+  std::string namespace_name;  // A or A::B
+};
+
+std::string emit_header(const File& file, const EmitOptions& options);
+std::string emit_source(const File& file, const EmitOptions& options);
+// For tests: random values of every type, and a list of all types.
+std::string emit_random(const File& file, const EmitOptions& options);
+
+// --- What the emitters share
+
+// Text that grows.
+class Text {
+ public:
+  template <class... Arguments>
+  void add(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Arguments>(arguments)...);
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+// The C++ type of one element, and of the whole declaration. `scope` goes before names of the
+// file's types: "" or "::NAMESPACE::".
+std::string element_type(const TypeSpec& type, std::string_view scope);
+std::string type_of(const Declaration& declaration, std::string_view scope = {});
+// The scope that the members of a type need: a member with the name of a type hides the type.
+std::string scope_in(const Definition& of, const EmitOptions& options);
+// "encode", or "encode_NAME" for a typedef that means more than a name.
+std::string function_for(std::string_view verb, const TypeSpec& type);
+// Whether the typedef has functions of its own.
+bool has_functions(const Definition& of);
+// What a basic type, or a typedef of one, is; kNone for others.
+Basic basic_of(const TypeSpec& type);
+std::string number_text(Integer value);
+std::string discriminant_text(const Definition& of, Integer value);
+// Whether the arm is kept in a Box by its union.
+bool is_boxed_arm(const Arm& arm);
+// Where the arm is in the union's variant; 0 for void.
+std::size_t variant_index(const Definition& of, const Arm& arm);
+bool needs_discriminant(const Arm& arm);
+bool has_void_arm(const Definition& of);
+std::string arm_name(const Definition& of, const Arm& arm);
+std::string setter_name(const Definition& of, const Arm& arm);
+
+// Around what is made: a file's types may have any name, those of our parameters too.
+inline constexpr std::string_view kNoShadowWarnings =
+    "#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored \"-Wshadow\"\n";
+inline constexpr std::string_view kWarningsAsBefore = "#pragma GCC diagnostic pop\n";
+void emit_prologue(Text& out, const EmitOptions& options);
+// Declarations and definitions of the types.
+void emit_types(Text& out, const File& file, const EmitOptions& options);
+
+}  // namespace rpcrdma::gen
+
+#endif  // RPCRDMA_GEN_EMIT_H_

@@ -1,0 +1,670 @@
+// Functions over the types: encoding, decoding, sizes, equality, text.
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <set>
+
+#include "gen/check.h"
+#include "gen/emit.h"
+#include "gen/names.h"
+
+namespace rpcrdma::gen {
+namespace {
+
+using Kind = Definition::Kind;
+using Shape = Declaration::Shape;
+
+std::string enum_number(const Enumerator& of) {
+  return fmt::format("{}", of.number);
+}
+
+// The statements for one element; `item` is an expression.
+std::string encode_element(const TypeSpec& type, const std::string& item) {
+  switch (basic_of(type)) {
+    case Basic::kBool:
+      return fmt::format("writer.xdr().boolean({});", item);
+    case Basic::kInt8:
+    case Basic::kInt16:
+    case Basic::kInt32:
+      return fmt::format("writer.xdr().i32({});", item);
+    case Basic::kUint8:
+    case Basic::kUint16:
+    case Basic::kUint32:
+      return fmt::format("writer.xdr().u32({});", item);
+    case Basic::kInt64:
+      return fmt::format("writer.xdr().i64({});", item);
+    case Basic::kUint64:
+      return fmt::format("writer.xdr().u64({});", item);
+    case Basic::kFloat:
+    case Basic::kDouble:
+      return fmt::format("rpcrdma::codec::write(writer, {});", item);
+    case Basic::kNone:
+    case Basic::kVoid:
+    case Basic::kString:
+    case Basic::kOpaque:
+      break;
+  }
+  return fmt::format("{}({}, writer);", function_for("encode", type), item);
+}
+
+// An expression for a basic type; empty for others.
+std::string read_basic(const TypeSpec& type, const std::string& field) {
+  switch (basic_of(type)) {
+    case Basic::kBool:
+      return fmt::format("reader.xdr().boolean({})", field);
+    case Basic::kInt8:
+    case Basic::kInt16:
+    case Basic::kUint8:
+    case Basic::kUint16: {
+      TypeSpec plain;
+      plain.basic = basic_of(type);
+      return fmt::format("rpcrdma::codec::read_narrow<{}>(reader, {})", element_type(plain, ""),
+                         field);
+    }
+    case Basic::kInt32:
+      return fmt::format("reader.xdr().i32({})", field);
+    case Basic::kUint32:
+      return fmt::format("reader.xdr().u32({})", field);
+    case Basic::kInt64:
+      return fmt::format("reader.xdr().i64({})", field);
+    case Basic::kUint64:
+      return fmt::format("reader.xdr().u64({})", field);
+    case Basic::kFloat:
+      return fmt::format("rpcrdma::codec::read_float(reader, {})", field);
+    case Basic::kDouble:
+      return fmt::format("rpcrdma::codec::read_double(reader, {})", field);
+    case Basic::kNone:
+    case Basic::kVoid:
+    case Basic::kString:
+    case Basic::kOpaque:
+      break;
+  }
+  return {};
+}
+
+std::string decode_element(const TypeSpec& type, const std::string& item,
+                           const std::string& field) {
+  const std::string basic = read_basic(type, field);
+  if (!basic.empty()) return fmt::format("{} = {};", item, basic);
+  return fmt::format("{}(reader, {});", function_for("decode", type), item);
+}
+
+std::uint64_t basic_size(const TypeSpec& type) {
+  const Basic basic = basic_of(type);
+  const bool has_size = basic >= Basic::kBool && basic <= Basic::kDouble;
+  const bool is_wide = basic == Basic::kInt64 || basic == Basic::kUint64 || basic == Basic::kDouble;
+  return has_size ? (is_wide ? 8 : 4) : 0;
+}
+
+std::string measure_element(const TypeSpec& type, const std::string& item) {
+  if (const auto size = basic_size(type); size != 0) return fmt::format("counter.add({});", size);
+  const Definition* target = type.target;
+  Declaration plain;
+  plain.type = type;
+  target = resolved_target(plain);
+  if (target->kind == Kind::kEnum) return "counter.add(4);";
+  return fmt::format("{}({}, counter);", function_for("measure", type), item);
+}
+
+std::string text_element(const TypeSpec& type, const std::string& item) {
+  switch (basic_of(type)) {
+    case Basic::kBool:
+      return fmt::format("out += {} ? \"true\" : \"false\";", item);
+    case Basic::kInt8:
+    case Basic::kInt16:
+    case Basic::kInt32:
+    case Basic::kInt64:
+      return fmt::format("rpcrdma::codec::append_number(out, std::int64_t{{{}}});", item);
+    case Basic::kUint8:
+    case Basic::kUint16:
+    case Basic::kUint32:
+    case Basic::kUint64:
+      return fmt::format("rpcrdma::codec::append_number(out, std::uint64_t{{{}}});", item);
+    case Basic::kFloat:
+    case Basic::kDouble:
+      return fmt::format("rpcrdma::codec::append_number(out, double{{{}}});", item);
+    case Basic::kNone:
+    case Basic::kVoid:
+    case Basic::kString:
+    case Basic::kOpaque:
+      break;
+  }
+  return fmt::format("{}(out, {});", function_for("append_text", type), item);
+}
+
+// The least that one element is encoded in, bytes.
+std::uint64_t element_min(const TypeSpec& type) {
+  if (const auto size = basic_size(type); size != 0) return size;
+  return type.target->encoded_min;
+}
+
+void encode(Text& out, const Declaration& of, const std::string& item) {
+  if (of.is_list) {
+    if (of.never_empty) {
+      out.add("  if ({0}.empty()) return writer.fail();\n", item);
+      out.add(
+          "  for (std::size_t i = 0; i < {0}.size(); ++i) {{\n"
+          "    if (i != 0) writer.xdr().boolean(true);\n    encode_node({0}[i], writer);\n  }}\n",
+          item);
+    } else {
+      out.add(
+          "  for (const auto& each : {}) {{\n    writer.xdr().boolean(true);\n"
+          "    encode_node(each, writer);\n  }}\n",
+          item);
+    }
+    return out.add("  writer.xdr().boolean(false);\n");
+  }
+  if (of.is_bytes() && of.shape == Shape::kFixed) {
+    return out.add("  writer.xdr().opaque_fixed({});\n", item);
+  }
+  if (of.is_bytes() || of.is_text()) {
+    return out.add("  rpcrdma::codec::write_{}(writer, {}, {}U);\n",
+                   of.ddp         ? "bulk"
+                   : of.is_text() ? "string"
+                                  : "opaque",
+                   item, of.size);
+  }
+  switch (of.shape) {
+    case Shape::kPlain:
+      return out.add("  {}\n", encode_element(of.type, item));
+    case Shape::kVariable:
+      out.add(
+          "  if (!rpcrdma::codec::fits({0}.size(), {1}U, writer)) return;\n"
+          "  writer.xdr().u32(static_cast<std::uint32_t>({0}.size()));\n",
+          item, of.size);
+      [[fallthrough]];
+    case Shape::kFixed:
+      return out.add("  for (const auto& each : {}) {{\n    {}\n  }}\n", item,
+                     encode_element(of.type, "each"));
+    case Shape::kOptional:
+      return out.add(
+          "  writer.xdr().boolean({0}.has_value());\n  if ({0}.has_value()) {{\n    {1}\n  }}\n",
+          item, encode_element(of.type, "*" + item));
+  }
+}
+
+void decode(Text& out, const Declaration& of, const std::string& item, const std::string& field,
+            bool may_reserve) {
+  if (of.is_list) {
+    out.add("  {}.clear();\n", item);
+    if (of.never_empty) {
+      return out.add(
+          "  do {{\n    decode_node(reader, {}.emplace_back());\n"
+          "  }} while (reader.xdr().boolean({}));\n",
+          item, field);
+    }
+    return out.add("  while (reader.xdr().boolean({1})) decode_node(reader, {0}.emplace_back());\n",
+                   item, field);
+  }
+  if (of.is_bytes() && of.shape == Shape::kFixed) {
+    return out.add("  rpcrdma::codec::read_fixed(reader, {}, {});\n", item, field);
+  }
+  if (of.ddp) {
+    return of.is_text() ? out.add("  {} = rpcrdma::codec::read_bulk_string(reader, {}U, {});\n",
+                                  item, of.size, field)
+                        : out.add("  {} = reader.bulk({}U, {});\n", item, of.size, field);
+  }
+  if (of.is_bytes() || of.is_text()) {
+    return out.add("  rpcrdma::codec::read_{}(reader, {}, {}U, {});\n",
+                   of.is_text() ? "string" : "opaque", item, of.size, field);
+  }
+  switch (of.shape) {
+    case Shape::kPlain:
+      return out.add("  {}\n", decode_element(of.type, item, field));
+    case Shape::kFixed:
+      return out.add("  for (auto& each : {}) {{\n    {}\n  }}\n", item,
+                     decode_element(of.type, "each", field));
+    case Shape::kVariable: {
+      const std::string basic = read_basic(of.type, field);
+      out.add(
+          "  {{\n    const std::uint32_t count =\n"
+          "        rpcrdma::codec::read_count(reader, {}U, {}U, {});\n    {}.clear();\n",
+          of.size, element_min(of.type), field, item);
+      if (may_reserve) out.add("    {}.reserve(count);\n", item);
+      out.add("    for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {{\n      ");
+      if (basic.empty()) {
+        out.add("{}(reader, {}.emplace_back());", function_for("decode", of.type), item);
+      } else {
+        out.add("{}.push_back({});", item, basic);
+      }
+      return out.add("\n    }}\n  }}\n");
+    }
+    case Shape::kOptional:
+      return out.add(
+          "  if (reader.xdr().boolean({1})) {{\n    {0}.emplace();\n    {2}\n  }} else {{\n"
+          "    {0}.reset();\n  }}\n",
+          item, field, decode_element(of.type, "*" + item, field));
+  }
+}
+
+void measure(Text& out, const Declaration& of, const std::string& item) {
+  if (of.is_list) {
+    out.add(
+        "  for (const auto& each : {}) {{\n    counter.add(4);\n"
+        "    measure_node(each, counter);\n  }}\n",
+        item);
+    // A list that is never empty has a word less, since its first node has none before it.
+    if (!of.never_empty) out.add("  counter.add(4);\n");
+    return;
+  }
+  if (of.is_bytes() && of.shape == Shape::kFixed) return out.add("  counter.bytes({});\n", of.size);
+  if (of.ddp) return out.add("  counter.bulk({}.size());\n", item);
+  if (of.is_bytes() || of.is_text()) {
+    return out.add("  counter.add(4);\n  counter.bytes({}.size());\n", item);
+  }
+  const std::string element = measure_element(of.type, "each");
+  const bool is_constant = element.starts_with("counter.");
+  const std::uint64_t size = is_constant ? (element == "counter.add(8);" ? 8 : 4) : 0;
+  switch (of.shape) {
+    case Shape::kPlain:
+      return out.add("  {}\n", measure_element(of.type, item));
+    case Shape::kVariable:
+      out.add("  counter.add(4);\n");
+      [[fallthrough]];
+    case Shape::kFixed:
+      if (is_constant) return out.add("  counter.add({}.size() * {}U);\n", item, size);
+      return out.add("  for (const auto& each : {}) {}\n", item, element);
+    case Shape::kOptional:
+      return out.add("  counter.add(4);\n  if ({}.has_value()) {}\n", item,
+                     measure_element(of.type, "*" + item));
+  }
+}
+
+void text(Text& out, const Declaration& of, const std::string& item) {
+  if (of.is_text()) return out.add("  rpcrdma::codec::append_quoted(out, {});\n", item);
+  if (of.is_bytes()) return out.add("  rpcrdma::codec::append_bytes(out, {});\n", item);
+  if (of.is_list || of.shape == Shape::kFixed || of.shape == Shape::kVariable) {
+    return out.add(
+        "  out += '[';\n  {{\n    bool first = true;\n    for (const auto& each : {}) {{\n"
+        "      if (!first) out += \", \";\n      first = false;\n      {}\n    }}\n  }}\n"
+        "  out += ']';\n",
+        item, text_element(of.type, "each"));
+  }
+  if (of.shape == Shape::kPlain) return out.add("  {}\n", text_element(of.type, item));
+  out.add("  if ({}.has_value()) {{\n    {}\n  }} else {{\n    out += \"none\";\n  }}\n", item,
+          text_element(of.type, "*" + item));
+}
+
+// --- Whole types
+
+class Functions {
+ public:
+  Functions(Text& out, const EmitOptions& options) : out_(out), options_(options) {}
+
+  void enumeration(const Definition& of) {
+    const std::string& name = of.cpp_name;
+    out_.add(
+        "\nbool is_defined({} value) noexcept {{\n  switch (static_cast<std::int32_t>(value)) {{\n",
+        name);
+    std::set<std::int32_t> seen;
+    for (const Enumerator& each : of.enumerators) {
+      if (seen.insert(each.number).second) out_.add("    case {}:\n", literal(each));
+    }
+    out_.add("      return true;\n    default:\n      return false;\n  }}\n}}\n");
+    out_.add(
+        "void encode({} value, rpcrdma::MessageWriter& writer) {{\n"
+        "  if (!is_defined(value)) return writer.fail();\n"
+        "  writer.xdr().i32(static_cast<std::int32_t>(value));\n}}\n",
+        name);
+    out_.add(
+        "void decode(rpcrdma::MessageReader& reader, {0}& value) {{\n"
+        "  value = static_cast<{0}>(reader.xdr().i32(\"{0}\"));\n"
+        "  if (reader.ok() && !is_defined(value)) {{\n"
+        "    reader.xdr().fail(rpcrdma::xdr::Errc::kBadEnum, \"{0}\");\n  }}\n}}\n",
+        name);
+    out_.add("void measure({}, rpcrdma::SizeCounter& counter) {{\n  counter.add(4);\n}}\n", name);
+    out_.add(
+        "void append_text(std::string& out, {} value) {{\n"
+        "  switch (static_cast<std::int32_t>(value)) {{\n",
+        name);
+    seen.clear();
+    for (const Enumerator& each : of.enumerators) {
+      if (!seen.insert(each.number).second) continue;
+      out_.add("    case {}:\n      out += \"{}\";\n      return;\n", literal(each),
+               each.name.text);
+    }
+    out_.add(
+        "    default:\n      rpcrdma::codec::append_number(out, "
+        "std::int64_t{{static_cast<std::int32_t>(value)}});\n  }}\n}}\n");
+  }
+
+  void structure(const Definition& of) {
+    const std::string suffix = of.is_node ? "_node" : "";
+    if (of.is_node) out_.add("\nnamespace {{\n");
+    body(of, "encode" + suffix,
+         [&](const Declaration& each, const std::string& item) { gen::encode(out_, each, item); });
+    decode_body(of, suffix);
+    body(of, "measure" + suffix,
+         [&](const Declaration& each, const std::string& item) { gen::measure(out_, each, item); });
+    if (of.is_node) {
+      out_.add("\n}}  // namespace\n");
+      node(of);
+    }
+    equality(of);
+    out_.add("void append_text(std::string& out, const {}& value) {{\n  out += '{{';\n",
+             of.cpp_name);
+    std::string separator;
+    for (const Declaration& each : of.members) {
+      out_.add("  out += \"{}{}: \";\n", separator, each.name.text);
+      gen::text(out_, each, "value." + member(of, each));
+      separator = ", ";
+    }
+    if (of.members.empty()) out_.add("  static_cast<void>(value);\n");
+    out_.add("  out += '}}';\n}}\n");
+  }
+
+  void union_type(const Definition& of) {
+    union_members(of);
+    union_codec(of);
+    union_others(of);
+  }
+
+  void alias(const Definition& of) {
+    const std::string& name = of.cpp_name;
+    out_.add("\nvoid encode_{0}(const {0}& value, rpcrdma::MessageWriter& writer) {{\n", name);
+    gen::encode(out_, of.alias, "value");
+    out_.add("}}\nvoid decode_{0}(rpcrdma::MessageReader& reader, {0}& value) {{\n", name);
+    gen::decode(out_, of.alias, "value", fmt::format("\"{}\"", of.name.text), !of.recursive);
+    const bool unused = of.alias.is_bytes() && of.alias.shape == Shape::kFixed;
+    out_.add("}}\nvoid measure_{0}({1}const {0}& value, rpcrdma::SizeCounter& counter) {{\n", name,
+             unused ? "[[maybe_unused]] " : "");
+    gen::measure(out_, of.alias, "value");
+    out_.add("}}\nvoid append_text_{0}(std::string& out, const {0}& value) {{\n", name);
+    gen::text(out_, of.alias, "value");
+    out_.add("}}\n");
+  }
+
+ private:
+  using Emit = std::function<void(const Declaration&, const std::string&)>;
+
+  static std::string literal(const Enumerator& of) {
+    return of.number == std::numeric_limits<std::int32_t>::min() ? "-2147483647 - 1"
+                                                                 : enum_number(of);
+  }
+  static std::string member(const Definition& of, const Declaration& declared) {
+    return member_name(declared.name.text, of.cpp_name);
+  }
+
+  void body(const Definition& of, const std::string& verb, const Emit& emit) {
+    const bool encodes = verb.starts_with("encode");
+    out_.add("\nvoid {}([[maybe_unused]] const {}& value, {}) {{\n", verb, of.cpp_name,
+             encodes ? "[[maybe_unused]] rpcrdma::MessageWriter& writer"
+                     : "[[maybe_unused]] rpcrdma::SizeCounter& counter");
+    for (const Declaration& each : of.members) emit(each, "value." + member(of, each));
+    out_.add("}}\n");
+  }
+
+  void decode_body(const Definition& of, const std::string& suffix) {
+    out_.add(
+        "void decode{}([[maybe_unused]] rpcrdma::MessageReader& reader, [[maybe_unused]] {}& "
+        "value) {{\n",
+        suffix, of.cpp_name);
+    if (of.recursive) out_.add("  if (!reader.enter(\"{}\")) return;\n", of.name.text);
+    for (const Declaration& each : of.members) {
+      gen::decode(out_, each, "value." + member(of, each),
+                  fmt::format("\"{}.{}\"", of.name.text, each.name.text), !of.recursive);
+    }
+    if (of.recursive) out_.add("  reader.leave();\n");
+    out_.add("}}\n");
+  }
+
+  // By itself, a node is a list of one.
+  void node(const Definition& of) {
+    out_.add(
+        "\nvoid encode(const {0}& value, rpcrdma::MessageWriter& writer) {{\n"
+        "  encode_node(value, writer);\n  writer.xdr().boolean(false);\n}}\n"
+        "void decode(rpcrdma::MessageReader& reader, {0}& value) {{\n"
+        "  decode_node(reader, value);\n  if (reader.xdr().boolean(\"{0}\")) {{\n"
+        "    reader.xdr().fail(rpcrdma::xdr::Errc::kOverLimit, \"{0}\");\n  }}\n}}\n"
+        "void measure(const {0}& value, rpcrdma::SizeCounter& counter) {{\n"
+        "  measure_node(value, counter);\n  counter.add(4);\n}}\n",
+        of.cpp_name);
+  }
+
+  void equality(const Definition& of) {
+    out_.add(
+        "bool operator==([[maybe_unused]] const {0}& a, [[maybe_unused]] const {0}& b) {{\n"
+        "  return true",
+        of.cpp_name);
+    for (const Declaration& each : of.members) {
+      const std::string name = member(of, each);
+      if (each.ddp && each.is_bytes()) {
+        out_.add(" && rpcrdma::codec::equal(a.{0}, b.{0})", name);
+      } else {
+        out_.add(" && a.{0} == b.{0}", name);
+      }
+    }
+    out_.add(";\n}}\n");
+  }
+
+  static std::string number(const Definition& of, Integer value) {
+    const Definition* target = resolved_target(of.discriminant);
+    if (target != nullptr) return discriminant_text(*target, value);
+    if (resolved_basic(of.discriminant) == Basic::kBool) {
+      return value.magnitude != 0 ? "true" : "false";
+    }
+    return number_text(value);
+  }
+
+  void union_members(const Definition& of) {
+    const std::string& name = of.cpp_name;
+    const std::string discriminant = type_of(of.discriminant, scope_in(of, options_));
+    const Arm& initial = of.arms[of.initial_arm];
+    out_.add("\n{0}::{0}() : discriminant_({1}) {{\n", name, number(of, of.initial_discriminant));
+    if (!initial.declaration.is_void()) {
+      out_.add("  arm_.emplace<{}>(){};\n", variant_index(of, initial),
+               is_boxed_arm(initial) ? ".emplace()" : "");
+    }
+    out_.add("}}\nint {}::arm_of({} discriminant) noexcept {{\n", name, discriminant);
+    const Definition* target = resolved_target(of.discriminant);
+    const bool has_default = of.arms.back().is_default;
+    if (target != nullptr && has_default) out_.add("  if (!is_defined(discriminant)) return -1;\n");
+    out_.add("  switch (static_cast<std::int64_t>(discriminant)) {{\n");
+    for (std::size_t i = 0; i < of.arms.size(); ++i) {
+      if (of.arms[i].cases.empty()) continue;
+      for (const Value& each : of.arms[i].cases)
+        out_.add("    case {}:\n", number_text(each.number));
+      out_.add("      return {};\n", i);
+    }
+    out_.add("    default:\n      return {};\n  }}\n}}\n",
+             has_default ? static_cast<int>(of.arms.size()) - 1 : -1);
+    for (std::size_t i = 0; i < of.arms.size(); ++i) setters(of, of.arms[i], i, discriminant);
+    if (!has_void_arm(of)) return;
+    out_.add("void {0}::set_void({1} discriminant) {{\n  switch (arm_of(discriminant)) {{\n", name,
+             discriminant);
+    for (std::size_t i = 0; i < of.arms.size(); ++i) {
+      if (of.arms[i].declaration.is_void()) out_.add("    case {}:\n", i);
+    }
+    out_.add(
+        "      break;\n    default:\n      rpcrdma::codec::bad_discriminant(\"{}\");\n  }}\n"
+        "  discriminant_ = discriminant;\n  arm_.emplace<0>();\n}}\n",
+        of.name.text);
+  }
+
+  void setters(const Definition& of, const Arm& arm, std::size_t index,
+               const std::string& discriminant) {
+    if (arm.declaration.is_void()) return;
+    const std::string type = type_of(arm.declaration, scope_in(of, options_));
+    const bool asks = needs_discriminant(arm);
+    const std::string parameter = asks ? discriminant + " discriminant" : "";
+    const std::string method = setter_name(of, arm);
+    out_.add("{}& {}::{}({}) {{\n", type, of.cpp_name, method, parameter);
+    if (asks) {
+      out_.add("  if (arm_of(discriminant) != {}) rpcrdma::codec::bad_discriminant(\"{}\");\n",
+               index, of.name.text);
+    }
+    out_.add("  discriminant_ = {};\n  return arm_.emplace<{}>(){};\n}}\n",
+             asks ? "discriminant" : number(of, arm.cases[0].number), variant_index(of, arm),
+             is_boxed_arm(arm) ? ".emplace()" : "");
+    out_.add("{0}& {1}::{2}({3}{4}{0} value) {{\n  return {2}({5}) = std::move(value);\n}}\n", type,
+             of.cpp_name, method, parameter, asks ? ", " : "", asks ? "discriminant" : "");
+  }
+
+  std::string discriminant_of(const Definition& of, const std::string& value) const {
+    return value + "." + member_name(of.discriminant.name.text, of.cpp_name) + "()";
+  }
+
+  void each_arm(const Definition& of, const Emit& emit) {
+    for (std::size_t i = 0; i < of.arms.size(); ++i) {
+      const Arm& arm = of.arms[i];
+      if (arm.declaration.is_void()) continue;
+      out_.add("  if ([[maybe_unused]] const auto* arm{} = value.{}()) {{\n", i, arm_name(of, arm));
+      emit(arm.declaration, fmt::format("(*arm{})", i));
+      out_.add("  }}\n");
+    }
+  }
+
+  void union_codec(const Definition& of) {
+    out_.add("void encode(const {}& value, rpcrdma::MessageWriter& writer) {{\n  {}\n", of.cpp_name,
+             encode_element(of.discriminant.type, discriminant_of(of, "value")));
+    each_arm(of, [&](const Declaration& each, const std::string& item) {
+      gen::encode(out_, each, item);
+    });
+    out_.add("}}\nvoid decode(rpcrdma::MessageReader& reader, {}& value) {{\n", of.cpp_name);
+    if (of.recursive) out_.add("  if (!reader.enter(\"{}\")) return;\n", of.name.text);
+    const std::string field = fmt::format("\"{}.{}\"", of.name.text, of.discriminant.name.text);
+    out_.add("  {} discriminant{{}};\n  {}\n", type_of(of.discriminant),
+             decode_element(of.discriminant.type, "discriminant", field));
+    out_.add("  switch (reader.ok() ? {}::arm_of(discriminant) : -1) {{\n", of.cpp_name);
+    for (std::size_t i = 0; i < of.arms.size(); ++i) {
+      const Arm& arm = of.arms[i];
+      out_.add("    case {}: {{\n", i);
+      if (arm.declaration.is_void()) {
+        out_.add("  value.set_void(discriminant);\n");
+      } else {
+        out_.add("  auto& item = value.{}({});\n", setter_name(of, arm),
+                 needs_discriminant(arm) ? "discriminant" : "");
+        gen::decode(out_, arm.declaration, "item",
+                    fmt::format("\"{}.{}\"", of.name.text, arm.declaration.name.text),
+                    !of.recursive);
+      }
+      out_.add("      break;\n    }}\n");
+    }
+    out_.add("    default:\n      reader.xdr().fail(rpcrdma::xdr::Errc::kBadEnum, {});\n  }}\n",
+             field);
+    if (of.recursive) out_.add("  reader.leave();\n");
+    out_.add(
+        "}}\nvoid measure([[maybe_unused]] const {}& value, rpcrdma::SizeCounter& counter) {{\n  "
+        "counter.add(4);\n",
+        of.cpp_name);
+    each_arm(of, [&](const Declaration& each, const std::string& item) {
+      gen::measure(out_, each, item);
+    });
+    out_.add("}}\n");
+  }
+
+  void union_others(const Definition& of) {
+    out_.add("bool operator==(const {0}& a, const {0}& b) {{\n  if ({1} != {2}) return false;\n",
+             of.cpp_name, discriminant_of(of, "a"), discriminant_of(of, "b"));
+    for (const Arm& arm : of.arms) {
+      if (arm.declaration.is_void()) continue;
+      const bool is_view = arm.declaration.ddp && arm.declaration.is_bytes();
+      out_.add(
+          "  if (const auto *x = a.{0}(), *y = b.{0}(); x != nullptr && y != nullptr) {{\n"
+          "    return {1};\n  }}\n",
+          arm_name(of, arm), is_view ? "rpcrdma::codec::equal(*x, *y)" : "*x == *y");
+    }
+    out_.add(
+        "  return true;\n}}\nvoid append_text(std::string& out, const {}& value) {{\n"
+        "  out += \"{{{}: \";\n  {}\n",
+        of.cpp_name, of.discriminant.name.text,
+        text_element(of.discriminant.type, discriminant_of(of, "value")));
+    each_arm(of, [&](const Declaration& each, const std::string& item) {
+      out_.add("  out += \", {}: \";\n", each.name.text);
+      gen::text(out_, each, item);
+    });
+    out_.add("  out += '}}';\n}}\n");
+  }
+
+  Text& out_;
+  const EmitOptions& options_;
+};
+
+void declare(Text& out, const Definition& of) {
+  const std::string& name = of.cpp_name;
+  if (of.kind == Kind::kTypedef) {
+    if (!has_functions(of)) return;
+    out.add(
+        "\nvoid encode_{0}(const {0}& value, rpcrdma::MessageWriter& writer);\n"
+        "void decode_{0}(rpcrdma::MessageReader& reader, {0}& value);\n"
+        "void measure_{0}(const {0}& value, rpcrdma::SizeCounter& counter);\n"
+        "void append_text_{0}(std::string& out, const {0}& value);\n"
+        "inline std::uint64_t encoded_size_{0}(const {0}& value) {{\n"
+        "  rpcrdma::SizeCounter counter;\n  measure_{0}(value, counter);\n"
+        "  return counter.size();\n}}\n"
+        "inline std::string to_string_{0}(const {0}& value) {{\n"
+        "  std::string out;\n  append_text_{0}(out, value);\n  return out;\n}}\n",
+        name);
+    return;
+  }
+  const std::string by = of.kind == Kind::kEnum ? name : "const " + name + "&";
+  out.add(
+      "\nvoid encode({1} value, rpcrdma::MessageWriter& writer);\n"
+      "void decode(rpcrdma::MessageReader& reader, {0}& value);\n"
+      "void measure({1} value, rpcrdma::SizeCounter& counter);\n"
+      "void append_text(std::string& out, {1} value);\n"
+      "inline std::uint64_t encoded_size({1} value) {{\n"
+      "  rpcrdma::SizeCounter counter;\n  measure(value, counter);\n"
+      "  return counter.size();\n}}\n"
+      "inline std::string to_string({1} value) {{\n"
+      "  std::string out;\n  append_text(out, value);\n  return out;\n}}\n",
+      name, by);
+  if (of.kind != Kind::kEnum) out.add("bool operator==(const {0}& a, const {0}& b);\n", name);
+}
+
+bool is_type(const Definition& of) {
+  return of.kind != Kind::kConst && of.kind != Kind::kProgram;
+}
+
+}  // namespace
+
+void emit_prologue(Text& out, const EmitOptions& options) {
+  out.add("// Made by rpcrdma-gen from {}.x; changes here are lost.\n", options.stem);
+}
+
+std::string emit_header(const File& file, const EmitOptions& options) {
+  Text out;
+  emit_prologue(out, options);
+  std::string guard = "RPCRDMA_GENERATED_" + namespace_of(options.namespace_name) + "_H_";
+  out.add(
+      "#ifndef {0}\n#define {0}\n\n#include <array>\n#include <cstddef>\n#include <cstdint>\n"
+      "#include <optional>\n#include <string>\n#include <string_view>\n#include <utility>\n"
+      "#include <variant>\n#include <vector>\n\n#include \"rpcrdma/codec.h\"\n\n"
+      "{2}namespace {1} {{\n\n",
+      guard, options.namespace_name, kNoShadowWarnings);
+  emit_types(out, file, options);
+  for (const Definition& each : file.definitions) {
+    if (is_type(each)) declare(out, each);
+  }
+  out.add("\n}}  // namespace {}\n{}\n#endif  // {}\n", options.namespace_name, kWarningsAsBefore,
+          guard);
+  return out.take();
+}
+
+std::string emit_source(const File& file, const EmitOptions& options) {
+  Text out;
+  emit_prologue(out, options);
+  out.add("#include \"{}.h\"\n\n{}namespace {} {{\n", options.stem, kNoShadowWarnings,
+          options.namespace_name);
+  out.add("namespace {{\n\n");
+  for (const Definition& each : file.definitions) {
+    if (!each.is_node) continue;
+    out.add(
+        "void encode_node(const {0}& value, rpcrdma::MessageWriter& writer);\n"
+        "void decode_node(rpcrdma::MessageReader& reader, {0}& value);\n"
+        "void measure_node(const {0}& value, rpcrdma::SizeCounter& counter);\n",
+        each.cpp_name);
+  }
+  out.add("\n}}  // namespace\n");
+  Functions functions(out, options);
+  for (const Definition& each : file.definitions) {
+    if (each.kind == Kind::kEnum) functions.enumeration(each);
+    if (each.kind == Kind::kStruct) functions.structure(each);
+    if (each.kind == Kind::kUnion) functions.union_type(each);
+    if (has_functions(each)) functions.alias(each);
+  }
+  out.add("\n}}  // namespace {}\n{}", options.namespace_name, kWarningsAsBefore);
+  return out.take();
+}
+
+}  // namespace rpcrdma::gen
