@@ -6,6 +6,8 @@
 
 #include "gen/check.h"
 #include "gen/emit.h"
+#include "gen/emit_items.h"
+#include "gen/emit_program.h"
 #include "gen/names.h"
 
 namespace rpcrdma::gen {
@@ -16,273 +18,6 @@ using Shape = Declaration::Shape;
 
 std::string enum_number(const Enumerator& of) {
   return fmt::format("{}", of.number);
-}
-
-// The statements for one element; `item` is an expression.
-std::string encode_element(const TypeSpec& type, const std::string& item) {
-  switch (basic_of(type)) {
-    case Basic::kBool:
-      return fmt::format("writer.xdr().boolean({});", item);
-    case Basic::kInt8:
-    case Basic::kInt16:
-    case Basic::kInt32:
-      return fmt::format("writer.xdr().i32({});", item);
-    case Basic::kUint8:
-    case Basic::kUint16:
-    case Basic::kUint32:
-      return fmt::format("writer.xdr().u32({});", item);
-    case Basic::kInt64:
-      return fmt::format("writer.xdr().i64({});", item);
-    case Basic::kUint64:
-      return fmt::format("writer.xdr().u64({});", item);
-    case Basic::kFloat:
-    case Basic::kDouble:
-      return fmt::format("rpcrdma::codec::write(writer, {});", item);
-    case Basic::kNone:
-    case Basic::kVoid:
-    case Basic::kString:
-    case Basic::kOpaque:
-      break;
-  }
-  return fmt::format("{}({}, writer);", function_for("encode", type), item);
-}
-
-// An expression for a basic type; empty for others.
-std::string read_basic(const TypeSpec& type, const std::string& field) {
-  switch (basic_of(type)) {
-    case Basic::kBool:
-      return fmt::format("reader.xdr().boolean({})", field);
-    case Basic::kInt8:
-    case Basic::kInt16:
-    case Basic::kUint8:
-    case Basic::kUint16: {
-      TypeSpec plain;
-      plain.basic = basic_of(type);
-      return fmt::format("rpcrdma::codec::read_narrow<{}>(reader, {})", element_type(plain, ""),
-                         field);
-    }
-    case Basic::kInt32:
-      return fmt::format("reader.xdr().i32({})", field);
-    case Basic::kUint32:
-      return fmt::format("reader.xdr().u32({})", field);
-    case Basic::kInt64:
-      return fmt::format("reader.xdr().i64({})", field);
-    case Basic::kUint64:
-      return fmt::format("reader.xdr().u64({})", field);
-    case Basic::kFloat:
-      return fmt::format("rpcrdma::codec::read_float(reader, {})", field);
-    case Basic::kDouble:
-      return fmt::format("rpcrdma::codec::read_double(reader, {})", field);
-    case Basic::kNone:
-    case Basic::kVoid:
-    case Basic::kString:
-    case Basic::kOpaque:
-      break;
-  }
-  return {};
-}
-
-std::string decode_element(const TypeSpec& type, const std::string& item,
-                           const std::string& field) {
-  const std::string basic = read_basic(type, field);
-  if (!basic.empty()) return fmt::format("{} = {};", item, basic);
-  return fmt::format("{}(reader, {});", function_for("decode", type), item);
-}
-
-std::uint64_t basic_size(const TypeSpec& type) {
-  const Basic basic = basic_of(type);
-  const bool has_size = basic >= Basic::kBool && basic <= Basic::kDouble;
-  const bool is_wide = basic == Basic::kInt64 || basic == Basic::kUint64 || basic == Basic::kDouble;
-  return has_size ? (is_wide ? 8 : 4) : 0;
-}
-
-std::string measure_element(const TypeSpec& type, const std::string& item) {
-  if (const auto size = basic_size(type); size != 0) return fmt::format("counter.add({});", size);
-  const Definition* target = type.target;
-  Declaration plain;
-  plain.type = type;
-  target = resolved_target(plain);
-  if (target->kind == Kind::kEnum) return "counter.add(4);";
-  return fmt::format("{}({}, counter);", function_for("measure", type), item);
-}
-
-std::string text_element(const TypeSpec& type, const std::string& item) {
-  switch (basic_of(type)) {
-    case Basic::kBool:
-      return fmt::format("out += {} ? \"true\" : \"false\";", item);
-    case Basic::kInt8:
-    case Basic::kInt16:
-    case Basic::kInt32:
-    case Basic::kInt64:
-      return fmt::format("rpcrdma::codec::append_number(out, std::int64_t{{{}}});", item);
-    case Basic::kUint8:
-    case Basic::kUint16:
-    case Basic::kUint32:
-    case Basic::kUint64:
-      return fmt::format("rpcrdma::codec::append_number(out, std::uint64_t{{{}}});", item);
-    case Basic::kFloat:
-    case Basic::kDouble:
-      return fmt::format("rpcrdma::codec::append_number(out, double{{{}}});", item);
-    case Basic::kNone:
-    case Basic::kVoid:
-    case Basic::kString:
-    case Basic::kOpaque:
-      break;
-  }
-  return fmt::format("{}(out, {});", function_for("append_text", type), item);
-}
-
-// The least that one element is encoded in, bytes.
-std::uint64_t element_min(const TypeSpec& type) {
-  if (const auto size = basic_size(type); size != 0) return size;
-  return type.target->encoded_min;
-}
-
-void encode(Text& out, const Declaration& of, const std::string& item) {
-  if (of.is_list) {
-    if (of.never_empty) {
-      out.add("  if ({0}.empty()) return writer.fail();\n", item);
-      out.add(
-          "  for (std::size_t i = 0; i < {0}.size(); ++i) {{\n"
-          "    if (i != 0) writer.xdr().boolean(true);\n    encode_node({0}[i], writer);\n  }}\n",
-          item);
-    } else {
-      out.add(
-          "  for (const auto& each : {}) {{\n    writer.xdr().boolean(true);\n"
-          "    encode_node(each, writer);\n  }}\n",
-          item);
-    }
-    return out.add("  writer.xdr().boolean(false);\n");
-  }
-  if (of.is_bytes() && of.shape == Shape::kFixed) {
-    return out.add("  writer.xdr().opaque_fixed({});\n", item);
-  }
-  if (of.is_bytes() || of.is_text()) {
-    return out.add("  rpcrdma::codec::write_{}(writer, {}, {}U);\n",
-                   of.ddp         ? "bulk"
-                   : of.is_text() ? "string"
-                                  : "opaque",
-                   item, of.size);
-  }
-  switch (of.shape) {
-    case Shape::kPlain:
-      return out.add("  {}\n", encode_element(of.type, item));
-    case Shape::kVariable:
-      out.add(
-          "  if (!rpcrdma::codec::fits({0}.size(), {1}U, writer)) return;\n"
-          "  writer.xdr().u32(static_cast<std::uint32_t>({0}.size()));\n",
-          item, of.size);
-      [[fallthrough]];
-    case Shape::kFixed:
-      return out.add("  for (const auto& each : {}) {{\n    {}\n  }}\n", item,
-                     encode_element(of.type, "each"));
-    case Shape::kOptional:
-      return out.add(
-          "  writer.xdr().boolean({0}.has_value());\n  if ({0}.has_value()) {{\n    {1}\n  }}\n",
-          item, encode_element(of.type, "*" + item));
-  }
-}
-
-void decode(Text& out, const Declaration& of, const std::string& item, const std::string& field,
-            bool may_reserve) {
-  if (of.is_list) {
-    out.add("  {}.clear();\n", item);
-    if (of.never_empty) {
-      return out.add(
-          "  do {{\n    decode_node(reader, {}.emplace_back());\n"
-          "  }} while (reader.xdr().boolean({}));\n",
-          item, field);
-    }
-    return out.add("  while (reader.xdr().boolean({1})) decode_node(reader, {0}.emplace_back());\n",
-                   item, field);
-  }
-  if (of.is_bytes() && of.shape == Shape::kFixed) {
-    return out.add("  rpcrdma::codec::read_fixed(reader, {}, {});\n", item, field);
-  }
-  if (of.ddp) {
-    return of.is_text() ? out.add("  {} = rpcrdma::codec::read_bulk_string(reader, {}U, {});\n",
-                                  item, of.size, field)
-                        : out.add("  {} = reader.bulk({}U, {});\n", item, of.size, field);
-  }
-  if (of.is_bytes() || of.is_text()) {
-    return out.add("  rpcrdma::codec::read_{}(reader, {}, {}U, {});\n",
-                   of.is_text() ? "string" : "opaque", item, of.size, field);
-  }
-  switch (of.shape) {
-    case Shape::kPlain:
-      return out.add("  {}\n", decode_element(of.type, item, field));
-    case Shape::kFixed:
-      return out.add("  for (auto& each : {}) {{\n    {}\n  }}\n", item,
-                     decode_element(of.type, "each", field));
-    case Shape::kVariable: {
-      const std::string basic = read_basic(of.type, field);
-      out.add(
-          "  {{\n    const std::uint32_t count =\n"
-          "        rpcrdma::codec::read_count(reader, {}U, {}U, {});\n    {}.clear();\n",
-          of.size, element_min(of.type), field, item);
-      if (may_reserve) out.add("    {}.reserve(count);\n", item);
-      out.add("    for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {{\n      ");
-      if (basic.empty()) {
-        out.add("{}(reader, {}.emplace_back());", function_for("decode", of.type), item);
-      } else {
-        out.add("{}.push_back({});", item, basic);
-      }
-      return out.add("\n    }}\n  }}\n");
-    }
-    case Shape::kOptional:
-      return out.add(
-          "  if (reader.xdr().boolean({1})) {{\n    {0}.emplace();\n    {2}\n  }} else {{\n"
-          "    {0}.reset();\n  }}\n",
-          item, field, decode_element(of.type, "*" + item, field));
-  }
-}
-
-void measure(Text& out, const Declaration& of, const std::string& item) {
-  if (of.is_list) {
-    out.add(
-        "  for (const auto& each : {}) {{\n    counter.add(4);\n"
-        "    measure_node(each, counter);\n  }}\n",
-        item);
-    // A list that is never empty has a word less, since its first node has none before it.
-    if (!of.never_empty) out.add("  counter.add(4);\n");
-    return;
-  }
-  if (of.is_bytes() && of.shape == Shape::kFixed) return out.add("  counter.bytes({});\n", of.size);
-  if (of.ddp) return out.add("  counter.bulk({}.size());\n", item);
-  if (of.is_bytes() || of.is_text()) {
-    return out.add("  counter.add(4);\n  counter.bytes({}.size());\n", item);
-  }
-  const std::string element = measure_element(of.type, "each");
-  const bool is_constant = element.starts_with("counter.");
-  const std::uint64_t size = is_constant ? (element == "counter.add(8);" ? 8 : 4) : 0;
-  switch (of.shape) {
-    case Shape::kPlain:
-      return out.add("  {}\n", measure_element(of.type, item));
-    case Shape::kVariable:
-      out.add("  counter.add(4);\n");
-      [[fallthrough]];
-    case Shape::kFixed:
-      if (is_constant) return out.add("  counter.add({}.size() * {}U);\n", item, size);
-      return out.add("  for (const auto& each : {}) {}\n", item, element);
-    case Shape::kOptional:
-      return out.add("  counter.add(4);\n  if ({}.has_value()) {}\n", item,
-                     measure_element(of.type, "*" + item));
-  }
-}
-
-void text(Text& out, const Declaration& of, const std::string& item) {
-  if (of.is_text()) return out.add("  rpcrdma::codec::append_quoted(out, {});\n", item);
-  if (of.is_bytes()) return out.add("  rpcrdma::codec::append_bytes(out, {});\n", item);
-  if (of.is_list || of.shape == Shape::kFixed || of.shape == Shape::kVariable) {
-    return out.add(
-        "  out += '[';\n  {{\n    bool first = true;\n    for (const auto& each : {}) {{\n"
-        "      if (!first) out += \", \";\n      first = false;\n      {}\n    }}\n  }}\n"
-        "  out += ']';\n",
-        item, text_element(of.type, "each"));
-  }
-  if (of.shape == Shape::kPlain) return out.add("  {}\n", text_element(of.type, item));
-  out.add("  if ({}.has_value()) {{\n    {}\n  }} else {{\n    out += \"none\";\n  }}\n", item,
-          text_element(of.type, "*" + item));
 }
 
 // --- Whole types
@@ -332,10 +67,10 @@ class Functions {
     const std::string suffix = of.is_node ? "_node" : "";
     if (of.is_node) out_.add("\nnamespace {{\n");
     body(of, "encode" + suffix,
-         [&](const Declaration& each, const std::string& item) { gen::encode(out_, each, item); });
+         [&](const Declaration& each, const std::string& item) { encode_item(out_, each, item); });
     decode_body(of, suffix);
     body(of, "measure" + suffix,
-         [&](const Declaration& each, const std::string& item) { gen::measure(out_, each, item); });
+         [&](const Declaration& each, const std::string& item) { measure_item(out_, each, item); });
     if (of.is_node) {
       out_.add("\n}}  // namespace\n");
       node(of);
@@ -346,7 +81,7 @@ class Functions {
     std::string separator;
     for (const Declaration& each : of.members) {
       out_.add("  out += \"{}{}: \";\n", separator, each.name.text);
-      gen::text(out_, each, "value." + member(of, each));
+      text_item(out_, each, "value." + member(of, each));
       separator = ", ";
     }
     if (of.members.empty()) out_.add("  static_cast<void>(value);\n");
@@ -362,15 +97,15 @@ class Functions {
   void alias(const Definition& of) {
     const std::string& name = of.cpp_name;
     out_.add("\nvoid encode_{0}(const {0}& value, rpcrdma::MessageWriter& writer) {{\n", name);
-    gen::encode(out_, of.alias, "value");
+    encode_item(out_, of.alias, "value");
     out_.add("}}\nvoid decode_{0}(rpcrdma::MessageReader& reader, {0}& value) {{\n", name);
-    gen::decode(out_, of.alias, "value", fmt::format("\"{}\"", of.name.text), !of.recursive);
+    decode_item(out_, of.alias, "value", fmt::format("\"{}\"", of.name.text), !of.recursive);
     const bool unused = of.alias.is_bytes() && of.alias.shape == Shape::kFixed;
     out_.add("}}\nvoid measure_{0}({1}const {0}& value, rpcrdma::SizeCounter& counter) {{\n", name,
              unused ? "[[maybe_unused]] " : "");
-    gen::measure(out_, of.alias, "value");
+    measure_item(out_, of.alias, "value");
     out_.add("}}\nvoid append_text_{0}(std::string& out, const {0}& value) {{\n", name);
-    gen::text(out_, of.alias, "value");
+    text_item(out_, of.alias, "value");
     out_.add("}}\n");
   }
 
@@ -401,7 +136,7 @@ class Functions {
         suffix, of.cpp_name);
     if (of.recursive) out_.add("  if (!reader.enter(\"{}\")) return;\n", of.name.text);
     for (const Declaration& each : of.members) {
-      gen::decode(out_, each, "value." + member(of, each),
+      decode_item(out_, each, "value." + member(of, each),
                   fmt::format("\"{}.{}\"", of.name.text, each.name.text), !of.recursive);
     }
     if (of.recursive) out_.add("  reader.leave();\n");
@@ -518,7 +253,7 @@ class Functions {
     out_.add("void encode(const {}& value, rpcrdma::MessageWriter& writer) {{\n  {}\n", of.cpp_name,
              encode_element(of.discriminant.type, discriminant_of(of, "value")));
     each_arm(of, [&](const Declaration& each, const std::string& item) {
-      gen::encode(out_, each, item);
+      encode_item(out_, each, item);
     });
     out_.add("}}\nvoid decode(rpcrdma::MessageReader& reader, {}& value) {{\n", of.cpp_name);
     if (of.recursive) out_.add("  if (!reader.enter(\"{}\")) return;\n", of.name.text);
@@ -534,7 +269,7 @@ class Functions {
       } else {
         out_.add("  auto& item = value.{}({});\n", setter_name(of, arm),
                  needs_discriminant(arm) ? "discriminant" : "");
-        gen::decode(out_, arm.declaration, "item",
+        decode_item(out_, arm.declaration, "item",
                     fmt::format("\"{}.{}\"", of.name.text, arm.declaration.name.text),
                     !of.recursive);
       }
@@ -548,7 +283,7 @@ class Functions {
         "counter.add(4);\n",
         of.cpp_name);
     each_arm(of, [&](const Declaration& each, const std::string& item) {
-      gen::measure(out_, each, item);
+      measure_item(out_, each, item);
     });
     out_.add("}}\n");
   }
@@ -571,7 +306,7 @@ class Functions {
         text_element(of.discriminant.type, discriminant_of(of, "value")));
     each_arm(of, [&](const Declaration& each, const std::string& item) {
       out_.add("  out += \", {}: \";\n", each.name.text);
-      gen::text(out_, each, item);
+      text_item(out_, each, item);
     });
     out_.add("  out += '}}';\n}}\n");
   }
@@ -629,13 +364,15 @@ std::string emit_header(const File& file, const EmitOptions& options) {
   out.add(
       "#ifndef {0}\n#define {0}\n\n#include <array>\n#include <cstddef>\n#include <cstdint>\n"
       "#include <optional>\n#include <string>\n#include <string_view>\n#include <utility>\n"
-      "#include <variant>\n#include <vector>\n\n#include \"rpcrdma/codec.h\"\n\n"
+      "#include <variant>\n#include <vector>\n\n#include \"rpcrdma/codec.h\"\n{3}\n"
       "{2}namespace {1} {{\n\n",
-      guard, options.namespace_name, kNoShadowWarnings);
+      guard, options.namespace_name, kNoShadowWarnings,
+      has_programs(file) ? "#include \"rpcrdma/answer.h\"\n#include \"rpcrdma/stub.h\"\n" : "");
   emit_types(out, file, options);
   for (const Definition& each : file.definitions) {
     if (is_type(each)) declare(out, each);
   }
+  emit_program_classes(out, file);
   out.add("\n}}  // namespace {}\n{}\n#endif  // {}\n", options.namespace_name, kWarningsAsBefore,
           guard);
   return out.take();
@@ -663,6 +400,7 @@ std::string emit_source(const File& file, const EmitOptions& options) {
     if (each.kind == Kind::kUnion) functions.union_type(each);
     if (has_functions(each)) functions.alias(each);
   }
+  emit_program_functions(out, file);
   out.add("\n}}  // namespace {}\n{}", options.namespace_name, kWarningsAsBefore);
   return out.take();
 }

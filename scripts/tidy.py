@@ -30,8 +30,9 @@ MODULES = {
 PUBLIC = {
     "types.h": "base", "xdr.h": "xdr", "call.h": "oncrpc", "message.h": "oncrpc",
     "service.h": "oncrpc", "callback.h": "base", "counters.h": "rpc", "error.h": "rpc",
-    "codec.h": "binding", "options.h": "rpc", "client.h": "rpc", "server.h": "rpc", "version.h": "base",
+    "answer.h": "rpc", "codec.h": "binding", "options.h": "rpc", "client.h": "rpc", "server.h": "rpc", "version.h": "base",
     "coroutine.h": "rpc", "function_service.h": "rpc", "registered_memory.h": "base",
+    "stub.h": "rpc",
 }
 SANS_IO = ("engine", "wire", "iwarp", "xdr", "oncrpc")
 FORBIDDEN_IN_SANS_IO = re.compile(

@@ -74,6 +74,9 @@ class Reply {
   // The results in XDR. bulk() finds an item in the place that place_result() named, or, when the
   // peer left it in the message, there (last_was_placed() is then false: copy it).
   MessageReader& results() noexcept;
+  // Copies what the peer left in the message to the place that place_result() named, as bulk()
+  // comes to it; before the first bulk().
+  void land_results() noexcept;
   // Whether all results were decoded and nothing was wrong; else the error to report.
   std::optional<Error> finish() noexcept;
 

@@ -81,6 +81,8 @@ class MessageReader {
     next_ = other.next_;
     position_base_ = other.position_base_;
     last_was_placed_ = other.last_was_placed_;
+    landings_ = other.landings_;
+    items_read_ = other.items_read_;
     depth_ = other.depth_;
     return *this;
   }
@@ -95,6 +97,10 @@ class MessageReader {
   Bytes bulk(std::uint32_t size_max, std::string_view field) noexcept;
   // Whether the last bulk() was placed by RDMA; if not, it is a view of the message.
   bool last_was_placed() const noexcept { return last_was_placed_; }
+  // From now on bulk() copies an item that is in the message to its place: the first item to the
+  // first of `places`, and so on. One that is too large for its place stays where it is. The span
+  // lives as long as the reader is in use.
+  void land_in(std::span<const MutableBytes> places) noexcept { landings_ = places; }
 
   // Around each item of a type that contains itself, so that no peer chooses how deep the stack
   // gets: false, with kOverLimit, at the kDepthMax-th of them. leave() only after true.
@@ -112,6 +118,8 @@ class MessageReader {
   bool finish() noexcept;
 
  private:
+  Bytes take_bulk(std::uint32_t size_max, std::string_view field) noexcept;
+
   xdr::Reader reader_;
   union {  // as in MessageWriter
     std::array<Placed, kBulkItemsMax> placed_;
@@ -121,6 +129,8 @@ class MessageReader {
   std::uint64_t position_base_ = 0;  // of the reader's first byte, grows by what was placed
   bool last_was_placed_ = false;
   std::uint32_t depth_ = 0;
+  std::size_t items_read_ = 0;
+  std::span<const MutableBytes> landings_;
 };
 
 }  // namespace rpcrdma

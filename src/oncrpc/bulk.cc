@@ -21,6 +21,16 @@ MessageReader::MessageReader(Bytes stream, std::size_t offset,
 }
 
 Bytes MessageReader::bulk(std::uint32_t size_max, std::string_view field) noexcept {
+  const Bytes item = take_bulk(size_max, field);
+  const std::size_t number = items_read_++;
+  if (last_was_placed_ || number >= landings_.size()) return item;
+  const MutableBytes place = landings_[number];
+  if (item.size() > place.size()) return item;
+  std::ranges::copy(item, place.begin());
+  return place.first(item.size());
+}
+
+Bytes MessageReader::take_bulk(std::uint32_t size_max, std::string_view field) noexcept {
   last_was_placed_ = false;
   const std::size_t start = reader_.position();
   if (next_ == placed_count_) return reader_.opaque(size_max, field);

@@ -46,6 +46,11 @@ MessageReader& Reply::results() noexcept {
   return impl_->slots_[slot_].reader;
 }
 
+void Reply::land_results() noexcept {
+  auto& slot = impl_->slots_[slot_];
+  slot.reader.land_in(std::span(slot.results).first(slot.result_count));
+}
+
 std::optional<Error> Reply::finish() noexcept {
   auto& slot = impl_->slots_[slot_];
   if (slot.reader.finish()) return std::nullopt;

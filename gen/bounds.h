@@ -1,0 +1,28 @@
+// How large the results of a procedure can get, and its bulk arguments.
+#ifndef RPCRDMA_GEN_BOUNDS_H_
+#define RPCRDMA_GEN_BOUNDS_H_
+
+#include <cstdint>
+
+#include "gen/ast.h"
+
+namespace rpcrdma::gen {
+
+// Of what a declaration is encoded in, bytes. Sums stop at kMany.
+struct Bound {
+  static constexpr std::uint64_t kMany = std::uint64_t{1} << 40U;
+
+  std::uint64_t whole = 0;     // all that has a bound
+  std::uint64_t reduced = 0;   // the same without the data of DDP-eligible items
+  bool is_open = false;        // something has no bound, besides DDP-eligible data
+  bool has_open_data = false;  // DDP-eligible data has none
+  bool has_data = false;       // there is DDP-eligible data
+  std::uint64_t data_max = 0;  // of one such item, kMany: no bound
+};
+
+// Precondition: the file was checked.
+Bound bound_of(const Declaration& declaration);
+
+}  // namespace rpcrdma::gen
+
+#endif  // RPCRDMA_GEN_BOUNDS_H_

@@ -1,0 +1,28 @@
+// Statements for one item: to encode it, to decode it, to measure it, to write it as text. They use
+// `writer`, `reader`, `counter` and `out` by these names.
+#ifndef RPCRDMA_GEN_EMIT_ITEMS_H_
+#define RPCRDMA_GEN_EMIT_ITEMS_H_
+
+#include <string>
+
+#include "gen/ast.h"
+#include "gen/emit.h"
+
+namespace rpcrdma::gen {
+
+// For one element of a plain type; `item` is an expression, `field` a literal for messages.
+std::string encode_element(const TypeSpec& type, const std::string& item);
+std::string decode_element(const TypeSpec& type, const std::string& item, const std::string& field);
+std::string text_element(const TypeSpec& type, const std::string& item);
+
+// For a whole declaration.
+void encode_item(Text& out, const Declaration& of, const std::string& item);
+// `may_reserve`: memory for all elements of an array at once, where nothing multiplies it.
+void decode_item(Text& out, const Declaration& of, const std::string& item,
+                 const std::string& field, bool may_reserve);
+void measure_item(Text& out, const Declaration& of, const std::string& item);
+void text_item(Text& out, const Declaration& of, const std::string& item);
+
+}  // namespace rpcrdma::gen
+
+#endif  // RPCRDMA_GEN_EMIT_ITEMS_H_

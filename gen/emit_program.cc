@@ -1,0 +1,406 @@
+#include "gen/emit_program.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "gen/bounds.h"
+#include "gen/check.h"
+#include "gen/emit_items.h"
+#include "gen/names.h"
+
+namespace rpcrdma::gen {
+namespace {
+
+using Kind = Definition::Kind;
+using Shape = Declaration::Shape;
+
+constexpr std::uint64_t kOpenDataMax = std::uint64_t{1} << 20U;  // bytes, see docs/idl.md
+
+bool is_by_value(const Declaration& argument) {
+  if (resolved_basic(argument) != Basic::kNone && !argument.is_bytes() && !argument.is_text()) {
+    return argument.shape == Shape::kPlain;
+  }
+  const Definition* target = resolved_target(argument);
+  return target != nullptr && target->kind == Kind::kEnum;
+}
+
+// As a parameter of a client's method: whatever can be written without a copy.
+std::string parameter_type(const Declaration& argument) {
+  if (argument.is_text()) return "std::string_view";
+  if (argument.is_bytes() && argument.shape == Shape::kVariable) return "rpcrdma::Bytes";
+  const std::string type = type_of(argument);
+  return is_by_value(argument) ? type : fmt::format("const {}&", type);
+}
+
+struct Method {
+  std::string name;                       // of the procedure in C++
+  std::string result;                     // what the client's method gives
+  std::string answered;                   // what the service gives: without the reply
+  std::string parameters, names, values;  // "int arg1, " · "arg1, " · ", int arg1"
+  Bound bound;                            // of the results
+  bool has_places;
+
+  std::string places_parameter(std::string_view initial) const {
+    return has_places ? fmt::format("rpcrdma::Places places{}, ", initial) : "";
+  }
+  std::string_view places_name() const { return has_places ? "places, " : ""; }
+};
+
+Method method_of(const Procedure& of) {
+  constexpr std::array<std::string_view, 6> kTaken = {
+      "call", "has_procedure", "is_idempotent", "kProgram", "kVersion", "bulk_argument_size_max"};
+  Method method;
+  method.name = cpp_name(of.name.text);
+  if (std::find(kTaken.begin(), kTaken.end(), method.name) != kTaken.end()) method.name += '_';
+  method.answered = type_of(of.result);
+  method.bound = bound_of(of.result);
+  method.has_places = method.bound.has_data;
+  method.result =
+      method.has_places ? fmt::format("rpcrdma::WithReply<{}>", method.answered) : method.answered;
+  for (std::size_t i = 0; i < of.arguments.size(); ++i) {
+    const Declaration& each = of.arguments[i];
+    method.parameters += fmt::format("{} arg{}, ", parameter_type(each), i + 1);
+    method.names += fmt::format("arg{}, ", i + 1);
+    method.values += fmt::format(", {} arg{}", type_of(each), i + 1);
+  }
+  return method;
+}
+
+// The server answers procedure 0 by itself.
+bool is_served(const Procedure& of) {
+  return of.number.number.magnitude != 0;
+}
+
+std::string comment_of(const Procedure& of, const Method& method) {
+  std::string text;
+  if (method.has_places) text += "  // Places: for the DDP-eligible results.\n";
+  if (!of.idempotent) {
+    text += "  // Not idempotent: after a lost connection it may have been executed, or not.\n";
+  }
+  return text;
+}
+
+// --- Clients
+
+class Client {
+ public:
+  Client(Text& out, const Version& version) : out_(out), name_(version.name.text + "_Client") {}
+
+  void define(const Definition& program, const Version& version) {
+    out_.add(
+        "\n// Calls {} of {}. Each procedure in three ways: P waits for the results, P_start calls "
+        "a\n"
+        "// callback with them, P_async is for co_await. The client outlives it.\n"
+        "class {} {{\n public:\n  explicit {}(rpcrdma::Client& client) noexcept : client_(client) "
+        "{{}}\n",
+        version.name.text, program.name.text, name_, name_);
+    for (const Procedure& each : version.procedures) declare(each);
+    out_.add("\n private:\n");
+    for (const Procedure& each : version.procedures) {
+      const Method method = method_of(each);
+      out_.add(
+          "  static rpcrdma::Expected<rpcrdma::Call, rpcrdma::Error> prepare_{0}(\n"
+          "      rpcrdma::Client& client, {1}{2}const rpcrdma::CallOptions& options);\n"
+          "  static rpcrdma::Expected<{3}, rpcrdma::Error> take_{0}(rpcrdma::Reply&& reply);\n",
+          method.name, method.parameters, method.places_parameter(""), method.result);
+    }
+    out_.add("\n  rpcrdma::Client& client_;\n}};\n");
+  }
+
+  void implement(const Definition& program, const Version& version) {
+    for (const Procedure& each : version.procedures) {
+      const Method method = method_of(each);
+      prepare(program, version, each, method);
+      take(each, method);
+      out_.add(
+          "rpcrdma::Expected<{0}, rpcrdma::Error> {1}::{2}({3}{4}const rpcrdma::CallOptions& "
+          "options) {{\n"
+          "  return rpcrdma::stub::call(client_, prepare_{2}(client_, {5}{6}options), take_{2});\n"
+          "}}\n",
+          method.result, name_, method.name, method.parameters, method.places_parameter(""),
+          method.names, method.places_name());
+    }
+  }
+
+ private:
+  void declare(const Procedure& procedure) {
+    const Method method = method_of(procedure);
+    out_.add(
+        "\n{6}  rpcrdma::Expected<{0}, rpcrdma::Error> {1}({2}{3}"
+        "const rpcrdma::CallOptions& options = {{}});\n"
+        "  template <class Callback>\n"
+        "  rpcrdma::Expected<void, rpcrdma::Error> {1}_start({2}{4}Callback&& callback, "
+        "const rpcrdma::CallOptions& options = {{}}) {{\n"
+        "    return rpcrdma::stub::start(client_, prepare_{1}(client_, {5}options), take_{1}, "
+        "std::forward<Callback>(callback));\n  }}\n"
+        "  rpcrdma::ResultsAwaiter<{0}> {1}_async({2}{3}"
+        "const rpcrdma::CallOptions& options = {{}}) {{\n"
+        "    return {{client_, prepare_{1}(client_, {5}options), take_{1}}};\n  }}\n",
+        method.result, method.name, method.parameters, method.places_parameter(" = {}"),
+        method.places_parameter(""), method.names + std::string(method.places_name()),
+        comment_of(procedure, method));
+  }
+
+  // The bound on the results, an expression.
+  static std::string results_max(const Procedure& procedure, const Bound& bound) {
+    std::string open = "rpcrdma::kUnboundedResultsMax";
+    if (!procedure.unbounded_terms.empty()) {
+      open.clear();
+      for (const std::string& term : procedure.unbounded_terms) {
+        open += (open.empty() ? "" : " + ");
+        // Numbers of the peer's choice, or the caller's, and signed ones.
+        open += term.starts_with("arg") ? fmt::format("rpcrdma::codec::as_size({})", term)
+                                        : fmt::format("std::uint64_t{{{}}}", term);
+      }
+    }
+    const auto sum = [&](std::uint64_t fixed, bool is_open) {
+      return is_open ? fmt::format("std::uint64_t{{{}U}} + {}", fixed, open)
+                     : fmt::format("std::uint64_t{{{}U}}", fixed);
+    };
+    // What has no bound is rounded up: a size in XDR is a multiple of four.
+    const std::string whole = sum(plus_padding(bound.whole, bound), is_open_at_all(bound));
+    if (!bound.has_data) return whole;
+    return fmt::format("places.empty() ? {} : {}", whole,
+                       sum(plus_padding(bound.reduced, bound), bound.is_open));
+  }
+  static bool is_open_at_all(const Bound& bound) { return bound.is_open || bound.has_open_data; }
+  static std::uint64_t plus_padding(std::uint64_t size, const Bound& bound) {
+    return size + (is_open_at_all(bound) ? 3 : 0);
+  }
+
+  void prepare(const Definition& program, const Version& version, const Procedure& procedure,
+               const Method& method) {
+    out_.add(
+        "\nrpcrdma::Expected<rpcrdma::Call, rpcrdma::Error> {0}::prepare_{1}(\n"
+        "    rpcrdma::Client& client, {2}{3}const rpcrdma::CallOptions& options) {{\n"
+        "  rpcrdma::SizeCounter counter;\n",
+        name_, method.name, method.parameters, method.places_parameter(""));
+    for (std::size_t i = 0; i < procedure.arguments.size(); ++i) {
+      measure_item(out_, procedure.arguments[i], fmt::format("arg{}", i + 1));
+    }
+    out_.add("  const std::uint64_t results_max = {};\n", results_max(procedure, method.bound));
+    out_.add(
+        "  auto call = rpcrdma::stub::prepare(client, {{{}U, {}U, {}U}}, counter, results_max, {}, "
+        "options);\n",
+        program.value.number.magnitude, version.number.number.magnitude,
+        procedure.number.number.magnitude, method.has_places ? "places" : "{}");
+    if (!procedure.arguments.empty()) {
+      out_.add(
+          "  if (!call) return call;\n  rpcrdma::MessageWriter& writer = call->arguments();\n");
+      // In a function of its own, since encoding may end early.
+      out_.add("  [&] {{\n");
+      for (std::size_t i = 0; i < procedure.arguments.size(); ++i) {
+        encode_item(out_, procedure.arguments[i], fmt::format("arg{}", i + 1));
+      }
+      out_.add("  }}();\n");
+    }
+    out_.add("  return call;\n}}\n");
+  }
+
+  void take(const Procedure& procedure, const Method& method) {
+    out_.add("rpcrdma::Expected<{0}, rpcrdma::Error> {1}::take_{2}(rpcrdma::Reply&& reply) {{\n",
+             method.result, name_, method.name);
+    const std::string error =
+        "  if (auto error = {}.finish()) {{\n"
+        "    return rpcrdma::Unexpected<rpcrdma::Error>(std::move(*error));\n"
+        "  }}\n";
+    const std::string field = fmt::format("\"{}\"", procedure.name.text);
+    if (procedure.result.is_void()) {
+      out_.add(fmt::runtime(error), "reply");
+      out_.add("  return {{}};\n");
+    } else if (method.has_places) {
+      out_.add(
+          "  {0} results(std::move(reply));\n  results.reply().land_results();\n"
+          "  rpcrdma::MessageReader& reader = results.reply().results();\n  {1}& value = "
+          "results;\n",
+          method.result, method.answered);
+      decode_item(out_, procedure.result, "value", field, true);
+      out_.add(fmt::runtime(error), "results.reply()");
+      out_.add("  return results;\n");
+    } else {
+      out_.add("  rpcrdma::MessageReader& reader = reply.results();\n  {} value{{}};\n",
+               method.answered);
+      decode_item(out_, procedure.result, "value", field, true);
+      out_.add(fmt::runtime(error), "reply");
+      out_.add("  return value;\n");
+    }
+    out_.add("}}\n");
+  }
+
+  Text& out_;
+  std::string name_;
+};
+
+// --- Services
+
+class Service {
+ public:
+  Service(Text& out, const Version& version) : out_(out), name_(version.name.text + "_Service") {}
+
+  void define(const Definition& program, const Version& version) {
+    out_.add(
+        "\n// Serves {0} of {1}: override what you serve, the rest is answered with PROC_UNAVAIL.\n"
+        "// Each function answers through `answer`, now or later; it runs on the server's thread.\n"
+        "class {2} : public rpcrdma::Service {{\n public:\n"
+        "  static constexpr std::uint32_t kProgram = {3}U;\n"
+        "  static constexpr std::uint32_t kVersion = {4}U;\n\n",
+        version.name.text, program.name.text, name_, program.value.number.magnitude,
+        version.number.number.magnitude);
+    for (const Procedure& each : version.procedures) {
+      if (!is_served(each)) continue;
+      const Method method = method_of(each);
+      out_.add("  virtual void {}(rpcrdma::Answer<{}> answer{});\n", method.name, method.answered,
+               method.values);
+    }
+    out_.add(
+        "\n  // The binding (RFC 8166 section 6), from the file. A service may set a lower limit.\n"
+        "  bool has_procedure(std::uint32_t number) const noexcept override;\n"
+        "  std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override;\n"
+        "  bool is_idempotent(std::uint32_t procedure) const noexcept override;\n"
+        "  void call(rpcrdma::CallContext& context) final;\n\n private:\n"
+        "  void dispatch(rpcrdma::CallContext& context);\n}};\n");
+  }
+
+  void implement(const Version& version) {
+    for (const Procedure& each : version.procedures) {
+      if (!is_served(each)) continue;
+      codec(each);
+      const Method method = method_of(each);
+      std::string values;
+      for (const Declaration& argument : each.arguments) values += ", " + type_of(argument);
+      out_.add(
+          "void {}::{}(rpcrdma::Answer<{}> answer{}) {{\n"
+          "  answer.fail(rpcrdma::AcceptStatus::kProcUnavail);\n}}\n",
+          name_, method.name, method.answered, values);
+    }
+    facts(version);
+    out_.add(
+        "// An answer that an exception drops is SYSTEM_ERR.\n"
+        "void {0}::call(rpcrdma::CallContext& context) {{\n  try {{\n    dispatch(context);\n"
+        "  }} catch (...) {{\n  }}\n}}\n"
+        "void {0}::dispatch(rpcrdma::CallContext& context) {{\n"
+        "  [[maybe_unused]] rpcrdma::MessageReader& reader = context.arguments();\n"
+        "  switch (context.procedure().number) {{\n",
+        name_);
+    for (const Procedure& each : version.procedures) {
+      if (is_served(each)) dispatch(each);
+    }
+    out_.add("    default:\n      context.fail(rpcrdma::AcceptStatus::kProcUnavail);\n  }}\n}}\n");
+  }
+
+ private:
+  std::string codec_name(const Procedure& procedure) const {
+    return fmt::format("k{}_{}", name_, procedure.name.text);
+  }
+
+  void codec(const Procedure& procedure) {
+    if (procedure.result.is_void()) {
+      out_.add("\n");
+      return;
+    }
+    const std::string type = type_of(procedure.result);
+    out_.add(
+        "\nnamespace {{\nconstexpr rpcrdma::ResultsCodec<{0}> {1} = {{\n"
+        "    [](const {0}& value, rpcrdma::MessageWriter& writer) {{\n",
+        type, codec_name(procedure));
+    encode_item(out_, procedure.result, "value");
+    out_.add(
+        "    }},\n    []([[maybe_unused]] const {}& value, rpcrdma::SizeCounter& counter) {{\n",
+        type);
+    measure_item(out_, procedure.result, "value");
+    out_.add("    }}}};\n}}  // namespace\n");
+  }
+
+  void facts(const Version& version) {
+    const auto cases = [&](auto is_one) {
+      bool any = false;
+      for (const Procedure& each : version.procedures) {
+        if (!is_one(each)) continue;
+        out_.add("    case {}U:  // {}\n", each.number.number.magnitude, each.name.text);
+        any = true;
+      }
+      return any;
+    };
+    out_.add(
+        "bool {}::has_procedure(std::uint32_t number) const noexcept {{\n  switch (number) {{\n",
+        name_);
+    cases([](const Procedure&) { return true; });
+    out_.add(
+        "      return true;\n    default:\n      return false;\n  }}\n}}\n"
+        "bool {}::is_idempotent(std::uint32_t procedure) const noexcept {{\n"
+        "  switch (procedure) {{\n",
+        name_);
+    if (cases([](const Procedure& each) { return !each.idempotent; })) {
+      out_.add("      return false;\n");
+    }
+    out_.add(
+        "    default:\n      return true;\n  }}\n}}\n"
+        "std::uint32_t {}::bulk_argument_size_max(std::uint32_t procedure) const noexcept {{\n"
+        "  switch (procedure) {{\n",
+        name_);
+    for (const Procedure& each : version.procedures) {
+      std::uint64_t largest = 0;
+      for (const Declaration& argument : each.arguments) {
+        largest = std::max(largest, bound_of(argument).data_max);
+      }
+      if (largest == 0) continue;
+      out_.add("    case {}U:  // {}\n      return {}U;\n", each.number.number.magnitude,
+               each.name.text, largest == Bound::kMany ? kOpenDataMax : largest);
+    }
+    out_.add("    default:\n      return 0;\n  }}\n}}\n");
+  }
+
+  void dispatch(const Procedure& procedure) {
+    const Method method = method_of(procedure);
+    const std::string codec = procedure.result.is_void() ? "" : ", " + codec_name(procedure);
+    out_.add("    case {}U: {{\n      rpcrdma::Answer<{}> answer(context{});\n",
+             procedure.number.number.magnitude, method.answered, codec);
+    std::string values;
+    for (std::size_t i = 0; i < procedure.arguments.size(); ++i) {
+      const Declaration& each = procedure.arguments[i];
+      const std::string name = fmt::format("arg{}", i + 1);
+      out_.add("  {} {}{{}};\n", type_of(each), name);
+      decode_item(out_, each, name, fmt::format("\"{}.{}\"", procedure.name.text, name), true);
+      values += is_by_value(each) ? ", " + name : fmt::format(", std::move({})", name);
+    }
+    out_.add(
+        "      if (!reader.finish()) return answer.fail(rpcrdma::AcceptStatus::kGarbageArgs);\n"
+        "      return {}(std::move(answer){});\n    }}\n",
+        method.name, values);
+  }
+
+  Text& out_;
+  std::string name_;
+};
+
+template <class Visit>
+void for_each_version(const File& file, Visit visit) {
+  for (const Definition& each : file.definitions) {
+    for (const Version& version : each.versions) visit(each, version);
+  }
+}
+
+}  // namespace
+
+bool has_programs(const File& file) {
+  return std::any_of(file.definitions.begin(), file.definitions.end(),
+                     [](const Definition& each) { return each.kind == Kind::kProgram; });
+}
+
+void emit_program_classes(Text& out, const File& file) {
+  for_each_version(file, [&](const Definition& program, const Version& version) {
+    Client(out, version).define(program, version);
+    Service(out, version).define(program, version);
+  });
+}
+
+void emit_program_functions(Text& out, const File& file) {
+  for_each_version(file, [&](const Definition& program, const Version& version) {
+    Client(out, version).implement(program, version);
+    Service(out, version).implement(version);
+  });
+}
+
+}  // namespace rpcrdma::gen
