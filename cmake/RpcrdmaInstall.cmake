@@ -4,6 +4,10 @@ include(CMakePackageConfigHelpers)
 install(TARGETS rpcrdma EXPORT rpcrdmaTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/rpcrdma"
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+if(TARGET rpcrdma_gen_command)
+  install(TARGETS rpcrdma_gen_command EXPORT rpcrdmaTargets
+          RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 install(EXPORT rpcrdmaTargets NAMESPACE rpcrdma:: FILE rpcrdmaTargets.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rpcrdma)
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/rpcrdmaConfig.cmake.in"
@@ -13,6 +17,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/rpcrdmaConfigVersion.cma
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/rpcrdmaConfig.cmake"
         "${PROJECT_BINARY_DIR}/rpcrdmaConfigVersion.cmake"
+        "${CMAKE_CURRENT_LIST_DIR}/RpcrdmaGenerate.cmake"
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rpcrdma)
 # The way from the .pc file to the prefix, so that `cmake --install --prefix` may choose another one.
 file(RELATIVE_PATH RPCRDMA_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
