@@ -31,8 +31,8 @@ class CallContext {
   // Memory for a bulk result, kept until the reply is out. Empty: no memory (answer kSystemErr).
   virtual MutableBytes result_memory(std::uint32_t size) = 0;
 
-  // End the call; the context is dead afterwards. From any thread, if call() has returned or is the
-  // caller. fail() takes kGarbageArgs and kSystemErr; succeed() sends the results.
+  // End the call; the context is dead afterwards. From any thread, also before call() has returned.
+  // fail() takes kGarbageArgs, kSystemErr and kProcUnavail; succeed() sends the results.
   virtual void succeed() = 0;
   virtual void fail(AcceptStatus status) = 0;
 
