@@ -2,6 +2,7 @@
 
 #include "gen/check.h"
 #include "gen/emit.h"
+#include "gen/indent.h"
 #include "gen/names.h"
 #include "gen/parser.h"
 
@@ -20,9 +21,9 @@ Compiled compile(std::string_view text, const CompileOptions& options) {
   if (!result.ok) return result;
   const EmitOptions emit{result.stem, options.namespace_name.empty() ? namespace_of(result.stem)
                                                                      : options.namespace_name};
-  result.header = emit_header(file, emit);
-  result.source = emit_source(file, emit);
-  if (options.random) result.random = emit_random(file, emit);
+  result.header = indented(emit_header(file, emit));
+  result.source = indented(emit_source(file, emit));
+  if (options.random) result.random = indented(emit_random(file, emit));
   return result;
 }
 

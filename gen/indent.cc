@@ -1,0 +1,86 @@
+#include "gen/indent.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace rpcrdma::gen {
+namespace {
+
+enum class Block : std::uint8_t { kPlain, kNamespace, kSwitch };
+
+class Indenter {
+ public:
+  void line(std::string_view text) {
+    const std::size_t first = text.find_first_not_of(' ');
+    text.remove_prefix(first == std::string_view::npos ? text.size() : first);
+    if (!text.empty()) out_.append(columns(text), ' ');
+    out_ += text;
+    out_ += '\n';
+    if (!text.starts_with('#') && !text.starts_with("//")) follow(text);
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  static bool is_label(std::string_view text) {
+    return text.starts_with("case ") || text.starts_with("default:");
+  }
+
+  std::size_t columns(std::string_view text) const {
+    if (text.starts_with('#')) return 0;
+    std::size_t open = blocks_.size();
+    while (text.starts_with('}') && open > 0) {
+      --open;
+      text.remove_prefix(1);
+    }
+    std::size_t result = 0;
+    for (std::size_t i = 0; i < open; ++i) {
+      if (blocks_[i] == Block::kPlain) result += 2;
+      // A label's own line is a step further out than what it labels.
+      if (blocks_[i] == Block::kSwitch) result += is_label(text) && i + 1 == open ? 2U : 4U;
+    }
+    if (text == "public:" || text == "private:") return result - 1;
+    return result + (parentheses_ > 0 && !text.starts_with(')') ? 4 : 0);
+  }
+
+  void follow(std::string_view text) {
+    char quote = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const char c = text[i];
+      if (quote != 0) {
+        if (c == '\\') ++i;
+        if (c == quote) quote = 0;
+        continue;
+      }
+      if (text.substr(i).starts_with("//")) return;
+      if (c == '"' || c == '\'') quote = c;
+      if (c == '(') ++parentheses_;
+      if (c == ')' && parentheses_ > 0) --parentheses_;
+      if (c == '{') {
+        blocks_.push_back(text.starts_with("namespace") ? Block::kNamespace
+                          : text.starts_with("switch")  ? Block::kSwitch
+                                                        : Block::kPlain);
+      }
+      if (c == '}' && !blocks_.empty()) blocks_.pop_back();
+    }
+  }
+
+  std::string out_;
+  std::vector<Block> blocks_;
+  std::size_t parentheses_ = 0;
+};
+
+}  // namespace
+
+std::string indented(std::string_view text) {
+  Indenter indenter;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    indenter.line(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return indenter.take();
+}
+
+}  // namespace rpcrdma::gen
