@@ -6,20 +6,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include "blob/sha256.h"
+#include "blob/status.h"
 
 namespace blob {
 
 using rpcrdma::Bytes;
-using rpcrdma::Call;
 using rpcrdma::Errc;
 using rpcrdma::Error;
 using rpcrdma::MutableBytes;
-using rpcrdma::Reply;
 using rpcrdma::Unexpected;
 using Clock = std::chrono::steady_clock;
 
@@ -42,10 +43,16 @@ struct BlobClient::Piece {
   bool end = false;      // get: the blob ends with it
   Clock::time_point started, ended;
   std::optional<Error> error;
-  Status status = Status::kOk;
+  blob_status status = blob_status::BLOB_OK;
 
-  void finish(State result) {
-    state = result;
+  void finish(blob_status result) {
+    status = result;
+    state = status == blob_status::BLOB_OK ? State::kDone : State::kFailed;
+    ended = Clock::now();
+  }
+  void fail(Error reason) {
+    error = std::move(reason);
+    state = State::kFailed;
     ended = Clock::now();
   }
   std::uint64_t latency_ns() const {
@@ -56,8 +63,8 @@ struct BlobClient::Piece {
 
 namespace {
 
-UploadId random_id() {
-  UploadId id{};
+blob_id random_id() {
+  blob_id id{};
   // Up to 256 bytes never come back short (getrandom(2)).
   if (::getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size())) std::abort();
   return id;
@@ -74,81 +81,40 @@ double seconds_since(Clock::time_point start) {
 
 }  // namespace
 
-Error BlobClient::failure(std::string_view what, Status status) const {
-  const Errc code = status == Status::kNoSuchBlob ? Errc::kNotAvailable : Errc::kServerFault;
+Error BlobClient::failure(std::string_view what, blob_status status) const {
+  const Errc code =
+      status == blob_status::BLOB_NO_SUCH_BLOB ? Errc::kNotAvailable : Errc::kServerFault;
   return {code, std::string(what), std::string(client_.peer_address()),
-          std::string(to_string(status))};
+          std::string(explain(status))};
 }
 
-// Makes a call whose only result is a status.
-BlobClient::Result<bool> BlobClient::simple(Call call, std::string_view what) {
-  auto reply = client_.call(std::move(call));
-  if (!reply) return Unexpected<Error>(reply.error());
-  const auto status = static_cast<Status>(reply->results().xdr().u32("status"));
-  if (auto error = reply->finish()) return Unexpected<Error>(*error);
-  if (status != Status::kOk) return Unexpected<Error>(failure(what, status));
+// Of a call whose only result is a status.
+BlobClient::Result<bool> BlobClient::done(const Result<blob_status>& status,
+                                          std::string_view what) const {
+  if (!status) return Unexpected<Error>(status.error());
+  if (*status != blob_status::BLOB_OK) return Unexpected<Error>(failure(what, *status));
   return true;
 }
 
 // --- put ---------------------------------------------------------------------------------------
 
-BlobClient::Result<bool> BlobClient::begin(const UploadId& id, std::string_view name,
-                                           std::uint64_t size) {
-  auto call = client_.prepare(procedure(Number::kPutBegin));
-  if (!call) return Unexpected<Error>(call.error());
-  call->arguments().xdr().opaque_fixed(id);
-  call->arguments().xdr().string(name);
-  call->arguments().xdr().u64(size);
-  return simple(std::move(*call), "starting the upload");
-}
-
-BlobClient::Result<bool> BlobClient::commit(const UploadId& id, const Sha256& sum,
-                                            std::uint64_t size) {
-  auto call = client_.prepare(procedure(Number::kPutCommit));
-  if (!call) return Unexpected<Error>(call.error());
-  call->arguments().xdr().opaque_fixed(id);
-  call->arguments().xdr().opaque_fixed(sum);
-  call->time_out_after(time_to_sum(size));
-  return simple(std::move(*call), "finishing the upload");
-}
-
-BlobClient::Result<bool> BlobClient::start_put(Piece& piece, const UploadId& id) {
-  // Data that stays in the stream needs room there only by its count and padding.
-  auto call = client_.prepare(procedure(Number::kPutData));
-  if (!call) return Unexpected<Error>(call.error());
-  call->arguments().xdr().opaque_fixed(id);
-  call->arguments().xdr().u64(piece.offset);
-  call->arguments().bulk(Bytes(piece.buffer).first(piece.size));
-  call->expect_results(4);
+BlobClient::Result<bool> BlobClient::start_put(Piece& piece, const blob_id& id) {
   piece.state = Piece::State::kInFlight;
   piece.started = Clock::now();
-  auto started = client_.start(std::move(*call), [&piece](auto reply) {
-    if (!reply) {
-      piece.error = reply.error();
-      return piece.finish(Piece::State::kFailed);
-    }
-    piece.status = static_cast<Status>(reply->results().xdr().u32("status"));
-    piece.error = reply->finish();
-    piece.finish(piece.error || piece.status != Status::kOk ? Piece::State::kFailed
-                                                            : Piece::State::kDone);
+  const put_data_args arguments{
+      .id = id, .offset = piece.offset, .data = Bytes(piece.buffer).first(piece.size)};
+  auto started = stub_.BLOB_PUT_DATA_start(arguments, [&piece](Result<blob_status> status) {
+    if (!status) return piece.fail(std::move(status.error()));
+    piece.finish(*status);
   });
   if (started) return true;
   piece.state = Piece::State::kFree;
   return Unexpected<Error>(started.error());
 }
 
-BlobClient::Result<TransferResult> BlobClient::put(File& file, std::string_view name) {
-  const auto file_status = file.status();
-  if (!file_status) {
-    return Unexpected<Error>(
-        Error{Errc::kNoResources, "reading the file", std::string(name), std::strerror(errno)});
-  }
-  const auto size = static_cast<std::uint64_t>(file_status->st_size);
-  const auto start = Clock::now();
-  const UploadId id = random_id();
-  if (auto begun = begin(id, name, size); !begun) return Unexpected<Error>(begun.error());
-
-  TransferResult result;
+// All data of the upload, and its sum; the rest of the result grows meanwhile.
+BlobClient::Result<bool> BlobClient::send_data(File& file, std::string_view name, const blob_id& id,
+                                               std::uint64_t size, TransferResult& result) {
   result.latencies_ns.reserve(size / options_.size + 1);
   Sha256Stream sum;
   std::deque<Piece> pieces;
@@ -198,39 +164,47 @@ BlobClient::Result<TransferResult> BlobClient::put(File& file, std::string_view 
   for (Piece& piece : pieces) collect(piece);
   if (error) return Unexpected<Error>(*error);
   result.sum = sum.finish();
-  if (auto done = commit(id, result.sum, size); !done) return Unexpected<Error>(done.error());
+  return true;
+}
+
+BlobClient::Result<TransferResult> BlobClient::put(File& file, std::string_view name) {
+  const auto file_status = file.status();
+  if (!file_status) {
+    return Unexpected<Error>(
+        Error{Errc::kNoResources, "reading the file", std::string(name), std::strerror(errno)});
+  }
+  const auto size = static_cast<std::uint64_t>(file_status->st_size);
+  const auto start = Clock::now();
+  const blob_id id = random_id();
+  const put_begin_args first{.id = id, .name = std::string(name), .size = size};
+  if (auto begun = done(stub_.BLOB_PUT_BEGIN(first), "starting the upload"); !begun) {
+    return Unexpected<Error>(begun.error());
+  }
+  TransferResult result;
+  if (auto sent = send_data(file, name, id, size, result); !sent) {
+    return Unexpected<Error>(sent.error());
+  }
+  const auto committed =
+      stub_.BLOB_PUT_COMMIT({.id = id, .sum = result.sum}, {.timeout = time_to_sum(size)});
+  if (auto ended = done(committed, "finishing the upload"); !ended) {
+    return Unexpected<Error>(ended.error());
+  }
   result.seconds = seconds_since(start);
   return result;
 }
 
 // --- get ---------------------------------------------------------------------------------------
 
-BlobClient::Result<bool> BlobClient::start_get(Piece& piece, std::string_view name) {
-  auto call = client_.prepare(procedure(Number::kGet));
-  if (!call) return Unexpected<Error>(call.error());
-  call->arguments().xdr().string(name);
-  call->arguments().xdr().u64(piece.offset);
-  call->arguments().xdr().u32(options_.size);
-  call->place_result(piece.buffer);
-  call->expect_results(12);
+BlobClient::Result<bool> BlobClient::start_get(Piece& piece, const get_args& arguments) {
   piece.state = Piece::State::kInFlight;
   piece.started = Clock::now();
-  auto started = client_.start(std::move(*call), [&piece](auto reply) {
-    if (!reply) {
-      piece.error = reply.error();
-      return piece.finish(Piece::State::kFailed);
+  auto started = stub_.BLOB_GET_start(arguments, piece.buffer, [&piece](auto got) {
+    if (!got) return piece.fail(std::move(got.error()));
+    if (const get_ok* ok = got->ok()) {
+      piece.end = ok->end;
+      piece.size = ok->data.size();  // it is in the piece's buffer
     }
-    auto& results = reply->results();
-    piece.status = static_cast<Status>(results.xdr().u32("status"));
-    if (piece.status == Status::kOk) {
-      piece.end = results.xdr().boolean("end");
-      const Bytes data = results.bulk(static_cast<std::uint32_t>(piece.buffer.size()), "data");
-      if (!results.last_was_placed()) std::copy(data.begin(), data.end(), piece.buffer.begin());
-      piece.size = data.size();
-      piece.error = reply->finish();
-    }
-    piece.finish(piece.error || piece.status != Status::kOk ? Piece::State::kFailed
-                                                            : Piece::State::kDone);
+    piece.finish(got->status());
   });
   if (started) return true;
   piece.state = Piece::State::kFree;
@@ -250,9 +224,10 @@ BlobClient::Result<TransferResult> BlobClient::get(std::string_view name,
   const auto blob_stat = stat(name);
   if (!blob_stat) return Unexpected<Error>(blob_stat.error());
   std::uint64_t next_offset = 0;
+  get_args arguments{.name = std::string(name), .offset = 0, .count = options_.size};
   const auto issue = [&](Piece& piece) {
-    piece.offset = next_offset;
-    if (auto started = start_get(piece, name); !started) {
+    arguments.offset = piece.offset = next_offset;
+    if (auto started = start_get(piece, arguments); !started) {
       error = started.error();
     } else {
       next_offset += options_.size;
@@ -300,70 +275,40 @@ BlobClient::Result<TransferResult> BlobClient::get(std::string_view name,
 
 // --- The small operations ----------------------------------------------------------------------
 
-BlobClient::Result<BlobClient::Stat> BlobClient::stat(std::string_view name) {
-  auto call = client_.prepare(procedure(Number::kStat));
-  if (!call) return Unexpected<Error>(call.error());
-  call->arguments().xdr().string(name);
-  auto reply = client_.call(std::move(*call));
-  if (!reply) return Unexpected<Error>(reply.error());
-  auto& results = reply->results().xdr();
-  const auto status = static_cast<Status>(results.u32("status"));
-  if (status != Status::kOk) return Unexpected<Error>(failure("stat", status));
-  const Stat stat{results.u64("size"), results.u64("time")};
-  if (auto error = reply->finish()) return Unexpected<Error>(*error);
-  return stat;
+BlobClient::Result<stat_ok> BlobClient::stat(std::string_view name) {
+  const auto results = stub_.BLOB_STAT(std::string(name));
+  if (!results) return Unexpected<Error>(results.error());
+  if (results->ok() == nullptr) return Unexpected<Error>(failure("stat", results->status()));
+  return *results->ok();
 }
 
-BlobClient::Result<Sha256> BlobClient::sum(std::string_view name, std::uint64_t size_hint) {
-  auto call = client_.prepare(procedure(Number::kSum));
-  if (!call) return Unexpected<Error>(call.error());
-  call->arguments().xdr().string(name);
-  call->time_out_after(time_to_sum(size_hint));
-  auto reply = client_.call(std::move(*call));
-  if (!reply) return Unexpected<Error>(reply.error());
-  auto& results = reply->results().xdr();
-  const auto status = static_cast<Status>(results.u32("status"));
-  if (status != Status::kOk) return Unexpected<Error>(failure("sum", status));
-  Sha256 sum{};
-  const Bytes bytes = results.opaque_fixed(sum.size(), "sum");
-  std::copy(bytes.begin(), bytes.end(), sum.begin());
-  if (auto error = reply->finish()) return Unexpected<Error>(*error);
-  return sum;
+BlobClient::Result<blob_sum> BlobClient::sum(std::string_view name, std::uint64_t size_hint) {
+  const auto results = stub_.BLOB_SUM(std::string(name), {.timeout = time_to_sum(size_hint)});
+  if (!results) return Unexpected<Error>(results.error());
+  if (results->sum() == nullptr) return Unexpected<Error>(failure("sum", results->status()));
+  return *results->sum();
 }
 
-BlobClient::Result<std::vector<BlobClient::Entry>> BlobClient::list() {
-  std::vector<Entry> entries;
+BlobClient::Result<std::vector<list_entry>> BlobClient::list() {
+  std::vector<list_entry> entries;
   std::uint64_t cookie = 0;
   for (bool end = false; !end;) {
-    auto call = client_.prepare(procedure(Number::kList));
-    if (!call) return Unexpected<Error>(call.error());
-    call->arguments().xdr().u64(cookie);
-    call->expect_results(kListSizeMax);
-    auto reply = client_.call(std::move(*call));
-    if (!reply) return Unexpected<Error>(reply.error());
-    auto& results = reply->results().xdr();
-    const auto status = static_cast<Status>(results.u32("status"));
-    if (status != Status::kOk) return Unexpected<Error>(failure("list", status));
-    const std::uint64_t next = results.u64("cookie");
-    end = results.boolean("end");
-    std::uint32_t count = results.u32("count");
-    if (count > kListEntriesMax) results.fail(rpcrdma::xdr::Errc::kOverLimit, "count");
-    for (; count > 0 && results.ok(); --count) {
-      const std::string name(results.string(kNameSizeMax, "name"));
-      entries.push_back({name, results.u64("size")});
+    auto results = stub_.BLOB_LIST(cookie);
+    if (!results) return Unexpected<Error>(results.error());
+    list_ok* const listed = results->ok();
+    if (listed == nullptr) return Unexpected<Error>(failure("list", results->status()));
+    std::ranges::move(listed->entries, std::back_inserter(entries));
+    end = listed->end;
+    if (!end && listed->cookie <= cookie) {
+      return Unexpected<Error>(failure("list", blob_status::BLOB_IO_ERROR));
     }
-    if (auto error = reply->finish()) return Unexpected<Error>(*error);
-    if (!end && next <= cookie) return Unexpected<Error>(failure("list", Status::kIoError));
-    cookie = next;
+    cookie = listed->cookie;
   }
   return entries;
 }
 
 BlobClient::Result<bool> BlobClient::remove(std::string_view name) {
-  auto call = client_.prepare(procedure(Number::kRemove));
-  if (!call) return Unexpected<Error>(call.error());
-  call->arguments().xdr().string(name);
-  return simple(std::move(*call), "removing");
+  return done(stub_.BLOB_REMOVE(std::string(name)), "removing");
 }
 
 }  // namespace blob

@@ -9,15 +9,15 @@
 #include <string_view>
 #include <vector>
 
+#include "blob.h"
 #include "blob/file.h"
-#include "blob/protocol.h"
 #include "rpcrdma/client.h"
 
 namespace blob {
 
 struct TransferOptions {
-  std::uint32_t size = kDataSizeMax;  // bytes of data in a call, 1 … 1 MiB
-  std::uint32_t depth = 8;            // calls in flight
+  std::uint32_t size = BLOB_DATA_MAX;  // bytes of data in a call, 1 … 1 MiB
+  std::uint32_t depth = 8;             // calls in flight
   // Told after each piece how many bytes of how many are done; empty: nobody wants to know.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress{};
 };
@@ -26,7 +26,7 @@ struct TransferResult {
   std::uint64_t bytes = 0;
   std::uint64_t calls = 0;
   double seconds = 0;
-  Sha256 sum{};
+  blob_sum sum{};
   std::vector<std::uint64_t> latencies_ns;  // of the data calls
 };
 
@@ -37,7 +37,7 @@ class BlobClient {
 
   // The client outlives this object.
   explicit BlobClient(rpcrdma::Client& client, TransferOptions options = {})
-      : client_(client), options_(options) {}
+      : client_(client), stub_(client), options_(options) {}
 
   // Sends the file's bytes and commits them under the name. Checked by SHA-256 on the server.
   Result<TransferResult> put(File& file, std::string_view name);
@@ -46,29 +46,23 @@ class BlobClient {
   Result<TransferResult> get(std::string_view name,
                              const std::function<bool(rpcrdma::Bytes)>& write);
 
-  struct Stat {
-    std::uint64_t size, time_ns;
-  };
-  Result<Stat> stat(std::string_view name);
-  Result<Sha256> sum(std::string_view name, std::uint64_t size_hint);
-  struct Entry {
-    std::string name;
-    std::uint64_t size;
-  };
-  Result<std::vector<Entry>> list();
+  Result<stat_ok> stat(std::string_view name);
+  Result<blob_sum> sum(std::string_view name, std::uint64_t size_hint);
+  Result<std::vector<list_entry>> list();
   Result<bool> remove(std::string_view name);
 
  private:
   struct Piece;  // one data call and its buffer
 
-  Result<bool> begin(const UploadId& id, std::string_view name, std::uint64_t size);
-  Result<bool> commit(const UploadId& id, const Sha256& sum, std::uint64_t size);
-  Result<bool> start_put(Piece& piece, const UploadId& id);
-  Result<bool> start_get(Piece& piece, std::string_view name);
-  Result<bool> simple(rpcrdma::Call call, std::string_view what);
-  rpcrdma::Error failure(std::string_view what, Status status) const;
+  Result<bool> send_data(File& file, std::string_view name, const blob_id& id, std::uint64_t size,
+                         TransferResult& result);
+  Result<bool> start_put(Piece& piece, const blob_id& id);
+  Result<bool> start_get(Piece& piece, const get_args& arguments);
+  Result<bool> done(const Result<blob_status>& status, std::string_view what) const;
+  rpcrdma::Error failure(std::string_view what, blob_status status) const;
 
   rpcrdma::Client& client_;
+  BLOB_V1_Client stub_;
   const TransferOptions options_;
 };
 

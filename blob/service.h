@@ -1,32 +1,29 @@
-// The blob program as a Service over a Store.
+// The blob program as a service over a Store.
 #ifndef RPCRDMA_BLOB_SERVICE_H_
 #define RPCRDMA_BLOB_SERVICE_H_
 
-#include "blob/protocol.h"
+#include "blob.h"
 #include "blob/store.h"
 #include "blob/worker_pool.h"
-#include "rpcrdma/service.h"
 
 namespace blob {
 
-class BlobService final : public rpcrdma::Service {
+class BlobService final : public BLOB_V1_Service {
  public:
   explicit BlobService(Store& store) : store_(store), workers_(2) {}
 
-  bool has_procedure(std::uint32_t number) const noexcept override;
-  std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override;
-  void call(rpcrdma::CallContext& context) override;
-
  private:
-  using Context = rpcrdma::CallContext;
-  void put_begin(Context& context);
-  void put_data(Context& context);
-  void put_commit(Context& context);
-  void get(Context& context);
-  void stat(Context& context);
-  void list(Context& context);
-  void sum(Context& context);
-  void remove(Context& context);
+  template <class R>
+  using Answer = rpcrdma::Answer<R>;
+
+  void BLOB_PUT_BEGIN(Answer<blob_status> answer, put_begin_args arg1) override;
+  void BLOB_PUT_DATA(Answer<blob_status> answer, put_data_args arg1) override;
+  void BLOB_PUT_COMMIT(Answer<blob_status> answer, put_commit_args arg1) override;
+  void BLOB_GET(Answer<get_result> answer, get_args arg1) override;
+  void BLOB_STAT(Answer<stat_result> answer, blob_name arg1) override;
+  void BLOB_LIST(Answer<list_result> answer, std::uint64_t arg1) override;
+  void BLOB_SUM(Answer<sum_result> answer, blob_name arg1) override;
+  void BLOB_REMOVE(Answer<blob_status> answer, blob_name arg1) override;
 
   Store& store_;
   WorkerPool workers_;  // last: its threads use the rest

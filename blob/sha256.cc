@@ -22,8 +22,8 @@ void Sha256Stream::add(rpcrdma::Bytes data) {
   EVP_DigestUpdate(context_.get(), data.data(), data.size());
 }
 
-Sha256 Sha256Stream::finish() {
-  Sha256 result{};
+blob_sum Sha256Stream::finish() {
+  blob_sum result{};
   EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(result.data()), nullptr);
   EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
   return result;

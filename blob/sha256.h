@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "blob/protocol.h"
+#include "blob.h"
 #include "rpcrdma/types.h"
 
 struct evp_md_ctx_st;
@@ -17,7 +17,7 @@ class Sha256Stream {
   Sha256Stream();
   ~Sha256Stream();
   void add(rpcrdma::Bytes data);
-  Sha256 finish();  // and starts anew
+  blob_sum finish();  // and starts anew
 
  private:
   struct Free {

@@ -16,7 +16,8 @@ namespace {
 using Kind = Definition::Kind;
 using Shape = Declaration::Shape;
 
-constexpr std::uint64_t kOpenDataMax = std::uint64_t{1} << 20U;  // bytes, see docs/idl.md
+// Data without a bound in the file: ServerOptions::bulk_size_max is the bound.
+constexpr std::uint64_t kOpenDataMax = 0xffffffff;
 
 bool is_by_value(const Declaration& argument) {
   if (resolved_basic(argument) != Basic::kNone && !argument.is_bytes() && !argument.is_text()) {

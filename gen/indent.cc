@@ -8,7 +8,7 @@
 namespace rpcrdma::gen {
 namespace {
 
-enum class Block : std::uint8_t { kPlain, kNamespace, kSwitch };
+enum class Block : std::uint8_t { kPlain, kNamespace, kSwitch, kCase };
 
 class Indenter {
  public:
@@ -36,9 +36,12 @@ class Indenter {
     }
     std::size_t result = 0;
     for (std::size_t i = 0; i < open; ++i) {
-      if (blocks_[i] == Block::kPlain) result += 2;
+      if (blocks_[i] == Block::kPlain || blocks_[i] == Block::kCase) result += 2;
+      if (blocks_[i] != Block::kSwitch) continue;
       // A label's own line is a step further out than what it labels.
-      if (blocks_[i] == Block::kSwitch) result += is_label(text) && i + 1 == open ? 2U : 4U;
+      const bool is_outer = (is_label(text) && i + 1 == open) ||
+                            (i + 1 < blocks_.size() && blocks_[i + 1] == Block::kCase);
+      result += is_outer ? 2 : 4;
     }
     if (text == "public:" || text == "private:") return result - 1;
     return result + (parentheses_ > 0 && !text.starts_with(')') ? 4 : 0);
@@ -60,6 +63,7 @@ class Indenter {
       if (c == '{') {
         blocks_.push_back(text.starts_with("namespace") ? Block::kNamespace
                           : text.starts_with("switch")  ? Block::kSwitch
+                          : is_label(text)              ? Block::kCase
                                                         : Block::kPlain);
       }
       if (c == '}' && !blocks_.empty()) blocks_.pop_back();

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "blob/protocol.h"
+#include "blob.h"
 #include "tools/command.h"
 
 namespace rpcrdma::tools {
@@ -12,8 +12,8 @@ namespace {
 
 struct PingSettings {
   ClientSettings client;
-  std::uint32_t program = blob::kProgram;
-  std::uint32_t version = blob::kVersion;
+  std::uint32_t program = blob::BLOB_PROGRAM;
+  std::uint32_t version = blob::BLOB_V1;
   std::uint32_t count = 100;
 };
 

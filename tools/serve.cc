@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "blob/service.h"
+#include "blob/status.h"
 #include "rpcrdma/server.h"
 #include "tools/command.h"
 
@@ -43,9 +44,9 @@ void stop_on_signals(Server& server) {
 void serve(ServeOptions& options) {
   options.common.finish();
   blob::Store store(options.directory);
-  if (const auto status = store.open(); status != blob::Status::kOk) {
+  if (const auto status = store.open(); status != blob::blob_status::BLOB_OK) {
     fail(kFailed, fmt::format("cannot use the directory {}: {}; it must exist and be writable",
-                              options.directory, blob::to_string(status)));
+                              options.directory, blob::explain(status)));
   }
   ServerOptions server_options;
   server_options.provider = options.common.provider;
@@ -53,8 +54,8 @@ void serve(ServeOptions& options) {
       std::chrono::milliseconds(static_cast<std::int64_t>(options.setup_timeout_s * 1e3));
   server_options.connection = options.common.connection;
   server_options.connections_max = options.connections_max;
-  server_options.bulk_size_max = blob::kDataSizeMax;
-  server_options.long_call_size_max = blob::kDataSizeMax + (64U << 10U);  // data and its header
+  server_options.bulk_size_max = blob::BLOB_DATA_MAX;
+  server_options.long_call_size_max = blob::BLOB_DATA_MAX + (64U << 10U);  // data and its header
   server_options.drain_timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(options.drain_s * 1e3));
   const bool is_v6 = options.listen.find(':') != std::string::npos && options.listen[0] != '[';
@@ -63,7 +64,7 @@ void serve(ServeOptions& options) {
   auto server = Server::listen(url, server_options);
   if (!server) fail(server.error());
   auto service = std::make_unique<blob::BlobService>(store);
-  if (auto added = server->add(blob::kProgram, blob::kVersion, *service); !added) {
+  if (auto added = server->add(blob::BLOB_PROGRAM, blob::BLOB_V1, *service); !added) {
     fail(added.error());
   }
   stop_on_signals(*server);

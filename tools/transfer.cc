@@ -27,7 +27,7 @@ struct TransferSettings {
   void add_to(CLI::App& command) {
     command.add_option("--size", transfer.size, "bytes of data in a call, up to 1 MiB")
         ->transform(CLI::AsSizeValue(false))
-        ->check(CLI::Range(1U, blob::kDataSizeMax))
+        ->check(CLI::Range(1U, blob::BLOB_DATA_MAX))
         ->capture_default_str();
     command.add_option("--depth", transfer.depth, "calls in flight")
         ->check(CLI::Range(1, 64))

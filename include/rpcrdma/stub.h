@@ -137,8 +137,9 @@ Expected<void, Error> start(Client& client, Expected<Call, Error>&& call,
   if (!call) return Unexpected<Error>(std::move(call.error()));
   return client.start(std::move(*call), [take, callback = std::forward<F>(callback)](
                                             Expected<Reply, Error> reply) mutable {
-    if (!reply) return static_cast<void>(callback(Unexpected<Error>(std::move(reply.error()))));
-    static_cast<void>(callback(take(std::move(*reply))));
+    Expected<R, Error> results =
+        reply ? take(std::move(*reply)) : Unexpected<Error>(std::move(reply.error()));
+    static_cast<void>(callback(std::move(results)));
   });
 }
 

@@ -95,6 +95,19 @@ class InstallTest(unittest.TestCase):
         self.greet(programs[0], programs[-1])
         self.greet(programs[-2], programs[1])
 
+    def test_the_five_minutes_of_docs_idl_work(self):
+        """A newcomer's way from a .x file to a client and a server, by the page alone."""
+        page = (EXAMPLES.parent / "docs" / "idl.md").read_text()
+        block = re.search(r"## Five minutes.*?```sh\n(.*?)```", page, re.DOTALL).group(1)
+        self.assertIn("$HOME/rpcrdma", block)
+        block = block.replace("$HOME/rpcrdma", str(PREFIX)).replace(
+            "sleep 1", "until [ -s url ] || ! kill -0 $!; do :; done")
+        folder = WORK / "idl"
+        folder.mkdir()
+        printed = run("bash", "-c", "set -eu\n" + block, cwd=folder,
+                      env=os.environ | {"CXX": CXX, "CXXFLAGS": " ".join(FLAGS)})
+        self.assertEqual(printed.splitlines()[-1], "500000 bytes, in place: 1")
+
     def test_versions_are_told_and_checked(self):
         self.assertEqual(pkg_config("--modversion"), [VERSION])
         source = WORK / "newer"
