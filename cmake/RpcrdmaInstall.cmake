@@ -7,6 +7,7 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/rpcrdma"
 if(TARGET rpcrdma_gen_command)
   install(TARGETS rpcrdma_gen_command EXPORT rpcrdmaTargets
           RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES "${PROJECT_SOURCE_DIR}/gen/rpcrdma-gen.1" DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
 install(EXPORT rpcrdmaTargets NAMESPACE rpcrdma:: FILE rpcrdmaTargets.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rpcrdma)
