@@ -7,16 +7,21 @@
 namespace rpcrdma::engine {
 namespace {
 
-// A client answers no Calls and a server makes none, until backward calls come; the half that a
-// role does not use gets no memory.
-Options requester_options(Role role, Options options) {
-  if (role == Role::kServer) options.calls_max = 0;
+// The half that makes a server's Calls, or answers a client's: backward ones. Without any it gets
+// no memory.
+Options backward_options(Options options) {
+  options.calls_max = options.credits = options.backward_calls;
+  options.inline_only = true;
+  options.reduce = options.takes_invalidation = false;
   return options;
 }
-Options responder_options(Role role, Options options) {
-  if (role == Role::kClient) options.credits = 0;
-  return options;
+Options requester_options(Role role, const Options& options) {
+  return role == Role::kServer ? backward_options(options) : options;
 }
+Options responder_options(Role role, const Options& options) {
+  return role == Role::kClient ? backward_options(options) : options;
+}
+
 }  // namespace
 
 std::array<std::byte, wire::kPrivateDataSize> private_data(const Options& options) noexcept {
@@ -41,27 +46,39 @@ Negotiated negotiate(const Options& options, Bytes peer_private_data,
 
 Connection::Connection(Role role, const Options& options, MutableBytes headers)
     : role_(role),
-      outbox_(2 * slot_count(role, options) + 16, options.credits),
+      is_bidirectional_(options.backward_calls > 0),
+      outbox_(2 * (made_slot_count(role, options) + answered_slot_count(role, options)) + 16,
+              receive_count(options)),
       requester_(requester_options(role, options), outbox_, HeaderArena(headers)),
       responder_(responder_options(role, options), outbox_, HeaderArena(headers),
-                 role == Role::kClient ? options.calls_max : 0) {
+                 made_slot_count(role, options)) {
   RPCRDMA_ASSERT(options.credits > 0, "a connection without credits can do nothing");
   RPCRDMA_ASSERT(options.inline_send >= 1024 && options.inline_receive >= 1024,
                  "RFC 8166 wants inline thresholds of at least 1024 bytes");
   RPCRDMA_ASSERT(headers.size() >= header_arena_size(role, options),
                  "the header arena is too small");
-  for (std::uint32_t i = 0; i < options.credits; ++i) {
+  for (std::size_t i = 0; i < receive_count(options); ++i) {
     outbox_.repost(ReceiveId{static_cast<std::uint16_t>(i)});
   }
+  if (is_bidirectional_) outbox_.receives_for_calls = responder_options(role, options).credits;
 }
 
-std::size_t Connection::slot_count(Role role, const Options& options) noexcept {
-  return role == Role::kClient ? options.calls_max : Responder::slot_count(options);
+std::size_t Connection::made_slot_count(Role role, const Options& options) noexcept {
+  return requester_options(role, options).calls_max;
+}
+
+std::size_t Connection::answered_slot_count(Role role, const Options& options) noexcept {
+  const bool has_any = role == Role::kServer || options.backward_calls > 0;
+  return has_any ? Responder::slot_count(responder_options(role, options)) : 0;
+}
+
+std::size_t Connection::receive_count(const Options& options) noexcept {
+  return std::size_t{options.credits} + options.backward_calls;
 }
 
 std::size_t Connection::header_arena_size(Role role, const Options& options) noexcept {
-  const std::size_t unused_half = role == Role::kClient ? 16 : 0;
-  return (slot_count(role, options) + unused_half) * HeaderArena::kPlaceSize;
+  return (made_slot_count(role, options) + answered_slot_count(role, options)) *
+         HeaderArena::kPlaceSize;
 }
 
 Expected<CallId, StartError> Connection::start_call(Instant now, Xid xid, const Outgoing& call,
@@ -100,14 +117,26 @@ void Connection::handle_received(Instant now, ReceiveId receive, Bytes message,
   --outbox_.receives_posted;
   ++outbox_.counters.messages_received;
   if (ended_) return;
-  if (role_ == Role::kClient) {
-    requester_.handle_received(now, receive, message, invalidated);
-  } else if (invalidated) {
+  if (invalidated && role_ == Role::kServer) {
     outbox_.disconnect = true;  // we have advertised nothing: RFC 8797 §4.1
-    outbox_.repost(receive);
+    return outbox_.repost(receive);
+  }
+  const bool is_for_requester =
+      invalidated || !is_bidirectional_ ? role_ == Role::kClient : this->is_for_requester(message);
+  if (is_for_requester) {
+    requester_.handle_received(now, receive, message, invalidated);
   } else {
     responder_.handle_received(receive, message);
   }
+}
+
+// The header does not say the direction of its message: the RPC message behind it does (RFC 8167
+// §5.3). What has none belongs to the direction in which this side mostly works, but for an error
+// that answers a backward Call.
+bool Connection::is_for_requester(Bytes message) {
+  const auto type = responder_.rpc_message_type(message);
+  if (role_ == Role::kClient) return type != RpcMessageType::kCall;
+  return type == RpcMessageType::kReply || requester_.is_error_for_call(message);
 }
 
 void Connection::handle_done(const WorkDone& done) {

@@ -12,6 +12,9 @@
 // Received messages are views: the caller keeps the Receive buffer as it is until
 // poll_receives() names it again.
 //
+// Either side may make Calls when Options::backward_calls says so (RFC 8167): the server's are
+// backward Calls. XIDs and credits of the two directions know nothing of each other.
+//
 // After handle_disconnected() nothing starts any more; completions of flushed work may still come
 // in, and every call ends: those that we made with CallFailed (or ReplyReady, when the reply was
 // here), those that we answer with CallDone, as soon as the layer above has given its word on them.
@@ -48,8 +51,12 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   static std::size_t header_arena_size(Role role, const Options& options) noexcept;
-  // Calls that can be under way at a time: the slot_of() of a CallId is below it.
-  static std::size_t slot_count(Role role, const Options& options) noexcept;
+  // Calls that we make, and that we answer, and that can be under way at a time: the slot_of() of a
+  // CallId is below it.
+  static std::size_t made_slot_count(Role role, const Options& options) noexcept;
+  static std::size_t answered_slot_count(Role role, const Options& options) noexcept;
+  // Receives: a ReceiveId is below it.
+  static std::size_t receive_count(const Options& options) noexcept;
 
   // --- Commands from above ---
   // The spans in `call` are copied; the memory is lent until ReplyReady or CallFailed. `timeout`
@@ -107,7 +114,10 @@ class Connection {
   const Negotiated& negotiated() const noexcept { return negotiated_; }
 
  private:
+  bool is_for_requester(Bytes message);
+
   const Role role_;
+  const bool is_bidirectional_;
   Negotiated negotiated_;
   Outbox outbox_;
   Requester requester_;

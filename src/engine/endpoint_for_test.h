@@ -141,15 +141,19 @@ class Endpoint {
   std::vector<std::unique_ptr<std::vector<std::byte>>> messages_;
 };
 
-// A message: a header and then a stream of `payload` bytes that starts with the XID.
+enum class RpcType : std::uint32_t { kCall = 0, kReply = 1 };
+
+// A message: a header and then a stream of `payload` bytes that starts with the XID and the type.
 inline std::vector<std::byte> message(const wire::v1::Header& header,
-                                      const wire::v1::ChunkLists& lists, std::size_t payload) {
+                                      const wire::v1::ChunkLists& lists, std::size_t payload,
+                                      RpcType type = RpcType::kCall) {
   std::vector<std::byte> bytes(wire::v1::encoded_size(header, lists) + payload);
   const auto size = wire::v1::encode(header, lists, bytes);
   EXPECT_TRUE(size);
   if (payload >= 4) {
     xdr::Writer writer(MutableBytes(bytes).subspan(*size));
     writer.u32(static_cast<std::uint32_t>(header.xid));
+    if (payload >= 8) writer.u32(static_cast<std::uint32_t>(type));
   }
   return bytes;
 }

@@ -15,6 +15,11 @@ std::uint32_t first_word(Bytes bytes) {
   return xdr::load_word(bytes.data());
 }
 
+bool is_rpc_call(Bytes payload) {
+  return payload.size() >= 2 * xdr::kWordSize &&
+         xdr::load_word(payload.data() + xdr::kWordSize) == 0;
+}
+
 }  // namespace
 
 Requester::Requester(const Options& options, Outbox& outbox, HeaderArena headers)
@@ -42,7 +47,10 @@ Expected<CallId, StartError> Requester::start_call(Instant now, Xid xid, const O
   const std::uint16_t index = free_.front();
   Slot& slot = slots_[index];
   if (auto planned = plan_call(call, options_, negotiated_, slot.plan); !planned) {
-    return Unexpected<StartError>(planned.error());
+    return Unexpected<StartError>(options_.inline_only ? StartError::kTooLarge : planned.error());
+  }
+  if (options_.inline_only && !slot.plan.segments.empty()) {
+    return Unexpected<StartError>(StartError::kTooLarge);
   }
   (void)free_.pop();
   slot.state = State::kWaiting;
@@ -71,6 +79,12 @@ void Requester::release(CallId call) {
                  "release() of a call that has no reply to give back");
   drop(slot->reply.receive);
   free_slot(*slot);
+}
+
+bool Requester::is_error_for_call(Bytes message) {
+  const auto prefix = wire::peek(message);
+  return prefix && static_cast<wire::v1::Type>(prefix->type) == wire::v1::Type::kError &&
+         find_waiting_for_reply(prefix->xid) != nullptr;
 }
 
 // --- Inputs ------------------------------------------------------------------------------------
@@ -103,7 +117,10 @@ void Requester::handle_received(Instant now, ReceiveId receive, Bytes message,
     ++outbox_.counters.bad_reply_count;
     return drop(receive);
   }
-  if (slot == nullptr) {
+  // RFC 8167: a Call comes to who has not said that it takes any.
+  const bool is_call =
+      std::holds_alternative<wire::v1::Msg>(decoded->header.body) && is_rpc_call(decoded->payload);
+  if (slot == nullptr || is_call) {
     ++outbox_.counters.unknown_xid_count;
     return drop(receive);
   }
@@ -120,7 +137,7 @@ bool Requester::take_short_reply(Instant now, ReceiveId receive, Bytes message) 
   const Bytes payload = message.subspan(wire::v1::kHeaderSizeMin);
   Slot* slot = find_waiting_for_reply(Xid{xid});
   if (slot == nullptr || slot->state != State::kSent || slot->error ||
-      !slot->plan.segments.empty() || first_word(payload) != xid) {
+      !slot->plan.segments.empty() || first_word(payload) != xid || is_rpc_call(payload)) {
     return false;
   }
   ++outbox_.counters.short_replies;
@@ -234,8 +251,12 @@ std::optional<Instant> Requester::poll_timeout() const {
 
 // Lets Calls go while there are credits and, for each, a Receive for its reply (RFC 8166 §3.3.1).
 void Requester::admit() {
-  while (!waiting_.empty() && outbox_.connected && credits_.available() &&
-         outbox_.receives_posted > credits_.unanswered()) {
+  const auto has_receive = [this] {
+    return std::int64_t{outbox_.receives_posted} >
+           std::int64_t{credits_.unanswered()} +
+               std::max<std::int64_t>(outbox_.receives_for_calls, 0);
+  };
+  while (!waiting_.empty() && outbox_.connected && credits_.available() && has_receive()) {
     Slot& slot = slots_[waiting_.pop()];
     credits_.spend();
     slot.spent = true;

@@ -31,6 +31,9 @@ class Requester {
   void cancel(Instant now, CallId call);
   void release(CallId call);
 
+  // Whether the message is an RDMA_ERROR for a Call that waits for its answer.
+  bool is_error_for_call(Bytes message);
+
   void handle_connected(const Negotiated& negotiated);
   void handle_received(Instant now, ReceiveId receive, Bytes message,
                        std::optional<SteeringTag> invalidated);

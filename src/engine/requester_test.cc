@@ -48,7 +48,8 @@ class Client : public testing::Test {
   void answer(std::uint32_t xid, std::uint32_t credits = 4, const ChunkLists& lists = {},
               wire::v1::Body body = wire::v1::Msg{}, std::size_t payload = 24,
               std::optional<SteeringTag> invalidated = std::nullopt) {
-    client.receive(message(Header{Xid{xid}, 1, credits, body}, lists, payload), invalidated);
+    client.receive(message(Header{Xid{xid}, 1, credits, body}, lists, payload, RpcType::kReply),
+                   invalidated);
   }
   std::uint32_t sent() {
     std::uint32_t count = 0;
@@ -344,7 +345,7 @@ std::vector<std::byte> reply_with(const std::function<void(ChunkLists&)>& fill,
                                   wire::v1::Body body = wire::v1::Msg{}, std::size_t payload = 24) {
   ChunkLists lists;
   fill(lists);
-  return message(Header{Xid{1}, 1, 4, body}, lists, payload);
+  return message(Header{Xid{1}, 1, 4, body}, lists, payload, RpcType::kReply);
 }
 void add_write(ChunkLists& lists, std::uint32_t length) {
   const Segment segment{SteeringTag{3}, length, 0};
@@ -359,7 +360,7 @@ const BadReply kBadReplies[] = {
     {"TooShort", [] { return std::vector<std::byte>(12); }, false},
     {"UnknownXid",
      [] {
-       return message(Header{Xid{99}, 1, 4, wire::v1::Msg{}}, {}, 24);
+       return message(Header{Xid{99}, 1, 4, wire::v1::Msg{}}, {}, 24, RpcType::kReply);
      },
      false},
     {"OtherVersion",
@@ -435,7 +436,7 @@ TEST_P(BadReplies, AreDroppedOrFailTheirCallAndTheConnectionLives) {
     return;
   }
   // Dropped: a good reply still ends the call.
-  client.receive(message(Header{Xid{1}, 1, 4, wire::v1::Msg{}}, {}, 24));
+  client.receive(message(Header{Xid{1}, 1, 4, wire::v1::Msg{}}, {}, 24, RpcType::kReply));
   client.revoke_all();
   EXPECT_TRUE(client.take_event<ReplyReady>());
 }
@@ -547,7 +548,8 @@ TEST_F(Client, CallThatIsLostAtAnyStepEndsOnce) {
     lose();
     endpoint.complete_all(lost ? WorkStatus::kFlushed : WorkStatus::kOk);
     lose();
-    if (!lost) endpoint.receive(message(Header{Xid{1}, 1, 4, wire::v1::Msg{}}, {}, 24));
+    if (!lost)
+      endpoint.receive(message(Header{Xid{1}, 1, 4, wire::v1::Msg{}}, {}, 24, RpcType::kReply));
     lose();
     endpoint.complete_all(lost ? WorkStatus::kFlushed : WorkStatus::kOk);
     lose();

@@ -87,18 +87,44 @@ void Responder::lend(CallId call, Lease memory, std::uint64_t offset) {
 
 // --- Inputs ------------------------------------------------------------------------------------
 
+RpcMessageType Responder::rpc_message_type(Bytes message) {
+  Bytes payload;
+  if (wire::v1::is_short(message)) [[likely]] {
+    payload = message.subspan(wire::v1::kHeaderSizeMin);
+  } else {
+    const auto decoded = wire::v1::decode(message, options_.limits, lists_);
+    if (!decoded || !std::holds_alternative<wire::v1::Msg>(decoded->header.body)) {
+      return RpcMessageType::kUnknown;
+    }
+    payload = decoded->payload;
+  }
+  if (payload.size() < 2 * xdr::kWordSize ||
+      xdr::load_word(payload.data()) != xdr::load_word(message.data())) {
+    return RpcMessageType::kUnknown;
+  }
+  switch (xdr::load_word(payload.data() + xdr::kWordSize)) {
+    case 0:
+      return RpcMessageType::kCall;
+    case 1:
+      return RpcMessageType::kReply;
+    default:
+      return RpcMessageType::kUnknown;
+  }
+}
+
 void Responder::handle_received(ReceiveId receive, Bytes message) {
+  --outbox_.receives_for_calls;
   const auto prefix = wire::peek(message);
   if (!prefix) {
     ++outbox_.counters.short_message_count;
-    return outbox_.repost(receive);
+    return repost(receive);
   }
   const auto type = static_cast<wire::v1::Type>(prefix->type);
   // RFC 8166 §4.5: a responder discards RDMA_ERROR, whatever its version says, and RDMA_DONE.
   if (type == wire::v1::Type::kError ||
       (type == wire::v1::Type::kDone && prefix->version == wire::v1::kVersion)) {
     ++outbox_.counters.stray_error_count;
-    return outbox_.repost(receive);
+    return repost(receive);
   }
   if (free_.empty()) return received_.push({receive, message});
   begin({receive, message});
@@ -212,6 +238,8 @@ void Responder::begin(const Received& received) {
     if (!take_short_call(slot, received.message)) return start_error(slot, wire::v1::ErrChunk{});
     return deliver(slot, received.message.subspan(wire::v1::kHeaderSizeMin));
   }
+  // RFC 8167 §5.3: a backward Call has no chunks.
+  if (options_.inline_only) return start_error(slot, wire::v1::ErrChunk{});
   const auto decoded = wire::v1::decode(received.message, options_.limits, lists_);
   if (!decoded || !take_call(slot, *decoded)) return start_error(slot, wire::v1::ErrChunk{});
   next_chunk(slot);
@@ -489,7 +517,12 @@ void Responder::give_receive_back(Slot& slot) {
   if (!slot.holds_receive) return;
   slot.holds_receive = false;
   slot.inline_part = {};
-  outbox_.repost(slot.receive);
+  repost(slot.receive);
+}
+
+void Responder::repost(ReceiveId receive) {
+  ++outbox_.receives_for_calls;
+  outbox_.repost(receive);
 }
 
 void Responder::finish(Slot& slot) {

@@ -16,6 +16,8 @@
 
 namespace rpcrdma::engine {
 
+enum class RpcMessageType : std::uint8_t { kCall, kReply, kUnknown };  // RFC 5531 §9, msg_type
+
 // One slot per Call being answered. A Call has its Read chunks pulled into memory that the layer
 // above lends, is handed over, is answered by RDMA Writes and one Send, and is reported as done.
 // Driven by Connection, which documents the methods.
@@ -33,6 +35,9 @@ class Responder {
   void start_reply(CallId call, const Outgoing& reply);
   void reject(CallId call);
   void lend(CallId call, Lease memory, std::uint64_t offset);
+
+  // What the RPC message behind the header is; looked at without being taken.
+  RpcMessageType rpc_message_type(Bytes message);
 
   void handle_connected(const Negotiated& negotiated) { negotiated_ = negotiated; }
   void handle_received(ReceiveId receive, Bytes message);
@@ -120,6 +125,7 @@ class Responder {
   void work_done(Slot& slot);
   void count_reply(const Slot& slot);
   void give_receive_back(Slot& slot);
+  void repost(ReceiveId receive);
   void finish(Slot& slot);
 
   const Options options_;

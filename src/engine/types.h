@@ -165,8 +165,8 @@ using Event = std::variant<MemoryWanted, CallReceived, CallDone, ReplyReady, Cal
 // --- Settings ----------------------------------------------------------------------------------
 
 enum class Role : std::uint8_t {
-  kClient,  // makes Calls
-  kServer,  // answers them
+  kClient,  // makes Calls; answers backward ones
+  kServer,  // answers them; makes backward ones
 };
 
 // How a responder returns Write chunks (docs/wire.md): RFC 8166 leaves out what was not used, RFC
@@ -174,9 +174,14 @@ enum class Role : std::uint8_t {
 enum class ReturnForm : std::uint8_t { kShortened, kFull };
 
 struct Options {
-  std::uint32_t inline_send = 4096;      // largest Send, bytes, at least 1024
-  std::uint32_t inline_receive = 4096;   // size of each Receive buffer, bytes, at least 1024
-  std::uint32_t credits = 64;            // client: requested; server: granted. Receives posted.
+  std::uint32_t inline_send = 4096;     // largest Send, bytes, at least 1024
+  std::uint32_t inline_receive = 4096;  // size of each Receive buffer, bytes, at least 1024
+  std::uint32_t credits = 64;           // client: requested; server: granted. Receives posted.
+  // Calls from the server to the client (RFC 8167) at a time: client: granted; server: requested.
+  // As many Receives are posted besides; 0: there are none. They use no chunks: both messages are
+  // inline as a whole.
+  std::uint32_t backward_calls = 0;
+  bool inline_only = false;              // what Connection sets for that half
   std::uint32_t calls_max = 128;         // client: calls started and not ended
   std::uint32_t reduce_size_min = 1024;  // smaller items stay inline when they fit
   bool reduce = true;                    // false: no item ever leaves the stream by itself

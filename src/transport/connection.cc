@@ -73,11 +73,11 @@ Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role
       receive_stride_(receive_stride(options)),
       header_memory_(std::make_unique_for_overwrite<std::byte[]>(
           engine::Connection::header_arena_size(role, options))),
-      receive_memory_(
-          std::make_unique_for_overwrite<std::byte[]>(options.credits * receive_stride_)),
+      receive_memory_(std::make_unique_for_overwrite<std::byte[]>(receives_size())),
       own_rooms_(rooms != nullptr ? nullptr
                                   : std::make_unique<MessageRooms>(
-                                        engine::Connection::slot_count(role, options))),
+                                        engine::Connection::made_slot_count(role, options) +
+                                        engine::Connection::answered_slot_count(role, options))),
       rooms_(rooms != nullptr ? rooms : own_rooms_.get()),
       header_size_(engine::Connection::header_arena_size(role, options)),
       engine_(role, options, {header_memory_.get(), header_size_}),
@@ -87,8 +87,7 @@ Connection::~Connection() = default;
 
 bool Connection::register_arenas() {
   const auto headers = queue_pair_->attach({header_memory_.get(), header_size_});
-  const auto receives =
-      queue_pair_->attach({receive_memory_.get(), options_.credits * receive_stride_});
+  const auto receives = queue_pair_->attach({receive_memory_.get(), receives_size()});
   const auto messages = attach(rooms_->memory());
   if (!headers || !receives || !messages) return false;
   message_lease_ = *messages;
@@ -177,12 +176,14 @@ void Connection::take_completion(Instant now, const rdma::Completion& completion
 
 Bytes Connection::received(engine::ReceiveId receive, std::uint32_t size) const {
   const std::size_t index = static_cast<std::uint16_t>(receive);
-  RPCRDMA_ASSERT(index < options_.credits && size <= options_.inline_receive,
-                 "a completion for a Receive that was not posted");
+  RPCRDMA_ASSERT(
+      index < engine::Connection::receive_count(options_) && size <= options_.inline_receive,
+      "a completion for a Receive that was not posted");
   return {receive_memory_.get() + index * receive_stride_, size};
 }
 
-// Receives never wait for room: there are as many as credits, and a queue pair has place for them.
+// Receives never wait for room: there are as many as credits of both directions, and a queue pair
+// has place for them.
 bool Connection::post_receives() {
   bool moved = false;
   for (;;) {

@@ -37,8 +37,9 @@ class Connection {
   // Precondition: no call holds the lease.
   void detach(engine::Lease lease);
 
-  // Memory for one small message, registered as long as the connection lives; `index` is below
-  // engine::Connection::slot_count(). Whose it is at a time is agreed above.
+  // Memory for one small message, registered as long as the connection lives; one for each call
+  // slot: first those of the Calls that we make, then those of the Calls that we answer. Whose it
+  // is at a time is agreed above.
   struct Room {
     MutableBytes memory;  // MessageRooms::kSize bytes
     engine::Lease lease;
@@ -84,6 +85,9 @@ class Connection {
   void handle_copied(std::size_t posted);
   void flush_waiting();
   Bytes received(engine::ReceiveId receive, std::uint32_t size) const;
+  std::size_t receives_size() const noexcept {
+    return engine::Connection::receive_count(options_) * receive_stride_;
+  }
 
   const engine::Options options_;
   const std::size_t receive_stride_;  // bytes from one Receive buffer to the next
