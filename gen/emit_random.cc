@@ -247,12 +247,16 @@ std::string emit_random(const File& file, const EmitOptions& options) {
   }
   out.add("}}\n\n}}  // namespace {}\n{}\n#endif  // {}\n", options.namespace_name,
           kWarningsAsBefore, guard);
-  std::string text = out.take();
+  const std::string marked = out.take();
   // The functions of the namespace, from inside of structures that have the same names.
   const std::string scope = "::" + options.namespace_name;
-  for (std::size_t at = text.find("@::"); at != std::string::npos; at = text.find("@::", at)) {
-    text.replace(at, 1, scope);
+  std::string text;
+  std::size_t from = 0;
+  for (std::size_t at = marked.find("@::"); at != std::string::npos; at = marked.find("@::", at)) {
+    text.append(marked, from, at - from).append(scope);
+    from = ++at;
   }
+  text.append(marked, from);
   return text;
 }
 
