@@ -56,12 +56,14 @@ class Checker {
   void procedure(Procedure& procedure);
   void unbounded(Procedure& procedure);
   std::string term(Procedure& procedure, const SizeTerm& term);
-  std::string nearest(std::string_view name) const;
+  template <class Map>
+  std::string nearest(std::string_view name, const Map& among) const;
 
   File& file_;
   Diagnostics& diagnostics_;
   std::map<std::string, Constant, std::less<>> constants_;
   std::map<std::string, Definition*, std::less<>> types_;
+  bool has_all_constants_ = false;  // but programs and what is in them
 };
 
 // --- Names -------------------------------------------------------------------------------------
@@ -69,15 +71,22 @@ class Checker {
 void Checker::add_constant(const Name& name, Integer value, bool may_repeat) {
   const auto [found, is_new] = constants_.try_emplace(name.text, Constant{value, name.at});
   if (is_new || (may_repeat && found->second.value == value)) return;
-  diagnostics_.error(name.at, fmt::format("'{}' is defined twice", name.text));
-  diagnostics_.note(found->second.at, "the first time here");
+  // Constants of the preprocessor come before all others, wherever they stand.
+  const bool in_order = found->second.at.offset <= name.at.offset;
+  diagnostics_.error(in_order ? name.at : found->second.at,
+                     fmt::format("'{}' is defined twice", name.text));
+  diagnostics_.note(in_order ? found->second.at : name.at, "the first time here");
 }
 
 void Checker::add_type(Definition& definition) {
   const auto [found, is_new] = types_.try_emplace(definition.name.text, &definition);
   if (is_new) return;
-  diagnostics_.error(definition.name.at,
-                     fmt::format("'{}' is defined twice", definition.name.text));
+  const Name& name = definition.name;
+  diagnostics_.error(name.at, name.text.size() == name.at.size
+                                  ? fmt::format("'{}' is defined twice", name.text)
+                                  : fmt::format("the type of this gets the name '{}', which is "
+                                                "defined already",
+                                                name.text));
   diagnostics_.note(found->second->name.at, "the first time here");
 }
 
@@ -92,9 +101,13 @@ bool Checker::find(Value& value) {
     value.number = {false, value.name == "TRUE" ? 1U : 0U};
     return true;
   }
+  const std::string hint = nearest(value.name, constants_);
   diagnostics_.error(value.at,
-                     fmt::format("there is no constant '{}' before this line{}", value.name,
-                                 types_.contains(value.name) ? "; it is a type" : ""));
+                     fmt::format("there is no constant '{}'{}{}", value.name,
+                                 has_all_constants_ ? "" : " before this line",
+                                 types_.contains(value.name) ? "; it is a type"
+                                 : hint.empty()              ? ""
+                                                : fmt::format("; did you mean '{}'?", hint)));
   return false;
 }
 
@@ -144,14 +157,16 @@ void Checker::collect() {
       if (each.kind == Kind::kEnum) enumerators(each);
     }
   }
+  has_all_constants_ = true;
 }
 
 // A name that looks much like the given one, for a hint; empty when there is none.
-std::string Checker::nearest(std::string_view name) const {
+template <class Map>
+std::string Checker::nearest(std::string_view name, const Map& among) const {
   std::string best;
   std::size_t best_distance = name.size() / 3 + 1;
-  if (name.size() > 64) return best;
-  for (const auto& [other, definition] : types_) {
+  if (name.size() > 64 || diagnostics_.full()) return best;
+  for (const auto& [other, what] : among) {
     if (other.size() > 64) continue;
     std::vector<std::size_t> row(other.size() + 1);
     for (std::size_t i = 0; i < row.size(); ++i) row[i] = i;
@@ -201,7 +216,7 @@ void Checker::resolve(TypeSpec& type) {
   }
   type.basic = dialect_type(type.name.text);
   if (type.basic != Basic::kNone) return;
-  const std::string hint = nearest(type.name.text);
+  const std::string hint = nearest(type.name.text, types_);
   diagnostics_.error(type.name.at,
                      fmt::format("there is no type '{}'{}", type.name.text,
                                  hint.empty() ? "" : fmt::format("; did you mean '{}'?", hint)));
@@ -247,10 +262,10 @@ bool Checker::fits_discriminant(const Definition& of, const Value& value) {
   const Integer number = value.number;
   const Definition* target = resolved_target(of.discriminant);
   if (target != nullptr) {
-    const std::int64_t wanted = number.negative ? -static_cast<std::int64_t>(number.magnitude)
-                                                : static_cast<std::int64_t>(number.magnitude);
+    const auto magnitude = static_cast<std::int64_t>(std::min(number.magnitude, kU32Max + 1));
+    const std::int64_t wanted = number.negative ? -magnitude : magnitude;
     for (const Enumerator& each : target->enumerators) {
-      if (number.magnitude <= kU32Max && each.number == wanted) return true;
+      if (each.number == wanted) return true;
     }
     diagnostics_.error(value.at,
                        fmt::format("{} is not one of the values of '{}'",
@@ -264,7 +279,11 @@ bool Checker::fits_discriminant(const Definition& of, const Value& value) {
                               : number.negative         ? std::uint64_t{1} << 31U
                                                         : kU32Max >> 1U;
   if (number.magnitude <= limit && (!number.negative || basic == Basic::kInt32)) return true;
-  diagnostics_.error(value.at, fmt::format("{} is no value of the discriminant", text_of(number)));
+  diagnostics_.error(value.at,
+                     fmt::format("{} is no value of the discriminant, {}", text_of(number),
+                                 basic == Basic::kBool     ? "a bool"
+                                 : basic == Basic::kUint32 ? "an unsigned int"
+                                                           : "an int"));
   return false;
 }
 
@@ -331,9 +350,12 @@ std::string Checker::term(Procedure& procedure, const SizeTerm& term) {
     const Basic basic = resolved_basic(*found);
     if (basic >= Basic::kInt8 && basic <= Basic::kUint64) return expression;
   } else if (const auto constant = constants_.find(term.path[0]);
-             constant != constants_.end() && term.path.size() == 1 &&
-             !constant->second.value.negative) {
-    return fmt::format("{}U", constant->second.value.magnitude);
+             constant != constants_.end() && term.path.size() == 1) {
+    if (!constant->second.value.negative) {
+      return fmt::format("{}U", constant->second.value.magnitude);
+    }
+    diagnostics_.error(procedure.unbounded_at, "a size is not negative");
+    return {};
   }
   diagnostics_.error(procedure.unbounded_at,
                      fmt::format("'{}' is neither a constant nor a number among the arguments",
@@ -368,12 +390,13 @@ void Checker::program(Definition& of) {
     std::set<std::string> names;
     for (Procedure& each : version.procedures) {
       procedure(each);
+      if (!names.insert(each.name.text).second) {
+        diagnostics_.error(each.name.at, "another procedure of the version has this name");
+        continue;
+      }
       add_constant(each.name, each.number.number, true);
       if (!numbers.insert(each.number.number.magnitude).second) {
         diagnostics_.error(each.number.at, "another procedure of the version has this number");
-      }
-      if (!names.insert(each.name.text).second) {
-        diagnostics_.error(each.name.at, "another procedure of the version has this name");
       }
     }
   }

@@ -12,6 +12,7 @@ Compiled compile(std::string_view text, const CompileOptions& options) {
   Compiled result;
   result.stem = options.name.substr(options.name.rfind('/') + 1);
   result.stem = result.stem.substr(0, result.stem.rfind('.'));
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // some editors begin UTF-8 so
   const Source source(options.name, text);
   Diagnostics diagnostics;
   File file = parse(source, diagnostics);

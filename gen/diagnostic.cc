@@ -27,6 +27,11 @@ bool is_printable(char c) {
   return byte >= 0x20 && byte != 0x7f;
 }
 
+// The second byte of a character in UTF-8, or one after it: they take no column of their own.
+bool is_continuation(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0U) == 0x80;
+}
+
 }  // namespace
 
 std::size_t Source::line_of(std::size_t offset) const {
@@ -45,17 +50,20 @@ std::string Source::render(const Diagnostic& diagnostic) const {
   const std::size_t column = column_of(offset);
   const std::size_t start = offset - (column - 1);
   std::string_view line = text_.substr(start, text_.substr(start).find('\n'));
+  if (line.ends_with('\r')) line.remove_suffix(1);
   std::string out = fmt::format("{}:{}:{}: {}: {}\n", name_, line_of(offset), column,
                                 word_of(diagnostic.severity), diagnostic.text);
   if (line.size() > kLineShownMax) {
     if (column > kLineShownMax) return out;
-    line = line.substr(0, kLineShownMax);
+    std::size_t size = kLineShownMax;
+    while (size > column && is_continuation(line[size])) --size;
+    line = line.substr(0, size);
   }
   std::string shown, marks;
   for (std::size_t i = 0; i < line.size(); ++i) {
     // Tabs stay tabs in both lines, so that the caret stands below its character.
     shown += is_printable(line[i]) || line[i] == '\t' ? line[i] : ' ';
-    if (i + 1 < column) marks += line[i] == '\t' ? '\t' : ' ';
+    if (i + 1 < column && !is_continuation(line[i])) marks += line[i] == '\t' ? '\t' : ' ';
   }
   const std::size_t rest = line.size() >= column ? line.size() - (column - 1) : 0;
   const std::size_t tail = std::min(diagnostic.at.size, rest);
@@ -68,7 +76,7 @@ void Diagnostics::error(Location at, std::string text) {
 }
 
 void Diagnostics::warning(Location at, std::string text) {
-  all_.push_back({Severity::kWarning, at, std::move(text)});
+  if (warnings_++ < kWarningsMax) all_.push_back({Severity::kWarning, at, std::move(text)});
 }
 
 void Diagnostics::note(Location at, std::string text) {

@@ -41,10 +41,11 @@ class Source {
   std::string_view text_;
 };
 
-// What was found in one file. After kErrorsMax errors the rest is not told.
+// What was found in one file. After so many errors or warnings the rest is not told.
 class Diagnostics {
  public:
   static constexpr std::size_t kErrorsMax = 20;
+  static constexpr std::size_t kWarningsMax = 20;
 
   void error(Location at, std::string text);
   void warning(Location at, std::string text);
@@ -52,11 +53,14 @@ class Diagnostics {
   void note(Location at, std::string text);
 
   bool ok() const { return errors_ == 0; }
+  // Whether an error more would not be told.
+  bool full() const { return errors_ >= kErrorsMax; }
   const std::vector<Diagnostic>& all() const { return all_; }
 
  private:
   std::vector<Diagnostic> all_;
   std::size_t errors_ = 0;
+  std::size_t warnings_ = 0;
 };
 
 }  // namespace rpcrdma::gen

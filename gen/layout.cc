@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "gen/check.h"
@@ -17,6 +18,13 @@ using Shape = Declaration::Shape;
 // that keeps what a decoded message takes a small multiple of its size.
 constexpr std::uint64_t kInPlaceMax = 32;                      // bytes
 constexpr std::uint64_t kMemoryMax = std::uint64_t{1} << 30U;  // bytes of one value
+// Of types that have members of types that have…: what follows them is recursive.
+constexpr std::size_t kDepthMax = 500;
+
+void too_deep(const Definition& of, Diagnostics& diagnostics) {
+  diagnostics.error(of.name.at,
+                    fmt::format("types contain each other more than {} deep here", kDepthMax));
+}
 
 // --- Linked lists ------------------------------------------------------------------------------
 
@@ -87,9 +95,11 @@ class Components {
  public:
   explicit Components(File& file) {
     for (Definition& each : file.definitions) {
-      if (!state_.contains(&each)) visit(each);
+      if (!state_.contains(&each)) visit(each, 1);
     }
   }
+  // The first type that was too deep to look at; null when there is none.
+  const Definition* too_deep() const { return too_deep_; }
 
  private:
   struct State {
@@ -97,7 +107,9 @@ class Components {
     bool on_stack;
   };
 
-  void visit(Definition& of) {
+  void visit(Definition& of, std::size_t depth) {
+    if (depth > kDepthMax && too_deep_ == nullptr) too_deep_ = &of;
+    if (too_deep_ != nullptr) return;
     const std::size_t index = state_.size() + 1;
     state_[&of] = {index, index, true};
     stack_.push_back(&of);
@@ -107,13 +119,14 @@ class Components {
       if (target == &of) of.recursive = true;
       const auto found = state_.find(target);
       if (found == state_.end()) {
-        visit(*target);
+        visit(*target, depth + 1);
+        if (too_deep_ != nullptr) return;
         state_[&of].low = std::min(state_[&of].low, state_[target].low);
       } else if (found->second.on_stack) {
         state_[&of].low = std::min(state_[&of].low, found->second.index);
       }
     });
-    if (state_[&of].low != index) return;
+    if (state_[&of].low != index || too_deep_ != nullptr) return;
     const bool alone = stack_.back() == &of;
     while (true) {
       Definition* member = stack_.back();
@@ -127,30 +140,60 @@ class Components {
 
   std::map<const Definition*, State> state_;
   std::vector<Definition*> stack_;
+  const Definition* too_deep_ = nullptr;
 };
+
+bool is_case(const Definition& of, Integer number) {
+  return std::any_of(of.arms.begin(), of.arms.end(), [number](const Arm& arm) {
+    return std::any_of(arm.cases.begin(), arm.cases.end(),
+                       [number](const Value& each) { return each.number == number; });
+  });
+}
+
+// A discriminant that is no case; none when all that it can be are.
+std::optional<Integer> value_of_default(const Definition& of) {
+  const Definition* type = resolved_target(of.discriminant);
+  if (type == nullptr) {
+    Integer number{};
+    while (is_case(of, number)) ++number.magnitude;
+    const bool is_bool = resolved_basic(of.discriminant) == Basic::kBool;
+    return is_bool && number.magnitude > 1 ? std::nullopt : std::optional(number);
+  }
+  for (const Enumerator& each : type->enumerators) {
+    const auto wide = static_cast<std::int64_t>(each.number);
+    const Integer number{wide < 0, static_cast<std::uint64_t>(wide < 0 ? -wide : wide)};
+    if (!is_case(of, number)) return number;
+  }
+  return std::nullopt;
+}
 
 // Which types have a value that ends: a structure that always contains another of itself has none.
 class Finite {
  public:
   explicit Finite(File& file) {
-    for (bool more = true; more;) {
-      more = false;
-      for (Definition& each : file.definitions) {
-        if (rank_.contains(&each) || !is_finite(each)) continue;
-        rank_.emplace(&each, rank_.size() + 1);
-        more = true;
-      }
+    // There and back, as definitions stand before what they are made of, or behind.
+    auto& all = file.definitions;
+    for (std::size_t before = 0; before == 0 || before < rank_.size();) {
+      before = rank_.size();
+      std::for_each(all.begin(), all.end(), [this](const Definition& each) { look_at(each); });
+      if (before == 0 && rank_.empty()) return;
+      std::for_each(all.rbegin(), all.rend(), [this](const Definition& each) { look_at(each); });
     }
   }
   bool operator()(const Definition& of) const { return rank_.contains(&of); }
   // Whether an arm was known to end before its union was, so that making one does not make another
   // union of the type, and so on without end.
   bool ends_before(const Declaration& declared, const Definition& of) const {
-    return !is_inside(declared) ||
-           (rank_.contains(declared.type.target) && rank_.at(declared.type.target) < rank_.at(&of));
+    if (!is_inside(declared)) return true;
+    const Definition* target = declared.type.target;
+    return rank_.contains(target) &&
+           (target->component != of.component || rank_.at(target) < rank_.at(&of));
   }
 
  private:
+  void look_at(const Definition& of) {
+    if (!rank_.contains(&of) && is_finite(of)) rank_.emplace(&of, rank_.size() + 1);
+  }
   static bool is_inside(const Declaration& declared) {
     return !declared.is_void() && declared.type.target != nullptr && !declared.is_list &&
            (declared.shape == Shape::kPlain || declared.shape == Shape::kFixed);
@@ -160,8 +203,9 @@ class Finite {
   }
   bool is_finite(const Definition& of) const {
     if (of.kind == Kind::kUnion) {
-      return std::any_of(of.arms.begin(), of.arms.end(),
-                         [&](const Arm& arm) { return is_finite(arm.declaration); });
+      return std::any_of(of.arms.begin(), of.arms.end(), [&](const Arm& arm) {
+        return is_finite(arm.declaration) && (!arm.is_default || value_of_default(of));
+      });
     }
     bool all = true;
     for_each_declaration(of, [&](const Declaration& each) { all = all && is_finite(each); });
@@ -176,7 +220,15 @@ class Finite {
 class Sizes {
  public:
   Sizes(File& file, Diagnostics& diagnostics) : diagnostics_(diagnostics) {
-    for (Definition& each : file.definitions) measure(each);
+    for (Definition& each : file.definitions) {
+      measure(each);
+      for (Version& version : each.versions) {
+        for (Procedure& procedure : version.procedures) {
+          measure(each, procedure.result);
+          for (Declaration& argument : procedure.arguments) measure(each, argument);
+        }
+      }
+    }
   }
 
  private:
@@ -264,6 +316,12 @@ class Sizes {
   void measure(Definition& of) {
     if (done_[&of]) return;
     done_[&of] = true;
+    if (++depth_ == kDepthMax + 1) too_deep(of, diagnostics_);
+    if (depth_ <= kDepthMax) measure_members(of);
+    --depth_;
+  }
+
+  void measure_members(Definition& of) {
     if (of.kind == Kind::kEnum) {
       of.memory_size = of.encoded_min = 4;
     } else if (of.kind == Kind::kUnion) {
@@ -282,13 +340,20 @@ class Sizes {
     }
   }
 
+  // An argument or a result.
+  void measure(const Definition& program, Declaration& declared) {
+    if (declared.is_void() || declaration(program, declared).first <= kMemoryMax) return;
+    if (declared.type.target != nullptr) return;  // there it was told already
+    diagnostics_.error(declared.type.name.at, "a value of this takes more than 1 GiB of memory");
+  }
+
   Diagnostics& diagnostics_;
+  std::size_t depth_ = 0;
   std::map<const Definition*, bool> done_;
 };
 
 // What a new union is: 0 when that ends, else the first case that does.
 void choose_initial(Definition& of, const Finite& finite) {
-  const Definition* type = resolved_target(of.discriminant);
   bool found = false;
   for (std::size_t i = 0; i < of.arms.size(); ++i) {
     if (!finite.ends_before(of.arms[i].declaration, of)) continue;
@@ -303,22 +368,7 @@ void choose_initial(Definition& of, const Finite& finite) {
   if (found) return;
   // Only the default is left: with a value that is no case.
   of.initial_arm = of.arms.size() - 1;
-  const auto is_case = [&of](Integer number) {
-    return std::any_of(of.arms.begin(), of.arms.end(), [number](const Arm& arm) {
-      return std::any_of(arm.cases.begin(), arm.cases.end(),
-                         [number](const Value& each) { return each.number == number; });
-    });
-  };
-  if (type == nullptr) {
-    while (is_case(of.initial_discriminant)) ++of.initial_discriminant.magnitude;
-    return;
-  }
-  for (const Enumerator& each : type->enumerators) {
-    const bool negative = each.number < 0;
-    const auto wide = static_cast<std::int64_t>(each.number);
-    of.initial_discriminant = {negative, static_cast<std::uint64_t>(negative ? -wide : wide)};
-    if (!is_case(of.initial_discriminant)) return;
-  }
+  of.initial_discriminant = value_of_default(of).value_or(Integer{});
 }
 
 void find_views(File& file) {
@@ -339,7 +389,10 @@ void find_views(File& file) {
 
 void lay_out(File& file, Diagnostics& diagnostics) {
   find_lists(file, diagnostics);
-  Components{file};
+  const Components components(file);
+  if (const Definition* deep = components.too_deep(); deep != nullptr) {
+    return too_deep(*deep, diagnostics);
+  }
   const Finite finite(file);
   for (Definition& each : file.definitions) {
     if (finite(each)) continue;

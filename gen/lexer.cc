@@ -59,17 +59,16 @@ class Lexer {
  private:
   struct Conditional {
     Location at;
+    bool outer;       // what is around it is read
     bool taken;       // the branch that we are in is read
     bool ever_taken;  // one of the branches was
+    bool has_else;
   };
 
   char peek(std::size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
   }
-  bool skipping() const {
-    return std::any_of(conditionals_.begin(), conditionals_.end(),
-                       [](const Conditional& each) { return !each.taken; });
-  }
+  bool skipping() const { return !conditionals_.empty() && !conditionals_.back().taken; }
   std::string_view take_line();
   void comment();
   void line_comment();
@@ -77,6 +76,7 @@ class Lexer {
   void directive();
   void define(Location at, std::string_view rest);
   void condition(Location at, std::string_view name, std::string_view rest);
+  bool holds(Location at, std::string_view name, std::string_view rest);
   std::optional<bool> evaluate(std::string_view expression) const;
   bool is_defined(std::string_view name) const;
   void number();
@@ -99,6 +99,7 @@ std::string_view Lexer::take_line() {
   const std::size_t end = std::min(text_.find('\n', at_), text_.size());
   std::string_view line = text_.substr(start, end - start);
   at_ = end;
+  line = line.substr(0, line.find("//"));
   const std::size_t comment = line.find("/*");
   if (comment == std::string_view::npos) return line;
   // A comment may go on in the next line, so it is left to comment().
@@ -146,11 +147,9 @@ bool Lexer::is_defined(std::string_view name) const {
 // 0, NUMBER, NAME, defined(NAME), defined NAME, each with '!' or without.
 std::optional<bool> Lexer::evaluate(std::string_view expression) const {
   expression = trimmed(expression);
-  if (expression.starts_with("!")) {
-    const auto inner = evaluate(expression.substr(1));
-    return inner ? std::optional(!*inner) : std::nullopt;
-  }
-  if (Integer value; parse_integer(expression, value)) return value.magnitude != 0;
+  bool wanted = true;
+  for (; expression.starts_with("!"); expression = trimmed(expression.substr(1))) wanted = !wanted;
+  if (Integer value; parse_integer(expression, value)) return (value.magnitude != 0) == wanted;
   constexpr std::string_view kDefined = "defined";
   const bool asks = expression.starts_with(kDefined) && expression.size() > kDefined.size() &&
                     !is_word(expression[kDefined.size()]);
@@ -165,9 +164,29 @@ std::optional<bool> Lexer::evaluate(std::string_view expression) const {
     return std::nullopt;
   }
   for (const Define& each : out_.defines) {
-    if (!asks && each.name == expression) return each.value.magnitude != 0;
+    if (!asks && each.name == expression) return (each.value.magnitude != 0) == wanted;
   }
-  return is_defined(expression);
+  return is_defined(expression) == wanted;
+}
+
+bool Lexer::holds(Location at, std::string_view name, std::string_view rest) {
+  if (name == "else") return true;
+  std::optional<bool> result;
+  if (name == "ifdef" || name == "ifndef") {
+    rest = trimmed(rest);
+    if (rest.empty()) {
+      diagnostics_.error(at, fmt::format("expected a name after #{}", name));
+      return false;
+    }
+    result = is_defined(rest) == (name == "ifdef");
+  } else {
+    result = evaluate(rest);
+  }
+  if (result) return *result;
+  diagnostics_.error(at,
+                     "this condition is not understood; expected a number, a name or "
+                     "defined(NAME), or run the C preprocessor first");
+  return false;
 }
 
 void Lexer::condition(Location at, std::string_view name, std::string_view rest) {
@@ -176,23 +195,17 @@ void Lexer::condition(Location at, std::string_view name, std::string_view rest)
       return diagnostics_.error(at, fmt::format("#{} without an #if before it", name));
     }
     if (name == "endif") return conditionals_.pop_back();
+    if (conditionals_.back().has_else) {
+      diagnostics_.error(at, fmt::format("#{} behind the #else", name));
+      return diagnostics_.note(conditionals_.back().at, "the condition begins here");
+    }
   } else {
-    conditionals_.push_back({at, false, false});
+    conditionals_.push_back({at, !skipping(), false, false, false});
   }
   Conditional& innermost = conditionals_.back();
-  std::optional<bool> holds = true;
-  if (name == "ifdef" || name == "ifndef") {
-    holds = is_defined(trimmed(rest)) == (name == "ifdef");
-  } else if (name != "else") {
-    holds = evaluate(rest);
-  }
-  if (!holds) {
-    diagnostics_.error(at,
-                       "this condition is not understood; expected a number, a name or "
-                       "defined(NAME), or run the C preprocessor first");
-    holds = false;
-  }
-  innermost.taken = !innermost.ever_taken && *holds;
+  innermost.has_else = name == "else";
+  // What is not read need not make sense.
+  innermost.taken = innermost.outer && !innermost.ever_taken && holds(at, name, rest);
   innermost.ever_taken = innermost.ever_taken || innermost.taken;
 }
 
@@ -252,7 +265,7 @@ void Lexer::number() {
   if (!parse_integer(text, token.number)) {
     diagnostics_.error(token.at,
                        fmt::format("'{}' is not a number from -2^63 to 2^64 - 1 in decimal, "
-                                   "hexadecimal (0x…) or octal (0…) digits",
+                                   "hexadecimal (0x...) or octal (0...) digits",
                                    text));
   }
   out_.tokens.push_back(token);
@@ -277,7 +290,7 @@ void Lexer::punctuation() {
   diagnostics_.error(at,
                      byte > 0x20 && byte < 0x7f
                          ? fmt::format("'{}' has no meaning in the XDR language", c)
-                         : fmt::format("byte 0x{:02x} has no meaning in the XDR language", byte));
+                         : fmt::format("byte 0x{:02x} has no meaning outside of comments", byte));
 }
 
 Lexed Lexer::run() {

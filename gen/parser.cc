@@ -12,10 +12,10 @@ namespace {
 
 constexpr int kNestingMax = 32;
 
-constexpr std::array<std::string_view, 21> kKeywords = {
-    "bool",   "case",    "const", "default",  "double",  "quadruple", "enum",
-    "float",  "hyper",   "int",   "opaque",   "program", "string",    "struct",
-    "switch", "typedef", "union", "unsigned", "version", "void",      "char"};
+constexpr std::array<std::string_view, 23> kKeywords = {
+    "bool",  "case",     "const",   "default", "double", "quadruple", "enum",   "float",
+    "hyper", "int",      "opaque",  "program", "string", "struct",    "switch", "typedef",
+    "union", "unsigned", "version", "void",    "char",   "short",     "long"};
 
 bool is_keyword(std::string_view word) {
   return std::find(kKeywords.begin(), kKeywords.end(), word) != kKeywords.end();
@@ -48,6 +48,7 @@ class Parser {
   Value value(std::string_view what);
   [[noreturn]] void fail(const Token& found, std::string_view expected);
   [[noreturn]] void fail(Location at, std::string text);
+  Location behind_last() const;
 
   void definition();
   void constant();
@@ -100,9 +101,17 @@ bool Parser::accept(std::string_view word) {
 }
 
 void Parser::fail(const Token& found, std::string_view expected) {
-  fail(found.at, found.kind == Token::Kind::kEnd
-                     ? fmt::format("expected {}, but the file ends here", expected)
-                     : fmt::format("expected {}, but found '{}'", expected, found.text));
+  if (found.kind != Token::Kind::kEnd) {
+    fail(found.at, fmt::format("expected {}, but found '{}'", expected, found.text));
+  }
+  // The end itself may be an empty line far below.
+  fail(behind_last(), fmt::format("expected {}, but the file ends here", expected));
+}
+
+Location Parser::behind_last() const {
+  if (at_ == 0) return token().at;
+  const Location& last = lexed_.tokens[at_ - 1].at;
+  return {last.offset + last.size, 0};
 }
 
 void Parser::fail(Location at, std::string text) {
@@ -111,13 +120,26 @@ void Parser::fail(Location at, std::string text) {
 }
 
 Token Parser::expect(std::string_view word, std::string_view after) {
-  if (!token().is(word)) fail(token(), fmt::format("'{}' {}", word, after));
-  return lexed_.tokens[at_++];
+  const Token& found = token();
+  if (found.is(word)) return lexed_.tokens[at_++];
+  const Location behind = behind_last();
+  const std::string_view between =
+      source_.text().substr(behind.offset, found.at.offset - behind.offset);
+  if (found.kind != Token::Kind::kEnd && between.find('\n') != std::string_view::npos) {
+    // What is missing is missing up there.
+    fail(behind,
+         fmt::format("expected '{}' {}, but found '{}' on a later line", word, after, found.text));
+  }
+  fail(found, fmt::format("'{}' {}", word, after));
 }
 
 Name Parser::name(std::string_view what) {
   const Token& found = token();
-  if (found.kind != Token::Kind::kName || is_keyword(found.text)) fail(found, what);
+  if (found.kind != Token::Kind::kName) fail(found, what);
+  if (is_keyword(found.text)) {
+    fail(found.at,
+         fmt::format("expected {}, but found '{}', a word of the language", what, found.text));
+  }
   ++at_;
   return {std::string(found.text), found.at};
 }
@@ -144,7 +166,7 @@ void Parser::constant() {
   Definition& added = add(Definition::Kind::kConst);
   added.name = name("the name of the constant");
   expect("=", "after the name of the constant");
-  added.value = value("a number");
+  added.value = value("a number or the name of a constant");
   expect(";", "after the constant");
 }
 
@@ -215,6 +237,8 @@ void Parser::enum_body(Definition& of) {
 void Parser::struct_body(Definition& of) {
   expect("{", "before the members");
   do {
+    if (token().kind == Token::Kind::kEnd) fail(token(), "a member or '}'");
+    if (token().is("}")) fail(token(), "a member");
     const std::size_t from = token().at.offset;
     Declaration declared = declaration(&of, false);
     const Token semicolon = expect(";", "after the member");
@@ -353,13 +377,10 @@ void Parser::brackets(Declaration& declared) {
 void Parser::check_bytes(const Declaration& declared, const Token& at) {
   using Shape = Declaration::Shape;
   if (declared.is_bytes() && declared.shape == Shape::kPlain) {
-    fail(at, "'[' or '<', since opaque data has a size,");
+    fail(at, "'[SIZE]', '<LARGEST SIZE>' or '<>' for opaque data");
   }
   if (declared.is_text() && declared.shape != Shape::kVariable) {
-    fail(at, "'<', since strings have a largest size or '<>',");
-  }
-  if ((declared.is_bytes() || declared.is_text()) && declared.shape == Shape::kOptional) {
-    fail(declared.type.name.at, "optional opaque data and strings need a typedef of their own");
+    fail(at, "'<LARGEST SIZE>' or '<>' for a string");
   }
 }
 
@@ -373,8 +394,9 @@ void Parser::declarator(Declaration& declared) {
     return;
   }
   declared.name = name("a name after the type");
+  const Token behind = token();
   brackets(declared);
-  check_bytes(declared, token());
+  check_bytes(declared, behind);
 }
 
 // `parent`: what it is a member of; null for a typedef.
@@ -412,6 +434,9 @@ void Parser::program() {
   added.name = named;
   expect("{", "before the versions");
   do {
+    if (!token().is("version")) {
+      fail(token(), added.versions.empty() ? "'version'" : "'version' or '}' in a program");
+    }
     added.versions.push_back(version());
   } while (!token().is("}"));
   expect("}", "after the versions");
@@ -422,10 +447,12 @@ void Parser::program() {
 
 Version Parser::version() {
   Version added;
-  expect("version", "or '}' in a program");
+  expect("version", "in a program");
   added.name = name("the name of the version");
   expect("{", "before the procedures");
   do {
+    if (token().kind == Token::Kind::kEnd) fail(token(), "a procedure or '}'");
+    if (token().is("}")) fail(token(), "a procedure");
     added.procedures.push_back(procedure());
   } while (!token().is("}"));
   expect("}", "after the procedures");
@@ -447,11 +474,12 @@ Declaration Parser::procedure_type(bool is_result) {
          fmt::format("an optional {} needs a typedef", is_result ? "result" : "argument"));
   }
   if (declared.is_text() || declared.is_bytes()) {
+    const Token behind = token();
     brackets(declared);
     if (declared.is_text() && declared.shape == Declaration::Shape::kPlain) {
       declared.shape = Declaration::Shape::kVariable;  // rpcgen: string alone has no bound
     }
-    check_bytes(declared, token());
+    check_bytes(declared, behind);
   }
   return declared;
 }
@@ -462,7 +490,7 @@ Procedure Parser::procedure() {
   added.result = procedure_type(true);
   added.name = name("the name of the procedure");
   expect("(", "before the arguments");
-  if (token().is(")")) fail(token(), "a type, or 'void' when there are no arguments,");
+  if (token().is(")")) fail(token(), "a type, or 'void' when there are no arguments");
   do {
     added.arguments.push_back(procedure_type(false));
   } while (accept(","));
@@ -508,7 +536,10 @@ void Parser::annotate(Declaration& declared, std::size_t from, std::size_t end) 
     }
     if (!(declared.is_bytes() || declared.is_text()) ||
         declared.shape != Declaration::Shape::kVariable) {
-      fail(each.at, "only opaque<> and string<> can be DDP-eligible");
+      fail(each.at, declared.type.basic == Basic::kNone
+                        ? "only opaque<> and string<> can be DDP-eligible; for a typedef of them, "
+                          "say so where it is defined"
+                        : "only opaque<> and string<> can be DDP-eligible");
     }
     declared.ddp = true;
   }

@@ -1,0 +1,190 @@
+// The words of .x files: numbers, tokens, and what names become in C++.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gen/compiler.h"
+#include "gen/diagnostic.h"
+#include "gen/lexer.h"
+#include "gen/names.h"
+
+namespace rpcrdma::gen {
+namespace {
+
+std::optional<Integer> number(std::string_view text) {
+  Integer value;
+  if (!parse_integer(text, value)) return std::nullopt;
+  return value;
+}
+
+TEST(Numbers, AreDecimalHexadecimalOrOctal) {
+  EXPECT_EQ(number("0"), (Integer{false, 0}));
+  EXPECT_EQ(number("42"), (Integer{false, 42}));
+  EXPECT_EQ(number("0x2a"), (Integer{false, 42}));
+  EXPECT_EQ(number("0X2A"), (Integer{false, 42}));
+  EXPECT_EQ(number("052"), (Integer{false, 42}));
+  EXPECT_EQ(number("00"), (Integer{false, 0}));
+  EXPECT_EQ(number("0xfFfF"), (Integer{false, 0xffff}));
+}
+
+TEST(Numbers, MayBeNegative) {
+  EXPECT_EQ(number("-42"), (Integer{true, 42}));
+  EXPECT_EQ(number("-0x2a"), (Integer{true, 42}));
+  EXPECT_EQ(number("-052"), (Integer{true, 42}));
+  EXPECT_EQ(number("-0"), (Integer{false, 0})) << "there is one zero only";
+}
+
+TEST(Numbers, ReachFromMinus2To63To2To64Less1) {
+  constexpr std::uint64_t kHalf = std::uint64_t{1} << 63U;
+  EXPECT_EQ(number("18446744073709551615"), (Integer{false, ~std::uint64_t{0}}));
+  EXPECT_EQ(number("0xffffffffffffffff"), (Integer{false, ~std::uint64_t{0}}));
+  EXPECT_EQ(number("01777777777777777777777"), (Integer{false, ~std::uint64_t{0}}));
+  EXPECT_EQ(number("-9223372036854775808"), (Integer{true, kHalf}));
+  EXPECT_EQ(number("-0x8000000000000000"), (Integer{true, kHalf}));
+  for (const char* each :
+       {"18446744073709551616", "0x10000000000000000", "02000000000000000000000",
+        "-9223372036854775809", "-0x8000000000000001", "99999999999999999999999999999999999999"}) {
+    EXPECT_EQ(number(each), std::nullopt) << each;
+  }
+}
+
+TEST(Numbers, AreNothingElse) {
+  for (const char* each : {"", "-", "--1", "+1", "0x", "0X", "-0x", "08", "0o7", "1a", "0xg", "1.5",
+                           "1e3", " 1", "1 ", "1_000", "0b1", "x", "1u"}) {
+    EXPECT_EQ(number(each), std::nullopt) << each;
+  }
+}
+
+struct Words {
+  std::vector<std::string> words;
+  std::vector<std::string> annotations;
+  std::vector<std::string> defines;
+  bool ok;
+};
+
+Words words(std::string_view text) {
+  const Source source("test.x", text);
+  Diagnostics diagnostics;
+  const Lexed lexed = lex(source, diagnostics);
+  Words result;
+  for (const Token& each : lexed.tokens) {
+    EXPECT_EQ(text.substr(each.at.offset, each.at.size), each.text);
+    result.words.emplace_back(each.text);
+  }
+  EXPECT_EQ(lexed.tokens.back().kind, Token::Kind::kEnd);
+  result.words.pop_back();
+  for (const Annotation& each : lexed.annotations) result.annotations.emplace_back(each.text);
+  for (const Define& each : lexed.defines) result.defines.emplace_back(each.name);
+  result.ok = diagnostics.ok();
+  return result;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(Lexer, TakesWordsApart) {
+  EXPECT_EQ(words("const A=-1;opaque b<0x10>;/**/x_1").words,
+            (Texts{"const", "A", "=", "-1", ";", "opaque", "b", "<", "0x10", ">", ";", "x_1"}));
+  EXPECT_EQ(words("").words, Texts{});
+  EXPECT_EQ(words(" \t\r\n\f\v").words, Texts{});
+}
+
+TEST(Lexer, PassesOverCommentsAndPercentLines) {
+  EXPECT_EQ(words("a /* b\n* / c */ d // e\nf\n%g\nh").words, (Texts{"a", "d", "f", "h"}));
+  EXPECT_EQ(words("a /*/ b */ c").words, (Texts{"a", "c"}));
+  EXPECT_FALSE(words("a /*/ b").ok);
+  EXPECT_FALSE(words("a % b").ok) << "'%' begins a line";
+}
+
+TEST(Lexer, KnowsAnnotationsFromProse) {
+  EXPECT_EQ(words("/* ddp */ // non-idempotent \n/*unbounded <= 5, ddp*/").annotations,
+            (Texts{"ddp", "non-idempotent", "unbounded <= 5, ddp"}));
+  EXPECT_EQ(words("/* ddp is not for this */ // ddp.\n/* unbounded data */ /* DDP */ /* */ //")
+                .annotations,
+            Texts{});
+  EXPECT_EQ(words("#if 0\n/* ddp */\n// ddp\n#endif\n").annotations, Texts{});
+}
+
+TEST(Lexer, FollowsConditions) {
+  const auto read = [](std::string_view condition) {
+    return words(std::string(condition) + "\nyes\n#else\nno\n#endif\n").words == Texts{"yes"};
+  };
+  EXPECT_TRUE(read("#if 1"));
+  EXPECT_FALSE(read("#if 0"));
+  EXPECT_TRUE(read("#if !0"));
+  EXPECT_TRUE(read("#if ! ! 1"));
+  EXPECT_TRUE(read("#ifdef RPC_HDR // a comment"));
+  EXPECT_TRUE(read("#ifndef OTHER /* a comment */"));
+  EXPECT_FALSE(read("#if OTHER"));
+  EXPECT_TRUE(read("#if !defined(OTHER)"));
+  EXPECT_TRUE(read("#if defined RPC_XDR"));
+  EXPECT_TRUE(read("#define A 0\n#ifdef A"));
+  EXPECT_FALSE(read("#define A 0\n#if A"));
+  EXPECT_TRUE(read("#define A 0\n#if !A"));
+  EXPECT_FALSE(read("#define A 1\n#undef A\n#if defined(A)"));
+  EXPECT_TRUE(read("#if 0\nno\n#elif 1"));
+  EXPECT_EQ(words("#if 1\na\n#elif 1\nb\n#else\nc\n#endif\nd").words, (Texts{"a", "d"}));
+  EXPECT_EQ(words("#if 0\n#if 1\na\n#else\nb\n#endif\n#else\nc\n#endif\nd").words,
+            (Texts{"c", "d"}));
+}
+
+TEST(Lexer, DoesNotAskWhatIsPassedOver) {
+  EXPECT_TRUE(words("#if 0\n#if A > 3\n#elif B +\n#endif\n#endif\n").ok);
+  EXPECT_TRUE(words("#if 1\n#elif A > 3\n#endif\n").ok);
+  EXPECT_TRUE(words("#if 0\n#include <a.x>\n#error\n\"'\x01\n#define A B\n#endif\n").ok);
+  EXPECT_FALSE(words("#if 0\n#elif A > 3\n#endif\n").ok);
+}
+
+TEST(Lexer, KnowsConstantsOfThePreprocessor) {
+  EXPECT_EQ(words("#define A 5\n# define B 0x10 // sixteen\n#define C /* none */\n").defines,
+            (Texts{"A", "B"}));
+  EXPECT_EQ(words("#define A 5\n#undef A\n#define B 5\n").defines, (Texts{"B"}));
+  EXPECT_TRUE(words("# 1 \"a.x\"\n#pragma pack(1)\n#line 5\n#ident \"a\"\n").ok);
+}
+
+TEST(Names, OfCPlusPlusGetAnUnderscore) {
+  EXPECT_EQ(cpp_name("name"), "name");
+  for (const char* each : {"class", "new", "operator", "private", "template", "this", "and", "xor",
+                           "co_await", "requires", "std", "rpcrdma", "NULL", "errno", "encode"}) {
+    EXPECT_EQ(cpp_name(each), std::string(each) + "_");
+  }
+  EXPECT_EQ(cpp_name("Class"), "Class");
+  EXPECT_EQ(cpp_name("class_"), "class_");
+}
+
+TEST(Names, OfMembersAreNotThatOfTheirType) {
+  EXPECT_EQ(member_name("a", "b"), "a");
+  EXPECT_EQ(member_name("a", "a"), "a_");
+  EXPECT_EQ(member_name("class", "class_"), "class__");
+}
+
+TEST(Names, OfNamespaces) {
+  for (const char* each : {"a", "a::b", "_a1::B_2::c"}) EXPECT_TRUE(is_namespace(each)) << each;
+  for (const char* each : {"", "::a", "a::", "a:b", "a:::b", "a::::b", "1a", "a::1", "a-b", "a b",
+                           "class", "a::class", "std", "a::std"}) {
+    EXPECT_FALSE(is_namespace(each)) << each;
+  }
+  EXPECT_EQ(namespace_of("blob"), "blob");
+  EXPECT_EQ(namespace_of("my-file.v2"), "my_file_v2");
+  EXPECT_EQ(namespace_of("3d"), "_3d");
+  EXPECT_EQ(namespace_of(""), "_");
+  EXPECT_EQ(namespace_of("class"), "class_");
+}
+
+TEST(Names, OfCPlusPlusAreTakenInAnyPlace) {
+  const Compiled made = compile(
+      "const new = 1;\nenum class { delete = 2, this = 3 };\n"
+      "struct private { int public; private *friend; };\n"
+      "union template switch (class typename) { case delete: int using; default: void; };\n"
+      "typedef private *operator;\ntypedef class goto<new>;\n"
+      "program namespace { version try { void catch(class) = 0; } = 1; } = 2;\n",
+      {"signed.x", {}, true});
+  EXPECT_TRUE(made.ok) << made.messages;
+  EXPECT_NE(made.header.find("namespace signed_ "), std::string::npos);
+  EXPECT_NE(made.header.find("struct private_"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rpcrdma::gen
