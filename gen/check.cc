@@ -63,6 +63,7 @@ class Checker {
   Diagnostics& diagnostics_;
   std::map<std::string, Constant, std::less<>> constants_;
   std::map<std::string, Definition*, std::less<>> types_;
+  std::set<std::string> unknown_;   // what was told already
   bool has_all_constants_ = false;  // but programs and what is in them
 };
 
@@ -101,6 +102,7 @@ bool Checker::find(Value& value) {
     value.number = {false, value.name == "TRUE" ? 1U : 0U};
     return true;
   }
+  if (!unknown_.insert("constant " + value.name).second) return false;
   const std::string hint = nearest(value.name, constants_);
   diagnostics_.error(value.at,
                      fmt::format("there is no constant '{}'{}{}", value.name,
@@ -216,6 +218,7 @@ void Checker::resolve(TypeSpec& type) {
   }
   type.basic = dialect_type(type.name.text);
   if (type.basic != Basic::kNone) return;
+  if (!unknown_.insert("type " + type.name.text).second) return;
   const std::string hint = nearest(type.name.text, types_);
   diagnostics_.error(type.name.at,
                      fmt::format("there is no type '{}'{}", type.name.text,

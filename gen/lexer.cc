@@ -286,6 +286,10 @@ void Lexer::punctuation() {
     out_.tokens.push_back({Token::Kind::kPunctuation, at, text_.substr(at.offset, 1)});
     return;
   }
+  if (c == '"') {
+    return diagnostics_.error(
+        at, "text in quotes has no meaning in the XDR language; constants are numbers");
+  }
   const auto byte = static_cast<unsigned char>(c);
   diagnostics_.error(at,
                      byte > 0x20 && byte < 0x7f
