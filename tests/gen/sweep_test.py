@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Other people's .x files: those that rpcsvc-proto (Debian) installs for rpcgen.
+
+usage: sweep_test.py RPCRDMA-GEN C++-COMPILER INCLUDE-FOLDER
+
+Each is accepted, and what it becomes compiles with all warnings, or it is refused with a message that
+names the reason. Exits with 77 when the files are not there.
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+FOLDER = pathlib.Path("/usr/include/rpcsvc")
+SKIPPED = 77
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Werror"]
+
+NETOBJ = "error: there is no type 'netobj'"  # from C: %#include <rpc/auth.h>
+# None: accepted. Else what is said about the file: each of these is a line of it.
+EXPECTED = {
+    "bootparam_prot": None,
+    "mount": None,
+    "nfs_prot": None,
+    "rex": None,
+    "rquota": None,
+    "rstat": None,
+    "rusers": None,
+    "sm_inter": None,
+    "spray": None,
+    "yp": None,
+    "yppasswd": None,
+    "key_prot": ["error: text in quotes has no meaning in the XDR language"],  # a constant of text
+    "klm_prot": [NETOBJ],
+    "nlm_prot": [NETOBJ, "error: there is no constant 'LM_MAXSTRLEN'",
+                 "error: there is no constant 'MAXNAMELEN'"],
+    "nis_object": [NETOBJ],
+    "nis": ["error: #include is not followed"],
+    "nis_callback": ["error: there is no type 'nis_object'"],
+}
+
+problems = []
+
+
+def problem(path, text):
+    problems.append(f"{path}: {text}")
+
+
+def compile_cpp(compiler, include, folder, path):
+    """The functions and the random values, as one file."""
+    whole = folder / f"{path.stem}_whole.cc"
+    whole.write_text(f'#include "{path.stem}.cc"\n#include "{path.stem}_random.h"\n')
+    result = subprocess.run(
+        [compiler, "-std=c++20", *WARNINGS, "-fsyntax-only", "-I", include, "-I", folder, whole],
+        capture_output=True, text=True, timeout=300, check=False)
+    if result.returncode != 0:
+        problem(path, f"what was made does not compile\n{result.stderr[:4000]}")
+
+
+def sweep(path, generator, compiler, include, folder):
+    result = subprocess.run([generator, "--random", "--output", folder, path], capture_output=True,
+                            text=True, timeout=60, check=False)
+    made = [name for name in (f"{path.stem}.h", f"{path.stem}.cc", f"{path.stem}_random.h")
+            if (folder / name).exists()]
+    says_error = f"{path}:" in result.stderr and ": error: " in result.stderr
+    wanted = EXPECTED.get(path.stem)
+    if path.stem not in EXPECTED:
+        print(f"sweep: {path} is not in the table; it is held to be accepted or refused, no more")
+        wanted = [] if result.returncode == 1 else None
+    if result.returncode not in (0, 1):
+        problem(path, f"rpcrdma-gen ended with {result.returncode}\n{result.stderr[:4000]}")
+    elif wanted is None:
+        if result.returncode != 0 or says_error or len(made) != 3:
+            problem(path, f"is not accepted\n{result.stderr}")
+        else:
+            compile_cpp(compiler, include, folder, path)
+    else:
+        if result.returncode != 1 or not says_error or made:
+            problem(path, f"is not refused\n{result.stderr}")
+        for text in wanted:
+            if text not in result.stderr:
+                problem(path, f"nothing says '{text}'\n{result.stderr}")
+    print(f"sweep: {path}: {'accepted' if result.returncode == 0 else 'refused'}")
+
+
+def main():
+    if len(sys.argv) != 4:
+        print(__doc__, file=sys.stderr)
+        return 2
+    paths = sorted(FOLDER.glob("*.x"))
+    if not paths:
+        print(f"sweep: skipped: no .x files in {FOLDER} (Debian: rpcsvc-proto)")
+        return SKIPPED
+    with tempfile.TemporaryDirectory(prefix="rpcrdma-sweep.") as folder:
+        for path in paths:
+            sweep(path, *sys.argv[1:], pathlib.Path(folder))
+    for each in problems:
+        print(each)
+    print(f"sweep: {len(paths)} files, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
