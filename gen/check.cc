@@ -36,6 +36,11 @@ class Checker {
     Integer value;
     Location at;
   };
+  struct Claim {
+    const Name* name;
+    bool is_type;
+  };
+  using Claims = std::map<std::string, Claim, std::less<>>;
 
   void collect();
   void add_constant(const Name& name, Integer value, bool may_repeat);
@@ -52,6 +57,8 @@ class Checker {
   void cases(Definition& of);
   bool fits_discriminant(const Definition& of, const Value& value);
   void typedef_cycles();
+  void claim(Claims& claims, const Name& name, std::string cpp, bool is_type);
+  void cpp_names();
   void program(Definition& of);
   void procedure(Procedure& procedure);
   void unbounded(Procedure& procedure);
@@ -405,6 +412,44 @@ void Checker::program(Definition& of) {
   }
 }
 
+// --- Names in C++ ------------------------------------------------------------------------------
+
+void Checker::claim(Claims& claims, const Name& name, std::string cpp, bool is_type) {
+  const auto [found, is_new] = claims.try_emplace(std::move(cpp), Claim{&name, is_type});
+  const Claim& other = found->second;
+  if (is_new || (other.name->text == name.text && other.is_type == is_type)) return;
+  diagnostics_.error(
+      name.at, other.name->text == name.text
+                   ? fmt::format("'{}' is a type and a constant; in C++ it can be one of them only",
+                                 name.text)
+                   : fmt::format("'{}' and '{}' are both '{}' in C++", other.name->text, name.text,
+                                 found->first));
+  diagnostics_.note(other.name->at, "the other one");
+}
+
+// What differs in the file differs in C++ as well.
+void Checker::cpp_names() {
+  Claims all;
+  for (const Definition& each : file_.definitions) {
+    const bool is_type = each.kind != Kind::kConst && each.kind != Kind::kProgram;
+    claim(all, each.name, each.cpp_name, is_type);
+    for (const Version& version : each.versions) {
+      claim(all, version.name, cpp_name(version.name.text), false);
+      for (const Procedure& procedure : version.procedures) {
+        claim(all, procedure.name, cpp_name(procedure.name.text), false);
+      }
+    }
+    Claims inner;
+    for (const Enumerator& one : each.enumerators) {
+      claim(inner, one.name, cpp_name(one.name.text), false);
+    }
+    for_each_declaration(each, [&](const Declaration& one) {
+      if (each.kind == Kind::kTypedef) return;
+      claim(inner, one.name, member_name(one.name.text, each.cpp_name), false);
+    });
+  }
+}
+
 void Checker::run() {
   if (file_.definitions.size() > kDefinitionsMax) {
     return diagnostics_.error(file_.definitions.back().name.at,
@@ -415,6 +460,7 @@ void Checker::run() {
     if (each.kind != Kind::kProgram) members(each);
   }
   if (diagnostics_.ok()) typedef_cycles();
+  if (diagnostics_.ok()) cpp_names();
   if (!diagnostics_.ok()) return;
   for (Definition& each : file_.definitions) {
     if (each.kind == Kind::kUnion) discriminant(each);
