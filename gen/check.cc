@@ -158,7 +158,7 @@ void Checker::enumerators(Definition& of) {
 
 void Checker::collect() {
   for (Definition& each : file_.definitions) {
-    each.cpp_name = cpp_name(each.name.text);
+    each.cpp_name = type_name(each.name.text);
     if (each.kind == Kind::kConst) {
       if (find(each.value)) add_constant(each.name, each.value.number, true);
     } else if (each.kind != Kind::kProgram) {

@@ -60,6 +60,12 @@ std::string cpp_name(std::string_view name) {
   return std::string(name) + (reserved ? "_" : "");
 }
 
+std::string type_name(std::string_view name) {
+  // decode(reader, T&), append_text(out, const T&), operator==(const T& a, const T&)
+  const bool hidden = name == "reader" || name == "out" || name == "a";
+  return hidden ? std::string(name) + "_" : cpp_name(name);
+}
+
 std::string member_name(std::string_view name, std::string_view type_cpp_name) {
   std::string result = cpp_name(name);
   if (result == type_cpp_name) result += '_';

@@ -9,6 +9,8 @@ namespace rpcrdma::gen {
 
 // The name itself, or with a trailing '_' where it means something to C++ or to our output.
 std::string cpp_name(std::string_view name);
+// The same for a type. Parameters of functions over it would hide some.
+std::string type_name(std::string_view name);
 // The same for a member of the type: a member cannot have the name of its class.
 std::string member_name(std::string_view name, std::string_view type_cpp_name);
 // Whether it can be written as a namespace: NAME::NAME….

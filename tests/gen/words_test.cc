@@ -154,6 +154,15 @@ TEST(Names, OfCPlusPlusGetAnUnderscore) {
   EXPECT_EQ(cpp_name("class_"), "class_");
 }
 
+TEST(Names, OfTypesAreNotThoseOfParametersBefore) {
+  EXPECT_EQ(type_name("name"), "name");
+  EXPECT_EQ(type_name("class"), "class_");
+  for (const char* each : {"a", "out", "reader"}) {
+    EXPECT_EQ(type_name(each), std::string(each) + "_");
+    EXPECT_EQ(cpp_name(each), each);
+  }
+}
+
 TEST(Names, OfMembersAreNotThatOfTheirType) {
   EXPECT_EQ(member_name("a", "b"), "a");
   EXPECT_EQ(member_name("a", "a"), "a_");
