@@ -16,7 +16,7 @@ help:
 	@echo 'make format      format the sources; make tidy checks layering, names and format'
 	@echo 'make doc         pages of the public headers: build/doc/html/index.html'
 	@echo 'make coverage    line coverage of the tests'
-	@echo 'make fuzz        fuzz every decoder and both machines, FUZZ_MINUTES=1 each'
+	@echo 'make fuzz        fuzz decoders, both machines and rpcrdma-gen, FUZZ_MINUTES=1 each'
 	@echo 'make fresh-root  demo and check from a clean clone in a fresh Debian 12 (needs root)'
 	@echo 'make lab-ping    ping a Linux kernel NFS server over siw (needs root and the lab)'
 

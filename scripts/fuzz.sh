@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Fuzz campaigns (tests/fuzz): libFuzzer, ASan and UBSan over every decoder and both machines.
+# Fuzz campaigns (tests/fuzz): libFuzzer, ASan and UBSan over every decoder, both machines and the
+# compiler for .x files.
 #
 # usage: fuzz.sh run [TARGET...]     FUZZ_MINUTES (1) for each target, FUZZ_JOBS (all processors) at a time
 #        fuzz.sh merge [TARGET...]   keeps of the inputs found so far what adds coverage, in the tree
-#        fuzz.sh coverage            lines and branches of src/ that the committed inputs reach
+#        fuzz.sh coverage            lines and branches of src/ and gen/ that the committed inputs reach
 #
 # FUZZ_BUILD: build folder (build-fuzz). What a campaign found lies in its findings/, its inputs in
 # inputs/, its output in logs/.
@@ -14,7 +15,7 @@ build=${FUZZ_BUILD:-build-fuzz}
 minutes=${FUZZ_MINUTES:-1}
 jobs=${FUZZ_JOBS:-$(nproc)}
 corpus=tests/fuzz/corpus
-all=(xdr wire_v1 private_data mpa ddp_rdmap rpc_message iwarp_stream engine nfs3 every)
+all=(xdr wire_v1 private_data mpa ddp_rdmap rpc_message iwarp_stream engine gen nfs3 every)
 
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
@@ -31,19 +32,22 @@ build_targets() {
   mkdir -p "$build/findings" "$build/inputs" "$build/logs"
 }
 
-# Sequences of operations may be long from the start; decoders grow their inputs step by step.
+# Sequences of operations may be long from the start; decoders grow their inputs step by step. For
+# text there is a dictionary.
 length_options() {
+  [[ ! -f tests/fuzz/$1.dict ]] || echo "-dict=tests/fuzz/$1.dict"
   case $1 in
     iwarp_stream|engine) echo -len_control=0 -max_len=700 ;;
+    gen) echo -max_len=2048 ;;
     *) echo -max_len=4096 ;;
   esac
 }
 
 # A merge keeps of decoders also how often a place is reached (a list of one, of many); of the two
-# machines, where that would be a thousand inputs, only that it is.
+# machines and of text, where that would be a thousand inputs, only that it is.
 merge_options() {
   case $1 in
-    iwarp_stream|engine) echo -use_counters=0 ;;
+    iwarp_stream|engine|gen) echo -use_counters=0 ;;
   esac
 }
 
@@ -147,5 +151,5 @@ targets=("$@")
 [[ ${#targets[@]} -gt 0 ]] || targets=("${all[@]}")
 case $command in
   run|merge|coverage) "$command" ;;
-  *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

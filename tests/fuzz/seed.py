@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes first inputs for the fuzz targets: the golden vectors and, if given, captured bytes.
+"""Writes first inputs for the fuzz targets: the golden vectors, .x files and, if given, captured bytes.
 
 usage: seed.py CORPUS [CAPTURES]
        seed.py --streams CORPUS      only the conversations for iwarp_stream that are made by hand
@@ -13,7 +13,8 @@ import pathlib
 import struct
 import sys
 
-GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+GOLDEN = TESTS / "golden"
 FPDU_SIZE_MAX = 700  # larger ones teach nothing new
 
 
@@ -224,6 +225,9 @@ def main():
         else:
             corpus.message(data)
     corpus.streams()
+    for folder in (TESTS.parent / "idl", TESTS / "gen"):
+        for path in sorted(folder.rglob("*.x")):
+            corpus.add("gen", path.read_bytes())
     captures = pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else None
     for path in sorted(captures.rglob("*.bin")) if captures else []:
         data = path.read_bytes()
