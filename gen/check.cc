@@ -58,6 +58,7 @@ class Checker {
   bool fits_discriminant(const Definition& of, const Value& value);
   void typedef_cycles();
   void claim(Claims& claims, const Name& name, std::string cpp, bool is_type);
+  void version_names(Claims& all, const Version& version);
   void cpp_names();
   void program(Definition& of);
   void procedure(Procedure& procedure);
@@ -427,18 +428,38 @@ void Checker::claim(Claims& claims, const Name& name, std::string cpp, bool is_t
   diagnostics_.note(other.name->at, "the other one");
 }
 
+// A version becomes two classes, and a procedure several functions of them.
+void Checker::version_names(Claims& all, const Version& version) {
+  claim(all, version.name, cpp_name(version.name.text), false);
+  for (const std::string_view ending : {"_Client", "_Service"}) {
+    const std::string name = version.name.text + std::string(ending);
+    const auto other = all.find(name);
+    if (other == all.end() || other->second.name->text != version.name.text) {
+      claim(all, version.name, name, true);
+      continue;
+    }
+    diagnostics_.error(version.name.at, fmt::format("another version is called '{}'; what is made "
+                                                    "of both would have one name",
+                                                    version.name.text));
+    diagnostics_.note(other->second.name->at, "the other one");
+    break;
+  }
+  Claims methods;
+  for (const Procedure& procedure : version.procedures) {
+    claim(all, procedure.name, cpp_name(procedure.name.text), false);
+    for (const std::string_view ending : {"", "_start", "_async"}) {
+      claim(methods, procedure.name, cpp_name(procedure.name.text) + std::string(ending), false);
+    }
+  }
+}
+
 // What differs in the file differs in C++ as well.
 void Checker::cpp_names() {
   Claims all;
   for (const Definition& each : file_.definitions) {
     const bool is_type = each.kind != Kind::kConst && each.kind != Kind::kProgram;
     claim(all, each.name, each.cpp_name, is_type);
-    for (const Version& version : each.versions) {
-      claim(all, version.name, cpp_name(version.name.text), false);
-      for (const Procedure& procedure : version.procedures) {
-        claim(all, procedure.name, cpp_name(procedure.name.text), false);
-      }
-    }
+    for (const Version& version : each.versions) version_names(all, version);
     Claims inner;
     for (const Enumerator& one : each.enumerators) {
       claim(inner, one.name, cpp_name(one.name.text), false);
