@@ -30,8 +30,10 @@
 
 namespace rpcrdma {
 
+class CallContext;
 class Client;
 class ClientImpl;
+class Service;
 
 // A Call being put together. Destroying it before it is started costs nothing. Does not outlive its
 // client.
@@ -130,8 +132,17 @@ class Client {
   // connect() does. The descriptor is the library's from now on, also when this fails; there is no
   // reconnection.
   static Expected<Client, Error> adopt(int descriptor, ClientOptions options = {});
+  // A client of the client that made this Call: its own calls go the other way over the same
+  // connection (RFC 8167). Only once the upper layer has said that the peer takes calls; both sides
+  // have set `backward_calls`. One at a time for each connection.
+  //
+  // It belongs to the server's thread and is driven by the server's progress(): start() and
+  // call_async() work, also inside of services; call() fails, progress(), wait() and drain() do
+  // nothing. Arguments and results are as large as a message at most; bulk items are copied into
+  // it. When the connection ends, so do its calls, and none can be made any more.
+  static Expected<Client, Error> backward(const CallContext& context);
   Client(Client&&) noexcept;
-  Client& operator=(Client&&) noexcept;
+  Client& operator=(Client&& other) noexcept;
   // Ends calls under way with kCanceled, then closes. Not from a callback of its own.
   ~Client();
 
@@ -177,6 +188,12 @@ class Client {
   // with kNoResources, and with kConnectionLost.
   Expected<RegisteredMemory, Error> register_memory(MutableBytes memory);
   Expected<RegisteredMemory, Error> register_read_only(Bytes memory);
+
+  // Answers calls of the server over this connection (RFC 8167), and over those that reconnection
+  // makes; ClientOptions::backward_calls at a time. The server may make none before the upper layer
+  // has told it that this client is ready. The service outlives the client and runs inside of the
+  // client's progress(); no context of it may be used after the client.
+  Expected<void, Error> serve(std::uint32_t program, std::uint32_t version, Service& service);
 
   // Sends this credential with the calls prepared from now on (default AUTH_NONE).
   void use_credential(const AuthSys& credential);

@@ -49,6 +49,8 @@ struct ClientOptions {
   ProviderOptions provider;
   ConnectionOptions connection;
   std::uint32_t calls_max = 128;  // under way at a time; more are refused (kTooManyCalls)
+  // Calls from the server (RFC 8167) that are served at a time, see Client::serve(); 0: none.
+  std::uint32_t backward_calls = 0;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
   ReconnectOptions reconnect;
   std::size_t memory_max = 256U << 20U;  // message and Reply chunk buffers of the library, bytes
@@ -62,6 +64,8 @@ struct ServerOptions {
   std::uint32_t bulk_size_max = 1U << 20U;
   std::uint32_t long_call_size_max = 1U << 20U;
   std::size_t connections_max = 1024;
+  // Calls to each client (RFC 8167) under way at a time, see Client::backward(); 0: none.
+  std::uint32_t backward_calls = 0;
   // Several servers of one user may listen on one port (SO_REUSEPORT), each on its own thread; new
   // connections are spread over them by the system. All of them set it, the first one too.
   bool share_port = false;

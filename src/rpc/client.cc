@@ -64,8 +64,21 @@ std::optional<Error> Reply::finish() noexcept {
 
 Client::Client(std::unique_ptr<ClientImpl> impl) noexcept : impl_(std::move(impl)) {}
 Client::Client(Client&&) noexcept = default;
-Client& Client::operator=(Client&&) noexcept = default;
-Client::~Client() = default;
+Client& Client::operator=(Client&& other) noexcept {
+  if (this != &other) {
+    ClientImpl::dispose(std::move(impl_));
+    impl_ = std::move(other.impl_);
+  }
+  return *this;
+}
+Client::~Client() {
+  ClientImpl::dispose(std::move(impl_));
+}
+
+Expected<Client, Error> Client::backward(const CallContext& context) {
+  rpc::Session& session = static_cast<const rpc::Context&>(context).session();
+  return session.mailbox().client_of(session);
+}
 
 Expected<Client, Error> Client::connect(std::string_view url, const ClientOptions& options) {
   const auto parsed = rpc::parse_url(url);
@@ -74,7 +87,7 @@ Expected<Client, Error> Client::connect(std::string_view url, const ClientOption
   if (!addresses) return Unexpected<Error>(addresses.error());
   Error last{Errc::kUnreachable, "connecting", std::string(url), "the host has no address"};
   for (const std::string& address : *addresses) {
-    auto provider = rpc::make_provider(options.provider, options.connection, options.calls_max);
+    auto provider = rpc::make_provider(options);
     if (!provider) return Unexpected<Error>(provider.error());
     rdma::Provider& borrowed = **provider;
     auto impl = std::make_unique<ClientImpl>(std::move(*provider), borrowed, options);
@@ -90,7 +103,7 @@ Expected<Client, Error> Client::begin_connect(std::string_view url, const Client
   if (!parsed) return Unexpected<Error>(parsed.error());
   const auto addresses = rpc::resolve(*parsed, false);
   if (!addresses) return Unexpected<Error>(addresses.error());
-  auto provider = rpc::make_provider(options.provider, options.connection, options.calls_max);
+  auto provider = rpc::make_provider(options);
   if (!provider) return Unexpected<Error>(provider.error());
   rdma::Provider& borrowed = **provider;
   auto impl = std::make_unique<ClientImpl>(std::move(*provider), borrowed, options);
@@ -102,7 +115,7 @@ Expected<Client, Error> Client::begin_connect(std::string_view url, const Client
 
 Expected<Client, Error> Client::adopt(int descriptor, ClientOptions options) {
   options.reconnect.enabled = false;
-  auto provider = rpc::make_provider(options.provider, options.connection, options.calls_max);
+  auto provider = rpc::make_provider(options);
   if (!provider) {
     ::close(descriptor);
     return Unexpected<Error>(provider.error());
@@ -162,6 +175,10 @@ std::string_view Client::peer_address() const noexcept {
 }
 TransferCounters Client::counters() const noexcept {
   return impl_->counters();
+}
+Expected<void, Error> Client::serve(std::uint32_t program, std::uint32_t version,
+                                    Service& service) {
+  return impl_->serve(program, version, service);
 }
 void Client::use_credential(const AuthSys& credential) {
   impl_->use_credential(credential);

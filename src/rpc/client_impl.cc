@@ -28,7 +28,8 @@ ClientImpl::ClientImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
       slots_(options.calls_max),
       slot_of_call_(options.calls_max),
       free_(options.calls_max),
-      rooms_(options.calls_max),
+      rooms_(options.calls_max + engine::Connection::answered_slot_count(
+                                     engine::Role::kClient, rpc::engine_options(options))),
       // Two clients behind one address should not use the same XIDs: servers may remember them.
       last_xid_(static_cast<std::uint32_t>(provider.now().time_since_epoch().count() >> 10)),
       backoff_(options.reconnect, last_xid_) {
@@ -37,6 +38,7 @@ ClientImpl::ClientImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
 
 ClientImpl::~ClientImpl() {
   RPCRDMA_ASSERT(!in_progress_, "a client is destroyed inside of one of its callbacks");
+  if (is_backward()) return;  // dispose() has seen to it that nothing is under way
   close();
   // What calls still hold is given back when the connection has flushed them.
   while (calls_in_flight() > 0) {
@@ -72,7 +74,16 @@ Expected<void, Error> ClientImpl::take_queue_pair(
   if (!connection) {
     return Unexpected<Error>(rpc::to_error(connection.error(), "connecting", peer_));
   }
-  connection_ = std::move(*connection);
+  link_.connection = std::move(*connection);
+  connection_ = link_.connection.get();
+  if (options_.backward_calls > 0) {
+    using engine::Connection, engine::Role;
+    const engine::Options options = rpc::engine_options(options_);
+    link_.session = std::make_unique<rpc::Session>(
+        *connection_, rpc::Session::Surroundings{pool_, registry_, regions_, cache_, *this},
+        Connection::answered_slot_count(Role::kClient, options),
+        Connection::made_slot_count(Role::kClient, options));
+  }
   loss_handled_ = false;
   return {};
 }
@@ -116,6 +127,10 @@ void ClientImpl::use_credential(const AuthSys& credential) {
 
 Expected<RegisteredMemory, Error> ClientImpl::register_memory(Bytes memory, std::byte* writable) {
   if (!connected() && ended()) return Unexpected<Error>(lost_error());
+  if (is_backward()) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, "registering memory", peer_,
+                                   "backward calls move all their data in messages"});
+  }
   const auto id = regions_.add(memory, writable);
   if (!id) {
     return Unexpected<Error>(Error{Errc::kUnsupported, "registering memory", peer_,
@@ -160,7 +175,7 @@ Expected<Call, Error> ClientImpl::prepare(const Procedure& procedure,
   Slot& slot = slots_[index];
   const std::size_t size = oncrpc::kCallHeaderSizeMax + std::size_t{arguments_size_max};
   slot.stream_is_room = size <= transport::MessageRooms::kSize;
-  slot.stream = slot.stream_is_room ? rooms_.room(index) : pool_.take(size);
+  slot.stream = slot.stream_is_room ? room_memory(index) : pool_.take(size);
   if (slot.stream.empty()) {
     return Unexpected<Error>(Error{Errc::kNoResources, "preparing a call", peer_,
                                    "ClientOptions::memory_max is used up by calls under way"});
@@ -184,6 +199,11 @@ Expected<Call, Error> ClientImpl::prepare(const Procedure& procedure,
 }
 
 Expected<Reply, Error> ClientImpl::call(Call call) {
+  if (is_backward()) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, "the call", peer_,
+                                   "waiting for a backward call would keep the server from making "
+                                   "progress; use start() or call_async()"});
+  }
   const std::uint32_t index = call.slot_;
   call.impl_ = nullptr;
   if (auto error = begin(index, true, {})) return Unexpected<Error>(std::move(*error));
@@ -224,6 +244,10 @@ std::optional<Error> ClientImpl::begin(std::uint32_t index, bool blocking,
     return Error{Errc::kTooLarge, "encoding the arguments", peer_,
                  "they exceed the size given to prepare(), or have too many "
                  "bulk items"};
+  }
+  if (is_backward() && !flatten(slot)) {
+    free_slot(index);
+    return no_resources("its memory_max has no room for the arguments");
   }
   if (auto error = start_or_wait(slot)) {
     free_slot(index);
@@ -288,6 +312,7 @@ bool ClientImpl::build(Slot& slot, BoundedVector<engine::Fragment, engine::kFrag
              {lent->lease, static_cast<std::uint32_t>(bulk.data.size()), lent->offset, item});
   }
   inline_run(slot.writer.size());
+  if (is_backward()) return ok;  // results come in the message
   for (std::size_t i = 0; ok && i < slot.result_count; ++i) {
     const auto lent = lend(slot, slot.results[i]);
     ok = lent && rooms.push_back({lent->lease, static_cast<std::uint32_t>(slot.results[i].size()),
@@ -300,11 +325,16 @@ bool ClientImpl::build(Slot& slot, BoundedVector<engine::Fragment, engine::kFrag
 std::optional<Error> ClientImpl::start_in_engine(Slot& slot) {
   BoundedVector<engine::Fragment, engine::kFragmentsMax> stream;
   BoundedVector<engine::ResultRoom, kBulkItemsMax> rooms;
-  if (connection_->ended()) return lost_error();
-  slot.connection = connection_.get();
+  if (connection_ == nullptr || connection_->ended()) return lost_error();
+  slot.connection = connection_;
   if (!build(slot, stream, rooms)) return no_resources("its memory cannot be registered");
   std::uint64_t reply_max = oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max};
   for (const engine::ResultRoom& room : rooms) reply_max += xdr::padded(room.size_max);
+  if (is_backward()) {
+    // RFC 8167 §5.3: there is no other way than inline. One that is larger becomes an error.
+    reply_max = std::min<std::uint64_t>(
+        reply_max, connection_->engine().negotiated().inline_receive - wire::v1::kHeaderSizeMin);
+  }
   engine::Outgoing outgoing;
   outgoing.stream = stream.view();
   outgoing.results = rooms.view();
@@ -349,19 +379,23 @@ Error ClientImpl::no_resources(std::string cause) const {
 // --- Progress ----------------------------------------------------------------------------------
 
 void ClientImpl::progress() {
+  if (is_backward()) return;  // the server's progress() is for all
   RPCRDMA_ASSERT(!in_progress_, "a callback must not call progress(), call() or drain()");
   provider_.progress();
   pump();
 }
 
 void ClientImpl::pump() noexcept {
-  if (!connection_ && !next_attempt_) return;
+  if (is_backward()) return provider_.wake();  // it may be another session's turn, or nobody's
+  if (connection_ == nullptr && !next_attempt_) return;
+  const InTurn turn(*this);
   in_progress_ = true;
   now_ = provider_.now();
+  if (options_.backward_calls > 0) take_answers();
   pump_connection();
   if (options_.reconnect.enabled) maintain_connection();
   in_progress_ = false;
-  auto timeout = connection_ ? connection_->engine().poll_timeout() : std::nullopt;
+  auto timeout = connection_ != nullptr ? connection_->engine().poll_timeout() : std::nullopt;
   if (options_.reconnect.enabled) {
     if (const auto own = next_deadline()) timeout = timeout ? std::min(*timeout, *own) : own;
   }
@@ -369,7 +403,7 @@ void ClientImpl::pump() noexcept {
 }
 
 void ClientImpl::pump_connection() {
-  if (!connection_) return;
+  if (connection_ == nullptr) return;
   for (bool again = true; again;) {
     now_ = provider_.now();
     connection_->pump(now_);
@@ -387,7 +421,10 @@ void ClientImpl::handle(const engine::Event& event) {
     return handle_reply(index_of(reply->call), *reply);
   }
   const auto* failed = std::get_if<engine::CallFailed>(&event);
-  RPCRDMA_ASSERT(failed != nullptr, "a client got a server's event");
+  if (failed == nullptr) {
+    RPCRDMA_ASSERT(link_.session != nullptr, "a client got a server's event");
+    return link_.session->handle(event);
+  }
   engine::CallError error = failed->error;
   if (error == engine::CallError::kConnectionLost && reconnects()) {
     return wait_for_connection(slots_[index_of(failed->call)]);
@@ -521,33 +558,36 @@ void ClientImpl::free_slot(std::uint32_t index) {
 }
 
 void ClientImpl::wait() {
-  provider_.wait();
+  if (!is_backward()) provider_.wait();
 }
 
 void ClientImpl::drain() {
+  if (is_backward()) return;
   for (progress(); calls_in_flight() > 0; progress()) provider_.wait();
 }
 
 void ClientImpl::close() noexcept {
   closing_ = true;
-  if (connection_) connection_->disconnect();
+  if (is_backward()) return cancel_backward();
+  if (connection_ != nullptr) connection_->disconnect();
   provider_.wake();  // the calls under way end in the next progress()
 }
 
 std::uint32_t ClientImpl::calls_in_flight() const noexcept {
-  return (connection_ ? connection_->engine().calls_in_flight() : 0) + waiting_;
+  return (connection_ != nullptr ? connection_->engine().calls_in_flight() : 0) + waiting_;
 }
 
 TransferCounters ClientImpl::counters() const noexcept {
   TransferCounters counters = past_;
-  if (connection_) rpc::add(counters, *connection_);
+  if (connection_ != nullptr) rpc::add(counters, *connection_);
   return counters;
 }
 
 Error ClientImpl::lost_error() const {
-  return rpc::to_error(closing_ ? engine::CallError::kCanceled : engine::CallError::kConnectionLost,
-                       connection_ ? connection_->cause() : rdma::Error{rdma::Errc::kClosed, 0, ""},
-                       peer_);
+  return rpc::to_error(
+      closing_ ? engine::CallError::kCanceled : engine::CallError::kConnectionLost,
+      connection_ != nullptr ? connection_->cause() : rdma::Error{rdma::Errc::kClosed, 0, ""},
+      peer_);
 }
 
 }  // namespace rpcrdma

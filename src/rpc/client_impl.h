@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,13 +14,16 @@
 #include "rdma/provider.h"
 #include "rpc/backoff.h"
 #include "rpc/region_table.h"
+#include "rpc/session.h"
 #include "rpcrdma/client.h"
 #include "transport/buffer_pool.h"
 #include "transport/connection.h"
 
 namespace rpcrdma {
 
-class ClientImpl final : public MemoryRegistrar {
+// In one of two lives: with a connection of its own, or making backward Calls (RFC 8167) over that
+// of a server's session, which then drives it (client_backward.cc).
+class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc::BackwardCaller {
  public:
   // Drives `provider`, which outlives it; `owned` may hold it.
   ClientImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& provider,
@@ -38,6 +42,10 @@ class ClientImpl final : public MemoryRegistrar {
   // A client on a provider of the caller's, which is only starting to connect.
   static Expected<Client, Error> connect_on(rdma::Provider& provider, std::string_view address,
                                             const ClientOptions& options);
+  // One that makes backward Calls over the session's connection.
+  static Client over(rpc::Session& session, rdma::Provider& provider, const ClientOptions& options);
+  // The end of the Client that had it.
+  static void dispose(std::unique_ptr<ClientImpl> impl);
 
   Expected<Call, Error> prepare(const Procedure& procedure, std::uint32_t arguments_size_max);
   Expected<Reply, Error> call(Call call);
@@ -47,14 +55,26 @@ class ClientImpl final : public MemoryRegistrar {
   void drain();
   void close() noexcept;
   void use_credential(const AuthSys& credential);
+  Expected<void, Error> serve(std::uint32_t program, std::uint32_t version, Service& service);
   // `writable` is null for memory that is only read.
   Expected<RegisteredMemory, Error> register_memory(Bytes memory, std::byte* writable);
   void unregister(std::uint32_t id) noexcept override;
 
+  // Of backward Calls that it answers.
+  void deliver(rpc::Session& session, engine::CallId call) override;
+  bool in_turn_of(const rpc::Session& session) const noexcept override;
+  Expected<Client, Error> client_of(rpc::Session& session) override;
+  // Of backward Calls that it makes.
+  void handle_event(Instant now, const engine::Event& event) override;
+  void handle_end() override;
+  bool holds_replies() const noexcept override;
+
   rdma::Provider& provider() noexcept { return provider_; }
-  bool connected() const noexcept { return connection_ && connection_->connected(); }
+  bool connected() const noexcept {
+    return connection_ != nullptr && connection_->connected() && !(closing_ && is_backward());
+  }
   bool ended() const noexcept {
-    return (!connection_ || connection_->ended()) && !(reconnects() && ever_connected_);
+    return (connection_ == nullptr || connection_->ended()) && !(reconnects() && ever_connected_);
   }
   std::uint32_t calls_in_flight() const noexcept;
   std::string_view peer() const noexcept { return peer_; }
@@ -105,6 +125,32 @@ class ClientImpl final : public MemoryRegistrar {
   transport::Connection::Room room(const Slot& slot) const;
   bool build(Slot& slot, BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream,
              BoundedVector<engine::ResultRoom, kBulkItemsMax>& rooms);
+  // A connection and who answers the backward Calls that come over it, if anybody does.
+  struct Link {
+    std::unique_ptr<rpc::Session> session;
+    std::unique_ptr<transport::Connection> connection;  // goes first
+  };
+  // While it lives, answers on this thread need no mailbox.
+  class InTurn {
+   public:
+    explicit InTurn(const ClientImpl& client) noexcept;
+    ~InTurn();
+
+   private:
+    const ClientImpl* before_;
+  };
+  struct Answer {
+    rpc::Session* session;
+    engine::CallId call;
+  };
+  bool is_backward() const noexcept { return session_ != nullptr || disposed_ || was_backward_; }
+  MutableBytes room_memory(std::uint32_t index) const;
+  bool flatten(Slot& slot);
+  void cancel_backward();
+  bool has_started_calls() const noexcept;
+  void take_answers();
+  static void handle_answered(Link& link);
+
   struct Lent {
     engine::Lease lease;
     std::uint64_t offset;  // of the memory in the lease, bytes
@@ -154,11 +200,22 @@ class ClientImpl final : public MemoryRegistrar {
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> slot_of_call_;  // by the engine's slot: who used it last
   Ring<std::uint32_t> free_;
-  transport::MessageRooms rooms_;                      // by slot
-  std::unique_ptr<transport::Connection> connection_;  // dies before the memory that it was lent
-  // Lost ones whose Receives hold replies that the application still looks at.
-  std::vector<std::unique_ptr<transport::Connection>> retired_;
-  rpc::RegionTable regions_;  // what the application registered for long
+  // Of the Calls that are made, by slot, then of those that are answered.
+  transport::MessageRooms rooms_;
+  oncrpc::ServiceRegistry registry_;  // of backward Calls
+  rpc::ReplyCache cache_{0, 0};       // remembers nothing
+  Link link_;                         // its connection dies before the memory that it was lent
+  transport::Connection* connection_ = nullptr;  // that of link_, or the session's
+  // Lost ones whose Receives hold replies that the application still looks at, or whose backward
+  // Calls are not answered yet.
+  std::vector<Link> retired_;
+  rpc::Session* session_ = nullptr;  // whose connection it is, when it makes backward Calls
+  bool was_backward_ = false;        // the session has gone
+  bool disposed_ = false;            // nobody has it any more; it goes when its last Call ends
+  std::mutex answers_mutex_;
+  std::vector<Answer> answers_;        // guarded by answers_mutex_
+  std::vector<Answer> answers_taken_;  // the client's thread only
+  rpc::RegionTable regions_;           // what the application registered for long
   std::vector<std::optional<engine::Lease>> region_leases_;  // by their ids, on connection_
   std::array<std::byte, kAuthBodySizeMax> credential_body_{};
   Credential credential_;

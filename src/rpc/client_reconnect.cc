@@ -58,7 +58,7 @@ void ClientImpl::after_loss() {
 // A call that was alone on each of several lost connections is what the server cannot stand.
 void ClientImpl::blame_single_call() {
   const auto was_under_way = [&](const Slot& slot) {
-    return slot.state == State::kWaiting && slot.connection == connection_.get();
+    return slot.state == State::kWaiting && slot.connection == connection_;
   };
   if (std::ranges::count_if(slots_, was_under_way) != 1) return;
   const auto slot = std::ranges::find_if(slots_, was_under_way);
@@ -77,16 +77,19 @@ void ClientImpl::retire_connection() {
   rpc::add(past_, *connection_);
   for (auto& lease : region_leases_) lease.reset();
   for (Slot& slot : slots_) {
-    if (slot.connection == connection_.get() && !slot.holds_receive) slot.connection = nullptr;
+    if (slot.connection == connection_ && !slot.holds_receive) slot.connection = nullptr;
   }
-  const auto in_use = [this](const auto& each) {
+  const auto in_use = [this](const Link& each) {
+    if (each.session && !each.session->idle()) return true;
     return std::ranges::any_of(slots_, [&](const Slot& slot) {
-      return slot.connection == each.get() && slot.holds_receive;
+      return slot.connection == each.connection.get() && slot.holds_receive;
     });
   };
-  std::erase_if(retired_, [&](const auto& each) { return !in_use(each); });
-  if (in_use(connection_)) retired_.push_back(std::move(connection_));
-  connection_.reset();
+  std::erase_if(retired_, [&](const Link& each) { return !in_use(each); });
+  if (in_use(link_)) retired_.push_back(std::move(link_));
+  link_.connection.reset();
+  link_.session.reset();
+  connection_ = nullptr;
 }
 
 // --- The next connection -----------------------------------------------------------------------
@@ -159,8 +162,8 @@ std::optional<Instant> ClientImpl::next_deadline() const {
 
 void ClientImpl::maintain_connection() {
   if (closing_) return fail_waiting(true);
-  if (connection_ && connection_->connected() && !connection_was_up_) handle_connected();
-  if (connection_ && connection_->ended() && !loss_handled_ && ever_connected_ &&
+  if (connection_ != nullptr && connection_->connected() && !connection_was_up_) handle_connected();
+  if (connection_ != nullptr && connection_->ended() && !loss_handled_ && ever_connected_ &&
       connection_->engine().calls_in_flight() == 0) {
     after_loss();
   }

@@ -8,6 +8,8 @@
 namespace rpcrdma::rpc {
 namespace {
 
+constexpr std::uint32_t kBackwardCallsMax = 1024;
+
 engine::Options common(const ConnectionOptions& options) noexcept {
   engine::Options result;
   const std::uint32_t size = std::clamp(options.inline_size, 1024U, 65536U);
@@ -23,6 +25,7 @@ engine::Options common(const ConnectionOptions& options) noexcept {
 engine::Options engine_options(const ClientOptions& options) noexcept {
   engine::Options result = common(options.connection);
   result.calls_max = std::clamp(options.calls_max, 1U, 4096U);
+  result.backward_calls = std::min(options.backward_calls, kBackwardCallsMax);
   result.call_timeout = options.call_timeout;
   return result;
 }
@@ -36,6 +39,7 @@ engine::Options engine_options(const ServerOptions& options) noexcept {
   const auto within = [&](std::uint32_t size) {
     return static_cast<std::uint32_t>(std::min<std::size_t>(size, buffer_max));
   };
+  result.backward_calls = std::min(options.backward_calls, kBackwardCallsMax);
   result.read_chunk_size_max = within(options.bulk_size_max);
   result.peer_timeout = options.peer_timeout;
   result.return_form =

@@ -15,12 +15,12 @@ namespace {
 // Of a server's call, which has more: 24 loans, 8 results of the service's own.
 constexpr std::uint32_t kRegionsPerCall = 32;
 
-}  // namespace
-
-Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ProviderOptions& provider,
-                                                               const ConnectionOptions& connection,
-                                                               std::uint32_t calls_max,
-                                                               bool share_port) {
+// `calls_max` Calls are made and `credits` are answered at a time, or the other way round.
+Expected<std::unique_ptr<rdma::Provider>, Error> make(const ProviderOptions& provider,
+                                                      std::uint32_t calls_max,
+                                                      std::uint32_t credits,
+                                                      std::uint32_t backward_calls,
+                                                      bool share_port) {
   if (provider.name != "auto" && provider.name != "siwarp") {
     return Unexpected<Error>(
         Error{Errc::kUnsupported, "choosing a provider", provider.name,
@@ -33,8 +33,8 @@ Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ProviderOpt
   options.capture_bytes_max = provider.capture_bytes_max;
   options.setup_timeout_initiator = provider.setup_timeout_client;
   options.setup_timeout_responder = provider.setup_timeout_server;
-  const std::uint32_t calls =
-      std::bit_ceil(std::clamp(std::max(calls_max, connection.credits), 1U, 4096U));
+  const std::uint32_t calls = std::bit_ceil(std::clamp(std::max(calls_max, credits), 1U, 4096U) +
+                                            std::min(backward_calls, 1024U));
   options.queue_depth = std::max(options.queue_depth, 4 * calls);
   // Room for every call to be as large as it may be. A call that had to wait for another's memory
   // to be revoked would wait in front of the very work that revokes it.
@@ -45,6 +45,17 @@ Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ProviderOpt
   auto made = rdma::siwarp::make_provider(options);
   if (!made) return Unexpected<Error>(to_error(made.error(), "opening the provider", "siwarp"));
   return std::move(*made);
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ClientOptions& options) {
+  return make(options.provider, options.calls_max, options.connection.credits,
+              options.backward_calls, false);
+}
+Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ServerOptions& options) {
+  return make(options.provider, 0, options.connection.credits, options.backward_calls,
+              options.share_port);
 }
 
 }  // namespace rpcrdma::rpc

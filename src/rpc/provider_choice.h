@@ -12,12 +12,10 @@
 
 namespace rpcrdma::rpc {
 
-// Opens the provider that the options name, with queues deep enough for `calls_max` calls under way
-// on a connection. `share_port`: see ServerOptions. kUnsupported when it is not in this build.
-Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ProviderOptions& provider,
-                                                               const ConnectionOptions& connection,
-                                                               std::uint32_t calls_max,
-                                                               bool share_port = false);
+// Open the provider that the options name, with queues deep enough for the calls that they let be
+// under way on a connection. kUnsupported when it is not in this build.
+Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ClientOptions& options);
+Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ServerOptions& options);
 
 }  // namespace rpcrdma::rpc
 

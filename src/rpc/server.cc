@@ -16,7 +16,7 @@ Expected<Server, Error> Server::listen(std::string_view url, const ServerOptions
   if (!parsed) return Unexpected<Error>(parsed.error());
   const auto addresses = rpc::resolve(*parsed, true);
   if (!addresses) return Unexpected<Error>(addresses.error());
-  auto provider = rpc::make_provider(options.provider, options.connection, 0, options.share_port);
+  auto provider = rpc::make_provider(options);
   if (!provider) return Unexpected<Error>(provider.error());
   rdma::Provider& borrowed = **provider;
   auto impl = std::make_unique<ServerImpl>(std::move(*provider), borrowed, options);

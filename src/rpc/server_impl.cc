@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "rpc/client_impl.h"
 #include "rpc/counters.h"
 #include "rpc/engine_options.h"
 #include "rpc/errors.h"
@@ -95,7 +96,7 @@ void ServerImpl::serve_sessions(Instant now) {
   std::size_t memory_wanted_at = 0;  // in use when a session found that it was not enough
   bool waits_for_a_duplicate = false;
   const std::uint64_t ends = cache_.ends();
-  for (const auto& session : sessions_) {
+  for (const auto& [session, connection] : peers_) {
     in_turn_ = session.get();
     session->progress(now);
     in_turn_ = nullptr;
@@ -113,16 +114,19 @@ void ServerImpl::accept_connections() {
   while (listener_) {
     auto incoming = listener_->poll_incoming();
     if (!incoming) return;
-    if (sessions_.size() >= options_.connections_max) continue;  // refused by being destroyed
+    if (peers_.size() >= options_.connections_max) continue;  // refused by being destroyed
     const auto data = engine::private_data(engine_options_);
     auto queue_pair = provider_.accept(std::move(incoming), data);
     if (!queue_pair) continue;  // it went away meanwhile
     auto connection = transport::Connection::create(std::move(*queue_pair), engine::Role::kServer,
                                                     engine_options_);
     if (!connection) continue;
-    sessions_.push_back(
-        std::make_unique<rpc::Session>(std::move(*connection), pool_, registry_, regions_, cache_,
-                                       *this, engine::Responder::slot_count(engine_options_)));
+    using engine::Connection, engine::Role;
+    auto session = std::make_unique<rpc::Session>(
+        **connection, rpc::Session::Surroundings{pool_, registry_, regions_, cache_, *this},
+        Connection::answered_slot_count(Role::kServer, engine_options_),
+        Connection::made_slot_count(Role::kServer, engine_options_));
+    peers_.push_back({std::move(session), std::move(*connection)});
   }
 }
 
@@ -138,6 +142,20 @@ void ServerImpl::deliver(rpc::Session& session, engine::CallId call) {
     answers_.push_back({&session, call});
   }
   provider_.wake();
+}
+
+Expected<Client, Error> ServerImpl::client_of(rpc::Session& session) {
+  const auto unsupported = [&session](std::string cause) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, "calling the client",
+                                   std::string(session.connection().peer_address()),
+                                   std::move(cause)});
+  };
+  if (options_.backward_calls == 0) return unsupported("ServerOptions::backward_calls is 0");
+  if (session.has_caller()) return unsupported("there is a client for this connection already");
+  ClientOptions options;
+  options.calls_max = engine_options_.backward_calls;
+  options.memory_max = std::min<std::size_t>(options_.memory_max, 16U << 20U);
+  return ClientImpl::over(session, provider_, options);
 }
 
 // A session stays until its calls are answered, so the pointers are good.
@@ -164,33 +182,32 @@ void ServerImpl::drain(Instant now) {
     listener_.reset();
   }
   drain_is_over_ = now >= drain_deadline_;
-  for (const auto& session : sessions_) {
+  for (const auto& [session, connection] : peers_) {
     if (session->idle() || drain_is_over_) session->disconnect();
   }
 }
 
 bool ServerImpl::drained() const noexcept {
   if (!draining_) return false;
-  return sessions_.empty() ||
-         (drain_is_over_ && std::ranges::all_of(sessions_, [](const auto& session) {
-            return session->connection().ended();
-          }));
+  return peers_.empty() || (drain_is_over_ && std::ranges::all_of(peers_, [](const Peer& peer) {
+                              return peer.connection->ended();
+                            }));
 }
 
 void ServerImpl::remove_finished() {
-  std::erase_if(sessions_, [this](const auto& session) {
-    if (!session->finished()) return false;
-    rpc::add(ended_, session->connection());
-    ended_.cached_replies += session->cached_replies();
+  std::erase_if(peers_, [this](const Peer& peer) {
+    if (!peer.session->finished()) return false;
+    rpc::add(ended_, *peer.connection);
+    ended_.cached_replies += peer.session->cached_replies();
     return true;
   });
 }
 
 void ServerImpl::arm_timer() {
   std::optional<Instant> next;
-  if (draining_ && !drain_is_over_ && !sessions_.empty()) next = drain_deadline_;
-  for (const auto& session : sessions_) {
-    const auto timeout = session->connection().engine().poll_timeout();
+  if (draining_ && !drain_is_over_ && !peers_.empty()) next = drain_deadline_;
+  for (const auto& [session, connection] : peers_) {
+    const auto timeout = connection->engine().poll_timeout();
     if (timeout && (!next || *timeout < *next)) next = timeout;
   }
   provider_.arm_timer(next);
@@ -198,8 +215,8 @@ void ServerImpl::arm_timer() {
 
 TransferCounters ServerImpl::counters() const noexcept {
   TransferCounters sum = ended_;
-  for (const auto& session : sessions_) {
-    rpc::add(sum, session->connection());
+  for (const auto& [session, connection] : peers_) {
+    rpc::add(sum, *connection);
     sum.cached_replies += session->cached_replies();
   }
   return sum;

@@ -39,10 +39,11 @@ class ServerImpl final : public rpc::Mailbox {
 
   void deliver(rpc::Session& session, engine::CallId call) override;
   bool in_turn_of(const rpc::Session& session) const noexcept override;
+  Expected<Client, Error> client_of(rpc::Session& session) override;
 
   rdma::Provider& provider() noexcept { return provider_; }
   std::string_view address() const noexcept { return address_; }
-  std::size_t connections() const noexcept { return sessions_.size(); }
+  std::size_t connections() const noexcept { return peers_.size(); }
   std::size_t memory_in_use() const noexcept { return pool_.bytes_in_use(); }
   TransferCounters counters() const noexcept;
 
@@ -50,6 +51,12 @@ class ServerImpl final : public rpc::Mailbox {
   struct Answer {
     rpc::Session* session;
     engine::CallId call;
+  };
+
+  // Its connection goes before the session: nothing may move in the memory that calls still hold.
+  struct Peer {
+    std::unique_ptr<rpc::Session> session;
+    std::unique_ptr<transport::Connection> connection;
   };
 
   void serve_sessions(Instant now);
@@ -69,7 +76,7 @@ class ServerImpl final : public rpc::Mailbox {
   rpc::RegionTable regions_;
   rpc::ReplyCache cache_;
   std::unique_ptr<rdma::Listener> listener_;
-  std::vector<std::unique_ptr<rpc::Session>> sessions_;
+  std::vector<Peer> peers_;
   TransferCounters ended_;  // of sessions that are gone
 
   const rpc::Session* in_turn_ = nullptr;  // makes progress now; the server's thread only

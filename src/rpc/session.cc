@@ -67,25 +67,24 @@ void Context::end(AcceptStatus status) {
 
 // --- Session -----------------------------------------------------------------------------------
 
-Session::Session(std::unique_ptr<transport::Connection> connection, transport::BufferPool& pool,
-                 const oncrpc::ServiceRegistry& registry, const RegionTable& regions,
-                 ReplyCache& cache, Mailbox& mailbox, std::size_t contexts)
-    : connection_(std::move(connection)),
-      pool_(pool),
-      registry_(registry),
-      regions_(regions),
-      cache_(cache),
-      mailbox_(mailbox) {
+Session::Session(transport::Connection& connection, const Surroundings& surroundings,
+                 std::size_t contexts, std::size_t first_room)
+    : connection_(&connection),
+      first_room_(first_room),
+      pool_(surroundings.pool),
+      registry_(surroundings.registry),
+      regions_(surroundings.regions),
+      cache_(surroundings.cache),
+      mailbox_(surroundings.mailbox) {
   contexts_.reserve(contexts);
   for (std::size_t i = 0; i < contexts; ++i) contexts_.push_back(std::make_unique<Context>(*this));
 }
 
+// A session dies with calls in it only when its server does; the connection has gone first, so that
+// nothing moves in the memory any more.
 Session::~Session() {
+  if (caller_ != nullptr) caller_->handle_end();
   for (const auto& context : contexts_) {
-    // A session dies with calls in it only when its server does; the connection goes first, so that
-    // nothing moves in the memory any more.
-    if (context->loans_.empty()) continue;
-    connection_.reset();
     for (const Context::Loan& loan : context->loans_) pool_.give_back(loan.buffer);
   }
 }
@@ -96,7 +95,13 @@ void Session::progress(Instant now) noexcept {
     engine::Connection& engine = connection_->engine();
     const engine::Event* event = engine.event();
     for (again = event != nullptr; event != nullptr; event = engine.event()) {
-      handle(*event);
+      if (std::holds_alternative<engine::ReplyReady>(*event) ||
+          std::holds_alternative<engine::CallFailed>(*event)) {
+        RPCRDMA_ASSERT(caller_ != nullptr, "the end of a Call that nobody made");
+        caller_->handle_event(now, *event);
+      } else {
+        handle(*event);
+      }
       engine.drop_event();
     }
     // Behind the events: they may have given memory back, and the connection may have ended.
@@ -124,7 +129,7 @@ void Session::handle(const engine::Event& event) {
 }
 
 transport::Connection::Room Session::room(const Context& context) const {
-  return connection_->message_room(engine::slot_of(context.call_));
+  return connection_->message_room(first_room_ + engine::slot_of(context.call_));
 }
 
 MutableBytes Session::borrow(Context& context, std::size_t size) {

@@ -13,6 +13,7 @@
 #include "oncrpc/registry.h"
 #include "rpc/region_table.h"
 #include "rpc/reply_cache.h"
+#include "rpcrdma/client.h"
 #include "rpcrdma/service.h"
 #include "transport/buffer_pool.h"
 #include "transport/connection.h"
@@ -20,6 +21,19 @@
 namespace rpcrdma::rpc {
 
 class Session;
+
+// Who makes backward Calls over a session's connection: hears of their ends.
+class BackwardCaller {
+ public:
+  virtual void handle_event(Instant now, const engine::Event& event) = 0;
+  // The session goes; no Call is under way any more.
+  virtual void handle_end() = 0;
+  // Whether there are replies of Calls, whose Receives are the connection's.
+  virtual bool holds_replies() const noexcept = 0;
+
+ protected:
+  ~BackwardCaller() = default;
+};
 
 // Where answers go that come from other threads, or from outside of their session's turn.
 class Mailbox {
@@ -29,6 +43,8 @@ class Mailbox {
   // may go out directly. In the turn of another one it takes the mailbox: nobody may look at its
   // session again before something else happens.
   virtual bool in_turn_of(const Session& session) const noexcept = 0;
+  // A client over the session's connection, in the direction against that of its Calls.
+  virtual Expected<Client, Error> client_of(Session& session) = 0;
 
  protected:
   ~Mailbox() = default;
@@ -39,6 +55,7 @@ class Mailbox {
 class Context final : public CallContext {
  public:
   explicit Context(Session& session) noexcept : session_(session) {}
+  Session& session() const noexcept { return session_; }
 
   const Procedure& procedure() const noexcept override { return header_.procedure; }
   const Credential& credential() const noexcept override { return header_.credential; }
@@ -82,31 +99,51 @@ class Context final : public CallContext {
 
 class Session {
  public:
-  Session(std::unique_ptr<transport::Connection> connection, transport::BufferPool& pool,
-          const oncrpc::ServiceRegistry& registry, const RegionTable& regions, ReplyCache& cache,
-          Mailbox& mailbox, std::size_t contexts);
+  // What sessions share; outlives them.
+  struct Surroundings {
+    transport::BufferPool& pool;
+    const oncrpc::ServiceRegistry& registry;
+    const RegionTable& regions;
+    ReplyCache& cache;
+    Mailbox& mailbox;
+  };
+  // Answers the Calls that come over the connection, which is another's and goes first. `contexts`:
+  // as many as the engine has slots for them; their message rooms are those from `first_room` on.
+  Session(transport::Connection& connection, const Surroundings& surroundings, std::size_t contexts,
+          std::size_t first_room);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Serves what there is to serve, and tries again for calls that wait for memory.
+  // Drives the connection: serves what there is to serve, and tries again for calls that wait for
+  // memory.
   void progress(Instant now) noexcept;  // an exception of a service ends the program
+  // For who drives the connection otherwise: an event of a Call that is answered here.
+  void handle(const engine::Event& event);
   // An answer that came through the mailbox.
   void answer(engine::CallId call);
   void disconnect() noexcept { connection_->disconnect(); }
+
+  // One at a time makes backward Calls; null: no longer. It outlives the session, or leaves before.
+  void set_caller(BackwardCaller* caller) noexcept { caller_ = caller; }
+  bool has_caller() const noexcept { return caller_ != nullptr; }
+  transport::Connection& connection() noexcept { return *connection_; }
+  Mailbox& mailbox() const noexcept { return mailbox_; }
 
   bool idle() const noexcept { return connection_->engine().calls_in_service() == 0; }
   bool waits_for_memory() const noexcept { return waiting_ > 0; }
   bool waits_for_a_duplicate() const noexcept { return duplicates_waiting_ > 0; }
   std::uint64_t cached_replies() const noexcept { return cached_replies_; }
-  bool finished() const noexcept { return connection_->ended() && idle(); }
+  bool finished() const noexcept {
+    return connection_->ended() && idle() && connection_->engine().calls_in_flight() == 0 &&
+           (caller_ == nullptr || !caller_->holds_replies());
+  }
   const transport::Connection& connection() const noexcept { return *connection_; }
 
  private:
   friend class Context;
 
   Context& context(engine::CallId call);
-  void handle(const engine::Event& event);
   void handle_wanted(const engine::MemoryWanted& wanted);
   bool lend(Context& context, const engine::MemoryWanted& wanted);
   void handle_received(const engine::CallReceived& received);
@@ -134,7 +171,9 @@ class Session {
   transport::Connection::Room room(const Context& context) const;
   MutableBytes borrow(Context& context, std::size_t size);
 
-  std::unique_ptr<transport::Connection> connection_;
+  transport::Connection* const connection_;
+  const std::size_t first_room_;
+  BackwardCaller* caller_ = nullptr;
   transport::BufferPool& pool_;
   const oncrpc::ServiceRegistry& registry_;
   const RegionTable& regions_;

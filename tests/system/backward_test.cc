@@ -1,0 +1,447 @@
+// Calls from the server to the client on the connection that the client made (RFC 8167), over every
+// provider.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "rpc/client_impl.h"
+#include "rpc/server_impl.h"
+#include "rpcrdma/coroutine.h"
+#include "support/rpc_fixture.h"
+
+namespace rpcrdma {
+namespace {
+
+using test::pattern;
+using test::RpcPair;
+using test::TestService;
+
+// What an upper layer does to say that its client takes calls: procedure 1 of a program of its own.
+// The server keeps a client of the client from then on.
+class ReadyService final : public Service {
+ public:
+  static constexpr std::uint32_t kProgram = 0x20010002;
+
+  bool has_procedure(std::uint32_t number) const noexcept override { return number == 1; }
+  std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
+  void call(CallContext& context) override {
+    auto made = Client::backward(context);
+    if (made) {
+      client.emplace(std::move(*made));
+      refused.reset();
+    } else {
+      refused = made.error();
+    }
+    context.succeed();
+  }
+
+  std::optional<Client> client;
+  std::optional<Error> refused;
+};
+
+struct Fabric {
+  const char* name;
+  std::function<std::unique_ptr<test::Network>()> make;
+};
+void PrintTo(const Fabric& fabric, std::ostream* out) {
+  *out << fabric.name;
+}
+
+ClientOptions client_options(std::uint32_t backward_calls = 4, bool reconnect = false) {
+  ClientOptions options;
+  options.backward_calls = backward_calls;
+  options.reconnect.enabled = reconnect;
+  return options;
+}
+ServerOptions server_options(std::uint32_t backward_calls = 8) {
+  ServerOptions options;
+  options.backward_calls = backward_calls;
+  return options;
+}
+
+class Backward : public testing::TestWithParam<Fabric> {
+ protected:
+  void connect(const ClientOptions& client = client_options(),
+               const ServerOptions& server = server_options()) {
+    pair.emplace(GetParam().make(), client, server);
+    ASSERT_TRUE(pair->server->add(ReadyService::kProgram, 1, ready));
+    if (client.backward_calls > 0) {
+      ASSERT_TRUE(pair->client->serve(TestService::kProgram, TestService::kVersion, on_client));
+    }
+  }
+  // The client says that it is ready; the server then has a client of it, or a reason.
+  void announce() {
+    auto call = pair->client->prepare({ReadyService::kProgram, 1, 1});
+    ASSERT_TRUE(call);
+    EXPECT_FALSE(pair->finish(std::move(*call), [](Reply&) {}));
+  }
+  void connect_both_ways() {
+    connect();
+    announce();
+    ASSERT_TRUE(ready.client) << (ready.refused ? ready.refused->message() : "");
+  }
+
+  Call backward_call(std::uint32_t procedure) {
+    auto call = ready.client->prepare({TestService::kProgram, TestService::kVersion, procedure});
+    EXPECT_TRUE(call) << call.error().message();
+    return std::move(*call);
+  }
+  // Makes a call and waits for its end.
+  std::optional<Error> finish(Call call, const std::function<void(Reply&)>& read = {}) {
+    std::optional<Error> error;
+    int ends = 0;
+    auto started = ready.client->start(std::move(call), [&](Expected<Reply, Error> reply) {
+      ++ends;
+      if (!reply) {
+        error = reply.error();
+      } else if (read) {
+        read(*reply);
+        error = reply->finish();
+      }
+    });
+    if (!started) return started.error();
+    EXPECT_TRUE(pair->run_until([&] { return ends > 0; }));
+    EXPECT_EQ(ends, 1);
+    return error;
+  }
+  std::optional<Error> echo(std::size_t size, std::uint32_t seed) {
+    const auto data = pattern(size, seed);
+    Call call = backward_call(TestService::kEcho);
+    call.arguments().bulk(data);
+    return finish(std::move(call), [&](Reply& reply) {
+      const Bytes back = reply.results().bulk(1U << 20U, "data");
+      EXPECT_TRUE(std::ranges::equal(back, data));
+    });
+  }
+  void expect_forward_works() {
+    auto call = pair->prepare(TestService::kEcho);
+    ASSERT_TRUE(call);
+    const auto data = pattern(50'000, 9);
+    call->arguments().bulk(data);
+    std::vector<std::byte> room(50'000);
+    call->place_result(room);
+    EXPECT_FALSE(pair->finish(std::move(*call), [&](Reply& reply) {
+      EXPECT_EQ(reply.results().bulk(1U << 20U, "data").size(), data.size());
+    }));
+    EXPECT_EQ(room, data);
+  }
+
+  TestService on_client;
+  ReadyService ready;
+  std::optional<RpcPair> pair;  // goes first: services outlive who they serve
+};
+
+TEST_P(Backward, TheServerCallsTheClient) {
+  connect_both_ways();
+  EXPECT_FALSE(echo(1000, 1));
+  EXPECT_FALSE(echo(1, 2)) << "odd sizes have their padding";
+  EXPECT_FALSE(echo(0, 3));
+  EXPECT_FALSE(echo(3000, 4)) << "more than a message room";
+  EXPECT_EQ(on_client.calls, 4U);
+  EXPECT_EQ(pair->client->counters().read_chunks, 0U);
+  EXPECT_EQ(pair->client->counters().write_chunks, 0U);
+  expect_forward_works();
+}
+
+// The calls of both directions go their ways at the same time, each with credits of its own.
+TEST_P(Backward, BothDirectionsAreLoadedAtTheSameTime) {
+  connect_both_ways();
+  constexpr int kCalls = 300;
+  int forward_started = 0, forward_ended = 0, backward_started = 0, backward_ended = 0;
+  const auto data = pattern(600, 5);
+  const auto check = [&](Expected<Reply, Error>& reply) {
+    ASSERT_TRUE(reply) << reply.error().message();
+    EXPECT_TRUE(std::ranges::equal(reply->results().bulk(1U << 20U, "data"), data));
+    EXPECT_FALSE(reply->finish());
+  };
+  const auto more = [&] {
+    while (forward_started < kCalls && forward_started - forward_ended < 20) {
+      auto call = pair->prepare(TestService::kEcho);
+      if (!call) break;
+      call->arguments().bulk(data);
+      call->expect_results(700);
+      ++forward_started;
+      ASSERT_TRUE(pair->client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+        ++forward_ended;
+        check(reply);
+      }));
+    }
+    while (backward_started < kCalls && backward_started - backward_ended < 8) {
+      Call call = backward_call(TestService::kEcho);
+      call.arguments().bulk(data);
+      call.expect_results(700);
+      ++backward_started;
+      ASSERT_TRUE(ready.client->start(std::move(call), [&](Expected<Reply, Error> reply) {
+        ++backward_ended;
+        check(reply);
+      }));
+    }
+  };
+  EXPECT_TRUE(pair->run_until([&] {
+    more();
+    return forward_ended == kCalls && backward_ended == kCalls;
+  }));
+}
+
+// A service of the server asks the client before it answers the client's call.
+TEST_P(Backward, ACallMayBeAnsweredWithTheHelpOfItsCaller) {
+  connect_both_ways();
+  auto call = pair->prepare(TestService::kHold);
+  ASSERT_TRUE(call);
+  bool ended = false;
+  ASSERT_TRUE(pair->client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+    EXPECT_TRUE(reply);
+    ended = true;
+  }));
+  EXPECT_TRUE(pair->run_until([&] { return !pair->service.held.empty(); }));
+  EXPECT_FALSE(echo(100, 1));
+  pair->service.held.front()->succeed();
+  pair->service.held.clear();
+  EXPECT_TRUE(pair->run_until([&] { return ended; }));
+}
+
+Task<bool> ask(Client& client, Bytes data) {
+  auto call = client.prepare({TestService::kProgram, TestService::kVersion, TestService::kLength});
+  if (!call) co_return false;
+  call->arguments().bulk(data);
+  auto reply = co_await client.call_async(std::move(*call));
+  co_return reply && reply->results().xdr().u32("size") == data.size();
+}
+
+TEST_P(Backward, CoroutinesAwaitBackwardCalls) {
+  connect_both_ways();
+  const auto data = pattern(123, 1);
+  auto asked = ask(*ready.client, data);
+  asked.start();
+  EXPECT_TRUE(pair->run_until([&] { return asked.done(); }));
+  EXPECT_TRUE(std::move(asked).result());
+}
+
+// B-11: a call goes over the connection that its client object is for.
+TEST_P(Backward, EachClientGetsItsOwnCalls) {
+  connect_both_ways();
+  TestService on_second;
+  Client first = std::move(*ready.client);
+  auto connecting = ClientImpl::connect_on(pair->network->client_side(), pair->server->address(),
+                                           client_options());
+  ASSERT_TRUE(connecting);
+  ASSERT_TRUE(connecting->serve(TestService::kProgram, TestService::kVersion, on_second));
+  std::swap(*pair->client, *connecting);
+  Client& first_caller = *connecting;
+  EXPECT_TRUE(pair->run_until([&] {
+    first_caller.progress();
+    return pair->client->connected();
+  }));
+  announce();
+  ASSERT_TRUE(ready.client);
+  EXPECT_FALSE(echo(100, 1));
+  EXPECT_EQ(on_second.calls, 1U);
+  EXPECT_EQ(on_client.calls, 0U);
+  std::swap(*ready.client, first);
+  std::swap(*pair->client, *connecting);
+  EXPECT_FALSE(echo(100, 2));
+  EXPECT_EQ(on_second.calls, 1U);
+  EXPECT_EQ(on_client.calls, 1U);
+  connecting->close();
+  EXPECT_TRUE(pair->run_until([&] {
+    connecting->progress();
+    return pair->server->connections() == 1;
+  }));
+}
+
+// --- What goes wrong
+
+TEST_P(Backward, NobodyWaitsForABackwardCall) {
+  connect_both_ways();
+  const auto reply = ready.client->call(backward_call(TestService::kNull));
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code, Errc::kUnsupported);
+}
+
+TEST_P(Backward, BothSidesHaveToAllowThem) {
+  connect(client_options(), server_options(0));
+  announce();
+  EXPECT_FALSE(ready.client);
+  ASSERT_TRUE(ready.refused);
+  EXPECT_EQ(ready.refused->code, Errc::kUnsupported);
+}
+
+// B-1: a client that was not told to takes no calls, and lives on.
+TEST_P(Backward, AClientThatTakesNoneDropsThem) {
+  connect(client_options(0));
+  const auto refused = pair->client->serve(1, 1, on_client);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kUnsupported);
+  announce();
+  ASSERT_TRUE(ready.client);
+  Call call = backward_call(TestService::kEcho);
+  call.arguments().bulk(Bytes{});
+  call.time_out_after(std::chrono::milliseconds(20));
+  const auto error = finish(std::move(call));
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kTimedOut);
+  expect_forward_works();
+}
+
+TEST_P(Backward, ProgramsThatTheClientDoesNotServeAreUnavailable) {
+  connect_both_ways();
+  auto call = ready.client->prepare({77, 1, 1});
+  ASSERT_TRUE(call);
+  const auto error = finish(std::move(*call));
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kNotAvailable);
+}
+
+TEST_P(Backward, WhatFitsNoMessageFails) {
+  connect_both_ways();
+  const auto data = pattern(5000, 1);
+  Call call = backward_call(TestService::kLength);
+  call.arguments().bulk(data);
+  const auto too_large = finish(std::move(call));
+  ASSERT_TRUE(too_large);
+  EXPECT_EQ(too_large->code, Errc::kTooLarge);
+  Call produce = backward_call(TestService::kProduce);
+  produce.arguments().xdr().u32(5000);
+  const auto no_answer = finish(std::move(produce));
+  ASSERT_TRUE(no_answer);
+  EXPECT_EQ(no_answer->code, Errc::kChunk);
+  EXPECT_FALSE(echo(100, 2)) << "the connection lives on";
+  expect_forward_works();
+}
+
+TEST_P(Backward, OneClientForEachConnection) {
+  connect_both_ways();
+  Client first = std::move(*ready.client);
+  announce();
+  ASSERT_TRUE(ready.refused);
+  EXPECT_EQ(ready.refused->code, Errc::kUnsupported);
+  ready.client.emplace(std::move(first));
+  EXPECT_FALSE(echo(100, 1));
+}
+
+// --- The end
+
+TEST_P(Backward, TheEndOfTheConnectionEndsThem) {
+  connect_both_ways();
+  int ends = 0;
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_TRUE(
+        ready.client->start(backward_call(TestService::kHold), [&](Expected<Reply, Error> reply) {
+          ++ends;
+          ASSERT_FALSE(reply);
+          EXPECT_EQ(reply.error().code, Errc::kConnectionLost);
+        }));
+  }
+  EXPECT_TRUE(pair->run_until([&] { return !on_client.held.empty(); }));
+  pair->client->close();
+  EXPECT_TRUE(pair->run_until([&] { return ends == 6; }));
+  EXPECT_FALSE(ready.client->prepare({1, 1, 1}));
+  for (CallContext* context : on_client.held) context->succeed();  // for nobody
+  EXPECT_TRUE(pair->run_until([&] { return pair->server->connections() == 0; }));
+}
+
+TEST_P(Backward, TheEndOfTheClientObjectCancelsThem) {
+  connect_both_ways();
+  int canceled = 0;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(
+        ready.client->start(backward_call(TestService::kHold), [&](Expected<Reply, Error> reply) {
+          EXPECT_EQ(reply.error().code, Errc::kCanceled);
+          ++canceled;
+        }));
+  }
+  EXPECT_TRUE(pair->run_until([&] { return !on_client.held.empty(); }));
+  ready.client.reset();
+  EXPECT_EQ(canceled, 3) << "at once";
+  for (CallContext* context : on_client.held) context->succeed();
+  on_client.held.clear();
+  expect_forward_works();
+  announce();  // what was under way has ended by now
+  ASSERT_TRUE(ready.client) << ready.refused->message();
+  EXPECT_FALSE(echo(100, 1));
+}
+
+TEST_P(Backward, TheServerMayGoFirst) {
+  connect_both_ways();
+  int ends = 0;
+  ASSERT_TRUE(
+      ready.client->start(backward_call(TestService::kHold), [&](Expected<Reply, Error> reply) {
+        EXPECT_FALSE(reply);
+        ++ends;
+      }));
+  EXPECT_TRUE(pair->run_until([&] { return !on_client.held.empty(); }));
+  pair->kill_server();
+  EXPECT_EQ(ends, 1);
+  EXPECT_FALSE(ready.client->prepare({1, 1, 1}));
+}
+
+// A reply that is looked at keeps its Receive, and the connection's memory.
+TEST_P(Backward, RepliesOutliveTheConnection) {
+  connect_both_ways();
+  const auto data = pattern(500, 1);
+  Call call = backward_call(TestService::kEcho);
+  call.arguments().bulk(data);
+  std::optional<Reply> kept;
+  ASSERT_TRUE(ready.client->start(std::move(call), [&](Expected<Reply, Error> reply) {
+    ASSERT_TRUE(reply);
+    kept.emplace(std::move(*reply));
+  }));
+  EXPECT_TRUE(pair->run_until([&] { return kept.has_value(); }));
+  pair->client->close();
+  EXPECT_TRUE(pair->run_until([&] { return !ready.client->connected(); }));
+  EXPECT_TRUE(std::ranges::equal(kept->results().bulk(1U << 20U, "data"), data));
+  kept.reset();
+  EXPECT_TRUE(pair->run_until([&] { return pair->server->connections() == 0; }));
+}
+
+// B-10: a new connection, and a new word of the upper layer.
+TEST_P(Backward, AfterReconnectionTheClientAnnouncesItselfAgain) {
+  connect(client_options(4, true));
+  announce();
+  ASSERT_TRUE(ready.client);
+  std::optional<Errc> lost;
+  ASSERT_TRUE(
+      ready.client->start(backward_call(TestService::kHold),
+                          [&](Expected<Reply, Error> reply) { lost = reply.error().code; }));
+  EXPECT_TRUE(pair->run_until([&] { return !on_client.held.empty(); }));
+  pair->kill_server();
+  EXPECT_TRUE(lost);
+  ready.client.reset();
+  EXPECT_TRUE(pair->run_until([&] { return !pair->client->connected(); }));
+  pair->start_server();
+  ASSERT_TRUE(pair->server->add(ReadyService::kProgram, 1, ready));
+  announce();
+  ASSERT_TRUE(ready.client);
+  for (CallContext* context : on_client.held)
+    context->succeed();  // of the connection that was lost
+  on_client.held.clear();
+  EXPECT_FALSE(echo(1000, 7));
+}
+
+// Where a thread can wake the client: not in virtual time.
+class BackwardThreads : public Backward {};
+
+TEST_P(BackwardThreads, TheClientsServicesMayAnswerFromOtherThreads) {
+  connect_both_ways();
+  int ends = 0;
+  ASSERT_TRUE(
+      ready.client->start(backward_call(TestService::kHold), [&](Expected<Reply, Error> reply) {
+        EXPECT_TRUE(reply);
+        ++ends;
+      }));
+  EXPECT_TRUE(pair->run_until([&] { return !on_client.held.empty(); }));
+  std::thread([context = on_client.held.front()] { context->succeed(); }).join();
+  on_client.held.clear();
+  EXPECT_TRUE(pair->run_until([&] { return ends == 1; }));
+}
+
+std::string name_of(const ::testing::TestParamInfo<Fabric>& tested) {
+  return tested.param.name;
+}
+const Fabric kSim{"sim", [] { return test::make_sim(1); }};
+const Fabric kSiwarp{"siwarp", [] { return test::make_siwarp(true); }};
+INSTANTIATE_TEST_SUITE_P(Fabrics, Backward, ::testing::Values(kSim, kSiwarp), name_of);
+INSTANTIATE_TEST_SUITE_P(Fabrics, BackwardThreads, ::testing::Values(kSiwarp), name_of);
+
+}  // namespace
+}  // namespace rpcrdma
