@@ -22,6 +22,7 @@ void Simulation::act() {
   } else {
     act_on_lives();
   }
+  act_backward();
   check();
 }
 
@@ -60,6 +61,7 @@ void Simulation::act_on_lives() {
 void Simulation::add_server() {
   auto actor = std::make_unique<ServerActor>();
   actor->options = draw_server_options(random_);
+  actor->options.backward_calls = draw_backward_calls(backward_random_);
   const Node::Shared shared{world_,
                             *this,
                             verdict_,
@@ -69,6 +71,9 @@ void Simulation::add_server() {
                             settings_.sabotage == Sabotage::kLostWake};
   actor->node = std::make_unique<Node>(shared, false, servers_.size());
   actor->service = std::make_unique<ScriptedService>(foreign_, verdict_, random_);
+  actor->service->on_call = [this, which = actor.get()](CallContext& context, std::uint64_t call) {
+    maybe_make_caller(*which, context, call);
+  };
   actor->service->spoils_results = settings_.sabotage == Sabotage::kWrongResult;
   auto listening = ServerImpl::listen_on(*actor->node, "server:0", actor->options);
   if (!listening || !listening->add(kProgram, kVersion, *actor->service)) {
@@ -83,6 +88,7 @@ void Simulation::add_server() {
 void Simulation::add_client() {
   auto actor = std::make_unique<ClientActor>();
   actor->options = draw_client_options(random_);
+  actor->options.backward_calls = draw_backward_calls(backward_random_);
   actor->server = random_.below(servers_.size());
   const Node::Shared shared{world_,
                             *this,
@@ -101,6 +107,11 @@ void Simulation::add_client() {
               actor->options.connection.inline_size);
   if (connecting) {
     actor->client.emplace(std::move(*connecting));
+    actor->service = std::make_unique<ScriptedService>(foreign_, verdict_, backward_random_);
+    if (actor->options.backward_calls > 0 &&
+        !actor->client->serve(kProgram, kVersion, *actor->service)) {
+      verdict_.broken(7, "a client cannot serve");
+    }
     if (random_.one_in(4)) {
       AuthSys credential;
       const std::string name(random_.below(256), 'n');
@@ -129,6 +140,7 @@ void Simulation::destroy_client(ClientActor& actor) {
   while (!actor.kept.empty()) release_reply(actor);
   actor.node->busy = true;
   actor.client.reset();
+  actor.service->forget();
   actor.node->busy = false;
   if (actor.slots != 0) verdict_.broken(5, "calls have no end although their client is gone");
 }
@@ -147,7 +159,10 @@ void Simulation::destroy_server(ServerActor& actor) {
   trace_.note(world_, "a server goes with {} connections", actor.server->connections());
   totals_.add(Count::kServersDestroyed);
   actor.service->forget();
+  if (backward_random_.one_in(2)) drop_callers(actor);
+  for (const auto& caller : actor.callers) caller->dropped = true;
   actor.server.reset();
+  drop_callers(actor);
   if (std::ranges::none_of(servers_, [](const auto& other) { return other->server.has_value(); }) &&
       !calm_) {
     add_server();

@@ -20,6 +20,21 @@ std::uint32_t credits_of(Bytes message) {
   return xdr::Reader(message.subspan(kCreditsAt)).u32("credits");
 }
 
+// The direction of a message as its first words tell it (RFC 8167 §5.3): 0 of a Call, 1 of a reply.
+// Of those with chunks only the sender's role tells.
+constexpr std::size_t kFirstWords = 36;  // bytes: a header without chunks, XID and msg_type
+constexpr std::uint32_t kErrorType = 4;
+
+std::optional<std::uint32_t> rpc_type(Bytes message) {
+  xdr::Reader reader(message.first(std::min(message.size(), kFirstWords)));
+  (void)reader.opaque_fixed(12, "prefix");
+  if (reader.u32("type") == kErrorType) return 1;
+  std::array<std::uint32_t, 5> words{};
+  for (std::uint32_t& word : words) word = reader.u32("word");
+  if (!reader.ok() || (words[0] | words[1] | words[2]) != 0 || words[4] > 1) return std::nullopt;
+  return words[4];
+}
+
 std::unique_ptr<rdma::sim::QueuePair> to_sim(std::unique_ptr<rdma::QueuePair> queue_pair) {
   // All queue pairs come from the simulator's provider inside of the node.
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-static-cast-downcast)
@@ -82,10 +97,11 @@ void MonitoredQueuePair::see_posted(const rdma::WorkRequest& request) {
   if (const auto* receive = std::get_if<rdma::Receive>(&request.work)) {
     receives_[request.id] = receive->into[0];
   } else if (const auto* send = std::get_if<rdma::Send>(&request.work)) {
-    const rdma::Slice& header = send->from[0];
-    const std::uint32_t credits =
-        credits_of(regions_.at(header.region).subspan(header.offset, header.size));
-    if (is_client_) {
+    const auto start = first_words(*send);
+    const std::uint32_t credits = credits_of(start);
+    if (is_client_ && rpc_type(start) == 1U) {
+      backward_credits_.reply_received(credits, node_.shared_.verdict);
+    } else if (is_client_) {
       credits_.call_sent(credits, node_.shared_.verdict);
     } else if (credits == 0) {
       node_.shared_.verdict.broken(2, "a server grants no credits");
@@ -112,9 +128,23 @@ void MonitoredQueuePair::see_completed(const rdma::Completion& completion) {
   const rdma::Slice into = receive->second;
   receives_.erase(receive);
   if (completion.status != rdma::Status::kOk || !is_client_) return;
-  credits_.reply_received(
-      credits_of(regions_.at(into.region).subspan(into.offset, completion.size)),
-      node_.shared_.verdict);
+  const Bytes message = regions_.at(into.region).subspan(into.offset, completion.size);
+  if (rpc_type(message) == 0U) {
+    backward_credits_.call_sent(credits_of(message), node_.shared_.verdict);
+  } else {
+    credits_.reply_received(credits_of(message), node_.shared_.verdict);
+  }
+}
+
+std::vector<std::byte> MonitoredQueuePair::first_words(const rdma::Send& send) const {
+  std::vector<std::byte> start;
+  for (const rdma::Slice& slice : send.from) {
+    const std::size_t left = kFirstWords - start.size();
+    const Bytes bytes =
+        regions_.at(slice.region).subspan(slice.offset, std::min<std::size_t>(left, slice.size));
+    start.insert(start.end(), bytes.begin(), bytes.end());
+  }
+  return start;
 }
 
 std::optional<rdma::LinkEvent> MonitoredQueuePair::poll_link() {

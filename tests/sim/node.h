@@ -62,11 +62,12 @@ class MonitoredQueuePair final : public rdma::QueuePair {
  private:
   void see_posted(const rdma::WorkRequest& request);
   void see_completed(const rdma::Completion& completion);
+  std::vector<std::byte> first_words(const rdma::Send& send) const;
 
   std::unique_ptr<rdma::sim::QueuePair> inner_;
   Node& node_;
   const bool is_client_;
-  CreditMonitor credits_;
+  CreditMonitor credits_, backward_credits_;
   std::map<rdma::RegionId, Bytes> regions_;
   std::map<std::uint64_t, rdma::Slice> receives_;  // by id of the work
 };

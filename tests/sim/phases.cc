@@ -41,10 +41,13 @@ void Simulation::calm_down() {
   for (const auto& client : clients_) {
     while (!client->kept.empty()) release_reply(*client);
   }
-  while (plan_.answer_held_at_calm && anything_held()) answer_held();
+  while (plan_.answer_held_at_calm && anything_held()) {
+    answer_held();
+    answer_held_backward();
+  }
   while (settle()) {
     check_nobody_is_forgotten();
-    bool waiting = false;
+    bool waiting = backward_in_flight();
     for (const auto& record : records_) waiting = waiting || record->in_flight();
     if (!waiting) break;
     if (!pass_to_timer()) {
@@ -56,7 +59,10 @@ void Simulation::calm_down() {
 // New calls succeed: on the connections that are left, and on new ones.
 void Simulation::serve_again() {
   trace_.note(world_, "{} calls have ended", totals_.of(Count::kCalls));
-  while (anything_held()) answer_held();
+  while (anything_held()) {
+    answer_held();
+    answer_held_backward();
+  }
   if (!settle()) return;
   calm_since_.reset();
   for (std::size_t i = 0; i < clients_.size(); ++i) {
@@ -121,6 +127,7 @@ void Simulation::finish() {
     record->check_memory(verdict_);
     if (record->in_flight()) verdict_.broken(5, "a call has no end");
   }
+  if (backward_in_flight()) verdict_.broken(5, "a backward call has no end");
   if (!foreign_.is_whole()) verdict_.broken(4, "memory of the service was written");
 }
 

@@ -76,6 +76,10 @@ ServerOptions draw_server_options(SeededRandom& random) {
   return options;
 }
 
+std::uint32_t draw_backward_calls(SeededRandom& random) {
+  return random.one_in(3) ? 0 : between(random, 1, 4);
+}
+
 bool is_tiny(const ClientOptions& options) noexcept {
   return options.memory_max < kTiny;
 }

@@ -39,6 +39,8 @@ struct Plan {
 Plan draw_plan(SeededRandom& random, bool faults);
 ClientOptions draw_client_options(SeededRandom& random);
 ServerOptions draw_server_options(SeededRandom& random);
+// How many backward Calls a side is ready for; 0: none.
+std::uint32_t draw_backward_calls(SeededRandom& random);
 
 // Options under which calls may fail for lack of memory.
 bool is_tiny(const ClientOptions& options) noexcept;

@@ -142,6 +142,26 @@ CallScript draw_script(SeededRandom& random, std::uint64_t id, const ScriptLimit
   return script;
 }
 
+CallScript draw_backward_script(SeededRandom& random, std::uint64_t id, std::uint32_t hold_one_in) {
+  CallScript script;
+  script.id = id;
+  if (random.one_in(6)) script.timeout = std::chrono::milliseconds(1 + random.below(100));
+  if (hold_one_in != 0 && random.one_in(hold_one_in)) script.answer = Answer::kHold;
+  if (random.one_in(20)) script.answer = Answer::kSystemErr;
+  for (std::size_t left = random.below(3); left > 0; --left) {
+    script.arguments.push_back(static_cast<std::uint32_t>(random.below(200)));
+  }
+  for (std::size_t left = random.below(3); left > 0; --left) {
+    script.results.push_back(static_cast<std::uint32_t>(random.below(200)));
+  }
+  script.plain_argument = static_cast<std::uint32_t>(random.below(40));
+  script.plain_result = static_cast<std::uint32_t>(random.below(40));
+  script.foreign = random.one_in(4);
+  script.results_size_max = script.results_size();
+  script.arguments_size_max = script.stream_size();
+  return script;
+}
+
 CallScript plain_script(std::uint64_t id) {
   CallScript script;
   script.id = id;

@@ -67,6 +67,8 @@ struct ScriptLimits {
   std::uint32_t hold_one_in;
 };
 CallScript draw_script(SeededRandom& random, std::uint64_t id, const ScriptLimits& limits);
+// A backward call: it and its reply fit into any message.
+CallScript draw_backward_script(SeededRandom& random, std::uint64_t id, std::uint32_t hold_one_in);
 // A call that every server takes, whatever its options.
 CallScript plain_script(std::uint64_t id);
 

@@ -35,6 +35,7 @@ void ScriptedService::call(CallContext& context) {
     return context.fail(AcceptStatus::kGarbageArgs);
   }
   check_arguments(task, "when it came");
+  if (on_call) on_call(context, task.id);
   if (task.answer == Answer::kGarbage) return context.fail(AcceptStatus::kGarbageArgs);
   if (task.answer == Answer::kSystemErr || !take_memory(task)) {
     return context.fail(AcceptStatus::kSystemErr);

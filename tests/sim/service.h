@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/random.h"
@@ -43,6 +44,8 @@ class ScriptedService final : public Service {
   void forget() noexcept { held_.clear(); }
 
   bool spoils_results = false;  // deliberately, for tests of the runner
+  // Told of each call before it is answered, with its id.
+  std::function<void(CallContext& context, std::uint64_t call)> on_call;
 
  private:
   struct Task {  // a call, decoded; the views live until its answer

@@ -35,6 +35,7 @@ Outcome simulate(std::uint64_t seed, const Settings& settings) {
 Simulation::Simulation(std::uint64_t seed, const Settings& settings)
     : settings_(settings),
       random_(seed),
+      backward_random_(seed ^ 0xbac4a2dbac4a2dU),
       plan_(draw_plan(random_, settings.faults)),
       trace_(settings.verbose),
       world_(world_seed(seed), plan_.world),
@@ -51,9 +52,11 @@ Simulation::~Simulation() {
     client->going = client->closed = true;
     for (auto& kept : client->kept) kept.reset();
     client->client.reset();
+    if (client->service) client->service->forget();
   }
   for (const auto& server : servers_) {
     if (server->service) server->service->forget();
+    drop_callers(*server);
     server->server.reset();
   }
 }
@@ -169,6 +172,9 @@ bool Simulation::settle() {
 
 void Simulation::check() {
   if (!world_.violations().empty()) verdict_.broken(1, world_.violations().front());
+  if (!backward_records_.empty()) {
+    backward_records_[steps_ % backward_records_.size()]->record.check_memory(verdict_);
+  }
   if (!records_.empty()) records_[steps_ % records_.size()]->check_memory(verdict_);
   for (const auto& server : servers_) {
     if (server->server) check_server(*server);
@@ -201,7 +207,7 @@ bool Simulation::anything_held() const {
     if (server->service && server->service->held() > 0) return true;
   }
   for (const auto& client : clients_) {
-    if (!client->kept.empty()) return true;
+    if (!client->kept.empty() || (client->service && client->service->held() > 0)) return true;
   }
   return false;
 }
@@ -227,6 +233,13 @@ void Simulation::check_nobody_is_forgotten() {
     if (may_have_to_wait(record->client())) continue;
     verdict_.broken(7, fmt::format("nothing is going to happen, and call {} is under way",
                                    record->script().id));
+  }
+  for (const auto& each : backward_records_) {
+    if (!each->record.in_flight()) continue;
+    const ClientActor& client = *clients_[each->record.client()];
+    if (client.service->held() > 0 || client.going) continue;
+    verdict_.broken(7, fmt::format("nothing is going to happen, and backward call {} is under way",
+                                   each->record.script().id));
   }
 }
 

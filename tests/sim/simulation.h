@@ -73,8 +73,20 @@ class Simulation final : private Driver {
     CallRecord* record;
     Reply reply;
   };
+  // A server's client of a client, from when that has called until somebody drops it.
+  struct Caller {
+    std::size_t client = 0;
+    std::optional<Client> handle;
+    bool dropped = false;  // its calls are cancelled
+  };
+  struct BackwardRecord {
+    CallRecord record;
+    Caller* caller;
+    bool gave_up;
+  };
   struct ServerActor {
     ServerOptions options;
+    std::vector<std::unique_ptr<Caller>> callers;
     std::unique_ptr<Node> node;
     std::unique_ptr<ScriptedService> service;
     std::optional<Server> server;
@@ -85,6 +97,7 @@ class Simulation final : private Driver {
     ClientOptions options;
     std::size_t server = 0;
     std::unique_ptr<Node> node;
+    std::unique_ptr<ScriptedService> service;  // of backward Calls
     std::optional<Client> client;
     std::vector<std::unique_ptr<KeptReply>> kept;
     std::uint32_t slots = 0;  // calls that are started and kept replies
@@ -129,6 +142,16 @@ class Simulation final : private Driver {
   void stop_server(ServerActor& actor);
   void destroy_server(ServerActor& actor);
 
+  // Calls from servers to clients (backward.cc).
+  void maybe_make_caller(ServerActor& actor, CallContext& context, std::uint64_t call);
+  void act_backward();
+  void start_backward(Caller& caller);
+  void backward_ended(BackwardRecord& record, Expected<Reply, Error> reply);
+  void judge_backward(const BackwardRecord& record, const Error& error);
+  void answer_held_backward();
+  void drop_callers(ServerActor& actor);
+  bool backward_in_flight() const;
+
   // From the storm to the end (phases.cc).
   void storm();
   void calm_down();
@@ -140,6 +163,7 @@ class Simulation final : private Driver {
 
   const Settings settings_;
   SeededRandom random_;
+  SeededRandom backward_random_;  // of its own, so that seeds stay what they were
   const Plan plan_;
   Trace trace_;
   Verdict verdict_;
@@ -155,6 +179,7 @@ class Simulation final : private Driver {
   bool must_succeed_ = false;  // calls that start now
   std::optional<Instant> calm_since_;
   std::vector<std::unique_ptr<CallRecord>> records_;
+  std::vector<std::unique_ptr<BackwardRecord>> backward_records_;
   std::vector<std::unique_ptr<ServerActor>> servers_;
   std::vector<std::unique_ptr<ClientActor>> clients_;
   std::vector<Node*> ready_;  // scratch of move()

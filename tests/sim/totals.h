@@ -30,6 +30,8 @@ enum class Count : std::uint8_t {
   kAttachFailed,      // faults and limits: registrations
   kExposeFailed,      // faults: steering tags
   kPayloadBytes,
+  kBackward,  // backward Calls started; those that ended well
+  kBackwardOk,
   kCount,
 };
 
@@ -54,7 +56,9 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Count::kC
     "broken",
     "attach_failed",
     "expose_failed",
-    "payload_bytes"};
+    "payload_bytes",
+    "backward",
+    "backward_ok"};
 static_assert(!kCountNames.back().empty(), "each count has a name");
 
 class Totals {
