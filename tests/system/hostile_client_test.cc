@@ -202,6 +202,10 @@ TEST_P(HostileToClient, DropsWhatCannotBeAReply) {  // P10
          return join({start(call, 2), words({4, 4, 0, 0, 0}), raw_reply(call.xid)});
        }},
       {"DONE", [&](const auto& call) { return start(call, 3); }},
+      {"a Call (RFC 8167)",
+       [&](const auto& call) {
+         return join({start(call, 0), words({0, 0, 0}), test::raw_call(call.xid, 0)});
+       }},
       {"an error without a code", [&](const auto& call) { return start(call, 4); }},
       {"error code 9",
        [&](const auto& call) {
@@ -248,8 +252,6 @@ TEST_P(HostileToClient, FailsACallWhoseReplyDoesNotFitIt) {  // P11
            [&](const auto& call) { return msg(call, none, first(raw_reply(call.xid), 20)); }},
           {"another XID in the payload",
            [&](const auto& call) { return msg(call, none, raw_reply(call.xid + 1)); }},
-          {"an RPC Call",
-           [&](const auto& call) { return msg(call, none, test::raw_call(call.xid, 0)); }},
           {"an unknown accept_stat",
            [&](const auto& call) {
              return msg(call, none, words({call.xid, 1, 0, 0, 0, 9}));
