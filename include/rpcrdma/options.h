@@ -64,6 +64,10 @@ struct ServerOptions {
   std::uint32_t bulk_size_max = 1U << 20U;
   std::uint32_t long_call_size_max = 1U << 20U;
   std::size_t connections_max = 1024;
+  // Receives posted over all connections, a share for each: with more connections than this has
+  // room for, each is granted fewer credits than ConnectionOptions::credits, at least one, and more
+  // again when others have gone. 0: no such bound.
+  std::uint32_t receives_max = 0;
   // Calls to each client (RFC 8167) under way at a time, see Client::backward(); 0: none.
   std::uint32_t backward_calls = 0;
   // Several servers of one user may listen on one port (SO_REUSEPORT), each on its own thread; new

@@ -65,6 +65,8 @@ class Server {
   bool drained() const noexcept;
 
   std::size_t connections() const noexcept;
+  // Receives that are posted, over all connections; see ServerOptions::receives_max.
+  std::size_t receives_posted() const noexcept;
   std::size_t memory_in_use() const noexcept;  // bulk and message buffers lent to calls, bytes
   TransferCounters counters() const noexcept;
 

@@ -57,10 +57,19 @@ Connection::Connection(Role role, const Options& options, MutableBytes headers)
                  "RFC 8166 wants inline thresholds of at least 1024 bytes");
   RPCRDMA_ASSERT(headers.size() >= header_arena_size(role, options),
                  "the header arena is too small");
-  for (std::size_t i = 0; i < receive_count(options); ++i) {
-    outbox_.repost(ReceiveId{static_cast<std::uint16_t>(i)});
+  std::size_t withheld = 0;
+  if (role == Role::kServer && options.credits_at_first > 0) {
+    withheld = options.credits - std::min(options.credits, options.credits_at_first);
   }
-  if (is_bidirectional_) outbox_.receives_for_calls = responder_options(role, options).credits;
+  for (std::size_t i = 0; i < receive_count(options); ++i) {
+    const ReceiveId receive{static_cast<std::uint16_t>(i)};
+    if (i < withheld) {
+      responder_.withhold(receive);
+    } else {
+      outbox_.repost(receive);
+    }
+  }
+  if (is_bidirectional_) outbox_.receives_for_calls = responder_.credits();
 }
 
 std::size_t Connection::made_slot_count(Role role, const Options& options) noexcept {
@@ -98,6 +107,9 @@ void Connection::start_reply(CallId call, const Outgoing& reply) {
 }
 void Connection::reject(CallId call) {
   responder_.reject(call);
+}
+void Connection::set_credits(std::uint32_t credits) {
+  responder_.set_credits(credits);
 }
 void Connection::lend(CallId call, Lease memory, std::uint64_t offset) {
   responder_.lend(call, memory, offset);

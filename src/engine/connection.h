@@ -74,6 +74,10 @@ class Connection {
   // Answers CallReceived or MemoryWanted with ERR_CHUNK: the Call's stream is not what its header
   // says, or there is no memory for it.
   void reject(CallId call);
+  // Grants so many credits from the next reply on, 1 … Options::credits (more and fewer are taken
+  // as those). Fewer take nothing back: the Receives of Calls that the peer may still have sent
+  // stay posted, one fewer with each reply.
+  void set_credits(std::uint32_t credits);
   // Answers MemoryWanted: `memory` holds the size asked for from `offset` on.
   void lend(CallId call, Lease memory, std::uint64_t offset);
 

@@ -1,5 +1,6 @@
 #include "engine/responder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
@@ -27,6 +28,9 @@ Responder::Responder(const Options& options, Outbox& outbox, HeaderArena headers
       outbox_(outbox),
       headers_(headers),
       first_place_(first_place),
+      credits_(options.credits),
+      possible_(options.credits),
+      withheld_(options.credits),
       slots_(slot_count(options)),
       free_(slots_.size()),
       ready_(slots_.size()),
@@ -83,6 +87,18 @@ void Responder::lend(CallId call, Lease memory, std::uint64_t offset) {
   slot->read_offset = offset;
   slot->state = State::kPulling;
   enqueue(*slot);
+}
+
+void Responder::set_credits(std::uint32_t credits) {
+  if (options_.credits == 0) return;  // this half is not in use
+  credits_ = std::clamp(credits, 1U, options_.credits);
+  // More are posted before they are granted (RFC 8166 §3.3.1).
+  for (; possible_ < credits_; ++possible_) repost(withheld_.pop());
+}
+
+void Responder::withhold(ReceiveId receive) {
+  withheld_.push(receive);
+  credits_ = --possible_;
 }
 
 // --- Inputs ------------------------------------------------------------------------------------
@@ -388,12 +404,12 @@ void Responder::start_sending(Slot& slot, const Body& body, bool success) {
   if (lists_.empty() && std::holds_alternative<wire::v1::Msg>(body)) {
     const bool in_front = slot.header_room != nullptr;
     wire::v1::encode_short(
-        slot.xid, options_.credits,
+        slot.xid, credits_,
         in_front ? header_in_front(slot.reply.stream[0], slot.header_room) : place);
     slot.header_size = in_front ? 0 : wire::v1::kHeaderSizeMin;
   } else {
-    const wire::v1::Header header{slot.xid, success ? wire::v1::kVersion : slot.version,
-                                  options_.credits, body};
+    const wire::v1::Header header{slot.xid, success ? wire::v1::kVersion : slot.version, credits_,
+                                  body};
     const auto size = wire::v1::encode(header, lists_, place);
     RPCRDMA_ASSERT(size.has_value(), "a reply's header was planned to fit");
     slot.header_size = static_cast<std::uint32_t>(*size);
@@ -517,6 +533,11 @@ void Responder::give_receive_back(Slot& slot) {
   if (!slot.holds_receive) return;
   slot.holds_receive = false;
   slot.inline_part = {};
+  if (possible_ > credits_) {
+    // The reply that goes out now takes one Call from those that the peer may have sent.
+    --possible_;
+    return withheld_.push(slot.receive);
+  }
   repost(slot.receive);
 }
 

@@ -35,6 +35,10 @@ class Responder {
   void start_reply(CallId call, const Outgoing& reply);
   void reject(CallId call);
   void lend(CallId call, Lease memory, std::uint64_t offset);
+  void set_credits(std::uint32_t credits);
+  // Before anything else: a Receive that is not posted until a larger grant wants it.
+  void withhold(ReceiveId receive);
+  std::uint32_t credits() const noexcept { return credits_; }
 
   // What the RPC message behind the header is; looked at without being taken.
   RpcMessageType rpc_message_type(Bytes message);
@@ -133,6 +137,9 @@ class Responder {
   HeaderArena headers_;
   std::size_t first_place_;
   Negotiated negotiated_;
+  std::uint32_t credits_;   // granted in each reply
+  std::uint32_t possible_;  // Calls that the peer may have sent and that have no reply: >= credits_
+  Ring<ReceiveId> withheld_;  // Options::credits - possible_ of them
   std::vector<Slot> slots_;
   Ring<std::uint16_t> free_, ready_, read_waiters_;
   Ring<Received> received_;     // messages that wait for a slot; bounded by the Receives

@@ -76,6 +76,72 @@ TEST_F(Server, AnswersAShortCallAndGivesItsCreditBackFirst) {
   EXPECT_EQ(server.engine.calls_in_service(), 0U);
 }
 
+// --- Grants that change
+
+// Serves Calls by hand: the peer has sent some of them before it saw the newest grant.
+class ChangingGrants : public Server {
+ protected:
+  CallId call(std::uint32_t xid) {
+    server.receive(message({Xid{xid}, 1, 8, wire::v1::Msg{}}, {}, 40));
+    const auto received = server.take_event<CallReceived>();
+    EXPECT_TRUE(received);
+    return received->call;
+  }
+  // Answers and gives the credits that the reply grants.
+  std::uint32_t answer(CallId id) {
+    reply(id);
+    const auto send = server.take_action<PostSend>();
+    EXPECT_TRUE(send);
+    server.done(send->id);
+    return server.header_of(*send).header.credits;
+  }
+};
+
+TEST_F(ChangingGrants, ASmallerGrantKeepsReceivesForCallsThatMayBeOnTheirWay) {
+  const CallId first = call(1);
+  server.engine.set_credits(1);
+  server.drain();
+  EXPECT_EQ(server.receives_posted(), 3U) << "nothing is taken back";
+  EXPECT_EQ(answer(first), 1U);
+  EXPECT_EQ(server.receives_posted(), 3U) << "three may still be on their way";
+  const CallId more[] = {call(2), call(3), call(4)};
+  EXPECT_EQ(server.receives_posted(), 0U);
+  EXPECT_EQ(answer(more[0]), 1U);
+  EXPECT_EQ(server.receives_posted(), 0U);
+  EXPECT_EQ(answer(more[1]), 1U);
+  EXPECT_EQ(server.receives_posted(), 0U);
+  EXPECT_EQ(answer(more[2]), 1U);
+  EXPECT_EQ(server.receives_posted(), 1U) << "one Call at a time from now on";
+  EXPECT_EQ(answer(call(5)), 1U);
+  EXPECT_EQ(server.receives_posted(), 1U);
+}
+
+TEST_F(ChangingGrants, ALargerGrantPostsItsReceivesFirst) {
+  server.engine.set_credits(1);
+  for (std::uint32_t xid = 1; xid < 5; ++xid) EXPECT_EQ(answer(call(xid)), 1U);
+  EXPECT_EQ(server.receives_posted(), 1U);
+  server.engine.set_credits(3);
+  server.drain();
+  EXPECT_EQ(server.receives_posted(), 3U);
+  EXPECT_EQ(answer(call(5)), 3U);
+  server.engine.set_credits(100);
+  server.drain();
+  EXPECT_EQ(server.receives_posted(), 4U) << "Options::credits is the most";
+  EXPECT_EQ(answer(call(6)), 4U);
+  server.engine.set_credits(0);
+  EXPECT_EQ(answer(call(7)), 1U) << "never none";
+}
+
+TEST_F(ChangingGrants, AConnectionMayBeginWithFew) {
+  Options options = small();
+  options.credits_at_first = 1;
+  Endpoint narrow(Role::kServer, options);
+  EXPECT_EQ(narrow.receives_posted(), 1U);
+  narrow.engine.set_credits(4);
+  narrow.drain();
+  EXPECT_EQ(narrow.receives_posted(), 4U);
+}
+
 TEST_F(Server, PullsReadChunksIntoLentMemoryThenHandsTheCallOver) {
   ChunkLists lists;
   add_read(lists, 40, 4096, 1);

@@ -177,6 +177,7 @@ struct Options {
   std::uint32_t inline_send = 4096;     // largest Send, bytes, at least 1024
   std::uint32_t inline_receive = 4096;  // size of each Receive buffer, bytes, at least 1024
   std::uint32_t credits = 64;           // client: requested; server: granted. Receives posted.
+  std::uint32_t credits_at_first = 0;   // server: granted to begin with; 0: all of them
   // Calls from the server to the client (RFC 8167) at a time: client: granted; server: requested.
   // As many Receives are posted besides; 0: there are none. They use no chunks: both messages are
   // inline as a whole.

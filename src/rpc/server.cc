@@ -60,6 +60,9 @@ void Server::progress() {
 bool Server::drained() const noexcept {
   return impl_->drained();
 }
+std::size_t Server::receives_posted() const noexcept {
+  return impl_->receives_posted();
+}
 std::size_t Server::connections() const noexcept {
   return impl_->connections();
 }

@@ -81,6 +81,7 @@ void ServerImpl::progress() {
   provider_.progress();
   const Instant now = provider_.now();
   accept_connections();
+  share_receives();
   take_answers();
   serve_sessions(now);
   if (stop_requested_.load(std::memory_order_acquire)) {
@@ -88,6 +89,7 @@ void ServerImpl::progress() {
     serve_sessions(now);  // sees the end of the connections that drain() closed
   }
   remove_finished();
+  if (sharers_ != peers_.size() && options_.receives_max > 0) provider_.wake();  // to share anew
   arm_timer();
   current_server = nullptr;
 }
@@ -118,8 +120,11 @@ void ServerImpl::accept_connections() {
     const auto data = engine::private_data(engine_options_);
     auto queue_pair = provider_.accept(std::move(incoming), data);
     if (!queue_pair) continue;  // it went away meanwhile
-    auto connection = transport::Connection::create(std::move(*queue_pair), engine::Role::kServer,
-                                                    engine_options_);
+    engine::Options options = engine_options_;
+    // Until its first reply a client makes one Call (RFC 8166 §3.3.3); its share comes at once.
+    if (options_.receives_max > 0) options.credits_at_first = 1;
+    auto connection =
+        transport::Connection::create(std::move(*queue_pair), engine::Role::kServer, options);
     if (!connection) continue;
     using engine::Connection, engine::Role;
     auto session = std::make_unique<rpc::Session>(
@@ -128,6 +133,26 @@ void ServerImpl::accept_connections() {
         Connection::made_slot_count(Role::kServer, engine_options_));
     peers_.push_back({std::move(session), std::move(*connection)});
   }
+}
+
+std::uint32_t ServerImpl::share_of(std::size_t connections) const noexcept {
+  const std::size_t share = options_.receives_max / std::max<std::size_t>(connections, 1);
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(share, 1, engine_options_.credits));
+}
+
+// When connections have come or gone. A smaller share takes effect as replies go out.
+void ServerImpl::share_receives() {
+  if (options_.receives_max == 0 || sharers_ == peers_.size()) return;
+  sharers_ = peers_.size();
+  for (const auto& [session, connection] : peers_) {
+    connection->engine().set_credits(share_of(sharers_));
+  }
+}
+
+std::size_t ServerImpl::receives_posted() const noexcept {
+  std::size_t sum = 0;
+  for (const auto& [session, connection] : peers_) sum += connection->engine().receives_posted();
+  return sum;
 }
 
 // --- Answers from other threads ----------------------------------------------------------------

@@ -44,6 +44,7 @@ class ServerImpl final : public rpc::Mailbox {
   rdma::Provider& provider() noexcept { return provider_; }
   std::string_view address() const noexcept { return address_; }
   std::size_t connections() const noexcept { return peers_.size(); }
+  std::size_t receives_posted() const noexcept;
   std::size_t memory_in_use() const noexcept { return pool_.bytes_in_use(); }
   TransferCounters counters() const noexcept;
 
@@ -58,6 +59,10 @@ class ServerImpl final : public rpc::Mailbox {
     std::unique_ptr<rpc::Session> session;
     std::unique_ptr<transport::Connection> connection;
   };
+
+  // Of ServerOptions::receives_max.
+  std::uint32_t share_of(std::size_t connections) const noexcept;
+  void share_receives();
 
   void serve_sessions(Instant now);
   void accept_connections();
@@ -77,7 +82,8 @@ class ServerImpl final : public rpc::Mailbox {
   rpc::ReplyCache cache_;
   std::unique_ptr<rdma::Listener> listener_;
   std::vector<Peer> peers_;
-  TransferCounters ended_;  // of sessions that are gone
+  std::size_t sharers_ = 0;  // how many connections there were when shares were last given out
+  TransferCounters ended_;   // of sessions that are gone
 
   const rpc::Session* in_turn_ = nullptr;  // makes progress now; the server's thread only
 

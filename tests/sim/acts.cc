@@ -62,6 +62,10 @@ void Simulation::add_server() {
   auto actor = std::make_unique<ServerActor>();
   actor->options = draw_server_options(random_);
   actor->options.backward_calls = draw_backward_calls(backward_random_);
+  // Grants that go down and up as clients come and go.
+  if (backward_random_.one_in(2)) {
+    actor->options.receives_max = static_cast<std::uint32_t>(1 + backward_random_.below(40));
+  }
   const Node::Shared shared{world_,
                             *this,
                             verdict_,

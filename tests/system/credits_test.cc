@@ -1,0 +1,128 @@
+// Grants that change while connections live: a server whose connections share its Receives.
+#include <gtest/gtest.h>
+
+#include <list>
+#include <utility>
+
+#include "rpc/client_impl.h"
+#include "rpc/server_impl.h"
+#include "support/rpc_fixture.h"
+
+namespace rpcrdma {
+namespace {
+
+using test::RpcPair;
+using test::TestService;
+
+struct Fabric {
+  const char* name;
+  std::function<std::unique_ptr<test::Network>()> make;
+};
+void PrintTo(const Fabric& fabric, std::ostream* out) {
+  *out << fabric.name;
+}
+
+ServerOptions sharing(std::uint32_t receives_max) {
+  ServerOptions options;
+  options.receives_max = receives_max;
+  return options;
+}
+
+class SharedReceives : public testing::TestWithParam<Fabric> {
+ protected:
+  bool run_until(const std::function<bool()>& condition) {
+    return pair.run_until([&] {
+      for (Client& client : others) client.progress();
+      return condition();
+    });
+  }
+  void add_client() {
+    auto connecting =
+        ClientImpl::connect_on(pair.network->client_side(), pair.server->address(), {});
+    ASSERT_TRUE(connecting);
+    others.push_back(std::move(*connecting));
+    ASSERT_TRUE(run_until([&] { return others.back().connected(); }));
+  }
+  void start(Client& client, std::uint32_t procedure) {
+    auto call = client.prepare({TestService::kProgram, TestService::kVersion, procedure});
+    ASSERT_TRUE(call);
+    if (procedure == TestService::kEcho) call->arguments().bulk(Bytes{});
+    ++started;
+    ASSERT_TRUE(client.start(std::move(*call), [this](Expected<Reply, Error> reply) {
+      EXPECT_TRUE(reply) << reply.error().message();
+      ++ended;
+    }));
+  }
+  // Each reply brings the newest grant.
+  void exchange(Client& client, int calls) {
+    for (int i = 0; i < calls; ++i) {
+      start(client, TestService::kEcho);
+      ASSERT_TRUE(run_until([&] { return ended == started; }));
+    }
+  }
+  // So many calls of the client can be unanswered, and no more.
+  void expect_credits(Client& client, std::size_t credits) {
+    auto& held = pair.service.held;
+    for (std::size_t i = 0; i < credits + 3; ++i) start(client, TestService::kHold);
+    ASSERT_TRUE(run_until([&] { return held.size() >= credits; }));
+    for (int i = 0; i < 4; ++i) {  // another one comes only when one is answered
+      EXPECT_EQ(held.size(), credits);
+      const int before = ended;
+      held.front()->succeed();
+      held.erase(held.begin());
+      const std::size_t left = std::min(credits, static_cast<std::size_t>(started - ended) - 1);
+      ASSERT_TRUE(run_until([&] { return ended > before && held.size() >= left; }));
+      if (left < credits) break;
+    }
+    while (ended < started) {
+      ASSERT_TRUE(run_until([&] { return !held.empty() || ended == started; }));
+      for (CallContext* context : std::exchange(held, {})) context->succeed();
+    }
+  }
+
+  RpcPair pair{GetParam().make(), {}, sharing(16)};
+  std::list<Client> others;
+  int started = 0, ended = 0;
+};
+
+TEST_P(SharedReceives, AreGivenToWhoIsThere) {
+  exchange(*pair.client, 2);
+  EXPECT_EQ(pair.server->receives_posted(), 16U);
+  for (int i = 0; i < 3; ++i) add_client();
+  exchange(*pair.client, 30);  // each reply takes one Receive back
+  for (Client& client : others) exchange(client, 30);
+  EXPECT_EQ(pair.server->receives_posted(), 16U);
+  for (Client& client : others) client.close();
+  ASSERT_TRUE(run_until([&] { return pair.server->connections() == 1; }));
+  exchange(*pair.client, 2);
+  EXPECT_EQ(pair.server->receives_posted(), 16U) << "all of them are the first one's again";
+}
+
+TEST_P(SharedReceives, OneEachAtLeast) {
+  for (int i = 0; i < 20; ++i) add_client();
+  exchange(*pair.client, 30);
+  for (Client& client : others) exchange(client, 10);
+  EXPECT_EQ(pair.server->receives_posted(), 21U);
+}
+
+TEST_P(SharedReceives, GrantsGoDownAndUpAgain) {
+  exchange(*pair.client, 2);
+  expect_credits(*pair.client, 16);
+  for (int i = 0; i < 3; ++i) add_client();
+  exchange(*pair.client, 30);
+  expect_credits(*pair.client, 4);
+  others.clear();
+  ASSERT_TRUE(run_until([&] { return pair.server->connections() == 1; }));
+  exchange(*pair.client, 2);
+  expect_credits(*pair.client, 16);
+}
+
+std::string name_of(const ::testing::TestParamInfo<Fabric>& tested) {
+  return tested.param.name;
+}
+const Fabric kSim{"sim", [] { return test::make_sim(1); }};
+const Fabric kSiwarp{"siwarp", [] { return test::make_siwarp(false); }};
+INSTANTIATE_TEST_SUITE_P(Fabrics, SharedReceives, ::testing::Values(kSim, kSiwarp), name_of);
+
+}  // namespace
+}  // namespace rpcrdma
