@@ -79,6 +79,19 @@ TEST(CreditMonitor, AllowsTheSmallerOfAskedAndGranted) {
   EXPECT_FALSE(verdict.ok());
 }
 
+TEST(CreditMonitor, TakesASmallerGrantBackWithEachReply) {
+  Verdict verdict;
+  CreditMonitor credits;
+  credits.call_sent(8, verdict);
+  credits.reply_received(3, verdict);
+  for (int i = 0; i < 3; ++i) credits.call_sent(8, verdict);
+  credits.reply_received(1, verdict);
+  credits.reply_received(1, verdict);
+  EXPECT_TRUE(verdict.ok());
+  credits.call_sent(8, verdict);
+  EXPECT_FALSE(verdict.ok()) << "one is unanswered, and one more was possible only before";
+}
+
 TEST(CreditMonitor, SeesAGrantOfNothingAndAReplyToNothing) {
   Verdict verdict;
   CreditMonitor().reply_received(1, verdict);

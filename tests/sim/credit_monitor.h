@@ -16,7 +16,7 @@ class CreditMonitor {
   void call_sent(std::uint32_t requested, Verdict& verdict) {
     if (requested == 0) verdict.broken(2, "a Call asks for no credits");
     ++unanswered_;
-    const std::uint32_t limit = std::min(requested, granted_);
+    const std::uint32_t limit = std::min(requested, possible_);
     if (unanswered_ > limit) {
       verdict.broken(2, std::to_string(unanswered_) + " Calls without an answer, with " +
                             std::to_string(limit) + " credits");
@@ -29,12 +29,14 @@ class CreditMonitor {
     } else {
       --unanswered_;
     }
-    granted_ = granted;
+    // A smaller grant takes nothing back: Calls that were let go under the one before may still
+    // come, for example behind the registration of their memory.
+    possible_ = std::max(granted, possible_ - 1);
   }
 
  private:
   std::uint32_t unanswered_ = 0;
-  std::uint32_t granted_ = 1;  // until the first reply
+  std::uint32_t possible_ = 1;  // Calls without an answer; one until the first reply
 };
 
 }  // namespace rpcrdma::simulation

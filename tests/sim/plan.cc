@@ -35,7 +35,8 @@ Plan draw_plan(SeededRandom& random, bool faults) {
   Plan plan{};
   plan.faults = faults && !random.one_in(3);
   plan.world = rdma::sim::random_options(random, plan.faults);
-  if (random.one_in(4)) plan.world.queue_depth_max = between(random, 80, 200);
+  // Never fewer than there are Receives of both directions, and some more.
+  if (random.one_in(4)) plan.world.queue_depth_max = 4 + between(random, 80, 200);
   // Room for every call to be as large as it may be, as rpc/provider_choice.cc makes it.
   plan.world.exposures_max = kExposuresMax;
   if (random.one_in(10)) plan.world.regions_max = between(random, 20, 60);
