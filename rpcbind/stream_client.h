@@ -1,0 +1,65 @@
+// A small blocking client of ONC RPC over a stream socket (RFC 5531 §11), for the one thing that
+// has to go over one here: asking rpcbind. One call at a time, AUTH_NONE.
+#ifndef RPCRDMA_RPCBIND_STREAM_CLIENT_H_
+#define RPCRDMA_RPCBIND_STREAM_CLIENT_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rpcrdma/call.h"
+#include "rpcrdma/error.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::rpcbinding {
+
+struct StreamOptions {
+  std::chrono::milliseconds timeout{5'000};     // of connecting, and of each call as a whole
+  std::uint32_t record_size_max = 256U << 10U;  // of a reply, bytes
+};
+
+class StreamClient {
+ public:
+  static Expected<StreamClient, Error> connect_unix(const std::string& path,
+                                                    const StreamOptions& options = {});
+  // Tries the addresses of the host in turn, all of them within the time-out. Looking a name up may
+  // take longer.
+  static Expected<StreamClient, Error> connect_tcp(const std::string& host, std::uint16_t port,
+                                                   const StreamOptions& options = {});
+  // Over a connected stream socket, which is its own from now on. `peer` names the other side in
+  // errors.
+  StreamClient(int descriptor, std::string peer, const StreamOptions& options = {});
+  StreamClient(StreamClient&& other) noexcept;
+  StreamClient& operator=(StreamClient&&) = delete;
+  ~StreamClient();
+
+  // Makes a call and waits for its results, which are XDR. kNotAvailable, kDenied, kBadArguments
+  // and kServerFault are the peer's answers; after any other error the connection is closed, and
+  // further calls fail.
+  Expected<std::vector<std::byte>, Error> call(const Procedure& procedure, Bytes arguments);
+
+  const std::string& peer() const noexcept { return peer_; }
+  // Of the other end of a TCP connection: "ADDR:PORT"; else empty.
+  std::string peer_address() const;
+  // Closes, because the peer sent what cannot be used; the error to report.
+  Unexpected<Error> give_up(Errc code, std::string_view cause);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Expected<void, Error> send(Bytes data, Clock::time_point deadline);
+  Expected<std::vector<std::byte>, Error> receive(Clock::time_point deadline);
+  Expected<void, Error> wait_for(short events, Clock::time_point deadline);
+
+  int descriptor_;  // -1: closed
+  std::string peer_;
+  StreamOptions options_;
+  std::uint32_t next_xid_;
+};
+
+}  // namespace rpcrdma::rpcbinding
+
+#endif  // RPCRDMA_RPCBIND_STREAM_CLIENT_H_
