@@ -1,0 +1,55 @@
+// Talks to an rpcbind daemon over a stream socket: versions 4 and 3 of its program (RFC 1833), the
+// newest that it has.
+#ifndef RPCRDMA_RPCBIND_DAEMON_H_
+#define RPCRDMA_RPCBIND_DAEMON_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "rpcbind.h"
+#include "rpcbind/stream_client.h"
+#include "rpcbind/universal_address.h"
+#include "rpcrdma/error.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::rpcbinding {
+
+inline constexpr std::uint16_t kRpcbindPort = 111;
+// Where the daemon of this machine is: the first that answers.
+inline constexpr std::array<std::string_view, 3> kLocalDaemon = {
+    "/run/rpcbind.sock", "/var/run/rpcbind.sock", "127.0.0.1:111"};
+
+class Daemon {
+ public:
+  // Of this machine. `where`: a socket's path, or ADDR:PORT; empty: kLocalDaemon.
+  static Expected<Daemon, Error> connect_local(const std::string& where,
+                                               const StreamOptions& options = {});
+  explicit Daemon(StreamClient client) noexcept : client_(std::move(client)) {}
+
+  // False: the daemon refuses, since there is another registration, or none, or another owner's.
+  Expected<bool, Error> set(const rpcbind::rpcb& entry);
+  Expected<bool, Error> unset(const rpcbind::rpcb& entry);
+  // Empty: not registered. What it is otherwise the caller has to check. Also of another version of
+  // the program when there is not that one.
+  Expected<std::string, Error> address_of(const rpcbind::rpcb& question);
+
+  const std::string& peer() const noexcept { return client_.peer(); }
+  std::string peer_address() const { return client_.peer_address(); }
+
+ private:
+  Expected<std::vector<std::byte>, Error> call(std::uint32_t procedure,
+                                               const rpcbind::rpcb& argument);
+  Expected<bool, Error> ask_boolean(std::uint32_t procedure, const rpcbind::rpcb& argument);
+
+  StreamClient client_;
+  std::uint32_t version_ = rpcbind::RPCBVERS4;
+};
+
+// As rpcbind names the owner of a registration: "superuser", or the number of this process's user.
+std::string owner_of_process();
+
+}  // namespace rpcrdma::rpcbinding
+
+#endif  // RPCRDMA_RPCBIND_DAEMON_H_

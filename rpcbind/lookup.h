@@ -1,0 +1,31 @@
+// Finds a program over RDMA by asking its host's rpcbind over TCP (RFC 5666 §10, first way).
+#ifndef RPCRDMA_RPCBIND_LOOKUP_H_
+#define RPCRDMA_RPCBIND_LOOKUP_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "rpcbind/daemon.h"
+#include "rpcbind/stream_client.h"
+#include "rpcrdma/error.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::rpcbinding {
+
+struct LookupOptions {
+  std::uint16_t port = kRpcbindPort;  // of rpcbind
+  StreamOptions stream;
+};
+
+// The rdma:// URL of the program. `host`: a name, an IPv4 address, or an IPv6 address with or
+// without brackets. A program that listens on every address of its host is at `host`.
+//
+// kUnreachable, kTimedOut: there is no rpcbind to ask. kNotAvailable: it knows no such program over
+// RDMA, or only on the loopback of its host. kBadReply: its answer is nonsense.
+Expected<std::string, Error> lookup(std::string_view host, std::uint32_t program,
+                                    std::uint32_t version, const LookupOptions& options = {});
+
+}  // namespace rpcrdma::rpcbinding
+
+#endif  // RPCRDMA_RPCBIND_LOOKUP_H_

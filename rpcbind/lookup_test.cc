@@ -1,0 +1,108 @@
+#include "rpcbind/lookup.h"
+
+#include <gtest/gtest.h>
+
+#include "rpcbind/fake_daemon_for_test.h"
+
+namespace rpcrdma::rpcbinding {
+namespace {
+
+constexpr std::uint32_t kProgram = 0x20000042;
+
+rpcbind::rpcb entry(const std::string& netid, const std::string& address) {
+  return {kProgram, 1, netid, address, "superuser"};
+}
+
+class Lookup : public testing::Test {
+ protected:
+  Expected<std::string, Error> look_up(std::string_view host = "127.0.0.1") {
+    return lookup(host, kProgram, 1, {.port = daemon_.port(), .stream = {}});
+  }
+  // The daemon answers this, and that is why there is no URL.
+  Error why(const std::string& answer) {
+    daemon_.address_instead = answer;
+    const auto url = look_up();
+    EXPECT_FALSE(url) << *url;
+    return url ? Error{} : url.error();
+  }
+
+  FakeDaemon daemon_;
+};
+
+TEST_F(Lookup, GivesTheAddressThatTheProgramRegistered) {
+  daemon_.entries[{kProgram, 1, "rdma"}] = entry("rdma", "192.0.2.7.78.81");
+  const auto url = look_up();
+  ASSERT_TRUE(url) << url.error().message();
+  EXPECT_EQ(*url, "rdma://192.0.2.7:20049");
+  ASSERT_EQ(daemon_.seen.size(), 1U);
+  EXPECT_EQ(daemon_.seen[0].r_addr.substr(0, 9), "127.0.0.1");
+}
+
+TEST_F(Lookup, WildcardIsTheHostThatWasAsked) {
+  daemon_.entries[{kProgram, 1, "rdma"}] = entry("rdma", "0.0.0.0.78.82");
+  EXPECT_EQ(look_up().value(), "rdma://127.0.0.1:20050");
+  EXPECT_EQ(look_up("localhost").value(), "rdma://localhost:20050");
+}
+
+TEST_F(Lookup, AsksForTheOtherNetidToo) {
+  daemon_.entries[{kProgram, 1, "rdma6"}] = entry("rdma6", "2001:db8::7.78.81");
+  EXPECT_EQ(look_up().value(), "rdma://[2001:db8::7]:20049");
+  ASSERT_EQ(daemon_.seen.size(), 2U);
+  EXPECT_EQ(daemon_.seen[0].r_netid, "rdma");
+  EXPECT_EQ(daemon_.seen[1].r_netid, "rdma6");
+}
+
+TEST_F(Lookup, LoopbackOfThisMachineIsFine) {
+  daemon_.entries[{kProgram, 1, "rdma"}] = entry("rdma", "127.0.0.1.78.81");
+  EXPECT_EQ(look_up().value(), "rdma://127.0.0.1:20049");
+}
+
+TEST_F(Lookup, FallsBackToVersion3) {
+  daemon_.version_max = 3;
+  daemon_.entries[{kProgram, 1, "rdma"}] = entry("rdma", "192.0.2.7.78.81");
+  EXPECT_EQ(look_up().value(), "rdma://192.0.2.7:20049");
+}
+
+TEST_F(Lookup, PortMapperKnowsNothingOfRdma) {
+  daemon_.version_max = 2;
+  const auto url = look_up();
+  ASSERT_FALSE(url);
+  EXPECT_EQ(url.error().code, Errc::kNotAvailable);
+  EXPECT_NE(url.error().cause.find("port mapper"), std::string::npos) << url.error().message();
+}
+
+TEST_F(Lookup, ProgramThatIsNotRegisteredIsTold) {
+  const auto url = look_up();
+  ASSERT_FALSE(url);
+  EXPECT_EQ(url.error().code, Errc::kNotAvailable);
+  EXPECT_NE(url.error().cause.find("registered"), std::string::npos);
+  EXPECT_NE(url.error().operation.find(std::to_string(kProgram)), std::string::npos);
+}
+
+TEST_F(Lookup, NonsenseIsTold) {
+  for (const char* answer : {"nonsense", "192.0.2.7", "192.0.2.7.78.81.1", "::1.78.81",
+                             "192.0.2.7.0.0", "192.0.2.7.78.81 ", "\x1b[2J.1.1"}) {
+    const Error error = why(answer);
+    EXPECT_EQ(error.code, Errc::kBadReply) << answer;
+    EXPECT_EQ(error.message().find('\x1b'), std::string::npos);
+  }
+  EXPECT_EQ(why(std::string(1025, '1')).code, Errc::kBadReply);
+  daemon_.nonsense = true;
+  EXPECT_EQ(why("").code, Errc::kBadReply);
+}
+
+TEST(LookupWithoutDaemon, IsUnreachable) {
+  std::uint16_t port = 0;
+  {
+    const FakeDaemon daemon;
+    port = daemon.port();
+  }
+  const auto url = lookup("127.0.0.1", kProgram, 1, {.port = port, .stream = {}});
+  ASSERT_FALSE(url);
+  EXPECT_EQ(url.error().code, Errc::kUnreachable);
+  EXPECT_NE(url.error().cause.find("is rpcbind running there"), std::string::npos);
+  EXPECT_EQ(lookup("no.such.host.invalid", kProgram, 1).error().code, Errc::kBadUrl);
+}
+
+}  // namespace
+}  // namespace rpcrdma::rpcbinding

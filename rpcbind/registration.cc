@@ -1,0 +1,99 @@
+#include "rpcbind/registration.h"
+
+#include <utility>
+
+#include "rpcbind/daemon.h"
+
+namespace rpcrdma::rpcbinding {
+namespace {
+
+rpcbind::rpcb entry_of(const Registration::Program& program, const Endpoint& endpoint) {
+  return {program.program, program.version, std::string(endpoint.netid()), to_universal(endpoint),
+          owner_of_process()};
+}
+
+Error refused(const Daemon& daemon, const char* operation, const rpcbind::rpcb& entry) {
+  return Error{Errc::kDenied, operation, daemon.peer(),
+               "it refuses program " + std::to_string(entry.r_prog) + " version " +
+                   std::to_string(entry.r_vers) + " with netid " + entry.r_netid +
+                   ", which another user has registered; `rpcinfo` shows who"};
+}
+
+Expected<void, Error> set(Daemon& daemon, const rpcbind::rpcb& entry) {
+  auto done = daemon.set(entry);
+  if (done && !*done) {
+    // There is one at another address. It is what such a server does that was killed.
+    const auto removed = daemon.unset(entry);
+    if (!removed) return Unexpected<Error>(removed.error());
+    done = daemon.set(entry);
+  }
+  if (!done) return Unexpected<Error>(done.error());
+  if (!*done) return Unexpected<Error>(refused(daemon, "registering", entry));
+  return {};
+}
+
+Expected<void, Error> unset(Daemon& daemon, const rpcbind::rpcb& entry, const Endpoint& ours) {
+  // The daemon does not compare addresses. It may merge ours with that of one of its own
+  // interfaces, so that the port has to tell.
+  const auto known = daemon.address_of(entry);
+  if (!known) return Unexpected<Error>(known.error());
+  const auto endpoint = from_universal(entry.r_netid, *known);
+  if (!endpoint || endpoint->port != ours.port) return {};
+  const auto done = daemon.unset(entry);
+  if (!done) return Unexpected<Error>(done.error());
+  if (!*done) return Unexpected<Error>(refused(daemon, "unregistering", entry));
+  return {};
+}
+
+}  // namespace
+
+std::vector<Endpoint> endpoints_of(std::string_view server_address) {
+  const auto endpoint = from_socket_text(server_address);
+  if (!endpoint) return {};
+  std::vector<Endpoint> endpoints = {*endpoint};
+  if (endpoint->six && endpoint->is_wildcard()) {
+    endpoints.push_back(Endpoint{.six = false, .address = {}, .port = endpoint->port});
+  }
+  return endpoints;
+}
+
+Expected<Registration, Error> Registration::make(const Program& program,
+                                                 std::vector<Endpoint> endpoints,
+                                                 const std::string& where,
+                                                 const StreamOptions& options) {
+  auto daemon = Daemon::connect_local(where, options);
+  if (!daemon) return Unexpected<Error>(std::move(daemon.error()));
+  Registration registration(program, where, options);
+  for (const Endpoint& endpoint : endpoints) {
+    auto done = set(*daemon, entry_of(program, endpoint));
+    if (!done) return Unexpected<Error>(std::move(done.error()));
+    registration.endpoints_.push_back(endpoint);
+  }
+  return registration;
+}
+
+Registration::Registration(Registration&& other) noexcept
+    : program_(other.program_),
+      endpoints_(std::exchange(other.endpoints_, {})),
+      where_(std::move(other.where_)),
+      options_(other.options_) {}
+
+Registration::~Registration() {
+  static_cast<void>(end());
+}
+
+Expected<void, Error> Registration::end() {
+  const std::vector<Endpoint> endpoints = std::exchange(endpoints_, {});
+  if (endpoints.empty()) return {};
+  // Another connection: the first may have become too old for the daemon.
+  auto daemon = Daemon::connect_local(where_, options_);
+  if (!daemon) return Unexpected<Error>(std::move(daemon.error()));
+  Expected<void, Error> result;
+  for (const Endpoint& endpoint : endpoints) {
+    auto done = unset(*daemon, entry_of(program_, endpoint), endpoint);
+    if (!done && result) result = std::move(done);
+  }
+  return result;
+}
+
+}  // namespace rpcrdma::rpcbinding

@@ -1,0 +1,105 @@
+#include "rpcbind/registration.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "rpcbind/daemon.h"
+#include "rpcbind/fake_daemon_for_test.h"
+
+namespace rpcrdma::rpcbinding {
+namespace {
+
+constexpr Registration::Program kProgram{0x20000042, 1};
+const FakeDaemon::Key kKey{0x20000042, 1, "rdma"};
+
+std::vector<Endpoint> at(std::uint16_t port) {
+  return endpoints_of("127.0.0.1:" + std::to_string(port));
+}
+
+TEST(EndpointsOf, AreTheAddressOfTheServer) {
+  ASSERT_EQ(endpoints_of("192.0.2.7:20049").size(), 1U);
+  EXPECT_EQ(to_universal(endpoints_of("192.0.2.7:20049")[0]), "192.0.2.7.78.81");
+  ASSERT_EQ(endpoints_of("[::1]:20049").size(), 1U);
+  EXPECT_TRUE(endpoints_of("nonsense").empty());
+}
+
+TEST(EndpointsOf, EveryIpv6AddressTakesIpv4AsWell) {
+  const auto both = endpoints_of("[::]:20049");
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_EQ(to_universal(both[0]), "::.78.81");
+  EXPECT_EQ(to_universal(both[1]), "0.0.0.0.78.81");
+}
+
+TEST(Registration, LastsAsLongAsItsObject) {
+  for (const std::uint32_t version : {4U, 3U}) {
+    FakeDaemon daemon;
+    daemon.version_max = version;
+    {
+      auto registration = Registration::make(kProgram, endpoints_of("[::]:20049"), daemon.where());
+      ASSERT_TRUE(registration) << registration.error().message();
+      const Registration moved(std::move(*registration));
+      ASSERT_EQ(daemon.entries.size(), 2U);
+      EXPECT_EQ(daemon.entries[kKey].r_addr, "0.0.0.0.78.81");
+      EXPECT_EQ(daemon.entries[kKey].r_owner, owner_of_process());
+    }
+    EXPECT_TRUE(daemon.entries.empty());
+  }
+}
+
+TEST(Registration, ReplacesWhatAServerLeftThatWasKilled) {
+  FakeDaemon daemon;
+  daemon.entries[kKey] = {kProgram.program, kProgram.version, "rdma", "127.0.0.1.1.1", "superuser"};
+  auto registration = Registration::make(kProgram, at(20049), daemon.where());
+  ASSERT_TRUE(registration) << registration.error().message();
+  EXPECT_EQ(daemon.entries[kKey].r_addr, "127.0.0.1.78.81");
+}
+
+TEST(Registration, OfAnotherUserIsLeftAndTold) {
+  FakeDaemon daemon;
+  daemon.entries[kKey] = {kProgram.program, kProgram.version, "rdma", "127.0.0.1.1.1", "1000"};
+  daemon.of_others = {kKey};
+  auto registration = Registration::make(kProgram, at(20049), daemon.where());
+  ASSERT_FALSE(registration);
+  EXPECT_EQ(registration.error().code, Errc::kDenied);
+  EXPECT_NE(registration.error().cause.find("another user"), std::string::npos);
+  EXPECT_EQ(daemon.entries.size(), 1U);
+}
+
+TEST(Registration, EndLeavesWhatAnotherServerHasRegisteredMeanwhile) {
+  FakeDaemon daemon;
+  auto first = Registration::make(kProgram, at(20049), daemon.where());
+  auto second = Registration::make(kProgram, at(20050), daemon.where());
+  ASSERT_TRUE(first && second);
+  EXPECT_TRUE(first->end());
+  EXPECT_EQ(daemon.entries[kKey].r_addr, "127.0.0.1.78.82");
+  EXPECT_TRUE(second->end());
+  EXPECT_TRUE(daemon.entries.empty());
+}
+
+TEST(Registration, DaemonThatForgotItIsFineAndOneThatIsGoneIsTold) {
+  auto daemon = std::make_unique<FakeDaemon>();
+  auto forgotten = Registration::make(kProgram, at(20049), daemon->where());
+  ASSERT_TRUE(forgotten);
+  daemon->entries.clear();
+  EXPECT_TRUE(forgotten->end());
+  auto kept = Registration::make(kProgram, at(20049), daemon->where());
+  ASSERT_TRUE(kept);
+  daemon.reset();
+  const auto ended = kept->end();
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, Errc::kUnreachable);
+  EXPECT_TRUE(kept->end()) << "there is nothing left to do";
+}
+
+TEST(Registration, NamesOfDaemonsAreChecked) {
+  for (const char* where : {"nonsense", "localhost:111", "127.0.0.1", ":111"}) {
+    const auto registration = Registration::make(kProgram, at(1), where);
+    ASSERT_FALSE(registration);
+    EXPECT_EQ(registration.error().code, Errc::kBadUrl) << where;
+  }
+  EXPECT_EQ(Registration::make(kProgram, at(1), "/no/such.sock").error().code, Errc::kUnreachable);
+}
+
+}  // namespace
+}  // namespace rpcrdma::rpcbinding
