@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <charconv>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,8 +10,6 @@
 
 namespace rpcrdma::rpcbinding {
 namespace {
-
-constexpr std::uint32_t kAddressMax = 1024;  // bytes; what is longer is none
 
 Expected<StreamClient, Error> connect_one(const std::string& where, const StreamOptions& options) {
   if (where.starts_with('/')) return StreamClient::connect_unix(where, options);
@@ -53,17 +49,18 @@ Expected<bool, Error> Daemon::unset(const rpcbind::rpcb& entry) {
   return ask_boolean(rpcbind::RPCBPROC_UNSET, entry);
 }
 
-Expected<std::string, Error> Daemon::address_of(const rpcbind::rpcb& question) {
-  const auto results = call(rpcbind::RPCBPROC_GETADDR, question);
+Expected<rpcbind::rpcblist_ptr, Error> Daemon::list() {
+  const auto results = call(rpcbind::RPCBPROC_DUMP, {});
   if (!results) return Unexpected<Error>(results.error());
-  xdr::Reader reader(*results);
-  const std::string_view address = reader.string(kAddressMax, "address");
-  if (auto read = reader.finish_all(address); read) return std::string(*read);
-  return client_.give_up(Errc::kBadReply, "what should be an address cannot be decoded");
+  MessageReader reader(*results, 0, {});
+  rpcbind::rpcblist_ptr entries;
+  rpcbind::decode_rpcblist_ptr(reader, entries);
+  if (reader.finish()) return entries;
+  return client_.give_up(Errc::kBadReply, "what should be its list cannot be decoded");
 }
 
 Expected<bool, Error> Daemon::ask_boolean(std::uint32_t procedure, const rpcbind::rpcb& argument) {
-  const auto results = call(procedure, argument);
+  const auto results = call(procedure, to_bytes(argument));
   if (!results) return Unexpected<Error>(results.error());
   xdr::Reader reader(*results);
   const bool done = reader.boolean("result");
@@ -73,11 +70,9 @@ Expected<bool, Error> Daemon::ask_boolean(std::uint32_t procedure, const rpcbind
 
 // The procedures that are called here have the same numbers, arguments and results in both
 // versions.
-Expected<std::vector<std::byte>, Error> Daemon::call(std::uint32_t procedure,
-                                                     const rpcbind::rpcb& argument) {
-  const std::vector<std::byte> bytes = to_bytes(argument);
+Expected<std::vector<std::byte>, Error> Daemon::call(std::uint32_t procedure, Bytes arguments) {
   for (;; --version_) {
-    auto results = client_.call({rpcbind::RPCBPROG, version_, procedure}, bytes);
+    auto results = client_.call({rpcbind::RPCBPROG, version_, procedure}, arguments);
     if (results || results.error().code != Errc::kNotAvailable) return results;
     if (version_ == rpcbind::RPCBVERS) {
       version_ = rpcbind::RPCBVERS4;

@@ -31,16 +31,17 @@ class Daemon {
   // False: the daemon refuses, since there is another registration, or none, or another owner's.
   Expected<bool, Error> set(const rpcbind::rpcb& entry);
   Expected<bool, Error> unset(const rpcbind::rpcb& entry);
-  // Empty: not registered. What it is otherwise the caller has to check. Also of another version of
-  // the program when there is not that one.
-  Expected<std::string, Error> address_of(const rpcbind::rpcb& question);
+  // All that is registered, by RPCBPROC_DUMP. Nothing in it was checked.
+  //
+  // RPCBPROC_GETADDR is of no use over a stream: the daemon passes over the netid in the question
+  // and answers for the transport that it came over (RFC 1833 §2.2.1), which is "tcp".
+  Expected<rpcbind::rpcblist_ptr, Error> list();
 
   const std::string& peer() const noexcept { return client_.peer(); }
   std::string peer_address() const { return client_.peer_address(); }
 
  private:
-  Expected<std::vector<std::byte>, Error> call(std::uint32_t procedure,
-                                               const rpcbind::rpcb& argument);
+  Expected<std::vector<std::byte>, Error> call(std::uint32_t procedure, Bytes arguments);
   Expected<bool, Error> ask_boolean(std::uint32_t procedure, const rpcbind::rpcb& argument);
 
   StreamClient client_;

@@ -82,10 +82,11 @@ std::vector<std::byte> FakeDaemon::answer(const std::vector<std::byte>& call) {
     return reply;
   }
   append(reply, {xid, 1, 0, 0, 0, 0});
-  const auto argument = from_bytes<rpcbind::rpcb>(reader.rest());
-  if (!argument) return {};
-  seen.push_back(*argument);
-  const auto results = execute(procedure, *argument);
+  rpcbind::rpcb argument;
+  if (procedure != rpcbind::RPCBPROC_DUMP) {
+    argument = from_bytes<rpcbind::rpcb>(reader.rest()).value_or(rpcbind::rpcb{});
+  }
+  const auto results = execute(procedure, argument);
   reply.insert(reply.end(), results.begin(), results.end());
   return reply;
 }
@@ -105,10 +106,11 @@ std::vector<std::byte> FakeDaemon::execute(std::uint32_t procedure, const rpcbin
     if (ours) entries.erase(key);
     append(results, {ours ? 1U : 0U});
   } else {
-    std::string address = address_instead;
-    if (address.empty() && known) address = entries[key].r_addr;
-    results.resize(xdr::kWordSize + xdr::padded(address.size()));
-    xdr::Writer(results).string(address);
+    rpcbind::rpcblist_ptr list;
+    for (const auto& entry : entries) list.push_back({entry.second});
+    results.resize(rpcbind::encoded_size_rpcblist_ptr(list));
+    MessageWriter writer(results);
+    rpcbind::encode_rpcblist_ptr(list, writer);
   }
   return results;
 }

@@ -24,11 +24,9 @@ class FakeDaemon {
   using Key = std::tuple<std::uint32_t, std::uint32_t, std::string>;  // program, version, netid
   // Not while a client is being served.
   std::map<Key, rpcbind::rpcb> entries;
-  std::vector<Key> of_others;       // entries that may not be removed
-  std::uint32_t version_max = 4;    // of its program; 2 is a port mapper's
-  std::string address_instead;      // what GETADDR answers, when this is not empty
-  bool nonsense = false;            // results are none
-  std::vector<rpcbind::rpcb> seen;  // arguments, in order
+  std::vector<Key> of_others;     // entries that may not be removed
+  std::uint32_t version_max = 4;  // of its program; 2 is a port mapper's
+  bool nonsense = false;          // results are none
 
  private:
   void serve();

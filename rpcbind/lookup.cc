@@ -1,6 +1,8 @@
 #include "rpcbind/lookup.h"
 
+#include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "rpcrdma/codec.h"
@@ -35,9 +37,8 @@ Expected<std::string, Error> judge(const Question& question, std::string_view ne
                                    std::string_view answer) {
   const auto endpoint = from_universal(netid, answer);
   if (!endpoint || endpoint->port == 0) {
-    return question.fail(
-        Errc::kBadReply,
-        "its answer " + quoted(answer) + " is not an address with netid " + std::string(netid));
+    return question.fail(Errc::kBadReply, "its answer " + quoted(answer) +
+                                              ", which is none of netid " + std::string(netid));
   }
   if (endpoint->is_wildcard()) return to_url(question.host, endpoint->port);
   if (endpoint->is_loopback() && !question.peer_is_local) {
@@ -46,6 +47,29 @@ Expected<std::string, Error> judge(const Question& question, std::string_view ne
                              " only, its host's loopback; let it listen on another address");
   }
   return to_url(endpoint->host(), endpoint->port);
+}
+
+// The program's URL from what is registered; one of the family that rpcbind was asked over if there
+// is one.
+Expected<std::string, Error> choose(const Question& question, const rpcbind::rpcblist_ptr& known,
+                                    bool six) {
+  std::array<std::string_view, 2> netids = {kNetidRdma, kNetidRdma6};
+  if (six) std::swap(netids[0], netids[1]);
+  std::optional<Expected<std::string, Error>> first_failure;
+  for (const std::string_view netid : netids) {
+    const auto found = std::ranges::find_if(known, [&](const rpcbind::rp__list& each) {
+      return each.rpcb_map.r_prog == question.program && each.rpcb_map.r_vers == question.version &&
+             each.rpcb_map.r_netid == netid;
+    });
+    if (found == known.end()) continue;
+    auto url = judge(question, netid, found->rpcb_map.r_addr);
+    if (url) return url;
+    if (!first_failure) first_failure = std::move(url);
+  }
+  if (first_failure) return std::move(*first_failure);
+  return question.fail(Errc::kNotAvailable,
+                       "it knows of none over RDMA (netids rdma and rdma6); is the server running, "
+                       "and registered?");
 }
 
 }  // namespace
@@ -65,24 +89,12 @@ Expected<std::string, Error> lookup(std::string_view host, std::uint32_t program
     }
     return question.fail(client.error().code, cause);
   }
-  const auto peer = from_socket_text(client->peer_address());
   question.peer = client->peer();
+  const auto peer = from_socket_text(client->peer_address());
   question.peer_is_local = peer && peer->is_loopback();
-  Daemon daemon(std::move(*client));
-  // First what the connection to rpcbind itself is made of.
-  std::array<std::string_view, 2> netids = {kNetidRdma, kNetidRdma6};
-  if (peer && peer->six) std::swap(netids[0], netids[1]);
-  for (const std::string_view netid : netids) {
-    // The address is ours of that host: one with several interfaces may answer with the same.
-    const bool same = peer && peer->netid() == netid;
-    const auto answer = daemon.address_of({program, version, std::string(netid),
-                                           same ? to_universal(*peer) : "", owner_of_process()});
-    if (!answer) return question.fail(answer.error().code, answer.error().cause);
-    if (!answer->empty()) return judge(question, netid, *answer);
-  }
-  return question.fail(Errc::kNotAvailable,
-                       "it knows of none over RDMA (netids rdma and rdma6); is the server running, "
-                       "and registered?");
+  const auto known = Daemon(std::move(*client)).list();
+  if (!known) return question.fail(known.error().code, known.error().cause);
+  return choose(question, *known, peer && peer->six);
 }
 
 }  // namespace rpcrdma::rpcbinding

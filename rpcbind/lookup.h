@@ -1,4 +1,5 @@
-// Finds a program over RDMA by asking its host's rpcbind over TCP (RFC 5666 §10, first way).
+// Finds a program over RDMA by asking its host's rpcbind over TCP (RFC 5666 §10, the other way is
+// service.h).
 #ifndef RPCRDMA_RPCBIND_LOOKUP_H_
 #define RPCRDMA_RPCBIND_LOOKUP_H_
 

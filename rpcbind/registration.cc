@@ -1,5 +1,6 @@
 #include "rpcbind/registration.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "rpcbind/daemon.h"
@@ -12,6 +13,10 @@ rpcbind::rpcb entry_of(const Registration::Program& program, const Endpoint& end
           owner_of_process()};
 }
 
+bool is_same(const rpcbind::rpcb& a, const rpcbind::rpcb& b) {
+  return a.r_prog == b.r_prog && a.r_vers == b.r_vers && a.r_netid == b.r_netid;
+}
+
 Error refused(const Daemon& daemon, const char* operation, const rpcbind::rpcb& entry) {
   return Error{Errc::kDenied, operation, daemon.peer(),
                "it refuses program " + std::to_string(entry.r_prog) + " version " +
@@ -22,7 +27,7 @@ Error refused(const Daemon& daemon, const char* operation, const rpcbind::rpcb& 
 Expected<void, Error> set(Daemon& daemon, const rpcbind::rpcb& entry) {
   auto done = daemon.set(entry);
   if (done && !*done) {
-    // There is one at another address. It is what such a server does that was killed.
+    // There is one at another address, such as that of a server that was killed.
     const auto removed = daemon.unset(entry);
     if (!removed) return Unexpected<Error>(removed.error());
     done = daemon.set(entry);
@@ -32,13 +37,12 @@ Expected<void, Error> set(Daemon& daemon, const rpcbind::rpcb& entry) {
   return {};
 }
 
-Expected<void, Error> unset(Daemon& daemon, const rpcbind::rpcb& entry, const Endpoint& ours) {
-  // The daemon does not compare addresses. It may merge ours with that of one of its own
-  // interfaces, so that the port has to tell.
-  const auto known = daemon.address_of(entry);
-  if (!known) return Unexpected<Error>(known.error());
-  const auto endpoint = from_universal(entry.r_netid, *known);
-  if (!endpoint || endpoint->port != ours.port) return {};
+// UNSET does not compare addresses, so that we do.
+Expected<void, Error> unset(Daemon& daemon, const rpcbind::rpcblist_ptr& known,
+                            const rpcbind::rpcb& entry) {
+  const auto found = std::ranges::find_if(
+      known, [&](const rpcbind::rp__list& each) { return is_same(each.rpcb_map, entry); });
+  if (found == known.end() || found->rpcb_map.r_addr != entry.r_addr) return {};
   const auto done = daemon.unset(entry);
   if (!done) return Unexpected<Error>(done.error());
   if (!*done) return Unexpected<Error>(refused(daemon, "unregistering", entry));
@@ -88,9 +92,11 @@ Expected<void, Error> Registration::end() {
   // Another connection: the first may have become too old for the daemon.
   auto daemon = Daemon::connect_local(where_, options_);
   if (!daemon) return Unexpected<Error>(std::move(daemon.error()));
+  const auto known = daemon->list();
+  if (!known) return Unexpected<Error>(known.error());
   Expected<void, Error> result;
   for (const Endpoint& endpoint : endpoints) {
-    auto done = unset(*daemon, entry_of(program_, endpoint), endpoint);
+    auto done = unset(*daemon, *known, entry_of(program_, endpoint));
     if (!done && result) result = std::move(done);
   }
   return result;

@@ -1,7 +1,6 @@
 #include "rpcbind/service.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "rpcbind/daemon.h"
 #include "rpcbind/registration.h"

@@ -17,8 +17,8 @@
 namespace rpcrdma::rpcbinding {
 
 struct StreamOptions {
-  std::chrono::milliseconds timeout{5'000};     // of connecting, and of each call as a whole
-  std::uint32_t record_size_max = 256U << 10U;  // of a reply, bytes
+  std::chrono::milliseconds timeout{5'000};   // of connecting, and of each call as a whole
+  std::uint32_t record_size_max = 1U << 20U;  // of a reply, bytes
 };
 
 class StreamClient {
