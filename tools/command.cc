@@ -6,6 +6,9 @@
 #include <cstdio>
 #include <numeric>
 
+#include "blob.h"
+#include "rpcbind/lookup.h"
+
 namespace rpcrdma::tools {
 
 void CommonOptions::add_to(CLI::App& command) {
@@ -32,9 +35,18 @@ void CommonOptions::finish() {
   provider.crc = crc == "on";
 }
 
+ClientSettings::ClientSettings() : program(blob::BLOB_PROGRAM), version(blob::BLOB_V1) {}
+
 void ClientSettings::add_to(CLI::App& command) {
-  command.add_option("URL", url, "the server: rdma://HOST[:PORT], port 20049 if none is given")
+  command
+      .add_option(
+          "URL", url,
+          "the server: rdma://HOST[:PORT], port 20049 if none is given; or HOST alone, whose "
+          "rpcbind is asked for the port")
       ->required();
+  command
+      .add_option("--rpcbind-port", rpcbind_port, "where rpcbind is asked when HOST stands alone")
+      ->capture_default_str();
   command.add_option("--timeout", timeout_s, "seconds that a call and the connecting may take")
       ->check(CLI::Range(0.001, 86400.0))
       ->capture_default_str();
@@ -47,8 +59,28 @@ void ClientSettings::add_reconnect_to(CLI::App& command) {
                    "fail when the connection is lost, instead of going on over a new one");
 }
 
+void ClientSettings::look_url_up() {
+  if (url.find("://") != std::string::npos) return;
+  if (url.find("]:") != std::string::npos || std::count(url.begin(), url.end(), ':') == 1) {
+    fail(kUsage, fmt::format("{}: with a port it is rdma://{}; HOST alone asks rpcbind", url, url));
+  }
+  rpcbinding::LookupOptions options{.port = rpcbind_port, .stream = {}};
+  options.stream.timeout =
+      std::min(std::chrono::milliseconds(10'000),
+               std::chrono::milliseconds(1 + static_cast<std::int64_t>(timeout_s * 1e3)));
+  auto found = rpcbinding::lookup(url, program, version, options);
+  if (!found && found.error().code == Errc::kBadUrl) fail(kUsage, found.error().message());
+  if (!found) {
+    const Errc code = found.error().code;
+    const bool nobody = code == Errc::kUnreachable || code == Errc::kTimedOut;
+    fail(nobody ? kNoConnection : kFailed, found.error().message());
+  }
+  url = *found;
+}
+
 Expected<Client, Error> ClientSettings::connect() {
   common.finish();
+  look_url_up();
   ClientOptions options;
   options.provider = common.provider;
   options.connection = common.connection;

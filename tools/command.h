@@ -35,13 +35,20 @@ struct CommonOptions {
 
 struct ClientSettings {
   CommonOptions common;
-  std::string url;
+  std::string url;        // or a host, whose rpcbind knows the rest
+  std::uint32_t program;  // the blob program, unless somebody says something else
+  std::uint32_t version;
+  std::uint16_t rpcbind_port = 111;
   double timeout_s = 60;
   bool reconnect = false;
 
+  ClientSettings();
   void add_to(CLI::App& command);
   void add_reconnect_to(CLI::App& command);  // for commands whose calls may be repeated
   Expected<Client, Error> connect();
+
+ private:
+  void look_url_up();
 };
 
 // Adds each subcommand; its callback throws CLI::RuntimeError(exit code) unless all went well.

@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "blob.h"
 #include "tools/command.h"
 
 namespace rpcrdma::tools {
@@ -12,8 +11,6 @@ namespace {
 
 struct PingSettings {
   ClientSettings client;
-  std::uint32_t program = blob::BLOB_PROGRAM;
-  std::uint32_t version = blob::BLOB_V1;
   std::uint32_t count = 100;
 };
 
@@ -24,7 +21,7 @@ void ping(PingSettings& settings) {
   samples_ns.reserve(settings.count);
   for (std::uint32_t i = 0; i < settings.count; ++i) {
     const auto start = Clock::now();
-    auto call = client->prepare({settings.program, settings.version, 0});
+    auto call = client->prepare({settings.client.program, settings.client.version, 0});
     if (!call) fail(call.error());
     call->expect_results(0);
     auto reply = client->call(std::move(*call));
@@ -36,8 +33,8 @@ void ping(PingSettings& settings) {
   if (settings.client.common.json) {
     fmt::print("{}\n", nlohmann::json{{"peer", client->peer_address()},
                                       {"provider", client->provider_name()},
-                                      {"program", settings.program},
-                                      {"version", settings.version},
+                                      {"program", settings.client.program},
+                                      {"version", settings.client.version},
                                       {"count", settings.count},
                                       {"latency", to_json(latency)},
                                       {"counters", to_json(client->counters())}}
@@ -47,7 +44,7 @@ void ping(PingSettings& settings) {
   fmt::print(
       "{} NULL calls to program {} version {} at {} ({}):\n"
       "  min {:.1f}  avg {:.1f}  p50 {:.1f}  p99 {:.1f}  p99.9 {:.1f}  max {:.1f} us\n",
-      settings.count, settings.program, settings.version, client->peer_address(),
+      settings.count, settings.client.program, settings.client.version, client->peer_address(),
       client->provider_name(), latency.min_us, latency.avg_us, latency.p50_us, latency.p99_us,
       latency.p999_us, latency.max_us);
 }
@@ -59,13 +56,16 @@ void add_ping(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "ping", "call the NULL procedure of any program and show how long it takes");
   settings->client.add_to(*command);
-  command->add_option("--program", settings->program, "program number (default: the blob program)");
-  command->add_option("--version", settings->version, "program version")->capture_default_str();
+  command->add_option("--program", settings->client.program,
+                      "program number (default: the blob program)");
+  command->add_option("--version", settings->client.version, "program version")
+      ->capture_default_str();
   command->add_option("--count", settings->count, "calls, one after the other")
       ->check(CLI::Range(1, 100'000'000))
       ->capture_default_str();
   command->footer(
-      "Example, a Linux NFS server: rpcrdma ping rdma://HOST --program 100003 --version 3");
+      "Example, a Linux NFS server: rpcrdma ping rdma://HOST --program 100003 --version 3\n"
+      "A program that its host's rpcbind knows: rpcrdma ping HOST --program N --version V");
   command->callback([settings] { ping(*settings); });
 }
 

@@ -4,9 +4,12 @@
 #include <atomic>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "blob/service.h"
 #include "blob/status.h"
+#include "rpcbind/registration.h"
+#include "rpcbind/service.h"
 #include "rpcrdma/server.h"
 #include "tools/command.h"
 
@@ -21,6 +24,8 @@ struct ServeOptions {
   double setup_timeout_s = 5;
   double drain_s = 10;
   std::size_t connections_max = 1024;
+  bool rpcbind = false;
+  std::string rpcbind_daemon;  // empty: where it usually is
 };
 
 std::atomic<Server*> server_to_stop = nullptr;
@@ -39,6 +44,16 @@ void stop_on_signals(Server& server) {
   // A file over the limit of this process is an error for its client, not the end of the server.
   action.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &action, nullptr);
+}
+
+// What this machine's rpcbind is told, as long as the server runs.
+rpcbinding::Registration tell_rpcbind(const ServeOptions& options, const Server& server) {
+  auto registration = rpcbinding::Registration::make({blob::BLOB_PROGRAM, blob::BLOB_V1},
+                                                     rpcbinding::endpoints_of(server.address()),
+                                                     options.rpcbind_daemon);
+  if (registration) return std::move(*registration);
+  const bool usage = registration.error().code == Errc::kBadUrl;
+  fail(usage ? kUsage : kFailed, registration.error().message());
 }
 
 void serve(ServeOptions& options) {
@@ -67,10 +82,21 @@ void serve(ServeOptions& options) {
   if (auto added = server->add(blob::BLOB_PROGRAM, blob::BLOB_V1, *service); !added) {
     fail(added.error());
   }
+  rpcbinding::RpcbindService rpcbind(server->address());
+  rpcbind.add(blob::BLOB_PROGRAM, blob::BLOB_V1);
+  if (auto added = rpcbind.add_to(*server); !added) fail(added.error());
   stop_on_signals(*server);
+  // Behind the line above, so that no signal ends the program with the registration left.
+  std::optional<rpcbinding::Registration> registration;
+  if (options.rpcbind) registration.emplace(tell_rpcbind(options, *server));
   fmt::print("ready rdma://{}\n", server->address());
   std::fflush(stdout);
   server->run();
+  if (registration) {
+    if (const auto ended = registration->end(); !ended) {
+      fmt::print(stderr, "rpcrdma: {}\n", ended.error().message());
+    }
+  }
   server_to_stop = nullptr;
   if (options.common.json) fmt::print("{}\n", to_json(server->counters()).dump());
 }
@@ -95,11 +121,20 @@ void add_serve(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--connections", options->connections_max, "most connections at a time")
       ->capture_default_str();
+  CLI::Option* const rpcbind = command->add_flag(
+      "--rpcbind", options->rpcbind,
+      "register with this machine's rpcbind, netids rdma and rdma6, until the end");
+  command
+      ->add_option("--rpcbind-daemon", options->rpcbind_daemon,
+                   "where it is: a socket's path or ADDR:PORT (default: /run/rpcbind.sock, else "
+                   "127.0.0.1:111)")
+      ->needs(rpcbind);
   options->common.add_to(*command);
   command->footer(
       "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections. On SIGTERM it "
       "answers\n"
-      "the calls that it has, closes, and exits 0; with --json it prints its counters then.");
+      "the calls that it has, closes, and exits 0; with --json it prints its counters then.\n"
+      "Over RDMA it answers rpcbind's questions (program 100000, versions 3 and 4) as well.");
   command->callback([options] { serve(*options); });
 }
 
