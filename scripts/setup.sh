@@ -8,7 +8,8 @@ case ${1:-base} in
   base)  packages=(g++ cmake ninja-build pkg-config libexpected-dev libfmt-dev libcli11-dev
                    nlohmann-json3-dev libisal-dev libssl-dev libgtest-dev libgmock-dev
                    librapidcheck-dev python3) ;;
-  check) packages=(tshark clang-format git libasio-dev doxygen mandoc zsh libtirpc-dev rpcsvc-proto) ;;
+  check) packages=(tshark clang-format git libasio-dev doxygen mandoc zsh libtirpc-dev rpcsvc-proto
+                   rpcbind iproute2) ;;
   clang) packages=(clang) ;;
   fuzz)  packages=(clang libclang-rt-dev llvm) ;;
   bench) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto) ;;
