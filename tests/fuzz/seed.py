@@ -212,6 +212,29 @@ def add_capture(corpus, path):
         corpus.conversation(small[:6])
 
 
+def rpcbind(corpus):
+    """Addresses, and streams that rpcbind sends."""
+    for six, text in ((0, b"192.0.2.7.78.81"), (0, b"192.0.2.7:20049"), (1, b"2001:db8::7.78.81"),
+                      (1, b"::ffff:192.0.2.7.0.111"), (1, b"[::1]:20049"), (0, b"192.0.2.07.78.256")):
+        corpus.add("rpcbind", bytes([0, six]) + text)
+
+    def words(*values):
+        return b"".join(struct.pack(">I", value) for value in values)
+
+    def string(text):
+        return words(len(text)) + text + bytes(-len(text) % 4)
+
+    entry = words(1, 100003, 3) + string(b"rdma") + string(b"0.0.0.0.78.81") + string(b"superuser")
+    accepted = words(7, 1, 0, 0, 0, 0)
+    for reply in (accepted + entry + words(0), accepted + words(1), words(7, 1, 0, 0, 0, 2, 2, 4), words(7, 1, 1, 1, 5),
+                  words(7, 1, 0, 1, 4, 9, 0) + entry * 2 + words(0), words(7, 1, 0, 0, 0, 5), words(7, 1, 1, 0, 2, 2)):
+        start = bytes([1, 1, 0, 2])  # records of at most 256 bytes, in pieces of three
+        corpus.add("rpcbind", start + words(1 << 31 | len(reply)) + reply + b"next")
+        corpus.add("rpcbind", start + words(8) + reply[:8] + words(1 << 31 | len(reply) - 8) + reply[8:])
+    for stream in (words(0, 0), words(0x7fffffff), words(1 << 31), words(4, 7, 1 << 31 | 253)):
+        corpus.add("rpcbind", bytes([1, 1, 0, 0]) + stream)
+
+
 def main():
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
@@ -228,6 +251,7 @@ def main():
     for folder in (TESTS.parent / "idl", TESTS / "gen"):
         for path in sorted(folder.rglob("*.x")):
             corpus.add("gen", path.read_bytes())
+    rpcbind(corpus)
     captures = pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else None
     for path in sorted(captures.rglob("*.bin")) if captures else []:
         data = path.read_bytes()
