@@ -65,6 +65,11 @@ Expected<Registration, Error> Registration::make(const Program& program,
                                                  std::vector<Endpoint> endpoints,
                                                  const std::string& where,
                                                  const StreamOptions& options) {
+  if (endpoints.empty()) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, "registering", "rpcbind of this machine",
+                                   "the server's address has no universal form, such as a "
+                                   "link-local one with a zone; listen on another"});
+  }
   auto daemon = Daemon::connect_local(where, options);
   if (!daemon) return Unexpected<Error>(std::move(daemon.error()));
   Registration registration(program, where, options);

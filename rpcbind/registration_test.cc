@@ -92,6 +92,14 @@ TEST(Registration, DaemonThatForgotItIsFineAndOneThatIsGoneIsTold) {
   EXPECT_TRUE(kept->end()) << "there is nothing left to do";
 }
 
+TEST(Registration, OfAnAddressWithoutUniversalFormIsRefused) {
+  FakeDaemon daemon;
+  const auto registration =
+      Registration::make(kProgram, endpoints_of("[fe80::1%eth0]:20049"), daemon.where());
+  ASSERT_FALSE(registration);
+  EXPECT_EQ(registration.error().code, Errc::kUnsupported);
+}
+
 TEST(Registration, NamesOfDaemonsAreChecked) {
   for (const char* where : {"nonsense", "localhost:111", "127.0.0.1", ":111"}) {
     const auto registration = Registration::make(kProgram, at(1), where);
