@@ -66,7 +66,9 @@ struct ServerOptions {
   std::size_t connections_max = 1024;
   // Receives posted over all connections, a share for each: with more connections than this has
   // room for, each is granted fewer credits than ConnectionOptions::credits, at least one, and more
-  // again when others have gone. 0: no such bound.
+  // again when others have gone. A client that does not read the grant of a reply (because it came
+  // too late for its call) may then send more than there are Receives, and loses its connection.
+  // 0: no such bound.
   std::uint32_t receives_max = 0;
   // Calls to each client (RFC 8167) under way at a time, see Client::backward(); 0: none.
   std::uint32_t backward_calls = 0;

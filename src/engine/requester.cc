@@ -400,9 +400,11 @@ bool Requester::invalidate(Slot* slot, SteeringTag tag) {
 void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive,
                              const wire::v1::Decoded& decoded) {
   if (slot.state == State::kAbandoned || slot.error) {
-    // It gave up on the reply; what is left is its credit.
+    // It gave up on the reply; what is left is its credit, and what the reply grants: the server
+    // takes it that this was seen.
     ++outbox_.counters.unknown_xid_count;
     answered(slot);
+    credits_.grant(decoded.header.credits);
     if (slot.state == State::kAbandoned) {
       free_slot(slot);
     } else {

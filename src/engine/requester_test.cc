@@ -129,6 +129,26 @@ TEST_F(Client, SendsAsManyCallsAsTheSmallerOfRequestedAndGranted) {
   EXPECT_EQ(sent(), 1U);
 }
 
+// A server that grants fewer takes Receives back as its replies go out; that one of them came too
+// late is nothing that it knows. Seed 11926 of the simulation.
+TEST_F(Client, ALateReplyGrantsCreditsToo) {
+  ASSERT_TRUE(start_null(1));
+  EXPECT_EQ(sent(), 1U);
+  end(1, 4);
+  ASSERT_TRUE(start_null(2));
+  ASSERT_TRUE(start_null(3));
+  EXPECT_EQ(sent(), 2U);
+  client.now += kTimeout;
+  client.engine.handle_timeout(client.now);
+  client.drain();
+  ASSERT_TRUE(start_null(4));
+  ASSERT_TRUE(start_null(5));
+  EXPECT_EQ(sent(), 2U);
+  answer(2, 1);  // nobody waits for it any more
+  ASSERT_TRUE(start_null(6));
+  EXPECT_EQ(sent(), 0U) << "three are unanswered, with one credit";
+}
+
 TEST_F(Client, GrantOfZeroCountsAsOne) {
   ASSERT_TRUE(start_null(1));
   sent();
