@@ -120,6 +120,16 @@ TEST_F(BackwardClient, AServiceMayMakeForwardCalls) {
   EXPECT_TRUE(sent(narrow));
 }
 
+// The Receives of both directions are one queue, so that the provider does not notice.
+TEST_F(BackwardClient, MoreCallsThanGrantedEndTheConnection) {
+  for (std::uint32_t xid = 1; xid < 3; ++xid) receive_call(client, xid);
+  EXPECT_FALSE(client.take_action<Disconnect>());
+  receive_call(client, 3);
+  EXPECT_TRUE(client.take_action<Disconnect>());
+  EXPECT_EQ(client.engine.counters().credit_overruns, 1U);
+  EXPECT_EQ(client.engine.calls_in_service(), 2U);
+}
+
 // B-4: a backward Call has no chunks.
 TEST_F(BackwardClient, RefusesBackwardCallsWithChunks) {
   ChunkLists lists;
@@ -198,6 +208,13 @@ TEST_F(BackwardServer, ServesForwardCallsOfTheSameXidMeanwhile) {
   EXPECT_EQ(sent(server), (Header{Xid{7}, 1, 4, kMsg})) << "B-12: the forward grant is as it was";
   EXPECT_TRUE(server.take_event<CallDone>());
   EXPECT_EQ(server.receives_posted(), 6U);
+}
+
+TEST_F(BackwardServer, MoreForwardCallsThanGrantedEndTheConnection) {
+  for (std::uint32_t xid = 1; xid < 5; ++xid) receive_call(server, xid);
+  EXPECT_FALSE(server.take_action<Disconnect>());
+  receive_call(server, 5);
+  EXPECT_TRUE(server.take_action<Disconnect>());
 }
 
 // B-5: an error for a backward Call under way ends it; any other is dropped.

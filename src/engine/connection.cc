@@ -69,7 +69,7 @@ Connection::Connection(Role role, const Options& options, MutableBytes headers)
       outbox_.repost(receive);
     }
   }
-  if (is_bidirectional_) outbox_.receives_for_calls = responder_.credits();
+  outbox_.receives_for_calls = responder_.credits();
 }
 
 std::size_t Connection::made_slot_count(Role role, const Options& options) noexcept {

@@ -19,8 +19,8 @@ struct Outbox {
   Ring<Event> events;
   Ring<ReceiveId> to_post;
   std::uint32_t receives_posted = 0;  // posted and not completed
-  // Of those, what the peer's Calls may take: one for each credit granted that no Call holds. Only
-  // meant where both sides make Calls.
+  // Of those, what the peer's Calls may take: one for each credit granted that no Call holds.
+  // Negative: the peer has taken those that are there for its replies.
   std::int64_t receives_for_calls = 0;
   bool disconnect = false;  // a Disconnect action is to be emitted
   bool connected = false;

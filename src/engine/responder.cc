@@ -142,6 +142,12 @@ void Responder::handle_received(ReceiveId receive, Bytes message) {
     ++outbox_.counters.stray_error_count;
     return repost(receive);
   }
+  if (outbox_.receives_for_calls < 0) {
+    // More Calls than granted: it has taken a Receive that was there for one of its replies.
+    ++outbox_.counters.credit_overruns;
+    outbox_.disconnect = true;
+    return repost(receive);
+  }
   if (free_.empty()) return received_.push({receive, message});
   begin({receive, message});
 }

@@ -227,6 +227,7 @@ struct Counters {
   std::uint64_t unknown_xid_count = 0;    // replies to no call of ours, or to one that gave up
   std::uint64_t short_message_count = 0;  // fewer than 16 bytes: dropped
   std::uint64_t stray_error_count = 0;    // RDMA_ERROR or RDMA_DONE to a responder: dropped
+  std::uint64_t credit_overruns = 0;  // Calls beyond the grant, where there was a Receive for them
   std::uint64_t err_vers_sent = 0, err_chunk_sent = 0, err_received = 0;
   std::uint64_t invalidated_remotely = 0, revoked_locally = 0;
   std::uint64_t timed_out = 0;

@@ -1,6 +1,7 @@
 // Generated clients and services against each other, over every provider.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -170,6 +171,38 @@ TEST_P(GeneratedProgram, ResultsWithoutABoundHaveRoom) {
   const auto larger = call({.results_size_max = 1U << 20U});
   ASSERT_TRUE(larger) << larger.error().message();
   EXPECT_EQ(*larger, chain);
+}
+
+// Two programs with different bindings on one connection: they share its credits and thresholds,
+// and what one takes the other may refuse.
+TEST_P(GeneratedProgram, SharesItsConnectionWithAnotherProgram) {
+  const auto data = pattern(20'000, 6);
+  int ended = 0, started = 0;
+  for (int i = 0; i < 60; ++i) {
+    ASSERT_TRUE(client_.EVERY_ADD_start(i, 1, [&ended, i](Expected<std::int32_t, Error> sum) {
+      ++ended;
+      EXPECT_EQ(sum.value(), i + 1);
+    }));
+    auto call = pair_.prepare(test::TestService::kEcho);
+    ASSERT_TRUE(call);
+    call->arguments().bulk(data);
+    call->expect_results(30'000);
+    ASSERT_TRUE(pair_.client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+      ++ended;
+      ASSERT_TRUE(reply) << reply.error().message();
+      EXPECT_TRUE(std::ranges::equal(reply->results().bulk(1U << 20U, "data"), data));
+    }));
+    started += 2;
+  }
+  EXPECT_TRUE(pair_.run_until([&] { return ended == started; }));
+  EXPECT_EQ(pair_.server->connections(), 1U);
+  // EVERY_TEXT has no DDP-eligible argument.
+  auto call = pair_.client->prepare({EveryService::kProgram, EveryService::kVersion, 4});
+  ASSERT_TRUE(call);
+  call->arguments().bulk(data);
+  const auto error = pair_.finish(std::move(*call), [](Reply&) { FAIL() << "it was answered"; });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kBadArguments);
 }
 
 // --- DDP-eligible items
