@@ -15,10 +15,9 @@ thread_local const ClientImpl* current_client = nullptr;
 
 }  // namespace
 
-ClientImpl::InTurn::InTurn(const ClientImpl& client) noexcept
-    : before_(std::exchange(current_client, &client)) {}
-ClientImpl::InTurn::~InTurn() {
-  current_client = before_;
+// Gives who was there before.
+const ClientImpl* ClientImpl::InTurn::enter(const ClientImpl* client) noexcept {
+  return std::exchange(current_client, client);
 }
 
 // --- Answering ---------------------------------------------------------------------------------

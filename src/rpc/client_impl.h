@@ -130,13 +130,21 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
     std::unique_ptr<rpc::Session> session;
     std::unique_ptr<transport::Connection> connection;  // goes first
   };
-  // While it lives, answers on this thread need no mailbox.
+  // While it lives, answers on this thread need no mailbox. Costs nothing where nobody answers.
   class InTurn {
    public:
-    explicit InTurn(const ClientImpl& client) noexcept;
-    ~InTurn();
+    explicit InTurn(const ClientImpl& client) noexcept
+        : answers_(client.options_.backward_calls > 0),
+          before_(answers_ ? enter(&client) : nullptr) {}
+    ~InTurn() {
+      if (answers_) enter(before_);
+    }
+    InTurn(const InTurn&) = delete;
+    InTurn& operator=(const InTurn&) = delete;
 
    private:
+    static const ClientImpl* enter(const ClientImpl* client) noexcept;
+    const bool answers_;
     const ClientImpl* before_;
   };
   struct Answer {
