@@ -38,7 +38,8 @@ TEST_F(Lookup, GivesTheAddressThatTheProgramRegistered) {
 TEST_F(Lookup, WildcardIsTheHostThatWasAsked) {
   add("rdma", "0.0.0.0.78.82");
   EXPECT_EQ(look_up().value(), "rdma://127.0.0.1:20050");
-  EXPECT_EQ(look_up("localhost").value(), "rdma://localhost:20050");
+  // As it was written; a name would need a resolver that knows it.
+  EXPECT_EQ(look_up("127.1").value(), "rdma://127.1:20050");
 }
 
 TEST_F(Lookup, TakesTheOtherFamilyWhenThereIsOnlyThat) {
