@@ -3,55 +3,12 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "engine/outbox.h"
+#include "engine/stream_parts.h"
 #include "rpcrdma/xdr.h"
 
 namespace rpcrdma::engine {
 namespace {
-
-// Sizes of header parts, RFC 8166 §4.3: bytes on the wire.
-constexpr std::uint32_t kReadEntrySize = 24;
-constexpr std::uint32_t kSegmentSize = 16;
-constexpr std::uint32_t kWriteEntrySize = 8;  // discriminator and count
-constexpr std::uint32_t kReplyEntrySize = 4;  // count; its discriminator is in the smallest header
-
-std::uint64_t stream_size(std::span<const Fragment> stream) {
-  std::uint64_t size = 0;
-  for (const Fragment& run : stream) size += run.size;
-  return size;
-}
-
-// Bytes of the item that starts at stream[first], and the index behind it.
-struct ItemExtent {
-  std::uint64_t size;
-  std::size_t end;
-};
-ItemExtent item_extent(std::span<const Fragment> stream, std::size_t first) {
-  ItemExtent extent{0, first};
-  while (extent.end < stream.size() && stream[extent.end].item == stream[first].item) {
-    extent.size += stream[extent.end++].size;
-  }
-  return extent;
-}
-
-// Appends an inline run, joined with the one before when it continues it in memory.
-bool append_run(BoundedVector<Fragment, kFragmentsMax>& runs, const Fragment& run) {
-  if (run.size == 0) return true;
-  if (!runs.empty()) {
-    Fragment& last = runs.back();
-    if (last.memory == run.memory && last.offset + last.size == run.offset) {
-      last.size += run.size;
-      return true;
-    }
-  }
-  if (runs.full()) return false;
-  // Field by field: a copy of what was just written would wait for the stores.
-  Fragment& added = runs.extend();
-  added.memory = run.memory;
-  added.size = run.size;
-  added.offset = run.offset;
-  added.item = 0;
-  return true;
-}
 
 // A stream that is one inline run.
 void take_run(BoundedVector<Fragment, kFragmentsMax>& runs, const Fragment& run) {
@@ -61,43 +18,6 @@ void take_run(BoundedVector<Fragment, kFragmentsMax>& runs, const Fragment& run)
   added.size = run.size;
   added.offset = run.offset;
   added.item = 0;
-}
-
-// Splits a stream into what stays and what leaves. `leaves(item_index, size)` decides per item;
-// `take(fragment, position, item_index)` receives the runs of those that leave. Removes the XDR
-// padding of an item that leaves (RFC 8166 §3.4.5.2). False when something overflows its bound.
-template <class Leaves, class Take>
-bool split_stream(std::span<const Fragment> stream, BoundedVector<Fragment, kFragmentsMax>& stays,
-                  Leaves leaves, Take take) {
-  std::uint64_t position = 0;  // in the unreduced stream
-  std::uint32_t pad_to_skip = 0;
-  std::uint32_t item_index = 0;
-  for (std::size_t i = 0; i < stream.size();) {
-    if (stream[i].item == 0) {
-      Fragment run = stream[i];
-      const std::uint32_t skipped = std::min(pad_to_skip, run.size);
-      run.offset += skipped;
-      run.size -= skipped;
-      pad_to_skip -= skipped;
-      position += stream[i].size;
-      if (!append_run(stays, run)) return false;
-      ++i;
-      continue;
-    }
-    RPCRDMA_ASSERT(pad_to_skip == 0, "an item's padding must follow it in an inline run");
-    const ItemExtent extent = item_extent(stream, i);
-    const bool leaving = leaves(item_index, extent.size);
-    const std::uint64_t start = position;
-    for (; i < extent.end; ++i) {
-      position += stream[i].size;
-      if (leaving ? !take(stream[i], start, item_index) : !append_run(stays, stream[i]))
-        return false;
-    }
-    if (leaving) pad_to_skip = static_cast<std::uint32_t>(xdr::pad_size(extent.size));
-    ++item_index;
-  }
-  RPCRDMA_ASSERT(pad_to_skip == 0, "an item's padding is missing at the end of the stream");
-  return true;
 }
 
 bool add_segment(CallPlan& plan, ChunkKind kind, Lease memory, std::uint64_t offset,
@@ -110,6 +30,15 @@ bool add_segment(CallPlan& plan, ChunkKind kind, Lease memory, std::uint64_t off
 Expected<void, StartError> plan_answer(const Outgoing& call, const Options& options,
                                        const Negotiated& negotiated, CallPlan& plan) {
   const std::uint32_t threshold = negotiated.inline_receive;
+  if (may_be_answered_by_read(call, options, negotiated)) {
+    std::uint64_t in_rooms = 0;
+    for (const ResultRoom& room : call.results) in_rooms += xdr::padded(room.size_max);
+    const std::uint64_t left =
+        call.reply_size_max - std::min<std::uint64_t>(call.reply_size_max, in_rooms);
+    const bool has_room = call.reply_room && call.reply_room->size_max >= left;
+    if (!has_room) return Unexpected<StartError>(StartError::kReplyRoomNeeded);
+    return {};
+  }
   const bool fits_whole =
       wire::v1::kHeaderSizeMin + std::uint64_t{call.reply_size_max} <= threshold;
   std::uint64_t reply_left = call.reply_size_max;
@@ -181,11 +110,64 @@ bool make_long(CallPlan& plan) {
   return true;
 }
 
+constexpr std::uint32_t kPaddedHeaderSize = wire::v1::kHeaderSizeMin + 8;  // bytes; two words more
+
+// RFC 5666 §3.9: aligns the item at the end of a Call that has no chunks. False: it is not such a
+// Call, or it would not fit.
+bool pad_call(const Outgoing& call, const Options& options, const Negotiated& negotiated,
+              CallPlan& plan) {
+  const std::uint32_t alignment = negotiated.padding_alignment;
+  if (options.profile != Profile::kRfc5666 || alignment < 2) return false;
+  const auto item =
+      std::ranges::find_if(call.stream, [](const Fragment& run) { return run.item != 0; });
+  if (item == call.stream.end()) return false;
+  const auto first = static_cast<std::size_t>(item - call.stream.begin());
+  const ItemExtent extent = item_extent(call.stream, first);
+  const std::uint64_t behind = stream_size(call.stream.subspan(extent.end));
+  // Who takes it as "at least the threshold" and who takes it as "more" agree on this size.
+  if (extent.size <= options.rfc5666.padding_threshold) return false;
+  if (behind != xdr::pad_size(extent.size)) return false;
+  const std::uint64_t head = stream_size(call.stream.first(first));
+  const std::uint64_t before =
+      head + (options.rfc5666.padding_base == PaddingBase::kBuffer ? kPaddedHeaderSize : 0);
+  const std::uint64_t pad = (alignment - before % alignment) % alignment;
+  if (kPaddedHeaderSize + head + pad + extent.size + behind > negotiated.inline_send) return false;
+  if (kPaddedHeaderSize + pad > HeaderArena::kSizeMax) return false;
+  if (auto planned = plan_answer(call, options, negotiated, plan);
+      !planned || !plan.segments.empty()) {
+    return false;
+  }
+  for (const Fragment& run : call.stream.first(first)) {
+    if (!append_run(plan.inline_runs, run)) return false;
+  }
+  plan.pad_before = static_cast<std::uint32_t>(plan.inline_runs.size());
+  for (const Fragment& run : call.stream.subspan(first)) {
+    if (!plan.inline_runs.push_back(run)) return false;  // not joined with what is before the pad
+    plan.inline_runs.back().item = 0;
+  }
+  if (plan.inline_runs.full()) return false;  // the pad takes a place in the message's list
+  plan.header_size = kPaddedHeaderSize;
+  plan.pad_size = static_cast<std::uint32_t>(pad);
+  plan.is_padded = true;
+  return true;
+}
+
 }  // namespace
+
+Padding padding_of(const wire::v1::Msgp& message, const Options& options) noexcept {
+  const bool from_buffer = options.rfc5666.padding_base == PaddingBase::kBuffer;
+  return {message.align, message.threshold, from_buffer ? kPaddedHeaderSize : 0};
+}
+
+bool may_be_answered_by_read(const Outgoing& call, const Options& options,
+                             const Negotiated& negotiated) noexcept {
+  return options.profile == Profile::kRfc5666 && options.rfc5666.results_by_read &&
+         wire::v1::kHeaderSizeMin + std::uint64_t{call.reply_size_max} > negotiated.inline_receive;
+}
 
 Expected<void, StartError> plan_call(const Outgoing& call, const Options& options,
                                      const Negotiated& negotiated, CallPlan& plan) {
-  plan.is_long = false;
+  plan.is_long = plan.is_padded = false;
   if (call.stream.size() == 1 && call.stream[0].item == 0 && call.stream[0].size > 0 &&
       call.results.empty() &&
       wire::v1::kHeaderSizeMin + std::uint64_t{call.stream[0].size} <= negotiated.inline_send &&
@@ -196,6 +178,10 @@ Expected<void, StartError> plan_call(const Outgoing& call, const Options& option
     take_run(plan.inline_runs, call.stream[0]);
     return {};
   }
+  plan.segments.clear();
+  plan.inline_runs.clear();
+  if (pad_call(call, options, negotiated, plan)) return {};
+  plan.is_padded = false;
   constexpr std::uint64_t kNever = ~std::uint64_t{0};
   // First leave small items inline; if that is too long, reduce them all (RFC 8166 §3.5.2 before
   // §3.5.3); if it still is, the rest goes by a Position-Zero Read chunk.
@@ -235,13 +221,13 @@ BoundedVector<wire::Segment, wire::kSegmentsPerChunkMax> returned_segments(
   return result;
 }
 
-void set_reply(wire::v1::ChunkLists& lists, std::span<const wire::Segment> offered,
-               std::uint64_t used, ReturnForm form) {
+}  // namespace
+
+void return_reply_chunk(wire::v1::ChunkLists& lists, std::span<const wire::Segment> offered,
+                        std::uint64_t used, ReturnForm form) {
   lists.has_reply = true;
   lists.reply = returned_segments(offered, used, form);
 }
-
-}  // namespace
 
 void plan_reply(std::span<const Fragment> stream, const wire::v1::WriteList& writes, bool has_reply,
                 std::span<const wire::Segment> reply_chunk, const Options& options,
@@ -275,14 +261,14 @@ void plan_reply(std::span<const Fragment> stream, const wire::v1::WriteList& wri
     if (!returned.writes.push_back(segments.view())) return;
   }
   const std::uint64_t left = stream_size(plan.stream.view());
-  if (has_reply) set_reply(returned, reply_chunk, 0, options.return_form);
+  if (has_reply) return_reply_chunk(returned, reply_chunk, 0, options.return_form);
   const wire::v1::Header msg{Xid{0}, wire::v1::kVersion, 0, wire::v1::Msg{}};
   if (wire::v1::encoded_size(msg, returned) + left <= negotiated.inline_send) {
     plan.form = ReplyForm::kMsg;
     return;
   }
   if (!has_reply || left > capacity(reply_chunk)) return;
-  set_reply(returned, reply_chunk, left, options.return_form);
+  return_reply_chunk(returned, reply_chunk, left, options.return_form);
   if (wire::v1::encoded_size(msg, returned) <= negotiated.inline_send)
     plan.form = ReplyForm::kNoMsg;
 }

@@ -31,7 +31,17 @@ struct CallPlan {
   BoundedVector<Fragment, kFragmentsMax> inline_runs;     // what the Send carries behind the header
   BoundedVector<PlannedSegment, kExposuresMax> segments;  // Read list, Write list, Reply chunk
   std::uint32_t header_size = 0;                          // bytes
+  // RDMA_MSGP: there is no segment, and `pad_size` bytes go in front of inline_runs[pad_before].
+  bool is_padded = false;
+  std::uint32_t pad_size = 0, pad_before = 0;
 };
+
+// How to read a message that came as RDMA_MSGP.
+Padding padding_of(const wire::v1::Msgp& message, const Options& options) noexcept;
+
+// Profile::kRfc5666: whether the Call leaves it to the responder to answer by Read chunks.
+bool may_be_answered_by_read(const Outgoing& call, const Options& options,
+                             const Negotiated& negotiated) noexcept;
 
 // Decides the form of a Call. `inline_send` is the call threshold, `inline_receive` the reply
 // threshold, both with the header, in bytes.
@@ -54,6 +64,10 @@ struct ReplyPlan {
 void plan_reply(std::span<const Fragment> stream, const wire::v1::WriteList& writes, bool has_reply,
                 std::span<const wire::Segment> reply_chunk, const Options& options,
                 const Negotiated& negotiated, ReplyPlan& plan, wire::v1::ChunkLists& returned);
+
+// The Reply chunk in the header of a reply, of which `used` bytes were written.
+void return_reply_chunk(wire::v1::ChunkLists& lists, std::span<const wire::Segment> offered,
+                        std::uint64_t used, ReturnForm form);
 
 // Walks source runs and target segments side by side and yields the largest pieces that are
 // contiguous in both. The spans are given anew each time; only the place is remembered.

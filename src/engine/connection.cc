@@ -13,6 +13,7 @@ Options backward_options(Options options) {
   options.calls_max = options.credits = options.backward_calls;
   options.inline_only = true;
   options.reduce = options.takes_invalidation = false;
+  options.profile = Profile::kRfc8166;  // there are no chunks, so there is no other way
   return options;
 }
 Options requester_options(Role role, const Options& options) {
@@ -32,6 +33,11 @@ std::array<std::byte, wire::kPrivateDataSize> private_data(const Options& option
 Negotiated negotiate(const Options& options, Bytes peer_private_data,
                      std::uint32_t reads_in_flight_max) noexcept {
   Negotiated result;
+  if (options.profile == Profile::kRfc5666) {
+    // RFC 5666 §6: what holds until the Connection Configuration Protocol has said more.
+    result.reads_in_flight_max = std::min(reads_in_flight_max, result.reads_in_flight_max);
+    return result;
+  }
   result.reads_in_flight_max = reads_in_flight_max;
   const auto peer = wire::find_private_data(peer_private_data);
   const std::uint32_t peer_receive = peer ? peer->receive_size : wire::kInlineSizeDefault;
@@ -48,7 +54,7 @@ Connection::Connection(Role role, const Options& options, MutableBytes headers)
     : role_(role),
       is_bidirectional_(options.backward_calls > 0),
       outbox_(2 * (made_slot_count(role, options) + answered_slot_count(role, options)) + 16,
-              receive_count(options)),
+              receive_count(role, options)),
       requester_(requester_options(role, options), outbox_, HeaderArena(headers)),
       responder_(responder_options(role, options), outbox_, HeaderArena(headers),
                  made_slot_count(role, options)) {
@@ -61,7 +67,7 @@ Connection::Connection(Role role, const Options& options, MutableBytes headers)
   if (role == Role::kServer && options.credits_at_first > 0) {
     withheld = options.credits - std::min(options.credits, options.credits_at_first);
   }
-  for (std::size_t i = 0; i < receive_count(options); ++i) {
+  for (std::size_t i = 0; i < receive_count(role, options); ++i) {
     const ReceiveId receive{static_cast<std::uint16_t>(i)};
     if (i < withheld) {
       responder_.withhold(receive);
@@ -81,8 +87,9 @@ std::size_t Connection::answered_slot_count(Role role, const Options& options) n
   return has_any ? Responder::slot_count(responder_options(role, options)) : 0;
 }
 
-std::size_t Connection::receive_count(const Options& options) noexcept {
-  return std::size_t{options.credits} + options.backward_calls;
+std::size_t Connection::receive_count(Role role, const Options& options) noexcept {
+  const std::size_t for_dones = role == Role::kServer ? Responder::exposed_replies_max(options) : 0;
+  return std::size_t{options.credits} + options.backward_calls + for_dones;
 }
 
 std::size_t Connection::header_arena_size(Role role, const Options& options) noexcept {
@@ -157,10 +164,14 @@ void Connection::handle_done(const WorkDone& done) {
     case WorkKind::kCallSend:
     case WorkKind::kExpose:
     case WorkKind::kRevoke:
+    case WorkKind::kPull:
+    case WorkKind::kDoneSend:
       return requester_.handle_done(done, name);
     case WorkKind::kRead:
     case WorkKind::kWrite:
     case WorkKind::kReplySend:
+    case WorkKind::kReplyExpose:
+    case WorkKind::kReplyRevoke:
       return responder_.handle_done(done, name);
   }
 }
@@ -175,6 +186,12 @@ std::optional<Instant> Connection::poll_timeout() const {
   const auto peer = responder_.poll_timeout();
   if (!call || !peer) return call ? call : peer;
   return std::min(*call, *peer);
+}
+
+void Connection::configure(const Negotiated& negotiated) {
+  negotiated_ = negotiated;
+  requester_.handle_connected(negotiated);
+  responder_.handle_connected(negotiated);
 }
 
 void Connection::handle_disconnected() {

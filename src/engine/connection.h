@@ -56,7 +56,7 @@ class Connection {
   static std::size_t made_slot_count(Role role, const Options& options) noexcept;
   static std::size_t answered_slot_count(Role role, const Options& options) noexcept;
   // Receives: a ReceiveId is below it.
-  static std::size_t receive_count(const Options& options) noexcept;
+  static std::size_t receive_count(Role role, const Options& options) noexcept;
 
   // --- Commands from above ---
   // The spans in `call` are copied; the memory is lent until ReplyReady or CallFailed. `timeout`
@@ -78,12 +78,18 @@ class Connection {
   // as those). Fewer take nothing back: the Receives of Calls that the peer may still have sent
   // stay posted, one fewer with each reply.
   void set_credits(std::uint32_t credits);
+  // Profile::kRfc5666: what the Connection Configuration Protocol said (RFC 5666 §6), for the
+  // messages that are planned from now on. No larger than the buffers of both sides.
+  void configure(const Negotiated& negotiated);
   // Answers MemoryWanted: `memory` holds the size asked for from `offset` on.
   void lend(CallId call, Lease memory, std::uint64_t offset);
 
   // --- Inputs from below; time never goes backwards ---
   // What time it is, for what the next calls start; cheap, and may be early.
-  void handle_time(Instant now) noexcept { responder_.handle_time(now); }
+  void handle_time(Instant now) noexcept {
+    requester_.handle_time(now);
+    responder_.handle_time(now);
+  }
   void handle_connected(const Negotiated& negotiated);
   void handle_received(Instant now, ReceiveId receive, Bytes message,
                        std::optional<SteeringTag> invalidated);

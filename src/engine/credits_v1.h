@@ -13,11 +13,13 @@ namespace rpcrdma::engine {
 // first reply (RFC 8166 §3.3.3). A smaller grant revokes nothing: it only holds back new Calls.
 class CreditsV1 {
  public:
-  // `requested` goes into each Call; at least 1.
-  explicit CreditsV1(std::uint32_t requested) noexcept : requested_(std::max(requested, 1U)) {}
+  // `requested` goes into each Call; at least 1. `newest_counts`: the limit is the newest grant
+  // also where it exceeds what was asked for (RFC 5666 §3.3).
+  explicit CreditsV1(std::uint32_t requested, bool newest_counts = false) noexcept
+      : requested_(std::max(requested, 1U)), limit_max_(newest_counts ? ~0U : requested_) {}
 
   std::uint32_t requested() const noexcept { return requested_; }
-  std::uint32_t limit() const noexcept { return std::min(requested_, granted_); }
+  std::uint32_t limit() const noexcept { return std::min(limit_max_, granted_); }
   std::uint32_t unanswered() const noexcept { return unanswered_; }
   bool available() const noexcept { return unanswered_ < limit(); }
 
@@ -30,11 +32,13 @@ class CreditsV1 {
     RPCRDMA_ASSERT(unanswered_ > 0, "more answers than Calls");
     --unanswered_;
   }
-  // From any valid reply or error header. Zero would block for ever and counts as one.
+  // From any valid reply or error header. Zero counts as one: it would block for ever; and where
+  // RFC 5666 has it mean "wait for the Calls under way", that is what one says too.
   void grant(std::uint32_t credits) noexcept { granted_ = std::max(credits, 1U); }
 
  private:
   std::uint32_t requested_;
+  std::uint32_t limit_max_;
   std::uint32_t granted_ = 1;
   std::uint32_t unanswered_ = 0;
 };

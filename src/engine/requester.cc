@@ -26,12 +26,14 @@ Requester::Requester(const Options& options, Outbox& outbox, HeaderArena headers
     : options_(options),
       outbox_(outbox),
       headers_(headers),
-      credits_(options.credits),
+      credits_(options.credits, options.profile == Profile::kRfc5666),
       slots_(options.calls_max),
       xids_(options.calls_max),
       free_(options.calls_max),
       waiting_(options.calls_max),
-      ready_(options.calls_max) {
+      ready_(options.calls_max),
+      pulling_(options.profile == Profile::kRfc5666 ? options.calls_max : 0),
+      read_waiters_(pulling_.size()) {
   for (Slot& slot : slots_) {
     slot.index = static_cast<std::uint16_t>(&slot - slots_.data());
     free_.push(slot.index);
@@ -63,6 +65,7 @@ Expected<CallId, StartError> Requester::start_call(Instant now, Xid xid, const O
   slot.exposures.clear();
   slot.reply.results.clear();
   slot.error.reset();
+  if (!pulling_.empty()) note_pulling(slot, call);
   waiting_.push(index);
   ++in_flight_;
   ++outbox_.counters.calls_started;
@@ -95,7 +98,7 @@ void Requester::handle_connected(const Negotiated& negotiated) {
 
 void Requester::handle_received(Instant now, ReceiveId receive, Bytes message,
                                 std::optional<SteeringTag> invalidated) {
-  if (!invalidated && take_short_reply(now, receive, message)) [[likely]] {
+  if (!invalidated && pulling_.empty() && take_short_reply(now, receive, message)) [[likely]] {
     return;
   }
   const auto prefix = wire::peek(message);
@@ -162,6 +165,7 @@ void Requester::handle_done(const WorkDone& done, const WorkName& name) {
   RPCRDMA_ASSERT(slot.generation == name.generation && slot.pending > 0,
                  "a completion for work that was not posted");
   --slot.pending;
+  if (name.kind == WorkKind::kPull) return handle_pulled(slot, done);
   if (name.kind == WorkKind::kExpose) {
     Exposure& exposure = slot.exposures[name.part];
     const bool ok = done.status == WorkStatus::kOk && done.handle.has_value();
@@ -211,6 +215,7 @@ void Requester::handle_timeout(Instant now) {
 }
 
 void Requester::handle_disconnected() {
+  read_waiters_.clear();
   for (Slot& slot : slots_) {
     for (Exposure& exposure : slot.exposures) {
       // The provider promises that no tag outlives the connection.
@@ -256,9 +261,11 @@ void Requester::admit() {
            std::int64_t{credits_.unanswered()} +
                std::max<std::int64_t>(outbox_.receives_for_calls, 0);
   };
-  while (!waiting_.empty() && outbox_.connected && credits_.available() && has_receive()) {
+  while (!waiting_.empty() && outbox_.connected && may_go(slots_[waiting_.front()]) &&
+         has_receive()) {
     Slot& slot = slots_[waiting_.pop()];
     credits_.spend();
+    if (Pulling* pulling = pulling_of(slot)) dones_.start_call(pulling->by_read);
     slot.spent = true;
     slot.state = slot.plan.segments.empty() ? State::kSending : State::kExposing;
     enqueue(slot);
@@ -278,8 +285,11 @@ bool Requester::emit(Slot& slot, std::span<Action> room, std::size_t& used) {
       return emit_exposures(slot, room, used);
     case State::kSending:
       return emit_send(slot, room, used);
+    case State::kPulling:
+      if (!emit_pulls(slot, room, used)) return false;
+      return slot.state != State::kFencing || emit_fencing(slot, room, used);
     case State::kFencing:
-      return emit_revokes(slot, room, used);
+      return emit_fencing(slot, room, used);
     case State::kFree:
     case State::kWaiting:
     case State::kSent:
@@ -306,6 +316,10 @@ bool Requester::emit_exposures(Slot& slot, std::span<Action> room, std::size_t& 
 bool Requester::emit_send(Slot& slot, std::span<Action> room, std::size_t& used) {
   if (used == room.size()) return false;
   const auto index = index_of(slot);
+  if (slot.plan.is_padded) {
+    emit_padded(slot, room[used++]);
+    return true;
+  }
   if (slot.plan.segments.empty()) {
     const bool in_front = slot.header_room != nullptr;
     wire::v1::encode_short(slot.xid, credits_.requested(),
@@ -346,6 +360,7 @@ void Requester::post_send(Slot& slot, std::uint32_t header_size, Action& action)
   ++slot.pending;
   slot.send_asked = true;
   slot.state = State::kSent;
+  if (Pulling* pulling = pulling_of(slot)) pulling->dones_before = dones_.sent();
 }
 
 // The chunk lists of the Call's header, from its plan and its tags.
@@ -399,17 +414,14 @@ bool Requester::invalidate(Slot* slot, SteeringTag tag) {
 
 void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive,
                              const wire::v1::Decoded& decoded) {
+  if (Pulling* pulling = pulling_of(slot)) {
+    dones_.answered(pulling->dones_before);
+    const bool is_reply = std::holds_alternative<wire::v1::Msg>(decoded.header.body) ||
+                          std::holds_alternative<wire::v1::NoMsg>(decoded.header.body);
+    if (is_reply && !lists_.reads.empty()) owe_done(slot);
+  }
   if (slot.state == State::kAbandoned || slot.error) {
-    // It gave up on the reply; what is left is its credit, and what the reply grants: the server
-    // takes it that this was seen.
-    ++outbox_.counters.unknown_xid_count;
-    answered(slot);
-    credits_.grant(decoded.header.credits);
-    if (slot.state == State::kAbandoned) {
-      free_slot(slot);
-    } else {
-      fence(slot);  // the peer may have invalidated the last handle that was to be revoked
-    }
+    take_late_reply(now, slot, decoded);
     return drop(receive);
   }
   if (std::holds_alternative<wire::v1::ErrVers>(decoded.header.body) ||
@@ -422,7 +434,8 @@ void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive,
                           ? CallError::kVersion
                           : CallError::kChunk);
   }
-  if (std::holds_alternative<wire::v1::Msgp>(decoded.header.body) ||
+  const auto* padded = std::get_if<wire::v1::Msgp>(&decoded.header.body);
+  if ((padded != nullptr && !take_padding(slot, *padded)) ||
       std::holds_alternative<wire::v1::Done>(decoded.header.body)) {
     ++outbox_.counters.bad_reply_count;  // RFC 8166 §4.5: discard
     return drop(receive);
@@ -435,20 +448,50 @@ void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive,
   }
   credits_.grant(decoded.header.credits);  // of a complete reply only
   slot.reply.receive = receive;
+  if (is_done_owed(slot)) {
+    slot.state = State::kPulling;  // within the call's time
+    return enqueue(slot);
+  }
+  start_fencing(now, slot);
+}
+
+void Requester::start_fencing(Instant now, Slot& slot) {
   slot.state = State::kFencing;
   slot.fence_timed = true;
   set_deadline(slot, now + options_.fence_timeout);
   fence(slot);
 }
 
+// Of a call that gave up on it; what is left is its credit, and what the reply grants: the server
+// takes it that this was seen.
+void Requester::take_late_reply(Instant now, Slot& slot, const wire::v1::Decoded& decoded) {
+  ++outbox_.counters.unknown_xid_count;
+  answered(slot);
+  credits_.grant(decoded.header.credits);
+  if (slot.state != State::kAbandoned) {
+    return fence(slot);  // the peer may have invalidated the last handle that was to be revoked
+  }
+  if (!is_done_owed(slot)) return free_slot(slot);
+  pulling_of(slot)->silent = true;
+  start_fencing(now, slot);
+}
+
 // Checks the reply's chunks against what the call offered; sets slot.reply.
 bool Requester::take_reply(Slot& slot, const wire::v1::Decoded& decoded) {
-  if (!lists_.reads.empty() || !take_results(slot)) return false;
+  if (!take_results(slot)) return false;
+  if (!lists_.reads.empty() && !take_read_chunks(slot)) return false;
   std::uint64_t in_reply = 0;
   for (const wire::Segment& segment : lists_.reply) in_reply += segment.length;
   slot.reply.inline_part = {};
   slot.reply.in_reply_chunk = 0;
-  if (std::holds_alternative<wire::v1::Msg>(decoded.header.body)) {
+  if (is_done_owed(slot) && pulling_of(slot)->plan.in_reply_room > 0) {
+    // The reply is at position zero of the Read list.
+    if (!std::holds_alternative<wire::v1::NoMsg>(decoded.header.body) || in_reply > 0) return false;
+    ++outbox_.counters.nomsg_replies;
+    slot.reply.in_reply_chunk = pulling_of(slot)->plan.in_reply_room;
+    return slot.reply.in_reply_chunk >= kReplySizeMin;
+  }
+  if (!std::holds_alternative<wire::v1::NoMsg>(decoded.header.body)) {
     slot.reply.inline_part = decoded.payload;
     if (lists_.empty()) ++outbox_.counters.short_replies;
     return in_reply == 0 && decoded.payload.size() >= kReplySizeMin &&
@@ -495,6 +538,7 @@ bool Requester::take_results(Slot& slot) {
 void Requester::answered(Slot& slot) {
   if (!slot.spent) return;
   slot.spent = false;
+  if (Pulling* pulling = pulling_of(slot)) dones_.end_call(pulling->by_read);
   credits_.give_back();
 }
 
@@ -504,13 +548,10 @@ void Requester::fail(Slot& slot, CallError error) {
       slot.state == State::kAbandoned || slot.state == State::kFencing) {
     return;
   }
-  if (slot.state == State::kWaiting) {
-    // It leaves the queue now: its slot may wait there again as another call.
-    for (std::size_t left = waiting_.size(); left > 0; --left) {
-      const std::uint16_t index = waiting_.pop();
-      if (index != index_of(slot)) waiting_.push(index);
-    }
-  }
+  // It leaves its queue now: its slot may wait there again as another call.
+  if (slot.state == State::kWaiting) remove(waiting_, slot);
+  if (slot.state == State::kPulling) remove(read_waiters_, slot);
+  if (slot.state == State::kPulling) drop(slot.reply.receive);
   slot.error = error;
   slot.state = State::kFencing;
   fence(slot);
@@ -521,11 +562,18 @@ void Requester::fence(Slot& slot) {
     for (Exposure& exposure : slot.exposures) {
       if (exposure.state == Handle::kLive) exposure.state = Handle::kDead;
     }
+    if (Pulling* pulling = pulling_of(slot)) pulling->owes_done = false;
   }
   for (const Exposure& exposure : slot.exposures) {
     if (exposure.state == Handle::kLive) return enqueue(slot);
   }
+  if (is_done_owed(slot)) return enqueue(slot);
   finish_if_fenced(slot);
+}
+
+bool Requester::emit_fencing(Slot& slot, std::span<Action> room, std::size_t& used) {
+  if (is_done_owed(slot) && !emit_done(slot, room, used)) return false;
+  return emit_revokes(slot, room, used);
 }
 
 bool Requester::emit_revokes(Slot& slot, std::span<Action> room, std::size_t& used) {
@@ -548,6 +596,9 @@ void Requester::finish_if_fenced(Slot& slot) {
 
 // `inline_part` is the slot's: reading it there right after it was stored would stall.
 void Requester::finish(Slot& slot, Bytes inline_part) {
+  if (Pulling* pulling = pulling_of(slot); pulling != nullptr && pulling->silent) {
+    return free_slot(slot);
+  }
   const CallId id = to_call_id(index_of(slot), slot.generation);
   --in_flight_;
   ++outbox_.counters.calls_ended;
@@ -558,6 +609,10 @@ void Requester::finish(Slot& slot, Bytes inline_part) {
     ready.inline_part = inline_part;
     ready.in_reply_chunk = slot.reply.in_reply_chunk;
     ready.results_written = slot.reply.results.view();
+    if (Pulling* pulling = pulling_of(slot)) {
+      ready.positions = pulling->plan.positions.view();
+      ready.padding = pulling->padding;
+    }
     return;
   }
   outbox_.events.extend() = CallFailed{id, *slot.error};
@@ -576,6 +631,13 @@ void Requester::free_slot(Slot& slot) {
 }
 
 // --- Small things ------------------------------------------------------------------------------
+
+void Requester::remove(Ring<std::uint16_t>& queue, const Slot& slot) {
+  for (std::size_t left = queue.size(); left > 0; --left) {
+    const std::uint16_t index = queue.pop();
+    if (index != slot.index) queue.push(index);
+  }
+}
 
 void Requester::set_deadline(Slot& slot, Instant deadline) {
   slot.deadline = deadline;

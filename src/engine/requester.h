@@ -10,7 +10,9 @@
 #include "base/ring.h"
 #include "engine/chunk_planner.h"
 #include "engine/credits_v1.h"
+#include "engine/done_credits.h"
 #include "engine/outbox.h"
+#include "engine/read_reply_planner.h"
 #include "engine/types.h"
 #include "engine/work_id.h"
 #include "wire/v1/header.h"
@@ -20,6 +22,9 @@ namespace rpcrdma::engine {
 // One slot per Call. A Call waits for a credit, has its memory exposed, is sent, is answered (or
 // fails), has its memory fenced, and is reported. Driven by Connection, which documents the
 // methods.
+//
+// In Profile::kRfc5666 a reply may have Read chunks: between its coming and the fencing they are
+// read, and an RDMA_DONE tells the peer (requester_pull.cc).
 class Requester {
  public:
   Requester(const Options& options, Outbox& outbox, HeaderArena headers);
@@ -34,6 +39,7 @@ class Requester {
   // Whether the message is an RDMA_ERROR for a Call that waits for its answer.
   bool is_error_for_call(Bytes message);
 
+  void handle_time(Instant now) noexcept { now_ = now; }
   void handle_connected(const Negotiated& negotiated);
   void handle_received(Instant now, ReceiveId receive, Bytes message,
                        std::optional<SteeringTag> invalidated);
@@ -55,6 +61,7 @@ class Requester {
     kExposing,   // for its memory's steering tags; handle_done moves it on
     kSending,    // for room among the actions; poll_actions moves it on
     kSent,       // for the reply, the time-out or the end of the connection
+    kPulling,    // for RDMA Reads of its reply; handle_done moves it on
     kFencing,    // for its handles to be revoked and its Send to complete; handle_done moves it on
     kDelivered,  // for release(), which gives the Receive of its reply back
     kAbandoned,  // reported as failed, but the peer may still answer: keeps XID and credit
@@ -64,6 +71,18 @@ class Requester {
     SteeringTag tag;
     std::uint64_t address;
     Handle state;
+  };
+  // What a slot has besides in Profile::kRfc5666.
+  struct Pulling {
+    bool by_read = false;    // the reply may have Read chunks
+    bool owes_done = false;  // it had some
+    bool silent = false;     // the call had been given up before: its end is no event
+    BoundedVector<ResultRoom, kExposuresMax> results;
+    std::optional<ResultRoom> reply_room;
+    std::uint32_t dones_before = 0;  // sent before the Call
+    Padding padding;                 // of the reply
+    Pull plan;
+    std::uint16_t next = 0, pending = 0;  // of plan.reads: to be emitted; emitted, not completed
   };
   struct Reply {
     ReceiveId receive;
@@ -99,6 +118,7 @@ class Requester {
   bool emit(Slot& slot, std::span<Action> room, std::size_t& used);
   bool emit_exposures(Slot& slot, std::span<Action> room, std::size_t& used);
   bool emit_send(Slot& slot, std::span<Action> room, std::size_t& used);
+  bool emit_fencing(Slot& slot, std::span<Action> room, std::size_t& used);
   bool emit_revokes(Slot& slot, std::span<Action> room, std::size_t& used);
   void fail(Slot& slot, CallError error);
   void fence(Slot& slot);
@@ -108,11 +128,29 @@ class Requester {
   void answered(Slot& slot);
   void accept_reply(Instant now, Slot& slot, ReceiveId receive, const wire::v1::Decoded& decoded);
   void set_deadline(Slot& slot, Instant deadline);
+  static void remove(Ring<std::uint16_t>& queue, const Slot& slot);
   bool take_reply(Slot& slot, const wire::v1::Decoded& decoded);
   bool take_results(Slot& slot);
   bool invalidate(Slot* slot, SteeringTag tag);
   void drop(ReceiveId receive);
   void fill_lists(const Slot& slot);
+  Pulling* pulling_of(const Slot& slot) noexcept {
+    return pulling_.empty() ? nullptr : &pulling_[slot.index];
+  }
+  bool may_go(const Slot& slot) const noexcept;
+  bool is_done_owed(const Slot& slot) const noexcept {
+    return !pulling_.empty() && pulling_[slot.index].owes_done;
+  }
+  void note_pulling(Slot& slot, const Outgoing& call);
+  void owe_done(Slot& slot);
+  bool take_read_chunks(Slot& slot);
+  bool emit_pulls(Slot& slot, std::span<Action> room, std::size_t& used);
+  bool emit_done(Slot& slot, std::span<Action> room, std::size_t& used);
+  bool take_padding(Slot& slot, const wire::v1::Msgp& message);
+  void emit_padded(Slot& slot, Action& action);
+  void handle_pulled(Slot& slot, const WorkDone& done);
+  void take_late_reply(Instant now, Slot& slot, const wire::v1::Decoded& decoded);
+  void start_fencing(Instant now, Slot& slot);
   bool take_short_reply(Instant now, ReceiveId receive, Bytes message);
   void post_send(Slot& slot, std::uint32_t header_size, Action& action);
 
@@ -125,6 +163,11 @@ class Requester {
   std::vector<std::uint32_t> xids_;  // of slots_, apart for a fast search; meaning only if in use
   std::size_t reply_hint_ = 0;       // the slot of the last reply
   Ring<std::uint16_t> free_, waiting_, ready_;
+  std::vector<Pulling> pulling_;  // by slot; empty but in Profile::kRfc5666
+  DoneCredits dones_;
+  Ring<std::uint16_t> read_waiters_;
+  std::uint32_t reads_in_flight_ = 0;
+  Instant now_{};                        // may be early
   wire::v1::ChunkLists lists_;           // scratch of decode and encode
   std::uint32_t in_flight_ = 0;          // started and not ended
   std::optional<Instant> next_timeout_;  // no deadline is earlier

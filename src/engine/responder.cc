@@ -9,8 +9,6 @@
 namespace rpcrdma::engine {
 namespace {
 
-using wire::v1::Body;
-
 std::span<const Fragment> items_of_chunk(const ReplyPlan& plan, std::uint16_t chunk) {
   const auto items = plan.items.view();
   std::size_t first = 0;
@@ -35,7 +33,9 @@ Responder::Responder(const Options& options, Outbox& outbox, HeaderArena headers
       free_(slots_.size()),
       ready_(slots_.size()),
       read_waiters_(slots_.size()),
-      received_(options.credits) {
+      received_(options.credits),
+      exposed_of_(exposed_replies_max(options) > 0 ? slots_.size() : 0),
+      exposure_waiters_(exposed_of_.size()) {
   for (Slot& slot : slots_) {
     slot.index = static_cast<std::uint16_t>(&slot - slots_.data());
     free_.push(slot.index);
@@ -54,6 +54,12 @@ void Responder::start_reply(CallId call, const Outgoing& reply) {
   slot->header_room = reply.header_room;
   plan_reply(reply.stream, slot->writes, slot->has_reply_chunk, slot->reply_chunk.view(), options_,
              negotiated_, slot->reply, lists_);
+  if (slot->reply.form == ReplyForm::kErrChunk && reply.may_be_read && !exposed_of_.empty() &&
+      slot->writes.empty()) {
+    plan_read_reply(reply.stream, slot->reply_chunk.size(), options_, negotiated_, slot->reply,
+                    exposed_of_[slot->index].runs);
+    if (slot->reply.form != ReplyForm::kErrChunk) return start_exposing(*slot);
+  }
   switch (slot->reply.form) {
     case ReplyForm::kErrChunk:
       // RFC 8166 §4.5.3: the reply fits into nothing that the Call provided.
@@ -91,7 +97,10 @@ void Responder::lend(CallId call, Lease memory, std::uint64_t offset) {
 
 void Responder::set_credits(std::uint32_t credits) {
   if (options_.credits == 0) return;  // this half is not in use
-  credits_ = std::clamp(credits, 1U, options_.credits);
+  // RFC 5666 §3.8: with one credit a client could not make a Call before its RDMA_DONE is known to
+  // have come.
+  const std::uint32_t credits_min = exposed_of_.empty() ? 1 : std::min(2U, options_.credits);
+  credits_ = std::clamp(credits, credits_min, options_.credits);
   // More are posted before they are granted (RFC 8166 §3.3.1).
   for (; possible_ < credits_; ++possible_) repost(withheld_.pop());
 }
@@ -109,9 +118,11 @@ RpcMessageType Responder::rpc_message_type(Bytes message) {
     payload = message.subspan(wire::v1::kHeaderSizeMin);
   } else {
     const auto decoded = wire::v1::decode(message, options_.limits, lists_);
-    if (!decoded || !std::holds_alternative<wire::v1::Msg>(decoded->header.body)) {
-      return RpcMessageType::kUnknown;
-    }
+    if (!decoded) return RpcMessageType::kUnknown;
+    const wire::v1::Body& body = decoded->header.body;
+    const bool is_padded =
+        options_.profile == Profile::kRfc5666 && std::holds_alternative<wire::v1::Msgp>(body);
+    if (!is_padded && !std::holds_alternative<wire::v1::Msg>(body)) return RpcMessageType::kUnknown;
     payload = decoded->payload;
   }
   if (payload.size() < 2 * xdr::kWordSize ||
@@ -136,6 +147,11 @@ void Responder::handle_received(ReceiveId receive, Bytes message) {
     return repost(receive);
   }
   const auto type = static_cast<wire::v1::Type>(prefix->type);
+  if (type == wire::v1::Type::kDone && prefix->version == wire::v1::kVersion &&
+      take_done(prefix->xid)) {
+    ++outbox_.counters.dones_received;
+    return repost(receive);
+  }
   // RFC 8166 §4.5: a responder discards RDMA_ERROR, whatever its version says, and RDMA_DONE.
   if (type == wire::v1::Type::kError ||
       (type == wire::v1::Type::kDone && prefix->version == wire::v1::kVersion)) {
@@ -159,6 +175,9 @@ void Responder::handle_done(const WorkDone& done, const WorkName& name) {
   Slot& slot = slots_.at(name.slot);
   RPCRDMA_ASSERT(slot.generation == name.generation, "a completion for work that was not posted");
   work_done(slot);
+  if (name.kind == WorkKind::kReplyExpose || name.kind == WorkKind::kReplyRevoke) {
+    return handle_exposure(slot, done, name);
+  }
   if (name.kind == WorkKind::kRead) {
     --reads_in_flight_;
     if (!read_waiters_.empty()) enqueue(slots_[read_waiters_.pop()]);
@@ -172,7 +191,7 @@ void Responder::handle_done(const WorkDone& done, const WorkName& name) {
   if (slot.pending > 0) return;
   if (slot.lost) {
     // While it is in service or asked for memory, the layer above still has to give its word.
-    if (slot.state == State::kPulling || slot.state == State::kReplying) finish(slot);
+    if (is_answered(slot.state)) finish(slot);
     return;
   }
   if (slot.state == State::kPulling) {
@@ -182,11 +201,30 @@ void Responder::handle_done(const WorkDone& done, const WorkName& name) {
       next_chunk(slot);
     }
   } else if (slot.state == State::kReplying) {
+    if (slot.by_read) return await_done(slot);
     finish(slot);
   }
 }
 
+// Whether the layer above has given its word, or is not asked for any.
+bool Responder::is_answered(State state) noexcept {
+  switch (state) {
+    case State::kPulling:
+    case State::kReplying:
+    case State::kExposing:
+    case State::kUnacknowledged:
+    case State::kRevoking:
+      return true;
+    case State::kFree:
+    case State::kWanting:
+    case State::kServing:
+      return false;
+  }
+  return false;
+}
+
 void Responder::handle_timeout(Instant now) {
+  check_done_deadlines(now);
   if (!peer_deadline_ || *peer_deadline_ > now) return;
   peer_deadline_.reset();
   outbox_.disconnect = true;
@@ -196,12 +234,12 @@ void Responder::handle_disconnected() {
   peer_deadline_.reset();
   received_.clear();
   read_waiters_.clear();
+  exposure_waiters_.clear();
+  next_done_deadline_.reset();
   for (Slot& slot : slots_) {
     if (slot.state == State::kFree) continue;
     slot.lost = true;
-    if (slot.pending == 0 && (slot.state == State::kPulling || slot.state == State::kReplying)) {
-      finish(slot);
-    }
+    if (slot.pending == 0 && is_answered(slot.state)) finish(slot);
   }
 }
 
@@ -237,11 +275,13 @@ void Responder::begin(const Received& received) {
   slot.receive = received.receive;
   slot.holds_receive = true;
   slot.failed = false;
-  slot.known_above = slot.lost = slot.has_reply_chunk = slot.success = slot.is_short = false;
+  slot.known_above = slot.lost = slot.has_reply_chunk = slot.success = slot.is_short =
+      slot.by_read = false;
   slot.pending = slot.chunk = slot.read = slot.write_chunk = 0;
   slot.xid = Xid{xdr::load_word(prefix)};
   slot.version = xdr::load_word(prefix + xdr::kWordSize);
   slot.inline_part = {};
+  slot.padding = {};
   slot.reads.clear();
   slot.chunks.clear();
   slot.items.clear();
@@ -279,7 +319,14 @@ bool Responder::take_short_call(Slot& slot, Bytes message) {
 // Takes over what the header says; false when it makes no sense (RFC 8166 §4.5.2).
 bool Responder::take_call(Slot& slot, const wire::v1::Decoded& decoded) {
   const bool is_long = std::holds_alternative<wire::v1::NoMsg>(decoded.header.body);
-  if (!is_long && !std::holds_alternative<wire::v1::Msg>(decoded.header.body)) return false;
+  if (const auto* padded = std::get_if<wire::v1::Msgp>(&decoded.header.body)) {
+    // RFC 5666 §3.9 says nothing of chunks in it.
+    if (options_.profile != Profile::kRfc5666 || !lists_.empty()) return false;
+    slot.padding = padding_of(*padded, options_);
+    ++outbox_.counters.padded_calls;
+  } else if (!is_long && !std::holds_alternative<wire::v1::Msg>(decoded.header.body)) {
+    return false;
+  }
   slot.inline_part = decoded.payload;
   slot.writes = lists_.writes;
   slot.has_reply_chunk = lists_.has_reply;
@@ -384,6 +431,7 @@ void Responder::deliver(Slot& slot, Bytes inline_part) {
   received.call = to_call_id(index_of(slot), slot.generation);
   received.xid = slot.xid;
   received.inline_part = inline_part;
+  received.padding = slot.padding;
   if (long_part) received.long_part = long_part;
   received.items = slot.items.view();
 }
@@ -449,7 +497,9 @@ std::optional<SteeringTag> Responder::only_handle(const Slot& slot) const {
 
 void Responder::count_reply(const Slot& slot) {
   Counters& counters = outbox_.counters;
-  if (slot.reply.form == ReplyForm::kNoMsg) {
+  if (slot.by_read) {
+    ++counters.read_replies;
+  } else if (slot.reply.form == ReplyForm::kNoMsg) {
     ++counters.nomsg_replies;
     ++counters.reply_chunk_count;
   } else if (slot.writes.empty()) {
@@ -475,9 +525,14 @@ bool Responder::emit(Slot& slot, std::span<Action> room, std::size_t& used) {
       return slot.lost || emit_reads(slot, room, used);
     case State::kReplying:
       return slot.lost || emit_writes(slot, room, used);
+    case State::kExposing:
+      return slot.lost || emit_exposures(slot, room, used);
+    case State::kRevoking:
+      return slot.lost || emit_revokes(slot, room, used);
     case State::kFree:
     case State::kWanting:
     case State::kServing:
+    case State::kUnacknowledged:
       return true;
   }
   return true;
@@ -507,7 +562,7 @@ bool Responder::next_write(Slot& slot, SegmentFiller::Piece& piece) {
     const auto source = items_of_chunk(slot.reply, slot.write_chunk);
     if (slot.filler.next(source, slot.writes.chunk(slot.write_chunk), piece)) return true;
   }
-  return slot.success && slot.reply.form == ReplyForm::kNoMsg &&
+  return slot.success && !slot.by_read && slot.reply.form == ReplyForm::kNoMsg &&
          slot.filler.next(slot.reply.stream.view(), slot.reply_chunk.view(), piece);
 }
 
@@ -555,6 +610,7 @@ void Responder::repost(ReceiveId receive) {
 void Responder::finish(Slot& slot) {
   const CallId id = to_call_id(index_of(slot), slot.generation);
   give_receive_back(slot);
+  if (slot.by_read) end_exposing(slot);
   if (slot.known_above) {
     auto& done = outbox_.events.extend().emplace<CallDone>();
     done.call = id;

@@ -2,6 +2,8 @@
 #ifndef RPCRDMA_ENGINE_RESPONDER_H_
 #define RPCRDMA_ENGINE_RESPONDER_H_
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,6 +12,7 @@
 #include "base/ring.h"
 #include "engine/chunk_planner.h"
 #include "engine/outbox.h"
+#include "engine/read_reply_planner.h"
 #include "engine/types.h"
 #include "engine/work_id.h"
 #include "wire/v1/header.h"
@@ -21,6 +24,10 @@ enum class RpcMessageType : std::uint8_t { kCall, kReply, kUnknown };  // RFC 55
 // One slot per Call being answered. A Call has its Read chunks pulled into memory that the layer
 // above lends, is handed over, is answered by RDMA Writes and one Send, and is reported as done.
 // Driven by Connection, which documents the methods.
+//
+// In Profile::kRfc5666 a reply that fits nowhere else is exposed: its handles go into its Read
+// list, and it is done when the requester's RDMA_DONE has come and they are revoked
+// (responder_expose.cc).
 class Responder {
  public:
   // Headers use the places of the arena from `first_place` on.
@@ -30,7 +37,13 @@ class Responder {
 
   // More than Receives, because a slot may still wait for its Send when its Receive is posted
   // again.
-  static std::size_t slot_count(const Options& options) noexcept { return options.credits + 16U; }
+  static std::size_t slot_count(const Options& options) noexcept {
+    return options.credits + 16U + exposed_replies_max(options);
+  }
+  // Receives besides those that are granted, so that no RDMA_DONE finds none.
+  static std::uint32_t exposed_replies_max(const Options& options) noexcept {
+    return options.profile == Profile::kRfc5666 ? options.rfc5666.exposed_replies_max : 0;
+  }
 
   void start_reply(CallId call, const Outgoing& reply);
   void reject(CallId call);
@@ -52,7 +65,12 @@ class Responder {
 
   std::size_t poll_actions(std::span<Action> room);
 
-  std::optional<Instant> poll_timeout() const noexcept { return peer_deadline_; }
+  std::optional<Instant> poll_timeout() const noexcept {
+    if (!peer_deadline_ || !next_done_deadline_) {
+      return peer_deadline_ ? peer_deadline_ : next_done_deadline_;
+    }
+    return std::min(*peer_deadline_, *next_done_deadline_);
+  }
 
   std::uint32_t calls_in_service() const noexcept { return in_service_; }
 
@@ -63,6 +81,10 @@ class Responder {
     kPulling,   // for RDMA Reads: emitted by poll_actions, completed by handle_done
     kServing,   // for start_reply() or reject()
     kReplying,  // for its Writes and its Send: emitted by poll_actions, completed by handle_done
+    // In Profile::kRfc5666:
+    kExposing,        // for its turn and its handles; handle_exposure moves it on
+    kUnacknowledged,  // answered: for RDMA_DONE
+    kRevoking,        // for the handles of its reply to be revoked; handle_exposure moves it on
   };
   struct ReadChunk {
     std::uint32_t position, size;  // bytes
@@ -77,6 +99,7 @@ class Responder {
     bool lost = false;         // the connection ended; what is pending is only waited for
     bool has_reply_chunk = false;
     bool is_short = false;    // the Call has no chunks
+    bool by_read = false;     // the reply has an Exposed in use
     std::uint16_t index = 0;  // of itself in slots_
     std::uint32_t generation = 0;
     std::uint16_t pending = 0;  // work requests not completed
@@ -84,6 +107,7 @@ class Responder {
     Xid xid{};
     std::uint32_t version = 1;
     Bytes inline_part;
+    Padding padding;                                                 // of inline_part
     BoundedVector<wire::ReadSegment, wire::kReadSegmentsMax> reads;  // by position
     BoundedVector<ReadChunk, kReadChunksMax> chunks;                 // by position
     std::uint16_t chunk = 0;        // the chunk that is wanted or pulled
@@ -102,6 +126,22 @@ class Responder {
     bool success = false;  // the reply is not an error header
     bool failed = false;   // an RDMA operation of it failed
   };
+  enum class Handle : std::uint8_t { kNone, kAsked, kLive, kRevoking, kDead };
+  struct ExposedHandle {
+    SteeringTag tag;
+    std::uint64_t address;
+    Handle state;
+  };
+  // A reply that the peer reads, of the slot with the same index.
+  struct Exposed {
+    ExposedRuns runs;
+    std::array<ExposedHandle, kFragmentsMax> handles;  // of runs
+    std::uint16_t next = 0;                            // of runs: to be exposed
+    bool counted = false;                              // among exposed_
+    bool failed = false;                               // there is no handle for some run
+    bool acknowledged = false;                         // RDMA_DONE came before the Send was done
+    Instant deadline{};
+  };
   struct Received {
     ReceiveId receive;
     Bytes message;
@@ -117,14 +157,27 @@ class Responder {
   static bool check_positions(const Slot& slot, std::uint64_t inline_size, bool is_long);
   void next_chunk(Slot& slot);
   void deliver(Slot& slot, Bytes inline_part);
-  void start_error(Slot& slot, const wire::v1::Body& error);
-  void start_sending(Slot& slot, const wire::v1::Body& body, bool success);
+  using Body = wire::v1::Body;
+  void start_error(Slot& slot, const Body& error);
+  void start_sending(Slot& slot, const Body& body, bool success);
   std::optional<SteeringTag> only_handle(const Slot& slot) const;
   void enqueue(Slot& slot);
   bool emit(Slot& slot, std::span<Action> room, std::size_t& used);
   bool emit_reads(Slot& slot, std::span<Action> room, std::size_t& used);
   bool emit_writes(Slot& slot, std::span<Action> room, std::size_t& used);
   bool next_write(Slot& slot, SegmentFiller::Piece& piece);
+  static bool is_answered(State state) noexcept;
+  void start_exposing(Slot& slot);
+  bool emit_exposures(Slot& slot, std::span<Action> room, std::size_t& used);
+  bool emit_revokes(Slot& slot, std::span<Action> room, std::size_t& used);
+  void handle_exposure(Slot& slot, const WorkDone& done, const WorkName& name);
+  void send_exposed(Slot& slot);
+  void await_done(Slot& slot);
+  bool take_done(Xid xid);
+  void start_revoking(Slot& slot);
+  void handle_revoked(Slot& slot);
+  void end_exposing(Slot& slot);
+  void check_done_deadlines(Instant now);
   void work_posted(Slot& slot);
   void work_done(Slot& slot);
   void count_reply(const Slot& slot);
@@ -147,6 +200,10 @@ class Responder {
   std::uint32_t reads_in_flight_ = 0;
   std::uint32_t in_service_ = 0;      // slots not free
   std::uint32_t work_in_flight_ = 0;  // Reads and Sends
+  std::vector<Exposed> exposed_of_;   // by slot; empty but in Profile::kRfc5666
+  std::uint32_t exposed_ = 0;         // replies exposed or being so, at most exposed_replies_max
+  Ring<std::uint16_t> exposure_waiters_;
+  std::optional<Instant> next_done_deadline_;  // none is earlier
   Instant now_{};
   std::optional<Instant>
       peer_deadline_;  // while there is work in flight; moved on by each completion

@@ -60,6 +60,9 @@ struct Outgoing {
   // like the rest. A header without chunks is written there, so that header and stream leave as one
   // run. Or null.
   std::byte* header_room = nullptr;
+  // Reply, Profile::kRfc5666: what fits nowhere else may be exposed for the peer to read, until its
+  // RDMA_DONE.
+  bool may_be_read = false;
 };
 
 // --- Actions: what the engine wants done -------------------------------------------------------
@@ -71,6 +74,10 @@ struct PostSend {
   // Bytes, in the header arena. Size 0: the header is the start of the first run.
   std::uint32_t header_offset, header_size;
   std::span<const Fragment> gather;  // inline runs behind the header; valid until it is done
+  // RDMA_MSGP: zeros behind the header in the header arena, bytes, that go out in front of
+  // gather[pad_before].
+  std::uint32_t pad_size = 0;
+  std::uint32_t pad_before = 0;
   std::optional<SteeringTag> invalidate;
 };
 struct RdmaRead {
@@ -135,10 +142,17 @@ struct MemoryWanted {
   Bytes inline_part;                  // the Payload stream behind the header; empty in a Long Call
   std::optional<Fragment> long_part;  // the Long Call's stream
 };
+// Of a message that came as RDMA_MSGP (RFC 5666 §3.9).
+struct Padding {
+  std::uint32_t alignment = 0;  // bytes; 0: there is none
+  std::uint32_t threshold = 0;  // larger opaque data is aligned, bytes
+  std::uint32_t start = 0;      // where the Payload stream begins as alignment counts, bytes
+};
 struct CallReceived {
   CallId call;
   Xid xid;
   Bytes inline_part;  // valid until start_reply() or reject()
+  Padding padding;    // of inline_part
   std::optional<Fragment> long_part;
   std::span<const PulledItem> items;  // in order of position; valid until CallDone
 };
@@ -155,6 +169,10 @@ struct ReplyReady {
   Bytes inline_part;             // the reply's Payload stream, unless it is in the Reply chunk
   std::uint32_t in_reply_chunk;  // bytes of it in the memory of reply_room; 0: inline
   std::span<const std::uint32_t> results_written;  // bytes in each offered result, in list order
+  // Of results that came by Read chunks (Profile::kRfc5666): where they belong in the unreduced
+  // stream, for as many as are in results_written. Else empty: each is the next one.
+  std::span<const std::uint32_t> positions;
+  Padding padding;  // of inline_part
 };
 struct CallFailed {
   CallId call;
@@ -173,6 +191,19 @@ enum class Role : std::uint8_t {
 // 5666 and Linux return every segment with its length rewritten.
 enum class ReturnForm : std::uint8_t { kShortened, kFull };
 
+// Which text both ends follow; see rpcrdma::Profile. Backward Calls follow RFC 8166 in both.
+enum class Profile : std::uint8_t { kRfc8166, kRfc5666 };
+enum class PaddingBase : std::uint8_t { kBuffer, kStream };  // see rpcrdma::PaddingBase
+
+// What only Profile::kRfc5666 has; see rpcrdma::Rfc5666Options.
+struct Rfc5666Options {
+  bool results_by_read = false;
+  std::uint32_t padding_threshold = 512;  // bytes
+  PaddingBase padding_base = PaddingBase::kBuffer;
+  std::uint32_t exposed_replies_max = 16;
+  std::chrono::nanoseconds done_timeout = std::chrono::seconds(30);
+};
+
 struct Options {
   std::uint32_t inline_send = 4096;     // largest Send, bytes, at least 1024
   std::uint32_t inline_receive = 4096;  // size of each Receive buffer, bytes, at least 1024
@@ -190,6 +221,10 @@ struct Options {
   ReturnForm return_form = ReturnForm::kShortened;
   std::uint32_t read_chunk_size_max = 4U << 20U;  // server: largest Read chunk accepted, bytes
   std::uint32_t long_call_size_max = 1U << 20U;   // server: largest Long Call accepted, bytes
+  Profile profile = Profile::kRfc8166;
+  Rfc5666Options rfc5666;
+  // Receive buffers begin at a multiple of so many bytes, a power of two; 0: at any.
+  std::uint32_t receive_alignment = 0;
   wire::Limits limits;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
   // Server: how long the peer may leave every RDMA Read, Write and Send of ours where it is before
@@ -205,6 +240,8 @@ struct Negotiated {                     // known once the connection is up
   std::uint32_t inline_receive = 1024;  // the peer's largest Send, as far as we may count on it
   std::uint32_t reads_in_flight_max = 1;
   bool peer_takes_invalidation = false;
+  // Profile::kRfc5666: what the peer wants opaque data aligned to, bytes; 0: nothing.
+  std::uint32_t padding_alignment = 0;
 };
 
 enum class StartError : std::uint8_t {
@@ -231,6 +268,10 @@ struct Counters {
   std::uint64_t err_vers_sent = 0, err_chunk_sent = 0, err_received = 0;
   std::uint64_t invalidated_remotely = 0, revoked_locally = 0;
   std::uint64_t timed_out = 0;
+  // Profile::kRfc5666: messages with aligned data; replies by Read chunks; RDMA_DONE. One that came
+  // for no reply is stray.
+  std::uint64_t padded_calls = 0, read_replies = 0;
+  std::uint64_t dones_sent = 0, dones_received = 0;
 };
 
 }  // namespace rpcrdma::engine

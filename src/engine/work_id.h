@@ -8,11 +8,23 @@
 
 namespace rpcrdma::engine {
 
-enum class WorkKind : std::uint8_t { kCallSend = 1, kExpose, kRevoke, kRead, kWrite, kReplySend };
+enum class WorkKind : std::uint8_t {
+  kCallSend = 1,
+  kExpose,
+  kRevoke,
+  kRead,
+  kWrite,
+  kReplySend,
+  // Profile::kRfc5666: RDMA Reads of a reply and their RDMA_DONE; a reply's exposed memory.
+  kPull,
+  kDoneSend,
+  kReplyExpose,
+  kReplyRevoke,
+};
 
 struct WorkName {
   WorkKind kind;
-  std::uint8_t part;  // which exposure, for Expose and Revoke
+  std::uint8_t part;  // which exposure, for those that expose and revoke
   std::uint16_t slot;
   std::uint32_t generation;  // of the slot; an answer to an older use of the slot is our bug
 };

@@ -34,9 +34,18 @@ rdma::Remote to_remote(const wire::Segment& segment) {
   return {segment.handle, segment.length, segment.offset};
 }
 
-// How far apart Receive buffers are; not a multiple of the page size, as with header places.
+constexpr std::size_t kAlignmentMin = 64;
+
+std::size_t receive_alignment(const engine::Options& options) {
+  return std::max<std::size_t>(options.receive_alignment, kAlignmentMin);
+}
+
+// How far apart Receive buffers are; not a multiple of the page size, as with header places, unless
+// the alignment wants it.
 std::size_t receive_stride(const engine::Options& options) {
-  return ((options.inline_receive + 63U) & ~63U) + 192U;
+  const std::size_t alignment = receive_alignment(options);
+  const std::size_t size = (options.inline_receive + alignment - 1) & ~(alignment - 1);
+  return size + (alignment == kAlignmentMin ? 192 : 0);
 }
 
 // What a dropped action must be answered with, if anything waits for it.
@@ -70,10 +79,12 @@ Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
 Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
                        const engine::Options& options, MessageRooms* rooms)
     : options_(options),
+      receive_count_(engine::Connection::receive_count(role, options)),
       receive_stride_(receive_stride(options)),
       header_memory_(std::make_unique_for_overwrite<std::byte[]>(
           engine::Connection::header_arena_size(role, options))),
-      receive_memory_(std::make_unique_for_overwrite<std::byte[]>(receives_size())),
+      receive_memory_(new (std::align_val_t{receive_alignment(options)}) std::byte[receives_size()],
+                      Free{std::align_val_t{receive_alignment(options)}}),
       own_rooms_(rooms != nullptr ? nullptr
                                   : std::make_unique<MessageRooms>(
                                         engine::Connection::made_slot_count(role, options) +
@@ -176,9 +187,8 @@ void Connection::take_completion(Instant now, const rdma::Completion& completion
 
 Bytes Connection::received(engine::ReceiveId receive, std::uint32_t size) const {
   const std::size_t index = static_cast<std::uint16_t>(receive);
-  RPCRDMA_ASSERT(
-      index < engine::Connection::receive_count(options_) && size <= options_.inline_receive,
-      "a completion for a Receive that was not posted");
+  RPCRDMA_ASSERT(index < receive_count_ && size <= options_.inline_receive,
+                 "a completion for a Receive that was not posted");
   return {receive_memory_.get() + index * receive_stride_, size};
 }
 
@@ -293,7 +303,11 @@ void Connection::to_work(const engine::Action& action, std::size_t index, rdma::
     if (send->header_size > 0) {
       slices[count++] = {header_region_, send->header_size, send->header_offset};
     }
+    const std::size_t pad_at = count + send->pad_before;
     for (const engine::Fragment& run : send->gather) {
+      if (count == pad_at && send->pad_size > 0) {
+        slices[count++] = {header_region_, send->pad_size, send->header_offset + send->header_size};
+      }
       slices[count++] = {region(run.memory), run.size, run.offset};
     }
     work.id = static_cast<std::uint64_t>(send->id);

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 
@@ -85,13 +86,19 @@ class Connection {
   void handle_copied(std::size_t posted);
   void flush_waiting();
   Bytes received(engine::ReceiveId receive, std::uint32_t size) const;
-  std::size_t receives_size() const noexcept {
-    return engine::Connection::receive_count(options_) * receive_stride_;
-  }
+  std::size_t receives_size() const noexcept { return receive_count_ * receive_stride_; }
 
   const engine::Options options_;
+  const std::size_t receive_count_;
   const std::size_t receive_stride_;  // bytes from one Receive buffer to the next
-  std::unique_ptr<std::byte[]> header_memory_, receive_memory_;
+  std::unique_ptr<std::byte[]> header_memory_;
+  // At a multiple of Options::receive_alignment: what a peer aligned in its Send is so in memory,
+  // and what is in front of it lies right before it, so that an unpadded message is one run too.
+  struct Free {
+    std::align_val_t alignment;
+    void operator()(std::byte* memory) const noexcept { ::operator delete[](memory, alignment); }
+  };
+  std::unique_ptr<std::byte[], Free> receive_memory_;
   std::unique_ptr<MessageRooms> own_rooms_;
   MessageRooms* const rooms_;
   std::size_t header_size_;
