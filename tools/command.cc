@@ -28,11 +28,18 @@ void CommonOptions::add_to(CLI::App& command) {
   command.add_option("--credits", connection.credits, "calls in flight: asked for or granted")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
+  command
+      .add_option("--profile", profile,
+                  "the text that both sides follow: rfc8166; or rfc5666, with results that the "
+                  "client reads, RDMA_DONE, aligned data and its configuration protocol")
+      ->check(CLI::IsMember({"rfc8166", "rfc5666"}))
+      ->capture_default_str();
   command.add_flag("--json", json, "print the result as JSON");
 }
 
 void CommonOptions::finish() {
   provider.crc = crc == "on";
+  if (profile == "rfc5666") connection.profile = Profile::kRfc5666;
 }
 
 ClientSettings::ClientSettings() : program(blob::BLOB_PROGRAM), version(blob::BLOB_V1) {}
@@ -84,6 +91,8 @@ Expected<Client, Error> ClientSettings::connect() {
   ClientOptions options;
   options.provider = common.provider;
   options.connection = common.connection;
+  // Who asks for the old text wants to see what is different in it.
+  options.connection.rfc5666.results_by_read = true;
   options.call_timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(timeout_s * 1e9));
   options.provider.setup_timeout_client = std::min(
       options.provider.setup_timeout_client,
@@ -135,6 +144,8 @@ nlohmann::json to_json(const TransferCounters& counters) {
           {"long_replies", counters.long_replies},
           {"read_chunk_bytes", counters.read_chunk_bytes},
           {"write_chunk_bytes", counters.write_chunk_bytes},
+          {"padded_calls", counters.padded_calls},
+          {"read_replies", counters.read_replies},
           {"cached_replies", counters.cached_replies},
           {"errors_sent", counters.errors_sent},
           {"errors_received", counters.errors_received},

@@ -27,6 +27,7 @@ struct CommonOptions {
   ProviderOptions provider;
   ConnectionOptions connection;
   std::string crc = "on";
+  std::string profile = "rfc8166";
   bool json = false;
 
   void add_to(CLI::App& command);

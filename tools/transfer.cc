@@ -56,6 +56,13 @@ void report(const char* what, const std::string& name, blob::TransferResult& res
     fmt::print("{} {}: {} in {:.2f} s, {:.2f} GB/s, {} calls, p50 {:.0f} us, p99 {:.0f} us ({})\n",
                what, name, size_text(result.bytes), result.seconds, rate / 1e9, result.calls,
                latency.p50_us, latency.p99_us, client.provider_name());
+    const TransferCounters counters = client.counters();
+    if (counters.padded_calls + counters.read_replies > 0) {
+      fmt::print(
+          "RFC 5666: {} calls with aligned data (RDMA_MSGP), {} replies read and confirmed by "
+          "RDMA_DONE\n",
+          counters.padded_calls, counters.read_replies);
+    }
     return;
   }
   const nlohmann::json value = {{"operation", what},

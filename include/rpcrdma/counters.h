@@ -15,6 +15,8 @@ struct TransferCounters {
   std::uint64_t reply_chunks = 0;  // room for Long Replies: offered (client), used (server)
   std::uint64_t long_calls = 0, long_replies = 0;
   std::uint64_t read_chunk_bytes = 0, write_chunk_bytes = 0;
+  // Profile::kRfc5666: Calls with aligned data (RDMA_MSGP); replies by Read chunks.
+  std::uint64_t padded_calls = 0, read_replies = 0;
   std::uint64_t cached_replies = 0;  // server: calls made again that were answered from memory
   std::uint64_t errors_sent = 0, errors_received = 0;  // RDMA_ERROR
   std::uint64_t messages_dropped = 0;                  // short, stray, bad or unknown ones

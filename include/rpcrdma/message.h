@@ -72,6 +72,14 @@ class MessageReader {
     Bytes data;
   };
 
+  // Of a message whose large items are aligned (RDMA_MSGP, RFC 5666 §3.9): there are fill bytes
+  // behind the count of each item above the threshold, up to the next multiple of the alignment.
+  struct Padding {
+    std::uint32_t alignment = 0;  // bytes; any number, 0 and 1: none
+    std::uint32_t threshold = 0;  // bytes
+    std::uint32_t start = 0;      // where the message begins as alignment counts, bytes
+  };
+
   MessageReader() noexcept : reader_(Bytes{}) {}
   MessageReader(const MessageReader& other) noexcept : reader_(other.reader_) { *this = other; }
   MessageReader& operator=(const MessageReader& other) noexcept {
@@ -82,6 +90,7 @@ class MessageReader {
     position_base_ = other.position_base_;
     last_was_placed_ = other.last_was_placed_;
     landings_ = other.landings_;
+    padding_ = other.padding_;
     items_read_ = other.items_read_;
     depth_ = other.depth_;
     return *this;
@@ -102,6 +111,9 @@ class MessageReader {
   // lives as long as the reader is in use.
   void land_in(std::span<const MutableBytes> places) noexcept { landings_ = places; }
 
+  // For a message with padding; it outlives the reader and its copies.
+  void set_padding(const Padding* padding) noexcept { padding_ = padding; }
+
   // Around each item of a type that contains itself, so that no peer chooses how deep the stack
   // gets: false, with kOverLimit, at the kDepthMax-th of them. leave() only after true.
   static constexpr std::uint32_t kDepthMax = 100;
@@ -119,6 +131,7 @@ class MessageReader {
 
  private:
   Bytes take_bulk(std::uint32_t size_max, std::string_view field) noexcept;
+  Bytes take_padded(std::uint32_t size_max, std::string_view field) noexcept;
 
   xdr::Reader reader_;
   union {  // as in MessageWriter
@@ -131,6 +144,7 @@ class MessageReader {
   std::uint32_t depth_ = 0;
   std::size_t items_read_ = 0;
   std::span<const MutableBytes> landings_;
+  const Padding* padding_ = nullptr;
 };
 
 }  // namespace rpcrdma

@@ -5,7 +5,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "rpcrdma/call.h"
 
 namespace rpcrdma {
 
@@ -20,6 +23,40 @@ struct ProviderOptions {
   std::chrono::milliseconds setup_timeout_server{5'000};   // a silent peer is dropped after it
 };
 
+// Which text of RPC-over-RDMA version 1 a connection follows. Nothing on the wire tells: both ends
+// are set to the same.
+enum class Profile : std::uint8_t {
+  kRfc8166,
+  // RFC 5666 as it was: a server may answer by Read chunks, which the client fetches and confirms
+  // with RDMA_DONE (§3.8); the client aligns data inside of messages (RDMA_MSGP, §3.9); message
+  // sizes are agreed on by the Connection Configuration Protocol (§6), not by RFC 8797.
+  kRfc5666,
+};
+// From where the padding of RDMA_MSGP counts; RFC 5666 §3.9 can be read both ways.
+enum class PaddingBase : std::uint8_t {
+  kBuffer,  // the start of the Send: aligned where the receiver has its buffer aligned
+  kStream,  // the start of the RPC message
+};
+
+// What only Profile::kRfc5666 has.
+struct Rfc5666Options {
+  // Client: offers no memory for results, so that the server answers what does not fit a message by
+  // Read chunks. false: Write chunks and Reply chunks, as RFC 8166 has them.
+  bool results_by_read = false;
+  // Client: opaque data of more than so many bytes at the end of a Call is aligned, bytes.
+  std::uint32_t padding_threshold = 512;
+  // Server: asks clients to align data to so many bytes, and aligns its Receives; 0: neither.
+  std::uint32_t alignment = 1024;
+  PaddingBase padding_base = PaddingBase::kBuffer;
+  // Server: replies by Read chunks that a client may leave without RDMA_DONE; more wait.
+  std::uint32_t exposed_replies_max = 16;
+  // Server: the flavor that credentials of the Connection Configuration Protocol must have (RFC
+  // 5666 §11: that of the data). Service::check_credential() says it for programs.
+  std::optional<AuthFlavor> flavor_required;
+  // Server: an RDMA_DONE that takes longer ends the connection, which frees the reply's memory.
+  std::chrono::milliseconds done_timeout{30'000};
+};
+
 struct ConnectionOptions {
   std::uint32_t inline_size = 4096;  // largest inline message both ways, bytes, 1024 … 65536
   std::uint32_t credits = 64;        // client: asked for; server: granted to each connection
@@ -27,6 +64,8 @@ struct ConnectionOptions {
   std::uint32_t reduce_size_min = 1024;
   // false: bulk items never travel by themselves; what is too long goes as a Long Call or Reply.
   bool reduce = true;
+  Profile profile = Profile::kRfc8166;
+  Rfc5666Options rfc5666;
 };
 
 // What a client does when its connection is lost. Calls under way are then made again over the next

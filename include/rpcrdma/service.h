@@ -56,6 +56,15 @@ class Service {
   // answers a call that a client makes again after a lost connection without executing it
   // (ServerOptions::reply_cache_entries).
   virtual bool is_idempotent(std::uint32_t /*procedure*/) const noexcept { return true; }
+  // Whether a caller with this credential may call the procedure (never asked for NULL): kOk, or
+  // why it is denied (AUTH_ERROR), before any bulk data moves.
+  virtual AuthStatus check_credential(std::uint32_t /*procedure*/,
+                                      const Credential& /*credential*/) const noexcept {
+    return AuthStatus::kOk;
+  }
+  // Profile::kRfc5666: whether results that fit nowhere else may be exposed for the client to read,
+  // until it confirms that. NFS forbids it (RFC 5667): there the call fails instead.
+  virtual bool may_answer_by_read(std::uint32_t /*procedure*/) const noexcept { return true; }
   virtual void call(CallContext& context) = 0;
 };
 

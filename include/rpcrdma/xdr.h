@@ -97,6 +97,8 @@ class Reader {
   Bytes opaque(std::uint32_t size_max, std::string_view field) noexcept;
   // RFC 4506 §4.9: `size` bytes and fill bytes, no count word. kTruncated, kNonZeroPad.
   Bytes opaque_fixed(std::uint32_t size, std::string_view field) noexcept;
+  // Leaves out so many bytes as they are, without fill bytes. kTruncated.
+  void skip(std::size_t size, std::string_view field) noexcept { (void)take(size, field); }
   // RFC 4506 §4.11: like opaque(); whether it is ASCII is not judged.
   std::string_view string(std::uint32_t size_max, std::string_view field) noexcept;
 

@@ -105,19 +105,28 @@ bool plan_pull(std::span<const wire::ReadSegment> reads, std::span<const ResultR
   pull.sizes.clear();
   pull.in_reply_room = 0;
   std::size_t result = 0;
+  ResultRoom spare = reply_room.value_or(ResultRoom{Lease{}, 0, 0, 0});
+  const auto pull_into_spare = [&](std::uint32_t position) {
+    const auto size = pull_chunk(reads, position, {&spare, 1}, pull);
+    if (size) {
+      spare.offset += *size;
+      spare.size_max -= static_cast<std::uint32_t>(*size);
+    }
+    return size;
+  };
   for (auto position = next_position(reads, std::nullopt); position;
        position = next_position(reads, position)) {
     if (*position % xdr::kWordSize != 0) return false;
     if (*position == 0) {
-      if (!reply_room) return false;
-      const auto size = pull_chunk(reads, 0, {&*reply_room, 1}, pull);
+      const auto size = pull_into_spare(0);
       if (!size || *size == 0) return false;
       pull.in_reply_room = static_cast<std::uint32_t>(*size);
       continue;
     }
     const std::size_t end = end_of_result(results, result);
-    if (end == result) return false;  // more chunks than results
-    const auto size = pull_chunk(reads, *position, results.subspan(result, end - result), pull);
+    const auto size =
+        end > result ? pull_chunk(reads, *position, results.subspan(result, end - result), pull)
+                     : pull_into_spare(*position);
     if (!size || !pull.positions.push_back(*position) ||
         !pull.sizes.push_back(static_cast<std::uint32_t>(*size))) {
       return false;

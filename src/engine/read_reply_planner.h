@@ -44,7 +44,8 @@ struct Pull {
   std::uint32_t in_reply_room = 0;                                // bytes
 };
 // False: the chunks do not fit the results' rooms and the reply's. Chunks may be listed in any
-// order and go to the results in that of their positions; position zero goes to `reply_room`.
+// order and go to the results in that of their positions. Position zero goes to `reply_room`, and
+// behind it there, without gaps, the chunks that no result has a place for.
 bool plan_pull(std::span<const wire::ReadSegment> reads, std::span<const ResultRoom> results,
                const std::optional<ResultRoom>& reply_room, Pull& pull);
 

@@ -47,6 +47,7 @@ bool Requester::take_read_chunks(Slot& slot) {
   if (!plan_pull(lists_.reads.view(), pulling.results.view(), pulling.reply_room, pulling.plan)) {
     return false;
   }
+  ++outbox_.counters.read_replies;
   if (pulling.plan.positions.empty()) return true;
   // A result has one way to come.
   if (!slot.reply.results.empty()) return false;

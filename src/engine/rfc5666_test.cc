@@ -9,7 +9,7 @@
 namespace rpcrdma::engine {
 namespace {
 
-using namespace std::chrono_literals;
+using std::chrono::seconds;
 using wire::Segment;
 using wire::v1::ChunkLists;
 
@@ -46,7 +46,7 @@ class ReadReplies : public testing::Test {
     } else {
       outgoing.reply_size_max = 100;
     }
-    const auto id = client.engine.start_call(client.now, Xid{xid}, outgoing, 60s);
+    const auto id = client.engine.start_call(client.now, Xid{xid}, outgoing, seconds(60));
     EXPECT_TRUE(id);
     client.drain();
     return *id;
@@ -170,6 +170,24 @@ TEST_F(ReadReplies, ReplyAtPositionZeroIsReadIntoItsRoom) {
   EXPECT_EQ(ready->results_written[0], 3000U);
 }
 
+TEST_F(ReadReplies, ChunksWithoutAPlaceGoBehindTheReply) {
+  call(1);
+  ASSERT_TRUE(send_of_call());
+  reply(1, reads({{0, 600}, {40, 3000}, {4000, 90}, {5000, 80}}), 4, true);
+  std::vector<std::uint64_t> offsets;
+  while (const auto read = client.take_action<RdmaRead>()) {
+    if (read->to == Lease{3}) offsets.push_back(read->to_offset);
+    client.done(read->id);
+  }
+  EXPECT_EQ(offsets, (std::vector<std::uint64_t>{0, 600, 690}));
+  ASSERT_TRUE(take_done());
+  const auto ready = client.take_event<ReplyReady>();
+  ASSERT_TRUE(ready);
+  EXPECT_EQ(ready->in_reply_chunk, 600U);
+  EXPECT_EQ(std::vector(ready->results_written.begin(), ready->results_written.end()),
+            (std::vector<std::uint32_t>{3000, 90, 80}));
+}
+
 TEST_F(ReadReplies, ReadsStayWithinTheLimit) {
   Negotiated negotiated = sizes();
   negotiated.reads_in_flight_max = 2;
@@ -215,7 +233,7 @@ TEST_P(BadReadLists, FailTheCallAndAreAcknowledgedAllTheSame) {
 INSTANTIATE_TEST_SUITE_P(
     Requester, BadReadLists,
     testing::Values(BadReadList{"MoreThanTheRoom", {{28, 8004}}, false},
-                    BadReadList{"MoreChunksThanResults", {{28, 8}, {40, 8}}, false},
+                    BadReadList{"MoreThanIsLeftInTheReplysRoom", {{28, 8}, {40, 9004}}, false},
                     BadReadList{"OddPosition", {{30, 8}}, false},
                     BadReadList{"PositionZeroBesideAMessage", {{0, 600}}, false},
                     BadReadList{"LongWithoutPositionZero", {{28, 600}}, true},
@@ -226,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(ReadReplies, LateReplyOfACallThatWasGivenUpIsAcknowledged) {
   call(1);
   ASSERT_TRUE(send_of_call());
-  client.now += 61s;
+  client.now += seconds(61);
   client.engine.handle_timeout(client.now);
   client.drain();
   ASSERT_TRUE(client.take_event<CallFailed>());
@@ -274,7 +292,7 @@ TEST_F(ReadReplies, CallsWithReadChunksAreNotAcknowledged) {
   Outgoing outgoing;
   outgoing.stream = runs;
   outgoing.reply_size_max = 100;
-  ASSERT_TRUE(client.engine.start_call(client.now, Xid{1}, outgoing, 60s));
+  ASSERT_TRUE(client.engine.start_call(client.now, Xid{1}, outgoing, seconds(60)));
   client.drain();
   client.expose_all();
   ASSERT_TRUE(send_of_call());
@@ -483,7 +501,7 @@ TEST_F(ExposedReplies, MissingDoneEndsTheConnectionInTime) {
   (void)sent();
   const auto timeout = server.engine.poll_timeout();
   ASSERT_TRUE(timeout);
-  EXPECT_EQ(*timeout, server.now + 30s);
+  EXPECT_EQ(*timeout, server.now + seconds(30));
   server.now = *timeout;
   server.engine.handle_timeout(server.now);
   server.drain();
@@ -563,7 +581,7 @@ class PaddedCalls : public testing::TestWithParam<PaddingCase> {
     Outgoing outgoing;
     outgoing.stream = std::span(runs).first(pad > 0 ? 3 : 2);
     outgoing.reply_size_max = 100;
-    EXPECT_TRUE(client.engine.start_call(client.now, Xid{1}, outgoing, 60s));
+    EXPECT_TRUE(client.engine.start_call(client.now, Xid{1}, outgoing, seconds(60)));
     client.drain();
     return client.take_action<PostSend>();
   }

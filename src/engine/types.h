@@ -170,7 +170,8 @@ struct ReplyReady {
   std::uint32_t in_reply_chunk;  // bytes of it in the memory of reply_room; 0: inline
   std::span<const std::uint32_t> results_written;  // bytes in each offered result, in list order
   // Of results that came by Read chunks (Profile::kRfc5666): where they belong in the unreduced
-  // stream, for as many as are in results_written. Else empty: each is the next one.
+  // stream, for as many as are in results_written. Else empty: each is the next one. Those beyond
+  // the offered results lie in the memory of reply_room, behind in_reply_chunk and each other.
   std::span<const std::uint32_t> positions;
   Padding padding;  // of inline_part
 };

@@ -24,6 +24,8 @@ Bytes MessageReader::bulk(std::uint32_t size_max, std::string_view field) noexce
   const Bytes item = take_bulk(size_max, field);
   const std::size_t number = items_read_++;
   if (last_was_placed_ || number >= landings_.size()) return item;
+  // Another item is in that place already.
+  if (number < placed_count_ && !placed_[number].data.empty()) return item;
   const MutableBytes place = landings_[number];
   if (item.size() > place.size()) return item;
   std::ranges::copy(item, place.begin());
@@ -33,7 +35,9 @@ Bytes MessageReader::bulk(std::uint32_t size_max, std::string_view field) noexce
 Bytes MessageReader::take_bulk(std::uint32_t size_max, std::string_view field) noexcept {
   last_was_placed_ = false;
   const std::size_t start = reader_.position();
-  if (next_ == placed_count_) return reader_.opaque(size_max, field);
+  if (next_ == placed_count_) {
+    return padding_ == nullptr ? reader_.opaque(size_max, field) : take_padded(size_max, field);
+  }
   const Placed& item = placed_[next_];
   if (item.position != kInOrder && item.position != position_base_ + start + xdr::kWordSize) {
     return reader_.opaque(size_max, field);
@@ -57,6 +61,18 @@ Bytes MessageReader::take_bulk(std::uint32_t size_max, std::string_view field) n
   position_base_ += xdr::padded(size);
   last_was_placed_ = true;
   return item.data.first(size);
+}
+
+Bytes MessageReader::take_padded(std::uint32_t size_max, std::string_view field) noexcept {
+  const std::uint32_t size = reader_.u32(field);
+  if (reader_.ok() && size > size_max) reader_.fail(xdr::Errc::kOverLimit, field);
+  if (!reader_.ok()) return {};
+  if (padding_->alignment > 1 && size > padding_->threshold) {
+    const std::uint64_t at = padding_->start + position_base_ + reader_.position();
+    const std::uint64_t past = at % padding_->alignment;
+    if (past > 0) reader_.skip(padding_->alignment - past, field);
+  }
+  return reader_.opaque_fixed(size, field);
 }
 
 bool MessageReader::finish() noexcept {

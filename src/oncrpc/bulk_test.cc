@@ -173,5 +173,60 @@ TEST(Message, WriterThatRunsOutOfRoomFails) {
   EXPECT_FALSE(writer.ok());
 }
 
+// --- RDMA_MSGP (RFC 5666 §3.9)
+
+// A stream of one number and an item, with `pad` bytes behind the item's count.
+std::vector<std::byte> padded_stream(std::uint32_t size, std::size_t pad) {
+  std::vector<std::byte> stream(2 * xdr::kWordSize);
+  xdr::Writer writer(stream);
+  writer.u32(1);
+  writer.u32(size);
+  stream.resize(stream.size() + pad);
+  const auto data = bytes(size, 9);
+  stream.insert(stream.end(), data.begin(), data.end());
+  stream.resize(stream.size() + xdr::pad_size(size));
+  return stream;
+}
+
+TEST(Padding, IsSkippedByBothBases) {
+  constexpr std::size_t kOffset = 40;  // of the stream in its message
+  for (const std::uint32_t start : {36U, 0U}) {
+    for (const std::uint32_t alignment : {0U, 1U, 3U, 64U, 1000U}) {
+      for (const std::uint32_t size : {99U, 100U, 101U}) {
+        const std::size_t at = start + kOffset + 8;
+        const bool is_padded = alignment > 1 && size > 100;
+        const std::size_t pad = is_padded ? (alignment - at % alignment) % alignment : 0;
+        const auto stream = padded_stream(size, pad);
+        const MessageReader::Padding padding{alignment, 100, start};
+        MessageReader reader(stream, kOffset, {});
+        reader.set_padding(&padding);
+        (void)reader.xdr().u32("number");
+        const Bytes item = reader.bulk(1000, "item");
+        EXPECT_TRUE(reader.finish()) << alignment << " " << size;
+        EXPECT_EQ(std::vector(item.begin(), item.end()), bytes(size, 9));
+        EXPECT_EQ(item.data(), stream.data() + 8 + pad);
+      }
+    }
+  }
+}
+
+TEST(Padding, NeverLeavesTheMessage) {
+  const auto stream = padded_stream(20, 0);
+  for (const std::uint32_t alignment : {1024U, 0x80000000U, 0xffffffffU}) {
+    const MessageReader::Padding padding{alignment, 0, 0xffffffff};
+    MessageReader reader(stream, 40, {});
+    reader.set_padding(&padding);
+    (void)reader.xdr().u32("number");
+    EXPECT_TRUE(reader.bulk(1000, "item").empty());
+    EXPECT_FALSE(reader.finish());
+  }
+  const MessageReader::Padding padding{64, 0, 0};
+  MessageReader reader(stream, 40, {});
+  reader.set_padding(&padding);
+  (void)reader.xdr().u32("number");
+  EXPECT_TRUE(reader.bulk(19, "item").empty()) << "more than the item may have";
+  EXPECT_FALSE(reader.ok());
+}
+
 }  // namespace
 }  // namespace rpcrdma

@@ -25,15 +25,15 @@ ClientImpl::ClientImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
       provider_(provider),
       options_(options),
       pool_(options.memory_max),
-      slots_(options.calls_max),
-      slot_of_call_(options.calls_max),
-      free_(options.calls_max),
-      rooms_(options.calls_max + engine::Connection::answered_slot_count(
-                                     engine::Role::kClient, rpc::engine_options(options))),
+      slots_(rpc::engine_options(options).calls_max),
+      slot_of_call_(slots_.size()),
+      free_(slots_.size()),
+      rooms_(slots_.size() + engine::Connection::answered_slot_count(engine::Role::kClient,
+                                                                     rpc::engine_options(options))),
       // Two clients behind one address should not use the same XIDs: servers may remember them.
       last_xid_(static_cast<std::uint32_t>(provider.now().time_since_epoch().count() >> 10)),
       backoff_(options.reconnect, last_xid_) {
-  for (std::uint32_t i = 0; i < options.calls_max; ++i) free_.push(i);
+  for (std::uint32_t i = 0; i < configuration_slot(); ++i) free_.push(i);
 }
 
 ClientImpl::~ClientImpl() {
@@ -52,14 +52,12 @@ ClientImpl::~ClientImpl() {
 
 Expected<void, Error> ClientImpl::begin_connect(std::string_view address) {
   peer_ = std::string(address);
-  return take_queue_pair(
-      provider_.connect(peer_, engine::private_data(rpc::engine_options(options_))));
+  return take_queue_pair(provider_.connect(peer_, rpc::set_up_data(rpc::engine_options(options_))));
 }
 
 Expected<void, Error> ClientImpl::begin_adopt(int descriptor) {
   peer_ = "the TCP connection";
-  auto queue_pair =
-      provider_.adopt(descriptor, engine::private_data(rpc::engine_options(options_)));
+  auto queue_pair = provider_.adopt(descriptor, rpc::set_up_data(rpc::engine_options(options_)));
   if (queue_pair) peer_ = std::string((*queue_pair)->peer_address());
   return take_queue_pair(std::move(queue_pair));
 }
@@ -85,6 +83,8 @@ Expected<void, Error> ClientImpl::take_queue_pair(
         Connection::made_slot_count(Role::kClient, options));
   }
   loss_handled_ = false;
+  configuring_ = options_.connection.profile == Profile::kRfc5666;
+  configuration_started_ = false;
   return {};
 }
 
@@ -99,7 +99,7 @@ Expected<void, Error> ClientImpl::adopt(int descriptor) {
 }
 
 Expected<void, Error> ClientImpl::await_connection() {
-  for (progress(); !connection_->connected(); progress()) {
+  for (progress(); !connected(); progress()) {
     if (connection_->ended()) {
       return Unexpected<Error>(rpc::to_error(connection_->cause(), "connecting", peer_));
     }
@@ -181,6 +181,13 @@ Expected<Call, Error> ClientImpl::prepare(const Procedure& procedure,
                                    "ClientOptions::memory_max is used up by calls under way"});
   }
   (void)free_.pop();
+  init_slot(index, procedure);
+  return Call(this, index);
+}
+
+// Its stream is there.
+void ClientImpl::init_slot(std::uint32_t index, const Procedure& procedure) {
+  Slot& slot = slots_[index];
   slot.state = State::kPrepared;
   slot.blocking = slot.holds_receive = false;
   slot.connection = nullptr;
@@ -195,7 +202,6 @@ Expected<Call, Error> ClientImpl::prepare(const Procedure& procedure,
   slot.error.reset();
   std::construct_at(&slot.writer, slot.stream);
   oncrpc::encode_call({slot.xid, procedure, credential_, {}}, slot.writer.xdr());
-  return Call(this, index);
 }
 
 Expected<Reply, Error> ClientImpl::call(Call call) {
@@ -346,11 +352,16 @@ std::optional<Error> ClientImpl::start_in_engine(Slot& slot) {
   auto id = connection_->engine().start_call(now, slot.xid, outgoing, slot.timeout);
   if (!id && id.error() == engine::StartError::kReplyRoomNeeded) {
     // The reply may be longer than a message: give it a Reply chunk.
-    const std::uint64_t long_max =
-        options_.connection.reduce
-            ? oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max}
-            : reply_max;
+    const std::uint64_t rest_max =
+        oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max};
+    // A server of RFC 5666 may expose all of it in one chunk, whatever the results' rooms are.
+    const bool is_whole = !options_.connection.reduce || answers_are_read();
+    std::uint64_t long_max = is_whole ? reply_max : rest_max;
     if (slot.reply_room.empty()) slot.reply_room = pool_.take(long_max);
+    if (slot.reply_room.empty() && options_.connection.reduce) {
+      long_max = rest_max;
+      slot.reply_room = pool_.take(long_max);
+    }
     if (slot.reply_room.empty() && long_max <= transport::BufferPool::kSizeMax) {
       return no_resources("ClientOptions::memory_max has no room for its reply");
     }
@@ -407,9 +418,11 @@ void ClientImpl::pump_connection() {
   for (bool again = true; again;) {
     now_ = provider_.now();
     connection_->pump(now_);
+    const bool configures = configuring_ && !configuration_started_ && connection_->connected();
+    if (configures) configure();
     engine::Connection& engine = connection_->engine();
     const engine::Event* event = engine.event();
-    for (again = event != nullptr; event != nullptr; event = engine.event()) {
+    for (again = configures || event != nullptr; event != nullptr; event = engine.event()) {
       handle(*event);
       engine.drop_event();
     }
@@ -426,12 +439,14 @@ void ClientImpl::handle(const engine::Event& event) {
     return link_.session->handle(event);
   }
   engine::CallError error = failed->error;
-  if (error == engine::CallError::kConnectionLost && reconnects()) {
-    return wait_for_connection(slots_[index_of(failed->call)]);
+  const std::uint32_t index = index_of(failed->call);
+  if (error == engine::CallError::kConnectionLost && reconnects() &&
+      index != configuration_slot()) {
+    return wait_for_connection(slots_[index]);
   }
   if (error != engine::CallError::kTimedOut) losses_in_a_row_ = 0;  // the server answered
   if (closing_ && error == engine::CallError::kConnectionLost) error = engine::CallError::kCanceled;
-  fail(index_of(failed->call), rpc::to_error(error, connection_->cause(), peer_));
+  fail(index, rpc::to_error(error, connection_->cause(), peer_));
 }
 
 std::uint32_t ClientImpl::index_of(engine::CallId call) const {
@@ -462,16 +477,22 @@ void ClientImpl::handle_reply(std::uint32_t index, const engine::ReplyReady& rep
 std::optional<Error> ClientImpl::decode(Slot& slot, const engine::ReplyReady& reply) {
   const Bytes stream = reply.in_reply_chunk > 0 ? Bytes(slot.reply_room).first(reply.in_reply_chunk)
                                                 : reply.inline_part;
-  if (reply.results_written.empty() && oncrpc::is_plain_success(stream, slot.xid)) [[likely]] {
+  if (reply.results_written.empty() && reply.padding.alignment == 0 &&
+      oncrpc::is_plain_success(stream, slot.xid)) [[likely]] {
     std::construct_at(&slot.reader, stream.subspan(oncrpc::kReplyHeaderSizeMin),
                       oncrpc::kReplyHeaderSizeMin, std::span<const MessageReader::Placed>{});
     return std::nullopt;
   }
-  return decode_any(slot, stream, reply.results_written);
+  auto error = decode_any(slot, stream, reply);
+  if (!error && reply.padding.alignment > 1) {
+    slot.padding = {reply.padding.alignment, reply.padding.threshold, reply.padding.start};
+    slot.reader.set_padding(&slot.padding);
+  }
+  return error;
 }
 
 std::optional<Error> ClientImpl::decode_any(Slot& slot, Bytes stream,
-                                            std::span<const std::uint32_t> results_written) {
+                                            const engine::ReplyReady& reply) {
   const auto make = [&](Errc code, std::string cause) {
     return Error{code,
                  fmt::format("procedure {} of program {} version {}", slot.procedure.number,
@@ -506,9 +527,19 @@ std::optional<Error> ClientImpl::decode_any(Slot& slot, Bytes stream,
       return make(Errc::kServerFault, std::string(to_string(accepted.status)));
   }
   std::array<MessageReader::Placed, kBulkItemsMax> placed;
-  const std::size_t count = std::min(results_written.size(), slot.result_count);
+  const bool was_read = !reply.positions.empty();
+  const std::size_t count =
+      was_read ? reply.positions.size() : std::min(reply.results_written.size(), slot.result_count);
+  std::size_t in_reply_room = reply.in_reply_chunk;
   for (std::size_t i = 0; i < count; ++i) {
-    placed[i] = {MessageReader::kInOrder, Bytes(slot.results[i]).first(results_written[i])};
+    const std::uint32_t size = reply.results_written[i];
+    if (i < slot.result_count) {
+      placed[i].data = Bytes(slot.results[i]).first(size);
+    } else {
+      placed[i].data = Bytes(slot.reply_room).subspan(in_reply_room, size);
+      in_reply_room += size;
+    }
+    placed[i].position = was_read ? reply.positions[i] : MessageReader::kInOrder;
   }
   slot.reader = MessageReader(reader.rest(), reader.position(), std::span(placed).first(count));
   return std::nullopt;
@@ -554,7 +585,7 @@ void ClientImpl::free_slot(std::uint32_t index) {
   slot.callback = {};
   slot.error.reset();
   slot.state = State::kFree;
-  free_.push(index);
+  if (index != configuration_slot()) free_.push(index);
 }
 
 void ClientImpl::wait() {
@@ -574,7 +605,11 @@ void ClientImpl::close() noexcept {
 }
 
 std::uint32_t ClientImpl::calls_in_flight() const noexcept {
-  return (connection_ != nullptr ? connection_->engine().calls_in_flight() : 0) + waiting_;
+  if (connection_ == nullptr) return waiting_;
+  // Without the library's own.
+  const bool has_own =
+      configuration_slot() < slots_.size() && slots_[configuration_slot()].state == State::kStarted;
+  return connection_->engine().calls_in_flight() - (has_own ? 1 : 0) + waiting_;
 }
 
 TransferCounters ClientImpl::counters() const noexcept {

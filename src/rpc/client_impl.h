@@ -71,7 +71,8 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
 
   rdma::Provider& provider() noexcept { return provider_; }
   bool connected() const noexcept {
-    return connection_ != nullptr && connection_->connected() && !(closing_ && is_backward());
+    return connection_ != nullptr && connection_->connected() && !configuring_ &&
+           !(closing_ && is_backward());
   }
   bool ended() const noexcept {
     return (connection_ == nullptr || connection_->ended()) && !(reconnects() && ever_connected_);
@@ -115,6 +116,7 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
     BoundedVector<std::uint32_t, 2 * kBulkItemsMax> regions;     // in use, of regions_
     ReplyCallback callback;
     MessageReader reader;
+    MessageReader::Padding padding;  // of reader, where there is some
     std::optional<Error> error;
   };
 
@@ -155,6 +157,20 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   MutableBytes room_memory(std::uint32_t index) const;
   bool flatten(Slot& slot);
   void cancel_backward();
+  // The Connection Configuration Protocol (client_configuration.cc).
+  // Its slot, the last one; none: the number of no slot.
+  std::uint32_t configuration_slot() const noexcept {
+    const bool has_one = options_.connection.profile == Profile::kRfc5666;
+    return static_cast<std::uint32_t>(slots_.size()) - (has_one ? 1 : 0);
+  }
+  void configure();
+  void handle_configured(Expected<Reply, Error> reply);
+  bool answers_are_read() const noexcept {
+    return options_.connection.profile == Profile::kRfc5666 &&
+           options_.connection.rfc5666.results_by_read;
+  }
+
+  void init_slot(std::uint32_t index, const Procedure& procedure);
   bool has_started_calls() const noexcept;
   void take_answers();
   static void handle_answered(Link& link);
@@ -192,8 +208,7 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   void handle_reply(std::uint32_t index, const engine::ReplyReady& reply);
   std::uint32_t index_of(engine::CallId call) const;
   std::optional<Error> decode(Slot& slot, const engine::ReplyReady& reply);
-  std::optional<Error> decode_any(Slot& slot, Bytes stream,
-                                  std::span<const std::uint32_t> results_written);
+  std::optional<Error> decode_any(Slot& slot, Bytes stream, const engine::ReplyReady& reply);
   void fail(std::uint32_t index, Error error);
   void take_memory_back(Slot& slot);
   void free_slot(std::uint32_t index);
@@ -228,6 +243,8 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   std::array<std::byte, kAuthBodySizeMax> credential_body_{};
   Credential credential_;
   std::uint32_t last_xid_ = 0;
+  bool configuring_ = false;  // connection_ is up or not yet, and not to be used
+  bool configuration_started_ = false;
   bool in_progress_ = false;
   Instant now_{};  // of the round in progress
   bool closing_ = false;

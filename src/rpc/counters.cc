@@ -15,6 +15,8 @@ void add(TransferCounters& sum, const transport::Connection& connection) noexcep
   sum.long_replies += engine.nomsg_replies;
   sum.read_chunk_bytes += engine.read_chunk_bytes;
   sum.write_chunk_bytes += engine.write_chunk_bytes;
+  sum.padded_calls += engine.padded_calls;
+  sum.read_replies += engine.read_replies;
   sum.errors_sent += engine.err_vers_sent + engine.err_chunk_sent;
   sum.errors_received += engine.err_received;
   sum.messages_dropped += engine.bad_reply_count + engine.unknown_xid_count +
@@ -37,6 +39,8 @@ void add(TransferCounters& sum, const TransferCounters& other) noexcept {
   sum.long_replies += other.long_replies;
   sum.read_chunk_bytes += other.read_chunk_bytes;
   sum.write_chunk_bytes += other.write_chunk_bytes;
+  sum.padded_calls += other.padded_calls;
+  sum.read_replies += other.read_replies;
   sum.cached_replies += other.cached_replies;
   sum.errors_sent += other.errors_sent;
   sum.errors_received += other.errors_received;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "engine/connection.h"
 #include "transport/buffer_pool.h"
 
 namespace rpcrdma::rpc {
@@ -12,12 +13,30 @@ constexpr std::uint32_t kBackwardCallsMax = 1024;
 
 engine::Options common(const ConnectionOptions& options) noexcept {
   engine::Options result;
-  const std::uint32_t size = std::clamp(options.inline_size, 1024U, 65536U);
+  const std::uint32_t size = std::clamp(options.inline_size, kInlineSizeMin, kInlineSizeMax);
   result.inline_send = result.inline_receive = size;
   result.credits = std::clamp(options.credits, 1U, 4096U);
   result.reduce_size_min = options.reduce_size_min;
   result.reduce = options.reduce;
+  if (options.profile == Profile::kRfc8166) return result;
+  result.profile = engine::Profile::kRfc5666;
+  const Rfc5666Options& profile = options.rfc5666;
+  result.rfc5666.results_by_read = profile.results_by_read;
+  result.rfc5666.padding_threshold = profile.padding_threshold;
+  result.rfc5666.padding_base = profile.padding_base == PaddingBase::kBuffer
+                                    ? engine::PaddingBase::kBuffer
+                                    : engine::PaddingBase::kStream;
+  result.rfc5666.exposed_replies_max = std::clamp(profile.exposed_replies_max, 1U, 1024U);
+  result.rfc5666.done_timeout = profile.done_timeout;
+  result.takes_invalidation = false;
   return result;
+}
+
+// What a server aligns its Receives to: there is to be room behind the first aligned byte.
+std::uint32_t receive_alignment(const ConnectionOptions& options) noexcept {
+  if (options.profile == Profile::kRfc8166) return 0;
+  const std::uint32_t size = std::clamp(options.inline_size, kInlineSizeMin, kInlineSizeMax);
+  return std::bit_floor(std::min(options.rfc5666.alignment, size / 2));
 }
 
 }  // namespace
@@ -27,6 +46,8 @@ engine::Options engine_options(const ClientOptions& options) noexcept {
   result.calls_max = std::clamp(options.calls_max, 1U, 4096U);
   result.backward_calls = std::min(options.backward_calls, kBackwardCallsMax);
   result.call_timeout = options.call_timeout;
+  // One more for the Call that configures the connection.
+  if (result.profile == engine::Profile::kRfc5666) ++result.calls_max;
   return result;
 }
 
@@ -45,9 +66,21 @@ engine::Options engine_options(const ServerOptions& options) noexcept {
   result.return_form =
       options.return_full_write_lists ? engine::ReturnForm::kFull : engine::ReturnForm::kShortened;
   result.long_call_size_max = within(options.long_call_size_max);
+  result.receive_alignment = receive_alignment(options.connection);
+  if (result.profile == engine::Profile::kRfc5666) {
+    result.credits = std::max(result.credits, 2U);
+    // RFC 5666 §3.6: every segment with its length rewritten.
+    result.return_form = engine::ReturnForm::kFull;
+  }
   // A server advertises no memory, so there is nothing that a peer could invalidate.
   result.takes_invalidation = false;
   return result;
+}
+
+std::vector<std::byte> set_up_data(const engine::Options& options) {
+  if (options.profile == engine::Profile::kRfc5666) return {};
+  const auto data = engine::private_data(options);
+  return {data.begin(), data.end()};
 }
 
 }  // namespace rpcrdma::rpc

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "oncrpc/configuration.h"
 #include "rpc/client_impl.h"
 #include "rpc/counters.h"
 #include "rpc/engine_options.h"
@@ -25,8 +26,14 @@ ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
       provider_(provider),
       options_(options),
       engine_options_(rpc::engine_options(options)),
+      configuration_(options_),
       pool_(options.memory_max),
-      cache_(options.reply_cache_entries, options.reply_cache_bytes) {}
+      cache_(options.reply_cache_entries, options.reply_cache_bytes) {
+  if (options.connection.profile == Profile::kRfc5666) {
+    const auto& procedure = oncrpc::kConfigureConnection;
+    (void)registry_.add(procedure.program, procedure.version, configuration_);  // the first of all
+  }
+}
 
 ServerImpl::~ServerImpl() = default;
 
@@ -117,7 +124,7 @@ void ServerImpl::accept_connections() {
     auto incoming = listener_->poll_incoming();
     if (!incoming) return;
     if (peers_.size() >= options_.connections_max) continue;  // refused by being destroyed
-    const auto data = engine::private_data(engine_options_);
+    const auto data = rpc::set_up_data(engine_options_);
     auto queue_pair = provider_.accept(std::move(incoming), data);
     if (!queue_pair) continue;  // it went away meanwhile
     engine::Options options = engine_options_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rdma/provider.h"
+#include "rpc/configuration_service.h"
 #include "rpc/session.h"
 #include "rpcrdma/server.h"
 
@@ -76,6 +77,7 @@ class ServerImpl final : public rpc::Mailbox {
   const ServerOptions options_;
   const engine::Options engine_options_;
   std::string address_;
+  rpc::ConfigurationService configuration_;
   oncrpc::ServiceRegistry registry_;
   transport::BufferPool pool_;
   rpc::RegionTable regions_;

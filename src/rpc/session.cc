@@ -250,6 +250,16 @@ Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
     send_answer(context);
     return nullptr;
   }
+  if (procedure.number == 0) return found.service;
+  const AuthStatus auth =
+      found.service->check_credential(procedure.number, context.header_.credential);
+  if (auth != AuthStatus::kOk) [[unlikely]] {
+    send_plain(context, {context.header_.xid, oncrpc::AuthError{auth}});
+    return nullptr;
+  }
+  if (connection_->profile() == engine::Profile::kRfc5666) {
+    context.may_answer_by_read_ = found.service->may_answer_by_read(procedure.number);
+  }
   return found.service;
 }
 
@@ -262,7 +272,13 @@ void Session::handle_received(const engine::CallReceived& received) {
                            : received.inline_part;
   // The loans are the Long Call's stream, if any, then one for each item that is not empty.
   if (received.items.empty()) {
-    return serve(context, accept_header(context, stream, received.xid, {}), {});
+    Service* const service = accept_header(context, stream, received.xid, {});
+    if (received.padding.alignment > 1 && service != nullptr) {
+      context.padding_ = {received.padding.alignment, received.padding.threshold,
+                          received.padding.start};
+      context.arguments_.set_padding(&context.padding_);
+    }
+    return serve(context, service, {});
   }
   std::array<MessageReader::Placed, engine::kReadChunksMax> placed;
   std::size_t count = 0;
@@ -320,6 +336,7 @@ void Session::send_answer(Context& context) {
     engine::Outgoing reply;
     reply.stream = {&run, 1};
     reply.header_room = place.header_room();
+    reply.may_be_read = context.may_answer_by_read_;
     return connection_->engine().start_reply(context.call_, reply);
   }
   BoundedVector<engine::Fragment, engine::kFragmentsMax> stream;
@@ -329,6 +346,7 @@ void Session::send_answer(Context& context) {
   }
   engine::Outgoing reply;
   reply.stream = stream.view();
+  reply.may_be_read = context.may_answer_by_read_;
   connection_->engine().start_reply(context.call_, reply);
 }
 

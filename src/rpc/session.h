@@ -84,6 +84,8 @@ class Context final : public CallContext {
   AcceptStatus status_ = AcceptStatus::kSuccess;
   VersionRange versions_{};
   MessageReader arguments_;
+  MessageReader::Padding padding_;  // of arguments_, where there is some
+  bool may_answer_by_read_ = false;
   MessageWriter results_;
   MutableBytes results_buffer_;  // the connection's message room of this slot, or one of loans_
   BoundedVector<Loan, 24> loans_;

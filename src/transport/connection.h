@@ -63,6 +63,11 @@ class Connection {
   bool connected() const noexcept { return connected_; }
   bool ended() const noexcept { return ended_; }  // refused, disconnected, or given up
   void disconnect() noexcept { queue_pair_->disconnect(); }
+  engine::Profile profile() const noexcept { return options_.profile; }
+  // RDMA Reads that may be in progress at a time, by the connection set-up.
+  std::uint32_t reads_in_flight_max() const noexcept {
+    return queue_pair_->capabilities().reads_in_flight_max;
+  }
   rdma::Error cause() const noexcept { return queue_pair_->cause(); }
   std::string_view peer_address() const noexcept { return queue_pair_->peer_address(); }
   // How often memory was attached so far.

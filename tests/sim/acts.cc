@@ -62,6 +62,7 @@ void Simulation::add_server() {
   auto actor = std::make_unique<ServerActor>();
   actor->options = draw_server_options(random_);
   actor->options.backward_calls = draw_backward_calls(backward_random_);
+  if (plan_.rfc5666) draw_profile(profile_random_, actor->options.connection);
   // Grants that go down and up as clients come and go.
   if (backward_random_.one_in(2)) {
     actor->options.receives_max = static_cast<std::uint32_t>(1 + backward_random_.below(40));
@@ -72,7 +73,8 @@ void Simulation::add_server() {
                             totals_,
                             trace_,
                             plan_.progress_runs_the_world,
-                            settings_.sabotage == Sabotage::kLostWake};
+                            settings_.sabotage == Sabotage::kLostWake,
+                            plan_.rfc5666};
   actor->node = std::make_unique<Node>(shared, false, servers_.size());
   actor->service = std::make_unique<ScriptedService>(foreign_, verdict_, random_);
   actor->service->on_call = [this, which = actor.get()](CallContext& context, std::uint64_t call) {
@@ -93,6 +95,7 @@ void Simulation::add_client() {
   auto actor = std::make_unique<ClientActor>();
   actor->options = draw_client_options(random_);
   actor->options.backward_calls = draw_backward_calls(backward_random_);
+  if (plan_.rfc5666) draw_profile(profile_random_, actor->options.connection);
   actor->server = random_.below(servers_.size());
   const Node::Shared shared{world_,
                             *this,
@@ -100,7 +103,8 @@ void Simulation::add_client() {
                             totals_,
                             trace_,
                             plan_.progress_runs_the_world,
-                            settings_.sabotage == Sabotage::kLostWake};
+                            settings_.sabotage == Sabotage::kLostWake,
+                            plan_.rfc5666};
   actor->node = std::make_unique<Node>(shared, true, clients_.size());
   --clients_left_;
   const std::string address(

@@ -13,10 +13,13 @@ namespace rpcrdma::simulation {
 
 class CreditMonitor {
  public:
+  // `newest_counts`: also above what was asked for (RFC 5666 §3.3).
+  explicit CreditMonitor(bool newest_counts = false) noexcept : newest_counts_(newest_counts) {}
+
   void call_sent(std::uint32_t requested, Verdict& verdict) {
     if (requested == 0) verdict.broken(2, "a Call asks for no credits");
     ++unanswered_;
-    const std::uint32_t limit = std::min(requested, possible_);
+    const std::uint32_t limit = newest_counts_ ? possible_ : std::min(requested, possible_);
     if (unanswered_ > limit) {
       verdict.broken(2, std::to_string(unanswered_) + " Calls without an answer, with " +
                             std::to_string(limit) + " credits");
@@ -35,6 +38,7 @@ class CreditMonitor {
   }
 
  private:
+  const bool newest_counts_;
   std::uint32_t unanswered_ = 0;
   std::uint32_t possible_ = 1;  // Calls without an answer; one until the first reply
 };

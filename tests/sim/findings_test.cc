@@ -13,10 +13,13 @@ namespace {
 // Actors that make progress only when they would be woken.
 class Wakeful final : private Driver {
  public:
-  Wakeful() {
-    server.emplace(ServerImpl::listen_on(server_node, "server:0", {}).value());
-    first.emplace(ClientImpl::connect_on(first_node, server->address(), {}).value());
-    second.emplace(ClientImpl::connect_on(second_node, server->address(), {}).value());
+  explicit Wakeful(const ConnectionOptions& connection = {}) {
+    ServerOptions server_options;
+    ClientOptions client_options;
+    server_options.connection = client_options.connection = connection;
+    server.emplace(ServerImpl::listen_on(server_node, "server:0", server_options).value());
+    first.emplace(ClientImpl::connect_on(first_node, server->address(), client_options).value());
+    second.emplace(ClientImpl::connect_on(second_node, server->address(), client_options).value());
     while (move()) {
     }
   }
@@ -80,6 +83,16 @@ TEST(Findings, AnswerGivenInTheTurnOfAnotherConnectionGoesOut) {
     }
     EXPECT_EQ(answered, 2);
   }
+}
+
+// Seed 9 when the profile was new: the Call that configures the connection was started behind the
+// last look at what there is to send, and nobody was woken for it.
+TEST(Findings, ConnectionIsConfiguredWithoutAFurtherWakeUp) {
+  ConnectionOptions connection;
+  connection.profile = Profile::kRfc5666;
+  Wakeful world(connection);
+  EXPECT_TRUE(world.first->connected());
+  EXPECT_TRUE(world.second->connected());
 }
 
 }  // namespace

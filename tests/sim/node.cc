@@ -23,7 +23,12 @@ std::uint32_t credits_of(Bytes message) {
 // The direction of a message as its first words tell it (RFC 8167 §5.3): 0 of a Call, 1 of a reply.
 // Of those with chunks only the sender's role tells.
 constexpr std::size_t kFirstWords = 36;  // bytes: a header without chunks, XID and msg_type
-constexpr std::uint32_t kErrorType = 4;
+constexpr std::uint32_t kPaddedType = 2, kDoneType = 3, kErrorType = 4;
+constexpr std::size_t kTypeAt = 12;  // bytes into every RPC-over-RDMA header
+
+std::uint32_t type_of(Bytes message) {
+  return message.size() < kTypeAt + xdr::kWordSize ? 0 : xdr::load_word(message.data() + kTypeAt);
+}
 
 std::optional<std::uint32_t> rpc_type(Bytes message) {
   xdr::Reader reader(message.first(std::min(message.size(), kFirstWords)));
@@ -48,7 +53,7 @@ std::unique_ptr<rdma::sim::QueuePair> to_sim(std::unique_ptr<rdma::QueuePair> qu
 
 MonitoredQueuePair::MonitoredQueuePair(std::unique_ptr<rdma::sim::QueuePair> inner, Node& node,
                                        bool is_client)
-    : inner_(std::move(inner)), node_(node), is_client_(is_client) {
+    : inner_(std::move(inner)), node_(node), is_client_(is_client), credits_(node.shared_.rfc5666) {
   node_.queue_pairs_.push_back(this);
 }
 
@@ -99,7 +104,10 @@ void MonitoredQueuePair::see_posted(const rdma::WorkRequest& request) {
   } else if (const auto* send = std::get_if<rdma::Send>(&request.work)) {
     const auto start = first_words(*send);
     const std::uint32_t credits = credits_of(start);
-    if (is_client_ && rpc_type(start) == 1U) {
+    if (type_of(start) == kPaddedType) node_.shared_.totals.add(Count::kPadded);
+    if (is_client_ && type_of(start) == kDoneType) {
+      node_.shared_.totals.add(Count::kDones);  // has no answer
+    } else if (is_client_ && rpc_type(start) == 1U) {
       backward_credits_.reply_received(credits, node_.shared_.verdict);
     } else if (is_client_) {
       credits_.call_sent(credits, node_.shared_.verdict);

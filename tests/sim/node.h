@@ -82,6 +82,7 @@ class Node final : public rdma::Provider {
     Trace& trace;
     bool progress_runs_the_world;
     bool loses_wakes;  // deliberately, for tests of the runner
+    bool rfc5666 = false;
   };
   // `number`: which of the clients or servers, for the trace.
   Node(const Shared& shared, bool is_client, std::size_t number);

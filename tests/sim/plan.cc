@@ -31,7 +31,7 @@ ConnectionOptions draw_connection_options(SeededRandom& random) {
 
 }  // namespace
 
-Plan draw_plan(SeededRandom& random, bool faults) {
+Plan draw_plan(SeededRandom& random, SeededRandom& profile_random, bool faults) {
   Plan plan{};
   plan.faults = faults && !random.one_in(3);
   plan.world = rdma::sim::random_options(random, plan.faults);
@@ -53,6 +53,7 @@ Plan draw_plan(SeededRandom& random, bool faults) {
   plan.callbacks_start_calls = random.one_in(2);
   plan.answer_held_at_calm = random.one_in(2);
   plan.progress_runs_the_world = random.one_in(2);
+  plan.rfc5666 = profile_random.one_in(3);
   return plan;
 }
 
@@ -75,6 +76,15 @@ ServerOptions draw_server_options(SeededRandom& random) {
   options.peer_timeout = std::chrono::milliseconds(pick(random, {1'000, 5'000, 30'000}));
   options.drain_timeout = std::chrono::milliseconds(pick(random, {1, 100, 10'000}));
   return options;
+}
+
+void draw_profile(SeededRandom& random, ConnectionOptions& options) {
+  options.profile = Profile::kRfc5666;
+  options.rfc5666.results_by_read = !random.one_in(3);
+  options.rfc5666.padding_threshold = pick(random, {0, 100, 512, 512, 3000});
+  options.rfc5666.alignment = pick(random, {0, 1, 64, 512, 1024, 4096});
+  options.rfc5666.exposed_replies_max = between(random, 1, 8);
+  options.rfc5666.done_timeout = std::chrono::milliseconds(pick(random, {1'000, 5'000, 30'000}));
 }
 
 std::uint32_t draw_backward_calls(SeededRandom& random) {

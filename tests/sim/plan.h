@@ -26,6 +26,7 @@ struct Plan {
   bool callbacks_start_calls;
   bool answer_held_at_calm;      // else they stay unanswered until all calls have ended
   bool progress_runs_the_world;  // else only the runner does
+  bool rfc5666;                  // everybody follows the old text
 
   // Registrations may be refused to anybody, by fault or by limit.
   bool attach_may_fail() const noexcept {
@@ -36,9 +37,11 @@ struct Plan {
   bool connections_last() const noexcept { return !faults && !lifecycle && lag_one_in == 0; }
 };
 
-Plan draw_plan(SeededRandom& random, bool faults);
+Plan draw_plan(SeededRandom& random, SeededRandom& profile_random, bool faults);
 ClientOptions draw_client_options(SeededRandom& random);
 ServerOptions draw_server_options(SeededRandom& random);
+// How a side follows RFC 5666.
+void draw_profile(SeededRandom& random, ConnectionOptions& options);
 // How many backward Calls a side is ready for; 0: none.
 std::uint32_t draw_backward_calls(SeededRandom& random);
 

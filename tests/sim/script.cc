@@ -230,7 +230,8 @@ std::optional<std::string> judge_failure(const CallScript& script, const Circums
       may = at.client_closed;
       break;
     case Errc::kChunk:
-      may = lacks_memory || !script.results_fit() || too_large_for(script, at.server);
+      may = lacks_memory || !script.results_fit() || too_large_for(script, at.server) ||
+            (at.plan.rfc5666 && at.plan.expose_may_fail());  // the server's reply
       break;
     case Errc::kServerFault:
       may = lacks_memory || (script.calls_work() && (script.answer == Answer::kSystemErr ||
@@ -249,12 +250,14 @@ std::optional<std::string> judge_failure(const CallScript& script, const Circums
     case Errc::kTooLarge:
       may = !script.can_start();
       break;
+    case Errc::kBadReply:
+      may = at.plan.rfc5666 && !script.results_fit();
+      break;
     case Errc::kTooManyCalls:
     case Errc::kBadUrl:
     case Errc::kUnreachable:
     case Errc::kRefused:
     case Errc::kVersion:
-    case Errc::kBadReply:
     case Errc::kDenied:
     case Errc::kUnsupported:
       break;

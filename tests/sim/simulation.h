@@ -163,7 +163,7 @@ class Simulation final : private Driver {
 
   const Settings settings_;
   SeededRandom random_;
-  SeededRandom backward_random_;  // of its own, so that seeds stay what they were
+  SeededRandom backward_random_, profile_random_;  // apart, so that seeds stay what they were
   const Plan plan_;
   Trace trace_;
   Verdict verdict_;

@@ -32,6 +32,8 @@ enum class Count : std::uint8_t {
   kPayloadBytes,
   kBackward,  // backward Calls started; those that ended well
   kBackwardOk,
+  kPadded,  // RFC 5666: RDMA_MSGP; RDMA_DONE
+  kDones,
   kCount,
 };
 
@@ -58,7 +60,9 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Count::kC
     "expose_failed",
     "payload_bytes",
     "backward",
-    "backward_ok"};
+    "backward_ok",
+    "padded",
+    "dones"};
 static_assert(!kCountNames.back().empty(), "each count has a name");
 
 class Totals {

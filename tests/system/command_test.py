@@ -180,6 +180,22 @@ class CommandTest(unittest.TestCase):
                 self.assertEqual((self.root / "back").read_bytes(), path.read_bytes())
                 self.assertEqual((self.served / f"n{size}").read_bytes(), path.read_bytes())
 
+    def test_profile_of_rfc_5666(self):
+        server = self.serve("--profile", "rfc5666")
+        profile = ("--profile", "rfc5666")
+        self.assertEqual(run("ping", server.url, "--count", 5, *profile).returncode, 0)
+        for size in (0, 700, 2000, (3 << 20) + 2001):
+            path = self.file("file", size)
+            put = run("put", server.url, path, f"n{size}", *profile, "--json")
+            self.assertEqual(put.returncode, 0, put.stderr)
+            counters = json.loads(put.stdout)["counters"]
+            self.assertEqual(counters["padded_calls"], 1 if size else 0, "the last piece fits a message")
+            self.assertEqual(counters["read_chunks"], 3 if size > 1 << 20 else 0)
+            got = run("get", server.url, f"n{size}", self.root / "back", *profile)
+            self.assertEqual(got.returncode, 0, got.stderr)
+            self.assertEqual((self.root / "back").read_bytes(), path.read_bytes())
+            self.assertEqual("RDMA_DONE" in got.stdout, size > 1 << 20)
+
     def test_get_to_standard_output(self):
         server = self.serve()
         path = self.file("file", 100000)

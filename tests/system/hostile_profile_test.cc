@@ -1,0 +1,291 @@
+// Profile::kRfc5666 with a peer that says whatever it likes, in bytes on a real connection: replies
+// that it is to read and confirm, the Connection Configuration Protocol, and RDMA_MSGP.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "rdma/siwarp/provider.h"
+#include "rpc/client_impl.h"
+#include "rpc/server_impl.h"
+#include "support/raw_rpc.h"
+#include "support/rpc_fixture.h"
+
+namespace rpcrdma {
+namespace {
+
+using iwarp::Fault;
+using test::join;
+using test::Message;
+using test::raw_call;
+using test::raw_header;
+using test::raw_reply;
+using test::RawTalk;
+using test::TestService;
+using test::to_words;
+using test::words;
+using Words = std::vector<std::uint32_t>;
+
+constexpr std::uint32_t kXid = 0x56000001;
+constexpr std::uint32_t kMsg = 0, kNoMsg = 1, kPadded = 2, kDone = 3;
+constexpr std::uint32_t kCredits = 8;
+const Message kNoLists = words({0, 0, 0});
+
+Message call(std::uint32_t xid, std::uint32_t procedure, const Message& arguments = {}) {
+  return join({raw_header(xid, kMsg), kNoLists, raw_call(xid, procedure), arguments});
+}
+Message configure(std::uint32_t xid, const Message& sizes) {
+  return join(
+      {raw_header(xid, kMsg), kNoLists, words({xid, 0, 2, 100417, 1, 1, 0, 0, 0, 0}), sizes});
+}
+
+// --- A server
+
+class HostileToProfile : public testing::Test {
+ protected:
+  HostileToProfile() {
+    provider_ = std::move(rdma::siwarp::make_provider({}).value());
+    ServerOptions options;
+    options.connection.profile = Profile::kRfc5666;
+    options.connection.credits = kCredits;
+    options.connection.rfc5666.done_timeout = std::chrono::milliseconds(200);
+    auto listening = ServerImpl::listen_on(*provider_, "127.0.0.1:0", options);
+    EXPECT_TRUE(listening);
+    server_ = std::move(*listening);
+    EXPECT_TRUE(server_->add(TestService::kProgram, TestService::kVersion, service_));
+    auto peer = test::RawPeer::connect(server_->address(), [this] { server_->progress(); });
+    EXPECT_FALSE(peer->initiate(RawTalk::mpa(true)).empty());
+    talk_.emplace(std::move(peer), true);
+  }
+  Words ask(const Message& message) {
+    EXPECT_TRUE(talk_->send(message));
+    const auto answer = talk_->next_message();
+    EXPECT_TRUE(answer) << "the connection has ended, or is stuck";
+    return answer ? to_words(*answer) : Words{};
+  }
+  void expect_alive() { EXPECT_EQ(ask(call(0x56ffffff, TestService::kNull)).at(0), 0x56ffffffU); }
+  // A reply of so many bytes that is exposed, as its one Read segment says.
+  struct Exposed {
+    std::uint32_t tag, size;
+    std::uint64_t address;
+  };
+  Exposed expose(std::uint32_t xid, std::uint32_t size = 5000) {
+    const Words answer = ask(call(xid, TestService::kProduce, words({size})));
+    EXPECT_EQ(Words(answer.begin(), answer.begin() + 6), (Words{xid, 1, kCredits, kNoMsg, 1, 0}));
+    return {answer.at(6), answer.at(7), std::uint64_t{answer.at(8)} << 32U | answer.at(9)};
+  }
+  bool read(const Exposed& from) {
+    return talk_->read_request(++reads_,
+                               {SteeringTag{1}, 0, from.size, SteeringTag{from.tag}, from.address});
+  }
+  Message done(std::uint32_t xid) { return raw_header(xid, kDone); }
+  void expect_end(Fault fault) {
+    const auto told = talk_->fault_at_end();
+    ASSERT_TRUE(told) << "the connection lives";
+    EXPECT_EQ(*told, fault) << to_string(*told);
+    EXPECT_TRUE(talk_->peer().pump_until(
+        [&] { return server_->connections() == 0 && server_->memory_in_use() == 0; }));
+  }
+
+  TestService service_;
+  std::unique_ptr<rdma::Provider> provider_;
+  std::optional<Server> server_;
+  std::optional<RawTalk> talk_;
+  std::uint32_t reads_ = 0;
+};
+
+TEST_F(HostileToProfile, ReadsWhatIsExposedAndConfirmsIt) {
+  const Exposed exposed = expose(kXid);
+  EXPECT_GT(server_->memory_in_use(), 0U);
+  ASSERT_TRUE(read(exposed));
+  std::size_t got = 0;
+  while (got < exposed.size) {
+    const auto fpdu = talk_->next();
+    ASSERT_TRUE(fpdu);
+    got += fpdu->payload.size();
+  }
+  EXPECT_EQ(got, exposed.size);
+  ASSERT_TRUE(talk_->send(done(kXid)));
+  EXPECT_TRUE(talk_->peer().pump_until([&] { return server_->memory_in_use() == 0; }));
+  expect_alive();
+}
+
+TEST_F(HostileToProfile, ThatNeverConfirmsLosesItsConnectionInTime) {
+  expose(kXid);
+  expect_end(Fault::kNone);
+}
+
+TEST_F(HostileToProfile, ThatReadsAfterItsDoneIsEnded) {
+  const Exposed exposed = expose(kXid);
+  ASSERT_TRUE(talk_->send(done(kXid)));
+  expect_alive();
+  ASSERT_TRUE(read(exposed));
+  expect_end(Fault::kProtectionInvalidStag);
+}
+
+TEST_F(HostileToProfile, ThatWritesToWhatItMayReadIsEnded) {
+  const Exposed exposed = expose(kXid);
+  ASSERT_TRUE(talk_->write(exposed.tag, exposed.address, words({1, 2})));
+  const auto told = talk_->fault_at_end();
+  ASSERT_TRUE(told);
+  EXPECT_NE(*told, Fault::kNone);
+}
+
+TEST_F(HostileToProfile, DonesForNothingAreDropped) {
+  for (std::uint32_t xid = 0; xid < 100; ++xid) {
+    ASSERT_TRUE(talk_->send(done(xid)));
+    if (xid % kCredits == 0) expect_alive();  // no more of them than there are Receives
+  }
+  expect_alive();
+  EXPECT_EQ(server_->counters().messages_dropped, 100U);
+}
+
+TEST_F(HostileToProfile, ManyRepliesThatNobodyConfirmsAreBoundedByWhatMayBeExposed) {
+  // Seventeen: one is held back, and the others are still the peer's to read.
+  for (std::uint32_t i = 0; i < 16; ++i) expose(kXid + i);
+  ASSERT_TRUE(talk_->send(call(kXid + 16, TestService::kProduce, words({5000}))));
+  expect_alive();
+  ASSERT_TRUE(talk_->send(done(kXid + 3)));
+  const auto answer = talk_->next_message();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(to_words(*answer).at(0), kXid + 16);
+}
+
+TEST_F(HostileToProfile, ThatTakesNoReadsMaySendNoReadChunks) {
+  const Words answer = ask(configure(kXid, words({4096, 4096, 0})));
+  EXPECT_EQ(Words(answer.end() - 3, answer.end() - 1), (Words{4096, 1024}));
+  const Message reads = words({1, 44, 0x4711, 100, 0, 0x1000, 0, 0, 0});
+  EXPECT_EQ(
+      ask(join({raw_header(kXid, kMsg), reads, raw_call(kXid, TestService::kEcho), words({100})})),
+      (Words{kXid, 1, kCredits, 4, 2}));
+}
+
+TEST_F(HostileToProfile, SizesOfAnyKindAreTakenAsWhatIsPossible) {
+  for (const std::uint32_t size : {0U, 1U, 0xffffffffU}) {
+    EXPECT_EQ(ask(configure(kXid, words({size, size, size}))).size(), 16U);
+    const std::uint32_t fits = size == 0xffffffffU ? 60000 : 900;
+    const Words answer = ask(call(kXid, TestService::kProduce, words({fits})));
+    EXPECT_EQ(answer.at(3), kMsg);
+    EXPECT_EQ(answer.size(), 7 + 6 + 1 + fits / 4);
+  }
+}
+
+TEST_F(HostileToProfile, ConfigurationsThatDoNotDecodeAreGarbage) {
+  for (const Message& sizes : {words({}), words({1, 2}), words({1, 2, 3, 4})}) {
+    EXPECT_EQ(ask(configure(kXid, sizes)).back(), 4U) << "GARBAGE_ARGS";
+  }
+  const Words absent =
+      ask(join({raw_header(kXid, kMsg), kNoLists, words({kXid, 0, 2, 100417, 1, 2, 0, 0, 0, 0})}));
+  EXPECT_EQ(absent.back(), 3U) << "PROC_UNAVAIL";
+}
+
+TEST_F(HostileToProfile, PaddingThatLeavesTheMessageIsGarbage) {
+  const Message item = join({words({8}), words({1, 2})});
+  struct Row {
+    std::uint32_t alignment, threshold;
+    std::uint32_t status;  // accept_stat
+  };
+  // The item's data begins at byte 36 + 44 of the Send.
+  for (const Row& row : {Row{0, 0, 0},
+                         {1, 0, 0},
+                         {80, 0, 0},
+                         {4, 0, 0},
+                         {3, 0, 4},
+                         {1024, 0, 4},
+                         {0xffffffff, 0, 4},
+                         {1024, 8, 0},
+                         {1024, 0xffffffff, 0}}) {
+    SCOPED_TRACE(row.alignment);
+    const Words answer = ask(join({raw_header(kXid, kPadded), words({row.alignment, row.threshold}),
+                                   kNoLists, raw_call(kXid, TestService::kLength), item}));
+    EXPECT_EQ(answer.at(12), row.status);
+  }
+}
+
+// --- A client
+
+class ProfileClient : public testing::Test {
+ protected:
+  ProfileClient() {
+    provider_ = std::move(rdma::siwarp::make_provider({}).value());
+    ClientOptions options;
+    options.connection.profile = Profile::kRfc5666;
+    options.connection.rfc5666.results_by_read = true;
+    auto connecting = ClientImpl::connect_on(*provider_, listener_.address(), options);
+    EXPECT_TRUE(connecting);
+    client_ = std::move(*connecting);
+    auto peer = listener_.accept();
+    EXPECT_FALSE(peer->respond({.crc = true}).empty());
+    talk_ = std::make_unique<RawTalk>(std::move(peer), true);
+    const auto asked = talk_->next_message();
+    EXPECT_TRUE(asked);
+    configuration_ = to_words(*asked);
+  }
+  ~ProfileClient() override {
+    talk_.reset();
+    client_.reset();
+  }
+  void answer_configuration(const Message& results) {
+    const std::uint32_t xid = configuration_.at(0);
+    EXPECT_TRUE(talk_->send(join({raw_header(xid, kMsg), kNoLists, raw_reply(xid), results})));
+  }
+  bool connects() {
+    return talk_->peer().pump_until([&] { return client_->connected() || client_->ended(); }) &&
+           client_->connected();
+  }
+
+  std::unique_ptr<rdma::Provider> provider_;
+  std::optional<Client> client_;
+  test::RawListener listener_{[this] {
+    if (client_) client_->progress();
+  }};
+  std::unique_ptr<RawTalk> talk_;
+  Words configuration_;
+};
+
+TEST_F(ProfileClient, AsksFirstAndWaitsForTheAnswer) {
+  ASSERT_GE(configuration_.size(), 20U);
+  EXPECT_EQ(Words(configuration_.begin() + 10, configuration_.begin() + 13), (Words{100417, 1, 1}));
+  EXPECT_EQ(Words(configuration_.end() - 3, configuration_.end() - 1), (Words{4096, 4096}));
+  EXPECT_FALSE(client_->connected());
+  answer_configuration(words({8192, 0, 16}));
+  EXPECT_TRUE(connects());
+}
+
+TEST_F(ProfileClient, TakesAnySizesAsWhatIsPossible) {
+  answer_configuration(words({0xffffffff, 0xffffffff, 0xffffffff}));
+  EXPECT_TRUE(connects());
+}
+
+TEST_F(ProfileClient, DoesNotWorkWithAnAnswerThatMakesNoSense) {
+  answer_configuration(words({4096, 0}));
+  EXPECT_FALSE(connects());
+}
+
+TEST_F(ProfileClient, ConfirmsARepliesReadListThatItCannotUse) {
+  answer_configuration(words({4096, 0, 16}));
+  ASSERT_TRUE(connects());
+  auto call = client_->prepare({77, 1, 1});
+  ASSERT_TRUE(call);
+  call->expect_results(9000);
+  std::optional<Error> error;
+  ASSERT_TRUE(client_->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+    if (!reply) error = reply.error();
+  }));
+  const auto asked = talk_->next_message();
+  ASSERT_TRUE(asked);
+  const std::uint32_t xid = to_words(*asked).at(0);
+  // More than the reply may be.
+  EXPECT_TRUE(talk_->send(
+      join({raw_header(xid, kNoMsg), words({1, 0, 0x4711, 0xfffff000, 0, 0, 0, 0, 0})})));
+  const auto confirmed = talk_->next_message();
+  ASSERT_TRUE(confirmed);
+  const Words words = to_words(*confirmed);
+  EXPECT_EQ(words.size(), 4U);
+  EXPECT_EQ(words.at(0), xid);
+  EXPECT_EQ(words.at(3), kDone);
+  EXPECT_TRUE(talk_->peer().pump_until([&] { return error.has_value(); }));
+  EXPECT_EQ(error->code, Errc::kBadReply);
+}
+
+}  // namespace
+}  // namespace rpcrdma
