@@ -41,7 +41,9 @@ enum class PaddingBase : std::uint8_t {
 // What only Profile::kRfc5666 has.
 struct Rfc5666Options {
   // Client: offers no memory for results, so that the server answers what does not fit a message by
-  // Read chunks. false: Write chunks and Reply chunks, as RFC 8166 has them.
+  // Read chunks. A call then takes as much of ClientOptions::memory_max as its largest reply,
+  // since the server may expose that in one piece. false: Write chunks and Reply chunks, as RFC
+  // 8166 has them.
   bool results_by_read = false;
   // Client: opaque data of more than so many bytes at the end of a Call is aligned, bytes.
   std::uint32_t padding_threshold = 512;

@@ -355,13 +355,10 @@ std::optional<Error> ClientImpl::start_in_engine(Slot& slot) {
     const std::uint64_t rest_max =
         oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max};
     // A server of RFC 5666 may expose all of it in one chunk, whatever the results' rooms are.
-    const bool is_whole = !options_.connection.reduce || answers_are_read();
-    std::uint64_t long_max = is_whole ? reply_max : rest_max;
+    const bool is_whole = !options_.connection.reduce ||
+                          (answers_are_read() && reply_max <= transport::BufferPool::kSizeMax);
+    const std::uint64_t long_max = is_whole ? reply_max : rest_max;
     if (slot.reply_room.empty()) slot.reply_room = pool_.take(long_max);
-    if (slot.reply_room.empty() && options_.connection.reduce) {
-      long_max = rest_max;
-      slot.reply_room = pool_.take(long_max);
-    }
     if (slot.reply_room.empty() && long_max <= transport::BufferPool::kSizeMax) {
       return no_resources("ClientOptions::memory_max has no room for its reply");
     }

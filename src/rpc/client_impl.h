@@ -213,7 +213,9 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   void take_memory_back(Slot& slot);
   void free_slot(std::uint32_t index);
   Error lost_error() const;
-  std::uint32_t next_xid() noexcept { return ++last_xid_; }
+  std::uint32_t next_xid() noexcept {
+    return session_ != nullptr ? session_->next_xid() : ++last_xid_;
+  }
 
   std::unique_ptr<rdma::Provider> owned_provider_;
   rdma::Provider& provider_;

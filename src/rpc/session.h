@@ -129,6 +129,9 @@ class Session {
   // One at a time makes backward Calls; null: no longer. It outlives the session, or leaves before.
   void set_caller(BackwardCaller* caller) noexcept { caller_ = caller; }
   bool has_caller() const noexcept { return caller_ != nullptr; }
+  // XIDs of backward Calls go on from one caller to the next: the answer to a Call of one that has
+  // gone may still come.
+  std::uint32_t next_xid() noexcept { return ++last_xid_; }
   transport::Connection& connection() noexcept { return *connection_; }
   Mailbox& mailbox() const noexcept { return mailbox_; }
 
@@ -176,6 +179,7 @@ class Session {
   transport::Connection* const connection_;
   const std::size_t first_room_;
   BackwardCaller* caller_ = nullptr;
+  std::uint32_t last_xid_ = 0;
   transport::BufferPool& pool_;
   const oncrpc::ServiceRegistry& registry_;
   const RegionTable& regions_;

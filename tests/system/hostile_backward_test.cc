@@ -217,6 +217,26 @@ TEST_F(HostileBackwardClient, RepliesEndTheirCallWellOrBadly) {  // P11, P13
   expect_end(join({raw_header(xid, kErrorType), words({1, 1, 1})}), Errc::kVersion);
 }
 
+// Found by the simulation (seed 2775): a reply that came late, to a client that had gone, ended a
+// call of the next one, whose XIDs began anew.
+TEST_F(HostileBackwardClient, XidsGoOnWhenAnotherClientFollows) {
+  const std::uint32_t first = start();
+  expect_end(join({raw_header(first, 0), kNoLists, raw_reply(first)}), std::nullopt);
+  for (int i = 0; i < 200'000; ++i) {
+    ASSERT_TRUE(caller_.client->prepare({77, 1, 1}));  // and drops it
+  }
+  const std::uint32_t before = start();
+  caller_.client.reset();
+  for (int i = 0; i < 10 && !caller_.client; ++i) expect_alive();  // announces another one
+  ASSERT_TRUE(caller_.client);
+  const std::uint32_t after = start();
+  EXPECT_GT(static_cast<std::int32_t>(after - before), 0);
+  // What comes late is for nobody.
+  EXPECT_TRUE(talk_->send(join({raw_header(before, 0), kNoLists, raw_reply(before)})));
+  expect_alive();
+  expect_end(join({raw_header(after, 0), kNoLists, raw_reply(after)}), std::nullopt);
+}
+
 TEST_F(HostileBackwardClient, RepliesAndErrorsForNothingAreDropped) {  // P24
   const std::uint32_t xid = start();
   for (const std::uint32_t other : {xid + 1, forward_xid_, 0U}) {
