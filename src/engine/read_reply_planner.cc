@@ -81,7 +81,7 @@ std::optional<std::uint64_t> pull_chunk(std::span<const wire::ReadSegment> reads
     }
     beyond += from.length;
   }
-  if (beyond > xdr::pad_size(size)) return std::nullopt;
+  if (beyond > 0 && size + beyond != xdr::padded(size)) return std::nullopt;
   return size;
 }
 
