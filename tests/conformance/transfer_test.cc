@@ -348,6 +348,17 @@ TEST_P(Transfer, CompletionOfASendSaysThatEarlierWritesAreCompleteToo) {
   EXPECT_EQ(next(client).id, 20U);
 }
 
+TEST_P(Transfer, FullQueueOfOtherWorkLeavesReceivesTheirRoom) {
+  const std::uint32_t depth = client.queue_pair().capabilities().queue_depth_max;
+  const Remote room = expose(server, 0, 8, RemoteAccess::kWrite);
+  const Slice from = client.slice(0, 8);
+  bool is_full = false;
+  for (std::uint32_t i = 0; i < 2 * depth && !is_full; ++i) {
+    is_full = !client.post(1, Write{{&from, 1}, room}, false).has_value();
+  }
+  EXPECT_TRUE(client.post(2, Receive{}).has_value());
+}
+
 TEST_P(Transfer, SlotsOfFinishedWorkAreUsedAgain) {
   const std::uint32_t depth = client.queue_pair().capabilities().queue_depth_max;
   const Remote room = expose(server, 0, 8, RemoteAccess::kWrite);

@@ -79,7 +79,8 @@ bool QueuePair::refers_to(RegionId region) const {
 std::size_t QueuePair::poll(std::span<Completion> out) {
   const std::size_t count = std::min(out.size(), completions_.size());
   for (std::size_t i = 0; i < count; ++i) {
-    out[i] = completions_.front();
+    out[i] = completions_.front().completion;
+    if (completions_.front().of_receive) --received_unpolled_;
     completions_.pop_front();
   }
   return count;
@@ -212,7 +213,12 @@ void QueuePair::complete(Serial serial) {
 }
 
 void QueuePair::push(const Completion& completion, bool signaled) {
-  if (signaled || completion.status != Status::kOk) completions_.push_back(completion);
+  if (signaled || completion.status != Status::kOk) completions_.push_back({completion, false});
+}
+
+void QueuePair::push_received(const Completion& completion) {
+  completions_.push_back({completion, true});
+  ++received_unpolled_;
 }
 
 // Arrivals.
@@ -245,12 +251,12 @@ void QueuePair::arrive(SendMessage& message) {
   const std::size_t size = message.data.size();
   if (size > total_size(receive.into)) {
     world_.violation("Send to a peer whose Receive is too small for it");
-    push(completion_of(receive.id, Status::kLocalError), receive.signaled);
+    push_received(completion_of(receive.id, Status::kLocalError));
     terminate(message.serial, Status::kRetryExceeded, "the peer sent more than the Receive takes");
     return;
   }
   if (message.invalidate && !domain_.is_live(*message.invalidate)) {
-    push(completion_of(receive.id, Status::kFlushed), receive.signaled);
+    push_received(completion_of(receive.id, Status::kFlushed));
     terminate(message.serial, Status::kRemoteAccess, "the peer invalidated an unknown tag");
     return;
   }
@@ -262,7 +268,7 @@ void QueuePair::arrive(SendMessage& message) {
   Completion completion = completion_of(receive.id, Status::kOk);
   completion.size = static_cast<std::uint32_t>(size);
   completion.tag = message.invalidate;
-  push(completion, receive.signaled);
+  push_received(completion);
   if (QueuePair* peer = world_.find(peer_)) peer->handle_taken_by_peer(message.serial);
 }
 
@@ -420,7 +426,7 @@ void QueuePair::flush() {
     push(completion_of(local.id, Status::kFlushed), local.signaled);
   }
   for (const PostedReceive& receive : receives_) {
-    push(completion_of(receive.id, Status::kFlushed), receive.signaled);
+    push_received(completion_of(receive.id, Status::kFlushed));
   }
   outgoing_.clear();
   local_.clear();

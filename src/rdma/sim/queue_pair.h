@@ -167,6 +167,7 @@ class QueuePair final : public rdma::QueuePair {
   // Local work.
   void run_local(Serial serial);
   void push(const Completion& completion, bool signaled);
+  void push_received(const Completion& completion);
 
   // The end.
   void close(const Error& cause, LinkEvent event);
@@ -193,7 +194,12 @@ class QueuePair final : public rdma::QueuePair {
   std::uint32_t reads_in_flight_ = 0;  // of outgoing_
   std::vector<PendingWrite> pending_writes_;
 
-  std::deque<Completion> completions_;  // can be polled
+  struct Completed {
+    Completion completion;
+    bool of_receive;
+  };
+  std::deque<Completed> completions_;  // can be polled
+  std::size_t received_unpolled_ = 0;  // of completions_
   std::deque<LinkEvent> link_events_;
 
   // When the last of each kind is due: what follows is due no earlier.

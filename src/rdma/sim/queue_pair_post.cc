@@ -123,10 +123,13 @@ std::optional<Error> QueuePair::check_capacity(std::span<const WorkRequest> batc
     reads += std::holds_alternative<Read>(request.work) ? 1U : 0U;
     exposures += std::holds_alternative<Expose>(request.work) ? 1U : 0U;
   }
-  // A completion keeps its place in the queue until it was polled.
-  const std::size_t outstanding =
-      receives_.size() + outgoing_.size() + local_.size() + completions_.size();
-  if (outstanding + batch.size() > capabilities_.queue_depth_max) {
+  // A completion keeps its place in its queue until it was polled.
+  std::size_t receives = receives_.size() + received_unpolled_;
+  std::size_t others = outgoing_.size() + local_.size() + completions_.size() - received_unpolled_;
+  for (const WorkRequest& request : batch) {
+    ++(std::holds_alternative<Receive>(request.work) ? receives : others);
+  }
+  if (std::max(receives, others) > capabilities_.queue_depth_max) {
     return Error{Errc::kNoResources, 0, "post: the queue is full"};
   }
   if (reads > capabilities_.reads_in_flight_max) {
