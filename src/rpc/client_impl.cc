@@ -331,7 +331,7 @@ bool ClientImpl::build(Slot& slot, BoundedVector<engine::Fragment, engine::kFrag
 std::optional<Error> ClientImpl::start_in_engine(Slot& slot) {
   BoundedVector<engine::Fragment, engine::kFragmentsMax> stream;
   BoundedVector<engine::ResultRoom, kBulkItemsMax> rooms;
-  if (connection_ == nullptr || connection_->ended()) return lost_error();
+  if (connection_ == nullptr || connection_->ended() || left()) return lost_error();
   slot.connection = connection_;
   if (!build(slot, stream, rooms)) return no_resources("its memory cannot be registered");
   std::uint64_t reply_max = oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max};

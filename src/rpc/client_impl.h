@@ -71,11 +71,11 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
 
   rdma::Provider& provider() noexcept { return provider_; }
   bool connected() const noexcept {
-    return connection_ != nullptr && connection_->connected() && !configuring_ &&
-           !(closing_ && is_backward());
+    return connection_ != nullptr && connection_->connected() && !configuring_ && !left();
   }
   bool ended() const noexcept {
-    return (connection_ == nullptr || connection_->ended()) && !(reconnects() && ever_connected_);
+    return (connection_ == nullptr || connection_->ended() || left()) &&
+           !(reconnects() && ever_connected_);
   }
   std::uint32_t calls_in_flight() const noexcept;
   std::string_view peer() const noexcept { return peer_; }
@@ -154,6 +154,8 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
     engine::CallId call;
   };
   bool is_backward() const noexcept { return session_ != nullptr || disposed_ || was_backward_; }
+  // The connection lives on without it.
+  bool left() const noexcept { return closing_ && is_backward(); }
   MutableBytes room_memory(std::uint32_t index) const;
   bool flatten(Slot& slot);
   void cancel_backward();

@@ -418,6 +418,36 @@ TEST_P(Backward, AfterReconnectionTheClientAnnouncesItselfAgain) {
   EXPECT_FALSE(echo(1000, 7));
 }
 
+// close() is for good: also for who tries again when a call has failed.
+TEST_P(Backward, AClosedClientStartsNoMoreCalls) {
+  connect_both_ways();
+  int ends = 0;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(
+        ready.client->start(backward_call(TestService::kHold), [&](Expected<Reply, Error> reply) {
+          ++ends;
+          EXPECT_EQ(reply.error().code, Errc::kCanceled);
+          EXPECT_FALSE(ready.client->prepare({1, 1, 1}));
+          ready.client->close();
+        }));
+  }
+  Call prepared = backward_call(TestService::kNull);
+  EXPECT_TRUE(pair->run_until([&] { return !on_client.held.empty(); }));
+  ready.client->close();
+  EXPECT_EQ(ends, 4);
+  EXPECT_TRUE(ready.client->ended());
+  EXPECT_FALSE(ready.client->prepare({1, 1, 1}));
+  EXPECT_FALSE(ready.client->start(std::move(prepared), [](Expected<Reply, Error>) {}));
+  for (CallContext* context : on_client.held) context->succeed();
+  on_client.held.clear();
+  expect_forward_works();
+  ready.client.reset();
+  EXPECT_EQ(ends, 4);
+  announce();
+  ASSERT_TRUE(ready.client) << ready.refused->message();
+  EXPECT_FALSE(echo(100, 1));
+}
+
 // Where a thread can wake the client: not in virtual time.
 class BackwardThreads : public Backward {};
 
