@@ -139,7 +139,8 @@ class Client {
   // It belongs to the server's thread and is driven by the server's progress(): start() and
   // call_async() work, also inside of services; call() fails, progress(), wait() and drain() do
   // nothing. Arguments and results are as large as a message at most; bulk items are copied into
-  // it. When the connection ends, so do its calls, and none can be made any more.
+  // it. When the connection ends, so do its calls, and none can be made any more. It may outlive
+  // the server; once the connection has gone there is no wait_fd() (-1) and no provider_name().
   static Expected<Client, Error> backward(const CallContext& context);
   Client(Client&&) noexcept;
   Client& operator=(Client&& other) noexcept;

@@ -144,7 +144,7 @@ Expected<void, Error> Client::start(Call call, ReplyCallback callback) {
   return impl_->start(std::move(call), std::move(callback));
 }
 int Client::wait_fd() const noexcept {
-  return impl_->provider().wait_fd();
+  return impl_->wait_fd();
 }
 void Client::progress() {
   impl_->progress();
@@ -168,7 +168,7 @@ std::uint32_t Client::calls_in_flight() const noexcept {
   return impl_->calls_in_flight();
 }
 std::string_view Client::provider_name() const noexcept {
-  return impl_->provider().name();
+  return impl_->provider_name();
 }
 std::string_view Client::peer_address() const noexcept {
   return impl_->peer();

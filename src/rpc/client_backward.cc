@@ -152,6 +152,7 @@ void ClientImpl::handle_end() {
 
 // Ends all calls for who made them; for the engine they end when their Sends are done.
 void ClientImpl::cancel_backward() {
+  if (session_ == nullptr) return;
   for (Slot& slot : slots_) {
     if (slot.state != State::kStarted) continue;
     ReplyCallback callback = std::move(slot.callback);

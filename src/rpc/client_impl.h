@@ -69,7 +69,10 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   void handle_end() override;
   bool holds_replies() const noexcept override;
 
-  rdma::Provider& provider() noexcept { return provider_; }
+  int wait_fd() const noexcept { return was_backward_ ? -1 : provider_.wait_fd(); }
+  std::string_view provider_name() const noexcept {
+    return was_backward_ ? std::string_view() : provider_.name();
+  }
   bool connected() const noexcept {
     return connection_ != nullptr && connection_->connected() && !configuring_ && !left();
   }
@@ -220,7 +223,7 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   }
 
   std::unique_ptr<rdma::Provider> owned_provider_;
-  rdma::Provider& provider_;
+  rdma::Provider& provider_;  // it may have gone when was_backward_
   const ClientOptions options_;
   std::string peer_;
   transport::BufferPool pool_;

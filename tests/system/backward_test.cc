@@ -465,6 +465,41 @@ TEST_P(BackwardThreads, TheClientsServicesMayAnswerFromOtherThreads) {
   EXPECT_TRUE(pair->run_until([&] { return ends == 1; }));
 }
 
+// The server has a provider of its own here, which goes with it.
+TEST(BackwardEnd, AClientOutlivesItsServer) {
+  std::optional<Client> client;
+  ReadyService ready;
+  TestService on_client;
+  {
+    auto server = Server::listen("rdma://127.0.0.1:0", server_options());
+    ASSERT_TRUE(server) << server.error().message();
+    ASSERT_TRUE(server->add(ReadyService::kProgram, 1, ready));
+    client.emplace(std::move(
+        Client::begin_connect("rdma://" + std::string(server->address()), client_options())
+            .value()));
+    ASSERT_TRUE(client->serve(TestService::kProgram, TestService::kVersion, on_client));
+    const auto run_until = [&](const auto& condition) {
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (!condition() && std::chrono::steady_clock::now() < limit) {
+        server->progress();
+        client->progress();
+      }
+      ASSERT_TRUE(condition());
+    };
+    run_until([&] { return client->connected(); });
+    ASSERT_TRUE(client->start(std::move(client->prepare({ReadyService::kProgram, 1, 1}).value()),
+                              [](Expected<Reply, Error> reply) { EXPECT_TRUE(reply); }));
+    run_until([&] { return ready.client.has_value(); });
+  }
+  EXPECT_TRUE(ready.client->ended());
+  EXPECT_EQ(ready.client->wait_fd(), -1);
+  EXPECT_EQ(ready.client->provider_name(), "");
+  ready.client->close();
+  ready.client->progress();
+  ready.client->wait();
+  ready.client->drain();
+}
+
 std::string name_of(const ::testing::TestParamInfo<Fabric>& tested) {
   return tested.param.name;
 }
