@@ -1,6 +1,7 @@
 // Calls from the server to the client (RFC 8167): how a client answers them, and how a server's
 // session makes them through a ClientImpl that has no connection of its own.
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "base/assert.h"
@@ -140,11 +141,15 @@ void ClientImpl::handle_end() {
   session_ = nullptr;
   connection_ = nullptr;
   was_backward_ = true;
-  closing_ = true;
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     slot.leases.clear();  // they went with the connection
     slot.holds_receive = false;
+    // Who prepares a call still writes into it, though it can never be started.
+    if (slot.state == State::kPrepared && slot.stream_is_room) {
+      slot.stream = rooms_.room(i);
+      std::construct_at(&slot.writer, slot.stream);
+    }
     if (slot.state == State::kStarted) fail(i, lost_error());
   }
   if (disposed_) delete this;

@@ -448,6 +448,27 @@ TEST_P(Backward, AClosedClientStartsNoMoreCalls) {
   EXPECT_FALSE(echo(100, 1));
 }
 
+// What was prepared lies in memory of the client's own when the connection has gone with its
+// memory.
+TEST_P(Backward, PreparedCallsOutliveTheConnection) {
+  connect_both_ways();
+  Call lost = backward_call(TestService::kAbsorb);
+  pair->client->close();
+  EXPECT_TRUE(pair->run_until([&] { return pair->server->connections() == 0; }));
+  lost.arguments().xdr().opaque(pattern(500, 1));
+  const auto started = ready.client->start(std::move(lost), [](Expected<Reply, Error>) {});
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, Errc::kConnectionLost);
+}
+
+TEST_P(Backward, PreparedCallsOutliveTheServer) {
+  connect_both_ways();
+  Call lost = backward_call(TestService::kAbsorb);
+  pair->kill_server();
+  lost.arguments().xdr().opaque(pattern(500, 1));
+  EXPECT_FALSE(ready.client->start(std::move(lost), [](Expected<Reply, Error>) {}));
+}
+
 // Where a thread can wake the client: not in virtual time.
 class BackwardThreads : public Backward {};
 
