@@ -66,6 +66,7 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   Expected<Client, Error> client_of(rpc::Session& session) override;
   // Of backward Calls that it makes.
   void handle_event(Instant now, const engine::Event& event) override;
+  void end_calls() override { close(); }
   void handle_end() override;
   bool holds_replies() const noexcept override;
 
@@ -218,9 +219,7 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   void take_memory_back(Slot& slot);
   void free_slot(std::uint32_t index);
   Error lost_error() const;
-  std::uint32_t next_xid() noexcept {
-    return session_ != nullptr ? session_->next_xid() : ++last_xid_;
-  }
+  std::uint32_t next_xid() noexcept { return ++last_xid_; }
 
   std::unique_ptr<rdma::Provider> owned_provider_;
   rdma::Provider& provider_;  // it may have gone when was_backward_

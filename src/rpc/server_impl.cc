@@ -35,7 +35,10 @@ ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
   }
 }
 
-ServerImpl::~ServerImpl() = default;
+ServerImpl::~ServerImpl() {
+  // While all is still there: their callbacks may use contexts, whose answers take the mailbox.
+  for (const auto& [session, connection] : peers_) session->end_backward_calls();
+}
 
 Expected<void, Error> ServerImpl::listen(std::string_view address) {
   auto listener = provider_.listen(address);

@@ -26,7 +26,9 @@ class Session;
 class BackwardCaller {
  public:
   virtual void handle_event(Instant now, const engine::Event& event) = 0;
-  // The session goes; no Call is under way any more.
+  // Ends all Calls for who made them. The connection is still there, but will not move again.
+  virtual void end_calls() = 0;
+  // The session goes; for nobody is a Call under way any more.
   virtual void handle_end() = 0;
   // Whether there are replies of Calls, whose Receives are the connection's.
   virtual bool holds_replies() const noexcept = 0;
@@ -129,9 +131,10 @@ class Session {
   // One at a time makes backward Calls; null: no longer. It outlives the session, or leaves before.
   void set_caller(BackwardCaller* caller) noexcept { caller_ = caller; }
   bool has_caller() const noexcept { return caller_ != nullptr; }
-  // XIDs of backward Calls go on from one caller to the next: the answer to a Call of one that has
-  // gone may still come.
-  std::uint32_t next_xid() noexcept { return ++last_xid_; }
+  // The server goes: the ends of backward Calls may still make services answer theirs.
+  void end_backward_calls() {
+    if (caller_ != nullptr) caller_->end_calls();
+  }
   transport::Connection& connection() noexcept { return *connection_; }
   Mailbox& mailbox() const noexcept { return mailbox_; }
 
@@ -179,7 +182,6 @@ class Session {
   transport::Connection* const connection_;
   const std::size_t first_room_;
   BackwardCaller* caller_ = nullptr;
-  std::uint32_t last_xid_ = 0;
   transport::BufferPool& pool_;
   const oncrpc::ServiceRegistry& registry_;
   const RegionTable& regions_;

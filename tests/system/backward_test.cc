@@ -469,6 +469,32 @@ TEST_P(Backward, PreparedCallsOutliveTheServer) {
   EXPECT_FALSE(ready.client->start(std::move(lost), [](Expected<Reply, Error>) {}));
 }
 
+// A service that waits for the client's answer hears that there is none, and answers its own call
+// as it always does, though nobody is there any more.
+TEST_P(Backward, ServicesMayAnswerWhileTheirServerGoes) {
+  connect_both_ways();
+  auto forward = pair->prepare(TestService::kHold);
+  ASSERT_TRUE(forward);
+  ASSERT_TRUE(pair->client->start(std::move(*forward), [](Expected<Reply, Error>) {}));
+  EXPECT_TRUE(pair->run_until([&] { return !pair->service.held.empty(); }));
+  CallContext* const waiting = pair->service.held.front();
+  int ends = 0;
+  ASSERT_TRUE(
+      ready.client->start(backward_call(TestService::kHold), [&](Expected<Reply, Error> reply) {
+        ++ends;
+        EXPECT_FALSE(reply);
+        EXPECT_FALSE(ready.client->prepare({1, 1, 1})) << "nor does anybody try again";
+        waiting->results().xdr().u32(1);
+        EXPECT_TRUE(waiting->reserve_results(10'000));
+        EXPECT_FALSE(waiting->result_memory(10'000).empty());
+        waiting->results().xdr().opaque(pattern(9'000, 1));
+        waiting->succeed();
+      }));
+  EXPECT_TRUE(pair->run_until([&] { return !on_client.held.empty(); }));
+  pair->kill_server();
+  EXPECT_EQ(ends, 1);
+}
+
 // Where a thread can wake the client: not in virtual time.
 class BackwardThreads : public Backward {};
 
