@@ -89,7 +89,7 @@ Client ClientImpl::over(rpc::Session& session, rdma::Provider& provider,
 }
 
 MutableBytes ClientImpl::room_memory(std::uint32_t index) const {
-  return session_ != nullptr ? connection_->message_room(index).memory : rooms_.room(index);
+  return session_ != nullptr ? connection_->call_room(index).memory : rooms_.room(index);
 }
 
 // Puts bulk items into the message, so that nothing of the caller's is lent: a Client may go while

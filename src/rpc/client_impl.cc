@@ -28,8 +28,7 @@ ClientImpl::ClientImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
       slots_(rpc::engine_options(options).calls_max),
       slot_of_call_(slots_.size()),
       free_(slots_.size()),
-      rooms_(slots_.size() + engine::Connection::answered_slot_count(engine::Role::kClient,
-                                                                     rpc::engine_options(options))),
+      rooms_(slots_.size()),
       // Two clients behind one address should not use the same XIDs: servers may remember them.
       last_xid_(static_cast<std::uint32_t>(provider.now().time_since_epoch().count() >> 10)),
       backoff_(options.reconnect, last_xid_) {
@@ -76,11 +75,9 @@ Expected<void, Error> ClientImpl::take_queue_pair(
   connection_ = link_.connection.get();
   if (options_.backward_calls > 0) {
     using engine::Connection, engine::Role;
-    const engine::Options options = rpc::engine_options(options_);
     link_.session = std::make_unique<rpc::Session>(
         *connection_, rpc::Session::Surroundings{pool_, registry_, regions_, cache_, *this},
-        Connection::answered_slot_count(Role::kClient, options),
-        Connection::made_slot_count(Role::kClient, options));
+        Connection::answered_slot_count(Role::kClient, rpc::engine_options(options_)));
   }
   loss_handled_ = false;
   configuring_ = options_.connection.profile == Profile::kRfc5666;
@@ -288,7 +285,7 @@ std::optional<ClientImpl::Lent> ClientImpl::lend_registered(Slot& slot, Bytes me
 }
 
 transport::Connection::Room ClientImpl::room(const Slot& slot) const {
-  return connection_->message_room(static_cast<std::size_t>(&slot - slots_.data()));
+  return connection_->call_room(static_cast<std::size_t>(&slot - slots_.data()));
 }
 
 // Turns what was written into runs of the Payload stream, with every piece of memory registered.

@@ -229,8 +229,7 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> slot_of_call_;  // by the engine's slot: who used it last
   Ring<std::uint32_t> free_;
-  // Of the Calls that are made, by slot, then of those that are answered.
-  transport::MessageRooms rooms_;
+  transport::MessageRooms rooms_;     // of the Calls that are made, by slot
   oncrpc::ServiceRegistry registry_;  // of backward Calls
   rpc::ReplyCache cache_{0, 0};       // remembers nothing
   Link link_;                         // its connection dies before the memory that it was lent

@@ -139,8 +139,7 @@ void ServerImpl::accept_connections() {
     using engine::Connection, engine::Role;
     auto session = std::make_unique<rpc::Session>(
         **connection, rpc::Session::Surroundings{pool_, registry_, regions_, cache_, *this},
-        Connection::answered_slot_count(Role::kServer, engine_options_),
-        Connection::made_slot_count(Role::kServer, engine_options_));
+        Connection::answered_slot_count(Role::kServer, engine_options_));
     peers_.push_back({std::move(session), std::move(*connection)});
   }
 }

@@ -68,9 +68,8 @@ void Context::end(AcceptStatus status) {
 // --- Session -----------------------------------------------------------------------------------
 
 Session::Session(transport::Connection& connection, const Surroundings& surroundings,
-                 std::size_t contexts, std::size_t first_room)
+                 std::size_t contexts)
     : connection_(&connection),
-      first_room_(first_room),
       pool_(surroundings.pool),
       registry_(surroundings.registry),
       regions_(surroundings.regions),
@@ -129,7 +128,7 @@ void Session::handle(const engine::Event& event) {
 }
 
 transport::Connection::Room Session::room(const Context& context) const {
-  return connection_->message_room(first_room_ + engine::slot_of(context.call_));
+  return connection_->answer_room(engine::slot_of(context.call_));
 }
 
 MutableBytes Session::borrow(Context& context, std::size_t size) {

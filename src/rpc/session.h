@@ -112,9 +112,9 @@ class Session {
     Mailbox& mailbox;
   };
   // Answers the Calls that come over the connection, which is another's and goes first. `contexts`:
-  // as many as the engine has slots for them; their message rooms are those from `first_room` on.
-  Session(transport::Connection& connection, const Surroundings& surroundings, std::size_t contexts,
-          std::size_t first_room);
+  // as many as the engine has slots for them.
+  Session(transport::Connection& connection, const Surroundings& surroundings,
+          std::size_t contexts);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -180,7 +180,6 @@ class Session {
   MutableBytes borrow(Context& context, std::size_t size);
 
   transport::Connection* const connection_;
-  const std::size_t first_room_;
   BackwardCaller* caller_ = nullptr;
   transport::BufferPool& pool_;
   const oncrpc::ServiceRegistry& registry_;

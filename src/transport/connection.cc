@@ -65,9 +65,9 @@ std::optional<engine::WorkId> id_of(const engine::Action& action) {
 
 Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
     std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role, const engine::Options& options,
-    MessageRooms* rooms) {
+    MessageRooms* call_rooms) {
   std::unique_ptr<Connection> connection(
-      new Connection(std::move(queue_pair), role, options, rooms));
+      new Connection(std::move(queue_pair), role, options, call_rooms));
   if (!connection->register_arenas()) {
     return Unexpected<rdma::Error>(
         {rdma::Errc::kNoResources, 0, "registering memory for messages"});
@@ -77,7 +77,7 @@ Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
 }
 
 Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
-                       const engine::Options& options, MessageRooms* rooms)
+                       const engine::Options& options, MessageRooms* call_rooms)
     : options_(options),
       receive_count_(engine::Connection::receive_count(role, options)),
       receive_stride_(receive_stride(options)),
@@ -85,11 +85,11 @@ Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role
           engine::Connection::header_arena_size(role, options))),
       receive_memory_(new (std::align_val_t{receive_alignment(options)}) std::byte[receives_size()],
                       Free{std::align_val_t{receive_alignment(options)}}),
-      own_rooms_(rooms != nullptr ? nullptr
-                                  : std::make_unique<MessageRooms>(
-                                        engine::Connection::made_slot_count(role, options) +
-                                        engine::Connection::answered_slot_count(role, options))),
-      rooms_(rooms != nullptr ? rooms : own_rooms_.get()),
+      own_rooms_(call_rooms != nullptr ? nullptr
+                                       : std::make_unique<MessageRooms>(
+                                             engine::Connection::made_slot_count(role, options))),
+      call_rooms_(call_rooms != nullptr ? call_rooms : own_rooms_.get()),
+      answer_rooms_(engine::Connection::answered_slot_count(role, options)),
       header_size_(engine::Connection::header_arena_size(role, options)),
       engine_(role, options, {header_memory_.get(), header_size_}),
       queue_pair_(std::move(queue_pair)) {}
@@ -99,9 +99,15 @@ Connection::~Connection() = default;
 bool Connection::register_arenas() {
   const auto headers = queue_pair_->attach({header_memory_.get(), header_size_});
   const auto receives = queue_pair_->attach({receive_memory_.get(), receives_size()});
-  const auto messages = attach(rooms_->memory());
-  if (!headers || !receives || !messages) return false;
-  message_lease_ = *messages;
+  if (!headers || !receives) return false;
+  const auto attach_rooms = [this](const MessageRooms& rooms, engine::Lease& lease) {
+    if (rooms.memory().empty()) return true;  // this side makes, or answers, no Calls
+    const auto attached = attach(rooms.memory());
+    if (attached) lease = *attached;
+    return attached.has_value();
+  };
+  if (!attach_rooms(*call_rooms_, call_lease_)) return false;
+  if (!attach_rooms(answer_rooms_, answer_lease_)) return false;
   header_region_ = *headers;
   receive_region_ = *receives;
   return true;

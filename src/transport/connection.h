@@ -23,10 +23,11 @@ class Connection {
  public:
   // Takes over a queue pair from Provider::connect() or accept(), at once, before the provider
   // makes progress, so that the Receives are posted in time. Fails when the memory cannot be
-  // registered. `rooms`, one for each call slot, outlive the connection; null: it has its own.
+  // registered. `call_rooms`, one for each slot of a Call that we make, outlive the connection;
+  // null: it has its own.
   static Expected<std::unique_ptr<Connection>, rdma::Error> create(
       std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
-      const engine::Options& options, MessageRooms* rooms = nullptr);
+      const engine::Options& options, MessageRooms* call_rooms = nullptr);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -38,9 +39,8 @@ class Connection {
   // Precondition: no call holds the lease.
   void detach(engine::Lease lease);
 
-  // Memory for one small message, registered as long as the connection lives; one for each call
-  // slot: first those of the Calls that we make, then those of the Calls that we answer. Whose it
-  // is at a time is agreed above.
+  // Memory for one small message, registered as long as the connection lives; one for each slot of
+  // the Calls that we make and of those that we answer. Whose it is at a time is agreed above.
   struct Room {
     MutableBytes memory;  // MessageRooms::kSize bytes
     engine::Lease lease;
@@ -48,8 +48,12 @@ class Connection {
     // For engine::Outgoing, when the message's first run is the start of `memory`.
     std::byte* header_room() const noexcept { return memory.data() - wire::v1::kHeaderSizeMin; }
   };
-  Room message_room(std::size_t index) const noexcept {
-    return {rooms_->room(index), message_lease_, MessageRooms::offset(index)};
+  Room call_room(std::size_t index) const noexcept {
+    return {call_rooms_->room(index), call_lease_, MessageRooms::offset(index)};
+  }
+  // Never another connection's: who answers may write when its connection has long been lost.
+  Room answer_room(std::size_t index) const noexcept {
+    return {answer_rooms_.room(index), answer_lease_, MessageRooms::offset(index)};
   }
 
   // Commands go to the engine; pump() afterwards.
@@ -78,7 +82,7 @@ class Connection {
   static constexpr std::size_t kBatch = 64;
 
   Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
-             const engine::Options& options, MessageRooms* rooms);
+             const engine::Options& options, MessageRooms* call_rooms);
   bool register_arenas();
   bool take_link_event();
   void handle_connected();
@@ -104,13 +108,14 @@ class Connection {
     void operator()(std::byte* memory) const noexcept { ::operator delete[](memory, alignment); }
   };
   std::unique_ptr<std::byte[], Free> receive_memory_;
-  std::unique_ptr<MessageRooms> own_rooms_;
-  MessageRooms* const rooms_;
+  std::unique_ptr<MessageRooms> own_rooms_;  // behind call_rooms_, if nobody gave any
+  MessageRooms* const call_rooms_;
+  const MessageRooms answer_rooms_;
   std::size_t header_size_;
   engine::Connection engine_;
   std::unique_ptr<rdma::QueuePair> queue_pair_;  // dies before the memory that it was lent
   rdma::RegionId header_region_{}, receive_region_{};
-  engine::Lease message_lease_{};
+  engine::Lease call_lease_{}, answer_lease_{};
 
   // Actions taken from the engine that the queue pair had no room for yet.
   std::array<engine::Action, kBatch> waiting_;

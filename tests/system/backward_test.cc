@@ -495,6 +495,39 @@ TEST_P(Backward, ServicesMayAnswerWhileTheirServerGoes) {
   EXPECT_EQ(ends, 1);
 }
 
+// After reconnection the slots of the two connections have the same numbers.
+TEST_P(Backward, ResultsOfALostConnectionAreNotThoseOfTheNext) {
+  connect(client_options(1, true));
+  announce();
+  ASSERT_TRUE(ready.client);
+  ASSERT_TRUE(
+      ready.client->start(backward_call(TestService::kHold), [](Expected<Reply, Error>) {}));
+  EXPECT_TRUE(pair->run_until([&] { return on_client.held.size() == 1; }));
+  pair->kill_server();
+  ready.client.reset();
+  EXPECT_TRUE(pair->run_until([&] { return !pair->client->connected(); }));
+  pair->start_server();
+  ASSERT_TRUE(pair->server->add(ReadyService::kProgram, 1, ready));
+  announce();
+  ASSERT_TRUE(ready.client);
+  std::optional<std::uint32_t> number;
+  ASSERT_TRUE(
+      ready.client->start(backward_call(TestService::kHold), [&](Expected<Reply, Error> reply) {
+        ASSERT_TRUE(reply) << reply.error().message();
+        number = reply->results().xdr().u32("number");
+      }));
+  EXPECT_TRUE(pair->run_until([&] { return on_client.held.size() == 2; }));
+  CallContext *const of_lost = on_client.held[0], *const current = on_client.held[1];
+  on_client.held.clear();
+  current->results().xdr().u32(0x600d);
+  of_lost->results().xdr().u32(0xbad);
+  of_lost->fail(AcceptStatus::kSystemErr);
+  pair->client->progress();
+  current->succeed();
+  EXPECT_TRUE(pair->run_until([&] { return number.has_value(); }));
+  EXPECT_EQ(number, 0x600dU);
+}
+
 // Where a thread can wake the client: not in virtual time.
 class BackwardThreads : public Backward {};
 
