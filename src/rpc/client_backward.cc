@@ -84,7 +84,8 @@ Client ClientImpl::over(rpc::Session& session, rdma::Provider& provider,
   impl->connection_ = &session.connection();
   impl->peer_ = std::string(session.connection().peer_address());
   impl->ever_connected_ = true;
-  session.set_caller(impl.get());
+  if (const auto xid = session.last_xid()) impl->last_xid_ = *xid;
+  session.set_caller(*impl);
   return Client(std::move(impl));
 }
 
@@ -122,7 +123,7 @@ void ClientImpl::handle_event(Instant now, const engine::Event& event) {
   handle(event);
   in_progress_ = false;
   if (!disposed_ || has_started_calls()) return;
-  session_->set_caller(nullptr);
+  session_->end_caller(last_xid_);
   delete this;  // the last of it, see dispose()
 }
 
@@ -173,7 +174,7 @@ void ClientImpl::dispose(std::unique_ptr<ClientImpl> impl) {
   RPCRDMA_ASSERT(!impl->in_progress_, "a client is destroyed inside of one of its callbacks");
   impl->close();
   if (!impl->has_started_calls()) {
-    impl->session_->set_caller(nullptr);
+    impl->session_->end_caller(impl->last_xid_);
     return;
   }
   impl->disposed_ = true;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -128,8 +129,15 @@ class Session {
   void answer(engine::CallId call);
   void disconnect() noexcept { connection_->disconnect(); }
 
-  // One at a time makes backward Calls; null: no longer. It outlives the session, or leaves before.
-  void set_caller(BackwardCaller* caller) noexcept { caller_ = caller; }
+  // One at a time makes backward Calls. It outlives the session, or leaves before and tells its
+  // last XID: the next one goes on from there, for the client may still answer Calls that were
+  // given up.
+  void set_caller(BackwardCaller& caller) noexcept { caller_ = &caller; }
+  void end_caller(std::uint32_t last_xid) noexcept {
+    caller_ = nullptr;
+    last_xid_ = last_xid;
+  }
+  std::optional<std::uint32_t> last_xid() const noexcept { return last_xid_; }
   bool has_caller() const noexcept { return caller_ != nullptr; }
   // The server goes: the ends of backward Calls may still make services answer theirs.
   void end_backward_calls() {
@@ -181,6 +189,7 @@ class Session {
 
   transport::Connection* const connection_;
   BackwardCaller* caller_ = nullptr;
+  std::optional<std::uint32_t> last_xid_;  // of callers that have left
   transport::BufferPool& pool_;
   const oncrpc::ServiceRegistry& registry_;
   const RegionTable& regions_;

@@ -25,6 +25,7 @@ class ReadyService final : public Service {
   bool has_procedure(std::uint32_t number) const noexcept override { return number == 1; }
   std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
   void call(CallContext& context) override {
+    if (clock != nullptr) made_at = clock->now();
     auto made = Client::backward(context);
     if (made) {
       client.emplace(std::move(*made));
@@ -37,6 +38,8 @@ class ReadyService final : public Service {
 
   std::optional<Client> client;
   std::optional<Error> refused;
+  rdma::Provider* clock = nullptr;
+  Instant made_at{};  // by `clock`
 };
 
 struct Fabric {
@@ -526,6 +529,41 @@ TEST_P(Backward, ResultsOfALostConnectionAreNotThoseOfTheNext) {
   current->succeed();
   EXPECT_TRUE(pair->run_until([&] { return number.has_value(); }));
   EXPECT_EQ(number, 0x600dU);
+}
+
+// The next client's XIDs are not those of calls that the peer may still answer, though each client
+// takes its first one from the clock.
+TEST_P(Backward, ClientsOfAConnectionDoNotShareXids) {
+  connect();
+  ready.clock = &pair->network->server_side();
+  const auto first_xid = [&] { return ready.made_at.time_since_epoch().count() >> 10; };
+  announce();
+  ASSERT_TRUE(ready.client);
+  EXPECT_FALSE(echo(1, 1)) << "the first reply grants more than one";
+  constexpr std::int64_t kAhead = 1'000'000;
+  for (int i = 0; i < kAhead; ++i) (void)backward_call(TestService::kNull);  // an XID each
+  ASSERT_TRUE(
+      ready.client->start(backward_call(TestService::kHold), [](Expected<Reply, Error>) {}));
+  const std::int64_t held = first_xid() + kAhead + 2;
+  EXPECT_TRUE(pair->run_until([&] { return !on_client.held.empty(); }));
+  ready.client.reset();
+  expect_forward_works();
+  announce();
+  ASSERT_TRUE(ready.client) << ready.refused->message();
+  for (auto i = first_xid(); i < held - 1; ++i) (void)backward_call(TestService::kNull);
+  int ends = 0;
+  ASSERT_TRUE(
+      ready.client->start(backward_call(TestService::kHold), [&](Expected<Reply, Error> reply) {
+        EXPECT_TRUE(reply) << reply.error().message();
+        ++ends;
+      }));
+  EXPECT_TRUE(pair->run_until([&] { return on_client.held.size() == 2; }));
+  on_client.held.front()->fail(AcceptStatus::kSystemErr);
+  expect_forward_works();
+  EXPECT_EQ(ends, 0) << "that was the answer to another call";
+  on_client.held.back()->succeed();
+  on_client.held.clear();
+  EXPECT_TRUE(pair->run_until([&] { return ends == 1; }));
 }
 
 // Where a thread can wake the client: not in virtual time.
