@@ -1,5 +1,6 @@
 #include "fuzz/engine_side.h"
 
+#include "engine/work_id.h"
 #include "rpcrdma/xdr.h"
 
 namespace rpcrdma::fuzz {
@@ -68,7 +69,7 @@ void EngineSide::start_call(Message message, std::chrono::nanoseconds timeout) {
   const auto id = engine_.start_call(now_, xid, message.outgoing(), timeout);
   if (id) {
     FUZZ_CHECK(!told_ && connected_, "a call starts without a connection");
-    Call& call = started(*id);
+    Call& call = started({true, *id});
     call.xid = xid;
     call.deadline = now_ + timeout;
     call.leases = message.leases;
@@ -88,13 +89,13 @@ void EngineSide::cancel(CallId call) {
 }
 
 void EngineSide::release(CallId call) {
-  calls_.at(call).delivered = false;
+  made(call).delivered = false;
   engine_.release(call);
   drain();
 }
 
 void EngineSide::start_reply(CallId id, Message message) {
-  Call& call = calls_.at(id);
+  Call& call = answered(id);
   call.in_service = false;
   call.wanted.reset();
   call.leases.merge(message.leases);
@@ -103,7 +104,7 @@ void EngineSide::start_reply(CallId id, Message message) {
 }
 
 void EngineSide::reject(CallId id) {
-  Call& call = calls_.at(id);
+  Call& call = answered(id);
   call.in_service = false;
   call.wanted.reset();
   engine_.reject(id);
@@ -111,7 +112,7 @@ void EngineSide::reject(CallId id) {
 }
 
 void EngineSide::lend(CallId id) {
-  Call& call = calls_.at(id);
+  Call& call = answered(id);
   FUZZ_CHECK(call.wanted.has_value(), "the driver lends what nobody wants");
   const Lease lease{next_lease_++};
   call.leases.insert(lease);
@@ -137,8 +138,8 @@ bool EngineSide::receive(Bytes message, std::optional<SteeringTag> invalidated) 
   const std::uint32_t xid = reader.u32("xid");
   (void)reader.u32("version");
   grant_max_ = std::max(grant_max_, reader.u32("credits"));
-  for (auto& [id, call] : calls_) {
-    if (static_cast<std::uint32_t>(call.xid) == xid) call.answered = true;
+  for (auto& [key, call] : calls_) {
+    if (call.made && static_cast<std::uint32_t>(call.xid) == xid) call.answered = true;
   }
   engine_.handle_received(now_, receive, held, invalidated);
   drain();
@@ -256,7 +257,7 @@ bool EngineSide::drain_receives() {
   std::vector<engine::ReceiveId> room(batch_);
   const auto receives = engine_.poll_receives(room);
   for (const engine::ReceiveId receive : receives) {
-    FUZZ_CHECK(static_cast<std::uint16_t>(receive) < options_.credits, "no such Receive");
+    FUZZ_CHECK(static_cast<std::uint16_t>(receive) < receive_count(), "no such Receive");
     FUZZ_CHECK(std::ranges::find(receives_, receive) == receives_.end(),
                "a Receive is posted twice");
     messages_.erase(receive);  // its memory is the peer's again
@@ -302,7 +303,7 @@ void EngineSide::flush_waiting() {
 
 void EngineSide::seen(const Action& action) {
   if (const auto* expose = std::get_if<engine::Expose>(&action)) {
-    for (auto& [id, call] : calls_) {
+    for (auto& [key, call] : calls_) {
       if (call.limit == 0 && call.leases.contains(expose->memory)) {
         call.limit = engine_.credits_limit();
       }
@@ -323,11 +324,26 @@ void EngineSide::seen_send(const engine::PostSend& send) {
   const auto header = wire::v1::decode({headers_.get() + send.header_offset, send.header_size},
                                        wire::Limits{}, lists);
   FUZZ_CHECK(header && header->payload.empty(), "we send a bad header");
-  FUZZ_CHECK(header->header.credits == options_.credits, "another number of credits");
-  if (role_ == Role::kClient) return seen_call_sent(*header, lists);
+  const bool is_call = engine::to_name(send.id).kind == engine::WorkKind::kCallSend;
+  FUZZ_CHECK(header->header.credits == (is_call ? requested() : granted()),
+             "another number of credits");
+  is_call ? seen_call_sent(*header, lists) : seen_reply_sent(send, lists);
+}
+
+void EngineSide::seen_reply_sent(const engine::PostSend& send, const wire::v1::ChunkLists& lists) {
+  FUZZ_CHECK(role_ == Role::kServer || (lists.empty() && !send.invalidate),
+             "the answer to a backward Call has chunks");
   // I1: one reply for each Call at most, and its Receive is posted again before it.
   ++replies_sent_;
   FUZZ_CHECK(replies_sent_ <= messages_received_, "more replies than Calls");
+}
+
+// The credits that go into our Calls, and into our replies.
+std::uint32_t EngineSide::requested() const {
+  return role_ == Role::kClient ? options_.credits : options_.backward_calls;
+}
+std::uint32_t EngineSide::granted() const {
+  return role_ == Role::kServer ? options_.credits : options_.backward_calls;
 }
 
 void EngineSide::seen_call_sent(const wire::v1::Decoded& header,
@@ -335,7 +351,8 @@ void EngineSide::seen_call_sent(const wire::v1::Decoded& header,
   std::uint32_t unanswered = 0;
   std::uint32_t limit = engine_.credits_limit();
   Call* sent = nullptr;
-  for (auto& [id, call] : calls_) {
+  for (auto& [key, call] : calls_) {
+    if (!call.made) continue;
     if (call.xid == header.header.xid) sent = &call;
     if (call.sent && !call.answered) {
       ++unanswered;
@@ -350,6 +367,13 @@ void EngineSide::seen_call_sent(const wire::v1::Decoded& header,
   // counts with the limit under which it took its credit.
   FUZZ_CHECK(unanswered + 1 <= std::max(limit, sent->limit) || link_ended_,
              "a Call without a credit");
+  // I1: the Receives of its reply, and of what the peer may still send, are posted.
+  const std::uint32_t in_service = engine_.calls_in_service();
+  const std::uint32_t for_calls = granted() > in_service ? granted() - in_service : 0;
+  FUZZ_CHECK(link_ended_ || engine_.counters().credit_overruns > 0 ||
+                 engine_.receives_posted() >= unanswered + 1 + for_calls,
+             "a Call takes a Receive of the other direction");
+  FUZZ_CHECK(role_ == Role::kClient || lists.empty(), "a backward Call has chunks");
   const auto check = [&](const wire::Segment& segment) {
     const auto found = handles_.find(segment.handle);
     if (link_ended_) return;
@@ -367,15 +391,18 @@ void EngineSide::seen_call_sent(const wire::v1::Decoded& header,
 }
 
 void EngineSide::check_credits() const {
-  const std::size_t held = options_.credits - engine_.receives_posted();
   // While a queue is full, the engine is not asked what else it wants posted.
   if (told_ || !waiting_.empty()) return;
-  FUZZ_CHECK(engine_.receives_posted() <= options_.credits, "more Receives than credits");
-  if (role_ == Role::kServer) {
-    FUZZ_CHECK(held <= engine_.calls_in_service(), "a Receive that no Call holds is not posted");
-    return;
-  }
-  FUZZ_CHECK(engine_.credits_limit() <= std::min(options_.credits, grant_max_),
+  FUZZ_CHECK(engine_.receives_posted() <= receive_count(), "more Receives than credits");
+  const std::size_t held = receive_count() - engine_.receives_posted();
+  const auto replies = std::ranges::count_if(calls_, [](const auto& each) {
+    const Call& call = each.second;
+    return call.made && (call.delivered || (call.answered && !call.ended));
+  });
+  FUZZ_CHECK(held <= engine_.calls_in_service() + static_cast<std::size_t>(replies),
+             "a Receive that no Call and no reply holds is not posted");
+  if (requested() == 0) return;
+  FUZZ_CHECK(engine_.credits_limit() <= std::min(requested(), grant_max_),
              "more credits than were requested and granted");
   FUZZ_CHECK(engine_.credits_limit() >= 1, "a grant of zero counts as one");
 }
@@ -391,10 +418,19 @@ bool EngineSide::drain_events() {
   return !events.empty();
 }
 
-EngineSide::Call& EngineSide::started(CallId id) {
-  const auto [at, is_new] = calls_.emplace(id, Call{});
+EngineSide::Call& EngineSide::started(const CallKey& key) {
+  const auto [at, is_new] = calls_.emplace(key, Call{});
   FUZZ_CHECK(is_new, "the name of a call is used again");
+  at->second.made = key.made;
   return at->second;
+}
+
+EngineSide::Call& EngineSide::told_of(CallId id, Xid xid) {
+  FUZZ_CHECK(granted() > 0, "a Call for who answers none");
+  if (!calls_.contains({false, id})) started({false, id}).xid = xid;
+  Call& call = answered(id);
+  FUZZ_CHECK(!call.ended && !call.in_service, "a call that is not waited for");
+  return call;
 }
 
 void EngineSide::check_inline_part(Bytes part) const {
@@ -429,7 +465,7 @@ void EngineSide::ended(Call& call) {
 }
 
 void EngineSide::on(const engine::ReplyReady& event) {
-  Call& call = calls_.at(event.call);
+  Call& call = made(event.call);
   ended(call);
   call.delivered = true;
   check_inline_part(event.inline_part);
@@ -442,15 +478,14 @@ void EngineSide::on(const engine::ReplyReady& event) {
 }
 
 void EngineSide::on(const engine::CallFailed& event) {
-  Call& call = calls_.at(event.call);
+  Call& call = made(event.call);
   FUZZ_CHECK(event.error != engine::CallError::kTimedOut || now_ >= call.deadline, "too early");
   ended(call);
 }
 
 void EngineSide::on(const engine::MemoryWanted& event) {
-  if (!calls_.contains(event.call)) started(event.call).xid = event.xid;
-  Call& call = calls_.at(event.call);
-  FUZZ_CHECK(!call.ended && !call.in_service, "a call that is not waited for");
+  Call& call = told_of(event.call, event.xid);
+  FUZZ_CHECK(role_ == Role::kServer, "a backward Call has chunks");
   FUZZ_CHECK(event.size > 0 && event.size <= (event.position == 0 ? options_.long_call_size_max
                                                                   : options_.read_chunk_size_max),
              "a Read chunk of a size that is not taken");
@@ -460,9 +495,9 @@ void EngineSide::on(const engine::MemoryWanted& event) {
 }
 
 void EngineSide::on(const engine::CallReceived& event) {
-  if (!calls_.contains(event.call)) started(event.call).xid = event.xid;
-  Call& call = calls_.at(event.call);
-  FUZZ_CHECK(!call.ended && !call.in_service, "a call that is not waited for");
+  Call& call = told_of(event.call, event.xid);
+  FUZZ_CHECK(role_ == Role::kServer || (event.items.empty() && !event.long_part),
+             "a backward Call has chunks");
   check_inline_part(event.inline_part);
   FUZZ_CHECK(event.inline_part.empty() == event.long_part.has_value(), "two streams, or none");
   if (event.long_part) {
@@ -478,17 +513,17 @@ void EngineSide::on(const engine::CallReceived& event) {
 }
 
 void EngineSide::on(const engine::CallDone& event) {
-  Call& call = calls_.at(event.call);
+  Call& call = answered(event.call);
   FUZZ_CHECK(!call.in_service, "a call is done before it was answered");
   ended(call);
 }
 
 // --- The end -----------------------------------------------------------------------------------
 
-std::vector<CallId> EngineSide::calls(bool (*choose)(const Call&)) const {
-  std::vector<CallId> chosen;
-  for (const auto& [id, call] : calls_) {
-    if (choose(call)) chosen.push_back(id);
+std::vector<EngineSide::CallKey> EngineSide::calls(bool (*choose)(const Call&)) const {
+  std::vector<CallKey> chosen;
+  for (const auto& [key, call] : calls_) {
+    if (choose(call)) chosen.push_back(key);
   }
   return chosen;
 }
@@ -497,40 +532,44 @@ void EngineSide::settle() {
   for (bool moved = true; moved;) {
     moved = false;
     while (complete(0, true)) moved = true;
-    for (const CallId id : calls([](const Call& call) { return call.in_service; })) {
-      reject(id);
+    for (const CallKey& key : calls([](const Call& call) { return call.in_service; })) {
+      reject(key.id);
       moved = true;
     }
-    for (const CallId id : calls([](const Call& call) { return call.delivered; })) {
-      release(id);
+    for (const CallKey& key : calls([](const Call& call) { return call.delivered; })) {
+      release(key.id);
       moved = true;
     }
   }
 }
 
-// Whether the engine still owes an end: of a call, or of a connection that does not move. Writes
-// alone are not watched: a queue pair always has room for one reply's and the Send.
+// Whether the engine still owes an end: of a call that we made, or of a connection that does not
+// move. Writes alone are not watched: a queue pair always has room for one reply's and the Send.
 bool EngineSide::owes_an_end() const {
   if (link_ended_) return false;
-  if (role_ == Role::kClient) {
-    return std::ranges::any_of(calls_, [](const auto& each) { return !each.second.ended; });
-  }
+  const auto is_under_way = [](const auto& each) { return each.second.made && !each.second.ended; };
+  if (std::ranges::any_of(calls_, is_under_way)) return true;
   return std::ranges::any_of(posted_, [](const Posted& posted) {
-    return !std::holds_alternative<engine::RdmaWrite>(posted.action);
+    const engine::WorkKind kind = engine::to_name(*id_of(posted.action)).kind;
+    return kind == engine::WorkKind::kRead || kind == engine::WorkKind::kReplySend;
   });
+}
+
+std::size_t EngineSide::timeouts_max() const {
+  return 4 * (std::size_t{options_.calls_max} + options_.backward_calls + 2);
 }
 
 // I7, with a peer that leaves all our work where it is: the connection is given up in time, however
 // full the queues are.
 void EngineSide::finish_stuck() {
   Instant latest = now_ + options_.peer_timeout;
-  for (const auto& [id, call] : calls_) {
-    if (!call.ended) latest = std::max(latest, call.deadline + options_.fence_timeout);
+  for (const auto& [key, call] : calls_) {
+    if (call.made && !call.ended) latest = std::max(latest, call.deadline + options_.fence_timeout);
   }
   // A call that failed already has had, or is given, its time to be fenced.
   latest = std::max(latest, now_ + 2 * options_.fence_timeout);
   for (std::size_t i = 0; owes_an_end(); ++i) {
-    FUZZ_CHECK(i < 4 * (std::size_t{options_.calls_max} + 2), "time-outs without end");
+    FUZZ_CHECK(i < timeouts_max(), "time-outs without end");
     FUZZ_CHECK(pass_to_timeout(), "nobody waits for the end of what is left");
     FUZZ_CHECK(now_ <= latest, "later than promised");
   }
@@ -541,19 +580,19 @@ void EngineSide::finish(bool stuck) {
   if (stuck) finish_stuck();
   settle();
   for (std::size_t i = 0; pass_to_timeout() && !link_ended_; ++i) {
-    FUZZ_CHECK(i < 4 * (std::size_t{options_.calls_max} + 2), "time-outs without end");
+    FUZZ_CHECK(i < timeouts_max(), "time-outs without end");
     settle();
   }
-  for (const auto& [id, call] : calls_) {
+  for (const auto& [key, call] : calls_) {
     FUZZ_CHECK(call.ended || link_ended_, "a call outlives its time");
   }
   if (!link_ended_) {
-    FUZZ_CHECK(receives_.size() == options_.credits, "a Receive is lost");
+    FUZZ_CHECK(receives_.size() == receive_count(), "a Receive is lost");
     FUZZ_CHECK(handles_.empty(), "a handle is left");
   }
   tell_end();
   settle();
-  for (const auto& [id, call] : calls_) FUZZ_CHECK(call.ended, "a call that never ends");
+  for (const auto& [key, call] : calls_) FUZZ_CHECK(call.ended, "a call that never ends");
   FUZZ_CHECK(engine_.calls_in_flight() == 0 && engine_.calls_in_service() == 0, "calls are left");
   FUZZ_CHECK(engine_.counters().calls_started == engine_.counters().calls_ended, "miscounted");
   FUZZ_CHECK(posted_.empty() && waiting_.empty(), "the driver has not flushed all");

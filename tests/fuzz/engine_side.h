@@ -4,6 +4,7 @@
 #ifndef RPCRDMA_TESTS_FUZZ_ENGINE_SIDE_H_
 #define RPCRDMA_TESTS_FUZZ_ENGINE_SIDE_H_
 
+#include <compare>
 #include <deque>
 #include <map>
 #include <memory>
@@ -29,12 +30,18 @@ struct Message {
 
 class EngineSide {
  public:
-  // A call that we made (client) or were told of (server).
+  // A call that we made, or that we were told of. Names of the two halves may be the same.
+  struct CallKey {
+    bool made;
+    engine::CallId id;
+    auto operator<=>(const CallKey&) const = default;
+  };
   struct Call {
+    bool made = false;
     Xid xid{};
     std::set<engine::Lease> leases;
     bool ended = false;
-    // Client.
+    // One that we made.
     Instant deadline{};
     std::vector<std::uint64_t> result_sizes;
     std::uint32_t reply_room_size = 0;
@@ -43,7 +50,7 @@ class EngineSide {
     std::uint32_t limit = 0;  // of credits, when it took one
     bool answered = false;    // perhaps: a message with its XID came
     wire::v1::ChunkLists lists;
-    // Server.
+    // One that we answer.
     bool in_service = false;  // waits for our word
     std::optional<engine::MemoryWanted> wanted;
     std::optional<engine::Lease> lent;
@@ -79,8 +86,8 @@ class EngineSide {
   void finish(bool stuck);
 
   Message message(Choices& choices, bool call);
-  std::vector<engine::CallId> calls(bool (*choose)(const Call&)) const;
-  const Call& call(engine::CallId id) const { return calls_.at(id); }
+  std::vector<CallKey> calls(bool (*choose)(const Call&)) const;
+  const Call& call(const CallKey& key) const { return calls_.at(key); }
   // Tags that are live, or were.
   const std::vector<SteeringTag>& tags() const { return tags_; }
   bool is_live(SteeringTag tag) const { return handles_.contains(tag); }
@@ -104,6 +111,12 @@ class EngineSide {
     bool in_order;  // a Write or a Send
   };
 
+  Call& made(engine::CallId id) { return calls_.at({true, id}); }
+  Call& answered(engine::CallId id) { return calls_.at({false, id}); }
+  std::size_t receive_count() const { return engine::Connection::receive_count(options_); }
+  std::uint32_t requested() const;
+  std::uint32_t granted() const;
+  std::size_t timeouts_max() const;
   bool owes_an_end() const;
   void finish_stuck();
   void drain();
@@ -113,6 +126,7 @@ class EngineSide {
   void seen(const engine::Action& action);
   void seen_send(const engine::PostSend& send);
   void seen_call_sent(const wire::v1::Decoded& header, const wire::v1::ChunkLists& lists);
+  void seen_reply_sent(const engine::PostSend& send, const wire::v1::ChunkLists& lists);
   bool post_waiting();
   void flush_waiting();
   void done(const Posted& posted, engine::WorkStatus status);
@@ -121,7 +135,8 @@ class EngineSide {
   void on(const engine::CallDone& event);
   void on(const engine::ReplyReady& event);
   void on(const engine::CallFailed& event);
-  Call& started(engine::CallId id);
+  Call& started(const CallKey& key);
+  Call& told_of(engine::CallId id, Xid xid);
   void ended(Call& call);
   void check_memory_is_back(const Call& call) const;
   void check_credits() const;
@@ -149,7 +164,7 @@ class EngineSide {
   std::map<engine::ReceiveId, Buffer> messages_;  // held by the engine
   std::map<SteeringTag, Exposed> handles_;        // live
   std::vector<SteeringTag> tags_;
-  std::map<engine::CallId, Call> calls_;
+  std::map<CallKey, Call> calls_;
   std::uint32_t messages_received_ = 0;
   std::uint32_t replies_sent_ = 0;
   std::uint32_t grant_max_ = 1;  // the largest that any message may have granted

@@ -15,9 +15,11 @@ using engine::Role;
 using wire::v1::Body;
 using wire::v1::ChunkLists;
 using Call = EngineSide::Call;
+using CallKey = EngineSide::CallKey;
 
-engine::Options options_of(Choices& choices) {
+engine::Options options_of(Choices& choices, std::uint32_t backward_calls) {
   engine::Options options;
+  options.backward_calls = backward_calls;
   const std::uint8_t flags = choices.u8();
   options.credits = 1 + flags % 4U;
   options.calls_max = 1 + flags / 4U % 8U;
@@ -34,9 +36,10 @@ engine::Options options_of(Choices& choices) {
 }
 
 struct Settings {
-  explicit Settings(Choices& choices)
-      : role(choices.flag() ? Role::kServer : Role::kClient),
-        options(options_of(choices)),
+  explicit Settings(Choices& choices) : Settings(choices, choices.u8()) {}
+  Settings(Choices& choices, std::uint8_t first)
+      : role((first & 1U) != 0 ? Role::kServer : Role::kClient),
+        options(options_of(choices, first / 2U % 4U)),
         queue_depth(1 + choices.below(40)),
         batch(1 + choices.below(8)),
         ends(choices.u8()) {}
@@ -129,11 +132,13 @@ class World {
   }
 
   // The layer above does something.
-  void act() {
-    if (role_ == Role::kServer) return serve();
+  void act() { goes_backward() != (role_ == Role::kServer) ? serve() : make_call(); }
+  // Most of the time each side does what it mostly does.
+  bool goes_backward() { return side_.options().backward_calls > 0 && choices_.below(3) == 2; }
+  void make_call() {
     switch (choices_.below(6)) {
       case 0:
-        with_call([](const Call& call) { return !call.ended; }, &EngineSide::cancel);
+        with_call([](const Call& call) { return call.made && !call.ended; }, &EngineSide::cancel);
         break;
       case 1:
         with_call([](const Call& call) { return call.delivered; }, &EngineSide::release);
@@ -147,16 +152,17 @@ class World {
   }
   void with_call(bool (*choose)(const Call&), void (EngineSide::*verb)(CallId)) {
     const auto calls = side_.calls(choose);
-    if (!calls.empty()) (side_.*verb)(calls[choices_.u8() % calls.size()]);
+    if (!calls.empty()) (side_.*verb)(calls[choices_.u8() % calls.size()].id);
   }
   void serve() {
     const auto calls = side_.calls([](const Call& call) { return call.in_service; });
     if (calls.empty()) return;
-    const CallId id = calls[choices_.u8() % calls.size()];
+    const CallKey key = calls[choices_.u8() % calls.size()];
+    const CallId id = key.id;
     const std::size_t answer = choices_.below(8);
     if (answer == 0) {
       side_.reject(id);
-    } else if (side_.call(id).wanted && answer < 6) {
+    } else if (side_.call(key).wanted && answer < 6) {
       side_.lend(id);
     } else {
       side_.start_reply(id, side_.message(choices_, false));
@@ -231,14 +237,15 @@ class World {
     }
   }
 
-  // A Call to a server, a reply to a client: mostly right.
+  // A Call for who answers, a reply for who calls: mostly right.
   Buffer made_message() {
     ChunkLists lists;
+    const bool is_reply = goes_backward() != (role_ == Role::kClient);
     wire::v1::Header header{Xid{choices_.u8()}, 1, choices_.u8(), body()};
     if (choices_.below(16) == 0) header.version = choices_.u8();
     const auto calls = side_.calls([](const Call& call) { return call.sent && !call.answered; });
     const std::uint8_t how = choices_.u8();
-    if (role_ == Role::kClient && how >= 32 && !calls.empty()) {
+    if (is_reply && how >= 32 && !calls.empty()) {
       const Call& call = side_.call(calls[how % calls.size()]);
       header.xid = call.xid;
       if (how >= 64) {
@@ -257,6 +264,8 @@ class World {
     if (payload > 0) {
       xdr::Writer writer(MutableBytes(message).subspan(*size));
       writer.u32(static_cast<std::uint32_t>(header.xid) ^ (how % 32U == 31U ? 1U : 0U));
+      const bool turned = how % 32U == 30U;  // the RPC message goes the other way
+      if (payload > 4) writer.u32(is_reply != turned ? 1 : 0);
     }
     return message;
   }

@@ -59,8 +59,13 @@ class Corpus:
             start = bytes([role, 3, 200, 200, 9, 30, 3, role + len(message) % 3]) + bytes([11, 7, 200, 200, 2, 1])
             ask = bytes([0, 5] + [0] * 12) if role == 0 else b""
             answer = bytes([0, 0, 7, 60, 0, 0] * 3)
-            self.add("engine", start + ask + bytes([9, min(len(message), 255)]) + message[:255]
-                     + bytes(2) + answer + bytes([5, 20]))
+            receive = bytes([9, min(len(message), 255)]) + message[:255] + bytes(2)
+            self.add("engine", start + ask + receive + answer + bytes([5, 20]))
+            # The same with calls in both directions under way: ours, and theirs behind the message.
+            calls = bytes([0, 0, 5] + [0] * 12 + [0, 2, 5] + [0] * 12)
+            answers = bytes([0, 0, 0, 7, 60, 0, 0, 0, 2, 0, 7, 60, 0, 0])
+            made = bytes([6, 0, 0] + [0] * 30 + [6, 2, 0] + [0] * 30)
+            self.add("engine", bytes([6 + role]) + start[1:] + calls + receive + made + answers + bytes([5, 20]))
         size = header_size(message)
         payload = message[size:] if size else b""
         if len(payload) < 20:
