@@ -135,18 +135,30 @@ TEST_F(HostileBackwardServer, MoreCallsThanGrantedEndTheConnection) {  // P16
   for (CallContext* context : service_.held) context->succeed();  // for nobody
 }
 
+TEST_F(HostileBackwardServer, OutlivesACallWhosePeerIsGone) {  // P19
+  ASSERT_TRUE(talk_->send(backward_call(kXid, TestService::kHold)));
+  ASSERT_TRUE(talk_->peer().pump_until([&] { return service_.held.size() == 1; }));
+  talk_->peer().reset();
+  ASSERT_TRUE(talk_->peer().pump_until([&] { return client_->ended(); }));
+  service_.held.front()->results().xdr().u32(1);
+  service_.held.front()->succeed();  // for nobody
+  client_->progress();
+}
+
 // --- P24: a server that calls
 
-// Takes a Call of procedure 1 for the word that its client is ready.
+// Takes a Call of procedure 1 for the word that its client is ready, and keeps all others.
 class Caller final : public Service {
  public:
   bool has_procedure(std::uint32_t) const noexcept override { return true; }
   std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
   void call(CallContext& context) override {
+    if (context.procedure().number != 1) return held.push_back(&context);
     if (auto made = Client::backward(context)) client.emplace(std::move(*made));
     context.succeed();
   }
   std::optional<Client> client;
+  std::vector<CallContext*> held;
 };
 
 class HostileBackwardClient : public testing::Test {
@@ -217,24 +229,31 @@ TEST_F(HostileBackwardClient, RepliesEndTheirCallWellOrBadly) {  // P11, P13
   expect_end(join({raw_header(xid, kErrorType), words({1, 1, 1})}), Errc::kVersion);
 }
 
-// Found by the simulation (seed 2775): a reply that came late, to a client that had gone, ended a
-// call of the next one, whose XIDs began anew.
-TEST_F(HostileBackwardClient, XidsGoOnWhenAnotherClientFollows) {
-  const std::uint32_t first = start();
-  expect_end(join({raw_header(first, 0), kNoLists, raw_reply(first)}), std::nullopt);
-  for (int i = 0; i < 200'000; ++i) {
-    ASSERT_TRUE(caller_.client->prepare({77, 1, 1}));  // and drops it
+// The Receives of its backward calls are there, and are not for them.
+TEST_F(HostileBackwardClient, MoreCallsThanGrantedEndTheConnection) {  // P16
+  constexpr std::uint32_t kCredits = 64;
+  start();
+  for (std::uint32_t i = 0; i <= kCredits; ++i) {
+    ASSERT_TRUE(talk_->send(backward_call(kXid + i, 2)));
   }
-  const std::uint32_t before = start();
-  caller_.client.reset();
-  for (int i = 0; i < 10 && !caller_.client; ++i) expect_alive();  // announces another one
-  ASSERT_TRUE(caller_.client);
-  const std::uint32_t after = start();
-  EXPECT_GT(static_cast<std::int32_t>(after - before), 0);
-  // What comes late is for nobody.
-  EXPECT_TRUE(talk_->send(join({raw_header(before, 0), kNoLists, raw_reply(before)})));
-  expect_alive();
-  expect_end(join({raw_header(after, 0), kNoLists, raw_reply(after)}), std::nullopt);
+  EXPECT_TRUE(talk_->fault_at_end()) << "the connection lives";
+  EXPECT_EQ(caller_.held.size(), kCredits);
+  EXPECT_EQ(ended_, 1);
+  EXPECT_EQ(error_, Errc::kConnectionLost);
+  for (CallContext* context : caller_.held) context->succeed();  // for nobody
+  EXPECT_TRUE(talk_->peer().pump_until([&] { return server_->connections() == 0; }));
+  EXPECT_EQ(server_->memory_in_use(), 0U);
+}
+
+TEST_F(HostileBackwardClient, ThePeersEndEndsTheCalls) {  // P19
+  const std::uint32_t xid = start();
+  const Message fpdu = talk_->send_fpdu(join({raw_header(xid, 0), kNoLists, raw_reply(xid)}));
+  ASSERT_TRUE(talk_->peer().send(test::first(fpdu, fpdu.size() - 1)));
+  talk_->peer().finish();
+  ASSERT_TRUE(talk_->peer().pump_until([&] { return server_->connections() == 0; }));
+  EXPECT_EQ(ended_, 1);
+  EXPECT_EQ(error_, Errc::kConnectionLost);
+  EXPECT_EQ(server_->memory_in_use(), 0U);
 }
 
 TEST_F(HostileBackwardClient, RepliesAndErrorsForNothingAreDropped) {  // P24

@@ -434,6 +434,29 @@ TEST_P(HostileToClient, EndsWhenThePeerEndsAtAnyByteOfTheSetUp) {  // P19
   }
 }
 
+TEST_P(HostileToClient, GivesUpWhenThePeerDoesNotFinishTheSetUp) {  // P18
+  const Message reply = test::raw_mpa_frame(true, RawTalk::mpa(GetParam()));
+  rdma::siwarp::Options options;
+  options.crc = GetParam();
+  options.setup_timeout_initiator = std::chrono::milliseconds(50);
+  const auto provider = std::move(rdma::siwarp::make_provider(options).value());
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, reply.size() - 1}) {
+    SCOPED_TRACE(size);
+    auto connecting = ClientImpl::connect_on(*provider, listener_.address(), {});
+    ASSERT_TRUE(connecting);
+    talk_.reset();
+    client_ = std::move(*connecting);
+    const auto peer = listener_.accept();
+    ASSERT_NE(peer, nullptr);
+    ASSERT_FALSE(peer->receive_mpa_frame().empty());
+    ASSERT_TRUE(peer->send(first(reply, size)));
+    ASSERT_TRUE(peer->pump_until([&] { return client_->ended(); }));
+    EXPECT_FALSE(client_->connected());
+    EXPECT_FALSE(client_->prepare({1, 1, 1}));
+  }
+  client_.reset();
+}
+
 TEST_P(HostileToClient, TimesOutWhenThePeerNeverAnswers) {  // P10, P20
   Called& called = start(std::chrono::milliseconds(20));
   const SeenCall call = seen();
@@ -444,6 +467,19 @@ TEST_P(HostileToClient, TimesOutWhenThePeerNeverAnswers) {  // P10, P20
   // Its memory is out of reach before its owner hears of the end.
   ASSERT_TRUE(talk_->write(SeenCall::tag(call.write()), call.write().offset, Message(10)));
   EXPECT_EQ(talk_->fault_at_end(), Fault::kTaggedInvalidStag);
+}
+
+TEST_P(HostileToClient, TimesOutWhenOnlyNonsenseComes) {  // P10
+  Called& called = start(std::chrono::milliseconds(200));
+  const std::uint32_t xid = seen().xid;
+  ASSERT_TRUE(talk_->send(raw_header(xid, 3)));
+  ASSERT_TRUE(talk_->send(join({raw_header(xid, 0), words({2, 0, 0}), raw_reply(xid)})));
+  ASSERT_TRUE(talk_->send(join({raw_header(xid, 0), words({0, 0, 0}), test::raw_call(xid, 0)})));
+  ASSERT_TRUE(wait([&] { return called.ended == 1; }));
+  ASSERT_TRUE(called.error);
+  EXPECT_EQ(called.error->code, Errc::kTimedOut);
+  EXPECT_EQ(client_->counters().messages_dropped, 3U);
+  EXPECT_TRUE(client_->connected());
 }
 
 // It asks for memory and does not read the answer: the memory cannot be made safe.

@@ -191,6 +191,7 @@ TEST_P(HostileServer, TellsItsVersionToEveryOther) {  // P2
               [](const Words& call) {
                 return std::vector<Words>{{kXid, call.at(1), 64, 4, 1, 1, 1}};
               });
+  EXPECT_EQ(pair_.server->counters().errors_sent, 5U);
 }
 
 TEST_P(HostileServer, RefusesHeadersThatDoNotParse) {  // P3
@@ -307,6 +308,23 @@ TEST_P(HostileServer, TellsWhatItDoesNotServeAndLeavesReadChunksAlone) {  // P7
   expect_reply({{"version 9", ask(TestService::kProgram, 9, 1)}}, {1, 0, 0, 0, 2, 3, 3});
   expect_reply({{"procedure 77", ask(TestService::kProgram, 3, 77)}}, {1, 0, 0, 0, 3});
   EXPECT_EQ(pair_.service.calls, 3U) << "those of the other client";
+}
+
+// The answer is the first thing that is said, before any Read Request.
+TEST_P(HostileServer, AsksForNothingThatItWillRefuse) {  // P7
+  const std::uint32_t program = TestService::kProgram;
+  for (const Words& asked : {Words{1, 1, 1}, Words{program, 9, 1}, Words{program, 3, 77}}) {
+    {
+      RawTalk talk = this->talk();
+      ASSERT_TRUE(talk.send(
+          join({raw_header(kXid, 0), read_segment(kBulkPosition, 4096), kNoLists,
+                words({kXid, 0, 2, asked[0], asked[1], asked[2], 0, 0, 0, 0}), words({4096})})));
+      const auto said = talk.next();
+      ASSERT_TRUE(said);
+      EXPECT_TRUE(iwarp::is_send(said->header.opcode));
+    }
+    expect_clean();
+  }
 }
 
 TEST_P(HostileServer, TellsThatArgumentsAreGarbage) {  // P8
@@ -438,6 +456,7 @@ TEST_P(HostileServer, EndsAConnectionThatTerminates) {
 class HostileReads : public HostileServer {
  protected:
   static constexpr std::uint32_t kSize = 100'000;
+  explicit HostileReads(ServerOptions options = {}) : HostileServer(options) {}
   // Announces a Read chunk, waits for the Read Request and acts on it; then the connection ends.
   void expect_end_of_read(const char* what, Fault fault,
                           const std::function<void(RawTalk&, const iwarp::ReadRequest&)>& act) {
@@ -574,6 +593,46 @@ TEST_P(HostileReads, HoldNoMoreThanTheirOwnSizeOfMemory) {
     talk.peer().reset();
   }
   expect_clean();
+}
+
+class HostileSlowReads : public HostileReads {
+ protected:
+  static constexpr std::chrono::milliseconds kPeerTimeout{1000};
+  static ServerOptions options() {
+    ServerOptions options;
+    options.peer_timeout = kPeerTimeout;
+    return options;
+  }
+  HostileSlowReads() : HostileReads(options()) {}
+};
+
+TEST_P(HostileSlowReads, AreGivenUpWhenThePeerServesNone) {  // P21
+  expect_end_of_read("silence", Fault::kNone, [](RawTalk&, const iwarp::ReadRequest&) {});
+}
+
+TEST_P(HostileSlowReads, GoOnWhileThePeerServesSome) {  // P21
+  constexpr std::uint32_t kPart = 1000, kParts = 5;
+  Message reads;
+  for (std::uint32_t i = 0; i < kParts; ++i) {
+    reads = join({reads, read_segment(kBulkPosition, kPart)});
+  }
+  RawTalk talk = this->talk(1);
+  const auto begun = std::chrono::steady_clock::now();
+  ASSERT_TRUE(talk.send(call_with_reads(reads, TestService::kLength, words({kPart * kParts}))));
+  for (std::uint32_t i = 0; i < kParts; ++i) {
+    const auto read = talk.next();
+    ASSERT_TRUE(read);
+    ASSERT_EQ(read->header.opcode, iwarp::Opcode::kReadRequest);
+    // It takes its time, but less than the server has patience.
+    talk.peer().pump_until([] { return false; }, kPeerTimeout / 4);
+    const auto request = iwarp::decode_read_request(read->payload);
+    ASSERT_TRUE(talk.read_response(static_cast<std::uint32_t>(request.sink_tag),
+                                   request.sink_address, Message(kPart)));
+  }
+  const auto answer = talk.next_message();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(to_words(*answer).back(), kPart * kParts);
+  EXPECT_GT(std::chrono::steady_clock::now() - begun, kPeerTimeout);
 }
 
 class HostileLargeCalls : public HostileServer {
@@ -787,6 +846,7 @@ const auto kCrcName = [](const testing::TestParamInfo<bool>& test) {
 INSTANTIATE_TEST_SUITE_P(Wire, HostileServer, testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileFullQueue, testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileReads, testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, HostileSlowReads, testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileLargeCalls, testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileReadsInLittleMemory, testing::Bool(), kCrcName);
 
