@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks docs/conformance.md: each row names tests that exist, or says why it has none. A test runs it.
+"""Checks docs/conformance.md: each row names tests that exist, or says why it has none; and docs/invariants.md: each
+row of what a peer does (P1 to P24) names tests that exist and have a hostile peer. A test runs it.
 
 usage: conformance.py BUILD    where `ctest -N` lists the tests
 """
@@ -9,12 +10,15 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TABLE = ROOT / "docs" / "conformance.md"
-ROW = re.compile(r"^\| ((?:V1|PD|H|B)-[A-Z]*\d+) \|")
+CONFORMANCE = ROOT / "docs" / "conformance.md"
+INVARIANTS = ROOT / "docs" / "invariants.md"
+RULE_ROW = re.compile(r"^\| ((?:V1|PD|H|B)-[A-Z]*\d+) \|")
+PEER_ROW = re.compile(r"^\| (P\d+) \|")
 WITHOUT_A_TEST = ("**upper layer**", "**not ours**", "**open**")
 # How many rules of each kind the documents have; a row that vanishes is found.
 RULES = {"V1-C": 12, "V1-T": 5, "V1-R": 11, "V1-W": 10, "V1-P": 7, "V1-M": 10, "V1-E": 14, "V1-S": 9, "V1-D": 7,
-         "PD-": 9, "PD-R": 9, "H-D": 10, "H-M": 4, "H-C": 4, "H-S": 4, "B-": 14}
+         "PD-": 9, "PD-R": 9, "H-D": 10, "H-M": 4, "H-C": 4, "H-S": 4, "H-E": 1, "B-": 14}
+PEER_ROWS = {"P": 24}
 
 
 def test_names(build):
@@ -31,31 +35,48 @@ def test_names(build):
     return names
 
 
-def main():
-    known = test_names(sys.argv[1])
-    findings, seen, opened = [], {}, []
-    for number, line in enumerate(TABLE.read_text().splitlines(), 1):
-        row = ROW.match(line)
+def rows_of(table, pattern, counts, findings):
+    """(where, row, what stands in its column of tests); says which rows are there twice, or are missing."""
+    seen = {}
+    for number, line in enumerate(table.read_text().splitlines(), 1):
+        row = pattern.match(line)
         if not row:
             continue
-        rule, proof = row[1], line.split("|")[4].strip()
-        if rule in seen:
-            findings.append(f"{TABLE.name}:{number}: {rule} is there already, in line {seen[rule]}")
-        seen[rule] = number
-        tests = [name for name in re.findall(r"`([^`]+)`", proof) if not name.startswith("Profile::")]
-        for name in tests:
-            if name not in known:
-                findings.append(f"{TABLE.name}:{number}: {rule}: there is no test {name}")
+        where = f"{table.name}:{number}: {row[1]}"
+        if row[1] in seen:
+            findings.append(f"{where} is there already, in line {seen[row[1]]}")
+        seen[row[1]] = number
+        cells = line.split("|")
+        yield where, row[1], cells[4].strip() if len(cells) == 6 else ""
+    for kind, count in counts.items():
+        found = sum(re.fullmatch(re.escape(kind) + r"\d+", row) is not None for row in seen)
+        if found != count:
+            findings.append(f"{table.name}: {found} rows {kind}*, there are {count}")
+
+
+def tests_of(where, proof, known, findings):
+    tests = [name for name in re.findall(r"`([^`]+)`", proof) if not name.startswith("Profile::")]
+    findings.extend(f"{where}: there is no test {name}" for name in tests if name not in known)
+    return tests
+
+
+def main():
+    known = test_names(sys.argv[1])
+    findings, opened, rules, peers = [], [], 0, 0
+    for where, rule, proof in rows_of(CONFORMANCE, RULE_ROW, RULES, findings):
+        rules += 1
+        tests = tests_of(where, proof, known, findings)
         if proof.startswith("**open**"):
             opened.append(rule)
         elif not tests and not proof.startswith(WITHOUT_A_TEST):
-            findings.append(f"{TABLE.name}:{number}: {rule} names no test and no reason")
-    for kind, count in RULES.items():
-        found = sum(re.fullmatch(re.escape(kind) + r"\d+", rule) is not None for rule in seen)
-        if found != count:
-            findings.append(f"{TABLE.name}: {found} rules {kind}*, there are {count}")
+            findings.append(f"{where} names no test and no reason")
+    for where, _, proof in rows_of(INVARIANTS, PEER_ROW, PEER_ROWS, findings):
+        peers += 1
+        if not any("Hostile" in name for name in tests_of(where, proof, known, findings)):
+            findings.append(f"{where} names no test with a hostile peer")
     print("\n".join(findings))
-    print(f"conformance: {len(seen)} rules, {len(opened)} open ({' '.join(opened) or 'none'}), {len(findings)} findings")
+    print(f"conformance: {rules} rules, {len(opened)} open ({' '.join(opened) or 'none'}), {peers} rows of what a peer does, "
+          f"{len(findings)} findings")
     return 1 if findings or not known else 0
 
 
