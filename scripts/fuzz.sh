@@ -118,7 +118,10 @@ merge() {
     find "$fresh" -type f -exec mv -t "$corpus/$target" {} +
     rmdir "$fresh"
     # Conversations made by hand stay: what they try shows in values, not in places that are reached.
-    [[ $target != iwarp_stream ]] || tests/fuzz/seed.py --streams "$corpus"
+    case $target in
+      iwarp_stream) tests/fuzz/seed.py --streams "$corpus" ;;
+      engine) tests/fuzz/seed.py --both-directions "$corpus" ;;
+    esac
     echo "fuzz: $target: $(find "$corpus/$target" -type f | wc -l) inputs," \
       "$(cat "$corpus/$target"/* | wc -c) bytes"
   done

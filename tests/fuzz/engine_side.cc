@@ -96,7 +96,7 @@ void EngineSide::release(CallId call) {
 
 void EngineSide::start_reply(CallId id, Message message) {
   Call& call = answered(id);
-  call.in_service = false;
+  call.in_service = call.has_receive = false;
   call.wanted.reset();
   call.leases.merge(message.leases);
   engine_.start_reply(id, message.outgoing());
@@ -105,7 +105,7 @@ void EngineSide::start_reply(CallId id, Message message) {
 
 void EngineSide::reject(CallId id) {
   Call& call = answered(id);
-  call.in_service = false;
+  call.in_service = call.has_receive = false;
   call.wanted.reset();
   engine_.reject(id);
   drain();
@@ -427,7 +427,14 @@ EngineSide::Call& EngineSide::started(const CallKey& key) {
 
 EngineSide::Call& EngineSide::told_of(CallId id, Xid xid) {
   FUZZ_CHECK(granted() > 0, "a Call for who answers none");
-  if (!calls_.contains({false, id})) started({false, id}).xid = xid;
+  if (!calls_.contains({false, id})) {
+    Call& call = started({false, id});
+    call.xid = xid;
+    call.has_receive = true;
+    const auto held = std::ranges::count_if(
+        calls_, [](const auto& each) { return each.second.has_receive && !each.second.ended; });
+    FUZZ_CHECK(static_cast<std::size_t>(held) <= granted(), "more Calls than granted are served");
+  }
   Call& call = answered(id);
   FUZZ_CHECK(!call.ended && !call.in_service, "a call that is not waited for");
   return call;

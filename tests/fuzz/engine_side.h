@@ -51,7 +51,8 @@ class EngineSide {
     bool answered = false;    // perhaps: a message with its XID came
     wire::v1::ChunkLists lists;
     // One that we answer.
-    bool in_service = false;  // waits for our word
+    bool in_service = false;   // waits for our word
+    bool has_receive = false;  // which it keeps until it has its answer
     std::optional<engine::MemoryWanted> wanted;
     std::optional<engine::Lease> lent;
   };

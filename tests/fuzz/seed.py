@@ -3,6 +3,7 @@
 
 usage: seed.py CORPUS [CAPTURES]
        seed.py --streams CORPUS      only the conversations for iwarp_stream that are made by hand
+       seed.py --both-directions CORPUS    the same for engine
 
 CORPUS gets one folder per target. CAPTURES may hold single MPA frames (*-req.bin, *-rep.bin), single
 FPDUs (other *.bin) and whole connections (*.pcap, Ethernet or raw IP, one connection each).
@@ -61,11 +62,10 @@ class Corpus:
             answer = bytes([0, 0, 7, 60, 0, 0] * 3)
             receive = bytes([9, min(len(message), 255)]) + message[:255] + bytes(2)
             self.add("engine", start + ask + receive + answer + bytes([5, 20]))
-            # The same with calls in both directions under way: ours, and theirs behind the message.
-            calls = bytes([0, 0, 5] + [0] * 12 + [0, 2, 5] + [0] * 12)
-            answers = bytes([0, 0, 0, 7, 60, 0, 0, 0, 2, 0, 7, 60, 0, 0])
-            made = bytes([6, 0, 0] + [0] * 30 + [6, 2, 0] + [0] * 30)
-            self.add("engine", bytes([6 + role]) + start[1:] + calls + receive + made + answers + bytes([5, 20]))
+            # The same with calls of ours under way in both directions.
+            calls = bytes([0, 0, 5] + [0] * 9 + [0, 2, 5] + [0] * 9)
+            answers = bytes([0, 0, 0, 7, 60, 0, 0, 0, 0, 2, 0, 7, 60, 0, 0, 0])
+            self.add("engine", bytes([6 + role]) + start[1:] + calls + receive + answers + bytes([5, 20]))
         size = header_size(message)
         payload = message[size:] if size else b""
         if len(payload) < 20:
@@ -74,6 +74,23 @@ class Corpus:
         if word(payload, 4) == 0 and word(payload, 24) == 1:
             self.add("rpc_message", bytes([2]) + payload[32:32 + word(payload, 28)])
         self.add("xdr", bytes([6] + [0, 0] * 6 + [3, 200]) + payload)
+
+    def both_directions(self):
+        """Calls of both directions that want more Receives than there are, with four credits and three backward."""
+        def message(xid, kind):
+            words = struct.pack(">13I", xid, 1, 60, 0, 0, 0, 0, xid, kind, 0, 0, 0, 0)
+            return bytes([9, len(words)]) + words + bytes(2)
+
+        for role in (6, 7):
+            start = bytes([role, 31, 200, 200, 9, 39, 7, 0, 11, 7, 200, 200, 2, 1])
+            call = bytes([0, 0 if role == 6 else 2, 5, 200] + [0] * 8)
+            done = bytes([5, 20])
+            first = start + call + done + message(100, 1)  # the reply is not given back
+            self.add("engine", first + call * 7 + done + b"".join(message(101 + i, 1) for i in range(6)))
+            # Theirs: as many as granted, one more; and in between.
+            theirs = [message(100 + i, 0) for i in range(6)]
+            self.add("engine", first + call * 2 + b"".join(theirs))
+            self.add("engine", start + theirs[0] + first[len(start):] + theirs[1] + call * 3 + theirs[2] + done)
 
     def frame(self, frame):
         """One MPA Request or Reply."""
@@ -246,6 +263,9 @@ def main():
     if sys.argv[1] == "--streams":
         Corpus(sys.argv[2]).streams()
         return
+    if sys.argv[1] == "--both-directions":
+        Corpus(sys.argv[2]).both_directions()
+        return
     corpus = Corpus(sys.argv[1])
     for name, data in golden_vectors():
         if name.startswith("private-data"):
@@ -253,6 +273,7 @@ def main():
         else:
             corpus.message(data)
     corpus.streams()
+    corpus.both_directions()
     for folder in (TESTS.parent / "idl", TESTS / "gen"):
         for path in sorted(folder.rglob("*.x")):
             corpus.add("gen", path.read_bytes())
