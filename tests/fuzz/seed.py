@@ -91,6 +91,8 @@ class Corpus:
             theirs = [message(100 + i, 0) for i in range(6)]
             self.add("engine", first + call * 2 + b"".join(theirs))
             self.add("engine", start + theirs[0] + first[len(start):] + theirs[1] + call * 3 + theirs[2] + done)
+            # A Call larger than a message: that a backward one is not started.
+            self.add("engine", first + call[:4] + bytes([255] + [0] * 7) + done * 2)
 
     def frame(self, frame):
         """One MPA Request or Reply."""
