@@ -11,21 +11,22 @@
 namespace rpcrdma::rpcbinding {
 namespace {
 
-Expected<StreamClient, Error> connect_one(const std::string& where, const StreamOptions& options) {
-  if (where.starts_with('/')) return StreamClient::connect_unix(where, options);
+Expected<stream::StreamClient, Error> connect_one(const std::string& where,
+                                                  const stream::StreamOptions& options) {
+  if (where.starts_with('/')) return stream::StreamClient::connect_unix("rpcbind", where, options);
   const auto endpoint = from_socket_text(where);
   if (!endpoint) {
     return Unexpected<Error>(Error{Errc::kBadUrl, "asking", "rpcbind at " + where,
                                    "a daemon is named by a socket's path or ADDR:PORT, as in "
                                    "/run/rpcbind.sock or 127.0.0.1:111"});
   }
-  return StreamClient::connect_tcp(endpoint->host(), endpoint->port, options);
+  return stream::StreamClient::connect_tcp("rpcbind", endpoint->host(), endpoint->port, options);
 }
 
 }  // namespace
 
 Expected<Daemon, Error> Daemon::connect_local(const std::string& where,
-                                              const StreamOptions& options) {
+                                              const stream::StreamOptions& options) {
   if (!where.empty()) {
     auto client = connect_one(where, options);
     if (!client) return Unexpected<Error>(std::move(client.error()));

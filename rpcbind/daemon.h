@@ -9,10 +9,10 @@
 #include <string_view>
 
 #include "rpcbind.h"
-#include "rpcbind/stream_client.h"
 #include "rpcbind/universal_address.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/types.h"
+#include "stream/stream_client.h"
 
 namespace rpcrdma::rpcbinding {
 
@@ -25,8 +25,8 @@ class Daemon {
  public:
   // Of this machine. `where`: a socket's path, or ADDR:PORT; empty: kLocalDaemon.
   static Expected<Daemon, Error> connect_local(const std::string& where,
-                                               const StreamOptions& options = {});
-  explicit Daemon(StreamClient client) noexcept : client_(std::move(client)) {}
+                                               const stream::StreamOptions& options = {});
+  explicit Daemon(stream::StreamClient client) noexcept : client_(std::move(client)) {}
 
   // False: the daemon refuses, since there is another registration, or none, or another owner's.
   Expected<bool, Error> set(const rpcbind::rpcb& entry);
@@ -44,7 +44,7 @@ class Daemon {
   Expected<std::vector<std::byte>, Error> call(std::uint32_t procedure, Bytes arguments);
   Expected<bool, Error> ask_boolean(std::uint32_t procedure, const rpcbind::rpcb& argument);
 
-  StreamClient client_;
+  stream::StreamClient client_;
   std::uint32_t version_ = rpcbind::RPCBVERS4;
 };
 

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "rpcbind/record.h"
 #include "rpcrdma/codec.h"
 #include "rpcrdma/xdr.h"
+#include "stream/record.h"
 
 namespace rpcrdma::rpcbinding {
 namespace {
@@ -52,7 +52,7 @@ void FakeDaemon::serve() {
 
 void FakeDaemon::serve_connection(int descriptor) {
   for (;;) {
-    RecordReader reader(1U << 20U);
+    stream::RecordReader reader(1U << 20U);
     while (!reader.done()) {
       std::byte buffer[512];
       const ssize_t size = ::recv(descriptor, buffer, std::min(sizeof(buffer), reader.wanted()), 0);
@@ -61,10 +61,10 @@ void FakeDaemon::serve_connection(int descriptor) {
     }
     const auto call = reader.record();
     const auto reply = answer({call.begin(), call.end()});
-    std::vector<std::byte> stream;
-    append(stream, {kLastFragment | static_cast<std::uint32_t>(reply.size())});
-    stream.insert(stream.end(), reply.begin(), reply.end());
-    if (::send(descriptor, stream.data(), stream.size(), MSG_NOSIGNAL) < 0) return;
+    std::vector<std::byte> bytes;
+    append(bytes, {stream::kLastFragment | static_cast<std::uint32_t>(reply.size())});
+    bytes.insert(bytes.end(), reply.begin(), reply.end());
+    if (::send(descriptor, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) return;
   }
 }
 

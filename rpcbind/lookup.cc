@@ -80,7 +80,8 @@ Expected<std::string, Error> lookup(std::string_view host, std::uint32_t program
     host = host.substr(1, host.size() - 2);
   }
   Question question{std::string(host), program, version, "rpcbind at " + std::string(host), false};
-  auto client = StreamClient::connect_tcp(question.host, options.port, options.stream);
+  auto client =
+      stream::StreamClient::connect_tcp("rpcbind", question.host, options.port, options.stream);
   if (!client) {
     std::string cause = client.error().cause;
     question.peer = client.error().peer;

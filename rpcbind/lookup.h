@@ -8,15 +8,15 @@
 #include <string_view>
 
 #include "rpcbind/daemon.h"
-#include "rpcbind/stream_client.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/types.h"
+#include "stream/stream_client.h"
 
 namespace rpcrdma::rpcbinding {
 
 struct LookupOptions {
   std::uint16_t port = kRpcbindPort;  // of rpcbind
-  StreamOptions stream;
+  stream::StreamOptions stream;
 };
 
 // The rdma:// URL of the program. `host`: a name, an IPv4 address, or an IPv6 address with or

@@ -37,7 +37,7 @@ PUBLIC = {
 SANS_IO = ("engine", "wire", "iwarp", "xdr", "oncrpc")
 FORBIDDEN_IN_SANS_IO = re.compile(
     r"<(thread|mutex|atomic|random|iostream|fstream|sys/.*|infiniband/.*|unistd\.h|netinet/.*)>")
-EDGES = ("blob", "gen", "rpcbind", "tools", "examples")
+EDGES = ("blob", "gen", "rpcbind", "stream", "tools", "examples")
 BANNED = [
     (re.compile(r"\b(TODO|FIXME|XXX|HACK)\b"), "unfinished work belongs into an issue"),
     (re.compile(r"\busing namespace\b"), "no using namespace"),

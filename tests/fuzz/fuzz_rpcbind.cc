@@ -8,16 +8,16 @@
 
 #include "fuzz/fuzz.h"
 #include "rpcbind.h"
-#include "rpcbind/record.h"
 #include "rpcbind/universal_address.h"
 #include "rpcrdma/codec.h"
 #include "rpcrdma/xdr.h"
+#include "stream/record.h"
 
 namespace rpcrdma::fuzz {
 namespace {
 
 using rpcbinding::Endpoint;
-using rpcbinding::RecordReader;
+using stream::RecordReader;
 
 void check_address(bool six, std::string_view text) {
   const std::string_view netid = six ? rpcbinding::kNetidRdma6 : rpcbinding::kNetidRdma;
@@ -59,8 +59,8 @@ void check_list(Bytes results) {
 
 void check_reply(Bytes record) {
   const std::uint32_t xid = record.size() < xdr::kWordSize ? 0 : xdr::load_word(record.data());
-  const auto results = rpcbinding::open_reply(record, xid);
-  const auto others = rpcbinding::open_reply(record, xid + 1);
+  const auto results = stream::open_reply(record, xid);
+  const auto others = stream::open_reply(record, xid + 1);
   FUZZ_CHECK(!others && others.error().code == Errc::kBadReply, "a reply to two calls");
   if (!results) {
     FUZZ_CHECK(!results.error().cause.empty(), "no reason");

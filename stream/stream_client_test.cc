@@ -1,4 +1,4 @@
-#include "rpcbind/stream_client.h"
+#include "stream/stream_client.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -9,10 +9,10 @@
 #include <optional>
 #include <thread>
 
-#include "rpcbind/record.h"
 #include "rpcrdma/xdr.h"
+#include "stream/record.h"
 
-namespace rpcrdma::rpcbinding {
+namespace rpcrdma::stream {
 namespace {
 
 using Words = std::vector<std::uint32_t>;
@@ -186,13 +186,15 @@ TEST(StreamClient, PeerThatAlwaysHasOneMoreByteIsGivenUp) {
 }
 
 TEST(StreamClient, NobodyThereIsUnreachable) {
-  const auto nothing = StreamClient::connect_unix(testing::TempDir() + "no-such.sock");
+  const auto nothing = StreamClient::connect_unix("rpcbind", testing::TempDir() + "no-such.sock");
   ASSERT_FALSE(nothing);
   EXPECT_EQ(nothing.error().code, Errc::kUnreachable);
-  EXPECT_EQ(StreamClient::connect_unix(std::string(200, 'x')).error().code, Errc::kUnreachable);
-  EXPECT_EQ(StreamClient::connect_unix("").error().code, Errc::kUnreachable);
-  EXPECT_EQ(StreamClient::connect_tcp("no.such.host.invalid", 111).error().code, Errc::kBadUrl);
+  EXPECT_EQ(StreamClient::connect_unix("rpcbind", std::string(200, 'x')).error().code,
+            Errc::kUnreachable);
+  EXPECT_EQ(StreamClient::connect_unix("rpcbind", "").error().code, Errc::kUnreachable);
+  EXPECT_EQ(StreamClient::connect_tcp("rpcbind", "no.such.host.invalid", 111).error().code,
+            Errc::kBadUrl);
 }
 
 }  // namespace
-}  // namespace rpcrdma::rpcbinding
+}  // namespace rpcrdma::stream

@@ -1,7 +1,7 @@
 // What comes back over a stream: records put together (RFC 5531 §11) and replies opened (§9). No
 // I/O; every byte is a peer's.
-#ifndef RPCRDMA_RPCBIND_RECORD_H_
-#define RPCRDMA_RPCBIND_RECORD_H_
+#ifndef RPCRDMA_STREAM_RECORD_H_
+#define RPCRDMA_STREAM_RECORD_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "rpcrdma/error.h"
 #include "rpcrdma/types.h"
 
-namespace rpcrdma::rpcbinding {
+namespace rpcrdma::stream {
 
 // The header of a fragment: its size, and this bit when it is the record's last.
 inline constexpr std::uint32_t kLastFragment = 0x80000000U;
@@ -57,6 +57,6 @@ struct ReplyFailure {
 // The results of an accepted and successful reply to the call `xid`: a view into `record`.
 Expected<Bytes, ReplyFailure> open_reply(Bytes record, std::uint32_t xid);
 
-}  // namespace rpcrdma::rpcbinding
+}  // namespace rpcrdma::stream
 
-#endif  // RPCRDMA_RPCBIND_RECORD_H_
+#endif  // RPCRDMA_STREAM_RECORD_H_

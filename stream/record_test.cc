@@ -1,4 +1,4 @@
-#include "rpcbind/record.h"
+#include "stream/record.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "rpcrdma/xdr.h"
 
-namespace rpcrdma::rpcbinding {
+namespace rpcrdma::stream {
 namespace {
 
 std::vector<std::byte> words(std::initializer_list<std::uint32_t> values) {
@@ -127,4 +127,4 @@ TEST(Reply, SaysWhyThereAreNoResults) {
 }
 
 }  // namespace
-}  // namespace rpcrdma::rpcbinding
+}  // namespace rpcrdma::stream

@@ -1,4 +1,4 @@
-#include "rpcbind/stream_client.h"
+#include "stream/stream_client.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -15,10 +15,10 @@
 #include <random>
 #include <utility>
 
-#include "rpcbind/record.h"
 #include "rpcrdma/xdr.h"
+#include "stream/record.h"
 
-namespace rpcrdma::rpcbinding {
+namespace rpcrdma::stream {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -82,9 +82,10 @@ struct FreeAddresses {
 
 // --- Connecting --------------------------------------------------------------------------------
 
-Expected<StreamClient, Error> StreamClient::connect_unix(const std::string& path,
+Expected<StreamClient, Error> StreamClient::connect_unix(std::string_view who,
+                                                         const std::string& path,
                                                          const StreamOptions& options) {
-  const std::string peer = "rpcbind at " + path;
+  const std::string peer = std::string(who) + " at " + path;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path)) {
@@ -98,10 +99,11 @@ Expected<StreamClient, Error> StreamClient::connect_unix(const std::string& path
   return StreamClient(descriptor, peer, options);
 }
 
-Expected<StreamClient, Error> StreamClient::connect_tcp(const std::string& host, std::uint16_t port,
+Expected<StreamClient, Error> StreamClient::connect_tcp(std::string_view who,
+                                                        const std::string& host, std::uint16_t port,
                                                         const StreamOptions& options) {
   const std::string port_text = std::to_string(port);
-  const std::string peer = "rpcbind at " + endpoint_text(host, port_text);
+  const std::string peer = std::string(who) + " at " + endpoint_text(host, port_text);
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -244,4 +246,4 @@ Unexpected<Error> StreamClient::give_up(Errc code, std::string_view cause) {
   return Unexpected<Error>(error_of(code, peer_, cause));
 }
 
-}  // namespace rpcrdma::rpcbinding
+}  // namespace rpcrdma::stream

@@ -1,7 +1,7 @@
-// A small blocking client of ONC RPC over a stream socket (RFC 5531 §11), for the one thing that
-// has to go over one here: asking rpcbind. One call at a time, AUTH_NONE.
-#ifndef RPCRDMA_RPCBIND_STREAM_CLIENT_H_
-#define RPCRDMA_RPCBIND_STREAM_CLIENT_H_
+// A small blocking client of ONC RPC over a stream socket (RFC 5531 §11), for what has to go over
+// one here: asking rpcbind. One call at a time, AUTH_NONE.
+#ifndef RPCRDMA_STREAM_STREAM_CLIENT_H_
+#define RPCRDMA_STREAM_STREAM_CLIENT_H_
 
 #include <chrono>
 #include <cstddef>
@@ -14,7 +14,7 @@
 #include "rpcrdma/error.h"
 #include "rpcrdma/types.h"
 
-namespace rpcrdma::rpcbinding {
+namespace rpcrdma::stream {
 
 struct StreamOptions {
   std::chrono::milliseconds timeout{5'000};   // of connecting, and of each call as a whole
@@ -23,11 +23,13 @@ struct StreamOptions {
 
 class StreamClient {
  public:
-  static Expected<StreamClient, Error> connect_unix(const std::string& path,
+  // `who` is what listens there, for errors: "WHO at PATH".
+  static Expected<StreamClient, Error> connect_unix(std::string_view who, const std::string& path,
                                                     const StreamOptions& options = {});
   // Tries the addresses of the host in turn, all of them within the time-out. Looking a name up may
   // take longer.
-  static Expected<StreamClient, Error> connect_tcp(const std::string& host, std::uint16_t port,
+  static Expected<StreamClient, Error> connect_tcp(std::string_view who, const std::string& host,
+                                                   std::uint16_t port,
                                                    const StreamOptions& options = {});
   // Over a connected stream socket, which is its own from now on. `peer` names the other side in
   // errors.
@@ -60,6 +62,6 @@ class StreamClient {
   std::uint32_t next_xid_;
 };
 
-}  // namespace rpcrdma::rpcbinding
+}  // namespace rpcrdma::stream
 
-#endif  // RPCRDMA_RPCBIND_STREAM_CLIENT_H_
+#endif  // RPCRDMA_STREAM_STREAM_CLIENT_H_

@@ -1,11 +1,11 @@
-#include "rpcbind/record.h"
+#include "stream/record.h"
 
 #include <algorithm>
 
 #include "rpcrdma/call.h"
 #include "rpcrdma/xdr.h"
 
-namespace rpcrdma::rpcbinding {
+namespace rpcrdma::stream {
 namespace {
 
 constexpr std::size_t kReadMax = 16U << 10U;  // bytes at a time
@@ -98,11 +98,11 @@ void RecordReader::begin_fragment() {
   state_ = State::kFragment;
   if (fragment_left_ > size_max_ - record_.size()) {
     state_ = State::kFailed;
-    failure_ = "its reply is longer than any that is expected";
+    failure_ = "its record is longer than any that is expected";
   } else if (fragment_left_ == 0 && !last_) {
     // Lawful, but without end for a peer that sends nothing else.
     state_ = State::kFailed;
-    failure_ = "its reply has empty fragments";
+    failure_ = "its record has empty fragments";
   }
 }
 
@@ -136,4 +136,4 @@ Expected<Bytes, ReplyFailure> open_reply(Bytes record, std::uint32_t xid) {
   return reader.rest();
 }
 
-}  // namespace rpcrdma::rpcbinding
+}  // namespace rpcrdma::stream
