@@ -131,18 +131,8 @@ StreamClient::StreamClient(int descriptor, std::string peer, const StreamOptions
       peer_(std::move(peer)),
       options_(options),
       next_xid_(std::random_device()()) {
-  const int flags = ::fcntl(descriptor_, F_GETFL);
-  ::fcntl(descriptor_, F_SETFL, flags | O_NONBLOCK);
-}
-
-StreamClient::StreamClient(StreamClient&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      peer_(std::move(other.peer_)),
-      options_(other.options_),
-      next_xid_(other.next_xid_) {}
-
-StreamClient::~StreamClient() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  const int flags = ::fcntl(descriptor_.value(), F_GETFL);
+  ::fcntl(descriptor_.value(), F_SETFL, flags | O_NONBLOCK);
 }
 
 std::string StreamClient::peer_address() const {
@@ -151,7 +141,7 @@ std::string StreamClient::peer_address() const {
   std::array<char, NI_MAXHOST> host{};
   std::array<char, NI_MAXSERV> port{};
   auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (::getpeername(descriptor_, any, &size) != 0 ||
+  if (::getpeername(descriptor_.value(), any, &size) != 0 ||
       (address.ss_family != AF_INET && address.ss_family != AF_INET6) ||
       ::getnameinfo(any, size, host.data(), host.size(), port.data(), port.size(),
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
@@ -164,7 +154,7 @@ std::string StreamClient::peer_address() const {
 
 Expected<std::vector<std::byte>, Error> StreamClient::call(const Procedure& procedure,
                                                            Bytes arguments) {
-  if (descriptor_ < 0) {
+  if (!descriptor_) {
     return Unexpected<Error>(
         error_of(Errc::kConnectionLost, peer_, "the connection is closed since an earlier error"));
   }
@@ -197,7 +187,7 @@ Expected<std::vector<std::byte>, Error> StreamClient::call(const Procedure& proc
 
 Expected<void, Error> StreamClient::send(Bytes data, Clock::time_point deadline) {
   while (!data.empty()) {
-    const ssize_t sent = ::send(descriptor_, data.data(), data.size(), MSG_NOSIGNAL);
+    const ssize_t sent = ::send(descriptor_.value(), data.data(), data.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
       data = data.subspan(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -216,7 +206,7 @@ Expected<std::vector<std::byte>, Error> StreamClient::receive(Clock::time_point 
     // Asked each time, or a peer that always has a byte more would never be late.
     if (Clock::now() >= deadline) return give_up(Errc::kTimedOut, "it did not answer in time");
     const ssize_t received =
-        ::recv(descriptor_, buffer.data(), std::min(buffer.size(), reader.wanted()), 0);
+        ::recv(descriptor_.value(), buffer.data(), std::min(buffer.size(), reader.wanted()), 0);
     if (received > 0) {
       reader.take(Bytes(buffer).first(static_cast<std::size_t>(received)));
       if (!reader.failure().empty()) return give_up(Errc::kBadReply, reader.failure());
@@ -235,14 +225,14 @@ Expected<std::vector<std::byte>, Error> StreamClient::receive(Clock::time_point 
 }
 
 Expected<void, Error> StreamClient::wait_for(short events, Clock::time_point deadline) {
-  const int error = wait_ready(descriptor_, events, deadline);
+  const int error = wait_ready(descriptor_.value(), events, deadline);
   if (error == 0) return {};
   if (error == ETIMEDOUT) return give_up(Errc::kTimedOut, "it did not answer in time");
   return give_up(Errc::kConnectionLost, text_of(error));
 }
 
 Unexpected<Error> StreamClient::give_up(Errc code, std::string_view cause) {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  descriptor_.reset();
   return Unexpected<Error>(error_of(code, peer_, cause));
 }
 

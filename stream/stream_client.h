@@ -1,5 +1,5 @@
 // A small blocking client of ONC RPC over a stream socket (RFC 5531 §11), for what has to go over
-// one here: asking rpcbind. One call at a time, AUTH_NONE.
+// one here: asking rpcbind, and asking a server to step up. One call at a time, AUTH_NONE.
 #ifndef RPCRDMA_STREAM_STREAM_CLIENT_H_
 #define RPCRDMA_STREAM_STREAM_CLIENT_H_
 
@@ -13,6 +13,7 @@
 #include "rpcrdma/call.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/types.h"
+#include "stream/descriptor.h"
 
 namespace rpcrdma::stream {
 
@@ -34,9 +35,6 @@ class StreamClient {
   // Over a connected stream socket, which is its own from now on. `peer` names the other side in
   // errors.
   StreamClient(int descriptor, std::string peer, const StreamOptions& options = {});
-  StreamClient(StreamClient&& other) noexcept;
-  StreamClient& operator=(StreamClient&&) = delete;
-  ~StreamClient();
 
   // Makes a call and waits for its results, which are XDR. kNotAvailable, kDenied, kBadArguments
   // and kServerFault are the peer's answers; after any other error the connection is closed, and
@@ -46,6 +44,9 @@ class StreamClient {
   const std::string& peer() const noexcept { return peer_; }
   // Of the other end of a TCP connection: "ADDR:PORT"; else empty.
   std::string peer_address() const;
+  // The socket, non-blocking, behind the last byte of the last reply and not a byte further: for a
+  // protocol that both sides go on with. The caller's from now on; -1 when it is closed.
+  int release() noexcept { return descriptor_.release(); }
   // Closes, because the peer sent what cannot be used; the error to report.
   Unexpected<Error> give_up(Errc code, std::string_view cause);
 
@@ -56,7 +57,7 @@ class StreamClient {
   Expected<std::vector<std::byte>, Error> receive(Clock::time_point deadline);
   Expected<void, Error> wait_for(short events, Clock::time_point deadline);
 
-  int descriptor_;  // -1: closed
+  Descriptor descriptor_;  // none: closed
   std::string peer_;
   StreamOptions options_;
   std::uint32_t next_xid_;

@@ -134,6 +134,21 @@ TEST(StreamClient, ConnectionIsUsedAgainAfterARefusalByTheProgram) {
   EXPECT_TRUE(results->empty());
 }
 
+TEST(StreamClient, GivesTheSocketAwayBehindTheLastReply) {
+  Pair pair([](Peer& peer) {
+    const Words call = peer.receive();
+    peer.send({kLastFragment | 24, call[0], 1, 0, 0, 0, 0, 4711});  // and what is no record
+    peer.wait_for_end();
+  });
+  ASSERT_TRUE(pair.client->call(kProcedure, {}));
+  const Descriptor socket(pair.client->release());
+  std::byte next[8];
+  ASSERT_EQ(::recv(socket.value(), next, sizeof(next), 0), 4);
+  EXPECT_EQ(xdr::load_word(next), 4711U);
+  EXPECT_EQ(pair.client->release(), -1);
+  EXPECT_EQ(pair.client->call(kProcedure, {}).error().code, Errc::kConnectionLost);
+}
+
 TEST(StreamClient, HostileRepliesAreRefusedAndEndTheConnection) {
   EXPECT_EQ(end_of({kLastFragment | 24, 1, 1, 0, 0, 0, 0}), Errc::kBadReply);  // another XID
   EXPECT_EQ(end_of({kLastFragment | 24, 0, 0, 0, 0, 0, 0}), Errc::kBadReply);  // a Call

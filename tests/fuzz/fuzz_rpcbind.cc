@@ -1,6 +1,6 @@
 // What rpcbind's peers say: universal addresses come back as they were; a stream of records means
 // the same however it is cut, takes no byte behind the record and no more memory than allowed; what
-// a reply holds is inside of it.
+// a reply or a Call holds is inside of it.
 //
 // Input: an even byte, the family, a text; or an odd byte, the bound on records, how to cut, then
 // the stream.
@@ -11,6 +11,7 @@
 #include "rpcbind/universal_address.h"
 #include "rpcrdma/codec.h"
 #include "rpcrdma/xdr.h"
+#include "stream/call.h"
 #include "stream/record.h"
 
 namespace rpcrdma::fuzz {
@@ -70,6 +71,15 @@ void check_reply(Bytes record) {
   check_list(*results);
 }
 
+void check_call(Bytes record) {
+  const auto call = stream::open_call(record);
+  if (!call) return;
+  FUZZ_CHECK(call->xid == xdr::load_word(record.data()), "another XID");
+  FUZZ_CHECK(within(call->arguments, record), "arguments outside of the Call");
+  FUZZ_CHECK(call->rpc_version == stream::kRpcVersion || call->arguments.empty(),
+             "more was read of another version");
+}
+
 void check_stream(std::uint32_t size_max, std::size_t step, Bytes stream) {
   RecordReader whole(size_max);
   RecordReader cut(size_max);
@@ -81,7 +91,9 @@ void check_stream(std::uint32_t size_max, std::size_t step, Bytes stream) {
   FUZZ_CHECK(whole.record().size() <= std::min<std::size_t>(size_max, taken), "too long");
   FUZZ_CHECK(!whole.done() || whole.failure().empty(), "done and failed");
   FUZZ_CHECK(taken == stream.size() || whole.wanted() == 0, "stopped too early");
-  if (whole.done()) check_reply(whole.record());
+  if (!whole.done()) return;
+  check_reply(whole.record());
+  check_call(whole.record());
 }
 
 }  // namespace
