@@ -24,6 +24,7 @@ class BlobService final : public BLOB_V1_Service {
   void BLOB_LIST(Answer<list_result> answer, std::uint64_t arg1) override;
   void BLOB_SUM(Answer<sum_result> answer, blob_name arg1) override;
   void BLOB_REMOVE(Answer<blob_status> answer, blob_name arg1) override;
+  void BLOB_STEP_UP(Answer<step_up_status> answer) override;
 
   Store& store_;
   WorkerPool workers_;  // last: its threads use the rest
