@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "blob.h"
+#include "blob/step_up.h"
 #include "rpcbind/lookup.h"
 
 namespace rpcrdma::tools {
@@ -66,6 +67,24 @@ void ClientSettings::add_reconnect_to(CLI::App& command) {
                    "fail when the connection is lost, instead of going on over a new one");
 }
 
+void ClientSettings::add_step_up_to(CLI::App& command) {
+  command.add_flag("--step-up", step_up,
+                   "begin with plain TCP at URL, which is tcp://HOST:PORT then (serve --tcp-port), "
+                   "and go on over RDMA on the same connection; a lost one is not replaced");
+}
+
+// One of tcp:// and --step-up without the other is a slip.
+void ClientSettings::check_scheme() const {
+  const bool is_tcp = url.starts_with("tcp://");
+  if (is_tcp == step_up) return;
+  fail(kUsage, step_up ? fmt::format("{}: with --step-up the URL is tcp://HOST:PORT, as "
+                                     "`rpcrdma serve --tcp-port` prints it",
+                                     url)
+                       : fmt::format("{}: plain TCP; put, get, ls and rm go on over RDMA from "
+                                     "there with --step-up",
+                                     url));
+}
+
 void ClientSettings::look_url_up() {
   if (url.find("://") != std::string::npos) return;
   if (url.find("]:") != std::string::npos || std::count(url.begin(), url.end(), ':') == 1) {
@@ -87,6 +106,7 @@ void ClientSettings::look_url_up() {
 
 Expected<Client, Error> ClientSettings::connect() {
   common.finish();
+  check_scheme();
   look_url_up();
   ClientOptions options;
   options.provider = common.provider;
@@ -100,7 +120,7 @@ Expected<Client, Error> ClientSettings::connect() {
                std::chrono::duration_cast<std::chrono::milliseconds>(options.call_timeout)));
   options.reconnect.enabled = reconnect;
   options.reconnect.delay_max = std::chrono::seconds(1);  // somebody is watching
-  auto client = Client::connect(url, options);
+  auto client = step_up ? blob::connect_and_step_up(url, options) : Client::connect(url, options);
   if (!client && client.error().code == Errc::kBadUrl) fail(kUsage, client.error().message());
   if (!client) fail(kNoConnection, client.error().message());
   return client;

@@ -42,14 +42,17 @@ struct ClientSettings {
   std::uint16_t rpcbind_port = 111;
   double timeout_s = 60;
   bool reconnect = false;
+  bool step_up = false;
 
   ClientSettings();
   void add_to(CLI::App& command);
   void add_reconnect_to(CLI::App& command);  // for commands whose calls may be repeated
+  void add_step_up_to(CLI::App& command);    // for commands that speak the blob program
   Expected<Client, Error> connect();
 
  private:
   void look_url_up();
+  void check_scheme() const;
 };
 
 // Adds each subcommand; its callback throws CLI::RuntimeError(exit code) unless all went well.

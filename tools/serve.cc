@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 
 #include <atomic>
@@ -8,6 +9,7 @@
 
 #include "blob/service.h"
 #include "blob/status.h"
+#include "blob/step_up_listener.h"
 #include "rpcbind/registration.h"
 #include "rpcbind/service.h"
 #include "rpcrdma/server.h"
@@ -21,6 +23,7 @@ struct ServeOptions {
   std::string directory;
   std::string listen = "0.0.0.0";
   std::uint16_t port = kDefaultPort;
+  std::optional<std::uint16_t> tcp_port;
   double setup_timeout_s = 5;
   double drain_s = 10;
   std::size_t connections_max = 1024;
@@ -29,9 +32,11 @@ struct ServeOptions {
 };
 
 std::atomic<Server*> server_to_stop = nullptr;
+std::atomic<bool> stopping = false;
 
 // Server::stop() is safe in a signal handler.
 extern "C" void stop_server(int) {
+  stopping = true;
   if (Server* server = server_to_stop.load()) server->stop();
 }
 
@@ -54,6 +59,30 @@ rpcbinding::Registration tell_rpcbind(const ServeOptions& options, const Server&
   if (registration) return std::move(*registration);
   const bool usage = registration.error().code == Errc::kBadUrl;
   fail(usage ? kUsage : kFailed, registration.error().message());
+}
+
+std::optional<blob::StepUpListener> listen_for_steps_up(const ServeOptions& options,
+                                                        Server& server) {
+  if (!options.tcp_port) return std::nullopt;
+  // On the same address, whichever of a name's it is.
+  const auto address = rpcbinding::from_socket_text(server.address());
+  if (!address) fail(kFailed, fmt::format("no TCP port next to {}", server.address()));
+  auto listener = blob::StepUpListener::listen(
+      address->host(), *options.tcp_port, server,
+      {.timeout =
+           std::chrono::milliseconds(static_cast<std::int64_t>(options.setup_timeout_s * 1e3))});
+  if (!listener) fail(listener.error());
+  return std::move(*listener);
+}
+
+// Server::run() next to plain TCP.
+void run_both(Server& server, std::optional<blob::StepUpListener>& plain) {
+  for (server.progress(); !server.drained(); server.progress()) {
+    pollfd entries[2] = {{server.wait_fd(), POLLIN, 0}, {plain ? plain->wait_fd() : -1, POLLIN, 0}};
+    ::poll(entries, 2, -1);
+    if (stopping) plain.reset();
+    if (plain) plain->progress();
+  }
 }
 
 void serve(ServeOptions& options) {
@@ -85,13 +114,20 @@ void serve(ServeOptions& options) {
   rpcbinding::RpcbindService rpcbind(server->address());
   rpcbind.add(blob::BLOB_PROGRAM, blob::BLOB_V1);
   if (auto added = rpcbind.add_to(*server); !added) fail(added.error());
+  std::optional<blob::StepUpListener> plain = listen_for_steps_up(options, *server);
   stop_on_signals(*server);
   // Behind the line above, so that no signal ends the program with the registration left.
   std::optional<rpcbinding::Registration> registration;
   if (options.rpcbind) registration.emplace(tell_rpcbind(options, *server));
-  fmt::print("ready rdma://{}\n", server->address());
+  fmt::print("ready rdma://{}", server->address());
+  if (plain) fmt::print(" tcp://{}", plain->address());
+  fmt::print("\n");
   std::fflush(stdout);
-  server->run();
+  if (plain) {
+    run_both(*server, plain);
+  } else {
+    server->run();
+  }
   if (registration) {
     if (const auto ended = registration->end(); !ended) {
       fmt::print(stderr, "rpcrdma: {}\n", ended.error().message());
@@ -111,9 +147,14 @@ void add_serve(CLI::App& app) {
       ->check(CLI::ExistingDirectory);
   command->add_option("--listen", options->listen, "address to listen on")->capture_default_str();
   command->add_option("--port", options->port, "port; 0 takes a free one")->capture_default_str();
+  command->add_option("--tcp-port", options->tcp_port,
+                      "take plain TCP connections as well, at this port (0: a free one), which "
+                      "step up to RDMA when they ask (put --step-up)");
   command
-      ->add_option("--setup-timeout", options->setup_timeout_s,
-                   "seconds after which a peer that does not finish the set-up is dropped")
+      ->add_option(
+          "--setup-timeout", options->setup_timeout_s,
+          "seconds after which a peer that does not finish the set-up, or does not step up, is "
+          "dropped")
       ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str();
   command->add_option("--drain", options->drain_s, "seconds that calls get to end after SIGTERM")
@@ -131,9 +172,10 @@ void add_serve(CLI::App& app) {
       ->needs(rpcbind);
   options->common.add_to(*command);
   command->footer(
-      "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections. On SIGTERM it "
-      "answers\n"
-      "the calls that it has, closes, and exits 0; with --json it prints its counters then.\n"
+      "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections; with --tcp-port,\n"
+      "tcp://ADDR:PORT stands behind that. On SIGTERM it answers the calls that it has, closes, "
+      "and\n"
+      "exits 0; with --json it prints its counters then.\n"
       "Over RDMA it answers rpcbind's questions (program 100000, versions 3 and 4) as well.");
   command->callback([options] { serve(*options); });
 }

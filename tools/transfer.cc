@@ -35,6 +35,7 @@ struct TransferSettings {
     command.add_flag("--no-reduce", no_reduce,
                      "no chunk for the data itself: Long Calls and Long Replies instead");
     client.add_reconnect_to(command);
+    client.add_step_up_to(command);
   }
   // The bar outlives the transfer.
   void show_progress(ProgressBar& bar) {
@@ -213,6 +214,7 @@ void add_ls(CLI::App& app) {
   auto settings = std::make_shared<ClientSettings>();
   CLI::App* command = app.add_subcommand("ls", "list the files of a server");
   settings->add_to(*command);
+  settings->add_step_up_to(*command);
   command->callback([settings] { list(*settings); });
 }
 
@@ -220,6 +222,7 @@ void add_rm(CLI::App& app) {
   auto settings = std::make_shared<TransferSettings>();
   CLI::App* command = app.add_subcommand("rm", "remove a file from a server");
   settings->client.add_to(*command);
+  settings->client.add_step_up_to(*command);
   command->add_option("NAME", settings->name, "its name on the server")->required();
   command->callback([settings] { remove(*settings); });
 }

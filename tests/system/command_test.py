@@ -42,7 +42,8 @@ class Server:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **keywords)
         line = self.process.stdout.readline()
         assert line.startswith("ready rdma://127.0.0.1:"), line + self.process.stderr.read()
-        self.url = line.split()[1]
+        self.urls = line.split()[1:]
+        self.url = self.urls[0]
         self.port = int(self.url.rsplit(":", 1)[1])
 
     def stop(self):
@@ -299,6 +300,87 @@ class CommandTest(unittest.TestCase):
         before = sorted(path.name for path in (self.served / ".uploads").iterdir())
         self.serve()
         self.assertEqual(sorted(path.name for path in (self.served / ".uploads").iterdir()), before)
+
+    # --- Connections that begin as plain TCP ---
+
+    def test_put_and_get_step_up(self):
+        server = self.serve("--tcp-port", "0")
+        _, plain = server.urls
+        path = self.file("file", (5 << 20) + 17)
+        put = run("put", "--step-up", plain, path, "--json")
+        self.assertEqual((put.returncode, put.stderr), (0, ""))
+        result = json.loads(put.stdout)
+        self.assertEqual(result["sha256"], digest(path))
+        self.assertEqual(result["counters"]["read_chunks"], 5, "the data went by RDMA")
+        self.assertEqual(digest(self.served / "file"), digest(path))
+        got = run("get", "--step-up", plain, "file", self.root / "back", "--json")
+        self.assertEqual((got.returncode, got.stderr), (0, ""))
+        self.assertEqual(json.loads(got.stdout)["sha256"], digest(path))
+        self.assertEqual(digest(self.root / "back"), digest(path))
+        listed = run("ls", "--step-up", plain, "--json")
+        self.assertEqual([each["name"] for each in json.loads(listed.stdout)["entries"]], ["file"])
+        # Beside it the RDMA port is there for everybody else.
+        self.assertEqual(run("get", server.url, "file", self.root / "other").returncode, 0)
+        self.assertEqual(digest(self.root / "other"), digest(path))
+        self.assertEqual(run("rm", "--step-up", plain, "file").returncode, 0)
+        self.assertFalse((self.served / "file").exists())
+        self.assertEqual(server.stop()[0], 0)
+
+    def test_transfers_that_step_up_go_beside_each_other_and_beside_silent_peers(self):
+        server = self.serve("--tcp-port", "0", "--setup-timeout", "1")
+        _, plain = server.urls
+        port = int(plain.rsplit(":", 1)[1])
+        path = self.file("file", 32 << 20)
+        with socket.create_connection(("127.0.0.1", port)) as silent:
+            putters = [subprocess.Popen([COMMAND, "put", "--step-up", plain, str(path), f"copy{i}"],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                       for i in range(3)]
+            for i, putter in enumerate(putters):
+                _, errors = putter.communicate(timeout=BOUND_S)
+                self.assertEqual((putter.returncode, errors), (0, ""))
+                self.assertEqual(digest(self.served / f"copy{i}"), digest(path))
+            silent.settimeout(BOUND_S)
+            self.assertEqual(silent.recv(1), b"", "closed when its time is over")
+        self.assertEqual(run("ping", server.url).returncode, 0)
+
+    def test_sigterm_ends_transfers_that_stepped_up_as_others(self):
+        server = self.serve("--tcp-port", "0", "--json")
+        path = self.root / "big"
+        with open(path, "wb") as file:
+            file.truncate(4 << 30)
+        putter = subprocess.Popen([COMMAND, "put", "--step-up", server.urls[1], str(path)],
+                                  stderr=subprocess.PIPE, text=True)
+        wait_until(self.uploading)
+        with socket.create_connection(("127.0.0.1", int(server.urls[1].rsplit(":", 1)[1]))):
+            code, output, errors = server.stop()
+        self.assertEqual(code, 0, errors)
+        self.assertGreater(json.loads(output)["calls"], 0)
+        _, errors = putter.communicate(timeout=BOUND_S)
+        self.assertEqual(putter.returncode, 3, errors)
+
+    def test_step_up_says_what_to_do_when_it_cannot_be(self):
+        server = self.serve()
+        there = server.url.replace("rdma:", "tcp:")
+        refused = run("ls", "--step-up", there)
+        self.assertEqual(refused.returncode, 3)
+        self.assertIn(there, refused.stderr)
+        self.assertIn("start it by `rpcrdma serve --tcp-port`", refused.stderr)
+        for arguments, text in ((["ls", "--step-up", server.url], "the URL is tcp://HOST:PORT"),
+                                (["ls", there], "--step-up"), (["ping", there], "--step-up"),
+                                (["ls", "--step-up", "127.0.0.1"], "tcp://HOST:PORT"),
+                                (["ls", "--step-up", "tcp://127.0.0.1"], "tcp://HOST:PORT")):
+            result = run(*arguments)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
+            self.assertIn(text, result.stderr)
+        server.stop()
+        nobody = run("ls", "--step-up", there)
+        self.assertEqual(nobody.returncode, 3)
+        self.assertIn("is the server running there, with --tcp-port?", nobody.stderr)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            result = run("serve", "--blob", self.served, "--listen", "127.0.0.1", "--port", 0,
+                         "--tcp-port", taken.getsockname()[1])
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("listening on plain TCP (127.0.0.1:", result.stderr)
 
     # --- Signals and deaths ---
 

@@ -203,9 +203,9 @@ TEST_F(HostileToProfile, PaddingThatLeavesTheMessageIsGarbage) {
 
 // --- A client
 
-class ProfileClient : public testing::Test {
+class HostileProfileServer : public testing::Test {
  protected:
-  ProfileClient() {
+  HostileProfileServer() {
     provider_ = std::move(rdma::siwarp::make_provider({}).value());
     ClientOptions options;
     options.connection.profile = Profile::kRfc5666;
@@ -220,7 +220,7 @@ class ProfileClient : public testing::Test {
     EXPECT_TRUE(asked);
     configuration_ = to_words(*asked);
   }
-  ~ProfileClient() override {
+  ~HostileProfileServer() override {
     talk_.reset();
     client_.reset();
   }
@@ -242,7 +242,7 @@ class ProfileClient : public testing::Test {
   Words configuration_;
 };
 
-TEST_F(ProfileClient, AsksFirstAndWaitsForTheAnswer) {
+TEST_F(HostileProfileServer, AsksFirstAndWaitsForTheAnswer) {
   ASSERT_GE(configuration_.size(), 20U);
   EXPECT_EQ(Words(configuration_.begin() + 10, configuration_.begin() + 13), (Words{100417, 1, 1}));
   EXPECT_EQ(Words(configuration_.end() - 3, configuration_.end() - 1), (Words{4096, 4096}));
@@ -251,17 +251,17 @@ TEST_F(ProfileClient, AsksFirstAndWaitsForTheAnswer) {
   EXPECT_TRUE(connects());
 }
 
-TEST_F(ProfileClient, TakesAnySizesAsWhatIsPossible) {
+TEST_F(HostileProfileServer, TakesAnySizesAsWhatIsPossible) {
   answer_configuration(words({0xffffffff, 0xffffffff, 0xffffffff}));
   EXPECT_TRUE(connects());
 }
 
-TEST_F(ProfileClient, DoesNotWorkWithAnAnswerThatMakesNoSense) {
+TEST_F(HostileProfileServer, DoesNotWorkWithAnAnswerThatMakesNoSense) {
   answer_configuration(words({4096, 0}));
   EXPECT_FALSE(connects());
 }
 
-TEST_F(ProfileClient, ConfirmsARepliesReadListThatItCannotUse) {
+TEST_F(HostileProfileServer, ConfirmsARepliesReadListThatItCannotUse) {
   answer_configuration(words({4096, 0, 16}));
   ASSERT_TRUE(connects());
   auto call = client_->prepare({77, 1, 1});
