@@ -114,7 +114,7 @@ class EngineSide {
 
   Call& made(engine::CallId id) { return calls_.at({true, id}); }
   Call& answered(engine::CallId id) { return calls_.at({false, id}); }
-  std::size_t receive_count() const { return engine::Connection::receive_count(options_); }
+  std::size_t receive_count() const { return engine::Connection::receive_count(role_, options_); }
   std::uint32_t requested() const;
   std::uint32_t granted() const;
   std::size_t timeouts_max() const;
