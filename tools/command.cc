@@ -170,6 +170,7 @@ nlohmann::json to_json(const TransferCounters& counters) {
           {"errors_sent", counters.errors_sent},
           {"errors_received", counters.errors_received},
           {"messages_dropped", counters.messages_dropped},
+          {"credit_overruns", counters.credit_overruns},
           {"handles_invalidated_remotely", counters.handles_invalidated_remotely},
           {"handles_revoked", counters.handles_revoked},
           {"wire_bytes_sent", counters.wire_bytes_sent},

@@ -20,6 +20,7 @@ struct TransferCounters {
   std::uint64_t cached_replies = 0;  // server: calls made again that were answered from memory
   std::uint64_t errors_sent = 0, errors_received = 0;  // RDMA_ERROR
   std::uint64_t messages_dropped = 0;                  // short, stray, bad or unknown ones
+  std::uint64_t credit_overruns = 0;                   // peers that made more Calls than granted
   std::uint64_t handles_invalidated_remotely = 0, handles_revoked = 0;
   std::uint64_t wire_bytes_sent = 0, wire_bytes_received = 0;
   std::uint64_t payload_bytes = 0;  // of Sends, Writes and Read Responses, both ways

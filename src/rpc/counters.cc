@@ -21,6 +21,7 @@ void add(TransferCounters& sum, const transport::Connection& connection) noexcep
   sum.errors_received += engine.err_received;
   sum.messages_dropped += engine.bad_reply_count + engine.unknown_xid_count +
                           engine.short_message_count + engine.stray_error_count;
+  sum.credit_overruns += engine.credit_overruns;
   sum.handles_invalidated_remotely += engine.invalidated_remotely;
   sum.handles_revoked += engine.revoked_locally;
   sum.wire_bytes_sent += link.bytes_sent;
@@ -45,6 +46,7 @@ void add(TransferCounters& sum, const TransferCounters& other) noexcept {
   sum.errors_sent += other.errors_sent;
   sum.errors_received += other.errors_received;
   sum.messages_dropped += other.messages_dropped;
+  sum.credit_overruns += other.credit_overruns;
   sum.handles_invalidated_remotely += other.handles_invalidated_remotely;
   sum.handles_revoked += other.handles_revoked;
   sum.wire_bytes_sent += other.wire_bytes_sent;

@@ -242,6 +242,7 @@ TEST_F(HostileBackwardClient, MoreCallsThanGrantedEndTheConnection) {  // P16
   EXPECT_EQ(error_, Errc::kConnectionLost);
   for (CallContext* context : caller_.held) context->succeed();  // for nobody
   EXPECT_TRUE(talk_->peer().pump_until([&] { return server_->connections() == 0; }));
+  EXPECT_EQ(server_->counters().credit_overruns, 1U);
   EXPECT_EQ(server_->memory_in_use(), 0U);
 }
 
