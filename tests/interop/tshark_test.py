@@ -81,5 +81,34 @@ class TsharkTest(unittest.TestCase):
         self.assertGreater(types["1"], 100)
 
 
+class Rfc5666Test(unittest.TestCase):
+    """The forms of the old text: RDMA_MSGP, a reply with a Read list, RDMA_DONE."""
+
+    def test_forms_are_decoded(self):
+        with tempfile.TemporaryDirectory(prefix="rpcrdma-tshark.") as work:
+            served, capture, data = (pathlib.Path(work) / name for name in ("served", "capture", "data"))
+            served.mkdir()
+            data.write_bytes(os.urandom((1 << 20) + 2000))  # the second piece fits a message
+            profile = ["--profile", "rfc5666"]
+            with subprocess.Popen([COMMAND, "serve", "--blob", served, "--listen", "127.0.0.1", "--port", "0",
+                                   *profile], stdout=subprocess.PIPE, text=True) as server:
+                try:
+                    url = server.stdout.readline().split()[1]
+                    for name, words in (("put", ["put", url, data]), ("get", ["get", url, "data", served / "back"])):
+                        subprocess.run([COMMAND, *words, *profile, "--capture", f"{capture}.{name}"], check=True,
+                                       stdout=subprocess.DEVNULL, timeout=60)
+                finally:
+                    server.terminate()
+            seen = set()
+            for name in ("put", "get"):
+                lines = tshark(f"{capture}.{name}", "-Y", "rpcordma", "-T", "fields", "-e", "rpcordma.msg_type", "-e",
+                               "rpcordma.reads_count", "-e", "_ws.malformed")
+                seen.update(line.rstrip() for line in lines.splitlines())
+            self.assertIn("2", {line.split("\t")[0] for line in seen}, f"RDMA_MSGP: {seen}")
+            self.assertIn("3", seen, "RDMA_DONE")
+            self.assertIn("0\t1", seen, "a reply with a Read list")
+            self.assertFalse([line for line in seen if line.count("\t") > 1 and line.split("\t")[2]], "malformed")
+
+
 if __name__ == "__main__":
     unittest.main()
