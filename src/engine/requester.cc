@@ -479,9 +479,9 @@ void Requester::take_late_reply(Instant now, Slot& slot, const wire::v1::Decoded
 // Checks the reply's chunks against what the call offered; sets slot.reply.
 bool Requester::take_reply(Slot& slot, const wire::v1::Decoded& decoded) {
   if (!take_results(slot)) return false;
-  if (!lists_.reads.empty() && !take_read_chunks(slot)) return false;
   std::uint64_t in_reply = 0;
   for (const wire::Segment& segment : lists_.reply) in_reply += segment.length;
+  if (!lists_.reads.empty() && !take_read_chunks(slot, in_reply > 0)) return false;
   slot.reply.inline_part = {};
   slot.reply.in_reply_chunk = 0;
   if (is_done_owed(slot) && pulling_of(slot)->plan.in_reply_room > 0) {

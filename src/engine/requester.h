@@ -143,7 +143,7 @@ class Requester {
   }
   void note_pulling(Slot& slot, const Outgoing& call);
   void owe_done(Slot& slot);
-  bool take_read_chunks(Slot& slot);
+  bool take_read_chunks(Slot& slot, bool room_is_taken);
   bool emit_pulls(Slot& slot, std::span<Action> room, std::size_t& used);
   bool emit_done(Slot& slot, std::span<Action> room, std::size_t& used);
   bool take_padding(Slot& slot, const wire::v1::Msgp& message);

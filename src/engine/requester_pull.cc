@@ -41,12 +41,12 @@ void Requester::owe_done(Slot& slot) {
 }
 
 // Plans the Reads of a reply; false when its Read list does not fit what the call has room for.
-bool Requester::take_read_chunks(Slot& slot) {
+// `room_is_taken`: the peer has written the reply to the Reply chunk, so nothing is read to there.
+bool Requester::take_read_chunks(Slot& slot, bool room_is_taken) {
   if (pulling_.empty() || negotiated_.reads_in_flight_max == 0) return false;
   Pulling& pulling = *pulling_of(slot);
-  if (!plan_pull(lists_.reads.view(), pulling.results.view(), pulling.reply_room, pulling.plan)) {
-    return false;
-  }
+  const auto spare = room_is_taken ? std::nullopt : pulling.reply_room;
+  if (!plan_pull(lists_.reads.view(), pulling.results.view(), spare, pulling.plan)) return false;
   ++outbox_.counters.read_replies;
   if (pulling.plan.positions.empty()) return true;
   // A result has one way to come.

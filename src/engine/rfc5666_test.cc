@@ -380,6 +380,38 @@ class ExposedReplies : public testing::Test {
   void answer_large(CallId id) {
     const Fragment runs[] = {{Lease{50}, 28, 0, 0}, {Lease{51}, 6000, 8, 1}};
     answer(id, runs);
+class OfferedReplyChunk : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(OfferedReplyChunk, HoldsTheReplyOrWhatIsReadButNotBoth) {
+  Options options = profile();
+  options.rfc5666.results_by_read = false;
+  Endpoint client(Role::kClient, options, sizes());
+  const Fragment run{Lease{1}, 60, 0, 0};
+  Outgoing outgoing;
+  outgoing.stream = {&run, 1};
+  outgoing.reply_size_max = 9000;
+  outgoing.reply_room = ResultRoom{Lease{3}, 9000, 0, 0};
+  ASSERT_TRUE(client.engine.start_call(client.now, Xid{1}, outgoing, seconds(60)));
+  client.drain();
+  client.expose_all();
+  const auto send = client.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  client.done(send->id);
+  ChunkLists lists;
+  lists.has_reply = true;
+  ASSERT_TRUE(lists.reply.push_back({SteeringTag{1}, 8000, 0}));
+  ASSERT_TRUE(lists.reads.push_back({28, {SteeringTag{70}, GetParam(), 500}}));
+  client.receive(message({Xid{1}, 1, 4, wire::v1::NoMsg{}}, lists, 0, RpcType::kReply));
+  EXPECT_FALSE(client.take_action<RdmaRead>());
+  client.complete_all(WorkStatus::kOk);
+  const auto failed = client.take_event<CallFailed>();
+  ASSERT_TRUE(failed) << "the reply and the item are larger than their room";
+  EXPECT_EQ(failed->error, CallError::kBadReply);
+  EXPECT_EQ(client.engine.counters().dones_sent, 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, OfferedReplyChunk, testing::Values(4U, 1000U, 1004U, 9000U));
+
   }
   // A reply that is out.
   wire::v1::Decoded sent() {
