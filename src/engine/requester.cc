@@ -550,8 +550,7 @@ void Requester::fail(Slot& slot, CallError error) {
   }
   // It leaves its queue now: its slot may wait there again as another call.
   if (slot.state == State::kWaiting) remove(waiting_, slot);
-  if (slot.state == State::kPulling) remove(read_waiters_, slot);
-  if (slot.state == State::kPulling) drop(slot.reply.receive);
+  if (slot.state == State::kPulling) stop_pulling(slot);
   slot.error = error;
   slot.state = State::kFencing;
   fence(slot);

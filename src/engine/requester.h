@@ -149,6 +149,7 @@ class Requester {
   bool take_padding(Slot& slot, const wire::v1::Msgp& message);
   void emit_padded(Slot& slot, Action& action);
   void handle_pulled(Slot& slot, const WorkDone& done);
+  void stop_pulling(Slot& slot);
   void take_late_reply(Instant now, Slot& slot, const wire::v1::Decoded& decoded);
   void start_fencing(Instant now, Slot& slot);
   bool take_short_reply(Instant now, ReceiveId receive, Bytes message);

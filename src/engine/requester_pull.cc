@@ -94,6 +94,15 @@ void Requester::handle_pulled(Slot& slot, const WorkDone& done) {
   }
 }
 
+// What is under way still ends; its turn, if it has one that it did not take, is the next one's.
+void Requester::stop_pulling(Slot& slot) {
+  drop(slot.reply.receive);
+  remove(read_waiters_, slot);
+  if (!read_waiters_.empty() && reads_in_flight_ < negotiated_.reads_in_flight_max) {
+    enqueue(slots_[read_waiters_.pop()]);
+  }
+}
+
 // When no RDMA Read of the reply is under way any more.
 bool Requester::emit_done(Slot& slot, std::span<Action> room, std::size_t& used) {
   Pulling& pulling = *pulling_of(slot);

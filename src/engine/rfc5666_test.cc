@@ -206,6 +206,31 @@ TEST_F(ReadReplies, ReadsStayWithinTheLimit) {
   EXPECT_TRUE(take_done());
 }
 
+TEST_F(ReadReplies, TurnOfACallThatWasGivenUpPassesToTheNext) {
+  warm_up();
+  Negotiated negotiated = sizes();
+  negotiated.reads_in_flight_max = 1;
+  client.engine.configure(negotiated);
+  std::vector<CallId> ids;
+  for (std::uint32_t xid = 10; xid < 13; ++xid) {
+    ids.push_back(call(xid));
+    ASSERT_TRUE(send_of_call());
+  }
+  for (std::uint32_t xid = 10; xid < 13; ++xid) reply(xid, reads({{28, 100}}));
+  const auto first = client.take_action<RdmaRead>();
+  ASSERT_TRUE(first && !client.take_action<RdmaRead>());
+  // The queue pair is full: nobody takes the second call's Read before it is given up.
+  client.engine.handle_done({first->id, WorkStatus::kOk, std::nullopt, 0});
+  client.engine.cancel(client.now, ids[1]);
+  client.drain();
+  const auto next = client.take_action<RdmaRead>();
+  ASSERT_TRUE(next) << "nobody reads the third reply";
+  client.done(next->id);
+  client.complete_all(WorkStatus::kOk);
+  EXPECT_TRUE(client.take_event<CallFailed>());
+  EXPECT_TRUE(client.take_event<ReplyReady>() && client.take_event<ReplyReady>());
+}
+
 struct BadReadList {
   const char* name;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> chunks;  // position, size
