@@ -540,10 +540,12 @@ bool Responder::emit(Slot& slot, std::span<Action> room, std::size_t& used) {
 
 bool Responder::emit_reads(Slot& slot, std::span<Action> room, std::size_t& used) {
   const ReadChunk& chunk = slot.chunks[slot.chunk];
+  // A Call came when there might be some; a peer that takes none any more serves them all the same.
+  const std::uint32_t reads_max = std::max(negotiated_.reads_in_flight_max, 1U);
   for (; slot.read < chunk.first + chunk.count; ++slot.read) {
     const wire::Segment& from = slot.reads[slot.read].target;
     if (from.length == 0) continue;
-    if (reads_in_flight_ >= negotiated_.reads_in_flight_max) {
+    if (reads_in_flight_ >= reads_max) {
       read_waiters_.push(index_of(slot));
       return true;
     }

@@ -380,31 +380,6 @@ TEST_F(ReadReplies, NewestGrantCountsAlsoAboveWhatWasAskedFor) {
   EXPECT_EQ(sent, 4U) << "as many as there are Receives for replies";
 }
 
-// --- The responder
-
-class ExposedReplies : public testing::Test {
- protected:
-  CallId call(std::uint32_t xid, bool with_reply_chunk = false) {
-    ChunkLists lists;
-    if (with_reply_chunk) {
-      lists.has_reply = true;
-      EXPECT_TRUE(lists.reply.push_back({SteeringTag{3}, 100, 0}));
-    }
-    server.receive(message({Xid{xid}, 1, 8, wire::v1::Msg{}}, lists, 40));
-    const auto received = server.take_event<CallReceived>();
-    EXPECT_TRUE(received);
-    return received->call;
-  }
-  void answer(CallId id, std::span<const Fragment> stream, bool may_be_read = true) {
-    Outgoing reply;
-    reply.stream = stream;
-    reply.may_be_read = may_be_read;
-    server.engine.start_reply(id, reply);
-    server.drain();
-  }
-  void answer_large(CallId id) {
-    const Fragment runs[] = {{Lease{50}, 28, 0, 0}, {Lease{51}, 6000, 8, 1}};
-    answer(id, runs);
 class OfferedReplyChunk : public testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(OfferedReplyChunk, HoldsTheReplyOrWhatIsReadButNotBoth) {
@@ -437,6 +412,31 @@ TEST_P(OfferedReplyChunk, HoldsTheReplyOrWhatIsReadButNotBoth) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, OfferedReplyChunk, testing::Values(4U, 1000U, 1004U, 9000U));
 
+// --- The responder
+
+class ExposedReplies : public testing::Test {
+ protected:
+  CallId call(std::uint32_t xid, bool with_reply_chunk = false) {
+    ChunkLists lists;
+    if (with_reply_chunk) {
+      lists.has_reply = true;
+      EXPECT_TRUE(lists.reply.push_back({SteeringTag{3}, 100, 0}));
+    }
+    server.receive(message({Xid{xid}, 1, 8, wire::v1::Msg{}}, lists, 40));
+    const auto received = server.take_event<CallReceived>();
+    EXPECT_TRUE(received);
+    return received->call;
+  }
+  void answer(CallId id, std::span<const Fragment> stream, bool may_be_read = true) {
+    Outgoing reply;
+    reply.stream = stream;
+    reply.may_be_read = may_be_read;
+    server.engine.start_reply(id, reply);
+    server.drain();
+  }
+  void answer_large(CallId id) {
+    const Fragment runs[] = {{Lease{50}, 28, 0, 0}, {Lease{51}, 6000, 8, 1}};
+    answer(id, runs);
   }
   // A reply that is out.
   wire::v1::Decoded sent() {
@@ -595,6 +595,29 @@ TEST_F(ExposedReplies, EndOfTheConnectionGivesAllMemoryBack) {
   server.drain();
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(server.take_event<CallDone>());
   EXPECT_EQ(server.engine.calls_in_service(), 0U);
+}
+
+TEST_F(ExposedReplies, ReadsOfCallsThatAreHereGoOnWhenThePeerTakesNoneAnyMore) {
+  Negotiated negotiated = sizes();
+  negotiated.reads_in_flight_max = 1;
+  server.engine.configure(negotiated);
+  ChunkLists lists;
+  ASSERT_TRUE(lists.reads.push_back({40, {SteeringTag{7}, 100, 0}}));
+  for (std::uint32_t xid = 1; xid <= 2; ++xid) {
+    server.receive(message({Xid{xid}, 1, 8, wire::v1::Msg{}}, lists, 40));
+    server.engine.lend(server.take_event<MemoryWanted>()->call, Lease{60 + xid}, 0);
+    server.drain();
+  }
+  const auto first = server.take_action<RdmaRead>();
+  ASSERT_TRUE(first && !server.take_action<RdmaRead>());
+  negotiated.reads_in_flight_max = 0;
+  server.engine.configure(negotiated);
+  server.done(first->id);
+  const auto second = server.take_action<RdmaRead>();
+  ASSERT_TRUE(second) << "the call keeps its memory, and nothing watches the peer";
+  EXPECT_TRUE(server.engine.poll_timeout());
+  server.done(second->id);
+  EXPECT_TRUE(server.take_event<CallReceived>() && server.take_event<CallReceived>());
 }
 
 TEST_F(ExposedReplies, NoFewerThanTwoCreditsAreGranted) {
