@@ -434,11 +434,12 @@ void ClientImpl::handle(const engine::Event& event) {
   }
   engine::CallError error = failed->error;
   const std::uint32_t index = index_of(failed->call);
-  if (error == engine::CallError::kConnectionLost && reconnects() &&
-      index != configuration_slot()) {
+  const bool is_own = index == configuration_slot();
+  if (error == engine::CallError::kConnectionLost && reconnects() && !is_own) {
     return wait_for_connection(slots_[index]);
   }
-  if (error != engine::CallError::kTimedOut) losses_in_a_row_ = 0;  // the server answered
+  // The server answered; what each connection begins with tells nothing of the calls behind it.
+  if (error != engine::CallError::kTimedOut && !is_own) losses_in_a_row_ = 0;
   if (closing_ && error == engine::CallError::kConnectionLost) error = engine::CallError::kCanceled;
   fail(index, rpc::to_error(error, connection_->cause(), peer_));
 }
@@ -460,7 +461,7 @@ void ClientImpl::handle_reply(std::uint32_t index, const engine::ReplyReady& rep
   slot.holds_receive = true;
   if (auto error = decode(slot, reply)) return fail(index, std::move(*error));
   take_memory_back(slot);
-  losses_in_a_row_ = 0;
+  if (index != configuration_slot()) losses_in_a_row_ = 0;
   slot.state = State::kEnded;
   if (slot.blocking) return;
   ReplyCallback callback = std::move(slot.callback);
