@@ -162,7 +162,7 @@ std::optional<Instant> ClientImpl::next_deadline() const {
 
 void ClientImpl::maintain_connection() {
   if (closing_) return fail_waiting(true);
-  if (connection_ != nullptr && connection_->connected() && !connection_was_up_) handle_connected();
+  if (connected() && !connection_was_up_) handle_connected();
   if (connection_ != nullptr && connection_->ended() && !loss_handled_ && ever_connected_ &&
       connection_->engine().calls_in_flight() == 0) {
     after_loss();

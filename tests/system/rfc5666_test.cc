@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "rpcrdma/function_service.h"
@@ -382,6 +383,38 @@ TEST_P(Rfc5666, ClientsOfRfc8166AreServedAsWell) {
   // Nothing on the wire tells the profile; what is common to both works.
   RpcPair pair = make(ClientOptions{});
   for (const std::size_t size : {0U, 500U, 900U}) expect_echo(pair, size);
+}
+
+// A server that says nothing sensible when it is asked for its sizes, on a thread of its own.
+class NonsenseServer {
+ public:
+  NonsenseServer() : server_(std::move(Server::listen("rdma://127.0.0.1:0").value())) {
+    configuration_.on(1, [](CallContext&) { return AcceptStatus::kSuccess; });
+    EXPECT_TRUE(server_.add(100417, 1, configuration_));
+    url_ = "rdma://" + std::string(server_.address());
+    thread_ = std::thread([this] { server_.run(); });
+  }
+  ~NonsenseServer() {
+    server_.stop();
+    thread_.join();
+  }
+  const std::string& url() const { return url_; }
+
+ private:
+  FunctionService configuration_;
+  Server server_;
+  std::string url_;
+  std::thread thread_;
+};
+
+TEST(Rfc5666Connect, FailsWhenTheServerCannotBeConfigured) {
+  const NonsenseServer server;
+  for (const bool reconnects : {false, true}) {
+    SCOPED_TRACE(reconnects);
+    ClientOptions options = reading_client();
+    options.reconnect.enabled = reconnects;
+    EXPECT_FALSE(Client::connect(server.url(), options));
+  }
 }
 
 constexpr Fabric kSim{"Sim", [] { return test::make_sim(11); }};
