@@ -132,6 +132,7 @@ class MessageReader {
  private:
   Bytes take_bulk(std::uint32_t size_max, std::string_view field) noexcept;
   Bytes take_padded(std::uint32_t size_max, std::string_view field) noexcept;
+  void skip_padding(std::uint32_t size, std::string_view field) noexcept;
 
   xdr::Reader reader_;
   union {  // as in MessageWriter

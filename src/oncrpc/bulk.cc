@@ -51,6 +51,7 @@ Bytes MessageReader::take_bulk(std::uint32_t size_max, std::string_view field) n
   ++next_;
   if (item.position == kInOrder && item.data.empty() && size != 0) {
     // A result for which there was room elsewhere, but the peer left it in the message.
+    skip_padding(size, field);
     return reader_.opaque_fixed(size, field);
   }
   // RFC 8166 §3.4.5.2: the chunk may or may not carry the item's XDR padding.
@@ -67,12 +68,16 @@ Bytes MessageReader::take_padded(std::uint32_t size_max, std::string_view field)
   const std::uint32_t size = reader_.u32(field);
   if (reader_.ok() && size > size_max) reader_.fail(xdr::Errc::kOverLimit, field);
   if (!reader_.ok()) return {};
-  if (padding_->alignment > 1 && size > padding_->threshold) {
-    const std::uint64_t at = padding_->start + position_base_ + reader_.position();
-    const std::uint64_t past = at % padding_->alignment;
-    if (past > 0) reader_.skip(padding_->alignment - past, field);
-  }
+  skip_padding(size, field);
   return reader_.opaque_fixed(size, field);
+}
+
+// In front of an item of so many bytes.
+void MessageReader::skip_padding(std::uint32_t size, std::string_view field) noexcept {
+  if (padding_ == nullptr || padding_->alignment < 2 || size <= padding_->threshold) return;
+  const std::uint64_t at = padding_->start + position_base_ + reader_.position();
+  const std::uint64_t past = at % padding_->alignment;
+  if (past > 0) reader_.skip(padding_->alignment - past, field);
 }
 
 bool MessageReader::finish() noexcept {

@@ -210,6 +210,18 @@ TEST(Padding, IsSkippedByBothBases) {
   }
 }
 
+TEST(Padding, IsSkippedAlsoWhereAResultCouldHaveComeByWriteChunk) {
+  const auto stream = padded_stream(101, 8);
+  const MessageReader::Padding padding{16, 100, 0};
+  const MessageReader::Placed empty{MessageReader::kInOrder, {}};
+  MessageReader reader(stream, 0, {&empty, 1});
+  reader.set_padding(&padding);
+  (void)reader.xdr().u32("number");
+  const Bytes item = reader.bulk(1000, "item");
+  EXPECT_TRUE(reader.finish());
+  EXPECT_EQ(std::vector(item.begin(), item.end()), bytes(101, 9));
+}
+
 TEST(Padding, NeverLeavesTheMessage) {
   const auto stream = padded_stream(20, 0);
   for (const std::uint32_t alignment : {1024U, 0x80000000U, 0xffffffffU}) {
