@@ -109,7 +109,8 @@ struct ServerOptions {
   // room for, each is granted fewer credits than ConnectionOptions::credits, at least one, and more
   // again when others have gone. A client that does not read the grant of a reply (because it came
   // too late for its call) may then send more than there are Receives, and loses its connection.
-  // Those of `backward_calls` come besides. 0: no such bound.
+  // Those of `backward_calls` come besides, and with Profile::kRfc5666 those for RDMA_DONE
+  // (exposed_replies_max) and a second one for who would get one. 0: no such bound.
   std::uint32_t receives_max = 0;
   // Calls to each client (RFC 8167) under way at a time, see Client::backward(); 0: none.
   std::uint32_t backward_calls = 0;

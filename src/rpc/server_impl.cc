@@ -141,6 +141,7 @@ void ServerImpl::accept_connections() {
         **connection, rpc::Session::Surroundings{pool_, registry_, regions_, cache_, *this},
         Connection::answered_slot_count(Role::kServer, engine_options_));
     peers_.push_back({std::move(session), std::move(*connection)});
+    sharers_ = 0;  // another one may have gone meanwhile
   }
 }
 

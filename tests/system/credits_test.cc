@@ -4,8 +4,10 @@
 #include <list>
 #include <utility>
 
+#include "rdma/siwarp/provider.h"
 #include "rpc/client_impl.h"
 #include "rpc/server_impl.h"
+#include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
 
 namespace rpcrdma {
@@ -123,6 +125,35 @@ std::string name_of(const ::testing::TestParamInfo<Fabric>& tested) {
 const Fabric kSim{"sim", [] { return test::make_sim(1); }};
 const Fabric kSiwarp{"siwarp", [] { return test::make_siwarp(false); }};
 INSTANTIATE_TEST_SUITE_P(Fabrics, SharedReceives, ::testing::Values(kSim, kSiwarp), name_of);
+
+// Its set-up begins while another connection is there, and goes on when that one has gone: nothing
+// else tells that there are other connections than before.
+TEST(SharedReceivesOverTcp, ConnectionThatTakesTheTurnOfAnotherGetsItsShare) {
+  const auto provider = std::move(rdma::siwarp::make_provider({}).value());
+  ServerOptions options = sharing(64);
+  options.connection.credits = 8;
+  auto listening = ServerImpl::listen_on(*provider, "127.0.0.1:0", options);
+  ASSERT_TRUE(listening);
+  Server& server = *listening;
+  TestService service;
+  ASSERT_TRUE(server.add(TestService::kProgram, TestService::kVersion, service));
+  const auto connect = [&] {
+    return test::RawPeer::connect(server.address(), [&] { server.progress(); });
+  };
+  auto first = connect();
+  ASSERT_FALSE(first->initiate(test::RawTalk::mpa(true)).empty());
+  auto second = connect();
+  for (int i = 0; i < 10; ++i) server.progress();  // it is accepted as a TCP connection
+  first.reset();
+  while (server.connections() > 0) server.progress();
+  ASSERT_FALSE(second->initiate(test::RawTalk::mpa(true)).empty());
+  test::RawTalk talk(std::move(second), true);
+  ASSERT_TRUE(talk.send(test::join(
+      {test::raw_header(9, 0), test::words({0, 0, 0}), test::raw_call(9, TestService::kNull)})));
+  const auto reply = talk.next_message();
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(test::to_words(*reply).at(2), 8U) << "credits";
+}
 
 }  // namespace
 }  // namespace rpcrdma
