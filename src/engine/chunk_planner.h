@@ -27,12 +27,12 @@ struct PlannedSegment {
 };
 
 struct CallPlan {
-  bool is_long = false;  // NOMSG: the stream is in a Position-Zero Read chunk
+  bool is_long = false;    // NOMSG: the stream is in a Position-Zero Read chunk
+  bool is_padded = false;  // RDMA_MSGP: no segments
   BoundedVector<Fragment, kFragmentsMax> inline_runs;     // what the Send carries behind the header
   BoundedVector<PlannedSegment, kExposuresMax> segments;  // Read list, Write list, Reply chunk
   std::uint32_t header_size = 0;                          // bytes
-  // RDMA_MSGP: there is no segment, and `pad_size` bytes go in front of inline_runs[pad_before].
-  bool is_padded = false;
+  // RDMA_MSGP: so many bytes go in front of inline_runs[pad_before].
   std::uint32_t pad_size = 0, pad_before = 0;
 };
 

@@ -32,8 +32,9 @@ Requester::Requester(const Options& options, Outbox& outbox, HeaderArena headers
       free_(options.calls_max),
       waiting_(options.calls_max),
       ready_(options.calls_max),
-      pulling_(options.profile == Profile::kRfc5666 ? options.calls_max : 0),
-      read_waiters_(pulling_.size()) {
+      pulling_(options.profile == Profile::kRfc5666 ? std::make_unique<Pulling[]>(options.calls_max)
+                                                    : nullptr),
+      read_waiters_(pulling_ != nullptr ? options.calls_max : 0) {
   for (Slot& slot : slots_) {
     slot.index = static_cast<std::uint16_t>(&slot - slots_.data());
     free_.push(slot.index);
@@ -65,7 +66,7 @@ Expected<CallId, StartError> Requester::start_call(Instant now, Xid xid, const O
   slot.exposures.clear();
   slot.reply.results.clear();
   slot.error.reset();
-  if (!pulling_.empty()) note_pulling(slot, call);
+  if (pulling_ != nullptr) note_pulling(slot, call);
   waiting_.push(index);
   ++in_flight_;
   ++outbox_.counters.calls_started;
@@ -98,7 +99,7 @@ void Requester::handle_connected(const Negotiated& negotiated) {
 
 void Requester::handle_received(Instant now, ReceiveId receive, Bytes message,
                                 std::optional<SteeringTag> invalidated) {
-  if (!invalidated && pulling_.empty() && take_short_reply(now, receive, message)) [[likely]] {
+  if (!invalidated && pulling_ == nullptr && take_short_reply(now, receive, message)) [[likely]] {
     return;
   }
   const auto prefix = wire::peek(message);
@@ -608,10 +609,7 @@ void Requester::finish(Slot& slot, Bytes inline_part) {
     ready.inline_part = inline_part;
     ready.in_reply_chunk = slot.reply.in_reply_chunk;
     ready.results_written = slot.reply.results.view();
-    if (Pulling* pulling = pulling_of(slot)) {
-      ready.positions = pulling->plan.positions.view();
-      ready.padding = pulling->padding;
-    }
+    if (const Pulling* pulling = pulling_of(slot)) ready.by_read = &pulling->answer;
     return;
   }
   outbox_.events.extend() = CallFailed{id, *slot.error};

@@ -3,6 +3,7 @@
 #define RPCRDMA_ENGINE_REQUESTER_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -80,7 +81,7 @@ class Requester {
     BoundedVector<ResultRoom, kExposuresMax> results;
     std::optional<ResultRoom> reply_room;
     std::uint32_t dones_before = 0;  // sent before the Call
-    Padding padding;                 // of the reply
+    ReadAnswer answer;               // what ReplyReady says of it
     Pull plan;
     std::uint16_t next = 0, pending = 0;  // of plan.reads: to be emitted; emitted, not completed
   };
@@ -135,11 +136,14 @@ class Requester {
   void drop(ReceiveId receive);
   void fill_lists(const Slot& slot);
   Pulling* pulling_of(const Slot& slot) noexcept {
-    return pulling_.empty() ? nullptr : &pulling_[slot.index];
+    return pulling_ == nullptr ? nullptr : &pulling_[slot.index];
   }
-  bool may_go(const Slot& slot) const noexcept;
+  bool may_go(const Slot& slot) const noexcept {
+    return pulling_ == nullptr ? credits_.available() : may_go_5666(slot);
+  }
+  bool may_go_5666(const Slot& slot) const noexcept;
   bool is_done_owed(const Slot& slot) const noexcept {
-    return !pulling_.empty() && pulling_[slot.index].owes_done;
+    return pulling_ != nullptr && pulling_[slot.index].owes_done;
   }
   void note_pulling(Slot& slot, const Outgoing& call);
   void owe_done(Slot& slot);
@@ -164,7 +168,7 @@ class Requester {
   std::vector<std::uint32_t> xids_;  // of slots_, apart for a fast search; meaning only if in use
   std::size_t reply_hint_ = 0;       // the slot of the last reply
   Ring<std::uint16_t> free_, waiting_, ready_;
-  std::vector<Pulling> pulling_;  // by slot; empty but in Profile::kRfc5666
+  std::unique_ptr<Pulling[]> pulling_;  // by slot; null but in Profile::kRfc5666
   DoneCredits dones_;
   Ring<std::uint16_t> read_waiters_;
   std::uint32_t reads_in_flight_ = 0;

@@ -15,8 +15,7 @@ static_assert(kDoneOffset + kDoneSize <= HeaderArena::kPlaceSize);
 
 }  // namespace
 
-bool Requester::may_go(const Slot& slot) const noexcept {
-  if (pulling_.empty()) return credits_.available();
+bool Requester::may_go_5666(const Slot& slot) const noexcept {
   return dones_.allow(credits_.limit(), credits_.unanswered(), pulling_[slot.index].by_read);
 }
 
@@ -27,7 +26,7 @@ void Requester::note_pulling(Slot& slot, const Outgoing& call) {
   const bool fits = pulling.results.assign(call.results);
   RPCRDMA_ASSERT(fits, "the plan has more results than segments");
   pulling.reply_room = call.reply_room;
-  pulling.padding = {};
+  pulling.answer = {};
   pulling.plan.positions.clear();
   pulling.plan.reads.clear();
   pulling.plan.in_reply_room = 0;
@@ -43,12 +42,13 @@ void Requester::owe_done(Slot& slot) {
 // Plans the Reads of a reply; false when its Read list does not fit what the call has room for.
 // `room_is_taken`: the peer has written the reply to the Reply chunk, so nothing is read to there.
 bool Requester::take_read_chunks(Slot& slot, bool room_is_taken) {
-  if (pulling_.empty() || negotiated_.reads_in_flight_max == 0) return false;
+  if (pulling_ == nullptr || negotiated_.reads_in_flight_max == 0) return false;
   Pulling& pulling = *pulling_of(slot);
   const auto spare = room_is_taken ? std::nullopt : pulling.reply_room;
   if (!plan_pull(lists_.reads.view(), pulling.results.view(), spare, pulling.plan)) return false;
   ++outbox_.counters.read_replies;
   if (pulling.plan.positions.empty()) return true;
+  pulling.answer.positions = pulling.plan.positions.view();
   // A result has one way to come.
   if (!slot.reply.results.empty()) return false;
   return slot.reply.results.assign(pulling.plan.sizes.view());
@@ -56,8 +56,8 @@ bool Requester::take_read_chunks(Slot& slot, bool room_is_taken) {
 
 // Whether the reply may be an RDMA_MSGP; with chunks it may not.
 bool Requester::take_padding(Slot& slot, const wire::v1::Msgp& message) {
-  if (pulling_.empty() || !lists_.empty()) return false;
-  pulling_of(slot)->padding = padding_of(message, options_);
+  if (pulling_ == nullptr || !lists_.empty()) return false;
+  pulling_of(slot)->answer.padding = padding_of(message, options_);
   return true;
 }
 

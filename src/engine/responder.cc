@@ -281,7 +281,7 @@ void Responder::begin(const Received& received) {
   slot.xid = Xid{xdr::load_word(prefix)};
   slot.version = xdr::load_word(prefix + xdr::kWordSize);
   slot.inline_part = {};
-  slot.padding = {};
+  slot.padding.alignment = 0;
   slot.reads.clear();
   slot.chunks.clear();
   slot.items.clear();
@@ -431,7 +431,8 @@ void Responder::deliver(Slot& slot, Bytes inline_part) {
   received.call = to_call_id(index_of(slot), slot.generation);
   received.xid = slot.xid;
   received.inline_part = inline_part;
-  received.padding = slot.padding;
+  if (slot.padding.alignment > 0) [[unlikely]]
+    received.padding = &slot.padding;
   if (long_part) received.long_part = long_part;
   received.items = slot.items.view();
 }

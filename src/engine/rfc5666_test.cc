@@ -134,8 +134,8 @@ TEST_F(ReadReplies, AreReadThenAcknowledgedOnceThenReady) {
   EXPECT_EQ(ready->inline_part.size(), 32U);
   ASSERT_EQ(ready->results_written.size(), 1U);
   EXPECT_EQ(ready->results_written[0], 5000U);
-  ASSERT_EQ(ready->positions.size(), 1U);
-  EXPECT_EQ(ready->positions[0], 28U);
+  ASSERT_EQ(ready->by_read->positions.size(), 1U);
+  EXPECT_EQ(ready->by_read->positions[0], 28U);
   EXPECT_TRUE(client.actions.empty());
   EXPECT_EQ(client.engine.counters().dones_sent, 1U);
 }
@@ -705,9 +705,9 @@ TEST_P(PaddedCalls, AreHandedOverWithWhatTheReaderNeeds) {
   const auto call = server.take_event<CallReceived>();
   ASSERT_TRUE(call);
   EXPECT_EQ(call->inline_part.size(), 1600U);
-  EXPECT_EQ(call->padding.alignment, 1024U);
-  EXPECT_EQ(call->padding.threshold, 512U);
-  EXPECT_EQ(call->padding.start, GetParam().base == PaddingBase::kBuffer ? 36U : 0U);
+  EXPECT_EQ(call->padding->alignment, 1024U);
+  EXPECT_EQ(call->padding->threshold, 512U);
+  EXPECT_EQ(call->padding->start, GetParam().base == PaddingBase::kBuffer ? 36U : 0U);
 }
 
 TEST_P(PaddedCalls, AreRefusedWithChunks) {
@@ -730,8 +730,8 @@ TEST_F(ReadReplies, MayBePaddedMessages) {
   client.receive(message({Xid{1}, 1, 4, wire::v1::Msgp{64, 16}}, {}, 200, RpcType::kReply));
   const auto ready = client.take_event<ReplyReady>();
   ASSERT_TRUE(ready);
-  EXPECT_EQ(ready->padding.alignment, 64U);
-  EXPECT_EQ(ready->padding.start, 36U);
+  EXPECT_EQ(ready->by_read->padding.alignment, 64U);
+  EXPECT_EQ(ready->by_read->padding.start, 36U);
 }
 
 TEST(Rfc5666, SizesAreTheSmallestUntilTheyAreAgreedOn) {

@@ -151,8 +151,8 @@ struct Padding {
 struct CallReceived {
   CallId call;
   Xid xid;
-  Bytes inline_part;  // valid until start_reply() or reject()
-  Padding padding;    // of inline_part
+  Bytes inline_part;                 // valid until start_reply() or reject()
+  const Padding* padding = nullptr;  // of inline_part, if it has some; valid until CallDone
   std::optional<Fragment> long_part;
   std::span<const PulledItem> items;  // in order of position; valid until CallDone
 };
@@ -162,6 +162,14 @@ struct CallDone {
   bool replied;  // false: the connection ended first, or the call was answered by an error header
   bool failed;   // an RDMA operation of this call failed, which is why the connection ends
 };
+// What Profile::kRfc5666 has to say of a reply besides.
+struct ReadAnswer {
+  // Of results that came by Read chunks: where they belong in the unreduced stream, for as many as
+  // are in results_written. Else empty: each is the next one. Those beyond the offered results lie
+  // in the memory of reply_room, behind in_reply_chunk and each other.
+  std::span<const std::uint32_t> positions;
+  Padding padding;  // of inline_part
+};
 // Every handle of the call is revoked: its memory is the caller's again. release() gives the
 // Receive buffer behind `inline_part` back.
 struct ReplyReady {
@@ -169,11 +177,7 @@ struct ReplyReady {
   Bytes inline_part;             // the reply's Payload stream, unless it is in the Reply chunk
   std::uint32_t in_reply_chunk;  // bytes of it in the memory of reply_room; 0: inline
   std::span<const std::uint32_t> results_written;  // bytes in each offered result, in list order
-  // Of results that came by Read chunks (Profile::kRfc5666): where they belong in the unreduced
-  // stream, for as many as are in results_written. Else empty: each is the next one. Those beyond
-  // the offered results lie in the memory of reply_room, behind in_reply_chunk and each other.
-  std::span<const std::uint32_t> positions;
-  Padding padding;  // of inline_part
+  const ReadAnswer* by_read = nullptr;             // in Profile::kRfc5666; valid until release()
 };
 struct CallFailed {
   CallId call;

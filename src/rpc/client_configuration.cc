@@ -19,7 +19,7 @@ constexpr std::array kAnswers = {Errc::kNotAvailable, Errc::kDenied, Errc::kBadA
 
 void ClientImpl::configure() {
   configuration_started_ = true;
-  const std::uint32_t index = configuration_slot();
+  const std::uint32_t index = configuration_slot_;
   Slot& slot = slots_[index];
   slot.stream = room_memory(index);
   slot.stream_is_room = true;

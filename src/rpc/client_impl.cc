@@ -28,11 +28,13 @@ ClientImpl::ClientImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
       slots_(rpc::engine_options(options).calls_max),
       slot_of_call_(slots_.size()),
       free_(slots_.size()),
+      configuration_slot_(static_cast<std::uint32_t>(slots_.size()) -
+                          (options.connection.profile == Profile::kRfc5666 ? 1 : 0)),
       rooms_(slots_.size()),
       // Two clients behind one address should not use the same XIDs: servers may remember them.
       last_xid_(static_cast<std::uint32_t>(provider.now().time_since_epoch().count() >> 10)),
       backoff_(options.reconnect, last_xid_) {
-  for (std::uint32_t i = 0; i < configuration_slot(); ++i) free_.push(i);
+  for (std::uint32_t i = 0; i < configuration_slot_; ++i) free_.push(i);
 }
 
 ClientImpl::~ClientImpl() {
@@ -434,7 +436,7 @@ void ClientImpl::handle(const engine::Event& event) {
   }
   engine::CallError error = failed->error;
   const std::uint32_t index = index_of(failed->call);
-  const bool is_own = index == configuration_slot();
+  const bool is_own = index == configuration_slot_;
   if (error == engine::CallError::kConnectionLost && reconnects() && !is_own) {
     return wait_for_connection(slots_[index]);
   }
@@ -461,7 +463,7 @@ void ClientImpl::handle_reply(std::uint32_t index, const engine::ReplyReady& rep
   slot.holds_receive = true;
   if (auto error = decode(slot, reply)) return fail(index, std::move(*error));
   take_memory_back(slot);
-  if (index != configuration_slot()) losses_in_a_row_ = 0;
+  if (index != configuration_slot_) losses_in_a_row_ = 0;
   slot.state = State::kEnded;
   if (slot.blocking) return;
   ReplyCallback callback = std::move(slot.callback);
@@ -472,15 +474,16 @@ void ClientImpl::handle_reply(std::uint32_t index, const engine::ReplyReady& rep
 std::optional<Error> ClientImpl::decode(Slot& slot, const engine::ReplyReady& reply) {
   const Bytes stream = reply.in_reply_chunk > 0 ? Bytes(slot.reply_room).first(reply.in_reply_chunk)
                                                 : reply.inline_part;
-  if (reply.results_written.empty() && reply.padding.alignment == 0 &&
+  if (reply.results_written.empty() && reply.by_read == nullptr &&
       oncrpc::is_plain_success(stream, slot.xid)) [[likely]] {
     std::construct_at(&slot.reader, stream.subspan(oncrpc::kReplyHeaderSizeMin),
                       oncrpc::kReplyHeaderSizeMin, std::span<const MessageReader::Placed>{});
     return std::nullopt;
   }
   auto error = decode_any(slot, stream, reply);
-  if (!error && reply.padding.alignment > 1) {
-    slot.padding = {reply.padding.alignment, reply.padding.threshold, reply.padding.start};
+  if (!error && reply.by_read != nullptr && reply.by_read->padding.alignment > 1) {
+    const engine::Padding& padding = reply.by_read->padding;
+    slot.padding = {padding.alignment, padding.threshold, padding.start};
     slot.reader.set_padding(&slot.padding);
   }
   return error;
@@ -522,9 +525,11 @@ std::optional<Error> ClientImpl::decode_any(Slot& slot, Bytes stream,
       return make(Errc::kServerFault, std::string(to_string(accepted.status)));
   }
   std::array<MessageReader::Placed, kBulkItemsMax> placed;
-  const bool was_read = !reply.positions.empty();
+  const auto positions =
+      reply.by_read != nullptr ? reply.by_read->positions : std::span<const std::uint32_t>{};
+  const bool was_read = !positions.empty();
   const std::size_t count =
-      was_read ? reply.positions.size() : std::min(reply.results_written.size(), slot.result_count);
+      was_read ? positions.size() : std::min(reply.results_written.size(), slot.result_count);
   std::size_t in_reply_room = reply.in_reply_chunk;
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t size = reply.results_written[i];
@@ -534,7 +539,7 @@ std::optional<Error> ClientImpl::decode_any(Slot& slot, Bytes stream,
       placed[i].data = Bytes(slot.reply_room).subspan(in_reply_room, size);
       in_reply_room += size;
     }
-    placed[i].position = was_read ? reply.positions[i] : MessageReader::kInOrder;
+    placed[i].position = was_read ? positions[i] : MessageReader::kInOrder;
   }
   slot.reader = MessageReader(reader.rest(), reader.position(), std::span(placed).first(count));
   return std::nullopt;
@@ -580,7 +585,7 @@ void ClientImpl::free_slot(std::uint32_t index) {
   slot.callback = {};
   slot.error.reset();
   slot.state = State::kFree;
-  if (index != configuration_slot()) free_.push(index);
+  if (index != configuration_slot_) free_.push(index);
 }
 
 void ClientImpl::wait() {
@@ -603,7 +608,7 @@ std::uint32_t ClientImpl::calls_in_flight() const noexcept {
   if (connection_ == nullptr) return waiting_;
   // Without the library's own.
   const bool has_own =
-      configuration_slot() < slots_.size() && slots_[configuration_slot()].state == State::kStarted;
+      has_configuration_slot() && slots_[configuration_slot_].state == State::kStarted;
   return connection_->engine().calls_in_flight() - (has_own ? 1 : 0) + waiting_;
 }
 

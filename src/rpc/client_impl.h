@@ -164,10 +164,8 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   bool flatten(Slot& slot);
   void cancel_backward();
   // The Connection Configuration Protocol (client_configuration.cc).
-  // Its slot, the last one; none: the number of no slot.
-  std::uint32_t configuration_slot() const noexcept {
-    const bool has_one = options_.connection.profile == Profile::kRfc5666;
-    return static_cast<std::uint32_t>(slots_.size()) - (has_one ? 1 : 0);
+  bool has_configuration_slot() const noexcept {
+    return options_.connection.profile == Profile::kRfc5666;
   }
   void configure();
   void handle_configured(Expected<Reply, Error> reply);
@@ -229,10 +227,11 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> slot_of_call_;  // by the engine's slot: who used it last
   Ring<std::uint32_t> free_;
-  transport::MessageRooms rooms_;     // of the Calls that are made, by slot
-  oncrpc::ServiceRegistry registry_;  // of backward Calls
-  rpc::ReplyCache cache_{0, 0};       // remembers nothing
-  Link link_;                         // its connection dies before the memory that it was lent
+  const std::uint32_t configuration_slot_;  // the last one; else the number of no slot
+  transport::MessageRooms rooms_;           // of the Calls that are made, by slot
+  oncrpc::ServiceRegistry registry_;        // of backward Calls
+  rpc::ReplyCache cache_{0, 0};             // remembers nothing
+  Link link_;  // its connection dies before the memory that it was lent
   transport::Connection* connection_ = nullptr;  // that of link_, or the session's
   // Lost ones whose Receives hold replies that the application still looks at, or whose backward
   // Calls are not answered yet.

@@ -272,9 +272,9 @@ void Session::handle_received(const engine::CallReceived& received) {
   // The loans are the Long Call's stream, if any, then one for each item that is not empty.
   if (received.items.empty()) {
     Service* const service = accept_header(context, stream, received.xid, {});
-    if (received.padding.alignment > 1 && service != nullptr) {
-      context.padding_ = {received.padding.alignment, received.padding.threshold,
-                          received.padding.start};
+    if (received.padding != nullptr && service != nullptr) [[unlikely]] {
+      context.padding_ = {received.padding->alignment, received.padding->threshold,
+                          received.padding->start};
       context.arguments_.set_padding(&context.padding_);
     }
     return serve(context, service, {});

@@ -309,12 +309,14 @@ void Connection::to_work(const engine::Action& action, std::size_t index, rdma::
     if (send->header_size > 0) {
       slices[count++] = {header_region_, send->header_size, send->header_offset};
     }
-    const std::size_t pad_at = count + send->pad_before;
     for (const engine::Fragment& run : send->gather) {
-      if (count == pad_at && send->pad_size > 0) {
-        slices[count++] = {header_region_, send->pad_size, send->header_offset + send->header_size};
-      }
       slices[count++] = {region(run.memory), run.size, run.offset};
+    }
+    if (send->pad_size > 0) [[unlikely]] {
+      const std::size_t at = (send->header_size > 0 ? 1 : 0) + send->pad_before;
+      std::copy_backward(slices.begin() + at, slices.begin() + count, slices.begin() + count + 1);
+      slices[at] = {header_region_, send->pad_size, send->header_offset + send->header_size};
+      ++count;
     }
     work.id = static_cast<std::uint64_t>(send->id);
     work.may_copy = !send->follows_writes;
