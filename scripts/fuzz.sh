@@ -120,7 +120,7 @@ merge() {
     # Conversations made by hand stay: what they try shows in values, not in places that are reached.
     case $target in
       iwarp_stream) tests/fuzz/seed.py --streams "$corpus" ;;
-      engine) tests/fuzz/seed.py --both-directions "$corpus" ;;
+      engine) tests/fuzz/seed.py --engine "$corpus" ;;
     esac
     echo "fuzz: $target: $(find "$corpus/$target" -type f | wc -l) inputs," \
       "$(cat "$corpus/$target"/* | wc -c) bytes"

@@ -60,7 +60,15 @@ EngineSide::EngineSide(Role role, const engine::Options& options, std::size_t qu
 void EngineSide::connect(const engine::Negotiated& negotiated) {
   if (connected_ || link_ended_) return;
   connected_ = true;
+  inline_send_max_ = negotiated.inline_send;
   engine_.handle_connected(negotiated);
+  drain();
+}
+
+void EngineSide::configure(const engine::Negotiated& negotiated) {
+  if (!connected_ || told_) return;
+  inline_send_max_ = std::max(inline_send_max_, negotiated.inline_send);
+  engine_.configure(negotiated);
   drain();
 }
 
@@ -79,6 +87,11 @@ void EngineSide::start_call(Message message, std::chrono::nanoseconds timeout) {
       if (first) call.result_sizes.push_back(0);
       call.result_sizes.back() += message.results[i].size_max;
     }
+    for (const engine::ResultRoom& room : message.results) {
+      places_[room.memory] = {room.offset, room.size_max};
+    }
+    if (const auto& room = message.reply_room)
+      places_[room->memory] = {room->offset, room->size_max};
   }
   drain();
 }
@@ -117,6 +130,7 @@ void EngineSide::lend(CallId id) {
   const Lease lease{next_lease_++};
   call.leases.insert(lease);
   call.lent = lease;
+  places_[lease] = {64, call.wanted->size};
   call.in_service = false;
   call.wanted.reset();
   engine_.lend(id, lease, 64);
@@ -141,9 +155,32 @@ bool EngineSide::receive(Bytes message, std::optional<SteeringTag> invalidated) 
   for (auto& [key, call] : calls_) {
     if (call.made && static_cast<std::uint32_t>(call.xid) == xid) call.answered = true;
   }
+  if (has_profile() && role_ == Role::kClient && !invalidated) note_answer(held, Xid{xid});
   engine_.handle_received(now_, receive, held, invalidated);
   drain();
   return true;
+}
+
+// What the engine has to take for the end of a Call, and must confirm if it has a Read list.
+void EngineSide::note_answer(Bytes message, Xid xid) {
+  wire::v1::ChunkLists lists;
+  const auto decoded = wire::v1::decode(message, wire::Limits{}, lists);
+  if (!decoded) return;
+  const wire::v1::Body& body = decoded->header.body;
+  xdr::Reader stream(decoded->payload);
+  (void)stream.u32("xid");
+  const bool is_call = stream.u32("type") == 0 && stream.ok();
+  if (std::holds_alternative<wire::v1::Msg>(body) && is_call) return;
+  const bool is_message =
+      std::holds_alternative<wire::v1::Msg>(body) || std::holds_alternative<wire::v1::NoMsg>(body);
+  const bool is_padded = std::holds_alternative<wire::v1::Msgp>(body);
+  for (auto& [key, call] : calls_) {
+    if (!call.made || call.xid != xid || !call.sent || call.settled) continue;
+    dones_seen_ = std::max(dones_seen_, call.dones_before);
+    if (std::holds_alternative<wire::v1::Done>(body) || (is_padded && !lists.empty())) continue;
+    call.settled = true;
+    call.wants_done = is_message && !lists.reads.empty();
+  }
 }
 
 bool EngineSide::complete(std::size_t n, bool well) {
@@ -310,23 +347,68 @@ void EngineSide::seen(const Action& action) {
     }
   } else if (const auto* send = std::get_if<engine::PostSend>(&action)) {
     seen_send(*send);
+  } else if (const auto* read = std::get_if<engine::RdmaRead>(&action)) {
+    seen_read(*read);
   }
+}
+
+void EngineSide::seen_read(const engine::RdmaRead& read) const {
+  const auto place = places_.find(read.to);
+  FUZZ_CHECK(place != places_.end(), "a Read to memory that was not lent for it");
+  const auto& [offset, size] = place->second;
+  FUZZ_CHECK(read.to_offset >= offset && read.to_offset - offset <= size &&
+                 read.from.length <= size - (read.to_offset - offset),
+             "a Read beyond its place");
+  const bool is_ended = std::ranges::any_of(calls_, [&](const auto& each) {
+    return each.second.ended && each.second.leases.contains(read.to);
+  });
+  FUZZ_CHECK(!is_ended, "a Read to memory of a call that has ended");
+}
+
+// RFC 5666 §3.8: one for each reply with a Read list, when nothing of it is read any more.
+void EngineSide::seen_done_sent(Xid xid) {
+  const auto found = std::ranges::find_if(calls_, [&](const auto& each) {
+    return each.second.made && each.second.xid == xid && each.second.wants_done;
+  });
+  FUZZ_CHECK(found != calls_.end(), "RDMA_DONE for nothing");
+  FUZZ_CHECK(!found->second.confirmed, "RDMA_DONE twice");
+  found->second.confirmed = true;
+  ++dones_sent_;
+  if (link_ended_) return;
+  const auto reads_to_it = [&](const Action& action) {
+    const auto* read = std::get_if<engine::RdmaRead>(&action);
+    return read != nullptr && found->second.leases.contains(read->to);
+  };
+  FUZZ_CHECK(std::ranges::none_of(waiting_, reads_to_it) &&
+                 std::ranges::none_of(posted_, reads_to_it, &Posted::action),
+             "RDMA_DONE for a reply that is still read");
 }
 
 void EngineSide::seen_send(const engine::PostSend& send) {
   const std::size_t arena = engine::Connection::header_arena_size(role_, options_);
   FUZZ_CHECK(send.header_offset <= arena && send.header_size <= arena - send.header_offset,
              "a header outside of its arena");
-  std::uint64_t size = send.header_size;
+  std::uint64_t size = send.header_size + std::uint64_t{send.pad_size};
   for (const engine::Fragment& run : send.gather) size += run.size;
-  FUZZ_CHECK(size <= engine_.negotiated().inline_send, "a Send longer than the peer's Receive");
+  FUZZ_CHECK(size <= inline_send_max_, "a Send longer than the peer's Receive");
+  if (send.pad_size > 0) {
+    FUZZ_CHECK(send.pad_size <= arena - send.header_offset - send.header_size &&
+                   send.pad_before < send.gather.size() &&
+                   send.gather.size() < engine::kFragmentsMax,
+               "padding that has no place");
+  }
   wire::v1::ChunkLists lists;
   const auto header = wire::v1::decode({headers_.get() + send.header_offset, send.header_size},
                                        wire::Limits{}, lists);
   FUZZ_CHECK(header && header->payload.empty(), "we send a bad header");
-  const bool is_call = engine::to_name(send.id).kind == engine::WorkKind::kCallSend;
-  FUZZ_CHECK(header->header.credits == (is_call ? requested() : granted()),
+  const engine::WorkKind kind = engine::to_name(send.id).kind;
+  const bool is_call = kind == engine::WorkKind::kCallSend;
+  const bool is_done = kind == engine::WorkKind::kDoneSend;
+  FUZZ_CHECK(header->header.credits == (is_call || is_done ? requested() : granted()),
              "another number of credits");
+  FUZZ_CHECK(is_done == std::holds_alternative<wire::v1::Done>(header->header.body),
+             "another message than it should be");
+  if (is_done) return seen_done_sent(header->header.xid);
   is_call ? seen_call_sent(*header, lists) : seen_reply_sent(send, lists);
 }
 
@@ -349,6 +431,7 @@ std::uint32_t EngineSide::granted() const {
 void EngineSide::seen_call_sent(const wire::v1::Decoded& header,
                                 const wire::v1::ChunkLists& lists) {
   std::uint32_t unanswered = 0;
+  std::uint32_t dones = dones_sent_ - dones_seen_;  // and those that are owed
   std::uint32_t limit = engine_.credits_limit();
   Call* sent = nullptr;
   for (auto& [key, call] : calls_) {
@@ -357,6 +440,8 @@ void EngineSide::seen_call_sent(const wire::v1::Decoded& header,
     if (call.sent && !call.answered) {
       ++unanswered;
       limit = std::max(limit, call.limit);
+    } else if (call.wants_done && !call.confirmed) {
+      ++dones;
     }
   }
   FUZZ_CHECK(sent != nullptr && !sent->sent && !sent->ended, "a Call is sent twice, or too late");
@@ -367,6 +452,10 @@ void EngineSide::seen_call_sent(const wire::v1::Decoded& header,
   // counts with the limit under which it took its credit.
   FUZZ_CHECK(unanswered + 1 <= std::max(limit, sent->limit) || link_ended_,
              "a Call without a credit");
+  // RFC 5666 §3.8: a DONE uses one too. When no Call is under way, one may go.
+  sent->dones_before = dones_sent_;
+  FUZZ_CHECK(unanswered == 0 || unanswered + dones + 1 <= grant_max_ || link_ended_,
+             "a Call takes the credit of an RDMA_DONE");
   // I1: the Receives of its reply, and of what the peer may still send, are posted.
   const std::uint32_t in_service = engine_.calls_in_service();
   const std::uint32_t for_calls = granted() > in_service ? granted() - in_service : 0;
@@ -402,7 +491,9 @@ void EngineSide::check_credits() const {
   FUZZ_CHECK(held <= engine_.calls_in_service() + static_cast<std::size_t>(replies),
              "a Receive that no Call and no reply holds is not posted");
   if (requested() == 0) return;
-  FUZZ_CHECK(engine_.credits_limit() <= std::min(requested(), grant_max_),
+  FUZZ_CHECK(engine_.credits_limit() <= (role_ == Role::kClient && has_profile()
+                                             ? grant_max_
+                                             : std::min(requested(), grant_max_)),
              "more credits than were requested and granted");
   FUZZ_CHECK(engine_.credits_limit() >= 1, "a grant of zero counts as one");
 }
@@ -478,10 +569,23 @@ void EngineSide::on(const engine::ReplyReady& event) {
   check_inline_part(event.inline_part);
   FUZZ_CHECK(event.in_reply_chunk <= call.reply_room_size, "more than the Reply chunk holds");
   FUZZ_CHECK(event.inline_part.empty() != (event.in_reply_chunk == 0), "two replies, or none");
-  FUZZ_CHECK(event.results_written.size() <= call.result_sizes.size(), "more results than places");
+  const bool were_read = !event.positions.empty();
+  FUZZ_CHECK(!were_read || event.positions.size() == event.results_written.size(),
+             "results without a position");
+  FUZZ_CHECK(were_read || event.results_written.size() <= call.result_sizes.size(),
+             "more results than places");
+  std::uint64_t in_reply_room = event.in_reply_chunk;
   for (std::size_t i = 0; i < event.results_written.size(); ++i) {
-    FUZZ_CHECK(event.results_written[i] <= call.result_sizes[i], "a result above its place");
+    if (i >= call.result_sizes.size()) {
+      in_reply_room += event.results_written[i];
+    } else {
+      FUZZ_CHECK(event.results_written[i] <= call.result_sizes[i], "a result above its place");
+    }
+    FUZZ_CHECK(!were_read || i == 0 || event.positions[i - 1] < event.positions[i],
+               "results out of order");
   }
+  FUZZ_CHECK(in_reply_room <= call.reply_room_size, "more than the room for the reply holds");
+  FUZZ_CHECK(!call.wants_done || call.confirmed || link_ended_, "a reply that is not confirmed");
 }
 
 void EngineSide::on(const engine::CallFailed& event) {
@@ -556,20 +660,24 @@ bool EngineSide::owes_an_end() const {
   if (link_ended_) return false;
   const auto is_under_way = [](const auto& each) { return each.second.made && !each.second.ended; };
   if (std::ranges::any_of(calls_, is_under_way)) return true;
+  if (role_ == Role::kServer && !handles_.empty()) return true;  // for RDMA_DONE
   return std::ranges::any_of(posted_, [](const Posted& posted) {
     const engine::WorkKind kind = engine::to_name(*id_of(posted.action)).kind;
-    return kind == engine::WorkKind::kRead || kind == engine::WorkKind::kReplySend;
+    return kind == engine::WorkKind::kRead || kind == engine::WorkKind::kReplySend ||
+           kind == engine::WorkKind::kDoneSend || kind == engine::WorkKind::kReplyExpose ||
+           kind == engine::WorkKind::kReplyRevoke;
   });
 }
 
 std::size_t EngineSide::timeouts_max() const {
-  return 4 * (std::size_t{options_.calls_max} + options_.backward_calls + 2);
+  return 4 * (std::size_t{options_.calls_max} + options_.backward_calls +
+              (has_profile() ? options_.rfc5666.exposed_replies_max : 0) + 2);
 }
 
 // I7, with a peer that leaves all our work where it is: the connection is given up in time, however
 // full the queues are.
 void EngineSide::finish_stuck() {
-  Instant latest = now_ + options_.peer_timeout;
+  Instant latest = now_ + std::max(options_.peer_timeout, options_.rfc5666.done_timeout);
   for (const auto& [key, call] : calls_) {
     if (call.made && !call.ended) latest = std::max(latest, call.deadline + options_.fence_timeout);
   }
@@ -586,6 +694,9 @@ void EngineSide::finish(bool stuck) {
   // I7: whatever the peer left undone, each call ends within its time and the time to fence it.
   if (stuck) finish_stuck();
   settle();
+  for (const auto& [key, call] : calls_) {
+    FUZZ_CHECK(!call.settled || call.ended || link_ended_, "nobody goes on with an answered call");
+  }
   for (std::size_t i = 0; pass_to_timeout() && !link_ended_; ++i) {
     FUZZ_CHECK(i < timeouts_max(), "time-outs without end");
     settle();
@@ -596,6 +707,9 @@ void EngineSide::finish(bool stuck) {
   if (!link_ended_) {
     FUZZ_CHECK(receives_.size() == receive_count(), "a Receive is lost");
     FUZZ_CHECK(handles_.empty(), "a handle is left");
+    for (const auto& [key, call] : calls_) {
+      FUZZ_CHECK(call.wants_done == call.confirmed, "a reply that was never confirmed");
+    }
   }
   tell_end();
   settle();
@@ -630,6 +744,7 @@ Message EngineSide::message(Choices& choices, bool call) {
     const std::uint32_t more = choices.flag() ? 0 : choices.u8();
     add(static_cast<std::uint32_t>(xdr::pad_size(size)) + more, 0);
   }
+  if (!call && has_profile()) message.may_be_read = choices.flag();
   if (!call) return message;
   const std::size_t results = choices.below(4);
   for (std::uint16_t item = 1; item <= results; ++item) {

@@ -24,8 +24,11 @@ struct Message {
   std::vector<engine::ResultRoom> results;
   std::optional<engine::ResultRoom> reply_room;
   std::uint32_t reply_size_max = 0;
+  bool may_be_read = false;
   std::set<engine::Lease> leases;
-  engine::Outgoing outgoing() const { return {stream, results, reply_size_max, reply_room}; }
+  engine::Outgoing outgoing() const {
+    return {stream, results, reply_size_max, reply_room, nullptr, may_be_read};
+  }
 };
 
 class EngineSide {
@@ -50,6 +53,9 @@ class EngineSide {
     std::uint32_t limit = 0;  // of credits, when it took one
     bool answered = false;    // perhaps: a message with its XID came
     wire::v1::ChunkLists lists;
+    // Profile::kRfc5666: its answer came; with a Read list; and was confirmed.
+    bool settled = false, wants_done = false, confirmed = false;
+    std::uint32_t dones_before = 0;  // sent before it
     // One that we answer.
     bool in_service = false;   // waits for our word
     bool has_receive = false;  // which it keeps until it has its answer
@@ -62,6 +68,8 @@ class EngineSide {
              std::size_t batch, bool refuses);
 
   void connect(const engine::Negotiated& negotiated);
+  // What the Connection Configuration Protocol says.
+  void configure(const engine::Negotiated& negotiated);
   void start_call(Message message, std::chrono::nanoseconds timeout);
   void cancel(engine::CallId call);
   void release(engine::CallId call);
@@ -115,6 +123,7 @@ class EngineSide {
   Call& made(engine::CallId id) { return calls_.at({true, id}); }
   Call& answered(engine::CallId id) { return calls_.at({false, id}); }
   std::size_t receive_count() const { return engine::Connection::receive_count(role_, options_); }
+  bool has_profile() const { return options_.profile == engine::Profile::kRfc5666; }
   std::uint32_t requested() const;
   std::uint32_t granted() const;
   std::size_t timeouts_max() const;
@@ -126,6 +135,9 @@ class EngineSide {
   bool drain_receives();
   void seen(const engine::Action& action);
   void seen_send(const engine::PostSend& send);
+  void seen_done_sent(Xid xid);
+  void seen_read(const engine::RdmaRead& read) const;
+  void note_answer(Bytes message, Xid xid);
   void seen_call_sent(const wire::v1::Decoded& header, const wire::v1::ChunkLists& lists);
   void seen_reply_sent(const engine::PostSend& send, const wire::v1::ChunkLists& lists);
   bool post_waiting();
@@ -159,7 +171,12 @@ class EngineSide {
   std::uint32_t next_xid_ = 100;
   std::uint32_t next_tag_ = 1;
 
-  std::deque<engine::Action> waiting_;  // polled, and no room in the queue yet
+  struct Place {  // bytes of a lease that may be read to
+    std::uint64_t offset, size;
+  };
+  std::map<engine::Lease, Place> places_;
+  std::uint32_t inline_send_max_ = 1024;  // that held for some message
+  std::deque<engine::Action> waiting_;    // polled, and no room in the queue yet
   std::deque<Posted> posted_;
   std::vector<engine::ReceiveId> receives_;       // posted
   std::map<engine::ReceiveId, Buffer> messages_;  // held by the engine
@@ -168,7 +185,8 @@ class EngineSide {
   std::map<CallKey, Call> calls_;
   std::uint32_t messages_received_ = 0;
   std::uint32_t replies_sent_ = 0;
-  std::uint32_t grant_max_ = 1;  // the largest that any message may have granted
+  std::uint32_t dones_sent_ = 0, dones_seen_ = 0;  // the peer has seen these
+  std::uint32_t grant_max_ = 1;                    // the largest that any message may have granted
 };
 
 }  // namespace rpcrdma::fuzz

@@ -35,6 +35,18 @@ engine::Options options_of(Choices& choices, std::uint32_t backward_calls) {
   return options;
 }
 
+// What only Profile::kRfc5666 has.
+void take_profile(Choices& choices, engine::Options& options) {
+  options.profile = engine::Profile::kRfc5666;
+  options.takes_invalidation = false;
+  const std::uint8_t flags = choices.u8();
+  options.rfc5666.results_by_read = (flags & 1U) != 0;
+  options.rfc5666.exposed_replies_max = 1 + flags / 2U % 4U;
+  options.rfc5666.padding_base =
+      (flags & 8U) != 0 ? engine::PaddingBase::kStream : engine::PaddingBase::kBuffer;
+  options.rfc5666.padding_threshold = 8U * (flags / 16U);
+}
+
 struct Settings {
   explicit Settings(Choices& choices) : Settings(choices, choices.u8()) {}
   Settings(Choices& choices, std::uint8_t first)
@@ -42,7 +54,10 @@ struct Settings {
         options(options_of(choices, first / 2U % 4U)),
         queue_depth(1 + choices.below(40)),
         batch(1 + choices.below(8)),
-        ends(choices.u8()) {}
+        ends(choices.u8()) {
+    // No input from before this has it.
+    if ((first & 24U) == 16U) take_profile(choices, options);
+  }
   Role role;
   engine::Options options;
   std::size_t queue_depth;
@@ -128,8 +143,16 @@ class World {
         std::min(side_.options().inline_receive, 1024U + 16U * choices_.u8());
     negotiated.reads_in_flight_max = choices_.u8() % 4U;
     negotiated.peer_takes_invalidation = choices_.flag();
+    if (has_profile()) {
+      negotiated.peer_takes_invalidation = false;
+      negotiated.padding_alignment = static_cast<std::uint32_t>(choices_.size(5'000));
+      // A client may be asked for its sizes again; a server tells them before anything else.
+      if (role_ == Role::kServer) side_.configure(negotiated);
+    }
     side_.connect(negotiated);
   }
+
+  bool has_profile() const { return side_.options().profile == engine::Profile::kRfc5666; }
 
   // The layer above does something.
   void act() { goes_backward() != (role_ == Role::kServer) ? serve() : make_call(); }
@@ -190,6 +213,7 @@ class World {
       case 1:
         return wire::v1::NoMsg{};
       case 2:
+        if (has_profile()) return wire::v1::Msgp{choices_.u8(), choices_.u8()};
         return wire::v1::Msgp{4, 4};
       case 3:
         return wire::v1::Done{};
@@ -230,6 +254,12 @@ class World {
       }
       (void)lists.writes.push_back(chunk);
     }
+    if (has_profile() && choices_.flag()) {
+      for (std::size_t n = choices_.below(5); n > 0; --n) {
+        const auto position = static_cast<std::uint32_t>(4 * choices_.below(8));
+        (void)lists.reads.push_back({position, segment()});
+      }
+    }
     lists.has_reply = call.has_reply;
     lists.reply = call.reply;
     for (wire::Segment& each : lists.reply) {
@@ -245,6 +275,10 @@ class World {
     if (choices_.below(16) == 0) header.version = choices_.u8();
     const auto calls = side_.calls([](const Call& call) { return call.sent && !call.answered; });
     const std::uint8_t how = choices_.u8();
+    const auto served = side_.calls([](const Call& call) { return !call.made && !call.ended; });
+    if (has_profile() && std::holds_alternative<wire::v1::Done>(header.body) && !served.empty()) {
+      header.xid = side_.call(served[how % served.size()]).xid;
+    }
     if (is_reply && how >= 32 && !calls.empty()) {
       const Call& call = side_.call(calls[how % calls.size()]);
       header.xid = call.xid;

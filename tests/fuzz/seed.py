@@ -3,7 +3,7 @@
 
 usage: seed.py CORPUS [CAPTURES]
        seed.py --streams CORPUS      only the conversations for iwarp_stream that are made by hand
-       seed.py --both-directions CORPUS    the same for engine
+       seed.py --engine CORPUS       the same for engine
 
 CORPUS gets one folder per target. CAPTURES may hold single MPA frames (*-req.bin, *-rep.bin), single
 FPDUs (other *.bin) and whole connections (*.pcap, Ethernet or raw IP, one connection each).
@@ -93,6 +93,81 @@ class Corpus:
             self.add("engine", start + theirs[0] + first[len(start):] + theirs[1] + call * 3 + theirs[2] + done)
             # A Call larger than a message: that a backward one is not started.
             self.add("engine", first + call[:4] + bytes([255] + [0] * 7) + done * 2)
+
+    def rfc5666(self):
+        """Profile::kRfc5666: replies that are read and confirmed, and aligned data."""
+        done = bytes([5, 39])
+        flags = 31  # four credits, eight calls
+
+        def start(role, ends, profile, reads=3, alignment=0, depth=39):
+            return (bytes([16 | role, flags, 255, 255, 9, depth, 7, ends, profile])
+                    + bytes([11, 5, 255, 255, reads, 0, 128 + 8 if alignment else 0, 8 if alignment else 0]))
+
+        # A client: a Call with room for so many results, and its answer with Read chunks.
+        def call(results):
+            return (bytes([0, 3, 200, 0, 60, 0, 0, results] + [0, 255, 0] * results)
+                    + bytes([255, 0, 1, 255, 0]))
+
+        def answer(chunks, kind=6):
+            reads = b"".join(bytes([position, 9, 140, 8, 0]) for position in chunks)
+            aligned = bytes([8, 8]) if kind == 2 else b""
+            return (bytes([6, 0, 4, kind]) + aligned + bytes([1, 64, 1, len(chunks)]) + reads
+                    + (bytes([0, 40]) if kind else b"") + bytes(2))
+
+        for profile in (1, 0):
+            warm = bytes([0, 3, 200, 0, 60] + [0] * 9) + done + answer([]) + done
+            for ends in (0, 2, 3):
+                begin = start(0, ends, profile) + warm
+                self.add("engine", begin + call(1) + done + answer([7]) + done * 3 + call(2) + done
+                         + answer([5, 7, 6]) + done * 3)
+                self.add("engine", begin + (call(1) + done) * 3 + answer([7]) * 3 + done * 4)
+            self.add("engine", start(0, 0, profile) + call(0) + done + answer([0, 5], 0) + done * 3)
+            # What becomes of one that is given up, or whose connection ends, while it is read.
+            begin = start(0, 0, profile, 1) + warm + (call(2) + done) * 2 + answer([5, 6]) * 2
+            for end in ([0, 0, 0], [0, 0, 1], [11, 0], [11, 1], [11, 2, 0], [10, 255, 255] * 4):
+                self.add("engine", begin + bytes(end) + done * 3 + call(1) + done * 2)
+            late = call(1) + done + bytes([0, 0, 0]) + done + answer([7]) + done * 3
+            self.add("engine", start(0, 0, profile) + late + call(1) + done)
+        # Its turn to be read comes while the queue is full, and it is canceled before it takes it.
+        unused = bytes([6, 0, 4, 6, 1, 64, 1, 1, 7, 9, 140, 8, 0, 0, 0, 0, 40, 0, 0])  # its Reply chunk
+        begin = start(0, 0, 0, 1, depth=0) + warm + (call(0) + done) * 3 + unused * 3
+        self.add("engine", begin + call(2) + bytes([3, 0, 0, 0, 0]))
+        # More Calls than there are credits beside that of an RDMA_DONE.
+        small = bytes([0, 3, 200, 0, 60] + [0] * 9)
+        begin = start(0, 0, 1) + small + done + answer([]) + done
+        self.add("engine", begin + call(1) + done + answer([7]) + done * 3 + small * 5 + done)
+        # A reply in its Reply chunk, and an item that would be read over it.
+        both = (bytes([6, 0, 4, 0, 1, 64, 1, 1, 7, 9, 140, 8, 0]) + bytes([255, 0, 0, 40]) + bytes(2))
+        self.add("engine", start(0, 0, 0) + warm + call(0) + done + both + done * 3)
+        # Aligned data in front of its padding.
+        for profile in (0, 8, 255):
+            item = bytes([0, 3, 200, 0, 60, 0, 1, 0, 137, 8, 0, 1, 0, 0, 0, 8, 0])
+            self.add("engine", start(0, 0, profile, alignment=1) + item + done + answer([], 2) + done)
+
+        # A server: Calls, replies that are exposed, and what tells that they were read.
+        def ask(xid):
+            return bytes([6, xid, 4, 6, 1, 0, 0, 0, 0, 0, 40, 0, 0])
+
+        reply = bytes([0, 0, 7, 0, 20, 0, 1, 0, 255, 0, 0, 1, 0, 1])
+        long_reply = bytes([0, 0, 7, 255, 0, 0, 0, 1])
+        read = bytes([6, 0, 4, 3, 1, 1, 0, 0, 0, 0, 0])
+        for ends in (0, 2, 3):
+            for held in (0, 2):
+                begin = start(1, ends, held)
+                self.add("engine", begin + (ask(7) + reply + done * 2 + read + done) * 2)
+                self.add("engine", begin + ask(7) + ask(8) + ask(9) + reply * 2 + long_reply + done * 3
+                         + read * 3 + done * 4)
+                self.add("engine", begin + ask(7) + long_reply + bytes([3, 0]) + done + bytes([11, 1]))
+                self.add("engine", begin + ask(7) + reply + bytes([11, 2, 0]) + done + read)
+                self.add("engine", begin + ask(7) + reply + done * 2 + bytes([10, 255, 255]))
+        # It is told other sizes meanwhile, and that no Reads are served any more.
+        chunk = bytes([6, 7, 4, 6, 1, 0, 1, 1, 10, 9, 0, 50, 0, 0, 0, 0, 40, 0, 0])
+        lend = bytes([0, 0, 1])
+        again = bytes([11, 5, 9, 9, 0, 0, 0, 0])
+        self.add("engine", start(1, 0, 0, 1) + chunk * 2 + lend * 2 + again + done * 3 + reply * 2 + done * 3)
+        self.add("engine", start(1, 2, 0, 1) + chunk * 2 + lend * 2 + again + done * 3)
+        padded = bytes([6, 7, 4, 2, 16, 9, 1, 0, 0, 0, 0, 0, 40, 0, 0])
+        self.add("engine", start(1, 0, 0) + padded + reply + done * 2 + read + done)
 
     def frame(self, frame):
         """One MPA Request or Reply."""
@@ -265,8 +340,9 @@ def main():
     if sys.argv[1] == "--streams":
         Corpus(sys.argv[2]).streams()
         return
-    if sys.argv[1] == "--both-directions":
+    if sys.argv[1] == "--engine":
         Corpus(sys.argv[2]).both_directions()
+        Corpus(sys.argv[2]).rfc5666()
         return
     corpus = Corpus(sys.argv[1])
     for name, data in golden_vectors():
@@ -276,6 +352,7 @@ def main():
             corpus.message(data)
     corpus.streams()
     corpus.both_directions()
+    corpus.rfc5666()
     for folder in (TESTS.parent / "idl", TESTS / "gen"):
         for path in sorted(folder.rglob("*.x")):
             corpus.add("gen", path.read_bytes())
