@@ -138,14 +138,14 @@ class MessageReader {
   union {  // as in MessageWriter
     std::array<Placed, kBulkItemsMax> placed_;
   };
-  std::size_t placed_count_ = 0;
-  std::size_t next_ = 0;
+  std::uint32_t placed_count_ = 0;
+  std::uint32_t next_ = 0;
   std::uint64_t position_base_ = 0;  // of the reader's first byte, grows by what was placed
-  bool last_was_placed_ = false;
   std::uint32_t depth_ = 0;
-  std::size_t items_read_ = 0;
+  std::uint32_t items_read_ = 0;
   std::span<const MutableBytes> landings_;
   const Padding* padding_ = nullptr;
+  bool last_was_placed_ = false;
 };
 
 }  // namespace rpcrdma

@@ -262,11 +262,11 @@ void Requester::admit() {
            std::int64_t{credits_.unanswered()} +
                std::max<std::int64_t>(outbox_.receives_for_calls, 0);
   };
-  while (!waiting_.empty() && outbox_.connected && may_go(slots_[waiting_.front()]) &&
-         has_receive()) {
+  while (!waiting_.empty() && outbox_.connected && may_go() && has_receive()) {
     Slot& slot = slots_[waiting_.pop()];
     credits_.spend();
-    if (Pulling* pulling = pulling_of(slot)) dones_.start_call(pulling->by_read);
+    if (pulling_ != nullptr) [[unlikely]]
+      dones_.start_call(pulling_[slot.index].by_read);
     slot.spent = true;
     slot.state = slot.plan.segments.empty() ? State::kSending : State::kExposing;
     enqueue(slot);
@@ -281,11 +281,11 @@ void Requester::enqueue(Slot& slot) {
 
 // Writes the slot's next actions; false when the room is used up before all are out.
 bool Requester::emit(Slot& slot, std::span<Action> room, std::size_t& used) {
+  if (slot.state == State::kSending) [[likely]]
+    return emit_send(slot, room, used);
   switch (slot.state) {
     case State::kExposing:
       return emit_exposures(slot, room, used);
-    case State::kSending:
-      return emit_send(slot, room, used);
     case State::kPulling:
       if (!emit_pulls(slot, room, used)) return false;
       return slot.state != State::kFencing || emit_fencing(slot, room, used);
@@ -293,6 +293,7 @@ bool Requester::emit(Slot& slot, std::span<Action> room, std::size_t& used) {
       return emit_fencing(slot, room, used);
     case State::kFree:
     case State::kWaiting:
+    case State::kSending:
     case State::kSent:
     case State::kDelivered:
     case State::kAbandoned:
@@ -314,11 +315,26 @@ bool Requester::emit_exposures(Slot& slot, std::span<Action> room, std::size_t& 
   return true;
 }
 
+PostSend& Requester::post_send(Slot& slot, std::uint32_t header_size, Action& action) {
+  auto& send = action.emplace<PostSend>();
+  send.id = work(slot, WorkKind::kCallSend);
+  send.header_offset = HeaderArena::offset(slot.index);
+  send.header_size = header_size;
+  send.gather = slot.plan.inline_runs.view();
+  ++slot.pending;
+  slot.send_asked = true;
+  slot.state = State::kSent;
+  if (Pulling* pulling = pulling_of(slot)) pulling->dones_before = dones_.sent();
+  return send;
+}
+
 bool Requester::emit_send(Slot& slot, std::span<Action> room, std::size_t& used) {
   if (used == room.size()) return false;
   const auto index = index_of(slot);
-  if (slot.plan.is_padded) {
-    emit_padded(slot, room[used++]);
+  if (slot.plan.is_padded) [[unlikely]] {
+    PostSend& send = post_send(slot, encode_padded(slot), room[used++]);
+    send.pad_size = slot.plan.pad_size;
+    send.pad_before = slot.plan.pad_before;
     return true;
   }
   if (slot.plan.segments.empty()) {
@@ -350,18 +366,6 @@ bool Requester::emit_send(Slot& slot, std::span<Action> room, std::size_t& used)
     position = read.position;
   }
   return true;
-}
-
-void Requester::post_send(Slot& slot, std::uint32_t header_size, Action& action) {
-  auto& send = action.emplace<PostSend>();
-  send.id = work(slot, WorkKind::kCallSend);
-  send.header_offset = HeaderArena::offset(slot.index);
-  send.header_size = header_size;
-  send.gather = slot.plan.inline_runs.view();
-  ++slot.pending;
-  slot.send_asked = true;
-  slot.state = State::kSent;
-  if (Pulling* pulling = pulling_of(slot)) pulling->dones_before = dones_.sent();
 }
 
 // The chunk lists of the Call's header, from its plan and its tags.
@@ -539,7 +543,8 @@ bool Requester::take_results(Slot& slot) {
 void Requester::answered(Slot& slot) {
   if (!slot.spent) return;
   slot.spent = false;
-  if (Pulling* pulling = pulling_of(slot)) dones_.end_call(pulling->by_read);
+  if (pulling_ != nullptr) [[unlikely]]
+    end_call_5666(slot);
   credits_.give_back();
 }
 
@@ -596,9 +601,9 @@ void Requester::finish_if_fenced(Slot& slot) {
 
 // `inline_part` is the slot's: reading it there right after it was stored would stall.
 void Requester::finish(Slot& slot, Bytes inline_part) {
-  if (Pulling* pulling = pulling_of(slot); pulling != nullptr && pulling->silent) {
+  const Pulling* pulling = pulling_of(slot);
+  if (pulling != nullptr && pulling->silent) [[unlikely]]
     return free_slot(slot);
-  }
   const CallId id = to_call_id(index_of(slot), slot.generation);
   --in_flight_;
   ++outbox_.counters.calls_ended;
@@ -609,7 +614,8 @@ void Requester::finish(Slot& slot, Bytes inline_part) {
     ready.inline_part = inline_part;
     ready.in_reply_chunk = slot.reply.in_reply_chunk;
     ready.results_written = slot.reply.results.view();
-    if (const Pulling* pulling = pulling_of(slot)) ready.by_read = &pulling->answer;
+    if (pulling != nullptr) [[unlikely]]
+      ready.by_read = &pulling->answer;
     return;
   }
   outbox_.events.extend() = CallFailed{id, *slot.error};

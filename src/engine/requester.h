@@ -138,10 +138,10 @@ class Requester {
   Pulling* pulling_of(const Slot& slot) noexcept {
     return pulling_ == nullptr ? nullptr : &pulling_[slot.index];
   }
-  bool may_go(const Slot& slot) const noexcept {
-    return pulling_ == nullptr ? credits_.available() : may_go_5666(slot);
-  }
-  bool may_go_5666(const Slot& slot) const noexcept;
+  // Whether the first of waiting_ may go.
+  bool may_go() noexcept { return pulling_ == nullptr ? credits_.available() : may_go_5666(); }
+  bool may_go_5666() noexcept;
+  void end_call_5666(const Slot& slot) noexcept;
   bool is_done_owed(const Slot& slot) const noexcept {
     return pulling_ != nullptr && pulling_[slot.index].owes_done;
   }
@@ -151,13 +151,15 @@ class Requester {
   bool emit_pulls(Slot& slot, std::span<Action> room, std::size_t& used);
   bool emit_done(Slot& slot, std::span<Action> room, std::size_t& used);
   bool take_padding(Slot& slot, const wire::v1::Msgp& message);
-  void emit_padded(Slot& slot, Action& action);
+  std::uint32_t encode_padded(const Slot& slot);
   void handle_pulled(Slot& slot, const WorkDone& done);
   void stop_pulling(Slot& slot);
   void take_late_reply(Instant now, Slot& slot, const wire::v1::Decoded& decoded);
   void start_fencing(Instant now, Slot& slot);
   bool take_short_reply(Instant now, ReceiveId receive, Bytes message);
-  void post_send(Slot& slot, std::uint32_t header_size, Action& action);
+  // On the path of each Call; in requester.cc only.
+  [[gnu::always_inline]] inline PostSend& post_send(Slot& slot, std::uint32_t header_size,
+                                                    Action& action);
 
   const Options options_;
   Outbox& outbox_;

@@ -15,8 +15,13 @@ static_assert(kDoneOffset + kDoneSize <= HeaderArena::kPlaceSize);
 
 }  // namespace
 
-bool Requester::may_go_5666(const Slot& slot) const noexcept {
-  return dones_.allow(credits_.limit(), credits_.unanswered(), pulling_[slot.index].by_read);
+bool Requester::may_go_5666() noexcept {
+  const std::uint16_t first = waiting_.front();
+  return dones_.allow(credits_.limit(), credits_.unanswered(), pulling_[first].by_read);
+}
+
+void Requester::end_call_5666(const Slot& slot) noexcept {
+  dones_.end_call(pulling_[slot.index].by_read);
 }
 
 void Requester::note_pulling(Slot& slot, const Outgoing& call) {
@@ -125,7 +130,8 @@ bool Requester::emit_done(Slot& slot, std::span<Action> room, std::size_t& used)
   return true;
 }
 
-void Requester::emit_padded(Slot& slot, Action& action) {
+// The header, and the zeros behind it.
+std::uint32_t Requester::encode_padded(const Slot& slot) {
   lists_.clear();
   const wire::v1::Header header{
       slot.xid, wire::v1::kVersion, credits_.requested(),
@@ -134,11 +140,8 @@ void Requester::emit_padded(Slot& slot, Action& action) {
   const auto size = wire::v1::encode(header, lists_, place);
   RPCRDMA_ASSERT(size && *size == slot.plan.header_size, "the header is not as it was planned");
   std::memset(place.data() + *size, 0, slot.plan.pad_size);
-  post_send(slot, static_cast<std::uint32_t>(*size), action);
-  auto& send = std::get<PostSend>(action);
-  send.pad_size = slot.plan.pad_size;
-  send.pad_before = slot.plan.pad_before;
   ++outbox_.counters.padded_calls;
+  return slot.plan.header_size;
 }
 
 }  // namespace rpcrdma::engine

@@ -281,7 +281,6 @@ void Responder::begin(const Received& received) {
   slot.xid = Xid{xdr::load_word(prefix)};
   slot.version = xdr::load_word(prefix + xdr::kWordSize);
   slot.inline_part = {};
-  slot.padding.alignment = 0;
   slot.reads.clear();
   slot.chunks.clear();
   slot.items.clear();
@@ -323,6 +322,7 @@ bool Responder::take_call(Slot& slot, const wire::v1::Decoded& decoded) {
     // RFC 5666 §3.9 says nothing of chunks in it.
     if (options_.profile != Profile::kRfc5666 || !lists_.empty()) return false;
     slot.padding = padding_of(*padded, options_);
+    slot.is_padded = true;
     ++outbox_.counters.padded_calls;
   } else if (!is_long && !std::holds_alternative<wire::v1::Msg>(decoded.header.body)) {
     return false;

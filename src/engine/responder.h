@@ -100,6 +100,7 @@ class Responder {
     bool has_reply_chunk = false;
     bool is_short = false;    // the Call has no chunks
     bool by_read = false;     // the reply has an Exposed in use
+    bool is_padded = false;   // the Call came as RDMA_MSGP
     std::uint16_t index = 0;  // of itself in slots_
     std::uint32_t generation = 0;
     std::uint16_t pending = 0;  // work requests not completed
@@ -107,7 +108,6 @@ class Responder {
     Xid xid{};
     std::uint32_t version = 1;
     Bytes inline_part;
-    Padding padding;                                                 // of inline_part
     BoundedVector<wire::ReadSegment, wire::kReadSegmentsMax> reads;  // by position
     BoundedVector<ReadChunk, kReadChunksMax> chunks;                 // by position
     std::uint16_t chunk = 0;        // the chunk that is wanted or pulled
@@ -125,6 +125,7 @@ class Responder {
     std::optional<SteeringTag> invalidate;
     bool success = false;  // the reply is not an error header
     bool failed = false;   // an RDMA operation of it failed
+    Padding padding;       // of inline_part, if is_padded
   };
   enum class Handle : std::uint8_t { kNone, kAsked, kLive, kRevoking, kDead };
   struct ExposedHandle {
@@ -200,13 +201,14 @@ class Responder {
   std::uint32_t reads_in_flight_ = 0;
   std::uint32_t in_service_ = 0;      // slots not free
   std::uint32_t work_in_flight_ = 0;  // Reads and Sends
-  std::vector<Exposed> exposed_of_;   // by slot; empty but in Profile::kRfc5666
-  std::uint32_t exposed_ = 0;         // replies exposed or being so, at most exposed_replies_max
-  Ring<std::uint16_t> exposure_waiters_;
-  std::optional<Instant> next_done_deadline_;  // none is earlier
   Instant now_{};
   std::optional<Instant>
       peer_deadline_;  // while there is work in flight; moved on by each completion
+  // Of Profile::kRfc5666, behind what each Call touches.
+  std::vector<Exposed> exposed_of_;  // by slot; empty but in Profile::kRfc5666
+  std::uint32_t exposed_ = 0;        // replies exposed or being so, at most exposed_replies_max
+  Ring<std::uint16_t> exposure_waiters_;
+  std::optional<Instant> next_done_deadline_;  // none is earlier
 };
 
 }  // namespace rpcrdma::engine

@@ -151,10 +151,10 @@ struct Padding {
 struct CallReceived {
   CallId call;
   Xid xid;
-  Bytes inline_part;                 // valid until start_reply() or reject()
-  const Padding* padding = nullptr;  // of inline_part, if it has some; valid until CallDone
+  Bytes inline_part;  // valid until start_reply() or reject()
   std::optional<Fragment> long_part;
   std::span<const PulledItem> items;  // in order of position; valid until CallDone
+  const Padding* padding = nullptr;   // of inline_part, if it has some; valid until CallDone
 };
 // All memory lent to the answered call is the caller's again.
 struct CallDone {

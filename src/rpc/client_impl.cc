@@ -13,12 +13,6 @@
 #include "rpc/errors.h"
 
 namespace rpcrdma {
-namespace {
-
-constexpr std::uint32_t kResultsSizeDefault = 512;
-
-}  // namespace
-
 ClientImpl::ClientImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& provider,
                        const ClientOptions& options)
     : owned_provider_(std::move(owned)),
@@ -182,25 +176,6 @@ Expected<Call, Error> ClientImpl::prepare(const Procedure& procedure,
   (void)free_.pop();
   init_slot(index, procedure);
   return Call(this, index);
-}
-
-// Its stream is there.
-void ClientImpl::init_slot(std::uint32_t index, const Procedure& procedure) {
-  Slot& slot = slots_[index];
-  slot.state = State::kPrepared;
-  slot.blocking = slot.holds_receive = false;
-  slot.connection = nullptr;
-  slot.procedure = procedure;
-  slot.xid = Xid{next_xid()};
-  slot.result_count = 0;
-  slot.results_refused = false;
-  slot.results_size_max = kResultsSizeDefault;
-  slot.timeout = options_.call_timeout;
-  slot.leases.clear();
-  slot.regions.clear();
-  slot.error.reset();
-  std::construct_at(&slot.writer, slot.stream);
-  oncrpc::encode_call({slot.xid, procedure, credential_, {}}, slot.writer.xdr());
 }
 
 Expected<Reply, Error> ClientImpl::call(Call call) {
@@ -609,7 +584,8 @@ std::uint32_t ClientImpl::calls_in_flight() const noexcept {
   // Without the library's own.
   const bool has_own =
       has_configuration_slot() && slots_[configuration_slot_].state == State::kStarted;
-  return connection_->engine().calls_in_flight() - (has_own ? 1 : 0) + waiting_;
+  const std::uint32_t calls = connection_->engine().calls_in_flight();
+  return calls - std::min(calls, has_own ? 1U : 0U) + waiting_;
 }
 
 TransferCounters ClientImpl::counters() const noexcept {

@@ -83,12 +83,11 @@ class Context final : public CallContext {
   Session& session_;
   engine::CallId call_{};
   bool active_ = false;
+  bool may_answer_by_read_ = false;
   oncrpc::CallHeader header_{};
   AcceptStatus status_ = AcceptStatus::kSuccess;
   VersionRange versions_{};
   MessageReader arguments_;
-  MessageReader::Padding padding_;  // of arguments_, where there is some
-  bool may_answer_by_read_ = false;
   MessageWriter results_;
   MutableBytes results_buffer_;  // the connection's message room of this slot, or one of loans_
   BoundedVector<Loan, 24> loans_;
@@ -100,6 +99,7 @@ class Context final : public CallContext {
   std::uint64_t stream_checksum_ = 0;            // of a Call with Read chunks, where known
   std::optional<ReplyCache::Key> cache_key_;     // its reply is to be remembered
   std::optional<ReplyCache::Key> duplicate_of_;  // waits for the end of the same call
+  MessageReader::Padding padding_;               // of arguments_, where there is some
 };
 
 class Session {

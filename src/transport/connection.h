@@ -91,6 +91,8 @@ class Connection {
   bool post_receives();
   bool post_actions();
   bool post_waiting();
+  using Slices = std::array<rdma::Slice, engine::kFragmentsMax + 1>;
+  std::size_t add_padding(const engine::PostSend& send, Slices& slices, std::size_t count) const;
   void to_work(const engine::Action& action, std::size_t index, rdma::WorkRequest& work);
   void handle_copied(std::size_t posted);
   void flush_waiting();
@@ -121,7 +123,7 @@ class Connection {
   std::array<engine::Action, kBatch> waiting_;
   std::size_t waiting_first_ = 0, waiting_count_ = 0;
   std::array<rdma::WorkRequest, kBatch> work_;
-  std::array<std::array<rdma::Slice, engine::kFragmentsMax + 1>, kBatch> slices_;
+  std::array<Slices, kBatch> slices_;
   std::array<engine::ReceiveId, kBatch> receives_;
   std::array<std::uint16_t, kBatch> receive_numbers_;
   std::array<rdma::Completion, kBatch> completions_;  // kept, since making them anew clears them
