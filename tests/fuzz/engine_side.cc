@@ -569,8 +569,10 @@ void EngineSide::on(const engine::ReplyReady& event) {
   check_inline_part(event.inline_part);
   FUZZ_CHECK(event.in_reply_chunk <= call.reply_room_size, "more than the Reply chunk holds");
   FUZZ_CHECK(event.inline_part.empty() != (event.in_reply_chunk == 0), "two replies, or none");
-  const bool were_read = !event.positions.empty();
-  FUZZ_CHECK(!were_read || event.positions.size() == event.results_written.size(),
+  const auto positions =
+      event.by_read != nullptr ? event.by_read->positions : std::span<const std::uint32_t>{};
+  const bool were_read = !positions.empty();
+  FUZZ_CHECK(!were_read || positions.size() == event.results_written.size(),
              "results without a position");
   FUZZ_CHECK(were_read || event.results_written.size() <= call.result_sizes.size(),
              "more results than places");
@@ -581,8 +583,7 @@ void EngineSide::on(const engine::ReplyReady& event) {
     } else {
       FUZZ_CHECK(event.results_written[i] <= call.result_sizes[i], "a result above its place");
     }
-    FUZZ_CHECK(!were_read || i == 0 || event.positions[i - 1] < event.positions[i],
-               "results out of order");
+    FUZZ_CHECK(!were_read || i == 0 || positions[i - 1] < positions[i], "results out of order");
   }
   FUZZ_CHECK(in_reply_room <= call.reply_room_size, "more than the room for the reply holds");
   FUZZ_CHECK(!call.wants_done || call.confirmed || link_ended_, "a reply that is not confirmed");
