@@ -276,7 +276,7 @@ void Responder::begin(const Received& received) {
   slot.holds_receive = true;
   slot.failed = false;
   slot.known_above = slot.lost = slot.has_reply_chunk = slot.success = slot.is_short =
-      slot.by_read = false;
+      slot.by_read = slot.is_padded = false;
   slot.pending = slot.chunk = slot.read = slot.write_chunk = 0;
   slot.xid = Xid{xdr::load_word(prefix)};
   slot.version = xdr::load_word(prefix + xdr::kWordSize);
@@ -431,7 +431,7 @@ void Responder::deliver(Slot& slot, Bytes inline_part) {
   received.call = to_call_id(index_of(slot), slot.generation);
   received.xid = slot.xid;
   received.inline_part = inline_part;
-  if (slot.padding.alignment > 0) [[unlikely]]
+  if (slot.is_padded) [[unlikely]]
     received.padding = &slot.padding;
   if (long_part) received.long_part = long_part;
   received.items = slot.items.view();

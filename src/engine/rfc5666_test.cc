@@ -708,6 +708,19 @@ TEST_P(PaddedCalls, AreHandedOverWithWhatTheReaderNeeds) {
   EXPECT_EQ(call->padding->alignment, 1024U);
   EXPECT_EQ(call->padding->threshold, 512U);
   EXPECT_EQ(call->padding->start, GetParam().base == PaddingBase::kBuffer ? 36U : 0U);
+  // The next ones have none, whatever was in their slot.
+  server.engine.reject(call->call);
+  server.drain();
+  server.complete_all(WorkStatus::kOk);
+  for (std::uint32_t xid = 2; xid < 60; ++xid) {
+    server.receive(message({Xid{xid}, 1, 8, wire::v1::Msg{}}, {}, 1600));
+    const auto next = server.take_event<CallReceived>();
+    ASSERT_TRUE(next);
+    EXPECT_EQ(next->padding, nullptr);
+    server.engine.reject(next->call);
+    server.drain();
+    server.complete_all(WorkStatus::kOk);
+  }
 }
 
 TEST_P(PaddedCalls, AreRefusedWithChunks) {
