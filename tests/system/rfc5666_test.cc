@@ -72,6 +72,28 @@ class Rfc5666 : public testing::TestWithParam<Fabric> {
     EXPECT_EQ(place[size], std::byte{0xee}) << "written beyond the place";
     return error;
   }
+  // Two results, with a string between them.
+  static void expect_swap(RpcPair& pair, const std::vector<std::byte>& first,
+                          const std::vector<std::byte>& second, std::uint32_t results_max,
+                          std::vector<MutableBytes> places) {
+    auto call = pair.prepare(TestService::kSwap);
+    ASSERT_TRUE(call);
+    call->arguments().xdr().u32(1);
+    call->arguments().bulk(first);
+    call->arguments().xdr().string("between");
+    call->arguments().bulk(second);
+    for (const MutableBytes place : places) call->place_result(place);
+    call->expect_results(results_max);
+    const auto error = pair.finish(std::move(*call), [&](Reply& reply) {
+      const Bytes one = reply.results().bulk(TestService::kBulkMax, "second");
+      EXPECT_EQ(reply.results().xdr().string(255, "text"), "between");
+      const Bytes two = reply.results().bulk(TestService::kBulkMax, "first");
+      EXPECT_TRUE(reply.results().finish());
+      EXPECT_EQ(std::vector(one.begin(), one.end()), second);
+      EXPECT_EQ(std::vector(two.begin(), two.end()), first);
+    });
+    EXPECT_FALSE(error) << error->message();
+  }
   static void expect_echo(RpcPair& pair, std::size_t size) {
     SCOPED_TRACE(size);
     const auto error = echo(pair, size);
@@ -121,48 +143,16 @@ TEST_P(Rfc5666, RepliesWithoutItemsAreReadAsAWhole) {
 TEST_P(Rfc5666, SeveralResultsAreReadIntoTheirPlaces) {
   RpcPair pair = make();
   for (const auto& [a, b] : {std::pair{5001U, 70003U}, {5001U, 0U}, {0U, 5001U}, {3U, 60000U}}) {
-    const auto first = pattern(a, 1), second = pattern(b, 2);
     std::vector<std::byte> place_1(b + 1), place_2(a + 1);
-    auto call = pair.prepare(TestService::kSwap);
-    ASSERT_TRUE(call);
-    call->arguments().xdr().u32(1);
-    call->arguments().bulk(first);
-    call->arguments().xdr().string("between");
-    call->arguments().bulk(second);
-    call->place_result(place_1);
-    call->place_result(place_2);
-    call->expect_results(300);
-    const auto error = pair.finish(std::move(*call), [&](Reply& reply) {
-      const Bytes one = reply.results().bulk(TestService::kBulkMax, "second");
-      EXPECT_EQ(reply.results().xdr().string(255, "text"), "between");
-      const Bytes two = reply.results().bulk(TestService::kBulkMax, "first");
-      EXPECT_TRUE(reply.results().finish());
-      EXPECT_EQ(std::vector(one.begin(), one.end()), second);
-      EXPECT_EQ(std::vector(two.begin(), two.end()), first);
-    });
-    EXPECT_FALSE(error) << error->message();
+    expect_swap(pair, pattern(a, 1), pattern(b, 2), 300, {place_1, place_2});
   }
+  EXPECT_EQ(pair.client->counters().read_replies, 4U);
 }
 
 TEST_P(Rfc5666, ResultsWithoutAPlaceAreFoundInTheReply) {
   RpcPair pair = make();
-  const auto first = pattern(9001, 1), second = pattern(5003, 2);
-  auto call = pair.prepare(TestService::kSwap);
-  ASSERT_TRUE(call);
-  call->arguments().xdr().u32(1);
-  call->arguments().bulk(first);
-  call->arguments().xdr().string("between");
-  call->arguments().bulk(second);
-  call->expect_results(15000);
-  const auto error = pair.finish(std::move(*call), [&](Reply& reply) {
-    const Bytes one = reply.results().bulk(TestService::kBulkMax, "second");
-    EXPECT_EQ(reply.results().xdr().string(255, "text"), "between");
-    const Bytes two = reply.results().bulk(TestService::kBulkMax, "first");
-    EXPECT_TRUE(reply.results().finish());
-    EXPECT_EQ(std::vector(one.begin(), one.end()), second);
-    EXPECT_EQ(std::vector(two.begin(), two.end()), first);
-  });
-  EXPECT_FALSE(error) << error->message();
+  expect_swap(pair, pattern(9001, 1), pattern(5003, 2), 15000, {});
+  EXPECT_EQ(pair.client->counters().read_replies, 1U);
 }
 
 TEST_P(Rfc5666, MoreCallsThanCreditsAndExposedRepliesAllEnd) {
