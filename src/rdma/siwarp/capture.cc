@@ -1,5 +1,7 @@
 #include "rdma/siwarp/capture.h"
 
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

@@ -15,12 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "rdma/posix/address.h"
 #include "rdma/provider.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rdma::siwarp {
-
-struct Address;
 
 // The file. Errors while writing end the record silently: it must never hurt the connection.
 class Capture {

@@ -12,8 +12,8 @@
 #include "base/ring.h"
 #include "iwarp/setup.h"
 #include "iwarp/stream.h"
+#include "rdma/posix/regions.h"
 #include "rdma/siwarp/listener.h"
-#include "rdma/siwarp/regions.h"
 #include "rdma/siwarp/shard.h"
 
 namespace rpcrdma::rdma::siwarp {

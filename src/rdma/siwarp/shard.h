@@ -8,12 +8,12 @@
 
 #include "iwarp/setup.h"
 #include "iwarp/stream_state.h"
+#include "rdma/posix/reactor.h"
+#include "rdma/posix/yielding.h"
 #include "rdma/siwarp/capture.h"
 #include "rdma/siwarp/entropy.h"
 #include "rdma/siwarp/provider.h"
-#include "rdma/siwarp/reactor.h"
 #include "rdma/siwarp/tcp_socket.h"
-#include "rdma/siwarp/yielding.h"
 
 namespace rpcrdma::rdma::siwarp {
 

@@ -1,8 +1,7 @@
 #include "rdma/siwarp/tcp_socket.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -10,21 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
 namespace rpcrdma::rdma::siwarp {
 namespace {
-
-std::optional<std::uint16_t> parse_port(std::string_view text) {
-  unsigned port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size() || port > 0xffff) {
-    return std::nullopt;
-  }
-  return static_cast<std::uint16_t>(port);
-}
 
 IoResult failed() {
   const int error = errno;
@@ -37,69 +26,6 @@ void set_option(int fd, int level, int name, int value) noexcept {
 }
 
 }  // namespace
-
-Fd::Fd(Fd&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-Fd& Fd::operator=(Fd&& other) noexcept {
-  if (this != &other) {
-    close();
-    value_ = std::exchange(other.value_, -1);
-  }
-  return *this;
-}
-Fd::~Fd() {
-  close();
-}
-void Fd::close() noexcept {
-  if (value_ >= 0) ::close(value_);
-  value_ = -1;
-}
-
-const sockaddr* Address::pointer() const noexcept {
-  return reinterpret_cast<const sockaddr*>(&storage);
-}
-sockaddr* Address::pointer() noexcept {
-  return reinterpret_cast<sockaddr*>(&storage);
-}
-
-std::optional<Address> parse_address(std::string_view text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  const auto port = parse_port(text.substr(colon + 1));
-  std::string host(text.substr(0, colon));
-  if (!port) return std::nullopt;
-  Address address;
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-    sockaddr_in6 six{};
-    six.sin6_family = AF_INET6;
-    six.sin6_port = htons(*port);
-    if (inet_pton(AF_INET6, host.c_str(), &six.sin6_addr) != 1) return std::nullopt;
-    std::memcpy(&address.storage, &six, sizeof(six));
-    address.size = sizeof(six);
-    return address;
-  }
-  sockaddr_in four{};
-  four.sin_family = AF_INET;
-  four.sin_port = htons(*port);
-  if (inet_pton(AF_INET, host.c_str(), &four.sin_addr) != 1) return std::nullopt;
-  std::memcpy(&address.storage, &four, sizeof(four));
-  address.size = sizeof(four);
-  return address;
-}
-
-std::string to_string(const Address& address) {
-  std::array<char, INET6_ADDRSTRLEN> host{};
-  if (address.family() == AF_INET6) {
-    sockaddr_in6 six{};
-    std::memcpy(&six, &address.storage, sizeof(six));
-    inet_ntop(AF_INET6, &six.sin6_addr, host.data(), host.size());
-    return fmt::format("[{}]:{}", host.data(), ntohs(six.sin6_port));
-  }
-  sockaddr_in four{};
-  std::memcpy(&four, &address.storage, sizeof(four));
-  inet_ntop(AF_INET, &four.sin_addr, host.data(), host.size());
-  return fmt::format("{}:{}", host.data(), ntohs(four.sin_port));
-}
 
 Expected<Fd, Error> take_over_tcp(int descriptor) {
   Fd fd(descriptor);

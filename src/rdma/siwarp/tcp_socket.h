@@ -1,50 +1,21 @@
-// Non-blocking TCP sockets and numeric addresses.
+// Non-blocking TCP sockets.
 #ifndef RPCRDMA_RDMA_SIWARP_TCP_SOCKET_H_
 #define RPCRDMA_RDMA_SIWARP_TCP_SOCKET_H_
 
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 
+#include "rdma/posix/address.h"
+#include "rdma/posix/fd.h"
 #include "rdma/provider.h"
 #include "rdma/siwarp/capture.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rdma::siwarp {
-
-// Owns a descriptor.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int value) noexcept : value_(value) {}
-  Fd(Fd&& other) noexcept;
-  Fd& operator=(Fd&& other) noexcept;
-  ~Fd();
-  int value() const noexcept { return value_; }
-  explicit operator bool() const noexcept { return value_ >= 0; }
-  void close() noexcept;
-
- private:
-  int value_ = -1;
-};
-
-struct Address {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-  int family() const noexcept { return storage.ss_family; }
-  const sockaddr* pointer() const noexcept;
-  sockaddr* pointer() noexcept;
-};
-// "127.0.0.1:20049" or "[::1]:20049". No names, no service names.
-std::optional<Address> parse_address(std::string_view text);
-std::string to_string(const Address& address);
 
 struct IoResult {
   enum class Kind : std::uint8_t {

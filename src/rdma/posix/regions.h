@@ -1,6 +1,6 @@
 // Memory that a queue pair may use: a table of slots whose names change with each use.
-#ifndef RPCRDMA_RDMA_SIWARP_REGIONS_H_
-#define RPCRDMA_RDMA_SIWARP_REGIONS_H_
+#ifndef RPCRDMA_RDMA_POSIX_REGIONS_H_
+#define RPCRDMA_RDMA_POSIX_REGIONS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "rdma/provider.h"
 
-namespace rpcrdma::rdma::siwarp {
+namespace rpcrdma::rdma {
 
 class Regions {
  public:
@@ -55,6 +55,10 @@ class Regions {
   }
 
   static constexpr std::uint32_t kSlotsMax = 1U << 16U;
+  // The slot of a region, below kSlotsMax; used again when the region is gone.
+  static std::uint32_t index_of(RegionId id) {
+    return static_cast<std::uint32_t>(id) & (kSlotsMax - 1);
+  }
 
  private:
   static constexpr unsigned kIndexBits = 16;
@@ -68,9 +72,6 @@ class Regions {
   };
   static bool inside(const Slot& slot, const Slice& slice) {
     return slice.offset <= slot.memory.size() && slice.size <= slot.memory.size() - slice.offset;
-  }
-  static std::uint32_t index_of(RegionId id) {
-    return static_cast<std::uint32_t>(id) & (kSlotsMax - 1);
   }
   const Slot* find(RegionId id) const {
     const auto value = static_cast<std::uint32_t>(id);
@@ -87,6 +88,6 @@ class Regions {
   std::uint32_t free_ = kNone;
 };
 
-}  // namespace rpcrdma::rdma::siwarp
+}  // namespace rpcrdma::rdma
 
-#endif  // RPCRDMA_RDMA_SIWARP_REGIONS_H_
+#endif  // RPCRDMA_RDMA_POSIX_REGIONS_H_

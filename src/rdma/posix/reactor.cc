@@ -1,4 +1,4 @@
-#include "rdma/siwarp/reactor.h"
+#include "rdma/posix/reactor.h"
 
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 
-namespace rpcrdma::rdma::siwarp {
+namespace rpcrdma::rdma {
 
 Expected<std::unique_ptr<Reactor>, Error> Reactor::make() {
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
@@ -149,4 +149,4 @@ void Reactor::wake() noexcept {
   if (write(event_.value(), &one, sizeof(one)) < 0) return;
 }
 
-}  // namespace rpcrdma::rdma::siwarp
+}  // namespace rpcrdma::rdma

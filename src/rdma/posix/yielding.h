@@ -1,6 +1,6 @@
 // Lets a peer on the same core run, for as long as nobody else wants the core.
-#ifndef RPCRDMA_RDMA_SIWARP_YIELDING_H_
-#define RPCRDMA_RDMA_SIWARP_YIELDING_H_
+#ifndef RPCRDMA_RDMA_POSIX_YIELDING_H_
+#define RPCRDMA_RDMA_POSIX_YIELDING_H_
 
 #include <sched.h>
 
@@ -9,7 +9,7 @@
 
 #include "rpcrdma/types.h"
 
-namespace rpcrdma::rdma::siwarp {
+namespace rpcrdma::rdma {
 
 // Who yields next to a busy third process waits for its whole time slices, while who sleeps is
 // woken at once. Measured: 240 calls a second with yielding, where bare TCP had 52,000. So a long
@@ -37,6 +37,6 @@ class Yielding {
   std::chrono::milliseconds pause_ = kPauseMin;
 };
 
-}  // namespace rpcrdma::rdma::siwarp
+}  // namespace rpcrdma::rdma
 
-#endif  // RPCRDMA_RDMA_SIWARP_YIELDING_H_
+#endif  // RPCRDMA_RDMA_POSIX_YIELDING_H_

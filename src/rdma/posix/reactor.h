@@ -1,6 +1,6 @@
 // One epoll descriptor for everything that a provider waits for: sockets, a timer, a wake-up.
-#ifndef RPCRDMA_RDMA_SIWARP_REACTOR_H_
-#define RPCRDMA_RDMA_SIWARP_REACTOR_H_
+#ifndef RPCRDMA_RDMA_POSIX_REACTOR_H_
+#define RPCRDMA_RDMA_POSIX_REACTOR_H_
 
 #include <sys/epoll.h>
 
@@ -12,11 +12,11 @@
 #include <set>
 #include <utility>
 
+#include "rdma/posix/fd.h"
 #include "rdma/provider.h"
-#include "rdma/siwarp/tcp_socket.h"
 #include "rpcrdma/types.h"
 
-namespace rpcrdma::rdma::siwarp {
+namespace rpcrdma::rdma {
 
 // Something with a descriptor, or a deadline, or both.
 class Watched {
@@ -70,6 +70,6 @@ class Reactor {
   std::optional<Instant> armed_;  // what the timer descriptor is set to
 };
 
-}  // namespace rpcrdma::rdma::siwarp
+}  // namespace rpcrdma::rdma
 
-#endif  // RPCRDMA_RDMA_SIWARP_REACTOR_H_
+#endif  // RPCRDMA_RDMA_POSIX_REACTOR_H_
