@@ -91,7 +91,7 @@ function(rpcrdma_library)
   endforeach()
   add_library(rpcrdma STATIC ${objects})
   add_library(rpcrdma::rpcrdma ALIAS rpcrdma)
-  target_link_libraries(rpcrdma PUBLIC tl::expected PRIVATE fmt::fmt PkgConfig::ISAL)
+  target_link_libraries(rpcrdma PUBLIC tl::expected PRIVATE fmt::fmt PkgConfig::ISAL ${CMAKE_DL_LIBS})
   target_compile_features(rpcrdma PUBLIC cxx_std_20)
   target_include_directories(rpcrdma PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)

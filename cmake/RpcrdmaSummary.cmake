@@ -1,6 +1,12 @@
 # Says at the end of each configure run what this build has and lacks.
 message(STATUS "rpcrdma ${PROJECT_VERSION}")
-message(STATUS "  providers: sim ON, siwarp ON, verbs OFF (not part of this version)")
+if(RPCRDMA_VERBS_FOUND)
+  message(STATUS "  providers: sim ON, siwarp ON, verbs ON (rdma-core ${VERBS_libibverbs_VERSION})")
+elseif(RPCRDMA_VERBS STREQUAL "OFF")
+  message(STATUS "  providers: sim ON, siwarp ON, verbs OFF (RPCRDMA_VERBS=OFF)")
+else()
+  message(STATUS "  providers: sim ON, siwarp ON, verbs OFF (for it install libibverbs-dev and librdmacm-dev)")
+endif()
 message(STATUS "  tools: ${RPCRDMA_BUILD_TOOLS}, tests: ${RPCRDMA_BUILD_TESTS}")
 if(TIRPC_FOUND AND RPCGEN)
   message(STATUS "  bench: next to raw TCP and libtirpc")

@@ -22,10 +22,12 @@ MODULES = {
     "rdma/sim": ["rdma", "base"],
     "rdma/posix": ["rdma", "base"],
     "rdma/siwarp": ["rdma", "rdma/posix", "iwarp", "base"],
+    "rdma/verbs": ["rdma", "rdma/posix", "base"],
     "oncrpc": ["xdr", "base"],
     "binding": ["oncrpc", "xdr", "base"],
     "transport": ["engine", "rdma", "wire", "base"],
-    "rpc": ["transport", "engine", "binding", "oncrpc", "rdma", "rdma/siwarp", "xdr", "base"],
+    "rpc": ["transport", "engine", "binding", "oncrpc", "rdma", "rdma/siwarp", "rdma/verbs", "xdr",
+            "base"],
 }
 # Public headers belong to the lowest module that implements them.
 PUBLIC = {
@@ -33,7 +35,7 @@ PUBLIC = {
     "service.h": "oncrpc", "callback.h": "base", "counters.h": "rpc", "error.h": "rpc",
     "answer.h": "rpc", "codec.h": "binding", "options.h": "rpc", "client.h": "rpc", "server.h": "rpc", "version.h": "base",
     "coroutine.h": "rpc", "function_service.h": "rpc", "registered_memory.h": "base",
-    "stub.h": "rpc",
+    "stub.h": "rpc", "providers.h": "rpc",
 }
 SANS_IO = ("engine", "wire", "iwarp", "xdr", "oncrpc")
 FORBIDDEN_IN_SANS_IO = re.compile(

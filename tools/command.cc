@@ -13,7 +13,17 @@
 namespace rpcrdma::tools {
 
 void CommonOptions::add_to(CLI::App& command) {
-  command.add_option("--provider", provider.name, "RDMA back end: auto or siwarp (iWARP over TCP)")
+  command
+      .add_option("--provider", provider.name,
+                  "RDMA back end: verbs (RDMA devices), siwarp (iWARP over TCP), or auto: verbs if "
+                  "a device leads to the address, else siwarp")
+      ->check(CLI::IsMember({"auto", "siwarp", "verbs"}))
+      ->capture_default_str();
+  command
+      .add_option("--registration", registration,
+                  "how verbs exposes memory: windows, per-call, auto (the first that the device "
+                  "has), or cache, which is weaker: old handles stay valid")
+      ->check(CLI::IsMember({"auto", "windows", "per-call", "cache"}))
       ->capture_default_str();
   command.add_option("--crc", crc, "MPA CRC32C; it is on when either side wants it")
       ->check(CLI::IsMember({"on", "off"}))
@@ -40,6 +50,9 @@ void CommonOptions::add_to(CLI::App& command) {
 
 void CommonOptions::finish() {
   provider.crc = crc == "on";
+  if (registration == "windows") provider.registration = Registration::kWindows;
+  if (registration == "per-call") provider.registration = Registration::kPerCall;
+  if (registration == "cache") provider.registration = Registration::kCache;
   if (profile == "rfc5666") connection.profile = Profile::kRfc5666;
 }
 
@@ -177,6 +190,8 @@ nlohmann::json to_json(const TransferCounters& counters) {
           {"wire_bytes_received", counters.wire_bytes_received},
           {"payload_bytes", counters.payload_bytes},
           {"registrations", counters.registrations},
+          {"doorbells", counters.doorbells},
+          {"completions_signaled", counters.completions},
           {"bytes_copied", counters.bytes_copied}};
 }
 

@@ -28,6 +28,7 @@ struct CommonOptions {
   ConnectionOptions connection;
   std::string crc = "on";
   std::string profile = "rfc8166";
+  std::string registration = "auto";
   bool json = false;
 
   void add_to(CLI::App& command);

@@ -1,12 +1,54 @@
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "rpcrdma/providers.h"
 #include "rpcrdma/version.h"
 #include "tools/command.h"
 
 namespace rpcrdma::tools {
 namespace {
+
+nlohmann::json to_json(const DeviceFacts& device) {
+  return {{"name", device.name},
+          {"transport", device.transport},
+          {"registration", device.registration},
+          {"addresses", device.addresses},
+          {"reads_max", device.reads_max},
+          {"slices_max", device.slices_max},
+          {"takes_invalidation", device.takes_invalidation},
+          {"problem", device.problem}};
+}
+
+nlohmann::json provider_facts() {
+  nlohmann::json all = nlohmann::json::array();
+  for (const ProviderFacts& provider : providers()) {
+    nlohmann::json devices = nlohmann::json::array();
+    for (const DeviceFacts& device : provider.devices) devices.push_back(to_json(device));
+    all.push_back({{"name", provider.name},
+                   {"available", provider.is_available},
+                   {"what", provider.what},
+                   {"problem", provider.problem},
+                   {"devices", devices}});
+  }
+  return all;
+}
+
+void print_device(const nlohmann::json& device) {
+  const auto text = [&](const char* key) { return device[key].get<std::string>(); };
+  fmt::print("           {}: {}, {}{}\n", text("name"), text("transport"), text("registration"),
+             device["takes_invalidation"].get<bool>() ? ", remote invalidation" : "");
+  const auto addresses = device["addresses"].get<std::vector<std::string>>();
+  if (!addresses.empty()) fmt::print("             addresses {}\n", fmt::join(addresses, ", "));
+  fmt::print("             at most {} RDMA Reads at a time, {} slices in a message\n",
+             device["reads_max"].get<std::uint32_t>(), device["slices_max"].get<std::uint32_t>());
+  if (const auto problem = text("problem"); !problem.empty()) {
+    fmt::print("             cannot be used: {}\n", problem);
+  }
+}
 
 nlohmann::json facts() {
   const ConnectionOptions connection;
@@ -15,14 +57,7 @@ nlohmann::json facts() {
   return {
       {"version", kLibraryVersion},
       {"protocol", "RPC-over-RDMA version 1 (RFC 8166), private data of RFC 8797"},
-      {"providers",
-       {{{"name", "siwarp"},
-         {"available", true},
-         {"what",
-          "software iWARP over TCP: MPA revision 1 and 2, DDP, RDMAP; no RDMA device needed"}},
-        {{"name", "verbs"},
-         {"available", false},
-         {"what", "RDMA devices by rdma-core; not part of this version"}}}},
+      {"providers", provider_facts()},
       {"defaults",
        {{"port", kDefaultPort},
         {"inline_bytes", connection.inline_size},
@@ -48,6 +83,10 @@ void info(bool json) {
     fmt::print("  {:<8} {:<4} {}\n", provider["name"].get<std::string>(),
                provider["available"].get<bool>() ? "yes" : "no",
                provider["what"].get<std::string>());
+    if (const auto problem = provider["problem"].get<std::string>(); !problem.empty()) {
+      fmt::print("                {}\n", problem);
+    }
+    for (const auto& device : provider["devices"]) print_device(device);
   }
   fmt::print("\ndefaults and limits:\n");
   for (const auto& [name, number] : value["defaults"].items()) {

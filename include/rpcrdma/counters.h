@@ -22,10 +22,12 @@ struct TransferCounters {
   std::uint64_t messages_dropped = 0;                  // short, stray, bad or unknown ones
   std::uint64_t credit_overruns = 0;                   // peers that made more Calls than granted
   std::uint64_t handles_invalidated_remotely = 0, handles_revoked = 0;
-  std::uint64_t wire_bytes_sent = 0, wire_bytes_received = 0;
+  std::uint64_t wire_bytes_sent = 0, wire_bytes_received = 0;  // 0 where a device does not tell
   std::uint64_t payload_bytes = 0;  // of Sends, Writes and Read Responses, both ways
   std::uint64_t registrations = 0;  // of memory, with the provider; see registered_memory.h
-  std::uint64_t bytes_copied = 0;   // from one user buffer to another by our own code
+  // Only with RDMA devices: batches of work that were handed over; completions that were asked for.
+  std::uint64_t doorbells = 0, completions = 0;
+  std::uint64_t bytes_copied = 0;  // from one user buffer to another by our own code
 };
 
 }  // namespace rpcrdma

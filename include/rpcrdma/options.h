@@ -14,10 +14,25 @@ namespace rpcrdma {
 
 inline constexpr std::uint16_t kDefaultPort = 20049;  // NFS/RDMA, registered with IANA
 
+// How the provider "verbs" exposes memory to a peer; siwarp needs none of these.
+enum class Registration : std::uint8_t {
+  kAuto,     // memory windows where the device has them, else a registration for each call
+  kWindows,  // type 2 memory windows; a registration for each call where the device has none
+  kPerCall,
+  // Registrations are kept for later calls with the same memory. Weaker than the others: a server
+  // can go on using handles of calls that are over, and memory that a call had must stay mapped as
+  // long as the connection lives.
+  kCache,
+};
+
 struct ProviderOptions {
-  std::string name = "auto";  // "auto" or "siwarp": software iWARP over TCP
-  bool crc = true;            // MPA CRC; it is used when either side asks for it
-  std::string capture_file;   // pcapng of all that goes over its connections; empty: none
+  // "verbs": RDMA devices, by rdma-core. "siwarp": software iWARP over TCP. "auto": verbs if an
+  // RDMA device leads to the address (Client) or has it (Server; a wildcard address is on each
+  // device), else siwarp; also siwarp for a capture, a shared port, or a TCP connection to adopt.
+  std::string name = "auto";
+  Registration registration = Registration::kAuto;
+  bool crc = true;           // siwarp: MPA CRC; it is used when either side asks for it
+  std::string capture_file;  // siwarp: pcapng of all that its connections carry; empty: none
   std::uint64_t capture_bytes_max = 64U << 20U;            // the file stops growing here
   std::chrono::milliseconds setup_timeout_client{10'000};  // for the whole connection set-up
   std::chrono::milliseconds setup_timeout_server{5'000};   // a silent peer is dropped after it

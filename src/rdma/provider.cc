@@ -67,6 +67,14 @@ Expected<void, Error> Listener::adopt(int descriptor) {
   return Unexpected<Error>(Error{Errc::kUnsupported, 0, "taking over a TCP connection"});
 }
 
+bool Provider::reports_invalidated_handle(std::string_view /*address*/) const {
+  return true;
+}
+
+std::string Provider::remedy(const Error& /*error*/) const {
+  return {};
+}
+
 Expected<std::unique_ptr<QueuePair>, Error> Provider::adopt(int descriptor,
                                                             Bytes /*private_data*/) {
   ::close(descriptor);

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -49,13 +50,13 @@ enum class Errc : std::uint8_t {
   kClosed,       // the connection is gone
   kProtocol,     // the peer broke the rules of the wire
   kUnsupported,  // also: work that names memory which is not there
-  kProvider,     // see provider_code: errno for siwarp
+  kProvider,     // see provider_code
 };
 std::string_view to_string(Errc code) noexcept;
 
 struct Error {
   Errc code;
-  int provider_code;           // errno of siwarp, 0 if none
+  int provider_code;           // errno, 0 if none
   std::string_view operation;  // static text: what was attempted, or what the peer did wrong
 };
 
@@ -89,7 +90,9 @@ struct Write {
   Remote to;
 };
 enum class RemoteAccess : std::uint8_t { kRead, kWrite };
-struct Expose {  // lets the peer read or write exactly this run, until revoked
+// Lets the peer read or write exactly this run, until revoked. The tag is good for who learns of it
+// by a Send that is posted after the completion.
+struct Expose {
   Slice memory;
   RemoteAccess access;
 };
@@ -132,7 +135,7 @@ struct Completion {
   std::uint32_t size = 0;  // Receive: bytes of the message
   // Expose: the new tag. Receive: the tag of ours that the peer's Send invalidated, if any; that
   // tag is dead and its memory fenced before this completion is polled.
-  std::optional<SteeringTag> tag;
+  std::optional<SteeringTag> tag{};
   std::uint64_t address = 0;  // Expose: the first byte's address, for the segment's offset
 };
 
@@ -140,13 +143,19 @@ enum class LinkEvent : std::uint8_t { kConnected, kRefused, kDisconnected };
 
 // What a connection has moved; for tests, benchmarks and `--json` results.
 struct Counters {
+  // A device does not tell the bytes on the wire, nor what the peer reads and writes: with verbs
+  // the first two stay 0, and the others count our own Sends, Writes and Reads, and Receives.
   std::uint64_t bytes_sent = 0;        // on the wire, with framing
   std::uint64_t bytes_received = 0;    // on the wire, with framing
   std::uint64_t payload_sent = 0;      // of Sends, Writes and Read Responses
   std::uint64_t payload_received = 0;  // of Sends, Writes and Read Responses
   std::uint64_t bytes_copied = 0;      // moved by our code from one user buffer to another
   std::uint64_t sends = 0, writes = 0, reads = 0;
-  std::uint64_t system_calls = 0;
+  std::uint64_t system_calls = 0;  // of our own, apart from what a device's library makes
+  // What only devices have: calls that hand a batch of work over, and completions that were
+  // asked for (a Receive always has one, and does not count).
+  std::uint64_t doorbells = 0, completions = 0;
+  std::uint64_t registrations = 0;  // of memory, with the device if there is one
 };
 
 // One connection and its protection domain: regions and steering tags are valid only here.
@@ -160,7 +169,8 @@ class QueuePair {
   virtual Expected<RegionId, Error> attach_read_only(Bytes memory) = 0;
   // Precondition: no posted work and no live steering tag refers to the region.
   virtual void detach(RegionId region) = 0;
-  // What the peer sent in the connection set-up; empty before kConnected. Valid as long as *this.
+  // What the peer sent in the connection set-up; empty before kConnected. InfiniBand and RoCE fill
+  // it up with zeros. Valid as long as *this.
   virtual Bytes peer_private_data() const noexcept = 0;
   // "ADDR:PORT" of the peer. Valid as long as *this.
   virtual std::string_view peer_address() const noexcept = 0;
@@ -221,6 +231,11 @@ class Provider {
   virtual Expected<std::unique_ptr<QueuePair>, Error> connect(std::string_view address,
                                                               Bytes private_data) = 0;
   virtual Expected<std::unique_ptr<Listener>, Error> listen(std::string_view address) = 0;
+  // Whether Capabilities::reports_invalidated_handle will hold on a connection to the address: the
+  // set-up tells the peer, by flag R of RFC 8797.
+  virtual bool reports_invalidated_handle(std::string_view address) const;
+  // What a user can do about an error of this provider, as a sentence's second half; often empty.
+  virtual std::string remedy(const Error& error) const;
   // The initiator's side of Listener::adopt().
   virtual Expected<std::unique_ptr<QueuePair>, Error> adopt(int descriptor, Bytes private_data);
   // Moves what can be moved without waiting: sockets, time-outs, or one simulated step.

@@ -87,7 +87,7 @@ Expected<Client, Error> Client::connect(std::string_view url, const ClientOption
   if (!addresses) return Unexpected<Error>(addresses.error());
   Error last{Errc::kUnreachable, "connecting", std::string(url), "the host has no address"};
   for (const std::string& address : *addresses) {
-    auto provider = rpc::make_provider(options);
+    auto provider = rpc::make_provider(options, address);
     if (!provider) return Unexpected<Error>(provider.error());
     rdma::Provider& borrowed = **provider;
     auto impl = std::make_unique<ClientImpl>(std::move(*provider), borrowed, options);
@@ -103,7 +103,7 @@ Expected<Client, Error> Client::begin_connect(std::string_view url, const Client
   if (!parsed) return Unexpected<Error>(parsed.error());
   const auto addresses = rpc::resolve(*parsed, false);
   if (!addresses) return Unexpected<Error>(addresses.error());
-  auto provider = rpc::make_provider(options);
+  auto provider = rpc::make_provider(options, addresses->front());
   if (!provider) return Unexpected<Error>(provider.error());
   rdma::Provider& borrowed = **provider;
   auto impl = std::make_unique<ClientImpl>(std::move(*provider), borrowed, options);
@@ -115,7 +115,7 @@ Expected<Client, Error> Client::begin_connect(std::string_view url, const Client
 
 Expected<Client, Error> Client::adopt(int descriptor, ClientOptions options) {
   options.reconnect.enabled = false;
-  auto provider = rpc::make_provider(options);
+  auto provider = rpc::make_tcp_provider(options);
   if (!provider) {
     ::close(descriptor);
     return Unexpected<Error>(provider.error());

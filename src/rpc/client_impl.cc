@@ -47,7 +47,9 @@ ClientImpl::~ClientImpl() {
 
 Expected<void, Error> ClientImpl::begin_connect(std::string_view address) {
   peer_ = std::string(address);
-  return take_queue_pair(provider_.connect(peer_, rpc::set_up_data(rpc::engine_options(options_))));
+  engine::Options options = rpc::engine_options(options_);
+  if (!provider_.reports_invalidated_handle(peer_)) options.takes_invalidation = false;
+  return take_queue_pair(provider_.connect(peer_, rpc::set_up_data(options)));
 }
 
 Expected<void, Error> ClientImpl::begin_adopt(int descriptor) {
@@ -60,12 +62,12 @@ Expected<void, Error> ClientImpl::begin_adopt(int descriptor) {
 Expected<void, Error> ClientImpl::take_queue_pair(
     Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> queue_pair) {
   if (!queue_pair) {
-    return Unexpected<Error>(rpc::to_error(queue_pair.error(), "connecting", peer_));
+    return Unexpected<Error>(explain(queue_pair.error(), "connecting"));
   }
   auto connection = transport::Connection::create(std::move(*queue_pair), engine::Role::kClient,
                                                   rpc::engine_options(options_), &rooms_);
   if (!connection) {
-    return Unexpected<Error>(rpc::to_error(connection.error(), "connecting", peer_));
+    return Unexpected<Error>(explain(connection.error(), "connecting"));
   }
   link_.connection = std::move(*connection);
   connection_ = link_.connection.get();
@@ -81,6 +83,10 @@ Expected<void, Error> ClientImpl::take_queue_pair(
   return {};
 }
 
+Error ClientImpl::explain(const rdma::Error& error, std::string_view operation) const {
+  return rpc::to_error(error, operation, peer_, provider_.remedy(error));
+}
+
 Expected<void, Error> ClientImpl::connect(std::string_view address) {
   if (auto begun = begin_connect(address); !begun) return begun;
   return await_connection();
@@ -94,7 +100,7 @@ Expected<void, Error> ClientImpl::adopt(int descriptor) {
 Expected<void, Error> ClientImpl::await_connection() {
   for (progress(); !connected(); progress()) {
     if (connection_->ended()) {
-      return Unexpected<Error>(rpc::to_error(connection_->cause(), "connecting", peer_));
+      return Unexpected<Error>(explain(connection_->cause(), "connecting"));
     }
     provider_.wait();
   }
@@ -133,7 +139,7 @@ Expected<RegisteredMemory, Error> ClientImpl::register_memory(Bytes memory, std:
   if (connected()) {  // else the next connection does it
     if (const auto failed = attach_region(*id)) {
       regions_.remove(*id);
-      return Unexpected<Error>(rpc::to_error(*failed, "registering memory", peer_));
+      return Unexpected<Error>(explain(*failed, "registering memory"));
     }
   }
   return RegisteredMemory(*this, *id, memory);

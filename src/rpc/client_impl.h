@@ -218,6 +218,8 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   void fail(std::uint32_t index, Error error);
   void take_memory_back(Slot& slot);
   void free_slot(std::uint32_t index);
+  // With what the user can do about it.
+  Error explain(const rdma::Error& error, std::string_view operation) const;
   Error lost_error() const;
   std::uint32_t next_xid() noexcept { return ++last_xid_; }
 

@@ -45,7 +45,7 @@ void ClientImpl::wait_for_connection(Slot& slot) {
 // Once for each connection, when all its calls have been given up.
 void ClientImpl::after_loss() {
   loss_handled_ = true;
-  last_failure_ = rpc::to_error(connection_->cause(), "the connection", peer_);
+  last_failure_ = explain(connection_->cause(), "the connection");
   if (connection_was_up_) {
     backoff_.reset();
     ++losses_in_a_row_;

@@ -5,7 +5,6 @@ namespace rpcrdma::rpc {
 void add(TransferCounters& sum, const transport::Connection& connection) noexcept {
   const engine::Counters& engine = connection.engine().counters();
   const rdma::Counters link = connection.counters();
-  sum.registrations += connection.registrations();
   sum.calls += engine.calls_ended;
   sum.short_calls += engine.short_calls;
   sum.read_chunks += engine.read_chunk_count;
@@ -27,6 +26,9 @@ void add(TransferCounters& sum, const transport::Connection& connection) noexcep
   sum.wire_bytes_sent += link.bytes_sent;
   sum.wire_bytes_received += link.bytes_received;
   sum.payload_bytes += link.payload_sent + link.payload_received;
+  sum.registrations += link.registrations;
+  sum.doorbells += link.doorbells;
+  sum.completions += link.completions;
   sum.bytes_copied += link.bytes_copied;
 }
 
@@ -53,6 +55,8 @@ void add(TransferCounters& sum, const TransferCounters& other) noexcept {
   sum.wire_bytes_received += other.wire_bytes_received;
   sum.payload_bytes += other.payload_bytes;
   sum.registrations += other.registrations;
+  sum.doorbells += other.doorbells;
+  sum.completions += other.completions;
   sum.bytes_copied += other.bytes_copied;
 }
 

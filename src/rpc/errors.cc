@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace rpcrdma {
 
@@ -87,8 +88,11 @@ std::string describe(const rdma::Error& error) {
 
 }  // namespace
 
-Error to_error(const rdma::Error& error, std::string_view operation, std::string_view peer) {
-  return {to_errc(error), std::string(operation), std::string(peer), describe(error)};
+Error to_error(const rdma::Error& error, std::string_view operation, std::string_view peer,
+               std::string_view remedy) {
+  std::string cause = describe(error);
+  if (!remedy.empty()) cause += fmt::format("; {}", remedy);
+  return {to_errc(error), std::string(operation), std::string(peer), std::move(cause)};
 }
 
 Error to_error(engine::CallError error, const rdma::Error& link, std::string_view peer) {

@@ -11,7 +11,9 @@
 
 namespace rpcrdma::rpc {
 
-Error to_error(const rdma::Error& error, std::string_view operation, std::string_view peer);
+// `remedy` is what the user can do, if anything is known (rdma::Provider::remedy()).
+Error to_error(const rdma::Error& error, std::string_view operation, std::string_view peer,
+               std::string_view remedy = {});
 // `link` is why the connection ended; it becomes part of the cause when that is what happened.
 Error to_error(engine::CallError error, const rdma::Error& link, std::string_view peer);
 Error to_error(engine::StartError error, std::string_view peer);

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <string>
+#include <utility>
 
 #include "engine/types.h"
 #include "rdma/siwarp/provider.h"
+#include "rdma/verbs/loader.h"
 #include "rpc/errors.h"
 
 namespace rpcrdma::rpc {
@@ -15,17 +18,32 @@ namespace {
 // Of a server's call, which has more: 24 loans, 8 results of the service's own.
 constexpr std::uint32_t kRegionsPerCall = 32;
 
-// `calls_max` Calls are made and `credits` are answered at a time, or the other way round.
-Expected<std::unique_ptr<rdma::Provider>, Error> make(const ProviderOptions& provider,
-                                                      std::uint32_t calls_max,
-                                                      std::uint32_t credits,
-                                                      std::uint32_t backward_calls,
-                                                      bool share_port) {
-  if (provider.name != "auto" && provider.name != "siwarp") {
-    return Unexpected<Error>(
-        Error{Errc::kUnsupported, "choosing a provider", provider.name,
-              fmt::format("this build has no provider '{}'; it has: siwarp", provider.name)});
+using Made = Expected<std::unique_ptr<rdma::Provider>, Error>;
+
+// How deep queues are: `calls_max` Calls are made and `credits` are answered at a time, or the
+// other way round.
+struct Load {
+  std::uint32_t calls_max, credits, backward_calls;
+
+  std::uint32_t calls() const {
+    return std::bit_ceil(std::clamp(std::max(calls_max, credits), 1U, 4096U) +
+                         std::min(backward_calls, 1024U));
   }
+  // Room for every call to be as large as it may be. A call that had to wait for another's memory
+  // to be revoked would wait in front of the very work that revokes it.
+  std::uint32_t exposures() const {
+    return static_cast<std::uint32_t>(engine::kExposuresMax) * std::min(calls_max, 4096U);
+  }
+};
+
+template <class Options>
+void make_deep_enough(Options& options, const Load& load) {
+  options.queue_depth = std::max(options.queue_depth, 4 * load.calls());
+  options.exposures = std::max(options.exposures, load.exposures());
+  options.regions = std::max(options.regions, kRegionsPerCall * load.calls());
+}
+
+Made make_siwarp(const ProviderOptions& provider, const Load& load, bool share_port) {
   rdma::siwarp::Options options;
   options.crc = provider.crc;
   options.share_port = share_port;
@@ -33,29 +51,97 @@ Expected<std::unique_ptr<rdma::Provider>, Error> make(const ProviderOptions& pro
   options.capture_bytes_max = provider.capture_bytes_max;
   options.setup_timeout_initiator = provider.setup_timeout_client;
   options.setup_timeout_responder = provider.setup_timeout_server;
-  const std::uint32_t calls = std::bit_ceil(std::clamp(std::max(calls_max, credits), 1U, 4096U) +
-                                            std::min(backward_calls, 1024U));
-  options.queue_depth = std::max(options.queue_depth, 4 * calls);
-  // Room for every call to be as large as it may be. A call that had to wait for another's memory
-  // to be revoked would wait in front of the very work that revokes it.
-  options.exposures =
-      std::max(options.exposures,
-               static_cast<std::uint32_t>(engine::kExposuresMax) * std::min(calls_max, 4096U));
-  options.regions = std::max(options.regions, kRegionsPerCall * calls);
+  make_deep_enough(options, load);
   auto made = rdma::siwarp::make_provider(options);
   if (!made) return Unexpected<Error>(to_error(made.error(), "opening the provider", "siwarp"));
   return std::move(*made);
 }
 
+rdma::verbs::Registration to_verbs(Registration registration) {
+  switch (registration) {
+    case Registration::kAuto:
+      return rdma::verbs::Registration::kAuto;
+    case Registration::kWindows:
+      return rdma::verbs::Registration::kWindows;
+    case Registration::kPerCall:
+      return rdma::verbs::Registration::kPerCall;
+    case Registration::kCache:
+      return rdma::verbs::Registration::kCache;
+  }
+  return rdma::verbs::Registration::kAuto;
+}
+
+Made make_verbs(rdma::verbs::Plugin& plugin, const ProviderOptions& provider, const Load& load) {
+  rdma::verbs::Options options;
+  options.registration = to_verbs(provider.registration);
+  options.setup_timeout_initiator = provider.setup_timeout_client;
+  options.setup_timeout_responder = provider.setup_timeout_server;
+  make_deep_enough(options, load);
+  auto made = plugin.make_provider(options);
+  if (!made) {
+    return Unexpected<Error>(
+        to_error(made.error(), "opening the provider", "verbs", plugin.remedy(made.error())));
+  }
+  return std::move(*made);
+}
+
+// What the options want that only TCP connections have; empty: nothing.
+std::string_view tcp_only(const ProviderOptions& provider, bool share_port, bool on_tcp) {
+  if (on_tcp) return "stepping up from a TCP connection";
+  if (share_port) return "ServerOptions::share_port";
+  if (!provider.capture_file.empty()) return "capturing what goes over the connection";
+  return {};
+}
+
+struct Way {  // where connections come from or go to
+  std::string_view address;
+  bool to_listen = false, share_port = false, on_tcp = false;
+};
+
+Made make(const ProviderOptions& provider, const Load& load, const Way& way) {
+  const auto refuse = [&](std::string cause) {
+    return Unexpected<Error>(
+        Error{Errc::kUnsupported, "choosing a provider", provider.name, std::move(cause)});
+  };
+  if (provider.name != "auto" && provider.name != "siwarp" && provider.name != "verbs") {
+    return refuse(
+        fmt::format("there is no provider '{}'; there are: auto, siwarp, verbs", provider.name));
+  }
+  const std::string_view wants_tcp = tcp_only(provider, way.share_port, way.on_tcp);
+  if (provider.name == "verbs") {
+    if (!wants_tcp.empty()) {
+      return refuse(fmt::format("{} is not for RDMA devices; use siwarp", wants_tcp));
+    }
+    const auto plugin = rdma::verbs::load();
+    if (!plugin) return refuse(plugin.error());
+    return make_verbs(**plugin, provider, load);
+  }
+  if (provider.name == "auto" && wants_tcp.empty()) {
+    const auto plugin = rdma::verbs::load();
+    if (plugin && (*plugin)->device_for(way.address, way.to_listen)) {
+      return make_verbs(**plugin, provider, load);
+    }
+  }
+  return make_siwarp(provider, load, way.share_port);
+}
+
+Load load_of(const ClientOptions& options) {
+  return {options.calls_max, options.connection.credits, options.backward_calls};
+}
+
 }  // namespace
 
-Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ClientOptions& options) {
-  return make(options.provider, options.calls_max, options.connection.credits,
-              options.backward_calls, false);
+Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ClientOptions& options,
+                                                               std::string_view address) {
+  return make(options.provider, load_of(options), {.address = address});
 }
-Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ServerOptions& options) {
-  return make(options.provider, 0, options.connection.credits, options.backward_calls,
-              options.share_port);
+Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ServerOptions& options,
+                                                               std::string_view address) {
+  return make(options.provider, {0, options.connection.credits, options.backward_calls},
+              {.address = address, .to_listen = true, .share_port = options.share_port});
+}
+Expected<std::unique_ptr<rdma::Provider>, Error> make_tcp_provider(const ClientOptions& options) {
+  return make(options.provider, load_of(options), {.address = {}, .on_tcp = true});
 }
 
 }  // namespace rpcrdma::rpc

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "rdma/provider.h"
 #include "rpcrdma/error.h"
@@ -13,9 +14,16 @@
 namespace rpcrdma::rpc {
 
 // Open the provider that the options name, with queues deep enough for the calls that they let be
-// under way on a connection. kUnsupported when it is not in this build.
-Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ClientOptions& options);
-Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ServerOptions& options);
+// under way on a connection. "auto" is verbs when an RDMA device leads to the numeric "ADDR:PORT"
+// (client), has it (server), or is there and can be used (server, wildcard address); else siwarp,
+// also when the options want what only TCP has. kUnsupported when what was named is not there or
+// cannot do what the options want.
+Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ClientOptions& options,
+                                                               std::string_view address);
+Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ServerOptions& options,
+                                                               std::string_view address);
+// The same for a TCP connection that is there already.
+Expected<std::unique_ptr<rdma::Provider>, Error> make_tcp_provider(const ClientOptions& options);
 
 }  // namespace rpcrdma::rpc
 

@@ -16,12 +16,12 @@ Expected<Server, Error> Server::listen(std::string_view url, const ServerOptions
   if (!parsed) return Unexpected<Error>(parsed.error());
   const auto addresses = rpc::resolve(*parsed, true);
   if (!addresses) return Unexpected<Error>(addresses.error());
-  auto provider = rpc::make_provider(options);
-  if (!provider) return Unexpected<Error>(provider.error());
-  rdma::Provider& borrowed = **provider;
-  auto impl = std::make_unique<ServerImpl>(std::move(*provider), borrowed, options);
   Error last{Errc::kBadUrl, "listening", std::string(url), "the host has no address"};
   for (const std::string& address : *addresses) {
+    auto provider = rpc::make_provider(options, address);
+    if (!provider) return Unexpected<Error>(provider.error());
+    rdma::Provider& borrowed = **provider;
+    auto impl = std::make_unique<ServerImpl>(std::move(*provider), borrowed, options);
     auto listening = impl->listen(address);
     if (listening) return Server(std::move(impl));
     last = std::move(listening.error());

@@ -43,7 +43,8 @@ ServerImpl::~ServerImpl() {
 Expected<void, Error> ServerImpl::listen(std::string_view address) {
   auto listener = provider_.listen(address);
   if (!listener) {
-    return Unexpected<Error>(rpc::to_error(listener.error(), "listening", address));
+    return Unexpected<Error>(
+        rpc::to_error(listener.error(), "listening", address, provider_.remedy(listener.error())));
   }
   listener_ = std::move(*listener);
   address_ = std::string(listener_->address());

@@ -114,13 +114,11 @@ bool Connection::register_arenas() {
 }
 
 Expected<engine::Lease, rdma::Error> Connection::attach(MutableBytes memory) {
-  ++registrations_;
   return queue_pair_->attach(memory).map(
       [](rdma::RegionId id) { return engine::Lease{static_cast<std::uint32_t>(id)}; });
 }
 
 Expected<engine::Lease, rdma::Error> Connection::attach_read_only(Bytes memory) {
-  ++registrations_;
   return queue_pair_->attach_read_only(memory).map(
       [](rdma::RegionId id) { return engine::Lease{static_cast<std::uint32_t>(id)}; });
 }

@@ -74,8 +74,6 @@ class Connection {
   }
   rdma::Error cause() const noexcept { return queue_pair_->cause(); }
   std::string_view peer_address() const noexcept { return queue_pair_->peer_address(); }
-  // How often memory was attached so far.
-  std::uint64_t registrations() const noexcept { return registrations_; }
   rdma::Counters counters() const noexcept { return queue_pair_->counters(); }
 
  private:
@@ -127,7 +125,6 @@ class Connection {
   std::array<engine::ReceiveId, kBatch> receives_;
   std::array<std::uint16_t, kBatch> receive_numbers_;
   std::array<rdma::Completion, kBatch> completions_;  // kept, since making them anew clears them
-  std::uint64_t registrations_ = 0;
   bool connected_ = false, ended_ = false;
 };
 

@@ -19,8 +19,8 @@ TEST_P(ConnectionSetUp, PrivateDataReachesBothSides) {
   const std::vector<std::byte> from_client{std::byte{1}, std::byte{2}, std::byte{3}};
   const std::vector<std::byte> from_server(8, std::byte{0x5a});
   connect(client, server, {from_client, from_server});
-  EXPECT_EQ(copy_of(client.queue_pair().peer_private_data()), from_server);
-  EXPECT_EQ(copy_of(server.queue_pair().peer_private_data()), from_client);
+  expect_private_data(client.queue_pair().peer_private_data(), from_server);
+  expect_private_data(server.queue_pair().peer_private_data(), from_client);
 }
 
 TEST_P(ConnectionSetUp, PrivateDataCanBeReadBeforeTheRequestIsAccepted) {
@@ -30,7 +30,7 @@ TEST_P(ConnectionSetUp, PrivateDataCanBeReadBeforeTheRequestIsAccepted) {
   EXPECT_TRUE((*connecting)->peer_private_data().empty());
   std::unique_ptr<rdma::Incoming> incoming;
   ASSERT_TRUE(pump_until([&] { return (incoming = listener->poll_incoming()) != nullptr; }));
-  EXPECT_EQ(copy_of(incoming->private_data()), data);
+  expect_private_data(incoming->private_data(), data);
   EXPECT_FALSE(incoming->peer_address().empty());
 }
 
@@ -74,7 +74,8 @@ TEST_P(ConnectionSetUp, ConnectingWhereNobodyListensIsRefused) {
   client.start(std::move(*connecting));
   ASSERT_TRUE(client.post(1, rdma::Receive{}).has_value());
   EXPECT_EQ(next_link_event(client), LinkEvent::kRefused);
-  EXPECT_EQ(client.queue_pair().cause().code, Errc::kRefused);
+  const rdma::Error cause = client.queue_pair().cause();
+  EXPECT_EQ(cause.code, Errc::kRefused) << cause.operation << ' ' << cause.provider_code;
   EXPECT_EQ(next(client).status, rdma::Status::kFlushed);
   EXPECT_EQ(client.post(2, rdma::Receive{}).error().code, Errc::kClosed);
 }

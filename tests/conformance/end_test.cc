@@ -59,9 +59,12 @@ TEST_P(ConnectionEnd, DisconnectCompletesEverythingExactlyOnce) {
   EXPECT_EQ(completions.size(), id - 1);
   for (const auto& [which, statuses] : completions) {
     EXPECT_EQ(statuses.size(), 1U) << "work " << which << " completed more than once";
-    EXPECT_TRUE(statuses[0] == Status::kOk || statuses[0] == Status::kFlushed);
+    EXPECT_TRUE(statuses[0] == Status::kOk || statuses[0] == Status::kFlushed)
+        << "work " << which << ": " << rdma::to_string(statuses[0]);
   }
-  EXPECT_EQ(drain(server).size(), 8U);
+  auto of_server = drain(server);
+  of_server.erase(kInternalId);  // a barrier's Send, of which it may not be known that it arrived
+  EXPECT_EQ(of_server.size(), 8U);
 }
 
 TEST_P(ConnectionEnd, ReceivesThatNothingArrivedForAreFlushedInTheirOrder) {
@@ -190,7 +193,9 @@ TEST_P(ConnectionEnd, MessageWithoutAPostedReceiveEndsTheConnection) {
   const Slice from = client.slice(0, 100);
   ASSERT_TRUE(client.post(1, Send{{&from, 1}, {}}, false).has_value());
   expect_disconnected(client, server);
-  EXPECT_EQ(server.queue_pair().cause().code, Errc::kProtocol);
+  if (fabric->tells_mistakes()) {
+    EXPECT_EQ(server.queue_pair().cause().code, Errc::kProtocol);
+  }
 }
 
 TEST_P(ConnectionEnd, FullQueueTakesNothingOfABatch) {

@@ -25,6 +25,19 @@ class Fabric {
   // Drives both providers until the condition holds. False: it did not within a generous bound, or
   // never will.
   virtual bool pump_until(const std::function<bool()>& condition) = 0;
+
+  // --- What hardware decides; a provider of our own can do all of it.
+
+  // Steering tags and addresses are random.
+  virtual bool chooses_tags() const { return true; }
+  // A Send that may be copied is, if it is small.
+  virtual bool copies_sends() const { return true; }
+  // Whoever's memory or Receive a peer's mistake was about is told so, not only of the end.
+  virtual bool tells_mistakes() const { return true; }
+  // Memory that is exposed for writing cannot be read.
+  virtual bool knows_who_may_read() const { return true; }
+  // The sizes of private data are exact; else it is filled up with zeros.
+  virtual bool keeps_private_data_sizes() const { return true; }
 };
 
 struct FabricKind {
@@ -41,6 +54,8 @@ std::vector<FabricKind> fabrics();
 // One list each.
 std::vector<FabricKind> sim_fabrics();
 std::vector<FabricKind> siwarp_fabrics();
+// Empty unless RPCRDMA_LAB_ADDRESS names an address on an RDMA device: `make lab` does.
+std::vector<FabricKind> verbs_fabrics();
 
 }  // namespace rpcrdma::test
 

@@ -1,12 +1,6 @@
 #include "conformance/fixture.h"
 
 namespace rpcrdma::test {
-namespace {
-
-constexpr std::uint64_t kInternalId = 0xfeed;  // of work that the fixture posts
-
-}  // namespace
-
 void End::start(std::unique_ptr<rdma::QueuePair> queue_pair) {
   queue_pair_ = std::move(queue_pair);
   const auto region = queue_pair_->attach(memory_);
@@ -65,7 +59,8 @@ void ProviderTest::connect_silently(End& client_end, End& server_end,
 
 void ProviderTest::connect(End& client_end, End& server_end, const PrivateData& private_data) {
   ASSERT_NO_FATAL_FAILURE(connect_silently(client_end, server_end, private_data));
-  ASSERT_TRUE(client_end.post(kInternalId, rdma::Send{}).has_value());
+  const auto sent = client_end.post(kInternalId, rdma::Send{});
+  ASSERT_TRUE(sent.has_value()) << sent.error().operation << ' ' << sent.error().provider_code;
   ASSERT_EQ(next(client_end).status, rdma::Status::kOk);
   ASSERT_EQ(next(server_end).status, rdma::Status::kOk);
   ASSERT_EQ(next_link_event(server_end), rdma::LinkEvent::kConnected);
@@ -96,6 +91,9 @@ rdma::Remote ProviderTest::expose(End& end, std::uint64_t offset, std::uint32_t 
   const rdma::Completion exposed = next(end);
   EXPECT_EQ(exposed.status, rdma::Status::kOk);
   EXPECT_TRUE(exposed.tag.has_value());
+  // As a protocol would: the peer hears of the tag by a message.
+  if (&end == &client) barrier(client, server);
+  if (&end == &server) barrier(server, client);
   return {exposed.tag.value_or(SteeringTag{}), size, exposed.address};
 }
 
@@ -125,6 +123,15 @@ void ProviderTest::expect_disconnected(End& a, End& b) {
     EXPECT_EQ(next_link_event(*end), rdma::LinkEvent::kDisconnected);
     EXPECT_EQ(end->queue_pair().poll_link(), std::nullopt);
   }
+}
+
+void ProviderTest::expect_private_data(Bytes received, Bytes sent) {
+  if (!fabric->keeps_private_data_sizes()) {
+    ASSERT_GE(received.size(), sent.size());
+    for (const std::byte value : received.subspan(sent.size())) EXPECT_EQ(value, std::byte{});
+    received = received.first(sent.size());
+  }
+  EXPECT_EQ(copy_of(received), copy_of(sent));
 }
 
 std::vector<std::byte> copy_of(std::span<const std::byte> bytes) {

@@ -21,6 +21,8 @@ namespace rpcrdma::test {
 
 inline constexpr std::size_t kMemorySize = 2 * 1024 * 1024 + 4096;  // bytes, of each end
 
+inline constexpr std::uint64_t kInternalId = 0xfeed;  // of work that the fixture posts
+
 // One queue pair, with memory that is attached to it.
 class End {
  public:
@@ -69,7 +71,8 @@ class ProviderTest : public testing::TestWithParam<FabricKind> {
   // Waits for `count` completions.
   std::vector<rdma::Completion> next(End& end, std::size_t count);
   bool pump_until(const std::function<bool()>& condition) { return fabric->pump_until(condition); }
-  // Exposes memory of an end.
+  // Exposes memory of an end. Of `client` and `server` the other has had a message behind it: only
+  // then a tag is sure to be good.
   rdma::Remote expose(End& end, std::uint64_t offset, std::uint32_t size,
                       rdma::RemoteAccess access);
   void revoke(End& end, SteeringTag tag);
@@ -78,6 +81,8 @@ class ProviderTest : public testing::TestWithParam<FabricKind> {
   // Both ends report kDisconnected, once.
   void expect_disconnected(End& a, End& b);
   std::optional<rdma::LinkEvent> next_link_event(End& end);
+  // Exactly these bytes; or with zeros behind them, where the set-up has no size for them.
+  void expect_private_data(Bytes received, Bytes sent);
 
   std::unique_ptr<Fabric> fabric;
   std::unique_ptr<rdma::Listener> listener;

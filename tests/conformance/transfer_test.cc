@@ -156,7 +156,9 @@ TEST_P(Transfer, ACopiedSendIsDoneAtOnceAndNothingMoreIsHeardOfIt) {
       EXPECT_EQ(next(client).id, i);
     }
   }
-  EXPECT_GT(copied, 0U);
+  if (fabric->copies_sends()) {
+    EXPECT_GT(copied, 0U);
+  }
   for (std::uint64_t i = 0; i < kCount; ++i) {
     EXPECT_EQ(next(server).id, i);
     EXPECT_EQ(copy_of(server.memory(1000 * i, 100)), content_of(i)) << i;

@@ -39,6 +39,16 @@ class Regions {
     slots_[index].next_free = free_;
     free_ = index;
   }
+  // Of a live region: all of it, and whether it may be written to.
+  Bytes whole(RegionId id) const {
+    const Slot* slot = find(id);
+    RPCRDMA_ASSERT(slot != nullptr, "asked about a region that is not attached");
+    return slot->memory;
+  }
+  bool is_writable(RegionId id) const {
+    const Slot* slot = find(id);
+    return slot != nullptr && slot->writable != nullptr;
+  }
   // The memory of a slice. False: it is not all inside of a live region, or may not be written to.
   bool find_readable(const Slice& slice, Bytes& memory) const {
     const Slot* slot = find(slice.region);

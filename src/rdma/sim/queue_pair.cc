@@ -45,6 +45,7 @@ Expected<RegionId, Error> QueuePair::attach(MutableBytes memory) {
       world_.draw_fault(world_.options().attach_fails_one_in)) {
     return Unexpected<Error>(Error{Errc::kNoResources, 0, "attach"});
   }
+  ++counters_.registrations;
   return domain_.attach(memory, memory);
 }
 
@@ -53,6 +54,7 @@ Expected<RegionId, Error> QueuePair::attach_read_only(Bytes memory) {
       world_.draw_fault(world_.options().attach_fails_one_in)) {
     return Unexpected<Error>(Error{Errc::kNoResources, 0, "attach"});
   }
+  ++counters_.registrations;
   return domain_.attach(memory, std::nullopt);
 }
 

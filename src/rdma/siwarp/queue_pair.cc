@@ -155,12 +155,14 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Inco
 Expected<RegionId, Error> QueuePair::attach(MutableBytes memory) {
   const auto id = regions_.add(memory, memory.data());
   if (!id) return Unexpected<Error>(Error{Errc::kNoResources, 0, "attach: too many regions"});
+  ++attached_;
   return *id;
 }
 
 Expected<RegionId, Error> QueuePair::attach_read_only(Bytes memory) {
   const auto id = regions_.add(memory, nullptr);
   if (!id) return Unexpected<Error>(Error{Errc::kNoResources, 0, "attach: too many regions"});
+  ++attached_;
   return *id;
 }
 
@@ -434,6 +436,7 @@ Counters QueuePair::counters() const noexcept {
   counters.sends = from.sends;
   counters.writes = from.writes;
   counters.reads = from.reads;
+  counters.registrations = attached_;
   counters.system_calls = system_calls_ + socket_.system_calls();
   return counters;
 }

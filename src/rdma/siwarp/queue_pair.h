@@ -114,6 +114,7 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   int nudges_ = 0;
   Ring<LinkEvent> events_{4};
   Error cause_{Errc::kClosed, 0, ""};
+  std::uint64_t attached_ = 0;      // regions, so far
   std::uint64_t system_calls_ = 0;  // of the socket, once it is gone
   // Kept, since a span clears itself when it is made.
   std::array<Bytes, TcpSocket::kRoomMax> send_room_;

@@ -1,0 +1,37 @@
+// What can move RPC-over-RDMA on this machine.
+#ifndef RPCRDMA_PROVIDERS_H_
+#define RPCRDMA_PROVIDERS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rpcrdma {
+
+// An RDMA device as the provider "verbs" sees it.
+struct DeviceFacts {
+  std::string name;          // as `rdma link` shows it
+  std::string transport;     // "iWARP", "RoCE" or "InfiniBand"
+  std::string registration;  // how it exposes memory, unless ProviderOptions wish otherwise
+  std::vector<std::string> addresses;  // numeric IP addresses that it serves
+  std::uint32_t reads_max = 0;         // RDMA Reads at a time, on a connection
+  std::uint32_t slices_max = 0;        // pieces of memory in one message
+  bool takes_invalidation = false;     // flag R of RFC 8797: a peer may invalidate handles
+  std::string problem;                 // why it cannot be used now and what to do; empty: it can
+};
+
+struct ProviderFacts {
+  std::string name;  // what ProviderOptions::name takes
+  bool is_available = false;
+  std::string what;                  // one line
+  std::string problem;               // why it is not available and what to do; empty: it is
+  std::vector<DeviceFacts> devices;  // of verbs
+};
+
+// Looks at what is there now; loads the provider "verbs" if that has not been done yet. From any
+// thread.
+std::vector<ProviderFacts> providers();
+
+}  // namespace rpcrdma
+
+#endif  // RPCRDMA_PROVIDERS_H_

@@ -1,0 +1,100 @@
+#include "rdma/verbs/cm.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "rdma/posix/fd.h"
+#include "rdma/verbs/preflight.h"
+
+namespace rpcrdma::rdma::verbs {
+
+Expected<std::unique_ptr<CmChannel>, Error> CmChannel::open(Reactor& reactor) {
+  std::unique_ptr<CmChannel> made(new CmChannel(reactor));
+  made->channel_.reset(rdma_create_event_channel());
+  if (!made->channel_) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, errno, kOpeningManager});
+  }
+  const int fd = made->channel_->fd;
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+      !reactor.watch(fd, EPOLLIN, *made)) {
+    return Unexpected<Error>(Error{Errc::kNoResources, errno, "watching the connection manager"});
+  }
+  return made;
+}
+
+CmChannel::~CmChannel() {
+  if (channel_ && !channel_.get_deleter().born.elsewhere()) reactor_.unwatch(channel_->fd, *this);
+}
+
+CmId CmChannel::make_id(CmTarget& target) {
+  rdma_cm_id* id = nullptr;
+  ++system_calls_;
+  if (rdma_create_id(channel_.get(), &id, &target, RDMA_PS_TCP) != 0) return nullptr;
+  return CmId(id);
+}
+
+void CmChannel::handle_ready(std::uint32_t /*events*/) {
+  rdma_cm_event* event = nullptr;
+  for (;;) {
+    ++system_calls_;
+    if (rdma_get_cm_event(channel_.get(), &event) != 0) return;
+    const bool is_request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+    rdma_cm_id* const concerned = is_request ? event->listen_id : event->id;
+    auto* const target = static_cast<CmTarget*>(concerned->context);
+    CmEvent copy{};
+    copy.type = event->event;
+    copy.status = event->status;
+    if (is_request) copy.connection.reset(event->id);
+    const rdma_conn_param& parameters = event->param.conn;
+    copy.responder_resources = parameters.responder_resources;
+    copy.initiator_depth = parameters.initiator_depth;
+    if (parameters.private_data != nullptr &&
+        (is_request || event->event == RDMA_CM_EVENT_ESTABLISHED)) {
+      copy.private_size =
+          std::min<std::size_t>(parameters.private_data_len, copy.private_data.size());
+      std::memcpy(copy.private_data.data(), parameters.private_data, copy.private_size);
+    }
+    rdma_ack_cm_event(event);
+    target->handle_cm(copy);
+  }
+}
+
+std::optional<Address> local_address_for(const Address& peer) {
+  const Fd probe(::socket(peer.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!probe || ::connect(probe.value(), peer.pointer(), peer.size) != 0) return std::nullopt;
+  Address local;
+  local.size = sizeof(local.storage);
+  if (::getsockname(probe.value(), local.pointer(), &local.size) != 0) return std::nullopt;
+  // The port was only the probe's.
+  if (local.family() == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(&local.storage)->sin6_port = 0;
+  } else {
+    reinterpret_cast<sockaddr_in*>(&local.storage)->sin_port = 0;
+  }
+  return local;
+}
+
+bool is_loopback(const Address& address) {
+  if (address.family() == AF_INET6) {
+    return IN6_IS_ADDR_LOOPBACK(
+        &reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
+  }
+  const auto& four = reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr;
+  return ntohl(four.s_addr) >> 24U == 127;
+}
+
+bool is_wildcard(const Address& address) {
+  if (address.family() == AF_INET6) {
+    return IN6_IS_ADDR_UNSPECIFIED(
+        &reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
+  }
+  return reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr.s_addr == INADDR_ANY;
+}
+
+}  // namespace rpcrdma::rdma::verbs

@@ -1,0 +1,98 @@
+#include "rdma/verbs/device.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <limits>
+
+#include "rdma/verbs/queue_pair.h"
+
+namespace rpcrdma::rdma::verbs {
+namespace {
+
+// The names of its devices are free; this number is its own.
+constexpr std::uint32_t kSiwVendor = 0x626d74;
+constexpr std::uint32_t kSiwInlineMax = 80;  // bytes
+
+bool set_non_blocking(int fd) {
+  const int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+}  // namespace
+
+Traits traits_of(const ibv_context& context, const ibv_device_attr& attributes, Registration wish) {
+  Traits traits{};
+  const bool has_windows = (attributes.device_cap_flags &
+                            (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0 &&
+                           attributes.max_mw > 0;
+  traits.registration = wish;
+  if (wish == Registration::kAuto || (wish == Registration::kWindows && !has_windows)) {
+    traits.registration = has_windows ? Registration::kWindows : Registration::kPerCall;
+  }
+  traits.is_iwarp = context.device->transport_type == IBV_TRANSPORT_IWARP;
+  const bool siw = traits.is_iwarp && attributes.vendor_id == kSiwVendor;
+  traits.send_with_invalidate = (attributes.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0;
+  // A registration of ours cannot be invalidated by a peer: only windows can.
+  traits.reports_invalidated_handle =
+      traits.registration == Registration::kWindows && traits.send_with_invalidate;
+  traits.read_sink_is_exposed = traits.is_iwarp && !siw;
+  traits.prints_events = siw;
+  traits.wants_a_slice = siw;
+  traits.inline_limit = siw ? kSiwInlineMax : std::numeric_limits<std::uint32_t>::max();
+  return traits;
+}
+
+Expected<std::unique_ptr<Device>, Error> Device::open(ibv_context& context, Registration wish,
+                                                      Reactor& reactor) {
+  std::unique_ptr<Device> device(new Device(context, reactor));
+  if (ibv_query_device(&context, &device->attributes_) != 0) {
+    return Unexpected<Error>(Error{Errc::kProvider, errno, "asking the RDMA device"});
+  }
+  device->traits_ = traits_of(context, device->attributes_, wish);
+  device->channel_.reset(ibv_create_comp_channel(&context));
+  if (!device->channel_ || !set_non_blocking(device->channel_->fd) ||
+      !reactor.watch(device->channel_->fd, EPOLLIN, device->completion_events_)) {
+    return Unexpected<Error>(Error{Errc::kNoResources, errno, "opening a completion channel"});
+  }
+  if (device->traits_.prints_events) return device;
+  if (!set_non_blocking(context.async_fd) ||
+      !reactor.watch(context.async_fd, EPOLLIN, device->async_events_)) {
+    return Unexpected<Error>(Error{Errc::kNoResources, errno, "watching the RDMA device"});
+  }
+  return device;
+}
+
+Device::~Device() {
+  if (channel_.get_deleter().born.elsewhere()) return;  // epoll would forget it for the parent too
+  if (channel_) reactor_.unwatch(channel_->fd, completion_events_);
+  if (!traits_.prints_events) reactor_.unwatch(context_.async_fd, async_events_);
+}
+
+void Device::CompletionEvents::handle_ready(std::uint32_t /*events*/) {
+  ibv_cq* queue = nullptr;
+  void* owner = nullptr;
+  for (;;) {
+    ++device.system_calls_;
+    if (ibv_get_cq_event(device.channel_.get(), &queue, &owner) != 0) return;
+    ibv_ack_cq_events(queue, 1);
+    static_cast<QueuePair*>(owner)->handle_completion_event();
+  }
+}
+
+void Device::AsyncEvents::handle_ready(std::uint32_t /*events*/) {
+  ibv_async_event event{};
+  for (;;) {
+    ++device.system_calls_;
+    if (ibv_get_async_event(&device.context_, &event) != 0) return;
+    const bool of_queue_pair = event.event_type == IBV_EVENT_QP_FATAL ||
+                               event.event_type == IBV_EVENT_QP_REQ_ERR ||
+                               event.event_type == IBV_EVENT_QP_ACCESS_ERR;
+    // Not destroyed before the acknowledgement, whosever it is. What ports and devices tell means
+    // nothing to connections unless the connection manager says so too.
+    if (of_queue_pair) static_cast<QueuePair*>(event.element.qp->qp_context)->handle_fault();
+    ibv_ack_async_event(&event);
+  }
+}
+
+}  // namespace rpcrdma::rdma::verbs

@@ -1,0 +1,82 @@
+// An RDMA device as one provider uses it: what it can do, and where its completions are told.
+#ifndef RPCRDMA_RDMA_VERBS_DEVICE_H_
+#define RPCRDMA_RDMA_VERBS_DEVICE_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "rdma/posix/reactor.h"
+#include "rdma/provider.h"
+#include "rdma/verbs/fork_guard.h"
+#include "rdma/verbs/options.h"
+
+namespace rpcrdma::rdma::verbs {
+
+// What follows from the device and the wish.
+struct Traits {
+  Registration registration;  // kWindows, kPerCall or kCache
+  bool is_iwarp;
+  bool send_with_invalidate;
+  bool reports_invalidated_handle;
+  // iWARP: a Read's response is placed by a steering tag, so that its sink needs a remote right
+  // while the Read is on its way. Not with siw, which looks at the local right only.
+  bool read_sink_is_exposed;
+  // libsiw prints its asynchronous events to the standard output; they are left unread. The
+  // connection manager tells the end of a connection as well.
+  bool prints_events;
+  bool wants_a_slice;  // libsiw refuses Receives and Reads of no slices, but takes an empty one
+  std::uint32_t inline_limit;  // bytes; libsiw refuses more than it agreed to
+};
+Traits traits_of(const ibv_context& context, const ibv_device_attr& attributes, Registration wish);
+
+class QueuePair;
+
+class Device {
+ public:
+  // `context` is the connection manager's and lives as long as the process.
+  static Expected<std::unique_ptr<Device>, Error> open(ibv_context& context, Registration wish,
+                                                       Reactor& reactor);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  ibv_context& context() const noexcept { return context_; }
+  const ibv_device_attr& attributes() const noexcept { return attributes_; }
+  const Traits& traits() const noexcept { return traits_; }
+  ibv_comp_channel& completions() const noexcept { return *channel_; }
+  std::uint64_t system_calls() const noexcept { return system_calls_; }
+
+ private:
+  // Completion events: marks each queue pair concerned as to be armed again.
+  struct CompletionEvents final : Watched {
+    explicit CompletionEvents(Device& owner) : device(owner) {}
+    void handle_ready(std::uint32_t events) override;
+    void handle_deadline() override {}
+    Device& device;
+  };
+  // Asynchronous events. All providers of the process share the descriptor, so an event may be
+  // another thread's; it is passed on without touching more than an atomic.
+  struct AsyncEvents final : Watched {
+    explicit AsyncEvents(Device& owner) : device(owner) {}
+    void handle_ready(std::uint32_t events) override;
+    void handle_deadline() override {}
+    Device& device;
+  };
+  Device(ibv_context& context, Reactor& reactor) : context_(context), reactor_(reactor) {}
+
+  ibv_context& context_;
+  Reactor& reactor_;
+  ibv_device_attr attributes_{};
+  Traits traits_{};
+  Owned<ibv_comp_channel, ibv_destroy_comp_channel> channel_;
+  CompletionEvents completion_events_{*this};
+  AsyncEvents async_events_{*this};
+  std::uint64_t system_calls_ = 0;
+};
+
+}  // namespace rpcrdma::rdma::verbs
+
+#endif  // RPCRDMA_RDMA_VERBS_DEVICE_H_

@@ -1,0 +1,45 @@
+// Keeps a child process from touching what belongs to its parent.
+//
+// After fork() both processes have the same objects of rdma-core, and the same descriptors behind
+// them: a child that destroyed its copy of a queue pair would destroy the parent's. So objects
+// remember in which process they were made, and in any other one they neither work nor are
+// destroyed; the child's copies go when it ends or calls exec(). Memory stays the parent's by
+// ibv_fork_init().
+#ifndef RPCRDMA_RDMA_VERBS_FORK_GUARD_H_
+#define RPCRDMA_RDMA_VERBS_FORK_GUARD_H_
+
+#include <cstdint>
+#include <memory>
+
+namespace rpcrdma::rdma::verbs {
+
+// How many forks lie between this process and the one that loaded the provider.
+std::uint32_t process_generation() noexcept;
+
+// 0, or the errno of rdma-core for a process in which memory cannot survive fork(). Once is enough.
+int prepare_for_fork() noexcept;
+
+// True in each child of the process in which it was made.
+class BornHere {
+ public:
+  bool elsewhere() const noexcept { return born_ != process_generation(); }
+
+ private:
+  std::uint32_t born_ = process_generation();
+};
+
+// For std::unique_ptr: calls `kDestroy`, unless in a child.
+template <auto kDestroy>
+struct DestroyWhereMade {
+  template <class T>
+  void operator()(T* object) const noexcept {
+    if (!born.elsewhere()) (void)kDestroy(object);
+  }
+  BornHere born;
+};
+template <class T, auto kDestroy>
+using Owned = std::unique_ptr<T, DestroyWhereMade<kDestroy>>;
+
+}  // namespace rpcrdma::rdma::verbs
+
+#endif  // RPCRDMA_RDMA_VERBS_FORK_GUARD_H_

@@ -1,0 +1,97 @@
+#include "rdma/verbs/listener.h"
+
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "rdma/verbs/preflight.h"
+
+namespace rpcrdma::rdma::verbs {
+namespace {
+
+constexpr int kBacklog = 128;
+
+std::string text_of(const sockaddr* address) {
+  Address copy;
+  copy.size = address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  std::memcpy(&copy.storage, address, copy.size);
+  return to_string(copy);
+}
+
+}  // namespace
+
+Bytes private_data_of(const CmEvent& event, bool is_padded) {
+  const Bytes all = Bytes(event.private_data).first(event.private_size);
+  if (!is_padded) return all;
+  const bool empty = std::ranges::all_of(all, [](std::byte value) { return value == std::byte{}; });
+  return empty ? Bytes{} : all;
+}
+
+// --- Incoming ----------------------------------------------------------------------------------
+
+Incoming::Incoming(CmEvent& request) : id_(std::move(request.connection)), request_{} {
+  id_->context = static_cast<CmTarget*>(this);
+  request_.responder_resources = request.responder_resources;
+  request_.initiator_depth = request.initiator_depth;
+  request_.private_data = request.private_data;
+  request_.private_size = request.private_size;
+  peer_address_ = text_of(rdma_get_peer_addr(id_.get()));
+}
+
+Incoming::~Incoming() {
+  if (id_ && !id_.get_deleter().born.elsewhere()) (void)rdma_reject(id_.get(), nullptr, 0);
+}
+
+Bytes Incoming::private_data() const noexcept {
+  const bool is_iwarp =
+      id_ && id_->verbs != nullptr && id_->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+  return private_data_of(request_, !is_iwarp);
+}
+
+void Incoming::handle_cm(CmEvent& /*event*/) {
+  gone_ = true;  // whatever it is, there is nobody to accept any more
+}
+
+// --- Listener ----------------------------------------------------------------------------------
+
+Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard, const Address& address) {
+  std::unique_ptr<Listener> made(new Listener(shard));
+  made->id_ = shard.cm->make_id(*made);
+  if (!made->id_) {
+    return Unexpected<Error>(Error{Errc::kNoResources, errno, "opening an RDMA identifier"});
+  }
+  Address copy = address;
+  if (rdma_bind_addr(made->id_.get(), copy.pointer()) != 0) {
+    const bool foreign = errno == EADDRNOTAVAIL || errno == ENODEV;
+    return Unexpected<Error>(
+        Error{foreign ? Errc::kBadAddress : Errc::kProvider, errno, kBindingAddress});
+  }
+  // A server that cannot register memory would drop each client, and nobody would know why.
+  if (made->id_->verbs != nullptr) {
+    if (const int code = try_to_register(*made->id_->verbs); code != 0) {
+      return Unexpected<Error>(Error{Errc::kNoResources, code, kRegisteringMemory});
+    }
+  }
+  if (rdma_listen(made->id_.get(), kBacklog) != 0) {
+    return Unexpected<Error>(Error{Errc::kProvider, errno, "listening for RDMA connections"});
+  }
+  made->address_ = text_of(rdma_get_local_addr(made->id_.get()));
+  return made;
+}
+
+std::unique_ptr<rdma::Incoming> Listener::poll_incoming() {
+  if (incoming_.empty()) return nullptr;
+  std::unique_ptr<Incoming> next = std::move(incoming_.front());
+  incoming_.pop_front();
+  return next;
+}
+
+void Listener::handle_cm(CmEvent& event) {
+  if (event.type != RDMA_CM_EVENT_CONNECT_REQUEST) return;  // a device has gone: nothing comes
+  auto incoming = std::make_unique<Incoming>(event);
+  if (incoming_.size() < shard_.options.requests_max) incoming_.push_back(std::move(incoming));
+}
+
+}  // namespace rpcrdma::rdma::verbs

@@ -1,0 +1,61 @@
+// The passive side: connection requests that arrive, and their way to the user.
+#ifndef RPCRDMA_RDMA_VERBS_LISTENER_H_
+#define RPCRDMA_RDMA_VERBS_LISTENER_H_
+
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "rdma/verbs/cm.h"
+#include "rdma/verbs/shard.h"
+
+namespace rpcrdma::rdma::verbs {
+
+// A request that waits for the user's answer.
+class Incoming final : public rdma::Incoming, private CmTarget {
+ public:
+  explicit Incoming(CmEvent& request);
+  ~Incoming() override;  // refuses
+  Incoming(const Incoming&) = delete;
+  Incoming& operator=(const Incoming&) = delete;
+  Bytes private_data() const noexcept override;
+  std::string_view peer_address() const noexcept override { return peer_address_; }
+
+ private:
+  friend class QueuePair;
+  void handle_cm(CmEvent& event) override;
+
+  CmId id_;  // null once it was accepted
+  CmEvent request_;
+  std::string peer_address_;
+  bool gone_ = false;  // the peer has given up
+};
+
+class Listener final : public rdma::Listener, private CmTarget {
+ public:
+  static Expected<std::unique_ptr<Listener>, Error> open(Shard& shard, const Address& address);
+  ~Listener() override = default;
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  std::unique_ptr<rdma::Incoming> poll_incoming() override;
+  std::string_view address() const noexcept override { return address_; }
+
+ private:
+  explicit Listener(Shard& shard) : shard_(shard) {}
+  void handle_cm(CmEvent& event) override;
+
+  Shard& shard_;
+  CmId id_;
+  std::string address_;
+  std::deque<std::unique_ptr<Incoming>> incoming_;
+};
+
+// What a peer sent along. The InfiniBand connection manager fills up with zeros, so that the size
+// is not known there; nothing but zeros is taken for nothing.
+Bytes private_data_of(const CmEvent& event, bool is_padded);
+
+}  // namespace rpcrdma::rdma::verbs
+
+#endif  // RPCRDMA_RDMA_VERBS_LISTENER_H_

@@ -1,0 +1,47 @@
+// What the shared object of this provider offers to who has loaded it.
+//
+// It is built apart from the library, since it alone needs rdma-core to run; loader.h finds it.
+#ifndef RPCRDMA_RDMA_VERBS_PLUGIN_H_
+#define RPCRDMA_RDMA_VERBS_PLUGIN_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rdma/provider.h"
+#include "rdma/verbs/options.h"
+#include "rpcrdma/types.h"
+#include "rpcrdma/version.h"
+
+namespace rpcrdma::rdma::verbs {
+
+class Plugin {
+ public:
+  virtual ~Plugin() = default;
+  // Fails with kUnsupported for options out of range, kNoResources when the system refuses
+  // descriptors. What stands against using devices shows in devices() and device_for().
+  virtual Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options) = 0;
+  virtual std::vector<DeviceFacts> devices(Registration wish) = 0;
+  virtual std::string why_no_device() = 0;  // and what to do, when devices() is empty
+  // The name of the device by which the system reaches the numeric "ADDR:PORT", or that has it as
+  // an address of its own; else why there is none, with the remedy. The wildcard address is on each
+  // device.
+  virtual Expected<std::string, std::string> device_for(std::string_view address,
+                                                        bool to_listen) = 0;
+  // What to do about an error of make_provider(); later errors are Provider::remedy()'s.
+  virtual std::string remedy(const Error& error) = 0;
+};
+
+// Both sides are built together: classes with virtual functions go from one to the other.
+inline std::string plugin_build() {
+  return std::string(kLibraryVersion) + ", " + __VERSION__;
+}
+
+inline constexpr const char* kPluginSymbol = "rpcrdma_verbs_plugin";
+// Null when the build is another one. The object lives as long as the process.
+using PluginEntry = Plugin* (*)(const char* build);
+
+}  // namespace rpcrdma::rdma::verbs
+
+#endif  // RPCRDMA_RDMA_VERBS_PLUGIN_H_

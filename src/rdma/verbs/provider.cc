@@ -1,0 +1,152 @@
+#include "rdma/verbs/provider.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "rdma/verbs/listener.h"
+#include "rdma/verbs/preflight.h"
+#include "rdma/verbs/queue_pair.h"
+#include "rdma/verbs/shard.h"
+
+namespace rpcrdma::rdma::verbs {
+namespace {
+
+// Asking more connections than this for completions one by one costs more than asking epoll.
+constexpr std::size_t kSpinConnectionsMax = 4;
+// After so many rounds in which spinning found completions, epoll is asked about everything else.
+constexpr int kRoundsWithoutEpollMax = 16;
+
+class VerbsProvider final : public Provider {
+ public:
+  VerbsProvider(const Options& options, std::unique_ptr<Reactor> reactor,
+                std::unique_ptr<CmChannel> cm)
+      : shard_(options, std::move(reactor), std::move(cm)) {}
+
+  std::string_view name() const noexcept override { return "verbs"; }
+
+  Expected<std::unique_ptr<rdma::QueuePair>, Error> accept(std::unique_ptr<rdma::Incoming> request,
+                                                           Bytes private_data) override {
+    RPCRDMA_ASSERT(request != nullptr, "accept of nothing");
+    if (private_data.size() > kPrivateDataMax) return too_long();
+    return QueuePair::accept(shard_, static_cast<Incoming&>(*request), private_data);
+  }
+  Expected<std::unique_ptr<rdma::QueuePair>, Error> connect(std::string_view address,
+                                                            Bytes private_data) override {
+    const auto parsed = parse_address(address);
+    if (!parsed) return Unexpected<Error>(Error{Errc::kBadAddress, 0, "connect"});
+    if (private_data.size() > kPrivateDataMax) return too_long();
+    return QueuePair::connect(shard_, *parsed, private_data);
+  }
+  Expected<std::unique_ptr<rdma::Listener>, Error> listen(std::string_view address) override {
+    const auto parsed = parse_address(address);
+    if (!parsed) return Unexpected<Error>(Error{Errc::kBadAddress, 0, "listen"});
+    return Listener::open(shard_, *parsed);
+  }
+  bool reports_invalidated_handle(std::string_view address) const override {
+    return rdma::verbs::reports_invalidated_handle(address, shard_.options.registration);
+  }
+  std::string remedy(const Error& error) const override { return remedy_for(error); }
+
+  void progress() override {
+    if (born_.elsewhere()) return;
+    if (spun_ && ++rounds_without_epoll_ < kRoundsWithoutEpollMax) {
+      shard_.reactor->dispatch_deadlines();
+    } else {
+      rounds_without_epoll_ = 0;
+      shard_.reactor->dispatch();
+    }
+    spun_ = false;
+    // Connections that end take themselves out of the list.
+    now_ = shard_.all;
+    for (QueuePair* each : now_) each->progress();
+    shard_.reactor->arm();
+  }
+  int wait_fd() const noexcept override { return shard_.reactor->fd(); }
+  Instant now() const noexcept override { return Reactor::now(); }
+  void arm_timer(std::optional<Instant> when) override { shard_.reactor->set_user_timer(when); }
+  void wait() override {
+    if (std::ranges::any_of(shard_.all, [](QueuePair* each) { return each->has_news(); })) return;
+    if (spin()) return;
+    shard_.moved = false;
+    shard_.reactor->block();
+  }
+  void wake() noexcept override { shard_.reactor->wake(); }
+
+ private:
+  // What the InfiniBand connection manager carries beside an IP address.
+  static constexpr std::size_t kPrivateDataMax = 36;  // NOLINT
+
+  static Unexpected<Error> too_long() {
+    return Unexpected<Error>(Error{Errc::kUnsupported, 0, "private data of more than 36 bytes"});
+  }
+
+  // Where completions follow each other closely, looking for them costs less than being woken. On a
+  // shared core the peer, or the device's software, gets its turn in between (ADR 10).
+  bool spin() {
+    if (shard_.options.spin.count() == 0 || !shard_.moved || shard_.all.empty() ||
+        shard_.all.size() > kSpinConnectionsMax) {
+      return false;
+    }
+    Instant before = Reactor::now();
+    if (!shard_.yielding.allowed(before)) return false;
+    const Instant end = before + shard_.options.spin;
+    do {
+      shard_.yielding.yield();
+      const Instant after = Reactor::now();
+      const bool long_yield = Yielding::was_long(before, after);
+      before = after;
+      for (QueuePair* each : shard_.all) {
+        if (each->look()) {
+          if (long_yield) shard_.yielding.give_up(after);
+          spun_ = true;
+          return true;
+        }
+      }
+    } while (before < end);
+    return false;
+  }
+
+  Shard shard_;
+  BornHere born_;
+  std::vector<QueuePair*> now_;
+  bool spun_ = false;
+  int rounds_without_epoll_ = 0;
+};
+
+bool valid(const Options& options) {
+  constexpr auto kZero = std::chrono::milliseconds::zero();
+  return options.ird <= 255 && options.ord <= 255 && options.queue_depth >= 1 &&
+         options.queue_depth <= 1U << 15U && options.exposures >= 1 &&
+         options.exposures <= 1U << 19U && options.inline_max <= 4096 &&
+         options.setup_timeout_initiator > kZero && options.setup_timeout_responder > kZero &&
+         options.connections_max >= 1 && options.requests_max >= 1;
+}
+
+}  // namespace
+
+Expected<Device*, Error> Shard::device(ibv_context& context) {
+  for (const auto& each : devices_) {
+    if (&each->context() == &context) return each.get();
+  }
+  auto opened = Device::open(context, options.registration, *reactor);
+  if (!opened) return Unexpected<Error>(opened.error());
+  devices_.push_back(std::move(*opened));
+  return devices_.back().get();
+}
+
+Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options) {
+  if (!valid(options)) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, 0, "verbs: an option is out of range"});
+  }
+  if (const int code = prepare_for_fork(); code != 0) {
+    return Unexpected<Error>(Error{Errc::kProvider, code, "preparing RDMA memory for fork()"});
+  }
+  auto reactor = Reactor::make();
+  if (!reactor) return Unexpected<Error>(reactor.error());
+  auto cm = CmChannel::open(**reactor);
+  if (!cm) return Unexpected<Error>(cm.error());
+  return std::make_unique<VerbsProvider>(options, std::move(*reactor), std::move(*cm));
+}
+
+}  // namespace rpcrdma::rdma::verbs

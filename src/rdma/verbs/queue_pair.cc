@@ -1,0 +1,410 @@
+#include "rdma/verbs/queue_pair.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "base/assert.h"
+#include "rdma/verbs/preflight.h"
+
+namespace rpcrdma::rdma::verbs {
+namespace {
+
+constexpr std::chrono::milliseconds kDrainMax{500};
+constexpr std::chrono::milliseconds kDestroyMax{10};
+// Room in the send queue for what is not the user's: markers, and work whose end is not known yet.
+constexpr std::uint32_t kSlack = 64;
+// More would only make the entries of the queue longer; what has more slices is put together.
+constexpr std::uint32_t kSendSlicesMax = 8;
+
+Error lost_device() {
+  return {Errc::kProvider, ENODEV, "the RDMA device was removed"};
+}
+
+template <class T>
+T clamp_to(int limit, T wish) {
+  return static_cast<T>(std::clamp<std::int64_t>(wish, 0, limit));
+}
+
+}  // namespace
+
+QueuePair::QueuePair(Shard& shard, CmId id, std::string peer_address, Bytes private_data)
+    : shard_(shard),
+      id_(std::move(id)),
+      peer_address_(std::move(peer_address)),
+      private_data_(private_data.begin(), private_data.end()),
+      state_(State::kResolving),
+      sends_(shard.options.queue_depth + kSlack),
+      receives_(shard.options.queue_depth),
+      ready_(std::size_t{2} * shard.options.queue_depth + kSlack) {}
+
+Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard, const Address& address,
+                                                               Bytes private_data) {
+  auto local = local_address_for(address);
+  if (!local) return Unexpected<Error>(Error{Errc::kProvider, errno, "looking for the route"});
+  std::unique_ptr<QueuePair> made(new QueuePair(shard, nullptr, to_string(address), private_data));
+  made->id_ = shard.cm->make_id(*made);
+  if (!made->id_) {
+    return Unexpected<Error>(Error{Errc::kNoResources, errno, "opening an RDMA identifier"});
+  }
+  // Bound to where the system would send from, the device is known at once, and with it where
+  // memory is registered; resolving the peer takes its time.
+  if (rdma_bind_addr(made->id_.get(), local->pointer()) != 0 || made->id_->verbs == nullptr) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, errno, kNoDeviceOnTheWay});
+  }
+  if (auto opened = made->open_queue(); !opened) return Unexpected<Error>(opened.error());
+  const auto timeout = shard.options.setup_timeout_initiator;
+  Address peer = address;
+  if (rdma_resolve_addr(made->id_.get(), nullptr, peer.pointer(),
+                        static_cast<int>(timeout.count())) != 0) {
+    return Unexpected<Error>(Error{Errc::kProvider, errno, "resolving the peer's address"});
+  }
+  shard.reactor->set_deadline(*made, Reactor::now() + timeout);
+  shard.all.push_back(made.get());
+  return made;
+}
+
+Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Incoming& incoming,
+                                                              Bytes private_data) {
+  if (incoming.gone_) {
+    return Unexpected<Error>(Error{Errc::kClosed, 0, "the peer gave up before it was accepted"});
+  }
+  const bool is_iwarp = incoming.id_->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+  const Bytes told = private_data_of(incoming.request_, !is_iwarp);
+  std::unique_ptr<QueuePair> made(
+      new QueuePair(shard, std::move(incoming.id_), incoming.peer_address_, private_data));
+  made->id_->context = static_cast<CmTarget*>(made.get());
+  made->state_ = State::kAccepting;
+  made->peer_private_data_.assign(told.begin(), told.end());
+  made->responder_resources_ = incoming.request_.responder_resources;
+  made->initiator_depth_ = incoming.request_.initiator_depth;
+  if (auto opened = made->open_queue(); !opened) {
+    (void)rdma_reject(made->id_.get(), nullptr, 0);
+    return Unexpected<Error>(opened.error());
+  }
+  shard.reactor->set_deadline(*made, Reactor::now() + shard.options.setup_timeout_responder);
+  shard.reactor->wake();  // for the answer, which progress() gives
+  shard.all.push_back(made.get());
+  return made;
+}
+
+// --- The queue pair ----------------------------------------------------------------------------
+
+Expected<void, Error> QueuePair::open_queue() {
+  if (shard_.all.size() >= shard_.options.connections_max) {
+    return Unexpected<Error>(Error{Errc::kNoResources, 0, "too many connections"});
+  }
+  auto device = shard_.device(*id_->verbs);
+  if (!device) return Unexpected<Error>(device.error());
+  device_ = *device;
+  const ibv_device_attr& can = device_->attributes();
+  domain_.reset(ibv_alloc_pd(id_->verbs));
+  if (!domain_) {
+    return Unexpected<Error>(Error{Errc::kNoResources, errno, "opening a protection domain"});
+  }
+  const std::uint32_t depth =
+      clamp_to(std::min(can.max_qp_wr, can.max_cqe / 2) - static_cast<int>(kSlack),
+               shard_.options.queue_depth);
+  completions_.reset(ibv_create_cq(id_->verbs, static_cast<int>(2 * depth + kSlack), this,
+                                   &device_->completions(), 0));
+  if (!completions_) {
+    return Unexpected<Error>(Error{Errc::kNoResources, errno, "opening a completion queue"});
+  }
+  capabilities_.queue_depth_max = depth;
+  capabilities_.reads_in_flight_max =
+      std::max<std::uint32_t>(1, clamp_to(can.max_qp_init_rd_atom, shard_.options.ord));
+  capabilities_.send_with_invalidate = device_->traits().send_with_invalidate;
+  capabilities_.reports_invalidated_handle = device_->traits().reports_invalidated_handle;
+  if (!create_queue_pair(*device_)) {
+    return Unexpected<Error>(Error{Errc::kNoResources, errno, kOpeningQueue});
+  }
+  memory_ = std::make_unique<Memory>(*domain_, device_->traits(), shard_.options.regions,
+                                     shard_.options.exposures);
+  bounce_ = std::make_unique<Bounce>(*domain_);
+  return {};
+}
+
+// Devices do not tell beforehand how much goes inline, so they are asked by trying.
+bool QueuePair::create_queue_pair(const Device& device) {
+  ibv_qp_init_attr wish{};
+  wish.qp_context = this;
+  wish.send_cq = wish.recv_cq = completions_.get();
+  wish.qp_type = IBV_QPT_RC;
+  const auto slices = static_cast<std::uint32_t>(std::clamp(device.attributes().max_sge, 1, 24));
+  for (const std::uint32_t inline_size : {shard_.options.inline_max, 128U, 80U, 64U, 0U}) {
+    if (inline_size > shard_.options.inline_max) continue;
+    wish.cap = {};
+    wish.cap.max_send_wr = capabilities_.queue_depth_max + kSlack;
+    wish.cap.max_recv_wr = capabilities_.queue_depth_max;
+    wish.cap.max_send_sge = std::min(slices, kSendSlicesMax);
+    wish.cap.max_recv_sge = std::min(slices, kSendSlicesMax);
+    wish.cap.max_inline_data = inline_size;
+    ++counters_.system_calls;
+    if (rdma_create_qp(id_.get(), domain_.get(), &wish) == 0) {
+      send_slices_max_ = std::min(slices, kSendSlicesMax);
+      capabilities_.sge_max = send_slices_max_;
+      inline_max_ = std::min(inline_size, device.traits().inline_limit);
+      return true;
+    }
+  }
+  return false;
+}
+
+Expected<RegionId, Error> QueuePair::attach(MutableBytes memory) {
+  const auto id = memory_->attach(memory, memory.data());
+  if (id) return *id;
+  return Unexpected<Error>(Error{Errc::kNoResources, 0, "too many regions are attached"});
+}
+
+Expected<RegionId, Error> QueuePair::attach_read_only(Bytes memory) {
+  const auto id = memory_->attach(memory, nullptr);
+  if (id) return *id;
+  return Unexpected<Error>(Error{Errc::kNoResources, 0, "too many regions are attached"});
+}
+
+// --- The connection's beginning ----------------------------------------------------------------
+
+void QueuePair::handle_cm(CmEvent& event) {
+  if (state_ == State::kDown) return;
+  switch (event.type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+      if (rdma_resolve_route(
+              id_.get(), static_cast<int>(shard_.options.setup_timeout_initiator.count())) != 0) {
+        end({Errc::kProvider, errno, "resolving the route to the peer"}, LinkEvent::kRefused);
+      }
+      return;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+      return begin_connecting();
+    case RDMA_CM_EVENT_ESTABLISHED:
+      if (state_ != State::kOpen) opened(event);
+      return;
+    case RDMA_CM_EVENT_ADDR_ERROR:
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_REJECTED:
+      return set_up_failed(event.type, event.status < 0 ? -event.status : 0);
+    case RDMA_CM_EVENT_DISCONNECTED:
+      if (faulted_) return progress();  // it knows better why
+      return end({Errc::kClosed, 0, "the peer closed the connection"});
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      return end(lost_device());
+    case RDMA_CM_EVENT_CONNECT_REQUEST:
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+    case RDMA_CM_EVENT_MULTICAST_JOIN:
+    case RDMA_CM_EVENT_MULTICAST_ERROR:
+    case RDMA_CM_EVENT_ADDR_CHANGE:
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+      return;
+  }
+}
+
+void QueuePair::begin_connecting() {
+  const ibv_device_attr& can = device_->attributes();
+  rdma_conn_param parameters{};
+  parameters.private_data = private_data_.data();
+  parameters.private_data_len = static_cast<std::uint8_t>(private_data_.size());
+  parameters.responder_resources =
+      static_cast<std::uint8_t>(clamp_to(std::min(can.max_qp_rd_atom, 255), shard_.options.ird));
+  parameters.initiator_depth = static_cast<std::uint8_t>(
+      clamp_to(std::min(can.max_qp_init_rd_atom, 255), shard_.options.ord));
+  parameters.retry_count = 7;
+  // Credits see to it that a Receive is there; where none is, something is wrong (RFC 8166 §3.3.1).
+  parameters.rnr_retry_count = 0;
+  state_ = State::kConnecting;
+  // Some devices wait for the peer in here.
+  if (rdma_connect(id_.get(), &parameters) != 0) set_up_failed(RDMA_CM_EVENT_CONNECT_ERROR, errno);
+}
+
+// The peer asks for so many Reads that it may have in flight, and serves so many of ours.
+void QueuePair::answer() {
+  const ibv_device_attr& can = device_->attributes();
+  rdma_conn_param parameters{};
+  parameters.private_data = private_data_.data();
+  parameters.private_data_len = static_cast<std::uint8_t>(private_data_.size());
+  parameters.responder_resources = static_cast<std::uint8_t>(
+      clamp_to(std::min<int>(can.max_qp_rd_atom, responder_resources_), shard_.options.ird));
+  parameters.initiator_depth = static_cast<std::uint8_t>(
+      clamp_to(std::min<int>(can.max_qp_init_rd_atom, initiator_depth_), shard_.options.ord));
+  parameters.rnr_retry_count = 0;
+  capabilities_.reads_in_flight_max = std::max<std::uint32_t>(1, parameters.initiator_depth);
+  state_ = State::kAnswered;
+  if (rdma_accept(id_.get(), &parameters) != 0) {
+    end({errno == ECONNRESET ? Errc::kClosed : Errc::kProvider, errno, "accepting a connection"},
+        LinkEvent::kDisconnected);
+  }
+}
+
+void QueuePair::opened(const CmEvent& event) {
+  if (state_ == State::kConnecting) {
+    const Bytes told = private_data_of(event, !device_->traits().is_iwarp);
+    peer_private_data_.assign(told.begin(), told.end());
+    if (event.initiator_depth > 0) {  // siw does not always tell
+      capabilities_.reads_in_flight_max =
+          std::min<std::uint32_t>(capabilities_.reads_in_flight_max, event.initiator_depth);
+    }
+  }
+  shard_.reactor->set_deadline(*this, std::nullopt);
+  state_ = State::kOpen;
+  events_.push(LinkEvent::kConnected);
+}
+
+// The peer may speak before the connection manager's last message is here.
+void QueuePair::notice_first_message() {
+  collect();
+  if (!heard_) return;
+  (void)rdma_notify(id_.get(), IBV_EVENT_COMM_EST);
+  opened({});
+}
+
+void QueuePair::set_up_failed(rdma_cm_event_type event, int code) {
+  Error cause{Errc::kProvider, code, "connecting"};
+  if (event == RDMA_CM_EVENT_REJECTED || code == ECONNREFUSED) {
+    // Of a listener that is not there, or of one that did not want us: transports differ.
+    cause = {Errc::kRefused, ECONNREFUSED, "the peer refused the connection"};
+  } else if (code == ETIMEDOUT || event == RDMA_CM_EVENT_UNREACHABLE) {
+    cause = {Errc::kTimedOut, code, "the peer does not answer"};
+  } else if (event == RDMA_CM_EVENT_ADDR_ERROR || event == RDMA_CM_EVENT_ROUTE_ERROR) {
+    cause.operation = "finding the way to the peer";
+  }
+  end(cause, LinkEvent::kRefused);
+}
+
+void QueuePair::handle_deadline() {
+  if (state_ == State::kDraining) return end(cause_, LinkEvent::kDisconnected);
+  const bool active = state_ == State::kResolving || state_ == State::kConnecting;
+  end({Errc::kTimedOut, 0, "the peer did not finish the connection set-up in time"},
+      active ? LinkEvent::kRefused : LinkEvent::kDisconnected);
+}
+
+// --- Progress ----------------------------------------------------------------------------------
+
+void QueuePair::handle_fault() noexcept {
+  faulted_ = true;
+  shard_.reactor->wake();
+}
+
+void QueuePair::progress() {
+  if (state_ == State::kAccepting) answer();
+  if (state_ == State::kAnswered) notice_first_message();
+  if (state_ == State::kDown) return;
+  if (faulted_) {
+    return end(
+        {Errc::kProtocol, 0, "the peer reached for memory or a Receive that it was not given"});
+  }
+  if (state_ == State::kDraining) {
+    collect();
+    if (copies_under_way_ == 0 || broken_) return end(cause_, LinkEvent::kDisconnected);
+  }
+  if (broken_) return end(cause_);
+  if (state_ == State::kOpen && !binds_.empty()) flush_binds();
+  if (armed_) return;
+  // In this order: what comes in behind the arming is told.
+  armed_ = ibv_req_notify_cq(completions_.get(), 0) == 0;
+  if (state_ == State::kOpen) collect();
+}
+
+bool QueuePair::look() {
+  if (state_ == State::kOpen && ready_.empty()) collect();
+  return has_news();
+}
+
+std::optional<LinkEvent> QueuePair::poll_link() {
+  if (broken_ && state_ == State::kOpen) end(cause_);
+  if (events_.empty()) return std::nullopt;
+  return events_.pop();
+}
+
+std::size_t QueuePair::poll(std::span<Completion> out) {
+  if (ready_.empty() && (state_ == State::kOpen || state_ == State::kDraining)) collect();
+  std::size_t count = 0;
+  while (count < out.size() && !ready_.empty()) out[count++] = ready_.pop();
+  return count;
+}
+
+// --- The end -----------------------------------------------------------------------------------
+
+void QueuePair::disconnect() noexcept {
+  if (state_ == State::kDown || state_ == State::kDraining) return;
+  const Error cause{Errc::kClosed, 0, "closed by this side"};
+  if (state_ != State::kOpen || broken_) return end(cause, LinkEvent::kDisconnected);
+  collect();
+  if (copies_under_way_ == 0) return end(cause, LinkEvent::kDisconnected);
+  // A Write of nothing, whose completion says that the Sends before it are out. It names no memory:
+  // RFC 5040 §5.1 and InfiniBand alike do not look its tag up.
+  begin_batch(0);
+  ibv_send_wr& marker = add_send({.kind = Kind::kMarker, .is_wanted = true});
+  marker.opcode = IBV_WR_RDMA_WRITE;
+  end_batch();
+  cause_ = cause;
+  state_ = State::kDraining;
+  shard_.reactor->set_deadline(*this, Reactor::now() + kDrainMax);
+}
+
+void QueuePair::end(const Error& cause) {
+  const bool was_up = state_ == State::kOpen || state_ == State::kDraining;
+  const bool active = state_ == State::kResolving || state_ == State::kConnecting;
+  end(cause, was_up || !active ? LinkEvent::kDisconnected : LinkEvent::kRefused);
+}
+
+void QueuePair::end(const Error& cause, LinkEvent event) {
+  if (state_ == State::kDown) return;
+  // Work that is done shall not be called flushed.
+  if (state_ == State::kOpen || state_ == State::kDraining) {
+    collect();
+    (void)rdma_disconnect(id_.get());
+  }
+  state_ = State::kDown;
+  cause_ = cause;
+  shard_.reactor->set_deadline(*this, std::nullopt);
+  destroy_queue();
+  events_.push(event);
+  std::erase(shard_.all, this);
+}
+
+// After this no memory is touched any more, and nothing is left to complete.
+void QueuePair::destroy_queue() {
+  // Windows first: rxe waits 50 s for those that are bound to a queue pair when it is destroyed.
+  if (memory_) memory_->free_windows();
+  if (id_ && id_->qp != nullptr) rdma_destroy_qp(id_.get());
+  if (completions_) collect();
+  binds_.clear();
+  unbound_.clear();
+  sends_.flush([this](SendWork& work) { finish(work, Status::kFlushed, false); });
+  receives_.flush(
+      [this](ReceiveWork& work) { ready_.push({.id = work.id, .status = Status::kFlushed}); });
+  if (memory_) memory_->revoke_all();
+}
+
+void QueuePair::wait_for_copies() {
+  const Instant end = Reactor::now() + kDestroyMax;
+  while (copies_under_way_ > 0 && !broken_ && Reactor::now() < end) {
+    ready_.clear();
+    collect();
+    shard_.yielding.yield();
+  }
+}
+
+QueuePair::~QueuePair() {
+  if (born_.elsewhere()) return;  // all that it holds is its parent's
+  if (state_ == State::kOpen && copies_under_way_ > 0) disconnect();
+  if (state_ == State::kDraining) wait_for_copies();
+  if (state_ != State::kDown) {
+    shard_.reactor->set_deadline(*this, std::nullopt);
+    if (state_ == State::kOpen || state_ == State::kDraining) (void)rdma_disconnect(id_.get());
+    if (memory_) memory_->free_windows();
+    if (id_ && id_->qp != nullptr) rdma_destroy_qp(id_.get());
+    std::erase(shard_.all, this);
+  }
+}
+
+Counters QueuePair::counters() const noexcept {
+  Counters result = counters_;
+  result.registrations += memory_->registrations() + bounce_->registrations();
+  result.bytes_copied += memory_->bytes_copied();
+  return result;
+}
+
+}  // namespace rpcrdma::rdma::verbs

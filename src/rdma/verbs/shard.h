@@ -1,0 +1,40 @@
+// What all objects of one provider share.
+#ifndef RPCRDMA_RDMA_VERBS_SHARD_H_
+#define RPCRDMA_RDMA_VERBS_SHARD_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "rdma/posix/reactor.h"
+#include "rdma/posix/yielding.h"
+#include "rdma/verbs/cm.h"
+#include "rdma/verbs/device.h"
+#include "rdma/verbs/options.h"
+
+namespace rpcrdma::rdma::verbs {
+
+class QueuePair;
+
+class Shard {
+ public:
+  Shard(const Options& given, std::unique_ptr<Reactor> made, std::unique_ptr<CmChannel> channel)
+      : options(given), reactor(std::move(made)), cm(std::move(channel)) {}
+
+  // The device behind a connection manager's context, opened when it is first seen.
+  Expected<Device*, Error> device(ibv_context& context);
+
+  const Options options;
+  const std::unique_ptr<Reactor> reactor;
+  const std::unique_ptr<CmChannel> cm;
+  Yielding yielding;
+  std::vector<QueuePair*> all;  // that are not over
+  bool moved = false;           // completions came since the last wait
+
+ private:
+  std::vector<std::unique_ptr<Device>> devices_;
+};
+
+}  // namespace rpcrdma::rdma::verbs
+
+#endif  // RPCRDMA_RDMA_VERBS_SHARD_H_

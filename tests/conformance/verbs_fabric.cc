@@ -1,0 +1,95 @@
+// RDMA devices, of the kernel in the lab: both ends at one address of this machine.
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "conformance/fabric.h"
+#include "rdma/verbs/loader.h"
+
+namespace rpcrdma::test {
+namespace {
+
+using rdma::verbs::Options;
+using rdma::verbs::Registration;
+
+struct Device {
+  std::string address;  // numeric, without a port
+  bool is_iwarp = false;
+};
+
+class VerbsFabric final : public Fabric {
+ public:
+  VerbsFabric(std::unique_ptr<rdma::Provider> client, std::unique_ptr<rdma::Provider> server,
+              const Device& device, const Options& options)
+      : client_(std::move(client)),
+        server_(std::move(server)),
+        device_(device),
+        options_(options) {}
+
+  rdma::Provider& client() override { return *client_; }
+  rdma::Provider& server() override { return *server_; }
+  std::string listen_address() const override { return device_.address + ":0"; }
+  std::string dead_address() const override { return device_.address + ":1"; }
+  bool pump_until(const std::function<bool()>& condition) override {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (std::chrono::steady_clock::now() < deadline) {
+      if (condition()) return true;
+      client_->progress();
+      server_->progress();
+    }
+    return condition();
+  }
+  bool chooses_tags() const override { return false; }
+  bool copies_sends() const override { return options_.inline_max >= 100 && !device_.is_iwarp; }
+  bool tells_mistakes() const override { return false; }
+  bool knows_who_may_read() const override { return !device_.is_iwarp; }
+  bool keeps_private_data_sizes() const override { return device_.is_iwarp; }
+
+ private:
+  std::unique_ptr<rdma::Provider> client_, server_;
+  const Device device_;
+  const Options options_;
+};
+
+std::unique_ptr<Fabric> make(const Device& device, const Options& options) {
+  const auto plugin = rdma::verbs::load();
+  if (!plugin) {
+    std::cerr << plugin.error() << "\n";
+    return nullptr;
+  }
+  auto client = (*plugin)->make_provider(options);
+  auto server = (*plugin)->make_provider(options);
+  if (!client.has_value() || !server.has_value()) return nullptr;
+  return std::make_unique<VerbsFabric>(std::move(*client), std::move(*server), device, options);
+}
+
+FabricKind kind(std::string name, const Device& device, const Options& options) {
+  return {std::move(name), [device, options] { return make(device, options); }};
+}
+
+bool is_iwarp(const std::string& address) {
+  const auto plugin = rdma::verbs::load();
+  if (!plugin) return false;
+  const auto name = (*plugin)->device_for(address + ":0", true);
+  for (const auto& device : (*plugin)->devices(Registration::kAuto)) {
+    if (name && device.name == *name) return device.transport == "iWARP";
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<FabricKind> verbs_fabrics() {
+  const char* const address = std::getenv("RPCRDMA_LAB_ADDRESS");
+  if (address == nullptr) return {};
+  const Device device{address, is_iwarp(address)};
+  Options per_call;
+  per_call.registration = Registration::kPerCall;
+  Options nothing_inline;
+  nothing_inline.inline_max = 0;
+  return {kind("verbs", device, {}), kind("verbs_per_call", device, per_call),
+          kind("verbs_nothing_inline", device, nothing_inline)};
+}
+
+}  // namespace rpcrdma::test
