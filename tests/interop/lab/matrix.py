@@ -1,0 +1,71 @@
+"""Results, the tables that are made of them, and the place in docs/interop.md where they go."""
+import dataclasses
+import pathlib
+
+BEGIN, END = "<!-- make lab: begin -->", "<!-- make lab: end -->"
+PASS, FAIL, ABSENT, NOT_RUN = "pass", "FAIL", "absent", "not run"
+
+
+@dataclasses.dataclass
+class Result:
+    scenario: object
+    device: str
+    verdict: str
+    note: str = ""
+    log: pathlib.Path | None = None
+    seconds: float = 0
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(str(cell).replace("|", "/") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def matrix(scenarios, devices, results):
+    """One row a scenario, one column a device."""
+    by_key = {(result.scenario.name, result.device): result for result in results}
+
+    def cell(scenario, device):
+        if device not in scenario.devices:
+            return "-"
+        result = by_key.get((scenario.name, device))
+        if result is None:
+            return NOT_RUN
+        if result.verdict == PASS:
+            return PASS + (f": {result.note}" if result.note else "")
+        return f"**{result.verdict}**" if result.verdict == FAIL else f"{result.verdict}: {result.note}"
+
+    rows = [(scenario.name, scenario.peers, scenario.what, *(cell(scenario, device) for device in devices))
+            for scenario in scenarios]
+    return table(("scenario", "client → server", "what", *devices), rows)
+
+
+def failures(results, tree):
+    lines = []
+    for result in results:
+        if result.verdict == FAIL:
+            log = result.log and pathlib.Path(result.log)
+            where = log.relative_to(tree) if log and log.is_relative_to(tree) else log
+            lines.append(f"FAIL {result.scenario.name}/{result.device}: {result.note}" +
+                         (f"; log: {where}" if where else ""))
+    return lines
+
+
+def summary(results):
+    counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in (PASS, FAIL, ABSENT)}
+    return f"{counts[PASS]} passed, {counts[FAIL]} failed, {counts[ABSENT]} absent"
+
+
+def exit_status(results):
+    """A run that ran nothing has shown nothing."""
+    return 0 if results and all(result.verdict != FAIL for result in results) else 1
+
+
+def write_into(document, text):
+    """Puts the text between the markers of a document, in place of what stands there."""
+    before, found, rest = document.read_text().partition(BEGIN)
+    _, end_found, after = rest.partition(END)
+    if not found or not end_found:
+        raise ValueError(f"{document} has no {BEGIN} ... {END}")
+    document.write_text(f"{before}{BEGIN}\n{text.strip()}\n{END}{after}")

@@ -1,0 +1,68 @@
+"""Files between our own peers: on one device, and between siwarp on the host and the kernel's siw."""
+import functools
+
+from machine import Failure
+from session import scenario
+
+
+def exchange(session, client, server_peer, *options):
+    """put, get, compare."""
+    with server_peer.serve(*options) as server:
+        put = client.put_random(server, *options)
+        get = client.get_random(server, *options)
+    return f"put {put['gb_per_s'] * 1e3:.0f}, get {get['gb_per_s'] * 1e3:.0f} MB/s"
+
+
+@scenario("verbs-files", "guest verbs → guest verbs", "put, get, compare 16 MiB; ls; rm")
+def files(session):
+    peer = session.guest_verbs()
+    with peer.serve() as server:
+        put, get = peer.put_random(server), peer.get_random(server)
+        if "random" not in peer.run("ls", server.url).out():
+            raise Failure("ls does not show the file")
+        peer.run("rm", server.url, "random")
+        if "random" in peer.run("ls", server.url).out():
+            raise Failure("ls shows the file after rm")
+    return f"put {put['gb_per_s'] * 1e3:.0f}, get {get['gb_per_s'] * 1e3:.0f} MB/s"
+
+
+@scenario("verbs-rfc5666", "guest verbs → guest verbs", "put, get, compare with --profile rfc5666")
+def old_profile(session):
+    peer = session.guest_verbs()
+    return exchange(session, peer, peer, "--profile", "rfc5666")
+
+
+@scenario("verbs-ping", "guest verbs → guest verbs", "200 NULL calls")
+def ping(session):
+    peer = session.guest_verbs()
+    return ping_of(peer, peer, 200)
+
+
+def ping_of(client, server_peer, count):
+    with server_peer.serve() as server:
+        result = client.run_json("ping", server.url, "--count", count)
+    return f"p50 {result['latency']['p50_us']:.0f} us"
+
+
+# siw as responder does what the initiator asks for. As initiator it asks when mpa_crc_required is set; the responder
+# may still switch CRC on.
+def from_host(session, crc):
+    client, server = session.host_siwarp("--crc", crc), session.guest_verbs()
+    return exchange(session, client, server) + ", " + ping_of(client, server, 200)
+
+
+def to_host(session, crc):
+    session.set_siw_option("mpa_crc_required", "Y" if crc == "required" else "N")
+    try:
+        client, server = session.guest_verbs(), session.host_siwarp("--crc", "on" if crc == "on" else "off")
+        return exchange(session, client, server) + ", " + ping_of(client, server, 200)
+    finally:
+        session.set_siw_option("mpa_crc_required", "N")
+
+
+for crc in ("on", "off"):
+    scenario(f"siwarp-to-verbs-crc-{crc}", "host siwarp → guest verbs", f"put, get, ping; CRC {crc}",
+             devices=("siw",))(functools.partial(from_host, crc=crc))
+for crc, meaning in (("required", "siw asks for CRC"), ("on", "siwarp wants CRC"), ("off", "CRC off")):
+    scenario(f"verbs-to-siwarp-crc-{crc}", "guest verbs → host siwarp", f"put, get, ping; {meaning}",
+             devices=("siw",))(functools.partial(to_host, crc=crc))
