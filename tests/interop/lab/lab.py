@@ -122,9 +122,11 @@ def run_device(session, wanted):
 
 def versions(files):
     def first_line(*command):
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+        lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+        return lines[0] if lines else "unknown"
+
     rdma_core = first_line("dpkg-query", "-W", "-f=${Version}\n", "libibverbs1")
-    qemu = re.search(r"version (\S+)", first_line("qemu-system-x86_64", "--version"))[1]
+    qemu = first_line("dpkg-query", "-W", "-f=${source:Upstream-Version}\n", "qemu-system-x86")
     commit = first_line("git", "-C", TREE, "describe", "--always", "--dirty")
     return (f"{datetime.date.today()}, rpcrdma {commit}, Linux {files.version}, rdma-core {rdma_core}, QEMU {qemu} "
             f"({files.accelerator.split(',')[0]}), {os.cpu_count()} CPUs")
@@ -142,7 +144,7 @@ def report(options, files, results, figures, seconds):
         text += ["", f"{title}:", "", matrix.table(head, rows)]
     failed = matrix.failures(results, TREE)
     print("\n" + "\n".join(text) + "\n")
-    print("\n".join(failed + [f"lab: {matrix.summary(results)}, logs in {(RUN / 'logs').relative_to(TREE)}"]), flush=True)
+    print(*failed, f"lab: {matrix.summary(results)}, logs in {(RUN / 'logs').relative_to(TREE)}", sep="\n", flush=True)
     if failed:
         text += ["", *(f"- {line}" for line in failed)]
     (RUN / "matrix.md").write_text("\n".join(text) + "\n")
@@ -223,6 +225,7 @@ def outside(options):
 
 def main():
     options = arguments()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if options.list:
         for device, wanted in chosen(options.only):
             for each in wanted:
@@ -232,4 +235,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        stop("interrupted", 130)

@@ -60,7 +60,8 @@ class Program:
             raise self.failure("printed no JSON") from None
 
     def failure(self, what):
-        said = [line for line in (self.err() + self.out()).splitlines() if line.strip()]
+        text = self.err() or self.out()
+        said = [line for line in text.splitlines() if line.strip() and not line.startswith("Run with --help")]
         said = f": {said[-1].strip()}" if said else ""
         where = self.err_path if self.err() else self.out_path
         return Failure(f"{self.label} on the {self.side.name} {what}{said}", where)

@@ -53,7 +53,8 @@ def counters(session):
         for size in ("64KiB", "1MiB"):
             for operation, transfer in (("put", peer.put_random), ("get", peer.get_random)):
                 result = transfer(server, "--size", size)
-                rows.append((session.device, f"{operation} {size}", result["calls"], *per_call(result, result["calls"])))
+                calls = result["calls"]
+                rows.append((session.device, f"{operation} {size}", calls, *per_call(result, calls)))
     session.figures.append(("Per call, at the client", ("device", "call", "calls", *COUNTERS), rows))
     missing = [name for name in COUNTERS if name not in ping["counters"]]
     if missing:

@@ -9,6 +9,7 @@ from session import MIB, scenario
 BIG = 512 * MIB   # a hole: it costs memory only where it arrives, and lasts long enough to be interrupted
 MOVED = 8         # MiB that must have arrived before the kill
 NOTICE_SECONDS = 15
+CONNECTION_LOST = 3  # exit status of the command
 
 
 def start_big(session, client, server, operation):
@@ -40,7 +41,7 @@ def kill_server(session, client, server_peer):
             server.program.signal(signal.SIGKILL)
             start = time.monotonic()
             server.program.wait(10)
-            transfer.expect(NOTICE_SECONDS, status=1)
+            transfer.expect(NOTICE_SECONDS, status=CONNECTION_LOST)
             waited.append(f"{operation} {time.monotonic() - start:.1f} s")
             if not transfer.err().strip():
                 raise Failure(f"the client of the killed server gave no reason ({operation})")
@@ -81,7 +82,7 @@ def run(session, kill, peers):
 for name, label, peers, devices in (("verbs", "guest verbs → guest verbs", verbs, ("siw", "rxe")),
                                     ("siwarp-to-verbs", "host siwarp → guest verbs", host_client, ("siw",)),
                                     ("verbs-to-siwarp", "guest verbs → host siwarp", host_server, ("siw",))):
-    scenario(f"killed-server-{name}", label, "server killed in mid put and get: the client fails soon, exit 1",
+    scenario(f"killed-server-{name}", label, "server killed in mid put and get: the client fails soon, exit 3",
              devices=devices)(functools.partial(run, kill=kill_server, peers=peers))
     scenario(f"killed-client-{name}", label, "client killed in mid put and get: the server serves the next",
              devices=devices)(functools.partial(run, kill=kill_client, peers=peers))

@@ -2,15 +2,7 @@
 import functools
 
 from machine import Failure
-from session import scenario
-
-
-def exchange(session, client, server_peer, *options):
-    """put, get, compare."""
-    with server_peer.serve(*options) as server:
-        put = client.put_random(server, *options)
-        get = client.get_random(server, *options)
-    return f"put {put['gb_per_s'] * 1e3:.0f}, get {get['gb_per_s'] * 1e3:.0f} MB/s"
+from session import exchange, scenario
 
 
 @scenario("verbs-files", "guest verbs → guest verbs", "put, get, compare 16 MiB; ls; rm")
@@ -29,7 +21,7 @@ def files(session):
 @scenario("verbs-rfc5666", "guest verbs → guest verbs", "put, get, compare with --profile rfc5666")
 def old_profile(session):
     peer = session.guest_verbs()
-    return exchange(session, peer, peer, "--profile", "rfc5666")
+    return exchange(peer, peer, "--profile", "rfc5666")
 
 
 @scenario("verbs-ping", "guest verbs → guest verbs", "200 NULL calls")
@@ -48,14 +40,14 @@ def ping_of(client, server_peer, count):
 # may still switch CRC on.
 def from_host(session, crc):
     client, server = session.host_siwarp("--crc", crc), session.guest_verbs()
-    return exchange(session, client, server) + ", " + ping_of(client, server, 200)
+    return exchange(client, server) + ", " + ping_of(client, server, 200)
 
 
 def to_host(session, crc):
     session.set_siw_option("mpa_crc_required", "Y" if crc == "required" else "N")
     try:
         client, server = session.guest_verbs(), session.host_siwarp("--crc", "on" if crc == "on" else "off")
-        return exchange(session, client, server) + ", " + ping_of(client, server, 200)
+        return exchange(client, server) + ", " + ping_of(client, server, 200)
     finally:
         session.set_siw_option("mpa_crc_required", "N")
 
