@@ -2,7 +2,7 @@
 import functools
 
 from machine import Failure
-from session import exchange, scenario
+from session import MIB, exchange, scenario
 
 
 @scenario("verbs-files", "guest verbs → guest verbs", "put, get, compare 16 MiB; ls; rm")
@@ -37,17 +37,43 @@ def ping_of(client, server_peer, count):
 
 
 # siw as responder does what the initiator asks for. As initiator it asks when mpa_crc_required is set; the responder
-# may still switch CRC on.
+# may still switch CRC on. Which it was is looked up in what siwarp captured.
+CAPTURE_SIZE = MIB
+
+
+def check_crc(capture, wanted):
+    """CRC is used when the C bit is set in the Request or the Reply of MPA (RFC 5044)."""
+    data, asked = capture.read_bytes(), []
+    for frame in (b"MPA ID Req Frame", b"MPA ID Rep Frame"):
+        at = data.find(frame)
+        if at < 0:
+            raise Failure(f"no {frame.decode()} in what siwarp captured", capture)
+        asked.append(data[at + len(frame)] & 0x40 != 0)
+    if any(asked) != wanted:
+        raise Failure(f"CRC is {'on' if any(asked) else 'off'}, not {'on' if wanted else 'off'}", capture)
+
+
 def from_host(session, crc):
     client, server = session.host_siwarp("--crc", crc), session.guest_verbs()
-    return exchange(client, server) + ", " + ping_of(client, server, 200)
+    note = exchange(client, server)
+    capture = session.host.run_folder / "logs" / "crc.pcapng"
+    seen = session.host_siwarp("--crc", crc, "--capture", capture, "--capture-max", CAPTURE_SIZE)
+    note += ", " + ping_of(seen, server, 200)
+    check_crc(capture, crc == "on")
+    return note
 
 
 def to_host(session, crc):
     session.set_siw_option("mpa_crc_required", "Y" if crc == "required" else "N")
     try:
-        client, server = session.guest_verbs(), session.host_siwarp("--crc", "on" if crc == "on" else "off")
-        return exchange(client, server) + ", " + ping_of(client, server, 200)
+        capture = session.host.run_folder / "logs" / "crc.pcapng"
+        on = "on" if crc == "on" else "off"
+        client, server = session.guest_verbs(), session.host_siwarp("--crc", on)
+        note = exchange(client, server)
+        seen = session.host_siwarp("--crc", on, "--capture", capture, "--capture-max", CAPTURE_SIZE)
+        note += ", " + ping_of(client, seen, 200)
+        check_crc(capture, crc != "off")
+        return note
     finally:
         session.set_siw_option("mpa_crc_required", "N")
 
