@@ -20,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 import traceback
 
@@ -27,8 +28,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parents[2]
 BUILD = TREE / "build-lab"
 RUN = BUILD / "lab-run"
+BOOTS_MAX = 4  # of one device, because the guest died
 DOCUMENT = TREE / "docs" / "interop.md"
-LIMIT_SECONDS = 25 * 60
+LIMIT_SECONDS = 25 * 60   # then everything is ended
+BEGIN_SECONDS = 18 * 60   # from then on no scenario begins, so that the matrix is always printed
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE))
@@ -49,7 +52,8 @@ def arguments():
                         help="Debian kernel: 6.1, or one that Debian has as linux-image-SERIES-amd64, as 6.12 "
                              "(default: $LAB_KERNEL, else 6.1)")
     parser.add_argument("--write-docs", action="store_true",
-                        help="write the matrix into docs/interop.md, between its markers")
+                        help="write the matrix into docs/interop.md, between the markers of this kernel; only "
+                             "with all scenarios")
     parser.add_argument("--rebuild", action="store_true", help="make the guest anew, say for a newer kernel package")
     parser.add_argument("--guest-only", action="store_true", help="make the guest if need be, and end")
     parser.add_argument("--stand-in", metavar="PROVIDER",
@@ -85,7 +89,7 @@ def run_one(scenario, device, session, trouble):
     except Exception as error:  # a mistake of the scenario's: it fails, the others go on
         traceback.print_exc()
         verdict, note = matrix.FAIL, f"{type(error).__name__}: {error}"
-    result = matrix.Result(scenario, device, verdict, " ".join(note.split()), log, time.monotonic() - start)
+    result = matrix.Result(scenario, device, verdict, " ".join(note.replace(f"{TREE}/", "").split()), log, time.monotonic() - start)
     print(f"{device}  {verdict:6}  {scenario.name}  ({result.seconds:.1f} s)  {result.note}", flush=True)
     return result
 
@@ -103,11 +107,24 @@ def start_device(session, boot_name):
     return None
 
 
-def run_device(session, wanted):
+def kernel_warnings(boot_names):
+    """What the guest's kernel complained about: no failure by itself, but the reader wants to know."""
+    for name in boot_names:
+        log = RUN / "logs" / f"dmesg-{name}.log"
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        found = [line for line in lines if re.search(r"WARNING:|BUG:|Oops|refcount_t|blocked for more than", line)]
+        if found:
+            print(f"lab: the kernel complained {len(found)} times, first: {found[0].strip()}; "
+                  f"log: {log.relative_to(TREE)}", flush=True)
+
+
+def run_device(session, wanted, deadline):
     results, boots = [], 1
     trouble = start_device(session, session.device)
     for scenario in wanted:
-        if session.guest.is_dead() and not trouble and boots < 4:
+        if time.monotonic() > deadline:
+            trouble = machine.Failure(f"not begun: the {BEGIN_SECONDS // 60} minutes of the lab were over")
+        if session.guest.is_dead() and not trouble and boots < BOOTS_MAX:
             boots += 1
             trouble = start_device(session, f"{session.device}-{boots}")
         results.append(run_one(scenario, session.device, session, trouble))
@@ -117,6 +134,7 @@ def run_device(session, wanted):
             print(f"{session.device}  {reason}; booting again", flush=True)
             session.guest.power_off()
     session.guest.power_off()
+    kernel_warnings([session.device, *(f"{session.device}-{number}" for number in range(2, boots + 1))])
     return results
 
 
@@ -138,7 +156,8 @@ def report(options, files, results, figures, seconds):
         heads.setdefault((title, head), []).extend(rows)
     stand_in = f" With {options.stand_in} in the place of verbs." if options.stand_in else ""
     shown = {result.scenario.name for result in results}
-    text = [f"{versions(files)}; {matrix.summary(results)} in {seconds / 60:.1f} minutes.{stand_in}", "",
+    what = f"{versions(files)}: {matrix.summary(results)} in {seconds / 60:.1f} minutes.{stand_in}"
+    text = [*textwrap.wrap(what, 118), "",
             matrix.matrix([each for each in sessions.SCENARIOS if each.name in shown], list(sessions.DEVICES), results)]
     for (title, head), rows in heads.items():
         text += ["", f"{title}:", "", matrix.table(head, rows)]
@@ -159,7 +178,7 @@ def inside(options):
     for device, wanted in chosen(options.only):
         host, guest = machine.Host(RUN), machine.Guest(RUN, TREE, files)
         session = sessions.Session(host, guest, BUILD, device, options.stand_in)
-        results += run_device(session, wanted)
+        results += run_device(session, wanted, start + BEGIN_SECONDS)
         figures += session.figures
         shutil.rmtree(RUN / "scratch")
         (RUN / "scratch").mkdir()
@@ -201,6 +220,8 @@ def outside(options):
         stop("nothing is built in build-lab: run make lab", 3)
     if not any(chosen(options.only)):
         stop(f"no scenario is named {options.only}; --list shows what there is", 2)
+    if options.write_docs and (options.only or options.stand_in):
+        stop("--write-docs is for a whole run, of verbs itself", 2)
     lock = open(BUILD / "lab.lock", "w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -218,7 +239,10 @@ def outside(options):
     status = run_inside()
     shutil.rmtree(RUN / "scratch", ignore_errors=True)
     if options.write_docs and (RUN / "matrix.md").exists():
-        matrix.write_into(DOCUMENT, (RUN / "matrix.md").read_text())
+        try:
+            matrix.write_into(DOCUMENT, options.kernel, (RUN / "matrix.md").read_text())
+        except ValueError as reason:
+            stop(str(reason), 1)
         print(f"lab: wrote {DOCUMENT.relative_to(TREE)}")
     return status
 

@@ -58,18 +58,20 @@ class Matrix(unittest.TestCase):
         self.assertEqual(matrix.exit_status([self.result(self.one, matrix.ABSENT)]), 1)
 
     def test_replaces_what_stands_between_the_markers(self):
+        begin, end = matrix.markers("6.1")
         with tempfile.TemporaryDirectory() as folder:
             document = pathlib.Path(folder, "x.md")
-            document.write_text(f"before\n{matrix.BEGIN}\nold\n{matrix.END}\nafter\n")
-            matrix.write_into(document, "new")
-            self.assertEqual(document.read_text(), f"before\n{matrix.BEGIN}\nnew\n{matrix.END}\nafter\n")
-            document.write_text("no markers")
+            document.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+            matrix.write_into(document, "6.1", "new")
+            self.assertEqual(document.read_text(), f"before\n{begin}\nnew\n{end}\nafter\n")
             with self.assertRaises(ValueError):
-                matrix.write_into(document, "new")
+                matrix.write_into(document, "6.12", "new")
 
-    def test_the_document_has_the_markers(self):
+    def test_the_document_has_markers_for_both_kernels(self):
         text = (HERE.parents[2] / "docs" / "interop.md").read_text()
-        self.assertLess(text.index(matrix.BEGIN), text.index(matrix.END))
+        for series in ("6.1", "6.12"):
+            begin, end = matrix.markers(series)
+            self.assertLess(text.index(begin), text.index(end))
 
 
 class Programs(unittest.TestCase):

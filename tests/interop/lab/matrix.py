@@ -2,7 +2,6 @@
 import dataclasses
 import pathlib
 
-BEGIN, END = "<!-- make lab: begin -->", "<!-- make lab: end -->"
 PASS, FAIL, ABSENT, NOT_RUN = "pass", "FAIL", "absent", "not run"
 
 
@@ -63,10 +62,16 @@ def exit_status(results):
     return 0 if PASS in verdicts and FAIL not in verdicts else 1
 
 
-def write_into(document, text):
-    """Puts the text between the markers of a document, in place of what stands there."""
-    before, found, rest = document.read_text().partition(BEGIN)
-    _, end_found, after = rest.partition(END)
+def markers(series):
+    """Where the matrix with a kernel of this series stands in the document."""
+    return f"<!-- make lab {series}: begin -->", f"<!-- make lab {series}: end -->"
+
+
+def write_into(document, series, text):
+    """Puts the text between the markers, in place of what stands there."""
+    begin, end = markers(series)
+    before, found, rest = document.read_text().partition(begin)
+    _, end_found, after = rest.partition(end)
     if not found or not end_found:
-        raise ValueError(f"{document} has no {BEGIN} ... {END}")
-    document.write_text(f"{before}{BEGIN}\n{text.strip()}\n{END}{after}")
+        raise ValueError(f"{document.name} has no {begin} ... {end}")
+    document.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}")
