@@ -165,7 +165,7 @@ def report(options, files, results, figures, seconds):
     print("\n" + "\n".join(text) + "\n")
     print(*failed, f"lab: {matrix.summary(results)}, logs in {(RUN / 'logs').relative_to(TREE)}", sep="\n", flush=True)
     if failed:
-        text += ["", *(f"- {line}" for line in failed)]
+        text += ["", *(textwrap.fill(f"- {line}", 118, subsequent_indent="  ") for line in failed)]
     (RUN / "matrix.md").write_text("\n".join(text) + "\n")
 
 
