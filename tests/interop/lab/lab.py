@@ -89,7 +89,8 @@ def run_one(scenario, device, session, trouble):
     except Exception as error:  # a mistake of the scenario's: it fails, the others go on
         traceback.print_exc()
         verdict, note = matrix.FAIL, f"{type(error).__name__}: {error}"
-    result = matrix.Result(scenario, device, verdict, " ".join(note.replace(f"{TREE}/", "").split()), log, time.monotonic() - start)
+    note = " ".join(note.replace(f"{TREE}/", "").split())
+    result = matrix.Result(scenario, device, verdict, note, log, time.monotonic() - start)
     print(f"{device}  {verdict:6}  {scenario.name}  ({result.seconds:.1f} s)  {result.note}", flush=True)
     return result
 
@@ -249,8 +250,8 @@ def outside(options):
 
 def main():
     options = arguments()
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if options.list:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # for `| head`
         for device, wanted in chosen(options.only):
             for each in wanted:
                 print(f"{each.name}/{device}: {each.peers}: {each.what}")

@@ -242,10 +242,11 @@ class Guest(Side):
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
                     self.heard(json.loads(line))
-        except (OSError, ValueError):
+        except OSError:
             pass
-        if channel is self.channel:
-            self.dead.set()
+        finally:
+            if channel is self.channel:  # and not that of an earlier boot
+                self.dead.set()
 
     def heard(self, message):
         if message["id"] == 0:

@@ -3,7 +3,7 @@ import contextlib
 import dataclasses
 import signal
 
-from machine import GUEST_ADDRESS, HOST_ADDRESS, Absent, random_file
+from machine import GUEST_ADDRESS, HOST_ADDRESS, Absent, Failure, random_file
 
 MIB = 1 << 20
 RANDOM_SIZE = 16 * MIB
@@ -82,6 +82,12 @@ class Server:
                                   session.next_port, "--json", *options)
         self.url = self.program.wait_for(r"^ready (rdma://\S+)", 30)[1]
         self.counters = {}
+        self.killed = False
+
+    def kill(self):
+        self.killed = True
+        self.program.signal(signal.SIGKILL)
+        self.program.wait(10)
 
     def stop(self):
         """Ends it as an operator does; its counters are known then."""
@@ -114,8 +120,13 @@ class Peer:
     @contextlib.contextmanager
     def serve(self, *options):
         server = Server(self, options)
-        yield server
-        if server.program.status() is None:  # unless the scenario ended it
+        try:
+            yield server
+        except Failure as reason:
+            if server.program.status() is not None and not server.killed:  # which is why the client failed
+                raise server.program.failure(f"ended with {server.program.status()}; {reason}") from None
+            raise
+        if not server.killed:
             server.stop()
 
     def put_random(self, server, *options):
@@ -125,7 +136,7 @@ class Peer:
         """Fetches what put_random sent and compares; rpcrdma compares too, but is what we test."""
         fetched = self.side.scratch / "fetched"
         result = self.run_json("get", server.url, "random", fetched, *options)
-        found = self.side.run("sum", ["sha256sum", fetched])
+        found = self.side.shell("sum", f"sha256sum {fetched}; rm {fetched}")
         if found.out().split()[0] != self.session.random_sum:
             raise found.failure("found other bytes than were sent")
         return result

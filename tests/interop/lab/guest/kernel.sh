@@ -17,7 +17,8 @@ lab_modules=(virtio_net virtio_console virtio_rng ib_uverbs rdma_cm rdma_ucm rdm
 find_version() { # sets image, release and version
   local meta=linux-image-$series-amd64
   [[ $series == 6.1 ]] && meta=linux-image-amd64
-  image=$(apt-cache depends "$meta" | sed -n 's/^ *Depends: *\(linux-image-[0-9].*\)/\1/p' | head -n1)
+  image=$(apt-cache -q depends "$meta" 2>/dev/null | sed -n 's/^ *Depends: *\(linux-image-[0-9].*\)/\1/p' |
+    head -n1) || true
   [[ -n $image ]] || die "Debian $suite has no $meta"
   release=${image#linux-image-}
   version=$(apt-cache show --no-all-versions "$image" | sed -n 's/^Version: //p' | head -n1)
