@@ -166,7 +166,8 @@ def report(options, files, results, figures, seconds):
     print("\n" + "\n".join(text) + "\n")
     print(*failed, f"lab: {matrix.summary(results)}, logs in {(RUN / 'logs').relative_to(TREE)}", sep="\n", flush=True)
     if failed:
-        text += ["", *(textwrap.fill(f"- {line}", 118, subsequent_indent="  ") for line in failed)]
+        text += ["", *(textwrap.fill(f"- {line}", 118, subsequent_indent="  ", break_on_hyphens=False)
+                       for line in matrix.failures(results))]
     (RUN / "matrix.md").write_text("\n".join(text) + "\n")
 
 

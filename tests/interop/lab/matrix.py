@@ -40,11 +40,12 @@ def matrix(scenarios, devices, results):
     return table(("scenario", "client → server", "what", *devices), rows)
 
 
-def failures(results, tree):
+def failures(results, tree=None):
+    """One line each; with the path of the log below that tree, where there is one."""
     lines = []
     for result in results:
         if result.verdict == FAIL:
-            log = result.log and pathlib.Path(result.log)
+            log = pathlib.Path(result.log) if result.log and tree else None
             where = log.relative_to(tree) if log and log.is_relative_to(tree) else log
             lines.append(f"FAIL {result.scenario.name}/{result.device}: {result.note}" +
                          (f"; log: {where}" if where else ""))
