@@ -184,7 +184,7 @@ class Guest(Side):
     def __init__(self, run_folder, tree, files):
         super().__init__(run_folder, pathlib.PurePosixPath("/lab"))
         self.tree, self.files = tree, files
-        self.scratch = pathlib.PurePosixPath("/tmp/scratch")
+        self.scratch = pathlib.PurePosixPath("/srv")  # in memory, as all that the guest writes
         self.uname = ""
         self.qemu = self.channel = None
         self.by_number = {}
@@ -207,7 +207,6 @@ class Guest(Side):
         while not self.up.wait(0.1):
             if self.is_dead() or time.monotonic() > end:
                 raise GuestDied(f"the guest did not come up: {self.last_words()}", self.console)
-        self.run("mkdir", ["mkdir", "-p", self.scratch])
 
     def qemu_command(self, agent):
         kvm = self.files.accelerator == "kvm"
@@ -265,7 +264,7 @@ class Guest(Side):
         program = GuestProgram(self, label, argv, self.run_folder / log)
         program.number = len(self.by_number) + 1
         self.by_number[program.number] = program
-        self.tell({"do": "start", "id": program.number, "argv": argv, "env": environment, "cwd": "/tmp", "log": log})
+        self.tell({"do": "start", "id": program.number, "argv": argv, "env": environment, "cwd": "/", "log": log})
         return program
 
     def is_dead(self):

@@ -21,12 +21,12 @@ until [ -b /dev/vda ] || [ $tries -ge 100 ]; do $bb sleep 0.1; tries=$((tries + 
 $bb mount -t ext4 -o ro /dev/vda /lower || give_up "no root image"
 $bb mount -t tmpfs -o size=90%,mode=755 tmpfs /upper
 $bb mkdir /upper/data /upper/work
-$bb mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work overlay /root || give_up "no overlay"
-$bb mkdir -p "/root$tree" /root/lab /root/lib/modules
-$bb cp -a /lib/modules/. /root/lib/modules/
+$bb mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work overlay /target || give_up "no overlay"
+$bb mkdir -p "/target$tree" /target/lab /target/lib/modules
+$bb cp -a /lib/modules/. /target/lib/modules/
 # The tree does not change while the guest runs: what is read once stays in memory. The folder of the run does.
 shares="trans=virtio,version=9p2000.L,msize=262144"
-$bb mount -t 9p -o "$shares,cache=loose,ro" tree "/root$tree" || give_up "no tree"
-$bb mount -t 9p -o "$shares,cache=none" run /root/lab || give_up "no folder of the run"
-for folder in proc sys dev; do $bb mount --move /$folder /root/$folder; done
-exec $bb switch_root /root "$tree/tests/interop/lab/guest/second_stage.sh"
+$bb mount -t 9p -o "$shares,cache=loose,ro" tree "/target$tree" || give_up "no tree"
+$bb mount -t 9p -o "$shares,cache=none" run /target/lab || give_up "no folder of the run"
+for folder in proc sys dev; do $bb mount --move /$folder /target/$folder; done
+exec $bb switch_root /target "$tree/tests/interop/lab/guest/second_stage.sh"

@@ -72,7 +72,7 @@ collect_modules() {
 }
 
 make_initrd() {
-  mkdir -p initrd/{bin,dev,proc,sys,lower,upper,root}
+  mkdir -p initrd/{bin,dev,proc,sys,lower,upper,target}
   cp "$(command -v busybox)" initrd/bin/busybox
   sed "s/@BOOT_MODULES@/${boot_modules[*]}/" "$here/first_stage.sh" >initrd/init
   chmod 755 initrd/init

@@ -1,11 +1,10 @@
 #!/bin/bash
 # Process 1 of the guest, run out of the host's tree: the rest of a system, then the agent.
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/ LANG=C.UTF-8
 exec >/dev/console 2>&1 </dev/null
 here=$(dirname "$0")
 . /lab/network # HOST_ADDRESS, GUEST_ADDRESS
 
-mount -t tmpfs -o mode=1777,size=75% tmpfs /tmp
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /dev/pts /dev/shm
 mount -t devpts devpts /dev/pts

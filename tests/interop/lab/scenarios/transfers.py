@@ -5,6 +5,17 @@ from machine import Failure
 from session import MIB, exchange, scenario
 
 
+@scenario("info", "guest verbs", "rpcrdma info has the provider, and names the device")
+def info(session):
+    program = session.guest.run("info", [session.build / "bin" / "rpcrdma", "info", "--json"])
+    found = [each for each in program.json()["providers"] if each["name"] == "verbs"]
+    if not found or not found[0]["available"]:
+        raise Failure(f"verbs is not available: {found[0]['what'] if found else 'unknown'}", program.out_path)
+    if f"{session.device}0" not in program.out():
+        raise Failure(f"no device {session.device}0 is named", program.out_path)
+    return f"{session.device}0"
+
+
 @scenario("verbs-files", "guest verbs → guest verbs", "put, get, compare 16 MiB; ls; rm")
 def files(session):
     peer = session.guest_verbs()
