@@ -18,7 +18,7 @@ help:
 	@echo 'make coverage    line coverage of the tests'
 	@echo 'make fuzz        fuzz decoders, both machines and rpcrdma-gen, FUZZ_MINUTES=1 each'
 	@echo 'make fresh-root  demo and check from a clean clone in a fresh Debian 12 (needs root)'
-	@echo 'make lab         real RDMA devices and the Linux kernel, in QEMU (needs root and 10 minutes);'
+	@echo 'make lab         real RDMA devices and the Linux kernel, in QEMU (needs root and 5 minutes);'
 	@echo '                 LAB_ONLY=regex LAB_KERNEL=6.12 LAB_FLAGS="--list | --write-docs | --help"'
 
 setup:
@@ -38,7 +38,7 @@ bench: setup
 check: setup
 	@scripts/setup.sh check
 	@scripts/build.sh asan-ubsan test
-	@echo 'lab: NOT run (needs root and 10 minutes: make lab); last matrix: docs/interop.md'
+	@echo 'lab: NOT run (needs root and 5 minutes: make lab); last matrix: docs/interop.md'
 
 check-tsan: setup
 	@scripts/build.sh tsan test
