@@ -87,11 +87,9 @@ install: build
 fresh-root:
 	@tests/system/fresh_root.sh
 
-# Temporary files of the compiler, too, stay below build-lab; and the lab ends with make, however that ends.
+# Builds the preset `lab` and the guest, and ends with make, however that ends.
 lab: setup
 	@scripts/setup.sh lab
-	@mkdir -p build-lab/tmp
-	@TMPDIR="$(CURDIR)/build-lab/tmp" scripts/build.sh lab
 	@LAB_ONLY='$(LAB_ONLY)' LAB_KERNEL='$(or $(LAB_KERNEL),6.1)' \
 	  setpriv --pdeathsig TERM tests/interop/lab/lab.py $(LAB_FLAGS)
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs rpcrdma against real RDMA devices: boots a QEMU guest with a stock Debian kernel and the devices siw (software
 iWARP) and rxe (RoCE v2), one after the other, and runs the scenarios between this machine and the guest, and inside
-the guest. Needs root. `make lab` installs and builds what this needs, and runs it.
+the guest. Needs root. `make lab` installs the packages that this needs, and runs it. It builds the preset `lab` and
+the guest first, where they are not up to date.
 
 Prints one line a scenario as they end, then a matrix, figures, and one line a failure with the path of its log.
 Exit status: 0 all passed (or the kernel lacks what a scenario is about), 1 something failed or nothing was run,
@@ -55,6 +56,7 @@ def arguments():
                         help="write the matrix into docs/interop.md, between the markers of this kernel; only "
                              "with all scenarios")
     parser.add_argument("--rebuild", action="store_true", help="make the guest anew, say for a newer kernel package")
+    parser.add_argument("--no-build", action="store_true", help="take what is built in build-lab as it is")
     parser.add_argument("--guest-only", action="store_true", help="make the guest if need be, and end")
     parser.add_argument("--stand-in", metavar="PROVIDER",
                         help="use this provider where scenarios say verbs, as siwarp: tries the lab, not the provider")
@@ -195,6 +197,16 @@ def stop(text, status):
     sys.exit(status)
 
 
+def build():
+    temporary = BUILD / "tmp"  # a compiler that is killed leaves its files there
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        contained.run_contained([TREE / "scripts" / "build.sh", "lab"], env={**os.environ, "TMPDIR": str(temporary)})
+    except subprocess.CalledProcessError:
+        stop("the build failed", 3)
+
+
 def run_inside():
     command = contained.contained([sys.executable, __file__, "--inside", *sys.argv[1:]], network=True)
     # A session of its own: Ctrl-C reaches this process only, and it ends that one in one blow.
@@ -218,12 +230,11 @@ def run_inside():
 def outside(options):
     if os.geteuid() != 0:
         stop("needs root, for namespaces, a tap and the owners of the guest's files", 3)
-    if not (BUILD / "bin" / "rpcrdma").exists():
-        stop("nothing is built in build-lab: run make lab", 3)
     if not any(chosen(options.only)):
         stop(f"no scenario is named {options.only}; --list shows what there is", 2)
     if options.write_docs and (options.only or options.stand_in):
         stop("--write-docs is for a whole run, of verbs itself", 2)
+    BUILD.mkdir(exist_ok=True)
     lock = open(BUILD / "lab.lock", "w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -238,6 +249,8 @@ def outside(options):
         stop("the guest could not be made; its script said why", 3)
     if options.guest_only:
         return 0
+    if not options.no_build:
+        build()
     status = run_inside()
     shutil.rmtree(RUN / "scratch", ignore_errors=True)
     if options.write_docs and (RUN / "matrix.md").exists():

@@ -28,7 +28,7 @@ class CommandLine(unittest.TestCase):
 
     def test_help_names_every_option(self):
         text = lab("--help").stdout
-        for option in ("--only", "--list", "--kernel", "--write-docs", "--rebuild", "--stand-in"):
+        for option in ("--only", "--list", "--kernel", "--write-docs", "--rebuild", "--no-build", "--stand-in"):
             self.assertIn(option, text)
 
 
