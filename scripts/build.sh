@@ -10,10 +10,10 @@ jobs=${JOBS:-$(nproc)}
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
-cmake --preset "$preset" "${launcher[@]}" >"/tmp/rpcrdma-configure.$$" 2>&1 || {
-  cat "/tmp/rpcrdma-configure.$$" >&2; rm -f "/tmp/rpcrdma-configure.$$"; exit 1; }
-grep -E '^-- (rpcrdma|  )' "/tmp/rpcrdma-configure.$$" || true
-rm -f "/tmp/rpcrdma-configure.$$"
+log=$(mktemp "${TMPDIR:-/tmp}/rpcrdma-configure.XXXXXX")
+trap 'rm -f "$log"' EXIT
+cmake --preset "$preset" "${launcher[@]}" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+grep -E '^-- (rpcrdma|  )' "$log" || true
 cmake --build --preset "$preset" --parallel "$jobs"
 if [[ ${2:-} == test ]]; then
   # Times in tests are bounds on waiting, so two at a time on two cores is fine.

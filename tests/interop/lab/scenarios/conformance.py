@@ -1,0 +1,39 @@
+"""The GoogleTest programs that have tests for a real device, which RPCRDMA_LAB_ADDRESS (session.py) switches on."""
+import re
+
+from machine import Failure
+from session import scenario
+
+SECONDS = 300  # an emulated CPU; siwarp's 219 tests take 4 s there
+
+
+def run_tests(session, name, pattern):
+    programs = [path for path in session.build.rglob(name) if path.is_file()]
+    if len(programs) != 1:
+        raise Failure(f"no program {name} below {session.build.name}")
+    tests = session.guest.start(name, [programs[0], f"--gtest_filter={pattern}", "--gtest_brief=0"])
+    tests.wait(SECONDS)
+    output = tests.out()
+    failed = sorted(set(re.findall(r"^\[  FAILED  \] ([^\s,]+\.[^\s,]+)", output, re.MULTILINE)))
+    running = re.findall(r"^\[ RUN      \] (\S+)", output, re.MULTILINE)
+    passed = len(re.findall(r"^\[       OK \]", output, re.MULTILINE))
+    skipped = len(re.findall(r"^\[  SKIPPED \] \S+ \(", output, re.MULTILINE))
+    if not running:
+        raise tests.failure(f"ran no test: none is named {pattern}")
+    if failed:
+        raise tests.failure(f"{len(failed)} of {len(running)} failed: {' '.join(failed)}; it ended")
+    if tests.status() != 0:
+        raise tests.failure(f"ended with {tests.status()} in {running[-1]}")
+    if not passed:
+        raise tests.failure(f"skipped all of {len(running)} tests")
+    return f"{passed} tests" + (f", {skipped} skipped" if skipped else "")
+
+
+@scenario("conformance", "guest verbs → guest verbs", "conformance_test, fabrics verbs*")
+def conformance(session):
+    return run_tests(session, "conformance_test", f"*{session.stand_in or 'verbs'}*")
+
+
+@scenario("verbs-test", "guest verbs → guest verbs", "verbs_test: the provider on its device")
+def verbs_test(session):
+    return run_tests(session, "verbs_test", "*")

@@ -1,0 +1,70 @@
+"""Linux' NFS server in the guest, on RDMA: NULL calls, which say that set-up, headers and credits are understood."""
+import functools
+
+from machine import Failure
+from session import scenario
+
+NFS = ("--program", 100003, "--version", 3)
+PORT = 20049
+FRESH_CONNECTIONS = 20
+
+# Once per boot. NFS version 4 is left out: it waits for a grace period and a daemon.
+START = f"""
+[ -e /run/knfsd ] && exit
+modprobe -a nfsd rpcrdma
+mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
+pidof rpcbind >/dev/null || rpcbind -w
+rpc.nfsd --no-nfs-version 4 8
+echo rdma {PORT} > /proc/fs/nfsd/portlist
+cat /proc/fs/nfsd/portlist
+touch /run/knfsd
+"""
+
+
+def start_knfsd(session):
+    session.guest.shell("knfsd", START)
+    return f"rdma://{session.address[session.guest]}:{PORT}"
+
+
+def null_calls(session, client, count):
+    url = start_knfsd(session)
+    result = client.run_json("ping", url, *NFS, "--count", count)
+    if result["counters"]["calls"] != count:
+        raise Failure(f"{result['counters']['calls']} of {count} calls were answered")
+    return f"{count} calls, p50 {result['latency']['p50_us']:.0f} us"
+
+
+def from_host(session, crc):
+    return null_calls(session, session.host_siwarp("--crc", crc), 1000)
+
+
+def fresh_connections(session, crc):
+    """One call each: siw's responder overlooks an FPDU that comes right behind its MPA Reply (docs/interop.md)."""
+    url = start_knfsd(session)
+    client = session.host_siwarp("--crc", crc)
+    for _ in range(FRESH_CONNECTIONS):
+        client.run("ping", url, *NFS, "--count", 1, "--timeout", 20)
+    return f"{FRESH_CONNECTIONS} of {FRESH_CONNECTIONS}"
+
+
+for crc in ("on", "off"):
+    scenario(f"knfsd-null-crc-{crc}", "host siwarp → knfsd", f"1,000 NULL calls, CRC {crc}",
+             devices=("siw",))(functools.partial(from_host, crc=crc))
+    scenario(f"knfsd-fresh-crc-{crc}", "host siwarp → knfsd", f"20 fresh connections, one call each, CRC {crc}",
+             devices=("siw",))(functools.partial(fresh_connections, crc=crc))
+
+
+@scenario("knfsd-unknown-program", "host siwarp → knfsd", "a program that it does not have is an error, not a hang",
+          devices=("siw",))
+def unknown_program(session):
+    url = start_knfsd(session)
+    ping = session.host_siwarp().start("ping", url, "--program", 99, "--count", 1)
+    ping.expect(30, status=1)
+    if "program unavailable" not in ping.err():
+        raise ping.failure("gave another reason")
+    return "program unavailable"
+
+
+@scenario("knfsd-null-verbs", "guest verbs → knfsd", "200 NULL calls")
+def from_guest(session):
+    return null_calls(session, session.guest_verbs(), 200)
