@@ -20,6 +20,7 @@ nlohmann::json to_json(const DeviceFacts& device) {
           {"reads_max", device.reads_max},
           {"slices_max", device.slices_max},
           {"takes_invalidation", device.takes_invalidation},
+          {"caution", device.caution},
           {"problem", device.problem}};
 }
 
@@ -45,6 +46,9 @@ void print_device(const nlohmann::json& device) {
   if (!addresses.empty()) fmt::print("             addresses {}\n", fmt::join(addresses, ", "));
   fmt::print("             at most {} RDMA Reads at a time, {} slices in a message\n",
              device["reads_max"].get<std::uint32_t>(), device["slices_max"].get<std::uint32_t>());
+  if (const auto caution = text("caution"); !caution.empty()) {
+    fmt::print("             caution: {}\n", caution);
+  }
   if (const auto problem = text("problem"); !problem.empty()) {
     fmt::print("             cannot be used: {}\n", problem);
   }

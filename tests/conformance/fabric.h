@@ -36,6 +36,8 @@ class Fabric {
   virtual bool tells_mistakes() const { return true; }
   // Memory that is exposed for writing cannot be read.
   virtual bool knows_who_may_read() const { return true; }
+  // A tag of one connection cannot be invalidated by another one.
+  virtual bool knows_whose_tag_it_is() const { return true; }
   // The sizes of private data are exact; else it is filled up with zeros.
   virtual bool keeps_private_data_sizes() const { return true; }
 };

@@ -43,6 +43,9 @@ class VerbsFabric final : public Fabric {
   bool chooses_tags() const override { return false; }
   bool copies_sends() const override { return options_.inline_max >= 100 && !device_.is_iwarp; }
   bool tells_mistakes() const override { return false; }
+  bool knows_whose_tag_it_is() const override {
+    return device_.is_iwarp || options_.registration == Registration::kPerCall;
+  }
   bool knows_who_may_read() const override { return !device_.is_iwarp; }
   bool keeps_private_data_sizes() const override { return device_.is_iwarp; }
 

@@ -13,6 +13,9 @@ namespace {
 // The names of its devices are free; this number is its own.
 constexpr std::uint32_t kSiwVendor = 0x626d74;
 constexpr std::uint32_t kSiwInlineMax = 80;  // bytes
+constexpr std::uint32_t kRxeVendor = 0xffffff;
+// rxe hands out the flags of the kernel, where this bit is what is IBV_WC_WITH_INV outside of it.
+constexpr unsigned kRxeWithInvalidate = 1U << 2U;
 
 bool set_non_blocking(int fd) {
   const int flags = fcntl(fd, F_GETFL);
@@ -38,7 +41,11 @@ Traits traits_of(const ibv_context& context, const ibv_device_attr& attributes, 
       traits.registration == Registration::kWindows && traits.send_with_invalidate;
   traits.read_sink_is_exposed = traits.is_iwarp && !siw;
   traits.prints_events = siw;
+  const bool rxe = !traits.is_iwarp && attributes.vendor_id == kRxeVendor;
+  traits.windows_want_care = rxe;
+  traits.invalidated_flags = IBV_WC_WITH_INV | (rxe ? kRxeWithInvalidate : 0U);
   traits.wants_a_slice = siw;
+  traits.inlines_invalidation = !siw;
   traits.inline_limit = siw ? kSiwInlineMax : std::numeric_limits<std::uint32_t>::max();
   return traits;
 }

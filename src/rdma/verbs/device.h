@@ -27,7 +27,13 @@ struct Traits {
   // libsiw prints its asynchronous events to the standard output; they are left unread. The
   // connection manager tells the end of a connection as well.
   bool prints_events;
+  // rxe (seen in Linux 6.1): a window reaches all of the registration that it is bound to, so it
+  // gets one of its own; and invalidating one that the peer has just invalidated is a null pointer
+  // in the kernel, so windows are given up instead.
+  bool windows_want_care;
+  unsigned invalidated_flags;  // of ibv_wc: the peer's Send invalidated a handle
   bool wants_a_slice;  // libsiw refuses Receives and Reads of no slices, but takes an empty one
+  bool inlines_invalidation;   // not siw, where such a Send breaks the connection without a word
   std::uint32_t inline_limit;  // bytes; libsiw refuses more than it agreed to
 };
 Traits traits_of(const ibv_context& context, const ibv_device_attr& attributes, Registration wish);

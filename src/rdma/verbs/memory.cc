@@ -107,37 +107,62 @@ std::optional<Memory::Exposed> Memory::expose(const Slice& slice, RemoteAccess a
   return expose_registered(memory, access);
 }
 
-// What a window over the slice is bound to, and where the slice's first byte is in it.
-ibv_mr* Memory::bindable(const Slice& slice, const std::byte*& data) {
+// What a window over the slice is bound to, and where the slice's first byte is in it. The kernel
+// wants pages that could be written for it; who may write says the window.
+ibv_mr* Memory::bindable(const Slice& slice, const std::byte*& data, MemoryRegion& own) {
+  constexpr unsigned kRights = kWritable | kBindable;
   Bytes memory;
   (void)regions_.find_readable(slice, memory);
   data = memory.data();
-  if (regions_.is_writable(slice.region)) return local(slice.region, true);
   Registered& registered = registered_[Regions::index_of(slice.region)];
+  const bool is_writable = regions_.is_writable(slice.region);
+  if (traits_.windows_want_care) {
+    if (registered.copy.empty()) own = register_memory(memory, kRights);
+    if (own || is_writable) return own.get();
+    data = readable_copy(slice);
+    own = register_memory({data, slice.size}, kRights);
+    return own.get();
+  }
+  if (is_writable) return local(slice.region, true);
   if (!registered.bindable && registered.copy.empty()) {
-    const Bytes whole = regions_.whole(slice.region);
-    // The kernel wants pages that could be written for it; nobody gets the right to.
-    registered.bindable = register_memory(whole, kWritable | kBindable);
+    registered.bindable = register_memory(regions_.whole(slice.region), kRights);
     if (!registered.bindable) {
-      // Mapped without that right, as a file may be: a copy is what can be read.
-      registered.copy.assign(whole.begin(), whole.end());
-      bytes_copied_ += whole.size();
-      registered.bindable = register_memory(registered.copy, kWritable | kBindable);
+      (void)readable_copy(slice);
+      registered.bindable = register_memory(registered.copy, kRights);
     }
   }
-  if (!registered.copy.empty()) data = registered.copy.data() + slice.offset;
+  if (!registered.copy.empty()) data = readable_copy(slice);
   return registered.bindable.get();
+}
+
+// Memory that is mapped without the right to write, as a file may be, cannot have a window: a copy
+// is what the peer can read.
+const std::byte* Memory::readable_copy(const Slice& slice) {
+  Registered& registered = registered_[Regions::index_of(slice.region)];
+  if (registered.copy.empty()) {
+    const Bytes whole = regions_.whole(slice.region);
+    registered.copy.assign(whole.begin(), whole.end());
+    bytes_copied_ += whole.size();
+  }
+  return registered.copy.data() + slice.offset;
 }
 
 std::optional<std::size_t> Memory::rested_window() {
   // Some more than are in use at a time, so that a key rests before it comes again.
   constexpr std::size_t kResting = 16;
-  if (free_windows_.size() < kResting && windows_.size() < exposures_max_ + kResting) {
+  if (free_windows_.size() < kResting) {
     Owned<ibv_mw, deallocate_window> made(ibv_alloc_mw(&domain_, IBV_MW_TYPE_2));
     if (made) {
       const std::uint32_t key = made->rkey;
-      windows_.push_back({std::move(made), key});
-      return windows_.size() - 1;
+      std::size_t index = windows_.size();
+      if (given_up_.empty()) {
+        windows_.emplace_back();
+      } else {
+        index = given_up_.back();
+        given_up_.pop_back();
+      }
+      windows_[index] = {std::move(made), key};
+      return index;
     }
     failure_ = errno;
   }
@@ -149,11 +174,13 @@ std::optional<std::size_t> Memory::rested_window() {
 
 std::optional<Memory::Exposed> Memory::bind_window(const Slice& slice, RemoteAccess access) {
   const std::byte* data = nullptr;
-  ibv_mr* const region = bindable(slice, data);
+  MemoryRegion own;
+  ibv_mr* const region = bindable(slice, data, own);
   if (region == nullptr) return std::nullopt;
   const auto index = rested_window();
   if (!index) return std::nullopt;
   Window& window = windows_[*index];
+  window.object->rkey = window.key;  // devices' libraries go by it
   window.key = ibv_inc_rkey(window.key);
   ibv_send_wr bind{};
   bind.opcode = IBV_WR_BIND_MW;
@@ -163,7 +190,7 @@ std::optional<Memory::Exposed> Memory::bind_window(const Slice& slice, RemoteAcc
   bind.bind_mw.bind_info.addr = address_of(data);
   bind.bind_mw.bind_info.length = slice.size;
   bind.bind_mw.bind_info.mw_access_flags = remote_right(access);
-  exposures_.emplace(window.key, Exposure{*index, nullptr, access});
+  exposures_.emplace(window.key, Exposure{*index, std::move(own), access});
   return Exposed{SteeringTag{window.key}, address_of(data), bind};
 }
 
@@ -196,6 +223,12 @@ Memory::Revoked Memory::revoke(SteeringTag tag, ibv_send_wr& work) {
   const auto key = static_cast<std::uint32_t>(tag);
   const auto found = exposures_.find(key);
   if (found == exposures_.end()) return Revoked::kDone;
+  if (found->second.window && traits_.windows_want_care) {
+    windows_[*found->second.window] = {};
+    given_up_.push_back(*found->second.window);
+    exposures_.erase(found);
+    return Revoked::kDone;
+  }
   if (!found->second.window) {
     release(tag);
     return Revoked::kDone;
@@ -204,6 +237,14 @@ Memory::Revoked Memory::revoke(SteeringTag tag, ibv_send_wr& work) {
   work.opcode = IBV_WR_LOCAL_INV;
   work.invalidate_rkey = key;
   return Revoked::kPost;
+}
+
+void Memory::forget_bind(SteeringTag tag) {
+  const auto found = exposures_.find(static_cast<std::uint32_t>(tag));
+  if (found == exposures_.end() || !found->second.window) return;
+  Window& window = windows_[*found->second.window];
+  window.key = window.object->rkey;  // which it still has
+  release(tag);
 }
 
 void Memory::release(SteeringTag tag) {
@@ -227,9 +268,10 @@ bool Memory::invalidated(SteeringTag tag) {
 }
 
 void Memory::free_windows() {
+  windows_.clear();  // before what they are bound to
   std::erase_if(exposures_, [](const auto& each) { return each.second.window.has_value(); });
   free_windows_.clear();
-  windows_.clear();
+  given_up_.clear();
 }
 
 void Memory::revoke_all() {

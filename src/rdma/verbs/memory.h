@@ -68,8 +68,7 @@ class Memory {
   enum class Revoked : std::uint8_t { kDone, kPost };
   Revoked revoke(SteeringTag tag, ibv_send_wr& work);
   void release(SteeringTag tag);
-  // The bind work never got to the device.
-  void forget_bind(SteeringTag tag) { release(tag); }
+  void forget_bind(SteeringTag tag);  // the device never heard of it
   // The peer has invalidated the tag. False: it is not one of ours.
   bool invalidated(SteeringTag tag);
   // The end: the queue pair moves nothing any more, or (revoke_all) is gone. No exposure is left.
@@ -87,11 +86,11 @@ class Memory {
   };
   struct Window {
     Owned<ibv_mw, deallocate_window> object;
-    std::uint32_t key = 0;  // of the next or present binding
+    std::uint32_t key = 0;  // of the latest binding
   };
   struct Exposure {
-    std::optional<std::size_t> window;  // index; or:
-    MemoryRegion registration;
+    std::optional<std::size_t> window;  // index
+    MemoryRegion registration;          // of just this run, where no window limits a larger one
     RemoteAccess access;
   };
   // A registration with its rights, kept for the same run (Registration::kCache).
@@ -103,7 +102,8 @@ class Memory {
 
   MemoryRegion register_memory(Bytes memory, unsigned access);
   ibv_mr* local(RegionId id, bool writes);
-  ibv_mr* bindable(const Slice& slice, const std::byte*& data);
+  ibv_mr* bindable(const Slice& slice, const std::byte*& data, MemoryRegion& own);
+  const std::byte* readable_copy(const Slice& slice);
   std::optional<Exposed> bind_window(const Slice& slice, RemoteAccess access);
   std::optional<Exposed> expose_registered(Bytes memory, RemoteAccess access);
   MemoryRegion take_kept(Bytes memory, RemoteAccess access);
@@ -116,6 +116,7 @@ class Memory {
   std::vector<Registered> registered_;  // by Regions::index_of()
   std::vector<Window> windows_;
   std::deque<std::size_t> free_windows_;  // the one that has rested longest is taken next
+  std::vector<std::size_t> given_up_;     // places in windows_ without an object
   std::unordered_map<std::uint32_t, Exposure> exposures_;
   std::list<Kept> kept_;  // latest first
   int failure_ = 0;

@@ -129,6 +129,20 @@ std::string_view to_text(Registration registration) {
   return "unknown";
 }
 
+// What the kernel's software devices do not check (Linux 6.1 and 6.12; the conformance suite shows
+// it).
+std::string caution_of(const Traits& traits) {
+  if (traits.prints_events) {
+    return "siw does not ask what memory was exposed for: a peer can read all that is registered "
+           "for its connection if it guesses the handle";
+  }
+  if (traits.windows_want_care && traits.registration == Registration::kWindows) {
+    return "rxe does not ask whose window it is: a peer can invalidate those of other connections, "
+           "which end by that";
+  }
+  return {};
+}
+
 // What is wrong with a device that no address leads to.
 std::string address_problem(const std::string& device, const std::vector<Interface>& all) {
   const std::string interface = interface_of(device);
@@ -168,6 +182,7 @@ DeviceFacts facts_of(ibv_device& device, Registration wish, const std::vector<In
   facts.reads_max = static_cast<std::uint32_t>(
       std::min({attributes.max_qp_rd_atom, attributes.max_qp_init_rd_atom, 255}));
   facts.slices_max = static_cast<std::uint32_t>(attributes.max_sge);
+  facts.caution = caution_of(traits);
   facts.takes_invalidation = traits.reports_invalidated_handle;
   facts.shared_receives = attributes.max_srq > 0;
   for (const Interface& each : all) {

@@ -58,7 +58,7 @@ Error cause_of(ibv_wc_status status) {
   if (status == IBV_WC_LOC_LEN_ERR) {
     return {Errc::kProtocol, 0, "a message was longer than the Receive for it"};
   }
-  return {Errc::kProvider, 0, "the RDMA device refused work"};
+  return {Errc::kProvider, 0, ibv_wc_status_str(status)};  // a constant of rdma-core
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ void QueuePair::take_receive(std::uint64_t number, const ibv_wc& completion) {
     heard_ = true;
     told.size = completion.byte_len;
     counters_.payload_received += completion.byte_len;
-    if ((completion.wc_flags & IBV_WC_WITH_INV) != 0) {
+    if ((completion.wc_flags & device_->traits().invalidated_flags) != 0) {
       const SteeringTag tag{completion.invalidated_rkey};
       if (memory_->invalidated(tag)) told.tag = tag;
     }

@@ -185,7 +185,8 @@ ibv_send_wr& QueuePair::add_send(SendWork work) {
 
 bool QueuePair::build_send(WorkRequest& request, const Send& send) {
   const std::uint64_t size = total_size(send.from);
-  const bool goes_inline = size <= inline_max_;
+  const bool goes_inline =
+      size <= inline_max_ && (!send.invalidate || device_->traits().inlines_invalidation);
   SendWork work{.id = request.id,
                 .kind = Kind::kSend,
                 .is_wanted = request.signaled,
@@ -308,7 +309,7 @@ void QueuePair::revoke(const WorkRequest& request, const Revoke& work) {
   if (unbound != unbound_.end()) {  // nobody can have heard of it
     binds_.erase(binds_.begin() + (unbound - unbound_.begin()));
     unbound_.erase(unbound);
-    memory_->release(work.tag);
+    memory_->forget_bind(work.tag);
   } else if (ibv_send_wr invalidate;
              memory_->revoke(work.tag, invalidate) == Memory::Revoked::kPost) {
     ibv_send_wr& made = add_send({.id = request.id,

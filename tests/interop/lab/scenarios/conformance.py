@@ -11,7 +11,9 @@ def run_tests(session, name, pattern):
     programs = [path for path in session.build.rglob(name) if path.is_file()]
     if len(programs) != 1:
         raise Failure(f"no program {name} below {session.build.name}")
-    tests = session.guest.start(name, [programs[0], f"--gtest_filter={pattern}", "--gtest_brief=0"])
+    # The command finds the provider by itself; test programs lie in folders of their own.
+    tests = session.guest.start(name, ["env", f"RPCRDMA_PROVIDER_DIR={session.build / 'lib'}", programs[0],
+                                       f"--gtest_filter={pattern}", "--gtest_brief=0"])
     tests.wait(SECONDS)
     output = tests.out()
     failed = sorted(set(re.findall(r"^\[  FAILED  \] ([^\s,]+\.[^\s,]+)", output, re.MULTILINE)))
@@ -21,7 +23,7 @@ def run_tests(session, name, pattern):
     if not running:
         raise tests.failure(f"ran no test: none is named {pattern}")
     if failed:
-        raise tests.failure(f"{len(failed)} of {len(running)} failed: {' '.join(failed)}; it ended")
+        raise tests.failure(f"{len(failed)} of {len(running)} failed: {' '.join(failed[:6])}{' ...' if failed[6:] else ''}; it ended")
     if tests.status() != 0:
         raise tests.failure(f"ended with {tests.status()} in {running[-1]}")
     if not passed:
