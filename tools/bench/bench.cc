@@ -21,6 +21,8 @@ struct BenchSettings {
   std::vector<std::string> cases;
   std::string cpu = "same";
   std::string crc = "both";
+  std::string provider = "auto";
+  std::string address = "127.0.0.1";
 };
 
 // The CPUs that this process may use, in order.
@@ -38,11 +40,11 @@ std::vector<int> allowed_cpus() {
 bench::Layout layout_of(const std::string& cpu) {
   const std::vector<int> cpus = allowed_cpus();
   if (cpus.empty()) fail(kFailed, "cannot ask which CPUs this process may use");
-  if (cpu == "same") return {cpus[0], cpus[0]};
+  if (cpu == "same") return {.client_cpu = cpus[0], .server_cpu = cpus[0]};
   if (cpus.size() < 2) {
     fail(kUsage, "--cpu spread needs two CPUs, and this process may use one; take --cpu same");
   }
-  return {cpus[0], cpus[1]};
+  return {.client_cpu = cpus[0], .server_cpu = cpus[1]};
 }
 
 void list_cases() {
@@ -65,6 +67,8 @@ void run_bench(const BenchSettings& settings) {
   plan.rounds = settings.rounds;
   plan.seconds = settings.seconds;
   plan.layout = layout_of(settings.cpu);
+  plan.layout.provider = settings.provider;
+  plan.layout.address = settings.address;
   const bool show = ::isatty(STDERR_FILENO) == 1;
   try {
     const auto results = bench::run(plan, [show](double done) {
@@ -111,9 +115,21 @@ void add_bench(CLI::App& app) {
                    "two")
       ->check(CLI::IsMember({"same", "spread"}))
       ->capture_default_str();
+  command
+      ->add_option("--provider", settings->provider,
+                   "RDMA back end of rpcrdma: verbs, siwarp, or auto: what leads to --address")
+      ->check(CLI::IsMember({"auto", "siwarp", "verbs"}))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--address", settings->address,
+          "numeric address of this machine that rpcrdma is measured over; for verbs one on "
+          "an RDMA device")
+      ->capture_default_str();
   command->add_flag("--list", settings->list, "list the cases");
   command->footer(
-      "A server process for each contender, the client in this one, loopback. ratio_to_raw is the\n"
+      "A server process for each contender, the client in this one, loopback\n"
+      "unless --address says something else. ratio_to_raw is the\n"
       "rate over that of request and response on bare TCP with the same payload and depth, "
       "measured\n"
       "right before and after. All cases with both CRC settings take about a minute by default.");

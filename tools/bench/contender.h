@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "tools/bench/cases.h"
 
@@ -13,9 +14,16 @@ namespace rpcrdma::tools::bench {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-// The CPUs that the two processes of a contender keep to; nullopt: wherever the system puts them.
+// Where the two processes of a contender are.
 struct Layout {
-  std::optional<int> client_cpu, server_cpu;
+  std::optional<int> client_cpu, server_cpu;  // nullopt: wherever the system puts them
+  // Of rpcrdma only: the address that its server listens at, and the provider.
+  std::string address = "127.0.0.1", provider = "auto";
+};
+
+// What an RDMA device is asked for; all 0 without one, but for registrations.
+struct DeviceCosts {
+  std::uint64_t doorbells = 0, completions = 0, registrations = 0;
 };
 
 // What one run of a case showed; sums over both processes.
@@ -27,6 +35,7 @@ struct Sample {
   std::uint64_t payload_bytes = 0;
   std::uint64_t allocations = 0;   // by operator new
   std::uint64_t bytes_copied = 0;  // by our own code, from one user buffer to another
+  DeviceCosts client, server;      // of rpcrdma
 };
 
 // How long a run warms up before it counts, and then counts.

@@ -58,6 +58,17 @@ Figures figures_of(const Result& result) {
   };
 }
 
+nlohmann::json costs_per_call(const Result& result, DeviceCosts Sample::*side) {
+  const auto median_over_calls = [&](std::uint64_t DeviceCosts::*count) {
+    return median_of(result, [=](const Sample& each) {
+      return over(static_cast<double>((each.*side).*count), each.calls);
+    });
+  };
+  return {{"doorbells", median_over_calls(&DeviceCosts::doorbells)},
+          {"completions_signaled", median_over_calls(&DeviceCosts::completions)},
+          {"registrations", median_over_calls(&DeviceCosts::registrations)}};
+}
+
 nlohmann::json number_or_null(bool known, double value) {
   return known ? nlohmann::json(value) : nlohmann::json(nullptr);
 }
@@ -106,6 +117,8 @@ nlohmann::json to_json(std::span<const Result> results) {
          {"ratio_iqr", figures.ratio_range},
          {"allocations_per_call", figures.allocations},
          {"user_copies_per_byte", number_or_null(payload && counts_copies, figures.copies)},
+         {"client_per_call", costs_per_call(result, &Sample::client)},
+         {"server_per_call", costs_per_call(result, &Sample::server)},
          {"rounds", result.samples.size()}});
   }
   return array;

@@ -21,7 +21,7 @@ enum Procedure : std::uint32_t {
   kReadData = 1,   // u32 size -> bulk
   kWriteData = 2,  // bulk -> u32 size
   kCheck = 3,      // bulk -> u32: 1 when it is the pattern
-  kCopied = 4,     // () -> u64: bytes that the server has copied
+  kCounters = 4,   // () -> u64 bytes that the server has copied, u64 each of DeviceCosts
 };
 constexpr std::uint32_t kSizeMax = 1U << 20U;
 
@@ -41,7 +41,7 @@ class BenchService final : public Service {
   // The memory that results are sent from.
   Bytes data() const { return data_; }
   void set_server(const Server& server) { server_ = &server; }
-  bool has_procedure(std::uint32_t number) const noexcept override { return number <= kCopied; }
+  bool has_procedure(std::uint32_t number) const noexcept override { return number <= kCounters; }
   std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override {
     return procedure == kWriteData || procedure == kCheck ? kSizeMax : 0;
   }
@@ -51,9 +51,13 @@ class BenchService final : public Service {
       const std::uint32_t size = arguments.xdr().u32("size");
       if (!arguments.finish() || size > kSizeMax) return context.fail(AcceptStatus::kGarbageArgs);
       context.results().bulk(Bytes(data_).first(size));
-    } else if (context.procedure().number == kCopied) {
+    } else if (context.procedure().number == kCounters) {
       if (!arguments.finish()) return context.fail(AcceptStatus::kGarbageArgs);
-      context.results().xdr().u64(server_->counters().bytes_copied);
+      const TransferCounters counters = server_->counters();
+      for (const std::uint64_t value : {counters.bytes_copied, counters.doorbells,
+                                        counters.completions, counters.registrations}) {
+        context.results().xdr().u64(value);
+      }
     } else {
       const Bytes data = arguments.bulk(kSizeMax, "data");
       if (!arguments.finish()) return context.fail(AcceptStatus::kGarbageArgs);
@@ -70,11 +74,14 @@ class BenchService final : public Service {
   const Server* server_ = nullptr;
 };
 
-void serve(const Announce& announce) {
+void serve(const Layout& layout, const Announce& announce) {
   ServerOptions options;
+  options.provider.name = layout.provider;
   options.provider.crc = false;  // the client's wish decides
   BenchService service;          // outlives the server
-  auto server = Server::listen("rdma://127.0.0.1:0", options);
+  const bool is_v6 = layout.address.find(':') != std::string::npos;
+  const std::string host = is_v6 ? "[" + layout.address + "]" : layout.address;
+  auto server = Server::listen("rdma://" + host + ":0", options);
   if (!server) fail("bench server", server.error());
   service.set_server(*server);
   if (auto added = server->add(kProgram, kVersion, service); !added) {
@@ -106,15 +113,19 @@ class Load {
     while (!meter_.over() && error_.empty()) {
       client_.wait();
       meter_.tick();
-      if (meter_.just_started()) copied_before_ = client_.counters().bytes_copied;
+      if (meter_.just_started()) before_ = client_.counters();
       client_.progress();
     }
     if (!error_.empty()) throw std::runtime_error(error_);
-    copied_ = client_.counters().bytes_copied - copied_before_;
+    after_ = client_.counters();
     stopping_ = true;
     client_.drain();
   }
-  std::uint64_t bytes_copied() const { return copied_; }
+  std::uint64_t bytes_copied() const { return after_.bytes_copied - before_.bytes_copied; }
+  DeviceCosts costs() const {
+    return {after_.doorbells - before_.doorbells, after_.completions - before_.completions,
+            after_.registrations - before_.registrations};
+  }
 
  private:
   struct Slot {
@@ -174,32 +185,40 @@ class Load {
   std::vector<Slot> slots_;
   RegisteredMemory data_registered_;
   std::string error_;
-  std::uint64_t copied_before_ = 0, copied_ = 0;
+  TransferCounters before_, after_;  // of the time that counts
   bool stopping_ = false;
 };
 
 class Rpcrdma final : public Contender {
  public:
-  explicit Rpcrdma(const Layout& layout) : server_(layout.server_cpu, serve) {}
+  explicit Rpcrdma(const Layout& layout)
+      : layout_(layout), server_(layout.server_cpu, [layout](const Announce& announce) {
+          serve(layout, announce);
+        }) {}
 
   Sample run(const Case& what, const Times& times) override {
     ClientOptions options;
+    options.provider.name = layout_.provider;
     options.provider.crc = what.crc;
     auto client = Client::connect("rdma://" + server_.address(), options);
     if (!client) fail(what.name, client.error());
     check_data(*client, what);
-    const std::uint64_t server_before = server_copied(*client);
+    const TransferCounters before = server_counters(*client);
     Meter meter(server_, times);
     Load load(*client, what, meter, data_);
     load.run();
     Sample sample = meter.sample(what.kind == Kind::kNull ? 0 : what.size);
-    // The server's count includes the warm-up: its share is taken by the calls.
-    const std::uint64_t server_after = server_copied(*client);
+    // The server's counts include the warm-up: its share is taken by the calls.
+    const TransferCounters after = server_counters(*client);
     const auto all = static_cast<double>(std::max<std::uint64_t>(client->counters().calls, 1));
-    sample.bytes_copied =
-        load.bytes_copied() +
-        static_cast<std::uint64_t>(static_cast<double>(server_after - server_before) *
-                                   static_cast<double>(sample.calls) / all);
+    const auto share = [&](std::uint64_t TransferCounters::*count) {
+      return static_cast<std::uint64_t>(static_cast<double>(after.*count - before.*count) *
+                                        static_cast<double>(sample.calls) / all);
+    };
+    sample.bytes_copied = load.bytes_copied() + share(&TransferCounters::bytes_copied);
+    sample.client = load.costs();
+    sample.server = {share(&TransferCounters::doorbells), share(&TransferCounters::completions),
+                     share(&TransferCounters::registrations)};
     return sample;
   }
 
@@ -225,15 +244,22 @@ class Rpcrdma final : public Contender {
     if (!right) throw std::runtime_error(what.name + ": the data arrives damaged");
   }
 
-  static std::uint64_t server_copied(Client& client) {
-    auto call = client.prepare({kProgram, kVersion, kCopied});
+  static TransferCounters server_counters(Client& client) {
+    auto call = client.prepare({kProgram, kVersion, kCounters});
     if (!call) fail("reading the server's counters", call.error());
     auto reply = client.call(std::move(*call));
     if (!reply) fail("reading the server's counters", reply.error());
-    return reply->results().xdr().u64("copied");
+    xdr::Reader& results = reply->results().xdr();
+    TransferCounters counters;
+    counters.bytes_copied = results.u64("copied");
+    counters.doorbells = results.u64("doorbells");
+    counters.completions = results.u64("completions");
+    counters.registrations = results.u64("registrations");
+    return counters;
   }
 
   const std::vector<std::byte> data_ = pattern(kSizeMax);
+  const Layout layout_;
   Child server_;
 };
 
