@@ -40,6 +40,9 @@ struct Capabilities {
   std::uint32_t sge_max;            // slices in one work request, at most kSlicesMax
   bool send_with_invalidate;        // a Send may name a steering tag for the peer to invalidate
   bool reports_invalidated_handle;  // a completed Receive tells which tag the peer invalidated
+  // attach() or the first use of a region takes a system call and locks memory, so that it pays to
+  // keep regions; and a region that is only attached is out of the peer's reach.
+  bool registering_is_costly = false;
 };
 
 enum class Errc : std::uint8_t {

@@ -71,6 +71,7 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
                  std::size_t contexts)
     : connection_(&connection),
       pool_(surroundings.pool),
+      leases_(connection, surroundings.pool),
       registry_(surroundings.registry),
       regions_(surroundings.regions),
       cache_(surroundings.cache),
@@ -135,7 +136,7 @@ MutableBytes Session::borrow(Context& context, std::size_t size) {
   if (context.loans_.full()) return {};
   const MutableBytes buffer = pool_.take(size);
   if (buffer.empty()) return {};
-  const auto lease = connection_->attach(buffer);
+  const auto lease = leases_.take(buffer);
   if (!lease) {
     pool_.give_back(buffer);
     return {};
@@ -428,7 +429,7 @@ void Session::handle_done(const engine::CallDone& done) {
   if (done.failed) cache_.note_poison(context.stream_checksum_);
   for (const engine::Lease lease : context.foreign_) connection_->detach(lease);
   for (const Context::Loan& loan : context.loans_) {
-    connection_->detach(loan.lease);
+    leases_.give_back(loan.buffer, loan.lease);
     pool_.give_back(loan.buffer);
   }
   context.foreign_.clear();

@@ -12,6 +12,7 @@
 #include "engine/types.h"
 #include "oncrpc/message.h"
 #include "oncrpc/registry.h"
+#include "rpc/kept_leases.h"
 #include "rpc/region_table.h"
 #include "rpc/reply_cache.h"
 #include "rpcrdma/client.h"
@@ -191,6 +192,7 @@ class Session {
   BackwardCaller* caller_ = nullptr;
   std::optional<std::uint32_t> last_xid_;  // of callers that have left
   transport::BufferPool& pool_;
+  KeptLeases leases_;
   const oncrpc::ServiceRegistry& registry_;
   const RegionTable& regions_;
   std::vector<std::optional<engine::Lease>> region_leases_;  // by id, once they were used here

@@ -62,6 +62,7 @@ bool BufferPool::make_room(std::size_t size, std::size_t except_class) {
     if (index == except_class) continue;
     auto& kept = kept_[index];
     while (!kept.empty() && bytes_held_ + size > bound) {
+      for (Watcher* watcher : watchers_) watcher->handle_freed(kept.back());
       free_buffer(kept.back());
       kept.pop_back();
       bytes_held_ -= kSizeMin << index;

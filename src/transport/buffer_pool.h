@@ -24,6 +24,14 @@ class BufferPool {
     return bytes_max - bytes_max / 8;
   }
 
+  // Who keeps something about buffers that lasts longer than their use.
+  class Watcher {
+   public:
+    virtual ~Watcher() = default;
+    // The memory goes back to the system now. Takes and gives back nothing.
+    virtual void handle_freed(const std::byte* memory) = 0;
+  };
+
   // Never holds more than `bytes_max` of buffers, in use and kept together. An eighth of it is only
   // for buffers of up to kSmallMax, so that bulk data cannot keep messages from being answered.
   explicit BufferPool(std::size_t bytes_max) noexcept : bytes_max_(bytes_max) {}
@@ -37,6 +45,10 @@ class BufferPool {
   // Precondition: take() gave exactly this span.
   void give_back(MutableBytes buffer);
 
+  // A watcher is removed before it dies. Not told of what the destructor frees.
+  void add_watcher(Watcher& watcher) { watchers_.push_back(&watcher); }
+  void remove_watcher(Watcher& watcher) { std::erase(watchers_, &watcher); }
+
   std::size_t bytes_held() const noexcept { return bytes_held_; }  // in use and kept
   std::size_t bytes_in_use() const noexcept { return bytes_in_use_; }
 
@@ -49,6 +61,7 @@ class BufferPool {
   std::size_t bytes_held_ = 0;
   std::size_t bytes_in_use_ = 0;
   std::array<std::vector<std::byte*>, kClasses> kept_;
+  std::vector<Watcher*> watchers_;
 };
 
 }  // namespace rpcrdma::transport

@@ -67,6 +67,30 @@ TEST(BufferPool, KeepsAnEighthForSmallBuffers) {
   for (const MutableBytes buffer : large) pool.give_back(buffer);
 }
 
+TEST(BufferPool, TellsWhatItGivesBackToTheSystem) {
+  struct Watcher final : BufferPool::Watcher {
+    void handle_freed(const std::byte* memory) override { freed.push_back(memory); }
+    std::vector<const std::byte*> freed;
+  };
+  BufferPool pool(1U << 20U);
+  Watcher watcher;
+  pool.add_watcher(watcher);
+  const MutableBytes small = pool.take(16384);
+  const MutableBytes other = pool.take(16384);
+  pool.give_back(small);
+  pool.give_back(other);
+  EXPECT_TRUE(watcher.freed.empty()) << "kept buffers are not freed";
+  const MutableBytes large = pool.take(512U << 10U);
+  pool.give_back(pool.take(256U << 10U));
+  EXPECT_TRUE(watcher.freed.empty());
+  const MutableBytes more = pool.take(128U << 10U);  // fits only without what is kept
+  const MutableBytes most = pool.take(128U << 10U);
+  EXPECT_FALSE(more.empty() || most.empty());
+  EXPECT_FALSE(watcher.freed.empty());
+  pool.remove_watcher(watcher);
+  for (const MutableBytes buffer : {large, more, most}) pool.give_back(buffer);
+}
+
 TEST(BufferPool, RefusesWhatIsLargerThanItsLargestBuffer) {
   BufferPool pool(std::size_t{1} << 40U);
   EXPECT_TRUE(pool.take(BufferPool::kSizeMax + 1).empty());

@@ -72,6 +72,9 @@ class Connection {
   std::uint32_t reads_in_flight_max() const noexcept {
     return queue_pair_->capabilities().reads_in_flight_max;
   }
+  bool registering_is_costly() const noexcept {
+    return queue_pair_->capabilities().registering_is_costly;
+  }
   rdma::Error cause() const noexcept { return queue_pair_->cause(); }
   std::string_view peer_address() const noexcept { return queue_pair_->peer_address(); }
   rdma::Counters counters() const noexcept { return queue_pair_->counters(); }

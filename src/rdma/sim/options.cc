@@ -17,6 +17,9 @@ Options random_options(SeededRandom& random, bool faults) {
   if (random.one_in(2)) options.completion_delay_max = up_to(random, 5'000'000);
   if (random.one_in(2)) options.granularity = up_to(random, 200'000);
   options.completes_before_arrival = random.one_in(2);
+  // From what is drawn already: another draw would make other worlds of all the seeds that are
+  // kept.
+  options.registering_is_costly = options.reads_in_flight_max % 2 == 0;
   if (!faults) return options;
   if (random.one_in(4)) options.refuse_one_in = static_cast<std::uint32_t>(2 + random.below(8));
   if (random.one_in(4)) {

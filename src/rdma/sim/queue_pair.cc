@@ -9,8 +9,8 @@ namespace rpcrdma::rdma::sim {
 namespace {
 
 Capabilities capabilities_of(const Options& options) {
-  return {options.queue_depth_max, options.reads_in_flight_max, options.sge_max,
-          options.remote_invalidation, options.remote_invalidation};
+  return {options.queue_depth_max,     options.reads_in_flight_max, options.sge_max,
+          options.remote_invalidation, options.remote_invalidation, options.registering_is_costly};
 }
 
 std::uint64_t total_size(std::span<const Slice> slices) {

@@ -32,7 +32,8 @@ struct Traits {
   // in the kernel, so windows are given up instead.
   bool windows_want_care;
   unsigned invalidated_flags;  // of ibv_wc: the peer's Send invalidated a handle
-  bool wants_a_slice;  // libsiw refuses Receives and Reads of no slices, but takes an empty one
+  bool wants_a_slice;    // libsiw refuses Receives and Reads of no slices, but takes an empty one
+  bool lets_peers_read;  // siw: what is registered, whatever its rights
   bool inlines_invalidation;   // not siw, where such a Send breaks the connection without a word
   std::uint32_t inline_limit;  // bytes; libsiw refuses more than it agreed to
 };

@@ -132,7 +132,7 @@ std::string_view to_text(Registration registration) {
 // What the kernel's software devices do not check (Linux 6.1 and 6.12; the conformance suite shows
 // it).
 std::string caution_of(const Traits& traits) {
-  if (traits.prints_events) {
+  if (traits.lets_peers_read) {
     return "siw does not ask what memory was exposed for: a peer can read all that is registered "
            "for its connection if it guesses the handle";
   }

@@ -116,6 +116,8 @@ Expected<void, Error> QueuePair::open_queue() {
   capabilities_.reads_in_flight_max =
       std::max<std::uint32_t>(1, clamp_to(can.max_qp_init_rd_atom, shard_.options.ord));
   capabilities_.send_with_invalidate = device_->traits().send_with_invalidate;
+  // With siw a peer may reach what is registered: what another connection uses next must not be.
+  capabilities_.registering_is_costly = !device_->traits().lets_peers_read;
   capabilities_.reports_invalidated_handle = device_->traits().reports_invalidated_handle;
   if (!create_queue_pair(*device_)) {
     return Unexpected<Error>(Error{Errc::kNoResources, errno, kOpeningQueue});
