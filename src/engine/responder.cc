@@ -275,8 +275,8 @@ void Responder::begin(const Received& received) {
   slot.receive = received.receive;
   slot.holds_receive = true;
   slot.failed = false;
-  slot.known_above = slot.lost = slot.has_reply_chunk = slot.success = slot.is_short =
-      slot.by_read = slot.is_padded = false;
+  slot.known_above = slot.lost = slot.has_reply_chunk = slot.success = slot.has_written =
+      slot.is_short = slot.by_read = slot.is_padded = false;
   slot.pending = slot.chunk = slot.read = slot.write_chunk = 0;
   slot.xid = Xid{xdr::load_word(prefix)};
   slot.version = xdr::load_word(prefix + xdr::kWordSize);
@@ -576,6 +576,7 @@ bool Responder::emit_writes(Slot& slot, std::span<Action> room, std::size_t& use
     SegmentFiller::Piece piece{};
     if (!next_write(slot, piece)) break;
     room[used++] = RdmaWrite{work(slot, WorkKind::kWrite), piece.from, piece.from_offset, piece.to};
+    slot.has_written = true;
   }
   if (used == room.size()) return false;
   const bool carries_stream = slot.success && slot.reply.form == ReplyForm::kMsg;
@@ -585,7 +586,7 @@ bool Responder::emit_writes(Slot& slot, std::span<Action> room, std::size_t& use
   send.header_offset = HeaderArena::offset(first_place_ + index_of(slot));
   send.header_size = slot.header_size;
   send.gather = gather;
-  send.follows_writes = !slot.is_short && slot.success;
+  send.follows_writes = slot.has_written;
   if (slot.invalidate) send.invalidate = *slot.invalidate;
   work_posted(slot);
   return true;

@@ -98,10 +98,11 @@ class Responder {
     bool known_above = false;  // the layer above was told of the call: it gets CallDone
     bool lost = false;         // the connection ended; what is pending is only waited for
     bool has_reply_chunk = false;
-    bool is_short = false;    // the Call has no chunks
-    bool by_read = false;     // the reply has an Exposed in use
-    bool is_padded = false;   // the Call came as RDMA_MSGP
-    std::uint16_t index = 0;  // of itself in slots_
+    bool is_short = false;     // the Call has no chunks
+    bool has_written = false;  // RDMA Writes went out for its reply
+    bool by_read = false;      // the reply has an Exposed in use
+    bool is_padded = false;    // the Call came as RDMA_MSGP
+    std::uint16_t index = 0;   // of itself in slots_
     std::uint32_t generation = 0;
     std::uint16_t pending = 0;  // work requests not completed
     ReceiveId receive{};

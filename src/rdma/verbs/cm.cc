@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,12 +13,21 @@
 #include "rdma/verbs/preflight.h"
 
 namespace rpcrdma::rdma::verbs {
+namespace {
+
+constexpr const char* kManagerFile = "/dev/infiniband/rdma_cm";
+
+}  // namespace
 
 Expected<std::unique_ptr<CmChannel>, Error> CmChannel::open(Reactor& reactor) {
   std::unique_ptr<CmChannel> made(new CmChannel(reactor));
   made->channel_.reset(rdma_create_event_channel());
   if (!made->channel_) {
-    return Unexpected<Error>(Error{Errc::kUnsupported, errno, kOpeningManager});
+    // librdmacm looks for the file elsewhere when it may not open it, and then has not found it.
+    const int code = errno;
+    const bool forbidden =
+        ::access(kManagerFile, F_OK) == 0 && ::access(kManagerFile, R_OK | W_OK) != 0;
+    return Unexpected<Error>(Error{Errc::kUnsupported, forbidden ? EACCES : code, kOpeningManager});
   }
   const int fd = made->channel_->fd;
   const int flags = fcntl(fd, F_GETFL);

@@ -99,6 +99,7 @@ void Device::AsyncEvents::handle_ready(std::uint32_t /*events*/) {
     // Not destroyed before the acknowledgement, whosever it is. What ports and devices tell means
     // nothing to connections unless the connection manager says so too.
     if (of_queue_pair) static_cast<QueuePair*>(event.element.qp->qp_context)->handle_fault();
+    if (event.event_type == IBV_EVENT_DEVICE_FATAL) device.is_lost_ = true;
     ibv_ack_async_event(&event);
   }
 }

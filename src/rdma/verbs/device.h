@@ -54,6 +54,7 @@ class Device {
   const ibv_device_attr& attributes() const noexcept { return attributes_; }
   const Traits& traits() const noexcept { return traits_; }
   ibv_comp_channel& completions() const noexcept { return *channel_; }
+  bool is_lost() const noexcept { return is_lost_; }  // it will never work again
   std::uint64_t system_calls() const noexcept { return system_calls_; }
 
  private:
@@ -81,6 +82,7 @@ class Device {
   Owned<ibv_comp_channel, ibv_destroy_comp_channel> channel_;
   CompletionEvents completion_events_{*this};
   AsyncEvents async_events_{*this};
+  bool is_lost_ = false;
   std::uint64_t system_calls_ = 0;
 };
 

@@ -296,6 +296,7 @@ void QueuePair::progress() {
     return end(
         {Errc::kProtocol, 0, "the peer reached for memory or a Receive that it was not given"});
   }
+  if (device_->is_lost()) return end(lost_device());
   if (state_ == State::kDraining) {
     collect();
     if (copies_under_way_ == 0 || broken_) return end(cause_, LinkEvent::kDisconnected);

@@ -46,8 +46,9 @@ def bench(session):
 def system_calls(session, url, count):
     """Of `rpcrdma ping --count COUNT`, by strace."""
     summary = session.guest.scratch / "strace"
-    session.guest.run("strace", ["strace", "-f", "-c", "-U", "calls,name", "-o", summary, session.build / "bin" / "rpcrdma", "ping", url,
-                                 "--provider", session.stand_in or "verbs", "--count", count], 300)
+    session.guest.run("strace", ["strace", "-f", "-c", "-U", "calls,name", "-o", summary,
+                                 session.build / "bin" / "rpcrdma", "ping", url, "--provider",
+                                 session.stand_in or "verbs", "--count", count], 300)
     return int(session.guest.run("calls", ["tail", "-1", summary]).out().split()[0])
 
 

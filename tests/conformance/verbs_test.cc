@@ -1,0 +1,133 @@
+// What only the provider on RDMA devices has; run in the lab, see docs/interop.md.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "conformance/fixture.h"
+#include "rdma/verbs/loader.h"
+
+namespace rpcrdma::test {
+namespace {
+
+using rdma::Errc;
+using rdma::Receive;
+using rdma::RemoteAccess;
+using rdma::Send;
+using rdma::Slice;
+using rdma::Status;
+using rdma::Write;
+
+TEST(VerbsTest, RunsInTheLab) {
+  if (std::getenv("RPCRDMA_LAB_ADDRESS") == nullptr) {
+    GTEST_SKIP() << "RPCRDMA_LAB_ADDRESS names no address on an RDMA device: `make lab` does";
+  }
+  EXPECT_FALSE(verbs_fabrics().empty());
+}
+
+class VerbsDevice : public ProviderTest {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(ProviderTest::SetUp());
+    connect(client, server);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Provider, VerbsDevice, testing::ValuesIn(verbs_fabrics()), fabric_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(VerbsDevice);
+
+TEST_P(VerbsDevice, IsListedWithItsAddress) {
+  const auto plugin = rdma::verbs::load();
+  ASSERT_TRUE(plugin.has_value()) << plugin.error();
+  const std::string address = std::getenv("RPCRDMA_LAB_ADDRESS");
+  const auto name = (*plugin)->device_for(address + ":1", false);
+  ASSERT_TRUE(name.has_value()) << name.error();
+  bool found = false;
+  for (const auto& device : (*plugin)->devices(rdma::verbs::Registration::kAuto)) {
+    if (device.name != *name) continue;
+    found = true;
+    EXPECT_EQ(device.problem, "");
+    EXPECT_NE(std::ranges::find(device.addresses, address), device.addresses.end());
+    EXPECT_GT(device.reads_max, 0U);
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_P(VerbsDevice, LoopbackIsNoDevices) {
+  const auto plugin = rdma::verbs::load();
+  ASSERT_TRUE(plugin.has_value());
+  EXPECT_FALSE((*plugin)->device_for("127.0.0.1:20049", false).has_value());
+  EXPECT_FALSE((*plugin)->device_for("127.0.0.1:20049", true).has_value());
+  EXPECT_TRUE((*plugin)->device_for("0.0.0.0:20049", true).has_value()) << "it is on each device";
+}
+
+// The child has copies of all objects, and the descriptors behind them are its parent's too.
+TEST_P(VerbsDevice, AChildNeitherUsesNorEndsTheConnectionsOfItsParent) {
+  const rdma::Remote room = expose(server, 0, 64, RemoteAccess::kWrite);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const bool refused = client.post(1, Send{}).error().code == Errc::kClosed;
+    client.queue_pair().disconnect();
+    fabric->client().progress();
+    client.destroy();
+    server.destroy();
+    listener.reset();
+    fabric.reset();
+    _exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  client.fill(0, 64, 5);
+  const Slice from = client.slice(0, 64);
+  ASSERT_TRUE(client.post(1, Write{{&from, 1}, room}, false).has_value());
+  barrier(client, server);
+  barrier(server, client);
+  EXPECT_EQ(copy_of(server.memory(0, 64)), copy_of(client.memory(0, 64)));
+  EXPECT_EQ(client.queue_pair().poll_link(), std::nullopt);
+}
+
+// More slices than siw takes in a work request; nothing is lost of them, and nothing waits for the
+// memory.
+TEST_P(VerbsDevice, ASendOfManySlicesArrivesWhole) {
+  std::vector<Slice> slices;
+  for (std::uint32_t i = 0; i < rdma::kSlicesMax; ++i) slices.push_back(client.slice(100 * i, 50));
+  client.fill(0, 4096, 3);
+  const Slice into = server.slice(0, 4096);
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(server.post(1, Receive{{&into, 1}}).has_value());
+    ASSERT_TRUE(client.post(2, Send{slices, {}}).has_value());
+    const rdma::Completion received = next(server);
+    ASSERT_EQ(received.status, Status::kOk);
+    ASSERT_EQ(received.size, 50U * slices.size());
+    EXPECT_EQ(next(client).id, 2U);
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      ASSERT_EQ(copy_of(server.memory(50 * i, 50)), copy_of(client.memory(100 * i, 50)));
+    }
+  }
+}
+
+// Doorbells and completions are what a device is paid in.
+TEST_P(VerbsDevice, ABatchIsOneDoorbellAndOneCompletion) {
+  const rdma::Remote room = expose(server, 0, 640, RemoteAccess::kWrite);
+  const Slice from = client.slice(0, 64);
+  std::array<rdma::WorkRequest, 11> batch;
+  for (std::size_t i = 0; i < 10; ++i) {
+    batch[i] = {i, false, Write{{&from, 1}, {room.tag, 64, room.address + 64 * i}}};
+  }
+  batch[10] = {10, true, Send{{&from, 1}, {}}};
+  const Slice into = server.slice(1000, 64);
+  ASSERT_TRUE(server.post(1, Receive{{&into, 1}}).has_value());
+  const rdma::Counters before = client.queue_pair().counters();
+  ASSERT_TRUE(client.queue_pair().post(batch).has_value());
+  EXPECT_EQ(next(client).id, 10U);
+  const rdma::Counters after = client.queue_pair().counters();
+  EXPECT_EQ(after.doorbells - before.doorbells, 1U);
+  EXPECT_EQ(after.completions - before.completions, 1U);
+  EXPECT_EQ(next(server).status, Status::kOk);
+}
+
+}  // namespace
+}  // namespace rpcrdma::test

@@ -1,0 +1,72 @@
+"""What stands against using a device is said, with the remedy; and what happens when a device goes."""
+import time
+
+from scenarios.killed import CONNECTION_LOST, NOTICE_SECONDS, start_big
+from machine import Failure
+from session import scenario
+
+NOBODY = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all"
+
+
+def expect_text(program, *texts):
+    said = program.out() + program.err()
+    for text in texts:
+        if text not in said:
+            raise program.failure(f"did not say {text!r}")
+
+
+@scenario("preflight-memory", "guest verbs", "the limit of locked memory is too small")
+def memory(session):
+    command = session.build / "bin" / "rpcrdma"
+    info = session.guest.shell("info", f"{NOBODY} bash -c 'ulimit -l 64; {command} info'")
+    expect_text(info, "the limit of locked memory is 64 KiB here", "ulimit -l 65536", "LimitMEMLOCK=")
+    serve = session.guest.shell("serve", f"mkdir -p /tmp/served; chmod 777 /tmp/served; {NOBODY} bash -c 'ulimit -l 64; "
+                                         f"{command} serve --provider verbs --blob /tmp/served --port 20999 --listen "
+                                         f"{session.address[session.guest]}' || echo ended with $?")
+    expect_text(serve, "ended with 1", "the limit of locked memory is 64 KiB here")
+
+
+@scenario("preflight-permission", "guest verbs", "the user may not open the device")
+def permission(session):
+    command = session.build / "bin" / "rpcrdma"
+    ping = session.guest.shell("ping", "chmod 600 /dev/infiniband/rdma_cm; "
+                                       f"{NOBODY} {command} ping --provider verbs rdma://{session.address[session.guest]}"
+                                       "; chmod 666 /dev/infiniband/rdma_cm")
+    expect_text(ping, "may not open /dev/infiniband/rdma_cm")
+
+
+@scenario("preflight-address", "guest verbs", "no address on the device; a way that goes over none")
+def address(session):
+    command = session.build / "bin" / "rpcrdma"
+    info = session.guest.shell("info", "ip link add bare0 type dummy; ip link set bare0 up; sleep 0.1; "
+                                       "ip addr flush dev bare0\n"
+                                       f"rdma link add spare0 type {session.device} netdev bare0; {command} info; "
+                                       "rdma link delete spare0; ip link delete bare0")
+    expect_text(info, "ip addr add ADDR/PREFIX dev")
+    ping = session.guest.shell("ping", f"{command} ping --provider verbs rdma://127.0.0.1 || true")
+    expect_text(ping, session.address[session.guest])
+    auto = session.guest.shell("auto", f"{command} ping rdma://127.0.0.1:1 || true")
+    expect_text(auto, "Connection refused")
+
+
+@scenario("device-removed", "guest verbs → guest verbs", "the device goes in mid put: both sides end the connection")
+def removed(session):
+    peer = session.guest_verbs()
+    with peer.serve() as server:
+        transfer = start_big(session, peer, server, "put")
+        start = time.monotonic()
+        # The kernel waits until nobody has the device open any more, librdmacm for as long as a process lives.
+        remove = session.guest.start("remove", ["rdma", "link", "delete", f"{session.device}0"])
+        transfer.expect(NOTICE_SECONDS, status=CONNECTION_LOST)
+        waited = time.monotonic() - start
+        if server.program.status() is not None:
+            raise server.program.failure(f"ended with {server.program.status()}")
+    remove.expect(30)
+    session.add_device()
+    with peer.serve() as server:
+        peer.put_random(server)
+        peer.get_random(server)
+    session.guest.shell("clean", f"rm -rf {session.guest.scratch}/hole")
+    if not transfer.err().strip():
+        raise Failure("the client gave no reason")
+    return f"error after {waited:.1f} s; a new server works on the device that came back"
