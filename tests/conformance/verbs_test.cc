@@ -1,4 +1,5 @@
 // What only the provider on RDMA devices has; run in the lab, see docs/interop.md.
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,6 +63,29 @@ TEST_P(VerbsDevice, LoopbackIsNoDevices) {
   EXPECT_TRUE((*plugin)->device_for("0.0.0.0:20049", true).has_value()) << "it is on each device";
 }
 
+// Whatever a child does with what it has of its parent; also with work of it under way.
+TEST_P(VerbsDevice, AChildMakesNoProvidersAndTakesNoCompletions) {
+  ASSERT_TRUE(server.post(1, Receive{}).has_value());
+  ASSERT_TRUE(client.post(2, Send{}).has_value());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto plugin = rdma::verbs::load();
+    const bool refused = !(*plugin)->make_provider({}).has_value();
+    const bool silent = client.poll() == std::nullopt;
+    client.queue_pair().disconnect();
+    const bool ended = client.queue_pair().poll_link() == rdma::LinkEvent::kDisconnected;
+    const auto flushed = client.poll();
+    fabric->client().wait();
+    _exit(refused && silent && ended && flushed && flushed->id == 2 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(next(client).id, 2U);
+  EXPECT_EQ(next(server).id, 1U);
+}
+
 // The child has copies of all objects, and the descriptors behind them are its parent's too.
 TEST_P(VerbsDevice, AChildNeitherUsesNorEndsTheConnectionsOfItsParent) {
   const rdma::Remote room = expose(server, 0, 64, RemoteAccess::kWrite);
@@ -87,6 +111,40 @@ TEST_P(VerbsDevice, AChildNeitherUsesNorEndsTheConnectionsOfItsParent) {
   barrier(server, client);
   EXPECT_EQ(copy_of(server.memory(0, 64)), copy_of(client.memory(0, 64)));
   EXPECT_EQ(client.queue_pair().poll_link(), std::nullopt);
+}
+
+TEST_P(VerbsDevice, WorkWhoseMemoryCannotBeRegisteredEndsTheConnectionAndCompletesWithTheRest) {
+  void* const mapped = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  munmap(mapped, 4096);  // what no device can register
+  const Bytes memory(static_cast<const std::byte*>(mapped), 4096);
+  const auto region = client.queue_pair().attach_read_only(memory);
+  ASSERT_TRUE(region.has_value());
+  const Slice bad{*region, 1000, 0};
+  const Slice good = client.slice(0, 1000);
+  std::array<rdma::WorkRequest, 3> batch{rdma::WorkRequest{1, true, Send{{&good, 1}, {}}},
+                                         rdma::WorkRequest{2, true, Send{{&bad, 1}, {}}},
+                                         rdma::WorkRequest{3, true, Send{{&good, 1}, {}}}};
+  if (client.queue_pair().post(batch).has_value()) {
+    for (const rdma::Completion& ended : next(client, 3)) EXPECT_EQ(ended.status, Status::kFlushed);
+    EXPECT_EQ(client.poll(), std::nullopt);
+  }
+  EXPECT_EQ(client.queue_pair().cause().code, Errc::kNoResources);
+  expect_disconnected(client, server);
+}
+
+// Many exposures at once, as of many calls that begin together, whose Sends come behind them all.
+TEST_P(VerbsDevice, AsManyExposuresAsFitLeaveRoomForTheSendBehindThem) {
+  std::vector<rdma::WorkRequest> batch(1);
+  std::uint32_t exposed = 0;
+  while (exposed < 5000) {
+    batch[0] = {1, true, rdma::Expose{server.slice(8 * exposed, 8), RemoteAccess::kWrite}};
+    if (!server.queue_pair().post(batch).has_value()) break;
+    EXPECT_EQ(next(server).status, Status::kOk);
+    ++exposed;
+  }
+  EXPECT_GE(exposed, 64U);
+  barrier(server, client);
 }
 
 // More slices than siw takes in a work request; nothing is lost of them, and nothing waits for the

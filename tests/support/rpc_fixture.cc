@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <utility>
 
 #include "rdma/sim/provider.h"
 #include "rdma/sim/world.h"
 #include "rdma/siwarp/provider.h"
+#include "rdma/verbs/loader.h"
 #include "rpc/client_impl.h"
 #include "rpc/server_impl.h"
 
@@ -35,22 +39,18 @@ class SimNetwork final : public Network {
   std::vector<std::unique_ptr<rdma::Provider>> further_;
 };
 
-class SiwarpNetwork final : public Network {
+// Providers with descriptors, which `make` gives, at one address of this machine.
+class RealNetwork final : public Network {
  public:
-  explicit SiwarpNetwork(bool crc) {
-    rdma::siwarp::Options options;
-    options.crc = crc;
-    options.spin = std::chrono::microseconds(0);
-    server_ = std::move(rdma::siwarp::make_provider(options).value());
-    client_ = std::move(rdma::siwarp::make_provider(options).value());
-  }
+  using Make = std::function<std::unique_ptr<rdma::Provider>()>;
+
+  RealNetwork(std::string address, Make make)
+      : address_(std::move(address)), make_(std::move(make)), server_(make_()), client_(make_()) {}
   rdma::Provider& server_side() override { return *server_; }
   rdma::Provider& client_side() override { return *client_; }
-  std::string listen_address() const override { return "127.0.0.1:0"; }
+  std::string listen_address() const override { return address_ + ":0"; }
   rdma::Provider& add_provider(const std::string&) override {
-    rdma::siwarp::Options options;
-    options.spin = std::chrono::microseconds(0);
-    return *further_.emplace_back(std::move(rdma::siwarp::make_provider(options).value()));
+    return *further_.emplace_back(make_());
   }
   void wait() override {
     std::vector<pollfd> fds = {{server_->wait_fd(), POLLIN, 0}, {client_->wait_fd(), POLLIN, 0}};
@@ -59,9 +59,25 @@ class SiwarpNetwork final : public Network {
   }
 
  private:
+  const std::string address_;
+  const Make make_;
   std::unique_ptr<rdma::Provider> server_, client_;
   std::vector<std::unique_ptr<rdma::Provider>> further_;
 };
+
+std::unique_ptr<rdma::Provider> siwarp_provider(bool crc) {
+  rdma::siwarp::Options options;
+  options.crc = crc;
+  options.spin = std::chrono::microseconds(0);
+  return std::move(rdma::siwarp::make_provider(options).value());
+}
+
+std::unique_ptr<rdma::Provider> verbs_provider() {
+  rdma::verbs::Options options;
+  options.spin = std::chrono::microseconds(0);
+  options.exposures = 8192;  // of 128 calls with many segments each
+  return std::move(rdma::verbs::load().value()->make_provider(options).value());
+}
 
 }  // namespace
 
@@ -70,7 +86,10 @@ std::unique_ptr<Network> make_sim(std::uint64_t seed, const rdma::sim::Options& 
 }
 
 std::unique_ptr<Network> make_siwarp(bool crc) {
-  return std::make_unique<SiwarpNetwork>(crc);
+  if (const char* const address = std::getenv("RPCRDMA_LAB_ADDRESS")) {
+    return std::make_unique<RealNetwork>(address, verbs_provider);
+  }
+  return std::make_unique<RealNetwork>("127.0.0.1", [crc] { return siwarp_provider(crc); });
 }
 
 // --- TestService -------------------------------------------------------------------------------

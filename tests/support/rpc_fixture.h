@@ -34,6 +34,7 @@ class Network {
 };
 
 std::unique_ptr<Network> make_sim(std::uint64_t seed, const rdma::sim::Options& options = {});
+// In the lab (RPCRDMA_LAB_ADDRESS) the RDMA device at that address takes its place.
 std::unique_ptr<Network> make_siwarp(bool crc);
 
 // Answers whatever the tests ask; see the .cc for the procedures.

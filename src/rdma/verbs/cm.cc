@@ -44,7 +44,6 @@ CmChannel::~CmChannel() {
 
 CmId CmChannel::make_id(CmTarget& target) {
   rdma_cm_id* id = nullptr;
-  ++system_calls_;
   if (rdma_create_id(channel_.get(), &id, &target, RDMA_PS_TCP) != 0) return nullptr;
   return CmId(id);
 }
@@ -52,8 +51,11 @@ CmId CmChannel::make_id(CmTarget& target) {
 void CmChannel::handle_ready(std::uint32_t /*events*/) {
   rdma_cm_event* event = nullptr;
   for (;;) {
-    ++system_calls_;
-    if (rdma_get_cm_event(channel_.get(), &event) != 0) return;
+    if (rdma_get_cm_event(channel_.get(), &event) != 0) {
+      // It will never work again, and epoll would say so for ever.
+      if (errno != EAGAIN && errno != EINTR) reactor_.unwatch(channel_->fd, *this);
+      return;
+    }
     const bool is_request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
     rdma_cm_id* const concerned = is_request ? event->listen_id : event->id;
     auto* const target = static_cast<CmTarget*>(concerned->context);

@@ -47,7 +47,6 @@ class CmChannel final : private Watched {
 
   // Null: errno says why.
   CmId make_id(CmTarget& target);
-  std::uint64_t system_calls() const noexcept { return system_calls_; }
 
  private:
   explicit CmChannel(Reactor& reactor) : reactor_(reactor) {}
@@ -56,7 +55,6 @@ class CmChannel final : private Watched {
 
   Reactor& reactor_;
   Owned<rdma_event_channel, rdma_destroy_event_channel> channel_;
-  std::uint64_t system_calls_ = 0;
 };
 
 // The address from which the system would send to `peer`; nullopt and errno when it has no way.

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 #include <limits>
+#include <mutex>
+#include <unordered_map>
 
 #include "rdma/verbs/queue_pair.h"
 
@@ -17,12 +19,32 @@ constexpr std::uint32_t kRxeVendor = 0xffffff;
 // rxe hands out the flags of the kernel, where this bit is what is IBV_WC_WITH_INV outside of it.
 constexpr unsigned kRxeWithInvalidate = 1U << 2U;
 
+std::mutex known_lock;
+std::unordered_map<const ibv_qp*, QueuePair*> known;  // under known_lock
+
+// It is not destroyed meanwhile, since it makes itself unknown first.
+void tell_owner(const ibv_qp& queue, bool is_ours) {
+  const std::lock_guard guard(known_lock);
+  const auto found = known.find(&queue);
+  if (found != known.end()) found->second->handle_fault(is_ours);
+}
+
 bool set_non_blocking(int fd) {
   const int flags = fcntl(fd, F_GETFL);
   return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
 }  // namespace
+
+void make_known(const ibv_qp& queue, QueuePair& owner) {
+  const std::lock_guard guard(known_lock);
+  known[&queue] = &owner;
+}
+
+void make_unknown(const ibv_qp& queue) noexcept {
+  const std::lock_guard guard(known_lock);
+  known.erase(&queue);
+}
 
 Traits traits_of(const ibv_context& context, const ibv_device_attr& attributes, Registration wish) {
   Traits traits{};
@@ -54,8 +76,8 @@ Traits traits_of(const ibv_context& context, const ibv_device_attr& attributes, 
 Expected<std::unique_ptr<Device>, Error> Device::open(ibv_context& context, Registration wish,
                                                       Reactor& reactor) {
   std::unique_ptr<Device> device(new Device(context, reactor));
-  if (ibv_query_device(&context, &device->attributes_) != 0) {
-    return Unexpected<Error>(Error{Errc::kProvider, errno, "asking the RDMA device"});
+  if (const int code = ibv_query_device(&context, &device->attributes_); code != 0) {
+    return Unexpected<Error>(Error{Errc::kProvider, code, "asking the RDMA device"});
   }
   device->traits_ = traits_of(context, device->attributes_, wish);
   device->channel_.reset(ibv_create_comp_channel(&context));
@@ -81,8 +103,11 @@ void Device::CompletionEvents::handle_ready(std::uint32_t /*events*/) {
   ibv_cq* queue = nullptr;
   void* owner = nullptr;
   for (;;) {
-    ++device.system_calls_;
-    if (ibv_get_cq_event(device.channel_.get(), &queue, &owner) != 0) return;
+    if (ibv_get_cq_event(device.channel_.get(), &queue, &owner) != 0) {
+      if (errno == EAGAIN || errno == EINTR) return;
+      device.is_lost_ = true;  // epoll would say for ever that it is ready
+      return device.reactor_.unwatch(device.channel_->fd, *this);
+    }
     ibv_ack_cq_events(queue, 1);
     static_cast<QueuePair*>(owner)->handle_completion_event();
   }
@@ -91,15 +116,17 @@ void Device::CompletionEvents::handle_ready(std::uint32_t /*events*/) {
 void Device::AsyncEvents::handle_ready(std::uint32_t /*events*/) {
   ibv_async_event event{};
   for (;;) {
-    ++device.system_calls_;
-    if (ibv_get_async_event(&device.context_, &event) != 0) return;
-    const bool of_queue_pair = event.event_type == IBV_EVENT_QP_FATAL ||
-                               event.event_type == IBV_EVENT_QP_REQ_ERR ||
-                               event.event_type == IBV_EVENT_QP_ACCESS_ERR;
-    // Not destroyed before the acknowledgement, whosever it is. What ports and devices tell means
-    // nothing to connections unless the connection manager says so too.
-    if (of_queue_pair) static_cast<QueuePair*>(event.element.qp->qp_context)->handle_fault();
+    if (ibv_get_async_event(&device.context_, &event) != 0) {
+      if (errno == EAGAIN || errno == EINTR) return;
+      device.is_lost_ = true;
+      return device.reactor_.unwatch(device.context_.async_fd, *this);
+    }
+    // What ports tell means nothing to connections unless the connection manager says so too.
     if (event.event_type == IBV_EVENT_DEVICE_FATAL) device.is_lost_ = true;
+    if (event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_QP_REQ_ERR ||
+        event.event_type == IBV_EVENT_QP_ACCESS_ERR) {
+      tell_owner(*event.element.qp, event.event_type == IBV_EVENT_QP_FATAL);
+    }
     ibv_ack_async_event(&event);
   }
 }

@@ -3,6 +3,7 @@
 #define RPCRDMA_RDMA_VERBS_DEVICE_H_
 
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 
 #include <cstdint>
 #include <memory>
@@ -41,9 +42,13 @@ Traits traits_of(const ibv_context& context, const ibv_device_attr& attributes, 
 
 class QueuePair;
 
+// Which queue pairs of the process are ours, for asynchronous events; of all threads.
+void make_known(const ibv_qp& queue, QueuePair& owner);
+void make_unknown(const ibv_qp& queue) noexcept;
+
 class Device {
  public:
-  // `context` is the connection manager's and lives as long as the process.
+  // `context` is the connection manager's; the device keeps it open.
   static Expected<std::unique_ptr<Device>, Error> open(ibv_context& context, Registration wish,
                                                        Reactor& reactor);
   ~Device();
@@ -55,7 +60,6 @@ class Device {
   const Traits& traits() const noexcept { return traits_; }
   ibv_comp_channel& completions() const noexcept { return *channel_; }
   bool is_lost() const noexcept { return is_lost_; }  // it will never work again
-  std::uint64_t system_calls() const noexcept { return system_calls_; }
 
  private:
   // Completion events: marks each queue pair concerned as to be armed again.
@@ -65,17 +69,19 @@ class Device {
     void handle_deadline() override {}
     Device& device;
   };
-  // Asynchronous events. All providers of the process share the descriptor, so an event may be
-  // another thread's; it is passed on without touching more than an atomic.
+  // Asynchronous events. All users of the device in the process share the descriptor, so an event
+  // may be about another thread's queue pair, or about one that is not ours.
   struct AsyncEvents final : Watched {
     explicit AsyncEvents(Device& owner) : device(owner) {}
     void handle_ready(std::uint32_t events) override;
     void handle_deadline() override {}
     Device& device;
   };
-  Device(ibv_context& context, Reactor& reactor) : context_(context), reactor_(reactor) {}
+  Device(ibv_context& context, Reactor& reactor)
+      : context_(context), all_devices_(rdma_get_devices(nullptr)), reactor_(reactor) {}
 
   ibv_context& context_;
+  Owned<ibv_context*, rdma_free_devices> all_devices_;  // as long as this is held, they stay open
   Reactor& reactor_;
   ibv_device_attr attributes_{};
   Traits traits_{};
@@ -83,7 +89,6 @@ class Device {
   CompletionEvents completion_events_{*this};
   AsyncEvents async_events_{*this};
   bool is_lost_ = false;
-  std::uint64_t system_calls_ = 0;
 };
 
 }  // namespace rpcrdma::rdma::verbs

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cerrno>
 
 namespace rpcrdma::rdma::verbs {
 namespace {
@@ -20,13 +21,14 @@ std::uint32_t process_generation() noexcept {
   return generation.load(std::memory_order_relaxed);
 }
 
-int prepare_for_fork() noexcept {
+int enter_rdma_core() noexcept {
   static const int result = [] {
     pthread_atfork(nullptr, nullptr, count_fork);
     // Linux 5.12 and later copy registered pages for the child; rdma-core knows.
     return ibv_is_fork_initialized() == IBV_FORK_UNNEEDED ? 0 : ibv_fork_init();
   }();
-  return result;
+  static const BornHere first_use;
+  return first_use.elsewhere() ? ECHILD : result;
 }
 
 }  // namespace rpcrdma::rdma::verbs

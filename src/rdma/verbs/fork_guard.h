@@ -16,8 +16,10 @@ namespace rpcrdma::rdma::verbs {
 // How many forks lie between this process and the one that loaded the provider.
 std::uint32_t process_generation() noexcept;
 
-// 0, or the errno of rdma-core for a process in which memory cannot survive fork(). Once is enough.
-int prepare_for_fork() noexcept;
+// To be called before anything of rdma-core, each time. 0; ECHILD in a child of a process that has
+// used rdma-core, which shares too much with its parent to use it as well; or the errno of
+// rdma-core for a process in which registered memory cannot survive fork().
+int enter_rdma_core() noexcept;
 
 // True in each child of the process in which it was made.
 class BornHere {

@@ -101,50 +101,47 @@ MemoryRegion Memory::expose_sink(const Slice& slice, ibv_sge& sink) {
 // --- Exposures ---------------------------------------------------------------------------------
 
 std::optional<Memory::Exposed> Memory::expose(const Slice& slice, RemoteAccess access) {
+  if (slice.size == 0) return Exposed{SteeringTag{}, 0, std::nullopt};  // nothing to be reached
   if (traits_.registration == Registration::kWindows) return bind_window(slice, access);
   Bytes memory;
   (void)regions_.find_readable(slice, memory);
   return expose_registered(memory, access);
 }
 
-// What a window over the slice is bound to, and where the slice's first byte is in it. The kernel
-// wants pages that could be written for it; who may write says the window.
-ibv_mr* Memory::bindable(const Slice& slice, const std::byte*& data, MemoryRegion& own) {
+// What a window over the slice is bound to. The kernel wants pages that could be written for it;
+// who may write says the window.
+ibv_mr* Memory::bindable(const Slice& slice, Exposure& exposure) {
   constexpr unsigned kRights = kWritable | kBindable;
   Bytes memory;
   (void)regions_.find_readable(slice, memory);
-  data = memory.data();
-  Registered& registered = registered_[Regions::index_of(slice.region)];
+  exposure.data = memory.data();
   const bool is_writable = regions_.is_writable(slice.region);
-  if (traits_.windows_want_care) {
-    if (registered.copy.empty()) own = register_memory(memory, kRights);
-    if (own || is_writable) return own.get();
-    data = readable_copy(slice);
-    own = register_memory({data, slice.size}, kRights);
-    return own.get();
-  }
-  if (is_writable) return local(slice.region, true);
-  if (!registered.bindable && registered.copy.empty()) {
-    registered.bindable = register_memory(regions_.whole(slice.region), kRights);
-    if (!registered.bindable) {
-      (void)readable_copy(slice);
-      registered.bindable = register_memory(registered.copy, kRights);
-    }
-  }
-  if (!registered.copy.empty()) data = readable_copy(slice);
-  return registered.bindable.get();
-}
-
-// Memory that is mapped without the right to write, as a file may be, cannot have a window: a copy
-// is what the peer can read.
-const std::byte* Memory::readable_copy(const Slice& slice) {
   Registered& registered = registered_[Regions::index_of(slice.region)];
-  if (registered.copy.empty()) {
-    const Bytes whole = regions_.whole(slice.region);
-    registered.copy.assign(whole.begin(), whole.end());
-    bytes_copied_ += whole.size();
+  const auto note_failure = [&] {
+    // Mapped without the right to write, as a file may be.
+    if (!is_writable && (failure_ == EFAULT || failure_ == EACCES || failure_ == EPERM)) {
+      registered.is_bindable = false;
+    }
+  };
+  if (registered.is_bindable && traits_.windows_want_care) {
+    exposure.registration = register_memory(memory, kRights);
+    if (exposure.registration) return exposure.registration.get();
+    note_failure();
+  } else if (registered.is_bindable) {
+    if (is_writable) return local(slice.region, true);
+    if (!registered.bindable) {
+      registered.bindable = register_memory(regions_.whole(slice.region), kRights);
+    }
+    if (registered.bindable) return registered.bindable.get();
+    note_failure();
   }
-  return registered.copy.data() + slice.offset;
+  if (registered.is_bindable) return nullptr;
+  // What the peer can read is a copy, as the memory is now.
+  exposure.copy.assign(memory.begin(), memory.end());
+  exposure.data = exposure.copy.data();
+  bytes_copied_ += memory.size();
+  exposure.registration = register_memory(exposure.copy, kRights);
+  return exposure.registration.get();
 }
 
 std::optional<std::size_t> Memory::rested_window() {
@@ -173,13 +170,13 @@ std::optional<std::size_t> Memory::rested_window() {
 }
 
 std::optional<Memory::Exposed> Memory::bind_window(const Slice& slice, RemoteAccess access) {
-  const std::byte* data = nullptr;
-  MemoryRegion own;
-  ibv_mr* const region = bindable(slice, data, own);
+  Exposure exposure;
+  exposure.access = access;
+  ibv_mr* const region = bindable(slice, exposure);
   if (region == nullptr) return std::nullopt;
-  const auto index = rested_window();
-  if (!index) return std::nullopt;
-  Window& window = windows_[*index];
+  exposure.window = rested_window();
+  if (!exposure.window) return std::nullopt;
+  Window& window = windows_[*exposure.window];
   window.object->rkey = window.key;  // devices' libraries go by it
   window.key = ibv_inc_rkey(window.key);
   ibv_send_wr bind{};
@@ -187,11 +184,12 @@ std::optional<Memory::Exposed> Memory::bind_window(const Slice& slice, RemoteAcc
   bind.bind_mw.mw = window.object.get();
   bind.bind_mw.rkey = window.key;
   bind.bind_mw.bind_info.mr = region;
-  bind.bind_mw.bind_info.addr = address_of(data);
+  bind.bind_mw.bind_info.addr = address_of(exposure.data);
   bind.bind_mw.bind_info.length = slice.size;
   bind.bind_mw.bind_info.mw_access_flags = remote_right(access);
-  exposures_.emplace(window.key, Exposure{*index, std::move(own), access});
-  return Exposed{SteeringTag{window.key}, address_of(data), bind};
+  const Exposed made{SteeringTag{window.key}, address_of(exposure.data), bind};
+  exposures_.emplace(window.key, std::move(exposure));
+  return made;
 }
 
 MemoryRegion Memory::take_kept(Bytes memory, RemoteAccess access) {
@@ -215,7 +213,9 @@ std::optional<Memory::Exposed> Memory::expose_registered(Bytes memory, RemoteAcc
   }
   if (!made) return std::nullopt;
   const std::uint32_t key = made->rkey;
-  exposures_.emplace(key, Exposure{std::nullopt, std::move(made), access});
+  Exposure& exposure = exposures_[key];
+  exposure.registration = std::move(made);
+  exposure.access = access;
   return Exposed{SteeringTag{key}, address_of(memory.data()), std::nullopt};
 }
 

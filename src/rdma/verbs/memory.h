@@ -80,9 +80,9 @@ class Memory {
 
  private:
   struct Registered {
-    MemoryRegion local;           // for our own work; also what windows are bound to
-    MemoryRegion bindable;        // of read-only memory, for windows
-    std::vector<std::byte> copy;  // of memory that cannot be bound at all
+    MemoryRegion local;     // for our own work; also what windows are bound to
+    MemoryRegion bindable;  // of read-only memory, for windows
+    bool is_bindable = true;
   };
   struct Window {
     Owned<ibv_mw, deallocate_window> object;
@@ -90,8 +90,10 @@ class Memory {
   };
   struct Exposure {
     std::optional<std::size_t> window;  // index
+    std::vector<std::byte> copy;        // of memory that cannot have a window
     MemoryRegion registration;          // of just this run, where no window limits a larger one
-    RemoteAccess access;
+    RemoteAccess access{};
+    const std::byte* data = nullptr;  // the first byte
   };
   // A registration with its rights, kept for the same run (Registration::kCache).
   struct Kept {
@@ -102,8 +104,7 @@ class Memory {
 
   MemoryRegion register_memory(Bytes memory, unsigned access);
   ibv_mr* local(RegionId id, bool writes);
-  ibv_mr* bindable(const Slice& slice, const std::byte*& data, MemoryRegion& own);
-  const std::byte* readable_copy(const Slice& slice);
+  ibv_mr* bindable(const Slice& slice, Exposure& exposure);
   std::optional<Exposed> bind_window(const Slice& slice, RemoteAccess access);
   std::optional<Exposed> expose_registered(Bytes memory, RemoteAccess access);
   MemoryRegion take_kept(Bytes memory, RemoteAccess access);

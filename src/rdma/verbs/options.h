@@ -46,7 +46,6 @@ struct DeviceFacts {
   std::uint32_t reads_max = 0;         // RDMA Reads at a time, both ways
   std::uint32_t slices_max = 0;        // in one work request
   bool takes_invalidation = false;     // flag R of RFC 8797
-  bool shared_receives = false;        // the device has shared receive queues
   std::string caution;                 // what it does not keep a peer from; empty: nothing known
   std::string problem;                 // why it cannot be used now, with the remedy; empty: it can
 };

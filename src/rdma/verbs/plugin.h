@@ -35,7 +35,10 @@ class Plugin {
 
 // Both sides are built together: classes with virtual functions go from one to the other.
 inline std::string plugin_build() {
-  return std::string(kLibraryVersion) + ", " + __VERSION__;
+  // The sizes tell most builds of one version apart.
+  return std::string(kLibraryVersion) + ", " + __VERSION__ + ", " +
+         std::to_string(sizeof(WorkRequest) + 100 * sizeof(Capabilities) +
+                        10'000 * sizeof(Counters) + 1'000'000 * sizeof(Options));
 }
 
 inline constexpr const char* kPluginSymbol = "rpcrdma_verbs_plugin";

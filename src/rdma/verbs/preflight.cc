@@ -28,6 +28,11 @@ constexpr std::string_view kNoDevice =
     "this machine has no RDMA device; load its driver (lspci, rdma link), or make one in software: "
     "rdma link add rxe0 type rxe netdev eth0";
 
+constexpr std::string_view kForked =
+    "this process was forked from one that used RDMA devices already, and shares them with it; "
+    "fork "
+    "before the first use, or call exec";
+
 std::string without_access(std::string_view what, int code) {
   if (code == EACCES || code == EPERM) {
     return fmt::format(
@@ -81,6 +86,10 @@ std::string host_of(const Address& address) {
 // The device that has the address; nullopt and errno if none.
 std::optional<std::string> device_with(const Address& address, Registration wish, Traits* traits) {
   rdma_cm_id* raw = nullptr;
+  if (const int code = enter_rdma_core(); code != 0) {
+    errno = code;
+    return std::nullopt;
+  }
   if (rdma_create_id(nullptr, &raw, nullptr, RDMA_PS_TCP) != 0) return std::nullopt;
   const CmId id(raw);
   Address copy = address;
@@ -171,9 +180,10 @@ DeviceFacts facts_of(ibv_device& device, Registration wish, const std::vector<In
   }
   ibv_device_attr attributes{};
   ibv_port_attr port{};
-  if (ibv_query_device(context.get(), &attributes) != 0 ||
-      ibv_query_port(context.get(), 1, &port) != 0) {
-    facts.problem = fmt::format("it does not answer: {}", std::strerror(errno));
+  int code = ibv_query_device(context.get(), &attributes);
+  if (code == 0) code = ibv_query_port(context.get(), 1, &port);
+  if (code != 0) {
+    facts.problem = fmt::format("it does not answer: {}", std::strerror(code));
     return facts;
   }
   const Traits traits = traits_of(*context, attributes, wish);
@@ -184,13 +194,13 @@ DeviceFacts facts_of(ibv_device& device, Registration wish, const std::vector<In
   facts.slices_max = static_cast<std::uint32_t>(attributes.max_sge);
   facts.caution = caution_of(traits);
   facts.takes_invalidation = traits.reports_invalidated_handle;
-  facts.shared_receives = attributes.max_srq > 0;
   for (const Interface& each : all) {
     if (device_with(each.address, wish, nullptr) == facts.name) {
       facts.addresses.push_back(host_of(each.address));
     }
   }
-  if (const int code = try_to_register(*context); code != 0) {
+  code = try_to_register(*context);
+  if (code != 0) {
     facts.problem = code == ENOMEM ? memory_limit() : std::strerror(code);
   } else if (port.state != IBV_PORT_ACTIVE) {
     facts.problem =
@@ -226,6 +236,7 @@ int try_to_register(ibv_context& context) {
 }
 
 std::string why_no_device() {
+  if (enter_rdma_core() == ECHILD) return std::string(kForked);
   std::error_code error;
   if (!std::filesystem::exists("/sys/class/infiniband", error) ||
       std::filesystem::is_empty("/sys/class/infiniband", error)) {
@@ -236,6 +247,7 @@ std::string why_no_device() {
 
 std::vector<DeviceFacts> devices(Registration wish) {
   std::vector<DeviceFacts> found;
+  if (enter_rdma_core() != 0) return found;
   int count = 0;
   ibv_device** const list = ibv_get_device_list(&count);
   if (list == nullptr) return found;
@@ -278,6 +290,9 @@ bool reports_invalidated_handle(std::string_view address, Registration wish) {
 }
 
 std::string remedy_for(const Error& error) {
+  if (error.operation == kEntering) {
+    return error.provider_code == ECHILD ? std::string(kForked) : std::string();
+  }
   if (error.operation == kOpeningManager) {
     if (error.provider_code == ENODEV) return why_no_device();
     return without_access("/dev/infiniband/rdma_cm", error.provider_code);

@@ -15,6 +15,7 @@
 namespace rpcrdma::rdma::verbs {
 
 // Error::operation of what preflight knows a remedy for.
+inline constexpr std::string_view kEntering = "using RDMA devices";
 inline constexpr std::string_view kOpeningManager = "opening the connection manager";
 inline constexpr std::string_view kRegisteringMemory = "registering memory with the RDMA device";
 inline constexpr std::string_view kOpeningQueue = "opening a queue pair";

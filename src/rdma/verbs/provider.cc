@@ -1,6 +1,7 @@
 #include "rdma/verbs/provider.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/assert.h"
@@ -28,6 +29,7 @@ class VerbsProvider final : public Provider {
   Expected<std::unique_ptr<rdma::QueuePair>, Error> accept(std::unique_ptr<rdma::Incoming> request,
                                                            Bytes private_data) override {
     RPCRDMA_ASSERT(request != nullptr, "accept of nothing");
+    if (born_.elsewhere()) return of_the_parent();
     if (private_data.size() > kPrivateDataMax) return too_long();
     return QueuePair::accept(shard_, static_cast<Incoming&>(*request), private_data);
   }
@@ -35,12 +37,14 @@ class VerbsProvider final : public Provider {
                                                             Bytes private_data) override {
     const auto parsed = parse_address(address);
     if (!parsed) return Unexpected<Error>(Error{Errc::kBadAddress, 0, "connect"});
+    if (born_.elsewhere()) return of_the_parent();
     if (private_data.size() > kPrivateDataMax) return too_long();
     return QueuePair::connect(shard_, *parsed, private_data);
   }
   Expected<std::unique_ptr<rdma::Listener>, Error> listen(std::string_view address) override {
     const auto parsed = parse_address(address);
     if (!parsed) return Unexpected<Error>(Error{Errc::kBadAddress, 0, "listen"});
+    if (born_.elsewhere()) return of_the_parent();
     return Listener::open(shard_, *parsed);
   }
   bool reports_invalidated_handle(std::string_view address) const override {
@@ -66,6 +70,7 @@ class VerbsProvider final : public Provider {
   Instant now() const noexcept override { return Reactor::now(); }
   void arm_timer(std::optional<Instant> when) override { shard_.reactor->set_user_timer(when); }
   void wait() override {
+    if (born_.elsewhere()) return;
     if (std::ranges::any_of(shard_.all, [](QueuePair* each) { return each->has_news(); })) return;
     if (spin()) return;
     shard_.moved = false;
@@ -77,6 +82,9 @@ class VerbsProvider final : public Provider {
   // What the InfiniBand connection manager carries beside an IP address.
   static constexpr std::size_t kPrivateDataMax = 36;  // NOLINT
 
+  static Unexpected<Error> of_the_parent() {
+    return Unexpected<Error>(Error{Errc::kUnsupported, ECHILD, kEntering});
+  }
   static Unexpected<Error> too_long() {
     return Unexpected<Error>(Error{Errc::kUnsupported, 0, "private data of more than 36 bytes"});
   }
@@ -127,7 +135,10 @@ bool valid(const Options& options) {
 
 Expected<Device*, Error> Shard::device(ibv_context& context) {
   for (const auto& each : devices_) {
-    if (&each->context() == &context) return each.get();
+    if (&each->context() != &context) continue;
+    if (!each->is_lost()) return each.get();
+    return Unexpected<Error>(
+        Error{Errc::kProvider, ENODEV, "using an RDMA device that was removed"});
   }
   auto opened = Device::open(context, options.registration, *reactor);
   if (!opened) return Unexpected<Error>(opened.error());
@@ -139,8 +150,8 @@ Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options)
   if (!valid(options)) {
     return Unexpected<Error>(Error{Errc::kUnsupported, 0, "verbs: an option is out of range"});
   }
-  if (const int code = prepare_for_fork(); code != 0) {
-    return Unexpected<Error>(Error{Errc::kProvider, code, "preparing RDMA memory for fork()"});
+  if (const int code = enter_rdma_core(); code != 0) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, code, kEntering});
   }
   auto reactor = Reactor::make();
   if (!reactor) return Unexpected<Error>(reactor.error());

@@ -25,7 +25,7 @@ Error lost_device() {
 
 template <class T>
 T clamp_to(int limit, T wish) {
-  return static_cast<T>(std::clamp<std::int64_t>(wish, 0, limit));
+  return static_cast<T>(std::clamp<std::int64_t>(wish, 0, std::max(limit, 0)));
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard, con
   // Bound to where the system would send from, the device is known at once, and with it where
   // memory is registered; resolving the peer takes its time.
   if (rdma_bind_addr(made->id_.get(), local->pointer()) != 0 || made->id_->verbs == nullptr) {
-    return Unexpected<Error>(Error{Errc::kUnsupported, errno, kNoDeviceOnTheWay});
+    return Unexpected<Error>(Error{Errc::kUnsupported, ENODEV, kNoDeviceOnTheWay});
   }
   if (auto opened = made->open_queue(); !opened) return Unexpected<Error>(opened.error());
   const auto timeout = shard.options.setup_timeout_initiator;
@@ -102,7 +102,7 @@ Expected<void, Error> QueuePair::open_queue() {
   const ibv_device_attr& can = device_->attributes();
   domain_.reset(ibv_alloc_pd(id_->verbs));
   if (!domain_) {
-    return Unexpected<Error>(Error{Errc::kNoResources, errno, "opening a protection domain"});
+    return Unexpected<Error>(Error{Errc::kNoResources, errno, kOpeningQueue});
   }
   const std::uint32_t depth =
       clamp_to(std::min(can.max_qp_wr, can.max_cqe / 2) - static_cast<int>(kSlack),
@@ -110,7 +110,7 @@ Expected<void, Error> QueuePair::open_queue() {
   completions_.reset(ibv_create_cq(id_->verbs, static_cast<int>(2 * depth + kSlack), this,
                                    &device_->completions(), 0));
   if (!completions_) {
-    return Unexpected<Error>(Error{Errc::kNoResources, errno, "opening a completion queue"});
+    return Unexpected<Error>(Error{Errc::kNoResources, errno, kOpeningQueue});
   }
   capabilities_.queue_depth_max = depth;
   capabilities_.reads_in_flight_max =
@@ -145,6 +145,7 @@ bool QueuePair::create_queue_pair(const Device& device) {
     wish.cap.max_inline_data = inline_size;
     ++counters_.system_calls;
     if (rdma_create_qp(id_.get(), domain_.get(), &wish) == 0) {
+      make_known(*id_->qp, *this);
       send_slices_max_ = std::min(slices, kSendSlicesMax);
       capabilities_.sge_max = send_slices_max_;
       inline_max_ = std::min(inline_size, device.traits().inline_limit);
@@ -180,16 +181,19 @@ void QueuePair::handle_cm(CmEvent& event) {
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
       return begin_connecting();
     case RDMA_CM_EVENT_ESTABLISHED:
-      if (state_ != State::kOpen) opened(event);
+      // After the peer's first message it comes late, and tells nothing new.
+      if (state_ == State::kConnecting || state_ == State::kAnswered) opened(event);
       return;
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_REJECTED:
-      return set_up_failed(event.type, event.status < 0 ? -event.status : 0);
+      if (is_setting_up()) set_up_failed(event.type, event.status < 0 ? -event.status : 0);
+      return;
     case RDMA_CM_EVENT_DISCONNECTED:
-      if (faulted_) return progress();  // it knows better why
+      if (state_ == State::kAnswered) notice_first_message();
+      if (fault_ != Fault::kNone) return progress();  // it knows better why
       return end({Errc::kClosed, 0, "the peer closed the connection"});
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       return end(lost_device());
@@ -234,16 +238,23 @@ void QueuePair::answer() {
   capabilities_.reads_in_flight_max = std::max<std::uint32_t>(1, parameters.initiator_depth);
   state_ = State::kAnswered;
   if (rdma_accept(id_.get(), &parameters) != 0) {
-    end({errno == ECONNRESET ? Errc::kClosed : Errc::kProvider, errno, "accepting a connection"},
+    // EINVAL: the peer has given up meanwhile.
+    const bool gone = errno == ECONNRESET || errno == EINVAL;
+    end({gone ? Errc::kClosed : Errc::kProvider, errno, "accepting a connection"},
         LinkEvent::kDisconnected);
   }
+}
+
+bool QueuePair::is_setting_up() const noexcept {
+  return state_ == State::kResolving || state_ == State::kConnecting ||
+         state_ == State::kAccepting || state_ == State::kAnswered;
 }
 
 void QueuePair::opened(const CmEvent& event) {
   if (state_ == State::kConnecting) {
     const Bytes told = private_data_of(event, !device_->traits().is_iwarp);
     peer_private_data_.assign(told.begin(), told.end());
-    if (event.initiator_depth > 0) {  // siw does not always tell
+    if (event.initiator_depth > 0 || !device_->traits().is_iwarp) {  // siw does not always tell
       capabilities_.reads_in_flight_max =
           std::min<std::uint32_t>(capabilities_.reads_in_flight_max, event.initiator_depth);
     }
@@ -255,7 +266,7 @@ void QueuePair::opened(const CmEvent& event) {
 
 // The peer may speak before the connection manager's last message is here.
 void QueuePair::notice_first_message() {
-  collect();
+  if (!heard_) collect();
   if (!heard_) return;
   (void)rdma_notify(id_.get(), IBV_EVENT_COMM_EST);
   opened({});
@@ -276,6 +287,7 @@ void QueuePair::set_up_failed(rdma_cm_event_type event, int code) {
 
 void QueuePair::handle_deadline() {
   if (state_ == State::kDraining) return end(cause_, LinkEvent::kDisconnected);
+  if (state_ == State::kOpen) return end({Errc::kClosed, 0, "the device gave the connection up"});
   const bool active = state_ == State::kResolving || state_ == State::kConnecting;
   end({Errc::kTimedOut, 0, "the peer did not finish the connection set-up in time"},
       active ? LinkEvent::kRefused : LinkEvent::kDisconnected);
@@ -283,30 +295,34 @@ void QueuePair::handle_deadline() {
 
 // --- Progress ----------------------------------------------------------------------------------
 
-void QueuePair::handle_fault() noexcept {
-  faulted_ = true;
+void QueuePair::handle_fault(bool is_ours) noexcept {
+  fault_ = is_ours ? Fault::kOwn : Fault::kPeers;
   shard_.reactor->wake();
 }
 
 void QueuePair::progress() {
   if (state_ == State::kAccepting) answer();
+  arm();
   if (state_ == State::kAnswered) notice_first_message();
   if (state_ == State::kDown) return;
-  if (faulted_) {
+  if (fault_ == Fault::kPeers) {
     return end(
         {Errc::kProtocol, 0, "the peer reached for memory or a Receive that it was not given"});
   }
+  if (fault_ == Fault::kOwn) return end({Errc::kProvider, EIO, "the RDMA device failed"});
   if (device_->is_lost()) return end(lost_device());
-  if (state_ == State::kDraining) {
-    collect();
-    if (copies_under_way_ == 0 || broken_) return end(cause_, LinkEvent::kDisconnected);
+  if (state_ == State::kDraining && (copies_under_way_ == 0 || broken_)) {
+    return end(cause_, LinkEvent::kDisconnected);
   }
   if (broken_) return end(cause_);
   if (state_ == State::kOpen && !binds_.empty()) flush_binds();
-  if (armed_) return;
-  // In this order: what comes in behind the arming is told.
+}
+
+// In this order: what comes in behind the arming is told.
+void QueuePair::arm() {
+  if (armed_ || state_ == State::kDown) return;
   armed_ = ibv_req_notify_cq(completions_.get(), 0) == 0;
-  if (state_ == State::kOpen) collect();
+  if (state_ == State::kOpen || state_ == State::kAnswered || state_ == State::kDraining) collect();
 }
 
 bool QueuePair::look() {
@@ -332,7 +348,8 @@ std::size_t QueuePair::poll(std::span<Completion> out) {
 void QueuePair::disconnect() noexcept {
   if (state_ == State::kDown || state_ == State::kDraining) return;
   const Error cause{Errc::kClosed, 0, "closed by this side"};
-  if (state_ != State::kOpen || broken_) return end(cause, LinkEvent::kDisconnected);
+  if (state_ != State::kOpen || broken_ || born_.elsewhere())
+    return end(cause, LinkEvent::kDisconnected);
   collect();
   if (copies_under_way_ == 0) return end(cause, LinkEvent::kDisconnected);
   // A Write of nothing, whose completion says that the Sends before it are out. It names no memory:
@@ -354,8 +371,9 @@ void QueuePair::end(const Error& cause) {
 
 void QueuePair::end(const Error& cause, LinkEvent event) {
   if (state_ == State::kDown) return;
-  // Work that is done shall not be called flushed.
-  if (state_ == State::kOpen || state_ == State::kDraining) {
+  const bool was_up = state_ == State::kOpen || state_ == State::kDraining;
+  // Work that is done shall not be called flushed. In a child all this is its parent's.
+  if (was_up && !born_.elsewhere()) {
     collect();
     (void)rdma_disconnect(id_.get());
   }
@@ -363,6 +381,7 @@ void QueuePair::end(const Error& cause, LinkEvent event) {
   cause_ = cause;
   shard_.reactor->set_deadline(*this, std::nullopt);
   destroy_queue();
+  if (!was_up) id_.reset();  // tells a peer that waits; what has ended by itself needs no more
   events_.push(event);
   std::erase(shard_.all, this);
 }
@@ -371,13 +390,18 @@ void QueuePair::end(const Error& cause, LinkEvent event) {
 void QueuePair::destroy_queue() {
   // Windows first: rxe waits 50 s for those that are bound to a queue pair when it is destroyed.
   if (memory_) memory_->free_windows();
-  if (id_ && id_->qp != nullptr) rdma_destroy_qp(id_.get());
+  if (id_ && id_->qp != nullptr && !born_.elsewhere()) {
+    make_unknown(*id_->qp);
+    rdma_destroy_qp(id_.get());
+  }
   if (completions_) collect();
   binds_.clear();
   unbound_.clear();
   sends_.flush([this](SendWork& work) { finish(work, Status::kFlushed, false); });
   receives_.flush(
       [this](ReceiveWork& work) { ready_.push({.id = work.id, .status = Status::kFlushed}); });
+  for (const std::uint64_t id : unrevoked_) ready_.push({.id = id, .status = Status::kFlushed});
+  unrevoked_.clear();
   if (memory_) memory_->revoke_all();
 }
 
@@ -391,14 +415,20 @@ void QueuePair::wait_for_copies() {
 }
 
 QueuePair::~QueuePair() {
-  if (born_.elsewhere()) return;  // all that it holds is its parent's
+  if (born_.elsewhere()) {  // all that it holds is its parent's
+    std::erase(shard_.all, this);
+    return;
+  }
   if (state_ == State::kOpen && copies_under_way_ > 0) disconnect();
   if (state_ == State::kDraining) wait_for_copies();
   if (state_ != State::kDown) {
     shard_.reactor->set_deadline(*this, std::nullopt);
     if (state_ == State::kOpen || state_ == State::kDraining) (void)rdma_disconnect(id_.get());
     if (memory_) memory_->free_windows();
-    if (id_ && id_->qp != nullptr) rdma_destroy_qp(id_.get());
+    if (id_ && id_->qp != nullptr) {
+      make_unknown(*id_->qp);
+      rdma_destroy_qp(id_.get());
+    }
     std::erase(shard_.all, this);
   }
 }

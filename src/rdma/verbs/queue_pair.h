@@ -58,7 +58,9 @@ class QueuePair final : public rdma::QueuePair, private CmTarget, private Watche
   // Looks for completions; true if there are any.
   bool look();
   void handle_completion_event() noexcept { armed_ = false; }
-  void handle_fault() noexcept;  // from any thread
+  // The device says that the peer broke a rule, or (is_ours) that it failed itself. From any
+  // thread.
+  void handle_fault(bool is_ours) noexcept;
 
  private:
   enum class State : std::uint8_t {
@@ -101,6 +103,8 @@ class QueuePair final : public rdma::QueuePair, private CmTarget, private Watche
   void answer();
   void opened(const CmEvent& event);
   void notice_first_message();
+  bool is_setting_up() const noexcept;
+  void arm();
   void set_up_failed(rdma_cm_event_type event, int code);
 
   void collect();
@@ -134,6 +138,7 @@ class QueuePair final : public rdma::QueuePair, private CmTarget, private Watche
   void broke(int code);
   void flush_binds();
   void complete_now(const Completion& completion);
+  void give_up(std::span<const WorkRequest> rest);
 
   Shard& shard_;
   BornHere born_;
@@ -152,9 +157,11 @@ class QueuePair final : public rdma::QueuePair, private CmTarget, private Watche
   std::uint8_t responder_resources_ = 0, initiator_depth_ = 0;
   State state_;
   bool armed_ = false;
-  bool heard_ = false;                // a message has come
-  bool broken_ = false;               // work failed; the end follows
-  std::atomic<bool> faulted_{false};  // the device says that the peer broke a rule
+  bool heard_ = false;    // a message has come
+  bool broken_ = false;   // work failed; the end follows
+  bool flushed_ = false;  // the device gave work up; the reason may follow
+  enum class Fault : std::uint8_t { kNone, kPeers, kOwn };
+  std::atomic<Fault> fault_{Fault::kNone};
   Ring<LinkEvent> events_{4};
   Error cause_{Errc::kClosed, 0, ""};
 
@@ -163,6 +170,7 @@ class QueuePair final : public rdma::QueuePair, private CmTarget, private Watche
   Ring<Completion> ready_;
   std::uint32_t since_signal_ = 0;  // work since the last that asked for a completion
   std::uint32_t copies_under_way_ = 0;
+  std::vector<std::uint64_t> unrevoked_;  // ids of Revokes that were given up; told at the end
 
   // The batch that is being posted; kept, so that nothing is allocated in steady state.
   std::vector<ibv_send_wr> send_chain_;

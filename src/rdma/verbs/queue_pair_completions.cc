@@ -1,11 +1,14 @@
 // What became of posted work.
 #include <array>
+#include <chrono>
 
 #include "base/assert.h"
 #include "rdma/verbs/queue_pair.h"
 
 namespace rpcrdma::rdma::verbs {
 namespace {
+
+constexpr std::chrono::milliseconds kReasonMax{500};
 
 Status status_of(ibv_wc_status status) {
   switch (status) {
@@ -64,6 +67,7 @@ Error cause_of(ibv_wc_status status) {
 }  // namespace
 
 void QueuePair::collect() {
+  if (born_.elsewhere()) return;  // they are for the parent
   constexpr int kAtOnce = 32;
   std::array<ibv_wc, kAtOnce> completions;
   for (;;) {
@@ -86,7 +90,15 @@ void QueuePair::take(const ibv_wc& completion) {
 
 // A device may have no event for the end of a connection but this one, so that it begins here.
 void QueuePair::note_failure(const ibv_wc& completion) {
-  if (broken_ || completion.status == IBV_WC_WR_FLUSH_ERR || state_ == State::kDown) return;
+  if (broken_ || state_ == State::kDown) return;
+  if (completion.status == IBV_WC_WR_FLUSH_ERR) {
+    if (flushed_ || state_ != State::kOpen) return;
+    // An event tells why, as a rule; a peer may see to it that none comes.
+    flushed_ = true;
+    shard_.reactor->set_deadline(*this, Reactor::now() + kReasonMax);
+    shard_.reactor->wake();  // which arms the timer
+    return;
+  }
   broken_ = true;
   cause_ = cause_of(completion.status);
   shard_.reactor->wake();
@@ -116,6 +128,9 @@ void QueuePair::finish(SendWork& work, Status status, bool is_certain) {
   if (work.kind == Kind::kBind || work.kind == Kind::kMarker || work.is_copied) return;
   // A failure always completes; but of work that the device does not mention it is not known.
   if (!work.is_wanted && (status == Status::kOk || !is_certain)) return;
+  if (work.kind == Kind::kInvalidate && status != Status::kOk && state_ != State::kDown) {
+    return unrevoked_.push_back(work.id);  // the memory is out of reach when the queue pair is gone
+  }
   Completion completion{.id = work.id, .status = status};
   if (work.kind == Kind::kRead) completion.size = work.size;
   ready_.push(completion);

@@ -1,5 +1,6 @@
 // Taking work: all of a batch or none.
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <variant>
 
@@ -16,7 +17,7 @@ std::uint64_t total_size(std::span<const Slice> slices) {
 }
 
 // So often work asks for a completion that nobody waits for, so that its places become free.
-constexpr std::uint32_t kSignalEvery = 32;
+constexpr std::size_t kSignalEvery = 32;
 
 }  // namespace
 
@@ -87,7 +88,10 @@ bool QueuePair::make_room(std::size_t receives, std::size_t others) {
                ready_.capacity();
   };
   if (fits()) return true;
-  if (state_ == State::kOpen) collect();
+  if (state_ != State::kOpen) return false;
+  // Else binds could wait for the very Sends that wait for their room.
+  if (!binds_.empty()) flush_binds();
+  collect();
   return fits();
 }
 
@@ -106,17 +110,25 @@ Expected<void, Error> QueuePair::post(std::span<WorkRequest> batch) {
     if (const auto* write = std::get_if<Write>(&request.work)) slices += write->from.size();
   }
   begin_batch(slices);
-  for (WorkRequest& request : batch) {
-    if (build(request)) continue;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    if (build(batch[i])) continue;
     // What the device has no memory registered for cannot be done at all, now or later.
-    end({Errc::kNoResources, memory_->failure(), kRegisteringMemory});
+    const int code = memory_->failure() != 0 ? memory_->failure() : ENOMEM;
+    end({Errc::kNoResources, code, kRegisteringMemory});
+    give_up(batch.subspan(i));
     return {};
   }
   end_batch();
   return {};
 }
 
-// Binds that wait go first: the peer may learn of them by what follows.
+// Work that was taken, and is over before anybody heard of it.
+void QueuePair::give_up(std::span<const WorkRequest> rest) {
+  for (const WorkRequest& request : rest) {
+    complete_now({.id = request.id, .status = Status::kFlushed});
+  }
+}
+
 void QueuePair::begin_batch(std::size_t slices) {
   send_chain_.clear();
   receive_chain_.clear();
@@ -166,7 +178,7 @@ bool QueuePair::add_receive(const WorkRequest& request, const Receive& receive) 
 
 ibv_send_wr& QueuePair::add_send(SendWork work) {
   if (send_chain_.empty() && work.kind != Kind::kBind) {
-    // In front of the batch.
+    // Binds that wait go first: the peer may learn of them by what follows.
     for (std::size_t i = 0; i < binds_.size(); ++i) {
       binds_[i].wr_id = sends_.next();
       send_chain_.push_back(binds_[i]);
@@ -346,7 +358,8 @@ void QueuePair::end_batch() {
     }
     ibv_recv_wr* bad = nullptr;
     ++counters_.doorbells;
-    if (const int code = ibv_post_recv(id_->qp, receive_chain_.data(), &bad); code != 0) {
+    if (const int code = ibv_post_recv(id_->qp, receive_chain_.data(), &bad);
+        code != 0 || bad != nullptr) {
       broke(code);
     }
   }
@@ -357,7 +370,8 @@ void QueuePair::end_batch() {
   ask_for_completion();
   ibv_send_wr* bad = nullptr;
   ++counters_.doorbells;
-  if (const int code = ibv_post_send(id_->qp, send_chain_.data(), &bad); code != 0) {
+  if (const int code = ibv_post_send(id_->qp, send_chain_.data(), &bad);
+      code != 0 || bad != nullptr) {
     broke(code);
   }
 }
@@ -367,7 +381,8 @@ void QueuePair::ask_for_completion() {
   std::size_t asking = send_chain_.size();
   if (last_wanted_) {
     asking = *last_wanted_;
-  } else if (since_signal_ + send_chain_.size() >= kSignalEvery) {
+  } else if (const std::size_t depth = capabilities_.queue_depth_max;
+             since_signal_ + send_chain_.size() >= std::min(kSignalEvery, depth / 2 + 1)) {
     asking = send_chain_.size() - 1;
   }
   if (asking == send_chain_.size()) {

@@ -39,3 +39,19 @@ def conformance(session):
 @scenario("verbs-test", "guest verbs → guest verbs", "verbs_test: the provider on its device")
 def verbs_test(session):
     return run_tests(session, "verbs_test", "*")
+
+
+# Of each, the tests that run over siwarp elsewhere: in the lab the device takes its place (rpc_fixture.cc).
+SYSTEM_TESTS = ("rpc_system_test", "chunks_test", "rfc5666_test", "backward_test", "reconnect_test", "coroutine_test",
+                "registered_memory_test")
+
+
+def system(program):
+    def run(session):
+        return run_tests(session, program, "*iwarp*")
+    return run
+
+
+for each in SYSTEM_TESTS:
+    scenario(f"system-{each.removesuffix('_test').removesuffix('_system')}", "guest verbs → guest verbs",
+             f"{each}: calls over the library")(system(each))

@@ -31,7 +31,7 @@ def permission(session):
     command = session.build / "bin" / "rpcrdma"
     ping = session.guest.shell("ping", "chmod 600 /dev/infiniband/rdma_cm; "
                                        f"{NOBODY} {command} ping --provider verbs rdma://{session.address[session.guest]}"
-                                       "; chmod 666 /dev/infiniband/rdma_cm")
+                                       " || true; chmod 666 /dev/infiniband/rdma_cm")
     expect_text(ping, "may not open /dev/infiniband/rdma_cm")
 
 
@@ -49,8 +49,10 @@ def address(session):
     expect_text(auto, "Connection refused")
 
 
-@scenario("device-removed", "guest verbs → guest verbs", "the device goes in mid put: both sides end the connection")
+@scenario("device-removed", "guest verbs → guest verbs", "the device goes in mid put: both sides end the connection",
+          devices=("rxe",))
 def removed(session):
+    """Not siw: the kernel waits for its users to go before it tells them."""
     peer = session.guest_verbs()
     with peer.serve() as server:
         transfer = start_big(session, peer, server, "put")
