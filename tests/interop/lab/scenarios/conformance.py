@@ -23,7 +23,8 @@ def run_tests(session, name, pattern):
     if not running:
         raise tests.failure(f"ran no test: none is named {pattern}")
     if failed:
-        raise tests.failure(f"{len(failed)} of {len(running)} failed: {' '.join(failed[:6])}{' ...' if failed[6:] else ''}; it ended")
+        names = " ".join(failed[:6]) + (" ..." if failed[6:] else "")
+        raise tests.failure(f"{len(failed)} of {len(running)} failed: {names}; it ended")
     if tests.status() != 0:
         raise tests.failure(f"ended with {tests.status()} in {running[-1]}")
     if not passed:
@@ -41,17 +42,33 @@ def verbs_test(session):
     return run_tests(session, "verbs_test", "*")
 
 
-# Of each, the tests that run over siwarp elsewhere: in the lab the device takes its place (rpc_fixture.cc).
-SYSTEM_TESTS = ("rpc_system_test", "chunks_test", "rfc5666_test", "backward_test", "reconnect_test", "coroutine_test",
-                "registered_memory_test")
+# Of each, the tests that run over siwarp elsewhere: in the lab the device takes its place (rpc_fixture.cc). Left out
+# are those about what siwarp alone does: registrations for each attach, and a child that goes on after fork (death
+# tests).
+SYSTEM_TESTS = {
+    "rpc_system_test": (),
+    "chunks_test": (),
+    "rfc5666_test": (),
+    "backward_test": (),
+    "reconnect_test": ("RegisteredMemoryIsRegisteredWithTheNextConnection",),
+    "coroutine_test": ("SaysThatACallIsUnderWayWhenItIsDestroyed", "SaysThatItDestroysTheClientThatResumedIt"),
+    "registered_memory_test": ("CallsInItRegisterNothing", "PlacesAreNotInMemoryThatIsOnlyRead", "EndsWithItsHandle",
+                               "ServerRegistersResultsOnceForEachConnection"),
+}
+# siw's user library does not tell what was invalidated, so that a client on it asks for nothing.
+NOT_ON_SIW = ("RemoteInvalidationSparesTheClientItsOwn",)
 
 
-def system(program):
+def system(program, left_out):
     def run(session):
-        return run_tests(session, program, "*iwarp*")
+        without = [*left_out, *(NOT_ON_SIW if session.device == "siw" else ())]
+        pattern = "*iwarp*"
+        if without:
+            pattern += "-" + ":".join(f"*{each}*" for each in without)
+        return run_tests(session, program, pattern)
     return run
 
 
-for each in SYSTEM_TESTS:
-    scenario(f"system-{each.removesuffix('_test').removesuffix('_system')}", "guest verbs → guest verbs",
-             f"{each}: calls over the library")(system(each))
+for test, names in SYSTEM_TESTS.items():
+    scenario(f"system-{test.removesuffix('_test').removesuffix('_system')}", "guest verbs → guest verbs",
+             f"{test}: calls over the library")(system(test, names))
