@@ -567,9 +567,21 @@ class CommandTest(unittest.TestCase):
         self.assertEqual([provider["name"] for provider in info["providers"]], ["siwarp", "verbs"])
 
     def test_unknown_provider_is_named(self):
-        result = run("ping", "rdma://127.0.0.1:1", "--provider", "verbs")
-        self.assertEqual(result.returncode, 3)
-        self.assertIn("no provider 'verbs'", result.stderr)
+        result = run("ping", "rdma://127.0.0.1:1", "--provider", "nonsense")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("nonsense not in", result.stderr)
+
+    def test_verbs_is_there_or_said_to_be_missing(self):
+        verbs = json.loads(run("info", "--json").stdout)["providers"][1]
+        self.assertNotEqual(verbs["available"], bool(verbs["problem"]), verbs)
+        if not verbs["available"]:
+            self.assertIn(verbs["problem"], run("info").stdout)
+
+    def test_named_provider_is_not_replaced_by_another(self):
+        # The server can be reached by siwarp; no RDMA device leads to it.
+        result = run("ping", self.serve().url, "--provider", "verbs")
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertIn("verbs", result.stderr)
 
     # --- Comfort ---
 
