@@ -102,7 +102,7 @@ Device::~Device() {
 void Device::CompletionEvents::handle_ready(std::uint32_t /*events*/) {
   ibv_cq* queue = nullptr;
   void* owner = nullptr;
-  for (;;) {
+  do {
     if (ibv_get_cq_event(device.channel_.get(), &queue, &owner) != 0) {
       if (errno == EAGAIN || errno == EINTR) return;
       device.is_lost_ = true;  // epoll would say for ever that it is ready
@@ -110,7 +110,8 @@ void Device::CompletionEvents::handle_ready(std::uint32_t /*events*/) {
     }
     ibv_ack_cq_events(queue, 1);
     static_cast<QueuePair*>(owner)->handle_completion_event();
-  }
+    // With one connection there is no second event, and asking for it would be a system call each.
+  } while (device.armed_ > 0);
 }
 
 void Device::AsyncEvents::handle_ready(std::uint32_t /*events*/) {

@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -59,6 +60,9 @@ class Device {
   const ibv_device_attr& attributes() const noexcept { return attributes_; }
   const Traits& traits() const noexcept { return traits_; }
   ibv_comp_channel& completions() const noexcept { return *channel_; }
+  // How many completion queues wait to tell something: so many events may be there at once.
+  void count_armed() noexcept { ++armed_; }
+  void count_disarmed() noexcept { --armed_; }
   bool is_lost() const noexcept { return is_lost_; }  // it will never work again
 
  private:
@@ -88,6 +92,7 @@ class Device {
   Owned<ibv_comp_channel, ibv_destroy_comp_channel> channel_;
   CompletionEvents completion_events_{*this};
   AsyncEvents async_events_{*this};
+  std::size_t armed_ = 0;
   bool is_lost_ = false;
 };
 

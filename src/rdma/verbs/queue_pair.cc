@@ -322,7 +322,13 @@ void QueuePair::progress() {
 void QueuePair::arm() {
   if (armed_ || state_ == State::kDown) return;
   armed_ = ibv_req_notify_cq(completions_.get(), 0) == 0;
+  if (armed_) device_->count_armed();
   if (state_ == State::kOpen || state_ == State::kAnswered || state_ == State::kDraining) collect();
+}
+
+void QueuePair::disarm() noexcept {
+  if (armed_) device_->count_disarmed();
+  armed_ = false;
 }
 
 bool QueuePair::look() {
@@ -388,6 +394,7 @@ void QueuePair::end(const Error& cause, LinkEvent event) {
 
 // After this no memory is touched any more, and nothing is left to complete.
 void QueuePair::destroy_queue() {
+  disarm();
   // Windows first: rxe waits 50 s for those that are bound to a queue pair when it is destroyed.
   if (memory_) memory_->free_windows();
   if (id_ && id_->qp != nullptr && !born_.elsewhere()) {
@@ -423,6 +430,7 @@ QueuePair::~QueuePair() {
   if (state_ == State::kDraining) wait_for_copies();
   if (state_ != State::kDown) {
     shard_.reactor->set_deadline(*this, std::nullopt);
+    disarm();
     if (state_ == State::kOpen || state_ == State::kDraining) (void)rdma_disconnect(id_.get());
     if (memory_) memory_->free_windows();
     if (id_ && id_->qp != nullptr) {

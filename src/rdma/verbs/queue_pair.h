@@ -57,7 +57,7 @@ class QueuePair final : public rdma::QueuePair, private CmTarget, private Watche
   bool has_news() const noexcept { return !ready_.empty() || !events_.empty(); }
   // Looks for completions; true if there are any.
   bool look();
-  void handle_completion_event() noexcept { armed_ = false; }
+  void handle_completion_event() noexcept { disarm(); }
   // The device says that the peer broke a rule, or (is_ours) that it failed itself. From any
   // thread.
   void handle_fault(bool is_ours) noexcept;
@@ -105,6 +105,7 @@ class QueuePair final : public rdma::QueuePair, private CmTarget, private Watche
   void notice_first_message();
   bool is_setting_up() const noexcept;
   void arm();
+  void disarm() noexcept;
   void set_up_failed(rdma_cm_event_type event, int code);
 
   void collect();
