@@ -167,6 +167,14 @@ TEST_F(Server, PullsReadChunksIntoLentMemoryThenHandsTheCallOver) {
   ASSERT_TRUE(call);
   ASSERT_EQ(call->items.size(), 1U);
   EXPECT_EQ(call->items[0].data, (Fragment{Lease{9}, 6000, 512, 0}));
+  const Fragment stream[] = {{Lease{1}, 28, 0, 0}};
+  Outgoing outgoing;
+  outgoing.stream = stream;
+  server.engine.start_reply(call->call, outgoing);
+  server.drain();
+  const auto send = server.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  EXPECT_FALSE(send->follows_writes) << "a provider may copy it, and need not tell when it is out";
 }
 
 TEST_F(Server, LongCallIsPulledFirstThenItsOtherChunks) {
@@ -244,6 +252,7 @@ TEST_F(Server, ResultsGoByWritesBeforeTheSend) {
   EXPECT_EQ(first.to, (Segment{SteeringTag{5}, 3000, 0x10}));
   EXPECT_EQ(std::get<RdmaWrite>(server.actions[1]).to, (Segment{SteeringTag{6}, 1001, 0x20}));
   const auto& send = std::get<PostSend>(server.actions[2]);
+  EXPECT_TRUE(send.follows_writes);
   ASSERT_EQ(send.gather.size(), 1U) << "without the item and its padding";
   EXPECT_EQ(send.gather[0].size, 28U);
   server.header_of(send);
