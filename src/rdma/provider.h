@@ -43,6 +43,9 @@ struct Capabilities {
   // attach() or the first use of a region takes a system call and locks memory, so that it pays to
   // keep regions; and a region that is only attached is out of the peer's reach.
   bool registering_is_costly = false;
+  // Receives come out of memory of the provider's that connections share, so that a quiet one costs
+  // none: only post_receives() takes them, and each number is the right to receive one message.
+  bool shares_receives = false;
 };
 
 enum class Errc : std::uint8_t {
@@ -116,7 +119,8 @@ struct WorkRequest {
   bool copied = false;
 };
 
-// Buffers for messages, `stride` bytes from one to the next in one region.
+// Buffers for messages, `stride` bytes from one to the next in one region; with shares_receives
+// only their size counts.
 struct ReceiveBuffers {
   RegionId region;
   std::uint32_t size;  // bytes of each
@@ -140,6 +144,9 @@ struct Completion {
   // tag is dead and its memory fenced before this completion is polled.
   std::optional<SteeringTag> tag{};
   std::uint64_t address = 0;  // Expose: the first byte's address, for the segment's offset
+  // Receive with shares_receives: the message, until its number is posted again or the queue pair
+  // is gone. Else null: it is where the Receive said.
+  const std::byte* message = nullptr;
 };
 
 enum class LinkEvent : std::uint8_t { kConnected, kRefused, kDisconnected };
@@ -183,7 +190,8 @@ class QueuePair {
   // taken).
   virtual Expected<void, Error> post(std::span<WorkRequest> batch) = 0;
   // The same for Receives into buffers that are used again and again: the number of the buffer is
-  // the id. What it does by itself is to post() them.
+  // the id. What it does by itself is to post() them. With Capabilities::shares_receives a number
+  // that is posted again gives back the memory of the message that came for it.
   virtual Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
                                               std::span<const std::uint16_t> numbers);
   // Completions in the order in which the work of one kind was posted. Sends and Writes count as

@@ -83,7 +83,7 @@ Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role
       receive_stride_(receive_stride(options)),
       header_memory_(std::make_unique_for_overwrite<std::byte[]>(
           engine::Connection::header_arena_size(role, options))),
-      receive_memory_(new (std::align_val_t{receive_alignment(options)}) std::byte[receives_size()],
+      receive_memory_(queue_pair->capabilities().shares_receives ? nullptr : new_receive_memory(),
                       Free{std::align_val_t{receive_alignment(options)}}),
       own_rooms_(call_rooms != nullptr ? nullptr
                                        : std::make_unique<MessageRooms>(
@@ -96,10 +96,18 @@ Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role
 
 Connection::~Connection() = default;
 
+std::byte* Connection::new_receive_memory() const {
+  return new (std::align_val_t{receive_alignment(options_)}) std::byte[receives_size()];
+}
+
 bool Connection::register_arenas() {
   const auto headers = queue_pair_->attach({header_memory_.get(), header_size_});
-  const auto receives = queue_pair_->attach({receive_memory_.get(), receives_size()});
-  if (!headers || !receives) return false;
+  if (receive_memory_) {
+    const auto receives = queue_pair_->attach({receive_memory_.get(), receives_size()});
+    if (!receives) return false;
+    receive_region_ = *receives;
+  }
+  if (!headers) return false;
   const auto attach_rooms = [this](const MessageRooms& rooms, engine::Lease& lease) {
     if (rooms.memory().empty()) return true;  // this side makes, or answers, no Calls
     const auto attached = attach(rooms.memory());
@@ -109,7 +117,6 @@ bool Connection::register_arenas() {
   if (!attach_rooms(*call_rooms_, call_lease_)) return false;
   if (!attach_rooms(answer_rooms_, answer_lease_)) return false;
   header_region_ = *headers;
-  receive_region_ = *receives;
   return true;
 }
 
@@ -186,14 +193,15 @@ void Connection::take_completion(Instant now, const rdma::Completion& completion
   }
   if (completion.status != rdma::Status::kOk) return;  // flushed; or the end of the link follows
   const engine::ReceiveId receive{static_cast<std::uint16_t>(completion.id)};
-  engine_.handle_received(now, receive, received(receive, completion.size), completion.tag);
+  engine_.handle_received(now, receive, received(completion), completion.tag);
 }
 
-Bytes Connection::received(engine::ReceiveId receive, std::uint32_t size) const {
-  const std::size_t index = static_cast<std::uint16_t>(receive);
-  RPCRDMA_ASSERT(index < receive_count_ && size <= options_.inline_receive,
+Bytes Connection::received(const rdma::Completion& completion) const {
+  const auto index = static_cast<std::size_t>(completion.id);
+  RPCRDMA_ASSERT(index < receive_count_ && completion.size <= options_.inline_receive,
                  "a completion for a Receive that was not posted");
-  return {receive_memory_.get() + index * receive_stride_, size};
+  if (!receive_memory_) return {completion.message, completion.size};
+  return {receive_memory_.get() + index * receive_stride_, completion.size};
 }
 
 // Receives never wait for room: there are as many as credits of both directions, and a queue pair

@@ -75,6 +75,7 @@ class Connection {
   bool registering_is_costly() const noexcept {
     return queue_pair_->capabilities().registering_is_costly;
   }
+  bool shares_receives() const noexcept { return queue_pair_->capabilities().shares_receives; }
   rdma::Error cause() const noexcept { return queue_pair_->cause(); }
   std::string_view peer_address() const noexcept { return queue_pair_->peer_address(); }
   rdma::Counters counters() const noexcept { return queue_pair_->counters(); }
@@ -84,6 +85,7 @@ class Connection {
 
   Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
              const engine::Options& options, MessageRooms* call_rooms);
+  std::byte* new_receive_memory() const;
   bool register_arenas();
   bool take_link_event();
   void handle_connected();
@@ -97,7 +99,7 @@ class Connection {
   void to_work(const engine::Action& action, std::size_t index, rdma::WorkRequest& work);
   void handle_copied(std::size_t posted);
   void flush_waiting();
-  Bytes received(engine::ReceiveId receive, std::uint32_t size) const;
+  Bytes received(const rdma::Completion& completion) const;
   std::size_t receives_size() const noexcept { return receive_count_ * receive_stride_; }
 
   const engine::Options options_;
@@ -106,6 +108,7 @@ class Connection {
   std::unique_ptr<std::byte[]> header_memory_;
   // At a multiple of Options::receive_alignment: what a peer aligned in its Send is so in memory,
   // and what is in front of it lies right before it, so that an unpadded message is one run too.
+  // Null where the provider has the memory of Receives.
   struct Free {
     std::align_val_t alignment;
     void operator()(std::byte* memory) const noexcept { ::operator delete[](memory, alignment); }

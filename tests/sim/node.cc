@@ -95,6 +95,20 @@ Expected<void, rdma::Error> MonitoredQueuePair::post(std::span<rdma::WorkRequest
   return posted;
 }
 
+Expected<void, rdma::Error> MonitoredQueuePair::post_receives(
+    const rdma::ReceiveBuffers& buffers, std::span<const std::uint16_t> numbers) {
+  if (!capabilities().shares_receives) return rdma::QueuePair::post_receives(buffers, numbers);
+  auto posted = inner_->post_receives(buffers, numbers);
+  if (!posted) return posted;
+  const Node::Shared& shared = node_.shared_;
+  for (const std::uint16_t number : numbers) {
+    shared.trace.note(shared.world, "{} {} posts the shared Receive {:x}", node_.name(),
+                      node_.number_, number);
+    receives_[number] = {};
+  }
+  return posted;
+}
+
 void MonitoredQueuePair::see_posted(const rdma::WorkRequest& request) {
   const Node::Shared& shared = node_.shared_;
   shared.trace.note(shared.world, kPosts[request.work.index()], node_.name(), node_.number_,
@@ -136,7 +150,9 @@ void MonitoredQueuePair::see_completed(const rdma::Completion& completion) {
   const rdma::Slice into = receive->second;
   receives_.erase(receive);
   if (completion.status != rdma::Status::kOk || !is_client_) return;
-  const Bytes message = regions_.at(into.region).subspan(into.offset, completion.size);
+  const Bytes message = completion.message != nullptr
+                            ? Bytes(completion.message, completion.size)
+                            : regions_.at(into.region).subspan(into.offset, completion.size);
   if (rpc_type(message) == 0U) {
     backward_credits_.call_sent(credits_of(message), node_.shared_.verdict);
   } else {

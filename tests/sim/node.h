@@ -51,6 +51,8 @@ class MonitoredQueuePair final : public rdma::QueuePair {
   Bytes peer_private_data() const noexcept override { return inner_->peer_private_data(); }
   std::string_view peer_address() const noexcept override { return inner_->peer_address(); }
   Expected<void, rdma::Error> post(std::span<rdma::WorkRequest> batch) override;
+  Expected<void, rdma::Error> post_receives(const rdma::ReceiveBuffers& buffers,
+                                            std::span<const std::uint16_t> numbers) override;
   std::size_t poll(std::span<rdma::Completion> out) override;
   std::optional<rdma::LinkEvent> poll_link() override;
   rdma::Error cause() const noexcept override { return inner_->cause(); }
@@ -69,7 +71,7 @@ class MonitoredQueuePair final : public rdma::QueuePair {
   const bool is_client_;
   CreditMonitor credits_, backward_credits_;
   std::map<rdma::RegionId, Bytes> regions_;
-  std::map<std::uint64_t, rdma::Slice> receives_;  // by id of the work
+  std::map<std::uint64_t, rdma::Slice> receives_;  // by id of the work; shared ones are nowhere
 };
 
 class Node final : public rdma::Provider {

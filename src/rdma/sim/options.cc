@@ -20,6 +20,7 @@ Options random_options(SeededRandom& random, bool faults) {
   // From what is drawn already: another draw would make other worlds of all the seeds that are
   // kept.
   options.registering_is_costly = options.reads_in_flight_max % 2 == 0;
+  options.shares_receives = options.reads_in_flight_max / 2 % 4 == 1;
   if (!faults) return options;
   if (random.one_in(4)) options.refuse_one_in = static_cast<std::uint32_t>(2 + random.below(8));
   if (random.one_in(4)) {

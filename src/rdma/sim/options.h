@@ -16,6 +16,7 @@ struct Options {
   std::uint32_t sge_max = 24;
   bool remote_invalidation = true;
   bool registering_is_costly = false;
+  bool shares_receives = false;
   std::uint32_t exposures_max = 1024;                      // live or being made, a queue pair
   std::uint32_t regions_max = 1024;                        // attached at a time, a queue pair
   std::chrono::nanoseconds setup_timeout{10'000'000'000};  // initiator; then kRefused, kTimedOut

@@ -10,7 +10,8 @@ namespace {
 
 Capabilities capabilities_of(const Options& options) {
   return {options.queue_depth_max,     options.reads_in_flight_max, options.sge_max,
-          options.remote_invalidation, options.remote_invalidation, options.registering_is_costly};
+          options.remote_invalidation, options.remote_invalidation, options.registering_is_costly,
+          options.shares_receives};
 }
 
 std::uint64_t total_size(std::span<const Slice> slices) {
@@ -251,7 +252,7 @@ void QueuePair::arrive(SendMessage& message) {
   const PostedReceive receive = std::move(receives_.front());
   receives_.pop_front();
   const std::size_t size = message.data.size();
-  if (size > total_size(receive.into)) {
+  if (size > receive.size) {
     world_.violation("Send to a peer whose Receive is too small for it");
     push_received(completion_of(receive.id, Status::kLocalError));
     terminate(message.serial, Status::kRetryExceeded, "the peer sent more than the Receive takes");
@@ -264,10 +265,14 @@ void QueuePair::arrive(SendMessage& message) {
   }
   show_writes();
   if (message.invalidate) domain_.revoke(*message.invalidate);
-  scatter(message.data, receive.into);
+  Completion completion = completion_of(receive.id, Status::kOk);
+  if (capabilities_.shares_receives) {
+    completion.message = (messages_[receive.id] = std::move(message.data)).data();
+  } else {
+    scatter(message.data, receive.into);
+  }
   counters_.payload_received += size;
   counters_.bytes_received += size;
-  Completion completion = completion_of(receive.id, Status::kOk);
   completion.size = static_cast<std::uint32_t>(size);
   completion.tag = message.invalidate;
   push_received(completion);

@@ -40,6 +40,8 @@ class QueuePair final : public rdma::QueuePair {
   Bytes peer_private_data() const noexcept override { return peer_private_data_; }
   std::string_view peer_address() const noexcept override { return peer_address_; }
   Expected<void, Error> post(std::span<WorkRequest> batch) override;
+  Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
+                                      std::span<const std::uint16_t> numbers) override;
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
   Error cause() const noexcept override { return cause_; }
@@ -76,8 +78,8 @@ class QueuePair final : public rdma::QueuePair {
 
   struct PostedReceive {
     std::uint64_t id;
-    bool signaled;
     std::vector<Slice> into;
+    std::uint64_t size;  // bytes that it takes
   };
   // A Send, Write or Read on its way.
   struct Outgoing {
@@ -189,6 +191,8 @@ class QueuePair final : public rdma::QueuePair {
 
   Serial next_serial_ = 1;
   std::deque<PostedReceive> receives_;
+  // With shares_receives, by number. What was given back is poisoned, and stays.
+  std::map<std::uint64_t, std::vector<std::byte>> messages_;
   std::map<Serial, Outgoing> outgoing_;
   std::map<Serial, Local> local_;
   std::uint32_t reads_in_flight_ = 0;  // of outgoing_

@@ -42,6 +42,22 @@ Expected<void, Error> QueuePair::post(std::span<WorkRequest> batch) {
   return {};
 }
 
+Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
+                                               std::span<const std::uint16_t> numbers) {
+  if (!capabilities_.shares_receives) return rdma::QueuePair::post_receives(buffers, numbers);
+  if (state_ == State::kClosing || state_ == State::kClosed) {
+    return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
+  }
+  if (receives_.size() + received_unpolled_ + numbers.size() > capabilities_.queue_depth_max) {
+    return Unexpected<Error>(Error{Errc::kNoResources, 0, "post: the queue is full"});
+  }
+  for (const std::uint16_t number : numbers) {
+    std::ranges::fill(messages_[number], kPoison);
+    receives_.push_back({number, {}, buffers.size});
+  }
+  return {};
+}
+
 Unexpected<Error> QueuePair::refuse_post(const Error& error) {
   world_.violation(std::string(error.operation));
   return Unexpected<Error>(error);
@@ -61,6 +77,8 @@ std::optional<Error> QueuePair::check(const WorkRequest& request) const {
   using Result = std::optional<Error>;
   const bool connected = state_ == State::kConnected;
   const Overloaded checks{[&](const Receive& work) -> Result {
+                            if (capabilities_.shares_receives)
+                              return bad("Receive of its own on a queue pair that shares them");
                             if (work.into.size() > capabilities_.sge_max)
                               return bad("Receive with too many slices");
                             if (!are_writable(work.into))
@@ -148,7 +166,7 @@ void QueuePair::take(WorkRequest& request) {
   const Overloaded takes{
       [&](const Receive& work) {
         for (const Slice& slice : work.into) poison(slice);
-        receives_.push_back({id, signaled, copy_of(work.into)});
+        receives_.push_back({id, copy_of(work.into), total_size(work.into)});
       },
       [&](const Send& work) {
         // Every other one that may be; it leaves at once, so that nothing may be before it.

@@ -5,13 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "rdma/sim/pair_for_test.h"
 
 namespace rpcrdma::rdma::sim {
 namespace {
 
-bool all_are(std::span<const std::byte> memory, std::byte value) {
+bool all_are(Bytes memory, std::byte value) {
   return std::ranges::all_of(memory, [value](std::byte b) { return b == value; });
 }
 
@@ -28,6 +29,31 @@ TEST(SimQueuePair, ReceiveMemoryIsPoisonUntilTheMessageIsThere) {
   EXPECT_EQ(pair.next(pair.right).size, 10U);
   EXPECT_TRUE(all_are(pair.right.at(100, 10), std::byte{0x11}));
   EXPECT_TRUE(all_are(pair.right.at(110, 40), kPoison));
+}
+
+TEST(SimQueuePair, SharedReceivesGiveMessagesInMemoryThatIsPoisonWhenItIsGivenBack) {
+  Options options;
+  options.shares_receives = true;
+  SimPair pair(1, options);
+  EXPECT_TRUE(pair.right.queue_pair->capabilities().shares_receives);
+  const std::array<std::uint16_t, 2> numbers{3, 4};
+  ASSERT_TRUE(pair.right.queue_pair->post_receives({{}, 64, 0}, numbers).has_value());
+  std::ranges::fill(pair.left.at(0, 10), std::byte{0x11});
+  const Slice from = pair.left.slice(0, 10);
+  ASSERT_TRUE(pair.left.post(2, Send{{&from, 1}, {}}).has_value());
+  const Completion received = pair.next(pair.right);
+  EXPECT_EQ(received.id, 3U);
+  EXPECT_TRUE(all_are({received.message, received.size}, std::byte{0x11}));
+  ASSERT_TRUE(
+      pair.right.queue_pair->post_receives({{}, 64, 0}, std::span(numbers).first(1)).has_value());
+  EXPECT_TRUE(all_are({received.message, received.size}, kPoison));
+  EXPECT_FALSE(pair.right.post(1, Receive{}).has_value()) << "one of its own";
+  pair.left.queue_pair->disconnect();
+  pair.run_dry();
+  EXPECT_EQ(pair.next(pair.right).id, 4U);
+  const Completion last = pair.next(pair.right);
+  EXPECT_EQ(last.id, 3U);
+  EXPECT_EQ(last.status, Status::kFlushed);
 }
 
 TEST(SimQueuePair, ReadSinkIsPoisonUntilItsCompletion) {

@@ -109,6 +109,7 @@ std::string story(std::uint64_t seed) {
   SeededRandom random(seed);
   Options options = random_options(random, false);
   options.queue_depth_max = 1024;
+  options.shares_receives = false;
   SimPair pair(seed, options);
   std::string out;
   const Remote room = pair.expose(pair.right, 0, 4096, RemoteAccess::kWrite);
