@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_TESTS_CONFORMANCE_FABRIC_H_
 #define RPCRDMA_TESTS_CONFORMANCE_FABRIC_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -38,6 +39,8 @@ class Fabric {
   virtual bool knows_who_may_read() const { return true; }
   // A tag of one connection cannot be invalidated by another one.
   virtual bool knows_whose_tag_it_is() const { return true; }
+  // A message that finds no Receive is sent again, if the peer was told so.
+  virtual bool sends_again() const { return false; }
   // The sizes of private data are exact; else it is filled up with zeros.
   virtual bool keeps_private_data_sizes() const { return true; }
 };
@@ -58,6 +61,10 @@ std::vector<FabricKind> sim_fabrics();
 std::vector<FabricKind> siwarp_fabrics();
 // Empty unless RPCRDMA_LAB_ADDRESS names an address on an RDMA device: `make lab` does.
 std::vector<FabricKind> verbs_fabrics();
+// The same, where connections that are accepted share kSharedReceives Receives of kSharedSize
+// bytes.
+inline constexpr std::uint32_t kSharedReceives = 8, kSharedSize = 1024;
+std::vector<FabricKind> verbs_sharing_fabrics();
 
 }  // namespace rpcrdma::test
 

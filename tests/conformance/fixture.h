@@ -43,6 +43,8 @@ class End {
   Expected<void, rdma::Error> post(std::uint64_t id, decltype(rdma::WorkRequest::work) work,
                                    bool signaled = true);
   std::optional<rdma::Completion> poll();
+  // A Receive of kInternalId for a message of no bytes, however Receives are posted here.
+  Expected<void, rdma::Error> post_empty_receive();
 
  private:
   std::unique_ptr<rdma::QueuePair> queue_pair_;

@@ -47,6 +47,7 @@ class VerbsFabric final : public Fabric {
     return device_.is_iwarp || options_.registration == Registration::kPerCall;
   }
   bool knows_who_may_read() const override { return !device_.is_iwarp; }
+  bool sends_again() const override { return !device_.is_iwarp; }
   bool keeps_private_data_sizes() const override { return device_.is_iwarp; }
 
  private:
@@ -93,6 +94,14 @@ std::vector<FabricKind> verbs_fabrics() {
   nothing_inline.inline_max = 0;
   return {kind("verbs", device, {}), kind("verbs_per_call", device, per_call),
           kind("verbs_nothing_inline", device, nothing_inline)};
+}
+
+std::vector<FabricKind> verbs_sharing_fabrics() {
+  const char* const address = std::getenv("RPCRDMA_LAB_ADDRESS");
+  if (address == nullptr) return {};
+  Options options;
+  options.shared_receives = {kSharedReceives, kSharedSize, 0, true};
+  return {kind("verbs_sharing", {address, is_iwarp(address)}, options)};
 }
 
 }  // namespace rpcrdma::test

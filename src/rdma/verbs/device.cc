@@ -23,10 +23,12 @@ std::mutex known_lock;
 std::unordered_map<const ibv_qp*, QueuePair*> known;  // under known_lock
 
 // It is not destroyed meanwhile, since it makes itself unknown first.
-void tell_owner(const ibv_qp& queue, bool is_ours) {
+void tell_owner(const ibv_qp& queue, ibv_event_type event) {
   const std::lock_guard guard(known_lock);
   const auto found = known.find(&queue);
-  if (found != known.end()) found->second->handle_fault(is_ours);
+  if (found == known.end()) return;
+  if (event == IBV_EVENT_QP_LAST_WQE_REACHED) return found->second->handle_last_receive();
+  found->second->handle_fault(event == IBV_EVENT_QP_FATAL);
 }
 
 bool set_non_blocking(int fd) {
@@ -93,6 +95,15 @@ Expected<std::unique_ptr<Device>, Error> Device::open(ibv_context& context, Regi
   return device;
 }
 
+Expected<ReceivePool*, Error> Device::shared_receives(const SharedReceives& wish) {
+  if (pool_) return pool_.get();
+  if (wish.count == 0 || !ReceivePool::obstacle(*this, wish).empty()) return nullptr;
+  auto opened = ReceivePool::open(*this, wish);
+  if (!opened) return Unexpected<Error>(opened.error());
+  pool_ = std::move(*opened);
+  return pool_.get();
+}
+
 Device::~Device() {
   if (channel_.get_deleter().born.elsewhere()) return;  // epoll would forget it for the parent too
   if (channel_) reactor_.unwatch(channel_->fd, completion_events_);
@@ -109,8 +120,8 @@ void Device::CompletionEvents::handle_ready(std::uint32_t /*events*/) {
       return device.reactor_.unwatch(device.channel_->fd, *this);
     }
     ibv_ack_cq_events(queue, 1);
-    static_cast<QueuePair*>(owner)->handle_completion_event();
-    // With one connection there is no second event, and asking for it would be a system call each.
+    static_cast<CompletionOwner*>(owner)->handle_completion_event();
+    // With one queue there is no second event, and asking for it would be a system call each.
   } while (device.armed_ > 0);
 }
 
@@ -125,8 +136,9 @@ void Device::AsyncEvents::handle_ready(std::uint32_t /*events*/) {
     // What ports tell means nothing to connections unless the connection manager says so too.
     if (event.event_type == IBV_EVENT_DEVICE_FATAL) device.is_lost_ = true;
     if (event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_QP_REQ_ERR ||
-        event.event_type == IBV_EVENT_QP_ACCESS_ERR) {
-      tell_owner(*event.element.qp, event.event_type == IBV_EVENT_QP_FATAL);
+        event.event_type == IBV_EVENT_QP_ACCESS_ERR ||
+        event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
+      tell_owner(*event.element.qp, event.event_type);
     }
     ibv_ack_async_event(&event);
   }

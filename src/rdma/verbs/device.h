@@ -12,8 +12,10 @@
 
 #include "rdma/posix/reactor.h"
 #include "rdma/provider.h"
+#include "rdma/verbs/completion_owner.h"
 #include "rdma/verbs/fork_guard.h"
 #include "rdma/verbs/options.h"
+#include "rdma/verbs/receive_pool.h"
 
 namespace rpcrdma::rdma::verbs {
 
@@ -60,13 +62,19 @@ class Device {
   const ibv_device_attr& attributes() const noexcept { return attributes_; }
   const Traits& traits() const noexcept { return traits_; }
   ibv_comp_channel& completions() const noexcept { return *channel_; }
+  // What connections that are accepted share, made when the first comes; null: each has its own.
+  Expected<ReceivePool*, Error> shared_receives(const SharedReceives& wish);
+  // That exists; null: none.
+  ReceivePool* pool() const noexcept { return pool_.get(); }
   // How many completion queues wait to tell something: so many events may be there at once.
   void count_armed() noexcept { ++armed_; }
   void count_disarmed() noexcept { --armed_; }
   bool is_lost() const noexcept { return is_lost_; }  // it will never work again
+  // Takes the asynchronous events that are there, for who cannot wait for the reactor.
+  void take_events() { async_events_.handle_ready(0); }
 
  private:
-  // Completion events: marks each queue pair concerned as to be armed again.
+  // Completion events: marks each queue concerned as to be armed again.
   struct CompletionEvents final : Watched {
     explicit CompletionEvents(Device& owner) : device(owner) {}
     void handle_ready(std::uint32_t events) override;
@@ -90,9 +98,10 @@ class Device {
   ibv_device_attr attributes_{};
   Traits traits_{};
   Owned<ibv_comp_channel, ibv_destroy_comp_channel> channel_;
+  std::size_t armed_ = 0;
   CompletionEvents completion_events_{*this};
   AsyncEvents async_events_{*this};
-  std::size_t armed_ = 0;
+  std::unique_ptr<ReceivePool> pool_;  // dies before the channel
   bool is_lost_ = false;
 };
 

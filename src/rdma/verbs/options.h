@@ -22,6 +22,16 @@ enum class Registration : std::uint8_t {
   kCache,
 };
 
+// Receives that all connections which are accepted on a device have in common, in one queue of the
+// device; where that has none, or does not keep those that share apart, each has its own.
+struct SharedReceives {
+  std::uint32_t count = 0;      // 0: each connection has its own
+  std::uint32_t size = 0;       // of the longest message, bytes
+  std::uint32_t alignment = 0;  // of messages in memory, bytes, a power of two; 0: any
+  // Also where a peer could reach what another connection has exposed, or registered.
+  bool anyway = false;
+};
+
 struct Options {
   Registration registration = Registration::kAuto;
   std::uint16_t ird = 16;  // RDMA Reads of the peer that we serve at a time
@@ -32,6 +42,7 @@ struct Options {
   std::uint32_t exposures = 1024;    // live steering tags a connection
   std::uint32_t regions = 1024;      // attached regions a connection
   std::uint32_t inline_max = 256;    // Sends up to so many bytes go by the queue, if it can, bytes
+  SharedReceives shared_receives;
   std::size_t connections_max = 4096;
   std::size_t requests_max = 256;      // connection requests that wait to be accepted
   std::chrono::microseconds spin{20};  // wait() polls so long before it sleeps; 0: never
@@ -45,6 +56,7 @@ struct DeviceFacts {
   std::vector<std::string> addresses;  // IP addresses that it serves, numeric
   std::uint32_t reads_max = 0;         // RDMA Reads at a time, both ways
   std::uint32_t slices_max = 0;        // in one work request
+  std::uint32_t shared_receives = 0;   // that its shared receive queue takes; 0: it has none
   bool takes_invalidation = false;     // flag R of RFC 8797
   std::string caution;                 // what it does not keep a peer from; empty: nothing known
   std::string problem;                 // why it cannot be used now, with the remedy; empty: it can

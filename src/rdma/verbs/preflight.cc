@@ -192,6 +192,9 @@ DeviceFacts facts_of(ibv_device& device, Registration wish, const std::vector<In
   facts.reads_max = static_cast<std::uint32_t>(
       std::min({attributes.max_qp_rd_atom, attributes.max_qp_init_rd_atom, 255}));
   facts.slices_max = static_cast<std::uint32_t>(attributes.max_sge);
+  if (attributes.max_srq > 0) {
+    facts.shared_receives = static_cast<std::uint32_t>(std::max(attributes.max_srq_wr, 0));
+  }
   facts.caution = caution_of(traits);
   facts.takes_invalidation = traits.reports_invalidated_handle;
   for (const Interface& each : all) {

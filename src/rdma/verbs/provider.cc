@@ -1,6 +1,7 @@
 #include "rdma/verbs/provider.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <utility>
 
@@ -63,6 +64,9 @@ class VerbsProvider final : public Provider {
     spun_ = false;
     // Connections that end take themselves out of the list.
     now_ = shard_.all;
+    for (const auto& device : shard_.devices()) {
+      if (device->pool() != nullptr) device->pool()->arm();
+    }
     for (QueuePair* each : now_) each->progress();
     shard_.reactor->arm();
   }
@@ -122,13 +126,20 @@ class VerbsProvider final : public Provider {
   int rounds_without_epoll_ = 0;
 };
 
+bool valid(const SharedReceives& shared) {
+  return shared.count <= 1U << 20U && (shared.count == 0 || shared.size > 0) &&
+         shared.size <= 1U << 20U && shared.alignment <= 1U << 16U &&
+         (shared.alignment == 0 || std::has_single_bit(shared.alignment));
+}
+
 bool valid(const Options& options) {
   constexpr auto kZero = std::chrono::milliseconds::zero();
   return options.ird <= 255 && options.ord <= 255 && options.queue_depth >= 1 &&
          options.queue_depth <= 1U << 15U && options.exposures >= 1 &&
          options.exposures <= 1U << 19U && options.inline_max <= 4096 &&
          options.setup_timeout_initiator > kZero && options.setup_timeout_responder > kZero &&
-         options.connections_max >= 1 && options.requests_max >= 1;
+         options.connections_max >= 1 && options.requests_max >= 1 &&
+         valid(options.shared_receives);
 }
 
 }  // namespace

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kDrainMax{500};
 constexpr std::chrono::milliseconds kDestroyMax{10};
+// The device's word that it has no shared Receive any more; it comes at once, or never.
+constexpr std::chrono::milliseconds kLeaveMax{100};
 // Room in the send queue for what is not the user's: markers, and work whose end is not known yet.
 constexpr std::uint32_t kSlack = 64;
 // More would only make the entries of the queue longer; what has more slices is put together.
@@ -54,7 +56,9 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard, con
   if (rdma_bind_addr(made->id_.get(), local->pointer()) != 0 || made->id_->verbs == nullptr) {
     return Unexpected<Error>(Error{Errc::kUnsupported, ENODEV, kNoDeviceOnTheWay});
   }
-  if (auto opened = made->open_queue(); !opened) return Unexpected<Error>(opened.error());
+  if (auto opened = made->open_queue(Side::kActive); !opened) {
+    return Unexpected<Error>(opened.error());
+  }
   const auto timeout = shard.options.setup_timeout_initiator;
   Address peer = address;
   if (rdma_resolve_addr(made->id_.get(), nullptr, peer.pointer(),
@@ -80,7 +84,7 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Inco
   made->peer_private_data_.assign(told.begin(), told.end());
   made->responder_resources_ = incoming.request_.responder_resources;
   made->initiator_depth_ = incoming.request_.initiator_depth;
-  if (auto opened = made->open_queue(); !opened) {
+  if (auto opened = made->open_queue(Side::kPassive); !opened) {
     (void)rdma_reject(made->id_.get(), nullptr, 0);
     return Unexpected<Error>(opened.error());
   }
@@ -92,7 +96,21 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Inco
 
 // --- The queue pair ----------------------------------------------------------------------------
 
-Expected<void, Error> QueuePair::open_queue() {
+Expected<void, Error> QueuePair::open_receives(Side side) {
+  if (side == Side::kPassive) {
+    auto pool = device_->shared_receives(shard_.options.shared_receives);
+    if (!pool) return Unexpected<Error>(pool.error());
+    if (*pool != nullptr) {
+      share_ = std::make_unique<ReceiveShare>(**pool, shard_.options.queue_depth);
+      return {};
+    }
+  }
+  own_domain_.reset(ibv_alloc_pd(id_->verbs));
+  if (own_domain_) return {};
+  return Unexpected<Error>(Error{Errc::kNoResources, errno, kOpeningQueue});
+}
+
+Expected<void, Error> QueuePair::open_queue(Side side) {
   if (shard_.all.size() >= shard_.options.connections_max) {
     return Unexpected<Error>(Error{Errc::kNoResources, 0, "too many connections"});
   }
@@ -100,15 +118,13 @@ Expected<void, Error> QueuePair::open_queue() {
   if (!device) return Unexpected<Error>(device.error());
   device_ = *device;
   const ibv_device_attr& can = device_->attributes();
-  domain_.reset(ibv_alloc_pd(id_->verbs));
-  if (!domain_) {
-    return Unexpected<Error>(Error{Errc::kNoResources, errno, kOpeningQueue});
-  }
+  if (auto opened = open_receives(side); !opened) return opened;
   const std::uint32_t depth =
       clamp_to(std::min(can.max_qp_wr, can.max_cqe / 2) - static_cast<int>(kSlack),
                shard_.options.queue_depth);
-  completions_.reset(ibv_create_cq(id_->verbs, static_cast<int>(2 * depth + kSlack), this,
-                                   &device_->completions(), 0));
+  completions_.reset(
+      ibv_create_cq(id_->verbs, static_cast<int>((share_ ? depth : 2 * depth) + kSlack),
+                    static_cast<CompletionOwner*>(this), &device_->completions(), 0));
   if (!completions_) {
     return Unexpected<Error>(Error{Errc::kNoResources, errno, kOpeningQueue});
   }
@@ -119,12 +135,14 @@ Expected<void, Error> QueuePair::open_queue() {
   // With siw a peer may reach what is registered: what another connection uses next must not be.
   capabilities_.registering_is_costly = !device_->traits().lets_peers_read;
   capabilities_.reports_invalidated_handle = device_->traits().reports_invalidated_handle;
+  capabilities_.shares_receives = share_ != nullptr;
   if (!create_queue_pair(*device_)) {
     return Unexpected<Error>(Error{Errc::kNoResources, errno, kOpeningQueue});
   }
-  memory_ = std::make_unique<Memory>(*domain_, device_->traits(), shard_.options.regions,
+  ibv_pd& domain = share_ ? share_->pool().domain() : *own_domain_;
+  memory_ = std::make_unique<Memory>(domain, device_->traits(), shard_.options.regions,
                                      shard_.options.exposures);
-  bounce_ = std::make_unique<Bounce>(*domain_);
+  bounce_ = std::make_unique<Bounce>(domain);
   return {};
 }
 
@@ -132,20 +150,24 @@ Expected<void, Error> QueuePair::open_queue() {
 bool QueuePair::create_queue_pair(const Device& device) {
   ibv_qp_init_attr wish{};
   wish.qp_context = this;
-  wish.send_cq = wish.recv_cq = completions_.get();
+  wish.send_cq = completions_.get();
+  wish.recv_cq = share_ ? &share_->pool().completions() : completions_.get();
+  wish.srq = share_ ? &share_->pool().queue() : nullptr;
   wish.qp_type = IBV_QPT_RC;
+  ibv_pd& domain = share_ ? share_->pool().domain() : *own_domain_;
   const auto slices = static_cast<std::uint32_t>(std::clamp(device.attributes().max_sge, 1, 24));
   for (const std::uint32_t inline_size : {shard_.options.inline_max, 128U, 80U, 64U, 0U}) {
     if (inline_size > shard_.options.inline_max) continue;
     wish.cap = {};
     wish.cap.max_send_wr = capabilities_.queue_depth_max + kSlack;
-    wish.cap.max_recv_wr = capabilities_.queue_depth_max;
+    wish.cap.max_recv_wr = share_ ? 0 : capabilities_.queue_depth_max;
     wish.cap.max_send_sge = std::min(slices, kSendSlicesMax);
-    wish.cap.max_recv_sge = std::min(slices, kSendSlicesMax);
+    wish.cap.max_recv_sge = share_ ? 0 : std::min(slices, kSendSlicesMax);
     wish.cap.max_inline_data = inline_size;
     ++counters_.system_calls;
-    if (rdma_create_qp(id_.get(), domain_.get(), &wish) == 0) {
+    if (rdma_create_qp(id_.get(), &domain, &wish) == 0) {
       make_known(*id_->qp, *this);
+      if (share_) share_->pool().add(*id_->qp, *this);
       send_slices_max_ = std::min(slices, kSendSlicesMax);
       capabilities_.sge_max = send_slices_max_;
       inline_max_ = std::min(inline_size, device.traits().inline_limit);
@@ -234,14 +256,23 @@ void QueuePair::answer() {
       clamp_to(std::min<int>(can.max_qp_rd_atom, responder_resources_), shard_.options.ird));
   parameters.initiator_depth = static_cast<std::uint8_t>(
       clamp_to(std::min<int>(can.max_qp_init_rd_atom, initiator_depth_), shard_.options.ord));
-  parameters.rnr_retry_count = 0;
+  // With shared Receives another peer may have taken, for a moment, what it was not granted.
+  constexpr std::uint8_t kForEver = 7;
+  parameters.rnr_retry_count = share_ ? kForEver : 0;
   capabilities_.reads_in_flight_max = std::max<std::uint32_t>(1, parameters.initiator_depth);
   state_ = State::kAnswered;
   if (rdma_accept(id_.get(), &parameters) != 0) {
     // EINVAL: the peer has given up meanwhile.
     const bool gone = errno == ECONNRESET || errno == EINVAL;
-    end({gone ? Errc::kClosed : Errc::kProvider, errno, "accepting a connection"},
-        LinkEvent::kDisconnected);
+    return end({gone ? Errc::kClosed : Errc::kProvider, errno, "accepting a connection"},
+               LinkEvent::kDisconnected);
+  }
+  if (share_ && !device_->traits().is_iwarp) {
+    // How long a peer waits that finds no Receive; librdmacm has it as long as can be, 0.66 s.
+    constexpr std::uint8_t k640Microseconds = 12;
+    ibv_qp_attr timer{};
+    timer.min_rnr_timer = k640Microseconds;
+    (void)ibv_modify_qp(id_->qp, &timer, IBV_QP_MIN_RNR_TIMER);
   }
 }
 
@@ -287,6 +318,7 @@ void QueuePair::set_up_failed(rdma_cm_event_type event, int code) {
 
 void QueuePair::handle_deadline() {
   if (state_ == State::kDraining) return end(cause_, LinkEvent::kDisconnected);
+  if (state_ == State::kLeaving) return finish_end();
   if (state_ == State::kOpen) return end({Errc::kClosed, 0, "the device gave the connection up"});
   const bool active = state_ == State::kResolving || state_ == State::kConnecting;
   end({Errc::kTimedOut, 0, "the peer did not finish the connection set-up in time"},
@@ -300,11 +332,20 @@ void QueuePair::handle_fault(bool is_ours) noexcept {
   shard_.reactor->wake();
 }
 
+void QueuePair::handle_last_receive() noexcept {
+  last_receive_ = true;
+  shard_.reactor->wake();
+}
+
 void QueuePair::progress() {
   if (state_ == State::kAccepting) answer();
   arm();
   if (state_ == State::kAnswered) notice_first_message();
   if (state_ == State::kDown) return;
+  if (state_ == State::kLeaving) {
+    if (last_receive_ || device_->is_lost()) finish_end();
+    return;
+  }
   if (fault_ == Fault::kPeers) {
     return end(
         {Errc::kProtocol, 0, "the peer reached for memory or a Receive that it was not given"});
@@ -320,7 +361,7 @@ void QueuePair::progress() {
 
 // In this order: what comes in behind the arming is told.
 void QueuePair::arm() {
-  if (armed_ || state_ == State::kDown) return;
+  if (armed_ || state_ == State::kDown || state_ == State::kLeaving) return;
   armed_ = ibv_req_notify_cq(completions_.get(), 0) == 0;
   if (armed_) device_->count_armed();
   if (state_ == State::kOpen || state_ == State::kAnswered || state_ == State::kDraining) collect();
@@ -352,7 +393,7 @@ std::size_t QueuePair::poll(std::span<Completion> out) {
 // --- The end -----------------------------------------------------------------------------------
 
 void QueuePair::disconnect() noexcept {
-  if (state_ == State::kDown || state_ == State::kDraining) return;
+  if (state_ == State::kDown || state_ == State::kLeaving || state_ == State::kDraining) return;
   const Error cause{Errc::kClosed, 0, "closed by this side"};
   if (state_ != State::kOpen || broken_ || born_.elsewhere())
     return end(cause, LinkEvent::kDisconnected);
@@ -376,19 +417,43 @@ void QueuePair::end(const Error& cause) {
 }
 
 void QueuePair::end(const Error& cause, LinkEvent event) {
-  if (state_ == State::kDown) return;
+  if (state_ == State::kDown || state_ == State::kLeaving) return;
   const bool was_up = state_ == State::kOpen || state_ == State::kDraining;
   // Work that is done shall not be called flushed. In a child all this is its parent's.
   if (was_up && !born_.elsewhere()) {
     collect();
     (void)rdma_disconnect(id_.get());
   }
-  state_ = State::kDown;
   cause_ = cause;
+  ending_ = event;
+  refuses_ = !was_up;
+  if (!begin_leaving()) finish_end();
+}
+
+// A shared Receive that the device has taken for this queue pair comes back by a completion, or is
+// lost with the queue pair. True: it has to be waited for.
+bool QueuePair::begin_leaving() {
+  if (!share_ || born_.elsewhere() || id_->qp == nullptr) return false;
+  ibv_qp_attr error{};
+  error.qp_state = IBV_QPS_ERR;
+  // Where it does not, the device had not begun to take any; siw gives them back in here, and its
+  // events are not read.
+  const bool has_begun = ibv_modify_qp(id_->qp, &error, IBV_QP_STATE) == 0;
+  if (!has_begun || device_->traits().prints_events || device_->is_lost()) return false;
+  device_->take_events();
+  if (last_receive_) return false;
+  state_ = State::kLeaving;
+  shard_.reactor->set_deadline(*this, Reactor::now() + kLeaveMax);
+  shard_.reactor->wake();  // which arms the timer
+  return true;
+}
+
+void QueuePair::finish_end() {
+  state_ = State::kDown;
   shard_.reactor->set_deadline(*this, std::nullopt);
   destroy_queue();
-  if (!was_up) id_.reset();  // tells a peer that waits; what has ended by itself needs no more
-  events_.push(event);
+  if (refuses_) id_.reset();  // tells a peer that waits; what has ended by itself needs no more
+  events_.push(ending_);
   std::erase(shard_.all, this);
 }
 
@@ -397,8 +462,10 @@ void QueuePair::destroy_queue() {
   disarm();
   // Windows first: rxe waits 50 s for those that are bound to a queue pair when it is destroyed.
   if (memory_) memory_->free_windows();
+  if (completions_) collect();
   if (id_ && id_->qp != nullptr && !born_.elsewhere()) {
     make_unknown(*id_->qp);
+    if (share_) share_->pool().remove(*id_->qp);
     rdma_destroy_qp(id_.get());
   }
   if (completions_) collect();
@@ -407,6 +474,10 @@ void QueuePair::destroy_queue() {
   sends_.flush([this](SendWork& work) { finish(work, Status::kFlushed, false); });
   receives_.flush(
       [this](ReceiveWork& work) { ready_.push({.id = work.id, .status = Status::kFlushed}); });
+  if (share_) {
+    share_->flush(
+        [this](std::uint16_t number) { ready_.push({.id = number, .status = Status::kFlushed}); });
+  }
   for (const std::uint64_t id : unrevoked_) ready_.push({.id = id, .status = Status::kFlushed});
   unrevoked_.clear();
   if (memory_) memory_->revoke_all();
@@ -421,6 +492,16 @@ void QueuePair::wait_for_copies() {
   }
 }
 
+void QueuePair::wait_for_last_receive() {
+  if (state_ != State::kLeaving && !begin_leaving()) return;
+  const Instant end = Reactor::now() + kDestroyMax;
+  while (!last_receive_ && Reactor::now() < end) {
+    device_->take_events();
+    shard_.yielding.yield();
+  }
+  shard_.reactor->set_deadline(*this, std::nullopt);
+}
+
 QueuePair::~QueuePair() {
   if (born_.elsewhere()) {  // all that it holds is its parent's
     std::erase(shard_.all, this);
@@ -428,17 +509,19 @@ QueuePair::~QueuePair() {
   }
   if (state_ == State::kOpen && copies_under_way_ > 0) disconnect();
   if (state_ == State::kDraining) wait_for_copies();
-  if (state_ != State::kDown) {
-    shard_.reactor->set_deadline(*this, std::nullopt);
-    disarm();
-    if (state_ == State::kOpen || state_ == State::kDraining) (void)rdma_disconnect(id_.get());
-    if (memory_) memory_->free_windows();
-    if (id_ && id_->qp != nullptr) {
-      make_unknown(*id_->qp);
-      rdma_destroy_qp(id_.get());
-    }
-    std::erase(shard_.all, this);
+  if (state_ == State::kDown) return;
+  shard_.reactor->set_deadline(*this, std::nullopt);
+  disarm();
+  if (state_ == State::kOpen || state_ == State::kDraining) (void)rdma_disconnect(id_.get());
+  if (share_) wait_for_last_receive();
+  if (memory_) memory_->free_windows();
+  if (id_ && id_->qp != nullptr) {
+    make_unknown(*id_->qp);
+    if (share_) share_->pool().remove(*id_->qp);
+    rdma_destroy_qp(id_.get());
   }
+  if (share_) (void)share_->pool().collect();
+  std::erase(shard_.all, this);
 }
 
 Counters QueuePair::counters() const noexcept {

@@ -19,12 +19,17 @@
 #include "rdma/verbs/bounce.h"
 #include "rdma/verbs/listener.h"
 #include "rdma/verbs/memory.h"
+#include "rdma/verbs/receive_pool.h"
 #include "rdma/verbs/shard.h"
 #include "rdma/verbs/work_ring.h"
 
 namespace rpcrdma::rdma::verbs {
 
-class QueuePair final : public rdma::QueuePair, private CmTarget, private Watched {
+class QueuePair final : public rdma::QueuePair,
+                        public CompletionOwner,
+                        private PooledReceiver,
+                        private CmTarget,
+                        private Watched {
  public:
   // The active side. A peer that cannot be reached is told by an event, not here; kUnsupported when
   // the way to it does not go over an RDMA device.
@@ -45,6 +50,8 @@ class QueuePair final : public rdma::QueuePair, private CmTarget, private Watche
   Bytes peer_private_data() const noexcept override { return peer_private_data_; }
   std::string_view peer_address() const noexcept override { return peer_address_; }
   Expected<void, Error> post(std::span<WorkRequest> batch) override;
+  Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
+                                      std::span<const std::uint16_t> numbers) override;
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
   Error cause() const noexcept override { return cause_; }
@@ -57,10 +64,12 @@ class QueuePair final : public rdma::QueuePair, private CmTarget, private Watche
   bool has_news() const noexcept { return !ready_.empty() || !events_.empty(); }
   // Looks for completions; true if there are any.
   bool look();
-  void handle_completion_event() noexcept { disarm(); }
+  void handle_completion_event() noexcept override { disarm(); }
   // The device says that the peer broke a rule, or (is_ours) that it failed itself. From any
   // thread.
   void handle_fault(bool is_ours) noexcept;
+  // The device takes no more shared Receives for it. From any thread.
+  void handle_last_receive() noexcept;
 
  private:
   enum class State : std::uint8_t {
@@ -70,6 +79,7 @@ class QueuePair final : public rdma::QueuePair, private CmTarget, private Watche
     kAnswered,    // waits for the peer's confirmation, or its first message
     kOpen,        // carries work
     kDraining,    // over for the user, waits for copied Sends; a completion or the deadline ends it
+    kLeaving,     // over, waits for the shared Receives that it took; an event or the deadline
     kDown,        // over; the queue pair is gone
   };
   enum class Kind : std::uint8_t { kSend, kWrite, kRead, kBind, kInvalidate, kMarker };
@@ -94,7 +104,9 @@ class QueuePair final : public rdma::QueuePair, private CmTarget, private Watche
   static constexpr std::uint64_t kOfReceive = std::uint64_t{1} << 63U;
 
   QueuePair(Shard& shard, CmId id, std::string peer_address, Bytes private_data);
-  Expected<void, Error> open_queue();
+  enum class Side : std::uint8_t { kActive, kPassive };
+  Expected<void, Error> open_queue(Side side);
+  Expected<void, Error> open_receives(Side side);
   bool create_queue_pair(const Device& device);
   void handle_cm(CmEvent& event) override;
   void handle_ready(std::uint32_t /*events*/) override {}
@@ -112,18 +124,27 @@ class QueuePair final : public rdma::QueuePair, private CmTarget, private Watche
   void take(const ibv_wc& completion);
   void take_send(std::uint64_t number, const ibv_wc& completion);
   void take_receive(std::uint64_t number, const ibv_wc& completion);
+  void take_pooled(std::uint32_t number, const ibv_wc& completion) override;
+  Completion received(const ibv_wc& completion);
   void finish(SendWork& work, Status status, bool is_certain);
   void note_failure(const ibv_wc& completion);
   void end(const Error& cause);
   void end(const Error& cause, LinkEvent event);
+  bool begin_leaving();
+  void finish_end();
   void destroy_queue();
+  void wait_for_last_receive();
   void wait_for_copies();
 
+  bool takes_work() const noexcept;
   Expected<void, Error> check(std::span<const WorkRequest> batch);
   std::string_view check_slices(std::span<const Slice> slices, bool to_write,
                                 std::size_t max) const;
   std::string_view check_work(const WorkRequest& request) const;
   bool make_room(std::size_t receives, std::size_t others);
+  std::size_t receives_posted() const noexcept {
+    return share_ ? share_->rights() : receives_.size();
+  }
   bool build(WorkRequest& request);
   bool build_send(WorkRequest& request, const Send& send);
   bool build_read(const WorkRequest& request, const Read& read);
@@ -148,8 +169,9 @@ class QueuePair final : public rdma::QueuePair, private CmTarget, private Watche
   std::string peer_address_;
   std::vector<std::byte> private_data_;  // ours, until it is sent
   std::vector<std::byte> peer_private_data_;
-  Owned<ibv_pd, ibv_dealloc_pd> domain_;
-  Owned<ibv_cq, ibv_destroy_cq> completions_;
+  Owned<ibv_pd, ibv_dealloc_pd> own_domain_;   // null with share_, whose it has then
+  Owned<ibv_cq, ibv_destroy_cq> completions_;  // with share_ not of Receives
+  std::unique_ptr<ReceiveShare> share_;        // null: Receives of its own
   std::unique_ptr<Memory> memory_;
   std::unique_ptr<Bounce> bounce_;
   Capabilities capabilities_{};
@@ -163,6 +185,9 @@ class QueuePair final : public rdma::QueuePair, private CmTarget, private Watche
   bool flushed_ = false;  // the device gave work up; the reason may follow
   enum class Fault : std::uint8_t { kNone, kPeers, kOwn };
   std::atomic<Fault> fault_{Fault::kNone};
+  std::atomic<bool> last_receive_{false};  // no shared Receive is with the device for it
+  LinkEvent ending_{};                     // what the user is told at the end
+  bool refuses_ = false;                   // it ends before it was open
   Ring<LinkEvent> events_{4};
   Error cause_{Errc::kClosed, 0, ""};
 

@@ -74,8 +74,9 @@ void QueuePair::collect() {
     const int count = ibv_poll_cq(completions_.get(), kAtOnce, completions.data());
     for (int i = 0; i < count; ++i) take(completions[static_cast<std::size_t>(i)]);
     if (count > 0) shard_.moved = true;
-    if (count < kAtOnce) return;
+    if (count < kAtOnce) break;
   }
+  if (share_ && share_->pool().collect()) shard_.moved = true;
 }
 
 void QueuePair::take(const ibv_wc& completion) {
@@ -90,7 +91,7 @@ void QueuePair::take(const ibv_wc& completion) {
 
 // A device may have no event for the end of a connection but this one, so that it begins here.
 void QueuePair::note_failure(const ibv_wc& completion) {
-  if (broken_ || state_ == State::kDown) return;
+  if (broken_ || state_ == State::kDown || state_ == State::kLeaving) return;
   if (completion.status == IBV_WC_WR_FLUSH_ERR) {
     if (flushed_ || state_ != State::kOpen) return;
     // An event tells why, as a rule; a peer may see to it that none comes.
@@ -136,22 +137,45 @@ void QueuePair::finish(SendWork& work, Status status, bool is_certain) {
   ready_.push(completion);
 }
 
-void QueuePair::take_receive(std::uint64_t number, const ibv_wc& completion) {
+// What a Receive's completion tells, whose Receive it may be.
+Completion QueuePair::received(const ibv_wc& completion) {
   Completion told;
   told.status = status_of(completion.status);
-  if (told.status == Status::kOk) {
-    heard_ = true;
-    told.size = completion.byte_len;
-    counters_.payload_received += completion.byte_len;
-    if ((completion.wc_flags & device_->traits().invalidated_flags) != 0) {
-      const SteeringTag tag{completion.invalidated_rkey};
-      if (memory_->invalidated(tag)) told.tag = tag;
-    }
+  if (told.status != Status::kOk) return told;
+  heard_ = true;
+  told.size = completion.byte_len;
+  counters_.payload_received += completion.byte_len;
+  if ((completion.wc_flags & device_->traits().invalidated_flags) != 0) {
+    const SteeringTag tag{completion.invalidated_rkey};
+    if (memory_->invalidated(tag)) told.tag = tag;
   }
+  return told;
+}
+
+void QueuePair::take_receive(std::uint64_t number, const ibv_wc& completion) {
+  Completion told = received(completion);
   (void)receives_.complete(number, [&](ReceiveWork& work, bool /*is_named*/) {
     told.id = work.id;
     ready_.push(told);
   });
+}
+
+void QueuePair::take_pooled(std::uint32_t number, const ibv_wc& completion) {
+  const Completion told = received(completion);
+  if (told.status != Status::kOk) {  // the right remains, and is flushed with the others
+    (void)share_->pool().give_back({&number, 1});
+    return note_failure(completion);
+  }
+  auto taken = share_->take(number, told.size);
+  if (!taken) {
+    // With Receives of its own the device would have refused the message.
+    if (state_ == State::kDown || state_ == State::kLeaving) return;
+    broken_ = true;
+    cause_ = {Errc::kProtocol, 0, "the peer sent more than Receives are posted"};
+    return shard_.reactor->wake();
+  }
+  taken->tag = told.tag;
+  ready_.push(*taken);
 }
 
 }  // namespace rpcrdma::rdma::verbs

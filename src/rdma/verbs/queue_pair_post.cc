@@ -40,6 +40,7 @@ std::string_view QueuePair::check_slices(std::span<const Slice> slices, bool to_
 std::string_view QueuePair::check_work(const WorkRequest& request) const {
   const bool is_up = state_ == State::kOpen;
   if (const auto* receive = std::get_if<Receive>(&request.work)) {
+    if (share_) return "a Receive of its own on a connection that shares them";
     return check_slices(receive->into, true, capabilities_.sge_max);
   }
   if (const auto* expose = std::get_if<Expose>(&request.work)) {
@@ -82,9 +83,9 @@ Expected<void, Error> QueuePair::check(std::span<const WorkRequest> batch) {
 bool QueuePair::make_room(std::size_t receives, std::size_t others) {
   const std::size_t depth = capabilities_.queue_depth_max;
   const auto fits = [&] {
-    return receives_.size() + receives <= depth &&
+    return receives_posted() + receives <= depth &&
            sends_.size() + binds_.size() + others <= depth &&
-           ready_.size() + receives_.size() + receives + sends_.size() + others <=
+           ready_.size() + receives_posted() + receives + sends_.size() + others <=
                ready_.capacity();
   };
   if (fits()) return true;
@@ -97,10 +98,33 @@ bool QueuePair::make_room(std::size_t receives, std::size_t others) {
 
 // --- Putting it together -----------------------------------------------------------------------
 
-Expected<void, Error> QueuePair::post(std::span<WorkRequest> batch) {
-  if (state_ == State::kDown || state_ == State::kDraining || broken_ || born_.elsewhere()) {
-    return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
+bool QueuePair::takes_work() const noexcept {
+  return state_ != State::kDown && state_ != State::kLeaving && state_ != State::kDraining &&
+         !broken_ && !born_.elsewhere();
+}
+
+Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
+                                               std::span<const std::uint16_t> numbers) {
+  if (!share_) return rdma::QueuePair::post_receives(buffers, numbers);
+  if (!takes_work()) return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
+  if (buffers.size > share_->pool().buffer_size()) {
+    return Unexpected<Error>(
+        Error{Errc::kUnsupported, 0, "Receives longer than those that are shared"});
   }
+  if (!make_room(numbers.size(), 0)) {
+    return Unexpected<Error>(Error{Errc::kNoResources, 0, "post: the queue is full"});
+  }
+  const auto doorbells = share_->post(numbers);
+  if (doorbells) {
+    counters_.doorbells += *doorbells;
+  } else {
+    broke(EIO);
+  }
+  return {};
+}
+
+Expected<void, Error> QueuePair::post(std::span<WorkRequest> batch) {
+  if (!takes_work()) return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
   if (auto checked = check(batch); !checked) return checked;
   std::size_t slices = 0;
   for (const WorkRequest& request : batch) {

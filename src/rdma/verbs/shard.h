@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "rdma/posix/reactor.h"
@@ -23,6 +24,8 @@ class Shard {
 
   // The device behind a connection manager's context, opened when it is first seen.
   Expected<Device*, Error> device(ibv_context& context);
+  // All that were opened.
+  std::span<const std::unique_ptr<Device>> devices() const noexcept { return devices_; }
 
   const Options options;
   const std::unique_ptr<Reactor> reactor;

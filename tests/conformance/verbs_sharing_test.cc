@@ -1,0 +1,214 @@
+// Connections that share the Receives of a device (rdma::verbs::SharedReceives); run in the lab.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <list>
+#include <vector>
+
+#include "conformance/fixture.h"
+#include "rdma/verbs/loader.h"
+
+namespace rpcrdma::test {
+namespace {
+
+using rdma::Errc;
+using rdma::LinkEvent;
+using rdma::Send;
+using rdma::Slice;
+using rdma::Status;
+
+class VerbsSharing : public ProviderTest {
+ protected:
+  struct Pair {
+    End client, server;
+  };
+
+  // Rights to messages: numbers from `first` on.
+  static Expected<void, rdma::Error> grant(End& end, std::uint16_t first, std::uint16_t count) {
+    std::vector<std::uint16_t> numbers(count);
+    for (std::uint16_t i = 0; i < count; ++i) numbers[i] = static_cast<std::uint16_t>(first + i);
+    return end.queue_pair().post_receives({rdma::RegionId{}, kSharedSize, 0}, numbers);
+  }
+  static void send(End& end, std::uint32_t size, unsigned salt) {
+    end.fill(0, size, salt);
+    const Slice from = end.slice(0, size);
+    ASSERT_TRUE(end.post(salt, Send{{&from, 1}, {}}).has_value());
+  }
+  // Completions of work that the peer's end may have flushed.
+  static void drop_completions(End& end) {
+    while (end.poll()) {
+    }
+  }
+  // All Receives of the queue can still be had, by one connection.
+  void expect_all_receives() {
+    Pair pair;
+    ASSERT_NO_FATAL_FAILURE(connect(pair.client, pair.server));
+    ASSERT_TRUE(grant(pair.server, 0, kSharedReceives).has_value());
+    // One still has the message of connect(), until its number is posted again.
+    ASSERT_TRUE(pair.server.post_empty_receive().has_value());
+    for (unsigned i = 0; i < kSharedReceives; ++i) {
+      ASSERT_NO_FATAL_FAILURE(send(pair.client, 100, i));
+      const rdma::Completion received = next(pair.server);
+      ASSERT_EQ(received.status, Status::kOk);
+      ASSERT_EQ(received.id, i);
+      ASSERT_EQ(next(pair.client).status, Status::kOk);
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Provider, VerbsSharing, testing::ValuesIn(verbs_sharing_fabrics()),
+                         fabric_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(VerbsSharing);
+
+TEST_P(VerbsSharing, MessagesComeInTheProvidersMemory) {
+  connect(client, server);
+  EXPECT_TRUE(server.queue_pair().capabilities().shares_receives);
+  EXPECT_FALSE(client.queue_pair().capabilities().shares_receives);
+  ASSERT_TRUE(grant(server, 5, 2).has_value());
+  const std::byte* last = nullptr;
+  for (std::uint16_t i = 0; i < 2; ++i) {
+    send(client, kSharedSize, i);
+    const rdma::Completion received = next(server);
+    ASSERT_EQ(received.status, Status::kOk);
+    EXPECT_EQ(received.id, 5U + i);
+    ASSERT_EQ(received.size, kSharedSize);
+    ASSERT_NE(received.message, nullptr);
+    EXPECT_NE(received.message, last);
+    last = received.message;
+    EXPECT_TRUE(
+        std::ranges::equal(Bytes(received.message, kSharedSize), client.memory(0, kSharedSize)));
+    EXPECT_EQ(next(client).status, Status::kOk);
+  }
+}
+
+TEST_P(VerbsSharing, ReceivesOfItsOwnAreRefused) {
+  connect(client, server);
+  EXPECT_EQ(server.post(1, rdma::Receive{}).error().code, Errc::kUnsupported);
+  const std::uint16_t number = 1;
+  EXPECT_EQ(server.queue_pair()
+                .post_receives({rdma::RegionId{}, kSharedSize + 1, 0}, {&number, 1})
+                .error()
+                .code,
+            Errc::kUnsupported);
+  barrier(client, server);
+}
+
+// A device does not count for whom a Receive was: the provider does.
+TEST_P(VerbsSharing, WhoSendsMoreThanItWasGrantedIsCutOffAndNobodyElse) {
+  Pair good;
+  ASSERT_NO_FATAL_FAILURE(connect(good.client, good.server));
+  ASSERT_NO_FATAL_FAILURE(connect(client, server));
+  ASSERT_TRUE(grant(server, 0, 2).has_value());
+  for (unsigned i = 0; i < 4; ++i) ASSERT_NO_FATAL_FAILURE(send(client, 10, i));
+  for (const rdma::Completion& received : next(server, 2)) EXPECT_EQ(received.status, Status::kOk);
+  EXPECT_EQ(next_link_event(server), LinkEvent::kDisconnected);
+  EXPECT_EQ(server.queue_pair().cause().code, Errc::kProtocol);
+  EXPECT_EQ(next_link_event(client), LinkEvent::kDisconnected);
+  barrier(good.client, good.server);
+  good.client.destroy();
+  good.server.destroy();
+}
+
+// What is flushed at the end are the rights, each once; the buffers stay for others.
+TEST_P(VerbsSharing, RightsThatAreLeftAreFlushed) {
+  connect(client, server);
+  ASSERT_TRUE(grant(server, 3, 4).has_value());
+  send(client, 10, 1);
+  EXPECT_EQ(next(server).id, 3U);
+  server.queue_pair().disconnect();
+  EXPECT_EQ(next_link_event(server), LinkEvent::kDisconnected);
+  EXPECT_FALSE(grant(server, 3, 1).has_value());
+  const auto flushed = next(server, 3);
+  for (std::size_t i = 0; i < flushed.size(); ++i) {
+    EXPECT_EQ(flushed[i].id, 4U + i);
+    EXPECT_EQ(flushed[i].status, Status::kFlushed);
+  }
+  EXPECT_EQ(server.poll(), std::nullopt);
+}
+
+// However connections end, and with whatever they have: no Receive is lost with them.
+TEST_P(VerbsSharing, NoReceiveIsLostWithItsConnection) {
+  for (unsigned round = 0; round < 24; ++round) {
+    Pair pair;
+    ASSERT_NO_FATAL_FAILURE(connect(pair.client, pair.server));
+    ASSERT_TRUE(grant(pair.server, 0, 4).has_value());
+    for (unsigned i = 0; i < 4; ++i) ASSERT_NO_FATAL_FAILURE(send(pair.client, 900, i));
+    if (round % 3 == 0) (void)next(pair.server);
+    if (round % 3 == 1) (void)next(pair.client);
+    switch (round % 4) {
+      case 0:
+        pair.client.destroy();
+        pair.server.destroy();
+        break;
+      case 1:
+        pair.server.destroy();
+        break;
+      case 2:
+        pair.client.queue_pair().disconnect();
+        EXPECT_EQ(next_link_event(pair.server), LinkEvent::kDisconnected);
+        break;
+      default:
+        pair.server.queue_pair().disconnect();
+        EXPECT_EQ(next_link_event(pair.server), LinkEvent::kDisconnected);
+        break;
+    }
+    pair.client.destroy();
+    pair.server.destroy();
+  }
+  ASSERT_NO_FATAL_FAILURE(expect_all_receives());
+}
+
+// More rights than Receives: where messages are sent again, those that find none wait.
+TEST_P(VerbsSharing, WhoFindsNoReceiveWaits) {
+  std::list<Pair> pairs;
+  for (int i = 0; i < 3; ++i) {
+    Pair& pair = pairs.emplace_back();
+    ASSERT_NO_FATAL_FAILURE(connect(pair.client, pair.server));
+    ASSERT_TRUE(pair.server.post_empty_receive().has_value());  // gives its first back
+  }
+  if (!fabric->sends_again())
+    GTEST_SKIP() << "iWARP: a message without a Receive ends its connection";
+  for (Pair& pair : pairs) {
+    ASSERT_TRUE(grant(pair.server, 0, kSharedReceives).has_value());
+    for (unsigned i = 0; i < 6; ++i) ASSERT_NO_FATAL_FAILURE(send(pair.client, 500, i));
+  }
+  std::size_t received = 0;
+  ASSERT_TRUE(pump_until([&] {
+    for (Pair& pair : pairs) {
+      while (const auto completion = pair.server.poll()) {
+        EXPECT_EQ(completion->status, Status::kOk);
+        ++received;
+        const auto number = static_cast<std::uint16_t>(completion->id);
+        EXPECT_TRUE(grant(pair.server, number, 1).has_value());
+      }
+    }
+    return received == 18;
+  })) << received
+      << " of 18 came";
+  for (Pair& pair : pairs) drop_completions(pair.client);
+}
+
+TEST_P(VerbsSharing, AChildDoesNotTakeThemFromItsParent) {
+  connect(client, server);
+  ASSERT_TRUE(grant(server, 0, 2).has_value());
+  send(client, 10, 1);
+  EXPECT_EQ(next(server).id, 0U);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    client.destroy();
+    server.destroy();
+    listener.reset();
+    fabric.reset();
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  send(client, 10, 2);
+  EXPECT_EQ(next(server).id, 1U);
+}
+
+}  // namespace
+}  // namespace rpcrdma::test
