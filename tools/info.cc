@@ -19,6 +19,7 @@ nlohmann::json to_json(const DeviceFacts& device) {
           {"addresses", device.addresses},
           {"reads_max", device.reads_max},
           {"slices_max", device.slices_max},
+          {"shared_receives", device.shared_receives},
           {"takes_invalidation", device.takes_invalidation},
           {"caution", device.caution},
           {"problem", device.problem}};
@@ -46,6 +47,9 @@ void print_device(const nlohmann::json& device) {
   if (!addresses.empty()) fmt::print("             addresses {}\n", fmt::join(addresses, ", "));
   fmt::print("             at most {} RDMA Reads at a time, {} slices in a message\n",
              device["reads_max"].get<std::uint32_t>(), device["slices_max"].get<std::uint32_t>());
+  if (const auto shared = device["shared_receives"].get<std::uint32_t>(); shared > 0) {
+    fmt::print("             a shared receive queue of up to {} (serve --receives-max)\n", shared);
+  }
   if (const auto caution = text("caution"); !caution.empty()) {
     fmt::print("             caution: {}\n", caution);
   }

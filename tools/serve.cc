@@ -27,6 +27,8 @@ struct ServeOptions {
   double setup_timeout_s = 5;
   double drain_s = 10;
   std::size_t connections_max = 1024;
+  std::uint32_t receives_max = 0;
+  std::string shared_receives = "auto";
   bool rpcbind = false;
   std::string rpcbind_daemon;  // empty: where it usually is
 };
@@ -98,6 +100,12 @@ void serve(ServeOptions& options) {
       std::chrono::milliseconds(static_cast<std::int64_t>(options.setup_timeout_s * 1e3));
   server_options.connection = options.common.connection;
   server_options.connections_max = options.connections_max;
+  server_options.receives_max = options.receives_max;
+  if (options.shared_receives == "always") {
+    server_options.shared_receives = SharedReceives::kAlways;
+  } else if (options.shared_receives == "never") {
+    server_options.shared_receives = SharedReceives::kNever;
+  }
   server_options.bulk_size_max = blob::BLOB_DATA_MAX;
   server_options.long_call_size_max = blob::BLOB_DATA_MAX + (64U << 10U);  // data and its header
   server_options.drain_timeout =
@@ -162,6 +170,19 @@ void add_serve(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--connections", options->connections_max, "most connections at a time")
       ->capture_default_str();
+  CLI::Option* const receives_max =
+      command
+          ->add_option("--receives-max", options->receives_max,
+                       "Receives over all connections, which are granted shares of them; 0: each "
+                       "has --credits of its own")
+          ->capture_default_str();
+  command
+      ->add_option("--shared-receives", options->shared_receives,
+                   "with verbs: whether those are one queue of the device: auto (where it has one "
+                   "and keeps connections apart nevertheless), always (where it has one), never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str()
+      ->needs(receives_max);
   CLI::Option* const rpcbind = command->add_flag(
       "--rpcbind", options->rpcbind,
       "register with this machine's rpcbind, netids rdma and rdma6, until the end");

@@ -112,6 +112,18 @@ struct ClientOptions {
   std::size_t memory_max = 256U << 20U;  // message and Reply chunk buffers of the library, bytes
 };
 
+// Whether ServerOptions::receives_max are one queue of an RDMA device, out of which all connections
+// receive. Then they take receives_max times inline_size bytes, however many connections there are;
+// a message that finds none is sent again (RoCE, InfiniBand) or costs its connection (iWARP). A
+// peer that sends more than it was granted is cut off, but others may have waited for it.
+enum class SharedReceives : std::uint8_t {
+  // Where the device has such a queue, and connections are kept apart all the same: not on iWARP,
+  // nor with backward_calls or Profile::kRfc5666, for which a server exposes memory.
+  kAuto,
+  kAlways,  // where the device has one; a peer may then reach what another was given
+  kNever,
+};
+
 struct ServerOptions {
   ProviderOptions provider;
   ConnectionOptions connection;
@@ -127,6 +139,7 @@ struct ServerOptions {
   // Those of `backward_calls` come besides, and with Profile::kRfc5666 those for RDMA_DONE
   // (exposed_replies_max) and a second one for who would get one. 0: no such bound.
   std::uint32_t receives_max = 0;
+  SharedReceives shared_receives = SharedReceives::kAuto;
   // Calls to each client (RFC 8167) under way at a time, see Client::backward(); 0: none.
   std::uint32_t backward_calls = 0;
   // Several servers of one user may listen on one port (SO_REUSEPORT), each on its own thread; new

@@ -16,6 +16,7 @@ struct DeviceFacts {
   std::vector<std::string> addresses;  // numeric IP addresses that it serves
   std::uint32_t reads_max = 0;         // RDMA Reads at a time, on a connection
   std::uint32_t slices_max = 0;        // pieces of memory in one message
+  std::uint32_t shared_receives = 0;   // that connections can share; 0: it has no such queue
   bool takes_invalidation = false;     // flag R of RFC 8797: a peer may invalidate handles
   std::string caution;                 // what it does not keep a peer from; empty: nothing known
   std::string problem;                 // why it cannot be used now and what to do; empty: it can

@@ -67,6 +67,8 @@ class Server {
   std::size_t connections() const noexcept;
   // Receives that are posted, over all connections; see ServerOptions::receives_max.
   std::size_t receives_posted() const noexcept;
+  // Whether connections that are there receive out of one queue; see SharedReceives.
+  bool shares_receives() const noexcept;
   std::size_t memory_in_use() const noexcept;  // bulk and message buffers lent to calls, bytes
   TransferCounters counters() const noexcept;
 

@@ -10,6 +10,7 @@
 #include "engine/types.h"
 #include "rdma/siwarp/provider.h"
 #include "rdma/verbs/loader.h"
+#include "rpc/engine_options.h"
 #include "rpc/errors.h"
 
 namespace rpcrdma::rpc {
@@ -71,8 +72,18 @@ rdma::verbs::Registration to_verbs(Registration registration) {
   return rdma::verbs::Registration::kAuto;
 }
 
-Made make_verbs(rdma::verbs::Plugin& plugin, const ProviderOptions& provider, const Load& load) {
+rdma::verbs::SharedReceives shared_receives(const ServerOptions& options) {
+  const engine::Options limits = engine_options(options);
+  const bool exposes = options.backward_calls > 0 || limits.profile != engine::Profile::kRfc8166;
+  const bool always = options.shared_receives == SharedReceives::kAlways;
+  if (options.shared_receives == SharedReceives::kNever || (exposes && !always)) return {};
+  return {options.receives_max, limits.inline_receive, limits.receive_alignment, always};
+}
+
+Made make_verbs(rdma::verbs::Plugin& plugin, const ProviderOptions& provider, const Load& load,
+                const rdma::verbs::SharedReceives& shared) {
   rdma::verbs::Options options;
+  options.shared_receives = shared;
   options.registration = to_verbs(provider.registration);
   options.setup_timeout_initiator = provider.setup_timeout_client;
   options.setup_timeout_responder = provider.setup_timeout_server;
@@ -96,6 +107,7 @@ std::string_view tcp_only(const ProviderOptions& provider, bool share_port, bool
 struct Way {  // where connections come from or go to
   std::string_view address;
   bool to_listen = false, share_port = false, on_tcp = false;
+  rdma::verbs::SharedReceives shared{};
 };
 
 Made make(const ProviderOptions& provider, const Load& load, const Way& way) {
@@ -114,12 +126,12 @@ Made make(const ProviderOptions& provider, const Load& load, const Way& way) {
     }
     const auto plugin = rdma::verbs::load();
     if (!plugin) return refuse(plugin.error());
-    return make_verbs(**plugin, provider, load);
+    return make_verbs(**plugin, provider, load, way.shared);
   }
   if (provider.name == "auto" && wants_tcp.empty()) {
     const auto plugin = rdma::verbs::load();
     if (plugin && (*plugin)->device_for(way.address, way.to_listen)) {
-      return make_verbs(**plugin, provider, load);
+      return make_verbs(**plugin, provider, load, way.shared);
     }
   }
   return make_siwarp(provider, load, way.share_port);
@@ -138,7 +150,10 @@ Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ClientOptio
 Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ServerOptions& options,
                                                                std::string_view address) {
   return make(options.provider, {0, options.connection.credits, options.backward_calls},
-              {.address = address, .to_listen = true, .share_port = options.share_port});
+              {.address = address,
+               .to_listen = true,
+               .share_port = options.share_port,
+               .shared = shared_receives(options)});
 }
 Expected<std::unique_ptr<rdma::Provider>, Error> make_tcp_provider(const ClientOptions& options) {
   return make(options.provider, load_of(options), {.address = {}, .on_tcp = true});

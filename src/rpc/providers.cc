@@ -18,10 +18,10 @@ ProviderFacts verbs() {
     return facts;
   }
   for (auto& device : (*plugin)->devices(rdma::verbs::Registration::kAuto)) {
-    facts.devices.push_back({std::move(device.name), std::move(device.transport),
-                             std::move(device.registration), std::move(device.addresses),
-                             device.reads_max, device.slices_max, device.takes_invalidation,
-                             std::move(device.caution), std::move(device.problem)});
+    facts.devices.push_back(
+        {std::move(device.name), std::move(device.transport), std::move(device.registration),
+         std::move(device.addresses), device.reads_max, device.slices_max, device.shared_receives,
+         device.takes_invalidation, std::move(device.caution), std::move(device.problem)});
   }
   facts.is_available = std::ranges::any_of(
       facts.devices, [](const DeviceFacts& device) { return device.problem.empty(); });

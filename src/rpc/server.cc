@@ -63,6 +63,9 @@ bool Server::drained() const noexcept {
 std::size_t Server::receives_posted() const noexcept {
   return impl_->receives_posted();
 }
+bool Server::shares_receives() const noexcept {
+  return impl_->shares_receives();
+}
 std::size_t Server::connections() const noexcept {
   return impl_->connections();
 }

@@ -166,6 +166,11 @@ std::size_t ServerImpl::receives_posted() const noexcept {
   return sum;
 }
 
+bool ServerImpl::shares_receives() const noexcept {
+  return std::ranges::any_of(peers_,
+                             [](const Peer& peer) { return peer.connection->shares_receives(); });
+}
+
 // --- Answers from other threads ----------------------------------------------------------------
 
 bool ServerImpl::in_turn_of(const rpc::Session& session) const noexcept {

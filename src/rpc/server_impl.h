@@ -46,6 +46,7 @@ class ServerImpl final : public rpc::Mailbox {
   std::string_view address() const noexcept { return address_; }
   std::size_t connections() const noexcept { return peers_.size(); }
   std::size_t receives_posted() const noexcept;
+  bool shares_receives() const noexcept;
   std::size_t memory_in_use() const noexcept { return pool_.bytes_in_use(); }
   TransferCounters counters() const noexcept;
 

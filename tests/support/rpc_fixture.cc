@@ -76,6 +76,10 @@ std::unique_ptr<rdma::Provider> verbs_provider() {
   rdma::verbs::Options options;
   options.spin = std::chrono::microseconds(0);
   options.exposures = 8192;  // of 128 calls with many segments each
+  if (std::getenv("RPCRDMA_LAB_SHARED") != nullptr) {
+    // Enough for whatever inline size and alignment a test may have.
+    options.shared_receives = {.count = 512, .size = 65536, .alignment = 4096, .anyway = true};
+  }
   return std::move(rdma::verbs::load().value()->make_provider(options).value());
 }
 

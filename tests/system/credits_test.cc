@@ -1,7 +1,9 @@
 // Grants that change while connections live: a server whose connections share its Receives.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <list>
+#include <string>
 #include <utility>
 
 #include "rdma/siwarp/provider.h"
@@ -30,7 +32,7 @@ ServerOptions sharing(std::uint32_t receives_max) {
   return options;
 }
 
-class SharedReceives : public testing::TestWithParam<Fabric> {
+class SharedCredits : public testing::TestWithParam<Fabric> {
  protected:
   bool run_until(const std::function<bool()>& condition) {
     return pair.run_until([&] {
@@ -87,7 +89,7 @@ class SharedReceives : public testing::TestWithParam<Fabric> {
   int started = 0, ended = 0;
 };
 
-TEST_P(SharedReceives, AreGivenToWhoIsThere) {
+TEST_P(SharedCredits, AreGivenToWhoIsThere) {
   exchange(*pair.client, 2);
   EXPECT_EQ(pair.server->receives_posted(), 16U);
   for (int i = 0; i < 3; ++i) add_client();
@@ -100,14 +102,22 @@ TEST_P(SharedReceives, AreGivenToWhoIsThere) {
   EXPECT_EQ(pair.server->receives_posted(), 16U) << "all of them are the first one's again";
 }
 
-TEST_P(SharedReceives, OneEachAtLeast) {
+TEST_P(SharedCredits, CanBeOneQueueOfTheProviders) {
+  exchange(*pair.client, 2);
+  const bool asked_for = GetParam().name == std::string("sim_in_one_queue") ||
+                         (GetParam().name == std::string("siwarp") &&
+                          std::getenv("RPCRDMA_LAB_SHARED") != nullptr);  // a device's, in the lab
+  EXPECT_EQ(pair.server->shares_receives(), asked_for);
+}
+
+TEST_P(SharedCredits, OneEachAtLeast) {
   for (int i = 0; i < 20; ++i) add_client();
   exchange(*pair.client, 30);
   for (Client& client : others) exchange(client, 10);
   EXPECT_EQ(pair.server->receives_posted(), 21U);
 }
 
-TEST_P(SharedReceives, GrantsGoDownAndUpAgain) {
+TEST_P(SharedCredits, GrantsGoDownAndUpAgain) {
   exchange(*pair.client, 2);
   expect_credits(*pair.client, 16);
   for (int i = 0; i < 3; ++i) add_client();
@@ -123,12 +133,19 @@ std::string name_of(const ::testing::TestParamInfo<Fabric>& tested) {
   return tested.param.name;
 }
 const Fabric kSim{"sim", [] { return test::make_sim(1); }};
+// One queue for all of them, of the provider's.
+const Fabric kSimInOneQueue{"sim_in_one_queue", [] {
+                              rdma::sim::Options options;
+                              options.shares_receives = true;
+                              return test::make_sim(1, options);
+                            }};
 const Fabric kSiwarp{"siwarp", [] { return test::make_siwarp(false); }};
-INSTANTIATE_TEST_SUITE_P(Fabrics, SharedReceives, ::testing::Values(kSim, kSiwarp), name_of);
+INSTANTIATE_TEST_SUITE_P(Fabrics, SharedCredits, ::testing::Values(kSim, kSimInOneQueue, kSiwarp),
+                         name_of);
 
 // Its set-up begins while another connection is there, and goes on when that one has gone: nothing
 // else tells that there are other connections than before.
-TEST(SharedReceivesOverTcp, ConnectionThatTakesTheTurnOfAnotherGetsItsShare) {
+TEST(SharedCreditsOverTcp, ConnectionThatTakesTheTurnOfAnotherGetsItsShare) {
   const auto provider = std::move(rdma::siwarp::make_provider({}).value());
   ServerOptions options = sharing(64);
   options.connection.credits = 8;

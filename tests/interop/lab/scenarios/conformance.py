@@ -7,12 +7,13 @@ from session import scenario
 SECONDS = 300  # an emulated CPU; siwarp's 219 tests take 4 s there
 
 
-def run_tests(session, name, pattern):
+def run_tests(session, name, pattern, *settings):
     programs = [path for path in session.build.rglob(name) if path.is_file()]
     if len(programs) != 1:
         raise Failure(f"no program {name} below {session.build.name}")
     # The command finds the provider by itself; test programs lie in folders of their own.
-    tests = session.guest.start(name, ["env", f"RPCRDMA_PROVIDER_DIR={session.build / 'lib'}", programs[0],
+    tests = session.guest.start(name, ["env", f"RPCRDMA_PROVIDER_DIR={session.build / 'lib'}", *settings,
+                                       programs[0],
                                        f"--gtest_filter={pattern}", "--gtest_brief=0"])
     tests.wait(SECONDS)
     output = tests.out()
@@ -59,16 +60,22 @@ SYSTEM_TESTS = {
 NOT_ON_SIW = ("RemoteInvalidationSparesTheClientItsOwn",)
 
 
+def on_the_device(session, left_out=()):
+    without = [*left_out, *(NOT_ON_SIW if session.device == "siw" else ())]
+    return "*iwarp*" + ("-" + ":".join(f"*{each}*" for each in without) if without else "")
+
+
 def system(program, left_out):
-    def run(session):
-        without = [*left_out, *(NOT_ON_SIW if session.device == "siw" else ())]
-        pattern = "*iwarp*"
-        if without:
-            pattern += "-" + ":".join(f"*{each}*" for each in without)
-        return run_tests(session, program, pattern)
-    return run
+    return lambda session: run_tests(session, program, on_the_device(session, left_out))
 
 
 for test, names in SYSTEM_TESTS.items():
     scenario(f"system-{test.removesuffix('_test').removesuffix('_system')}", "guest verbs → guest verbs",
              f"{test}: calls over the library")(system(test, names))
+
+
+# The same over connections that share their Receives; where the Receives are is nothing that calls notice.
+@scenario("shared-receives", "guest verbs → guest verbs", "calls where connections share the Receives of the device")
+def shared_receives(session):
+    return "; ".join(run_tests(session, test, on_the_device(session), "RPCRDMA_LAB_SHARED=1")
+                     for test in ("rpc_system_test", "chunks_test", "credits_test", "rfc5666_test"))
