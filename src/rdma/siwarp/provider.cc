@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "rdma/posix/waiting.h"
 #include "rdma/siwarp/listener.h"
 #include "rdma/siwarp/queue_pair.h"
 #include "rdma/siwarp/shard.h"
 
 namespace rpcrdma::rdma::siwarp {
 namespace {
-
-// Asking more connections than this for bytes one by one costs more than asking epoll.
-constexpr std::size_t kSpinConnectionsMax = 4;
-// After so many rounds in which spinning found the bytes, epoll is asked about everything else.
-constexpr int kRoundsWithoutEpollMax = 16;
 
 class SiwarpProvider final : public Provider {
  public:
@@ -47,13 +43,7 @@ class SiwarpProvider final : public Provider {
   void progress() override {
     for (QueuePair* each : shard_.news) each->in_news = false;
     shard_.news.clear();
-    if (spun_ && ++rounds_without_epoll_ < kRoundsWithoutEpollMax) {
-      shard_.reactor->dispatch_deadlines();
-    } else {
-      rounds_without_epoll_ = 0;
-      shard_.reactor->dispatch();
-    }
-    spun_ = false;
+    waiting_.dispatch();
     shard_.reap();
     shard_.reactor->arm();
   }
@@ -64,47 +54,15 @@ class SiwarpProvider final : public Provider {
     if (std::ranges::any_of(shard_.news, [](QueuePair* each) { return each->has_news(); })) {
       return;
     }
-    if (spin()) return;
-    shard_.moved = false;
-    shard_.reactor->block();
+    waiting_.wait(shard_.open, shard_.moved, [](QueuePair& each) { return each.receive_some(); });
   }
   void wake() noexcept override { shard_.reactor->wake(); }
 
   const SetupCounters& setup() const noexcept { return shard_.setup; }
 
  private:
-  // Measured: on a shared core, asking for bytes and yielding beats sleeping in epoll for answers
-  // that are some microseconds away; without yielding it would be ruinous.
-  bool spin() {
-    if (shard_.options.spin.count() == 0 || !shard_.moved || shard_.open.empty() ||
-        shard_.open.size() > kSpinConnectionsMax) {
-      return false;
-    }
-    Instant before = Reactor::now();
-    Yielding& yielding = shard_.yielding;
-    if (!yielding.allowed(before)) return false;
-    const Instant end = before + shard_.options.spin;
-    do {
-      // Yielding comes first: on a shared core nothing can have come since we looked last.
-      yielding.yield();
-      const Instant after = Reactor::now();
-      const bool long_yield = Yielding::was_long(before, after);
-      before = after;
-      for (std::size_t i = 0; i < shard_.open.size(); ++i) {
-        if (shard_.open[i]->receive_some()) {
-          // Without bytes the peer was just busy with something else, and we sleep next anyway.
-          if (long_yield) yielding.give_up(after);
-          spun_ = true;
-          return true;
-        }
-      }
-    } while (before < end);
-    return false;
-  }
-
   Shard shard_;
-  bool spun_ = false;
-  int rounds_without_epoll_ = 0;
+  Waiting waiting_{*shard_.reactor, shard_.yielding, shard_.options.spin};
 };
 
 bool valid(const Options& options) {

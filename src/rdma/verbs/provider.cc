@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "rdma/posix/waiting.h"
 #include "rdma/verbs/listener.h"
 #include "rdma/verbs/preflight.h"
 #include "rdma/verbs/queue_pair.h"
@@ -13,11 +14,6 @@
 
 namespace rpcrdma::rdma::verbs {
 namespace {
-
-// Asking more connections than this for completions one by one costs more than asking epoll.
-constexpr std::size_t kSpinConnectionsMax = 4;
-// After so many rounds in which spinning found completions, epoll is asked about everything else.
-constexpr int kRoundsWithoutEpollMax = 16;
 
 class VerbsProvider final : public Provider {
  public:
@@ -55,13 +51,7 @@ class VerbsProvider final : public Provider {
 
   void progress() override {
     if (born_.elsewhere()) return;
-    if (spun_ && ++rounds_without_epoll_ < kRoundsWithoutEpollMax) {
-      shard_.reactor->dispatch_deadlines();
-    } else {
-      rounds_without_epoll_ = 0;
-      shard_.reactor->dispatch();
-    }
-    spun_ = false;
+    waiting_.dispatch();
     // Connections that end take themselves out of the list.
     now_ = shard_.all;
     for (const auto& device : shard_.devices()) {
@@ -76,9 +66,7 @@ class VerbsProvider final : public Provider {
   void wait() override {
     if (born_.elsewhere()) return;
     if (std::ranges::any_of(shard_.all, [](QueuePair* each) { return each->has_news(); })) return;
-    if (spin()) return;
-    shard_.moved = false;
-    shard_.reactor->block();
+    waiting_.wait(shard_.all, shard_.moved, [](QueuePair& each) { return each.look(); });
   }
   void wake() noexcept override { shard_.reactor->wake(); }
 
@@ -93,37 +81,10 @@ class VerbsProvider final : public Provider {
     return Unexpected<Error>(Error{Errc::kUnsupported, 0, "private data of more than 36 bytes"});
   }
 
-  // Where completions follow each other closely, looking for them costs less than being woken. On a
-  // shared core the peer, or the device's software, gets its turn in between (ADR 10).
-  bool spin() {
-    if (shard_.options.spin.count() == 0 || !shard_.moved || shard_.all.empty() ||
-        shard_.all.size() > kSpinConnectionsMax) {
-      return false;
-    }
-    Instant before = Reactor::now();
-    if (!shard_.yielding.allowed(before)) return false;
-    const Instant end = before + shard_.options.spin;
-    do {
-      shard_.yielding.yield();
-      const Instant after = Reactor::now();
-      const bool long_yield = Yielding::was_long(before, after);
-      before = after;
-      for (QueuePair* each : shard_.all) {
-        if (each->look()) {
-          if (long_yield) shard_.yielding.give_up(after);
-          spun_ = true;
-          return true;
-        }
-      }
-    } while (before < end);
-    return false;
-  }
-
   Shard shard_;
+  Waiting waiting_{*shard_.reactor, shard_.yielding, shard_.options.spin};
   BornHere born_;
   std::vector<QueuePair*> now_;
-  bool spun_ = false;
-  int rounds_without_epoll_ = 0;
 };
 
 bool valid(const SharedReceives& shared) {
