@@ -24,4 +24,5 @@ int main(int argc, char** argv) {
   std::printf("ready rdma://%s\n", std::string(server->address()).c_str());
   std::fflush(stdout);
   server->run();
+  return server->failure() ? 1 : 0;  // its RDMA device may go
 }

@@ -143,6 +143,7 @@ void serve(ServeOptions& options) {
   }
   server_to_stop = nullptr;
   if (options.common.json) fmt::print("{}\n", to_json(server->counters()).dump());
+  if (const auto& failure = server->failure()) fail(kFailed, failure->message());
 }
 
 }  // namespace
@@ -196,7 +197,8 @@ void add_serve(CLI::App& app) {
       "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections; with --tcp-port,\n"
       "tcp://ADDR:PORT stands behind that. On SIGTERM it answers the calls that it has, closes, "
       "and\n"
-      "exits 0; with --json it prints its counters then.\n"
+      "exits 0; with --json it prints its counters then. When its RDMA device goes, it serves\n"
+      "the connections that are left, says so, and exits 1.\n"
       "Over RDMA it answers rpcbind's questions (program 100000, versions 3 and 4) as well.");
   command->callback([options] { serve(*options); });
 }

@@ -2,7 +2,7 @@
 //
 //   auto server = rpcrdma::Server::listen("rdma://0.0.0.0:20049");
 //   server->add(kProgram, kVersion, service);
-//   server->run();                                     // until stop(), also from a signal handler
+//   server->run();                   // until stop(), also from a signal handler; see failure()
 //
 // Threads: a server belongs to one thread; only stop() and the answers of a CallContext may come
 // from others.
@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "rpcrdma/counters.h"
@@ -54,12 +55,18 @@ class Server {
   // Serves until stop(), then drains: no new connections, calls in service are answered, each
   // connection is closed when its calls are done, and what is left after drain_timeout is cut, also
   // when a service has not answered: it must do so, or forget the context, before the server goes.
+  // Without stop() it returns when failure() says something and the last connection has ended.
   void run();
   // Makes run() drain and return. From any thread, and from a signal handler.
   void stop() noexcept;
 
-  // For a foreign event loop: poll wait_fd() for reading, then call progress(); after stop(), until
-  // drained() is true.
+  // Why the server takes no more connections although nobody stopped it: the RDMA device that it
+  // listens on, or the last one of a wildcard address, was removed. Connections that are left are
+  // served to their end.
+  const std::optional<Error>& failure() const noexcept;
+
+  // For a foreign event loop: poll wait_fd() for reading, then call progress(), until drained() is
+  // true: after stop(), or after failure().
   int wait_fd() const noexcept;
   void progress();
   bool drained() const noexcept;

@@ -227,6 +227,10 @@ class Listener {
   // request follows. The descriptor is the provider's from now on, also when this fails.
   // kUnsupported where connections are not TCP.
   virtual Expected<void, Error> adopt(int descriptor);
+  // Why no further request can come: the device that it listens on was removed. It stays so, and a
+  // Listener that says so should be destroyed, since a device may wait for that. nullopt: it
+  // listens.
+  virtual std::optional<Error> failure() const noexcept { return std::nullopt; }
   // "ADDR:PORT" with the real port, also when port 0 was asked for. Valid as long as *this.
   virtual std::string_view address() const noexcept = 0;
 };

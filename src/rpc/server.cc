@@ -60,6 +60,9 @@ void Server::progress() {
 bool Server::drained() const noexcept {
   return impl_->drained();
 }
+const std::optional<Error>& Server::failure() const noexcept {
+  return impl_->failure();
+}
 std::size_t Server::receives_posted() const noexcept {
   return impl_->receives_posted();
 }

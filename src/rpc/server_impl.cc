@@ -77,6 +77,7 @@ Expected<void, Error> ServerImpl::register_read_only(Bytes memory) {
 Expected<void, Error> ServerImpl::adopt(int descriptor) {
   if (!listener_) {
     ::close(descriptor);
+    if (failure_) return Unexpected<Error>(*failure_);
     return Unexpected<Error>(
         Error{Errc::kCanceled, "taking over a connection", address_, "the server is stopping"});
   }
@@ -92,6 +93,7 @@ void ServerImpl::progress() {
   provider_.progress();
   const Instant now = provider_.now();
   accept_connections();
+  notice_failure();
   share_receives();
   take_answers();
   serve_sessions(now);
@@ -144,6 +146,15 @@ void ServerImpl::accept_connections() {
     peers_.push_back({std::move(session), std::move(*connection)});
     sharers_ = 0;  // another one may have gone meanwhile
   }
+}
+
+// Connections over other devices go on; those over a lost one end by themselves.
+void ServerImpl::notice_failure() {
+  if (!listener_) return;
+  const auto failure = listener_->failure();
+  if (!failure) return;
+  failure_ = rpc::to_error(*failure, "listening", address_, provider_.remedy(*failure));
+  listener_.reset();
 }
 
 std::uint32_t ServerImpl::share_of(std::size_t connections) const noexcept {
@@ -229,7 +240,7 @@ void ServerImpl::drain(Instant now) {
 }
 
 bool ServerImpl::drained() const noexcept {
-  if (!draining_) return false;
+  if (!draining_) return failure_ && peers_.empty();
   return peers_.empty() || (drain_is_over_ && std::ranges::all_of(peers_, [](const Peer& peer) {
                               return peer.connection->ended();
                             }));

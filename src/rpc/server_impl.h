@@ -37,6 +37,7 @@ class ServerImpl final : public rpc::Mailbox {
   void wait() { provider_.wait(); }
   void stop() noexcept;
   bool drained() const noexcept;
+  const std::optional<Error>& failure() const noexcept { return failure_; }
 
   void deliver(rpc::Session& session, engine::CallId call) override;
   bool in_turn_of(const rpc::Session& session) const noexcept override;
@@ -68,6 +69,7 @@ class ServerImpl final : public rpc::Mailbox {
 
   void serve_sessions(Instant now);
   void accept_connections();
+  void notice_failure();
   void take_answers();
   void drain(Instant now);
   void remove_finished();
@@ -83,7 +85,8 @@ class ServerImpl final : public rpc::Mailbox {
   transport::BufferPool pool_;
   rpc::RegionTable regions_;
   rpc::ReplyCache cache_;
-  std::unique_ptr<rdma::Listener> listener_;
+  std::unique_ptr<rdma::Listener> listener_;  // null: no more connections
+  std::optional<Error> failure_;              // why, unless it was stop()
   std::vector<Peer> peers_;
   std::size_t sharers_ = 0;  // how many connections there were when shares were last given out
   TransferCounters ended_;   // of sessions that are gone

@@ -31,6 +31,7 @@ class SimNetwork final : public Network {
     return *further_.emplace_back(std::make_unique<rdma::sim::Provider>(world_, name));
   }
   void wait() override { world_.pass_time(); }
+  void remove_listening_device() override { world_.remove_listening_devices(); }
   std::vector<std::string> violations() const override { return world_.violations(); }
 
  private:

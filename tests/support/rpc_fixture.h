@@ -29,6 +29,8 @@ class Network {
   virtual rdma::Provider& add_provider(const std::string& name) = 0;
   // Lets something happen on either side; bounded, never for ever.
   virtual void wait() = 0;
+  // The device that the server listens on goes; its connections stay. Only the simulator can do it.
+  virtual void remove_listening_device() {}
   // What our own side did that a correct stack never does; empty is the expectation.
   virtual std::vector<std::string> violations() const { return {}; }
 };

@@ -1,5 +1,6 @@
 #include "rdma/sim/provider.h"
 
+#include <cerrno>
 #include <utility>
 
 #include "base/assert.h"
@@ -98,7 +99,7 @@ ConnectRequest Incoming::take() {
 }
 
 Listener::~Listener() {
-  if (!address_.empty()) world_.remove_listener(address_);
+  if (!address_.empty() && !failure_) world_.remove_listener(address_);
 }
 
 std::unique_ptr<rdma::Incoming> Listener::poll_incoming() {
@@ -112,6 +113,10 @@ bool Listener::start(std::string_view address) {
   const auto real = world_.add_listener(std::string(address), this);
   address_ = real.value_or("");
   return real.has_value();
+}
+
+void Listener::handle_device_removed() {
+  failure_ = Error{Errc::kProvider, ENODEV, "the simulated device was removed"};
 }
 
 void Listener::handle_request(ConnectRequest request) {

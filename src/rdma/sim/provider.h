@@ -87,14 +87,17 @@ class Listener final : public rdma::Listener {
 
   std::unique_ptr<rdma::Incoming> poll_incoming() override;
   std::string_view address() const noexcept override { return address_; }
+  std::optional<Error> failure() const noexcept override { return failure_; }
 
   bool has_news() const noexcept { return !waiting_.empty(); }
   bool start(std::string_view address);  // false: somebody listens there already
   void handle_request(ConnectRequest request);
+  void handle_device_removed();  // the world knows it no more
 
  private:
   World& world_;
   std::string address_;
+  std::optional<Error> failure_;
   std::deque<std::unique_ptr<Incoming>> waiting_;
 };
 

@@ -50,6 +50,11 @@ void World::pass_time() {
   for (Provider* provider : providers_) provider->disarm_if_due(now_);
 }
 
+void World::remove_listening_devices() {
+  for (const auto& [address, listener] : listeners_) listener->handle_device_removed();
+  listeners_.clear();
+}
+
 void World::stop_faults() {
   options_.refuse_one_in = 0;
   options_.attach_fails_one_in = 0;

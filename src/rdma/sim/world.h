@@ -49,6 +49,8 @@ class World {
   // that names memory out of range, too many Reads. One sentence each. Empty is the expectation.
   const std::vector<std::string>& violations() const noexcept { return violations_; }
   std::uint64_t events() const noexcept { return events_; }
+  // The devices that are listened on go: nobody listens at any address any more. Connections stay.
+  void remove_listening_devices();
   // No fault happens any more; for checks that everything ends well then.
   void stop_faults();
 

@@ -74,6 +74,7 @@ Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard, const Ad
       return Unexpected<Error>(Error{Errc::kNoResources, code, kRegisteringMemory});
     }
   }
+  if (is_wildcard(address)) made->devices_ = watch_devices(*shard.cm);
   if (rdma_listen(made->id_.get(), kBacklog) != 0) {
     return Unexpected<Error>(Error{Errc::kProvider, errno, "listening for RDMA connections"});
   }
@@ -88,8 +89,16 @@ std::unique_ptr<rdma::Incoming> Listener::poll_incoming() {
   return next;
 }
 
+std::optional<Error> Listener::failure() const noexcept {
+  const bool all_removed =
+      !devices_.empty() && std::ranges::all_of(devices_, &DeviceWatch::removed);
+  if (!removed_ && !all_removed) return std::nullopt;
+  return Error{Errc::kProvider, ENODEV, kDeviceRemoved};
+}
+
 void Listener::handle_cm(CmEvent& event) {
-  if (event.type != RDMA_CM_EVENT_CONNECT_REQUEST) return;  // a device has gone: nothing comes
+  if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) removed_ = true;
+  if (event.type != RDMA_CM_EVENT_CONNECT_REQUEST) return;
   auto incoming = std::make_unique<Incoming>(event);
   if (incoming_.size() < shard_.options.requests_max) incoming_.push_back(std::move(incoming));
 }

@@ -6,9 +6,12 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "rdma/verbs/cm.h"
+#include "rdma/verbs/device_watch.h"
 #include "rdma/verbs/shard.h"
 
 namespace rpcrdma::rdma::verbs {
@@ -40,6 +43,7 @@ class Listener final : public rdma::Listener, private CmTarget {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
   std::unique_ptr<rdma::Incoming> poll_incoming() override;
+  std::optional<Error> failure() const noexcept override;
   std::string_view address() const noexcept override { return address_; }
 
  private:
@@ -50,6 +54,8 @@ class Listener final : public rdma::Listener, private CmTarget {
   CmId id_;
   std::string address_;
   std::deque<std::unique_ptr<Incoming>> incoming_;
+  bool removed_ = false;                               // the device of its address
+  std::vector<std::unique_ptr<DeviceWatch>> devices_;  // with a wildcard address
 };
 
 // What a peer sent along. The InfiniBand connection manager fills up with zeros, so that the size

@@ -1,10 +1,7 @@
 #include "rdma/verbs/preflight.h"
 
 #include <fmt/format.h>
-#include <ifaddrs.h>
 #include <infiniband/verbs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 #include <sys/resource.h>
 
@@ -19,6 +16,7 @@
 #include "rdma/posix/address.h"
 #include "rdma/verbs/cm.h"
 #include "rdma/verbs/device.h"
+#include "rdma/verbs/interfaces.h"
 #include "rdma/verbs/memory.h"
 
 namespace rpcrdma::rdma::verbs {
@@ -32,6 +30,9 @@ constexpr std::string_view kForked =
     "this process was forked from one that used RDMA devices already, and shares them with it; "
     "fork "
     "before the first use, or call exec";
+
+constexpr std::string_view kRemoved =
+    "dmesg and `rdma link` tell what became of it; when it is back, start again what listens on it";
 
 std::string without_access(std::string_view what, int code) {
   if (code == EACCES || code == EPERM) {
@@ -54,28 +55,6 @@ std::string memory_limit() {
       "least (server: as much as its memory_max): `ulimit -l 65536` as root, memlock in "
       "/etc/security/limits.conf, or LimitMEMLOCK= in the service's unit",
       now);
-}
-
-struct Interface {
-  std::string name;
-  Address address;
-};
-
-std::vector<Interface> interfaces() {
-  std::vector<Interface> found;
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return found;
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
-  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr) continue;
-    const int family = each->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    Address address;
-    address.size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-    std::memcpy(&address.storage, each->ifa_addr, address.size);
-    if (!is_loopback(address)) found.push_back({each->ifa_name, address});
-  }
-  return found;
 }
 
 std::string host_of(const Address& address) {
@@ -296,6 +275,7 @@ std::string remedy_for(const Error& error) {
   if (error.operation == kEntering) {
     return error.provider_code == ECHILD ? std::string(kForked) : std::string();
   }
+  if (error.operation == kDeviceRemoved) return std::string(kRemoved);
   if (error.operation == kOpeningManager) {
     if (error.provider_code == ENODEV) return why_no_device();
     return without_access("/dev/infiniband/rdma_cm", error.provider_code);

@@ -22,6 +22,7 @@ inline constexpr std::string_view kOpeningQueue = "opening a queue pair";
 inline constexpr std::string_view kNoDeviceOnTheWay =
     "the way to the peer goes over no RDMA device";
 inline constexpr std::string_view kBindingAddress = "binding the address to an RDMA device";
+inline constexpr std::string_view kDeviceRemoved = "the RDMA device was removed";
 
 // What to do about an error of this provider; empty if there is nothing to say.
 std::string remedy_for(const Error& error);

@@ -22,7 +22,7 @@ constexpr std::uint32_t kSlack = 64;
 constexpr std::uint32_t kSendSlicesMax = 8;
 
 Error lost_device() {
-  return {Errc::kProvider, ENODEV, "the RDMA device was removed"};
+  return {Errc::kProvider, ENODEV, kDeviceRemoved};
 }
 
 template <class T>

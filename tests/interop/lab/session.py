@@ -72,22 +72,28 @@ class Session:
 class Server:
     """`rpcrdma serve` on a folder of its own."""
 
-    def __init__(self, peer, options):
+    def __init__(self, peer, options, address):
         session, self.side = peer.session, peer.side
         session.next_port += 1
-        self.address = session.address[self.side]
+        self.address = address or session.address[self.side]
         self.folder = self.side.scratch / f"served-{session.next_port}"
         self.side.run("mkdir", ["mkdir", "-p", self.folder])
         self.program = peer.start("serve", "--blob", self.folder, "--listen", self.address, "--port",
                                   session.next_port, "--json", *options)
         self.url = self.program.wait_for(r"^ready (rdma://\S+)", 30)[1]
         self.counters = {}
-        self.killed = False
+        self.killed = False  # or has ended by itself
 
     def kill(self):
         self.killed = True
         self.program.signal(signal.SIGKILL)
         self.program.wait(10)
+
+    def expect_failure(self, seconds):
+        """It ends by itself; returns what it says."""
+        self.program.expect(seconds, status=1)
+        self.killed = True
+        return self.program.err()
 
     def stop(self):
         """Ends it as an operator does; its counters are known then."""
@@ -118,8 +124,9 @@ class Peer:
         return result
 
     @contextlib.contextmanager
-    def serve(self, *options):
-        server = Server(self, options)
+    def serve(self, *options, address=None):
+        """At the side's own address, or at another one."""
+        server = Server(self, options, address)
         try:
             yield server
         except Failure as reason:

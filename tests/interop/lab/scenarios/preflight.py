@@ -5,6 +5,7 @@ from scenarios.killed import CONNECTION_LOST, NOTICE_SECONDS, start_big
 from machine import Failure
 from session import scenario
 
+GONE = ("the RDMA device was removed", "rdma link")
 NOBODY = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all"
 
 
@@ -49,7 +50,7 @@ def address(session):
     expect_text(auto, "Connection refused")
 
 
-@scenario("device-removed", "guest verbs → guest verbs", "the device goes in mid put: both sides end the connection",
+@scenario("device-removed", "guest verbs → guest verbs", "the device goes in mid put: both sides say so and end",
           devices=("rxe",))
 def removed(session):
     """Not siw: the kernel waits for its users to go before it tells them."""
@@ -61,8 +62,8 @@ def removed(session):
         remove = session.guest.start("remove", ["rdma", "link", "delete", f"{session.device}0"])
         transfer.expect(NOTICE_SECONDS, status=CONNECTION_LOST)
         waited = time.monotonic() - start
-        if server.program.status() is not None:
-            raise server.program.failure(f"ended with {server.program.status()}")
+        server.expect_failure(NOTICE_SECONDS)
+        expect_text(server.program, *GONE)
     remove.expect(30)
     session.add_device()
     with peer.serve() as server:
@@ -72,3 +73,19 @@ def removed(session):
     if not transfer.err().strip():
         raise Failure("the client gave no reason")
     return f"error after {waited:.1f} s; a new server works on the device that came back"
+
+
+@scenario("device-removed-idle", "guest verbs", "the device goes while servers wait at its address and at 0.0.0.0: they "
+          "say so, exit 1", devices=("rxe",))
+def removed_idle(session):
+    peer = session.guest_verbs()
+    with peer.serve() as one, peer.serve(address="0.0.0.0") as any_device:
+        start = time.monotonic()
+        remove = session.guest.start("remove", ["rdma", "link", "delete", f"{session.device}0"])
+        for server in (one, any_device):
+            server.expect_failure(NOTICE_SECONDS)
+            expect_text(server.program, *GONE)
+        waited = time.monotonic() - start
+    remove.expect(30)
+    session.add_device()
+    return f"both after {waited:.1f} s"
