@@ -27,8 +27,9 @@ enum class Registration : std::uint8_t {
 
 struct ProviderOptions {
   // "verbs": RDMA devices, by rdma-core. "siwarp": software iWARP over TCP. "auto": verbs if an
-  // RDMA device leads to the address (Client) or has it (Server; a wildcard address is on each
-  // device), else siwarp; also siwarp for a capture, a shared port, or a TCP connection to adopt.
+  // RDMA device that can be used leads to the address (Client) or has it (Server; a wildcard
+  // address is on each device), else siwarp; also siwarp for a capture, a shared port, or a TCP
+  // connection to adopt.
   std::string name = "auto";
   Registration registration = Registration::kAuto;
   bool crc = true;           // siwarp: MPA CRC; it is used when either side asks for it

@@ -44,8 +44,11 @@ void make_deep_enough(Options& options, const Load& load) {
   options.regions = std::max(options.regions, kRegionsPerCall * load.calls());
 }
 
-Made make_siwarp(const ProviderOptions& provider, const Load& load, bool share_port) {
+// `why`: what to tell with each error of connecting or listening; may be empty.
+Made make_siwarp(const ProviderOptions& provider, const Load& load, bool share_port,
+                 std::string why) {
   rdma::siwarp::Options options;
+  options.remedy = std::move(why);
   options.crc = provider.crc;
   options.share_port = share_port;
   options.capture_file = provider.capture_file;
@@ -128,13 +131,20 @@ Made make(const ProviderOptions& provider, const Load& load, const Way& way) {
     if (!plugin) return refuse(plugin.error());
     return make_verbs(**plugin, provider, load, way.shared);
   }
+  std::string passed_over;
   if (provider.name == "auto" && wants_tcp.empty()) {
-    const auto plugin = rdma::verbs::load();
-    if (plugin && (*plugin)->device_for(way.address, way.to_listen)) {
-      return make_verbs(**plugin, provider, load, way.shared);
+    if (const auto plugin = rdma::verbs::load()) {
+      const auto device = (*plugin)->device_for(way.address, way.to_listen);
+      if (device && device->problem.empty()) {
+        return make_verbs(**plugin, provider, load, way.shared);
+      }
+      if (device) {
+        passed_over = fmt::format("this was by TCP, since the RDMA device {} cannot be used: {}",
+                                  device->name, device->problem);
+      }
     }
   }
-  return make_siwarp(provider, load, way.share_port);
+  return make_siwarp(provider, load, way.share_port, std::move(passed_over));
 }
 
 Load load_of(const ClientOptions& options) {

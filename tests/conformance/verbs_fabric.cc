@@ -75,9 +75,9 @@ FabricKind kind(std::string name, const Device& device, const Options& options) 
 bool is_iwarp(const std::string& address) {
   const auto plugin = rdma::verbs::load();
   if (!plugin) return false;
-  const auto name = (*plugin)->device_for(address + ":0", true);
+  const auto choice = (*plugin)->device_for(address + ":0", true);
   for (const auto& device : (*plugin)->devices(Registration::kAuto)) {
-    if (name && device.name == *name) return device.transport == "iWARP";
+    if (choice && device.name == choice->name) return device.transport == "iWARP";
   }
   return false;
 }

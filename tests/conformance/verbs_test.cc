@@ -42,11 +42,12 @@ TEST_P(VerbsDevice, IsListedWithItsAddress) {
   const auto plugin = rdma::verbs::load();
   ASSERT_TRUE(plugin.has_value()) << plugin.error();
   const std::string address = std::getenv("RPCRDMA_LAB_ADDRESS");
-  const auto name = (*plugin)->device_for(address + ":1", false);
-  ASSERT_TRUE(name.has_value()) << name.error();
+  const auto choice = (*plugin)->device_for(address + ":1", false);
+  ASSERT_TRUE(choice.has_value()) << choice.error();
+  EXPECT_EQ(choice->problem, "");
   bool found = false;
   for (const auto& device : (*plugin)->devices(rdma::verbs::Registration::kAuto)) {
-    if (device.name != *name) continue;
+    if (device.name != choice->name) continue;
     found = true;
     EXPECT_EQ(device.problem, "");
     EXPECT_NE(std::ranges::find(device.addresses, address), device.addresses.end());

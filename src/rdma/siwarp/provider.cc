@@ -40,6 +40,8 @@ class SiwarpProvider final : public Provider {
     return Listener::open(shard_, *parsed);
   }
 
+  std::string remedy(const Error& /*error*/) const override { return shard_.options.remedy; }
+
   void progress() override {
     for (QueuePair* each : shard_.news) each->in_news = false;
     shard_.news.clear();

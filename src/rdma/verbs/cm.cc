@@ -77,19 +77,23 @@ void CmChannel::handle_ready(std::uint32_t /*events*/) {
   }
 }
 
+Address without_port(const Address& address) {
+  Address copy = address;
+  if (copy.family() == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(&copy.storage)->sin6_port = 0;
+  } else {
+    reinterpret_cast<sockaddr_in*>(&copy.storage)->sin_port = 0;
+  }
+  return copy;
+}
+
 std::optional<Address> local_address_for(const Address& peer) {
   const Fd probe(::socket(peer.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!probe || ::connect(probe.value(), peer.pointer(), peer.size) != 0) return std::nullopt;
   Address local;
   local.size = sizeof(local.storage);
   if (::getsockname(probe.value(), local.pointer(), &local.size) != 0) return std::nullopt;
-  // The port was only the probe's.
-  if (local.family() == AF_INET6) {
-    reinterpret_cast<sockaddr_in6*>(&local.storage)->sin6_port = 0;
-  } else {
-    reinterpret_cast<sockaddr_in*>(&local.storage)->sin_port = 0;
-  }
-  return local;
+  return without_port(local);  // it was only the probe's
 }
 
 bool is_loopback(const Address& address) {

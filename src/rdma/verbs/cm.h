@@ -59,6 +59,7 @@ class CmChannel final : private Watched {
 
 // The address from which the system would send to `peer`; nullopt and errno when it has no way.
 std::optional<Address> local_address_for(const Address& peer);
+Address without_port(const Address& address);
 bool is_loopback(const Address& address);
 bool is_wildcard(const Address& address);
 

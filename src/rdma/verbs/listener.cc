@@ -68,18 +68,24 @@ Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard, const Ad
     return Unexpected<Error>(
         Error{foreign ? Errc::kBadAddress : Errc::kProvider, errno, kBindingAddress});
   }
-  // A server that cannot register memory would drop each client, and nobody would know why.
-  if (made->id_->verbs != nullptr) {
-    if (const int code = try_to_register(*made->id_->verbs); code != 0) {
-      return Unexpected<Error>(Error{Errc::kNoResources, code, kRegisteringMemory});
-    }
-  }
   if (is_wildcard(address)) made->devices_ = watch_devices(*shard.cm);
+  if (const int code = made->try_devices(); code != 0) {
+    return Unexpected<Error>(Error{Errc::kNoResources, code, kRegisteringMemory});
+  }
   if (rdma_listen(made->id_.get(), kBacklog) != 0) {
     return Unexpected<Error>(Error{Errc::kProvider, errno, "listening for RDMA connections"});
   }
   made->address_ = text_of(rdma_get_local_addr(made->id_.get()));
   return made;
+}
+
+// A server that cannot register memory would drop each client, and nobody would know why. An errno.
+int Listener::try_devices() const {
+  if (id_->verbs != nullptr) return try_to_register(*id_->verbs);
+  for (const auto& each : devices_) {
+    if (const int code = try_to_register(each->device()); code != 0) return code;
+  }
+  return 0;
 }
 
 std::unique_ptr<rdma::Incoming> Listener::poll_incoming() {

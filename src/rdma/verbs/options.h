@@ -48,6 +48,12 @@ struct Options {
   std::chrono::microseconds spin{20};  // wait() polls so long before it sleeps; 0: never
 };
 
+// The RDMA device for an address.
+struct DeviceChoice {
+  std::string name;
+  std::string problem;  // why it cannot be used now, with the remedy; empty: it can
+};
+
 // An RDMA device as `rpcrdma info` shows it.
 struct DeviceFacts {
   std::string name;

@@ -13,7 +13,8 @@ class PluginOfThisBuild final : public Plugin {
   }
   std::vector<DeviceFacts> devices(Registration wish) override { return verbs::devices(wish); }
   std::string why_no_device() override { return verbs::why_no_device(); }
-  Expected<std::string, std::string> device_for(std::string_view address, bool to_listen) override {
+  Expected<DeviceChoice, std::string> device_for(std::string_view address,
+                                                 bool to_listen) override {
     return verbs::device_for(address, to_listen);
   }
   std::string remedy(const Error& error) override { return remedy_for(error); }

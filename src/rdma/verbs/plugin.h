@@ -24,11 +24,11 @@ class Plugin {
   virtual Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options) = 0;
   virtual std::vector<DeviceFacts> devices(Registration wish) = 0;
   virtual std::string why_no_device() = 0;  // and what to do, when devices() is empty
-  // The name of the device by which the system reaches the numeric "ADDR:PORT", or that has it as
-  // an address of its own; else why there is none, with the remedy. The wildcard address is on each
-  // device.
-  virtual Expected<std::string, std::string> device_for(std::string_view address,
-                                                        bool to_listen) = 0;
+  // The device by which the system reaches the numeric "ADDR:PORT", or that has it as an address of
+  // its own; else why there is none, with the remedy. The wildcard address is on each device: one
+  // that can be used is preferred.
+  virtual Expected<DeviceChoice, std::string> device_for(std::string_view address,
+                                                         bool to_listen) = 0;
   // What to do about an error of make_provider(); later errors are Provider::remedy()'s.
   virtual std::string remedy(const Error& error) = 0;
 };

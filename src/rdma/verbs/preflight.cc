@@ -32,7 +32,7 @@ constexpr std::string_view kForked =
     "before the first use, or call exec";
 
 constexpr std::string_view kRemoved =
-    "dmesg and `rdma link` tell what became of it; when it is back, start again what listens on it";
+    "dmesg and `rdma link` tell more; what listens on it has to be started again when it is back";
 
 std::string without_access(std::string_view what, int code) {
   if (code == EACCES || code == EPERM) {
@@ -62,27 +62,19 @@ std::string host_of(const Address& address) {
   return text.substr(0, text.rfind(':'));
 }
 
-// The device that has the address; nullopt and errno if none.
-std::optional<std::string> device_with(const Address& address, Registration wish, Traits* traits) {
+// An identifier that is bound to the device with the address; null if there is none.
+CmId bound_to(const Address& address) {
   rdma_cm_id* raw = nullptr;
-  if (const int code = enter_rdma_core(); code != 0) {
-    errno = code;
-    return std::nullopt;
-  }
-  if (rdma_create_id(nullptr, &raw, nullptr, RDMA_PS_TCP) != 0) return std::nullopt;
-  const CmId id(raw);
+  if (enter_rdma_core() != 0) return nullptr;
+  if (rdma_create_id(nullptr, &raw, nullptr, RDMA_PS_TCP) != 0) return nullptr;
+  CmId id(raw);
   Address copy = address;
-  if (rdma_bind_addr(id.get(), copy.pointer()) != 0) return std::nullopt;
-  if (id->verbs == nullptr) {
-    errno = ENODEV;
-    return std::nullopt;
-  }
-  if (traits != nullptr) {
-    ibv_device_attr attributes{};
-    if (ibv_query_device(id->verbs, &attributes) != 0) return std::nullopt;
-    *traits = traits_of(*id->verbs, attributes, wish);
-  }
-  return std::string(id->verbs->device->name);
+  if (rdma_bind_addr(id.get(), copy.pointer()) != 0 || id->verbs == nullptr) return nullptr;
+  return id;
+}
+
+std::string name_of(const rdma_cm_id& bound) {
+  return bound.verbs->device->name;
 }
 
 // The network interface of an RDMA device; empty when the system does not say.
@@ -131,6 +123,20 @@ std::string caution_of(const Traits& traits) {
   return {};
 }
 
+// Why it cannot be used, whatever its addresses are; empty: it can.
+std::string device_problem(ibv_context& context, std::uint8_t port_number) {
+  ibv_port_attr port{};
+  if (const int code = ibv_query_port(&context, port_number, &port); code != 0) {
+    return fmt::format("it does not answer: {}", std::strerror(code));
+  }
+  if (const int code = try_to_register(context); code != 0) {
+    return code == ENOMEM ? memory_limit() : std::strerror(code);
+  }
+  if (port.state == IBV_PORT_ACTIVE) return {};
+  return "its port is down; check the cable, and bring its network interface up: ip "
+         "link set INTERFACE up";
+}
+
 // What is wrong with a device that no address leads to.
 std::string address_problem(const std::string& device, const std::vector<Interface>& all) {
   const std::string interface = interface_of(device);
@@ -177,18 +183,11 @@ DeviceFacts facts_of(ibv_device& device, Registration wish, const std::vector<In
   facts.caution = caution_of(traits);
   facts.takes_invalidation = traits.reports_invalidated_handle;
   for (const Interface& each : all) {
-    if (device_with(each.address, wish, nullptr) == facts.name) {
-      facts.addresses.push_back(host_of(each.address));
-    }
+    const CmId bound = bound_to(each.address);
+    if (bound && name_of(*bound) == facts.name) facts.addresses.push_back(host_of(each.address));
   }
-  code = try_to_register(*context);
-  if (code != 0) {
-    facts.problem = code == ENOMEM ? memory_limit() : std::strerror(code);
-  } else if (port.state != IBV_PORT_ACTIVE) {
-    facts.problem =
-        "its port is down; check the cable, and bring its network interface up: ip "
-        "link set INTERFACE up";
-  } else if (facts.addresses.empty()) {
+  facts.problem = device_problem(*context, 1);
+  if (facts.problem.empty() && facts.addresses.empty()) {
     facts.problem = address_problem(facts.name, all);
   }
   return facts;
@@ -239,23 +238,25 @@ std::vector<DeviceFacts> devices(Registration wish) {
   return found;
 }
 
-Expected<std::string, std::string> device_for(std::string_view address, bool to_listen) {
+Expected<DeviceChoice, std::string> device_for(std::string_view address, bool to_listen) {
   const auto parsed = parse_address(address);
   if (!parsed) return Unexpected<std::string>("it is no numeric address");
   if (to_listen && is_wildcard(*parsed)) {
-    for (const DeviceFacts& device : devices(Registration::kAuto)) {
-      if (device.problem.empty()) return device.name;
-    }
-    return Unexpected<std::string>(known_addresses());
+    const std::vector<DeviceFacts> all = devices(Registration::kAuto);
+    if (all.empty()) return Unexpected<std::string>(known_addresses());
+    const auto good = std::ranges::find(all, "", &DeviceFacts::problem);
+    const DeviceFacts& chosen = good != all.end() ? *good : all.front();
+    return DeviceChoice{chosen.name, chosen.problem};
   }
   const auto local = to_listen ? parsed : local_address_for(*parsed);
   if (!local) return Unexpected<std::string>("there is no route to it");
   if (is_loopback(*local)) {
     return Unexpected<std::string>("the loopback interface is no RDMA device's");
   }
-  Address any_port = *local;
-  if (auto found = device_with(any_port, Registration::kAuto, nullptr)) return *found;
-  return Unexpected<std::string>(known_addresses());
+  // A port that is taken says nothing about the device.
+  const CmId bound = bound_to(without_port(*local));
+  if (!bound) return Unexpected<std::string>(known_addresses());
+  return DeviceChoice{name_of(*bound), device_problem(*bound->verbs, bound->port_num)};
 }
 
 bool reports_invalidated_handle(std::string_view address, Registration wish) {
@@ -266,9 +267,10 @@ bool reports_invalidated_handle(std::string_view address, Registration wish) {
     return !all.empty() && std::ranges::all_of(all, &DeviceFacts::takes_invalidation);
   }
   const auto local = local_address_for(*parsed);
-  Traits traits{};
-  if (!local || !device_with(*local, wish, &traits)) return false;
-  return traits.reports_invalidated_handle;
+  const CmId bound = local ? bound_to(*local) : nullptr;
+  ibv_device_attr attributes{};
+  if (!bound || ibv_query_device(bound->verbs, &attributes) != 0) return false;
+  return traits_of(*bound->verbs, attributes, wish).reports_invalidated_handle;
 }
 
 std::string remedy_for(const Error& error) {

@@ -35,7 +35,7 @@ std::string why_no_device();
 int try_to_register(ibv_context& context);
 
 // See Plugin.
-Expected<std::string, std::string> device_for(std::string_view address, bool to_listen);
+Expected<DeviceChoice, std::string> device_for(std::string_view address, bool to_listen);
 
 // Whether handles can be invalidated by the peer on a connection to, or at, the address. Of a
 // wildcard: on each device.

@@ -5,6 +5,7 @@ from scenarios.killed import CONNECTION_LOST, NOTICE_SECONDS, start_big
 from machine import Failure
 from session import scenario
 
+FOLDER = "/tmp/served"
 GONE = ("the RDMA device was removed", "rdma link")
 NOBODY = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all"
 
@@ -21,10 +22,26 @@ def memory(session):
     command = session.build / "bin" / "rpcrdma"
     info = session.guest.shell("info", f"{NOBODY} bash -c 'ulimit -l 64; {command} info'")
     expect_text(info, "the limit of locked memory is 64 KiB here", "ulimit -l 65536", "LimitMEMLOCK=")
-    serve = session.guest.shell("serve", f"mkdir -p /tmp/served; chmod 777 /tmp/served; {NOBODY} bash -c 'ulimit -l 64; "
-                                         f"{command} serve --provider verbs --blob /tmp/served --port 20999 --listen "
-                                         f"{session.address[session.guest]}' || echo ended with $?")
-    expect_text(serve, "ended with 1", "the limit of locked memory is 64 KiB here")
+    for address in (session.address[session.guest], "0.0.0.0"):
+        serve = session.guest.shell("serve", f"mkdir -p {FOLDER}; chmod 777 {FOLDER}; {NOBODY} bash -c 'ulimit -l 64; "
+                                             f"{command} serve --provider verbs --blob {FOLDER} --port 20999 --listen "
+                                             f"{address}' || echo ended with $?")
+        expect_text(serve, "ended with 1", "the limit of locked memory is 64 KiB here")
+
+
+@scenario("preflight-auto", "guest, auto → guest, auto", "a device that cannot register memory is passed over, and an "
+          "error says so")
+def auto(session):
+    command, address = session.build / "bin" / "rpcrdma", session.address[session.guest]
+    small = f"{NOBODY} bash -c 'ulimit -l 64; exec \"$@\"' -"
+    for port, listen in ((20997, address), (20998, "0.0.0.0")):
+        ping = session.guest.shell("ping", f"""mkdir -p {FOLDER}; chmod 777 {FOLDER}; rm -f {FOLDER}.ready
+            {small} {command} serve --blob {FOLDER} --listen {listen} --port {port} >{FOLDER}.ready &
+            for i in $(seq 100); do grep -qs ready {FOLDER}.ready && break; sleep 0.1; done
+            {small} {command} ping --count 1 --json rdma://{address}:{port}; kill $!; wait $!""")
+        expect_text(ping, '"provider":"siwarp"')
+    alone = session.guest.shell("alone", f"{small} {command} ping rdma://{address}:1 || echo ended with $?")
+    expect_text(alone, "ended with 3", "by TCP, since the RDMA device", "the limit of locked memory is 64 KiB here")
 
 
 @scenario("preflight-permission", "guest verbs", "the user may not open the device")
