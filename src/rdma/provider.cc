@@ -62,6 +62,10 @@ Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
   return {};
 }
 
+Error QueuePair::exposure_failure() const noexcept {
+  return {Errc::kNoResources, 0, "exposing memory"};
+}
+
 Expected<void, Error> Listener::adopt(int descriptor) {
   ::close(descriptor);
   return Unexpected<Error>(Error{Errc::kUnsupported, 0, "taking over a TCP connection"});

@@ -204,6 +204,8 @@ class QueuePair {
   virtual std::optional<LinkEvent> poll_link() = 0;
   // Why the connection ended: valid after kRefused or kDisconnected.
   virtual Error cause() const noexcept = 0;
+  // Why the newest Expose that completed with kLocalError did so: memory could not be registered.
+  virtual Error exposure_failure() const noexcept;
   // Ends the connection, now or a little later: all work posted so far completes, what was not done
   // as kFlushed, and kDisconnected follows. Data of completed and copied Sends still reaches the
   // peer.

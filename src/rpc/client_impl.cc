@@ -87,6 +87,16 @@ Error ClientImpl::explain(const rdma::Error& error, std::string_view operation) 
   return rpc::to_error(error, operation, peer_, provider_.remedy(error));
 }
 
+Error ClientImpl::explain(engine::CallError error) const {
+  const bool no_memory = error == engine::CallError::kNoMemory;
+  rdma::Error reason{rdma::Errc::kClosed, 0, ""};
+  if (connection_ != nullptr) {
+    reason = no_memory ? connection_->exposure_failure() : connection_->cause();
+  }
+  const bool has_reason = no_memory || error == engine::CallError::kConnectionLost;
+  return rpc::to_error(error, reason, peer_, has_reason ? provider_.remedy(reason) : std::string());
+}
+
 Expected<void, Error> ClientImpl::connect(std::string_view address) {
   if (auto begun = begin_connect(address); !begun) return begun;
   return await_connection();
@@ -424,7 +434,7 @@ void ClientImpl::handle(const engine::Event& event) {
   // The server answered; what each connection begins with tells nothing of the calls behind it.
   if (error != engine::CallError::kTimedOut && !is_own) losses_in_a_row_ = 0;
   if (closing_ && error == engine::CallError::kConnectionLost) error = engine::CallError::kCanceled;
-  fail(index, rpc::to_error(error, connection_->cause(), peer_));
+  fail(index, explain(error));
 }
 
 std::uint32_t ClientImpl::index_of(engine::CallId call) const {
@@ -601,10 +611,7 @@ TransferCounters ClientImpl::counters() const noexcept {
 }
 
 Error ClientImpl::lost_error() const {
-  return rpc::to_error(
-      closing_ ? engine::CallError::kCanceled : engine::CallError::kConnectionLost,
-      connection_ != nullptr ? connection_->cause() : rdma::Error{rdma::Errc::kClosed, 0, ""},
-      peer_);
+  return explain(closing_ ? engine::CallError::kCanceled : engine::CallError::kConnectionLost);
 }
 
 }  // namespace rpcrdma

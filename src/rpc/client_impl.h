@@ -220,6 +220,7 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   void free_slot(std::uint32_t index);
   // With what the user can do about it.
   Error explain(const rdma::Error& error, std::string_view operation) const;
+  Error explain(engine::CallError error) const;  // of a call over the connection
   Error lost_error() const;
   std::uint32_t next_xid() noexcept { return ++last_xid_; }
 

@@ -95,9 +95,15 @@ Error to_error(const rdma::Error& error, std::string_view operation, std::string
   return {to_errc(error), std::string(operation), std::string(peer), std::move(cause)};
 }
 
-Error to_error(engine::CallError error, const rdma::Error& link, std::string_view peer) {
+Error to_error(engine::CallError error, const rdma::Error& reason, std::string_view peer,
+               std::string_view remedy) {
   const auto make = [&](Errc code) {
     return Error{code, "the call", std::string(peer), std::string(to_string(error))};
+  };
+  const auto explained = [&](Errc code, std::string_view what) {
+    std::string cause = fmt::format("{} ({})", what, describe(reason));
+    if (!remedy.empty()) cause += fmt::format("; {}", remedy);
+    return Error{code, "the call", std::string(peer), std::move(cause)};
   };
   switch (error) {
     case engine::CallError::kVersion:
@@ -111,10 +117,9 @@ Error to_error(engine::CallError error, const rdma::Error& link, std::string_vie
     case engine::CallError::kCanceled:
       return make(Errc::kCanceled);
     case engine::CallError::kNoMemory:
-      return make(Errc::kNoResources);
+      return explained(Errc::kNoResources, to_string(error));
     case engine::CallError::kConnectionLost:
-      return {Errc::kConnectionLost, "the call", std::string(peer),
-              fmt::format("the connection ended before the reply ({})", describe(link))};
+      return explained(Errc::kConnectionLost, "the connection ended before the reply");
   }
   return make(Errc::kConnectionLost);
 }

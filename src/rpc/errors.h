@@ -14,8 +14,10 @@ namespace rpcrdma::rpc {
 // `remedy` is what the user can do, if anything is known (rdma::Provider::remedy()).
 Error to_error(const rdma::Error& error, std::string_view operation, std::string_view peer,
                std::string_view remedy = {});
-// `link` is why the connection ended; it becomes part of the cause when that is what happened.
-Error to_error(engine::CallError error, const rdma::Error& link, std::string_view peer);
+// `reason` becomes part of the cause when the connection ended (then that is why), or when memory
+// could not be exposed. `remedy` as above.
+Error to_error(engine::CallError error, const rdma::Error& reason, std::string_view peer,
+               std::string_view remedy = {});
 Error to_error(engine::StartError error, std::string_view peer);
 
 }  // namespace rpcrdma::rpc

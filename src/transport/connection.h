@@ -77,6 +77,8 @@ class Connection {
   }
   bool shares_receives() const noexcept { return queue_pair_->capabilities().shares_receives; }
   rdma::Error cause() const noexcept { return queue_pair_->cause(); }
+  // Behind engine::CallError::kNoMemory.
+  rdma::Error exposure_failure() const noexcept { return queue_pair_->exposure_failure(); }
   std::string_view peer_address() const noexcept { return queue_pair_->peer_address(); }
   rdma::Counters counters() const noexcept { return queue_pair_->counters(); }
 

@@ -134,6 +134,21 @@ TEST_P(VerbsDevice, WorkWhoseMemoryCannotBeRegisteredEndsTheConnectionAndComplet
   expect_disconnected(client, server);
 }
 
+// Unlike the work above it costs one call, whose caller is told what stood in the way.
+TEST_P(VerbsDevice, AnExposureThatFailsSaysWhy) {
+  void* const mapped = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  const auto region = client.queue_pair().attach({static_cast<std::byte*>(mapped), 4096});
+  ASSERT_TRUE(region.has_value());
+  ASSERT_TRUE(client.post(1, rdma::Expose{{*region, 1000, 0}, RemoteAccess::kWrite}).has_value());
+  EXPECT_EQ(next(client).status, Status::kLocalError);
+  const rdma::Error failure = client.queue_pair().exposure_failure();
+  EXPECT_EQ(failure.code, Errc::kNoResources);
+  EXPECT_NE(failure.provider_code, 0);
+  munmap(mapped, 4096);
+  barrier(client, server);
+}
+
 // Many exposures at once, as of many calls that begin together, whose Sends come behind them all.
 TEST_P(VerbsDevice, AsManyExposuresAsFitLeaveRoomForTheSendBehindThem) {
   std::vector<rdma::WorkRequest> batch(1);

@@ -510,6 +510,20 @@ TEST(RpcWithoutResources, CallThatCannotBeRegisteredSaysSo) {
   EXPECT_EQ(error->code, Errc::kNoResources) << error->message();
 }
 
+TEST(RpcWithoutResources, CallThatCannotBeExposedSaysWhy) {
+  rdma::sim::Options world;
+  world.expose_fails_one_in = 1;
+  RpcPair pair(test::make_sim(1, world));
+  const auto data = pattern(5000, 1);
+  auto call = pair.prepare(TestService::kLength);
+  ASSERT_TRUE(call);
+  call->arguments().bulk(data);
+  const auto error = pair.finish(std::move(*call), [](Reply&) {});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kNoResources) << error->message();
+  EXPECT_NE(error->cause.find("(exposing memory)"), std::string::npos) << error->message();
+}
+
 TEST(RpcWithoutResources, CallWhoseReplyHasNoMemorySaysSo) {
   ClientOptions options;
   options.memory_max = 32U << 10U;

@@ -55,6 +55,7 @@ class QueuePair final : public rdma::QueuePair,
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
   Error cause() const noexcept override { return cause_; }
+  Error exposure_failure() const noexcept override;
   void disconnect() noexcept override;
   Counters counters() const noexcept override;
 
@@ -190,6 +191,7 @@ class QueuePair final : public rdma::QueuePair,
   bool refuses_ = false;                   // it ends before it was open
   Ring<LinkEvent> events_{4};
   Error cause_{Errc::kClosed, 0, ""};
+  int exposure_failure_ = 0;  // an errno
 
   WorkRing<SendWork> sends_;
   WorkRing<ReceiveWork> receives_;

@@ -327,6 +327,7 @@ void QueuePair::complete_now(const Completion& completion) {
 void QueuePair::expose(const WorkRequest& request, const Expose& work) {
   const auto exposed = memory_->expose(work.memory, work.access);
   if (!exposed) {
+    exposure_failure_ = memory_->failure();
     return complete_now({.id = request.id, .status = Status::kLocalError});
   }
   if (exposed->bind) {
@@ -338,6 +339,10 @@ void QueuePair::expose(const WorkRequest& request, const Expose& work) {
   completion.tag = exposed->tag;
   completion.address = exposed->address;
   complete_now(completion);
+}
+
+Error QueuePair::exposure_failure() const noexcept {
+  return {Errc::kNoResources, exposure_failure_, kRegisteringMemory};
 }
 
 void QueuePair::revoke(const WorkRequest& request, const Revoke& work) {

@@ -44,6 +44,19 @@ def auto(session):
     expect_text(alone, "ended with 3", "by TCP, since the RDMA device", "the limit of locked memory is 64 KiB here")
 
 
+@scenario("preflight-call", "guest verbs → guest verbs", "the limit of locked memory has room for a connection, but not "
+          "for what a call moves")
+def call(session):
+    command, peer = session.build / "bin" / "rpcrdma", session.guest_verbs()
+    with peer.serve() as server:
+        put = session.guest.shell("put", f"""mkdir -p {FOLDER}; head -c 1M /dev/urandom >{FOLDER}/much
+            {NOBODY} bash -c 'ulimit -l 800; exec {command} put --provider verbs {server.url} {FOLDER}/much much' ||
+            echo ended with $?""")
+        expect_text(put, "ended with 1", "could not expose the call's memory (registering memory",
+                    "the limit of locked memory is 800 KiB here")
+        peer.put_random(server)
+
+
 @scenario("preflight-permission", "guest verbs", "the user may not open the device")
 def permission(session):
     command = session.build / "bin" / "rpcrdma"
