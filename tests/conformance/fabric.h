@@ -63,7 +63,7 @@ std::vector<FabricKind> siwarp_fabrics();
 std::vector<FabricKind> verbs_fabrics();
 // The same, where connections that are accepted share kSharedReceives Receives of kSharedSize
 // bytes.
-inline constexpr std::uint32_t kSharedReceives = 8, kSharedSize = 1024;
+inline constexpr std::uint32_t kSharedReceives = 8, kSharedSize = 65536;
 std::vector<FabricKind> verbs_sharing_fabrics();
 
 }  // namespace rpcrdma::test
