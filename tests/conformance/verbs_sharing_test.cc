@@ -3,12 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <list>
 #include <vector>
 
 #include "conformance/fixture.h"
-#include "rdma/verbs/loader.h"
 
 namespace rpcrdma::test {
 namespace {
