@@ -114,14 +114,14 @@ struct ClientOptions {
 };
 
 // Whether ServerOptions::receives_max are one queue of an RDMA device, out of which all connections
-// receive. Then they take receives_max times inline_size bytes, however many connections there are;
-// a message that finds none is sent again (RoCE, InfiniBand) or costs its connection (iWARP). A
-// peer that sends more than it was granted is cut off, but others may have waited for it.
+// receive. Then they take receives_max times inline_size bytes, however many connections there are,
+// and each has one only while a Call of its is answered. All may be in use for as long as those
+// Calls take, also by clients that keep to their grants; a message that finds none is sent again
+// (RoCE, InfiniBand) or costs its connection (iWARP). A client that sends more than it was granted
+// is cut off. Not with backward_calls nor Profile::kRfc5666, for which a server exposes memory.
 enum class SharedReceives : std::uint8_t {
-  // Where the device has such a queue, and connections are kept apart all the same: not on iWARP,
-  // nor with backward_calls or Profile::kRfc5666, for which a server exposes memory.
-  kAuto,
-  kAlways,  // where the device has one; a peer may then reach what another was given
+  kAuto,    // where the device has such a queue, and keeps connections apart all the same: no iWARP
+  kAlways,  // where the device has one; a peer may then reach what another connection was given
   kNever,
 };
 

@@ -210,6 +210,14 @@ std::span<ReceiveId> Connection::poll_receives(std::span<ReceiveId> room) {
   return room.first(count);
 }
 
+std::span<ReceiveId> Connection::poll_unused_receives(std::span<ReceiveId> room) {
+  std::size_t count = responder_.poll_withheld(room);
+  while (ended_ && count < room.size() && !outbox_.to_post.empty()) {
+    room[count++] = outbox_.to_post.pop();
+  }
+  return room.first(count);
+}
+
 std::span<Action> Connection::poll_actions(std::span<Action> room) {
   if (ended_) return {};
   std::size_t used = 0;

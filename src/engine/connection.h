@@ -101,6 +101,9 @@ class Connection {
   // Receives to post. A Send that grants a credit must find its Receive posted (RFC 8166 §3.3.1),
   // so there are no actions until these are taken.
   std::span<ReceiveId> poll_receives(std::span<ReceiveId> room);
+  // Receives that are not to be posted now, and whose messages nobody reads any more: what is kept
+  // for them can be given to others. Only who keeps something has to ask.
+  std::span<ReceiveId> poll_unused_receives(std::span<ReceiveId> room);
   std::span<Action> poll_actions(std::span<Action> room);
   std::span<Event> poll_events(std::span<Event> room);
   // The same one by one, without a copy: the oldest event, or null, until drop_event(). Commands

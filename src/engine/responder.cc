@@ -102,7 +102,18 @@ void Responder::set_credits(std::uint32_t credits) {
   const std::uint32_t credits_min = exposed_of_.empty() ? 1 : std::min(2U, options_.credits);
   credits_ = std::clamp(credits, credits_min, options_.credits);
   // More are posted before they are granted (RFC 8166 §3.3.1).
-  for (; possible_ < credits_; ++possible_) repost(withheld_.pop());
+  for (; possible_ < credits_; ++possible_) {
+    repost(withheld_.pop());
+    if (polled_ > 0) --polled_;
+  }
+}
+
+std::size_t Responder::poll_withheld(std::span<ReceiveId> room) {
+  std::size_t count = 0;
+  while (count < room.size() && polled_ < withheld_.size()) {
+    room[count++] = withheld_.at(polled_++);
+  }
+  return count;
 }
 
 void Responder::withhold(ReceiveId receive) {

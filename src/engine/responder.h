@@ -53,6 +53,9 @@ class Responder {
   void withhold(ReceiveId receive);
   std::uint32_t credits() const noexcept { return credits_; }
 
+  // Those withheld whose messages were read; each once, until it is posted again.
+  std::size_t poll_withheld(std::span<ReceiveId> room);
+
   // What the RPC message behind the header is; looked at without being taken.
   RpcMessageType rpc_message_type(Bytes message);
 
@@ -195,6 +198,7 @@ class Responder {
   std::uint32_t credits_;   // granted in each reply
   std::uint32_t possible_;  // Calls that the peer may have sent and that have no reply: >= credits_
   Ring<ReceiveId> withheld_;  // Options::credits - possible_ of them
+  std::size_t polled_ = 0;    // of withheld_, by poll_withheld()
   std::vector<Slot> slots_;
   Ring<std::uint16_t> free_, ready_, read_waiters_;
   Ring<Received> received_;     // messages that wait for a slot; bounded by the Receives

@@ -116,6 +116,25 @@ TEST_F(ChangingGrants, ASmallerGrantKeepsReceivesForCallsThatMayBeOnTheirWay) {
   EXPECT_EQ(server.receives_posted(), 1U);
 }
 
+// What is kept for a Receive that a smaller grant has no use for can be lent to other connections.
+TEST_F(ChangingGrants, WithheldReceivesAreToldOnceUntilTheyArePostedAgain) {
+  std::array<ReceiveId, 8> room;
+  EXPECT_TRUE(server.engine.poll_unused_receives(room).empty());
+  server.engine.set_credits(1);
+  for (std::uint32_t xid = 1; xid < 5; ++xid) {
+    EXPECT_EQ(answer(call(xid)), 1U);
+    EXPECT_EQ(server.engine.poll_unused_receives(room).size(), xid < 4 ? 1U : 0U) << xid;
+  }
+  server.engine.set_credits(3);
+  server.drain();
+  EXPECT_EQ(server.receives_posted(), 3U);
+  EXPECT_TRUE(server.engine.poll_unused_receives(room).empty());
+  server.engine.set_credits(2);
+  EXPECT_EQ(answer(call(5)), 2U);
+  EXPECT_EQ(server.engine.poll_unused_receives(room).size(), 1U);
+  EXPECT_TRUE(server.engine.poll_unused_receives(room).empty());
+}
+
 TEST_F(ChangingGrants, ALargerGrantPostsItsReceivesFirst) {
   server.engine.set_credits(1);
   for (std::uint32_t xid = 1; xid < 5; ++xid) EXPECT_EQ(answer(call(xid)), 1U);

@@ -144,8 +144,8 @@ struct Completion {
   // tag is dead and its memory fenced before this completion is polled.
   std::optional<SteeringTag> tag{};
   std::uint64_t address = 0;  // Expose: the first byte's address, for the segment's offset
-  // Receive with shares_receives: the message, until its number is posted again or the queue pair
-  // is gone. Else null: it is where the Receive said.
+  // Receive with shares_receives: the message, not null, until its number is posted again or
+  // released, or the queue pair is gone. Else null: it is where the Receive said.
   const std::byte* message = nullptr;
 };
 
@@ -194,6 +194,9 @@ class QueuePair {
   // that is posted again gives back the memory of the message that came for it.
   virtual Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
                                               std::span<const std::uint16_t> numbers);
+  // With shares_receives: gives back the memory of the messages that came for these numbers, which
+  // are not posted now. Also after the end of the connection.
+  virtual void release_receives(std::span<const std::uint16_t> /*numbers*/) {}
   // Completions in the order in which the work of one kind was posted. Sends and Writes count as
   // one kind: the completion of a Send says that the Writes posted before it are complete too,
   // whether they were signaled or not. Returns how many were written.

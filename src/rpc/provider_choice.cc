@@ -76,11 +76,12 @@ rdma::verbs::Registration to_verbs(Registration registration) {
 }
 
 rdma::verbs::SharedReceives shared_receives(const ServerOptions& options) {
-  const engine::Options limits = engine_options(options);
-  const bool exposes = options.backward_calls > 0 || limits.profile != engine::Profile::kRfc8166;
-  const bool always = options.shared_receives == SharedReceives::kAlways;
-  if (options.shared_receives == SharedReceives::kNever || (exposes && !always)) return {};
-  return {options.receives_max, limits.inline_receive, limits.receive_alignment, always};
+  if (options.shared_receives == SharedReceives::kNever || options.backward_calls > 0 ||
+      options.connection.profile != Profile::kRfc8166) {
+    return {};
+  }
+  return {options.receives_max, engine_options(options).inline_receive,
+          options.shared_receives == SharedReceives::kAlways};
 }
 
 Made make_verbs(rdma::verbs::Plugin& plugin, const ProviderOptions& provider, const Load& load,

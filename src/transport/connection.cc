@@ -147,6 +147,7 @@ bool Connection::pump(Instant now) {
     again = post_actions() || again;
     moved = moved || again;
   }
+  if (!receive_memory_) release_receives();
   return moved;
 }
 
@@ -222,6 +223,18 @@ bool Connection::post_receives() {
       queue_pair_->disconnect();
       return take_link_event() || moved;
     }
+  }
+}
+
+// Others may have what this connection was granted and is not any more.
+void Connection::release_receives() {
+  for (;;) {
+    const auto unused = engine_.poll_unused_receives(receives_);
+    if (unused.empty()) return;
+    for (std::size_t i = 0; i < unused.size(); ++i) {
+      receive_numbers_[i] = static_cast<std::uint16_t>(unused[i]);
+    }
+    queue_pair_->release_receives(std::span(receive_numbers_).first(unused.size()));
   }
 }
 

@@ -94,6 +94,7 @@ class Connection {
   bool take_completions(Instant now);
   void take_completion(Instant now, const rdma::Completion& completion);
   bool post_receives();
+  void release_receives();
   bool post_actions();
   bool post_waiting();
   using Slices = std::array<rdma::Slice, engine::kFragmentsMax + 1>;

@@ -100,7 +100,7 @@ std::vector<FabricKind> verbs_sharing_fabrics() {
   const char* const address = std::getenv("RPCRDMA_LAB_ADDRESS");
   if (address == nullptr) return {};
   Options options;
-  options.shared_receives = {kSharedReceives, kSharedSize, 0, true};
+  options.shared_receives = {kSharedReceives, kSharedSize, true};
   return {kind("verbs_sharing", {address, is_iwarp(address)}, options)};
 }
 

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <list>
+#include <set>
 #include <vector>
 
 #include "conformance/fixture.h"
@@ -29,6 +31,11 @@ class VerbsSharing : public ProviderTest {
     for (std::uint16_t i = 0; i < count; ++i) numbers[i] = static_cast<std::uint16_t>(first + i);
     return end.queue_pair().post_receives({rdma::RegionId{}, kSharedSize, 0}, numbers);
   }
+  // The message that connect() sent.
+  static void release_first(End& end) {
+    const auto number = static_cast<std::uint16_t>(kInternalId);
+    end.queue_pair().release_receives({&number, 1});
+  }
   static void send(End& end, std::uint32_t size, unsigned salt) {
     end.fill(0, size, salt);
     const Slice from = end.slice(0, size);
@@ -42,16 +49,19 @@ class VerbsSharing : public ProviderTest {
   // All Receives of the queue can still be had, by one connection.
   void expect_all_receives() {
     Pair pair;
+    std::set<const std::byte*> places;
     ASSERT_NO_FATAL_FAILURE(connect(pair.client, pair.server));
     ASSERT_TRUE(grant(pair.server, 0, kSharedReceives).has_value());
-    // One still has the message of connect(), until its number is posted again.
-    ASSERT_TRUE(pair.server.post_empty_receive().has_value());
+    release_first(pair.server);
     for (unsigned i = 0; i < kSharedReceives; ++i) {
       ASSERT_NO_FATAL_FAILURE(send(pair.client, 100, i));
       const rdma::Completion received = next(pair.server);
       ASSERT_EQ(received.status, Status::kOk);
       ASSERT_EQ(received.id, i);
       ASSERT_EQ(next(pair.client).status, Status::kOk);
+      // Not a buffer that was given back twice.
+      EXPECT_TRUE(std::ranges::equal(Bytes(received.message, 100), pair.client.memory(0, 100)));
+      EXPECT_TRUE(places.insert(received.message).second);
     }
   }
 };
@@ -78,6 +88,36 @@ TEST_P(VerbsSharing, MessagesComeInTheProvidersMemory) {
         std::ranges::equal(Bytes(received.message, kSharedSize), client.memory(0, kSharedSize)));
     EXPECT_EQ(next(client).status, Status::kOk);
   }
+}
+
+// Whoever looks for messages of its own gets those of others on their way, too.
+TEST_P(VerbsSharing, AMessageThatAnotherFoundIsNotThereBeforeTheConnection) {
+  Pair first;
+  ASSERT_NO_FATAL_FAILURE(connect(first.client, first.server));
+  auto connecting = fabric->client().connect(listener->address(), {});
+  ASSERT_TRUE(connecting.has_value());
+  client.start(std::move(*connecting));
+  std::unique_ptr<rdma::Incoming> incoming;
+  ASSERT_TRUE(pump_until([&] { return (incoming = listener->poll_incoming()) != nullptr; }));
+  server.start(std::move(fabric->server().accept(std::move(incoming), {}).value()));
+  ASSERT_TRUE(grant(server, 7, 1).has_value());
+  fabric->server().progress();  // answers, and does nothing from here on
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  bool is_up = false, has_sent = false, was_told = false;
+  std::optional<rdma::Completion> received;
+  while (!received && std::chrono::steady_clock::now() < deadline) {
+    fabric->client().progress();
+    is_up = is_up || client.queue_pair().poll_link() == LinkEvent::kConnected;
+    if (is_up && !has_sent) has_sent = client.post(1, Send{}).has_value();
+    EXPECT_EQ(first.server.poll(), std::nullopt);
+    was_told = was_told || server.queue_pair().poll_link() == LinkEvent::kConnected;
+    received = server.poll();
+  }
+  ASSERT_TRUE(received.has_value());
+  EXPECT_EQ(received->id, 7U);
+  EXPECT_TRUE(was_told);
+  first.client.destroy();
+  first.server.destroy();
 }
 
 TEST_P(VerbsSharing, ReceivesOfItsOwnAreRefused) {
@@ -164,7 +204,7 @@ TEST_P(VerbsSharing, WhoFindsNoReceiveWaits) {
   for (int i = 0; i < 3; ++i) {
     Pair& pair = pairs.emplace_back();
     ASSERT_NO_FATAL_FAILURE(connect(pair.client, pair.server));
-    ASSERT_TRUE(pair.server.post_empty_receive().has_value());  // gives its first back
+    release_first(pair.server);
   }
   if (!fabric->sends_again())
     GTEST_SKIP() << "iWARP: a message without a Receive ends its connection";
@@ -207,6 +247,62 @@ TEST_P(VerbsSharing, AChildDoesNotTakeThemFromItsParent) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   send(client, 10, 2);
   EXPECT_EQ(next(server).id, 1U);
+  client.destroy();
+  server.destroy();
+  expect_all_receives();
+}
+
+// A grant that became smaller leaves numbers that are not posted again; others can use their
+// memory.
+TEST_P(VerbsSharing, WhatIsReleasedIsThereForOthers) {
+  connect(client, server);
+  constexpr std::uint16_t kMost = kSharedReceives - 1;
+  ASSERT_TRUE(grant(server, 0, kMost).has_value());
+  std::vector<std::uint16_t> numbers{static_cast<std::uint16_t>(kInternalId)};
+  for (std::uint16_t i = 0; i < kMost; ++i) {
+    send(client, 10, i);
+    EXPECT_EQ(next(server).id, i);
+    EXPECT_EQ(next(client).status, Status::kOk);
+    numbers.push_back(i);
+  }
+  server.queue_pair().release_receives(numbers);
+  server.queue_pair().release_receives(numbers);  // there is nothing left to give back
+  expect_all_receives();
+  server.queue_pair().disconnect();
+  EXPECT_EQ(next_link_event(server), LinkEvent::kDisconnected);
+  server.queue_pair().release_receives(numbers);
+  expect_all_receives();
+}
+
+TEST_P(VerbsSharing, AMessageThatIsLongerThanItsReceiveEndsItsConnection) {
+  connect(client, server);
+  const std::uint16_t number = 1;
+  ASSERT_TRUE(
+      server.queue_pair().post_receives({rdma::RegionId{}, 1024, 0}, {&number, 1}).has_value());
+  send(client, 1025, 1);
+  EXPECT_EQ(next_link_event(server), LinkEvent::kDisconnected);
+  EXPECT_EQ(server.queue_pair().cause().code, Errc::kProtocol);
+  EXPECT_EQ(next(server).status, Status::kFlushed);
+  client.destroy();
+  server.destroy();
+  expect_all_receives();
+}
+
+// As fast as it can, far more than there is: others are served meanwhile, and it is cut off.
+TEST_P(VerbsSharing, AFloodEndsWithItsConnection) {
+  ASSERT_NO_FATAL_FAILURE(connect(client, server));
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    const Slice from = client.slice(0, 2000);
+    if (!client.post(i, Send{{&from, 1}, {}}, false).has_value()) break;
+  }
+  EXPECT_EQ(next_link_event(server), LinkEvent::kDisconnected);
+  // Or the device was faster, for want of a Receive.
+  if (fabric->sends_again()) {
+    EXPECT_EQ(server.queue_pair().cause().code, Errc::kProtocol);
+  }
+  client.destroy();
+  server.destroy();
+  expect_all_receives();
 }
 
 }  // namespace

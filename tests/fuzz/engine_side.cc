@@ -300,7 +300,14 @@ bool EngineSide::drain_receives() {
     messages_.erase(receive);  // its memory is the peer's again
     if (!link_ended_) receives_.push_back(receive);
   }
-  return !receives.empty();
+  const bool moved = !receives.empty();
+  for (const engine::ReceiveId receive : engine_.poll_unused_receives(room)) {
+    FUZZ_CHECK(static_cast<std::uint16_t>(receive) < receive_count(), "no such Receive");
+    FUZZ_CHECK(std::ranges::find(receives_, receive) == receives_.end(),
+               "a Receive is both posted and unused");
+    messages_.erase(receive);  // others may have its memory
+  }
+  return moved;
 }
 
 bool EngineSide::post_waiting() {

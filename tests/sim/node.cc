@@ -150,7 +150,7 @@ void MonitoredQueuePair::see_completed(const rdma::Completion& completion) {
   const rdma::Slice into = receive->second;
   receives_.erase(receive);
   if (completion.status != rdma::Status::kOk || !is_client_) return;
-  const Bytes message = completion.message != nullptr
+  const Bytes message = capabilities().shares_receives
                             ? Bytes(completion.message, completion.size)
                             : regions_.at(into.region).subspan(into.offset, completion.size);
   if (rpc_type(message) == 0U) {

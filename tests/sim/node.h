@@ -53,6 +53,9 @@ class MonitoredQueuePair final : public rdma::QueuePair {
   Expected<void, rdma::Error> post(std::span<rdma::WorkRequest> batch) override;
   Expected<void, rdma::Error> post_receives(const rdma::ReceiveBuffers& buffers,
                                             std::span<const std::uint16_t> numbers) override;
+  void release_receives(std::span<const std::uint16_t> numbers) override {
+    inner_->release_receives(numbers);
+  }
   std::size_t poll(std::span<rdma::Completion> out) override;
   std::optional<rdma::LinkEvent> poll_link() override;
   rdma::Error cause() const noexcept override { return inner_->cause(); }

@@ -17,6 +17,7 @@ struct Options {
   bool remote_invalidation = true;
   bool registering_is_costly = false;
   bool shares_receives = false;
+  std::uint32_t shared_messages_max = 0;  // that all queue pairs hold at a time; 0: no bound
   std::uint32_t exposures_max = 1024;                      // live or being made, a queue pair
   std::uint32_t regions_max = 1024;                        // attached at a time, a queue pair
   std::chrono::nanoseconds setup_timeout{10'000'000'000};  // initiator; then kRefused, kTimedOut

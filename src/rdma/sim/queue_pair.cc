@@ -38,7 +38,17 @@ QueuePair::QueuePair(World& world, std::string peer_address)
 QueuePair::~QueuePair() {
   if (setup_timer_) world_.cancel(*setup_timer_);
   if (state_ != State::kClosed) travel(CloseMessage{});
+  for (const auto& [number, message] : messages_) {
+    if (message.is_held) world_.count_shared_message(-1);
+  }
   world_.remove(id_);
+}
+
+// False: more are held than there are Receives to share.
+bool QueuePair::hold(std::uint64_t number, std::vector<std::byte> data) {
+  if (data.empty()) data.reserve(1);  // a message of no bytes is somewhere, too
+  messages_[number] = {std::move(data), true};
+  return world_.count_shared_message(1);
 }
 
 Expected<RegionId, Error> QueuePair::attach(MutableBytes memory) {
@@ -267,7 +277,10 @@ void QueuePair::arrive(SendMessage& message) {
   if (message.invalidate) domain_.revoke(*message.invalidate);
   Completion completion = completion_of(receive.id, Status::kOk);
   if (capabilities_.shares_receives) {
-    completion.message = (messages_[receive.id] = std::move(message.data)).data();
+    if (!hold(receive.id, std::move(message.data))) {
+      world_.violation("no shared Receive is left");
+    }
+    completion.message = messages_[receive.id].data.data();
   } else {
     scatter(message.data, receive.into);
   }

@@ -42,6 +42,7 @@ class QueuePair final : public rdma::QueuePair {
   Expected<void, Error> post(std::span<WorkRequest> batch) override;
   Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
                                       std::span<const std::uint16_t> numbers) override;
+  void release_receives(std::span<const std::uint16_t> numbers) override;
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
   Error cause() const noexcept override { return cause_; }
@@ -142,6 +143,8 @@ class QueuePair final : public rdma::QueuePair {
   void take_outgoing(Outgoing outgoing);
   void take_local(const Local& local);
   void poison(const Slice& slice);
+  void give_back(std::uint64_t number);
+  bool hold(std::uint64_t number, std::vector<std::byte> data);
 
   // Outgoing work.
   void depart(Serial serial);
@@ -192,7 +195,11 @@ class QueuePair final : public rdma::QueuePair {
   Serial next_serial_ = 1;
   std::deque<PostedReceive> receives_;
   // With shares_receives, by number. What was given back is poisoned, and stays.
-  std::map<std::uint64_t, std::vector<std::byte>> messages_;
+  struct Kept {
+    std::vector<std::byte> data;
+    bool is_held = false;
+  };
+  std::map<std::uint64_t, Kept> messages_;
   std::map<Serial, Outgoing> outgoing_;
   std::map<Serial, Local> local_;
   std::uint32_t reads_in_flight_ = 0;  // of outgoing_

@@ -1,6 +1,7 @@
 // Taking work: what is checked when it is posted, before any time passes.
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "rdma/sim/queue_pair.h"
 
@@ -52,10 +53,25 @@ Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
     return Unexpected<Error>(Error{Errc::kNoResources, 0, "post: the queue is full"});
   }
   for (const std::uint16_t number : numbers) {
-    std::ranges::fill(messages_[number], kPoison);
+    give_back(number);
     receives_.push_back({number, {}, buffers.size});
   }
   return {};
+}
+
+void QueuePair::release_receives(std::span<const std::uint16_t> numbers) {
+  for (const std::uint16_t number : numbers) {
+    const bool is_posted = std::ranges::any_of(
+        receives_, [number](const PostedReceive& receive) { return receive.id == number; });
+    if (is_posted) world_.violation("release of a Receive that is posted");
+    give_back(number);
+  }
+}
+
+void QueuePair::give_back(std::uint64_t number) {
+  Kept& message = messages_[number];
+  std::ranges::fill(message.data, kPoison);
+  if (std::exchange(message.is_held, false)) world_.count_shared_message(-1);
 }
 
 Unexpected<Error> QueuePair::refuse_post(const Error& error) {

@@ -80,6 +80,12 @@ class World {
   SteeringTag new_tag();
   std::uint64_t new_address();  // 48 bits
 
+  // Messages in memory that queue pairs share. False: more than Options allow.
+  bool count_shared_message(int more) noexcept {
+    shared_messages_ += more;
+    return options_.shared_messages_max == 0 ||
+           shared_messages_ <= static_cast<std::int64_t>(options_.shared_messages_max);
+  }
   QueuePairId add(QueuePair* queue_pair);
   void remove(QueuePairId id) { queue_pairs_.erase(id); }
   QueuePair* find(QueuePairId id) const;  // null: gone
@@ -102,6 +108,7 @@ class World {
   std::map<EventKey, std::function<void()>> agenda_;
   std::uint64_t next_sequence_ = 1;
   std::uint64_t events_ = 0;
+  std::int64_t shared_messages_ = 0;
   std::vector<std::string> violations_;
   std::map<QueuePairId, QueuePair*> queue_pairs_;
   QueuePairId next_queue_pair_ = 1;

@@ -104,6 +104,11 @@ Expected<ReceivePool*, Error> Device::shared_receives(const SharedReceives& wish
   return pool_.get();
 }
 
+void Device::note_last_receive(bool has_come) noexcept {
+  has_told_last_receive_ = has_told_last_receive_ || has_come;
+  tells_last_receive_ = has_told_last_receive_;
+}
+
 Device::~Device() {
   if (channel_.get_deleter().born.elsewhere()) return;  // epoll would forget it for the parent too
   if (channel_) reactor_.unwatch(channel_->fd, completion_events_);

@@ -72,6 +72,11 @@ class Device {
   bool is_lost() const noexcept { return is_lost_; }  // it will never work again
   // Takes the asynchronous events that are there, for who cannot wait for the reactor.
   void take_events() { async_events_.handle_ready(0); }
+  void wake() noexcept { reactor_.wake(); }
+  // Whether the device says when a queue pair has no more shared Receives: true until it was waited
+  // for in vain, and never came before.
+  bool tells_last_receive() const noexcept { return tells_last_receive_ && !traits_.prints_events; }
+  void note_last_receive(bool has_come) noexcept;
 
  private:
   // Completion events: marks each queue concerned as to be armed again.
@@ -103,6 +108,7 @@ class Device {
   AsyncEvents async_events_{*this};
   std::unique_ptr<ReceivePool> pool_;  // dies before the channel
   bool is_lost_ = false;
+  bool tells_last_receive_ = true, has_told_last_receive_ = false;
 };
 
 }  // namespace rpcrdma::rdma::verbs

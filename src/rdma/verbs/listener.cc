@@ -69,9 +69,7 @@ Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard, const Ad
         Error{foreign ? Errc::kBadAddress : Errc::kProvider, errno, kBindingAddress});
   }
   if (is_wildcard(address)) made->devices_ = watch_devices(*shard.cm);
-  if (const int code = made->try_devices(); code != 0) {
-    return Unexpected<Error>(Error{Errc::kNoResources, code, kRegisteringMemory});
-  }
+  if (auto tried = made->try_devices(); !tried) return Unexpected<Error>(tried.error());
   if (rdma_listen(made->id_.get(), kBacklog) != 0) {
     return Unexpected<Error>(Error{Errc::kProvider, errno, "listening for RDMA connections"});
   }
@@ -79,13 +77,27 @@ Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard, const Ad
   return made;
 }
 
-// A server that cannot register memory would drop each client, and nobody would know why. An errno.
-int Listener::try_devices() const {
-  if (id_->verbs != nullptr) return try_to_register(*id_->verbs);
+// A server that cannot register memory would drop each client, and nobody would know why. At a
+// wildcard address one device has to be good.
+Expected<void, Error> Listener::try_devices() const {
+  const auto attempt = [this](ibv_context& context) -> Expected<void, Error> {
+    if (const int code = try_to_register(context); code != 0) {
+      return Unexpected<Error>(Error{Errc::kNoResources, code, kRegisteringMemory});
+    }
+    if (shard_.options.shared_receives.count == 0) return {};
+    auto device = shard_.device(context);
+    if (!device) return Unexpected<Error>(device.error());
+    auto pool = (*device)->shared_receives(shard_.options.shared_receives);
+    if (!pool) return Unexpected<Error>(pool.error());
+    return {};
+  };
+  if (id_->verbs != nullptr) return attempt(*id_->verbs);
+  Expected<void, Error> result;
   for (const auto& each : devices_) {
-    if (const int code = try_to_register(each->device()); code != 0) return code;
+    result = attempt(each->device());
+    if (result) break;
   }
-  return 0;
+  return result;
 }
 
 std::unique_ptr<rdma::Incoming> Listener::poll_incoming() {

@@ -48,7 +48,7 @@ class Listener final : public rdma::Listener, private CmTarget {
 
  private:
   explicit Listener(Shard& shard) : shard_(shard) {}
-  int try_devices() const;
+  Expected<void, Error> try_devices() const;
   void handle_cm(CmEvent& event) override;
 
   Shard& shard_;

@@ -25,9 +25,8 @@ enum class Registration : std::uint8_t {
 // Receives that all connections which are accepted on a device have in common, in one queue of the
 // device; where that has none, or does not keep those that share apart, each has its own.
 struct SharedReceives {
-  std::uint32_t count = 0;      // 0: each connection has its own
-  std::uint32_t size = 0;       // of the longest message, bytes
-  std::uint32_t alignment = 0;  // of messages in memory, bytes, a power of two; 0: any
+  std::uint32_t count = 0;  // 0: each connection has its own
+  std::uint32_t size = 0;   // of the longest message, bytes
   // Also where a peer could reach what another connection has exposed, or registered.
   bool anyway = false;
 };

@@ -1,7 +1,6 @@
 #include "rdma/verbs/provider.h"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <utility>
 
@@ -55,7 +54,7 @@ class VerbsProvider final : public Provider {
     // Connections that end take themselves out of the list.
     now_ = shard_.all;
     for (const auto& device : shard_.devices()) {
-      if (device->pool() != nullptr) device->pool()->arm();
+      if (device->pool() != nullptr && device->pool()->arm()) shard_.moved = true;
     }
     for (QueuePair* each : now_) each->progress();
     shard_.reactor->arm();
@@ -88,9 +87,7 @@ class VerbsProvider final : public Provider {
 };
 
 bool valid(const SharedReceives& shared) {
-  return shared.count <= 1U << 20U && (shared.count == 0 || shared.size > 0) &&
-         shared.size <= 1U << 20U && shared.alignment <= 1U << 16U &&
-         (shared.alignment == 0 || std::has_single_bit(shared.alignment));
+  return shared.size <= 1U << 20U && (shared.count == 0 || shared.size > 0);
 }
 
 bool valid(const Options& options) {

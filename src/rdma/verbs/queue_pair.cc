@@ -318,7 +318,10 @@ void QueuePair::set_up_failed(rdma_cm_event_type event, int code) {
 
 void QueuePair::handle_deadline() {
   if (state_ == State::kDraining) return end(cause_, LinkEvent::kDisconnected);
-  if (state_ == State::kLeaving) return finish_end();
+  if (state_ == State::kLeaving) {
+    device_->note_last_receive(false);
+    return finish_end();
+  }
   if (state_ == State::kOpen) return end({Errc::kClosed, 0, "the device gave the connection up"});
   const bool active = state_ == State::kResolving || state_ == State::kConnecting;
   end({Errc::kTimedOut, 0, "the peer did not finish the connection set-up in time"},
@@ -343,6 +346,7 @@ void QueuePair::progress() {
   if (state_ == State::kAnswered) notice_first_message();
   if (state_ == State::kDown) return;
   if (state_ == State::kLeaving) {
+    if (last_receive_) device_->note_last_receive(true);
     if (last_receive_ || device_->is_lost()) finish_end();
     return;
   }
@@ -356,6 +360,7 @@ void QueuePair::progress() {
     return end(cause_, LinkEvent::kDisconnected);
   }
   if (broken_) return end(cause_);
+  if (state_ == State::kOpen && last_receive_ && !flushed_) give_up_soon();
   if (state_ == State::kOpen && !binds_.empty()) flush_binds();
 }
 
@@ -430,18 +435,23 @@ void QueuePair::end(const Error& cause, LinkEvent event) {
   if (!begin_leaving()) finish_end();
 }
 
+bool QueuePair::stop_receiving() {
+  ibv_qp_attr error{};
+  error.qp_state = IBV_QPS_ERR;
+  return ibv_modify_qp(id_->qp, &error, IBV_QP_STATE) == 0;
+}
+
 // A shared Receive that the device has taken for this queue pair comes back by a completion, or is
 // lost with the queue pair. True: it has to be waited for.
 bool QueuePair::begin_leaving() {
   if (!share_ || born_.elsewhere() || id_->qp == nullptr) return false;
-  ibv_qp_attr error{};
-  error.qp_state = IBV_QPS_ERR;
-  // Where it does not, the device had not begun to take any; siw gives them back in here, and its
-  // events are not read.
-  const bool has_begun = ibv_modify_qp(id_->qp, &error, IBV_QP_STATE) == 0;
-  if (!has_begun || device_->traits().prints_events || device_->is_lost()) return false;
+  // Where it cannot, the device had not begun to take any.
+  if (!stop_receiving() || !device_->tells_last_receive() || device_->is_lost()) return false;
   device_->take_events();
-  if (last_receive_) return false;
+  if (last_receive_) {
+    device_->note_last_receive(true);
+    return false;
+  }
   state_ = State::kLeaving;
   shard_.reactor->set_deadline(*this, Reactor::now() + kLeaveMax);
   shard_.reactor->wake();  // which arms the timer
@@ -499,6 +509,7 @@ void QueuePair::wait_for_last_receive() {
     device_->take_events();
     shard_.yielding.yield();
   }
+  device_->note_last_receive(last_receive_);
   shard_.reactor->set_deadline(*this, std::nullopt);
 }
 
@@ -513,7 +524,10 @@ QueuePair::~QueuePair() {
   shard_.reactor->set_deadline(*this, std::nullopt);
   disarm();
   if (state_ == State::kOpen || state_ == State::kDraining) (void)rdma_disconnect(id_.get());
-  if (share_) wait_for_last_receive();
+  if (share_) {
+    wait_for_last_receive();
+    (void)share_->pool().collect();  // a device's library may forget what it has for a queue pair
+  }
   if (memory_) memory_->free_windows();
   if (id_ && id_->qp != nullptr) {
     make_unknown(*id_->qp);

@@ -52,6 +52,7 @@ class QueuePair final : public rdma::QueuePair,
   Expected<void, Error> post(std::span<WorkRequest> batch) override;
   Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
                                       std::span<const std::uint16_t> numbers) override;
+  void release_receives(std::span<const std::uint16_t> numbers) override;
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
   Error cause() const noexcept override { return cause_; }
@@ -129,8 +130,10 @@ class QueuePair final : public rdma::QueuePair,
   Completion received(const ibv_wc& completion);
   void finish(SendWork& work, Status status, bool is_certain);
   void note_failure(const ibv_wc& completion);
+  void give_up_soon();
   void end(const Error& cause);
   void end(const Error& cause, LinkEvent event);
+  bool stop_receiving();
   bool begin_leaving();
   void finish_end();
   void destroy_queue();

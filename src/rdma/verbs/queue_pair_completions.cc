@@ -93,16 +93,20 @@ void QueuePair::take(const ibv_wc& completion) {
 void QueuePair::note_failure(const ibv_wc& completion) {
   if (broken_ || state_ == State::kDown || state_ == State::kLeaving) return;
   if (completion.status == IBV_WC_WR_FLUSH_ERR) {
-    if (flushed_ || state_ != State::kOpen) return;
-    // An event tells why, as a rule; a peer may see to it that none comes.
-    flushed_ = true;
-    shard_.reactor->set_deadline(*this, Reactor::now() + kReasonMax);
-    shard_.reactor->wake();  // which arms the timer
+    if (!flushed_ && state_ == State::kOpen) give_up_soon();
     return;
   }
   broken_ = true;
   cause_ = cause_of(completion.status);
   shard_.reactor->wake();
+}
+
+// The device does no more work. An event tells why, as a rule; a peer may see to it that none
+// comes.
+void QueuePair::give_up_soon() {
+  flushed_ = true;
+  shard_.reactor->set_deadline(*this, Reactor::now() + kReasonMax);
+  shard_.reactor->wake();  // which arms the timer
 }
 
 void QueuePair::take_send(std::uint64_t number, const ibv_wc& completion) {
@@ -169,13 +173,16 @@ void QueuePair::take_pooled(std::uint32_t number, const ibv_wc& completion) {
   auto taken = share_->take(number, told.size);
   if (!taken) {
     // With Receives of its own the device would have refused the message.
-    if (state_ == State::kDown || state_ == State::kLeaving) return;
+    if (broken_ || state_ == State::kDown || state_ == State::kLeaving) return;
     broken_ = true;
-    cause_ = {Errc::kProtocol, 0, "the peer sent more than Receives are posted"};
+    cause_ = {Errc::kProtocol, 0, share_->refusal()};
+    (void)stop_receiving();  // now, so that it takes no more of what others wait for
     return shard_.reactor->wake();
   }
   taken->tag = told.tag;
   ready_.push(*taken);
+  // Another connection's turn may have found it: the user is to hear of the connection first.
+  if (state_ == State::kAnswered) notice_first_message();
 }
 
 }  // namespace rpcrdma::rdma::verbs

@@ -114,13 +114,17 @@ Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
   if (!make_room(numbers.size(), 0)) {
     return Unexpected<Error>(Error{Errc::kNoResources, 0, "post: the queue is full"});
   }
-  const auto doorbells = share_->post(numbers);
+  const auto doorbells = share_->post(numbers, buffers.size);
   if (doorbells) {
     counters_.doorbells += *doorbells;
   } else {
     broke(EIO);
   }
   return {};
+}
+
+void QueuePair::release_receives(std::span<const std::uint16_t> numbers) {
+  if (share_) counters_.doorbells += share_->release(numbers).value_or(1);
 }
 
 Expected<void, Error> QueuePair::post(std::span<WorkRequest> batch) {

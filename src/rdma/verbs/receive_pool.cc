@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "rdma/verbs/device.h"
@@ -11,18 +12,11 @@
 namespace rpcrdma::rdma::verbs {
 namespace {
 
-constexpr std::size_t kAlignmentMin = 64;
-
-std::size_t alignment_of(const SharedReceives& wish) {
-  return std::max<std::size_t>(wish.alignment, kAlignmentMin);
-}
-
+// Not a multiple of the page size: what is at the same place of each page shares few lines of a
+// cache.
 std::size_t stride_of(const SharedReceives& wish) {
-  const std::size_t alignment = alignment_of(wish);
-  const std::size_t size = (wish.size + alignment - 1) & ~(alignment - 1);
-  // Not a multiple of the page size, unless the alignment wants it: what is at the same place of
-  // each page shares few lines of a cache.
-  return size + (alignment == kAlignmentMin ? 3 * kAlignmentMin : 0);
+  constexpr std::size_t kAlignment = 64;
+  return ((wish.size + kAlignment - 1) & ~(kAlignment - 1)) + 3 * kAlignment;
 }
 
 }  // namespace
@@ -43,8 +37,7 @@ ReceivePool::ReceivePool(Device& device, const SharedReceives& wish)
     : device_(device),
       wish_(wish),
       stride_(stride_of(wish)),
-      memory_(new (std::align_val_t{alignment_of(wish)}) std::byte[wish.count * stride_of(wish)],
-              Free{std::align_val_t{alignment_of(wish)}}) {}
+      memory_(new (std::nothrow) std::byte[wish.count * stride_]) {}
 
 Expected<std::unique_ptr<ReceivePool>, Error> ReceivePool::open(Device& device,
                                                                 const SharedReceives& wish) {
@@ -57,6 +50,7 @@ Expected<void, Error> ReceivePool::open() {
   const auto failed = [](std::string_view operation) {
     return Unexpected<Error>(Error{Errc::kNoResources, errno, operation});
   };
+  if (!memory_) return Unexpected<Error>(Error{Errc::kNoResources, ENOMEM, kOpeningQueue});
   domain_.reset(ibv_alloc_pd(&device_.context()));
   if (!domain_) return failed(kOpeningQueue);
   region_.reset(
@@ -109,7 +103,7 @@ bool ReceivePool::collect() {
   constexpr int kAtOnce = 32;
   std::array<ibv_wc, kAtOnce> completions;
   bool found = false;
-  for (;;) {
+  for (std::size_t taken = 0; taken < wish_.count;) {
     const int count = ibv_poll_cq(completions_.get(), kAtOnce, completions.data());
     for (int i = 0; i < count; ++i) {
       const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
@@ -123,14 +117,17 @@ bool ReceivePool::collect() {
     }
     found = found || count > 0;
     if (count < kAtOnce) return found;
+    taken += kAtOnce;
   }
+  device_.wake();  // the device does not tell again of what is left
+  return found;
 }
 
-void ReceivePool::arm() {
-  if (armed_) return;
+bool ReceivePool::arm() {
+  if (armed_) return false;
   armed_ = ibv_req_notify_cq(completions_.get(), 0) == 0;
   if (armed_) device_.count_armed();
-  (void)collect();
+  return collect();
 }
 
 void ReceivePool::handle_completion_event() noexcept {
@@ -145,23 +142,31 @@ ReceiveShare::~ReceiveShare() {
   (void)pool_.give_back(held_);
 }
 
-std::optional<std::size_t> ReceiveShare::post(std::span<const std::uint16_t> numbers) {
-  returned_.clear();
+std::optional<std::size_t> ReceiveShare::post(std::span<const std::uint16_t> numbers,
+                                              std::uint32_t size) {
   for (const std::uint16_t number : numbers) {
     if (held_.size() <= number) held_.resize(std::size_t{number} + 1, kNone);
-    if (held_[number] != kNone) returned_.push_back(std::exchange(held_[number], kNone));
-    rights_.push(number);
+    rights_.push({number, size});
+  }
+  return release(numbers);
+}
+
+std::optional<std::size_t> ReceiveShare::release(std::span<const std::uint16_t> numbers) {
+  returned_.clear();
+  for (const std::uint16_t number : numbers) {
+    if (number >= held_.size() || held_[number] == kNone) continue;
+    returned_.push_back(std::exchange(held_[number], kNone));
   }
   if (!pool_.give_back(returned_)) return std::nullopt;
   return returned_.empty() ? 0 : 1;
 }
 
 std::optional<Completion> ReceiveShare::take(std::uint32_t buffer, std::uint32_t size) {
-  if (rights_.empty()) {
+  if (rights_.empty() || size > rights_.front().size) {
     (void)pool_.give_back({&buffer, 1});
     return std::nullopt;
   }
-  const std::uint16_t number = rights_.pop();
+  const std::uint16_t number = rights_.pop().number;
   held_[number] = buffer;
   Completion completion{.id = number, .size = size};
   completion.message = pool_.message(buffer);

@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -29,7 +28,7 @@ namespace rpcrdma::rdma::verbs {
 
 class Device;
 
-// Who hears of what came for a queue pair.
+// Who hears of what came for a queue pair. Reached by collect() of any other one, too.
 class PooledReceiver {
  public:
   // A message is in the buffer `number`, or (by its status) was to come there. Whoever takes it
@@ -63,10 +62,11 @@ class ReceivePool final : public CompletionOwner {
   }
   // One doorbell. False: the device takes no more.
   bool give_back(std::span<const std::uint32_t> numbers);
-  // Hands out what has come; true if there was anything.
+  // Hands out what has come, no more than there are buffers: peers may send as fast as they are
+  // handed out. True if there was anything.
   bool collect();
   // Asks the device to tell of the next message, and looks for those that came before.
-  void arm();
+  bool arm();
   void handle_completion_event() noexcept override;
 
  private:
@@ -77,11 +77,7 @@ class ReceivePool final : public CompletionOwner {
   const SharedReceives wish_;
   BornHere born_;
   const std::size_t stride_;  // bytes from one buffer to the next
-  struct Free {
-    std::align_val_t alignment;
-    void operator()(std::byte* memory) const noexcept { ::operator delete[](memory, alignment); }
-  };
-  std::unique_ptr<std::byte[], Free> memory_;
+  std::unique_ptr<std::byte[]> memory_;
   Owned<ibv_pd, ibv_dealloc_pd> domain_;
   Owned<ibv_mr, ibv_dereg_mr> region_;
   Owned<ibv_cq, ibv_destroy_cq> completions_;
@@ -103,23 +99,33 @@ class ReceiveShare {
 
   ReceivePool& pool() const noexcept { return pool_; }
   std::size_t rights() const noexcept { return rights_.size(); }
-  // Each number is a right to one message, and gives back the buffer of the message that it got
-  // before. Returns the doorbells rung; nullopt: the device takes no more.
-  std::optional<std::size_t> post(std::span<const std::uint16_t> numbers);
-  // The oldest right takes the message in the buffer. nullopt: there is no right; the buffer is
-  // given back.
+  // Each number is a right to one message of up to `size` bytes, and gives back the buffer of the
+  // message that it got before. Returns the doorbells rung; nullopt: the device takes no more.
+  std::optional<std::size_t> post(std::span<const std::uint16_t> numbers, std::uint32_t size);
+  // Gives the buffers of these numbers back.
+  std::optional<std::size_t> release(std::span<const std::uint16_t> numbers);
+  // The oldest right takes the message in the buffer. nullopt: there is no right for it, whose
+  // text is refusal(); the buffer is given back.
   std::optional<Completion> take(std::uint32_t buffer, std::uint32_t size);
+  std::string_view refusal() const noexcept {
+    return rights_.empty() ? "the peer sent more than Receives are posted"
+                           : "a message was longer than the Receive for it";
+  }
   // The rights that no message came for, the oldest first.
   template <class Function>
   void flush(Function function) {
-    while (!rights_.empty()) function(rights_.pop());
+    while (!rights_.empty()) function(rights_.pop().number);
   }
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
   ReceivePool& pool_;
-  Ring<std::uint16_t> rights_;
+  struct Right {
+    std::uint16_t number;
+    std::uint32_t size;  // of the longest message, bytes
+  };
+  Ring<Right> rights_;
   std::vector<std::uint32_t> held_;      // the buffer that each number has, kNone: none
   std::vector<std::uint32_t> returned_;  // kept for post()
 };
