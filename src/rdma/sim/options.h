@@ -18,8 +18,8 @@ struct Options {
   bool registering_is_costly = false;
   bool shares_receives = false;
   std::uint32_t shared_messages_max = 0;  // that all queue pairs hold at a time; 0: no bound
-  std::uint32_t exposures_max = 1024;                      // live or being made, a queue pair
-  std::uint32_t regions_max = 1024;                        // attached at a time, a queue pair
+  std::uint32_t exposures_max = 1024;     // live or being made, a queue pair
+  std::uint32_t regions_max = 1024;       // attached at a time, a queue pair
   std::chrono::nanoseconds setup_timeout{10'000'000'000};  // initiator; then kRefused, kTimedOut
 
   // Time. Each step that work takes lasts 1 ns up to this, drawn for each step.
