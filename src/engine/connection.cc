@@ -135,7 +135,7 @@ void Connection::handle_received(Instant now, ReceiveId receive, Bytes message,
   RPCRDMA_ASSERT(outbox_.receives_posted > 0, "a message without a posted Receive");
   --outbox_.receives_posted;
   ++outbox_.counters.messages_received;
-  if (ended_) return;
+  if (ended_) return outbox_.repost(receive);
   if (invalidated && role_ == Role::kServer) {
     outbox_.disconnect = true;  // we have advertised nothing: RFC 8797 §4.1
     return outbox_.repost(receive);

@@ -243,7 +243,7 @@ void Responder::handle_timeout(Instant now) {
 
 void Responder::handle_disconnected() {
   peer_deadline_.reset();
-  received_.clear();
+  while (!received_.empty()) outbox_.repost(received_.pop().receive);
   read_waiters_.clear();
   exposure_waiters_.clear();
   next_done_deadline_.reset();

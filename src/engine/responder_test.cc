@@ -135,6 +135,17 @@ TEST_F(ChangingGrants, WithheldReceivesAreToldOnceUntilTheyArePostedAgain) {
   EXPECT_TRUE(server.engine.poll_unused_receives(room).empty());
 }
 
+TEST_F(ChangingGrants, AfterTheEndAllIsUnusedThatNobodyReads) {
+  std::array<ReceiveId, 8> room;
+  const CallId slow = call(1);
+  server.engine.handle_disconnected();
+  EXPECT_TRUE(server.engine.poll_unused_receives(room).empty());
+  server.receive(message({Xid{2}, 1, 8, wire::v1::Msg{}}, {}, 40));  // came before the end, too
+  EXPECT_EQ(server.engine.poll_unused_receives(room).size(), 1U);
+  reply(slow);
+  EXPECT_EQ(server.engine.poll_unused_receives(room).size(), 1U);
+}
+
 TEST_F(ChangingGrants, ALargerGrantPostsItsReceivesFirst) {
   server.engine.set_credits(1);
   for (std::uint32_t xid = 1; xid < 5; ++xid) EXPECT_EQ(answer(call(xid)), 1U);

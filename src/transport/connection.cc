@@ -220,6 +220,7 @@ bool Connection::post_receives() {
     const auto posted =
         queue_pair_->post_receives(buffers, std::span(receive_numbers_).first(receives.size()));
     if (!posted) {
+      queue_pair_->release_receives(std::span(receive_numbers_).first(receives.size()));
       queue_pair_->disconnect();
       return take_link_event() || moved;
     }

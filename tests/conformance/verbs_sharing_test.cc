@@ -120,6 +120,18 @@ TEST_P(VerbsSharing, AMessageThatAnotherFoundIsNotThereBeforeTheConnection) {
   first.server.destroy();
 }
 
+TEST_P(VerbsSharing, AConnectionIsToldOnce) {
+  for (int i = 0; i < 20; ++i) {
+    Pair pair;
+    ASSERT_NO_FATAL_FAILURE(connect(pair.client, pair.server));
+    EXPECT_EQ(pair.server.queue_pair().poll_link(), std::nullopt);
+    fabric->server().progress();
+    EXPECT_EQ(pair.server.queue_pair().poll_link(), std::nullopt);
+    pair.client.destroy();
+    pair.server.destroy();
+  }
+}
+
 TEST_P(VerbsSharing, ReceivesOfItsOwnAreRefused) {
   connect(client, server);
   EXPECT_EQ(server.post(1, rdma::Receive{}).error().code, Errc::kUnsupported);

@@ -97,16 +97,16 @@ Expected<std::unique_ptr<Device>, Error> Device::open(ibv_context& context, Regi
 
 Expected<ReceivePool*, Error> Device::shared_receives(const SharedReceives& wish) {
   if (pool_) return pool_.get();
-  if (wish.count == 0 || !ReceivePool::obstacle(*this, wish).empty()) return nullptr;
+  if (wish.count == 0 || has_no_pool_ || !ReceivePool::obstacle(*this, wish).empty()) {
+    return nullptr;
+  }
   auto opened = ReceivePool::open(*this, wish);
-  if (!opened) return Unexpected<Error>(opened.error());
+  if (!opened) {
+    has_no_pool_ = true;
+    return Unexpected<Error>(opened.error());
+  }
   pool_ = std::move(*opened);
   return pool_.get();
-}
-
-void Device::note_last_receive(bool has_come) noexcept {
-  has_told_last_receive_ = has_told_last_receive_ || has_come;
-  tells_last_receive_ = has_told_last_receive_;
 }
 
 Device::~Device() {
@@ -144,6 +144,9 @@ void Device::AsyncEvents::handle_ready(std::uint32_t /*events*/) {
         event.event_type == IBV_EVENT_QP_ACCESS_ERR ||
         event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
       tell_owner(*event.element.qp, event.event_type);
+    }
+    if (event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
+      device.tells_last_receive_ = device.has_told_last_receive_ = true;
     }
     ibv_ack_async_event(&event);
   }

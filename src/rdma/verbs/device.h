@@ -62,7 +62,8 @@ class Device {
   const ibv_device_attr& attributes() const noexcept { return attributes_; }
   const Traits& traits() const noexcept { return traits_; }
   ibv_comp_channel& completions() const noexcept { return *channel_; }
-  // What connections that are accepted share, made when the first comes; null: each has its own.
+  // What connections that are accepted share, made when it is first asked for; null: each has its
+  // own, also after it could not be made.
   Expected<ReceivePool*, Error> shared_receives(const SharedReceives& wish);
   // That exists; null: none.
   ReceivePool* pool() const noexcept { return pool_.get(); }
@@ -76,7 +77,7 @@ class Device {
   // Whether the device says when a queue pair has no more shared Receives: true until it was waited
   // for in vain, and never came before.
   bool tells_last_receive() const noexcept { return tells_last_receive_ && !traits_.prints_events; }
-  void note_last_receive(bool has_come) noexcept;
+  void note_silence() noexcept { tells_last_receive_ = has_told_last_receive_; }
 
  private:
   // Completion events: marks each queue concerned as to be armed again.
@@ -109,6 +110,7 @@ class Device {
   std::unique_ptr<ReceivePool> pool_;  // dies before the channel
   bool is_lost_ = false;
   bool tells_last_receive_ = true, has_told_last_receive_ = false;
+  bool has_no_pool_ = false;  // it could not be made
 };
 
 }  // namespace rpcrdma::rdma::verbs

@@ -92,12 +92,17 @@ Expected<void, Error> Listener::try_devices() const {
     return {};
   };
   if (id_->verbs != nullptr) return attempt(*id_->verbs);
-  Expected<void, Error> result;
+  std::optional<Error> wrong;
+  bool is_good = devices_.empty();
   for (const auto& each : devices_) {
-    result = attempt(each->device());
-    if (result) break;
+    if (const auto tried = attempt(each->device()); tried) {
+      is_good = true;
+    } else {
+      wrong = tried.error();
+    }
   }
-  return result;
+  if (is_good) return {};
+  return Unexpected<Error>(*wrong);
 }
 
 std::unique_ptr<rdma::Incoming> Listener::poll_incoming() {

@@ -298,7 +298,7 @@ void QueuePair::opened(const CmEvent& event) {
 // The peer may speak before the connection manager's last message is here.
 void QueuePair::notice_first_message() {
   if (!heard_) collect();
-  if (!heard_) return;
+  if (!heard_ || state_ != State::kAnswered) return;  // a shared Receive may have told it already
   (void)rdma_notify(id_.get(), IBV_EVENT_COMM_EST);
   opened({});
 }
@@ -319,7 +319,8 @@ void QueuePair::set_up_failed(rdma_cm_event_type event, int code) {
 void QueuePair::handle_deadline() {
   if (state_ == State::kDraining) return end(cause_, LinkEvent::kDisconnected);
   if (state_ == State::kLeaving) {
-    device_->note_last_receive(false);
+    device_->take_events();  // this turn may be late, and the word there
+    if (!last_receive_) device_->note_silence();
     return finish_end();
   }
   if (state_ == State::kOpen) return end({Errc::kClosed, 0, "the device gave the connection up"});
@@ -346,7 +347,6 @@ void QueuePair::progress() {
   if (state_ == State::kAnswered) notice_first_message();
   if (state_ == State::kDown) return;
   if (state_ == State::kLeaving) {
-    if (last_receive_) device_->note_last_receive(true);
     if (last_receive_ || device_->is_lost()) finish_end();
     return;
   }
@@ -445,13 +445,12 @@ bool QueuePair::stop_receiving() {
 // lost with the queue pair. True: it has to be waited for.
 bool QueuePair::begin_leaving() {
   if (!share_ || born_.elsewhere() || id_->qp == nullptr) return false;
-  // Where it cannot, the device had not begun to take any.
-  if (!stop_receiving() || !device_->tells_last_receive() || device_->is_lost()) return false;
-  device_->take_events();
-  if (last_receive_) {
-    device_->note_last_receive(true);
+  // Before the answer nothing can have come.
+  const bool was_answered = state_ != State::kAccepting;
+  if (!stop_receiving() || !was_answered || !device_->tells_last_receive() || device_->is_lost())
     return false;
-  }
+  device_->take_events();
+  if (last_receive_) return false;
   state_ = State::kLeaving;
   shard_.reactor->set_deadline(*this, Reactor::now() + kLeaveMax);
   shard_.reactor->wake();  // which arms the timer
@@ -509,8 +508,6 @@ void QueuePair::wait_for_last_receive() {
     device_->take_events();
     shard_.yielding.yield();
   }
-  device_->note_last_receive(last_receive_);
-  shard_.reactor->set_deadline(*this, std::nullopt);
 }
 
 QueuePair::~QueuePair() {
@@ -526,6 +523,7 @@ QueuePair::~QueuePair() {
   if (state_ == State::kOpen || state_ == State::kDraining) (void)rdma_disconnect(id_.get());
   if (share_) {
     wait_for_last_receive();
+    state_ = State::kLeaving;        // what comes now begins nothing
     (void)share_->pool().collect();  // a device's library may forget what it has for a queue pair
   }
   if (memory_) memory_->free_windows();
@@ -535,6 +533,7 @@ QueuePair::~QueuePair() {
     rdma_destroy_qp(id_.get());
   }
   if (share_) (void)share_->pool().collect();
+  shard_.reactor->set_deadline(*this, std::nullopt);
   std::erase(shard_.all, this);
 }
 
