@@ -120,7 +120,9 @@ struct ClientOptions {
 // (RoCE, InfiniBand) or costs its connection (iWARP). A client that sends more than it was granted
 // is cut off. Not with backward_calls nor Profile::kRfc5666, for which a server exposes memory.
 enum class SharedReceives : std::uint8_t {
-  kAuto,    // where the device has such a queue, and keeps connections apart all the same: no iWARP
+  // Where the device has such a queue, keeps connections apart all the same and loses no Receive of
+  // those that end: not on iWARP, nor on the kernel's rxe.
+  kAuto,
   kAlways,  // where the device has one; a peer may then reach what another connection was given
   kNever,
 };

@@ -41,6 +41,8 @@ class Fabric {
   virtual bool knows_whose_tag_it_is() const { return true; }
   // A message that finds no Receive is sent again, if the peer was told so.
   virtual bool sends_again() const { return false; }
+  // A shared Receive comes back when its connection ends in the middle of a message.
+  virtual bool keeps_shared_receives() const { return true; }
   // The sizes of private data are exact; else it is filled up with zeros.
   virtual bool keeps_private_data_sizes() const { return true; }
 };

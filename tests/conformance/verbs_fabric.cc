@@ -1,4 +1,6 @@
 // RDMA devices, of the kernel in the lab: both ends at one address of this machine.
+#include <sys/utsname.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -16,6 +18,7 @@ using rdma::verbs::Registration;
 struct Device {
   std::string address;  // numeric, without a port
   bool is_iwarp = false;
+  bool keeps_shared_receives = true;
 };
 
 class VerbsFabric final : public Fabric {
@@ -47,6 +50,7 @@ class VerbsFabric final : public Fabric {
     return device_.is_iwarp || options_.registration == Registration::kPerCall;
   }
   bool knows_who_may_read() const override { return !device_.is_iwarp; }
+  bool keeps_shared_receives() const override { return device_.keeps_shared_receives; }
   bool sends_again() const override { return !device_.is_iwarp; }
   bool keeps_private_data_sizes() const override { return device_.is_iwarp; }
 
@@ -82,6 +86,16 @@ bool is_iwarp(const std::string& address) {
   return false;
 }
 
+// Than 6.1, which keeps them; 6.12 does not.
+bool is_rxe_of_a_later_kernel(const std::string& address) {
+  const auto plugin = rdma::verbs::load();
+  utsname kernel{};
+  if (!plugin || uname(&kernel) != 0) return false;
+  const auto device = (*plugin)->device_for(address + ":0", true);
+  return device && device->name.starts_with("rxe") &&
+         !std::string(kernel.release).starts_with("6.1.");
+}
+
 }  // namespace
 
 std::vector<FabricKind> verbs_fabrics() {
@@ -101,7 +115,8 @@ std::vector<FabricKind> verbs_sharing_fabrics() {
   if (address == nullptr) return {};
   Options options;
   options.shared_receives = {kSharedReceives, kSharedSize, true};
-  return {kind("verbs_sharing", {address, is_iwarp(address)}, options)};
+  const Device device{address, is_iwarp(address), !is_rxe_of_a_later_kernel(address)};
+  return {kind("verbs_sharing", device, options)};
 }
 
 }  // namespace rpcrdma::test

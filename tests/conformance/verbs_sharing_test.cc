@@ -180,6 +180,9 @@ TEST_P(VerbsSharing, RightsThatAreLeftAreFlushed) {
 // However connections end, and with whatever they have, a message that came by half above all: no
 // Receive is lost with them.
 TEST_P(VerbsSharing, NoReceiveIsLostWithItsConnection) {
+  if (!fabric->keeps_shared_receives()) {
+    GTEST_SKIP() << "rxe of this kernel keeps the Receive of a message that came by half";
+  }
   for (unsigned round = 0; round < 24; ++round) {
     Pair pair;
     ASSERT_NO_FATAL_FAILURE(connect(pair.client, pair.server));

@@ -63,7 +63,7 @@ void QueuePair::release_receives(std::span<const std::uint16_t> numbers) {
   for (const std::uint16_t number : numbers) {
     const bool is_posted = std::ranges::any_of(
         receives_, [number](const PostedReceive& receive) { return receive.id == number; });
-    if (is_posted) (void)refuse_post(bad("release of a Receive that is posted"));
+    if (is_posted) world_.violation("release of a Receive that is posted");
     give_back(number);
   }
 }
@@ -75,7 +75,7 @@ void QueuePair::give_back(std::uint64_t number) {
 }
 
 Unexpected<Error> QueuePair::refuse_post(const Error& error) {
-  world_.violation(std::string(error.operation));
+  world_.violation(error.operation);
   return Unexpected<Error>(error);
 }
 

@@ -55,6 +55,10 @@ void World::remove_listening_devices() {
   listeners_.clear();
 }
 
+void World::violation(std::string_view text) {
+  violations_.emplace_back(text);
+}
+
 void World::stop_faults() {
   options_.refuse_one_in = 0;
   options_.attach_fails_one_in = 0;

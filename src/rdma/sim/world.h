@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -75,7 +76,7 @@ class World {
   EventKey after_in_order(std::chrono::nanoseconds delay, Instant* last,
                           std::function<void()> action);
 
-  void violation(std::string text) { violations_.push_back(std::move(text)); }
+  void violation(std::string_view text);
   // A tag that looks random and is given out once in the life of the world.
   SteeringTag new_tag();
   std::uint64_t new_address();  // 48 bits

@@ -67,6 +67,7 @@ Traits traits_of(const ibv_context& context, const ibv_device_attr& attributes, 
   traits.prints_events = siw;
   const bool rxe = !traits.is_iwarp && attributes.vendor_id == kRxeVendor;
   traits.windows_want_care = rxe;
+  traits.loses_shared_receives = rxe;
   traits.invalidated_flags = IBV_WC_WITH_INV | (rxe ? kRxeWithInvalidate : 0U);
   traits.wants_a_slice = siw;
   traits.lets_peers_read = siw;

@@ -38,6 +38,9 @@ struct Traits {
   unsigned invalidated_flags;  // of ibv_wc: the peer's Send invalidated a handle
   bool wants_a_slice;    // libsiw refuses Receives and Reads of no slices, but takes an empty one
   bool lets_peers_read;  // siw: what is registered, whatever its rights
+  // rxe (seen in Linux 6.12): a shared Receive whose message came by half when its connection ended
+  // does not come back.
+  bool loses_shared_receives;
   bool inlines_invalidation;   // not siw, where such a Send breaks the connection without a word
   std::uint32_t inline_limit;  // bytes; libsiw refuses more than it agreed to
 };

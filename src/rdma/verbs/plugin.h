@@ -4,6 +4,8 @@
 #ifndef RPCRDMA_RDMA_VERBS_PLUGIN_H_
 #define RPCRDMA_RDMA_VERBS_PLUGIN_H_
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,9 +38,8 @@ class Plugin {
 // Both sides are built together: classes with virtual functions go from one to the other.
 inline std::string plugin_build() {
   // The sizes tell most builds of one version apart.
-  return std::string(kLibraryVersion) + ", " + __VERSION__ + ", " +
-         std::to_string(sizeof(WorkRequest) + 100 * sizeof(Capabilities) +
-                        10'000 * sizeof(Counters) + 1'000'000 * sizeof(Options));
+  return fmt::format("{}, {}, {} {} {} {} {}", kLibraryVersion, __VERSION__, sizeof(WorkRequest),
+                     sizeof(Completion), sizeof(Capabilities), sizeof(Counters), sizeof(Options));
 }
 
 inline constexpr const char* kPluginSymbol = "rpcrdma_verbs_plugin";

@@ -29,6 +29,7 @@ std::string_view ReceivePool::obstacle(const Device& device, const SharedReceive
   }
   if (wish.anyway) return {};
   if (device.traits().lets_peers_read) return "the device lets a peer read what others have";
+  if (device.traits().loses_shared_receives) return "the device loses Receives of the queue";
   if (device.traits().read_sink_is_exposed) return "the sinks of RDMA Reads are exposed there";
   return {};
 }
