@@ -72,14 +72,6 @@ class MessageReader {
     Bytes data;
   };
 
-  // Of a message whose large items are aligned (RDMA_MSGP, RFC 5666 §3.9): there are fill bytes
-  // behind the count of each item above the threshold, up to the next multiple of the alignment.
-  struct Padding {
-    std::uint32_t alignment = 0;  // bytes; any number, 0 and 1: none
-    std::uint32_t threshold = 0;  // bytes
-    std::uint32_t start = 0;      // where the message begins as alignment counts, bytes
-  };
-
   MessageReader() noexcept : reader_(Bytes{}) {}
   MessageReader(const MessageReader& other) noexcept : reader_(other.reader_) { *this = other; }
   MessageReader& operator=(const MessageReader& other) noexcept {
@@ -89,8 +81,9 @@ class MessageReader {
     next_ = other.next_;
     position_base_ = other.position_base_;
     last_was_placed_ = other.last_was_placed_;
-    landings_ = other.landings_;
-    padding_ = other.padding_;
+    places_ = other.places_;
+    spare_ = other.spare_;
+    lands_ = other.lands_;
     items_read_ = other.items_read_;
     depth_ = other.depth_;
     return *this;
@@ -102,17 +95,26 @@ class MessageReader {
   xdr::Reader& xdr() noexcept { return reader_; }
 
   // opaque<> that may have been placed by RDMA: a view of it, wherever it is. Its padding is dealt
-  // with, whether the peer sent it or not.
+  // with, whether the peer sent it or not. An item that is larger than its place, or than
+  // `size_max`, fails with kOverLimit, wherever it came.
   Bytes bulk(std::uint32_t size_max, std::string_view field) noexcept;
   // Whether the last bulk() was placed by RDMA; if not, it is a view of the message.
   bool last_was_placed() const noexcept { return last_was_placed_; }
-  // From now on bulk() copies an item that is in the message to its place: the first item to the
-  // first of `places`, and so on. One that is too large for its place stays where it is. The span
+  // The places that the application named: the first item's, the second's, and so on. The span
   // lives as long as the reader is in use.
-  void land_in(std::span<const MutableBytes> places) noexcept { landings_ = places; }
+  void set_places(std::span<const MutableBytes> places) noexcept { places_ = places; }
+  // From now on bulk() copies an item that is in the message to its place.
+  void land() noexcept { lands_ = true; }
+  // The items were put into the places by guess (RFC 5666: a reply's Read chunks say their
+  // positions, and whose these are shows only here). One that belongs elsewhere is moved before
+  // its place is anybody's; `spare` is memory for those without a place of their own.
+  void set_spare(MutableBytes spare) noexcept { spare_ = spare; }
 
-  // For a message with padding; it outlives the reader and its copies.
-  void set_padding(const Padding* padding) noexcept { padding_ = padding; }
+  // For a message with aligned data: `start` is where the message begins as alignment counts.
+  void set_alignment(std::uint32_t alignment, std::uint32_t threshold,
+                     std::uint32_t start) noexcept {
+    reader_.set_alignment({alignment, threshold, start + position_base_});
+  }
 
   // Around each item of a type that contains itself, so that no peer chooses how deep the stack
   // gets: false, with kOverLimit, at the kDepthMax-th of them. leave() only after true.
@@ -131,8 +133,8 @@ class MessageReader {
 
  private:
   Bytes take_bulk(std::uint32_t size_max, std::string_view field) noexcept;
-  Bytes take_padded(std::uint32_t size_max, std::string_view field) noexcept;
-  void skip_padding(std::uint32_t size, std::string_view field) noexcept;
+  Bytes take_placed(Bytes data, std::string_view field) noexcept;
+  bool clear_place(std::uint32_t number, std::string_view field) noexcept;
 
   xdr::Reader reader_;
   union {  // as in MessageWriter
@@ -143,8 +145,9 @@ class MessageReader {
   std::uint64_t position_base_ = 0;  // of the reader's first byte, grows by what was placed
   std::uint32_t depth_ = 0;
   std::uint32_t items_read_ = 0;
-  std::span<const MutableBytes> landings_;
-  const Padding* padding_ = nullptr;
+  std::span<const MutableBytes> places_;
+  MutableBytes spare_;
+  bool lands_ = false;
   bool last_was_placed_ = false;
 };
 

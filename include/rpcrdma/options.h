@@ -109,6 +109,9 @@ struct ClientOptions {
   // Calls from the server (RFC 8167) that are served at a time, see Client::serve(); 0: none.
   std::uint32_t backward_calls = 0;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
+  // As Client::use_credential(), and already for the call with which a connection of
+  // Profile::kRfc5666 begins. The machine name is copied when the client is made.
+  std::optional<AuthSys> credential;
   ReconnectOptions reconnect;
   std::size_t memory_max = 256U << 20U;  // message and Reply chunk buffers of the library, bytes
 };

@@ -57,6 +57,15 @@ inline void store_word(std::byte* at, std::uint32_t value) noexcept {
   std::memcpy(at, &value, kWordSize);
 }
 
+// Of a message whose large items are aligned (RDMA_MSGP, RFC 5666 §3.9): fill bytes stand behind
+// the count of each opaque<> and string<> above the threshold, up to the next multiple of the
+// alignment.
+struct Alignment {
+  std::uint32_t alignment = 0;  // bytes; any number, 0 and 1: none
+  std::uint32_t threshold = 0;  // bytes
+  std::uint64_t start = 0;      // where the input begins as alignment counts, bytes
+};
+
 // Reads items one after another from `input`, which the caller keeps alive and unchanged as long as
 // the Reader and the views that it returned are in use.
 //
@@ -102,6 +111,14 @@ class Reader {
   // RFC 4506 §4.11: like opaque(); whether it is ASCII is not judged.
   std::string_view string(std::uint32_t size_max, std::string_view field) noexcept;
 
+  // From now on opaque() and string() leave out the fill bytes in front of aligned data.
+  void set_alignment(const Alignment& alignment) noexcept { alignment_ = alignment; }
+  // In front of a counted item of so many bytes, behind its count; opaque() does it by itself.
+  void skip_alignment(std::uint32_t size, std::string_view field) noexcept {
+    if (alignment_.alignment > 1 && size > alignment_.threshold) [[unlikely]]
+      align(field);
+  }
+
   // Refuses the item that was read last: for values that only the caller can judge. The first
   // failure is kept.
   void fail(Errc code, std::string_view field) noexcept;
@@ -143,11 +160,14 @@ class Reader {
     return item_;
   }
 
+  void align(std::string_view field) noexcept;
+
   const std::byte* begin_;
   const std::byte* cursor_;  // begin_ <= cursor_ <= end_
   const std::byte* end_;     // moved to cursor_ by the first failure, so that reads need one check
   const std::byte* item_;    // where the item that was read last starts
   bool ok_ = true;
+  Alignment alignment_;
   DecodeError error_{};  // meaningful when !ok_
 };
 

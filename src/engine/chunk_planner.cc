@@ -124,10 +124,13 @@ bool pad_call(const Outgoing& call, const Options& options, const Negotiated& ne
   const auto first = static_cast<std::size_t>(item - call.stream.begin());
   const ItemExtent extent = item_extent(call.stream, first);
   const std::uint64_t behind = stream_size(call.stream.subspan(extent.end));
-  // Who takes it as "at least the threshold" and who takes it as "more" agree on this size.
-  if (extent.size <= options.rfc5666.padding_threshold) return false;
-  if (behind != xdr::pad_size(extent.size)) return false;
   const std::uint64_t head = stream_size(call.stream.first(first));
+  // The receiver looks for padding in front of every opaque above the threshold, and only this item
+  // has some: no opaque of the head is larger than the head.
+  const std::uint64_t threshold = std::max<std::uint64_t>(options.rfc5666.padding_threshold, head);
+  // Peers that compare with "at least" and with "more than" agree on this size.
+  if (extent.size <= threshold) return false;
+  if (behind != xdr::pad_size(extent.size)) return false;
   const std::uint64_t before =
       head + (options.rfc5666.padding_base == PaddingBase::kBuffer ? kPaddedHeaderSize : 0);
   const std::uint64_t pad = (alignment - before % alignment) % alignment;
@@ -148,6 +151,7 @@ bool pad_call(const Outgoing& call, const Options& options, const Negotiated& ne
   if (plan.inline_runs.full()) return false;  // the pad takes a place in the message's list
   plan.header_size = kPaddedHeaderSize;
   plan.pad_size = static_cast<std::uint32_t>(pad);
+  plan.pad_threshold = static_cast<std::uint32_t>(threshold);
   plan.is_padded = true;
   return true;
 }
@@ -185,14 +189,15 @@ Expected<void, StartError> plan_call(const Outgoing& call, const Options& option
   constexpr std::uint64_t kNever = ~std::uint64_t{0};
   // First leave small items inline; if that is too long, reduce them all (RFC 8166 §3.5.2 before
   // §3.5.3); if it still is, the rest goes by a Position-Zero Read chunk.
-  const std::uint64_t attempts[] = {options.reduce ? options.reduce_size_min : kNever,
-                                    options.reduce ? 1 : kNever};
+  const bool reduce = options.reduce && negotiated.read_chunks;
+  const std::uint64_t attempts[] = {reduce ? options.reduce_size_min : kNever, reduce ? 1 : kNever};
   for (const std::uint64_t size_min : attempts) {
     if (!reduce_call(call, size_min, plan)) return Unexpected<StartError>(StartError::kTooLarge);
     if (auto planned = plan_answer(call, options, negotiated, plan); !planned) return planned;
     if (plan.header_size + stream_size(plan.inline_runs.view()) <= negotiated.inline_send)
       return {};
   }
+  if (!negotiated.read_chunks) return Unexpected<StartError>(StartError::kNoReadChunks);
   if (!make_long(plan) || plan.header_size > negotiated.inline_send) {
     return Unexpected<StartError>(StartError::kTooLarge);
   }

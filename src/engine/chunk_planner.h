@@ -34,6 +34,7 @@ struct CallPlan {
   std::uint32_t header_size = 0;                          // bytes
   // RDMA_MSGP: so many bytes go in front of inline_runs[pad_before].
   std::uint32_t pad_size = 0, pad_before = 0;
+  std::uint32_t pad_threshold = 0;  // bytes; smaller opaque data is not padded
 };
 
 // How to read a message that came as RDMA_MSGP.

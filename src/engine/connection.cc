@@ -12,7 +12,7 @@ namespace {
 Options backward_options(Options options) {
   options.calls_max = options.credits = options.backward_calls;
   options.inline_only = true;
-  options.reduce = options.takes_invalidation = false;
+  options.reduce = options.remote_invalidation = false;
   options.profile = Profile::kRfc8166;  // there are no chunks, so there is no other way
   return options;
 }
@@ -27,7 +27,7 @@ Options responder_options(Role role, const Options& options) {
 
 std::array<std::byte, wire::kPrivateDataSize> private_data(const Options& options) noexcept {
   return wire::encode(
-      wire::PrivateData{options.takes_invalidation, options.inline_send, options.inline_receive});
+      wire::PrivateData{options.remote_invalidation, options.inline_send, options.inline_receive});
 }
 
 Negotiated negotiate(const Options& options, Bytes peer_private_data,
@@ -46,7 +46,7 @@ Negotiated negotiate(const Options& options, Bytes peer_private_data,
   const auto own = wire::find_private_data(private_data(options));
   result.inline_send = std::min(own->send_size, peer_receive);
   result.inline_receive = std::min(own->receive_size, peer_send);
-  result.peer_takes_invalidation = peer && peer->takes_invalidation;
+  result.remote_invalidation = peer && peer->takes_invalidation && own->takes_invalidation;
   return result;
 }
 
@@ -114,6 +114,9 @@ void Connection::start_reply(CallId call, const Outgoing& reply) {
 }
 void Connection::reject(CallId call) {
   responder_.reject(call);
+}
+void Connection::drop(CallId call) {
+  responder_.drop(call);
 }
 void Connection::set_credits(std::uint32_t credits) {
   responder_.set_credits(credits);
@@ -194,10 +197,11 @@ void Connection::configure(const Negotiated& negotiated) {
   responder_.handle_connected(negotiated);
 }
 
-void Connection::handle_disconnected() {
+void Connection::handle_disconnected(const std::optional<wire::Segment>& refused_write) {
   if (ended_) return;
   ended_ = true;
   outbox_.connected = false;
+  if (refused_write) responder_.handle_refused_write(*refused_write);
   requester_.handle_disconnected();
   responder_.handle_disconnected();
 }

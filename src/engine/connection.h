@@ -74,6 +74,8 @@ class Connection {
   // Answers CallReceived or MemoryWanted with ERR_CHUNK: the Call's stream is not what its header
   // says, or there is no memory for it.
   void reject(CallId call);
+  // The same without an answer: the message is no Call, and so asks for none.
+  void drop(CallId call);
   // Grants so many credits from the next reply on, 1 … Options::credits (more and fewer are taken
   // as those). Fewer take nothing back: the Receives of Calls that the peer may still have sent
   // stay posted, one fewer with each reply.
@@ -95,7 +97,9 @@ class Connection {
                        std::optional<SteeringTag> invalidated);
   void handle_done(const WorkDone& done);
   void handle_timeout(Instant now);
-  void handle_disconnected();
+  // `refused_write`: where our RDMA Write went that the peer refused, when that is known to be the
+  // reason; its length means nothing.
+  void handle_disconnected(const std::optional<wire::Segment>& refused_write = std::nullopt);
 
   // --- Outputs ---
   // Receives to post. A Send that grants a credit must find its Receive posted (RFC 8166 §3.3.1),
@@ -116,6 +120,9 @@ class Connection {
   // Calls that we made and that have not ended, and calls that we answer and that are not done.
   std::uint32_t calls_in_flight() const noexcept { return requester_.calls_in_flight(); }
   std::uint32_t calls_in_service() const noexcept { return responder_.calls_in_service(); }
+  // A digest of the positions and lengths of all chunks of a Call that is in service: the same when
+  // the Call is made again, whose handles and addresses are others.
+  std::uint64_t chunk_digest(CallId call) const { return responder_.chunk_digest(call); }
   // Calls that we made and that wait for a credit or for a Receive to be posted.
   std::size_t calls_waiting() const noexcept { return requester_.calls_waiting(); }
   std::uint32_t credits_limit() const noexcept { return requester_.credits().limit(); }
@@ -123,6 +130,8 @@ class Connection {
   // A Disconnect is among the actions still to be polled. It does not wait for what is before it:
   // queues that a peer keeps full may be why.
   bool wants_disconnect() const noexcept { return outbox_.disconnect; }
+  // Why Requester ended the connection; kNot when something else did, or nothing has.
+  GivenUp given_up() const noexcept { return outbox_.given_up; }
   const Counters& counters() const noexcept { return outbox_.counters; }
   const Negotiated& negotiated() const noexcept { return negotiated_; }
 

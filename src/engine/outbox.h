@@ -23,6 +23,7 @@ struct Outbox {
   // Negative: the peer has taken those that are there for its replies.
   std::int64_t receives_for_calls = 0;
   bool disconnect = false;  // a Disconnect action is to be emitted
+  GivenUp given_up = GivenUp::kNot;
   bool connected = false;
   Counters counters;
 

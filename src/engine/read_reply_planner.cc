@@ -7,7 +7,7 @@
 
 namespace rpcrdma::engine {
 
-void plan_read_reply(std::span<const Fragment> stream, std::size_t reply_segments,
+void plan_read_reply(std::span<const Fragment> stream, std::optional<std::size_t> reply_segments,
                      const Options& options, const Negotiated& negotiated, ReplyPlan& plan,
                      ExposedRuns& runs) {
   plan.form = ReplyForm::kErrChunk;
@@ -24,8 +24,8 @@ void plan_read_reply(std::span<const Fragment> stream, std::size_t reply_segment
   const bool full_form = options.return_form == ReturnForm::kFull;
   const auto header_size = [&] {
     return wire::v1::kHeaderSizeMin + kReadEntrySize * runs.size() +
-           (reply_segments > 0 ? kReplyEntrySize : 0) +
-           (full_form ? kSegmentSize * reply_segments : 0);
+           (reply_segments ? kReplyEntrySize : 0) +
+           (full_form ? kSegmentSize * reply_segments.value_or(0) : 0);
   };
   if (!runs.empty() && header_size() + stream_size(plan.stream.view()) <= negotiated.inline_send) {
     plan.form = ReplyForm::kMsg;
@@ -46,7 +46,7 @@ namespace {
 
 // The runs of the result that begins at `first`, and the place behind them.
 std::size_t end_of_result(std::span<const ResultRoom> results, std::size_t first) {
-  std::size_t end = first;
+  std::size_t end = std::min(first, results.size());
   while (end < results.size() && results[end].item == results[first].item) ++end;
   return end;
 }
@@ -98,12 +98,47 @@ std::optional<std::uint32_t> next_position(std::span<const wire::ReadSegment> re
 
 }  // namespace
 
+namespace {
+
+std::uint64_t chunk_size(std::span<const wire::ReadSegment> reads, std::uint32_t position) {
+  std::uint64_t size = 0;
+  for (const wire::ReadSegment& read : reads) {
+    if (read.position == position) size += read.target.length;
+  }
+  return size;
+}
+
+std::size_t item_count(std::span<const wire::ReadSegment> reads) {
+  std::size_t count = 0;
+  for (auto position = next_position(reads, 0); position;
+       position = next_position(reads, position)) {
+    ++count;
+  }
+  return count;
+}
+
+std::size_t result_count(std::span<const ResultRoom> results) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < results.size(); i = end_of_result(results, i)) ++count;
+  return count;
+}
+
+// Whether the chunk fits, without the padding that it may carry.
+bool fits(std::uint64_t size, std::span<const ResultRoom> rooms) {
+  std::uint64_t room = 0;
+  for (const ResultRoom& each : rooms) room += each.size_max;
+  return size <= room || size == xdr::padded(room);
+}
+
+}  // namespace
+
 bool plan_pull(std::span<const wire::ReadSegment> reads, std::span<const ResultRoom> results,
                const std::optional<ResultRoom>& reply_room, Pull& pull) {
   pull.reads.clear();
-  pull.positions.clear();
+  pull.items.clear();
   pull.sizes.clear();
   pull.in_reply_room = 0;
+  const bool each_has_one = item_count(reads) >= result_count(results);
   std::size_t result = 0;
   ResultRoom spare = reply_room.value_or(ResultRoom{Lease{}, 0, 0, 0});
   const auto pull_into_spare = [&](std::uint32_t position) {
@@ -124,10 +159,12 @@ bool plan_pull(std::span<const wire::ReadSegment> reads, std::span<const ResultR
       continue;
     }
     const std::size_t end = end_of_result(results, result);
+    const auto rooms = results.subspan(result, end - result);
+    const bool in_result =
+        end > result && (each_has_one || !fits(chunk_size(reads, *position), {&spare, 1}));
     const auto size =
-        end > result ? pull_chunk(reads, *position, results.subspan(result, end - result), pull)
-                     : pull_into_spare(*position);
-    if (!size || !pull.positions.push_back(*position) ||
+        in_result ? pull_chunk(reads, *position, rooms, pull) : pull_into_spare(*position);
+    if (!size || !pull.items.push_back({*position, in_result}) ||
         !pull.sizes.push_back(static_cast<std::uint32_t>(*size))) {
       return false;
     }

@@ -25,9 +25,9 @@ using ExposedRuns = BoundedVector<ExposedRun, kFragmentsMax>;
 
 // Profile::kRfc5666: a reply by Read chunks, one for each item, and one at position zero for the
 // rest when that does not fit the message. Sets the form and stream of `plan`; kErrChunk when this
-// is no way either. The Reply chunk that the Call may have offered, of so many segments, comes back
-// unused.
-void plan_read_reply(std::span<const Fragment> stream, std::size_t reply_segments,
+// is no way either. The Reply chunk that the Call may have offered, of so many segments (nullopt:
+// it offered none), comes back unused.
+void plan_read_reply(std::span<const Fragment> stream, std::optional<std::size_t> reply_segments,
                      const Options& options, const Negotiated& negotiated, ReplyPlan& plan,
                      ExposedRuns& runs);
 
@@ -39,13 +39,15 @@ struct PlannedRead {
 };
 struct Pull {
   BoundedVector<PlannedRead, wire::kReadSegmentsMax + kExposuresMax> reads;
-  BoundedVector<std::uint32_t, wire::kWriteChunksMax> positions;  // of the chunks, in order
-  BoundedVector<std::uint32_t, wire::kWriteChunksMax> sizes;      // bytes in each
-  std::uint32_t in_reply_room = 0;                                // bytes
+  BoundedVector<ReadItem, wire::kWriteChunksMax> items;       // in order of position
+  BoundedVector<std::uint32_t, wire::kWriteChunksMax> sizes;  // bytes in each
+  std::uint32_t in_reply_room = 0;                            // bytes
 };
 // False: the chunks do not fit the results' rooms and the reply's. Chunks may be listed in any
-// order and go to the results in that of their positions. Position zero goes to `reply_room`, and
-// behind it there, without gaps, the chunks that no result has a place for.
+// order. Position zero goes to `reply_room`. The others go to the results in that of their
+// positions, and those beyond them to `reply_room`, behind each other without gaps. Where there are
+// fewer than results, some result came inline, and which is not known yet: then they all go to
+// `reply_room`, as far as it has room for them.
 bool plan_pull(std::span<const wire::ReadSegment> reads, std::span<const ResultRoom> results,
                const std::optional<ResultRoom>& reply_room, Pull& pull);
 

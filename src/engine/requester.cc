@@ -57,7 +57,7 @@ Expected<CallId, StartError> Requester::start_call(Instant now, Xid xid, const O
   }
   (void)free_.pop();
   slot.state = State::kWaiting;
-  slot.spent = slot.send_asked = slot.fence_timed = false;
+  slot.spent = slot.send_asked = false;
   slot.pending = slot.next = 0;
   slot.xid = xid;
   slot.header_room = call.header_room;
@@ -73,7 +73,8 @@ Expected<CallId, StartError> Requester::start_call(Instant now, Xid xid, const O
   return to_call_id(index, slot.generation);
 }
 
-void Requester::cancel(Instant, CallId call) {
+void Requester::cancel(Instant now, CallId call) {
+  now_ = std::max(now_, now);  // a caller may have an older one
   if (Slot* slot = find(call)) fail(*slot, CallError::kCanceled);
 }
 
@@ -99,6 +100,7 @@ void Requester::handle_connected(const Negotiated& negotiated) {
 
 void Requester::handle_received(Instant now, ReceiveId receive, Bytes message,
                                 std::optional<SteeringTag> invalidated) {
+  now_ = now;
   if (!invalidated && pulling_ == nullptr && take_short_reply(now, receive, message)) [[likely]] {
     return;
   }
@@ -155,9 +157,7 @@ bool Requester::take_short_reply(Instant now, ReceiveId receive, Bytes message) 
     finish(*slot, payload);
     return true;
   }
-  slot->state = State::kFencing;
-  set_deadline(*slot, now + options_.fence_timeout);
-  fence(*slot);
+  start_fencing(now, *slot);
   return true;
 }
 
@@ -191,6 +191,7 @@ void Requester::handle_done(const WorkDone& done, const WorkName& name) {
 }
 
 void Requester::handle_timeout(Instant now) {
+  now_ = now;
   next_timeout_.reset();
   for (Slot& slot : slots_) {
     if (slot.state == State::kFree || slot.state == State::kDelivered ||
@@ -198,21 +199,40 @@ void Requester::handle_timeout(Instant now) {
       continue;
     }
     if (slot.deadline <= now) {
-      if (slot.state == State::kFencing && slot.fence_timed) {
+      if (slot.state == State::kFencing) {
         // The memory cannot be made safe while the connection lives.
         outbox_.disconnect = true;
         continue;
       }
-      if (slot.state != State::kFencing) {
-        ++outbox_.counters.timed_out;
-        fail(slot, CallError::kTimedOut);
-        if (slot.state != State::kFencing) continue;
-      }
-      slot.fence_timed = true;
-      slot.deadline = now + options_.fence_timeout;
+      time_out(slot);
+      if (slot.state != State::kFencing) continue;
     }
     set_deadline(slot, slot.deadline);
   }
+}
+
+// A reply that is lost, or a server that is gone without a word, must not keep its credit for ever:
+// the connection ends when the time-out shows that it is of no use any more (ADR 17).
+void Requester::time_out(Slot& slot) {
+  ++outbox_.counters.timed_out;
+  const bool is_silent = slot.spent && slot.send_asked && slot.arrivals_before == arrivals();
+  fail(slot, CallError::kTimedOut);
+  if (options_.inline_only || !outbox_.connected) return;  // backward Calls end no connection
+  if (!is_silent && !is_stuck()) return;
+  outbox_.given_up = is_silent ? GivenUp::kSilent : GivenUp::kNoCredits;
+  outbox_.disconnect = true;
+}
+
+// Whether no Call can go any more, since those that were given up hold every credit.
+bool Requester::is_stuck() const noexcept {
+  std::uint32_t given_up = 0;
+  for (const Slot& slot : slots_) {
+    const bool has_ended = slot.error || slot.state == State::kAbandoned;
+    if (slot.spent && slot.send_asked && has_ended) ++given_up;
+  }
+  if (given_up == 0 || given_up < credits_.unanswered()) return false;
+  return pulling_ == nullptr ? !credits_.available()
+                             : !dones_.allow(credits_.limit(), credits_.unanswered(), true);
 }
 
 void Requester::handle_disconnected() {
@@ -323,6 +343,7 @@ PostSend& Requester::post_send(Slot& slot, std::uint32_t header_size, Action& ac
   send.gather = slot.plan.inline_runs.view();
   ++slot.pending;
   slot.send_asked = true;
+  slot.arrivals_before = arrivals();
   slot.state = State::kSent;
   if (Pulling* pulling = pulling_of(slot)) pulling->dones_before = dones_.sent();
   return send;
@@ -406,7 +427,7 @@ void Requester::fill_lists(const Slot& slot) {
 
 // Marks the handle that the peer's Send invalidated. False: it is not one of this call's.
 bool Requester::invalidate(Slot* slot, SteeringTag tag) {
-  if (slot == nullptr || !options_.takes_invalidation) return false;
+  if (slot == nullptr || !options_.remote_invalidation) return false;
   for (Exposure& exposure : slot->exposures) {
     if (exposure.tag != tag) continue;
     if (exposure.state != Handle::kLive && exposure.state != Handle::kRevoking) continue;
@@ -462,7 +483,6 @@ void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive,
 
 void Requester::start_fencing(Instant now, Slot& slot) {
   slot.state = State::kFencing;
-  slot.fence_timed = true;
   set_deadline(slot, now + options_.fence_timeout);
   fence(slot);
 }
@@ -524,6 +544,8 @@ bool Requester::take_results(Slot& slot) {
     }
     ++chunks;
     outbox_.counters.write_chunk_bytes += written;
+    // RFC 5666 §3.7: the responder may have rounded the length up to whole words.
+    if (pulling_ != nullptr && written == xdr::padded(offered)) written = offered;
     return written <= offered && slot.reply.results.push_back(static_cast<std::uint32_t>(written));
   };
   bool open = false;
@@ -558,8 +580,7 @@ void Requester::fail(Slot& slot, CallError error) {
   if (slot.state == State::kWaiting) remove(waiting_, slot);
   if (slot.state == State::kPulling) stop_pulling(slot);
   slot.error = error;
-  slot.state = State::kFencing;
-  fence(slot);
+  start_fencing(now_, slot);
 }
 
 void Requester::fence(Slot& slot) {

@@ -96,13 +96,13 @@ class Requester {
     bool queued = false;       // in ready_
     bool spent = false;        // holds a credit
     bool send_asked = false;   // its PostSend was emitted
-    bool fence_timed = false;  // its deadline is that of kFencing, no longer the call's
     std::uint8_t pending = 0;  // work requests not completed
     std::uint8_t next = 0;     // next exposure to ask for
     std::uint16_t index = 0;   // of itself in slots_
     std::uint32_t generation = 0;
     Xid xid{};
-    Instant deadline{};
+    std::uint32_t arrivals_before = 0;  // messages received on the connection when it was sent
+    Instant deadline{};                 // of the call; in kFencing: for its memory to be safe
     CallPlan plan;
     std::byte* header_room = nullptr;  // of the Outgoing, when the plan begins with its first run
     BoundedVector<Exposure, kExposuresMax> exposures;
@@ -128,6 +128,11 @@ class Requester {
   void free_slot(Slot& slot);
   void answered(Slot& slot);
   void accept_reply(Instant now, Slot& slot, ReceiveId receive, const wire::v1::Decoded& decoded);
+  void time_out(Slot& slot);
+  bool is_stuck() const noexcept;
+  std::uint32_t arrivals() const noexcept {
+    return static_cast<std::uint32_t>(outbox_.counters.messages_received);
+  }
   void set_deadline(Slot& slot, Instant deadline);
   static void remove(Ring<std::uint16_t>& queue, const Slot& slot);
   bool take_reply(Slot& slot, const wire::v1::Decoded& decoded);

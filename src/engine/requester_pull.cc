@@ -32,7 +32,7 @@ void Requester::note_pulling(Slot& slot, const Outgoing& call) {
   RPCRDMA_ASSERT(fits, "the plan has more results than segments");
   pulling.reply_room = call.reply_room;
   pulling.answer = {};
-  pulling.plan.positions.clear();
+  pulling.plan.items.clear();
   pulling.plan.reads.clear();
   pulling.plan.in_reply_room = 0;
   pulling.next = pulling.pending = 0;
@@ -52,8 +52,8 @@ bool Requester::take_read_chunks(Slot& slot, bool room_is_taken) {
   const auto spare = room_is_taken ? std::nullopt : pulling.reply_room;
   if (!plan_pull(lists_.reads.view(), pulling.results.view(), spare, pulling.plan)) return false;
   ++outbox_.counters.read_replies;
-  if (pulling.plan.positions.empty()) return true;
-  pulling.answer.positions = pulling.plan.positions.view();
+  if (pulling.plan.items.empty()) return true;
+  pulling.answer.items = pulling.plan.items.view();
   // A result has one way to come.
   if (!slot.reply.results.empty()) return false;
   return slot.reply.results.assign(pulling.plan.sizes.view());
@@ -135,7 +135,7 @@ std::uint32_t Requester::encode_padded(const Slot& slot) {
   lists_.clear();
   const wire::v1::Header header{
       slot.xid, wire::v1::kVersion, credits_.requested(),
-      wire::v1::Msgp{negotiated_.padding_alignment, options_.rfc5666.padding_threshold}};
+      wire::v1::Msgp{negotiated_.padding_alignment, slot.plan.pad_threshold}};
   const MutableBytes place = headers_.place(slot.index);
   const auto size = wire::v1::encode(header, lists_, place);
   RPCRDMA_ASSERT(size && *size == slot.plan.header_size, "the header is not as it was planned");

@@ -43,6 +43,7 @@ class Client : public testing::Test {
     auto id = client.engine.start_call(client.now, Xid{xid}, call, kTimeout);
     EXPECT_TRUE(id);
     client.drain();
+    last_call = *id;
     return *id;
   }
   void answer(std::uint32_t xid, std::uint32_t credits = 4, const ChunkLists& lists = {},
@@ -59,6 +60,21 @@ class Client : public testing::Test {
     }
     return count;
   }
+  // Brings a grant, as the first reply does.
+  void grant(std::uint32_t credits) {
+    ASSERT_TRUE(start_null(1000));
+    sent();
+    end(1000, credits);
+  }
+  // Time limits pass until one has an effect.
+  void time_out() {
+    while (client.events.empty() && client.actions.empty()) {
+      ASSERT_TRUE(client.engine.poll_timeout());
+      client.now = *client.engine.poll_timeout();
+      client.engine.handle_timeout(client.now);
+      client.drain();
+    }
+  }
   // Ends a call by its reply and gives its Receive back.
   void end(std::uint32_t xid, std::uint32_t credits = 4) {
     answer(xid, credits);
@@ -68,6 +84,7 @@ class Client : public testing::Test {
     client.drain();
   }
   Endpoint client{Role::kClient, small()};
+  std::optional<CallId> last_call;
 };
 
 TEST_F(Client, HoldsTheSecondCallUntilTheFirstReply) {
@@ -301,13 +318,15 @@ TEST_F(Client, CallThatFailsRightBeforeItsDeadlineDoesNotEndTheConnection) {
   start_with_chunks(1);
   client.expose_all();
   sent();
+  client.now += kTimeout - std::chrono::nanoseconds(1);
   answer(1, 4, {}, wire::v1::ErrChunk{}, 0);
-  client.now += kTimeout;
+  const Instant limit = client.now + Options{}.fence_timeout;
+  client.now += std::chrono::nanoseconds(1);
   client.engine.handle_timeout(client.now);
   client.drain();
   EXPECT_FALSE(client.take_action<Disconnect>());
-  EXPECT_EQ(client.engine.poll_timeout(), client.now + Options{}.fence_timeout);
-  client.now += Options{}.fence_timeout;
+  EXPECT_EQ(client.engine.poll_timeout(), limit);
+  client.now = limit;
   client.engine.handle_timeout(client.now);
   client.drain();
   EXPECT_TRUE(client.take_action<Disconnect>()) << "but not longer";
@@ -470,6 +489,7 @@ TEST_F(Client, CallTimesOutOnceItsMemoryIsSafe) {
   start_with_chunks(1);
   client.expose_all();
   sent();
+  answer(99);  // the peer is alive
   ASSERT_EQ(client.engine.poll_timeout(), client.now + kTimeout);
   client.now += kTimeout;
   client.engine.handle_timeout(client.now);
@@ -481,9 +501,11 @@ TEST_F(Client, CallTimesOutOnceItsMemoryIsSafe) {
 }
 
 TEST_F(Client, MemoryThatCannotBeMadeSafeEndsTheConnection) {
+  grant(4);
   start_with_chunks(1);
   client.expose_all();
   sent();
+  answer(99);
   client.now += kTimeout;
   client.engine.handle_timeout(client.now);
   client.drain();
@@ -495,6 +517,96 @@ TEST_F(Client, MemoryThatCannotBeMadeSafeEndsTheConnection) {
   client.engine.handle_disconnected();
   client.complete_all(WorkStatus::kFlushed);
   EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kTimedOut) << "the first cause";
+}
+
+TEST_F(Client, ReplyWhoseSendIsStuckEndsTheConnectionAfterOneFenceTimeout) {
+  ASSERT_TRUE(start_null(1));
+  answer(1);
+  ASSERT_TRUE(client.take_action<PostSend>()) << "which does not complete";
+  ASSERT_EQ(client.engine.poll_timeout(), client.now + small().fence_timeout);
+  time_out();
+  EXPECT_TRUE(client.take_action<Disconnect>());
+}
+
+TEST_F(Client, CanceledCallHasTheFenceTimeoutForItsMemoryNotItsOwn) {
+  grant(4);
+  start_with_chunks(1);
+  client.expose_all();
+  sent();
+  client.engine.cancel(client.now, *last_call);
+  client.drain();
+  EXPECT_EQ(client.engine.poll_timeout(), client.now + small().fence_timeout);
+}
+
+// --- Connections that are of no use any more (ADR 17) ------------------------------------------
+
+TEST_F(Client, SilenceSinceACallThatTimesOutEndsTheConnection) {
+  grant(4);
+  ASSERT_TRUE(start_null(1));
+  sent();
+  time_out();
+  EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kTimedOut);
+  EXPECT_TRUE(client.take_action<Disconnect>());
+  EXPECT_EQ(client.engine.given_up(), GivenUp::kSilent);
+}
+
+TEST_F(Client, SlowCallOnAConnectionThatAnswersOthersEndsAlone) {
+  grant(4);
+  ASSERT_TRUE(start_null(1));
+  client.now += std::chrono::seconds(1);
+  ASSERT_TRUE(start_null(2));
+  sent();
+  end(2);
+  ASSERT_TRUE(start_null(3));
+  sent();
+  client.now += kTimeout - std::chrono::seconds(1);
+  client.engine.handle_timeout(client.now);
+  client.drain();
+  EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kTimedOut);
+  EXPECT_FALSE(client.take_action<Disconnect>());
+  EXPECT_EQ(client.engine.given_up(), GivenUp::kNot);
+  end(3);
+}
+
+TEST_F(Client, CallThatTimesOutBeforeItIsSentEndsNothing) {
+  ASSERT_TRUE(start_null(1));
+  sent();
+  answer(99);
+  const Fragment run{Lease{1}, 40, 0, 0};
+  Outgoing call;
+  call.stream = {&run, 1};
+  ASSERT_TRUE(client.engine.start_call(client.now, Xid{2}, call, kTimeout / 2));
+  client.drain();
+  client.now += kTimeout / 2;
+  client.engine.handle_timeout(client.now);
+  client.drain();
+  EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kTimedOut);
+  EXPECT_FALSE(client.take_action<Disconnect>()) << "the first call is within its time";
+}
+
+TEST_F(Client, CallsThatGaveUpAndHoldEveryCreditEndTheConnection) {
+  grant(2);
+  const auto canceled = start_null(1);
+  ASSERT_TRUE(start_null(2));
+  EXPECT_EQ(sent(), 2U);
+  answer(99);  // not silent
+  client.engine.cancel(client.now, *canceled);
+  client.drain();
+  EXPECT_TRUE(client.take_event<CallFailed>());
+  EXPECT_FALSE(client.take_action<Disconnect>()) << "the other may be answered";
+  time_out();
+  EXPECT_TRUE(client.take_action<Disconnect>());
+  EXPECT_EQ(client.engine.given_up(), GivenUp::kNoCredits);
+}
+
+TEST_F(Client, CanceledCallsThatHoldEveryCreditEndTheConnectionWhenACallWaitsInVain) {
+  const auto canceled = start_null(1);
+  sent();
+  client.engine.cancel(client.now, *canceled);
+  ASSERT_TRUE(start_null(2));
+  EXPECT_TRUE(client.take_event<CallFailed>());
+  time_out();
+  EXPECT_EQ(client.engine.given_up(), GivenUp::kNoCredits);
 }
 
 TEST_F(Client, CallThatGaveUpKeepsItsCreditUntilThePeerAnswers) {
@@ -599,11 +711,24 @@ TEST(Negotiate, ThresholdsAreTheSmallerOfBothSides) {
   const Negotiated result = negotiate(options, peer, 5);
   EXPECT_EQ(result.inline_send, 4096U);
   EXPECT_EQ(result.inline_receive, 1024U);
-  EXPECT_TRUE(result.peer_takes_invalidation);
+  EXPECT_TRUE(result.remote_invalidation);
   EXPECT_EQ(result.reads_in_flight_max, 5U);
 }
 
 // Private data says sizes in KiB: the peer of a side with 2930 bytes believes in 2048.
+// RFC 8797 §4.1: both sides have to set flag R.
+TEST(Negotiate, RemoteInvalidationTakesTheFlagOfBothSides) {
+  for (const bool own : {false, true}) {
+    for (const bool peers : {false, true}) {
+      Options options, peer;
+      options.remote_invalidation = own;
+      peer.remote_invalidation = peers;
+      EXPECT_EQ(negotiate(options, private_data(peer), 1).remote_invalidation, own && peers)
+          << own << peers;
+    }
+  }
+}
+
 TEST(Negotiate, CountsOnNoMoreThanThePeerWasTold) {
   Options options;
   options.inline_send = 2930;
@@ -618,7 +743,7 @@ TEST(Negotiate, PeerWithoutPrivateDataGetsTheDefaults) {
   const Negotiated result = negotiate({}, {}, 16);
   EXPECT_EQ(result.inline_send, 1024U);
   EXPECT_EQ(result.inline_receive, 1024U);
-  EXPECT_FALSE(result.peer_takes_invalidation);
+  EXPECT_FALSE(result.remote_invalidation);
 }
 
 }  // namespace

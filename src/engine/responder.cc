@@ -56,7 +56,9 @@ void Responder::start_reply(CallId call, const Outgoing& reply) {
              negotiated_, slot->reply, lists_);
   if (slot->reply.form == ReplyForm::kErrChunk && reply.may_be_read && !exposed_of_.empty() &&
       slot->writes.empty()) {
-    plan_read_reply(reply.stream, slot->reply_chunk.size(), options_, negotiated_, slot->reply,
+    const auto segments =
+        slot->has_reply_chunk ? std::optional(slot->reply_chunk.size()) : std::nullopt;
+    plan_read_reply(reply.stream, segments, options_, negotiated_, slot->reply,
                     exposed_of_[slot->index].runs);
     if (slot->reply.form != ReplyForm::kErrChunk) return start_exposing(*slot);
   }
@@ -81,6 +83,18 @@ void Responder::reject(CallId call) {
       "reject() of no call in service");
   if (slot->lost) return finish(*slot);
   start_error(*slot, wire::v1::ErrChunk{});
+}
+
+void Responder::drop(CallId call) {
+  Slot* slot = find(call);
+  RPCRDMA_ASSERT(
+      slot != nullptr && (slot->state == State::kServing || slot->state == State::kWanting),
+      "drop() of no call in service");
+  ++outbox_.counters.unknown_xid_count;
+  slot->holds_receive = false;
+  slot->inline_part = {};
+  repost(slot->receive);  // no reply goes out, so the grant does not change
+  finish(*slot);
 }
 
 void Responder::lend(CallId call, Lease memory, std::uint64_t offset) {
@@ -180,10 +194,13 @@ void Responder::handle_received(ReceiveId receive, Bytes message) {
 }
 
 void Responder::handle_done(const WorkDone& done, const WorkName& name) {
+  Slot& slot = slots_.at(name.slot);
+  if (done.status == WorkStatus::kRefused && slot.generation == name.generation) {
+    note_refusal(slot);
+  }
   // Its Send, or the end of the connection, tells all. When the connection ends before its Send was
   // posted, it may be flushed behind the end of its call.
   if (name.kind == WorkKind::kWrite) return;
-  Slot& slot = slots_.at(name.slot);
   RPCRDMA_ASSERT(slot.generation == name.generation, "a completion for work that was not posted");
   work_done(slot);
   if (name.kind == WorkKind::kReplyExpose || name.kind == WorkKind::kReplyRevoke) {
@@ -196,7 +213,6 @@ void Responder::handle_done(const WorkDone& done, const WorkName& name) {
   if (done.status != WorkStatus::kOk) {
     // Work that fails ends the connection (RFC 8166 §4.5.4): the peer's memory was not as told.
     slot.lost = true;
-    slot.failed = slot.failed || done.status == WorkStatus::kFailed;
     outbox_.disconnect = true;
   }
   if (slot.pending > 0) return;
@@ -285,7 +301,7 @@ void Responder::begin(const Received& received) {
   Slot& slot = slots_[free_.pop()];
   slot.receive = received.receive;
   slot.holds_receive = true;
-  slot.failed = false;
+  slot.serial = ++last_serial_;
   slot.known_above = slot.lost = slot.has_reply_chunk = slot.success = slot.has_written =
       slot.is_short = slot.by_read = slot.is_padded = false;
   slot.pending = slot.chunk = slot.read = slot.write_chunk = 0;
@@ -422,7 +438,8 @@ void Responder::next_chunk(Slot& slot) {
                                          chunk.position,
                                          chunk.size,
                                          slot.inline_part,
-                                         long_part};
+                                         long_part,
+                                         slot.chunks.view()};
 }
 
 // `inline_part` is the slot's: reading it there right after it was stored would stall.
@@ -446,6 +463,7 @@ void Responder::deliver(Slot& slot, Bytes inline_part) {
     received.padding = &slot.padding;
   if (long_part) received.long_part = long_part;
   received.items = slot.items.view();
+  received.has_chunks = !slot.is_short;
 }
 
 // --- A reply goes out --------------------------------------------------------------------------
@@ -492,7 +510,7 @@ void Responder::start_sending(Slot& slot, const Body& body, bool success) {
 // The handle that the Send may invalidate: when the requester takes it and one handle is all that
 // the Call advertised. Some peers check only the first, so several are left to the requester.
 std::optional<SteeringTag> Responder::only_handle(const Slot& slot) const {
-  if (!negotiated_.peer_takes_invalidation) return std::nullopt;
+  if (!negotiated_.remote_invalidation) return std::nullopt;
   std::optional<SteeringTag> handle;
   bool single = true;
   const auto see = [&](const wire::Segment& segment) {
@@ -630,14 +648,58 @@ void Responder::finish(Slot& slot) {
     auto& done = outbox_.events.extend().emplace<CallDone>();
     done.call = id;
     done.replied = slot.success && !slot.lost;
-    done.failed = slot.failed;
   }
   slot.state = State::kFree;
   ++slot.generation;
   free_.push(index_of(slot));
   --in_service_;
   ++outbox_.counters.calls_ended;
-  if (!received_.empty()) begin(received_.pop());
+  // Not when the connection is about to end: what the slots held may tell why.
+  if (!received_.empty() && !outbox_.disconnect) begin(received_.pop());
+}
+
+// A transfer that the peer refused; Calls after the first have no part in the end.
+void Responder::note_refusal(const Slot& slot) {
+  if (refusal_noted_) return;
+  refusal_noted_ = true;
+  outbox_.events.extend() = ChunkRefused{to_call_id(slot.index, slot.generation)};
+}
+
+// A Write is complete when it is on its way, and a Send that was copied is as well: the Call whose
+// memory it was may be done. Its slot still has its chunks, unless another Call has taken it.
+void Responder::handle_refused_write(const wire::Segment& to) {
+  const auto holds_it = [&](const wire::Segment& segment) {
+    return segment.handle == to.handle && to.offset - segment.offset <= segment.length;
+  };
+  const Slot* newest = nullptr;
+  for (const Slot& slot : slots_) {
+    bool is_hit = std::ranges::any_of(slot.reply_chunk, holds_it);
+    for (std::size_t i = 0; i < slot.writes.size(); ++i) {
+      is_hit = is_hit || std::ranges::any_of(slot.writes.chunk(i), holds_it);
+    }
+    if (is_hit && (newest == nullptr || slot.serial > newest->serial)) newest = &slot;
+  }
+  if (newest != nullptr) note_refusal(*newest);
+}
+
+std::uint64_t Responder::chunk_digest(CallId call) const {
+  const Slot& slot = slots_.at(slot_of(call));
+  std::uint64_t digest = 0;
+  const auto add = [&digest](std::uint64_t value) {
+    digest = (digest ^ value) * 0x9e3779b97f4a7c15U;
+    digest ^= digest >> 32U;
+  };
+  if (slot.is_short) return digest;
+  for (const wire::ReadSegment& read : slot.reads) {
+    add(std::uint64_t{read.position} << 32U | read.target.length);
+  }
+  for (std::size_t i = 0; i < slot.writes.size(); ++i) {
+    add(i);
+    for (const wire::Segment& segment : slot.writes.chunk(i)) add(segment.length);
+  }
+  if (slot.has_reply_chunk) add(wire::kWriteChunksMax);
+  for (const wire::Segment& segment : slot.reply_chunk) add(segment.length);
+  return digest;
 }
 
 Responder::Slot* Responder::find(CallId call) {

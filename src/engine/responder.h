@@ -47,6 +47,7 @@ class Responder {
 
   void start_reply(CallId call, const Outgoing& reply);
   void reject(CallId call);
+  void drop(CallId call);
   void lend(CallId call, Lease memory, std::uint64_t offset);
   void set_credits(std::uint32_t credits);
   // Before anything else: a Receive that is not posted until a larger grant wants it.
@@ -64,10 +65,12 @@ class Responder {
   void handle_done(const WorkDone& done, const WorkName& name);
   void handle_time(Instant now) noexcept { now_ = now; }
   void handle_timeout(Instant now);
+  void handle_refused_write(const wire::Segment& to);
   void handle_disconnected();
 
   std::size_t poll_actions(std::span<Action> room);
 
+  std::uint64_t chunk_digest(CallId call) const;
   std::optional<Instant> poll_timeout() const noexcept {
     if (!peer_deadline_ || !next_done_deadline_) {
       return peer_deadline_ ? peer_deadline_ : next_done_deadline_;
@@ -89,11 +92,6 @@ class Responder {
     kUnacknowledged,  // answered: for RDMA_DONE
     kRevoking,        // for the handles of its reply to be revoked; handle_exposure moves it on
   };
-  struct ReadChunk {
-    std::uint32_t position, size;  // bytes
-    std::uint16_t first, count;    // of the slot's reads
-    Fragment data;
-  };
   struct Slot {
     State state = State::kFree;
     bool queued = false;  // in ready_
@@ -107,6 +105,7 @@ class Responder {
     bool is_padded = false;    // the Call came as RDMA_MSGP
     std::uint16_t index = 0;   // of itself in slots_
     std::uint32_t generation = 0;
+    std::uint32_t serial = 0;   // of its Call on the connection, which it keeps when it is free
     std::uint16_t pending = 0;  // work requests not completed
     ReceiveId receive{};
     Xid xid{};
@@ -128,7 +127,6 @@ class Responder {
     std::byte* header_room = nullptr;  // of the reply's Outgoing
     std::optional<SteeringTag> invalidate;
     bool success = false;  // the reply is not an error header
-    bool failed = false;   // an RDMA operation of it failed
     Padding padding;       // of inline_part, if is_padded
   };
   enum class Handle : std::uint8_t { kNone, kAsked, kLive, kRevoking, kDead };
@@ -189,6 +187,7 @@ class Responder {
   void give_receive_back(Slot& slot);
   void repost(ReceiveId receive);
   void finish(Slot& slot);
+  void note_refusal(const Slot& slot);
 
   const Options options_;
   Outbox& outbox_;
@@ -205,6 +204,8 @@ class Responder {
   wire::v1::ChunkLists lists_;  // scratch of decode and encode
   std::uint32_t reads_in_flight_ = 0;
   std::uint32_t in_service_ = 0;      // slots not free
+  std::uint32_t last_serial_ = 0;     // of Slot::serial
+  bool refusal_noted_ = false;        // ChunkRefused went out
   std::uint32_t work_in_flight_ = 0;  // Reads and Sends
   Instant now_{};
   std::optional<Instant>

@@ -317,7 +317,7 @@ TEST_F(Server, WriteThatIsFlushedBehindTheEndOfItsCallIsNobodys) {
 
 TEST_F(Server, InvalidatesTheOneHandleOfACallWhenThePeerTakesIt) {
   Negotiated negotiated = Endpoint::connected();
-  negotiated.peer_takes_invalidation = true;
+  negotiated.remote_invalidation = true;
   for (const bool two_handles : {false, true}) {
     Endpoint endpoint(Role::kServer, small(), negotiated);
     ChunkLists lists;
@@ -331,6 +331,44 @@ TEST_F(Server, InvalidatesTheOneHandleOfACallWhenThePeerTakesIt) {
     endpoint.drain();
     const auto send = endpoint.take_action<PostSend>();
     EXPECT_EQ(send->invalidate.has_value(), !two_handles);
+  }
+}
+
+TEST_F(Server, ErrorHeadersInvalidateNothing) {
+  Negotiated negotiated = Endpoint::connected();
+  negotiated.remote_invalidation = true;
+  Endpoint endpoint(Role::kServer, small(), negotiated);
+  ChunkLists lists;
+  const Segment chunk[] = {{SteeringTag{5}, 3000, 0}};
+  ASSERT_TRUE(lists.writes.push_back(chunk));
+  endpoint.receive(message(call_header(), lists, 40));
+  endpoint.engine.reject(endpoint.take_event<CallReceived>()->call);
+  endpoint.drain();
+  const auto send = endpoint.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  EXPECT_TRUE(std::holds_alternative<wire::v1::ErrChunk>(endpoint.header_of(*send).header.body));
+  EXPECT_FALSE(send->invalidate);
+}
+
+TEST_F(Server, RepliesToCallsWithoutChunksInvalidateNothing) {
+  Negotiated negotiated = Endpoint::connected();
+  negotiated.remote_invalidation = true;
+  Endpoint endpoint(Role::kServer, small(), negotiated);
+  // What the slot's Call before had must not count.
+  ChunkLists lists;
+  const Segment chunk[] = {{SteeringTag{5}, 3000, 0}};
+  ASSERT_TRUE(lists.writes.push_back(chunk));
+  for (int i = 0; i < 60; ++i) {
+    endpoint.receive(message(call_header(), i % 2 == 0 ? lists : ChunkLists{}, 40));
+    const Fragment run{Lease{50}, 24, 0, 0};
+    Outgoing outgoing;
+    outgoing.stream = {&run, 1};
+    endpoint.engine.start_reply(endpoint.take_event<CallReceived>()->call, outgoing);
+    endpoint.drain();
+    const auto send = endpoint.take_action<PostSend>();
+    ASSERT_TRUE(send);
+    EXPECT_EQ(send->invalidate.has_value(), i % 2 == 0) << i;
+    endpoint.done(send->id);
   }
 }
 

@@ -134,8 +134,8 @@ TEST_F(ReadReplies, AreReadThenAcknowledgedOnceThenReady) {
   EXPECT_EQ(ready->inline_part.size(), 32U);
   ASSERT_EQ(ready->results_written.size(), 1U);
   EXPECT_EQ(ready->results_written[0], 5000U);
-  ASSERT_EQ(ready->by_read->positions.size(), 1U);
-  EXPECT_EQ(ready->by_read->positions[0], 28U);
+  ASSERT_EQ(ready->by_read->items.size(), 1U);
+  EXPECT_EQ(ready->by_read->items[0], (ReadItem{28, true}));
   EXPECT_TRUE(client.actions.empty());
   EXPECT_EQ(client.engine.counters().dones_sent, 1U);
 }
@@ -410,6 +410,48 @@ TEST_P(OfferedReplyChunk, HoldsTheReplyOrWhatIsReadButNotBoth) {
   EXPECT_EQ(client.engine.counters().dones_sent, 1U);
 }
 
+// RFC 5666 §3.7: a responder may return the length of a Write chunk rounded up to whole words.
+TEST(Rfc5666, WriteChunkLengthsMayBeRoundedUp) {
+  struct Case {
+    Profile profile;
+    std::uint32_t returned;
+    std::optional<std::uint32_t> taken;
+  };
+  for (const Case& each :
+       {Case{Profile::kRfc5666, 5001, 5001}, Case{Profile::kRfc5666, 5004, 5001},
+        Case{Profile::kRfc5666, 4999, 4999}, Case{Profile::kRfc5666, 5002, std::nullopt},
+        Case{Profile::kRfc5666, 5005, std::nullopt}, Case{Profile::kRfc5666, 5008, std::nullopt},
+        Case{Profile::kRfc8166, 5004, std::nullopt}}) {
+    SCOPED_TRACE(each.returned);
+    Options options = profile();
+    options.profile = each.profile;
+    options.rfc5666.results_by_read = false;
+    Endpoint client(Role::kClient, options, sizes());
+    const Fragment run{Lease{1}, 60, 0, 0};
+    const ResultRoom room{Lease{2}, 5001, 0, 1};
+    Outgoing outgoing;
+    outgoing.stream = {&run, 1};
+    outgoing.results = {&room, 1};
+    outgoing.reply_size_max = 5100;
+    ASSERT_TRUE(client.engine.start_call(client.now, Xid{1}, outgoing, seconds(60)));
+    client.drain();
+    client.expose_all();
+    const auto send = client.take_action<PostSend>();
+    ASSERT_TRUE(send);
+    client.done(send->id);
+    ChunkLists lists;
+    const Segment written[] = {{SteeringTag{1}, each.returned, 0}};
+    ASSERT_TRUE(lists.writes.push_back(written));
+    client.receive(message({Xid{1}, 1, 4, wire::v1::Msg{}}, lists, 28, RpcType::kReply));
+    client.revoke_all();
+    const auto ready = client.take_event<ReplyReady>();
+    ASSERT_EQ(ready.has_value(), each.taken.has_value());
+    if (ready) {
+      EXPECT_EQ(ready->results_written[0], *each.taken);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, OfferedReplyChunk, testing::Values(4U, 1000U, 1004U, 9000U));
 
 // --- The responder
@@ -494,6 +536,23 @@ TEST_F(ExposedReplies, WhatIsNoItemGoesAtPositionZero) {
   EXPECT_EQ(server.lists.reads[1].position, 5000U);
   EXPECT_TRUE(server.lists.has_reply) << "what was offered comes back";
   EXPECT_TRUE(server.lists.reply.empty());
+}
+
+// A Reply chunk without segments has a count all the same: four bytes of the message.
+TEST_F(ExposedReplies, StayWithinTheThresholdAlsoWithAnEmptyReplyChunk) {
+  ChunkLists lists;
+  lists.has_reply = true;
+  server.receive(message({Xid{1}, 1, 8, wire::v1::Msg{}}, lists, 40));
+  const CallId id = server.take_event<CallReceived>()->call;
+  const std::uint32_t left = sizes().inline_send - 28 - 24;
+  const Fragment runs[] = {{Lease{50}, left, 0, 0}, {Lease{51}, 6000, 8, 1}};
+  answer(id, runs);
+  server.expose_all();
+  const auto send = server.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  std::uint64_t size = send->header_size;
+  for (const Fragment& run : send->gather) size += run.size;
+  EXPECT_LE(size, sizes().inline_send);
 }
 
 TEST_F(ExposedReplies, AreNotMadeForBindingsThatForbidThem) {
@@ -692,6 +751,20 @@ TEST_P(PaddedCalls, AreOnlyOfDataAboveTheThreshold) {
       << "whether the threshold itself is meant is not clear";
 }
 
+// The receiver looks for padding in front of each opaque above the threshold, also in the head.
+TEST_P(PaddedCalls, NameAThresholdThatNothingInFrontOfTheDataExceeds) {
+  Options options = this->options();
+  options.rfc5666.padding_threshold = 8;
+  Endpoint client(Role::kClient, options, sizes(1024));
+  const auto send = this->send(client, 97);
+  ASSERT_TRUE(send);
+  EXPECT_EQ(client.header_of(*send).header.body, (wire::v1::Body(wire::v1::Msgp{1024, 96})));
+  Endpoint other(Role::kClient, options, sizes(1024));
+  const auto small = this->send(other, 96);
+  ASSERT_TRUE(small);
+  EXPECT_TRUE(std::holds_alternative<wire::v1::Msg>(other.header_of(*small).header.body));
+}
+
 TEST_P(PaddedCalls, AreNotMadeWhereTheyDoNotFitOrNobodyAsksForThem) {
   for (const auto& [alignment, size] : {std::pair{1024U, 3500U}, {0U, 600U}, {1U, 600U}}) {
     Endpoint client(Role::kClient, options(), sizes(alignment));
@@ -755,7 +828,7 @@ TEST(Rfc5666, SizesAreTheSmallestUntilTheyAreAgreedOn) {
   EXPECT_EQ(negotiated.inline_send, 1024U);
   EXPECT_EQ(negotiated.inline_receive, 1024U);
   EXPECT_EQ(negotiated.reads_in_flight_max, 1U);
-  EXPECT_FALSE(negotiated.peer_takes_invalidation);
+  EXPECT_FALSE(negotiated.remote_invalidation);
 }
 
 }  // namespace

@@ -22,12 +22,26 @@ std::string_view to_string(CallError error) noexcept {
   return "unknown error";
 }
 
+std::string_view to_string(GivenUp why) noexcept {
+  switch (why) {
+    case GivenUp::kNot:
+      return {};
+    case GivenUp::kSilent:
+      return "closed by this side: a call timed out, and nothing had arrived since it was sent";
+    case GivenUp::kNoCredits:
+      return "closed by this side: calls that timed out or were canceled hold every credit";
+  }
+  return {};
+}
+
 std::string_view to_string(StartError error) noexcept {
   switch (error) {
     case StartError::kTooLarge:
       return "the call has more pieces than a header may name";
     case StartError::kReplyRoomNeeded:
       return "the reply may be longer than a message and has no room of its own";
+    case StartError::kNoReadChunks:
+      return "the call is longer than a message, and the server takes no Read chunks";
     case StartError::kQueueFull:
       return "too many calls are under way";
     case StartError::kNotConnected:

@@ -107,7 +107,12 @@ struct Revoke {
 struct Disconnect {};
 using Action = std::variant<PostSend, RdmaRead, RdmaWrite, Expose, Revoke, Disconnect>;
 
-enum class WorkStatus : std::uint8_t { kOk, kFlushed, kFailed };
+enum class WorkStatus : std::uint8_t {
+  kOk,
+  kFlushed,  // the connection ended before it was done
+  kFailed,   // for a reason of this side or of the link
+  kRefused,  // the peer does not give the access that it had advertised
+};
 struct WorkDone {
   WorkId id;
   WorkStatus status;
@@ -128,19 +133,36 @@ enum class CallError : std::uint8_t {
 };
 std::string_view to_string(CallError error) noexcept;
 
+// Why this side gave a working connection up, so that the layer above can say it.
+enum class GivenUp : std::uint8_t {
+  kNot,
+  kSilent,     // a call timed out, and nothing had arrived since it was sent
+  kNoCredits,  // a call timed out, and calls that were given up hold every credit
+};
+std::string_view to_string(GivenUp why) noexcept;  // for kNot: empty
+
 struct PulledItem {        // a Read chunk, now local
   std::uint32_t position;  // in the unreduced Payload stream, bytes
   Fragment data;           // size 0: no memory was lent
 };
 
-// A Read chunk needs memory: answer with lend(), start_reply() or reject(). Position 0 is the Call
-// itself (Long Call); it is asked for first, so that for the others `long_part` is already there.
+struct ReadChunk {               // of a received Call
+  std::uint32_t position, size;  // bytes
+  std::uint16_t first, count;    // of the Call's Read segments in order of position
+  Fragment data;                 // once memory was lent
+};
+// A Read chunk needs memory: answer with lend(), start_reply(), reject() or drop(). Position 0 is
+// the Call itself (Long Call); it is asked for first, so that for the others `long_part` is already
+// there.
 struct MemoryWanted {
   CallId call;
   Xid xid;
   std::uint32_t position, size;       // bytes
   Bytes inline_part;                  // the Payload stream behind the header; empty in a Long Call
   std::optional<Fragment> long_part;  // the Long Call's stream
+  // All of the Call's, in the order in which they are asked for; those of size 0 never are. A
+  // caller that reserves memory for all of them at once need not wait while it holds some.
+  std::span<const ReadChunk> chunks;  // valid until the last answer
 };
 // Of a message that came as RDMA_MSGP (RFC 5666 §3.9).
 struct Padding {
@@ -155,19 +177,32 @@ struct CallReceived {
   std::optional<Fragment> long_part;
   std::span<const PulledItem> items;  // in order of position; valid until CallDone
   const Padding* padding = nullptr;   // of inline_part, if it has some; valid until CallDone
+  bool has_chunks = false;            // of any kind
 };
 // All memory lent to the answered call is the caller's again.
 struct CallDone {
   CallId call;
   bool replied;  // false: the connection ended first, or the call was answered by an error header
-  bool failed;   // an RDMA operation of this call failed, which is why the connection ends
 };
-// What Profile::kRfc5666 has to say of a reply besides.
+// The peer refused access to a chunk of this Call, which is why the connection ends (RFC 8166
+// §4.5.4). It comes before CallDone, or after it when the reply was on its way; at most once.
+struct ChunkRefused {
+  CallId call;
+};
+// An item of a reply that came by a Read chunk.
+struct ReadItem {
+  std::uint32_t position;  // in the unreduced stream, bytes
+  // It lies in the memory of the offered result with the same number, by guess: only the reader of
+  // the stream knows whether it is that result. Else it is in the memory of reply_room, behind
+  // in_reply_chunk and the items before it.
+  bool in_result;
+  bool operator==(const ReadItem&) const = default;
+};
+// Additional information about a reply in Profile::kRfc5666.
 struct ReadAnswer {
-  // Of results that came by Read chunks: where they belong in the unreduced stream, for as many as
-  // are in results_written. Else empty: each is the next one. Those beyond the offered results lie
-  // in the memory of reply_room, behind in_reply_chunk and each other.
-  std::span<const std::uint32_t> positions;
+  // Of results that came by Read chunks, as many as there are in results_written. Empty: there are
+  // none, and results_written is by the order of the offered results.
+  std::span<const ReadItem> items;
   Padding padding;  // of inline_part
 };
 // Every handle of the call is revoked: its memory is the caller's again. release() gives the
@@ -183,7 +218,8 @@ struct CallFailed {
   CallId call;
   CallError error;
 };
-using Event = std::variant<MemoryWanted, CallReceived, CallDone, ReplyReady, CallFailed>;
+using Event =
+    std::variant<MemoryWanted, CallReceived, CallDone, ChunkRefused, ReplyReady, CallFailed>;
 
 // --- Settings ----------------------------------------------------------------------------------
 
@@ -222,7 +258,9 @@ struct Options {
   std::uint32_t calls_max = 128;         // client: calls started and not ended
   std::uint32_t reduce_size_min = 1024;  // smaller items stay inline when they fit
   bool reduce = true;                    // false: no item ever leaves the stream by itself
-  bool takes_invalidation = true;        // flag R of RFC 8797
+  // Flag R of RFC 8797, as the peer is told it: our provider can take (client) or send (server) a
+  // Send with Invalidate.
+  bool remote_invalidation = true;
   ReturnForm return_form = ReturnForm::kShortened;
   std::uint32_t read_chunk_size_max = 4U << 20U;  // server: largest Read chunk accepted, bytes
   std::uint32_t long_call_size_max = 1U << 20U;   // server: largest Long Call accepted, bytes
@@ -244,14 +282,16 @@ struct Negotiated {                     // known once the connection is up
   std::uint32_t inline_send = 1024;     // our largest Send: min(ours, the peer's Receive), bytes
   std::uint32_t inline_receive = 1024;  // the peer's largest Send, as far as we may count on it
   std::uint32_t reads_in_flight_max = 1;
-  bool peer_takes_invalidation = false;
+  bool remote_invalidation = false;  // both sides have set flag R (RFC 8797 §4.1)
   // Profile::kRfc5666: what the peer wants opaque data aligned to, bytes; 0: nothing.
   std::uint32_t padding_alignment = 0;
+  bool read_chunks = true;  // Profile::kRfc5666: false: the peer takes no Calls with Read chunks
 };
 
 enum class StartError : std::uint8_t {
   kTooLarge,         // more fragments or segments than one call may have
   kReplyRoomNeeded,  // the reply may not fit inline and no reply_room was given
+  kNoReadChunks,     // the Call is longer than a message, and the peer takes no Read chunks
   kQueueFull,        // calls_max calls have not ended
   kNotConnected,     // not yet, or no longer
 };

@@ -257,6 +257,11 @@ Terminate decode_terminate(Bytes payload) noexcept {
   constexpr std::size_t kBefore = 4 + kLengthSize + kUntaggedSize;
   if ((parts & kBoth) == kBoth && payload.size() >= kBefore + kReadRequestSize) {
     terminate.request = decode_read_request(payload.subspan(kBefore));
+  } else if ((parts & kDdpHeaderFollows) != 0 && payload.size() >= 4 + kLengthSize + kTaggedSize) {
+    // An untagged header is longer; only one that says that it is a Write's is read further.
+    const Bytes segment = payload.subspan(4);
+    const auto opcode = std::to_integer<unsigned>(segment[kLengthSize + 1]) & kOpcodeMask;
+    if (opcode == static_cast<unsigned>(Opcode::kWrite)) terminate.write = decode_header(segment);
   }
   return terminate;
 }

@@ -165,6 +165,7 @@ struct Terminate {
   Fault fault = Fault::kUnknown;
   TerminateCode code{};                // as understood
   std::optional<ReadRequest> request;  // the Read Request at fault, when it came along
+  std::optional<Header> write;         // the header of the RDMA Write at fault, when it came along
 };
 Terminate decode_terminate(Bytes payload) noexcept;
 

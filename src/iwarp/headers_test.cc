@@ -87,6 +87,12 @@ TEST(Headers, TerminateCarriesTheSegmentAtFault) {
   std::size_t size = encode_terminate(Fault::kTaggedBounds, write, wire.data());
   EXPECT_EQ(test::Buffer(wire.begin() + 20, wire.begin() + 2 + static_cast<std::ptrdiff_t>(size)),
             hex("1101c000 0012 c140 00012345 0000000000001000"));
+  const Terminate of_write = decode_terminate(Bytes(wire).subspan(20, size - kUntaggedSize));
+  EXPECT_EQ(of_write.fault, Fault::kTaggedBounds);
+  EXPECT_FALSE(of_write.request);
+  ASSERT_TRUE(of_write.write);
+  EXPECT_EQ(of_write.write->tag, SteeringTag{0x12345});
+  EXPECT_EQ(of_write.write->address, 0x1000U);
   const test::Buffer read = test::read_request_fpdu(1, {SteeringTag{7}, 8, 16, SteeringTag{9}, 10});
   size = encode_terminate(Fault::kProtectionBounds, read, wire.data());
   EXPECT_EQ(size, kTerminateSizeMax);
@@ -94,6 +100,10 @@ TEST(Headers, TerminateCarriesTheSegmentAtFault) {
   EXPECT_EQ(terminate.fault, Fault::kProtectionBounds);
   ASSERT_TRUE(terminate.request);
   EXPECT_EQ(terminate.request->sink_tag, SteeringTag{7});
+  EXPECT_FALSE(terminate.write);
+  // A Read Response is tagged like a Write and is none; a header that is cut off tells nothing.
+  EXPECT_FALSE(decode_terminate(hex("1101c000 0012 c142 00012345 0000000000001000")).write);
+  EXPECT_FALSE(decode_terminate(hex("1101c000 0012 c140 00012345 00000000000010")).write);
   // A header that is cut short is not appended.
   size = encode_terminate(Fault::kTaggedBounds, Bytes(write).first(9), wire.data());
   EXPECT_EQ(size, kUntaggedSize + 4);

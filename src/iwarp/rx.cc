@@ -532,6 +532,7 @@ void Rx::commit_read_response() {
 void Rx::take_terminate(Bytes payload) {
   const Terminate terminate = decode_terminate(payload);
   if (terminate.request) state_.refused_sink = terminate.request->sink_tag;
+  if (terminate.write) state_.refused_write = {terminate.write->tag, terminate.write->address};
   state_.close({Cause::By::kTerminate, terminate.fault, to_string(terminate.fault)});
 }
 

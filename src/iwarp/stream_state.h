@@ -106,7 +106,8 @@ struct StreamState {
   std::uint32_t sends_outstanding = 0;
   std::uint32_t controls_outstanding = 0;
 
-  std::optional<SteeringTag> refused_sink;  // of the Read that the peer's Terminate is about
+  std::optional<SteeringTag> refused_sink;    // of the Read that the peer's Terminate is about
+  std::optional<RemoteMemory> refused_write;  // where to the Write went that it is about
 
   bool receive_too_small = false;  // the oldest Receive is to blame for the end
 

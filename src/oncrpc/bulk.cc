@@ -23,11 +23,13 @@ MessageReader::MessageReader(Bytes stream, std::size_t offset,
 Bytes MessageReader::bulk(std::uint32_t size_max, std::string_view field) noexcept {
   const Bytes item = take_bulk(size_max, field);
   const std::size_t number = items_read_++;
-  if (last_was_placed_ || number >= landings_.size()) return item;
-  // Another item is in that place already.
-  if (number < placed_count_ && !placed_[number].data.empty()) return item;
-  const MutableBytes place = landings_[number];
-  if (item.size() > place.size()) return item;
+  if (number >= places_.size()) return item;
+  const MutableBytes place = places_[number];
+  if (item.size() > place.size()) {
+    reader_.fail(xdr::Errc::kOverLimit, field);
+    return {};
+  }
+  if (last_was_placed_ || !lands_ || !reader_.ok()) return item;
   std::ranges::copy(item, place.begin());
   return place.first(item.size());
 }
@@ -35,11 +37,10 @@ Bytes MessageReader::bulk(std::uint32_t size_max, std::string_view field) noexce
 Bytes MessageReader::take_bulk(std::uint32_t size_max, std::string_view field) noexcept {
   last_was_placed_ = false;
   const std::size_t start = reader_.position();
-  if (next_ == placed_count_) {
-    return padding_ == nullptr ? reader_.opaque(size_max, field) : take_padded(size_max, field);
-  }
-  const Placed& item = placed_[next_];
+  if (next_ == placed_count_) return reader_.opaque(size_max, field);
+  Placed& item = placed_[next_];
   if (item.position != kInOrder && item.position != position_base_ + start + xdr::kWordSize) {
+    if (!clear_place(items_read_, field)) return {};
     return reader_.opaque(size_max, field);
   }
   const std::uint32_t size = reader_.u32(field);
@@ -51,7 +52,7 @@ Bytes MessageReader::take_bulk(std::uint32_t size_max, std::string_view field) n
   ++next_;
   if (item.position == kInOrder && item.data.empty() && size != 0) {
     // A result for which there was room elsewhere, but the peer left it in the message.
-    skip_padding(size, field);
+    reader_.skip_alignment(size, field);
     return reader_.opaque_fixed(size, field);
   }
   // RFC 8166 §3.4.5.2: the chunk may or may not carry the item's XDR padding.
@@ -61,23 +62,31 @@ Bytes MessageReader::take_bulk(std::uint32_t size_max, std::string_view field) n
   }
   position_base_ += xdr::padded(size);
   last_was_placed_ = true;
-  return item.data.first(size);
+  return take_placed(item.data.first(size), field);
 }
 
-Bytes MessageReader::take_padded(std::uint32_t size_max, std::string_view field) noexcept {
-  const std::uint32_t size = reader_.u32(field);
-  if (reader_.ok() && size > size_max) reader_.fail(xdr::Errc::kOverLimit, field);
-  if (!reader_.ok()) return {};
-  skip_padding(size, field);
-  return reader_.opaque_fixed(size, field);
+// An item that lies elsewhere than in its own place counts as one of the message.
+Bytes MessageReader::take_placed(Bytes data, std::string_view field) noexcept {
+  if (items_read_ >= places_.size() || data.data() == places_[items_read_].data()) return data;
+  last_was_placed_ = false;
+  return clear_place(items_read_, field) ? data : Bytes{};
 }
 
-// In front of an item of so many bytes.
-void MessageReader::skip_padding(std::uint32_t size, std::string_view field) noexcept {
-  if (padding_ == nullptr || padding_->alignment < 2 || size <= padding_->threshold) return;
-  const std::uint64_t at = padding_->start + position_base_ + reader_.position();
-  const std::uint64_t past = at % padding_->alignment;
-  if (past > 0) reader_.skip(padding_->alignment - past, field);
+// Moves what lies in the place of item `number` and belongs to a later one. False: there is no room
+// for it, and the reader has failed.
+bool MessageReader::clear_place(std::uint32_t number, std::string_view field) noexcept {
+  if (number >= places_.size()) return true;
+  for (Placed& item : std::span(placed_).first(placed_count_).subspan(next_)) {
+    if (item.data.empty() || item.data.data() != places_[number].data()) continue;
+    if (item.data.size() > spare_.size()) {
+      reader_.fail(xdr::Errc::kOverLimit, field);
+      return false;
+    }
+    std::ranges::copy(item.data, spare_.begin());
+    item.data = Bytes(spare_).first(item.data.size());
+    spare_ = spare_.subspan(item.data.size());
+  }
+  return true;
 }
 
 bool MessageReader::finish() noexcept {

@@ -197,9 +197,9 @@ TEST(Padding, IsSkippedByBothBases) {
         const bool is_padded = alignment > 1 && size > 100;
         const std::size_t pad = is_padded ? (alignment - at % alignment) % alignment : 0;
         const auto stream = padded_stream(size, pad);
-        const MessageReader::Padding padding{alignment, 100, start};
+        const std::array<std::uint32_t, 3> padding{alignment, 100, start};
         MessageReader reader(stream, kOffset, {});
-        reader.set_padding(&padding);
+        reader.set_alignment(padding[0], padding[1], padding[2]);
         (void)reader.xdr().u32("number");
         const Bytes item = reader.bulk(1000, "item");
         EXPECT_TRUE(reader.finish()) << alignment << " " << size;
@@ -212,10 +212,10 @@ TEST(Padding, IsSkippedByBothBases) {
 
 TEST(Padding, IsSkippedAlsoWhereAResultCouldHaveComeByWriteChunk) {
   const auto stream = padded_stream(101, 8);
-  const MessageReader::Padding padding{16, 100, 0};
+  const std::array<std::uint32_t, 3> padding{16, 100, 0};
   const MessageReader::Placed empty{MessageReader::kInOrder, {}};
   MessageReader reader(stream, 0, {&empty, 1});
-  reader.set_padding(&padding);
+  reader.set_alignment(padding[0], padding[1], padding[2]);
   (void)reader.xdr().u32("number");
   const Bytes item = reader.bulk(1000, "item");
   EXPECT_TRUE(reader.finish());
@@ -225,20 +225,118 @@ TEST(Padding, IsSkippedAlsoWhereAResultCouldHaveComeByWriteChunk) {
 TEST(Padding, NeverLeavesTheMessage) {
   const auto stream = padded_stream(20, 0);
   for (const std::uint32_t alignment : {1024U, 0x80000000U, 0xffffffffU}) {
-    const MessageReader::Padding padding{alignment, 0, 0xffffffff};
+    const std::array<std::uint32_t, 3> padding{alignment, 0, 0xffffffff};
     MessageReader reader(stream, 40, {});
-    reader.set_padding(&padding);
+    reader.set_alignment(padding[0], padding[1], padding[2]);
     (void)reader.xdr().u32("number");
     EXPECT_TRUE(reader.bulk(1000, "item").empty());
     EXPECT_FALSE(reader.finish());
   }
-  const MessageReader::Padding padding{64, 0, 0};
+  const std::array<std::uint32_t, 3> padding{64, 0, 0};
   MessageReader reader(stream, 40, {});
-  reader.set_padding(&padding);
+  reader.set_alignment(padding[0], padding[1], padding[2]);
   (void)reader.xdr().u32("number");
   EXPECT_TRUE(reader.bulk(19, "item").empty()) << "more than the item may have";
   EXPECT_FALSE(reader.ok());
 }
+
+// RFC 5666 §3.9: every opaque and string above the threshold.
+TEST(Padding, IsSkippedInFrontOfEveryCountedItem) {
+  constexpr std::uint32_t kAlignment = 64, kThreshold = 10;
+  std::vector<std::byte> stream(1000);
+  xdr::Writer writer(stream);
+  const auto add = [&](std::uint32_t size, std::uint8_t seed) {
+    writer.u32(size);
+    const std::size_t past = writer.position() % kAlignment;
+    if (size > kThreshold && past > 0) {
+      const std::vector<std::byte> pad(kAlignment - past);
+      for (std::size_t i = 0; i < pad.size(); i += 4) writer.u32(0);
+    }
+    writer.opaque_fixed(bytes(size, seed));
+  };
+  add(20, 1);
+  add(10, 2);  // not above the threshold
+  add(30, 3);
+  add(40, 4);
+  MessageReader reader(Bytes(stream).first(writer.position()), 0, {});
+  reader.set_alignment(kAlignment, kThreshold, 0);
+  const auto text = reader.xdr().string(100, "string");
+  EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(text)), bytes(20, 1)));
+  EXPECT_TRUE(std::ranges::equal(reader.xdr().opaque(100, "short"), bytes(10, 2)));
+  EXPECT_TRUE(std::ranges::equal(reader.xdr().opaque(100, "opaque"), bytes(30, 3)));
+  EXPECT_TRUE(std::ranges::equal(reader.bulk(100, "bulk"), bytes(40, 4)));
+  EXPECT_TRUE(reader.finish());
+}
+
+// --- Places of the application
+
+TEST(Places, ItemThatIsLargerThanItsPlaceFailsWhereverItCame) {
+  const Written message(20);
+  const auto whole = message.whole();
+  for (const std::size_t size : {19U, 20U}) {
+    for (const bool lands : {false, true}) {
+      std::vector<std::byte> place(size);
+      const std::array<MutableBytes, 1> places{MutableBytes(place)};
+      MessageReader reader(whole, 0, {});
+      reader.set_places(places);
+      if (lands) reader.land();
+      (void)reader.xdr().u32("first");
+      const Bytes item = reader.bulk(100, "data");
+      EXPECT_EQ(reader.ok(), size == 20) << size;
+      EXPECT_EQ(item.size(), size == 20 ? 20U : 0U);
+      if (lands && size == 20) {
+        EXPECT_EQ(item.data(), place.data());
+        EXPECT_TRUE(std::ranges::equal(place, message.data));
+      }
+    }
+  }
+}
+
+// Two results of which the first came inline: the chunk of the second was put into the first place.
+class MisplacedChunk : public testing::TestWithParam<bool> {
+ protected:
+  static constexpr std::uint32_t kFirst = 12, kSecond = 40;
+  MisplacedChunk() {
+    xdr::Writer writer(stream_);
+    writer.opaque(bytes(kFirst, 1));
+    writer.u32(kSecond);
+    std::ranges::copy(bytes(kSecond, 2), first_.begin());
+  }
+  MessageReader reader(std::size_t spare) {
+    const MessageReader::Placed chunk{4 + kFirst + 4, Bytes(first_).first(kSecond)};
+    MessageReader reader(stream_, 0, {&chunk, 1});
+    reader.set_places(places_);
+    reader.set_spare(MutableBytes(spare_).first(spare));
+    if (GetParam()) reader.land();
+    return reader;
+  }
+  std::array<std::byte, 4 + kFirst + 4> stream_{};
+  std::array<std::byte, 64> first_{}, second_{}, spare_{};
+  std::array<MutableBytes, 2> places_{MutableBytes(first_), MutableBytes(second_)};
+};
+
+TEST_P(MisplacedChunk, IsMovedBeforeItsPlaceIsNeeded) {
+  MessageReader reader = this->reader(kSecond);
+  const Bytes first = reader.bulk(100, "first");
+  EXPECT_FALSE(reader.last_was_placed());
+  EXPECT_TRUE(std::ranges::equal(first, bytes(kFirst, 1)));
+  EXPECT_EQ(first.data() == first_.data(), GetParam());
+  std::ranges::fill(first_, std::byte{0xee});  // its owner's
+  const Bytes second = reader.bulk(100, "second");
+  EXPECT_FALSE(reader.last_was_placed()) << "it is to be copied";
+  EXPECT_TRUE(std::ranges::equal(second, bytes(kSecond, 2)));
+  EXPECT_EQ(second.data() == second_.data(), GetParam());
+  EXPECT_TRUE(reader.finish());
+}
+
+TEST_P(MisplacedChunk, FailsWhereThereIsNoRoomToMoveIt) {
+  MessageReader reader = this->reader(kSecond - 1);
+  EXPECT_TRUE(reader.bulk(100, "first").empty());
+  EXPECT_FALSE(reader.ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Message, MisplacedChunk, testing::Bool(),
+                         [](const auto& given) { return given.param ? "Landing" : "Views"; });
 
 }  // namespace
 }  // namespace rpcrdma

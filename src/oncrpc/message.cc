@@ -114,6 +114,10 @@ bool is_plain_success(Bytes bytes, Xid xid) noexcept {
          (word(bytes, 2) | word(bytes, 3) | word(bytes, 4) | word(bytes, 5)) == 0;
 }
 
+bool is_call(Bytes message) noexcept {
+  return message.size() < 2 * xdr::kWordSize || word(message, 1) == kCall;
+}
+
 Expected<CallHeader, BadCall> decode_call(xdr::Reader& reader) {
   CallHeader header{};
   header.xid = Xid{reader.u32("xid")};

@@ -73,6 +73,9 @@ struct BadCall {
 bool take_plain_call(Bytes bytes, CallHeader& header) noexcept;
 bool is_plain_success(Bytes bytes, Xid xid) noexcept;
 
+// Whether msg_type says CALL, or is not there to say anything.
+bool is_call(Bytes message) noexcept;
+
 Expected<CallHeader, BadCall> decode_call(xdr::Reader& reader);
 
 // Refuses what is not a reply and values that RFC 5531 does not define (kBadEnum), and verifiers

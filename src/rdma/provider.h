@@ -46,6 +46,8 @@ struct Capabilities {
   // Receives come out of memory of the provider's that connections share, so that a quiet one costs
   // none: only post_receives() takes them, and each number is the right to receive one message.
   bool shares_receives = false;
+  // RDMA Reads of the peer's that this side serves at a time (negotiated IRD).
+  std::uint32_t reads_served_max = 0;
 };
 
 enum class Errc : std::uint8_t {
@@ -207,6 +209,10 @@ class QueuePair {
   virtual std::optional<LinkEvent> poll_link() = 0;
   // Why the connection ended: valid after kRefused or kDisconnected.
   virtual Error cause() const noexcept = 0;
+  // Where our RDMA Write went that the peer refused, and so ended the connection, when the provider
+  // was told; valid after kDisconnected. Its completion may have said kOk: over TCP a Write is
+  // complete when it is on its way. The size is 0.
+  virtual std::optional<Remote> refused_write() const noexcept { return std::nullopt; }
   // Why the newest Expose that completed with kLocalError did so: memory could not be registered.
   virtual Error exposure_failure() const noexcept;
   // Ends the connection, now or a little later: all work posted so far completes, what was not done
@@ -222,6 +228,9 @@ class Incoming {
   virtual ~Incoming() = default;
   virtual Bytes private_data() const noexcept = 0;
   virtual std::string_view peer_address() const noexcept = 0;
+  // Whether Capabilities::send_with_invalidate will hold on the connection: the answer to the
+  // request tells the peer, by flag R of RFC 8797.
+  virtual bool sends_with_invalidate() const noexcept { return true; }
 };
 
 class Listener {

@@ -47,8 +47,7 @@ MessageReader& Reply::results() noexcept {
 }
 
 void Reply::land_results() noexcept {
-  auto& slot = impl_->slots_[slot_];
-  slot.reader.land_in(std::span(slot.results).first(slot.result_count));
+  impl_->slots_[slot_].reader.land();
 }
 
 std::optional<Error> Reply::finish() noexcept {

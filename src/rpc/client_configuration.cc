@@ -26,7 +26,7 @@ void ClientImpl::configure() {
   init_slot(index, oncrpc::kConfigureConnection);
   const engine::Options options = rpc::engine_options(options_);
   oncrpc::encode(oncrpc::ConfigurationRequest{options.inline_send, options.inline_receive,
-                                              connection_->reads_in_flight_max()},
+                                              connection_->reads_served_max()},
                  slot.writer.xdr());
   slot.timeout = options_.provider.setup_timeout_client;
   if (auto error = start_in_engine(slot)) {
@@ -55,6 +55,8 @@ void ClientImpl::handle_configured(Expected<Reply, Error> reply) {
   negotiated.inline_receive = options.inline_receive;
   negotiated.padding_alignment = answer.alignment;
   negotiated.reads_in_flight_max = std::min(connection_->reads_in_flight_max(), answer.reads_max);
+  // RFC 5666 §6: without RDMA Reads "no transfer will be possible".
+  negotiated.read_chunks = answer.reads_max > 0;
   connection_->engine().configure(negotiated);
   configuring_ = false;
 }

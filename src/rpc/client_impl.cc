@@ -29,6 +29,7 @@ ClientImpl::ClientImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
       last_xid_(static_cast<std::uint32_t>(provider.now().time_since_epoch().count() >> 10)),
       backoff_(options.reconnect, last_xid_) {
   for (std::uint32_t i = 0; i < configuration_slot_; ++i) free_.push(i);
+  if (options.credential) use_credential(*options.credential);
 }
 
 ClientImpl::~ClientImpl() {
@@ -48,24 +49,26 @@ ClientImpl::~ClientImpl() {
 Expected<void, Error> ClientImpl::begin_connect(std::string_view address) {
   peer_ = std::string(address);
   engine::Options options = rpc::engine_options(options_);
-  if (!provider_.reports_invalidated_handle(peer_)) options.takes_invalidation = false;
-  return take_queue_pair(provider_.connect(peer_, rpc::set_up_data(options)));
+  if (!provider_.reports_invalidated_handle(peer_)) options.remote_invalidation = false;
+  return take_queue_pair(provider_.connect(peer_, rpc::set_up_data(options)), options);
 }
 
 Expected<void, Error> ClientImpl::begin_adopt(int descriptor) {
   peer_ = "the TCP connection";
-  auto queue_pair = provider_.adopt(descriptor, rpc::set_up_data(rpc::engine_options(options_)));
+  const engine::Options options = rpc::engine_options(options_);
+  auto queue_pair = provider_.adopt(descriptor, rpc::set_up_data(options));
   if (queue_pair) peer_ = std::string((*queue_pair)->peer_address());
-  return take_queue_pair(std::move(queue_pair));
+  return take_queue_pair(std::move(queue_pair), options);
 }
 
 Expected<void, Error> ClientImpl::take_queue_pair(
-    Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> queue_pair) {
+    Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> queue_pair,
+    const engine::Options& options) {
   if (!queue_pair) {
     return Unexpected<Error>(explain(queue_pair.error(), "connecting"));
   }
   auto connection = transport::Connection::create(std::move(*queue_pair), engine::Role::kClient,
-                                                  rpc::engine_options(options_), &rooms_);
+                                                  options, &rooms_);
   if (!connection) {
     return Unexpected<Error>(explain(connection.error(), "connecting"));
   }
@@ -75,7 +78,7 @@ Expected<void, Error> ClientImpl::take_queue_pair(
     using engine::Connection, engine::Role;
     link_.session = std::make_unique<rpc::Session>(
         *connection_, rpc::Session::Surroundings{pool_, registry_, regions_, cache_, *this},
-        Connection::answered_slot_count(Role::kClient, rpc::engine_options(options_)));
+        Connection::answered_slot_count(Role::kClient, options));
   }
   loss_handled_ = false;
   configuring_ = options_.connection.profile == Profile::kRfc5666;
@@ -469,13 +472,13 @@ std::optional<Error> ClientImpl::decode(Slot& slot, const engine::ReplyReady& re
       oncrpc::is_plain_success(stream, slot.xid)) [[likely]] {
     std::construct_at(&slot.reader, stream.subspan(oncrpc::kReplyHeaderSizeMin),
                       oncrpc::kReplyHeaderSizeMin, std::span<const MessageReader::Placed>{});
+    slot.reader.set_places(std::span(slot.results).first(slot.result_count));
     return std::nullopt;
   }
   auto error = decode_any(slot, stream, reply);
   if (!error && reply.by_read != nullptr && reply.by_read->padding.alignment > 1) {
     const engine::Padding& padding = reply.by_read->padding;
-    slot.padding = {padding.alignment, padding.threshold, padding.start};
-    slot.reader.set_padding(&slot.padding);
+    slot.reader.set_alignment(padding.alignment, padding.threshold, padding.start);
   }
   return error;
 }
@@ -516,23 +519,26 @@ std::optional<Error> ClientImpl::decode_any(Slot& slot, Bytes stream,
       return make(Errc::kServerFault, std::string(to_string(accepted.status)));
   }
   std::array<MessageReader::Placed, kBulkItemsMax> placed;
-  const auto positions =
-      reply.by_read != nullptr ? reply.by_read->positions : std::span<const std::uint32_t>{};
-  const bool was_read = !positions.empty();
+  const auto items =
+      reply.by_read != nullptr ? reply.by_read->items : std::span<const engine::ReadItem>{};
+  const bool was_read = !items.empty();
   const std::size_t count =
-      was_read ? positions.size() : std::min(reply.results_written.size(), slot.result_count);
+      was_read ? items.size() : std::min(reply.results_written.size(), slot.result_count);
   std::size_t in_reply_room = reply.in_reply_chunk;
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t size = reply.results_written[i];
-    if (i < slot.result_count) {
+    if (!was_read || items[i].in_result) {
       placed[i].data = Bytes(slot.results[i]).first(size);
     } else {
       placed[i].data = Bytes(slot.reply_room).subspan(in_reply_room, size);
       in_reply_room += size;
     }
-    placed[i].position = was_read ? positions[i] : MessageReader::kInOrder;
+    placed[i].position = was_read ? items[i].position : MessageReader::kInOrder;
   }
   slot.reader = MessageReader(reader.rest(), reader.position(), std::span(placed).first(count));
+  slot.reader.set_places(std::span(slot.results).first(slot.result_count));
+  // What the reply's room has left, for items that were put into the wrong places.
+  if (was_read) slot.reader.set_spare(slot.reply_room.subspan(in_reply_room));
   return std::nullopt;
 }
 

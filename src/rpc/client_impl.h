@@ -122,11 +122,11 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
     ReplyCallback callback;
     MessageReader reader;
     std::optional<Error> error;
-    MessageReader::Padding padding;  // of reader, where there is some
   };
 
   Expected<void, Error> take_queue_pair(
-      Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> queue_pair);
+      Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> queue_pair,
+      const engine::Options& options);
   Expected<void, Error> await_connection();
   std::optional<Error> begin(std::uint32_t index, bool blocking, ReplyCallback&& callback);
   transport::Connection::Room room(const Slot& slot) const;

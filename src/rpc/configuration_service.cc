@@ -21,16 +21,15 @@ void ConfigurationService::call(CallContext& context) {
   // Each Context is a session's.
   transport::Connection& connection = static_cast<Context&>(context).session().connection();
   const engine::Options options = engine_options(options_);
-  const std::uint32_t reads = connection.reads_in_flight_max();
   engine::Negotiated negotiated = connection.engine().negotiated();
   // A Send of ours needs no buffer of its own: the client says how large it may be.
   negotiated.inline_send = std::clamp(request.reply_size_max, kInlineSizeMin, kInlineSizeMax);
   negotiated.inline_receive = options.inline_receive;
-  negotiated.reads_in_flight_max = std::min(reads, request.reads_max);
+  negotiated.reads_in_flight_max = std::min(connection.reads_in_flight_max(), request.reads_max);
   connection.engine().configure(negotiated);
-  oncrpc::encode(
-      oncrpc::ConfigurationReply{options.inline_receive, options.receive_alignment, reads},
-      context.results().xdr());
+  oncrpc::encode(oncrpc::ConfigurationReply{options.inline_receive, options.receive_alignment,
+                                            connection.reads_served_max()},
+                 context.results().xdr());
   context.succeed();
 }
 

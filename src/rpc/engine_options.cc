@@ -28,7 +28,7 @@ engine::Options common(const ConnectionOptions& options) noexcept {
                                     : engine::PaddingBase::kStream;
   result.rfc5666.exposed_replies_max = std::clamp(profile.exposed_replies_max, 1U, 1024U);
   result.rfc5666.done_timeout = profile.done_timeout;
-  result.takes_invalidation = false;
+  result.remote_invalidation = false;
   return result;
 }
 
@@ -72,8 +72,6 @@ engine::Options engine_options(const ServerOptions& options) noexcept {
     // RFC 5666 §3.6: every segment with its length rewritten.
     result.return_form = engine::ReturnForm::kFull;
   }
-  // A server advertises no memory, so there is nothing that a peer could invalidate.
-  result.takes_invalidation = false;
   return result;
 }
 

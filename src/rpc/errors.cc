@@ -129,6 +129,7 @@ Error to_error(engine::StartError error, std::string_view peer) {
   switch (error) {
     case engine::StartError::kTooLarge:
     case engine::StartError::kReplyRoomNeeded:
+    case engine::StartError::kNoReadChunks:
       code = Errc::kTooLarge;
       break;
     case engine::StartError::kQueueFull:

@@ -1,5 +1,6 @@
 #include "rpc/reply_cache.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <utility>
@@ -58,6 +59,7 @@ void ReplyCache::finish(const Key& key, Reply&& reply) {
     drop_oldest();
   }
   ++ends_;
+  ++kept_;
   Entry& entry = entries_.at(key);
   entry.done = true;
   entry.reply = std::move(reply);

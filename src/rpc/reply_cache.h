@@ -2,8 +2,6 @@
 #ifndef RPCRDMA_RPC_REPLY_CACHE_H_
 #define RPCRDMA_RPC_REPLY_CACHE_H_
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "oncrpc/message.h"
+#include "rpc/refused_calls.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rpc {
@@ -63,12 +62,11 @@ class ReplyCache {
   // How often finish() or forget() was called: when it has changed, ask again.
   std::uint64_t ends() const noexcept { return ends_; }
 
-  // Calls whose RDMA operations failed, by a checksum: the last few.
-  void note_poison(std::uint64_t checksum) noexcept {
-    if (checksum != 0) poison_[poison_next_++ % poison_.size()] = checksum;
-  }
-  bool is_poison(std::uint64_t checksum) const noexcept {
-    return std::ranges::find(poison_, checksum) != poison_.end();
+  // Calls that are not executed again because the peer refused access to their chunks; named as for
+  // RefusedCalls.
+  void note_refused(std::uint64_t call, Instant now) noexcept { refused_.note(call, kept_, now); }
+  bool was_refused(std::uint64_t call, Instant now) const noexcept {
+    return refused_.any() && refused_.contains(call, kept_, now);
   }
 
   bool enabled() const noexcept { return entries_max_ > 0; }
@@ -94,8 +92,8 @@ class ReplyCache {
   std::deque<Key> order_;  // of those that are done, the oldest first
   std::size_t bytes_ = 0;
   std::uint64_t ends_ = 0;
-  std::array<std::uint64_t, 16> poison_{};
-  std::size_t poison_next_ = 0;
+  std::uint64_t kept_ = 0;  // replies that were ever kept
+  RefusedCalls refused_{entries_max_};
 };
 
 }  // namespace rpcrdma::rpc

@@ -130,10 +130,11 @@ void ServerImpl::accept_connections() {
     auto incoming = listener_->poll_incoming();
     if (!incoming) return;
     if (peers_.size() >= options_.connections_max) continue;  // refused by being destroyed
-    const auto data = rpc::set_up_data(engine_options_);
+    engine::Options options = engine_options_;
+    if (!incoming->sends_with_invalidate()) options.remote_invalidation = false;
+    const auto data = rpc::set_up_data(options);
     auto queue_pair = provider_.accept(std::move(incoming), data);
     if (!queue_pair) continue;  // it went away meanwhile
-    engine::Options options = engine_options_;
     // Until its first reply a client makes one Call (RFC 8166 §3.3.3); its share comes at once.
     if (options_.receives_max > 0) options.credits_at_first = 1;
     auto connection =

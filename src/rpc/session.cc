@@ -90,6 +90,7 @@ Session::~Session() {
 }
 
 void Session::progress(Instant now) noexcept {
+  now_ = now;
   for (bool again = true; again;) {
     connection_->pump(now);
     engine::Connection& engine = connection_->engine();
@@ -123,6 +124,9 @@ void Session::handle(const engine::Event& event) {
   if (const auto* received = std::get_if<engine::CallReceived>(&event)) {
     return handle_received(*received);
   }
+  if (const auto* refused = std::get_if<engine::ChunkRefused>(&event)) {
+    return cache_.note_refused(context(refused->call).name_, now_);
+  }
   const auto* done = std::get_if<engine::CallDone>(&event);
   RPCRDMA_ASSERT(done != nullptr, "a server got a client's event");
   handle_done(*done);
@@ -149,57 +153,91 @@ MutableBytes Session::borrow(Context& context, std::size_t size) {
 
 void Session::handle_wanted(const engine::MemoryWanted& wanted) {
   Context& context = this->context(wanted.call);
-  if (!context.active_) {
+  const bool is_first = !context.active_;
+  if (is_first) {
     context.active_ = true;
     context.call_ = wanted.call;
     context.has_long_part_ = wanted.position == 0;
-    context.stream_checksum_ = checksum_of(wanted);
-    if (cache_.is_poison(context.stream_checksum_)) {
-      // RFC 8166 §4.5.4: it broke a connection already, and would break each one that it comes by.
+    if (was_refused(context, wanted.xid, wanted.inline_part)) {
       return connection_->engine().reject(wanted.call);
     }
   }
-  if (wanted.position != 0) {
-    // Nothing is moved for a call that will be refused anyway.
-    const Bytes stream = wanted.long_part
-                             ? Bytes(context.loans_[0].buffer).first(wanted.long_part->size)
-                             : wanted.inline_part;
-    Service* service = accept_header(context, stream, wanted.xid, {});
-    if (service == nullptr) return;
-    const std::uint32_t bulk_max =
-        service->bulk_argument_size_max(context.header_.procedure.number);
-    if (wanted.size > xdr::padded(bulk_max)) {
-      context.status_ = AcceptStatus::kGarbageArgs;
-      return send_answer(context);
-    }
-  }
-  if (lend(context, wanted)) return;
-  if (!context.loans_.empty()) {
-    // Who waits must hold nothing: calls that do might wait for each other for ever.
-    context.status_ = AcceptStatus::kSystemErr;
-    return send_answer(context);
-  }
+  if (wanted.position != 0 && !context.is_judged_ && !judge_chunks(context, wanted)) return;
+  if (!is_first) return lend_next(context);
+  if (reserve(context, wanted)) return lend_next(context);
+  if (pool_.bytes_in_use() == 0) return refuse_for_memory(context);  // nothing will come back
   context.waits_for_memory_ = true;
   context.wanted_ = wanted;
   ++waiting_;
 }
 
-bool Session::lend(Context& context, const engine::MemoryWanted& wanted) {
-  const MutableBytes buffer = borrow(context, wanted.size);
-  if (buffer.empty()) return false;
-  connection_->engine().lend(wanted.call, context.loans_.back().lease, 0);
+// Nothing is moved for a call that will be refused anyway. False: it was answered.
+bool Session::judge_chunks(Context& context, const engine::MemoryWanted& wanted) {
+  const Bytes stream = wanted.long_part
+                           ? Bytes(context.loans_[0].buffer).first(wanted.long_part->size)
+                           : wanted.inline_part;
+  Service* service = accept_header(context, stream, wanted.xid, {});
+  if (service == nullptr) return false;
+  const std::uint32_t bulk_max = service->bulk_argument_size_max(context.header_.procedure.number);
+  const auto is_too_large = [&](const engine::ReadChunk& chunk) {
+    return chunk.position != 0 && chunk.size > xdr::padded(bulk_max);
+  };
+  if (std::ranges::any_of(wanted.chunks, is_too_large)) {
+    context.status_ = AcceptStatus::kGarbageArgs;
+    send_answer(context);
+    return false;
+  }
+  context.is_judged_ = true;
   return true;
+}
+
+// Takes memory for all Read chunks of the Call, or none: a waiting call must hold no memory, or
+// calls could wait for each other for ever.
+bool Session::reserve(Context& context, const engine::MemoryWanted& wanted) {
+  for (const engine::ReadChunk& chunk : wanted.chunks) {
+    if (chunk.size == 0 || !borrow(context, chunk.size).empty()) continue;
+    return_loans(context);
+    return false;
+  }
+  return true;
+}
+
+void Session::return_loans(Context& context) {
+  for (const Context::Loan& loan : context.loans_) {
+    leases_.give_back(loan.buffer, loan.lease);
+    pool_.give_back(loan.buffer);
+  }
+  context.loans_.clear();
+}
+
+void Session::lend_next(Context& context) {
+  connection_->engine().lend(context.call_, context.loans_[context.lent_++].lease, 0);
+}
+
+// Its chunks are larger than all memory that there is.
+void Session::refuse_for_memory(Context& context) {
+  if (!context.is_judged_) return connection_->engine().reject(context.call_);
+  context.status_ = AcceptStatus::kSystemErr;
+  send_answer(context);
 }
 
 // Returns whether any call went on.
 bool Session::retry_waiting() {
   const std::uint32_t before = waiting_;
-  for (const auto& context : contexts_) {
-    if (!context->waits_for_memory_) continue;
-    if (!connection_->ended() && !lend(*context, context->wanted_)) continue;
-    context->waits_for_memory_ = false;
+  for (const auto& each : contexts_) {
+    Context& context = *each;
+    if (!context.waits_for_memory_) continue;
+    const bool has_memory = !connection_->ended() && reserve(context, context.wanted_);
+    if (!has_memory && !connection_->ended() && pool_.bytes_in_use() > 0) continue;
+    context.waits_for_memory_ = false;
     --waiting_;
-    if (connection_->ended()) connection_->engine().reject(context->call_);
+    if (has_memory) {
+      lend_next(context);
+    } else if (connection_->ended()) {
+      connection_->engine().reject(context.call_);
+    } else {
+      refuse_for_memory(context);
+    }
   }
   return waiting_ < before;
 }
@@ -213,12 +251,21 @@ std::size_t Session::decode_header(Context& context, Bytes stream) {
   const auto header = oncrpc::decode_call(reader);
   if (header) {
     context.header_ = *header;
-    return reader.position();
+    const Credential& credential = header->credential;
+    if (credential.flavor != AuthFlavor::kSys || parse_auth_sys(credential.body)) {
+      return reader.position();
+    }
+    // RFC 5531 §8.2, appendix A: more groups or a longer name than AUTH_SYS has.
+    send_plain(context, {header->xid, oncrpc::AuthError{AuthStatus::kBadCredential}});
+    return 0;
   }
   if (header.error().answer) {
     send_plain(context, *header.error().answer);
+  } else if (!oncrpc::is_call(stream)) {
+    // XIDs are separate for each direction: an answer would end a Call of ours with this one's.
+    connection_->engine().drop(context.call_);
   } else {
-    // Not a Call at all; ERR_CHUNK gives the requester its credit back (RFC 8166 §4.5.2).
+    // It ends inside its header; ERR_CHUNK gives the requester its credit back (RFC 8166 §4.5.2).
     connection_->engine().reject(context.call_);
   }
   return 0;
@@ -265,8 +312,12 @@ Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
 
 void Session::handle_received(const engine::CallReceived& received) {
   Context& context = this->context(received.call);
+  const bool is_new = !context.active_;  // else its Read chunks have been asked for
   context.active_ = true;
   context.call_ = received.call;
+  if (is_new && received.has_chunks && was_refused(context, received.xid, received.inline_part)) {
+    return connection_->engine().reject(received.call);
+  }
   const Bytes stream = received.long_part
                            ? Bytes(context.loans_[0].buffer).first(received.long_part->size)
                            : received.inline_part;
@@ -274,9 +325,8 @@ void Session::handle_received(const engine::CallReceived& received) {
   if (received.items.empty()) {
     Service* const service = accept_header(context, stream, received.xid, {});
     if (received.padding != nullptr && service != nullptr) [[unlikely]] {
-      context.padding_ = {received.padding->alignment, received.padding->threshold,
-                          received.padding->start};
-      context.arguments_.set_padding(&context.padding_);
+      context.arguments_.set_alignment(received.padding->alignment, received.padding->threshold,
+                                       received.padding->start);
     }
     return serve(context, service, {});
   }
@@ -426,18 +476,13 @@ void Session::handle_done(const engine::CallDone& done) {
     context.waits_for_memory_ = false;
     --waiting_;
   }
-  if (done.failed) cache_.note_poison(context.stream_checksum_);
   for (const engine::Lease lease : context.foreign_) connection_->detach(lease);
-  for (const Context::Loan& loan : context.loans_) {
-    leases_.give_back(loan.buffer, loan.lease);
-    pool_.give_back(loan.buffer);
-  }
+  return_loans(context);
   context.foreign_.clear();
-  context.loans_.clear();
   context.results_buffer_ = {};
-  context.has_long_part_ = false;
+  context.has_long_part_ = context.is_judged_ = false;
+  context.lent_ = 0;
   context.active_ = false;
-  context.stream_checksum_ = 0;
 }
 
 }  // namespace rpcrdma::rpc

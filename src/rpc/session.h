@@ -94,13 +94,14 @@ class Context final : public CallContext {
   BoundedVector<Loan, 24> loans_;
   BoundedVector<engine::Lease, kBulkItemsMax> foreign_;  // results in memory of the service's
   bool has_long_part_ = false;                           // loans_[0] is the Long Call's stream
-  bool waits_for_memory_ = false;
+  bool is_judged_ = false;         // its header and the sizes of its Read chunks were accepted
+  std::uint16_t lent_ = 0;         // how many of loans_ were given to the engine, for Read chunks
+  bool waits_for_memory_ = false;  // and holds none
   engine::MemoryWanted wanted_{};
-  Service* service_ = nullptr;                   // that is to execute it
-  std::uint64_t stream_checksum_ = 0;            // of a Call with Read chunks, where known
+  Service* service_ = nullptr;  // that is to execute it
+  std::uint64_t name_ = 0;      // of a Call with chunks, for RefusedCalls; stays when it is done
   std::optional<ReplyCache::Key> cache_key_;     // its reply is to be remembered
   std::optional<ReplyCache::Key> duplicate_of_;  // waits for the end of the same call
-  MessageReader::Padding padding_;               // of arguments_, where there is some
 };
 
 class Session {
@@ -162,7 +163,11 @@ class Session {
 
   Context& context(engine::CallId call);
   void handle_wanted(const engine::MemoryWanted& wanted);
-  bool lend(Context& context, const engine::MemoryWanted& wanted);
+  bool judge_chunks(Context& context, const engine::MemoryWanted& wanted);
+  bool reserve(Context& context, const engine::MemoryWanted& wanted);
+  void return_loans(Context& context);
+  void lend_next(Context& context);
+  void refuse_for_memory(Context& context);
   void handle_received(const engine::CallReceived& received);
   void handle_done(const engine::CallDone& done);
   bool retry_waiting();
@@ -177,7 +182,8 @@ class Session {
   bool retry_duplicates();
   void remember(Context& context);
   void answer_from_cache(Context& context, const ReplyCache::Reply& reply);
-  std::uint64_t checksum_of(const engine::MemoryWanted& wanted) const;
+  std::uint64_t name_of(engine::CallId call, Xid xid, Bytes inline_part);
+  bool was_refused(Context& context, Xid xid, Bytes inline_part);
   bool copy_results(Context& context, const ReplyCache::Reply& reply);
   void send_answer(Context& context);
   void send_plain(Context& context, const oncrpc::ReplyHeader& header);
@@ -202,6 +208,8 @@ class Session {
   std::uint32_t waiting_ = 0;                       // contexts that wait for memory
   std::uint32_t duplicates_waiting_ = 0;
   std::uint64_t cached_replies_ = 0;
+  std::uint64_t host_ = 0;  // a checksum of the peer's address without its port; 0: not known yet
+  Instant now_{};           // of the round in progress
 };
 
 }  // namespace rpcrdma::rpc

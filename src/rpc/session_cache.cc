@@ -30,13 +30,23 @@ ReplyCache::Key Session::key_of(const Context& context, Bytes arguments,
   return key;
 }
 
-// Tells a Call that is made again: by who asks, and by the inline part, which has the XID; of a
-// Long Call nothing is here yet but the XID and the size. Never zero.
-std::uint64_t Session::checksum_of(const engine::MemoryWanted& wanted) const {
-  const std::string host = host_of(connection_->peer_address());
-  const std::uint64_t seed =
-      ReplyCache::checksum(std::as_bytes(std::span(host)), static_cast<std::uint32_t>(wanted.xid));
-  return ReplyCache::checksum(wanted.inline_part, seed + wanted.size) | 1U;
+// Names a Call by what stays the same when it is made again: the host, the XID, the positions and
+// lengths of its chunks, and the start of its inline part, which a Long Call has not. Never zero.
+std::uint64_t Session::name_of(engine::CallId call, Xid xid, Bytes inline_part) {
+  constexpr std::size_t kPartMax = 512;  // bytes; RPC header, credential and the first arguments
+  if (host_ == 0) {
+    const std::string host = host_of(connection_->peer_address());
+    host_ = ReplyCache::checksum(std::as_bytes(std::span(host)), 0) | 1U;
+  }
+  const std::uint64_t chunks = connection_->engine().chunk_digest(call);
+  const std::uint64_t seed = (host_ ^ chunks) + static_cast<std::uint32_t>(xid);
+  return ReplyCache::checksum(inline_part.first(std::min(inline_part.size(), kPartMax)), seed) | 1U;
+}
+
+// Whether the Call, before any of its chunks is touched, is one that has ended a connection.
+bool Session::was_refused(Context& context, Xid xid, Bytes inline_part) {
+  context.name_ = name_of(context.call_, xid, inline_part);
+  return cache_.was_refused(context.name_, now_);
 }
 
 // False: it is not to be executed now; it was answered, or waits until it is known how the one ends

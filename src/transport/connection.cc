@@ -22,8 +22,9 @@ engine::WorkStatus to_status(rdma::Status status) {
       return engine::WorkStatus::kOk;
     case rdma::Status::kFlushed:
       return engine::WorkStatus::kFlushed;
-    case rdma::Status::kLocalError:
     case rdma::Status::kRemoteAccess:
+      return engine::WorkStatus::kRefused;
+    case rdma::Status::kLocalError:
     case rdma::Status::kRetryExceeded:
       return engine::WorkStatus::kFailed;
   }
@@ -134,6 +135,12 @@ void Connection::detach(engine::Lease lease) {
   queue_pair_->detach(region(lease));
 }
 
+rdma::Error Connection::cause() const noexcept {
+  const engine::GivenUp given_up = engine_.given_up();
+  if (given_up == engine::GivenUp::kNot) return queue_pair_->cause();
+  return {rdma::Errc::kClosed, 0, engine::to_string(given_up)};
+}
+
 bool Connection::pump(Instant now) {
   bool moved = false;
   engine_.handle_time(now);
@@ -164,7 +171,7 @@ bool Connection::take_link_event() {
       connected_ = false;
       ended_ = true;
       flush_waiting();
-      engine_.handle_disconnected();
+      handle_disconnected();
       break;
   }
   return true;
@@ -174,9 +181,16 @@ void Connection::handle_connected() {
   const rdma::Capabilities& capabilities = queue_pair_->capabilities();
   engine::Negotiated negotiated = engine::negotiate(options_, queue_pair_->peer_private_data(),
                                                     capabilities.reads_in_flight_max);
-  // It takes two: the peer that asks for it, and a provider that can do it.
-  if (!capabilities.send_with_invalidate) negotiated.peer_takes_invalidation = false;
+  // The set-up may have promised what this device turned out not to do.
+  if (!capabilities.send_with_invalidate) negotiated.remote_invalidation = false;
   engine_.handle_connected(negotiated);
+}
+
+void Connection::handle_disconnected() {
+  const auto refused = queue_pair_->refused_write();
+  engine_.handle_disconnected(
+      refused ? std::optional(wire::Segment{refused->tag, refused->size, refused->address})
+              : std::nullopt);
 }
 
 bool Connection::take_completions(Instant now) {

@@ -72,11 +72,16 @@ class Connection {
   std::uint32_t reads_in_flight_max() const noexcept {
     return queue_pair_->capabilities().reads_in_flight_max;
   }
+  // RDMA Reads of the peer's that may be in progress at a time, by the connection set-up.
+  std::uint32_t reads_served_max() const noexcept {
+    return queue_pair_->capabilities().reads_served_max;
+  }
   bool registering_is_costly() const noexcept {
     return queue_pair_->capabilities().registering_is_costly;
   }
   bool shares_receives() const noexcept { return queue_pair_->capabilities().shares_receives; }
-  rdma::Error cause() const noexcept { return queue_pair_->cause(); }
+  // Why the connection ended, also when the engine gave it up.
+  rdma::Error cause() const noexcept;
   // Behind engine::CallError::kNoMemory.
   rdma::Error exposure_failure() const noexcept { return queue_pair_->exposure_failure(); }
   std::string_view peer_address() const noexcept { return queue_pair_->peer_address(); }
@@ -91,6 +96,7 @@ class Connection {
   bool register_arenas();
   bool take_link_event();
   void handle_connected();
+  void handle_disconnected();
   bool take_completions(Instant now);
   void take_completion(Instant now, const rdma::Completion& completion);
   bool post_receives();

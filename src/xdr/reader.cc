@@ -29,12 +29,18 @@ void Reader::fail(Errc code, std::string_view field) noexcept {
   end_ = cursor_;
 }
 
+void Reader::align(std::string_view field) noexcept {
+  const std::uint64_t past = (alignment_.start + position()) % alignment_.alignment;
+  if (past > 0) skip(alignment_.alignment - past, field);
+}
+
 Bytes Reader::opaque(std::uint32_t size_max, std::string_view field) noexcept {
   const std::byte* item = cursor_;
   const std::uint32_t size = u32(field);
   // The limit comes first: a count that is refused anyway is not used for anything.
   if (size > size_max) fail(Errc::kOverLimit, field);
   if (!ok_) return {};
+  skip_alignment(size, field);
   const Bytes data = opaque_fixed(size, field);
   // Count word, bytes and fill are one item, also in an error.
   item_ = item;

@@ -199,7 +199,7 @@ bool EngineSide::complete(std::size_t n, bool well) {
   if (link_ended_) {
     status = WorkStatus::kFlushed;
   } else if (!well && !std::holds_alternative<engine::Revoke>(posted.action)) {
-    status = WorkStatus::kFailed;
+    status = n % 2 == 0 ? WorkStatus::kFailed : WorkStatus::kRefused;
     // The peer refused it, and the link is over; an exposure fails for want of room.
     if (!std::holds_alternative<engine::Expose>(posted.action)) end_link();
   }
@@ -237,8 +237,17 @@ void EngineSide::tell_end() {
   end_link();
   told_ = true;
   flush_waiting();
-  engine_.handle_disconnected();
+  engine_.handle_disconnected(refused_write());
   drain();
+}
+
+// With some Calls on the way: the Terminate that ended the connection names the last Write's place.
+std::optional<wire::Segment> EngineSide::refused_write() const {
+  for (const Posted& posted : posted_) {
+    const auto* write = std::get_if<engine::RdmaWrite>(&posted.action);
+    if (write != nullptr) return wire::Segment{write->to.handle, 0, write->to.offset};
+  }
+  return std::nullopt;
 }
 
 void EngineSide::pass_time(std::chrono::nanoseconds time) {
@@ -576,21 +585,23 @@ void EngineSide::on(const engine::ReplyReady& event) {
   check_inline_part(event.inline_part);
   FUZZ_CHECK(event.in_reply_chunk <= call.reply_room_size, "more than the Reply chunk holds");
   FUZZ_CHECK(event.inline_part.empty() != (event.in_reply_chunk == 0), "two replies, or none");
-  const auto positions =
-      event.by_read != nullptr ? event.by_read->positions : std::span<const std::uint32_t>{};
-  const bool were_read = !positions.empty();
-  FUZZ_CHECK(!were_read || positions.size() == event.results_written.size(),
+  const auto items =
+      event.by_read != nullptr ? event.by_read->items : std::span<const engine::ReadItem>{};
+  const bool were_read = !items.empty();
+  FUZZ_CHECK(!were_read || items.size() == event.results_written.size(),
              "results without a position");
   FUZZ_CHECK(were_read || event.results_written.size() <= call.result_sizes.size(),
              "more results than places");
   std::uint64_t in_reply_room = event.in_reply_chunk;
   for (std::size_t i = 0; i < event.results_written.size(); ++i) {
-    if (i >= call.result_sizes.size()) {
+    if (were_read ? !items[i].in_result : i >= call.result_sizes.size()) {
       in_reply_room += event.results_written[i];
     } else {
+      FUZZ_CHECK(i < call.result_sizes.size(), "a result without a place");
       FUZZ_CHECK(event.results_written[i] <= call.result_sizes[i], "a result above its place");
     }
-    FUZZ_CHECK(!were_read || i == 0 || positions[i - 1] < positions[i], "results out of order");
+    FUZZ_CHECK(!were_read || i == 0 || items[i - 1].position < items[i].position,
+               "results out of order");
   }
   FUZZ_CHECK(in_reply_room <= call.reply_room_size, "more than the room for the reply holds");
   FUZZ_CHECK(!call.wants_done || call.confirmed || link_ended_, "a reply that is not confirmed");
@@ -635,6 +646,11 @@ void EngineSide::on(const engine::CallDone& event) {
   Call& call = answered(event.call);
   FUZZ_CHECK(!call.in_service, "a call is done before it was answered");
   ended(call);
+}
+
+void EngineSide::on(const engine::ChunkRefused&) {
+  FUZZ_CHECK(role_ == Role::kServer && !refused_, "one refusal ends the connection");
+  refused_ = true;
 }
 
 // --- The end -----------------------------------------------------------------------------------

@@ -85,6 +85,7 @@ class EngineSide {
   void end_link();
   // And the engine is told.
   void tell_end();
+  std::optional<wire::Segment> refused_write() const;
   void pass_time(std::chrono::nanoseconds time);
   // Lets time pass to the next time-out; false when there is none.
   bool pass_to_timeout();
@@ -146,6 +147,7 @@ class EngineSide {
   void on(const engine::MemoryWanted& event);
   void on(const engine::CallReceived& event);
   void on(const engine::CallDone& event);
+  void on(const engine::ChunkRefused& event);
   void on(const engine::ReplyReady& event);
   void on(const engine::CallFailed& event);
   Call& started(const CallKey& key);
@@ -167,6 +169,7 @@ class EngineSide {
   bool connected_ = false;
   bool link_ended_ = false;
   bool told_ = false;
+  bool refused_ = false;  // ChunkRefused came
   std::uint32_t next_lease_ = 1;
   std::uint32_t next_xid_ = 100;
   std::uint32_t next_tag_ = 1;

@@ -24,7 +24,7 @@ engine::Options options_of(Choices& choices, std::uint32_t backward_calls) {
   options.credits = 1 + flags % 4U;
   options.calls_max = 1 + flags / 4U % 8U;
   options.reduce = (flags & 32U) == 0;
-  options.takes_invalidation = (flags & 64U) == 0;
+  options.remote_invalidation = (flags & 64U) == 0;
   options.return_form =
       (flags & 128U) != 0 ? engine::ReturnForm::kFull : engine::ReturnForm::kShortened;
   options.inline_send = 1024U + 16U * choices.u8();
@@ -38,7 +38,7 @@ engine::Options options_of(Choices& choices, std::uint32_t backward_calls) {
 // What only Profile::kRfc5666 has.
 void take_profile(Choices& choices, engine::Options& options) {
   options.profile = engine::Profile::kRfc5666;
-  options.takes_invalidation = false;
+  options.remote_invalidation = false;
   const std::uint8_t flags = choices.u8();
   options.rfc5666.results_by_read = (flags & 1U) != 0;
   options.rfc5666.exposed_replies_max = 1 + flags / 2U % 4U;
@@ -142,9 +142,9 @@ class World {
     negotiated.inline_receive =
         std::min(side_.options().inline_receive, 1024U + 16U * choices_.u8());
     negotiated.reads_in_flight_max = choices_.u8() % 4U;
-    negotiated.peer_takes_invalidation = choices_.flag();
+    negotiated.remote_invalidation = choices_.flag();
     if (has_profile()) {
-      negotiated.peer_takes_invalidation = false;
+      negotiated.remote_invalidation = false;
       negotiated.padding_alignment = static_cast<std::uint32_t>(choices_.size(5'000));
       // A client may be asked for its sizes again; a server tells them before anything else.
       if (role_ == Role::kServer) side_.configure(negotiated);

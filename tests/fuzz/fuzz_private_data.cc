@@ -38,7 +38,7 @@ void check_negotiation(Bytes input, const std::optional<PrivateData>& peer, Choi
   FUZZ_CHECK(agreed.inline_receive == std::min(options.inline_receive, known.send_size),
              "the peer may send more than we take, or less than both can");
   FUZZ_CHECK(agreed.inline_send >= 1024 && agreed.inline_receive >= 1024, "below RFC 8166");
-  FUZZ_CHECK(agreed.peer_takes_invalidation == known.takes_invalidation, "flag R");
+  FUZZ_CHECK(agreed.remote_invalidation == known.takes_invalidation, "flag R");
   FUZZ_CHECK(agreed.reads_in_flight_max == 3, "not for private data to say");
 }
 

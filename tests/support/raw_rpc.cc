@@ -104,16 +104,16 @@ bool RawTalk::read_request(std::uint32_t sequence, const iwarp::ReadRequest& req
   return send_ulpdu(ulpdu);
 }
 
-bool RawTalk::terminate(iwarp::Fault fault) {
+bool RawTalk::terminate(iwarp::Fault fault, Bytes bad) {
   Message bytes(iwarp::kLengthSize + iwarp::kTerminateSizeMax);
-  const std::size_t size = iwarp::encode_terminate(fault, {}, bytes.data());
+  const std::size_t size = iwarp::encode_terminate(fault, bad, bytes.data());
   return send_ulpdu(Bytes(bytes).subspan(iwarp::kLengthSize, size));
 }
 
 std::optional<RawTalk::Fpdu> RawTalk::next() {
   const Message fpdu = peer_->receive_fpdu();
   if (fpdu.size() < 4 || iwarp::check_start(fpdu) != iwarp::Fault::kNone) return std::nullopt;
-  Fpdu found{iwarp::decode_header(fpdu), {}};
+  Fpdu found{iwarp::decode_header(fpdu), {}, fpdu};
   const Bytes payload = Bytes(fpdu).subspan(
       iwarp::kLengthSize + iwarp::header_size(found.header.opcode), found.header.payload_size);
   found.payload.assign(payload.begin(), payload.end());

@@ -36,6 +36,7 @@ class RawTalk {
   struct Fpdu {
     iwarp::Header header;
     Message payload;
+    Message bytes;  // all of it
   };
 
   RawTalk(std::unique_ptr<RawPeer> peer, bool crc) : peer_(std::move(peer)), crc_(crc) {}
@@ -48,7 +49,8 @@ class RawTalk {
   bool write(std::uint32_t tag, std::uint64_t address, Bytes data);
   bool read_request(std::uint32_t sequence, const iwarp::ReadRequest& request);
   bool read_response(std::uint32_t tag, std::uint64_t address, Bytes data, bool last = true);
-  bool terminate(iwarp::Fault fault);
+  // `bad`: the FPDU at fault, whose header goes along.
+  bool terminate(iwarp::Fault fault, Bytes bad = {});
   bool send_ulpdu(Bytes ulpdu) { return peer_->send(raw_fpdu(ulpdu, crc_)); }
   // The bytes of the FPDU of a Send, which count as sent.
   Message send_fpdu(Bytes message) { return raw_fpdu(raw_send(sequence_++, message), crc_); }

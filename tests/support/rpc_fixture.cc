@@ -31,6 +31,10 @@ class SimNetwork final : public Network {
     return *further_.emplace_back(std::make_unique<rdma::sim::Provider>(world_, name));
   }
   void wait() override { world_.pass_time(); }
+  void set_remote_invalidation(bool server, bool client) override {
+    server_.set_remote_invalidation(server);
+    client_.set_remote_invalidation(client);
+  }
   void remove_listening_device() override { world_.remove_listening_devices(); }
   std::vector<std::string> violations() const override { return world_.violations(); }
 

@@ -463,8 +463,26 @@ TEST_P(HostileToClient, TimesOutWhenThePeerNeverAnswers) {  // P10, P20
   ASSERT_TRUE(wait([&] { return called.ended == 1; }));
   ASSERT_TRUE(called.error);
   EXPECT_EQ(called.error->code, Errc::kTimedOut);
+  // ADR 17: a peer that says nothing at all is of no use. Its memory is out of reach with it.
+  EXPECT_FALSE(client_->connected());
+  (void)talk_->write(SeenCall::tag(call.write()), call.write().offset, Message(10));
+  EXPECT_TRUE(talk_->fault_at_end());
+}
+
+// It is slow with one call and answers others: memory that was advertised for the call is out of
+// reach before its owner hears of the end.
+TEST_P(HostileToClient, TakesMemoryBackFromAPeerThatAnswersTooLate) {  // P15, P20
+  Called& opener = start();
+  ASSERT_TRUE(talk_->send(good_reply(seen().xid)));
+  ASSERT_TRUE(wait([&] { return opener.ended == 1; }));
+  Called& slow = start(std::chrono::milliseconds(100));
+  const SeenCall call = seen();
+  Called& quick = start();
+  ASSERT_TRUE(talk_->send(good_reply(seen().xid)));
+  ASSERT_TRUE(wait([&] { return quick.ended == 1 && slow.ended == 1; }));
+  ASSERT_TRUE(slow.error);
+  EXPECT_EQ(slow.error->code, Errc::kTimedOut);
   EXPECT_TRUE(client_->connected());
-  // Its memory is out of reach before its owner hears of the end.
   ASSERT_TRUE(talk_->write(SeenCall::tag(call.write()), call.write().offset, Message(10)));
   EXPECT_EQ(talk_->fault_at_end(), Fault::kTaggedInvalidStag);
 }
@@ -479,7 +497,7 @@ TEST_P(HostileToClient, TimesOutWhenOnlyNonsenseComes) {  // P10
   ASSERT_TRUE(called.error);
   EXPECT_EQ(called.error->code, Errc::kTimedOut);
   EXPECT_EQ(client_->counters().messages_dropped, 3U);
-  EXPECT_TRUE(client_->connected());
+  EXPECT_FALSE(client_->connected()) << "the call held the only credit (ADR 17)";
 }
 
 // It asks for memory and does not read the answer: the memory cannot be made safe.

@@ -159,6 +159,15 @@ TEST_F(HostileToProfile, ThatTakesNoReadsMaySendNoReadChunks) {
       (Words{kXid, 1, kCredits, 4, 2}));
 }
 
+TEST_F(HostileToProfile, ThatServesFewReadsIsToldHowManyTheServerServes) {
+  auto peer = test::RawPeer::connect(server_->address(), [this] { server_->progress(); });
+  test::RawMpa mpa = RawTalk::mpa(true);
+  mpa.ird = 3;
+  ASSERT_FALSE(peer->initiate(mpa).empty());
+  talk_.emplace(std::move(peer), true);
+  EXPECT_EQ(ask(configure(kXid, words({4096, 4096, 3}))).back(), 16U);
+}
+
 TEST_F(HostileToProfile, SizesOfAnyKindAreTakenAsWhatIsPossible) {
   for (const std::uint32_t size : {0U, 1U, 0xffffffffU}) {
     EXPECT_EQ(ask(configure(kXid, words({size, size, size}))).size(), 16U);
@@ -205,7 +214,7 @@ TEST_F(HostileToProfile, PaddingThatLeavesTheMessageIsGarbage) {
 
 class HostileProfileServer : public testing::Test {
  protected:
-  HostileProfileServer() {
+  explicit HostileProfileServer(const test::RawMpa& mpa = {.crc = true}) {
     provider_ = std::move(rdma::siwarp::make_provider({}).value());
     ClientOptions options;
     options.connection.profile = Profile::kRfc5666;
@@ -214,7 +223,7 @@ class HostileProfileServer : public testing::Test {
     EXPECT_TRUE(connecting);
     client_ = std::move(*connecting);
     auto peer = listener_.accept();
-    EXPECT_FALSE(peer->respond({.crc = true}).empty());
+    EXPECT_FALSE(peer->respond(mpa).empty());
     talk_ = std::make_unique<RawTalk>(std::move(peer), true);
     const auto asked = talk_->next_message();
     EXPECT_TRUE(asked);
@@ -249,6 +258,38 @@ TEST_F(HostileProfileServer, AsksFirstAndWaitsForTheAnswer) {
   EXPECT_FALSE(client_->connected());
   answer_configuration(words({8192, 0, 16}));
   EXPECT_TRUE(connects());
+}
+
+// RFC 5666 §6: "may be active at the peer" is what it serves (IRD), not what it would like to do.
+class FewReadsOfTheProfileServer : public HostileProfileServer {
+ protected:
+  FewReadsOfTheProfileServer() : HostileProfileServer({.crc = true, .ird = 3, .ord = 5}) {}
+};
+
+TEST_F(FewReadsOfTheProfileServer, IsToldHowManyTheClientServes) {
+  EXPECT_EQ(configuration_.back(), 16U) << "it would have 3 of its own in progress";
+}
+
+TEST_F(HostileProfileServer, ThatTakesNoReadsIsSentNoReadChunks) {
+  answer_configuration(words({4096, 0, 0}));
+  ASSERT_TRUE(connects());
+  const std::vector<std::byte> data(100'000), small(2000);
+  const auto call = [&](Bytes bulk) -> Expected<void, Error> {
+    auto made = client_->prepare({77, 1, 1});
+    EXPECT_TRUE(made);
+    made->arguments().bulk(bulk);
+    return client_->start(std::move(*made), [](auto) {});
+  };
+  const auto refused = call(data);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kTooLarge);
+  EXPECT_NE(refused.error().cause.find("takes no Read chunks"), std::string::npos)
+      << refused.error().message();
+  ASSERT_TRUE(call(small)) << "what fits a message goes inline";
+  const auto asked = talk_->next_message();
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(to_words(*asked).at(4), 0U) << "the Read list";
+  EXPECT_GT(asked->size(), small.size());
 }
 
 TEST_F(HostileProfileServer, TakesAnySizesAsWhatIsPossible) {

@@ -1,174 +1,20 @@
 // A server whose peer says whatever it likes, in bytes on a real connection: each row of
 // docs/invariants.md (P1 to P20) has its outcome, others are still served, and all memory comes
-// back. What a client has to bear is in hostile_client_test.cc.
+// back. Chunks are in hostile_chunks_test.cc, and what a client has to bear in
+// hostile_client_test.cc.
 #include <gtest/gtest.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <functional>
 
 #include "support/hex.h"
-#include "support/raw_rpc.h"
-#include "support/rpc_fixture.h"
+#include "system/hostile_server_for_test.h"
+#include "wire/v1/header.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
-
-using iwarp::Fault;
-using test::first;
-using test::join;
-using test::Message;
-using test::raw_call;
-using test::raw_header;
-using test::RawPeer;
-using test::RawTalk;
-using test::RpcPair;
-using test::TestService;
-using test::to_words;
-using test::words;
-using Words = std::vector<std::uint32_t>;
-
-constexpr std::uint32_t kXid = 0x77000001;
-constexpr std::uint32_t kMarkerXid = 0x77ffffff;
-constexpr std::uint32_t kTag = 0x4711;
-
-const Message kNoLists = words({0, 0, 0});
-
-// A MSG without chunks around the TestService's procedure.
-Message short_call(std::uint32_t xid, std::uint32_t procedure, const Message& arguments = {}) {
-  return join({raw_header(xid, 0), kNoLists, raw_call(xid, procedure), arguments});
-}
-Message read_segment(std::uint32_t position, std::uint32_t size, std::uint32_t tag = kTag) {
-  return words({1, position, tag, size, 0, 0x1000});
-}
-Message segments(std::uint32_t count, std::uint32_t size) {
-  Message bytes = words({count});
-  for (std::uint32_t i = 0; i < count; ++i) bytes = join({bytes, words({kTag, size, 0, 0x1000})});
-  return bytes;
-}
-// A MSG whose Read list is `reads`.
-Message call_with_reads(const Message& reads, std::uint32_t procedure, const Message& arguments) {
-  return join({raw_header(kXid, 0), reads, kNoLists, raw_call(kXid, procedure), arguments});
-}
-Message long_call(const Message& reads) {
-  return join({raw_header(kXid, 1), reads, kNoLists});
-}
-// The position of the first argument of a bulk procedure, behind its count word.
-constexpr std::uint32_t kBulkPosition = 44;
-
-struct Row {
-  const char* what;
-  Message message;
-};
-
-class HostileServer : public testing::TestWithParam<bool> {  // with CRC
- protected:
-  explicit HostileServer(ServerOptions options = {})
-      : pair_(test::make_siwarp(GetParam()), {}, options) {}
-
-  RawPeer::Pump pump() {
-    return [this] {
-      pair_.server->progress();
-      pair_.client->progress();
-    };
-  }
-  std::unique_ptr<RawPeer> connect() {
-    auto peer = RawPeer::connect(pair_.server->address(), pump());
-    EXPECT_NE(peer, nullptr);
-    return peer;
-  }
-  RawTalk talk(unsigned ird = 16) {
-    auto peer = connect();
-    test::RawMpa mpa = RawTalk::mpa(GetParam());
-    mpa.ird = ird;
-    EXPECT_FALSE(peer->initiate(mpa).empty());
-    return {std::move(peer), GetParam()};
-  }
-  // What the server says to a message before it answers a NULL Call that comes behind.
-  std::vector<Message> answers_to(RawTalk& talk, const Message& message) {
-    EXPECT_TRUE(talk.send(message));
-    EXPECT_TRUE(talk.send(short_call(kMarkerXid, TestService::kNull)));
-    std::vector<Message> answers;
-    for (;;) {
-      const auto answer = talk.next_message();
-      if (!answer) {
-        ADD_FAILURE() << "the connection has ended, or is stuck";
-        return answers;
-      }
-      if (to_words(*answer).at(0) == kMarkerXid) return answers;
-      answers.push_back(*answer);
-    }
-  }
-  // A well-behaved client, which was here all the time, is served as ever.
-  void expect_served() {
-    const auto data = test::pattern(5000, 3);
-    std::vector<std::byte> place(data.size());
-    auto call = pair_.prepare(TestService::kEcho);
-    ASSERT_TRUE(call) << call.error().message();
-    call->arguments().bulk(data);
-    call->place_result(place);
-    const auto error = pair_.finish(std::move(*call),
-                                    [](Reply& reply) { reply.results().bulk(1U << 20U, "data"); });
-    EXPECT_FALSE(error) << error->message();
-    EXPECT_EQ(place, data);
-  }
-  // Nothing is left of the peer, which is gone.
-  void expect_clean() {
-    EXPECT_TRUE(pair_.run_until(
-        [&] { return pair_.server->connections() == 1 && pair_.server->memory_in_use() == 0; }));
-  }
-  // Each message, on a connection of its own, gets this one answer (none: is dropped).
-  void expect_each(const std::vector<Row>& rows,
-                   const std::function<std::vector<Words>(const Words&)>& answer) {
-    for (const Row& row : rows) {
-      SCOPED_TRACE(row.what);
-      {
-        RawTalk talk = this->talk();
-        std::vector<Words> got;
-        for (const Message& each : answers_to(talk, row.message)) got.push_back(to_words(each));
-        EXPECT_EQ(got, answer(to_words(row.message)));
-        expect_served();
-      }
-      expect_clean();
-    }
-  }
-  void expect_err_chunk(const std::vector<Row>& rows) {
-    expect_each(rows, [](const Words& call) {
-      return std::vector<Words>{{call.at(0), 1, 64, 4, 2}};
-    });
-  }
-  // An RPC reply in a MSG without chunks; `rest` stands behind the XID.
-  void expect_reply(const std::vector<Row>& rows, const Words& rest) {
-    expect_each(rows, [&](const Words& call) {
-      Words reply{call.at(0), 1, 64, 0, 0, 0, 0, call.at(0)};
-      reply.insert(reply.end(), rest.begin(), rest.end());
-      return std::vector<Words>{reply};
-    });
-  }
-  // The act ends the connection with a Terminate that tells the fault; kNone: without a Terminate.
-  void expect_end(const char* what, Fault fault, const std::function<void(RawTalk&)>& act) {
-    SCOPED_TRACE(what);
-    {
-      RawTalk talk = this->talk();
-      act(talk);
-      const auto told = talk.fault_at_end();
-      ASSERT_TRUE(told) << "the connection lives";
-      EXPECT_EQ(*told, fault) << to_string(*told);
-      expect_served();
-    }
-    release_held();
-    expect_clean();
-  }
-  void release_held() {
-    for (CallContext* context : pair_.service.held) context->succeed();
-    pair_.service.held.clear();
-  }
-  std::uint64_t dropped() const { return pair_.server->counters().messages_dropped; }
-
-  RpcPair pair_;
-};
 
 // --- Messages, P1 to P9 ------------------------------------------------------------------------
 
@@ -271,10 +117,28 @@ TEST_P(HostileServer, RefusesWhatIsNoRpcCall) {  // P5
   const auto payload = [](const Message& bytes) {
     return join({raw_header(kXid, 0), kNoLists, bytes});
   };
-  expect_err_chunk({{"a reply", payload(test::raw_reply(kXid))},
-                    {"message type 2", payload(words({kXid, 2, 2, 1, 1, 1, 0, 0, 0, 0}))},
-                    {"an XID alone", payload(words({kXid}))},
+  expect_err_chunk({{"an XID alone", payload(words({kXid}))},
                     {"half a Call", payload(first(raw_call(kXid, 0), 30))}});
+}
+
+// XIDs are separate for each direction: an error would end an innocent Call of the same XID.
+TEST_P(HostileServer, DropsRepliesWithoutAnAnswer) {  // P5
+  const auto none = [](const Words&) { return std::vector<Words>{}; };
+  const auto payload = [](const Message& bytes) {
+    return join({raw_header(kXid, 0), kNoLists, bytes});
+  };
+  const std::vector<Row> rows = {
+      {"a reply", payload(test::raw_reply(kXid))},
+      {"message type 2", payload(words({kXid, 2, 2, 1, 1, 1, 0, 0, 0, 0}))},
+      {"a reply with a Write list", join({raw_header(kXid, 0), words({0, 1}), segments(1, 500),
+                                          words({0, 0}), test::raw_reply(kXid)})}};
+  expect_each(rows, none);
+  EXPECT_EQ(dropped(), 3U);
+  // As many as there are Receives, and as many again: each is posted again.
+  RawTalk talk = this->talk();
+  for (int i = 0; i < 3 * 64; ++i) {
+    EXPECT_TRUE(answers_to(talk, payload(test::raw_reply(kXid))).empty()) << i;
+  }
 }
 
 TEST_P(HostileServer, DeniesOtherRpcVersions) {  // P6
@@ -292,6 +156,24 @@ TEST_P(HostileServer, DeniesBadCredentials) {  // P6
   };
   const auto denied = [](std::uint32_t why) { return Words{1, 1, 1, why}; };
   expect_reply({{"a credential of 404 bytes", credential(1, 404)}}, denied(1));
+  const auto auth_sys = [](const Message& body) {
+    const auto size = static_cast<std::uint32_t>(body.size());
+    return join({raw_header(kXid, 0), kNoLists,
+                 words({kXid, 0, 2, TestService::kProgram, 3, TestService::kWhoAmI, 1, size}), body,
+                 words({0, 0})});
+  };
+  expect_reply({{"AUTH_SYS without a body", auth_sys({})},
+                {"AUTH_SYS that is cut off", auth_sys(words({1, 0, 2, 3}))},
+                {"AUTH_SYS with a machine name of 256 bytes",
+                 auth_sys(join({words({1, 256}), Message(256), words({2, 3, 0})}))},
+                {"AUTH_SYS of 17 groups",
+                 auth_sys(join({words({1, 0, 2, 3, 17}), Message(std::size_t{17} * 4)}))},
+                {"AUTH_SYS with bytes behind it", auth_sys(words({1, 0, 2, 3, 0, 0}))}},
+               denied(1));
+  expect_reply(
+      {{"AUTH_SYS at its limits", auth_sys(join({words({1, 255}), Message(256), words({2, 3, 16}),
+                                                 Message(std::size_t{16} * 4)}))}},
+      {1, 0, 0, 0, 0, 2});
   expect_reply(
       {{"a verifier of 404 bytes",
         join({raw_header(kXid, 0), kNoLists,
@@ -355,6 +237,13 @@ TEST_P(HostileServer, RefusesCallsThatHaveNoRoomForTheirReply) {  // P9
   });
 }
 
+bool is_rpc_reply(const Message& message) {
+  wire::v1::ChunkLists lists;
+  const auto decoded = wire::v1::decode(message, {}, lists);
+  return decoded && std::holds_alternative<wire::v1::Msg>(decoded->header.body) &&
+         decoded->payload.size() >= 8 && xdr::load_word(decoded->payload.data() + 4) == 1;
+}
+
 // Every prefix of every golden message, as a Send of its own.
 TEST_P(HostileServer, HasOneAnswerForEveryPrefixOfTheGoldenMessages) {
   for (const auto& file : std::filesystem::directory_iterator(RPCRDMA_GOLDEN_DIR)) {
@@ -367,7 +256,7 @@ TEST_P(HostileServer, HasOneAnswerForEveryPrefixOfTheGoldenMessages) {
         const Message message = first(whole, size);
         const auto answers = answers_to(talk, message);
         const std::uint32_t type = size < 16 ? 4 : to_words(message).at(3);
-        const bool is_dropped = type == 4 || type == 3;
+        const bool is_dropped = type == 4 || type == 3 || is_rpc_reply(message);
         // Only a Long Call that is whole goes on, to an RDMA Read that nobody answers.
         const bool is_pulled = type == 1 && size == whole.size() && to_words(message).at(4) == 1;
         ASSERT_EQ(answers.size(), is_dropped || is_pulled ? 0U : 1U) << size << " bytes";
@@ -449,275 +338,6 @@ TEST_P(HostileServer, EndsAConnectionWithBrokenFraming) {  // P17
 TEST_P(HostileServer, EndsAConnectionThatTerminates) {
   expect_end("Terminate", Fault::kNone,
              [](RawTalk& talk) { talk.terminate(Fault::kRdmapCatastrophic); });
-}
-
-// --- Read chunks that nobody serves ------------------------------------------------------------
-
-class HostileReads : public HostileServer {
- protected:
-  static constexpr std::uint32_t kSize = 100'000;
-  explicit HostileReads(ServerOptions options = {}) : HostileServer(options) {}
-  // Announces a Read chunk, waits for the Read Request and acts on it; then the connection ends.
-  void expect_end_of_read(const char* what, Fault fault,
-                          const std::function<void(RawTalk&, const iwarp::ReadRequest&)>& act) {
-    expect_end(what, fault, [&](RawTalk& talk) {
-      talk.send(call_with_reads(read_segment(kBulkPosition, kSize), TestService::kLength,
-                                words({kSize})));
-      const auto request = talk.next();
-      ASSERT_TRUE(request);
-      ASSERT_EQ(request->header.opcode, iwarp::Opcode::kReadRequest);
-      EXPECT_GT(pair_.server->memory_in_use(), 0U);
-      act(talk, iwarp::decode_read_request(request->payload));
-    });
-  }
-};
-
-TEST_P(HostileReads, EndTheConnectionWhenTheHandleDoesNotExist) {
-  expect_end_of_read("Terminate", Fault::kNone, [](RawTalk& talk, const iwarp::ReadRequest&) {
-    talk.terminate(Fault::kProtectionInvalidStag);
-  });
-}
-
-TEST_P(HostileReads, ThatEndedAConnectionAreRefusedWhenTheirCallIsMadeAgain) {
-  expect_end_of_read("Terminate", Fault::kNone, [](RawTalk& talk, const iwarp::ReadRequest&) {
-    talk.terminate(Fault::kProtectionInvalidStag);
-  });
-  const auto call =
-      call_with_reads(read_segment(kBulkPosition, kSize), TestService::kLength, words({kSize}));
-  RawTalk again = talk();
-  const auto answers = answers_to(again, call);
-  ASSERT_EQ(answers.size(), 1U);
-  const Words answer = to_words(answers[0]);
-  ASSERT_EQ(answer.size(), 5U);
-  EXPECT_EQ(answer[0], kXid);
-  EXPECT_EQ(answer[3], 4U) << "RDMA_ERROR";
-  EXPECT_EQ(answer[4], 2U) << "ERR_CHUNK";
-  // Another call is not the one that was so bad.
-  RawTalk third = talk();
-  third.send(join({raw_header(kXid + 1, 0), read_segment(kBulkPosition, kSize), kNoLists,
-                   raw_call(kXid + 1, TestService::kLength), words({kSize})}));
-  const auto request = third.next();
-  ASSERT_TRUE(request);
-  EXPECT_EQ(request->header.opcode, iwarp::Opcode::kReadRequest);
-}
-
-TEST_P(HostileReads, EndTheConnectionWhenTheResponseIsWrong) {  // P15
-  using iwarp::ReadRequest;
-  const auto tag = [](const ReadRequest& request) {
-    return static_cast<std::uint32_t>(request.sink_tag);
-  };
-  expect_end_of_read("another tag", Fault::kTaggedInvalidStag,
-                     [&](RawTalk& talk, const ReadRequest& request) {
-                       talk.read_response(tag(request) ^ 1U, request.sink_address, Message(100));
-                     });
-  expect_end_of_read("another place", Fault::kTaggedBounds,
-                     [&](RawTalk& talk, const ReadRequest& request) {
-                       talk.read_response(tag(request), request.sink_address + 1, Message(100));
-                     });
-  expect_end_of_read("too short", Fault::kTaggedBounds,
-                     [&](RawTalk& talk, const ReadRequest& request) {
-                       talk.read_response(tag(request), request.sink_address, Message(100));
-                     });
-  expect_end_of_read("too long", Fault::kTaggedBounds,
-                     [&](RawTalk& talk, const ReadRequest& request) {
-                       const Message half(kSize / 2);
-                       talk.read_response(tag(request), request.sink_address, half, false);
-                       talk.read_response(tag(request), request.sink_address + half.size(),
-                                          Message(kSize / 2 + 1));
-                     });
-  expect_end_of_read("a Write to the sink", Fault::kProtectionAccess,
-                     [&](RawTalk& talk, const ReadRequest& request) {
-                       talk.write(tag(request), request.sink_address, Message(100));
-                     });
-}
-
-TEST_P(HostileReads, GiveAllMemoryBackWhenThePeerClosesInstead) {  // P19
-  expect_end_of_read("at once", Fault::kNone,
-                     [](RawTalk& talk, const iwarp::ReadRequest&) { talk.peer().finish(); });
-  expect_end_of_read("in the middle", Fault::kNone,
-                     [](RawTalk& talk, const iwarp::ReadRequest& request) {
-                       talk.read_response(static_cast<std::uint32_t>(request.sink_tag),
-                                          request.sink_address, Message(kSize / 2), false);
-                       talk.peer().finish();
-                     });
-}
-
-// The stream of a Long Call is seen only when it is here: what it says is judged then.
-TEST_P(HostileReads, AreJudgedByTheSameRulesInALongCall) {  // P3, P5, P6
-  const auto answer_to_stream = [&](const Message& stream, const Message& more_reads) {
-    RawTalk talk = this->talk();
-    const auto size = static_cast<std::uint32_t>(stream.size());
-    EXPECT_TRUE(talk.send(long_call(join({read_segment(0, size), more_reads}))));
-    const auto read = talk.next();
-    if (!read) return Words{};
-    const auto request = iwarp::decode_read_request(read->payload);
-    EXPECT_TRUE(talk.read_response(static_cast<std::uint32_t>(request.sink_tag),
-                                   request.sink_address, stream));
-    const auto answer = talk.next_message();
-    return answer ? to_words(*answer) : Words{};
-  };
-  const Words err_chunk{kXid, 1, 64, 4, 2};
-  const Message bulk = read_segment(40, 64);
-  const Message old_rpc = words({kXid + 1, 0, 3, TestService::kProgram, 3, 0, 0, 0, 0, 0});
-  EXPECT_EQ(answer_to_stream(raw_call(kXid + 1, 0), {}), err_chunk);
-  EXPECT_EQ(answer_to_stream(raw_call(kXid + 1, 77), bulk), err_chunk);
-  EXPECT_EQ(answer_to_stream(old_rpc, {}), err_chunk);
-  EXPECT_EQ(answer_to_stream(test::raw_reply(kXid), {}), err_chunk);
-  EXPECT_EQ(answer_to_stream(words({kXid}), {}), err_chunk);
-  EXPECT_EQ(answer_to_stream(raw_call(kXid, 77), bulk),
-            (Words{kXid, 1, 64, 0, 0, 0, 0, kXid, 1, 0, 0, 0, 3}));
-  expect_served();
-  expect_clean();
-}
-
-TEST_P(HostileReads, HoldNoMoreThanTheirOwnSizeOfMemory) {
-  {
-    RawTalk talk = this->talk();
-    for (std::uint32_t i = 0; i < 64; ++i) {
-      Message call = call_with_reads(read_segment(kBulkPosition, 1U << 20U), TestService::kLength,
-                                     words({1U << 20U}));
-      const Message xid = words({kXid + i});
-      std::ranges::copy(xid, call.begin());
-      std::ranges::copy(xid, call.begin() + 52);
-      ASSERT_TRUE(talk.send(call));
-    }
-    // As many Reads as this peer serves are in flight; the other calls wait for their turn.
-    for (int i = 0; i < 16; ++i) {
-      const auto request = talk.next();
-      ASSERT_TRUE(request);
-      EXPECT_EQ(request->header.opcode, iwarp::Opcode::kReadRequest);
-    }
-    expect_served();
-    EXPECT_GE(pair_.server->memory_in_use(), 64U << 20U);
-    EXPECT_LE(pair_.server->memory_in_use(), (64U << 20U) + (1U << 20U));
-    talk.peer().reset();
-  }
-  expect_clean();
-}
-
-class HostileSlowReads : public HostileReads {
- protected:
-  static constexpr std::chrono::milliseconds kPeerTimeout{1000};
-  static ServerOptions options() {
-    ServerOptions options;
-    options.peer_timeout = kPeerTimeout;
-    return options;
-  }
-  HostileSlowReads() : HostileReads(options()) {}
-};
-
-TEST_P(HostileSlowReads, AreGivenUpWhenThePeerServesNone) {  // P21
-  expect_end_of_read("silence", Fault::kNone, [](RawTalk&, const iwarp::ReadRequest&) {});
-}
-
-TEST_P(HostileSlowReads, GoOnWhileThePeerServesSome) {  // P21
-  constexpr std::uint32_t kPart = 1000, kParts = 5;
-  Message reads;
-  for (std::uint32_t i = 0; i < kParts; ++i) {
-    reads = join({reads, read_segment(kBulkPosition, kPart)});
-  }
-  RawTalk talk = this->talk(1);
-  const auto begun = std::chrono::steady_clock::now();
-  ASSERT_TRUE(talk.send(call_with_reads(reads, TestService::kLength, words({kPart * kParts}))));
-  for (std::uint32_t i = 0; i < kParts; ++i) {
-    const auto read = talk.next();
-    ASSERT_TRUE(read);
-    ASSERT_EQ(read->header.opcode, iwarp::Opcode::kReadRequest);
-    // It takes its time, but less than the server has patience.
-    talk.peer().pump_until([] { return false; }, kPeerTimeout / 4);
-    const auto request = iwarp::decode_read_request(read->payload);
-    ASSERT_TRUE(talk.read_response(static_cast<std::uint32_t>(request.sink_tag),
-                                   request.sink_address, Message(kPart)));
-  }
-  const auto answer = talk.next_message();
-  ASSERT_TRUE(answer);
-  EXPECT_EQ(to_words(*answer).back(), kPart * kParts);
-  EXPECT_GT(std::chrono::steady_clock::now() - begun, kPeerTimeout);
-}
-
-class HostileLargeCalls : public HostileServer {
- protected:
-  static ServerOptions options() {
-    ServerOptions options;
-    options.long_call_size_max = options.bulk_size_max = 64U << 20U;
-    return options;
-  }
-  HostileLargeCalls() : HostileServer(options()) {}
-};
-
-TEST_P(HostileLargeCalls, AreRefusedWhenNoBufferCouldEverHoldThem) {
-  expect_err_chunk({{"a Long Call above 16 MiB", long_call(read_segment(0, (16U << 20U) + 4))},
-                    {"a Read chunk above 16 MiB",
-                     call_with_reads(read_segment(kBulkPosition, (16U << 20U) + 1),
-                                     TestService::kLength, words({(16U << 20U) + 1}))}});
-}
-
-class HostileReadsInLittleMemory : public HostileServer {
- protected:
-  static constexpr std::size_t kMemory = 4U << 20U;
-  static constexpr std::size_t kBulk = 3U << 20U;  // what fits beside the eighth for messages
-  static ServerOptions options() {
-    ServerOptions options;
-    options.memory_max = kMemory;
-    return options;
-  }
-  HostileReadsInLittleMemory() : HostileServer(options()) {}
-};
-
-TEST_P(HostileReadsInLittleMemory, StayWithinTheServersLimitAndOthersFollowWhenTheyAreGone) {
-  bool ended = false;
-  const auto data = test::pattern(1U << 20U, 1);
-  {
-    RawTalk talk = this->talk();
-    for (std::uint32_t i = 0; i < 64; ++i) {
-      ASSERT_TRUE(talk.send(call_with_reads(read_segment(kBulkPosition, 1U << 20U),
-                                            TestService::kLength, words({1U << 20U}))));
-    }
-    ASSERT_TRUE(talk.peer().pump_until([&] { return pair_.server->memory_in_use() == kBulk; }));
-    auto call = pair_.prepare(TestService::kLength);
-    ASSERT_TRUE(call);
-    call->arguments().bulk(data);
-    ASSERT_TRUE(pair_.client->start(std::move(*call), [&](auto reply) {
-      EXPECT_TRUE(reply) << reply.error().message();
-      ended = true;
-    }));
-    talk.peer().pump_until([&] { return ended; }, std::chrono::milliseconds(20));
-    EXPECT_FALSE(ended) << "there is no memory for it";
-    EXPECT_EQ(pair_.server->memory_in_use(), kBulk);
-    auto other = test::RpcPair::connect_another(pair_);
-    auto null = other.prepare({TestService::kProgram, TestService::kVersion, TestService::kWhoAmI});
-    bool answered = false;
-    ASSERT_TRUE(null);
-    ASSERT_TRUE(other.start(std::move(*null), [&](auto reply) {
-      EXPECT_TRUE(reply) << reply.error().message();
-      answered = true;
-    }));
-    EXPECT_TRUE(talk.peer().pump_until([&] {
-      other.progress();
-      return answered;
-    })) << "messages have memory of their own";
-  }
-  EXPECT_TRUE(pair_.run_until([&] { return ended; }));
-  expect_clean();
-}
-
-// The server is driven only when its descriptor says so: nothing may be left to a later round.
-TEST_P(HostileReadsInLittleMemory, LeaveAtOnceWhenTheirPeerGoesWhileTheyWait) {
-  const Message call = call_with_reads(read_segment(kBulkPosition, 1U << 20U), TestService::kLength,
-                                       words({1U << 20U}));
-  RawTalk greedy = this->talk();
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE(greedy.send(call));
-  ASSERT_TRUE(greedy.peer().pump_until([&] { return pair_.server->memory_in_use() == kBulk; }));
-  RawTalk waiting = this->talk();
-  ASSERT_TRUE(waiting.send(call));
-  const auto received = [&] { return pair_.server->counters().read_chunks == 5; };
-  ASSERT_TRUE(waiting.peer().pump_until(received));
-  waiting.peer().reset();
-  pollfd fd{pair_.server->wait_fd(), POLLIN, 0};
-  while (pair_.server->connections() > 2) {
-    ASSERT_GT(::poll(&fd, 1, 1000), 0) << "the connection is kept until something else happens";
-    pair_.server->progress();
-  }
 }
 
 // --- Silence and sudden ends, P18 to P20 -------------------------------------------------------
@@ -840,15 +460,8 @@ TEST_P(HostileFullQueue, IsGivenUpWhenThePeerDoesNotRead) {  // P21
   expect_served();
 }
 
-const auto kCrcName = [](const testing::TestParamInfo<bool>& test) {
-  return test.param ? "WithCrc" : "WithoutCrc";
-};
 INSTANTIATE_TEST_SUITE_P(Wire, HostileServer, testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileFullQueue, testing::Bool(), kCrcName);
-INSTANTIATE_TEST_SUITE_P(Wire, HostileReads, testing::Bool(), kCrcName);
-INSTANTIATE_TEST_SUITE_P(Wire, HostileSlowReads, testing::Bool(), kCrcName);
-INSTANTIATE_TEST_SUITE_P(Wire, HostileLargeCalls, testing::Bool(), kCrcName);
-INSTANTIATE_TEST_SUITE_P(Wire, HostileReadsInLittleMemory, testing::Bool(), kCrcName);
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

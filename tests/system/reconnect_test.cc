@@ -251,6 +251,41 @@ TEST_P(Reconnect, CallThatTheServerCannotStandFailsAloneAndOthersGoOn) {
   for (std::size_t i = 1; i <= 4; ++i) expect_echoed(i);
 }
 
+// ADR 17: on a fresh connection one lost reply holds the only credit.
+TEST_P(Reconnect, LostReplyEndsTheConnectionWhenItsCallTimesOutAndOthersGoOn) {
+  start_hold(0, milliseconds(200));
+  pair_.run_until([&] { return pair_.service.held.size() == 1; });
+  start_echo(1, 5000);  // waits for the credit
+  pair_.run_until([&] { return ended(0) && ended(1); });
+  ASSERT_TRUE(ends_[0].error);
+  EXPECT_EQ(ends_[0].error->code, Errc::kTimedOut);
+  expect_echoed(1);
+  for (std::size_t i = 2; i < 5; ++i) start_echo(i, 5000);
+  pair_.run_until([&] { return pair_.client->calls_in_flight() == 0; });
+  for (std::size_t i = 2; i < 5; ++i) expect_echoed(i);
+  pair_.service.held[0]->succeed();
+  pair_.service.held.clear();
+}
+
+TEST_P(Reconnect, SlowCallOnAConnectionThatAnswersOthersCostsNobodyElseAnything) {
+  start_echo(0, 10);  // brings credits
+  pair_.run_until([&] { return ended(0); });
+  start_hold(1, milliseconds(100));
+  std::size_t echoes = 2;
+  while (!ended(1)) {
+    start_echo(echoes, 5000);
+    pair_.run_until([&] { return ended(echoes) || ended(1); });
+    ++echoes;
+  }
+  EXPECT_EQ(ends_[1].error->code, Errc::kTimedOut);
+  EXPECT_TRUE(pair_.client->connected());
+  pair_.run_until([&] { return pair_.client->calls_in_flight() == 0; });
+  for (std::size_t i = 2; i < echoes; ++i) expect_echoed(i);
+  EXPECT_EQ(pair_.server->connections(), 1U);
+  pair_.service.held[0]->succeed();
+  pair_.service.held.clear();
+}
+
 TEST_P(Reconnect, CountersGoOnFromOneConnectionToTheNext) {
   start_echo(0, 100);
   pair_.run_until([&] { return ended(0); });
@@ -343,6 +378,43 @@ TEST(Reconnection, EachCallIsExecutedOnceAndAnsweredOnceWhateverBreaks) {
   }
   EXPECT_GT(cached, 20U) << "hardly any reply was lost: this shows nothing";
   EXPECT_GT(lost, 100U);
+}
+
+// --- What belongs to a connection (V1-C10, PD-9, PD-R8) -----------------------------------------
+
+class EachConnection : public testing::Test {
+ protected:
+  void connect() {
+    pair.kill_server();
+    pair.run_until([&] { return !pair.client->connected(); });
+    pair.start_server();
+    pair.run_until([&] { return pair.client->connected(); });
+  }
+  // A call with one handle, which the server may invalidate.
+  void call() {
+    const auto data = pattern(20'000, 1);
+    auto call = pair.prepare(TestService::kLength);
+    ASSERT_TRUE(call);
+    call->arguments().bulk(data);
+    const auto error = pair.finish(std::move(*call),
+                                   [](Reply& reply) { (void)reply.results().xdr().u32("size"); });
+    EXPECT_FALSE(error) << error->message();
+  }
+  RpcPair pair{make_sim(1), reconnecting()};
+};
+
+TEST_F(EachConnection, NegotiatesRemoteInvalidationAnewByTheFlagsOfBothSides) {
+  std::uint64_t by_peer = 0, by_us = 0;
+  for (const auto& [server, client] :
+       {std::pair(true, true), std::pair(false, true), std::pair(true, false),
+        std::pair(false, false), std::pair(true, true)}) {
+    pair.network->set_remote_invalidation(server, client);
+    connect();
+    call();
+    ++(server && client ? by_peer : by_us);
+    EXPECT_EQ(pair.client->counters().handles_invalidated_remotely, by_peer) << server << client;
+    EXPECT_EQ(pair.client->counters().handles_revoked, by_us) << server << client;
+  }
 }
 
 TEST(ReplyCacheOfAServer, CanBeSwitchedOff) {

@@ -307,6 +307,27 @@ TEST_P(Rfc5666, ConfigurationIsDeniedWithoutTheRequiredFlavor) {
   expect_echo(pair, 70000);
 }
 
+TEST_P(Rfc5666, CredentialOfTheClientIsThatOfItsConfigurationToo) {
+  ServerOptions server = server_options();
+  server.connection.rfc5666.flavor_required = AuthFlavor::kSys;
+  ClientOptions client = reading_client();
+  {
+    const std::string name = "a name that is gone when the client connects";
+    AuthSys credential;
+    credential.machine_name = name;
+    credential.uid = 1000;
+    client.credential = credential;
+    RpcPair pair = make(client, server);
+    expect_echo(pair, 700);
+    EXPECT_EQ(pair.client->counters().padded_calls, 1U) << "the first connection is configured";
+    auto call = pair.prepare(TestService::kWhoAmI);
+    ASSERT_TRUE(call);
+    EXPECT_FALSE(pair.finish(std::move(*call), [](Reply& reply) {
+      EXPECT_EQ(reply.results().xdr().u32("uid"), 1000U);
+    }));
+  }
+}
+
 TEST_P(Rfc5666, ProgramsDenyCredentialsThatAreTooWeak) {
   class Strict final : public Service {
    public:

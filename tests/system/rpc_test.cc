@@ -280,21 +280,53 @@ TEST_P(Rpc, CallTimesOutAndItsMemoryIsItsOwnersAgain) {
   ASSERT_TRUE(call);
   call->place_result(place);
   call->time_out_after(std::chrono::milliseconds(50));
-  const auto error = pair.finish(std::move(*call), [](Reply&) {});
-  ASSERT_TRUE(error);
+  std::optional<Error> error;
+  ASSERT_TRUE(pair.client->start(std::move(*call),
+                                 [&](Expected<Reply, Error> reply) { error = reply.error(); }));
+  echo(pair, 5000, true, true);  // the server answers others
+  pair.run_until([&] { return error.has_value(); });
   EXPECT_EQ(error->code, Errc::kTimedOut);
   EXPECT_EQ(pair.client->calls_in_flight(), 0U);
   echo(pair, 5000, true, true);  // the connection lives
 }
 
+// ADR 17. Without reconnection the others fail at once, and are told why.
+TEST_P(Rpc, SilenceSinceACallThatTimesOutEndsTheConnectionAndSaysSo) {
+  RpcPair pair = make();
+  echo(pair, 10, false, false);
+  std::vector<std::optional<Error>> errors(2);
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    auto call = pair.prepare(TestService::kHold);
+    ASSERT_TRUE(call);
+    if (i == 0) call->time_out_after(std::chrono::milliseconds(50));
+    ASSERT_TRUE(pair.client->start(
+        std::move(*call), [&, i](Expected<Reply, Error> reply) { errors[i] = reply.error(); }));
+  }
+  pair.run_until([&] { return errors[0] && errors[1]; });
+  EXPECT_EQ(errors[0]->code, Errc::kTimedOut);
+  EXPECT_EQ(errors[1]->code, Errc::kConnectionLost);
+  EXPECT_NE(errors[1]->cause.find("nothing had arrived since"), std::string::npos)
+      << errors[1]->message();
+  const auto after = pair.prepare(TestService::kEcho);
+  ASSERT_FALSE(after);
+  EXPECT_NE(after.error().cause.find("nothing had arrived since"), std::string::npos)
+      << after.error().message();
+  for (CallContext* held : pair.service.held) held->succeed();
+  pair.service.held.clear();
+}
+
 TEST_P(Rpc, LateAnswerIsDroppedAndItsCreditComesBack) {
   ServerOptions server;
-  server.connection.credits = 1;
+  server.connection.credits = 2;
   RpcPair pair = make({}, server);
+  echo(pair, 10, false, false);
   auto call = pair.prepare(TestService::kHold);
   ASSERT_TRUE(call);
   call->time_out_after(std::chrono::milliseconds(20));
-  ASSERT_TRUE(pair.finish(std::move(*call), [](Reply&) {}));
+  bool ended = false;
+  ASSERT_TRUE(pair.client->start(std::move(*call), [&](auto) { ended = true; }));
+  echo(pair, 10, false, false);
+  pair.run_until([&] { return ended; });
   ASSERT_EQ(pair.service.held.size(), 1U);
   pair.service.held[0]->succeed();
   pair.service.held.clear();
@@ -302,7 +334,8 @@ TEST_P(Rpc, LateAnswerIsDroppedAndItsCreditComesBack) {
   EXPECT_EQ(pair.client->counters().messages_dropped, 1U);
 }
 
-// Each of four calls has one of its two Read chunks and wants the other; there is no memory left.
+// Each of four calls has two Read chunks, and there is memory for those of one: each waits until it
+// has room for both, and none fails for want of memory.
 TEST_P(Rpc, CallsThatHoldMemoryDoNotWaitForEachOther) {
   ServerOptions server;
   server.memory_max = 3U << 20U;
@@ -318,14 +351,26 @@ TEST_P(Rpc, CallsThatHoldMemoryDoNotWaitForEachOther) {
     call->time_out_after(std::chrono::hours(1));
     ASSERT_TRUE(pair.client->start(std::move(*call), [&](auto reply) {
       ASSERT_FALSE(reply) << "the procedure takes one item only";
-      EXPECT_TRUE(reply.error().code == Errc::kServerFault ||
-                  reply.error().code == Errc::kBadArguments)
-          << reply.error().message();
+      EXPECT_EQ(reply.error().code, Errc::kBadArguments) << reply.error().message();
       ++ended;
     }));
   }
   pair.run_until([&] { return ended == 4; });
   pair.run_until([&] { return pair.server->memory_in_use() == 0; });
+  echo(pair, 1U << 20U, true, true);
+}
+
+TEST_P(Rpc, CallLargerThanAllMemoryIsRefusedAtOnce) {
+  ServerOptions server;
+  server.memory_max = 3U << 20U;
+  RpcPair pair = make({}, server);
+  const auto data = pattern(1U << 20U, 1);
+  auto call = pair.prepare(TestService::kLength);
+  ASSERT_TRUE(call);
+  for (int i = 0; i < 3; ++i) call->arguments().bulk(data);
+  const auto error = pair.finish(std::move(*call), [](Reply&) {});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kServerFault) << error->message();
   echo(pair, 1U << 20U, true, true);
 }
 
@@ -541,9 +586,17 @@ TEST(RpcWithoutResources, CallWhoseReplyHasNoMemorySaysSo) {
 // is not and gives its slot to what the first one's callback starts.
 TEST(RpcAtOneMoment, CallStartedByACallbackIsNotMistakenForOneThatEndsBehindIt) {
   ClientOptions options;
-  options.calls_max = 2;
-  RpcPair pair(test::make_sim(1), options);
+  options.calls_max = 3;
+  ServerOptions server;
+  server.connection.credits = 2;
+  RpcPair pair(test::make_sim(1), options, server);
+  const auto now = [&] { return pair.network->client_side().now(); };
+  const auto quick = [&] {
+    EXPECT_FALSE(pair.finish(std::move(*pair.prepare(TestService::kNull)), [](Reply&) {}));
+  };
+  quick();  // brings credits
   constexpr auto kTimeout = std::chrono::milliseconds(50);
+  const Instant deadline = now() + kTimeout;
   int ended[3] = {};
   const auto start = [&](std::uint32_t procedure, std::chrono::nanoseconds timeout,
                          ReplyCallback callback) {
@@ -560,7 +613,10 @@ TEST(RpcAtOneMoment, CallStartedByACallbackIsNotMistakenForOneThatEndsBehindIt) 
       ++ended[2];
     });
   });
-  start(TestService::kNull, kTimeout, [&](auto reply) {
+  quick();  // the connection is not silent
+  bool other_ended = false;
+  start(TestService::kHold, std::chrono::seconds(10), [&](auto) { other_ended = true; });
+  start(TestService::kNull, deadline - now(), [&](auto reply) {  // waits for a credit
     EXPECT_FALSE(reply);
     ++ended[1];
   });
@@ -568,7 +624,7 @@ TEST(RpcAtOneMoment, CallStartedByACallbackIsNotMistakenForOneThatEndsBehindIt) 
   EXPECT_EQ(ended[2], 0);
   for (CallContext* context : pair.service.held) context->succeed();
   pair.service.held.clear();
-  pair.run_until([&] { return ended[2] == 1; });
+  pair.run_until([&] { return ended[2] == 1 && other_ended; });
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -33,7 +33,10 @@ void refuse(World& world, World::QueuePairId initiator) {
 
 }  // namespace
 
-Provider::Provider(World& world, std::string name) : world_(world), name_(std::move(name)) {
+Provider::Provider(World& world, std::string name)
+    : world_(world),
+      name_(std::move(name)),
+      remote_invalidation_(world.options().remote_invalidation) {
   world_.add(this);
 }
 
@@ -47,7 +50,8 @@ Expected<std::unique_ptr<rdma::QueuePair>, Error> Provider::accept(
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-static-cast-downcast)
   std::unique_ptr<Incoming> incoming(static_cast<Incoming*>(request.release()));
   ConnectRequest taken = incoming->take();
-  auto queue_pair = std::make_unique<QueuePair>(world_, std::move(taken.peer_address));
+  auto queue_pair = std::make_unique<QueuePair>(world_, std::move(taken.peer_address),
+                                                incoming->sends_with_invalidate());
   queue_pair->accept(taken.initiator, std::move(taken.private_data), copy_of(private_data));
   return queue_pair;
 }
@@ -55,7 +59,7 @@ Expected<std::unique_ptr<rdma::QueuePair>, Error> Provider::accept(
 Expected<std::unique_ptr<rdma::QueuePair>, Error> Provider::connect(std::string_view address,
                                                                     Bytes private_data) {
   if (!is_address(address)) return failure(Errc::kBadAddress, "connect");
-  auto queue_pair = std::make_unique<QueuePair>(world_, std::string(address));
+  auto queue_pair = std::make_unique<QueuePair>(world_, std::string(address), remote_invalidation_);
   queue_pair->start_setup_timer();
   ConnectRequest request{queue_pair->id(), world_.new_ephemeral_address(), copy_of(private_data)};
   world_.after(world_.draw_latency(), [world = &world_, to = std::string(address), request] {
@@ -71,7 +75,7 @@ Expected<std::unique_ptr<rdma::QueuePair>, Error> Provider::connect(std::string_
 
 Expected<std::unique_ptr<rdma::Listener>, Error> Provider::listen(std::string_view address) {
   if (!is_address(address)) return failure(Errc::kBadAddress, "listen");
-  auto listener = std::make_unique<Listener>(world_);
+  auto listener = std::make_unique<Listener>(world_, remote_invalidation_);
   if (!listener->start(address)) return failure(Errc::kBadAddress, "listen");
   return listener;
 }
@@ -85,8 +89,8 @@ void Provider::wait() {
   world_.pass_time();
 }
 
-Incoming::Incoming(World& world, ConnectRequest request)
-    : world_(world), request_(std::move(request)) {}
+Incoming::Incoming(World& world, ConnectRequest request, bool sends_with_invalidate)
+    : world_(world), request_(std::move(request)), sends_with_invalidate_(sends_with_invalidate) {}
 
 Incoming::~Incoming() {
   if (!taken_) refuse(world_, request_.initiator);
@@ -120,7 +124,7 @@ void Listener::handle_device_removed() {
 }
 
 void Listener::handle_request(ConnectRequest request) {
-  waiting_.push_back(std::make_unique<Incoming>(world_, std::move(request)));
+  waiting_.push_back(std::make_unique<Incoming>(world_, std::move(request), remote_invalidation_));
 }
 
 }  // namespace rpcrdma::rdma::sim

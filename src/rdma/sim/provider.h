@@ -37,6 +37,9 @@ class Provider final : public rdma::Provider {
   int wait_fd() const noexcept override { return -1; }
   Instant now() const noexcept override { return world_.now(); }
   void arm_timer(std::optional<Instant> when) override { timer_ = when; }
+  bool reports_invalidated_handle(std::string_view) const override { return remote_invalidation_; }
+  // Instead of Options::remote_invalidation, for the connections made from now on.
+  void set_remote_invalidation(bool possible) noexcept { remote_invalidation_ = possible; }
   // Lets the time pass to the next event or armed timer of the world, except after wake().
   void wait() override;
   void wake() noexcept override { woken_ = true; }
@@ -50,6 +53,7 @@ class Provider final : public rdma::Provider {
  private:
   World& world_;
   std::string name_;
+  bool remote_invalidation_;
   std::optional<Instant> timer_;
   std::atomic<bool> woken_{false};
 };
@@ -63,24 +67,28 @@ struct ConnectRequest {
 
 class Incoming final : public rdma::Incoming {
  public:
-  Incoming(World& world, ConnectRequest request);
+  Incoming(World& world, ConnectRequest request, bool sends_with_invalidate);
   Incoming(const Incoming&) = delete;
   Incoming& operator=(const Incoming&) = delete;
   ~Incoming() override;  // refuses the request unless it was taken
 
   Bytes private_data() const noexcept override { return request_.private_data; }
   std::string_view peer_address() const noexcept override { return request_.peer_address; }
+  bool sends_with_invalidate() const noexcept override { return sends_with_invalidate_; }
   ConnectRequest take();
 
  private:
   World& world_;
   ConnectRequest request_;
+  bool sends_with_invalidate_;
   bool taken_ = false;
 };
 
 class Listener final : public rdma::Listener {
  public:
-  explicit Listener(World& world) : world_(world) {}
+  // `remote_invalidation` is the provider's, which outlives it.
+  Listener(World& world, const bool& remote_invalidation)
+      : world_(world), remote_invalidation_(remote_invalidation) {}
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
   ~Listener() override;
@@ -96,6 +104,7 @@ class Listener final : public rdma::Listener {
 
  private:
   World& world_;
+  const bool& remote_invalidation_;
   std::string address_;
   std::optional<Error> failure_;
   std::deque<std::unique_ptr<Incoming>> waiting_;

@@ -8,10 +8,10 @@
 namespace rpcrdma::rdma::sim {
 namespace {
 
-Capabilities capabilities_of(const Options& options) {
-  return {options.queue_depth_max,     options.reads_in_flight_max, options.sge_max,
-          options.remote_invalidation, options.remote_invalidation, options.registering_is_costly,
-          options.shares_receives};
+Capabilities capabilities_of(const Options& options, bool remote_invalidation) {
+  return {options.queue_depth_max, options.reads_in_flight_max, options.sge_max,
+          remote_invalidation,     remote_invalidation,         options.registering_is_costly,
+          options.shares_receives, options.reads_in_flight_max};
 }
 
 std::uint64_t total_size(std::span<const Slice> slices) {
@@ -29,11 +29,11 @@ Completion completion_of(std::uint64_t id, Status status) {
 
 }  // namespace
 
-QueuePair::QueuePair(World& world, std::string peer_address)
+QueuePair::QueuePair(World& world, std::string peer_address, bool remote_invalidation)
     : world_(world),
       id_(world.add(this)),
       peer_address_(std::move(peer_address)),
-      capabilities_(capabilities_of(world.options())) {}
+      capabilities_(capabilities_of(world.options(), remote_invalidation)) {}
 
 QueuePair::~QueuePair() {
   if (setup_timer_) world_.cancel(*setup_timer_);
@@ -297,7 +297,8 @@ void QueuePair::arrive(WriteMessage& message) {
   if (!message.data.empty()) {
     const auto into = domain_.remote_writable(message.to);
     if (!into) {
-      terminate(message.serial, Status::kRemoteAccess, "the peer wrote where it must not");
+      terminate(message.serial, Status::kRemoteAccess, "the peer wrote where it must not",
+                Remote{message.to.tag, 0, message.to.address});
       return;
     }
     counters_.payload_received += message.data.size();
@@ -353,6 +354,7 @@ void QueuePair::arrive(CloseMessage&) {
 void QueuePair::arrive(TerminateMessage& message) {
   const auto at = outgoing_.find(message.serial);
   if (at != outgoing_.end()) at->second.failure = message.status;
+  refused_write_ = message.write;
   close({Errc::kProtocol, 0, "the peer refused our work"}, LinkEvent::kDisconnected);
 }
 
@@ -372,8 +374,9 @@ void QueuePair::show_writes() {
   pending_writes_.clear();
 }
 
-void QueuePair::terminate(Serial serial, Status status, std::string_view text) {
-  travel(TerminateMessage{serial, status});
+void QueuePair::terminate(Serial serial, Status status, std::string_view text,
+                          std::optional<Remote> write) {
+  travel(TerminateMessage{serial, status, write});
   close({Errc::kProtocol, 0, text}, LinkEvent::kDisconnected);
 }
 

@@ -28,7 +28,7 @@ namespace rpcrdma::rdma::sim {
 
 class QueuePair final : public rdma::QueuePair {
  public:
-  QueuePair(World& world, std::string peer_address);
+  QueuePair(World& world, std::string peer_address, bool remote_invalidation);
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
   ~QueuePair() override;
@@ -46,6 +46,7 @@ class QueuePair final : public rdma::QueuePair {
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
   Error cause() const noexcept override { return cause_; }
+  std::optional<Remote> refused_write() const noexcept override { return refused_write_; }
   // The end comes a little later, as it does with hardware; post() fails from now on.
   void disconnect() noexcept override;
   Counters counters() const noexcept override { return counters_; }
@@ -128,6 +129,7 @@ class QueuePair final : public rdma::QueuePair {
   struct TerminateMessage {  // the work `serial` was refused; the sender is gone
     Serial serial;
     Status status;
+    std::optional<Remote> write;  // where it went, if it was a Write
   };
   using Message = std::variant<SendMessage, WriteMessage, ReadMessage, ReadResponse, ReadyMessage,
                                CloseMessage, TerminateMessage>;
@@ -167,7 +169,8 @@ class QueuePair final : public rdma::QueuePair {
   void scatter(Bytes data, std::span<const Slice> into);
   void show_writes();
   // Ends the connection because of what the peer did with its work `serial`.
-  void terminate(Serial serial, Status status, std::string_view text);
+  void terminate(Serial serial, Status status, std::string_view text,
+                 std::optional<Remote> write = std::nullopt);
 
   // Local work.
   void run_local(Serial serial);
@@ -189,6 +192,7 @@ class QueuePair final : public rdma::QueuePair {
   std::vector<std::byte> peer_private_data_;   // empty before kConnected
   std::vector<std::byte> early_private_data_;  // of an acceptor, until kConnected
   Error cause_{Errc::kClosed, 0, ""};
+  std::optional<Remote> refused_write_;
   Domain domain_;
   std::set<SteeringTag> tags_;  // all that were ever given out here
 

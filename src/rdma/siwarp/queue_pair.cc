@@ -240,6 +240,7 @@ void QueuePair::open_stream() {
   }
   stream_.start(setup_->negotiated(), fpdu_size, alignment);
   capabilities_.reads_in_flight_max = setup_->negotiated().ord;
+  capabilities_.reads_served_max = setup_->negotiated().ird;
   state_ = State::kOpen;
   shard_.open.push_back(this);
   tell(LinkEvent::kConnected);
@@ -423,6 +424,12 @@ std::size_t QueuePair::poll(std::span<Completion> out) {
 std::optional<LinkEvent> QueuePair::poll_link() {
   if (events_.empty()) return std::nullopt;
   return events_.pop();
+}
+
+std::optional<Remote> QueuePair::refused_write() const noexcept {
+  const auto& refused = stream_.refused_write();
+  if (!refused) return std::nullopt;
+  return Remote{refused->tag, 0, refused->address};
 }
 
 Counters QueuePair::counters() const noexcept {

@@ -45,6 +45,7 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
   Error cause() const noexcept override { return cause_; }
+  std::optional<Remote> refused_write() const noexcept override;
   void disconnect() noexcept override;
   Counters counters() const noexcept override;
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "rdma/verbs/device.h"
 #include "rdma/verbs/preflight.h"
 
 namespace rpcrdma::rdma::verbs {
@@ -48,6 +49,12 @@ Bytes Incoming::private_data() const noexcept {
   const bool is_iwarp =
       id_ && id_->verbs != nullptr && id_->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
   return private_data_of(request_, !is_iwarp);
+}
+
+bool Incoming::sends_with_invalidate() const noexcept {
+  ibv_device_attr attributes{};
+  if (!id_ || id_->verbs == nullptr || ibv_query_device(id_->verbs, &attributes) != 0) return false;
+  return traits_of(*id_->verbs, attributes, Registration::kPerCall).send_with_invalidate;
 }
 
 void Incoming::handle_cm(CmEvent& /*event*/) {

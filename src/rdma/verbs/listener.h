@@ -25,6 +25,7 @@ class Incoming final : public rdma::Incoming, private CmTarget {
   Incoming& operator=(const Incoming&) = delete;
   Bytes private_data() const noexcept override;
   std::string_view peer_address() const noexcept override { return peer_address_; }
+  bool sends_with_invalidate() const noexcept override;
 
  private:
   friend class QueuePair;

@@ -238,6 +238,7 @@ void QueuePair::begin_connecting() {
       static_cast<std::uint8_t>(clamp_to(std::min(can.max_qp_rd_atom, 255), shard_.options.ird));
   parameters.initiator_depth = static_cast<std::uint8_t>(
       clamp_to(std::min(can.max_qp_init_rd_atom, 255), shard_.options.ord));
+  capabilities_.reads_served_max = parameters.responder_resources;
   parameters.retry_count = 7;
   // Credits see to it that a Receive is there; where none is, something is wrong (RFC 8166 §3.3.1).
   parameters.rnr_retry_count = 0;
@@ -259,7 +260,8 @@ void QueuePair::answer() {
   // With shared Receives another peer may have taken, for a moment, what it was not granted.
   constexpr std::uint8_t kForEver = 7;
   parameters.rnr_retry_count = share_ ? kForEver : 0;
-  capabilities_.reads_in_flight_max = std::max<std::uint32_t>(1, parameters.initiator_depth);
+  capabilities_.reads_in_flight_max = parameters.initiator_depth;  // 0: it serves none
+  capabilities_.reads_served_max = parameters.responder_resources;
   state_ = State::kAnswered;
   if (rdma_accept(id_.get(), &parameters) != 0) {
     // EINVAL: the peer has given up meanwhile.
