@@ -3,7 +3,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 
-.PHONY: help setup build demo bench check check-all check-tsan check-clang check-release coverage \
+.PHONY: help setup build demo bench check check-all check-tsan check-clang check-release coverage mutants \
         format tidy doc install fresh-root lab clean fuzz fuzz-merge fuzz-coverage
 
 help:
@@ -16,6 +16,8 @@ help:
 	@echo 'make format      format the sources; make tidy checks layering, names and format'
 	@echo 'make doc         pages of the public headers: build/doc/html/index.html'
 	@echo 'make coverage    line coverage of the tests'
+	@echo 'make mutants     plant the fault of each rule in docs/conformance.md, and see a test fail (an hour);'
+	@echo '                 scripts/mutants.py --help: some of them, or faults drawn at random'
 	@echo 'make fuzz        fuzz decoders, both machines and rpcrdma-gen, FUZZ_MINUTES=1 each'
 	@echo 'make fresh-root  demo and check from a clean clone in a fresh Debian 12 (needs root)'
 	@echo 'make lab         real RDMA devices and the Linux kernel, in QEMU (needs root and 5 minutes);'
@@ -55,6 +57,9 @@ check-all: check check-tsan check-clang check-release
 
 coverage: setup
 	@scripts/coverage.sh
+
+mutants: setup
+	@scripts/mutants.py --keep-going
 
 fuzz: setup
 	@scripts/setup.sh fuzz

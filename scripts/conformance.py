@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks docs/conformance.md: each row names tests that exist, or says why it has none; and docs/invariants.md: each
-row of what a peer does (P1 to P24) names tests that exist and have a hostile peer. A test runs it.
+"""Checks docs/conformance.md: each row names tests that exist, or says why it has none, and a planted fault or a dash;
+and docs/invariants.md: each row of what a peer does (P1 to P29) names tests that exist and have a hostile peer. A test
+runs it; `make mutants` plants the faults.
 
 usage: conformance.py BUILD    where `ctest -N` lists the tests
 """
@@ -47,7 +48,7 @@ def rows_of(table, pattern, counts, findings):
             findings.append(f"{where} is there already, in line {seen[row[1]]}")
         seen[row[1]] = number
         cells = line.split("|")
-        yield where, row[1], cells[4].strip() if len(cells) == 6 else ""
+        yield where, row[1], cells[4].strip() if len(cells) in (6, 7) else "", cells[5] if len(cells) == 7 else ""
     for kind, count in counts.items():
         found = sum(re.fullmatch(re.escape(kind) + r"\d+", row) is not None for row in seen)
         if found != count:
@@ -63,19 +64,27 @@ def tests_of(where, proof, known, findings):
 def main():
     known = test_names(sys.argv[1])
     findings, opened, rules, peers = [], [], 0, 0
-    for where, rule, proof in rows_of(CONFORMANCE, RULE_ROW, RULES, findings):
+    patches = {path.stem for path in (ROOT / "tests" / "mutants").glob("*.patch")}
+    planted = set()
+    for where, rule, proof, faults in rows_of(CONFORMANCE, RULE_ROW, RULES, findings):
         rules += 1
+        named = set(re.findall(r"`([^`]+)`", faults))
+        planted |= named
+        findings.extend(f"{where}: there is no tests/mutants/{name}.patch" for name in sorted(named - patches))
+        if not named and faults.strip() != "–":
+            findings.append(f"{where} names no planted fault, and has no dash")
         tests = tests_of(where, proof, known, findings)
         if proof.startswith("**open**"):
             opened.append(rule)
         elif not tests and not proof.startswith(WITHOUT_A_TEST):
             findings.append(f"{where} names no test and no reason")
-    for where, _, proof in rows_of(INVARIANTS, PEER_ROW, PEER_ROWS, findings):
+    findings.extend(f"tests/mutants/{name}.patch is named by no rule" for name in sorted(patches - planted))
+    for where, _, proof, _ in rows_of(INVARIANTS, PEER_ROW, PEER_ROWS, findings):
         peers += 1
         if not any("Hostile" in name for name in tests_of(where, proof, known, findings)):
             findings.append(f"{where} names no test with a hostile peer")
     print("\n".join(findings))
-    print(f"conformance: {rules} rules, {len(opened)} open ({' '.join(opened) or 'none'}), {peers} rows of what a peer does, "
+    print(f"conformance: {rules} rules, {len(planted)} planted faults, {len(opened)} open ({' '.join(opened) or 'none'}), {peers} rows of what a peer does, "
           f"{len(findings)} findings")
     return 1 if findings or not known else 0
 

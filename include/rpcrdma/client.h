@@ -139,9 +139,17 @@ class Client {
   // It belongs to the server's thread and is driven by the server's progress(): start() and
   // call_async() work, also inside of services; call() fails, progress(), wait() and drain() do
   // nothing. Arguments and results are as large as a message at most; bulk items are copied into
-  // it. When the connection ends, so do its calls, and none can be made any more. It may outlive
-  // the server; once the connection has gone there is no wait_fd() (-1) and no provider_name().
-  static Expected<Client, Error> backward(const CallContext& context);
+  // it. When the connection ends, so do its calls, and none can be made any more, unless
+  // BackwardOptions::outlives_connection is set. It may outlive the server; once the connection has
+  // gone there is no wait_fd() (-1) and no provider_name().
+  static Expected<Client, Error> backward(const CallContext& context,
+                                          const BackwardOptions& options = {});
+  // Of a backward client with outlives_connection, whose connection is lost: goes on over the
+  // connection of this call, once the upper layer has said on it that the peer, which must be the
+  // same one, takes calls again. Calls that wait are made again with the same XID, so that the peer
+  // can tell that it has executed one. Fails with kUnsupported when this client has a connection,
+  // or that connection has a client.
+  Expected<void, Error> resume(const CallContext& context);
   Client(Client&&) noexcept;
   Client& operator=(Client&& other) noexcept;
   // Ends calls under way with kCanceled, then closes. Not from a callback of its own.

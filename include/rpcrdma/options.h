@@ -130,6 +130,15 @@ enum class SharedReceives : std::uint8_t {
   kNever,
 };
 
+// A client of a server's client, see Client::backward().
+struct BackwardOptions {
+  // Calls whose connection is lost wait, within their time, for the connection that
+  // Client::resume() names (RFC 8167: the same client must announce itself again); false: they fail
+  // with kConnectionLost.
+  bool outlives_connection = false;
+  std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
+};
+
 struct ServerOptions {
   ProviderOptions provider;
   ConnectionOptions connection;

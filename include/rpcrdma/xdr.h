@@ -221,6 +221,12 @@ class Writer {
     if (std::byte* at = take(pad)) std::memset(at, 0, pad);
   }
 
+  // Goes on in `output`, which has room for what was written: that is copied there.
+  void move_to(MutableBytes output) noexcept {
+    if (position_ > 0) std::memcpy(output.data(), output_.data(), position_);
+    output_ = output;
+  }
+
   bool ok() const noexcept {
     return ok_;
   }

@@ -152,6 +152,18 @@ TEST(PlanCall, ResultsBecomeWriteChunksInOrderWithTheirSegments) {
   EXPECT_EQ(result.segments[1].chunk, 1U);
   EXPECT_EQ(result.segments[2].chunk, 1U);
   EXPECT_EQ(result.header_size, 28U + 8 + 16 + 8 + 32);
+  // All of each place, and no room for padding.
+  EXPECT_EQ(result.segments[0].size, 8192U);
+  EXPECT_EQ(result.segments[1].size, 4096U);
+  EXPECT_EQ(result.segments[2].size, 4096U);
+}
+
+TEST(PlanCall, WriteChunkIsAsLongAsThePlaceAlsoWhereThatIsNoWholeWord) {
+  const ResultRoom room{Lease{1}, 5001, 7, 1};
+  const CallPlan result =
+      plan(stream_of(40, {}), thresholds(4096, 4096), 5004 + 100, {}, {&room, 1});
+  ASSERT_EQ(result.segments.size(), 1U);
+  EXPECT_EQ(result.segments[0], (PlannedSegment{Lease{1}, 5001, 7, ChunkKind::kWrite, 0}));
 }
 
 TEST(PlanCall, MoreRunsThanAHeaderNamesAreRefused) {
@@ -245,6 +257,19 @@ TEST(PlanReply, ReplyChunkIsUsedOnlyWhenTheReplyDoesNotFitInline) {
   ASSERT_EQ(large.lists.reply.size(), 2U);
   EXPECT_EQ(large.lists.reply[0].length, 3000U);
   EXPECT_EQ(large.lists.reply[1].length, 2000U);
+}
+
+// The header counts, with the lists that it returns.
+TEST(PlanReply, MessageOfExactlyTheThresholdStaysInlineAndOneWordMoreDoesNot) {
+  constexpr std::uint32_t kThreshold = 4096;
+  const std::vector<wire::Segment> chunk{{SteeringTag{9}, 8000, 0}};
+  const auto writes = offer({{8192}});
+  constexpr std::uint32_t kHeader = 28 + 8 + 16 + 4;  // a Write chunk, an unused Reply chunk
+  const std::uint32_t fits = kThreshold - kHeader;
+  EXPECT_EQ(reply(stream_of(fits, {100}), writes, chunk, true).plan.form, ReplyForm::kMsg);
+  EXPECT_EQ(reply(stream_of(fits + 4, {100}), writes, chunk, true).plan.form, ReplyForm::kNoMsg);
+  EXPECT_EQ(reply(stream_of(kThreshold - 28, {}), {}).plan.form, ReplyForm::kMsg);
+  EXPECT_EQ(reply(stream_of(kThreshold - 24, {}), {}).plan.form, ReplyForm::kErrChunk);
 }
 
 TEST(PlanReply, WhatFitsNowhereIsAnErrorHeader) {

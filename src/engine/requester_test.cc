@@ -95,6 +95,39 @@ TEST_F(Client, HoldsTheSecondCallUntilTheFirstReply) {
   EXPECT_EQ(sent(), 1U);
 }
 
+TEST_F(Client, AsksForItsCreditsInEveryCall) {
+  ASSERT_TRUE(start_null(1));
+  auto send = client.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  EXPECT_EQ(client.header_of(*send).header.credits, 4U);
+  client.done(send->id);
+  end(1);
+  start_with_chunks(2);
+  client.expose_all();
+  send = client.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  EXPECT_EQ(client.header_of(*send).header.credits, 4U);
+  EXPECT_EQ(CreditsV1(0).requested(), 1U) << "zero would stop the connection for ever";
+}
+
+// RFC 8166 §3.3.2: the thresholds of a connection stay, however many messages it has seen.
+TEST_F(Client, ThresholdStaysTheSameHoweverManyRepliesCome) {
+  for (std::uint32_t xid = 1; xid < 200; ++xid) {
+    ASSERT_TRUE(start_null(xid));
+    sent();
+    end(xid);
+  }
+  const Fragment run{Lease{1}, 4096 - 28, 0, 0};
+  Outgoing call;
+  call.stream = {&run, 1};
+  call.reply_size_max = 4096 - 28;
+  ASSERT_TRUE(client.engine.start_call(client.now, Xid{1000}, call, kTimeout));
+  client.drain();
+  const auto send = client.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  EXPECT_EQ(send->gather[0].size, 4096U - 28);
+}
+
 TEST_F(Client, PutsAShortHeaderInFrontOfTheStreamWhereThereIsRoom) {
   std::array<std::byte, 28 + 40> room{};
   const Fragment run{Lease{1}, 40, 100, 0};

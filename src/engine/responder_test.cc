@@ -207,6 +207,62 @@ TEST_F(Server, PullsReadChunksIntoLentMemoryThenHandsTheCallOver) {
   EXPECT_FALSE(send->follows_writes) << "a provider may copy it, and need not tell when it is out";
 }
 
+// RFC 8166 §3.4.5: a peer may list chunks in any order; segments of a chunk are in its own order.
+TEST_F(Server, ChunksOutOfOrderAreBroughtIntoTheOrderOfTheirPositions) {
+  ChunkLists lists;
+  add_read(lists, 80, 2000, 3);
+  add_read(lists, 40, 16, 1);
+  add_read(lists, 80, 500, 4);
+  add_read(lists, 40, 20, 2);
+  server.receive(message(call_header(), lists, 60));
+  const std::pair<std::uint32_t, std::uint32_t> chunks[] = {{40, 36}, {80, 2500}};
+  std::vector<SteeringTag> handles;
+  for (const auto& [position, size] : chunks) {
+    const auto wanted = server.take_event<MemoryWanted>();
+    ASSERT_TRUE(wanted);
+    EXPECT_EQ(wanted->position, position);
+    EXPECT_EQ(wanted->size, size);
+    server.engine.lend(wanted->call, Lease{position}, 0);
+    server.drain();
+    while (const auto read = server.take_action<RdmaRead>()) {
+      handles.push_back(read->from.handle);
+      server.done(read->id);
+    }
+  }
+  EXPECT_EQ(handles, (std::vector{SteeringTag{1}, SteeringTag{2}, SteeringTag{3}, SteeringTag{4}}));
+  const auto call = server.take_event<CallReceived>();
+  ASSERT_TRUE(call);
+  ASSERT_EQ(call->items.size(), 2U);
+  EXPECT_EQ(call->items[0].position, 40U);
+  EXPECT_EQ(call->items[1].position, 80U);
+}
+
+// RFC 8166 §4.3: what the Call had in its Read list is not repeated.
+TEST_F(Server, ReadListIsNotCopiedIntoTheReply) {
+  ChunkLists lists;
+  add_read(lists, 40, 4096, 1);
+  const Segment chunk[] = {{SteeringTag{5}, 3000, 0}};
+  ASSERT_TRUE(lists.writes.push_back(chunk));
+  server.receive(message(call_header(), lists, 44));
+  const auto wanted = server.take_event<MemoryWanted>();
+  ASSERT_TRUE(wanted);
+  server.engine.lend(wanted->call, Lease{9}, 0);
+  server.drain();
+  server.done(server.take_action<RdmaRead>()->id);
+  // Another Call's header is decoded in between.
+  server.receive(message(call_header(), lists, 44));
+  const Fragment stream[] = {{Lease{1}, 28, 0, 0}};
+  Outgoing outgoing;
+  outgoing.stream = stream;
+  server.engine.start_reply(server.take_event<CallReceived>()->call, outgoing);
+  server.drain();
+  const auto send = server.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  (void)server.header_of(*send);
+  EXPECT_TRUE(server.lists.reads.empty());
+  EXPECT_EQ(server.lists.writes.size(), 1U);
+}
+
 TEST_F(Server, LongCallIsPulledFirstThenItsOtherChunks) {
   ChunkLists lists;
   add_read(lists, 400, 1000, 2);

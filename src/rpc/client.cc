@@ -74,9 +74,13 @@ Client::~Client() {
   ClientImpl::dispose(std::move(impl_));
 }
 
-Expected<Client, Error> Client::backward(const CallContext& context) {
+Expected<Client, Error> Client::backward(const CallContext& context,
+                                         const BackwardOptions& options) {
   rpc::Session& session = static_cast<const rpc::Context&>(context).session();
-  return session.mailbox().client_of(session);
+  return session.mailbox().client_of(session, options);
+}
+Expected<void, Error> Client::resume(const CallContext& context) {
+  return impl_->resume(static_cast<const rpc::Context&>(context).session());
 }
 
 Expected<Client, Error> Client::connect(std::string_view url, const ClientOptions& options) {

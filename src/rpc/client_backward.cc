@@ -46,7 +46,11 @@ bool ClientImpl::in_turn_of(const rpc::Session& session) const noexcept {
   return current_client == this && link_.session.get() == &session;
 }
 
-Expected<Client, Error> ClientImpl::client_of(rpc::Session&) {
+void ClientImpl::set_adrift(rpc::BackwardCaller&, bool) {
+  RPCRDMA_ASSERT(false, "nobody makes Calls over a client's session");
+}
+
+Expected<Client, Error> ClientImpl::client_of(rpc::Session&, const BackwardOptions&) {
   return Unexpected<Error>(Error{Errc::kUnsupported, "calling the server", peer_,
                                  "a backward call comes over a client that can be used itself"});
 }
@@ -78,12 +82,13 @@ void ClientImpl::handle_answered(Link& link) {
 // --- Making them -------------------------------------------------------------------------------
 
 Client ClientImpl::over(rpc::Session& session, rdma::Provider& provider,
-                        const ClientOptions& options) {
+                        const ClientOptions& options, bool outlives_connection) {
   auto impl = std::make_unique<ClientImpl>(nullptr, provider, options);
   impl->session_ = &session;
   impl->connection_ = &session.connection();
   impl->peer_ = std::string(session.connection().peer_address());
   impl->ever_connected_ = true;
+  if (outlives_connection) impl->keeper_ = &session.mailbox();
   if (const auto xid = session.last_xid()) impl->last_xid_ = *xid;
   session.set_caller(*impl);
   return Client(std::move(impl));
@@ -142,22 +147,81 @@ void ClientImpl::handle_end() {
   session_ = nullptr;
   connection_ = nullptr;
   was_backward_ = true;
+  move_streams();
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     slot.leases.clear();  // they went with the connection
     slot.holds_receive = false;
-    // Who prepares a call still writes into it, though it can never be started.
-    if (slot.state == State::kPrepared && slot.stream_is_room) {
-      slot.stream = rooms_.room(i);
-      std::construct_at(&slot.writer, slot.stream);
-    }
+    slot.connection = nullptr;
     if (slot.state == State::kStarted) fail(i, lost_error());
   }
-  if (disposed_) delete this;
+  if (disposed_) {
+    delete this;
+  } else if (keeper_ != nullptr && !closing_) {
+    adrift_ = true;
+    keeper_->set_adrift(*this, true);
+  }
+}
+
+// Messages that are written, or wait to be sent again, lie in rooms of the connection, or of this
+// client when it has none: they move with it.
+void ClientImpl::move_streams() {
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    const bool is_kept = slot.state == State::kPrepared || slot.state == State::kWaiting;
+    if (!is_kept || !slot.stream_is_room) continue;
+    slot.stream = room_memory(i);
+    slot.writer.xdr().move_to(slot.stream);
+  }
+}
+
+// --- Between two connections (RFC 8167 §5.4) ---------------------------------------------------
+
+Expected<void, Error> ClientImpl::resume(rpc::Session& session) {
+  const auto refused = [&](std::string cause) {
+    return Unexpected<Error>(
+        Error{Errc::kUnsupported, "resuming calls of the client", peer_, std::move(cause)});
+  };
+  if (!adrift_) return refused("this client has a connection, or does not outlive it");
+  if (&session.mailbox() != keeper_) return refused("the call came to another server");
+  if (session.has_caller() || session.last_xid()) {
+    return refused("there is, or was, a client for that connection already");
+  }
+  adrift_ = was_backward_ = false;
+  keeper_->set_adrift(*this, false);
+  session_ = &session;
+  connection_ = &session.connection();
+  peer_ = std::string(connection_->peer_address());
+  session.set_caller(*this);
+  move_streams();
+  now_ = provider_.now();
+  start_waiting();
+  provider_.wake();
+  return {};
+}
+
+void ClientImpl::handle_time(Instant now) {
+  now_ = now;
+  in_progress_ = true;
+  fail_waiting(false);
+  in_progress_ = false;
+}
+
+void ClientImpl::handle_server_end() {
+  leave_adrift();
+  fail_waiting(true);
+}
+
+void ClientImpl::leave_adrift() {
+  if (!adrift_) return;
+  adrift_ = false;
+  keeper_->set_adrift(*this, false);
 }
 
 // Ends all calls for who made them; for the engine they end when their Sends are done.
 void ClientImpl::cancel_backward() {
+  leave_adrift();
+  fail_waiting(true);
   if (session_ == nullptr) return;
   for (Slot& slot : slots_) {
     if (slot.state != State::kStarted) continue;
@@ -170,7 +234,9 @@ void ClientImpl::cancel_backward() {
 }
 
 void ClientImpl::dispose(std::unique_ptr<ClientImpl> impl) {
-  if (!impl || impl->session_ == nullptr) return;
+  if (!impl) return;
+  if (impl->adrift_) impl->close();
+  if (impl->session_ == nullptr) return;
   RPCRDMA_ASSERT(!impl->in_progress_, "a client is destroyed inside of one of its callbacks");
   impl->close();
   if (!impl->has_started_calls()) {

@@ -431,7 +431,8 @@ void ClientImpl::handle(const engine::Event& event) {
   engine::CallError error = failed->error;
   const std::uint32_t index = index_of(failed->call);
   const bool is_own = index == configuration_slot_;
-  if (error == engine::CallError::kConnectionLost && reconnects() && !is_own) {
+  const bool waits = reconnects() || (keeper_ != nullptr && !closing_);
+  if (error == engine::CallError::kConnectionLost && waits && !is_own) {
     return wait_for_connection(slots_[index]);
   }
   // The server answered; what each connection begins with tells nothing of the calls behind it.

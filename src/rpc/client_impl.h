@@ -44,7 +44,8 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   static Expected<Client, Error> connect_on(rdma::Provider& provider, std::string_view address,
                                             const ClientOptions& options);
   // One that makes backward Calls over the session's connection.
-  static Client over(rpc::Session& session, rdma::Provider& provider, const ClientOptions& options);
+  static Client over(rpc::Session& session, rdma::Provider& provider, const ClientOptions& options,
+                     bool outlives_connection);
   // The end of the Client that had it.
   static void dispose(std::unique_ptr<ClientImpl> impl);
 
@@ -64,12 +65,17 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   // Of backward Calls that it answers.
   void deliver(rpc::Session& session, engine::CallId call) override;
   bool in_turn_of(const rpc::Session& session) const noexcept override;
-  Expected<Client, Error> client_of(rpc::Session& session) override;
+  Expected<Client, Error> client_of(rpc::Session& session, const BackwardOptions& options) override;
+  void set_adrift(rpc::BackwardCaller& caller, bool adrift) override;
   // Of backward Calls that it makes.
   void handle_event(Instant now, const engine::Event& event) override;
   void end_calls() override { close(); }
   void handle_end() override;
   bool holds_replies() const noexcept override;
+  std::optional<Instant> next_deadline() const override;
+  void handle_time(Instant now) override;
+  void handle_server_end() override;
+  Expected<void, Error> resume(rpc::Session& session);
 
   int wait_fd() const noexcept { return was_backward_ ? -1 : provider_.wait_fd(); }
   std::string_view provider_name() const noexcept {
@@ -162,6 +168,8 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   // The connection lives on without it.
   bool left() const noexcept { return closing_ && is_backward(); }
   MutableBytes room_memory(std::uint32_t index) const;
+  void move_streams();
+  void leave_adrift();
   bool flatten(Slot& slot);
   void cancel_backward();
   // The Connection Configuration Protocol (client_configuration.cc).
@@ -203,7 +211,6 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   void start_waiting();
   void fail_waiting(bool all);
   void maintain_connection();
-  std::optional<Instant> next_deadline() const;
   Error timed_out_waiting() const;
 
   Error no_resources(std::string cause) const;
@@ -245,7 +252,11 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   std::vector<Link> retired_;
   rpc::Session* session_ = nullptr;  // whose connection it is, when it makes backward Calls
   bool was_backward_ = false;        // the session has gone
-  bool disposed_ = false;            // nobody has it any more; it goes when its last Call ends
+  // Of a backward client whose Calls wait for the next connection: the server's, and whether it
+  // keeps this client, which has none now.
+  rpc::Mailbox* keeper_ = nullptr;
+  bool adrift_ = false;
+  bool disposed_ = false;  // nobody has it any more; it goes when its last Call ends
   std::mutex answers_mutex_;
   std::vector<Answer> answers_;        // guarded by answers_mutex_
   std::vector<Answer> answers_taken_;  // the client's thread only

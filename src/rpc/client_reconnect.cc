@@ -23,11 +23,11 @@ bool ClientImpl::may_start() const noexcept {
 }
 
 std::optional<Error> ClientImpl::start_or_wait(Slot& slot) {
-  if (!options_.reconnect.enabled) return start_in_engine(slot);
+  if (!options_.reconnect.enabled && keeper_ == nullptr) return start_in_engine(slot);
   slot.deadline = (in_progress_ ? now_ : provider_.now()) + slot.timeout;
   slot.lost_alone = 0;
   if (may_start()) return start_in_engine(slot);
-  if (ended()) return lost_error();
+  if (ended() && !adrift_) return lost_error();
   slot.state = State::kWaiting;
   ++waiting_;
   return std::nullopt;
@@ -137,7 +137,8 @@ void ClientImpl::start_waiting() {
 // --- Time and the end --------------------------------------------------------------------------
 
 Error ClientImpl::timed_out_waiting() const {
-  std::string cause = "no connection to the server within the call's time";
+  std::string cause = is_backward() ? "no connection of the client within the call's time"
+                                    : "no connection to the server within the call's time";
   if (last_failure_) cause += ": " + last_failure_->cause;
   return {Errc::kTimedOut, "the call", peer_, std::move(cause)};
 }

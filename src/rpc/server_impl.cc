@@ -38,6 +38,7 @@ ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
 ServerImpl::~ServerImpl() {
   // While all is still there: their callbacks may use contexts, whose answers take the mailbox.
   for (const auto& [session, connection] : peers_) session->end_backward_calls();
+  while (!adrift_.empty()) adrift_.back()->handle_server_end();
 }
 
 Expected<void, Error> ServerImpl::listen(std::string_view address) {
@@ -102,6 +103,7 @@ void ServerImpl::progress() {
     serve_sessions(now);  // sees the end of the connections that drain() closed
   }
   remove_finished();
+  tell_time_to_adrift(now);
   if (sharers_ != peers_.size() && options_.receives_max > 0) provider_.wake();  // to share anew
   arm_timer();
   current_server = nullptr;
@@ -197,7 +199,26 @@ void ServerImpl::deliver(rpc::Session& session, engine::CallId call) {
   provider_.wake();
 }
 
-Expected<Client, Error> ServerImpl::client_of(rpc::Session& session) {
+void ServerImpl::set_adrift(rpc::BackwardCaller& caller, bool adrift) {
+  std::erase(adrift_, &caller);
+  if (adrift) adrift_.push_back(&caller);
+}
+
+// Their callbacks may end other clients.
+void ServerImpl::tell_time_to_adrift(Instant now) {
+  const auto is_due = [now](const rpc::BackwardCaller* caller) {
+    const auto deadline = caller->next_deadline();
+    return deadline && *deadline <= now;
+  };
+  for (;;) {
+    const auto due = std::ranges::find_if(adrift_, is_due);
+    if (due == adrift_.end()) return;
+    (*due)->handle_time(now);
+  }
+}
+
+Expected<Client, Error> ServerImpl::client_of(rpc::Session& session,
+                                              const BackwardOptions& backward) {
   const auto unsupported = [&session](std::string cause) {
     return Unexpected<Error>(Error{Errc::kUnsupported, "calling the client",
                                    std::string(session.connection().peer_address()),
@@ -208,7 +229,8 @@ Expected<Client, Error> ServerImpl::client_of(rpc::Session& session) {
   ClientOptions options;
   options.calls_max = engine_options_.backward_calls;
   options.memory_max = std::min<std::size_t>(options_.memory_max, 16U << 20U);
-  return ClientImpl::over(session, provider_, options);
+  options.call_timeout = backward.call_timeout;
+  return ClientImpl::over(session, provider_, options, backward.outlives_connection);
 }
 
 // A session stays until its calls are answered, so the pointers are good.
@@ -262,6 +284,10 @@ void ServerImpl::arm_timer() {
   for (const auto& [session, connection] : peers_) {
     const auto timeout = connection->engine().poll_timeout();
     if (timeout && (!next || *timeout < *next)) next = timeout;
+  }
+  for (const rpc::BackwardCaller* caller : adrift_) {
+    const auto deadline = caller->next_deadline();
+    if (deadline && (!next || *deadline < *next)) next = deadline;
   }
   provider_.arm_timer(next);
 }

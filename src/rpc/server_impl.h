@@ -41,7 +41,8 @@ class ServerImpl final : public rpc::Mailbox {
 
   void deliver(rpc::Session& session, engine::CallId call) override;
   bool in_turn_of(const rpc::Session& session) const noexcept override;
-  Expected<Client, Error> client_of(rpc::Session& session) override;
+  Expected<Client, Error> client_of(rpc::Session& session, const BackwardOptions& options) override;
+  void set_adrift(rpc::BackwardCaller& caller, bool adrift) override;
 
   rdma::Provider& provider() noexcept { return provider_; }
   std::string_view address() const noexcept { return address_; }
@@ -71,6 +72,7 @@ class ServerImpl final : public rpc::Mailbox {
   void accept_connections();
   void notice_failure();
   void take_answers();
+  void tell_time_to_adrift(Instant now);
   void drain(Instant now);
   void remove_finished();
   void arm_timer();
@@ -90,6 +92,8 @@ class ServerImpl final : public rpc::Mailbox {
   std::vector<Peer> peers_;
   std::size_t sharers_ = 0;  // how many connections there were when shares were last given out
   TransferCounters ended_;   // of sessions that are gone
+
+  std::vector<rpc::BackwardCaller*> adrift_;
 
   const rpc::Session* in_turn_ = nullptr;  // makes progress now; the server's thread only
 

@@ -34,6 +34,11 @@ class BackwardCaller {
   virtual void handle_end() = 0;
   // Whether there are replies of Calls, whose Receives are the connection's.
   virtual bool holds_replies() const noexcept = 0;
+  // Without a connection, see Mailbox::set_adrift(): the first time limit of a Call that waits,
+  // time that has passed, and the end of the server.
+  virtual std::optional<Instant> next_deadline() const = 0;
+  virtual void handle_time(Instant now) = 0;
+  virtual void handle_server_end() = 0;
 
  protected:
   ~BackwardCaller() = default;
@@ -48,7 +53,9 @@ class Mailbox {
   // session again before something else happens.
   virtual bool in_turn_of(const Session& session) const noexcept = 0;
   // A client over the session's connection, in the direction against that of its Calls.
-  virtual Expected<Client, Error> client_of(Session& session) = 0;
+  virtual Expected<Client, Error> client_of(Session& session, const BackwardOptions& options) = 0;
+  // A caller whose connection is lost, and whose Calls wait for the next one, is told of the time.
+  virtual void set_adrift(BackwardCaller& caller, bool adrift) = 0;
 
  protected:
   ~Mailbox() = default;

@@ -131,6 +131,12 @@ constexpr const char* kCannotVanish =
 
 // --- Set-up ------------------------------------------------------------------------------------
 
+// P3: it has offered no RDMA Read (IRD 0), so that none may be in flight.
+TEST_P(VerbsPeer, ThatServesNoReadsIsSentNone) {
+  ASSERT_NO_FATAL_FAILURE(connect_peer());
+  EXPECT_EQ(server.queue_pair().capabilities().reads_in_flight_max, 0U);
+}
+
 TEST_P(VerbsPeer, ItsFirstMessageOpensTheConnectionAndItsConfirmationTellsNothingNew) {
   if (peer->is_iwarp()) GTEST_SKIP() << kNothingToWithhold;
   ASSERT_NO_FATAL_FAILURE(answer());

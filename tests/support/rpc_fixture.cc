@@ -154,9 +154,13 @@ void TestService::swap(CallContext& context) {
   auto& arguments = context.arguments();
   arguments.xdr().u32("number");
   const Bytes first = arguments.bulk(kBulkMax, "first");
-  const std::string text(arguments.xdr().string(255, "text"));
+  const std::string text(arguments.xdr().string(kTextMax, "text"));
   const Bytes second = arguments.bulk(kBulkMax, "second");
   if (!arguments.finish()) return context.fail(AcceptStatus::kGarbageArgs);
+  const auto text_size = static_cast<std::uint32_t>(text.size());
+  if (text_size > 1000 && !context.reserve_results(text_size + 100)) {
+    return context.fail(AcceptStatus::kSystemErr);
+  }
   const MutableBytes a = context.result_memory(static_cast<std::uint32_t>(second.size()));
   const MutableBytes b = context.result_memory(static_cast<std::uint32_t>(first.size()));
   std::copy(second.begin(), second.end(), a.begin());

@@ -61,6 +61,7 @@ class TestService final : public Service {
     kProcedures = 10,
   };
   static constexpr std::uint32_t kBulkMax = 1U << 20U;
+  static constexpr std::uint32_t kTextMax = 8000;  // of kSwap
 
   bool has_procedure(std::uint32_t number) const noexcept override { return number < kProcedures; }
   std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override {
@@ -89,8 +90,12 @@ class RpcPair {
 
   // The server dies with all its connections; calls in service are forgotten.
   void kill_server();
-  // A new one at the same address.
+  // A new one at the same address; the second with other options from then on.
   void start_server();
+  void start_server(const ServerOptions& options) {
+    server_options_ = options;
+    start_server();
+  }
 
   // A further client of the same server, connected.
   static Client connect_another(RpcPair& pair);
@@ -117,7 +122,7 @@ class RpcPair {
   std::optional<Client> client;
 
  private:
-  const ServerOptions server_options_;
+  ServerOptions server_options_;
   std::string address_;  // of the server, once it has one
 };
 

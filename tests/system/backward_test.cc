@@ -26,7 +26,12 @@ class ReadyService final : public Service {
   std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
   void call(CallContext& context) override {
     if (clock != nullptr) made_at = clock->now();
-    auto made = Client::backward(context);
+    if (resumes) {
+      const auto resumed = client->resume(context);
+      refused = resumed ? std::nullopt : std::optional(resumed.error());
+      return context.succeed();
+    }
+    auto made = Client::backward(context, options);
     if (made) {
       client.emplace(std::move(*made));
       refused.reset();
@@ -36,6 +41,8 @@ class ReadyService final : public Service {
     context.succeed();
   }
 
+  BackwardOptions options;
+  bool resumes = false;  // with the client that there is
   std::optional<Client> client;
   std::optional<Error> refused;
   rdma::Provider* clock = nullptr;
@@ -421,6 +428,100 @@ TEST_P(Backward, AfterReconnectionTheClientAnnouncesItselfAgain) {
   EXPECT_FALSE(echo(1000, 7));
 }
 
+// B-10: its calls wait for the next connection, and for the word of the upper layer on it.
+class BackwardThatOutlives : public Backward {
+ protected:
+  static constexpr std::size_t kCalls = 3;
+  void connect_and_call(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) {
+    ready.options.outlives_connection = true;
+    connect(client_options(4, true));
+    announce();
+    ASSERT_TRUE(ready.client);
+    for (std::size_t i = 0; i < kCalls; ++i) {
+      Call call = backward_call(i == 0 ? TestService::kHold : TestService::kEcho);
+      call.time_out_after(timeout);
+      if (i > 0) call.arguments().bulk(data_);
+      start(i, std::move(call));
+    }
+    EXPECT_TRUE(pair->run_until([&] { return !on_client.held.empty(); }));
+  }
+  void start(std::size_t number, Call call) {
+    ASSERT_TRUE(ready.client->start(std::move(call), [this, number](Expected<Reply, Error> reply) {
+      ++ends_[number];
+      if (!reply) {
+        errors_[number] = reply.error();
+        return;
+      }
+      if (number > 0) {
+        EXPECT_TRUE(std::ranges::equal(reply->results().bulk(1U << 20U, "data"), data_));
+      }
+    }));
+  }
+  // The client comes back to the same server.
+  void lose_connection() {
+    pair->client->close();
+    EXPECT_TRUE(pair->run_until([&] { return pair->server->connections() == 0; }));
+    for (CallContext* context : on_client.held) context->succeed();
+    on_client.held.clear();
+    pair->client.reset();
+    auto next = ClientImpl::connect_on(pair->network->client_side(), pair->server->address(),
+                                       client_options(4, true));
+    ASSERT_TRUE(next);
+    pair->client = std::move(*next);
+    EXPECT_TRUE(pair->run_until([&] { return pair->client->connected(); }));
+    ASSERT_TRUE(pair->client->serve(TestService::kProgram, TestService::kVersion, on_client));
+  }
+  const std::vector<std::byte> data_ = pattern(1000, 3);
+  std::array<int, kCalls> ends_{};
+  std::array<std::optional<Error>, kCalls> errors_;
+};
+
+TEST_P(BackwardThatOutlives, MakesItsCallsAgainOverTheConnectionThatIsAnnouncedNext) {
+  connect_and_call();
+  lose_connection();
+  EXPECT_EQ(ends_, (std::array<int, kCalls>{}));
+  Client* const before = &*ready.client;
+  ready.resumes = true;
+  announce();
+  ASSERT_FALSE(ready.refused) << ready.refused->message();
+  EXPECT_EQ(&*ready.client, before);
+  EXPECT_TRUE(pair->run_until([&] { return !on_client.held.empty(); }));
+  on_client.held[0]->succeed();
+  on_client.held.clear();
+  EXPECT_TRUE(pair->run_until([&] { return ends_ == std::array<int, kCalls>{1, 1, 1}; }));
+  for (const auto& error : errors_) EXPECT_FALSE(error) << error->message();
+  EXPECT_FALSE(echo(700, 4));
+  announce();
+  ASSERT_TRUE(ready.refused) << "it has a connection";
+}
+
+TEST_P(BackwardThatOutlives, ItsCallsTimeOutWithoutAConnection) {
+  connect_and_call(std::chrono::milliseconds(200));
+  lose_connection();
+  EXPECT_TRUE(pair->run_until([&] { return ends_ == std::array<int, kCalls>{1, 1, 1}; }));
+  for (const auto& error : errors_) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code, Errc::kTimedOut) << error->message();
+  }
+}
+
+TEST_P(BackwardThatOutlives, ItsCallsEndWithTheServer) {
+  connect_and_call();
+  lose_connection();
+  pair->kill_server();
+  EXPECT_EQ(ends_, (std::array<int, kCalls>{1, 1, 1}));
+  for (const auto& error : errors_) EXPECT_EQ(error->code, Errc::kConnectionLost);
+}
+
+TEST_P(BackwardThatOutlives, ItsCallsEndWithItself) {
+  connect_and_call();
+  lose_connection();
+  ready.client.reset();
+  EXPECT_EQ(ends_, (std::array<int, kCalls>{1, 1, 1}));
+  for (const auto& error : errors_) EXPECT_EQ(error->code, Errc::kCanceled);
+  expect_forward_works();
+}
+
 // close() is for good: also for who tries again when a call has failed.
 TEST_P(Backward, AClosedClientStartsNoMoreCalls) {
   connect_both_ways();
@@ -624,6 +725,7 @@ std::string name_of(const ::testing::TestParamInfo<Fabric>& tested) {
 const Fabric kSim{"sim", [] { return test::make_sim(1); }};
 const Fabric kSiwarp{"siwarp", [] { return test::make_siwarp(true); }};
 INSTANTIATE_TEST_SUITE_P(Fabrics, Backward, ::testing::Values(kSim, kSiwarp), name_of);
+INSTANTIATE_TEST_SUITE_P(Fabrics, BackwardThatOutlives, ::testing::Values(kSim, kSiwarp), name_of);
 INSTANTIATE_TEST_SUITE_P(Fabrics, BackwardThreads, ::testing::Values(kSiwarp), name_of);
 
 }  // namespace

@@ -18,6 +18,38 @@ namespace {
 
 // --- Messages, P1 to P9 ------------------------------------------------------------------------
 
+// RFC 8166 §3.3.2: 1024 bytes always fit.
+class SmallestReceives : public HostileServer {
+ protected:
+  static ServerOptions smallest() {
+    ServerOptions options;
+    options.connection.inline_size = 1024;
+    return options;
+  }
+  SmallestReceives() : HostileServer(smallest()) {}
+};
+
+TEST_P(SmallestReceives, TakeMessagesOf1024Bytes) {
+  RawTalk talk = this->talk();
+  constexpr std::uint32_t kSize = 1024 - 28 - 40 - 4;
+  const Message call =
+      short_call(kXid, TestService::kAbsorb, join({words({kSize}), Message(kSize)}));
+  ASSERT_EQ(call.size(), 1024U);
+  const auto answers = answers_to(talk, call);
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_EQ(to_words(answers[0]).back(), kSize);
+}
+
+// RFC 8797: always there, and first, for peers that look nowhere else.
+TEST_P(HostileServer, PutsItsPrivateDataFirstIntoItsAnswer) {
+  auto peer = connect();
+  const auto frame = peer->initiate(RawTalk::mpa(GetParam()));
+  constexpr std::size_t kStart = 20 + 4;  // behind the MPA header, and IRD and ORD
+  ASSERT_EQ(frame.size(), kStart + 8);
+  EXPECT_EQ(to_words(Bytes(frame).subspan(kStart)), (Words{0xf6ab0e18, 0x01010303}))
+      << "version 1, R set, 4096 bytes both ways";
+}
+
 TEST_P(HostileServer, DropsMessagesShorterThanAPrefix) {  // P1
   const Message call = short_call(kXid, TestService::kNull);
   expect_each({{"nothing", {}}, {"one byte", first(call, 1)}, {"15 bytes", first(call, 15)}},
@@ -461,6 +493,7 @@ TEST_P(HostileFullQueue, IsGivenUpWhenThePeerDoesNotRead) {  // P21
 }
 
 INSTANTIATE_TEST_SUITE_P(Wire, HostileServer, testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, SmallestReceives, testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileFullQueue, testing::Bool(), kCrcName);
 
 }  // namespace

@@ -417,6 +417,51 @@ TEST_F(EachConnection, NegotiatesRemoteInvalidationAnewByTheFlagsOfBothSides) {
   }
 }
 
+// RFC 8166 §3.3.3: credits belong to a connection, and begin with one Call.
+TEST_F(EachConnection, BeginsWithOneCallWhateverWasGrantedBefore) {
+  call();  // brings credits
+  int ended = 0;
+  for (int i = 0; i < 3; ++i) {
+    auto held = pair.prepare(TestService::kHold);
+    ASSERT_TRUE(held);
+    ASSERT_TRUE(pair.client->start(std::move(*held), [&](auto) { ++ended; }));
+  }
+  pair.run_until([&] { return pair.service.held.size() == 3; });
+  connect();
+  pair.run_until([&] { return pair.service.held.size() == 1; });
+  const Instant later = pair.network->client_side().now() + std::chrono::seconds(1);
+  pair.network->client_side().arm_timer(later);
+  pair.run_until([&] { return pair.network->client_side().now() >= later; });
+  ASSERT_EQ(pair.service.held.size(), 1U) << "the others wait for its reply";
+  pair.service.held[0]->succeed();
+  pair.run_until([&] { return pair.service.held.size() == 3; });
+  pair.service.held[1]->succeed();
+  pair.service.held[2]->succeed();
+  pair.service.held.clear();
+  pair.run_until([&] { return ended == 3; });
+}
+
+TEST_F(EachConnection, HasTheMessageSizesOfItsOwnSetUp) {
+  const auto data = pattern(2500, 1);
+  std::uint64_t long_calls = 0;
+  for (const std::uint32_t size : {4096U, 1024U, 8192U, 1024U}) {
+    ServerOptions options;
+    options.connection.inline_size = size;
+    pair.kill_server();
+    pair.run_until([&] { return !pair.client->connected(); });
+    pair.start_server(options);
+    pair.run_until([&] { return pair.client->connected(); });
+    auto call = pair.prepare(TestService::kAbsorb, 3000);
+    ASSERT_TRUE(call);
+    call->arguments().xdr().opaque(data);
+    EXPECT_FALSE(pair.finish(std::move(*call), [](Reply& reply) {
+      EXPECT_EQ(reply.results().xdr().u32("size"), 2500U);
+    }));
+    long_calls += size == 1024 ? 1 : 0;
+    EXPECT_EQ(pair.client->counters().long_calls, long_calls) << size;
+  }
+}
+
 TEST(ReplyCacheOfAServer, CanBeSwitchedOff) {
   ServerOptions options;
   options.reply_cache_entries = 0;

@@ -146,35 +146,42 @@ TEST_P(Rpc, LongCallOfWhatIsNotBulk) {
 }
 
 // A Position-Zero Read chunk together with further Read chunks, and several Write chunks.
+// Two items each way around a text that is part of the stream: where it is long, the Call has a
+// Position-Zero Read chunk beside the items', and the reply a Reply chunk beside its Write chunks.
 TEST_P(Rpc, LongCallWithReadChunksAndTwoWriteChunks) {
-  for (const std::uint32_t inline_size : {4096U, 1024U}) {
-    ClientOptions options;
-    options.connection.inline_size = inline_size;
-    RpcPair pair = make(options);
+  for (const bool is_long : {false, true}) {
+    SCOPED_TRACE(is_long);
+    RpcPair pair = make();
     const auto first = pattern(10001, 1);
     const auto second = pattern(70002, 2);
-    const std::string text(inline_size == 4096 ? 20 : 255, 'x');
-    std::vector<std::byte> place1(second.size()), place2(first.size());
-    auto call = pair.prepare(TestService::kSwap);
+    const std::string text(is_long ? 6000 : 20, 'x');
+    // Larger than the results: what is not used stays as it was.
+    std::vector<std::byte> place1(second.size() + 100, std::byte{0xee});
+    std::vector<std::byte> place2(first.size() + 5000, std::byte{0xee});
+    auto call = pair.prepare(TestService::kSwap, 8000);
     ASSERT_TRUE(call);
-    // A large credential makes the rest too long for a message of 1024 bytes.
     call->arguments().xdr().u32(9);
     call->arguments().bulk(first);
     call->arguments().xdr().string(text);
     call->arguments().bulk(second);
     call->place_result(place1);
     call->place_result(place2);
-    call->expect_results(280);
+    call->expect_results(static_cast<std::uint32_t>(text.size()) + 24);
     const auto error = pair.finish(std::move(*call), [&](Reply& reply) {
       EXPECT_TRUE(std::ranges::equal(reply.results().bulk(1U << 20U, "second"), second));
       EXPECT_TRUE(reply.results().last_was_placed());
-      EXPECT_EQ(reply.results().xdr().string(255, "text"), text);
+      EXPECT_EQ(reply.results().xdr().string(8000, "text"), text);
       EXPECT_TRUE(std::ranges::equal(reply.results().bulk(1U << 20U, "first"), first));
       EXPECT_TRUE(reply.results().last_was_placed());
     });
     EXPECT_FALSE(error) << error->message();
-    EXPECT_EQ(pair.server->counters().read_chunks, 2U);
-    EXPECT_EQ(pair.server->counters().write_chunks, 2U);
+    EXPECT_TRUE(std::all_of(place1.begin() + 70002, place1.end(),
+                            [](std::byte each) { return each == std::byte{0xee}; }));
+    const auto counters = pair.server->counters();
+    EXPECT_EQ(counters.read_chunks, 2U);
+    EXPECT_EQ(counters.write_chunks, 2U);
+    EXPECT_EQ(counters.long_calls, is_long ? 1U : 0U);
+    EXPECT_EQ(counters.long_replies, is_long ? 1U : 0U);
   }
 }
 

@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+"""Plants faults and looks whether a test sees them.
+
+usage: mutants.py [--only REGEX] [--keep-going]            the patches of tests/mutants
+       mutants.py --random N [--seed S] [--sample M]       N faults drawn by a seed, or M of them
+       mutants.py --list
+
+The first form applies each patch that docs/conformance.md names for a rule, builds, runs the tests that the same
+row names, and fails where all of them pass: then the row proves nothing. The second draws faults by general
+operators over all lines of engine, wire, iwarp, transport, rpc and siwarp, and runs the unit, golden, conformance,
+system and seed tests until one fails. Faults that survive are listed; docs/testing.md argues about each.
+
+It works on a copy of the tree in build-mutants, so that nothing happens to yours.
+"""
+import argparse
+import json
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HOME = ROOT / "build-mutants"
+TREE = HOME / "tree"
+BUILD = TREE / "build-mutants"
+PATCHES = ROOT / "tests" / "mutants"
+RULE_ROW = re.compile(r"^\| ((?:V1|PD|H|B)-[A-Z]*\d+) \|")
+DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc", "src/rdma/siwarp")
+# The quickest first: most faults are seen by the unit tests of their module.
+PROGRAMS = ("engine_test", "prefix_test", "wire_test", "wire_v1_test", "iwarp_test", "transport_test", "xdr_test",
+            "oncrpc_test", "region_table_test", "reply_cache_test", "golden_test", "siwarp_test", "sim_test",
+            "rpc_system_test", "rfc5666_test", "backward_test", "chunks_test", "registered_memory_test",
+            "reconnect_test", "credits_test", "service_test", "coroutine_test", "adopt_test", "conformance_test",
+            "steady_state_test", "hostile_test", "process_test")
+SEEDS = "1..150"
+SIM = "bin/rpcrdma-sim"
+TIME_MAX = 120  # seconds for one program; a fault that makes it hang is seen
+
+
+def run(command, **options):
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def copy_tree():
+    """Brings the copy up to date; files that stay the same keep their time."""
+    names = run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True).stdout.splitlines()
+    wanted = {name for name in names if (ROOT / name).is_file()}
+    for name in wanted:
+        source, copy = ROOT / name, TREE / name
+        if copy.is_file() and copy.read_bytes() == source.read_bytes():
+            continue
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, copy)
+    for copy in TREE.rglob("*"):
+        name = copy.relative_to(TREE)
+        if copy.is_file() and name.parts[0] != BUILD.name and str(name) not in wanted:
+            copy.unlink()
+
+
+def configure():
+    launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    done = run(["cmake", "--preset", "mutants", *launcher], cwd=TREE)
+    if done.returncode != 0:
+        sys.exit(f"mutants: the copy in {TREE} does not configure:\n{done.stdout}{done.stderr}")
+
+
+def ninja(targets):
+    return run(["ninja", "-C", str(BUILD), *targets])
+
+
+class Programs:
+    """The test programs of the copy, and which of them has a test."""
+
+    def __init__(self):
+        known = set(re.findall(r"^(\S+): phony", ninja(["-t", "targets", "all"]).stdout, re.M))
+        self.names = [name for name in PROGRAMS if name in known]
+        self.targets = [*self.names, "rpcrdma_sim_command"]
+        print(f"mutants: building {len(self.names)} test programs", flush=True)
+        built = ninja(self.targets)
+        if built.returncode != 0:
+            sys.exit(f"mutants: the tree does not build:\n{built.stdout[-4000:]}")
+        listed = json.loads(run(["ctest", "--show-only=json-v1", "--test-dir", str(BUILD)]).stdout)
+        self.of_test = {}
+        for test in listed["tests"]:
+            program = pathlib.Path(test.get("command", [""])[0])
+            parts = test["name"].split("/")
+            for i, part in enumerate(parts):
+                if "." in part:
+                    self.of_test.setdefault("/".join(parts[:i + 1]), set()).add(program)
+                    self.of_test.setdefault(part, set()).add(program)
+        self.paths = {path.name: path for paths in self.of_test.values() for path in paths}
+
+    def build(self):
+        return ninja(self.targets)
+
+
+def passes(command):
+    try:
+        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=TIME_MAX,
+                              cwd=BUILD).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def filter_of(names):
+    return "--gtest_filter=" + ":".join(f"{name}:*/{name}:{name}/*:*/{name}/*" for name in names)
+
+
+def planted():
+    """(rule, patch, tests that prove the rule) of each row of docs/conformance.md that names a patch."""
+    for line in (ROOT / "docs" / "conformance.md").read_text().splitlines():
+        row = RULE_ROW.match(line)
+        if not row:
+            continue
+        cells = [cell.strip() for cell in line.split("|")]
+        for patch in re.findall(r"`([^`]+)`", cells[5]) if len(cells) > 6 else []:
+            yield row[1], patch, re.findall(r"`([^`]+)`", cells[4])
+
+
+def survives_planted(programs, tests):
+    """Whether every test that the row names passes; None: none of them can be run here."""
+    by_program, ran = {}, False
+    for test in tests:
+        if test.startswith("sim_seeds"):
+            by_program.setdefault(BUILD / SIM, []).append(None)
+        for program in programs.of_test.get(test, ()):
+            if program.name in programs.names:
+                by_program.setdefault(program, []).append(test)
+    for program, names in by_program.items():
+        ran = True
+        options = ["--seeds", SEEDS] if program.name == "rpcrdma-sim" else [filter_of(names)]
+        if not passes([str(program), *options]):
+            return False
+    return True if ran else None
+
+
+def check_planted(only, keep_going):
+    programs = Programs()
+    findings, count = [], 0
+    for rule, name, tests in planted():
+        if only and not re.search(only, f"{rule} {name}"):
+            continue
+        count += 1
+        started = time.monotonic()
+        patch = PATCHES / f"{name}.patch"
+        finding = None
+        changed = sorted(set(re.findall(r"^\+\+\+ b/(\S+)", patch.read_text(), re.M))) if patch.is_file() else []
+        before = {each: (TREE / each).read_text() for each in changed}
+        applied = run(["patch", "-p1", "-s", "-F", "3", "-i", str(patch)], cwd=TREE)
+        if not changed or applied.returncode != 0:
+            finding = f"does not apply: {applied.stdout.strip()}"
+        elif programs.build().returncode != 0:
+            finding = "does not build"
+        else:
+            survived = survives_planted(programs, tests)
+            if survived is None:
+                finding = "names no test that can be run here"
+            elif survived:
+                finding = f"is not seen by {', '.join(tests)}"
+        for each, text in before.items():
+            (TREE / each).write_text(text)
+        for leftover in [*TREE.glob("src/**/*.rej"), *TREE.glob("src/**/*.orig")]:
+            leftover.unlink()
+        print(f"{'FAIL' if finding else 'ok  '} {rule} {name} {finding or ''} ({time.monotonic() - started:.0f} s)",
+              flush=True)
+        if finding:
+            findings.append(f"{rule}: {name} {finding}")
+            if not keep_going:
+                break
+    print(f"mutants: {count} planted, {len(findings)} not seen")
+    return 1 if findings or count == 0 else 0
+
+
+# --- Faults that nobody chose ---------------------------------------------------------------------
+
+def each_match(pattern, replacement):
+    def mutate(line):
+        for match in re.finditer(pattern, line):
+            yield line[:match.start()] + match.expand(replacement) + line[match.end():]
+    return mutate
+
+
+def changed_constant(line):
+    for match in re.finditer(r"(?<![\w.\"'])(\d+)(?=[Uu]?\b)(?![\w.]*\")", line):
+        yield line[:match.start()] + str(int(match[1]) + 1) + line[match.end():]
+
+
+def swapped_arguments(line):
+    for match in re.finditer(r"(\w\()([\w.\->*&]+), ([\w.\->*&]+)\)", line):
+        yield line[:match.start()] + f"{match[1]}{match[3]}, {match[2]})" + line[match.end():]
+
+
+def dropped_statement(line):
+    if re.match(r"^\s+(?!return|break|continue|case|using|const |static |auto |goto )[\w.\->\[\]():*&+]+.*;\s*(//.*)?$",
+                line) and not re.match(r"^\s*[\w:<>]+[&*]? [\w]+(\{.*\}|;| = |\()", line):
+        yield re.match(r"^\s*", line)[0] + ";"
+
+
+OPERATORS = {
+    "comparison": [each_match(r" < ", " <= "), each_match(r" <= ", " < "), each_match(r" > ", " >= "),
+                   each_match(r" >= ", " > "), each_match(r" == ", " != "), each_match(r" != ", " == "),
+                   each_match(r" && ", " || "), each_match(r" \|\| ", " && "), each_match(r"\(!(\w)", r"(\1")],
+    "bound": [each_match(r"std::min\b", "std::max"), each_match(r"std::max\b", "std::min"),
+              each_match(r" \+ ", " - "), each_match(r" - ", " + "), each_match(r"\+\+(\w)", r"--\1")],
+    "constant": [changed_constant, each_match(r"\btrue\b", "false"), each_match(r"\bfalse\b", "true")],
+    "dropped statement": [dropped_statement],
+    "swapped argument": [swapped_arguments],
+}
+SKIPPED = re.compile(r"^\s*(//|#|$|\}|namespace|using|template|class|struct|enum|static_assert|RPCRDMA_ASSERT|case |"
+                     r"default:|public:|private:|protected:|friend|\[\[)|^\s*\"|to_string|return \"")
+
+
+def lines_to_draw_from():
+    for folder in DRAWN_FROM:
+        for path in sorted((ROOT / folder).rglob("*")):
+            name = path.relative_to(ROOT)
+            if path.suffix not in (".cc", ".h") or "_test" in path.name or "for_test" in path.name:
+                continue
+            inside_assert = False
+            for number, line in enumerate(path.read_text().splitlines()):
+                starts = "RPCRDMA_ASSERT" in line
+                if not (starts or inside_assert or SKIPPED.search(line)):
+                    yield name, number, line
+                inside_assert = (starts or inside_assert) and not line.rstrip().endswith(";")
+
+
+def draw(count, seed):
+    """The faults, by file, line and new text: the same for the same seed and sources."""
+    lines = list(lines_to_draw_from())
+    source = random.Random(seed)
+    drawn, seen = [], set()
+    while len(drawn) < 3 * count:  # some will not compile
+        operator = source.choice(sorted(OPERATORS))
+        name, number, line = source.choice(lines)
+        code, _, comment = line.partition("  // ")
+        options = [new for mutate in OPERATORS[operator] for new in mutate(code) if new != code]
+        if not options:
+            continue
+        new = source.choice(options)
+        if (name, number, new) not in seen:
+            seen.add((name, number, new))
+            drawn.append((operator, name, number, line, new))
+    return drawn
+
+
+def survives(programs):
+    """Whether all programs pass; else which one did not."""
+    for name in programs.names:
+        if name in programs.paths and not passes([str(programs.paths[name])]):
+            return name
+    if not passes([str(BUILD / SIM), "--seeds", SEEDS]):
+        return "rpcrdma-sim"
+    return None
+
+
+def check_random(count, seed, sample, share_min):
+    programs = Programs()
+    by = survives(programs)
+    if by:
+        sys.exit(f"mutants: {by} fails without any fault")
+    caught, survived, unbuildable = {}, [], 0
+    wanted = sample or count
+    faults = draw(count, seed)
+    for operator, name, number, old, new in faults:
+        if sum(caught.values()) + len(survived) == wanted:
+            break
+        path = TREE / name
+        text = path.read_text()
+        changed = text.splitlines()
+        changed[number] = new
+        path.write_text("\n".join(changed) + "\n")
+        started = time.monotonic()
+        where = f"{name}:{number + 1}: {operator}: {old.strip()}  ->  {new.strip()}"
+        if programs.build().returncode != 0:
+            unbuildable += 1
+        elif by := survives(programs):
+            caught[by] = caught.get(by, 0) + 1
+            print(f"seen by {by}: {where} ({time.monotonic() - started:.0f} s)", flush=True)
+        else:
+            survived.append(where)
+            print(f"SURVIVES: {where} ({time.monotonic() - started:.0f} s)", flush=True)
+        path.write_text(text)
+    seen = sum(caught.values())
+    total = seen + len(survived)
+    share = seen / total if total else 0
+    print(f"mutants: seed {seed}: {seen} of {total} seen ({share:.0%}); {unbuildable} did not compile")
+    for name, number in sorted(caught.items(), key=lambda item: -item[1]):
+        print(f"  {number:4} by {name}")
+    print("".join(f"  survives: {where}\n" for where in survived), end="")
+    return 0 if share >= share_min else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", metavar="REGEX", help="of the patches: whose rule or name matches")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first that is not seen")
+    parser.add_argument("--random", type=int, metavar="N", help="draw N faults instead")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw (default: 1)")
+    parser.add_argument("--sample", type=int, metavar="M", help="try the first M of the N only")
+    parser.add_argument("--share", type=float, default=0.85, help="of random faults that must be seen (default: .85)")
+    parser.add_argument("--list", action="store_true", help="list the patches and their tests")
+    options = parser.parse_args()
+    if options.list:
+        for rule, patch, tests in planted():
+            print(rule, patch, *tests)
+        return 0
+    TREE.mkdir(parents=True, exist_ok=True)
+    copy_tree()
+    configure()
+    if options.random:
+        return check_random(options.random, options.seed, options.sample, options.share)
+    return check_planted(options.only, options.keep_going)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
