@@ -1,6 +1,6 @@
 // put, get, ls and rm: files by the blob program.
 #include <fmt/format.h>
-#include <unistd.h>
+#include <poll.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -12,6 +12,7 @@
 #include "blob/client.h"
 #include "blob/sha256.h"
 #include "tools/command.h"
+#include "tools/output.h"
 #include "tools/progress_bar.h"
 
 namespace rpcrdma::tools {
@@ -96,54 +97,24 @@ void put(TransferSettings& settings) {
   report("put", settings.name, *result, *client, settings.client.common.json);
 }
 
-// A file that gets its name only when it is complete; "-" is the standard output.
-class Output {
- public:
-  explicit Output(std::string path) : path_(std::move(path)), is_stdout_(path_ == "-") {
-    if (is_stdout_) {
-      file_ = blob::File(::dup(STDOUT_FILENO));
-    } else {
-      file_ = blob::File(temporary(), O_WRONLY | O_CREAT | O_TRUNC);
-    }
-  }
-  ~Output() {
-    if (!is_stdout_ && !done_ && file_.is_open()) ::unlink(temporary().c_str());
-  }
-  bool is_open() const { return file_.is_open(); }
-  bool is_stdout() const { return is_stdout_; }
-  bool write(Bytes data) {
-    while (!data.empty()) {
-      const ssize_t count = ::write(file_.descriptor(), data.data(), data.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return false;
-      data = data.subspan(static_cast<std::size_t>(count));
-    }
-    return true;
-  }
-  bool finish() {
-    done_ = is_stdout_ || ::rename(temporary().c_str(), path_.c_str()) == 0;
-    return done_;
-  }
-
- private:
-  std::string temporary() const { return path_ + ".part"; }
-  const std::string path_;
-  const bool is_stdout_;
-  bool done_ = false;
-  blob::File file_;
-};
-
 void get(TransferSettings& settings) {
-  auto client = settings.connect();
-  if (settings.file.empty()) settings.file = settings.name;
-  Output output(settings.file);
-  if (!output.is_open()) {
-    fail(kFailed, fmt::format("cannot write {}: {}", settings.file, std::strerror(errno)));
+  Output output(settings.file.empty() ? settings.name : settings.file, settings.name);
+  if (!output.problem().empty()) {
+    fail(kFailed, fmt::format("cannot write {}: {}", output.path(), output.problem()));
   }
+  auto client = settings.connect();
   std::optional<ProgressBar> bar;
   settings.show_progress(bar.emplace("get " + settings.name));
   blob::BlobClient blobs(*client, settings.transfer);
-  auto result = blobs.get(settings.name, [&](Bytes data) { return output.write(data); });
+  // A reader may take its time; the connection lives on meanwhile.
+  const auto wait = [&client](int descriptor) {
+    pollfd entries[2] = {{descriptor, POLLOUT, 0}, {client->wait_fd(), POLLIN, 0}};
+    while (entries[0].revents == 0) {
+      ::poll(entries, 2, -1);
+      if (entries[1].revents != 0) client->progress();
+    }
+  };
+  auto result = blobs.get(settings.name, [&](Bytes data) { return output.write(data, wait); });
   bar.reset();
   if (!result) fail(result.error(), fmt::format("get of {}", settings.name));
   const auto sum = blobs.sum(settings.name, result->bytes);
@@ -154,7 +125,7 @@ void get(TransferSettings& settings) {
                               settings.name, blob::to_hex(result->sum), blob::to_hex(*sum)));
   }
   if (!output.finish()) {
-    fail(kFailed, fmt::format("cannot write {}: {}", settings.file, std::strerror(errno)));
+    fail(kFailed, fmt::format("cannot write {}: {}", output.path(), std::strerror(errno)));
   }
   if (!output.is_stdout()) {
     report("get", settings.name, *result, *client, settings.client.common.json);
@@ -206,7 +177,11 @@ void add_get(CLI::App& app) {
   settings->client.add_to(*command);
   settings->add_to(*command);
   command->add_option("NAME", settings->name, "its name on the server")->required();
-  command->add_option("FILE", settings->file, "where to, - for standard output (default: NAME)");
+  command->add_option(
+      "FILE", settings->file,
+      "where to: a file, which gets its new content when that is complete; a directory; "
+      "something else, which is written through; - for standard output (default: "
+      "NAME)");
   command->callback([settings] { get(*settings); });
 }
 

@@ -6,9 +6,11 @@ import os
 import pathlib
 import pty
 import resource
+import select
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -205,6 +207,162 @@ class CommandTest(unittest.TestCase):
                              check=False)
         self.assertEqual(got.returncode, 0)
         self.assertEqual(got.stdout, path.read_bytes())
+
+    # --- Where a fetched file goes ---
+
+    def served_file(self, name, size):
+        data = os.urandom(size)
+        (self.served / name).write_bytes(data)
+        return data
+
+    def in_root(self):
+        """All that lies beside the served directory."""
+        return sorted(path.name for path in self.root.iterdir() if path != self.served)
+
+    def get(self, server, name, *arguments, **keywords):
+        got = run("get", server.url, name, *arguments, **keywords)
+        self.assertEqual((got.returncode, got.stderr), (0, ""), arguments)
+        return got
+
+    def test_get_writes_through_what_is_no_regular_file(self):
+        server = self.serve()
+        data = self.served_file("file", (3 << 20) + 5)
+        fifo = self.root / "fifo"
+        os.mkfifo(fifo)
+        with subprocess.Popen([COMMAND, "get", server.url, "file", str(fifo)], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True) as getter:
+            reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+            os.set_blocking(reader, True)
+            wait_until(lambda: getter.poll() is not None or self.has_data(reader))
+            with open(reader, "rb") as file:
+                self.assertEqual(file.read(), data)
+            self.assertEqual((getter.wait(timeout=BOUND_S), getter.stderr.read()), (0, ""))
+        self.assertTrue(fifo.is_fifo())
+        device = self.device()
+        link = self.root / "link"
+        link.symlink_to(device)
+        for path in (device, link):
+            self.get(server, "file", path)
+        self.assertTrue(link.is_symlink())
+        self.assertTrue(device.is_char_device())
+        self.assertEqual(set(self.in_root()) - {"device"}, {"fifo", "link"})
+
+    @staticmethod
+    def has_data(descriptor):
+        return bool(select.select([descriptor], [], [], 0)[0])
+
+    def device(self):
+        """One like /dev/null; as root, who could destroy that, one of our own."""
+        if os.geteuid() != 0:
+            return pathlib.Path("/dev/null")
+        device = self.root / "device"
+        os.mknod(device, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+        return device
+
+    def test_get_to_descriptors_keeps_them_and_what_they_hold(self):
+        server = self.serve()
+        data = self.served_file("file", 100_000)
+        link = self.root / "link"  # as /dev/stdout is one, which root could destroy
+        link.symlink_to("/proc/self/fd/1")
+        for path in ("/dev/fd/1", "/proc/self/fd/1", str(link), "-"):
+            got = subprocess.run([COMMAND, "get", server.url, "file", path], capture_output=True,
+                                 timeout=BOUND_S, check=False)
+            self.assertEqual((got.returncode, got.stderr, got.stdout), (0, b"", data), path)
+            target = self.root / "target"
+            target.write_bytes(b"begin")
+            with open(target, "ab") as file:
+                subprocess.run([COMMAND, "get", server.url, "file", path], stdout=file, timeout=BOUND_S,
+                               check=True)
+            self.assertEqual(target.read_bytes(), b"begin" + data, path)
+
+    def test_get_follows_symlinks_and_leaves_them(self):
+        server = self.serve()
+        data = self.served_file("file", 1000)
+        folder = self.root / "folder"
+        folder.mkdir()
+        (folder / "old").write_bytes(b"old")
+        for name, target in (("link", "folder/old"), ("twice", "link"), ("dangling", "folder/new"),
+                             ("absolute", folder / "other")):
+            link = self.root / name
+            link.symlink_to(target)
+            self.get(server, "file", link)
+            self.assertTrue(link.is_symlink(), name)
+            self.assertEqual(link.read_bytes(), data, name)
+        self.assertEqual(sorted(os.listdir(folder)), ["new", "old", "other"])
+        (self.root / "loop").symlink_to("loop")
+        looped = run("get", server.url, "file", self.root / "loop")
+        self.assertEqual(looped.returncode, 1)
+        self.assertIn("Too many levels of symbolic links", looped.stderr)
+
+    def test_get_leaves_files_of_the_user_and_takes_long_names(self):
+        server = self.serve()
+        data = self.served_file("file", 1000)
+        part = self.root / "back.part"
+        part.write_bytes(b"mine")
+        self.get(server, "file", self.root / "back")
+        self.assertEqual(part.read_bytes(), b"mine")
+        long = self.root / ("x" * 255)
+        self.get(server, "file", long)
+        self.assertEqual(long.read_bytes(), data)
+        self.get(server, "file", self.root / "folder-to-be", cwd=self.root)
+        folder = self.root / "folder"
+        folder.mkdir()
+        self.get(server, "file", folder)
+        self.assertEqual((folder / "file").read_bytes(), data)
+        nowhere = run("get", server.url, "file", self.root / "none" / "file")
+        self.assertEqual(nowhere.returncode, 1)
+        self.assertIn(f"{self.root}/none: No such file or directory", nowhere.stderr)
+
+    def test_get_keeps_the_mode_of_what_it_replaces_and_else_follows_the_umask(self):
+        server = self.serve()
+        self.served_file("file", 1000)
+        old = self.root / "old"
+        old.write_bytes(b"")
+        old.chmod(0o600)
+        self.get(server, "file", old, umask=0o022)
+        self.assertEqual(old.stat().st_mode & 0o777, 0o600)
+        for mask in (0o022, 0o077, 0o002):
+            new = self.root / f"new{mask}"
+            self.get(server, "file", new, umask=mask)
+            self.assertEqual(new.stat().st_mode & 0o777, 0o666 & ~mask)
+
+    def test_two_gets_into_one_file_end_with_a_whole_one(self):
+        server = self.serve()
+        sizes = (8 << 20, 5 << 20)
+        for i, size in enumerate(sizes):
+            self.served_file(f"file{i}", size)
+        back = self.root / "back"
+        getters = [subprocess.Popen([COMMAND, "get", server.url, f"file{i % 2}", str(back), "--size", "16k"],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                   for i in range(4)]
+        for getter in getters:
+            _, errors = getter.communicate(timeout=BOUND_S)
+            self.assertEqual((getter.returncode, errors), (0, ""))
+        self.assertIn(digest(back), [digest(self.served / f"file{i}") for i in range(2)])
+        self.assertEqual(self.in_root(), ["back"])
+
+    def test_get_that_fails_or_is_interrupted_leaves_nothing(self):
+        server = self.serve()
+        with open(self.served / "big", "wb") as file:
+            file.truncate(4 << 30)
+        back = self.root / "back"
+        for number in (signal.SIGINT, signal.SIGTERM):
+            getter = subprocess.Popen([COMMAND, "get", server.url, "big", str(back)])
+            wait_until(lambda: self.receiving(getter))
+            getter.send_signal(number)
+            getter.wait(timeout=BOUND_S)
+            self.assertEqual(self.in_root(), [])
+        self.assertEqual(run("get", server.url, "none", back).returncode, 1)
+        self.assertEqual(self.in_root(), [])
+
+    def receiving(self, getter):
+        """Whether a get has written something to a file below the test's directory."""
+        folder = pathlib.Path(f"/proc/{getter.pid}/fd")
+        try:
+            return any(os.readlink(each).startswith(str(self.root)) and each.stat().st_size > 0
+                       for each in folder.iterdir())
+        except FileNotFoundError:
+            return False
 
     def test_ls_lists_more_than_fits_a_message_by_long_replies(self):
         names = [f"{i:04}-" + "x" * 200 for i in range(700)]
@@ -480,7 +638,7 @@ class CommandTest(unittest.TestCase):
             if operation == "get":
                 os.rename(path, self.served / "big")
                 arguments = ["get", server.url, "big", str(self.root / "back")]
-                moving = lambda: (self.root / "back.part").exists()
+                moving = lambda: self.receiving(client)
             else:
                 arguments = ["put", server.url, str(path)]
                 moving = self.uploading
