@@ -92,7 +92,8 @@ blob_status Store::put_commit(const blob_id& id, const blob_sum& sum) {
     if (!file.is_open() && errno == ENOENT) return commit_again(id, *upload, sum);
     const auto status = file.is_open() ? file.status() : std::nullopt;
     if (!status) return status_of_errno(errno);
-    if (static_cast<std::uint64_t>(status->st_size) != upload->size)
+    if (upload->size != BLOB_SIZE_UNKNOWN &&
+        static_cast<std::uint64_t>(status->st_size) != upload->size)
       return blob_status::BLOB_INCOMPLETE;
     const auto arrived = sum_of(file);
     if (!arrived) return arrived.error();

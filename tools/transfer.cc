@@ -1,6 +1,9 @@
 // put, get, ls and rm: files by the blob program.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -80,9 +83,28 @@ void report(const char* what, const std::string& name, blob::TransferResult& res
   fmt::print("{}\n", value.dump());
 }
 
+// "-" is the standard input.
+blob::File open_input(const std::string& path) {
+  return path == "-" ? blob::File(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0))
+                     : blob::File(path, O_RDONLY | O_NOCTTY);
+}
+
+std::string problem_with_input(const std::string& path) {
+  struct stat status {};
+  if (path == "-") return {};
+  if (::stat(path.c_str(), &status) != 0) {
+    return fmt::format("cannot read {}: {}", path, std::strerror(errno));
+  }
+  return S_ISDIR(status.st_mode) ? fmt::format("{} is a directory; put takes one file", path)
+                                 : std::string();
+}
+
 void put(TransferSettings& settings) {
-  blob::File file(settings.file, O_RDONLY);
-  if (!file.is_open()) {
+  if (settings.name.empty() && settings.file == "-") {
+    fail(kUsage, "standard input has no name of its own; give it one: put URL - NAME");
+  }
+  blob::Source source(open_input(settings.file));
+  if (!source.is_open()) {
     fail(kFailed, fmt::format("cannot read {}: {}", settings.file, std::strerror(errno)));
   }
   if (settings.name.empty()) {
@@ -91,7 +113,7 @@ void put(TransferSettings& settings) {
   auto client = settings.connect();
   std::optional<ProgressBar> bar;
   settings.show_progress(bar.emplace("put " + settings.name));
-  auto result = blob::BlobClient(*client, settings.transfer).put(file, settings.name);
+  auto result = blob::BlobClient(*client, settings.transfer).put(source, settings.name);
   bar.reset();
   if (!result) fail(result.error(), fmt::format("put of {}", settings.file));
   report("put", settings.name, *result, *client, settings.client.common.json);
@@ -164,10 +186,13 @@ void add_put(CLI::App& app) {
   CLI::App* command = app.add_subcommand("put", "send a file to a server");
   settings->client.add_to(*command);
   settings->add_to(*command);
-  command->add_option("FILE", settings->file, "the file to send")
+  command
+      ->add_option("FILE", settings->file,
+                   "what to send, read to its end: a file, a FIFO, a device; - for standard input")
       ->required()
-      ->check(CLI::ExistingFile);
-  command->add_option("NAME", settings->name, "its name on the server (default: the file's)");
+      ->check(CLI::Validator(problem_with_input, "FILE"));
+  command->add_option("NAME", settings->name,
+                      "its name on the server (default: the file's; - has none)");
   command->callback([settings] { put(*settings); });
 }
 

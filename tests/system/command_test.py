@@ -208,6 +208,72 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(got.returncode, 0)
         self.assertEqual(got.stdout, path.read_bytes())
 
+    # --- Where a sent file comes from ---
+
+    def put(self, server, *arguments, **keywords):
+        put = run("put", server.url, *arguments, **keywords)
+        self.assertEqual((put.returncode, put.stderr), (0, ""), arguments)
+        return put
+
+    def test_put_reads_what_has_no_size_to_its_end(self):
+        server = self.serve()
+        path = self.file("file", (3 << 20) + 5)
+        with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as cat:
+            self.put(server, "-", "minus", stdin=cat.stdout)
+        with open(path, "rb") as file:
+            self.put(server, "/dev/stdin", "stdin", stdin=file)
+        fifo = self.root / "fifo"
+        os.mkfifo(fifo)
+        with subprocess.Popen(["cp", path, fifo]):
+            self.put(server, fifo)
+        subprocess.run(["bash", "-c", f"'{COMMAND}' put {server.url} <(cat {path}) substituted"],
+                       check=True, timeout=BOUND_S, stdout=subprocess.DEVNULL)
+        for name in ("minus", "stdin", "fifo", "substituted"):
+            self.assertEqual(digest(self.served / name), digest(path), name)
+        self.put(server, "-", "empty", stdin=subprocess.DEVNULL)
+        self.assertEqual((self.served / "empty").read_bytes(), b"")
+        # Regular files whose size says nothing.
+        for path in ("/proc/version", "/sys/kernel/mm/transparent_hugepage/enabled", "/proc/cpuinfo"):
+            if not os.path.exists(path):
+                print(f"put of {path} NOT tested: it is not there")
+                continue
+            put = self.put(server, path, "--json")
+            self.assertEqual(json.loads(put.stdout)["sha256"], digest(self.served / os.path.basename(path)))
+            self.assertGreater((self.served / os.path.basename(path)).stat().st_size, 0, path)
+        self.assertEqual((self.served / "version").read_bytes(), pathlib.Path("/proc/version").read_bytes())
+
+    def test_put_of_standard_input_needs_a_name(self):
+        result = run("put", "rdma://127.0.0.1:1", "-", stdin=subprocess.DEVNULL)
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("put URL - NAME", result.stderr)
+        folder = run("put", "rdma://127.0.0.1:1", self.root)
+        self.assertEqual(folder.returncode, 2)
+        self.assertIn("directory", folder.stderr)
+
+    def test_put_waits_for_its_input_and_keeps_its_connection(self):
+        server = self.serve()
+        putter = subprocess.Popen([COMMAND, "put", "--no-reconnect", server.url, "-", "slow"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        data = os.urandom(1 << 20)
+        for _ in range(3):
+            putter.stdin.write(data)
+            putter.stdin.flush()
+            # All of it is on the server's disk, although nothing follows: the put is not stuck in a read.
+            wait_until(lambda: self.uploading())
+        _, errors = putter.communicate(timeout=BOUND_S)
+        self.assertEqual((putter.returncode, errors), (0, b""))
+        self.assertEqual((self.served / "slow").read_bytes(), 3 * data)
+        lost = subprocess.Popen([COMMAND, "put", "--no-reconnect", server.url, "-", "slow"],
+                                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        lost.stdin.write(data)
+        lost.stdin.flush()
+        wait_until(self.uploading)
+        server.kill()
+        self.assertEqual(lost.wait(timeout=BOUND_S), 3, "also while it waits for its input")
+        self.assertIn(b"connection lost", lost.stderr.read())
+        lost.stdin.close()
+        lost.stderr.close()
+
     # --- Where a fetched file goes ---
 
     def served_file(self, name, size):
