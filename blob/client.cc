@@ -12,9 +12,36 @@ using rpcrdma::Errc;
 using rpcrdma::Error;
 using rpcrdma::Unexpected;
 
+namespace {
+
+// Whose fault it is: the caller's, or the server's.
+Errc code_of(blob_status status) {
+  switch (status) {
+    case blob_status::BLOB_NO_SUCH_BLOB:
+      return Errc::kNotAvailable;
+    case blob_status::BLOB_BAD_NAME:
+    case blob_status::BLOB_NOT_A_FILE:
+      return Errc::kBadArguments;
+    case blob_status::BLOB_NO_SPACE:
+      return Errc::kNoResources;
+    case blob_status::BLOB_READ_ONLY:
+      return Errc::kDenied;
+    case blob_status::BLOB_OK:
+    case blob_status::BLOB_NO_SUCH_UPLOAD:
+    case blob_status::BLOB_CONFLICT:
+    case blob_status::BLOB_BAD_RANGE:
+    case blob_status::BLOB_INCOMPLETE:
+    case blob_status::BLOB_SUM_MISMATCH:
+    case blob_status::BLOB_IO_ERROR:
+      break;
+  }
+  return Errc::kServerFault;
+}
+
+}  // namespace
+
 Error BlobClient::failure(const Client& client, std::string_view what, blob_status status) {
-  const Errc code =
-      status == blob_status::BLOB_NO_SUCH_BLOB ? Errc::kNotAvailable : Errc::kServerFault;
+  const Errc code = code_of(status);
   return {code, std::string(what), std::string(client.peer_address()),
           std::string(explain(status))};
 }

@@ -10,6 +10,9 @@ namespace {
 
 using rpcrdma::AcceptStatus;
 
+constexpr std::chrono::milliseconds kExpiryPauseMin{10};
+constexpr std::chrono::milliseconds kExpiryPauseMax{60'000};
+
 // Results without data, for what failed.
 template <class R>
 R without_data(blob_status status) {
@@ -26,6 +29,12 @@ void later(WorkerPool& workers, rpcrdma::Answer<R> answer, Work work) {
 }
 
 }  // namespace
+
+BlobService::BlobService(Store& store)
+    : store_(store),
+      workers_(2),
+      expiry_(std::clamp(store.options().upload_idle_max / 10, kExpiryPauseMin, kExpiryPauseMax),
+              [this] { store_.expire(); }) {}
 
 void BlobService::BLOB_PUT_BEGIN(Answer<blob_status> answer, put_begin_args arg1) {
   answer.succeed(store_.put_begin(arg1.id, arg1.name, arg1.size));
