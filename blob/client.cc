@@ -53,8 +53,9 @@ std::optional<Error> BlobClient::error_of(const Client& client, const Result<blo
   return std::nullopt;
 }
 
-// Reading a whole file to sum it takes the server time that grows with the file.
+// Reading a whole file to sum it takes the server time that grows with the file. 0: as every call.
 std::chrono::nanoseconds BlobClient::time_to_sum(std::uint64_t size) const {
+  if (!options_.more_time_to_sum) return {};
   return std::chrono::seconds(60 + size / (50U << 20U));
 }
 
@@ -76,7 +77,11 @@ BlobClient::Result<blob_sum> BlobClient::sum(std::string_view name, std::uint64_
   return *results->sum();
 }
 
-BlobClient::Result<std::vector<list_entry>> BlobClient::list() {
+BlobClient::Result<std::vector<list_entry>> BlobClient::list(std::uint64_t entries_max) {
+  const auto bad_reply = [this](std::string cause) {
+    return Unexpected<Error>(
+        Error{Errc::kBadReply, "list", std::string(client_.peer_address()), std::move(cause)});
+  };
   std::vector<list_entry> entries;
   std::uint64_t cookie = 0;
   for (bool end = false; !end;) {
@@ -86,11 +91,15 @@ BlobClient::Result<std::vector<list_entry>> BlobClient::list() {
     if (listed == nullptr) {
       return Unexpected<Error>(failure(client_, "list", results->status()));
     }
-    std::ranges::move(listed->entries, std::back_inserter(entries));
     end = listed->end;
-    if (!end && listed->cookie <= cookie) {
-      return Unexpected<Error>(failure(client_, "list", blob_status::BLOB_IO_ERROR));
+    if (!end && (listed->cookie <= cookie || listed->entries.empty())) {
+      return bad_reply("the server's list does not go on: it does not keep to the blob program");
     }
+    if (listed->entries.size() > entries_max - entries.size()) {
+      return bad_reply("the server lists more than " + std::to_string(entries_max) +
+                       " files; allow more with --entries-max");
+    }
+    std::ranges::move(listed->entries, std::back_inserter(entries));
     cookie = listed->cookie;
   }
   return entries;

@@ -19,6 +19,9 @@ namespace blob {
 struct TransferOptions {
   std::uint32_t size = BLOB_DATA_MAX;  // bytes of data in a call, 1 … 1 MiB
   std::uint32_t depth = 8;             // calls in flight
+  // Calls that make the server read a whole file get more than ClientOptions::call_timeout when it
+  // is large.
+  bool more_time_to_sum = true;
   // Called after each piece with the bytes that are done, and of how many; 0: nobody knows.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress{};
 };
@@ -51,7 +54,8 @@ class BlobClient {
 
   Result<stat_ok> stat(std::string_view name);
   Result<blob_sum> sum(std::string_view name, std::uint64_t size_hint);
-  Result<std::vector<list_entry>> list();
+  // kBadReply: there are more than so many, or the server lists without end.
+  Result<std::vector<list_entry>> list(std::uint64_t entries_max = 1'000'000);
   Result<bool> remove(std::string_view name);
 
   // What a status other than BLOB_OK means to a person, and of which server.

@@ -176,5 +176,66 @@ TEST_F(BlobClientTest, GetOfWhatBecameShorterIsAnError) {
   expect_bad_reply(BlobClient(*client_, {.size = 4000}).get("name", take), "shorter");
 }
 
+// --- Servers that take their time
+// ------------------------------------------------------------------
+
+class SlowServer : public BlobClientTest {
+ protected:
+  SlowServer() {
+    service_->silent = true;
+    service_->stat_size = 100;
+    service_->as_asked = service_->end = true;
+    start(4096, std::chrono::seconds(1));
+  }
+  const TransferOptions strict_{.more_time_to_sum = false};
+  void expect_timed_out(const std::optional<rpcrdma::Error>& error) const {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code, Errc::kTimedOut) << error->message();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin_, std::chrono::seconds(30));
+  }
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+TEST_F(SlowServer, CommitIsGivenUpWhenTheTimeOfACallIsOver) {
+  Source empty(File("/dev/null", O_RDONLY));
+  const auto result = BlobClient(*client_, strict_).put(empty, "name");
+  expect_timed_out(result ? std::nullopt : std::optional(result.error()));
+}
+
+TEST_F(SlowServer, SumIsGivenUpWhenTheTimeOfACallIsOver) {
+  const auto result = BlobClient(*client_, strict_).sum("name", std::uint64_t{1} << 40U);
+  expect_timed_out(result ? std::nullopt : std::optional(result.error()));
+}
+
+// --- Servers that list for ever
+// ----------------------------------------------------------------------
+
+TEST_F(BlobClientTest, ListIsBoundedByACountOfEntries) {
+  service_->entries = 100;
+  start();
+  const auto listed = BlobClient(*client_).list(1000);
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().code, Errc::kBadReply);
+  EXPECT_NE(listed.error().message().find(address_), std::string::npos);
+  EXPECT_NE(listed.error().message().find("more than 1000 files"), std::string::npos);
+}
+
+TEST_F(BlobClientTest, ListThatDoesNotGoOnIsAnError) {
+  service_->entries = 0;
+  start();
+  const auto listed = BlobClient(*client_).list();
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().code, Errc::kBadReply) << listed.error().message();
+}
+
+TEST_F(BlobClientTest, ListMayBeAsLongAsAllowed) {
+  service_->entries = 100;
+  service_->end = true;
+  start();
+  const auto listed = BlobClient(*client_).list(100);
+  ASSERT_TRUE(listed);
+  EXPECT_EQ(listed->size(), 100U);
+}
+
 }  // namespace
 }  // namespace blob
