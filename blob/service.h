@@ -18,6 +18,8 @@ class BlobService final : public BLOB_V1_Service {
   template <class R>
   using Answer = rpcrdma::Answer<R>;
 
+  void tell(const rpcrdma::AnswerBase& answer, std::string_view what, blob_status status) const;
+
   void BLOB_PUT_BEGIN(Answer<blob_status> answer, put_begin_args arg1) override;
   void BLOB_PUT_DATA(Answer<blob_status> answer, put_data_args arg1) override;
   void BLOB_PUT_COMMIT(Answer<blob_status> answer, put_commit_args arg1) override;

@@ -53,6 +53,8 @@ class Store {
   // Reads the whole upload to check its sum: slow for large ones. When it succeeds, the blob is
   // there and, unless StoreOptions::sync is empty, stays when the machine loses its power.
   blob_status put_commit(const blob_id& id, const blob_sum& sum);
+  // What an upload is to be called; empty: there is no such upload.
+  std::string name_of(const blob_id& id) const;
   // Forgets uploads that are over; call it from time to time.
   void expire();
 

@@ -132,6 +132,11 @@ blob_status Store::put_commit(const blob_id& id, const blob_sum& sum) {
   return status == blob_status::BLOB_OK ? publish(id, *upload, sum) : status;
 }
 
+std::string Store::name_of(const blob_id& id) const {
+  const auto upload = find_upload(id);
+  return upload ? upload->name : std::string();
+}
+
 // That the data is complete, right, and on the disk.
 blob_status Store::check(const File& data, const Upload& upload, const blob_sum& sum) const {
   const auto status = data.is_open() ? data.status() : std::nullopt;

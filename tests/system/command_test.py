@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """The `rpcrdma` command as a user has it: processes, files, signals, exit codes, messages."""
+import fcntl
 import hashlib
 import json
 import os
 import pathlib
 import pty
+import re
 import resource
 import select
 import shutil
@@ -441,12 +443,60 @@ class CommandTest(unittest.TestCase):
         self.assertEqual([entry["name"] for entry in result["entries"]], names)
         self.assertGreaterEqual(result["counters"]["long_replies"], 3)
 
-    def test_rm_may_be_repeated(self):
+    def test_rm_says_what_it_did(self):
         server = self.serve()
-        run("put", server.url, self.file("file", 10))
-        self.assertEqual(run("rm", server.url, "file").returncode, 0)
-        self.assertFalse((self.served / "file").exists())
-        self.assertEqual(run("rm", server.url, "file").returncode, 0)
+        for arguments, removed in ((["--json"], True), (["--json", "--force"], False), (["-f"], None)):
+            if removed:
+                (self.served / "file").write_bytes(b"abc")
+            result = run("rm", server.url, "file", *arguments)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
+            self.assertFalse((self.served / "file").exists())
+            if removed is not None:
+                self.assertEqual(json.loads(result.stdout), {"operation": "rm", "name": "file", "removed": removed})
+        missing = run("rm", server.url, "nosuch")
+        self.assertEqual((missing.returncode, missing.stdout), (1, ""))
+        self.assertIn("nosuch", missing.stderr)
+        self.assertIn("no such file on the server", missing.stderr)
+        (self.served / "folder").mkdir()
+        self.assertEqual(run("rm", server.url, "folder").returncode, 1)
+        self.assertTrue((self.served / "folder").exists())
+
+    # --- Names that terminals and JSON do not like ---
+
+    def test_names_are_printed_so_that_they_harm_no_terminal_and_can_be_made_again(self):
+        names = {b"bold\x1b[1m": "bold\\x1b[1m", b"two\nlines": "two\\x0alines", b"latin\xe9": "latin\\xe9",
+                 b"back\\slash": "back\\\\slash", "gr\u00fc\u00df".encode(): "gr\u00fc\u00df"}
+        for name in names:
+            (self.served / os.fsdecode(name)).write_bytes(b"abc")
+        server = self.serve()
+        listed = run("ls", server.url)
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        self.assertEqual(sorted(line[15:] for line in listed.stdout.splitlines()), sorted(names.values()))
+        result = run("ls", server.url, "--json")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        entries = json.loads(result.stdout)["entries"]
+        self.assertEqual({self.name_of(entry) for entry in entries}, set(names))
+        path = self.file("file", 100)
+        for name, shown in names.items():
+            put = run("put", server.url, path, os.fsdecode(name), "--json")
+            self.assertEqual((put.returncode, put.stderr), (0, ""), name)
+            self.assertEqual(self.name_of(json.loads(put.stdout)), name)
+            put = run("put", server.url, path, os.fsdecode(name))
+            self.assertIn(f"put {shown}: ", put.stdout)
+            self.assertEqual(run("get", server.url, os.fsdecode(name), self.root / "back").returncode, 0)
+            removed = run("rm", server.url, os.fsdecode(name), "--json")
+            self.assertEqual(self.name_of(json.loads(removed.stdout)), name)
+            missing = run("rm", server.url, os.fsdecode(name))
+            self.assertIn(shown.replace("\\\\", "\\"), missing.stderr)
+
+    @staticmethod
+    def name_of(entry):
+        """By what `rpcrdma ls --help` says."""
+        name = entry["name"]
+        if not entry.get("escaped"):
+            return name.encode()
+        return re.sub(rb"\\(\\|x..)", lambda found: b"\\" if found[1] == b"\\" else bytes([int(found[1][1:], 16)]),
+                      name.encode())
 
     def test_bench_gives_its_figures_for_each_case(self):
         cases = ["null_qd32", "write_64k_qd1", "read_64k_qd8"]
@@ -524,6 +574,128 @@ class CommandTest(unittest.TestCase):
         before = sorted(path.name for path in (self.served / ".uploads").iterdir())
         self.serve()
         self.assertEqual(sorted(path.name for path in (self.served / ".uploads").iterdir()), before)
+
+    # --- What a server does with its directory ---
+
+    def test_uploads_are_forgotten_while_the_server_runs(self):
+        server = self.serve("--upload-idle", "0.5")
+        path = self.file("file", 5 << 20)
+        putter = subprocess.Popen([COMMAND, "put", server.url, str(path), "--size", "64K", "--depth", "1"],
+                                  stderr=subprocess.DEVNULL)
+        wait_until(self.uploading)
+        putter.kill()
+        putter.wait(timeout=BOUND_S)
+        self.put(server, path, "whole")
+        wait_until(lambda: os.listdir(self.served) == ["whole"])
+        self.put(server, path, "again")
+        wait_until(lambda: sorted(os.listdir(self.served)) == ["again", "whole"])
+
+    def test_read_only_server_changes_nothing(self):
+        (self.served / "file").write_bytes(b"abc")
+        server = self.serve("--read-only")
+        for arguments in (["put", server.url, self.file("new", 10)], ["rm", server.url, "file"]):
+            result = run(*arguments)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("the server is read-only", result.stderr)
+        self.assertEqual(run("get", server.url, "file", "-").stdout, "abc")
+        self.assertEqual(os.listdir(self.served), ["file"])
+
+    def synced(self, *arguments):
+        """What a server brings to the disk while a file is put."""
+        if shutil.which("strace") is None:
+            self.skipTest("strace is not installed, which shows calls of fsync")
+        trace = self.root / "trace"
+        server = subprocess.Popen(["strace", "-f", "-qq", "-o", trace, "-e", "trace=fsync,fdatasync", COMMAND, "serve",
+                                   "--blob", self.served, "--port", "0", *arguments],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"})
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.stderr.close)
+        line = server.stdout.readline()
+        if not line.startswith("ready"):
+            self.skipTest(f"strace cannot trace here: {server.stderr.read()}")
+        put = run("put", line.split()[1], self.file("file", 1000))
+        calls = trace.read_text().count("fsync(")
+        # strace itself takes no SIGTERM.
+        for child in pathlib.Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split():
+            os.kill(int(child), signal.SIGTERM)
+        server.wait(timeout=BOUND_S)
+        self.assertEqual(put.returncode, 0, put.stderr)
+        return calls
+
+    def test_put_is_on_the_disk_when_it_is_answered(self):
+        self.assertEqual(self.synced(), 2, "the file and its directory")
+
+    def test_no_sync_does_without_the_disk(self):
+        self.assertEqual(self.synced("--no-sync"), 0)
+
+    # --- What a server says ---
+
+    def log_of(self, *arguments):
+        """What a server writes while one client comes, does a few things, and one is killed."""
+        server = self.serve(*arguments)
+        self.put(server, self.file("file", 100_000))
+        run("put", server.url, self.root / "file", "a/b")
+        run("rm", server.url, "file")
+        client = subprocess.Popen([COMMAND, "put", server.url, "-", "slow"], stdin=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL)
+        client.stdin.write(b"x" * (1 << 20))
+        client.stdin.flush()
+        wait_until(self.uploading)
+        client.kill()
+        client.communicate(timeout=BOUND_S)
+        code, _, errors = server.stop()
+        self.assertEqual(code, 0)
+        return errors
+
+    def test_log_has_a_line_for_each_connection_and_change(self):
+        log = self.log_of()
+        lines = log.splitlines()
+        for line in lines:
+            self.assertRegex(line, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (error|warning|info) ")
+        self.assertIn("readable and writable for whoever reaches it; this machine only (--listen", lines[0])
+        self.assertEqual(len([line for line in lines if re.search(r"127\.0\.0\.1:\d+ connected", line)]), 3)
+        self.assertEqual(len(re.findall(r"127\.0\.0\.1:\d+ putting file$", log, re.MULTILINE)), 1)
+        self.assertEqual(len(re.findall(r"127\.0\.0\.1:\d+ removing file$", log, re.MULTILINE)), 1)
+
+    def test_log_level_is_obeyed(self):
+        self.assertEqual(self.log_of("--log-level", "none"), "")
+        self.assertIn(" debug 127.0.0.1:", self.log_of("--log-level", "debug"))
+        self.assertNotIn(" info ", self.log_of("--log-level", "warning"))
+
+    def test_log_says_what_went_wrong(self):
+        def limit_file_size():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        server = self.serve("--log-level", "warning", preexec_fn=limit_file_size)
+        self.assertEqual(run("put", server.url, self.file("big", 2 << 20)).returncode, 1)
+        _, _, errors = server.stop()
+        self.assertRegex(errors, r"error writing the upload of big: File too large")
+        self.assertRegex(errors, r"warning 127\.0\.0\.1:\d+ sending data failed: no space left")
+
+    def test_server_lives_when_nobody_reads_its_log(self):
+        ours, theirs = os.pipe()
+        fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
+        server = subprocess.Popen([COMMAND, "serve", "--blob", self.served, "--port", "0", "--log-level", "debug"],
+                                  stdout=subprocess.PIPE, stderr=theirs, text=True)
+        os.close(theirs)
+        try:
+            url = server.stdout.readline().split()[1]
+            for _ in range(60):
+                self.assertEqual(run("ls", url).returncode, 0)
+        finally:
+            server.terminate()
+            self.assertEqual(server.wait(timeout=BOUND_S), 0)
+            server.stdout.close()
+            os.close(ours)
+
+    def test_serve_listens_on_loopback_unless_told_otherwise(self):
+        with subprocess.Popen([COMMAND, "serve", "--blob", self.served, "--port", "0"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as server:
+            line = server.stdout.readline()
+            server.terminate()
+            server.communicate(timeout=BOUND_S)
+        self.assertRegex(line, r"^ready rdma://127\.0\.0\.1:\d+$")
+        self.assertIn("127.0.0.1", run("serve", "--help").stdout)
 
     # --- Connections that begin as plain TCP ---
 
@@ -692,7 +864,7 @@ class CommandTest(unittest.TestCase):
         wait_until(self.uploading)
         server.kill()
         _, errors = putter.communicate(timeout=BOUND_S)
-        self.assertEqual(putter.returncode, 1, errors)
+        self.assertEqual(putter.returncode, 3, errors)
         self.assertIn("no connection to the server within the call's time", errors)
 
     def test_client_killed_in_mid_transfer(self):
@@ -745,6 +917,10 @@ class CommandTest(unittest.TestCase):
             self.assertIn("no space left on the server's disk", result.stderr)
             listed = run("ls", line.split()[1])
             self.assertEqual(listed.stdout, "")
+            # The disk has its room back.
+            for i in range(3):
+                again = run("put", line.split()[1], self.file("small", 3 << 19))
+                self.assertEqual((again.returncode, again.stderr), (0, ""))
         finally:
             process.terminate()
             process.communicate(timeout=BOUND_S)
@@ -756,9 +932,41 @@ class CommandTest(unittest.TestCase):
         self.assertIn("no such file on the server", missing.stderr)
         self.assertFalse((self.root / "back").exists())
         self.assertFalse((self.root / "back.part").exists())
-        for name in ("a/b", ".", "..", ".uploads", "x" * 256):
+        for name, text in (("a/b", "no '/'"), (".", "reserved"), ("..", "reserved"), (".uploads", "reserved"),
+                           ("x" * 256, "at most 255 bytes, this one has 256")):
+            for arguments in (["put", server.url, self.file("file", 10), name],
+                              ["get", server.url, name, self.root / "back"], ["rm", server.url, name]):
+                result = run(*arguments)
+                self.assertEqual(result.returncode, 1, arguments)
+                self.assertIn(text, result.stderr)
+                self.assertNotIn("server fault", result.stderr)
+
+    def test_put_onto_something_else_than_a_file_says_so(self):
+        (self.served / "folder").mkdir()
+        os.mkfifo(self.served / "fifo")
+        server = self.serve()
+        for name in ("folder", "fifo"):
             result = run("put", server.url, self.file("file", 10), name)
-            self.assertEqual(result.returncode, 1, name)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("a directory or a device has this name", result.stderr)
+            self.assertNotIn("disk", result.stderr)
+        self.assertTrue((self.served / "fifo").is_fifo())
+
+    def test_files_that_are_no_regular_ones_of_the_directory_are_not_served(self):
+        """A FIFO used to stop the server, and links led out of the directory."""
+        secret = self.file("secret", 100)
+        os.mkfifo(self.served / "fifo")
+        (self.served / "absolute").symlink_to(secret)
+        (self.served / "relative").symlink_to("../secret")
+        (self.served / "file").write_bytes(b"abc")
+        (self.served / "inside").symlink_to("file")
+        server = self.serve()
+        for name in ("fifo", "absolute", "relative"):
+            result = run("get", server.url, name, "-", "--timeout", 20)
+            self.assertEqual((result.returncode, result.stdout), (1, ""), name)
+            self.assertIn("no such file on the server", result.stderr)
+        self.assertEqual(run("get", server.url, "inside", "-").stdout, "abc")
+        self.assertEqual([line[15:] for line in run("ls", server.url).stdout.splitlines()], ["file", "inside"])
 
     def test_nobody_listens(self):
         server = self.serve()
@@ -767,15 +975,26 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(result.returncode, 3)
         self.assertIn("is a server running there", result.stderr)
 
+    def test_unknown_host_is_no_connection(self):
+        for arguments in (["ping", "rdma://no.such.host.invalid"], ["ls", "no.such.host.invalid"],
+                          ["ls", "--step-up", "tcp://no.such.host.invalid:20050"]):
+            result = run(*arguments)
+            self.assertEqual(result.returncode, 3, result.stderr)
+            self.assertIn("no.such.host.invalid", result.stderr)
+
     def test_port_in_use(self):
         server = self.serve()
         result = run("serve", "--blob", self.served, "--listen", "127.0.0.1", "--port", server.port)
         self.assertEqual(result.returncode, 1)
         self.assertIn("choose another port", result.stderr)
+        self.assertIn(f"cannot listen on rdma://127.0.0.1:{server.port}", result.stderr)
+        self.assertNotIn("bad address", result.stderr)
 
     def test_usage_errors_exit_with_2(self):
         for arguments in ([], ["put"], ["frobnicate"], ["ping", "http://x"], ["ping", "rdma://x:y"],
-                          ["serve", "--blob", "/nonexistent"], ["put", "rdma://127.0.0.1", "/nonexistent"]):
+                          ["serve", "--blob", "/nonexistent/files"],
+                          ["serve", "--blob", "/nonexistent", "--read-only"], ["serve", "--blob", "/dev/null"],
+                          ["put", "rdma://127.0.0.1", "/nonexistent"]):
             result = run(*arguments)
             self.assertEqual(result.returncode, 2, arguments)
             self.assertTrue(result.stderr or result.stdout)
@@ -823,6 +1042,43 @@ class CommandTest(unittest.TestCase):
             os.close(ours)
             self.assertEqual(process.wait(timeout=BOUND_S), 0, seen)
         return seen.decode()
+
+    def test_help_takes_the_forms_that_people_try(self):
+        whole = run("--help").stdout
+        self.assertEqual((run("help").returncode, run("help").stdout), (0, whole))
+        self.assertEqual(run("help", "put").stdout, run("put", "--help").stdout)
+        self.assertEqual(run("-V").stdout, run("--version").stdout)
+        self.assertNotIn("{false}", run("put", "--help").stdout)
+        for typed, meant in (("serv", "serve"), ("pign", "ping"), ("Put", "put"), ("list", "ls")):
+            result = run(typed, "rdma://127.0.0.1")
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            if typed != "list":
+                self.assertIn(f"there is no command '{typed}' (did you mean '{meant}'?)", result.stderr)
+        odd = run("frobnicate")
+        self.assertEqual(odd.returncode, 2)
+        self.assertNotIn("did you mean", odd.stderr)
+        self.assertEqual(run("help", "serv").returncode, 2)
+        self.assertIn("did you mean 'serve'?", run("help", "serv").stderr)
+
+    def test_the_first_lines_of_the_readme_work_on_a_fresh_system(self):
+        """Word by word, in an empty directory, but for the port, since that may be in use."""
+        readme = (pathlib.Path(__file__).parents[2] / "README.md").read_text()
+        block = re.search(r"## Use it\n\n```sh\n(.*?)```", readme, re.DOTALL)[1]
+        serve, *others = [line.split("#")[0].strip() for line in block.splitlines() if "127.0.0.1" in line
+                          or " serve " in line]
+        self.assertTrue(serve.endswith("&"))
+        (self.root / "build" / "bin").mkdir(parents=True)
+        (self.root / "build" / "bin" / "rpcrdma").symlink_to(os.path.abspath(COMMAND))
+        (self.root / "README.md").write_text(readme)
+        script = (f"{serve.removesuffix('&')} --port 0 >ready & trap 'kill $!' EXIT\n"
+                  "until [ -s ready ] || ! kill -0 $!; do :; done\n"
+                  "url=$(sed 's/ready //' ready)\n" +
+                  "".join(line.replace("rdma://127.0.0.1", "$url") + "\n" for line in others))
+        self.assertGreaterEqual(len(others), 2)
+        done = subprocess.run(["bash", "-euc", script], cwd=self.root, capture_output=True, text=True,
+                              timeout=BOUND_S, check=False)
+        self.assertEqual(done.returncode, 0, script + done.stdout + done.stderr)
+        self.assertEqual((self.root / "copy.md").read_text(), readme)
 
     def test_progress_is_shown_of_long_transfers_on_a_terminal(self):
         server = self.serve()
