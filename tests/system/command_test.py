@@ -680,7 +680,7 @@ class CommandTest(unittest.TestCase):
         os.close(theirs)
         try:
             url = server.stdout.readline().split()[1]
-            for _ in range(60):
+            for _ in range(30):
                 self.assertEqual(run("ls", url).returncode, 0)
         finally:
             server.terminate()
