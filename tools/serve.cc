@@ -25,6 +25,22 @@ namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
 
+constexpr const char* kServeFooter =
+    "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections; with --tcp-port,\n"
+    "tcp://ADDR:PORT stands behind that. On SIGTERM it answers the calls that it has, closes, and\n"
+    "exits 0; with --json it prints its counters then. When its RDMA device goes, it serves the\n"
+    "connections that are left, says so, and exits 1.\n"
+    "\n"
+    "Whoever reaches it may read, put and remove files (--read-only: read). It serves the regular\n"
+    "files of the directory and symbolic links to them, and nothing outside of it. A put is answered\n"
+    "when the file and its name are on the disk, by fsync, unless --no-sync is given. Uploads lie in\n"
+    "DIR/.uploads; one that is over is forgotten after --upload-idle, one that finds no room at once.\n"
+    "\n"
+    "The log has a line for each connection, change and error: time, level, peer and what happened.\n"
+    "Of each level it writes 100 lines at once and 20 a second; what is left out is counted.\n"
+    "\n"
+    "Over RDMA it answers rpcbind's questions (program 100000, versions 3 and 4) as well.";
+
 struct ServeOptions {
   CommonOptions common;
   std::string directory;
@@ -310,14 +326,7 @@ void add_serve(CLI::App& app) {
       ->needs(rpcbind);
   add_store_options(*command, *options);
   options->common.add_to(*command);
-  command->footer(
-      "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections; with --tcp-port,\n"
-      "tcp://ADDR:PORT stands behind that. On SIGTERM it answers the calls that it has, closes, "
-      "and\n"
-      "exits 0; with --json it prints its counters then. Whoever reaches it may read, put and\n"
-      "remove files (--read-only: read). When its RDMA device goes, it serves\n"
-      "the connections that are left, says so, and exits 1.\n"
-      "Over RDMA it answers rpcbind's questions (program 100000, versions 3 and 4) as well.");
+  command->footer(kServeFooter);
   command->callback([options] { serve(*options); });
 }
 
