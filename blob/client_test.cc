@@ -176,8 +176,7 @@ TEST_F(BlobClientTest, GetOfWhatBecameShorterIsAnError) {
   expect_bad_reply(BlobClient(*client_, {.size = 4000}).get("name", take), "shorter");
 }
 
-// --- Servers that take their time
-// ------------------------------------------------------------------
+// --- Servers that take their time --------------------------------------------------------------
 
 class SlowServer : public BlobClientTest {
  protected:
@@ -207,8 +206,7 @@ TEST_F(SlowServer, SumIsGivenUpWhenTheTimeOfACallIsOver) {
   expect_timed_out(result ? std::nullopt : std::optional(result.error()));
 }
 
-// --- Servers that list for ever
-// ----------------------------------------------------------------------
+// --- Servers that list for ever ----------------------------------------------------------------
 
 TEST_F(BlobClientTest, ListIsBoundedByACountOfEntries) {
   service_->entries = 100;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -188,8 +189,7 @@ TEST_F(StoreTest, GetTellsTheEnd) {
   EXPECT_TRUE(got->end);
 }
 
-// --- Uploads that do not become blobs
-// --------------------------------------------------------------
+// --- Uploads that do not become blobs ----------------------------------------------------------
 
 constexpr std::chrono::minutes kIdleMax{10};
 
@@ -266,8 +266,38 @@ TEST_F(StoreTest, UploadOfUnknownSizeEndsWhereItsSumSays) {
   EXPECT_EQ(store().put_commit(id_, sum_of(bytes)), blob_status::BLOB_OK);
 }
 
-// --- What is on the disk
-// ---------------------------------------------------------------------------
+TEST_F(StoreTest, CommitInProgressIsNotForgotten) {
+  Store* store_in_use = nullptr;
+  options_.sync = [&](int) {
+    store_in_use->expire();  // as if the sum had taken an hour
+    return true;
+  };
+  pass(std::chrono::hours(1));
+  Store slow(directory_, options_);
+  store_in_use = &slow;
+  const auto bytes = data(1000);
+  ASSERT_EQ(slow.put_begin(id_, "name", bytes.size()), blob_status::BLOB_OK);
+  ASSERT_EQ(slow.put_data(id_, 0, bytes), blob_status::BLOB_OK);
+  EXPECT_EQ(slow.put_commit(id_, sum_of(bytes)), blob_status::BLOB_OK);
+  EXPECT_EQ(slow.sum("name").value(), sum_of(bytes));
+}
+
+TEST_F(StoreTest, CommitsOfOneUploadAtTheSameTimeAllSucceed) {
+  const auto bytes = data(200'000);
+  const blob_sum sum = sum_of(bytes);
+  Store shared(directory_);
+  for (int round = 0; round < 20; ++round) {
+    const blob_id id{static_cast<std::byte>(round), std::byte{7}};
+    ASSERT_EQ(shared.put_begin(id, "name", bytes.size()), blob_status::BLOB_OK);
+    ASSERT_EQ(shared.put_data(id, 0, bytes), blob_status::BLOB_OK);
+    const auto commit = [&] { return shared.put_commit(id, sum); };
+    auto other = std::async(std::launch::async, commit);
+    EXPECT_EQ(commit(), blob_status::BLOB_OK);
+    EXPECT_EQ(other.get(), blob_status::BLOB_OK);
+  }
+}
+
+// --- What is on the disk -----------------------------------------------------------------------
 
 TEST_F(StoreTest, CommitIsAnsweredWhenTheFileAndItsNameAreOnTheDisk) {
   std::vector<std::string> synced;
@@ -296,8 +326,7 @@ TEST_F(StoreTest, CommitDoesWithoutTheDiskIfToldSo) {
   EXPECT_EQ(put(id_, "name", data(100)), blob_status::BLOB_OK);
 }
 
-// --- What else may lie in the directory
-// --------------------------------------------------------------
+// --- What else may lie in the directory --------------------------------------------------------
 
 TEST_F(StoreTest, OnlyRegularFilesInTheDirectoryAreBlobs) {
   namespace fs = std::filesystem;

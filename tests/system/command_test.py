@@ -8,7 +8,6 @@ import pty
 import re
 import resource
 import shutil
-import signal
 import socket
 import subprocess
 import sys
