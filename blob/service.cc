@@ -53,7 +53,7 @@ void BlobService::tell(const rpcrdma::AnswerBase& answer, std::string_view what,
 
 void BlobService::BLOB_PUT_BEGIN(Answer<blob_status> answer, put_begin_args arg1) {
   const blob_status status = store_.put_begin(arg1.id, arg1.name, arg1.size);
-  if (status != blob_status::BLOB_OK) tell(answer, "putting " + arg1.name, status);
+  if (status != blob_status::BLOB_OK) tell(answer, "put " + arg1.name, status);
   answer.succeed(status);
 }
 
@@ -67,7 +67,7 @@ void BlobService::BLOB_PUT_COMMIT(Answer<blob_status> answer, put_commit_args ar
   later(workers_, std::move(answer), [this, arg1](Answer<blob_status>& owed) {
     const std::string name = store_.name_of(arg1.id);
     const blob_status status = store_.put_commit(arg1.id, arg1.sum);
-    tell(owed, "putting " + name, status);
+    tell(owed, "put " + name, status);
     owed.succeed(status);
   });
 }
@@ -120,7 +120,7 @@ void BlobService::BLOB_SUM(Answer<sum_result> answer, blob_name arg1) {
 
 void BlobService::BLOB_REMOVE(Answer<blob_status> answer, blob_name arg1) {
   const blob_status status = store_.remove(arg1);
-  tell(answer, "removing " + arg1, status);
+  tell(answer, "rm " + arg1, status);
   answer.succeed(status);
 }
 

@@ -153,7 +153,7 @@ void log_connection(StderrLog& log, const ConnectionEvent& event) {
   switch (event.kind) {
     case ConnectionEvent::Kind::kOpened:
       return log.write(LogLevel::kInfo,
-                       fmt::format("{} connected; {} connections", event.peer, event.connections));
+                       fmt::format("{} connected ({} now)", event.peer, event.connections));
     case ConnectionEvent::Kind::kRefused:
       return log.write(LogLevel::kWarning,
                        fmt::format("{} was refused: {}", event.peer, event.error->cause));

@@ -361,8 +361,8 @@ class FilesTest(CommandFixture):
             self.assertRegex(line, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (error|warning|info) ")
         self.assertIn("readable and writable for whoever reaches it; this machine only (--listen", lines[0])
         self.assertEqual(len([line for line in lines if re.search(r"127\.0\.0\.1:\d+ connected", line)]), 3)
-        self.assertEqual(len(re.findall(r"127\.0\.0\.1:\d+ putting file$", log, re.MULTILINE)), 1)
-        self.assertEqual(len(re.findall(r"127\.0\.0\.1:\d+ removing file$", log, re.MULTILINE)), 1)
+        self.assertEqual(len(re.findall(r"127\.0\.0\.1:\d+ put file$", log, re.MULTILINE)), 1)
+        self.assertEqual(len(re.findall(r"127\.0\.0\.1:\d+ rm file$", log, re.MULTILINE)), 1)
 
     def test_log_level_is_obeyed(self):
         self.assertEqual(self.log_of("--log-level", "none"), "")
