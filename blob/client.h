@@ -5,12 +5,13 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "blob.h"
-#include "blob/file.h"
+#include "blob/source.h"
 #include "rpcrdma/client.h"
 
 namespace blob {
@@ -18,7 +19,10 @@ namespace blob {
 struct TransferOptions {
   std::uint32_t size = BLOB_DATA_MAX;  // bytes of data in a call, 1 … 1 MiB
   std::uint32_t depth = 8;             // calls in flight
-  // Told after each piece how many bytes of how many are done; empty: nobody wants to know.
+  // Calls that make the server read a whole file get more than ClientOptions::call_timeout when it
+  // is large.
+  bool more_time_to_sum = true;
+  // Called after each piece with the bytes that are done, and of how many; 0: nobody knows.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress{};
 };
 
@@ -39,27 +43,31 @@ class BlobClient {
   explicit BlobClient(rpcrdma::Client& client, TransferOptions options = {})
       : client_(client), stub_(client), options_(options) {}
 
-  // Sends the file's bytes and commits them under the name. Checked by SHA-256 on the server.
-  Result<TransferResult> put(File& file, std::string_view name);
-  // Fetches the blob and hands its bytes over in order; `write` returns false to stop. The sum is
-  // of what arrived.
+  // Sends all bytes of the source and commits them under the name. Checked by SHA-256 on the
+  // server.
+  Result<TransferResult> put(Source& source, std::string_view name);
+  // Fetches the blob, as many bytes as it has when this begins, and hands them over in order;
+  // `write` returns false to stop. The sum is of what arrived. kBadReply: the blob has changed
+  // meanwhile, or the server returns what was not asked for.
   Result<TransferResult> get(std::string_view name,
                              const std::function<bool(rpcrdma::Bytes)>& write);
 
   Result<stat_ok> stat(std::string_view name);
   Result<blob_sum> sum(std::string_view name, std::uint64_t size_hint);
-  Result<std::vector<list_entry>> list();
+  // kBadReply: there are more than so many, or the server lists without end.
+  Result<std::vector<list_entry>> list(std::uint64_t entries_max = 1'000'000);
   Result<bool> remove(std::string_view name);
 
- private:
-  struct Piece;  // one data call and its buffer
+  // What a status other than BLOB_OK means to a person, and of which server.
+  static rpcrdma::Error failure(const rpcrdma::Client& client, std::string_view what,
+                                blob_status status);
+  // Of a call whose only result is a status.
+  static std::optional<rpcrdma::Error> error_of(const rpcrdma::Client& client,
+                                                const Result<blob_status>& status,
+                                                std::string_view what);
 
-  Result<bool> send_data(File& file, std::string_view name, const blob_id& id, std::uint64_t size,
-                         TransferResult& result);
-  Result<bool> start_put(Piece& piece, const blob_id& id);
-  Result<bool> start_get(Piece& piece, const get_args& arguments);
-  Result<bool> done(const Result<blob_status>& status, std::string_view what) const;
-  rpcrdma::Error failure(std::string_view what, blob_status status) const;
+ private:
+  std::chrono::nanoseconds time_to_sum(std::uint64_t size) const;
 
   rpcrdma::Client& client_;
   BLOB_V1_Client stub_;

@@ -41,7 +41,8 @@ class File {
     return result;
   }
   // Bytes read, less than asked only at the end of the file; nullopt: errno.
-  std::optional<std::size_t> read_at(rpcrdma::MutableBytes into, std::uint64_t offset) noexcept {
+  std::optional<std::size_t> read_at(rpcrdma::MutableBytes into,
+                                     std::uint64_t offset) const noexcept {
     std::size_t done = 0;
     while (done < into.size()) {
       const ssize_t count = ::pread(descriptor_, into.data() + done, into.size() - done,

@@ -3,12 +3,18 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
+
+#include "blob/status.h"
 
 namespace blob {
 namespace {
 
 using rpcrdma::AcceptStatus;
+
+constexpr std::chrono::milliseconds kExpiryPauseMin{10};
+constexpr std::chrono::milliseconds kExpiryPauseMax{60'000};
 
 // Results without data, for what failed.
 template <class R>
@@ -27,17 +33,42 @@ void later(WorkerPool& workers, rpcrdma::Answer<R> answer, Work work) {
 
 }  // namespace
 
+BlobService::BlobService(Store& store)
+    : store_(store),
+      workers_(2),
+      expiry_(std::clamp(store.options().upload_idle_max / 10, kExpiryPauseMin, kExpiryPauseMax),
+              [this] { store_.expire(); }) {}
+
+// A line about a change, or about one that was refused.
+void BlobService::tell(const rpcrdma::AnswerBase& answer, std::string_view what,
+                       blob_status status) const {
+  Log* const log = store_.options().log;
+  if (log == nullptr) return;
+  std::string text(answer.context().peer_address());
+  text.append(" ").append(what);
+  if (status == blob_status::BLOB_OK) return log->write(LogLevel::kInfo, text);
+  text.append(" failed: ").append(explain(status));
+  log->write(LogLevel::kWarning, text);
+}
+
 void BlobService::BLOB_PUT_BEGIN(Answer<blob_status> answer, put_begin_args arg1) {
-  answer.succeed(store_.put_begin(arg1.id, arg1.name, arg1.size));
+  const blob_status status = store_.put_begin(arg1.id, arg1.name, arg1.size);
+  if (status != blob_status::BLOB_OK) tell(answer, "put " + arg1.name, status);
+  answer.succeed(status);
 }
 
 void BlobService::BLOB_PUT_DATA(Answer<blob_status> answer, put_data_args arg1) {
-  answer.succeed(store_.put_data(arg1.id, arg1.offset, arg1.data));
+  const blob_status status = store_.put_data(arg1.id, arg1.offset, arg1.data);
+  if (status != blob_status::BLOB_OK) tell(answer, "sending data", status);
+  answer.succeed(status);
 }
 
 void BlobService::BLOB_PUT_COMMIT(Answer<blob_status> answer, put_commit_args arg1) {
   later(workers_, std::move(answer), [this, arg1](Answer<blob_status>& owed) {
-    owed.succeed(store_.put_commit(arg1.id, arg1.sum));
+    const std::string name = store_.name_of(arg1.id);
+    const blob_status status = store_.put_commit(arg1.id, arg1.sum);
+    tell(owed, "put " + name, status);
+    owed.succeed(status);
   });
 }
 
@@ -88,7 +119,9 @@ void BlobService::BLOB_SUM(Answer<sum_result> answer, blob_name arg1) {
 }
 
 void BlobService::BLOB_REMOVE(Answer<blob_status> answer, blob_name arg1) {
-  answer.succeed(store_.remove(arg1));
+  const blob_status status = store_.remove(arg1);
+  tell(answer, "rm " + arg1, status);
+  answer.succeed(status);
 }
 
 // Who comes here has come over RDMA; over TCP the StepUpListener answers.

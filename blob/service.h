@@ -3,6 +3,7 @@
 #define RPCRDMA_BLOB_SERVICE_H_
 
 #include "blob.h"
+#include "blob/periodic.h"
 #include "blob/store.h"
 #include "blob/worker_pool.h"
 
@@ -10,11 +11,14 @@ namespace blob {
 
 class BlobService final : public BLOB_V1_Service {
  public:
-  explicit BlobService(Store& store) : store_(store), workers_(2) {}
+  // The store outlives the service, which also makes it forget uploads that are over.
+  explicit BlobService(Store& store);
 
  private:
   template <class R>
   using Answer = rpcrdma::Answer<R>;
+
+  void tell(const rpcrdma::AnswerBase& answer, std::string_view what, blob_status status) const;
 
   void BLOB_PUT_BEGIN(Answer<blob_status> answer, put_begin_args arg1) override;
   void BLOB_PUT_DATA(Answer<blob_status> answer, put_data_args arg1) override;
@@ -27,7 +31,8 @@ class BlobService final : public BLOB_V1_Service {
   void BLOB_STEP_UP(Answer<step_up_status> answer) override;
 
   Store& store_;
-  WorkerPool workers_;  // last: its threads use the rest
+  WorkerPool workers_;  // these two last: their threads use the rest
+  Periodic expiry_;
 };
 
 }  // namespace blob

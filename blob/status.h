@@ -29,7 +29,11 @@ constexpr std::string_view explain(blob_status status) {
     case blob_status::BLOB_NO_SPACE:
       return "no space left on the server's disk";
     case blob_status::BLOB_IO_ERROR:
-      return "the server's disk failed";
+      return "the server's disk failed; its log says more";
+    case blob_status::BLOB_NOT_A_FILE:
+      return "on the server a directory or a device has this name; choose another";
+    case blob_status::BLOB_READ_ONLY:
+      return "the server is read-only (serve --read-only)";
   }
   return "unknown status";
 }

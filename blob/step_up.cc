@@ -73,7 +73,8 @@ Expected<Client, Error> connect_and_step_up(std::string_view url,
       {.timeout = options.provider.setup_timeout_client, .record_size_max = kReplySizeMax});
   if (!plain) {
     const Error& error = plain.error();
-    return failed(url, error.code, error.cause, error.code == Errc::kBadUrl ? "" : kNobodyThere);
+    return failed(url, error.code, error.cause,
+                  error.code == Errc::kUnknownHost ? "" : kNobodyThere);
   }
   const auto results = plain->call({BLOB_PROGRAM, BLOB_V1, BLOB_STEP_UP}, {});
   if (!results) return failed(url, Errc::kNotAvailable, results.error().cause, kSomebodyElse);

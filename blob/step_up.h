@@ -15,7 +15,7 @@ namespace blob {
 // connection. Blocks, at each of the two no longer than ProviderOptions::setup_timeout_client.
 // There is no reconnection: who comes back has to ask again.
 //
-// kBadUrl: not such a URL, or the host is unknown. kNotAvailable: the server does not step up.
+// kBadUrl: not such a URL. kUnknownHost. kNotAvailable: the server does not step up.
 rpcrdma::Expected<rpcrdma::Client, rpcrdma::Error> connect_and_step_up(
     std::string_view url, const rpcrdma::ClientOptions& options = {});
 

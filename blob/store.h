@@ -2,30 +2,61 @@
 #ifndef RPCRDMA_BLOB_STORE_H_
 #define RPCRDMA_BLOB_STORE_H_
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "blob.h"
+#include "blob/file.h"
+#include "blob/log.h"
 #include "rpcrdma/types.h"
 
 namespace blob {
 
-bool valid_name(std::string_view name) noexcept;
+struct StoreOptions {
+  bool is_read_only = false;
+  // Uploads to which nothing comes for so long are forgotten, and so is, as long after a commit,
+  // what makes it repeatable.
+  std::chrono::milliseconds upload_idle_max{600'000};
+  // Brings a file or a directory to the disk; empty: commits are answered before that.
+  std::function<bool(int descriptor)> sync = [](int descriptor) {
+    return ::fsync(descriptor) == 0;
+  };
+  // Since 1970, as the times of files.
+  std::function<std::chrono::nanoseconds()> now = [] {
+    return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch());
+  };
+  Log* log = nullptr;  // outlives the store
+};
 
 // All state is in the directory: uploads live in DIR/.uploads, so they survive a restart. Safe to
 // use from several threads, since each operation works on files of its own names.
+//
+// Only regular files are blobs, and only those that lie in the directory: symbolic links that lead
+// out of it, FIFOs and devices are as if they were not there.
 class Store {
  public:
-  // `directory` exists and is writable; open() makes what it needs inside.
-  explicit Store(std::string directory) : directory_(std::move(directory)) {}
+  // `directory` exists and, unless the store is read-only, is writable; open() says if not.
+  explicit Store(std::string directory, StoreOptions options = {});
   blob_status open();
 
   blob_status put_begin(const blob_id& id, std::string_view name, std::uint64_t size);
+  // Without data it only says that the upload goes on. An upload for which the disk has no room is
+  // dropped.
   blob_status put_data(const blob_id& id, std::uint64_t offset, rpcrdma::Bytes data);
-  // Reads the whole upload to check its sum: slow for large ones.
+  // Reads the whole upload to check its sum: slow for large ones. When it succeeds, the blob is
+  // there and, unless StoreOptions::sync is empty, stays when the machine loses its power.
   blob_status put_commit(const blob_id& id, const blob_sum& sum);
+  // What an upload is to be called; empty: there is no such upload.
+  std::string name_of(const blob_id& id) const;
+  // Forgets uploads that are over; call it from time to time.
+  void expire();
 
   struct Got {
     std::size_t size;  // bytes read
@@ -42,7 +73,9 @@ class Store {
   std::vector<Entry> list();  // by name
   // Reads the whole blob: slow for large ones.
   rpcrdma::Expected<blob_sum, blob_status> sum(std::string_view name);
-  blob_status remove(std::string_view name);  // kOk also when there is none
+  blob_status remove(std::string_view name);  // BLOB_OK also when there is none
+
+  const StoreOptions& options() const noexcept { return options_; }
 
  private:
   struct Upload {
@@ -51,14 +84,27 @@ class Store {
     blob_sum committed;  // of an upload that is done
     bool done;
   };
-  std::string blob_path(std::string_view name) const;
-  std::string upload_path(const blob_id& id, const char* suffix) const;
+  // A commit in progress: expire() leaves the upload alone, other commits of it wait.
+  class Committing;
+
+  File open_regular(std::string_view name) const;
+  blob_status failed(std::string_view what, std::string_view name) const;  // by errno
+  bool may_be_replaced(std::string_view name) const;
+
+  File open_upload(const blob_id& id, const char* suffix, int flags) const;
+  void drop(const blob_id& id) const;
   rpcrdma::Expected<Upload, blob_status> find_upload(const blob_id& id) const;
+  blob_status check(const File& data, const Upload& upload, const blob_sum& sum) const;
+  blob_status publish(const blob_id& id, Upload& upload, const blob_sum& sum) const;
   blob_status commit_again(const blob_id& id, Upload& upload, const blob_sum& sum) const;
   blob_status write_record(const blob_id& id, const Upload& upload) const;
-  void forget_old_uploads() const;
 
-  const std::string directory_;
+  const std::string path_;
+  const StoreOptions options_;
+  const File directory_;
+  std::mutex mutex_;
+  std::condition_variable committed_;
+  std::set<blob_id> committing_;  // guarded by mutex_
 };
 
 }  // namespace blob

@@ -1,11 +1,21 @@
 #include "blob/store.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <string>
+#include <vector>
 
+#include "blob/name.h"
 #include "blob/sha256.h"
 
 namespace blob {
@@ -23,7 +33,22 @@ class StoreTest : public testing::Test {
   ~StoreTest() override { std::filesystem::remove_all(directory_); }
 
   // A new one each time: nothing is kept but what is in the directory.
-  Store store() const { return Store(directory_); }
+  Store store() const { return Store(directory_, options_); }
+  // Its clock shows what the files have, and what was added.
+  void pass(std::chrono::milliseconds time) {
+    passed_ += time;
+    options_.now = [passed = passed_] {
+      return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()) + passed;
+    };
+  }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& each : std::filesystem::recursive_directory_iterator(directory_)) {
+      names.push_back(std::filesystem::relative(each.path(), directory_).string());
+    }
+    std::ranges::sort(names);
+    return names;
+  }
 
   static std::vector<std::byte> data(std::size_t size) {
     std::vector<std::byte> bytes(size);
@@ -47,6 +72,8 @@ class StoreTest : public testing::Test {
   bool exists(const char* name) const { return std::filesystem::exists(directory_ + "/" + name); }
 
   std::string directory_;
+  StoreOptions options_;
+  std::chrono::milliseconds passed_{};
   const blob_id id_{std::byte{1}, std::byte{2}};
   const blob_id other_id_{std::byte{9}};
 };
@@ -160,6 +187,201 @@ TEST_F(StoreTest, GetTellsTheEnd) {
   got = store().get("name", 1000, room);
   EXPECT_EQ(got->size, 0U);
   EXPECT_TRUE(got->end);
+}
+
+// --- Uploads that do not become blobs ----------------------------------------------------------
+
+constexpr std::chrono::minutes kIdleMax{10};
+
+TEST_F(StoreTest, UploadThatNothingComesToIsForgotten) {
+  ASSERT_EQ(store().put_begin(id_, "name", 1000), blob_status::BLOB_OK);
+  ASSERT_EQ(store().put_data(id_, 0, data(500)), blob_status::BLOB_OK);
+  pass(kIdleMax - std::chrono::seconds(30));
+  store().expire();
+  EXPECT_EQ(files().size(), 3U);
+  pass(std::chrono::seconds(30));
+  store().expire();
+  EXPECT_EQ(files(), std::vector<std::string>{});
+  EXPECT_EQ(store().put_data(id_, 0, data(500)), blob_status::BLOB_NO_SUCH_UPLOAD);
+  EXPECT_EQ(put(other_id_, "name", data(10)), blob_status::BLOB_OK) << "others go on";
+}
+
+TEST_F(StoreTest, UploadThatGoesOnIsNot) {
+  ASSERT_EQ(store().put_begin(id_, "name", 1000), blob_status::BLOB_OK);
+  const std::string folder = directory_ + "/.uploads";
+  const auto age = [&] {
+    for (const auto& each : std::filesystem::directory_iterator(folder)) {
+      std::filesystem::last_write_time(each, std::filesystem::last_write_time(each) - 2 * kIdleMax);
+    }
+  };
+  for (const std::size_t size : {std::size_t{500}, std::size_t{0}}) {
+    age();
+    ASSERT_EQ(store().put_data(id_, 0, data(size)), blob_status::BLOB_OK);
+    store().expire();
+    EXPECT_EQ(files().size(), 3U) << "data of " << size << " bytes keeps it";
+  }
+}
+
+TEST_F(StoreTest, OnlyTheBlobIsLeftOfAnUploadInTheEnd) {
+  const auto bytes = data(1000);
+  ASSERT_EQ(put(id_, "name", bytes), blob_status::BLOB_OK);
+  pass(kIdleMax - std::chrono::seconds(30));
+  store().expire();
+  EXPECT_EQ(store().put_commit(id_, sum_of(bytes)), blob_status::BLOB_OK) << "may be repeated";
+  pass(std::chrono::seconds(30));
+  store().expire();
+  EXPECT_EQ(files(), std::vector<std::string>{"name"});
+}
+
+TEST_F(StoreTest, UploadsOfBeforeAreForgottenAtTheStart) {
+  ASSERT_EQ(store().put_begin(id_, "name", 1000), blob_status::BLOB_OK);
+  pass(kIdleMax);
+  EXPECT_EQ(store().open(), blob_status::BLOB_OK);
+  EXPECT_EQ(files(), std::vector<std::string>{});
+}
+
+TEST_F(StoreTest, UploadThatTheDiskHasNoRoomForIsDropped) {
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
+  ASSERT_EQ(store().put_begin(id_, "name", 20'000), blob_status::BLOB_OK);
+  ASSERT_EQ(store().put_data(id_, 0, data(5000)), blob_status::BLOB_OK);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{.rlim_cur = 10'000, .rlim_max = old.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  EXPECT_EQ(store().put_data(id_, 5000, data(15'000)), blob_status::BLOB_NO_SPACE);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(files(), std::vector<std::string>{".uploads"});
+  EXPECT_EQ(put(other_id_, "name", data(100)), blob_status::BLOB_OK);
+}
+
+TEST_F(StoreTest, UploadOfUnknownSizeEndsWhereItsSumSays) {
+  const auto bytes = data(5000);
+  ASSERT_EQ(store().put_begin(id_, "name", BLOB_SIZE_UNKNOWN), blob_status::BLOB_OK);
+  ASSERT_EQ(store().put_data(id_, 0, Bytes(bytes).first(2000)), blob_status::BLOB_OK);
+  ASSERT_EQ(store().put_data(id_, 2000, Bytes(bytes).subspan(2000)), blob_status::BLOB_OK);
+  for (const std::uint64_t offset : {~std::uint64_t{0}, ~std::uint64_t{0} / 2}) {
+    EXPECT_EQ(store().put_data(id_, offset, data(1)), blob_status::BLOB_BAD_RANGE);
+  }
+  EXPECT_EQ(store().put_commit(id_, sum_of(bytes)), blob_status::BLOB_OK);
+}
+
+TEST_F(StoreTest, CommitInProgressIsNotForgotten) {
+  Store* store_in_use = nullptr;
+  options_.sync = [&](int) {
+    store_in_use->expire();  // as if the sum had taken an hour
+    return true;
+  };
+  pass(std::chrono::hours(1));
+  Store slow(directory_, options_);
+  store_in_use = &slow;
+  const auto bytes = data(1000);
+  ASSERT_EQ(slow.put_begin(id_, "name", bytes.size()), blob_status::BLOB_OK);
+  ASSERT_EQ(slow.put_data(id_, 0, bytes), blob_status::BLOB_OK);
+  EXPECT_EQ(slow.put_commit(id_, sum_of(bytes)), blob_status::BLOB_OK);
+  EXPECT_EQ(slow.sum("name").value(), sum_of(bytes));
+}
+
+TEST_F(StoreTest, CommitsOfOneUploadAtTheSameTimeAllSucceed) {
+  const auto bytes = data(200'000);
+  const blob_sum sum = sum_of(bytes);
+  Store shared(directory_);
+  for (int round = 0; round < 20; ++round) {
+    const blob_id id{static_cast<std::byte>(round), std::byte{7}};
+    ASSERT_EQ(shared.put_begin(id, "name", bytes.size()), blob_status::BLOB_OK);
+    ASSERT_EQ(shared.put_data(id, 0, bytes), blob_status::BLOB_OK);
+    const auto commit = [&] { return shared.put_commit(id, sum); };
+    auto other = std::async(std::launch::async, commit);
+    EXPECT_EQ(commit(), blob_status::BLOB_OK);
+    EXPECT_EQ(other.get(), blob_status::BLOB_OK);
+  }
+}
+
+// --- What is on the disk -----------------------------------------------------------------------
+
+TEST_F(StoreTest, CommitIsAnsweredWhenTheFileAndItsNameAreOnTheDisk) {
+  std::vector<std::string> synced;
+  options_.sync = [&](int descriptor) {
+    struct stat status {};
+    EXPECT_EQ(::fstat(descriptor, &status), 0);
+    synced.push_back(std::string(S_ISDIR(status.st_mode) ? "directory" : "file") +
+                     (exists("name") ? " after" : " before"));
+    return true;
+  };
+  ASSERT_EQ(put(id_, "name", data(100)), blob_status::BLOB_OK);
+  EXPECT_EQ(synced, (std::vector<std::string>{"file before", "directory after"}));
+}
+
+TEST_F(StoreTest, CommitFailsWhenTheDiskDoes) {
+  options_.sync = [](int) {
+    errno = EIO;
+    return false;
+  };
+  EXPECT_EQ(put(id_, "name", data(100)), blob_status::BLOB_IO_ERROR);
+  EXPECT_FALSE(exists("name"));
+}
+
+TEST_F(StoreTest, CommitDoesWithoutTheDiskIfToldSo) {
+  options_.sync = nullptr;
+  EXPECT_EQ(put(id_, "name", data(100)), blob_status::BLOB_OK);
+}
+
+// --- What else may lie in the directory --------------------------------------------------------
+
+TEST_F(StoreTest, OnlyRegularFilesInTheDirectoryAreBlobs) {
+  namespace fs = std::filesystem;
+  const std::string outside = directory_ + ".outside";
+  std::ofstream(outside) << "secret";
+  ASSERT_EQ(::mkfifo((directory_ + "/fifo").c_str(), 0600), 0);
+  fs::create_directory(directory_ + "/folder");
+  fs::create_symlink(outside, directory_ + "/absolute");
+  fs::create_symlink("../" + fs::path(outside).filename().string(), directory_ + "/relative");
+  fs::create_symlink("fifo", directory_ + "/to_fifo");
+  ASSERT_EQ(put(id_, "name", data(100)), blob_status::BLOB_OK);
+  fs::create_symlink("name", directory_ + "/link");
+  std::array<std::byte, 10> room{};
+  for (const char* const name : {"fifo", "folder", "absolute", "relative", "to_fifo"}) {
+    EXPECT_EQ(store().stat(name).error(), blob_status::BLOB_NO_SUCH_BLOB) << name;
+    EXPECT_EQ(store().get(name, 0, room).error(), blob_status::BLOB_NO_SUCH_BLOB) << name;
+    EXPECT_EQ(store().sum(name).error(), blob_status::BLOB_NO_SUCH_BLOB) << name;
+  }
+  EXPECT_EQ(store().sum("link").value(), sum_of(data(100)));
+  ASSERT_EQ(store().list().size(), 2U);
+  EXPECT_EQ(store().list()[0].name, "link");
+  fs::remove(outside);
+}
+
+TEST_F(StoreTest, UploadReplacesNothingButFiles) {
+  ASSERT_EQ(::mkfifo((directory_ + "/fifo").c_str(), 0600), 0);
+  std::filesystem::create_directory(directory_ + "/folder");
+  for (const char* const name : {"fifo", "folder"}) {
+    EXPECT_EQ(store().put_begin(id_, name, 10), blob_status::BLOB_NOT_A_FILE);
+  }
+  const auto bytes = data(10);
+  ASSERT_EQ(store().put_begin(id_, "late", 10), blob_status::BLOB_OK);
+  ASSERT_EQ(store().put_data(id_, 0, bytes), blob_status::BLOB_OK);
+  std::filesystem::create_directory(directory_ + "/late");
+  EXPECT_EQ(store().put_commit(id_, sum_of(bytes)), blob_status::BLOB_NOT_A_FILE);
+  EXPECT_EQ(store().remove("folder"), blob_status::BLOB_NOT_A_FILE);
+}
+
+TEST_F(StoreTest, DirectoryOfUploadsIsNoLink) {
+  std::filesystem::remove_all(directory_ + "/.uploads");
+  std::filesystem::create_symlink("/tmp", directory_ + "/.uploads");
+  EXPECT_EQ(store().open(), blob_status::BLOB_IO_ERROR);
+}
+
+TEST_F(StoreTest, ReadOnlyStoreChangesNothing) {
+  ASSERT_EQ(put(id_, "name", data(100)), blob_status::BLOB_OK);
+  std::filesystem::remove_all(directory_ + "/.uploads");
+  options_.is_read_only = true;
+  EXPECT_EQ(store().open(), blob_status::BLOB_OK);
+  EXPECT_EQ(store().put_begin(other_id_, "other", 1), blob_status::BLOB_READ_ONLY);
+  EXPECT_EQ(store().put_data(id_, 0, data(1)), blob_status::BLOB_READ_ONLY);
+  EXPECT_EQ(store().put_commit(id_, sum_of(data(1))), blob_status::BLOB_READ_ONLY);
+  EXPECT_EQ(store().remove("name"), blob_status::BLOB_READ_ONLY);
+  EXPECT_EQ(store().sum("name").value(), sum_of(data(100)));
+  EXPECT_EQ(files(), std::vector<std::string>{"name"});
 }
 
 TEST_F(StoreTest, ListsBlobsByNameAndNothingElse) {

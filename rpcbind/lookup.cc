@@ -85,7 +85,7 @@ Expected<std::string, Error> lookup(std::string_view host, std::uint32_t program
   if (!client) {
     std::string cause = client.error().cause;
     question.peer = client.error().peer;
-    if (client.error().code != Errc::kBadUrl) {
+    if (client.error().code != Errc::kUnknownHost) {
       cause += "; is rpcbind running there? If you know the port: rdma://HOST:PORT";
     }
     return question.fail(client.error().code, cause);

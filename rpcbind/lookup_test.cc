@@ -111,7 +111,7 @@ TEST(LookupWithoutDaemon, IsUnreachable) {
   ASSERT_FALSE(url);
   EXPECT_EQ(url.error().code, Errc::kUnreachable);
   EXPECT_NE(url.error().cause.find("is rpcbind running there"), std::string::npos);
-  EXPECT_EQ(lookup("no.such.host.invalid", kProgram, 1).error().code, Errc::kBadUrl);
+  EXPECT_EQ(lookup("no.such.host.invalid", kProgram, 1).error().code, Errc::kUnknownHost);
 }
 
 }  // namespace

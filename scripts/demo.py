@@ -54,7 +54,8 @@ def make_big(path, size):
 
 class Server:
     def __init__(self, command, directory, capture):
-        arguments = [command, "serve", "--blob", directory, "--listen", "127.0.0.1", "--port", "0", "--json"]
+        arguments = [command, "serve", "--blob", directory, "--listen", "127.0.0.1", "--port", "0", "--json",
+                     "--log-level", "warning"]
         if capture:
             arguments += ["--capture", capture, "--capture-max", str(16 << 20)]
         self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)

@@ -112,7 +112,7 @@ Expected<StreamClient, Error> StreamClient::connect_tcp(std::string_view who,
   const int result = ::getaddrinfo(host.c_str(), port_text.c_str(), &hints, &found);
   if (result != 0) {
     return Unexpected<Error>(
-        error_of(Errc::kBadUrl, peer,
+        error_of(Errc::kUnknownHost, peer,
                  std::string(gai_strerror(result)) + "; check the name, or use a numeric address"));
   }
   const std::unique_ptr<addrinfo, FreeAddresses> owner(found);

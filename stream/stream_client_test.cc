@@ -208,7 +208,7 @@ TEST(StreamClient, NobodyThereIsUnreachable) {
             Errc::kUnreachable);
   EXPECT_EQ(StreamClient::connect_unix("rpcbind", "").error().code, Errc::kUnreachable);
   EXPECT_EQ(StreamClient::connect_tcp("rpcbind", "no.such.host.invalid", 111).error().code,
-            Errc::kBadUrl);
+            Errc::kUnknownHost);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "blob.h"
 #include "blob/step_up.h"
 #include "rpcbind/lookup.h"
+#include "tools/text.h"
 
 namespace rpcrdma::tools {
 
@@ -68,15 +69,19 @@ void ClientSettings::add_to(CLI::App& command) {
   command
       .add_option("--rpcbind-port", rpcbind_port, "where rpcbind is asked when HOST stands alone")
       ->capture_default_str();
-  command.add_option("--timeout", timeout_s, "seconds that a call and the connecting may take")
-      ->check(CLI::Range(0.001, 86400.0))
-      ->capture_default_str();
+  timeout = command
+                .add_option("--timeout", timeout_s,
+                            "seconds that connecting and each call may take; unless this is said, "
+                            "the calls that make the server sum a whole file get more for large "
+                            "ones")
+                ->check(CLI::Range(0.001, 86400.0))
+                ->capture_default_str();
   common.add_to(command);
 }
 
 void ClientSettings::add_reconnect_to(CLI::App& command) {
-  reconnect = true;
-  command.add_flag("--no-reconnect{false}", reconnect,
+  may_reconnect = true;
+  command.add_flag("--no-reconnect", no_reconnect,
                    "fail when the connection is lost, instead of going on over a new one");
 }
 
@@ -111,7 +116,8 @@ void ClientSettings::look_url_up() {
   if (!found && found.error().code == Errc::kBadUrl) fail(kUsage, found.error().message());
   if (!found) {
     const Errc code = found.error().code;
-    const bool nobody = code == Errc::kUnreachable || code == Errc::kTimedOut;
+    const bool nobody =
+        code == Errc::kUnreachable || code == Errc::kTimedOut || code == Errc::kUnknownHost;
     fail(nobody ? kNoConnection : kFailed, found.error().message());
   }
   url = *found;
@@ -131,7 +137,7 @@ Expected<Client, Error> ClientSettings::connect() {
       options.provider.setup_timeout_client,
       std::max(std::chrono::milliseconds(1),
                std::chrono::duration_cast<std::chrono::milliseconds>(options.call_timeout)));
-  options.reconnect.enabled = reconnect;
+  options.reconnect.enabled = may_reconnect && !no_reconnect;
   options.reconnect.delay_max = std::chrono::seconds(1);  // somebody is watching
   auto client = step_up ? blob::connect_and_step_up(url, options) : Client::connect(url, options);
   if (!client && client.error().code == Errc::kBadUrl) fail(kUsage, client.error().message());
@@ -140,7 +146,7 @@ Expected<Client, Error> ClientSettings::connect() {
 }
 
 void fail(ExitCode code, const std::string& text) {
-  fmt::print(stderr, "rpcrdma: {}\n", text);
+  fmt::print(stderr, "rpcrdma: {}\n", printable(text));
   throw CLI::RuntimeError(code);
 }
 
@@ -148,6 +154,14 @@ void fail(const Error& error, const std::string& what) {
   const bool lost = error.code == Errc::kConnectionLost;
   fail(lost ? kNoConnection : kFailed,
        what.empty() ? error.message() : fmt::format("{}: {}", what, error.message()));
+}
+
+void fail(const Error& error, const std::string& what, const Client& client) {
+  // With reconnection a server that is gone shows as a call without a connection in its time.
+  if (error.code == Errc::kTimedOut && !client.connected()) {
+    fail(kNoConnection, fmt::format("{}: {}", what, error.message()));
+  }
+  fail(error, what);
 }
 
 Latency Latency::of(std::vector<std::uint64_t>& samples_ns) {

@@ -42,7 +42,9 @@ struct ClientSettings {
   std::uint32_t version;
   std::uint16_t rpcbind_port = 111;
   double timeout_s = 60;
-  bool reconnect = false;
+  CLI::Option* timeout = nullptr;  // whether somebody said it
+  bool may_reconnect = false;
+  bool no_reconnect = false;
   bool step_up = false;
 
   ClientSettings();
@@ -69,6 +71,8 @@ void add_info(CLI::App& app);
 // Prints "rpcrdma: …" to stderr and ends the subcommand.
 [[noreturn]] void fail(const Error& error, const std::string& what = {});
 [[noreturn]] void fail(ExitCode code, const std::string& text);
+// The same for an error of a call: kNoConnection when there is no connection any more.
+[[noreturn]] void fail(const Error& error, const std::string& what, const Client& client);
 
 // min, avg, p50, p99, p99.9, max of samples, in microseconds. Sorts them.
 struct Latency {

@@ -2,15 +2,36 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "rpcrdma/version.h"
 #include "tools/command.h"
 #include "tools/manual.h"
+#include "tools/text.h"
+
+namespace {
+
+// The parser would only say that it did not expect the word.
+void check_command(const CLI::App& app, const char* word) {
+  std::vector<std::string> names;
+  for (const CLI::App* each : app.get_subcommands({})) {
+    if (each->get_name() == word) return;
+    if (!each->get_group().empty()) names.push_back(each->get_name());
+  }
+  const std::string meant = rpcrdma::tools::nearest(word, names);
+  rpcrdma::tools::fail(
+      rpcrdma::tools::kUsage,
+      fmt::format("there is no command '{}'{}; `rpcrdma help` lists them", word,
+                  meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant)));
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"RPC over RDMA in user space: serve files, move them, and look at servers.",
                "rpcrdma"};
-  app.set_version_flag("--version", std::string("rpcrdma ") + rpcrdma::kLibraryVersion);
+  app.set_version_flag("-V,--version", std::string("rpcrdma ") + rpcrdma::kLibraryVersion);
   app.require_subcommand(1);
   app.footer(
       "Exit status: 0 success, 1 the operation failed, 2 wrong usage, 3 no connection.\n"
@@ -24,7 +45,9 @@ int main(int argc, char** argv) {
   rpcrdma::tools::add_bench(app);
   rpcrdma::tools::add_info(app);
   rpcrdma::tools::add_manual(app);
+  rpcrdma::tools::add_help(app);
   try {
+    if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);
     app.parse(argc, argv);
   } catch (const CLI::RuntimeError& error) {
     return error.get_exit_code();

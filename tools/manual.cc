@@ -8,6 +8,7 @@
 
 #include "rpcrdma/version.h"
 #include "tools/command.h"
+#include "tools/text.h"
 
 namespace rpcrdma::tools {
 namespace {
@@ -17,6 +18,19 @@ namespace {
 std::vector<const CLI::App*> visible_subcommands(const CLI::App& app) {
   return app.get_subcommands(
       [](const CLI::App* subcommand) { return !subcommand->get_group().empty(); });
+}
+
+// Null: the name is empty.
+const CLI::App* find_subcommand(const CLI::App& app, const std::string& name) {
+  if (name.empty()) return nullptr;
+  std::vector<std::string> names;
+  for (const CLI::App* each : visible_subcommands(app)) {
+    if (each->get_name() == name) return each;
+    names.push_back(each->get_name());
+  }
+  const std::string meant = nearest(name, names);
+  fail(kUsage, fmt::format("there is no command '{}'{}; `rpcrdma help` lists them", name,
+                           meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant)));
 }
 
 std::vector<const CLI::Option*> options_of(const CLI::App& app, bool positional) {
@@ -208,6 +222,19 @@ case $words[1] in
                      commands, cases);
 }
 
+void add_help(CLI::App& app) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* help = app.add_subcommand("help", "show what a command does, as its --help");
+  help->add_option("COMMAND", *name, "the command (default: the list of all)");
+  help->callback([&app, name] {
+    const CLI::App* const subcommand = find_subcommand(app, *name);
+    // Not by help(), which means the subcommand that was called: this one.
+    fmt::print("{}", subcommand != nullptr ? subcommand->help(app.get_name())
+                                           : app.get_formatter()->make_help(
+                                                 &app, app.get_name(), CLI::AppFormatMode::Normal));
+  });
+}
+
 void add_manual(CLI::App& app) {
   auto shell = std::make_shared<std::string>();
   CLI::App* completion =
@@ -222,16 +249,8 @@ void add_manual(CLI::App& app) {
   auto name = std::make_shared<std::string>();
   CLI::App* manual = app.add_subcommand("manual", "print a manual page in man(7)")->group("");
   manual->add_option("COMMAND", *name, "the subcommand; without one, the page of all");
-  manual->callback([&app, name] {
-    const CLI::App* subcommand = nullptr;
-    for (const CLI::App* each : visible_subcommands(app)) {
-      if (each->get_name() == *name) subcommand = each;
-    }
-    if (!name->empty() && subcommand == nullptr) {
-      fail(kUsage, fmt::format("there is no command '{}'", *name));
-    }
-    fmt::print("{}", manual_page(app, subcommand));
-  });
+  manual->callback(
+      [&app, name] { fmt::print("{}", manual_page(app, find_subcommand(app, *name))); });
 }
 
 }  // namespace rpcrdma::tools

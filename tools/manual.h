@@ -16,6 +16,8 @@ std::string zsh_completion(const CLI::App& app);
 
 // Adds `completion` and the hidden `manual`.
 void add_manual(CLI::App& app);
+// Adds `help`.
+void add_help(CLI::App& app);
 
 }  // namespace rpcrdma::tools
 

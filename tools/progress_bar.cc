@@ -49,8 +49,12 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   if (now < next_) return;
   next_ = now + kPause;
   const double seconds = std::chrono::duration<double>(now - start_).count();
-  const double share =
-      total == 0 ? 1.0 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
+  if (total == 0) {
+    draw(fmt::format(" {}, {}/s", size_text(done),
+                     size_text(static_cast<std::uint64_t>(static_cast<double>(done) / seconds))));
+    return;
+  }
+  const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
   const double rate = static_cast<double>(done) / seconds;
   const auto filled = static_cast<std::size_t>(share * static_cast<double>(kBarWidth));
   const std::string numbers =
@@ -58,6 +62,10 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
                   std::string(kBarWidth - filled, '.'), share * 100, size_text(done),
                   size_text(total), size_text(static_cast<std::uint64_t>(rate)),
                   done == 0 ? "?" : time_text(seconds * (1 - share) / std::max(share, 1e-9)));
+  draw(numbers);
+}
+
+void ProgressBar::draw(const std::string& numbers) {
   // A line that the terminal breaks could not be wiped away; the numbers say more than the name.
   const std::size_t room = columns() - 1;
   std::string line = name_.substr(0, room > numbers.size() ? room - numbers.size() : 0) + numbers;

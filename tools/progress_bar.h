@@ -17,11 +17,13 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // Cheap enough for every call: draws ten times a second.
+  // Cheap enough for every call: draws ten times a second. `total` of 0: unknown.
   void update(std::uint64_t done, std::uint64_t total);
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  void draw(const std::string& numbers);
 
   const std::string name_;
   const bool is_terminal_;

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <optional>
 
@@ -14,14 +17,38 @@
 #include "rpcbind/service.h"
 #include "rpcrdma/server.h"
 #include "tools/command.h"
+#include "tools/log.h"
+#include "tools/text.h"
 
 namespace rpcrdma::tools {
 namespace {
 
+constexpr const char* kLoopback = "127.0.0.1";
+
+constexpr const char* kServeFooter =
+    "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections; with --tcp-port,\n"
+    "tcp://ADDR:PORT stands behind that. On SIGTERM it answers the calls that it has, closes, and\n"
+    "exits 0; with --json it prints its counters then. When its RDMA device goes, it serves the\n"
+    "connections that are left, says so, and exits 1.\n"
+    "\n"
+    "Whoever reaches it may read, put and remove files (--read-only: read). It serves the regular\n"
+    "files of the directory and symbolic links to them, and nothing outside of it. A put is "
+    "answered\n"
+    "when the file and its name are on the disk, by fsync, unless --no-sync is given. Uploads lie "
+    "in\n"
+    "DIR/.uploads; one that is over is forgotten after --upload-idle, one that finds no room at "
+    "once.\n"
+    "\n"
+    "The log has a line for each connection, change and error: time, level, peer and what "
+    "happened.\n"
+    "Of each level it writes 100 lines at once and 20 a second; what is left out is counted.\n"
+    "\n"
+    "Over RDMA it answers rpcbind's questions (program 100000, versions 3 and 4) as well.";
+
 struct ServeOptions {
   CommonOptions common;
   std::string directory;
-  std::string listen = "0.0.0.0";
+  std::string listen = kLoopback;
   std::uint16_t port = kDefaultPort;
   std::optional<std::uint16_t> tcp_port;
   double setup_timeout_s = 5;
@@ -31,7 +58,15 @@ struct ServeOptions {
   std::string shared_receives = "auto";
   bool rpcbind = false;
   std::string rpcbind_daemon;  // empty: where it usually is
+  bool read_only = false;
+  bool no_sync = false;
+  double upload_idle_s = 600;
+  std::string log_level = "info";
 };
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+}
 
 std::atomic<Server*> server_to_stop = nullptr;
 std::atomic<bool> stopping = false;
@@ -69,10 +104,8 @@ std::optional<blob::StepUpListener> listen_for_steps_up(const ServeOptions& opti
   // On the same address, whichever of a name's it is.
   const auto address = rpcbinding::from_socket_text(server.address());
   if (!address) fail(kFailed, fmt::format("no TCP port next to {}", server.address()));
-  auto listener = blob::StepUpListener::listen(
-      address->host(), *options.tcp_port, server,
-      {.timeout =
-           std::chrono::milliseconds(static_cast<std::int64_t>(options.setup_timeout_s * 1e3))});
+  auto listener = blob::StepUpListener::listen(address->host(), *options.tcp_port, server,
+                                               {.timeout = milliseconds(options.setup_timeout_s)});
   if (!listener) fail(listener.error());
   return std::move(*listener);
 }
@@ -87,63 +120,162 @@ void run_both(Server& server, std::optional<blob::StepUpListener>& plain) {
   }
 }
 
-void serve(ServeOptions& options) {
-  options.common.finish();
-  blob::Store store(options.directory);
-  if (const auto status = store.open(); status != blob::blob_status::BLOB_OK) {
-    fail(kFailed, fmt::format("cannot use the directory {}: {}; it must exist and be writable",
-                              options.directory, blob::explain(status)));
+// What the documents begin with works on a fresh system: a directory that is not there is made.
+void make_directory(const ServeOptions& options, StderrLog& log) {
+  const std::string& directory = options.directory;
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) return;
+    fail(kUsage, fmt::format("--blob {}: this is no directory", directory));
   }
-  ServerOptions server_options;
-  server_options.provider = options.common.provider;
-  server_options.provider.setup_timeout_server =
-      std::chrono::milliseconds(static_cast<std::int64_t>(options.setup_timeout_s * 1e3));
-  server_options.connection = options.common.connection;
-  server_options.connections_max = options.connections_max;
-  server_options.receives_max = options.receives_max;
+  if (options.read_only || ::mkdir(directory.c_str(), 0777) != 0) {
+    fail(kUsage,
+         fmt::format("--blob {}: there is no such directory, and it {}; make it, or name "
+                     "another one",
+                     directory,
+                     options.read_only ? "is not made by --read-only"
+                                       : fmt::format("cannot be made: {}", std::strerror(errno))));
+  }
+  log.write(blob::LogLevel::kInfo, fmt::format("made the directory {}", directory));
+}
+
+blob::StoreOptions store_options(const ServeOptions& options, StderrLog& log) {
+  blob::StoreOptions store;
+  store.is_read_only = options.read_only;
+  store.upload_idle_max = milliseconds(options.upload_idle_s);
+  if (options.no_sync) store.sync = nullptr;
+  store.log = &log;
+  return store;
+}
+
+void log_connection(StderrLog& log, const ConnectionEvent& event) {
+  using blob::LogLevel;
+  switch (event.kind) {
+    case ConnectionEvent::Kind::kOpened:
+      return log.write(LogLevel::kInfo,
+                       fmt::format("{} connected ({} now)", event.peer, event.connections));
+    case ConnectionEvent::Kind::kRefused:
+      return log.write(LogLevel::kWarning,
+                       fmt::format("{} was refused: {}", event.peer, event.error->cause));
+    case ConnectionEvent::Kind::kEnded:
+      break;
+  }
+  const TransferCounters& counters = event.counters;
+  if (event.error != nullptr) {
+    log.write(LogLevel::kWarning, fmt::format("{} was lost after {} calls: {}", event.peer,
+                                              counters.calls, event.error->cause));
+  } else {
+    log.write(LogLevel::kDebug, fmt::format("{} closed after {} calls, {}", event.peer,
+                                            counters.calls, size_text(counters.payload_bytes)));
+  }
+  if (counters.errors_sent + counters.messages_dropped + counters.credit_overruns > 0) {
+    log.write(LogLevel::kWarning,
+              fmt::format("{} broke the protocol: {} RDMA_ERRORs sent, {} messages dropped, {} "
+                          "calls beyond its credits",
+                          event.peer, counters.errors_sent, counters.messages_dropped,
+                          counters.credit_overruns));
+  }
+}
+
+ServerOptions server_options(const ServeOptions& options, StderrLog& log) {
+  ServerOptions server;
+  server.provider = options.common.provider;
+  server.provider.setup_timeout_server = milliseconds(options.setup_timeout_s);
+  server.connection = options.common.connection;
+  server.connections_max = options.connections_max;
+  server.receives_max = options.receives_max;
   if (options.shared_receives == "always") {
-    server_options.shared_receives = SharedReceives::kAlways;
+    server.shared_receives = SharedReceives::kAlways;
   } else if (options.shared_receives == "never") {
-    server_options.shared_receives = SharedReceives::kNever;
+    server.shared_receives = SharedReceives::kNever;
   }
-  server_options.bulk_size_max = blob::BLOB_DATA_MAX;
-  server_options.long_call_size_max = blob::BLOB_DATA_MAX + (64U << 10U);  // data and its header
-  server_options.drain_timeout =
-      std::chrono::milliseconds(static_cast<std::int64_t>(options.drain_s * 1e3));
+  server.bulk_size_max = blob::BLOB_DATA_MAX;
+  server.long_call_size_max = blob::BLOB_DATA_MAX + (64U << 10U);  // data and its header
+  server.drain_timeout = milliseconds(options.drain_s);
+  server.on_connection = [&log](const ConnectionEvent& event) { log_connection(log, event); };
+  return server;
+}
+
+Server listen(const ServeOptions& options, StderrLog& log) {
   const bool is_v6 = options.listen.find(':') != std::string::npos && options.listen[0] != '[';
   const std::string url = is_v6 ? fmt::format("rdma://[{}]:{}", options.listen, options.port)
                                 : fmt::format("rdma://{}:{}", options.listen, options.port);
-  auto server = Server::listen(url, server_options);
-  if (!server) fail(server.error());
-  auto service = std::make_unique<blob::BlobService>(store);
-  if (auto added = server->add(blob::BLOB_PROGRAM, blob::BLOB_V1, *service); !added) {
-    fail(added.error());
-  }
-  rpcbinding::RpcbindService rpcbind(server->address());
-  rpcbind.add(blob::BLOB_PROGRAM, blob::BLOB_V1);
-  if (auto added = rpcbind.add_to(*server); !added) fail(added.error());
-  std::optional<blob::StepUpListener> plain = listen_for_steps_up(options, *server);
-  stop_on_signals(*server);
-  // Behind the line above, so that no signal ends the program with the registration left.
-  std::optional<rpcbinding::Registration> registration;
-  if (options.rpcbind) registration.emplace(tell_rpcbind(options, *server));
-  fmt::print("ready rdma://{}", server->address());
+  auto server = Server::listen(url, server_options(options, log));
+  if (!server) fail(kFailed, fmt::format("cannot listen on {}: {}", url, server.error().cause));
+  return std::move(*server);
+}
+
+void announce(const ServeOptions& options, const Server& server,
+              const std::optional<blob::StepUpListener>& plain, StderrLog& log) {
+  log.write(
+      blob::LogLevel::kInfo,
+      fmt::format("serving {} on {} by {}, {}{}", options.directory, server.address(),
+                  server.provider_name(),
+                  options.read_only ? "read-only" : "readable and writable for whoever reaches it",
+                  options.listen == kLoopback
+                      ? "; this machine only (--listen 0.0.0.0: all addresses)"
+                      : ""));
+  fmt::print("ready rdma://{}", server.address());
   if (plain) fmt::print(" tcp://{}", plain->address());
   fmt::print("\n");
   std::fflush(stdout);
+}
+
+void serve(ServeOptions& options) {
+  options.common.finish();
+  StderrLog log(log_level(options.log_level));
+  make_directory(options, log);
+  blob::Store store(options.directory, store_options(options, log));
+  if (const auto status = store.open(); status != blob::blob_status::BLOB_OK) {
+    fail(kFailed, fmt::format("cannot use the directory {}: {}; it must be readable{}",
+                              options.directory, blob::explain(status),
+                              options.read_only ? "" : " and writable (or use --read-only)"));
+  }
+  Server server = listen(options, log);
+  auto service = std::make_unique<blob::BlobService>(store);
+  if (auto added = server.add(blob::BLOB_PROGRAM, blob::BLOB_V1, *service); !added) {
+    fail(added.error());
+  }
+  rpcbinding::RpcbindService rpcbind(server.address());
+  rpcbind.add(blob::BLOB_PROGRAM, blob::BLOB_V1);
+  if (auto added = rpcbind.add_to(server); !added) fail(added.error());
+  std::optional<blob::StepUpListener> plain = listen_for_steps_up(options, server);
+  stop_on_signals(server);
+  // Behind the line above, so that no signal ends the program with the registration left.
+  std::optional<rpcbinding::Registration> registration;
+  if (options.rpcbind) registration.emplace(tell_rpcbind(options, server));
+  announce(options, server, plain, log);
   if (plain) {
-    run_both(*server, plain);
+    run_both(server, plain);
   } else {
-    server->run();
+    server.run();
   }
   if (registration) {
     if (const auto ended = registration->end(); !ended) {
-      fmt::print(stderr, "rpcrdma: {}\n", ended.error().message());
+      log.write(blob::LogLevel::kError, ended.error().message());
     }
   }
   server_to_stop = nullptr;
-  if (options.common.json) fmt::print("{}\n", to_json(server->counters()).dump());
-  if (const auto& failure = server->failure()) fail(kFailed, failure->message());
+  if (options.common.json) print_json(to_json(server.counters()));
+  if (const auto& failure = server.failure()) fail(kFailed, failure->message());
+}
+
+void add_store_options(CLI::App& command, ServeOptions& options) {
+  command.add_flag("--read-only", options.read_only, "nobody may put or remove files");
+  command.add_flag("--no-sync", options.no_sync,
+                   "answer a put before its file is on the disk: faster, and lost when the machine "
+                   "loses its power");
+  command
+      .add_option("--upload-idle", options.upload_idle_s,
+                  "seconds after which a put is forgotten to which nothing comes any more")
+      ->check(CLI::Range(0.001, 31'536'000.0))
+      ->capture_default_str();
+  command
+      .add_option("--log-level", options.log_level,
+                  "what is written to standard error: none, error, warning, info (connections and "
+                  "changes as well), debug (everything)")
+      ->check(CLI::IsMember({"none", "error", "warning", "info", "debug"}))
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -151,10 +283,14 @@ void serve(ServeOptions& options) {
 void add_serve(CLI::App& app) {
   auto options = std::make_shared<ServeOptions>();
   CLI::App* command = app.add_subcommand("serve", "serve a directory of files until SIGTERM");
-  command->add_option("--blob", options->directory, "the directory to serve with the blob program")
-      ->required()
-      ->check(CLI::ExistingDirectory);
-  command->add_option("--listen", options->listen, "address to listen on")->capture_default_str();
+  command
+      ->add_option("--blob", options->directory,
+                   "the directory to serve with the blob program; made if it is not there")
+      ->required();
+  command
+      ->add_option("--listen", options->listen,
+                   "address to listen on; 0.0.0.0 or :: is all addresses of this machine")
+      ->capture_default_str();
   command->add_option("--port", options->port, "port; 0 takes a free one")->capture_default_str();
   command->add_option("--tcp-port", options->tcp_port,
                       "take plain TCP connections as well, at this port (0: a free one), which "
@@ -192,14 +328,9 @@ void add_serve(CLI::App& app) {
                    "where it is: a socket's path or ADDR:PORT (default: /run/rpcbind.sock, else "
                    "127.0.0.1:111)")
       ->needs(rpcbind);
+  add_store_options(*command, *options);
   options->common.add_to(*command);
-  command->footer(
-      "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections; with --tcp-port,\n"
-      "tcp://ADDR:PORT stands behind that. On SIGTERM it answers the calls that it has, closes, "
-      "and\n"
-      "exits 0; with --json it prints its counters then. When its RDMA device goes, it serves\n"
-      "the connections that are left, says so, and exits 1.\n"
-      "Over RDMA it answers rpcbind's questions (program 100000, versions 3 and 4) as well.");
+  command->footer(kServeFooter);
   command->callback([options] { serve(*options); });
 }
 

@@ -1,5 +1,8 @@
 // put, get, ls and rm: files by the blob program.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,12 +13,21 @@
 #include <optional>
 
 #include "blob/client.h"
+#include "blob/name.h"
 #include "blob/sha256.h"
 #include "tools/command.h"
+#include "tools/output.h"
 #include "tools/progress_bar.h"
+#include "tools/text.h"
 
 namespace rpcrdma::tools {
 namespace {
+
+constexpr const char* kNamesFooter =
+    "Names are printed with a backslash as \\\\ and each byte that is no printable UTF-8 as "
+    "\\xHH.\n"
+    "In JSON they are as they are; one that is not UTF-8 is written in that way, and \"escaped\"\n"
+    "beside it is true.";
 
 struct TransferSettings {
   ClientSettings client;
@@ -45,8 +57,20 @@ struct TransferSettings {
   }
   Expected<Client, Error> connect() {
     client.common.connection.reduce = !no_reduce;
+    transfer.more_time_to_sum = client.timeout->count() == 0;
     return client.connect();
   }
+};
+
+struct ListSettings {
+  ClientSettings client;
+  std::uint64_t entries_max = 1'000'000;
+};
+
+struct RemoveSettings {
+  ClientSettings client;
+  std::string name;
+  bool force = false;
 };
 
 void report(const char* what, const std::string& name, blob::TransferResult& result,
@@ -55,8 +79,8 @@ void report(const char* what, const std::string& name, blob::TransferResult& res
   const double rate = result.seconds > 0 ? static_cast<double>(result.bytes) / result.seconds : 0;
   if (!json) {
     fmt::print("{} {}: {} in {:.2f} s, {:.2f} GB/s, {} calls, p50 {:.0f} us, p99 {:.0f} us ({})\n",
-               what, name, size_text(result.bytes), result.seconds, rate / 1e9, result.calls,
-               latency.p50_us, latency.p99_us, client.provider_name());
+               what, escaped(name), size_text(result.bytes), result.seconds, rate / 1e9,
+               result.calls, latency.p50_us, latency.p99_us, client.provider_name());
     const TransferCounters counters = client.counters();
     if (counters.padded_calls + counters.read_replies > 0) {
       fmt::print(
@@ -66,124 +90,137 @@ void report(const char* what, const std::string& name, blob::TransferResult& res
     }
     return;
   }
-  const nlohmann::json value = {{"operation", what},
-                                {"name", name},
-                                {"bytes", result.bytes},
-                                {"calls", result.calls},
-                                {"seconds", result.seconds},
-                                {"gb_per_s", rate / 1e9},
-                                {"sha256", blob::to_hex(result.sum)},
-                                {"latency", to_json(latency)},
-                                {"provider", client.provider_name()},
-                                {"counters", to_json(client.counters())}};
-  fmt::print("{}\n", value.dump());
+  nlohmann::json value = {{"operation", what},
+                          {"bytes", result.bytes},
+                          {"calls", result.calls},
+                          {"seconds", result.seconds},
+                          {"gb_per_s", rate / 1e9},
+                          {"sha256", blob::to_hex(result.sum)},
+                          {"latency", to_json(latency)},
+                          {"provider", client.provider_name()},
+                          {"counters", to_json(client.counters())}};
+  add_name(value, name);
+  print_json(value);
+}
+
+// Before anything is connected or opened.
+void check_name(const std::string& name) {
+  const std::string problem = blob::problem_with_name(name);
+  if (!problem.empty()) fail(kFailed, fmt::format("{}: {}", name, problem));
+}
+
+// "-" is the standard input.
+blob::File open_input(const std::string& path) {
+  return path == "-" ? blob::File(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0))
+                     : blob::File(path, O_RDONLY | O_NOCTTY);
+}
+
+std::string problem_with_input(const std::string& path) {
+  struct stat status {};
+  if (path == "-") return {};
+  if (::stat(path.c_str(), &status) != 0) {
+    return fmt::format("cannot read {}: {}", path, std::strerror(errno));
+  }
+  return S_ISDIR(status.st_mode) ? fmt::format("{} is a directory; put takes one file", path)
+                                 : std::string();
 }
 
 void put(TransferSettings& settings) {
-  blob::File file(settings.file, O_RDONLY);
-  if (!file.is_open()) {
+  if (settings.name.empty() && settings.file == "-") {
+    fail(kUsage, "standard input has no name of its own; give it one: put URL - NAME");
+  }
+  blob::Source source(open_input(settings.file));
+  if (!source.is_open()) {
     fail(kFailed, fmt::format("cannot read {}: {}", settings.file, std::strerror(errno)));
   }
   if (settings.name.empty()) {
     settings.name = std::filesystem::path(settings.file).filename().string();
   }
+  check_name(settings.name);
   auto client = settings.connect();
   std::optional<ProgressBar> bar;
-  settings.show_progress(bar.emplace("put " + settings.name));
-  auto result = blob::BlobClient(*client, settings.transfer).put(file, settings.name);
+  settings.show_progress(bar.emplace("put " + escaped(settings.name)));
+  auto result = blob::BlobClient(*client, settings.transfer).put(source, settings.name);
   bar.reset();
-  if (!result) fail(result.error(), fmt::format("put of {}", settings.file));
+  if (!result) fail(result.error(), fmt::format("put of {}", settings.file), *client);
   report("put", settings.name, *result, *client, settings.client.common.json);
 }
 
-// A file that gets its name only when it is complete; "-" is the standard output.
-class Output {
- public:
-  explicit Output(std::string path) : path_(std::move(path)), is_stdout_(path_ == "-") {
-    if (is_stdout_) {
-      file_ = blob::File(::dup(STDOUT_FILENO));
-    } else {
-      file_ = blob::File(temporary(), O_WRONLY | O_CREAT | O_TRUNC);
-    }
-  }
-  ~Output() {
-    if (!is_stdout_ && !done_ && file_.is_open()) ::unlink(temporary().c_str());
-  }
-  bool is_open() const { return file_.is_open(); }
-  bool is_stdout() const { return is_stdout_; }
-  bool write(Bytes data) {
-    while (!data.empty()) {
-      const ssize_t count = ::write(file_.descriptor(), data.data(), data.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return false;
-      data = data.subspan(static_cast<std::size_t>(count));
-    }
-    return true;
-  }
-  bool finish() {
-    done_ = is_stdout_ || ::rename(temporary().c_str(), path_.c_str()) == 0;
-    return done_;
-  }
-
- private:
-  std::string temporary() const { return path_ + ".part"; }
-  const std::string path_;
-  const bool is_stdout_;
-  bool done_ = false;
-  blob::File file_;
-};
-
 void get(TransferSettings& settings) {
-  auto client = settings.connect();
-  if (settings.file.empty()) settings.file = settings.name;
-  Output output(settings.file);
-  if (!output.is_open()) {
-    fail(kFailed, fmt::format("cannot write {}: {}", settings.file, std::strerror(errno)));
+  check_name(settings.name);
+  Output output(settings.file.empty() ? settings.name : settings.file, settings.name);
+  if (!output.problem().empty()) {
+    fail(kFailed, fmt::format("cannot write {}: {}", output.path(), output.problem()));
   }
+  auto client = settings.connect();
   std::optional<ProgressBar> bar;
-  settings.show_progress(bar.emplace("get " + settings.name));
+  settings.show_progress(bar.emplace("get " + escaped(settings.name)));
   blob::BlobClient blobs(*client, settings.transfer);
-  auto result = blobs.get(settings.name, [&](Bytes data) { return output.write(data); });
+  // A reader may take its time; the connection lives on meanwhile.
+  const auto wait = [&client](int descriptor) {
+    pollfd entries[2] = {{descriptor, POLLOUT, 0}, {client->wait_fd(), POLLIN, 0}};
+    while (entries[0].revents == 0) {
+      ::poll(entries, 2, -1);
+      if (entries[1].revents != 0) client->progress();
+    }
+  };
+  auto result = blobs.get(settings.name, [&](Bytes data) { return output.write(data, wait); });
   bar.reset();
-  if (!result) fail(result.error(), fmt::format("get of {}", settings.name));
+  if (!result) fail(result.error(), fmt::format("get of {}", settings.name), *client);
   const auto sum = blobs.sum(settings.name, result->bytes);
-  if (!sum) fail(sum.error(), fmt::format("checking {}", settings.name));
+  if (!sum) fail(sum.error(), fmt::format("checking {}", settings.name), *client);
   if (*sum != result->sum) {
     fail(kFailed, fmt::format("{} arrived damaged or was changed meanwhile: SHA-256 {} here, {} on "
-                              "the server; get it again",
-                              settings.name, blob::to_hex(result->sum), blob::to_hex(*sum)));
+                              "the server {}; get it again",
+                              settings.name, blob::to_hex(result->sum), blob::to_hex(*sum),
+                              client->peer_address()));
   }
   if (!output.finish()) {
-    fail(kFailed, fmt::format("cannot write {}: {}", settings.file, std::strerror(errno)));
+    fail(kFailed, fmt::format("cannot write {}: {}", output.path(), std::strerror(errno)));
   }
   if (!output.is_stdout()) {
     report("get", settings.name, *result, *client, settings.client.common.json);
   }
 }
 
-void list(ClientSettings& settings) {
-  auto client = settings.connect();
-  const auto entries = blob::BlobClient(*client).list();
+void list(ListSettings& settings) {
+  auto client = settings.client.connect();
+  const auto entries = blob::BlobClient(*client).list(settings.entries_max);
   if (!entries) fail(entries.error());
-  nlohmann::json value = nlohmann::json::array();
+  nlohmann::json values = nlohmann::json::array();
   for (const auto& entry : *entries) {
-    if (settings.common.json) {
-      value.push_back({{"name", entry.name}, {"size", entry.size}});
-    } else {
-      fmt::print("{:>14} {}\n", entry.size, entry.name);
+    if (!settings.client.common.json) {
+      fmt::print("{:>14} {}\n", entry.size, escaped(entry.name));
+      continue;
     }
+    nlohmann::json value = {{"size", entry.size}};
+    add_name(value, entry.name);
+    values.push_back(std::move(value));
   }
-  if (settings.common.json) {
-    fmt::print(
-        "{}\n",
-        nlohmann::json{{"entries", value}, {"counters", to_json(client->counters())}}.dump());
+  if (settings.client.common.json) {
+    print_json({{"entries", values}, {"counters", to_json(client->counters())}});
   }
 }
 
-void remove(TransferSettings& settings) {
-  auto client = settings.connect();
-  const auto removed = blob::BlobClient(*client).remove(settings.name);
-  if (!removed) fail(removed.error(), fmt::format("removing {}", settings.name));
+// A removal may be made again after its answer was lost, and succeeds then too: whether there was
+// something to remove is asked before.
+void remove(RemoveSettings& settings) {
+  check_name(settings.name);
+  auto client = settings.client.connect();
+  blob::BlobClient blobs(*client);
+  const auto found = blobs.stat(settings.name);
+  const bool is_missing = !found && found.error().code == Errc::kNotAvailable;
+  if (!found && !(is_missing && settings.force)) {
+    fail(found.error(), fmt::format("removing {}", settings.name));
+  }
+  if (!is_missing) {
+    const auto removed = blobs.remove(settings.name);
+    if (!removed) fail(removed.error(), fmt::format("removing {}", settings.name));
+  }
+  if (!settings.client.common.json) return;
+  nlohmann::json value = {{"operation", "rm"}, {"removed", !is_missing}};
+  add_name(value, settings.name);
+  print_json(value);
 }
 
 }  // namespace
@@ -193,10 +230,14 @@ void add_put(CLI::App& app) {
   CLI::App* command = app.add_subcommand("put", "send a file to a server");
   settings->client.add_to(*command);
   settings->add_to(*command);
-  command->add_option("FILE", settings->file, "the file to send")
+  command
+      ->add_option("FILE", settings->file,
+                   "what to send, read to its end: a file, a FIFO, a device; - for standard input")
       ->required()
-      ->check(CLI::ExistingFile);
-  command->add_option("NAME", settings->name, "its name on the server (default: the file's)");
+      ->check(CLI::Validator(problem_with_input, "FILE"));
+  command->add_option("NAME", settings->name,
+                      "its name on the server (default: the file's; - has none)");
+  command->footer(kNamesFooter);
   command->callback([settings] { put(*settings); });
 }
 
@@ -206,24 +247,36 @@ void add_get(CLI::App& app) {
   settings->client.add_to(*command);
   settings->add_to(*command);
   command->add_option("NAME", settings->name, "its name on the server")->required();
-  command->add_option("FILE", settings->file, "where to, - for standard output (default: NAME)");
+  command->add_option(
+      "FILE", settings->file,
+      "where to: a file, which gets its new content when that is complete; a directory; "
+      "something else, which is written through; - for standard output (default: "
+      "NAME)");
+  command->footer(kNamesFooter);
   command->callback([settings] { get(*settings); });
 }
 
 void add_ls(CLI::App& app) {
-  auto settings = std::make_shared<ClientSettings>();
+  auto settings = std::make_shared<ListSettings>();
   CLI::App* command = app.add_subcommand("ls", "list the files of a server");
-  settings->add_to(*command);
-  settings->add_step_up_to(*command);
+  settings->client.add_to(*command);
+  settings->client.add_step_up_to(*command);
+  command
+      ->add_option("--entries-max", settings->entries_max,
+                   "files after which the server is taken to list without end")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40U))
+      ->capture_default_str();
+  command->footer(kNamesFooter);
   command->callback([settings] { list(*settings); });
 }
 
 void add_rm(CLI::App& app) {
-  auto settings = std::make_shared<TransferSettings>();
+  auto settings = std::make_shared<RemoveSettings>();
   CLI::App* command = app.add_subcommand("rm", "remove a file from a server");
   settings->client.add_to(*command);
   settings->client.add_step_up_to(*command);
   command->add_option("NAME", settings->name, "its name on the server")->required();
+  command->add_flag("-f,--force", settings->force, "a file that is not there is no error");
   command->callback([settings] { remove(*settings); });
 }
 

@@ -9,7 +9,7 @@
 namespace rpcrdma {
 
 enum class Errc : std::uint8_t {
-  kBadUrl,          // not rdma://HOST[:PORT], or the host is unknown
+  kBadUrl,          // not rdma://HOST[:PORT]
   kUnreachable,     // no connection to the peer
   kRefused,         // the peer refused the connection
   kTimedOut,        // connection set-up or call took too long
@@ -26,6 +26,7 @@ enum class Errc : std::uint8_t {
   kBadArguments,    // RPC: the server could not decode the arguments
   kServerFault,     // RPC: the server failed (SYSTEM_ERR)
   kUnsupported,     // this build or this machine cannot do it
+  kUnknownHost,     // the host's name has no address
 };
 std::string_view to_string(Errc code) noexcept;
 

@@ -5,10 +5,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "rpcrdma/call.h"
+#include "rpcrdma/counters.h"
+#include "rpcrdma/error.h"
 
 namespace rpcrdma {
 
@@ -139,6 +143,20 @@ struct BackwardOptions {
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
 };
 
+// What a Server says about one of its connections; see ServerOptions::on_connection.
+struct ConnectionEvent {
+  enum class Kind : std::uint8_t {
+    kOpened,   // a peer was accepted; its set-up is not complete yet
+    kRefused,  // error: why
+    kEnded,    // error: why, unless one of the two sides closed it in order
+  };
+  Kind kind;
+  std::string_view peer;         // "ADDR:PORT"
+  const Error* error = nullptr;  // null: none
+  std::size_t connections = 0;   // there are now
+  TransferCounters counters{};   // kEnded: of the connection
+};
+
 struct ServerOptions {
   ProviderOptions provider;
   ConnectionOptions connection;
@@ -173,6 +191,11 @@ struct ServerOptions {
   // so that nobody can keep the memory of calls for ever.
   std::chrono::milliseconds peer_timeout{30'000};
   std::chrono::milliseconds drain_timeout{10'000};  // stop() gives calls in service so long
+  // Hears of each connection, for logs and figures; on the server's thread, inside of progress(),
+  // where it must neither throw nor use the server. What it is given lives until it returns. Peers
+  // that never complete the set-up below RPC (a port scan) are not told, nor are connections that
+  // are left when the server is destroyed.
+  std::function<void(const ConnectionEvent& event)> on_connection;
 };
 
 }  // namespace rpcrdma

@@ -44,6 +44,8 @@ std::string_view to_string(Errc code) noexcept {
       return "server fault";
     case Errc::kUnsupported:
       return "not supported";
+    case Errc::kUnknownHost:
+      return "unknown host";
   }
   return "unknown error";
 }

@@ -131,24 +131,63 @@ void ServerImpl::accept_connections() {
   while (listener_) {
     auto incoming = listener_->poll_incoming();
     if (!incoming) return;
-    if (peers_.size() >= options_.connections_max) continue;  // refused by being destroyed
-    engine::Options options = engine_options_;
-    if (!incoming->sends_with_invalidate()) options.remote_invalidation = false;
-    const auto data = rpc::set_up_data(options);
-    auto queue_pair = provider_.accept(std::move(incoming), data);
-    if (!queue_pair) continue;  // it went away meanwhile
-    // Until its first reply a client makes one Call (RFC 8166 §3.3.3); its share comes at once.
-    if (options_.receives_max > 0) options.credits_at_first = 1;
-    auto connection =
-        transport::Connection::create(std::move(*queue_pair), engine::Role::kServer, options);
-    if (!connection) continue;
-    using engine::Connection, engine::Role;
-    auto session = std::make_unique<rpc::Session>(
-        **connection, rpc::Session::Surroundings{pool_, registry_, regions_, cache_, *this},
-        Connection::answered_slot_count(Role::kServer, engine_options_));
-    peers_.push_back({std::move(session), std::move(*connection)});
-    sharers_ = 0;  // another one may have gone meanwhile
+    accept(std::move(incoming));
   }
+}
+
+void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
+  const std::string peer(incoming->peer_address());
+  if (peers_.size() >= options_.connections_max) {
+    // Refused by being destroyed.
+    return tell_refused(
+        peer, {Errc::kNoResources, "accepting", peer,
+               fmt::format("there are {} connections, as many as there may be", peers_.size())});
+  }
+  engine::Options options = engine_options_;
+  if (!incoming->sends_with_invalidate()) options.remote_invalidation = false;
+  const auto data = rpc::set_up_data(options);
+  auto queue_pair = provider_.accept(std::move(incoming), data);
+  if (!queue_pair) {  // it went away meanwhile, for one
+    return tell_refused(peer, rpc::to_error(queue_pair.error(), "accepting", peer));
+  }
+  // Until its first reply a client makes one Call (RFC 8166 §3.3.3); its share comes at once.
+  if (options_.receives_max > 0) options.credits_at_first = 1;
+  auto connection =
+      transport::Connection::create(std::move(*queue_pair), engine::Role::kServer, options);
+  if (!connection) {
+    return tell_refused(peer, rpc::to_error(connection.error(), "accepting", peer));
+  }
+  using engine::Connection, engine::Role;
+  auto session = std::make_unique<rpc::Session>(
+      **connection, rpc::Session::Surroundings{pool_, registry_, regions_, cache_, *this},
+      Connection::answered_slot_count(Role::kServer, engine_options_));
+  peers_.push_back({std::move(session), std::move(*connection)});
+  sharers_ = 0;  // another one may have gone meanwhile
+  if (!options_.on_connection) return;
+  options_.on_connection(
+      {.kind = ConnectionEvent::Kind::kOpened, .peer = peer, .connections = peers_.size()});
+}
+
+void ServerImpl::tell_refused(std::string_view peer, const Error& error) const {
+  if (!options_.on_connection) return;
+  options_.on_connection({.kind = ConnectionEvent::Kind::kRefused,
+                          .peer = peer,
+                          .error = &error,
+                          .connections = peers_.size()});
+}
+
+void ServerImpl::tell_ended(const Peer& peer, std::size_t left) const {
+  if (!options_.on_connection) return;
+  const std::string address(peer.connection->peer_address());
+  const rdma::Error cause = peer.connection->cause();
+  const bool in_order = cause.code == rdma::Errc::kClosed && cause.provider_code == 0;
+  const Error error = rpc::to_error(cause, "the connection", address);
+  ConnectionEvent event{.kind = ConnectionEvent::Kind::kEnded,
+                        .peer = address,
+                        .error = in_order ? nullptr : &error,
+                        .connections = left};
+  rpc::add(event.counters, *peer.connection);
+  options_.on_connection(event);
 }
 
 // Connections over other devices go on; those over a lost one end by themselves.
@@ -270,8 +309,10 @@ bool ServerImpl::drained() const noexcept {
 }
 
 void ServerImpl::remove_finished() {
-  std::erase_if(peers_, [this](const Peer& peer) {
+  std::size_t left = peers_.size();
+  std::erase_if(peers_, [this, &left](const Peer& peer) {
     if (!peer.session->finished()) return false;
+    tell_ended(peer, --left);
     rpc::add(ended_, *peer.connection);
     ended_.cached_replies += peer.session->cached_replies();
     return true;

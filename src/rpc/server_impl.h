@@ -70,6 +70,9 @@ class ServerImpl final : public rpc::Mailbox {
 
   void serve_sessions(Instant now);
   void accept_connections();
+  void accept(std::unique_ptr<rdma::Incoming> incoming);
+  void tell_refused(std::string_view peer, const Error& error) const;
+  void tell_ended(const Peer& peer, std::size_t left) const;
   void notice_failure();
   void take_answers();
   void tell_time_to_adrift(Instant now);

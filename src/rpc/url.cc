@@ -64,7 +64,7 @@ Expected<std::vector<std::string>, Error> resolve(const Url& url, bool to_listen
   const int result = getaddrinfo(url.host.c_str(), nullptr, &hints, &list);
   if (result != 0) {
     return Unexpected<Error>(
-        Error{Errc::kBadUrl, "looking the host up", url.host,
+        Error{Errc::kUnknownHost, "looking the host up", url.host,
               std::string(gai_strerror(result)) + "; check the name, or use a numeric address"});
   }
   const std::unique_ptr<addrinfo, FreeAddresses> owner(list);

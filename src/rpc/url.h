@@ -17,7 +17,7 @@ struct Url {
   std::uint16_t port;
 };
 
-// Errors are kBadUrl and say what is wrong.
+// Errors are kBadUrl, of names kUnknownHost, and say what is wrong.
 Expected<Url, Error> parse_url(std::string_view url);
 
 // Numeric "ADDR:PORT" or "[ADDR]:PORT" for each address of the host, in the order to try. May block

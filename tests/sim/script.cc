@@ -260,6 +260,7 @@ std::optional<std::string> judge_failure(const CallScript& script, const Circums
     case Errc::kVersion:
     case Errc::kDenied:
     case Errc::kUnsupported:
+    case Errc::kUnknownHost:
       break;
   }
   if (may) return std::nullopt;

@@ -5,60 +5,17 @@ import json
 import os
 import pathlib
 import pty
+import re
 import resource
 import shutil
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
 
-COMMAND = os.environ["RPCRDMA"]
-BOUND_S = 60  # nothing here takes long; what does is a hang
-
-
-def wait_until(condition, seconds=BOUND_S):
-    """Polls a condition that another process makes true."""
-    limit = time.monotonic() + seconds
-    pause = threading.Event()
-    while not condition():
-        if time.monotonic() > limit:
-            raise AssertionError("the condition never held")
-        pause.wait(0.005)
-
-
-def run(*arguments, **keywords):
-    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=BOUND_S,
-                          check=False, **keywords)
-
-
-class Server:
-    def __init__(self, directory, *arguments, port=0, **keywords):
-        self.process = subprocess.Popen(
-            [COMMAND, "serve", "--blob", directory, "--listen", "127.0.0.1", "--port", str(port), *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **keywords)
-        line = self.process.stdout.readline()
-        assert line.startswith("ready rdma://127.0.0.1:"), line + self.process.stderr.read()
-        self.urls = line.split()[1:]
-        self.url = self.urls[0]
-        self.port = int(self.url.rsplit(":", 1)[1])
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        output, errors = self.process.communicate(timeout=BOUND_S)
-        return self.process.returncode, output, errors
-
-    def kill(self):
-        self.process.kill()
-        self.process.communicate(timeout=BOUND_S)
-
-
-def digest(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+from command_fixture import BOUND_S, COMMAND, CommandFixture, digest, run, wait_until
 
 
 class CuttingProxy:
@@ -134,37 +91,7 @@ class CuttingProxy:
             self.close(pair)
 
 
-class CommandTest(unittest.TestCase):
-    def setUp(self):
-        self.work = tempfile.TemporaryDirectory(prefix="rpcrdma-test.")
-        self.root = pathlib.Path(self.work.name)
-        self.served = self.root / "served"
-        self.served.mkdir()
-        self.servers = []
-
-    def tearDown(self):
-        for server in self.servers:
-            if server.process.poll() is None:
-                server.kill()
-            server.process.stdout.close()
-            server.process.stderr.close()
-        self.work.cleanup()
-
-    def serve(self, *arguments, **keywords):
-        server = Server(str(self.served), *arguments, **keywords)
-        self.servers.append(server)
-        return server
-
-    def file(self, name, size):
-        path = self.root / name
-        path.write_bytes(os.urandom(size))
-        return path
-
-    def uploading(self):
-        """Whether data of an upload has arrived on the server's disk."""
-        uploads = self.served / ".uploads"
-        return any(path.stat().st_size > 0 for path in uploads.glob("*.data"))
-
+class CommandTest(CommandFixture):
     # --- Files go there and back ---
 
     def test_put_and_get_of_many_sizes(self):
@@ -216,13 +143,6 @@ class CommandTest(unittest.TestCase):
         result = json.loads(listed.stdout)
         self.assertEqual([entry["name"] for entry in result["entries"]], names)
         self.assertGreaterEqual(result["counters"]["long_replies"], 3)
-
-    def test_rm_may_be_repeated(self):
-        server = self.serve()
-        run("put", server.url, self.file("file", 10))
-        self.assertEqual(run("rm", server.url, "file").returncode, 0)
-        self.assertFalse((self.served / "file").exists())
-        self.assertEqual(run("rm", server.url, "file").returncode, 0)
 
     def test_bench_gives_its_figures_for_each_case(self):
         cases = ["null_qd32", "write_64k_qd1", "read_64k_qd8"]
@@ -468,7 +388,7 @@ class CommandTest(unittest.TestCase):
         wait_until(self.uploading)
         server.kill()
         _, errors = putter.communicate(timeout=BOUND_S)
-        self.assertEqual(putter.returncode, 1, errors)
+        self.assertEqual(putter.returncode, 3, errors)
         self.assertIn("no connection to the server within the call's time", errors)
 
     def test_client_killed_in_mid_transfer(self):
@@ -480,7 +400,7 @@ class CommandTest(unittest.TestCase):
             if operation == "get":
                 os.rename(path, self.served / "big")
                 arguments = ["get", server.url, "big", str(self.root / "back")]
-                moving = lambda: (self.root / "back.part").exists()
+                moving = lambda: self.receiving(client)
             else:
                 arguments = ["put", server.url, str(path)]
                 moving = self.uploading
@@ -521,6 +441,10 @@ class CommandTest(unittest.TestCase):
             self.assertIn("no space left on the server's disk", result.stderr)
             listed = run("ls", line.split()[1])
             self.assertEqual(listed.stdout, "")
+            # The disk has its room back.
+            for i in range(3):
+                again = run("put", line.split()[1], self.file("small", 3 << 19))
+                self.assertEqual((again.returncode, again.stderr), (0, ""))
         finally:
             process.terminate()
             process.communicate(timeout=BOUND_S)
@@ -532,9 +456,14 @@ class CommandTest(unittest.TestCase):
         self.assertIn("no such file on the server", missing.stderr)
         self.assertFalse((self.root / "back").exists())
         self.assertFalse((self.root / "back.part").exists())
-        for name in ("a/b", ".", "..", ".uploads", "x" * 256):
-            result = run("put", server.url, self.file("file", 10), name)
-            self.assertEqual(result.returncode, 1, name)
+        for name, text in (("a/b", "no '/'"), (".", "reserved"), ("..", "reserved"), (".uploads", "reserved"),
+                           ("x" * 256, "at most 255 bytes, this one has 256")):
+            for arguments in (["put", server.url, self.file("file", 10), name],
+                              ["get", server.url, name, self.root / "back"], ["rm", server.url, name]):
+                result = run(*arguments)
+                self.assertEqual(result.returncode, 1, arguments)
+                self.assertIn(text, result.stderr)
+                self.assertNotIn("server fault", result.stderr)
 
     def test_nobody_listens(self):
         server = self.serve()
@@ -543,15 +472,26 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(result.returncode, 3)
         self.assertIn("is a server running there", result.stderr)
 
+    def test_unknown_host_is_no_connection(self):
+        for arguments in (["ping", "rdma://no.such.host.invalid"], ["ls", "no.such.host.invalid"],
+                          ["ls", "--step-up", "tcp://no.such.host.invalid:20050"]):
+            result = run(*arguments)
+            self.assertEqual(result.returncode, 3, result.stderr)
+            self.assertIn("no.such.host.invalid", result.stderr)
+
     def test_port_in_use(self):
         server = self.serve()
         result = run("serve", "--blob", self.served, "--listen", "127.0.0.1", "--port", server.port)
         self.assertEqual(result.returncode, 1)
         self.assertIn("choose another port", result.stderr)
+        self.assertIn(f"cannot listen on rdma://127.0.0.1:{server.port}", result.stderr)
+        self.assertNotIn("bad address", result.stderr)
 
     def test_usage_errors_exit_with_2(self):
         for arguments in ([], ["put"], ["frobnicate"], ["ping", "http://x"], ["ping", "rdma://x:y"],
-                          ["serve", "--blob", "/nonexistent"], ["put", "rdma://127.0.0.1", "/nonexistent"]):
+                          ["serve", "--blob", "/nonexistent/files"],
+                          ["serve", "--blob", "/nonexistent", "--read-only"], ["serve", "--blob", "/dev/null"],
+                          ["put", "rdma://127.0.0.1", "/nonexistent"]):
             result = run(*arguments)
             self.assertEqual(result.returncode, 2, arguments)
             self.assertTrue(result.stderr or result.stdout)
@@ -599,6 +539,43 @@ class CommandTest(unittest.TestCase):
             os.close(ours)
             self.assertEqual(process.wait(timeout=BOUND_S), 0, seen)
         return seen.decode()
+
+    def test_help_takes_the_forms_that_people_try(self):
+        whole = run("--help").stdout
+        self.assertEqual((run("help").returncode, run("help").stdout), (0, whole))
+        self.assertEqual(run("help", "put").stdout, run("put", "--help").stdout)
+        self.assertEqual(run("-V").stdout, run("--version").stdout)
+        self.assertNotIn("{false}", run("put", "--help").stdout)
+        for typed, meant in (("serv", "serve"), ("pign", "ping"), ("Put", "put"), ("list", "ls")):
+            result = run(typed, "rdma://127.0.0.1")
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            if typed != "list":
+                self.assertIn(f"there is no command '{typed}' (did you mean '{meant}'?)", result.stderr)
+        odd = run("frobnicate")
+        self.assertEqual(odd.returncode, 2)
+        self.assertNotIn("did you mean", odd.stderr)
+        self.assertEqual(run("help", "serv").returncode, 2)
+        self.assertIn("did you mean 'serve'?", run("help", "serv").stderr)
+
+    def test_the_first_lines_of_the_readme_work_on_a_fresh_system(self):
+        """Word by word, in an empty directory, but for the port, since that may be in use."""
+        readme = (pathlib.Path(__file__).parents[2] / "README.md").read_text()
+        block = re.search(r"## Use it\n\n```sh\n(.*?)```", readme, re.DOTALL)[1]
+        serve, *others = [line.split("#")[0].strip() for line in block.splitlines() if "127.0.0.1" in line
+                          or " serve " in line]
+        self.assertTrue(serve.endswith("&"))
+        (self.root / "build" / "bin").mkdir(parents=True)
+        (self.root / "build" / "bin" / "rpcrdma").symlink_to(os.path.abspath(COMMAND))
+        (self.root / "README.md").write_text(readme)
+        script = (f"{serve.removesuffix('&')} --port 0 >ready & trap 'kill $!' EXIT\n"
+                  "until [ -s ready ] || ! kill -0 $!; do :; done\n"
+                  "url=$(sed 's/ready //' ready)\n" +
+                  "".join(line.replace("rdma://127.0.0.1", "$url") + "\n" for line in others))
+        self.assertGreaterEqual(len(others), 2)
+        done = subprocess.run(["bash", "-euc", script], cwd=self.root, capture_output=True, text=True,
+                              timeout=BOUND_S, check=False)
+        self.assertEqual(done.returncode, 0, script + done.stdout + done.stderr)
+        self.assertEqual((self.root / "copy.md").read_text(), readme)
 
     def test_progress_is_shown_of_long_transfers_on_a_terminal(self):
         server = self.serve()

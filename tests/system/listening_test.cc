@@ -1,7 +1,9 @@
 // A server whose RDMA device is removed says so, and serves the connections that are left.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "rpc/client_impl.h"
 #include "support/rpc_fixture.h"
@@ -75,6 +77,67 @@ TEST_F(ListeningTest, AStoppedServerHasNotFailed) {
   pair.network->remove_listening_device();
   pair.server->progress();
   EXPECT_FALSE(pair.server->failure().has_value());
+}
+
+// What a server says about its connections: kind, whether there was an error, how many are left.
+struct Told {
+  ConnectionEvent::Kind kind;
+  bool failed;
+  std::size_t connections;
+  bool operator==(const Told&) const = default;
+};
+
+class ConnectionEventTest : public ::testing::TestWithParam<bool> {
+ protected:
+  static std::unique_ptr<Network> network() { return GetParam() ? make_siwarp(true) : make_sim(1); }
+  ServerOptions options() {
+    ServerOptions options;
+    options.connections_max = 1;
+    options.on_connection = [this](const ConnectionEvent& event) {
+      told.push_back({event.kind, event.error != nullptr, event.connections});
+      peers.emplace_back(event.peer);
+      calls = event.counters.calls;
+      if (event.error != nullptr) cause = event.error->message();
+    };
+    return options;
+  }
+
+  std::vector<Told> told;
+  std::vector<std::string> peers;
+  std::string cause;
+  std::uint64_t calls = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Providers, ConnectionEventTest, ::testing::Bool(),
+                         [](const auto& each) { return each.param ? "siwarp" : "sim"; });
+
+TEST_P(ConnectionEventTest, TellsOfEachConnectionHowItBeginsAndEnds) {
+  using Kind = ConnectionEvent::Kind;
+  RpcPair pair(network(), {}, options());
+  ASSERT_EQ(told, (std::vector<Told>{{Kind::kOpened, false, 1}}));
+  EXPECT_FALSE(peers[0].empty());
+  ASSERT_EQ(pair.finish(*pair.prepare(TestService::kWhoAmI),
+                        [](Reply& reply) { (void)reply.results().xdr().u32("uid"); }),
+            std::nullopt);
+  pair.client.reset();
+  pair.run_until([this] { return told.size() == 2; });
+  EXPECT_EQ(told[1], (Told{Kind::kEnded, false, 0})) << cause;
+  EXPECT_EQ(peers[1], peers[0]);
+  EXPECT_EQ(calls, 1U);
+}
+
+TEST_P(ConnectionEventTest, TellsOfOneThatIsRefused) {
+  using Kind = ConnectionEvent::Kind;
+  RpcPair pair(network(), {}, options());
+  auto late = ClientImpl::connect_on(pair.network->client_side(), pair.server->address(), {});
+  ASSERT_TRUE(late.has_value());
+  pair.run_until([&] {
+    late->progress();
+    return late->ended();
+  });
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_EQ(told[1], (Told{Kind::kRefused, true, 1}));
+  EXPECT_NE(cause.find("as many as there may be"), std::string::npos) << cause;
 }
 
 TEST_F(ListeningTest, ANewServerTakesTheSameAddressWhenTheDeviceIsBack) {

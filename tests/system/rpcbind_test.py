@@ -80,7 +80,8 @@ class RpcbindTest(unittest.TestCase):
     def start(self, *arguments, command=COMMAND, **keywords):
         directory = pathlib.Path(tempfile.mkdtemp(dir=self.root))
         directory.chmod(0o777)
-        server = subprocess.Popen([command, "serve", "--blob", directory, "--port", "0", *arguments],
+        server = subprocess.Popen([command, "serve", "--blob", directory, "--port", "0", "--log-level", "error",
+                                   *arguments],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **keywords)
         self.servers.append(server)
         return server
@@ -142,7 +143,7 @@ class RpcbindTest(unittest.TestCase):
         self.assertIn("file", run("ls", "127.0.0.1").stdout)
 
     def test_server_on_every_address_is_found_at_each(self):
-        _, port = self.serve("--rpcbind")
+        _, port = self.serve("--rpcbind", "--listen", "0.0.0.0")
         self.assertEqual(self.registered()["rdma"][0], f"0.0.0.0.{port // 256}.{port % 256}")
         for host in ("127.0.0.1", ADDRESS, "localhost"):
             self.assertTrue(self.pinged(host).endswith(f":{port}"))

@@ -1,0 +1,23 @@
+// Opens files of a directory, and nothing that lies outside of it.
+#ifndef RPCRDMA_BLOB_BENEATH_H_
+#define RPCRDMA_BLOB_BENEATH_H_
+
+#include <cstdint>
+#include <string>
+
+#include "blob/file.h"
+
+namespace blob {
+
+// kAuto: by openat2(RESOLVE_BENEATH), or by hand where the kernel or a seccomp filter refuses that.
+enum class Resolving : std::uint8_t { kAuto, kByHand };
+
+// Opens `path` below the directory, as openat(2) does with `flags` (no O_CREAT). Symbolic links are
+// followed as long as they stay below; one that is absolute, or leaves the directory on its way,
+// fails with EXDEV. Not open (and errno set) on failure.
+File open_beneath(int directory, const std::string& path, int flags,
+                  Resolving resolving = Resolving::kAuto);
+
+}  // namespace blob
+
+#endif  // RPCRDMA_BLOB_BENEATH_H_

@@ -1,0 +1,255 @@
+// Uploads of a Store: ID.record says what for, ID.data holds what has come; both in .uploads.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "blob/name.h"
+#include "blob/sha256.h"
+#include "blob/store.h"
+#include "blob/store_files.h"
+#include "rpcrdma/xdr.h"
+
+namespace blob {
+
+using rpcrdma::Bytes;
+using rpcrdma::Expected;
+using rpcrdma::Unexpected;
+
+namespace {
+
+constexpr std::size_t kRecordSizeMax = 512;  // bytes; a name, a size and a sum
+constexpr const char* kData = ".data";
+constexpr const char* kRecord = ".record";
+constexpr const char* kNewRecord = ".new";
+
+// Below the store's directory.
+std::string upload_path(const std::string& id, const char* suffix) {
+  return std::string(kUploadsName) + "/" + id + suffix;
+}
+std::string upload_path(const blob_id& id, const char* suffix) {
+  return upload_path(to_hex(id), suffix);
+}
+
+void remove_files(int directory, const std::string& id) {
+  for (const char* const suffix : {kData, kRecord, kNewRecord}) {
+    ::unlinkat(directory, upload_path(id, suffix).c_str(), 0);
+  }
+}
+
+bool reaches_too_far(std::uint64_t offset, std::size_t size, std::uint64_t announced) {
+  constexpr std::uint64_t kFileSizeMax = std::numeric_limits<off_t>::max();
+  const std::uint64_t limit = std::min(announced, kFileSizeMax);
+  return offset > limit || size > limit - offset;
+}
+
+}  // namespace
+
+class Store::Committing {
+ public:
+  Committing(Store& store, const blob_id& id) : store_(store), id_(id) {
+    std::unique_lock lock(store_.mutex_);
+    store_.committed_.wait(lock, [this] { return !store_.committing_.contains(id_); });
+    store_.committing_.insert(id_);
+  }
+  ~Committing() {
+    {
+      const std::lock_guard lock(store_.mutex_);
+      store_.committing_.erase(id_);
+    }
+    store_.committed_.notify_all();
+  }
+  Committing(const Committing&) = delete;
+  Committing& operator=(const Committing&) = delete;
+
+ private:
+  Store& store_;
+  const blob_id& id_;
+};
+
+File Store::open_upload(const blob_id& id, const char* suffix, int flags) const {
+  return File(::openat(directory_.descriptor(), upload_path(id, suffix).c_str(),
+                       flags | O_NOFOLLOW | O_CLOEXEC, 0600));
+}
+
+void Store::drop(const blob_id& id) const {
+  remove_files(directory_.descriptor(), to_hex(id));
+}
+
+blob_status Store::put_begin(const blob_id& id, std::string_view name, std::uint64_t size) {
+  if (options_.is_read_only) return blob_status::BLOB_READ_ONLY;
+  if (!valid_name(name)) return blob_status::BLOB_BAD_NAME;
+  if (!may_be_replaced(name)) return blob_status::BLOB_NOT_A_FILE;
+  const std::lock_guard lock(mutex_);  // expire() takes the directory away when it is empty
+  if (const auto upload = find_upload(id)) {
+    return upload->name == name && upload->size == size ? blob_status::BLOB_OK
+                                                        : blob_status::BLOB_CONFLICT;
+  }
+  ::mkdirat(directory_.descriptor(), std::string(kUploadsName).c_str(), 0700);
+  const File data = open_upload(id, kData, O_WRONLY | O_CREAT);
+  if (!data.is_open()) return failed("starting the upload of", name);
+  const blob_status status = write_record(id, {std::string(name), size, {}, false});
+  if (status != blob_status::BLOB_OK) drop(id);
+  return status;
+}
+
+blob_status Store::put_data(const blob_id& id, std::uint64_t offset, Bytes data) {
+  if (options_.is_read_only) return blob_status::BLOB_READ_ONLY;
+  const auto upload = find_upload(id);
+  if (!upload) return upload.error();
+  if (reaches_too_far(offset, data.size(), upload->size)) return blob_status::BLOB_BAD_RANGE;
+  if (upload->done) return blob_status::BLOB_OK;  // a repetition
+  File file = open_upload(id, kData, O_WRONLY);
+  if (!file.is_open() && errno == ENOENT) return blob_status::BLOB_NO_SUCH_UPLOAD;
+  if (!file.is_open()) return failed("writing the upload of", upload->name);
+  if (data.empty()) ::futimens(file.descriptor(), nullptr);
+  if (file.write_at(data, offset)) return blob_status::BLOB_OK;
+  // Others need the room, and what is missing would not come again.
+  const blob_status status = failed("writing the upload of", upload->name);
+  drop(id);
+  return status;
+}
+
+blob_status Store::put_commit(const blob_id& id, const blob_sum& sum) {
+  if (options_.is_read_only) return blob_status::BLOB_READ_ONLY;
+  const Committing committing(*this, id);
+  auto upload = find_upload(id);
+  if (!upload) return upload.error();
+  if (upload->done)
+    return upload->committed == sum ? blob_status::BLOB_OK : blob_status::BLOB_SUM_MISMATCH;
+  const File data = open_upload(id, kData, O_RDONLY);
+  // Gone: a commit was cut off behind the renaming, and is made again.
+  if (!data.is_open() && errno == ENOENT) return commit_again(id, *upload, sum);
+  const blob_status status = check(data, *upload, sum);
+  if (status == blob_status::BLOB_SUM_MISMATCH) drop(id);
+  return status == blob_status::BLOB_OK ? publish(id, *upload, sum) : status;
+}
+
+std::string Store::name_of(const blob_id& id) const {
+  const auto upload = find_upload(id);
+  return upload ? upload->name : std::string();
+}
+
+// That the data is complete, right, and on the disk.
+blob_status Store::check(const File& data, const Upload& upload, const blob_sum& sum) const {
+  const auto status = data.is_open() ? data.status() : std::nullopt;
+  if (!status) return failed("reading the upload of", upload.name);
+  if (upload.size != BLOB_SIZE_UNKNOWN &&
+      static_cast<std::uint64_t>(status->st_size) != upload.size) {
+    return blob_status::BLOB_INCOMPLETE;
+  }
+  const auto arrived = sum_of(data);
+  if (!arrived) return failed("reading the upload of", upload.name);
+  if (*arrived != sum) return blob_status::BLOB_SUM_MISMATCH;
+  if (options_.sync && !options_.sync(data.descriptor())) {
+    return failed("bringing to the disk", upload.name);
+  }
+  return blob_status::BLOB_OK;
+}
+
+blob_status Store::publish(const blob_id& id, Upload& upload, const blob_sum& sum) const {
+  const int directory = directory_.descriptor();
+  if (!may_be_replaced(upload.name)) {
+    drop(id);
+    return blob_status::BLOB_NOT_A_FILE;
+  }
+  if (::renameat(directory, upload_path(id, kData).c_str(), directory, upload.name.c_str()) != 0) {
+    return failed("giving its name to", upload.name);
+  }
+  if (options_.sync && !options_.sync(directory)) {
+    return failed("bringing to the disk the name", upload.name);
+  }
+  upload.done = true;
+  upload.committed = sum;
+  // Without it a repetition finds the data gone and sums the blob.
+  (void)write_record(id, upload);
+  return blob_status::BLOB_OK;
+}
+
+blob_status Store::commit_again(const blob_id& id, Upload& upload, const blob_sum& sum) const {
+  File file = open_regular(upload.name);
+  const auto arrived = file.is_open() ? sum_of(file) : std::optional<blob_sum>(blob_sum{});
+  if (!arrived) return failed("reading", upload.name);
+  if (*arrived != sum) return blob_status::BLOB_INCOMPLETE;
+  if (options_.sync &&
+      !(options_.sync(file.descriptor()) && options_.sync(directory_.descriptor()))) {
+    return failed("bringing to the disk", upload.name);
+  }
+  upload.done = true;
+  upload.committed = sum;
+  (void)write_record(id, upload);
+  return blob_status::BLOB_OK;
+}
+
+Expected<Store::Upload, blob_status> Store::find_upload(const blob_id& id) const {
+  const File file = open_upload(id, kRecord, O_RDONLY);
+  if (!file.is_open()) return Unexpected<blob_status>(blob_status::BLOB_NO_SUCH_UPLOAD);
+  std::array<std::byte, kRecordSizeMax> record;
+  const auto size = file.read_at(record, 0);
+  if (!size) return Unexpected<blob_status>(failed("reading the record of", to_hex(id)));
+  rpcrdma::xdr::Reader reader(Bytes(record).first(*size));
+  Upload upload;
+  upload.name = reader.string(BLOB_NAME_MAX, "name");
+  upload.size = reader.u64("size");
+  upload.done = reader.boolean("done");
+  const Bytes sum = reader.opaque_fixed(sizeof(blob_sum), "sum");
+  if (!reader.ok()) return Unexpected<blob_status>(blob_status::BLOB_NO_SUCH_UPLOAD);
+  std::copy(sum.begin(), sum.end(), upload.committed.begin());
+  return upload;
+}
+
+// Replaces the record as a whole, so that a crash leaves the old one or the new one.
+blob_status Store::write_record(const blob_id& id, const Upload& upload) const {
+  std::array<std::byte, kRecordSizeMax> record;
+  rpcrdma::xdr::Writer writer(record);
+  writer.string(upload.name);
+  writer.u64(upload.size);
+  writer.boolean(upload.done);
+  writer.opaque_fixed(upload.committed);
+  const int directory = directory_.descriptor();
+  const std::string temporary = upload_path(id, kNewRecord);
+  File file = open_upload(id, kNewRecord, O_WRONLY | O_CREAT | O_TRUNC);
+  if (file.is_open() && file.write_at(Bytes(record).first(writer.position()), 0) &&
+      ::renameat(directory, temporary.c_str(), directory, upload_path(id, kRecord).c_str()) == 0) {
+    return blob_status::BLOB_OK;
+  }
+  const blob_status status = failed("writing the record of", upload.name);
+  ::unlinkat(directory, temporary.c_str(), 0);
+  return status;
+}
+
+// An upload lives as long as the youngest of its files is young: data is written while it comes,
+// and the record when it has been committed.
+void Store::expire() {
+  if (options_.is_read_only) return;
+  const int directory = directory_.descriptor();
+  const std::string uploads(kUploadsName);
+  const std::lock_guard lock(mutex_);
+  std::set<std::string> busy;
+  for (const blob_id& id : committing_) busy.insert(to_hex(id));
+  std::map<std::string, std::chrono::nanoseconds> times;
+  for (const std::string& name : names_in(directory, uploads.c_str())) {
+    struct stat status {};
+    if (name.starts_with('.') ||
+        ::fstatat(directory, (uploads + "/" + name).c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+      continue;
+    }
+    auto& time = times[name.substr(0, name.find('.'))];
+    time = std::max(time, std::chrono::nanoseconds(std::chrono::seconds(status.st_mtim.tv_sec)) +
+                              std::chrono::nanoseconds(status.st_mtim.tv_nsec));
+  }
+  const auto now = options_.now();
+  for (const auto& [id, time] : times) {
+    if (now - time >= options_.upload_idle_max && !busy.contains(id)) remove_files(directory, id);
+  }
+  ::unlinkat(directory, uploads.c_str(), AT_REMOVEDIR);  // if it is empty
+}
+
+}  // namespace blob

@@ -1,0 +1,52 @@
+// The server's log: lines on standard error.
+#ifndef RPCRDMA_TOOLS_LOG_H_
+#define RPCRDMA_TOOLS_LOG_H_
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "blob/log.h"
+
+namespace rpcrdma::tools {
+
+// "2026-11-22T05:28:37.123Z warning 192.0.2.1:4711 …". Of each level, bursts of 100 lines and then
+// 20 a second are written; what is left out is counted and said later, as is what a full pipe does
+// not take, since a server never waits for the reader of its log.
+class StderrLog final : public blob::Log {
+ public:
+  using Time = std::chrono::system_clock::time_point;
+
+  explicit StderrLog(blob::LogLevel level, int descriptor = 2,
+                     std::function<Time()> now = std::chrono::system_clock::now);
+  ~StderrLog();
+
+  void write(blob::LogLevel level, std::string_view text) override;
+
+ private:
+  struct Allowance {
+    double lines;
+    Time since;
+    std::uint64_t left_out = 0;
+  };
+
+  bool may_write(Allowance& allowance, Time now) const;
+  bool put(blob::LogLevel level, std::string_view text, Time now) const;
+
+  const blob::LogLevel level_;
+  const int descriptor_;
+  const std::function<Time()> now_;
+  std::mutex mutex_;
+  std::array<Allowance, 5> allowances_;  // by level; guarded by mutex_
+};
+
+// Of "none", "error", "warning", "info" and "debug".
+blob::LogLevel log_level(std::string_view name);
+
+}  // namespace rpcrdma::tools
+
+#endif  // RPCRDMA_TOOLS_LOG_H_

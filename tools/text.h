@@ -1,0 +1,30 @@
+// Text that others chose (names of files, messages), made fit for terminals, logs and JSON.
+#ifndef RPCRDMA_TOOLS_TEXT_H_
+#define RPCRDMA_TOOLS_TEXT_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rpcrdma::tools {
+
+// A name as it is printed: a backslash as "\\", and each byte of what is not UTF-8, controls a
+// terminal, or changes the direction of a line, as "\xHH". The name can be made again from it.
+std::string escaped(std::string_view name);
+// The same for a message, whose backslashes stay as they are.
+std::string printable(std::string_view text);
+bool is_utf8(std::string_view text) noexcept;
+
+// Adds "name" to the object: as it is, or, when it is not UTF-8, escaped(), and "escaped": true
+// beside it.
+void add_name(nlohmann::json& object, std::string_view name);
+// One line of JSON; whatever is not UTF-8 in its texts is replaced.
+void print_json(const nlohmann::json& value);
+
+// Which of the words was meant; empty: none is near.
+std::string nearest(std::string_view word, const std::vector<std::string>& words);
+
+}  // namespace rpcrdma::tools
+
+#endif  // RPCRDMA_TOOLS_TEXT_H_
