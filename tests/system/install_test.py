@@ -108,6 +108,12 @@ class InstallTest(unittest.TestCase):
                       env=os.environ | {"CXX": CXX, "CXXFLAGS": " ".join(FLAGS)})
         self.assertEqual(printed.splitlines()[-1], "500000 bytes, in place: 1")
 
+    def test_the_bench_is_found_by_the_installed_command(self):
+        command = PREFIX / "bin" / "rpcrdma"
+        if FLAGS or not command.exists():
+            self.skipTest("this build has no bench: it has a sanitizer, or no command")
+        self.assertIn("null_qd1", run(command, "bench", "--list"))
+
     def test_versions_are_told_and_checked(self):
         self.assertEqual(pkg_config("--modversion"), [VERSION])
         source = WORK / "newer"
