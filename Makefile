@@ -52,6 +52,8 @@ check-clang: setup
 check-release: setup
 	@scripts/setup.sh check
 	@scripts/build.sh release-tests test
+	@scripts/build.sh release
+	@tests/system/install_test.py
 
 check-all: check check-tsan check-clang check-release
 

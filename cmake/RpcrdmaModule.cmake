@@ -27,8 +27,8 @@ if(RPCRDMA_SANITIZE)
   target_compile_options(rpcrdma_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(rpcrdma_flags INTERFACE -fsanitize=${RPCRDMA_SANITIZE})
 endif()
-# GCC: fat objects, so that who links the library need not use the same compiler, nor LTO. Measured:
-# a fifth less time for a NULL call.
+# GCC. Measured: a fifth less time for a NULL call. What is installed is made of it by rpcrdma_library(),
+# which reads the symbols of the objects: hence fat ones.
 if(RPCRDMA_LTO AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(rpcrdma_flags INTERFACE -flto=auto -ffat-lto-objects)
   target_link_options(rpcrdma_flags INTERFACE -flto=auto)
@@ -87,7 +87,8 @@ function(rpcrdma_module)
   endif()
 endfunction()
 
-# librpcrdma: the objects of every module in one archive, which is what is installed.
+# librpcrdma: the objects of every module in one archive, which is what is installed, and what our own
+# programs are linked with. With LTO it holds one object, already optimised across all files.
 function(rpcrdma_library)
   get_property(modules GLOBAL PROPERTY RPCRDMA_MODULES)
   set(objects "")
@@ -96,11 +97,32 @@ function(rpcrdma_library)
       list(APPEND objects $<TARGET_OBJECTS:${module}_objects>)
     endif()
   endforeach()
+  if(RPCRDMA_LTO AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    rpcrdma_one_object(whole "${objects}")
+    set(objects "${whole}")
+  endif()
   add_library(rpcrdma STATIC ${objects})
   add_library(rpcrdma::rpcrdma ALIAS rpcrdma)
   target_link_libraries(rpcrdma PUBLIC tl::expected PRIVATE fmt::fmt PkgConfig::ISAL ${CMAKE_DL_LIBS})
   target_compile_features(rpcrdma PUBLIC cxx_std_20)
   target_include_directories(rpcrdma PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
-  set_target_properties(rpcrdma PROPERTIES ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+  set_target_properties(rpcrdma PROPERTIES ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib"
+                        LINKER_LANGUAGE CXX)
+endfunction()
+
+# Sets `result` to the path of the object that those given become.
+function(rpcrdma_one_object result objects)
+  set(whole "${PROJECT_BINARY_DIR}/lib/rpcrdma.o")
+  set(list "${PROJECT_BINARY_DIR}/lib/rpcrdma.objects")
+  file(GENERATE OUTPUT "${list}" CONTENT "$<JOIN:${objects},\n>\n")
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  add_custom_command(OUTPUT "${whole}"
+    COMMAND ${CMAKE_COMMAND} -D "COMPILER=${CMAKE_CXX_COMPILER}"
+            -D "FLAGS=${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${CMAKE_CXX_COMPILE_OPTIONS_PIC}"
+            -D "NM=${CMAKE_NM}" -D "OBJCOPY=${CMAKE_OBJCOPY}" -D "OBJECTS=${list}" -D "OUTPUT=${whole}"
+            -P "${PROJECT_SOURCE_DIR}/cmake/RpcrdmaOneObject.cmake"
+    DEPENDS ${objects} "${list}" "${PROJECT_SOURCE_DIR}/cmake/RpcrdmaOneObject.cmake"
+    COMMENT "Optimising the library across its files" VERBATIM)
+  set(${result} "${whole}" PARENT_SCOPE)
 endfunction()

@@ -35,11 +35,19 @@ std::string parameter_type(const Declaration& argument) {
   return is_by_value(argument) ? type : fmt::format("const {}&", type);
 }
 
+// As a parameter of a method whose result is awaited (rpcrdma/stub.h).
+std::string async_parameter_type(const Declaration& argument) {
+  const std::string type = parameter_type(argument);
+  return type.starts_with("const ") ? fmt::format("rpcrdma::AsyncArgument<{}>", type_of(argument))
+                                    : type;
+}
+
 struct Method {
   std::string name;                       // of the procedure in C++
   std::string result;                     // what the client's method gives
   std::string answered;                   // what the service gives: without the reply
   std::string parameters, names, values;  // "int arg1, " · "arg1, " · ", int arg1"
+  std::string async_parameters;           // those of P_async
   Bound bound;                            // of the results
   bool has_places;
 
@@ -63,6 +71,7 @@ Method method_of(const Procedure& of) {
   for (std::size_t i = 0; i < of.arguments.size(); ++i) {
     const Declaration& each = of.arguments[i];
     method.parameters += fmt::format("{} arg{}, ", parameter_type(each), i + 1);
+    method.async_parameters += fmt::format("{} arg{}, ", async_parameter_type(each), i + 1);
     method.names += fmt::format("arg{}, ", i + 1);
     method.values += fmt::format(", {} arg{}", type_of(each), i + 1);
   }
@@ -136,12 +145,12 @@ class Client {
         "const rpcrdma::CallOptions& options = {{}}) {{\n"
         "    return rpcrdma::stub::start(client_, prepare_{1}(client_, {5}options), take_{1}, "
         "std::forward<Callback>(callback));\n  }}\n"
-        "  rpcrdma::ResultsAwaiter<{0}> {1}_async({2}{3}"
+        "  rpcrdma::ResultsAwaiter<{0}> {1}_async({7}{3}"
         "const rpcrdma::CallOptions& options = {{}}) {{\n"
         "    return {{client_, prepare_{1}(client_, {5}options), take_{1}}};\n  }}\n",
         method.result, method.name, method.parameters, method.places_parameter(" = {}"),
         method.places_parameter(""), method.names + std::string(method.places_name()),
-        comment_of(procedure, method));
+        comment_of(procedure, method), method.async_parameters);
   }
 
   // The bound on the results, an expression.

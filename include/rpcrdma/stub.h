@@ -3,7 +3,7 @@
 //   blob::BLOB_V1_Client blobs(client);
 //   auto got = blobs.BLOB_GET(arguments, buffer);          // waits; data lands in the buffer
 //   blobs.BLOB_GET_start(arguments, buffer, [](auto got) { … });
-//   auto got = co_await blobs.BLOB_GET_async(arguments, buffer);
+//   auto got = co_await blobs.BLOB_GET_async(arguments, buffer);   // a named value
 #ifndef RPCRDMA_STUB_H_
 #define RPCRDMA_STUB_H_
 
@@ -12,9 +12,9 @@
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -44,9 +44,17 @@ class Places {
   template <class Buffer>
   requires std::is_convertible_v<Buffer&&, MutableBytes> Places(Buffer&& buffer)
   noexcept : places_{MutableBytes(buffer)}, count_(1) {}  // implicit: a buffer is the usual case
-  // At most kBulkItemsMax; with more of them the call fails with kTooLarge.
-  Places(std::initializer_list<MutableBytes> buffers) noexcept : count_(buffers.size()) {
-    std::copy_n(buffers.begin(), std::min(buffers.size(), places_.size()), places_.begin());
+  // At most kBulkItemsMax; with more of them the call fails with kTooLarge. No initializer_list,
+  // since GCC 12 takes none within a co_await expression.
+  template <class... Buffers>
+  requires(sizeof...(Buffers) > 1 && (std::is_convertible_v<Buffers&&, MutableBytes> && ...))
+      Places(Buffers&&... buffers)
+  noexcept : count_(sizeof...(Buffers)) {
+    std::size_t i = 0;
+    const auto add = [&](MutableBytes buffer) {
+      if (i < places_.size()) places_[i++] = buffer;
+    };
+    (add(MutableBytes(buffers)), ...);
   }
 
   bool empty() const noexcept { return count_ == 0; }
@@ -59,6 +67,29 @@ class Places {
   std::array<MutableBytes, kBulkItemsMax> places_{};
   std::size_t count_ = 0;
 };
+
+// An argument of P_async, which is awaited: a value that has a name. GCC 12 destroys an aggregate
+// twice when it is made within the awaited expression, whatever that does with it; every compiler
+// therefore refuses braces and other temporaries here:
+//
+//   co_await client.P_async({.key = key});                           // refused
+//   const put_args args{.key = key}; co_await client.P_async(args);  // name it first
+template <class T>
+class NamedArgument {
+ public:
+  NamedArgument(const T& value) noexcept : value_(value) {}  // implicit: what a caller writes
+  NamedArgument(const T&&) = delete;                         // give the value a name: docs/idl.md
+  operator const T&() const noexcept { return value_; }
+
+ private:
+  const T& value_;
+};
+
+// Harmless, and so taken as they come: what has no destructor, and text, which is no aggregate.
+template <class T>
+using AsyncArgument =
+    std::conditional_t<std::is_trivially_destructible_v<T> || std::is_same_v<T, std::string>,
+                       const T&, NamedArgument<T>>;
 
 // Results with views in them: a T, together with the reply that keeps what the views are of. Those
 // of items that had a place are of that, and outlive it. Keep few, since each holds a Receive

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Installs this build into a clean prefix and uses it as somebody does who has nothing else of it."""
+"""Installs this build into a clean prefix and uses it as somebody does who has nothing else of it.
+
+Without BUILD in the environment that of `make build`: what users get.
+"""
 import os
 import pathlib
 import re
@@ -8,12 +11,15 @@ import subprocess
 import sys
 import unittest
 
-BUILD = pathlib.Path(os.environ["BUILD"])
-EXAMPLES = pathlib.Path(os.environ["EXAMPLES"])
-INCLUDE = pathlib.Path(os.environ["INCLUDE"])
-CXX = os.environ["CXX"]
-FLAGS = os.environ["CXX_FLAGS"].split()
-VERSION = os.environ["VERSION"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
+EXAMPLES = ROOT / "examples"
+INCLUDE = ROOT / "include"
+CACHE = dict(re.findall(r"^(\w+):\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE))
+CXX = CACHE["CMAKE_CXX_COMPILER"]
+FLAGS = os.environ.get("CXX_FLAGS", "").split()
+VERSION = CACHE["CMAKE_PROJECT_VERSION"]
+HAS_LTO = CACHE.get("RPCRDMA_LTO") == "ON" and "clang" not in pathlib.Path(CXX).name
 WORK = BUILD / "install-test"
 PREFIX = WORK / "prefix"
 BOUND_S = 300
@@ -107,6 +113,21 @@ class InstallTest(unittest.TestCase):
         printed = run("bash", "-c", "set -eu\n" + block, cwd=folder,
                       env=os.environ | {"CXX": CXX, "CXXFLAGS": " ".join(FLAGS)})
         self.assertEqual(printed.splitlines()[-1], "500000 bytes, in place: 1")
+
+    @unittest.skipUnless(HAS_LTO, "this build is not optimised across files: `make check-release` tests the one that is")
+    def test_the_archive_is_one_object_of_plain_machine_code(self):
+        archive, = PREFIX.rglob("librpcrdma.a")
+        self.assertEqual(run("ar", "t", archive).splitlines(), ["rpcrdma.o"])
+        sections = run("readelf", "-SW", archive)
+        self.assertIn(".text", sections)
+        self.assertEqual(set(re.findall(r"\.gnu\.(?:lto|debuglto)|\.debug", sections)), set())
+        self.assertLess(archive.stat().st_size, 4 << 20)
+
+    def test_the_bench_is_found_by_the_installed_command(self):
+        command = PREFIX / "bin" / "rpcrdma"
+        if FLAGS or not command.exists():
+            self.skipTest("this build has no bench: it has a sanitizer, or no command")
+        self.assertIn("null_qd1", run(command, "bench", "--list"))
 
     def test_versions_are_told_and_checked(self):
         self.assertEqual(pkg_config("--modversion"), [VERSION])

@@ -105,6 +105,74 @@ class Programs(unittest.TestCase):
         self.assertEqual(program.status(), -9)
 
 
+# What perftest prints (its columns: bytes, iterations, peak, average, messages), and what our bench does.
+PERFTEST = """ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 1048576    200              {rate}               {rate}\t\t     0.000020
+"""
+BENCH = '[{"case": "read_1m_qd8", "gb_per_s": 0.03}, {"case": "write_1m_qd8", "gb_per_s": 0.04}]'
+
+
+class NextToPerftest(unittest.TestCase):
+    """The scenario bench with programs on this host that print what those in a guest printed."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        for name in ("logs", "bin"):
+            (self.folder / name).mkdir()
+        self.host = Host(self.folder)
+        self.host.environment["PATH"] = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        self.addCleanup(self.host.end_all)
+        self.program("sleep", "exit 0")
+        self.program("rpcrdma", f"echo '{BENCH}'")
+
+    def program(self, name, script):
+        path = self.folder / "bin" / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def perftest(self, tool, rate):
+        self.program(tool, f"cat <<'END'\n{PERFTEST.format(rate=rate)}END")
+
+    def bench(self):
+        """The note, and the rows of the table."""
+        lab_session = session.Session.__new__(session.Session)
+        lab_session.guest, lab_session.device, lab_session.build = self.host, "rxe", self.folder
+        lab_session.address, lab_session.figures, lab_session.stand_in = {self.host: "127.0.0.1"}, [], None
+        note = next(each for each in session.SCENARIOS if each.name == "bench").function(lab_session)
+        return note, lab_session.figures[0][2]
+
+    def test_shows_both_rates_and_their_ratio(self):
+        self.perftest("ib_read_bw", "20.00")
+        self.perftest("ib_write_bw", "20.00")
+        note, rows = self.bench()
+        self.assertEqual(note, "read_1m_qd8 1.43 of ib_read_bw, write_1m_qd8 1.91 of ib_write_bw")
+        self.assertEqual(rows[0], ("rxe", "ib_read_bw", "21", "read_1m_qd8", "30", "1.43"))
+
+    def test_what_perftest_cannot_measure_is_a_note(self):
+        self.perftest("ib_read_bw", "20.00")
+        self.perftest("ib_write_bw", "0.00")
+        note, rows = self.bench()
+        self.assertEqual(note, "read_1m_qd8 1.43 of ib_read_bw; ib_write_bw measured nothing (0.00 MB/s)")
+        self.assertEqual(rows[1], ("rxe", "ib_write_bw", "?", "write_1m_qd8", "40", "?"))
+
+    def test_a_perftest_that_fails_is_a_note(self):
+        self.program("ib_read_bw", "echo Completion with error >&2; exit 1")
+        self.program("ib_write_bw", "echo no table")
+        note, rows = self.bench()
+        self.assertRegex(note, "ib_read_bw on the host ended with 1, not 0: Completion with error; "
+                               "ib_write_bw on the host printed no rate: no table")
+        self.assertEqual([row[2] for row in rows], ["?", "?"])
+
+    def test_a_bench_of_ours_that_fails_is_a_failure(self):
+        self.perftest("ib_read_bw", "20.00")
+        self.perftest("ib_write_bw", "0.00")
+        self.program("rpcrdma", "echo broken >&2; exit 1")
+        with self.assertRaisesRegex(Failure, "bench on the host ended with 1, not 0: broken"):
+            self.bench()
+
+
 STARTER = """
 import subprocess, sys
 sys.path.insert(0, sys.argv[1])

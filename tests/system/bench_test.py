@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""`rpcrdma bench`, which is a program of its own, and what the command is because of that."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COMMAND = pathlib.Path(os.environ["RPCRDMA"]).resolve()
+HELPER = pathlib.Path(os.environ["BENCH_HELPER"]) if os.environ.get("BENCH_HELPER") else None
+BOUND_S = 60  # nothing here takes long; what does is a hang
+
+
+def run(*arguments, command=COMMAND, **keywords):
+    return subprocess.run([command, *map(str, arguments)], capture_output=True, text=True, timeout=BOUND_S,
+                          check=False, **keywords)
+
+
+def tool(*command):
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=BOUND_S, check=True).stdout
+
+
+class Command(unittest.TestCase):
+    """A replaced operator new hides small overruns from ASan, and libtirpc brings Kerberos along."""
+
+    def test_the_command_does_not_replace_operator_new(self):
+        replaced = re.findall(r" [TW] (operator new.*)", tool("nm", "-C", "--defined-only", COMMAND))
+        self.assertEqual(replaced, [])
+
+    def test_the_command_needs_neither_libtirpc_nor_kerberos(self):
+        needed = re.findall(r"Shared library: \[(.*)\]", tool("readelf", "-d", COMMAND))
+        self.assertIn("libstdc++.so.6", needed)
+        self.assertEqual([name for name in needed if re.match("libtirpc|libgssapi|libkrb5", name)], [])
+
+    def test_bench_without_its_program_says_what_to_do(self):
+        with tempfile.TemporaryDirectory() as folder:
+            alone = pathlib.Path(folder, "bin", "rpcrdma")
+            alone.parent.mkdir()
+            shutil.copy(COMMAND, alone)
+            result = run("bench", "--list", command=alone)
+            self.assertEqual(result.returncode, 1)
+            if HELPER:
+                self.assertIn(f"cannot start {folder}/", result.stderr)
+                self.assertIn("install rpcrdma again", result.stderr)
+
+    def test_bench_has_its_help_and_its_usage_errors_without_the_program(self):
+        self.assertIn("--rounds", run("bench", "--help").stdout)
+        self.assertEqual(run("bench", "--rounds", 0).returncode, 2)
+
+
+@unittest.skipIf(HELPER, "the bench is there: this build has no sanitizer")
+class Sanitized(unittest.TestCase):
+    def test_bench_says_that_this_build_has_none(self):
+        result = run("bench")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertIn("no benchmark", result.stderr)
+        self.assertIn("make build", result.stderr)
+
+
+@unittest.skipUnless(HELPER, "a build with a sanitizer has no bench")
+class Bench(unittest.TestCase):
+    def test_gives_its_figures_for_each_case(self):
+        cases = ["null_qd32", "write_64k_qd1", "read_64k_qd8"]
+        result = run("bench", "--json", "--seconds", 0.02, "--rounds", 2, "--cases", ",".join(cases))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        figures = json.loads(result.stdout)
+        ours = [(each["case"], each["crc"]) for each in figures if not each["case"].startswith("raw")]
+        self.assertEqual(ours, [(case, crc) for case in cases for crc in (False, True)])
+        raw = {each["case"] for each in figures} - set(cases)
+        self.assertEqual(raw, {"raw_null_qd32", "raw_64k_qd8", "raw_64k_qd1"})
+        for each in figures:
+            self.assertGreater(each["ops_per_s"], 0, each)
+            self.assertGreater(each["ratio_to_raw"], 0, each)
+            self.assertLessEqual(each["p50_us"], each["p99_us"], each)
+            self.assertEqual(each["allocations_per_call"], 0, each)
+            if not each["case"].startswith("null") and each["case"] != "raw_null_qd32":
+                self.assertGreater(each["gb_per_s"], 0, each)
+                self.assertGreater(each["cpu_s_per_gib"], 0, each)
+                self.assertLessEqual(each["user_copies_per_byte"], 0.03, each)
+
+    def test_calls_go_on_next_to_a_busy_process_on_the_same_cpu(self):
+        cpu = min(os.sched_getaffinity(0))
+        busy = subprocess.Popen([sys.executable, "-c", "while True: pass"],
+                                preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
+        try:
+            result = run("bench", "--json", "--seconds", 1, "--rounds", 2, "--crc", "off",
+                         "--cases", "null_qd1")
+        finally:
+            busy.kill()
+            busy.wait()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        ours = [each for each in json.loads(result.stdout) if each["case"] == "null_qd1"]
+        # Yielding to the busy process for each call gave 0.005.
+        self.assertGreater(ours[0]["ratio_to_raw"], 0.05)
+
+    def test_refuses_unknown_cases(self):
+        result = run("bench", "--cases", "null_qd33")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("null_qd33", result.stderr)
+
+    def test_lists_its_cases(self):
+        listed = run("bench", "--list").stdout
+        self.assertIn("\n  read_64k_qd8\n", listed)
+
+    def test_is_found_through_a_link_to_the_command(self):
+        with tempfile.TemporaryDirectory() as folder:
+            link = pathlib.Path(folder, "link")
+            link.symlink_to(COMMAND)
+            self.assertIn("null_qd1", run("bench", "--list", command=link).stdout)
+
+    def test_replaces_operator_new_to_count(self):
+        self.assertIn(" T operator new(unsigned long)", tool("nm", "-C", "--defined-only", HELPER))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,103 @@
+// What `rpcrdma bench` starts: a program of its own, since it replaces operator new to count, and
+// is linked with libtirpc to compare.
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <stdexcept>
+
+#include "tools/bench/options.h"
+#include "tools/bench/runner.h"
+
+namespace rpcrdma::tools::bench {
+namespace {
+
+// As those of the command (tools/command.h).
+enum ExitCode : int { kSuccess = 0, kFailed = 1, kUsage = 2 };
+
+struct WrongUsage : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The CPUs that this process may use, in order.
+std::vector<int> allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+Layout layout_of(const std::string& cpu) {
+  const std::vector<int> cpus = allowed_cpus();
+  if (cpus.empty()) throw std::runtime_error("cannot ask which CPUs this process may use");
+  if (cpu == "same") return {.client_cpu = cpus[0], .server_cpu = cpus[0]};
+  if (cpus.size() < 2) {
+    throw WrongUsage("--cpu spread needs two CPUs, and this process may use one; take --cpu same");
+  }
+  return {.client_cpu = cpus[0], .server_cpu = cpus[1]};
+}
+
+void list_cases() {
+  for (const Group& group : all_groups()) {
+    fmt::print("{}\n", group.raw.name);
+    for (const Case& each : group.cases) {
+      if (!each.crc) fmt::print("  {}\n", each.name);
+    }
+  }
+}
+
+void run_bench(const Settings& settings) {
+  if (settings.list) return list_cases();
+  Plan plan;
+  std::vector<std::string> unknown;
+  plan.groups = select(settings.cases, settings.crc, unknown);
+  if (!unknown.empty()) {
+    throw WrongUsage(fmt::format("there is no case {}; --list shows those there are", unknown[0]));
+  }
+  plan.rounds = settings.rounds;
+  plan.seconds = settings.seconds;
+  plan.layout = layout_of(settings.cpu);
+  plan.layout.provider = settings.provider;
+  plan.layout.address = settings.address;
+  const bool show = ::isatty(STDERR_FILENO) == 1;
+  const auto results = run(plan, [show](double done) {
+    if (show) fmt::print(stderr, "\r{:3.0f} % ", done * 100);
+  });
+  if (show) fmt::print(stderr, "\r      \r");
+  if (settings.json) {
+    fmt::print("{}\n", to_json(results).dump(1));
+    return;
+  }
+  fmt::print("{}", to_table(results));
+  fmt::print(
+      "\nMedians of {} rounds, {:.2f} s a case; client and server are two processes on {}.\n"
+      "`of raw`: calls/s over those of bare TCP right before and after; iqr: its spread over the "
+      "rounds.\n",
+      plan.rounds, plan.seconds, settings.cpu == "same" ? "one CPU" : "two CPUs");
+}
+
+}  // namespace
+}  // namespace rpcrdma::tools::bench
+
+int main(int argc, char** argv) {
+  namespace bench = rpcrdma::tools::bench;
+  CLI::App app{"measure calls on this machine, next to bare TCP", "rpcrdma bench"};
+  bench::Settings settings;
+  bench::add_options(app, settings);
+  try {
+    app.parse(argc, argv);
+    bench::run_bench(settings);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? bench::kSuccess : bench::kUsage;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "rpcrdma: {}\n", error.what());
+    return dynamic_cast<const bench::WrongUsage*>(&error) != nullptr ? bench::kUsage
+                                                                     : bench::kFailed;
+  }
+  return bench::kSuccess;
+}

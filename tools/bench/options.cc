@@ -1,0 +1,44 @@
+#include "tools/bench/options.h"
+
+namespace rpcrdma::tools::bench {
+
+void add_options(CLI::App& command, Settings& settings) {
+  command.add_flag("--json", settings.json,
+                   "print the result as JSON: an array, one object a case");
+  command.add_option("--seconds", settings.seconds, "seconds of measuring for each case")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+  command.add_option("--rounds", settings.rounds, "rounds that these seconds are split into")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--cases", settings.cases, "only these, with commas between (see --list)")
+      ->delimiter(',');
+  command.add_option("--crc", settings.crc, "measure with iWARP CRC: on, off or both")
+      ->check(CLI::IsMember({"on", "off", "both"}))
+      ->capture_default_str();
+  command
+      .add_option("--cpu", settings.cpu,
+                  "same: both processes on one CPU, which gives the steadiest ratios; spread: on "
+                  "two")
+      ->check(CLI::IsMember({"same", "spread"}))
+      ->capture_default_str();
+  command
+      .add_option("--provider", settings.provider,
+                  "RDMA back end of rpcrdma: verbs, siwarp, or auto: what leads to --address")
+      ->check(CLI::IsMember({"auto", "siwarp", "verbs"}))
+      ->capture_default_str();
+  command
+      .add_option("--address", settings.address,
+                  "numeric address of this machine that rpcrdma is measured over; for verbs one on "
+                  "an RDMA device")
+      ->capture_default_str();
+  command.add_flag("--list", settings.list, "list the cases");
+  command.footer(
+      "A server process for each contender, the client in this one, loopback\n"
+      "unless --address says something else. ratio_to_raw is the\n"
+      "rate over that of request and response on bare TCP with the same payload and depth, "
+      "measured\n"
+      "right before and after. All cases with both CRC settings take about a minute by default.");
+}
+
+}  // namespace rpcrdma::tools::bench

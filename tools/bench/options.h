@@ -1,0 +1,29 @@
+// The options of `rpcrdma bench`, for the command, which documents them, and the program that
+// measures.
+#ifndef RPCRDMA_TOOLS_BENCH_OPTIONS_H_
+#define RPCRDMA_TOOLS_BENCH_OPTIONS_H_
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace rpcrdma::tools::bench {
+
+struct Settings {
+  bool json = false;
+  bool list = false;
+  double seconds = 1;
+  int rounds = 7;
+  std::vector<std::string> cases;
+  std::string cpu = "same";
+  std::string crc = "both";
+  std::string provider = "auto";
+  std::string address = "127.0.0.1";
+};
+
+// Options, checks and footer. `settings` lives as long as `command`.
+void add_options(CLI::App& command, Settings& settings);
+
+}  // namespace rpcrdma::tools::bench
+
+#endif  // RPCRDMA_TOOLS_BENCH_OPTIONS_H_
