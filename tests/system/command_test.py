@@ -144,7 +144,6 @@ class CommandTest(CommandFixture):
         self.assertEqual([entry["name"] for entry in result["entries"]], names)
         self.assertGreaterEqual(result["counters"]["long_replies"], 3)
 
-
     def test_ping_shows_percentiles(self):
         server = self.serve()
         result = run("ping", server.url, "--count", 50, "--json")
