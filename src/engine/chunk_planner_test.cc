@@ -261,11 +261,11 @@ TEST(PlanReply, ReplyChunkIsUsedOnlyWhenTheReplyDoesNotFitInline) {
 
 // The header counts, with the lists that it returns.
 TEST(PlanReply, MessageOfExactlyTheThresholdStaysInlineAndOneWordMoreDoesNot) {
-  constexpr std::uint32_t kThreshold = 4096;
+  constexpr std::uint32_t kThreshold = 1024;
   const std::vector<wire::Segment> chunk{{SteeringTag{9}, 8000, 0}};
   const auto writes = offer({{8192}});
-  constexpr std::uint32_t kHeader = 28 + 8 + 16 + 4;  // a Write chunk, an unused Reply chunk
-  const std::uint32_t fits = kThreshold - kHeader;
+  constexpr std::uint32_t kHeader = 28 + 8 + 16 + 4;    // a Write chunk, an unused Reply chunk
+  const std::uint32_t fits = kThreshold - kHeader - 4;  // a word stands behind the item
   EXPECT_EQ(reply(stream_of(fits, {100}), writes, chunk, true).plan.form, ReplyForm::kMsg);
   EXPECT_EQ(reply(stream_of(fits + 4, {100}), writes, chunk, true).plan.form, ReplyForm::kNoMsg);
   EXPECT_EQ(reply(stream_of(kThreshold - 28, {}), {}).plan.form, ReplyForm::kMsg);

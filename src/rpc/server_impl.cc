@@ -38,6 +38,7 @@ ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
 ServerImpl::~ServerImpl() {
   // While all is still there: their callbacks may use contexts, whose answers take the mailbox.
   for (const auto& [session, connection] : peers_) session->end_backward_calls();
+  for (const auto& [session, connection] : peers_) session->release_caller();
   while (!adrift_.empty()) adrift_.back()->handle_server_end();
 }
 
@@ -315,6 +316,7 @@ void ServerImpl::remove_finished() {
     tell_ended(peer, --left);
     rpc::add(ended_, *peer.connection);
     ended_.cached_replies += peer.session->cached_replies();
+    peer.session->release_caller();
     return true;
   });
 }

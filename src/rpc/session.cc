@@ -83,7 +83,7 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
 // A session dies with calls in it only when its server does; the connection has gone first, so that
 // nothing moves in the memory any more.
 Session::~Session() {
-  if (caller_ != nullptr) caller_->handle_end();
+  RPCRDMA_ASSERT(caller_ == nullptr, "a session goes whose caller was not told");
   for (const auto& context : contexts_) {
     for (const Context::Loan& loan : context->loans_) pool_.give_back(loan.buffer);
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/bounded_vector.h"
@@ -151,6 +152,10 @@ class Session {
   // The server goes: the ends of backward Calls may still make services answer theirs.
   void end_backward_calls() {
     if (caller_ != nullptr) caller_->end_calls();
+  }
+  // The session goes, and its connection, which is still there, before it.
+  void release_caller() {
+    if (caller_ != nullptr) std::exchange(caller_, nullptr)->handle_end();
   }
   transport::Connection& connection() noexcept { return *connection_; }
   Mailbox& mailbox() const noexcept { return mailbox_; }

@@ -429,9 +429,10 @@ TEST_F(EachConnection, BeginsWithOneCallWhateverWasGrantedBefore) {
   pair.run_until([&] { return pair.service.held.size() == 3; });
   connect();
   pair.run_until([&] { return pair.service.held.size() == 1; });
-  const Instant later = pair.network->client_side().now() + std::chrono::seconds(1);
-  pair.network->client_side().arm_timer(later);
-  pair.run_until([&] { return pair.network->client_side().now() >= later; });
+  rdma::Provider& clock = pair.network->add_provider("clock");
+  const Instant later = clock.now() + std::chrono::seconds(1);
+  clock.arm_timer(later);
+  pair.run_until([&] { return clock.now() >= later; });
   ASSERT_EQ(pair.service.held.size(), 1U) << "the others wait for its reply";
   pair.service.held[0]->succeed();
   pair.run_until([&] { return pair.service.held.size() == 3; });
