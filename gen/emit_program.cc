@@ -138,10 +138,11 @@ class Client {
   void declare(const Procedure& procedure) {
     const Method method = method_of(procedure);
     out_.add(
-        "\n{6}  rpcrdma::Expected<{0}, rpcrdma::Error> {1}({2}{3}"
+        "\n{6}  [[nodiscard]] rpcrdma::Expected<{0}, rpcrdma::Error> {1}({2}{3}"
         "const rpcrdma::CallOptions& options = {{}});\n"
         "  template <class Callback>\n"
-        "  rpcrdma::Expected<void, rpcrdma::Error> {1}_start({2}{4}Callback&& callback, "
+        "  [[nodiscard]] rpcrdma::Expected<void, rpcrdma::Error> {1}_start({2}{4}Callback&& "
+        "callback, "
         "const rpcrdma::CallOptions& options = {{}}) {{\n"
         "    return rpcrdma::stub::start(client_, prepare_{1}(client_, {5}options), take_{1}, "
         "std::forward<Callback>(callback));\n  }}\n"
@@ -222,12 +223,13 @@ class Client {
       out_.add("  return {{}};\n");
     } else if (method.has_places) {
       out_.add(
-          "  {0} results(std::move(reply));\n  results.reply().land_results();\n"
-          "  rpcrdma::MessageReader& reader = results.reply().results();\n  {1}& value = "
+          "  {0} results(std::move(reply));\n  rpcrdma::reply_of(results).land_results();\n"
+          "  rpcrdma::MessageReader& reader = rpcrdma::reply_of(results).results();\n"
+          "  {1}& value = "
           "results;\n",
           method.result, method.answered);
       decode_item(out_, procedure.result, "value", field, true);
-      out_.add(fmt::runtime(error), "results.reply()");
+      out_.add(fmt::runtime(error), "rpcrdma::reply_of(results)");
       out_.add("  return results;\n");
     } else {
       out_.add("  rpcrdma::MessageReader& reader = reply.results();\n  {} value{{}};\n",
