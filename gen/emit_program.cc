@@ -58,8 +58,9 @@ struct Method {
 };
 
 Method method_of(const Procedure& of) {
-  constexpr std::array<std::string_view, 6> kTaken = {
-      "call", "has_procedure", "is_idempotent", "kProgram", "kVersion", "bulk_argument_size_max"};
+  constexpr std::array<std::string_view, 7> kTaken = {
+      "call",     "has_procedure",          "is_idempotent",     "kProgram",
+      "kVersion", "bulk_argument_size_max", "may_answer_by_read"};
   Method method;
   method.name = cpp_name(of.name.text);
   if (std::find(kTaken.begin(), kTaken.end(), method.name) != kTaken.end()) method.name += '_';
@@ -271,6 +272,7 @@ class Service {
         "  bool has_procedure(std::uint32_t number) const noexcept override;\n"
         "  std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override;\n"
         "  bool is_idempotent(std::uint32_t procedure) const noexcept override;\n"
+        "  bool may_answer_by_read(std::uint32_t procedure) const noexcept override;\n"
         "  void call(rpcrdma::CallContext& context) final;\n\n private:\n"
         "  void dispatch(rpcrdma::CallContext& context);\n}};\n");
   }
@@ -349,6 +351,14 @@ class Service {
     }
     out_.add(
         "    default:\n      return true;\n  }}\n}}\n"
+        "bool {}::may_answer_by_read(std::uint32_t procedure) const noexcept {{\n"
+        "  switch (procedure) {{\n",
+        name_);
+    if (cases([](const Procedure& each) { return each.results_by_read; })) {
+      out_.add("      return true;\n");
+    }
+    out_.add(
+        "    default:\n      return false;\n  }}\n}}\n"
         "std::uint32_t {}::bulk_argument_size_max(std::uint32_t procedure) const noexcept {{\n"
         "  switch (procedure) {{\n",
         name_);

@@ -40,7 +40,7 @@ bool is_annotation(std::string_view text) {
   };
   if (begins("unbounded")) return text.find("<=") != std::string_view::npos;
   const std::string_view first = trimmed(text.substr(0, text.find(',')));
-  return first == "ddp" || first == "non-idempotent";
+  return first == "ddp" || first == "non-idempotent" || first == "results-by-read";
 }
 
 // rpcgen reads its input once for each file that it writes, with one of these set. What is in the

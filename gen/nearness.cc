@@ -53,6 +53,7 @@ std::string_view nearest_annotation(std::string_view text) {
   const std::string whole = letters_of(head), first = letters_of(word);
   if (first == "ddp" || (whole.size() >= 3 && slips(whole, "ddp") <= 1)) return "ddp";
   if (slips(whole, "nonidempotent") <= 2) return "non-idempotent";
+  if (slips(whole, "resultsbyread") <= 2) return "results-by-read";
   if (slips(whole, "unbounded") <= 1) return "unbounded <= SIZE";
   return {};
 }

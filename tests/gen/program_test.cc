@@ -435,6 +435,8 @@ TEST(GeneratedBinding, SaysWhatTheFileSays) {
   EXPECT_TRUE(service.has_procedure(0));
   EXPECT_TRUE(service.has_procedure(11));
   EXPECT_FALSE(service.has_procedure(12));
+  EXPECT_TRUE(service.may_answer_by_read(6));
+  EXPECT_FALSE(service.may_answer_by_read(1));
   EXPECT_FALSE(service.is_idempotent(6)) << "non-idempotent";
   EXPECT_TRUE(service.is_idempotent(5));
   EXPECT_EQ(service.bulk_argument_size_max(6), 0xffffffffU) << "opaque<> without a bound";
