@@ -2,12 +2,17 @@
 #
 # Makes C++ from .x files with rpcrdma-gen (docs/idl.md) and adds it to the target, which can then
 # include "foo.h" and is linked with rpcrdma::rpcrdma. A file is made again when the .x file or the
-# compiler is newer. RANDOM: foo_random.h as well, with random values for tests.
+# compiler is newer. RANDOM: foo_random.h as well, with random values for tests. The target may be of
+# another directory, and linked in either way of target_link_libraries().
 function(rpcrdma_generate)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "RANDOM" "TARGET;NAMESPACE" "FILES")
   if(NOT TARGET "${ARG_TARGET}" OR NOT ARG_FILES OR ARG_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "rpcrdma_generate(TARGET <a target> FILES <.x files> "
                         "[NAMESPACE <name>] [RANDOM]); got: ${ARGV}")
+  endif()
+  if(NOT TARGET rpcrdma::gen)
+    message(FATAL_ERROR "rpcrdma_generate() needs rpcrdma-gen, which is not built: "
+                        "install CLI11 (Debian: libcli11-dev) and configure again")
   endif()
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/${ARG_TARGET}.generated")
   set(options "")
@@ -17,9 +22,11 @@ function(rpcrdma_generate)
   if(ARG_RANDOM)
     list(APPEND options --random)
   endif()
+  set(stems "")
   foreach(file IN LISTS ARG_FILES)
     cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
     cmake_path(GET file STEM LAST_ONLY stem)
+    list(APPEND stems "${stem}")
     set(made "${folder}/${stem}.h" "${folder}/${stem}.cc")
     if(ARG_RANDOM)
       list(APPEND made "${folder}/${stem}_random.h")
@@ -33,12 +40,22 @@ function(rpcrdma_generate)
       COMMENT "rpcrdma-gen ${stem}.x" VERBATIM)
     target_sources(${ARG_TARGET} PRIVATE "${folder}/${stem}.stamp" ${made})
   endforeach()
+  # Another directory knows the files, but not the rule that makes them.
+  get_target_property(home ${ARG_TARGET} SOURCE_DIR)
+  if(NOT home STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+    list(TRANSFORM stems REPLACE "(.+)" "${folder}/\\1.stamp" OUTPUT_VARIABLE stamps)
+    string(MD5 id "${folder};${stems}")
+    add_custom_target(rpcrdma_generate_${id} DEPENDS ${stamps})
+    add_dependencies(${ARG_TARGET} rpcrdma_generate_${id})
+  endif()
   get_target_property(type ${ARG_TARGET} TYPE)
   if(type STREQUAL "EXECUTABLE")
     set(scope PRIVATE)
   else()
     set(scope PUBLIC)
+    set_property(TARGET ${ARG_TARGET} APPEND PROPERTY INTERFACE_LINK_LIBRARIES rpcrdma::rpcrdma)
   endif()
   target_include_directories(${ARG_TARGET} ${scope} "$<BUILD_INTERFACE:${folder}>")
-  target_link_libraries(${ARG_TARGET} ${scope} rpcrdma::rpcrdma)
+  # Not by target_link_libraries(), whose two ways cannot be mixed: the caller has one already.
+  set_property(TARGET ${ARG_TARGET} APPEND PROPERTY LINK_LIBRARIES rpcrdma::rpcrdma)
 endfunction()

@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 install(TARGETS rpcrdma EXPORT rpcrdmaTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/rpcrdma"
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-if(TARGET rpcrdma_gen_command)
+if(RPCRDMA_BUILD_TOOLS)
   install(TARGETS rpcrdma_gen_command EXPORT rpcrdmaTargets
           RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES "${PROJECT_SOURCE_DIR}/gen/rpcrdma-gen.1" DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -96,6 +96,7 @@ struct Procedure {
   std::vector<Declaration> arguments;
   Value number;
   bool idempotent = true;
+  bool results_by_read = false;  // RFC 5666 §5.2
   // What has no bound in the results takes at most the sum of these, bytes.
   std::optional<std::vector<SizeTerm>> unbounded_max;
   Location unbounded_at;

@@ -58,8 +58,9 @@ struct Method {
 };
 
 Method method_of(const Procedure& of) {
-  constexpr std::array<std::string_view, 6> kTaken = {
-      "call", "has_procedure", "is_idempotent", "kProgram", "kVersion", "bulk_argument_size_max"};
+  constexpr std::array<std::string_view, 7> kTaken = {
+      "call",     "has_procedure",          "is_idempotent",     "kProgram",
+      "kVersion", "bulk_argument_size_max", "may_answer_by_read"};
   Method method;
   method.name = cpp_name(of.name.text);
   if (std::find(kTaken.begin(), kTaken.end(), method.name) != kTaken.end()) method.name += '_';
@@ -138,10 +139,11 @@ class Client {
   void declare(const Procedure& procedure) {
     const Method method = method_of(procedure);
     out_.add(
-        "\n{6}  rpcrdma::Expected<{0}, rpcrdma::Error> {1}({2}{3}"
+        "\n{6}  [[nodiscard]] rpcrdma::Expected<{0}, rpcrdma::Error> {1}({2}{3}"
         "const rpcrdma::CallOptions& options = {{}});\n"
         "  template <class Callback>\n"
-        "  rpcrdma::Expected<void, rpcrdma::Error> {1}_start({2}{4}Callback&& callback, "
+        "  [[nodiscard]] rpcrdma::Expected<void, rpcrdma::Error> {1}_start({2}{4}Callback&& "
+        "callback, "
         "const rpcrdma::CallOptions& options = {{}}) {{\n"
         "    return rpcrdma::stub::start(client_, prepare_{1}(client_, {5}options), take_{1}, "
         "std::forward<Callback>(callback));\n  }}\n"
@@ -222,12 +224,13 @@ class Client {
       out_.add("  return {{}};\n");
     } else if (method.has_places) {
       out_.add(
-          "  {0} results(std::move(reply));\n  results.reply().land_results();\n"
-          "  rpcrdma::MessageReader& reader = results.reply().results();\n  {1}& value = "
+          "  {0} results(std::move(reply));\n  rpcrdma::reply_of(results).land_results();\n"
+          "  rpcrdma::MessageReader& reader = rpcrdma::reply_of(results).results();\n"
+          "  {1}& value = "
           "results;\n",
           method.result, method.answered);
       decode_item(out_, procedure.result, "value", field, true);
-      out_.add(fmt::runtime(error), "results.reply()");
+      out_.add(fmt::runtime(error), "rpcrdma::reply_of(results)");
       out_.add("  return results;\n");
     } else {
       out_.add("  rpcrdma::MessageReader& reader = reply.results();\n  {} value{{}};\n",
@@ -269,6 +272,7 @@ class Service {
         "  bool has_procedure(std::uint32_t number) const noexcept override;\n"
         "  std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override;\n"
         "  bool is_idempotent(std::uint32_t procedure) const noexcept override;\n"
+        "  bool may_answer_by_read(std::uint32_t procedure) const noexcept override;\n"
         "  void call(rpcrdma::CallContext& context) final;\n\n private:\n"
         "  void dispatch(rpcrdma::CallContext& context);\n}};\n");
   }
@@ -347,6 +351,14 @@ class Service {
     }
     out_.add(
         "    default:\n      return true;\n  }}\n}}\n"
+        "bool {}::may_answer_by_read(std::uint32_t procedure) const noexcept {{\n"
+        "  switch (procedure) {{\n",
+        name_);
+    if (cases([](const Procedure& each) { return each.results_by_read; })) {
+      out_.add("      return true;\n");
+    }
+    out_.add(
+        "    default:\n      return false;\n  }}\n}}\n"
         "std::uint32_t {}::bulk_argument_size_max(std::uint32_t procedure) const noexcept {{\n"
         "  switch (procedure) {{\n",
         name_);

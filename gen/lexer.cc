@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 
+#include "gen/nearness.h"
+
 namespace rpcrdma::gen {
 namespace {
 
@@ -38,7 +40,7 @@ bool is_annotation(std::string_view text) {
   };
   if (begins("unbounded")) return text.find("<=") != std::string_view::npos;
   const std::string_view first = trimmed(text.substr(0, text.find(',')));
-  return first == "ddp" || first == "non-idempotent";
+  return first == "ddp" || first == "non-idempotent" || first == "results-by-read";
 }
 
 // rpcgen reads its input once for each file that it writes, with one of these set. What is in the
@@ -72,6 +74,7 @@ class Lexer {
   std::string_view take_line();
   void comment();
   void line_comment();
+  void annotation(Location at, std::string_view text);
   void percent_line();
   void directive();
   void define(Location at, std::string_view rest);
@@ -117,16 +120,25 @@ void Lexer::comment() {
   }
   at_ = end + 2;
   const std::string_view inner = trimmed(text_.substr(start + 2, end - start - 2));
-  if (!skipping() && is_annotation(inner)) {
-    out_.annotations.push_back({{start, at_ - start}, inner});
-  }
+  if (!skipping()) annotation({start, at_ - start}, inner);
 }
 
 void Lexer::line_comment() {
   const std::size_t start = at_;
   at_ = std::min(text_.find('\n', at_), text_.size());
   const std::string_view inner = trimmed(text_.substr(start + 2, at_ - start - 2));
-  if (is_annotation(inner)) out_.annotations.push_back({{start, at_ - start}, inner});
+  annotation({start, at_ - start}, inner);
+}
+
+// A slip would go unnoticed: the data would travel in messages, the call be repeated.
+void Lexer::annotation(Location at, std::string_view text) {
+  if (is_annotation(text)) {
+    out_.annotations.push_back({at, text});
+  } else if (const std::string_view near = nearest_annotation(text); !near.empty()) {
+    diagnostics_.warning(at, fmt::format("this comment is nearly the annotation '{}', and says "
+                                         "nothing as it is; write that, or other words",
+                                         near));
+  }
 }
 
 void Lexer::percent_line() {

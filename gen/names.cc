@@ -68,7 +68,8 @@ std::string type_name(std::string_view name) {
 
 std::string member_name(std::string_view name, std::string_view type_cpp_name) {
   std::string result = cpp_name(name);
-  if (result == type_cpp_name) result += '_';
+  // The second is what WithReply adds to a type.
+  if (result == type_cpp_name || result == "rpcrdma_reply_") result += '_';
   return result;
 }
 

@@ -551,11 +551,13 @@ void Parser::annotate(Procedure& procedure, std::size_t from, std::size_t end) {
     for (const std::string_view word : words_of(each)) {
       if (word == "non-idempotent") {
         procedure.idempotent = false;
+      } else if (word == "results-by-read") {
+        procedure.results_by_read = true;
       } else if (word.starts_with("unbounded")) {
         size_terms(procedure, word, each.at);
       } else {
-        fail(each.at, fmt::format("'{}' says nothing about a procedure; expected 'non-idempotent' "
-                                  "or 'unbounded <= SIZE'",
+        fail(each.at, fmt::format("'{}' says nothing about a procedure; expected 'non-idempotent', "
+                                  "'results-by-read' or 'unbounded <= SIZE'",
                                   word));
       }
     }

@@ -3,6 +3,7 @@
 #define RPCRDMA_ERROR_H_
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 
@@ -41,6 +42,13 @@ struct Error {
   // "put of x.tar to 10.0.0.1:20049 failed: the connection was lost: …"
   std::string message() const;
 };
+
+// The message. (A template, so that who includes <ostream> gets it and nobody else pays for that.)
+template <class Traits>
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out,
+                                             const Error& error) {
+  return out << error.message();
+}
 
 }  // namespace rpcrdma
 

@@ -26,6 +26,7 @@ class FunctionService final : public Service {
  public:
   struct ProcedureOptions {
     std::uint32_t bulk_argument_size_max = 0;  // bytes; see Service
+    bool may_answer_by_read = false;           // see Service
   };
 
   FunctionService() = default;
@@ -58,6 +59,7 @@ class FunctionService final : public Service {
 
   bool has_procedure(std::uint32_t number) const noexcept override;
   std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override;
+  bool may_answer_by_read(std::uint32_t procedure) const noexcept override;
   void call(CallContext& context) override;
 
  private:

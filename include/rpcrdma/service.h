@@ -63,8 +63,9 @@ class Service {
     return AuthStatus::kOk;
   }
   // Profile::kRfc5666: whether results that fit nowhere else may be exposed for the client to read,
-  // until it confirms that. NFS forbids it (RFC 5667): there the call fails instead.
-  virtual bool may_answer_by_read(std::uint32_t /*procedure*/) const noexcept { return true; }
+  // until it confirms that. RFC 5666 §5.2 leaves that to the upper layer, and NFS forbids it
+  // (RFC 5667): unless the service permits it, the call fails instead.
+  virtual bool may_answer_by_read(std::uint32_t /*procedure*/) const noexcept { return false; }
   virtual void call(CallContext& context) = 0;
 };
 

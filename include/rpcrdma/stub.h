@@ -93,18 +93,23 @@ using AsyncArgument =
 
 // Results with views in them: a T, together with the reply that keeps what the views are of. Those
 // of items that had a place are of that, and outlive it. Keep few, since each holds a Receive
-// buffer back; it does not outlive the client.
+// buffer back; it does not outlive the client. It has no names of its own: T's are the file's.
 template <class T>
 class WithReply : public T {
  public:
-  explicit WithReply(Reply&& reply) noexcept : reply_(std::move(reply)) {}
-
-  const T& value() const noexcept { return *this; }
-  Reply& reply() noexcept { return reply_; }
+  explicit WithReply(Reply&& reply) noexcept : rpcrdma_reply_(std::move(reply)) {}
 
  private:
-  Reply reply_;
+  template <class U>
+  friend Reply& reply_of(WithReply<U>& results) noexcept;
+
+  Reply rpcrdma_reply_;
 };
+
+template <class T>
+Reply& reply_of(WithReply<T>& results) noexcept {
+  return results.rpcrdma_reply_;
+}
 
 // Of a call that is made in a coroutine; see CallAwaiter, which it holds. `R` is what the procedure
 // gives.

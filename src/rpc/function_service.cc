@@ -13,6 +13,11 @@ bool FunctionService::has_procedure(std::uint32_t number) const noexcept {
   return procedures_.contains(number);
 }
 
+bool FunctionService::may_answer_by_read(std::uint32_t procedure) const noexcept {
+  const auto found = procedures_.find(procedure);
+  return found != procedures_.end() && found->second.options.may_answer_by_read;
+}
+
 std::uint32_t FunctionService::bulk_argument_size_max(std::uint32_t procedure) const noexcept {
   const auto found = procedures_.find(procedure);
   return found == procedures_.end() ? 0 : found->second.options.bulk_argument_size_max;

@@ -37,8 +37,8 @@ class Await(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
         subprocess.run([GENERATOR, "--output", cls.folder, HERE / "every.x"], check=True, timeout=60)
 
-    def compile(self, lines):
-        statements = "".join(f"  static_cast<void>({line});\n" for line in lines)
+    def compile(self, lines, more=""):
+        statements = more + "".join(f"  static_cast<void>({line});\n" for line in lines)
         return subprocess.run([COMPILER, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-I", INCLUDE, "-I",
                                self.folder, "-x", "c++", "-"],
                               input=PROGRAM.format(lines=statements), capture_output=True, text=True,
@@ -64,6 +64,11 @@ class Await(unittest.TestCase):
     def test_calls_that_are_not_awaited_take_braces(self):
         self.accepted("client.EVERY_PLACED({1, {}, \"b\", {}, 0}, 5, room)",
                       "client.EVERY_PLACED_start({1, {}, \"b\", {}, 0}, 5, room, [](auto) {})")
+
+    def test_results_that_are_dropped_are_warned_about(self):
+        for line in ("client.EVERY_ADD(1, 2)", "client.EVERY_ADD_start(1, 2, [](auto) {})", "client.EVERY_ADD_async(1, 2)"):
+            result = self.compile([], f"  {line};\n")
+            self.assertRegex(result.stderr, "warning: ignoring return", line)
 
     def test_braces(self):
         self.refused("co_await client.EVERY_PLACED_async({.count = 1, .data = {}, .between = \"b\", .text = {}, "

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <random>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -66,6 +67,12 @@ class EveryService final : public every::EVERY_V1_Service {
   void EVERY_TREE(Answer<every::tree> answer) override { answer.succeed(tree); }
   void EVERY_BOOL(Answer<every::plain_bool> answer, every::plain_color arg1) override {
     answer.succeed(arg1 == every::color::RED);
+  }
+  void EVERY_NAMED(Answer<every::named_like_ours> answer, std::int32_t arg1) override {
+    every::named_like_ours named;
+    if (arg1 == 0) named.set_value(answer.keep(pattern(64, 1)));
+    if (arg1 == 1) named.set_reply(41);
+    answer.succeed(named);
   }
   // EVERY_MIXED and EVERY_BYTES are not served.
 
@@ -257,6 +264,25 @@ TEST_P(GeneratedProgram, WithoutPlacesResultsAreViewsOfTheReply) {
   EXPECT_FALSE(none) << "the caller's bound counts";
 }
 
+// A result with its reply has all members of the result, whatever their names are.
+TEST_P(GeneratedProgram, ArmsMayHaveAnyName) {
+  using Named = WithReply<every::named_like_ours>;
+  const auto named = [&](std::int32_t which, Places places) {
+    return result_of<Named>(
+        [&](auto callback) { return client_.EVERY_NAMED_start(which, places, callback); });
+  };
+  std::vector<std::byte> room(64);
+  const auto first = named(0, room);
+  ASSERT_TRUE(first) << first.error();
+  ASSERT_NE(first->value(), nullptr);
+  EXPECT_EQ(first->value()->data(), room.data());
+  auto second = named(1, {});
+  ASSERT_TRUE(second) << second.error();
+  ASSERT_NE(second->reply(), nullptr);
+  EXPECT_EQ(*second->reply(), 41);
+  EXPECT_FALSE(reply_of(*second).finish());
+}
+
 TEST_P(GeneratedProgram, RefusesMorePlacesThanACallMayHave) {
   std::vector<std::byte> room(16);
   const auto back = placed({}, 0, {room, room, room, room, room, room, room, room, room});
@@ -393,6 +419,13 @@ const Fabric kSiwarp{"siwarp", [] { return test::make_siwarp(true); }};
 INSTANTIATE_TEST_SUITE_P(Fabrics, GeneratedProgram, ::testing::Values(kSim, kSiwarp), name_of);
 INSTANTIATE_TEST_SUITE_P(Fabrics, GeneratedThreads, ::testing::Values(kSiwarp), name_of);
 
+TEST(GeneratedErrors, ArePrintedAsTheirMessages) {
+  std::ostringstream text;
+  text << Error{Errc::kTimedOut, "a call", "192.0.2.1:20049", "no reply in 1 s"};
+  EXPECT_EQ(text.str(),
+            (Error{Errc::kTimedOut, "a call", "192.0.2.1:20049", "no reply in 1 s"}.message()));
+}
+
 // --- The binding
 
 TEST(GeneratedBinding, SaysWhatTheFileSays) {
@@ -400,8 +433,10 @@ TEST(GeneratedBinding, SaysWhatTheFileSays) {
   EXPECT_EQ(EveryService::kProgram, 0x20000099U);
   EXPECT_EQ(EveryService::kVersion, 1U);
   EXPECT_TRUE(service.has_procedure(0));
-  EXPECT_TRUE(service.has_procedure(10));
-  EXPECT_FALSE(service.has_procedure(11));
+  EXPECT_TRUE(service.has_procedure(11));
+  EXPECT_FALSE(service.has_procedure(12));
+  EXPECT_TRUE(service.may_answer_by_read(6));
+  EXPECT_FALSE(service.may_answer_by_read(1));
   EXPECT_FALSE(service.is_idempotent(6)) << "non-idempotent";
   EXPECT_TRUE(service.is_idempotent(5));
   EXPECT_EQ(service.bulk_argument_size_max(6), 0xffffffffU) << "opaque<> without a bound";

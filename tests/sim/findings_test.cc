@@ -51,6 +51,7 @@ class Rendezvous final : public Service {
  public:
   bool has_procedure(std::uint32_t) const noexcept override { return true; }
   std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
+  bool may_answer_by_read(std::uint32_t) const noexcept override { return true; }
   void call(CallContext& context) override {
     if (held != nullptr) held->succeed();
     held = &context;

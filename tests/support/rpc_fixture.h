@@ -67,6 +67,7 @@ class TestService final : public Service {
   std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override {
     return procedure == kEcho || procedure == kLength || procedure == kSwap ? kBulkMax : 0;
   }
+  bool may_answer_by_read(std::uint32_t /*procedure*/) const noexcept override { return true; }
   bool is_idempotent(std::uint32_t procedure) const noexcept override { return procedure != kOnce; }
   void call(CallContext& context) override;
 

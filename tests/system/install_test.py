@@ -129,6 +129,49 @@ class InstallTest(unittest.TestCase):
             self.skipTest("this build has no bench: it has a sanitizer, or no command")
         self.assertIn("null_qd1", run(command, "bench", "--list"))
 
+    GREETING = {"greeting.x": "struct name { string first<20>; };\n"
+                              "program P { version V { name F(name) = 1; } = 1; } = 0x20000042;\n",
+                "main.cc": "#include \"greeting.h\"\nint main() { return greeting::name{} == greeting::name{} ? 0 : 1; }\n"}
+
+    def project(self, name, files):
+        folder = WORK / name
+        for path, text in {**self.GREETING, **files}.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text("cmake_minimum_required(VERSION 3.25)\nproject(p LANGUAGES CXX)\n" + text
+                                       if path == "CMakeLists.txt" else text)
+        return folder
+
+    def test_rpcrdma_generate_goes_with_both_ways_to_link_libraries(self):
+        for way in ("", "PRIVATE "):
+            lines = ["find_package(rpcrdma REQUIRED)", "add_executable(main main.cc)", "add_library(other INTERFACE)",
+                     f"target_link_libraries(main {way}other)", "rpcrdma_generate(TARGET main FILES greeting.x)",
+                     f"target_link_libraries(main {way}other)"]
+            folder = self.project(f"link.{way.strip() or 'plain'}", {"CMakeLists.txt": "\n".join(lines)})
+            self.configure(folder, folder / "build", f"-DCMAKE_CXX_COMPILER={CXX}")
+            run("cmake", "--build", folder / "build")
+            run(folder / "build" / "main")
+
+    def test_rpcrdma_generate_works_for_the_target_of_another_directory(self):
+        folder = self.project("elsewhere", {
+            "CMakeLists.txt": "find_package(rpcrdma REQUIRED)\nadd_executable(main main.cc)\nadd_subdirectory(idl)\n",
+            "idl/CMakeLists.txt": "rpcrdma_generate(TARGET main FILES greeting.x)\n",
+            "idl/greeting.x": self.GREETING["greeting.x"]})
+        for generator in ("Ninja", "Unix Makefiles"):
+            build = folder / f"build.{generator.split()[0]}"
+            self.configure(folder, build, f"-DCMAKE_CXX_COMPILER={CXX}", "-G", generator)
+            run("cmake", "--build", build)
+            run(build / "main")
+
+    def test_the_sources_are_used_by_add_subdirectory(self):
+        """What is left out there for others' sake is not what rpcrdma_generate needs. Nothing is compiled: make would."""
+        folder = self.project("subdirectory", {
+            "CMakeLists.txt": f"add_subdirectory({INCLUDE.parent} rpcrdma)\nadd_executable(main main.cc)\n"
+                              "rpcrdma_generate(TARGET main FILES greeting.x)\n"})
+        self.configure(folder, folder / "build", f"-DCMAKE_CXX_COMPILER={CXX}", "-G", "Ninja")
+        wanted = run("cmake", "--build", folder / "build", "--target", "main", "--", "-n")
+        for step in ("rpcrdma-gen greeting.x", "librpcrdma.a", "Linking CXX executable main"):
+            self.assertIn(step, wanted)
+
     def test_versions_are_told_and_checked(self):
         self.assertEqual(pkg_config("--modversion"), [VERSION])
         source = WORK / "newer"

@@ -212,6 +212,30 @@ TEST_P(Rfc5666, BindingThatForbidsExposedRepliesFailsTheCallAlone) {
   }
 }
 
+// RFC 5666 §5.2: only where the upper layer permits it.
+TEST_P(Rfc5666, ServicesThatDoNotPermitExposedRepliesDoNotSendThem) {
+  FunctionService service;
+  const auto data = pattern(9000, 1);
+  const auto answer = [&data](CallContext& call) {
+    call.results().bulk(data);
+    return AcceptStatus::kSuccess;
+  };
+  service.on(1, answer);
+  service.on(2, answer, {.may_answer_by_read = true});
+  RpcPair pair = make();
+  ASSERT_TRUE(pair.server->add(77, 1, service));
+  std::vector<std::byte> place(9000);
+  for (const std::uint32_t procedure : {1U, 2U}) {
+    auto call = pair.client->prepare({77, 1, procedure}, 0);
+    ASSERT_TRUE(call);
+    call->place_result(place);
+    const auto error = pair.finish(std::move(*call), [&](Reply& reply) {
+      EXPECT_EQ(reply.results().bulk(9000, "data").size(), 9000U);
+    });
+    ASSERT_EQ(error.has_value(), procedure == 1);
+  }
+}
+
 // --- RDMA_MSGP
 
 TEST_P(Rfc5666, PaddedDataIsUsedAlignedWhereItWasReceived) {
