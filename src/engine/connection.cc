@@ -121,6 +121,9 @@ void Connection::drop(CallId call) {
 void Connection::set_credits(std::uint32_t credits) {
   responder_.set_credits(credits);
 }
+void Connection::restart(CallId call) {
+  responder_.restart(call);
+}
 void Connection::lend(CallId call, Lease memory, std::uint64_t offset) {
   responder_.lend(call, memory, offset);
 }

@@ -83,6 +83,9 @@ class Connection {
   // Profile::kRfc5666: what the Connection Configuration Protocol said (RFC 5666 §6), for the
   // messages that are planned from now on. No larger than the buffers of both sides.
   void configure(const Negotiated& negotiated);
+  // Answers MemoryWanted of a Long Call's other chunk: its stream is given back, and read again
+  // when lend() gives memory for position 0, for which it waits now.
+  void restart(CallId call);
   // Answers MemoryWanted: `memory` holds the size asked for from `offset` on.
   void lend(CallId call, Lease memory, std::uint64_t offset);
 

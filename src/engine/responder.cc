@@ -97,6 +97,14 @@ void Responder::drop(CallId call) {
   finish(*slot);
 }
 
+void Responder::restart(CallId call) {
+  Slot* slot = find(call);
+  RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting && slot->chunk > 0 &&
+                     slot->chunks[0].position == 0,
+                 "restart() of no Long Call that waits for memory");
+  slot->chunk = 0;
+}
+
 void Responder::lend(CallId call, Lease memory, std::uint64_t offset) {
   Slot* slot = find(call);
   RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting, "lend() that nobody asked for");
@@ -195,7 +203,9 @@ void Responder::handle_received(ReceiveId receive, Bytes message) {
 
 void Responder::handle_done(const WorkDone& done, const WorkName& name) {
   Slot& slot = slots_.at(name.slot);
-  if (done.status == WorkStatus::kRefused && slot.generation == name.generation) {
+  // A reply's Send names memory of the peer's only to invalidate it.
+  const bool by_chunk = name.kind != WorkKind::kReplySend || slot.invalidate;
+  if (done.status == WorkStatus::kRefused && by_chunk && slot.generation == name.generation) {
     note_refusal(slot);
   }
   // Its Send, or the end of the connection, tells all. When the connection ends before its Send was

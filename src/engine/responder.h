@@ -48,6 +48,7 @@ class Responder {
   void start_reply(CallId call, const Outgoing& reply);
   void reject(CallId call);
   void drop(CallId call);
+  void restart(CallId call);
   void lend(CallId call, Lease memory, std::uint64_t offset);
   void set_credits(std::uint32_t credits);
   // Before anything else: a Receive that is not posted until a larger grant wants it.

@@ -93,7 +93,7 @@ void StreamState::finish_revokes(std::uint64_t sent_total) {
 void StreamState::flush_reads() {
   // A Terminate that refuses a Read of ours names its sink; if it is too short for that, it is the
   // oldest one, since Read Requests are served in order.
-  bool refused = cause.by == Cause::By::kTerminate && refuses_read(cause.fault);
+  bool refused = cause.by == Cause::By::kTerminate && !refused_write && refuses_read(cause.fault);
   while (!reads.empty()) {
     const ReadInFlight read = reads.pop();
     const bool hit = refused && (!refused_sink || *refused_sink == read.sink_tag);

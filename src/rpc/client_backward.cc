@@ -182,8 +182,10 @@ Expected<void, Error> ClientImpl::resume(rpc::Session& session) {
     return Unexpected<Error>(
         Error{Errc::kUnsupported, "resuming calls of the client", peer_, std::move(cause)});
   };
-  if (!adrift_) return refused("this client has a connection, or does not outlive it");
+  if (keeper_ == nullptr || closing_) return refused("this client does not outlive its connection");
   if (&session.mailbox() != keeper_) return refused("the call came to another server");
+  if (session.connection().ended()) return refused("the connection of the call is lost as well");
+  if (!adrift_ && !leave_lost_session()) return refused("this client has a connection");
   if (session.has_caller() || session.last_xid()) {
     return refused("there is, or was, a client for that connection already");
   }
@@ -200,6 +202,16 @@ Expected<void, Error> ClientImpl::resume(rpc::Session& session) {
   return {};
 }
 
+// The session of a lost connection stays as long as Calls of the peer are in service: perhaps for
+// want of the very Calls that wait here.
+bool ClientImpl::leave_lost_session() {
+  if (session_ == nullptr || !connection_->ended()) return false;
+  if (has_started_calls() || holds_replies()) return false;
+  session_->end_caller(last_xid_);
+  handle_end();
+  return adrift_;
+}
+
 void ClientImpl::handle_time(Instant now) {
   now_ = now;
   in_progress_ = true;
@@ -209,13 +221,15 @@ void ClientImpl::handle_time(Instant now) {
 
 void ClientImpl::handle_server_end() {
   leave_adrift();
+  keeper_ = nullptr;
+  in_progress_ = true;
   fail_waiting(true);
+  in_progress_ = false;
 }
 
 void ClientImpl::leave_adrift() {
-  if (!adrift_) return;
   adrift_ = false;
-  keeper_->set_adrift(*this, false);
+  if (keeper_ != nullptr) keeper_->set_adrift(*this, false);
 }
 
 // Ends all calls for who made them; for the engine they end when their Sends are done.
@@ -227,7 +241,7 @@ void ClientImpl::cancel_backward() {
     if (slot.state != State::kStarted) continue;
     ReplyCallback callback = std::move(slot.callback);
     slot.callback = {};
-    connection_->engine().cancel(now_, slot.id);
+    connection_->engine().cancel(in_progress_ ? now_ : provider_.now(), slot.id);
     callback(Unexpected<Error>(lost_error()));
   }
   provider_.wake();

@@ -97,7 +97,9 @@ Error ClientImpl::explain(engine::CallError error) const {
     reason = no_memory ? connection_->exposure_failure() : connection_->cause();
   }
   const bool has_reason = no_memory || error == engine::CallError::kConnectionLost;
-  return rpc::to_error(error, reason, peer_, has_reason ? provider_.remedy(reason) : std::string());
+  const bool has_remedy =
+      has_reason && !was_backward_;  // the provider may have gone with its server
+  return rpc::to_error(error, reason, peer_, has_remedy ? provider_.remedy(reason) : std::string());
 }
 
 Expected<void, Error> ClientImpl::connect(std::string_view address) {
@@ -431,8 +433,7 @@ void ClientImpl::handle(const engine::Event& event) {
   engine::CallError error = failed->error;
   const std::uint32_t index = index_of(failed->call);
   const bool is_own = index == configuration_slot_;
-  const bool waits = reconnects() || (keeper_ != nullptr && !closing_);
-  if (error == engine::CallError::kConnectionLost && waits && !is_own) {
+  if (error == engine::CallError::kConnectionLost && waits_for_next() && !is_own) {
     return wait_for_connection(slots_[index]);
   }
   // The server answered; what each connection begins with tells nothing of the calls behind it.

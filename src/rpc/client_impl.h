@@ -86,7 +86,7 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   }
   bool ended() const noexcept {
     return (connection_ == nullptr || connection_->ended() || left()) &&
-           !(reconnects() && ever_connected_);
+           !(waits_for_next() && ever_connected_);
   }
   std::uint32_t calls_in_flight() const noexcept;
   std::string_view peer() const noexcept { return peer_; }
@@ -170,6 +170,7 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   MutableBytes room_memory(std::uint32_t index) const;
   void move_streams();
   void leave_adrift();
+  bool leave_lost_session();
   bool flatten(Slot& slot);
   void cancel_backward();
   // The Connection Configuration Protocol (client_configuration.cc).
@@ -201,6 +202,8 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
 
   // Reconnection (client_reconnect.cc).
   bool reconnects() const noexcept { return options_.reconnect.enabled && !closing_; }
+  // Whether its calls go on over another connection when this one is lost.
+  bool waits_for_next() const noexcept { return reconnects() || (keeper_ != nullptr && !closing_); }
   bool may_start() const noexcept;
   void wait_for_connection(Slot& slot);
   void after_loss();

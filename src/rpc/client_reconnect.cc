@@ -27,9 +27,8 @@ std::optional<Error> ClientImpl::start_or_wait(Slot& slot) {
   slot.deadline = (in_progress_ ? now_ : provider_.now()) + slot.timeout;
   slot.lost_alone = 0;
   if (may_start()) return start_in_engine(slot);
-  if (ended() && !adrift_) return lost_error();
-  slot.state = State::kWaiting;
-  ++waiting_;
+  if (ended()) return lost_error();
+  wait_for_connection(slot);
   return std::nullopt;
 }
 
@@ -38,6 +37,8 @@ void ClientImpl::wait_for_connection(Slot& slot) {
   take_memory_back(slot);
   slot.state = State::kWaiting;
   ++waiting_;
+  // Its time counts from now on, however long the session of a lost connection stays.
+  if (keeper_ != nullptr) keeper_->set_adrift(*this, true);
 }
 
 // --- The loss ----------------------------------------------------------------------------------
@@ -49,7 +50,8 @@ void ClientImpl::after_loss() {
   if (connection_was_up_) {
     backoff_.reset();
     ++losses_in_a_row_;
-    blame_single_call();
+    // What this side gave up for a call that timed out is not the others' doing.
+    if (connection_->engine().given_up() == engine::GivenUp::kNot) blame_single_call();
   }
   next_attempt_ = now_ + backoff_.next();
   retire_connection();

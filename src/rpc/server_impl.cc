@@ -36,10 +36,10 @@ ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
 }
 
 ServerImpl::~ServerImpl() {
+  while (!adrift_.empty()) adrift_.back()->handle_server_end();
   // While all is still there: their callbacks may use contexts, whose answers take the mailbox.
   for (const auto& [session, connection] : peers_) session->end_backward_calls();
   for (const auto& [session, connection] : peers_) session->release_caller();
-  while (!adrift_.empty()) adrift_.back()->handle_server_end();
 }
 
 Expected<void, Error> ServerImpl::listen(std::string_view address) {

@@ -162,12 +162,38 @@ void Session::handle_wanted(const engine::MemoryWanted& wanted) {
       return connection_->engine().reject(wanted.call);
     }
   }
-  if (wanted.position != 0 && !context.is_judged_ && !judge_chunks(context, wanted)) return;
+  if (wanted.position != 0 && !context.is_judged_) {
+    if (!judge_chunks(context, wanted)) return;
+    if (!is_first) return reserve_rest(context, wanted);
+  }
   if (!is_first) return lend_next(context);
-  if (reserve(context, wanted)) return lend_next(context);
-  if (pool_.bytes_in_use() == 0) return refuse_for_memory(context);  // nothing will come back
-  context.waits_for_memory_ = true;
+  // Of a Long Call only the stream, until its header was accepted.
+  const std::size_t count = wanted.position == 0 ? 1 : wanted.chunks.size();
+  if (reserve(context, wanted.chunks.first(count))) return lend_next(context);
+  wait_for_memory(context, wanted, count);
+}
+
+// The header of a Long Call was accepted. Where there is no memory for its other chunks, the stream
+// is given back and read again later: a waiting call must hold no memory.
+void Session::reserve_rest(Context& context, const engine::MemoryWanted& wanted) {
+  if (reserve(context, wanted.chunks.subspan(1))) return lend_next(context);
+  context.lent_ = 0;
+  connection_->engine().restart(context.call_);
+  wait_for_memory(context, wanted, wanted.chunks.size());
+}
+
+// For the first `count` chunks.
+void Session::wait_for_memory(Context& context, const engine::MemoryWanted& wanted,
+                              std::size_t count) {
   context.wanted_ = wanted;
+  context.wanted_.chunks = wanted.chunks.first(count);
+  std::size_t size = 0;
+  for (const engine::ReadChunk& chunk : context.wanted_.chunks) {
+    size += transport::BufferPool::large_size(chunk.size);
+  }
+  // Nothing will come back that could be enough.
+  if (!pool_.could_hold(size) || pool_.bytes_in_use() == 0) return refuse_for_memory(context);
+  context.waits_for_memory_ = true;
   ++waiting_;
 }
 
@@ -191,10 +217,10 @@ bool Session::judge_chunks(Context& context, const engine::MemoryWanted& wanted)
   return true;
 }
 
-// Takes memory for all Read chunks of the Call, or none: a waiting call must hold no memory, or
-// calls could wait for each other for ever.
-bool Session::reserve(Context& context, const engine::MemoryWanted& wanted) {
-  for (const engine::ReadChunk& chunk : wanted.chunks) {
+// Takes memory for these Read chunks. False: there is not enough, and the call holds none any more;
+// calls that waited with some could wait for each other for ever.
+bool Session::reserve(Context& context, std::span<const engine::ReadChunk> chunks) {
+  for (const engine::ReadChunk& chunk : chunks) {
     if (chunk.size == 0 || !borrow(context, chunk.size).empty()) continue;
     return_loans(context);
     return false;
@@ -227,7 +253,7 @@ bool Session::retry_waiting() {
   for (const auto& each : contexts_) {
     Context& context = *each;
     if (!context.waits_for_memory_) continue;
-    const bool has_memory = !connection_->ended() && reserve(context, context.wanted_);
+    const bool has_memory = !connection_->ended() && reserve(context, context.wanted_.chunks);
     if (!has_memory && !connection_->ended() && pool_.bytes_in_use() > 0) continue;
     context.waits_for_memory_ = false;
     --waiting_;
@@ -315,6 +341,7 @@ void Session::handle_received(const engine::CallReceived& received) {
   const bool is_new = !context.active_;  // else its Read chunks have been asked for
   context.active_ = true;
   context.call_ = received.call;
+  if (is_new && !received.has_chunks) context.name_ = 0;
   if (is_new && received.has_chunks && was_refused(context, received.xid, received.inline_part)) {
     return connection_->engine().reject(received.call);
   }

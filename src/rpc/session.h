@@ -176,7 +176,9 @@ class Session {
   Context& context(engine::CallId call);
   void handle_wanted(const engine::MemoryWanted& wanted);
   bool judge_chunks(Context& context, const engine::MemoryWanted& wanted);
-  bool reserve(Context& context, const engine::MemoryWanted& wanted);
+  bool reserve(Context& context, std::span<const engine::ReadChunk> chunks);
+  void reserve_rest(Context& context, const engine::MemoryWanted& wanted);
+  void wait_for_memory(Context& context, const engine::MemoryWanted& wanted, std::size_t count);
   void return_loans(Context& context);
   void lend_next(Context& context);
   void refuse_for_memory(Context& context);

@@ -3,6 +3,7 @@
 #define RPCRDMA_TRANSPORT_BUFFER_POOL_H_
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -48,6 +49,14 @@ class BufferPool {
   // A watcher is removed before it dies. Not told of what the destructor frees.
   void add_watcher(Watcher& watcher) { watchers_.push_back(&watcher); }
   void remove_watcher(Watcher& watcher) { std::erase(watchers_, &watcher); }
+
+  // Whether buffers of these sizes could be had if nothing else were in use; a sum over each size.
+  static constexpr std::size_t large_size(std::size_t size) noexcept {
+    return size <= kSmallMax ? 0 : std::bit_ceil(size);
+  }
+  bool could_hold(std::size_t large_sizes) const noexcept {
+    return large_sizes <= large_bytes_max(bytes_max_);
+  }
 
   std::size_t bytes_held() const noexcept { return bytes_held_; }  // in use and kept
   std::size_t bytes_in_use() const noexcept { return bytes_in_use_; }

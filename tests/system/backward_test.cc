@@ -461,6 +461,11 @@ class BackwardThatOutlives : public Backward {
   void lose_connection() {
     pair->client->close();
     EXPECT_TRUE(pair->run_until([&] { return pair->server->connections() == 0; }));
+    come_back();
+  }
+  void come_back() {
+    pair->client->close();
+    EXPECT_TRUE(pair->run_until([&] { return !pair->client->connected(); }));
     for (CallContext* context : on_client.held) context->succeed();
     on_client.held.clear();
     pair->client.reset();
@@ -493,6 +498,61 @@ TEST_P(BackwardThatOutlives, MakesItsCallsAgainOverTheConnectionThatIsAnnouncedN
   EXPECT_FALSE(echo(700, 4));
   announce();
   ASSERT_TRUE(ready.refused) << "it has a connection";
+}
+
+// A service that waits for a backward call keeps the session of the lost connection, and the call
+// is not to wait for that in turn.
+TEST_P(BackwardThatOutlives, ItsCallsGoOnWhileCallsOfTheLostConnectionAreInService) {
+  TestService on_server;
+  ready.options.outlives_connection = true;
+  connect(client_options(4, true));
+  ASSERT_TRUE(pair->server->add(77, 1, on_server));
+  announce();
+  ASSERT_TRUE(ready.client);
+  auto forward = pair->client->prepare({77, 1, TestService::kHold});
+  ASSERT_TRUE(forward);
+  ASSERT_TRUE(pair->client->start(std::move(*forward), [](auto) {}));
+  EXPECT_TRUE(pair->run_until([&] { return !on_server.held.empty(); }));
+  start(0, backward_call(TestService::kHold));
+  Call short_call = backward_call(TestService::kHold);
+  short_call.time_out_after(std::chrono::milliseconds(300));
+  start(1, std::move(short_call));
+  EXPECT_TRUE(pair->run_until([&] { return !on_client.held.empty(); }));
+  come_back();
+  EXPECT_TRUE(pair->run_until([&] { return ends_[1] == 1; })) << "its time counts";
+  EXPECT_EQ(errors_[1]->code, Errc::kTimedOut);
+  ready.resumes = true;
+  announce();
+  ASSERT_FALSE(ready.refused) << ready.refused->message();
+  EXPECT_TRUE(pair->run_until([&] { return !on_client.held.empty(); }));
+  on_client.held[0]->succeed();
+  on_client.held.clear();
+  EXPECT_TRUE(pair->run_until([&] { return ends_[0] == 1; }));
+  EXPECT_FALSE(errors_[0]) << errors_[0]->message();
+  on_server.held[0]->succeed();
+  EXPECT_TRUE(pair->run_until([&] { return pair->server->connections() == 1; }));
+}
+
+TEST_P(BackwardThatOutlives, CallsMadeWithoutAConnectionWaitAsWell) {
+  connect_and_call();
+  Call prepared = backward_call(TestService::kEcho);
+  prepared.arguments().bulk(data_);
+  lose_connection();
+  const auto started = ready.client->start(std::move(prepared), [&](Expected<Reply, Error> reply) {
+    ASSERT_TRUE(reply) << reply.error().message();
+    EXPECT_TRUE(std::ranges::equal(reply->results().bulk(1U << 20U, "data"), data_));
+    ++ends_[0];
+  });
+  ASSERT_TRUE(started) << started.error().message();
+  Call made = backward_call(TestService::kEcho);
+  made.arguments().bulk(data_);
+  start(1, std::move(made));
+  ready.resumes = true;
+  announce();
+  EXPECT_TRUE(pair->run_until([&] { return !on_client.held.empty(); }));
+  on_client.held[0]->succeed();
+  on_client.held.clear();
+  EXPECT_TRUE(pair->run_until([&] { return ends_ == std::array<int, kCalls>{2, 2, 1}; }));
 }
 
 TEST_P(BackwardThatOutlives, ItsCallsTimeOutWithoutAConnection) {

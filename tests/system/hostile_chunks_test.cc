@@ -149,6 +149,23 @@ TEST_P(HostileReads, ThatWereOnlyInterruptedAreServedWhenTheirCallIsMadeAgain) {
   EXPECT_EQ(request->header.opcode, iwarp::Opcode::kReadRequest);
 }
 
+// What a Call is shows only in its stream: until that is here, its other chunks get no memory.
+TEST_P(HostileReads, OfALongCallGetMemoryOnlyWhenItsHeaderWasAccepted) {
+  {
+    RawTalk talk = this->talk();
+    Message reads = read_segment(0, 100);
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      reads = join({reads, read_segment(40 + i * (1U << 20U), 1U << 20U)});
+    }
+    ASSERT_TRUE(talk.send(long_call(reads)));
+    const auto request = talk.next();
+    ASSERT_TRUE(request);
+    EXPECT_EQ(iwarp::decode_read_request(request->payload).size, 100U);
+    EXPECT_LE(pair_.server->memory_in_use(), 4096U);
+  }
+  expect_clean();
+}
+
 // Long Calls of one host with the same XID are told apart by their chunks.
 TEST_P(HostileReads, RefusedLongCallsAreKnownByTheLengthsOfTheirChunks) {
   const Message reads = read_segment(0, 2000);

@@ -364,10 +364,44 @@ TEST_P(Rpc, CallsThatHoldMemoryDoNotWaitForEachOther) {
   echo(pair, 1U << 20U, true, true);
 }
 
+// The stream of a Long Call says what the Call is, but it must not be held while the rest waits.
+TEST_P(Rpc, LongCallsWithReadChunksWaitForMemoryWithoutHoldingAny) {
+  ServerOptions server;
+  server.memory_max = 2U << 20U;
+  RpcPair pair = make({}, server);
+  echo(pair, 10, false, false);  // brings credits
+  const auto data = pattern(1U << 20U, 1);
+  const std::string text(6000, 'x');
+  int ended = 0;
+  for (int i = 0; i < 6; ++i) {
+    auto call = pair.prepare(TestService::kLength, 8000);
+    ASSERT_TRUE(call);
+    call->arguments().bulk(data);
+    call->arguments().xdr().string(text);
+    call->time_out_after(std::chrono::hours(1));
+    ASSERT_TRUE(pair.client->start(std::move(*call), [&](auto reply) {
+      ASSERT_FALSE(reply);
+      EXPECT_EQ(reply.error().code, Errc::kBadArguments) << "it was read to its end";
+      ++ended;
+    }));
+  }
+  pair.run_until([&] { return ended == 6; });
+  EXPECT_EQ(pair.server->counters().long_calls, 6U);
+  pair.run_until([&] { return pair.server->memory_in_use() == 0; });
+}
+
 TEST_P(Rpc, CallLargerThanAllMemoryIsRefusedAtOnce) {
   ServerOptions server;
   server.memory_max = 3U << 20U;
   RpcPair pair = make({}, server);
+  echo(pair, 10, false, false);  // brings credits
+  // Others hold some memory for long.
+  auto hold = pair.prepare(TestService::kHold);
+  ASSERT_TRUE(hold);
+  bool ended = false;
+  ASSERT_TRUE(pair.client->start(std::move(*hold), [&](auto) { ended = true; }));
+  pair.run_until([&] { return pair.service.held.size() == 1; });
+  ASSERT_FALSE(pair.service.held[0]->result_memory(5000).empty());
   const auto data = pattern(1U << 20U, 1);
   auto call = pair.prepare(TestService::kLength);
   ASSERT_TRUE(call);
@@ -376,6 +410,9 @@ TEST_P(Rpc, CallLargerThanAllMemoryIsRefusedAtOnce) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code, Errc::kServerFault) << error->message();
   echo(pair, 1U << 20U, true, true);
+  pair.service.held[0]->succeed();
+  pair.service.held.clear();
+  pair.run_until([&] { return ended; });
 }
 
 TEST_P(Rpc, AnswersFromOutsideOfTheServersProgressGoOut) {
