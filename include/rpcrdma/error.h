@@ -43,7 +43,7 @@ struct Error {
   std::string message() const;
 };
 
-// The message. (A template, so that who includes <ostream> gets it and nobody else pays for that.)
+// Prints the message. A template, so that this header does not include those of streams.
 template <class Traits>
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out,
                                              const Error& error) {
