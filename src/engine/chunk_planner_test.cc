@@ -122,7 +122,12 @@ TEST(PlanCall, WithoutReductionEverythingGoesIntoOneLongCall) {
   options.reduce = false;
   const CallPlan result = plan(stream_of(40, {5001}), thresholds(4096, 4096), 100, options);
   EXPECT_TRUE(result.is_long);
-  for (const PlannedSegment& segment : result.segments) EXPECT_EQ(segment.chunk, 0U);
+  std::uint64_t size = 0;
+  for (const PlannedSegment& segment : result.segments) {
+    EXPECT_EQ(segment.chunk, 0U);
+    size += segment.size;
+  }
+  EXPECT_EQ(size, 40 + 4 + xdr::padded(5001)) << "exactly the message";
 }
 
 TEST(PlanCall, ReplyChunkOnlyWhenTheLargestReplyExceedsTheThreshold) {

@@ -199,6 +199,34 @@ TEST_F(Client, ALateReplyGrantsCreditsToo) {
   EXPECT_EQ(sent(), 0U) << "three are unanswered, with one credit";
 }
 
+// RFC 8166 §3.3.1. On a connection the Receives posted for replies hold Calls back as well.
+TEST(Credits, LimitIsTheSmallerOfAskedAndGranted) {
+  CreditsV1 credits(4);
+  EXPECT_EQ(credits.limit(), 1U) << "until the first reply";
+  credits.grant(100);
+  EXPECT_EQ(credits.limit(), 4U);
+  credits.grant(3);
+  EXPECT_EQ(credits.limit(), 3U);
+  credits.grant(0);
+  EXPECT_EQ(credits.limit(), 1U);
+}
+
+TEST_F(Client, RepliesWithChunksGrantCreditsToo) {
+  start_with_chunks(1);
+  client.expose_all();
+  sent();
+  ChunkLists lists;
+  const Segment written[] = {{SteeringTag{3}, 10, 0}};
+  ASSERT_TRUE(lists.writes.push_back(written));
+  answer(1, 3, lists);
+  client.revoke_all();
+  const auto reply = client.take_event<ReplyReady>();
+  ASSERT_TRUE(reply);
+  client.engine.release(reply->call);
+  for (std::uint32_t xid = 2; xid < 8; ++xid) ASSERT_TRUE(start_null(xid));
+  EXPECT_EQ(sent(), 3U);
+}
+
 TEST_F(Client, GrantOfZeroCountsAsOne) {
   ASSERT_TRUE(start_null(1));
   sent();

@@ -238,6 +238,27 @@ TEST_F(Server, ChunksOutOfOrderAreBroughtIntoTheOrderOfTheirPositions) {
 }
 
 // RFC 8166 §4.3: what the Call had in its Read list is not repeated.
+TEST_F(Server, CallIsHandedOverOnlyWhenEverySegmentIsRead) {
+  Negotiated one_read = Endpoint::connected();
+  one_read.reads_in_flight_max = 1;
+  Endpoint endpoint(Role::kServer, small(), one_read);
+  ChunkLists lists;
+  for (std::uint32_t handle = 1; handle <= 3; ++handle) add_read(lists, 40, 1000, handle);
+  endpoint.receive(message(call_header(), lists, 44));
+  const auto wanted = endpoint.take_event<MemoryWanted>();
+  ASSERT_TRUE(wanted);
+  endpoint.engine.lend(wanted->call, Lease{9}, 0);
+  endpoint.drain();
+  for (int left = 3; left > 0; --left) {
+    EXPECT_FALSE(endpoint.take_event<CallReceived>()) << left << " segments are to be read";
+    const auto read = endpoint.take_action<RdmaRead>();
+    ASSERT_TRUE(read);
+    EXPECT_FALSE(endpoint.take_action<RdmaRead>()) << "one at a time";
+    endpoint.done(read->id);
+  }
+  EXPECT_TRUE(endpoint.take_event<CallReceived>());
+}
+
 TEST_F(Server, ReadListIsNotCopiedIntoTheReply) {
   ChunkLists lists;
   add_read(lists, 40, 4096, 1);

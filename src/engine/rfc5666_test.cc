@@ -355,6 +355,16 @@ TEST_F(ReadReplies, DonesHoldCreditsUntilALaterCallIsAnswered) {
   EXPECT_FALSE(send_of_call());
 }
 
+TEST(DoneCredits, AreHeldAgainstCallsThatWantNoDoneAsWell) {
+  DoneCredits credits;
+  credits.owe();
+  credits.send();
+  EXPECT_FALSE(credits.allow(2, 1, false));
+  EXPECT_TRUE(credits.allow(3, 1, false));
+  credits.answered(credits.sent());
+  EXPECT_TRUE(credits.allow(2, 1, false));
+}
+
 TEST_F(ReadReplies, OneCallMayAlwaysGoWhenNoneIsUnderWay) {
   call(1);
   ASSERT_TRUE(send_of_call());

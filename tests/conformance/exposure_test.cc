@@ -138,10 +138,13 @@ TEST_P(Exposure, TagOfAnotherConnectionIsRefused) {
   End server2;
   connect(client2, server2);
   const Remote room = expose(server2, 0, kSize, RemoteAccess::kWrite);
+  (void)expose(server, 0, kSize, RemoteAccess::kWrite);  // as much as the other has
   barrier(server2, client2);
   const auto expected = copy_of(server2.memory(0, kSize));
+  const auto own = copy_of(server.memory(0, kSize));
   expect_write_refused(room);
   EXPECT_EQ(copy_of(server2.memory(0, kSize)), expected);
+  EXPECT_EQ(copy_of(server.memory(0, kSize)), own);
   const Slice from = client2.slice(0, kSize);
   ASSERT_TRUE(client2.post(1, Write{{&from, 1}, room}).has_value());
   EXPECT_EQ(next(client2).status, Status::kOk) << "where it belongs it works";

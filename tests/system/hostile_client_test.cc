@@ -286,6 +286,13 @@ TEST_P(HostileToClient, DropsRepliesToNoCall) {  // P12
   ASSERT_TRUE(wait([&] { return client_->counters().messages_dropped == before + 1; }));
   EXPECT_EQ(called.ended, 1);
   expect_alive();
+  // Many more than there are Receives: each is posted again.
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    const std::uint64_t count = client_->counters().messages_dropped;
+    ASSERT_TRUE(talk_->send(good_reply(xid + 1000 + i)));
+    ASSERT_TRUE(wait([&] { return client_->counters().messages_dropped == count + 1; })) << i;
+  }
+  expect_alive();
 }
 
 TEST_P(HostileToClient, FailsACallThatThePeerCouldNotUse) {  // P13
