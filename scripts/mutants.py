@@ -31,7 +31,7 @@ RULE_ROW = re.compile(r"^\| ((?:V1|PD|H|B)-[A-Z]*\d+) \|")
 DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc", "src/rdma/siwarp")
 # The quickest first: most faults are seen by the unit tests of their module.
 PROGRAMS = ("engine_test", "prefix_test", "wire_test", "wire_v1_test", "iwarp_test", "transport_test", "xdr_test",
-            "oncrpc_test", "region_table_test", "reply_cache_test", "golden_test", "siwarp_test", "sim_test",
+            "oncrpc_test", "region_table_test", "reply_cache_test", "golden_test", "configuration_test", "siwarp_test", "sim_test",
             "rpc_system_test", "rfc5666_test", "backward_test", "chunks_test", "registered_memory_test",
             "reconnect_test", "credits_test", "service_test", "coroutine_test", "adopt_test", "conformance_test",
             "steady_state_test", "hostile_test", "process_test")

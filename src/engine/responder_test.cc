@@ -238,6 +238,24 @@ TEST_F(Server, ChunksOutOfOrderAreBroughtIntoTheOrderOfTheirPositions) {
 }
 
 // RFC 8166 §4.3: what the Call had in its Read list is not repeated.
+TEST_F(Server, ReadChunkOfExactlyTheLimitIsTakenAndOneWordMoreIsNot) {
+  Options options = small();
+  options.read_chunk_size_max = 8000;
+  options.long_call_size_max = 600;
+  for (const bool is_long : {false, true}) {
+    for (const std::uint32_t more : {0U, 4U}) {
+      Endpoint endpoint(Role::kServer, options);
+      ChunkLists lists;
+      add_read(lists, is_long ? 0 : 40, (is_long ? 600 : 8000) + more, 1);
+      endpoint.receive(
+          message(call_header(is_long ? wire::v1::Body(wire::v1::NoMsg{}) : wire::v1::Msg{}), lists,
+                  is_long ? 0 : 44));
+      EXPECT_EQ(endpoint.take_event<MemoryWanted>().has_value(), more == 0) << is_long;
+      EXPECT_EQ(endpoint.engine.counters().err_chunk_sent, more == 0 ? 0U : 1U) << is_long;
+    }
+  }
+}
+
 TEST_F(Server, CallIsHandedOverOnlyWhenEverySegmentIsRead) {
   Negotiated one_read = Endpoint::connected();
   one_read.reads_in_flight_max = 1;
