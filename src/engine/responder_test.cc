@@ -429,13 +429,21 @@ TEST_F(Server, InvalidatesTheOneHandleOfACallWhenThePeerTakesIt) {
   }
 }
 
-TEST_F(Server, ErrorHeadersInvalidateNothing) {
+Negotiated invalidating() {
   Negotiated negotiated = Endpoint::connected();
   negotiated.remote_invalidation = true;
-  Endpoint endpoint(Role::kServer, small(), negotiated);
+  return negotiated;
+}
+ChunkLists one_handle() {
   ChunkLists lists;
   const Segment chunk[] = {{SteeringTag{5}, 3000, 0}};
-  ASSERT_TRUE(lists.writes.push_back(chunk));
+  EXPECT_TRUE(lists.writes.push_back(chunk));
+  return lists;
+}
+
+TEST_F(Server, ErrorHeadersInvalidateNothing) {
+  Endpoint endpoint(Role::kServer, small(), invalidating());
+  const ChunkLists lists = one_handle();
   endpoint.receive(message(call_header(), lists, 40));
   endpoint.engine.reject(endpoint.take_event<CallReceived>()->call);
   endpoint.drain();
@@ -446,13 +454,8 @@ TEST_F(Server, ErrorHeadersInvalidateNothing) {
 }
 
 TEST_F(Server, RepliesToCallsWithoutChunksInvalidateNothing) {
-  Negotiated negotiated = Endpoint::connected();
-  negotiated.remote_invalidation = true;
-  Endpoint endpoint(Role::kServer, small(), negotiated);
-  // What the slot's Call before had must not count.
-  ChunkLists lists;
-  const Segment chunk[] = {{SteeringTag{5}, 3000, 0}};
-  ASSERT_TRUE(lists.writes.push_back(chunk));
+  Endpoint endpoint(Role::kServer, small(), invalidating());
+  const ChunkLists lists = one_handle();  // of every other Call: it must not count for the next
   for (int i = 0; i < 60; ++i) {
     endpoint.receive(message(call_header(), i % 2 == 0 ? lists : ChunkLists{}, 40));
     const Fragment run{Lease{50}, 24, 0, 0};

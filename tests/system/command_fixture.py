@@ -88,6 +88,14 @@ class CommandFixture(unittest.TestCase):
         uploads = self.served / ".uploads"
         return any(path.stat().st_size > 0 for path in uploads.glob("*.data"))
 
+    def cut_off_put(self, server, path):
+        """Leaves an upload behind of which some data has arrived."""
+        putter = subprocess.Popen([COMMAND, "put", server.url, str(path), "--size", "64K", "--depth", "1"],
+                                  stderr=subprocess.DEVNULL)
+        wait_until(self.uploading)
+        putter.kill()
+        putter.wait(timeout=BOUND_S)
+
     def put(self, server, *arguments, **keywords):
         put = run("put", server.url, *arguments, **keywords)
         self.assertEqual((put.returncode, put.stderr), (0, ""), arguments)

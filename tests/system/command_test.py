@@ -172,11 +172,7 @@ class CommandTest(CommandFixture):
         """Begin and data before, commit after: by records that a server started anew reads."""
         server = self.serve()
         path = self.file("file", 5 << 20)
-        putter = subprocess.Popen([COMMAND, "put", server.url, str(path), "--size", "64K", "--depth", "1"],
-                                  stderr=subprocess.DEVNULL)
-        wait_until(self.uploading)
-        putter.kill()
-        putter.wait(timeout=BOUND_S)
+        self.cut_off_put(server, path)
         self.assertEqual(server.stop()[0], 0)
         before = sorted(path.name for path in (self.served / ".uploads").iterdir())
         self.serve()

@@ -286,11 +286,7 @@ class FilesTest(CommandFixture):
     def test_uploads_are_forgotten_while_the_server_runs(self):
         server = self.serve("--upload-idle", "0.5")
         path = self.file("file", 5 << 20)
-        putter = subprocess.Popen([COMMAND, "put", server.url, str(path), "--size", "64K", "--depth", "1"],
-                                  stderr=subprocess.DEVNULL)
-        wait_until(self.uploading)
-        putter.kill()
-        putter.wait(timeout=BOUND_S)
+        self.cut_off_put(server, path)
         self.put(server, path, "whole")
         wait_until(lambda: os.listdir(self.served) == ["whole"])
         self.put(server, path, "again")
