@@ -302,6 +302,45 @@ TEST_F(HostileProfileServer, DoesNotWorkWithAnAnswerThatMakesNoSense) {
   EXPECT_FALSE(connects());
 }
 
+// The first result is in the message, the second at a Read chunk: each is the result of its
+// position.
+TEST_F(HostileProfileServer, ResultsThatComeByDifferentWaysAreNotMistakenForEachOther) {
+  answer_configuration(words({4096, 0, 16}));
+  ASSERT_TRUE(connects());
+  auto call = client_->prepare({77, 1, 1});
+  ASSERT_TRUE(call);
+  std::vector<std::byte> first(9000), second(9000);
+  call->place_result(first);
+  call->place_result(second);
+  bool ended = false;
+  const auto in_chunk = test::pattern(40, 1);
+  ASSERT_TRUE(client_->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+    ended = true;
+    ASSERT_TRUE(reply) << reply.error().message();
+    reply->land_results();
+    const Bytes one = reply->results().bulk(9000, "first");
+    EXPECT_EQ(to_words(one), (Words{1, 2, 3}));
+    const Bytes two = reply->results().bulk(9000, "second");
+    EXPECT_TRUE(std::ranges::equal(two, in_chunk));
+    EXPECT_EQ(one.data(), first.data());
+    EXPECT_EQ(two.data(), second.data());
+    EXPECT_FALSE(reply->finish());
+  }));
+  const auto asked = talk_->next_message();
+  ASSERT_TRUE(asked);
+  const std::uint32_t xid = to_words(*asked).at(0);
+  constexpr std::uint32_t kPosition = 24 + 4 + 12 + 4;
+  ASSERT_TRUE(talk_->send(join({raw_header(xid, kMsg), words({1, kPosition, 0x4711, 40, 0, 0}),
+                                kNoLists, raw_reply(xid), words({12, 1, 2, 3, 40})})));
+  const auto read = talk_->next();
+  ASSERT_TRUE(read);
+  const auto request = iwarp::decode_read_request(read->payload);
+  EXPECT_EQ(request.source_tag, SteeringTag{0x4711});
+  ASSERT_TRUE(talk_->read_response(static_cast<std::uint32_t>(request.sink_tag),
+                                   request.sink_address, in_chunk));
+  EXPECT_TRUE(talk_->peer().pump_until([&] { return ended; }));
+}
+
 TEST_F(HostileProfileServer, ConfirmsARepliesReadListThatItCannotUse) {
   answer_configuration(words({4096, 0, 16}));
   ASSERT_TRUE(connects());
