@@ -306,8 +306,9 @@ void Simulation::judge(CallRecord& record, const Error& error) {
 
 void Simulation::call_ended(CallRecord& record, Expected<Reply, Error> reply) {
   ClientActor& actor = *clients_[record.client()];
-  trace_.note(world_, "call {} ends: {}", record.script().id,
-              reply ? 1000U : static_cast<unsigned>(reply.error().code));
+  const unsigned result = reply ? 1000U : static_cast<unsigned>(reply.error().code);
+  trace_.note(world_, "call {} ends: {}", record.script().id, result);
+  behaviour_.call_ended(false, record.script().id, result);
   record.ended(verdict_);
   if (settings_.sabotage == Sabotage::kTwoEnds) record.ended(verdict_);
   if (settings_.sabotage == Sabotage::kGuard) record.break_guard();

@@ -69,8 +69,9 @@ void Simulation::start_backward(Caller& caller) {
 }
 
 void Simulation::backward_ended(BackwardRecord& record, Expected<Reply, Error> reply) {
-  trace_.note(world_, "backward call {} ends: {}", record.record.script().id,
-              reply ? 1000U : static_cast<unsigned>(reply.error().code));
+  const unsigned result = reply ? 1000U : static_cast<unsigned>(reply.error().code);
+  trace_.note(world_, "backward call {} ends: {}", record.record.script().id, result);
+  behaviour_.call_ended(true, record.record.script().id, result);
   record.record.ended(verdict_);
   if (reply) {
     totals_.add(Count::kBackwardOk);

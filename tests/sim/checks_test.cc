@@ -57,6 +57,29 @@ TEST(Runner, DoesTheSameAgainWithTheSameSeedAndOtherThingsWithAnother) {
   EXPECT_NE(first.digest, simulate(8, {}).digest);
 }
 
+TEST(Runner, SeesAWrongByteInWhatAConnectionCarries) {
+  const Outcome right = simulate(7, {});
+  EXPECT_EQ(right.behaviour, simulate(7, {}).behaviour);
+  Settings settings;
+  settings.sabotage = Sabotage::kWrongResult;
+  EXPECT_NE(right.behaviour.messages, simulate(7, settings).behaviour.messages);
+}
+
+TEST(BehaviourMonitor, KeepsConnectionsAndCallsApart) {
+  using Kind = rdma::sim::Departure::Kind;
+  const auto sum = [&](std::initializer_list<std::pair<std::uint64_t, int>> sends) {
+    BehaviourMonitor monitor;
+    for (const auto& [from, value] : sends) {
+      const std::byte data[]{std::byte(value)};
+      monitor.departed({.from = from, .kind = Kind::kSend, .data = data});
+    }
+    return monitor.result().messages;
+  };
+  EXPECT_EQ(sum({{1, 5}, {2, 6}}), sum({{2, 6}, {1, 5}}));
+  EXPECT_NE(sum({{1, 5}, {1, 6}}), sum({{1, 6}, {1, 5}}));
+  EXPECT_NE(sum({{1, 5}, {2, 6}}), sum({{1, 6}, {2, 5}}));
+}
+
 TEST(CreditMonitor, AllowsOneCallUntilTheFirstReply) {
   Verdict verdict;
   CreditMonitor credits;

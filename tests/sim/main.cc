@@ -26,6 +26,8 @@ struct Arguments {
   bool keep_going = false;
   bool json = false;
   bool check_determinism = false;
+  std::string behaviour;         // a file to compare with
+  bool print_behaviour = false;  // as lines of such a file
 };
 
 struct Range {
@@ -73,9 +75,19 @@ void report_broken(std::uint64_t seed, const Outcome& outcome, const Arguments& 
   const Broken& broken = *outcome.broken;
   fmt::print(stderr, "seed {}, step {}, {} ns of virtual time: {}: {}\n  replay: {}\n", seed,
              outcome.step, outcome.time.time_since_epoch().count(),
-             broken.invariant == 0 ? std::string("did not end")
+             broken.invariant == 0 ? std::string("failed")
                                    : fmt::format("I{} is broken", broken.invariant),
              broken.text, replay_of(seed, arguments));
+}
+
+// Why a seed that holds all the same is not as it was recorded.
+std::optional<Broken> compare(std::uint64_t seed, const Behaviour& now,
+                              const RecordedBehaviour& recorded) {
+  const auto then = recorded.of(seed);
+  if (!then) return Broken{0, "its behaviour is not recorded"};
+  if (*then == now) return std::nullopt;
+  return Broken{0, now.messages != then->messages ? "its connections do not carry what they did"
+                                                  : "its calls do not end as they did"};
 }
 
 void print_totals(const Totals& totals, std::uint64_t failed, double seconds, bool as_json) {
@@ -104,6 +116,15 @@ int run(const Arguments& arguments) {
                arguments.seeds);
     return kUsage;
   }
+  std::optional<RecordedBehaviour> recorded;
+  if (!arguments.behaviour.empty()) {
+    recorded = RecordedBehaviour::read(arguments.behaviour);
+    if (!recorded) {
+      fmt::print(stderr, "rpcrdma-sim: {} does not hold the behaviour of seeds\n",
+                 arguments.behaviour);
+      return kUsage;
+    }
+  }
   const auto start = std::chrono::steady_clock::now();
   const bool shows_progress = isatty(STDERR_FILENO) != 0 && !arguments.settings.verbose;
   Totals totals;
@@ -116,6 +137,8 @@ int run(const Arguments& arguments) {
         outcome.broken = Broken{0, "the same seed did not do the same again"};
       }
     }
+    if (!outcome.broken && recorded) outcome.broken = compare(seed, outcome.behaviour, *recorded);
+    if (arguments.print_behaviour) fmt::print("{}\n", line_of(seed, outcome.behaviour));
     totals.add(outcome.totals);
     if (shows_progress && seed % 50 == 0) fmt::print(stderr, "\rseed {}", seed);
     if (!outcome.broken) continue;
@@ -126,7 +149,7 @@ int run(const Arguments& arguments) {
   }
   if (shows_progress) fmt::print(stderr, "\r                    \r");
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-  print_totals(totals, failed, passed.count(), arguments.json);
+  if (!arguments.print_behaviour) print_totals(totals, failed, passed.count(), arguments.json);
   return failed == 0 ? kSuccess : kBroken;
 }
 
@@ -154,6 +177,12 @@ int main(int argc, char** argv) {
   app.add_flag("--keep-going", arguments.keep_going, "do not stop at the first seed that fails");
   app.add_flag("--check-determinism", arguments.check_determinism,
                "run each seed twice and compare what happened");
+  app.add_option("--behaviour", arguments.behaviour,
+                 "compare the messages of each connection and the end of each call with those "
+                 "recorded in this file")
+      ->type_name("FILE");
+  app.add_flag("--print-behaviour", arguments.print_behaviour,
+               "print a line for such a file for each seed, and no totals");
   app.add_flag("--json", arguments.json, "print the totals as JSON");
   const std::map<std::string, Sabotage> mistakes{
       {"none", Sabotage::kNone},        {"wrong-result", Sabotage::kWrongResult},

@@ -45,6 +45,7 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       clients_left_(plan_.clients + plan_.clients_more),
       bytes_left_(plan_.bytes_max) {
   place = {seed, 0, 0};
+  world_.observe([this](const rdma::sim::Departure& departure) { behaviour_.departed(departure); });
 }
 
 Simulation::~Simulation() {
@@ -73,7 +74,7 @@ Outcome Simulation::run() {
   totals_.add(Count::kSeeds);
   totals_.add(Count::kSteps, steps_);
   totals_.add(Count::kEvents, world_.events());
-  return {verdict_.first(), steps_, world_.now(), trace_.digest(), totals_};
+  return {verdict_.first(), steps_, world_.now(), trace_.digest(), behaviour_.result(), totals_};
 }
 
 void Simulation::count_step() {

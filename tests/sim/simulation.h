@@ -14,6 +14,7 @@
 
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
+#include "sim/behaviour.h"
 #include "sim/call_record.h"
 #include "sim/node.h"
 #include "sim/plan.h"
@@ -45,7 +46,8 @@ struct Outcome {
   std::optional<Broken> broken;
   std::uint64_t step = 0;  // where it broke, or the last one
   Instant time{};
-  std::uint64_t digest = 0;
+  std::uint64_t digest = 0;  // of all that happened, work ids and times included
+  Behaviour behaviour;       // of what peers and programs can see
   Totals totals;
 };
 
@@ -168,6 +170,7 @@ class Simulation final : private Driver {
   Trace trace_;
   Verdict verdict_;
   Totals totals_;
+  BehaviourMonitor behaviour_;
   rdma::sim::World world_;
   const ForeignMemory& foreign_;
   std::uint64_t steps_ = 0;

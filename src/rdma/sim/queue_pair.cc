@@ -120,6 +120,8 @@ void QueuePair::start_setup_timer() {
 void QueuePair::accept(World::QueuePairId initiator, std::vector<std::byte> peer_private_data,
                        std::vector<std::byte> private_data) {
   peer_ = initiator;
+  world_.departed({initiator, Departure::Kind::kSetup, peer_private_data});
+  world_.departed({id_, Departure::Kind::kSetup, private_data});
   early_private_data_ = std::move(peer_private_data);
   // In the order of messages, so that the end of the connection never comes before its start.
   world_.after_in_order(
@@ -192,8 +194,27 @@ std::vector<std::byte> QueuePair::gather(std::span<const Slice> slices) const {
   return data;
 }
 
+Departure QueuePair::departure_of(const Message& message) const {
+  using Kind = Departure::Kind;
+  if (const auto* send = std::get_if<SendMessage>(&message)) {
+    return {id_, Kind::kSend, send->data, send->invalidate.value_or(SteeringTag{}),
+            send->invalidate.has_value()};
+  }
+  if (const auto* write = std::get_if<WriteMessage>(&message)) {
+    return {id_, Kind::kWrite, write->data, write->to.tag, true, write->to.address};
+  }
+  if (const auto* read = std::get_if<ReadMessage>(&message)) {
+    return {id_, Kind::kRead, {}, read->from.tag, true, read->from.address, read->from.size};
+  }
+  if (const auto* response = std::get_if<ReadResponse>(&message)) {
+    return {id_, Kind::kReadResponse, response->data};
+  }
+  return {id_, std::holds_alternative<ReadyMessage>(message) ? Kind::kSetup : Kind::kEnd, {}};
+}
+
 void QueuePair::travel(Message message) {
   if (peer_ == 0) return;  // nobody has answered yet
+  world_.departed(departure_of(message));
   world_.after_in_order(world_.draw_latency(), &last_arrival_,
                         [world = &world_, peer = peer_, message = std::move(message)]() mutable {
                           if (QueuePair* to = world->find(peer)) to->arrive(message);

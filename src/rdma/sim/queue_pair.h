@@ -151,6 +151,7 @@ class QueuePair final : public rdma::QueuePair {
   // Outgoing work.
   void depart(Serial serial);
   std::vector<std::byte> gather(std::span<const Slice> slices) const;
+  Departure departure_of(const Message& message) const;
   void travel(Message message);
   void handle_taken_by_peer(Serial serial);
   void complete_later(Serial serial);

@@ -27,6 +27,18 @@ class Listener;
 class Provider;
 class QueuePair;
 
+// A message as it leaves a queue pair, for tests that compare what two builds send.
+struct Departure {
+  enum class Kind : std::uint8_t { kSetup, kSend, kWrite, kRead, kReadResponse, kEnd };
+  std::uint64_t from;  // World::QueuePairId
+  Kind kind;
+  Bytes data;            // of kSetup: the private data; valid during the call only
+  SteeringTag handle{};  // kSend: invalidated, if `has_handle`; kWrite, kRead: of the peer's memory
+  bool has_handle = false;
+  std::uint64_t offset = 0;  // kWrite, kRead
+  std::uint64_t size = 0;    // kRead: bytes asked for
+};
+
 // Outlives its providers and all that they made.
 class World {
  public:
@@ -52,6 +64,8 @@ class World {
   std::uint64_t events() const noexcept { return events_; }
   // The devices that are listened on go: nobody listens at any address any more. Connections stay.
   void remove_listening_devices();
+  // Sees each message that any queue pair sends; to be set before there is one.
+  void observe(std::function<void(const Departure&)> observer) { observer_ = std::move(observer); }
   // No fault happens any more; for checks that everything ends well then.
   void stop_faults();
 
@@ -77,6 +91,9 @@ class World {
                           std::function<void()> action);
 
   void violation(std::string_view text);
+  void departed(const Departure& departure) const {
+    if (observer_) observer_(departure);
+  }
   // A tag that looks random and is given out once in the life of the world.
   SteeringTag new_tag();
   std::uint64_t new_address();  // 48 bits
@@ -111,6 +128,7 @@ class World {
   std::uint64_t events_ = 0;
   std::int64_t shared_messages_ = 0;
   std::vector<std::string> violations_;
+  std::function<void(const Departure&)> observer_;
   std::map<QueuePairId, QueuePair*> queue_pairs_;
   QueuePairId next_queue_pair_ = 1;
   std::map<std::string, Listener*> listeners_;
