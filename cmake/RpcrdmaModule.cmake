@@ -57,7 +57,7 @@ function(rpcrdma_test name)
   target_link_libraries(${name} PRIVATE rpcrdma_test_flags ${ARG_LINKS} GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src"
                              "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests"
-                             "${PROJECT_SOURCE_DIR}")
+                             "${PROJECT_SOURCE_DIR}/apps" "${PROJECT_SOURCE_DIR}")
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()

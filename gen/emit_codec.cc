@@ -364,10 +364,12 @@ std::string emit_header(const File& file, const EmitOptions& options) {
   out.add(
       "#ifndef {0}\n#define {0}\n\n#include <array>\n#include <cstddef>\n#include <cstdint>\n"
       "#include <optional>\n#include <string>\n#include <string_view>\n#include <utility>\n"
-      "#include <variant>\n#include <vector>\n\n#include \"rpcrdma/codec.h\"\n{3}\n"
+      "#include <variant>\n#include <vector>\n\n#include \"rpcrdma/generated/codec.h\"\n{3}\n"
       "{2}namespace {1} {{\n\n",
       guard, options.namespace_name, kNoShadowWarnings,
-      has_programs(file) ? "#include \"rpcrdma/answer.h\"\n#include \"rpcrdma/stub.h\"\n" : "");
+      has_programs(file)
+          ? "#include \"rpcrdma/generated/answer.h\"\n#include \"rpcrdma/generated/stub.h\"\n"
+          : "");
   emit_types(out, file, options);
   for (const Definition& each : file.definitions) {
     if (is_type(each)) declare(out, each);

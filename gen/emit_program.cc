@@ -35,7 +35,7 @@ std::string parameter_type(const Declaration& argument) {
   return is_by_value(argument) ? type : fmt::format("const {}&", type);
 }
 
-// As a parameter of a method whose result is awaited (rpcrdma/stub.h).
+// As a parameter of a method whose result is awaited (rpcrdma/generated/stub.h).
 std::string async_parameter_type(const Declaration& argument) {
   const std::string type = parameter_type(argument);
   return type.starts_with("const ") ? fmt::format("rpcrdma::AsyncArgument<{}>", type_of(argument))

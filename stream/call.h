@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "rpcrdma/call.h"
+#include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::stream {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rpcrdma/call.h"
+#include "rpcrdma/oncrpc.h"
 #include "rpcrdma/xdr.h"
 
 namespace rpcrdma::stream {

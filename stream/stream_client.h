@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rpcrdma/call.h"
 #include "rpcrdma/error.h"
+#include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
 #include "stream/descriptor.h"
 

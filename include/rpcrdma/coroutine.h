@@ -27,7 +27,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "rpcrdma/call.h"
+#include "rpcrdma/oncrpc.h"
 #include "rpcrdma/service.h"
 
 namespace rpcrdma {

@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
-#include "rpcrdma/call.h"
 #include "rpcrdma/counters.h"
 #include "rpcrdma/error.h"
+#include "rpcrdma/oncrpc.h"
 
 namespace rpcrdma {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "rpcrdma/call.h"
 #include "rpcrdma/message.h"
+#include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "rpcrdma/call.h"
+#include "rpcrdma/oncrpc.h"
 #include "rpcrdma/xdr.h"
 
 namespace rpcrdma::oncrpc {

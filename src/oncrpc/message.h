@@ -11,7 +11,7 @@
 #include <variant>
 
 #include "base/ids.h"
-#include "rpcrdma/call.h"
+#include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
 #include "rpcrdma/xdr.h"
 

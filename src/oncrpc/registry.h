@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "rpcrdma/call.h"
+#include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rdma/posix/address.h"
+#include "posix/address.h"
 
 namespace rpcrdma::test {
 namespace {

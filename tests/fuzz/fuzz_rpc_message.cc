@@ -7,8 +7,8 @@
 
 #include "fuzz/fuzz.h"
 #include "oncrpc/message.h"
-#include "rpcrdma/call.h"
 #include "rpcrdma/message.h"
+#include "rpcrdma/oncrpc.h"
 
 namespace rpcrdma::fuzz {
 namespace {

@@ -9,7 +9,7 @@
 #include "fuzz/fuzz.h"
 #include "rpcbind.h"
 #include "rpcbind/universal_address.h"
-#include "rpcrdma/codec.h"
+#include "rpcrdma/generated/codec.h"
 #include "rpcrdma/xdr.h"
 #include "stream/call.h"
 #include "stream/record.h"

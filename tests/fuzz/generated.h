@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "fuzz/fuzz.h"
-#include "rpcrdma/codec.h"
+#include "rpcrdma/generated/codec.h"
 
 namespace rpcrdma::fuzz {
 

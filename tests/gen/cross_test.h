@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rpcrdma/codec.h"
+#include "rpcrdma/generated/codec.h"
 #include "tests/gen/c_codec.h"
 #include "tests/gen/live_memory.h"
 

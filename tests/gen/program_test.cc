@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "every_random.h"
-#include "rpc/client_impl.h"
+#include "rpc/call/client_impl.h"
 #include "rpcrdma/coroutine.h"
 #include "support/rpc_fixture.h"
 

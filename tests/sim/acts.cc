@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "rpc/client_impl.h"
-#include "rpc/server_impl.h"
+#include "rpc/call/client_impl.h"
+#include "rpc/serve/server_impl.h"
 #include "sim/simulation.h"
 
 namespace rpcrdma::simulation {

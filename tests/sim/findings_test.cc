@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "rpc/client_impl.h"
-#include "rpc/server_impl.h"
+#include "rpc/call/client_impl.h"
+#include "rpc/serve/server_impl.h"
 #include "sim/node.h"
 
 namespace rpcrdma::simulation {

@@ -13,8 +13,8 @@
 #include "rdma/sim/world.h"
 #include "rdma/siwarp/provider.h"
 #include "rdma/verbs/loader.h"
-#include "rpc/client_impl.h"
-#include "rpc/server_impl.h"
+#include "rpc/call/client_impl.h"
+#include "rpc/serve/server_impl.h"
 
 namespace rpcrdma::test {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "rpc/client_impl.h"
-#include "rpc/server_impl.h"
+#include "rpc/call/client_impl.h"
+#include "rpc/serve/server_impl.h"
 #include "rpcrdma/coroutine.h"
 #include "support/rpc_fixture.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "rdma/siwarp/provider.h"
-#include "rpc/client_impl.h"
-#include "rpc/server_impl.h"
+#include "rpc/call/client_impl.h"
+#include "rpc/serve/server_impl.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
 

@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "rdma/siwarp/provider.h"
-#include "rpc/client_impl.h"
-#include "rpc/server_impl.h"
+#include "rpc/call/client_impl.h"
+#include "rpc/serve/server_impl.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
 

@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "rdma/siwarp/provider.h"
-#include "rpc/client_impl.h"
+#include "rpc/call/client_impl.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
 #include "wire/v1/header.h"

@@ -74,13 +74,15 @@ class InstallTest(unittest.TestCase):
                    f"-DCMAKE_CXX_FLAGS={' '.join(FLAGS)}", *definitions)
 
     def test_every_public_header_is_there_and_compiles_by_itself(self):
-        names = {path.name for path in (INCLUDE / "rpcrdma").iterdir()}
-        installed = {path.name for path in (PREFIX / "include" / "rpcrdma").iterdir()}
+        def headers(include):
+            return {str(path.relative_to(include)) for path in (include / "rpcrdma").rglob("*.h")}
+        names = headers(INCLUDE)
+        installed = headers(PREFIX / "include")
         self.assertEqual(names, installed)
         for compiler in compilers():
             for name in sorted(installed):
                 run(compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
-                    *pkg_config("--cflags"), "-x", "c++", "-", input=f"#include <rpcrdma/{name}>\n")
+                    *pkg_config("--cflags"), "-x", "c++", "-", input=f"#include <{name}>\n")
 
     def test_examples_are_built_and_run_with_find_package(self):
         build = WORK / "examples"

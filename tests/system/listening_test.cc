@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "rpc/client_impl.h"
+#include "rpc/call/client_impl.h"
 #include "support/rpc_fixture.h"
 
 namespace rpcrdma::test {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "rdma/sim/options.h"
-#include "rpc/backoff.h"
+#include "rpc/call/backoff.h"
 #include "support/rpc_fixture.h"
 
 namespace rpcrdma::test {

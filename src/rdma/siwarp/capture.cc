@@ -125,8 +125,8 @@ bool Capture::write(Bytes packet) {
   return put(block_);
 }
 
-CaptureFlow::CaptureFlow(Capture& capture, const Address& local, const Address& remote,
-                         bool initiator)
+CaptureFlow::CaptureFlow(Capture& capture, const posix::Address& local,
+                         const posix::Address& remote, bool initiator)
     : capture_(capture), six_(local.family() == AF_INET6) {
   set(local_, local);
   set(remote_, remote);
@@ -141,7 +141,7 @@ CaptureFlow::~CaptureFlow() {
   finished();
 }
 
-void CaptureFlow::set(Endpoint& endpoint, const Address& address) {
+void CaptureFlow::set(Endpoint& endpoint, const posix::Address& address) {
   if (address.family() == AF_INET6) {
     sockaddr_in6 six{};
     std::memcpy(&six, &address.storage, sizeof(six));

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "rdma/posix/address.h"
+#include "posix/address.h"
 #include "rdma/provider.h"
 #include "rpcrdma/types.h"
 
@@ -49,7 +49,8 @@ class Capture {
 class CaptureFlow {
  public:
   // Writes the handshake. `capture` outlives the flow.
-  CaptureFlow(Capture& capture, const Address& local, const Address& remote, bool initiator);
+  CaptureFlow(Capture& capture, const posix::Address& local, const posix::Address& remote,
+              bool initiator);
   ~CaptureFlow();
   CaptureFlow(const CaptureFlow&) = delete;
   CaptureFlow& operator=(const CaptureFlow&) = delete;
@@ -66,7 +67,7 @@ class CaptureFlow {
     std::uint32_t sequence = 0;
     std::byte mac{};
   };
-  static void set(Endpoint& endpoint, const Address& address);
+  static void set(Endpoint& endpoint, const posix::Address& address);
   template <class Part>
   void data(bool outgoing, std::span<const Part> parts, std::size_t size);
   void segment(bool outgoing, unsigned flags, Bytes payload);

@@ -1,8 +1,10 @@
 #include "rdma/siwarp/capture.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -90,6 +92,24 @@ class CaptureFile : public testing::Test {
     return bytes;
   }
 
+  // "ADDR:PORT ADDR:PORT", source and destination.
+  static std::string ends_of(const Buffer& packet) {
+    const std::byte* ip = &packet[14];
+    const bool six = load16(&packet[12]) == 0x86dd;
+    const std::byte* tcp = ip + (six ? 40 : 20);
+    const auto end = [&](const std::byte* host, const std::byte* port) {
+      posix::Address address;
+      address.storage.ss_family = six ? AF_INET6 : AF_INET;
+      auto* bytes = reinterpret_cast<std::byte*>(&address.storage);
+      std::memcpy(bytes + 2, port, 2);
+      std::memcpy(bytes + (six ? 8 : 4), host, six ? 16 : 4);
+      address.size = six ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+      return posix::to_string(address);
+    };
+    return six ? end(ip + 8, tcp) + " " + end(ip + 24, tcp + 2)
+               : end(ip + 12, tcp) + " " + end(ip + 16, tcp + 2);
+  }
+
   std::string path_ = testing::TempDir() + "rpcrdma_capture_" + std::to_string(getpid()) + "_" +
                       testing::UnitTest::GetInstance()->current_test_info()->name() + ".pcapng";
 };
@@ -121,6 +141,50 @@ TEST_F(CaptureFile, HoldsBothDirectionsWithValidChecksums) {
     const std::uint64_t expected = from_server ? counters.bytes_received : counters.bytes_sent;
     EXPECT_EQ(bytes.size(), expected + 24);
   }
+}
+
+TEST_F(CaptureFile, NamesBothEndsOfAConnection) {
+  for (const char* const ends :
+       {"192.0.2.1:1025 198.51.100.2:20049", "[2001:db8::1]:1025 [::2]:7"}) {
+    const std::string_view both(ends);
+    const auto local = posix::parse_address(both.substr(0, both.find(' ')));
+    const auto remote = posix::parse_address(both.substr(both.find(' ') + 1));
+    ASSERT_TRUE(local && remote);
+    {
+      auto capture = Capture::open(path_, 1 << 20U);
+      ASSERT_TRUE(capture);
+      CaptureFlow flow(**capture, *local, *remote, true);
+      Buffer data(5, std::byte{7});
+      flow.sent(std::array{Bytes(data)}, 5);
+      flow.received(std::array{MutableBytes(data)}, 5);
+    }
+    std::vector<std::string> seen;
+    for (const Buffer& packet : packets(content())) seen.push_back(ends_of(packet));
+    const std::string out = posix::to_string(*local) + " " + posix::to_string(*remote);
+    const std::string in = posix::to_string(*remote) + " " + posix::to_string(*local);
+    // The handshake, a segment each way, and our FIN.
+    EXPECT_EQ(seen, (std::vector{out, in, out, out, in, out}));
+  }
+}
+
+TEST_F(CaptureFile, SaysWhenItWasInNanosecondsSince1970) {
+  const auto now = [] {
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                          std::chrono::system_clock::now().time_since_epoch())
+                                          .count());
+  };
+  const std::uint64_t before = now();
+  {
+    auto capture = Capture::open(path_, 1 << 20U);
+    ASSERT_TRUE(capture);
+    EXPECT_TRUE((*capture)->write(Buffer(60)));
+  }
+  const Buffer file = content();
+  const std::size_t packet = 28 + 32;  // behind the section's and the interface's blocks
+  const std::uint64_t time =
+      std::uint64_t{native32(&file[packet + 12])} << 32U | native32(&file[packet + 16]);
+  EXPECT_GE(time, before);
+  EXPECT_LE(time, now());
 }
 
 TEST_F(CaptureFile, StopsAtItsBound) {

@@ -27,8 +27,8 @@ void send_output(TcpSocket& socket, iwarp::MpaSetup& setup) {
 
 HalfOpen::HalfOpen(Listener& listener, Shard& shard, TcpSocket socket)
     : listener_(listener), shard_(shard), socket_(std::move(socket)) {
-  setup_.reset(
-      new iwarp::MpaSetup(iwarp::MpaSetup::responder(shard_.setup_options(false), Reactor::now())));
+  setup_.reset(new iwarp::MpaSetup(
+      iwarp::MpaSetup::responder(shard_.setup_options(false), posix::Reactor::now())));
   ++shard_.half_open;
 }
 
@@ -98,7 +98,8 @@ Incoming::~Incoming() {
   shard_.linger(std::move(socket_), nullptr);
 }
 
-Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard, const Address& address) {
+Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard,
+                                                          const posix::Address& address) {
   auto fd = open_tcp(address.family());
   if (!fd) return Unexpected<Error>(fd.error());
   const int on = 1;
@@ -122,7 +123,7 @@ Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard, const Ad
   return listener;
 }
 
-Listener::Listener(Shard& shard, Fd fd, std::string address)
+Listener::Listener(Shard& shard, posix::Fd fd, std::string address)
     : shard_(shard), fd_(std::move(fd)), address_(std::move(address)) {}
 
 Listener::~Listener() {
@@ -131,14 +132,14 @@ Listener::~Listener() {
 
 void Listener::handle_ready(std::uint32_t /*events*/) {
   for (int i = 0; i < kAcceptsPerRound; ++i) {
-    Fd fd(accept4(fd_.value(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    posix::Fd fd(accept4(fd_.value(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
       take(std::move(fd));
       continue;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       shard_.reactor->rewatch(fd_.value(), 0, *this, *this);
-      shard_.reactor->set_deadline(*this, Reactor::now() + kExhaustedRest);
+      shard_.reactor->set_deadline(*this, posix::Reactor::now() + kExhaustedRest);
       return;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) return;
@@ -150,7 +151,7 @@ void Listener::handle_deadline() {
   shard_.reactor->rewatch(fd_.value(), EPOLLIN, *this, *this);
 }
 
-void Listener::take(Fd fd) {
+void Listener::take(posix::Fd fd) {
   ++shard_.setup.accepted;
   if (!shard_.take_connection()) {
     ++shard_.setup.evicted;
@@ -166,7 +167,8 @@ void Listener::take(Fd fd) {
     half_open_.pop_back();
     return;
   }
-  shard_.reactor->set_deadline(half_open, Reactor::now() + shard_.options.setup_timeout_responder);
+  shard_.reactor->set_deadline(half_open,
+                               posix::Reactor::now() + shard_.options.setup_timeout_responder);
   // The oldest makes room: honest peers send their Request at once, silent ones grow old.
   if (shard_.half_open > shard_.options.half_open_max) {
     half_open_.front()->evict();

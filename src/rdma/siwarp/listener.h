@@ -16,7 +16,7 @@ namespace rpcrdma::rdma::siwarp {
 class Listener;
 
 // A connection whose MPA Request is not complete; the peer has until its deadline.
-class HalfOpen final : public Watched {
+class HalfOpen final : public posix::Watched {
  public:
   HalfOpen(Listener& listener, Shard& shard, TcpSocket socket);
   ~HalfOpen() override;
@@ -57,9 +57,10 @@ class Incoming final : public rdma::Incoming {
   std::string peer_address_;
 };
 
-class Listener final : public rdma::Listener, private Watched {
+class Listener final : public rdma::Listener, private posix::Watched {
  public:
-  static Expected<std::unique_ptr<Listener>, Error> open(Shard& shard, const Address& address);
+  static Expected<std::unique_ptr<Listener>, Error> open(Shard& shard,
+                                                         const posix::Address& address);
   ~Listener() override;
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -69,14 +70,14 @@ class Listener final : public rdma::Listener, private Watched {
 
  private:
   friend class HalfOpen;
-  Listener(Shard& shard, Fd fd, std::string address);
+  Listener(Shard& shard, posix::Fd fd, std::string address);
   void handle_ready(std::uint32_t events) override;
   void handle_deadline() override;
-  void take(Fd fd);
+  void take(posix::Fd fd);
   void reap();
 
   Shard& shard_;
-  Fd fd_;
+  posix::Fd fd_;
   std::string address_;
   std::list<std::unique_ptr<HalfOpen>> half_open_;  // oldest first
   std::deque<std::unique_ptr<Incoming>> incoming_;

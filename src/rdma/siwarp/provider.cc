@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rdma/posix/waiting.h"
+#include "posix/waiting.h"
 #include "rdma/siwarp/listener.h"
 #include "rdma/siwarp/queue_pair.h"
 #include "rdma/siwarp/shard.h"
@@ -13,7 +13,7 @@ namespace {
 
 class SiwarpProvider final : public Provider {
  public:
-  SiwarpProvider(const Options& options, std::unique_ptr<Reactor> reactor,
+  SiwarpProvider(const Options& options, std::unique_ptr<posix::Reactor> reactor,
                  std::unique_ptr<Capture> capture)
       : shard_(options, std::move(reactor), std::move(capture)) {}
 
@@ -26,7 +26,7 @@ class SiwarpProvider final : public Provider {
   }
   Expected<std::unique_ptr<rdma::QueuePair>, Error> connect(std::string_view address,
                                                             Bytes private_data) override {
-    const auto parsed = parse_address(address);
+    const auto parsed = posix::parse_address(address);
     if (!parsed) return Unexpected<Error>(Error{Errc::kBadAddress, 0, "connect"});
     return QueuePair::connect(shard_, *parsed, private_data);
   }
@@ -35,7 +35,7 @@ class SiwarpProvider final : public Provider {
     return QueuePair::adopt(shard_, descriptor, private_data);
   }
   Expected<std::unique_ptr<rdma::Listener>, Error> listen(std::string_view address) override {
-    const auto parsed = parse_address(address);
+    const auto parsed = posix::parse_address(address);
     if (!parsed) return Unexpected<Error>(Error{Errc::kBadAddress, 0, "listen"});
     return Listener::open(shard_, *parsed);
   }
@@ -50,7 +50,7 @@ class SiwarpProvider final : public Provider {
     shard_.reactor->arm();
   }
   int wait_fd() const noexcept override { return shard_.reactor->fd(); }
-  Instant now() const noexcept override { return Reactor::now(); }
+  Instant now() const noexcept override { return posix::Reactor::now(); }
   void arm_timer(std::optional<Instant> when) override { shard_.reactor->set_user_timer(when); }
   void wait() override {
     if (std::ranges::any_of(shard_.news, [](QueuePair* each) { return each->has_news(); })) {
@@ -64,7 +64,7 @@ class SiwarpProvider final : public Provider {
 
  private:
   Shard shard_;
-  Waiting waiting_{*shard_.reactor, shard_.yielding, shard_.options.spin};
+  posix::Waiting waiting_{*shard_.reactor, shard_.yielding, shard_.options.spin};
 };
 
 bool valid(const Options& options) {
@@ -84,8 +84,11 @@ Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options)
   if (!valid(options)) {
     return Unexpected<Error>(Error{Errc::kUnsupported, 0, "siwarp: an option is out of range"});
   }
-  auto reactor = Reactor::make();
-  if (!reactor) return Unexpected<Error>(reactor.error());
+  auto reactor = posix::Reactor::make();
+  if (!reactor) {
+    const posix::SystemError& failure = reactor.error();
+    return Unexpected<Error>(Error{Errc::kNoResources, failure.code, failure.operation});
+  }
   std::unique_ptr<Capture> capture;
   if (!options.capture_file.empty()) {
     auto opened = Capture::open(options.capture_file, options.capture_bytes_max);

@@ -84,7 +84,7 @@ QueuePair::~QueuePair() {
   std::erase(shard_.news, this);
 }
 
-Expected<std::unique_ptr<QueuePair>, Error> QueuePair::initiator(Shard& shard, Fd fd,
+Expected<std::unique_ptr<QueuePair>, Error> QueuePair::initiator(Shard& shard, posix::Fd fd,
                                                                  Bytes private_data,
                                                                  std::string peer_address) {
   const std::size_t room =
@@ -98,7 +98,7 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::initiator(Shard& shard, F
   TcpSocket socket(std::move(fd));
   socket.configure(shard.options.socket_buffer_size);
   auto setup = std::unique_ptr<iwarp::MpaSetup>(new iwarp::MpaSetup(
-      iwarp::MpaSetup::initiator(shard.setup_options(true), private_data, Reactor::now())));
+      iwarp::MpaSetup::initiator(shard.setup_options(true), private_data, posix::Reactor::now())));
   const int number = socket.fd();
   std::unique_ptr<QueuePair> made(
       new QueuePair(shard, std::move(socket), std::move(setup), std::move(peer_address)));
@@ -109,7 +109,8 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::initiator(Shard& shard, F
   return made;
 }
 
-Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard, const Address& address,
+Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard,
+                                                               const posix::Address& address,
                                                                Bytes private_data) {
   auto fd = open_tcp(address.family());
   if (!fd) return Unexpected<Error>(fd.error());
@@ -308,16 +309,16 @@ void QueuePair::transmit() {
   }
   if (state_ == State::kOpen && may_nudge_ && stream_.counters().fpdus_sent > 0) {
     may_nudge_ = false;
-    shard_.reactor->set_deadline(*this, Reactor::now() + shard_.options.first_answer_nudge);
+    shard_.reactor->set_deadline(*this, posix::Reactor::now() + shard_.options.first_answer_nudge);
   }
 }
 
 void QueuePair::give_way() {
-  const Instant before = Reactor::now();
+  const Instant before = posix::Reactor::now();
   if (!loopback_ || !shard_.yielding.allowed(before)) return;
   shard_.yielding.yield();
-  const Instant after = Reactor::now();
-  if (Yielding::was_long(before, after)) shard_.yielding.give_up(after);
+  const Instant after = posix::Reactor::now();
+  if (shard_.yielding.was_long(before, after)) shard_.yielding.give_up(after);
 }
 
 void QueuePair::expect_writable(bool wanted) {
@@ -333,7 +334,7 @@ void QueuePair::handle_deadline() {
     return end({Errc::kTimedOut, 0, "connect: TCP does not get through"});
   }
   if (state_ == State::kSetup) {
-    setup_->handle_timeout(Reactor::now());
+    setup_->handle_timeout(posix::Reactor::now());
     if (setup_->state() == iwarp::MpaSetup::State::kFailed) setup_failed();
     return;
   }
@@ -349,8 +350,8 @@ void QueuePair::nudge() {
   stream_.nudge();
   transmit();
   if (state_ != State::kOpen) return;
-  shard_.reactor->set_deadline(*this,
-                               Reactor::now() + shard_.options.first_answer_nudge * (1 << nudges_));
+  shard_.reactor->set_deadline(
+      *this, posix::Reactor::now() + shard_.options.first_answer_nudge * (1 << nudges_));
 }
 
 // Follows the stream where it has gone.
@@ -359,7 +360,7 @@ void QueuePair::settle() {
   if (stream_.phase() == iwarp::Phase::kClosed) return end_by_stream();
   if (stream_.phase() == iwarp::Phase::kTerminating && !terminating_) {
     terminating_ = true;
-    shard_.reactor->set_deadline(*this, Reactor::now() + shard_.options.linger);
+    shard_.reactor->set_deadline(*this, posix::Reactor::now() + shard_.options.linger);
   }
 }
 

@@ -12,16 +12,17 @@
 #include "base/ring.h"
 #include "iwarp/setup.h"
 #include "iwarp/stream.h"
-#include "rdma/posix/regions.h"
+#include "rdma/regions.h"
 #include "rdma/siwarp/listener.h"
 #include "rdma/siwarp/shard.h"
 
 namespace rpcrdma::rdma::siwarp {
 
-class QueuePair final : public rdma::QueuePair, private Watched {
+class QueuePair final : public rdma::QueuePair, private posix::Watched {
  public:
   // The active side. A peer that cannot be reached is told by an event, not here.
-  static Expected<std::unique_ptr<QueuePair>, Error> connect(Shard& shard, const Address& address,
+  static Expected<std::unique_ptr<QueuePair>, Error> connect(Shard& shard,
+                                                             const posix::Address& address,
                                                              Bytes private_data);
   // The active side on a connection that is there.
   static Expected<std::unique_ptr<QueuePair>, Error> adopt(Shard& shard, int descriptor,
@@ -68,7 +69,7 @@ class QueuePair final : public rdma::QueuePair, private Watched {
   void handle_ready(std::uint32_t events) override;
   void handle_deadline() override;
 
-  static Expected<std::unique_ptr<QueuePair>, Error> initiator(Shard& shard, Fd fd,
+  static Expected<std::unique_ptr<QueuePair>, Error> initiator(Shard& shard, posix::Fd fd,
                                                                Bytes private_data,
                                                                std::string peer_address);
   void tcp_connected();

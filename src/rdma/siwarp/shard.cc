@@ -6,15 +6,16 @@
 
 namespace rpcrdma::rdma::siwarp {
 
-Lingering::Lingering(Shard& shard, TcpSocket socket, Watched* before, std::span<const Bytes> unsent)
+Lingering::Lingering(Shard& shard, TcpSocket socket, posix::Watched* before,
+                     std::span<const Bytes> unsent)
     : shard_(shard), socket_(std::move(socket)) {
   for (const Bytes bytes : unsent) unsent_.insert(unsent_.end(), bytes.begin(), bytes.end());
   send_rest();
-  Reactor& reactor = *shard_.reactor;
+  posix::Reactor& reactor = *shard_.reactor;
   const std::uint32_t events = sent_ < unsent_.size() ? EPOLLIN | EPOLLOUT : EPOLLIN;
   done_ = before != nullptr ? !reactor.rewatch(socket_.fd(), events, *before, *this)
                             : !reactor.watch(socket_.fd(), events, *this);
-  shard_.reactor->set_deadline(*this, Reactor::now() + shard_.options.linger);
+  shard_.reactor->set_deadline(*this, posix::Reactor::now() + shard_.options.linger);
 }
 
 Lingering::~Lingering() {
@@ -51,7 +52,7 @@ void Lingering::handle_ready(std::uint32_t events) {
   }
 }
 
-void Shard::linger(TcpSocket socket, Watched* before, std::span<const Bytes> unsent) {
+void Shard::linger(TcpSocket socket, posix::Watched* before, std::span<const Bytes> unsent) {
   lingering_.push_back(std::make_unique<Lingering>(*this, std::move(socket), before, unsent));
 }
 

@@ -8,8 +8,8 @@
 
 #include "iwarp/setup.h"
 #include "iwarp/stream_state.h"
-#include "rdma/posix/reactor.h"
-#include "rdma/posix/yielding.h"
+#include "posix/reactor.h"
+#include "posix/yielding.h"
 #include "rdma/siwarp/capture.h"
 #include "rdma/siwarp/entropy.h"
 #include "rdma/siwarp/provider.h"
@@ -23,9 +23,9 @@ class Shard;
 // A connection that is over for its user: waits for the peer's FIN, so that the kernel does not
 // throw away what we sent last (it would, had we closed with unread bytes), but not for ever. What
 // the socket had no room for goes out before.
-class Lingering final : public Watched {
+class Lingering final : public posix::Watched {
  public:
-  Lingering(Shard& shard, TcpSocket socket, Watched* before, std::span<const Bytes> unsent);
+  Lingering(Shard& shard, TcpSocket socket, posix::Watched* before, std::span<const Bytes> unsent);
   ~Lingering() override;
   Lingering(const Lingering&) = delete;
   Lingering& operator=(const Lingering&) = delete;
@@ -45,12 +45,12 @@ class Lingering final : public Watched {
 
 class Shard {
  public:
-  Shard(const Options& given, std::unique_ptr<Reactor> made, std::unique_ptr<Capture> record)
+  Shard(const Options& given, std::unique_ptr<posix::Reactor> made, std::unique_ptr<Capture> record)
       : options(given), reactor(std::move(made)), capture(std::move(record)) {}
 
   // Ends the sending direction, behind what is `unsent` (copied), and keeps the socket for a while.
   // `before`: in whose name the reactor knows it, null if it does not.
-  void linger(TcpSocket socket, Watched* before, std::span<const Bytes> unsent = {});
+  void linger(TcpSocket socket, posix::Watched* before, std::span<const Bytes> unsent = {});
   void reap();  // closes what has lingered long enough
 
   iwarp::MpaSetup::Options setup_options(bool initiator) const;
@@ -59,11 +59,11 @@ class Shard {
   void give_connection() { --connections; }
 
   const Options options;
-  const std::unique_ptr<Reactor> reactor;
+  const std::unique_ptr<posix::Reactor> reactor;
   const std::unique_ptr<Capture> capture;  // before all flows, so that it goes after them
   SystemRandom random;
   SetupCounters setup;
-  Yielding yielding;
+  posix::Yielding yielding;
   std::size_t connections = 0;
   std::size_t half_open = 0;
   std::vector<QueuePair*> open;  // that carry a stream

@@ -27,8 +27,8 @@ void set_option(int fd, int level, int name, int value) noexcept {
 
 }  // namespace
 
-Expected<Fd, Error> take_over_tcp(int descriptor) {
-  Fd fd(descriptor);
+Expected<posix::Fd, Error> take_over_tcp(int descriptor) {
+  posix::Fd fd(descriptor);
   int protocol = 0;
   socklen_t size = sizeof(protocol);
   sockaddr_storage peer{};
@@ -45,8 +45,8 @@ Expected<Fd, Error> take_over_tcp(int descriptor) {
   return fd;
 }
 
-Expected<Fd, Error> open_tcp(int family) {
-  Fd fd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+Expected<posix::Fd, Error> open_tcp(int family) {
+  posix::Fd fd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!fd) return Unexpected<Error>(Error{Errc::kNoResources, errno, "socket"});
   return fd;
 }
@@ -133,15 +133,15 @@ std::size_t TcpSocket::segment_size() const noexcept {
   return static_cast<std::size_t>(value);
 }
 
-Address TcpSocket::local() const noexcept {
-  Address address;
+posix::Address TcpSocket::local() const noexcept {
+  posix::Address address;
   address.size = sizeof(address.storage);
   if (getsockname(fd(), address.pointer(), &address.size) != 0) address.size = 0;
   return address;
 }
 
-Address TcpSocket::remote() const noexcept {
-  Address address;
+posix::Address TcpSocket::remote() const noexcept {
+  posix::Address address;
   address.size = sizeof(address.storage);
   if (getpeername(fd(), address.pointer(), &address.size) != 0) address.size = 0;
   return address;

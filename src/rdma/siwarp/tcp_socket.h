@@ -9,8 +9,8 @@
 #include <memory>
 #include <span>
 
-#include "rdma/posix/address.h"
-#include "rdma/posix/fd.h"
+#include "posix/address.h"
+#include "posix/fd.h"
 #include "rdma/provider.h"
 #include "rdma/siwarp/capture.h"
 #include "rpcrdma/types.h"
@@ -35,10 +35,10 @@ class TcpSocket {
   static constexpr std::size_t kRoomMax = 128;  // spans in one call
 
   TcpSocket() = default;
-  explicit TcpSocket(Fd fd) noexcept : fd_(std::move(fd)) {}
+  explicit TcpSocket(posix::Fd fd) noexcept : fd_(std::move(fd)) {}
 
   int fd() const noexcept { return fd_.value(); }
-  Fd release() noexcept { return std::move(fd_); }
+  posix::Fd release() noexcept { return std::move(fd_); }
   explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
   // No delay; buffers of that many bytes unless 0.
   void configure(int buffer_size) noexcept;
@@ -55,25 +55,25 @@ class TcpSocket {
   void finish_sending() noexcept;  // FIN behind what was sent
   // Payload bytes that fit a TCP segment now.
   std::size_t segment_size() const noexcept;
-  Address local() const noexcept;
-  Address remote() const noexcept;
+  posix::Address local() const noexcept;
+  posix::Address remote() const noexcept;
   std::uint64_t system_calls() const noexcept { return system_calls_; }
 
  private:
   IoResult sent(std::span<const Bytes> parts, ssize_t size);
   IoResult received(std::span<const MutableBytes> parts, ssize_t size);
 
-  Fd fd_;
+  posix::Fd fd_;
   std::unique_ptr<CaptureFlow> flow_;
   std::uint64_t system_calls_ = 0;
 };
 
 // Makes an established connection of somebody else's fit for a TcpSocket. kUnsupported when it is
 // none; the descriptor is closed then.
-Expected<Fd, Error> take_over_tcp(int descriptor);
+Expected<posix::Fd, Error> take_over_tcp(int descriptor);
 
 // A new non-blocking socket; kNoResources with its errno when the system has none.
-Expected<Fd, Error> open_tcp(int family);
+Expected<posix::Fd, Error> open_tcp(int family);
 
 }  // namespace rpcrdma::rdma::siwarp
 

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "rdma/posix/fd.h"
+#include "posix/fd.h"
 #include "rdma/verbs/preflight.h"
 
 namespace rpcrdma::rdma::verbs {
@@ -19,7 +19,7 @@ constexpr const char* kManagerFile = "/dev/infiniband/rdma_cm";
 
 }  // namespace
 
-Expected<std::unique_ptr<CmChannel>, Error> CmChannel::open(Reactor& reactor) {
+Expected<std::unique_ptr<CmChannel>, Error> CmChannel::open(posix::Reactor& reactor) {
   std::unique_ptr<CmChannel> made(new CmChannel(reactor));
   made->channel_.reset(rdma_create_event_channel());
   if (!made->channel_) {
@@ -77,8 +77,8 @@ void CmChannel::handle_ready(std::uint32_t /*events*/) {
   }
 }
 
-Address without_port(const Address& address) {
-  Address copy = address;
+posix::Address without_port(const posix::Address& address) {
+  posix::Address copy = address;
   if (copy.family() == AF_INET6) {
     reinterpret_cast<sockaddr_in6*>(&copy.storage)->sin6_port = 0;
   } else {
@@ -87,16 +87,16 @@ Address without_port(const Address& address) {
   return copy;
 }
 
-std::optional<Address> local_address_for(const Address& peer) {
-  const Fd probe(::socket(peer.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+std::optional<posix::Address> local_address_for(const posix::Address& peer) {
+  const posix::Fd probe(::socket(peer.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!probe || ::connect(probe.value(), peer.pointer(), peer.size) != 0) return std::nullopt;
-  Address local;
+  posix::Address local;
   local.size = sizeof(local.storage);
   if (::getsockname(probe.value(), local.pointer(), &local.size) != 0) return std::nullopt;
   return without_port(local);  // it was only the probe's
 }
 
-bool is_loopback(const Address& address) {
+bool is_loopback(const posix::Address& address) {
   if (address.family() == AF_INET6) {
     return IN6_IS_ADDR_LOOPBACK(
         &reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
@@ -105,7 +105,7 @@ bool is_loopback(const Address& address) {
   return ntohl(four.s_addr) >> 24U == 127;
 }
 
-bool is_wildcard(const Address& address) {
+bool is_wildcard(const posix::Address& address) {
   if (address.family() == AF_INET6) {
     return IN6_IS_ADDR_UNSPECIFIED(
         &reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);

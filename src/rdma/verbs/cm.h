@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "rdma/posix/address.h"
-#include "rdma/posix/reactor.h"
+#include "posix/address.h"
+#include "posix/reactor.h"
 #include "rdma/provider.h"
 #include "rdma/verbs/fork_guard.h"
 
@@ -38,9 +38,9 @@ class CmTarget {
   virtual void handle_cm(CmEvent& event) = 0;
 };
 
-class CmChannel final : private Watched {
+class CmChannel final : private posix::Watched {
  public:
-  static Expected<std::unique_ptr<CmChannel>, Error> open(Reactor& reactor);
+  static Expected<std::unique_ptr<CmChannel>, Error> open(posix::Reactor& reactor);
   ~CmChannel() override;
   CmChannel(const CmChannel&) = delete;
   CmChannel& operator=(const CmChannel&) = delete;
@@ -49,19 +49,19 @@ class CmChannel final : private Watched {
   CmId make_id(CmTarget& target);
 
  private:
-  explicit CmChannel(Reactor& reactor) : reactor_(reactor) {}
+  explicit CmChannel(posix::Reactor& reactor) : reactor_(reactor) {}
   void handle_ready(std::uint32_t events) override;
   void handle_deadline() override {}
 
-  Reactor& reactor_;
+  posix::Reactor& reactor_;
   Owned<rdma_event_channel, rdma_destroy_event_channel> channel_;
 };
 
 // The address from which the system would send to `peer`; nullopt and errno when it has no way.
-std::optional<Address> local_address_for(const Address& peer);
-Address without_port(const Address& address);
-bool is_loopback(const Address& address);
-bool is_wildcard(const Address& address);
+std::optional<posix::Address> local_address_for(const posix::Address& peer);
+posix::Address without_port(const posix::Address& address);
+bool is_loopback(const posix::Address& address);
+bool is_wildcard(const posix::Address& address);
 
 }  // namespace rpcrdma::rdma::verbs
 

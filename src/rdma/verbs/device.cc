@@ -77,7 +77,7 @@ Traits traits_of(const ibv_context& context, const ibv_device_attr& attributes, 
 }
 
 Expected<std::unique_ptr<Device>, Error> Device::open(ibv_context& context, Registration wish,
-                                                      Reactor& reactor) {
+                                                      posix::Reactor& reactor) {
   std::unique_ptr<Device> device(new Device(context, reactor));
   if (const int code = ibv_query_device(&context, &device->attributes_); code != 0) {
     return Unexpected<Error>(Error{Errc::kProvider, code, "asking the RDMA device"});

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "rdma/posix/reactor.h"
+#include "posix/reactor.h"
 #include "rdma/provider.h"
 #include "rdma/verbs/completion_owner.h"
 #include "rdma/verbs/fork_guard.h"
@@ -56,7 +56,7 @@ class Device {
  public:
   // `context` is the connection manager's; the device keeps it open.
   static Expected<std::unique_ptr<Device>, Error> open(ibv_context& context, Registration wish,
-                                                       Reactor& reactor);
+                                                       posix::Reactor& reactor);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -84,7 +84,7 @@ class Device {
 
  private:
   // Completion events: marks each queue concerned as to be armed again.
-  struct CompletionEvents final : Watched {
+  struct CompletionEvents final : posix::Watched {
     explicit CompletionEvents(Device& owner) : device(owner) {}
     void handle_ready(std::uint32_t events) override;
     void handle_deadline() override {}
@@ -92,18 +92,18 @@ class Device {
   };
   // Asynchronous events. All users of the device in the process share the descriptor, so an event
   // may be about another thread's queue pair, or about one that is not ours.
-  struct AsyncEvents final : Watched {
+  struct AsyncEvents final : posix::Watched {
     explicit AsyncEvents(Device& owner) : device(owner) {}
     void handle_ready(std::uint32_t events) override;
     void handle_deadline() override {}
     Device& device;
   };
-  Device(ibv_context& context, Reactor& reactor)
+  Device(ibv_context& context, posix::Reactor& reactor)
       : context_(context), all_devices_(rdma_get_devices(nullptr)), reactor_(reactor) {}
 
   ibv_context& context_;
   Owned<ibv_context*, rdma_free_devices> all_devices_;  // as long as this is held, they stay open
-  Reactor& reactor_;
+  posix::Reactor& reactor_;
   ibv_device_attr attributes_{};
   Traits traits_{};
   Owned<ibv_comp_channel, ibv_destroy_comp_channel> channel_;

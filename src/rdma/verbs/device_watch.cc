@@ -7,10 +7,10 @@
 
 namespace rpcrdma::rdma::verbs {
 
-std::unique_ptr<DeviceWatch> DeviceWatch::bind(CmChannel& cm, const Address& address) {
+std::unique_ptr<DeviceWatch> DeviceWatch::bind(CmChannel& cm, const posix::Address& address) {
   std::unique_ptr<DeviceWatch> made(new DeviceWatch);
   made->id_ = cm.make_id(*made);
-  Address copy = address;  // whose port is 0: any free one
+  posix::Address copy = address;  // whose port is 0: any free one
   if (!made->id_ || rdma_bind_addr(made->id_.get(), copy.pointer()) != 0) return nullptr;
   made->device_ = made->id_->verbs;
   return made->device_ != nullptr ? std::move(made) : nullptr;

@@ -15,7 +15,7 @@ namespace rpcrdma::rdma::verbs {
 class DeviceWatch final : private CmTarget {
  public:
   // Null: no device has the address.
-  static std::unique_ptr<DeviceWatch> bind(CmChannel& cm, const Address& address);
+  static std::unique_ptr<DeviceWatch> bind(CmChannel& cm, const posix::Address& address);
   ~DeviceWatch() override = default;
   DeviceWatch(const DeviceWatch&) = delete;
   DeviceWatch& operator=(const DeviceWatch&) = delete;

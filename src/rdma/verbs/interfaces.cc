@@ -20,7 +20,7 @@ std::vector<Interface> interfaces() {
     if (each->ifa_addr == nullptr) continue;
     const int family = each->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    Address address;
+    posix::Address address;
     address.size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
     std::memcpy(&address.storage, each->ifa_addr, address.size);
     if (!is_loopback(address)) found.push_back({each->ifa_name, address});

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "rdma/posix/address.h"
+#include "posix/address.h"
 
 namespace rpcrdma::rdma::verbs {
 
 struct Interface {  // once for each of its addresses
   std::string name;
-  Address address;  // without a port
+  posix::Address address;  // without a port
 };
 // Without the loopback interface.
 std::vector<Interface> interfaces();

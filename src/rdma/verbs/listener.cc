@@ -15,7 +15,7 @@ namespace {
 constexpr int kBacklog = 128;
 
 std::string text_of(const sockaddr* address) {
-  Address copy;
+  posix::Address copy;
   copy.size = address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   std::memcpy(&copy.storage, address, copy.size);
   return to_string(copy);
@@ -63,13 +63,14 @@ void Incoming::handle_cm(CmEvent& /*event*/) {
 
 // --- Listener ----------------------------------------------------------------------------------
 
-Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard, const Address& address) {
+Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard,
+                                                          const posix::Address& address) {
   std::unique_ptr<Listener> made(new Listener(shard));
   made->id_ = shard.cm->make_id(*made);
   if (!made->id_) {
     return Unexpected<Error>(Error{Errc::kNoResources, errno, "opening an RDMA identifier"});
   }
-  Address copy = address;
+  posix::Address copy = address;
   if (rdma_bind_addr(made->id_.get(), copy.pointer()) != 0) {
     const bool foreign = errno == EADDRNOTAVAIL || errno == ENODEV;
     return Unexpected<Error>(

@@ -39,7 +39,8 @@ class Incoming final : public rdma::Incoming, private CmTarget {
 
 class Listener final : public rdma::Listener, private CmTarget {
  public:
-  static Expected<std::unique_ptr<Listener>, Error> open(Shard& shard, const Address& address);
+  static Expected<std::unique_ptr<Listener>, Error> open(Shard& shard,
+                                                         const posix::Address& address);
   ~Listener() override = default;
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;

@@ -16,8 +16,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rdma/posix/regions.h"
 #include "rdma/provider.h"
+#include "rdma/regions.h"
 #include "rdma/verbs/device.h"
 #include "rdma/verbs/fork_guard.h"
 

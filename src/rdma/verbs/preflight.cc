@@ -13,7 +13,7 @@
 #include <memory>
 #include <optional>
 
-#include "rdma/posix/address.h"
+#include "posix/address.h"
 #include "rdma/verbs/cm.h"
 #include "rdma/verbs/device.h"
 #include "rdma/verbs/interfaces.h"
@@ -57,18 +57,18 @@ std::string memory_limit() {
       now);
 }
 
-std::string host_of(const Address& address) {
+std::string host_of(const posix::Address& address) {
   const std::string text = to_string(address);
   return text.substr(0, text.rfind(':'));
 }
 
 // An identifier that is bound to the device with the address; null if there is none.
-CmId bound_to(const Address& address) {
+CmId bound_to(const posix::Address& address) {
   rdma_cm_id* raw = nullptr;
   if (enter_rdma_core() != 0) return nullptr;
   if (rdma_create_id(nullptr, &raw, nullptr, RDMA_PS_TCP) != 0) return nullptr;
   CmId id(raw);
-  Address copy = address;
+  posix::Address copy = address;
   if (rdma_bind_addr(id.get(), copy.pointer()) != 0 || id->verbs == nullptr) return nullptr;
   return id;
 }
@@ -239,7 +239,7 @@ std::vector<DeviceFacts> devices(Registration wish) {
 }
 
 Expected<DeviceChoice, std::string> device_for(std::string_view address, bool to_listen) {
-  const auto parsed = parse_address(address);
+  const auto parsed = posix::parse_address(address);
   if (!parsed) return Unexpected<std::string>("it is no numeric address");
   if (to_listen && is_wildcard(*parsed)) {
     const std::vector<DeviceFacts> all = devices(Registration::kAuto);
@@ -260,7 +260,7 @@ Expected<DeviceChoice, std::string> device_for(std::string_view address, bool to
 }
 
 bool reports_invalidated_handle(std::string_view address, Registration wish) {
-  const auto parsed = parse_address(address);
+  const auto parsed = posix::parse_address(address);
   if (!parsed) return false;
   if (is_wildcard(*parsed)) {
     const auto all = devices(wish);

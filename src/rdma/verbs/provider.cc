@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "rdma/posix/waiting.h"
+#include "posix/waiting.h"
 #include "rdma/verbs/listener.h"
 #include "rdma/verbs/preflight.h"
 #include "rdma/verbs/queue_pair.h"
@@ -16,7 +16,7 @@ namespace {
 
 class VerbsProvider final : public Provider {
  public:
-  VerbsProvider(const Options& options, std::unique_ptr<Reactor> reactor,
+  VerbsProvider(const Options& options, std::unique_ptr<posix::Reactor> reactor,
                 std::unique_ptr<CmChannel> cm)
       : shard_(options, std::move(reactor), std::move(cm)) {}
 
@@ -31,14 +31,14 @@ class VerbsProvider final : public Provider {
   }
   Expected<std::unique_ptr<rdma::QueuePair>, Error> connect(std::string_view address,
                                                             Bytes private_data) override {
-    const auto parsed = parse_address(address);
+    const auto parsed = posix::parse_address(address);
     if (!parsed) return Unexpected<Error>(Error{Errc::kBadAddress, 0, "connect"});
     if (born_.elsewhere()) return of_the_parent();
     if (private_data.size() > kPrivateDataMax) return too_long();
     return QueuePair::connect(shard_, *parsed, private_data);
   }
   Expected<std::unique_ptr<rdma::Listener>, Error> listen(std::string_view address) override {
-    const auto parsed = parse_address(address);
+    const auto parsed = posix::parse_address(address);
     if (!parsed) return Unexpected<Error>(Error{Errc::kBadAddress, 0, "listen"});
     if (born_.elsewhere()) return of_the_parent();
     return Listener::open(shard_, *parsed);
@@ -60,7 +60,7 @@ class VerbsProvider final : public Provider {
     shard_.reactor->arm();
   }
   int wait_fd() const noexcept override { return shard_.reactor->fd(); }
-  Instant now() const noexcept override { return Reactor::now(); }
+  Instant now() const noexcept override { return posix::Reactor::now(); }
   void arm_timer(std::optional<Instant> when) override { shard_.reactor->set_user_timer(when); }
   void wait() override {
     if (born_.elsewhere()) return;
@@ -81,7 +81,7 @@ class VerbsProvider final : public Provider {
   }
 
   Shard shard_;
-  Waiting waiting_{*shard_.reactor, shard_.yielding, shard_.options.spin};
+  posix::Waiting waiting_{*shard_.reactor, shard_.yielding, shard_.options.spin};
   BornHere born_;
   std::vector<QueuePair*> now_;
 };
@@ -122,8 +122,11 @@ Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options)
   if (const int code = enter_rdma_core(); code != 0) {
     return Unexpected<Error>(Error{Errc::kUnsupported, code, kEntering});
   }
-  auto reactor = Reactor::make();
-  if (!reactor) return Unexpected<Error>(reactor.error());
+  auto reactor = posix::Reactor::make();
+  if (!reactor) {
+    const posix::SystemError& failure = reactor.error();
+    return Unexpected<Error>(Error{Errc::kNoResources, failure.code, failure.operation});
+  }
   auto cm = CmChannel::open(**reactor);
   if (!cm) return Unexpected<Error>(cm.error());
   return std::make_unique<VerbsProvider>(options, std::move(*reactor), std::move(*cm));

@@ -42,7 +42,8 @@ QueuePair::QueuePair(Shard& shard, CmId id, std::string peer_address, Bytes priv
       receives_(shard.options.queue_depth),
       ready_(std::size_t{2} * shard.options.queue_depth + kSlack) {}
 
-Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard, const Address& address,
+Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard,
+                                                               const posix::Address& address,
                                                                Bytes private_data) {
   auto local = local_address_for(address);
   if (!local) return Unexpected<Error>(Error{Errc::kProvider, errno, "looking for the route"});
@@ -60,12 +61,12 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard, con
     return Unexpected<Error>(opened.error());
   }
   const auto timeout = shard.options.setup_timeout_initiator;
-  Address peer = address;
+  posix::Address peer = address;
   if (rdma_resolve_addr(made->id_.get(), nullptr, peer.pointer(),
                         static_cast<int>(timeout.count())) != 0) {
     return Unexpected<Error>(Error{Errc::kProvider, errno, "resolving the peer's address"});
   }
-  shard.reactor->set_deadline(*made, Reactor::now() + timeout);
+  shard.reactor->set_deadline(*made, posix::Reactor::now() + timeout);
   shard.all.push_back(made.get());
   return made;
 }
@@ -88,7 +89,7 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Inco
     (void)rdma_reject(made->id_.get(), nullptr, 0);
     return Unexpected<Error>(opened.error());
   }
-  shard.reactor->set_deadline(*made, Reactor::now() + shard.options.setup_timeout_responder);
+  shard.reactor->set_deadline(*made, posix::Reactor::now() + shard.options.setup_timeout_responder);
   shard.reactor->wake();  // for the answer, which progress() gives
   shard.all.push_back(made.get());
   return made;
@@ -414,7 +415,7 @@ void QueuePair::disconnect() noexcept {
   end_batch();
   cause_ = cause;
   state_ = State::kDraining;
-  shard_.reactor->set_deadline(*this, Reactor::now() + kDrainMax);
+  shard_.reactor->set_deadline(*this, posix::Reactor::now() + kDrainMax);
 }
 
 void QueuePair::end(const Error& cause) {
@@ -454,7 +455,7 @@ bool QueuePair::begin_leaving() {
   device_->take_events();
   if (last_receive_) return false;
   state_ = State::kLeaving;
-  shard_.reactor->set_deadline(*this, Reactor::now() + kLeaveMax);
+  shard_.reactor->set_deadline(*this, posix::Reactor::now() + kLeaveMax);
   shard_.reactor->wake();  // which arms the timer
   return true;
 }
@@ -495,8 +496,8 @@ void QueuePair::destroy_queue() {
 }
 
 void QueuePair::wait_for_copies() {
-  const Instant end = Reactor::now() + kDestroyMax;
-  while (copies_under_way_ > 0 && !broken_ && Reactor::now() < end) {
+  const Instant end = posix::Reactor::now() + kDestroyMax;
+  while (copies_under_way_ > 0 && !broken_ && posix::Reactor::now() < end) {
     ready_.clear();
     collect();
     shard_.yielding.yield();
@@ -505,8 +506,8 @@ void QueuePair::wait_for_copies() {
 
 void QueuePair::wait_for_last_receive() {
   if (state_ != State::kLeaving && !begin_leaving()) return;
-  const Instant end = Reactor::now() + kDestroyMax;
-  while (!last_receive_ && Reactor::now() < end) {
+  const Instant end = posix::Reactor::now() + kDestroyMax;
+  while (!last_receive_ && posix::Reactor::now() < end) {
     device_->take_events();
     shard_.yielding.yield();
   }

@@ -29,11 +29,12 @@ class QueuePair final : public rdma::QueuePair,
                         public CompletionOwner,
                         private PooledReceiver,
                         private CmTarget,
-                        private Watched {
+                        private posix::Watched {
  public:
   // The active side. A peer that cannot be reached is told by an event, not here; kUnsupported when
   // the way to it does not go over an RDMA device.
-  static Expected<std::unique_ptr<QueuePair>, Error> connect(Shard& shard, const Address& address,
+  static Expected<std::unique_ptr<QueuePair>, Error> connect(Shard& shard,
+                                                             const posix::Address& address,
                                                              Bytes private_data);
   // The passive side. The peer hears of it in the next progress(), when Receives are posted.
   static Expected<std::unique_ptr<QueuePair>, Error> accept(Shard& shard, Incoming& incoming,

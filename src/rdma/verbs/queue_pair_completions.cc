@@ -105,7 +105,7 @@ void QueuePair::note_failure(const ibv_wc& completion) {
 // comes.
 void QueuePair::give_up_soon() {
   flushed_ = true;
-  shard_.reactor->set_deadline(*this, Reactor::now() + kReasonMax);
+  shard_.reactor->set_deadline(*this, posix::Reactor::now() + kReasonMax);
   shard_.reactor->wake();  // which arms the timer
 }
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "rdma/posix/reactor.h"
-#include "rdma/posix/yielding.h"
+#include "posix/reactor.h"
+#include "posix/yielding.h"
 #include "rdma/verbs/cm.h"
 #include "rdma/verbs/device.h"
 #include "rdma/verbs/options.h"
@@ -19,7 +19,8 @@ class QueuePair;
 
 class Shard {
  public:
-  Shard(const Options& given, std::unique_ptr<Reactor> made, std::unique_ptr<CmChannel> channel)
+  Shard(const Options& given, std::unique_ptr<posix::Reactor> made,
+        std::unique_ptr<CmChannel> channel)
       : options(given), reactor(std::move(made)), cm(std::move(channel)) {}
 
   // The device behind a connection manager's context, opened when it is first seen.
@@ -28,9 +29,9 @@ class Shard {
   std::span<const std::unique_ptr<Device>> devices() const noexcept { return devices_; }
 
   const Options options;
-  const std::unique_ptr<Reactor> reactor;
+  const std::unique_ptr<posix::Reactor> reactor;
   const std::unique_ptr<CmChannel> cm;
-  Yielding yielding;
+  posix::Yielding yielding;
   std::vector<QueuePair*> all;  // that are not over
   bool moved = false;           // completions came since the last wait
 

@@ -1,0 +1,101 @@
+#include "rpcbind/lookup.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "rpcrdma/generated/codec.h"
+
+namespace rpcrdma::rpcbinding {
+namespace {
+
+// Who is asked for what.
+struct Question {
+  std::string host;
+  std::uint32_t program;
+  std::uint32_t version;
+  std::string peer;  // for errors
+  bool peer_is_local;
+
+  Unexpected<Error> fail(Errc code, const std::string& cause) const {
+    return Unexpected<Error>(Error{
+        code,
+        "looking up program " + std::to_string(program) + " version " + std::to_string(version),
+        peer, cause});
+  }
+};
+
+std::string quoted(std::string_view text) {
+  std::string out;
+  codec::append_quoted(out, text);
+  return out;
+}
+
+// What a peer says: nobody is sent anywhere by it that makes no sense.
+Expected<std::string, Error> judge(const Question& question, std::string_view netid,
+                                   std::string_view answer) {
+  const auto endpoint = from_universal(netid, answer);
+  if (!endpoint || endpoint->port == 0) {
+    return question.fail(Errc::kBadReply, "its answer " + quoted(answer) +
+                                              ", which is none of netid " + std::string(netid));
+  }
+  if (endpoint->is_wildcard()) return to_url(question.host, endpoint->port);
+  if (endpoint->is_loopback() && !question.peer_is_local) {
+    return question.fail(Errc::kNotAvailable,
+                         "it is served at " + quoted(answer) +
+                             " only, its host's loopback; let it listen on another address");
+  }
+  return to_url(endpoint->host(), endpoint->port);
+}
+
+// The program's URL from what is registered; one of the family that rpcbind was asked over if there
+// is one.
+Expected<std::string, Error> choose(const Question& question, const rpcbind::rpcblist_ptr& known,
+                                    bool six) {
+  std::array<std::string_view, 2> netids = {kNetidRdma, kNetidRdma6};
+  if (six) std::swap(netids[0], netids[1]);
+  std::optional<Expected<std::string, Error>> first_failure;
+  for (const std::string_view netid : netids) {
+    const auto found = std::ranges::find_if(known, [&](const rpcbind::rp__list& each) {
+      return each.rpcb_map.r_prog == question.program && each.rpcb_map.r_vers == question.version &&
+             each.rpcb_map.r_netid == netid;
+    });
+    if (found == known.end()) continue;
+    auto url = judge(question, netid, found->rpcb_map.r_addr);
+    if (url) return url;
+    if (!first_failure) first_failure = std::move(url);
+  }
+  if (first_failure) return std::move(*first_failure);
+  return question.fail(Errc::kNotAvailable,
+                       "it knows of none over RDMA (netids rdma and rdma6); is the server running, "
+                       "and registered?");
+}
+
+}  // namespace
+
+Expected<std::string, Error> lookup(std::string_view host, std::uint32_t program,
+                                    std::uint32_t version, const LookupOptions& options) {
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  Question question{std::string(host), program, version, "rpcbind at " + std::string(host), false};
+  auto client =
+      stream::StreamClient::connect_tcp("rpcbind", question.host, options.port, options.stream);
+  if (!client) {
+    std::string cause = client.error().cause;
+    question.peer = client.error().peer;
+    if (client.error().code != Errc::kUnknownHost) {
+      cause += "; is rpcbind running there? If you know the port: rdma://HOST:PORT";
+    }
+    return question.fail(client.error().code, cause);
+  }
+  question.peer = client->peer();
+  const auto peer = from_socket_text(client->peer_address());
+  question.peer_is_local = peer && peer->is_loopback();
+  const auto known = Daemon(std::move(*client)).list();
+  if (!known) return question.fail(known.error().code, known.error().cause);
+  return choose(question, *known, peer && peer->six);
+}
+
+}  // namespace rpcrdma::rpcbinding

@@ -1,0 +1,73 @@
+#include "posix/address.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+
+namespace rpcrdma::posix {
+namespace {
+
+std::optional<std::uint16_t> parse_port(std::string_view text) {
+  unsigned port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size() || port > 0xffff) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint16_t>(port);
+}
+
+}  // namespace
+
+const sockaddr* Address::pointer() const noexcept {
+  return reinterpret_cast<const sockaddr*>(&storage);
+}
+sockaddr* Address::pointer() noexcept {
+  return reinterpret_cast<sockaddr*>(&storage);
+}
+
+std::optional<Address> parse_address(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const auto port = parse_port(text.substr(colon + 1));
+  std::string host(text.substr(0, colon));
+  if (!port) return std::nullopt;
+  Address address;
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+    sockaddr_in6 six{};
+    six.sin6_family = AF_INET6;
+    six.sin6_port = htons(*port);
+    if (inet_pton(AF_INET6, host.c_str(), &six.sin6_addr) != 1) return std::nullopt;
+    std::memcpy(&address.storage, &six, sizeof(six));
+    address.size = sizeof(six);
+    return address;
+  }
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = htons(*port);
+  if (inet_pton(AF_INET, host.c_str(), &four.sin_addr) != 1) return std::nullopt;
+  std::memcpy(&address.storage, &four, sizeof(four));
+  address.size = sizeof(four);
+  return address;
+}
+
+std::string to_string(const Address& address) {
+  std::array<char, INET6_ADDRSTRLEN> host{};
+  if (address.family() == AF_INET6) {
+    sockaddr_in6 six{};
+    std::memcpy(&six, &address.storage, sizeof(six));
+    inet_ntop(AF_INET6, &six.sin6_addr, host.data(), host.size());
+    return fmt::format("[{}]:{}", host.data(), ntohs(six.sin6_port));
+  }
+  sockaddr_in four{};
+  std::memcpy(&four, &address.storage, sizeof(four));
+  inet_ntop(AF_INET, &four.sin_addr, host.data(), host.size());
+  return fmt::format("{}:{}", host.data(), ntohs(four.sin_port));
+}
+
+}  // namespace rpcrdma::posix

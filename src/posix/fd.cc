@@ -1,0 +1,25 @@
+#include "posix/fd.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace rpcrdma::posix {
+
+Fd::Fd(Fd&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+Fd& Fd::operator=(Fd&& other) noexcept {
+  if (this != &other) {
+    close();
+    value_ = std::exchange(other.value_, -1);
+  }
+  return *this;
+}
+Fd::~Fd() {
+  close();
+}
+void Fd::close() noexcept {
+  if (value_ >= 0) ::close(value_);
+  value_ = -1;
+}
+
+}  // namespace rpcrdma::posix

@@ -1,0 +1,25 @@
+// A descriptor that closes itself.
+#ifndef RPCRDMA_POSIX_FD_H_
+#define RPCRDMA_POSIX_FD_H_
+
+namespace rpcrdma::posix {
+
+// Owns a descriptor.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int value) noexcept : value_(value) {}
+  Fd(Fd&& other) noexcept;
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd();
+  int value() const noexcept { return value_; }
+  explicit operator bool() const noexcept { return value_ >= 0; }
+  void close() noexcept;
+
+ private:
+  int value_ = -1;
+};
+
+}  // namespace rpcrdma::posix
+
+#endif  // RPCRDMA_POSIX_FD_H_

@@ -1,0 +1,80 @@
+// One epoll descriptor for everything that a provider waits for: sockets, a timer, a wake-up.
+#ifndef RPCRDMA_POSIX_REACTOR_H_
+#define RPCRDMA_POSIX_REACTOR_H_
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "posix/fd.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::posix {
+
+// Something with a descriptor, or a deadline, or both.
+class Watched {
+ public:
+  virtual ~Watched() = default;
+  virtual void handle_ready(std::uint32_t events) = 0;  // EPOLL* bits
+  virtual void handle_deadline() = 0;
+
+ private:
+  friend class Reactor;
+  std::optional<Instant> deadline_;
+};
+
+// A system call that failed.
+struct SystemError {
+  int code;               // errno
+  const char* operation;  // static text
+};
+
+// Objects may stop being watched, and be destroyed, at any time: also from inside a handler.
+class Reactor {
+ public:
+  static Expected<std::unique_ptr<Reactor>, SystemError> make();
+
+  [[nodiscard]] bool watch(int fd, std::uint32_t events, Watched& watched);
+  // For a descriptor that is watched already, possibly by another object. False: it was not.
+  bool rewatch(int fd, std::uint32_t events, Watched& before, Watched& watched);
+  void unwatch(int fd, Watched& watched);
+  // Replaces the deadline; handle_deadline() is called once when it has come.
+  void set_deadline(Watched& watched, std::optional<Instant> when);
+
+  static Instant now() noexcept;
+  // Calls the handlers of what is ready and of deadlines that have come.
+  void dispatch();
+  void dispatch_deadlines();
+  // Waits until something is ready; dispatch() then begins with that.
+  void block();
+  // The user's timer, beside the deadlines.
+  void set_user_timer(std::optional<Instant> when);
+  // Brings the timer descriptor up to date.
+  void arm();
+  void wake() noexcept;  // from any thread
+  int fd() const noexcept { return epoll_.value(); }
+
+ private:
+  Reactor(Fd epoll, Fd timer, Fd event);
+  void drain(int fd);
+  void forget(Watched& watched);
+  std::size_t fetch(int timeout);
+
+  Fd epoll_, timer_, event_;
+  std::array<epoll_event, 64> ready_{};
+  std::size_t ready_begin_ = 0;
+  std::size_t ready_end_ = 0;
+  std::set<std::pair<Instant, Watched*>> deadlines_;
+  std::optional<Instant> user_timer_;
+  std::optional<Instant> armed_;  // what the timer descriptor is set to
+};
+
+}  // namespace rpcrdma::posix
+
+#endif  // RPCRDMA_POSIX_REACTOR_H_

@@ -1,0 +1,85 @@
+// How a provider waits: it looks for news itself for a moment, as long as that pays, and then
+// sleeps until the reactor has something.
+#ifndef RPCRDMA_POSIX_WAITING_H_
+#define RPCRDMA_POSIX_WAITING_H_
+
+#include <chrono>
+#include <cstddef>
+
+#include "posix/reactor.h"
+#include "posix/yielding.h"
+
+namespace rpcrdma::posix {
+
+// Measured: on a shared core, looking and yielding beats sleeping in epoll for answers that are
+// some microseconds away; without yielding, in which the peer or a device's software gets its turn,
+// it would be ruinous (ADR 10).
+class Waiting {
+ public:
+  // It looks for `spin` at the most; 0: never.
+  Waiting(Reactor& reactor, Yielding& yielding, std::chrono::microseconds spin)
+      : reactor_(reactor), yielding_(yielding), spin_(spin) {}
+
+  // Calls the handlers of what is ready and of deadlines that have come. Right after news that it
+  // found itself only those of deadlines, but not for ever.
+  void dispatch() {
+    if (found_ && ++rounds_without_epoll_ < kRoundsWithoutEpollMax) {
+      reactor_.dispatch_deadlines();
+    } else {
+      rounds_without_epoll_ = 0;
+      reactor_.dispatch();
+    }
+    found_ = false;
+  }
+
+  // Returns when `look` has found news of one of the connections (pointers), or the reactor has
+  // something. `moved`: something has come or gone since the last sleep; else it sleeps at once.
+  template <class Connections, class Look>
+  void wait(const Connections& connections, bool& moved, const Look& look) {
+    if (moved && spin(connections, look)) return;
+    moved = false;
+    reactor_.block();
+  }
+
+ private:
+  // Asking more connections than this one by one costs more than asking epoll.
+  static constexpr std::size_t kConnectionsMax = 4;
+  // After so many rounds in which it found news itself, epoll is asked about everything else.
+  static constexpr int kRoundsWithoutEpollMax = 16;
+
+  template <class Connections, class Look>
+  bool spin(const Connections& connections, const Look& look) {
+    if (spin_.count() == 0 || connections.empty() || connections.size() > kConnectionsMax) {
+      return false;
+    }
+    Instant before = Reactor::now();
+    if (!yielding_.allowed(before)) return false;
+    const Instant end = before + spin_;
+    do {
+      // Yielding comes first: on a shared core nothing can have come since we looked last.
+      yielding_.yield();
+      const Instant after = Reactor::now();
+      const bool long_yield = yielding_.was_long(before, after);
+      before = after;
+      // A connection may end by being looked at.
+      for (std::size_t i = 0; i < connections.size(); ++i) {
+        if (!look(*connections[i])) continue;
+        // Without news the peer was just busy with something else, and we sleep next anyway.
+        if (long_yield) yielding_.give_up(after);
+        found_ = true;
+        return true;
+      }
+    } while (before < end);
+    return false;
+  }
+
+  Reactor& reactor_;
+  Yielding& yielding_;
+  const std::chrono::microseconds spin_;
+  bool found_ = false;
+  int rounds_without_epoll_ = 0;
+};
+
+}  // namespace rpcrdma::posix
+
+#endif  // RPCRDMA_POSIX_WAITING_H_

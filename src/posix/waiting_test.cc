@@ -1,0 +1,110 @@
+#include "posix/waiting.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace rpcrdma::posix {
+namespace {
+
+using std::chrono::microseconds;
+
+// Has news when it is looked at for the n-th time.
+struct Connection {
+  int looks_before_news = 1;
+  int looks = 0;
+};
+bool look(Connection& connection) {
+  return ++connection.looks >= connection.looks_before_news;
+}
+
+// A descriptor that is always ready.
+struct Ready final : Watched {
+  Ready() : descriptor(::eventfd(1, EFD_CLOEXEC)) {}
+  void handle_ready(std::uint32_t /*events*/) override { ++told; }
+  void handle_deadline() override {}
+  Fd descriptor;
+  int told = 0;
+};
+
+class WaitingTest : public ::testing::Test {
+ protected:
+  explicit WaitingTest(microseconds spin = microseconds(1'000'000))
+      : reactor_(std::move(*Reactor::make())), waiting_(*reactor_, yielding_, spin) {
+    EXPECT_TRUE(reactor_->watch(ready_.descriptor.value(), EPOLLIN, ready_));
+  }
+  ~WaitingTest() override { reactor_->unwatch(ready_.descriptor.value(), ready_); }
+  void wait(std::vector<Connection*> connections) { waiting_.wait(connections, moved_, look); }
+
+  const std::unique_ptr<Reactor> reactor_;
+  Ready ready_;
+  // Whatever else runs on this machine, no yield is a long one.
+  Yielding yielding_{std::chrono::hours(1)};
+  bool moved_ = true;
+  Waiting waiting_;
+};
+struct WaitingWithoutSpinTest : WaitingTest {
+  WaitingWithoutSpinTest() : WaitingTest(microseconds::zero()) {}
+};
+
+TEST_F(WaitingTest, FindsNewsByItself) {
+  Connection quiet{.looks_before_news = 100};
+  Connection other{.looks_before_news = 3};
+  wait({&quiet, &other});
+  EXPECT_EQ(other.looks, 3);
+  EXPECT_TRUE(moved_);
+}
+
+TEST_F(WaitingTest, AsksTheReactorAllTheSameAfterSomeRounds) {
+  Connection busy;
+  for (int round = 1; round < 16; ++round) {
+    wait({&busy});
+    waiting_.dispatch();
+    ASSERT_EQ(ready_.told, 0) << round;
+  }
+  wait({&busy});
+  waiting_.dispatch();
+  EXPECT_EQ(ready_.told, 1);
+}
+
+TEST_F(WaitingTest, AsksTheReactorWhenItFoundNothing) {
+  waiting_.dispatch();
+  EXPECT_EQ(ready_.told, 1);
+}
+
+TEST_F(WaitingTest, SleepsAtOnceWhenNothingMovesAnyMore) {
+  moved_ = false;
+  Connection busy;
+  wait({&busy});  // the reactor has something
+  EXPECT_EQ(busy.looks, 0);
+}
+
+TEST_F(WaitingTest, SleepsWithoutConnectionsOrWithMany) {
+  wait({});
+  std::vector<Connection> many(5);
+  wait({&many[0], &many[1], &many[2], &many[3], &many[4]});
+  EXPECT_EQ(many[0].looks, 0);
+  EXPECT_FALSE(moved_);
+}
+
+TEST_F(WaitingTest, SleepsWhileYieldingIsGivenUp) {
+  yielding_.give_up(Reactor::now() + std::chrono::hours(1));
+  Connection busy;
+  wait({&busy});
+  EXPECT_EQ(busy.looks, 0);
+}
+
+TEST_F(WaitingWithoutSpinTest, SleepsAtOnce) {
+  Connection busy;
+  wait({&busy});
+  EXPECT_EQ(busy.looks, 0);
+  EXPECT_FALSE(moved_);
+}
+
+}  // namespace
+}  // namespace rpcrdma::posix

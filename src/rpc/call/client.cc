@@ -1,0 +1,190 @@
+#include "rpcrdma/client.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "rpc/call/client_impl.h"
+#include "rpc/provider_choice.h"
+#include "rpc/url.h"
+
+namespace rpcrdma {
+
+// --- Call --------------------------------------------------------------------------------------
+
+Call::~Call() {
+  if (impl_ != nullptr) impl_->free_slot(slot_);
+}
+
+MessageWriter& Call::arguments() noexcept {
+  return impl_->slots_[slot_].writer;
+}
+
+void Call::place_result(MutableBytes destination) noexcept {
+  auto& slot = impl_->slots_[slot_];
+  if (slot.result_count == slot.results.size() || destination.empty()) {
+    slot.results_refused = true;
+    return;
+  }
+  slot.results[slot.result_count++] = destination;
+}
+
+void Call::expect_results(std::uint32_t size_max) noexcept {
+  impl_->slots_[slot_].results_size_max = size_max;
+}
+
+void Call::time_out_after(std::chrono::nanoseconds timeout) noexcept {
+  impl_->slots_[slot_].timeout = timeout;
+}
+
+// --- Reply -------------------------------------------------------------------------------------
+
+Reply::~Reply() {
+  if (impl_ != nullptr) impl_->free_slot(slot_);
+}
+
+MessageReader& Reply::results() noexcept {
+  return impl_->slots_[slot_].reader;
+}
+
+void Reply::land_results() noexcept {
+  impl_->slots_[slot_].reader.land();
+}
+
+std::optional<Error> Reply::finish() noexcept {
+  auto& slot = impl_->slots_[slot_];
+  if (slot.reader.finish()) return std::nullopt;
+  const xdr::DecodeError& error = slot.reader.xdr().error();
+  return Error{Errc::kBadReply, "decoding the results", std::string(impl_->peer()),
+               fmt::format("{} at byte {} of field '{}'", xdr::to_string(error.code), error.offset,
+                           error.field)};
+}
+
+// --- Client ------------------------------------------------------------------------------------
+
+Client::Client(std::unique_ptr<ClientImpl> impl) noexcept : impl_(std::move(impl)) {}
+Client::Client(Client&&) noexcept = default;
+Client& Client::operator=(Client&& other) noexcept {
+  if (this != &other) {
+    ClientImpl::dispose(std::move(impl_));
+    impl_ = std::move(other.impl_);
+  }
+  return *this;
+}
+Client::~Client() {
+  ClientImpl::dispose(std::move(impl_));
+}
+
+Expected<Client, Error> Client::backward(const CallContext& context,
+                                         const BackwardOptions& options) {
+  rpc::Session& session = static_cast<const rpc::Context&>(context).session();
+  return session.mailbox().client_of(session, options);
+}
+Expected<void, Error> Client::resume(const CallContext& context) {
+  return impl_->resume(static_cast<const rpc::Context&>(context).session());
+}
+
+Expected<Client, Error> Client::connect(std::string_view url, const ClientOptions& options) {
+  const auto parsed = rpc::parse_url(url);
+  if (!parsed) return Unexpected<Error>(parsed.error());
+  const auto addresses = rpc::resolve(*parsed, false);
+  if (!addresses) return Unexpected<Error>(addresses.error());
+  Error last{Errc::kUnreachable, "connecting", std::string(url), "the host has no address"};
+  for (const std::string& address : *addresses) {
+    auto provider = rpc::make_provider(options, address);
+    if (!provider) return Unexpected<Error>(provider.error());
+    rdma::Provider& borrowed = **provider;
+    auto impl = std::make_unique<ClientImpl>(std::move(*provider), borrowed, options);
+    auto connected = impl->connect(address);
+    if (connected) return Client(std::move(impl));
+    last = std::move(connected.error());
+  }
+  return Unexpected<Error>(std::move(last));
+}
+
+Expected<Client, Error> Client::begin_connect(std::string_view url, const ClientOptions& options) {
+  const auto parsed = rpc::parse_url(url);
+  if (!parsed) return Unexpected<Error>(parsed.error());
+  const auto addresses = rpc::resolve(*parsed, false);
+  if (!addresses) return Unexpected<Error>(addresses.error());
+  auto provider = rpc::make_provider(options, addresses->front());
+  if (!provider) return Unexpected<Error>(provider.error());
+  rdma::Provider& borrowed = **provider;
+  auto impl = std::make_unique<ClientImpl>(std::move(*provider), borrowed, options);
+  if (auto begun = impl->begin_connect(addresses->front()); !begun) {
+    return Unexpected<Error>(begun.error());
+  }
+  return Client(std::move(impl));
+}
+
+Expected<Client, Error> Client::adopt(int descriptor, ClientOptions options) {
+  options.reconnect.enabled = false;
+  auto provider = rpc::make_tcp_provider(options);
+  if (!provider) {
+    ::close(descriptor);
+    return Unexpected<Error>(provider.error());
+  }
+  rdma::Provider& borrowed = **provider;
+  auto impl = std::make_unique<ClientImpl>(std::move(*provider), borrowed, options);
+  if (auto adopted = impl->adopt(descriptor); !adopted) return Unexpected<Error>(adopted.error());
+  return Client(std::move(impl));
+}
+
+Expected<Call, Error> Client::prepare(const Procedure& procedure,
+                                      std::uint32_t arguments_size_max) {
+  return impl_->prepare(procedure, arguments_size_max);
+}
+Expected<Reply, Error> Client::call(Call call) {
+  return impl_->call(std::move(call));
+}
+Expected<RegisteredMemory, Error> Client::register_memory(MutableBytes memory) {
+  return impl_->register_memory(memory, memory.data());
+}
+Expected<RegisteredMemory, Error> Client::register_read_only(Bytes memory) {
+  return impl_->register_memory(memory, nullptr);
+}
+
+Expected<void, Error> Client::start(Call call, ReplyCallback callback) {
+  return impl_->start(std::move(call), std::move(callback));
+}
+int Client::wait_fd() const noexcept {
+  return impl_->wait_fd();
+}
+void Client::progress() {
+  impl_->progress();
+}
+void Client::wait() {
+  impl_->wait();
+}
+void Client::drain() {
+  impl_->drain();
+}
+void Client::close() noexcept {
+  impl_->close();
+}
+bool Client::connected() const noexcept {
+  return impl_->connected();
+}
+bool Client::ended() const noexcept {
+  return impl_->ended();
+}
+std::uint32_t Client::calls_in_flight() const noexcept {
+  return impl_->calls_in_flight();
+}
+std::string_view Client::provider_name() const noexcept {
+  return impl_->provider_name();
+}
+std::string_view Client::peer_address() const noexcept {
+  return impl_->peer();
+}
+TransferCounters Client::counters() const noexcept {
+  return impl_->counters();
+}
+Expected<void, Error> Client::serve(std::uint32_t program, std::uint32_t version,
+                                    Service& service) {
+  return impl_->serve(program, version, service);
+}
+void Client::use_credential(const AuthSys& credential) {
+  impl_->use_credential(credential);
+}
+
+}  // namespace rpcrdma

@@ -1,0 +1,64 @@
+// The client's side of the Connection Configuration Protocol (RFC 5666 §6): the first Call of each
+// connection with Profile::kRfc5666. It has a slot of its own, since calls that wait for the
+// connection may hold all others.
+#include <algorithm>
+#include <array>
+
+#include "oncrpc/configuration.h"
+#include "rpc/call/client_impl.h"
+#include "rpc/engine_options.h"
+
+namespace rpcrdma {
+namespace {
+
+// How a server says that it does not do it.
+constexpr std::array kAnswers = {Errc::kNotAvailable, Errc::kDenied, Errc::kBadArguments,
+                                 Errc::kServerFault, Errc::kChunk};
+
+}  // namespace
+
+void ClientImpl::configure() {
+  configuration_started_ = true;
+  const std::uint32_t index = configuration_slot_;
+  Slot& slot = slots_[index];
+  slot.stream = room_memory(index);
+  slot.stream_is_room = true;
+  init_slot(index, oncrpc::kConfigureConnection);
+  const engine::Options options = rpc::engine_options(options_);
+  oncrpc::encode(oncrpc::ConfigurationRequest{options.inline_send, options.inline_receive,
+                                              connection_->reads_served_max()},
+                 slot.writer.xdr());
+  slot.timeout = options_.provider.setup_timeout_client;
+  if (auto error = start_in_engine(slot)) {
+    free_slot(index);
+    return connection_->disconnect();
+  }
+  slot.blocking = false;
+  slot.callback = [this](Expected<Reply, Error> reply) { handle_configured(std::move(reply)); };
+}
+
+// A server that does not have the protocol is one with which everything stays small. One that
+// answers nothing keeps the connection's only credit, or is no server at all.
+void ClientImpl::handle_configured(Expected<Reply, Error> reply) {
+  if (!reply) {
+    const bool was_answered = std::ranges::count(kAnswers, reply.error().code) > 0;
+    if (!was_answered) return connection_->disconnect();
+    configuring_ = false;
+    return;
+  }
+  const auto answer = oncrpc::decode_configuration_reply(reply->results().xdr());
+  if (!reply->results().finish()) return connection_->disconnect();
+  const engine::Options options = rpc::engine_options(options_);
+  engine::Negotiated negotiated = connection_->engine().negotiated();
+  negotiated.inline_send =
+      std::clamp(answer.call_size_max, rpc::kInlineSizeMin, options.inline_send);
+  negotiated.inline_receive = options.inline_receive;
+  negotiated.padding_alignment = answer.alignment;
+  negotiated.reads_in_flight_max = std::min(connection_->reads_in_flight_max(), answer.reads_max);
+  // RFC 5666 §6: without RDMA Reads "no transfer will be possible".
+  negotiated.read_chunks = answer.reads_max > 0;
+  connection_->engine().configure(negotiated);
+  configuring_ = false;
+}
+
+}  // namespace rpcrdma

@@ -1,0 +1,36 @@
+#include "rpc/serve/configuration_service.h"
+
+#include <algorithm>
+
+#include "oncrpc/configuration.h"
+#include "rpc/engine_options.h"
+#include "rpc/serve/session.h"
+
+namespace rpcrdma::rpc {
+
+AuthStatus ConfigurationService::check_credential(std::uint32_t,
+                                                  const Credential& credential) const noexcept {
+  const auto& required = options_.connection.rfc5666.flavor_required;
+  return !required || credential.flavor == *required ? AuthStatus::kOk : AuthStatus::kTooWeak;
+}
+
+void ConfigurationService::call(CallContext& context) {
+  MessageReader& arguments = context.arguments();
+  const auto request = oncrpc::decode_configuration_request(arguments.xdr());
+  if (!arguments.finish()) return context.fail(AcceptStatus::kGarbageArgs);
+  // Each Context is a session's.
+  transport::Connection& connection = static_cast<Context&>(context).session().connection();
+  const engine::Options options = engine_options(options_);
+  engine::Negotiated negotiated = connection.engine().negotiated();
+  // A Send of ours needs no buffer of its own: the client says how large it may be.
+  negotiated.inline_send = std::clamp(request.reply_size_max, kInlineSizeMin, kInlineSizeMax);
+  negotiated.inline_receive = options.inline_receive;
+  negotiated.reads_in_flight_max = std::min(connection.reads_in_flight_max(), request.reads_max);
+  connection.engine().configure(negotiated);
+  oncrpc::encode(oncrpc::ConfigurationReply{options.inline_receive, options.receive_alignment,
+                                            connection.reads_served_max()},
+                 context.results().xdr());
+  context.succeed();
+}
+
+}  // namespace rpcrdma::rpc

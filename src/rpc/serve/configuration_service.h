@@ -1,0 +1,31 @@
+// The server's side of the Connection Configuration Protocol (RFC 5666 §6), program 100417.
+#ifndef RPCRDMA_RPC_SERVE_CONFIGURATION_SERVICE_H_
+#define RPCRDMA_RPC_SERVE_CONFIGURATION_SERVICE_H_
+
+#include <cstdint>
+
+#include "rpcrdma/options.h"
+#include "rpcrdma/service.h"
+
+namespace rpcrdma::rpc {
+
+// Part of each server with Profile::kRfc5666. Its Receives have their full size from the start, so
+// that what it tells is true at once. A request may be repeated; the last one counts.
+class ConfigurationService final : public Service {
+ public:
+  explicit ConfigurationService(const ServerOptions& options) noexcept : options_(options) {}
+
+  bool has_procedure(std::uint32_t number) const noexcept override { return number <= 1; }
+  std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
+  // RFC 5666 §11: it is protected as the data is.
+  AuthStatus check_credential(std::uint32_t procedure,
+                              const Credential& credential) const noexcept override;
+  void call(CallContext& context) override;
+
+ private:
+  const ServerOptions& options_;
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_SERVE_CONFIGURATION_SERVICE_H_

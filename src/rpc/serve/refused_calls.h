@@ -1,0 +1,61 @@
+// Calls whose chunks the peer refused to open, for the time when they are made again.
+#ifndef RPCRDMA_RPC_SERVE_REFUSED_CALLS_H_
+#define RPCRDMA_RPC_SERVE_REFUSED_CALLS_H_
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::rpc {
+
+// RFC 8166 §4.5.4: a failed RDMA operation ends the connection, and a requester that makes the same
+// Call again would end the next one as well. A Call found here is answered ERR_CHUNK before any of
+// its chunks is touched. Only refusals of the peer belong here: a lost link says nothing of a Call.
+//
+// An entry goes when the reply cache would have dropped the Call's reply, had it been answered
+// then, or after kLifetime, since an idempotent workload never turns the cache over.
+//
+// Belongs to the server's thread.
+class RefusedCalls {
+ public:
+  static constexpr std::chrono::minutes kLifetime{5};
+
+  // `replies_max`: entries of the reply cache.
+  explicit RefusedCalls(std::uint64_t replies_max) noexcept : replies_max_(replies_max) {}
+
+  // `call` names a Call by everything that stays the same when it is made again; 0 is none.
+  // `replies`: how many replies the cache has taken so far.
+  void note(std::uint64_t call, std::uint64_t replies, Instant now) noexcept {
+    if (call == 0) return;
+    entries_[next_++ % entries_.size()] = {call, replies, now};
+    any_ = true;
+  }
+  bool contains(std::uint64_t call, std::uint64_t replies, Instant now) const noexcept {
+    if (call == 0) return false;
+    for (const Entry& entry : entries_) {
+      if (entry.call != call || now - entry.noted_at > kLifetime) continue;
+      if (replies_max_ == 0 || replies - entry.replies < replies_max_) return true;
+    }
+    return false;
+  }
+  // False as long as nothing was ever noted, which is the usual case.
+  bool any() const noexcept { return any_; }
+
+ private:
+  struct Entry {
+    std::uint64_t call = 0;
+    std::uint64_t replies = 0;
+    Instant noted_at{};
+  };
+  const std::uint64_t replies_max_;
+  std::array<Entry, 64> entries_{};
+  std::size_t next_ = 0;
+  bool any_ = false;
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_SERVE_REFUSED_CALLS_H_

@@ -1,0 +1,77 @@
+#include "rpc/serve/reply_cache.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+namespace rpcrdma::rpc {
+namespace {
+
+// What an entry costs besides its reply, roughly, bytes.
+constexpr std::size_t kEntryCost = 256;
+
+// A multiply and a fold: enough for telling requests apart that nobody made to collide. A client
+// that does make them collide gets its own replies.
+std::uint64_t mix(std::uint64_t state, std::uint64_t word) noexcept {
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = Wide{state ^ word} * 0x9e3779b97f4a7c15U;
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);
+}
+
+}  // namespace
+
+std::uint64_t ReplyCache::checksum(Bytes bytes, std::uint64_t seed) noexcept {
+  std::uint64_t state = mix(seed + 0x2545f4914f6cdd1dU, bytes.size());
+  while (!bytes.empty()) {
+    std::uint64_t word = 0;
+    const std::size_t size = std::min(bytes.size(), sizeof word);
+    std::memcpy(&word, bytes.data(), size);
+    state = mix(state, word) + 0x632be59bd9b4e019U;
+    bytes = bytes.subspan(size);
+  }
+  return state;
+}
+
+std::size_t ReplyCache::Hash::operator()(const Key& key) const noexcept {
+  std::uint64_t state = std::hash<std::string>{}(key.host);
+  state = mix(state, static_cast<std::uint32_t>(key.xid));
+  state = mix(state, key.arguments);
+  return static_cast<std::size_t>(mix(state, key.credential));
+}
+
+std::size_t ReplyCache::size_of(const Reply& reply) noexcept {
+  std::size_t size = kEntryCost + reply.stream.size();
+  for (const Item& item : reply.items) size += item.data.size();
+  return size;
+}
+
+ReplyCache::Found ReplyCache::begin(const Key& key) {
+  const auto [at, made] = entries_.try_emplace(key);
+  if (made) return Found::kNew;
+  return at->second.done ? Found::kDone : Found::kInProgress;
+}
+
+void ReplyCache::finish(const Key& key, Reply&& reply) {
+  const std::size_t size = size_of(reply);
+  if (size > bytes_max_ / 4 || entries_max_ == 0) return forget(key);
+  while (!order_.empty() && (order_.size() >= entries_max_ || bytes_ + size > bytes_max_)) {
+    drop_oldest();
+  }
+  ++ends_;
+  ++kept_;
+  Entry& entry = entries_.at(key);
+  entry.done = true;
+  entry.reply = std::move(reply);
+  bytes_ += size;
+  order_.push_back(key);
+}
+
+void ReplyCache::drop_oldest() {
+  const auto at = entries_.find(order_.front());
+  bytes_ -= size_of(at->second.reply);
+  entries_.erase(at);
+  order_.pop_front();
+}
+
+}  // namespace rpcrdma::rpc

@@ -1,0 +1,101 @@
+// Replies of calls that must not be executed twice: a duplicate request cache.
+#ifndef RPCRDMA_RPC_SERVE_REPLY_CACHE_H_
+#define RPCRDMA_RPC_SERVE_REPLY_CACHE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "oncrpc/message.h"
+#include "rpc/serve/refused_calls.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::rpc {
+
+// A client whose connection was lost makes its unanswered calls again, with the same XID. What a
+// server has executed already is answered from here. The promise: a call of a procedure that is not
+// idempotent is executed at most once, while the server lives and as long as no more such calls
+// came since than the bounds hold.
+//
+// Belongs to the server's thread.
+class ReplyCache {
+ public:
+  // Who asks for what. The port is left out: a client comes back with another one. Two processes of
+  // one host are told apart by their XIDs, credentials and arguments.
+  struct Key {
+    std::string host;
+    Procedure procedure{};
+    Xid xid{};
+    std::uint64_t credential = 0, arguments = 0;  // checksums
+    bool operator==(const Key&) const = default;
+  };
+  struct Item {
+    std::size_t at;  // bytes of the stream before it
+    std::vector<std::byte> data;
+  };
+  struct Reply {
+    std::vector<std::byte> stream;  // the RPC message without bulk items
+    std::vector<Item> items;
+  };
+  enum class Found : std::uint8_t {
+    kNew,         // it was not here; now it is in progress, until finish() or forget()
+    kInProgress,  // ask again later
+    kDone,        // see reply()
+  };
+
+  ReplyCache(std::size_t entries_max, std::size_t bytes_max) noexcept
+      : entries_max_(entries_max), bytes_max_(bytes_max) {}
+
+  Found begin(const Key& key);
+  // Precondition: begin() says kDone, and nothing was finished since.
+  const Reply& reply(const Key& key) const { return entries_.at(key).reply; }
+  // Precondition of both: begin() said kNew. A reply that is more than a quarter of all bytes is
+  // forgotten; others may push out the oldest.
+  void finish(const Key& key, Reply&& reply);
+  void forget(const Key& key) {
+    ++ends_;
+    entries_.erase(key);
+  }
+  // How often finish() or forget() was called: when it has changed, ask again.
+  std::uint64_t ends() const noexcept { return ends_; }
+
+  // Calls that are not executed again because the peer refused access to their chunks; named as for
+  // RefusedCalls.
+  void note_refused(std::uint64_t call, Instant now) noexcept { refused_.note(call, kept_, now); }
+  bool was_refused(std::uint64_t call, Instant now) const noexcept {
+    return refused_.any() && refused_.contains(call, kept_, now);
+  }
+
+  bool enabled() const noexcept { return entries_max_ > 0; }
+  std::size_t bytes() const noexcept { return bytes_; }
+  std::size_t finished() const noexcept { return order_.size(); }
+
+  // Of any bytes; the same for the same bytes and seed.
+  static std::uint64_t checksum(Bytes bytes, std::uint64_t seed) noexcept;
+
+ private:
+  struct Hash {
+    std::size_t operator()(const Key& key) const noexcept;
+  };
+  struct Entry {
+    bool done = false;
+    Reply reply;
+  };
+  static std::size_t size_of(const Reply& reply) noexcept;
+  void drop_oldest();
+
+  const std::size_t entries_max_, bytes_max_;
+  std::unordered_map<Key, Entry, Hash> entries_;
+  std::deque<Key> order_;  // of those that are done, the oldest first
+  std::size_t bytes_ = 0;
+  std::uint64_t ends_ = 0;
+  std::uint64_t kept_ = 0;  // replies that were ever kept
+  RefusedCalls refused_{entries_max_};
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_SERVE_REPLY_CACHE_H_

@@ -1,0 +1,103 @@
+#include "rpc/serve/reply_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace rpcrdma::rpc {
+namespace {
+
+using Found = ReplyCache::Found;
+
+ReplyCache::Key key(std::uint32_t xid) {
+  return {"10.0.0.1", {1, 2, 3}, Xid{xid}, 4, 5};
+}
+ReplyCache::Reply reply(std::size_t size) {
+  return {std::vector<std::byte>(size), {}};
+}
+
+TEST(ReplyCache, RemembersAReplyUntilItIsPushedOut) {
+  ReplyCache cache(3, 1U << 20U);
+  for (std::uint32_t xid = 1; xid <= 4; ++xid) {
+    EXPECT_EQ(cache.begin(key(xid)), Found::kNew);
+    EXPECT_EQ(cache.begin(key(xid)), Found::kInProgress);
+    cache.finish(key(xid), reply(xid));
+    EXPECT_EQ(cache.begin(key(xid)), Found::kDone);
+    EXPECT_EQ(cache.reply(key(xid)).stream.size(), xid);
+  }
+  EXPECT_EQ(cache.finished(), 3U);
+  EXPECT_EQ(cache.begin(key(1)), Found::kNew) << "the oldest had to go";
+  EXPECT_EQ(cache.begin(key(2)), Found::kDone);
+}
+
+TEST(ReplyCache, EachPartOfTheKeyTellsRequestsApart) {
+  ReplyCache cache(100, 1U << 20U);
+  auto other = key(1);
+  EXPECT_EQ(cache.begin(other), Found::kNew);
+  cache.finish(other, reply(1));
+  EXPECT_EQ(cache.begin(other = key(2)), Found::kNew);
+  (other = key(1)).host = "10.0.0.2";
+  EXPECT_EQ(cache.begin(other), Found::kNew);
+  (other = key(1)).procedure.program = 9;
+  EXPECT_EQ(cache.begin(other), Found::kNew);
+  (other = key(1)).procedure.version = 9;
+  EXPECT_EQ(cache.begin(other), Found::kNew);
+  (other = key(1)).procedure.number = 9;
+  EXPECT_EQ(cache.begin(other), Found::kNew);
+  (other = key(1)).credential = 9;
+  EXPECT_EQ(cache.begin(other), Found::kNew);
+  (other = key(1)).arguments = 9;
+  EXPECT_EQ(cache.begin(other), Found::kNew);
+  EXPECT_EQ(cache.begin(key(1)), Found::kDone);
+}
+
+TEST(ReplyCache, BytesAreBoundedAndCountBulkItems) {
+  ReplyCache cache(1000, 10'000);
+  for (std::uint32_t xid = 1; xid <= 100; ++xid) {
+    ASSERT_EQ(cache.begin(key(xid)), Found::kNew);
+    ReplyCache::Reply value = reply(100);
+    value.items.push_back({28, std::vector<std::byte>(900)});
+    cache.finish(key(xid), std::move(value));
+    EXPECT_LE(cache.bytes(), 10'000U);
+  }
+  EXPECT_GE(cache.finished(), 5U);
+  EXPECT_EQ(cache.begin(key(100)), Found::kDone);
+}
+
+TEST(ReplyCache, TooLargeAReplyIsForgottenAndPushesNothingOut) {
+  ReplyCache cache(1000, 10'000);
+  ASSERT_EQ(cache.begin(key(1)), Found::kNew);
+  cache.finish(key(1), reply(100));
+  ASSERT_EQ(cache.begin(key(2)), Found::kNew);
+  cache.finish(key(2), reply(5000));
+  EXPECT_EQ(cache.begin(key(2)), Found::kNew);
+  EXPECT_EQ(cache.begin(key(1)), Found::kDone);
+}
+
+TEST(ReplyCache, WhatIsForgottenIsNewAgain) {
+  ReplyCache cache(10, 10'000);
+  ASSERT_EQ(cache.begin(key(1)), Found::kNew);
+  cache.forget(key(1));
+  EXPECT_EQ(cache.begin(key(1)), Found::kNew);
+}
+
+TEST(ReplyCache, ChecksumsDifferByEachByteSizeAndSeed) {
+  std::set<std::uint64_t> seen;
+  std::vector<std::byte> bytes(40);
+  for (std::size_t size = 0; size <= bytes.size(); ++size) {
+    EXPECT_TRUE(seen.insert(ReplyCache::checksum(Bytes(bytes).first(size), 0)).second);
+  }
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      bytes[at] ^= std::byte{1} << bit;
+      EXPECT_TRUE(seen.insert(ReplyCache::checksum(bytes, 0)).second) << at;
+      bytes[at] ^= std::byte{1} << bit;
+    }
+  }
+  EXPECT_TRUE(seen.insert(ReplyCache::checksum(bytes, 1)).second);
+  EXPECT_FALSE(seen.insert(ReplyCache::checksum(bytes, 0)).second);
+}
+
+}  // namespace
+}  // namespace rpcrdma::rpc

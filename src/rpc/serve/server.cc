@@ -1,0 +1,82 @@
+#include "rpcrdma/server.h"
+
+#include "rpc/provider_choice.h"
+#include "rpc/serve/server_impl.h"
+#include "rpc/url.h"
+
+namespace rpcrdma {
+
+Server::Server(std::unique_ptr<ServerImpl> impl) noexcept : impl_(std::move(impl)) {}
+Server::Server(Server&&) noexcept = default;
+Server& Server::operator=(Server&&) noexcept = default;
+Server::~Server() = default;
+
+Expected<Server, Error> Server::listen(std::string_view url, const ServerOptions& options) {
+  const auto parsed = rpc::parse_url(url);
+  if (!parsed) return Unexpected<Error>(parsed.error());
+  const auto addresses = rpc::resolve(*parsed, true);
+  if (!addresses) return Unexpected<Error>(addresses.error());
+  Error last{Errc::kBadUrl, "listening", std::string(url), "the host has no address"};
+  for (const std::string& address : *addresses) {
+    auto provider = rpc::make_provider(options, address);
+    if (!provider) return Unexpected<Error>(provider.error());
+    rdma::Provider& borrowed = **provider;
+    auto impl = std::make_unique<ServerImpl>(std::move(*provider), borrowed, options);
+    auto listening = impl->listen(address);
+    if (listening) return Server(std::move(impl));
+    last = std::move(listening.error());
+  }
+  return Unexpected<Error>(std::move(last));
+}
+
+Expected<void, Error> Server::add(std::uint32_t program, std::uint32_t version, Service& service) {
+  return impl_->add(program, version, service);
+}
+Expected<void, Error> Server::register_read_only(Bytes memory) {
+  return impl_->register_read_only(memory);
+}
+Expected<void, Error> Server::adopt(int descriptor) {
+  return impl_->adopt(descriptor);
+}
+std::string_view Server::address() const noexcept {
+  return impl_->address();
+}
+std::string_view Server::provider_name() const noexcept {
+  return impl_->provider().name();
+}
+
+void Server::run() {
+  for (progress(); !drained(); progress()) impl_->wait();
+}
+void Server::stop() noexcept {
+  impl_->stop();
+}
+int Server::wait_fd() const noexcept {
+  return impl_->provider().wait_fd();
+}
+void Server::progress() {
+  impl_->progress();
+}
+bool Server::drained() const noexcept {
+  return impl_->drained();
+}
+const std::optional<Error>& Server::failure() const noexcept {
+  return impl_->failure();
+}
+std::size_t Server::receives_posted() const noexcept {
+  return impl_->receives_posted();
+}
+bool Server::shares_receives() const noexcept {
+  return impl_->shares_receives();
+}
+std::size_t Server::connections() const noexcept {
+  return impl_->connections();
+}
+std::size_t Server::memory_in_use() const noexcept {
+  return impl_->memory_in_use();
+}
+TransferCounters Server::counters() const noexcept {
+  return impl_->counters();
+}
+
+}  // namespace rpcrdma

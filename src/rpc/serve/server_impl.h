@@ -1,0 +1,116 @@
+// The inside of Server: the listener, its sessions, and the answers that come from other threads.
+#ifndef RPCRDMA_RPC_SERVE_SERVER_IMPL_H_
+#define RPCRDMA_RPC_SERVE_SERVER_IMPL_H_
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rdma/provider.h"
+#include "rpc/serve/configuration_service.h"
+#include "rpc/serve/session.h"
+#include "rpcrdma/server.h"
+
+namespace rpcrdma {
+
+class ServerImpl final : public rpc::Mailbox {
+ public:
+  // Drives `provider`, which outlives it; `owned` may hold it.
+  ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& provider,
+             const ServerOptions& options);
+  ~ServerImpl();
+  ServerImpl(const ServerImpl&) = delete;
+  ServerImpl& operator=(const ServerImpl&) = delete;
+
+  Expected<void, Error> listen(std::string_view address);
+  // A server on a provider of the caller's; for tests and embedders of other providers.
+  static Expected<Server, Error> listen_on(rdma::Provider& provider, std::string_view address,
+                                           const ServerOptions& options);
+
+  Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
+  Expected<void, Error> register_read_only(Bytes memory);
+  Expected<void, Error> adopt(int descriptor);
+  void progress();
+  void wait() { provider_.wait(); }
+  void stop() noexcept;
+  bool drained() const noexcept;
+  const std::optional<Error>& failure() const noexcept { return failure_; }
+
+  void deliver(rpc::Session& session, engine::CallId call) override;
+  bool in_turn_of(const rpc::Session& session) const noexcept override;
+  Expected<Client, Error> client_of(rpc::Session& session, const BackwardOptions& options) override;
+  void set_adrift(rpc::BackwardCaller& caller, bool adrift) override;
+
+  rdma::Provider& provider() noexcept { return provider_; }
+  std::string_view address() const noexcept { return address_; }
+  std::size_t connections() const noexcept { return peers_.size(); }
+  std::size_t receives_posted() const noexcept;
+  bool shares_receives() const noexcept;
+  std::size_t memory_in_use() const noexcept { return pool_.bytes_in_use(); }
+  TransferCounters counters() const noexcept;
+
+ private:
+  struct Answer {
+    rpc::Session* session;
+    engine::CallId call;
+  };
+
+  // Its connection goes before the session: nothing may move in the memory that calls still hold.
+  struct Peer {
+    std::unique_ptr<rpc::Session> session;
+    std::unique_ptr<transport::Connection> connection;
+  };
+
+  // Of ServerOptions::receives_max.
+  std::uint32_t share_of(std::size_t connections) const noexcept;
+  void share_receives();
+
+  void serve_sessions(Instant now);
+  void accept_connections();
+  void accept(std::unique_ptr<rdma::Incoming> incoming);
+  void tell_refused(std::string_view peer, const Error& error) const;
+  void tell_ended(const Peer& peer, std::size_t left) const;
+  void notice_failure();
+  void take_answers();
+  void tell_time_to_adrift(Instant now);
+  void drain(Instant now);
+  void remove_finished();
+  void arm_timer();
+
+  std::unique_ptr<rdma::Provider> owned_provider_;
+  rdma::Provider& provider_;
+  const ServerOptions options_;
+  const engine::Options engine_options_;
+  std::string address_;
+  rpc::ConfigurationService configuration_;
+  oncrpc::ServiceRegistry registry_;
+  transport::BufferPool pool_;
+  rpc::RegionTable regions_;
+  rpc::ReplyCache cache_;
+  std::unique_ptr<rdma::Listener> listener_;  // null: no more connections
+  std::optional<Error> failure_;              // why, unless it was stop()
+  std::vector<Peer> peers_;
+  std::size_t sharers_ = 0;  // how many connections there were when shares were last given out
+  TransferCounters ended_;   // of sessions that are gone
+
+  std::vector<rpc::BackwardCaller*> adrift_;
+
+  const rpc::Session* in_turn_ = nullptr;  // makes progress now; the server's thread only
+
+  std::mutex answers_mutex_;
+  std::vector<Answer> answers_;        // guarded by answers_mutex_
+  std::vector<Answer> answers_taken_;  // the server's thread only
+
+  std::atomic<bool> stop_requested_ = false;
+  bool draining_ = false;
+  bool drain_is_over_ =
+      false;  // drain_timeout has passed: calls that nobody answers are left behind
+  Instant drain_deadline_{};
+};
+
+}  // namespace rpcrdma
+
+#endif  // RPCRDMA_RPC_SERVE_SERVER_IMPL_H_

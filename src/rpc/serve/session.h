@@ -1,0 +1,231 @@
+// One connection of a server, and the Calls that it is answering.
+#ifndef RPCRDMA_RPC_SERVE_SESSION_H_
+#define RPCRDMA_RPC_SERVE_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/bounded_vector.h"
+#include "engine/types.h"
+#include "oncrpc/message.h"
+#include "oncrpc/registry.h"
+#include "rpc/kept_leases.h"
+#include "rpc/region_table.h"
+#include "rpc/serve/reply_cache.h"
+#include "rpcrdma/client.h"
+#include "rpcrdma/service.h"
+#include "transport/buffer_pool.h"
+#include "transport/connection.h"
+
+namespace rpcrdma::rpc {
+
+class Session;
+
+// Who makes backward Calls over a session's connection: hears of their ends.
+class BackwardCaller {
+ public:
+  virtual void handle_event(Instant now, const engine::Event& event) = 0;
+  // Ends all Calls for who made them. The connection is still there, but will not move again.
+  virtual void end_calls() = 0;
+  // The session goes; for nobody is a Call under way any more.
+  virtual void handle_end() = 0;
+  // Whether there are replies of Calls, whose Receives are the connection's.
+  virtual bool holds_replies() const noexcept = 0;
+  // Without a connection, see Mailbox::set_adrift(): the first time limit of a Call that waits,
+  // time that has passed, and the end of the server.
+  virtual std::optional<Instant> next_deadline() const = 0;
+  virtual void handle_time(Instant now) = 0;
+  virtual void handle_server_end() = 0;
+
+ protected:
+  ~BackwardCaller() = default;
+};
+
+// Where answers go that come from other threads, or from outside of their session's turn.
+class Mailbox {
+ public:
+  virtual void deliver(Session& session, engine::CallId call) = 0;  // from any thread
+  // Whether this thread is in the turn of `session` in the server's progress(), so that an answer
+  // may go out directly. In the turn of another one it takes the mailbox: nobody may look at its
+  // session again before something else happens.
+  virtual bool in_turn_of(const Session& session) const noexcept = 0;
+  // A client over the session's connection, in the direction against that of its Calls.
+  virtual Expected<Client, Error> client_of(Session& session, const BackwardOptions& options) = 0;
+  // A caller whose connection is lost, and whose Calls wait for the next one, is told of the time.
+  virtual void set_adrift(BackwardCaller& caller, bool adrift) = 0;
+
+ protected:
+  ~Mailbox() = default;
+};
+
+// A Call in service, from the first event of the engine to CallDone. One per slot of the engine,
+// used again and again.
+class Context final : public CallContext {
+ public:
+  explicit Context(Session& session) noexcept : session_(session) {}
+  Session& session() const noexcept { return session_; }
+
+  const Procedure& procedure() const noexcept override { return header_.procedure; }
+  const Credential& credential() const noexcept override { return header_.credential; }
+  std::string_view peer_address() const noexcept override;
+  MessageReader& arguments() noexcept override { return arguments_; }
+  MessageWriter& results() noexcept override { return results_; }
+  bool reserve_results(std::uint32_t size_max) override;
+  MutableBytes result_memory(std::uint32_t size) override;
+  void succeed() override;
+  void fail(AcceptStatus status) override;
+
+ private:
+  friend class Session;
+  struct Loan {  // memory of the pool, registered on the connection while the call lasts
+    MutableBytes buffer;
+    engine::Lease lease;
+  };
+
+  bool begin_results(std::uint32_t size_max);
+  void end(AcceptStatus status);
+
+  Session& session_;
+  engine::CallId call_{};
+  bool active_ = false;
+  bool may_answer_by_read_ = false;
+  oncrpc::CallHeader header_{};
+  AcceptStatus status_ = AcceptStatus::kSuccess;
+  VersionRange versions_{};
+  MessageReader arguments_;
+  MessageWriter results_;
+  MutableBytes results_buffer_;  // the connection's message room of this slot, or one of loans_
+  BoundedVector<Loan, 24> loans_;
+  BoundedVector<engine::Lease, kBulkItemsMax> foreign_;  // results in memory of the service's
+  bool has_long_part_ = false;                           // loans_[0] is the Long Call's stream
+  bool is_judged_ = false;         // its header and the sizes of its Read chunks were accepted
+  std::uint16_t lent_ = 0;         // how many of loans_ were given to the engine, for Read chunks
+  bool waits_for_memory_ = false;  // and holds none
+  engine::MemoryWanted wanted_{};
+  Service* service_ = nullptr;  // that is to execute it
+  std::uint64_t name_ = 0;      // of a Call with chunks, for RefusedCalls; stays when it is done
+  std::optional<ReplyCache::Key> cache_key_;     // its reply is to be remembered
+  std::optional<ReplyCache::Key> duplicate_of_;  // waits for the end of the same call
+};
+
+class Session {
+ public:
+  // What sessions share; outlives them.
+  struct Surroundings {
+    transport::BufferPool& pool;
+    const oncrpc::ServiceRegistry& registry;
+    const RegionTable& regions;
+    ReplyCache& cache;
+    Mailbox& mailbox;
+  };
+  // Answers the Calls that come over the connection, which is another's and goes first. `contexts`:
+  // as many as the engine has slots for them.
+  Session(transport::Connection& connection, const Surroundings& surroundings,
+          std::size_t contexts);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Drives the connection: serves what there is to serve, and tries again for calls that wait for
+  // memory.
+  void progress(Instant now) noexcept;  // an exception of a service ends the program
+  // For who drives the connection otherwise: an event of a Call that is answered here.
+  void handle(const engine::Event& event);
+  // An answer that came through the mailbox.
+  void answer(engine::CallId call);
+  void disconnect() noexcept { connection_->disconnect(); }
+
+  // One at a time makes backward Calls. It outlives the session, or leaves before and tells its
+  // last XID: the next one goes on from there, for the client may still answer Calls that were
+  // given up.
+  void set_caller(BackwardCaller& caller) noexcept { caller_ = &caller; }
+  void end_caller(std::uint32_t last_xid) noexcept {
+    caller_ = nullptr;
+    last_xid_ = last_xid;
+  }
+  std::optional<std::uint32_t> last_xid() const noexcept { return last_xid_; }
+  bool has_caller() const noexcept { return caller_ != nullptr; }
+  // The server goes: the ends of backward Calls may still make services answer theirs.
+  void end_backward_calls() {
+    if (caller_ != nullptr) caller_->end_calls();
+  }
+  // The session goes, and its connection, which is still there, before it.
+  void release_caller() {
+    if (caller_ != nullptr) std::exchange(caller_, nullptr)->handle_end();
+  }
+  transport::Connection& connection() noexcept { return *connection_; }
+  Mailbox& mailbox() const noexcept { return mailbox_; }
+
+  bool idle() const noexcept { return connection_->engine().calls_in_service() == 0; }
+  bool waits_for_memory() const noexcept { return waiting_ > 0; }
+  bool waits_for_a_duplicate() const noexcept { return duplicates_waiting_ > 0; }
+  std::uint64_t cached_replies() const noexcept { return cached_replies_; }
+  bool finished() const noexcept {
+    return connection_->ended() && idle() && connection_->engine().calls_in_flight() == 0 &&
+           (caller_ == nullptr || !caller_->holds_replies());
+  }
+  const transport::Connection& connection() const noexcept { return *connection_; }
+
+ private:
+  friend class Context;
+
+  Context& context(engine::CallId call);
+  void handle_wanted(const engine::MemoryWanted& wanted);
+  bool judge_chunks(Context& context, const engine::MemoryWanted& wanted);
+  bool reserve(Context& context, std::span<const engine::ReadChunk> chunks);
+  void reserve_rest(Context& context, const engine::MemoryWanted& wanted);
+  void wait_for_memory(Context& context, const engine::MemoryWanted& wanted, std::size_t count);
+  void return_loans(Context& context);
+  void lend_next(Context& context);
+  void refuse_for_memory(Context& context);
+  void handle_received(const engine::CallReceived& received);
+  void handle_done(const engine::CallDone& done);
+  bool retry_waiting();
+  Service* accept_header(Context& context, Bytes stream, Xid expected,
+                         std::span<const MessageReader::Placed> placed);
+  std::size_t decode_header(Context& context, Bytes stream);
+  void serve(Context& context, Service* service, std::span<const MessageReader::Placed> placed);
+  void execute(Context& context, Service* service);
+  ReplyCache::Key key_of(const Context& context, Bytes arguments,
+                         std::span<const MessageReader::Placed> placed) const;
+  bool is_new(Context& context, ReplyCache::Key&& key);
+  bool retry_duplicates();
+  void remember(Context& context);
+  void answer_from_cache(Context& context, const ReplyCache::Reply& reply);
+  std::uint64_t name_of(engine::CallId call, Xid xid, Bytes inline_part);
+  bool was_refused(Context& context, Xid xid, Bytes inline_part);
+  bool copy_results(Context& context, const ReplyCache::Reply& reply);
+  void send_answer(Context& context);
+  void send_plain(Context& context, const oncrpc::ReplyHeader& header);
+  bool add_fragments(Context& context,
+                     BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream);
+  std::optional<engine::Fragment> locate_registered(Bytes data, std::uint16_t item);
+  std::optional<engine::Fragment> locate(Context& context, Bytes data, std::uint16_t item);
+  transport::Connection::Room room(const Context& context) const;
+  MutableBytes borrow(Context& context, std::size_t size);
+
+  transport::Connection* const connection_;
+  BackwardCaller* caller_ = nullptr;
+  std::optional<std::uint32_t> last_xid_;  // of callers that have left
+  transport::BufferPool& pool_;
+  KeptLeases leases_;
+  const oncrpc::ServiceRegistry& registry_;
+  const RegionTable& regions_;
+  std::vector<std::optional<engine::Lease>> region_leases_;  // by id, once they were used here
+  ReplyCache& cache_;
+  Mailbox& mailbox_;
+  std::vector<std::unique_ptr<Context>> contexts_;  // by the engine's slot
+  std::uint32_t waiting_ = 0;                       // contexts that wait for memory
+  std::uint32_t duplicates_waiting_ = 0;
+  std::uint64_t cached_replies_ = 0;
+  std::uint64_t host_ = 0;  // a checksum of the peer's address without its port; 0: not known yet
+  Instant now_{};           // of the round in progress
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_SERVE_SESSION_H_
