@@ -19,13 +19,13 @@ namespace {
 using test::TestService;
 
 void encode_and_decode_header(benchmark::State& state) {
-  wire::v1::ChunkLists lists;
+  wire::ChunkLists lists;
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(state.range(0)); ++i) {
     if (!lists.reads.push_back({40, {SteeringTag{i}, 4096, 1}})) return;
   }
   const wire::v1::Header header{Xid{1}, 1, 32, wire::v1::Msg{}};
   std::array<std::byte, 4096> message{};
-  wire::v1::ChunkLists decoded;
+  wire::ChunkLists decoded;
   for (auto _ : state) {
     const auto size = wire::v1::encode(header, lists, message);
     benchmark::DoNotOptimize(wire::v1::decode(Bytes(message).first(*size), {}, decoded));

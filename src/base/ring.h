@@ -39,6 +39,10 @@ class Ring {
     RPCRDMA_ASSERT(!empty(), "front of an empty Ring");
     return values_[head_ & mask_];
   }
+  const T& front() const {
+    RPCRDMA_ASSERT(!empty(), "front of an empty Ring");
+    return values_[head_ & mask_];
+  }
   T& at(std::size_t index) {
     RPCRDMA_ASSERT(index < size(), "Ring index out of range");
     return values_[(head_ + index) & mask_];

@@ -7,7 +7,7 @@
 namespace rpcrdma::engine {
 namespace {
 
-using wire::v1::ChunkLists;
+using wire::ChunkLists;
 using wire::v1::Header;
 
 constexpr std::chrono::nanoseconds kTimeout = std::chrono::seconds(10);

@@ -10,7 +10,7 @@
 
 #include "base/bounded_vector.h"
 #include "engine/types.h"
-#include "wire/v1/header.h"
+#include "wire/chunk_lists.h"
 
 namespace rpcrdma::engine {
 
@@ -27,27 +27,35 @@ struct PlannedSegment {
 };
 
 struct CallPlan {
-  bool is_long = false;    // NOMSG: the stream is in a Position-Zero Read chunk
-  bool is_padded = false;  // RDMA_MSGP: no segments
+  bool is_long = false;  // the stream is in a Position-Zero Read chunk
   BoundedVector<Fragment, kFragmentsMax> inline_runs;     // what the Send carries behind the header
   BoundedVector<PlannedSegment, kExposuresMax> segments;  // Read list, Write list, Reply chunk
   std::uint32_t header_size = 0;                          // bytes
-  // RDMA_MSGP: so many bytes go in front of inline_runs[pad_before].
-  std::uint32_t pad_size = 0, pad_before = 0;
-  std::uint32_t pad_threshold = 0;  // bytes; smaller opaque data is not padded
 };
 
-// How to read a message that came as RDMA_MSGP.
-Padding padding_of(const wire::v1::Msgp& message, const Options& options) noexcept;
+// Whether there is nothing to plan: the stream is one inline run, fits the message, and so does the
+// largest reply.
+inline bool is_short_call(const Outgoing& call, const Negotiated& link) noexcept {
+  const std::uint64_t header = header_sizes(link.dialect).shortest;
+  return call.stream.size() == 1 && call.stream[0].item == 0 && call.stream[0].size > 0 &&
+         call.results.empty() && header + call.stream[0].size <= link.inline_send &&
+         header + call.reply_size_max <= link.inline_receive;
+}
 
-// Profile::kRfc5666: whether the Call leaves it to the responder to answer by Read chunks.
-bool may_be_answered_by_read(const Outgoing& call, const Options& options,
-                             const Negotiated& negotiated) noexcept;
+// Who moves a reply that does not fit its message.
+enum class AnswerBy : std::uint8_t {
+  kWrites,  // the responder, into Write chunks and a Reply chunk that the Call offers (RFC 8166)
+  kReads,   // the requester: the Call offers nothing (RFC 5666 §3.8)
+};
 
-// Decides the form of a Call. `inline_send` is the call threshold, `inline_receive` the reply
-// threshold, both with the header, in bytes.
+// Decides the form of a Call.
 Expected<void, StartError> plan_call(const Outgoing& call, const Options& options,
-                                     const Negotiated& negotiated, CallPlan& plan);
+                                     const Negotiated& link, AnswerBy answer_by, CallPlan& plan);
+
+// The part of it that is about the reply: adds Write chunks for the results, and the Reply chunk,
+// to a plan where they are needed.
+Expected<void, StartError> plan_answer(const Outgoing& call, const Options& options,
+                                       const Negotiated& link, AnswerBy answer_by, CallPlan& plan);
 
 enum class ReplyForm : std::uint8_t { kMsg, kNoMsg, kErrChunk };
 
@@ -59,15 +67,30 @@ struct ReplyPlan {
       items;  // what goes into Write chunks; item = chunk index + 1
 };
 
+// As is_short_call(), for a reply to a Call that offers no chunks for it.
+inline bool is_short_reply(std::span<const Fragment> stream, const Negotiated& link) noexcept {
+  return stream.size() == 1 && stream[0].item == 0 && stream[0].size > 0 &&
+         std::uint64_t{header_sizes(link.dialect).shortest} + stream[0].size <= link.inline_send;
+}
+
 // Decides the form of a reply from the chunks that its Call offered and fills `returned`, the lists
 // of the reply's header: in the shortened form only what was used, in the full form every segment
 // with its length rewritten. kErrChunk when the reply fits nowhere (RFC 8166 §4.5.3).
-void plan_reply(std::span<const Fragment> stream, const wire::v1::WriteList& writes, bool has_reply,
+void plan_reply(std::span<const Fragment> stream, const wire::WriteList& writes, bool has_reply,
                 std::span<const wire::Segment> reply_chunk, const Options& options,
-                const Negotiated& negotiated, ReplyPlan& plan, wire::v1::ChunkLists& returned);
+                const Negotiated& link, ReplyPlan& plan, wire::ChunkLists& returned);
+
+// What goes into this Write chunk.
+std::span<const Fragment> items_of_chunk(const ReplyPlan& plan, std::uint16_t chunk) noexcept;
+
+// The one handle that all segments of a Call have, if they have one: the Send of its reply may
+// invalidate it. Some peers check only the first, so several are left to the requester.
+std::optional<SteeringTag> only_handle(std::span<const wire::ReadSegment> reads,
+                                       const wire::WriteList& writes,
+                                       std::span<const wire::Segment> reply_chunk) noexcept;
 
 // The Reply chunk in the header of a reply, of which `used` bytes were written.
-void return_reply_chunk(wire::v1::ChunkLists& lists, std::span<const wire::Segment> offered,
+void return_reply_chunk(wire::ChunkLists& lists, std::span<const wire::Segment> offered,
                         std::uint64_t used, ReturnForm form);
 
 // Walks source runs and target segments side by side and yields the largest pieces that are

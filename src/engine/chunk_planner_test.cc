@@ -41,7 +41,7 @@ CallPlan plan(const std::vector<Fragment>& stream, const Negotiated& negotiated,
               std::optional<ResultRoom> reply_room = std::nullopt) {
   CallPlan result;
   const Outgoing call{stream, rooms, reply_max, reply_room};
-  const auto planned = plan_call(call, options, negotiated, result);
+  const auto planned = plan_call(call, options, negotiated, AnswerBy::kWrites, result);
   EXPECT_TRUE(planned) << to_string(planned.error());
   return result;
 }
@@ -144,7 +144,7 @@ TEST(PlanCall, MissingRoomForALongReplyIsAnError) {
   CallPlan result;
   const auto stream = stream_of(40, {});
   const Outgoing call{stream, {}, 5000, std::nullopt};
-  EXPECT_EQ(plan_call(call, {}, thresholds(4096, 4096), result).error(),
+  EXPECT_EQ(plan_call(call, {}, thresholds(4096, 4096), AnswerBy::kWrites, result).error(),
             StartError::kReplyRoomNeeded);
 }
 
@@ -177,14 +177,16 @@ TEST(PlanCall, MoreRunsThanAHeaderNamesAreRefused) {
     stream.push_back({Lease{i + 10}, 4096, 0, 1});
   }
   CallPlan result;
-  EXPECT_EQ(plan_call({stream, {}, 100, std::nullopt}, {}, thresholds(4096, 4096), result).error(),
+  EXPECT_EQ(plan_call({stream, {}, 100, std::nullopt}, {}, thresholds(4096, 4096),
+                      AnswerBy::kWrites, result)
+                .error(),
             StartError::kTooLarge);
 }
 
 // --- Replies -----------------------------------------------------------------------------------
 
-wire::v1::WriteList offer(const std::vector<std::vector<std::uint32_t>>& chunks) {
-  wire::v1::WriteList list;
+wire::WriteList offer(const std::vector<std::vector<std::uint32_t>>& chunks) {
+  wire::WriteList list;
   std::uint32_t handle = 1;
   for (const auto& chunk : chunks) {
     std::vector<wire::Segment> segments;
@@ -199,9 +201,9 @@ wire::v1::WriteList offer(const std::vector<std::vector<std::uint32_t>>& chunks)
 
 struct Planned {
   ReplyPlan plan;
-  wire::v1::ChunkLists lists;
+  wire::ChunkLists lists;
 };
-Planned reply(const std::vector<Fragment>& stream, const wire::v1::WriteList& writes,
+Planned reply(const std::vector<Fragment>& stream, const wire::WriteList& writes,
               const std::vector<wire::Segment>& reply_chunk = {}, bool has_reply = false,
               ReturnForm form = ReturnForm::kShortened) {
   Planned result;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "engine/rfc5666/profile.h"
 
 namespace rpcrdma::engine {
 namespace {
@@ -23,6 +24,14 @@ Options responder_options(Role role, const Options& options) {
   return role == Role::kClient ? backward_options(options) : options;
 }
 
+ReceiveLedger receive_ledger(Role role, const Options& options) {
+  const std::uint32_t granted_max = responder_options(role, options).credits;
+  const bool grants_less = role == Role::kServer && options.credits_at_first > 0;
+  const std::uint32_t granted =
+      grants_less ? std::min(granted_max, options.credits_at_first) : granted_max;
+  return {Connection::receive_count(role, options), granted_max, granted};
+}
+
 }  // namespace
 
 std::array<std::byte, wire::kPrivateDataSize> private_data(const Options& options) noexcept {
@@ -32,12 +41,8 @@ std::array<std::byte, wire::kPrivateDataSize> private_data(const Options& option
 
 Negotiated negotiate(const Options& options, Bytes peer_private_data,
                      std::uint32_t reads_in_flight_max) noexcept {
+  if (rfc5666::is_chosen(options)) return rfc5666::link_at_first(reads_in_flight_max);
   Negotiated result;
-  if (options.profile == Profile::kRfc5666) {
-    // RFC 5666 §6: what holds until the Connection Configuration Protocol has said more.
-    result.reads_in_flight_max = std::min(reads_in_flight_max, result.reads_in_flight_max);
-    return result;
-  }
   result.reads_in_flight_max = reads_in_flight_max;
   const auto peer = wire::find_private_data(peer_private_data);
   const std::uint32_t peer_receive = peer ? peer->receive_size : wire::kInlineSizeDefault;
@@ -52,30 +57,19 @@ Negotiated negotiate(const Options& options, Bytes peer_private_data,
 
 Connection::Connection(Role role, const Options& options, MutableBytes headers)
     : role_(role),
+      limits_(options.limits),
       is_bidirectional_(options.backward_calls > 0),
-      outbox_(2 * (made_slot_count(role, options) + answered_slot_count(role, options)) + 16,
-              receive_count(role, options)),
-      requester_(requester_options(role, options), outbox_, HeaderArena(headers)),
-      responder_(responder_options(role, options), outbox_, HeaderArena(headers),
-                 made_slot_count(role, options)) {
+      takes_padding_(rfc5666::is_chosen(responder_options(role, options))),
+      shared_(2 * (made_slot_count(role, options) + answered_slot_count(role, options)) + 16,
+              reader_count(role, options), receive_ledger(role, options)),
+      requester_(requester_options(role, options), shared_, HeaderArena(headers)),
+      responder_(responder_options(role, options), shared_,
+                 HeaderArena(headers, made_slot_count(role, options))) {
   RPCRDMA_ASSERT(options.credits > 0, "a connection without credits can do nothing");
   RPCRDMA_ASSERT(options.inline_send >= 1024 && options.inline_receive >= 1024,
                  "RFC 8166 wants inline thresholds of at least 1024 bytes");
   RPCRDMA_ASSERT(headers.size() >= header_arena_size(role, options),
                  "the header arena is too small");
-  std::size_t withheld = 0;
-  if (role == Role::kServer && options.credits_at_first > 0) {
-    withheld = options.credits - std::min(options.credits, options.credits_at_first);
-  }
-  for (std::size_t i = 0; i < receive_count(role, options); ++i) {
-    const ReceiveId receive{static_cast<std::uint16_t>(i)};
-    if (i < withheld) {
-      responder_.withhold(receive);
-    } else {
-      outbox_.repost(receive);
-    }
-  }
-  outbox_.receives_for_calls = responder_.credits();
 }
 
 std::size_t Connection::made_slot_count(Role role, const Options& options) noexcept {
@@ -88,8 +82,13 @@ std::size_t Connection::answered_slot_count(Role role, const Options& options) n
 }
 
 std::size_t Connection::receive_count(Role role, const Options& options) noexcept {
-  const std::size_t for_dones = role == Role::kServer ? Responder::exposed_replies_max(options) : 0;
+  const std::size_t for_dones = role == Role::kServer ? rfc5666::exposed_replies_max(options) : 0;
   return std::size_t{options.credits} + options.backward_calls + for_dones;
+}
+
+// Calls that may have to wait for an RDMA Read at a time.
+std::size_t Connection::reader_count(Role role, const Options& options) noexcept {
+  return made_slot_count(role, options) + answered_slot_count(role, options);
 }
 
 std::size_t Connection::header_arena_size(Role role, const Options& options) noexcept {
@@ -129,39 +128,46 @@ void Connection::lend(CallId call, Lease memory, std::uint64_t offset) {
 }
 
 void Connection::handle_connected(const Negotiated& negotiated) {
-  RPCRDMA_ASSERT(!outbox_.connected && !ended_, "connected twice");
-  negotiated_ = negotiated;
-  outbox_.connected = true;
-  requester_.handle_connected(negotiated);
-  responder_.handle_connected(negotiated);
+  RPCRDMA_ASSERT(!shared_.connected && !ended_, "connected twice");
+  shared_.connected = true;
+  configure(negotiated);
 }
 
-void Connection::handle_received(Instant now, ReceiveId receive, Bytes message,
+void Connection::configure(const Negotiated& negotiated) {
+  shared_.link = negotiated;
+  shared_.reads.set_max(negotiated.reads_in_flight_max);
+}
+
+void Connection::handle_received(Instant now, ReceiveId receive, Bytes bytes,
                                  std::optional<SteeringTag> invalidated) {
-  RPCRDMA_ASSERT(outbox_.receives_posted > 0, "a message without a posted Receive");
-  --outbox_.receives_posted;
-  ++outbox_.counters.messages_received;
-  if (ended_) return outbox_.repost(receive);
+  RPCRDMA_ASSERT(shared_.receives.posted() > 0, "a message without a posted Receive");
+  shared_.receives.arrived();
+  ++shared_.counters.messages_received;
+  if (ended_) return shared_.receives.repost(receive);
   if (invalidated && role_ == Role::kServer) {
-    outbox_.disconnect = true;  // we have advertised nothing: RFC 8797 §4.1
-    return outbox_.repost(receive);
+    shared_.disconnect = true;  // we have advertised nothing: RFC 8797 §4.1
+    return shared_.receives.repost(receive);
   }
+  const Received message = decode(shared_.link.dialect, bytes, limits_, shared_.lists);
   const bool is_for_requester =
       invalidated || !is_bidirectional_ ? role_ == Role::kClient : this->is_for_requester(message);
   if (is_for_requester) {
     requester_.handle_received(now, receive, message, invalidated);
   } else {
-    responder_.handle_received(receive, message);
+    responder_.handle_received(receive, message, bytes);
   }
 }
 
-// The header does not say the direction of its message: the RPC message behind it does (RFC 8167
-// §5.3). What has none belongs to the direction in which this side mostly works, but for an error
-// that answers a backward Call.
-bool Connection::is_for_requester(Bytes message) {
-  const auto type = responder_.rpc_message_type(message);
-  if (role_ == Role::kClient) return type != RpcMessageType::kCall;
-  return type == RpcMessageType::kReply || requester_.is_error_for_call(message);
+// The header of version 1 does not say the direction of its message: the RPC message behind it does
+// (RFC 8167 §5.3). What has none belongs to the direction in which this side mostly works, but for
+// an error that answers a backward Call.
+bool Connection::is_for_requester(const Received& message) {
+  const bool is_padded = message.kind == Kind::kPadded && !takes_padding_;
+  const Direction direction = is_padded ? Direction::kUnknown : message.direction;
+  if (role_ == Role::kClient) return direction != Direction::kCall;
+  const bool is_error = message.kind == Kind::kErrorVersion || message.kind == Kind::kErrorChunk ||
+                        message.kind == Kind::kErrorUnknown;
+  return direction == Direction::kReply || (is_error && requester_.waits_for(message.xid));
 }
 
 void Connection::handle_done(const WorkDone& done) {
@@ -194,16 +200,10 @@ std::optional<Instant> Connection::poll_timeout() const {
   return std::min(*call, *peer);
 }
 
-void Connection::configure(const Negotiated& negotiated) {
-  negotiated_ = negotiated;
-  requester_.handle_connected(negotiated);
-  responder_.handle_connected(negotiated);
-}
-
 void Connection::handle_disconnected(const std::optional<wire::Segment>& refused_write) {
   if (ended_) return;
   ended_ = true;
-  outbox_.connected = false;
+  shared_.connected = false;
   if (refused_write) responder_.handle_refused_write(*refused_write);
   requester_.handle_disconnected();
   responder_.handle_disconnected();
@@ -211,37 +211,30 @@ void Connection::handle_disconnected(const std::optional<wire::Segment>& refused
 
 std::span<ReceiveId> Connection::poll_receives(std::span<ReceiveId> room) {
   if (ended_) return {};
-  const std::size_t count = std::min(room.size(), outbox_.to_post.size());
-  for (ReceiveId& receive : room.first(count)) receive = outbox_.to_post.pop();
-  outbox_.receives_posted += static_cast<std::uint32_t>(count);
-  return room.first(count);
+  return shared_.receives.poll_to_post(room);
 }
 
 std::span<ReceiveId> Connection::poll_unused_receives(std::span<ReceiveId> room) {
-  std::size_t count = responder_.poll_withheld(room);
-  while (ended_ && count < room.size() && !outbox_.to_post.empty()) {
-    room[count++] = outbox_.to_post.pop();
-  }
-  return room.first(count);
+  return room.first(shared_.receives.poll_unused(room, ended_));
 }
 
 std::span<Action> Connection::poll_actions(std::span<Action> room) {
   if (ended_) return {};
-  std::size_t used = 0;
-  if (outbox_.to_post.empty()) {
-    used += requester_.poll_actions(room);
-    used += responder_.poll_actions(room.subspan(used));
+  ActionRoom actions(room);
+  if (shared_.receives.all_posted()) {
+    requester_.poll_actions(actions);
+    responder_.poll_actions(actions);
   }
-  if (outbox_.disconnect && used < room.size()) {
-    outbox_.disconnect = false;
-    room[used++] = Disconnect{};
+  if (shared_.disconnect && !actions.full()) {
+    shared_.disconnect = false;
+    actions.add(Disconnect{});
   }
-  return room.first(used);
+  return room.first(actions.used());
 }
 
 std::span<Event> Connection::poll_events(std::span<Event> room) {
   std::size_t used = 0;
-  while (used < room.size() && !outbox_.events.empty()) room[used++] = outbox_.events.pop();
+  while (used < room.size() && !shared_.events.empty()) room[used++] = shared_.events.pop();
   return room.first(used);
 }
 

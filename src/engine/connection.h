@@ -27,9 +27,9 @@
 #include <optional>
 #include <span>
 
-#include "engine/outbox.h"
 #include "engine/requester.h"
 #include "engine/responder.h"
+#include "engine/shared.h"
 #include "engine/types.h"
 #include "wire/private_data.h"
 
@@ -108,15 +108,15 @@ class Connection {
   // Receives to post. A Send that grants a credit must find its Receive posted (RFC 8166 §3.3.1),
   // so there are no actions until these are taken.
   std::span<ReceiveId> poll_receives(std::span<ReceiveId> room);
-  // Receives that are not to be posted now, and whose messages nobody reads any more: what is kept
-  // for them can be given to others. Only who keeps something has to ask.
+  // Receives that are not to be posted now, and whose messages are no longer read: what is kept for
+  // them can be given to others. Only callers that retain Receives need to poll this.
   std::span<ReceiveId> poll_unused_receives(std::span<ReceiveId> room);
   std::span<Action> poll_actions(std::span<Action> room);
   std::span<Event> poll_events(std::span<Event> room);
   // The same one by one, without a copy: the oldest event, or null, until drop_event(). Commands
   // may be given meanwhile.
-  const Event* event() { return outbox_.events.empty() ? nullptr : &outbox_.events.front(); }
-  void drop_event() { outbox_.events.drop(); }
+  const Event* event() { return shared_.events.empty() ? nullptr : &shared_.events.front(); }
+  void drop_event() { shared_.events.drop(); }
   std::optional<Instant> poll_timeout() const;
 
   // --- Getters ---
@@ -129,22 +129,24 @@ class Connection {
   // Calls that we made and that wait for a credit or for a Receive to be posted.
   std::size_t calls_waiting() const noexcept { return requester_.calls_waiting(); }
   std::uint32_t credits_limit() const noexcept { return requester_.credits().limit(); }
-  std::uint32_t receives_posted() const noexcept { return outbox_.receives_posted; }
+  std::uint32_t receives_posted() const noexcept { return shared_.receives.posted(); }
   // A Disconnect is among the actions still to be polled. It does not wait for what is before it:
   // queues that a peer keeps full may be why.
-  bool wants_disconnect() const noexcept { return outbox_.disconnect; }
+  bool wants_disconnect() const noexcept { return shared_.disconnect; }
   // Why Requester ended the connection; kNot when something else did, or nothing has.
-  GivenUp given_up() const noexcept { return outbox_.given_up; }
-  const Counters& counters() const noexcept { return outbox_.counters; }
-  const Negotiated& negotiated() const noexcept { return negotiated_; }
+  GivenUp given_up() const noexcept { return shared_.given_up; }
+  const Counters& counters() const noexcept { return shared_.counters; }
+  const Negotiated& negotiated() const noexcept { return shared_.link; }
 
  private:
-  bool is_for_requester(Bytes message);
+  static std::size_t reader_count(Role role, const Options& options) noexcept;
+  bool is_for_requester(const Received& message);
 
   const Role role_;
+  const wire::Limits limits_;
   const bool is_bidirectional_;
-  Negotiated negotiated_;
-  Outbox outbox_;
+  const bool takes_padding_;
+  Shared shared_;
   Requester requester_;
   Responder responder_;
   bool ended_ = false;  // handle_disconnected() was called

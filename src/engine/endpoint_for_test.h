@@ -133,7 +133,7 @@ class Endpoint {
   std::vector<Action> actions;
   std::vector<Event> events;
   std::vector<SteeringTag> revoked;
-  wire::v1::ChunkLists lists;  // of the last header_of()
+  wire::ChunkLists lists;  // of the last header_of()
   std::uint32_t last_tag = 0;
 
  private:
@@ -144,9 +144,8 @@ class Endpoint {
 enum class RpcType : std::uint32_t { kCall = 0, kReply = 1 };
 
 // A message: a header and then a stream of `payload` bytes that starts with the XID and the type.
-inline std::vector<std::byte> message(const wire::v1::Header& header,
-                                      const wire::v1::ChunkLists& lists, std::size_t payload,
-                                      RpcType type = RpcType::kCall) {
+inline std::vector<std::byte> message(const wire::v1::Header& header, const wire::ChunkLists& lists,
+                                      std::size_t payload, RpcType type = RpcType::kCall) {
   std::vector<std::byte> bytes(wire::v1::encoded_size(header, lists) + payload);
   const auto size = wire::v1::encode(header, lists, bytes);
   EXPECT_TRUE(size);

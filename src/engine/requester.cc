@@ -3,41 +3,38 @@
 #include <algorithm>
 
 #include "base/assert.h"
-#include "wire/prefix.h"
+#include "engine/call_chunks.h"
+#include "engine/rfc5666/profile.h"
+#include "rpcrdma/xdr.h"
 
 namespace rpcrdma::engine {
 namespace {
 
 constexpr std::size_t kReplySizeMin = 20;  // RFC 5531 §9: AUTH_ERROR, the shortest reply, bytes
 
-// Precondition: there is one.
-std::uint32_t first_word(Bytes bytes) {
-  return xdr::load_word(bytes.data());
-}
-
 bool is_rpc_call(Bytes payload) {
   return payload.size() >= 2 * xdr::kWordSize &&
          xdr::load_word(payload.data() + xdr::kWordSize) == 0;
 }
 
+bool starts_with(Bytes payload, Xid xid) {
+  return payload.size() >= kReplySizeMin &&
+         xdr::load_word(payload.data()) == static_cast<std::uint32_t>(xid);
+}
+
 }  // namespace
 
-Requester::Requester(const Options& options, Outbox& outbox, HeaderArena headers)
+Requester::Requester(const Options& options, Shared& shared, HeaderArena headers)
     : options_(options),
-      outbox_(outbox),
+      shared_(shared),
       headers_(headers),
-      credits_(options.credits, options.profile == Profile::kRfc5666),
+      credits_(options.credits, rfc5666::is_chosen(options)),
       slots_(options.calls_max),
       xids_(options.calls_max),
-      free_(options.calls_max),
-      waiting_(options.calls_max),
-      ready_(options.calls_max),
-      pulling_(options.profile == Profile::kRfc5666 ? std::make_unique<Pulling[]>(options.calls_max)
-                                                    : nullptr),
-      read_waiters_(pulling_ != nullptr ? options.calls_max : 0) {
-  for (Slot& slot : slots_) {
-    slot.index = static_cast<std::uint16_t>(&slot - slots_.data());
-    free_.push(slot.index);
+      waiting_(options.calls_max) {
+  if (rfc5666::is_chosen(options)) {
+    ReadSlots::Reader& self = *this;
+    profile_ = std::make_unique<rfc5666::ReadReplies>(options_, shared, headers, self);
   }
 }
 
@@ -45,116 +42,121 @@ Requester::Requester(const Options& options, Outbox& outbox, HeaderArena headers
 
 Expected<CallId, StartError> Requester::start_call(Instant now, Xid xid, const Outgoing& call,
                                                    std::chrono::nanoseconds timeout) {
-  if (!outbox_.connected) return Unexpected<StartError>(StartError::kNotConnected);
-  if (free_.empty()) return Unexpected<StartError>(StartError::kQueueFull);
-  const std::uint16_t index = free_.front();
-  Slot& slot = slots_[index];
-  if (auto planned = plan_call(call, options_, negotiated_, slot.plan); !planned) {
+  if (!shared_.connected) return Unexpected<StartError>(StartError::kNotConnected);
+  if (slots_.full()) return Unexpected<StartError>(StartError::kQueueFull);
+  if (auto planned = plan(slots_.next(), call); !planned) {
     return Unexpected<StartError>(options_.inline_only ? StartError::kTooLarge : planned.error());
   }
-  if (options_.inline_only && !slot.plan.segments.empty()) {
-    return Unexpected<StartError>(StartError::kTooLarge);
-  }
-  (void)free_.pop();
+  Slot& slot = slots_.take();
   slot.state = State::kWaiting;
   slot.spent = slot.send_asked = false;
-  slot.pending = slot.next = 0;
+  slot.pending = 0;
   slot.xid = xid;
   slot.header_room = call.header_room;
-  xids_[index] = static_cast<std::uint32_t>(xid);
+  xids_[slot.index] = static_cast<std::uint32_t>(xid);
   set_deadline(slot, now + timeout);
-  slot.exposures.clear();
-  slot.reply.results.clear();
   slot.error.reset();
-  if (pulling_ != nullptr) note_pulling(slot, call);
-  waiting_.push(index);
+  waiting_.push(slot.index);
   ++in_flight_;
-  ++outbox_.counters.calls_started;
-  return to_call_id(index, slot.generation);
+  ++shared_.counters.calls_started;
+  return slots_.id(slot);
+}
+
+Expected<void, StartError> Requester::plan(Slot& slot, const Outgoing& call) {
+  slot.extra = nullptr;
+  if (profile_ == nullptr && is_short_call(call, shared_.link)) [[likely]] {
+    // Field by field: a copy of what was just written would wait for the stores.
+    const Fragment& run = call.stream[0];
+    slot.run.memory = run.memory;
+    slot.run.size = run.size;
+    slot.run.offset = run.offset;
+    slot.run.item = 0;
+    return {};
+  }
+  Extra* extra = extras_.take();
+  extra->exposures.clear();
+  extra->results.clear();
+  auto planned = profile_ != nullptr
+                     ? profile_->started(slot.index, call, extra->plan)
+                     : plan_call(call, options_, shared_.link, AnswerBy::kWrites, extra->plan);
+  if (planned && options_.inline_only && !extra->plan.segments.empty()) {
+    planned = Unexpected<StartError>(StartError::kTooLarge);
+  }
+  if (!planned) {
+    extras_.give_back(extra);
+    return planned;
+  }
+  slot.extra = extra;
+  return {};
 }
 
 void Requester::cancel(Instant now, CallId call) {
   now_ = std::max(now_, now);  // a caller may have an older one
-  if (Slot* slot = find(call)) fail(*slot, CallError::kCanceled);
+  if (Slot* slot = slots_.find(call)) fail(*slot, CallError::kCanceled);
 }
 
 void Requester::release(CallId call) {
-  Slot* slot = find(call);
+  Slot* slot = slots_.find(call);
   RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kDelivered,
                  "release() of a call that has no reply to give back");
-  drop(slot->reply.receive);
+  shared_.receives.repost(slot->receive);
   free_slot(*slot);
-}
-
-bool Requester::is_error_for_call(Bytes message) {
-  const auto prefix = wire::peek(message);
-  return prefix && static_cast<wire::v1::Type>(prefix->type) == wire::v1::Type::kError &&
-         find_waiting_for_reply(prefix->xid) != nullptr;
 }
 
 // --- Inputs ------------------------------------------------------------------------------------
 
-void Requester::handle_connected(const Negotiated& negotiated) {
-  negotiated_ = negotiated;
-}
-
-void Requester::handle_received(Instant now, ReceiveId receive, Bytes message,
+void Requester::handle_received(Instant now, ReceiveId receive, const Received& message,
                                 std::optional<SteeringTag> invalidated) {
   now_ = now;
-  if (!invalidated && pulling_ == nullptr && take_short_reply(now, receive, message)) [[likely]] {
+  if (!invalidated && take_short_reply(now, receive, message)) [[likely]]
     return;
-  }
-  const auto prefix = wire::peek(message);
-  Slot* slot = prefix ? find_waiting_for_reply(prefix->xid) : nullptr;
+  Slot* slot = message.kind == Kind::kTooShort ? nullptr : find_waiting_for_reply(message.xid);
+  Counters& counters = shared_.counters;
   if (invalidated && !invalidate(slot, *invalidated)) {
     // RFC 8797 §4.1: only a handle of this very call may be invalidated.
-    ++outbox_.counters.bad_reply_count;
-    outbox_.disconnect = true;
-    return drop(receive);
+    ++counters.bad_reply_count;
+    shared_.disconnect = true;
+    return shared_.receives.repost(receive);
   }
-  if (!prefix) {
-    ++outbox_.counters.short_message_count;
-    return drop(receive);
+  if (message.kind == Kind::kTooShort) {
+    ++counters.short_message_count;
+    return shared_.receives.repost(receive);
   }
   // RFC 8166 §4.5: a requester never answers what it cannot use; it drops it, and the call's own
   // time-out deals with the rest.
-  const auto decoded = wire::v1::decode(message, options_.limits, lists_);
-  if (!decoded) {
-    ++outbox_.counters.bad_reply_count;
-    return drop(receive);
+  if (message.kind == Kind::kMalformed || message.kind == Kind::kOtherVersion ||
+      message.kind == Kind::kErrorUnknown) {
+    ++counters.bad_reply_count;
+    return shared_.receives.repost(receive);
   }
-  // RFC 8167: a Call comes to who has not said that it takes any.
-  const bool is_call =
-      std::holds_alternative<wire::v1::Msg>(decoded->header.body) && is_rpc_call(decoded->payload);
+  // RFC 8167: a Call reached a client that does not accept them.
+  const bool is_call = message.kind == Kind::kMessage && is_rpc_call(message.payload);
   if (slot == nullptr || is_call) {
-    ++outbox_.counters.unknown_xid_count;
-    return drop(receive);
+    ++counters.unknown_xid_count;
+    return shared_.receives.repost(receive);
   }
-  accept_reply(now, *slot, receive, *decoded);
+  if (!message.has_chunks) shared_.lists.clear();
+  accept_reply(now, *slot, receive, message);
 }
 
 // The common case in one go: a short reply to a Call without chunks. False, and nothing done: it is
 // something else, or wrong.
-bool Requester::take_short_reply(Instant now, ReceiveId receive, Bytes message) {
-  if (message.size() < wire::v1::kHeaderSizeMin + kReplySizeMin || !wire::v1::is_short(message)) {
-    return false;
-  }
-  const std::uint32_t xid = first_word(message);
-  const Bytes payload = message.subspan(wire::v1::kHeaderSizeMin);
-  Slot* slot = find_waiting_for_reply(Xid{xid});
+bool Requester::take_short_reply(Instant now, ReceiveId receive, const Received& message) {
+  if (profile_ != nullptr || message.kind != Kind::kMessage || message.has_chunks) return false;
+  Slot* slot = find_waiting_for_reply(message.xid);
   if (slot == nullptr || slot->state != State::kSent || slot->error ||
-      !slot->plan.segments.empty() || first_word(payload) != xid || is_rpc_call(payload)) {
+      (slot->extra != nullptr && !slot->extra->plan.segments.empty()) ||
+      !starts_with(message.payload, message.xid) || is_rpc_call(message.payload)) {
     return false;
   }
-  ++outbox_.counters.short_replies;
+  ++shared_.counters.short_replies;
   answered(*slot);
-  credits_.grant(xdr::load_word(message.data() + 8));
-  slot->reply.receive = receive;
-  slot->reply.inline_part = payload;
-  slot->reply.in_reply_chunk = 0;
-  slot->reply.results.clear();
+  credits_.grant(message.credits);
+  slot->receive = receive;
+  slot->inline_part = message.payload;
+  slot->in_reply_chunk = 0;
   if (slot->pending == 0) {  // nothing to fence
-    finish(*slot, payload);
+    finish(*slot, message.payload);
     return true;
   }
   start_fencing(now, *slot);
@@ -162,46 +164,50 @@ bool Requester::take_short_reply(Instant now, ReceiveId receive, Bytes message) 
 }
 
 void Requester::handle_done(const WorkDone& done, const WorkName& name) {
-  Slot& slot = slots_.at(name.slot);
-  RPCRDMA_ASSERT(slot.generation == name.generation && slot.pending > 0,
-                 "a completion for work that was not posted");
-  --slot.pending;
-  if (name.kind == WorkKind::kPull) return handle_pulled(slot, done);
-  if (name.kind == WorkKind::kExpose) {
-    Exposure& exposure = slot.exposures[name.part];
-    const bool ok = done.status == WorkStatus::kOk && done.handle.has_value();
-    exposure.state = ok && outbox_.connected ? Handle::kLive : Handle::kDead;
-    if (ok) {
-      exposure.tag = *done.handle;
-      exposure.address = done.address;
-    } else if (!slot.error) {
-      // Flushed: the connection has ended, whether we were told or not.
-      const bool lost = !outbox_.connected || done.status == WorkStatus::kFlushed;
-      fail(slot, lost ? CallError::kConnectionLost : CallError::kNoMemory);
-    }
-    if (slot.state == State::kExposing && slot.pending == 0 &&
-        slot.exposures.size() == slot.plan.segments.size()) {
-      slot.state = State::kSending;
-      enqueue(slot);
-    }
-  } else if (name.kind == WorkKind::kRevoke) {
-    slot.exposures[name.part].state = Handle::kDead;
+  Slot& slot = slots_.posted_by(name);
+  RPCRDMA_ASSERT(slots_.is_same_use(slot, name), "a completion for work that was not posted");
+  if (name.kind == WorkKind::kPull) {
+    using Progress = rfc5666::ReadReplies::Progress;
+    const Progress progress = profile_->handle_read(slot.index, done);
+    if (progress == Progress::kFailed) fail(slot, CallError::kConnectionLost);
+    if (slot.state == State::kFencing) return fence(slot);
+    if (progress == Progress::kComplete) start_fencing(now_, slot);
+    return;
+  }
+  if (name.kind == WorkKind::kDoneSend) {
+    profile_->handle_done_sent(slot.index);
+  } else {
+    RPCRDMA_ASSERT(slot.pending > 0, "a completion for work that was not posted");
+    --slot.pending;
+    if (name.kind == WorkKind::kExpose) handle_exposed(slot, done, name.part);
+    if (name.kind == WorkKind::kRevoke) slot.extra->exposures.revoked(name.part);
   }
   if (slot.state == State::kFencing) fence(slot);
+}
+
+void Requester::handle_exposed(Slot& slot, const WorkDone& done, std::size_t part) {
+  Extra& extra = *slot.extra;
+  if (!extra.exposures.take_handle(part, done, shared_.connected) && !slot.error) {
+    // Flushed: the connection has ended, whether we were told or not.
+    const bool lost = !shared_.connected || done.status == WorkStatus::kFlushed;
+    fail(slot, lost ? CallError::kConnectionLost : CallError::kNoMemory);
+  }
+  if (slot.state == State::kExposing && slot.pending == 0 &&
+      extra.exposures.size() == extra.plan.segments.size()) {
+    slot.state = State::kSending;
+    slots_.make_ready(slot);
+  }
 }
 
 void Requester::handle_timeout(Instant now) {
   now_ = now;
   next_timeout_.reset();
   for (Slot& slot : slots_) {
-    if (slot.state == State::kFree || slot.state == State::kDelivered ||
-        slot.state == State::kAbandoned) {
-      continue;
-    }
+    if (!slot.used || slot.state == State::kDelivered || slot.state == State::kAbandoned) continue;
     if (slot.deadline <= now) {
       if (slot.state == State::kFencing) {
         // The memory cannot be made safe while the connection lives.
-        outbox_.disconnect = true;
+        shared_.disconnect = true;
         continue;
       }
       time_out(slot);
@@ -214,13 +220,13 @@ void Requester::handle_timeout(Instant now) {
 // A reply that is lost, or a server that is gone without a word, must not keep its credit for ever:
 // the connection ends when the time-out shows that it is of no use any more (ADR 17).
 void Requester::time_out(Slot& slot) {
-  ++outbox_.counters.timed_out;
+  ++shared_.counters.timed_out;
   const bool is_silent = slot.spent && slot.send_asked && slot.arrivals_before == arrivals();
   fail(slot, CallError::kTimedOut);
-  if (options_.inline_only || !outbox_.connected) return;  // backward Calls end no connection
+  if (options_.inline_only || !shared_.connected) return;  // backward Calls end no connection
   if (!is_silent && !is_stuck()) return;
-  outbox_.given_up = is_silent ? GivenUp::kSilent : GivenUp::kNoCredits;
-  outbox_.disconnect = true;
+  shared_.given_up = is_silent ? GivenUp::kSilent : GivenUp::kNoCredits;
+  shared_.disconnect = true;
 }
 
 // Whether no Call can go any more, since those that were given up hold every credit.
@@ -231,18 +237,14 @@ bool Requester::is_stuck() const noexcept {
     if (slot.spent && slot.send_asked && has_ended) ++given_up;
   }
   if (given_up == 0 || given_up < credits_.unanswered()) return false;
-  return pulling_ == nullptr ? !credits_.available()
-                             : !dones_.allow(credits_.limit(), credits_.unanswered(), true);
+  return profile_ == nullptr ? !credits_.available() : profile_->is_stuck(credits_);
 }
 
 void Requester::handle_disconnected() {
-  read_waiters_.clear();
   for (Slot& slot : slots_) {
-    for (Exposure& exposure : slot.exposures) {
-      // The provider promises that no tag outlives the connection.
-      if (exposure.state == Handle::kLive) exposure.state = Handle::kDead;
-    }
-    if (slot.state == State::kFree || slot.state == State::kDelivered) continue;
+    if (!slot.used) continue;
+    if (slot.extra != nullptr) slot.extra->exposures.lose();
+    if (slot.state == State::kDelivered) continue;
     if (slot.state == State::kAbandoned) {
       answered(slot);
       free_slot(slot);
@@ -254,319 +256,203 @@ void Requester::handle_disconnected() {
   }
 }
 
-// --- Outputs -----------------------------------------------------------------------------------
-
-std::size_t Requester::poll_actions(std::span<Action> room) {
-  admit();
-  std::size_t used = 0;
-  while (!ready_.empty()) {
-    Slot& slot = slots_[ready_.front()];
-    if (!emit(slot, room, used)) break;
-    slot.queued = false;
-    (void)ready_.pop();
-    admit();
-  }
-  return used;
-}
-
-std::optional<Instant> Requester::poll_timeout() const {
-  return next_timeout_;
-}
-
 // --- From waiting to sent ----------------------------------------------------------------------
+
+void Requester::poll_actions(ActionRoom& room) {
+  admit();
+  slots_.emit_ready([&](Slot& slot) { return emit(slot, room); }, [this] { admit(); });
+}
+
+bool Requester::may_go() const noexcept {
+  return profile_ == nullptr ? credits_.available() : profile_->may_go(waiting_.front(), credits_);
+}
 
 // Lets Calls go while there are credits and, for each, a Receive for its reply (RFC 8166 §3.3.1).
 void Requester::admit() {
-  const auto has_receive = [this] {
-    return std::int64_t{outbox_.receives_posted} >
-           std::int64_t{credits_.unanswered()} +
-               std::max<std::int64_t>(outbox_.receives_for_calls, 0);
-  };
-  while (!waiting_.empty() && outbox_.connected && may_go() && has_receive()) {
+  while (!waiting_.empty() && shared_.connected && may_go() &&
+         shared_.receives.has_one_for_reply(credits_.unanswered())) {
     Slot& slot = slots_[waiting_.pop()];
     credits_.spend();
-    if (pulling_ != nullptr) [[unlikely]]
-      dones_.start_call(pulling_[slot.index].by_read);
+    if (profile_ != nullptr) [[unlikely]]
+      profile_->admitted(slot.index);
     slot.spent = true;
-    slot.state = slot.plan.segments.empty() ? State::kSending : State::kExposing;
-    enqueue(slot);
+    const bool has_chunks = slot.extra != nullptr && !slot.extra->plan.segments.empty();
+    slot.state = has_chunks ? State::kExposing : State::kSending;
+    slots_.make_ready(slot);
   }
 }
 
-void Requester::enqueue(Slot& slot) {
-  if (slot.queued) return;
-  slot.queued = true;
-  ready_.push(index_of(slot));
-}
-
-// Writes the slot's next actions; false when the room is used up before all are out.
-bool Requester::emit(Slot& slot, std::span<Action> room, std::size_t& used) {
+// Writes the slot's next actions; false when the room is full before all are out.
+bool Requester::emit(Slot& slot, ActionRoom& room) {
   if (slot.state == State::kSending) [[likely]]
-    return emit_send(slot, room, used);
-  switch (slot.state) {
-    case State::kExposing:
-      return emit_exposures(slot, room, used);
-    case State::kPulling:
-      if (!emit_pulls(slot, room, used)) return false;
-      return slot.state != State::kFencing || emit_fencing(slot, room, used);
-    case State::kFencing:
-      return emit_fencing(slot, room, used);
-    case State::kFree:
-    case State::kWaiting:
-    case State::kSending:
-    case State::kSent:
-    case State::kDelivered:
-    case State::kAbandoned:
-      return true;
-  }
-  return true;
+    return emit_send(slot, room);
+  if (slot.state == State::kExposing) return emit_exposures(slot, room);
+  if (slot.state == State::kPulling) return emit_reads(slot, room);
+  return slot.state != State::kFencing || emit_fencing(slot, room);
 }
 
-bool Requester::emit_exposures(Slot& slot, std::span<Action> room, std::size_t& used) {
-  for (; slot.next < slot.plan.segments.size(); ++slot.next) {
-    if (used == room.size()) return false;
-    const PlannedSegment& segment = slot.plan.segments[slot.next];
-    room[used++] = Expose{
-        work(slot, WorkKind::kExpose, slot.next), segment.memory, segment.size, segment.offset,
-        segment.kind == ChunkKind::kRead ? Access::kRemoteRead : Access::kRemoteWrite};
-    (void)slot.exposures.push_back({SteeringTag{}, 0, Handle::kAsked});
+bool Requester::emit_exposures(Slot& slot, ActionRoom& room) {
+  Extra& extra = *slot.extra;
+  while (extra.exposures.size() < extra.plan.segments.size()) {
+    if (room.full()) return false;
+    const std::size_t next = extra.exposures.size();
+    const PlannedSegment& segment = extra.plan.segments[next];
+    room.add(Expose{slots_.work_id(slot, WorkKind::kExpose, next), segment.memory, segment.size,
+                    segment.offset,
+                    segment.kind == ChunkKind::kRead ? Access::kRemoteRead : Access::kRemoteWrite});
+    extra.exposures.ask();
     ++slot.pending;
   }
   return true;
 }
 
-PostSend& Requester::post_send(Slot& slot, std::uint32_t header_size, Action& action) {
-  auto& send = action.emplace<PostSend>();
-  send.id = work(slot, WorkKind::kCallSend);
-  send.header_offset = HeaderArena::offset(slot.index);
-  send.header_size = header_size;
-  send.gather = slot.plan.inline_runs.view();
+bool Requester::emit_send(Slot& slot, ActionRoom& room) {
+  if (room.full()) return false;
+  auto& send = room.add<PostSend>();
+  send.id = slots_.work_id(slot, WorkKind::kCallSend);
+  send.header_offset = headers_.offset(slot.index);
+  const bool has_chunks = slot.extra != nullptr && !slot.extra->plan.segments.empty();
+  if (has_chunks) {
+    emit_chunked(slot, send);
+  } else if (profile_ == nullptr || !profile_->is_padded(slot.index)) {
+    const std::uint32_t size = header_sizes(shared_.link.dialect).shortest;
+    Fragment& first = slot.extra != nullptr ? slot.extra->plan.inline_runs[0] : slot.run;
+    const bool in_front = slot.header_room != nullptr;
+    encode_short(
+        shared_.link.dialect, slot.xid, credits_.requested(),
+        in_front ? header_in_front(first, slot.header_room, size) : headers_.place(slot.index));
+    send.header_size = in_front ? 0 : size;
+    ++shared_.counters.short_calls;
+  }
+  if (profile_ != nullptr) [[unlikely]]
+    profile_->sent(slot.index, slot.xid, credits_.requested(), send);
+  send.gather = slot.extra != nullptr ? slot.extra->plan.inline_runs.view()
+                                      : std::span<const Fragment>(&slot.run, 1);
   ++slot.pending;
   slot.send_asked = true;
   slot.arrivals_before = arrivals();
   slot.state = State::kSent;
-  if (Pulling* pulling = pulling_of(slot)) pulling->dones_before = dones_.sent();
-  return send;
-}
-
-bool Requester::emit_send(Slot& slot, std::span<Action> room, std::size_t& used) {
-  if (used == room.size()) return false;
-  const auto index = index_of(slot);
-  if (slot.plan.is_padded) [[unlikely]] {
-    PostSend& send = post_send(slot, encode_padded(slot), room[used++]);
-    send.pad_size = slot.plan.pad_size;
-    send.pad_before = slot.plan.pad_before;
-    return true;
-  }
-  if (slot.plan.segments.empty()) {
-    const bool in_front = slot.header_room != nullptr;
-    wire::v1::encode_short(slot.xid, credits_.requested(),
-                           in_front ? header_in_front(slot.plan.inline_runs[0], slot.header_room)
-                                    : headers_.place(index));
-    ++outbox_.counters.short_calls;
-    post_send(slot, in_front ? 0 : wire::v1::kHeaderSizeMin, room[used++]);
-    return true;
-  }
-  fill_lists(slot);
-  using Body = wire::v1::Body;
-  const wire::v1::Header header{slot.xid, wire::v1::kVersion, credits_.requested(),
-                                slot.plan.is_long ? Body(wire::v1::NoMsg{}) : wire::v1::Msg{}};
-  const auto size = wire::v1::encode(header, lists_, headers_.place(index));
-  RPCRDMA_ASSERT(size && *size == slot.plan.header_size, "the header is not as it was planned");
-  post_send(slot, static_cast<std::uint32_t>(*size), room[used++]);
-  Counters& counters = outbox_.counters;
-  if (slot.plan.is_long) ++counters.nomsg_calls;
-  if (lists_.has_reply) ++counters.reply_chunk_count;
-  counters.write_chunk_count += lists_.writes.size();
-  for (const wire::ReadSegment& read : lists_.reads) {
-    if (read.position != 0) counters.read_chunk_bytes += read.target.length;
-  }
-  std::uint32_t position = 0;
-  for (const wire::ReadSegment& read : lists_.reads) {
-    if (read.position != position) ++counters.read_chunk_count;
-    position = read.position;
-  }
   return true;
 }
 
-// The chunk lists of the Call's header, from its plan and its tags.
-void Requester::fill_lists(const Slot& slot) {
-  lists_.clear();
-  BoundedVector<wire::Segment, wire::kSegmentsPerChunkMax> chunk;
-  std::uint32_t chunk_index = 0;
-  for (std::size_t i = 0; i < slot.plan.segments.size(); ++i) {
-    const PlannedSegment& planned = slot.plan.segments[i];
-    const wire::Segment segment{slot.exposures[i].tag, planned.size, slot.exposures[i].address};
-    bool fits = true;
-    if (planned.kind != ChunkKind::kWrite || planned.chunk != chunk_index) {
-      if (!chunk.empty()) fits = lists_.writes.push_back(chunk.view());
-      chunk.clear();
-      chunk_index = planned.chunk;
-    }
-    switch (planned.kind) {
-      case ChunkKind::kRead:
-        fits = fits && lists_.reads.push_back({planned.chunk, segment});
-        break;
-      case ChunkKind::kWrite:
-        fits = fits && chunk.push_back(segment);
-        break;
-      case ChunkKind::kReply:
-        lists_.has_reply = true;
-        fits = fits && lists_.reply.push_back(segment);
-        break;
-    }
-    RPCRDMA_ASSERT(fits, "the plan has more segments than a header may have");
-  }
-  if (!chunk.empty()) {
-    const bool fits = lists_.writes.push_back(chunk.view());
-    RPCRDMA_ASSERT(fits, "the plan has more Write chunks than a header may have");
-  }
+void Requester::emit_chunked(Slot& slot, PostSend& send) {
+  const CallPlan& plan = slot.extra->plan;
+  list_chunks(plan, slot.extra->exposures, shared_.lists);
+  send.header_size = encode(shared_.link.dialect,
+                            {.kind = plan.is_long ? Kind::kNoMessage : Kind::kMessage,
+                             .xid = slot.xid,
+                             .credits = credits_.requested()},
+                            shared_.lists, headers_.place(slot.index));
+  RPCRDMA_ASSERT(send.header_size == plan.header_size, "the header is not as it was planned");
+  if (plan.is_long) ++shared_.counters.nomsg_calls;
+  count_chunks(shared_.lists, shared_.counters);
 }
 
 // --- From the reply to the end -----------------------------------------------------------------
 
 // Marks the handle that the peer's Send invalidated. False: it is not one of this call's.
 bool Requester::invalidate(Slot* slot, SteeringTag tag) {
-  if (slot == nullptr || !options_.remote_invalidation) return false;
-  for (Exposure& exposure : slot->exposures) {
-    if (exposure.tag != tag) continue;
-    if (exposure.state != Handle::kLive && exposure.state != Handle::kRevoking) continue;
-    if (exposure.state == Handle::kLive) exposure.state = Handle::kDead;
-    ++outbox_.counters.invalidated_remotely;
-    return true;
-  }
-  return false;
+  if (slot == nullptr || slot->extra == nullptr || !options_.remote_invalidation) return false;
+  if (!slot->extra->exposures.invalidated(tag)) return false;
+  ++shared_.counters.invalidated_remotely;
+  return true;
 }
 
-void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive,
-                             const wire::v1::Decoded& decoded) {
-  if (Pulling* pulling = pulling_of(slot)) {
-    dones_.answered(pulling->dones_before);
-    const bool is_reply = std::holds_alternative<wire::v1::Msg>(decoded.header.body) ||
-                          std::holds_alternative<wire::v1::NoMsg>(decoded.header.body);
-    if (is_reply && !lists_.reads.empty()) owe_done(slot);
-  }
+void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive, const Received& message) {
+  Counters& counters = shared_.counters;
+  if (profile_ != nullptr) profile_->heard(slot.index, message);
   if (slot.state == State::kAbandoned || slot.error) {
-    take_late_reply(now, slot, decoded);
-    return drop(receive);
+    take_late_reply(now, slot, message);
+    return shared_.receives.repost(receive);
   }
-  if (std::holds_alternative<wire::v1::ErrVers>(decoded.header.body) ||
-      std::holds_alternative<wire::v1::ErrChunk>(decoded.header.body)) {
-    ++outbox_.counters.err_received;
-    credits_.grant(decoded.header.credits);
-    drop(receive);
+  if (message.kind == Kind::kErrorVersion || message.kind == Kind::kErrorChunk) {
+    ++counters.err_received;
+    credits_.grant(message.credits);
+    shared_.receives.repost(receive);
     answered(slot);
-    return fail(slot, std::holds_alternative<wire::v1::ErrVers>(decoded.header.body)
-                          ? CallError::kVersion
-                          : CallError::kChunk);
+    return fail(slot,
+                message.kind == Kind::kErrorVersion ? CallError::kVersion : CallError::kChunk);
   }
-  const auto* padded = std::get_if<wire::v1::Msgp>(&decoded.header.body);
-  if ((padded != nullptr && !take_padding(slot, *padded)) ||
-      std::holds_alternative<wire::v1::Done>(decoded.header.body)) {
-    ++outbox_.counters.bad_reply_count;  // RFC 8166 §4.5: discard
-    return drop(receive);
+  const bool takes_padding = profile_ != nullptr && message.kind == Kind::kPadded &&
+                             profile_->take_padding(slot.index, message);
+  if ((message.kind == Kind::kPadded && !takes_padding) || message.kind == Kind::kDone) {
+    ++counters.bad_reply_count;  // RFC 8166 §4.5: discard
+    return shared_.receives.repost(receive);
   }
   answered(slot);
-  if (!take_reply(slot, decoded)) {
-    ++outbox_.counters.bad_reply_count;
-    drop(receive);
+  if (!take_reply(slot, message)) {
+    ++counters.bad_reply_count;
+    shared_.receives.repost(receive);
     return fail(slot, CallError::kBadReply);
   }
-  credits_.grant(decoded.header.credits);  // of a complete reply only
-  slot.reply.receive = receive;
-  if (is_done_owed(slot)) {
+  credits_.grant(message.credits);  // of a complete reply only
+  slot.receive = receive;
+  if (owes_done(slot)) {
     slot.state = State::kPulling;  // within the call's time
-    return enqueue(slot);
+    return slots_.make_ready(slot);
   }
   start_fencing(now, slot);
 }
 
-void Requester::start_fencing(Instant now, Slot& slot) {
-  slot.state = State::kFencing;
-  set_deadline(slot, now + options_.fence_timeout);
-  fence(slot);
-}
-
-// Of a call that gave up on it; what is left is its credit, and what the reply grants: the server
-// takes it that this was seen.
-void Requester::take_late_reply(Instant now, Slot& slot, const wire::v1::Decoded& decoded) {
-  ++outbox_.counters.unknown_xid_count;
+// The call was given up before; what is left is its credit, and what the reply grants: the server
+// assumes that we processed this grant.
+void Requester::take_late_reply(Instant now, Slot& slot, const Received& message) {
+  ++shared_.counters.unknown_xid_count;
   answered(slot);
-  credits_.grant(decoded.header.credits);
+  credits_.grant(message.credits);
   if (slot.state != State::kAbandoned) {
     return fence(slot);  // the peer may have invalidated the last handle that was to be revoked
   }
-  if (!is_done_owed(slot)) return free_slot(slot);
-  pulling_of(slot)->silent = true;
+  if (!owes_done(slot)) return free_slot(slot);
+  profile_->silence(slot.index);
   start_fencing(now, slot);
 }
 
-// Checks the reply's chunks against what the call offered; sets slot.reply.
-bool Requester::take_reply(Slot& slot, const wire::v1::Decoded& decoded) {
-  if (!take_results(slot)) return false;
-  std::uint64_t in_reply = 0;
-  for (const wire::Segment& segment : lists_.reply) in_reply += segment.length;
-  if (!lists_.reads.empty() && !take_read_chunks(slot, in_reply > 0)) return false;
-  slot.reply.inline_part = {};
-  slot.reply.in_reply_chunk = 0;
-  if (is_done_owed(slot) && pulling_of(slot)->plan.in_reply_room > 0) {
+// Checks the reply's chunks against what the call offered, and notes where the reply is.
+bool Requester::take_reply(Slot& slot, const Received& message) {
+  const wire::ChunkLists& lists = shared_.lists;
+  slot.inline_part = {};
+  slot.in_reply_chunk = 0;
+  if (slot.extra == nullptr) {
+    if (!lists.writes.empty() || !lists.reads.empty()) return false;
+  } else {
+    const auto results = written_results(slot.extra->plan, lists.writes, profile_ != nullptr);
+    if (!results) return false;
+    slot.extra->results = *results;
+    for (std::size_t i = 0; i < lists.writes.size(); ++i) {
+      shared_.counters.write_chunk_bytes += size_of(lists.writes.chunk(i));
+    }
+  }
+  const std::uint64_t in_reply = size_of(lists.reply.view());
+  const bool is_long = message.kind == Kind::kNoMessage;
+  if (!lists.reads.empty() &&
+      (profile_ == nullptr ||
+       !profile_->take_read_chunks(slot.index, in_reply > 0, slot.extra->results))) {
+    return false;
+  }
+  if (const std::uint32_t pulled = profile_ ? profile_->in_reply_room(slot.index) : 0; pulled > 0) {
     // The reply is at position zero of the Read list.
-    if (!std::holds_alternative<wire::v1::NoMsg>(decoded.header.body) || in_reply > 0) return false;
-    ++outbox_.counters.nomsg_replies;
-    slot.reply.in_reply_chunk = pulling_of(slot)->plan.in_reply_room;
-    return slot.reply.in_reply_chunk >= kReplySizeMin;
+    if (!is_long || in_reply > 0) return false;
+    ++shared_.counters.nomsg_replies;
+    slot.in_reply_chunk = pulled;
+    return pulled >= kReplySizeMin;
   }
-  if (!std::holds_alternative<wire::v1::NoMsg>(decoded.header.body)) {
-    slot.reply.inline_part = decoded.payload;
-    if (lists_.empty()) ++outbox_.counters.short_replies;
-    return in_reply == 0 && decoded.payload.size() >= kReplySizeMin &&
-           first_word(decoded.payload) == static_cast<std::uint32_t>(slot.xid);
+  if (!is_long) {
+    slot.inline_part = message.payload;
+    if (!message.has_chunks) ++shared_.counters.short_replies;
+    return in_reply == 0 && starts_with(message.payload, slot.xid);
   }
-  std::uint64_t offered = 0;
-  for (const PlannedSegment& segment : slot.plan.segments) {
-    if (segment.kind == ChunkKind::kReply) offered += segment.size;
-  }
-  ++outbox_.counters.nomsg_replies;
-  slot.reply.in_reply_chunk = static_cast<std::uint32_t>(in_reply);
+  ++shared_.counters.nomsg_replies;
+  slot.in_reply_chunk = static_cast<std::uint32_t>(in_reply);
+  const std::uint64_t offered = slot.extra != nullptr ? reply_room(slot.extra->plan) : 0;
   return in_reply >= kReplySizeMin && in_reply <= offered;
-}
-
-// The sizes of the Write chunks. All three forms that peers send are taken: every segment with its
-// length rewritten, only those used, or no list at all (docs/wire.md).
-bool Requester::take_results(Slot& slot) {
-  slot.reply.results.clear();
-  std::uint64_t offered = 0;
-  std::uint32_t chunks = 0;
-  const auto close_chunk = [&] {
-    std::uint64_t written = 0;
-    if (chunks < lists_.writes.size()) {
-      for (const wire::Segment& segment : lists_.writes.chunk(chunks)) written += segment.length;
-    }
-    ++chunks;
-    outbox_.counters.write_chunk_bytes += written;
-    // RFC 5666 §3.7: the responder may have rounded the length up to whole words.
-    if (pulling_ != nullptr && written == xdr::padded(offered)) written = offered;
-    return written <= offered && slot.reply.results.push_back(static_cast<std::uint32_t>(written));
-  };
-  bool open = false;
-  for (const PlannedSegment& segment : slot.plan.segments) {
-    if (segment.kind != ChunkKind::kWrite) continue;
-    if (open && segment.chunk != chunks) {
-      if (!close_chunk()) return false;
-      offered = 0;
-    }
-    open = true;
-    offered += segment.size;
-  }
-  if (open && !close_chunk()) return false;
-  return lists_.writes.size() <= chunks;
 }
 
 void Requester::answered(Slot& slot) {
   if (!slot.spent) return;
   slot.spent = false;
-  if (pulling_ != nullptr) [[unlikely]]
-    end_call_5666(slot);
+  if (profile_ != nullptr) [[unlikely]]
+    profile_->credit_returned(slot.index);
   credits_.give_back();
 }
 
@@ -576,71 +462,90 @@ void Requester::fail(Slot& slot, CallError error) {
       slot.state == State::kAbandoned || slot.state == State::kFencing) {
     return;
   }
-  // It leaves its queue now: its slot may wait there again as another call.
-  if (slot.state == State::kWaiting) remove(waiting_, slot);
-  if (slot.state == State::kPulling) stop_pulling(slot);
+  if (slot.state == State::kWaiting) {
+    // It leaves its queue now: its slot may wait there again as another call.
+    for (std::size_t left = waiting_.size(); left > 0; --left) {
+      const std::uint16_t index = waiting_.pop();
+      if (index != slot.index) waiting_.push(index);
+    }
+  }
+  if (slot.state == State::kPulling) {
+    shared_.receives.repost(slot.receive);
+    profile_->stop_reading(slot.index);
+  }
   slot.error = error;
   start_fencing(now_, slot);
 }
 
+void Requester::start_fencing(Instant now, Slot& slot) {
+  slot.state = State::kFencing;
+  set_deadline(slot, now + options_.fence_timeout);
+  fence(slot);
+}
+
 void Requester::fence(Slot& slot) {
-  if (!outbox_.connected) {
-    for (Exposure& exposure : slot.exposures) {
-      if (exposure.state == Handle::kLive) exposure.state = Handle::kDead;
-    }
-    if (Pulling* pulling = pulling_of(slot)) pulling->owes_done = false;
+  const bool has_handles = slot.extra != nullptr;
+  if (!shared_.connected) {
+    if (has_handles) slot.extra->exposures.lose();
+    if (profile_ != nullptr) profile_->forget_done(slot.index);
   }
-  for (const Exposure& exposure : slot.exposures) {
-    if (exposure.state == Handle::kLive) return enqueue(slot);
+  if ((has_handles && slot.extra->exposures.any_live()) || owes_done(slot)) {
+    return slots_.make_ready(slot);
   }
-  if (is_done_owed(slot)) return enqueue(slot);
-  finish_if_fenced(slot);
+  if (slot.pending > 0 || (profile_ != nullptr && profile_->pending(slot.index) > 0)) return;
+  finish(slot, slot.inline_part);
 }
 
-bool Requester::emit_fencing(Slot& slot, std::span<Action> room, std::size_t& used) {
-  if (is_done_owed(slot) && !emit_done(slot, room, used)) return false;
-  return emit_revokes(slot, room, used);
-}
-
-bool Requester::emit_revokes(Slot& slot, std::span<Action> room, std::size_t& used) {
-  for (std::size_t i = 0; i < slot.exposures.size(); ++i) {
-    Exposure& exposure = slot.exposures[i];
-    if (exposure.state != Handle::kLive) continue;
-    if (used == room.size()) return false;
-    room[used++] = Revoke{work(slot, WorkKind::kRevoke, i), exposure.tag};
-    exposure.state = Handle::kRevoking;
-    ++slot.pending;
-    ++outbox_.counters.revoked_locally;
+bool Requester::emit_reads(Slot& slot, ActionRoom& room) {
+  using Progress = rfc5666::ReadReplies::Progress;
+  switch (profile_->emit_reads(slot.index, slot.generation, room)) {
+    case Progress::kRoomIsFull:
+      return false;
+    case Progress::kComplete:  // there was nothing to read
+      start_fencing(now_, slot);
+      return emit_fencing(slot, room);
+    case Progress::kUnderWay:
+    case Progress::kFailed:
+      return true;
   }
   return true;
 }
 
-void Requester::finish_if_fenced(Slot& slot) {
-  if (slot.pending > 0) return;
-  finish(slot, slot.reply.inline_part);
+bool Requester::emit_fencing(Slot& slot, ActionRoom& room) {
+  if (owes_done(slot) &&
+      !profile_->emit_done(slot.index, slot.generation, slot.xid, credits_.requested(), room)) {
+    return false;
+  }
+  if (slot.extra == nullptr) return true;
+  return slot.extra->exposures.revoke_live([&](std::size_t part, SteeringTag tag) {
+    if (room.full()) return false;
+    room.add(Revoke{slots_.work_id(slot, WorkKind::kRevoke, part), tag});
+    ++slot.pending;
+    ++shared_.counters.revoked_locally;
+    return true;
+  });
 }
 
 // `inline_part` is the slot's: reading it there right after it was stored would stall.
 void Requester::finish(Slot& slot, Bytes inline_part) {
-  const Pulling* pulling = pulling_of(slot);
-  if (pulling != nullptr && pulling->silent) [[unlikely]]
+  if (profile_ != nullptr && profile_->is_silent(slot.index)) [[unlikely]]
     return free_slot(slot);
-  const CallId id = to_call_id(index_of(slot), slot.generation);
+  const CallId id = slots_.id(slot);
   --in_flight_;
-  ++outbox_.counters.calls_ended;
+  ++shared_.counters.calls_ended;
   if (!slot.error) {
     slot.state = State::kDelivered;
-    auto& ready = outbox_.events.extend().emplace<ReplyReady>();
+    auto& ready = shared_.events.extend().emplace<ReplyReady>();
     ready.call = id;
     ready.inline_part = inline_part;
-    ready.in_reply_chunk = slot.reply.in_reply_chunk;
-    ready.results_written = slot.reply.results.view();
-    if (pulling != nullptr) [[unlikely]]
-      ready.by_read = &pulling->answer;
+    ready.in_reply_chunk = slot.in_reply_chunk;
+    if (slot.extra != nullptr) ready.results_written = slot.extra->results.view();
+    if (profile_ != nullptr) [[unlikely]]
+      ready.by_read = profile_->answer(slot.index);
     return;
   }
-  outbox_.events.extend() = CallFailed{id, *slot.error};
-  if (slot.spent && slot.send_asked && outbox_.connected) {
+  shared_.events.extend() = CallFailed{id, *slot.error};
+  if (slot.spent && slot.send_asked && shared_.connected) {
     slot.state = State::kAbandoned;  // the peer holds its credit until it answers
   } else {
     answered(slot);
@@ -649,30 +554,17 @@ void Requester::finish(Slot& slot, Bytes inline_part) {
 }
 
 void Requester::free_slot(Slot& slot) {
+  if (slot.extra != nullptr) extras_.give_back(slot.extra);
+  slot.extra = nullptr;
   slot.state = State::kFree;
-  ++slot.generation;
-  free_.push(index_of(slot));
+  slots_.free(slot);
 }
 
 // --- Small things ------------------------------------------------------------------------------
 
-void Requester::remove(Ring<std::uint16_t>& queue, const Slot& slot) {
-  for (std::size_t left = queue.size(); left > 0; --left) {
-    const std::uint16_t index = queue.pop();
-    if (index != slot.index) queue.push(index);
-  }
-}
-
 void Requester::set_deadline(Slot& slot, Instant deadline) {
   slot.deadline = deadline;
   if (!next_timeout_ || deadline < *next_timeout_) next_timeout_ = deadline;
-}
-
-Requester::Slot* Requester::find(CallId call) {
-  const std::uint16_t index = slot_of(call);
-  if (index >= slots_.size()) return nullptr;
-  Slot& slot = slots_[index];
-  return slot.generation == generation_of(call) && slot.state != State::kFree ? &slot : nullptr;
 }
 
 Requester::Slot* Requester::find_waiting_for_reply(Xid xid) {
@@ -683,19 +575,11 @@ Requester::Slot* Requester::find_waiting_for_reply(Xid xid) {
     if (++i >= xids_.size()) i = 0;
     if (xids_[i] != static_cast<std::uint32_t>(xid)) continue;
     Slot& slot = slots_[i];
-    if (!slot.spent || !slot.send_asked) continue;
+    if (!slot.used || !slot.spent || !slot.send_asked) continue;
     reply_hint_ = i;
     return &slot;
   }
   return nullptr;
-}
-
-WorkId Requester::work(const Slot& slot, WorkKind kind, std::size_t part) const {
-  return to_id({kind, static_cast<std::uint8_t>(part), index_of(slot), slot.generation});
-}
-
-void Requester::drop(ReceiveId receive) {
-  outbox_.repost(receive);
 }
 
 }  // namespace rpcrdma::engine

@@ -10,8 +10,8 @@
 namespace rpcrdma::engine {
 namespace {
 
+using wire::ChunkLists;
 using wire::Segment;
-using wire::v1::ChunkLists;
 using wire::v1::Header;
 
 constexpr std::chrono::nanoseconds kTimeout = std::chrono::seconds(10);

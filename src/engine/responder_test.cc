@@ -10,9 +10,9 @@
 namespace rpcrdma::engine {
 namespace {
 
+using wire::ChunkLists;
 using wire::ReadSegment;
 using wire::Segment;
-using wire::v1::ChunkLists;
 using wire::v1::Header;
 
 constexpr Xid kXid{0x11223344};

@@ -4,14 +4,14 @@
 #include <algorithm>
 
 #include "engine/endpoint_for_test.h"
-#include "engine/read_reply_planner.h"
+#include "engine/rfc5666/read_reply_planner.h"
 
 namespace rpcrdma::engine {
 namespace {
 
 using std::chrono::seconds;
+using wire::ChunkLists;
 using wire::Segment;
-using wire::v1::ChunkLists;
 
 Options profile() {
   Options options;
@@ -356,7 +356,7 @@ TEST_F(ReadReplies, DonesHoldCreditsUntilALaterCallIsAnswered) {
 }
 
 TEST(DoneCredits, AreHeldAgainstCallsThatWantNoDoneAsWell) {
-  DoneCredits credits;
+  rfc5666::DoneCredits credits;
   credits.owe();
   credits.send();
   EXPECT_FALSE(credits.allow(2, 1, false));

@@ -13,13 +13,6 @@
 
 namespace rpcrdma::engine {
 
-// Sizes of header parts, RFC 8166 §4.3: bytes on the wire.
-inline constexpr std::uint32_t kReadEntrySize = 24;
-inline constexpr std::uint32_t kSegmentSize = 16;
-inline constexpr std::uint32_t kWriteEntrySize = 8;  // discriminator and count
-inline constexpr std::uint32_t kReplyEntrySize =
-    4;  // count; its discriminator is in the smallest header
-
 inline std::uint64_t stream_size(std::span<const Fragment> stream) {
   std::uint64_t size = 0;
   for (const Fragment& run : stream) size += run.size;

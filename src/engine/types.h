@@ -16,6 +16,7 @@
 #include <variant>
 
 #include "base/ids.h"
+#include "engine/dialect.h"
 #include "rpcrdma/types.h"
 #include "wire/segment.h"
 
@@ -56,9 +57,9 @@ struct Outgoing {
   std::span<const ResultRoom> results;   // Call: become Write chunks, in list order
   std::uint32_t reply_size_max = 0;      // Call: bound on the unreduced reply's Payload stream
   std::optional<ResultRoom> reply_room;  // Call: memory for a Reply chunk, used when one is needed
-  // 28 bytes right in front of the first run, which is inline and not empty, in its lease; lent
-  // like the rest. A header without chunks is written there, so that header and stream leave as one
-  // run. Or null.
+  // kShortHeaderSizeMax bytes right in front of the first run, which is inline and not empty, in
+  // its lease; lent like the rest. A header without chunks is written there, so that header and
+  // stream leave as one run. Or null.
   std::byte* header_room = nullptr;
   // Reply, Profile::kRfc5666: what fits nowhere else may be exposed for the peer to read, until its
   // RDMA_DONE.
@@ -286,6 +287,7 @@ struct Negotiated {                     // known once the connection is up
   // Profile::kRfc5666: what the peer wants opaque data aligned to, bytes; 0: nothing.
   std::uint32_t padding_alignment = 0;
   bool read_chunks = true;  // Profile::kRfc5666: false: the peer takes no Calls with Read chunks
+  Dialect dialect = Dialect::kV1;
 };
 
 enum class StartError : std::uint8_t {

@@ -46,7 +46,7 @@ class Connection {
     engine::Lease lease;
     std::uint64_t offset;  // of the memory in the lease, bytes
     // For engine::Outgoing, when the message's first run is the start of `memory`.
-    std::byte* header_room() const noexcept { return memory.data() - wire::v1::kHeaderSizeMin; }
+    std::byte* header_room() const noexcept { return memory.data() - engine::kShortHeaderSizeMax; }
   };
   Room call_room(std::size_t index) const noexcept {
     return {call_rooms_->room(index), call_lease_, MessageRooms::offset(index)};

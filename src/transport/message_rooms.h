@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <memory>
 
+#include "engine/dialect.h"
 #include "rpcrdma/types.h"
-#include "wire/v1/header.h"
 
 namespace rpcrdma::transport {
 
@@ -30,7 +30,7 @@ class MessageRooms {
 
  private:
   static constexpr std::size_t kHeaderRoomSize = 32;
-  static_assert(kHeaderRoomSize >= wire::v1::kHeaderSizeMin);
+  static_assert(kHeaderRoomSize >= engine::kShortHeaderSizeMax);
   static constexpr std::size_t kStride = kHeaderRoomSize + kSize;
 
   std::size_t size_;

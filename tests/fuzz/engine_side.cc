@@ -163,7 +163,7 @@ bool EngineSide::receive(Bytes message, std::optional<SteeringTag> invalidated) 
 
 // What the engine has to take for the end of a Call, and must confirm if it has a Read list.
 void EngineSide::note_answer(Bytes message, Xid xid) {
-  wire::v1::ChunkLists lists;
+  wire::ChunkLists lists;
   const auto decoded = wire::v1::decode(message, wire::Limits{}, lists);
   if (!decoded) return;
   const wire::v1::Body& body = decoded->header.body;
@@ -413,7 +413,7 @@ void EngineSide::seen_send(const engine::PostSend& send) {
                    send.gather.size() < engine::kFragmentsMax,
                "padding that has no place");
   }
-  wire::v1::ChunkLists lists;
+  wire::ChunkLists lists;
   const auto header = wire::v1::decode({headers_.get() + send.header_offset, send.header_size},
                                        wire::Limits{}, lists);
   FUZZ_CHECK(header && header->payload.empty(), "we send a bad header");
@@ -428,7 +428,7 @@ void EngineSide::seen_send(const engine::PostSend& send) {
   is_call ? seen_call_sent(*header, lists) : seen_reply_sent(send, lists);
 }
 
-void EngineSide::seen_reply_sent(const engine::PostSend& send, const wire::v1::ChunkLists& lists) {
+void EngineSide::seen_reply_sent(const engine::PostSend& send, const wire::ChunkLists& lists) {
   FUZZ_CHECK(role_ == Role::kServer || (lists.empty() && !send.invalidate),
              "the answer to a backward Call has chunks");
   // I1: one reply for each Call at most, and its Receive is posted again before it.
@@ -444,8 +444,7 @@ std::uint32_t EngineSide::granted() const {
   return role_ == Role::kServer ? options_.credits : options_.backward_calls;
 }
 
-void EngineSide::seen_call_sent(const wire::v1::Decoded& header,
-                                const wire::v1::ChunkLists& lists) {
+void EngineSide::seen_call_sent(const wire::v1::Decoded& header, const wire::ChunkLists& lists) {
   std::uint32_t unanswered = 0;
   std::uint32_t dones = dones_sent_ - dones_seen_;  // and those that are owed
   std::uint32_t limit = engine_.credits_limit();

@@ -52,7 +52,7 @@ class EngineSide {
     bool sent = false;
     std::uint32_t limit = 0;  // of credits, when it took one
     bool answered = false;    // perhaps: a message with its XID came
-    wire::v1::ChunkLists lists;
+    wire::ChunkLists lists;
     // Profile::kRfc5666: its answer came; with a Read list; and was confirmed.
     bool settled = false, wants_done = false, confirmed = false;
     std::uint32_t dones_before = 0;  // sent before it
@@ -139,8 +139,8 @@ class EngineSide {
   void seen_done_sent(Xid xid);
   void seen_read(const engine::RdmaRead& read) const;
   void note_answer(Bytes message, Xid xid);
-  void seen_call_sent(const wire::v1::Decoded& header, const wire::v1::ChunkLists& lists);
-  void seen_reply_sent(const engine::PostSend& send, const wire::v1::ChunkLists& lists);
+  void seen_call_sent(const wire::v1::Decoded& header, const wire::ChunkLists& lists);
+  void seen_reply_sent(const engine::PostSend& send, const wire::ChunkLists& lists);
   bool post_waiting();
   void flush_waiting();
   void done(const Posted& posted, engine::WorkStatus status);

@@ -12,8 +12,8 @@ namespace {
 
 using engine::CallId;
 using engine::Role;
+using wire::ChunkLists;
 using wire::v1::Body;
-using wire::v1::ChunkLists;
 using Call = EngineSide::Call;
 using CallKey = EngineSide::CallKey;
 

@@ -11,8 +11,8 @@
 namespace rpcrdma::fuzz {
 namespace {
 
+using wire::ChunkLists;
 using wire::Limits;
-using wire::v1::ChunkLists;
 using wire::v1::Decoded;
 
 void check_limits(const ChunkLists& lists, const Limits& limits) {
@@ -43,7 +43,7 @@ void check_cuts(Bytes message, std::size_t header_size, const Limits& limits, co
   ChunkLists lists;
   const std::size_t step = std::max<std::size_t>(1, header_size / 24);
   for (std::size_t cut = 0; cut <= message.size(); cut += step) {
-    const auto decoded = decode(message.first(cut), limits, lists);
+    const auto decoded = wire::v1::decode(message.first(cut), limits, lists);
     FUZZ_CHECK(decoded.has_value() == (cut >= header_size), "a prefix means something else");
     if (!decoded) {
       FUZZ_CHECK(decoded.error().code == xdr::Errc::kTruncated,
@@ -65,7 +65,7 @@ void check_accepted(Bytes message, const Limits& limits, const Decoded& decoded,
   check_encoding(message.first(header_size), decoded, lists);
   check_cuts(message, header_size, limits, decoded, lists);
   ChunkLists again;
-  const auto relaxed = decode(message, Limits{}, again);
+  const auto relaxed = wire::v1::decode(message, Limits{}, again);
   FUZZ_CHECK(relaxed && relaxed->header == decoded.header && again == lists,
              "higher limits change what is read");
 }
@@ -77,14 +77,15 @@ void check_refused(Bytes message, const Limits& limits, const xdr::DecodeError& 
   if (error.code == xdr::Errc::kTruncated) return;
   Buffer longer(message.begin(), message.end());
   longer.resize(longer.size() + 64);
-  const auto again = decode(longer, limits, lists);
+  const auto again = wire::v1::decode(longer, limits, lists);
   FUZZ_CHECK(!again && again.error() == error, "more bytes make a bad header good");
 }
 
-// The way past decode() and encode() is for just those messages that have nothing but a payload.
+// The way past wire::v1::decode() and encode() is for just those messages that have nothing but a
+// payload.
 void check_short(Bytes message) {
   ChunkLists lists;
-  const auto decoded = decode(message, Limits{}, lists);
+  const auto decoded = wire::v1::decode(message, Limits{}, lists);
   const bool has_only_payload =
       decoded && lists.empty() && std::holds_alternative<wire::v1::Msg>(decoded->header.body);
   FUZZ_CHECK(wire::v1::is_short(message) == has_only_payload, "short on one way only");
@@ -114,12 +115,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FUZZ_CHECK(prefix.has_value() == (message.size() >= rpcrdma::wire::kPrefixSize),
              "the prefix is sixteen bytes");
   rpcrdma::fuzz::check_short(message);
-  rpcrdma::wire::v1::ChunkLists lists;
-  const auto decoded = decode(message, limits, lists);
+  rpcrdma::wire::ChunkLists lists;
+  const auto decoded = rpcrdma::wire::v1::decode(message, limits, lists);
   if (decoded) {
     FUZZ_CHECK(prefix->xid == decoded->header.xid && prefix->version == decoded->header.version &&
                    prefix->credits == decoded->header.credits,
-               "peek() and decode() read different words");
+               "peek() and rpcrdma::wire::v1::decode() read different words");
     rpcrdma::fuzz::check_accepted(message, limits, *decoded, lists);
   } else {
     rpcrdma::fuzz::check_refused(message, limits, decoded.error(), lists);

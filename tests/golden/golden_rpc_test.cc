@@ -20,7 +20,7 @@ struct Message {
 Message message_named(const std::string& name) {
   Message message;
   message.bytes = test::load_hex(std::string(RPCRDMA_GOLDEN_DIR) + "/" + name + ".hex");
-  wire::v1::ChunkLists lists;
+  wire::ChunkLists lists;
   const auto decoded = wire::v1::decode(message.bytes, wire::Limits{}, lists);
   EXPECT_TRUE(decoded.has_value());
   if (decoded) message.payload = decoded->payload;

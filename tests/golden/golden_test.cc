@@ -43,8 +43,8 @@ v1::Header header(std::uint32_t xid, std::uint32_t credits, v1::Body body,
   return {Xid{xid}, version, credits, body};
 }
 
-v1::ChunkLists lists_of(const Case& value) {
-  v1::ChunkLists lists;
+wire::ChunkLists lists_of(const Case& value) {
+  wire::ChunkLists lists;
   EXPECT_TRUE(lists.reads.assign(value.reads));
   for (const Segments& chunk : value.writes) EXPECT_TRUE(lists.writes.push_back(chunk));
   lists.has_reply = value.reply.has_value();
@@ -144,7 +144,7 @@ class GoldenHeader : public testing::TestWithParam<Case> {};
 
 TEST_P(GoldenHeader, BytesDecodeToTheExpectedValue) {
   const auto message = vector_named(GetParam().name);
-  v1::ChunkLists lists;
+  wire::ChunkLists lists;
   const auto decoded = v1::decode(message, Limits{}, lists);
   ASSERT_TRUE(decoded.has_value()) << decoded.error().field;
   EXPECT_EQ(decoded->header, GetParam().header);
@@ -165,7 +165,7 @@ TEST_P(GoldenHeader, ExpectedValueEncodesToTheBytes) {
 TEST_P(GoldenHeader, PrefixesOfTheHeaderFailAndLongerOnesHaveAShorterPayload) {
   const auto message = vector_named(GetParam().name);
   const std::size_t header_size = message.size() - GetParam().payload_size;
-  v1::ChunkLists lists;
+  wire::ChunkLists lists;
   for (std::size_t cut = 0; cut < message.size(); ++cut) {
     const auto decoded = v1::decode(Bytes(message).first(cut), Limits{}, lists);
     ASSERT_EQ(decoded.has_value(), cut >= header_size) << cut;

@@ -26,7 +26,7 @@ using test::raw_reply;
 using test::RawTalk;
 using test::TestService;
 using test::words;
-using wire::v1::ChunkLists;
+using wire::ChunkLists;
 
 constexpr std::size_t kPlaceSize = 10'000;  // of the one Write chunk
 

@@ -270,7 +270,7 @@ TEST_P(HostileServer, RefusesCallsThatHaveNoRoomForTheirReply) {  // P9
 }
 
 bool is_rpc_reply(const Message& message) {
-  wire::v1::ChunkLists lists;
+  wire::ChunkLists lists;
   const auto decoded = wire::v1::decode(message, {}, lists);
   return decoded && std::holds_alternative<wire::v1::Msg>(decoded->header.body) &&
          decoded->payload.size() >= 8 && xdr::load_word(decoded->payload.data() + 4) == 1;

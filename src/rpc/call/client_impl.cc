@@ -333,8 +333,9 @@ std::optional<Error> ClientImpl::start_in_engine(Slot& slot) {
   for (const engine::ResultRoom& room : rooms) reply_max += xdr::padded(room.size_max);
   if (is_backward()) {
     // RFC 8167 §5.3: there is no other way than inline. One that is larger becomes an error.
+    const engine::Negotiated& link = connection_->engine().negotiated();
     reply_max = std::min<std::uint64_t>(
-        reply_max, connection_->engine().negotiated().inline_receive - wire::v1::kHeaderSizeMin);
+        reply_max, link.inline_receive - engine::header_sizes(link.dialect).shortest);
   }
   engine::Outgoing outgoing;
   outgoing.stream = stream.view();

@@ -11,11 +11,10 @@
 #include <span>
 #include <variant>
 
-#include "base/bounded_vector.h"
 #include "base/ids.h"
 #include "rpcrdma/types.h"
 #include "rpcrdma/xdr.h"
-#include "wire/segment.h"
+#include "wire/chunk_lists.h"
 
 namespace rpcrdma::wire::v1 {
 
@@ -29,35 +28,6 @@ enum class Type : std::uint32_t {
   kMsgp = 2,   // RDMA_MSGP, obsolete (RFC 5666 §3.9)
   kDone = 3,   // RDMA_DONE, obsolete (RFC 5666 §3.8)
   kError = 4,  // RDMA_ERROR
-};
-
-// Several counted arrays of segments (a Write list), kept flat.
-class WriteList {
- public:
-  std::size_t size() const noexcept { return counts_.size(); }  // chunks
-  bool empty() const noexcept { return counts_.empty(); }
-  // Precondition: index < size(). The view dies with the next change of the list.
-  std::span<const Segment> chunk(std::size_t index) const noexcept;
-  // False, and unchanged, when the chunk does not fit.
-  [[nodiscard]] bool push_back(std::span<const Segment> chunk) noexcept;
-  void clear() noexcept;
-  bool operator==(const WriteList& other) const noexcept;
-
- private:
-  BoundedVector<std::uint32_t, kWriteChunksMax> counts_;
-  BoundedVector<Segment, kWriteChunksMax * kSegmentsPerChunkMax> segments_;
-};
-
-// RFC 8166 §3.4.3: the three lists of a MSG, NOMSG or MSGP. All empty in other messages.
-struct ChunkLists {
-  BoundedVector<ReadSegment, kReadSegmentsMax> reads;  // in list order
-  WriteList writes;
-  bool has_reply = false;  // a Reply chunk is present (it may have no segments)
-  BoundedVector<Segment, kSegmentsPerChunkMax> reply;
-
-  bool empty() const noexcept { return reads.empty() && writes.empty() && !has_reply; }
-  void clear() noexcept;
-  bool operator==(const ChunkLists& other) const noexcept;
 };
 
 struct Msg {

@@ -1,6 +1,6 @@
 // Replies by Read chunks (RFC 5666 §3.8), on both sides: pure functions, no state.
-#ifndef RPCRDMA_ENGINE_READ_REPLY_PLANNER_H_
-#define RPCRDMA_ENGINE_READ_REPLY_PLANNER_H_
+#ifndef RPCRDMA_ENGINE_RFC5666_READ_REPLY_PLANNER_H_
+#define RPCRDMA_ENGINE_RFC5666_READ_REPLY_PLANNER_H_
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 #include "engine/types.h"
 #include "wire/segment.h"
 
-namespace rpcrdma::engine {
+namespace rpcrdma::engine::rfc5666 {
 
 // Memory of a reply that the peer reads: one segment of its Read list.
 struct ExposedRun {
@@ -51,6 +51,6 @@ struct Pull {
 bool plan_pull(std::span<const wire::ReadSegment> reads, std::span<const ResultRoom> results,
                const std::optional<ResultRoom>& reply_room, Pull& pull);
 
-}  // namespace rpcrdma::engine
+}  // namespace rpcrdma::engine::rfc5666
 
-#endif  // RPCRDMA_ENGINE_READ_REPLY_PLANNER_H_
+#endif  // RPCRDMA_ENGINE_RFC5666_READ_REPLY_PLANNER_H_

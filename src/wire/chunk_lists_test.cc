@@ -1,10 +1,10 @@
+#include "wire/chunk_lists.h"
+
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "wire/v1/header.h"
-
-namespace rpcrdma::wire::v1 {
+namespace rpcrdma::wire {
 namespace {
 
 Segment segment(std::uint32_t n) {
@@ -70,4 +70,4 @@ TEST(ChunkLists, PresentReplyChunkWithoutSegmentsIsNotAnAbsentOne) {
 }
 
 }  // namespace
-}  // namespace rpcrdma::wire::v1
+}  // namespace rpcrdma::wire

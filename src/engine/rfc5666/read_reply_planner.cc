@@ -1,11 +1,10 @@
-#include "engine/read_reply_planner.h"
+#include "engine/rfc5666/read_reply_planner.h"
 
 #include <algorithm>
 
 #include "engine/stream_parts.h"
-#include "wire/v1/header.h"
 
-namespace rpcrdma::engine {
+namespace rpcrdma::engine::rfc5666 {
 
 void plan_read_reply(std::span<const Fragment> stream, std::optional<std::size_t> reply_segments,
                      const Options& options, const Negotiated& negotiated, ReplyPlan& plan,
@@ -23,9 +22,10 @@ void plan_read_reply(std::span<const Fragment> stream, std::optional<std::size_t
   if (!split) return;
   const bool full_form = options.return_form == ReturnForm::kFull;
   const auto header_size = [&] {
-    return wire::v1::kHeaderSizeMin + kReadEntrySize * runs.size() +
-           (reply_segments ? kReplyEntrySize : 0) +
-           (full_form ? kSegmentSize * reply_segments.value_or(0) : 0);
+    const HeaderSizes& sizes = header_sizes(negotiated.dialect);
+    return sizes.shortest + sizes.read_segment * runs.size() +
+           (reply_segments ? sizes.reply_chunk : 0) +
+           (full_form ? sizes.plain_segment * reply_segments.value_or(0) : 0);
   };
   if (!runs.empty() && header_size() + stream_size(plan.stream.view()) <= negotiated.inline_send) {
     plan.form = ReplyForm::kMsg;
@@ -173,4 +173,4 @@ bool plan_pull(std::span<const wire::ReadSegment> reads, std::span<const ResultR
   return true;
 }
 
-}  // namespace rpcrdma::engine
+}  // namespace rpcrdma::engine::rfc5666

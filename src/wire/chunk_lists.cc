@@ -1,9 +1,10 @@
+#include "wire/chunk_lists.h"
+
 #include <algorithm>
 
 #include "base/assert.h"
-#include "wire/v1/header.h"
 
-namespace rpcrdma::wire::v1 {
+namespace rpcrdma::wire {
 
 std::span<const Segment> WriteList::chunk(std::size_t index) const noexcept {
   RPCRDMA_ASSERT(index < counts_.size(), "no such Write chunk");
@@ -45,4 +46,4 @@ bool ChunkLists::operator==(const ChunkLists& other) const noexcept {
          has_reply == other.has_reply && (!has_reply || std::ranges::equal(reply, other.reply));
 }
 
-}  // namespace rpcrdma::wire::v1
+}  // namespace rpcrdma::wire

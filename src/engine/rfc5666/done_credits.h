@@ -1,10 +1,10 @@
 // What RDMA_DONEs hold of a requester's credits (RFC 5666 §3.8).
-#ifndef RPCRDMA_ENGINE_DONE_CREDITS_H_
-#define RPCRDMA_ENGINE_DONE_CREDITS_H_
+#ifndef RPCRDMA_ENGINE_RFC5666_DONE_CREDITS_H_
+#define RPCRDMA_ENGINE_RFC5666_DONE_CREDITS_H_
 
 #include <cstdint>
 
-namespace rpcrdma::engine {
+namespace rpcrdma::engine::rfc5666 {
 
 // A DONE takes one of the responder's Receives and is never answered. Its credit is known to be
 // back when a Call is answered that was sent behind it: the responder takes messages in their
@@ -46,6 +46,6 @@ class DoneCredits {
   std::uint32_t sent_ = 0, seen_ = 0;
 };
 
-}  // namespace rpcrdma::engine
+}  // namespace rpcrdma::engine::rfc5666
 
-#endif  // RPCRDMA_ENGINE_DONE_CREDITS_H_
+#endif  // RPCRDMA_ENGINE_RFC5666_DONE_CREDITS_H_

@@ -1,0 +1,87 @@
+#include "engine/call_chunks.h"
+
+#include "base/assert.h"
+#include "rpcrdma/xdr.h"
+
+namespace rpcrdma::engine {
+
+void list_chunks(const CallPlan& plan, const ExposureSet& exposures, wire::ChunkLists& lists) {
+  lists.clear();
+  BoundedVector<wire::Segment, wire::kSegmentsPerChunkMax> chunk;
+  std::uint32_t chunk_index = 0;
+  for (std::size_t i = 0; i < plan.segments.size(); ++i) {
+    const PlannedSegment& planned = plan.segments[i];
+    const wire::Segment segment = exposures.segment(i, planned.size);
+    bool fits = true;
+    if (planned.kind != ChunkKind::kWrite || planned.chunk != chunk_index) {
+      if (!chunk.empty()) fits = lists.writes.push_back(chunk.view());
+      chunk.clear();
+      chunk_index = planned.chunk;
+    }
+    switch (planned.kind) {
+      case ChunkKind::kRead:
+        fits = fits && lists.reads.push_back({planned.chunk, segment});
+        break;
+      case ChunkKind::kWrite:
+        fits = fits && chunk.push_back(segment);
+        break;
+      case ChunkKind::kReply:
+        lists.has_reply = true;
+        fits = fits && lists.reply.push_back(segment);
+        break;
+    }
+    RPCRDMA_ASSERT(fits, "the plan has more segments than a header may have");
+  }
+  const bool fits = chunk.empty() || lists.writes.push_back(chunk.view());
+  RPCRDMA_ASSERT(fits, "the plan has more Write chunks than a header may have");
+}
+
+void count_chunks(const wire::ChunkLists& lists, Counters& counters) {
+  if (lists.has_reply) ++counters.reply_chunk_count;
+  counters.write_chunk_count += lists.writes.size();
+  std::uint32_t position = 0;
+  for (const wire::ReadSegment& read : lists.reads) {
+    if (read.position != 0) counters.read_chunk_bytes += read.target.length;
+    if (read.position != position) ++counters.read_chunk_count;
+    position = read.position;
+  }
+}
+
+std::uint64_t size_of(std::span<const wire::Segment> chunk) noexcept {
+  std::uint64_t size = 0;
+  for (const wire::Segment& segment : chunk) size += segment.length;
+  return size;
+}
+
+std::uint64_t reply_room(const CallPlan& plan) noexcept {
+  std::uint64_t size = 0;
+  for (const PlannedSegment& segment : plan.segments) {
+    if (segment.kind == ChunkKind::kReply) size += segment.size;
+  }
+  return size;
+}
+
+std::optional<Results> written_results(const CallPlan& plan, const wire::WriteList& writes,
+                                       bool may_round_up) {
+  Results results;
+  const auto take_chunk = [&](std::uint64_t offered) {
+    const std::size_t chunk = results.size();
+    std::uint64_t written = chunk < writes.size() ? size_of(writes.chunk(chunk)) : 0;
+    if (may_round_up && written == xdr::padded(offered)) written = offered;
+    return written <= offered && results.push_back(static_cast<std::uint32_t>(written));
+  };
+  std::optional<std::uint64_t> offered;  // in the chunk that the segments are of
+  for (const PlannedSegment& segment : plan.segments) {
+    if (segment.kind != ChunkKind::kWrite) continue;
+    if (offered && segment.chunk != results.size()) {
+      if (!take_chunk(*offered)) return std::nullopt;
+      offered.reset();
+    }
+    offered = offered.value_or(0) + segment.size;
+  }
+  if (offered && !take_chunk(*offered)) return std::nullopt;
+  if (writes.size() > results.size()) return std::nullopt;
+  return results;
+}
+
+}  // namespace rpcrdma::engine

@@ -1,0 +1,88 @@
+// Messages of RPC-over-RDMA in the terms that its versions share. What is special about one version
+// is behind these functions; only they know its codec.
+#ifndef RPCRDMA_ENGINE_DIALECT_H_
+#define RPCRDMA_ENGINE_DIALECT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/ids.h"
+#include "rpcrdma/types.h"
+#include "wire/chunk_lists.h"
+
+namespace rpcrdma::engine {
+
+enum class Dialect : std::uint8_t {
+  kV1,  // RFC 8166, and RFC 5666 with its further messages
+};
+
+// Room that a short header takes in front of a message, bytes, in the largest of the dialects.
+inline constexpr std::size_t kShortHeaderSizeMax = 28;
+
+enum class Kind : std::uint8_t {
+  kMessage,       // the Payload stream follows the header, but for what is reduced
+  kNoMessage,     // the Payload stream is in a chunk
+  kPadded,        // as kMessage, with aligned data (RFC 5666 §3.9)
+  kDone,          // RDMA_DONE (RFC 5666 §3.8)
+  kErrorVersion,  // the peer does not speak this version
+  kErrorChunk,    // the peer could not use our header or its chunks
+  kErrorUnknown,  // an error message that makes no sense
+  kOtherVersion,  // in a version that this dialect is not
+  kMalformed,     // breaks a rule of the header
+  kTooShort,      // fewer than the 16 bytes that every version begins with
+};
+
+// What the RPC message is, where it is in the Payload stream and its XID is the header's (RFC 5531
+// §9, msg_type).
+enum class Direction : std::uint8_t { kCall, kReply, kUnknown };
+
+// A message that was decoded, once, when it came.
+struct Received {
+  Kind kind;
+  Direction direction;
+  bool has_chunks;  // what they are is in the lists that decode() was given
+  Xid xid;          // with kTooShort: 0
+  std::uint32_t version;
+  std::uint32_t credits;
+  Bytes payload;                       // what follows the header; borrows from the message
+  std::uint32_t alignment, threshold;  // kPadded: bytes
+};
+
+// `lists` is overwritten where the message has chunks, and left alone where it has none.
+Received decode(Dialect dialect, Bytes message, const wire::Limits& limits,
+                wire::ChunkLists& lists) noexcept;
+
+// The header of a message to send.
+struct Outline {
+  Kind kind;
+  Xid xid;
+  std::uint32_t credits;
+  std::uint32_t version = 0;                   // kErrorVersion, kErrorChunk: of what is answered
+  std::uint32_t alignment = 0, threshold = 0;  // kPadded: bytes
+};
+// Writes it to the start of `output`, with `lists` where its kind has chunk lists; returns its
+// size, bytes. Precondition: it fits.
+std::uint32_t encode(Dialect dialect, const Outline& outline, const wire::ChunkLists& lists,
+                     MutableBytes output) noexcept;
+// The same for a kMessage without chunks, whose header has HeaderSizes::shortest bytes.
+void encode_short(Dialect dialect, Xid xid, std::uint32_t credits, MutableBytes output) noexcept;
+// Bytes that encode() writes for a kMessage or kNoMessage with these lists.
+std::size_t header_size(Dialect dialect, const wire::ChunkLists& lists) noexcept;
+
+// Sizes on the wire, bytes.
+struct HeaderSizes {
+  std::uint32_t shortest;       // kMessage or kNoMessage, all lists empty
+  std::uint32_t padded;         // kPadded, all lists empty
+  std::uint32_t read_segment;   // each entry of the Read list
+  std::uint32_t write_chunk;    // each Write chunk, without its segments
+  std::uint32_t reply_chunk;    // the Reply chunk, without its segments
+  std::uint32_t plain_segment;  // each segment of a Write chunk or Reply chunk
+};
+const HeaderSizes& header_sizes(Dialect dialect) noexcept;
+
+// The versions that an error message offers.
+std::uint32_t version_of(Dialect dialect) noexcept;
+
+}  // namespace rpcrdma::engine
+
+#endif  // RPCRDMA_ENGINE_DIALECT_H_

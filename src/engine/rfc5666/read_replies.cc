@@ -1,0 +1,171 @@
+#include "engine/rfc5666/read_replies.h"
+
+#include <cstring>
+
+#include "base/assert.h"
+#include "engine/work_id.h"
+
+namespace rpcrdma::engine::rfc5666 {
+namespace {
+
+constexpr std::uint32_t kDoneSize = 16;  // bytes
+// In a slot's place of the header arena, behind any header: a Call's may still be on its way out.
+constexpr std::uint32_t kDoneOffset = HeaderArena::kSizeMax;
+static_assert(kDoneOffset + kDoneSize <= HeaderArena::kPlaceSize);
+
+}  // namespace
+
+ReadReplies::ReadReplies(const Options& options, Shared& shared, HeaderArena headers,
+                         ReadSlots::Reader& requester)
+    : options_(options),
+      shared_(shared),
+      headers_(headers),
+      requester_(requester),
+      calls_(options.calls_max) {}
+
+bool ReadReplies::may_go(std::uint16_t slot, const CreditsV1& credits) const noexcept {
+  return dones_.allow(credits.limit(), credits.unanswered(), calls_[slot].by_read);
+}
+
+bool ReadReplies::is_stuck(const CreditsV1& credits) const noexcept {
+  return !dones_.allow(credits.limit(), credits.unanswered(), true);
+}
+
+Expected<void, StartError> ReadReplies::started(std::uint16_t slot, const Outgoing& call,
+                                                CallPlan& plan) {
+  const Negotiated& link = shared_.link;
+  const std::uint64_t reply_max =
+      header_sizes(link.dialect).shortest + std::uint64_t{call.reply_size_max};
+  const bool by_read = options_.rfc5666.results_by_read && reply_max > link.inline_receive;
+  const AnswerBy answer_by = by_read ? AnswerBy::kReads : AnswerBy::kWrites;
+  PaddedCall padded{};
+  const bool is_padded = plan_padded_call(call, options_, link, answer_by, plan, padded);
+  if (!is_padded) {
+    if (auto planned = plan_call(call, options_, link, answer_by, plan); !planned) return planned;
+  }
+  OneCall& one = calls_[slot];
+  one.by_read = by_read;
+  one.owes_done = one.silent = false;
+  one.padded = is_padded ? std::optional(padded) : std::nullopt;
+  const bool fits = one.results.assign(call.results);
+  RPCRDMA_ASSERT(fits, "the plan has more results than segments");
+  one.reply_room = call.reply_room;
+  one.answer = {};
+  one.plan.items.clear();
+  one.plan.reads.clear();
+  one.plan.in_reply_room = 0;
+  one.next = one.reads_pending = one.pending = 0;
+  return {};
+}
+
+void ReadReplies::admitted(std::uint16_t slot) noexcept {
+  dones_.start_call(calls_[slot].by_read);
+}
+
+void ReadReplies::sent(std::uint16_t slot, Xid xid, std::uint32_t credits, PostSend& send) {
+  OneCall& one = calls_[slot];
+  one.dones_before = dones_.sent();
+  if (!one.padded) return;
+  const MutableBytes place = headers_.place(slot);
+  send.header_size = encode(shared_.link.dialect,
+                            {.kind = Kind::kPadded,
+                             .xid = xid,
+                             .credits = credits,
+                             .alignment = shared_.link.padding_alignment,
+                             .threshold = one.padded->threshold},
+                            {}, place);
+  std::memset(place.data() + send.header_size, 0, one.padded->size);
+  send.pad_size = one.padded->size;
+  send.pad_before = one.padded->before;
+  ++shared_.counters.padded_calls;
+}
+
+void ReadReplies::heard(std::uint16_t slot, const Received& message) {
+  OneCall& one = calls_[slot];
+  dones_.answered(one.dones_before);
+  const bool is_reply = message.kind == Kind::kMessage || message.kind == Kind::kNoMessage;
+  if (!is_reply || shared_.lists.reads.empty()) return;
+  // RFC 5666 §3.8: whatever becomes of the call, the peer keeps the reply's memory until it is
+  // told.
+  one.owes_done = true;
+  dones_.owe();
+}
+
+bool ReadReplies::take_padding(std::uint16_t slot, const Received& message) noexcept {
+  if (message.has_chunks) return false;
+  calls_[slot].answer.padding = padding_of(message, options_);
+  return true;
+}
+
+bool ReadReplies::take_read_chunks(std::uint16_t slot, bool room_is_taken, Results& results) {
+  if (shared_.link.reads_in_flight_max == 0) return false;
+  OneCall& one = calls_[slot];
+  const auto spare = room_is_taken ? std::nullopt : one.reply_room;
+  if (!plan_pull(shared_.lists.reads.view(), one.results.view(), spare, one.plan)) return false;
+  ++shared_.counters.read_replies;
+  if (one.plan.items.empty()) return true;
+  one.answer.items = one.plan.items.view();
+  // A result has one way to come.
+  return results.empty() && results.assign(one.plan.sizes.view());
+}
+
+std::uint32_t ReadReplies::in_reply_room(std::uint16_t slot) const noexcept {
+  const OneCall& one = calls_[slot];
+  return one.owes_done ? one.plan.in_reply_room : 0;
+}
+
+ReadReplies::Progress ReadReplies::emit_reads(std::uint16_t slot, std::uint32_t generation,
+                                              ActionRoom& room) {
+  OneCall& one = calls_[slot];
+  for (; one.next < one.plan.reads.size(); ++one.next) {
+    if (!shared_.reads.free()) {
+      shared_.reads.wait(requester_, slot);
+      return Progress::kUnderWay;
+    }
+    if (room.full()) return Progress::kRoomIsFull;
+    const PlannedRead& read = one.plan.reads[one.next];
+    room.add(RdmaRead{to_id({WorkKind::kPull, 0, slot, generation}), read.from, read.to,
+                      read.to_offset});
+    shared_.reads.take();
+    ++one.pending;
+    ++one.reads_pending;
+  }
+  return one.reads_pending == 0 ? Progress::kComplete : Progress::kUnderWay;
+}
+
+ReadReplies::Progress ReadReplies::handle_read(std::uint16_t slot, const WorkDone& done) {
+  OneCall& one = calls_[slot];
+  --one.pending;
+  --one.reads_pending;
+  shared_.reads.give_back();
+  if (done.status != WorkStatus::kOk) {
+    shared_.disconnect = true;  // the result must not be taken for read
+    return Progress::kFailed;
+  }
+  const bool complete = one.reads_pending == 0 && one.next == one.plan.reads.size();
+  return complete ? Progress::kComplete : Progress::kUnderWay;
+}
+
+void ReadReplies::stop_reading(std::uint16_t slot) {
+  shared_.reads.leave(requester_, slot);
+}
+
+bool ReadReplies::emit_done(std::uint16_t slot, std::uint32_t generation, Xid xid,
+                            std::uint32_t credits, ActionRoom& room) {
+  OneCall& one = calls_[slot];
+  if (one.reads_pending > 0) return true;
+  if (room.full()) return false;
+  auto& send = room.add<PostSend>();
+  send.id = to_id({WorkKind::kDoneSend, 0, slot, generation});
+  send.header_offset = headers_.offset(slot) + kDoneOffset;
+  send.header_size =
+      encode(shared_.link.dialect, {.kind = Kind::kDone, .xid = xid, .credits = credits}, {},
+             headers_.place(slot).subspan(kDoneOffset));
+  ++one.pending;
+  one.owes_done = false;
+  dones_.send();
+  ++shared_.counters.dones_sent;
+  return true;
+}
+
+}  // namespace rpcrdma::engine::rfc5666

@@ -1,0 +1,99 @@
+// Profile::kRfc5666, the half that makes Calls: replies whose data it reads, each confirmed by an
+// RDMA_DONE (RFC 5666 §3.8), and Calls with aligned data (§3.9).
+#ifndef RPCRDMA_ENGINE_RFC5666_READ_REPLIES_H_
+#define RPCRDMA_ENGINE_RFC5666_READ_REPLIES_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/action_room.h"
+#include "engine/call_chunks.h"
+#include "engine/chunk_planner.h"
+#include "engine/credits_v1.h"
+#include "engine/rfc5666/done_credits.h"
+#include "engine/rfc5666/padding.h"
+#include "engine/rfc5666/read_reply_planner.h"
+#include "engine/shared.h"
+
+namespace rpcrdma::engine::rfc5666 {
+
+// What Requester asks and tells about the call in one of its slots. It counts its own work: the
+// RDMA Reads of a reply and the Send of an RDMA_DONE.
+class ReadReplies {
+ public:
+  // `requester` is told by ReadSlots when a Read may go; it then asks emit_reads().
+  ReadReplies(const Options& options, Shared& shared, HeaderArena headers,
+              ReadSlots::Reader& requester);
+
+  // --- The Call.
+  // Whether it may go, as far as credits are concerned.
+  bool may_go(std::uint16_t slot, const CreditsV1& credits) const noexcept;
+  // Whether no Call can go, since those that were given up hold every credit.
+  bool is_stuck(const CreditsV1& credits) const noexcept;
+  Expected<void, StartError> started(std::uint16_t slot, const Outgoing& call, CallPlan& plan);
+  void admitted(std::uint16_t slot) noexcept;  // it has spent its credit
+  // Its Send is emitted; encodes the header and the zeros of a padded one.
+  void sent(std::uint16_t slot, Xid xid, std::uint32_t credits, PostSend& send);
+  bool is_padded(std::uint16_t slot) const noexcept { return calls_[slot].padded.has_value(); }
+
+  // --- The reply.
+  // A message came for it that is no error of its form, also when the call was given up.
+  void heard(std::uint16_t slot, const Received& message);
+  // Whether the reply may be padded; with chunks it may not.
+  bool take_padding(std::uint16_t slot, const Received& message) noexcept;
+  // Plans the Reads of the Read list in Shared::lists and sets the sizes of results that come by
+  // them. False: it does not fit what the call has room for. `room_is_taken`: the peer has written
+  // the reply to the Reply chunk, so nothing is read to there.
+  bool take_read_chunks(std::uint16_t slot, bool room_is_taken, Results& results);
+  // Bytes of the reply itself that come to the memory of Outgoing::reply_room; 0: it is not there.
+  std::uint32_t in_reply_room(std::uint16_t slot) const noexcept;
+  const ReadAnswer* answer(std::uint16_t slot) const noexcept { return &calls_[slot].answer; }
+
+  enum class Progress : std::uint8_t { kRoomIsFull, kUnderWay, kComplete, kFailed };
+  Progress emit_reads(std::uint16_t slot, std::uint32_t generation, ActionRoom& room);
+  Progress handle_read(std::uint16_t slot, const WorkDone& done);
+  // The call ends while it reads; what is under way still completes.
+  void stop_reading(std::uint16_t slot);
+
+  // --- Its end.
+  // Whether an RDMA_DONE is still to be emitted: the peer keeps the reply's memory until then.
+  bool owes_done(std::uint16_t slot) const noexcept { return calls_[slot].owes_done; }
+  // Once no Read of the reply is under way. False: the room is full.
+  bool emit_done(std::uint16_t slot, std::uint32_t generation, Xid xid, std::uint32_t credits,
+                 ActionRoom& room);
+  void handle_done_sent(std::uint16_t slot) noexcept { --calls_[slot].pending; }
+  std::uint32_t pending(std::uint16_t slot) const noexcept { return calls_[slot].pending; }
+  // The call had been given up before its reply came: its end is no event.
+  bool is_silent(std::uint16_t slot) const noexcept { return calls_[slot].silent; }
+  void silence(std::uint16_t slot) noexcept { calls_[slot].silent = true; }
+  void credit_returned(std::uint16_t slot) noexcept { dones_.end_call(calls_[slot].by_read); }
+  void forget_done(std::uint16_t slot) noexcept { calls_[slot].owes_done = false; }
+
+ private:
+  struct OneCall {
+    bool by_read = false;  // the reply may have Read chunks
+    bool owes_done = false;
+    bool silent = false;
+    std::optional<PaddedCall> padded;
+    BoundedVector<ResultRoom, kExposuresMax> results;
+    std::optional<ResultRoom> reply_room;
+    std::uint32_t dones_before = 0;  // sent before the Call
+    ReadAnswer answer;
+    Pull plan;
+    std::uint16_t next = 0;           // of plan.reads: to be emitted
+    std::uint16_t reads_pending = 0;  // emitted, not completed
+    std::uint16_t pending = 0;        // the same, and the Send of the RDMA_DONE
+  };
+
+  const Options& options_;
+  Shared& shared_;
+  HeaderArena headers_;
+  ReadSlots::Reader& requester_;
+  std::vector<OneCall> calls_;  // by slot
+  DoneCredits dones_;
+};
+
+}  // namespace rpcrdma::engine::rfc5666
+
+#endif  // RPCRDMA_ENGINE_RFC5666_READ_REPLIES_H_
