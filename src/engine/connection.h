@@ -139,6 +139,7 @@ class Connection {
   const Negotiated& negotiated() const noexcept { return shared_.link; }
 
  private:
+  friend struct SlotProbe;
   static std::size_t reader_count(Role role, const Options& options) noexcept;
   bool is_for_requester(const Received& message);
 

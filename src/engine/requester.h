@@ -87,7 +87,7 @@ class Requester final : private ReadSlots::Reader {
     Extra* extra = nullptr;
   };
   static_assert(sizeof(Slot) <= 128, "a slot is two cache lines");
-  friend struct RequesterProbe;
+  friend struct SlotProbe;
 
   void resume_reading(std::uint16_t slot) override { slots_.make_ready(slots_[slot]); }
   Expected<void, StartError> plan(Slot& slot, const Outgoing& call);

@@ -112,6 +112,8 @@ class Responder final : private ReadSlots::Reader {
     Bytes bytes;
   };
 
+  friend struct SlotProbe;
+
   void resume_reading(std::uint16_t slot) override { slots_.make_ready(slots_[slot]); }
   Slot& answerable(CallId call);
   Extra& add_extra(Slot& slot);
