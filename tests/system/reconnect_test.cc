@@ -175,6 +175,19 @@ TEST_P(Reconnect, CloseEndsWaitingCalls) {
   EXPECT_FALSE(pair_.prepare(TestService::kEcho));
 }
 
+TEST_P(Reconnect, CallPreparedBeforeTheEndIsRefusedAtItsStart) {
+  auto call = pair_.prepare(TestService::kEcho);
+  ASSERT_TRUE(call);
+  lose_connection();
+  pair_.client->close();
+  bool called = false;
+  const auto started = pair_.client->start(std::move(*call), [&](auto) { called = true; });
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, Errc::kCanceled);
+  for (int i = 0; i < 3; ++i) pair_.client->progress();
+  EXPECT_FALSE(called) << "the error came back at once";
+}
+
 TEST_P(Reconnect, DestroyingTheClientEndsWaitingCalls) {
   start_hold(0);
   lose_connection();
