@@ -1,6 +1,7 @@
 // Calls end to end, in every transfer form, over every provider.
 #include <gtest/gtest.h>
 
+#include "oncrpc/message.h"
 #include "support/rpc_fixture.h"
 
 namespace rpcrdma {
@@ -411,6 +412,24 @@ TEST_P(Rpc, CallLargerThanAllMemoryIsRefusedAtOnce) {
   EXPECT_EQ(error->code, Errc::kServerFault) << error->message();
   echo(pair, 1U << 20U, true, true);
   pair.service.held[0]->succeed();
+  pair.service.held.clear();
+  pair.run_until([&] { return ended; });
+}
+
+TEST_P(Rpc, ResultsStartedAnewUseTheMemoryThatTheyHave) {
+  RpcPair pair = make();
+  auto call = pair.prepare(TestService::kHold);
+  ASSERT_TRUE(call);
+  bool ended = false;
+  ASSERT_TRUE(pair.client->start(std::move(*call), [&](auto) { ended = true; }));
+  pair.run_until([&] { return pair.service.held.size() == 1; });
+  CallContext* const context = pair.service.held[0];
+  constexpr std::uint32_t kFillsItsBuffer = 8192 - oncrpc::kReplyHeaderSizeMax;
+  ASSERT_TRUE(context->reserve_results(kFillsItsBuffer));
+  EXPECT_EQ(pair.server->memory_in_use(), 8192U);
+  ASSERT_TRUE(context->reserve_results(kFillsItsBuffer));
+  EXPECT_EQ(pair.server->memory_in_use(), 8192U);
+  context->succeed();
   pair.service.held.clear();
   pair.run_until([&] { return ended; });
 }
