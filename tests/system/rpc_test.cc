@@ -3,6 +3,7 @@
 
 #include "oncrpc/message.h"
 #include "support/rpc_fixture.h"
+#include "transport/buffer_pool.h"
 
 namespace rpcrdma {
 namespace {
@@ -633,13 +634,16 @@ TEST(RpcWithoutResources, CallWhoseReplyHasNoMemorySaysSo) {
   ClientOptions options;
   options.memory_max = 32U << 10U;
   RpcPair pair(test::make_sim(1), options);
-  auto call = pair.prepare(TestService::kProduce);
-  ASSERT_TRUE(call);
-  call->arguments().xdr().u32(5);
-  call->expect_results(100'000);
-  const auto error = pair.finish(std::move(*call), [](Reply&) {});
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->code, Errc::kNoResources) << error->message();
+  constexpr std::uint32_t kLargest = transport::BufferPool::kSizeMax - oncrpc::kReplyHeaderSizeMax;
+  for (const std::uint32_t results_max : {100'000U, kLargest}) {
+    auto call = pair.prepare(TestService::kProduce);
+    ASSERT_TRUE(call);
+    call->arguments().xdr().u32(5);
+    call->expect_results(results_max);
+    const auto error = pair.finish(std::move(*call), [](Reply&) {});
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code, Errc::kNoResources) << error->message();
+  }
 }
 
 // In virtual time two calls time out at the same moment: one is out and keeps its slot, the other

@@ -48,6 +48,9 @@ class CaptureFile : public testing::Test {
         EXPECT_EQ(type, 0x0a0d0d0aU);
         EXPECT_EQ(native32(&file[8]), 0x1a2b3c4dU);
       }
+      if (type == 1) {
+        EXPECT_EQ(native32(&file[at + 8]), 1U) << "LINKTYPE_ETHERNET, and 16 bits reserved";
+      }
       if (type == 6) {
         const std::uint32_t captured = native32(&file[at + 20]);
         const auto begin = file.begin() + static_cast<std::ptrdiff_t>(at + 28);
