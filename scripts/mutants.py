@@ -32,7 +32,8 @@ RULE_ROW = re.compile(r"^\| ((?:V1|PD|H|B)-[A-Z]*\d+) \|")
 DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc", "src/rdma/siwarp")
 # The quickest first: most faults are seen by the unit tests of their module.
 PROGRAMS = ("engine_test", "prefix_test", "wire_test", "wire_v1_test", "iwarp_test", "transport_test", "xdr_test",
-            "oncrpc_test", "region_table_test", "reply_cache_test", "golden_test", "configuration_test", "siwarp_test", "sim_test",
+            "oncrpc_test", "region_table_test", "reply_cache_test", "provider_choice_test", "golden_test",
+            "configuration_test", "siwarp_test", "sim_test",
             "rpc_system_test", "rfc5666_test", "backward_test", "chunks_test", "registered_memory_test",
             "reconnect_test", "credits_test", "service_test", "coroutine_test", "adopt_test", "conformance_test",
             "steady_state_test", "hostile_test", "process_test")
@@ -41,7 +42,7 @@ SIM = "bin/rpcrdma-sim"
 # The unit tests of a folder are built and run before anything else is: a fault in a header reaches hundreds of objects.
 UNIT_TESTS = {"src/engine": ["engine_test"], "src/wire": ["prefix_test", "wire_test", "wire_v1_test"],
               "src/iwarp": ["iwarp_test"], "src/transport": ["transport_test"], "src/rdma/siwarp": ["siwarp_test"],
-              "src/rpc": ["reply_cache_test", "configuration_test"]}
+              "src/rpc": ["reply_cache_test", "region_table_test", "provider_choice_test", "configuration_test"]}
 # For one program; a fault that makes it hang or grow is seen.
 TIME_MAX = 60  # seconds
 MEMORY_MAX = 4 << 30  # bytes of address space

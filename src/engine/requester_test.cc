@@ -279,6 +279,17 @@ TEST_F(Client, ExposesExactlyWhatItsHeaderNames) {
   EXPECT_EQ(client.lists.reply[0], (Segment{SteeringTag{4}, 9000, 0x4000}));
 }
 
+TEST_F(Client, CountsTheChunksThatItOffers) {
+  start_with_chunks(1);
+  client.expose_all();
+  EXPECT_EQ(sent(), 1U);
+  const Counters& counters = client.engine.counters();
+  EXPECT_EQ(counters.read_chunk_count, 1U);
+  EXPECT_EQ(counters.read_chunk_bytes, 5000U);
+  EXPECT_EQ(counters.write_chunk_count, 1U);
+  EXPECT_EQ(counters.reply_chunk_count, 1U);
+}
+
 TEST_F(Client, RevokesEveryHandleBeforeTheReplyIsReady) {
   start_with_chunks(1);
   client.expose_all();

@@ -188,6 +188,26 @@ TEST_F(ReadReplies, ChunksWithoutAPlaceGoBehindTheReply) {
             (std::vector<std::uint32_t>{3000, 90, 80}));
 }
 
+// Two chunks for three results: some result came inline, and nobody knows yet which.
+TEST(PlanPull, FewerChunksThanResultsGoToTheReplyRoomWhereTheyFit) {
+  std::vector<ResultRoom> places;
+  for (std::uint16_t item = 1; item <= 3; ++item) {
+    places.push_back({Lease{item}, 5000, 0, item});
+  }
+  const ResultRoom reply_room{Lease{9}, 200, 0, 0};
+  const auto chunk = [](std::uint32_t position, std::uint32_t size) {
+    return wire::ReadSegment{position, {SteeringTag{70}, size, 500}};
+  };
+  Pull pull;
+  ASSERT_TRUE(plan_pull(std::array{chunk(28, 150), chunk(300, 3000)}, places, reply_room, pull));
+  ASSERT_EQ(pull.reads.size(), 2U);
+  EXPECT_EQ(pull.reads[0].to, Lease{9});
+  EXPECT_EQ(pull.reads[1].to, Lease{2});
+  ASSERT_EQ(pull.items.size(), 2U);
+  EXPECT_EQ(pull.items[0], (ReadItem{28, false}));
+  EXPECT_EQ(pull.items[1], (ReadItem{300, true}));
+}
+
 TEST_F(ReadReplies, ReadsStayWithinTheLimit) {
   Negotiated negotiated = sizes();
   negotiated.reads_in_flight_max = 2;

@@ -142,11 +142,9 @@ bool Tx::build_fpdu() {
 }
 
 // What most messages are, in one go: a whole Send in one FPDU that lies in the arena. False: it is
-// something else.
+// something else. One that fits is never built in parts, so that this is its start.
 bool Tx::build_small_send(const SendWork& work) {
-  if (work.kind != WorkKind::kSend || offset_ != 0 || !fits_small_send(work.from.size)) {
-    return false;
-  }
+  if (work.kind != WorkKind::kSend || !fits_small_send(work.from.size)) return false;
   put_small_send(work.opcode, work.tag, work.from.size, [&](std::byte* at) {
     for (const auto& run : state_.send_spans.view(work.from)) {
       std::memcpy(at, run.data, run.size);

@@ -67,6 +67,11 @@ TEST(BufferPool, KeepsAnEighthForSmallBuffers) {
   for (const MutableBytes buffer : large) pool.give_back(buffer);
 }
 
+TEST(BufferPool, CountsOnlyWhatIsNotSmallAgainstTheShareOfLargeBuffers) {
+  EXPECT_EQ(BufferPool::large_size(BufferPool::kSmallMax), 0U);
+  EXPECT_EQ(BufferPool::large_size(BufferPool::kSmallMax + 1), 2 * BufferPool::kSmallMax);
+}
+
 TEST(BufferPool, TellsWhatItGivesBackToTheSystem) {
   struct Watcher final : BufferPool::Watcher {
     void handle_freed(const std::byte* memory) override { freed.push_back(memory); }

@@ -302,6 +302,18 @@ TEST_P(Backward, ProgramsThatTheClientDoesNotServeAreUnavailable) {
   EXPECT_EQ(error->code, Errc::kNotAvailable);
 }
 
+TEST_P(Backward, CallsHaveTheTimeOfTheirOptions) {
+  ready.options.call_timeout = std::chrono::milliseconds(100);
+  connect_both_ways();
+  const rdma::Provider& clock = pair->network->server_side();
+  const Instant start = clock.now();
+  const auto error = finish(backward_call(TestService::kHold));
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kTimedOut) << error->message();
+  EXPECT_LT(clock.now() - start, std::chrono::seconds(10));
+  on_client.held[0]->succeed();
+}
+
 TEST_P(Backward, WhatFitsNoMessageFails) {
   connect_both_ways();
   const auto data = pattern(5000, 1);

@@ -292,6 +292,47 @@ TEST_F(HostileProfileServer, ThatTakesNoReadsIsSentNoReadChunks) {
   EXPECT_GT(asked->size(), small.size());
 }
 
+TEST_F(HostileProfileServer, ThatServesTwoReadsIsAskedForTwoAtATime) {
+  answer_configuration(words({4096, 0, 2}));  // its set-up has said 16
+  ASSERT_TRUE(connects());
+  auto call = client_->prepare({77, 1, 1});
+  ASSERT_TRUE(call);
+  std::vector<std::byte> place(120);
+  call->place_result(place);
+  bool ended = false;
+  ASSERT_TRUE(client_->start(std::move(*call), [&](auto reply) { ended = reply.has_value(); }));
+  const auto asked = talk_->next_message();
+  ASSERT_TRUE(asked);
+  const std::uint32_t xid = to_words(*asked).at(0);
+  constexpr std::uint32_t kPosition = 24 + 4;
+  Message reads;
+  for (const std::uint32_t tag : {1U, 2U, 3U}) {
+    reads = join({reads, words({1, kPosition, tag, 40, 0, 0})});
+  }
+  ASSERT_TRUE(
+      talk_->send(join({raw_header(xid, kMsg), reads, kNoLists, raw_reply(xid), words({120})})));
+  std::vector<iwarp::ReadRequest> requests;
+  const auto take_request = [&] {
+    const auto read = talk_->next();
+    ASSERT_TRUE(read) << "it asks for no more";
+    requests.push_back(iwarp::decode_read_request(read->payload));
+    EXPECT_EQ(requests.back().source_tag, SteeringTag{static_cast<std::uint32_t>(requests.size())});
+  };
+  const auto answer = [&](const iwarp::ReadRequest& request) {
+    ASSERT_TRUE(talk_->read_response(static_cast<std::uint32_t>(request.sink_tag),
+                                     request.sink_address, test::pattern(40, 1)));
+  };
+  ASSERT_NO_FATAL_FAILURE(take_request());
+  ASSERT_NO_FATAL_FAILURE(take_request());
+  client_->progress();
+  EXPECT_EQ(talk_->peer().waiting(), 0U) << "two at a time";
+  answer(requests[0]);
+  ASSERT_NO_FATAL_FAILURE(take_request());
+  answer(requests[1]);
+  answer(requests[2]);
+  EXPECT_TRUE(talk_->peer().pump_until([&] { return ended; }));
+}
+
 TEST_F(HostileProfileServer, TakesAnySizesAsWhatIsPossible) {
   answer_configuration(words({0xffffffff, 0xffffffff, 0xffffffff}));
   EXPECT_TRUE(connects());

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
@@ -202,6 +203,44 @@ TEST(Process, ForeignPollLoopDrivesAServer) {
   EXPECT_TRUE(drive(server, std::chrono::seconds(20),
                     [&] { return done.load() && server.connections() == 0; }));
   client_thread.join();
+}
+
+// The server asks its connections in turn: what a later one gives back an earlier one has missed.
+TEST(Process, MemoryThatALaterConnectionGivesBackWakesTheServer) {
+  ServerOptions options;
+  options.memory_max = 3U << 20U;
+  int ended = 0;
+  test::RpcPair pair(test::make_siwarp(true), {}, options);
+  Client later = test::RpcPair::connect_another(pair);
+  const auto start = [&](Client& client, std::uint32_t procedure, Bytes data) {
+    auto call = client.prepare({TestService::kProgram, TestService::kVersion, procedure});
+    ASSERT_TRUE(call);
+    if (!data.empty()) call->arguments().bulk(data);
+    ASSERT_TRUE(client.start(std::move(*call), [&](auto reply) {
+      EXPECT_TRUE(reply) << reply.error().message();
+      ++ended;
+    }));
+  };
+  start(*pair.client, TestService::kNull, {});  // a client that was answered is quiet
+  start(later, TestService::kHold, {});
+  pair.run_until([&] {
+    later.progress();
+    return ended == 1 && pair.service.held.size() == 1;
+  });
+  CallContext* const holder = std::exchange(pair.service.held, {})[0];
+  ASSERT_FALSE(holder->result_memory(2U << 20U).empty());
+  const auto data = pattern(1U << 20U, 1);
+  start(*pair.client, TestService::kLength, data);
+  pair.run_until([&] { return pair.server->counters().read_chunks == 1; });
+  EXPECT_EQ(pair.service.calls, 1U) << "it waits for memory";
+  holder->succeed();
+  while (ended < 3) {
+    pollfd fds[] = {{pair.server->wait_fd(), POLLIN, 0}, {later.wait_fd(), POLLIN, 0}};
+    ASSERT_GT(::poll(fds, 2, 2000), 0) << "a wake-up was lost";
+    if (fds[0].revents != 0) pair.server->progress();
+    pair.client->progress();
+    later.progress();
+  }
 }
 
 TEST(Process, CallTimeOutWakesAForeignLoop) {

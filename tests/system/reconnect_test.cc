@@ -175,6 +175,19 @@ TEST_P(Reconnect, CloseEndsWaitingCalls) {
   EXPECT_FALSE(pair_.prepare(TestService::kEcho));
 }
 
+TEST_P(Reconnect, CallPreparedBeforeTheEndIsRefusedAtItsStart) {
+  auto call = pair_.prepare(TestService::kEcho);
+  ASSERT_TRUE(call);
+  lose_connection();
+  pair_.client->close();
+  bool called = false;
+  const auto started = pair_.client->start(std::move(*call), [&](auto) { called = true; });
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, Errc::kCanceled);
+  for (int i = 0; i < 3; ++i) pair_.client->progress();
+  EXPECT_FALSE(called) << "the error came back at once";
+}
+
 TEST_P(Reconnect, DestroyingTheClientEndsWaitingCalls) {
   start_hold(0);
   lose_connection();
@@ -284,6 +297,43 @@ TEST_P(Reconnect, SlowCallOnAConnectionThatAnswersOthersCostsNobodyElseAnything)
   EXPECT_EQ(pair_.server->connections(), 1U);
   pair_.service.held[0]->succeed();
   pair_.service.held.clear();
+}
+
+// Answered when the test says so; not to be executed twice.
+class HoldOnce final : public Service {
+ public:
+  bool has_procedure(std::uint32_t) const noexcept override { return true; }
+  std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
+  bool is_idempotent(std::uint32_t) const noexcept override { return false; }
+  void call(CallContext& context) override {
+    ++calls;
+    held = &context;
+  }
+
+  int calls = 0;
+  CallContext* held = nullptr;
+};
+
+TEST_P(Reconnect, CallThatIsMadeAgainWhileItIsExecutedGetsTheReplyOfTheFirst) {
+  HoldOnce once;
+  ASSERT_TRUE(pair_.server->add(78, 1, once));
+  start_echo(0, 10);  // brings credits
+  pair_.run_until([&] { return ended(0); });
+  auto call = pair_.client->prepare({78, 1, 1});
+  ASSERT_TRUE(call);
+  start(1, std::move(*call));
+  start_hold(2, milliseconds(100));  // ends the connection, on which nothing comes
+  pair_.run_until([&] { return once.held != nullptr && pair_.service.held.size() == 1; });
+  const bool is_configured = GetParam().profile == Profile::kRfc5666;  // by a call each time
+  const std::uint64_t again = pair_.server->counters().short_calls + (is_configured ? 2 : 1);
+  pair_.run_until([&] { return pair_.server->counters().short_calls == again; });
+  EXPECT_FALSE(ended(1));
+  once.held->succeed();
+  pair_.run_until([&] { return ended(1); });
+  EXPECT_FALSE(ends_[1].error) << ends_[1].error->message();
+  EXPECT_EQ(once.calls, 1);
+  EXPECT_EQ(pair_.server->counters().cached_replies, 1U);
+  pair_.kill_server();
 }
 
 TEST_P(Reconnect, CountersGoOnFromOneConnectionToTheNext) {

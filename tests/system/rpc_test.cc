@@ -1,7 +1,9 @@
 // Calls end to end, in every transfer form, over every provider.
 #include <gtest/gtest.h>
 
+#include "oncrpc/message.h"
 #include "support/rpc_fixture.h"
+#include "transport/buffer_pool.h"
 
 namespace rpcrdma {
 namespace {
@@ -415,6 +417,24 @@ TEST_P(Rpc, CallLargerThanAllMemoryIsRefusedAtOnce) {
   pair.run_until([&] { return ended; });
 }
 
+TEST_P(Rpc, ResultsStartedAnewUseTheMemoryThatTheyHave) {
+  RpcPair pair = make();
+  auto call = pair.prepare(TestService::kHold);
+  ASSERT_TRUE(call);
+  bool ended = false;
+  ASSERT_TRUE(pair.client->start(std::move(*call), [&](auto) { ended = true; }));
+  pair.run_until([&] { return pair.service.held.size() == 1; });
+  CallContext* const context = pair.service.held[0];
+  constexpr std::uint32_t kFillsItsBuffer = 8192 - oncrpc::kReplyHeaderSizeMax;
+  ASSERT_TRUE(context->reserve_results(kFillsItsBuffer));
+  EXPECT_EQ(pair.server->memory_in_use(), 8192U);
+  ASSERT_TRUE(context->reserve_results(kFillsItsBuffer));
+  EXPECT_EQ(pair.server->memory_in_use(), 8192U);
+  context->succeed();
+  pair.service.held.clear();
+  pair.run_until([&] { return ended; });
+}
+
 TEST_P(Rpc, AnswersFromOutsideOfTheServersProgressGoOut) {
   RpcPair pair = make();
   auto call = pair.prepare(TestService::kHold);
@@ -614,13 +634,16 @@ TEST(RpcWithoutResources, CallWhoseReplyHasNoMemorySaysSo) {
   ClientOptions options;
   options.memory_max = 32U << 10U;
   RpcPair pair(test::make_sim(1), options);
-  auto call = pair.prepare(TestService::kProduce);
-  ASSERT_TRUE(call);
-  call->arguments().xdr().u32(5);
-  call->expect_results(100'000);
-  const auto error = pair.finish(std::move(*call), [](Reply&) {});
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->code, Errc::kNoResources) << error->message();
+  constexpr std::uint32_t kLargest = transport::BufferPool::kSizeMax - oncrpc::kReplyHeaderSizeMax;
+  for (const std::uint32_t results_max : {100'000U, kLargest}) {
+    auto call = pair.prepare(TestService::kProduce);
+    ASSERT_TRUE(call);
+    call->arguments().xdr().u32(5);
+    call->expect_results(results_max);
+    const auto error = pair.finish(std::move(*call), [](Reply&) {});
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code, Errc::kNoResources) << error->message();
+  }
 }
 
 // In virtual time two calls time out at the same moment: one is out and keeps its slot, the other

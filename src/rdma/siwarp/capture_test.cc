@@ -48,6 +48,9 @@ class CaptureFile : public testing::Test {
         EXPECT_EQ(type, 0x0a0d0d0aU);
         EXPECT_EQ(native32(&file[8]), 0x1a2b3c4dU);
       }
+      if (type == 1) {
+        EXPECT_EQ(native32(&file[at + 8]), 1U) << "LINKTYPE_ETHERNET, and 16 bits reserved";
+      }
       if (type == 6) {
         const std::uint32_t captured = native32(&file[at + 20]);
         const auto begin = file.begin() + static_cast<std::ptrdiff_t>(at + 28);
@@ -83,7 +86,10 @@ class CaptureFile : public testing::Test {
       EXPECT_EQ((both & 0xffffU) + (both >> 16U), 0xffffU) << "TCP checksum";
       const unsigned port = load16(tcp.data());
       const auto flags = std::to_integer<unsigned>(tcp[13]);
+      const bool acknowledges = (flags & 16U) != 0;
+      EXPECT_EQ(load32(&tcp[8]), acknowledges ? next[load16(&tcp[2])] : 0U);
       if ((flags & 2U) != 0) next[port] = load32(&tcp[4]) + 1;
+      if ((flags & 1U) != 0) ++next[port];
       if ((flags & 3U) != 0 || tcp.size() == 20) continue;
       EXPECT_EQ(load32(&tcp[4]), next[port]);
       next[port] += static_cast<std::uint32_t>(tcp.size() - 20);
@@ -114,7 +120,7 @@ class CaptureFile : public testing::Test {
                       testing::UnitTest::GetInstance()->current_test_info()->name() + ".pcapng";
 };
 
-TEST_F(CaptureFile, HoldsBothDirectionsWithValidChecksums) {
+TEST_F(CaptureFile, HoldsBothDirectionsWithValidChecksumsAndAcknowledgements) {
   Counters counters;
   unsigned server_port = 0;
   {

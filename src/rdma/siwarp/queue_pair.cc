@@ -233,7 +233,7 @@ void QueuePair::open_stream() {
     fpdu_size = shard_.options.segment_size_max + iwarp::fpdu_size(iwarp::kTaggedSize);
   } else if (segment < kLargeSegment) {
     // One FPDU, one segment. siw wants the CRC in one piece.
-    fpdu_size = segment & ~std::size_t{3};
+    fpdu_size = segment;
     alignment = segment;
   } else {
     socket_.do_without_pacing();

@@ -149,6 +149,27 @@ TEST(SiwarpTransfer, BulkIsPlacedWithoutCopies) {
   EXPECT_LT(received.bytes_copied, (10U << 20U) / 20);
 }
 
+TEST(SiwarpTransfer, CountsItsWorkByKind) {
+  Nodes nodes;
+  End client;
+  End server;
+  nodes.connect(client, server);
+  const Remote source = server.expose(0, 1000, RemoteAccess::kRead);
+  const Remote target = server.expose(1000, 1000, RemoteAccess::kWrite);
+  const Slice from = client.slice(0, 1000);
+  const Counters before = client.queue_pair->counters();
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(client.post(i, Read{client.slice(1000, 1000), source}));
+    ASSERT_TRUE(nodes.pump_until([&] { return client.poll().has_value(); }));
+  }
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(client.post(7, Write{{&from, 1}, target}, false));
+  nodes.say(client, server);
+  const Counters after = client.queue_pair->counters();
+  EXPECT_EQ(after.reads - before.reads, 3U);
+  EXPECT_EQ(after.writes - before.writes, 2U);
+  EXPECT_EQ(after.sends - before.sends, 1U);
+}
+
 TEST(SiwarpTransfer, PeerThatDiesInTheMiddleFlushesEverything) {
   Nodes nodes;
   const auto peer = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });

@@ -65,6 +65,16 @@ TEST(ReplyCache, BytesAreBoundedAndCountBulkItems) {
   EXPECT_EQ(cache.begin(key(100)), Found::kDone);
 }
 
+TEST(ReplyCache, BytesCountTheStreamOfAReply) {
+  ReplyCache cache(1000, 10'000);
+  for (std::uint32_t xid = 1; xid <= 3; ++xid) {
+    ASSERT_EQ(cache.begin(key(xid)), Found::kNew);
+    cache.finish(key(xid), reply(xid * 100));
+  }
+  EXPECT_EQ(cache.finished(), 3U);
+  EXPECT_GE(cache.bytes(), 600U);
+}
+
 TEST(ReplyCache, TooLargeAReplyIsForgottenAndPushesNothingOut) {
   ReplyCache cache(1000, 10'000);
   ASSERT_EQ(cache.begin(key(1)), Found::kNew);
