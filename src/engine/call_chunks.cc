@@ -53,12 +53,31 @@ std::uint64_t size_of(std::span<const wire::Segment> chunk) noexcept {
   return size;
 }
 
-std::uint64_t reply_room(const CallPlan& plan) noexcept {
-  std::uint64_t size = 0;
-  for (const PlannedSegment& segment : plan.segments) {
-    if (segment.kind == ChunkKind::kReply) size += segment.size;
+bool is_stream_of(Bytes payload, Xid xid) noexcept {
+  return payload.size() >= kReplySizeMin &&
+         xdr::load_word(payload.data()) == static_cast<std::uint32_t>(xid);
+}
+
+std::optional<ReplyPlace> place_reply(const Received& message, const wire::ChunkLists& lists,
+                                      const CallPlan* plan, std::uint32_t pulled) noexcept {
+  const std::uint64_t written = size_of(lists.reply.view());
+  if (message.kind != Kind::kNoMessage) {
+    if (pulled > 0 || written > 0 || !is_stream_of(message.payload, message.xid)) {
+      return std::nullopt;
+    }
+    return ReplyPlace{message.payload, 0};
   }
-  return size;
+  if (pulled > 0) {
+    if (written > 0 || pulled < kReplySizeMin) return std::nullopt;
+    return ReplyPlace{{}, pulled};
+  }
+  std::uint64_t offered = 0;
+  for (const PlannedSegment& segment :
+       plan != nullptr ? plan->segments.view() : std::span<const PlannedSegment>{}) {
+    if (segment.kind == ChunkKind::kReply) offered += segment.size;
+  }
+  if (written < kReplySizeMin || written > offered) return std::nullopt;
+  return ReplyPlace{{}, static_cast<std::uint32_t>(written)};
 }
 
 std::optional<Results> written_results(const CallPlan& plan, const wire::WriteList& writes,

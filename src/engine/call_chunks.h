@@ -20,10 +20,23 @@ void list_chunks(const CallPlan& plan, const ExposureSet& exposures, wire::Chunk
 
 void count_chunks(const wire::ChunkLists& lists, Counters& counters);
 
+// RFC 5531 §9: bytes of the shortest reply, AUTH_ERROR.
+inline constexpr std::size_t kReplySizeMin = 20;
+// Whether this is the Payload stream of a message with this XID, of any reply's size.
+bool is_stream_of(Bytes payload, Xid xid) noexcept;
+
 std::uint64_t size_of(std::span<const wire::Segment> chunk) noexcept;
 
-// Bytes that the plan offers for a Reply chunk.
-std::uint64_t reply_room(const CallPlan& plan) noexcept;
+// Where a reply is that came for a Call.
+struct ReplyPlace {
+  Bytes inline_part;
+  std::uint32_t in_reply_chunk;  // bytes of it in the memory of Outgoing::reply_room; 0: inline
+};
+// nullopt: it is in neither, or in more than was offered, or shorter than any reply. `plan`: of the
+// Call; null: it had no chunks. `pulled`: bytes of the reply that were at position zero of its Read
+// list (RFC 5666), 0: there was none.
+std::optional<ReplyPlace> place_reply(const Received& message, const wire::ChunkLists& lists,
+                                      const CallPlan* plan, std::uint32_t pulled) noexcept;
 
 // How many bytes of each offered result the reply's Write list says were written. All three forms
 // that peers send are taken: every segment with its length rewritten, only those used, or no list

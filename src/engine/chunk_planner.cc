@@ -187,32 +187,6 @@ void plan_reply(std::span<const Fragment> stream, const wire::WriteList& writes,
   if (header_size(link.dialect, returned) <= link.inline_send) plan.form = ReplyForm::kNoMsg;
 }
 
-std::span<const Fragment> items_of_chunk(const ReplyPlan& plan, std::uint16_t chunk) noexcept {
-  const auto items = plan.items.view();
-  std::size_t first = 0;
-  while (first < items.size() && items[first].item != chunk + 1) ++first;
-  std::size_t end = first;
-  while (end < items.size() && items[end].item == chunk + 1) ++end;
-  return items.subspan(first, end - first);
-}
-
-std::optional<SteeringTag> only_handle(std::span<const wire::ReadSegment> reads,
-                                       const wire::WriteList& writes,
-                                       std::span<const wire::Segment> reply_chunk) noexcept {
-  std::optional<SteeringTag> handle;
-  bool is_single = true;
-  const auto see = [&](const wire::Segment& segment) {
-    if (handle && *handle != segment.handle) is_single = false;
-    handle = segment.handle;
-  };
-  for (const wire::ReadSegment& read : reads) see(read.target);
-  for (std::size_t i = 0; i < writes.size(); ++i) {
-    for (const wire::Segment& segment : writes.chunk(i)) see(segment);
-  }
-  for (const wire::Segment& segment : reply_chunk) see(segment);
-  return is_single ? handle : std::nullopt;
-}
-
 bool SegmentFiller::next(std::span<const Fragment> source, std::span<const wire::Segment> target,
                          Piece& piece) {
   while (run_ < source.size() && run_done_ == source[run_].size) {
@@ -233,6 +207,37 @@ bool SegmentFiller::next(std::span<const Fragment> source, std::span<const wire:
   run_done_ += size;
   segment_done_ += size;
   return true;
+}
+
+namespace {
+
+std::span<const Fragment> items_of_chunk(const ReplyPlan& plan, std::uint16_t chunk) {
+  const auto items = plan.items.view();
+  std::size_t first = 0;
+  while (first < items.size() && items[first].item != chunk + 1) ++first;
+  std::size_t end = first;
+  while (end < items.size() && items[end].item == chunk + 1) ++end;
+  return items.subspan(first, end - first);
+}
+
+}  // namespace
+
+bool ReplyFiller::next(const ReplyPlan& plan, const wire::WriteList& writes,
+                       std::span<const wire::Segment> reply_chunk, bool in_reply_chunk,
+                       SegmentFiller::Piece& piece) {
+  for (; chunk_ < writes.size(); ++chunk_, filler_ = {}) {
+    if (filler_.next(items_of_chunk(plan, chunk_), writes.chunk(chunk_), piece)) return true;
+  }
+  return in_reply_chunk && filler_.next(plan.stream.view(), reply_chunk, piece);
+}
+
+void count_results(const ReplyPlan& plan, Counters& counters) {
+  std::uint16_t last = 0;
+  for (const Fragment& run : plan.items) {
+    counters.write_chunk_bytes += run.size;
+    if (run.item != last) ++counters.write_chunk_count;
+    last = run.item;
+  }
 }
 
 }  // namespace rpcrdma::engine

@@ -80,15 +80,6 @@ void plan_reply(std::span<const Fragment> stream, const wire::WriteList& writes,
                 std::span<const wire::Segment> reply_chunk, const Options& options,
                 const Negotiated& link, ReplyPlan& plan, wire::ChunkLists& returned);
 
-// What goes into this Write chunk.
-std::span<const Fragment> items_of_chunk(const ReplyPlan& plan, std::uint16_t chunk) noexcept;
-
-// The one handle that all segments of a Call have, if they have one: the Send of its reply may
-// invalidate it. Some peers check only the first, so several are left to the requester.
-std::optional<SteeringTag> only_handle(std::span<const wire::ReadSegment> reads,
-                                       const wire::WriteList& writes,
-                                       std::span<const wire::Segment> reply_chunk) noexcept;
-
 // The Reply chunk in the header of a reply, of which `used` bytes were written.
 void return_reply_chunk(wire::ChunkLists& lists, std::span<const wire::Segment> offered,
                         std::uint64_t used, ReturnForm form);
@@ -109,6 +100,23 @@ class SegmentFiller {
   std::uint16_t run_ = 0, segment_ = 0;
   std::uint32_t run_done_ = 0, segment_done_ = 0;  // bytes
 };
+
+// Yields the RDMA Writes of a reply: what goes into the Write chunks, then into the Reply chunk.
+class ReplyFiller {
+ public:
+  // The arguments are those that the reply was planned with, each time. `in_reply_chunk`: the
+  // stream goes there. False: that was all.
+  bool next(const ReplyPlan& plan, const wire::WriteList& writes,
+            std::span<const wire::Segment> reply_chunk, bool in_reply_chunk,
+            SegmentFiller::Piece& piece);
+
+ private:
+  std::uint16_t chunk_ = 0;  // the Write chunk being filled; then the Reply chunk
+  SegmentFiller filler_;
+};
+
+// Counts the Write chunks that are used, and their bytes.
+void count_results(const ReplyPlan& plan, Counters& counters);
 
 }  // namespace rpcrdma::engine
 

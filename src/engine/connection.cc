@@ -165,9 +165,8 @@ bool Connection::is_for_requester(const Received& message) {
   const bool is_padded = message.kind == Kind::kPadded && !takes_padding_;
   const Direction direction = is_padded ? Direction::kUnknown : message.direction;
   if (role_ == Role::kClient) return direction != Direction::kCall;
-  const bool is_error = message.kind == Kind::kErrorVersion || message.kind == Kind::kErrorChunk ||
-                        message.kind == Kind::kErrorUnknown;
-  return direction == Direction::kReply || (is_error && requester_.waits_for(message.xid));
+  return direction == Direction::kReply ||
+         (is_error(message.kind) && requester_.waits_for(message.xid));
 }
 
 void Connection::handle_done(const WorkDone& done) {

@@ -32,6 +32,14 @@ enum class Kind : std::uint8_t {
   kTooShort,      // fewer than the 16 bytes that every version begins with
 };
 
+constexpr bool is_error(Kind kind) noexcept {
+  return kind == Kind::kErrorVersion || kind == Kind::kErrorChunk || kind == Kind::kErrorUnknown;
+}
+// There is nothing in it that could be looked at.
+constexpr bool is_unreadable(Kind kind) noexcept {
+  return kind == Kind::kErrorUnknown || kind == Kind::kOtherVersion || kind == Kind::kMalformed;
+}
+
 // What the RPC message is, where it is in the Payload stream and its XID is the header's (RFC 5531
 // §9, msg_type).
 enum class Direction : std::uint8_t { kCall, kReply, kUnknown };

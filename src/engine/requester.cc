@@ -10,16 +10,9 @@
 namespace rpcrdma::engine {
 namespace {
 
-constexpr std::size_t kReplySizeMin = 20;  // RFC 5531 §9: AUTH_ERROR, the shortest reply, bytes
-
 bool is_rpc_call(Bytes payload) {
   return payload.size() >= 2 * xdr::kWordSize &&
          xdr::load_word(payload.data() + xdr::kWordSize) == 0;
-}
-
-bool starts_with(Bytes payload, Xid xid) {
-  return payload.size() >= kReplySizeMin &&
-         xdr::load_word(payload.data()) == static_cast<std::uint32_t>(xid);
 }
 
 }  // namespace
@@ -53,7 +46,7 @@ Expected<CallId, StartError> Requester::start_call(Instant now, Xid xid, const O
   slot.pending = 0;
   slot.xid = xid;
   slot.header_room = call.header_room;
-  xids_[slot.index] = static_cast<std::uint32_t>(xid);
+  xids_.set(slot.index, xid);
   set_deadline(slot, now + timeout);
   slot.error.reset();
   waiting_.push(slot.index);
@@ -124,8 +117,7 @@ void Requester::handle_received(Instant now, ReceiveId receive, const Received& 
   }
   // RFC 8166 §4.5: a requester never answers what it cannot use; it drops it, and the call's own
   // time-out deals with the rest.
-  if (message.kind == Kind::kMalformed || message.kind == Kind::kOtherVersion ||
-      message.kind == Kind::kErrorUnknown) {
+  if (is_unreadable(message.kind)) {
     ++counters.bad_reply_count;
     return shared_.receives.repost(receive);
   }
@@ -146,7 +138,7 @@ bool Requester::take_short_reply(Instant now, ReceiveId receive, const Received&
   Slot* slot = find_waiting_for_reply(message.xid);
   if (slot == nullptr || slot->state != State::kSent || slot->error ||
       (slot->extra != nullptr && !slot->extra->plan.segments.empty()) ||
-      !starts_with(message.payload, message.xid) || is_rpc_call(message.payload)) {
+      !is_stream_of(message.payload, message.xid) || is_rpc_call(message.payload)) {
     return false;
   }
   ++shared_.counters.short_replies;
@@ -411,8 +403,6 @@ void Requester::take_late_reply(Instant now, Slot& slot, const Received& message
 // Checks the reply's chunks against what the call offered, and notes where the reply is.
 bool Requester::take_reply(Slot& slot, const Received& message) {
   const wire::ChunkLists& lists = shared_.lists;
-  slot.inline_part = {};
-  slot.in_reply_chunk = 0;
   if (slot.extra == nullptr) {
     if (!lists.writes.empty() || !lists.reads.empty()) return false;
   } else {
@@ -423,29 +413,25 @@ bool Requester::take_reply(Slot& slot, const Received& message) {
       shared_.counters.write_chunk_bytes += size_of(lists.writes.chunk(i));
     }
   }
-  const std::uint64_t in_reply = size_of(lists.reply.view());
-  const bool is_long = message.kind == Kind::kNoMessage;
-  if (!lists.reads.empty() &&
-      (profile_ == nullptr ||
-       !profile_->take_read_chunks(slot.index, in_reply > 0, slot.extra->results))) {
+  const bool has_reads = !lists.reads.empty();
+  const bool is_written = size_of(lists.reply.view()) > 0;
+  if (has_reads && (profile_ == nullptr ||
+                    !profile_->take_read_chunks(slot.index, is_written, slot.extra->results))) {
     return false;
   }
-  if (const std::uint32_t pulled = profile_ ? profile_->in_reply_room(slot.index) : 0; pulled > 0) {
-    // The reply is at position zero of the Read list.
-    if (!is_long || in_reply > 0) return false;
-    ++shared_.counters.nomsg_replies;
-    slot.in_reply_chunk = pulled;
-    return pulled >= kReplySizeMin;
+  const std::uint32_t pulled = profile_ != nullptr ? profile_->in_reply_room(slot.index) : 0;
+  const CallPlan* plan = slot.extra != nullptr ? &slot.extra->plan : nullptr;
+  const auto place = place_reply(message, lists, plan, pulled);
+  Counters& counters = shared_.counters;
+  if (message.kind == Kind::kNoMessage) {
+    ++counters.nomsg_replies;
+  } else if (!message.has_chunks) {
+    ++counters.short_replies;
   }
-  if (!is_long) {
-    slot.inline_part = message.payload;
-    if (!message.has_chunks) ++shared_.counters.short_replies;
-    return in_reply == 0 && starts_with(message.payload, slot.xid);
-  }
-  ++shared_.counters.nomsg_replies;
-  slot.in_reply_chunk = static_cast<std::uint32_t>(in_reply);
-  const std::uint64_t offered = slot.extra != nullptr ? reply_room(slot.extra->plan) : 0;
-  return in_reply >= kReplySizeMin && in_reply <= offered;
+  if (!place) return false;
+  slot.inline_part = place->inline_part;
+  slot.in_reply_chunk = place->in_reply_chunk;
+  return true;
 }
 
 void Requester::answered(Slot& slot) {
@@ -568,18 +554,9 @@ void Requester::set_deadline(Slot& slot, Instant deadline) {
 }
 
 Requester::Slot* Requester::find_waiting_for_reply(Xid xid) {
-  // Replies mostly come in the order of their Calls, and slots are taken in turn: the next one
-  // after the last reply's is tried first.
-  std::size_t i = reply_hint_;
-  for (std::size_t left = xids_.size(); left > 0; --left) {
-    if (++i >= xids_.size()) i = 0;
-    if (xids_[i] != static_cast<std::uint32_t>(xid)) continue;
-    Slot& slot = slots_[i];
-    if (!slot.used || !slot.spent || !slot.send_asked) continue;
-    reply_hint_ = i;
-    return &slot;
-  }
-  return nullptr;
+  const auto index =
+      xids_.find(xid, [this](std::size_t i) { return slots_[i].spent && slots_[i].send_asked; });
+  return index ? &slots_[*index] : nullptr;
 }
 
 }  // namespace rpcrdma::engine

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "base/ring.h"
 #include "engine/action_room.h"
@@ -18,6 +17,7 @@
 #include "engine/shared.h"
 #include "engine/slot_table.h"
 #include "engine/types.h"
+#include "engine/xid_index.h"
 
 namespace rpcrdma::engine {
 
@@ -128,8 +128,7 @@ class Requester final : private ReadSlots::Reader {
   CreditsV1 credits_;
   SlotTable<Slot> slots_;
   PartPool<Extra> extras_;
-  std::vector<std::uint32_t> xids_;  // of slots_, apart for a fast search; meaning only if in use
-  std::size_t reply_hint_ = 0;       // the slot of the last reply
+  XidIndex xids_;  // of slots_
   Ring<std::uint16_t> waiting_;
   std::unique_ptr<rfc5666::ReadReplies> profile_;  // null but in Profile::kRfc5666
   Instant now_{};                                  // may be early

@@ -13,9 +13,11 @@ Responder::Responder(const Options& options, Shared& shared, HeaderArena headers
       shared_(shared),
       headers_(headers),
       slots_(slot_count(options)),
-      waiting_(options.credits) {
+      waiting_(options.credits),
+      peer_(options.peer_timeout) {
   if (rfc5666::is_chosen(options)) {
-    profile_ = std::make_unique<rfc5666::ExposedReplies>(options_, shared, slots_.size());
+    rfc5666::ExposedReplies::Host& self = *this;
+    profile_ = std::make_unique<rfc5666::ExposedReplies>(options_, shared, self, slots_.size());
   }
 }
 
@@ -34,9 +36,8 @@ void Responder::start_reply(CallId call, const Outgoing& reply) {
   Slot& slot = answerable(call);
   if (slot.lost) return finish(slot);
   slot.header_room = reply.header_room;
-  const bool offers_nothing =
-      slot.extra == nullptr || (slot.extra->writes.empty() && !slot.extra->has_reply_chunk);
-  slot.has_one_run = offers_nothing && is_short_reply(reply.stream, shared_.link);
+  const bool takes_none = slot.extra == nullptr || slot.extra->offered.takes_no_reply();
+  slot.has_one_run = takes_none && is_short_reply(reply.stream, shared_.link);
   if (slot.has_one_run) {
     slot.run = reply.stream[0];
     shared_.lists.clear();
@@ -47,16 +48,16 @@ void Responder::start_reply(CallId call, const Outgoing& reply) {
 
 void Responder::plan(Slot& slot, const Outgoing& reply) {
   Extra& extra = slot.extra != nullptr ? *slot.extra : add_extra(slot);
-  plan_reply(reply.stream, extra.writes, extra.has_reply_chunk, extra.reply_chunk.view(), options_,
-             shared_.link, extra.reply, shared_.lists);
+  const OfferedChunks& offered = extra.offered;
+  plan_reply(reply.stream, offered.writes(), offered.has_reply_chunk(), offered.reply_chunk(),
+             options_, shared_.link, extra.reply, shared_.lists);
   if (extra.reply.form == ReplyForm::kErrChunk && reply.may_be_read && profile_ != nullptr &&
-      extra.writes.empty()) {
+      offered.writes().empty()) {
     const auto segments =
-        extra.has_reply_chunk ? std::optional(extra.reply_chunk.size()) : std::nullopt;
-    if (profile_->plan(slot.index, reply.stream, segments, extra.reply)) {
-      slot.by_read = true;
-      slot.state = State::kExposing;
-      if (profile_->start(slot.index)) slots_.make_ready(slot);
+        offered.has_reply_chunk() ? std::optional(offered.reply_chunk().size()) : std::nullopt;
+    slot.by_read = profile_->started(slot.index, slot.xid, reply.stream, segments, extra.reply);
+    if (slot.by_read) {
+      slot.state = State::kExposed;
       return;
     }
   }
@@ -88,21 +89,17 @@ void Responder::drop(CallId call) {
 
 void Responder::restart(CallId call) {
   Slot* slot = slots_.find(call);
-  RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting && slot->extra->chunk > 0 &&
-                     slot->extra->reads.has_position_zero(),
+  RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting &&
+                     slot->extra->puller.may_restart(slot->extra->offered),
                  "restart() of no Long Call that waits for memory");
-  slot->extra->chunk = 0;
+  slot->extra->puller.restart();
 }
 
 void Responder::lend(CallId call, Lease memory, std::uint64_t offset) {
   Slot* slot = slots_.find(call);
   RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting, "lend() that nobody asked for");
   if (slot->lost) return finish(*slot);
-  Extra& extra = *slot->extra;
-  ReadChunk& chunk = extra.reads.chunks[extra.chunk];
-  chunk.data = {memory, chunk.size, offset, 0};
-  extra.read = chunk.first;
-  extra.read_offset = offset;
+  slot->extra->puller.lend(slot->extra->offered, memory, offset);
   slot->state = State::kPulling;
   slots_.make_ready(*slot);
 }
@@ -117,25 +114,16 @@ void Responder::set_credits(std::uint32_t credits) {
 void Responder::handle_received(ReceiveId receive, const Received& message, Bytes bytes) {
   Counters& counters = shared_.counters;
   shared_.receives.arrived_for_call();
-  switch (message.kind) {
-    case Kind::kTooShort:
-      ++counters.short_message_count;
-      return shared_.receives.repost_for_call(receive);
-    // RFC 8166 §4.5: a responder discards RDMA_ERROR, whatever its version says, and RDMA_DONE.
-    case Kind::kDone:
-      ++(take_done(message.xid) ? counters.dones_received : counters.stray_error_count);
-      return shared_.receives.repost_for_call(receive);
-    case Kind::kErrorVersion:
-    case Kind::kErrorChunk:
-    case Kind::kErrorUnknown:
-      ++counters.stray_error_count;
-      return shared_.receives.repost_for_call(receive);
-    case Kind::kMessage:
-    case Kind::kNoMessage:
-    case Kind::kPadded:
-    case Kind::kOtherVersion:
-    case Kind::kMalformed:
-      break;
+  if (message.kind == Kind::kTooShort) {
+    ++counters.short_message_count;
+    return shared_.receives.repost_for_call(receive);
+  }
+  // RFC 8166 §4.5: a responder discards RDMA_ERROR, whatever its version says, and RDMA_DONE.
+  if (message.kind == Kind::kDone || is_error(message.kind)) {
+    const bool is_waited_for =
+        message.kind == Kind::kDone && profile_ != nullptr && profile_->acknowledged(message.xid);
+    ++(is_waited_for ? counters.dones_received : counters.stray_error_count);
+    return shared_.receives.repost_for_call(receive);
   }
   if (shared_.receives.is_overrun()) {
     // More Calls than granted: it has taken a Receive that was there for one of its replies.
@@ -158,9 +146,14 @@ void Responder::handle_done(const WorkDone& done, const WorkName& name) {
   // posted, it may be flushed behind the end of its call.
   if (name.kind == WorkKind::kWrite) return;
   RPCRDMA_ASSERT(is_same_use, "a completion for work that was not posted");
-  work_done(slot);
+  RPCRDMA_ASSERT(slot.pending > 0, "a completion for work that was not posted");
+  --slot.pending;
+  peer_.done(now_, shared_.connected);
+  const bool is_last = slot.pending == 0;
   if (name.kind == WorkKind::kReplyExpose || name.kind == WorkKind::kReplyRevoke) {
-    return handle_exposure(slot, done, name);
+    profile_->done(slot.index, done, name, is_last && !slot.lost);
+    if (is_last && slot.lost) finish(slot);
+    return;
   }
   if (name.kind == WorkKind::kRead) shared_.reads.give_back();
   if (done.status != WorkStatus::kOk) {
@@ -168,16 +161,16 @@ void Responder::handle_done(const WorkDone& done, const WorkName& name) {
     slot.lost = true;
     shared_.disconnect = true;
   }
-  if (slot.pending > 0) return;
+  if (!is_last) return;
   if (slot.lost) {
     // While it is in service or asked for memory, the layer above still has to give its word.
     if (is_answered(slot.state)) finish(slot);
   } else if (slot.state == State::kPulling) {
-    handle_read(slot);
+    if (slot.extra->puller.finish_chunk(slot.extra->offered)) next_chunk(slot);
   } else if (slot.state == State::kReplying) {
     if (!slot.by_read) return finish(slot);
-    if (profile_->sent(slot.index, now_)) return start_revoking(slot);
-    slot.state = State::kUnacknowledged;
+    slot.state = State::kExposed;
+    profile_->sent(slot.index, now_);
   }
 }
 
@@ -188,25 +181,21 @@ bool Responder::is_answered(State state) noexcept {
 
 void Responder::handle_timeout(Instant now) {
   if (profile_ != nullptr) {
-    const std::uint32_t expired = profile_->expire(now, [this](std::uint16_t slot) {
-      return slots_[slot].used && slots_[slot].state == State::kUnacknowledged;
-    });
+    const std::uint32_t expired = profile_->expire(now);
     shared_.counters.timed_out += expired;
     if (expired > 0) shared_.disconnect = true;  // which ends the peer's rights to the memory
   }
-  if (!peer_deadline_ || *peer_deadline_ > now) return;
-  peer_deadline_.reset();
-  shared_.disconnect = true;
+  if (peer_.expired(now)) shared_.disconnect = true;
 }
 
 std::optional<Instant> Responder::poll_timeout() const noexcept {
   const auto done = profile_ != nullptr ? profile_->next_deadline() : std::nullopt;
-  if (!peer_deadline_ || !done) return peer_deadline_ ? peer_deadline_ : done;
-  return std::min(*peer_deadline_, *done);
+  const auto peer = peer_.deadline();
+  return peer && done ? std::min(*peer, *done) : peer ? peer : done;
 }
 
 void Responder::handle_disconnected() {
-  peer_deadline_.reset();
+  peer_.stop();
   while (!waiting_.empty()) shared_.receives.repost(waiting_.pop().receive);
   if (profile_ != nullptr) profile_->handle_disconnected();
   for (Slot& slot : slots_) {
@@ -216,17 +205,11 @@ void Responder::handle_disconnected() {
   }
 }
 
-// The peer is watched while it has anything of ours to do.
-void Responder::work_posted(Slot& slot) {
-  ++slot.pending;
-  if (work_in_flight_++ == 0) peer_deadline_ = now_ + options_.peer_timeout;
-}
-
-void Responder::work_done(Slot& slot) {
-  RPCRDMA_ASSERT(slot.pending > 0, "a completion for work that was not posted");
-  --slot.pending;
-  peer_deadline_.reset();
-  if (--work_in_flight_ > 0 && shared_.connected) peer_deadline_ = now_ + options_.peer_timeout;
+void Responder::work_posted(Slot& slot, std::uint32_t count) {
+  for (; count > 0; --count) {
+    ++slot.pending;
+    peer_.posted(now_);
+  }
 }
 
 // --- A Call comes in ---------------------------------------------------------------------------
@@ -264,17 +247,14 @@ Responder::Extra& Responder::add_extra(Slot& slot) {
   Extra& extra = *(slot.extra = extras_.take());
   extra.slot = slot.index;
   extra.generation = slot.generation;
-  extra.serial = 0;
-  extra.has_reply_chunk = extra.has_written = false;
-  extra.reads.segments.clear();
-  extra.reads.chunks.clear();
+  extra.serial = last_serial_;
+  extra.offered.clear();
   extra.items.clear();
-  extra.chunk = extra.read = extra.write_chunk = 0;
-  extra.writes.clear();
-  extra.reply_chunk.clear();
+  extra.puller.clear();
   extra.reply.stream.clear();
   extra.reply.items.clear();
   extra.filler = {};
+  extra.has_written = false;
   extra.invalidate.reset();
   return extra;
 }
@@ -292,19 +272,14 @@ bool Responder::take_call(Slot& slot, const Received& message) {
     ++shared_.counters.padded_calls;
   }
   slot.inline_part = message.payload;
-  extra.serial = last_serial_;
-  extra.writes = lists.writes;
-  extra.has_reply_chunk = lists.has_reply;
-  if (!extra.reply_chunk.assign(lists.reply.view())) return false;
-  if (!sort_read_chunks(lists.reads.view(), options_, extra.reads)) return false;
-  const auto& chunks = extra.reads.chunks;
+  OfferedChunks& offered = extra.offered;
+  if (!offered.take(lists, options_)) return false;
+  const auto& chunks = offered.chunks();
   // A message is inline or in a Position-Zero Read chunk, never both and never neither.
-  if (is_long != extra.reads.has_position_zero() || is_long != message.payload.empty()) {
-    return false;
-  }
+  if (is_long != offered.has_position_zero() || is_long != message.payload.empty()) return false;
   // Nor is it empty: there would be no memory that holds it.
   if (is_long && chunks[0].size == 0) return false;
-  if (!positions_fit(extra.reads, message.payload.size())) return false;
+  if (!offered.positions_fit(message.payload.size())) return false;
   if (!chunks.empty() && shared_.link.reads_in_flight_max == 0) return false;
   if (is_long) ++shared_.counters.nomsg_calls;
   shared_.counters.read_chunk_count += chunks.size() - (is_long ? 1U : 0U);
@@ -317,19 +292,17 @@ bool Responder::take_call(Slot& slot, const Received& message) {
 // Asks for the next Read chunk's memory, or hands the Call over when all are here.
 void Responder::next_chunk(Slot& slot) {
   Extra& extra = *slot.extra;
-  auto& chunks = extra.reads.chunks;
-  while (extra.chunk < chunks.size() && chunks[extra.chunk].size == 0) {
-    chunks[extra.chunk].data = {Lease{}, 0, 0, 0};
-    ++extra.chunk;
-  }
-  if (extra.chunk == chunks.size()) return deliver(slot, slot.inline_part);
-  const ReadChunk& chunk = chunks[extra.chunk];
-  std::optional<Fragment> long_part;
-  if (extra.reads.has_position_zero() && extra.chunk > 0) long_part = chunks[0].data;
+  const ReadChunk* chunk = extra.puller.wanted(extra.offered);
+  if (chunk == nullptr) return deliver(slot, slot.inline_part);
   slot.state = State::kWanting;
   slot.known_above = true;
-  shared_.events.extend() = MemoryWanted{slots_.id(slot),  slot.xid,  chunk.position, chunk.size,
-                                         slot.inline_part, long_part, chunks.view()};
+  shared_.events.extend() = MemoryWanted{slots_.id(slot),
+                                         slot.xid,
+                                         chunk->position,
+                                         chunk->size,
+                                         slot.inline_part,
+                                         extra.puller.long_part(extra.offered),
+                                         extra.offered.chunks().view()};
 }
 
 // `inline_part` is the slot's: reading it there right after it was stored would stall.
@@ -343,7 +316,7 @@ void Responder::deliver(Slot& slot, Bytes inline_part) {
   if (slot.extra == nullptr) [[likely]]
     return;
   Extra& extra = *slot.extra;
-  for (const ReadChunk& chunk : extra.reads.chunks) {
+  for (const ReadChunk& chunk : extra.offered.chunks()) {
     if (chunk.position == 0) {
       received.long_part = chunk.data;
     } else {
@@ -354,14 +327,6 @@ void Responder::deliver(Slot& slot, Bytes inline_part) {
   received.items = extra.items.view();
   received.has_chunks = true;
   if (slot.is_padded) received.padding = &extra.padding;
-}
-
-void Responder::handle_read(Slot& slot) {
-  Extra& extra = *slot.extra;
-  const ReadChunk& chunk = extra.reads.chunks[extra.chunk];
-  if (extra.read != chunk.first + chunk.count) return;
-  ++extra.chunk;
-  next_chunk(slot);
 }
 
 // --- A reply goes out --------------------------------------------------------------------------
@@ -399,9 +364,7 @@ void Responder::start_sending(Slot& slot, Kind kind) {
                               shared_.lists, place);
   }
   if (slot.success && slot.extra != nullptr && shared_.link.remote_invalidation) {
-    const Extra& extra = *slot.extra;
-    slot.extra->invalidate =
-        only_handle(extra.reads.segments.view(), extra.writes, extra.reply_chunk.view());
+    slot.extra->invalidate = slot.extra->offered.only_handle();
   }
   slot.state = State::kReplying;
   if (slot.success) count_reply(slot);
@@ -415,22 +378,15 @@ void Responder::start_sending(Slot& slot, Kind kind) {
 
 void Responder::count_reply(const Slot& slot) {
   Counters& counters = shared_.counters;
-  const bool has_results = slot.extra != nullptr && !slot.extra->writes.empty();
   if (slot.by_read) {
     ++counters.read_replies;
   } else if (!slot.has_one_run && slot.extra->reply.form == ReplyForm::kNoMsg) {
     ++counters.nomsg_replies;
     ++counters.reply_chunk_count;
-  } else if (!has_results) {
+  } else if (slot.extra == nullptr || slot.extra->offered.writes().empty()) {
     ++counters.short_replies;
   }
-  if (slot.extra == nullptr) return;
-  std::uint16_t last = 0;
-  for (const Fragment& run : slot.extra->reply.items) {
-    counters.write_chunk_bytes += run.size;
-    if (run.item != last) ++counters.write_chunk_count;
-    last = run.item;
-  }
+  if (slot.extra != nullptr) count_results(slot.extra->reply, counters);
 }
 
 void Responder::poll_actions(ActionRoom& room) {
@@ -442,28 +398,20 @@ bool Responder::emit(Slot& slot, ActionRoom& room) {
   if (slot.state == State::kReplying) [[likely]]
     return emit_reply(slot, room);
   if (slot.state == State::kPulling) return emit_reads(slot, room);
-  const bool has_handles = slot.state == State::kExposing || slot.state == State::kRevoking;
-  return !has_handles || emit_handles(slot, room);
+  if (slot.state != State::kExposed) return true;
+  std::uint32_t posted = 0;
+  const bool all = profile_->emit(slot.index, slot.generation, room, posted);
+  work_posted(slot, posted);
+  return all;
 }
 
 bool Responder::emit_reads(Slot& slot, ActionRoom& room) {
-  Extra& extra = *slot.extra;
-  const ReadChunk& chunk = extra.reads.chunks[extra.chunk];
-  for (; extra.read < chunk.first + chunk.count; ++extra.read) {
-    const wire::Segment& from = extra.reads.segments[extra.read].target;
-    if (from.length == 0) continue;
-    if (!shared_.reads.free()) {
-      shared_.reads.wait(*this, slot.index);
-      return true;
-    }
-    if (room.full()) return false;
-    room.add(RdmaRead{slots_.work_id(slot, WorkKind::kRead), from, chunk.data.memory,
-                      extra.read_offset});
-    extra.read_offset += from.length;
-    work_posted(slot);
-    shared_.reads.take();
-  }
-  return true;
+  std::uint32_t posted = 0;
+  const auto emitted = slot.extra->puller.emit(
+      slot.extra->offered, slots_.work_id(slot, WorkKind::kRead), shared_.reads, room, posted);
+  if (emitted == Puller::Emitted::kNoReadSlot) shared_.reads.wait(*this, slot.index);
+  work_posted(slot, posted);
+  return emitted != Puller::Emitted::kRoomIsFull;
 }
 
 bool Responder::emit_reply(Slot& slot, ActionRoom& room) {
@@ -483,25 +431,21 @@ bool Responder::emit_reply(Slot& slot, ActionRoom& room) {
     send.follows_writes = slot.extra->has_written;
     if (slot.extra->invalidate) send.invalidate = *slot.extra->invalidate;
   }
-  work_posted(slot);
+  if (slot.by_read) profile_->posted(slot.index);
+  work_posted(slot, 1);
   return true;
 }
 
-// Into the Write chunks, and the Reply chunk behind them.
 bool Responder::emit_writes(Slot& slot, ActionRoom& room) {
   Extra& extra = *slot.extra;
-  SegmentFiller::Piece piece{};
-  const auto next = [&] {
-    for (; extra.write_chunk < extra.writes.size(); ++extra.write_chunk, extra.filler = {}) {
-      const auto source = items_of_chunk(extra.reply, extra.write_chunk);
-      if (extra.filler.next(source, extra.writes.chunk(extra.write_chunk), piece)) return true;
-    }
-    return !slot.by_read && !slot.has_one_run && extra.reply.form == ReplyForm::kNoMsg &&
-           extra.filler.next(extra.reply.stream.view(), extra.reply_chunk.view(), piece);
-  };
-  for (;;) {
+  const bool in_reply_chunk =
+      !slot.by_read && !slot.has_one_run && extra.reply.form == ReplyForm::kNoMsg;
+  for (SegmentFiller::Piece piece{};;) {
     if (room.full()) return false;
-    if (!next()) return true;
+    if (!extra.filler.next(extra.reply, extra.offered.writes(), extra.offered.reply_chunk(),
+                           in_reply_chunk, piece)) {
+      return true;
+    }
     room.add(
         RdmaWrite{slots_.work_id(slot, WorkKind::kWrite), piece.from, piece.from_offset, piece.to});
     extra.has_written = true;
@@ -513,7 +457,7 @@ bool Responder::emit_writes(Slot& slot, ActionRoom& room) {
 void Responder::finish(Slot& slot) {
   if (slot.holds_receive) shared_.receives.answered(slot.receive);
   slot.holds_receive = false;
-  if (slot.by_read) end_exposing(slot);
+  if (slot.by_read) profile_->ended(slot.index);
   if (slot.known_above) {
     auto& done = shared_.events.extend().emplace<CallDone>();
     done.call = slots_.id(slot);
@@ -541,108 +485,38 @@ void Responder::note_refusal(const Slot& slot) {
 // A Write is complete when it is on its way, and a Send that was copied is as well: the Call whose
 // memory it was may be done. Its chunks are still known, unless another Call has taken its slot.
 void Responder::handle_refused_write(const wire::Segment& to) {
-  const auto holds_it = [&](const wire::Segment& segment) {
-    return segment.handle == to.handle && to.offset - segment.offset <= segment.length;
-  };
   const Extra* newest = nullptr;
   extras_.each([&](const Extra& extra) {
     const Slot& slot = slots_[extra.slot];
     const bool is_its_last = slot.generation == extra.generation + (slot.used ? 0U : 1U);
-    if (extra.serial == 0 || !is_its_last) return;
-    bool is_hit = std::ranges::any_of(extra.reply_chunk, holds_it);
-    for (std::size_t i = 0; i < extra.writes.size(); ++i) {
-      is_hit = is_hit || std::ranges::any_of(extra.writes.chunk(i), holds_it);
-    }
-    if (is_hit && (newest == nullptr || extra.serial > newest->serial)) newest = &extra;
+    if (!is_its_last || !extra.offered.takes_write_to(to)) return;
+    if (newest == nullptr || extra.serial > newest->serial) newest = &extra;
   });
   if (newest != nullptr) note_refusal(slots_[newest->slot]);
 }
 
 std::uint64_t Responder::chunk_digest(CallId call) const {
   const Extra* extra = slots_[slot_of(call)].extra;
-  if (extra == nullptr) return 0;
-  std::uint64_t digest = 0;
-  const auto add = [&digest](std::uint64_t value) {
-    digest = (digest ^ value) * 0x9e3779b97f4a7c15U;
-    digest ^= digest >> 32U;
-  };
-  for (const wire::ReadSegment& read : extra->reads.segments) {
-    add(std::uint64_t{read.position} << 32U | read.target.length);
-  }
-  for (std::size_t i = 0; i < extra->writes.size(); ++i) {
-    add(i);
-    for (const wire::Segment& segment : extra->writes.chunk(i)) add(segment.length);
-  }
-  if (extra->has_reply_chunk) add(wire::kWriteChunksMax);
-  for (const wire::Segment& segment : extra->reply_chunk) add(segment.length);
-  return digest;
+  return extra == nullptr ? 0 : extra->offered.digest();
 }
 
 // --- Profile::kRfc5666: replies that the requester reads ----------------------------------------
 
-bool Responder::emit_handles(Slot& slot, ActionRoom& room) {
-  std::uint32_t posted = 0;
-  const bool all = slot.state == State::kExposing
-                       ? profile_->emit_exposures(slot.index, slot.generation, room, posted)
-                       : profile_->emit_revokes(slot.index, slot.generation, room, posted);
-  for (; posted > 0; --posted) work_posted(slot);
-  return all;
-}
-
-void Responder::handle_exposure(Slot& slot, const WorkDone& done, const WorkName& name) {
-  profile_->handle_done(slot.index, done, name, slot.lost);
-  if (slot.pending > 0) return;
-  if (slot.lost) return finish(slot);
-  if (slot.state == State::kExposing) {
-    if (!profile_->is_asked(slot.index)) return;
-    return profile_->failed(slot.index) ? start_revoking(slot) : send_exposed(slot);
-  }
-  if (!profile_->all_dead(slot.index)) return;
-  start_revoking(slot);
-}
-
-void Responder::send_exposed(Slot& slot) {
+void Responder::send_exposed(std::uint16_t index) {
+  Slot& slot = slots_[index];
   const Extra& extra = *slot.extra;
   shared_.lists.clear();
-  profile_->list(slot.index, shared_.lists);
-  if (extra.has_reply_chunk) {
-    return_reply_chunk(shared_.lists, extra.reply_chunk.view(), 0, options_.return_form);
+  profile_->list(index, shared_.lists);
+  if (extra.offered.has_reply_chunk()) {
+    return_reply_chunk(shared_.lists, extra.offered.reply_chunk(), 0, options_.return_form);
   }
   start_sending(slot, extra.reply.form == ReplyForm::kNoMsg ? Kind::kNoMessage : Kind::kMessage);
 }
 
-// False: it is for no reply that waits for one.
-bool Responder::take_done(Xid xid) {
-  if (profile_ == nullptr || !profile_->any()) return false;
-  for (Slot& slot : slots_) {
-    if (!slot.used || !slot.by_read || slot.xid != xid || slot.lost) continue;
-    if (slot.state == State::kUnacknowledged) {
-      start_revoking(slot);
-      return true;
-    }
-    // Its Send may have arrived before we hear that it is complete.
-    if (slot.state == State::kReplying && slot.pending > 0 &&
-        profile_->take_early_done(slot.index)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-void Responder::start_revoking(Slot& slot) {
-  slot.state = State::kRevoking;
-  if (profile_->any_live(slot.index)) return slots_.make_ready(slot);
-  if (!profile_->all_dead(slot.index)) return;
-  if (!profile_->failed(slot.index)) return finish(slot);
-  // The provider could not expose all of it: there is no way for this reply.
-  end_exposing(slot);
-  start_error(slot, Kind::kErrorChunk);
-}
-
-// Its memory is no longer exposed: another reply may be.
-void Responder::end_exposing(Slot& slot) {
-  slot.by_read = false;
-  if (const auto next = profile_->ended(slot.index)) slots_.make_ready(slots_[*next]);
+// RFC 8166 §4.5.3: there is no way for this reply.
+void Responder::fail_exposed(std::uint16_t index) {
+  slots_[index].by_read = false;
+  start_error(slots_[index], Kind::kErrorChunk);
 }
 
 }  // namespace rpcrdma::engine

@@ -10,7 +10,9 @@
 #include "base/ring.h"
 #include "engine/action_room.h"
 #include "engine/chunk_planner.h"
-#include "engine/read_chunks.h"
+#include "engine/offered_chunks.h"
+#include "engine/peer_watch.h"
+#include "engine/puller.h"
 #include "engine/rfc5666/exposed_replies.h"
 #include "engine/rfc5666/profile.h"
 #include "engine/shared.h"
@@ -22,7 +24,7 @@ namespace rpcrdma::engine {
 // One slot per Call being answered. A Call has its Read chunks pulled into memory that the layer
 // above lends, is handed over, is answered by RDMA Writes and one Send, and is reported as done.
 // Driven by Connection, which documents the methods.
-class Responder final : private ReadSlots::Reader {
+class Responder final : private ReadSlots::Reader, private rfc5666::ExposedReplies::Host {
  public:
   Responder(const Options& options, Shared& shared, HeaderArena headers);
   Responder(const Responder&) = delete;
@@ -61,28 +63,19 @@ class Responder final : private ReadSlots::Reader {
     kPulling,   // for RDMA Reads: emitted by poll_actions, completed by handle_done
     kServing,   // for start_reply() or reject()
     kReplying,  // for its Writes and its Send: emitted by poll_actions, completed by handle_done
-    // In Profile::kRfc5666:
-    kExposing,        // for its turn and its handles; handle_exposure moves it on
-    kUnacknowledged,  // answered: for RDMA_DONE
-    kRevoking,        // for the handles of its reply to be revoked; handle_exposure moves it on
+    kExposed,   // for ExposedReplies (RFC 5666), before its Send and after it
   };
   // What a Call with chunks needs, or a reply of several runs.
   struct Extra {
     std::uint16_t slot = 0;        // whose it is or, when it has been given back, was
     std::uint32_t generation = 0;  // of that slot
-    std::uint32_t serial = 0;      // of the Call on the connection; 0: it has no chunks
-    bool has_reply_chunk = false;
-    bool has_written = false;  // RDMA Writes went out for its reply
-    ReadChunks reads;
+    std::uint32_t serial = 0;      // of the Call on the connection
+    OfferedChunks offered;
     BoundedVector<PulledItem, kReadChunksMax> items;
-    std::uint16_t chunk = 0;        // the chunk that is wanted or pulled
-    std::uint16_t read = 0;         // the next of reads.segments to emit
-    std::uint64_t read_offset = 0;  // where it lands in the chunk's memory
-    wire::WriteList writes;
-    BoundedVector<wire::Segment, wire::kSegmentsPerChunkMax> reply_chunk;
+    Puller puller;
     ReplyPlan reply;
-    SegmentFiller filler;
-    std::uint16_t write_chunk = 0;  // the Write chunk being filled; then the Reply chunk
+    ReplyFiller filler;
+    bool has_written = false;  // RDMA Writes went out for its reply
     std::optional<SteeringTag> invalidate;
     Padding padding;  // of inline_part, in an RDMA_MSGP
   };
@@ -115,6 +108,10 @@ class Responder final : private ReadSlots::Reader {
   friend struct SlotProbe;
 
   void resume_reading(std::uint16_t slot) override { slots_.make_ready(slots_[slot]); }
+  void resume(std::uint16_t slot) override { slots_.make_ready(slots_[slot]); }
+  void send_exposed(std::uint16_t slot) override;
+  void fail_exposed(std::uint16_t slot) override;
+  void finish_exposed(std::uint16_t slot) override { finish(slots_[slot]); }
   Slot& answerable(CallId call);
   Extra& add_extra(Slot& slot);
   void begin(ReceiveId receive, const Received& message);
@@ -129,19 +126,10 @@ class Responder final : private ReadSlots::Reader {
   bool emit_reads(Slot& slot, ActionRoom& room);
   bool emit_reply(Slot& slot, ActionRoom& room);
   bool emit_writes(Slot& slot, ActionRoom& room);
-  void handle_read(Slot& slot);
   static bool is_answered(State state) noexcept;
-  void work_posted(Slot& slot);
-  void work_done(Slot& slot);
+  void work_posted(Slot& slot, std::uint32_t count);
   void finish(Slot& slot);
   void note_refusal(const Slot& slot);
-  // In Profile::kRfc5666.
-  bool emit_handles(Slot& slot, ActionRoom& room);
-  void handle_exposure(Slot& slot, const WorkDone& done, const WorkName& name);
-  void send_exposed(Slot& slot);
-  bool take_done(Xid xid);
-  void start_revoking(Slot& slot);
-  void end_exposing(Slot& slot);
 
   const Options options_;
   Shared& shared_;
@@ -152,9 +140,8 @@ class Responder final : private ReadSlots::Reader {
   std::uint32_t in_service_ = 0;   // slots in use
   std::uint32_t last_serial_ = 0;  // of Extra::serial
   bool refusal_noted_ = false;     // ChunkRefused went out
-  std::uint32_t work_in_flight_ = 0;
+  PeerWatch peer_;
   Instant now_{};
-  std::optional<Instant> peer_deadline_;  // while work is in flight; each completion moves it on
   std::unique_ptr<rfc5666::ExposedReplies> profile_;  // null but in Profile::kRfc5666
 };
 

@@ -198,8 +198,9 @@ TEST(PlanPull, FewerChunksThanResultsGoToTheReplyRoomWhereTheyFit) {
   const auto chunk = [](std::uint32_t position, std::uint32_t size) {
     return wire::ReadSegment{position, {SteeringTag{70}, size, 500}};
   };
-  Pull pull;
-  ASSERT_TRUE(plan_pull(std::array{chunk(28, 150), chunk(300, 3000)}, places, reply_room, pull));
+  rfc5666::Pull pull;
+  ASSERT_TRUE(
+      rfc5666::plan_pull(std::array{chunk(28, 150), chunk(300, 3000)}, places, reply_room, pull));
   ASSERT_EQ(pull.reads.size(), 2U);
   EXPECT_EQ(pull.reads[0].to, Lease{9});
   EXPECT_EQ(pull.reads[1].to, Lease{2});

@@ -1,38 +1,52 @@
 #include "engine/rfc5666/exposed_replies.h"
 
+#include <utility>
+
 #include "base/assert.h"
 #include "engine/rfc5666/profile.h"
-#include "engine/work_id.h"
 
 namespace rpcrdma::engine::rfc5666 {
 
-ExposedReplies::ExposedReplies(const Options& options, Shared& shared, std::size_t slots)
-    : options_(options), shared_(shared), replies_(slots), waiting_(slots) {}
+ExposedReplies::ExposedReplies(const Options& options, Shared& shared, Host& host,
+                               std::size_t slots)
+    : options_(options), shared_(shared), host_(host), replies_(slots), waiting_(slots) {}
 
-bool ExposedReplies::plan(std::uint16_t slot, std::span<const Fragment> stream,
-                          std::optional<std::size_t> reply_segments, ReplyPlan& plan) {
+bool ExposedReplies::started(std::uint16_t slot, Xid xid, std::span<const Fragment> stream,
+                             std::optional<std::size_t> reply_segments, ReplyPlan& plan) {
   if (exposed_replies_max(options_) == 0) return false;
-  plan_read_reply(stream, reply_segments, options_, shared_.link, plan, replies_[slot].runs);
-  return plan.form != ReplyForm::kErrChunk;
-}
-
-bool ExposedReplies::start(std::uint16_t slot) {
   OneReply& reply = replies_[slot];
+  plan_read_reply(stream, reply_segments, options_, shared_.link, plan, reply.runs);
+  if (plan.form == ReplyForm::kErrChunk) return false;
+  reply.xid = xid;
   reply.handles.clear();
   reply.failed = reply.acknowledged = false;
-  reply.counted = exposed_ < exposed_replies_max(options_);
-  if (reply.counted) {
-    ++exposed_;
-  } else {
+  if (exposed_ >= exposed_replies_max(options_)) {
+    reply.stage = Stage::kWaiting;
     waiting_.push(slot);
+  } else {
+    reply.stage = Stage::kExposing;
+    ++exposed_;
+    host_.resume(slot);
   }
-  return reply.counted;
+  return true;
 }
 
-bool ExposedReplies::emit_exposures(std::uint16_t slot, std::uint32_t generation, ActionRoom& room,
-                                    std::uint32_t& posted) {
+bool ExposedReplies::emit(std::uint16_t slot, std::uint32_t generation, ActionRoom& room,
+                          std::uint32_t& posted) {
   OneReply& reply = replies_[slot];
-  while (reply.handles.size() < reply.runs.size()) {
+  const auto id = [&](WorkKind kind, std::size_t part) {
+    return to_id({kind, static_cast<std::uint8_t>(part), slot, generation});
+  };
+  if (reply.stage == Stage::kRevoking) {
+    return reply.handles.revoke_live([&](std::size_t part, SteeringTag tag) {
+      if (room.full()) return false;
+      room.add(Revoke{id(WorkKind::kReplyRevoke, part), tag});
+      ++posted;
+      ++shared_.counters.revoked_locally;
+      return true;
+    });
+  }
+  while (reply.stage == Stage::kExposing && reply.handles.size() < reply.runs.size()) {
     const std::size_t next = reply.handles.size();
     const ExposedRun& run = reply.runs[next];
     if (run.size == 0) {
@@ -40,39 +54,28 @@ bool ExposedReplies::emit_exposures(std::uint16_t slot, std::uint32_t generation
       continue;
     }
     if (room.full()) return false;
-    room.add(
-        Expose{to_id({WorkKind::kReplyExpose, static_cast<std::uint8_t>(next), slot, generation}),
-               run.memory, run.size, run.offset, Access::kRemoteRead});
+    room.add(Expose{id(WorkKind::kReplyExpose, next), run.memory, run.size, run.offset,
+                    Access::kRemoteRead});
     reply.handles.ask();
     ++posted;
   }
   return true;
 }
 
-bool ExposedReplies::emit_revokes(std::uint16_t slot, std::uint32_t generation, ActionRoom& room,
-                                  std::uint32_t& posted) {
-  return replies_[slot].handles.revoke_live([&](std::size_t part, SteeringTag tag) {
-    if (room.full()) return false;
-    room.add(Revoke{
-        to_id({WorkKind::kReplyRevoke, static_cast<std::uint8_t>(part), slot, generation}), tag});
-    ++posted;
-    ++shared_.counters.revoked_locally;
-    return true;
-  });
-}
-
-void ExposedReplies::handle_done(std::uint16_t slot, const WorkDone& done, const WorkName& name,
-                                 bool lost) {
+void ExposedReplies::done(std::uint16_t slot, const WorkDone& done, const WorkName& name,
+                          bool is_last) {
   OneReply& reply = replies_[slot];
   if (name.kind == WorkKind::kReplyRevoke) {
     reply.handles.revoked(name.part);
-  } else if (!reply.handles.take_handle(name.part, done, !lost)) {
+  } else if (!reply.handles.take_handle(name.part, done, shared_.connected)) {
     reply.failed = true;
   }
-}
-
-bool ExposedReplies::is_asked(std::uint16_t slot) const noexcept {
-  return replies_[slot].handles.size() == replies_[slot].runs.size();
+  if (!is_last || !shared_.connected) return;
+  if (reply.stage == Stage::kRevoking && reply.handles.all_dead()) return revoke(slot);
+  if (reply.stage != Stage::kExposing || reply.handles.size() < reply.runs.size()) return;
+  if (reply.failed) return revoke(slot);
+  reply.stage = Stage::kListed;
+  host_.send_exposed(slot);
 }
 
 void ExposedReplies::list(std::uint16_t slot, wire::ChunkLists& lists) const {
@@ -84,27 +87,69 @@ void ExposedReplies::list(std::uint16_t slot, wire::ChunkLists& lists) const {
   }
 }
 
-bool ExposedReplies::take_early_done(std::uint16_t slot) noexcept {
-  return !std::exchange(replies_[slot].acknowledged, true);
-}
-
-bool ExposedReplies::sent(std::uint16_t slot, Instant now) {
+void ExposedReplies::sent(std::uint16_t slot, Instant now) {
   OneReply& reply = replies_[slot];
-  if (reply.acknowledged) return true;
+  if (reply.acknowledged) return revoke(slot);
+  reply.stage = Stage::kUnacknowledged;
   reply.deadline = now + options_.rfc5666.done_timeout;
   if (!next_deadline_ || reply.deadline < *next_deadline_) next_deadline_ = reply.deadline;
+}
+
+bool ExposedReplies::acknowledged(Xid xid) {
+  if (exposed_ == 0) return false;
+  for (std::uint16_t slot = 0; slot < replies_.size(); ++slot) {
+    OneReply& reply = replies_[slot];
+    if (reply.xid != xid) continue;
+    if (reply.stage == Stage::kUnacknowledged) {
+      revoke(slot);
+      return true;
+    }
+    // Its Send may have arrived before we hear that it is complete.
+    if (reply.stage == Stage::kSending && !std::exchange(reply.acknowledged, true)) return true;
+  }
   return false;
 }
 
-std::optional<std::uint16_t> ExposedReplies::ended(std::uint16_t slot) {
+// Revokes what is live, or ends the reply where nothing is.
+void ExposedReplies::revoke(std::uint16_t slot) {
   OneReply& reply = replies_[slot];
-  if (!std::exchange(reply.counted, false)) return std::nullopt;
+  reply.stage = Stage::kRevoking;
+  if (reply.handles.any_live()) return host_.resume(slot);
+  if (!reply.handles.all_dead()) return;
+  if (!reply.failed) return host_.finish_exposed(slot);
+  ended(slot);
+  host_.fail_exposed(slot);
+}
+
+void ExposedReplies::ended(std::uint16_t slot) {
+  const Stage stage = std::exchange(replies_[slot].stage, Stage::kNone);
+  if (stage == Stage::kNone || stage == Stage::kWaiting) return;
   --exposed_;
-  if (waiting_.empty()) return std::nullopt;
+  if (waiting_.empty()) return;
   const std::uint16_t next = waiting_.pop();
-  replies_[next].counted = true;
+  replies_[next].stage = Stage::kExposing;
   ++exposed_;
-  return next;
+  host_.resume(next);
+}
+
+std::uint32_t ExposedReplies::expire(Instant now) {
+  if (!next_deadline_ || *next_deadline_ > now) return 0;
+  next_deadline_.reset();
+  std::uint32_t expired = 0;
+  for (const OneReply& reply : replies_) {
+    if (reply.stage != Stage::kUnacknowledged) continue;
+    if (reply.deadline <= now) {
+      ++expired;
+    } else if (!next_deadline_ || reply.deadline < *next_deadline_) {
+      next_deadline_ = reply.deadline;
+    }
+  }
+  return expired;
+}
+
+void ExposedReplies::handle_disconnected() noexcept {
+  waiting_.clear();
+  next_deadline_.reset();
 }
 
 }  // namespace rpcrdma::engine::rfc5666

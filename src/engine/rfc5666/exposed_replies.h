@@ -18,84 +18,77 @@
 
 namespace rpcrdma::engine::rfc5666 {
 
-// What Responder asks and tells about the reply in one of its slots.
+// One reply for each slot of Responder, which it belongs to from started() on until one of the
+// functions of Host has been called, and again from sent() on.
 class ExposedReplies {
  public:
-  ExposedReplies(const Options& options, Shared& shared, std::size_t slots);
+  // What becomes of the reply in a slot.
+  class Host {
+   public:
+    virtual void resume(std::uint16_t slot) = 0;          // emit() has something to emit
+    virtual void send_exposed(std::uint16_t slot) = 0;    // list() has its Read list
+    virtual void fail_exposed(std::uint16_t slot) = 0;    // its memory cannot be exposed
+    virtual void finish_exposed(std::uint16_t slot) = 0;  // read, confirmed and revoked
+
+   protected:
+    ~Host() = default;
+  };
+
+  ExposedReplies(const Options& options, Shared& shared, Host& host, std::size_t slots);
 
   // Plans a reply by Read chunks. `reply_segments`: of the Reply chunk that the Call offered, which
-  // comes back unused. False: there is no such way either.
-  bool plan(std::uint16_t slot, std::span<const Fragment> stream,
-            std::optional<std::size_t> reply_segments, ReplyPlan& plan);
-  // The planned reply is to be exposed. False: as many others are as may be, and it waits in turn.
-  // Holding it back, not granting nothing, is how the requester keeps going (RFC 5666 §11).
-  bool start(std::uint16_t slot);
-  // Emits the next Exposes, or Revokes; adds to `posted` for each. False: the room is full.
-  bool emit_exposures(std::uint16_t slot, std::uint32_t generation, ActionRoom& room,
-                      std::uint32_t& posted);
-  bool emit_revokes(std::uint16_t slot, std::uint32_t generation, ActionRoom& room,
-                    std::uint32_t& posted);
-  // `lost`: the connection has ended.
-  void handle_done(std::uint16_t slot, const WorkDone& done, const WorkName& name, bool lost);
-  bool is_asked(std::uint16_t slot) const noexcept;  // for a handle of each run
-  bool failed(std::uint16_t slot) const noexcept { return replies_[slot].failed; }
-  bool any_live(std::uint16_t slot) const noexcept { return replies_[slot].handles.any_live(); }
-  bool all_dead(std::uint16_t slot) const noexcept { return replies_[slot].handles.all_dead(); }
-  // The Read list of the reply's header.
+  // comes back unused. False: there is no such way either. Else it waits while as many others are
+  // exposed as may be: holding it back, not granting nothing, is how the requester keeps going (RFC
+  // 5666 §11).
+  bool started(std::uint16_t slot, Xid xid, std::span<const Fragment> stream,
+               std::optional<std::size_t> reply_segments, ReplyPlan& plan);
+  // Emits Exposes or Revokes; adds to `posted` for each. False: the room is full.
+  bool emit(std::uint16_t slot, std::uint32_t generation, ActionRoom& room, std::uint32_t& posted);
+  // Of an Expose or a Revoke. `is_last`: no other work of the slot is under way.
+  void done(std::uint16_t slot, const WorkDone& done, const WorkName& name, bool is_last);
   void list(std::uint16_t slot, wire::ChunkLists& lists) const;
+  void posted(std::uint16_t slot) noexcept { replies_[slot].stage = Stage::kSending; }  // its Send
+  // Its Send is complete.
+  void sent(std::uint16_t slot, Instant now);
+  // An RDMA_DONE came. False: for no reply that waits for one.
+  bool acknowledged(Xid xid);
+  // The call is over, for whatever reason. Another reply may be exposed then.
+  void ended(std::uint16_t slot);
 
-  // The RDMA_DONE has come while its Send is not known to be complete.
-  bool take_early_done(std::uint16_t slot) noexcept;
-  // Its Send is complete. True: the RDMA_DONE has come already; else the reply waits for it.
-  bool sent(std::uint16_t slot, Instant now);
-  // Its memory is no longer exposed. The slot of a reply whose turn it is now, if one waits.
-  std::optional<std::uint16_t> ended(std::uint16_t slot);
-  bool any() const noexcept { return exposed_ > 0; }
-
-  // How many of the given replies have waited too long for their RDMA_DONE; `waits(slot)` says
-  // which wait.
-  template <class Waits>
-  std::uint32_t expire(Instant now, Waits&& waits);
+  // How many replies have waited too long for their RDMA_DONE.
+  std::uint32_t expire(Instant now);
   std::optional<Instant> next_deadline() const noexcept { return next_deadline_; }
-  void handle_disconnected() noexcept {
-    waiting_.clear();
-    next_deadline_.reset();
-  }
+  void handle_disconnected() noexcept;
 
  private:
+  enum class Stage : std::uint8_t {
+    kNone,
+    kWaiting,         // for its turn
+    kExposing,        // for its handles
+    kListed,          // for its Send to be posted
+    kSending,         // for its Send to complete
+    kUnacknowledged,  // for RDMA_DONE
+    kRevoking,        // for its handles to be revoked
+  };
   struct OneReply {
-    ExposedRuns runs;
-    ExposureSet handles;        // of runs
-    bool counted = false;       // among exposed_
+    Stage stage = Stage::kNone;
     bool failed = false;        // there is no handle for some run
     bool acknowledged = false;  // RDMA_DONE came before the Send was complete
+    Xid xid{};
     Instant deadline{};
+    ExposedRuns runs;
+    ExposureSet handles;  // of runs
   };
+  void revoke(std::uint16_t slot);
 
   const Options& options_;
   Shared& shared_;
-  std::vector<OneReply> replies_;         // by slot
-  std::uint32_t exposed_ = 0;             // exposed or being so, at most exposed_replies_max
-  Ring<std::uint16_t> waiting_;           // for their turn
+  Host& host_;
+  std::vector<OneReply> replies_;  // by slot
+  std::uint32_t exposed_ = 0;      // beyond kWaiting, at most exposed_replies_max
+  Ring<std::uint16_t> waiting_;
   std::optional<Instant> next_deadline_;  // none is earlier
 };
-
-template <class Waits>
-std::uint32_t ExposedReplies::expire(Instant now, Waits&& waits) {
-  if (!next_deadline_ || *next_deadline_ > now) return 0;
-  next_deadline_.reset();
-  std::uint32_t expired = 0;
-  for (std::uint16_t slot = 0; slot < replies_.size(); ++slot) {
-    if (!waits(slot)) continue;
-    const Instant deadline = replies_[slot].deadline;
-    if (deadline <= now) {
-      ++expired;
-    } else if (!next_deadline_ || deadline < *next_deadline_) {
-      next_deadline_ = deadline;
-    }
-  }
-  return expired;
-}
 
 }  // namespace rpcrdma::engine::rfc5666
 

@@ -1,0 +1,43 @@
+// How long the peer may leave work of ours where it is.
+#ifndef RPCRDMA_ENGINE_PEER_WATCH_H_
+#define RPCRDMA_ENGINE_PEER_WATCH_H_
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "engine/types.h"
+
+namespace rpcrdma::engine {
+
+// While work is under way, each completion gives the peer its time anew.
+class PeerWatch {
+ public:
+  explicit PeerWatch(std::chrono::nanoseconds timeout) noexcept : timeout_(timeout) {}
+
+  void posted(Instant now) noexcept {
+    if (under_way_++ == 0) deadline_ = now + timeout_;
+  }
+  // `connected`: else what is left only comes back, and is not waited for.
+  void done(Instant now, bool connected) noexcept {
+    deadline_.reset();
+    if (--under_way_ > 0 && connected) deadline_ = now + timeout_;
+  }
+  // True once: the time is over.
+  bool expired(Instant now) noexcept {
+    if (!deadline_ || *deadline_ > now) return false;
+    deadline_.reset();
+    return true;
+  }
+  void stop() noexcept { deadline_.reset(); }
+  std::optional<Instant> deadline() const noexcept { return deadline_; }
+
+ private:
+  const std::chrono::nanoseconds timeout_;
+  std::uint32_t under_way_ = 0;
+  std::optional<Instant> deadline_;
+};
+
+}  // namespace rpcrdma::engine
+
+#endif  // RPCRDMA_ENGINE_PEER_WATCH_H_
