@@ -95,6 +95,36 @@ def check_layers(path, lines):
             report(path, number, "wire versions never include each other")
 
 
+# Words that only these files may have: what is special about one version, or one profile, is in one place.
+CONFINED = [
+    (re.compile(r"wire::v1|\bwire/v1/"), "src", ("src/wire/", "src/engine/dialect", "src/engine/rfc5666/")),
+    (re.compile(r"\bkRfc5666\b"), "src/engine", ("src/engine/rfc5666/", "src/engine/types.h")),
+]
+# The halves of a connection, each over all its files.
+HALVES = ("requester", "responder")
+HALF_LINES_MAX = 600
+
+
+def check_confined(path, lines):
+    name = str(path.relative_to(ROOT))
+    if path.name.endswith("_test.cc") or path.name.endswith("for_test.h"):
+        return
+    for pattern, where, allowed in CONFINED:
+        if not name.startswith(where + "/") or name.startswith(allowed):
+            continue
+        for number, line in enumerate(lines, 1):
+            if pattern.search(line.partition("//")[0]):
+                report(path, number, f"{pattern.search(line)[0]} belongs into {', '.join(allowed)}")
+
+
+def check_halves():
+    for half in HALVES:
+        files = sorted((ROOT / "src" / "engine").glob(f"{half}*"))
+        count = sum(len(path.read_text().splitlines()) for path in files if "_test" not in path.name)
+        if not files or count > HALF_LINES_MAX:
+            report(files[0] if files else ROOT / "src", 1, f"{half} has {count} lines ({HALF_LINES_MAX} at most)")
+
+
 def check_edges(path, lines):
     for number, line in enumerate(lines, 1):
         match = re.match(r'#include "([^"]+)"', line)
@@ -195,11 +225,13 @@ def main():
         top = path.relative_to(ROOT).parts[0]
         if top == "src":
             check_layers(path, lines)
+            check_confined(path, lines)
         elif top == "include":
             check_public_header(path, lines)
         elif top in EDGES:
             check_edges(path, lines)
     check_cmake_knows([path for path in code if path.relative_to(ROOT).parts[0] != "include"])
+    check_halves()
     check_format(code)
     for path in paths:
         if path.suffix == ".md":

@@ -56,6 +56,14 @@ class Ring {
     RPCRDMA_ASSERT(!empty(), "drop of an empty Ring");
     ++head_;
   }
+  // Takes out all that are like this, and keeps the order of the others.
+  template <class Like>
+  void remove_if(Like&& like) {
+    for (std::size_t left = size(); left > 0; --left) {
+      T value = pop();
+      if (!like(value)) push(std::move(value));
+    }
+  }
   void clear() { head_ = tail_; }
 
  private:

@@ -5,7 +5,100 @@
 
 namespace rpcrdma::engine {
 
-void list_chunks(const CallPlan& plan, const ExposureSet& exposures, wire::ChunkLists& lists) {
+namespace {
+
+void count_chunks(const wire::ChunkLists& lists, Counters& counters) {
+  if (lists.has_reply) ++counters.reply_chunk_count;
+  counters.write_chunk_count += lists.writes.size();
+  std::uint32_t position = 0;
+  for (const wire::ReadSegment& read : lists.reads) {
+    if (read.position != 0) counters.read_chunk_bytes += read.target.length;
+    if (read.position != position) ++counters.read_chunk_count;
+    position = read.position;
+  }
+}
+
+WorkId id_of(const SlotBase& slot, WorkKind kind, std::size_t part) {
+  return to_id({kind, static_cast<std::uint8_t>(part), slot.index, slot.generation});
+}
+
+}  // namespace
+
+std::uint64_t size_of(std::span<const wire::Segment> chunk) noexcept {
+  std::uint64_t size = 0;
+  for (const wire::Segment& segment : chunk) size += segment.length;
+  return size;
+}
+
+bool is_stream_of(Bytes payload, Xid xid) noexcept {
+  return payload.size() >= kReplySizeMin && begins_with(payload, xid);
+}
+
+std::optional<ReplyPlace> place_reply(const Received& message, const wire::ChunkLists& lists,
+                                      const CallPlan* plan, std::uint32_t pulled) noexcept {
+  const std::uint64_t written = size_of(lists.reply.view());
+  if (message.kind != Kind::kNoMessage) {
+    if (pulled > 0 || written > 0 || !is_stream_of(message.payload, message.xid)) {
+      return std::nullopt;
+    }
+    return ReplyPlace{message.payload, 0};
+  }
+  if (pulled > 0) {
+    if (written > 0 || pulled < kReplySizeMin) return std::nullopt;
+    return ReplyPlace{{}, pulled};
+  }
+  std::uint64_t offered = 0;
+  for (const PlannedSegment& segment :
+       plan != nullptr ? plan->segments.view() : std::span<const PlannedSegment>{}) {
+    if (segment.kind == ChunkKind::kReply) offered += segment.size;
+  }
+  if (written < kReplySizeMin || written > offered) return std::nullopt;
+  return ReplyPlace{{}, static_cast<std::uint32_t>(written)};
+}
+
+void CallChunks::clear() noexcept {
+  exposures.clear();
+  results.clear();
+}
+
+bool CallChunks::emit_exposures(const SlotBase& slot, ActionRoom& room, std::uint8_t& posted) {
+  while (!all_asked()) {
+    if (room.full()) return false;
+    const std::size_t next = exposures.size();
+    const PlannedSegment& segment = plan.segments[next];
+    room.add(Expose{id_of(slot, WorkKind::kExpose, next), segment.memory, segment.size,
+                    segment.offset,
+                    segment.kind == ChunkKind::kRead ? Access::kRemoteRead : Access::kRemoteWrite});
+    exposures.ask();
+    ++posted;
+  }
+  return true;
+}
+
+bool CallChunks::emit_revokes(const SlotBase& slot, ActionRoom& room, std::uint8_t& posted,
+                              Counters& counters) {
+  return exposures.revoke_live([&](std::size_t part, SteeringTag tag) {
+    if (room.full()) return false;
+    room.add(Revoke{id_of(slot, WorkKind::kRevoke, part), tag});
+    ++posted;
+    ++counters.revoked_locally;
+    return true;
+  });
+}
+
+std::uint32_t CallChunks::encode_header(Shared& shared, Xid xid, std::uint32_t credits,
+                                        MutableBytes place) {
+  list(shared.lists);
+  const Kind kind = plan.is_long ? Kind::kNoMessage : Kind::kMessage;
+  const std::uint32_t size = encode(
+      shared.link.dialect, {.kind = kind, .xid = xid, .credits = credits}, shared.lists, place);
+  RPCRDMA_ASSERT(size == plan.header_size, "the header is not as it was planned");
+  if (plan.is_long) ++shared.counters.nomsg_calls;
+  count_chunks(shared.lists, shared.counters);
+  return size;
+}
+
+void CallChunks::list(wire::ChunkLists& lists) const {
   lists.clear();
   BoundedVector<wire::Segment, wire::kSegmentsPerChunkMax> chunk;
   std::uint32_t chunk_index = 0;
@@ -36,56 +129,13 @@ void list_chunks(const CallPlan& plan, const ExposureSet& exposures, wire::Chunk
   RPCRDMA_ASSERT(fits, "the plan has more Write chunks than a header may have");
 }
 
-void count_chunks(const wire::ChunkLists& lists, Counters& counters) {
-  if (lists.has_reply) ++counters.reply_chunk_count;
-  counters.write_chunk_count += lists.writes.size();
-  std::uint32_t position = 0;
-  for (const wire::ReadSegment& read : lists.reads) {
-    if (read.position != 0) counters.read_chunk_bytes += read.target.length;
-    if (read.position != position) ++counters.read_chunk_count;
-    position = read.position;
-  }
-}
-
-std::uint64_t size_of(std::span<const wire::Segment> chunk) noexcept {
-  std::uint64_t size = 0;
-  for (const wire::Segment& segment : chunk) size += segment.length;
-  return size;
-}
-
-bool is_stream_of(Bytes payload, Xid xid) noexcept {
-  return payload.size() >= kReplySizeMin &&
-         xdr::load_word(payload.data()) == static_cast<std::uint32_t>(xid);
-}
-
-std::optional<ReplyPlace> place_reply(const Received& message, const wire::ChunkLists& lists,
-                                      const CallPlan* plan, std::uint32_t pulled) noexcept {
-  const std::uint64_t written = size_of(lists.reply.view());
-  if (message.kind != Kind::kNoMessage) {
-    if (pulled > 0 || written > 0 || !is_stream_of(message.payload, message.xid)) {
-      return std::nullopt;
-    }
-    return ReplyPlace{message.payload, 0};
-  }
-  if (pulled > 0) {
-    if (written > 0 || pulled < kReplySizeMin) return std::nullopt;
-    return ReplyPlace{{}, pulled};
-  }
-  std::uint64_t offered = 0;
-  for (const PlannedSegment& segment :
-       plan != nullptr ? plan->segments.view() : std::span<const PlannedSegment>{}) {
-    if (segment.kind == ChunkKind::kReply) offered += segment.size;
-  }
-  if (written < kReplySizeMin || written > offered) return std::nullopt;
-  return ReplyPlace{{}, static_cast<std::uint32_t>(written)};
-}
-
-std::optional<Results> written_results(const CallPlan& plan, const wire::WriteList& writes,
-                                       bool may_round_up) {
-  Results results;
+bool CallChunks::take_results(const wire::WriteList& writes, bool may_round_up,
+                              Counters& counters) {
+  results.clear();
   const auto take_chunk = [&](std::uint64_t offered) {
     const std::size_t chunk = results.size();
     std::uint64_t written = chunk < writes.size() ? size_of(writes.chunk(chunk)) : 0;
+    counters.write_chunk_bytes += written;
     if (may_round_up && written == xdr::padded(offered)) written = offered;
     return written <= offered && results.push_back(static_cast<std::uint32_t>(written));
   };
@@ -93,14 +143,13 @@ std::optional<Results> written_results(const CallPlan& plan, const wire::WriteLi
   for (const PlannedSegment& segment : plan.segments) {
     if (segment.kind != ChunkKind::kWrite) continue;
     if (offered && segment.chunk != results.size()) {
-      if (!take_chunk(*offered)) return std::nullopt;
+      if (!take_chunk(*offered)) return false;
       offered.reset();
     }
     offered = offered.value_or(0) + segment.size;
   }
-  if (offered && !take_chunk(*offered)) return std::nullopt;
-  if (writes.size() > results.size()) return std::nullopt;
-  return results;
+  if (offered && !take_chunk(*offered)) return false;
+  return writes.size() <= results.size();
 }
 
 }  // namespace rpcrdma::engine

@@ -1,4 +1,4 @@
-// The chunk lists of a Call's header, and what a reply's say about them: pure functions, no state.
+// The chunks of a Call that we make, and what its reply says about them.
 #ifndef RPCRDMA_ENGINE_CALL_CHUNKS_H_
 #define RPCRDMA_ENGINE_CALL_CHUNKS_H_
 
@@ -6,8 +6,11 @@
 #include <optional>
 #include <span>
 
+#include "engine/action_room.h"
 #include "engine/chunk_planner.h"
 #include "engine/exposure_set.h"
+#include "engine/shared.h"
+#include "engine/slot_table.h"
 #include "engine/types.h"
 #include "wire/chunk_lists.h"
 
@@ -15,10 +18,35 @@ namespace rpcrdma::engine {
 
 using Results = BoundedVector<std::uint32_t, wire::kWriteChunksMax>;  // bytes of each
 
-// Lists the planned segments with their handles. Precondition: each has one.
-void list_chunks(const CallPlan& plan, const ExposureSet& exposures, wire::ChunkLists& lists);
+// What a Call has that is not a single inline run with a short reply: its plan, the handles of what
+// it offers, and how much of that the reply used.
+class CallChunks {
+ public:
+  CallPlan plan;
 
-void count_chunks(const wire::ChunkLists& lists, Counters& counters);
+  void clear() noexcept;
+  bool any() const noexcept { return !plan.segments.empty(); }
+  // Emits the Exposes that are left; adds to `posted` for each. False: the room is full.
+  bool emit_exposures(const SlotBase& slot, ActionRoom& room, std::uint8_t& posted);
+  bool all_asked() const noexcept { return exposures.size() == plan.segments.size(); }
+  // The same for the Revokes of what is live.
+  bool emit_revokes(const SlotBase& slot, ActionRoom& room, std::uint8_t& posted,
+                    Counters& counters);
+  // Encodes the header, whose chunks have their handles; returns its size, bytes.
+  std::uint32_t encode_header(Shared& shared, Xid xid, std::uint32_t credits, MutableBytes place);
+
+  // Notes how many bytes of each offered result the reply's Write list says were written. All three
+  // forms that peers send are taken: every segment with its length rewritten, only those used, or
+  // no list at all (docs/wire.md). False: it does not fit what was offered. `may_round_up`: the
+  // length may include XDR padding (RFC 5666 §3.7).
+  bool take_results(const wire::WriteList& writes, bool may_round_up, Counters& counters);
+
+  ExposureSet exposures;  // of plan.segments
+  Results results;
+
+ private:
+  void list(wire::ChunkLists& lists) const;
+};
 
 // RFC 5531 §9: bytes of the shortest reply, AUTH_ERROR.
 inline constexpr std::size_t kReplySizeMin = 20;
@@ -37,13 +65,6 @@ struct ReplyPlace {
 // list (RFC 5666), 0: there was none.
 std::optional<ReplyPlace> place_reply(const Received& message, const wire::ChunkLists& lists,
                                       const CallPlan* plan, std::uint32_t pulled) noexcept;
-
-// How many bytes of each offered result the reply's Write list says were written. All three forms
-// that peers send are taken: every segment with its length rewritten, only those used, or no list
-// at all (docs/wire.md). nullopt: it does not fit what was offered. `may_round_up`: the length may
-// include XDR padding (RFC 5666 §3.7).
-std::optional<Results> written_results(const CallPlan& plan, const wire::WriteList& writes,
-                                       bool may_round_up);
 
 }  // namespace rpcrdma::engine
 

@@ -231,9 +231,14 @@ bool ReplyFiller::next(const ReplyPlan& plan, const wire::WriteList& writes,
   return in_reply_chunk && filler_.next(plan.stream.view(), reply_chunk, piece);
 }
 
-void count_results(const ReplyPlan& plan, Counters& counters) {
+void count_reply(const ReplyPlan* plan, bool has_write_list, Counters& counters) {
+  const bool is_long = plan != nullptr && plan->form == ReplyForm::kNoMsg;
+  counters.nomsg_replies += is_long ? 1 : 0;
+  counters.reply_chunk_count += is_long ? 1 : 0;
+  counters.short_replies += is_long || has_write_list ? 0 : 1;
+  if (plan == nullptr) return;
   std::uint16_t last = 0;
-  for (const Fragment& run : plan.items) {
+  for (const Fragment& run : plan->items) {
     counters.write_chunk_bytes += run.size;
     if (run.item != last) ++counters.write_chunk_count;
     last = run.item;

@@ -115,8 +115,9 @@ class ReplyFiller {
   SegmentFiller filler_;
 };
 
-// Counts the Write chunks that are used, and their bytes.
-void count_results(const ReplyPlan& plan, Counters& counters);
+// Counts the form of a reply, and the chunks that it uses and their bytes. `plan`: null when it is
+// a single inline run; `has_write_list`: its Call offered Write chunks.
+void count_reply(const ReplyPlan* plan, bool has_write_list, Counters& counters);
 
 }  // namespace rpcrdma::engine
 

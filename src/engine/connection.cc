@@ -149,6 +149,10 @@ void Connection::handle_received(Instant now, ReceiveId receive, Bytes bytes,
     return shared_.receives.repost(receive);
   }
   const Received message = decode(shared_.link.dialect, bytes, limits_, shared_.lists);
+  if (message.kind == Kind::kTooShort && !invalidated) {
+    ++shared_.counters.short_message_count;
+    return shared_.receives.repost(receive);
+  }
   const bool is_for_requester =
       invalidated || !is_bidirectional_ ? role_ == Role::kClient : this->is_for_requester(message);
   if (is_for_requester) {
@@ -193,10 +197,7 @@ void Connection::handle_timeout(Instant now) {
 }
 
 std::optional<Instant> Connection::poll_timeout() const {
-  const auto call = requester_.poll_timeout();
-  const auto peer = responder_.poll_timeout();
-  if (!call || !peer) return call ? call : peer;
-  return std::min(*call, *peer);
+  return earlier(requester_.poll_timeout(), responder_.poll_timeout());
 }
 
 void Connection::handle_disconnected(const std::optional<wire::Segment>& refused_write) {

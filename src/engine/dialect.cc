@@ -16,7 +16,7 @@ static_assert(v1::kHeaderSizeMin <= kShortHeaderSizeMax);
 Direction direction_of(const Received& received) noexcept {
   const bool has_rpc = received.kind == Kind::kMessage || received.kind == Kind::kPadded;
   if (!has_rpc || received.payload.size() < 2 * xdr::kWordSize ||
-      xdr::load_word(received.payload.data()) != static_cast<std::uint32_t>(received.xid)) {
+      !begins_with(received.payload, received.xid)) {
     return Direction::kUnknown;
   }
   switch (xdr::load_word(received.payload.data() + xdr::kWordSize)) {

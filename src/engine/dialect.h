@@ -8,6 +8,7 @@
 
 #include "base/ids.h"
 #include "rpcrdma/types.h"
+#include "rpcrdma/xdr.h"
 #include "wire/chunk_lists.h"
 
 namespace rpcrdma::engine {
@@ -37,7 +38,8 @@ constexpr bool is_error(Kind kind) noexcept {
 }
 // There is nothing in it that could be looked at.
 constexpr bool is_unreadable(Kind kind) noexcept {
-  return kind == Kind::kErrorUnknown || kind == Kind::kOtherVersion || kind == Kind::kMalformed;
+  return kind == Kind::kErrorUnknown || kind == Kind::kOtherVersion || kind == Kind::kMalformed ||
+         kind == Kind::kTooShort;
 }
 
 // What the RPC message is, where it is in the Payload stream and its XID is the header's (RFC 5531
@@ -55,6 +57,17 @@ struct Received {
   Bytes payload;                       // what follows the header; borrows from the message
   std::uint32_t alignment, threshold;  // kPadded: bytes
 };
+
+// Whether a Payload stream is of the RPC message with this XID, and whether it says that it is a
+// Call.
+inline bool begins_with(Bytes payload, Xid xid) noexcept {
+  return payload.size() >= xdr::kWordSize &&
+         xdr::load_word(payload.data()) == static_cast<std::uint32_t>(xid);
+}
+inline bool says_call(Bytes payload) noexcept {
+  return payload.size() >= 2 * xdr::kWordSize &&
+         xdr::load_word(payload.data() + xdr::kWordSize) == 0;
+}
 
 // `lists` is overwritten where the message has chunks, and left alone where it has none.
 Received decode(Dialect dialect, Bytes message, const wire::Limits& limits,

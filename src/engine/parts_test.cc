@@ -14,17 +14,17 @@ namespace rpcrdma::engine {
 
 // Looks at what the calls of one half hold.
 struct SlotProbe {
-  template <class Half>
-  static std::size_t extras(const Half& half) {
+  template <class Pool>
+  static std::size_t size_of(const Pool& pool) {
     std::size_t count = 0;
-    half.extras_.each([&](const auto&) { ++count; });
+    pool.each([&](const auto&) { ++count; });
     return count;
   }
   static std::size_t of_requester(const Connection& connection) {
-    return extras(connection.requester_);
+    return size_of(connection.requester_.chunks_);
   }
   static std::size_t of_responder(const Connection& connection) {
-    return extras(connection.responder_);
+    return size_of(connection.responder_.chunked_);
   }
 };
 
@@ -155,7 +155,7 @@ TEST_F(Ledger, NothingIsToBePostedAfterTheEnd) {
 }
 
 struct Reader final : ReadSlots::Reader {
-  void resume_reading(std::uint16_t slot) override { resumed.push_back(slot); }
+  void resume(std::uint16_t slot) override { resumed.push_back(slot); }
   std::vector<int> resumed;
 };
 

@@ -17,8 +17,8 @@ class ReadSlots {
  public:
   class Reader {
    public:
-    // The call in this slot of the reader's may go on: a Read slot is free.
-    virtual void resume_reading(std::uint16_t slot) = 0;
+    // The call in this slot of the reader's may go on.
+    virtual void resume(std::uint16_t slot) = 0;
 
    protected:
     ~Reader() = default;
@@ -47,10 +47,8 @@ class ReadSlots {
   // The call waits no more. Its turn, when it has been told of it and has not taken it, is the next
   // one's.
   void leave(const Reader& reader, std::uint16_t slot) {
-    for (std::size_t left = waiters_.size(); left > 0; --left) {
-      const Waiter waiter = waiters_.pop();
-      if (waiter.reader != &reader || waiter.slot != slot) waiters_.push(waiter);
-    }
+    waiters_.remove_if(
+        [&](const Waiter& waiter) { return waiter.reader == &reader && waiter.slot == slot; });
     if (!waiters_.empty() && free()) resume_first();
   }
 
@@ -61,7 +59,7 @@ class ReadSlots {
   };
   void resume_first() {
     const Waiter waiter = waiters_.pop();
-    waiter.reader->resume_reading(waiter.slot);
+    waiter.reader->resume(waiter.slot);
   }
 
   Ring<Waiter> waiters_;

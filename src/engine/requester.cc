@@ -5,28 +5,20 @@
 #include "base/assert.h"
 #include "engine/call_chunks.h"
 #include "engine/rfc5666/profile.h"
+#include "engine/stream_parts.h"
 #include "rpcrdma/xdr.h"
 
 namespace rpcrdma::engine {
-namespace {
-
-bool is_rpc_call(Bytes payload) {
-  return payload.size() >= 2 * xdr::kWordSize &&
-         xdr::load_word(payload.data() + xdr::kWordSize) == 0;
-}
-
-}  // namespace
 
 Requester::Requester(const Options& options, Shared& shared, HeaderArena headers)
     : options_(options),
       shared_(shared),
       headers_(headers),
-      credits_(options.credits, rfc5666::is_chosen(options)),
+      gate_(options, shared),
       slots_(options.calls_max),
-      xids_(options.calls_max),
-      waiting_(options.calls_max) {
+      xids_(options.calls_max) {
   if (rfc5666::is_chosen(options)) {
-    ReadSlots::Reader& self = *this;
+    rfc5666::ReadReplies::Host& self = *this;
     profile_ = std::make_unique<rfc5666::ReadReplies>(options_, shared, headers, self);
   }
 }
@@ -49,37 +41,31 @@ Expected<CallId, StartError> Requester::start_call(Instant now, Xid xid, const O
   xids_.set(slot.index, xid);
   set_deadline(slot, now + timeout);
   slot.error.reset();
-  waiting_.push(slot.index);
+  gate_.wait(slot.index);
   ++in_flight_;
   ++shared_.counters.calls_started;
   return slots_.id(slot);
 }
 
 Expected<void, StartError> Requester::plan(Slot& slot, const Outgoing& call) {
-  slot.extra = nullptr;
+  slot.chunks = nullptr;
   if (profile_ == nullptr && is_short_call(call, shared_.link)) [[likely]] {
-    // Field by field: a copy of what was just written would wait for the stores.
-    const Fragment& run = call.stream[0];
-    slot.run.memory = run.memory;
-    slot.run.size = run.size;
-    slot.run.offset = run.offset;
-    slot.run.item = 0;
+    take_inline(call.stream[0], slot.run);
     return {};
   }
-  Extra* extra = extras_.take();
-  extra->exposures.clear();
-  extra->results.clear();
+  CallChunks* chunks = chunks_.take();
+  chunks->clear();
   auto planned = profile_ != nullptr
-                     ? profile_->started(slot.index, call, extra->plan)
-                     : plan_call(call, options_, shared_.link, AnswerBy::kWrites, extra->plan);
-  if (planned && options_.inline_only && !extra->plan.segments.empty()) {
+                     ? profile_->started(slot.index, call, chunks->plan)
+                     : plan_call(call, options_, shared_.link, AnswerBy::kWrites, chunks->plan);
+  if (planned && options_.inline_only && chunks->any()) {
     planned = Unexpected<StartError>(StartError::kTooLarge);
   }
   if (!planned) {
-    extras_.give_back(extra);
+    chunks_.give_back(chunks);
     return planned;
   }
-  slot.extra = extra;
+  slot.chunks = chunks;
   return {};
 }
 
@@ -106,29 +92,22 @@ void Requester::handle_received(Instant now, ReceiveId receive, const Received& 
   Slot* slot = message.kind == Kind::kTooShort ? nullptr : find_waiting_for_reply(message.xid);
   Counters& counters = shared_.counters;
   if (invalidated && !invalidate(slot, *invalidated)) {
-    // RFC 8797 §4.1: only a handle of this very call may be invalidated.
-    ++counters.bad_reply_count;
-    shared_.disconnect = true;
-    return shared_.receives.repost(receive);
-  }
-  if (message.kind == Kind::kTooShort) {
-    ++counters.short_message_count;
-    return shared_.receives.repost(receive);
+    shared_.disconnect = true;  // RFC 8797 §4.1: only a handle of this very call may be invalidated
+    return drop(receive, counters.bad_reply_count);
   }
   // RFC 8166 §4.5: a requester never answers what it cannot use; it drops it, and the call's own
   // time-out deals with the rest.
-  if (is_unreadable(message.kind)) {
-    ++counters.bad_reply_count;
-    return shared_.receives.repost(receive);
-  }
+  if (is_unreadable(message.kind)) return drop(receive, counters.bad_reply_count);
   // RFC 8167: a Call reached a client that does not accept them.
-  const bool is_call = message.kind == Kind::kMessage && is_rpc_call(message.payload);
-  if (slot == nullptr || is_call) {
-    ++counters.unknown_xid_count;
-    return shared_.receives.repost(receive);
-  }
+  const bool is_call = message.kind == Kind::kMessage && says_call(message.payload);
+  if (slot == nullptr || is_call) return drop(receive, counters.unknown_xid_count);
   if (!message.has_chunks) shared_.lists.clear();
   accept_reply(now, *slot, receive, message);
+}
+
+void Requester::drop(ReceiveId receive, std::uint64_t& counter) {
+  ++counter;
+  shared_.receives.repost(receive);
 }
 
 // The common case in one go: a short reply to a Call without chunks. False, and nothing done: it is
@@ -137,13 +116,13 @@ bool Requester::take_short_reply(Instant now, ReceiveId receive, const Received&
   if (profile_ != nullptr || message.kind != Kind::kMessage || message.has_chunks) return false;
   Slot* slot = find_waiting_for_reply(message.xid);
   if (slot == nullptr || slot->state != State::kSent || slot->error ||
-      (slot->extra != nullptr && !slot->extra->plan.segments.empty()) ||
-      !is_stream_of(message.payload, message.xid) || is_rpc_call(message.payload)) {
+      (slot->chunks != nullptr && slot->chunks->any()) ||
+      !is_stream_of(message.payload, message.xid) || says_call(message.payload)) {
     return false;
   }
   ++shared_.counters.short_replies;
   answered(*slot);
-  credits_.grant(message.credits);
+  gate_.grant(message.credits);
   slot->receive = receive;
   slot->inline_part = message.payload;
   slot->in_reply_chunk = 0;
@@ -158,34 +137,25 @@ bool Requester::take_short_reply(Instant now, ReceiveId receive, const Received&
 void Requester::handle_done(const WorkDone& done, const WorkName& name) {
   Slot& slot = slots_.posted_by(name);
   RPCRDMA_ASSERT(slots_.is_same_use(slot, name), "a completion for work that was not posted");
-  if (name.kind == WorkKind::kPull) {
-    using Progress = rfc5666::ReadReplies::Progress;
-    const Progress progress = profile_->handle_read(slot.index, done);
-    if (progress == Progress::kFailed) fail(slot, CallError::kConnectionLost);
-    if (slot.state == State::kFencing) return fence(slot);
-    if (progress == Progress::kComplete) start_fencing(now_, slot);
-    return;
-  }
-  if (name.kind == WorkKind::kDoneSend) {
-    profile_->handle_done_sent(slot.index);
+  if (name.kind == WorkKind::kPull || name.kind == WorkKind::kDoneSend) {
+    profile_->handle_done(slot.index, done, name.kind);
   } else {
     RPCRDMA_ASSERT(slot.pending > 0, "a completion for work that was not posted");
     --slot.pending;
     if (name.kind == WorkKind::kExpose) handle_exposed(slot, done, name.part);
-    if (name.kind == WorkKind::kRevoke) slot.extra->exposures.revoked(name.part);
+    if (name.kind == WorkKind::kRevoke) slot.chunks->exposures.revoked(name.part);
   }
   if (slot.state == State::kFencing) fence(slot);
 }
 
 void Requester::handle_exposed(Slot& slot, const WorkDone& done, std::size_t part) {
-  Extra& extra = *slot.extra;
-  if (!extra.exposures.take_handle(part, done, shared_.connected) && !slot.error) {
+  CallChunks& chunks = *slot.chunks;
+  if (!chunks.exposures.take_handle(part, done, shared_.connected) && !slot.error) {
     // Flushed: the connection has ended, whether we were told or not.
     const bool lost = !shared_.connected || done.status == WorkStatus::kFlushed;
     fail(slot, lost ? CallError::kConnectionLost : CallError::kNoMemory);
   }
-  if (slot.state == State::kExposing && slot.pending == 0 &&
-      extra.exposures.size() == extra.plan.segments.size()) {
+  if (slot.state == State::kExposing && slot.pending == 0 && chunks.all_asked()) {
     slot.state = State::kSending;
     slots_.make_ready(slot);
   }
@@ -228,14 +198,13 @@ bool Requester::is_stuck() const noexcept {
     const bool has_ended = slot.error || slot.state == State::kAbandoned;
     if (slot.spent && slot.send_asked && has_ended) ++given_up;
   }
-  if (given_up == 0 || given_up < credits_.unanswered()) return false;
-  return profile_ == nullptr ? !credits_.available() : profile_->is_stuck(credits_);
+  return gate_.is_stuck(given_up, profile_.get());
 }
 
 void Requester::handle_disconnected() {
   for (Slot& slot : slots_) {
     if (!slot.used) continue;
-    if (slot.extra != nullptr) slot.extra->exposures.lose();
+    if (slot.chunks != nullptr) slot.chunks->exposures.lose();
     if (slot.state == State::kDelivered) continue;
     if (slot.state == State::kAbandoned) {
       answered(slot);
@@ -255,20 +224,11 @@ void Requester::poll_actions(ActionRoom& room) {
   slots_.emit_ready([&](Slot& slot) { return emit(slot, room); }, [this] { admit(); });
 }
 
-bool Requester::may_go() const noexcept {
-  return profile_ == nullptr ? credits_.available() : profile_->may_go(waiting_.front(), credits_);
-}
-
-// Lets Calls go while there are credits and, for each, a Receive for its reply (RFC 8166 §3.3.1).
 void Requester::admit() {
-  while (!waiting_.empty() && shared_.connected && may_go() &&
-         shared_.receives.has_one_for_reply(credits_.unanswered())) {
-    Slot& slot = slots_[waiting_.pop()];
-    credits_.spend();
-    if (profile_ != nullptr) [[unlikely]]
-      profile_->admitted(slot.index);
+  while (const auto next = gate_.pass(profile_.get())) {
+    Slot& slot = slots_[*next];
     slot.spent = true;
-    const bool has_chunks = slot.extra != nullptr && !slot.extra->plan.segments.empty();
+    const bool has_chunks = slot.chunks != nullptr && slot.chunks->any();
     slot.state = has_chunks ? State::kExposing : State::kSending;
     slots_.make_ready(slot);
   }
@@ -278,24 +238,13 @@ void Requester::admit() {
 bool Requester::emit(Slot& slot, ActionRoom& room) {
   if (slot.state == State::kSending) [[likely]]
     return emit_send(slot, room);
-  if (slot.state == State::kExposing) return emit_exposures(slot, room);
-  if (slot.state == State::kPulling) return emit_reads(slot, room);
-  return slot.state != State::kFencing || emit_fencing(slot, room);
-}
-
-bool Requester::emit_exposures(Slot& slot, ActionRoom& room) {
-  Extra& extra = *slot.extra;
-  while (extra.exposures.size() < extra.plan.segments.size()) {
-    if (room.full()) return false;
-    const std::size_t next = extra.exposures.size();
-    const PlannedSegment& segment = extra.plan.segments[next];
-    room.add(Expose{slots_.work_id(slot, WorkKind::kExpose, next), segment.memory, segment.size,
-                    segment.offset,
-                    segment.kind == ChunkKind::kRead ? Access::kRemoteRead : Access::kRemoteWrite});
-    extra.exposures.ask();
-    ++slot.pending;
+  if (slot.state == State::kExposing) {
+    return slot.chunks->emit_exposures(slot, room, slot.pending);
   }
-  return true;
+  if (slot.state == State::kPulling && !profile_->emit_reads(slot.index, slot.generation, room)) {
+    return false;
+  }
+  return slot.state != State::kFencing || emit_fencing(slot, room);
 }
 
 bool Requester::emit_send(Slot& slot, ActionRoom& room) {
@@ -303,23 +252,19 @@ bool Requester::emit_send(Slot& slot, ActionRoom& room) {
   auto& send = room.add<PostSend>();
   send.id = slots_.work_id(slot, WorkKind::kCallSend);
   send.header_offset = headers_.offset(slot.index);
-  const bool has_chunks = slot.extra != nullptr && !slot.extra->plan.segments.empty();
-  if (has_chunks) {
-    emit_chunked(slot, send);
+  if (slot.chunks != nullptr && slot.chunks->any()) {
+    send.header_size = slot.chunks->encode_header(shared_, slot.xid, credits().requested(),
+                                                  headers_.place(slot.index));
   } else if (profile_ == nullptr || !profile_->is_padded(slot.index)) {
-    const std::uint32_t size = header_sizes(shared_.link.dialect).shortest;
-    Fragment& first = slot.extra != nullptr ? slot.extra->plan.inline_runs[0] : slot.run;
-    const bool in_front = slot.header_room != nullptr;
-    encode_short(
-        shared_.link.dialect, slot.xid, credits_.requested(),
-        in_front ? header_in_front(first, slot.header_room, size) : headers_.place(slot.index));
-    send.header_size = in_front ? 0 : size;
+    Fragment& first = slot.chunks != nullptr ? slot.chunks->plan.inline_runs[0] : slot.run;
+    send.header_size = put_short_header(shared_.link, slot.xid, credits().requested(), first,
+                                        slot.header_room, headers_.place(slot.index));
     ++shared_.counters.short_calls;
   }
   if (profile_ != nullptr) [[unlikely]]
-    profile_->sent(slot.index, slot.xid, credits_.requested(), send);
-  send.gather = slot.extra != nullptr ? slot.extra->plan.inline_runs.view()
-                                      : std::span<const Fragment>(&slot.run, 1);
+    profile_->sent(slot.index, slot.xid, credits().requested(), send);
+  send.gather = slot.chunks != nullptr ? slot.chunks->plan.inline_runs.view()
+                                       : std::span<const Fragment>(&slot.run, 1);
   ++slot.pending;
   slot.send_asked = true;
   slot.arrivals_before = arrivals();
@@ -327,25 +272,12 @@ bool Requester::emit_send(Slot& slot, ActionRoom& room) {
   return true;
 }
 
-void Requester::emit_chunked(Slot& slot, PostSend& send) {
-  const CallPlan& plan = slot.extra->plan;
-  list_chunks(plan, slot.extra->exposures, shared_.lists);
-  send.header_size = encode(shared_.link.dialect,
-                            {.kind = plan.is_long ? Kind::kNoMessage : Kind::kMessage,
-                             .xid = slot.xid,
-                             .credits = credits_.requested()},
-                            shared_.lists, headers_.place(slot.index));
-  RPCRDMA_ASSERT(send.header_size == plan.header_size, "the header is not as it was planned");
-  if (plan.is_long) ++shared_.counters.nomsg_calls;
-  count_chunks(shared_.lists, shared_.counters);
-}
-
 // --- From the reply to the end -----------------------------------------------------------------
 
 // Marks the handle that the peer's Send invalidated. False: it is not one of this call's.
 bool Requester::invalidate(Slot* slot, SteeringTag tag) {
-  if (slot == nullptr || slot->extra == nullptr || !options_.remote_invalidation) return false;
-  if (!slot->extra->exposures.invalidated(tag)) return false;
+  if (slot == nullptr || slot->chunks == nullptr || !options_.remote_invalidation) return false;
+  if (!slot->chunks->exposures.invalidated(tag)) return false;
   ++shared_.counters.invalidated_remotely;
   return true;
 }
@@ -358,9 +290,8 @@ void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive, const R
     return shared_.receives.repost(receive);
   }
   if (message.kind == Kind::kErrorVersion || message.kind == Kind::kErrorChunk) {
-    ++counters.err_received;
-    credits_.grant(message.credits);
-    shared_.receives.repost(receive);
+    gate_.grant(message.credits);
+    drop(receive, counters.err_received);
     answered(slot);
     return fail(slot,
                 message.kind == Kind::kErrorVersion ? CallError::kVersion : CallError::kChunk);
@@ -368,16 +299,14 @@ void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive, const R
   const bool takes_padding = profile_ != nullptr && message.kind == Kind::kPadded &&
                              profile_->take_padding(slot.index, message);
   if ((message.kind == Kind::kPadded && !takes_padding) || message.kind == Kind::kDone) {
-    ++counters.bad_reply_count;  // RFC 8166 §4.5: discard
-    return shared_.receives.repost(receive);
+    return drop(receive, counters.bad_reply_count);  // RFC 8166 §4.5: discard
   }
   answered(slot);
   if (!take_reply(slot, message)) {
-    ++counters.bad_reply_count;
-    shared_.receives.repost(receive);
+    drop(receive, counters.bad_reply_count);
     return fail(slot, CallError::kBadReply);
   }
-  credits_.grant(message.credits);  // of a complete reply only
+  gate_.grant(message.credits);  // of a complete reply only
   slot.receive = receive;
   if (owes_done(slot)) {
     slot.state = State::kPulling;  // within the call's time
@@ -391,7 +320,7 @@ void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive, const R
 void Requester::take_late_reply(Instant now, Slot& slot, const Received& message) {
   ++shared_.counters.unknown_xid_count;
   answered(slot);
-  credits_.grant(message.credits);
+  gate_.grant(message.credits);
   if (slot.state != State::kAbandoned) {
     return fence(slot);  // the peer may have invalidated the last handle that was to be revoked
   }
@@ -403,24 +332,19 @@ void Requester::take_late_reply(Instant now, Slot& slot, const Received& message
 // Checks the reply's chunks against what the call offered, and notes where the reply is.
 bool Requester::take_reply(Slot& slot, const Received& message) {
   const wire::ChunkLists& lists = shared_.lists;
-  if (slot.extra == nullptr) {
+  if (slot.chunks == nullptr) {
     if (!lists.writes.empty() || !lists.reads.empty()) return false;
-  } else {
-    const auto results = written_results(slot.extra->plan, lists.writes, profile_ != nullptr);
-    if (!results) return false;
-    slot.extra->results = *results;
-    for (std::size_t i = 0; i < lists.writes.size(); ++i) {
-      shared_.counters.write_chunk_bytes += size_of(lists.writes.chunk(i));
-    }
+  } else if (!slot.chunks->take_results(lists.writes, profile_ != nullptr, shared_.counters)) {
+    return false;
   }
   const bool has_reads = !lists.reads.empty();
   const bool is_written = size_of(lists.reply.view()) > 0;
   if (has_reads && (profile_ == nullptr ||
-                    !profile_->take_read_chunks(slot.index, is_written, slot.extra->results))) {
+                    !profile_->take_read_chunks(slot.index, is_written, slot.chunks->results))) {
     return false;
   }
   const std::uint32_t pulled = profile_ != nullptr ? profile_->in_reply_room(slot.index) : 0;
-  const CallPlan* plan = slot.extra != nullptr ? &slot.extra->plan : nullptr;
+  const CallPlan* plan = slot.chunks != nullptr ? &slot.chunks->plan : nullptr;
   const auto place = place_reply(message, lists, plan, pulled);
   Counters& counters = shared_.counters;
   if (message.kind == Kind::kNoMessage) {
@@ -437,9 +361,7 @@ bool Requester::take_reply(Slot& slot, const Received& message) {
 void Requester::answered(Slot& slot) {
   if (!slot.spent) return;
   slot.spent = false;
-  if (profile_ != nullptr) [[unlikely]]
-    profile_->credit_returned(slot.index);
-  credits_.give_back();
+  gate_.answered(slot.index, profile_.get());
 }
 
 // The call ends with an error, once its memory is safe. The first cause is kept.
@@ -450,10 +372,7 @@ void Requester::fail(Slot& slot, CallError error) {
   }
   if (slot.state == State::kWaiting) {
     // It leaves its queue now: its slot may wait there again as another call.
-    for (std::size_t left = waiting_.size(); left > 0; --left) {
-      const std::uint16_t index = waiting_.pop();
-      if (index != slot.index) waiting_.push(index);
-    }
+    gate_.leave(slot.index);
   }
   if (slot.state == State::kPulling) {
     shared_.receives.repost(slot.receive);
@@ -470,46 +389,33 @@ void Requester::start_fencing(Instant now, Slot& slot) {
 }
 
 void Requester::fence(Slot& slot) {
-  const bool has_handles = slot.extra != nullptr;
+  const bool has_handles = slot.chunks != nullptr;
   if (!shared_.connected) {
-    if (has_handles) slot.extra->exposures.lose();
+    if (has_handles) slot.chunks->exposures.lose();
     if (profile_ != nullptr) profile_->forget_done(slot.index);
   }
-  if ((has_handles && slot.extra->exposures.any_live()) || owes_done(slot)) {
+  if ((has_handles && slot.chunks->exposures.any_live()) || owes_done(slot)) {
     return slots_.make_ready(slot);
   }
   if (slot.pending > 0 || (profile_ != nullptr && profile_->pending(slot.index) > 0)) return;
   finish(slot, slot.inline_part);
 }
 
-bool Requester::emit_reads(Slot& slot, ActionRoom& room) {
-  using Progress = rfc5666::ReadReplies::Progress;
-  switch (profile_->emit_reads(slot.index, slot.generation, room)) {
-    case Progress::kRoomIsFull:
-      return false;
-    case Progress::kComplete:  // there was nothing to read
-      start_fencing(now_, slot);
-      return emit_fencing(slot, room);
-    case Progress::kUnderWay:
-    case Progress::kFailed:
-      return true;
-  }
-  return true;
+void Requester::complete_reading(std::uint16_t slot) {
+  if (slots_[slot].state == State::kPulling) start_fencing(now_, slots_[slot]);
+}
+
+void Requester::fail_reading(std::uint16_t slot) {
+  fail(slots_[slot], CallError::kConnectionLost);
 }
 
 bool Requester::emit_fencing(Slot& slot, ActionRoom& room) {
   if (owes_done(slot) &&
-      !profile_->emit_done(slot.index, slot.generation, slot.xid, credits_.requested(), room)) {
+      !profile_->emit_done(slot.index, slot.generation, slot.xid, credits().requested(), room)) {
     return false;
   }
-  if (slot.extra == nullptr) return true;
-  return slot.extra->exposures.revoke_live([&](std::size_t part, SteeringTag tag) {
-    if (room.full()) return false;
-    room.add(Revoke{slots_.work_id(slot, WorkKind::kRevoke, part), tag});
-    ++slot.pending;
-    ++shared_.counters.revoked_locally;
-    return true;
-  });
+  if (slot.chunks == nullptr) return true;
+  return slot.chunks->emit_revokes(slot, room, slot.pending, shared_.counters);
 }
 
 // `inline_part` is the slot's: reading it there right after it was stored would stall.
@@ -525,7 +431,7 @@ void Requester::finish(Slot& slot, Bytes inline_part) {
     ready.call = id;
     ready.inline_part = inline_part;
     ready.in_reply_chunk = slot.in_reply_chunk;
-    if (slot.extra != nullptr) ready.results_written = slot.extra->results.view();
+    if (slot.chunks != nullptr) ready.results_written = slot.chunks->results.view();
     if (profile_ != nullptr) [[unlikely]]
       ready.by_read = profile_->answer(slot.index);
     return;
@@ -540,13 +446,11 @@ void Requester::finish(Slot& slot, Bytes inline_part) {
 }
 
 void Requester::free_slot(Slot& slot) {
-  if (slot.extra != nullptr) extras_.give_back(slot.extra);
-  slot.extra = nullptr;
+  if (slot.chunks != nullptr) chunks_.give_back(slot.chunks);
+  slot.chunks = nullptr;
   slot.state = State::kFree;
   slots_.free(slot);
 }
-
-// --- Small things ------------------------------------------------------------------------------
 
 void Requester::set_deadline(Slot& slot, Instant deadline) {
   slot.deadline = deadline;

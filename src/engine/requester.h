@@ -7,12 +7,10 @@
 #include <optional>
 #include <span>
 
-#include "base/ring.h"
 #include "engine/action_room.h"
 #include "engine/call_chunks.h"
+#include "engine/call_gate.h"
 #include "engine/chunk_planner.h"
-#include "engine/credits_v1.h"
-#include "engine/exposure_set.h"
 #include "engine/rfc5666/read_replies.h"
 #include "engine/shared.h"
 #include "engine/slot_table.h"
@@ -24,7 +22,7 @@ namespace rpcrdma::engine {
 // One slot per Call. A Call waits for a credit, has its memory exposed, is sent, is answered (or
 // fails), has its memory fenced, and is reported. Driven by Connection, which documents the
 // methods.
-class Requester final : private ReadSlots::Reader {
+class Requester final : private rfc5666::ReadReplies::Host {
  public:
   Requester(const Options& options, Shared& shared, HeaderArena headers);
   Requester(const Requester&) = delete;
@@ -49,8 +47,8 @@ class Requester final : private ReadSlots::Reader {
   std::optional<Instant> poll_timeout() const { return next_timeout_; }
 
   std::uint32_t calls_in_flight() const noexcept { return in_flight_; }
-  std::size_t calls_waiting() const noexcept { return waiting_.size(); }
-  const CreditsV1& credits() const noexcept { return credits_; }
+  std::size_t calls_waiting() const noexcept { return gate_.waiting(); }
+  const CreditsV1& credits() const noexcept { return gate_.credits(); }
 
  private:
   enum class State : std::uint8_t {
@@ -64,12 +62,6 @@ class Requester final : private ReadSlots::Reader {
     kDelivered,  // for release(), which gives the Receive of its reply back
     kAbandoned,  // reported as failed, but the peer may still answer: keeps XID and credit
   };
-  // What a Call needs that is not a single inline run with a short reply.
-  struct Extra {
-    CallPlan plan;
-    ExposureSet exposures;  // of plan.segments
-    Results results;        // bytes of each that were written
-  };
   struct Slot : SlotBase {
     State state = State::kFree;
     bool spent = false;                 // holds a credit
@@ -79,27 +71,26 @@ class Requester final : private ReadSlots::Reader {
     Xid xid{};
     std::uint32_t in_reply_chunk = 0;  // of the reply, bytes
     Instant deadline{};                // of the call; in kFencing: for its memory to be safe
-    Fragment run{};                    // all of the Call, unless it has an Extra
+    Fragment run{};                    // all of the Call, unless it has `chunks`
     std::byte* header_room = nullptr;  // of the Outgoing
     Bytes inline_part;                 // of the reply
     ReceiveId receive{};               // of the reply
     std::optional<CallError> error;    // set: the call has failed and is being fenced
-    Extra* extra = nullptr;
+    CallChunks* chunks = nullptr;
   };
   static_assert(sizeof(Slot) <= 128, "a slot is two cache lines");
   friend struct SlotProbe;
 
-  void resume_reading(std::uint16_t slot) override { slots_.make_ready(slots_[slot]); }
+  void resume(std::uint16_t slot) override { slots_.make_ready(slots_[slot]); }
+  void complete_reading(std::uint16_t slot) override;
+  void fail_reading(std::uint16_t slot) override;
   Expected<void, StartError> plan(Slot& slot, const Outgoing& call);
   Slot* find_waiting_for_reply(Xid xid);
   void admit();
-  bool may_go() const noexcept;
   bool emit(Slot& slot, ActionRoom& room);
-  bool emit_exposures(Slot& slot, ActionRoom& room);
   bool emit_send(Slot& slot, ActionRoom& room);
-  void emit_chunked(Slot& slot, PostSend& send);
-  bool emit_reads(Slot& slot, ActionRoom& room);
   bool emit_fencing(Slot& slot, ActionRoom& room);
+  void drop(ReceiveId receive, std::uint64_t& counter);
   bool take_short_reply(Instant now, ReceiveId receive, const Received& message);
   void accept_reply(Instant now, Slot& slot, ReceiveId receive, const Received& message);
   void take_late_reply(Instant now, Slot& slot, const Received& message);
@@ -125,11 +116,10 @@ class Requester final : private ReadSlots::Reader {
   const Options options_;
   Shared& shared_;
   HeaderArena headers_;
-  CreditsV1 credits_;
+  CallGate gate_;
   SlotTable<Slot> slots_;
-  PartPool<Extra> extras_;
-  XidIndex xids_;  // of slots_
-  Ring<std::uint16_t> waiting_;
+  PartPool<CallChunks> chunks_;
+  XidIndex xids_;                                  // of slots_
   std::unique_ptr<rfc5666::ReadReplies> profile_;  // null but in Profile::kRfc5666
   Instant now_{};                                  // may be early
   std::uint32_t in_flight_ = 0;                    // started and not ended

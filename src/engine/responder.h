@@ -10,9 +10,8 @@
 #include "base/ring.h"
 #include "engine/action_room.h"
 #include "engine/chunk_planner.h"
-#include "engine/offered_chunks.h"
+#include "engine/chunked_call.h"
 #include "engine/peer_watch.h"
-#include "engine/puller.h"
 #include "engine/rfc5666/exposed_replies.h"
 #include "engine/rfc5666/profile.h"
 #include "engine/shared.h"
@@ -24,7 +23,7 @@ namespace rpcrdma::engine {
 // One slot per Call being answered. A Call has its Read chunks pulled into memory that the layer
 // above lends, is handed over, is answered by RDMA Writes and one Send, and is reported as done.
 // Driven by Connection, which documents the methods.
-class Responder final : private ReadSlots::Reader, private rfc5666::ExposedReplies::Host {
+class Responder final : private rfc5666::ExposedReplies::Host {
  public:
   Responder(const Options& options, Shared& shared, HeaderArena headers);
   Responder(const Responder&) = delete;
@@ -65,20 +64,6 @@ class Responder final : private ReadSlots::Reader, private rfc5666::ExposedRepli
     kReplying,  // for its Writes and its Send: emitted by poll_actions, completed by handle_done
     kExposed,   // for ExposedReplies (RFC 5666), before its Send and after it
   };
-  // What a Call with chunks needs, or a reply of several runs.
-  struct Extra {
-    std::uint16_t slot = 0;        // whose it is or, when it has been given back, was
-    std::uint32_t generation = 0;  // of that slot
-    std::uint32_t serial = 0;      // of the Call on the connection
-    OfferedChunks offered;
-    BoundedVector<PulledItem, kReadChunksMax> items;
-    Puller puller;
-    ReplyPlan reply;
-    ReplyFiller filler;
-    bool has_written = false;  // RDMA Writes went out for its reply
-    std::optional<SteeringTag> invalidate;
-    Padding padding;  // of inline_part, in an RDMA_MSGP
-  };
   struct Slot : SlotBase {
     State state = State::kFree;
     bool holds_receive = false;
@@ -97,7 +82,7 @@ class Responder final : private ReadSlots::Reader, private rfc5666::ExposedRepli
     // Encoded in the slot's place; 0: in header_room, in front of the reply's stream.
     std::uint32_t header_size = 0;
     std::byte* header_room = nullptr;  // of the reply's Outgoing
-    Extra* extra = nullptr;
+    ChunkedCall* chunked = nullptr;
   };
   static_assert(sizeof(Slot) <= 128, "a slot is two cache lines");
   struct Waiting {  // a message for which there was no slot
@@ -107,13 +92,12 @@ class Responder final : private ReadSlots::Reader, private rfc5666::ExposedRepli
 
   friend struct SlotProbe;
 
-  void resume_reading(std::uint16_t slot) override { slots_.make_ready(slots_[slot]); }
   void resume(std::uint16_t slot) override { slots_.make_ready(slots_[slot]); }
   void send_exposed(std::uint16_t slot) override;
   void fail_exposed(std::uint16_t slot) override;
   void finish_exposed(std::uint16_t slot) override { finish(slots_[slot]); }
   Slot& answerable(CallId call);
-  Extra& add_extra(Slot& slot);
+  ChunkedCall& add_chunked(Slot& slot);
   void begin(ReceiveId receive, const Received& message);
   bool take_call(Slot& slot, const Received& message);
   void next_chunk(Slot& slot);
@@ -121,12 +105,13 @@ class Responder final : private ReadSlots::Reader, private rfc5666::ExposedRepli
   void plan(Slot& slot, const Outgoing& reply);
   void start_error(Slot& slot, Kind error);
   void start_sending(Slot& slot, Kind kind);
-  void count_reply(const Slot& slot);
   bool emit(Slot& slot, ActionRoom& room);
   bool emit_reads(Slot& slot, ActionRoom& room);
   bool emit_reply(Slot& slot, ActionRoom& room);
-  bool emit_writes(Slot& slot, ActionRoom& room);
-  static bool is_answered(State state) noexcept;
+  // Whether the layer above has given its word on a call, or is not asked for any.
+  static bool is_answered(State state) noexcept {
+    return state != State::kFree && state != State::kWanting && state != State::kServing;
+  }
   void work_posted(Slot& slot, std::uint32_t count);
   void finish(Slot& slot);
   void note_refusal(const Slot& slot);
@@ -135,10 +120,10 @@ class Responder final : private ReadSlots::Reader, private rfc5666::ExposedRepli
   Shared& shared_;
   HeaderArena headers_;
   SlotTable<Slot> slots_;
-  PartPool<Extra> extras_;
+  PartPool<ChunkedCall> chunked_;
   Ring<Waiting> waiting_;          // bounded by the Receives
   std::uint32_t in_service_ = 0;   // slots in use
-  std::uint32_t last_serial_ = 0;  // of Extra::serial
+  std::uint32_t last_serial_ = 0;  // of ChunkedCall::serial
   bool refusal_noted_ = false;     // ChunkRefused went out
   PeerWatch peer_;
   Instant now_{};

@@ -54,12 +54,21 @@ class HeaderArena {
   std::size_t first_;
 };
 
-// Where a short header of `size` bytes goes in Outgoing::header_room, in front of a message's first
-// run, which then begins with it.
-inline MutableBytes header_in_front(Fragment& first, std::byte* room, std::uint32_t size) noexcept {
+// Writes the header of a message without chunks: into `room`, which is Outgoing::header_room, so
+// that `first`, the message's first run, begins with it; or into `place` when there is no such
+// room. Returns its size in `place`, bytes; 0: it is in front of the run.
+inline std::uint32_t put_short_header(const Negotiated& link, Xid xid, std::uint32_t credits,
+                                      Fragment& first, std::byte* room,
+                                      MutableBytes place) noexcept {
+  const std::uint32_t size = header_sizes(link.dialect).shortest;
+  if (room == nullptr) {
+    encode_short(link.dialect, xid, credits, place);
+    return size;
+  }
   first.offset -= size;
   first.size += size;
-  return {room + kShortHeaderSizeMax - size, size};
+  encode_short(link.dialect, xid, credits, {room + kShortHeaderSizeMax - size, size});
+  return 0;
 }
 
 }  // namespace rpcrdma::engine

@@ -32,6 +32,14 @@ inline ItemExtent item_extent(std::span<const Fragment> stream, std::size_t firs
   return extent;
 }
 
+// Field by field: a copy of what was just written would wait for the stores.
+inline void take_inline(const Fragment& run, Fragment& to) {
+  to.memory = run.memory;
+  to.size = run.size;
+  to.offset = run.offset;
+  to.item = 0;
+}
+
 // Appends an inline run, joined with the one before when it continues it in memory.
 inline bool append_run(BoundedVector<Fragment, kFragmentsMax>& runs, const Fragment& run) {
   if (run.size == 0) return true;
@@ -43,12 +51,7 @@ inline bool append_run(BoundedVector<Fragment, kFragmentsMax>& runs, const Fragm
     }
   }
   if (runs.full()) return false;
-  // Field by field: a copy of what was just written would wait for the stores.
-  Fragment& added = runs.extend();
-  added.memory = run.memory;
-  added.size = run.size;
-  added.offset = run.offset;
-  added.item = 0;
+  take_inline(run, runs.extend());
   return true;
 }
 

@@ -22,10 +22,9 @@ namespace rpcrdma::engine::rfc5666 {
 // functions of Host has been called, and again from sent() on.
 class ExposedReplies {
  public:
-  // What becomes of the reply in a slot.
-  class Host {
+  // What becomes of the reply in a slot. resume(): emit() has something to emit.
+  class Host : public ReadSlots::Reader {
    public:
-    virtual void resume(std::uint16_t slot) = 0;          // emit() has something to emit
     virtual void send_exposed(std::uint16_t slot) = 0;    // list() has its Read list
     virtual void fail_exposed(std::uint16_t slot) = 0;    // its memory cannot be exposed
     virtual void finish_exposed(std::uint16_t slot) = 0;  // read, confirmed and revoked

@@ -15,12 +15,11 @@ static_assert(kDoneOffset + kDoneSize <= HeaderArena::kPlaceSize);
 
 }  // namespace
 
-ReadReplies::ReadReplies(const Options& options, Shared& shared, HeaderArena headers,
-                         ReadSlots::Reader& requester)
+ReadReplies::ReadReplies(const Options& options, Shared& shared, HeaderArena headers, Host& host)
     : options_(options),
       shared_(shared),
       headers_(headers),
-      requester_(requester),
+      host_(host),
       calls_(options.calls_max) {}
 
 bool ReadReplies::may_go(std::uint16_t slot, const CreditsV1& credits) const noexcept {
@@ -114,15 +113,14 @@ std::uint32_t ReadReplies::in_reply_room(std::uint16_t slot) const noexcept {
   return one.owes_done ? one.plan.in_reply_room : 0;
 }
 
-ReadReplies::Progress ReadReplies::emit_reads(std::uint16_t slot, std::uint32_t generation,
-                                              ActionRoom& room) {
+bool ReadReplies::emit_reads(std::uint16_t slot, std::uint32_t generation, ActionRoom& room) {
   OneCall& one = calls_[slot];
   for (; one.next < one.plan.reads.size(); ++one.next) {
     if (!shared_.reads.free()) {
-      shared_.reads.wait(requester_, slot);
-      return Progress::kUnderWay;
+      shared_.reads.wait(host_, slot);
+      return true;
     }
-    if (room.full()) return Progress::kRoomIsFull;
+    if (room.full()) return false;
     const PlannedRead& read = one.plan.reads[one.next];
     room.add(RdmaRead{to_id({WorkKind::kPull, 0, slot, generation}), read.from, read.to,
                       read.to_offset});
@@ -130,24 +128,26 @@ ReadReplies::Progress ReadReplies::emit_reads(std::uint16_t slot, std::uint32_t 
     ++one.pending;
     ++one.reads_pending;
   }
-  return one.reads_pending == 0 ? Progress::kComplete : Progress::kUnderWay;
+  if (one.reads_pending == 0) host_.complete_reading(slot);  // there was nothing to read
+  return true;
 }
 
-ReadReplies::Progress ReadReplies::handle_read(std::uint16_t slot, const WorkDone& done) {
+void ReadReplies::handle_done(std::uint16_t slot, const WorkDone& done, WorkKind kind) {
   OneCall& one = calls_[slot];
   --one.pending;
+  if (kind == WorkKind::kDoneSend) return;
   --one.reads_pending;
   shared_.reads.give_back();
   if (done.status != WorkStatus::kOk) {
     shared_.disconnect = true;  // the result must not be taken for read
-    return Progress::kFailed;
+    return host_.fail_reading(slot);
   }
-  const bool complete = one.reads_pending == 0 && one.next == one.plan.reads.size();
-  return complete ? Progress::kComplete : Progress::kUnderWay;
+  const bool is_complete = one.reads_pending == 0 && one.next == one.plan.reads.size();
+  if (is_complete) host_.complete_reading(slot);
 }
 
 void ReadReplies::stop_reading(std::uint16_t slot) {
-  shared_.reads.leave(requester_, slot);
+  shared_.reads.leave(host_, slot);
 }
 
 bool ReadReplies::emit_done(std::uint16_t slot, std::uint32_t generation, Xid xid,

@@ -15,6 +15,7 @@
 #include "engine/rfc5666/padding.h"
 #include "engine/rfc5666/read_reply_planner.h"
 #include "engine/shared.h"
+#include "engine/work_id.h"
 
 namespace rpcrdma::engine::rfc5666 {
 
@@ -22,9 +23,17 @@ namespace rpcrdma::engine::rfc5666 {
 // RDMA Reads of a reply and the Send of an RDMA_DONE.
 class ReadReplies {
  public:
-  // `requester` is told by ReadSlots when a Read may go; it then asks emit_reads().
-  ReadReplies(const Options& options, Shared& shared, HeaderArena headers,
-              ReadSlots::Reader& requester);
+  // What becomes of the reply in a slot. resume(): emit_reads() has something to emit.
+  class Host : public ReadSlots::Reader {
+   public:
+    virtual void complete_reading(std::uint16_t slot) = 0;
+    virtual void fail_reading(std::uint16_t slot) = 0;
+
+   protected:
+    ~Host() = default;
+  };
+
+  ReadReplies(const Options& options, Shared& shared, HeaderArena headers, Host& host);
 
   // --- The Call.
   // Whether it may go, as far as credits are concerned.
@@ -50,9 +59,10 @@ class ReadReplies {
   std::uint32_t in_reply_room(std::uint16_t slot) const noexcept;
   const ReadAnswer* answer(std::uint16_t slot) const noexcept { return &calls_[slot].answer; }
 
-  enum class Progress : std::uint8_t { kRoomIsFull, kUnderWay, kComplete, kFailed };
-  Progress emit_reads(std::uint16_t slot, std::uint32_t generation, ActionRoom& room);
-  Progress handle_read(std::uint16_t slot, const WorkDone& done);
+  // False: the room is full.
+  bool emit_reads(std::uint16_t slot, std::uint32_t generation, ActionRoom& room);
+  // A Read, or the Send of an RDMA_DONE, is complete.
+  void handle_done(std::uint16_t slot, const WorkDone& done, WorkKind kind);
   // The call ends while it reads; what is under way still completes.
   void stop_reading(std::uint16_t slot);
 
@@ -62,7 +72,6 @@ class ReadReplies {
   // Once no Read of the reply is under way. False: the room is full.
   bool emit_done(std::uint16_t slot, std::uint32_t generation, Xid xid, std::uint32_t credits,
                  ActionRoom& room);
-  void handle_done_sent(std::uint16_t slot) noexcept { --calls_[slot].pending; }
   std::uint32_t pending(std::uint16_t slot) const noexcept { return calls_[slot].pending; }
   // The call had been given up before its reply came: its end is no event.
   bool is_silent(std::uint16_t slot) const noexcept { return calls_[slot].silent; }
@@ -89,7 +98,7 @@ class ReadReplies {
   const Options& options_;
   Shared& shared_;
   HeaderArena headers_;
-  ReadSlots::Reader& requester_;
+  Host& host_;
   std::vector<OneCall> calls_;  // by slot
   DoneCredits dones_;
 };

@@ -1,0 +1,70 @@
+// Which Calls may go: those that wait, the credits, and the Receives for their replies.
+#ifndef RPCRDMA_ENGINE_CALL_GATE_H_
+#define RPCRDMA_ENGINE_CALL_GATE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/ring.h"
+#include "engine/credits_v1.h"
+#include "engine/rfc5666/profile.h"
+#include "engine/rfc5666/read_replies.h"
+#include "engine/shared.h"
+
+namespace rpcrdma::engine {
+
+// `profile`: null but in Profile::kRfc5666; given each time, since it is made after the gate.
+class CallGate {
+ public:
+  using Profile5666 = rfc5666::ReadReplies;
+
+  CallGate(const Options& options, Shared& shared)
+      : shared_(shared),
+        credits_(options.credits, rfc5666::is_chosen(options)),
+        waiting_(options.calls_max) {}
+
+  void wait(std::uint16_t slot) { waiting_.push(slot); }
+  void leave(std::uint16_t slot) {
+    waiting_.remove_if([slot](std::uint16_t each) { return each == slot; });
+  }
+  std::size_t waiting() const noexcept { return waiting_.size(); }
+
+  // The next Call that may go, which has spent its credit: while there are credits and, for each, a
+  // Receive for its reply (RFC 8166 §3.3.1).
+  std::optional<std::uint16_t> pass(Profile5666* profile) {
+    if (waiting_.empty() || !shared_.connected) return std::nullopt;
+    const std::uint16_t slot = waiting_.front();
+    const bool has_credit =
+        profile == nullptr ? credits_.available() : profile->may_go(slot, credits_);
+    if (!has_credit || !shared_.receives.has_one_for_reply(credits_.unanswered())) {
+      return std::nullopt;
+    }
+    waiting_.drop();
+    credits_.spend();
+    if (profile != nullptr) profile->admitted(slot);
+    return slot;
+  }
+  // Its credit is back.
+  void answered(std::uint16_t slot, Profile5666* profile) {
+    if (profile != nullptr) profile->credit_returned(slot);
+    credits_.give_back();
+  }
+  // Whether no Call can go any more, since `given_up` of them hold every credit.
+  bool is_stuck(std::uint32_t given_up, const Profile5666* profile) const noexcept {
+    if (given_up == 0 || given_up < credits_.unanswered()) return false;
+    return profile == nullptr ? !credits_.available() : profile->is_stuck(credits_);
+  }
+
+  void grant(std::uint32_t credits) noexcept { credits_.grant(credits); }
+  const CreditsV1& credits() const noexcept { return credits_; }
+
+ private:
+  Shared& shared_;
+  CreditsV1 credits_;
+  Ring<std::uint16_t> waiting_;
+};
+
+}  // namespace rpcrdma::engine
+
+#endif  // RPCRDMA_ENGINE_CALL_GATE_H_

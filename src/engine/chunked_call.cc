@@ -1,0 +1,51 @@
+#include "engine/chunked_call.h"
+
+namespace rpcrdma::engine {
+
+void ChunkedCall::clear() noexcept {
+  offered.clear();
+  puller.clear();
+  reply.stream.clear();
+  reply.items.clear();
+  has_written = false;
+  invalidate.reset();
+  items_.clear();
+  filler_ = {};
+}
+
+bool ChunkedCall::take(const Received& message, const wire::ChunkLists& lists,
+                       const Options& options) {
+  const bool is_long = message.kind == Kind::kNoMessage;
+  if (!offered.take(lists, options)) return false;
+  // A message is inline or in a Position-Zero Read chunk, never both and never neither.
+  if (is_long != offered.has_position_zero() || is_long != message.payload.empty()) return false;
+  // Nor is it empty: there would be no memory that holds it.
+  if (is_long && offered.chunks()[0].size == 0) return false;
+  return offered.positions_fit(message.payload.size());
+}
+
+void ChunkedCall::describe(CallReceived& received, Counters& counters) {
+  for (const ReadChunk& chunk : offered.chunks()) {
+    if (chunk.position == 0) {
+      received.long_part = chunk.data;
+    } else {
+      counters.read_chunk_bytes += chunk.size;
+      (void)items_.push_back({chunk.position, chunk.data});  // as many as chunks
+    }
+  }
+  received.items = items_.view();
+  received.has_chunks = true;
+}
+
+bool ChunkedCall::emit_writes(WorkId id, bool in_reply_chunk, ActionRoom& room) {
+  for (SegmentFiller::Piece piece{};;) {
+    if (room.full()) return false;
+    if (!filler_.next(reply, offered.writes(), offered.reply_chunk(), in_reply_chunk, piece)) {
+      return true;
+    }
+    room.add(RdmaWrite{id, piece.from, piece.from_offset, piece.to});
+    has_written = true;
+  }
+}
+
+}  // namespace rpcrdma::engine

@@ -1,0 +1,46 @@
+// A received Call with chunks, or whose reply has several runs: what its slot has besides.
+#ifndef RPCRDMA_ENGINE_CHUNKED_CALL_H_
+#define RPCRDMA_ENGINE_CHUNKED_CALL_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "engine/action_room.h"
+#include "engine/chunk_planner.h"
+#include "engine/offered_chunks.h"
+#include "engine/puller.h"
+#include "engine/types.h"
+
+namespace rpcrdma::engine {
+
+class ChunkedCall {
+ public:
+  // Whose it is or, when it has been given back, was.
+  std::uint16_t slot = 0;
+  std::uint32_t generation = 0;  // of that slot
+  std::uint32_t serial = 0;      // of the Call on the connection
+
+  OfferedChunks offered;
+  Puller puller;
+  ReplyPlan reply;
+  bool has_written = false;               // RDMA Writes went out for its reply
+  std::optional<SteeringTag> invalidate;  // by the Send of its reply
+  Padding padding;                        // of an RDMA_MSGP
+
+  void clear() noexcept;
+  // Takes what the header says. False: it makes no sense (RFC 8166 §4.5.2).
+  bool take(const Received& message, const wire::ChunkLists& lists, const Options& options);
+  // What was pulled, for the layer above; valid until CallDone.
+  void describe(CallReceived& received, Counters& counters);
+  // Emits the RDMA Writes of the reply that are left. `in_reply_chunk`: its stream is one of them.
+  // False: the room is full.
+  bool emit_writes(WorkId id, bool in_reply_chunk, ActionRoom& room);
+
+ private:
+  BoundedVector<PulledItem, kReadChunksMax> items_;
+  ReplyFiller filler_;
+};
+
+}  // namespace rpcrdma::engine
+
+#endif  // RPCRDMA_ENGINE_CHUNKED_CALL_H_
