@@ -35,10 +35,7 @@ Expected<void, Error> ClientImpl::serve(std::uint32_t program, std::uint32_t ver
 }
 
 void ClientImpl::deliver(rpc::Session& session, engine::CallId call) {
-  {
-    const std::lock_guard lock(answers_mutex_);
-    answers_.push_back({&session, call});
-  }
+  answers_.deliver(session, call);
   provider_.wake();
 }
 
@@ -55,19 +52,13 @@ Expected<Client, Error> ClientImpl::client_of(rpc::Session&, const BackwardOptio
                                  "a backward call comes over a client that can be used itself"});
 }
 
-// Sessions stay until their calls are answered, so the pointers are good.
 void ClientImpl::take_answers() {
-  {
-    const std::lock_guard lock(answers_mutex_);
-    answers_taken_.swap(answers_);
-  }
-  for (const Answer& answer : answers_taken_) {
-    answer.session->answer(answer.call);
+  answers_.take_all([this](rpc::Session& session, engine::CallId call) {
+    session.answer(call);
     for (Link& link : retired_) {
-      if (link.session.get() == answer.session) handle_answered(link);
+      if (link.session.get() == &session) handle_answered(link);
     }
-  }
-  answers_taken_.clear();
+  });
 }
 
 // Of a connection that is lost: nothing goes out any more, the call only ends.

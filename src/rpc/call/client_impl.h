@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "base/ring.h"
 #include "oncrpc/message.h"
 #include "rdma/provider.h"
+#include "rpc/answer_queue.h"
 #include "rpc/call/backoff.h"
 #include "rpc/region_table.h"
 #include "rpc/serve/session.h"
@@ -160,10 +160,6 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
     const bool answers_;
     const ClientImpl* before_;
   };
-  struct Answer {
-    rpc::Session* session;
-    engine::CallId call;
-  };
   bool is_backward() const noexcept { return session_ != nullptr || disposed_ || was_backward_; }
   // The connection lives on without it.
   bool left() const noexcept { return closing_ && is_backward(); }
@@ -259,11 +255,9 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   // keeps this client, which has none now.
   rpc::Mailbox* keeper_ = nullptr;
   bool adrift_ = false;
-  bool disposed_ = false;  // nobody has it any more; it goes when its last Call ends
-  std::mutex answers_mutex_;
-  std::vector<Answer> answers_;        // guarded by answers_mutex_
-  std::vector<Answer> answers_taken_;  // the client's thread only
-  rpc::RegionTable regions_;           // what the application registered for long
+  bool disposed_ = false;     // nobody has it any more; it goes when its last Call ends
+  rpc::AnswerQueue answers_;  // of backward Calls
+  rpc::RegionTable regions_;  // what the application registered for long
   std::vector<std::optional<engine::Lease>> region_leases_;  // by their ids, on connection_
   std::array<std::byte, kAuthBodySizeMax> credential_body_{};
   Credential credential_;

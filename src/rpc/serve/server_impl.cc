@@ -97,7 +97,7 @@ void ServerImpl::progress() {
   accept_connections();
   notice_failure();
   share_receives();
-  take_answers();
+  answers_.take_all([](rpc::Session& session, engine::CallId call) { session.answer(call); });
   serve_sessions(now);
   if (stop_requested_.load(std::memory_order_acquire)) {
     drain(now);
@@ -232,10 +232,7 @@ bool ServerImpl::in_turn_of(const rpc::Session& session) const noexcept {
 }
 
 void ServerImpl::deliver(rpc::Session& session, engine::CallId call) {
-  {
-    const std::lock_guard lock(answers_mutex_);
-    answers_.push_back({&session, call});
-  }
+  answers_.deliver(session, call);
   provider_.wake();
 }
 
@@ -271,16 +268,6 @@ Expected<Client, Error> ServerImpl::client_of(rpc::Session& session,
   options.memory_max = std::min<std::size_t>(options_.memory_max, 16U << 20U);
   options.call_timeout = backward.call_timeout;
   return ClientImpl::over(session, provider_, options, backward.outlives_connection);
-}
-
-// A session stays until its calls are answered, so the pointers are good.
-void ServerImpl::take_answers() {
-  {
-    const std::lock_guard lock(answers_mutex_);
-    answers_taken_.swap(answers_);
-  }
-  for (const Answer& answer : answers_taken_) answer.session->answer(answer.call);
-  answers_taken_.clear();
 }
 
 // --- The end -----------------------------------------------------------------------------------

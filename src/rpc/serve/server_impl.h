@@ -4,12 +4,12 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "rdma/provider.h"
+#include "rpc/answer_queue.h"
 #include "rpc/serve/configuration_service.h"
 #include "rpc/serve/session.h"
 #include "rpcrdma/server.h"
@@ -53,11 +53,6 @@ class ServerImpl final : public rpc::Mailbox {
   TransferCounters counters() const noexcept;
 
  private:
-  struct Answer {
-    rpc::Session* session;
-    engine::CallId call;
-  };
-
   // Its connection goes before the session: nothing may move in the memory that calls still hold.
   struct Peer {
     std::unique_ptr<rpc::Session> session;
@@ -74,7 +69,6 @@ class ServerImpl final : public rpc::Mailbox {
   void tell_refused(std::string_view peer, const Error& error) const;
   void tell_ended(const Peer& peer, std::size_t left) const;
   void notice_failure();
-  void take_answers();
   void tell_time_to_adrift(Instant now);
   void drain(Instant now);
   void remove_finished();
@@ -100,9 +94,7 @@ class ServerImpl final : public rpc::Mailbox {
 
   const rpc::Session* in_turn_ = nullptr;  // makes progress now; the server's thread only
 
-  std::mutex answers_mutex_;
-  std::vector<Answer> answers_;        // guarded by answers_mutex_
-  std::vector<Answer> answers_taken_;  // the server's thread only
+  rpc::AnswerQueue answers_;
 
   std::atomic<bool> stop_requested_ = false;
   bool draining_ = false;
