@@ -83,7 +83,8 @@ class Client {
   // nothing. Arguments and results are as large as a message at most; bulk items are copied into
   // it. When the connection ends, so do its calls, and none can be made any more, unless
   // BackwardOptions::outlives_connection is set. It may outlive the server; once the connection has
-  // gone there is no wait_fd() (-1) and no provider_name().
+  // gone there is no wait_fd() (-1) and no provider_name(). Fails with kUnsupported for a
+  // context that the application has made itself.
   static Expected<Client, Error> backward(const CallContext& context,
                                           const BackwardOptions& options = {});
   // Of a backward client with outlives_connection, whose connection is lost: goes on over the

@@ -11,6 +11,12 @@
 
 namespace rpcrdma {
 
+class CallContext;
+namespace rpc {
+class Session;
+Session* session_of(const CallContext& context) noexcept;
+}  // namespace rpc
+
 // One Call that waits for its answer. It belongs to the server, which keeps it until exactly one of
 // succeed() and fail() was called, also when the connection has ended meanwhile.
 class CallContext {
@@ -38,6 +44,11 @@ class CallContext {
 
  protected:
   ~CallContext() = default;
+
+ private:
+  friend rpc::Session* rpc::session_of(const CallContext& context) noexcept;
+  // What answers the connection that the call came by; null: it came by none of this library.
+  virtual rpc::Session* session() const noexcept { return nullptr; }
 };
 
 // One version of one program. Called on the server's thread; it may answer at once or keep the

@@ -800,5 +800,33 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, Backward, ::testing::Values(kSim, kSiwarp), na
 INSTANTIATE_TEST_SUITE_P(Fabrics, BackwardThatOutlives, ::testing::Values(kSim, kSiwarp), name_of);
 INSTANTIATE_TEST_SUITE_P(Fabrics, BackwardThreads, ::testing::Values(kSiwarp), name_of);
 
+// A context of the application's own, as one would make to try a service without a server.
+class MadeUpContext final : public CallContext {
+ public:
+  const Procedure& procedure() const noexcept override { return procedure_; }
+  const Credential& credential() const noexcept override { return credential_; }
+  std::string_view peer_address() const noexcept override { return "nowhere"; }
+  MessageReader& arguments() noexcept override { return arguments_; }
+  MessageWriter& results() noexcept override { return results_; }
+  bool reserve_results(std::uint32_t) override { return false; }
+  MutableBytes result_memory(std::uint32_t) override { return {}; }
+  void succeed() override {}
+  void fail(AcceptStatus) override {}
+
+ private:
+  Procedure procedure_{};
+  Credential credential_;
+  MessageReader arguments_;
+  MessageWriter results_;
+};
+
+TEST(BackwardClient, NeedsACallThatCameOverAConnection) {
+  const MadeUpContext context;
+  const auto made = Client::backward(context);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, Errc::kUnsupported);
+  EXPECT_EQ(made.error().cause, "the call did not come over a connection of this library");
+}
+
 }  // namespace
 }  // namespace rpcrdma

@@ -8,6 +8,15 @@
 #include "rpc/url.h"
 
 namespace rpcrdma {
+namespace {
+
+// The context is one that the application has made itself, to try a service for one.
+Unexpected<Error> not_of_a_connection(std::string_view operation) {
+  return Unexpected<Error>(Error{Errc::kUnsupported, std::string(operation), "",
+                                 "the call did not come over a connection of this library"});
+}
+
+}  // namespace
 
 // --- Call --------------------------------------------------------------------------------------
 
@@ -76,11 +85,14 @@ Client::~Client() {
 
 Expected<Client, Error> Client::backward(const CallContext& context,
                                          const BackwardOptions& options) {
-  rpc::Session& session = static_cast<const rpc::Context&>(context).session();
-  return session.mailbox().client_of(session, options);
+  rpc::Session* const session = rpc::session_of(context);
+  if (session == nullptr) return not_of_a_connection("calling the client");
+  return session->mailbox().client_of(*session, options);
 }
 Expected<void, Error> Client::resume(const CallContext& context) {
-  return impl_->resume(static_cast<const rpc::Context&>(context).session());
+  rpc::Session* const session = rpc::session_of(context);
+  if (session == nullptr) return not_of_a_connection("resuming calls of the client");
+  return impl_->resume(*session);
 }
 
 Expected<Client, Error> Client::connect(std::string_view url, const ClientOptions& options) {

@@ -19,7 +19,7 @@ void ConfigurationService::call(CallContext& context) {
   const auto request = oncrpc::decode_configuration_request(arguments.xdr());
   if (!arguments.finish()) return context.fail(AcceptStatus::kGarbageArgs);
   // Each Context is a session's.
-  transport::Connection& connection = static_cast<Context&>(context).session().connection();
+  transport::Connection& connection = session_of(context)->connection();
   const engine::Options options = engine_options(options_);
   engine::Negotiated negotiated = connection.engine().negotiated();
   // A Send of ours needs no buffer of its own: the client says how large it may be.

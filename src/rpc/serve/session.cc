@@ -22,6 +22,10 @@ bool within(Bytes outer, Bytes inner) {
 
 // --- Context -----------------------------------------------------------------------------------
 
+Session* session_of(const CallContext& context) noexcept {
+  return context.session();
+}
+
 std::string_view Context::peer_address() const noexcept {
   return session_.connection_->peer_address();
 }

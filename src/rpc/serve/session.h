@@ -67,7 +67,6 @@ class Mailbox {
 class Context final : public CallContext {
  public:
   explicit Context(Session& session) noexcept : session_(session) {}
-  Session& session() const noexcept { return session_; }
 
   const Procedure& procedure() const noexcept override { return header_.procedure; }
   const Credential& credential() const noexcept override { return header_.credential; }
@@ -81,6 +80,7 @@ class Context final : public CallContext {
 
  private:
   friend class Session;
+  Session* session() const noexcept override { return &session_; }
   struct Loan {  // memory of the pool, registered on the connection while the call lasts
     MutableBytes buffer;
     engine::Lease lease;
