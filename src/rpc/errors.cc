@@ -144,4 +144,38 @@ Error to_error(engine::StartError error, std::string_view peer) {
   return {code, "starting the call", std::string(peer), std::string(to_string(error))};
 }
 
+std::optional<Error> to_error(const oncrpc::ReplyHeader* header, const Procedure& procedure,
+                              std::string_view peer) {
+  const auto make = [&](Errc code, std::string cause) {
+    return Error{code,
+                 fmt::format("procedure {} of program {} version {}", procedure.number,
+                             procedure.program, procedure.version),
+                 std::string(peer), std::move(cause)};
+  };
+  if (header == nullptr) return make(Errc::kBadReply, "the reply is no RPC reply to this call");
+  if (const auto* mismatch = std::get_if<oncrpc::RpcMismatch>(&header->body)) {
+    return make(Errc::kDenied, fmt::format("the server speaks RPC versions {} to {}",
+                                           mismatch->versions.low, mismatch->versions.high));
+  }
+  if (const auto* auth = std::get_if<oncrpc::AuthError>(&header->body)) {
+    return make(Errc::kDenied, std::string(to_string(auth->why)));
+  }
+  const auto& accepted = std::get<oncrpc::Accepted>(header->body);
+  switch (accepted.status) {
+    case AcceptStatus::kSuccess:
+      return std::nullopt;
+    case AcceptStatus::kProgMismatch:
+      return make(Errc::kNotAvailable, fmt::format("the server has versions {} to {} of it",
+                                                   accepted.versions.low, accepted.versions.high));
+    case AcceptStatus::kProgUnavail:
+    case AcceptStatus::kProcUnavail:
+      return make(Errc::kNotAvailable, std::string(to_string(accepted.status)));
+    case AcceptStatus::kGarbageArgs:
+      return make(Errc::kBadArguments, std::string(to_string(accepted.status)));
+    case AcceptStatus::kSystemErr:
+      return make(Errc::kServerFault, std::string(to_string(accepted.status)));
+  }
+  return make(Errc::kBadReply, std::string(to_string(accepted.status)));
+}
+
 }  // namespace rpcrdma::rpc

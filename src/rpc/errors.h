@@ -2,10 +2,12 @@
 #ifndef RPCRDMA_RPC_ERRORS_H_
 #define RPCRDMA_RPC_ERRORS_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "engine/types.h"
+#include "oncrpc/message.h"
 #include "rdma/provider.h"
 #include "rpcrdma/error.h"
 
@@ -19,6 +21,11 @@ Error to_error(const rdma::Error& error, std::string_view operation, std::string
 Error to_error(engine::CallError error, const rdma::Error& reason, std::string_view peer,
                std::string_view remedy = {});
 Error to_error(engine::StartError error, std::string_view peer);
+
+// What the header of a reply to a call of `procedure` says; nullopt: the results follow. Null: the
+// message is no reply to it.
+std::optional<Error> to_error(const oncrpc::ReplyHeader* header, const Procedure& procedure,
+                              std::string_view peer);
 
 }  // namespace rpcrdma::rpc
 

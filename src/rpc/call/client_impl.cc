@@ -1,7 +1,5 @@
 #include "rpc/call/client_impl.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 
@@ -488,39 +486,10 @@ std::optional<Error> ClientImpl::decode(Slot& slot, const engine::ReplyReady& re
 
 std::optional<Error> ClientImpl::decode_any(Slot& slot, Bytes stream,
                                             const engine::ReplyReady& reply) {
-  const auto make = [&](Errc code, std::string cause) {
-    return Error{code,
-                 fmt::format("procedure {} of program {} version {}", slot.procedure.number,
-                             slot.procedure.program, slot.procedure.version),
-                 peer_, std::move(cause)};
-  };
   xdr::Reader reader(stream);
   const auto header = oncrpc::decode_reply(reader);
-  if (!header || header->xid != slot.xid) {
-    return make(Errc::kBadReply, "the reply is no RPC reply to this call");
-  }
-  if (const auto* mismatch = std::get_if<oncrpc::RpcMismatch>(&header->body)) {
-    return make(Errc::kDenied, fmt::format("the server speaks RPC versions {} to {}",
-                                           mismatch->versions.low, mismatch->versions.high));
-  }
-  if (const auto* auth = std::get_if<oncrpc::AuthError>(&header->body)) {
-    return make(Errc::kDenied, std::string(to_string(auth->why)));
-  }
-  const auto& accepted = std::get<oncrpc::Accepted>(header->body);
-  switch (accepted.status) {
-    case AcceptStatus::kSuccess:
-      break;
-    case AcceptStatus::kProgMismatch:
-      return make(Errc::kNotAvailable, fmt::format("the server has versions {} to {} of it",
-                                                   accepted.versions.low, accepted.versions.high));
-    case AcceptStatus::kProgUnavail:
-    case AcceptStatus::kProcUnavail:
-      return make(Errc::kNotAvailable, std::string(to_string(accepted.status)));
-    case AcceptStatus::kGarbageArgs:
-      return make(Errc::kBadArguments, std::string(to_string(accepted.status)));
-    case AcceptStatus::kSystemErr:
-      return make(Errc::kServerFault, std::string(to_string(accepted.status)));
-  }
+  const bool is_ours = header && header->xid == slot.xid;
+  if (auto error = rpc::to_error(is_ours ? &*header : nullptr, slot.procedure, peer_)) return error;
   std::array<MessageReader::Placed, kBulkItemsMax> placed;
   const auto items =
       reply.by_read != nullptr ? reply.by_read->items : std::span<const engine::ReadItem>{};
