@@ -317,6 +317,35 @@ TEST(Stream, SegmentAlignmentKeepsCrcsWhole) {
   }
 }
 
+// A Read Request cannot be made shorter: where its CRC would be cut, it waits for the next batch.
+TEST(Stream, SegmentAlignmentKeepsCrcsOfReadRequestsWhole) {
+  constexpr std::size_t kSegment = 1447;
+  for (std::size_t size = 1340; size < 1400; size += 4) {
+    SCOPED_TRACE(size);
+    SeededRandom random(13);
+    Stream stream({64, 64, 4, 4}, random);
+    stream.start({true, true, 2, 4, 4, Rtr::kNone}, kSegment, kSegment);
+    const Buffer message = random_bytes(random, size);
+    Buffer sink(16);
+    ASSERT_TRUE(test::post_send(stream, 1, message));
+    ASSERT_TRUE(stream.post_read(2, sink, {SteeringTag{7}, 0}));
+    std::array<Bytes, 128> room;
+    std::size_t fpdus = 0;
+    while (const std::size_t count = stream.transmit(room)) {
+      Buffer batch;
+      for (const Bytes part : std::span(room).first(count)) {
+        batch.insert(batch.end(), part.begin(), part.end());
+      }
+      for (std::size_t at = 0; at < batch.size(); ++fpdus) {
+        at += fpdu_size(load16(&batch[at]));
+        EXPECT_EQ((at - 1) / kSegment, (at - 4) / kSegment);
+      }
+      stream.handle_sent(batch.size());
+    }
+    EXPECT_EQ(fpdus, 2U);
+  }
+}
+
 TEST(Stream, PeerToPeerOpenersTakeNoReceive) {
   for (const Rtr rtr : {Rtr::kWrite, Rtr::kRead, Rtr::kSend}) {
     StreamPair pair(true, kFpduSizeMax, 4, rtr);

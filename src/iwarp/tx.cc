@@ -69,7 +69,10 @@ bool Tx::pick() {
     build_rtr();
     if (batch_full()) return false;
   }
-  if (nudge_) build_empty_write();
+  if (nudge_) {
+    if (ends_batch_before(fpdu_size(kTaggedSize))) return false;
+    build_empty_write();
+  }
   const bool response = !state_.responses.empty();
   if (response && !response_was_last_) {
     current_ = Current::kResponse;
@@ -129,10 +132,19 @@ bool Tx::cuts_crc(std::size_t size) const noexcept {
   return (end - 1) / segment_size_ != (end - kCrcSize) / segment_size_;
 }
 
+// An FPDU whose size is given would have its CRC cut here: the next batch, which starts a segment,
+// begins with it.
+bool Tx::ends_batch_before(std::size_t size) noexcept {
+  if (built_total_ == batch_start_ || !cuts_crc(size)) return false;
+  batch_ends_ = true;
+  return true;
+}
+
 bool Tx::build_fpdu() {
   if (current_ == Current::kResponse) return build_response_fpdu();
   SendWork& work = state_.sends.at(built_works_);
   if (work.kind == WorkKind::kRead) {
+    if (ends_batch_before(fpdu_size(kUntaggedSize + kReadRequestSize))) return true;
     start_read(work);
     finish_work();
     return true;
@@ -211,11 +223,7 @@ void Tx::build_work_fpdu(SendWork& work) {
   const std::uint32_t left = work.from.size - offset_;
   const std::size_t size = payload_limit(work.opcode, left);
   const bool last = size == left;
-  if (last && built_total_ != batch_start_ &&
-      cuts_crc(fpdu_size(header_size(work.opcode) + size))) {
-    batch_ends_ = true;  // the next batch starts a segment
-    return;
-  }
+  if (last && ends_batch_before(fpdu_size(header_size(work.opcode) + size))) return;
   Header header;
   header.opcode = work.opcode;
   header.last = last;
@@ -260,10 +268,7 @@ bool Tx::build_response_fpdu() {
   const ReadRequest& request = response.request;
   const std::uint32_t left = request.size - response.sent;
   const std::size_t size = payload_limit(Opcode::kReadResponse, left);
-  if (size == left && built_total_ != batch_start_ && cuts_crc(fpdu_size(kTaggedSize + size))) {
-    batch_ends_ = true;
-    return true;
-  }
+  if (size == left && ends_batch_before(fpdu_size(kTaggedSize + size))) return true;
   Exposure* source = nullptr;
   if (size > 0 &&
       state_.tags.check(request.source_tag, Right::kRead, request.source_address + response.sent,

@@ -67,6 +67,7 @@ class Tx {
   void finish_marks();
   std::size_t payload_limit(Opcode opcode, std::size_t left) const noexcept;
   bool cuts_crc(std::size_t size) const noexcept;
+  bool ends_batch_before(std::size_t size) noexcept;
 
   // One FPDU: begin with its header, add payload, end with pad and CRC.
   void begin_fpdu(const Header& header);
