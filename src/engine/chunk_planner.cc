@@ -51,7 +51,8 @@ bool make_long(const HeaderSizes& sizes, CallPlan& plan) {
 // RFC 8166 §3.4.6, §4.3.3: a Reply chunk when the largest possible reply exceeds the reply
 // threshold.
 Expected<void, StartError> plan_answer(const Outgoing& call, const Options& options,
-                                       const Negotiated& link, AnswerBy answer_by, CallPlan& plan) {
+                                       const LinkParameters& link, AnswerBy answer_by,
+                                       CallPlan& plan) {
   const HeaderSizes& sizes = header_sizes(link.dialect);
   const std::uint32_t threshold = link.inline_receive;
   if (answer_by == AnswerBy::kReads) {
@@ -103,7 +104,8 @@ Expected<void, StartError> plan_answer(const Outgoing& call, const Options& opti
 }
 
 Expected<void, StartError> plan_call(const Outgoing& call, const Options& options,
-                                     const Negotiated& link, AnswerBy answer_by, CallPlan& plan) {
+                                     const LinkParameters& link, AnswerBy answer_by,
+                                     CallPlan& plan) {
   plan.is_long = false;
   constexpr std::uint64_t kNever = ~std::uint64_t{0};
   // First leave small items inline; if that is too long, reduce them all (RFC 8166 §3.5.2 before
@@ -155,7 +157,7 @@ void return_reply_chunk(wire::ChunkLists& lists, std::span<const wire::Segment> 
 
 void plan_reply(std::span<const Fragment> stream, const wire::WriteList& writes, bool has_reply,
                 std::span<const wire::Segment> reply_chunk, const Options& options,
-                const Negotiated& link, ReplyPlan& plan, wire::ChunkLists& returned) {
+                const LinkParameters& link, ReplyPlan& plan, wire::ChunkLists& returned) {
   plan.stream.clear();
   plan.items.clear();
   returned.clear();

@@ -35,7 +35,7 @@ struct CallPlan {
 
 // Whether there is nothing to plan: the stream is one inline run, fits the message, and so does the
 // largest reply.
-inline bool is_short_call(const Outgoing& call, const Negotiated& link) noexcept {
+inline bool is_short_call(const Outgoing& call, const LinkParameters& link) noexcept {
   const std::uint64_t header = header_sizes(link.dialect).shortest;
   return call.stream.size() == 1 && call.stream[0].item == 0 && call.stream[0].size > 0 &&
          call.results.empty() && header + call.stream[0].size <= link.inline_send &&
@@ -50,12 +50,14 @@ enum class AnswerBy : std::uint8_t {
 
 // Decides the form of a Call.
 Expected<void, StartError> plan_call(const Outgoing& call, const Options& options,
-                                     const Negotiated& link, AnswerBy answer_by, CallPlan& plan);
+                                     const LinkParameters& link, AnswerBy answer_by,
+                                     CallPlan& plan);
 
 // The part of it that is about the reply: adds Write chunks for the results, and the Reply chunk,
 // to a plan where they are needed.
 Expected<void, StartError> plan_answer(const Outgoing& call, const Options& options,
-                                       const Negotiated& link, AnswerBy answer_by, CallPlan& plan);
+                                       const LinkParameters& link, AnswerBy answer_by,
+                                       CallPlan& plan);
 
 enum class ReplyForm : std::uint8_t { kMsg, kNoMsg, kErrChunk };
 
@@ -68,7 +70,7 @@ struct ReplyPlan {
 };
 
 // As is_short_call(), for a reply to a Call that offers no chunks for it.
-inline bool is_short_reply(std::span<const Fragment> stream, const Negotiated& link) noexcept {
+inline bool is_short_reply(std::span<const Fragment> stream, const LinkParameters& link) noexcept {
   return stream.size() == 1 && stream[0].item == 0 && stream[0].size > 0 &&
          std::uint64_t{header_sizes(link.dialect).shortest} + stream[0].size <= link.inline_send;
 }
@@ -78,7 +80,7 @@ inline bool is_short_reply(std::span<const Fragment> stream, const Negotiated& l
 // with its length rewritten. kErrChunk when the reply fits nowhere (RFC 8166 §4.5.3).
 void plan_reply(std::span<const Fragment> stream, const wire::WriteList& writes, bool has_reply,
                 std::span<const wire::Segment> reply_chunk, const Options& options,
-                const Negotiated& link, ReplyPlan& plan, wire::ChunkLists& returned);
+                const LinkParameters& link, ReplyPlan& plan, wire::ChunkLists& returned);
 
 // The Reply chunk in the header of a reply, of which `used` bytes were written.
 void return_reply_chunk(wire::ChunkLists& lists, std::span<const wire::Segment> offered,

@@ -13,8 +13,8 @@ namespace {
 constexpr Lease kHead{1};    // where inline runs are
 constexpr Lease kBulk{100};  // items have leases from here on
 
-Negotiated thresholds(std::uint32_t call, std::uint32_t reply) {
-  Negotiated result;
+LinkParameters thresholds(std::uint32_t call, std::uint32_t reply) {
+  LinkParameters result;
   result.inline_send = call;
   result.inline_receive = reply;
   return result;
@@ -35,13 +35,13 @@ std::vector<Fragment> stream_of(std::uint32_t head, const std::vector<std::uint3
   return stream;
 }
 
-CallPlan plan(const std::vector<Fragment>& stream, const Negotiated& negotiated,
+CallPlan plan(const std::vector<Fragment>& stream, const LinkParameters& link,
               std::uint32_t reply_max = 100, const Options& options = {},
               std::span<const ResultRoom> rooms = {},
               std::optional<ResultRoom> reply_room = std::nullopt) {
   CallPlan result;
   const Outgoing call{stream, rooms, reply_max, reply_room};
-  const auto planned = plan_call(call, options, negotiated, AnswerBy::kWrites, result);
+  const auto planned = plan_call(call, options, link, AnswerBy::kWrites, result);
   EXPECT_TRUE(planned) << to_string(planned.error());
   return result;
 }

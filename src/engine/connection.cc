@@ -39,10 +39,10 @@ std::array<std::byte, wire::kPrivateDataSize> private_data(const Options& option
       wire::PrivateData{options.remote_invalidation, options.inline_send, options.inline_receive});
 }
 
-Negotiated negotiate(const Options& options, Bytes peer_private_data,
-                     std::uint32_t reads_in_flight_max) noexcept {
+LinkParameters negotiate(const Options& options, Bytes peer_private_data,
+                         std::uint32_t reads_in_flight_max) noexcept {
   if (rfc5666::is_chosen(options)) return rfc5666::link_at_first(reads_in_flight_max);
-  Negotiated result;
+  LinkParameters result;
   result.reads_in_flight_max = reads_in_flight_max;
   const auto peer = wire::find_private_data(peer_private_data);
   const std::uint32_t peer_receive = peer ? peer->receive_size : wire::kInlineSizeDefault;
@@ -127,15 +127,15 @@ void Connection::lend(CallId call, Lease memory, std::uint64_t offset) {
   responder_.lend(call, memory, offset);
 }
 
-void Connection::handle_connected(const Negotiated& negotiated) {
+void Connection::handle_connected(const LinkParameters& link) {
   RPCRDMA_ASSERT(!shared_.connected && !ended_, "connected twice");
   shared_.connected = true;
-  configure(negotiated);
+  configure(link);
 }
 
-void Connection::configure(const Negotiated& negotiated) {
-  shared_.link = negotiated;
-  shared_.reads.set_max(negotiated.reads_in_flight_max);
+void Connection::configure(const LinkParameters& link) {
+  shared_.link = link;
+  shared_.reads.set_max(link.reads_in_flight_max);
 }
 
 void Connection::handle_received(Instant now, ReceiveId receive, Bytes bytes,

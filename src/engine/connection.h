@@ -39,8 +39,8 @@ namespace rpcrdma::engine {
 std::array<std::byte, wire::kPrivateDataSize> private_data(const Options& options) noexcept;
 
 // The thresholds that follow from both sides' private data; RFC 8166's defaults without the peer's.
-Negotiated negotiate(const Options& options, Bytes peer_private_data,
-                     std::uint32_t reads_in_flight_max) noexcept;
+LinkParameters negotiate(const Options& options, Bytes peer_private_data,
+                         std::uint32_t reads_in_flight_max) noexcept;
 
 class Connection {
  public:
@@ -82,7 +82,7 @@ class Connection {
   void set_credits(std::uint32_t credits);
   // Profile::kRfc5666: what the Connection Configuration Protocol said (RFC 5666 §6), for the
   // messages that are planned from now on. No larger than the buffers of both sides.
-  void configure(const Negotiated& negotiated);
+  void configure(const LinkParameters& link);
   // Answers MemoryWanted of a Long Call's other chunk: its stream is given back, and read again
   // when lend() gives memory for position 0, for which it waits now.
   void restart(CallId call);
@@ -95,7 +95,7 @@ class Connection {
     requester_.handle_time(now);
     responder_.handle_time(now);
   }
-  void handle_connected(const Negotiated& negotiated);
+  void handle_connected(const LinkParameters& link);
   void handle_received(Instant now, ReceiveId receive, Bytes message,
                        std::optional<SteeringTag> invalidated);
   void handle_done(const WorkDone& done);
@@ -136,7 +136,7 @@ class Connection {
   // Why Requester ended the connection; kNot when something else did, or nothing has.
   GivenUp given_up() const noexcept { return shared_.given_up; }
   const Counters& counters() const noexcept { return shared_.counters; }
-  const Negotiated& negotiated() const noexcept { return shared_.link; }
+  const LinkParameters& link() const noexcept { return shared_.link; }
 
  private:
   friend struct SlotProbe;

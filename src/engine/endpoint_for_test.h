@@ -18,13 +18,13 @@ namespace rpcrdma::engine {
 
 class Endpoint {
  public:
-  Endpoint(Role role, const Options& options, const Negotiated& negotiated = connected())
+  Endpoint(Role role, const Options& options, const LinkParameters& link = connected())
       : arena_(Connection::header_arena_size(role, options)), engine(role, options, arena_) {
     drain();
-    engine.handle_connected(negotiated);
+    engine.handle_connected(link);
     drain();
   }
-  static Negotiated connected() { return {4096, 4096, 16, false}; }
+  static LinkParameters connected() { return {4096, 4096, 16, false}; }
 
   void drain() {
     std::array<Action, 3> room;  // small, so that every batch is cut somewhere

@@ -780,7 +780,7 @@ TEST(Negotiate, ThresholdsAreTheSmallerOfBothSides) {
   options.inline_send = 8192;
   options.inline_receive = 2048;
   const auto peer = test::hex("f6ab0e18 01 01 00 03");
-  const Negotiated result = negotiate(options, peer, 5);
+  const LinkParameters result = negotiate(options, peer, 5);
   EXPECT_EQ(result.inline_send, 4096U);
   EXPECT_EQ(result.inline_receive, 1024U);
   EXPECT_TRUE(result.remote_invalidation);
@@ -806,13 +806,13 @@ TEST(Negotiate, CountsOnNoMoreThanThePeerWasTold) {
   options.inline_send = 2930;
   options.inline_receive = 3071;
   const auto peer = test::hex("f6ab0e18 01 01 07 07");
-  const Negotiated result = negotiate(options, peer, 5);
+  const LinkParameters result = negotiate(options, peer, 5);
   EXPECT_EQ(result.inline_send, 2048U);
   EXPECT_EQ(result.inline_receive, 2048U);
 }
 
 TEST(Negotiate, PeerWithoutPrivateDataGetsTheDefaults) {
-  const Negotiated result = negotiate({}, {}, 16);
+  const LinkParameters result = negotiate({}, {}, 16);
   EXPECT_EQ(result.inline_send, 1024U);
   EXPECT_EQ(result.inline_receive, 1024U);
   EXPECT_FALSE(result.remote_invalidation);

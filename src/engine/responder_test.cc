@@ -257,7 +257,7 @@ TEST_F(Server, ReadChunkOfExactlyTheLimitIsTakenAndOneWordMoreIsNot) {
 }
 
 TEST_F(Server, CallIsHandedOverOnlyWhenEverySegmentIsRead) {
-  Negotiated one_read = Endpoint::connected();
+  LinkParameters one_read = Endpoint::connected();
   one_read.reads_in_flight_max = 1;
   Endpoint endpoint(Role::kServer, small(), one_read);
   ChunkLists lists;
@@ -339,9 +339,9 @@ TEST_F(Server, ChunkOfLengthZeroNeedsNoMemory) {
 }
 
 TEST_F(Server, ReadsInFlightStayWithinTheLimitAcrossCalls) {
-  Negotiated negotiated = Endpoint::connected();
-  negotiated.reads_in_flight_max = 2;
-  Endpoint bounded(Role::kServer, small(), negotiated);
+  LinkParameters link = Endpoint::connected();
+  link.reads_in_flight_max = 2;
+  Endpoint bounded(Role::kServer, small(), link);
   for (int i = 0; i < 2; ++i) {
     ChunkLists lists;
     for (int j = 0; j < 3; ++j) add_read(lists, 40, 100);
@@ -411,10 +411,10 @@ TEST_F(Server, WriteThatIsFlushedBehindTheEndOfItsCallIsNobodys) {
 }
 
 TEST_F(Server, InvalidatesTheOneHandleOfACallWhenThePeerTakesIt) {
-  Negotiated negotiated = Endpoint::connected();
-  negotiated.remote_invalidation = true;
+  LinkParameters link = Endpoint::connected();
+  link.remote_invalidation = true;
   for (const bool two_handles : {false, true}) {
-    Endpoint endpoint(Role::kServer, small(), negotiated);
+    Endpoint endpoint(Role::kServer, small(), link);
     ChunkLists lists;
     const Segment chunk[] = {{SteeringTag{5}, 3000, 0}, {SteeringTag{two_handles ? 6U : 5U}, 9, 0}};
     ASSERT_TRUE(lists.writes.push_back(chunk));
@@ -429,10 +429,10 @@ TEST_F(Server, InvalidatesTheOneHandleOfACallWhenThePeerTakesIt) {
   }
 }
 
-Negotiated invalidating() {
-  Negotiated negotiated = Endpoint::connected();
-  negotiated.remote_invalidation = true;
-  return negotiated;
+LinkParameters invalidating() {
+  LinkParameters link = Endpoint::connected();
+  link.remote_invalidation = true;
+  return link;
 }
 ChunkLists one_handle() {
   ChunkLists lists;
@@ -626,9 +626,9 @@ TEST_F(Server, HandleInvalidatedByAClientEndsTheConnection) {
 }
 
 TEST_F(Server, RefusesReadChunksWhenThePeerServesNoReads) {
-  Negotiated negotiated = Endpoint::connected();
-  negotiated.reads_in_flight_max = 0;
-  Endpoint endpoint(Role::kServer, small(), negotiated);
+  LinkParameters link = Endpoint::connected();
+  link.reads_in_flight_max = 0;
+  Endpoint endpoint(Role::kServer, small(), link);
   ChunkLists lists;
   add_read(lists, 40, 100);
   endpoint.receive(message(call_header(), lists, 44));

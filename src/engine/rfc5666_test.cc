@@ -21,10 +21,10 @@ Options profile() {
   options.credits = 4;
   return options;
 }
-Negotiated sizes(std::uint32_t alignment = 0) {
-  Negotiated negotiated = Endpoint::connected();
-  negotiated.padding_alignment = alignment;
-  return negotiated;
+LinkParameters sizes(std::uint32_t alignment = 0) {
+  LinkParameters link = Endpoint::connected();
+  link.padding_alignment = alignment;
+  return link;
 }
 
 // --- The requester
@@ -210,9 +210,9 @@ TEST(PlanPull, FewerChunksThanResultsGoToTheReplyRoomWhereTheyFit) {
 }
 
 TEST_F(ReadReplies, ReadsStayWithinTheLimit) {
-  Negotiated negotiated = sizes();
-  negotiated.reads_in_flight_max = 2;
-  client.engine.configure(negotiated);
+  LinkParameters link = sizes();
+  link.reads_in_flight_max = 2;
+  client.engine.configure(link);
   call(1);
   ASSERT_TRUE(send_of_call());
   reply(1, reads({{28, 100}, {28, 100}, {28, 100}, {28, 100}, {28, 100}}));
@@ -229,9 +229,9 @@ TEST_F(ReadReplies, ReadsStayWithinTheLimit) {
 
 TEST_F(ReadReplies, TurnOfACallThatWasGivenUpPassesToTheNext) {
   warm_up();
-  Negotiated negotiated = sizes();
-  negotiated.reads_in_flight_max = 1;
-  client.engine.configure(negotiated);
+  LinkParameters link = sizes();
+  link.reads_in_flight_max = 1;
+  client.engine.configure(link);
   std::vector<CallId> ids;
   for (std::uint32_t xid = 10; xid < 13; ++xid) {
     ids.push_back(call(xid));
@@ -688,9 +688,9 @@ TEST_F(ExposedReplies, EndOfTheConnectionGivesAllMemoryBack) {
 }
 
 TEST_F(ExposedReplies, ReadsOfCallsThatAreHereGoOnWhenThePeerTakesNoneAnyMore) {
-  Negotiated negotiated = sizes();
-  negotiated.reads_in_flight_max = 1;
-  server.engine.configure(negotiated);
+  LinkParameters link = sizes();
+  link.reads_in_flight_max = 1;
+  server.engine.configure(link);
   ChunkLists lists;
   ASSERT_TRUE(lists.reads.push_back({40, {SteeringTag{7}, 100, 0}}));
   for (std::uint32_t xid = 1; xid <= 2; ++xid) {
@@ -700,8 +700,8 @@ TEST_F(ExposedReplies, ReadsOfCallsThatAreHereGoOnWhenThePeerTakesNoneAnyMore) {
   }
   const auto first = server.take_action<RdmaRead>();
   ASSERT_TRUE(first && !server.take_action<RdmaRead>());
-  negotiated.reads_in_flight_max = 0;
-  server.engine.configure(negotiated);
+  link.reads_in_flight_max = 0;
+  server.engine.configure(link);
   server.done(first->id);
   const auto second = server.take_action<RdmaRead>();
   ASSERT_TRUE(second) << "the call keeps its memory, and nothing watches the peer";
@@ -855,11 +855,11 @@ TEST(Rfc5666, SizesAreTheSmallestUntilTheyAreAgreedOn) {
   Options options = profile();
   options.inline_send = options.inline_receive = 8192;
   const auto peer = private_data(Options{});
-  const Negotiated negotiated = negotiate(options, peer, 16);
-  EXPECT_EQ(negotiated.inline_send, 1024U);
-  EXPECT_EQ(negotiated.inline_receive, 1024U);
-  EXPECT_EQ(negotiated.reads_in_flight_max, 1U);
-  EXPECT_FALSE(negotiated.remote_invalidation);
+  const LinkParameters link = negotiate(options, peer, 16);
+  EXPECT_EQ(link.inline_send, 1024U);
+  EXPECT_EQ(link.inline_receive, 1024U);
+  EXPECT_EQ(link.reads_in_flight_max, 1U);
+  EXPECT_FALSE(link.remote_invalidation);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct Shared {
   Ring<Event> events;  // on their way up
   ReceiveLedger receives;
   ReadSlots reads;
-  Negotiated link;
+  LinkParameters link;
   bool disconnect = false;  // a Disconnect action is to be emitted
   GivenUp given_up = GivenUp::kNot;
   bool connected = false;
@@ -57,7 +57,7 @@ class HeaderArena {
 // Writes the header of a message without chunks: into `room`, which is Outgoing::header_room, so
 // that `first`, the message's first run, begins with it; or into `place` when there is no such
 // room. Returns its size in `place`, bytes; 0: it is in front of the run.
-inline std::uint32_t put_short_header(const Negotiated& link, Xid xid, std::uint32_t credits,
+inline std::uint32_t put_short_header(const LinkParameters& link, Xid xid, std::uint32_t credits,
                                       Fragment& first, std::byte* room,
                                       MutableBytes place) noexcept {
   const std::uint32_t size = header_sizes(link.dialect).shortest;

@@ -285,7 +285,9 @@ struct Options {
   std::chrono::nanoseconds fence_timeout = std::chrono::seconds(1);
 };
 
-struct Negotiated {                     // known once the connection is up
+// What both sides of a connection have agreed on. Defaults until it is up, and until the upper
+// layer or a characteristic says more (Connection::configure()).
+struct LinkParameters {
   std::uint32_t inline_send = 1024;     // our largest Send: min(ours, the peer's Receive), bytes
   std::uint32_t inline_receive = 1024;  // the peer's largest Send, as far as we may count on it
   std::uint32_t reads_in_flight_max = 1;

@@ -179,11 +179,11 @@ bool Connection::take_link_event() {
 
 void Connection::handle_connected() {
   const rdma::Capabilities& capabilities = queue_pair_->capabilities();
-  engine::Negotiated negotiated = engine::negotiate(options_, queue_pair_->peer_private_data(),
-                                                    capabilities.reads_in_flight_max);
+  engine::LinkParameters link = engine::negotiate(options_, queue_pair_->peer_private_data(),
+                                                  capabilities.reads_in_flight_max);
   // The set-up may have promised what this device turned out not to do.
-  if (!capabilities.send_with_invalidate) negotiated.remote_invalidation = false;
-  engine_.handle_connected(negotiated);
+  if (!capabilities.send_with_invalidate) link.remote_invalidation = false;
+  engine_.handle_connected(link);
 }
 
 void Connection::handle_disconnected() {

@@ -57,18 +57,18 @@ EngineSide::EngineSide(Role role, const engine::Options& options, std::size_t qu
 
 // --- Commands ----------------------------------------------------------------------------------
 
-void EngineSide::connect(const engine::Negotiated& negotiated) {
+void EngineSide::connect(const engine::LinkParameters& link) {
   if (connected_ || link_ended_) return;
   connected_ = true;
-  inline_send_max_ = negotiated.inline_send;
-  engine_.handle_connected(negotiated);
+  inline_send_max_ = link.inline_send;
+  engine_.handle_connected(link);
   drain();
 }
 
-void EngineSide::configure(const engine::Negotiated& negotiated) {
+void EngineSide::configure(const engine::LinkParameters& link) {
   if (!connected_ || told_) return;
-  inline_send_max_ = std::max(inline_send_max_, negotiated.inline_send);
-  engine_.configure(negotiated);
+  inline_send_max_ = std::max(inline_send_max_, link.inline_send);
+  engine_.configure(link);
   drain();
 }
 

@@ -67,9 +67,9 @@ class EngineSide {
   EngineSide(engine::Role role, const engine::Options& options, std::size_t queue_depth,
              std::size_t batch, bool refuses);
 
-  void connect(const engine::Negotiated& negotiated);
+  void connect(const engine::LinkParameters& link);
   // What the Connection Configuration Protocol says.
-  void configure(const engine::Negotiated& negotiated);
+  void configure(const engine::LinkParameters& link);
   void start_call(Message message, std::chrono::nanoseconds timeout);
   void cancel(engine::CallId call);
   void release(engine::CallId call);

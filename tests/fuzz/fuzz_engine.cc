@@ -137,19 +137,18 @@ class World {
     }
   }
   void connect() {
-    engine::Negotiated negotiated;
-    negotiated.inline_send = std::min(side_.options().inline_send, 1024U + 16U * choices_.u8());
-    negotiated.inline_receive =
-        std::min(side_.options().inline_receive, 1024U + 16U * choices_.u8());
-    negotiated.reads_in_flight_max = choices_.u8() % 4U;
-    negotiated.remote_invalidation = choices_.flag();
+    engine::LinkParameters link;
+    link.inline_send = std::min(side_.options().inline_send, 1024U + 16U * choices_.u8());
+    link.inline_receive = std::min(side_.options().inline_receive, 1024U + 16U * choices_.u8());
+    link.reads_in_flight_max = choices_.u8() % 4U;
+    link.remote_invalidation = choices_.flag();
     if (has_profile()) {
-      negotiated.remote_invalidation = false;
-      negotiated.padding_alignment = static_cast<std::uint32_t>(choices_.size(5'000));
+      link.remote_invalidation = false;
+      link.padding_alignment = static_cast<std::uint32_t>(choices_.size(5'000));
       // A client may be asked for its sizes again; a server tells them before anything else.
-      if (role_ == Role::kServer) side_.configure(negotiated);
+      if (role_ == Role::kServer) side_.configure(link);
     }
-    side_.connect(negotiated);
+    side_.connect(link);
   }
 
   bool has_profile() const { return side_.options().profile == engine::Profile::kRfc5666; }

@@ -31,7 +31,7 @@ void check_negotiation(Bytes input, const std::optional<PrivateData>& peer, Choi
   engine::Options options;
   options.inline_send = 1024 * (1U + choices.u8());
   options.inline_receive = 1024 * (1U + choices.u8());
-  const engine::Negotiated agreed = engine::negotiate(options, input, 3);
+  const engine::LinkParameters agreed = engine::negotiate(options, input, 3);
   const PrivateData known = peer.value_or(PrivateData{false, 1024, 1024});
   FUZZ_CHECK(agreed.inline_send == std::min(options.inline_send, known.receive_size),
              "we may send more than the peer takes, or less than both can");

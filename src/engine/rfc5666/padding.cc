@@ -16,7 +16,7 @@ std::uint32_t start_of_stream(const Options& options) noexcept {
 
 }  // namespace
 
-bool plan_padded_call(const Outgoing& call, const Options& options, const Negotiated& link,
+bool plan_padded_call(const Outgoing& call, const Options& options, const LinkParameters& link,
                       AnswerBy answer_by, CallPlan& plan, PaddedCall& padded) {
   const std::uint32_t alignment = link.padding_alignment;
   if (alignment < 2) return false;

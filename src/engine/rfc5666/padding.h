@@ -17,7 +17,7 @@ struct PaddedCall {
 
 // Plans a Call without chunks whose last item is aligned. False: it is not such a Call, or it would
 // not fit; the plan then means nothing.
-bool plan_padded_call(const Outgoing& call, const Options& options, const Negotiated& link,
+bool plan_padded_call(const Outgoing& call, const Options& options, const LinkParameters& link,
                       AnswerBy answer_by, CallPlan& plan, PaddedCall& padded);
 
 // How to read a message that came as RDMA_MSGP.

@@ -25,8 +25,8 @@ inline std::uint32_t credits_min(const Options& options) noexcept {
 }
 
 // RFC 5666 §6: what holds until the Connection Configuration Protocol has said more.
-inline Negotiated link_at_first(std::uint32_t reads_in_flight_max) noexcept {
-  Negotiated link;
+inline LinkParameters link_at_first(std::uint32_t reads_in_flight_max) noexcept {
+  LinkParameters link;
   link.reads_in_flight_max = std::min(reads_in_flight_max, link.reads_in_flight_max);
   return link;
 }

@@ -32,7 +32,7 @@ bool ReadReplies::is_stuck(const CreditsV1& credits) const noexcept {
 
 Expected<void, StartError> ReadReplies::started(std::uint16_t slot, const Outgoing& call,
                                                 CallPlan& plan) {
-  const Negotiated& link = shared_.link;
+  const LinkParameters& link = shared_.link;
   const std::uint64_t reply_max =
       header_sizes(link.dialect).shortest + std::uint64_t{call.reply_size_max};
   const bool by_read = options_.rfc5666.results_by_read && reply_max > link.inline_receive;

@@ -7,7 +7,7 @@
 namespace rpcrdma::engine::rfc5666 {
 
 void plan_read_reply(std::span<const Fragment> stream, std::optional<std::size_t> reply_segments,
-                     const Options& options, const Negotiated& negotiated, ReplyPlan& plan,
+                     const Options& options, const LinkParameters& link, ReplyPlan& plan,
                      ExposedRuns& runs) {
   plan.form = ReplyForm::kErrChunk;
   plan.items.clear();
@@ -22,12 +22,12 @@ void plan_read_reply(std::span<const Fragment> stream, std::optional<std::size_t
   if (!split) return;
   const bool full_form = options.return_form == ReturnForm::kFull;
   const auto header_size = [&] {
-    const HeaderSizes& sizes = header_sizes(negotiated.dialect);
+    const HeaderSizes& sizes = header_sizes(link.dialect);
     return sizes.shortest + sizes.read_segment * runs.size() +
            (reply_segments ? sizes.reply_chunk : 0) +
            (full_form ? sizes.plain_segment * reply_segments.value_or(0) : 0);
   };
-  if (!runs.empty() && header_size() + stream_size(plan.stream.view()) <= negotiated.inline_send) {
+  if (!runs.empty() && header_size() + stream_size(plan.stream.view()) <= link.inline_send) {
     plan.form = ReplyForm::kMsg;
     return;
   }
@@ -39,7 +39,7 @@ void plan_read_reply(std::span<const Fragment> stream, std::optional<std::size_t
     if (!whole.push_back(run)) return;
   }
   runs = whole;
-  if (header_size() <= negotiated.inline_send) plan.form = ReplyForm::kNoMsg;
+  if (header_size() <= link.inline_send) plan.form = ReplyForm::kNoMsg;
 }
 
 namespace {

@@ -28,7 +28,7 @@ using ExposedRuns = BoundedVector<ExposedRun, kFragmentsMax>;
 // is no way either. The Reply chunk that the Call may have offered, of so many segments (nullopt:
 // it offered none), comes back unused.
 void plan_read_reply(std::span<const Fragment> stream, std::optional<std::size_t> reply_segments,
-                     const Options& options, const Negotiated& negotiated, ReplyPlan& plan,
+                     const Options& options, const LinkParameters& link, ReplyPlan& plan,
                      ExposedRuns& runs);
 
 // Pairs the Read segments of a reply with the memory that the call has for them.

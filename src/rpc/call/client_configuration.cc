@@ -24,10 +24,10 @@ void ClientImpl::configure() {
   slot.stream = room_memory(index);
   slot.stream_is_room = true;
   init_slot(index, oncrpc::kConfigureConnection);
-  const engine::Options options = rpc::engine_options(options_);
-  oncrpc::encode(oncrpc::ConfigurationRequest{options.inline_send, options.inline_receive,
-                                              connection_->reads_served_max()},
-                 slot.writer.xdr());
+  oncrpc::encode(
+      oncrpc::ConfigurationRequest{engine_options_.inline_send, engine_options_.inline_receive,
+                                   connection_->reads_served_max()},
+      slot.writer.xdr());
   slot.timeout = options_.provider.setup_timeout_client;
   if (auto error = start_in_engine(slot)) {
     free_slot(index);
@@ -48,16 +48,15 @@ void ClientImpl::handle_configured(Expected<Reply, Error> reply) {
   }
   const auto answer = oncrpc::decode_configuration_reply(reply->results().xdr());
   if (!reply->results().finish()) return connection_->disconnect();
-  const engine::Options options = rpc::engine_options(options_);
-  engine::Negotiated negotiated = connection_->engine().negotiated();
-  negotiated.inline_send =
-      std::clamp(answer.call_size_max, rpc::kInlineSizeMin, options.inline_send);
-  negotiated.inline_receive = options.inline_receive;
-  negotiated.padding_alignment = answer.alignment;
-  negotiated.reads_in_flight_max = std::min(connection_->reads_in_flight_max(), answer.reads_max);
+  engine::LinkParameters link = connection_->engine().link();
+  link.inline_send =
+      std::clamp(answer.call_size_max, rpc::kInlineSizeMin, engine_options_.inline_send);
+  link.inline_receive = engine_options_.inline_receive;
+  link.padding_alignment = answer.alignment;
+  link.reads_in_flight_max = std::min(connection_->reads_in_flight_max(), answer.reads_max);
   // RFC 5666 §6: without RDMA Reads "no transfer will be possible".
-  negotiated.read_chunks = answer.reads_max > 0;
-  connection_->engine().configure(negotiated);
+  link.read_chunks = answer.reads_max > 0;
+  connection_->engine().configure(link);
   configuring_ = false;
 }
 

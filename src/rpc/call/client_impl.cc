@@ -16,8 +16,9 @@ ClientImpl::ClientImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
     : owned_provider_(std::move(owned)),
       provider_(provider),
       options_(options),
+      engine_options_(rpc::engine_options(options)),
       pool_(options.memory_max),
-      slots_(rpc::engine_options(options).calls_max),
+      slots_(engine_options_.calls_max),
       slot_of_call_(slots_.size()),
       free_(slots_.size()),
       configuration_slot_(static_cast<std::uint32_t>(slots_.size()) -
@@ -46,17 +47,16 @@ ClientImpl::~ClientImpl() {
 
 Expected<void, Error> ClientImpl::begin_connect(std::string_view address) {
   peer_ = std::string(address);
-  engine::Options options = rpc::engine_options(options_);
+  engine::Options options = engine_options_;
   if (!provider_.reports_invalidated_handle(peer_)) options.remote_invalidation = false;
   return take_queue_pair(provider_.connect(peer_, rpc::set_up_data(options)), options);
 }
 
 Expected<void, Error> ClientImpl::begin_adopt(int descriptor) {
   peer_ = "the TCP connection";
-  const engine::Options options = rpc::engine_options(options_);
-  auto queue_pair = provider_.adopt(descriptor, rpc::set_up_data(options));
+  auto queue_pair = provider_.adopt(descriptor, rpc::set_up_data(engine_options_));
   if (queue_pair) peer_ = std::string((*queue_pair)->peer_address());
-  return take_queue_pair(std::move(queue_pair), options);
+  return take_queue_pair(std::move(queue_pair), engine_options_);
 }
 
 Expected<void, Error> ClientImpl::take_queue_pair(
@@ -331,7 +331,7 @@ std::optional<Error> ClientImpl::start_in_engine(Slot& slot) {
   for (const engine::ResultRoom& room : rooms) reply_max += xdr::padded(room.size_max);
   if (is_backward()) {
     // RFC 8167 §5.3: there is no other way than inline. One that is larger becomes an error.
-    const engine::Negotiated& link = connection_->engine().negotiated();
+    const engine::LinkParameters& link = connection_->engine().link();
     reply_max = std::min<std::uint64_t>(
         reply_max, link.inline_receive - engine::header_sizes(link.dialect).shortest);
   }

@@ -235,6 +235,7 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   std::unique_ptr<rdma::Provider> owned_provider_;
   rdma::Provider& provider_;  // it may have gone when was_backward_
   const ClientOptions options_;
+  const engine::Options engine_options_;
   std::string peer_;
   transport::BufferPool pool_;
   std::vector<Slot> slots_;

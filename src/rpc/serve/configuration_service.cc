@@ -20,16 +20,16 @@ void ConfigurationService::call(CallContext& context) {
   if (!arguments.finish()) return context.fail(AcceptStatus::kGarbageArgs);
   // Each Context is a session's.
   transport::Connection& connection = session_of(context)->connection();
-  const engine::Options options = engine_options(options_);
-  engine::Negotiated negotiated = connection.engine().negotiated();
+  engine::LinkParameters link = connection.engine().link();
   // A Send of ours needs no buffer of its own: the client says how large it may be.
-  negotiated.inline_send = std::clamp(request.reply_size_max, kInlineSizeMin, kInlineSizeMax);
-  negotiated.inline_receive = options.inline_receive;
-  negotiated.reads_in_flight_max = std::min(connection.reads_in_flight_max(), request.reads_max);
-  connection.engine().configure(negotiated);
-  oncrpc::encode(oncrpc::ConfigurationReply{options.inline_receive, options.receive_alignment,
-                                            connection.reads_served_max()},
-                 context.results().xdr());
+  link.inline_send = std::clamp(request.reply_size_max, kInlineSizeMin, kInlineSizeMax);
+  link.inline_receive = engine_options_.inline_receive;
+  link.reads_in_flight_max = std::min(connection.reads_in_flight_max(), request.reads_max);
+  connection.engine().configure(link);
+  oncrpc::encode(
+      oncrpc::ConfigurationReply{engine_options_.inline_receive, engine_options_.receive_alignment,
+                                 connection.reads_served_max()},
+      context.results().xdr());
   context.succeed();
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "engine/types.h"
 #include "rpcrdma/options.h"
 #include "rpcrdma/service.h"
 
@@ -13,7 +14,8 @@ namespace rpcrdma::rpc {
 // that what it tells is true at once. A request may be repeated; the last one counts.
 class ConfigurationService final : public Service {
  public:
-  explicit ConfigurationService(const ServerOptions& options) noexcept : options_(options) {}
+  ConfigurationService(const ServerOptions& options, const engine::Options& engine_options) noexcept
+      : options_(options), engine_options_(engine_options) {}
 
   bool has_procedure(std::uint32_t number) const noexcept override { return number <= 1; }
   std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
@@ -24,6 +26,7 @@ class ConfigurationService final : public Service {
 
  private:
   const ServerOptions& options_;
+  const engine::Options& engine_options_;
 };
 
 }  // namespace rpcrdma::rpc

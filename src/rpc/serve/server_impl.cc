@@ -26,7 +26,7 @@ ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& pr
       provider_(provider),
       options_(options),
       engine_options_(rpc::engine_options(options)),
-      configuration_(options_),
+      configuration_(options_, engine_options_),
       pool_(options.memory_max),
       cache_(options.reply_cache_entries, options.reply_cache_bytes) {
   if (options.connection.profile == Profile::kRfc5666) {
