@@ -35,20 +35,6 @@ rdma::Remote to_remote(const wire::Segment& segment) {
   return {segment.handle, segment.length, segment.offset};
 }
 
-constexpr std::size_t kAlignmentMin = 64;
-
-std::size_t receive_alignment(const engine::Options& options) {
-  return std::max<std::size_t>(options.receive_alignment, kAlignmentMin);
-}
-
-// How far apart Receive buffers are; not a multiple of the page size, as with header places, unless
-// the alignment wants it.
-std::size_t receive_stride(const engine::Options& options) {
-  const std::size_t alignment = receive_alignment(options);
-  const std::size_t size = (options.inline_receive + alignment - 1) & ~(alignment - 1);
-  return size + (alignment == kAlignmentMin ? 192 : 0);
-}
-
 // What a dropped action must be answered with, if anything waits for it.
 std::optional<engine::WorkId> id_of(const engine::Action& action) {
   return std::visit(
@@ -80,12 +66,8 @@ Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
 Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
                        const engine::Options& options, MessageRooms* call_rooms)
     : options_(options),
-      receive_count_(engine::Connection::receive_count(role, options)),
-      receive_stride_(receive_stride(options)),
       header_memory_(std::make_unique_for_overwrite<std::byte[]>(
           engine::Connection::header_arena_size(role, options))),
-      receive_memory_(queue_pair->capabilities().shares_receives ? nullptr : new_receive_memory(),
-                      Free{std::align_val_t{receive_alignment(options)}}),
       own_rooms_(call_rooms != nullptr ? nullptr
                                        : std::make_unique<MessageRooms>(
                                              engine::Connection::made_slot_count(role, options))),
@@ -93,22 +75,15 @@ Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role
       answer_rooms_(engine::Connection::answered_slot_count(role, options)),
       header_size_(engine::Connection::header_arena_size(role, options)),
       engine_(role, options, {header_memory_.get(), header_size_}),
+      receive_memory_(*queue_pair, engine::Connection::receive_count(role, options),
+                      options.receive_alignment),
       queue_pair_(std::move(queue_pair)) {}
 
 Connection::~Connection() = default;
 
-std::byte* Connection::new_receive_memory() const {
-  return new (std::align_val_t{receive_alignment(options_)}) std::byte[receives_size()];
-}
-
 bool Connection::register_arenas() {
   const auto headers = queue_pair_->attach({header_memory_.get(), header_size_});
-  if (receive_memory_) {
-    const auto receives = queue_pair_->attach({receive_memory_.get(), receives_size()});
-    if (!receives) return false;
-    receive_region_ = *receives;
-  }
-  if (!headers) return false;
+  if (!receive_memory_.set_size(options_.inline_receive) || !headers) return false;
   const auto attach_rooms = [this](const MessageRooms& rooms, engine::Lease& lease) {
     if (rooms.memory().empty()) return true;  // this side makes, or answers, no Calls
     const auto attached = attach(rooms.memory());
@@ -154,7 +129,7 @@ bool Connection::pump(Instant now) {
     again = post_actions() || again;
     moved = moved || again;
   }
-  if (!receive_memory_) release_receives();
+  if (shares_receives()) release_receives();
   return moved;
 }
 
@@ -208,15 +183,7 @@ void Connection::take_completion(Instant now, const rdma::Completion& completion
   }
   if (completion.status != rdma::Status::kOk) return;  // flushed; or the end of the link follows
   const engine::ReceiveId receive{static_cast<std::uint16_t>(completion.id)};
-  engine_.handle_received(now, receive, received(completion), completion.tag);
-}
-
-Bytes Connection::received(const rdma::Completion& completion) const {
-  const auto index = static_cast<std::size_t>(completion.id);
-  RPCRDMA_ASSERT(index < receive_count_ && completion.size <= options_.inline_receive,
-                 "a completion for a Receive that was not posted");
-  if (!receive_memory_) return {completion.message, completion.size};
-  return {receive_memory_.get() + index * receive_stride_, completion.size};
+  engine_.handle_received(now, receive, receive_memory_.message(completion), completion.tag);
 }
 
 // Receives never wait for room: there are as many as credits of both directions, and a queue pair
@@ -230,11 +197,11 @@ bool Connection::post_receives() {
     for (std::size_t i = 0; i < receives.size(); ++i) {
       receive_numbers_[i] = static_cast<std::uint16_t>(receives[i]);
     }
-    const rdma::ReceiveBuffers buffers{receive_region_, options_.inline_receive, receive_stride_};
-    const auto posted =
-        queue_pair_->post_receives(buffers, std::span(receive_numbers_).first(receives.size()));
-    if (!posted) {
-      queue_pair_->release_receives(std::span(receive_numbers_).first(receives.size()));
+    const auto numbers = std::span(receive_numbers_).first(receives.size());
+    if (queue_pair_->post_receives(receive_memory_.buffers(), numbers)) {
+      receive_memory_.posted(numbers);
+    } else {
+      queue_pair_->release_receives(numbers);
       queue_pair_->disconnect();
       return take_link_event() || moved;
     }

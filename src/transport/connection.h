@@ -16,6 +16,7 @@
 #include "engine/connection.h"
 #include "rdma/provider.h"
 #include "transport/message_rooms.h"
+#include "transport/receive_memory.h"
 
 namespace rpcrdma::transport {
 
@@ -56,6 +57,12 @@ class Connection {
     return {answer_rooms_.room(index), answer_lease_, MessageRooms::offset(index)};
   }
 
+  // Receives that are posted from now on take messages of up to `size` bytes; those that are posted
+  // already keep theirs. The peer may be told when every Receive that it may use has been posted
+  // anew. False: there is no memory for it, and nothing changes.
+  bool resize_receives(std::uint32_t size) { return receive_memory_.set_size(size); }
+  std::uint32_t receive_size() const noexcept { return receive_memory_.size(); }  // bytes
+
   // Commands go to the engine; pump() afterwards.
   engine::Connection& engine() noexcept { return engine_; }
   const engine::Connection& engine() const noexcept { return engine_; }
@@ -92,7 +99,6 @@ class Connection {
 
   Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
              const engine::Options& options, MessageRooms* call_rooms);
-  std::byte* new_receive_memory() const;
   bool register_arenas();
   bool take_link_event();
   void handle_connected();
@@ -108,28 +114,17 @@ class Connection {
   void to_work(const engine::Action& action, std::size_t index, rdma::WorkRequest& work);
   void handle_copied(std::size_t posted);
   void flush_waiting();
-  Bytes received(const rdma::Completion& completion) const;
-  std::size_t receives_size() const noexcept { return receive_count_ * receive_stride_; }
 
   const engine::Options options_;
-  const std::size_t receive_count_;
-  const std::size_t receive_stride_;  // bytes from one Receive buffer to the next
   std::unique_ptr<std::byte[]> header_memory_;
-  // At a multiple of Options::receive_alignment: what a peer aligned in its Send is so in memory,
-  // and what is in front of it lies right before it, so that an unpadded message is one run too.
-  // Null where the provider has the memory of Receives.
-  struct Free {
-    std::align_val_t alignment;
-    void operator()(std::byte* memory) const noexcept { ::operator delete[](memory, alignment); }
-  };
-  std::unique_ptr<std::byte[], Free> receive_memory_;
   std::unique_ptr<MessageRooms> own_rooms_;  // behind call_rooms_, if nobody gave any
   MessageRooms* const call_rooms_;
   const MessageRooms answer_rooms_;
   std::size_t header_size_;
   engine::Connection engine_;
+  ReceiveMemory receive_memory_;
   std::unique_ptr<rdma::QueuePair> queue_pair_;  // dies before the memory that it was lent
-  rdma::RegionId header_region_{}, receive_region_{};
+  rdma::RegionId header_region_{};
   engine::Lease call_lease_{}, answer_lease_{};
 
   // Actions taken from the engine that the queue pair had no room for yet.

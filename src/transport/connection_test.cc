@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -16,13 +18,15 @@ namespace {
 class FakeQueuePair final : public rdma::QueuePair {
  public:
   const rdma::Capabilities& capabilities() const noexcept override { return capabilities_; }
-  Expected<rdma::RegionId, rdma::Error> attach(MutableBytes) override {
-    return rdma::RegionId{++last_region_};
+  Expected<rdma::RegionId, rdma::Error> attach(MutableBytes memory) override {
+    if (refuses_memory) return Unexpected<rdma::Error>({rdma::Errc::kNoResources, 0, "attaching"});
+    regions[++last_region_] = memory;
+    return rdma::RegionId{last_region_};
   }
   Expected<rdma::RegionId, rdma::Error> attach_read_only(Bytes) override {
     return rdma::RegionId{++last_region_};
   }
-  void detach(rdma::RegionId) override {}
+  void detach(rdma::RegionId region) override { regions.erase(static_cast<std::uint32_t>(region)); }
   Bytes peer_private_data() const noexcept override { return {}; }
   std::string_view peer_address() const noexcept override { return "peer"; }
   Expected<void, rdma::Error> post(std::span<rdma::WorkRequest> batch) override {
@@ -33,8 +37,9 @@ class FakeQueuePair final : public rdma::QueuePair {
     for (const rdma::WorkRequest& work : batch) posted.push_back(work.id);
     return {};
   }
-  Expected<void, rdma::Error> post_receives(const rdma::ReceiveBuffers&,
-                                            std::span<const std::uint16_t>) override {
+  Expected<void, rdma::Error> post_receives(const rdma::ReceiveBuffers& buffers,
+                                            std::span<const std::uint16_t> numbers) override {
+    for (const std::uint16_t number : numbers) receives.push_back({number, buffers});
     return {};
   }
   std::size_t poll(std::span<rdma::Completion> out) override {
@@ -52,6 +57,13 @@ class FakeQueuePair final : public rdma::QueuePair {
 
   std::size_t room = 1000;  // work requests that are still taken, besides Receives
   std::vector<std::uint64_t> posted;
+  struct PostedReceive {
+    std::uint16_t number;
+    rdma::ReceiveBuffers buffers;
+  };
+  std::deque<PostedReceive> receives;
+  std::map<std::uint32_t, MutableBytes> regions;  // attached
+  bool refuses_memory = false;
   std::deque<rdma::Completion> completions;
   std::optional<rdma::LinkEvent> event = rdma::LinkEvent::kConnected;
 
@@ -114,6 +126,90 @@ TEST_F(ConnectionTest, BatchThatDoesNotFitTheQueueIsPostedAsFarAsItGoes) {
     EXPECT_TRUE(connection_->pump(Instant{}));
     ASSERT_EQ(queue_pair_->posted.size(), done + 2) << "three places are exposed, then the Send";
   }
+}
+
+// A server's connection, whose Receives come and go with Calls.
+class ReceiveSizes : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kSmall = 1024, kLarge = 4096;
+
+  ReceiveSizes() {
+    auto made = std::make_unique<FakeQueuePair>();
+    queue_pair_ = made.get();
+    engine::Options options;
+    options.inline_send = options.inline_receive = kSmall;
+    options.credits = 2;
+    connection_ = std::move(*Connection::create(std::move(made), engine::Role::kServer, options));
+    connection_->pump(Instant{});
+  }
+  // The peer sends a Call of `size` bytes into the oldest Receive; what the engine hands over of
+  // it.
+  Bytes take_call(std::uint32_t size) {
+    const auto receive = queue_pair_->receives.front();
+    queue_pair_->receives.pop_front();
+    EXPECT_LE(size, receive.buffers.size);
+    const MutableBytes arena =
+        queue_pair_->regions.at(static_cast<std::uint32_t>(receive.buffers.region));
+    const MutableBytes buffer = arena.subspan(receive.number * receive.buffers.stride, size);
+    std::ranges::fill(buffer, std::byte{0x5a});
+    xdr::Writer writer(buffer);
+    writer.words({++xid_, 1, 2, 0, 0, 0, 0, xid_, 0});  // RDMA_MSG without chunks, then an RPC Call
+    queue_pair_->completions.push_back({receive.number, rdma::Status::kOk, size});
+    connection_->pump(Instant{});
+    const auto* event = connection_->engine().event();
+    const auto* received = event != nullptr ? std::get_if<engine::CallReceived>(event) : nullptr;
+    EXPECT_NE(received, nullptr);
+    if (received == nullptr) return {};
+    call_ = received->call;
+    const Bytes stream = received->inline_part;
+    connection_->engine().drop_event();
+    return stream;
+  }
+  void answer() {
+    connection_->engine().reject(call_);
+    connection_->pump(Instant{});
+    queue_pair_->completions.push_back({queue_pair_->posted.back(), rdma::Status::kOk, 0});
+    connection_->pump(Instant{});
+    while (connection_->engine().event() != nullptr) connection_->engine().drop_event();
+  }
+
+  std::uint32_t xid_ = 0;
+  engine::CallId call_{};
+  FakeQueuePair* queue_pair_ = nullptr;
+  std::unique_ptr<Connection> connection_;
+};
+
+TEST_F(ReceiveSizes, ChangeForReceivesThatArePostedFromThenOn) {
+  const std::size_t regions = queue_pair_->regions.size();
+  ASSERT_TRUE(connection_->resize_receives(kLarge));
+  EXPECT_EQ(queue_pair_->regions.size(), regions + 1) << "two Receives are still in the old one";
+  EXPECT_EQ(take_call(kSmall).size(), kSmall - 28);
+  answer();
+  EXPECT_EQ(queue_pair_->regions.size(), regions + 1) << "one is";
+  EXPECT_EQ(take_call(kSmall).size(), kSmall - 28);
+  answer();
+  EXPECT_EQ(queue_pair_->regions.size(), regions) << "none is: its memory has gone";
+  const Bytes stream = take_call(kLarge);
+  ASSERT_EQ(stream.size(), kLarge - 28);
+  EXPECT_EQ(stream.back(), std::byte{0x5a});
+}
+
+TEST_F(ReceiveSizes, MessageThatIsBeingReadKeepsItsMemory) {
+  const Bytes stream = take_call(kSmall);
+  ASSERT_TRUE(connection_->resize_receives(kLarge));
+  EXPECT_EQ(stream.back(), std::byte{0x5a});
+  answer();
+  EXPECT_EQ(queue_pair_->receives.back().buffers.size, kLarge);
+  EXPECT_EQ(queue_pair_->receives.front().buffers.size, kSmall);
+}
+
+TEST_F(ReceiveSizes, StayWhereThereIsNoMemory) {
+  queue_pair_->refuses_memory = true;
+  EXPECT_FALSE(connection_->resize_receives(kLarge));
+  EXPECT_EQ(connection_->receive_size(), kSmall);
+  take_call(kSmall);
+  answer();
+  EXPECT_EQ(queue_pair_->receives.back().buffers.size, kSmall);
 }
 
 }  // namespace
