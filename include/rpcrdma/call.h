@@ -27,7 +27,7 @@ class Call {
   // The arguments in XDR; bulk() items are lent from here until the call has ended.
   MessageWriter& arguments() noexcept;
   // Memory for the next bulk result, filled by RDMA up to its size; in the order of the results.
-  // Lent until the call has ended, when nobody can write to it any more. At most kBulkItemsMax,
+  // Lent until the call has ended, when nothing can write to it any more. At most kBulkItemsMax,
   // none of them empty; otherwise the call is refused when it is started.
   void place_result(MutableBytes destination) noexcept;
   // Bound on the XDR results, without what place_result() has room for; default 512 bytes. When a

@@ -184,7 +184,7 @@ class [[nodiscard]] Task {
   std::coroutine_handle<promise_type> coroutine_;
 };
 
-// Starts a task that belongs to nobody: its frame goes when it ends. An exception that leaves it
+// Starts a task that has no owner: its frame goes when it ends. An exception that leaves it
 // ends the program (std::terminate). What it refers to must live until its end; a client that it
 // awaits is a good place to wait for that: Client::drain(), or the destructor, which ends all calls
 // with kCanceled.

@@ -53,7 +53,7 @@ class MessageWriter {
 
  private:
   xdr::Writer writer_;
-  // In a union, so that nobody sets what is not in use: a writer is made for each call.
+  // In a union, so that what is not in use is not set: a writer is made for each call.
   union {
     std::array<BulkItem, kBulkItemsMax> items_;
   };

@@ -170,7 +170,8 @@ struct ServerOptions {
   // again when others have gone. A client that does not read the grant of a reply (because it came
   // too late for its call) may then send more than there are Receives, and loses its connection.
   // Those of `backward_calls` come besides, and with Profile::kRfc5666 those for RDMA_DONE
-  // (exposed_replies_max) and a second one for who would get one. 0: no such bound.
+  // (exposed_replies_max) and a second credit for clients that otherwise have one. 0: no such
+  // bound.
   std::uint32_t receives_max = 0;
   SharedReceives shared_receives = SharedReceives::kAuto;
   // Calls to each client (RFC 8167) under way at a time, see Client::backward(); 0: none.
@@ -188,7 +189,7 @@ struct ServerOptions {
   std::size_t reply_cache_entries = 4096;
   std::size_t reply_cache_bytes = 16U << 20U;
   // A peer that leaves every RDMA Read, Write and Send of ours unfinished for so long is dropped,
-  // so that nobody can keep the memory of calls for ever.
+  // so that no peer can keep the memory of calls for ever.
   std::chrono::milliseconds peer_timeout{30'000};
   std::chrono::milliseconds drain_timeout{10'000};  // stop() gives calls in service so long
   // Hears of each connection, for logs and figures; on the server's thread, inside of progress(),

@@ -17,7 +17,7 @@
 
 namespace rpcrdma {
 
-// Who registered memory, and ends that. For the library.
+// Registers memory, and ends the registration. For the library.
 class MemoryRegistrar {
  public:
   virtual void unregister(std::uint32_t id) noexcept = 0;

@@ -60,7 +60,7 @@ class Server {
   // Makes run() drain and return. From any thread, and from a signal handler.
   void stop() noexcept;
 
-  // Why the server takes no more connections although nobody stopped it: the RDMA device that it
+  // Why the server takes no more connections although it was not stopped: the RDMA device that it
   // listens on, or the last one of a wildcard address, was removed. Connections that are left are
   // served to their end.
   const std::optional<Error>& failure() const noexcept;

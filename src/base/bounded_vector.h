@@ -18,7 +18,8 @@ class BoundedVector {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  // Deliberately leaves the storage as it is: these live in large tables that nobody should touch.
+  // Deliberately leaves the storage as it is: these live in large tables that should not be
+  // touched.
   BoundedVector() noexcept {}
   BoundedVector(const BoundedVector& other) noexcept { *this = other; }
   BoundedVector& operator=(const BoundedVector& other) noexcept {

@@ -42,7 +42,7 @@ inline bool is_short_call(const Outgoing& call, const LinkParameters& link) noex
          header + call.reply_size_max <= link.inline_receive;
 }
 
-// Who moves a reply that does not fit its message.
+// How a reply moves that does not fit its message.
 enum class AnswerBy : std::uint8_t {
   kWrites,  // the responder, into Write chunks and a Reply chunk that the Call offers (RFC 8166)
   kReads,   // the requester: the Call offers nothing (RFC 5666 §3.8)

@@ -15,7 +15,7 @@ namespace rpcrdma::engine {
 
 class ChunkedCall {
  public:
-  // Whose it is or, when it has been given back, was.
+  // The slot that has it, or that had it when it was given back.
   std::uint16_t slot = 0;
   std::uint32_t generation = 0;  // of that slot
   std::uint32_t serial = 0;      // of the Call on the connection

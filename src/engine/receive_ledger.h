@@ -33,7 +33,7 @@ class ReceiveLedger {
 
   // --- A message came.
   void arrived() noexcept { --posted_; }
-  // It is for the half that makes Calls, or for nobody: its Receive is to be posted again.
+  // The half that makes Calls is done with it, or it is dropped: its Receive is to be posted again.
   void repost(ReceiveId receive) { to_post_.push(receive); }
   // It is for the half that answers Calls, and takes one of the Receives that are there for them.
   void arrived_for_call() noexcept { --for_calls_; }

@@ -97,7 +97,7 @@ void Responder::restart(CallId call) {
 
 void Responder::lend(CallId call, Lease memory, std::uint64_t offset) {
   Slot* slot = slots_.find(call);
-  RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting, "lend() that nobody asked for");
+  RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting, "lend() without MemoryWanted");
   if (slot->lost) return finish(*slot);
   slot->chunked->puller.lend(slot->chunked->offered, memory, offset);
   slot->state = State::kPulling;

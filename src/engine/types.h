@@ -165,7 +165,7 @@ struct MemoryWanted {
   // caller that reserves memory for all of them at once need not wait while it holds some.
   std::span<const ReadChunk> chunks;  // valid until the last answer
 };
-// Of a message that came as RDMA_MSGP (RFC 5666 §3.9).
+// Alignment in a message that came as RDMA_MSGP (RFC 5666 §3.9).
 struct Padding {
   std::uint32_t alignment = 0;  // bytes; 0: there is none
   std::uint32_t threshold = 0;  // larger opaque data is aligned, bytes

@@ -49,7 +49,7 @@ std::uint16_t limited(std::uint16_t wanted, std::uint16_t peer) noexcept {
   return peer == kReadDepthUnknown ? wanted : std::min(wanted, peer);
 }
 
-// Write before Read, and Write for whoever offers nothing that we know better: as siw does.
+// Write before Read, and Write for a peer that offers nothing that we know better: as siw does.
 Rtr granted_rtr(const Enhanced& asked) noexcept {
   if (!asked.peer_to_peer) return Rtr::kNone;
   return asked.rtr_read && !asked.rtr_write ? Rtr::kRead : Rtr::kWrite;

@@ -165,7 +165,7 @@ bool Rx::parse_header() {
   if (bytes.size() < kLengthSize + kControlSize) return false;
   const std::size_t ulpdu_size = load16(bytes.data());
   if (first_ && ulpdu_size == 0 && check_rtr()) return parse_small(fpdu_size(0));
-  // Checked before the rest is there: nobody waits for an FPDU that cannot be right.
+  // Checked before the rest is there: an FPDU that cannot be right is not waited for.
   if (const Fault fault = check_start(bytes); fault != Fault::kNone) {
     fail(fault);
     return false;

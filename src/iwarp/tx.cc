@@ -20,7 +20,7 @@ constexpr std::size_t kMarksMax = 4096;
 constexpr std::size_t kArenaReserve = kCopyMax + 128;
 constexpr std::size_t kPiecesReserve = kSpansMax + 2;
 
-// What siw names in zero-length Writes; nobody looks it up.
+// What siw names in zero-length Writes. It is never looked up.
 constexpr SteeringTag kEmptyWriteTag{1};
 
 }  // namespace

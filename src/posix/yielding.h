@@ -1,4 +1,4 @@
-// Lets a peer on the same core run, for as long as nobody else wants the core.
+// Lets a peer on the same core run, as long as no third process wants the core.
 #ifndef RPCRDMA_POSIX_YIELDING_H_
 #define RPCRDMA_POSIX_YIELDING_H_
 
@@ -11,10 +11,10 @@
 
 namespace rpcrdma::posix {
 
-// Who yields next to a busy third process waits for its whole time slices, while who sleeps is
-// woken at once. Measured: 240 calls a second with yielding, where bare TCP had 52,000. So a long
-// yield ends yielding for a while, and for longer each time that trying again shows the same (ADR
-// 10).
+// A thread that yields next to a busy third process waits for whole time slices of it, while a
+// sleeping thread is woken at once. Measured: 240 calls a second with yielding, where bare TCP had
+// 52,000. So a long yield ends yielding for a while, and for longer each time that trying again
+// shows the same (ADR 10).
 class Yielding {
  public:
   static constexpr std::chrono::milliseconds kLong{1};

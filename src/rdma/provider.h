@@ -2,7 +2,7 @@
 //
 // Values describe the work; abstract classes stand only for things with an identity. Work is posted
 // in batches (one virtual call per doorbell) and completions are polled in batches. Nothing here
-// blocks except Provider::wait(), and nothing is called back: whoever drives a provider calls
+// blocks except Provider::wait(), and nothing is called back: the owner of a provider calls
 // progress() and then polls the queue pairs and listeners that it owns.
 //
 // Threads: a provider and all that it made belong to one thread. Only Provider::wake() may be
@@ -98,8 +98,8 @@ struct Write {
   Remote to;
 };
 enum class RemoteAccess : std::uint8_t { kRead, kWrite };
-// Lets the peer read or write exactly this run, until revoked. The tag is good for who learns of it
-// by a Send that is posted after the completion.
+// Lets the peer read or write exactly this run, until revoked. The tag is valid for a peer that
+// learns of it by a Send that is posted after the completion.
 struct Expose {
   Slice memory;
   RemoteAccess access;

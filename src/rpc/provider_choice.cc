@@ -16,7 +16,7 @@
 namespace rpcrdma::rpc {
 namespace {
 
-// Of a server's call, which has more: 24 loans, 8 results of the service's own.
+// A server's call has the most: 24 loans, and 8 results in memory of the service.
 constexpr std::uint32_t kRegionsPerCall = 32;
 
 using Made = Expected<std::unique_ptr<rdma::Provider>, Error>;

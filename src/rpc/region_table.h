@@ -21,7 +21,7 @@ class RegionTable {
   // `writable` is null for memory that is only read. nullopt: empty, or it overlaps a region that
   // is there. Ids are small and used again.
   std::optional<std::uint32_t> add(Bytes memory, std::byte* writable);
-  // Precondition: the region is there and nobody uses it.
+  // Precondition: the region is there and not in use.
   void remove(std::uint32_t id);
 
   // The region that holds all of `data`, if any, and may be written to if that is asked.

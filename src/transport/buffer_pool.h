@@ -25,7 +25,7 @@ class BufferPool {
     return bytes_max - bytes_max / 8;
   }
 
-  // Who keeps something about buffers that lasts longer than their use.
+  // Keeps something about buffers that lasts longer than their use.
   class Watcher {
    public:
     virtual ~Watcher() = default;

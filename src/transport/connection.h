@@ -41,7 +41,7 @@ class Connection {
   void detach(engine::Lease lease);
 
   // Memory for one small message, registered as long as the connection lives; one for each slot of
-  // the Calls that we make and of those that we answer. Whose it is at a time is agreed above.
+  // the Calls that we make and of those that we answer. The layer above tracks the owner.
   struct Room {
     MutableBytes memory;  // MessageRooms::kSize bytes
     engine::Lease lease;
@@ -52,7 +52,7 @@ class Connection {
   Room call_room(std::size_t index) const noexcept {
     return {call_rooms_->room(index), call_lease_, MessageRooms::offset(index)};
   }
-  // Never another connection's: who answers may write when its connection has long been lost.
+  // Never another connection's: a service may write after its connection is lost.
   Room answer_room(std::size_t index) const noexcept {
     return {answer_rooms_.room(index), answer_lease_, MessageRooms::offset(index)};
   }
@@ -117,7 +117,7 @@ class Connection {
 
   const engine::Options options_;
   std::unique_ptr<std::byte[]> header_memory_;
-  std::unique_ptr<MessageRooms> own_rooms_;  // behind call_rooms_, if nobody gave any
+  std::unique_ptr<MessageRooms> own_rooms_;  // behind call_rooms_, if none were given
   MessageRooms* const call_rooms_;
   const MessageRooms answer_rooms_;
   std::size_t header_size_;

@@ -34,9 +34,9 @@ RawVerbsPeer::~RawVerbsPeer() {
 }
 
 bool RawVerbsPeer::find(const std::string& address) {
-  auto to = rdma::parse_address(address);
+  auto to = posix::parse_address(address);
   // Bound to the device's own address, since the way from there to itself is the loopback's.
-  auto from = rdma::parse_address(address.substr(0, address.rfind(':')) + ":0");
+  auto from = posix::parse_address(address.substr(0, address.rfind(':')) + ":0");
   channel_.reset(rdma_create_event_channel());
   if (!to || !from || !channel_) return false;
   const int flags = fcntl(channel_->fd, F_GETFL);

@@ -38,7 +38,7 @@ class AnswerBase {
   // kGarbageArgs, kSystemErr, kProcUnavail. From any thread, as succeed(); see CallContext.
   void fail(AcceptStatus status) noexcept { take()->fail(status); }
 
-  // Who asks, and from where.
+  // The caller, and its address.
   const CallContext& context() const noexcept { return *context_; }
 
   // The rest is for the server's thread only.
@@ -111,7 +111,7 @@ class Answer : public AnswerBase {
   const ResultsCodec<R>* codec_;
 };
 
-// Of a procedure without results.
+// The answer of a procedure without results.
 template <>
 class Answer<void> : public AnswerBase {
  public:

@@ -213,7 +213,7 @@ Departure QueuePair::departure_of(const Message& message) const {
 }
 
 void QueuePair::travel(Message message) {
-  if (peer_ == 0) return;  // nobody has answered yet
+  if (peer_ == 0) return;  // the peer has not answered yet
   world_.departed(departure_of(message));
   world_.after_in_order(world_.draw_latency(), &last_arrival_,
                         [world = &world_, peer = peer_, message = std::move(message)]() mutable {

@@ -62,7 +62,7 @@ class World {
   // that names memory out of range, too many Reads. One sentence each. Empty is the expectation.
   const std::vector<std::string>& violations() const noexcept { return violations_; }
   std::uint64_t events() const noexcept { return events_; }
-  // The devices that are listened on go: nobody listens at any address any more. Connections stay.
+  // The devices that are listened on go: no address is listened at any more. Connections stay.
   void remove_listening_devices();
   // Sees each message that any queue pair sends; to be set before there is one.
   void observe(std::function<void(const Departure&)> observer) { observer_ = std::move(observer); }

@@ -53,7 +53,7 @@ struct Options {
   std::size_t half_open_max = 256;           // accepted connections that are still in set-up
   std::chrono::microseconds spin{20};        // wait() polls so long before it sleeps; 0: never
   bool share_port = false;   // listeners of several providers may have one port (SO_REUSEPORT)
-  std::string remedy;        // Provider::remedy(): why it is siwarp, where nobody asked for it
+  std::string remedy;        // Provider::remedy(): why it is siwarp, where it was not asked for
   std::string capture_file;  // pcapng of all connections; empty: none
   std::uint64_t capture_bytes_max = 256ULL * 1024 * 1024;  // the file stops growing here
 };

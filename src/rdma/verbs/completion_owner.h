@@ -1,4 +1,4 @@
-// Whose a completion queue is: what its events are told to.
+// The owner of a completion queue, which is told of its events.
 #ifndef RPCRDMA_RDMA_VERBS_COMPLETION_OWNER_H_
 #define RPCRDMA_RDMA_VERBS_COMPLETION_OWNER_H_
 

@@ -74,7 +74,7 @@ class Device {
   void count_armed() noexcept { ++armed_; }
   void count_disarmed() noexcept { --armed_; }
   bool is_lost() const noexcept { return is_lost_; }  // it will never work again
-  // Takes the asynchronous events that are there, for who cannot wait for the reactor.
+  // Takes the asynchronous events that are there, for callers that cannot wait for the reactor.
   void take_events() { async_events_.handle_ready(0); }
   void wake() noexcept { reactor_.wake(); }
   // Whether the device says when a queue pair has no more shared Receives: true until it was waited

@@ -16,7 +16,7 @@ std::unique_ptr<DeviceWatch> DeviceWatch::bind(CmChannel& cm, const posix::Addre
   return made->device_ != nullptr ? std::move(made) : nullptr;
 }
 
-// The kernel waits with the removal for who is bound.
+// The kernel delays removal until bound ids close.
 void DeviceWatch::handle_cm(CmEvent& event) {
   if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) id_.reset();
 }

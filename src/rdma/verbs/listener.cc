@@ -58,7 +58,7 @@ bool Incoming::sends_with_invalidate() const noexcept {
 }
 
 void Incoming::handle_cm(CmEvent& /*event*/) {
-  gone_ = true;  // whatever it is, there is nobody to accept any more
+  gone_ = true;  // whatever it is, nothing can be accepted any more
 }
 
 // --- Listener ----------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard,
   return made;
 }
 
-// A server that cannot register memory would drop each client, and nobody would know why. At a
+// A server that cannot register memory would drop each client without a word. At a
 // wildcard address one device has to be good.
 Expected<void, Error> Listener::try_devices() const {
   const auto attempt = [this](ibv_context& context) -> Expected<void, Error> {

@@ -1,4 +1,4 @@
-// What the shared object of this provider offers to who has loaded it.
+// What the shared object of this provider offers to the process that has loaded it.
 //
 // It is built apart from the library, since it alone needs rdma-core to run; loader.h finds it.
 #ifndef RPCRDMA_RDMA_VERBS_PLUGIN_H_

@@ -61,7 +61,7 @@ class QueuePair final : public rdma::QueuePair,
   void disconnect() noexcept override;
   Counters counters() const noexcept override;
 
-  // Moves on what waits for nobody; arms the completion queue.
+  // Moves on what waits for no event; arms the completion queue.
   void progress();
   // Completions or events that are there to be polled.
   bool has_news() const noexcept { return !ready_.empty() || !events_.empty(); }

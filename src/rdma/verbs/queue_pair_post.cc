@@ -16,7 +16,7 @@ std::uint64_t total_size(std::span<const Slice> slices) {
   return size;
 }
 
-// So often work asks for a completion that nobody waits for, so that its places become free.
+// Request a completion at least this often, to reclaim queue entries.
 constexpr std::size_t kSignalEvery = 32;
 
 }  // namespace
@@ -79,7 +79,7 @@ Expected<void, Error> QueuePair::check(std::span<const WorkRequest> batch) {
   return {};
 }
 
-// Looks for completions when there seems to be no room: work that nobody waits for may be done.
+// Looks for completions when there seems to be no room: unsignaled work may be done.
 bool QueuePair::make_room(std::size_t receives, std::size_t others) {
   const std::size_t depth = capabilities_.queue_depth_max;
   const auto fits = [&] {
@@ -351,7 +351,7 @@ Error QueuePair::exposure_failure() const noexcept {
 
 void QueuePair::revoke(const WorkRequest& request, const Revoke& work) {
   const auto unbound = std::ranges::find(unbound_, work.tag);
-  if (unbound != unbound_.end()) {  // nobody can have heard of it
+  if (unbound != unbound_.end()) {  // the peer cannot have heard of it
     binds_.erase(binds_.begin() + (unbound - unbound_.begin()));
     unbound_.erase(unbound);
     memory_->forget_bind(work.tag);
@@ -409,7 +409,7 @@ void QueuePair::end_batch() {
   }
 }
 
-// Of the last work that somebody waits for; at times also when nobody does.
+// For the last work that is waited for, and at times when none is.
 void QueuePair::ask_for_completion() {
   std::size_t asking = send_chain_.size();
   if (last_wanted_) {

@@ -3,7 +3,7 @@
 //
 // A connection that is quiet costs no memory for messages, but those that share are less apart:
 // they have one protection domain, and a peer that sends more than it was granted takes what others
-// wait for, until it is cut off. Who has Receives of its own has neither.
+// wait for, until it is cut off. A queue pair with Receives of its own has neither.
 #ifndef RPCRDMA_RDMA_VERBS_RECEIVE_POOL_H_
 #define RPCRDMA_RDMA_VERBS_RECEIVE_POOL_H_
 
@@ -28,7 +28,7 @@ namespace rpcrdma::rdma::verbs {
 
 class Device;
 
-// Who hears of what came for a queue pair. Reached by collect() of any other one, too.
+// Is told what came for a queue pair, also by collect() of any other one.
 class PooledReceiver {
  public:
   // A message is in the buffer `number`, or (by its status) was to come there. Whoever takes it
@@ -102,7 +102,7 @@ class ReceiveShare {
   // Each number is a right to one message of up to `size` bytes, and gives back the buffer of the
   // message that it got before. Returns the doorbells rung; nullopt: the device takes no more.
   std::optional<std::size_t> post(std::span<const std::uint16_t> numbers, std::uint32_t size);
-  // Gives the buffers of these numbers back.
+  // Returns the buffers of these numbers.
   std::optional<std::size_t> release(std::span<const std::uint16_t> numbers);
   // The oldest right takes the message in the buffer. nullopt: there is no right for it, whose
   // text is refusal(); the buffer is given back.

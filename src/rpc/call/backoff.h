@@ -23,7 +23,7 @@ class Backoff {
     const unsigned doublings = std::min(tries_++, 20U);
     const std::chrono::nanoseconds full = std::min<std::chrono::nanoseconds>(
         options_.first_delay * (1U << doublings), options_.delay_max);
-    // xorshift: nobody has to be unable to guess it.
+    // xorshift. Unpredictability is not required.
     random_ ^= random_ << 13U;
     random_ ^= random_ >> 7U;
     random_ ^= random_ << 17U;

@@ -16,7 +16,7 @@ thread_local const ClientImpl* current_client = nullptr;
 
 }  // namespace
 
-// Gives who was there before.
+// Returns the previous client.
 const ClientImpl* ClientImpl::InTurn::enter(const ClientImpl* client) noexcept {
   return std::exchange(current_client, client);
 }
@@ -44,7 +44,7 @@ bool ClientImpl::in_turn_of(const rpc::Session& session) const noexcept {
 }
 
 void ClientImpl::set_adrift(rpc::BackwardCaller&, bool) {
-  RPCRDMA_ASSERT(false, "nobody makes Calls over a client's session");
+  RPCRDMA_ASSERT(false, "a client's session carries no backward client");
 }
 
 Expected<Client, Error> ClientImpl::client_of(rpc::Session&, const BackwardOptions&) {
@@ -61,7 +61,7 @@ void ClientImpl::take_answers() {
   });
 }
 
-// Of a connection that is lost: nothing goes out any more, the call only ends.
+// On a lost connection nothing goes out any more: the call only ends.
 void ClientImpl::handle_answered(Link& link) {
   engine::Connection& engine = link.connection->engine();
   for (const auto* event = engine.event(); event != nullptr; event = engine.event()) {
@@ -223,7 +223,7 @@ void ClientImpl::leave_adrift() {
   if (keeper_ != nullptr) keeper_->set_adrift(*this, false);
 }
 
-// Ends all calls for who made them; for the engine they end when their Sends are done.
+// Fails all calls toward their callers. For the engine they end when their Sends are complete.
 void ClientImpl::cancel_backward() {
   leave_adrift();
   fail_waiting(true);

@@ -388,7 +388,7 @@ void ClientImpl::progress() {
 }
 
 void ClientImpl::pump() noexcept {
-  if (is_backward()) return provider_.wake();  // it may be another session's turn, or nobody's
+  if (is_backward()) return provider_.wake();  // it may be another session's turn, or none's
   if (connection_ == nullptr && !next_attempt_) return;
   const InTurn turn(*this);
   in_progress_ = true;
@@ -543,7 +543,7 @@ void ClientImpl::free_slot(std::uint32_t index) {
   if (slot.holds_receive) {
     slot.connection->engine().release(slot.id);
     slot.holds_receive = false;
-    // A call may have waited for just this Receive, and nobody else would tell the caller's loop.
+    // A call may have waited for this very Receive, and nothing else would wake the caller's loop.
     if (!in_progress_ && slot.connection->engine().calls_waiting() > 0) provider_.wake();
   }
   if (!slot.stream.empty() && !slot.stream_is_room) pool_.give_back(slot.stream);

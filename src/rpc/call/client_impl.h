@@ -143,7 +143,7 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
     std::unique_ptr<rpc::Session> session;
     std::unique_ptr<transport::Connection> connection;  // goes first
   };
-  // While it lives, answers on this thread need no mailbox. Costs nothing where nobody answers.
+  // While it lives, answers on this thread need no mailbox. Costs nothing without backward Calls.
   class InTurn {
    public:
     explicit InTurn(const ClientImpl& client) noexcept
@@ -252,11 +252,11 @@ class ClientImpl final : public MemoryRegistrar, public rpc::Mailbox, public rpc
   std::vector<Link> retired_;
   rpc::Session* session_ = nullptr;  // whose connection it is, when it makes backward Calls
   bool was_backward_ = false;        // the session has gone
-  // Of a backward client whose Calls wait for the next connection: the server's, and whether it
-  // keeps this client, which has none now.
+  // For a backward client whose Calls wait for the next connection: the mailbox of the server, and
+  // whether the server keeps this client, which has no connection now.
   rpc::Mailbox* keeper_ = nullptr;
   bool adrift_ = false;
-  bool disposed_ = false;     // nobody has it any more; it goes when its last Call ends
+  bool disposed_ = false;     // its Client has gone; it goes when its last Call ends
   rpc::AnswerQueue answers_;  // of backward Calls
   rpc::RegionTable regions_;  // what the application registered for long
   std::vector<std::optional<engine::Lease>> region_leases_;  // by their ids, on connection_

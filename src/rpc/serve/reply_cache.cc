@@ -11,7 +11,7 @@ namespace {
 // What an entry costs besides its reply, roughly, bytes.
 constexpr std::size_t kEntryCost = 256;
 
-// A multiply and a fold: enough for telling requests apart that nobody made to collide. A client
+// A multiply and a fold: enough to tell requests apart that were not made to collide. A client
 // that does make them collide gets its own replies.
 std::uint64_t mix(std::uint64_t state, std::uint64_t word) noexcept {
   __extension__ using Wide = unsigned __int128;

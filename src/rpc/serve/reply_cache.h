@@ -23,8 +23,8 @@ namespace rpcrdma::rpc {
 // Belongs to the server's thread.
 class ReplyCache {
  public:
-  // Who asks for what. The port is left out: a client comes back with another one. Two processes of
-  // one host are told apart by their XIDs, credentials and arguments.
+  // The caller and what it asks for. The port is left out: a client comes back with another one.
+  // Two processes of one host are told apart by their XIDs, credentials and arguments.
   struct Key {
     std::string host;
     Procedure procedure{};

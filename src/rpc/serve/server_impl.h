@@ -99,7 +99,7 @@ class ServerImpl final : public rpc::Mailbox {
   std::atomic<bool> stop_requested_ = false;
   bool draining_ = false;
   bool drain_is_over_ =
-      false;  // drain_timeout has passed: calls that nobody answers are left behind
+      false;  // drain_timeout has passed: calls that were not answered are left behind
   Instant drain_deadline_{};
 };
 

@@ -102,7 +102,7 @@ void Session::progress(Instant now) noexcept {
     for (again = event != nullptr; event != nullptr; event = engine.event()) {
       if (std::holds_alternative<engine::ReplyReady>(*event) ||
           std::holds_alternative<engine::CallFailed>(*event)) {
-        RPCRDMA_ASSERT(caller_ != nullptr, "the end of a Call that nobody made");
+        RPCRDMA_ASSERT(caller_ != nullptr, "the end of a backward Call without a caller");
         caller_->handle_event(now, *event);
       } else {
         handle(*event);
@@ -171,7 +171,7 @@ void Session::handle_wanted(const engine::MemoryWanted& wanted) {
     if (!is_first) return reserve_rest(context, wanted);
   }
   if (!is_first) return lend_next(context);
-  // Of a Long Call only the stream, until its header was accepted.
+  // Only the stream of a Long Call, until its header was accepted.
   const std::size_t count = wanted.position == 0 ? 1 : wanted.chunks.size();
   if (reserve(context, wanted.chunks.first(count))) return lend_next(context);
   wait_for_memory(context, wanted, count);

@@ -25,13 +25,14 @@ namespace rpcrdma::rpc {
 
 class Session;
 
-// Who makes backward Calls over a session's connection: hears of their ends.
+// Makes backward Calls over a session's connection, and is told of their ends.
 class BackwardCaller {
  public:
   virtual void handle_event(Instant now, const engine::Event& event) = 0;
-  // Ends all Calls for who made them. The connection is still there, but will not move again.
+  // Fails all outstanding Calls toward their callers. The connection is still there, but will not
+  // move again.
   virtual void end_calls() = 0;
-  // The session goes; for nobody is a Call under way any more.
+  // The session goes. No Calls remain outstanding.
   virtual void handle_end() = 0;
   // Whether there are replies of Calls, whose Receives are the connection's.
   virtual bool holds_replies() const noexcept = 0;
@@ -50,10 +51,10 @@ class Mailbox {
  public:
   virtual void deliver(Session& session, engine::CallId call) = 0;  // from any thread
   // Whether this thread is in the turn of `session` in the server's progress(), so that an answer
-  // may go out directly. In the turn of another one it takes the mailbox: nobody may look at its
-  // session again before something else happens.
+  // may go out directly. In the turn of another one it takes the mailbox: its session
+  // may not be visited again before something else happens.
   virtual bool in_turn_of(const Session& session) const noexcept = 0;
-  // A client over the session's connection, in the direction against that of its Calls.
+  // A client over the session's connection, for Calls in the reverse direction.
   virtual Expected<Client, Error> client_of(Session& session, const BackwardOptions& options) = 0;
   // A caller whose connection is lost, and whose Calls wait for the next one, is told of the time.
   virtual void set_adrift(BackwardCaller& caller, bool adrift) = 0;
@@ -133,7 +134,7 @@ class Session {
   // Drives the connection: serves what there is to serve, and tries again for calls that wait for
   // memory.
   void progress(Instant now) noexcept;  // an exception of a service ends the program
-  // For who drives the connection otherwise: an event of a Call that is answered here.
+  // For owners that drive the connection themselves: an event of a Call that is answered here.
   void handle(const engine::Event& event);
   // An answer that came through the mailbox.
   void answer(engine::CallId call);
