@@ -6,9 +6,13 @@
 
 #include "engine/endpoint_for_test.h"
 #include "engine/exposure_set.h"
+#include "engine/offered_chunks.h"
+#include "engine/peer_watch.h"
+#include "engine/puller.h"
 #include "engine/read_slots.h"
 #include "engine/receive_ledger.h"
 #include "engine/slot_table.h"
+#include "engine/xid_index.h"
 
 namespace rpcrdma::engine {
 
@@ -258,6 +262,224 @@ TEST(ExposureSet, RefusedExposeHasNoHandle) {
   set.ask();
   EXPECT_FALSE(set.take_handle(0, handle(5, WorkStatus::kFailed), true));
   EXPECT_TRUE(set.all_dead());
+}
+
+// --- Chunks that a Call offers ------------------------------------------------------------------
+
+wire::ReadSegment read_segment(std::uint32_t position, std::uint32_t length,
+                               std::uint32_t handle = 1) {
+  return {position, {SteeringTag{handle}, length, 0x1000}};
+}
+wire::ChunkLists reads(std::initializer_list<wire::ReadSegment> segments) {
+  wire::ChunkLists lists;
+  for (const wire::ReadSegment& segment : segments) EXPECT_TRUE(lists.reads.push_back(segment));
+  return lists;
+}
+
+TEST(OfferedChunks, AreCutByPositionInTheOrderOfTheList) {
+  OfferedChunks offered;
+  ASSERT_TRUE(offered.take(reads({read_segment(80, 100, 1), read_segment(40, 8, 2),
+                                  read_segment(80, 50, 3), read_segment(40, 4, 4)}),
+                           {}));
+  ASSERT_EQ(offered.chunks().size(), 2U);
+  EXPECT_EQ(offered.chunks()[0].position, 40U);
+  EXPECT_EQ(offered.chunks()[0].size, 12U);
+  EXPECT_EQ(offered.chunks()[1].size, 150U);
+  EXPECT_EQ(offered.read(0).handle, SteeringTag{2});
+  EXPECT_EQ(offered.read(1).handle, SteeringTag{4});
+  EXPECT_EQ(offered.read(2).handle, SteeringTag{1});
+  EXPECT_EQ(offered.read(3).handle, SteeringTag{3});
+  EXPECT_FALSE(offered.has_position_zero());
+}
+
+TEST(OfferedChunks, PositionsAreWholeWords) {
+  OfferedChunks offered;
+  EXPECT_FALSE(offered.take(reads({read_segment(42, 8)}), {}));
+}
+
+TEST(OfferedChunks, SizesAreBoundedForTheCallAndForItsItems) {
+  Options options;
+  options.long_call_size_max = 1000;
+  options.read_chunk_size_max = 500;
+  const auto takes = [&](std::uint32_t position, std::uint32_t size) {
+    OfferedChunks offered;
+    return offered.take(reads({read_segment(position, size / 2), read_segment(position, size / 2)}),
+                        options);
+  };
+  EXPECT_TRUE(takes(0, 1000));
+  EXPECT_FALSE(takes(0, 1002));
+  EXPECT_TRUE(takes(40, 500));
+  EXPECT_FALSE(takes(40, 502));
+}
+
+TEST(OfferedChunks, PositionsFitTheStreamWithTheChunksBeforePutIn) {
+  const auto fits = [](std::uint32_t first, std::uint32_t second, std::uint64_t inline_size) {
+    OfferedChunks offered;
+    EXPECT_TRUE(offered.take(reads({read_segment(first, 10), read_segment(second, 10)}), {}));
+    return offered.positions_fit(inline_size);
+  };
+  EXPECT_TRUE(fits(40, 52, 40)) << "right behind the first, which is padded to 12";
+  EXPECT_FALSE(fits(40, 48, 44)) << "inside the first";
+  EXPECT_TRUE(fits(40, 56, 44));
+  EXPECT_FALSE(fits(40, 60, 44)) << "behind the end of the stream";
+}
+
+TEST(OfferedChunks, OneHandleIsWhatAllSegmentsHave) {
+  wire::ChunkLists lists = reads({read_segment(40, 8, 5)});
+  const wire::Segment same{SteeringTag{5}, 100, 0};
+  const wire::Segment other{SteeringTag{6}, 100, 0};
+  ASSERT_TRUE(lists.writes.push_back({&same, 1}));
+  OfferedChunks offered;
+  ASSERT_TRUE(offered.take(lists, {}));
+  EXPECT_EQ(offered.only_handle(), SteeringTag{5});
+  lists.has_reply = true;
+  ASSERT_TRUE(lists.reply.push_back(other));
+  offered.clear();
+  EXPECT_FALSE(offered.only_handle()) << "there is none at all";
+  ASSERT_TRUE(offered.take(lists, {}));
+  EXPECT_FALSE(offered.only_handle());
+}
+
+TEST(OfferedChunks, KnowsTheWritesThatItTookByHandleAndPlace) {
+  wire::ChunkLists lists;
+  const wire::Segment room{SteeringTag{5}, 100, 0x1000};
+  ASSERT_TRUE(lists.writes.push_back({&room, 1}));
+  OfferedChunks offered;
+  ASSERT_TRUE(offered.take(lists, {}));
+  EXPECT_TRUE(offered.takes_write_to({SteeringTag{5}, 0, 0x1000}));
+  EXPECT_TRUE(offered.takes_write_to({SteeringTag{5}, 0, 0x1063}));
+  EXPECT_FALSE(offered.takes_write_to({SteeringTag{5}, 0, 0x1065}));
+  EXPECT_FALSE(offered.takes_write_to({SteeringTag{5}, 0, 0xfff}));
+  EXPECT_FALSE(offered.takes_write_to({SteeringTag{6}, 0, 0x1000}));
+}
+
+TEST(OfferedChunks, DigestIsOfPositionsAndLengthsOnly) {
+  const auto digest = [](std::uint32_t position, std::uint32_t length, std::uint32_t handle) {
+    OfferedChunks offered;
+    EXPECT_TRUE(offered.take(reads({read_segment(position, length, handle)}), {}));
+    return offered.digest();
+  };
+  EXPECT_EQ(digest(40, 8, 1), digest(40, 8, 2));
+  EXPECT_NE(digest(40, 8, 1), digest(44, 8, 1));
+  EXPECT_NE(digest(40, 8, 1), digest(40, 9, 1));
+}
+
+// --- Pulling them -------------------------------------------------------------------------------
+
+class Pulls : public testing::Test {
+ protected:
+  explicit Pulls(std::uint32_t reads_max = 8) : slots_(1) { slots_.set_max(reads_max); }
+  void offer(std::initializer_list<wire::ReadSegment> segments) {
+    ASSERT_TRUE(offered_.take(reads(segments), {}));
+  }
+  Puller::Emitted emit(std::size_t room_size = 8) {
+    std::vector<Action> actions(room_size);
+    ActionRoom room(actions);
+    const auto emitted = puller_.emit(offered_, WorkId{1}, slots_, room, posted_);
+    for (std::size_t i = 0; i < room.used(); ++i) reads_.push_back(std::get<RdmaRead>(actions[i]));
+    return emitted;
+  }
+
+  OfferedChunks offered_;
+  Puller puller_;
+  ReadSlots slots_;
+  std::uint32_t posted_ = 0;
+  std::vector<RdmaRead> reads_;
+};
+struct PullsOneByOne : Pulls {
+  PullsOneByOne() : Pulls(1) {}
+};
+
+TEST_F(Pulls, LandBehindEachOtherInTheMemoryThatWasLent) {
+  offer({read_segment(40, 100, 1), read_segment(40, 0, 2), read_segment(40, 50, 3)});
+  ASSERT_NE(puller_.wanted(offered_), nullptr);
+  puller_.lend(offered_, Lease{9}, 16);
+  EXPECT_EQ(emit(), Puller::Emitted::kAll);
+  ASSERT_EQ(reads_.size(), 2U) << "nothing is read from an empty segment";
+  EXPECT_EQ(reads_[0].to_offset, 16U);
+  EXPECT_EQ(reads_[1].to_offset, 116U);
+  EXPECT_EQ(posted_, 2U);
+  EXPECT_EQ(offered_.chunks()[0].data, (Fragment{Lease{9}, 150, 16, 0}));
+  EXPECT_TRUE(puller_.finish_chunk(offered_));
+  EXPECT_EQ(puller_.wanted(offered_), nullptr);
+}
+
+TEST_F(Pulls, EmptyChunksNeedNoMemory) {
+  offer({read_segment(40, 0), read_segment(80, 4)});
+  const ReadChunk* wanted = puller_.wanted(offered_);
+  ASSERT_NE(wanted, nullptr);
+  EXPECT_EQ(wanted->position, 80U);
+}
+
+TEST_F(Pulls, GoOnWhereTheRoomWasFull) {
+  offer({read_segment(40, 10), read_segment(40, 20)});
+  ASSERT_NE(puller_.wanted(offered_), nullptr);
+  puller_.lend(offered_, Lease{9}, 0);
+  EXPECT_EQ(emit(1), Puller::Emitted::kRoomIsFull);
+  EXPECT_FALSE(puller_.finish_chunk(offered_));
+  EXPECT_EQ(emit(1), Puller::Emitted::kAll);
+  EXPECT_EQ(reads_.back().to_offset, 10U);
+}
+
+TEST_F(PullsOneByOne, WaitForAReadSlot) {
+  offer({read_segment(40, 10), read_segment(40, 20)});
+  ASSERT_NE(puller_.wanted(offered_), nullptr);
+  puller_.lend(offered_, Lease{9}, 0);
+  EXPECT_EQ(emit(), Puller::Emitted::kNoReadSlot);
+  slots_.give_back();
+  EXPECT_EQ(emit(), Puller::Emitted::kAll);
+  EXPECT_EQ(reads_.size(), 2U);
+}
+
+TEST_F(Pulls, CallItselfMayBeReadAgain) {
+  offer({read_segment(0, 60), read_segment(40, 20)});
+  ASSERT_NE(puller_.wanted(offered_), nullptr);
+  EXPECT_FALSE(puller_.long_part(offered_));
+  EXPECT_FALSE(puller_.may_restart(offered_));
+  puller_.lend(offered_, Lease{9}, 0);
+  emit();
+  ASSERT_TRUE(puller_.finish_chunk(offered_));
+  EXPECT_EQ(puller_.long_part(offered_), (Fragment{Lease{9}, 60, 0, 0}));
+  ASSERT_TRUE(puller_.may_restart(offered_));
+  puller_.restart();
+  EXPECT_EQ(puller_.wanted(offered_)->position, 0U);
+}
+
+TEST(PeerWatch, EachCompletionGivesThePeerItsTimeAnew) {
+  using std::chrono::seconds;
+  PeerWatch watch(seconds(10));
+  const Instant start{seconds(100)};
+  EXPECT_FALSE(watch.deadline());
+  watch.posted(start);
+  watch.posted(start + seconds(4));
+  EXPECT_EQ(watch.deadline(), start + seconds(10)) << "more work gives no more time";
+  watch.done(start + seconds(6), true);
+  EXPECT_EQ(watch.deadline(), start + seconds(16));
+  EXPECT_FALSE(watch.expired(start + seconds(15)));
+  EXPECT_TRUE(watch.expired(start + seconds(16)));
+  EXPECT_FALSE(watch.expired(start + seconds(17))) << "once";
+  watch.done(start + seconds(17), true);
+  EXPECT_FALSE(watch.deadline()) << "nothing is under way";
+}
+
+TEST(PeerWatch, WaitsForNothingWhenTheConnectionHasEnded) {
+  PeerWatch watch(std::chrono::seconds(10));
+  watch.posted(Instant{});
+  watch.posted(Instant{});
+  watch.done(Instant{}, false);
+  EXPECT_FALSE(watch.deadline());
+}
+
+TEST(XidIndex, FindsTheSlotThatMatches) {
+  XidIndex index(4);
+  for (std::size_t slot = 0; slot < 4; ++slot) index.set(slot, Xid{7});
+  index.set(2, Xid{9});
+  const auto any = [](std::size_t) { return true; };
+  EXPECT_EQ(index.find(Xid{9}, any), 2U);
+  EXPECT_EQ(index.find(Xid{7}, any), 3U) << "from behind the last one found";
+  EXPECT_EQ(index.find(Xid{7}, [](std::size_t slot) { return slot == 1; }), 1U);
+  EXPECT_FALSE(index.find(Xid{8}, any));
+  EXPECT_FALSE(index.find(Xid{7}, [](std::size_t) { return false; }));
 }
 
 // What a call touches besides its slot is only there for calls that need it.
