@@ -1,0 +1,132 @@
+// Messages of version 1 in the engine's terms.
+#include "engine/dialect.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "wire/v1/header.h"
+
+namespace rpcrdma::engine {
+namespace {
+
+namespace v1 = wire::v1;
+
+class DialectV1 : public testing::Test {
+ protected:
+  // A message with this header, these lists and some words behind them, decoded.
+  Received decoded(const v1::Header& header, std::initializer_list<std::uint32_t> words = {}) {
+    message_.resize(v1::encoded_size(header, lists_) + words.size() * xdr::kWordSize);
+    const auto size = v1::encode(header, lists_, message_);
+    EXPECT_TRUE(size);
+    xdr::Writer writer(MutableBytes(message_).subspan(*size));
+    for (const std::uint32_t word : words) writer.u32(word);
+    return decode(Dialect::kV1, message_, {}, found_);
+  }
+  Received decoded_words(std::initializer_list<std::uint32_t> words) {
+    message_.resize(words.size() * xdr::kWordSize);
+    xdr::Writer writer(message_);
+    for (const std::uint32_t word : words) writer.u32(word);
+    return decode(Dialect::kV1, message_, {}, found_);
+  }
+  static v1::Header header(const v1::Body& body, std::uint32_t version = 1) {
+    return {Xid{7}, version, 5, body};
+  }
+
+  wire::ChunkLists lists_, found_;
+  std::vector<std::byte> message_;
+};
+
+TEST_F(DialectV1, ShortMessageIsItsPayloadAndLeavesTheListsAlone) {
+  ASSERT_TRUE(found_.reads.push_back({}));
+  const Received message = decoded(header(v1::Msg{}), {7, 0, 2});
+  EXPECT_EQ(message.kind, Kind::kMessage);
+  EXPECT_EQ(message.xid, Xid{7});
+  EXPECT_EQ(message.credits, 5U);
+  EXPECT_EQ(message.payload.size(), 12U);
+  EXPECT_FALSE(message.has_chunks);
+  EXPECT_EQ(found_.reads.size(), 1U);
+}
+
+TEST_F(DialectV1, ChunksAreInTheLists) {
+  ASSERT_TRUE(lists_.reads.push_back({40, {SteeringTag{9}, 100, 3}}));
+  const Received message = decoded(header(v1::Msg{}), {7, 0});
+  EXPECT_TRUE(message.has_chunks);
+  EXPECT_EQ(found_, lists_);
+  EXPECT_EQ(message.payload.size(), 8U);
+  EXPECT_EQ(decoded(header(v1::NoMsg{})).kind, Kind::kNoMessage);
+}
+
+TEST_F(DialectV1, DirectionIsThatOfTheRpcMessageBehindTheHeader) {
+  EXPECT_EQ(decoded(header(v1::Msg{}), {7, 0}).direction, Direction::kCall);
+  EXPECT_EQ(decoded(header(v1::Msg{}), {7, 1}).direction, Direction::kReply);
+  EXPECT_EQ(decoded(header(v1::Msg{}), {7, 2}).direction, Direction::kUnknown);
+  EXPECT_EQ(decoded(header(v1::Msg{}), {8, 0}).direction, Direction::kUnknown) << "another XID";
+  EXPECT_EQ(decoded(header(v1::Msg{}), {7}).direction, Direction::kUnknown) << "cut off";
+  EXPECT_EQ(decoded(header(v1::Msgp{64, 512}), {7, 1}).direction, Direction::kReply);
+  EXPECT_EQ(decoded(header(v1::NoMsg{}), {7, 1}).direction, Direction::kUnknown);
+}
+
+TEST_F(DialectV1, ErrorsAreToldApartAndMayEchoAnyVersion) {
+  EXPECT_EQ(decoded(header(v1::ErrVers{1, 1}, 3)).kind, Kind::kErrorVersion);
+  EXPECT_EQ(decoded(header(v1::ErrChunk{}, 2)).kind, Kind::kErrorChunk);
+  EXPECT_EQ(decoded_words({7, 1, 5, 4, 9}).kind, Kind::kErrorUnknown) << "no such error";
+  EXPECT_EQ(decoded_words({7, 2, 5, 4}).kind, Kind::kErrorUnknown) << "cut off";
+}
+
+TEST_F(DialectV1, OtherVersionsAreNotMalformed) {
+  EXPECT_EQ(decoded_words({7, 2, 5, 0, 0, 0, 0}).kind, Kind::kOtherVersion);
+  EXPECT_EQ(decoded_words({7, 2, 5, 3}).kind, Kind::kOtherVersion);
+  EXPECT_EQ(decoded_words({7, 2, 5, 3}).version, 2U);
+  EXPECT_EQ(decoded_words({7, 1, 5, 9}).kind, Kind::kMalformed) << "no such type";
+  EXPECT_EQ(decoded_words({7, 1, 5, 0, 2}).kind, Kind::kMalformed) << "no list begins like this";
+  EXPECT_EQ(decoded_words({7, 1, 5}).kind, Kind::kTooShort);
+}
+
+TEST_F(DialectV1, WhatOnlyRfc5666HadIsNamed) {
+  const Received padded = decoded(header(v1::Msgp{64, 512}), {7, 0});
+  EXPECT_EQ(padded.kind, Kind::kPadded);
+  EXPECT_EQ(padded.alignment, 64U);
+  EXPECT_EQ(padded.threshold, 512U);
+  EXPECT_EQ(decoded(header(v1::Done{})).kind, Kind::kDone);
+}
+
+TEST_F(DialectV1, EncodesWhatItDecodes) {
+  std::vector<std::byte> bytes(1000);
+  for (const Kind kind : {Kind::kMessage, Kind::kNoMessage, Kind::kPadded, Kind::kDone,
+                          Kind::kErrorVersion, Kind::kErrorChunk}) {
+    const Outline outline{
+        .kind = kind, .xid = Xid{7}, .credits = 5, .version = 1, .alignment = 64, .threshold = 512};
+    const std::uint32_t size = encode(Dialect::kV1, outline, {}, bytes);
+    const Received message = decode(Dialect::kV1, Bytes(bytes).first(size), {}, found_);
+    EXPECT_EQ(message.kind, kind);
+    EXPECT_EQ(message.xid, Xid{7});
+    EXPECT_EQ(message.credits, 5U);
+    EXPECT_TRUE(message.payload.empty());
+  }
+  encode_short(Dialect::kV1, Xid{8}, 6, bytes);
+  const std::uint32_t size = header_sizes(Dialect::kV1).shortest;
+  EXPECT_EQ(decode(Dialect::kV1, Bytes(bytes).first(size), {}, found_).xid, Xid{8});
+}
+
+TEST_F(DialectV1, SizesAreThoseOfWhatIsEncoded) {
+  const HeaderSizes& sizes = header_sizes(Dialect::kV1);
+  EXPECT_EQ(header_size(Dialect::kV1, lists_), sizes.shortest);
+  ASSERT_TRUE(lists_.reads.push_back({}));
+  EXPECT_EQ(header_size(Dialect::kV1, lists_), sizes.shortest + sizes.read_segment);
+  const wire::Segment segments[2]{};
+  ASSERT_TRUE(lists_.writes.push_back(segments));
+  EXPECT_EQ(header_size(Dialect::kV1, lists_),
+            sizes.shortest + sizes.read_segment + sizes.write_chunk + 2 * sizes.plain_segment);
+  lists_.has_reply = true;
+  ASSERT_TRUE(lists_.reply.push_back({}));
+  EXPECT_EQ(header_size(Dialect::kV1, lists_), sizes.shortest + sizes.read_segment +
+                                                   sizes.write_chunk + sizes.reply_chunk +
+                                                   3 * sizes.plain_segment);
+  std::vector<std::byte> bytes(1000);
+  EXPECT_EQ(encode(Dialect::kV1, {.kind = Kind::kPadded, .xid = Xid{1}, .credits = 1}, {}, bytes),
+            sizes.padded);
+}
+
+}  // namespace
+}  // namespace rpcrdma::engine
