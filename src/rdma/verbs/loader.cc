@@ -3,10 +3,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <filesystem>
+#include <iterator>
 #include <system_error>
-#include <vector>
 
 namespace rpcrdma::rdma::verbs {
 namespace {
@@ -20,12 +20,7 @@ std::vector<std::string> candidates() {
   }
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    const auto folder = program.parent_path();
-    for (const auto* at : {".", "../lib", "../lib/rpcrdma"}) {
-      paths.push_back((folder / at / kFile).lexically_normal().string());
-    }
-  }
+  if (!error) std::ranges::move(plugin_places(program), std::back_inserter(paths));
   paths.push_back(std::string(RPCRDMA_PLUGIN_DIR) + "/" + kFile);
   return paths;
 }
@@ -67,6 +62,14 @@ Expected<Plugin*, std::string> find() {
 }
 
 }  // namespace
+
+std::vector<std::string> plugin_places(const std::filesystem::path& program) {
+  std::vector<std::string> places;
+  for (const auto* at : {".", "../lib", "../lib/rpcrdma", "../../lib", "../../lib/rpcrdma"}) {
+    places.push_back((program.parent_path() / at / kFile).lexically_normal().string());
+  }
+  return places;
+}
 
 Expected<Plugin*, std::string> load() {
   static const Expected<Plugin*, std::string> loaded = find();

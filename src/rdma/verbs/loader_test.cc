@@ -1,0 +1,22 @@
+#include "rdma/verbs/loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rpcrdma::rdma::verbs {
+namespace {
+
+using testing::Contains;
+
+// An installed tree may be moved as a whole, and a build is one, too.
+TEST(PluginPlaces, AreThoseOfTheTreeThatTheProgramIsIn) {
+  for (const char* const program : {"/opt/x/bin/rpcrdma", "/opt/x/libexec/rpcrdma/bench"}) {
+    const auto places = plugin_places(program);
+    EXPECT_THAT(places, Contains("/opt/x/lib/librpcrdma_verbs.so")) << program;
+    EXPECT_THAT(places, Contains("/opt/x/lib/rpcrdma/librpcrdma_verbs.so")) << program;
+  }
+  EXPECT_EQ(plugin_places("/opt/x/bin/rpcrdma").front(), "/opt/x/bin/librpcrdma_verbs.so");
+}
+
+}  // namespace
+}  // namespace rpcrdma::rdma::verbs
