@@ -37,13 +37,16 @@ void ChunkedCall::describe(CallReceived& received, Counters& counters) {
   received.has_chunks = true;
 }
 
-bool ChunkedCall::emit_writes(WorkId id, bool in_reply_chunk, ActionRoom& room) {
+bool ChunkedCall::emit_writes(const SlotBase& slot, bool in_reply_chunk, ActionRoom& room,
+                              RecentWrites& recent) {
+  const WorkId id = to_id({WorkKind::kWrite, 0, slot.index, slot.generation});
   for (SegmentFiller::Piece piece{};;) {
     if (room.full()) return false;
     if (!filler_.next(reply, offered.writes(), offered.reply_chunk(), in_reply_chunk, piece)) {
       return true;
     }
     room.add(RdmaWrite{id, piece.from, piece.from_offset, piece.to});
+    recent.note(piece.to, slot);
     has_written = true;
   }
 }

@@ -9,17 +9,14 @@
 #include "engine/chunk_planner.h"
 #include "engine/offered_chunks.h"
 #include "engine/puller.h"
+#include "engine/recent_writes.h"
+#include "engine/slot_table.h"
 #include "engine/types.h"
 
 namespace rpcrdma::engine {
 
 class ChunkedCall {
  public:
-  // The slot that has it, or that had it when it was given back.
-  std::uint16_t slot = 0;
-  std::uint32_t generation = 0;  // of that slot
-  std::uint32_t serial = 0;      // of the Call on the connection
-
   OfferedChunks offered;
   Puller puller;
   ReplyPlan reply;
@@ -34,7 +31,8 @@ class ChunkedCall {
   void describe(CallReceived& received, Counters& counters);
   // Emits the RDMA Writes of the reply that are left. `in_reply_chunk`: its stream is one of them.
   // False: the room is full.
-  bool emit_writes(WorkId id, bool in_reply_chunk, ActionRoom& room);
+  bool emit_writes(const SlotBase& slot, bool in_reply_chunk, ActionRoom& room,
+                   RecentWrites& recent);
 
  private:
   BoundedVector<PulledItem, kReadChunksMax> items_;

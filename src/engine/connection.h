@@ -6,8 +6,9 @@
 //   time-out; verbs     commands from above: start_call, start_reply, lend, reject, cancel,
 //   release; nouns     getters.
 // After any command or input, drain poll_events(), poll_receives() and then poll_actions() until
-// all return nothing, then ask poll_timeout(). It never blocks, reads a clock, allocates after
-// construction, or dereferences memory other than the received message and the header arena.
+// all return nothing, then ask poll_timeout(). It never blocks, reads a clock, or dereferences
+// memory other than the received message and the header arena. Once as many Calls with chunks have
+// been under way at a time as ever will be, it allocates nothing.
 //
 // Received messages are views: the caller keeps the Receive buffer as it is until
 // poll_receives() names it again.

@@ -79,17 +79,6 @@ std::optional<SteeringTag> OfferedChunks::only_handle() const noexcept {
   return is_single ? handle : std::nullopt;
 }
 
-bool OfferedChunks::takes_write_to(const wire::Segment& place) const noexcept {
-  const auto holds_it = [&](const wire::Segment& segment) {
-    return segment.handle == place.handle && place.offset - segment.offset <= segment.length;
-  };
-  bool holds = std::ranges::any_of(reply_chunk_, holds_it);
-  for (std::size_t i = 0; i < writes_.size(); ++i) {
-    holds = holds || std::ranges::any_of(writes_.chunk(i), holds_it);
-  }
-  return holds;
-}
-
 std::uint64_t OfferedChunks::digest() const noexcept {
   std::uint64_t digest = 0;
   const auto add = [&digest](std::uint64_t value) {

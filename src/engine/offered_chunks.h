@@ -39,8 +39,6 @@ class OfferedChunks {
   // The one handle that all segments have, if they have one: the Send of the reply may invalidate
   // it. Some peers check only the first, so several are left to the requester.
   std::optional<SteeringTag> only_handle() const noexcept;
-  // Whether a Write to this place, whose length means nothing, was one into these chunks.
-  bool takes_write_to(const wire::Segment& place) const noexcept;
   // Of positions and lengths: the same when the Call is made again, with other handles.
   std::uint64_t digest() const noexcept;
 

@@ -11,6 +11,7 @@
 #include "engine/puller.h"
 #include "engine/read_slots.h"
 #include "engine/receive_ledger.h"
+#include "engine/recent_writes.h"
 #include "engine/slot_table.h"
 #include "engine/xid_index.h"
 
@@ -340,19 +341,6 @@ TEST(OfferedChunks, OneHandleIsWhatAllSegmentsHave) {
   EXPECT_FALSE(offered.only_handle());
 }
 
-TEST(OfferedChunks, KnowsTheWritesThatItTookByHandleAndPlace) {
-  wire::ChunkLists lists;
-  const wire::Segment room{SteeringTag{5}, 100, 0x1000};
-  ASSERT_TRUE(lists.writes.push_back({&room, 1}));
-  OfferedChunks offered;
-  ASSERT_TRUE(offered.take(lists, {}));
-  EXPECT_TRUE(offered.takes_write_to({SteeringTag{5}, 0, 0x1000}));
-  EXPECT_TRUE(offered.takes_write_to({SteeringTag{5}, 0, 0x1063}));
-  EXPECT_FALSE(offered.takes_write_to({SteeringTag{5}, 0, 0x1065}));
-  EXPECT_FALSE(offered.takes_write_to({SteeringTag{5}, 0, 0xfff}));
-  EXPECT_FALSE(offered.takes_write_to({SteeringTag{6}, 0, 0x1000}));
-}
-
 TEST(OfferedChunks, DigestIsOfPositionsAndLengthsOnly) {
   const auto digest = [](std::uint32_t position, std::uint32_t length, std::uint32_t handle) {
     OfferedChunks offered;
@@ -443,6 +431,51 @@ TEST_F(Pulls, CallItselfMayBeReadAgain) {
   ASSERT_TRUE(puller_.may_restart(offered_));
   puller_.restart();
   EXPECT_EQ(puller_.wanted(offered_)->position, 0U);
+}
+
+class LatestWrites : public testing::Test {
+ protected:
+  void note(std::uint32_t handle, std::uint64_t offset, std::uint16_t slot) {
+    SlotBase base;
+    base.index = slot;
+    base.generation = slot * 10U;
+    writes_.note({SteeringTag{handle}, 100, offset}, base);
+  }
+  std::optional<std::uint16_t> find(std::uint32_t handle, std::uint64_t offset) const {
+    return writes_.find({SteeringTag{handle}, 0, offset},
+                        [this](std::uint16_t slot, std::uint32_t generation) {
+                          EXPECT_EQ(generation, slot * 10U);
+                          return slot != taken_again_;
+                        });
+  }
+  RecentWrites writes_{2};
+  std::uint16_t taken_again_ = 99;
+};
+
+TEST_F(LatestWrites, AreKnownByHandleAndPlace) {
+  EXPECT_FALSE(find(5, 0x1000));
+  note(5, 0x1000, 1);
+  EXPECT_EQ(find(5, 0x1000), 1);
+  EXPECT_EQ(find(5, 0x1063), 1);
+  EXPECT_FALSE(find(5, 0x1065));
+  EXPECT_FALSE(find(5, 0xfff));
+  EXPECT_FALSE(find(6, 0x1000));
+}
+
+TEST_F(LatestWrites, NewestCountsWhoseSlotNoOtherCallHasTaken) {
+  note(5, 0x1000, 1);
+  note(5, 0x1000, 2);
+  EXPECT_EQ(find(5, 0x1000), 2);
+  taken_again_ = 2;
+  EXPECT_EQ(find(5, 0x1000), 1);
+}
+
+TEST_F(LatestWrites, OldestIsForgotten) {
+  const auto max = static_cast<std::uint32_t>(2 * RecentWrites::kPerCredit);
+  for (std::uint32_t i = 0; i <= max; ++i) note(i, 0, static_cast<std::uint16_t>(i));
+  EXPECT_FALSE(find(0, 0));
+  EXPECT_EQ(find(1, 0), 1);
+  EXPECT_EQ(find(max, 0), max);
 }
 
 TEST(PeerWatch, EachCompletionGivesThePeerItsTimeAnew) {

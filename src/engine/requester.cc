@@ -333,7 +333,7 @@ void Requester::take_late_reply(Instant now, Slot& slot, const Received& message
 bool Requester::take_reply(Slot& slot, const Received& message) {
   const wire::ChunkLists& lists = shared_.lists;
   if (slot.chunks == nullptr) {
-    if (!lists.writes.empty() || !lists.reads.empty()) return false;
+    if (!lists.writes.empty()) return false;
   } else if (!slot.chunks->take_results(lists.writes, profile_ != nullptr, shared_.counters)) {
     return false;
   }

@@ -14,6 +14,7 @@ Responder::Responder(const Options& options, Shared& shared, HeaderArena headers
       shared_(shared),
       headers_(headers),
       slots_(slot_count(options)),
+      recent_writes_(options.credits),
       waiting_(options.credits),
       peer_(options.peer_timeout) {
   if (rfc5666::is_chosen(options)) {
@@ -213,7 +214,6 @@ void Responder::begin(ReceiveId receive, const Received& message) {
   slot.xid = message.xid;
   slot.version = message.version;
   slot.inline_part = {};
-  ++last_serial_;
   ++in_service_;
   ++shared_.counters.calls_started;
   if (message.kind == Kind::kOtherVersion) return start_error(slot, Kind::kErrorVersion);
@@ -233,9 +233,6 @@ void Responder::begin(ReceiveId receive, const Received& message) {
 ChunkedCall& Responder::add_chunked(Slot& slot) {
   ChunkedCall& call = *(slot.chunked = chunked_.take());
   call.clear();
-  call.slot = slot.index;
-  call.generation = slot.generation;
-  call.serial = last_serial_;
   return call;
 }
 
@@ -370,8 +367,7 @@ bool Responder::emit_reply(Slot& slot, ActionRoom& room) {
   if (slot.success && slot.chunked != nullptr) {
     const bool in_reply_chunk =
         !slot.by_read && !slot.has_one_run && slot.chunked->reply.form == ReplyForm::kNoMsg;
-    const WorkId id = slots_.work_id(slot, WorkKind::kWrite);
-    if (!slot.chunked->emit_writes(id, in_reply_chunk, room)) return false;
+    if (!slot.chunked->emit_writes(slot, in_reply_chunk, room, recent_writes_)) return false;
   }
   if (room.full()) return false;
   auto& send = room.add<PostSend>();
@@ -421,17 +417,12 @@ void Responder::note_refusal(const Slot& slot) {
   shared_.events.extend() = ChunkRefused{slots_.id(slot)};
 }
 
-// A Write is complete when it is on its way, and a Send that was copied is as well: the Call whose
-// memory it was may be done. Its chunks are still known, unless another Call has taken its slot.
+// The Call may be done long since.
 void Responder::handle_refused_write(const wire::Segment& to) {
-  const ChunkedCall* newest = nullptr;
-  chunked_.each([&](const ChunkedCall& call) {
-    const Slot& slot = slots_[call.slot];
-    const bool is_its_last = slot.generation == call.generation + (slot.used ? 0U : 1U);
-    if (!is_its_last || !call.offered.takes_write_to(to)) return;
-    if (newest == nullptr || call.serial > newest->serial) newest = &call;
-  });
-  if (newest != nullptr) note_refusal(slots_[newest->slot]);
+  const auto is_last = [this](std::uint16_t index, std::uint32_t generation) {
+    return slots_[index].generation == generation + (slots_[index].used ? 0U : 1U);
+  };
+  if (const auto index = recent_writes_.find(to, is_last)) note_refusal(slots_[*index]);
 }
 
 std::uint64_t Responder::chunk_digest(CallId call) const {

@@ -12,6 +12,7 @@
 #include "engine/chunk_planner.h"
 #include "engine/chunked_call.h"
 #include "engine/peer_watch.h"
+#include "engine/recent_writes.h"
 #include "engine/rfc5666/exposed_replies.h"
 #include "engine/rfc5666/profile.h"
 #include "engine/shared.h"
@@ -121,10 +122,10 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   HeaderArena headers_;
   SlotTable<Slot> slots_;
   PartPool<ChunkedCall> chunked_;
-  Ring<Waiting> waiting_;          // bounded by the Receives
-  std::uint32_t in_service_ = 0;   // slots in use
-  std::uint32_t last_serial_ = 0;  // of ChunkedCall::serial
-  bool refusal_noted_ = false;     // ChunkRefused went out
+  RecentWrites recent_writes_;
+  Ring<Waiting> waiting_;         // bounded by the Receives
+  std::uint32_t in_service_ = 0;  // slots in use
+  bool refusal_noted_ = false;    // ChunkRefused went out
   PeerWatch peer_;
   Instant now_{};
   std::unique_ptr<rfc5666::ExposedReplies> profile_;  // null but in Profile::kRfc5666

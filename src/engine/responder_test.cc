@@ -410,6 +410,32 @@ TEST_F(Server, WriteThatIsFlushedBehindTheEndOfItsCallIsNobodys) {
   EXPECT_EQ(server.engine.calls_in_service(), 0U);
 }
 
+// --- Refused Writes
+
+TEST_F(Server, RefusedWriteIsOfItsCallThoughAnotherHasComeSince) {
+  const auto serve = [&](std::uint32_t handle) {
+    ChunkLists lists;
+    const Segment chunk[] = {{SteeringTag{handle}, 3000, 0x10}};
+    EXPECT_TRUE(lists.writes.push_back(chunk));
+    server.receive(message(call_header(), lists, 40));
+    const auto call = server.take_event<CallReceived>()->call;
+    const Fragment stream[] = {{Lease{1}, 28, 0, 0}, {Lease{2}, 3000, 0, 1}};
+    Outgoing outgoing;
+    outgoing.stream = stream;
+    server.engine.start_reply(call, outgoing);
+    server.drain();
+    server.done(server.take_action<PostSend>()->id);
+    return call;
+  };
+  const CallId first = serve(5);
+  serve(6);
+  server.engine.handle_disconnected(Segment{SteeringTag{5}, 0, 0x10});
+  server.drain();
+  const auto refused = server.take_event<ChunkRefused>();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(slot_of(refused->call), slot_of(first));
+}
+
 TEST_F(Server, InvalidatesTheOneHandleOfACallWhenThePeerTakesIt) {
   LinkParameters link = Endpoint::connected();
   link.remote_invalidation = true;

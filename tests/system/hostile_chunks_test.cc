@@ -79,7 +79,9 @@ TEST_P(HostileWrites, BlameOnlyTheCallWhoseChunkItWas) {
     ASSERT_TRUE(talk.terminate(Fault::kTaggedInvalidStag, write->bytes));
   });
   RawTalk talk = this->talk();
-  EXPECT_EQ(answers_to(talk, write_call(kXid)).size(), 1U);
+  const auto answers = answers_to(talk, write_call(kXid));
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_EQ(to_words(answers[0]), (Words{kXid, 1, 64, 4, 2}));
   RawTalk good = this->talk();
   ASSERT_TRUE(good.send(write_call(kXid + 1)));
   const auto write = good.next();

@@ -134,6 +134,7 @@ bool ReadReplies::emit_reads(std::uint16_t slot, std::uint32_t generation, Actio
 
 void ReadReplies::handle_done(std::uint16_t slot, const WorkDone& done, WorkKind kind) {
   OneCall& one = calls_[slot];
+  RPCRDMA_ASSERT(one.pending > 0, "a completion for work that was not posted");
   --one.pending;
   if (kind == WorkKind::kDoneSend) return;
   --one.reads_pending;
