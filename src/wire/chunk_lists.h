@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/assert.h"
 #include "base/bounded_vector.h"
 #include "wire/segment.h"
 
@@ -17,10 +18,27 @@ class WriteList {
   std::size_t size() const noexcept { return counts_.size(); }  // chunks
   bool empty() const noexcept { return counts_.empty(); }
   // Precondition: index < size(). The view dies with the next change of the list.
-  std::span<const Segment> chunk(std::size_t index) const noexcept;
+  std::span<const Segment> chunk(std::size_t index) const noexcept {
+    RPCRDMA_ASSERT(index < counts_.size(), "no such Write chunk");
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < index; ++i) first += counts_[i];
+    return segments_.view().subspan(first, counts_[index]);
+  }
   // False, and unchanged, when the chunk does not fit.
   [[nodiscard]] bool push_back(std::span<const Segment> chunk) noexcept;
-  void clear() noexcept;
+  // The same segment by segment: one more chunk, which is empty, and one more segment of the last
+  // chunk. False, and unchanged, when it does not fit.
+  [[nodiscard]] bool begin_chunk() noexcept { return counts_.push_back(0); }
+  [[nodiscard]] bool add(const Segment& segment) noexcept {
+    if (counts_.back() == kSegmentsPerChunkMax) return false;
+    segments_.extend() = segment;  // has room whenever there is room for a count
+    ++counts_.back();
+    return true;
+  }
+  void clear() noexcept {
+    counts_.clear();
+    segments_.clear();
+  }
   bool operator==(const WriteList& other) const noexcept;
 
  private:
@@ -36,7 +54,12 @@ struct ChunkLists {
   BoundedVector<Segment, kSegmentsPerChunkMax> reply;
 
   bool empty() const noexcept { return reads.empty() && writes.empty() && !has_reply; }
-  void clear() noexcept;
+  void clear() noexcept {
+    reads.clear();
+    writes.clear();
+    has_reply = false;
+    reply.clear();
+  }
   bool operator==(const ChunkLists& other) const noexcept;
 };
 

@@ -1,5 +1,7 @@
 #include "wire/v1/header.h"
 
+#include <algorithm>
+
 #include "wire/prefix.h"
 
 namespace rpcrdma::wire::v1 {
@@ -13,25 +15,31 @@ constexpr std::size_t kWord = xdr::kWordSize;
 constexpr std::size_t kSegmentSize = 4 * kWord;
 constexpr std::size_t kReadSegmentSize = kWord + kSegmentSize;
 
-using SegmentArray = BoundedVector<Segment, kSegmentsPerChunkMax>;
-
 Segment read_segment(xdr::Reader& reader) {
-  Segment segment{};
+  const Bytes rest = reader.rest();
+  if (rest.size() >= kSegmentSize) [[likely]] {
+    const std::byte* at = rest.data();
+    reader.skip(kSegmentSize, "segment");
+    return {SteeringTag{xdr::load_word(at)}, xdr::load_word(at + kWord),
+            std::uint64_t{xdr::load_word(at + 2 * kWord)} << 32U | xdr::load_word(at + 3 * kWord)};
+  }
+  Segment segment{};  // names the word that is missing
   segment.handle = SteeringTag{reader.u32("handle")};
   segment.length = reader.u32("length");
   segment.offset = reader.u64("offset");
   return segment;
 }
 
-// A Write chunk or a Reply chunk: a counted array (RFC 8166 §3.4.6).
-void read_segments(xdr::Reader& reader, std::uint32_t count_max, SegmentArray& out) {
-  out.clear();
+// A Write chunk or a Reply chunk: a counted array (RFC 8166 §3.4.6). `add(segment)`: false when
+// there is no room.
+template <class Add>
+void read_segments(xdr::Reader& reader, std::uint32_t count_max, Add&& add) {
   const std::uint32_t count = reader.u32("segment count");
-  if (count > count_max || count > SegmentArray::capacity()) {
+  if (count > std::min<std::size_t>(count_max, kSegmentsPerChunkMax)) {
     reader.fail(xdr::Errc::kOverLimit, "segment count");
   }
   for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
-    if (!out.push_back(read_segment(reader))) reader.fail(xdr::Errc::kOverLimit, "segment count");
+    if (!add(read_segment(reader))) reader.fail(xdr::Errc::kOverLimit, "segment count");
   }
 }
 
@@ -47,19 +55,18 @@ void read_lists(xdr::Reader& reader, const Limits& limits, ChunkLists& lists) {
     // It was checked above that there is room.
     (void)lists.reads.push_back(ReadSegment{position, read_segment(reader)});
   }
-  SegmentArray segments;
   while (reader.boolean("write list")) {
-    if (lists.writes.size() >= limits.write_chunks) {
+    if (lists.writes.size() >= limits.write_chunks || !lists.writes.begin_chunk()) {
       reader.fail(xdr::Errc::kOverLimit, "write list");
       return;
     }
-    read_segments(reader, limits.segments_per_chunk, segments);
-    if (!lists.writes.push_back(segments.view())) {
-      reader.fail(xdr::Errc::kOverLimit, "write list");
-    }
+    read_segments(reader, limits.segments_per_chunk,
+                  [&](const Segment& segment) { return lists.writes.add(segment); });
   }
   lists.has_reply = reader.boolean("reply chunk");
-  if (lists.has_reply) read_segments(reader, limits.segments_per_chunk, lists.reply);
+  if (!lists.has_reply) return;
+  read_segments(reader, limits.segments_per_chunk,
+                [&](const Segment& segment) { return lists.reply.push_back(segment); });
 }
 
 Body read_error(xdr::Reader& reader) {
@@ -110,9 +117,9 @@ std::size_t lists_size(const ChunkLists& lists) noexcept {
 }
 
 void write_segment(xdr::Writer& writer, const Segment& segment) noexcept {
-  writer.u32(static_cast<std::uint32_t>(segment.handle));
-  writer.u32(segment.length);
-  writer.u64(segment.offset);
+  writer.words({static_cast<std::uint32_t>(segment.handle), segment.length,
+                static_cast<std::uint32_t>(segment.offset >> 32U),
+                static_cast<std::uint32_t>(segment.offset)});
 }
 
 void write_segments(xdr::Writer& writer, std::span<const Segment> segments) noexcept {
@@ -188,20 +195,19 @@ Expected<Decoded, xdr::DecodeError> decode(Bytes message, const Limits& limits, 
   const Expected<Prefix, xdr::DecodeError> prefix = peek(message);
   if (!prefix) return Unexpected<xdr::DecodeError>(prefix.error());
 
-  xdr::Reader reader(message);
-  Decoded decoded{};
-  decoded.header.xid = Xid{reader.u32("rdma_xid")};
-  decoded.header.version = reader.u32("rdma_vers");
   // RFC 8166 §4.2.2, §4.5: an error repeats the version of the message that it answers, which is
   // just what was wrong with it.
   const bool is_error = prefix->type == static_cast<std::uint32_t>(Type::kError);
-  if (decoded.header.version != kVersion && !is_error) {
-    reader.fail(xdr::Errc::kBadEnum, "rdma_vers");
+  if (prefix->version != kVersion && !is_error) {
+    return Unexpected<xdr::DecodeError>(
+        xdr::DecodeError{xdr::Errc::kBadEnum, xdr::kWordSize, kPrefixFields[1]});
   }
-  decoded.header.credits = reader.u32("rdma_credit");
-  const std::uint32_t type = reader.u32("rdma_proc");
-  if (reader.ok()) decoded.header.body = read_body(reader, type, limits, lists);
-  decoded.payload = reader.rest();
+  xdr::Reader reader(message);
+  reader.skip(kPrefixSize - kWord, "");
+  const std::uint32_t type = reader.u32(kPrefixFields[3]);
+  Decoded decoded{
+      {prefix->xid, prefix->version, prefix->credits, read_body(reader, type, limits, lists)},
+      reader.rest()};
   if (!reader.ok()) lists.clear();
   return reader.finish(decoded);
 }
@@ -213,9 +219,7 @@ std::size_t encoded_size(const Header& header, const ChunkLists& lists) noexcept
 Expected<std::size_t, xdr::Errc> encode(const Header& header, const ChunkLists& lists,
                                         MutableBytes output) noexcept {
   xdr::Writer writer(output);
-  writer.u32(static_cast<std::uint32_t>(header.xid));
-  writer.u32(header.version);
-  writer.u32(header.credits);
+  writer.words({static_cast<std::uint32_t>(header.xid), header.version, header.credits});
   std::visit(BodyWriter{writer, lists}, header.body);
   return writer.finish();
 }
