@@ -100,33 +100,25 @@ std::uint32_t CallChunks::encode_header(Shared& shared, Xid xid, std::uint32_t c
 
 void CallChunks::list(wire::ChunkLists& lists) const {
   lists.clear();
-  BoundedVector<wire::Segment, wire::kSegmentsPerChunkMax> chunk;
-  std::uint32_t chunk_index = 0;
   for (std::size_t i = 0; i < plan.segments.size(); ++i) {
     const PlannedSegment& planned = plan.segments[i];
     const wire::Segment segment = exposures.segment(i, planned.size);
     bool fits = true;
-    if (planned.kind != ChunkKind::kWrite || planned.chunk != chunk_index) {
-      if (!chunk.empty()) fits = lists.writes.push_back(chunk.view());
-      chunk.clear();
-      chunk_index = planned.chunk;
-    }
     switch (planned.kind) {
       case ChunkKind::kRead:
-        fits = fits && lists.reads.push_back({planned.chunk, segment});
+        fits = lists.reads.push_back({planned.chunk, segment});
         break;
       case ChunkKind::kWrite:
-        fits = fits && chunk.push_back(segment);
+        fits = planned.chunk < lists.writes.size() || lists.writes.begin_chunk();
+        fits = fits && lists.writes.add(segment);
         break;
       case ChunkKind::kReply:
         lists.has_reply = true;
-        fits = fits && lists.reply.push_back(segment);
+        fits = lists.reply.push_back(segment);
         break;
     }
     RPCRDMA_ASSERT(fits, "the plan has more segments than a header may have");
   }
-  const bool fits = chunk.empty() || lists.writes.push_back(chunk.view());
-  RPCRDMA_ASSERT(fits, "the plan has more Write chunks than a header may have");
 }
 
 bool CallChunks::take_results(const wire::WriteList& writes, bool may_round_up,

@@ -134,17 +134,16 @@ std::uint64_t capacity(std::span<const wire::Segment> chunk) {
 }
 
 // The segments of an offered chunk as a reply returns them when `used` bytes were written.
-BoundedVector<wire::Segment, wire::kSegmentsPerChunkMax> returned_segments(
-    std::span<const wire::Segment> offered, std::uint64_t used, ReturnForm form) {
-  BoundedVector<wire::Segment, wire::kSegmentsPerChunkMax> result;
+// `add(segment)`: false when there is no room, which a chunk of what was offered always has.
+template <class Add>
+void return_segments(std::span<const wire::Segment> offered, std::uint64_t used, ReturnForm form,
+                     Add&& add) {
   for (const wire::Segment& segment : offered) {
     if (used == 0 && form == ReturnForm::kShortened) break;
-    wire::Segment copy = segment;
-    copy.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(segment.length, used));
-    used -= copy.length;
-    (void)result.push_back(copy);  // as many as were offered at most
+    const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(segment.length, used));
+    used -= length;
+    (void)add(wire::Segment{segment.handle, length, segment.offset});
   }
-  return result;
 }
 
 }  // namespace
@@ -152,7 +151,9 @@ BoundedVector<wire::Segment, wire::kSegmentsPerChunkMax> returned_segments(
 void return_reply_chunk(wire::ChunkLists& lists, std::span<const wire::Segment> offered,
                         std::uint64_t used, ReturnForm form) {
   lists.has_reply = true;
-  lists.reply = returned_segments(offered, used, form);
+  lists.reply.clear();
+  return_segments(offered, used, form,
+                  [&](const wire::Segment& segment) { return lists.reply.push_back(segment); });
 }
 
 void plan_reply(std::span<const Fragment> stream, const wire::WriteList& writes, bool has_reply,
@@ -175,8 +176,9 @@ void plan_reply(std::span<const Fragment> stream, const wire::WriteList& writes,
   if (!split) return;
   for (std::size_t i = 0; i < writes.size(); ++i) {
     if (used[i] > capacity(writes.chunk(i))) return;
-    const auto segments = returned_segments(writes.chunk(i), used[i], options.return_form);
-    if (!returned.writes.push_back(segments.view())) return;
+    if (!returned.writes.begin_chunk()) return;
+    return_segments(writes.chunk(i), used[i], options.return_form,
+                    [&](const wire::Segment& segment) { return returned.writes.add(segment); });
   }
   const std::uint64_t left = stream_size(plan.stream.view());
   if (has_reply) return_reply_chunk(returned, reply_chunk, 0, options.return_form);

@@ -167,7 +167,8 @@ void Connection::handle_received(Instant now, ReceiveId receive, Bytes bytes,
 // an error that answers a backward Call.
 bool Connection::is_for_requester(const Received& message) {
   const bool is_padded = message.kind == Kind::kPadded && !takes_padding_;
-  const Direction direction = is_padded ? Direction::kUnknown : message.direction;
+  const Direction direction =
+      is_padded ? Direction::kUnknown : direction_of(shared_.link.dialect, message);
   if (role_ == Role::kClient) return direction != Direction::kCall;
   return direction == Direction::kReply ||
          (is_error(message.kind) && requester_.waits_for(message.xid));

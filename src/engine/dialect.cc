@@ -13,22 +13,6 @@ namespace v1 = wire::v1;
 constexpr HeaderSizes kSizesV1{v1::kHeaderSizeMin, v1::kHeaderSizeMin + 8, 24, 8, 4, 16};
 static_assert(v1::kHeaderSizeMin <= kShortHeaderSizeMax);
 
-Direction direction_of(const Received& received) noexcept {
-  const bool has_rpc = received.kind == Kind::kMessage || received.kind == Kind::kPadded;
-  if (!has_rpc || received.payload.size() < 2 * xdr::kWordSize ||
-      !begins_with(received.payload, received.xid)) {
-    return Direction::kUnknown;
-  }
-  switch (xdr::load_word(received.payload.data() + xdr::kWordSize)) {
-    case 0:
-      return Direction::kCall;
-    case 1:
-      return Direction::kReply;
-    default:
-      return Direction::kUnknown;
-  }
-}
-
 Kind kind_of(const v1::Body& body) noexcept {
   if (std::holds_alternative<v1::Msg>(body)) return Kind::kMessage;
   if (std::holds_alternative<v1::NoMsg>(body)) return Kind::kNoMessage;
@@ -37,8 +21,8 @@ Kind kind_of(const v1::Body& body) noexcept {
   return std::holds_alternative<v1::ErrVers>(body) ? Kind::kErrorVersion : Kind::kErrorChunk;
 }
 
-void decode_v1(Bytes message, const wire::Limits& limits, wire::ChunkLists& lists,
-               Received& received) noexcept {
+// What can be said of a message that decode() has refused.
+void judge_refused(Bytes message, Received& received) noexcept {
   const auto prefix = wire::peek(message);
   if (!prefix) {
     received.kind = Kind::kTooShort;
@@ -47,14 +31,19 @@ void decode_v1(Bytes message, const wire::Limits& limits, wire::ChunkLists& list
   received.xid = prefix->xid;
   received.version = prefix->version;
   received.credits = prefix->credits;
+  const bool is_error = static_cast<v1::Type>(prefix->type) == v1::Type::kError;
+  received.kind = is_error                          ? Kind::kErrorUnknown
+                  : prefix->version != v1::kVersion ? Kind::kOtherVersion
+                                                    : Kind::kMalformed;
+}
+
+void decode_v1(Bytes message, const wire::Limits& limits, wire::ChunkLists& lists,
+               Received& received) noexcept {
   const auto decoded = v1::decode(message, limits, lists);
-  if (!decoded) {
-    const bool is_error = static_cast<v1::Type>(prefix->type) == v1::Type::kError;
-    received.kind = is_error                          ? Kind::kErrorUnknown
-                    : prefix->version != v1::kVersion ? Kind::kOtherVersion
-                                                      : Kind::kMalformed;
-    return;
-  }
+  if (!decoded) return judge_refused(message, received);
+  received.xid = decoded->header.xid;
+  received.version = decoded->header.version;
+  received.credits = decoded->header.credits;
   received.kind = kind_of(decoded->header.body);
   received.has_chunks = !lists.empty();
   received.payload = decoded->payload;
@@ -99,7 +88,7 @@ v1::Header header_v1(const Outline& outline) noexcept {
 
 Received decode(Dialect /*dialect*/, Bytes message, const wire::Limits& limits,
                 wire::ChunkLists& lists) noexcept {
-  Received received{Kind::kMessage, Direction::kUnknown, false, Xid{}, v1::kVersion, 0, {}, 0, 0};
+  Received received{Kind::kMessage, false, Xid{}, v1::kVersion, 0, {}, 0, 0};
   if (v1::is_short(message)) [[likely]] {
     received.xid = Xid{xdr::load_word(message.data())};
     received.credits = xdr::load_word(message.data() + 2 * xdr::kWordSize);
@@ -107,8 +96,23 @@ Received decode(Dialect /*dialect*/, Bytes message, const wire::Limits& limits,
   } else {
     decode_v1(message, limits, lists, received);
   }
-  received.direction = direction_of(received);
   return received;
+}
+
+Direction direction_of(Dialect /*dialect*/, const Received& received) noexcept {
+  const bool has_rpc = received.kind == Kind::kMessage || received.kind == Kind::kPadded;
+  if (!has_rpc || received.payload.size() < 2 * xdr::kWordSize ||
+      !begins_with(received.payload, received.xid)) {
+    return Direction::kUnknown;
+  }
+  switch (xdr::load_word(received.payload.data() + xdr::kWordSize)) {
+    case 0:
+      return Direction::kCall;
+    case 1:
+      return Direction::kReply;
+    default:
+      return Direction::kUnknown;
+  }
 }
 
 std::uint32_t encode(Dialect /*dialect*/, const Outline& outline, const wire::ChunkLists& lists,

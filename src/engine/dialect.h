@@ -42,14 +42,11 @@ constexpr bool is_unreadable(Kind kind) noexcept {
          kind == Kind::kTooShort;
 }
 
-// What the RPC message is, where it is in the Payload stream and its XID is the header's (RFC 5531
-// §9, msg_type).
 enum class Direction : std::uint8_t { kCall, kReply, kUnknown };
 
 // A message that was decoded, once, when it came.
 struct Received {
   Kind kind;
-  Direction direction;
   bool has_chunks;  // what they are is in the lists that decode() was given
   Xid xid;          // with kTooShort: 0
   std::uint32_t version;
@@ -72,6 +69,10 @@ inline bool says_call(Bytes payload) noexcept {
 // `lists` is overwritten where the message has chunks, and left alone where it has none.
 Received decode(Dialect dialect, Bytes message, const wire::Limits& limits,
                 wire::ChunkLists& lists) noexcept;
+
+// Whether a message is a Call or a reply: version 1 has it from the RPC message, where that is in
+// the Payload stream and its XID is the header's (RFC 5531 §9, msg_type; RFC 8167 §5.3).
+Direction direction_of(Dialect dialect, const Received& received) noexcept;
 
 // The header of a message to send.
 struct Outline {

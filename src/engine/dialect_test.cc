@@ -29,6 +29,9 @@ class DialectV1 : public testing::Test {
     for (const std::uint32_t word : words) writer.u32(word);
     return decode(Dialect::kV1, message_, {}, found_);
   }
+  Direction direction(const v1::Header& header, std::initializer_list<std::uint32_t> payload) {
+    return direction_of(Dialect::kV1, decoded(header, payload));
+  }
   static v1::Header header(const v1::Body& body, std::uint32_t version = 1) {
     return {Xid{7}, version, 5, body};
   }
@@ -58,13 +61,13 @@ TEST_F(DialectV1, ChunksAreInTheLists) {
 }
 
 TEST_F(DialectV1, DirectionIsThatOfTheRpcMessageBehindTheHeader) {
-  EXPECT_EQ(decoded(header(v1::Msg{}), {7, 0}).direction, Direction::kCall);
-  EXPECT_EQ(decoded(header(v1::Msg{}), {7, 1}).direction, Direction::kReply);
-  EXPECT_EQ(decoded(header(v1::Msg{}), {7, 2}).direction, Direction::kUnknown);
-  EXPECT_EQ(decoded(header(v1::Msg{}), {8, 0}).direction, Direction::kUnknown) << "another XID";
-  EXPECT_EQ(decoded(header(v1::Msg{}), {7}).direction, Direction::kUnknown) << "cut off";
-  EXPECT_EQ(decoded(header(v1::Msgp{64, 512}), {7, 1}).direction, Direction::kReply);
-  EXPECT_EQ(decoded(header(v1::NoMsg{}), {7, 1}).direction, Direction::kUnknown);
+  EXPECT_EQ(direction(header(v1::Msg{}), {7, 0}), Direction::kCall);
+  EXPECT_EQ(direction(header(v1::Msg{}), {7, 1}), Direction::kReply);
+  EXPECT_EQ(direction(header(v1::Msg{}), {7, 2}), Direction::kUnknown);
+  EXPECT_EQ(direction(header(v1::Msg{}), {8, 0}), Direction::kUnknown) << "another XID";
+  EXPECT_EQ(direction(header(v1::Msg{}), {7}), Direction::kUnknown) << "cut off";
+  EXPECT_EQ(direction(header(v1::Msgp{64, 512}), {7, 1}), Direction::kReply);
+  EXPECT_EQ(direction(header(v1::NoMsg{}), {7, 1}), Direction::kUnknown);
 }
 
 TEST_F(DialectV1, ErrorsAreToldApartAndMayEchoAnyVersion) {
