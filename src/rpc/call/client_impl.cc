@@ -62,14 +62,10 @@ Expected<void, Error> ClientImpl::begin_adopt(int descriptor) {
 Expected<void, Error> ClientImpl::take_queue_pair(
     Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> queue_pair,
     const engine::Options& options) {
-  if (!queue_pair) {
-    return Unexpected<Error>(explain(queue_pair.error(), "connecting"));
-  }
+  if (!queue_pair) return Unexpected<Error>(explain(queue_pair.error(), "connecting"));
   auto connection = transport::Connection::create(std::move(*queue_pair), engine::Role::kClient,
                                                   options, &rooms_);
-  if (!connection) {
-    return Unexpected<Error>(explain(connection.error(), "connecting"));
-  }
+  if (!connection) return Unexpected<Error>(explain(connection.error(), "connecting"));
   link_.connection = std::move(*connection);
   connection_ = link_.connection.get();
   if (options_.backward_calls > 0) {
@@ -487,9 +483,15 @@ std::optional<Error> ClientImpl::decode(Slot& slot, const engine::ReplyReady& re
 std::optional<Error> ClientImpl::decode_any(Slot& slot, Bytes stream,
                                             const engine::ReplyReady& reply) {
   xdr::Reader reader(stream);
-  const auto header = oncrpc::decode_reply(reader);
-  const bool is_ours = header && header->xid == slot.xid;
-  if (auto error = rpc::to_error(is_ours ? &*header : nullptr, slot.procedure, peer_)) return error;
+  if (oncrpc::is_plain_success(stream, slot.xid)) [[likely]] {
+    reader.skip(oncrpc::kReplyHeaderSizeMin, "");
+  } else {
+    const auto header = oncrpc::decode_reply(reader);
+    const bool is_ours = header && header->xid == slot.xid;
+    if (auto error = rpc::to_error(is_ours ? &*header : nullptr, slot.procedure, peer_)) {
+      return error;
+    }
+  }
   std::array<MessageReader::Placed, kBulkItemsMax> placed;
   const auto items =
       reply.by_read != nullptr ? reply.by_read->items : std::span<const engine::ReadItem>{};
