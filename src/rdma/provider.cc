@@ -48,7 +48,7 @@ std::string_view to_string(Status status) noexcept {
 Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
                                                std::span<const std::uint16_t> numbers) {
   constexpr std::size_t kBatch = 16;
-  std::array<WorkRequest, kBatch> batch;
+  std::array<work::Request, kBatch> batch;
   std::array<Slice, kBatch> slices;
   while (!numbers.empty()) {
     const std::size_t count = std::min(numbers.size(), kBatch);

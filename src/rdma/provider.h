@@ -21,15 +21,16 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include "base/ids.h"
 #include "rpcrdma/types.h"
+#include "work/work.h"
 
 namespace rpcrdma::rdma {
 
-// The longest list of slices in one Receive, Send or Write.
-inline constexpr std::size_t kSlicesMax = 24;
+using work::Expose, work::Read, work::Receive, work::RegionId, work::Remote, work::RemoteAccess,
+    work::Revoke, work::Send, work::Slice, work::Write;
+using work::kSlicesMax;
 
 struct Capabilities {
   // Receives, and as many other work requests, that may be posted and not yet polled.
@@ -66,59 +67,6 @@ struct Error {
   Errc code;
   int provider_code;           // errno, 0 if none
   std::string_view operation;  // static text: what was attempted, or what the peer did wrong
-};
-
-enum class RegionId : std::uint32_t {};  // names locally registered memory of one queue pair
-
-struct Slice {  // a run of a region, lent until the completion
-  RegionId region;
-  std::uint32_t size;    // bytes
-  std::uint64_t offset;  // bytes from the start of the region
-};
-struct Remote {  // a run of memory that the peer advertised
-  SteeringTag tag;
-  std::uint32_t size;     // bytes
-  std::uint64_t address;  // "offset" in an RPC-over-RDMA segment
-};
-
-// The spans inside work requests are only read during post(); the memory that they name is lent.
-struct Receive {
-  std::span<const Slice> into;  // filled in order
-};
-struct Send {
-  std::span<const Slice> from;
-  std::optional<SteeringTag> invalidate;  // a tag of the peer's
-};
-struct Read {
-  Slice into;
-  Remote from;
-};
-struct Write {
-  std::span<const Slice> from;
-  Remote to;
-};
-enum class RemoteAccess : std::uint8_t { kRead, kWrite };
-// Lets the peer read or write exactly this run, until revoked. The tag is valid for a peer that
-// learns of it by a Send that is posted after the completion.
-struct Expose {
-  Slice memory;
-  RemoteAccess access;
-};
-// Completes when no byte of the memory will be read or written for the peer again; also, with kOk,
-// when the peer has invalidated the tag already.
-struct Revoke {
-  SteeringTag tag;
-};
-
-struct WorkRequest {
-  std::uint64_t id = 0;  // comes back in the completion
-  bool signaled = true;  // false: no completion when it succeeds; a failure always completes
-  std::variant<Receive, Send, Read, Write, Expose, Revoke> work;
-  // Send: the provider may take a copy of the message. Not for a Send that has to tell when earlier
-  // Writes are complete.
-  bool may_copy = false;
-  // Set by post(): a copy was taken. The memory is free again, and nothing more is heard of it.
-  bool copied = false;
 };
 
 // Buffers for messages, `stride` bytes from one to the next in one region; with shares_receives
@@ -190,7 +138,7 @@ class QueuePair {
   // accepting side must not send before it has received: MPA lets the initiator speak first. Fails
   // with kNoResources when a queue is full, kClosed after the end of the connection (nothing is
   // taken).
-  virtual Expected<void, Error> post(std::span<WorkRequest> batch) = 0;
+  virtual Expected<void, Error> post(std::span<work::Request> batch) = 0;
   // The same for Receives into buffers that are used again and again: the number of the buffer is
   // the id. What it does by itself is to post() them. With Capabilities::shares_receives a number
   // that is posted again gives back the memory of the message that came for it.

@@ -7,13 +7,13 @@
 namespace rpcrdma::transport {
 namespace {
 
-static_assert(engine::kFragmentsMax + 1 <= rdma::kSlicesMax);
+static_assert(engine::kFragmentsMax + 1 <= work::kSlicesMax);
 
 // Ids of Receives stay below 2^56; the engine's WorkIds have a kind above it.
 constexpr std::uint64_t kReceiveIdEnd = std::uint64_t{1} << 56U;
 
-rdma::RegionId region(engine::Lease lease) {
-  return rdma::RegionId{static_cast<std::uint32_t>(lease)};
+work::RegionId region(engine::Lease lease) {
+  return work::RegionId{static_cast<std::uint32_t>(lease)};
 }
 
 engine::WorkStatus to_status(rdma::Status status) {
@@ -31,7 +31,7 @@ engine::WorkStatus to_status(rdma::Status status) {
   return engine::WorkStatus::kFailed;
 }
 
-rdma::Remote to_remote(const wire::Segment& segment) {
+work::Remote to_remote(const wire::Segment& segment) {
   return {segment.handle, segment.length, segment.offset};
 }
 
@@ -98,12 +98,12 @@ bool Connection::register_arenas() {
 
 Expected<engine::Lease, rdma::Error> Connection::attach(MutableBytes memory) {
   return queue_pair_->attach(memory).map(
-      [](rdma::RegionId id) { return engine::Lease{static_cast<std::uint32_t>(id)}; });
+      [](work::RegionId id) { return engine::Lease{static_cast<std::uint32_t>(id)}; });
 }
 
 Expected<engine::Lease, rdma::Error> Connection::attach_read_only(Bytes memory) {
   return queue_pair_->attach_read_only(memory).map(
-      [](rdma::RegionId id) { return engine::Lease{static_cast<std::uint32_t>(id)}; });
+      [](work::RegionId id) { return engine::Lease{static_cast<std::uint32_t>(id)}; });
 }
 
 void Connection::detach(engine::Lease lease) {
@@ -279,7 +279,7 @@ bool Connection::post_waiting() {
 
 // Sends that the provider has copied are done.
 void Connection::handle_copied(std::size_t posted) {
-  for (const rdma::WorkRequest& work : std::span(work_).first(posted)) {
+  for (const work::Request& work : std::span(work_).first(posted)) {
     if (!work.copied) continue;
     engine_.handle_done({engine::WorkId{work.id}, engine::WorkStatus::kOk, std::nullopt, 0});
   }
@@ -306,13 +306,13 @@ std::size_t Connection::add_padding(const engine::PostSend& send, Slices& slices
 
 // Filled in place: built elsewhere and copied, a request costs several store-forwarding stalls,
 // which were a tenth of the time of a NULL call.
-void Connection::to_work(const engine::Action& action, std::size_t index, rdma::WorkRequest& work) {
+void Connection::to_work(const engine::Action& action, std::size_t index, work::Request& work) {
   auto& slices = slices_[index];
   work.signaled = true;
   work.may_copy = work.copied = false;
   const auto one_slice = [&](engine::Lease lease, std::uint64_t offset, std::uint32_t size) {
     slices[0] = {region(lease), size, offset};
-    return std::span<const rdma::Slice>(slices).first(1);
+    return std::span<const work::Slice>(slices).first(1);
   };
   if (const auto* send = std::get_if<engine::PostSend>(&action)) {
     std::size_t count = 0;
@@ -326,29 +326,29 @@ void Connection::to_work(const engine::Action& action, std::size_t index, rdma::
       count = add_padding(*send, slices, count);
     work.id = static_cast<std::uint64_t>(send->id);
     work.may_copy = !send->follows_writes;
-    auto& made = work.work.emplace<rdma::Send>();
-    made.from = std::span<const rdma::Slice>(slices).first(count);
+    auto& made = work.work.emplace<work::Send>();
+    made.from = std::span<const work::Slice>(slices).first(count);
     if (send->invalidate) made.invalidate = *send->invalidate;
   } else if (const auto* read = std::get_if<engine::RdmaRead>(&action)) {
     work.id = static_cast<std::uint64_t>(read->id);
-    auto& made = work.work.emplace<rdma::Read>();
+    auto& made = work.work.emplace<work::Read>();
     made.into = {region(read->to), read->from.length, read->to_offset};
     made.from = to_remote(read->from);
   } else if (const auto* write = std::get_if<engine::RdmaWrite>(&action)) {
     work.id = static_cast<std::uint64_t>(write->id);
     work.signaled = false;  // the Send behind it says when it is done
-    auto& made = work.work.emplace<rdma::Write>();
+    auto& made = work.work.emplace<work::Write>();
     made.from = one_slice(write->from, write->from_offset, write->to.length);
     made.to = to_remote(write->to);
   } else if (const auto* expose = std::get_if<engine::Expose>(&action)) {
     work.id = static_cast<std::uint64_t>(expose->id);
-    auto& made = work.work.emplace<rdma::Expose>();
+    auto& made = work.work.emplace<work::Expose>();
     made.memory = {region(expose->memory), expose->size, expose->offset};
-    made.access = expose->access == engine::Access::kRemoteRead ? rdma::RemoteAccess::kRead
-                                                                : rdma::RemoteAccess::kWrite;
+    made.access = expose->access == engine::Access::kRemoteRead ? work::RemoteAccess::kRead
+                                                                : work::RemoteAccess::kWrite;
   } else if (const auto* revoke = std::get_if<engine::Revoke>(&action)) {
     work.id = static_cast<std::uint64_t>(revoke->id);
-    work.work.emplace<rdma::Revoke>().tag = revoke->handle;
+    work.work.emplace<work::Revoke>().tag = revoke->handle;
   }
 }
 

@@ -109,9 +109,9 @@ class Connection {
   void release_receives();
   bool post_actions();
   bool post_waiting();
-  using Slices = std::array<rdma::Slice, engine::kFragmentsMax + 1>;
+  using Slices = std::array<work::Slice, engine::kFragmentsMax + 1>;
   std::size_t add_padding(const engine::PostSend& send, Slices& slices, std::size_t count) const;
-  void to_work(const engine::Action& action, std::size_t index, rdma::WorkRequest& work);
+  void to_work(const engine::Action& action, std::size_t index, work::Request& work);
   void handle_copied(std::size_t posted);
   void flush_waiting();
 
@@ -124,13 +124,13 @@ class Connection {
   engine::Connection engine_;
   ReceiveMemory receive_memory_;
   std::unique_ptr<rdma::QueuePair> queue_pair_;  // dies before the memory that it was lent
-  rdma::RegionId header_region_{};
+  work::RegionId header_region_{};
   engine::Lease call_lease_{}, answer_lease_{};
 
   // Actions taken from the engine that the queue pair had no room for yet.
   std::array<engine::Action, kBatch> waiting_;
   std::size_t waiting_first_ = 0, waiting_count_ = 0;
-  std::array<rdma::WorkRequest, kBatch> work_;
+  std::array<work::Request, kBatch> work_;
   std::array<Slices, kBatch> slices_;
   std::array<engine::ReceiveId, kBatch> receives_;
   std::array<std::uint16_t, kBatch> receive_numbers_;

@@ -18,23 +18,23 @@ namespace {
 class FakeQueuePair final : public rdma::QueuePair {
  public:
   const rdma::Capabilities& capabilities() const noexcept override { return capabilities_; }
-  Expected<rdma::RegionId, rdma::Error> attach(MutableBytes memory) override {
+  Expected<work::RegionId, rdma::Error> attach(MutableBytes memory) override {
     if (refuses_memory) return Unexpected<rdma::Error>({rdma::Errc::kNoResources, 0, "attaching"});
     regions[++last_region_] = memory;
-    return rdma::RegionId{last_region_};
+    return work::RegionId{last_region_};
   }
-  Expected<rdma::RegionId, rdma::Error> attach_read_only(Bytes) override {
-    return rdma::RegionId{++last_region_};
+  Expected<work::RegionId, rdma::Error> attach_read_only(Bytes) override {
+    return work::RegionId{++last_region_};
   }
-  void detach(rdma::RegionId region) override { regions.erase(static_cast<std::uint32_t>(region)); }
+  void detach(work::RegionId region) override { regions.erase(static_cast<std::uint32_t>(region)); }
   Bytes peer_private_data() const noexcept override { return {}; }
   std::string_view peer_address() const noexcept override { return "peer"; }
-  Expected<void, rdma::Error> post(std::span<rdma::WorkRequest> batch) override {
+  Expected<void, rdma::Error> post(std::span<work::Request> batch) override {
     if (batch.size() > room) {
       return Unexpected<rdma::Error>({rdma::Errc::kNoResources, 0, "posting"});
     }
     room -= batch.size();
-    for (const rdma::WorkRequest& work : batch) posted.push_back(work.id);
+    for (const work::Request& work : batch) posted.push_back(work.id);
     return {};
   }
   Expected<void, rdma::Error> post_receives(const rdma::ReceiveBuffers& buffers,
@@ -68,7 +68,7 @@ class FakeQueuePair final : public rdma::QueuePair {
   std::optional<rdma::LinkEvent> event = rdma::LinkEvent::kConnected;
 
  private:
-  const rdma::Capabilities capabilities_{64, 16, rdma::kSlicesMax, true, true};
+  const rdma::Capabilities capabilities_{64, 16, work::kSlicesMax, true, true};
   std::uint32_t last_region_ = 0;
 };
 

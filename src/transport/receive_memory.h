@@ -43,7 +43,7 @@ class ReceiveMemory {
   };
   struct Epoch {
     std::unique_ptr<std::byte[], Free> memory;  // null where the provider has it
-    rdma::RegionId region{};
+    work::RegionId region{};
     std::uint32_t size = 0;   // bytes of each buffer
     std::size_t stride = 0;   // bytes from one to the next
     std::size_t numbers = 0;  // that are posted, or hold a message, in this epoch

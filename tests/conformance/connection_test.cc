@@ -61,7 +61,7 @@ TEST_P(ConnectionSetUp, CapabilitiesAreUsable) {
     EXPECT_GE(can.queue_depth_max, 64U);
     EXPECT_GE(can.reads_in_flight_max, 1U);
     EXPECT_GE(can.sge_max, 4U);
-    EXPECT_LE(can.sge_max, rdma::kSlicesMax);
+    EXPECT_LE(can.sge_max, work::kSlicesMax);
   }
 }
 
@@ -72,12 +72,12 @@ TEST_P(ConnectionSetUp, ConnectingWhereNobodyListensIsRefused) {
     return;
   }
   client.start(std::move(*connecting));
-  ASSERT_TRUE(client.post(1, rdma::Receive{}).has_value());
+  ASSERT_TRUE(client.post(1, work::Receive{}).has_value());
   EXPECT_EQ(next_link_event(client), LinkEvent::kRefused);
   const rdma::Error cause = client.queue_pair().cause();
   EXPECT_EQ(cause.code, Errc::kRefused) << cause.operation << ' ' << cause.provider_code;
   EXPECT_EQ(next(client).status, rdma::Status::kFlushed);
-  EXPECT_EQ(client.post(2, rdma::Receive{}).error().code, Errc::kClosed);
+  EXPECT_EQ(client.post(2, work::Receive{}).error().code, Errc::kClosed);
 }
 
 TEST_P(ConnectionSetUp, DestroyingTheRequestRefusesIt) {
@@ -119,15 +119,15 @@ TEST_P(ConnectionSetUp, SeveralConnectionsOfOneListenerAreApart) {
   End server2;
   connect(client, server);
   connect(client2, server2);
-  ASSERT_TRUE(server.post(1, rdma::Receive{}).has_value());
-  ASSERT_TRUE(server2.post(2, rdma::Receive{}).has_value());
-  ASSERT_TRUE(client2.post(3, rdma::Send{}).has_value());
+  ASSERT_TRUE(server.post(1, work::Receive{}).has_value());
+  ASSERT_TRUE(server2.post(2, work::Receive{}).has_value());
+  ASSERT_TRUE(client2.post(3, work::Send{}).has_value());
   EXPECT_EQ(next(server2).id, 2U);
   EXPECT_EQ(server.poll(), std::nullopt);
   client2.queue_pair().disconnect();
   expect_disconnected(client2, server2);
   EXPECT_EQ(client.queue_pair().poll_link(), std::nullopt);
-  ASSERT_TRUE(client.post(4, rdma::Send{}).has_value());
+  ASSERT_TRUE(client.post(4, work::Send{}).has_value());
   EXPECT_EQ(next(server).status, rdma::Status::kOk);
 }
 

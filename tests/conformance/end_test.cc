@@ -8,17 +8,17 @@ namespace {
 
 using rdma::Completion;
 using rdma::Errc;
-using rdma::Expose;
 using rdma::LinkEvent;
-using rdma::Read;
-using rdma::Receive;
-using rdma::Remote;
-using rdma::RemoteAccess;
-using rdma::Send;
-using rdma::Slice;
 using rdma::Status;
-using rdma::WorkRequest;
-using rdma::Write;
+using work::Expose;
+using work::Read;
+using work::Receive;
+using work::Remote;
+using work::RemoteAccess;
+using work::Request;
+using work::Send;
+using work::Slice;
+using work::Write;
 
 class ConnectionEnd : public ProviderTest {
  protected:
@@ -199,10 +199,10 @@ TEST_P(ConnectionEnd, MessageWithoutAPostedReceiveEndsTheConnection) {
 }
 
 TEST_P(ConnectionEnd, FullQueueTakesNothingOfABatch) {
-  std::array<WorkRequest, 7> batch;
+  std::array<work::Request, 7> batch;
   std::uint64_t taken = 0;
   for (;;) {
-    for (auto& request : batch) request = WorkRequest{1000 + taken, true, Receive{}};
+    for (auto& request : batch) request = work::Request{1000 + taken, true, Receive{}};
     const auto posted = client.queue_pair().post(batch);
     if (!posted.has_value()) {
       EXPECT_EQ(posted.error().code, Errc::kNoResources);

@@ -10,16 +10,16 @@ namespace rpcrdma::test {
 namespace {
 
 using rdma::Completion;
-using rdma::Expose;
-using rdma::Read;
-using rdma::Receive;
-using rdma::Remote;
-using rdma::RemoteAccess;
-using rdma::Revoke;
-using rdma::Send;
-using rdma::Slice;
 using rdma::Status;
-using rdma::Write;
+using work::Expose;
+using work::Read;
+using work::Receive;
+using work::Remote;
+using work::RemoteAccess;
+using work::Revoke;
+using work::Send;
+using work::Slice;
+using work::Write;
 
 constexpr std::uint32_t kSize = 64;
 

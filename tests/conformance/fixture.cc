@@ -16,9 +16,9 @@ void End::fill(std::size_t offset, std::size_t size, unsigned salt) {
   }
 }
 
-Expected<void, rdma::Error> End::post(std::uint64_t id, decltype(rdma::WorkRequest::work) work,
+Expected<void, rdma::Error> End::post(std::uint64_t id, decltype(work::Request::work) work,
                                       bool signaled) {
-  rdma::WorkRequest request{id, signaled, std::move(work)};
+  work::Request request{id, signaled, std::move(work)};
   return queue_pair_->post({&request, 1});
 }
 
@@ -29,7 +29,7 @@ std::optional<rdma::Completion> End::poll() {
 }
 
 Expected<void, rdma::Error> End::post_empty_receive() {
-  if (!queue_pair_->capabilities().shares_receives) return post(kInternalId, rdma::Receive{});
+  if (!queue_pair_->capabilities().shares_receives) return post(kInternalId, work::Receive{});
   const auto number = static_cast<std::uint16_t>(kInternalId);
   return queue_pair_->post_receives({region_, 0, 0}, {&number, 1});
 }
@@ -65,7 +65,7 @@ void ProviderTest::connect_silently(End& client_end, End& server_end,
 
 void ProviderTest::connect(End& client_end, End& server_end, const PrivateData& private_data) {
   ASSERT_NO_FATAL_FAILURE(connect_silently(client_end, server_end, private_data));
-  const auto sent = client_end.post(kInternalId, rdma::Send{});
+  const auto sent = client_end.post(kInternalId, work::Send{});
   ASSERT_TRUE(sent.has_value()) << sent.error().operation << ' ' << sent.error().provider_code;
   ASSERT_EQ(next(client_end).status, rdma::Status::kOk);
   ASSERT_EQ(next(server_end).status, rdma::Status::kOk);
@@ -91,9 +91,9 @@ std::vector<rdma::Completion> ProviderTest::next(End& end, std::size_t count) {
   return completions;
 }
 
-rdma::Remote ProviderTest::expose(End& end, std::uint64_t offset, std::uint32_t size,
-                                  rdma::RemoteAccess access) {
-  EXPECT_TRUE(end.post(kInternalId, rdma::Expose{end.slice(offset, size), access}).has_value());
+work::Remote ProviderTest::expose(End& end, std::uint64_t offset, std::uint32_t size,
+                                  work::RemoteAccess access) {
+  EXPECT_TRUE(end.post(kInternalId, work::Expose{end.slice(offset, size), access}).has_value());
   const rdma::Completion exposed = next(end);
   EXPECT_EQ(exposed.status, rdma::Status::kOk);
   EXPECT_TRUE(exposed.tag.has_value());
@@ -104,7 +104,7 @@ rdma::Remote ProviderTest::expose(End& end, std::uint64_t offset, std::uint32_t 
 }
 
 void ProviderTest::revoke(End& end, SteeringTag tag) {
-  EXPECT_TRUE(end.post(kInternalId, rdma::Revoke{tag}).has_value());
+  EXPECT_TRUE(end.post(kInternalId, work::Revoke{tag}).has_value());
   const rdma::Completion revoked = next(end);
   EXPECT_EQ(revoked.id, kInternalId);
   EXPECT_EQ(revoked.status, rdma::Status::kOk);
@@ -112,7 +112,7 @@ void ProviderTest::revoke(End& end, SteeringTag tag) {
 
 void ProviderTest::barrier(End& from, End& to) {
   ASSERT_TRUE(to.post_empty_receive().has_value());
-  ASSERT_TRUE(from.post(kInternalId, rdma::Send{}, false).has_value());
+  ASSERT_TRUE(from.post(kInternalId, work::Send{}, false).has_value());
   const rdma::Completion received = next(to);
   EXPECT_EQ(received.id, kInternalId);
   EXPECT_EQ(received.status, rdma::Status::kOk);

@@ -31,7 +31,7 @@ class End {
   rdma::QueuePair& queue_pair() { return *queue_pair_; }
   void destroy() { queue_pair_.reset(); }
 
-  rdma::Slice slice(std::uint64_t offset, std::uint32_t size) const {
+  work::Slice slice(std::uint64_t offset, std::uint32_t size) const {
     return {region_, size, offset};
   }
   std::span<std::byte> memory(std::size_t offset, std::size_t size) {
@@ -40,7 +40,7 @@ class End {
   // Bytes that differ from place to place and from salt to salt.
   void fill(std::size_t offset, std::size_t size, unsigned salt);
 
-  Expected<void, rdma::Error> post(std::uint64_t id, decltype(rdma::WorkRequest::work) work,
+  Expected<void, rdma::Error> post(std::uint64_t id, decltype(work::Request::work) work,
                                    bool signaled = true);
   std::optional<rdma::Completion> poll();
   // A Receive of kInternalId for a message of no bytes, however Receives are posted here.
@@ -49,7 +49,7 @@ class End {
  private:
   std::unique_ptr<rdma::QueuePair> queue_pair_;
   std::vector<std::byte> memory_ = std::vector<std::byte>(kMemorySize);
-  rdma::RegionId region_{};
+  work::RegionId region_{};
 };
 
 // What the two sides tell each other in the set-up.
@@ -75,8 +75,8 @@ class ProviderTest : public testing::TestWithParam<FabricKind> {
   bool pump_until(const std::function<bool()>& condition) { return fabric->pump_until(condition); }
   // Exposes memory of an end. Of `client` and `server` the other has had a message behind it: only
   // then a tag is sure to be good.
-  rdma::Remote expose(End& end, std::uint64_t offset, std::uint32_t size,
-                      rdma::RemoteAccess access);
+  work::Remote expose(End& end, std::uint64_t offset, std::uint32_t size,
+                      work::RemoteAccess access);
   void revoke(End& end, SteeringTag tag);
   // A Send of no bytes arrives at `to`: everything that `from` posted before it has arrived too.
   void barrier(End& from, End& to);

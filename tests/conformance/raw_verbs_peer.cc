@@ -107,7 +107,7 @@ bool RawVerbsPeer::send(std::uint32_t size) {
   return post(work, size);
 }
 
-bool RawVerbsPeer::write(std::uint32_t size, const rdma::Remote& to) {
+bool RawVerbsPeer::write(std::uint32_t size, const work::Remote& to) {
   ibv_send_wr work{};
   work.opcode = IBV_WR_RDMA_WRITE;
   work.wr.rdma.remote_addr = to.address;

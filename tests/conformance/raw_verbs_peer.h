@@ -41,7 +41,7 @@ class RawVerbsPeer {
   // fails at once, as that side wishes; the other side's are tried again until one is there.
   bool receive(std::uint32_t size);
   bool send(std::uint32_t size);
-  bool write(std::uint32_t size, const rdma::Remote& to);
+  bool write(std::uint32_t size, const work::Remote& to);
   // Waits for the next completion; nullopt when none comes.
   std::optional<ibv_wc_status> next_completion();
 

@@ -7,14 +7,14 @@
 namespace rpcrdma::test {
 namespace {
 
-using rdma::Read;
-using rdma::Receive;
-using rdma::Remote;
-using rdma::RemoteAccess;
-using rdma::Send;
-using rdma::Slice;
 using rdma::Status;
-using rdma::Write;
+using work::Read;
+using work::Receive;
+using work::Remote;
+using work::RemoteAccess;
+using work::Send;
+using work::Slice;
+using work::Write;
 
 class Transfer : public ProviderTest {
  protected:
@@ -122,8 +122,8 @@ TEST_P(Transfer, ABatchIsTakenInItsOrder) {
   client.fill(0, 16, 3);
   const Slice first = client.slice(0, 8);
   const Slice second = client.slice(8, 8);
-  std::array<rdma::WorkRequest, 2> batch{rdma::WorkRequest{1, false, Write{{&first, 1}, room}},
-                                         rdma::WorkRequest{2, true, Send{{&second, 1}, {}}}};
+  std::array<work::Request, 2> batch{work::Request{1, false, Write{{&first, 1}, room}},
+                                     work::Request{2, true, Send{{&second, 1}, {}}}};
   ASSERT_TRUE(client.queue_pair().post(batch).has_value());
   EXPECT_EQ(next(server).status, Status::kOk);
   EXPECT_EQ(copy_of(server.memory(1000, 8)), copy_of(client.memory(0, 8)));
@@ -146,7 +146,7 @@ TEST_P(Transfer, ACopiedSendIsDoneAtOnceAndNothingMoreIsHeardOfIt) {
   std::uint64_t copied = 0;
   for (std::uint64_t i = 0; i < kCount; ++i) {
     (void)content_of(i);
-    rdma::WorkRequest request{i, true, Send{parts, {}}};
+    work::Request request{i, true, Send{parts, {}}};
     request.may_copy = true;
     ASSERT_TRUE(client.queue_pair().post({&request, 1}).has_value());
     if (request.copied) {
@@ -171,7 +171,7 @@ TEST_P(Transfer, ASendIsNotCopiedUnlessItMayBe) {
   for (std::uint64_t i = 0; i < 4; ++i) {
     ASSERT_TRUE(server.post(i, Receive{{&into, 1}}).has_value());
     const Slice from = client.slice(0, 100);
-    rdma::WorkRequest request{i, true, Send{{&from, 1}, {}}};
+    work::Request request{i, true, Send{{&from, 1}, {}}};
     ASSERT_TRUE(client.queue_pair().post({&request, 1}).has_value());
     EXPECT_FALSE(request.copied);
     EXPECT_EQ(next(client).id, i);

@@ -13,13 +13,13 @@ namespace {
 using rdma::Completion;
 using rdma::Errc;
 using rdma::LinkEvent;
-using rdma::Receive;
-using rdma::Remote;
-using rdma::RemoteAccess;
-using rdma::Send;
-using rdma::Slice;
 using rdma::Status;
-using rdma::WorkRequest;
+using work::Receive;
+using work::Remote;
+using work::RemoteAccess;
+using work::Request;
+using work::Send;
+using work::Slice;
 
 constexpr std::uint64_t kReceives = 4;  // posted by accept(), ids 1 to 4
 constexpr std::uint32_t kRoom = 64;     // bytes, of each
@@ -68,8 +68,8 @@ class VerbsPeer : public ProviderTest {
   // A Send of which nothing but the provider's own copy is needed: of more slices than it gives to
   // any device.
   void post_copied_send() {
-    const std::vector<Slice> slices(rdma::kSlicesMax, server.slice(0, 1));
-    WorkRequest request{.id = kSendId, .work = Send{slices, {}}, .may_copy = true};
+    const std::vector<Slice> slices(work::kSlicesMax, server.slice(0, 1));
+    work::Request request{.id = kSendId, .work = Send{slices, {}}, .may_copy = true};
     ASSERT_TRUE(server.queue_pair().post({&request, 1}).has_value());
     ASSERT_TRUE(request.copied);
   }
@@ -230,8 +230,8 @@ TEST_P(VerbsPeer, WhoWritesWhereItMayNotAndStaysSilentIsGivenUp) {
   ASSERT_TRUE(peer->receive(8));
   ASSERT_TRUE(peer->send(8));
   EXPECT_EQ(next(server).id, 1U);
-  const WorkRequest work{kSendId, true, rdma::Expose{server.slice(0, 64), RemoteAccess::kWrite}};
-  std::array<WorkRequest, 2> batch{work, {kSendId, true, Send{}}};
+  const work::Request work{kSendId, true, work::Expose{server.slice(0, 64), RemoteAccess::kWrite}};
+  std::array<work::Request, 2> batch{work, {kSendId, true, Send{}}};
   ASSERT_TRUE(server.queue_pair().post(batch).has_value());
   const Completion exposed = next(server);
   EXPECT_EQ(next(server).status, Status::kOk);

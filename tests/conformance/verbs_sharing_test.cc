@@ -15,9 +15,9 @@ namespace {
 
 using rdma::Errc;
 using rdma::LinkEvent;
-using rdma::Send;
-using rdma::Slice;
 using rdma::Status;
+using work::Send;
+using work::Slice;
 
 class VerbsSharing : public ProviderTest {
  protected:
@@ -29,7 +29,7 @@ class VerbsSharing : public ProviderTest {
   static Expected<void, rdma::Error> grant(End& end, std::uint16_t first, std::uint16_t count) {
     std::vector<std::uint16_t> numbers(count);
     for (std::uint16_t i = 0; i < count; ++i) numbers[i] = static_cast<std::uint16_t>(first + i);
-    return end.queue_pair().post_receives({rdma::RegionId{}, kSharedSize, 0}, numbers);
+    return end.queue_pair().post_receives({work::RegionId{}, kSharedSize, 0}, numbers);
   }
   // The message that connect() sent.
   static void release_first(End& end) {
@@ -134,10 +134,10 @@ TEST_P(VerbsSharing, AConnectionIsToldOnce) {
 
 TEST_P(VerbsSharing, ReceivesOfItsOwnAreRefused) {
   connect(client, server);
-  EXPECT_EQ(server.post(1, rdma::Receive{}).error().code, Errc::kUnsupported);
+  EXPECT_EQ(server.post(1, work::Receive{}).error().code, Errc::kUnsupported);
   const std::uint16_t number = 1;
   EXPECT_EQ(server.queue_pair()
-                .post_receives({rdma::RegionId{}, kSharedSize + 1, 0}, {&number, 1})
+                .post_receives({work::RegionId{}, kSharedSize + 1, 0}, {&number, 1})
                 .error()
                 .code,
             Errc::kUnsupported);
@@ -293,7 +293,7 @@ TEST_P(VerbsSharing, AMessageThatIsLongerThanItsReceiveEndsItsConnection) {
   connect(client, server);
   const std::uint16_t number = 1;
   ASSERT_TRUE(
-      server.queue_pair().post_receives({rdma::RegionId{}, 1024, 0}, {&number, 1}).has_value());
+      server.queue_pair().post_receives({work::RegionId{}, 1024, 0}, {&number, 1}).has_value());
   send(client, 1025, 1);
   EXPECT_EQ(next_link_event(server), LinkEvent::kDisconnected);
   EXPECT_EQ(server.queue_pair().cause().code, Errc::kProtocol);

@@ -14,12 +14,12 @@ namespace rpcrdma::test {
 namespace {
 
 using rdma::Errc;
-using rdma::Receive;
-using rdma::RemoteAccess;
-using rdma::Send;
-using rdma::Slice;
 using rdma::Status;
-using rdma::Write;
+using work::Receive;
+using work::RemoteAccess;
+using work::Send;
+using work::Slice;
+using work::Write;
 
 TEST(VerbsTest, RunsInTheLab) {
   if (std::getenv("RPCRDMA_LAB_ADDRESS") == nullptr) {
@@ -89,7 +89,7 @@ TEST_P(VerbsDevice, AChildMakesNoProvidersAndTakesNoCompletions) {
 
 // The child has copies of all objects, and the descriptors behind them are its parent's too.
 TEST_P(VerbsDevice, AChildNeitherUsesNorEndsTheConnectionsOfItsParent) {
-  const rdma::Remote room = expose(server, 0, 64, RemoteAccess::kWrite);
+  const work::Remote room = expose(server, 0, 64, RemoteAccess::kWrite);
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -123,9 +123,9 @@ TEST_P(VerbsDevice, WorkWhoseMemoryCannotBeRegisteredEndsTheConnectionAndComplet
   ASSERT_TRUE(region.has_value());
   const Slice bad{*region, 1000, 0};
   const Slice good = client.slice(0, 1000);
-  std::array<rdma::WorkRequest, 3> batch{rdma::WorkRequest{1, true, Send{{&good, 1}, {}}},
-                                         rdma::WorkRequest{2, true, Send{{&bad, 1}, {}}},
-                                         rdma::WorkRequest{3, true, Send{{&good, 1}, {}}}};
+  std::array<work::Request, 3> batch{work::Request{1, true, Send{{&good, 1}, {}}},
+                                     work::Request{2, true, Send{{&bad, 1}, {}}},
+                                     work::Request{3, true, Send{{&good, 1}, {}}}};
   if (client.queue_pair().post(batch).has_value()) {
     for (const rdma::Completion& ended : next(client, 3)) EXPECT_EQ(ended.status, Status::kFlushed);
     EXPECT_EQ(client.poll(), std::nullopt);
@@ -140,7 +140,7 @@ TEST_P(VerbsDevice, AnExposureThatFailsSaysWhy) {
   ASSERT_NE(mapped, MAP_FAILED);
   const auto region = client.queue_pair().attach({static_cast<std::byte*>(mapped), 4096});
   ASSERT_TRUE(region.has_value());
-  ASSERT_TRUE(client.post(1, rdma::Expose{{*region, 1000, 0}, RemoteAccess::kWrite}).has_value());
+  ASSERT_TRUE(client.post(1, work::Expose{{*region, 1000, 0}, RemoteAccess::kWrite}).has_value());
   EXPECT_EQ(next(client).status, Status::kLocalError);
   const rdma::Error failure = client.queue_pair().exposure_failure();
   EXPECT_EQ(failure.code, Errc::kNoResources);
@@ -151,10 +151,10 @@ TEST_P(VerbsDevice, AnExposureThatFailsSaysWhy) {
 
 // Many exposures at once, as of many calls that begin together, whose Sends come behind them all.
 TEST_P(VerbsDevice, AsManyExposuresAsFitLeaveRoomForTheSendBehindThem) {
-  std::vector<rdma::WorkRequest> batch(1);
+  std::vector<work::Request> batch(1);
   std::uint32_t exposed = 0;
   while (exposed < 5000) {
-    batch[0] = {1, true, rdma::Expose{server.slice(8 * exposed, 8), RemoteAccess::kWrite}};
+    batch[0] = {1, true, work::Expose{server.slice(8 * exposed, 8), RemoteAccess::kWrite}};
     if (!server.queue_pair().post(batch).has_value()) break;
     EXPECT_EQ(next(server).status, Status::kOk);
     ++exposed;
@@ -171,7 +171,7 @@ TEST_P(VerbsDevice, AsManyExposuresAsFitLeaveRoomForTheSendBehindThem) {
 // memory.
 TEST_P(VerbsDevice, ASendOfManySlicesArrivesWhole) {
   std::vector<Slice> slices;
-  for (std::uint32_t i = 0; i < rdma::kSlicesMax; ++i) slices.push_back(client.slice(100 * i, 50));
+  for (std::uint32_t i = 0; i < work::kSlicesMax; ++i) slices.push_back(client.slice(100 * i, 50));
   client.fill(0, 4096, 3);
   const Slice into = server.slice(0, 4096);
   for (int round = 0; round < 20; ++round) {
@@ -189,9 +189,9 @@ TEST_P(VerbsDevice, ASendOfManySlicesArrivesWhole) {
 
 // Doorbells and completions are what a device is paid in.
 TEST_P(VerbsDevice, ABatchIsOneDoorbellAndOneCompletion) {
-  const rdma::Remote room = expose(server, 0, 640, RemoteAccess::kWrite);
+  const work::Remote room = expose(server, 0, 640, RemoteAccess::kWrite);
   const Slice from = client.slice(0, 64);
-  std::array<rdma::WorkRequest, 11> batch;
+  std::array<work::Request, 11> batch;
   for (std::size_t i = 0; i < 10; ++i) {
     batch[i] = {i, false, Write{{&from, 1}, {room.tag, 64, room.address + 64 * i}}};
   }

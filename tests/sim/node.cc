@@ -9,7 +9,7 @@
 namespace rpcrdma::simulation {
 namespace {
 
-// By the alternative of WorkRequest::work.
+// By the alternative of work::Request::work.
 constexpr std::array<std::string_view, 6> kPosts{
     "{} {} posts the Receive {:x}", "{} {} posts the Send {:x}",   "{} {} posts the Read {:x}",
     "{} {} posts the Write {:x}",   "{} {} posts the Expose {:x}", "{} {} posts the Revoke {:x}"};
@@ -62,7 +62,7 @@ MonitoredQueuePair::~MonitoredQueuePair() {
   std::erase(node_.queue_pairs_, this);
 }
 
-Expected<rdma::RegionId, rdma::Error> MonitoredQueuePair::attach(MutableBytes memory) {
+Expected<work::RegionId, rdma::Error> MonitoredQueuePair::attach(MutableBytes memory) {
   auto region = inner_->attach(memory);
   if (region) {
     regions_[*region] = memory;
@@ -72,7 +72,7 @@ Expected<rdma::RegionId, rdma::Error> MonitoredQueuePair::attach(MutableBytes me
   return region;
 }
 
-Expected<rdma::RegionId, rdma::Error> MonitoredQueuePair::attach_read_only(Bytes memory) {
+Expected<work::RegionId, rdma::Error> MonitoredQueuePair::attach_read_only(Bytes memory) {
   auto region = inner_->attach_read_only(memory);
   if (region) {
     regions_[*region] = memory;
@@ -82,15 +82,15 @@ Expected<rdma::RegionId, rdma::Error> MonitoredQueuePair::attach_read_only(Bytes
   return region;
 }
 
-void MonitoredQueuePair::detach(rdma::RegionId region) {
+void MonitoredQueuePair::detach(work::RegionId region) {
   regions_.erase(region);
   inner_->detach(region);
 }
 
-Expected<void, rdma::Error> MonitoredQueuePair::post(std::span<rdma::WorkRequest> batch) {
+Expected<void, rdma::Error> MonitoredQueuePair::post(std::span<work::Request> batch) {
   auto posted = inner_->post(batch);
   if (posted) {
-    for (const rdma::WorkRequest& request : batch) see_posted(request);
+    for (const work::Request& request : batch) see_posted(request);
   }
   return posted;
 }
@@ -109,13 +109,13 @@ Expected<void, rdma::Error> MonitoredQueuePair::post_receives(
   return posted;
 }
 
-void MonitoredQueuePair::see_posted(const rdma::WorkRequest& request) {
+void MonitoredQueuePair::see_posted(const work::Request& request) {
   const Node::Shared& shared = node_.shared_;
   shared.trace.note(shared.world, kPosts[request.work.index()], node_.name(), node_.number_,
                     request.id);
-  if (const auto* receive = std::get_if<rdma::Receive>(&request.work)) {
+  if (const auto* receive = std::get_if<work::Receive>(&request.work)) {
     receives_[request.id] = receive->into[0];
-  } else if (const auto* send = std::get_if<rdma::Send>(&request.work)) {
+  } else if (const auto* send = std::get_if<work::Send>(&request.work)) {
     const auto start = first_words(*send);
     const std::uint32_t credits = credits_of(start);
     if (type_of(start) == kPaddedType) node_.shared_.totals.add(Count::kPadded);
@@ -147,7 +147,7 @@ void MonitoredQueuePair::see_completed(const rdma::Completion& completion) {
   }
   const auto receive = receives_.find(completion.id);
   if (receive == receives_.end()) return;
-  const rdma::Slice into = receive->second;
+  const work::Slice into = receive->second;
   receives_.erase(receive);
   if (completion.status != rdma::Status::kOk || !is_client_) return;
   const Bytes message = capabilities().shares_receives
@@ -160,9 +160,9 @@ void MonitoredQueuePair::see_completed(const rdma::Completion& completion) {
   }
 }
 
-std::vector<std::byte> MonitoredQueuePair::first_words(const rdma::Send& send) const {
+std::vector<std::byte> MonitoredQueuePair::first_words(const work::Send& send) const {
   std::vector<std::byte> start;
-  for (const rdma::Slice& slice : send.from) {
+  for (const work::Slice& slice : send.from) {
     const std::size_t left = kFirstWords - start.size();
     const Bytes bytes =
         regions_.at(slice.region).subspan(slice.offset, std::min<std::size_t>(left, slice.size));

@@ -45,12 +45,12 @@ class MonitoredQueuePair final : public rdma::QueuePair {
   const rdma::Capabilities& capabilities() const noexcept override {
     return inner_->capabilities();
   }
-  Expected<rdma::RegionId, rdma::Error> attach(MutableBytes memory) override;
-  Expected<rdma::RegionId, rdma::Error> attach_read_only(Bytes memory) override;
-  void detach(rdma::RegionId region) override;
+  Expected<work::RegionId, rdma::Error> attach(MutableBytes memory) override;
+  Expected<work::RegionId, rdma::Error> attach_read_only(Bytes memory) override;
+  void detach(work::RegionId region) override;
   Bytes peer_private_data() const noexcept override { return inner_->peer_private_data(); }
   std::string_view peer_address() const noexcept override { return inner_->peer_address(); }
-  Expected<void, rdma::Error> post(std::span<rdma::WorkRequest> batch) override;
+  Expected<void, rdma::Error> post(std::span<work::Request> batch) override;
   Expected<void, rdma::Error> post_receives(const rdma::ReceiveBuffers& buffers,
                                             std::span<const std::uint16_t> numbers) override;
   void release_receives(std::span<const std::uint16_t> numbers) override {
@@ -65,16 +65,16 @@ class MonitoredQueuePair final : public rdma::QueuePair {
   bool has_news() const noexcept { return inner_->has_news(); }
 
  private:
-  void see_posted(const rdma::WorkRequest& request);
+  void see_posted(const work::Request& request);
   void see_completed(const rdma::Completion& completion);
-  std::vector<std::byte> first_words(const rdma::Send& send) const;
+  std::vector<std::byte> first_words(const work::Send& send) const;
 
   std::unique_ptr<rdma::sim::QueuePair> inner_;
   Node& node_;
   const bool is_client_;
   CreditMonitor credits_, backward_credits_;
-  std::map<rdma::RegionId, Bytes> regions_;
-  std::map<std::uint64_t, rdma::Slice> receives_;  // by id of the work; shared ones are nowhere
+  std::map<work::RegionId, Bytes> regions_;
+  std::map<std::uint64_t, work::Slice> receives_;  // by id of the work; shared ones are nowhere
 };
 
 class Node final : public rdma::Provider {

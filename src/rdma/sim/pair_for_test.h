@@ -26,9 +26,9 @@ struct End {
   std::span<std::byte> at(std::size_t offset, std::size_t size) {
     return std::span(memory).subspan(offset, size);
   }
-  Expected<void, Error> post(std::uint64_t id, decltype(WorkRequest::work) work,
+  Expected<void, Error> post(std::uint64_t id, decltype(work::Request::work) work,
                              bool signaled = true) {
-    WorkRequest request{id, signaled, std::move(work)};
+    work::Request request{id, signaled, std::move(work)};
     return queue_pair->post({&request, 1});
   }
   std::optional<Completion> poll() {

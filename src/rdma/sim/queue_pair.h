@@ -39,7 +39,7 @@ class QueuePair final : public rdma::QueuePair {
   void detach(RegionId region) override;
   Bytes peer_private_data() const noexcept override { return peer_private_data_; }
   std::string_view peer_address() const noexcept override { return peer_address_; }
-  Expected<void, Error> post(std::span<WorkRequest> batch) override;
+  Expected<void, Error> post(std::span<work::Request> batch) override;
   Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
                                       std::span<const std::uint16_t> numbers) override;
   void release_receives(std::span<const std::uint16_t> numbers) override;
@@ -135,12 +135,12 @@ class QueuePair final : public rdma::QueuePair {
                                CloseMessage, TerminateMessage>;
 
   // Posting.
-  std::optional<Error> check(const WorkRequest& request) const;
-  std::optional<Error> check_capacity(std::span<const WorkRequest> batch) const;
+  std::optional<Error> check(const work::Request& request) const;
+  std::optional<Error> check_capacity(std::span<const work::Request> batch) const;
   bool are_readable(std::span<const Slice> slices) const;
   bool are_writable(std::span<const Slice> slices) const;
   Unexpected<Error> refuse_post(const Error& error);
-  void take(WorkRequest& request);
+  void take(work::Request& request);
   void copy_and_send(const Send& work);
   void take_outgoing(Outgoing outgoing);
   void take_local(const Local& local);

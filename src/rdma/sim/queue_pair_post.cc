@@ -31,15 +31,15 @@ Overloaded(Functions...) -> Overloaded<Functions...>;
 
 }  // namespace
 
-Expected<void, Error> QueuePair::post(std::span<WorkRequest> batch) {
+Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
   if (state_ == State::kClosing || state_ == State::kClosed) {
     return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
   }
-  for (const WorkRequest& request : batch) {
+  for (const work::Request& request : batch) {
     if (const auto error = check(request)) return refuse_post(*error);
   }
   if (const auto error = check_capacity(batch)) return Unexpected<Error>(*error);
-  for (WorkRequest& request : batch) take(request);
+  for (work::Request& request : batch) take(request);
   return {};
 }
 
@@ -89,7 +89,7 @@ bool QueuePair::are_writable(std::span<const Slice> slices) const {
       slices, [this](const Slice& slice) { return domain_.writable(slice).has_value(); });
 }
 
-std::optional<Error> QueuePair::check(const WorkRequest& request) const {
+std::optional<Error> QueuePair::check(const work::Request& request) const {
   using Result = std::optional<Error>;
   const bool connected = state_ == State::kConnected;
   const Overloaded checks{[&](const Receive& work) -> Result {
@@ -146,21 +146,21 @@ std::optional<Error> QueuePair::check(const WorkRequest& request) const {
   return std::visit(checks, request.work);
 }
 
-std::optional<Error> QueuePair::check_capacity(std::span<const WorkRequest> batch) const {
+std::optional<Error> QueuePair::check_capacity(std::span<const work::Request> batch) const {
   std::size_t reads = reads_in_flight_;
   std::size_t exposures = domain_.exposure_count();
   for (const auto& [serial, local] : local_) {
     exposures += std::holds_alternative<Expose>(local.work) ? 1U : 0U;
   }
   const std::size_t exposures_before = exposures;
-  for (const WorkRequest& request : batch) {
+  for (const work::Request& request : batch) {
     reads += std::holds_alternative<Read>(request.work) ? 1U : 0U;
     exposures += std::holds_alternative<Expose>(request.work) ? 1U : 0U;
   }
   // A completion keeps its place in its queue until it was polled.
   std::size_t receives = receives_.size() + received_unpolled_;
   std::size_t others = outgoing_.size() + local_.size() + completions_.size() - received_unpolled_;
-  for (const WorkRequest& request : batch) {
+  for (const work::Request& request : batch) {
     ++(std::holds_alternative<Receive>(request.work) ? receives : others);
   }
   if (std::max(receives, others) > capabilities_.queue_depth_max) {
@@ -175,7 +175,7 @@ std::optional<Error> QueuePair::check_capacity(std::span<const WorkRequest> batc
   return std::nullopt;
 }
 
-void QueuePair::take(WorkRequest& request) {
+void QueuePair::take(work::Request& request) {
   const std::uint64_t id = request.id;
   const bool signaled = request.signaled;
   using Kind = Outgoing::Kind;

@@ -181,7 +181,7 @@ TEST(SimQueuePair, BadPostsAreRefusedAndCountedAndTakeNothing) {
   const Slice outside = pair.left.slice(65530, 7);
   const Slice unknown{RegionId{77}, 1, 0};
   const Slice good = pair.left.slice(0, 4);
-  std::vector<decltype(WorkRequest::work)> bad{
+  std::vector<decltype(work::Request::work)> bad{
       Receive{{&outside, 1}},
       Send{{&unknown, 1}, {}},
       Read{pair.left.slice(0, 4), Remote{SteeringTag{1}, 5, 0}},
@@ -191,7 +191,8 @@ TEST(SimQueuePair, BadPostsAreRefusedAndCountedAndTakeNothing) {
       Revoke{SteeringTag{1}},
   };
   for (const auto& work : bad) {
-    std::array<WorkRequest, 2> batch{WorkRequest{1, true, Receive{}}, WorkRequest{2, true, work}};
+    std::array<work::Request, 2> batch{work::Request{1, true, Receive{}},
+                                       work::Request{2, true, work}};
     EXPECT_EQ(pair.left.queue_pair->post(batch).error().code, Errc::kUnsupported);
   }
   EXPECT_EQ(pair.world.violations().size(), bad.size());

@@ -34,8 +34,8 @@ struct End {
     region = *attached;
   }
   Slice slice(std::uint64_t offset, std::uint32_t size) const { return {region, size, offset}; }
-  bool post(std::uint64_t id, decltype(WorkRequest::work) work, bool signaled = true) {
-    WorkRequest request{id, signaled, std::move(work)};
+  bool post(std::uint64_t id, decltype(work::Request::work) work, bool signaled = true) {
+    work::Request request{id, signaled, std::move(work)};
     return queue_pair->post({&request, 1}).has_value();
   }
   std::optional<Completion> poll() {

@@ -40,7 +40,7 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   void detach(RegionId region) override { regions_.remove(region); }
   Bytes peer_private_data() const noexcept override;
   std::string_view peer_address() const noexcept override { return peer_address_; }
-  Expected<void, Error> post(std::span<WorkRequest> batch) override;
+  Expected<void, Error> post(std::span<work::Request> batch) override;
   Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
                                       std::span<const std::uint16_t> numbers) override;
   std::size_t poll(std::span<Completion> out) override;
@@ -88,7 +88,7 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   void end(const Error& cause, LinkEvent event);
   void end_by_stream();
 
-  Expected<void, Error> check(std::span<const WorkRequest> batch);
+  Expected<void, Error> check(std::span<const work::Request> batch);
   std::string_view check_receive(const Receive& work);
   std::string_view check_send(const Send& work);
   std::string_view check_read(const Read& work);
@@ -96,7 +96,7 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   std::string_view check_expose(const Expose& work);
   bool check_readable(std::span<const Slice> slices);
   bool check_writable(std::span<const Slice> slices);
-  void take(WorkRequest& request);
+  void take(work::Request& request);
   std::span<const MutableBytes> writable(std::size_t count);
   std::span<const Bytes> readable(std::size_t count);
 

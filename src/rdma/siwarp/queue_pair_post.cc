@@ -25,7 +25,7 @@ Overloaded(Functions...) -> Overloaded<Functions...>;
 
 }  // namespace
 
-Expected<void, Error> QueuePair::post(std::span<WorkRequest> batch) {
+Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
   if (state_ == State::kDown || stream_.phase() == iwarp::Phase::kTerminating) {
     return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
   }
@@ -33,7 +33,7 @@ Expected<void, Error> QueuePair::post(std::span<WorkRequest> batch) {
   writable_.clear();
   if (auto checked = check(batch); !checked) return checked;
   next_readable_ = next_writable_ = 0;
-  for (WorkRequest& request : batch) take(request);
+  for (work::Request& request : batch) take(request);
   note_news();
   transmit();
   return {};
@@ -61,7 +61,7 @@ Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
   return {};
 }
 
-Expected<void, Error> QueuePair::check(std::span<const WorkRequest> batch) {
+Expected<void, Error> QueuePair::check(std::span<const work::Request> batch) {
   std::size_t receives = 0, sends = 0, exposures = 0, revokes = 0;
   std::string_view wrong;
   const Overloaded checks{[&](const Receive& work) {
@@ -85,7 +85,7 @@ Expected<void, Error> QueuePair::check(std::span<const WorkRequest> batch) {
                             wrong = check_expose(work);
                           },
                           [&](const Revoke&) { ++revokes; }};
-  for (const WorkRequest& request : batch) {
+  for (const work::Request& request : batch) {
     std::visit(checks, request.work);
     if (!wrong.empty()) return Unexpected<Error>(Error{Errc::kUnsupported, 0, wrong});
   }
@@ -161,7 +161,7 @@ std::span<const Bytes> QueuePair::readable(std::size_t count) {
 }
 
 // Precondition: check() has let the whole batch pass, so that the stream takes it.
-void QueuePair::take(WorkRequest& request) {
+void QueuePair::take(work::Request& request) {
   const std::uint64_t id = request.id;
   const bool signaled = request.signaled;
   const Overloaded takes{

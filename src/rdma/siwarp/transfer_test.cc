@@ -51,7 +51,7 @@ void exchange(const Options& left, const Options& right) {
   }
 
   for (Side& side : sides) {
-    std::vector<WorkRequest> batch;
+    std::vector<work::Request> batch;
     std::array<Slice, kParts> from;
     for (std::uint32_t i = 0; i < kParts; ++i) {
       from[i] = side.end->slice(i * kPart, kPart);
@@ -106,8 +106,8 @@ TEST(SiwarpTransfer, BatchOfSendsIsOneSystemCall) {
   End client;
   End server;
   nodes.connect(client, server);
-  std::vector<WorkRequest> receives;
-  std::vector<WorkRequest> sends;
+  std::vector<work::Request> receives;
+  std::vector<work::Request> sends;
   const Slice note = client.slice(0, 100);
   const Slice room = server.slice(0, 100);
   for (std::uint64_t i = 0; i < 64; ++i) {
@@ -265,7 +265,7 @@ TEST(SiwarpTransfer, SendsThatWereCopiedArriveAfterADisconnectThroughAFullSocket
     ASSERT_TRUE(server.post(copied, Receive{{&room, 1}}));
     std::fill_n(client.memory.begin(), kSize, static_cast<std::byte>(copied));
     const Slice note = client.slice(0, kSize);
-    WorkRequest request{copied, true, Send{{&note, 1}, {}}};
+    work::Request request{copied, true, Send{{&note, 1}, {}}};
     request.may_copy = true;
     ASSERT_TRUE(client.queue_pair->post({&request, 1}));
     again = request.copied;

@@ -38,7 +38,7 @@ class Plugin {
 // Both sides are built together: classes with virtual functions go from one to the other.
 inline std::string plugin_build() {
   // The sizes tell most builds of one version apart.
-  return fmt::format("{}, {}, {} {} {} {} {}", kLibraryVersion, __VERSION__, sizeof(WorkRequest),
+  return fmt::format("{}, {}, {} {} {} {} {}", kLibraryVersion, __VERSION__, sizeof(work::Request),
                      sizeof(Completion), sizeof(Capabilities), sizeof(Counters), sizeof(Options));
 }
 

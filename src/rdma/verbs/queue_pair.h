@@ -50,7 +50,7 @@ class QueuePair final : public rdma::QueuePair,
   void detach(RegionId region) override { memory_->detach(region); }
   Bytes peer_private_data() const noexcept override { return peer_private_data_; }
   std::string_view peer_address() const noexcept override { return peer_address_; }
-  Expected<void, Error> post(std::span<WorkRequest> batch) override;
+  Expected<void, Error> post(std::span<work::Request> batch) override;
   Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
                                       std::span<const std::uint16_t> numbers) override;
   void release_receives(std::span<const std::uint16_t> numbers) override;
@@ -142,21 +142,21 @@ class QueuePair final : public rdma::QueuePair,
   void wait_for_copies();
 
   bool takes_work() const noexcept;
-  Expected<void, Error> check(std::span<const WorkRequest> batch);
+  Expected<void, Error> check(std::span<const work::Request> batch);
   std::string_view check_slices(std::span<const Slice> slices, bool to_write,
                                 std::size_t max) const;
-  std::string_view check_work(const WorkRequest& request) const;
+  std::string_view check_work(const work::Request& request) const;
   bool make_room(std::size_t receives, std::size_t others);
   std::size_t receives_posted() const noexcept {
     return share_ ? share_->rights() : receives_.size();
   }
-  bool build(WorkRequest& request);
-  bool build_send(WorkRequest& request, const Send& send);
-  bool build_read(const WorkRequest& request, const Read& read);
-  bool build_write(const WorkRequest& request, const Write& write);
-  void expose(const WorkRequest& request, const Expose& work);
-  void revoke(const WorkRequest& request, const Revoke& work);
-  bool add_receive(const WorkRequest& request, const Receive& receive);
+  bool build(work::Request& request);
+  bool build_send(work::Request& request, const Send& send);
+  bool build_read(const work::Request& request, const Read& read);
+  bool build_write(const work::Request& request, const Write& write);
+  void expose(const work::Request& request, const Expose& work);
+  void revoke(const work::Request& request, const Revoke& work);
+  bool add_receive(const work::Request& request, const Receive& receive);
   std::optional<std::size_t> gather(std::span<const Slice> slices, bool to_write);
   ibv_send_wr& add_send(SendWork work);
   void begin_batch(std::size_t slices);
@@ -165,7 +165,7 @@ class QueuePair final : public rdma::QueuePair,
   void broke(int code);
   void flush_binds();
   void complete_now(const Completion& completion);
-  void give_up(std::span<const WorkRequest> rest);
+  void give_up(std::span<const work::Request> rest);
 
   Shard& shard_;
   BornHere born_;

@@ -37,7 +37,7 @@ std::string_view QueuePair::check_slices(std::span<const Slice> slices, bool to_
   return {};
 }
 
-std::string_view QueuePair::check_work(const WorkRequest& request) const {
+std::string_view QueuePair::check_work(const work::Request& request) const {
   const bool is_up = state_ == State::kOpen;
   if (const auto* receive = std::get_if<Receive>(&request.work)) {
     if (share_) return "a Receive of its own on a connection that shares them";
@@ -61,9 +61,9 @@ std::string_view QueuePair::check_work(const WorkRequest& request) const {
   return check_slices(write.from, false, capabilities_.sge_max);
 }
 
-Expected<void, Error> QueuePair::check(std::span<const WorkRequest> batch) {
+Expected<void, Error> QueuePair::check(std::span<const work::Request> batch) {
   std::size_t receives = 0, exposures = 0;
-  for (const WorkRequest& request : batch) {
+  for (const work::Request& request : batch) {
     if (const auto wrong = check_work(request); !wrong.empty()) {
       return Unexpected<Error>(Error{Errc::kUnsupported, 0, wrong});
     }
@@ -127,11 +127,11 @@ void QueuePair::release_receives(std::span<const std::uint16_t> numbers) {
   if (share_) counters_.doorbells += share_->release(numbers).value_or(1);
 }
 
-Expected<void, Error> QueuePair::post(std::span<WorkRequest> batch) {
+Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
   if (!takes_work()) return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
   if (auto checked = check(batch); !checked) return checked;
   std::size_t slices = 0;
-  for (const WorkRequest& request : batch) {
+  for (const work::Request& request : batch) {
     ++slices;  // even of work without any
     if (const auto* receive = std::get_if<Receive>(&request.work)) slices += receive->into.size();
     if (const auto* send = std::get_if<Send>(&request.work)) slices += send->from.size();
@@ -151,8 +151,8 @@ Expected<void, Error> QueuePair::post(std::span<WorkRequest> batch) {
 }
 
 // Work that was taken, and is over before anybody heard of it.
-void QueuePair::give_up(std::span<const WorkRequest> rest) {
-  for (const WorkRequest& request : rest) {
+void QueuePair::give_up(std::span<const work::Request> rest) {
+  for (const work::Request& request : rest) {
     complete_now({.id = request.id, .status = Status::kFlushed});
   }
 }
@@ -165,7 +165,7 @@ void QueuePair::begin_batch(std::size_t slices) {
   slices_.reserve(slices);  // the chains point into it
 }
 
-bool QueuePair::build(WorkRequest& request) {
+bool QueuePair::build(work::Request& request) {
   if (const auto* receive = std::get_if<Receive>(&request.work))
     return add_receive(request, *receive);
   if (const auto* send = std::get_if<Send>(&request.work)) return build_send(request, *send);
@@ -192,7 +192,7 @@ std::optional<std::size_t> QueuePair::gather(std::span<const Slice> slices, bool
   return first;
 }
 
-bool QueuePair::add_receive(const WorkRequest& request, const Receive& receive) {
+bool QueuePair::add_receive(const work::Request& request, const Receive& receive) {
   const auto first = gather(receive.into, true);
   if (!first) return false;
   ibv_recv_wr& work = receive_chain_.emplace_back();
@@ -223,7 +223,7 @@ ibv_send_wr& QueuePair::add_send(SendWork work) {
   return made;
 }
 
-bool QueuePair::build_send(WorkRequest& request, const Send& send) {
+bool QueuePair::build_send(work::Request& request, const Send& send) {
   const std::uint64_t size = total_size(send.from);
   const bool goes_inline =
       size <= inline_max_ && (!send.invalidate || device_->traits().inlines_invalidation);
@@ -277,7 +277,7 @@ bool QueuePair::build_send(WorkRequest& request, const Send& send) {
   return true;
 }
 
-bool QueuePair::build_read(const WorkRequest& request, const Read& read) {
+bool QueuePair::build_read(const work::Request& request, const Read& read) {
   SendWork work{.id = request.id,
                 .kind = Kind::kRead,
                 .is_wanted = request.signaled,
@@ -303,7 +303,7 @@ bool QueuePair::build_read(const WorkRequest& request, const Read& read) {
   return true;
 }
 
-bool QueuePair::build_write(const WorkRequest& request, const Write& write) {
+bool QueuePair::build_write(const work::Request& request, const Write& write) {
   const auto first = gather(write.from, false);
   if (!first) return false;
   ibv_send_wr& made = add_send({.id = request.id,
@@ -328,7 +328,7 @@ void QueuePair::complete_now(const Completion& completion) {
 
 // The tag of a window is known before it is bound, and binding waits for the next batch: whatever
 // tells the peer of the tag comes behind it in the queue.
-void QueuePair::expose(const WorkRequest& request, const Expose& work) {
+void QueuePair::expose(const work::Request& request, const Expose& work) {
   const auto exposed = memory_->expose(work.memory, work.access);
   if (!exposed) {
     exposure_failure_ = memory_->failure();
@@ -349,7 +349,7 @@ Error QueuePair::exposure_failure() const noexcept {
   return {Errc::kNoResources, exposure_failure_, kRegisteringMemory};
 }
 
-void QueuePair::revoke(const WorkRequest& request, const Revoke& work) {
+void QueuePair::revoke(const work::Request& request, const Revoke& work) {
   const auto unbound = std::ranges::find(unbound_, work.tag);
   if (unbound != unbound_.end()) {  // the peer cannot have heard of it
     binds_.erase(binds_.begin() + (unbound - unbound_.begin()));
