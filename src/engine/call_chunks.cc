@@ -61,25 +61,26 @@ void CallChunks::clear() noexcept {
   results.clear();
 }
 
-bool CallChunks::emit_exposures(const SlotBase& slot, ActionRoom& room, std::uint8_t& posted) {
+bool CallChunks::emit_exposures(const SlotBase& slot, WorkRoom& room, std::uint8_t& posted) {
   while (!all_asked()) {
     if (room.full()) return false;
     const std::size_t next = exposures.size();
     const PlannedSegment& segment = plan.segments[next];
-    room.add(Expose{id_of(slot, WorkKind::kExpose, next), segment.memory, segment.size,
-                    segment.offset,
-                    segment.kind == ChunkKind::kRead ? Access::kRemoteRead : Access::kRemoteWrite});
+    auto& expose = room.add<work::Expose>(id_of(slot, WorkKind::kExpose, next));
+    expose.memory = {segment.memory, segment.size, segment.offset};
+    expose.access =
+        segment.kind == ChunkKind::kRead ? work::RemoteAccess::kRead : work::RemoteAccess::kWrite;
     exposures.ask();
     ++posted;
   }
   return true;
 }
 
-bool CallChunks::emit_revokes(const SlotBase& slot, ActionRoom& room, std::uint8_t& posted,
+bool CallChunks::emit_revokes(const SlotBase& slot, WorkRoom& room, std::uint8_t& posted,
                               Counters& counters) {
   return exposures.revoke_live([&](std::size_t part, SteeringTag tag) {
     if (room.full()) return false;
-    room.add(Revoke{id_of(slot, WorkKind::kRevoke, part), tag});
+    room.add<work::Revoke>(id_of(slot, WorkKind::kRevoke, part)).tag = tag;
     ++posted;
     ++counters.revoked_locally;
     return true;

@@ -6,12 +6,12 @@
 #include <optional>
 #include <span>
 
-#include "engine/action_room.h"
 #include "engine/chunk_planner.h"
 #include "engine/exposure_set.h"
 #include "engine/shared.h"
 #include "engine/slot_table.h"
 #include "engine/types.h"
+#include "engine/work_room.h"
 #include "wire/chunk_lists.h"
 
 namespace rpcrdma::engine {
@@ -27,11 +27,10 @@ class CallChunks {
   void clear() noexcept;
   bool any() const noexcept { return !plan.segments.empty(); }
   // Emits the Exposes that are left; adds to `posted` for each. False: the room is full.
-  bool emit_exposures(const SlotBase& slot, ActionRoom& room, std::uint8_t& posted);
+  bool emit_exposures(const SlotBase& slot, WorkRoom& room, std::uint8_t& posted);
   bool all_asked() const noexcept { return exposures.size() == plan.segments.size(); }
   // The same for the Revokes of what is live.
-  bool emit_revokes(const SlotBase& slot, ActionRoom& room, std::uint8_t& posted,
-                    Counters& counters);
+  bool emit_revokes(const SlotBase& slot, WorkRoom& room, std::uint8_t& posted, Counters& counters);
   // Encodes the header, whose chunks have their handles; returns its size, bytes.
   std::uint32_t encode_header(Shared& shared, Xid xid, std::uint32_t credits, MutableBytes place);
 

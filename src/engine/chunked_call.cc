@@ -37,7 +37,7 @@ void ChunkedCall::describe(CallReceived& received, Counters& counters) {
   received.has_chunks = true;
 }
 
-bool ChunkedCall::emit_writes(const SlotBase& slot, bool in_reply_chunk, ActionRoom& room,
+bool ChunkedCall::emit_writes(const SlotBase& slot, bool in_reply_chunk, WorkRoom& room,
                               RecentWrites& recent) {
   const WorkId id = to_id({WorkKind::kWrite, 0, slot.index, slot.generation});
   for (SegmentFiller::Piece piece{};;) {
@@ -45,7 +45,7 @@ bool ChunkedCall::emit_writes(const SlotBase& slot, bool in_reply_chunk, ActionR
     if (!filler_.next(reply, offered.writes(), offered.reply_chunk(), in_reply_chunk, piece)) {
       return true;
     }
-    room.add(RdmaWrite{id, piece.from, piece.from_offset, piece.to});
+    room.add_write(id, {piece.from, piece.to.length, piece.from_offset}, to_remote(piece.to));
     recent.note(piece.to, slot);
     has_written = true;
   }

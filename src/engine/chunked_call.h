@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/action_room.h"
 #include "engine/chunk_planner.h"
 #include "engine/offered_chunks.h"
 #include "engine/puller.h"
 #include "engine/recent_writes.h"
 #include "engine/slot_table.h"
 #include "engine/types.h"
+#include "engine/work_room.h"
 
 namespace rpcrdma::engine {
 
@@ -31,8 +31,7 @@ class ChunkedCall {
   void describe(CallReceived& received, Counters& counters);
   // Emits the RDMA Writes of the reply that are left. `in_reply_chunk`: its stream is one of them.
   // False: the room is full.
-  bool emit_writes(const SlotBase& slot, bool in_reply_chunk, ActionRoom& room,
-                   RecentWrites& recent);
+  bool emit_writes(const SlotBase& slot, bool in_reply_chunk, WorkRoom& room, RecentWrites& recent);
 
  private:
   BoundedVector<PulledItem, kReadChunksMax> items_;

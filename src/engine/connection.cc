@@ -55,16 +55,16 @@ LinkParameters negotiate(const Options& options, Bytes peer_private_data,
   return result;
 }
 
-Connection::Connection(Role role, const Options& options, MutableBytes headers)
+Connection::Connection(Role role, const Options& options, MutableBytes headers, Lease region)
     : role_(role),
       limits_(options.limits),
       is_bidirectional_(options.backward_calls > 0),
       takes_padding_(rfc5666::is_chosen(responder_options(role, options))),
       shared_(2 * (made_slot_count(role, options) + answered_slot_count(role, options)) + 16,
               reader_count(role, options), receive_ledger(role, options)),
-      requester_(requester_options(role, options), shared_, HeaderArena(headers)),
+      requester_(requester_options(role, options), shared_, HeaderArena(headers, region)),
       responder_(responder_options(role, options), shared_,
-                 HeaderArena(headers, made_slot_count(role, options))) {
+                 HeaderArena(headers, region, made_slot_count(role, options))) {
   RPCRDMA_ASSERT(options.credits > 0, "a connection without credits can do nothing");
   RPCRDMA_ASSERT(options.inline_send >= 1024 && options.inline_receive >= 1024,
                  "RFC 8166 wants inline thresholds of at least 1024 bytes");
@@ -219,18 +219,13 @@ std::span<ReceiveId> Connection::poll_unused_receives(std::span<ReceiveId> room)
   return room.first(shared_.receives.poll_unused(room, ended_));
 }
 
-std::span<Action> Connection::poll_actions(std::span<Action> room) {
-  if (ended_) return {};
-  ActionRoom actions(room);
-  if (shared_.receives.all_posted()) {
-    requester_.poll_actions(actions);
-    responder_.poll_actions(actions);
-  }
-  if (shared_.disconnect && !actions.full()) {
-    shared_.disconnect = false;
-    actions.add(Disconnect{});
-  }
-  return room.first(actions.used());
+std::span<work::Request> Connection::poll_work(std::span<work::Request> room,
+                                               std::span<Slices> slices) {
+  if (ended_ || !shared_.receives.all_posted()) return {};
+  WorkRoom work(room, slices);
+  requester_.poll_work(work);
+  responder_.poll_work(work);
+  return room.first(work.used());
 }
 
 std::span<Event> Connection::poll_events(std::span<Event> room) {

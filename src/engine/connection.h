@@ -1,14 +1,18 @@
 // RPC-over-RDMA version 1 on one connection, as a deterministic object without I/O (RFC 8166).
 //
 // How to drive it. There are four kinds of methods:
-//   handle_*  inputs from below: the connection is up, a message came, work is done, time has
-//   passed; poll_*    outputs: actions (work to post), events (facts for the layer above), the next
-//   time-out; verbs     commands from above: start_call, start_reply, lend, reject, cancel,
-//   release; nouns     getters.
-// After any command or input, drain poll_events(), poll_receives() and then poll_actions() until
-// all return nothing, then ask poll_timeout(). It never blocks, reads a clock, or dereferences
-// memory other than the received message and the header arena. Once as many Calls with chunks have
-// been under way at a time as ever will be, it allocates nothing.
+//
+// - handle_*: inputs from below: the connection is up, a message came, work is done, time has
+// passed
+// - poll_*: outputs: Receives and other work to post, events (facts for the layer above), the next
+//   time-out
+// - verbs: commands from above: start_call, start_reply, lend, reject, cancel, release
+// - nouns: getters
+//
+// After any command or input, drain poll_events(), poll_receives() and then poll_work() until all
+// return nothing, then ask take_disconnect() and poll_timeout(). It never blocks, reads a clock, or
+// dereferences memory other than the received message and the header arena. Once as many Calls with
+// chunks have been under way at a time as ever will be, it allocates nothing.
 //
 // Received messages are views: the caller keeps the Receive buffer as it is until
 // poll_receives() names it again.
@@ -27,6 +31,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "engine/requester.h"
 #include "engine/responder.h"
@@ -45,9 +50,9 @@ LinkParameters negotiate(const Options& options, Bytes peer_private_data,
 
 class Connection {
  public:
-  // `headers` holds header_arena_size() bytes and outlives the object; Transport headers are
-  // encoded into it, and PostSend names them by their offset.
-  Connection(Role role, const Options& options, MutableBytes headers);
+  // `headers` holds header_arena_size() bytes, is registered as `region`, and outlives the object:
+  // Transport headers are encoded into it and sent from there.
+  Connection(Role role, const Options& options, MutableBytes headers, Lease region);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -107,12 +112,18 @@ class Connection {
 
   // --- Outputs ---
   // Receives to post. A Send that grants a credit must find its Receive posted (RFC 8166 §3.3.1),
-  // so there are no actions until these are taken.
+  // so there is no other work until these are taken.
   std::span<ReceiveId> poll_receives(std::span<ReceiveId> room);
   // Receives that are not to be posted now, and whose messages are no longer read: what is kept for
   // them can be given to others. Only callers that retain Receives need to poll this.
   std::span<ReceiveId> poll_unused_receives(std::span<ReceiveId> room);
-  std::span<Action> poll_actions(std::span<Action> room);
+  // Work to post, in this order: as many requests as there is room for, which has Slices for each.
+  // Both are read while the work is posted, and may be reused afterwards.
+  std::span<work::Request> poll_work(std::span<work::Request> room, std::span<Slices> slices);
+  // Whether the connection is to be ended, behind the work that was polled; asked once, it is up to
+  // the caller. It does not wait for work that cannot be posted: queues that a peer keeps full may
+  // be why.
+  bool take_disconnect() noexcept { return !ended_ && std::exchange(shared_.disconnect, false); }
   std::span<Event> poll_events(std::span<Event> room);
   // The same one by one, without a copy: the oldest event, or null, until drop_event(). Commands
   // may be given meanwhile.
@@ -131,9 +142,6 @@ class Connection {
   std::size_t calls_waiting() const noexcept { return requester_.calls_waiting(); }
   std::uint32_t credits_limit() const noexcept { return requester_.credits().limit(); }
   std::uint32_t receives_posted() const noexcept { return shared_.receives.posted(); }
-  // A Disconnect is among the actions still to be polled. It does not wait for what is before it:
-  // queues that a peer keeps full may be why.
-  bool wants_disconnect() const noexcept { return shared_.disconnect; }
   // Why Requester ended the connection; kNot when something else did, or nothing has.
   GivenUp given_up() const noexcept { return shared_.given_up; }
   const Counters& counters() const noexcept { return shared_.counters; }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/connection.h"
+#include "engine/kept_work_for_test.h"
 #include "wire/v1/header.h"
 
 namespace rpcrdma::engine {
@@ -19,7 +20,8 @@ namespace rpcrdma::engine {
 class Endpoint {
  public:
   Endpoint(Role role, const Options& options, const LinkParameters& link = connected())
-      : arena_(Connection::header_arena_size(role, options)), engine(role, options, arena_) {
+      : arena_(Connection::header_arena_size(role, options)),
+        engine(role, options, arena_, kHeaderRegion) {
     drain();
     engine.handle_connected(link);
     drain();
@@ -27,7 +29,8 @@ class Endpoint {
   static LinkParameters connected() { return {4096, 4096, 16, false}; }
 
   void drain() {
-    std::array<Action, 3> room;  // small, so that every batch is cut somewhere
+    std::array<work::Request, 3> room;  // small, so that every batch is cut somewhere
+    std::array<Slices, 3> slices;
     std::array<Event, 2> event_room;
     std::array<ReceiveId, 2> receive_room;
     engine.handle_time(now);
@@ -41,10 +44,11 @@ class Endpoint {
         again = true;
         posted_.push_back(receive);
       }
-      for (const Action& action : engine.poll_actions(room)) {
+      for (const work::Request& request : engine.poll_work(room, slices)) {
         again = true;
-        actions.push_back(action);
+        actions.push_back(kept(request));
       }
+      if (engine.take_disconnect()) actions.emplace_back(Disconnect{});
     }
   }
 

@@ -361,10 +361,12 @@ class Pulls : public testing::Test {
     ASSERT_TRUE(offered_.take(reads(segments), {}));
   }
   Puller::Emitted emit(std::size_t room_size = 8) {
-    std::vector<Action> actions(room_size);
-    ActionRoom room(actions);
+    std::vector<work::Request> requests(room_size);
+    std::vector<Slices> slices(room_size);
+    WorkRoom room(requests, slices);
     const auto emitted = puller_.emit(offered_, WorkId{1}, slots_, room, posted_);
-    for (std::size_t i = 0; i < room.used(); ++i) reads_.push_back(std::get<RdmaRead>(actions[i]));
+    for (std::size_t i = 0; i < room.used(); ++i)
+      reads_.push_back(std::get<RdmaRead>(kept(requests[i])));
     return emitted;
   }
 

@@ -24,14 +24,16 @@ void Puller::lend(OfferedChunks& offered, Lease memory, std::uint64_t offset) no
 }
 
 Puller::Emitted Puller::emit(const OfferedChunks& offered, WorkId id, ReadSlots& slots,
-                             ActionRoom& room, std::uint32_t& posted) {
+                             WorkRoom& room, std::uint32_t& posted) {
   const ReadChunk& chunk = offered.chunks()[chunk_];
   for (; read_ < chunk.first + chunk.count; ++read_) {
     const wire::Segment& from = offered.read(read_);
     if (from.length == 0) continue;
     if (!slots.free()) return Emitted::kNoReadSlot;
     if (room.full()) return Emitted::kRoomIsFull;
-    room.add(RdmaRead{id, from, chunk.data.memory, read_offset_});
+    auto& read = room.add<work::Read>(id);
+    read.into = {chunk.data.memory, from.length, read_offset_};
+    read.from = to_remote(from);
     read_offset_ += from.length;
     slots.take();
     ++posted;

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/action_room.h"
 #include "engine/offered_chunks.h"
 #include "engine/read_slots.h"
 #include "engine/types.h"
+#include "engine/work_room.h"
 
 namespace rpcrdma::engine {
 
@@ -30,7 +30,7 @@ class Puller {
 
   enum class Emitted : std::uint8_t { kAll, kNoReadSlot, kRoomIsFull };
   // Emits the Reads of the chunk; adds to `posted` for each.
-  Emitted emit(const OfferedChunks& offered, WorkId id, ReadSlots& slots, ActionRoom& room,
+  Emitted emit(const OfferedChunks& offered, WorkId id, ReadSlots& slots, WorkRoom& room,
                std::uint32_t& posted);
   // When no Read is under way. False: more of the chunk is to be emitted.
   bool finish_chunk(const OfferedChunks& offered) noexcept;

@@ -219,7 +219,7 @@ void Requester::handle_disconnected() {
 
 // --- From waiting to sent ----------------------------------------------------------------------
 
-void Requester::poll_actions(ActionRoom& room) {
+void Requester::poll_work(WorkRoom& room) {
   admit();
   slots_.emit_ready([&](Slot& slot) { return emit(slot, room); }, [this] { admit(); });
 }
@@ -234,8 +234,8 @@ void Requester::admit() {
   }
 }
 
-// Writes the slot's next actions; false when the room is full before all are out.
-bool Requester::emit(Slot& slot, ActionRoom& room) {
+// Adds the slot's next work; false when the room is full before all are out.
+bool Requester::emit(Slot& slot, WorkRoom& room) {
   if (slot.state == State::kSending) [[likely]]
     return emit_send(slot, room);
   if (slot.state == State::kExposing) {
@@ -247,24 +247,27 @@ bool Requester::emit(Slot& slot, ActionRoom& room) {
   return slot.state != State::kFencing || emit_fencing(slot, room);
 }
 
-bool Requester::emit_send(Slot& slot, ActionRoom& room) {
+bool Requester::emit_send(Slot& slot, WorkRoom& room) {
   if (room.full()) return false;
-  auto& send = room.add<PostSend>();
-  send.id = slots_.work_id(slot, WorkKind::kCallSend);
-  send.header_offset = headers_.offset(slot.index);
+  const auto padding = profile_ == nullptr
+                           ? std::nullopt
+                           : profile_->sent(slot.index, slot.xid, credits().requested());
+  std::uint32_t header_size = padding ? padding->header_size : 0;
   if (slot.chunks != nullptr && slot.chunks->any()) {
-    send.header_size = slot.chunks->encode_header(shared_, slot.xid, credits().requested(),
-                                                  headers_.place(slot.index));
-  } else if (profile_ == nullptr || !profile_->is_padded(slot.index)) {
+    header_size = slot.chunks->encode_header(shared_, slot.xid, credits().requested(),
+                                             headers_.place(slot.index));
+  } else if (!padding) {
     Fragment& first = slot.chunks != nullptr ? slot.chunks->plan.inline_runs[0] : slot.run;
-    send.header_size = put_short_header(shared_.link, slot.xid, credits().requested(), first,
-                                        slot.header_room, headers_.place(slot.index));
+    header_size = put_short_header(shared_.link, slot.xid, credits().requested(), first,
+                                   slot.header_room, headers_.place(slot.index));
     ++shared_.counters.short_calls;
   }
-  if (profile_ != nullptr) [[unlikely]]
-    profile_->sent(slot.index, slot.xid, credits().requested(), send);
-  send.gather = slot.chunks != nullptr ? slot.chunks->plan.inline_runs.view()
-                                       : std::span<const Fragment>(&slot.run, 1);
+  const auto runs = slot.chunks != nullptr ? slot.chunks->plan.inline_runs.view()
+                                           : std::span<const Fragment>(&slot.run, 1);
+  room.add_send(slots_.work_id(slot, WorkKind::kCallSend), headers_.slice(slot.index, header_size),
+                runs, true);
+  if (padding) [[unlikely]]
+    room.insert(1 + padding->before, headers_.slice(slot.index, padding->size, header_size));
   ++slot.pending;
   slot.send_asked = true;
   slot.arrivals_before = arrivals();
@@ -409,7 +412,7 @@ void Requester::fail_reading(std::uint16_t slot) {
   fail(slots_[slot], CallError::kConnectionLost);
 }
 
-bool Requester::emit_fencing(Slot& slot, ActionRoom& room) {
+bool Requester::emit_fencing(Slot& slot, WorkRoom& room) {
   if (owes_done(slot) &&
       !profile_->emit_done(slot.index, slot.generation, slot.xid, credits().requested(), room)) {
     return false;

@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 
-#include "engine/action_room.h"
 #include "engine/call_chunks.h"
 #include "engine/call_gate.h"
 #include "engine/chunk_planner.h"
@@ -15,6 +14,7 @@
 #include "engine/shared.h"
 #include "engine/slot_table.h"
 #include "engine/types.h"
+#include "engine/work_room.h"
 #include "engine/xid_index.h"
 
 namespace rpcrdma::engine {
@@ -43,7 +43,7 @@ class Requester final : private rfc5666::ReadReplies::Host {
   void handle_timeout(Instant now);
   void handle_disconnected();
 
-  void poll_actions(ActionRoom& room);
+  void poll_work(WorkRoom& room);
   std::optional<Instant> poll_timeout() const { return next_timeout_; }
 
   std::uint32_t calls_in_flight() const noexcept { return in_flight_; }
@@ -55,7 +55,7 @@ class Requester final : private rfc5666::ReadReplies::Host {
     kFree,       // start_call takes it
     kWaiting,    // for a credit and a posted Receive; admit() moves it on
     kExposing,   // for its memory's steering tags; handle_done moves it on
-    kSending,    // for room among the actions; poll_actions moves it on
+    kSending,    // for room among the work; poll_work moves it on
     kSent,       // for the reply, the time-out or the end of the connection
     kPulling,    // for RDMA Reads of its reply (RFC 5666); handle_done moves it on
     kFencing,    // for its handles to be revoked and its Send to complete; handle_done moves it on
@@ -65,7 +65,7 @@ class Requester final : private rfc5666::ReadReplies::Host {
   struct Slot : SlotBase {
     State state = State::kFree;
     bool spent = false;                 // holds a credit
-    bool send_asked = false;            // its PostSend was emitted
+    bool send_asked = false;            // its Send was emitted
     std::uint8_t pending = 0;           // work requests not completed
     std::uint32_t arrivals_before = 0;  // messages received on the connection when it was sent
     Xid xid{};
@@ -87,9 +87,9 @@ class Requester final : private rfc5666::ReadReplies::Host {
   Expected<void, StartError> plan(Slot& slot, const Outgoing& call);
   Slot* find_waiting_for_reply(Xid xid);
   void admit();
-  bool emit(Slot& slot, ActionRoom& room);
-  bool emit_send(Slot& slot, ActionRoom& room);
-  bool emit_fencing(Slot& slot, ActionRoom& room);
+  bool emit(Slot& slot, WorkRoom& room);
+  bool emit_send(Slot& slot, WorkRoom& room);
+  bool emit_fencing(Slot& slot, WorkRoom& room);
   void drop(ReceiveId receive, std::uint64_t& counter);
   bool take_short_reply(Instant now, ReceiveId receive, const Received& message);
   void accept_reply(Instant now, Slot& slot, ReceiveId receive, const Received& message);

@@ -263,11 +263,11 @@ TEST_F(Client, ExposesExactlyWhatItsHeaderNames) {
   std::vector<Expose> exposures;
   for (const Action& action : client.actions) exposures.push_back(std::get<Expose>(action));
   ASSERT_EQ(exposures.size(), 4U);
-  EXPECT_EQ(exposures[0].access, Access::kRemoteRead);
+  EXPECT_EQ(exposures[0].access, work::RemoteAccess::kRead);
   EXPECT_EQ(exposures[1].size, 2000U);
-  EXPECT_EQ(exposures[2].access, Access::kRemoteWrite);
+  EXPECT_EQ(exposures[2].access, work::RemoteAccess::kWrite);
   EXPECT_EQ(exposures[3].memory, Lease{5});
-  EXPECT_EQ(exposures[3].access, Access::kRemoteWrite);
+  EXPECT_EQ(exposures[3].access, work::RemoteAccess::kWrite);
   client.expose_all();
   const auto send = client.take_action<PostSend>();
   ASSERT_TRUE(send);

@@ -337,11 +337,11 @@ void Responder::start_sending(Slot& slot, Kind kind) {
   slots_.make_ready(slot);
 }
 
-void Responder::poll_actions(ActionRoom& room) {
+void Responder::poll_work(WorkRoom& room) {
   slots_.emit_ready([&](Slot& slot) { return emit(slot, room); }, [] {});
 }
 
-bool Responder::emit(Slot& slot, ActionRoom& room) {
+bool Responder::emit(Slot& slot, WorkRoom& room) {
   if (slot.lost) return true;
   if (slot.state == State::kReplying) [[likely]]
     return emit_reply(slot, room);
@@ -353,7 +353,7 @@ bool Responder::emit(Slot& slot, ActionRoom& room) {
   return all;
 }
 
-bool Responder::emit_reads(Slot& slot, ActionRoom& room) {
+bool Responder::emit_reads(Slot& slot, WorkRoom& room) {
   std::uint32_t posted = 0;
   const auto emitted = slot.chunked->puller.emit(
       slot.chunked->offered, slots_.work_id(slot, WorkKind::kRead), shared_.reads, room, posted);
@@ -362,7 +362,7 @@ bool Responder::emit_reads(Slot& slot, ActionRoom& room) {
   return emitted != Puller::Emitted::kRoomIsFull;
 }
 
-bool Responder::emit_reply(Slot& slot, ActionRoom& room) {
+bool Responder::emit_reply(Slot& slot, WorkRoom& room) {
   if (slot.pending > 0) return true;  // all is out
   if (slot.success && slot.chunked != nullptr) {
     const bool in_reply_chunk =
@@ -370,19 +370,17 @@ bool Responder::emit_reply(Slot& slot, ActionRoom& room) {
     if (!slot.chunked->emit_writes(slot, in_reply_chunk, room, recent_writes_)) return false;
   }
   if (room.full()) return false;
-  auto& send = room.add<PostSend>();
-  send.id = slots_.work_id(slot, WorkKind::kReplySend);
-  send.header_offset = headers_.offset(slot.index);
-  send.header_size = slot.header_size;
+  std::span<const Fragment> runs;
   if (slot.success && slot.has_one_run) {
-    send.gather = {&slot.run, 1};
+    runs = {&slot.run, 1};
   } else if (slot.success && slot.chunked->reply.form == ReplyForm::kMsg) {
-    send.gather = slot.chunked->reply.stream.view();
+    runs = slot.chunked->reply.stream.view();
   }
-  if (slot.chunked != nullptr) {
-    send.follows_writes = slot.chunked->has_written;
-    if (slot.chunked->invalidate) send.invalidate = *slot.chunked->invalidate;
-  }
+  const ChunkedCall* chunked = slot.chunked;
+  auto& send = room.add_send(slots_.work_id(slot, WorkKind::kReplySend),
+                             headers_.slice(slot.index, slot.header_size), runs,
+                             chunked == nullptr || !chunked->has_written);
+  if (chunked != nullptr && chunked->invalidate) send.invalidate = *chunked->invalidate;
   if (slot.by_read) profile_->posted(slot.index);
   work_posted(slot, 1);
   return true;

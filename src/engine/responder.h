@@ -8,7 +8,6 @@
 #include <span>
 
 #include "base/ring.h"
-#include "engine/action_room.h"
 #include "engine/chunk_planner.h"
 #include "engine/chunked_call.h"
 #include "engine/peer_watch.h"
@@ -18,6 +17,7 @@
 #include "engine/shared.h"
 #include "engine/slot_table.h"
 #include "engine/types.h"
+#include "engine/work_room.h"
 
 namespace rpcrdma::engine {
 
@@ -50,7 +50,7 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   void handle_refused_write(const wire::Segment& to);
   void handle_disconnected();
 
-  void poll_actions(ActionRoom& room);
+  void poll_work(WorkRoom& room);
   std::optional<Instant> poll_timeout() const noexcept;
 
   std::uint64_t chunk_digest(CallId call) const;
@@ -60,9 +60,9 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   enum class State : std::uint8_t {
     kFree,      // handle_received takes it
     kWanting,   // for lend(), or an answer without it
-    kPulling,   // for RDMA Reads: emitted by poll_actions, completed by handle_done
+    kPulling,   // for RDMA Reads: emitted by poll_work, completed by handle_done
     kServing,   // for start_reply() or reject()
-    kReplying,  // for its Writes and its Send: emitted by poll_actions, completed by handle_done
+    kReplying,  // for its Writes and its Send: emitted by poll_work, completed by handle_done
     kExposed,   // for ExposedReplies (RFC 5666), before its Send and after it
   };
   struct Slot : SlotBase {
@@ -106,9 +106,9 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   void plan(Slot& slot, const Outgoing& reply);
   void start_error(Slot& slot, Kind error);
   void start_sending(Slot& slot, Kind kind);
-  bool emit(Slot& slot, ActionRoom& room);
-  bool emit_reads(Slot& slot, ActionRoom& room);
-  bool emit_reply(Slot& slot, ActionRoom& room);
+  bool emit(Slot& slot, WorkRoom& room);
+  bool emit_reads(Slot& slot, WorkRoom& room);
+  bool emit_reply(Slot& slot, WorkRoom& room);
   // Whether the layer above has given its word on a call, or is not asked for any.
   static bool is_answered(State state) noexcept {
     return state != State::kFree && state != State::kWanting && state != State::kServing;

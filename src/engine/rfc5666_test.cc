@@ -533,7 +533,7 @@ TEST_F(ExposedReplies, ItemIsExposedUntilItsDone) {
   EXPECT_EQ(expose->memory, Lease{51});
   EXPECT_EQ(expose->size, 6000U);
   EXPECT_EQ(expose->offset, 8U);
-  EXPECT_EQ(expose->access, Access::kRemoteRead);
+  EXPECT_EQ(expose->access, work::RemoteAccess::kRead);
   EXPECT_FALSE(server.take_action<PostSend>());
   server.engine.handle_done({expose->id, WorkStatus::kOk, SteeringTag{77}, 4242});
   server.drain();

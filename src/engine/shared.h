@@ -21,7 +21,7 @@ struct Shared {
   ReceiveLedger receives;
   ReadSlots reads;
   LinkParameters link;
-  bool disconnect = false;  // a Disconnect action is to be emitted
+  bool disconnect = false;  // the connection is to be ended
   GivenUp given_up = GivenUp::kNot;
   bool connected = false;
   Counters counters;
@@ -38,19 +38,23 @@ class HeaderArena {
   // the cache.
   static constexpr std::uint32_t kPlaceSize = kSizeMax + 192;
 
-  // The places from `first` on.
-  explicit HeaderArena(MutableBytes memory, std::size_t first = 0) noexcept
-      : memory_(memory), first_(first) {}
+  // The places from `first` on, in memory that is registered as `region`.
+  HeaderArena(MutableBytes memory, Lease region, std::size_t first = 0) noexcept
+      : memory_(memory), region_(region), first_(first) {}
   MutableBytes place(std::size_t slot) const noexcept {
     return memory_.subspan(offset(slot), kPlaceSize);
   }
-  // Of a place in the arena, bytes.
-  std::uint32_t offset(std::size_t slot) const noexcept {
-    return static_cast<std::uint32_t>((first_ + slot) * kPlaceSize);
+  // What was written there, `at` bytes from the start of the place.
+  work::Slice slice(std::size_t slot, std::uint32_t size, std::uint32_t at = 0) const noexcept {
+    return {region_, size, offset(slot) + at};
   }
 
  private:
+  // Of a place in the arena, bytes.
+  std::uint64_t offset(std::size_t slot) const noexcept { return (first_ + slot) * kPlaceSize; }
+
   MutableBytes memory_;
+  Lease region_;
   std::size_t first_;
 };
 

@@ -7,6 +7,7 @@
 #ifndef RPCRDMA_ENGINE_TYPES_H_
 #define RPCRDMA_ENGINE_TYPES_H_
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -19,12 +20,13 @@
 #include "engine/dialect.h"
 #include "rpcrdma/types.h"
 #include "wire/segment.h"
+#include "work/work.h"
 
 namespace rpcrdma::engine {
 
 enum class CallId : std::uint64_t {};  // slot and generation; never reused while it can be confused
 enum class WorkId : std::uint64_t {};  // comes back in the completion
-enum class Lease : std::uint32_t {};   // memory that the caller has registered and lends
+using Lease = work::RegionId;          // memory that the caller has registered and lends
 enum class ReceiveId : std::uint16_t {};  // one of the Receive buffers, 0 … receives-1
 
 // Bounds on what one call may be made of; more is refused when the call is started.
@@ -66,47 +68,11 @@ struct Outgoing {
   bool may_be_read = false;
 };
 
-// --- Actions: what the engine wants done -------------------------------------------------------
+// --- Work that was asked for -------------------------------------------------------------------
 
-struct PostSend {
-  PostSend() noexcept {}  // NOLINT: sets what has a default and clears nothing else
-  WorkId id;
-  bool follows_writes = false;  // its completion says that the RdmaWrites before it are done
-  // Bytes, in the header arena. Size 0: the header is the start of the first run.
-  std::uint32_t header_offset, header_size;
-  std::span<const Fragment> gather;  // inline runs behind the header; valid until it is done
-  // RDMA_MSGP: zeros behind the header in the header arena, bytes, that go out in front of
-  // gather[pad_before].
-  std::uint32_t pad_size = 0;
-  std::uint32_t pad_before = 0;
-  std::optional<SteeringTag> invalidate;
-};
-struct RdmaRead {
-  WorkId id;
-  wire::Segment from;
-  Lease to;
-  std::uint64_t to_offset;
-};
-struct RdmaWrite {  // the Send behind it says when it is done
-  WorkId id;
-  Lease from;
-  std::uint64_t from_offset;
-  wire::Segment to;
-};
-enum class Access : std::uint8_t { kRemoteRead, kRemoteWrite };
-struct Expose {
-  WorkId id;
-  Lease memory;
-  std::uint32_t size;
-  std::uint64_t offset;
-  Access access;
-};
-struct Revoke {
-  WorkId id;
-  SteeringTag handle;
-};
-struct Disconnect {};
-using Action = std::variant<PostSend, RdmaRead, RdmaWrite, Expose, Revoke, Disconnect>;
+// The slices of one request; a header in front of a stream, and padding in between.
+using Slices = std::array<work::Slice, kFragmentsMax + 2>;
+static_assert(kFragmentsMax + 2 <= work::kSlicesMax);
 
 enum class WorkStatus : std::uint8_t {
   kOk,

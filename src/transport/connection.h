@@ -97,7 +97,13 @@ class Connection {
  private:
   static constexpr std::size_t kBatch = 64;
 
-  Connection(std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
+  struct Headers {  // where the engine encodes them
+    std::unique_ptr<std::byte[]> memory;
+    std::size_t size = 0;                  // bytes
+    std::optional<work::RegionId> region;  // without it nothing is created
+  };
+
+  Connection(std::unique_ptr<rdma::QueuePair> queue_pair, Headers headers, engine::Role role,
              const engine::Options& options, MessageRooms* call_rooms);
   bool register_arenas();
   bool take_link_event();
@@ -107,31 +113,26 @@ class Connection {
   void take_completion(Instant now, const rdma::Completion& completion);
   bool post_receives();
   void release_receives();
-  bool post_actions();
+  bool post_work();
+  bool end_if_asked();
   bool post_waiting();
-  using Slices = std::array<work::Slice, engine::kFragmentsMax + 1>;
-  std::size_t add_padding(const engine::PostSend& send, Slices& slices, std::size_t count) const;
-  void to_work(const engine::Action& action, std::size_t index, work::Request& work);
-  void handle_copied(std::size_t posted);
+  void handle_copied(std::span<const work::Request> posted);
   void flush_waiting();
 
   const engine::Options options_;
-  std::unique_ptr<std::byte[]> header_memory_;
+  const Headers headers_;
   std::unique_ptr<MessageRooms> own_rooms_;  // behind call_rooms_, if none were given
   MessageRooms* const call_rooms_;
   const MessageRooms answer_rooms_;
-  std::size_t header_size_;
   engine::Connection engine_;
   ReceiveMemory receive_memory_;
   std::unique_ptr<rdma::QueuePair> queue_pair_;  // dies before the memory that it was lent
-  work::RegionId header_region_{};
   engine::Lease call_lease_{}, answer_lease_{};
 
-  // Actions taken from the engine that the queue pair had no room for yet.
-  std::array<engine::Action, kBatch> waiting_;
-  std::size_t waiting_first_ = 0, waiting_count_ = 0;
+  // Taken from the engine; the queue pair had no room yet for those that wait.
   std::array<work::Request, kBatch> work_;
-  std::array<Slices, kBatch> slices_;
+  std::array<engine::Slices, kBatch> slices_;
+  std::size_t waiting_first_ = 0, waiting_count_ = 0;
   std::array<engine::ReceiveId, kBatch> receives_;
   std::array<std::uint16_t, kBatch> receive_numbers_;
   std::array<rdma::Completion, kBatch> completions_;  // kept, since making them anew clears them

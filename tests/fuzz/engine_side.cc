@@ -13,18 +13,6 @@ using engine::WorkStatus;
 
 namespace {
 
-std::optional<engine::WorkId> id_of(const Action& action) {
-  return std::visit(
-      [](const auto& value) -> std::optional<engine::WorkId> {
-        if constexpr (requires { value.id; }) {
-          return value.id;
-        } else {
-          return std::nullopt;
-        }
-      },
-      action);
-}
-
 std::vector<Lease> leases_of(const Action& action) {
   std::vector<Lease> leases;
   if (const auto* send = std::get_if<engine::PostSend>(&action)) {
@@ -50,8 +38,8 @@ EngineSide::EngineSide(Role role, const engine::Options& options, std::size_t qu
       refuses_(refuses),
       headers_(std::make_unique_for_overwrite<std::byte[]>(
           engine::Connection::header_arena_size(role, options))),
-      engine_(role, options,
-              {headers_.get(), engine::Connection::header_arena_size(role, options)}) {
+      engine_(role, options, {headers_.get(), engine::Connection::header_arena_size(role, options)},
+              engine::kHeaderRegion) {
   drain();
 }
 
@@ -279,24 +267,25 @@ void EngineSide::drain() {
 
 bool EngineSide::drain_actions() {
   bool moved = post_waiting();
-  if (!waiting_.empty() && !link_ended_ && engine_.wants_disconnect()) {
-    end_link();
-    return true;
-  }
-  std::vector<Action> room(batch_);
+  std::vector<work::Request> room(batch_);
+  std::vector<engine::Slices> slices(batch_);
   while (waiting_.empty()) {
     moved = drain_receives() || moved;
-    const auto actions = engine_.poll_actions(room);
-    if (actions.empty()) break;
+    const auto requests = engine_.poll_work(room, slices);
+    if (requests.empty()) break;
     FUZZ_CHECK(!told_, "work behind the end of the connection");
     moved = true;
-    for (const Action& action : actions) {
+    for (const work::Request& request : requests) {
+      const Action action = engine::kept(request);
       seen(action);
       waiting_.push_back(action);
     }
     post_waiting();
   }
-  return moved;
+  if (!engine_.take_disconnect()) return moved;
+  FUZZ_CHECK(!told_, "a connection that has ended is to be ended");
+  end_link();
+  return true;
 }
 
 bool EngineSide::drain_receives() {
@@ -327,14 +316,11 @@ bool EngineSide::post_waiting() {
       return moved || refuses_;
     }
     const Action action = waiting_.front();
-    if (id_of(action) && posted_.size() >= queue_depth_) return moved;
+    if (posted_.size() >= queue_depth_) return moved;
     waiting_.pop_front();
     moved = true;
     const auto* send = std::get_if<engine::PostSend>(&action);
-    if (std::holds_alternative<engine::Disconnect>(action)) {
-      end_link();
-    } else if (send != nullptr && !send->follows_writes &&
-               now_.time_since_epoch().count() % 2 == 1) {
+    if (send != nullptr && !send->follows_writes && now_.time_since_epoch().count() % 2 == 1) {
       done({action, {}, false}, WorkStatus::kOk);  // as a provider that takes a copy
     } else {
       const bool in_order = std::holds_alternative<engine::RdmaWrite>(action) ||
@@ -350,7 +336,7 @@ void EngineSide::flush_waiting() {
   while (!waiting_.empty()) {
     const Action action = waiting_.front();
     waiting_.pop_front();
-    if (id_of(action)) done({action, {}, false}, WorkStatus::kFlushed);
+    done({action, {}, false}, WorkStatus::kFlushed);
   }
 }
 

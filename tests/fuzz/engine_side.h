@@ -1,4 +1,4 @@
-// An engine::Connection between a lawful provider and whatever drives it: posts its actions into a
+// An engine::Connection between a lawful provider and whatever drives it: posts its work into a
 // queue of bounded depth, completes them, ends the link, and remembers what is lent, exposed and
 // under way, so that the invariants (docs/invariants.md) can be checked at each step.
 #ifndef RPCRDMA_TESTS_FUZZ_ENGINE_SIDE_H_
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/connection.h"
+#include "engine/kept_work_for_test.h"
 #include "fuzz/fuzz.h"
 #include "wire/v1/header.h"
 
@@ -112,7 +113,7 @@ class EngineSide {
     engine::Lease memory;
     std::uint32_t size;
     std::uint64_t address;
-    engine::Access access;
+    work::RemoteAccess access;
   };
   // An action with an id, on its way through the provider.
   struct Posted {

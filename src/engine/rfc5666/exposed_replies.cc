@@ -31,7 +31,7 @@ bool ExposedReplies::started(std::uint16_t slot, Xid xid, std::span<const Fragme
   return true;
 }
 
-bool ExposedReplies::emit(std::uint16_t slot, std::uint32_t generation, ActionRoom& room,
+bool ExposedReplies::emit(std::uint16_t slot, std::uint32_t generation, WorkRoom& room,
                           std::uint32_t& posted) {
   OneReply& reply = replies_[slot];
   const auto id = [&](WorkKind kind, std::size_t part) {
@@ -40,7 +40,7 @@ bool ExposedReplies::emit(std::uint16_t slot, std::uint32_t generation, ActionRo
   if (reply.stage == Stage::kRevoking) {
     return reply.handles.revoke_live([&](std::size_t part, SteeringTag tag) {
       if (room.full()) return false;
-      room.add(Revoke{id(WorkKind::kReplyRevoke, part), tag});
+      room.add<work::Revoke>(id(WorkKind::kReplyRevoke, part)).tag = tag;
       ++posted;
       ++shared_.counters.revoked_locally;
       return true;
@@ -54,8 +54,9 @@ bool ExposedReplies::emit(std::uint16_t slot, std::uint32_t generation, ActionRo
       continue;
     }
     if (room.full()) return false;
-    room.add(Expose{id(WorkKind::kReplyExpose, next), run.memory, run.size, run.offset,
-                    Access::kRemoteRead});
+    auto& expose = room.add<work::Expose>(id(WorkKind::kReplyExpose, next));
+    expose.memory = {run.memory, run.size, run.offset};
+    expose.access = work::RemoteAccess::kRead;
     reply.handles.ask();
     ++posted;
   }

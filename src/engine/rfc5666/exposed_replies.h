@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "base/ring.h"
-#include "engine/action_room.h"
 #include "engine/chunk_planner.h"
 #include "engine/exposure_set.h"
 #include "engine/rfc5666/read_reply_planner.h"
 #include "engine/shared.h"
 #include "engine/work_id.h"
+#include "engine/work_room.h"
 
 namespace rpcrdma::engine::rfc5666 {
 
@@ -42,7 +42,7 @@ class ExposedReplies {
   bool started(std::uint16_t slot, Xid xid, std::span<const Fragment> stream,
                std::optional<std::size_t> reply_segments, ReplyPlan& plan);
   // Emits Exposes or Revokes; adds to `posted` for each. False: the room is full.
-  bool emit(std::uint16_t slot, std::uint32_t generation, ActionRoom& room, std::uint32_t& posted);
+  bool emit(std::uint16_t slot, std::uint32_t generation, WorkRoom& room, std::uint32_t& posted);
   // Of an Expose or a Revoke. `is_last`: no other work of the slot is under way.
   void done(std::uint16_t slot, const WorkDone& done, const WorkName& name, bool is_last);
   void list(std::uint16_t slot, wire::ChunkLists& lists) const;

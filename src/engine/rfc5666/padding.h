@@ -15,6 +15,13 @@ struct PaddedCall {
   std::uint32_t threshold;  // bytes; smaller opaque data is not padded
 };
 
+// Of a Send whose header and zeros were written next to each other.
+struct HeaderPadding {
+  std::uint32_t header_size;  // bytes
+  std::uint32_t size;         // of the zeros behind the header, bytes
+  std::uint32_t before;       // the inline run that they go out in front of
+};
+
 // Plans a Call without chunks whose last item is aligned. False: it is not such a Call, or it would
 // not fit; the plan then means nothing.
 bool plan_padded_call(const Outgoing& call, const Options& options, const LinkParameters& link,

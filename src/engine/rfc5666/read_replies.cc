@@ -61,22 +61,21 @@ void ReadReplies::admitted(std::uint16_t slot) noexcept {
   dones_.start_call(calls_[slot].by_read);
 }
 
-void ReadReplies::sent(std::uint16_t slot, Xid xid, std::uint32_t credits, PostSend& send) {
+std::optional<HeaderPadding> ReadReplies::sent(std::uint16_t slot, Xid xid, std::uint32_t credits) {
   OneCall& one = calls_[slot];
   one.dones_before = dones_.sent();
-  if (!one.padded) return;
+  if (!one.padded) return std::nullopt;
   const MutableBytes place = headers_.place(slot);
-  send.header_size = encode(shared_.link.dialect,
-                            {.kind = Kind::kPadded,
-                             .xid = xid,
-                             .credits = credits,
-                             .alignment = shared_.link.padding_alignment,
-                             .threshold = one.padded->threshold},
-                            {}, place);
-  std::memset(place.data() + send.header_size, 0, one.padded->size);
-  send.pad_size = one.padded->size;
-  send.pad_before = one.padded->before;
+  const std::uint32_t header_size = encode(shared_.link.dialect,
+                                           {.kind = Kind::kPadded,
+                                            .xid = xid,
+                                            .credits = credits,
+                                            .alignment = shared_.link.padding_alignment,
+                                            .threshold = one.padded->threshold},
+                                           {}, place);
+  std::memset(place.data() + header_size, 0, one.padded->size);
   ++shared_.counters.padded_calls;
+  return HeaderPadding{header_size, one.padded->size, one.padded->before};
 }
 
 void ReadReplies::heard(std::uint16_t slot, const Received& message) {
@@ -113,7 +112,7 @@ std::uint32_t ReadReplies::in_reply_room(std::uint16_t slot) const noexcept {
   return one.owes_done ? one.plan.in_reply_room : 0;
 }
 
-bool ReadReplies::emit_reads(std::uint16_t slot, std::uint32_t generation, ActionRoom& room) {
+bool ReadReplies::emit_reads(std::uint16_t slot, std::uint32_t generation, WorkRoom& room) {
   OneCall& one = calls_[slot];
   for (; one.next < one.plan.reads.size(); ++one.next) {
     if (!shared_.reads.free()) {
@@ -122,8 +121,9 @@ bool ReadReplies::emit_reads(std::uint16_t slot, std::uint32_t generation, Actio
     }
     if (room.full()) return false;
     const PlannedRead& read = one.plan.reads[one.next];
-    room.add(RdmaRead{to_id({WorkKind::kPull, 0, slot, generation}), read.from, read.to,
-                      read.to_offset});
+    auto& pull = room.add<work::Read>(to_id({WorkKind::kPull, 0, slot, generation}));
+    pull.into = {read.to, read.from.length, read.to_offset};
+    pull.from = to_remote(read.from);
     shared_.reads.take();
     ++one.pending;
     ++one.reads_pending;
@@ -152,16 +152,15 @@ void ReadReplies::stop_reading(std::uint16_t slot) {
 }
 
 bool ReadReplies::emit_done(std::uint16_t slot, std::uint32_t generation, Xid xid,
-                            std::uint32_t credits, ActionRoom& room) {
+                            std::uint32_t credits, WorkRoom& room) {
   OneCall& one = calls_[slot];
   if (one.reads_pending > 0) return true;
   if (room.full()) return false;
-  auto& send = room.add<PostSend>();
-  send.id = to_id({WorkKind::kDoneSend, 0, slot, generation});
-  send.header_offset = headers_.offset(slot) + kDoneOffset;
-  send.header_size =
+  const std::uint32_t size =
       encode(shared_.link.dialect, {.kind = Kind::kDone, .xid = xid, .credits = credits}, {},
              headers_.place(slot).subspan(kDoneOffset));
+  room.add_send(to_id({WorkKind::kDoneSend, 0, slot, generation}),
+                headers_.slice(slot, size, kDoneOffset), {}, true);
   ++one.pending;
   one.owes_done = false;
   dones_.send();

@@ -7,7 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "engine/action_room.h"
 #include "engine/call_chunks.h"
 #include "engine/chunk_planner.h"
 #include "engine/credits_v1.h"
@@ -16,6 +15,7 @@
 #include "engine/rfc5666/read_reply_planner.h"
 #include "engine/shared.h"
 #include "engine/work_id.h"
+#include "engine/work_room.h"
 
 namespace rpcrdma::engine::rfc5666 {
 
@@ -42,9 +42,8 @@ class ReadReplies {
   bool is_stuck(const CreditsV1& credits) const noexcept;
   Expected<void, StartError> started(std::uint16_t slot, const Outgoing& call, CallPlan& plan);
   void admitted(std::uint16_t slot) noexcept;  // it has spent its credit
-  // Its Send is emitted; encodes the header and the zeros of a padded one.
-  void sent(std::uint16_t slot, Xid xid, std::uint32_t credits, PostSend& send);
-  bool is_padded(std::uint16_t slot) const noexcept { return calls_[slot].padded.has_value(); }
+  // Its Send is emitted; encodes the header and the zeros of a padded one, if it is one.
+  std::optional<HeaderPadding> sent(std::uint16_t slot, Xid xid, std::uint32_t credits);
 
   // --- The reply.
   // A message came for it that is no error of its form, also when the call was given up.
@@ -60,7 +59,7 @@ class ReadReplies {
   const ReadAnswer* answer(std::uint16_t slot) const noexcept { return &calls_[slot].answer; }
 
   // False: the room is full.
-  bool emit_reads(std::uint16_t slot, std::uint32_t generation, ActionRoom& room);
+  bool emit_reads(std::uint16_t slot, std::uint32_t generation, WorkRoom& room);
   // A Read, or the Send of an RDMA_DONE, is complete.
   void handle_done(std::uint16_t slot, const WorkDone& done, WorkKind kind);
   // The call ends while it reads; what is under way still completes.
@@ -71,7 +70,7 @@ class ReadReplies {
   bool owes_done(std::uint16_t slot) const noexcept { return calls_[slot].owes_done; }
   // Once no Read of the reply is under way. False: the room is full.
   bool emit_done(std::uint16_t slot, std::uint32_t generation, Xid xid, std::uint32_t credits,
-                 ActionRoom& room);
+                 WorkRoom& room);
   std::uint32_t pending(std::uint16_t slot) const noexcept { return calls_[slot].pending; }
   // The call had been given up before its reply came: its end is no event.
   bool is_silent(std::uint16_t slot) const noexcept { return calls_[slot].silent; }
