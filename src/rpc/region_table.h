@@ -31,6 +31,8 @@ class RegionTable {
   void use(std::uint32_t id) { ++regions_[id].uses; }
   void end_use(std::uint32_t id);
 
+  std::uint32_t ids_end() const noexcept { return static_cast<std::uint32_t>(regions_.size()); }
+  bool is_live(std::uint32_t id) const { return regions_[id].live; }  // added, and not removed
   Bytes memory(std::uint32_t id) const { return regions_[id].memory; }
   std::byte* writable(std::uint32_t id) const { return regions_[id].writable; }
 

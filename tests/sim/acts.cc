@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rpc/call/client_impl.h"
+#include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
 #include "sim/simulation.h"
 
@@ -109,7 +109,7 @@ void Simulation::add_client() {
   --clients_left_;
   const std::string address(
       servers_[actor->server]->server ? servers_[actor->server]->server->address() : "nobody:1");
-  auto connecting = ClientImpl::connect_on(*actor->node, address, actor->options);
+  auto connecting = ConnectingClient::connect_on(*actor->node, address, actor->options);
   trace_.note(world_, "client {} connects to server {}, {} credits, {} inline", clients_.size(),
               actor->server, actor->options.connection.credits,
               actor->options.connection.inline_size);

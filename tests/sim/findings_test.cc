@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "rpc/call/client_impl.h"
+#include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
 #include "sim/node.h"
 
@@ -18,8 +18,10 @@ class Wakeful final : private Driver {
     ClientOptions client_options;
     server_options.connection = client_options.connection = connection;
     server.emplace(ServerImpl::listen_on(server_node, "server:0", server_options).value());
-    first.emplace(ClientImpl::connect_on(first_node, server->address(), client_options).value());
-    second.emplace(ClientImpl::connect_on(second_node, server->address(), client_options).value());
+    first.emplace(
+        ConnectingClient::connect_on(first_node, server->address(), client_options).value());
+    second.emplace(
+        ConnectingClient::connect_on(second_node, server->address(), client_options).value());
     while (move()) {
     }
   }

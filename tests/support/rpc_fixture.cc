@@ -13,7 +13,7 @@
 #include "rdma/sim/world.h"
 #include "rdma/siwarp/provider.h"
 #include "rdma/verbs/loader.h"
-#include "rpc/call/client_impl.h"
+#include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
 
 namespace rpcrdma::test {
@@ -202,7 +202,7 @@ RpcPair::RpcPair(std::unique_ptr<Network> net, ClientOptions client_options,
     : network(std::move(net)), server_options_(server_options) {
   start_server();
   auto connecting =
-      ClientImpl::connect_on(network->client_side(), server->address(), client_options);
+      ConnectingClient::connect_on(network->client_side(), server->address(), client_options);
   EXPECT_TRUE(connecting) << (connecting ? "" : connecting.error().message());
   client = std::move(*connecting);
   run_until([this] { return client->connected() && server->connections() == 1; });
@@ -233,7 +233,8 @@ void RpcPair::start_server() {
 }
 
 Client RpcPair::connect_another(RpcPair& pair) {
-  auto connecting = ClientImpl::connect_on(pair.network->client_side(), pair.server->address(), {});
+  auto connecting =
+      ConnectingClient::connect_on(pair.network->client_side(), pair.server->address(), {});
   EXPECT_TRUE(connecting) << (connecting ? "" : connecting.error().message());
   pair.run_until([&] {
     connecting->progress();

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "rpc/call/client_impl.h"
+#include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
 #include "rpcrdma/coroutine.h"
 #include "support/rpc_fixture.h"
@@ -232,8 +232,8 @@ TEST_P(Backward, EachClientGetsItsOwnCalls) {
   connect_both_ways();
   TestService on_second;
   Client first = std::move(*ready.client);
-  auto connecting = ClientImpl::connect_on(pair->network->client_side(), pair->server->address(),
-                                           client_options());
+  auto connecting = ConnectingClient::connect_on(pair->network->client_side(),
+                                                 pair->server->address(), client_options());
   ASSERT_TRUE(connecting);
   ASSERT_TRUE(connecting->serve(TestService::kProgram, TestService::kVersion, on_second));
   std::swap(*pair->client, *connecting);
@@ -481,8 +481,8 @@ class BackwardThatOutlives : public Backward {
     for (CallContext* context : on_client.held) context->succeed();
     on_client.held.clear();
     pair->client.reset();
-    auto next = ClientImpl::connect_on(pair->network->client_side(), pair->server->address(),
-                                       client_options(4, true));
+    auto next = ConnectingClient::connect_on(pair->network->client_side(), pair->server->address(),
+                                             client_options(4, true));
     ASSERT_TRUE(next);
     pair->client = std::move(*next);
     EXPECT_TRUE(pair->run_until([&] { return pair->client->connected(); }));

@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-#include "rpc/call/client_impl.h"
+#include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
 #include "support/rpc_fixture.h"
 
@@ -328,7 +328,8 @@ struct Chain {
   explicit Chain(std::unique_ptr<test::Network> made, ServerOptions options = {})
       : pair(std::move(made)) {
     test::Network& network = *pair.network;
-    back = ClientImpl::connect_on(network.add_provider("proxy-client"), pair.server->address(), {})
+    back = ConnectingClient::connect_on(network.add_provider("proxy-client"),
+                                        pair.server->address(), {})
                .value();
     proxy.emplace(*back);
     const bool is_sim = network.listen_address() == "server:0";
@@ -336,7 +337,8 @@ struct Chain {
                                    is_sim ? "proxy:0" : network.listen_address(), options)
                  .value();
     EXPECT_TRUE(server->add(Proxy::kProgram, 1, *proxy));
-    front = ClientImpl::connect_on(network.add_provider("front"), server->address(), {}).value();
+    front =
+        ConnectingClient::connect_on(network.add_provider("front"), server->address(), {}).value();
     run_until([this] { return back->connected() && front->connected(); });
   }
   ~Chain() {

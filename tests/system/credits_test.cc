@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "rdma/siwarp/provider.h"
-#include "rpc/call/client_impl.h"
+#include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
@@ -42,7 +42,7 @@ class SharedCredits : public testing::TestWithParam<Fabric> {
   }
   void add_client() {
     auto connecting =
-        ClientImpl::connect_on(pair.network->client_side(), pair.server->address(), {});
+        ConnectingClient::connect_on(pair.network->client_side(), pair.server->address(), {});
     ASSERT_TRUE(connecting);
     others.push_back(std::move(*connecting));
     ASSERT_TRUE(run_until([&] { return others.back().connected(); }));

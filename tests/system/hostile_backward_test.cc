@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "rdma/siwarp/provider.h"
-#include "rpc/call/client_impl.h"
+#include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
@@ -44,7 +44,7 @@ class HostileBackwardServer : public testing::Test {
     provider_ = std::move(rdma::siwarp::make_provider({}).value());
     ClientOptions options;
     options.backward_calls = kBackwardCalls;
-    auto connecting = ClientImpl::connect_on(*provider_, listener_.address(), options);
+    auto connecting = ConnectingClient::connect_on(*provider_, listener_.address(), options);
     EXPECT_TRUE(connecting);
     client_ = std::move(*connecting);
     EXPECT_TRUE(client_->serve(TestService::kProgram, TestService::kVersion, service_));

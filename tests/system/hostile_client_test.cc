@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "rdma/siwarp/provider.h"
-#include "rpc/call/client_impl.h"
+#include "rpc/call/connecting_client.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
 #include "wire/v1/header.h"
@@ -79,7 +79,7 @@ class HostileToClient : public testing::TestWithParam<bool> {  // with CRC
   void connect(const ClientOptions& options) {
     talk_.reset();
     client_.reset();
-    auto connecting = ClientImpl::connect_on(*provider_, listener_.address(), options);
+    auto connecting = ConnectingClient::connect_on(*provider_, listener_.address(), options);
     ASSERT_TRUE(connecting) << connecting.error().message();
     client_ = std::move(*connecting);
     auto peer = listener_.accept();
@@ -426,7 +426,7 @@ TEST_P(HostileToClient, EndsWhenThePeerEndsAtAnyByteOfTheSetUp) {  // P19
   const Message reply = test::raw_mpa_frame(true, RawTalk::mpa(GetParam()));
   for (std::size_t size = 0; size < reply.size(); ++size) {
     SCOPED_TRACE(size);
-    auto connecting = ClientImpl::connect_on(*provider_, listener_.address(), {});
+    auto connecting = ConnectingClient::connect_on(*provider_, listener_.address(), {});
     ASSERT_TRUE(connecting);
     talk_.reset();
     client_ = std::move(*connecting);
@@ -449,7 +449,7 @@ TEST_P(HostileToClient, GivesUpWhenThePeerDoesNotFinishTheSetUp) {  // P18
   const auto provider = std::move(rdma::siwarp::make_provider(options).value());
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, reply.size() - 1}) {
     SCOPED_TRACE(size);
-    auto connecting = ClientImpl::connect_on(*provider, listener_.address(), {});
+    auto connecting = ConnectingClient::connect_on(*provider, listener_.address(), {});
     ASSERT_TRUE(connecting);
     talk_.reset();
     client_ = std::move(*connecting);

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "rdma/siwarp/provider.h"
-#include "rpc/call/client_impl.h"
+#include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
@@ -219,7 +219,7 @@ class HostileProfileServer : public testing::Test {
     ClientOptions options;
     options.connection.profile = Profile::kRfc5666;
     options.connection.rfc5666.results_by_read = true;
-    auto connecting = ClientImpl::connect_on(*provider_, listener_.address(), options);
+    auto connecting = ConnectingClient::connect_on(*provider_, listener_.address(), options);
     EXPECT_TRUE(connecting);
     client_ = std::move(*connecting);
     auto peer = listener_.accept();

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "rpc/call/client_impl.h"
+#include "rpc/call/connecting_client.h"
 #include "support/rpc_fixture.h"
 
 namespace rpcrdma::test {
@@ -36,7 +36,7 @@ TEST_F(ListeningTest, SaysWhyNobodyCanConnectAnyMore) {
 
 TEST_F(ListeningTest, RefusesNewConnectionsAndKeepsTheOldOne) {
   remove_device();
-  auto late = ClientImpl::connect_on(pair.network->client_side(), pair.server->address(), {});
+  auto late = ConnectingClient::connect_on(pair.network->client_side(), pair.server->address(), {});
   ASSERT_TRUE(late.has_value());
   pair.run_until([&] {
     late->progress();
@@ -129,7 +129,7 @@ TEST_P(ConnectionEventTest, TellsOfEachConnectionHowItBeginsAndEnds) {
 TEST_P(ConnectionEventTest, TellsOfOneThatIsRefused) {
   using Kind = ConnectionEvent::Kind;
   RpcPair pair(network(), {}, options());
-  auto late = ClientImpl::connect_on(pair.network->client_side(), pair.server->address(), {});
+  auto late = ConnectingClient::connect_on(pair.network->client_side(), pair.server->address(), {});
   ASSERT_TRUE(late.has_value());
   pair.run_until([&] {
     late->progress();

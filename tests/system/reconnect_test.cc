@@ -246,6 +246,17 @@ TEST_P(Reconnect, RegisteredMemoryIsRegisteredWithTheNextConnection) {
   EXPECT_EQ(pair_.client->counters().registrations, before);
 }
 
+TEST_P(Reconnect, MemoryWhoseRegistrationHasEndedIsNotRegisteredAgain) {
+  const auto of_a_connection = pair_.client->counters().registrations;
+  std::vector<std::byte> source(100'000);
+  ASSERT_TRUE(pair_.client->register_memory(source));  // and its end
+  const auto before = pair_.client->counters().registrations;
+  lose_connection();
+  pair_.start_server();
+  pair_.run_until([&] { return pair_.client->connected(); });
+  EXPECT_EQ(pair_.client->counters().registrations - before, of_a_connection);
+}
+
 TEST_P(Reconnect, CallThatTheServerCannotStandFailsAloneAndOthersGoOn) {
   start_hold(0);
   for (std::size_t i = 1; i <= 4; ++i) start_echo(i, 20'000);

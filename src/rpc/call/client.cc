@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "rpc/call/client_impl.h"
+#include "rpc/call/connecting_client.h"
 #include "rpc/provider_choice.h"
 #include "rpc/url.h"
 
@@ -25,11 +25,11 @@ Call::~Call() {
 }
 
 MessageWriter& Call::arguments() noexcept {
-  return impl_->slots_[slot_].writer;
+  return impl_->message(slot_).writer;
 }
 
 void Call::place_result(MutableBytes destination) noexcept {
-  auto& slot = impl_->slots_[slot_];
+  auto& slot = impl_->message(slot_);
   if (slot.result_count == slot.results.size() || destination.empty()) {
     slot.results_refused = true;
     return;
@@ -38,11 +38,11 @@ void Call::place_result(MutableBytes destination) noexcept {
 }
 
 void Call::expect_results(std::uint32_t size_max) noexcept {
-  impl_->slots_[slot_].results_size_max = size_max;
+  impl_->message(slot_).results_size_max = size_max;
 }
 
 void Call::time_out_after(std::chrono::nanoseconds timeout) noexcept {
-  impl_->slots_[slot_].timeout = timeout;
+  impl_->message(slot_).timeout = timeout;
 }
 
 // --- Reply -------------------------------------------------------------------------------------
@@ -52,15 +52,15 @@ Reply::~Reply() {
 }
 
 MessageReader& Reply::results() noexcept {
-  return impl_->slots_[slot_].reader;
+  return impl_->message(slot_).reader;
 }
 
 void Reply::land_results() noexcept {
-  impl_->slots_[slot_].reader.land();
+  impl_->message(slot_).reader.land();
 }
 
 std::optional<Error> Reply::finish() noexcept {
-  auto& slot = impl_->slots_[slot_];
+  auto& slot = impl_->message(slot_);
   if (slot.reader.finish()) return std::nullopt;
   const xdr::DecodeError& error = slot.reader.xdr().error();
   return Error{Errc::kBadReply, "decoding the results", std::string(impl_->peer()),
@@ -105,9 +105,10 @@ Expected<Client, Error> Client::connect(std::string_view url, const ClientOption
     auto provider = rpc::make_provider(options, address);
     if (!provider) return Unexpected<Error>(provider.error());
     rdma::Provider& borrowed = **provider;
-    auto impl = std::make_unique<ClientImpl>(std::move(*provider), borrowed, options);
-    auto connected = impl->connect(address);
-    if (connected) return Client(std::move(impl));
+    auto impl = std::make_unique<ConnectingClient>(std::move(*provider), borrowed, options);
+    auto connected = impl->begin_connect(address);
+    if (connected) connected = impl->await_connection();
+    if (connected) return ConnectingClient::client_of(std::move(impl));
     last = std::move(connected.error());
   }
   return Unexpected<Error>(std::move(last));
@@ -121,11 +122,11 @@ Expected<Client, Error> Client::begin_connect(std::string_view url, const Client
   auto provider = rpc::make_provider(options, addresses->front());
   if (!provider) return Unexpected<Error>(provider.error());
   rdma::Provider& borrowed = **provider;
-  auto impl = std::make_unique<ClientImpl>(std::move(*provider), borrowed, options);
+  auto impl = std::make_unique<ConnectingClient>(std::move(*provider), borrowed, options);
   if (auto begun = impl->begin_connect(addresses->front()); !begun) {
     return Unexpected<Error>(begun.error());
   }
-  return Client(std::move(impl));
+  return ConnectingClient::client_of(std::move(impl));
 }
 
 Expected<Client, Error> Client::adopt(int descriptor, ClientOptions options) {
@@ -136,9 +137,11 @@ Expected<Client, Error> Client::adopt(int descriptor, ClientOptions options) {
     return Unexpected<Error>(provider.error());
   }
   rdma::Provider& borrowed = **provider;
-  auto impl = std::make_unique<ClientImpl>(std::move(*provider), borrowed, options);
-  if (auto adopted = impl->adopt(descriptor); !adopted) return Unexpected<Error>(adopted.error());
-  return Client(std::move(impl));
+  auto impl = std::make_unique<ConnectingClient>(std::move(*provider), borrowed, options);
+  auto adopted = impl->begin_adopt(descriptor);
+  if (adopted) adopted = impl->await_connection();
+  if (!adopted) return Unexpected<Error>(adopted.error());
+  return ConnectingClient::client_of(std::move(impl));
 }
 
 Expected<Call, Error> Client::prepare(const Procedure& procedure,

@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 #include "oncrpc/configuration.h"
-#include "rpc/call/client_impl.h"
+#include "rpc/call/backward_client.h"
 #include "rpc/counters.h"
 #include "rpc/engine_options.h"
 #include "rpc/errors.h"
@@ -267,7 +267,7 @@ Expected<Client, Error> ServerImpl::client_of(rpc::Session& session,
   options.calls_max = engine_options_.backward_calls;
   options.memory_max = std::min<std::size_t>(options_.memory_max, 16U << 20U);
   options.call_timeout = backward.call_timeout;
-  return ClientImpl::over(session, provider_, options, backward.outlives_connection);
+  return BackwardClient::over(session, provider_, options, backward.outlives_connection);
 }
 
 // --- The end -----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "oncrpc/configuration.h"
-#include "rpc/call/client_impl.h"
+#include "rpc/call/connecting_client.h"
 #include "rpc/engine_options.h"
 
 namespace rpcrdma {
@@ -17,10 +17,10 @@ constexpr std::array kAnswers = {Errc::kNotAvailable, Errc::kDenied, Errc::kBadA
 
 }  // namespace
 
-void ClientImpl::configure() {
+void ConnectingClient::configure() {
   configuration_started_ = true;
-  const std::uint32_t index = configuration_slot_;
-  Slot& slot = slots_[index];
+  const std::uint32_t index = calls_.own();
+  Slot& slot = calls_[index];
   slot.stream = room_memory(index);
   slot.stream_is_room = true;
   init_slot(index, oncrpc::kConfigureConnection);
@@ -39,11 +39,11 @@ void ClientImpl::configure() {
 
 // A server that does not have the protocol is one with which everything stays small. One that
 // answers nothing keeps the connection's only credit, or is no server at all.
-void ClientImpl::handle_configured(Expected<Reply, Error> reply) {
+void ConnectingClient::handle_configured(Expected<Reply, Error> reply) {
   if (!reply) {
     const bool was_answered = std::ranges::count(kAnswers, reply.error().code) > 0;
     if (!was_answered) return connection_->disconnect();
-    configuring_ = false;
+    use_ = Use::kNow;
     return;
   }
   const auto answer = oncrpc::decode_configuration_reply(reply->results().xdr());
@@ -57,7 +57,7 @@ void ClientImpl::handle_configured(Expected<Reply, Error> reply) {
   // RFC 5666 §6: without RDMA Reads "no transfer will be possible".
   link.read_chunks = answer.reads_max > 0;
   connection_->engine().configure(link);
-  configuring_ = false;
+  use_ = Use::kNow;
 }
 
 }  // namespace rpcrdma

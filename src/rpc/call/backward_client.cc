@@ -1,0 +1,239 @@
+#include "rpc/call/backward_client.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/assert.h"
+#include "rpc/counters.h"
+#include "rpc/engine_options.h"
+
+namespace rpcrdma {
+
+BackwardClient::BackwardClient(rpc::Session& session, rdma::Provider& provider,
+                               const ClientOptions& options, bool outlives_connection)
+    : RdmaClient(provider, options, rpc::engine_options(options).calls_max,
+                 {true, !options.connection.reduce, false}, false, nullptr),
+      own_rooms_(calls_.size()) {
+  ever_connected_ = true;
+  if (outlives_connection) keeper_ = &session.mailbox();
+  keeps_calls_ = outlives_connection;
+  if (const auto xid = session.last_xid()) last_xid_ = *xid;
+  use_session(&session);
+  session.set_caller(*this);
+}
+
+Client BackwardClient::over(rpc::Session& session, rdma::Provider& provider,
+                            const ClientOptions& options, bool outlives_connection) {
+  return make_client(
+      std::make_unique<BackwardClient>(session, provider, options, outlives_connection));
+}
+
+// Null: there is none, and no connection.
+void BackwardClient::use_session(rpc::Session* session) {
+  session_ = session;
+  has_left_ = session == nullptr;
+  errors_.set_provider_is_there(!has_left_);
+  connection_ = has_left_ ? nullptr : &session->connection();
+  rooms_ = has_left_ ? &own_rooms_ : nullptr;
+  memory_.move_to(connection_);
+  if (!has_left_) errors_.set_peer(connection_->peer_address());
+}
+
+// --- What it cannot do -------------------------------------------------------------------------
+
+Expected<Reply, Error> BackwardClient::call(Call /*call*/) {
+  return Unexpected<Error>(errors_.unsupported(
+      "the call",
+      "waiting for a backward call would keep the server from making progress; use start() or "
+      "call_async()"));
+}
+
+Expected<void, Error> BackwardClient::serve(std::uint32_t /*program*/, std::uint32_t /*version*/,
+                                            Service& /*service*/) {
+  return Unexpected<Error>(
+      errors_.unsupported("serving calls of the server", "ClientOptions::backward_calls is 0"));
+}
+
+Expected<RegisteredMemory, Error> BackwardClient::register_memory(Bytes /*memory*/,
+                                                                  std::byte* /*writable*/) {
+  if (!connected() && ended()) return Unexpected<Error>(lost_error());
+  return Unexpected<Error>(
+      errors_.unsupported("registering memory", "backward calls move all their data in messages"));
+}
+
+void BackwardClient::handle_other(const engine::Event& /*event*/) {
+  RPCRDMA_ASSERT(false, "a backward client got an event of its session's");
+}
+
+// --- Calls -------------------------------------------------------------------------------------
+
+std::optional<Error> BackwardClient::finish_message(Slot& slot) {
+  if (flatten(slot)) return std::nullopt;
+  return errors_.no_resources("its memory_max has no room for the arguments");
+}
+
+// Puts bulk items into the message, so that nothing of the caller's is lent: a Client may go while
+// its last Sends are still under way. False: no memory.
+bool BackwardClient::flatten(Slot& slot) {
+  if (slot.writer.items().empty()) return true;
+  std::size_t size = slot.writer.size();
+  for (const BulkItem& item : slot.writer.items()) size += item.data.size();
+  const MutableBytes whole = pool_.take(size);
+  if (whole.empty()) return false;
+  MessageWriter writer(whole);
+  const Bytes stream(slot.stream);
+  std::size_t done = 0;
+  for (const BulkItem& item : slot.writer.items()) {
+    writer.xdr().opaque_fixed(stream.subspan(done, item.at - done));
+    writer.xdr().opaque_fixed(item.data);  // with its padding, which is skipped in the stream
+    done = item.at + xdr::pad_size(item.data.size());
+  }
+  writer.xdr().opaque_fixed(stream.subspan(done, slot.writer.size() - done));
+  if (!slot.stream_is_room) pool_.give_back(slot.stream);
+  slot.stream = whole;
+  slot.stream_is_room = false;
+  slot.writer = writer;
+  return true;
+}
+
+void BackwardClient::handle_event(Instant now, const engine::Event& event) {
+  in_progress_ = true;
+  now_ = now;
+  handle(event);
+  in_progress_ = false;
+  if (!disposed_ || calls_.any_started()) return;
+  session_->end_caller(last_xid_);
+  delete this;  // the last of it, see stays_behind()
+}
+
+TransferCounters BackwardClient::counters() const noexcept {
+  TransferCounters counters;
+  if (connection_ != nullptr) rpc::add(counters, *connection_);
+  return counters;
+}
+
+// --- Between two connections (RFC 8167 §5.4) ---------------------------------------------------
+
+void BackwardClient::handle_waiting() {
+  if (keeper_ != nullptr) keeper_->set_adrift(*this, true);
+}
+
+// The server goes, with all of its connections; or this one does.
+void BackwardClient::handle_end() {
+  use_session(nullptr);
+  move_streams();
+  for (std::uint32_t i = 0; i < calls_.size(); ++i) {
+    Slot& slot = calls_[i];
+    slot.memory.clear();  // its leases went with the connection
+    slot.holds_receive = false;
+    slot.connection = nullptr;
+    if (slot.state == State::kStarted) fail(i, lost_error());
+  }
+  if (disposed_) {
+    delete this;
+  } else if (keeper_ != nullptr && !closing_) {
+    adrift_ = true;
+    keeper_->set_adrift(*this, true);
+  }
+}
+
+// Messages that are written, or wait to be sent again, lie in rooms of the connection, or of this
+// client when it has none: they move with it.
+void BackwardClient::move_streams() {
+  for (std::uint32_t i = 0; i < calls_.size(); ++i) {
+    Slot& slot = calls_[i];
+    const bool is_kept = slot.state == State::kPrepared || slot.state == State::kWaiting;
+    if (!is_kept || !slot.stream_is_room) continue;
+    slot.stream = room_memory(i);
+    slot.writer.xdr().move_to(slot.stream);
+  }
+}
+
+Expected<void, Error> BackwardClient::resume(rpc::Session& session) {
+  const auto refused = [&](std::string cause) {
+    return Unexpected<Error>(errors_.unsupported("resuming calls of the client", std::move(cause)));
+  };
+  if (keeper_ == nullptr || closing_) return refused("this client does not outlive its connection");
+  if (&session.mailbox() != keeper_) return refused("the call came to another server");
+  if (session.connection().ended()) return refused("the connection of the call is lost as well");
+  if (!adrift_ && !leave_lost_session()) return refused("this client has a connection");
+  if (session.has_caller() || session.last_xid()) {
+    return refused("there is, or was, a client for that connection already");
+  }
+  leave_adrift();
+  use_session(&session);
+  session.set_caller(*this);
+  move_streams();
+  now_ = provider_.now();
+  start_waiting();
+  provider_.wake();
+  return {};
+}
+
+// The session of a lost connection stays as long as Calls of the peer are in service: perhaps for
+// want of the very Calls that wait here.
+bool BackwardClient::leave_lost_session() {
+  if (session_ == nullptr || !connection_->ended()) return false;
+  if (calls_.any_started() || holds_replies()) return false;
+  session_->end_caller(last_xid_);
+  handle_end();
+  return adrift_;
+}
+
+void BackwardClient::leave_adrift() {
+  adrift_ = false;
+  if (keeper_ != nullptr) keeper_->set_adrift(*this, false);
+}
+
+std::string BackwardClient::absence() const {
+  return "no connection of the client within the call's time";
+}
+
+void BackwardClient::handle_time(Instant now) {
+  now_ = now;
+  in_progress_ = true;
+  fail_waiting(false);
+  in_progress_ = false;
+}
+
+// --- The end -----------------------------------------------------------------------------------
+
+void BackwardClient::handle_server_end() {
+  leave_adrift();
+  keeper_ = nullptr;
+  in_progress_ = true;
+  fail_waiting(true);
+  in_progress_ = false;
+}
+
+// Fails all calls toward their callers. For the engine they end when their Sends are complete.
+void BackwardClient::close() noexcept {
+  closing_ = true;
+  use_ = Use::kNoMore;
+  leave_adrift();
+  fail_waiting(true);
+  if (session_ == nullptr) return;
+  for (Slot& slot : calls_) {
+    if (slot.state != State::kStarted) continue;
+    ReplyCallback callback = std::move(slot.callback);
+    slot.callback = {};
+    connection_->engine().cancel(now(), slot.id);
+    callback(Unexpected<Error>(lost_error()));
+  }
+  provider_.wake();
+}
+
+bool BackwardClient::stays_behind() {
+  if (adrift_) close();
+  if (session_ == nullptr) return false;
+  RPCRDMA_ASSERT(!in_progress_, "a client is destroyed inside of one of its callbacks");
+  close();
+  if (!calls_.any_started()) {
+    session_->end_caller(last_xid_);
+    return false;
+  }
+  disposed_ = true;  // handle_event() or handle_end() ends it
+  return true;
+}
+
+}  // namespace rpcrdma

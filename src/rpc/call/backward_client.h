@@ -1,0 +1,81 @@
+// A client of a server: it makes backward Calls (RFC 8167) over the connection of a session, which
+// drives it.
+#ifndef RPCRDMA_RPC_CALL_BACKWARD_CLIENT_H_
+#define RPCRDMA_RPC_CALL_BACKWARD_CLIENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "rdma/provider.h"
+#include "rpc/call/rdma_client.h"
+#include "rpc/serve/session.h"
+
+namespace rpcrdma {
+
+class BackwardClient final : public RdmaClient, public rpc::BackwardCaller {
+ public:
+  // One that makes its Calls over the session's connection, and over those of later sessions if it
+  // outlives that.
+  static Client over(rpc::Session& session, rdma::Provider& provider, const ClientOptions& options,
+                     bool outlives_connection);
+  BackwardClient(rpc::Session& session, rdma::Provider& provider, const ClientOptions& options,
+                 bool outlives_connection);
+
+  Expected<Reply, Error> call(Call call) override;
+  void progress() override {}  // the server's progress() is for all
+  void wait() override {}
+  void drain() override {}
+  void close() noexcept override;
+  Expected<void, Error> serve(std::uint32_t program, std::uint32_t version,
+                              Service& service) override;
+  Expected<RegisteredMemory, Error> register_memory(Bytes memory, std::byte* writable) override;
+  Expected<void, Error> resume(rpc::Session& session) override;
+  int wait_fd() const noexcept override { return has_left_ ? -1 : provider_.wait_fd(); }
+  std::string_view provider_name() const noexcept override {
+    return has_left_ ? std::string_view() : provider_.name();
+  }
+  TransferCounters counters() const noexcept override;
+
+  void handle_event(Instant now, const engine::Event& event) override;
+  void end_calls() override { close(); }
+  void handle_end() override;
+  bool holds_replies() const noexcept override { return calls_.any_holds_receive(); }
+  std::optional<Instant> next_deadline() const override { return calls_.deadline(); }
+  void handle_time(Instant now) override;
+  void handle_server_end() override;
+
+ private:
+  bool stays_behind() override;
+  void handle_started() override {
+    provider_.wake();
+  }  // it may be another session's turn, or none's
+  bool waits_for_next() const noexcept override { return keeper_ != nullptr && !closing_; }
+  bool may_start() noexcept override { return connected(); }
+  std::optional<Error> finish_message(Slot& slot) override;
+  void handle_waiting() override;
+  std::string absence() const override;
+  void handle_other(const engine::Event& event) override;
+
+  bool flatten(Slot& slot);
+  void move_streams();
+  void use_session(rpc::Session* session);
+  bool leave_lost_session();
+  void leave_adrift();
+
+  // Of messages while there is no connection.
+  const transport::MessageRooms own_rooms_;
+  rpc::Session* session_ = nullptr;
+  bool has_left_ = false;  // the session has gone, and perhaps its server with the provider
+  // For Calls that wait for the next connection: the mailbox of the server, and whether the server
+  // keeps this client, which has no connection now.
+  rpc::Mailbox* keeper_ = nullptr;
+  bool adrift_ = false;
+  bool disposed_ = false;  // its Client has gone; it goes when its last Call ends
+};
+
+}  // namespace rpcrdma
+
+#endif  // RPCRDMA_RPC_CALL_BACKWARD_CLIENT_H_

@@ -1,0 +1,99 @@
+#include "rpc/call/call_sender.h"
+
+#include <algorithm>
+
+#include "oncrpc/message.h"
+
+namespace rpcrdma::rpc {
+
+std::optional<CallSender::Refusal> CallSender::start(CallSlot& slot,
+                                                     transport::Connection& connection,
+                                                     Instant now) {
+  using Kind = Refusal::Kind;
+  slot.connection = &connection;
+  outgoing_ = {};
+  if (!build(slot)) return Refusal{Kind::kNoRegistration};
+  const std::uint64_t rest_max = oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max};
+  std::uint64_t reply_max = rest_max;
+  for (const engine::ResultRoom& room : rooms_) reply_max += xdr::padded(room.size_max);
+  engine::Connection& engine = connection.engine();
+  if (limits_.inline_only) {
+    const engine::LinkParameters& link = engine.link();
+    reply_max = std::min<std::uint64_t>(
+        reply_max, link.inline_receive - engine::header_sizes(link.dialect).shortest);
+  }
+  outgoing_.stream = stream_.view();
+  outgoing_.results = rooms_.view();
+  outgoing_.reply_size_max =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(reply_max, 0xffffffffU));
+  auto id = engine.start_call(now, slot.xid, outgoing_, slot.timeout);
+  if (!id && id.error() == engine::StartError::kReplyRoomNeeded) {
+    // The reply may be longer than a message: it needs a Reply chunk.
+    const bool fits = reply_max <= transport::BufferPool::kSizeMax;
+    const bool is_whole = limits_.whole_reply_in_chunk || (limits_.whole_reply_if_possible && fits);
+    const std::uint64_t size = is_whole ? reply_max : rest_max;
+    if (slot.reply_room.empty()) slot.reply_room = pool_.take(size);
+    if (!slot.reply_room.empty()) {
+      if (!lend_reply_room(slot, size)) return Refusal{Kind::kNoRegistration};
+      id = engine.start_call(now, slot.xid, outgoing_, slot.timeout);
+    } else if (size <= transport::BufferPool::kSizeMax) {
+      return Refusal{Kind::kNoReplyMemory};
+    }
+  }
+  if (!id) return Refusal{Kind::kEngine, id.error()};
+  calls_.started(slot, *id);
+  return std::nullopt;
+}
+
+// Turns what was written into runs of the Payload stream, with every piece of memory registered.
+bool CallSender::build(CallSlot& slot) {
+  stream_.clear();
+  rooms_.clear();
+  ConnectionMemory::Place place{};
+  if (slot.stream_is_room) {
+    const auto room = slot.connection->call_room(calls_.index_of(slot));
+    place = {room.lease, room.offset};
+    outgoing_.header_room = room.header_room();
+  } else {
+    const auto lent = memory_.lend(slot.memory, slot.stream);
+    if (!lent) return false;
+    place = *lent;
+  }
+  std::size_t done = 0;
+  std::uint16_t item = 0;
+  bool ok = true;
+  const auto inline_run = [&](std::size_t end) {
+    if (end > done) {
+      ok = ok && stream_.push_back(
+                     {place.lease, static_cast<std::uint32_t>(end - done), place.offset + done, 0});
+    }
+    done = end;
+  };
+  for (const BulkItem& bulk : slot.writer.items()) {
+    inline_run(bulk.at);
+    ++item;
+    if (bulk.data.empty()) continue;
+    const auto lent = memory_.lend_read_only(slot.memory, bulk.data);
+    ok = ok && lent &&
+         stream_.push_back(
+             {lent->lease, static_cast<std::uint32_t>(bulk.data.size()), lent->offset, item});
+  }
+  inline_run(slot.writer.size());
+  if (limits_.inline_only) return ok;  // results come in the message
+  for (std::size_t i = 0; ok && i < slot.result_count; ++i) {
+    const auto lent = memory_.lend(slot.memory, slot.results[i]);
+    ok = lent && rooms_.push_back({lent->lease, static_cast<std::uint32_t>(slot.results[i].size()),
+                                   lent->offset, static_cast<std::uint16_t>(i + 1)});
+  }
+  return ok;
+}
+
+bool CallSender::lend_reply_room(CallSlot& slot, std::uint64_t size) {
+  const auto lent = memory_.lend(slot.memory, slot.reply_room);
+  if (!lent) return false;
+  outgoing_.reply_room =
+      engine::ResultRoom{lent->lease, static_cast<std::uint32_t>(size), lent->offset, 0};
+  return true;
+}
+
+}  // namespace rpcrdma::rpc

@@ -1,0 +1,77 @@
+#include "rpc/call/call_table.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace rpcrdma::rpc {
+
+CallTable::CallTable(std::size_t calls_max, bool own)
+    : slots_(calls_max),
+      slot_of_call_(calls_max),
+      free_(calls_max),
+      own_(static_cast<std::uint32_t>(own ? calls_max - 1 : calls_max)) {
+  for (std::uint32_t i = 0; i < own_; ++i) free_.push(i);
+}
+
+std::uint32_t CallTable::find(engine::CallId id) const {
+  const auto is_it = [id](const CallSlot& slot) {
+    return slot.state == CallState::kStarted && slot.id == id;
+  };
+  const std::uint32_t last = slot_of_call_[engine::slot_of(id)];
+  if (is_it(slots_[last])) return last;
+  // A callback has started another call in the engine's slot before this event had its turn.
+  const auto found = std::ranges::find_if(slots_, is_it);
+  RPCRDMA_ASSERT(found != slots_.end(), "the end of no call");
+  return index_of(*found);
+}
+
+// Calls whose last event has not come: the engine may be done with them already.
+bool CallTable::any_started() const noexcept {
+  return std::ranges::any_of(
+      slots_, [](const CallSlot& slot) { return slot.state == CallState::kStarted; });
+}
+
+bool CallTable::any_holds_receive() const noexcept {
+  return std::ranges::any_of(slots_, [](const CallSlot& slot) { return slot.holds_receive; });
+}
+
+bool CallTable::holds_receive_of(const transport::Connection* connection) const noexcept {
+  return std::ranges::any_of(slots_, [connection](const CallSlot& slot) {
+    return slot.connection == connection && slot.holds_receive;
+  });
+}
+
+CallSlot& CallTable::oldest_waiting() {
+  CallSlot* oldest = nullptr;
+  for (CallSlot& slot : slots_) {
+    if (slot.state != CallState::kWaiting) continue;
+    const bool older =
+        oldest == nullptr || static_cast<std::int32_t>(static_cast<std::uint32_t>(slot.xid) -
+                                                       static_cast<std::uint32_t>(oldest->xid)) < 0;
+    if (older) oldest = &slot;
+  }
+  RPCRDMA_ASSERT(oldest != nullptr, "a waiting call that no slot has");
+  return *oldest;
+}
+
+CallSlot* CallTable::only_one_lost_with(const transport::Connection* connection) {
+  CallSlot* only = nullptr;
+  for (CallSlot& slot : slots_) {
+    if (slot.state != CallState::kWaiting || slot.connection != connection) continue;
+    if (only != nullptr) return nullptr;
+    only = &slot;
+  }
+  return only;
+}
+
+std::optional<Instant> CallTable::deadline() const {
+  if (waiting_ == 0) return std::nullopt;
+  std::optional<Instant> first;
+  for (const CallSlot& slot : slots_) {
+    if (slot.state == CallState::kWaiting) first = engine::earlier(first, slot.deadline);
+  }
+  return first;
+}
+
+}  // namespace rpcrdma::rpc

@@ -1,0 +1,112 @@
+// The calls of a client, from prepare() to the end of their Reply, in slots that are used again.
+#ifndef RPCRDMA_RPC_CALL_CALL_TABLE_H_
+#define RPCRDMA_RPC_CALL_CALL_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/ring.h"
+#include "engine/types.h"
+#include "rpc/call/client_impl.h"
+#include "rpc/connection_memory.h"
+#include "rpcrdma/call.h"
+#include "rpcrdma/message.h"
+#include "rpcrdma/oncrpc.h"
+#include "transport/connection.h"
+
+namespace rpcrdma::rpc {
+
+enum class CallState : std::uint8_t {
+  kFree,      // prepare() takes it
+  kPrepared,  // for start(); or for its Call to be destroyed
+  kWaiting,   // for a connection, or for its turn on it; its time-out
+  kStarted,   // for the engine's last event
+  kEnded,     // the reply is here: for its Reply to be destroyed
+  kFailed,    // for the blocking caller to take its error
+};
+
+struct CallSlot : CallMessage {
+  CallState state = CallState::kFree;
+  bool blocking = false;
+  bool holds_receive = false;  // the engine's slot is to be released
+  Procedure procedure{};
+  Xid xid{};
+  MutableBytes stream;  // a message room, or of the pool
+  bool stream_is_room = false;
+  MutableBytes reply_room;       // of the pool
+  Instant deadline{};            // of a call that may wait for a connection: as a whole
+  std::uint32_t lost_alone = 0;  // connections that were lost with only this call under way
+  transport::Connection* connection = nullptr;  // of its id, memory and Receive
+  engine::CallId id{};
+  LentMemory memory;
+  ReplyCallback callback;
+  std::optional<Error> error;
+};
+
+class CallTable {
+ public:
+  // `own`: of the last slot, which the library keeps for a call of its own.
+  CallTable(std::size_t calls_max, bool own);
+
+  std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
+  auto begin() noexcept { return slots_.begin(); }
+  auto end() noexcept { return slots_.end(); }
+  CallSlot& operator[](std::uint32_t index) { return slots_[index]; }
+  std::uint32_t index_of(const CallSlot& slot) const noexcept {
+    return static_cast<std::uint32_t>(&slot - slots_.data());
+  }
+
+  bool full() const noexcept { return free_.empty(); }
+  // The slot that take() will take. Precondition of both: !full().
+  std::uint32_t next() const { return free_.front(); }
+  void take() { free_.drop(); }
+  void free(std::uint32_t index) {
+    slots_[index].state = CallState::kFree;
+    if (!is_own(index)) free_.push(index);
+  }
+  // The library's own call; size() when there is none.
+  std::uint32_t own() const noexcept { return own_; }
+  bool is_own(std::uint32_t index) const noexcept { return index == own_; }
+  bool own_is_started() const noexcept {
+    return own_ < size() && slots_[own_].state == CallState::kStarted;
+  }
+
+  // The engine knows the call by this id, until its last event.
+  void started(CallSlot& slot, engine::CallId id) {
+    slot.id = id;
+    slot_of_call_[engine::slot_of(id)] = index_of(slot);
+    slot.state = CallState::kStarted;
+  }
+  std::uint32_t find(engine::CallId id) const;
+  bool any_started() const noexcept;
+  bool any_holds_receive() const noexcept;
+  bool holds_receive_of(const transport::Connection* connection) const noexcept;
+
+  // --- Calls that wait for a connection.
+  std::uint32_t waiting() const noexcept { return waiting_; }
+  void wait(CallSlot& slot) noexcept {
+    slot.state = CallState::kWaiting;
+    ++waiting_;
+  }
+  // Any of them leaves: it is started, or fails.
+  void leave() noexcept { --waiting_; }
+  // In the order of their XIDs. Precondition: some wait.
+  CallSlot& oldest_waiting();
+  // The only one that waits and was under way on the connection; null: there are several, or none.
+  CallSlot* only_one_lost_with(const transport::Connection* connection);
+  // The first time limit among them.
+  std::optional<Instant> deadline() const;
+
+ private:
+  std::vector<CallSlot> slots_;
+  std::vector<std::uint32_t> slot_of_call_;  // by the engine's slot: which call used it last
+  Ring<std::uint32_t> free_;
+  const std::uint32_t own_;
+  std::uint32_t waiting_ = 0;
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_CALL_CALL_TABLE_H_

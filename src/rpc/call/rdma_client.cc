@@ -1,0 +1,238 @@
+#include "rpc/call/rdma_client.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/assert.h"
+#include "oncrpc/message.h"
+#include "rpc/call/reply_reading.h"
+
+namespace rpcrdma {
+namespace {
+
+constexpr std::uint32_t kResultsSizeDefault = 512;  // bytes
+
+}  // namespace
+
+RdmaClient::RdmaClient(rdma::Provider& provider, const ClientOptions& options,
+                       std::size_t calls_max, const rpc::CallSender::Limits& limits,
+                       bool has_own_call, const transport::MessageRooms* rooms)
+    : provider_(provider),
+      options_(options),
+      errors_(provider),
+      pool_(options.memory_max),
+      calls_(calls_max, has_own_call),
+      rooms_(rooms),
+      // Two clients behind one address should not use the same XIDs: servers may remember them.
+      last_xid_(static_cast<std::uint32_t>(provider.now().time_since_epoch().count() >> 10)),
+      sender_(limits, pool_, calls_, memory_) {
+  if (options.credential) use_credential(*options.credential);
+}
+
+void RdmaClient::use_credential(const AuthSys& credential) {
+  const auto size = encode_auth_sys(credential, credential_body_);
+  RPCRDMA_ASSERT(size.has_value(), "an AUTH_SYS credential over the limits of RFC 5531");
+  credential_ = {AuthFlavor::kSys, Bytes(credential_body_).first(*size)};
+}
+
+std::uint32_t RdmaClient::calls_in_flight() const noexcept {
+  if (connection_ == nullptr) return calls_.waiting();
+  const std::uint32_t calls = connection_->engine().calls_in_flight();
+  return calls - std::min(calls, calls_.own_is_started() ? 1U : 0U) + calls_.waiting();
+}
+
+// --- Making a call -----------------------------------------------------------------------------
+
+Expected<Call, Error> RdmaClient::prepare(const Procedure& procedure,
+                                          std::uint32_t arguments_size_max) {
+  if (!connected() && (ended() || !ever_connected_)) return Unexpected<Error>(lost_error());
+  if (calls_.full()) {
+    return Unexpected<Error>(
+        errors_.explain({rpc::CallSender::Refusal::Kind::kEngine, engine::StartError::kQueueFull}));
+  }
+  const std::uint32_t index = calls_.next();
+  Slot& slot = calls_[index];
+  const std::size_t size = oncrpc::kCallHeaderSizeMax + std::size_t{arguments_size_max};
+  slot.stream_is_room = size <= transport::MessageRooms::kSize;
+  slot.stream = slot.stream_is_room ? room_memory(index) : pool_.take(size);
+  if (slot.stream.empty()) {
+    return Unexpected<Error>(Error{Errc::kNoResources, "preparing a call", errors_.peer(),
+                                   "ClientOptions::memory_max is used up by calls under way"});
+  }
+  calls_.take();
+  init_slot(index, procedure);
+  return make_call(index);
+}
+
+// The call's stream is there.
+void RdmaClient::init_slot(std::uint32_t index, const Procedure& procedure) {
+  Slot& slot = calls_[index];
+  slot.state = State::kPrepared;
+  slot.blocking = slot.holds_receive = false;
+  slot.connection = nullptr;
+  slot.procedure = procedure;
+  slot.xid = Xid{++last_xid_};
+  slot.result_count = 0;
+  slot.results_refused = false;
+  slot.results_size_max = kResultsSizeDefault;
+  slot.timeout = options_.call_timeout;
+  slot.memory.clear();
+  slot.error.reset();
+  std::construct_at(&slot.writer, slot.stream);
+  oncrpc::encode_call({slot.xid, procedure, credential_, {}}, slot.writer.xdr());
+}
+
+Expected<void, Error> RdmaClient::start(Call&& call, ReplyCallback&& callback) {
+  const std::uint32_t index = take_slot(call);
+  if (auto error = begin(index, false, std::move(callback))) {
+    return Unexpected<Error>(std::move(*error));
+  }
+  if (!in_progress_) handle_started();  // else progress() does it for all that callbacks start
+  return {};
+}
+
+std::optional<Error> RdmaClient::begin(std::uint32_t index, bool blocking,
+                                       ReplyCallback&& callback) {
+  Slot& slot = calls_[index];
+  RPCRDMA_ASSERT(slot.state == State::kPrepared, "a Call is started twice");
+  std::optional<Error> error;
+  if (slot.results_refused) {
+    error = Error{Errc::kTooLarge, "placing the results", errors_.peer(),
+                  "place_result() takes up to 8 places, none of them empty"};
+  } else if (!slot.writer.ok()) {
+    error = Error{Errc::kTooLarge, "encoding the arguments", errors_.peer(),
+                  "they exceed the size given to prepare(), or have too many bulk items"};
+  } else {
+    error = finish_message(slot);
+    if (!error) error = start_or_wait(slot);
+  }
+  if (error) [[unlikely]] {
+    free_slot(index);
+    return error;
+  }
+  slot.blocking = blocking;
+  slot.callback = std::move(callback);
+  return std::nullopt;
+}
+
+std::optional<Error> RdmaClient::start_or_wait(Slot& slot) {
+  if (!keeps_calls_) return start_in_engine(slot);
+  slot.deadline = now() + slot.timeout;
+  slot.lost_alone = 0;
+  if (may_start()) return start_in_engine(slot);
+  if (ended()) return lost_error();
+  wait_for_connection(slot);
+  return std::nullopt;
+}
+
+std::optional<Error> RdmaClient::start_in_engine(Slot& slot) {
+  if (connection_ == nullptr || connection_->ended() || use_ == Use::kNoMore) return lost_error();
+  const auto refusal = sender_.start(slot, *connection_, now());
+  if (!refusal) return std::nullopt;
+  const bool is_lost = refusal->kind == rpc::CallSender::Refusal::Kind::kEngine &&
+                       refusal->error == engine::StartError::kNotConnected;
+  return is_lost ? lost_error() : errors_.explain(*refusal);
+}
+
+// --- Its end -----------------------------------------------------------------------------------
+
+void RdmaClient::handle(const engine::Event& event) {
+  if (const auto* reply = std::get_if<engine::ReplyReady>(&event)) {
+    handle_reply(calls_.find(reply->call), *reply);
+  } else if (const auto* failed = std::get_if<engine::CallFailed>(&event)) {
+    handle_failed(calls_.find(failed->call), failed->error);
+  } else {
+    handle_other(event);
+  }
+}
+
+void RdmaClient::handle_failed(std::uint32_t index, engine::CallError error) {
+  // What each connection begins with tells nothing of the calls behind it.
+  const bool is_own = calls_.is_own(index);
+  if (error == engine::CallError::kConnectionLost && waits_for_next() && !is_own) {
+    return wait_for_connection(calls_[index]);
+  }
+  if (error != engine::CallError::kTimedOut && !is_own) heard_ = true;  // the server answered
+  if (closing_ && error == engine::CallError::kConnectionLost) error = engine::CallError::kCanceled;
+  fail(index, errors_.explain(error, connection_));
+}
+
+void RdmaClient::handle_reply(std::uint32_t index, const engine::ReplyReady& reply) {
+  Slot& slot = calls_[index];
+  slot.holds_receive = true;
+  if (auto error = rpc::read_reply(slot, reply, errors_.peer())) {
+    return fail(index, std::move(*error));
+  }
+  memory_.take_back(slot.memory, slot.connection);
+  if (!calls_.is_own(index)) heard_ = true;
+  slot.state = State::kEnded;
+  if (slot.blocking) return;
+  ReplyCallback callback = std::move(slot.callback);
+  callback(make_reply(index));
+}
+
+void RdmaClient::fail(std::uint32_t index, Error error) {
+  Slot& slot = calls_[index];
+  memory_.take_back(slot.memory, slot.connection);
+  if (slot.blocking) {
+    slot.error = std::move(error);
+    slot.state = State::kFailed;
+    return;
+  }
+  ReplyCallback callback = std::move(slot.callback);
+  free_slot(index);
+  callback(Unexpected<Error>(std::move(error)));
+}
+
+void RdmaClient::free_slot(std::uint32_t index) {
+  Slot& slot = calls_[index];
+  memory_.take_back(slot.memory, slot.connection);
+  if (slot.holds_receive) {
+    engine::Connection& engine = slot.connection->engine();
+    engine.release(slot.id);
+    slot.holds_receive = false;
+    // A call may have waited for this very Receive, and nothing else would wake the caller's loop.
+    if (!in_progress_ && engine.calls_waiting() > 0) provider_.wake();
+  }
+  if (!slot.stream.empty() && !slot.stream_is_room) pool_.give_back(slot.stream);
+  if (!slot.reply_room.empty()) {
+    pool_.give_back(slot.reply_room);
+    slot.reply_room = {};
+  }
+  slot.callback = {};
+  slot.error.reset();
+  calls_.free(index);
+}
+
+// --- Calls that wait for a connection ----------------------------------------------------------
+
+// Its time counts from now on, however long the session of a lost connection stays.
+void RdmaClient::wait_for_connection(Slot& slot) {
+  memory_.take_back(slot.memory, slot.connection);
+  calls_.wait(slot);
+  handle_waiting();
+}
+
+void RdmaClient::start_waiting() {
+  while (calls_.waiting() > 0 && may_start()) {
+    Slot& oldest = calls_.oldest_waiting();
+    calls_.leave();
+    oldest.timeout = std::max(oldest.deadline - now_, std::chrono::nanoseconds{0});
+    if (auto error = start_in_engine(oldest)) {
+      if (connection_->ended()) return wait_for_connection(oldest);
+      fail(calls_.index_of(oldest), std::move(*error));
+    }
+  }
+}
+
+void RdmaClient::fail_waiting(bool all) {
+  for (std::uint32_t i = 0; i < calls_.size() && calls_.waiting() > 0; ++i) {
+    const Slot& slot = calls_[i];
+    if (slot.state != State::kWaiting || (!all && slot.deadline > now_)) continue;
+    calls_.leave();
+    fail(i, all ? lost_error() : Error{Errc::kTimedOut, "the call", errors_.peer(), absence()});
+  }
+}
+
+}  // namespace rpcrdma

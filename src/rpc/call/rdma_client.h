@@ -1,0 +1,125 @@
+// What clients over RDMA share: their calls, whoever makes the connection.
+#ifndef RPCRDMA_RPC_CALL_RDMA_CLIENT_H_
+#define RPCRDMA_RPC_CALL_RDMA_CLIENT_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "oncrpc/message.h"
+#include "rdma/provider.h"
+#include "rpc/call/call_sender.h"
+#include "rpc/call/call_table.h"
+#include "rpc/call/client_impl.h"
+#include "rpc/call/peer_errors.h"
+#include "rpc/connection_memory.h"
+#include "transport/buffer_pool.h"
+#include "transport/connection.h"
+
+namespace rpcrdma {
+
+// Its connection is its own (ConnectingClient), or that of a server's session (BackwardClient).
+class RdmaClient : public ClientImpl {
+ public:
+  Expected<Call, Error> prepare(const Procedure& procedure, std::uint32_t arguments_size_max) final;
+  Expected<void, Error> start(Call&& call, ReplyCallback&& callback) final;
+  void use_credential(const AuthSys& credential) final;
+  std::uint32_t calls_in_flight() const noexcept final;
+  std::string_view peer() const noexcept final { return errors_.peer(); }
+  bool connected() const noexcept final {
+    return connection_ != nullptr && connection_->connected() && use_ == Use::kNow;
+  }
+  bool ended() const noexcept final {
+    return (connection_ == nullptr || connection_->ended() || use_ == Use::kNoMore) &&
+           !(waits_for_next() && ever_connected_);
+  }
+
+ protected:
+  using Slot = rpc::CallSlot;
+  using State = rpc::CallState;
+  // Whether a connection that is up takes calls.
+  enum class Use : std::uint8_t {
+    kNotYet,  // it is being configured
+    kNow,
+    kNoMore,  // it lives on without this client
+  };
+
+  // `rooms`: of the messages, by slot; null: they are those of the connection.
+  RdmaClient(rdma::Provider& provider, const ClientOptions& options, std::size_t calls_max,
+             const rpc::CallSender::Limits& limits, bool has_own_call,
+             const transport::MessageRooms* rooms);
+
+  // --- What the two kinds do in their own ways.
+  // A call was started, outside of progress().
+  virtual void handle_started() = 0;
+  // Calls wait for the next connection when this one is lost.
+  virtual bool waits_for_next() const noexcept = 0;
+  // Whether a call may be given to the engine now.
+  virtual bool may_start() noexcept = 0;
+  // The call's message goes out as it is now; what is wrong with it, if something is.
+  virtual std::optional<Error> finish_message(Slot& /*slot*/) { return std::nullopt; }
+  // A call begins to wait for a connection.
+  virtual void handle_waiting() {}
+  // Why there is no connection, for the error of a call that waited in vain.
+  virtual std::string absence() const = 0;
+  // An event of the engine's other half.
+  virtual void handle_other(const engine::Event& event) = 0;
+
+  // --- The way of a call.
+  void init_slot(std::uint32_t index, const Procedure& procedure);
+  // What went wrong, if anything: an Expected would be cleared as a whole for each call.
+  std::optional<Error> begin(std::uint32_t index, bool blocking, ReplyCallback&& callback);
+  std::optional<Error> start_in_engine(Slot& slot);
+  void handle(const engine::Event& event);
+  void fail(std::uint32_t index, Error error);
+  void free_slot(std::uint32_t index) final;
+  // Makes waiting calls again, the oldest first.
+  void start_waiting();
+  // Those whose time is over, or all of them.
+  void fail_waiting(bool all);
+  void wait_for_connection(Slot& slot);
+
+  MutableBytes room_memory(std::uint32_t index) const {
+    return rooms_ != nullptr ? rooms_->room(index) : connection_->call_room(index).memory;
+  }
+  Error lost_error() const {
+    return errors_.explain(
+        closing_ ? engine::CallError::kCanceled : engine::CallError::kConnectionLost, connection_);
+  }
+  // Inside of a callback the time of this round is good enough, and asking costs a clock.
+  Instant now() const { return in_progress_ ? now_ : provider_.now(); }
+
+  rdma::Provider& provider_;  // a BackwardClient's may have gone with its server
+  const ClientOptions options_;
+  rpc::PeerErrors errors_;
+  transport::BufferPool pool_;
+  rpc::CallTable calls_;
+  const transport::MessageRooms* rooms_;
+  rpc::ConnectionMemory memory_;
+  transport::Connection* connection_ = nullptr;
+  bool keeps_calls_ = false;  // start() lets calls wait where there is no connection
+  bool ever_connected_ = false;
+  bool heard_ = false;  // a reply came since this was cleared
+  bool in_progress_ = false;
+  bool closing_ = false;
+  Use use_ = Use::kNow;
+  Instant now_{};  // of the round in progress
+  std::uint32_t last_xid_ = 0;
+
+ private:
+  rpc::CallMessage& message(std::uint32_t slot) noexcept final { return calls_[slot]; }
+  std::optional<Error> start_or_wait(Slot& slot);
+  void handle_reply(std::uint32_t index, const engine::ReplyReady& reply);
+  void handle_failed(std::uint32_t index, engine::CallError error);
+
+  rpc::CallSender sender_;
+  std::array<std::byte, kAuthBodySizeMax> credential_body_{};
+  Credential credential_;
+};
+
+}  // namespace rpcrdma
+
+#endif  // RPCRDMA_RPC_CALL_RDMA_CLIENT_H_

@@ -1,0 +1,21 @@
+// What a reply says, and where its results are.
+#ifndef RPCRDMA_RPC_CALL_REPLY_READING_H_
+#define RPCRDMA_RPC_CALL_REPLY_READING_H_
+
+#include <optional>
+#include <string_view>
+
+#include "engine/types.h"
+#include "rpc/call/call_table.h"
+#include "rpcrdma/error.h"
+
+namespace rpcrdma::rpc {
+
+// Reads the RPC header of the reply to the slot's call; on success slot.reader stands at the
+// results. `peer`: for the text of an error.
+std::optional<Error> read_reply(CallSlot& slot, const engine::ReplyReady& reply,
+                                std::string_view peer);
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_CALL_REPLY_READING_H_

@@ -1,0 +1,70 @@
+// Names memory for the engine on one connection.
+#ifndef RPCRDMA_RPC_CONNECTION_MEMORY_H_
+#define RPCRDMA_RPC_CONNECTION_MEMORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/bounded_vector.h"
+#include "rdma/provider.h"
+#include "rpc/region_table.h"
+#include "rpcrdma/message.h"
+#include "transport/connection.h"
+
+namespace rpcrdma::rpc {
+
+// What one call has lent.
+struct LentMemory {
+  BoundedVector<engine::Lease, 2 * kBulkItemsMax + 2> leases;  // of this call only
+  BoundedVector<std::uint32_t, 2 * kBulkItemsMax> regions;     // in use, of the RegionTable
+
+  void clear() noexcept {
+    leases.clear();
+    regions.clear();
+  }
+};
+
+// What the application has registered for long has one lease on each connection; other memory gets
+// one for the call that it is lent to.
+class ConnectionMemory {
+ public:
+  struct Place {
+    engine::Lease lease;
+    std::uint64_t offset;  // of the memory in the lease, bytes
+  };
+
+  RegionTable& regions() noexcept { return regions_; }
+  const RegionTable& regions() const noexcept { return regions_; }
+
+  // The leases of the connection before are forgotten; they end with it. Null: there is none.
+  void move_to(transport::Connection* connection);
+  // Registers a region on the connection; why it cannot be, if it cannot.
+  std::optional<rdma::Error> attach(std::uint32_t id);
+  // All that are not yet. Where this fails, calls register what they need themselves.
+  void attach_all();
+  // Ends a region; also without a connection. Precondition: no call uses it.
+  void remove(std::uint32_t id);
+
+  // nullopt: it cannot be registered, or the call has lent too much.
+  std::optional<Place> lend(LentMemory& lent, MutableBytes memory);
+  std::optional<Place> lend_read_only(LentMemory& lent, Bytes memory);
+  // Precondition: no call holds it any more. `connection`: over which it was lent.
+  void take_back(LentMemory& lent, transport::Connection* connection) {
+    if (lent.leases.empty() && lent.regions.empty()) return;
+    for (const engine::Lease lease : lent.leases) connection->detach(lease);
+    for (const std::uint32_t id : lent.regions) regions_.end_use(id);
+    lent.clear();
+  }
+
+ private:
+  std::optional<Place> find(LentMemory& lent, Bytes memory, bool to_write);
+
+  transport::Connection* connection_ = nullptr;
+  RegionTable regions_;
+  std::vector<std::optional<engine::Lease>> leases_;  // of regions, by their ids
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_CONNECTION_MEMORY_H_
