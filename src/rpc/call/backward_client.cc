@@ -14,7 +14,7 @@ BackwardClient::BackwardClient(rpc::Session& session, rdma::Provider& provider,
     : RdmaClient(provider, options, rpc::engine_options(options).calls_max,
                  {true, !options.connection.reduce, false}, false, nullptr),
       own_rooms_(calls_.size()) {
-  ever_connected_ = true;
+  ever_connected_ = finishes_messages_ = true;
   if (outlives_connection) keeper_ = &session.mailbox();
   keeps_calls_ = outlives_connection;
   if (const auto xid = session.last_xid()) last_xid_ = *xid;

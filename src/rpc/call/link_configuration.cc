@@ -21,9 +21,7 @@ void ConnectingClient::configure() {
   configuration_started_ = true;
   const std::uint32_t index = calls_.own();
   Slot& slot = calls_[index];
-  slot.stream = room_memory(index);
-  slot.stream_is_room = true;
-  init_slot(index, oncrpc::kConfigureConnection);
+  init_own_call(oncrpc::kConfigureConnection);
   oncrpc::encode(
       oncrpc::ConfigurationRequest{engine_options_.inline_send, engine_options_.inline_receive,
                                    connection_->reads_served_max()},

@@ -44,6 +44,23 @@ std::uint32_t RdmaClient::calls_in_flight() const noexcept {
 
 // --- Making a call -----------------------------------------------------------------------------
 
+// The call's stream is there.
+inline void RdmaClient::init_slot(Slot& slot, const Procedure& procedure) {
+  slot.state = State::kPrepared;
+  slot.blocking = slot.holds_receive = false;
+  slot.connection = nullptr;
+  slot.procedure = procedure;
+  slot.xid = Xid{++last_xid_};
+  slot.result_count = 0;
+  slot.results_refused = false;
+  slot.results_size_max = kResultsSizeDefault;
+  slot.timeout = options_.call_timeout;
+  slot.memory.clear();
+  slot.error.reset();
+  std::construct_at(&slot.writer, slot.stream);
+  oncrpc::encode_call({slot.xid, procedure, credential_, {}}, slot.writer.xdr());
+}
+
 Expected<Call, Error> RdmaClient::prepare(const Procedure& procedure,
                                           std::uint32_t arguments_size_max) {
   if (!connected() && (ended() || !ever_connected_)) return Unexpected<Error>(lost_error());
@@ -61,26 +78,15 @@ Expected<Call, Error> RdmaClient::prepare(const Procedure& procedure,
                                    "ClientOptions::memory_max is used up by calls under way"});
   }
   calls_.take();
-  init_slot(index, procedure);
+  init_slot(slot, procedure);
   return make_call(index);
 }
 
-// The call's stream is there.
-void RdmaClient::init_slot(std::uint32_t index, const Procedure& procedure) {
-  Slot& slot = calls_[index];
-  slot.state = State::kPrepared;
-  slot.blocking = slot.holds_receive = false;
-  slot.connection = nullptr;
-  slot.procedure = procedure;
-  slot.xid = Xid{++last_xid_};
-  slot.result_count = 0;
-  slot.results_refused = false;
-  slot.results_size_max = kResultsSizeDefault;
-  slot.timeout = options_.call_timeout;
-  slot.memory.clear();
-  slot.error.reset();
-  std::construct_at(&slot.writer, slot.stream);
-  oncrpc::encode_call({slot.xid, procedure, credential_, {}}, slot.writer.xdr());
+void RdmaClient::init_own_call(const Procedure& procedure) {
+  Slot& slot = calls_[calls_.own()];
+  slot.stream = room_memory(calls_.own());
+  slot.stream_is_room = true;
+  init_slot(slot, procedure);
 }
 
 Expected<void, Error> RdmaClient::start(Call&& call, ReplyCallback&& callback) {
@@ -96,17 +102,16 @@ std::optional<Error> RdmaClient::begin(std::uint32_t index, bool blocking,
                                        ReplyCallback&& callback) {
   Slot& slot = calls_[index];
   RPCRDMA_ASSERT(slot.state == State::kPrepared, "a Call is started twice");
-  std::optional<Error> error;
-  if (slot.results_refused) {
-    error = Error{Errc::kTooLarge, "placing the results", errors_.peer(),
-                  "place_result() takes up to 8 places, none of them empty"};
-  } else if (!slot.writer.ok()) {
-    error = Error{Errc::kTooLarge, "encoding the arguments", errors_.peer(),
-                  "they exceed the size given to prepare(), or have too many bulk items"};
-  } else {
-    error = finish_message(slot);
-    if (!error) error = start_or_wait(slot);
+  if (slot.results_refused || !slot.writer.ok()) [[unlikely]] {
+    const bool is_place = slot.results_refused;
+    free_slot(index);
+    return Error{Errc::kTooLarge, is_place ? "placing the results" : "encoding the arguments",
+                 errors_.peer(),
+                 is_place ? "place_result() takes up to 8 places, none of them empty"
+                          : "they exceed the size given to prepare(), or have too many bulk items"};
   }
+  auto error = finishes_messages_ ? finish_message(slot) : std::nullopt;
+  if (!error) error = keeps_calls_ ? start_or_wait(slot) : start_in_engine(slot);
   if (error) [[unlikely]] {
     free_slot(index);
     return error;
@@ -117,7 +122,6 @@ std::optional<Error> RdmaClient::begin(std::uint32_t index, bool blocking,
 }
 
 std::optional<Error> RdmaClient::start_or_wait(Slot& slot) {
-  if (!keeps_calls_) return start_in_engine(slot);
   slot.deadline = now() + slot.timeout;
   slot.lost_alone = 0;
   if (may_start()) return start_in_engine(slot);

@@ -59,7 +59,8 @@ class RdmaClient : public ClientImpl {
   virtual bool waits_for_next() const noexcept = 0;
   // Whether a call may be given to the engine now.
   virtual bool may_start() noexcept = 0;
-  // The call's message goes out as it is now; what is wrong with it, if something is.
+  // The call's message goes out as it is now; what is wrong with it, if something is. Only asked
+  // with finishes_messages_.
   virtual std::optional<Error> finish_message(Slot& /*slot*/) { return std::nullopt; }
   // A call begins to wait for a connection.
   virtual void handle_waiting() {}
@@ -69,7 +70,8 @@ class RdmaClient : public ClientImpl {
   virtual void handle_other(const engine::Event& event) = 0;
 
   // --- The way of a call.
-  void init_slot(std::uint32_t index, const Procedure& procedure);
+  // The library's own call, prepared.
+  void init_own_call(const Procedure& procedure);
   // What went wrong, if anything: an Expected would be cleared as a whole for each call.
   std::optional<Error> begin(std::uint32_t index, bool blocking, ReplyCallback&& callback);
   std::optional<Error> start_in_engine(Slot& slot);
@@ -100,7 +102,8 @@ class RdmaClient : public ClientImpl {
   const transport::MessageRooms* rooms_;
   rpc::ConnectionMemory memory_;
   transport::Connection* connection_ = nullptr;
-  bool keeps_calls_ = false;  // start() lets calls wait where there is no connection
+  bool keeps_calls_ = false;        // start() lets calls wait where there is no connection
+  bool finishes_messages_ = false;  // finish_message() has something to do
   bool ever_connected_ = false;
   bool heard_ = false;  // a reply came since this was cleared
   bool in_progress_ = false;
@@ -111,6 +114,8 @@ class RdmaClient : public ClientImpl {
 
  private:
   rpc::CallMessage& message(std::uint32_t slot) noexcept final { return calls_[slot]; }
+  // On the path of each call.
+  [[gnu::always_inline]] inline void init_slot(Slot& slot, const Procedure& procedure);
   std::optional<Error> start_or_wait(Slot& slot);
   void handle_reply(std::uint32_t index, const engine::ReplyReady& reply);
   void handle_failed(std::uint32_t index, engine::CallError error);
