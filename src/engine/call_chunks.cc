@@ -87,6 +87,12 @@ bool CallChunks::emit_revokes(const SlotBase& slot, WorkRoom& room, std::uint8_t
   });
 }
 
+bool CallChunks::invalidated(SteeringTag tag, Counters& counters) {
+  if (!exposures.invalidated(tag)) return false;
+  ++counters.invalidated_remotely;
+  return true;
+}
+
 std::uint32_t CallChunks::encode_header(Shared& shared, Xid xid, std::uint32_t credits,
                                         MutableBytes place) {
   list(shared.lists);

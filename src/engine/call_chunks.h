@@ -31,6 +31,8 @@ class CallChunks {
   bool all_asked() const noexcept { return exposures.size() == plan.segments.size(); }
   // The same for the Revokes of what is live.
   bool emit_revokes(const SlotBase& slot, WorkRoom& room, std::uint8_t& posted, Counters& counters);
+  // Marks the handle that the peer's Send invalidated. False: it is not one of this call's.
+  bool invalidated(SteeringTag tag, Counters& counters);
   // Encodes the header, whose chunks have their handles; returns its size, bytes.
   std::uint32_t encode_header(Shared& shared, Xid xid, std::uint32_t credits, MutableBytes place);
 

@@ -91,23 +91,19 @@ void Requester::handle_received(Instant now, ReceiveId receive, const Received& 
     return;
   Slot* slot = message.kind == Kind::kTooShort ? nullptr : find_waiting_for_reply(message.xid);
   Counters& counters = shared_.counters;
-  if (invalidated && !invalidate(slot, *invalidated)) {
+  if (invalidated && (slot == nullptr || slot->chunks == nullptr || !options_.remote_invalidation ||
+                      !slot->chunks->invalidated(*invalidated, counters))) {
     shared_.disconnect = true;  // RFC 8797 §4.1: only a handle of this very call may be invalidated
-    return drop(receive, counters.bad_reply_count);
+    return shared_.drop(receive, counters.bad_reply_count);
   }
   // RFC 8166 §4.5: a requester never answers what it cannot use; it drops it, and the call's own
   // time-out deals with the rest.
-  if (is_unreadable(message.kind)) return drop(receive, counters.bad_reply_count);
+  if (is_unreadable(message.kind)) return shared_.drop(receive, counters.bad_reply_count);
   // RFC 8167: a Call reached a client that does not accept them.
   const bool is_call = message.kind == Kind::kMessage && says_call(message.payload);
-  if (slot == nullptr || is_call) return drop(receive, counters.unknown_xid_count);
+  if (slot == nullptr || is_call) return shared_.drop(receive, counters.unknown_xid_count);
   if (!message.has_chunks) shared_.lists.clear();
   accept_reply(now, *slot, receive, message);
-}
-
-void Requester::drop(ReceiveId receive, std::uint64_t& counter) {
-  ++counter;
-  shared_.receives.repost(receive);
 }
 
 // The common case in one go: a short reply to a Call without chunks. False, and nothing done: it is
@@ -277,14 +273,6 @@ bool Requester::emit_send(Slot& slot, WorkRoom& room) {
 
 // --- From the reply to the end -----------------------------------------------------------------
 
-// Marks the handle that the peer's Send invalidated. False: it is not one of this call's.
-bool Requester::invalidate(Slot* slot, SteeringTag tag) {
-  if (slot == nullptr || slot->chunks == nullptr || !options_.remote_invalidation) return false;
-  if (!slot->chunks->exposures.invalidated(tag)) return false;
-  ++shared_.counters.invalidated_remotely;
-  return true;
-}
-
 void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive, const Received& message) {
   Counters& counters = shared_.counters;
   if (profile_ != nullptr) profile_->heard(slot.index, message);
@@ -294,7 +282,7 @@ void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive, const R
   }
   if (message.kind == Kind::kErrorVersion || message.kind == Kind::kErrorChunk) {
     gate_.grant(message.credits);
-    drop(receive, counters.err_received);
+    shared_.drop(receive, counters.err_received);
     answered(slot);
     return fail(slot,
                 message.kind == Kind::kErrorVersion ? CallError::kVersion : CallError::kChunk);
@@ -302,11 +290,11 @@ void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive, const R
   const bool takes_padding = profile_ != nullptr && message.kind == Kind::kPadded &&
                              profile_->take_padding(slot.index, message);
   if ((message.kind == Kind::kPadded && !takes_padding) || message.kind == Kind::kDone) {
-    return drop(receive, counters.bad_reply_count);  // RFC 8166 §4.5: discard
+    return shared_.drop(receive, counters.bad_reply_count);  // RFC 8166 §4.5: discard
   }
   answered(slot);
   if (!take_reply(slot, message)) {
-    drop(receive, counters.bad_reply_count);
+    shared_.drop(receive, counters.bad_reply_count);
     return fail(slot, CallError::kBadReply);
   }
   gate_.grant(message.credits);  // of a complete reply only

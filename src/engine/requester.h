@@ -90,12 +90,10 @@ class Requester final : private rfc5666::ReadReplies::Host {
   bool emit(Slot& slot, WorkRoom& room);
   bool emit_send(Slot& slot, WorkRoom& room);
   bool emit_fencing(Slot& slot, WorkRoom& room);
-  void drop(ReceiveId receive, std::uint64_t& counter);
   bool take_short_reply(Instant now, ReceiveId receive, const Received& message);
   void accept_reply(Instant now, Slot& slot, ReceiveId receive, const Received& message);
   void take_late_reply(Instant now, Slot& slot, const Received& message);
   bool take_reply(Slot& slot, const Received& message);
-  bool invalidate(Slot* slot, SteeringTag tag);
   void handle_exposed(Slot& slot, const WorkDone& done, std::size_t part);
   void time_out(Slot& slot);
   bool is_stuck() const noexcept;

@@ -17,6 +17,12 @@ struct Shared {
   Shared(std::size_t events_max, std::size_t readers_max, ReceiveLedger&& ledger)
       : events(events_max), receives(std::move(ledger)), reads(readers_max) {}
 
+  // A message that cannot be used.
+  void drop(ReceiveId receive, std::uint64_t& counter) {
+    ++counter;
+    receives.repost(receive);
+  }
+
   Ring<Event> events;  // on their way up
   ReceiveLedger receives;
   ReadSlots reads;
