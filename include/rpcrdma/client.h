@@ -147,7 +147,8 @@ class Client {
   // client's progress(); no context of it may be used after the client.
   Expected<void, Error> serve(std::uint32_t program, std::uint32_t version, Service& service);
 
-  // Sends this credential with the calls prepared from now on (default AUTH_NONE).
+  // Sends this credential with the calls started from now on, and with those that are made again
+  // after the loss of a connection (default AUTH_NONE).
   void use_credential(const AuthSys& credential);
 
  private:

@@ -246,6 +246,24 @@ TEST_P(Reconnect, RegisteredMemoryIsRegisteredWithTheNextConnection) {
   EXPECT_EQ(pair_.client->counters().registrations, before);
 }
 
+TEST_P(Reconnect, CallThatIsMadeAgainHasTheCredentialOfThatTime) {
+  lose_connection();
+  std::optional<std::uint32_t> uid;
+  auto call = pair_.prepare(TestService::kWhoAmI);
+  ASSERT_TRUE(call);
+  ASSERT_TRUE(pair_.client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+    ASSERT_TRUE(reply) << reply.error().message();
+    uid = reply->results().xdr().u32("uid");
+  }));
+  AuthSys sys;  // its header is longer than that of AUTH_NONE
+  sys.machine_name = "host";
+  sys.uid = 1234;
+  pair_.client->use_credential(sys);
+  pair_.start_server();
+  pair_.run_until([&] { return uid.has_value(); });
+  EXPECT_EQ(uid, 1234U);
+}
+
 TEST_P(Reconnect, MemoryWhoseRegistrationHasEndedIsNotRegisteredAgain) {
   const auto of_a_connection = pair_.client->counters().registrations;
   std::vector<std::byte> source(100'000);

@@ -76,12 +76,12 @@ std::optional<Error> BackwardClient::finish_message(Slot& slot) {
 // its last Sends are still under way. False: no memory.
 bool BackwardClient::flatten(Slot& slot) {
   if (slot.writer.items().empty()) return true;
-  std::size_t size = slot.writer.size();
+  std::size_t size = Slot::kHeaderRoom + slot.writer.size();
   for (const BulkItem& item : slot.writer.items()) size += item.data.size();
   const MutableBytes whole = pool_.take(size);
   if (whole.empty()) return false;
-  MessageWriter writer(whole);
-  const Bytes stream(slot.stream);
+  MessageWriter writer(whole.subspan(Slot::kHeaderRoom));
+  const Bytes stream(slot.arguments());
   std::size_t done = 0;
   for (const BulkItem& item : slot.writer.items()) {
     writer.xdr().opaque_fixed(stream.subspan(done, item.at - done));
@@ -145,7 +145,7 @@ void BackwardClient::move_streams() {
     const bool is_kept = slot.state == State::kPrepared || slot.state == State::kWaiting;
     if (!is_kept || !slot.stream_is_room) continue;
     slot.stream = room_memory(i);
-    slot.writer.xdr().move_to(slot.stream);
+    slot.writer.xdr().move_to(slot.arguments());
   }
 }
 

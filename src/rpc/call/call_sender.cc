@@ -45,21 +45,33 @@ std::optional<CallSender::Refusal> CallSender::start(CallSlot& slot,
   return std::nullopt;
 }
 
+// Writes the RPC header right in front of the arguments; returns where it begins in the stream. A
+// call that is made again has a new one: a credential may be good for one transmission only.
+std::size_t CallSender::seal(CallSlot& slot) const {
+  const oncrpc::CallHeader header{slot.xid, slot.procedure, credential_, {}};
+  const std::size_t size = oncrpc::call_header_size(header);
+  const std::size_t start = CallSlot::kHeaderRoom - size;
+  xdr::Writer writer(slot.stream.subspan(start, size));
+  oncrpc::encode_call(header, writer);
+  return start;
+}
+
 // Turns what was written into runs of the Payload stream, with every piece of memory registered.
 bool CallSender::build(CallSlot& slot) {
   stream_.clear();
   rooms_.clear();
+  const std::size_t start = seal(slot);
   ConnectionMemory::Place place{};
   if (slot.stream_is_room) {
     const auto room = slot.connection->call_room(calls_.index_of(slot));
     place = {room.lease, room.offset};
-    outgoing_.header_room = room.header_room();
+    outgoing_.header_room = room.header_room() + start;
   } else {
     const auto lent = memory_.lend(slot.memory, slot.stream);
     if (!lent) return false;
     place = *lent;
   }
-  std::size_t done = 0;
+  std::size_t done = start;
   std::uint16_t item = 0;
   bool ok = true;
   const auto inline_run = [&](std::size_t end) {
@@ -70,7 +82,7 @@ bool CallSender::build(CallSlot& slot) {
     done = end;
   };
   for (const BulkItem& bulk : slot.writer.items()) {
-    inline_run(bulk.at);
+    inline_run(CallSlot::kHeaderRoom + bulk.at);
     ++item;
     if (bulk.data.empty()) continue;
     const auto lent = memory_.lend_read_only(slot.memory, bulk.data);
@@ -78,7 +90,7 @@ bool CallSender::build(CallSlot& slot) {
          stream_.push_back(
              {lent->lease, static_cast<std::uint32_t>(bulk.data.size()), lent->offset, item});
   }
-  inline_run(slot.writer.size());
+  inline_run(CallSlot::kHeaderRoom + slot.writer.size());
   if (limits_.inline_only) return ok;  // results come in the message
   for (std::size_t i = 0; ok && i < slot.result_count; ++i) {
     const auto lent = memory_.lend(slot.memory, slot.results[i]);

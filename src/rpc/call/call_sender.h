@@ -37,19 +37,23 @@ class CallSender {
     engine::StartError error{};
   };
 
-  CallSender(const Limits& limits, transport::BufferPool& pool, CallTable& calls,
-             ConnectionMemory& memory)
-      : limits_(limits), pool_(pool), calls_(calls), memory_(memory) {}
+  // `credential`: of the calls that are sent from now on, as it is then.
+  CallSender(const Limits& limits, const Credential& credential, transport::BufferPool& pool,
+             CallTable& calls, ConnectionMemory& memory)
+      : limits_(limits), credential_(credential), pool_(pool), calls_(calls), memory_(memory) {}
 
-  // Lends the call's memory and gives it to the engine of the connection; CallTable::started().
-  // What was lent stays with the slot in any case.
+  // Seals the message with an RPC header of its own for this transmission, lends the call's memory
+  // and gives it to the engine of the connection; CallTable::started(). What was lent stays with
+  // the slot in any case.
   std::optional<Refusal> start(CallSlot& slot, transport::Connection& connection, Instant now);
 
  private:
+  std::size_t seal(CallSlot& slot) const;
   bool build(CallSlot& slot);
   bool lend_reply_room(CallSlot& slot, std::uint64_t size);
 
   const Limits limits_;
+  const Credential& credential_;
   transport::BufferPool& pool_;
   CallTable& calls_;
   ConnectionMemory& memory_;

@@ -9,6 +9,7 @@
 
 #include "base/ring.h"
 #include "engine/types.h"
+#include "oncrpc/message.h"
 #include "rpc/call/client_impl.h"
 #include "rpc/connection_memory.h"
 #include "rpcrdma/call.h"
@@ -28,12 +29,16 @@ enum class CallState : std::uint8_t {
 };
 
 struct CallSlot : CallMessage {
+  static constexpr std::size_t kHeaderRoom = oncrpc::kCallHeaderSizeMax;  // bytes
+
   CallState state = CallState::kFree;
   bool blocking = false;
   bool holds_receive = false;  // the engine's slot is to be released
   Procedure procedure{};
   Xid xid{};
-  MutableBytes stream;  // a message room, or of the pool
+  // A message room, or of the pool. Room for the largest RPC header, then the arguments: the header
+  // is written to the end of its room each time that the call is sent.
+  MutableBytes stream;
   bool stream_is_room = false;
   MutableBytes reply_room;       // of the pool
   Instant deadline{};            // of a call that may wait for a connection: as a whole
@@ -43,6 +48,8 @@ struct CallSlot : CallMessage {
   LentMemory memory;
   ReplyCallback callback;
   std::optional<Error> error;
+
+  MutableBytes arguments() const noexcept { return stream.subspan(kHeaderRoom); }
 };
 
 class CallTable {

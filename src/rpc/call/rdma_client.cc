@@ -26,7 +26,7 @@ RdmaClient::RdmaClient(rdma::Provider& provider, const ClientOptions& options,
       rooms_(rooms),
       // Two clients behind one address should not use the same XIDs: servers may remember them.
       last_xid_(static_cast<std::uint32_t>(provider.now().time_since_epoch().count() >> 10)),
-      sender_(limits, pool_, calls_, memory_) {
+      sender_(limits, credential_, pool_, calls_, memory_) {
   if (options.credential) use_credential(*options.credential);
 }
 
@@ -57,8 +57,7 @@ inline void RdmaClient::init_slot(Slot& slot, const Procedure& procedure) {
   slot.timeout = options_.call_timeout;
   slot.memory.clear();
   slot.error.reset();
-  std::construct_at(&slot.writer, slot.stream);
-  oncrpc::encode_call({slot.xid, procedure, credential_, {}}, slot.writer.xdr());
+  std::construct_at(&slot.writer, slot.arguments());
 }
 
 Expected<Call, Error> RdmaClient::prepare(const Procedure& procedure,
@@ -70,7 +69,7 @@ Expected<Call, Error> RdmaClient::prepare(const Procedure& procedure,
   }
   const std::uint32_t index = calls_.next();
   Slot& slot = calls_[index];
-  const std::size_t size = oncrpc::kCallHeaderSizeMax + std::size_t{arguments_size_max};
+  const std::size_t size = Slot::kHeaderRoom + std::size_t{arguments_size_max};
   slot.stream_is_room = size <= transport::MessageRooms::kSize;
   slot.stream = slot.stream_is_room ? room_memory(index) : pool_.take(size);
   if (slot.stream.empty()) {
