@@ -28,6 +28,7 @@ MODULES = {
     "transport": ["engine", "rdma", "work", "wire", "base"],
     "rpc": ["transport", "engine", "oncrpc", "rdma", "rdma/siwarp", "rdma/verbs", "work", "xdr",
             "base"],
+    "testing": ["rpc", "rdma", "rdma/sim", "base"],
 }
 # Public headers belong to the lowest module that implements them.
 PUBLIC = {
@@ -35,6 +36,7 @@ PUBLIC = {
     "service.h": "oncrpc", "callback.h": "base", "counters.h": "rpc", "error.h": "rpc",
     "options.h": "rpc", "call.h": "rpc", "client.h": "rpc", "server.h": "rpc", "version.h": "base",
     "coroutine.h": "rpc", "function_service.h": "rpc", "registered_memory.h": "base", "providers.h": "rpc",
+    "testing.h": "testing",
     "generated/answer.h": "rpc", "generated/codec.h": "oncrpc", "generated/stub.h": "rpc",
 }
 SANS_IO = ("engine", "wire", "iwarp", "xdr", "oncrpc")

@@ -39,15 +39,16 @@ std::optional<Instant> World::next_event() const {
   return agenda_.begin()->first.first;
 }
 
-void World::pass_time() {
+bool World::pass_time() {
   std::optional<Instant> next = next_event();
   for (const Provider* provider : providers_) {
     const std::optional<Instant> timer = provider->timer();
     if (timer && (!next || *timer < *next)) next = timer;
   }
-  if (!next) return;
+  if (!next) return false;
   now_ = std::max(now_, *next);
   for (Provider* provider : providers_) provider->disarm_if_due(now_);
+  return true;
 }
 
 void World::remove_listening_devices() {

@@ -55,8 +55,8 @@ class World {
   // When the next event is; nullopt: never.
   std::optional<Instant> next_event() const;
   // Lets the time pass to the next event or to the first timer that a provider armed, which is then
-  // disarmed. Does nothing when there is neither.
-  void pass_time();
+  // disarmed. False: there is neither.
+  bool pass_time();
 
   // What our own side did that no correct stack does: a Send without a Receive to take it, work
   // that names memory out of range, too many Reads. One sentence each. Empty is the expectation.
