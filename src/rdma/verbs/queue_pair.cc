@@ -38,6 +38,7 @@ QueuePair::QueuePair(Shard& shard, CmId id, std::string peer_address, Bytes priv
       peer_address_(std::move(peer_address)),
       private_data_(private_data.begin(), private_data.end()),
       state_(State::kResolving),
+      device_events_(*shard.reactor),
       sends_(shard.options.queue_depth + kSlack),
       receives_(shard.options.queue_depth),
       ready_(std::size_t{2} * shard.options.queue_depth + kSlack) {}
@@ -167,7 +168,7 @@ bool QueuePair::create_queue_pair(const Device& device) {
     wish.cap.max_inline_data = inline_size;
     ++counters_.system_calls;
     if (rdma_create_qp(id_.get(), &domain, &wish) == 0) {
-      make_known(*id_->qp, *this);
+      device_events_.watch(*id_->qp);
       if (share_) share_->pool().add(*id_->qp, *this);
       send_slices_max_ = std::min(slices, kSendSlicesMax);
       capabilities_.sge_max = send_slices_max_;
@@ -216,7 +217,8 @@ void QueuePair::handle_cm(CmEvent& event) {
       return;
     case RDMA_CM_EVENT_DISCONNECTED:
       if (state_ == State::kAnswered) notice_first_message();
-      if (fault_ != Fault::kNone) return progress();  // it knows better why
+      if (device_events_.fault() != QueueEvents::Fault::kNone)
+        return progress();  // it knows better why
       return end({Errc::kClosed, 0, "the peer closed the connection"});
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       return end(lost_device());
@@ -323,7 +325,7 @@ void QueuePair::handle_deadline() {
   if (state_ == State::kDraining) return end(cause_, LinkEvent::kDisconnected);
   if (state_ == State::kLeaving) {
     device_->take_events();  // this turn may be late, and the word there
-    if (!last_receive_) device_->note_silence();
+    if (!device_events_.has_last_receive()) device_->note_silence();
     return finish_end();
   }
   if (state_ == State::kOpen) return end({Errc::kClosed, 0, "the device gave the connection up"});
@@ -334,36 +336,27 @@ void QueuePair::handle_deadline() {
 
 // --- Progress ----------------------------------------------------------------------------------
 
-void QueuePair::handle_fault(bool is_ours) noexcept {
-  fault_ = is_ours ? Fault::kOwn : Fault::kPeers;
-  shard_.reactor->wake();
-}
-
-void QueuePair::handle_last_receive() noexcept {
-  last_receive_ = true;
-  shard_.reactor->wake();
-}
-
 void QueuePair::progress() {
   if (state_ == State::kAccepting) answer();
   arm();
   if (state_ == State::kAnswered) notice_first_message();
   if (state_ == State::kDown) return;
   if (state_ == State::kLeaving) {
-    if (last_receive_ || device_->is_lost()) finish_end();
+    if (device_events_.has_last_receive() || device_->is_lost()) finish_end();
     return;
   }
-  if (fault_ == Fault::kPeers) {
+  if (device_events_.fault() == QueueEvents::Fault::kPeers) {
     return end(
         {Errc::kProtocol, 0, "the peer reached for memory or a Receive that it was not given"});
   }
-  if (fault_ == Fault::kOwn) return end({Errc::kProvider, EIO, "the RDMA device failed"});
+  if (device_events_.fault() == QueueEvents::Fault::kOwn)
+    return end({Errc::kProvider, EIO, "the RDMA device failed"});
   if (device_->is_lost()) return end(lost_device());
   if (state_ == State::kDraining && (copies_under_way_ == 0 || broken_)) {
     return end(cause_, LinkEvent::kDisconnected);
   }
   if (broken_) return end(cause_);
-  if (state_ == State::kOpen && last_receive_ && !flushed_) give_up_soon();
+  if (state_ == State::kOpen && device_events_.has_last_receive() && !flushed_) give_up_soon();
   if (state_ == State::kOpen && !binds_.empty()) flush_binds();
 }
 
@@ -453,7 +446,7 @@ bool QueuePair::begin_leaving() {
   if (!stop_receiving() || !was_answered || !device_->tells_last_receive() || device_->is_lost())
     return false;
   device_->take_events();
-  if (last_receive_) return false;
+  if (device_events_.has_last_receive()) return false;
   state_ = State::kLeaving;
   shard_.reactor->set_deadline(*this, posix::Reactor::now() + kLeaveMax);
   shard_.reactor->wake();  // which arms the timer
@@ -476,7 +469,7 @@ void QueuePair::destroy_queue() {
   if (memory_) memory_->free_windows();
   if (completions_) collect();
   if (id_ && id_->qp != nullptr && !born_.elsewhere()) {
-    make_unknown(*id_->qp);
+    device_events_.forget();
     if (share_) share_->pool().remove(*id_->qp);
     rdma_destroy_qp(id_.get());
   }
@@ -507,7 +500,7 @@ void QueuePair::wait_for_copies() {
 void QueuePair::wait_for_last_receive() {
   if (state_ != State::kLeaving && !begin_leaving()) return;
   const Instant end = posix::Reactor::now() + kDestroyMax;
-  while (!last_receive_ && posix::Reactor::now() < end) {
+  while (!device_events_.has_last_receive() && posix::Reactor::now() < end) {
     device_->take_events();
     shard_.yielding.yield();
   }
@@ -531,7 +524,7 @@ QueuePair::~QueuePair() {
   }
   if (memory_) memory_->free_windows();
   if (id_ && id_->qp != nullptr) {
-    make_unknown(*id_->qp);
+    device_events_.forget();
     if (share_) share_->pool().remove(*id_->qp);
     rdma_destroy_qp(id_.get());
   }

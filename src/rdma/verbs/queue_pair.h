@@ -8,7 +8,6 @@
 #ifndef RPCRDMA_RDMA_VERBS_QUEUE_PAIR_H_
 #define RPCRDMA_RDMA_VERBS_QUEUE_PAIR_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,6 +18,7 @@
 #include "rdma/verbs/bounce.h"
 #include "rdma/verbs/listener.h"
 #include "rdma/verbs/memory.h"
+#include "rdma/verbs/queue_events.h"
 #include "rdma/verbs/receive_pool.h"
 #include "rdma/verbs/shard.h"
 #include "rdma/verbs/work_ring.h"
@@ -68,11 +68,6 @@ class QueuePair final : public rdma::QueuePair,
   // Looks for completions; true if there are any.
   bool look();
   void handle_completion_event() noexcept override { disarm(); }
-  // The device says that the peer broke a rule, or (is_ours) that it failed itself. From any
-  // thread.
-  void handle_fault(bool is_ours) noexcept;
-  // The device takes no more shared Receives for it. From any thread.
-  void handle_last_receive() noexcept;
 
  private:
   enum class State : std::uint8_t {
@@ -188,11 +183,9 @@ class QueuePair final : public rdma::QueuePair,
   bool heard_ = false;    // a message has come
   bool broken_ = false;   // work failed; the end follows
   bool flushed_ = false;  // the device gave work up; the reason may follow
-  enum class Fault : std::uint8_t { kNone, kPeers, kOwn };
-  std::atomic<Fault> fault_{Fault::kNone};
-  std::atomic<bool> last_receive_{false};  // no shared Receive is with the device for it
-  LinkEvent ending_{};                     // what the user is told at the end
-  bool refuses_ = false;                   // it ends before it was open
+  QueueEvents device_events_;
+  LinkEvent ending_{};    // what the user is told at the end
+  bool refuses_ = false;  // it ends before it was open
   Ring<LinkEvent> events_{4};
   Error cause_{Errc::kClosed, 0, ""};
   int exposure_failure_ = 0;  // an errno
