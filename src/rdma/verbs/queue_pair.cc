@@ -16,8 +16,7 @@ constexpr std::chrono::milliseconds kDrainMax{500};
 constexpr std::chrono::milliseconds kDestroyMax{10};
 // The device's word that it has no shared Receive any more; it comes at once, or never.
 constexpr std::chrono::milliseconds kLeaveMax{100};
-// Room in the send queue for what is not the user's: markers, and work whose end is not known yet.
-constexpr std::uint32_t kSlack = 64;
+constexpr std::uint32_t kSlack = SendQueue::kSlack;
 // More would only make the entries of the queue longer; what has more slices is put together.
 constexpr std::uint32_t kSendSlicesMax = 8;
 
@@ -39,8 +38,6 @@ QueuePair::QueuePair(Shard& shard, CmId id, std::string peer_address, Bytes priv
       private_data_(private_data.begin(), private_data.end()),
       state_(State::kResolving),
       device_events_(*shard.reactor),
-      sends_(shard.options.queue_depth + kSlack),
-      receives_(shard.options.queue_depth),
       ready_(std::size_t{2} * shard.options.queue_depth + kSlack) {}
 
 Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard,
@@ -102,10 +99,8 @@ Expected<void, Error> QueuePair::open_receives(Side side) {
   if (side == Side::kPassive) {
     auto pool = device_->shared_receives(shard_.options.shared_receives);
     if (!pool) return Unexpected<Error>(pool.error());
-    if (*pool != nullptr) {
-      share_ = std::make_unique<ReceiveShare>(**pool, shard_.options.queue_depth);
-      return {};
-    }
+    pool_ = *pool;
+    if (pool_ != nullptr) return {};
   }
   own_domain_.reset(ibv_alloc_pd(id_->verbs));
   if (own_domain_) return {};
@@ -125,7 +120,7 @@ Expected<void, Error> QueuePair::open_queue(Side side) {
       clamp_to(std::min(can.max_qp_wr, can.max_cqe / 2) - static_cast<int>(kSlack),
                shard_.options.queue_depth);
   completions_.reset(
-      ibv_create_cq(id_->verbs, static_cast<int>((share_ ? depth : 2 * depth) + kSlack),
+      ibv_create_cq(id_->verbs, static_cast<int>((pool_ ? depth : 2 * depth) + kSlack),
                     static_cast<CompletionOwner*>(this), &device_->completions(), 0));
   if (!completions_) {
     return Unexpected<Error>(Error{Errc::kNoResources, errno, kOpeningQueue});
@@ -137,14 +132,17 @@ Expected<void, Error> QueuePair::open_queue(Side side) {
   // With siw a peer may reach what is registered: what another connection uses next must not be.
   capabilities_.registering_is_costly = !device_->traits().lets_peers_read;
   capabilities_.reports_invalidated_handle = device_->traits().reports_invalidated_handle;
-  capabilities_.shares_receives = share_ != nullptr;
+  capabilities_.shares_receives = pool_ != nullptr;
   if (!create_queue_pair(*device_)) {
     return Unexpected<Error>(Error{Errc::kNoResources, errno, kOpeningQueue});
   }
-  ibv_pd& domain = share_ ? share_->pool().domain() : *own_domain_;
+  ibv_pd& domain = pool_ ? pool_->domain() : *own_domain_;
   memory_ = std::make_unique<Memory>(domain, device_->traits(), shard_.options.regions,
                                      shard_.options.exposures);
-  bounce_ = std::make_unique<Bounce>(domain);
+  sends_ =
+      std::make_unique<SendQueue>(limits_, domain, device_->traits(), *memory_, ready_, counters_);
+  receives_ = std::make_unique<ReceiveQueue>(shard_.options.queue_depth, pool_, device_->traits(),
+                                             *memory_, ready_, counters_);
   return {};
 }
 
@@ -153,26 +151,26 @@ bool QueuePair::create_queue_pair(const Device& device) {
   ibv_qp_init_attr wish{};
   wish.qp_context = this;
   wish.send_cq = completions_.get();
-  wish.recv_cq = share_ ? &share_->pool().completions() : completions_.get();
-  wish.srq = share_ ? &share_->pool().queue() : nullptr;
+  wish.recv_cq = pool_ ? &pool_->completions() : completions_.get();
+  wish.srq = pool_ ? &pool_->queue() : nullptr;
   wish.qp_type = IBV_QPT_RC;
-  ibv_pd& domain = share_ ? share_->pool().domain() : *own_domain_;
+  ibv_pd& domain = pool_ ? pool_->domain() : *own_domain_;
   const auto slices = static_cast<std::uint32_t>(std::clamp(device.attributes().max_sge, 1, 24));
   for (const std::uint32_t inline_size : {shard_.options.inline_max, 128U, 80U, 64U, 0U}) {
     if (inline_size > shard_.options.inline_max) continue;
     wish.cap = {};
     wish.cap.max_send_wr = capabilities_.queue_depth_max + kSlack;
-    wish.cap.max_recv_wr = share_ ? 0 : capabilities_.queue_depth_max;
+    wish.cap.max_recv_wr = pool_ ? 0 : capabilities_.queue_depth_max;
     wish.cap.max_send_sge = std::min(slices, kSendSlicesMax);
-    wish.cap.max_recv_sge = share_ ? 0 : std::min(slices, kSendSlicesMax);
+    wish.cap.max_recv_sge = pool_ ? 0 : std::min(slices, kSendSlicesMax);
     wish.cap.max_inline_data = inline_size;
     ++counters_.system_calls;
     if (rdma_create_qp(id_.get(), &domain, &wish) == 0) {
       device_events_.watch(*id_->qp);
-      if (share_) share_->pool().add(*id_->qp, *this);
-      send_slices_max_ = std::min(slices, kSendSlicesMax);
-      capabilities_.sge_max = send_slices_max_;
-      inline_max_ = std::min(inline_size, device.traits().inline_limit);
+      if (pool_) pool_->add(*id_->qp, *this);
+      limits_ = {capabilities_.queue_depth_max, std::min(inline_size, device.traits().inline_limit),
+                 std::min(slices, kSendSlicesMax)};
+      capabilities_.sge_max = limits_.slices_max;
       return true;
     }
   }
@@ -262,7 +260,7 @@ void QueuePair::answer() {
       clamp_to(std::min<int>(can.max_qp_init_rd_atom, initiator_depth_), shard_.options.ord));
   // With shared Receives another peer may have taken, for a moment, what it was not granted.
   constexpr std::uint8_t kForEver = 7;
-  parameters.rnr_retry_count = share_ ? kForEver : 0;
+  parameters.rnr_retry_count = pool_ ? kForEver : 0;
   capabilities_.reads_in_flight_max = parameters.initiator_depth;  // 0: it serves none
   capabilities_.reads_served_max = parameters.responder_resources;
   state_ = State::kAnswered;
@@ -272,7 +270,7 @@ void QueuePair::answer() {
     return end({gone ? Errc::kClosed : Errc::kProvider, errno, "accepting a connection"},
                LinkEvent::kDisconnected);
   }
-  if (share_ && !device_->traits().is_iwarp) {
+  if (pool_ && !device_->traits().is_iwarp) {
     // How long a peer waits that finds no Receive; librdmacm has it as long as can be, 0.66 s.
     constexpr std::uint8_t k640Microseconds = 12;
     ibv_qp_attr timer{};
@@ -302,8 +300,9 @@ void QueuePair::opened(const CmEvent& event) {
 
 // The peer may speak before the connection manager's last message is here.
 void QueuePair::notice_first_message() {
-  if (!heard_) collect();
-  if (!heard_ || state_ != State::kAnswered) return;  // a shared Receive may have told it already
+  if (!receives_->has_received()) collect();
+  if (!receives_->has_received() || state_ != State::kAnswered)
+    return;  // a shared Receive may have told it already
   (void)rdma_notify(id_.get(), IBV_EVENT_COMM_EST);
   opened({});
 }
@@ -352,12 +351,14 @@ void QueuePair::progress() {
   if (device_events_.fault() == QueueEvents::Fault::kOwn)
     return end({Errc::kProvider, EIO, "the RDMA device failed"});
   if (device_->is_lost()) return end(lost_device());
-  if (state_ == State::kDraining && (copies_under_way_ == 0 || broken_)) {
+  if (state_ == State::kDraining && (sends_->copies_under_way() == 0 || broken_)) {
     return end(cause_, LinkEvent::kDisconnected);
   }
   if (broken_) return end(cause_);
   if (state_ == State::kOpen && device_events_.has_last_receive() && !flushed_) give_up_soon();
-  if (state_ == State::kOpen && !binds_.empty()) flush_binds();
+  if (state_ == State::kOpen && sends_->bindings() > 0) {
+    note_posted(sends_->post_bindings(*id_->qp));
+  }
 }
 
 // In this order: what comes in behind the arming is told.
@@ -399,13 +400,8 @@ void QueuePair::disconnect() noexcept {
   if (state_ != State::kOpen || broken_ || born_.elsewhere())
     return end(cause, LinkEvent::kDisconnected);
   collect();
-  if (copies_under_way_ == 0) return end(cause, LinkEvent::kDisconnected);
-  // A Write of nothing, whose completion says that the Sends before it are out. It names no memory:
-  // RFC 5040 §5.1 and InfiniBand alike do not look its tag up.
-  begin_batch(0);
-  ibv_send_wr& marker = add_send({.kind = Kind::kMarker, .is_wanted = true});
-  marker.opcode = IBV_WR_RDMA_WRITE;
-  end_batch();
+  if (sends_->copies_under_way() == 0) return end(cause, LinkEvent::kDisconnected);
+  note_posted(sends_->post_marker(*id_->qp));
   cause_ = cause;
   state_ = State::kDraining;
   shard_.reactor->set_deadline(*this, posix::Reactor::now() + kDrainMax);
@@ -440,7 +436,7 @@ bool QueuePair::stop_receiving() {
 // A shared Receive that the device has taken for this queue pair comes back by a completion, or is
 // lost with the queue pair. True: it has to be waited for.
 bool QueuePair::begin_leaving() {
-  if (!share_ || born_.elsewhere() || id_->qp == nullptr) return false;
+  if (!pool_ || born_.elsewhere() || id_->qp == nullptr) return false;
   // Before the answer nothing can have come.
   const bool was_answered = state_ != State::kAccepting;
   if (!stop_receiving() || !was_answered || !device_->tells_last_receive() || device_->is_lost())
@@ -470,27 +466,18 @@ void QueuePair::destroy_queue() {
   if (completions_) collect();
   if (id_ && id_->qp != nullptr && !born_.elsewhere()) {
     device_events_.forget();
-    if (share_) share_->pool().remove(*id_->qp);
+    if (pool_) pool_->remove(*id_->qp);
     rdma_destroy_qp(id_.get());
   }
   if (completions_) collect();
-  binds_.clear();
-  unbound_.clear();
-  sends_.flush([this](SendWork& work) { finish(work, Status::kFlushed, false); });
-  receives_.flush(
-      [this](ReceiveWork& work) { ready_.push({.id = work.id, .status = Status::kFlushed}); });
-  if (share_) {
-    share_->flush(
-        [this](std::uint16_t number) { ready_.push({.id = number, .status = Status::kFlushed}); });
-  }
-  for (const std::uint64_t id : unrevoked_) ready_.push({.id = id, .status = Status::kFlushed});
-  unrevoked_.clear();
+  if (sends_) sends_->flush();
+  if (receives_) receives_->flush();
   if (memory_) memory_->revoke_all();
 }
 
 void QueuePair::wait_for_copies() {
   const Instant end = posix::Reactor::now() + kDestroyMax;
-  while (copies_under_way_ > 0 && !broken_ && posix::Reactor::now() < end) {
+  while (sends_->copies_under_way() > 0 && !broken_ && posix::Reactor::now() < end) {
     ready_.clear();
     collect();
     shard_.yielding.yield();
@@ -511,31 +498,35 @@ QueuePair::~QueuePair() {
     std::erase(shard_.all, this);
     return;
   }
-  if (state_ == State::kOpen && copies_under_way_ > 0) disconnect();
+  if (state_ == State::kOpen && sends_->copies_under_way() > 0) disconnect();
   if (state_ == State::kDraining) wait_for_copies();
   if (state_ == State::kDown) return;
   shard_.reactor->set_deadline(*this, std::nullopt);
   disarm();
   if (state_ == State::kOpen || state_ == State::kDraining) (void)rdma_disconnect(id_.get());
-  if (share_) {
+  if (pool_) {
     wait_for_last_receive();
-    state_ = State::kLeaving;        // what comes now begins nothing
-    (void)share_->pool().collect();  // a device's library may forget what it has for a queue pair
+    state_ = State::kLeaving;  // what comes now begins nothing
+    (void)pool_->collect();    // a device's library may forget what it has for a queue pair
   }
   if (memory_) memory_->free_windows();
   if (id_ && id_->qp != nullptr) {
     device_events_.forget();
-    if (share_) share_->pool().remove(*id_->qp);
+    if (pool_) pool_->remove(*id_->qp);
     rdma_destroy_qp(id_.get());
   }
-  if (share_) (void)share_->pool().collect();
+  if (pool_) (void)pool_->collect();
   shard_.reactor->set_deadline(*this, std::nullopt);
   std::erase(shard_.all, this);
 }
 
+Error QueuePair::exposure_failure() const noexcept {
+  return {Errc::kNoResources, sends_->exposure_failure(), kRegisteringMemory};
+}
+
 Counters QueuePair::counters() const noexcept {
   Counters result = counters_;
-  result.registrations += memory_->registrations() + bounce_->registrations();
+  result.registrations += memory_->registrations() + sends_->registrations();
   result.bytes_copied += memory_->bytes_copied();
   return result;
 }

@@ -1,10 +1,5 @@
 // One connection: a queue pair of the device, its completion queue and protection domain, and its
 // identifier at the connection manager.
-//
-// Few doorbells and completions: a batch is one call to the device for Sends, Writes, Reads and
-// invalidations, and one for Receives. Windows are bound in front of the next work that leaves.
-// Only the last work of a batch that somebody waits for asks for a completion, which tells of all
-// before it; RDMA Reads ask for their own.
 #ifndef RPCRDMA_RDMA_VERBS_QUEUE_PAIR_H_
 #define RPCRDMA_RDMA_VERBS_QUEUE_PAIR_H_
 
@@ -15,13 +10,13 @@
 #include <vector>
 
 #include "base/ring.h"
-#include "rdma/verbs/bounce.h"
 #include "rdma/verbs/listener.h"
 #include "rdma/verbs/memory.h"
 #include "rdma/verbs/queue_events.h"
 #include "rdma/verbs/receive_pool.h"
+#include "rdma/verbs/receive_queue.h"
+#include "rdma/verbs/send_queue.h"
 #include "rdma/verbs/shard.h"
-#include "rdma/verbs/work_ring.h"
 
 namespace rpcrdma::rdma::verbs {
 
@@ -80,27 +75,6 @@ class QueuePair final : public rdma::QueuePair,
     kLeaving,     // over, waits for the shared Receives that it took; an event or the deadline
     kDown,        // over; the queue pair is gone
   };
-  enum class Kind : std::uint8_t { kSend, kWrite, kRead, kBind, kInvalidate, kMarker };
-  struct SendWork {
-    std::uint64_t id = 0;
-    Kind kind = Kind::kSend;
-    bool is_wanted = false;  // the user waits for its completion
-    bool is_copied = false;  // the message went by the queue, or from our own buffer
-    bool own_completion = false;
-    bool done = false;
-    SteeringTag tag{};       // kBind, kInvalidate
-    std::uint32_t size = 0;  // bytes, of what moved
-    Bounce::Place bounce{};  // of a Send with too many slices
-    MemoryRegion sink{};     // of a Read whose sink had to be exposed
-  };
-  struct ReceiveWork {
-    std::uint64_t id = 0;
-    bool own_completion = true;
-    bool done = false;
-  };
-  // A completion's number says of which queue it is.
-  static constexpr std::uint64_t kOfReceive = std::uint64_t{1} << 63U;
-
   QueuePair(Shard& shard, CmId id, std::string peer_address, Bytes private_data);
   enum class Side : std::uint8_t { kActive, kPassive };
   Expected<void, Error> open_queue(Side side);
@@ -120,11 +94,7 @@ class QueuePair final : public rdma::QueuePair,
 
   void collect();
   void take(const ibv_wc& completion);
-  void take_send(std::uint64_t number, const ibv_wc& completion);
-  void take_receive(std::uint64_t number, const ibv_wc& completion);
   void take_pooled(std::uint32_t number, const ibv_wc& completion) override;
-  Completion received(const ibv_wc& completion);
-  void finish(SendWork& work, Status status, bool is_certain);
   void note_failure(const ibv_wc& completion);
   void give_up_soon();
   void end(const Error& cause);
@@ -138,29 +108,8 @@ class QueuePair final : public rdma::QueuePair,
 
   bool takes_work() const noexcept;
   Expected<void, Error> check(std::span<const work::Request> batch);
-  std::string_view check_slices(std::span<const Slice> slices, bool to_write,
-                                std::size_t max) const;
-  std::string_view check_work(const work::Request& request) const;
   bool make_room(std::size_t receives, std::size_t others);
-  std::size_t receives_posted() const noexcept {
-    return share_ ? share_->rights() : receives_.size();
-  }
-  bool build(work::Request& request);
-  bool build_send(work::Request& request, const Send& send);
-  bool build_read(const work::Request& request, const Read& read);
-  bool build_write(const work::Request& request, const Write& write);
-  void expose(const work::Request& request, const Expose& work);
-  void revoke(const work::Request& request, const Revoke& work);
-  bool add_receive(const work::Request& request, const Receive& receive);
-  std::optional<std::size_t> gather(std::span<const Slice> slices, bool to_write);
-  ibv_send_wr& add_send(SendWork work);
-  void begin_batch(std::size_t slices);
-  void end_batch();
-  void ask_for_completion();
-  void broke(int code);
-  void flush_binds();
-  void complete_now(const Completion& completion);
-  void give_up(std::span<const work::Request> rest);
+  void note_posted(std::optional<int> failure);
 
   Shard& shard_;
   BornHere born_;
@@ -169,18 +118,15 @@ class QueuePair final : public rdma::QueuePair,
   std::string peer_address_;
   std::vector<std::byte> private_data_;  // ours, until it is sent
   std::vector<std::byte> peer_private_data_;
-  Owned<ibv_pd, ibv_dealloc_pd> own_domain_;   // null with share_, whose it has then
-  Owned<ibv_cq, ibv_destroy_cq> completions_;  // with share_ not of Receives
-  std::unique_ptr<ReceiveShare> share_;        // null: Receives of its own
+  Owned<ibv_pd, ibv_dealloc_pd> own_domain_;   // null with pool_, whose it has then
+  Owned<ibv_cq, ibv_destroy_cq> completions_;  // with pool_ not of Receives
+  ReceivePool* pool_ = nullptr;                // of the device; null: Receives of its own
   std::unique_ptr<Memory> memory_;
-  std::unique_ptr<Bounce> bounce_;
   Capabilities capabilities_{};
-  std::uint32_t inline_max_ = 0;  // bytes
-  std::uint32_t send_slices_max_ = 0;
+  SendQueue::Limits limits_{};
   std::uint8_t responder_resources_ = 0, initiator_depth_ = 0;
   State state_;
   bool armed_ = false;
-  bool heard_ = false;    // a message has come
   bool broken_ = false;   // work failed; the end follows
   bool flushed_ = false;  // the device gave work up; the reason may follow
   QueueEvents device_events_;
@@ -188,23 +134,11 @@ class QueuePair final : public rdma::QueuePair,
   bool refuses_ = false;  // it ends before it was open
   Ring<LinkEvent> events_{4};
   Error cause_{Errc::kClosed, 0, ""};
-  int exposure_failure_ = 0;  // an errno
 
-  WorkRing<SendWork> sends_;
-  WorkRing<ReceiveWork> receives_;
   Ring<Completion> ready_;
-  std::uint32_t since_signal_ = 0;  // work since the last that asked for a completion
-  std::uint32_t copies_under_way_ = 0;
-  std::vector<std::uint64_t> unrevoked_;  // ids of Revokes that were given up; told at the end
-
-  // The batch that is being posted; kept, so that nothing is allocated in steady state.
-  std::vector<ibv_send_wr> send_chain_;
-  std::vector<ibv_recv_wr> receive_chain_;
-  std::vector<ibv_sge> slices_;
-  std::optional<std::size_t> last_wanted_;  // of send_chain_: somebody waits for it
-  std::vector<SteeringTag> unbound_;        // whose binding is not with the device yet, with:
-  std::vector<ibv_send_wr> binds_;
   Counters counters_;
+  std::unique_ptr<SendQueue> sends_;
+  std::unique_ptr<ReceiveQueue> receives_;
 };
 
 }  // namespace rpcrdma::rdma::verbs
