@@ -12,8 +12,8 @@
 
 namespace rpcrdma::rdma::verbs {
 
-// All users of a device in the process share the descriptor of its events, so whichever thread
-// reads an event keeps it here, for the thread of the connection, and wakes that.
+// All users of a device in the process share the descriptor of its events. The thread that reads an
+// event notes it here and wakes the thread of the connection.
 class QueueEvents {
  public:
   enum class Fault : std::uint8_t {
@@ -27,15 +27,15 @@ class QueueEvents {
   QueueEvents(const QueueEvents&) = delete;
   QueueEvents& operator=(const QueueEvents&) = delete;
 
-  // From here until forget(), events about `queue` are kept here.
+  // From here until forget(), events about `queue` are noted here.
   void watch(const ibv_qp& queue);
   void forget() noexcept;
-  // Keeps an event with whoever watches the queue pair; nothing if that is not of this process, or
-  // gone. From any thread.
+  // Notes an event with the object that watches the queue pair; nothing if there is none. From any
+  // thread.
   static void deliver(const ibv_qp& queue, ibv_event_type event) noexcept;
 
   Fault fault() const noexcept { return fault_; }
-  // No shared Receive is with the device for this queue pair any more, and it takes no other.
+  // The device holds no shared Receive for this queue pair any more, and will take no other.
   bool has_last_receive() const noexcept { return last_receive_; }
 
  private:

@@ -1,18 +1,20 @@
-// One connection: a queue pair of the device, its completion queue and protection domain, and its
-// identifier at the connection manager.
+// One connection: its state from the set-up to the end, over the device's queues (DeviceQueues),
+// the work in them (SendQueue, ReceiveQueue), its memory and the connection manager (CmConnection).
 #ifndef RPCRDMA_RDMA_VERBS_QUEUE_PAIR_H_
 #define RPCRDMA_RDMA_VERBS_QUEUE_PAIR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "base/ring.h"
+#include "rdma/verbs/cm_connection.h"
+#include "rdma/verbs/device_queues.h"
 #include "rdma/verbs/listener.h"
 #include "rdma/verbs/memory.h"
-#include "rdma/verbs/queue_events.h"
 #include "rdma/verbs/receive_pool.h"
 #include "rdma/verbs/receive_queue.h"
 #include "rdma/verbs/send_queue.h"
@@ -21,7 +23,6 @@
 namespace rpcrdma::rdma::verbs {
 
 class QueuePair final : public rdma::QueuePair,
-                        public CompletionOwner,
                         private PooledReceiver,
                         private CmTarget,
                         private posix::Watched {
@@ -43,8 +44,8 @@ class QueuePair final : public rdma::QueuePair,
   Expected<RegionId, Error> attach(MutableBytes memory) override;
   Expected<RegionId, Error> attach_read_only(Bytes memory) override;
   void detach(RegionId region) override { memory_->detach(region); }
-  Bytes peer_private_data() const noexcept override { return peer_private_data_; }
-  std::string_view peer_address() const noexcept override { return peer_address_; }
+  Bytes peer_private_data() const noexcept override { return cm_.peer_private_data(); }
+  std::string_view peer_address() const noexcept override { return cm_.peer_address(); }
   Expected<void, Error> post(std::span<work::Request> batch) override;
   Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
                                       std::span<const std::uint16_t> numbers) override;
@@ -62,7 +63,6 @@ class QueuePair final : public rdma::QueuePair,
   bool has_news() const noexcept { return !ready_.empty() || !events_.empty(); }
   // Looks for completions; true if there are any.
   bool look();
-  void handle_completion_event() noexcept override { disarm(); }
 
  private:
   enum class State : std::uint8_t {
@@ -75,11 +75,10 @@ class QueuePair final : public rdma::QueuePair,
     kLeaving,     // over, waits for the shared Receives that it took; an event or the deadline
     kDown,        // over; the queue pair is gone
   };
-  QueuePair(Shard& shard, CmId id, std::string peer_address, Bytes private_data);
+
+  QueuePair(Shard& shard, std::string peer_address, Bytes private_data);
   enum class Side : std::uint8_t { kActive, kPassive };
-  Expected<void, Error> open_queue(Side side);
-  Expected<void, Error> open_receives(Side side);
-  bool create_queue_pair(const Device& device);
+  Expected<void, Error> open(Side side);
   void handle_cm(CmEvent& event) override;
   void handle_ready(std::uint32_t /*events*/) override {}
   void handle_deadline() override;
@@ -87,56 +86,54 @@ class QueuePair final : public rdma::QueuePair,
   void answer();
   void opened(const CmEvent& event);
   void notice_first_message();
-  bool is_setting_up() const noexcept;
-  void arm();
-  void disarm() noexcept;
-  void set_up_failed(rdma_cm_event_type event, int code);
 
   void collect();
   void take(const ibv_wc& completion);
   void take_pooled(std::uint32_t number, const ibv_wc& completion) override;
   void note_failure(const ibv_wc& completion);
+  void fail(const Error& cause);
   void give_up_soon();
   void end(const Error& cause);
   void end(const Error& cause, LinkEvent event);
-  bool stop_receiving();
   bool begin_leaving();
   void finish_end();
   void destroy_queue();
   void wait_for_last_receive();
   void wait_for_copies();
 
-  bool takes_work() const noexcept;
   Expected<void, Error> check(std::span<const work::Request> batch);
   bool make_room(std::size_t receives, std::size_t others);
   void note_posted(std::optional<int> failure);
 
+  bool is_setting_up() const noexcept {
+    return state_ == State::kResolving || state_ == State::kConnecting ||
+           state_ == State::kAccepting || state_ == State::kAnswered;
+  }
+  // The cause of the end is known: no later failure replaces it.
+  bool is_decided() const noexcept {
+    return broken_ || state_ == State::kDown || state_ == State::kLeaving;
+  }
+  bool takes_work() const noexcept {
+    return !is_decided() && state_ != State::kDraining && !born_.elsewhere();
+  }
+
   Shard& shard_;
   BornHere born_;
-  CmId id_;
-  Device* device_ = nullptr;
-  std::string peer_address_;
-  std::vector<std::byte> private_data_;  // ours, until it is sent
-  std::vector<std::byte> peer_private_data_;
-  Owned<ibv_pd, ibv_dealloc_pd> own_domain_;   // null with pool_, whose it has then
-  Owned<ibv_cq, ibv_destroy_cq> completions_;  // with pool_ not of Receives
-  ReceivePool* pool_ = nullptr;                // of the device; null: Receives of its own
-  std::unique_ptr<Memory> memory_;
-  Capabilities capabilities_{};
-  SendQueue::Limits limits_{};
-  std::uint8_t responder_resources_ = 0, initiator_depth_ = 0;
-  State state_;
-  bool armed_ = false;
+  State state_ = State::kResolving;
   bool broken_ = false;   // work failed; the end follows
   bool flushed_ = false;  // the device gave work up; the reason may follow
-  QueueEvents device_events_;
   LinkEvent ending_{};    // what the user is told at the end
   bool refuses_ = false;  // it ends before it was open
-  Ring<LinkEvent> events_{4};
   Error cause_{Errc::kClosed, 0, ""};
-
+  Ring<LinkEvent> events_{4};
   Ring<Completion> ready_;
+  Capabilities capabilities_{};
   Counters counters_;
+  // In this order, since each needs those before it until it is destroyed. The pointers are null
+  // until open() has succeeded.
+  CmConnection cm_;
+  DeviceQueues queues_;
+  std::unique_ptr<Memory> memory_;
   std::unique_ptr<SendQueue> sends_;
   std::unique_ptr<ReceiveQueue> receives_;
 };

@@ -1,5 +1,4 @@
 // What became of posted work.
-#include <array>
 #include <chrono>
 
 #include "rdma/verbs/completion_status.h"
@@ -13,16 +12,7 @@ constexpr std::chrono::milliseconds kReasonMax{500};
 }  // namespace
 
 void QueuePair::collect() {
-  if (born_.elsewhere()) return;  // they are for the parent
-  constexpr int kAtOnce = 32;
-  std::array<ibv_wc, kAtOnce> completions;
-  for (;;) {
-    const int count = ibv_poll_cq(completions_.get(), kAtOnce, completions.data());
-    for (int i = 0; i < count; ++i) take(completions[static_cast<std::size_t>(i)]);
-    if (count > 0) shard_.moved = true;
-    if (count < kAtOnce) break;
-  }
-  if (pool_ && pool_->collect()) shard_.moved = true;
+  if (queues_.poll([this](const ibv_wc& completion) { take(completion); })) shard_.moved = true;
 }
 
 void QueuePair::take(const ibv_wc& completion) {
@@ -37,13 +27,15 @@ void QueuePair::take(const ibv_wc& completion) {
 
 // A device may have no event for the end of a connection but this one, so that it begins here.
 void QueuePair::note_failure(const ibv_wc& completion) {
-  if (broken_ || state_ == State::kDown || state_ == State::kLeaving) return;
-  if (completion.status == IBV_WC_WR_FLUSH_ERR) {
-    if (!flushed_ && state_ == State::kOpen) give_up_soon();
-    return;
-  }
+  if (is_decided()) return;
+  if (completion.status != IBV_WC_WR_FLUSH_ERR) return fail(cause_of(completion.status));
+  if (!flushed_ && state_ == State::kOpen) give_up_soon();
+}
+
+// Work failed; progress() ends the connection.
+void QueuePair::fail(const Error& cause) {
   broken_ = true;
-  cause_ = cause_of(completion.status);
+  cause_ = cause;
   shard_.reactor->wake();
 }
 
@@ -57,16 +49,14 @@ void QueuePair::give_up_soon() {
 
 void QueuePair::take_pooled(std::uint32_t number, const ibv_wc& completion) {
   if (completion.status != IBV_WC_SUCCESS) {  // the right remains, and is flushed with the others
-    (void)pool_->give_back({&number, 1});
+    (void)queues_.pool()->give_back({&number, 1});
     return note_failure(completion);
   }
   if (!receives_->take(number, completion)) {
     // With Receives of its own the device would have refused the message.
-    if (broken_ || state_ == State::kDown || state_ == State::kLeaving) return;
-    broken_ = true;
-    cause_ = {Errc::kProtocol, 0, receives_->refusal()};
-    (void)stop_receiving();  // now, so that it takes no more of what others wait for
-    return shard_.reactor->wake();
+    if (is_decided()) return;
+    (void)queues_.stop();  // now, so that it takes no more of what others wait for
+    return fail({Errc::kProtocol, 0, receives_->refusal()});
   }
   // Another connection's turn may have found it: the user is to hear of the connection first.
   if (state_ == State::kAnswered) notice_first_message();

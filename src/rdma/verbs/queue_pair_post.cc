@@ -51,21 +51,16 @@ bool QueuePair::make_room(std::size_t receives, std::size_t others) {
   if (fits()) return true;
   if (state_ != State::kOpen) return false;
   // Else binds could wait for the very Sends that wait for their room.
-  if (sends_->bindings() > 0) note_posted(sends_->post_bindings(*id_->qp));
+  if (sends_->bindings() > 0) note_posted(sends_->post_bindings(*queues_.queue_pair()));
   collect();
   return fits();
-}
-
-bool QueuePair::takes_work() const noexcept {
-  return state_ != State::kDown && state_ != State::kLeaving && state_ != State::kDraining &&
-         !broken_ && !born_.elsewhere();
 }
 
 Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
                                                std::span<const std::uint16_t> numbers) {
   if (!capabilities_.shares_receives) return rdma::QueuePair::post_receives(buffers, numbers);
   if (!takes_work()) return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
-  if (buffers.size > pool_->buffer_size()) {
+  if (buffers.size > queues_.pool()->buffer_size()) {
     return Unexpected<Error>(
         Error{Errc::kUnsupported, 0, "Receives longer than those that are shared"});
   }
@@ -97,17 +92,14 @@ Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
     }
     return {};
   }
-  note_posted(receives_->post(*id_->qp));
-  note_posted(sends_->post(*id_->qp));
+  note_posted(receives_->post(*queues_.queue_pair()));
+  note_posted(sends_->post(*queues_.queue_pair()));
   return {};
 }
 
 // What the device did not take is flushed with the rest.
 void QueuePair::note_posted(std::optional<int> failure) {
-  if (!failure) return;
-  broken_ = true;
-  cause_ = {Errc::kProvider, std::abs(*failure), "posting work to the RDMA device"};
-  shard_.reactor->wake();
+  if (failure) fail({Errc::kProvider, std::abs(*failure), "posting work to the RDMA device"});
 }
 
 }  // namespace rpcrdma::rdma::verbs
