@@ -9,6 +9,7 @@
 #include "gen/bounds.h"
 #include "gen/check.h"
 #include "gen/emit_items.h"
+#include "gen/emit_locate.h"
 #include "gen/names.h"
 
 namespace rpcrdma::gen {
@@ -295,7 +296,11 @@ void emit_binding(Text& out, const Definition& program, const Version& version) 
       version.name.text, program.name.text, program.value.number.magnitude,
       version.number.number.magnitude, version.procedures.size());
   for (const Procedure* each : by_number(version)) emit_traits(out, *each);
-  out.add("  }}}};\n}};\n");
+  out.add(
+      "  }}}};\n"
+      "  // Where the DDP-eligible items are in the arguments, or the results, of a procedure.\n"
+      "  static rpcrdma::Expected<rpcrdma::ItemPlaces, rpcrdma::xdr::DecodeError> locate_items(\n"
+      "      std::uint32_t procedure, rpcrdma::XdrPart part, rpcrdma::Bytes xdr);\n}};\n");
 }
 
 // --- Services
@@ -426,9 +431,11 @@ void emit_program_classes(Text& out, const File& file) {
 }
 
 void emit_program_functions(Text& out, const File& file) {
+  if (has_programs(file)) emit_locate_types(out, file);
   for_each_version(file, [&](const Definition& program, const Version& version) {
     Client(out, version).implement(program, version);
     Service(out, version).implement(version);
+    emit_locate_items(out, version);
   });
 }
 
