@@ -14,10 +14,10 @@ using rpcrdma::Task;
 class Proxy final : public rpcrdma::CoroutineService {
  public:
   explicit Proxy(rpcrdma::Client& other) : other_(other) {}
-  bool has_procedure(std::uint32_t number) const noexcept override {
-    return number == greeting::kGreet;
+  const rpcrdma::ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
+    static constexpr rpcrdma::ProcedureTraits kGreetTraits{.number = greeting::kGreet};
+    return procedure == greeting::kGreet ? &kGreetTraits : nullptr;
   }
-  std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
 
   Task<AcceptStatus> serve(rpcrdma::CallContext& call) override {
     const std::string name(call.arguments().xdr().string(255, "name"));

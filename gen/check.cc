@@ -428,10 +428,10 @@ void Checker::claim(Claims& claims, const Name& name, std::string cpp, bool is_t
   diagnostics_.note(other.name->at, "the other one");
 }
 
-// A version becomes two classes, and a procedure several functions of them.
+// A version becomes three classes, and a procedure several functions of them.
 void Checker::version_names(Claims& all, const Version& version) {
   claim(all, version.name, cpp_name(version.name.text), false);
-  for (const std::string_view ending : {"_Client", "_Service"}) {
+  for (const std::string_view ending : {"_Client", "_Service", "_Binding"}) {
     const std::string name = version.name.text + std::string(ending);
     const auto other = all.find(name);
     if (other == all.end() || other->second.name->text != version.name.text) {

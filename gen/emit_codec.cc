@@ -368,7 +368,8 @@ std::string emit_header(const File& file, const EmitOptions& options) {
       "{2}namespace {1} {{\n\n",
       guard, options.namespace_name, kNoShadowWarnings,
       has_programs(file)
-          ? "#include \"rpcrdma/generated/answer.h\"\n#include \"rpcrdma/generated/stub.h\"\n"
+          ? "#include \"rpcrdma/generated/answer.h\"\n#include \"rpcrdma/generated/locate.h\"\n"
+            "#include \"rpcrdma/generated/stub.h\"\n"
           : "");
   emit_types(out, file, options);
   for (const Definition& each : file.definitions) {

@@ -10,7 +10,25 @@ namespace {
 using Kind = Definition::Kind;
 using Shape = Declaration::Shape;
 
-// An expression for a basic type; empty for others.
+std::uint64_t basic_size(const TypeSpec& type) {
+  const Basic basic = basic_of(type);
+  const bool has_size = basic >= Basic::kBool && basic <= Basic::kDouble;
+  const bool is_wide = basic == Basic::kInt64 || basic == Basic::kUint64 || basic == Basic::kDouble;
+  return has_size ? (is_wide ? 8 : 4) : 0;
+}
+
+std::string measure_element(const TypeSpec& type, const std::string& item) {
+  if (const auto size = basic_size(type); size != 0) return fmt::format("counter.add({});", size);
+  const Definition* target = type.target;
+  Declaration plain;
+  plain.type = type;
+  target = resolved_target(plain);
+  if (target->kind == Kind::kEnum) return "counter.add(4);";
+  return fmt::format("{}({}, counter);", function_for("measure", type), item);
+}
+
+}  // namespace
+
 std::string read_basic(const TypeSpec& type, const std::string& field) {
   switch (basic_of(type)) {
     case Basic::kBool:
@@ -45,30 +63,10 @@ std::string read_basic(const TypeSpec& type, const std::string& field) {
   return {};
 }
 
-std::uint64_t basic_size(const TypeSpec& type) {
-  const Basic basic = basic_of(type);
-  const bool has_size = basic >= Basic::kBool && basic <= Basic::kDouble;
-  const bool is_wide = basic == Basic::kInt64 || basic == Basic::kUint64 || basic == Basic::kDouble;
-  return has_size ? (is_wide ? 8 : 4) : 0;
-}
-
-std::string measure_element(const TypeSpec& type, const std::string& item) {
-  if (const auto size = basic_size(type); size != 0) return fmt::format("counter.add({});", size);
-  const Definition* target = type.target;
-  Declaration plain;
-  plain.type = type;
-  target = resolved_target(plain);
-  if (target->kind == Kind::kEnum) return "counter.add(4);";
-  return fmt::format("{}({}, counter);", function_for("measure", type), item);
-}
-
-// The least that one element is encoded in, bytes.
 std::uint64_t element_min(const TypeSpec& type) {
   if (const auto size = basic_size(type); size != 0) return size;
   return type.target->encoded_min;
 }
-
-}  // namespace
 
 std::string encode_element(const TypeSpec& type, const std::string& item) {
   switch (basic_of(type)) {

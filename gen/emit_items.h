@@ -3,12 +3,18 @@
 #ifndef RPCRDMA_GEN_EMIT_ITEMS_H_
 #define RPCRDMA_GEN_EMIT_ITEMS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "gen/ast.h"
 #include "gen/emit.h"
 
 namespace rpcrdma::gen {
+
+// An expression that reads a basic type; empty for others.
+std::string read_basic(const TypeSpec& type, const std::string& field);
+// The least that one element is encoded in, bytes.
+std::uint64_t element_min(const TypeSpec& type);
 
 // For one element of a plain type; `item` is an expression, `field` a literal for messages.
 std::string encode_element(const TypeSpec& type, const std::string& item);

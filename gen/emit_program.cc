@@ -4,10 +4,12 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gen/bounds.h"
 #include "gen/check.h"
 #include "gen/emit_items.h"
+#include "gen/emit_locate.h"
 #include "gen/names.h"
 
 namespace rpcrdma::gen {
@@ -58,9 +60,7 @@ struct Method {
 };
 
 Method method_of(const Procedure& of) {
-  constexpr std::array<std::string_view, 7> kTaken = {
-      "call",     "has_procedure",          "is_idempotent",     "kProgram",
-      "kVersion", "bulk_argument_size_max", "may_answer_by_read"};
+  constexpr std::array<std::string_view, 4> kTaken = {"call", "traits", "kProgram", "kVersion"};
   Method method;
   method.name = cpp_name(of.name.text);
   if (std::find(kTaken.begin(), kTaken.end(), method.name) != kTaken.end()) method.name += '_';
@@ -77,6 +77,14 @@ Method method_of(const Procedure& of) {
     method.values += fmt::format(", {} arg{}", type_of(each), i + 1);
   }
   return method;
+}
+
+bool is_open_at_all(const Bound& bound) {
+  return bound.is_open || bound.has_open_data;
+}
+// What has no bound is rounded up: a size in XDR is a multiple of four.
+std::uint64_t plus_padding(std::uint64_t size, const Bound& bound) {
+  return size + (is_open_at_all(bound) ? 3 : 0);
 }
 
 // The server answers procedure 0 by itself.
@@ -171,15 +179,10 @@ class Client {
       return is_open ? fmt::format("std::uint64_t{{{}U}} + {}", fixed, open)
                      : fmt::format("std::uint64_t{{{}U}}", fixed);
     };
-    // What has no bound is rounded up: a size in XDR is a multiple of four.
     const std::string whole = sum(plus_padding(bound.whole, bound), is_open_at_all(bound));
     if (!bound.has_data) return whole;
     return fmt::format("places.empty() ? {} : {}", whole,
                        sum(plus_padding(bound.reduced, bound), bound.is_open));
-  }
-  static bool is_open_at_all(const Bound& bound) { return bound.is_open || bound.has_open_data; }
-  static std::uint64_t plus_padding(std::uint64_t size, const Bound& bound) {
-    return size + (is_open_at_all(bound) ? 3 : 0);
   }
 
   void prepare(const Definition& program, const Version& version, const Procedure& procedure,
@@ -246,6 +249,60 @@ class Client {
   std::string name_;
 };
 
+// --- Bindings
+
+std::vector<const Procedure*> by_number(const Version& version) {
+  std::vector<const Procedure*> sorted;
+  for (const Procedure& each : version.procedures) sorted.push_back(&each);
+  std::ranges::sort(sorted, {},
+                    [](const Procedure* each) { return each->number.number.magnitude; });
+  return sorted;
+}
+
+// The bound on the results, an expression without arguments.
+std::string results_bound(const Procedure& of) {
+  const Bound bound = bound_of(of.result);
+  if (!is_open_at_all(bound)) return fmt::format("{}U", bound.whole);
+  const auto is_argument = [](const std::string& term) { return term.starts_with("arg"); };
+  if (of.unbounded_terms.empty() || std::ranges::any_of(of.unbounded_terms, is_argument)) {
+    return "rpcrdma::ProcedureTraits::kNoBound";
+  }
+  std::string sum = fmt::format("std::uint64_t{{{}U}}", plus_padding(bound.whole, bound));
+  for (const std::string& term : of.unbounded_terms) {
+    sum += fmt::format(" + std::uint64_t{{{}}}", term);
+  }
+  return sum;
+}
+
+void emit_traits(Text& out, const Procedure& of) {
+  std::uint64_t largest = 0;
+  for (const Declaration& argument : of.arguments) {
+    largest = std::max(largest, bound_of(argument).data_max);
+  }
+  out.add(
+      "      {{.number = {}U, .name = \"{}\", .bulk_argument_size_max = {}U,\n"
+      "       .results_size_max = {}, .is_idempotent = {}, .may_answer_by_read = {}}},\n",
+      of.number.number.magnitude, of.name.text, largest == Bound::kMany ? kOpenDataMax : largest,
+      results_bound(of), of.idempotent, of.results_by_read);
+}
+
+void emit_binding(Text& out, const Definition& program, const Version& version) {
+  out.add(
+      "\n// What the file says about {0} of {1} (RFC 8166 section 6).\n"
+      "struct {0}_Binding {{\n"
+      "  static constexpr std::uint32_t kProgram = {2}U;\n"
+      "  static constexpr std::uint32_t kVersion = {3}U;\n"
+      "  static constexpr std::array<rpcrdma::ProcedureTraits, {4}> kProcedures{{{{  // sorted\n",
+      version.name.text, program.name.text, program.value.number.magnitude,
+      version.number.number.magnitude, version.procedures.size());
+  for (const Procedure* each : by_number(version)) emit_traits(out, *each);
+  out.add(
+      "  }}}};\n"
+      "  // Where the DDP-eligible items are in the arguments, or the results, of a procedure.\n"
+      "  static rpcrdma::Expected<rpcrdma::ItemPlaces, rpcrdma::xdr::DecodeError> locate_items(\n"
+      "      std::uint32_t procedure, rpcrdma::XdrPart part, rpcrdma::Bytes xdr);\n}};\n");
+}
+
 // --- Services
 
 class Service {
@@ -268,11 +325,9 @@ class Service {
                method.values);
     }
     out_.add(
-        "\n  // The binding (RFC 8166 section 6), from the file. A service may set a lower limit.\n"
-        "  bool has_procedure(std::uint32_t number) const noexcept override;\n"
-        "  std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override;\n"
-        "  bool is_idempotent(std::uint32_t procedure) const noexcept override;\n"
-        "  bool may_answer_by_read(std::uint32_t procedure) const noexcept override;\n"
+        "\n  // From the binding. A service that overrides it may set a lower limit.\n"
+        "  const rpcrdma::ProcedureTraits* traits(std::uint32_t procedure) const noexcept "
+        "override;\n"
         "  void call(rpcrdma::CallContext& context) final;\n\n private:\n"
         "  void dispatch(rpcrdma::CallContext& context);\n}};\n");
   }
@@ -289,7 +344,10 @@ class Service {
           "  answer.fail(rpcrdma::AcceptStatus::kProcUnavail);\n}}\n",
           name_, method.name, method.answered, values);
     }
-    facts(version);
+    out_.add(
+        "const rpcrdma::ProcedureTraits* {}::traits(std::uint32_t procedure) const noexcept {{\n"
+        "  return rpcrdma::find_traits({}_Binding::kProcedures, procedure);\n}}\n",
+        name_, version.name.text);
     out_.add(
         "// An answer that an exception drops is SYSTEM_ERR.\n"
         "void {0}::call(rpcrdma::CallContext& context) {{\n  try {{\n    dispatch(context);\n"
@@ -325,53 +383,6 @@ class Service {
         type);
     measure_item(out_, procedure.result, "value");
     out_.add("    }}}};\n}}  // namespace\n");
-  }
-
-  void facts(const Version& version) {
-    const auto cases = [&](auto is_one) {
-      bool any = false;
-      for (const Procedure& each : version.procedures) {
-        if (!is_one(each)) continue;
-        out_.add("    case {}U:  // {}\n", each.number.number.magnitude, each.name.text);
-        any = true;
-      }
-      return any;
-    };
-    out_.add(
-        "bool {}::has_procedure(std::uint32_t number) const noexcept {{\n  switch (number) {{\n",
-        name_);
-    cases([](const Procedure&) { return true; });
-    out_.add(
-        "      return true;\n    default:\n      return false;\n  }}\n}}\n"
-        "bool {}::is_idempotent(std::uint32_t procedure) const noexcept {{\n"
-        "  switch (procedure) {{\n",
-        name_);
-    if (cases([](const Procedure& each) { return !each.idempotent; })) {
-      out_.add("      return false;\n");
-    }
-    out_.add(
-        "    default:\n      return true;\n  }}\n}}\n"
-        "bool {}::may_answer_by_read(std::uint32_t procedure) const noexcept {{\n"
-        "  switch (procedure) {{\n",
-        name_);
-    if (cases([](const Procedure& each) { return each.results_by_read; })) {
-      out_.add("      return true;\n");
-    }
-    out_.add(
-        "    default:\n      return false;\n  }}\n}}\n"
-        "std::uint32_t {}::bulk_argument_size_max(std::uint32_t procedure) const noexcept {{\n"
-        "  switch (procedure) {{\n",
-        name_);
-    for (const Procedure& each : version.procedures) {
-      std::uint64_t largest = 0;
-      for (const Declaration& argument : each.arguments) {
-        largest = std::max(largest, bound_of(argument).data_max);
-      }
-      if (largest == 0) continue;
-      out_.add("    case {}U:  // {}\n      return {}U;\n", each.number.number.magnitude,
-               each.name.text, largest == Bound::kMany ? kOpenDataMax : largest);
-    }
-    out_.add("    default:\n      return 0;\n  }}\n}}\n");
   }
 
   void dispatch(const Procedure& procedure) {
@@ -413,15 +424,18 @@ bool has_programs(const File& file) {
 
 void emit_program_classes(Text& out, const File& file) {
   for_each_version(file, [&](const Definition& program, const Version& version) {
+    emit_binding(out, program, version);
     Client(out, version).define(program, version);
     Service(out, version).define(program, version);
   });
 }
 
 void emit_program_functions(Text& out, const File& file) {
+  if (has_programs(file)) emit_locate_types(out, file);
   for_each_version(file, [&](const Definition& program, const Version& version) {
     Client(out, version).implement(program, version);
     Service(out, version).implement(version);
+    emit_locate_items(out, version);
   });
 }
 

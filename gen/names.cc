@@ -7,7 +7,7 @@ namespace rpcrdma::gen {
 namespace {
 
 // C++20's keywords and alternative words, and the names that generated code uses by itself.
-constexpr std::array<std::string_view, 109> kReserved = {
+constexpr std::array<std::string_view, 110> kReserved = {
     "alignas",       "alignof",      "and",
     "and_eq",        "asm",          "auto",
     "bitand",        "bitor",        "bool",
@@ -44,7 +44,7 @@ constexpr std::array<std::string_view, 109> kReserved = {
     "random_detail", "append_text",  "is_defined",
     "randomize",     "linux",        "unix",
     "errno",         "NULL",         "EOF",
-    "assert"};
+    "assert",        "walk"};
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';

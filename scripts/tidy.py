@@ -10,6 +10,9 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "scripts"))
+import member_functions  # noqa: E402
 
 # Who may include whom (docs/architecture.md). Every module may include itself.
 MODULES = {
@@ -37,7 +40,7 @@ PUBLIC = {
     "options.h": "rpc", "call.h": "rpc", "client.h": "rpc", "server.h": "rpc", "version.h": "base",
     "coroutine.h": "rpc", "function_service.h": "rpc", "registered_memory.h": "base", "providers.h": "rpc",
     "testing.h": "testing",
-    "generated/answer.h": "rpc", "generated/codec.h": "oncrpc", "generated/stub.h": "rpc",
+    "generated/answer.h": "rpc", "generated/codec.h": "oncrpc", "generated/locate.h": "oncrpc", "generated/stub.h": "rpc",
 }
 SANS_IO = ("engine", "wire", "iwarp", "xdr", "oncrpc")
 FORBIDDEN_IN_SANS_IO = re.compile(
@@ -55,6 +58,10 @@ BANNED = [
 LINES_MAX = 1000
 SOURCE_LINES_MAX = 600  # a .cc of src, but for tests
 FUNCTION_LINES_MAX = 70
+MEMBER_FUNCTIONS_MAX = 30  # of a class; scripts/member_functions.py says what counts
+MEMBER_FUNCTIONS_COUNTED = ("engine", "transport", "rpc", "rdma/siwarp", "rdma/verbs")
+# Classes that are still being split, with what they have; none may grow, and what is split goes from here.
+MEMBER_FUNCTIONS_STILL = {"Requester": 32, "Session": 40, "ClientImpl": 69}
 
 findings = []
 
@@ -176,6 +183,15 @@ def check_functions(path, lines):
             start = None
 
 
+def check_classes(path, text):
+    if module_of(path) not in MEMBER_FUNCTIONS_COUNTED or path.name.endswith(("_test.cc", "_for_test.h")):
+        return
+    for name, line, count in member_functions.classes(text):
+        allowed = max(MEMBER_FUNCTIONS_MAX, MEMBER_FUNCTIONS_STILL.get(name, 0))
+        if count > allowed:
+            report(path, line, f"{name} has {count} member functions ({allowed} at most); split by responsibility")
+
+
 def check_cmake_knows(paths):
     for path in paths:
         if path.suffix != ".cc":
@@ -233,6 +249,7 @@ def main():
         if top == "src":
             check_layers(path, lines)
             check_confined(path, lines)
+            check_classes(path, path.read_text())
         elif top == "include":
             check_public_header(path, lines)
         elif top in EDGES:

@@ -25,8 +25,10 @@ namespace rpcrdma {
 class FunctionService final : public Service {
  public:
   struct ProcedureOptions {
-    std::uint32_t bulk_argument_size_max = 0;  // bytes; see Service
-    bool may_answer_by_read = false;           // see Service
+    // See ProcedureTraits.
+    std::uint32_t bulk_argument_size_max = 0;  // bytes
+    bool may_answer_by_read = false;
+    bool is_idempotent = true;
   };
 
   FunctionService() = default;
@@ -57,15 +59,13 @@ class FunctionService final : public Service {
     return on(procedure, std::move(function), ProcedureOptions{});
   }
 
-  bool has_procedure(std::uint32_t number) const noexcept override;
-  std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override;
-  bool may_answer_by_read(std::uint32_t procedure) const noexcept override;
+  const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override;
   void call(CallContext& context) override;
 
  private:
   struct Entry {
     std::function<void(CallContext&)> function;
-    ProcedureOptions options;
+    ProcedureTraits traits;
   };
 
   FunctionService& set(std::uint32_t procedure, std::function<void(CallContext&)> function,

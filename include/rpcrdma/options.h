@@ -183,9 +183,9 @@ struct ServerOptions {
   // How Write chunks come back: false, as RFC 8166 has it, without what was not used; true, as RFC
   // 5666 and Linux have it, every segment with its length rewritten. Clients take both.
   bool return_full_write_lists = false;
-  // Replies of procedures that are not idempotent (Service::is_idempotent) are remembered: at most
-  // so many, and so many bytes in all. A call that a client makes again is then executed at most
-  // once while the server lives, unless more such calls than these came in between. 0: none.
+  // Replies of procedures that are not idempotent (ProcedureTraits::is_idempotent) are remembered:
+  // at most so many, and so many bytes in all. A call that a client makes again is then executed at
+  // most once while the server lives, unless more such calls than these came in between. 0: none.
   std::size_t reply_cache_entries = 4096;
   std::size_t reply_cache_bytes = 16U << 20U;
   // A peer that leaves every RDMA Read, Write and Send of ours unfinished for so long is dropped,

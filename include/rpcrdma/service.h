@@ -2,7 +2,9 @@
 #ifndef RPCRDMA_SERVICE_H_
 #define RPCRDMA_SERVICE_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "rpcrdma/message.h"
@@ -51,6 +53,38 @@ class CallContext {
   virtual rpc::Session* session() const noexcept { return nullptr; }
 };
 
+// What the binding of a program (RFC 8166 §6) says about one procedure. rpcrdma-gen makes a table
+// of them from the file (docs/idl.md).
+struct ProcedureTraits {
+  static constexpr std::uint64_t kNoBound = ~std::uint64_t{0};
+
+  std::uint32_t number = 0;
+  std::string_view name = {};  // static text, for messages
+  // The largest bulk argument, bytes; 0: the procedure has none. A larger Read chunk is refused
+  // before a byte of it is moved.
+  std::uint32_t bulk_argument_size_max = 0;
+  // The most that the results take in XDR, with their bulk items, bytes. kNoBound: that depends on
+  // the arguments, or is not known.
+  std::uint64_t results_size_max = kNoBound;
+  // Whether it does no harm to execute a call twice. If it does, the server remembers replies, and
+  // answers a call that a client makes again after a lost connection without executing it
+  // (ServerOptions::reply_cache_entries).
+  bool is_idempotent = true;
+  // Profile::kRfc5666: whether results that fit nowhere else may be exposed for the client to read,
+  // until it confirms that. RFC 5666 §5.2 leaves that to the upper layer, and NFS forbids it
+  // (RFC 5667): unless the service permits it, the call fails instead.
+  bool may_answer_by_read = false;
+};
+
+// The entry of a procedure in a table that is sorted by number; null: there is none.
+constexpr const ProcedureTraits* find_traits(std::span<const ProcedureTraits> table,
+                                             std::uint32_t procedure) noexcept {
+  // Most programs number their procedures from 0 without a gap.
+  if (procedure < table.size() && table[procedure].number == procedure) return &table[procedure];
+  const auto found = std::ranges::lower_bound(table, procedure, {}, &ProcedureTraits::number);
+  return found != table.end() && found->number == procedure ? &*found : nullptr;
+}
+
 // One version of one program. Called on the server's thread; it may answer at once or keep the
 // context and answer later from a thread of its own. Procedure 0 (NULL) is answered by the server
 // itself.
@@ -58,25 +92,15 @@ class Service {
  public:
   virtual ~Service() = default;
 
-  // Whether the procedure exists; if not, the caller gets PROC_UNAVAIL.
-  virtual bool has_procedure(std::uint32_t number) const noexcept = 0;
-  // The largest bulk argument of the procedure, bytes; 0: it has none. A larger Read chunk is
-  // refused before a byte of it is moved.
-  virtual std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept = 0;
-  // Whether it does no harm to execute a call twice. If it does, the server remembers replies, and
-  // answers a call that a client makes again after a lost connection without executing it
-  // (ServerOptions::reply_cache_entries).
-  virtual bool is_idempotent(std::uint32_t /*procedure*/) const noexcept { return true; }
+  // The traits of a procedure, which live as long as the service; null: there is no such procedure,
+  // and the caller gets PROC_UNAVAIL.
+  virtual const ProcedureTraits* traits(std::uint32_t procedure) const noexcept = 0;
   // Whether a caller with this credential may call the procedure (never asked for NULL): kOk, or
   // why it is denied (AUTH_ERROR), before any bulk data moves.
   virtual AuthStatus check_credential(std::uint32_t /*procedure*/,
                                       const Credential& /*credential*/) const noexcept {
     return AuthStatus::kOk;
   }
-  // Profile::kRfc5666: whether results that fit nowhere else may be exposed for the client to read,
-  // until it confirms that. RFC 5666 §5.2 leaves that to the upper layer, and NFS forbids it
-  // (RFC 5667): unless the service permits it, the call fails instead.
-  virtual bool may_answer_by_read(std::uint32_t /*procedure*/) const noexcept { return false; }
   virtual void call(CallContext& context) = 0;
 };
 

@@ -428,19 +428,42 @@ TEST(GeneratedErrors, ArePrintedAsTheirMessages) {
 
 // --- The binding
 
+using EveryBinding = every::EVERY_V1_Binding;
+static_assert(EveryBinding::kProgram == 0x20000099 && EveryBinding::kVersion == 1);
+static_assert(EveryBinding::kProcedures.size() == 12);
+static_assert(find_traits(EveryBinding::kProcedures, 6)->name == "EVERY_PLACED");
+static_assert(find_traits(EveryBinding::kProcedures, 12) == nullptr);
+
+TEST(GeneratedBinding, FindsProceduresOfATableWithGaps) {
+  static constexpr std::array<ProcedureTraits, 3> kTable{
+      {{.number = 1}, {.number = 5}, {.number = 0xffffffff}}};
+  EXPECT_EQ(find_traits(kTable, 0), nullptr);
+  EXPECT_EQ(find_traits(kTable, 1), &kTable[0]);
+  EXPECT_EQ(find_traits(kTable, 2), nullptr);
+  EXPECT_EQ(find_traits(kTable, 5), &kTable[1]);
+  EXPECT_EQ(find_traits(kTable, 0xffffffff), &kTable[2]);
+  EXPECT_EQ(find_traits({}, 0), nullptr);
+}
+
 TEST(GeneratedBinding, SaysWhatTheFileSays) {
   const EveryService service;
   EXPECT_EQ(EveryService::kProgram, 0x20000099U);
   EXPECT_EQ(EveryService::kVersion, 1U);
-  EXPECT_TRUE(service.has_procedure(0));
-  EXPECT_TRUE(service.has_procedure(11));
-  EXPECT_FALSE(service.has_procedure(12));
-  EXPECT_TRUE(service.may_answer_by_read(6));
-  EXPECT_FALSE(service.may_answer_by_read(1));
-  EXPECT_FALSE(service.is_idempotent(6)) << "non-idempotent";
-  EXPECT_TRUE(service.is_idempotent(5));
-  EXPECT_EQ(service.bulk_argument_size_max(6), 0xffffffffU) << "opaque<> without a bound";
-  EXPECT_EQ(service.bulk_argument_size_max(1), 0U) << "nothing in it is DDP-eligible";
+  ASSERT_NE(service.traits(0), nullptr);
+  ASSERT_NE(service.traits(11), nullptr);
+  EXPECT_EQ(service.traits(12), nullptr);
+  EXPECT_EQ(service.traits(11)->name, "EVERY_NAMED");
+  EXPECT_TRUE(service.traits(6)->may_answer_by_read);
+  EXPECT_FALSE(service.traits(1)->may_answer_by_read);
+  EXPECT_FALSE(service.traits(6)->is_idempotent) << "non-idempotent";
+  EXPECT_TRUE(service.traits(5)->is_idempotent);
+  EXPECT_EQ(service.traits(6)->bulk_argument_size_max, 0xffffffffU) << "opaque<> without a bound";
+  EXPECT_EQ(service.traits(1)->bulk_argument_size_max, 0U) << "nothing in it is DDP-eligible";
+  EXPECT_EQ(service.traits(0)->results_size_max, 0U);
+  EXPECT_EQ(service.traits(2)->results_size_max, 4U);
+  EXPECT_EQ(service.traits(4)->results_size_max, ProcedureTraits::kNoBound);
+  EXPECT_EQ(service.traits(8)->results_size_max, 12U + 3U + 4096U) << "unbounded <= 4096";
+  EXPECT_EQ(service.traits(11)->results_size_max, 4U + 4U + 64U);
 }
 
 }  // namespace

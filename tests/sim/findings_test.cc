@@ -51,9 +51,10 @@ class Wakeful final : private Driver {
 // Answers the call that it holds when another one comes, and holds that one.
 class Rendezvous final : public Service {
  public:
-  bool has_procedure(std::uint32_t) const noexcept override { return true; }
-  std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
-  bool may_answer_by_read(std::uint32_t) const noexcept override { return true; }
+  const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
+    static constexpr ProcedureTraits kAny{.may_answer_by_read = true};
+    return &kAny;
+  }
   void call(CallContext& context) override {
     if (held != nullptr) held->succeed();
     held = &context;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "sim/memory.h"
@@ -21,8 +22,17 @@ bool ForeignMemory::is_whole() const {
   return !find_difference(bytes_, kForeignId);
 }
 
-std::uint32_t ScriptedService::bulk_argument_size_max(std::uint32_t procedure) const noexcept {
-  return procedure == kWork ? kBulkMax : procedure == kWorkSmall ? kSmallBulkMax : 0;
+const ProcedureTraits* ScriptedService::traits(std::uint32_t procedure) const noexcept {
+  static constexpr auto kTable = [] {
+    std::array<ProcedureTraits, kProcedures> table{};
+    for (std::uint32_t i = 0; i < kProcedures; ++i) {
+      table[i].number = i;
+      table[i].may_answer_by_read = true;
+      table[i].bulk_argument_size_max = i == kWork ? kBulkMax : i == kWorkSmall ? kSmallBulkMax : 0;
+    }
+    return table;
+  }();
+  return find_traits(kTable, procedure);
 }
 
 void ScriptedService::call(CallContext& context) {

@@ -32,9 +32,7 @@ class ScriptedService final : public Service {
   ScriptedService(const ForeignMemory& foreign, Verdict& verdict, SeededRandom& random)
       : foreign_(foreign), verdict_(verdict), random_(random) {}
 
-  bool has_procedure(std::uint32_t number) const noexcept override { return number < kProcedures; }
-  std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override;
-  bool may_answer_by_read(std::uint32_t /*procedure*/) const noexcept override { return true; }
+  const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override;
   void call(CallContext& context) override;
 
   std::size_t held() const noexcept { return held_.size(); }

@@ -3,6 +3,7 @@
 #ifndef RPCRDMA_TESTS_SUPPORT_RPC_FIXTURE_H_
 #define RPCRDMA_TESTS_SUPPORT_RPC_FIXTURE_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -63,12 +64,20 @@ class TestService final : public Service {
   static constexpr std::uint32_t kBulkMax = 1U << 20U;
   static constexpr std::uint32_t kTextMax = 8000;  // of kSwap
 
-  bool has_procedure(std::uint32_t number) const noexcept override { return number < kProcedures; }
-  std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override {
-    return procedure == kEcho || procedure == kLength || procedure == kSwap ? kBulkMax : 0;
+  const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
+    static constexpr auto kTable = [] {
+      std::array<ProcedureTraits, kProcedures> table{};
+      for (std::uint32_t i = 0; i < kProcedures; ++i) {
+        const bool has_bulk = i == kEcho || i == kLength || i == kSwap;
+        table[i] = {.number = i,
+                    .bulk_argument_size_max = has_bulk ? kBulkMax : 0,
+                    .is_idempotent = i != kOnce,
+                    .may_answer_by_read = true};
+      }
+      return table;
+    }();
+    return find_traits(kTable, procedure);
   }
-  bool may_answer_by_read(std::uint32_t /*procedure*/) const noexcept override { return true; }
-  bool is_idempotent(std::uint32_t procedure) const noexcept override { return procedure != kOnce; }
   void call(CallContext& context) override;
 
   std::vector<CallContext*> held;

@@ -22,8 +22,10 @@ class ReadyService final : public Service {
  public:
   static constexpr std::uint32_t kProgram = 0x20010002;
 
-  bool has_procedure(std::uint32_t number) const noexcept override { return number == 1; }
-  std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
+  const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
+    static constexpr ProcedureTraits kTraits{};
+    return procedure == 1 ? &kTraits : nullptr;
+  }
   void call(CallContext& context) override {
     if (clock != nullptr) made_at = clock->now();
     if (resumes) {

@@ -257,9 +257,11 @@ class Proxy final : public CoroutineService {
   static constexpr std::uint32_t kProgram = 0x20010002;
 
   explicit Proxy(Client& client) : client_(client) {}
-  bool has_procedure(std::uint32_t number) const noexcept override { return number <= kHold; }
-  std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override {
-    return procedure == kEcho ? TestService::kBulkMax : 0;
+  const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
+    static constexpr ProcedureTraits kEchoes{.bulk_argument_size_max = TestService::kBulkMax};
+    static constexpr ProcedureTraits kOthers{};
+    if (procedure > kHold) return nullptr;
+    return procedure == kEcho ? &kEchoes : &kOthers;
   }
   Task<AcceptStatus> serve(CallContext& context) override {
     switch (context.procedure().number) {

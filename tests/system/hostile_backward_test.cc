@@ -150,8 +150,10 @@ TEST_F(HostileBackwardServer, OutlivesACallWhosePeerIsGone) {  // P19
 // Takes a Call of procedure 1 for the word that its client is ready, and keeps all others.
 class Caller final : public Service {
  public:
-  bool has_procedure(std::uint32_t) const noexcept override { return true; }
-  std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
+  const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
+    static constexpr ProcedureTraits kAny{};
+    return &kAny;
+  }
   void call(CallContext& context) override {
     if (context.procedure().number != 1) return held.push_back(&context);
     if (auto made = Client::backward(context)) client.emplace(std::move(*made));

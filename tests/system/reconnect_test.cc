@@ -331,9 +331,10 @@ TEST_P(Reconnect, SlowCallOnAConnectionThatAnswersOthersCostsNobodyElseAnything)
 // Answered when the test says so; not to be executed twice.
 class HoldOnce final : public Service {
  public:
-  bool has_procedure(std::uint32_t) const noexcept override { return true; }
-  std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
-  bool is_idempotent(std::uint32_t) const noexcept override { return false; }
+  const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
+    static constexpr ProcedureTraits kAny{.is_idempotent = false};
+    return &kAny;
+  }
   void call(CallContext& context) override {
     ++calls;
     held = &context;

@@ -14,9 +14,9 @@ using test::TestService;
 class FileService final : public Service {
  public:
   explicit FileService(Bytes file) : file_(file) {}
-  bool has_procedure(std::uint32_t number) const noexcept override { return number <= 1; }
-  std::uint32_t bulk_argument_size_max(std::uint32_t /*procedure*/) const noexcept override {
-    return 0;
+  const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
+    static constexpr ProcedureTraits kTraits{};
+    return procedure <= 1 ? &kTraits : nullptr;
   }
   void call(CallContext& context) override {
     const std::uint32_t offset = context.arguments().xdr().u32("offset");

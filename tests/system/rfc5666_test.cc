@@ -201,10 +201,10 @@ TEST_P(Rfc5666, MoreCallsThanCreditsAndExposedRepliesAllEnd) {
 TEST_P(Rfc5666, BindingThatForbidsExposedRepliesFailsTheCallAlone) {
   class Forbidding final : public Service {
    public:
-    bool has_procedure(std::uint32_t) const noexcept override { return true; }
-    std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
-    bool may_answer_by_read(std::uint32_t procedure) const noexcept override {
-      return procedure != 1;
+    const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
+      static constexpr ProcedureTraits kForbidden{};
+      static constexpr ProcedureTraits kPermitted{.may_answer_by_read = true};
+      return procedure == 1 ? &kForbidden : &kPermitted;
     }
     void call(CallContext& context) override {
       context.results().bulk(data_);
@@ -349,9 +349,9 @@ TEST_P(Rfc5666, CredentialOfTheClientIsThatOfItsConfigurationToo) {
 TEST_P(Rfc5666, ProgramsDenyCredentialsThatAreTooWeak) {
   class Strict final : public Service {
    public:
-    bool has_procedure(std::uint32_t) const noexcept override { return true; }
-    std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override {
-      return TestService::kBulkMax;
+    const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
+      static constexpr ProcedureTraits kAny{.bulk_argument_size_max = TestService::kBulkMax};
+      return &kAny;
     }
     AuthStatus check_credential(std::uint32_t procedure,
                                 const Credential& credential) const noexcept override {

@@ -41,9 +41,11 @@ class BenchService final : public Service {
   // The memory that results are sent from.
   Bytes data() const { return data_; }
   void set_server(const Server& server) { server_ = &server; }
-  bool has_procedure(std::uint32_t number) const noexcept override { return number <= kCounters; }
-  std::uint32_t bulk_argument_size_max(std::uint32_t procedure) const noexcept override {
-    return procedure == kWriteData || procedure == kCheck ? kSizeMax : 0;
+  const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
+    static constexpr ProcedureTraits kTakesData{.bulk_argument_size_max = kSizeMax};
+    static constexpr ProcedureTraits kOthers{};
+    if (procedure > kCounters) return nullptr;
+    return procedure == kWriteData || procedure == kCheck ? &kTakesData : &kOthers;
   }
   void call(CallContext& context) override {
     MessageReader& arguments = context.arguments();

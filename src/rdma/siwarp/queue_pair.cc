@@ -13,7 +13,7 @@ constexpr std::size_t kLargeSegment = 32 * 1024;
 constexpr int kReceivesPerRound = 32;
 // Enough for a responder that takes half a second between its Reply and its first look at FPDUs.
 constexpr int kNudgesMax = 6;
-constexpr std::size_t kBatchSlices = 256;
+constexpr auto kRequestSlices = static_cast<std::uint32_t>(std::min(kSlicesMax, iwarp::kSpansMax));
 // On loopback a peer on this core should read while the bytes are in the cache. Measured: Reads of
 // 1 MiB at depth 8 go at 0.84 of bare TCP, where without they jumped between 0.38 and 0.76.
 constexpr std::size_t kBurstMax = std::size_t{1} << 20U;
@@ -69,15 +69,10 @@ QueuePair::QueuePair(Shard& shard, TcpSocket socket, std::unique_ptr<iwarp::MpaS
       setup_(std::move(setup)),
       peer_address_(std::move(peer_address)),
       stream_(shard.stream_options(), shard.random),
-      regions_(std::min(shard.options.regions, Regions::kSlotsMax)),
-      capabilities_{shard.options.queue_depth, shard.options.ord,
-                    static_cast<std::uint32_t>(std::min(kSlicesMax, iwarp::kSpansMax)), true, true},
+      memory_(shard.options.regions, kRequestSlices),
+      capabilities_{shard.options.queue_depth, shard.options.ord, kRequestSlices, true, true},
       initiator_(true),
-      may_nudge_(shard.options.first_answer_nudge.count() > 0) {
-  // What batches of usual size need, so that none of them allocates.
-  readable_.reserve(kBatchSlices);
-  writable_.reserve(kBatchSlices);
-}
+      may_nudge_(shard.options.first_answer_nudge.count() > 0) {}
 
 QueuePair::~QueuePair() {
   end({Errc::kClosed, 0, "destroyed"});
@@ -154,17 +149,11 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Inco
 }
 
 Expected<RegionId, Error> QueuePair::attach(MutableBytes memory) {
-  const auto id = regions_.add(memory, memory.data());
-  if (!id) return Unexpected<Error>(Error{Errc::kNoResources, 0, "attach: too many regions"});
-  ++attached_;
-  return *id;
+  return memory_.attach(memory, memory.data());
 }
 
 Expected<RegionId, Error> QueuePair::attach_read_only(Bytes memory) {
-  const auto id = regions_.add(memory, nullptr);
-  if (!id) return Unexpected<Error>(Error{Errc::kNoResources, 0, "attach: too many regions"});
-  ++attached_;
-  return *id;
+  return memory_.attach(memory, nullptr);
 }
 
 Bytes QueuePair::peer_private_data() const noexcept {
@@ -444,7 +433,7 @@ Counters QueuePair::counters() const noexcept {
   counters.sends = from.sends;
   counters.writes = from.writes;
   counters.reads = from.reads;
-  counters.registrations = attached_;
+  counters.registrations = memory_.attached();
   counters.system_calls = system_calls_ + socket_.system_calls();
   return counters;
 }

@@ -7,13 +7,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "base/ring.h"
 #include "iwarp/setup.h"
 #include "iwarp/stream.h"
-#include "rdma/regions.h"
 #include "rdma/siwarp/listener.h"
+#include "rdma/siwarp/local_memory.h"
 #include "rdma/siwarp/shard.h"
 
 namespace rpcrdma::rdma::siwarp {
@@ -37,7 +36,7 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   const Capabilities& capabilities() const noexcept override { return capabilities_; }
   Expected<RegionId, Error> attach(MutableBytes memory) override;
   Expected<RegionId, Error> attach_read_only(Bytes memory) override;
-  void detach(RegionId region) override { regions_.remove(region); }
+  void detach(RegionId region) override { memory_.detach(region); }
   Bytes peer_private_data() const noexcept override;
   std::string_view peer_address() const noexcept override { return peer_address_; }
   Expected<void, Error> post(std::span<work::Request> batch) override;
@@ -89,23 +88,14 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   void end_by_stream();
 
   Expected<void, Error> check(std::span<const work::Request> batch);
-  std::string_view check_receive(const Receive& work);
-  std::string_view check_send(const Send& work);
-  std::string_view check_read(const Read& work);
-  std::string_view check_write(const Write& work);
-  std::string_view check_expose(const Expose& work);
-  bool check_readable(std::span<const Slice> slices);
-  bool check_writable(std::span<const Slice> slices);
   void take(work::Request& request);
-  std::span<const MutableBytes> writable(std::size_t count);
-  std::span<const Bytes> readable(std::size_t count);
 
   Shard& shard_;
   TcpSocket socket_;
   std::unique_ptr<iwarp::MpaSetup> setup_;
   std::string peer_address_;
   iwarp::Stream stream_;
-  Regions regions_;
+  LocalMemory memory_;
   Capabilities capabilities_;
   State state_ = State::kConnecting;
   bool initiator_;
@@ -116,15 +106,10 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   int nudges_ = 0;
   Ring<LinkEvent> events_{4};
   Error cause_{Errc::kClosed, 0, ""};
-  std::uint64_t attached_ = 0;      // regions, so far
   std::uint64_t system_calls_ = 0;  // of the socket, once it is gone
   // Kept, since a span clears itself when it is made.
   std::array<Bytes, TcpSocket::kRoomMax> send_room_;
   std::array<MutableBytes, kSlicesMax + 2> receive_room_;
-  // The memory of the batch that is being posted, in the order of its slices.
-  std::vector<MutableBytes> writable_;
-  std::vector<Bytes> readable_;
-  std::size_t next_writable_ = 0, next_readable_ = 0;
 };
 
 }  // namespace rpcrdma::rdma::siwarp

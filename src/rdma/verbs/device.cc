@@ -4,10 +4,8 @@
 
 #include <cerrno>
 #include <limits>
-#include <mutex>
-#include <unordered_map>
 
-#include "rdma/verbs/queue_pair.h"
+#include "rdma/verbs/queue_events.h"
 
 namespace rpcrdma::rdma::verbs {
 namespace {
@@ -19,34 +17,12 @@ constexpr std::uint32_t kRxeVendor = 0xffffff;
 // rxe hands out the flags of the kernel, where this bit is what is IBV_WC_WITH_INV outside of it.
 constexpr unsigned kRxeWithInvalidate = 1U << 2U;
 
-std::mutex known_lock;
-std::unordered_map<const ibv_qp*, QueuePair*> known;  // under known_lock
-
-// It is not destroyed meanwhile, since it makes itself unknown first.
-void tell_owner(const ibv_qp& queue, ibv_event_type event) {
-  const std::lock_guard guard(known_lock);
-  const auto found = known.find(&queue);
-  if (found == known.end()) return;
-  if (event == IBV_EVENT_QP_LAST_WQE_REACHED) return found->second->handle_last_receive();
-  found->second->handle_fault(event == IBV_EVENT_QP_FATAL);
-}
-
 bool set_non_blocking(int fd) {
   const int flags = fcntl(fd, F_GETFL);
   return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
 }  // namespace
-
-void make_known(const ibv_qp& queue, QueuePair& owner) {
-  const std::lock_guard guard(known_lock);
-  known[&queue] = &owner;
-}
-
-void make_unknown(const ibv_qp& queue) noexcept {
-  const std::lock_guard guard(known_lock);
-  known.erase(&queue);
-}
 
 Traits traits_of(const ibv_context& context, const ibv_device_attr& attributes, Registration wish) {
   Traits traits{};
@@ -144,7 +120,7 @@ void Device::AsyncEvents::handle_ready(std::uint32_t /*events*/) {
     if (event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_QP_REQ_ERR ||
         event.event_type == IBV_EVENT_QP_ACCESS_ERR ||
         event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
-      tell_owner(*event.element.qp, event.event_type);
+      QueueEvents::deliver(*event.element.qp, event.event_type);
     }
     if (event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
       device.tells_last_receive_ = device.has_told_last_receive_ = true;

@@ -46,12 +46,6 @@ struct Traits {
 };
 Traits traits_of(const ibv_context& context, const ibv_device_attr& attributes, Registration wish);
 
-class QueuePair;
-
-// Which queue pairs of the process are ours, for asynchronous events; of all threads.
-void make_known(const ibv_qp& queue, QueuePair& owner);
-void make_unknown(const ibv_qp& queue) noexcept;
-
 class Device {
  public:
   // `context` is the connection manager's; the device keeps it open.

@@ -90,6 +90,18 @@ std::optional<ibv_sge> Memory::writable(const Slice& slice) {
   return ibv_sge{address_of(bytes.data()), slice.size, region->lkey};
 }
 
+bool Memory::gather(std::span<const Slice> slices, bool to_write, std::vector<ibv_sge>& out) {
+  const std::size_t first = out.size();
+  for (const Slice& slice : slices) {
+    if (slice.size == 0) continue;
+    const auto found = to_write ? writable(slice) : readable(slice);
+    if (!found) return false;
+    out.push_back(*found);
+  }
+  if (out.size() == first && traits_.wants_a_slice) out.push_back({0, 0, 0});
+  return true;
+}
+
 MemoryRegion Memory::expose_sink(const Slice& slice, ibv_sge& sink) {
   MutableBytes bytes;
   if (!regions_.find_writable(slice, bytes)) return nullptr;

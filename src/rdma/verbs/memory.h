@@ -13,6 +13,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -39,6 +40,9 @@ class Memory {
   // or its memory cannot be registered; then failure() tells the errno.
   std::optional<ibv_sge> readable(const Slice& slice);
   std::optional<ibv_sge> writable(const Slice& slice);
+  // Adds all that hold bytes to `out`; an empty one for a device that wants at least one. False: as
+  // nullopt above.
+  bool gather(std::span<const Slice> slices, bool to_write, std::vector<ibv_sge>& out);
   // Only whether the slice is inside of a region; for work that leaves by value.
   bool find_readable(const Slice& slice, Bytes& bytes) const {
     return regions_.find_readable(slice, bytes);

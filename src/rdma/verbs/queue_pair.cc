@@ -1,12 +1,10 @@
 #include "rdma/verbs/queue_pair.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <utility>
 
-#include "base/assert.h"
 #include "rdma/verbs/preflight.h"
 
 namespace rpcrdma::rdma::verbs {
@@ -16,55 +14,30 @@ constexpr std::chrono::milliseconds kDrainMax{500};
 constexpr std::chrono::milliseconds kDestroyMax{10};
 // The device's word that it has no shared Receive any more; it comes at once, or never.
 constexpr std::chrono::milliseconds kLeaveMax{100};
-// Room in the send queue for what is not the user's: markers, and work whose end is not known yet.
-constexpr std::uint32_t kSlack = 64;
-// More would only make the entries of the queue longer; what has more slices is put together.
-constexpr std::uint32_t kSendSlicesMax = 8;
 
 Error lost_device() {
   return {Errc::kProvider, ENODEV, kDeviceRemoved};
 }
 
-template <class T>
-T clamp_to(int limit, T wish) {
-  return static_cast<T>(std::clamp<std::int64_t>(wish, 0, std::max(limit, 0)));
-}
-
 }  // namespace
 
-QueuePair::QueuePair(Shard& shard, CmId id, std::string peer_address, Bytes private_data)
+QueuePair::QueuePair(Shard& shard, std::string peer_address, Bytes private_data)
     : shard_(shard),
-      id_(std::move(id)),
-      peer_address_(std::move(peer_address)),
-      private_data_(private_data.begin(), private_data.end()),
-      state_(State::kResolving),
-      sends_(shard.options.queue_depth + kSlack),
-      receives_(shard.options.queue_depth),
-      ready_(std::size_t{2} * shard.options.queue_depth + kSlack) {}
+      ready_(std::size_t{2} * shard.options.queue_depth + SendQueue::kSlack),
+      cm_(std::move(peer_address), private_data),
+      queues_(*shard.reactor, counters_) {}
 
 Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard,
                                                                const posix::Address& address,
                                                                Bytes private_data) {
-  auto local = local_address_for(address);
-  if (!local) return Unexpected<Error>(Error{Errc::kProvider, errno, "looking for the route"});
-  std::unique_ptr<QueuePair> made(new QueuePair(shard, nullptr, to_string(address), private_data));
-  made->id_ = shard.cm->make_id(*made);
-  if (!made->id_) {
-    return Unexpected<Error>(Error{Errc::kNoResources, errno, "opening an RDMA identifier"});
+  std::unique_ptr<QueuePair> made(new QueuePair(shard, to_string(address), private_data));
+  if (auto bound = made->cm_.bind(*shard.cm, *made, address); !bound) {
+    return Unexpected<Error>(bound.error());
   }
-  // Bound to where the system would send from, the device is known at once, and with it where
-  // memory is registered; resolving the peer takes its time.
-  if (rdma_bind_addr(made->id_.get(), local->pointer()) != 0 || made->id_->verbs == nullptr) {
-    return Unexpected<Error>(Error{Errc::kUnsupported, ENODEV, kNoDeviceOnTheWay});
-  }
-  if (auto opened = made->open_queue(Side::kActive); !opened) {
-    return Unexpected<Error>(opened.error());
-  }
+  if (auto opened = made->open(Side::kActive); !opened) return Unexpected<Error>(opened.error());
   const auto timeout = shard.options.setup_timeout_initiator;
-  posix::Address peer = address;
-  if (rdma_resolve_addr(made->id_.get(), nullptr, peer.pointer(),
-                        static_cast<int>(timeout.count())) != 0) {
-    return Unexpected<Error>(Error{Errc::kProvider, errno, "resolving the peer's address"});
+  if (auto resolving = made->cm_.resolve_address(address, timeout); !resolving) {
+    return Unexpected<Error>(resolving.error());
   }
   shard.reactor->set_deadline(*made, posix::Reactor::now() + timeout);
   shard.all.push_back(made.get());
@@ -76,17 +49,11 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Inco
   if (incoming.gone_) {
     return Unexpected<Error>(Error{Errc::kClosed, 0, "the peer gave up before it was accepted"});
   }
-  const bool is_iwarp = incoming.id_->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
-  const Bytes told = private_data_of(incoming.request_, !is_iwarp);
-  std::unique_ptr<QueuePair> made(
-      new QueuePair(shard, std::move(incoming.id_), incoming.peer_address_, private_data));
-  made->id_->context = static_cast<CmTarget*>(made.get());
+  std::unique_ptr<QueuePair> made(new QueuePair(shard, incoming.peer_address_, private_data));
+  made->cm_.take_over(std::move(incoming.id_), incoming.request_, *made);
   made->state_ = State::kAccepting;
-  made->peer_private_data_.assign(told.begin(), told.end());
-  made->responder_resources_ = incoming.request_.responder_resources;
-  made->initiator_depth_ = incoming.request_.initiator_depth;
-  if (auto opened = made->open_queue(Side::kPassive); !opened) {
-    (void)rdma_reject(made->id_.get(), nullptr, 0);
+  if (auto opened = made->open(Side::kPassive); !opened) {
+    made->cm_.reject();
     return Unexpected<Error>(opened.error());
   }
   shard.reactor->set_deadline(*made, posix::Reactor::now() + shard.options.setup_timeout_responder);
@@ -95,88 +62,42 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Inco
   return made;
 }
 
-// --- The queue pair ----------------------------------------------------------------------------
-
-Expected<void, Error> QueuePair::open_receives(Side side) {
-  if (side == Side::kPassive) {
-    auto pool = device_->shared_receives(shard_.options.shared_receives);
-    if (!pool) return Unexpected<Error>(pool.error());
-    if (*pool != nullptr) {
-      share_ = std::make_unique<ReceiveShare>(**pool, shard_.options.queue_depth);
-      return {};
-    }
-  }
-  own_domain_.reset(ibv_alloc_pd(id_->verbs));
-  if (own_domain_) return {};
-  return Unexpected<Error>(Error{Errc::kNoResources, errno, kOpeningQueue});
-}
-
-Expected<void, Error> QueuePair::open_queue(Side side) {
+Expected<void, Error> QueuePair::open(Side side) {
   if (shard_.all.size() >= shard_.options.connections_max) {
     return Unexpected<Error>(Error{Errc::kNoResources, 0, "too many connections"});
   }
-  auto device = shard_.device(*id_->verbs);
+  auto device = shard_.device(*cm_.id().verbs);
   if (!device) return Unexpected<Error>(device.error());
-  device_ = *device;
-  const ibv_device_attr& can = device_->attributes();
-  if (auto opened = open_receives(side); !opened) return opened;
-  const std::uint32_t depth =
-      clamp_to(std::min(can.max_qp_wr, can.max_cqe / 2) - static_cast<int>(kSlack),
-               shard_.options.queue_depth);
-  completions_.reset(
-      ibv_create_cq(id_->verbs, static_cast<int>((share_ ? depth : 2 * depth) + kSlack),
-                    static_cast<CompletionOwner*>(this), &device_->completions(), 0));
-  if (!completions_) {
-    return Unexpected<Error>(Error{Errc::kNoResources, errno, kOpeningQueue});
+  ReceivePool* pool = nullptr;
+  if (side == Side::kPassive) {
+    auto shared = (*device)->shared_receives(shard_.options.shared_receives);
+    if (!shared) return Unexpected<Error>(shared.error());
+    pool = *shared;
   }
-  capabilities_.queue_depth_max = depth;
-  capabilities_.reads_in_flight_max =
-      std::max<std::uint32_t>(1, clamp_to(can.max_qp_init_rd_atom, shard_.options.ord));
-  capabilities_.send_with_invalidate = device_->traits().send_with_invalidate;
+  if (auto opened = queues_.open(cm_.id(), **device, shard_.options, pool, *this); !opened) {
+    return opened;
+  }
+  const Traits& traits = (*device)->traits();
+  const SendQueue::Limits& limits = queues_.limits();
+  capabilities_.queue_depth_max = limits.depth;
+  capabilities_.reads_in_flight_max = static_cast<std::uint32_t>(std::clamp(
+      (*device)->attributes().max_qp_init_rd_atom, 1, std::max<int>(shard_.options.ord, 1)));
+  capabilities_.sge_max = limits.slices_max;
+  capabilities_.send_with_invalidate = traits.send_with_invalidate;
   // With siw a peer may reach what is registered: what another connection uses next must not be.
-  capabilities_.registering_is_costly = !device_->traits().lets_peers_read;
-  capabilities_.reports_invalidated_handle = device_->traits().reports_invalidated_handle;
-  capabilities_.shares_receives = share_ != nullptr;
-  if (!create_queue_pair(*device_)) {
-    return Unexpected<Error>(Error{Errc::kNoResources, errno, kOpeningQueue});
-  }
-  ibv_pd& domain = share_ ? share_->pool().domain() : *own_domain_;
-  memory_ = std::make_unique<Memory>(domain, device_->traits(), shard_.options.regions,
+  capabilities_.registering_is_costly = !traits.lets_peers_read;
+  capabilities_.reports_invalidated_handle = traits.reports_invalidated_handle;
+  capabilities_.shares_receives = pool != nullptr;
+  memory_ = std::make_unique<Memory>(queues_.domain(), traits, shard_.options.regions,
                                      shard_.options.exposures);
-  bounce_ = std::make_unique<Bounce>(domain);
+  sends_ =
+      std::make_unique<SendQueue>(limits, queues_.domain(), traits, *memory_, ready_, counters_);
+  receives_ = std::make_unique<ReceiveQueue>(shard_.options.queue_depth, pool, traits, *memory_,
+                                             ready_, counters_);
   return {};
 }
 
-// Devices do not tell beforehand how much goes inline, so they are asked by trying.
-bool QueuePair::create_queue_pair(const Device& device) {
-  ibv_qp_init_attr wish{};
-  wish.qp_context = this;
-  wish.send_cq = completions_.get();
-  wish.recv_cq = share_ ? &share_->pool().completions() : completions_.get();
-  wish.srq = share_ ? &share_->pool().queue() : nullptr;
-  wish.qp_type = IBV_QPT_RC;
-  ibv_pd& domain = share_ ? share_->pool().domain() : *own_domain_;
-  const auto slices = static_cast<std::uint32_t>(std::clamp(device.attributes().max_sge, 1, 24));
-  for (const std::uint32_t inline_size : {shard_.options.inline_max, 128U, 80U, 64U, 0U}) {
-    if (inline_size > shard_.options.inline_max) continue;
-    wish.cap = {};
-    wish.cap.max_send_wr = capabilities_.queue_depth_max + kSlack;
-    wish.cap.max_recv_wr = share_ ? 0 : capabilities_.queue_depth_max;
-    wish.cap.max_send_sge = std::min(slices, kSendSlicesMax);
-    wish.cap.max_recv_sge = share_ ? 0 : std::min(slices, kSendSlicesMax);
-    wish.cap.max_inline_data = inline_size;
-    ++counters_.system_calls;
-    if (rdma_create_qp(id_.get(), &domain, &wish) == 0) {
-      make_known(*id_->qp, *this);
-      if (share_) share_->pool().add(*id_->qp, *this);
-      send_slices_max_ = std::min(slices, kSendSlicesMax);
-      capabilities_.sge_max = send_slices_max_;
-      inline_max_ = std::min(inline_size, device.traits().inline_limit);
-      return true;
-    }
-  }
-  return false;
-}
+// --- Memory -------------------------------------------------------------------------------------
 
 Expected<RegionId, Error> QueuePair::attach(MutableBytes memory) {
   const auto id = memory_->attach(memory, memory.data());
@@ -196,9 +117,8 @@ void QueuePair::handle_cm(CmEvent& event) {
   if (state_ == State::kDown) return;
   switch (event.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-      if (rdma_resolve_route(
-              id_.get(), static_cast<int>(shard_.options.setup_timeout_initiator.count())) != 0) {
-        end({Errc::kProvider, errno, "resolving the route to the peer"}, LinkEvent::kRefused);
+      if (auto resolving = cm_.resolve_route(shard_.options.setup_timeout_initiator); !resolving) {
+        end(resolving.error(), LinkEvent::kRefused);
       }
       return;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
@@ -212,11 +132,14 @@ void QueuePair::handle_cm(CmEvent& event) {
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_REJECTED:
-      if (is_setting_up()) set_up_failed(event.type, event.status < 0 ? -event.status : 0);
+      if (is_setting_up()) {
+        end(set_up_failure(event.type, event.status < 0 ? -event.status : 0), LinkEvent::kRefused);
+      }
       return;
     case RDMA_CM_EVENT_DISCONNECTED:
       if (state_ == State::kAnswered) notice_first_message();
-      if (fault_ != Fault::kNone) return progress();  // it knows better why
+      // progress() knows better why.
+      if (queues_.events().fault() != QueueEvents::Fault::kNone) return progress();
       return end({Errc::kClosed, 0, "the peer closed the connection"});
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       return end(lost_device());
@@ -231,68 +154,27 @@ void QueuePair::handle_cm(CmEvent& event) {
 }
 
 void QueuePair::begin_connecting() {
-  const ibv_device_attr& can = device_->attributes();
-  rdma_conn_param parameters{};
-  parameters.private_data = private_data_.data();
-  parameters.private_data_len = static_cast<std::uint8_t>(private_data_.size());
-  parameters.responder_resources =
-      static_cast<std::uint8_t>(clamp_to(std::min(can.max_qp_rd_atom, 255), shard_.options.ird));
-  parameters.initiator_depth = static_cast<std::uint8_t>(
-      clamp_to(std::min(can.max_qp_init_rd_atom, 255), shard_.options.ord));
-  capabilities_.reads_served_max = parameters.responder_resources;
-  parameters.retry_count = 7;
-  // Credits see to it that a Receive is there; where none is, something is wrong (RFC 8166 §3.3.1).
-  parameters.rnr_retry_count = 0;
   state_ = State::kConnecting;
-  // Some devices wait for the peer in here.
-  if (rdma_connect(id_.get(), &parameters) != 0) set_up_failed(RDMA_CM_EVENT_CONNECT_ERROR, errno);
+  if (const int code = cm_.connect(queues_.device(), shard_.options, capabilities_); code != 0) {
+    end(set_up_failure(RDMA_CM_EVENT_CONNECT_ERROR, code), LinkEvent::kRefused);
+  }
 }
 
-// The peer asks for so many Reads that it may have in flight, and serves so many of ours.
 void QueuePair::answer() {
-  const ibv_device_attr& can = device_->attributes();
-  rdma_conn_param parameters{};
-  parameters.private_data = private_data_.data();
-  parameters.private_data_len = static_cast<std::uint8_t>(private_data_.size());
-  parameters.responder_resources = static_cast<std::uint8_t>(
-      clamp_to(std::min<int>(can.max_qp_rd_atom, responder_resources_), shard_.options.ird));
-  parameters.initiator_depth = static_cast<std::uint8_t>(
-      clamp_to(std::min<int>(can.max_qp_init_rd_atom, initiator_depth_), shard_.options.ord));
-  // With shared Receives another peer may have taken, for a moment, what it was not granted.
-  constexpr std::uint8_t kForEver = 7;
-  parameters.rnr_retry_count = share_ ? kForEver : 0;
-  capabilities_.reads_in_flight_max = parameters.initiator_depth;  // 0: it serves none
-  capabilities_.reads_served_max = parameters.responder_resources;
   state_ = State::kAnswered;
-  if (rdma_accept(id_.get(), &parameters) != 0) {
+  if (const int code = cm_.accept(queues_.device(), shard_.options, capabilities_); code != 0) {
     // EINVAL: the peer has given up meanwhile.
-    const bool gone = errno == ECONNRESET || errno == EINVAL;
-    return end({gone ? Errc::kClosed : Errc::kProvider, errno, "accepting a connection"},
+    const bool gone = code == ECONNRESET || code == EINVAL;
+    return end({gone ? Errc::kClosed : Errc::kProvider, code, "accepting a connection"},
                LinkEvent::kDisconnected);
   }
-  if (share_ && !device_->traits().is_iwarp) {
-    // How long a peer waits that finds no Receive; librdmacm has it as long as can be, 0.66 s.
-    constexpr std::uint8_t k640Microseconds = 12;
-    ibv_qp_attr timer{};
-    timer.min_rnr_timer = k640Microseconds;
-    (void)ibv_modify_qp(id_->qp, &timer, IBV_QP_MIN_RNR_TIMER);
+  if (capabilities_.shares_receives && !queues_.device().traits().is_iwarp) {
+    queues_.shorten_wait_for_receives();
   }
-}
-
-bool QueuePair::is_setting_up() const noexcept {
-  return state_ == State::kResolving || state_ == State::kConnecting ||
-         state_ == State::kAccepting || state_ == State::kAnswered;
 }
 
 void QueuePair::opened(const CmEvent& event) {
-  if (state_ == State::kConnecting) {
-    const Bytes told = private_data_of(event, !device_->traits().is_iwarp);
-    peer_private_data_.assign(told.begin(), told.end());
-    if (event.initiator_depth > 0 || !device_->traits().is_iwarp) {  // siw does not always tell
-      capabilities_.reads_in_flight_max =
-          std::min<std::uint32_t>(capabilities_.reads_in_flight_max, event.initiator_depth);
-    }
-  }
+  if (state_ == State::kConnecting) cm_.note_answer(event, queues_.device(), capabilities_);
   shard_.reactor->set_deadline(*this, std::nullopt);
   state_ = State::kOpen;
   events_.push(LinkEvent::kConnected);
@@ -300,30 +182,18 @@ void QueuePair::opened(const CmEvent& event) {
 
 // The peer may speak before the connection manager's last message is here.
 void QueuePair::notice_first_message() {
-  if (!heard_) collect();
-  if (!heard_ || state_ != State::kAnswered) return;  // a shared Receive may have told it already
-  (void)rdma_notify(id_.get(), IBV_EVENT_COMM_EST);
+  if (!receives_->has_received()) collect();
+  // A shared Receive may have told it already.
+  if (!receives_->has_received() || state_ != State::kAnswered) return;
+  cm_.note_first_message();
   opened({});
-}
-
-void QueuePair::set_up_failed(rdma_cm_event_type event, int code) {
-  Error cause{Errc::kProvider, code, "connecting"};
-  if (event == RDMA_CM_EVENT_REJECTED || code == ECONNREFUSED) {
-    // Of a listener that is not there, or of one that did not want us: transports differ.
-    cause = {Errc::kRefused, ECONNREFUSED, "the peer refused the connection"};
-  } else if (code == ETIMEDOUT || event == RDMA_CM_EVENT_UNREACHABLE) {
-    cause = {Errc::kTimedOut, code, "the peer does not answer"};
-  } else if (event == RDMA_CM_EVENT_ADDR_ERROR || event == RDMA_CM_EVENT_ROUTE_ERROR) {
-    cause.operation = "finding the way to the peer";
-  }
-  end(cause, LinkEvent::kRefused);
 }
 
 void QueuePair::handle_deadline() {
   if (state_ == State::kDraining) return end(cause_, LinkEvent::kDisconnected);
   if (state_ == State::kLeaving) {
-    device_->take_events();  // this turn may be late, and the word there
-    if (!last_receive_) device_->note_silence();
+    queues_.device().take_events();  // this turn may be late, and the word there
+    if (!queues_.events().has_last_receive()) queues_.device().note_silence();
     return finish_end();
   }
   if (state_ == State::kOpen) return end({Errc::kClosed, 0, "the device gave the connection up"});
@@ -334,50 +204,35 @@ void QueuePair::handle_deadline() {
 
 // --- Progress ----------------------------------------------------------------------------------
 
-void QueuePair::handle_fault(bool is_ours) noexcept {
-  fault_ = is_ours ? Fault::kOwn : Fault::kPeers;
-  shard_.reactor->wake();
-}
-
-void QueuePair::handle_last_receive() noexcept {
-  last_receive_ = true;
-  shard_.reactor->wake();
-}
-
 void QueuePair::progress() {
   if (state_ == State::kAccepting) answer();
-  arm();
+  if (state_ != State::kDown && state_ != State::kLeaving && queues_.arm() &&
+      (state_ == State::kOpen || state_ == State::kAnswered || state_ == State::kDraining)) {
+    collect();  // in this order: what comes in behind the arming is told
+  }
   if (state_ == State::kAnswered) notice_first_message();
   if (state_ == State::kDown) return;
   if (state_ == State::kLeaving) {
-    if (last_receive_ || device_->is_lost()) finish_end();
+    if (queues_.events().has_last_receive() || queues_.device().is_lost()) finish_end();
     return;
   }
-  if (fault_ == Fault::kPeers) {
+  const QueueEvents::Fault fault = queues_.events().fault();
+  if (fault == QueueEvents::Fault::kPeers) {
     return end(
         {Errc::kProtocol, 0, "the peer reached for memory or a Receive that it was not given"});
   }
-  if (fault_ == Fault::kOwn) return end({Errc::kProvider, EIO, "the RDMA device failed"});
-  if (device_->is_lost()) return end(lost_device());
-  if (state_ == State::kDraining && (copies_under_way_ == 0 || broken_)) {
+  if (fault == QueueEvents::Fault::kOwn) {
+    return end({Errc::kProvider, EIO, "the RDMA device failed"});
+  }
+  if (queues_.device().is_lost()) return end(lost_device());
+  if (state_ == State::kDraining && (sends_->copies_under_way() == 0 || broken_)) {
     return end(cause_, LinkEvent::kDisconnected);
   }
   if (broken_) return end(cause_);
-  if (state_ == State::kOpen && last_receive_ && !flushed_) give_up_soon();
-  if (state_ == State::kOpen && !binds_.empty()) flush_binds();
-}
-
-// In this order: what comes in behind the arming is told.
-void QueuePair::arm() {
-  if (armed_ || state_ == State::kDown || state_ == State::kLeaving) return;
-  armed_ = ibv_req_notify_cq(completions_.get(), 0) == 0;
-  if (armed_) device_->count_armed();
-  if (state_ == State::kOpen || state_ == State::kAnswered || state_ == State::kDraining) collect();
-}
-
-void QueuePair::disarm() noexcept {
-  if (armed_) device_->count_disarmed();
-  armed_ = false;
+  if (state_ == State::kOpen && queues_.events().has_last_receive() && !flushed_) give_up_soon();
+  if (state_ == State::kOpen && sends_->bindings() > 0) {
+    note_posted(sends_->post_bindings(*queues_.queue_pair()));
+  }
 }
 
 bool QueuePair::look() {
@@ -403,16 +258,12 @@ std::size_t QueuePair::poll(std::span<Completion> out) {
 void QueuePair::disconnect() noexcept {
   if (state_ == State::kDown || state_ == State::kLeaving || state_ == State::kDraining) return;
   const Error cause{Errc::kClosed, 0, "closed by this side"};
-  if (state_ != State::kOpen || broken_ || born_.elsewhere())
+  if (state_ != State::kOpen || broken_ || born_.elsewhere()) {
     return end(cause, LinkEvent::kDisconnected);
+  }
   collect();
-  if (copies_under_way_ == 0) return end(cause, LinkEvent::kDisconnected);
-  // A Write of nothing, whose completion says that the Sends before it are out. It names no memory:
-  // RFC 5040 §5.1 and InfiniBand alike do not look its tag up.
-  begin_batch(0);
-  ibv_send_wr& marker = add_send({.kind = Kind::kMarker, .is_wanted = true});
-  marker.opcode = IBV_WR_RDMA_WRITE;
-  end_batch();
+  if (sends_->copies_under_way() == 0) return end(cause, LinkEvent::kDisconnected);
+  note_posted(sends_->post_marker(*queues_.queue_pair()));
   cause_ = cause;
   state_ = State::kDraining;
   shard_.reactor->set_deadline(*this, posix::Reactor::now() + kDrainMax);
@@ -430,7 +281,7 @@ void QueuePair::end(const Error& cause, LinkEvent event) {
   // Work that is done shall not be called flushed. In a child all this is its parent's.
   if (was_up && !born_.elsewhere()) {
     collect();
-    (void)rdma_disconnect(id_.get());
+    cm_.disconnect();
   }
   cause_ = cause;
   ending_ = event;
@@ -438,22 +289,20 @@ void QueuePair::end(const Error& cause, LinkEvent event) {
   if (!begin_leaving()) finish_end();
 }
 
-bool QueuePair::stop_receiving() {
-  ibv_qp_attr error{};
-  error.qp_state = IBV_QPS_ERR;
-  return ibv_modify_qp(id_->qp, &error, IBV_QP_STATE) == 0;
-}
-
 // A shared Receive that the device has taken for this queue pair comes back by a completion, or is
 // lost with the queue pair. True: it has to be waited for.
 bool QueuePair::begin_leaving() {
-  if (!share_ || born_.elsewhere() || id_->qp == nullptr) return false;
+  if (queues_.pool() == nullptr || born_.elsewhere() || queues_.queue_pair() == nullptr) {
+    return false;
+  }
   // Before the answer nothing can have come.
   const bool was_answered = state_ != State::kAccepting;
-  if (!stop_receiving() || !was_answered || !device_->tells_last_receive() || device_->is_lost())
+  Device& device = queues_.device();
+  if (!queues_.stop() || !was_answered || !device.tells_last_receive() || device.is_lost()) {
     return false;
-  device_->take_events();
-  if (last_receive_) return false;
+  }
+  device.take_events();
+  if (queues_.events().has_last_receive()) return false;
   state_ = State::kLeaving;
   shard_.reactor->set_deadline(*this, posix::Reactor::now() + kLeaveMax);
   shard_.reactor->wake();  // which arms the timer
@@ -464,40 +313,27 @@ void QueuePair::finish_end() {
   state_ = State::kDown;
   shard_.reactor->set_deadline(*this, std::nullopt);
   destroy_queue();
-  if (refuses_) id_.reset();  // tells a peer that waits; what has ended by itself needs no more
+  if (refuses_) cm_.release();  // tells a peer that waits; what has ended by itself needs no more
   events_.push(ending_);
   std::erase(shard_.all, this);
 }
 
 // After this no memory is touched any more, and nothing is left to complete.
 void QueuePair::destroy_queue() {
-  disarm();
+  queues_.disarm();
   // Windows first: rxe waits 50 s for those that are bound to a queue pair when it is destroyed.
-  if (memory_) memory_->free_windows();
-  if (completions_) collect();
-  if (id_ && id_->qp != nullptr && !born_.elsewhere()) {
-    make_unknown(*id_->qp);
-    if (share_) share_->pool().remove(*id_->qp);
-    rdma_destroy_qp(id_.get());
-  }
-  if (completions_) collect();
-  binds_.clear();
-  unbound_.clear();
-  sends_.flush([this](SendWork& work) { finish(work, Status::kFlushed, false); });
-  receives_.flush(
-      [this](ReceiveWork& work) { ready_.push({.id = work.id, .status = Status::kFlushed}); });
-  if (share_) {
-    share_->flush(
-        [this](std::uint16_t number) { ready_.push({.id = number, .status = Status::kFlushed}); });
-  }
-  for (const std::uint64_t id : unrevoked_) ready_.push({.id = id, .status = Status::kFlushed});
-  unrevoked_.clear();
-  if (memory_) memory_->revoke_all();
+  memory_->free_windows();
+  collect();
+  queues_.destroy();
+  collect();
+  sends_->flush();
+  receives_->flush();
+  memory_->revoke_all();
 }
 
 void QueuePair::wait_for_copies() {
   const Instant end = posix::Reactor::now() + kDestroyMax;
-  while (copies_under_way_ > 0 && !broken_ && posix::Reactor::now() < end) {
+  while (sends_->copies_under_way() > 0 && !broken_ && posix::Reactor::now() < end) {
     ready_.clear();
     collect();
     shard_.yielding.yield();
@@ -507,8 +343,8 @@ void QueuePair::wait_for_copies() {
 void QueuePair::wait_for_last_receive() {
   if (state_ != State::kLeaving && !begin_leaving()) return;
   const Instant end = posix::Reactor::now() + kDestroyMax;
-  while (!last_receive_ && posix::Reactor::now() < end) {
-    device_->take_events();
+  while (!queues_.events().has_last_receive() && posix::Reactor::now() < end) {
+    queues_.device().take_events();
     shard_.yielding.yield();
   }
 }
@@ -518,31 +354,31 @@ QueuePair::~QueuePair() {
     std::erase(shard_.all, this);
     return;
   }
-  if (state_ == State::kOpen && copies_under_way_ > 0) disconnect();
+  if (state_ == State::kOpen && sends_->copies_under_way() > 0) disconnect();
   if (state_ == State::kDraining) wait_for_copies();
   if (state_ == State::kDown) return;
   shard_.reactor->set_deadline(*this, std::nullopt);
-  disarm();
-  if (state_ == State::kOpen || state_ == State::kDraining) (void)rdma_disconnect(id_.get());
-  if (share_) {
+  queues_.disarm();
+  if (state_ == State::kOpen || state_ == State::kDraining) cm_.disconnect();
+  if (queues_.pool() != nullptr) {
     wait_for_last_receive();
-    state_ = State::kLeaving;        // what comes now begins nothing
-    (void)share_->pool().collect();  // a device's library may forget what it has for a queue pair
+    state_ = State::kLeaving;         // what comes now begins nothing
+    (void)queues_.pool()->collect();  // a device's library may forget what it has for a queue pair
   }
   if (memory_) memory_->free_windows();
-  if (id_ && id_->qp != nullptr) {
-    make_unknown(*id_->qp);
-    if (share_) share_->pool().remove(*id_->qp);
-    rdma_destroy_qp(id_.get());
-  }
-  if (share_) (void)share_->pool().collect();
+  queues_.destroy();
+  if (queues_.pool() != nullptr) (void)queues_.pool()->collect();
   shard_.reactor->set_deadline(*this, std::nullopt);
   std::erase(shard_.all, this);
 }
 
+Error QueuePair::exposure_failure() const noexcept {
+  return {Errc::kNoResources, sends_->exposure_failure(), kRegisteringMemory};
+}
+
 Counters QueuePair::counters() const noexcept {
   Counters result = counters_;
-  result.registrations += memory_->registrations() + bounce_->registrations();
+  result.registrations += memory_->registrations() + sends_->registrations();
   result.bytes_copied += memory_->bytes_copied();
   return result;
 }

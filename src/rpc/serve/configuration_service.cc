@@ -1,12 +1,19 @@
 #include "rpc/serve/configuration_service.h"
 
 #include <algorithm>
+#include <array>
 
 #include "oncrpc/configuration.h"
 #include "rpc/engine_options.h"
 #include "rpc/serve/session.h"
 
 namespace rpcrdma::rpc {
+
+const ProcedureTraits* ConfigurationService::traits(std::uint32_t procedure) const noexcept {
+  static constexpr std::array<ProcedureTraits, 2> kTable{
+      {{.number = 0, .name = "CONF_NULL"}, {.number = 1, .name = "CONF_RDMA"}}};
+  return find_traits(kTable, procedure);
+}
 
 AuthStatus ConfigurationService::check_credential(std::uint32_t,
                                                   const Credential& credential) const noexcept {

@@ -17,8 +17,7 @@ class ConfigurationService final : public Service {
   ConfigurationService(const ServerOptions& options, const engine::Options& engine_options) noexcept
       : options_(options), engine_options_(engine_options) {}
 
-  bool has_procedure(std::uint32_t number) const noexcept override { return number <= 1; }
-  std::uint32_t bulk_argument_size_max(std::uint32_t) const noexcept override { return 0; }
+  const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override;
   // RFC 5666 §11: it is protected as the data is.
   AuthStatus check_credential(std::uint32_t procedure,
                               const Credential& credential) const noexcept override;

@@ -5,22 +5,17 @@ namespace rpcrdma {
 FunctionService& FunctionService::set(std::uint32_t procedure,
                                       std::function<void(CallContext&)> function,
                                       ProcedureOptions options) {
-  procedures_.insert_or_assign(procedure, Entry{std::move(function), options});
+  const ProcedureTraits traits{.number = procedure,
+                               .bulk_argument_size_max = options.bulk_argument_size_max,
+                               .is_idempotent = options.is_idempotent,
+                               .may_answer_by_read = options.may_answer_by_read};
+  procedures_.insert_or_assign(procedure, Entry{std::move(function), traits});
   return *this;
 }
 
-bool FunctionService::has_procedure(std::uint32_t number) const noexcept {
-  return procedures_.contains(number);
-}
-
-bool FunctionService::may_answer_by_read(std::uint32_t procedure) const noexcept {
+const ProcedureTraits* FunctionService::traits(std::uint32_t procedure) const noexcept {
   const auto found = procedures_.find(procedure);
-  return found != procedures_.end() && found->second.options.may_answer_by_read;
-}
-
-std::uint32_t FunctionService::bulk_argument_size_max(std::uint32_t procedure) const noexcept {
-  const auto found = procedures_.find(procedure);
-  return found == procedures_.end() ? 0 : found->second.options.bulk_argument_size_max;
+  return found == procedures_.end() ? nullptr : &found->second.traits;
 }
 
 void FunctionService::call(CallContext& context) {

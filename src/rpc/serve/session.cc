@@ -208,7 +208,8 @@ bool Session::judge_chunks(Context& context, const engine::MemoryWanted& wanted)
                            : wanted.inline_part;
   Service* service = accept_header(context, stream, wanted.xid, {});
   if (service == nullptr) return false;
-  const std::uint32_t bulk_max = service->bulk_argument_size_max(context.header_.procedure.number);
+  const std::uint32_t bulk_max =
+      context.traits_ == nullptr ? 0 : context.traits_->bulk_argument_size_max;
   const auto is_too_large = [&](const engine::ReadChunk& chunk) {
     return chunk.position != 0 && chunk.size > xdr::padded(bulk_max);
   };
@@ -319,9 +320,10 @@ Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
   context.status_ = found.status;
   context.versions_ = found.versions;
   std::construct_at(&context.arguments_, stream.subspan(header_size), header_size, placed);
-  if (found.service != nullptr && procedure.number != 0 &&
-      !found.service->has_procedure(procedure.number)) {
-    context.status_ = AcceptStatus::kProcUnavail;
+  context.traits_ = nullptr;
+  if (found.service != nullptr && procedure.number != 0) {
+    context.traits_ = found.service->traits(procedure.number);
+    if (context.traits_ == nullptr) context.status_ = AcceptStatus::kProcUnavail;
   }
   if (context.status_ != AcceptStatus::kSuccess) {
     send_answer(context);
@@ -335,7 +337,7 @@ Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
     return nullptr;
   }
   if (connection_->profile() == engine::Profile::kRfc5666) {
-    context.may_answer_by_read_ = found.service->may_answer_by_read(procedure.number);
+    context.may_answer_by_read_ = context.traits_->may_answer_by_read;
   }
   return found.service;
 }
@@ -377,8 +379,8 @@ void Session::handle_received(const engine::CallReceived& received) {
 void Session::serve(Context& context, Service* service,
                     std::span<const MessageReader::Placed> placed) {
   if (service == nullptr) return;
-  const std::uint32_t number = context.header_.procedure.number;
-  if (number != 0 && cache_.enabled() && !service->is_idempotent(number)) [[unlikely]] {
+  const ProcedureTraits* const traits = context.traits_;
+  if (traits != nullptr && cache_.enabled() && !traits->is_idempotent) [[unlikely]] {
     context.service_ = service;
     // The XID and the RPC header are in the key by their parts; a verifier may differ.
     if (!is_new(context, key_of(context, context.arguments_.xdr().rest(), placed))) return;

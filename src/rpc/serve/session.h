@@ -94,6 +94,7 @@ class Context final : public CallContext {
   engine::CallId call_{};
   bool active_ = false;
   bool may_answer_by_read_ = false;
+  const ProcedureTraits* traits_ = nullptr;  // of the procedure; null: NULL, or none that there is
   oncrpc::CallHeader header_{};
   AcceptStatus status_ = AcceptStatus::kSuccess;
   VersionRange versions_{};

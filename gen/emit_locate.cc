@@ -1,0 +1,169 @@
+#include "gen/emit_locate.h"
+
+#include <string>
+#include <string_view>
+
+#include "gen/check.h"
+#include "gen/emit_items.h"
+
+namespace rpcrdma::gen {
+namespace {
+
+using Kind = Definition::Kind;
+using Shape = Declaration::Shape;
+
+// The type is an argument Of<T>, and `reader` is the only name of a function's own, so that no name
+// hides a type of the file.
+constexpr std::string_view kParameters = "[[maybe_unused]] rpcrdma::codec::ItemReader& reader";
+
+std::string field_of(const Definition& of, const Declaration& declared) {
+  return fmt::format("\"{}.{}\"", of.name.text, declared.name.text);
+}
+
+std::string locate_element(const TypeSpec& type, const std::string& field) {
+  const std::string basic = read_basic(type, field);
+  if (!basic.empty()) return fmt::format("static_cast<void>({});", basic);
+  const std::string function = function_for("walk", type);
+  if (function != "walk") return fmt::format("{}(reader);", function);
+  return fmt::format("walk(reader, rpcrdma::codec::Of<{}>{{}});", element_type(type, ""));
+}
+
+void locate_list(Text& out, const Declaration& of, const std::string& field) {
+  const std::string node =
+      fmt::format("walk_node(reader, rpcrdma::codec::Of<{}>{{}});", element_type(of.type, ""));
+  if (of.never_empty) {
+    return out.add("  do {{\n    {}\n  }} while (reader.xdr().boolean({}));\n", node, field);
+  }
+  out.add("  while (reader.xdr().boolean({})) {}\n", field, node);
+}
+
+void locate_item(Text& out, const Declaration& of, const std::string& field) {
+  if (of.is_void()) return;
+  if (of.is_list) return locate_list(out, of, field);
+  if (of.is_bytes() && of.shape == Shape::kFixed) {
+    return out.add("  static_cast<void>(reader.xdr().opaque_fixed({}U, {}));\n", of.size, field);
+  }
+  if (of.ddp) return out.add("  reader.bulk({}U, {});\n", of.size, field);
+  if (of.is_bytes() || of.is_text()) {
+    return out.add("  static_cast<void>(reader.xdr().opaque({}U, {}));\n", of.size, field);
+  }
+  const std::string element = locate_element(of.type, field);
+  switch (of.shape) {
+    case Shape::kPlain:
+      return out.add("  {}\n", element);
+    case Shape::kFixed:
+      return out.add("  reader.repeat({}U, [&] {{ {} }});\n", of.size, element);
+    case Shape::kVariable:
+      return out.add(
+          "  reader.repeat(rpcrdma::codec::read_count(reader, {}U, {}U, {}), [&] {{ {} }});\n",
+          of.size, element_min(of.type), field, element);
+    case Shape::kOptional:
+      return out.add("  if (reader.xdr().boolean({})) {{\n    {}\n  }}\n", field, element);
+  }
+}
+
+std::string signature(const Definition& of) {
+  if (of.kind == Kind::kTypedef) {
+    return fmt::format("[[maybe_unused]] void walk_{}({})", of.cpp_name, kParameters);
+  }
+  return fmt::format("[[maybe_unused]] void walk{}({}, rpcrdma::codec::Of<{}>)",
+                     of.is_node ? "_node" : "", kParameters, of.cpp_name);
+}
+
+// By itself, a node is a list of one.
+std::string signature_of_one_node(const Definition& of) {
+  return fmt::format("[[maybe_unused]] void walk({}, rpcrdma::codec::Of<{}>)", kParameters,
+                     of.cpp_name);
+}
+
+void locate_union(Text& out, const Definition& of) {
+  const std::string field = field_of(of, of.discriminant);
+  out.add(
+      "  switch ([&] {{\n    {} discriminant{{}};\n    {}\n"
+      "    return reader.ok() ? {}::arm_of(discriminant) : -1;\n  }}()) {{\n",
+      type_of(of.discriminant), decode_element(of.discriminant.type, "discriminant", field),
+      of.cpp_name);
+  for (std::size_t i = 0; i < of.arms.size(); ++i) {
+    const Declaration& arm = of.arms[i].declaration;
+    out.add("    case {}:\n", i);
+    if (!arm.is_void()) locate_item(out, arm, field_of(of, arm));
+    out.add("      break;\n");
+  }
+  out.add("    default:\n      reader.xdr().fail(rpcrdma::xdr::Errc::kBadEnum, {});\n  }}\n",
+          field);
+}
+
+void define(Text& out, const Definition& of) {
+  out.add("{} {{\n", signature(of));
+  if (of.kind == Kind::kEnum) {
+    out.add("  {} value{{}};\n  decode(reader, value);\n", of.cpp_name);
+  } else if (of.kind == Kind::kTypedef) {
+    locate_item(out, of.alias, fmt::format("\"{}\"", of.name.text));
+  } else {
+    if (of.recursive) out.add("  if (!reader.enter(\"{}\")) return;\n", of.name.text);
+    for (const Declaration& each : of.members) locate_item(out, each, field_of(of, each));
+    if (of.kind == Kind::kUnion) locate_union(out, of);
+    if (of.recursive) out.add("  reader.leave();\n");
+  }
+  out.add("}}\n");
+  if (!of.is_node) return;
+  out.add(
+      "{} {{\n  walk_node(reader, rpcrdma::codec::Of<{}>{{}});\n"
+      "  if (reader.xdr().boolean(\"{}\")) {{\n"
+      "    reader.xdr().fail(rpcrdma::xdr::Errc::kOverLimit, \"{}\");\n  }}\n}}\n",
+      signature_of_one_node(of), of.cpp_name, of.cpp_name, of.cpp_name);
+}
+
+bool is_walked(const Definition& of) {
+  return of.kind == Kind::kEnum || of.kind == Kind::kStruct || of.kind == Kind::kUnion ||
+         has_functions(of);
+}
+
+}  // namespace
+
+void emit_locate_types(Text& out, const File& file) {
+  out.add("\nnamespace {{\n\n");
+  for (const Definition& each : file.definitions) {
+    if (!is_walked(each)) continue;
+    out.add("{};\n", signature(each));
+    if (each.is_node) out.add("{};\n", signature_of_one_node(each));
+  }
+  out.add("\n");
+  for (const Definition& each : file.definitions) {
+    if (is_walked(each)) define(out, each);
+  }
+  out.add("\n}}  // namespace\n");
+}
+
+void emit_locate_items(Text& out, const Version& version) {
+  out.add(
+      "\nrpcrdma::Expected<rpcrdma::ItemPlaces, rpcrdma::xdr::DecodeError>\n"
+      "{}_Binding::locate_items(std::uint32_t rpcrdma_procedure_, rpcrdma::XdrPart rpcrdma_part_, "
+      "rpcrdma::Bytes rpcrdma_xdr_) {{\n"
+      "  rpcrdma::codec::ItemReader reader(rpcrdma_xdr_);\n"
+      "  [[maybe_unused]] const bool rpcrdma_called_ = rpcrdma_part_ == "
+      "rpcrdma::XdrPart::kArguments;\n"
+      "  switch (rpcrdma_procedure_) {{\n",
+      version.name.text);
+  for (const Procedure& each : version.procedures) {
+    out.add("    case {}U:  // {}\n", each.number.number.magnitude, each.name.text);
+    if (!each.arguments.empty()) {
+      out.add("  if (rpcrdma_called_) {{\n");
+      for (std::size_t i = 0; i < each.arguments.size(); ++i) {
+        locate_item(out, each.arguments[i], fmt::format("\"{}.arg{}\"", each.name.text, i + 1));
+      }
+      out.add("  }}\n");
+    }
+    if (!each.result.is_void()) {
+      out.add("  if (!rpcrdma_called_) {{\n");
+      locate_item(out, each.result, fmt::format("\"{}\"", each.name.text));
+      out.add("  }}\n");
+    }
+    out.add("      break;\n");
+  }
+  out.add(
+      "    default:\n      reader.xdr().fail(rpcrdma::xdr::Errc::kBadEnum, \"procedure\");\n  }}\n"
+      "  return reader.finish_items();\n}}\n");
+}
+
+}  // namespace rpcrdma::gen

@@ -1,0 +1,51 @@
+// What the device says of one queue pair outside of its completions: asynchronous events.
+#ifndef RPCRDMA_RDMA_VERBS_QUEUE_EVENTS_H_
+#define RPCRDMA_RDMA_VERBS_QUEUE_EVENTS_H_
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "posix/reactor.h"
+#include "rdma/verbs/fork_guard.h"
+
+namespace rpcrdma::rdma::verbs {
+
+// All users of a device in the process share the descriptor of its events. The thread that reads an
+// event notes it here and wakes the thread of the connection.
+class QueueEvents {
+ public:
+  enum class Fault : std::uint8_t {
+    kNone,
+    kPeers,  // the peer broke a rule
+    kOwn,    // the queue pair failed itself
+  };
+
+  explicit QueueEvents(posix::Reactor& reactor) : reactor_(reactor) {}
+  ~QueueEvents() { forget(); }
+  QueueEvents(const QueueEvents&) = delete;
+  QueueEvents& operator=(const QueueEvents&) = delete;
+
+  // From here until forget(), events about `queue` are noted here.
+  void watch(const ibv_qp& queue);
+  void forget() noexcept;
+  // Notes an event with the object that watches the queue pair; nothing if there is none. From any
+  // thread.
+  static void deliver(const ibv_qp& queue, ibv_event_type event) noexcept;
+
+  Fault fault() const noexcept { return fault_; }
+  // The device holds no shared Receive for this queue pair any more, and will take no other.
+  bool has_last_receive() const noexcept { return last_receive_; }
+
+ private:
+  posix::Reactor& reactor_;
+  BornHere born_;
+  const ibv_qp* queue_ = nullptr;  // that is watched
+  std::atomic<Fault> fault_{Fault::kNone};
+  std::atomic<bool> last_receive_{false};
+};
+
+}  // namespace rpcrdma::rdma::verbs
+
+#endif  // RPCRDMA_RDMA_VERBS_QUEUE_EVENTS_H_

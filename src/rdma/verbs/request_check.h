@@ -1,0 +1,41 @@
+// Whether a request can be posted at all, before anything of its batch is.
+#ifndef RPCRDMA_RDMA_VERBS_REQUEST_CHECK_H_
+#define RPCRDMA_RDMA_VERBS_REQUEST_CHECK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "rdma/provider.h"
+#include "rdma/verbs/memory.h"
+
+namespace rpcrdma::rdma::verbs {
+
+std::uint64_t total_size(std::span<const Slice> slices);  // bytes
+
+class RequestCheck {
+ public:
+  // `is_open`: the connection carries work in both directions.
+  RequestCheck(const Memory& memory, const Capabilities& capabilities, bool is_open)
+      : memory_(memory), capabilities_(capabilities), is_open_(is_open) {}
+
+  // What is wrong with the request; empty when nothing is.
+  std::string_view fault_of(const work::Request& request);
+  // Of the requests asked about.
+  std::size_t receives() const noexcept { return receives_; }
+  std::size_t exposures() const noexcept { return exposures_; }
+
+ private:
+  std::string_view fault_of_slices(std::span<const Slice> slices, bool to_write,
+                                   std::size_t max) const;
+
+  const Memory& memory_;
+  const Capabilities& capabilities_;
+  const bool is_open_;
+  std::size_t receives_ = 0, exposures_ = 0;
+};
+
+}  // namespace rpcrdma::rdma::verbs
+
+#endif  // RPCRDMA_RDMA_VERBS_REQUEST_CHECK_H_
