@@ -18,6 +18,7 @@ MODULES = {
     "posix": ["base"],
     "work": ["base"],
     "oncrpc": ["xdr", "base"],
+    "tcp": ["oncrpc", "posix", "xdr", "base"],
     "wire": ["xdr", "base"],
     "engine": ["work", "wire", "xdr", "base"],
     "iwarp": ["base"],
@@ -26,8 +27,8 @@ MODULES = {
     "rdma/siwarp": ["rdma", "work", "posix", "iwarp", "base"],
     "rdma/verbs": ["rdma", "work", "posix", "base"],
     "transport": ["engine", "rdma", "work", "wire", "base"],
-    "rpc": ["transport", "engine", "oncrpc", "rdma", "rdma/siwarp", "rdma/verbs", "work", "xdr",
-            "base"],
+    "rpc": ["transport", "engine", "tcp", "oncrpc", "rdma", "rdma/siwarp", "rdma/verbs", "work",
+            "posix", "xdr", "base"],
 }
 # Public headers belong to the lowest module that implements them.
 PUBLIC = {
