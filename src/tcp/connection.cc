@@ -42,6 +42,10 @@ std::string peer_of(int fd) {
   return posix::to_string(address);
 }
 
+Unexpected<posix::SystemError> failed(const char* operation) {
+  return Unexpected<posix::SystemError>(posix::SystemError{errno, operation});
+}
+
 bool would_block() noexcept {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
@@ -82,21 +86,44 @@ class Vector {
 Expected<std::unique_ptr<Connection>, posix::SystemError> Connection::open(
     posix::Reactor& reactor, posix::Fd socket, Memory& memory, const ConnectionOptions& options) {
   configure(socket.value());
+  std::string peer = peer_of(socket.value());
   std::unique_ptr<Connection> connection(
-      new Connection(reactor, std::move(socket), memory, options));
-  constexpr std::uint32_t kEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-  if (!reactor.watch(connection->socket_.value(), kEvents, *connection)) {
-    return Unexpected<posix::SystemError>(posix::SystemError{errno, "epoll_ctl"});
+      new Connection(reactor, std::move(socket), memory, options, std::move(peer)));
+  if (!connection->watch()) return failed("epoll_ctl");
+  return connection;
+}
+
+Expected<std::unique_ptr<Connection>, posix::SystemError> Connection::connect(
+    posix::Reactor& reactor, const posix::Address& address, Memory& memory,
+    const ConnectionOptions& options) {
+  posix::Fd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) return failed("socket");
+  configure(socket.value());
+  const bool at_once = ::connect(socket.value(), address.pointer(), address.size) == 0;
+  if (!at_once && errno != EINPROGRESS) return failed("connect");
+  std::unique_ptr<Connection> connection(
+      new Connection(reactor, std::move(socket), memory, options, posix::to_string(address)));
+  connection->connected_ = connection->writable_ = at_once;
+  if (!connection->watch()) return failed("epoll_ctl");
+  if (!at_once) {
+    connection->timed_ = true;
+    reactor.set_deadline(*connection, posix::Reactor::now() + options.connect_timeout);
   }
   return connection;
 }
 
+// Changes only: a peer that nobody asks for messages does not wake anybody again and again.
+bool Connection::watch() {
+  constexpr std::uint32_t kEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  return reactor_.watch(socket_.value(), kEvents, *this);
+}
+
 Connection::Connection(posix::Reactor& reactor, posix::Fd socket, Memory& memory,
-                       const ConnectionOptions& options)
+                       const ConnectionOptions& options, std::string peer_address)
     : reactor_(reactor),
       socket_(std::move(socket)),
       options_(options),
-      peer_address_(peer_of(socket_.value())),
+      peer_address_(std::move(peer_address)),
       reader_(memory, options.record),
       outgoing_(options.messages_unsent_max) {}
 
@@ -110,11 +137,21 @@ void Connection::handle_ready(std::uint32_t events) {
     const int error = error_of(socket_.value());
     return end(shut_down_ && error == 0 ? End{EndKind::kClosed, 0} : End{EndKind::kLost, error});
   }
+  if (!connected_) {
+    if ((events & EPOLLOUT) == 0) return;
+    handle_connected();
+  }
   if ((events & EPOLLRDHUP) != 0) hung_up_ = true;
   if ((events & (EPOLLIN | EPOLLRDHUP)) != 0) readable_ = true;
   if ((events & EPOLLOUT) != 0) writable_ = true;
   if (shut_down_) return discard();
   if ((events & EPOLLOUT) != 0) flush();
+}
+
+void Connection::handle_connected() {
+  connected_ = true;
+  timed_ = false;
+  reactor_.set_deadline(*this, std::nullopt);
 }
 
 // --- Receiving ---------------------------------------------------------------------------------
@@ -252,6 +289,7 @@ void Connection::handle_sent(std::size_t size) {
 
 void Connection::finish() {
   if (ended() || finishing_) return;
+  if (!connected_) return abort();
   finishing_ = true;
   flush();
 }
@@ -278,7 +316,7 @@ void Connection::discard() {
 }
 
 std::optional<posix::Fd> Connection::release() {
-  if (ended() || finishing_ || !outgoing_.empty() || staged_begin_ < staged_end_ ||
+  if (ended() || finishing_ || !connected_ || !outgoing_.empty() || staged_begin_ < staged_end_ ||
       !reader_.at_start()) {
     return std::nullopt;
   }
@@ -303,6 +341,7 @@ void Connection::watch_progress() {
 void Connection::handle_deadline() {
   timed_ = false;
   if (shut_down_) return end({EndKind::kClosed, 0});
+  if (!connected_) return end({EndKind::kStalled, 0});
   if (!is_stalled()) return;
   if (posix::Reactor::now() - progress_ >= options_.stall_timeout) {
     return end({EndKind::kStalled, 0});

@@ -15,6 +15,7 @@
 
 #include "base/bounded_vector.h"
 #include "base/ring.h"
+#include "posix/address.h"
 #include "posix/fd.h"
 #include "posix/reactor.h"
 #include "tcp/memory.h"
@@ -31,16 +32,17 @@ struct ConnectionOptions {
   // dropped.
   std::chrono::nanoseconds stall_timeout = std::chrono::seconds(30);
   std::chrono::nanoseconds linger = std::chrono::seconds(2);  // the peer's time after finish()
+  std::chrono::nanoseconds connect_timeout = std::chrono::seconds(10);
 };
 
 // Why a connection ended.
 enum class EndKind : std::uint8_t {
   kNone,              // it has not
   kClosed,            // in order, by the peer or by finish()
-  kLost,              // by the network or by a peer that closed inside of a record; see code
+  kLost,              // refused, or lost, or closed by the peer inside of a record; see code
   kTooLarge,          // a record over RecordLimits::size_max
   kTooManyFragments,  // over RecordLimits::fragments_max
-  kStalled,           // stall_timeout
+  kStalled,           // stall_timeout, or connect_timeout
   kAborted,           // abort()
 };
 struct End {
@@ -56,6 +58,11 @@ class Connection final : private posix::Watched {
   // Of a connected stream socket, non-blocking from now on. The reactor and the memory outlive it.
   static Expected<std::unique_ptr<Connection>, posix::SystemError> open(
       posix::Reactor& reactor, posix::Fd socket, Memory& memory, const ConnectionOptions& options);
+  // Begins to connect. Messages may be handed over at once; they go out when connected(). A peer
+  // that refuses ends the connection later, unless the system knows at once.
+  static Expected<std::unique_ptr<Connection>, posix::SystemError> connect(
+      posix::Reactor& reactor, const posix::Address& address, Memory& memory,
+      const ConnectionOptions& options);
   ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -81,7 +88,9 @@ class Connection final : private posix::Watched {
   std::uint64_t settled() const noexcept { return settled_; }
   std::size_t bytes_unsent() const noexcept { return bytes_unsent_; }
 
-  // Receives nothing more; what was handed over goes out before the connection is closed.
+  bool connected() const noexcept { return connected_; }  // also when it has ended since
+  // Receives nothing more; what was handed over goes out before the connection is closed, unless it
+  // is not connected() yet.
   void finish();
   void abort() { end({EndKind::kAborted, 0}); }
   bool ended() const noexcept { return end_.kind != EndKind::kNone; }
@@ -104,7 +113,9 @@ class Connection final : private posix::Watched {
   };
 
   Connection(posix::Reactor& reactor, posix::Fd socket, Memory& memory,
-             const ConnectionOptions& options);
+             const ConnectionOptions& options, std::string peer_address);
+  bool watch();
+  void handle_connected();
   void handle_ready(std::uint32_t events) override;
   void handle_deadline() override;
   bool take_staged();
@@ -135,6 +146,7 @@ class Connection final : private posix::Watched {
 
   // The reactor tells changes only; these are true until the socket says that it would block.
   bool readable_ = false, writable_ = true;
+  bool connected_ = true;
   bool hung_up_ = false;  // the end of the stream is among what can be read
   bool peer_finished_ = false;
   bool finishing_ = false;  // finish() was called

@@ -322,6 +322,78 @@ TEST_F(ConnectionTest, ReleasesNothingWhenBytesWereReadAheadOrAreUnsent) {
   EXPECT_FALSE(connection->release().has_value());
 }
 
+// --- The connecting side -----------------------------------------------------------------------
+
+class ConnectingTest : public ConnectionTest {
+ protected:
+  void listen() {
+    listener = std::move(*Listener::open(*reactor, *posix::parse_address("127.0.0.1:0")));
+    address = *posix::parse_address(listener->address());
+  }
+  void accept() {
+    std::optional<posix::Fd> accepted;
+    run_until([&] { return (accepted = listener->accept()).has_value(); });
+    connection = std::move(*Connection::open(*reactor, std::move(*accepted), memory, {}));
+  }
+  std::unique_ptr<Listener> listener;
+  posix::Address address;
+};
+
+TEST_F(ConnectingTest, MessagesThatWereHandedOverBeforeGoOutWhenItIsConnected) {
+  listen();
+  auto client = std::move(*Connection::connect(*reactor, address, memory, {}));
+  EXPECT_EQ(client->peer_address(), listener->address());
+  const Stream call = some_bytes(300'000, 3);
+  const Bytes run(call);
+  ASSERT_TRUE(client->send({&run, 1}));
+  client->flush();
+  accept();
+  EXPECT_EQ(next_message(), call);
+  EXPECT_TRUE(client->connected());
+  ASSERT_TRUE(connection->send({&run, 1}));
+  connection->flush();
+  std::optional<Message> reply;
+  run_until([&] { return (reply = client->receive()).has_value(); });
+  EXPECT_TRUE(std::ranges::equal(reply->bytes(), call));
+  client->finish();
+  run_until([&] { return !connection->receive() && connection->peer_finished(); });
+  connection->finish();
+  run_until([&] { return client->ended(); });
+  EXPECT_EQ(client->cause().kind, EndKind::kClosed);
+}
+
+TEST_F(ConnectingTest, RefusalEndsIt) {
+  listen();
+  listener.reset();
+  auto client = Connection::connect(*reactor, address, memory, {});
+  if (!client) {  // the system may know at once
+    EXPECT_EQ(client.error().code, ECONNREFUSED);
+    return;
+  }
+  run_until([&] { return (*client)->ended(); });
+  EXPECT_FALSE((*client)->connected());
+  EXPECT_EQ((*client)->cause().kind, EndKind::kLost);
+  EXPECT_EQ((*client)->cause().code, ECONNREFUSED);
+}
+
+TEST_F(ConnectingTest, SilenceEndsItInTime) {
+  // A socket whose queue is full answers no more attempts.
+  const posix::Fd full(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  address = *posix::parse_address("127.0.0.1:0");
+  ASSERT_EQ(::bind(full.value(), address.pointer(), address.size), 0);
+  ASSERT_EQ(::listen(full.value(), 0), 0);
+  ASSERT_EQ(::getsockname(full.value(), address.pointer(), &address.size), 0);
+  std::vector<std::unique_ptr<Connection>> clients;
+  const ConnectionOptions options{.connect_timeout = milliseconds(300)};
+  const auto has_timed_out = [](const auto& each) {
+    return !each->connected() && each->cause().kind == EndKind::kStalled;
+  };
+  for (int i = 0; i < 8; ++i) {
+    clients.push_back(std::move(*Connection::connect(*reactor, address, memory, options)));
+  }
+  run_until([&] { return std::ranges::any_of(clients, has_timed_out); });
+}
+
 // Memory that the test gives out.
 class Tap final : public Memory {
  public:

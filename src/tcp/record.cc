@@ -68,6 +68,7 @@ MutableBytes RecordReader::place() {
 }
 
 void RecordReader::handle_placed(std::size_t size) noexcept {
+  if (size == 0) return;  // also inside of a mark
   size_ += size;
   fragment_left_ -= static_cast<std::uint32_t>(size);
   if (fragment_left_ == 0 && !last_) mark_size_ = 0;

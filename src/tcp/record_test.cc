@@ -131,6 +131,19 @@ TEST(RecordReader, AnyWayToCutTheStreamYieldsTheSameRecords) {
   }
 }
 
+TEST(RecordReader, NothingPlacedInsideOfAMarkChangesNothing) {
+  Purse memory;
+  RecordReader reader(memory, {});
+  Stream stream;
+  add_fragment(stream, some_bytes(5), true);
+  reader.take(Bytes(stream).first(2));
+  EXPECT_TRUE(reader.place().empty());
+  reader.handle_placed(0);
+  reader.take(Bytes(stream).subspan(2));
+  ASSERT_TRUE(reader.done());
+  EXPECT_EQ(copy_of(reader.release()), some_bytes(5));
+}
+
 TEST(RecordReader, WantedNeverGoesBehindTheRecord) {
   Purse memory;
   RecordReader reader(memory, {});
