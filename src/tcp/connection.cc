@@ -128,6 +128,7 @@ Connection::Connection(posix::Reactor& reactor, posix::Fd socket, Memory& memory
       outgoing_(options.messages_unsent_max) {}
 
 Connection::~Connection() {
+  if (shut_down_) discard();  // the last chance to leave nothing unread
   abort();
 }
 

@@ -94,6 +94,9 @@ class Connection final : private posix::Watched {
   void finish();
   void abort() { end({EndKind::kAborted, 0}); }
   bool ended() const noexcept { return end_.kind != EndKind::kNone; }
+  // It has ended, or everything is sent and only the peer's end is missing, which destroying the
+  // connection does not wait for.
+  bool closing() const noexcept { return ended() || shut_down_; }
   End cause() const noexcept { return end_; }
   // The socket, non-blocking, behind the last record that receive() returned and the last that was
   // sent, for a protocol that both sides go on with. Nothing: the connection has ended, something

@@ -383,6 +383,25 @@ TEST_F(TcpTest, StopAnswersWhatIsInServiceAndTakesNoMore) {
   EXPECT_EQ(RawPeer::connect(tcp_address, [] {}), nullptr);
 }
 
+TEST_F(TcpTest, StopDoesNotWaitForPeersThatStayConnected) {
+  start();
+  RawPeer& peer = connect();
+  EXPECT_EQ(ask(peer, raw_call(1, 0)).size(), 6U);
+  ASSERT_TRUE(peer.send(record_of(raw_call(2, TestService::kHold))));
+  run_until([this] { return !service.held.empty(); });
+  server->stop();
+  for (int round = 0; round < 3; ++round) server->progress();
+  EXPECT_FALSE(server->drained());
+  service.held.at(0)->succeed();
+  service.held.clear();
+  for (int round = 0; round < 3; ++round) server->progress();
+  EXPECT_TRUE(server->drained());
+  server.reset();
+  auto gone = std::move(peers.back());  // whose pump is the server
+  EXPECT_EQ(gone->waiting(), 28U);
+  peers.clear();
+}
+
 TEST_F(TcpTest, StopCutsWhatIsNotAnsweredInTime) {
   ServerOptions options;
   options.drain_timeout = std::chrono::milliseconds(20);

@@ -306,7 +306,7 @@ void ServerImpl::drain(Instant now) {
 
 bool ServerImpl::drained() const noexcept {
   if (!draining_) return failure_ && !listens() && connections() == 0;
-  if (connections() == 0) return true;
+  if (peers_.empty() && tcp_.all_closing()) return true;
   const auto has_ended = [](const Peer& peer) { return peer.connection->ended(); };
   return drain_is_over_ && std::ranges::all_of(peers_, has_ended) && tcp_.all_ended();
 }

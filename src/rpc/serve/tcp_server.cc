@@ -129,6 +129,10 @@ bool TcpServer::all_ended() const noexcept {
   return std::ranges::all_of(sessions_, [](const auto& session) { return session->ended(); });
 }
 
+bool TcpServer::all_closing() const noexcept {
+  return std::ranges::all_of(sessions_, [](const auto& session) { return session->closing(); });
+}
+
 TransferCounters TcpServer::counters() const noexcept {
   TransferCounters sum = ended_;
   for (const auto& session : sessions_) add(sum, session->counters());

@@ -53,6 +53,8 @@ class TcpServer final : private TcpMailbox {
   bool waits_for_a_duplicate() const noexcept { return waits_for_a_duplicate_; }
   bool waits_for_memory() const noexcept { return waits_for_memory_; }
   bool all_ended() const noexcept;
+  // No session would lose anything if the server ended now.
+  bool all_closing() const noexcept;
   TransferCounters counters() const noexcept;
 
  private:

@@ -84,6 +84,8 @@ class TcpSession {
   bool waits_for_a_duplicate() const noexcept { return duplicates_.waiting() > 0; }
   bool ended() const noexcept { return connection_->ended(); }
   bool finished() const noexcept { return ended() && in_service_ == 0; }
+  // It may be destroyed and would lose nothing.
+  bool closing() const noexcept { return connection_->closing() && in_service_ == 0; }
   // Why it ended; nullopt: in order.
   std::optional<Error> failure() const;
   std::string_view peer_address() const noexcept { return connection_->peer_address(); }
