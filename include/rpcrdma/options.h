@@ -157,9 +157,23 @@ struct ConnectionEvent {
   TransferCounters counters{};   // kEnded: of the connection
 };
 
+// Limits of each tcp:// connection of a server; they take the place of credits and chunks.
+struct TcpOptions {
+  // Calls in service, until their replies have gone; a further one stays in the socket, so that the
+  // peer has to wait. 1 … 4096.
+  std::uint32_t calls_max = 64;
+  // Bytes of replies that the peer has not taken; above this no further Call is read.
+  std::size_t unsent_max = 4U << 20U;
+  // The longest Call, bytes, with its bulk arguments; not more than 16 MiB, nor than memory_max has
+  // room for. A connection on which a longer one comes ends.
+  std::uint32_t record_size_max = (1U << 20U) + (64U << 10U);
+  std::uint32_t fragments_max = 4096;  // of one record (RFC 5531 §11), empty ones too; as above
+};
+
 struct ServerOptions {
   ProviderOptions provider;
   ConnectionOptions connection;
+  TcpOptions tcp;
   // The largest bulk argument and the largest Long Call taken from a peer, bytes; not more than 16
   // MiB, nor than memory_max has room for.
   std::uint32_t bulk_size_max = 1U << 20U;
@@ -189,7 +203,8 @@ struct ServerOptions {
   std::size_t reply_cache_entries = 4096;
   std::size_t reply_cache_bytes = 16U << 20U;
   // A peer that leaves every RDMA Read, Write and Send of ours unfinished for so long is dropped,
-  // so that no peer can keep the memory of calls for ever.
+  // so that no peer can keep the memory of calls for ever; over TCP one that neither completes a
+  // record nor takes anything of its replies.
   std::chrono::milliseconds peer_timeout{30'000};
   std::chrono::milliseconds drain_timeout{10'000};  // stop() gives calls in service so long
   // Hears of each connection, for logs and figures; on the server's thread, inside of progress(),

@@ -1,6 +1,7 @@
-// Answers RPC Calls over RDMA.
+// Answers RPC Calls over RDMA, and over TCP for clients without it.
 //
 //   auto server = rpcrdma::Server::listen("rdma://0.0.0.0:20049");
+//   server->also_listen("tcp://0.0.0.0:2049");  // the same services over records (RFC 5531 §11)
 //   server->add(kProgram, kVersion, service);
 //   server->run();                   // until stop(), also from a signal handler; see failure()
 //
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "rpcrdma/counters.h"
@@ -27,8 +29,16 @@ class ServerImpl;
 
 class Server {
  public:
-  // Listens on rdma://HOST[:PORT]; port 0 takes a free one.
+  // Listens on rdma://HOST[:PORT] or tcp://HOST:PORT; port 0 takes a free one.
   static Expected<Server, Error> listen(std::string_view url, const ServerOptions& options = {});
+  // Listens there as well, for the same services; returns "ADDR:PORT" with the real port. All
+  // rdma:// addresses are served by one provider, which the first of them chooses. On the server's
+  // thread; wait_fd() may be another one afterwards. Fails as listen() does, and the server goes
+  // on.
+  //
+  // Over TCP bulk items are in the message. CallContext is the same for services, but calls in the
+  // reverse direction (Client::backward()) are kUnsupported there.
+  Expected<std::string, Error> also_listen(std::string_view url);
   Server(Server&&) noexcept;
   Server& operator=(Server&&) noexcept;
   // Connections end at once. No service may use a CallContext of the server afterwards.
@@ -37,9 +47,9 @@ class Server {
   // The service outlives the server. Fails when the program version is there already.
   Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
 
-  // Serves over a TCP connection of the application's, whose other end calls Client::adopt() now;
-  // see there. The descriptor is the library's from now on, also when this fails. On the server's
-  // thread.
+  // Serves RDMA over a TCP connection of the application's, whose other end calls Client::adopt()
+  // now; see there. The descriptor is the library's from now on, also when this fails: kUnsupported
+  // without an rdma:// listener. On the server's thread.
   Expected<void, Error> adopt(int descriptor);
 
   // Registers memory for bulk results (RFC 5666 §7): those that lie all inside of it are registered
@@ -48,25 +58,27 @@ class Server {
   // overlaps memory that is registered already.
   Expected<void, Error> register_read_only(Bytes memory);
 
-  // "ADDR:PORT" with the real port.
+  // "ADDR:PORT" of the first listener, with the real port.
   std::string_view address() const noexcept;
+  // "tcp" without an rdma:// listener.
   std::string_view provider_name() const noexcept;
 
   // Serves until stop(), then drains: no new connections, calls in service are answered, each
   // connection is closed when its calls are done, and what is left after drain_timeout is cut, also
   // when a service has not answered: it must do so, or forget the context, before the server goes.
-  // Without stop() it returns when failure() says something and the last connection has ended.
+  // Without stop() it returns when failure() says something, no listener is left and the last
+  // connection has ended.
   void run();
   // Makes run() drain and return. From any thread, and from a signal handler.
   void stop() noexcept;
 
-  // Why the server takes no more connections although it was not stopped: the RDMA device that it
-  // listens on, or the last one of a wildcard address, was removed. Connections that are left are
-  // served to their end.
+  // Why a listener takes no more connections although the server was not stopped: the RDMA device
+  // that it listens on, or the last one of a wildcard address, was removed. Connections that are
+  // left are served to their end, and other listeners go on.
   const std::optional<Error>& failure() const noexcept;
 
   // For a foreign event loop: poll wait_fd() for reading, then call progress(), until drained() is
-  // true: after stop(), or after failure().
+  // true: after stop(), or after failure() of the last listener.
   int wait_fd() const noexcept;
   void progress();
   bool drained() const noexcept;

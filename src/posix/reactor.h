@@ -29,6 +29,12 @@ class Watched {
   std::optional<Instant> deadline_;
 };
 
+// For a descriptor that others look after, and that only has to end block().
+class Bystander final : public Watched {
+  void handle_ready(std::uint32_t /*events*/) override {}
+  void handle_deadline() override {}
+};
+
 // A system call that failed.
 struct SystemError {
   int code;               // errno

@@ -225,6 +225,9 @@ class Provider {
   virtual void arm_timer(std::optional<Instant> when) = 0;
   // Blocks until wait_fd() is readable, or (simulator) lets the time pass to the next event.
   virtual void wait() = 0;
+  // From now on wait() also ends, and wait_fd() is also readable, while this descriptor is
+  // readable; until it is closed. False: this provider cannot do that.
+  virtual bool wait_also_for(int /*descriptor*/) { return false; }
   virtual void wake() noexcept = 0;  // from any thread
 };
 

@@ -2,7 +2,9 @@
 #ifndef RPCRDMA_RPC_ANSWER_QUEUE_H_
 #define RPCRDMA_RPC_ANSWER_QUEUE_H_
 
+#include <functional>
 #include <mutex>
+#include <type_traits>
 #include <vector>
 
 #include "engine/types.h"
@@ -11,11 +13,13 @@ namespace rpcrdma::rpc {
 
 class Session;
 
-// A session stays until its calls are answered, so that the pointers are good.
-class AnswerQueue {
+// A session stays until its calls are answered, so that the pointers are good. `Call` names one of
+// the session: a value or a reference.
+template <class SessionOfCall, class Call>
+class BasicAnswerQueue {
  public:
   // From any thread. The owner's thread is to be woken afterwards.
-  void deliver(Session& session, engine::CallId call) {
+  void deliver(SessionOfCall& session, Call call) {
     const std::lock_guard lock(mutex_);
     answers_.push_back({&session, call});
   }
@@ -34,14 +38,18 @@ class AnswerQueue {
 
  private:
   struct Answer {
-    Session* session;
-    engine::CallId call;
+    SessionOfCall* session;
+    std::conditional_t<std::is_reference_v<Call>,
+                       std::reference_wrapper<std::remove_reference_t<Call>>, Call>
+        call;
   };
 
   std::mutex mutex_;
   std::vector<Answer> answers_;  // guarded by mutex_
   std::vector<Answer> taken_;    // the owner's thread only
 };
+
+using AnswerQueue = BasicAnswerQueue<Session, engine::CallId>;
 
 }  // namespace rpcrdma::rpc
 

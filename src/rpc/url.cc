@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <memory>
+#include <optional>
 
 #include "rpcrdma/options.h"
 
@@ -20,14 +21,14 @@ struct FreeAddresses {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
 };
 
-}  // namespace
+constexpr std::string_view kTcpScheme = "tcp://";
 
-Expected<Url, Error> parse_url(std::string_view url) {
-  constexpr std::string_view kScheme = "rdma://";
-  if (!url.starts_with(kScheme)) return bad(url, "it does not start with rdma://");
-  std::string_view rest = url.substr(kScheme.size());
+// `port_default`: nothing if the port has to be there.
+Expected<Url, Error> parse(std::string_view url, std::string_view scheme,
+                           std::optional<std::uint16_t> port_default) {
+  std::string_view rest = url.substr(scheme.size());
   if (rest.ends_with('/')) rest.remove_suffix(1);
-  Url result{{}, kDefaultPort};
+  Url result{{}, port_default.value_or(0)};
   std::string_view port;
   if (rest.starts_with('[')) {
     const auto end = rest.find(']');
@@ -42,17 +43,36 @@ Expected<Url, Error> parse_url(std::string_view url) {
     result.host = rest.substr(0, colon);
     if (colon != std::string_view::npos) port = rest.substr(colon + 1);
     if (port.find(':') != std::string_view::npos) {
-      return bad(url, "an IPv6 address stands in brackets, as in rdma://[::1]:20049");
+      return bad(
+          url, "an IPv6 address stands in brackets, as in " + std::string(scheme) + "[::1]:20049");
     }
   }
   if (result.host.empty()) return bad(url, "the host is missing");
   if (result.host.find('/') != std::string::npos) return bad(url, "nothing may follow the port");
-  if (port.empty()) return result;
+  if (port.empty() && port_default) return result;
+  if (port.empty()) return bad(url, "the port is missing");
   const auto parsed = std::from_chars(port.data(), port.data() + port.size(), result.port);
   if (parsed.ec != std::errc() || parsed.ptr != port.data() + port.size()) {
     return bad(url, "the port is not a number from 0 to 65535");
   }
   return result;
+}
+
+}  // namespace
+
+Expected<Url, Error> parse_url(std::string_view url) {
+  constexpr std::string_view kScheme = "rdma://";
+  if (!url.starts_with(kScheme)) return bad(url, "it does not start with rdma://");
+  return parse(url, kScheme, kDefaultPort);
+}
+
+Expected<Url, Error> parse_tcp_url(std::string_view url) {
+  if (!is_tcp_url(url)) return bad(url, "it does not start with tcp://");
+  return parse(url, kTcpScheme, std::nullopt);
+}
+
+bool is_tcp_url(std::string_view url) noexcept {
+  return url.starts_with(kTcpScheme);
 }
 
 Expected<std::vector<std::string>, Error> resolve(const Url& url, bool to_listen) {

@@ -1,4 +1,4 @@
-// rdma://HOST[:PORT] and the numeric addresses that providers take.
+// rdma://HOST[:PORT] and tcp://HOST:PORT, and numeric addresses of them.
 #ifndef RPCRDMA_RPC_URL_H_
 #define RPCRDMA_RPC_URL_H_
 
@@ -19,6 +19,9 @@ struct Url {
 
 // Errors are kBadUrl, of names kUnknownHost, and say what is wrong.
 Expected<Url, Error> parse_url(std::string_view url);
+// tcp://HOST:PORT; there is no default port, since each program has its own.
+Expected<Url, Error> parse_tcp_url(std::string_view url);
+bool is_tcp_url(std::string_view url) noexcept;
 
 // Numeric "ADDR:PORT" or "[ADDR]:PORT" for each address of the host, in the order to try. May block
 // on the system's resolver when the host is a name.

@@ -3,9 +3,12 @@
 // operator new is replaced in this program (tools/bench/allocations.h), so that every allocation of
 // either side is counted.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <cstdio>
 
+#include "posix/address.h"
+#include "posix/fd.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/coroutine.h"
 #include "rpcrdma/server.h"
@@ -135,6 +138,39 @@ INSTANTIATE_TEST_SUITE_P(Siwarp, SteadyState,
                                          Case{"Echo1MiB", TestService::kEcho, 1048576, false},
                                          Case{"Echo1MiBCrc", TestService::kEcho, 1048576, true}),
                          [](const auto& test) { return test.param.name; });
+
+// The peer is a plain socket whose memory is there before.
+TEST(SteadyStateOfTcp, ServerAllocatesNothing) {
+  constexpr std::uint32_t kSize = 65536;
+  TestService service;
+  auto server = Server::listen("tcp://127.0.0.1:0");
+  ASSERT_TRUE(server);
+  ASSERT_TRUE(server->add(TestService::kProgram, TestService::kVersion, service));
+  const auto address = posix::parse_address(server->address());
+  const posix::Fd peer(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(peer.value(), address->pointer(), address->size), 0);
+  std::vector<std::byte> call(4 + 40 + 4 + kSize), reply(4 + 24 + 4 + kSize);
+  xdr::Writer writer(call);
+  writer.words({0x80000000U | (44 + kSize), 1, 0, 2, TestService::kProgram, TestService::kVersion,
+                TestService::kEcho, 0, 0, 0, 0, kSize});
+  const auto echo = [&] {
+    std::size_t sent = 0, received = 0;
+    while (received < reply.size()) {
+      const ssize_t out =
+          ::send(peer.value(), call.data() + sent, call.size() - sent, MSG_DONTWAIT);
+      if (out > 0) sent += static_cast<std::size_t>(out);
+      server->progress();
+      const ssize_t in =
+          ::recv(peer.value(), reply.data() + received, reply.size() - received, MSG_DONTWAIT);
+      if (in > 0) received += static_cast<std::size_t>(in);
+    }
+  };
+  for (int i = 0; i < 50; ++i) echo();
+  const std::uint64_t before = tools::bench::allocations();
+  for (int i = 0; i < 500; ++i) echo();
+  EXPECT_EQ(tools::bench::allocations() - before, 0U);
+  EXPECT_EQ(service.calls, 550U);
+}
 
 }  // namespace
 }  // namespace rpcrdma

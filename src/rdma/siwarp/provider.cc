@@ -52,6 +52,9 @@ class SiwarpProvider final : public Provider {
   int wait_fd() const noexcept override { return shard_.reactor->fd(); }
   Instant now() const noexcept override { return posix::Reactor::now(); }
   void arm_timer(std::optional<Instant> when) override { shard_.reactor->set_user_timer(when); }
+  bool wait_also_for(int descriptor) override {
+    return shard_.reactor->watch(descriptor, EPOLLIN, bystander_);
+  }
   void wait() override {
     if (std::ranges::any_of(shard_.news, [](QueuePair* each) { return each->has_news(); })) {
       return;
@@ -63,6 +66,7 @@ class SiwarpProvider final : public Provider {
   const SetupCounters& setup() const noexcept { return shard_.setup; }
 
  private:
+  posix::Bystander bystander_;  // whose descriptor somebody else looks after
   Shard shard_;
   posix::Waiting waiting_{*shard_.reactor, shard_.yielding, shard_.options.spin};
 };

@@ -62,6 +62,9 @@ class VerbsProvider final : public Provider {
   int wait_fd() const noexcept override { return shard_.reactor->fd(); }
   Instant now() const noexcept override { return posix::Reactor::now(); }
   void arm_timer(std::optional<Instant> when) override { shard_.reactor->set_user_timer(when); }
+  bool wait_also_for(int descriptor) override {
+    return shard_.reactor->watch(descriptor, EPOLLIN, bystander_);
+  }
   void wait() override {
     if (born_.elsewhere()) return;
     if (std::ranges::any_of(shard_.all, [](QueuePair* each) { return each->has_news(); })) return;
@@ -80,6 +83,7 @@ class VerbsProvider final : public Provider {
     return Unexpected<Error>(Error{Errc::kUnsupported, 0, "private data of more than 36 bytes"});
   }
 
+  posix::Bystander bystander_;  // whose descriptor somebody else looks after
   Shard shard_;
   posix::Waiting waiting_{*shard_.reactor, shard_.yielding, shard_.options.spin};
   BornHere born_;

@@ -25,8 +25,9 @@ void ConfigurationService::call(CallContext& context) {
   MessageReader& arguments = context.arguments();
   const auto request = oncrpc::decode_configuration_request(arguments.xdr());
   if (!arguments.finish()) return context.fail(AcceptStatus::kGarbageArgs);
-  // Each Context is a session's.
-  transport::Connection& connection = session_of(context)->connection();
+  Session* const session = session_of(context);
+  if (session == nullptr) return context.fail(AcceptStatus::kProcUnavail);  // there is no RDMA
+  transport::Connection& connection = session->connection();
   engine::LinkParameters link = connection.engine().link();
   // A Send of ours needs no buffer of its own: the client says how large it may be.
   link.inline_send = std::clamp(request.reply_size_max, kInlineSizeMin, kInlineSizeMax);

@@ -5,6 +5,36 @@
 #include "rpc/url.h"
 
 namespace rpcrdma {
+namespace {
+
+// With the provider that is there, or with one for this address.
+Expected<std::string, Error> listen_rdma(ServerImpl& impl, const std::string& address) {
+  if (impl.provider() != nullptr) return impl.listen(address);
+  auto provider = rpc::make_provider(impl.options(), address);
+  if (!provider) return Unexpected<Error>(provider.error());
+  auto set = impl.set_provider(std::move(*provider));
+  if (!set) return Unexpected<Error>(set.error());
+  auto listening = impl.listen(address);
+  if (!listening) impl.drop_provider();
+  return listening;
+}
+
+Expected<std::string, Error> listen_with(ServerImpl& impl, std::string_view url) {
+  const bool is_tcp = rpc::is_tcp_url(url);
+  const auto parsed = is_tcp ? rpc::parse_tcp_url(url) : rpc::parse_url(url);
+  if (!parsed) return Unexpected<Error>(parsed.error());
+  const auto addresses = rpc::resolve(*parsed, true);
+  if (!addresses) return Unexpected<Error>(addresses.error());
+  Error last{Errc::kBadUrl, "listening", std::string(url), "the host has no address"};
+  for (const std::string& address : *addresses) {
+    auto listening = is_tcp ? impl.listen_tcp(address) : listen_rdma(impl, address);
+    if (listening) return listening;
+    last = std::move(listening.error());
+  }
+  return Unexpected<Error>(std::move(last));
+}
+
+}  // namespace
 
 Server::Server(std::unique_ptr<ServerImpl> impl) noexcept : impl_(std::move(impl)) {}
 Server::Server(Server&&) noexcept = default;
@@ -12,21 +42,14 @@ Server& Server::operator=(Server&&) noexcept = default;
 Server::~Server() = default;
 
 Expected<Server, Error> Server::listen(std::string_view url, const ServerOptions& options) {
-  const auto parsed = rpc::parse_url(url);
-  if (!parsed) return Unexpected<Error>(parsed.error());
-  const auto addresses = rpc::resolve(*parsed, true);
-  if (!addresses) return Unexpected<Error>(addresses.error());
-  Error last{Errc::kBadUrl, "listening", std::string(url), "the host has no address"};
-  for (const std::string& address : *addresses) {
-    auto provider = rpc::make_provider(options, address);
-    if (!provider) return Unexpected<Error>(provider.error());
-    rdma::Provider& borrowed = **provider;
-    auto impl = std::make_unique<ServerImpl>(std::move(*provider), borrowed, options);
-    auto listening = impl->listen(address);
-    if (listening) return Server(std::move(impl));
-    last = std::move(listening.error());
-  }
-  return Unexpected<Error>(std::move(last));
+  auto impl = std::make_unique<ServerImpl>(nullptr, nullptr, options);
+  auto listening = listen_with(*impl, url);
+  if (!listening) return Unexpected<Error>(listening.error());
+  return Server(std::move(impl));
+}
+
+Expected<std::string, Error> Server::also_listen(std::string_view url) {
+  return listen_with(*impl_, url);
 }
 
 Expected<void, Error> Server::add(std::uint32_t program, std::uint32_t version, Service& service) {
@@ -42,7 +65,7 @@ std::string_view Server::address() const noexcept {
   return impl_->address();
 }
 std::string_view Server::provider_name() const noexcept {
-  return impl_->provider().name();
+  return impl_->provider() != nullptr ? impl_->provider()->name() : "tcp";
 }
 
 void Server::run() {
@@ -52,7 +75,7 @@ void Server::stop() noexcept {
   impl_->stop();
 }
 int Server::wait_fd() const noexcept {
-  return impl_->provider().wait_fd();
+  return impl_->wait_fd();
 }
 void Server::progress() {
   impl_->progress();

@@ -20,15 +20,16 @@ thread_local const ServerImpl* current_server = nullptr;
 
 }  // namespace
 
-ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& provider,
+ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider* provider,
                        const ServerOptions& options)
     : owned_provider_(std::move(owned)),
-      provider_(provider),
+      loop_(provider),
       options_(options),
       engine_options_(rpc::engine_options(options)),
       configuration_(options_, engine_options_),
       pool_(options.memory_max),
-      cache_(options.reply_cache_entries, options.reply_cache_bytes) {
+      cache_(options.reply_cache_entries, options.reply_cache_bytes),
+      tcp_({options_, pool_, registry_, cache_, log_, loop_}) {
   if (options.connection.profile == Profile::kRfc5666) {
     const auto& procedure = oncrpc::kConfigureConnection;
     (void)registry_.add(procedure.program, procedure.version, configuration_);  // the first of all
@@ -42,20 +43,43 @@ ServerImpl::~ServerImpl() {
   for (const auto& [session, connection] : peers_) session->release_caller();
 }
 
-Expected<void, Error> ServerImpl::listen(std::string_view address) {
-  auto listener = provider_.listen(address);
+Expected<std::string, Error> ServerImpl::listen(std::string_view address) {
+  rdma::Provider& provider = *loop_.provider();
+  auto listener = provider.listen(address);
   if (!listener) {
     return Unexpected<Error>(
-        rpc::to_error(listener.error(), "listening", address, provider_.remedy(listener.error())));
+        rpc::to_error(listener.error(), "listening", address, provider.remedy(listener.error())));
   }
-  listener_ = std::move(*listener);
-  address_ = std::string(listener_->address());
-  return {};
+  std::string real((*listener)->address());
+  listeners_.push_back(std::move(*listener));
+  note_address(real);
+  return real;
+}
+
+Expected<std::string, Error> ServerImpl::listen_tcp(std::string_view address) {
+  auto real = tcp_.listen(address);
+  if (real) note_address(*real);
+  return real;
+}
+
+void ServerImpl::note_address(std::string_view address) {
+  if (address_.empty()) address_ = std::string(address);
+}
+
+Expected<void, Error> ServerImpl::set_provider(std::unique_ptr<rdma::Provider> provider) {
+  auto joined = loop_.set_provider(*provider);
+  if (joined) owned_provider_ = std::move(provider);
+  return joined;
+}
+
+void ServerImpl::drop_provider() noexcept {
+  loop_.drop_provider();
+  owned_provider_.reset();
 }
 
 Expected<Server, Error> ServerImpl::listen_on(rdma::Provider& provider, std::string_view address,
                                               const ServerOptions& options) {
-  auto impl = std::make_unique<ServerImpl>(nullptr, provider, options);
+  auto impl = std::make_unique<ServerImpl>(nullptr, &provider, options);
   if (auto listening = impl->listen(address); !listening) {
     return Unexpected<Error>(listening.error());
   }
@@ -77,13 +101,15 @@ Expected<void, Error> ServerImpl::register_read_only(Bytes memory) {
 }
 
 Expected<void, Error> ServerImpl::adopt(int descriptor) {
-  if (!listener_) {
+  if (listeners_.empty()) {
     ::close(descriptor);
     if (failure_) return Unexpected<Error>(*failure_);
+    const bool is_tcp = tcp_.listens();
     return Unexpected<Error>(
-        Error{Errc::kCanceled, "taking over a connection", address_, "the server is stopping"});
+        Error{is_tcp ? Errc::kUnsupported : Errc::kCanceled, "taking over a connection", address_,
+              is_tcp ? "the server listens at no rdma:// address" : "the server is stopping"});
   }
-  if (auto adopted = listener_->adopt(descriptor); !adopted) {
+  if (auto adopted = listeners_.front()->adopt(descriptor); !adopted) {
     return Unexpected<Error>(rpc::to_error(adopted.error(), "taking over a connection", address_));
   }
   return {};
@@ -92,8 +118,8 @@ Expected<void, Error> ServerImpl::adopt(int descriptor) {
 void ServerImpl::progress() {
   RPCRDMA_ASSERT(current_server == nullptr, "a service must not call progress()");
   current_server = this;
-  provider_.progress();
-  const Instant now = provider_.now();
+  loop_.progress();
+  const Instant now = loop_.now();
   accept_connections();
   notice_failure();
   share_receives();
@@ -105,7 +131,7 @@ void ServerImpl::progress() {
   }
   remove_finished();
   tell_time_to_adrift(now);
-  if (sharers_ != peers_.size() && options_.receives_max > 0) provider_.wake();  // to share anew
+  if (sharers_ != peers_.size() && options_.receives_max > 0) loop_.wake();  // to share anew
   arm_timer();
   current_server = nullptr;
 }
@@ -114,6 +140,7 @@ void ServerImpl::serve_sessions(Instant now) {
   std::size_t memory_wanted_at = 0;  // in use when a session found that it was not enough
   bool waits_for_a_duplicate = false;
   const std::uint64_t ends = cache_.ends();
+  const std::size_t in_use_before = pool_.bytes_in_use();
   for (const auto& [session, connection] : peers_) {
     in_turn_ = session.get();
     session->progress(now);
@@ -123,40 +150,36 @@ void ServerImpl::serve_sessions(Instant now) {
       memory_wanted_at = std::max(memory_wanted_at, pool_.bytes_in_use());
     }
   }
+  tcp_.progress();
+  if (tcp_.waits_for_memory()) memory_wanted_at = std::max(memory_wanted_at, in_use_before);
+  waits_for_a_duplicate = waits_for_a_duplicate || tcp_.waits_for_a_duplicate();
   // Memory that a later session gave back is seen by the earlier ones in another round.
-  if (pool_.bytes_in_use() < memory_wanted_at) provider_.wake();
-  if (waits_for_a_duplicate && cache_.ends() != ends) provider_.wake();
+  if (pool_.bytes_in_use() < memory_wanted_at) loop_.wake();
+  if (waits_for_a_duplicate && cache_.ends() != ends) loop_.wake();
 }
 
 void ServerImpl::accept_connections() {
-  while (listener_) {
-    auto incoming = listener_->poll_incoming();
-    if (!incoming) return;
-    accept(std::move(incoming));
+  for (const auto& listener : listeners_) {
+    while (auto incoming = listener->poll_incoming()) accept(std::move(incoming));
   }
 }
 
 void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
   const std::string peer(incoming->peer_address());
-  if (peers_.size() >= options_.connections_max) {
-    // Refused by being destroyed.
-    return tell_refused(
-        peer, {Errc::kNoResources, "accepting", peer,
-               fmt::format("there are {} connections, as many as there may be", peers_.size())});
-  }
+  if (!log_.admit(peer)) return;  // refused by being destroyed
   engine::Options options = engine_options_;
   if (!incoming->sends_with_invalidate()) options.remote_invalidation = false;
   const auto data = rpc::set_up_data(options);
-  auto queue_pair = provider_.accept(std::move(incoming), data);
+  auto queue_pair = loop_.provider()->accept(std::move(incoming), data);
   if (!queue_pair) {  // it went away meanwhile, for one
-    return tell_refused(peer, rpc::to_error(queue_pair.error(), "accepting", peer));
+    return log_.refuse(peer, rpc::to_error(queue_pair.error(), "accepting", peer));
   }
   // Until its first reply a client makes one Call (RFC 8166 §3.3.3); its share comes at once.
   if (options_.receives_max > 0) options.credits_at_first = 1;
   auto connection =
       transport::Connection::create(std::move(*queue_pair), engine::Role::kServer, options);
   if (!connection) {
-    return tell_refused(peer, rpc::to_error(connection.error(), "accepting", peer));
+    return log_.refuse(peer, rpc::to_error(connection.error(), "accepting", peer));
   }
   using engine::Connection, engine::Role;
   auto session = std::make_unique<rpc::Session>(
@@ -164,40 +187,30 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
       Connection::answered_slot_count(Role::kServer, engine_options_));
   peers_.push_back({std::move(session), std::move(*connection)});
   sharers_ = 0;  // another one may have gone meanwhile
-  if (!options_.on_connection) return;
-  options_.on_connection(
-      {.kind = ConnectionEvent::Kind::kOpened, .peer = peer, .connections = peers_.size()});
+  log_.open(peer);
 }
 
-void ServerImpl::tell_refused(std::string_view peer, const Error& error) const {
-  if (!options_.on_connection) return;
-  options_.on_connection({.kind = ConnectionEvent::Kind::kRefused,
-                          .peer = peer,
-                          .error = &error,
-                          .connections = peers_.size()});
-}
-
-void ServerImpl::tell_ended(const Peer& peer, std::size_t left) const {
-  if (!options_.on_connection) return;
+void ServerImpl::handle_end(const Peer& peer) {
   const std::string address(peer.connection->peer_address());
   const rdma::Error cause = peer.connection->cause();
   const bool in_order = cause.code == rdma::Errc::kClosed && cause.provider_code == 0;
   const Error error = rpc::to_error(cause, "the connection", address);
-  ConnectionEvent event{.kind = ConnectionEvent::Kind::kEnded,
-                        .peer = address,
-                        .error = in_order ? nullptr : &error,
-                        .connections = left};
-  rpc::add(event.counters, *peer.connection);
-  options_.on_connection(event);
+  TransferCounters counters;
+  rpc::add(counters, *peer.connection);
+  log_.end(address, in_order ? nullptr : &error, counters);
 }
 
 // Connections over other devices go on; those over a lost one end by themselves.
 void ServerImpl::notice_failure() {
-  if (!listener_) return;
-  const auto failure = listener_->failure();
-  if (!failure) return;
-  failure_ = rpc::to_error(*failure, "listening", address_, provider_.remedy(*failure));
-  listener_.reset();
+  std::erase_if(listeners_, [this](const auto& listener) {
+    const auto failure = listener->failure();
+    if (!failure) return false;
+    if (!failure_) {
+      failure_ = rpc::to_error(*failure, "listening", listener->address(),
+                               loop_.provider()->remedy(*failure));
+    }
+    return true;
+  });
 }
 
 std::uint32_t ServerImpl::share_of(std::size_t connections) const noexcept {
@@ -233,7 +246,7 @@ bool ServerImpl::in_turn_of(const rpc::Session& session) const noexcept {
 
 void ServerImpl::deliver(rpc::Session& session, engine::CallId call) {
   answers_.deliver(session, call);
-  provider_.wake();
+  loop_.wake();
 }
 
 void ServerImpl::set_adrift(rpc::BackwardCaller& caller, bool adrift) {
@@ -267,40 +280,41 @@ Expected<Client, Error> ServerImpl::client_of(rpc::Session& session,
   options.calls_max = engine_options_.backward_calls;
   options.memory_max = std::min<std::size_t>(options_.memory_max, 16U << 20U);
   options.call_timeout = backward.call_timeout;
-  return BackwardClient::over(session, provider_, options, backward.outlives_connection);
+  return BackwardClient::over(session, *loop_.provider(), options, backward.outlives_connection);
 }
 
 // --- The end -----------------------------------------------------------------------------------
 
 void ServerImpl::stop() noexcept {
   stop_requested_.store(true, std::memory_order_release);
-  provider_.wake();
+  loop_.wake();
 }
 
 void ServerImpl::drain(Instant now) {
   if (!draining_) {
     draining_ = true;
     drain_deadline_ = now + options_.drain_timeout;
-    listener_.reset();
+    listeners_.clear();
+    tcp_.drain();
   }
   drain_is_over_ = now >= drain_deadline_;
+  if (drain_is_over_) tcp_.abort();
   for (const auto& [session, connection] : peers_) {
     if (session->idle() || drain_is_over_) session->disconnect();
   }
 }
 
 bool ServerImpl::drained() const noexcept {
-  if (!draining_) return failure_ && peers_.empty();
-  return peers_.empty() || (drain_is_over_ && std::ranges::all_of(peers_, [](const Peer& peer) {
-                              return peer.connection->ended();
-                            }));
+  if (!draining_) return failure_ && !listens() && connections() == 0;
+  if (peers_.empty() && tcp_.all_closing()) return true;
+  const auto has_ended = [](const Peer& peer) { return peer.connection->ended(); };
+  return drain_is_over_ && std::ranges::all_of(peers_, has_ended) && tcp_.all_ended();
 }
 
 void ServerImpl::remove_finished() {
-  std::size_t left = peers_.size();
-  std::erase_if(peers_, [this, &left](const Peer& peer) {
+  std::erase_if(peers_, [this](const Peer& peer) {
     if (!peer.session->finished()) return false;
-    tell_ended(peer, --left);
+    handle_end(peer);
     rpc::add(ended_, *peer.connection);
     ended_.cached_replies += peer.session->cached_replies();
     peer.session->release_caller();
@@ -310,7 +324,7 @@ void ServerImpl::remove_finished() {
 
 void ServerImpl::arm_timer() {
   std::optional<Instant> next;
-  if (draining_ && !drain_is_over_ && !peers_.empty()) next = drain_deadline_;
+  if (draining_ && !drain_is_over_ && connections() > 0) next = drain_deadline_;
   for (const auto& [session, connection] : peers_) {
     const auto timeout = connection->engine().poll_timeout();
     if (timeout && (!next || *timeout < *next)) next = timeout;
@@ -319,7 +333,7 @@ void ServerImpl::arm_timer() {
     const auto deadline = caller->next_deadline();
     if (deadline && (!next || *deadline < *next)) next = deadline;
   }
-  provider_.arm_timer(next);
+  loop_.arm_timer(next);
 }
 
 TransferCounters ServerImpl::counters() const noexcept {
@@ -328,6 +342,7 @@ TransferCounters ServerImpl::counters() const noexcept {
     rpc::add(sum, *connection);
     sum.cached_replies += session->cached_replies();
   }
+  rpc::add(sum, tcp_.counters());
   return sum;
 }
 

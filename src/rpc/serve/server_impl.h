@@ -1,4 +1,5 @@
-// The inside of Server: the listener, its sessions, and the answers that come from other threads.
+// The inside of Server: its listeners, their sessions, and the answers that come from other
+// threads.
 #ifndef RPCRDMA_RPC_SERVE_SERVER_IMPL_H_
 #define RPCRDMA_RPC_SERVE_SERVER_IMPL_H_
 
@@ -11,21 +12,31 @@
 #include "rdma/provider.h"
 #include "rpc/answer_queue.h"
 #include "rpc/serve/configuration_service.h"
+#include "rpc/serve/connection_log.h"
+#include "rpc/serve/server_loop.h"
 #include "rpc/serve/session.h"
+#include "rpc/serve/tcp_server.h"
 #include "rpcrdma/server.h"
 
 namespace rpcrdma {
 
 class ServerImpl final : public rpc::Mailbox {
  public:
-  // Drives `provider`, which outlives it; `owned` may hold it.
-  ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider& provider,
+  // Drives `provider`, which outlives it; `owned` may hold it. Null: there is none until
+  // set_provider().
+  ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider* provider,
              const ServerOptions& options);
   ~ServerImpl();
   ServerImpl(const ServerImpl&) = delete;
   ServerImpl& operator=(const ServerImpl&) = delete;
 
-  Expected<void, Error> listen(std::string_view address);
+  // At numeric addresses; they return the one with the real port. The first one is address().
+  Expected<std::string, Error> listen(std::string_view address);
+  Expected<std::string, Error> listen_tcp(std::string_view address);
+  // Precondition: there is none.
+  Expected<void, Error> set_provider(std::unique_ptr<rdma::Provider> provider);
+  // Precondition: set_provider(), and no listen() since that succeeded.
+  void drop_provider() noexcept;
   // A server on a provider of the caller's; for tests and embedders of other providers.
   static Expected<Server, Error> listen_on(rdma::Provider& provider, std::string_view address,
                                            const ServerOptions& options);
@@ -34,7 +45,8 @@ class ServerImpl final : public rpc::Mailbox {
   Expected<void, Error> register_read_only(Bytes memory);
   Expected<void, Error> adopt(int descriptor);
   void progress();
-  void wait() { provider_.wait(); }
+  void wait() { loop_.wait(); }
+  int wait_fd() const noexcept { return loop_.wait_fd(); }
   void stop() noexcept;
   bool drained() const noexcept;
   const std::optional<Error>& failure() const noexcept { return failure_; }
@@ -44,9 +56,10 @@ class ServerImpl final : public rpc::Mailbox {
   Expected<Client, Error> client_of(rpc::Session& session, const BackwardOptions& options) override;
   void set_adrift(rpc::BackwardCaller& caller, bool adrift) override;
 
-  rdma::Provider& provider() noexcept { return provider_; }
+  rdma::Provider* provider() const noexcept { return loop_.provider(); }  // null: none
+  const ServerOptions& options() const noexcept { return options_; }
   std::string_view address() const noexcept { return address_; }
-  std::size_t connections() const noexcept { return peers_.size(); }
+  std::size_t connections() const noexcept { return log_.connections(); }
   std::size_t receives_posted() const noexcept;
   bool shares_receives() const noexcept;
   std::size_t memory_in_use() const noexcept { return pool_.bytes_in_use(); }
@@ -63,11 +76,12 @@ class ServerImpl final : public rpc::Mailbox {
   std::uint32_t share_of(std::size_t connections) const noexcept;
   void share_receives();
 
+  void note_address(std::string_view address);
+  bool listens() const noexcept { return !listeners_.empty() || tcp_.listens(); }
   void serve_sessions(Instant now);
   void accept_connections();
   void accept(std::unique_ptr<rdma::Incoming> incoming);
-  void tell_refused(std::string_view peer, const Error& error) const;
-  void tell_ended(const Peer& peer, std::size_t left) const;
+  void handle_end(const Peer& peer);
   void notice_failure();
   void tell_time_to_adrift(Instant now);
   void drain(Instant now);
@@ -75,17 +89,18 @@ class ServerImpl final : public rpc::Mailbox {
   void arm_timer();
 
   std::unique_ptr<rdma::Provider> owned_provider_;
-  rdma::Provider& provider_;
+  rpc::ServerLoop loop_;
   const ServerOptions options_;
   const engine::Options engine_options_;
-  std::string address_;
+  std::string address_;  // of the first listener
   rpc::ConfigurationService configuration_;
   oncrpc::ServiceRegistry registry_;
   transport::BufferPool pool_;
   rpc::RegionTable regions_;
   rpc::ReplyCache cache_;
-  std::unique_ptr<rdma::Listener> listener_;  // null: no more connections
-  std::optional<Error> failure_;              // why, unless it was stop()
+  rpc::ConnectionLog log_{options_};
+  std::vector<std::unique_ptr<rdma::Listener>> listeners_;
+  std::optional<Error> failure_;  // of the first of them that failed
   std::vector<Peer> peers_;
   std::size_t sharers_ = 0;  // how many connections there were when shares were last given out
   TransferCounters ended_;   // of sessions that are gone
@@ -95,6 +110,7 @@ class ServerImpl final : public rpc::Mailbox {
   const rpc::Session* in_turn_ = nullptr;  // makes progress now; the server's thread only
 
   rpc::AnswerQueue answers_;
+  rpc::TcpServer tcp_;
 
   std::atomic<bool> stop_requested_ = false;
   bool draining_ = false;

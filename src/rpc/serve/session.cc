@@ -1,21 +1,23 @@
 #include "rpc/serve/session.h"
 
 #include <algorithm>
-#include <functional>
 #include <memory>
+#include <span>
+#include <string>
 
 #include "base/assert.h"
 #include "engine/work_id.h"
+#include "rpc/serve/admission.h"
 
 namespace rpcrdma::rpc {
 namespace {
 
-constexpr std::uint32_t kResultsSizeDefault = 2048;
-
-bool within(Bytes outer, Bytes inner) {
-  const std::less_equal<const std::byte*> before;  // also for pointers into different objects
-  return before(outer.data(), inner.data()) &&
-         before(inner.data() + inner.size(), outer.data() + outer.size());
+// Names a Call by what stays the same when it is made again: the host, the XID, the positions and
+// lengths of its chunks, and the start of its inline part, which a Long Call has not. Never zero.
+std::uint64_t name_of(std::uint64_t host, std::uint64_t chunks, Xid xid, Bytes inline_part) {
+  constexpr std::size_t kPartMax = 512;  // bytes; RPC header, credential and the first arguments
+  const std::uint64_t seed = (host ^ chunks) + static_cast<std::uint32_t>(xid);
+  return ReplyCache::checksum(inline_part.first(std::min(inline_part.size(), kPartMax)), seed) | 1U;
 }
 
 }  // namespace
@@ -30,38 +32,17 @@ std::string_view Context::peer_address() const noexcept {
   return session_.connection_->peer_address();
 }
 
-// Puts the header of an accepted reply in front; its status may still change.
-bool Context::begin_results(std::uint32_t size_max) {
-  const std::size_t size = oncrpc::kReplyHeaderSizeMax + std::size_t{size_max};
-  if (results_buffer_.size() < size) {
-    results_buffer_ = size <= transport::MessageRooms::kSize ? session_.room(*this).memory
-                                                             : session_.borrow(*this, size);
-    if (results_buffer_.empty()) return false;
-  }
-  std::construct_at(&results_, results_buffer_);
-  oncrpc::encode_reply({header_.xid, oncrpc::Accepted{status_, versions_, {}}}, results_.xdr());
-  return true;
-}
-
-bool Context::reserve_results(std::uint32_t size_max) {
-  return begin_results(size_max);
+MutableBytes Context::results_room(std::size_t size) {
+  return size <= transport::MessageRooms::kSize ? session_.room(*this).memory
+                                                : session_.memory_.borrow(held_, size);
 }
 
 MutableBytes Context::result_memory(std::uint32_t size) {
-  const MutableBytes memory = session_.borrow(*this, size);
+  const MutableBytes memory = session_.memory_.borrow(held_, size);
   return memory.empty() ? memory : memory.first(size);
 }
 
-void Context::succeed() {
-  end(results_.ok() ? AcceptStatus::kSuccess : AcceptStatus::kSystemErr);
-}
-
-void Context::fail(AcceptStatus status) {
-  end(status);
-}
-
-void Context::end(AcceptStatus status) {
-  status_ = status;
+void Context::handle_answered() {
   if (session_.mailbox_.in_turn_of(session_)) {
     session_.send_answer(*this);
   } else {
@@ -75,10 +56,10 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
                  std::size_t contexts)
     : connection_(&connection),
       pool_(surroundings.pool),
-      leases_(connection, surroundings.pool),
+      memory_(connection, surroundings.pool, surroundings.regions),
       registry_(surroundings.registry),
-      regions_(surroundings.regions),
       cache_(surroundings.cache),
+      duplicates_(surroundings.cache),
       mailbox_(surroundings.mailbox) {
   contexts_.reserve(contexts);
   for (std::size_t i = 0; i < contexts; ++i) contexts_.push_back(std::make_unique<Context>(*this));
@@ -88,9 +69,7 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
 // nothing moves in the memory any more.
 Session::~Session() {
   RPCRDMA_ASSERT(caller_ == nullptr, "a session goes whose caller was not told");
-  for (const auto& context : contexts_) {
-    for (const Context::Loan& loan : context->loans_) pool_.give_back(loan.buffer);
-  }
+  for (const auto& context : contexts_) memory_.abandon(context->held_);
 }
 
 void Session::progress(Instant now) noexcept {
@@ -111,7 +90,7 @@ void Session::progress(Instant now) noexcept {
     }
     // Behind the events: they may have given memory back, and the connection may have ended.
     if (waiting_ > 0 && retry_waiting()) again = true;
-    if (duplicates_waiting_ > 0 && retry_duplicates()) again = true;
+    if (duplicates_.waiting() > 0 && retry_duplicates()) again = true;
   }
 }
 
@@ -138,19 +117,6 @@ void Session::handle(const engine::Event& event) {
 
 transport::Connection::Room Session::room(const Context& context) const {
   return connection_->answer_room(engine::slot_of(context.call_));
-}
-
-MutableBytes Session::borrow(Context& context, std::size_t size) {
-  if (context.loans_.full()) return {};
-  const MutableBytes buffer = pool_.take(size);
-  if (buffer.empty()) return {};
-  const auto lease = leases_.take(buffer);
-  if (!lease) {
-    pool_.give_back(buffer);
-    return {};
-  }
-  (void)context.loans_.push_back({buffer, *lease});
-  return buffer;
 }
 
 // --- Memory for Read chunks --------------------------------------------------------------------
@@ -204,7 +170,7 @@ void Session::wait_for_memory(Context& context, const engine::MemoryWanted& want
 // Nothing is moved for a call that will be refused anyway. False: it was answered.
 bool Session::judge_chunks(Context& context, const engine::MemoryWanted& wanted) {
   const Bytes stream = wanted.long_part
-                           ? Bytes(context.loans_[0].buffer).first(wanted.long_part->size)
+                           ? Bytes(context.held_.loans[0].buffer).first(wanted.long_part->size)
                            : wanted.inline_part;
   Service* service = accept_header(context, stream, wanted.xid, {});
   if (service == nullptr) return false;
@@ -226,23 +192,15 @@ bool Session::judge_chunks(Context& context, const engine::MemoryWanted& wanted)
 // calls that waited with some could wait for each other for ever.
 bool Session::reserve(Context& context, std::span<const engine::ReadChunk> chunks) {
   for (const engine::ReadChunk& chunk : chunks) {
-    if (chunk.size == 0 || !borrow(context, chunk.size).empty()) continue;
-    return_loans(context);
+    if (chunk.size == 0 || !memory_.borrow(context.held_, chunk.size).empty()) continue;
+    memory_.return_loans(context.held_);
     return false;
   }
   return true;
 }
 
-void Session::return_loans(Context& context) {
-  for (const Context::Loan& loan : context.loans_) {
-    leases_.give_back(loan.buffer, loan.lease);
-    pool_.give_back(loan.buffer);
-  }
-  context.loans_.clear();
-}
-
 void Session::lend_next(Context& context) {
-  connection_->engine().lend(context.call_, context.loans_[context.lent_++].lease, 0);
+  connection_->engine().lend(context.call_, context.held_.loans[context.lent_++].lease, 0);
 }
 
 // Its chunks are larger than all memory that there is.
@@ -275,31 +233,15 @@ bool Session::retry_waiting() {
 
 // --- A Call ------------------------------------------------------------------------------------
 
-// Reads an RPC header into the context and returns its size; 0: it is bad, and the call was
-// answered.
-std::size_t Session::decode_header(Context& context, Bytes stream) {
-  xdr::Reader reader(stream);
-  const auto header = oncrpc::decode_call(reader);
-  if (header) {
-    context.header_ = *header;
-    const Credential& credential = header->credential;
-    if (credential.flavor != AuthFlavor::kSys || parse_auth_sys(credential.body)) {
-      return reader.position();
-    }
-    // RFC 5531 §8.2, appendix A: more groups or a longer name than AUTH_SYS has.
-    send_plain(context, {header->xid, oncrpc::AuthError{AuthStatus::kBadCredential}});
-    return 0;
+// Whether the Call, before any of its chunks is touched, is one that has ended a connection.
+bool Session::was_refused(Context& context, Xid xid, Bytes inline_part) {
+  if (host_ == 0) {
+    const std::string host = host_of(connection_->peer_address());
+    host_ = ReplyCache::checksum(std::as_bytes(std::span(host)), 0) | 1U;
   }
-  if (header.error().answer) {
-    send_plain(context, *header.error().answer);
-  } else if (!oncrpc::is_call(stream)) {
-    // XIDs are separate for each direction: an answer would end a Call of ours with this one's.
-    connection_->engine().drop(context.call_);
-  } else {
-    // It ends inside its header; ERR_CHUNK gives the requester its credit back (RFC 8166 §4.5.2).
-    connection_->engine().reject(context.call_);
-  }
-  return 0;
+  context.name_ =
+      name_of(host_, connection_->engine().chunk_digest(context.call_), xid, inline_part);
+  return cache_.was_refused(context.name_, now_);
 }
 
 // Reads the RPC header and finds the service. Null: the call was answered.
@@ -310,36 +252,29 @@ Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
     connection_->engine().reject(context.call_);
     return nullptr;
   }
-  std::size_t header_size = oncrpc::kCallHeaderSizeMin;
-  if (!oncrpc::take_plain_call(stream, context.header_)) {
-    header_size = decode_header(context, stream);
-    if (header_size == 0) return nullptr;
+  const Admission admission = admit(registry_, stream, context.header_);
+  switch (admission.verdict) {
+    case Admission::Verdict::kAccepted:
+      break;
+    case Admission::Verdict::kRefused:
+      send_plain(context, *admission.refusal);
+      return nullptr;
+    case Admission::Verdict::kNoCall:
+      // XIDs are separate for each direction: an answer would end a Call of ours with this one's.
+      connection_->engine().drop(context.call_);
+      return nullptr;
+    case Admission::Verdict::kCutOff:
+      // ERR_CHUNK gives the requester its credit back (RFC 8166 §4.5.2).
+      connection_->engine().reject(context.call_);
+      return nullptr;
   }
-  const Procedure& procedure = context.header_.procedure;
-  const auto found = registry_.find(procedure.program, procedure.version);
-  context.status_ = found.status;
-  context.versions_ = found.versions;
-  std::construct_at(&context.arguments_, stream.subspan(header_size), header_size, placed);
-  context.traits_ = nullptr;
-  if (found.service != nullptr && procedure.number != 0) {
-    context.traits_ = found.service->traits(procedure.number);
-    if (context.traits_ == nullptr) context.status_ = AcceptStatus::kProcUnavail;
-  }
-  if (context.status_ != AcceptStatus::kSuccess) {
-    send_answer(context);
-    return nullptr;
-  }
-  if (procedure.number == 0) return found.service;
-  const AuthStatus auth =
-      found.service->check_credential(procedure.number, context.header_.credential);
-  if (auth != AuthStatus::kOk) [[unlikely]] {
-    send_plain(context, {context.header_.xid, oncrpc::AuthError{auth}});
-    return nullptr;
-  }
+  context.traits_ = admission.traits;
+  const std::size_t size = admission.header_size;
+  std::construct_at(&context.arguments_, stream.subspan(size), size, placed);
   if (connection_->profile() == engine::Profile::kRfc5666) {
-    context.may_answer_by_read_ = context.traits_->may_answer_by_read;
+    context.may_answer_by_read_ = context.traits_ != nullptr && context.traits_->may_answer_by_read;
   }
-  return found.service;
+  return admission.service;
 }
 
 void Session::handle_received(const engine::CallReceived& received) {
@@ -352,7 +287,7 @@ void Session::handle_received(const engine::CallReceived& received) {
     return connection_->engine().reject(received.call);
   }
   const Bytes stream = received.long_part
-                           ? Bytes(context.loans_[0].buffer).first(received.long_part->size)
+                           ? Bytes(context.held_.loans[0].buffer).first(received.long_part->size)
                            : received.inline_part;
   // The loans are the Long Call's stream, if any, then one for each item that is not empty.
   if (received.items.empty()) {
@@ -367,9 +302,10 @@ void Session::handle_received(const engine::CallReceived& received) {
   std::size_t count = 0;
   std::size_t loan = context.has_long_part_ ? 1 : 0;
   for (const engine::PulledItem& item : received.items) {
-    placed[count++] = {
-        item.position,
-        item.data.size == 0 ? Bytes{} : Bytes(context.loans_[loan++].buffer).first(item.data.size)};
+    placed[count++] = {item.position,
+                       item.data.size == 0
+                           ? Bytes{}
+                           : Bytes(context.held_.loans[loan++].buffer).first(item.data.size)};
   }
   const auto found = std::span(placed).first(count);
   serve(context, accept_header(context, stream, received.xid, found), found);
@@ -379,37 +315,55 @@ void Session::handle_received(const engine::CallReceived& received) {
 void Session::serve(Context& context, Service* service,
                     std::span<const MessageReader::Placed> placed) {
   if (service == nullptr) return;
-  const ProcedureTraits* const traits = context.traits_;
-  if (traits != nullptr && cache_.enabled() && !traits->is_idempotent) [[unlikely]] {
-    context.service_ = service;
-    // The XID and the RPC header are in the key by their parts; a verifier may differ.
-    if (!is_new(context, key_of(context, context.arguments_.xdr().rest(), placed))) return;
-  }
-  execute(context, service);
+  context.service_ = service;
+  if (!duplicates_.concern(context.traits_)) [[likely]]
+    return execute(context);
+  using Next = DuplicateCalls::Next;
+  const Next next = duplicates_.begin(context, connection_->peer_address(), placed);
+  if (next == Next::kExecute) return execute(context);
+  if (next == Next::kAnswer) send_answer(context);
 }
 
-void Session::execute(Context& context, Service* service) {
+void Session::execute(Context& context) {
   context.status_ = AcceptStatus::kSuccess;
-  context.versions_ = {};
-  if (!context.begin_results(kResultsSizeDefault)) {
+  if (!context.reserve_results(kResultsSizeDefault)) {
     context.status_ = AcceptStatus::kSystemErr;
     return send_answer(context);
   }
   if (context.header_.procedure.number == 0) {
     send_answer(context);  // NULL, RFC 5531 §12: always answers
   } else {
-    service->call(context);
+    context.service_->call(context);
   }
+}
+
+// Returns whether any went on.
+bool Session::retry_duplicates() {
+  bool moved = false;
+  for (const auto& each : contexts_) {
+    Context& context = *each;
+    if (!DuplicateCalls::waits(context)) continue;
+    if (connection_->ended()) {
+      duplicates_.give_up(context);
+      connection_->engine().reject(context.call_);
+    } else {
+      const auto next = duplicates_.retry(context);
+      if (next == DuplicateCalls::Next::kWait) continue;
+      if (next == DuplicateCalls::Next::kExecute) execute(context);
+      if (next == DuplicateCalls::Next::kAnswer) send_answer(context);
+    }
+    moved = true;
+  }
+  return moved;
 }
 
 // --- Its answer --------------------------------------------------------------------------------
 
 void Session::send_answer(Context& context) {
   RPCRDMA_ASSERT(context.active_, "a call is answered twice");
-  if (context.cache_key_) remember(context);
+  duplicates_.handle_answer(context);
   if (context.status_ != AcceptStatus::kSuccess) {
-    return send_plain(
-        context, {context.header_.xid, oncrpc::Accepted{context.status_, context.versions_, {}}});
+    return send_plain(context, {context.header_.xid, oncrpc::Accepted{context.status_, {}, {}}});
   }
   if (const auto place = room(context);
       context.results_.items().empty() && context.results_buffer_.data() == place.memory.data()) {
@@ -422,8 +376,9 @@ void Session::send_answer(Context& context) {
     reply.may_be_read = context.may_answer_by_read_;
     return connection_->engine().start_reply(context.call_, reply);
   }
-  BoundedVector<engine::Fragment, engine::kFragmentsMax> stream;
-  if (!add_fragments(context, stream)) {
+  CallMemory::Stream stream;
+  if (!memory_.locate(context.held_, room(context), context.results_, context.results_buffer_,
+                      stream)) {
     return send_plain(context,
                       {context.header_.xid, oncrpc::Accepted{AcceptStatus::kSystemErr, {}, {}}});
   }
@@ -446,62 +401,6 @@ void Session::send_plain(Context& context, const oncrpc::ReplyHeader& header) {
   connection_->engine().start_reply(context.call_, reply);
 }
 
-bool Session::add_fragments(Context& context,
-                            BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream) {
-  std::size_t done = 0;
-  std::uint16_t item = 0;
-  bool ok = true;
-  const auto inline_run = [&](std::size_t end) {
-    if (end == done) return;
-    const auto run = locate(context, context.results_buffer_.subspan(done, end - done), 0);
-    ok = ok && run && stream.push_back(*run);
-    done = end;
-  };
-  for (const BulkItem& bulk : context.results_.items()) {
-    inline_run(bulk.at);
-    // An empty item still takes its Write chunk (RFC 8166 §4.3.2), so it is told to the engine.
-    const auto run = locate(context, bulk.data, ++item);
-    ok = ok && run && stream.push_back(*run);
-  }
-  inline_run(context.results_.size());
-  return ok;
-}
-
-// Names bytes by lease and offset; memory of the service's own is registered for this call.
-std::optional<engine::Fragment> Session::locate(Context& context, Bytes data, std::uint16_t item) {
-  const auto size = static_cast<std::uint32_t>(data.size());
-  const auto place = room(context);
-  if (data.empty()) return engine::Fragment{place.lease, 0, 0, item};
-  if (within(place.memory, data)) {
-    return engine::Fragment{
-        place.lease, size,
-        place.offset + static_cast<std::uint64_t>(data.data() - place.memory.data()), item};
-  }
-  for (const Context::Loan& loan : context.loans_) {
-    if (!within(loan.buffer, data)) continue;
-    return engine::Fragment{loan.lease, size,
-                            static_cast<std::uint64_t>(data.data() - loan.buffer.data()), item};
-  }
-  if (const auto run = locate_registered(data, item)) return run;
-  const auto lease = connection_->attach_read_only(data);
-  if (!lease || !context.foreign_.push_back(*lease)) return std::nullopt;
-  return engine::Fragment{*lease, size, 0, item};
-}
-
-// In memory that the application registered for long; on this connection that happens once.
-std::optional<engine::Fragment> Session::locate_registered(Bytes data, std::uint16_t item) {
-  const auto place = regions_.find(data, false);
-  if (!place) return std::nullopt;
-  if (region_leases_.size() <= place->id) region_leases_.resize(place->id + 1);
-  auto& lease = region_leases_[place->id];
-  if (!lease) {
-    const auto attached = connection_->attach_read_only(regions_.memory(place->id));
-    if (!attached) return std::nullopt;
-    lease = *attached;
-  }
-  return engine::Fragment{*lease, static_cast<std::uint32_t>(data.size()), place->offset, item};
-}
-
 void Session::handle_done(const engine::CallDone& done) {
   Context& context = this->context(done.call);
   RPCRDMA_ASSERT(context.active_ && context.call_ == done.call, "the end of no call");
@@ -509,9 +408,7 @@ void Session::handle_done(const engine::CallDone& done) {
     context.waits_for_memory_ = false;
     --waiting_;
   }
-  for (const engine::Lease lease : context.foreign_) connection_->detach(lease);
-  return_loans(context);
-  context.foreign_.clear();
+  memory_.release(context.held_);
   context.results_buffer_ = {};
   context.has_long_part_ = context.is_judged_ = false;
   context.lent_ = 0;

@@ -9,12 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/bounded_vector.h"
 #include "engine/types.h"
 #include "oncrpc/message.h"
 #include "oncrpc/registry.h"
-#include "rpc/kept_leases.h"
 #include "rpc/region_table.h"
+#include "rpc/serve/call_memory.h"
+#include "rpc/serve/duplicate_calls.h"
+#include "rpc/serve/incoming_call.h"
 #include "rpc/serve/reply_cache.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/service.h"
@@ -65,53 +66,30 @@ class Mailbox {
 
 // A Call in service, from the first event of the engine to CallDone. One per slot of the engine,
 // used again and again.
-class Context final : public CallContext {
+class Context final : public IncomingCall {
  public:
   explicit Context(Session& session) noexcept : session_(session) {}
 
-  const Procedure& procedure() const noexcept override { return header_.procedure; }
-  const Credential& credential() const noexcept override { return header_.credential; }
   std::string_view peer_address() const noexcept override;
-  MessageReader& arguments() noexcept override { return arguments_; }
-  MessageWriter& results() noexcept override { return results_; }
-  bool reserve_results(std::uint32_t size_max) override;
   MutableBytes result_memory(std::uint32_t size) override;
-  void succeed() override;
-  void fail(AcceptStatus status) override;
 
  private:
   friend class Session;
   Session* session() const noexcept override { return &session_; }
-  struct Loan {  // memory of the pool, registered on the connection while the call lasts
-    MutableBytes buffer;
-    engine::Lease lease;
-  };
-
-  bool begin_results(std::uint32_t size_max);
-  void end(AcceptStatus status);
+  MutableBytes results_room(std::size_t size) override;
+  void handle_answered() override;
 
   Session& session_;
   engine::CallId call_{};
   bool active_ = false;
   bool may_answer_by_read_ = false;
-  const ProcedureTraits* traits_ = nullptr;  // of the procedure; null: NULL, or none that there is
-  oncrpc::CallHeader header_{};
-  AcceptStatus status_ = AcceptStatus::kSuccess;
-  VersionRange versions_{};
-  MessageReader arguments_;
-  MessageWriter results_;
-  MutableBytes results_buffer_;  // the connection's message room of this slot, or one of loans_
-  BoundedVector<Loan, 24> loans_;
-  BoundedVector<engine::Lease, kBulkItemsMax> foreign_;  // results in memory of the service's
-  bool has_long_part_ = false;                           // loans_[0] is the Long Call's stream
-  bool is_judged_ = false;         // its header and the sizes of its Read chunks were accepted
-  std::uint16_t lent_ = 0;         // how many of loans_ were given to the engine, for Read chunks
+  CallMemory::Held held_;
+  bool has_long_part_ = false;  // its first loan is the Long Call's stream
+  bool is_judged_ = false;      // its header and the sizes of its Read chunks were accepted
+  std::uint16_t lent_ = 0;      // how many of its loans were given to the engine, for Read chunks
   bool waits_for_memory_ = false;  // and holds none
   engine::MemoryWanted wanted_{};
-  Service* service_ = nullptr;  // that is to execute it
-  std::uint64_t name_ = 0;      // of a Call with chunks, for RefusedCalls; stays when it is done
-  std::optional<ReplyCache::Key> cache_key_;     // its reply is to be remembered
-  std::optional<ReplyCache::Key> duplicate_of_;  // waits for the end of the same call
+  std::uint64_t name_ = 0;  // of a Call with chunks, for RefusedCalls; stays when it is done
 };
 
 class Session {
@@ -164,8 +142,8 @@ class Session {
 
   bool idle() const noexcept { return connection_->engine().calls_in_service() == 0; }
   bool waits_for_memory() const noexcept { return waiting_ > 0; }
-  bool waits_for_a_duplicate() const noexcept { return duplicates_waiting_ > 0; }
-  std::uint64_t cached_replies() const noexcept { return cached_replies_; }
+  bool waits_for_a_duplicate() const noexcept { return duplicates_.waiting() > 0; }
+  std::uint64_t cached_replies() const noexcept { return duplicates_.cached_replies(); }
   bool finished() const noexcept {
     return connection_->ended() && idle() && connection_->engine().calls_in_flight() == 0 &&
            (caller_ == nullptr || !caller_->holds_replies());
@@ -181,7 +159,6 @@ class Session {
   bool reserve(Context& context, std::span<const engine::ReadChunk> chunks);
   void reserve_rest(Context& context, const engine::MemoryWanted& wanted);
   void wait_for_memory(Context& context, const engine::MemoryWanted& wanted, std::size_t count);
-  void return_loans(Context& context);
   void lend_next(Context& context);
   void refuse_for_memory(Context& context);
   void handle_received(const engine::CallReceived& received);
@@ -189,41 +166,25 @@ class Session {
   bool retry_waiting();
   Service* accept_header(Context& context, Bytes stream, Xid expected,
                          std::span<const MessageReader::Placed> placed);
-  std::size_t decode_header(Context& context, Bytes stream);
   void serve(Context& context, Service* service, std::span<const MessageReader::Placed> placed);
-  void execute(Context& context, Service* service);
-  ReplyCache::Key key_of(const Context& context, Bytes arguments,
-                         std::span<const MessageReader::Placed> placed) const;
-  bool is_new(Context& context, ReplyCache::Key&& key);
+  void execute(Context& context);
   bool retry_duplicates();
-  void remember(Context& context);
-  void answer_from_cache(Context& context, const ReplyCache::Reply& reply);
-  std::uint64_t name_of(engine::CallId call, Xid xid, Bytes inline_part);
   bool was_refused(Context& context, Xid xid, Bytes inline_part);
-  bool copy_results(Context& context, const ReplyCache::Reply& reply);
   void send_answer(Context& context);
   void send_plain(Context& context, const oncrpc::ReplyHeader& header);
-  bool add_fragments(Context& context,
-                     BoundedVector<engine::Fragment, engine::kFragmentsMax>& stream);
-  std::optional<engine::Fragment> locate_registered(Bytes data, std::uint16_t item);
-  std::optional<engine::Fragment> locate(Context& context, Bytes data, std::uint16_t item);
   transport::Connection::Room room(const Context& context) const;
-  MutableBytes borrow(Context& context, std::size_t size);
 
   transport::Connection* const connection_;
   BackwardCaller* caller_ = nullptr;
   std::optional<std::uint32_t> last_xid_;  // of callers that have left
   transport::BufferPool& pool_;
-  KeptLeases leases_;
+  CallMemory memory_;
   const oncrpc::ServiceRegistry& registry_;
-  const RegionTable& regions_;
-  std::vector<std::optional<engine::Lease>> region_leases_;  // by id, once they were used here
   ReplyCache& cache_;
+  DuplicateCalls duplicates_;
   Mailbox& mailbox_;
   std::vector<std::unique_ptr<Context>> contexts_;  // by the engine's slot
   std::uint32_t waiting_ = 0;                       // contexts that wait for memory
-  std::uint32_t duplicates_waiting_ = 0;
-  std::uint64_t cached_replies_ = 0;
   std::uint64_t host_ = 0;  // a checksum of the peer's address without its port; 0: not known yet
   Instant now_{};           // of the round in progress
 };

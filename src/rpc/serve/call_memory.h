@@ -1,0 +1,65 @@
+// The memory of Calls in service over one connection: borrowed of the pool, and named by lease.
+#ifndef RPCRDMA_RPC_SERVE_CALL_MEMORY_H_
+#define RPCRDMA_RPC_SERVE_CALL_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/bounded_vector.h"
+#include "engine/types.h"
+#include "rpc/kept_leases.h"
+#include "rpc/region_table.h"
+#include "rpcrdma/message.h"
+#include "transport/buffer_pool.h"
+#include "transport/connection.h"
+
+namespace rpcrdma::rpc {
+
+class CallMemory {
+ public:
+  using Stream = BoundedVector<engine::Fragment, engine::kFragmentsMax>;
+  struct Loan {  // memory of the pool, registered on the connection while the call lasts
+    MutableBytes buffer;
+    engine::Lease lease;
+  };
+  // What one Call holds.
+  struct Held {
+    BoundedVector<Loan, 24> loans;
+    BoundedVector<engine::Lease, kBulkItemsMax> foreign;  // results in memory of the service's
+  };
+
+  // All of them outlive it, except that the connection may go first.
+  CallMemory(transport::Connection& connection, transport::BufferPool& pool,
+             const RegionTable& regions)
+      : connection_(connection), pool_(pool), regions_(regions), leases_(connection, pool) {}
+
+  // At least `size` bytes; empty: there is no memory, or the call holds too many pieces.
+  MutableBytes borrow(Held& held, std::size_t size);
+  void return_loans(Held& held);
+  // Precondition: the engine is done with the call.
+  void release(Held& held);
+  // The same when the connection has gone, and its leases with it.
+  void abandon(Held& held);
+
+  // Names the runs of a reply whose results were written into `buffer`. False: memory of the
+  // service's cannot be registered.
+  bool locate(Held& held, const transport::Connection::Room& room, const MessageWriter& results,
+              Bytes buffer, Stream& stream);
+
+ private:
+  std::optional<engine::Fragment> locate(Held& held, const transport::Connection::Room& room,
+                                         Bytes data, std::uint16_t item);
+  std::optional<engine::Fragment> locate_registered(Bytes data, std::uint16_t item);
+
+  transport::Connection& connection_;
+  transport::BufferPool& pool_;
+  const RegionTable& regions_;
+  KeptLeases leases_;
+  std::vector<std::optional<engine::Lease>> region_leases_;  // by id, once they were used here
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_SERVE_CALL_MEMORY_H_

@@ -1,0 +1,94 @@
+#include "rpc/serve/duplicate_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rpcrdma::rpc {
+
+std::string host_of(std::string_view address) {
+  return std::string(address.substr(0, address.rfind(':')));
+}
+
+// The XID and the RPC header are in the key by their parts, since a verifier may differ; the
+// arguments wherever they are, in the message or in the chunks that were pulled.
+DuplicateCalls::Next DuplicateCalls::begin(IncomingCall& call, std::string_view peer_address,
+                                           std::span<const MessageReader::Placed> placed) {
+  ReplyCache::Key key;
+  key.host = host_of(peer_address);
+  key.procedure = call.header_.procedure;
+  key.xid = call.header_.xid;
+  const Credential& credential = call.header_.credential;
+  key.credential =
+      ReplyCache::checksum(credential.body, static_cast<std::uint32_t>(credential.flavor));
+  key.arguments = ReplyCache::checksum(call.arguments_.xdr().rest(), 0);
+  for (const MessageReader::Placed& item : placed) {
+    key.arguments = ReplyCache::checksum(item.data, key.arguments + item.position);
+  }
+  switch (cache_.begin(key)) {
+    case ReplyCache::Found::kNew:
+      call.cache_key_ = std::move(key);
+      return Next::kExecute;
+    case ReplyCache::Found::kDone:
+      return replay(call, cache_.reply(key));
+    case ReplyCache::Found::kInProgress:
+      break;
+  }
+  call.duplicate_of_ = std::move(key);
+  ++waiting_;
+  return Next::kWait;
+}
+
+DuplicateCalls::Next DuplicateCalls::retry(IncomingCall& call) {
+  ReplyCache::Key key = *call.duplicate_of_;
+  const auto found = cache_.begin(key);
+  if (found == ReplyCache::Found::kInProgress) return Next::kWait;
+  give_up(call);
+  if (found == ReplyCache::Found::kDone) return replay(call, cache_.reply(key));
+  // The first one failed, or its reply was too large to be kept.
+  call.cache_key_ = std::move(key);
+  return Next::kExecute;
+}
+
+void DuplicateCalls::give_up(IncomingCall& call) noexcept {
+  call.duplicate_of_.reset();
+  --waiting_;
+}
+
+void DuplicateCalls::remember(IncomingCall& call) {
+  const ReplyCache::Key key = std::move(*call.cache_key_);
+  call.cache_key_.reset();
+  if (call.status_ != AcceptStatus::kSuccess) return cache_.forget(key);
+  ReplyCache::Reply reply;
+  const Bytes stream = call.results_buffer_.first(call.results_.size());
+  reply.stream.assign(stream.begin(), stream.end());
+  for (const BulkItem& item : call.results_.items()) {
+    reply.items.push_back({item.at, {item.data.begin(), item.data.end()}});
+  }
+  cache_.finish(key, std::move(reply));
+}
+
+DuplicateCalls::Next DuplicateCalls::replay(IncomingCall& call, const ReplyCache::Reply& reply) {
+  ++cached_replies_;
+  call.status_ = copy_results(call, reply) ? AcceptStatus::kSuccess : AcceptStatus::kSystemErr;
+  return Next::kAnswer;
+}
+
+// Writes the results as they were, with the bulk items as bulk items again.
+bool DuplicateCalls::copy_results(IncomingCall& call, const ReplyCache::Reply& reply) {
+  if (!call.reserve_results(static_cast<std::uint32_t>(reply.stream.size()))) return false;
+  const Bytes stream(reply.stream);
+  std::size_t done = oncrpc::kReplyHeaderSizeMin;  // reserve_results() has written it
+  for (const ReplyCache::Item& item : reply.items) {
+    const std::size_t count_word = item.at - xdr::kWordSize;
+    call.results_.xdr().opaque_fixed(stream.subspan(done, count_word - done));
+    const MutableBytes memory = call.result_memory(static_cast<std::uint32_t>(item.data.size()));
+    if (memory.size() != item.data.size()) return false;
+    std::ranges::copy(item.data, memory.begin());
+    call.results_.bulk(memory);
+    done = item.at + xdr::pad_size(item.data.size());
+  }
+  call.results_.xdr().opaque_fixed(stream.subspan(done));
+  return call.results_.ok();
+}
+
+}  // namespace rpcrdma::rpc

@@ -1,0 +1,89 @@
+// The TCP part of a server: its listeners, its sessions, and their answers from other threads.
+#ifndef RPCRDMA_RPC_SERVE_TCP_SERVER_H_
+#define RPCRDMA_RPC_SERVE_TCP_SERVER_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oncrpc/registry.h"
+#include "posix/reactor.h"
+#include "rpc/answer_queue.h"
+#include "rpc/serve/connection_log.h"
+#include "rpc/serve/reply_cache.h"
+#include "rpc/serve/server_loop.h"
+#include "rpc/serve/tcp_session.h"
+#include "rpcrdma/error.h"
+#include "rpcrdma/options.h"
+#include "tcp/listener.h"
+#include "transport/buffer_pool.h"
+
+namespace rpcrdma::rpc {
+
+class TcpServer final : private TcpMailbox {
+ public:
+  // What it shares with the rest of the server; outlives it.
+  struct Surroundings {
+    const ServerOptions& options;
+    transport::BufferPool& pool;
+    const oncrpc::ServiceRegistry& registry;
+    ReplyCache& cache;
+    ConnectionLog& log;
+    ServerLoop& loop;
+  };
+  explicit TcpServer(const Surroundings& surroundings);
+  ~TcpServer() = default;
+  TcpServer(const TcpServer&) = delete;
+  TcpServer& operator=(const TcpServer&) = delete;
+
+  // At a numeric "ADDR:PORT"; returns the one with the real port.
+  Expected<std::string, Error> listen(std::string_view address);
+  bool listens() const noexcept { return !listeners_.empty(); }
+
+  // Accepts connections, takes answers, and gives each session its turn.
+  void progress();
+  // Takes no more connections and no more Calls; connections close when theirs are answered.
+  void drain();
+  // Closes what is left.
+  void abort();
+
+  // Of the last progress().
+  bool waits_for_a_duplicate() const noexcept { return waits_for_a_duplicate_; }
+  bool waits_for_memory() const noexcept { return waits_for_memory_; }
+  bool all_ended() const noexcept;
+  // No session would lose anything if the server ended now.
+  bool all_closing() const noexcept;
+  TransferCounters counters() const noexcept;
+
+ private:
+  // The pool, for messages that are being received.
+  class PoolMemory final : public tcp::Memory {
+   public:
+    explicit PoolMemory(transport::BufferPool& pool) noexcept : pool_(pool) {}
+    MutableBytes take(std::size_t size) override { return pool_.take(size); }
+    void give_back(MutableBytes buffer) override { pool_.give_back(buffer); }
+
+   private:
+    transport::BufferPool& pool_;
+  };
+
+  void deliver(TcpSession& session, TcpCall& call) override;
+  void accept_connections();
+  void accept(posix::Fd socket);
+  void remove_finished();
+
+  const Surroundings shared_;
+  const TcpOptions options_;
+  PoolMemory memory_;
+  std::vector<std::unique_ptr<tcp::Listener>> listeners_;
+  std::vector<std::unique_ptr<TcpSession>> sessions_;
+  BasicAnswerQueue<TcpSession, TcpCall&> answers_;
+  TransferCounters ended_;  // of sessions that are gone
+  bool waits_for_a_duplicate_ = false, waits_for_memory_ = false;
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_SERVE_TCP_SERVER_H_

@@ -1,0 +1,265 @@
+#include "rpc/serve/tcp_session.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/assert.h"
+#include "rpc/serve/admission.h"
+
+namespace rpcrdma::rpc {
+namespace {
+
+// Calls that a session takes before others have their turn.
+constexpr std::size_t kCallsPerRound = 32;
+
+// The session in whose progress() this thread is, if any.
+thread_local const TcpSession* current_session = nullptr;
+
+}  // namespace
+
+// --- TcpCall -----------------------------------------------------------------------------------
+
+std::string_view TcpCall::peer_address() const noexcept {
+  return session_.peer_address();
+}
+
+MutableBytes TcpCall::results_room(std::size_t size) {
+  return session_.borrow(*this, size);
+}
+
+MutableBytes TcpCall::result_memory(std::uint32_t size) {
+  const MutableBytes memory = session_.borrow(*this, size);
+  return memory.empty() ? memory : memory.first(size);
+}
+
+void TcpCall::handle_answered() {
+  if (current_session == &session_) {
+    session_.send_answer(*this);
+  } else {
+    session_.mailbox_.deliver(session_, *this);
+  }
+}
+
+// --- TcpSession --------------------------------------------------------------------------------
+
+TcpSession::TcpSession(std::unique_ptr<tcp::Connection> connection,
+                       const Surroundings& surroundings, const TcpOptions& options)
+    : connection_(std::move(connection)),
+      pool_(surroundings.pool),
+      registry_(surroundings.registry),
+      duplicates_(surroundings.cache),
+      mailbox_(surroundings.mailbox),
+      options_(options),
+      answered_(options.calls_max) {}
+
+// Only the end of the server leaves calls in a session.
+TcpSession::~TcpSession() {
+  connection_->abort();
+  for (const auto& call : calls_) {
+    for (const MutableBytes loan : call->loans_) pool_.give_back(loan);
+  }
+}
+
+void TcpSession::progress() noexcept {
+  const TcpSession* const before = std::exchange(current_session, this);
+  settle();
+  if (duplicates_.waiting() > 0) retry_duplicates();
+  receive();
+  connection_->flush();
+  settle();
+  if (in_service_ == 0 && (draining_ || connection_->peer_finished())) connection_->finish();
+  current_session = before;
+}
+
+bool TcpSession::takes_calls() const noexcept {
+  return !draining_ && in_service_ < options_.calls_max &&
+         connection_->bytes_unsent() <= options_.unsent_max;
+}
+
+void TcpSession::receive() {
+  for (std::size_t i = 0; i < kCallsPerRound && takes_calls(); ++i) {
+    auto message = connection_->receive();
+    if (!message) return;
+    serve(std::move(*message));
+  }
+}
+
+TcpCall& TcpSession::begin_call(tcp::Message message) {
+  if (free_.empty()) {
+    free_.push_back(calls_.emplace_back(std::make_unique<TcpCall>(*this)).get());
+  }
+  TcpCall& call = *free_.back();
+  free_.pop_back();
+  ++in_service_;
+  call.active_ = true;
+  call.message_ = std::move(message);
+  return call;
+}
+
+void TcpSession::serve(tcp::Message message) {
+  TcpCall& call = begin_call(std::move(message));
+  const Bytes stream = call.message_.bytes();
+  const Admission admission = admit(registry_, stream, call.header_);
+  if (admission.verdict == Admission::Verdict::kRefused) {
+    return send_plain(call, *admission.refusal);
+  }
+  if (admission.verdict != Admission::Verdict::kAccepted) {
+    // There is no answer to it, and whoever sends this waits for none.
+    ++dropped_;
+    call.active_ = false;
+    free_call(call);
+    return connection_->abort();
+  }
+  const std::size_t size = admission.header_size;
+  std::construct_at(&call.arguments_, stream.subspan(size), size,
+                    std::span<const MessageReader::Placed>());
+  call.service_ = admission.service;
+  call.traits_ = admission.traits;
+  using Next = DuplicateCalls::Next;
+  Next next = Next::kExecute;
+  if (duplicates_.concern(call.traits_)) {
+    next = duplicates_.begin(call, connection_->peer_address(), {});
+  }
+  if (next == Next::kExecute) return execute(call);
+  if (next == Next::kAnswer) send_answer(call);
+}
+
+void TcpSession::execute(TcpCall& call) {
+  call.status_ = AcceptStatus::kSuccess;
+  if (!call.reserve_results(kResultsSizeDefault)) {
+    call.status_ = AcceptStatus::kSystemErr;
+    return send_answer(call);
+  }
+  if (call.header_.procedure.number == 0) {
+    send_answer(call);  // NULL, RFC 5531 §12: always answers
+  } else {
+    call.service_->call(call);
+  }
+}
+
+void TcpSession::retry_duplicates() {
+  for (const auto& each : calls_) {
+    TcpCall& call = *each;
+    if (!DuplicateCalls::waits(call)) continue;
+    if (ended()) {
+      duplicates_.give_up(call);
+      call.active_ = false;
+      free_call(call);
+      continue;
+    }
+    const auto next = duplicates_.retry(call);
+    if (next == DuplicateCalls::Next::kExecute) execute(call);
+    if (next == DuplicateCalls::Next::kAnswer) send_answer(call);
+  }
+}
+
+// --- Answers -----------------------------------------------------------------------------------
+
+void TcpSession::send_answer(TcpCall& call) {
+  RPCRDMA_ASSERT(call.active_, "a call is answered twice");
+  duplicates_.handle_answer(call);
+  if (call.status_ != AcceptStatus::kSuccess) {
+    return send_plain(call, {call.header_.xid, oncrpc::Accepted{call.status_, {}, {}}});
+  }
+  // Bulk items go where their count words announce them; their fill bytes are in the stream.
+  BoundedVector<Bytes, tcp::Connection::kRunsMax> runs;
+  static_assert(decltype(runs)::capacity() > 2 * kBulkItemsMax);
+  const Bytes stream = call.results_buffer_.first(call.results_.size());
+  std::size_t done = 0;
+  for (const BulkItem& item : call.results_.items()) {
+    (void)runs.push_back(stream.subspan(done, item.at - done));
+    (void)runs.push_back(item.data);
+    done = item.at;
+  }
+  (void)runs.push_back(stream.subspan(done));
+  send(call, runs.view());
+}
+
+// Sends a reply without results.
+void TcpSession::send_plain(TcpCall& call, const oncrpc::ReplyHeader& header) {
+  xdr::Writer writer(call.plain_);
+  oncrpc::encode_reply(header, writer);
+  RPCRDMA_ASSERT(writer.ok(), "a reply without results is longer than its room");
+  const Bytes run = Bytes(call.plain_).first(writer.position());
+  send(call, {&run, 1});
+}
+
+void TcpSession::send(TcpCall& call, std::span<const Bytes> runs) {
+  if (!connection_->send(runs)) {  // results of gigabytes
+    return send_plain(call, {call.header_.xid, oncrpc::Accepted{AcceptStatus::kSystemErr, {}, {}}});
+  }
+  call.active_ = false;
+  answered_.push(&call);
+}
+
+// Frees the calls whose replies have gone.
+void TcpSession::settle() {
+  for (; settled_ < connection_->settled(); ++settled_) {
+    ++calls_ended_;
+    free_call(*answered_.pop());
+  }
+}
+
+void TcpSession::free_call(TcpCall& call) {
+  for (const MutableBytes loan : call.loans_) pool_.give_back(loan);
+  call.loans_.clear();
+  call.results_buffer_ = {};
+  call.message_ = {};
+  --in_service_;
+  free_.push_back(&call);
+}
+
+MutableBytes TcpSession::borrow(TcpCall& call, std::size_t size) {
+  if (call.loans_.full()) return {};
+  const MutableBytes buffer = pool_.take(size);
+  if (!buffer.empty()) (void)call.loans_.push_back(buffer);
+  return buffer;
+}
+
+// --- What is told of it ------------------------------------------------------------------------
+
+std::optional<Error> TcpSession::failure() const {
+  const auto lost = [this](std::string cause) {
+    return Error{Errc::kConnectionLost, "the connection", std::string(peer_address()),
+                 std::move(cause)};
+  };
+  const tcp::End end = connection_->cause();
+  switch (end.kind) {
+    case tcp::EndKind::kNone:
+    case tcp::EndKind::kClosed:
+      return std::nullopt;
+    case tcp::EndKind::kLost:
+      if (end.code == 0) return lost("the peer closed it inside of a record");
+      return lost(std::generic_category().message(end.code));
+    case tcp::EndKind::kTooLarge:
+      return lost(fmt::format("the peer sent a record of more than TcpOptions::record_size_max, {}",
+                              options_.record_size_max));
+    case tcp::EndKind::kTooManyFragments:
+      return lost(
+          fmt::format("the peer sent a record of more fragments than TcpOptions::fragments_max, {}",
+                      options_.fragments_max));
+    case tcp::EndKind::kStalled:
+      return lost("the peer neither completed a record nor read its replies in time");
+    case tcp::EndKind::kAborted:
+      return lost(dropped_ > 0 ? "the peer sent what is no RPC call" : "the server is stopping");
+  }
+  return std::nullopt;
+}
+
+TransferCounters TcpSession::counters() const noexcept {
+  TransferCounters counters;
+  counters.calls = calls_ended_;
+  counters.cached_replies = duplicates_.cached_replies();
+  const tcp::EndKind end = connection_->cause().kind;
+  const bool is_refused = end == tcp::EndKind::kTooLarge || end == tcp::EndKind::kTooManyFragments;
+  counters.messages_dropped = dropped_ + (is_refused ? 1 : 0);
+  counters.wire_bytes_sent = connection_->bytes_sent();
+  counters.wire_bytes_received = connection_->bytes_received();
+  return counters;
+}
+
+}  // namespace rpcrdma::rpc

@@ -1,0 +1,128 @@
+// One TCP connection of a server, and the Calls that it is answering.
+#ifndef RPCRDMA_RPC_SERVE_TCP_SESSION_H_
+#define RPCRDMA_RPC_SERVE_TCP_SESSION_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/bounded_vector.h"
+#include "base/ring.h"
+#include "oncrpc/registry.h"
+#include "rpc/serve/duplicate_calls.h"
+#include "rpc/serve/incoming_call.h"
+#include "rpcrdma/counters.h"
+#include "rpcrdma/error.h"
+#include "rpcrdma/options.h"
+#include "tcp/connection.h"
+#include "transport/buffer_pool.h"
+
+namespace rpcrdma::rpc {
+
+class TcpCall;
+class TcpSession;
+
+// Where answers go that come from other threads, or from outside of their session's turn.
+class TcpMailbox {
+ public:
+  virtual void deliver(TcpSession& session, TcpCall& call) = 0;  // from any thread
+
+ protected:
+  ~TcpMailbox() = default;
+};
+
+// A Call in service, until its reply has gone. Used again and again.
+class TcpCall final : public IncomingCall {
+ public:
+  explicit TcpCall(TcpSession& session) noexcept : session_(session) {}
+
+  std::string_view peer_address() const noexcept override;
+  MutableBytes result_memory(std::uint32_t size) override;
+
+ private:
+  friend class TcpSession;
+  MutableBytes results_room(std::size_t size) override;
+  void handle_answered() override;
+
+  TcpSession& session_;
+  bool active_ = false;  // received and not answered
+  tcp::Message message_;
+  BoundedVector<MutableBytes, 24> loans_;  // of the pool
+  std::array<std::byte, 64> plain_{};      // a reply without results
+};
+
+class TcpSession {
+ public:
+  // What sessions share; outlives them.
+  struct Surroundings {
+    transport::BufferPool& pool;
+    const oncrpc::ServiceRegistry& registry;
+    ReplyCache& cache;
+    TcpMailbox& mailbox;
+  };
+  TcpSession(std::unique_ptr<tcp::Connection> connection, const Surroundings& surroundings,
+             const TcpOptions& options);
+  ~TcpSession();
+  TcpSession(const TcpSession&) = delete;
+  TcpSession& operator=(const TcpSession&) = delete;
+
+  // Takes and serves what has come, as far as the limits let it, and sends replies.
+  void progress() noexcept;  // an exception of a service ends the program
+  // An answer that came through the mailbox.
+  void answer(TcpCall& call) { send_answer(call); }
+  // Takes no more Calls, and closes when those in service are answered.
+  void drain() noexcept { draining_ = true; }
+  void abort() { connection_->abort(); }
+
+  // There are Calls that could be taken at once: progress() takes so many in a round.
+  bool has_more() const noexcept { return takes_calls() && connection_->has_more(); }
+  bool waits_for_memory() const noexcept { return !ended() && connection_->starved(); }
+  bool waits_for_a_duplicate() const noexcept { return duplicates_.waiting() > 0; }
+  bool ended() const noexcept { return connection_->ended(); }
+  bool finished() const noexcept { return ended() && in_service_ == 0; }
+  // It may be destroyed and would lose nothing.
+  bool closing() const noexcept { return connection_->closing() && in_service_ == 0; }
+  // Why it ended; nullopt: in order.
+  std::optional<Error> failure() const;
+  std::string_view peer_address() const noexcept { return connection_->peer_address(); }
+  TransferCounters counters() const noexcept;
+
+ private:
+  friend class TcpCall;
+
+  bool takes_calls() const noexcept;
+  void receive();
+  void serve(tcp::Message message);
+  TcpCall& begin_call(tcp::Message message);
+  void execute(TcpCall& call);
+  void retry_duplicates();
+  void send_answer(TcpCall& call);
+  void send_plain(TcpCall& call, const oncrpc::ReplyHeader& header);
+  void send(TcpCall& call, std::span<const Bytes> runs);
+  void settle();
+  void free_call(TcpCall& call);
+  MutableBytes borrow(TcpCall& call, std::size_t size);
+
+  const std::unique_ptr<tcp::Connection> connection_;
+  transport::BufferPool& pool_;
+  const oncrpc::ServiceRegistry& registry_;
+  DuplicateCalls duplicates_;
+  TcpMailbox& mailbox_;
+  const TcpOptions options_;
+  std::vector<std::unique_ptr<TcpCall>> calls_;  // as many as ever were in service at a time
+  std::vector<TcpCall*> free_;
+  Ring<TcpCall*> answered_;       // whose replies are on their way, in their order
+  std::uint64_t settled_ = 0;     // replies that have gone
+  std::uint32_t in_service_ = 0;  // calls that are not free
+  std::uint64_t calls_ended_ = 0;
+  std::uint64_t dropped_ = 0;  // messages that are no Calls
+  bool draining_ = false;
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_SERVE_TCP_SESSION_H_

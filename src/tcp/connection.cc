@@ -1,0 +1,364 @@
+#include "tcp/connection.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/assert.h"
+#include "posix/address.h"
+
+namespace rpcrdma::tcp {
+namespace {
+
+constexpr std::size_t kVectorMax = 64;  // pieces in one system call
+constexpr int kDiscardsPerRound = 16;
+
+void set_option(int fd, int level, int name, int value) noexcept {
+  setsockopt(fd, level, name, &value, sizeof(value));  // a wish; Unix sockets know none of these
+}
+
+void configure(int fd) noexcept {
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  // A host that vanished is noticed within a minute, also when there is nothing to send to it.
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+std::string peer_of(int fd) {
+  posix::Address address;
+  address.size = sizeof(address.storage);
+  if (getpeername(fd, address.pointer(), &address.size) != 0) return {};
+  if (address.family() != AF_INET && address.family() != AF_INET6) return "local";
+  return posix::to_string(address);
+}
+
+Unexpected<posix::SystemError> failed(const char* operation) {
+  return Unexpected<posix::SystemError>(posix::SystemError{errno, operation});
+}
+
+bool would_block() noexcept {
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+int error_of(int fd) noexcept {
+  int error = 0;
+  socklen_t size = sizeof(error);
+  getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+class Vector {
+ public:
+  // False: full.
+  bool add(Bytes bytes) {
+    if (count_ == vector_.size()) return false;
+    // sendmsg only reads, although iovec has no const.
+    vector_[count_++] = {const_cast<std::byte*>(bytes.data()),  // NOLINT(*-const-cast)
+                         bytes.size()};
+    size_ += bytes.size();
+    return true;
+  }
+  msghdr header() noexcept {
+    msghdr message{};
+    message.msg_iov = vector_.data();
+    message.msg_iovlen = count_;
+    return message;
+  }
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  std::array<iovec, kVectorMax> vector_;
+  std::size_t count_ = 0, size_ = 0;
+};
+
+}  // namespace
+
+Expected<std::unique_ptr<Connection>, posix::SystemError> Connection::open(
+    posix::Reactor& reactor, posix::Fd socket, Memory& memory, const ConnectionOptions& options) {
+  configure(socket.value());
+  std::string peer = peer_of(socket.value());
+  std::unique_ptr<Connection> connection(
+      new Connection(reactor, std::move(socket), memory, options, std::move(peer)));
+  if (!connection->watch()) return failed("epoll_ctl");
+  return connection;
+}
+
+Expected<std::unique_ptr<Connection>, posix::SystemError> Connection::connect(
+    posix::Reactor& reactor, const posix::Address& address, Memory& memory,
+    const ConnectionOptions& options) {
+  posix::Fd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) return failed("socket");
+  configure(socket.value());
+  const bool at_once = ::connect(socket.value(), address.pointer(), address.size) == 0;
+  if (!at_once && errno != EINPROGRESS) return failed("connect");
+  std::unique_ptr<Connection> connection(
+      new Connection(reactor, std::move(socket), memory, options, posix::to_string(address)));
+  connection->connected_ = connection->writable_ = at_once;
+  if (!connection->watch()) return failed("epoll_ctl");
+  if (!at_once) {
+    connection->timed_ = true;
+    reactor.set_deadline(*connection, posix::Reactor::now() + options.connect_timeout);
+  }
+  return connection;
+}
+
+// Changes only: a peer that nobody asks for messages does not wake anybody again and again.
+bool Connection::watch() {
+  constexpr std::uint32_t kEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  return reactor_.watch(socket_.value(), kEvents, *this);
+}
+
+Connection::Connection(posix::Reactor& reactor, posix::Fd socket, Memory& memory,
+                       const ConnectionOptions& options, std::string peer_address)
+    : reactor_(reactor),
+      socket_(std::move(socket)),
+      options_(options),
+      peer_address_(std::move(peer_address)),
+      reader_(memory, options.record),
+      outgoing_(options.messages_unsent_max) {}
+
+Connection::~Connection() {
+  if (shut_down_) discard();  // the last chance to leave nothing unread
+  abort();
+}
+
+void Connection::handle_ready(std::uint32_t events) {
+  if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
+    // Reset, or closed by both sides: no reply can go out, so that no Call is worth executing.
+    const int error = error_of(socket_.value());
+    return end(shut_down_ && error == 0 ? End{EndKind::kClosed, 0} : End{EndKind::kLost, error});
+  }
+  if (!connected_) {
+    if ((events & EPOLLOUT) == 0) return;
+    handle_connected();
+  }
+  if ((events & EPOLLRDHUP) != 0) hung_up_ = true;
+  if ((events & (EPOLLIN | EPOLLRDHUP)) != 0) readable_ = true;
+  if ((events & EPOLLOUT) != 0) writable_ = true;
+  if (shut_down_) return discard();
+  if ((events & EPOLLOUT) != 0) flush();
+}
+
+void Connection::handle_connected() {
+  connected_ = true;
+  timed_ = false;
+  reactor_.set_deadline(*this, std::nullopt);
+}
+
+// --- Receiving ---------------------------------------------------------------------------------
+
+std::optional<Message> Connection::receive() {
+  while (!ended() && !finishing_) {
+    if (!take_staged()) break;
+    if (reader_.done()) return reader_.release();
+    if (!readable_ || peer_finished_ || !read_some()) break;
+  }
+  watch_progress();
+  return std::nullopt;
+}
+
+bool Connection::has_more() const noexcept {
+  if (ended() || finishing_ || peer_finished_ || starved()) return false;
+  return readable_ || staged_begin_ < staged_end_;
+}
+
+// False: it cannot go on now, or never.
+bool Connection::take_staged() {
+  const Bytes staged = Bytes(staging_).subspan(staged_begin_, staged_end_ - staged_begin_);
+  staged_begin_ += reader_.take(staged);
+  if (reader_.error() == RecordError::kTooLarge) end({EndKind::kTooLarge, 0});
+  if (reader_.error() == RecordError::kTooManyFragments) end({EndKind::kTooManyFragments, 0});
+  return !ended() && (reader_.done() || staged_begin_ == staged_end_);
+}
+
+// Precondition: nothing is staged. False: nothing came.
+bool Connection::read_some() {
+  staged_begin_ = staged_end_ = 0;
+  const MutableBytes place = reader_.place();
+  if (reader_.starved()) return false;
+  Vector vector;
+  if (!place.empty()) vector.add(place);
+  if (options_.read_ahead) {
+    vector.add(staging_);
+  } else if (place.empty()) {
+    vector.add(Bytes(staging_).first(reader_.wanted()));
+  }
+  msghdr message = vector.header();
+  const ssize_t size = ::recvmsg(socket_.value(), &message, 0);
+  if (size > 0) {
+    // What comes later is told anew, except for an end that was told already.
+    if (static_cast<std::size_t>(size) < vector.size() && !hung_up_) readable_ = false;
+    handle_read(static_cast<std::size_t>(size), place.size());
+    return true;
+  }
+  if (size == 0) {
+    handle_end_of_stream();
+  } else if (!would_block()) {
+    end({EndKind::kLost, errno});
+  } else if (errno != EINTR) {
+    readable_ = false;
+  }
+  return false;
+}
+
+void Connection::handle_read(std::size_t size, std::size_t placed_max) {
+  bytes_received_ += size;
+  if (timed_) progress_ = posix::Reactor::now();
+  const std::size_t placed = std::min(size, placed_max);
+  reader_.handle_placed(placed);
+  staged_end_ = size - placed;
+}
+
+void Connection::handle_end_of_stream() {
+  peer_finished_ = true;
+  if (!reader_.at_start()) end({EndKind::kLost, 0});
+}
+
+// --- Sending -----------------------------------------------------------------------------------
+
+bool Connection::send(std::span<const Bytes> runs) {
+  std::size_t size = 0;
+  for (const Bytes run : runs) size += run.size();
+  if (size > kFragmentSizeMax) return false;
+  if (ended() || shut_down_) {
+    ++settled_;
+    return true;
+  }
+  Outgoing& outgoing = outgoing_.extend();
+  outgoing.mark = mark_of(size);
+  outgoing.size = kMarkSize + size;
+  const bool fits = outgoing.runs.assign(runs);
+  RPCRDMA_ASSERT(fits, "a message of more runs than kRunsMax");
+  bytes_unsent_ += outgoing.size;
+  return true;
+}
+
+void Connection::flush() {
+  while (writable_ && !ended() && !outgoing_.empty()) {
+    Vector vector;
+    std::size_t skip = first_sent_;
+    const auto add = [&](Bytes bytes) {
+      const std::size_t skipped = std::min(skip, bytes.size());
+      skip -= skipped;
+      return bytes.size() == skipped || vector.add(bytes.subspan(skipped));
+    };
+    bool fits = true;
+    for (std::size_t i = 0; i < outgoing_.size() && fits; ++i) {
+      const Outgoing& outgoing = outgoing_.at(i);
+      fits = add(outgoing.mark);
+      for (std::size_t run = 0; run < outgoing.runs.size() && fits; ++run) {
+        fits = add(outgoing.runs[run]);
+      }
+    }
+    msghdr message = vector.header();
+    const ssize_t size = ::sendmsg(socket_.value(), &message, MSG_NOSIGNAL);
+    if (size >= 0) {
+      handle_sent(static_cast<std::size_t>(size));
+    } else if (!would_block()) {
+      end({EndKind::kLost, errno});
+    } else if (errno != EINTR) {
+      writable_ = false;
+    }
+  }
+  if (finishing_) shut_down();
+  watch_progress();
+}
+
+void Connection::handle_sent(std::size_t size) {
+  bytes_sent_ += size;
+  bytes_unsent_ -= size;
+  if (timed_) progress_ = posix::Reactor::now();
+  first_sent_ += size;
+  while (!outgoing_.empty() && first_sent_ >= outgoing_.front().size) {
+    first_sent_ -= outgoing_.front().size;
+    outgoing_.drop();
+    ++settled_;
+  }
+}
+
+// --- The end -----------------------------------------------------------------------------------
+
+void Connection::finish() {
+  if (ended() || finishing_) return;
+  if (!connected_) return abort();
+  finishing_ = true;
+  flush();
+}
+
+// A close() with unread bytes would make the kernel throw away what was sent last: the FIN goes
+// first, and what still comes is read, for a while.
+void Connection::shut_down() {
+  if (ended() || shut_down_ || !outgoing_.empty()) return;
+  if (peer_finished_) return end({EndKind::kClosed, 0});
+  shut_down_ = true;
+  ::shutdown(socket_.value(), SHUT_WR);
+  timed_ = true;
+  reactor_.set_deadline(*this, posix::Reactor::now() + options_.linger);
+  // Told again and again from now on, since a round reads only so much.
+  reactor_.rewatch(socket_.value(), EPOLLIN, *this, *this);
+}
+
+void Connection::discard() {
+  for (int i = 0; i < kDiscardsPerRound && !ended(); ++i) {
+    const ssize_t size = ::recv(socket_.value(), staging_.data(), staging_.size(), 0);
+    if (size < 0 && would_block()) return;
+    if (size <= 0) end({EndKind::kClosed, 0});
+  }
+}
+
+std::optional<posix::Fd> Connection::release() {
+  if (ended() || finishing_ || !connected_ || !outgoing_.empty() || staged_begin_ < staged_end_ ||
+      !reader_.at_start()) {
+    return std::nullopt;
+  }
+  reactor_.unwatch(socket_.value(), *this);
+  std::optional<posix::Fd> socket(std::move(socket_));
+  abort();
+  return socket;
+}
+
+// Whether it is the peer's turn, or that of other connections that have all the memory.
+bool Connection::is_stalled() const noexcept {
+  return !outgoing_.empty() || reader_.starved() || (!reader_.at_start() && !readable_);
+}
+
+void Connection::watch_progress() {
+  if (timed_ || ended() || !is_stalled()) return;
+  timed_ = true;
+  progress_ = posix::Reactor::now();
+  reactor_.set_deadline(*this, progress_ + options_.stall_timeout);
+}
+
+void Connection::handle_deadline() {
+  timed_ = false;
+  if (shut_down_) return end({EndKind::kClosed, 0});
+  if (!connected_) return end({EndKind::kStalled, 0});
+  if (!is_stalled()) return;
+  if (posix::Reactor::now() - progress_ >= options_.stall_timeout) {
+    return end({EndKind::kStalled, 0});
+  }
+  timed_ = true;
+  reactor_.set_deadline(*this, progress_ + options_.stall_timeout);
+}
+
+void Connection::end(const End& why) {
+  if (ended()) return;
+  end_ = why;
+  if (socket_) reactor_.unwatch(socket_.value(), *this);
+  socket_.close();
+  settled_ += outgoing_.size();
+  outgoing_.clear();
+  bytes_unsent_ = first_sent_ = 0;
+}
+
+}  // namespace rpcrdma::tcp

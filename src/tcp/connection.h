@@ -1,0 +1,164 @@
+// A TCP connection that carries ONC RPC messages, as records (RFC 5531 §11). It never blocks, and
+// calls nobody: its owner asks for messages and hands messages over.
+#ifndef RPCRDMA_TCP_CONNECTION_H_
+#define RPCRDMA_TCP_CONNECTION_H_
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/bounded_vector.h"
+#include "base/ring.h"
+#include "posix/address.h"
+#include "posix/fd.h"
+#include "posix/reactor.h"
+#include "tcp/memory.h"
+#include "tcp/record.h"
+
+namespace rpcrdma::tcp {
+
+struct ConnectionOptions {
+  RecordLimits record{};
+  std::uint32_t messages_unsent_max = 64;  // handed over and not settled
+  // false: reads no byte behind the record that is under way, for release(). Costs system calls.
+  bool read_ahead = true;
+  // A peer that leaves a record incomplete, or takes nothing of what is sent, for so long is
+  // dropped.
+  std::chrono::nanoseconds stall_timeout = std::chrono::seconds(30);
+  std::chrono::nanoseconds linger = std::chrono::seconds(2);  // the peer's time after finish()
+  std::chrono::nanoseconds connect_timeout = std::chrono::seconds(10);
+};
+
+// Why a connection ended.
+enum class EndKind : std::uint8_t {
+  kNone,              // it has not
+  kClosed,            // in order, by the peer or by finish()
+  kLost,              // refused, or lost, or closed by the peer inside of a record; see code
+  kTooLarge,          // a record over RecordLimits::size_max
+  kTooManyFragments,  // over RecordLimits::fragments_max
+  kStalled,           // stall_timeout, or connect_timeout
+  kAborted,           // abort()
+};
+struct End {
+  EndKind kind = EndKind::kNone;
+  int code = 0;  // errno of kLost; 0: the peer closed
+};
+
+class Connection final : private posix::Watched {
+ public:
+  // Runs of bytes in one message at most: a reply of kBulkItemsMax items, and what is between them.
+  static constexpr std::size_t kRunsMax = 20;
+
+  // Of a connected stream socket, non-blocking from now on. The reactor and the memory outlive it.
+  static Expected<std::unique_ptr<Connection>, posix::SystemError> open(
+      posix::Reactor& reactor, posix::Fd socket, Memory& memory, const ConnectionOptions& options);
+  // Begins to connect. Messages may be handed over at once; they go out when connected(). A peer
+  // that refuses ends the connection later, unless the system knows at once.
+  static Expected<std::unique_ptr<Connection>, posix::SystemError> connect(
+      posix::Reactor& reactor, const posix::Address& address, Memory& memory,
+      const ConnectionOptions& options);
+  ~Connection() override;
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // The next whole message that has come. nullopt: none has; ask again when the reactor has
+  // dispatched, or at once while has_more(). Asking for none makes the peer wait: that is the back
+  // pressure.
+  std::optional<Message> receive();
+  // Whether receive() may have something without any further event.
+  bool has_more() const noexcept;
+  // There is no memory for what comes next. receive() asks for it again.
+  bool starved() const noexcept { return reader_.starved(); }
+  // No further message will come; replies still go out.
+  bool peer_finished() const noexcept { return peer_finished_; }
+
+  // Hands a message over, which goes out as one record: at most kRunsMax runs, whose bytes stay as
+  // they are until settled() counts the message. Call flush() behind the last message of a turn.
+  // False: it is over kFragmentSizeMax and is not sent. Precondition: fewer than
+  // messages_unsent_max are unsettled.
+  [[nodiscard]] bool send(std::span<const Bytes> runs);
+  void flush();
+  // Messages, of all that were handed over since the start, whose bytes are not needed any more.
+  std::uint64_t settled() const noexcept { return settled_; }
+  std::size_t bytes_unsent() const noexcept { return bytes_unsent_; }
+
+  bool connected() const noexcept { return connected_; }  // also when it has ended since
+  // Receives nothing more; what was handed over goes out before the connection is closed, unless it
+  // is not connected() yet.
+  void finish();
+  void abort() { end({EndKind::kAborted, 0}); }
+  bool ended() const noexcept { return end_.kind != EndKind::kNone; }
+  // It has ended, or everything is sent and only the peer's end is missing, which destroying the
+  // connection does not wait for.
+  bool closing() const noexcept { return ended() || shut_down_; }
+  End cause() const noexcept { return end_; }
+  // The socket, non-blocking, behind the last record that receive() returned and the last that was
+  // sent, for a protocol that both sides go on with. Nothing: the connection has ended, something
+  // is unsent, or bytes behind the record were read. The connection is kAborted afterwards.
+  std::optional<posix::Fd> release();
+
+  std::string_view peer_address() const noexcept { return peer_address_; }
+  std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
+  std::uint64_t bytes_received() const noexcept { return bytes_received_; }
+
+ private:
+  static constexpr std::size_t kStagingSize = 4096;  // bytes
+  struct Outgoing {
+    RecordMark mark;
+    BoundedVector<Bytes, kRunsMax> runs;
+    std::size_t size;  // bytes, with the mark
+  };
+
+  Connection(posix::Reactor& reactor, posix::Fd socket, Memory& memory,
+             const ConnectionOptions& options, std::string peer_address);
+  bool watch();
+  void handle_connected();
+  void handle_ready(std::uint32_t events) override;
+  void handle_deadline() override;
+  bool take_staged();
+  bool read_some();
+  void handle_read(std::size_t size, std::size_t placed_max);
+  void handle_end_of_stream();
+  void handle_sent(std::size_t size);
+  void discard();
+  void shut_down();
+  void watch_progress();
+  bool is_stalled() const noexcept;
+  void end(const End& why);
+
+  posix::Reactor& reactor_;
+  posix::Fd socket_;
+  const ConnectionOptions options_;
+  const std::string peer_address_;
+  RecordReader reader_;
+  // What was read ahead.
+  std::array<std::byte, kStagingSize> staging_;
+  std::size_t staged_begin_ = 0, staged_end_ = 0;
+
+  Ring<Outgoing> outgoing_;
+  std::size_t first_sent_ = 0;  // bytes of the first one that have gone
+  std::size_t bytes_unsent_ = 0;
+  std::uint64_t settled_ = 0;
+  std::uint64_t bytes_sent_ = 0, bytes_received_ = 0;
+
+  // The reactor tells changes only; these are true until the socket says that it would block.
+  bool readable_ = false, writable_ = true;
+  bool connected_ = true;
+  bool hung_up_ = false;  // the end of the stream is among what can be read
+  bool peer_finished_ = false;
+  bool finishing_ = false;  // finish() was called
+  bool shut_down_ = false;  // our FIN is sent
+  bool timed_ = false;      // a deadline is set
+  Instant progress_{};      // when bytes moved last, while timed_
+  End end_;
+};
+
+}  // namespace rpcrdma::tcp
+
+#endif  // RPCRDMA_TCP_CONNECTION_H_

@@ -1,0 +1,459 @@
+#include "tcp/connection.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "rpcrdma/xdr.h"
+#include "tcp/listener.h"
+
+namespace rpcrdma::tcp {
+namespace {
+
+using Stream = std::vector<std::byte>;
+using std::chrono::milliseconds;
+
+Stream some_bytes(std::size_t size, std::uint32_t seed = 1) {
+  Stream bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * seed + i / 251);
+  return bytes;
+}
+Stream record_of(Bytes data) {
+  const RecordMark mark = mark_of(data.size());
+  Stream record(mark.begin(), mark.end());
+  record.insert(record.end(), data.begin(), data.end());
+  return record;
+}
+
+// A connection, and the test at its other end.
+class ConnectionTest : public ::testing::Test {
+ protected:
+  void connect(const ConnectionOptions& options = {}) {
+    const auto address = posix::parse_address("127.0.0.1:0");
+    auto listener = Listener::open(*reactor, *address);
+    ASSERT_TRUE(listener);
+    const auto real = posix::parse_address((*listener)->address());
+    peer = posix::Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(peer.value(), real->pointer(), real->size), 0);
+    std::optional<posix::Fd> accepted;
+    run_until([&] { return (accepted = (*listener)->accept()).has_value(); });
+    auto opened = Connection::open(*reactor, std::move(*accepted), memory, options);
+    ASSERT_TRUE(opened);
+    connection = std::move(*opened);
+  }
+  void run_until(const std::function<bool()>& condition) {
+    const Instant limit = posix::Reactor::now() + std::chrono::seconds(20);
+    for (;;) {
+      reactor->dispatch();
+      if (condition()) return;
+      ASSERT_LT(posix::Reactor::now(), limit) << "the condition never held";
+      reactor->arm();
+      pollfd fd{reactor->fd(), POLLIN, 0};
+      ::poll(&fd, 1, 10);  // the peer may be what the condition is about
+    }
+  }
+  void say(Bytes bytes) {
+    ASSERT_EQ(::send(peer.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  // What the connection says, as far as it has come.
+  void hear() {
+    Stream bytes(1U << 16U);
+    const ssize_t size = ::recv(peer.value(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    heard_end = size == 0;
+    if (size > 0) heard.insert(heard.end(), bytes.begin(), bytes.begin() + size);
+  }
+  Stream next_message() {
+    std::optional<Message> message;
+    run_until([&] { return (message = connection->receive()).has_value() || connection->ended(); });
+    if (!message) return {};
+    return {message->bytes().begin(), message->bytes().end()};
+  }
+  void run_until_ended() {
+    run_until([&] { return !connection->receive() && connection->ended(); });
+  }
+
+  std::unique_ptr<posix::Reactor> reactor = std::move(*posix::Reactor::make());
+  HeapMemory memory;
+  posix::Fd peer;
+  std::unique_ptr<Connection> connection;
+  Stream heard;
+  bool heard_end = false;
+};
+
+TEST_F(ConnectionTest, HandsOutMessagesInTheirOrder) {
+  connect();
+  Stream stream;
+  for (std::uint32_t i = 1; i <= 3; ++i) {
+    const Stream record = record_of(some_bytes(100'000 * i, i));
+    stream.insert(stream.end(), record.begin(), record.end());
+  }
+  std::size_t said = 0;
+  std::vector<Stream> messages;
+  run_until([&] {
+    if (said < stream.size()) {
+      const ssize_t size = ::send(peer.value(), stream.data() + said,
+                                  std::min<std::size_t>(7'777, stream.size() - said), MSG_DONTWAIT);
+      if (size > 0) said += static_cast<std::size_t>(size);
+    }
+    while (auto message = connection->receive()) {
+      messages.emplace_back(message->bytes().begin(), message->bytes().end());
+    }
+    return messages.size() == 3;
+  });
+  for (std::uint32_t i = 1; i <= 3; ++i) {
+    EXPECT_EQ(messages[i - 1], some_bytes(100'000 * i, i));
+  }
+  EXPECT_EQ(connection->bytes_received(), stream.size());
+}
+
+TEST_F(ConnectionTest, KeepsWhatWasReadAheadForTheNextMessage) {
+  connect();
+  Stream stream = record_of(some_bytes(40));
+  const Stream second = record_of(some_bytes(50));
+  stream.insert(stream.end(), second.begin(), second.end());
+  say(stream);
+  EXPECT_EQ(next_message(), some_bytes(40));
+  EXPECT_TRUE(connection->has_more());
+  EXPECT_TRUE(connection->receive().has_value());
+  EXPECT_FALSE(connection->receive().has_value());
+  EXPECT_FALSE(connection->has_more());
+}
+
+TEST_F(ConnectionTest, SendsRunsAsOneRecordAndSettlesItWhenAllOfItIsOut) {
+  connect();
+  const Stream data = some_bytes(8U << 20U);  // more than sockets hold
+  const Bytes all(data);
+  const Bytes runs[] = {all.first(44), all.subspan(44, 5'000'000), all.subspan(5'000'044)};
+  ASSERT_TRUE(connection->send(runs));
+  ASSERT_TRUE(connection->send({runs, 1}));
+  connection->flush();
+  EXPECT_EQ(connection->settled(), 0U);
+  EXPECT_GT(connection->bytes_unsent(), 0U);
+  Stream expected = record_of(data);
+  const Stream second = record_of(runs[0]);
+  expected.insert(expected.end(), second.begin(), second.end());
+  run_until([&] {
+    hear();
+    return heard.size() >= expected.size();
+  });
+  EXPECT_TRUE(heard == expected);
+  EXPECT_EQ(connection->settled(), 2U);
+  EXPECT_EQ(connection->bytes_unsent(), 0U);
+}
+
+TEST_F(ConnectionTest, PeerWaitsWhileNobodyAsksForMessages) {
+  connect();
+  const Stream record = record_of(some_bytes(60'000));
+  // The sockets take some megabytes; then sending would block.
+  ssize_t size = 0;
+  std::size_t said = 0;
+  while ((size = ::send(peer.value(), record.data(), record.size(), MSG_DONTWAIT)) > 0) {
+    said += static_cast<std::size_t>(size);
+    reactor->dispatch();
+    ASSERT_LT(said, 100U << 20U);
+  }
+  EXPECT_EQ(connection->bytes_received(), 0U);
+  EXPECT_TRUE(connection->has_more());
+  // The reactor has nothing to say about it meanwhile.
+  reactor->dispatch();
+  pollfd fd{reactor->fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&fd, 1, 0), 0);
+  EXPECT_EQ(next_message(), some_bytes(60'000));
+}
+
+TEST_F(ConnectionTest, AnswersAPeerThatHasFinishedSending) {
+  connect();
+  say(record_of(some_bytes(10)));
+  ::shutdown(peer.value(), SHUT_WR);
+  EXPECT_EQ(next_message(), some_bytes(10));
+  run_until([&] { return !connection->receive() && connection->peer_finished(); });
+  EXPECT_FALSE(connection->ended());
+  const Stream reply = some_bytes(20);
+  const Bytes run(reply);
+  ASSERT_TRUE(connection->send({&run, 1}));
+  connection->finish();
+  EXPECT_TRUE(connection->ended());
+  EXPECT_EQ(connection->cause().kind, EndKind::kClosed);
+  run_until([&] {
+    hear();
+    return heard_end;
+  });
+  EXPECT_EQ(heard, record_of(reply));
+}
+
+TEST_F(ConnectionTest, ResetEndsItAndSettlesWhatIsUnsent) {
+  connect();
+  const Stream data = some_bytes(16U << 20U);
+  const Bytes run(data);
+  ASSERT_TRUE(connection->send({&run, 1}));
+  connection->flush();
+  const linger now{1, 0};
+  ::setsockopt(peer.value(), SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+  peer.close();
+  run_until_ended();
+  EXPECT_EQ(connection->cause().kind, EndKind::kLost);
+  EXPECT_EQ(connection->cause().code, ECONNRESET);
+  EXPECT_EQ(connection->settled(), 1U);
+  ASSERT_TRUE(connection->send({&run, 1}));
+  EXPECT_EQ(connection->settled(), 2U);
+}
+
+TEST_F(ConnectionTest, EndInsideOfARecordIsALoss) {
+  connect();
+  say(Bytes(record_of(some_bytes(100))).first(50));
+  ::shutdown(peer.value(), SHUT_WR);
+  run_until_ended();
+  EXPECT_EQ(connection->cause().kind, EndKind::kLost);
+  EXPECT_EQ(connection->cause().code, 0);
+}
+
+TEST_F(ConnectionTest, RecordsBeyondTheLimitsEndIt) {
+  connect({.record = {.size_max = 100, .fragments_max = 5}});
+  say(record_of(some_bytes(100)));
+  EXPECT_EQ(next_message(), some_bytes(100));
+  say(record_of(some_bytes(101)));
+  run_until_ended();
+  EXPECT_EQ(connection->cause().kind, EndKind::kTooLarge);
+  connect({.record = {.size_max = 100, .fragments_max = 5}});
+  say(Stream(6 * kMarkSize));
+  run_until_ended();
+  EXPECT_EQ(connection->cause().kind, EndKind::kTooManyFragments);
+}
+
+TEST_F(ConnectionTest, SilentPeerInsideOfARecordIsDropped) {
+  connect({.stall_timeout = milliseconds(30)});
+  say(record_of(some_bytes(10)));
+  EXPECT_EQ(next_message(), some_bytes(10));
+  say(Stream(3));
+  run_until_ended();
+  EXPECT_EQ(connection->cause().kind, EndKind::kStalled);
+}
+
+TEST_F(ConnectionTest, PeerThatDoesNotReadIsDropped) {
+  connect({.stall_timeout = milliseconds(30)});
+  const Stream data = some_bytes(16U << 20U);
+  const Bytes run(data);
+  ASSERT_TRUE(connection->send({&run, 1}));
+  connection->flush();
+  run_until_ended();
+  EXPECT_EQ(connection->cause().kind, EndKind::kStalled);
+}
+
+TEST_F(ConnectionTest, FinishSendsWhatWasHandedOverAndThenEnds) {
+  connect();
+  const Stream data = some_bytes(8U << 20U);
+  const Bytes run(data);
+  ASSERT_TRUE(connection->send({&run, 1}));
+  connection->finish();
+  EXPECT_FALSE(connection->ended());
+  say(record_of(some_bytes(1000)));  // read and thrown away, so that nothing is lost by a reset
+  run_until([&] {
+    hear();
+    return heard_end;
+  });
+  EXPECT_TRUE(heard == record_of(data));
+  peer.close();
+  run_until_ended();
+  EXPECT_EQ(connection->cause().kind, EndKind::kClosed);
+}
+
+TEST_F(ConnectionTest, FinishedConnectionDoesNotWaitForEverForThePeersEnd) {
+  connect({.linger = milliseconds(20)});
+  connection->finish();
+  run_until_ended();
+  EXPECT_EQ(connection->cause().kind, EndKind::kClosed);
+}
+
+TEST_F(ConnectionTest, ReleasesTheSocketExactlyBehindARecord) {
+  connect({.read_ahead = false});
+  Stream stream;
+  for (int i = 0; i < 20; ++i) {  // many fragments, whose marks are read one by one
+    const Stream piece = some_bytes(5);
+    Stream record = record_of(piece);
+    if (i < 19) record[0] = std::byte{0};
+    stream.insert(stream.end(), record.begin(), record.end());
+  }
+  const std::size_t size = stream.size();
+  const Stream behind = some_bytes(33, 9);
+  stream.insert(stream.end(), behind.begin(), behind.end());
+  say(stream);
+  EXPECT_EQ(next_message().size(), 100U);
+  EXPECT_EQ(connection->bytes_received(), size);
+  const Stream reply = some_bytes(24);
+  const Bytes run(reply);
+  ASSERT_TRUE(connection->send({&run, 1}));
+  connection->flush();
+  const auto socket = connection->release();
+  ASSERT_TRUE(socket.has_value());
+  EXPECT_TRUE(connection->ended());
+  Stream rest(100);
+  ASSERT_EQ(::recv(socket->value(), rest.data(), rest.size(), 0), 33);
+  rest.resize(33);
+  EXPECT_EQ(rest, behind);
+  run_until([&] {
+    hear();
+    return heard.size() == kMarkSize + 24;
+  });
+  EXPECT_EQ(::send(socket->value(), "x", 1, MSG_NOSIGNAL), 1);
+}
+
+TEST_F(ConnectionTest, ReleasesNothingWhenBytesWereReadAheadOrAreUnsent) {
+  connect();
+  Stream stream = record_of(some_bytes(5));
+  stream.push_back(std::byte{1});
+  say(stream);
+  EXPECT_EQ(next_message().size(), 5U);
+  EXPECT_FALSE(connection->release().has_value());
+  EXPECT_FALSE(connection->ended());
+  connect({.read_ahead = false});
+  const Stream data = some_bytes(16U << 20U);
+  const Bytes run(data);
+  ASSERT_TRUE(connection->send({&run, 1}));
+  connection->flush();
+  EXPECT_FALSE(connection->release().has_value());
+}
+
+// --- The connecting side -----------------------------------------------------------------------
+
+class ConnectingTest : public ConnectionTest {
+ protected:
+  void listen() {
+    listener = std::move(*Listener::open(*reactor, *posix::parse_address("127.0.0.1:0")));
+    address = *posix::parse_address(listener->address());
+  }
+  void accept() {
+    std::optional<posix::Fd> accepted;
+    run_until([&] { return (accepted = listener->accept()).has_value(); });
+    connection = std::move(*Connection::open(*reactor, std::move(*accepted), memory, {}));
+  }
+  std::unique_ptr<Listener> listener;
+  posix::Address address;
+};
+
+TEST_F(ConnectingTest, MessagesThatWereHandedOverBeforeGoOutWhenItIsConnected) {
+  listen();
+  auto client = std::move(*Connection::connect(*reactor, address, memory, {}));
+  EXPECT_EQ(client->peer_address(), listener->address());
+  const Stream call = some_bytes(300'000, 3);
+  const Bytes run(call);
+  ASSERT_TRUE(client->send({&run, 1}));
+  client->flush();
+  accept();
+  EXPECT_EQ(next_message(), call);
+  EXPECT_TRUE(client->connected());
+  ASSERT_TRUE(connection->send({&run, 1}));
+  connection->flush();
+  std::optional<Message> reply;
+  run_until([&] { return (reply = client->receive()).has_value(); });
+  EXPECT_TRUE(std::ranges::equal(reply->bytes(), call));
+  client->finish();
+  run_until([&] { return !connection->receive() && connection->peer_finished(); });
+  connection->finish();
+  run_until([&] { return client->ended(); });
+  EXPECT_EQ(client->cause().kind, EndKind::kClosed);
+}
+
+TEST_F(ConnectingTest, RefusalEndsIt) {
+  listen();
+  listener.reset();
+  auto client = Connection::connect(*reactor, address, memory, {});
+  if (!client) {  // the system may know at once
+    EXPECT_EQ(client.error().code, ECONNREFUSED);
+    return;
+  }
+  run_until([&] { return (*client)->ended(); });
+  EXPECT_FALSE((*client)->connected());
+  EXPECT_EQ((*client)->cause().kind, EndKind::kLost);
+  EXPECT_EQ((*client)->cause().code, ECONNREFUSED);
+}
+
+TEST_F(ConnectingTest, SilenceEndsItInTime) {
+  // A socket whose queue is full answers no more attempts.
+  const posix::Fd full(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  address = *posix::parse_address("127.0.0.1:0");
+  ASSERT_EQ(::bind(full.value(), address.pointer(), address.size), 0);
+  ASSERT_EQ(::listen(full.value(), 0), 0);
+  ASSERT_EQ(::getsockname(full.value(), address.pointer(), &address.size), 0);
+  std::vector<std::unique_ptr<Connection>> clients;
+  const ConnectionOptions options{.connect_timeout = milliseconds(300)};
+  const auto has_timed_out = [](const auto& each) {
+    return !each->connected() && each->cause().kind == EndKind::kStalled;
+  };
+  for (int i = 0; i < 8; ++i) {
+    clients.push_back(std::move(*Connection::connect(*reactor, address, memory, options)));
+  }
+  run_until([&] { return std::ranges::any_of(clients, has_timed_out); });
+}
+
+// Memory that the test gives out.
+class Tap final : public Memory {
+ public:
+  MutableBytes take(std::size_t size) override { return open ? heap_.take(size) : MutableBytes{}; }
+  void give_back(MutableBytes buffer) override { heap_.give_back(buffer); }
+  bool open = false;
+
+ private:
+  HeapMemory heap_;
+};
+
+TEST(ConnectionMemory, ReceivingGoesOnWhenThereIsSomeAgain) {
+  auto reactor = std::move(*posix::Reactor::make());
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+  const posix::Fd peer(pair[1]);
+  Tap memory;
+  auto connection = std::move(*Connection::open(*reactor, posix::Fd(pair[0]), memory, {}));
+  const Stream record = record_of(some_bytes(1000));
+  ASSERT_EQ(::send(peer.value(), record.data(), record.size(), 0), 1004);
+  reactor->dispatch();
+  EXPECT_FALSE(connection->receive().has_value());
+  EXPECT_TRUE(connection->starved());
+  EXPECT_FALSE(connection->has_more());
+  memory.open = true;
+  const auto message = connection->receive();
+  ASSERT_TRUE(message.has_value());
+  EXPECT_EQ(message->bytes().size(), 1000U);
+}
+
+// --- Listener ----------------------------------------------------------------------------------
+
+TEST_F(ConnectionTest, ListenerRestsWhileThereAreNoDescriptors) {
+  auto listener = std::move(*Listener::open(*reactor, *posix::parse_address("127.0.0.1:0")));
+  const auto real = posix::parse_address(listener->address());
+  peer = posix::Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(peer.value(), real->pointer(), real->size), 0);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  reactor->dispatch();
+  const auto refused = listener->accept();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  reactor->arm();
+  pollfd fd{reactor->fd(), POLLIN, 0};
+  EXPECT_FALSE(refused.has_value());
+  EXPECT_EQ(::poll(&fd, 1, 0), 0) << "the loop would spin";
+  run_until([&] { return listener->accept().has_value(); });
+}
+
+TEST(Listener, SaysWhyItCannotListen) {
+  auto reactor = std::move(*posix::Reactor::make());
+  const auto first = Listener::open(*reactor, *posix::parse_address("127.0.0.1:0"));
+  ASSERT_TRUE(first);
+  const auto second = Listener::open(*reactor, *posix::parse_address((*first)->address()));
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, EADDRINUSE);
+  EXPECT_STREQ(second.error().operation, "bind");
+}
+
+}  // namespace
+}  // namespace rpcrdma::tcp

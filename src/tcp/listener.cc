@@ -1,0 +1,70 @@
+#include "tcp/listener.h"
+
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+namespace rpcrdma::tcp {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr std::chrono::milliseconds kExhaustedRest{100};
+
+Unexpected<posix::SystemError> failed(const char* operation) {
+  return Unexpected<posix::SystemError>(posix::SystemError{errno, operation});
+}
+
+bool is_exhausted(int error) noexcept {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Listener>, posix::SystemError> Listener::open(
+    posix::Reactor& reactor, const posix::Address& address, bool share_port) {
+  posix::Fd fd(socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return failed("socket");
+  const int on = 1;
+  setsockopt(fd.value(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (share_port && setsockopt(fd.value(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0) {
+    return failed("sharing a port");
+  }
+  if (bind(fd.value(), address.pointer(), address.size) != 0) return failed("bind");
+  if (listen(fd.value(), kBacklog) != 0) return failed("listen");
+  posix::Address real;
+  real.size = sizeof(real.storage);
+  if (getsockname(fd.value(), real.pointer(), &real.size) != 0) return failed("getsockname");
+  std::unique_ptr<Listener> listener(new Listener(reactor, std::move(fd), posix::to_string(real)));
+  if (!reactor.watch(listener->socket_.value(), EPOLLIN | EPOLLET, *listener)) {
+    return failed("epoll_ctl");
+  }
+  return listener;
+}
+
+Listener::Listener(posix::Reactor& reactor, posix::Fd socket, std::string address)
+    : reactor_(reactor), socket_(std::move(socket)), address_(std::move(address)) {}
+
+Listener::~Listener() {
+  reactor_.unwatch(socket_.value(), *this);
+}
+
+std::optional<posix::Fd> Listener::accept() {
+  while (ready_) {
+    posix::Fd fd(::accept4(socket_.value(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd) return fd;
+    if (is_exhausted(errno)) {
+      ready_ = false;
+      reactor_.set_deadline(*this, posix::Reactor::now() + kExhaustedRest);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      ready_ = false;
+    }
+    // Anything else is about one connection that is gone already.
+  }
+  return std::nullopt;
+}
+
+}  // namespace rpcrdma::tcp

@@ -1,0 +1,48 @@
+// Takes TCP connections.
+#ifndef RPCRDMA_TCP_LISTENER_H_
+#define RPCRDMA_TCP_LISTENER_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "posix/address.h"
+#include "posix/fd.h"
+#include "posix/reactor.h"
+
+namespace rpcrdma::tcp {
+
+class Listener final : private posix::Watched {
+ public:
+  // Port 0 takes a free one. `share_port`: other sockets of the user may listen there too
+  // (SO_REUSEPORT). The reactor outlives it.
+  static Expected<std::unique_ptr<Listener>, posix::SystemError> open(posix::Reactor& reactor,
+                                                                      const posix::Address& address,
+                                                                      bool share_port = false);
+  ~Listener() override;
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  // The next connection, non-blocking. nullopt: ask again when the reactor has dispatched. When the
+  // system has no more descriptors it rests for a while: the next attempt would fail as well.
+  std::optional<posix::Fd> accept();
+
+  // "ADDR:PORT" with the real port. Valid as long as *this.
+  std::string_view address() const noexcept { return address_; }
+
+ private:
+  Listener(posix::Reactor& reactor, posix::Fd socket, std::string address);
+  // Changes only: a connection that nobody accepts does not wake anybody again and again.
+  void handle_ready(std::uint32_t /*events*/) override { ready_ = true; }
+  void handle_deadline() override { ready_ = true; }
+
+  posix::Reactor& reactor_;
+  posix::Fd socket_;
+  const std::string address_;
+  bool ready_ = false;
+};
+
+}  // namespace rpcrdma::tcp
+
+#endif  // RPCRDMA_TCP_LISTENER_H_

@@ -1,0 +1,62 @@
+// Where received messages lie.
+#ifndef RPCRDMA_TCP_MEMORY_H_
+#define RPCRDMA_TCP_MEMORY_H_
+
+#include <cstddef>
+#include <utility>
+
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::tcp {
+
+// Bounds what the messages of all connections take together.
+class Memory {
+ public:
+  // At least `size` bytes, the caller's until give_back(). Empty: none is left; memory may be there
+  // later.
+  virtual MutableBytes take(std::size_t size) = 0;
+  // Precondition: take() returned exactly this span.
+  virtual void give_back(MutableBytes buffer) = 0;
+
+ protected:
+  ~Memory() = default;
+};
+
+// Of the heap, without a bound beyond that of each record.
+class HeapMemory final : public Memory {
+ public:
+  MutableBytes take(std::size_t size) override { return {new std::byte[size], size}; }
+  void give_back(MutableBytes buffer) override { delete[] buffer.data(); }
+};
+
+// A whole RPC message, without record marks. Owns its memory, whose Memory outlives it.
+class Message {
+ public:
+  Message() noexcept = default;
+  Message(Memory& memory, MutableBytes buffer, std::size_t size) noexcept
+      : memory_(&memory), buffer_(buffer), size_(size) {}
+  Message(Message&& other) noexcept
+      : memory_(std::exchange(other.memory_, nullptr)),
+        buffer_(std::exchange(other.buffer_, {})),
+        size_(std::exchange(other.size_, 0)) {}
+  Message& operator=(Message&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(buffer_, other.buffer_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~Message() {
+    if (!buffer_.empty()) memory_->give_back(buffer_);
+  }
+
+  Bytes bytes() const noexcept { return Bytes(buffer_).first(size_); }
+
+ private:
+  Memory* memory_ = nullptr;  // null: no buffer
+  MutableBytes buffer_;
+  std::size_t size_ = 0;  // bytes of buffer_ that are the message
+};
+
+}  // namespace rpcrdma::tcp
+
+#endif  // RPCRDMA_TCP_MEMORY_H_

@@ -1,0 +1,105 @@
+#include "tcp/record.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "rpcrdma/xdr.h"
+
+namespace rpcrdma::tcp {
+
+RecordMark mark_of(std::size_t size) noexcept {
+  RPCRDMA_ASSERT(size <= kFragmentSizeMax, "a fragment larger than its mark can tell");
+  RecordMark mark;
+  xdr::store_word(mark.data(), kLastFragment | static_cast<std::uint32_t>(size));
+  return mark;
+}
+
+std::size_t RecordReader::wanted() const noexcept {
+  if (error_ != RecordError::kNone) return 0;
+  return mark_size_ < kMarkSize ? kMarkSize - mark_size_ : fragment_left_;
+}
+
+std::size_t RecordReader::take(Bytes input) {
+  std::size_t taken = 0;
+  while (taken < input.size() && wanted() > 0) {
+    const Bytes rest = input.subspan(taken);
+    if (mark_size_ < kMarkSize) {
+      taken += take_mark(rest);
+      continue;
+    }
+    const MutableBytes room = place();
+    if (room.empty()) break;
+    const std::size_t size = std::min(room.size(), rest.size());
+    std::ranges::copy(rest.first(size), room.begin());
+    handle_placed(size);
+    taken += size;
+  }
+  return taken;
+}
+
+std::size_t RecordReader::take_mark(Bytes input) noexcept {
+  const std::size_t size = std::min(kMarkSize - mark_size_, input.size());
+  std::ranges::copy(input.first(size), mark_.begin() + static_cast<std::ptrdiff_t>(mark_size_));
+  mark_size_ += size;
+  if (mark_size_ == kMarkSize) begin_fragment();
+  return size;
+}
+
+void RecordReader::begin_fragment() noexcept {
+  const std::uint32_t mark = xdr::load_word(mark_.data());
+  const std::uint32_t size = mark & ~kLastFragment;
+  if (size > limits_.size_max - size_) {
+    error_ = RecordError::kTooLarge;
+    return;
+  }
+  if (++fragments_ > limits_.fragments_max) {
+    error_ = RecordError::kTooManyFragments;
+    return;
+  }
+  last_ = (mark & kLastFragment) != 0;
+  fragment_left_ = size;
+  if (size == 0 && !last_) mark_size_ = 0;
+}
+
+MutableBytes RecordReader::place() {
+  if (error_ != RecordError::kNone || mark_size_ < kMarkSize || fragment_left_ == 0) return {};
+  if (size_ == buffer_.size() && !grow()) return {};
+  return buffer_.subspan(size_, std::min<std::size_t>(fragment_left_, buffer_.size() - size_));
+}
+
+void RecordReader::handle_placed(std::size_t size) noexcept {
+  if (size == 0) return;  // also inside of a mark
+  size_ += size;
+  fragment_left_ -= static_cast<std::uint32_t>(size);
+  if (fragment_left_ == 0 && !last_) mark_size_ = 0;
+}
+
+bool RecordReader::grow() {
+  const std::size_t size_max = last_ ? size_ + fragment_left_ : limits_.size_max;
+  const std::size_t size = std::min(size_max, std::max(kFirstSize, 4 * buffer_.size()));
+  const MutableBytes larger = memory_.take(size);
+  starved_ = larger.empty();
+  if (starved_) return false;
+  std::ranges::copy(Bytes(buffer_).first(size_), larger.begin());
+  if (!buffer_.empty()) memory_.give_back(buffer_);
+  buffer_ = larger;
+  return true;
+}
+
+Message RecordReader::release() noexcept {
+  RPCRDMA_ASSERT(done(), "a record that is not complete");
+  Message message(memory_, buffer_, size_);
+  buffer_ = {};
+  clear();
+  return message;
+}
+
+void RecordReader::clear() noexcept {
+  if (!buffer_.empty()) memory_.give_back(buffer_);
+  buffer_ = {};
+  size_ = mark_size_ = 0;
+  fragment_left_ = fragments_ = 0;
+  last_ = starved_ = false;
+}
+
+}  // namespace rpcrdma::tcp

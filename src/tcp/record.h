@@ -1,0 +1,89 @@
+// Record marking (RFC 5531 §11): a message is sent as fragments, each behind a word that tells its
+// size and whether it is the last one. No I/O.
+#ifndef RPCRDMA_TCP_RECORD_H_
+#define RPCRDMA_TCP_RECORD_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "rpcrdma/types.h"
+#include "tcp/memory.h"
+
+namespace rpcrdma::tcp {
+
+inline constexpr std::size_t kMarkSize = 4;                   // bytes
+inline constexpr std::uint32_t kLastFragment = 0x80000000U;   // in a mark
+inline constexpr std::size_t kFragmentSizeMax = 0x7fffffffU;  // bytes
+using RecordMark = std::array<std::byte, kMarkSize>;
+
+// In front of a message that goes out as one fragment. Precondition: size <= kFragmentSizeMax.
+RecordMark mark_of(std::size_t size) noexcept;
+
+struct RecordLimits {
+  std::uint32_t size_max = 1U << 20U;  // of all fragments together, bytes
+  // Empty fragments count too: nothing else would bound how many there are.
+  std::uint32_t fragments_max = 4096;
+};
+
+enum class RecordError : std::uint8_t { kNone, kTooLarge, kTooManyFragments };
+
+// Puts one record after the other together. Memory grows fourfold as bytes come: a peer that
+// announces much and sends little gets little.
+class RecordReader {
+ public:
+  static constexpr std::size_t kFirstSize = 4096;  // bytes of a record's first buffer
+
+  // `memory` outlives the reader.
+  RecordReader(Memory& memory, const RecordLimits& limits) noexcept
+      : memory_(memory), limits_(limits) {}
+  ~RecordReader() { clear(); }
+  RecordReader(const RecordReader&) = delete;
+  RecordReader& operator=(const RecordReader&) = delete;
+
+  // How many bytes of the mark or fragment that is under way are missing: whoever reads no more
+  // than these reads nothing behind the record. 0: done() or an error.
+  std::size_t wanted() const noexcept;
+
+  // Takes what it can use of `input`, and returns how many bytes that are. All of them, unless
+  // the record ends before, there is no memory, or the record is refused.
+  std::size_t take(Bytes input);
+
+  // The memory for the next bytes of the fragment that is under way, so that they need not be
+  // copied: `size` bytes that were put there are told by handle_placed(). Empty: a mark comes next,
+  // or the record is done or refused, or starved().
+  MutableBytes place();
+  void handle_placed(std::size_t size) noexcept;
+
+  // The record is complete: release() it to go on with the next.
+  bool done() const noexcept { return last_ && fragment_left_ == 0 && mark_size_ == kMarkSize; }
+  Message release() noexcept;
+
+  RecordError error() const noexcept { return error_; }
+  // There was no memory for the bytes that come next; take() and place() ask again.
+  bool starved() const noexcept { return starved_; }
+  // Nothing of the next record has come.
+  bool at_start() const noexcept { return fragments_ == 0 && mark_size_ == 0; }
+
+ private:
+  std::size_t take_mark(Bytes input) noexcept;
+  void begin_fragment() noexcept;
+  bool grow();
+  void clear() noexcept;
+
+  Memory& memory_;
+  const RecordLimits limits_;
+  RecordMark mark_{};
+  std::size_t mark_size_ = 0;  // bytes of the mark that have come; kMarkSize: inside of a fragment
+  std::uint32_t fragment_left_ = 0;  // bytes
+  std::uint32_t fragments_ = 0;
+  bool last_ = false;
+  bool starved_ = false;
+  RecordError error_ = RecordError::kNone;
+  MutableBytes buffer_;
+  std::size_t size_ = 0;  // bytes of the message in buffer_
+};
+
+}  // namespace rpcrdma::tcp
+
+#endif  // RPCRDMA_TCP_RECORD_H_

@@ -1,0 +1,124 @@
+// libtirpc's client at a server of ours: what programs of today use over TCP.
+#include <gtest/gtest.h>
+
+#if RPCRDMA_HAVE_TIRPC
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <rpc/rpc.h>
+#include <sys/socket.h>
+
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rpcrdma/server.h"
+#include "support/rpc_fixture.h"
+
+namespace rpcrdma::test {
+namespace {
+
+struct Data {
+  u_int size;
+  char* bytes;
+};
+bool_t xdr_data(XDR* stream, Data* data) {
+  return xdr_bytes(stream, &data->bytes, &data->size, TestService::kBulkMax);
+}
+template <class Function>
+xdrproc_t coder(Function* function) {
+  return reinterpret_cast<xdrproc_t>(reinterpret_cast<void (*)()>(function));
+}
+
+class TirpcTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    server.emplace(std::move(*Server::listen("tcp://127.0.0.1:0")));
+    ASSERT_TRUE(server->add(TestService::kProgram, TestService::kVersion, service));
+    serving = std::thread([this] { server->run(); });
+  }
+  void TearDown() override {
+    if (client != nullptr) clnt_destroy(client);
+    server->stop();
+    serving.join();
+  }
+  // `send_size`: how long libtirpc lets a fragment be, bytes; 0: as it likes.
+  void connect(u_int version, u_int send_size) {
+    const std::string address(server->address());
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    to.sin_port =
+        htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+    netbuf peer{sizeof(to), sizeof(to), &to};
+    client = clnt_vc_create(fd, &peer, TestService::kProgram, version, send_size, 0);
+    ASSERT_NE(client, nullptr);
+    clnt_control(client, CLSET_FD_CLOSE, nullptr);
+  }
+  clnt_stat call(rpcproc_t procedure, xdrproc_t encode = coder(xdr_void), void* arguments = nullptr,
+                 xdrproc_t decode = coder(xdr_void), void* results = nullptr) {
+    const timeval limit{20, 0};
+    return client->cl_ops->cl_call(client, procedure, encode, arguments, decode, results, limit);
+  }
+  void expect_echo(u_int size) {
+    std::vector<std::byte> data = pattern(size, size);
+    std::vector<std::byte> place(TestService::kBulkMax);
+    Data arguments{size, reinterpret_cast<char*>(data.data())};
+    Data results{0, reinterpret_cast<char*>(place.data())};
+    ASSERT_EQ(call(TestService::kEcho, coder(xdr_data), &arguments, coder(xdr_data), &results),
+              RPC_SUCCESS);
+    place.resize(results.size);
+    EXPECT_TRUE(place == data);
+  }
+
+  TestService service;
+  std::optional<Server> server;
+  std::thread serving;
+  CLIENT* client = nullptr;
+};
+
+TEST_F(TirpcTest, CallsAreAnswered) {
+  connect(TestService::kVersion, 0);
+  EXPECT_EQ(call(0), RPC_SUCCESS);
+  for (const u_int size : {0U, 1U, 4'000U, 300'000U}) expect_echo(size);
+}
+
+TEST_F(TirpcTest, CallsOfManyFragmentsAreAnswered) {
+  connect(TestService::kVersion, 200);
+  expect_echo(100'001);
+}
+
+TEST_F(TirpcTest, CredentialIsSeen) {
+  connect(TestService::kVersion, 0);
+  char machine[] = "here";
+  auth_destroy(client->cl_auth);
+  client->cl_auth = authunix_create(machine, 4711, 100, 0, nullptr);
+  u_int uid = 0;
+  EXPECT_EQ(call(TestService::kWhoAmI, coder(xdr_void), nullptr, coder(xdr_u_int), &uid),
+            RPC_SUCCESS);
+  EXPECT_EQ(uid, 4711U);
+  auth_destroy(client->cl_auth);
+  client->cl_auth = authnone_create();
+}
+
+TEST_F(TirpcTest, RefusalsAreUnderstood) {
+  connect(TestService::kVersion + 1, 0);
+  EXPECT_EQ(call(0), RPC_PROGVERSMISMATCH);
+  rpc_err error{};
+  clnt_geterr(client, &error);
+  EXPECT_EQ(error.re_vers.low, TestService::kVersion);
+  clnt_destroy(client);
+  connect(TestService::kVersion, 0);
+  EXPECT_EQ(call(99), RPC_PROCUNAVAIL);
+  EXPECT_EQ(call(TestService::kGarbage), RPC_CANTDECODEARGS);
+}
+
+}  // namespace
+}  // namespace rpcrdma::test
+#else
+TEST(TirpcTest, CallsAreAnswered) {
+  GTEST_SKIP() << "libtirpc is not installed (Debian: libtirpc-dev)";
+}
+#endif
