@@ -510,6 +510,14 @@ TEST(TcpOnly, AddressesAreJudged) {
   EXPECT_NE(taken.error().cause.find("in use"), std::string::npos);
 }
 
+TEST(TcpOnly, ProviderWithoutDescriptorsSaysThatItCannot) {
+  RpcPair pair(make_sim(1));
+  const auto listening = pair.server->also_listen("tcp://127.0.0.1:0");
+  ASSERT_FALSE(listening);
+  EXPECT_EQ(listening.error().code, Errc::kUnsupported);
+  EXPECT_EQ(pair.finish(*pair.prepare(TestService::kNull), [](Reply&) {}), std::nullopt);
+}
+
 // What only RDMA has.
 class CallingBack final : public Service {
  public:
