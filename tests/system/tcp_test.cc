@@ -296,21 +296,26 @@ TEST_F(TcpTest, AnswersMayComeFromOtherThreads) {
   answering.join();
 }
 
-// Holds what must not be executed twice.
+// Holds what must not be executed twice, until it is asked by procedure 2 to answer it.
 class HoldingService final : public Service {
  public:
-  const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
-    static constexpr ProcedureTraits kAny{.is_idempotent = false};
-    return &kAny;
+  const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
+    static constexpr ProcedureTraits kHeld{.is_idempotent = false};
+    static constexpr ProcedureTraits kRelease{};
+    return procedure == 2 ? &kRelease : &kHeld;
   }
   void call(CallContext& context) override {
+    if (context.procedure().number == 2) {
+      held.load()->succeed();
+      return context.succeed();
+    }
     EXPECT_TRUE(held == nullptr);
     ++calls;
     context.results().xdr().u32(4711);
     held = &context;
   }
-  CallContext* held = nullptr;
-  int calls = 0;
+  std::atomic<CallContext*> held = nullptr;
+  std::atomic<int> calls = 0;
 };
 
 TEST_F(TcpTest, CallThatIsMadeAgainIsExecutedOnce) {
@@ -341,9 +346,58 @@ TEST_F(TcpTest, CallThatIsMadeAgainWaitsForTheFirstOne) {
   ASSERT_TRUE(again.send(record_of(raw_call(1, 1))));
   ASSERT_TRUE(again.send(record_of(raw_call(2, 0))));
   EXPECT_EQ(to_words(next(again)).at(0), 2U);  // it waits behind nothing
-  holding.held->succeed();
+  holding.held.load()->succeed();
   EXPECT_EQ(to_words(next(again)), (Words{1, 1, 0, 0, 0, 0, 4711}));
   EXPECT_EQ(holding.calls, 1);
+}
+
+TEST_F(TcpTest, CallThatIsMadeAgainWaitsNoLongerThanItsConnection) {
+  HoldingService holding;
+  start({}, &holding);
+  RawPeer& peer = connect();
+  RawPeer& again = connect();
+  ASSERT_TRUE(peer.send(record_of(raw_call(1, 1))));
+  run_until([&] { return holding.held != nullptr; });
+  ASSERT_TRUE(again.send(record_of(raw_call(1, 1))));
+  EXPECT_EQ(ask(again, raw_call(2, 0)).at(0), 2U);
+  again.reset();
+  run_until([this] { return server->connections() == 1; });
+  holding.held.load()->succeed();
+  EXPECT_EQ(to_words(next(peer)).at(0), 1U);
+}
+
+// The first connection has its turn before the second, whose call it waits for.
+TEST_F(TcpTest, WaitingServerWakesUpForCallsThatWaitForTheSameOne) {
+  HoldingService holding;
+  start({}, &holding);
+  std::thread serving([this] { server->run(); });
+  auto again = RawPeer::connect(tcp_address, [] {});
+  EXPECT_EQ(ask(*again, raw_call(8, 0)).at(0), 8U);
+  auto peer = RawPeer::connect(tcp_address, [] {});
+  EXPECT_TRUE(peer->send(record_of(raw_call(1, 1))));
+  EXPECT_TRUE(peer->pump_until([&] { return holding.held != nullptr; }));
+  EXPECT_TRUE(again->send(record_of(raw_call(1, 1))));
+  EXPECT_EQ(ask(*again, raw_call(9, 0)).at(0), 9U);
+  EXPECT_TRUE(peer->send(record_of(raw_call(2, 2))));
+  EXPECT_EQ(to_words(next(*again)), (Words{1, 1, 0, 0, 0, 0, 4711}));
+  EXPECT_EQ(holding.calls, 1);
+  server->stop();
+  serving.join();
+}
+
+TEST_F(TcpTest, WaitingServerServesMoreCallsThanATurnHas) {
+  start();
+  std::thread serving([this] { server->run(); });
+  auto peer = RawPeer::connect(tcp_address, [] {});
+  Message stream;
+  constexpr std::uint32_t kCalls = 90;  // that are read at once
+  for (std::uint32_t xid = 0; xid < kCalls; ++xid) {
+    stream = join({stream, record_of(raw_call(xid, 0))});
+  }
+  EXPECT_TRUE(peer->send(stream));
+  EXPECT_EQ(peer->receive(std::size_t{28} * kCalls).size(), std::size_t{28} * kCalls);
+  server->stop();
+  serving.join();
 }
 
 TEST_F(HostileToTcp, HalfRecordsCannotKeepTheMemoryForEver) {
@@ -509,6 +563,14 @@ TEST(TcpOnly, AddressesAreJudged) {
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().code, Errc::kNoResources);
   EXPECT_NE(taken.error().cause.find("in use"), std::string::npos);
+}
+
+TEST(TcpOnly, ProviderWithoutDescriptorsSaysThatItCannot) {
+  RpcPair pair(make_sim(1));
+  const auto listening = pair.server->also_listen("tcp://127.0.0.1:0");
+  ASSERT_FALSE(listening);
+  EXPECT_EQ(listening.error().code, Errc::kUnsupported);
+  EXPECT_EQ(pair.finish(*pair.prepare(TestService::kNull), [](Reply&) {}), std::nullopt);
 }
 
 // What only RDMA has.
