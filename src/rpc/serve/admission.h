@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "oncrpc/message.h"
 #include "oncrpc/registry.h"
@@ -16,7 +15,7 @@ namespace rpcrdma::rpc {
 struct Admission {
   enum class Verdict : std::uint8_t {
     kAccepted,  // `service` is to execute it
-    kRefused,   // `refusal` is the reply (RFC 5531 §9)
+    kRefused,   // there is a reply that says why (RFC 5531 §9)
     kNoCall,    // msg_type does not say CALL: no reply may be sent
     kCutOff,    // the message ends inside of its header: there is no reply to it
   };
@@ -24,12 +23,13 @@ struct Admission {
   Service* service = nullptr;               // borrowed from the registry; also serves NULL
   const ProcedureTraits* traits = nullptr;  // of the procedure, the service's; null: NULL
   std::size_t header_size = 0;              // bytes of the message before the arguments
-  std::optional<oncrpc::ReplyHeader> refusal;
 };
 
 // Reads the header of `message` into `header`, whose views are into the message, and judges the
-// program, the procedure and the credential.
-Admission admit(const oncrpc::ServiceRegistry& registry, Bytes message, oncrpc::CallHeader& header);
+// program, the procedure and the credential. `refusal` is set with kRefused only, since most Calls
+// need none.
+Admission admit(const oncrpc::ServiceRegistry& registry, Bytes message, oncrpc::CallHeader& header,
+                oncrpc::ReplyHeader& refusal);
 
 }  // namespace rpcrdma::rpc
 

@@ -252,12 +252,12 @@ Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
     connection_->engine().reject(context.call_);
     return nullptr;
   }
-  const Admission admission = admit(registry_, stream, context.header_);
+  const Admission admission = admit(registry_, stream, context.header_, refusal_);
   switch (admission.verdict) {
     case Admission::Verdict::kAccepted:
       break;
     case Admission::Verdict::kRefused:
-      send_plain(context, *admission.refusal);
+      send_plain(context, refusal_);
       return nullptr;
     case Admission::Verdict::kNoCall:
       // XIDs are separate for each direction: an answer would end a Call of ours with this one's.

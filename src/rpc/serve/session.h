@@ -187,6 +187,7 @@ class Session {
   std::uint32_t waiting_ = 0;                       // contexts that wait for memory
   std::uint64_t host_ = 0;  // a checksum of the peer's address without its port; 0: not known yet
   Instant now_{};           // of the round in progress
+  oncrpc::ReplyHeader refusal_{};  // scratch: of the Call that is being judged
 };
 
 }  // namespace rpcrdma::rpc

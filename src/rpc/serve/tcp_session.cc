@@ -103,9 +103,9 @@ TcpCall& TcpSession::begin_call(tcp::Message message) {
 void TcpSession::serve(tcp::Message message) {
   TcpCall& call = begin_call(std::move(message));
   const Bytes stream = call.message_.bytes();
-  const Admission admission = admit(registry_, stream, call.header_);
+  const Admission admission = admit(registry_, stream, call.header_, refusal_);
   if (admission.verdict == Admission::Verdict::kRefused) {
-    return send_plain(call, *admission.refusal);
+    return send_plain(call, refusal_);
   }
   if (admission.verdict != Admission::Verdict::kAccepted) {
     // There is no answer to it, and whoever sends this waits for none.

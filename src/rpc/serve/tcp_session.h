@@ -110,6 +110,7 @@ class TcpSession {
   const std::unique_ptr<tcp::Connection> connection_;
   transport::BufferPool& pool_;
   const oncrpc::ServiceRegistry& registry_;
+  oncrpc::ReplyHeader refusal_{};  // scratch: of the Call that is being judged
   DuplicateCalls duplicates_;
   TcpMailbox& mailbox_;
   const TcpOptions options_;
