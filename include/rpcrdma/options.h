@@ -106,9 +106,24 @@ struct ReconnectOptions {
   std::uint32_t losses_max = 3;
 };
 
+// Limits of each tcp:// connection; they take the place of credits and chunks. For a client the
+// first two mean nothing, and records are replies.
+struct TcpOptions {
+  // Calls in service, until their replies have gone; a further one stays in the socket, so that the
+  // peer has to wait. 1 … 4096.
+  std::uint32_t calls_max = 64;
+  // Bytes of replies that the peer has not taken; above this no further Call is read.
+  std::size_t unsent_max = 4U << 20U;
+  // The longest Call, bytes, with its bulk arguments; not more than 16 MiB, nor than memory_max has
+  // room for. A connection on which a longer one comes ends.
+  std::uint32_t record_size_max = (1U << 20U) + (64U << 10U);
+  std::uint32_t fragments_max = 4096;  // of one record (RFC 5531 §11), empty ones too; as above
+};
+
 struct ClientOptions {
   ProviderOptions provider;
   ConnectionOptions connection;
+  TcpOptions tcp;
   std::uint32_t calls_max = 128;  // under way at a time; more are refused (kTooManyCalls)
   // Calls from the server (RFC 8167) that are served at a time, see Client::serve(); 0: none.
   std::uint32_t backward_calls = 0;
@@ -155,19 +170,6 @@ struct ConnectionEvent {
   const Error* error = nullptr;  // null: none
   std::size_t connections = 0;   // there are now
   TransferCounters counters{};   // kEnded: of the connection
-};
-
-// Limits of each tcp:// connection of a server; they take the place of credits and chunks.
-struct TcpOptions {
-  // Calls in service, until their replies have gone; a further one stays in the socket, so that the
-  // peer has to wait. 1 … 4096.
-  std::uint32_t calls_max = 64;
-  // Bytes of replies that the peer has not taken; above this no further Call is read.
-  std::size_t unsent_max = 4U << 20U;
-  // The longest Call, bytes, with its bulk arguments; not more than 16 MiB, nor than memory_max has
-  // room for. A connection on which a longer one comes ends.
-  std::uint32_t record_size_max = (1U << 20U) + (64U << 10U);
-  std::uint32_t fragments_max = 4096;  // of one record (RFC 5531 §11), empty ones too; as above
 };
 
 struct ServerOptions {

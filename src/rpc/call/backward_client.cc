@@ -76,11 +76,11 @@ std::optional<Error> BackwardClient::finish_message(Slot& slot) {
 // its last Sends are still under way. False: no memory.
 bool BackwardClient::flatten(Slot& slot) {
   if (slot.writer.items().empty()) return true;
-  std::size_t size = Slot::kHeaderRoom + slot.writer.size();
+  std::size_t size = rpc::kHeaderRoom + slot.writer.size();
   for (const BulkItem& item : slot.writer.items()) size += item.data.size();
   const MutableBytes whole = pool_.take(size);
   if (whole.empty()) return false;
-  MessageWriter writer(whole.subspan(Slot::kHeaderRoom));
+  MessageWriter writer(whole.subspan(rpc::kHeaderRoom));
   const Bytes stream(slot.arguments());
   std::size_t done = 0;
   for (const BulkItem& item : slot.writer.items()) {

@@ -45,22 +45,11 @@ std::optional<CallSender::Refusal> CallSender::start(CallSlot& slot,
   return std::nullopt;
 }
 
-// Writes the RPC header right in front of the arguments; returns where it begins in the stream. A
-// call that is made again has a new one: a credential may be good for one transmission only.
-std::size_t CallSender::seal(CallSlot& slot) const {
-  const oncrpc::CallHeader header{slot.xid, slot.procedure, credential_, {}};
-  const std::size_t size = oncrpc::call_header_size(header);
-  const std::size_t start = CallSlot::kHeaderRoom - size;
-  xdr::Writer writer(slot.stream.subspan(start, size));
-  oncrpc::encode_call(header, writer);
-  return start;
-}
-
 // Turns what was written into runs of the Payload stream, with every piece of memory registered.
 bool CallSender::build(CallSlot& slot) {
   stream_.clear();
   rooms_.clear();
-  const std::size_t start = seal(slot);
+  const std::size_t start = seal_call(slot.stream, {slot.xid, slot.procedure, credential_, {}});
   ConnectionMemory::Place place{};
   if (slot.stream_is_room) {
     const auto room = slot.connection->call_room(calls_.index_of(slot));
@@ -82,7 +71,7 @@ bool CallSender::build(CallSlot& slot) {
     done = end;
   };
   for (const BulkItem& bulk : slot.writer.items()) {
-    inline_run(CallSlot::kHeaderRoom + bulk.at);
+    inline_run(kHeaderRoom + bulk.at);
     ++item;
     if (bulk.data.empty()) continue;
     const auto lent = memory_.lend_read_only(slot.memory, bulk.data);
@@ -90,7 +79,7 @@ bool CallSender::build(CallSlot& slot) {
          stream_.push_back(
              {lent->lease, static_cast<std::uint32_t>(bulk.data.size()), lent->offset, item});
   }
-  inline_run(CallSlot::kHeaderRoom + slot.writer.size());
+  inline_run(kHeaderRoom + slot.writer.size());
   if (limits_.inline_only) return ok;  // results come in the message
   for (std::size_t i = 0; ok && i < slot.result_count; ++i) {
     const auto lent = memory_.lend(slot.memory, slot.results[i]);

@@ -48,7 +48,6 @@ class CallSender {
   std::optional<Refusal> start(CallSlot& slot, transport::Connection& connection, Instant now);
 
  private:
-  std::size_t seal(CallSlot& slot) const;
   bool build(CallSlot& slot);
   bool lend_reply_room(CallSlot& slot, std::uint64_t size);
 

@@ -9,8 +9,8 @@
 
 #include "base/ring.h"
 #include "engine/types.h"
-#include "oncrpc/message.h"
 #include "rpc/call/client_impl.h"
+#include "rpc/call/sealing.h"
 #include "rpc/connection_memory.h"
 #include "rpcrdma/call.h"
 #include "rpcrdma/message.h"
@@ -29,16 +29,12 @@ enum class CallState : std::uint8_t {
 };
 
 struct CallSlot : CallMessage {
-  static constexpr std::size_t kHeaderRoom = oncrpc::kCallHeaderSizeMax;  // bytes
-
   CallState state = CallState::kFree;
   bool blocking = false;
   bool holds_receive = false;  // the engine's slot is to be released
   Procedure procedure{};
   Xid xid{};
-  // A message room, or of the pool. Room for the largest RPC header, then the arguments: the header
-  // is written to the end of its room each time that the call is sent.
-  MutableBytes stream;
+  MutableBytes stream;  // kHeaderRoom, and the arguments: a message room, or of the pool
   bool stream_is_room = false;
   MutableBytes reply_room;       // of the pool
   Instant deadline{};            // of a call that may wait for a connection: as a whole

@@ -3,7 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "rpc/call/connecting_client.h"
+#include "rpc/call/tcp_client.h"
 #include "rpc/provider_choice.h"
 #include "rpc/url.h"
 
@@ -68,6 +74,39 @@ std::optional<Error> Reply::finish() noexcept {
                            error.field)};
 }
 
+namespace {
+
+// The addresses of a URL of either scheme.
+Expected<std::vector<std::string>, Error> addresses_of(std::string_view url) {
+  const auto parsed = rpc::is_tcp_url(url) ? rpc::parse_tcp_url(url) : rpc::parse_url(url);
+  if (!parsed) return Unexpected<Error>(parsed.error());
+  return rpc::resolve(*parsed, false);
+}
+
+Expected<Client, Error> connect_tcp(const std::string& address, const ClientOptions& options,
+                                    bool blocks) {
+  auto impl = TcpClient::begin_connect(address, options);
+  if (!impl) return Unexpected<Error>(impl.error());
+  if (blocks) {
+    if (auto up = (*impl)->await_connection(); !up) return Unexpected<Error>(up.error());
+  }
+  return TcpClient::client_of(std::move(*impl));
+}
+
+Expected<Client, Error> connect_rdma(const std::string& address, const ClientOptions& options,
+                                     bool blocks) {
+  auto provider = rpc::make_provider(options, address);
+  if (!provider) return Unexpected<Error>(provider.error());
+  rdma::Provider& borrowed = **provider;
+  auto impl = std::make_unique<ConnectingClient>(std::move(*provider), borrowed, options);
+  auto connected = impl->begin_connect(address);
+  if (connected && blocks) connected = impl->await_connection();
+  if (!connected) return Unexpected<Error>(connected.error());
+  return ConnectingClient::client_of(std::move(impl));
+}
+
+}  // namespace
+
 // --- Client ------------------------------------------------------------------------------------
 
 Client::Client(std::unique_ptr<ClientImpl> impl) noexcept : impl_(std::move(impl)) {}
@@ -96,37 +135,23 @@ Expected<void, Error> Client::resume(const CallContext& context) {
 }
 
 Expected<Client, Error> Client::connect(std::string_view url, const ClientOptions& options) {
-  const auto parsed = rpc::parse_url(url);
-  if (!parsed) return Unexpected<Error>(parsed.error());
-  const auto addresses = rpc::resolve(*parsed, false);
+  const auto addresses = addresses_of(url);
   if (!addresses) return Unexpected<Error>(addresses.error());
   Error last{Errc::kUnreachable, "connecting", std::string(url), "the host has no address"};
   for (const std::string& address : *addresses) {
-    auto provider = rpc::make_provider(options, address);
-    if (!provider) return Unexpected<Error>(provider.error());
-    rdma::Provider& borrowed = **provider;
-    auto impl = std::make_unique<ConnectingClient>(std::move(*provider), borrowed, options);
-    auto connected = impl->begin_connect(address);
-    if (connected) connected = impl->await_connection();
-    if (connected) return ConnectingClient::client_of(std::move(impl));
-    last = std::move(connected.error());
+    auto client = rpc::is_tcp_url(url) ? connect_tcp(address, options, true)
+                                       : connect_rdma(address, options, true);
+    if (client) return client;
+    last = std::move(client.error());
   }
   return Unexpected<Error>(std::move(last));
 }
 
 Expected<Client, Error> Client::begin_connect(std::string_view url, const ClientOptions& options) {
-  const auto parsed = rpc::parse_url(url);
-  if (!parsed) return Unexpected<Error>(parsed.error());
-  const auto addresses = rpc::resolve(*parsed, false);
+  const auto addresses = addresses_of(url);
   if (!addresses) return Unexpected<Error>(addresses.error());
-  auto provider = rpc::make_provider(options, addresses->front());
-  if (!provider) return Unexpected<Error>(provider.error());
-  rdma::Provider& borrowed = **provider;
-  auto impl = std::make_unique<ConnectingClient>(std::move(*provider), borrowed, options);
-  if (auto begun = impl->begin_connect(addresses->front()); !begun) {
-    return Unexpected<Error>(begun.error());
-  }
-  return ConnectingClient::client_of(std::move(impl));
+  return rpc::is_tcp_url(url) ? connect_tcp(addresses->front(), options, false)
+                              : connect_rdma(addresses->front(), options, false);
 }
 
 Expected<Client, Error> Client::adopt(int descriptor, ClientOptions options) {

@@ -26,14 +26,8 @@ RdmaClient::RdmaClient(rdma::Provider& provider, const ClientOptions& options,
       rooms_(rooms),
       // Two clients behind one address should not use the same XIDs: servers may remember them.
       last_xid_(static_cast<std::uint32_t>(provider.now().time_since_epoch().count() >> 10)),
-      sender_(limits, credential_, pool_, calls_, memory_) {
-  if (options.credential) use_credential(*options.credential);
-}
-
-void RdmaClient::use_credential(const AuthSys& credential) {
-  const auto size = encode_auth_sys(credential, credential_body_);
-  RPCRDMA_ASSERT(size.has_value(), "an AUTH_SYS credential over the limits of RFC 5531");
-  credential_ = {AuthFlavor::kSys, Bytes(credential_body_).first(*size)};
+      sender_(limits, credential_.get(), pool_, calls_, memory_) {
+  if (options.credential) credential_.set(*options.credential);
 }
 
 std::uint32_t RdmaClient::calls_in_flight() const noexcept {
@@ -69,7 +63,7 @@ Expected<Call, Error> RdmaClient::prepare(const Procedure& procedure,
   }
   const std::uint32_t index = calls_.next();
   Slot& slot = calls_[index];
-  const std::size_t size = Slot::kHeaderRoom + std::size_t{arguments_size_max};
+  const std::size_t size = rpc::kHeaderRoom + std::size_t{arguments_size_max};
   slot.stream_is_room = size <= transport::MessageRooms::kSize;
   slot.stream = slot.stream_is_room ? room_memory(index) : pool_.take(size);
   if (slot.stream.empty()) {

@@ -2,7 +2,6 @@
 #ifndef RPCRDMA_RPC_CALL_RDMA_CLIENT_H_
 #define RPCRDMA_RPC_CALL_RDMA_CLIENT_H_
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,7 +25,7 @@ class RdmaClient : public ClientImpl {
  public:
   Expected<Call, Error> prepare(const Procedure& procedure, std::uint32_t arguments_size_max) final;
   Expected<void, Error> start(Call&& call, ReplyCallback&& callback) final;
-  void use_credential(const AuthSys& credential) final;
+  void use_credential(const AuthSys& credential) final { credential_.set(credential); }
   std::uint32_t calls_in_flight() const noexcept final;
   std::string_view peer() const noexcept final { return errors_.peer(); }
   bool connected() const noexcept final {
@@ -120,9 +119,8 @@ class RdmaClient : public ClientImpl {
   void handle_reply(std::uint32_t index, const engine::ReplyReady& reply);
   void handle_failed(std::uint32_t index, engine::CallError error);
 
+  rpc::OwnCredential credential_;
   rpc::CallSender sender_;
-  std::array<std::byte, kAuthBodySizeMax> credential_body_{};
-  Credential credential_;
 };
 
 }  // namespace rpcrdma

@@ -11,6 +11,7 @@
 #include "oncrpc/registry.h"
 #include "posix/reactor.h"
 #include "rpc/answer_queue.h"
+#include "rpc/pool_memory.h"
 #include "rpc/serve/connection_log.h"
 #include "rpc/serve/reply_cache.h"
 #include "rpc/serve/server_loop.h"
@@ -58,17 +59,6 @@ class TcpServer final : private TcpMailbox {
   TransferCounters counters() const noexcept;
 
  private:
-  // The pool, for messages that are being received.
-  class PoolMemory final : public tcp::Memory {
-   public:
-    explicit PoolMemory(transport::BufferPool& pool) noexcept : pool_(pool) {}
-    MutableBytes take(std::size_t size) override { return pool_.take(size); }
-    void give_back(MutableBytes buffer) override { pool_.give_back(buffer); }
-
-   private:
-    transport::BufferPool& pool_;
-  };
-
   void deliver(TcpSession& session, TcpCall& call) override;
   void accept_connections();
   void accept(posix::Fd socket);

@@ -1,0 +1,50 @@
+// The RPC header of a call, which is written when the call is sent.
+#ifndef RPCRDMA_RPC_CALL_SEALING_H_
+#define RPCRDMA_RPC_CALL_SEALING_H_
+
+#include <array>
+#include <cstddef>
+
+#include "base/assert.h"
+#include "oncrpc/message.h"
+#include "rpcrdma/oncrpc.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::rpc {
+
+// In front of the arguments: room for the largest RPC header, bytes.
+inline constexpr std::size_t kHeaderRoom = oncrpc::kCallHeaderSizeMax;
+
+// Writes the header right in front of the arguments, which begin at kHeaderRoom of `stream`;
+// returns where it begins. A call that is made again has a new one: a credential may be good for
+// one transmission only.
+inline std::size_t seal_call(MutableBytes stream, const oncrpc::CallHeader& header) noexcept {
+  const std::size_t size = oncrpc::call_header_size(header);
+  const std::size_t start = kHeaderRoom - size;
+  xdr::Writer writer(stream.subspan(start, size));
+  oncrpc::encode_call(header, writer);
+  return start;
+}
+
+// What a client's calls are sent with.
+class OwnCredential {
+ public:
+  OwnCredential() = default;  // AUTH_NONE
+  OwnCredential(const OwnCredential&) = delete;
+  OwnCredential& operator=(const OwnCredential&) = delete;
+
+  void set(const AuthSys& sys) {
+    const auto size = encode_auth_sys(sys, body_);
+    RPCRDMA_ASSERT(size.has_value(), "an AUTH_SYS credential over the limits of RFC 5531");
+    credential_ = {AuthFlavor::kSys, Bytes(body_).first(*size)};
+  }
+  const Credential& get() const noexcept { return credential_; }
+
+ private:
+  std::array<std::byte, kAuthBodySizeMax> body_{};
+  Credential credential_;
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_CALL_SEALING_H_

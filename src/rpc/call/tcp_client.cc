@@ -1,0 +1,426 @@
+#include "rpc/call/tcp_client.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/bounded_vector.h"
+#include "oncrpc/message.h"
+#include "posix/address.h"
+#include "rpc/errors.h"
+
+namespace rpcrdma {
+namespace {
+
+constexpr std::uint32_t kResultsSizeDefault = 512;  // bytes
+constexpr int kRepliesPerRound = 64;
+
+Error unsupported(std::string_view operation, std::string_view peer, std::string cause) {
+  return {Errc::kUnsupported, std::string(operation), std::string(peer), std::move(cause)};
+}
+
+Error failed(std::string_view operation, std::string_view peer, const posix::SystemError& error) {
+  return {Errc::kUnreachable, std::string(operation), std::string(peer),
+          std::string(error.operation) + ": " + std::generic_category().message(error.code)};
+}
+
+tcp::ConnectionOptions connection_options(const ClientOptions& options) {
+  tcp::ConnectionOptions made;
+  made.record.size_max = static_cast<std::uint32_t>(
+      std::min<std::size_t>(options.tcp.record_size_max, transport::BufferPool::kSizeMax));
+  made.record.fragments_max = std::max(options.tcp.fragments_max, 1U);
+  made.messages_unsent_max = std::max(options.calls_max, 1U);
+  made.connect_timeout = options.provider.setup_timeout_client;
+  return made;
+}
+
+std::string cause_of(const tcp::End& end, const ClientOptions& options) {
+  switch (end.kind) {
+    case tcp::EndKind::kLost:
+      if (end.code != 0) return std::generic_category().message(end.code);
+      return "the server closed it inside of a record";
+    case tcp::EndKind::kTooLarge:
+      return "a reply is longer than TcpOptions::record_size_max, " +
+             std::to_string(options.tcp.record_size_max);
+    case tcp::EndKind::kTooManyFragments:
+      return "a reply has more fragments than TcpOptions::fragments_max, " +
+             std::to_string(options.tcp.fragments_max);
+    case tcp::EndKind::kStalled:
+      return "the server neither completed a record nor took one in time";
+    case tcp::EndKind::kNone:
+    case tcp::EndKind::kClosed:
+    case tcp::EndKind::kAborted:
+      return "the server closed it";
+  }
+  return "it has ended";
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<TcpClient>, Error> TcpClient::begin_connect(std::string_view address,
+                                                                     const ClientOptions& options) {
+  const auto refused = [address](std::string cause) {
+    return Unexpected<Error>(unsupported("connecting", address, std::move(cause)));
+  };
+  if (options.reconnect.enabled) {
+    return refused(
+        "ClientOptions::reconnect is for rdma:// only; connect anew when the client has "
+        "ended");
+  }
+  if (options.backward_calls > 0)
+    return refused("ClientOptions::backward_calls is for rdma:// only");
+  const auto parsed = posix::parse_address(address);
+  if (!parsed) return refused("it is no numeric address with a port");
+  auto reactor = posix::Reactor::make();
+  if (!reactor) return Unexpected<Error>(failed("connecting", address, reactor.error()));
+  std::unique_ptr<TcpClient> client(new TcpClient(std::move(*reactor), address, options));
+  auto connection = tcp::Connection::connect(*client->reactor_, *parsed, client->memory_,
+                                             connection_options(options));
+  if (!connection) return Unexpected<Error>(failed("connecting", address, connection.error()));
+  client->connection_ = std::move(*connection);
+  client->reactor_->arm();
+  return client;
+}
+
+TcpClient::TcpClient(std::unique_ptr<posix::Reactor> reactor, std::string_view peer,
+                     const ClientOptions& options)
+    : options_(options),
+      peer_(peer),
+      reactor_(std::move(reactor)),
+      pool_(options.memory_max),
+      memory_(pool_),
+      slots_(std::max(options.calls_max, 1U)),
+      free_(slots_.size()),
+      xids_(slots_.size()),
+      // Two clients behind one address should not use the same XIDs: servers may remember them.
+      last_xid_(
+          static_cast<std::uint32_t>(posix::Reactor::now().time_since_epoch().count() >> 10)) {
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) free_.push(i);
+  if (options.credential) credential_.set(*options.credential);
+}
+
+TcpClient::~TcpClient() {
+  RPCRDMA_ASSERT(!in_progress_, "a client is destroyed inside of one of its callbacks");
+  if (connection_ == nullptr) return;
+  close();
+  pump();  // the calls under way end
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].state != State::kFree) free_slot(i);
+  }
+}
+
+Expected<void, Error> TcpClient::await_connection() {
+  for (progress(); !connected(); progress()) {
+    if (ended()) {
+      Error error = lost_error();
+      error.operation = "connecting";
+      error.code = connection_->cause().code == ECONNREFUSED ? Errc::kRefused : Errc::kUnreachable;
+      return Unexpected<Error>(std::move(error));
+    }
+    wait();
+  }
+  return {};
+}
+
+// --- Making a call -----------------------------------------------------------------------------
+
+Expected<Call, Error> TcpClient::prepare(const Procedure& procedure,
+                                         std::uint32_t arguments_size_max) {
+  if (!connected()) return Unexpected<Error>(lost_error());
+  if (free_.empty()) {
+    return Unexpected<Error>(rpc::to_error(engine::StartError::kQueueFull, peer_));
+  }
+  const std::uint32_t index = free_.front();
+  Slot& slot = slots_[index];
+  slot.stream = pool_.take(rpc::kHeaderRoom + std::size_t{arguments_size_max});
+  if (slot.stream.empty()) {
+    return Unexpected<Error>(Error{Errc::kNoResources, "preparing a call", peer_,
+                                   "ClientOptions::memory_max is used up by calls under way"});
+  }
+  free_.drop();
+  slot.state = State::kPrepared;
+  slot.blocking = slot.is_early = false;
+  slot.procedure = procedure;
+  slot.xid = Xid{++last_xid_};
+  xids_.set(index, slot.xid);
+  slot.result_count = 0;
+  slot.results_refused = false;
+  slot.results_size_max = kResultsSizeDefault;
+  slot.timeout = options_.call_timeout;
+  slot.error.reset();
+  std::construct_at(&slot.writer, slot.stream.subspan(rpc::kHeaderRoom));
+  return make_call(index);
+}
+
+Expected<void, Error> TcpClient::start(Call&& call, ReplyCallback&& callback) {
+  const std::uint32_t index = take_slot(call);
+  if (auto error = begin(index, false, std::move(callback))) {
+    return Unexpected<Error>(std::move(*error));
+  }
+  if (in_progress_) return {};  // the round sends all that callbacks start
+  connection_->flush();
+  if (connection_->ended()) reactor_->wake();  // progress() tells it
+  reactor_->set_user_timer(next_deadline_);
+  reactor_->arm();
+  return {};
+}
+
+std::optional<Error> TcpClient::begin(std::uint32_t index, bool blocking,
+                                      ReplyCallback&& callback) {
+  Slot& slot = slots_[index];
+  RPCRDMA_ASSERT(slot.state == State::kPrepared, "a Call is started twice");
+  std::optional<Error> error;
+  if (slot.results_refused) {
+    error = Error{Errc::kTooLarge, "placing the results", peer_,
+                  "place_result() takes up to 8 places, none of them empty"};
+  } else if (!slot.writer.ok()) {
+    error = Error{Errc::kTooLarge, "encoding the arguments", peer_,
+                  "they exceed the size given to prepare(), or have too many bulk items"};
+  } else if (connection_->ended()) {
+    error = lost_error();
+  } else if (!send(slot)) {
+    error = Error{Errc::kTooLarge, "the call", peer_, "it is longer than a record can be, 2 GiB"};
+  }
+  if (error) {
+    free_slot(index);
+    return error;
+  }
+  slot.state = State::kSent;
+  ++under_way_;
+  slot.number = sent_++;
+  slot.deadline = now() + slot.timeout;
+  next_deadline_ = engine::earlier(next_deadline_, slot.deadline);
+  slot.blocking = blocking;
+  slot.callback = std::move(callback);
+  return std::nullopt;
+}
+
+// Bulk items go where their count words announce them; their fill bytes are in the stream.
+bool TcpClient::send(Slot& slot) {
+  const std::size_t start =
+      rpc::seal_call(slot.stream, {slot.xid, slot.procedure, credential_.get(), {}});
+  BoundedVector<Bytes, tcp::Connection::kRunsMax> runs;
+  static_assert(decltype(runs)::capacity() > 2 * kBulkItemsMax);
+  const Bytes stream(slot.stream);
+  std::size_t done = start;
+  for (const BulkItem& item : slot.writer.items()) {
+    const std::size_t at = rpc::kHeaderRoom + item.at;
+    (void)runs.push_back(stream.subspan(done, at - done));
+    (void)runs.push_back(item.data);
+    done = at;
+  }
+  (void)runs.push_back(stream.subspan(done, rpc::kHeaderRoom + slot.writer.size() - done));
+  return connection_->send(runs.view());
+}
+
+Expected<Reply, Error> TcpClient::call(Call call) {
+  RPCRDMA_ASSERT(!in_progress_, "a callback must not call progress(), call() or drain()");
+  const std::uint32_t index = take_slot(call);
+  if (auto error = begin(index, true, {})) return Unexpected<Error>(std::move(*error));
+  connection_->flush();
+  Slot& slot = slots_[index];
+  for (progress(); slot.state == State::kSent; progress()) wait();
+  if (slot.state == State::kFailed) {
+    Error error = std::move(*slot.error);
+    free_slot(index);
+    return Unexpected<Error>(std::move(error));
+  }
+  return make_reply(index);
+}
+
+// --- Progress ----------------------------------------------------------------------------------
+
+void TcpClient::progress() {
+  RPCRDMA_ASSERT(!in_progress_, "a callback must not call progress(), call() or drain()");
+  reactor_->dispatch();
+  pump();
+}
+
+void TcpClient::drain() {
+  for (progress(); under_way_ > 0; progress()) wait();
+}
+
+void TcpClient::pump() noexcept {
+  in_progress_ = true;
+  now_ = posix::Reactor::now();
+  receive();
+  if (early_ > 0) complete_early();
+  if (next_deadline_ && *next_deadline_ <= now_) time_out();
+  connection_->flush();  // what callbacks have started
+  if (connection_->ended() && under_way_ > 0) fail_all();
+  in_progress_ = false;
+  reactor_->set_user_timer(next_deadline_);
+  reactor_->arm();
+}
+
+void TcpClient::receive() {
+  for (int left = kRepliesPerRound; left > 0; --left) {
+    auto message = connection_->receive();
+    if (!message) return;
+    take_reply(std::move(*message));
+  }
+  if (connection_->has_more()) reactor_->wake();
+}
+
+void TcpClient::take_reply(tcp::Message message) {
+  const Bytes bytes = message.bytes();
+  const auto is_sent = [this](std::size_t i) {
+    return slots_[i].state == State::kSent && !slots_[i].is_early;
+  };
+  const bool is_reply = bytes.size() >= xdr::kWordSize && !oncrpc::is_call(bytes);
+  const auto found =
+      is_reply ? xids_.find(Xid{xdr::load_word(bytes.data())}, is_sent) : std::nullopt;
+  if (!found) {
+    ++dropped_;  // of a call that timed out, or of none
+    return;
+  }
+  Slot& slot = slots_[*found];
+  slot.reply = std::move(message);
+  // The caller's memory is still being sent from: a server may answer before it has read all.
+  if (!is_settled(slot)) {
+    slot.is_early = true;
+    ++early_;
+    return;
+  }
+  complete(static_cast<std::uint32_t>(*found));
+}
+
+void TcpClient::complete_early() {
+  for (std::uint32_t i = 0; i < slots_.size() && early_ > 0; ++i) {
+    Slot& slot = slots_[i];
+    if (slot.state != State::kSent || !slot.is_early || !is_settled(slot)) continue;
+    slot.is_early = false;
+    --early_;
+    complete(i);
+  }
+}
+
+void TcpClient::complete(std::uint32_t index) {
+  Slot& slot = slots_[index];
+  if (auto error = read(slot)) return fail(index, std::move(*error));
+  slot.state = State::kEnded;
+  --under_way_;
+  ++ended_calls_;
+  if (slot.blocking) return;
+  ReplyCallback callback = std::move(slot.callback);
+  callback(make_reply(index));
+}
+
+// Reads the RPC header; on success slot.reader stands at the results.
+std::optional<Error> TcpClient::read(Slot& slot) {
+  const Bytes stream = slot.reply.bytes();
+  std::size_t size = oncrpc::kReplyHeaderSizeMin;
+  if (!oncrpc::is_plain_success(stream, slot.xid)) {
+    xdr::Reader reader(stream);
+    const auto header = oncrpc::decode_reply(reader);
+    if (auto error = rpc::to_error(header ? &*header : nullptr, slot.procedure, peer_)) {
+      return error;
+    }
+    size = reader.position();
+  }
+  std::construct_at(&slot.reader, stream.subspan(size), size,
+                    std::span<const MessageReader::Placed>{});
+  slot.reader.set_places(std::span(slot.results).first(slot.result_count));
+  return std::nullopt;
+}
+
+// --- The end of calls --------------------------------------------------------------------------
+
+void TcpClient::time_out() {
+  next_deadline_.reset();
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (slot.state != State::kSent) continue;
+    if (slot.deadline > now_) {
+      next_deadline_ = engine::earlier(next_deadline_, slot.deadline);
+    } else if (is_settled(slot)) {
+      fail(i, rpc::to_error(engine::CallError::kTimedOut, {}, peer_));
+    } else {
+      // Its memory is the caller's again only when the connection lets go of it.
+      gave_up_ = true;
+      connection_->abort();
+    }
+  }
+}
+
+void TcpClient::fail(std::uint32_t index, Error error) {
+  Slot& slot = slots_[index];
+  --under_way_;
+  ++ended_calls_;
+  if (std::exchange(slot.is_early, false)) --early_;
+  if (slot.blocking) {
+    slot.error = std::move(error);
+    slot.state = State::kFailed;
+    return;
+  }
+  ReplyCallback callback = std::move(slot.callback);
+  free_slot(index);
+  callback(Unexpected<Error>(std::move(error)));
+}
+
+void TcpClient::fail_all() {
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].state == State::kSent) fail(i, lost_error());
+  }
+  next_deadline_.reset();
+}
+
+void TcpClient::free_slot(std::uint32_t index) {
+  Slot& slot = slots_[index];
+  if (!slot.stream.empty()) pool_.give_back(slot.stream);
+  slot.stream = {};
+  slot.reply = {};
+  slot.callback = {};
+  slot.error.reset();
+  slot.state = State::kFree;
+  free_.push(index);
+}
+
+void TcpClient::close() noexcept {
+  closing_ = true;
+  connection_->abort();
+  reactor_->wake();  // the calls under way end in the next progress()
+}
+
+Error TcpClient::lost_error() const {
+  if (closing_) return rpc::to_error(engine::CallError::kCanceled, {}, peer_);
+  if (gave_up_) {
+    return {Errc::kTimedOut, "the call", peer_, "the server has not taken a call within its time"};
+  }
+  const bool is_there = !connection_->ended();
+  return {Errc::kConnectionLost, "the connection", peer_,
+          is_there ? "it is not made yet" : cause_of(connection_->cause(), options_)};
+}
+
+TransferCounters TcpClient::counters() const noexcept {
+  TransferCounters counters;
+  counters.calls = counters.short_calls = ended_calls_;
+  counters.messages_dropped = dropped_;
+  counters.wire_bytes_sent = connection_->bytes_sent();
+  counters.wire_bytes_received = connection_->bytes_received();
+  return counters;
+}
+
+// --- What only RDMA has ------------------------------------------------------------------------
+
+Expected<void, Error> TcpClient::serve(std::uint32_t /*program*/, std::uint32_t /*version*/,
+                                       Service& /*service*/) {
+  return Unexpected<Error>(
+      unsupported("serving calls of the server", peer_, "it needs an rdma:// connection"));
+}
+
+Expected<RegisteredMemory, Error> TcpClient::register_memory(Bytes /*memory*/,
+                                                             std::byte* /*writable*/) {
+  return Unexpected<Error>(
+      unsupported("registering memory", peer_, "over TCP it would gain nothing"));
+}
+
+Expected<void, Error> TcpClient::resume(rpc::Session& /*session*/) {
+  return Unexpected<Error>(unsupported("resuming calls of the client", peer_,
+                                       "this client does not outlive its connection"));
+}
+
+}  // namespace rpcrdma
