@@ -60,8 +60,13 @@ class [[nodiscard]] CallAwaiter {
 
 class Client {
  public:
-  // Connects to rdma://HOST[:PORT] (IPv4, [IPv6] or a name); blocks until the connection is up or
-  // ProviderOptions::setup_timeout_client has passed.
+  // Connects to rdma://HOST[:PORT] or tcp://HOST:PORT (IPv4, [IPv6] or a name); blocks until the
+  // connection is up or ProviderOptions::setup_timeout_client has passed.
+  //
+  // Over tcp:// (records, RFC 5531 §11) the same calls are made. Bulk items stay in the stream, so
+  // that results are in the reply and not in their places (Reply::land_results() copies them), and
+  // what only RDMA has fails with kUnsupported: memory that stays registered, calls of the server,
+  // and, for now, reconnection.
   static Expected<Client, Error> connect(std::string_view url, const ClientOptions& options = {});
   // Begins to connect, to the host's first address, and returns at once: for a loop that has other
   // things to do meanwhile. progress() goes on with it until connected(), or until ended(); what

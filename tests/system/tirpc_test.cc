@@ -1,17 +1,22 @@
-// libtirpc's client at a server of ours: what programs of today use over TCP.
+// libtirpc's client at a server of ours, and our client at libtirpc's server: what programs of
+// today use over TCP.
 #include <gtest/gtest.h>
 
 #if RPCRDMA_HAVE_TIRPC
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <rpc/rpc.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
 #include "support/rpc_fixture.h"
 
@@ -114,6 +119,96 @@ TEST_F(TirpcTest, RefusalsAreUnderstood) {
   EXPECT_EQ(call(99), RPC_PROCUNAVAIL);
   EXPECT_EQ(call(TestService::kGarbage), RPC_CANTDECODEARGS);
 }
+
+// --- The other way round
+
+void serve_echo(svc_req* request, SVCXPRT* transport) {
+  if (request->rq_proc == 0) {
+    svc_sendreply(transport, coder(xdr_void), nullptr);
+    return;
+  }
+  if (request->rq_proc != TestService::kEcho) return svcerr_noproc(transport);
+  Data data{0, nullptr};
+  if (!svc_getargs(transport, coder(xdr_data), reinterpret_cast<caddr_t>(&data))) {
+    return svcerr_decode(transport);
+  }
+  svc_sendreply(transport, coder(xdr_data), reinterpret_cast<caddr_t>(&data));
+  svc_freeargs(transport, coder(xdr_data), reinterpret_cast<caddr_t>(&data));
+}
+
+class TirpcServer : public ::testing::TestWithParam<u_int> {
+ protected:
+  // All of libtirpc's server stays on one thread.
+  void SetUp() override {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0);
+    ASSERT_EQ(::listen(fd, 8), 0);
+    socklen_t size = sizeof(at);
+    ASSERT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size), 0);
+    url = "tcp://127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+    ASSERT_EQ(::pipe(stop), 0);
+    serving = std::thread([this, fd] { run(fd); });
+  }
+  void TearDown() override {
+    ::close(stop[1]);
+    serving.join();
+    ::close(stop[0]);
+  }
+  void run(int fd) {
+    SVCXPRT* const listener = svc_vc_create(fd, GetParam(), 0);
+    svc_reg(listener, TestService::kProgram, TestService::kVersion, serve_echo, nullptr);
+    for (;;) {
+      std::vector<pollfd> fds(svc_pollfd, svc_pollfd + svc_max_pollfd);
+      fds.push_back({stop[0], POLLIN, 0});
+      const int ready = ::poll(fds.data(), fds.size(), -1);
+      if (ready < 0 || fds.back().revents != 0) break;
+      fds.pop_back();
+      svc_getreq_poll(fds.data(), ready);
+    }
+    svc_unreg(TestService::kProgram, TestService::kVersion);
+    svc_destroy(listener);
+  }
+
+  std::string url;
+  int stop[2] = {-1, -1};
+  std::thread serving;
+};
+
+TEST_P(TirpcServer, AnswersOurClient) {
+  auto client = Client::connect(url);
+  ASSERT_TRUE(client) << client.error().message();
+  for (const std::size_t size : {1U, 4'000U, 300'000U}) {
+    const std::vector<std::byte> data = pattern(size, 7);
+    auto call = client->prepare({TestService::kProgram, TestService::kVersion, TestService::kEcho});
+    ASSERT_TRUE(call);
+    call->arguments().bulk(data);
+    auto reply = client->call(std::move(*call));
+    ASSERT_TRUE(reply) << reply.error().message();
+    const Bytes back = reply->results().bulk(TestService::kBulkMax, "data");
+    EXPECT_TRUE(std::ranges::equal(back, data)) << size;
+    EXPECT_FALSE(reply->finish());
+  }
+}
+
+TEST_P(TirpcServer, RefusesAsOurErrorsSay) {
+  auto client = Client::connect(url);
+  ASSERT_TRUE(client) << client.error().message();
+  const auto code_of = [&](const Procedure& procedure) {
+    auto call = client->prepare(procedure);
+    auto reply = client->call(std::move(*call));
+    return reply ? std::nullopt : std::optional(reply.error().code);
+  };
+  EXPECT_EQ(code_of({TestService::kProgram, TestService::kVersion, 0}), std::nullopt);
+  EXPECT_EQ(code_of({TestService::kProgram, TestService::kVersion, 77}), Errc::kNotAvailable);
+  EXPECT_EQ(code_of({TestService::kProgram, TestService::kVersion + 1, 0}), Errc::kNotAvailable);
+  EXPECT_EQ(code_of({TestService::kProgram + 1, 1, 0}), Errc::kNotAvailable);
+}
+
+// How long its fragments may be, bytes; 0: as it likes.
+INSTANTIATE_TEST_SUITE_P(Fragments, TirpcServer, ::testing::Values(0U, 200U));
 
 }  // namespace
 }  // namespace rpcrdma::test

@@ -248,6 +248,8 @@ void TcpClient::pump() noexcept {
   now_ = posix::Reactor::now();
   receive();
   if (early_ > 0) complete_early();
+  // No further reply can come.
+  if (connection_->peer_finished() && !connection_->has_more() && early_ == 0) connection_->abort();
   if (next_deadline_ && *next_deadline_ <= now_) time_out();
   connection_->flush();  // what callbacks have started
   if (connection_->ended() && under_way_ > 0) fail_all();

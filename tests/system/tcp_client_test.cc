@@ -1,0 +1,236 @@
+// A client over TCP against servers that misbehave, in raw bytes.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rpcrdma/client.h"
+#include "support/raw_peer.h"
+#include "support/raw_rpc.h"
+#include "support/rpc_fixture.h"
+#include "tcp/record.h"
+
+namespace rpcrdma::test {
+namespace {
+
+Message record(const Message& message) {
+  const tcp::RecordMark mark = tcp::mark_of(message.size());
+  return join({Message(mark.begin(), mark.end()), message});
+}
+
+class TcpClientTest : public ::testing::Test {
+ protected:
+  void connect(const ClientOptions& options = {}) {
+    auto client = Client::begin_connect("tcp://" + listener_.address(), options);
+    ASSERT_TRUE(client) << client.error().message();
+    client_.emplace(std::move(*client));
+    peer_ = listener_.accept();
+    ASSERT_TRUE(peer_);
+    ASSERT_TRUE(peer_->pump_until([&] { return client_->connected(); }));
+  }
+  // Its end goes to results_ or errors_; `arguments` are a bulk item if there are any.
+  void start(Bytes arguments = {}, std::chrono::nanoseconds timeout = std::chrono::seconds(60)) {
+    auto call = client_->prepare({TestService::kProgram, TestService::kVersion, 1});
+    ASSERT_TRUE(call) << call.error().message();
+    if (!arguments.empty()) call->arguments().bulk(arguments);
+    call->time_out_after(timeout);
+    const auto started = client_->start(std::move(*call), [this](Expected<Reply, Error> reply) {
+      if (reply) {
+        results_.push_back(reply->results().xdr().u32("result"));
+      } else {
+        errors_.push_back(reply.error());
+      }
+    });
+    ASSERT_TRUE(started) << started.error().message();
+  }
+  std::size_t ended() const { return results_.size() + errors_.size(); }
+  // The XID of the next Call, which has no arguments.
+  std::uint32_t next_xid() {
+    const Message call = peer_->receive(tcp::kMarkSize + 40);
+    return call.size() == tcp::kMarkSize + 40 ? to_words(call).at(1) : 0;
+  }
+  Message answer(std::uint32_t xid, std::uint32_t result) {
+    return join({raw_reply(xid), words({result})});
+  }
+  bool run_until(const std::function<bool()>& condition) { return peer_->pump_until(condition); }
+
+  RawListener listener_{[this] { pump(); }};
+  void pump() {
+    if (client_) client_->progress();
+  }
+  std::optional<Client> client_;
+  std::unique_ptr<RawPeer> peer_;
+  std::vector<std::uint32_t> results_;
+  std::vector<Error> errors_;
+};
+
+TEST_F(TcpClientTest, RepliesMayComeInAnyOrder) {
+  connect();
+  start();
+  start();
+  const std::uint32_t first = next_xid();
+  const std::uint32_t second = next_xid();
+  ASSERT_TRUE(peer_->send(join({record(answer(second, 2)), record(answer(first, 1))})));
+  ASSERT_TRUE(run_until([&] { return ended() == 2; }));
+  EXPECT_EQ(results_, (std::vector<std::uint32_t>{2, 1}));
+}
+
+TEST_F(TcpClientTest, RepliesToNoCallAndCallsOfTheServerAreDropped) {
+  connect();
+  start();
+  const std::uint32_t xid = next_xid();
+  ASSERT_TRUE(
+      peer_->send(join({record(answer(xid + 1, 9)), record(raw_call(xid, 1)), record({}),
+                        record(words({xid})), record(answer(xid, 5)), record(answer(xid, 6))})));
+  ASSERT_TRUE(run_until([&] { return ended() == 1; }));
+  EXPECT_EQ(results_, std::vector<std::uint32_t>{5});
+  ASSERT_TRUE(run_until([&] { return client_->counters().messages_dropped == 5; }));
+  EXPECT_TRUE(client_->connected());
+}
+
+TEST_F(TcpClientTest, ReplyThatIsNoneFailsItsCallOnly) {
+  connect();
+  start();
+  start();
+  const std::uint32_t first = next_xid();
+  const std::uint32_t second = next_xid();
+  ASSERT_TRUE(peer_->send(join({record(words({first, 1, 7})), record(answer(second, 2))})));
+  ASSERT_TRUE(run_until([&] { return ended() == 2; }));
+  ASSERT_EQ(errors_.size(), 1U);
+  EXPECT_EQ(errors_[0].code, Errc::kBadReply);
+  EXPECT_EQ(results_, std::vector<std::uint32_t>{2});
+}
+
+// The caller's memory is lent until the call has ended: it must not end while it is sent from.
+TEST_F(TcpClientTest, ReplyThatComesBeforeTheCallHasGoneWaitsForIt) {
+  connect();
+  const std::vector<std::byte> data = pattern(16U << 20U, 1);  // more than sockets hold
+  start(data);
+  const Message begin = peer_->receive(tcp::kMarkSize + 44);
+  ASSERT_EQ(begin.size(), tcp::kMarkSize + 44);
+  const std::uint32_t xid = to_words(begin).at(1);
+  ASSERT_TRUE(peer_->send(record(answer(xid, 3))));
+  for (int i = 0; i < 50; ++i) client_->progress();
+  EXPECT_EQ(ended(), 0U);
+  EXPECT_EQ(peer_->receive(data.size()), data);
+  ASSERT_TRUE(run_until([&] { return ended() == 1; }));
+  EXPECT_EQ(results_, std::vector<std::uint32_t>{3});
+}
+
+TEST_F(TcpClientTest, TimeOutCostsOthersNothing) {
+  connect();
+  start({}, std::chrono::milliseconds(1));
+  const std::uint32_t late = next_xid();
+  start();
+  const std::uint32_t other = next_xid();
+  ASSERT_TRUE(run_until([&] { return ended() == 1; }));
+  ASSERT_EQ(errors_.size(), 1U);
+  EXPECT_EQ(errors_[0].code, Errc::kTimedOut);
+  ASSERT_TRUE(peer_->send(join({record(answer(late, 1)), record(answer(other, 2))})));
+  ASSERT_TRUE(run_until([&] { return ended() == 2; }));
+  EXPECT_EQ(results_, std::vector<std::uint32_t>{2});
+}
+
+TEST_F(TcpClientTest, TimeOutOfACallThatTheServerDoesNotTakeEndsTheConnection) {
+  connect();
+  const std::vector<std::byte> data(16U << 20U);
+  start(data, std::chrono::milliseconds(1));
+  start();
+  ASSERT_TRUE(run_until([&] { return ended() == 2; }));
+  ASSERT_EQ(errors_.size(), 2U);
+  EXPECT_EQ(errors_[0].code, Errc::kTimedOut);
+  EXPECT_TRUE(client_->ended());
+}
+
+TEST_F(TcpClientTest, ReplyOverTheLimitEndsTheConnectionAndSaysWhy) {
+  ClientOptions options;
+  options.tcp.record_size_max = 1000;
+  connect(options);
+  start();
+  (void)next_xid();
+  ASSERT_TRUE(peer_->send(record(Message(1001))));
+  ASSERT_TRUE(run_until([&] { return ended() == 1; }));
+  ASSERT_EQ(errors_.size(), 1U);
+  EXPECT_EQ(errors_[0].code, Errc::kConnectionLost);
+  EXPECT_NE(errors_[0].message().find("record_size_max, 1000"), std::string::npos);
+}
+
+TEST_F(TcpClientTest, EndOfTheConnectionFailsItsCallsOnce) {
+  for (const bool is_reset : {false, true}) {
+    SCOPED_TRACE(is_reset);
+    errors_.clear();
+    connect();
+    start();
+    start();
+    (void)next_xid();
+    is_reset ? peer_->reset() : peer_->finish();
+    ASSERT_TRUE(run_until([&] { return ended() == 2; }));
+    for (const Error& error : errors_) EXPECT_EQ(error.code, Errc::kConnectionLost);
+    EXPECT_TRUE(client_->ended());
+    EXPECT_FALSE(client_->prepare({1, 1, 1}));
+    EXPECT_EQ(client_->calls_in_flight(), 0U);
+    client_.reset();
+  }
+}
+
+TEST_F(TcpClientTest, CloseCancelsCalls) {
+  connect();
+  start();
+  client_->close();
+  ASSERT_TRUE(run_until([&] { return ended() == 1; }));
+  EXPECT_EQ(errors_.at(0).code, Errc::kCanceled);
+}
+
+TEST_F(TcpClientTest, DestroyingItEndsItsCalls) {
+  connect();
+  start();
+  client_.reset();
+  ASSERT_EQ(errors_.size(), 1U);
+  EXPECT_EQ(errors_[0].code, Errc::kCanceled);
+}
+
+TEST_F(TcpClientTest, SendsTheCredentialThatItWasGiven) {
+  connect();
+  AuthSys sys;
+  sys.uid = 1234;
+  client_->use_credential(sys);
+  start();
+  const Message call = peer_->receive(tcp::kMarkSize + 32);
+  ASSERT_EQ(call.size(), tcp::kMarkSize + 32);
+  EXPECT_EQ(to_words(call).at(7), 1U) << "AUTH_SYS";
+}
+
+TEST_F(TcpClientTest, WhatOnlyRdmaHasIsRefused) {
+  ClientOptions reconnecting;
+  reconnecting.reconnect.enabled = true;
+  const auto refused = Client::begin_connect("tcp://" + listener_.address(), reconnecting);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kUnsupported);
+  connect();
+  std::vector<std::byte> memory(100);
+  const auto registered = client_->register_memory(memory);
+  ASSERT_FALSE(registered);
+  EXPECT_EQ(registered.error().code, Errc::kUnsupported);
+  EXPECT_EQ(client_->provider_name(), "tcp");
+}
+
+TEST(TcpConnect, SaysWhyThereIsNoConnection) {
+  std::string address;
+  {
+    const RawListener gone([] {});
+    address = gone.address();
+  }
+  const auto client = Client::connect("tcp://" + address);
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().code, Errc::kRefused) << client.error().message();
+  const auto no_port = Client::connect("tcp://127.0.0.1");
+  ASSERT_FALSE(no_port);
+  EXPECT_EQ(no_port.error().code, Errc::kBadUrl);
+}
+
+}  // namespace
+}  // namespace rpcrdma::test
