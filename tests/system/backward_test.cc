@@ -793,6 +793,105 @@ TEST(BackwardEnd, AClientOutlivesItsServer) {
   ready.client->drain();
 }
 
+// A backward client that waits for the next connection, and the end of its server.
+class LastingBackwardClient : public ::testing::Test {
+ protected:
+  void begin() {
+    ready.options.outlives_connection = true;
+    server.emplace(std::move(Server::listen("rdma://127.0.0.1:0", server_options()).value()));
+    ASSERT_TRUE(server->add(ReadyService::kProgram, 1, ready));
+    client.emplace(std::move(
+        Client::begin_connect("rdma://" + std::string(server->address()), client_options())
+            .value()));
+    ASSERT_TRUE(client->serve(TestService::kProgram, TestService::kVersion, on_client));
+    run_until([&] { return client->connected(); });
+    ASSERT_TRUE(client->start(std::move(client->prepare({ReadyService::kProgram, 1, 1}).value()),
+                              [](Expected<Reply, Error> reply) { EXPECT_TRUE(reply); }));
+    run_until([&] { return ready.client.has_value(); });
+  }
+  template <class Condition>
+  void run_until(const Condition& condition) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!condition() && std::chrono::steady_clock::now() < limit) {
+      server->progress();
+      if (client) client->progress();
+    }
+    ASSERT_TRUE(condition());
+  }
+  Call prepared() {
+    return std::move(
+        ready.client->prepare({TestService::kProgram, TestService::kVersion, TestService::kNull})
+            .value());
+  }
+  std::optional<Client> client;
+  ReadyService ready;
+  TestService on_client;
+  std::optional<Server> server;
+};
+TEST_F(LastingBackwardClient, MayBeClosedAfterItsServer) {
+  begin();
+  server.reset();
+  ready.client->close();
+}
+TEST_F(LastingBackwardClient, StartsNothingAfterItsServer) {
+  begin();
+  Call call = prepared();
+  server.reset();
+  EXPECT_FALSE(ready.client->start(std::move(call), [](Expected<Reply, Error>) {}));
+}
+TEST_F(LastingBackwardClient, StartsNothingAfterTheServerThatKeptIt) {
+  begin();
+  Call call = prepared();
+  client->close();
+  run_until([&] { return server->connections() == 0; });
+  server.reset();
+  EXPECT_FALSE(ready.client->start(std::move(call), [](Expected<Reply, Error>) {}));
+}
+
+class RegionService final : public Service {
+ public:
+  const ProcedureTraits* traits(std::uint32_t) const noexcept override {
+    static constexpr ProcedureTraits kTraits{.number = 1, .name = "REGION"};
+    return &kTraits;
+  }
+  void call(CallContext& context) override {
+    context.results().bulk(data);
+    context.succeed();
+  }
+  Bytes data;
+};
+TEST_F(LastingBackwardClient, IsAnsweredFromMemoryAsItIsNow) {
+  begin();
+  RegionService regions;
+  ASSERT_TRUE(client->serve(777, 1, regions));
+  const auto ask = [&](std::byte expected) {
+    bool done = false;
+    ASSERT_TRUE(ready.client->start(std::move(ready.client->prepare({777, 1, 1}).value()),
+                                    [&](Expected<Reply, Error> reply) {
+                                      done = true;
+                                      ASSERT_TRUE(reply) << reply.error().message();
+                                      const Bytes got = reply->results().bulk(1000, "x");
+                                      ASSERT_EQ(got.size(), 400U);
+                                      EXPECT_EQ(got[0], expected);
+                                    }));
+    run_until([&] { return done; });
+  };
+  {
+    auto one = std::make_unique<std::vector<std::byte>>(4096, std::byte{1});
+    auto registered = client->register_memory(*one);
+    ASSERT_TRUE(registered) << registered.error().message();
+    regions.data = Bytes(*one).first(400);
+    ask(std::byte{1});
+    { auto gone = std::move(*registered); }
+    one.reset();
+  }
+  std::vector<std::byte> two(4096, std::byte{2});
+  auto registered = client->register_memory(two);
+  ASSERT_TRUE(registered);
+  regions.data = Bytes(two).first(400);
+  ask(std::byte{2});
+}
+
 std::string name_of(const ::testing::TestParamInfo<Fabric>& tested) {
   return tested.param.name;
 }

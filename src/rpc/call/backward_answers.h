@@ -10,7 +10,7 @@
 #include "rdma/provider.h"
 #include "rpc/answer_queue.h"
 #include "rpc/call/link.h"
-#include "rpc/connection_memory.h"
+#include "rpc/region_table.h"
 #include "rpc/serve/session.h"
 #include "transport/buffer_pool.h"
 
@@ -19,9 +19,9 @@ namespace rpcrdma::rpc {
 class BackwardAnswers final : public Mailbox {
  public:
   // References to what outlives it.
-  BackwardAnswers(rdma::Provider& provider, transport::BufferPool& pool, const RegionTable& regions,
+  BackwardAnswers(rdma::Provider& provider, transport::BufferPool& pool,
                   std::uint32_t backward_calls)
-      : provider_(provider), pool_(pool), regions_(regions), backward_calls_(backward_calls) {}
+      : provider_(provider), pool_(pool), backward_calls_(backward_calls) {}
 
   bool enabled() const noexcept { return backward_calls_ > 0; }
   // False: this version of the program is served already.
@@ -53,7 +53,9 @@ class BackwardAnswers final : public Mailbox {
  private:
   rdma::Provider& provider_;
   transport::BufferPool& pool_;
-  const RegionTable& regions_;
+  // Stays empty: results are inline, and what the application registers may be gone before its
+  // session is.
+  const RegionTable regions_;
   const std::uint32_t backward_calls_;
   oncrpc::ServiceRegistry registry_;
   ReplyCache cache_{0, 0};  // remembers nothing

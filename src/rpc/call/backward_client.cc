@@ -131,9 +131,11 @@ void BackwardClient::handle_end() {
   }
   if (disposed_) {
     delete this;
-  } else if (keeper_ != nullptr && !closing_) {
+  } else if (waits_for_next()) {
     adrift_ = true;
     keeper_->set_adrift(*this, true);
+  } else {
+    forget_server();  // which may be going
   }
 }
 
@@ -180,6 +182,11 @@ bool BackwardClient::leave_lost_session() {
   return adrift_;
 }
 
+void BackwardClient::forget_server() noexcept {
+  keeper_ = nullptr;
+  keeps_calls_ = false;
+}
+
 void BackwardClient::leave_adrift() {
   adrift_ = false;
   if (keeper_ != nullptr) keeper_->set_adrift(*this, false);
@@ -200,7 +207,7 @@ void BackwardClient::handle_time(Instant now) {
 
 void BackwardClient::handle_server_end() {
   leave_adrift();
-  keeper_ = nullptr;
+  forget_server();
   in_progress_ = true;
   fail_waiting(true);
   in_progress_ = false;

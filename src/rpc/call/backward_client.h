@@ -64,6 +64,7 @@ class BackwardClient final : public RdmaClient, public rpc::BackwardCaller {
   void use_session(rpc::Session* session);
   bool leave_lost_session();
   void leave_adrift();
+  void forget_server() noexcept;
 
   // Of messages while there is no connection.
   const transport::MessageRooms own_rooms_;

@@ -25,7 +25,7 @@ ConnectingClient::ConnectingClient(std::unique_ptr<rdma::Provider> owned, rdma::
       owned_provider_(std::move(owned)),
       engine_options_(rpc::engine_options(options)),
       own_rooms_(calls_.size()),
-      answers_(provider, pool_, memory_.regions(), options.backward_calls),
+      answers_(provider, pool_, options.backward_calls),
       reconnector_(options.reconnect, last_xid_) {
   rooms_ = &own_rooms_;
   keeps_calls_ = options.reconnect.enabled;

@@ -140,7 +140,6 @@ void ServerImpl::serve_sessions(Instant now) {
   std::size_t memory_wanted_at = 0;  // in use when a session found that it was not enough
   bool waits_for_a_duplicate = false;
   const std::uint64_t ends = cache_.ends();
-  const std::size_t in_use_before = pool_.bytes_in_use();
   for (const auto& [session, connection] : peers_) {
     in_turn_ = session.get();
     session->progress(now);
@@ -151,7 +150,7 @@ void ServerImpl::serve_sessions(Instant now) {
     }
   }
   tcp_.progress();
-  if (tcp_.waits_for_memory()) memory_wanted_at = std::max(memory_wanted_at, in_use_before);
+  memory_wanted_at = std::max(memory_wanted_at, tcp_.memory_wanted_at());
   waits_for_a_duplicate = waits_for_a_duplicate || tcp_.waits_for_a_duplicate();
   // Memory that a later session gave back is seen by the earlier ones in another round.
   if (pool_.bytes_in_use() < memory_wanted_at) loop_.wake();
