@@ -160,7 +160,10 @@ void Connection::handle_connected() {
 std::optional<Message> Connection::receive() {
   while (!ended() && !finishing_) {
     if (!take_staged()) break;
-    if (reader_.done()) return reader_.release();
+    if (reader_.done()) {
+      if (timed_ && outgoing_.empty()) note_progress();
+      return reader_.release();
+    }
     if (!readable_ || peer_finished_ || !read_some()) break;
   }
   watch_progress();
@@ -213,10 +216,18 @@ bool Connection::read_some() {
 
 void Connection::handle_read(std::size_t size, std::size_t placed_max) {
   bytes_received_ += size;
-  if (timed_) progress_ = posix::Reactor::now();
+  trickle_ += size;
+  // What comes says nothing about what the peer takes, and a few bytes at a time would hold the
+  // memory of a record for ever.
+  if (timed_ && outgoing_.empty() && trickle_ >= kProgressMin) note_progress();
   const std::size_t placed = std::min(size, placed_max);
   reader_.handle_placed(placed);
   staged_end_ = size - placed;
+}
+
+void Connection::note_progress() {
+  progress_ = posix::Reactor::now();
+  trickle_ = 0;
 }
 
 void Connection::handle_end_of_stream() {

@@ -28,8 +28,8 @@ struct ConnectionOptions {
   std::uint32_t messages_unsent_max = 64;  // handed over and not settled
   // false: reads no byte behind the record that is under way, for release(). Costs system calls.
   bool read_ahead = true;
-  // A peer that leaves a record incomplete, or takes nothing of what is sent, for so long is
-  // dropped.
+  // A peer is dropped that takes nothing of what is sent for so long, or neither completes a record
+  // in this time nor sends kProgressMin (16 KiB) of it.
   std::chrono::nanoseconds stall_timeout = std::chrono::seconds(30);
   std::chrono::nanoseconds linger = std::chrono::seconds(2);  // the peer's time after finish()
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(10);
@@ -109,6 +109,8 @@ class Connection final : private posix::Watched {
 
  private:
   static constexpr std::size_t kStagingSize = 4096;  // bytes
+  // Of a record that is not complete within stall_timeout, so much has to come in each.
+  static constexpr std::size_t kProgressMin = 16U << 10U;  // bytes
   struct Outgoing {
     RecordMark mark;
     BoundedVector<Bytes, kRunsMax> runs;
@@ -124,6 +126,7 @@ class Connection final : private posix::Watched {
   bool take_staged();
   bool read_some();
   void handle_read(std::size_t size, std::size_t placed_max);
+  void note_progress();
   void handle_end_of_stream();
   void handle_sent(std::size_t size);
   void discard();
@@ -152,10 +155,11 @@ class Connection final : private posix::Watched {
   bool connected_ = true;
   bool hung_up_ = false;  // the end of the stream is among what can be read
   bool peer_finished_ = false;
-  bool finishing_ = false;  // finish() was called
-  bool shut_down_ = false;  // our FIN is sent
-  bool timed_ = false;      // a deadline is set
-  Instant progress_{};      // when bytes moved last, while timed_
+  bool finishing_ = false;   // finish() was called
+  bool shut_down_ = false;   // our FIN is sent
+  bool timed_ = false;       // a deadline is set
+  Instant progress_{};       // when enough bytes moved last, while timed_
+  std::size_t trickle_ = 0;  // bytes that have come since
   End end_;
 };
 

@@ -420,6 +420,46 @@ TEST_F(HostileToTcp, HalfRecordsCannotKeepTheMemoryForEver) {
   EXPECT_EQ(ask(peer, raw_call(2, 0)).size(), 6U);
 }
 
+// Neither do those that come byte by byte.
+TEST_F(HostileToTcp, DripsCannotKeepTheMemoryForEver) {
+  ServerOptions options;
+  options.memory_max = 1U << 20U;
+  options.peer_timeout = std::chrono::milliseconds(200);
+  start(options);
+  std::vector<RawPeer*> greedy;
+  for (int i = 0; i < 12; ++i) {
+    greedy.push_back(&connect());
+    ASSERT_TRUE(greedy.back()->send(join({words({500'000}), Message(40'000)})));
+  }
+  run_until([&] {
+    for (RawPeer* each : greedy) (void)each->send(Message(1));
+    return ends.size() == greedy.size();
+  });
+}
+
+TEST_F(TcpTest, ListensNowhereElseOnceItStops) {
+  start();
+  server->stop();
+  const auto late = server->also_listen("tcp://127.0.0.1:0");
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Errc::kCanceled);
+}
+
+// A call that waits for the same one is given up with its connection, in the same turn.
+TEST_F(TcpTest, DuplicateOfAPeerThatBreaksTheRulesEndsAtOnce) {
+  HoldingService holding;
+  start({}, &holding);
+  RawPeer& peer = connect();
+  RawPeer& again = connect();
+  ASSERT_TRUE(peer.send(record_of(raw_call(1, 1))));
+  run_until([&] { return holding.held != nullptr; });
+  ASSERT_TRUE(again.send(record_of(raw_call(1, 1))));
+  EXPECT_EQ(ask(again, raw_call(2, 0)).at(0), 2U);
+  ASSERT_TRUE(again.send(record_of(Message(8))));  // no call
+  run_until([&] { return server->connections() == 1; });
+  holding.held.load()->succeed();
+}
+
 TEST_F(TcpTest, StopAnswersWhatIsInServiceAndTakesNoMore) {
   start();
   RawPeer& peer = connect();
