@@ -28,7 +28,15 @@ class Network::Impl {
   rdma::sim::World& world() noexcept { return world_; }
   const rdma::sim::World& world() const noexcept { return world_; }
   rdma::sim::Provider& add_node(std::string name) {
-    return *nodes_.emplace_back(std::make_unique<rdma::sim::Provider>(world_, std::move(name)));
+    auto node = std::make_unique<rdma::sim::Provider>(world_, std::move(name));
+    // Hosts of their own: clients that begin at one virtual time have the same XIDs.
+    node->set_host("node" + std::to_string(nodes_.size()));
+    return *nodes_.emplace_back(std::move(node));
+  }
+  bool take_wakes() {
+    bool any = false;
+    for (const auto& node : nodes_) any = node->take_wake() || any;
+    return any;
   }
 
  private:
@@ -55,7 +63,8 @@ Instant Network::now() const noexcept {
 }
 
 bool Network::step() {
-  return impl_->world().pass_time();
+  // What is to be done at once takes no time.
+  return impl_->take_wakes() || impl_->world().pass_time();
 }
 
 void Network::stop_faults() {

@@ -150,6 +150,55 @@ TEST_F(SimulatedNetwork, LosesConnectionsUntilItIsToldToStop) {
   EXPECT_TRUE(network.violations().empty());
 }
 
+TEST_F(SimulatedNetwork, ClientsAreOnHostsOfTheirOwn) {
+  Network network(1);
+  int executed = 0;
+  FunctionService counting;
+  counting.on(kDouble,
+              [&executed](CallContext& call) {
+                call.results().xdr().u32(call.arguments().xdr().u32("number"));
+                ++executed;
+                return AcceptStatus::kSuccess;
+              },
+              {.is_idempotent = false});
+  Server server = network.listen("storage").value();
+  ASSERT_TRUE(server.add(kProgram, kVersion, counting));
+  Client one = network.connect(server.address()).value();
+  Client other = network.connect(server.address()).value();
+  ASSERT_TRUE(
+      network.run_until([&] { return one.connected() && other.connected(); }, server, one, other));
+  start(one, kDouble, 21);
+  start(other, kDouble, 21);
+  ASSERT_TRUE(network.run_until([&] { return ended() == 2; }, server, one, other));
+  EXPECT_EQ(executed, 2) << "neither is taken for the other's";
+}
+
+// A proxy: the end of one call is the answer to another.
+TEST_F(SimulatedNetwork, AnswersFromElsewhereTakeNoTime) {
+  Network network(1);
+  CallContext* held = nullptr;
+  service_.on(kNever, [&held](CallContext& call) { held = &call; });
+  Server server = listen(network);
+  Client one = network.connect(server.address()).value();
+  Client other = network.connect(server.address()).value();
+  ASSERT_TRUE(
+      network.run_until([&] { return one.connected() && other.connected(); }, server, one, other));
+  start(one, kNever, 0);
+  ASSERT_TRUE(network.run_until([&] { return held != nullptr; }, server, one, other));
+  auto call = other.prepare({kProgram, kVersion, kDouble});
+  ASSERT_TRUE(call);
+  call->arguments().xdr().u32(1);
+  ASSERT_TRUE(other.start(std::move(*call), [&held](Expected<Reply, Error> reply) {
+    ASSERT_TRUE(reply);
+    held->results().xdr().u32(7);
+    held->succeed();
+  }));
+  const Instant before = network.now();
+  ASSERT_TRUE(network.run_until([&] { return ended() == 1; }, server, one, other));
+  EXPECT_LT(network.now() - before, std::chrono::seconds(1));
+  EXPECT_EQ(results_, std::vector<std::uint32_t>{7});
+}
+
 TEST_F(SimulatedNetwork, RefusesConnections) {
   NetworkOptions faults;
   faults.refused_one_in = 1;

@@ -61,7 +61,8 @@ Expected<std::unique_ptr<rdma::QueuePair>, Error> Provider::connect(std::string_
   if (!is_address(address)) return failure(Errc::kBadAddress, "connect");
   auto queue_pair = std::make_unique<QueuePair>(world_, std::string(address), remote_invalidation_);
   queue_pair->start_setup_timer();
-  ConnectRequest request{queue_pair->id(), world_.new_ephemeral_address(), copy_of(private_data)};
+  ConnectRequest request{queue_pair->id(), world_.new_ephemeral_address(host_),
+                         copy_of(private_data)};
   world_.after(world_.draw_latency(), [world = &world_, to = std::string(address), request] {
     Listener* listener = world->find_listener(to);
     if (listener == nullptr || world->draw_fault(world->options().refuse_one_in)) {

@@ -44,6 +44,11 @@ class Provider final : public rdma::Provider {
   void wait() override;
   void wake() noexcept override { woken_ = true; }
 
+  // Whether wake() was called since this was asked, or wait() has returned for it.
+  bool take_wake() noexcept { return woken_.exchange(false); }
+  // Of the connections made from now on, as their peers see it; 127.0.0.1 else.
+  void set_host(std::string host) { host_ = std::move(host); }
+
   // For the World.
   std::optional<Instant> timer() const noexcept { return timer_; }
   void disarm_if_due(Instant now) noexcept {
@@ -53,6 +58,7 @@ class Provider final : public rdma::Provider {
  private:
   World& world_;
   std::string name_;
+  std::string host_ = "127.0.0.1";
   bool remote_invalidation_;
   std::optional<Instant> timer_;
   std::atomic<bool> woken_{false};

@@ -130,8 +130,8 @@ Listener* World::find_listener(const std::string& address) const {
   return at == listeners_.end() ? nullptr : at->second;
 }
 
-std::string World::new_ephemeral_address() {
-  return "127.0.0.1:" + std::to_string(next_port_++);
+std::string World::new_ephemeral_address(std::string_view host) {
+  return std::string(host) + ":" + std::to_string(next_port_++);
 }
 
 void World::break_some_connection() {

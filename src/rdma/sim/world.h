@@ -112,7 +112,7 @@ class World {
   std::optional<std::string> add_listener(std::string address, Listener* listener);
   void remove_listener(const std::string& address) { listeners_.erase(address); }
   Listener* find_listener(const std::string& address) const;  // null: none
-  std::string new_ephemeral_address();
+  std::string new_ephemeral_address(std::string_view host);
 
   void add(Provider* provider) { providers_.push_back(provider); }
   void remove(Provider* provider) { std::erase(providers_, provider); }
