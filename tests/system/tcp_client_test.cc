@@ -1,5 +1,6 @@
 // A client over TCP against servers that misbehave, in raw bytes.
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <functional>
 #include <memory>
@@ -216,6 +217,33 @@ TEST_F(TcpClientTest, WhatOnlyRdmaHasIsRefused) {
   ASSERT_FALSE(registered);
   EXPECT_EQ(registered.error().code, Errc::kUnsupported);
   EXPECT_EQ(client_->provider_name(), "tcp");
+}
+
+TEST_F(TcpClientTest, MemoryOfAReplyWakesTheNextOne) {
+  ClientOptions options;
+  options.memory_max = 1U << 20U;
+  connect(options);
+  std::vector<Reply> held;
+  for (int i = 0; i < 2; ++i) {
+    auto call = client_->prepare({TestService::kProgram, TestService::kVersion, 1});
+    ASSERT_TRUE(call);
+    ASSERT_TRUE(client_->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+      ASSERT_TRUE(reply) << reply.error().message();
+      held.push_back(std::move(*reply));
+    }));
+  }
+  const std::uint32_t first = next_xid();
+  const std::uint32_t second = next_xid();
+  for (const std::uint32_t xid : {first, second}) {
+    ASSERT_TRUE(peer_->send(record(join({raw_reply(xid), Message(300'000)}))));
+  }
+  ASSERT_TRUE(run_until([&] { return held.size() == 1; }));
+  for (int i = 0; i < 200; ++i) client_->progress();
+  ASSERT_EQ(held.size(), 1U) << "there is memory for one";
+  held.clear();
+  pollfd fd{client_->wait_fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&fd, 1, 5'000), 1);
+  ASSERT_TRUE(run_until([&] { return held.size() == 1; }));
 }
 
 TEST(TcpConnect, SaysWhyThereIsNoConnection) {

@@ -29,9 +29,7 @@ Error failed(std::string_view operation, std::string_view peer, const posix::Sys
 
 tcp::ConnectionOptions connection_options(const ClientOptions& options) {
   tcp::ConnectionOptions made;
-  made.record.size_max = static_cast<std::uint32_t>(
-      std::min<std::size_t>(options.tcp.record_size_max, transport::BufferPool::kSizeMax));
-  made.record.fragments_max = std::max(options.tcp.fragments_max, 1U);
+  made.record = rpc::record_limits(options.tcp, options.memory_max);
   made.messages_unsent_max = std::max(options.calls_max, 1U);
   made.connect_timeout = options.provider.setup_timeout_client;
   return made;
@@ -252,7 +250,10 @@ void TcpClient::pump() noexcept {
   if (connection_->peer_finished() && !connection_->has_more() && early_ == 0) connection_->abort();
   if (next_deadline_ && *next_deadline_ <= now_) time_out();
   connection_->flush();  // what callbacks have started
-  if (connection_->ended() && under_way_ > 0) fail_all();
+  if (connection_->ended()) {
+    if (early_ > 0) complete_early();
+    if (under_way_ > 0) fail_all();
+  }
   in_progress_ = false;
   reactor_->set_user_timer(next_deadline_);
   reactor_->arm();
@@ -379,6 +380,8 @@ void TcpClient::free_slot(std::uint32_t index) {
   slot.error.reset();
   slot.state = State::kFree;
   free_.push(index);
+  // A reply may have waited for this memory, and nothing else would wake the caller's loop.
+  if (connection_->starved()) reactor_->wake();
 }
 
 void TcpClient::close() noexcept {

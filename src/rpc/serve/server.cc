@@ -20,6 +20,10 @@ Expected<std::string, Error> listen_rdma(ServerImpl& impl, const std::string& ad
 }
 
 Expected<std::string, Error> listen_with(ServerImpl& impl, std::string_view url) {
+  if (impl.stopping()) {
+    return Unexpected<Error>(
+        Error{Errc::kCanceled, "listening", std::string(url), "the server is stopping"});
+  }
   const bool is_tcp = rpc::is_tcp_url(url);
   const auto parsed = is_tcp ? rpc::parse_tcp_url(url) : rpc::parse_url(url);
   if (!parsed) return Unexpected<Error>(parsed.error());

@@ -49,6 +49,7 @@ class ServerImpl final : public rpc::Mailbox {
   int wait_fd() const noexcept { return loop_.wait_fd(); }
   void stop() noexcept;
   bool drained() const noexcept;
+  bool stopping() const noexcept { return stop_requested_.load(std::memory_order_acquire); }
   const std::optional<Error>& failure() const noexcept { return failure_; }
 
   void deliver(rpc::Session& session, engine::CallId call) override;

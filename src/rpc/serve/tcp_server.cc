@@ -19,16 +19,12 @@ Error to_error(const posix::SystemError& error, std::string_view operation, std:
           std::string(error.operation) + ": " + std::generic_category().message(error.code)};
 }
 
-// What the pool can hold: while a record grows, its old buffer and its new one are in use.
 TcpOptions within_bounds(const ServerOptions& options) {
   TcpOptions bounded = options.tcp;
   bounded.calls_max = std::clamp(bounded.calls_max, 1U, 4096U);
-  const std::size_t large = transport::BufferPool::large_bytes_max(options.memory_max) / 3 * 2;
-  const std::size_t buffer_max =
-      std::min(transport::BufferPool::kSizeMax, std::bit_floor(std::max<std::size_t>(large, 1)));
-  bounded.record_size_max =
-      static_cast<std::uint32_t>(std::min<std::size_t>(bounded.record_size_max, buffer_max));
-  bounded.fragments_max = std::max(bounded.fragments_max, 1U);
+  const tcp::RecordLimits limits = record_limits(options.tcp, options.memory_max);
+  bounded.record_size_max = limits.size_max;
+  bounded.fragments_max = limits.fragments_max;
   return bounded;
 }
 
@@ -55,7 +51,8 @@ Expected<std::string, Error> TcpServer::listen(std::string_view address) {
 }
 
 void TcpServer::progress() {
-  waits_for_a_duplicate_ = waits_for_memory_ = false;
+  waits_for_a_duplicate_ = false;
+  memory_wanted_at_ = 0;
   if (listeners_.empty() && sessions_.empty()) return;
   accept_connections();
   answers_.take_all([](TcpSession& session, TcpCall& call) { session.answer(call); });
@@ -64,7 +61,9 @@ void TcpServer::progress() {
     session->progress();
     has_more = has_more || session->has_more();
     waits_for_a_duplicate_ = waits_for_a_duplicate_ || session->waits_for_a_duplicate();
-    waits_for_memory_ = waits_for_memory_ || session->waits_for_memory();
+    if (session->waits_for_memory()) {
+      memory_wanted_at_ = std::max(memory_wanted_at_, shared_.pool.bytes_in_use());
+    }
   }
   if (has_more) shared_.loop.wake();
   remove_finished();

@@ -52,7 +52,8 @@ class TcpServer final : private TcpMailbox {
 
   // Of the last progress().
   bool waits_for_a_duplicate() const noexcept { return waits_for_a_duplicate_; }
-  bool waits_for_memory() const noexcept { return waits_for_memory_; }
+  // Bytes of the pool in use when a session found that the rest was not enough; 0: none did.
+  std::size_t memory_wanted_at() const noexcept { return memory_wanted_at_; }
   bool all_ended() const noexcept;
   // No session would lose anything if the server ended now.
   bool all_closing() const noexcept;
@@ -71,7 +72,8 @@ class TcpServer final : private TcpMailbox {
   std::vector<std::unique_ptr<TcpSession>> sessions_;
   BasicAnswerQueue<TcpSession, TcpCall&> answers_;
   TransferCounters ended_;  // of sessions that are gone
-  bool waits_for_a_duplicate_ = false, waits_for_memory_ = false;
+  bool waits_for_a_duplicate_ = false;
+  std::size_t memory_wanted_at_ = 0;
 };
 
 }  // namespace rpcrdma::rpc

@@ -71,6 +71,7 @@ void TcpSession::progress() noexcept {
   receive();
   connection_->flush();
   settle();
+  if (ended() && duplicates_.waiting() > 0) retry_duplicates();  // gives them up
   if (in_service_ == 0 && (draining_ || connection_->peer_finished())) connection_->finish();
   current_session = before;
 }
