@@ -7,7 +7,7 @@ usage: mutants.py [--only REGEX] [--keep-going]            the patches of tests/
 
 The first form applies each patch that docs/conformance.md names for a rule, builds, runs the tests that the same
 row names, and fails where all of them pass: then the row proves nothing. The second draws faults by general
-operators over all lines of engine, wire, iwarp, transport, rpc and siwarp, and runs the unit, golden, conformance,
+operators over all lines of engine, wire, iwarp, transport, rpc, siwarp and tcp, and runs the unit, golden, conformance,
 system and seed tests until one fails. Faults that survive are listed; docs/testing.md argues about each.
 
 It works on a copy of the tree in build-mutants, so that nothing happens to yours.
@@ -29,14 +29,14 @@ TREE = HOME / "tree"
 BUILD = TREE / "build-mutants"
 PATCHES = ROOT / "tests" / "mutants"
 RULE_ROW = re.compile(r"^\| ((?:V1|PD|H|B)-[A-Z]*\d+) \|")
-DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc", "src/rdma/siwarp")
+DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc", "src/rdma/siwarp", "src/tcp")
 # The quickest first: most faults are seen by the unit tests of their module.
 PROGRAMS = ("engine_test", "wire_test", "iwarp_test", "transport_test", "xdr_test", "oncrpc_test",
             "region_table_test", "reply_cache_test", "provider_choice_test", "golden_test",
-            "configuration_test", "siwarp_test", "sim_test",
+            "configuration_test", "siwarp_test", "sim_test", "tcp_test", "testing_test",
             "rpc_system_test", "rfc5666_test", "backward_test", "chunks_test", "registered_memory_test",
             "reconnect_test", "credits_test", "service_test", "coroutine_test", "adopt_test", "conformance_test",
-            "steady_state_test", "hostile_test", "process_test")
+            "steady_state_test", "hostile_test", "tcp_system_test", "process_test")
 SEEDS = "1..150"
 SIM = "bin/rpcrdma-sim"
 # The unit tests of a folder are built and run before anything else is: a fault in a header reaches hundreds of objects.
