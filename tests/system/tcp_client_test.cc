@@ -59,14 +59,14 @@ class TcpClientTest : public ::testing::Test {
   }
   bool run_until(const std::function<bool()>& condition) { return peer_->pump_until(condition); }
 
+  std::vector<std::uint32_t> results_;
+  std::vector<Error> errors_;  // outlives the client, whose end fails its calls
   RawListener listener_{[this] { pump(); }};
   void pump() {
     if (client_) client_->progress();
   }
   std::optional<Client> client_;
   std::unique_ptr<RawPeer> peer_;
-  std::vector<std::uint32_t> results_;
-  std::vector<Error> errors_;
 };
 
 TEST_F(TcpClientTest, RepliesMayComeInAnyOrder) {
