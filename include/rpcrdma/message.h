@@ -17,10 +17,11 @@ namespace rpcrdma {
 
 inline constexpr std::size_t kBulkItemsMax = 8;  // in one message; further ones are not bulk
 
-// A bulk item of a message that was written: where it is cut out of the stream, and its bytes.
+// Bytes of a message that stay where the application has them.
 struct BulkItem {
   std::size_t at;  // bytes of the written stream before it
   Bytes data;
+  bool is_eligible = true;  // for direct data placement; else it only need not be copied
 };
 
 // Encodes one message in one pass. A view over library memory; dies with the call that gave it.
@@ -44,6 +45,12 @@ class MessageWriter {
   // the call ends and is moved from there without a copy. Items after the first kBulkItemsMax are
   // written in place, which costs room there.
   void bulk(Bytes data) noexcept;
+  // opaque[n] by reference: the same without a count word, which is not written or was written
+  // before. XDR padding is written behind it.
+  void bulk_fixed(Bytes data) noexcept;
+  // XDR that was encoded elsewhere, by reference. It is not DDP-eligible: it stays in the message,
+  // or moves with all of it. Its size must be a multiple of four; otherwise the message is refused.
+  void lend(Bytes encoded) noexcept;
   // Refuses the message: for values that only the caller can judge, like a count over its limit.
   void fail() noexcept { overflow_ = true; }
 
@@ -52,6 +59,8 @@ class MessageWriter {
   std::span<const BulkItem> items() const noexcept { return {items_.data(), item_count_}; }
 
  private:
+  void take_item(Bytes data, bool is_eligible) noexcept;
+
   xdr::Writer writer_;
   // In a union, so that what is not in use is not set: a writer is made for each call.
   union {
@@ -98,6 +107,8 @@ class MessageReader {
   // with, whether the peer sent it or not. An item that is larger than its place, or than
   // `size_max`, fails with kOverLimit, wherever it came.
   Bytes bulk(std::uint32_t size_max, std::string_view field) noexcept;
+  // The items that are not in xdr()'s bytes, in order, for callers that pass the message on.
+  std::span<const Placed> placed() const noexcept { return {placed_.data(), placed_count_}; }
   // Whether the last bulk() was placed by RDMA; if not, it is a view of the message.
   bool last_was_placed() const noexcept { return last_was_placed_; }
   // The places that the application named: the first item's, the second's, and so on. The span

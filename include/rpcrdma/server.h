@@ -25,6 +25,7 @@
 
 namespace rpcrdma {
 
+class MessageService;
 class ServerImpl;
 
 class Server {
@@ -46,6 +47,10 @@ class Server {
 
   // The service outlives the server. Fails when the program version is there already.
   Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
+
+  // Hands all Calls that no service was added for to this one, as whole messages. It outlives the
+  // server. Before run(), or on the server's thread. Fails when there is one already.
+  Expected<void, Error> serve_messages(MessageService& service);
 
   // Serves RDMA over a TCP connection of the application's, whose other end calls Client::adopt()
   // now; see there. The descriptor is the library's from now on, also when this fails: kUnsupported

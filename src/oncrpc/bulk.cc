@@ -6,7 +6,23 @@ void MessageWriter::bulk(Bytes data) noexcept {
   if (data.size() > 0xffffffffU) return fail();
   if (item_count_ == items_.size()) return writer_.opaque(data);
   writer_.opaque_header(static_cast<std::uint32_t>(data.size()));
-  items_[item_count_++] = {writer_.position(), data};
+  take_item(data, true);
+}
+
+void MessageWriter::bulk_fixed(Bytes data) noexcept {
+  if (data.size() > 0xffffffffU) return fail();
+  if (item_count_ == items_.size()) return writer_.opaque_fixed(data);
+  take_item(data, true);
+}
+
+void MessageWriter::lend(Bytes encoded) noexcept {
+  if (encoded.size() % xdr::kWordSize != 0 || encoded.size() > 0xffffffffU) return fail();
+  if (item_count_ == items_.size()) return writer_.opaque_fixed(encoded);
+  take_item(encoded, false);
+}
+
+void MessageWriter::take_item(Bytes data, bool is_eligible) noexcept {
+  items_[item_count_++] = {writer_.position(), data, is_eligible};
   writer_.pad_for(data.size());
 }
 

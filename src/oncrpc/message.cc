@@ -118,6 +118,11 @@ bool is_call(Bytes message) noexcept {
   return message.size() < 2 * xdr::kWordSize || word(message, 1) == kCall;
 }
 
+bool is_reply(Bytes message, Xid xid) noexcept {
+  return message.size() >= 2 * xdr::kWordSize && Xid{word(message, 0)} == xid &&
+         word(message, 1) == kReply;
+}
+
 Expected<CallHeader, BadCall> decode_call(xdr::Reader& reader) {
   CallHeader header{};
   header.xid = Xid{reader.u32("xid")};

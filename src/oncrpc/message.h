@@ -75,6 +75,8 @@ bool is_plain_success(Bytes bytes, Xid xid) noexcept;
 
 // Whether msg_type says CALL, or is not there to say anything.
 bool is_call(Bytes message) noexcept;
+// Whether it begins as a reply to the call does, whatever it says.
+bool is_reply(Bytes message, Xid xid) noexcept;
 
 Expected<CallHeader, BadCall> decode_call(xdr::Reader& reader);
 

@@ -25,6 +25,11 @@ class ServiceRegistry {
   // for set-up: it allocates.
   Expected<void, RegistryError> add(std::uint32_t program, std::uint32_t version, Service& service);
 
+  // What takes the Calls that no service was added for, as whole messages; null: they are refused.
+  // Borrowed as well.
+  void set_rest(Service* service) noexcept { rest_ = service; }
+  Service* rest() const noexcept { return rest_; }
+
   struct Found {
     AcceptStatus status;  // kSuccess, or what RFC 5531 §9 has to be answered
     Service* service;     // borrowed; null unless kSuccess
@@ -39,6 +44,7 @@ class ServiceRegistry {
     std::uint32_t program, version;
     Service* service;
   };
+  Service* rest_ = nullptr;
   std::vector<Entry> entries_;  // sorted by program, then version; no two are the same
 };
 

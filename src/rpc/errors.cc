@@ -178,4 +178,9 @@ std::optional<Error> to_error(const oncrpc::ReplyHeader* header, const Procedure
   return make(Errc::kBadReply, std::string(to_string(accepted.status)));
 }
 
+Error no_call(std::string_view peer) {
+  return {Errc::kBadArguments, "starting a call", std::string(peer),
+          "its message does not begin with an XID and msg_type CALL (RFC 5531 §9)"};
+}
+
 }  // namespace rpcrdma::rpc

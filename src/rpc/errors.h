@@ -27,6 +27,9 @@ Error to_error(engine::StartError error, std::string_view peer);
 std::optional<Error> to_error(const oncrpc::ReplyHeader* header, const Procedure& procedure,
                               std::string_view peer);
 
+// Of a message that the application has written.
+Error no_call(std::string_view peer);
+
 }  // namespace rpcrdma::rpc
 
 #endif  // RPCRDMA_RPC_ERRORS_H_

@@ -13,7 +13,8 @@ std::optional<CallSender::Refusal> CallSender::start(CallSlot& slot,
   slot.connection = &connection;
   outgoing_ = {};
   if (!build(slot)) return Refusal{Kind::kNoRegistration};
-  const std::uint64_t rest_max = oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max};
+  const std::uint64_t rest_max =
+      (slot.is_whole ? 0 : oncrpc::kReplyHeaderSizeMax) + std::uint64_t{slot.results_size_max};
   std::uint64_t reply_max = rest_max;
   for (const engine::ResultRoom& room : rooms_) reply_max += xdr::padded(room.size_max);
   engine::Connection& engine = connection.engine();
@@ -49,12 +50,17 @@ std::optional<CallSender::Refusal> CallSender::start(CallSlot& slot,
 bool CallSender::build(CallSlot& slot) {
   stream_.clear();
   rooms_.clear();
-  const std::size_t start = seal_call(slot.stream, {slot.xid, slot.procedure, credential_, {}});
+  const std::size_t start =
+      slot.is_whole ? kHeaderRoom
+                    : seal_call(slot.stream, {slot.xid, slot.procedure, credential_, {}});
   ConnectionMemory::Place place{};
   if (slot.stream_is_room) {
     const auto room = slot.connection->call_room(calls_.index_of(slot));
     place = {room.lease, room.offset};
-    outgoing_.header_room = room.header_room() + start;
+    // Only what the application has written by reference may come first instead.
+    const bool is_first =
+        slot.writer.items().empty() || kHeaderRoom + slot.writer.items()[0].at > start;
+    if (is_first) outgoing_.header_room = room.header_room() + start;
   } else {
     const auto lent = memory_.lend(slot.memory, slot.stream);
     if (!lent) return false;
@@ -72,12 +78,12 @@ bool CallSender::build(CallSlot& slot) {
   };
   for (const BulkItem& bulk : slot.writer.items()) {
     inline_run(kHeaderRoom + bulk.at);
-    ++item;
+    if (bulk.is_eligible) ++item;
     if (bulk.data.empty()) continue;
     const auto lent = memory_.lend_read_only(slot.memory, bulk.data);
     ok = ok && lent &&
-         stream_.push_back(
-             {lent->lease, static_cast<std::uint32_t>(bulk.data.size()), lent->offset, item});
+         stream_.push_back({lent->lease, static_cast<std::uint32_t>(bulk.data.size()), lent->offset,
+                            bulk.is_eligible ? item : std::uint16_t{0}});
   }
   inline_run(kHeaderRoom + slot.writer.size());
   if (limits_.inline_only) return ok;  // results come in the message

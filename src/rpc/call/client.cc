@@ -173,6 +173,9 @@ Expected<Call, Error> Client::prepare(const Procedure& procedure,
                                       std::uint32_t arguments_size_max) {
   return impl_->prepare(procedure, arguments_size_max);
 }
+Expected<Call, Error> Client::prepare_message(std::uint32_t size_max) {
+  return impl_->prepare_message(size_max);
+}
 Expected<Reply, Error> Client::call(Call call) {
   return impl_->call(std::move(call));
 }

@@ -24,6 +24,7 @@ struct CallMessage {
   std::array<MutableBytes, kBulkItemsMax> results;
   std::size_t result_count = 0;
   bool results_refused = false;        // place_result() was asked for what it cannot do
+  bool is_whole = false;               // the application wrote all of the message
   std::uint32_t results_size_max = 0;  // bytes
   std::chrono::nanoseconds timeout{};
   MessageReader reader;
@@ -40,6 +41,7 @@ class ClientImpl {
 
   virtual Expected<Call, Error> prepare(const Procedure& procedure,
                                         std::uint32_t arguments_size_max) = 0;
+  virtual Expected<Call, Error> prepare_message(std::uint32_t size_max) = 0;
   virtual Expected<Reply, Error> call(Call call) = 0;
   virtual Expected<void, Error> start(Call&& call, ReplyCallback&& callback) = 0;
   virtual void use_credential(const AuthSys& credential) = 0;
@@ -70,6 +72,7 @@ class ClientImpl {
   static Client make_client(std::unique_ptr<ClientImpl> impl) { return Client(std::move(impl)); }
   Call make_call(std::uint32_t slot) noexcept { return {this, slot}; }
   Reply make_reply(std::uint32_t slot) noexcept { return {this, slot}; }
+  static std::uint32_t slot_of(const Call& call) noexcept { return call.slot_; }
   // The call's slot, which is the caller's to free from now on.
   static std::uint32_t take_slot(Call& call) noexcept {
     call.impl_ = nullptr;

@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "oncrpc/message.h"
 #include "rpc/call/reply_reading.h"
+#include "rpc/errors.h"
 
 namespace rpcrdma {
 namespace {
@@ -46,7 +47,7 @@ inline void RdmaClient::init_slot(Slot& slot, const Procedure& procedure) {
   slot.procedure = procedure;
   slot.xid = Xid{++last_xid_};
   slot.result_count = 0;
-  slot.results_refused = false;
+  slot.results_refused = slot.is_whole = false;
   slot.results_size_max = kResultsSizeDefault;
   slot.timeout = options_.call_timeout;
   slot.memory.clear();
@@ -73,6 +74,12 @@ Expected<Call, Error> RdmaClient::prepare(const Procedure& procedure,
   calls_.take();
   init_slot(slot, procedure);
   return make_call(index);
+}
+
+Expected<Call, Error> RdmaClient::prepare_message(std::uint32_t size_max) {
+  auto call = prepare({}, size_max);
+  if (call) calls_[slot_of(*call)].is_whole = true;
+  return call;
 }
 
 void RdmaClient::init_own_call(const Procedure& procedure) {
@@ -102,6 +109,14 @@ std::optional<Error> RdmaClient::begin(std::uint32_t index, bool blocking,
                  errors_.peer(),
                  is_place ? "place_result() takes up to 8 places, none of them empty"
                           : "they exceed the size given to prepare(), or have too many bulk items"};
+  }
+  if (slot.is_whole) [[unlikely]] {
+    const auto xid = rpc::xid_of(slot.writer, slot.arguments());
+    if (!xid) {
+      free_slot(index);
+      return rpc::no_call(errors_.peer());
+    }
+    slot.xid = *xid;
   }
   auto error = finishes_messages_ ? finish_message(slot) : std::nullopt;
   if (!error) error = keeps_calls_ ? start_or_wait(slot) : start_in_engine(slot);
@@ -147,7 +162,8 @@ void RdmaClient::handle(const engine::Event& event) {
 void RdmaClient::handle_failed(std::uint32_t index, engine::CallError error) {
   // What each connection begins with tells nothing of the calls behind it.
   const bool is_own = calls_.is_own(index);
-  if (error == engine::CallError::kConnectionLost && waits_for_next() && !is_own) {
+  const bool is_made_again = !is_own && !calls_[index].is_whole;
+  if (error == engine::CallError::kConnectionLost && waits_for_next() && is_made_again) {
     return wait_for_connection(calls_[index]);
   }
   if (error != engine::CallError::kTimedOut && !is_own) heard_ = true;  // the server answered

@@ -24,6 +24,7 @@ namespace rpcrdma {
 class RdmaClient : public ClientImpl {
  public:
   Expected<Call, Error> prepare(const Procedure& procedure, std::uint32_t arguments_size_max) final;
+  Expected<Call, Error> prepare_message(std::uint32_t size_max) final;
   Expected<void, Error> start(Call&& call, ReplyCallback&& callback) final;
   void use_credential(const AuthSys& credential) final { credential_.set(credential); }
   std::uint32_t calls_in_flight() const noexcept final;

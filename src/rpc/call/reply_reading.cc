@@ -14,7 +14,9 @@ namespace {
 std::optional<Error> read_any(CallSlot& slot, Bytes stream, const engine::ReplyReady& reply,
                               std::string_view peer) {
   xdr::Reader reader(stream);
-  if (oncrpc::is_plain_success(stream, slot.xid)) [[likely]] {
+  if (slot.is_whole) {
+    if (!oncrpc::is_reply(stream, slot.xid)) return to_error(nullptr, slot.procedure, peer);
+  } else if (oncrpc::is_plain_success(stream, slot.xid)) [[likely]] {
     reader.skip(oncrpc::kReplyHeaderSizeMin, "");
   } else {
     const auto header = oncrpc::decode_reply(reader);
@@ -53,7 +55,7 @@ std::optional<Error> read_reply(CallSlot& slot, const engine::ReplyReady& reply,
                                 std::string_view peer) {
   const Bytes stream = reply.in_reply_chunk > 0 ? Bytes(slot.reply_room).first(reply.in_reply_chunk)
                                                 : reply.inline_part;
-  if (reply.results_written.empty() && reply.by_read == nullptr &&
+  if (reply.results_written.empty() && reply.by_read == nullptr && !slot.is_whole &&
       oncrpc::is_plain_success(stream, slot.xid)) [[likely]] {
     std::construct_at(&slot.reader, stream.subspan(oncrpc::kReplyHeaderSizeMin),
                       oncrpc::kReplyHeaderSizeMin, std::span<const MessageReader::Placed>{});

@@ -2,11 +2,14 @@
 #ifndef RPCRDMA_RPC_CALL_SEALING_H_
 #define RPCRDMA_RPC_CALL_SEALING_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 
 #include "base/assert.h"
 #include "oncrpc/message.h"
+#include "rpcrdma/message.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
 
@@ -24,6 +27,25 @@ inline std::size_t seal_call(MutableBytes stream, const oncrpc::CallHeader& head
   xdr::Writer writer(stream.subspan(start, size));
   oncrpc::encode_call(header, writer);
   return start;
+}
+
+// The XID of a message that the application has written; nullopt: it does not begin as a Call does.
+inline std::optional<Xid> xid_of(const MessageWriter& writer, Bytes stream) noexcept {
+  std::array<std::byte, 2 * xdr::kWordSize> start{};  // XID, msg_type
+  std::size_t have = 0, done = 0;
+  const auto take = [&](Bytes bytes) {
+    const std::size_t count = std::min(bytes.size(), start.size() - have);
+    std::ranges::copy(bytes.first(count), start.begin() + static_cast<std::ptrdiff_t>(have));
+    have += count;
+  };
+  for (const BulkItem& item : writer.items()) {
+    take(stream.subspan(done, item.at - done));
+    take(item.data);
+    done = item.at;
+  }
+  take(stream.subspan(done, writer.size() - done));
+  if (have < start.size() || !oncrpc::is_call(start)) return std::nullopt;
+  return Xid{xdr::load_word(start.data())};
 }
 
 // What a client's calls are sent with.

@@ -143,14 +143,19 @@ Expected<Call, Error> TcpClient::prepare(const Procedure& procedure,
   slot.blocking = slot.is_early = false;
   slot.procedure = procedure;
   slot.xid = Xid{++last_xid_};
-  xids_.set(index, slot.xid);
   slot.result_count = 0;
-  slot.results_refused = false;
+  slot.results_refused = slot.is_whole = false;
   slot.results_size_max = kResultsSizeDefault;
   slot.timeout = options_.call_timeout;
   slot.error.reset();
   std::construct_at(&slot.writer, slot.stream.subspan(rpc::kHeaderRoom));
   return make_call(index);
+}
+
+Expected<Call, Error> TcpClient::prepare_message(std::uint32_t size_max) {
+  auto call = prepare({}, size_max);
+  if (call) slots_[slot_of(*call)].is_whole = true;
+  return call;
 }
 
 Expected<void, Error> TcpClient::start(Call&& call, ReplyCallback&& callback) {
@@ -170,6 +175,8 @@ std::optional<Error> TcpClient::begin(std::uint32_t index, bool blocking,
                                       ReplyCallback&& callback) {
   Slot& slot = slots_[index];
   RPCRDMA_ASSERT(slot.state == State::kPrepared, "a Call is started twice");
+  const auto xid =
+      slot.is_whole ? rpc::xid_of(slot.writer, slot.stream.subspan(rpc::kHeaderRoom)) : slot.xid;
   std::optional<Error> error;
   if (slot.results_refused) {
     error = Error{Errc::kTooLarge, "placing the results", peer_,
@@ -177,9 +184,11 @@ std::optional<Error> TcpClient::begin(std::uint32_t index, bool blocking,
   } else if (!slot.writer.ok()) {
     error = Error{Errc::kTooLarge, "encoding the arguments", peer_,
                   "they exceed the size given to prepare(), or have too many bulk items"};
+  } else if (!xid) {
+    error = rpc::no_call(peer_);
   } else if (connection_->ended()) {
     error = lost_error();
-  } else if (!send(slot)) {
+  } else if (slot.xid = *xid; !send(slot)) {
     error = Error{Errc::kTooLarge, "the call", peer_, "it is longer than a record can be, 2 GiB"};
   }
   if (error) {
@@ -187,6 +196,7 @@ std::optional<Error> TcpClient::begin(std::uint32_t index, bool blocking,
     return error;
   }
   slot.state = State::kSent;
+  xids_.set(index, slot.xid);
   ++under_way_;
   slot.number = sent_++;
   slot.deadline = now() + slot.timeout;
@@ -199,7 +209,9 @@ std::optional<Error> TcpClient::begin(std::uint32_t index, bool blocking,
 // Bulk items go where their count words announce them; their fill bytes are in the stream.
 bool TcpClient::send(Slot& slot) {
   const std::size_t start =
-      rpc::seal_call(slot.stream, {slot.xid, slot.procedure, credential_.get(), {}});
+      slot.is_whole
+          ? rpc::kHeaderRoom
+          : rpc::seal_call(slot.stream, {slot.xid, slot.procedure, credential_.get(), {}});
   BoundedVector<Bytes, tcp::Connection::kRunsMax> runs;
   static_assert(decltype(runs)::capacity() > 2 * kBulkItemsMax);
   const Bytes stream(slot.stream);
@@ -316,7 +328,9 @@ void TcpClient::complete(std::uint32_t index) {
 std::optional<Error> TcpClient::read(Slot& slot) {
   const Bytes stream = slot.reply.bytes();
   std::size_t size = oncrpc::kReplyHeaderSizeMin;
-  if (!oncrpc::is_plain_success(stream, slot.xid)) {
+  if (slot.is_whole) {
+    size = 0;  // take_reply() has looked at its beginning
+  } else if (!oncrpc::is_plain_success(stream, slot.xid)) {
     xdr::Reader reader(stream);
     const auto header = oncrpc::decode_reply(reader);
     if (auto error = rpc::to_error(header ? &*header : nullptr, slot.procedure, peer_)) {

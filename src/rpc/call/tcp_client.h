@@ -33,6 +33,7 @@ class TcpClient final : public ClientImpl {
 
   Expected<Call, Error> prepare(const Procedure& procedure,
                                 std::uint32_t arguments_size_max) override;
+  Expected<Call, Error> prepare_message(std::uint32_t size_max) override;
   Expected<Reply, Error> call(Call call) override;
   Expected<void, Error> start(Call&& call, ReplyCallback&& callback) override;
   void use_credential(const AuthSys& credential) override { credential_.set(credential); }

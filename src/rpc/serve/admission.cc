@@ -1,5 +1,7 @@
 #include "rpc/serve/admission.h"
 
+#include <optional>
+
 namespace rpcrdma::rpc {
 namespace {
 
@@ -28,10 +30,36 @@ Admission decode_header(Bytes message, oncrpc::CallHeader& header, oncrpc::Reply
   return {.header_size = reader.position()};
 }
 
+// A Call that no service was added for, where something takes such Calls as they are. Of its header
+// only the XID is needed here.
+std::optional<Admission> admit_whole(const oncrpc::ServiceRegistry& registry, Bytes message,
+                                     oncrpc::CallHeader& header) {
+  constexpr std::size_t kProcedureEnd = 6 * xdr::kWordSize;
+  if (message.size() < 2 * xdr::kWordSize || !oncrpc::is_call(message)) return std::nullopt;
+  xdr::Reader reader(message);
+  const auto decoded = oncrpc::decode_call(reader);
+  header = decoded ? *decoded : oncrpc::CallHeader{};
+  header.xid = Xid{xdr::load_word(message.data())};
+  if (message.size() >= kProcedureEnd) {
+    const auto word = [message](std::size_t i) {
+      return xdr::load_word(message.data() + i * xdr::kWordSize);
+    };
+    header.procedure = {word(3), word(4), word(5)};
+    const auto found = registry.find(header.procedure.program, header.procedure.version);
+    if (found.service != nullptr) return std::nullopt;
+  }
+  return Admission{.service = registry.rest(),
+                   .traits = registry.rest()->traits(header.procedure.number),
+                   .is_whole = true};
+}
+
 }  // namespace
 
 Admission admit(const oncrpc::ServiceRegistry& registry, Bytes message, oncrpc::CallHeader& header,
                 oncrpc::ReplyHeader& refusal) {
+  if (registry.rest() != nullptr) [[unlikely]] {
+    if (const auto whole = admit_whole(registry, message, header)) return *whole;
+  }
   Admission admission;
   if (oncrpc::take_plain_call(message, header)) [[likely]] {
     admission.header_size = oncrpc::kCallHeaderSizeMin;

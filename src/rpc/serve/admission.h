@@ -23,6 +23,7 @@ struct Admission {
   Service* service = nullptr;               // borrowed from the registry; also serves NULL
   const ProcedureTraits* traits = nullptr;  // of the procedure, the service's; null: NULL
   std::size_t header_size = 0;              // bytes of the message before the arguments
+  bool is_whole = false;  // `service` is a MessageService: the header is a part of the arguments
 };
 
 // Reads the header of `message` into `header`, whose views are into the message, and judges the

@@ -59,7 +59,9 @@ bool CallMemory::locate(Held& held, const transport::Connection::Room& room,
   for (const BulkItem& bulk : results.items()) {
     inline_run(bulk.at);
     // An empty item still takes its Write chunk (RFC 8166 §4.3.2), so it is told to the engine.
-    const auto run = locate(held, room, bulk.data, ++item);
+    if (bulk.is_eligible) ++item;
+    if (bulk.data.empty() && !bulk.is_eligible) continue;
+    const auto run = locate(held, room, bulk.data, bulk.is_eligible ? item : std::uint16_t{0});
     ok = ok && run && stream.push_back(*run);
   }
   inline_run(results.size());

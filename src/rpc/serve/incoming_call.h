@@ -31,6 +31,7 @@ class IncomingCall : public CallContext {
 
   oncrpc::CallHeader header_{};
   AcceptStatus status_ = AcceptStatus::kSuccess;
+  bool is_whole_ = false;  // arguments and results are whole messages
   MessageReader arguments_;
   MessageWriter results_;
   MutableBytes results_buffer_;                  // the reply without bulk items, header first

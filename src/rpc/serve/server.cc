@@ -56,6 +56,9 @@ Expected<std::string, Error> Server::also_listen(std::string_view url) {
   return listen_with(*impl_, url);
 }
 
+Expected<void, Error> Server::serve_messages(MessageService& service) {
+  return impl_->serve_messages(service);
+}
 Expected<void, Error> Server::add(std::uint32_t program, std::uint32_t version, Service& service) {
   return impl_->add(program, version, service);
 }

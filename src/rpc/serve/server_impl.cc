@@ -94,6 +94,15 @@ Expected<void, Error> ServerImpl::add(std::uint32_t program, std::uint32_t versi
             fmt::format("program {} version {} is served already", program, version)});
 }
 
+Expected<void, Error> ServerImpl::serve_messages(MessageService& service) {
+  if (registry_.rest() != nullptr) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, "adding a service", address_,
+                                   "there is a MessageService already"});
+  }
+  registry_.set_rest(&service);
+  return {};
+}
+
 Expected<void, Error> ServerImpl::register_read_only(Bytes memory) {
   if (regions_.add(memory, nullptr)) return {};
   return Unexpected<Error>(Error{Errc::kUnsupported, "registering memory", address_,

@@ -16,6 +16,7 @@
 #include "rpc/serve/server_loop.h"
 #include "rpc/serve/session.h"
 #include "rpc/serve/tcp_server.h"
+#include "rpcrdma/message_service.h"
 #include "rpcrdma/server.h"
 
 namespace rpcrdma {
@@ -42,6 +43,7 @@ class ServerImpl final : public rpc::Mailbox {
                                            const ServerOptions& options);
 
   Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
+  Expected<void, Error> serve_messages(MessageService& service);
   Expected<void, Error> register_read_only(Bytes memory);
   Expected<void, Error> adopt(int descriptor);
   void progress();

@@ -269,6 +269,7 @@ Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
       return nullptr;
   }
   context.traits_ = admission.traits;
+  context.is_whole_ = admission.is_whole;
   const std::size_t size = admission.header_size;
   std::construct_at(&context.arguments_, stream.subspan(size), size, placed);
   if (connection_->profile() == engine::Profile::kRfc5666) {
@@ -330,7 +331,7 @@ void Session::execute(Context& context) {
     context.status_ = AcceptStatus::kSystemErr;
     return send_answer(context);
   }
-  if (context.header_.procedure.number == 0) {
+  if (context.header_.procedure.number == 0 && !context.is_whole_) {
     send_answer(context);  // NULL, RFC 5531 §12: always answers
   } else {
     context.service_->call(context);

@@ -120,6 +120,7 @@ void TcpSession::serve(tcp::Message message) {
                     std::span<const MessageReader::Placed>());
   call.service_ = admission.service;
   call.traits_ = admission.traits;
+  call.is_whole_ = admission.is_whole;
   using Next = DuplicateCalls::Next;
   Next next = Next::kExecute;
   if (duplicates_.concern(call.traits_)) {
@@ -135,7 +136,7 @@ void TcpSession::execute(TcpCall& call) {
     call.status_ = AcceptStatus::kSystemErr;
     return send_answer(call);
   }
-  if (call.header_.procedure.number == 0) {
+  if (call.header_.procedure.number == 0 && !call.is_whole_) {
     send_answer(call);  // NULL, RFC 5531 §12: always answers
   } else {
     call.service_->call(call);
