@@ -164,7 +164,8 @@ class Client {
   Expected<void, Error> serve(std::uint32_t program, std::uint32_t version, Service& service);
 
   // Sends this credential with the calls started from now on, and with those that are made again
-  // after the loss of a connection (default AUTH_NONE).
+  // after the loss of a connection (default AUTH_NONE). Without effect where ClientOptions::auth
+  // says what calls are sealed with.
   void use_credential(const AuthSys& credential);
 
  private:

@@ -16,6 +16,8 @@
 
 namespace rpcrdma {
 
+class ClientAuth;
+
 inline constexpr std::uint16_t kDefaultPort = 20049;  // NFS/RDMA, registered with IANA
 
 // How the provider "verbs" exposes memory to a peer; siwarp needs none of these.
@@ -131,6 +133,9 @@ struct ClientOptions {
   // As Client::use_credential(), and already for the call with which a connection of
   // Profile::kRfc5666 begins. The machine name is copied when the client is made.
   std::optional<AuthSys> credential;
+  // What calls are sealed with instead, see rpcrdma/auth.h; null: AUTH_NONE or AUTH_SYS. It serves
+  // one client, which it outlives.
+  ClientAuth* auth = nullptr;
   ReconnectOptions reconnect;
   std::size_t memory_max = 256U << 20U;  // message and Reply chunk buffers of the library, bytes
 };

@@ -26,6 +26,7 @@
 namespace rpcrdma {
 
 class MessageService;
+class ServerAuth;
 class ServerImpl;
 
 class Server {
@@ -47,6 +48,12 @@ class Server {
 
   // The service outlives the server. Fails when the program version is there already.
   Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
+
+  // Calls with credentials of this flavor are checked and answered by `auth` (rpcrdma/auth.h),
+  // which outlives the server; AUTH_NONE and AUTH_SYS too, in place of what is built in. Before
+  // run(), or on the server's thread. Fails when the flavor has one already. Flavors without any
+  // are accepted as they are: Service::check_credential() is asked.
+  Expected<void, Error> accept_flavor(AuthFlavor flavor, ServerAuth& auth);
 
   // Hands all Calls that no service was added for to this one, as whole messages. It outlives the
   // server. Before run(), or on the server's thread. Fails when there is one already.

@@ -34,4 +34,16 @@ ServiceRegistry::Found ServiceRegistry::find(std::uint32_t program,
   return {AcceptStatus::kSuccess, at->service, range};
 }
 
+Expected<void, RegistryError> ServiceRegistry::accept_flavor(AuthFlavor flavor, ServerAuth& auth) {
+  if (auth_of(flavor) != nullptr) return Unexpected<RegistryError>(RegistryError::kDuplicate);
+  flavors_.push_back({flavor, &auth});
+  if (flavor == AuthFlavor::kNone) checks_none_ = true;
+  return {};
+}
+
+ServerAuth* ServiceRegistry::auth_of(AuthFlavor flavor) const noexcept {
+  const auto found = std::ranges::find(flavors_, flavor, &Accepted::flavor);
+  return found == flavors_.end() ? nullptr : found->auth;
+}
+
 }  // namespace rpcrdma::oncrpc

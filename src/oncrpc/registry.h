@@ -10,13 +10,14 @@
 #include "rpcrdma/types.h"
 
 namespace rpcrdma {
+class ServerAuth;
 class Service;
-}
+}  // namespace rpcrdma
 
 namespace rpcrdma::oncrpc {
 
 enum class RegistryError : std::uint8_t {
-  kDuplicate,  // this version of this program is served already
+  kDuplicate,  // this version of this program is served already, or this flavor accepted
 };
 
 class ServiceRegistry {
@@ -29,6 +30,13 @@ class ServiceRegistry {
   // Borrowed as well.
   void set_rest(Service* service) noexcept { rest_ = service; }
   Service* rest() const noexcept { return rest_; }
+
+  // What checks and seals the calls of a flavor, in place of what is built in; null: nothing else.
+  // Borrowed as well. Fails where there is one.
+  Expected<void, RegistryError> accept_flavor(AuthFlavor flavor, ServerAuth& auth);
+  ServerAuth* auth_of(AuthFlavor flavor) const noexcept;
+  // Whether auth_of() has one for AUTH_NONE: most calls have that flavor, and need no look then.
+  bool checks_none() const noexcept { return checks_none_; }
 
   struct Found {
     AcceptStatus status;  // kSuccess, or what RFC 5531 §9 has to be answered
@@ -44,7 +52,13 @@ class ServiceRegistry {
     std::uint32_t program, version;
     Service* service;
   };
+  struct Accepted {
+    AuthFlavor flavor;
+    ServerAuth* auth;
+  };
   Service* rest_ = nullptr;
+  std::vector<Accepted> flavors_;
+  bool checks_none_ = false;
   std::vector<Entry> entries_;  // sorted by program, then version; no two are the same
 };
 

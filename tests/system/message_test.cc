@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,78 +11,19 @@
 #include <vector>
 
 #include "rpcrdma/message_service.h"
-#include "rpcrdma/testing.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
+#include "support/test_bed.h"
 
 namespace rpcrdma::test {
 namespace {
 
-using Callback = std::function<void(Expected<Reply, Error>)>;
-
 constexpr std::uint32_t kOtherProgram = 0x20010099;
 constexpr std::size_t kReplyHeaderSize = 24;  // of a success with an empty verifier, bytes
 
-// Servers and clients of one transport, on one thread.
-class Bed {
- public:
-  virtual ~Bed() = default;
-  virtual Server listen(const ServerOptions& options) = 0;
-  virtual Client connect(const Server& server, const ClientOptions& options) = 0;
-  // False: the condition never holds.
-  virtual bool run_until(const std::function<bool()>& condition,
-                         const std::function<void()>& progress) = 0;
-};
-
-class SimulatedBed final : public Bed {
- public:
-  Server listen(const ServerOptions& options) override {
-    return network.listen("node" + std::to_string(++nodes_), options).value();
-  }
-  Client connect(const Server& server, const ClientOptions& options) override {
-    return network.connect(server.address(), options).value();
-  }
-  bool run_until(const std::function<bool()>& condition,
-                 const std::function<void()>& progress) override {
-    for (int left = 1'000'000; left > 0; --left) {
-      progress();
-      if (condition()) return true;
-      if (!network.step()) return false;
-    }
-    return false;
-  }
-
-  testing::Network network{7};
-
- private:
-  int nodes_ = 0;
-};
-
-class TcpBed final : public Bed {
- public:
-  Server listen(const ServerOptions& options) override {
-    return Server::listen("tcp://127.0.0.1:0", options).value();
-  }
-  Client connect(const Server& server, const ClientOptions& options) override {
-    return Client::begin_connect("tcp://" + std::string(server.address()), options).value();
-  }
-  bool run_until(const std::function<bool()>& condition,
-                 const std::function<void()>& progress) override {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    for (progress(); !condition(); progress()) {
-      if (std::chrono::steady_clock::now() > limit) return false;
-    }
-    return true;
-  }
-};
-
 class WholeMessages : public ::testing::TestWithParam<bool> {
  protected:
-  WholeMessages() : bed_(make_bed()) {}
-  static std::unique_ptr<Bed> make_bed() {
-    if (GetParam()) return std::make_unique<TcpBed>();
-    return std::make_unique<SimulatedBed>();
-  }
+  WholeMessages() : bed_(make_bed(GetParam())) {}
 
   // With the typed TestService, and `rest` for everything else.
   void start(MessageService* rest = nullptr, const ClientOptions& options = {}) {

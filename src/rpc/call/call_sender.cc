@@ -13,8 +13,7 @@ std::optional<CallSender::Refusal> CallSender::start(CallSlot& slot,
   slot.connection = &connection;
   outgoing_ = {};
   if (!build(slot)) return Refusal{Kind::kNoRegistration};
-  const std::uint64_t rest_max =
-      (slot.is_whole ? 0 : oncrpc::kReplyHeaderSizeMax) + std::uint64_t{slot.results_size_max};
+  const std::uint64_t rest_max = this->rest_max(slot);
   std::uint64_t reply_max = rest_max;
   for (const engine::ResultRoom& room : rooms_) reply_max += xdr::padded(room.size_max);
   engine::Connection& engine = connection.engine();
@@ -46,13 +45,26 @@ std::optional<CallSender::Refusal> CallSender::start(CallSlot& slot,
   return std::nullopt;
 }
 
+// The most that is not in the places of results, bytes.
+std::uint64_t CallSender::rest_max(const CallSlot& slot) const noexcept {
+  if (slot.is_whole) return slot.results_size_max;
+  std::uint64_t size = oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max};
+  if (growth_) [[unlikely]] {
+    size += *growth_;
+    for (const MutableBytes place : slot.places()) size += xdr::padded(place.size());
+  }
+  return size;
+}
+
 // Turns what was written into runs of the Payload stream, with every piece of memory registered.
 bool CallSender::build(CallSlot& slot) {
   stream_.clear();
   rooms_.clear();
+  const CallSeal& seal = slot.step.seal;
   const std::size_t start =
-      slot.is_whole ? kHeaderRoom
-                    : seal_call(slot.stream, {slot.xid, slot.procedure, credential_, {}});
+      slot.is_whole
+          ? kHeaderRoom
+          : seal_call(slot.stream, {slot.xid, slot.procedure, seal.credential, seal.verifier});
   ConnectionMemory::Place place{};
   if (slot.stream_is_room) {
     const auto room = slot.connection->call_room(calls_.index_of(slot));
@@ -65,6 +77,10 @@ bool CallSender::build(CallSlot& slot) {
     const auto lent = memory_.lend(slot.memory, slot.stream);
     if (!lent) return false;
     place = *lent;
+  }
+  if (growth_ && !slot.is_whole) [[unlikely]] {
+    return build_wrapped(slot, {place.lease, static_cast<std::uint32_t>(kHeaderRoom - start),
+                                place.offset + start, 0});
   }
   std::size_t done = start;
   std::uint16_t item = 0;
@@ -93,6 +109,19 @@ bool CallSender::build(CallSlot& slot) {
                                    lent->offset, static_cast<std::uint16_t>(i + 1)});
   }
   return ok;
+}
+
+// Nothing of a wrapped call is eligible, nor of its reply (RFC 8166 §6.1).
+bool CallSender::build_wrapped(CallSlot& slot, const engine::Fragment& header) {
+  if (!stream_.push_back(header)) return false;
+  const auto lend = [&](Bytes run) {
+    if (run.empty()) return true;
+    const auto lent = memory_.lend_read_only(slot.memory, run);
+    return lent && stream_.push_back(
+                       {lent->lease, static_cast<std::uint32_t>(run.size()), lent->offset, 0});
+  };
+  if (slot.step.seal.wrapped) return lend(*slot.step.seal.wrapped);
+  return std::ranges::all_of(slot.step.runs, lend);
 }
 
 bool CallSender::lend_reply_room(CallSlot& slot, std::uint64_t size) {

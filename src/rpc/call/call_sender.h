@@ -37,22 +37,24 @@ class CallSender {
     engine::StartError error{};
   };
 
-  // `credential`: of the calls that are sent from now on, as it is then.
-  CallSender(const Limits& limits, const Credential& credential, transport::BufferPool& pool,
+  // `growth`: by how many bytes results may grow that are wrapped; nullopt: nothing is wrapped.
+  CallSender(const Limits& limits, std::optional<std::uint32_t> growth, transport::BufferPool& pool,
              CallTable& calls, ConnectionMemory& memory)
-      : limits_(limits), credential_(credential), pool_(pool), calls_(calls), memory_(memory) {}
+      : limits_(limits), growth_(growth), pool_(pool), calls_(calls), memory_(memory) {}
 
-  // Seals the message with an RPC header of its own for this transmission, lends the call's memory
+  // Writes the RPC header that the call's seal has for this transmission, lends the call's memory
   // and gives it to the engine of the connection; CallTable::started(). What was lent stays with
   // the slot in any case.
   std::optional<Refusal> start(CallSlot& slot, transport::Connection& connection, Instant now);
 
  private:
+  std::uint64_t rest_max(const CallSlot& slot) const noexcept;
   bool build(CallSlot& slot);
+  bool build_wrapped(CallSlot& slot, const engine::Fragment& header);
   bool lend_reply_room(CallSlot& slot, std::uint64_t size);
 
   const Limits limits_;
-  const Credential& credential_;
+  const std::optional<std::uint32_t> growth_;
   transport::BufferPool& pool_;
   CallTable& calls_;
   ConnectionMemory& memory_;

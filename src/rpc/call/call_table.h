@@ -23,7 +23,9 @@ enum class CallState : std::uint8_t {
   kFree,      // prepare() takes it
   kPrepared,  // for start(); or for its Call to be destroyed
   kWaiting,   // for a connection, or for its turn on it; its time-out
+  kSealing,   // for its step of authentication to end
   kStarted,   // for the engine's last event
+  kOpening,   // the reply is here: for its step of authentication to end
   kEnded,     // the reply is here: for its Reply to be destroyed
   kFailed,    // for the blocking caller to take its error
 };
@@ -52,6 +54,10 @@ class CallTable {
  public:
   // `own`: of the last slot, which the library keeps for a call of its own.
   CallTable(std::size_t calls_max, bool own);
+  // Where steps of authentication end that go on elsewhere. Once, before any call.
+  void set_ended_steps(EndedSteps& ended) {
+    for (CallSlot& slot : slots_) slot.step.init(ended, index_of(slot));
+  }
 
   std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
   auto begin() noexcept { return slots_.begin(); }
@@ -72,6 +78,7 @@ class CallTable {
   // The library's own call; size() when there is none.
   std::uint32_t own() const noexcept { return own_; }
   bool is_own(std::uint32_t index) const noexcept { return index == own_; }
+  bool own_is_free() const noexcept { return slots_[own_].state == CallState::kFree; }
   bool own_is_started() const noexcept {
     return own_ < size() && slots_[own_].state == CallState::kStarted;
   }

@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 
+#include "rpc/call/call_steps.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/message.h"
 
@@ -27,7 +29,12 @@ struct CallMessage {
   bool is_whole = false;               // the application wrote all of the message
   std::uint32_t results_size_max = 0;  // bytes
   std::chrono::nanoseconds timeout{};
+  CallStep step;
   MessageReader reader;
+
+  std::span<const MutableBytes> places() const noexcept {
+    return std::span(results).first(result_count);
+  }
 };
 }  // namespace rpc
 

@@ -119,11 +119,12 @@ void ConnectingClient::drain() {
 }
 
 void ConnectingClient::pump() noexcept {
-  if (connection_ == nullptr && !reconnector_.next_attempt()) return;
+  if (connection_ == nullptr && !reconnector_.next_attempt() && steps_.under_way() == 0) return;
   const rpc::BackwardAnswers::InTurn turn(answers_, link_);
   in_progress_ = true;
   now_ = provider_.now();
   if (answers_.enabled()) answers_.take(retired_);
+  take_steps();
   pump_connection();
   if (options_.reconnect.enabled) maintain_connection();
   in_progress_ = false;
@@ -140,8 +141,8 @@ void ConnectingClient::pump_connection() {
   for (bool again = true; again;) {
     now_ = provider_.now();
     connection_->pump(now_);
-    const bool configures =
-        use_ == Use::kNotYet && !configuration_started_ && connection_->connected();
+    const bool configures = use_ == Use::kNotYet && !configuration_started_ &&
+                            connection_->connected() && calls_.own_is_free();
     if (configures) configure();
     engine::Connection& engine = connection_->engine();
     const engine::Event* event = engine.event();
@@ -156,9 +157,7 @@ Expected<Reply, Error> ConnectingClient::call(Call call) {
   const std::uint32_t index = take_slot(call);
   if (auto error = begin(index, true, {})) return Unexpected<Error>(std::move(*error));
   Slot& slot = calls_[index];
-  for (progress(); slot.state == State::kStarted || slot.state == State::kWaiting; progress()) {
-    provider_.wait();
-  }
+  for (progress(); is_under_way(slot); progress()) provider_.wait();
   if (slot.state == State::kFailed) {
     Error error = std::move(*slot.error);
     free_slot(index);

@@ -27,14 +27,17 @@ RdmaClient::RdmaClient(rdma::Provider& provider, const ClientOptions& options,
       rooms_(rooms),
       // Two clients behind one address should not use the same XIDs: servers may remember them.
       last_xid_(static_cast<std::uint32_t>(provider.now().time_since_epoch().count() >> 10)),
-      sender_(limits, credential_.get(), pool_, calls_, memory_) {
-  if (options.credential) credential_.set(*options.credential);
+      steps_(options.auth, plain_, [&provider] { provider.wake(); }),
+      sender_(limits, steps_.growth(), pool_, calls_, memory_) {
+  if (options.credential) plain_.set(*options.credential);
+  calls_.set_ended_steps(steps_.ended());
 }
 
 std::uint32_t RdmaClient::calls_in_flight() const noexcept {
-  if (connection_ == nullptr) return calls_.waiting();
+  const std::uint32_t elsewhere = calls_.waiting() + steps_.under_way();
+  if (connection_ == nullptr) return elsewhere;
   const std::uint32_t calls = connection_->engine().calls_in_flight();
-  return calls - std::min(calls, calls_.own_is_started() ? 1U : 0U) + calls_.waiting();
+  return calls - std::min(calls, calls_.own_is_started() ? 1U : 0U) + elsewhere;
 }
 
 // --- Making a call -----------------------------------------------------------------------------
@@ -140,6 +143,22 @@ std::optional<Error> RdmaClient::start_or_wait(Slot& slot) {
 
 std::optional<Error> RdmaClient::start_in_engine(Slot& slot) {
   if (connection_ == nullptr || connection_->ended() || use_ == Use::kNoMore) return lost_error();
+  if (slot.is_whole) return send(slot);
+  const StepEnd end =
+      steps_.seal(slot.step, slot.procedure, slot.xid, slot.writer, slot.arguments());
+  if (end == StepEnd::kLater) [[unlikely]] {
+    if (!keeps_calls_) slot.deadline = now() + slot.timeout;
+    slot.connection = connection_;
+    slot.state = State::kSealing;
+    return std::nullopt;
+  }
+  if (slot.step.seal.failure) [[unlikely]]
+    return std::exchange(slot.step.seal.failure, std::nullopt);
+  return send(slot);
+}
+
+// Precondition: there is a connection.
+std::optional<Error> RdmaClient::send(Slot& slot) {
   const auto refusal = sender_.start(slot, *connection_, now());
   if (!refusal) return std::nullopt;
   const bool is_lost = refusal->kind == rpc::CallSender::Refusal::Kind::kEngine &&
@@ -179,6 +198,21 @@ void RdmaClient::handle_reply(std::uint32_t index, const engine::ReplyReady& rep
   }
   memory_.take_back(slot.memory, slot.connection);
   if (!calls_.is_own(index)) heard_ = true;
+  if (!slot.is_whole && steps_.open(slot.step, slot.reader) == StepEnd::kLater) [[unlikely]] {
+    slot.state = State::kOpening;
+    return;
+  }
+  handle_opened(index);
+}
+
+void RdmaClient::handle_opened(std::uint32_t index) {
+  Slot& slot = calls_[index];
+  if (!slot.is_whole) {
+    if (slot.step.seal.failure) [[unlikely]] {
+      return fail(index, *std::exchange(slot.step.seal.failure, std::nullopt));
+    }
+    steps_.finish_open(slot.step, slot.reader, slot.places());
+  }
   slot.state = State::kEnded;
   if (slot.blocking) return;
   ReplyCallback callback = std::move(slot.callback);
@@ -213,9 +247,41 @@ void RdmaClient::free_slot(std::uint32_t index) {
     pool_.give_back(slot.reply_room);
     slot.reply_room = {};
   }
+  steps_.forget(slot.step);
   slot.callback = {};
   slot.error.reset();
   calls_.free(index);
+}
+
+// --- Steps of authentication that end elsewhere ------------------------------------------------
+
+void RdmaClient::take_steps() {
+  steps_.take_all([this](std::uint32_t index) {
+    Slot& slot = calls_[index];
+    // What a connection begins with means nothing to the next one.
+    if (calls_.is_own(index) && slot.connection != connection_) return free_slot(index);
+    if (slot.state == State::kOpening) return handle_opened(index);
+    handle_sealed(slot);
+  });
+}
+
+// Time has passed, and the connection may be another one or none: what was sealed is good for one
+// transmission, but for any connection.
+void RdmaClient::handle_sealed(Slot& slot) {
+  std::optional<Error> error = std::exchange(slot.step.seal.failure, std::nullopt);
+  const bool is_own = calls_.is_own(calls_.index_of(slot));
+  slot.timeout = std::max(slot.deadline - now_, std::chrono::nanoseconds{0});
+  if (!error && slot.timeout.count() == 0) {
+    error = errors_.explain(engine::CallError::kTimedOut, connection_);
+  }
+  if (!error && keeps_calls_ && !is_own && !may_start() && waits_for_next()) {
+    return wait_for_connection(slot);
+  }
+  if (!error && (connection_ == nullptr || connection_->ended() || use_ == Use::kNoMore)) {
+    error = lost_error();
+  }
+  if (!error) error = send(slot);
+  if (error) fail(calls_.index_of(slot), std::move(*error));
 }
 
 // --- Calls that wait for a connection ----------------------------------------------------------

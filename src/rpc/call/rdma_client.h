@@ -26,7 +26,7 @@ class RdmaClient : public ClientImpl {
   Expected<Call, Error> prepare(const Procedure& procedure, std::uint32_t arguments_size_max) final;
   Expected<Call, Error> prepare_message(std::uint32_t size_max) final;
   Expected<void, Error> start(Call&& call, ReplyCallback&& callback) final;
-  void use_credential(const AuthSys& credential) final { credential_.set(credential); }
+  void use_credential(const AuthSys& credential) final { plain_.set(credential); }
   std::uint32_t calls_in_flight() const noexcept final;
   std::string_view peer() const noexcept final { return errors_.peer(); }
   bool connected() const noexcept final {
@@ -74,7 +74,13 @@ class RdmaClient : public ClientImpl {
   void init_own_call(const Procedure& procedure);
   // What went wrong, if anything: an Expected would be cleared as a whole for each call.
   std::optional<Error> begin(std::uint32_t index, bool blocking, ReplyCallback&& callback);
+  // Seals the message first, which may go on elsewhere.
   std::optional<Error> start_in_engine(Slot& slot);
+  // Goes on with calls whose steps of authentication have ended elsewhere.
+  void take_steps();
+  bool is_under_way(const Slot& slot) const noexcept {
+    return slot.state >= State::kWaiting && slot.state <= State::kOpening;
+  }
   void handle(const engine::Event& event);
   void fail(std::uint32_t index, Error error);
   void free_slot(std::uint32_t index) final;
@@ -117,10 +123,18 @@ class RdmaClient : public ClientImpl {
   // On the path of each call.
   [[gnu::always_inline]] inline void init_slot(Slot& slot, const Procedure& procedure);
   std::optional<Error> start_or_wait(Slot& slot);
+  std::optional<Error> send(Slot& slot);
+  void handle_sealed(Slot& slot);
+  void handle_opened(std::uint32_t index);
   void handle_reply(std::uint32_t index, const engine::ReplyReady& reply);
   void handle_failed(std::uint32_t index, engine::CallError error);
 
-  rpc::OwnCredential credential_;
+  rpc::PlainAuth plain_;
+
+ protected:
+  rpc::CallSteps steps_;
+
+ private:
   rpc::CallSender sender_;
 };
 

@@ -24,6 +24,7 @@ std::optional<Error> read_any(CallSlot& slot, Bytes stream, const engine::ReplyR
     if (auto error = to_error(is_ours ? &*header : nullptr, slot.procedure, peer)) {
       return error;
     }
+    slot.step.seal.reply_verifier = std::get<oncrpc::Accepted>(header->body).verifier;
   }
   std::array<MessageReader::Placed, kBulkItemsMax> placed;
   const auto items =
@@ -43,7 +44,7 @@ std::optional<Error> read_any(CallSlot& slot, Bytes stream, const engine::ReplyR
     placed[i].position = was_read ? items[i].position : MessageReader::kInOrder;
   }
   slot.reader = MessageReader(reader.rest(), reader.position(), std::span(placed).first(count));
-  slot.reader.set_places(std::span(slot.results).first(slot.result_count));
+  slot.reader.set_places(slot.places());
   // What the reply's room has left, for items that were put into the wrong places.
   if (was_read) slot.reader.set_spare(slot.reply_room.subspan(in_reply_room));
   return std::nullopt;
@@ -53,13 +54,14 @@ std::optional<Error> read_any(CallSlot& slot, Bytes stream, const engine::ReplyR
 
 std::optional<Error> read_reply(CallSlot& slot, const engine::ReplyReady& reply,
                                 std::string_view peer) {
+  slot.step.seal.reply_verifier = {};
   const Bytes stream = reply.in_reply_chunk > 0 ? Bytes(slot.reply_room).first(reply.in_reply_chunk)
                                                 : reply.inline_part;
   if (reply.results_written.empty() && reply.by_read == nullptr && !slot.is_whole &&
       oncrpc::is_plain_success(stream, slot.xid)) [[likely]] {
     std::construct_at(&slot.reader, stream.subspan(oncrpc::kReplyHeaderSizeMin),
                       oncrpc::kReplyHeaderSizeMin, std::span<const MessageReader::Placed>{});
-    slot.reader.set_places(std::span(slot.results).first(slot.result_count));
+    slot.reader.set_places(slot.places());
     return std::nullopt;
   }
   auto error = read_any(slot, stream, reply, peer);

@@ -9,6 +9,8 @@
 
 #include "base/assert.h"
 #include "oncrpc/message.h"
+#include "oncrpc/runs.h"
+#include "rpcrdma/auth.h"
 #include "rpcrdma/message.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
@@ -32,35 +34,32 @@ inline std::size_t seal_call(MutableBytes stream, const oncrpc::CallHeader& head
 // The XID of a message that the application has written; nullopt: it does not begin as a Call does.
 inline std::optional<Xid> xid_of(const MessageWriter& writer, Bytes stream) noexcept {
   std::array<std::byte, 2 * xdr::kWordSize> start{};  // XID, msg_type
-  std::size_t have = 0, done = 0;
-  const auto take = [&](Bytes bytes) {
-    const std::size_t count = std::min(bytes.size(), start.size() - have);
-    std::ranges::copy(bytes.first(count), start.begin() + static_cast<std::ptrdiff_t>(have));
+  std::size_t have = 0;
+  oncrpc::for_each_run(writer, stream, 0, [&](Bytes run) {
+    const std::size_t count = std::min(run.size(), start.size() - have);
+    std::ranges::copy(run.first(count), start.begin() + static_cast<std::ptrdiff_t>(have));
     have += count;
-  };
-  for (const BulkItem& item : writer.items()) {
-    take(stream.subspan(done, item.at - done));
-    take(item.data);
-    done = item.at;
-  }
-  take(stream.subspan(done, writer.size() - done));
+  });
   if (have < start.size() || !oncrpc::is_call(start)) return std::nullopt;
   return Xid{xdr::load_word(start.data())};
 }
 
-// What a client's calls are sent with.
-class OwnCredential {
+// AUTH_NONE and AUTH_SYS: a credential that proves nothing. Verifiers of replies are not looked at.
+class PlainAuth final : public ClientAuth {
  public:
-  OwnCredential() = default;  // AUTH_NONE
-  OwnCredential(const OwnCredential&) = delete;
-  OwnCredential& operator=(const OwnCredential&) = delete;
+  PlainAuth() = default;  // AUTH_NONE
+  PlainAuth(const PlainAuth&) = delete;
+  PlainAuth& operator=(const PlainAuth&) = delete;
 
   void set(const AuthSys& sys) {
     const auto size = encode_auth_sys(sys, body_);
     RPCRDMA_ASSERT(size.has_value(), "an AUTH_SYS credential over the limits of RFC 5531");
     credential_ = {AuthFlavor::kSys, Bytes(body_).first(*size)};
   }
-  const Credential& get() const noexcept { return credential_; }
+  StepEnd seal(CallSeal& call, AuthStep& /*step*/) override {
+    call.credential = credential_;
+    return StepEnd::kDone;
+  }
 
  private:
   std::array<std::byte, kAuthBodySizeMax> body_{};

@@ -93,18 +93,26 @@ TcpClient::TcpClient(std::unique_ptr<posix::Reactor> reactor, std::string_view p
       slots_(std::max(options.calls_max, 1U)),
       free_(slots_.size()),
       xids_(slots_.size()),
+      steps_(options.auth, plain_, [reactor = reactor_.get()] { reactor->wake(); }),
       // Two clients behind one address should not use the same XIDs: servers may remember them.
       last_xid_(
           static_cast<std::uint32_t>(posix::Reactor::now().time_since_epoch().count() >> 10)) {
-  for (std::uint32_t i = 0; i < slots_.size(); ++i) free_.push(i);
-  if (options.credential) credential_.set(*options.credential);
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    free_.push(i);
+    slots_[i].step.init(steps_.ended(), i);
+  }
+  if (options.credential) plain_.set(*options.credential);
 }
 
 TcpClient::~TcpClient() {
   RPCRDMA_ASSERT(!in_progress_, "a client is destroyed inside of one of its callbacks");
   if (connection_ == nullptr) return;
   close();
-  pump();  // the calls under way end
+  pump();                   // the calls under way end
+  while (under_way_ > 0) {  // those whose steps go on elsewhere
+    wait();
+    progress();
+  }
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].state != State::kFree) free_slot(i);
   }
@@ -186,44 +194,72 @@ std::optional<Error> TcpClient::begin(std::uint32_t index, bool blocking,
                   "they exceed the size given to prepare(), or have too many bulk items"};
   } else if (!xid) {
     error = rpc::no_call(peer_);
-  } else if (connection_->ended()) {
-    error = lost_error();
-  } else if (slot.xid = *xid; !send(slot)) {
-    error = Error{Errc::kTooLarge, "the call", peer_, "it is longer than a record can be, 2 GiB"};
+  } else {
+    slot.xid = *xid;
+    slot.deadline = now() + slot.timeout;
+    error = seal(slot);
   }
   if (error) {
     free_slot(index);
     return error;
   }
-  slot.state = State::kSent;
-  xids_.set(index, slot.xid);
   ++under_way_;
-  slot.number = sent_++;
-  slot.deadline = now() + slot.timeout;
-  next_deadline_ = engine::earlier(next_deadline_, slot.deadline);
   slot.blocking = blocking;
   slot.callback = std::move(callback);
   return std::nullopt;
 }
 
+std::optional<Error> TcpClient::seal(Slot& slot) {
+  if (connection_->ended()) return lost_error();
+  if (slot.is_whole) return send(slot);
+  const Bytes arguments = slot.stream.subspan(rpc::kHeaderRoom);
+  if (steps_.seal(slot.step, slot.procedure, slot.xid, slot.writer, arguments) == StepEnd::kLater) {
+    slot.state = State::kSealing;
+    return std::nullopt;
+  }
+  if (slot.step.seal.failure) return std::exchange(slot.step.seal.failure, std::nullopt);
+  return send(slot);
+}
+
 // Bulk items go where their count words announce them; their fill bytes are in the stream.
-bool TcpClient::send(Slot& slot) {
+std::optional<Error> TcpClient::send(Slot& slot) {
+  const CallSeal& seal = slot.step.seal;
   const std::size_t start =
       slot.is_whole
           ? rpc::kHeaderRoom
-          : rpc::seal_call(slot.stream, {slot.xid, slot.procedure, credential_.get(), {}});
+          : rpc::seal_call(slot.stream, {slot.xid, slot.procedure, seal.credential, seal.verifier});
   BoundedVector<Bytes, tcp::Connection::kRunsMax> runs;
-  static_assert(decltype(runs)::capacity() > 2 * kBulkItemsMax);
-  const Bytes stream(slot.stream);
-  std::size_t done = start;
-  for (const BulkItem& item : slot.writer.items()) {
-    const std::size_t at = rpc::kHeaderRoom + item.at;
-    (void)runs.push_back(stream.subspan(done, at - done));
-    (void)runs.push_back(item.data);
-    done = at;
+  static_assert(decltype(runs)::capacity() >= 1 + oncrpc::kRunsMax);
+  (void)runs.push_back(Bytes(slot.stream).subspan(start, rpc::kHeaderRoom - start));
+  if (steps_.growth() && !slot.is_whole && seal.wrapped) {
+    (void)runs.push_back(*seal.wrapped);
+  } else {
+    oncrpc::for_each_run(slot.writer, slot.stream.subspan(rpc::kHeaderRoom), 0,
+                         [&](Bytes run) { (void)runs.push_back(run); });
   }
-  (void)runs.push_back(stream.subspan(done, rpc::kHeaderRoom + slot.writer.size() - done));
-  return connection_->send(runs.view());
+  if (!connection_->send(runs.view())) {
+    return Error{Errc::kTooLarge, "the call", peer_, "it is longer than a record can be, 2 GiB"};
+  }
+  slot.state = State::kSent;
+  xids_.set(static_cast<std::size_t>(&slot - slots_.data()), slot.xid);
+  slot.number = sent_++;
+  next_deadline_ = engine::earlier(next_deadline_, slot.deadline);
+  return std::nullopt;
+}
+
+// Goes on with calls whose steps of authentication have ended elsewhere.
+void TcpClient::take_steps() {
+  steps_.take_all([this](std::uint32_t index) {
+    Slot& slot = slots_[index];
+    if (slot.state == State::kOpening) return handle_opened(index);
+    std::optional<Error> error = std::exchange(slot.step.seal.failure, std::nullopt);
+    if (!error && connection_->ended()) error = lost_error();
+    if (!error && slot.deadline <= now_) {
+      error = rpc::to_error(engine::CallError::kTimedOut, {}, peer_);
+    }
+    if (!error) error = send(slot);
+    if (error) fail(index, std::move(*error));
+  });
 }
 
 Expected<Reply, Error> TcpClient::call(Call call) {
@@ -232,7 +268,9 @@ Expected<Reply, Error> TcpClient::call(Call call) {
   if (auto error = begin(index, true, {})) return Unexpected<Error>(std::move(*error));
   connection_->flush();
   Slot& slot = slots_[index];
-  for (progress(); slot.state == State::kSent; progress()) wait();
+  for (progress(); slot.state >= State::kSealing && slot.state <= State::kOpening; progress()) {
+    wait();
+  }
   if (slot.state == State::kFailed) {
     Error error = std::move(*slot.error);
     free_slot(index);
@@ -256,6 +294,7 @@ void TcpClient::drain() {
 void TcpClient::pump() noexcept {
   in_progress_ = true;
   now_ = posix::Reactor::now();
+  take_steps();
   receive();
   if (early_ > 0) complete_early();
   // No further reply can come.
@@ -316,6 +355,21 @@ void TcpClient::complete_early() {
 void TcpClient::complete(std::uint32_t index) {
   Slot& slot = slots_[index];
   if (auto error = read(slot)) return fail(index, std::move(*error));
+  if (!slot.is_whole && steps_.open(slot.step, slot.reader) == StepEnd::kLater) {
+    slot.state = State::kOpening;
+    return;
+  }
+  handle_opened(index);
+}
+
+void TcpClient::handle_opened(std::uint32_t index) {
+  Slot& slot = slots_[index];
+  if (!slot.is_whole) {
+    if (slot.step.seal.failure) {
+      return fail(index, *std::exchange(slot.step.seal.failure, std::nullopt));
+    }
+    steps_.finish_open(slot.step, slot.reader, slot.places());
+  }
   slot.state = State::kEnded;
   --under_way_;
   ++ended_calls_;
@@ -327,6 +381,7 @@ void TcpClient::complete(std::uint32_t index) {
 // Reads the RPC header; on success slot.reader stands at the results.
 std::optional<Error> TcpClient::read(Slot& slot) {
   const Bytes stream = slot.reply.bytes();
+  slot.step.seal.reply_verifier = {};
   std::size_t size = oncrpc::kReplyHeaderSizeMin;
   if (slot.is_whole) {
     size = 0;  // take_reply() has looked at its beginning
@@ -336,11 +391,12 @@ std::optional<Error> TcpClient::read(Slot& slot) {
     if (auto error = rpc::to_error(header ? &*header : nullptr, slot.procedure, peer_)) {
       return error;
     }
+    slot.step.seal.reply_verifier = std::get<oncrpc::Accepted>(header->body).verifier;
     size = reader.position();
   }
   std::construct_at(&slot.reader, stream.subspan(size), size,
                     std::span<const MessageReader::Placed>{});
-  slot.reader.set_places(std::span(slot.results).first(slot.result_count));
+  slot.reader.set_places(slot.places());
   return std::nullopt;
 }
 
@@ -390,6 +446,7 @@ void TcpClient::free_slot(std::uint32_t index) {
   if (!slot.stream.empty()) pool_.give_back(slot.stream);
   slot.stream = {};
   slot.reply = {};
+  steps_.forget(slot.step);
   slot.callback = {};
   slot.error.reset();
   slot.state = State::kFree;

@@ -36,7 +36,7 @@ class TcpClient final : public ClientImpl {
   Expected<Call, Error> prepare_message(std::uint32_t size_max) override;
   Expected<Reply, Error> call(Call call) override;
   Expected<void, Error> start(Call&& call, ReplyCallback&& callback) override;
-  void use_credential(const AuthSys& credential) override { credential_.set(credential); }
+  void use_credential(const AuthSys& credential) override { plain_.set(credential); }
   void progress() override;
   void wait() override { reactor_->block(); }
   void drain() override;
@@ -59,7 +59,9 @@ class TcpClient final : public ClientImpl {
   enum class State : std::uint8_t {
     kFree,      // prepare() takes it
     kPrepared,  // for start(); or for its Call to be destroyed
+    kSealing,   // for its step of authentication to end
     kSent,      // for its reply, its time-out, or the end of the connection
+    kOpening,   // the reply is here: for its step of authentication to end
     kEnded,     // the reply is here: for its Reply to be destroyed
     kFailed,    // for the blocking caller to take its error
   };
@@ -84,7 +86,10 @@ class TcpClient final : public ClientImpl {
   void free_slot(std::uint32_t index) override;
 
   std::optional<Error> begin(std::uint32_t index, bool blocking, ReplyCallback&& callback);
-  bool send(Slot& slot);
+  std::optional<Error> seal(Slot& slot);
+  std::optional<Error> send(Slot& slot);
+  void take_steps();
+  void handle_opened(std::uint32_t index);
   bool is_settled(const Slot& slot) const noexcept { return connection_->settled() > slot.number; }
   void pump() noexcept;  // an exception of a callback ends the program
   void receive();
@@ -107,10 +112,11 @@ class TcpClient final : public ClientImpl {
   Ring<std::uint32_t> free_;
   engine::XidIndex xids_;                        // of slots_
   std::unique_ptr<tcp::Connection> connection_;  // goes before the memory that it was lent
-  rpc::OwnCredential credential_;
+  rpc::PlainAuth plain_;
+  rpc::CallSteps steps_;
   std::uint32_t last_xid_;
   std::uint64_t sent_ = 0;                // messages
-  std::uint32_t under_way_ = 0;           // slots in kSent
+  std::uint32_t under_way_ = 0;           // slots from kSealing to kOpening
   std::uint32_t early_ = 0;               // of those, with a reply that has to wait
   std::optional<Instant> next_deadline_;  // no call's is earlier
   std::uint64_t ended_calls_ = 0, dropped_ = 0;

@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "rpc/serve/incoming_call.h"
+
 namespace rpcrdma::rpc {
 namespace {
 
@@ -9,8 +11,16 @@ using Verdict = Admission::Verdict;
 
 constexpr Admission kRefused{.verdict = Verdict::kRefused};
 
+// AUTH_SYS, RFC 5531 §8.2 and appendix A: no more groups, nor a longer name, than it has. Nothing
+// of it is proved, so that nothing else is to be checked.
+AuthStatus check_auth_sys(const Credential& credential) noexcept {
+  return parse_auth_sys(credential.body) ? AuthStatus::kOk : AuthStatus::kBadCredential;
+}
+
+}  // namespace
+
 // Headers with a credential or a verifier, and those that are wrong.
-Admission decode_header(Bytes message, oncrpc::CallHeader& header, oncrpc::ReplyHeader& refusal) {
+Admission IncomingCall::decode_header(Bytes message, oncrpc::ReplyHeader& refusal) {
   xdr::Reader reader(message);
   const auto decoded = oncrpc::decode_call(reader);
   if (!decoded) {
@@ -20,71 +30,90 @@ Admission decode_header(Bytes message, oncrpc::CallHeader& header, oncrpc::Reply
     }
     return {.verdict = oncrpc::is_call(message) ? Verdict::kCutOff : Verdict::kNoCall};
   }
-  header = *decoded;
-  const Credential& credential = decoded->credential;
-  if (credential.flavor == AuthFlavor::kSys && !parse_auth_sys(credential.body)) {
-    // RFC 5531 §8.2, appendix A: more groups or a longer name than AUTH_SYS has.
-    refusal = {decoded->xid, oncrpc::AuthError{AuthStatus::kBadCredential}};
-    return kRefused;
-  }
+  header_ = *decoded;
   return {.header_size = reader.position()};
 }
 
 // A Call that no service was added for, where something takes such Calls as they are. Of its header
 // only the XID is needed here.
-std::optional<Admission> admit_whole(const oncrpc::ServiceRegistry& registry, Bytes message,
-                                     oncrpc::CallHeader& header) {
+std::optional<Admission> IncomingCall::admit_whole(const oncrpc::ServiceRegistry& registry,
+                                                   Bytes message) {
   constexpr std::size_t kProcedureEnd = 6 * xdr::kWordSize;
   if (message.size() < 2 * xdr::kWordSize || !oncrpc::is_call(message)) return std::nullopt;
   xdr::Reader reader(message);
   const auto decoded = oncrpc::decode_call(reader);
-  header = decoded ? *decoded : oncrpc::CallHeader{};
-  header.xid = Xid{xdr::load_word(message.data())};
+  header_ = decoded ? *decoded : oncrpc::CallHeader{};
+  header_.xid = Xid{xdr::load_word(message.data())};
   if (message.size() >= kProcedureEnd) {
     const auto word = [message](std::size_t i) {
       return xdr::load_word(message.data() + i * xdr::kWordSize);
     };
-    header.procedure = {word(3), word(4), word(5)};
-    const auto found = registry.find(header.procedure.program, header.procedure.version);
+    header_.procedure = {word(3), word(4), word(5)};
+    const auto found = registry.find(header_.procedure.program, header_.procedure.version);
     if (found.service != nullptr) return std::nullopt;
   }
   return Admission{.service = registry.rest(),
-                   .traits = registry.rest()->traits(header.procedure.number),
+                   .traits = registry.rest()->traits(header_.procedure.number),
                    .is_whole = true};
 }
 
-}  // namespace
-
-Admission admit(const oncrpc::ServiceRegistry& registry, Bytes message, oncrpc::CallHeader& header,
-                oncrpc::ReplyHeader& refusal) {
-  if (registry.rest() != nullptr) [[unlikely]] {
-    if (const auto whole = admit_whole(registry, message, header)) return *whole;
-  }
-  Admission admission;
-  if (oncrpc::take_plain_call(message, header)) [[likely]] {
-    admission.header_size = oncrpc::kCallHeaderSizeMin;
-  } else {
-    admission = decode_header(message, header, refusal);
-    if (admission.verdict != Verdict::kAccepted) return admission;
-  }
-  const Procedure& procedure = header.procedure;
+Admission IncomingCall::find_service(const oncrpc::ServiceRegistry& registry,
+                                     oncrpc::ReplyHeader& refusal) {
+  const Procedure& procedure = header_.procedure;
   const auto found = registry.find(procedure.program, procedure.version);
   if (found.service == nullptr) {
-    refusal = {header.xid, oncrpc::Accepted{found.status, found.versions, {}}};
+    refusal = {header_.xid, oncrpc::Accepted{found.status, found.versions, {}}};
     return kRefused;
   }
-  admission.service = found.service;
+  Admission admission{.service = found.service};
   if (procedure.number == 0) return admission;
   admission.traits = found.service->traits(procedure.number);
   if (admission.traits == nullptr) {
-    refusal = {header.xid, oncrpc::Accepted{AcceptStatus::kProcUnavail, {}, {}}};
+    refusal = {header_.xid, oncrpc::Accepted{AcceptStatus::kProcUnavail, {}, {}}};
     return kRefused;
   }
-  const AuthStatus auth = found.service->check_credential(procedure.number, header.credential);
+  const AuthStatus auth = found.service->check_credential(procedure.number, header_.credential);
   if (auth != AuthStatus::kOk) [[unlikely]] {
-    refusal = {header.xid, oncrpc::AuthError{auth}};
+    refusal = {header_.xid, oncrpc::AuthError{auth}};
     return kRefused;
   }
+  return admission;
+}
+
+Admission IncomingCall::admit(const oncrpc::ServiceRegistry& registry, Bytes message,
+                              oncrpc::ReplyHeader& refusal) {
+  if (registry.rest() != nullptr) [[unlikely]] {
+    if (const auto whole = admit_whole(registry, message)) return *whole;
+  }
+  std::size_t header_size = oncrpc::kCallHeaderSizeMin;
+  const bool is_plain = oncrpc::take_plain_call(message, header_);
+  if (!is_plain || registry.checks_none()) [[unlikely]] {
+    if (!is_plain) {
+      const Admission decoded = decode_header(message, refusal);
+      if (decoded.verdict != Verdict::kAccepted) return decoded;
+      header_size = decoded.header_size;
+    }
+    ServerAuth* const auth = registry.auth_of(header_.credential.flavor);
+    AuthStatus status = AuthStatus::kOk;
+    if (auth_.is_accepted) {
+      auth_.name(header_, message);
+    } else if (auth != nullptr) {
+      const StepEnd end = auth_.accept(*auth, header_, message, peer_address(), step_);
+      if (end == StepEnd::kLater) return {.verdict = Verdict::kLater};
+      status = accepted();
+    } else if (header_.credential.flavor == AuthFlavor::kSys) {
+      status = check_auth_sys(header_.credential);
+    }
+    if (status != AuthStatus::kOk) {
+      refusal = {header_.xid, oncrpc::AuthError{status}};
+      return kRefused;
+    }
+  }
+  if (service_ != nullptr) {  // it was judged before
+    return {.service = service_, .traits = traits_, .header_size = header_size};
+  }
+  Admission admission = find_service(registry, refusal);
+  admission.header_size = header_size;
   return admission;
 }
 

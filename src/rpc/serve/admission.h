@@ -1,12 +1,11 @@
-// What a server says to a Call after reading its RPC header, whatever transport it came by.
+// What a server says to a Call after reading its RPC header, whatever transport it came by; see
+// IncomingCall::admit().
 #ifndef RPCRDMA_RPC_SERVE_ADMISSION_H_
 #define RPCRDMA_RPC_SERVE_ADMISSION_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "oncrpc/message.h"
-#include "oncrpc/registry.h"
 #include "rpcrdma/service.h"
 #include "rpcrdma/types.h"
 
@@ -18,6 +17,7 @@ struct Admission {
     kRefused,   // there is a reply that says why (RFC 5531 §9)
     kNoCall,    // msg_type does not say CALL: no reply may be sent
     kCutOff,    // the message ends inside of its header: there is no reply to it
+    kLater,  // a step of authentication goes on elsewhere: to be admitted again when it has ended
   };
   Verdict verdict = Verdict::kAccepted;
   Service* service = nullptr;               // borrowed from the registry; also serves NULL
@@ -25,12 +25,6 @@ struct Admission {
   std::size_t header_size = 0;              // bytes of the message before the arguments
   bool is_whole = false;  // `service` is a MessageService: the header is a part of the arguments
 };
-
-// Reads the header of `message` into `header`, whose views are into the message, and judges the
-// program, the procedure and the credential. `refusal` is set with kRefused only, since most Calls
-// need none.
-Admission admit(const oncrpc::ServiceRegistry& registry, Bytes message, oncrpc::CallHeader& header,
-                oncrpc::ReplyHeader& refusal);
 
 }  // namespace rpcrdma::rpc
 

@@ -45,27 +45,41 @@ void CallMemory::abandon(Held& held) {
   held.loans.clear();
 }
 
-bool CallMemory::locate(Held& held, const transport::Connection::Room& room,
-                        const MessageWriter& results, Bytes buffer, Stream& stream) {
+bool CallMemory::locate(Held& held, const transport::Connection::Room& room, Bytes header,
+                        const MessageWriter& results, Bytes written, Stream& stream) {
   std::size_t done = 0;
   std::uint16_t item = 0;
   bool ok = true;
-  const auto inline_run = [&](std::size_t end) {
-    if (end == done) return;
-    const auto run = locate(held, room, buffer.subspan(done, end - done), 0);
+  const auto inline_run = [&](Bytes bytes) {
+    if (bytes.empty()) return;
+    const auto run = locate(held, room, bytes, 0);
     ok = ok && run && stream.push_back(*run);
-    done = end;
   };
+  // The header is right in front of what was written.
+  const std::size_t first = results.items().empty() ? results.size() : results.items()[0].at;
+  inline_run({header.data(), header.size() + first});
+  done = first;
   for (const BulkItem& bulk : results.items()) {
-    inline_run(bulk.at);
-    // An empty item still takes its Write chunk (RFC 8166 §4.3.2), so it is told to the engine.
+    inline_run(written.subspan(done, bulk.at - done));
+    done = bulk.at;
     if (bulk.is_eligible) ++item;
     if (bulk.data.empty() && !bulk.is_eligible) continue;
+    // An empty item still takes its Write chunk (RFC 8166 §4.3.2), so it is told to the engine.
     const auto run = locate(held, room, bulk.data, bulk.is_eligible ? item : std::uint16_t{0});
     ok = ok && run && stream.push_back(*run);
   }
-  inline_run(results.size());
+  inline_run(written.subspan(done, results.size() - done));
   return ok;
+}
+
+bool CallMemory::locate(Held& held, const transport::Connection::Room& room, Bytes header,
+                        Bytes results, Stream& stream) {
+  for (const Bytes bytes : {header, results}) {
+    if (bytes.empty()) continue;
+    const auto run = locate(held, room, bytes, 0);
+    if (!run || !stream.push_back(*run)) return false;
+  }
+  return true;
 }
 
 // Names bytes by lease and offset; memory of the service's own is registered for this call.

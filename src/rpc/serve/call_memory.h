@@ -43,10 +43,13 @@ class CallMemory {
   // The same when the connection has gone, and its leases with it.
   void abandon(Held& held);
 
-  // Names the runs of a reply whose results were written into `buffer`. False: memory of the
-  // service's cannot be registered.
-  bool locate(Held& held, const transport::Connection::Room& room, const MessageWriter& results,
-              Bytes buffer, Stream& stream);
+  // Names the runs of a reply: its header, and results that were written into `written`. False:
+  // memory of the service's cannot be registered.
+  bool locate(Held& held, const transport::Connection::Room& room, Bytes header,
+              const MessageWriter& results, Bytes written, Stream& stream);
+  // The same of results that are one piece of the service's memory.
+  bool locate(Held& held, const transport::Connection::Room& room, Bytes header, Bytes results,
+              Stream& stream);
 
  private:
   std::optional<engine::Fragment> locate(Held& held, const transport::Connection::Room& room,

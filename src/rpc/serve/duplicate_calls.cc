@@ -59,7 +59,7 @@ void DuplicateCalls::remember(IncomingCall& call) {
   call.cache_key_.reset();
   if (call.status_ != AcceptStatus::kSuccess) return cache_.forget(key);
   ReplyCache::Reply reply;
-  const Bytes stream = call.results_buffer_.first(call.results_.size());
+  const Bytes stream = Bytes(call.results_buffer_).subspan(kReplyRoom, call.results_.size());
   reply.stream.assign(stream.begin(), stream.end());
   for (const BulkItem& item : call.results_.items()) {
     reply.items.push_back({item.at, {item.data.begin(), item.data.end()}});
@@ -77,7 +77,7 @@ DuplicateCalls::Next DuplicateCalls::replay(IncomingCall& call, const ReplyCache
 bool DuplicateCalls::copy_results(IncomingCall& call, const ReplyCache::Reply& reply) {
   if (!call.reserve_results(static_cast<std::uint32_t>(reply.stream.size()))) return false;
   const Bytes stream(reply.stream);
-  std::size_t done = oncrpc::kReplyHeaderSizeMin;  // reserve_results() has written it
+  std::size_t done = 0;
   for (const ReplyCache::Item& item : reply.items) {
     const std::size_t count_word = item.at - xdr::kWordSize;
     call.results_.xdr().opaque_fixed(stream.subspan(done, count_word - done));

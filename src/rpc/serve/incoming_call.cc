@@ -1,30 +1,101 @@
 #include "rpc/serve/incoming_call.h"
 
 #include <memory>
+#include <span>
 
 namespace rpcrdma::rpc {
 
-// Puts the header of a successful reply in front; results of other statuses are not sent.
 bool IncomingCall::reserve_results(std::uint32_t size_max) {
-  const std::size_t header_size = is_whole_ ? 0 : oncrpc::kReplyHeaderSizeMax;
-  const std::size_t size = header_size + std::size_t{size_max};
+  const std::size_t size = kReplyRoom + std::size_t{size_max};
   if (results_buffer_.size() < size) {
     results_buffer_ = results_room(size);
     if (results_buffer_.empty()) return false;
   }
-  std::construct_at(&results_, results_buffer_);
-  if (!is_whole_) oncrpc::encode_reply({header_.xid, oncrpc::Accepted{}}, results_.xdr());
+  std::construct_at(&results_, results_buffer_.subspan(kReplyRoom));
   return true;
 }
 
 void IncomingCall::succeed() {
-  status_ = results_.ok() ? AcceptStatus::kSuccess : AcceptStatus::kSystemErr;
+  const bool is_empty = is_whole_ && results_.size() == 0 && results_.items().empty();
+  status_ = results_.ok() && !is_empty ? AcceptStatus::kSuccess : AcceptStatus::kSystemErr;
   handle_answered();
 }
 
 void IncomingCall::fail(AcceptStatus status) {
   status_ = status;
   handle_answered();
+}
+
+// --- Authentication ----------------------------------------------------------------------------
+
+bool IncomingCall::unwrap() {
+  const StepEnd end = auth_.unwrap(arguments_.xdr().rest(), step_);
+  if (end == StepEnd::kDone) finish_unwrap();
+  return end == StepEnd::kDone;
+}
+
+void IncomingCall::finish_unwrap() {
+  auth_.stage = CallAuth::Stage::kNone;
+  status_ = auth_.call.arguments ? AcceptStatus::kSuccess : AcceptStatus::kGarbageArgs;
+  if (auth_.call.arguments) {
+    std::construct_at(&arguments_, *auth_.call.arguments, 0,
+                      std::span<const MessageReader::Placed>());
+  }
+}
+
+bool IncomingCall::seal() {
+  const bool has_results = status_ == AcceptStatus::kSuccess;
+  const Bytes stream = has_results ? Bytes(results_buffer_).subspan(kReplyRoom) : Bytes{};
+  return auth_.seal(has_results ? &results_ : nullptr, stream, step_) == StepEnd::kDone;
+}
+
+AuthStatus IncomingCall::accepted() noexcept {
+  auth_.stage = CallAuth::Stage::kNone;
+  const AuthStatus status = auth_.call.status;
+  auth_.is_accepted = status == AuthStatus::kOk;
+  return status;
+}
+
+bool IncomingCall::take_refusal(const oncrpc::ReplyHeader& refusal) noexcept {
+  const auto* const accepted = std::get_if<oncrpc::Accepted>(&refusal.body);
+  if (auth_.with == nullptr || accepted == nullptr) return false;
+  status_ = accepted->status;
+  versions_ = accepted->versions;
+  return true;
+}
+
+// --- The header of its reply -------------------------------------------------------------------
+
+oncrpc::ReplyHeader IncomingCall::plain_header() const {
+  const Credential verifier = auth_.with != nullptr ? auth_.call.reply_verifier : Credential{};
+  return {header_.xid, oncrpc::Accepted{status_, versions_, verifier}};
+}
+
+std::size_t IncomingCall::write_header() {
+  if (is_whole_) return kReplyRoom;
+  oncrpc::Accepted accepted;
+  if (auth_.with != nullptr) [[unlikely]]
+    accepted.verifier = auth_.call.reply_verifier;
+  const std::size_t size = oncrpc::kReplyHeaderSizeMin + xdr::padded(accepted.verifier.body.size());
+  const std::size_t start = kReplyRoom - size;
+  xdr::Writer writer(results_buffer_.subspan(start, size));
+  oncrpc::encode_reply({header_.xid, accepted}, writer);
+  return start;
+}
+
+std::optional<Bytes> IncomingCall::take_wrapped() {
+  if (auth_.with == nullptr || !auth_.call.is_wrapped || status_ != AcceptStatus::kSuccess) {
+    return std::nullopt;
+  }
+  if (!auth_.call.wrapped) status_ = AcceptStatus::kSystemErr;
+  return auth_.call.wrapped;
+}
+
+void IncomingCall::end_call() noexcept {
+  auth_.end();
+  service_ = nullptr;
+  versions_ = {};
+  results_buffer_ = {};
 }
 
 }  // namespace rpcrdma::rpc

@@ -5,8 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "oncrpc/message.h"
+#include "oncrpc/registry.h"
+#include "rpc/serve/admission.h"
+#include "rpc/serve/call_auth.h"
 #include "rpc/serve/reply_cache.h"
 #include "rpcrdma/service.h"
 
@@ -14,6 +18,10 @@ namespace rpcrdma::rpc {
 
 // What results take by default, bytes.
 inline constexpr std::uint32_t kResultsSizeDefault = 2048;
+
+// In front of the results: room for the largest header of a reply, bytes.
+inline constexpr std::size_t kReplyRoom = oncrpc::kReplyHeaderSizeMax;
+static_assert(kReplyRoom % xdr::kWordSize == 0);
 
 // The transports derive from it: they own the memory of results, and send the answer.
 class IncomingCall : public CallContext {
@@ -26,28 +34,81 @@ class IncomingCall : public CallContext {
   void succeed() final;
   void fail(AcceptStatus status) final;
 
+  // Reads the header of `message`, the whole Call or its inline part, and judges it: the
+  // credential, the program, the procedure, and whether the service takes the caller. `refusal` is
+  // set with kRefused only, since most Calls need none. A second time, when more of the Call is
+  // there, only the views are set anew.
+  Admission admit(const oncrpc::ServiceRegistry& registry, Bytes message,
+                  oncrpc::ReplyHeader& refusal);
+
  protected:
+  IncomingCall() : step_(*this) {}
   ~IncomingCall() = default;
+
+  // --- Authentication. Each is false while a step goes on elsewhere; step_ended() is told then.
+  // Gets at the arguments of a wrapped call; status_ says whether it was possible.
+  bool unwrap();
+  bool seal();
+  bool is_to_be_unwrapped() const noexcept {
+    return auth_.with != nullptr && auth_.call.is_wrapped && !auth_.is_unwrapped;
+  }
+  // After either has ended elsewhere.
+  void finish_unwrap();
+  // Why accept() has denied the call; kOk: it did not.
+  AuthStatus accepted() noexcept;
+  // False: the refusal is sent as it is. Else the call, which was accepted, is answered with it
+  // under its seal.
+  bool take_refusal(const oncrpc::ReplyHeader& refusal) noexcept;
+  // The header of a reply without results.
+  oncrpc::ReplyHeader plain_header() const;
+  // Writes the header of a reply with results in front of them; where it begins in results_buffer_.
+  std::size_t write_header();
+  // Takes results that were wrapped in place of what the service wrote. nullopt: nothing was, or
+  // it was not possible, which status_ says.
+  std::optional<Bytes> take_wrapped();
+  void end_call() noexcept;
+  // False: no step is under way elsewhere.
+  bool drop_step() noexcept {
+    return std::exchange(auth_.stage, CallAuth::Stage::kNone) != CallAuth::Stage::kNone;
+  }
 
   oncrpc::CallHeader header_{};
   AcceptStatus status_ = AcceptStatus::kSuccess;
   bool is_whole_ = false;  // arguments and results are whole messages
   MessageReader arguments_;
   MessageWriter results_;
-  MutableBytes results_buffer_;                  // the reply without bulk items, header first
-  Service* service_ = nullptr;                   // that is to execute it
-  const ProcedureTraits* traits_ = nullptr;      // of the procedure; null: NULL
+  MutableBytes results_buffer_;              // kReplyRoom, and the results without bulk items
+  Service* service_ = nullptr;               // that is to execute it
+  const ProcedureTraits* traits_ = nullptr;  // of the procedure; null: NULL
+  VersionRange versions_{};                  // with PROG_MISMATCH
+  CallAuth auth_;
   std::optional<ReplyCache::Key> cache_key_;     // its reply is to be remembered
   std::optional<ReplyCache::Key> duplicate_of_;  // waits for the end of the same call
 
  private:
   friend class DuplicateCalls;
+  class Step final : public AuthStep {
+   public:
+    explicit Step(IncomingCall& call) noexcept : call_(call) {}
+    void finish() override { call_.handle_step_ended(); }
+
+   private:
+    IncomingCall& call_;
+  };
+
+  Admission decode_header(Bytes message, oncrpc::ReplyHeader& refusal);
+  Admission find_service(const oncrpc::ServiceRegistry& registry, oncrpc::ReplyHeader& refusal);
+  std::optional<Admission> admit_whole(const oncrpc::ServiceRegistry& registry, Bytes message);
 
   // Memory for a reply of `size` bytes without bulk items, kept until the reply is out. Empty:
   // there is none.
   virtual MutableBytes results_room(std::size_t size) = 0;
   // The answer, which is status_ and results_, can be sent. From any thread.
   virtual void handle_answered() = 0;
+  // A step of authentication has ended elsewhere: auth_.stage says which. From any thread.
+  virtual void handle_step_ended() = 0;
+
+  Step step_;
 };
 
 }  // namespace rpcrdma::rpc

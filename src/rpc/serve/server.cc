@@ -56,6 +56,9 @@ Expected<std::string, Error> Server::also_listen(std::string_view url) {
   return listen_with(*impl_, url);
 }
 
+Expected<void, Error> Server::accept_flavor(AuthFlavor flavor, ServerAuth& auth) {
+  return impl_->accept_flavor(flavor, auth);
+}
 Expected<void, Error> Server::serve_messages(MessageService& service) {
   return impl_->serve_messages(service);
 }

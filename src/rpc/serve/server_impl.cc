@@ -37,10 +37,25 @@ ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider* pr
 }
 
 ServerImpl::~ServerImpl() {
+  await_steps();
   while (!adrift_.empty()) adrift_.back()->handle_server_end();
   // While all is still there: their callbacks may use contexts, whose answers take the mailbox.
   for (const auto& [session, connection] : peers_) session->end_backward_calls();
   for (const auto& [session, connection] : peers_) session->release_caller();
+}
+
+// What a step shows an authenticator stays until it has ended.
+void ServerImpl::await_steps() {
+  const auto are_left = [this] {
+    return tcp_.steps() > 0 ||
+           std::ranges::any_of(peers_, [](const Peer& peer) { return peer.session->steps() > 0; });
+  };
+  while (are_left()) {
+    loop_.wait();
+    loop_.progress();
+    answers_.take_all([](rpc::Session& session, engine::CallId call) { session.drop_step(call); });
+    tcp_.drop_steps();
+  }
 }
 
 Expected<std::string, Error> ServerImpl::listen(std::string_view address) {
@@ -92,6 +107,13 @@ Expected<void, Error> ServerImpl::add(std::uint32_t program, std::uint32_t versi
   return Unexpected<Error>(
       Error{Errc::kUnsupported, "adding a service", address_,
             fmt::format("program {} version {} is served already", program, version)});
+}
+
+Expected<void, Error> ServerImpl::accept_flavor(AuthFlavor flavor, ServerAuth& auth) {
+  if (registry_.accept_flavor(flavor, auth)) return {};
+  return Unexpected<Error>(
+      Error{Errc::kUnsupported, "accepting a flavor", address_,
+            fmt::format("flavor {} is accepted already", static_cast<std::uint32_t>(flavor))});
 }
 
 Expected<void, Error> ServerImpl::serve_messages(MessageService& service) {

@@ -44,6 +44,7 @@ class ServerImpl final : public rpc::Mailbox {
 
   Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
   Expected<void, Error> serve_messages(MessageService& service);
+  Expected<void, Error> accept_flavor(AuthFlavor flavor, ServerAuth& auth);
   Expected<void, Error> register_read_only(Bytes memory);
   Expected<void, Error> adopt(int descriptor);
   void progress();
@@ -69,6 +70,8 @@ class ServerImpl final : public rpc::Mailbox {
   TransferCounters counters() const noexcept;
 
  private:
+  void await_steps();
+
   // Its connection goes before the session: nothing may move in the memory that calls still hold.
   struct Peer {
     std::unique_ptr<rpc::Session> session;

@@ -33,7 +33,7 @@ std::string_view Context::peer_address() const noexcept {
 }
 
 MutableBytes Context::results_room(std::size_t size) {
-  return size <= transport::MessageRooms::kSize ? session_.room(*this).memory
+  return size <= transport::MessageRooms::kSize ? room().memory
                                                 : session_.memory_.borrow(held_, size);
 }
 
@@ -42,12 +42,20 @@ MutableBytes Context::result_memory(std::uint32_t size) {
   return memory.empty() ? memory : memory.first(size);
 }
 
+transport::Connection::Room Context::room() const {
+  return session_.connection_->answer_room(engine::slot_of(call_));
+}
+
 void Context::handle_answered() {
   if (session_.mailbox_.in_turn_of(session_)) {
     session_.send_answer(*this);
   } else {
     session_.mailbox_.deliver(session_, call_);
   }
+}
+
+void Context::handle_step_ended() {
+  session_.mailbox_.deliver(session_, call_);
 }
 
 // --- Session -----------------------------------------------------------------------------------
@@ -69,7 +77,10 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
 // nothing moves in the memory any more.
 Session::~Session() {
   RPCRDMA_ASSERT(caller_ == nullptr, "a session goes whose caller was not told");
-  for (const auto& context : contexts_) memory_.abandon(context->held_);
+  for (const auto& context : contexts_) {
+    context->end_call();
+    memory_.abandon(context->held_);
+  }
 }
 
 void Session::progress(Instant now) noexcept {
@@ -95,7 +106,14 @@ void Session::progress(Instant now) noexcept {
 }
 
 void Session::answer(engine::CallId call) {
-  send_answer(context(call));
+  Context& context = this->context(call);
+  if (context.auth_.stage != CallAuth::Stage::kNone) [[unlikely]]
+    return go_on(context);
+  send_answer(context);
+}
+
+void Session::drop_step(engine::CallId call) {
+  if (context(call).drop_step()) --steps_;
 }
 
 Context& Session::context(engine::CallId call) {
@@ -115,10 +133,6 @@ void Session::handle(const engine::Event& event) {
   handle_done(*done);
 }
 
-transport::Connection::Room Session::room(const Context& context) const {
-  return connection_->answer_room(engine::slot_of(context.call_));
-}
-
 // --- Memory for Read chunks --------------------------------------------------------------------
 
 void Session::handle_wanted(const engine::MemoryWanted& wanted) {
@@ -134,9 +148,10 @@ void Session::handle_wanted(const engine::MemoryWanted& wanted) {
   }
   if (wanted.position != 0 && !context.is_judged_) {
     if (!judge_chunks(context, wanted)) return;
-    if (!is_first) return reserve_rest(context, wanted);
+    if (context.has_long_part_) return reserve_rest(context, wanted);
+  } else if (!is_first) {
+    return lend_next(context);
   }
-  if (!is_first) return lend_next(context);
   // Only the stream of a Long Call, until its header was accepted.
   const std::size_t count = wanted.position == 0 ? 1 : wanted.chunks.size();
   if (reserve(context, wanted.chunks.first(count))) return lend_next(context);
@@ -172,8 +187,10 @@ bool Session::judge_chunks(Context& context, const engine::MemoryWanted& wanted)
   const Bytes stream = wanted.long_part
                            ? Bytes(context.held_.loans[0].buffer).first(wanted.long_part->size)
                            : wanted.inline_part;
-  Service* service = accept_header(context, stream, wanted.xid, {});
-  if (service == nullptr) return false;
+  if (accept_header(context, stream, wanted.xid, {}) == nullptr) {
+    if (context.auth_.stage != CallAuth::Stage::kNone) context.wanted_ = wanted;
+    return false;
+  }
   const std::uint32_t bulk_max =
       context.traits_ == nullptr ? 0 : context.traits_->bulk_argument_size_max;
   const auto is_too_large = [&](const engine::ReadChunk& chunk) {
@@ -244,7 +261,7 @@ bool Session::was_refused(Context& context, Xid xid, Bytes inline_part) {
   return cache_.was_refused(context.name_, now_);
 }
 
-// Reads the RPC header and finds the service. Null: the call was answered.
+// Reads the RPC header and finds the service. Null: the call was answered, or waits for a step.
 Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
                                 std::span<const MessageReader::Placed> placed) {
   if (stream.size() < xdr::kWordSize || Xid{xdr::load_word(stream.data())} != expected) {
@@ -252,12 +269,15 @@ Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
     connection_->engine().reject(context.call_);
     return nullptr;
   }
-  const Admission admission = admit(registry_, stream, context.header_, refusal_);
+  const Admission admission = context.admit(registry_, stream, refusal_);
   switch (admission.verdict) {
     case Admission::Verdict::kAccepted:
       break;
     case Admission::Verdict::kRefused:
-      send_plain(context, refusal_);
+      context.take_refusal(refusal_) ? send_answer(context) : send_plain(context, refusal_);
+      return nullptr;
+    case Admission::Verdict::kLater:
+      ++steps_;
       return nullptr;
     case Admission::Verdict::kNoCall:
       // XIDs are separate for each direction: an answer would end a Call of ours with this one's.
@@ -268,6 +288,7 @@ Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
       connection_->engine().reject(context.call_);
       return nullptr;
   }
+  context.service_ = admission.service;
   context.traits_ = admission.traits;
   context.is_whole_ = admission.is_whole;
   const std::size_t size = admission.header_size;
@@ -276,6 +297,26 @@ Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
     context.may_answer_by_read_ = context.traits_ != nullptr && context.traits_->may_answer_by_read;
   }
   return admission.service;
+}
+
+// A step of authentication has ended elsewhere.
+void Session::go_on(Context& context) {
+  using Stage = CallAuth::Stage;
+  --steps_;
+  const Stage stage = std::exchange(context.auth_.stage, Stage::kNone);
+  if (stage == Stage::kSealing) return send_sealed(context);
+  if (connection_->ended()) return connection_->engine().reject(context.call_);
+  if (stage == Stage::kUnwrapping) {
+    context.finish_unwrap();
+    return context.status_ == AcceptStatus::kSuccess ? serve(context, {}) : send_answer(context);
+  }
+  if (const AuthStatus status = context.accepted(); status != AuthStatus::kOk) {
+    context.received_.reset();
+    context.auth_.end();
+    return send_plain(context, {context.header_.xid, oncrpc::AuthError{status}});
+  }
+  if (!context.received_) return handle_wanted(context.wanted_);
+  handle_received(*std::exchange(context.received_, std::nullopt));
 }
 
 void Session::handle_received(const engine::CallReceived& received) {
@@ -292,12 +333,15 @@ void Session::handle_received(const engine::CallReceived& received) {
                            : received.inline_part;
   // The loans are the Long Call's stream, if any, then one for each item that is not empty.
   if (received.items.empty()) {
-    Service* const service = accept_header(context, stream, received.xid, {});
-    if (received.padding != nullptr && service != nullptr) [[unlikely]] {
+    if (accept_header(context, stream, received.xid, {}) == nullptr) [[unlikely]] {
+      if (context.auth_.stage != CallAuth::Stage::kNone) context.received_ = received;
+      return;
+    }
+    if (received.padding != nullptr) [[unlikely]] {
       context.arguments_.set_alignment(received.padding->alignment, received.padding->threshold,
                                        received.padding->start);
     }
-    return serve(context, service, {});
+    return serve(context, {});
   }
   std::array<MessageReader::Placed, engine::kReadChunksMax> placed;
   std::size_t count = 0;
@@ -309,14 +353,23 @@ void Session::handle_received(const engine::CallReceived& received) {
                            : Bytes(context.held_.loans[loan++].buffer).first(item.data.size)};
   }
   const auto found = std::span(placed).first(count);
-  serve(context, accept_header(context, stream, received.xid, found), found);
+  if (accept_header(context, stream, received.xid, found) == nullptr) {
+    if (context.auth_.stage != CallAuth::Stage::kNone) context.received_ = received;
+    return;
+  }
+  serve(context, found);
 }
 
-// Null: the call was answered already.
-void Session::serve(Context& context, Service* service,
-                    std::span<const MessageReader::Placed> placed) {
-  if (service == nullptr) return;
-  context.service_ = service;
+void Session::serve(Context& context, std::span<const MessageReader::Placed> placed) {
+  if (context.is_to_be_unwrapped()) [[unlikely]] {
+    // Nothing of it is eligible for direct placement (RFC 8166 §6.1).
+    context.status_ = AcceptStatus::kGarbageArgs;
+    if (placed.empty() && !context.unwrap()) {
+      ++steps_;
+      return;
+    }
+    if (context.status_ != AcceptStatus::kSuccess) return send_answer(context);
+  }
   if (!duplicates_.concern(context.traits_)) [[likely]]
     return execute(context);
   using Next = DuplicateCalls::Next;
@@ -363,35 +416,47 @@ bool Session::retry_duplicates() {
 void Session::send_answer(Context& context) {
   RPCRDMA_ASSERT(context.active_, "a call is answered twice");
   duplicates_.handle_answer(context);
-  if (context.status_ != AcceptStatus::kSuccess) {
-    return send_plain(context, {context.header_.xid, oncrpc::Accepted{context.status_, {}, {}}});
+  if (context.auth_.with != nullptr && !context.seal()) [[unlikely]] {
+    ++steps_;
+    return;
   }
-  if (const auto place = room(context);
-      context.results_.items().empty() && context.results_buffer_.data() == place.memory.data()) {
+  send_sealed(context);
+}
+
+void Session::send_sealed(Context& context) {
+  const auto wrapped = context.take_wrapped();
+  if (context.status_ != AcceptStatus::kSuccess) return send_plain(context, context.plain_header());
+  const std::size_t start = context.write_header();
+  const auto place = context.room();
+  const bool is_in_room = context.results_buffer_.data() == place.memory.data();
+  engine::Outgoing reply;
+  reply.may_be_read = context.may_answer_by_read_;
+  if (context.results_.items().empty() && is_in_room && !wrapped) {
     // The common case: all of it is in the message room.
-    const engine::Fragment run{place.lease, static_cast<std::uint32_t>(context.results_.size()),
-                               place.offset, 0};
-    engine::Outgoing reply;
+    const std::size_t size = kReplyRoom - start + context.results_.size();
+    const engine::Fragment run{place.lease, static_cast<std::uint32_t>(size), place.offset + start,
+                               0};
     reply.stream = {&run, 1};
-    reply.header_room = place.header_room();
-    reply.may_be_read = context.may_answer_by_read_;
+    reply.header_room = place.header_room() + start;
     return connection_->engine().start_reply(context.call_, reply);
   }
   CallMemory::Stream stream;
-  if (!memory_.locate(context.held_, room(context), context.results_, context.results_buffer_,
-                      stream)) {
-    return send_plain(context,
-                      {context.header_.xid, oncrpc::Accepted{AcceptStatus::kSystemErr, {}, {}}});
+  const Bytes header = Bytes(context.results_buffer_).subspan(start, kReplyRoom - start);
+  const bool is_located =
+      wrapped ? memory_.locate(context.held_, place, header, *wrapped, stream)
+              : memory_.locate(context.held_, place, header, context.results_,
+                               Bytes(context.results_buffer_).subspan(kReplyRoom), stream);
+  if (!is_located) {
+    context.status_ = AcceptStatus::kSystemErr;
+    return send_plain(context, context.plain_header());
   }
-  engine::Outgoing reply;
   reply.stream = stream.view();
-  reply.may_be_read = context.may_answer_by_read_;
   connection_->engine().start_reply(context.call_, reply);
 }
 
 // Sends a reply without results.
 void Session::send_plain(Context& context, const oncrpc::ReplyHeader& header) {
-  const auto place = room(context);
+  const auto place = context.room();
   xdr::Writer writer(place.memory);
   oncrpc::encode_reply(header, writer);
   const engine::Fragment run{place.lease, static_cast<std::uint32_t>(writer.position()),
@@ -409,8 +474,8 @@ void Session::handle_done(const engine::CallDone& done) {
     context.waits_for_memory_ = false;
     --waiting_;
   }
+  context.end_call();
   memory_.release(context.held_);
-  context.results_buffer_ = {};
   context.has_long_part_ = context.is_judged_ = false;
   context.lent_ = 0;
   context.active_ = false;

@@ -78,6 +78,8 @@ class Context final : public IncomingCall {
   Session* session() const noexcept override { return &session_; }
   MutableBytes results_room(std::size_t size) override;
   void handle_answered() override;
+  void handle_step_ended() override;
+  transport::Connection::Room room() const;
 
   Session& session_;
   engine::CallId call_{};
@@ -89,6 +91,8 @@ class Context final : public IncomingCall {
   std::uint16_t lent_ = 0;      // how many of its loans were given to the engine, for Read chunks
   bool waits_for_memory_ = false;  // and holds none
   engine::MemoryWanted wanted_{};
+  // What is to be handled again when a step of authentication has ended.
+  std::optional<engine::CallReceived> received_;
   std::uint64_t name_ = 0;  // of a Call with chunks, for RefusedCalls; stays when it is done
 };
 
@@ -117,6 +121,8 @@ class Session {
   void handle(const engine::Event& event);
   // An answer that came through the mailbox.
   void answer(engine::CallId call);
+  // The server goes: what came through the mailbox is the end of a step, if it is one.
+  void drop_step(engine::CallId call);
   void disconnect() noexcept { connection_->disconnect(); }
 
   // One at a time makes backward Calls. It outlives the session, or leaves before and tells its
@@ -140,6 +146,8 @@ class Session {
   transport::Connection& connection() noexcept { return *connection_; }
   Mailbox& mailbox() const noexcept { return mailbox_; }
 
+  // Steps of authentication that go on elsewhere.
+  std::uint32_t steps() const noexcept { return steps_; }
   bool idle() const noexcept { return connection_->engine().calls_in_service() == 0; }
   bool waits_for_memory() const noexcept { return waiting_ > 0; }
   bool waits_for_a_duplicate() const noexcept { return duplicates_.waiting() > 0; }
@@ -166,13 +174,14 @@ class Session {
   bool retry_waiting();
   Service* accept_header(Context& context, Bytes stream, Xid expected,
                          std::span<const MessageReader::Placed> placed);
-  void serve(Context& context, Service* service, std::span<const MessageReader::Placed> placed);
+  void serve(Context& context, std::span<const MessageReader::Placed> placed);
+  void go_on(Context& context);
   void execute(Context& context);
   bool retry_duplicates();
   bool was_refused(Context& context, Xid xid, Bytes inline_part);
   void send_answer(Context& context);
+  void send_sealed(Context& context);
   void send_plain(Context& context, const oncrpc::ReplyHeader& header);
-  transport::Connection::Room room(const Context& context) const;
 
   transport::Connection* const connection_;
   BackwardCaller* caller_ = nullptr;
@@ -185,6 +194,7 @@ class Session {
   Mailbox& mailbox_;
   std::vector<std::unique_ptr<Context>> contexts_;  // by the engine's slot
   std::uint32_t waiting_ = 0;                       // contexts that wait for memory
+  std::uint32_t steps_ = 0;                         // contexts that wait for a step
   std::uint64_t host_ = 0;  // a checksum of the peer's address without its port; 0: not known yet
   Instant now_{};           // of the round in progress
   oncrpc::ReplyHeader refusal_{};  // scratch: of the Call that is being judged

@@ -110,6 +110,12 @@ void TcpServer::remove_finished() {
   });
 }
 
+std::uint32_t TcpServer::steps() const noexcept {
+  std::uint32_t sum = 0;
+  for (const auto& session : sessions_) sum += session->steps();
+  return sum;
+}
+
 void TcpServer::deliver(TcpSession& session, TcpCall& call) {
   answers_.deliver(session, call);
   shared_.loop.wake();

@@ -58,6 +58,11 @@ class TcpServer final : private TcpMailbox {
   // No session would lose anything if the server ended now.
   bool all_closing() const noexcept;
   TransferCounters counters() const noexcept;
+  // Steps of authentication that go on elsewhere; and, when the server goes, those that have ended.
+  std::uint32_t steps() const noexcept;
+  void drop_steps() {
+    answers_.take_all([](TcpSession& session, TcpCall& call) { session.drop_step(call); });
+  }
 
  private:
   void deliver(TcpSession& session, TcpCall& call) override;

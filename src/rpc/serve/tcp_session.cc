@@ -44,6 +44,10 @@ void TcpCall::handle_answered() {
   }
 }
 
+void TcpCall::handle_step_ended() {
+  session_.mailbox_.deliver(session_, *this);
+}
+
 // --- TcpSession --------------------------------------------------------------------------------
 
 TcpSession::TcpSession(std::unique_ptr<tcp::Connection> connection,
@@ -60,6 +64,7 @@ TcpSession::TcpSession(std::unique_ptr<tcp::Connection> connection,
 TcpSession::~TcpSession() {
   connection_->abort();
   for (const auto& call : calls_) {
+    call->end_call();
     for (const MutableBytes loan : call->loans_) pool_.give_back(loan);
   }
 }
@@ -102,17 +107,23 @@ TcpCall& TcpSession::begin_call(tcp::Message message) {
 }
 
 void TcpSession::serve(tcp::Message message) {
-  TcpCall& call = begin_call(std::move(message));
+  admit(begin_call(std::move(message)));
+}
+
+void TcpSession::admit(TcpCall& call) {
   const Bytes stream = call.message_.bytes();
-  const Admission admission = admit(registry_, stream, call.header_, refusal_);
+  const Admission admission = call.admit(registry_, stream, refusal_);
   if (admission.verdict == Admission::Verdict::kRefused) {
-    return send_plain(call, refusal_);
+    return call.take_refusal(refusal_) ? send_answer(call) : send_plain(call, refusal_);
+  }
+  if (admission.verdict == Admission::Verdict::kLater) {
+    ++steps_;
+    return;
   }
   if (admission.verdict != Admission::Verdict::kAccepted) {
     // There is no answer to it, and whoever sends this waits for none.
     ++dropped_;
-    call.active_ = false;
-    free_call(call);
+    give_up(call);
     return connection_->abort();
   }
   const std::size_t size = admission.header_size;
@@ -121,6 +132,18 @@ void TcpSession::serve(tcp::Message message) {
   call.service_ = admission.service;
   call.traits_ = admission.traits;
   call.is_whole_ = admission.is_whole;
+  accept(call);
+}
+
+// Its header was accepted.
+void TcpSession::accept(TcpCall& call) {
+  if (call.is_to_be_unwrapped()) [[unlikely]] {
+    if (!call.unwrap()) {
+      ++steps_;
+      return;
+    }
+    if (call.status_ != AcceptStatus::kSuccess) return send_answer(call);
+  }
   using Next = DuplicateCalls::Next;
   Next next = Next::kExecute;
   if (duplicates_.concern(call.traits_)) {
@@ -128,6 +151,35 @@ void TcpSession::serve(tcp::Message message) {
   }
   if (next == Next::kExecute) return execute(call);
   if (next == Next::kAnswer) send_answer(call);
+}
+
+void TcpSession::answer(TcpCall& call) {
+  if (call.auth_.stage != CallAuth::Stage::kNone) return go_on(call);
+  send_answer(call);
+}
+
+// A step of authentication has ended elsewhere.
+void TcpSession::go_on(TcpCall& call) {
+  using Stage = CallAuth::Stage;
+  --steps_;
+  const Stage stage = std::exchange(call.auth_.stage, Stage::kNone);
+  if (stage == Stage::kSealing) return send_sealed(call);
+  if (ended()) return give_up(call);
+  if (stage == Stage::kUnwrapping) {
+    call.finish_unwrap();
+    return call.status_ == AcceptStatus::kSuccess ? accept(call) : send_answer(call);
+  }
+  if (const AuthStatus status = call.accepted(); status != AuthStatus::kOk) {
+    call.auth_.end();
+    return send_plain(call, {call.header_.xid, oncrpc::AuthError{status}});
+  }
+  admit(call);
+}
+
+// There is nothing, or no way, to answer it.
+void TcpSession::give_up(TcpCall& call) {
+  call.active_ = false;
+  free_call(call);
 }
 
 void TcpSession::execute(TcpCall& call) {
@@ -149,8 +201,7 @@ void TcpSession::retry_duplicates() {
     if (!DuplicateCalls::waits(call)) continue;
     if (ended()) {
       duplicates_.give_up(call);
-      call.active_ = false;
-      free_call(call);
+      give_up(call);
       continue;
     }
     const auto next = duplicates_.retry(call);
@@ -164,20 +215,28 @@ void TcpSession::retry_duplicates() {
 void TcpSession::send_answer(TcpCall& call) {
   RPCRDMA_ASSERT(call.active_, "a call is answered twice");
   duplicates_.handle_answer(call);
-  if (call.status_ != AcceptStatus::kSuccess) {
-    return send_plain(call, {call.header_.xid, oncrpc::Accepted{call.status_, {}, {}}});
+  if (call.auth_.with != nullptr && !call.seal()) {
+    ++steps_;
+    return;
   }
+  send_sealed(call);
+}
+
+void TcpSession::send_sealed(TcpCall& call) {
+  const auto wrapped = call.take_wrapped();
+  if (call.status_ != AcceptStatus::kSuccess) return send_plain(call, call.plain_header());
+  const std::size_t start = call.write_header();
   // Bulk items go where their count words announce them; their fill bytes are in the stream.
   BoundedVector<Bytes, tcp::Connection::kRunsMax> runs;
-  static_assert(decltype(runs)::capacity() > 2 * kBulkItemsMax);
-  const Bytes stream = call.results_buffer_.first(call.results_.size());
-  std::size_t done = 0;
-  for (const BulkItem& item : call.results_.items()) {
-    (void)runs.push_back(stream.subspan(done, item.at - done));
-    (void)runs.push_back(item.data);
-    done = item.at;
+  static_assert(decltype(runs)::capacity() >= 1 + oncrpc::kRunsMax);
+  const Bytes stream(call.results_buffer_);
+  (void)runs.push_back(stream.subspan(start, kReplyRoom - start));
+  if (wrapped) {
+    (void)runs.push_back(*wrapped);
+  } else {
+    oncrpc::for_each_run(call.results_, stream.subspan(kReplyRoom), 0,
+                         [&](Bytes run) { (void)runs.push_back(run); });
   }
-  (void)runs.push_back(stream.subspan(done));
   send(call, runs.view());
 }
 
@@ -192,7 +251,8 @@ void TcpSession::send_plain(TcpCall& call, const oncrpc::ReplyHeader& header) {
 
 void TcpSession::send(TcpCall& call, std::span<const Bytes> runs) {
   if (!connection_->send(runs)) {  // results of gigabytes
-    return send_plain(call, {call.header_.xid, oncrpc::Accepted{AcceptStatus::kSystemErr, {}, {}}});
+    call.status_ = AcceptStatus::kSystemErr;
+    return send_plain(call, call.plain_header());
   }
   call.active_ = false;
   answered_.push(&call);
@@ -209,7 +269,7 @@ void TcpSession::settle() {
 void TcpSession::free_call(TcpCall& call) {
   for (const MutableBytes loan : call.loans_) pool_.give_back(loan);
   call.loans_.clear();
-  call.results_buffer_ = {};
+  call.end_call();
   call.message_ = {};
   --in_service_;
   free_.push_back(&call);

@@ -47,12 +47,13 @@ class TcpCall final : public IncomingCall {
   friend class TcpSession;
   MutableBytes results_room(std::size_t size) override;
   void handle_answered() override;
+  void handle_step_ended() override;
 
   TcpSession& session_;
   bool active_ = false;  // received and not answered
   tcp::Message message_;
-  BoundedVector<MutableBytes, 24> loans_;  // of the pool
-  std::array<std::byte, 64> plain_{};      // a reply without results
+  BoundedVector<MutableBytes, 24> loans_;    // of the pool
+  std::array<std::byte, kReplyRoom> plain_;  // a reply without results
 };
 
 class TcpSession {
@@ -73,7 +74,11 @@ class TcpSession {
   // Takes and serves what has come, as far as the limits let it, and sends replies.
   void progress() noexcept;  // an exception of a service ends the program
   // An answer that came through the mailbox.
-  void answer(TcpCall& call) { send_answer(call); }
+  void answer(TcpCall& call);
+  // The server goes: what came through the mailbox is the end of a step, if it is one.
+  void drop_step(TcpCall& call) {
+    if (call.drop_step()) --steps_;
+  }
   // Takes no more Calls, and closes when those in service are answered.
   void drain() noexcept { draining_ = true; }
   void abort() { connection_->abort(); }
@@ -82,6 +87,8 @@ class TcpSession {
   bool has_more() const noexcept { return takes_calls() && connection_->has_more(); }
   bool waits_for_memory() const noexcept { return !ended() && connection_->starved(); }
   bool waits_for_a_duplicate() const noexcept { return duplicates_.waiting() > 0; }
+  // Steps of authentication that go on elsewhere.
+  std::uint32_t steps() const noexcept { return steps_; }
   bool ended() const noexcept { return connection_->ended(); }
   bool finished() const noexcept { return ended() && in_service_ == 0; }
   // It may be destroyed and would lose nothing.
@@ -98,9 +105,14 @@ class TcpSession {
   void receive();
   void serve(tcp::Message message);
   TcpCall& begin_call(tcp::Message message);
+  void admit(TcpCall& call);
+  void give_up(TcpCall& call);
+  void go_on(TcpCall& call);
+  void accept(TcpCall& call);
   void execute(TcpCall& call);
   void retry_duplicates();
   void send_answer(TcpCall& call);
+  void send_sealed(TcpCall& call);
   void send_plain(TcpCall& call, const oncrpc::ReplyHeader& header);
   void send(TcpCall& call, std::span<const Bytes> runs);
   void settle();
@@ -119,6 +131,7 @@ class TcpSession {
   Ring<TcpCall*> answered_;       // whose replies are on their way, in their order
   std::uint64_t settled_ = 0;     // replies that have gone
   std::uint32_t in_service_ = 0;  // calls that are not free
+  std::uint32_t steps_ = 0;       // calls that wait for a step
   std::uint64_t calls_ended_ = 0;
   std::uint64_t dropped_ = 0;  // messages that are no Calls
   bool draining_ = false;

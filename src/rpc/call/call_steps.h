@@ -1,0 +1,141 @@
+// The steps of authentication that a client's calls take, some of which go on elsewhere.
+#ifndef RPCRDMA_RPC_CALL_CALL_STEPS_H_
+#define RPCRDMA_RPC_CALL_CALL_STEPS_H_
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "oncrpc/runs.h"
+#include "rpcrdma/auth.h"
+#include "rpcrdma/message.h"
+
+namespace rpcrdma::rpc {
+
+// Where steps that have ended wait for the client's thread, as the slots of their calls.
+class EndedSteps {
+ public:
+  // `wake` makes the client's loop call progress(); from any thread.
+  explicit EndedSteps(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  void deliver(std::uint32_t slot) {  // from any thread
+    {
+      const std::lock_guard lock(mutex_);
+      ended_.push_back(slot);
+    }
+    wake_();
+  }
+  // Calls `take(slot)` for each that was delivered.
+  template <class Take>
+  void take_all(Take&& take) {
+    {
+      const std::lock_guard lock(mutex_);
+      taken_.swap(ended_);
+    }
+    for (const std::uint32_t slot : taken_) take(slot);
+    taken_.clear();
+  }
+
+ private:
+  const std::function<void()> wake_;
+  std::mutex mutex_;
+  std::vector<std::uint32_t> ended_;  // guarded by mutex_
+  std::vector<std::uint32_t> taken_;  // the client's thread only
+};
+
+// What one call shows its authenticator.
+class CallStep final : public AuthStep {
+ public:
+  // Once, before any step.
+  void init(EndedSteps& ended, std::uint32_t slot) noexcept {
+    ended_ = &ended;
+    slot_ = slot;
+  }
+  void finish() override { ended_->deliver(slot_); }
+
+  CallSeal seal;
+  std::vector<Bytes> runs;  // of the arguments that are wrapped
+
+ private:
+  EndedSteps* ended_ = nullptr;
+  std::uint32_t slot_ = 0;
+};
+
+class CallSteps {
+ public:
+  // `own`: what the application gave; null: `built_in` is used.
+  CallSteps(ClientAuth* own, ClientAuth& built_in, std::function<void()> wake)
+      : auth_(own != nullptr ? *own : built_in),
+        growth_(auth_.wrap_growth()),
+        ended_(std::move(wake)) {}
+
+  EndedSteps& ended() noexcept { return ended_; }
+  // By how many bytes results may grow; nullopt: nothing is wrapped.
+  std::optional<std::uint32_t> growth() const noexcept { return growth_; }
+  std::uint32_t under_way() const noexcept { return under_way_; }
+
+  StepEnd seal(CallStep& step, const Procedure& procedure, Xid xid, const MessageWriter& writer,
+               Bytes stream) {
+    CallSeal& seal = step.seal;
+    seal.xid = static_cast<std::uint32_t>(xid);
+    seal.procedure = procedure;
+    if (growth_) [[unlikely]] {
+      step.runs.clear();
+      oncrpc::for_each_run(writer, stream, 0, [&](Bytes run) { step.runs.push_back(run); });
+      seal.arguments = step.runs;
+      seal.wrapped.reset();
+    }
+    return count(auth_.seal(seal, step));
+  }
+  // Precondition: reply_verifier is set.
+  StepEnd open(CallStep& step, MessageReader& reader) {
+    step.seal.results = reader.xdr().rest();
+    return count(auth_.open(step.seal, step));
+  }
+  // After it has ended well.
+  void finish_open(const CallStep& step, MessageReader& reader,
+                   std::span<const MutableBytes> places) {
+    if (!growth_) [[likely]]
+      return;
+    reader = MessageReader(step.seal.results, 0, {});
+    reader.set_places(places);
+  }
+  void forget(CallStep& step) noexcept {
+    if (step.seal.state == nullptr) [[likely]]
+      return;
+    auth_.forget(step.seal);
+    step.seal.state = nullptr;
+  }
+
+  // Calls `take(slot)` for each call whose step has ended elsewhere.
+  template <class Take>
+  void take_all(Take&& take) {
+    if (under_way_ == 0) [[likely]]
+      return;
+    ended_.take_all([&](std::uint32_t slot) {
+      --under_way_;
+      take(slot);
+    });
+  }
+
+ private:
+  StepEnd count(StepEnd end) noexcept {
+    if (end == StepEnd::kLater) [[unlikely]]
+      ++under_way_;
+    return end;
+  }
+
+  ClientAuth& auth_;
+  const std::optional<std::uint32_t> growth_;
+  EndedSteps ended_;
+  std::uint32_t under_way_ = 0;
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_CALL_CALL_STEPS_H_
