@@ -97,6 +97,9 @@ class MessageReader {
     depth_ = other.depth_;
     return *this;
   }
+  // Nothing was placed elsewhere.
+  explicit MessageReader(Bytes stream, std::size_t offset = 0) noexcept
+      : reader_(stream), position_base_(offset) {}
   // `stream` starts `offset` bytes into the message, at a point before any item. `placed` is in
   // order.
   MessageReader(Bytes stream, std::size_t offset, std::span<const Placed> placed) noexcept;

@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_RPC_CALL_CALL_STEPS_H_
 #define RPCRDMA_RPC_CALL_CALL_STEPS_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -10,12 +11,36 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/ids.h"
 #include "oncrpc/runs.h"
 #include "rpcrdma/auth.h"
 #include "rpcrdma/message.h"
+#include "rpcrdma/oncrpc.h"
 
 namespace rpcrdma::rpc {
+
+// AUTH_NONE and AUTH_SYS: a credential that proves nothing. Verifiers of replies are not looked at.
+class PlainAuth final : public ClientAuth {
+ public:
+  PlainAuth() = default;  // AUTH_NONE
+  PlainAuth(const PlainAuth&) = delete;
+  PlainAuth& operator=(const PlainAuth&) = delete;
+
+  void set(const AuthSys& sys) {
+    const auto size = encode_auth_sys(sys, body_);
+    RPCRDMA_ASSERT(size.has_value(), "an AUTH_SYS credential over the limits of RFC 5531");
+    credential_ = {AuthFlavor::kSys, Bytes(body_).first(*size)};
+  }
+  StepEnd seal(CallSeal& call, AuthStep& /*step*/) override {
+    call.credential = credential_;
+    return StepEnd::kDone;
+  }
+
+ private:
+  std::array<std::byte, kAuthBodySizeMax> body_{};
+  Credential credential_;
+};
 
 // Where steps that have ended wait for the client's thread, as the slots of their calls.
 class EndedSteps {
@@ -68,10 +93,11 @@ class CallStep final : public AuthStep {
 
 class CallSteps {
  public:
-  // `own`: what the application gave; null: `built_in` is used.
-  CallSteps(ClientAuth* own, ClientAuth& built_in, std::function<void()> wake)
-      : auth_(own != nullptr ? *own : built_in),
-        growth_(auth_.wrap_growth()),
+  // `own`: what the application gave; null: `plain` is used.
+  CallSteps(ClientAuth* own, PlainAuth& plain, std::function<void()> wake)
+      : own_(own),
+        plain_(plain),
+        growth_(own != nullptr ? own->wrap_growth() : std::nullopt),
         ended_(std::move(wake)) {}
 
   EndedSteps& ended() noexcept { return ended_; }
@@ -82,6 +108,8 @@ class CallSteps {
   StepEnd seal(CallStep& step, const Procedure& procedure, Xid xid, const MessageWriter& writer,
                Bytes stream) {
     CallSeal& seal = step.seal;
+    if (own_ == nullptr) [[likely]]
+      return plain_.seal(seal, step);
     seal.xid = static_cast<std::uint32_t>(xid);
     seal.procedure = procedure;
     if (growth_) [[unlikely]] {
@@ -90,25 +118,27 @@ class CallSteps {
       seal.arguments = step.runs;
       seal.wrapped.reset();
     }
-    return count(auth_.seal(seal, step));
+    return count(own_->seal(seal, step));
   }
-  // Precondition: reply_verifier is set.
+  // Whether replies are to be opened: AUTH_NONE and AUTH_SYS have nothing to look at.
+  bool opens() const noexcept { return own_ != nullptr; }
+  // Preconditions: opens(), and reply_verifier is set.
   StepEnd open(CallStep& step, MessageReader& reader) {
     step.seal.results = reader.xdr().rest();
-    return count(auth_.open(step.seal, step));
+    return count(own_->open(step.seal, step));
   }
   // After it has ended well.
   void finish_open(const CallStep& step, MessageReader& reader,
                    std::span<const MutableBytes> places) {
     if (!growth_) [[likely]]
       return;
-    reader = MessageReader(step.seal.results, 0, {});
+    reader = MessageReader(step.seal.results);
     reader.set_places(places);
   }
   void forget(CallStep& step) noexcept {
     if (step.seal.state == nullptr) [[likely]]
       return;
-    auth_.forget(step.seal);
+    own_->forget(step.seal);
     step.seal.state = nullptr;
   }
 
@@ -130,7 +160,8 @@ class CallSteps {
     return end;
   }
 
-  ClientAuth& auth_;
+  ClientAuth* const own_;
+  PlainAuth& plain_;
   const std::optional<std::uint32_t> growth_;
   EndedSteps ended_;
   std::uint32_t under_way_ = 0;

@@ -190,6 +190,14 @@ void RdmaClient::handle_failed(std::uint32_t index, engine::CallError error) {
   fail(index, errors_.explain(error, connection_));
 }
 
+inline void RdmaClient::complete(std::uint32_t index) {
+  Slot& slot = calls_[index];
+  slot.state = State::kEnded;
+  if (slot.blocking) return;
+  ReplyCallback callback = std::move(slot.callback);
+  callback(make_reply(index));
+}
+
 void RdmaClient::handle_reply(std::uint32_t index, const engine::ReplyReady& reply) {
   Slot& slot = calls_[index];
   slot.holds_receive = true;
@@ -198,25 +206,21 @@ void RdmaClient::handle_reply(std::uint32_t index, const engine::ReplyReady& rep
   }
   memory_.take_back(slot.memory, slot.connection);
   if (!calls_.is_own(index)) heard_ = true;
-  if (!slot.is_whole && steps_.open(slot.step, slot.reader) == StepEnd::kLater) [[unlikely]] {
+  if (steps_.opens() && !slot.is_whole) [[unlikely]] {
     slot.state = State::kOpening;
+    if (steps_.open(slot.step, slot.reader) == StepEnd::kDone) handle_opened(index);
     return;
   }
-  handle_opened(index);
+  complete(index);
 }
 
 void RdmaClient::handle_opened(std::uint32_t index) {
   Slot& slot = calls_[index];
-  if (!slot.is_whole) {
-    if (slot.step.seal.failure) [[unlikely]] {
-      return fail(index, *std::exchange(slot.step.seal.failure, std::nullopt));
-    }
-    steps_.finish_open(slot.step, slot.reader, slot.places());
+  if (slot.step.seal.failure) {
+    return fail(index, *std::exchange(slot.step.seal.failure, std::nullopt));
   }
-  slot.state = State::kEnded;
-  if (slot.blocking) return;
-  ReplyCallback callback = std::move(slot.callback);
-  callback(make_reply(index));
+  steps_.finish_open(slot.step, slot.reader, slot.places());
+  complete(index);
 }
 
 void RdmaClient::fail(std::uint32_t index, Error error) {

@@ -60,7 +60,7 @@ std::optional<Error> read_reply(CallSlot& slot, const engine::ReplyReady& reply,
   if (reply.results_written.empty() && reply.by_read == nullptr && !slot.is_whole &&
       oncrpc::is_plain_success(stream, slot.xid)) [[likely]] {
     std::construct_at(&slot.reader, stream.subspan(oncrpc::kReplyHeaderSizeMin),
-                      oncrpc::kReplyHeaderSizeMin, std::span<const MessageReader::Placed>{});
+                      oncrpc::kReplyHeaderSizeMin);
     slot.reader.set_places(slot.places());
     return std::nullopt;
   }

@@ -7,10 +7,8 @@
 #include <cstddef>
 #include <optional>
 
-#include "base/assert.h"
 #include "oncrpc/message.h"
 #include "oncrpc/runs.h"
-#include "rpcrdma/auth.h"
 #include "rpcrdma/message.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
@@ -43,28 +41,6 @@ inline std::optional<Xid> xid_of(const MessageWriter& writer, Bytes stream) noex
   if (have < start.size() || !oncrpc::is_call(start)) return std::nullopt;
   return Xid{xdr::load_word(start.data())};
 }
-
-// AUTH_NONE and AUTH_SYS: a credential that proves nothing. Verifiers of replies are not looked at.
-class PlainAuth final : public ClientAuth {
- public:
-  PlainAuth() = default;  // AUTH_NONE
-  PlainAuth(const PlainAuth&) = delete;
-  PlainAuth& operator=(const PlainAuth&) = delete;
-
-  void set(const AuthSys& sys) {
-    const auto size = encode_auth_sys(sys, body_);
-    RPCRDMA_ASSERT(size.has_value(), "an AUTH_SYS credential over the limits of RFC 5531");
-    credential_ = {AuthFlavor::kSys, Bytes(body_).first(*size)};
-  }
-  StepEnd seal(CallSeal& call, AuthStep& /*step*/) override {
-    call.credential = credential_;
-    return StepEnd::kDone;
-  }
-
- private:
-  std::array<std::byte, kAuthBodySizeMax> body_{};
-  Credential credential_;
-};
 
 }  // namespace rpcrdma::rpc
 

@@ -355,10 +355,9 @@ void TcpClient::complete_early() {
 void TcpClient::complete(std::uint32_t index) {
   Slot& slot = slots_[index];
   if (auto error = read(slot)) return fail(index, std::move(*error));
-  if (!slot.is_whole && steps_.open(slot.step, slot.reader) == StepEnd::kLater) {
-    slot.state = State::kOpening;
-    return;
-  }
+  const bool is_opened = steps_.opens() && !slot.is_whole;
+  slot.state = State::kOpening;
+  if (is_opened && steps_.open(slot.step, slot.reader) == StepEnd::kLater) return;
   handle_opened(index);
 }
 
@@ -368,7 +367,7 @@ void TcpClient::handle_opened(std::uint32_t index) {
     if (slot.step.seal.failure) {
       return fail(index, *std::exchange(slot.step.seal.failure, std::nullopt));
     }
-    steps_.finish_open(slot.step, slot.reader, slot.places());
+    if (steps_.opens()) steps_.finish_open(slot.step, slot.reader, slot.places());
   }
   slot.state = State::kEnded;
   --under_way_;
@@ -394,8 +393,7 @@ std::optional<Error> TcpClient::read(Slot& slot) {
     slot.step.seal.reply_verifier = std::get<oncrpc::Accepted>(header->body).verifier;
     size = reader.position();
   }
-  std::construct_at(&slot.reader, stream.subspan(size), size,
-                    std::span<const MessageReader::Placed>{});
+  std::construct_at(&slot.reader, stream.subspan(size), size);
   slot.reader.set_places(slot.places());
   return std::nullopt;
 }

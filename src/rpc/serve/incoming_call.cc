@@ -38,8 +38,7 @@ void IncomingCall::finish_unwrap() {
   auth_.stage = CallAuth::Stage::kNone;
   status_ = auth_.call.arguments ? AcceptStatus::kSuccess : AcceptStatus::kGarbageArgs;
   if (auth_.call.arguments) {
-    std::construct_at(&arguments_, *auth_.call.arguments, 0,
-                      std::span<const MessageReader::Placed>());
+    std::construct_at(&arguments_, *auth_.call.arguments, 0);
   }
 }
 

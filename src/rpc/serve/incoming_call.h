@@ -49,6 +49,7 @@ class IncomingCall : public CallContext {
   // Gets at the arguments of a wrapped call; status_ says whether it was possible.
   bool unwrap();
   bool seal();
+  bool is_to_be_sealed() const noexcept { return auth_.with != nullptr && !auth_.is_sealed; }
   bool is_to_be_unwrapped() const noexcept {
     return auth_.with != nullptr && auth_.call.is_wrapped && !auth_.is_unwrapped;
   }

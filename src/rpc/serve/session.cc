@@ -188,7 +188,7 @@ bool Session::judge_chunks(Context& context, const engine::MemoryWanted& wanted)
                            ? Bytes(context.held_.loans[0].buffer).first(wanted.long_part->size)
                            : wanted.inline_part;
   if (accept_header(context, stream, wanted.xid, {}) == nullptr) {
-    if (context.auth_.stage != CallAuth::Stage::kNone) context.wanted_ = wanted;
+    if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = wanted;
     return false;
   }
   const std::uint32_t bulk_max =
@@ -292,7 +292,12 @@ Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
   context.traits_ = admission.traits;
   context.is_whole_ = admission.is_whole;
   const std::size_t size = admission.header_size;
-  std::construct_at(&context.arguments_, stream.subspan(size), size, placed);
+  const Bytes arguments = stream.subspan(size);
+  if (placed.empty()) [[likely]] {
+    std::construct_at(&context.arguments_, arguments, size);
+  } else {
+    std::construct_at(&context.arguments_, arguments, size, placed);
+  }
   if (connection_->profile() == engine::Profile::kRfc5666) {
     context.may_answer_by_read_ = context.traits_ != nullptr && context.traits_->may_answer_by_read;
   }
@@ -304,19 +309,17 @@ void Session::go_on(Context& context) {
   using Stage = CallAuth::Stage;
   --steps_;
   const Stage stage = std::exchange(context.auth_.stage, Stage::kNone);
-  if (stage == Stage::kSealing) return send_sealed(context);
+  if (stage == Stage::kSealing) return send_answer(context);
   if (connection_->ended()) return connection_->engine().reject(context.call_);
   if (stage == Stage::kUnwrapping) {
     context.finish_unwrap();
     return context.status_ == AcceptStatus::kSuccess ? serve(context, {}) : send_answer(context);
   }
   if (const AuthStatus status = context.accepted(); status != AuthStatus::kOk) {
-    context.received_.reset();
     context.auth_.end();
     return send_plain(context, {context.header_.xid, oncrpc::AuthError{status}});
   }
-  if (!context.received_) return handle_wanted(context.wanted_);
-  handle_received(*std::exchange(context.received_, std::nullopt));
+  handle(*std::exchange(context.again_, std::nullopt));
 }
 
 void Session::handle_received(const engine::CallReceived& received) {
@@ -334,7 +337,7 @@ void Session::handle_received(const engine::CallReceived& received) {
   // The loans are the Long Call's stream, if any, then one for each item that is not empty.
   if (received.items.empty()) {
     if (accept_header(context, stream, received.xid, {}) == nullptr) [[unlikely]] {
-      if (context.auth_.stage != CallAuth::Stage::kNone) context.received_ = received;
+      if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = received;
       return;
     }
     if (received.padding != nullptr) [[unlikely]] {
@@ -354,7 +357,7 @@ void Session::handle_received(const engine::CallReceived& received) {
   }
   const auto found = std::span(placed).first(count);
   if (accept_header(context, stream, received.xid, found) == nullptr) {
-    if (context.auth_.stage != CallAuth::Stage::kNone) context.received_ = received;
+    if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = received;
     return;
   }
   serve(context, found);
@@ -416,14 +419,10 @@ bool Session::retry_duplicates() {
 void Session::send_answer(Context& context) {
   RPCRDMA_ASSERT(context.active_, "a call is answered twice");
   duplicates_.handle_answer(context);
-  if (context.auth_.with != nullptr && !context.seal()) [[unlikely]] {
+  if (context.is_to_be_sealed() && !context.seal()) [[unlikely]] {
     ++steps_;
     return;
   }
-  send_sealed(context);
-}
-
-void Session::send_sealed(Context& context) {
   const auto wrapped = context.take_wrapped();
   if (context.status_ != AcceptStatus::kSuccess) return send_plain(context, context.plain_header());
   const std::size_t start = context.write_header();
@@ -475,6 +474,7 @@ void Session::handle_done(const engine::CallDone& done) {
     --waiting_;
   }
   context.end_call();
+  context.again_.reset();
   memory_.release(context.held_);
   context.has_long_part_ = context.is_judged_ = false;
   context.lent_ = 0;

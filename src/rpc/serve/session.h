@@ -92,7 +92,7 @@ class Context final : public IncomingCall {
   bool waits_for_memory_ = false;  // and holds none
   engine::MemoryWanted wanted_{};
   // What is to be handled again when a step of authentication has ended.
-  std::optional<engine::CallReceived> received_;
+  std::optional<engine::Event> again_;
   std::uint64_t name_ = 0;  // of a Call with chunks, for RefusedCalls; stays when it is done
 };
 
@@ -180,7 +180,6 @@ class Session {
   bool retry_duplicates();
   bool was_refused(Context& context, Xid xid, Bytes inline_part);
   void send_answer(Context& context);
-  void send_sealed(Context& context);
   void send_plain(Context& context, const oncrpc::ReplyHeader& header);
 
   transport::Connection* const connection_;

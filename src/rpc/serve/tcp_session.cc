@@ -127,8 +127,7 @@ void TcpSession::admit(TcpCall& call) {
     return connection_->abort();
   }
   const std::size_t size = admission.header_size;
-  std::construct_at(&call.arguments_, stream.subspan(size), size,
-                    std::span<const MessageReader::Placed>());
+  std::construct_at(&call.arguments_, stream.subspan(size), size);
   call.service_ = admission.service;
   call.traits_ = admission.traits;
   call.is_whole_ = admission.is_whole;
@@ -163,7 +162,7 @@ void TcpSession::go_on(TcpCall& call) {
   using Stage = CallAuth::Stage;
   --steps_;
   const Stage stage = std::exchange(call.auth_.stage, Stage::kNone);
-  if (stage == Stage::kSealing) return send_sealed(call);
+  if (stage == Stage::kSealing) return send_answer(call);
   if (ended()) return give_up(call);
   if (stage == Stage::kUnwrapping) {
     call.finish_unwrap();
@@ -215,14 +214,10 @@ void TcpSession::retry_duplicates() {
 void TcpSession::send_answer(TcpCall& call) {
   RPCRDMA_ASSERT(call.active_, "a call is answered twice");
   duplicates_.handle_answer(call);
-  if (call.auth_.with != nullptr && !call.seal()) {
+  if (call.is_to_be_sealed() && !call.seal()) {
     ++steps_;
     return;
   }
-  send_sealed(call);
-}
-
-void TcpSession::send_sealed(TcpCall& call) {
   const auto wrapped = call.take_wrapped();
   if (call.status_ != AcceptStatus::kSuccess) return send_plain(call, call.plain_header());
   const std::size_t start = call.write_header();

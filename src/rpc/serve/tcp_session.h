@@ -112,7 +112,6 @@ class TcpSession {
   void execute(TcpCall& call);
   void retry_duplicates();
   void send_answer(TcpCall& call);
-  void send_sealed(TcpCall& call);
   void send_plain(TcpCall& call, const oncrpc::ReplyHeader& header);
   void send(TcpCall& call, std::span<const Bytes> runs);
   void settle();
