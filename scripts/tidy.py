@@ -46,7 +46,7 @@ PUBLIC = {
 SANS_IO = ("engine", "wire", "iwarp", "xdr", "oncrpc")
 FORBIDDEN_IN_SANS_IO = re.compile(
     r"<(thread|mutex|atomic|random|iostream|fstream|sys/.*|infiniband/.*|unistd\.h|netinet/.*)>")
-EDGES = ("apps", "gen", "stream", "tools", "examples")
+EDGES = ("apps", "gen", "tools", "examples")
 BANNED = [
     (re.compile(r"\b(TODO|FIXME|XXX|HACK)\b"), "unfinished work belongs into an issue"),
     (re.compile(r"\busing namespace\b"), "no using namespace"),

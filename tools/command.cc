@@ -108,8 +108,8 @@ void ClientSettings::look_url_up() {
   if (url.find("]:") != std::string::npos || std::count(url.begin(), url.end(), ':') == 1) {
     fail(kUsage, fmt::format("{}: with a port it is rdma://{}; HOST alone asks rpcbind", url, url));
   }
-  rpcbinding::LookupOptions options{.port = rpcbind_port, .stream = {}};
-  options.stream.timeout =
+  rpcbinding::LookupOptions options{.port = rpcbind_port, .daemon = {}};
+  options.daemon.timeout =
       std::min(std::chrono::milliseconds(10'000),
                std::chrono::milliseconds(1 + static_cast<std::int64_t>(timeout_s * 1e3)));
   auto found = rpcbinding::lookup(url, program, version, options);

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -12,7 +11,6 @@
 
 #include "blob/service.h"
 #include "blob/status.h"
-#include "blob/step_up_listener.h"
 #include "rpcbind/registration.h"
 #include "rpcbind/service.h"
 #include "rpcrdma/server.h"
@@ -24,6 +22,8 @@ namespace rpcrdma::tools {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
+// Connections over plain TCP, each of which may hold as much memory as a Call takes.
+constexpr std::size_t kTcpConnectionsMax = 64;
 
 constexpr const char* kServeFooter =
     "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections; with --tcp-port,\n"
@@ -43,7 +43,12 @@ constexpr const char* kServeFooter =
     "happened.\n"
     "Of each level it writes 100 lines at once and 20 a second; what is left out is counted.\n"
     "\n"
-    "Over RDMA it answers rpcbind's questions (program 100000, versions 3 and 4) as well.";
+    "With --tcp-port it serves the same files by plain TCP, to 64 connections at a time: one more\n"
+    "takes the place of the one that has called nothing for the longest. Such a connection may "
+    "step\n"
+    "up to RDMA; put, get, ls and rm do that with --step-up.\n"
+    "\n"
+    "It answers rpcbind's questions (program 100000, versions 3 and 4) as well.";
 
 struct ServeOptions {
   CommonOptions common;
@@ -52,6 +57,7 @@ struct ServeOptions {
   std::uint16_t port = kDefaultPort;
   std::optional<std::uint16_t> tcp_port;
   double setup_timeout_s = 5;
+  double tcp_idle_s = 60;
   double drain_s = 10;
   std::size_t connections_max = 1024;
   std::uint32_t receives_max = 0;
@@ -69,11 +75,9 @@ std::chrono::milliseconds milliseconds(double seconds) {
 }
 
 std::atomic<Server*> server_to_stop = nullptr;
-std::atomic<bool> stopping = false;
 
 // Server::stop() is safe in a signal handler.
 extern "C" void stop_server(int) {
-  stopping = true;
   if (Server* server = server_to_stop.load()) server->stop();
 }
 
@@ -98,26 +102,18 @@ rpcbinding::Registration tell_rpcbind(const ServeOptions& options, const Server&
   fail(usage ? kUsage : kFailed, registration.error().message());
 }
 
-std::optional<blob::StepUpListener> listen_for_steps_up(const ServeOptions& options,
-                                                        Server& server) {
-  if (!options.tcp_port) return std::nullopt;
-  // On the same address, whichever of a name's it is.
-  const auto address = rpcbinding::from_socket_text(server.address());
-  if (!address) fail(kFailed, fmt::format("no TCP port next to {}", server.address()));
-  auto listener = blob::StepUpListener::listen(address->host(), *options.tcp_port, server,
-                                               {.timeout = milliseconds(options.setup_timeout_s)});
-  if (!listener) fail(listener.error());
-  return std::move(*listener);
-}
-
-// Server::run() next to plain TCP.
-void run_both(Server& server, std::optional<blob::StepUpListener>& plain) {
-  for (server.progress(); !server.drained(); server.progress()) {
-    pollfd entries[2] = {{server.wait_fd(), POLLIN, 0}, {plain ? plain->wait_fd() : -1, POLLIN, 0}};
-    ::poll(entries, 2, -1);
-    if (stopping) plain.reset();
-    if (plain) plain->progress();
+// On the same address, whichever of a name's it is; empty: not asked for.
+std::string listen_by_tcp(const ServeOptions& options, Server& server) {
+  if (!options.tcp_port) return {};
+  const std::string_view address = server.address();
+  auto listening = server.also_listen(
+      fmt::format("tcp://{}:{}", address.substr(0, address.rfind(':')), *options.tcp_port));
+  if (!listening) {
+    Error error = listening.error();
+    error.operation = "listening on plain TCP";
+    fail(error);
   }
+  return std::move(*listening);
 }
 
 // What the documents begin with works on a fresh system: a directory that is not there is made.
@@ -191,6 +187,9 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log) {
   }
   server.bulk_size_max = blob::BLOB_DATA_MAX;
   server.long_call_size_max = blob::BLOB_DATA_MAX + (64U << 10U);  // data and its header
+  server.tcp.record_size_max = blob::BLOB_DATA_MAX + (64U << 10U);
+  server.tcp.connections_max = kTcpConnectionsMax;
+  server.tcp.idle_timeout = milliseconds(options.tcp_idle_s);
   server.drain_timeout = milliseconds(options.drain_s);
   server.on_connection = [&log](const ConnectionEvent& event) { log_connection(log, event); };
   return server;
@@ -205,8 +204,8 @@ Server listen(const ServeOptions& options, StderrLog& log) {
   return std::move(*server);
 }
 
-void announce(const ServeOptions& options, const Server& server,
-              const std::optional<blob::StepUpListener>& plain, StderrLog& log) {
+void announce(const ServeOptions& options, const Server& server, const std::string& plain,
+              StderrLog& log) {
   log.write(
       blob::LogLevel::kInfo,
       fmt::format("serving {} on {} by {}, {}{}", options.directory, server.address(),
@@ -215,8 +214,14 @@ void announce(const ServeOptions& options, const Server& server,
                   options.listen == kLoopback
                       ? "; this machine only (--listen 0.0.0.0: all addresses)"
                       : ""));
+  if (!plain.empty() && server.provider_name() != "siwarp") {
+    log.write(blob::LogLevel::kWarning,
+              fmt::format("connections by TCP cannot step up to RDMA by {}; they can with "
+                          "--provider siwarp",
+                          server.provider_name()));
+  }
   fmt::print("ready rdma://{}", server.address());
-  if (plain) fmt::print(" tcp://{}", plain->address());
+  if (!plain.empty()) fmt::print(" tcp://{}", plain);
   fmt::print("\n");
   std::fflush(stdout);
 }
@@ -239,17 +244,13 @@ void serve(ServeOptions& options) {
   rpcbinding::RpcbindService rpcbind(server.address());
   rpcbind.add(blob::BLOB_PROGRAM, blob::BLOB_V1);
   if (auto added = rpcbind.add_to(server); !added) fail(added.error());
-  std::optional<blob::StepUpListener> plain = listen_for_steps_up(options, server);
+  const std::string plain = listen_by_tcp(options, server);
   stop_on_signals(server);
   // Behind the line above, so that no signal ends the program with the registration left.
   std::optional<rpcbinding::Registration> registration;
   if (options.rpcbind) registration.emplace(tell_rpcbind(options, server));
   announce(options, server, plain, log);
-  if (plain) {
-    run_both(server, plain);
-  } else {
-    server.run();
-  }
+  server.run();
   if (registration) {
     if (const auto ended = registration->end(); !ended) {
       log.write(blob::LogLevel::kError, ended.error().message());
@@ -292,15 +293,20 @@ void add_serve(CLI::App& app) {
                    "address to listen on; 0.0.0.0 or :: is all addresses of this machine")
       ->capture_default_str();
   command->add_option("--port", options->port, "port; 0 takes a free one")->capture_default_str();
-  command->add_option("--tcp-port", options->tcp_port,
-                      "take plain TCP connections as well, at this port (0: a free one), which "
-                      "step up to RDMA when they ask (put --step-up)");
+  command->add_option(
+      "--tcp-port", options->tcp_port,
+      "serve by plain TCP as well, at this port (0: a free one); put, get, ls and rm "
+      "go on over RDMA from there with --step-up");
+  command
+      ->add_option("--setup-timeout", options->setup_timeout_s,
+                   "seconds after which a peer that does not finish the set-up of RDMA is dropped")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
   command
       ->add_option(
-          "--setup-timeout", options->setup_timeout_s,
-          "seconds after which a peer that does not finish the set-up, or does not step up, is "
-          "dropped")
-      ->check(CLI::Range(0.001, 3600.0))
+          "--tcp-idle", options->tcp_idle_s,
+          "seconds after which a connection by plain TCP is closed on which nothing happens")
+      ->check(CLI::Range(0.001, 86400.0))
       ->capture_default_str();
   command->add_option("--drain", options->drain_s, "seconds that calls get to end after SIGTERM")
       ->check(CLI::Range(0.0, 3600.0))

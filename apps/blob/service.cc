@@ -124,9 +124,15 @@ void BlobService::BLOB_REMOVE(Answer<blob_status> answer, blob_name arg1) {
   answer.succeed(status);
 }
 
-// Who comes here has come over RDMA; over TCP the StepUpListener answers.
 void BlobService::BLOB_STEP_UP(Answer<step_up_status> answer) {
-  answer.succeed(step_up_status::STEP_UP_ALREADY);
+  switch (answer.step_up()) {
+    case rpcrdma::StepUp::kNow:
+      return answer.succeed(step_up_status::STEP_UP_NOW);
+    case rpcrdma::StepUp::kAlready:
+      return answer.succeed(step_up_status::STEP_UP_ALREADY);
+    case rpcrdma::StepUp::kUnable:
+      return answer.fail(AcceptStatus::kProcUnavail);
+  }
 }
 
 }  // namespace blob

@@ -1,18 +1,19 @@
-// Talks to an rpcbind daemon over a stream socket: versions 4 and 3 of its program (RFC 1833), the
-// newest that it has.
+// Talks to an rpcbind daemon over TCP or its Unix socket: versions 4 and 3 of its program (RFC
+// 1833), the newest that it has.
 #ifndef RPCRDMA_RPCBIND_DAEMON_H_
 #define RPCRDMA_RPCBIND_DAEMON_H_
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "rpcbind.h"
 #include "rpcbind/universal_address.h"
+#include "rpcrdma/client.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/types.h"
-#include "stream/stream_client.h"
 
 namespace rpcrdma::rpcbinding {
 
@@ -21,12 +22,21 @@ inline constexpr std::uint16_t kRpcbindPort = 111;
 inline constexpr std::array<std::string_view, 3> kLocalDaemon = {
     "/run/rpcbind.sock", "/var/run/rpcbind.sock", "127.0.0.1:111"};
 
+struct DaemonOptions {
+  std::chrono::milliseconds timeout{5'000};  // of connecting to an address, and of each call
+  std::uint32_t reply_size_max = 1U << 20U;  // bytes
+};
+
 class Daemon {
  public:
   // Of this machine. `where`: a socket's path, or ADDR:PORT; empty: kLocalDaemon.
   static Expected<Daemon, Error> connect_local(const std::string& where,
-                                               const stream::StreamOptions& options = {});
-  explicit Daemon(stream::StreamClient client) noexcept : client_(std::move(client)) {}
+                                               const DaemonOptions& options = {});
+  // At a host: a name, or an IPv4 or IPv6 address without brackets. Looking a name up may take
+  // longer than the time-out. Errors, here and above: kUnreachable, kTimedOut, kUnknownHost,
+  // kBadUrl.
+  static Expected<Daemon, Error> connect(const std::string& host, std::uint16_t port,
+                                         const DaemonOptions& options = {});
 
   // False: the daemon refuses, since there is another registration, or none, or another owner's.
   Expected<bool, Error> set(const rpcbind::rpcb& entry);
@@ -37,14 +47,24 @@ class Daemon {
   // and answers for the transport that it came over (RFC 1833 §2.2.1), which is "tcp".
   Expected<rpcbind::rpcblist_ptr, Error> list();
 
-  const std::string& peer() const noexcept { return client_.peer(); }
-  std::string peer_address() const { return client_.peer_address(); }
+  const std::string& peer() const noexcept { return peer_; }  // for errors: "rpcbind at …"
+  // "ADDR:PORT", numeric, or a path.
+  std::string_view peer_address() const noexcept { return client_.peer_address(); }
 
  private:
-  Expected<std::vector<std::byte>, Error> call(std::uint32_t procedure, Bytes arguments);
+  Daemon(Client&& client, std::string peer) noexcept
+      : client_(std::move(client)), peer_(std::move(peer)) {}
+  static Expected<Daemon, Error> connect_url(const std::string& url, std::string peer,
+                                             const DaemonOptions& options);
+  static Expected<Daemon, Error> connect_one(const std::string& where,
+                                             const DaemonOptions& options);
+  // Null: without arguments.
+  Expected<Reply, Error> call(std::uint32_t procedure, const rpcbind::rpcb* argument);
   Expected<bool, Error> ask_boolean(std::uint32_t procedure, const rpcbind::rpcb& argument);
+  Error unusable(std::string_view cause) const;
 
-  stream::StreamClient client_;
+  Client client_;
+  std::string peer_;
   std::uint32_t version_ = rpcbind::RPCBVERS4;
 };
 

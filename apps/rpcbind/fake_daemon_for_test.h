@@ -1,41 +1,44 @@
-// An rpcbind that does as a test wants, in a thread, on a port of the loopback.
+// An rpcbind that does as a test wants, in a thread.
 #ifndef RPCRDMA_RPCBIND_FAKE_DAEMON_FOR_TEST_H_
 #define RPCRDMA_RPCBIND_FAKE_DAEMON_FOR_TEST_H_
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <tuple>
 #include <vector>
 
 #include "rpcbind.h"
+#include "rpcrdma/server.h"
 
 namespace rpcrdma::rpcbinding {
 
-class FakeDaemon {
+class FakeDaemon : private Service {
  public:
-  FakeDaemon();
-  ~FakeDaemon();
+  // `version_max`: of its program; 2 is a port mapper's.
+  explicit FakeDaemon(std::uint32_t version_max = rpcbind::RPCBVERS4,
+                      const std::string& url = "tcp://127.0.0.1:0");
+  ~FakeDaemon() override;
 
-  std::uint16_t port() const { return port_; }
-  std::string where() const { return "127.0.0.1:" + std::to_string(port_); }
+  std::uint16_t port() const;
+  std::string where() const { return std::string(server_->address()); }  // ADDR:PORT, or the path
 
   using Key = std::tuple<std::uint32_t, std::uint32_t, std::string>;  // program, version, netid
   // Not while a client is being served.
   std::map<Key, rpcbind::rpcb> entries;
-  std::vector<Key> of_others;     // entries that may not be removed
-  std::uint32_t version_max = 4;  // of its program; 2 is a port mapper's
-  bool nonsense = false;          // results are none
+  std::vector<Key> of_others;  // entries that may not be removed
+  bool nonsense = false;       // results are none
+  bool silent = false;         // no call is answered before the end
 
  private:
-  void serve();
-  void serve_connection(int descriptor);
-  std::vector<std::byte> answer(const std::vector<std::byte>& call);
+  const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override;
+  void call(CallContext& context) override;
   std::vector<std::byte> execute(std::uint32_t procedure, const rpcbind::rpcb& argument);
 
-  int listener_ = -1;
-  std::uint16_t port_ = 0;
+  std::vector<CallContext*> held_;
+  std::optional<Server> server_;
   std::thread thread_;
 };
 

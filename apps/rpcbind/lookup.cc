@@ -80,20 +80,19 @@ Expected<std::string, Error> lookup(std::string_view host, std::uint32_t program
     host = host.substr(1, host.size() - 2);
   }
   Question question{std::string(host), program, version, "rpcbind at " + std::string(host), false};
-  auto client =
-      stream::StreamClient::connect_tcp("rpcbind", question.host, options.port, options.stream);
-  if (!client) {
-    std::string cause = client.error().cause;
-    question.peer = client.error().peer;
-    if (client.error().code != Errc::kUnknownHost) {
+  auto daemon = Daemon::connect(question.host, options.port, options.daemon);
+  if (!daemon) {
+    std::string cause = daemon.error().cause;
+    question.peer = daemon.error().peer;
+    if (daemon.error().code != Errc::kUnknownHost) {
       cause += "; is rpcbind running there? If you know the port: rdma://HOST:PORT";
     }
-    return question.fail(client.error().code, cause);
+    return question.fail(daemon.error().code, cause);
   }
-  question.peer = client->peer();
-  const auto peer = from_socket_text(client->peer_address());
+  question.peer = daemon->peer();
+  const auto peer = from_socket_text(daemon->peer_address());
   question.peer_is_local = peer && peer->is_loopback();
-  const auto known = Daemon(std::move(*client)).list();
+  const auto known = daemon->list();
   if (!known) return question.fail(known.error().code, known.error().cause);
   return choose(question, *known, peer && peer->six);
 }

@@ -10,13 +10,12 @@
 #include "rpcbind/daemon.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/types.h"
-#include "stream/stream_client.h"
 
 namespace rpcrdma::rpcbinding {
 
 struct LookupOptions {
   std::uint16_t port = kRpcbindPort;  // of rpcbind
-  stream::StreamOptions stream;
+  DaemonOptions daemon;
 };
 
 // The rdma:// URL of the program. `host`: a name, an IPv4 address, or an IPv6 address with or

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <utility>
+
 #include "rpcbind/fake_daemon_for_test.h"
 
 namespace rpcrdma::rpcbinding {
@@ -12,10 +15,10 @@ constexpr std::uint32_t kProgram = 0x20000042;
 class Lookup : public testing::Test {
  protected:
   Expected<std::string, Error> look_up(std::string_view host = "127.0.0.1") {
-    return lookup(host, kProgram, 1, {.port = daemon_.port(), .stream = {}});
+    return lookup(host, kProgram, 1, {.port = daemon_->port(), .daemon = options_});
   }
   void add(const std::string& netid, const std::string& address) {
-    daemon_.entries[{kProgram, 1, netid}] = {kProgram, 1, netid, address, "superuser"};
+    daemon_->entries[{kProgram, 1, netid}] = {kProgram, 1, netid, address, "superuser"};
   }
   // Why there is no URL when this is the address.
   Error why(const std::string& address) {
@@ -25,7 +28,10 @@ class Lookup : public testing::Test {
     return url ? Error{} : url.error();
   }
 
-  FakeDaemon daemon_;
+  void use_version(std::uint32_t version_max) { daemon_.emplace(version_max); }
+
+  DaemonOptions options_;
+  std::optional<FakeDaemon> daemon_{std::in_place};
 };
 
 TEST_F(Lookup, GivesTheAddressThatTheProgramRegistered) {
@@ -53,8 +59,8 @@ TEST_F(Lookup, TakesTheOtherFamilyWhenThereIsOnlyThat) {
 
 TEST_F(Lookup, AddressOfAnotherTransportProgramOrVersionIsNotTaken) {
   add("tcp", "192.0.2.7.8.1");
-  daemon_.entries[{kProgram, 2, "rdma"}] = {kProgram, 2, "rdma", "192.0.2.7.78.81", ""};
-  daemon_.entries[{kProgram + 1, 1, "rdma"}] = {kProgram + 1, 1, "rdma", "192.0.2.7.78.81", ""};
+  daemon_->entries[{kProgram, 2, "rdma"}] = {kProgram, 2, "rdma", "192.0.2.7.78.81", ""};
+  daemon_->entries[{kProgram + 1, 1, "rdma"}] = {kProgram + 1, 1, "rdma", "192.0.2.7.78.81", ""};
   EXPECT_EQ(look_up().error().code, Errc::kNotAvailable);
 }
 
@@ -64,13 +70,13 @@ TEST_F(Lookup, LoopbackOfThisMachineIsFine) {
 }
 
 TEST_F(Lookup, FallsBackToVersion3) {
-  daemon_.version_max = 3;
+  use_version(3);
   add("rdma", "192.0.2.7.78.81");
   EXPECT_EQ(look_up().value(), "rdma://192.0.2.7:20049");
 }
 
 TEST_F(Lookup, PortMapperKnowsNothingOfRdma) {
-  daemon_.version_max = 2;
+  use_version(2);
   const auto url = look_up();
   ASSERT_FALSE(url);
   EXPECT_EQ(url.error().code, Errc::kNotAvailable);
@@ -97,8 +103,17 @@ TEST_F(Lookup, NonsenseIsTold) {
   EXPECT_EQ(error.code, Errc::kBadReply);
   EXPECT_LT(error.message().size(), 1000U);
   EXPECT_EQ(why(std::string(2'000'000, '1')).code, Errc::kBadReply);
-  daemon_.nonsense = true;
+  daemon_->nonsense = true;
   EXPECT_EQ(why("").code, Errc::kBadReply);
+}
+
+TEST_F(Lookup, DaemonThatDoesNotAnswerIsGivenUp) {
+  options_.timeout = std::chrono::milliseconds(50);
+  daemon_->silent = true;
+  const auto url = look_up();
+  ASSERT_FALSE(url);
+  EXPECT_EQ(url.error().code, Errc::kTimedOut) << url.error().message();
+  EXPECT_EQ(url.error().peer, "rpcbind at 127.0.0.1:" + std::to_string(daemon_->port()));
 }
 
 TEST(LookupWithoutDaemon, IsUnreachable) {
@@ -107,7 +122,7 @@ TEST(LookupWithoutDaemon, IsUnreachable) {
     const FakeDaemon daemon;
     port = daemon.port();
   }
-  const auto url = lookup("127.0.0.1", kProgram, 1, {.port = port, .stream = {}});
+  const auto url = lookup("127.0.0.1", kProgram, 1, {.port = port, .daemon = {}});
   ASSERT_FALSE(url);
   EXPECT_EQ(url.error().code, Errc::kUnreachable);
   EXPECT_NE(url.error().cause.find("is rpcbind running there"), std::string::npos);

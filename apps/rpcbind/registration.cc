@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "rpcbind/daemon.h"
-
 namespace rpcrdma::rpcbinding {
 namespace {
 
@@ -64,7 +62,7 @@ std::vector<Endpoint> endpoints_of(std::string_view server_address) {
 Expected<Registration, Error> Registration::make(const Program& program,
                                                  std::vector<Endpoint> endpoints,
                                                  const std::string& where,
-                                                 const stream::StreamOptions& options) {
+                                                 const DaemonOptions& options) {
   if (endpoints.empty()) {
     return Unexpected<Error>(Error{Errc::kUnsupported, "registering", "rpcbind of this machine",
                                    "the server's address has no universal form, such as a "

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "rpcbind/daemon.h"
 #include "rpcbind/universal_address.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/types.h"
-#include "stream/stream_client.h"
 
 namespace rpcrdma::rpcbinding {
 
@@ -30,7 +30,7 @@ class Registration {
   // is as for Daemon::connect_local().
   static Expected<Registration, Error> make(const Program& program, std::vector<Endpoint> endpoints,
                                             const std::string& where,
-                                            const stream::StreamOptions& options = {});
+                                            const DaemonOptions& options = {});
   Registration(Registration&& other) noexcept;
   Registration& operator=(Registration&&) = delete;
   // As end(), without telling.
@@ -41,14 +41,13 @@ class Registration {
   Expected<void, Error> end();
 
  private:
-  Registration(const Program& program, const std::string& where,
-               const stream::StreamOptions& options)
+  Registration(const Program& program, const std::string& where, const DaemonOptions& options)
       : program_(program), where_(where), options_(options) {}
 
   Program program_;
   std::vector<Endpoint> endpoints_;  // those that are registered
   std::string where_;
-  stream::StreamOptions options_;
+  DaemonOptions options_;
 };
 
 }  // namespace rpcrdma::rpcbinding

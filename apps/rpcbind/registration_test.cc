@@ -1,8 +1,10 @@
 #include "rpcbind/registration.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <memory>
+#include <string>
 
 #include "rpcbind/daemon.h"
 #include "rpcbind/fake_daemon_for_test.h"
@@ -33,8 +35,7 @@ TEST(EndpointsOf, EveryIpv6AddressTakesIpv4AsWell) {
 
 TEST(Registration, LastsAsLongAsItsObject) {
   for (const std::uint32_t version : {4U, 3U}) {
-    FakeDaemon daemon;
-    daemon.version_max = version;
+    FakeDaemon daemon(version);
     {
       auto registration = Registration::make(kProgram, endpoints_of("[::]:20049"), daemon.where());
       ASSERT_TRUE(registration) << registration.error().message();
@@ -45,6 +46,17 @@ TEST(Registration, LastsAsLongAsItsObject) {
     }
     EXPECT_TRUE(daemon.entries.empty());
   }
+}
+
+TEST(Registration, TakesTheUnixSocketOfTheDaemon) {
+  const std::string path = testing::TempDir() + "rpcbind" + std::to_string(::getpid()) + ".sock";
+  FakeDaemon daemon(rpcbind::RPCBVERS4, "unix://" + path);
+  EXPECT_EQ(daemon.where(), path);
+  auto registration = Registration::make(kProgram, at(20049), path);
+  ASSERT_TRUE(registration) << registration.error().message();
+  EXPECT_EQ(daemon.entries[kKey].r_addr, "127.0.0.1.78.81");
+  EXPECT_TRUE(registration->end());
+  EXPECT_TRUE(daemon.entries.empty());
 }
 
 TEST(Registration, ReplacesWhatAServerLeftThatWasKilled) {
@@ -106,7 +118,16 @@ TEST(Registration, NamesOfDaemonsAreChecked) {
     ASSERT_FALSE(registration);
     EXPECT_EQ(registration.error().code, Errc::kBadUrl) << where;
   }
-  EXPECT_EQ(Registration::make(kProgram, at(1), "/no/such.sock").error().code, Errc::kUnreachable);
+  const auto missing = Registration::make(kProgram, at(1), "/no/such.sock");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, Errc::kUnreachable);
+  EXPECT_EQ(missing.error().peer, "rpcbind at /no/such.sock");
+  EXPECT_NE(missing.error().cause.find("No such file"), std::string::npos);
+  const std::string long_path = "/" + std::string(200, 'x');
+  const auto too_long = Registration::make(kProgram, at(1), long_path);
+  ASSERT_FALSE(too_long);
+  EXPECT_EQ(too_long.error().code, Errc::kBadUrl);
+  EXPECT_NE(too_long.error().cause.find("at most 107"), std::string::npos);
 }
 
 }  // namespace

@@ -60,13 +60,14 @@ class [[nodiscard]] CallAwaiter {
 
 class Client {
  public:
-  // Connects to rdma://HOST[:PORT] or tcp://HOST:PORT (IPv4, [IPv6] or a name); blocks until the
-  // connection is up or ProviderOptions::setup_timeout_client has passed.
+  // Connects to rdma://HOST[:PORT] or tcp://HOST:PORT (IPv4, [IPv6] or a name), or to the Unix
+  // socket unix:///PATH; blocks until the connection is up or
+  // ProviderOptions::setup_timeout_client has passed.
   //
-  // Over tcp:// (records, RFC 5531 §11) the same calls are made. Bulk items stay in the stream, so
-  // that results are in the reply and not in their places (Reply::land_results() copies them), and
-  // what only RDMA has fails with kUnsupported: memory that stays registered, calls of the server,
-  // and, for now, reconnection.
+  // Over tcp:// and unix:// (records, RFC 5531 §11) the same calls are made. Bulk items stay in the
+  // stream, so that results are in the reply and not in their places (Reply::land_results() copies
+  // them), and what only RDMA has fails with kUnsupported: memory that stays registered, calls of
+  // the server, and, for now, reconnection.
   static Expected<Client, Error> connect(std::string_view url, const ClientOptions& options = {});
   // Begins to connect, to the host's first address, and returns at once: for a loop that has other
   // things to do meanwhile. progress() goes on with it until connected(), or until ended(); what
@@ -79,6 +80,12 @@ class Client {
   // connect() does. The descriptor is the library's from now on, also when this fails; there is no
   // reconnection.
   static Expected<Client, Error> adopt(int descriptor, ClientOptions options = {});
+  // The same for the connection of this tcp:// client, once the server has agreed by its answer to
+  // a call (CallContext::step_up() on its side): the new client goes on behind that answer. This
+  // one has ended then, also when RDMA cannot be set up. Fails with kUnsupported, and changes
+  // nothing, while calls are under way, when the server has sent something behind its answers, and
+  // for a client that is not of tcp://.
+  Expected<Client, Error> step_up(ClientOptions options = {});
   // A client of the client that made this Call: its own calls go the other way over the same
   // connection (RFC 8167). Only once the upper layer has said that the peer takes calls; both sides
   // have set `backward_calls`. One at a time for each connection.

@@ -10,7 +10,7 @@
 namespace rpcrdma {
 
 enum class Errc : std::uint8_t {
-  kBadUrl,          // not rdma://HOST[:PORT]
+  kBadUrl,          // not rdma://HOST[:PORT], tcp://HOST:PORT or unix:///PATH
   kUnreachable,     // no connection to the peer
   kRefused,         // the peer refused the connection
   kTimedOut,        // connection set-up or call took too long
@@ -31,8 +31,8 @@ enum class Errc : std::uint8_t {
 };
 std::string_view to_string(Errc code) noexcept;
 
-// operation: what was attempted; peer: with whom ("ADDR:PORT" or the URL); cause: what happened,
-// and where there is something to do about it, what.
+// operation: what was attempted; peer: with whom ("ADDR:PORT", a socket's path or the URL); cause:
+// what happened, and where there is something to do about it, what.
 struct Error {
   Errc code;
   std::string operation;

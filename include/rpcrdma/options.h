@@ -108,8 +108,8 @@ struct ReconnectOptions {
   std::uint32_t losses_max = 3;
 };
 
-// Limits of each tcp:// connection; they take the place of credits and chunks. For a client the
-// first two mean nothing, and records are replies.
+// Limits of connections by tcp:// and unix://; they take the place of credits and chunks. For a
+// client only those of records mean something, and records are replies.
 struct TcpOptions {
   // Calls in service, until their replies have gone; a further one stays in the socket, so that the
   // peer has to wait. 1 … 4096.
@@ -120,6 +120,13 @@ struct TcpOptions {
   // room for. A connection on which a longer one comes ends.
   std::uint32_t record_size_max = (1U << 20U) + (64U << 10U);
   std::uint32_t fragments_max = 4096;  // of one record (RFC 5531 §11), empty ones too; as above
+  // Such connections at a time, within ServerOptions::connections_max. For one more that one makes
+  // room whose last Call came longest ago, except for those with a Call that is being answered; 0:
+  // no bound of their own.
+  std::size_t connections_max = 0;
+  // A connection is closed, in order, when for so long no Call was in service, none was half here,
+  // and no reply was on its way. 0: never. What does not move is subject to peer_timeout.
+  std::chrono::milliseconds idle_timeout{0};
 };
 
 struct ClientOptions {
@@ -171,7 +178,7 @@ struct ConnectionEvent {
     kEnded,    // error: why, unless one of the two sides closed it in order
   };
   Kind kind;
-  std::string_view peer;         // "ADDR:PORT"
+  std::string_view peer;         // "ADDR:PORT", or "local (user UID, process PID)" by unix://
   const Error* error = nullptr;  // null: none
   std::size_t connections = 0;   // there are now
   TransferCounters counters{};   // kEnded: of the connection

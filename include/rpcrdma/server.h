@@ -31,15 +31,19 @@ class ServerImpl;
 
 class Server {
  public:
-  // Listens on rdma://HOST[:PORT] or tcp://HOST:PORT; port 0 takes a free one.
+  // Listens on rdma://HOST[:PORT], tcp://HOST:PORT or unix:///PATH; port 0 takes a free one. The
+  // last makes a file, a Unix socket, which goes with the listener; the umask of the process says
+  // which users may connect. A file that is there already is an error, also when it is a socket
+  // whose server was killed: remove it. A path has 107 bytes at most.
   static Expected<Server, Error> listen(std::string_view url, const ServerOptions& options = {});
-  // Listens there as well, for the same services; returns "ADDR:PORT" with the real port. All
+  // Listens there as well, for the same services; returns what address() would. All
   // rdma:// addresses are served by one provider, which the first of them chooses. On the server's
   // thread; wait_fd() may be another one afterwards. Fails as listen() does, and the server goes
   // on.
   //
-  // Over TCP bulk items are in the message. CallContext is the same for services, but calls in the
-  // reverse direction (Client::backward()) are kUnsupported there.
+  // Over TCP and Unix sockets bulk items are in the message. CallContext is the same for services,
+  // but calls in the reverse direction (Client::backward()) are kUnsupported there. A connection of
+  // tcp:// may step up: CallContext::step_up().
   Expected<std::string, Error> also_listen(std::string_view url);
   Server(Server&&) noexcept;
   Server& operator=(Server&&) noexcept;
@@ -70,7 +74,7 @@ class Server {
   // overlaps memory that is registered already.
   Expected<void, Error> register_read_only(Bytes memory);
 
-  // "ADDR:PORT" of the first listener, with the real port.
+  // "ADDR:PORT" of the first listener, with the real port; of unix:// the path.
   std::string_view address() const noexcept;
   // "tcp" without an rdma:// listener.
   std::string_view provider_name() const noexcept;

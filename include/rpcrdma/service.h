@@ -19,6 +19,15 @@ class Session;
 Session* session_of(const CallContext& context) noexcept;
 }  // namespace rpc
 
+// What CallContext::step_up() says.
+enum class StepUp : std::uint8_t {
+  kNow,      // behind a successful answer to this Call the connection goes on as RDMA
+  kAlready,  // it is RDMA
+  // It cannot: over Unix sockets, in a server that listens at no rdma:// address or not by
+  // "siwarp", while the server is stopping, or since the context is none of a server.
+  kUnable,
+};
+
 // One Call that waits for its answer. It belongs to the server, which keeps it until exactly one of
 // succeed() and fail() was called, also when the connection has ended meanwhile.
 class CallContext {
@@ -38,6 +47,13 @@ class CallContext {
   virtual bool reserve_results(std::uint32_t size_max) = 0;
   // Memory for a bulk result, kept until the reply is out. Empty: no memory (answer kSystemErr).
   virtual MutableBytes result_memory(std::uint32_t size) = 0;
+
+  // Steps up (RFC 5666 §3): asks that this tcp:// connection goes on as RPC over RDMA behind the
+  // reply, for a procedure by which peers agree on that (docs/step_up.md). kNow binds the server
+  // to it when succeed() ends the call, and nothing is changed by fail(). The peer must have no
+  // other Call without its reply and must send nothing before it has this one, or else it loses its
+  // connection. Only on the server's thread, before the answer.
+  virtual StepUp step_up() { return StepUp::kUnable; }
 
   // End the call; the context is dead afterwards. From any thread, also before call() has returned.
   // fail() takes kGarbageArgs, kSystemErr and kProcUnavail; succeed() sends the results.

@@ -56,7 +56,29 @@ std::optional<Address> parse_address(std::string_view text) {
   return address;
 }
 
+std::optional<Address> local_address(std::string_view path) {
+  if (!is_local_path(path) || path.size() > kLocalPathMax || path.find('\0') != path.npos) {
+    return std::nullopt;
+  }
+  sockaddr_un local{};
+  local.sun_family = AF_UNIX;
+  path.copy(local.sun_path, path.size());
+  Address address;
+  std::memcpy(&address.storage, &local, sizeof(local));
+  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+  return address;
+}
+
+std::optional<Address> parse_stream_address(std::string_view text) {
+  return is_local_path(text) ? local_address(text) : parse_address(text);
+}
+
 std::string to_string(const Address& address) {
+  if (address.family() == AF_UNIX) {
+    sockaddr_un local{};
+    std::memcpy(&local, &address.storage, sizeof(local));
+    return {local.sun_path, strnlen(local.sun_path, sizeof(local.sun_path))};
+  }
   std::array<char, INET6_ADDRSTRLEN> host{};
   if (address.family() == AF_INET6) {
     sockaddr_in6 six{};

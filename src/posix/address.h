@@ -1,9 +1,11 @@
-// Numeric addresses of sockets.
+// Numeric addresses of sockets, and paths of Unix sockets.
 #ifndef RPCRDMA_POSIX_ADDRESS_H_
 #define RPCRDMA_POSIX_ADDRESS_H_
 
 #include <sys/socket.h>
+#include <sys/un.h>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +21,18 @@ struct Address {
 };
 // "127.0.0.1:20049" or "[::1]:20049". No names, no service names.
 std::optional<Address> parse_address(std::string_view text);
+
+// The longest path of a Unix socket, bytes: sun_path of unix(7), without the zero at its end.
+inline constexpr std::size_t kLocalPathMax = sizeof(sockaddr_un::sun_path) - 1;
+// nullopt: not absolute, longer than kLocalPathMax, or with a zero inside.
+std::optional<Address> local_address(std::string_view path);
+inline bool is_local_path(std::string_view text) noexcept {
+  return text.starts_with('/');
+}
+// As parse_address(), or a path as local_address() takes it.
+std::optional<Address> parse_stream_address(std::string_view text);
+
+// What the functions above took.
 std::string to_string(const Address& address);
 
 }  // namespace rpcrdma::posix

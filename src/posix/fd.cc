@@ -17,6 +17,9 @@ Fd& Fd::operator=(Fd&& other) noexcept {
 Fd::~Fd() {
   close();
 }
+int Fd::release() noexcept {
+  return std::exchange(value_, -1);
+}
 void Fd::close() noexcept {
   if (value_ >= 0) ::close(value_);
   value_ = -1;

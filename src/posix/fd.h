@@ -15,6 +15,8 @@ class Fd {
   int value() const noexcept { return value_; }
   explicit operator bool() const noexcept { return value_ >= 0; }
   void close() noexcept;
+  // The caller's to close from now on; -1: there is none.
+  int release() noexcept;
 
  private:
   int value_ = -1;

@@ -189,6 +189,7 @@ class Listener {
   // request follows. The descriptor is the provider's from now on, also when this fails.
   // kUnsupported where connections are not TCP.
   virtual Expected<void, Error> adopt(int descriptor);
+  virtual bool can_adopt() const noexcept { return false; }  // connections are TCP
   // Why no further request can come: the device that it listens on was removed. It stays so, and a
   // Listener that says so should be destroyed, since a device may wait for that. nullopt: it
   // listens.

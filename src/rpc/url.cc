@@ -6,7 +6,9 @@
 #include <charconv>
 #include <memory>
 #include <optional>
+#include <utility>
 
+#include "posix/address.h"
 #include "rpcrdma/options.h"
 
 namespace rpcrdma::rpc {
@@ -22,6 +24,7 @@ struct FreeAddresses {
 };
 
 constexpr std::string_view kTcpScheme = "tcp://";
+constexpr std::string_view kUnixScheme = "unix://";
 
 // `port_default`: nothing if the port has to be there.
 Expected<Url, Error> parse(std::string_view url, std::string_view scheme,
@@ -62,17 +65,46 @@ Expected<Url, Error> parse(std::string_view url, std::string_view scheme,
 
 Expected<Url, Error> parse_url(std::string_view url) {
   constexpr std::string_view kScheme = "rdma://";
-  if (!url.starts_with(kScheme)) return bad(url, "it does not start with rdma://");
+  if (!url.starts_with(kScheme))
+    return bad(url, "it starts with none of rdma://, tcp:// and unix://");
   return parse(url, kScheme, kDefaultPort);
 }
 
 Expected<Url, Error> parse_tcp_url(std::string_view url) {
-  if (!is_tcp_url(url)) return bad(url, "it does not start with tcp://");
+  if (!url.starts_with(kTcpScheme)) return bad(url, "it does not start with tcp://");
   return parse(url, kTcpScheme, std::nullopt);
 }
 
-bool is_tcp_url(std::string_view url) noexcept {
-  return url.starts_with(kTcpScheme);
+Expected<std::string, Error> parse_unix_url(std::string_view url) {
+  if (!url.starts_with(kUnixScheme)) return bad(url, "it does not start with unix://");
+  const std::string_view path = url.substr(kUnixScheme.size());
+  if (!posix::is_local_path(path)) {
+    return bad(url, "the path of a socket is absolute, as in unix:///run/rpcbind.sock");
+  }
+  if (path.size() > posix::kLocalPathMax) {
+    return bad(url, "the path has " + std::to_string(path.size()) +
+                        " bytes, and that of a socket at most " +
+                        std::to_string(posix::kLocalPathMax) + "; choose a shorter one");
+  }
+  if (path.ends_with('/') || !posix::local_address(path)) {
+    return bad(url, "this is no path of a file");
+  }
+  return std::string(path);
+}
+
+bool is_stream_url(std::string_view url) noexcept {
+  return url.starts_with(kTcpScheme) || url.starts_with(kUnixScheme);
+}
+
+Expected<std::vector<std::string>, Error> addresses_of(std::string_view url, bool to_listen) {
+  if (url.starts_with(kUnixScheme)) {
+    auto path = parse_unix_url(url);
+    if (!path) return Unexpected<Error>(std::move(path.error()));
+    return std::vector<std::string>{std::move(*path)};
+  }
+  const auto parsed = url.starts_with(kTcpScheme) ? parse_tcp_url(url) : parse_url(url);
+  if (!parsed) return Unexpected<Error>(parsed.error());
+  return resolve(*parsed, to_listen);
 }
 
 Expected<std::vector<std::string>, Error> resolve(const Url& url, bool to_listen) {

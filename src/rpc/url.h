@@ -1,4 +1,4 @@
-// rdma://HOST[:PORT] and tcp://HOST:PORT, and numeric addresses of them.
+// rdma://HOST[:PORT], tcp://HOST:PORT and unix:///PATH, and what sockets are named by.
 #ifndef RPCRDMA_RPC_URL_H_
 #define RPCRDMA_RPC_URL_H_
 
@@ -21,7 +21,14 @@ struct Url {
 Expected<Url, Error> parse_url(std::string_view url);
 // tcp://HOST:PORT; there is no default port, since each program has its own.
 Expected<Url, Error> parse_tcp_url(std::string_view url);
-bool is_tcp_url(std::string_view url) noexcept;
+// The path of unix:///PATH, which is absolute and short enough for a socket.
+Expected<std::string, Error> parse_unix_url(std::string_view url);
+
+// What carries the calls: records over a stream socket, of tcp:// and unix://, or RDMA.
+bool is_stream_url(std::string_view url) noexcept;
+// Numeric "ADDR:PORT" or "[ADDR]:PORT" of a URL of any scheme, in the order to try; the path of
+// unix://. Fails as the functions above and resolve() do.
+Expected<std::vector<std::string>, Error> addresses_of(std::string_view url, bool to_listen);
 
 // Numeric "ADDR:PORT" or "[ADDR]:PORT" for each address of the host, in the order to try. May block
 // on the system's resolver when the host is a name.

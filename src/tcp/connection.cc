@@ -1,6 +1,7 @@
 #include "tcp/connection.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -34,20 +35,36 @@ void configure(int fd) noexcept {
   set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
+bool would_block() noexcept {
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
 std::string peer_of(int fd) {
   posix::Address address;
   address.size = sizeof(address.storage);
   if (getpeername(fd, address.pointer(), &address.size) != 0) return {};
-  if (address.family() != AF_INET && address.family() != AF_INET6) return "local";
-  return posix::to_string(address);
+  if (address.family() == AF_INET || address.family() == AF_INET6) return posix::to_string(address);
+  // A client of a Unix socket has no name of its own.
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return "local";
+  return fmt::format("local (user {}, process {})", peer.uid, peer.pid);
+}
+
+bool is_unix_socket(int fd) noexcept {
+  int family = 0;
+  socklen_t size = sizeof(family);
+  return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX;
+}
+
+// Whether nothing that the peer has sent is unread, its end included.
+bool is_quiet(int fd) noexcept {
+  std::byte next;
+  return ::recv(fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && would_block();
 }
 
 Unexpected<posix::SystemError> failed(const char* operation) {
   return Unexpected<posix::SystemError>(posix::SystemError{errno, operation});
-}
-
-bool would_block() noexcept {
-  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
 int error_of(int fd) noexcept {
@@ -124,6 +141,7 @@ Connection::Connection(posix::Reactor& reactor, posix::Fd socket, Memory& memory
       socket_(std::move(socket)),
       options_(options),
       peer_address_(std::move(peer_address)),
+      is_local_(is_unix_socket(socket_.value())),
       reader_(memory, options.record),
       outgoing_(options.messages_unsent_max) {}
 
@@ -327,11 +345,17 @@ void Connection::discard() {
   }
 }
 
+bool Connection::is_between_records() const noexcept {
+  return !ended() && !finishing_ && connected_ && staged_begin_ == staged_end_ &&
+         reader_.at_start();
+}
+
+bool Connection::is_peer_quiet() const noexcept {
+  return is_between_records() && !peer_finished_ && is_quiet(socket_.value());
+}
+
 std::optional<posix::Fd> Connection::release() {
-  if (ended() || finishing_ || !connected_ || !outgoing_.empty() || staged_begin_ < staged_end_ ||
-      !reader_.at_start()) {
-    return std::nullopt;
-  }
+  if (!is_between_records() || !outgoing_.empty()) return std::nullopt;
   reactor_.unwatch(socket_.value(), *this);
   std::optional<posix::Fd> socket(std::move(socket_));
   abort();

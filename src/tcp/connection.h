@@ -1,5 +1,5 @@
-// A TCP connection that carries ONC RPC messages, as records (RFC 5531 §11). It never blocks, and
-// calls nobody: its owner asks for messages and hands messages over.
+// A TCP connection, or one of Unix sockets, that carries ONC RPC messages as records (RFC 5531
+// §11). It never blocks, and calls nobody: its owner asks for messages and hands messages over.
 #ifndef RPCRDMA_TCP_CONNECTION_H_
 #define RPCRDMA_TCP_CONNECTION_H_
 
@@ -98,11 +98,17 @@ class Connection final : private posix::Watched {
   // connection does not wait for.
   bool closing() const noexcept { return ended() || shut_down_; }
   End cause() const noexcept { return end_; }
+  // Nothing of a further record has been read, and neither side has ended the connection.
+  bool is_between_records() const noexcept;
+  // And nothing that the peer has sent is unread. Asks the system.
+  bool is_peer_quiet() const noexcept;
+  bool is_local() const noexcept { return is_local_; }  // over Unix sockets
   // The socket, non-blocking, behind the last record that receive() returned and the last that was
   // sent, for a protocol that both sides go on with. Nothing: the connection has ended, something
   // is unsent, or bytes behind the record were read. The connection is kAborted afterwards.
   std::optional<posix::Fd> release();
 
+  // "ADDR:PORT"; over a Unix socket the path (connect()), or "local (user UID, process PID)".
   std::string_view peer_address() const noexcept { return peer_address_; }
   std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
   std::uint64_t bytes_received() const noexcept { return bytes_received_; }
@@ -139,6 +145,7 @@ class Connection final : private posix::Watched {
   posix::Fd socket_;
   const ConnectionOptions options_;
   const std::string peer_address_;
+  const bool is_local_;
   RecordReader reader_;
   // What was read ahead.
   std::array<std::byte, kStagingSize> staging_;

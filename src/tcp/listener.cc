@@ -3,6 +3,8 @@
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -24,29 +26,52 @@ bool is_exhausted(int error) noexcept {
 
 }  // namespace
 
+SocketFile::SocketFile(std::string path) noexcept : path_(std::move(path)) {
+  struct stat status {};
+  if (::lstat(path_.c_str(), &status) != 0) path_.clear();
+  device_ = status.st_dev;
+  number_ = status.st_ino;
+}
+
+SocketFile::SocketFile(SocketFile&& other) noexcept
+    : path_(std::exchange(other.path_, {})), device_(other.device_), number_(other.number_) {}
+
+SocketFile::~SocketFile() {
+  struct stat status {};
+  if (path_.empty() || ::lstat(path_.c_str(), &status) != 0) return;
+  if (status.st_dev == device_ && status.st_ino == number_) ::unlink(path_.c_str());
+}
+
 Expected<std::unique_ptr<Listener>, posix::SystemError> Listener::open(
     posix::Reactor& reactor, const posix::Address& address, bool share_port) {
   posix::Fd fd(socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return failed("socket");
+  const bool is_local = address.family() == AF_UNIX;
   const int on = 1;
   setsockopt(fd.value(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (share_port && setsockopt(fd.value(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0) {
+  if (share_port && !is_local &&
+      setsockopt(fd.value(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0) {
     return failed("sharing a port");
   }
   if (bind(fd.value(), address.pointer(), address.size) != 0) return failed("bind");
+  SocketFile file = is_local ? SocketFile(posix::to_string(address)) : SocketFile();
   if (listen(fd.value(), kBacklog) != 0) return failed("listen");
   posix::Address real;
   real.size = sizeof(real.storage);
   if (getsockname(fd.value(), real.pointer(), &real.size) != 0) return failed("getsockname");
-  std::unique_ptr<Listener> listener(new Listener(reactor, std::move(fd), posix::to_string(real)));
+  std::unique_ptr<Listener> listener(
+      new Listener(reactor, std::move(fd), std::move(file), posix::to_string(real)));
   if (!reactor.watch(listener->socket_.value(), EPOLLIN | EPOLLET, *listener)) {
     return failed("epoll_ctl");
   }
   return listener;
 }
 
-Listener::Listener(posix::Reactor& reactor, posix::Fd socket, std::string address)
-    : reactor_(reactor), socket_(std::move(socket)), address_(std::move(address)) {}
+Listener::Listener(posix::Reactor& reactor, posix::Fd socket, SocketFile file, std::string address)
+    : reactor_(reactor),
+      socket_(std::move(socket)),
+      file_(std::move(file)),
+      address_(std::move(address)) {}
 
 Listener::~Listener() {
   reactor_.unwatch(socket_.value(), *this);

@@ -1,6 +1,8 @@
-// Takes TCP connections.
+// Takes TCP connections, and those of Unix sockets.
 #ifndef RPCRDMA_TCP_LISTENER_H_
 #define RPCRDMA_TCP_LISTENER_H_
+
+#include <sys/types.h>
 
 #include <memory>
 #include <optional>
@@ -13,10 +15,27 @@
 
 namespace rpcrdma::tcp {
 
+// The file that a Unix socket has made; goes with the object, unless another one is in its place.
+class SocketFile {
+ public:
+  SocketFile() = default;
+  // Of a file that this process has just made.
+  explicit SocketFile(std::string path) noexcept;
+  SocketFile(SocketFile&& other) noexcept;
+  SocketFile& operator=(SocketFile&&) = delete;
+  ~SocketFile();
+
+ private:
+  std::string path_;  // empty: none
+  dev_t device_ = 0;
+  ino_t number_ = 0;
+};
+
 class Listener final : private posix::Watched {
  public:
   // Port 0 takes a free one. `share_port`: other sockets of the user may listen there too
-  // (SO_REUSEPORT). The reactor outlives it.
+  // (SO_REUSEPORT); not at a path. A path where there is a file already is EADDRINUSE: whether its
+  // server is gone is not for us to say. The reactor outlives it.
   static Expected<std::unique_ptr<Listener>, posix::SystemError> open(posix::Reactor& reactor,
                                                                       const posix::Address& address,
                                                                       bool share_port = false);
@@ -28,17 +47,18 @@ class Listener final : private posix::Watched {
   // system has no more descriptors it rests for a while: the next attempt would fail as well.
   std::optional<posix::Fd> accept();
 
-  // "ADDR:PORT" with the real port. Valid as long as *this.
+  // "ADDR:PORT" with the real port, or the path. Valid as long as *this.
   std::string_view address() const noexcept { return address_; }
 
  private:
-  Listener(posix::Reactor& reactor, posix::Fd socket, std::string address);
+  Listener(posix::Reactor& reactor, posix::Fd socket, SocketFile file, std::string address);
   // Changes only: a connection that nobody accepts does not wake anybody again and again.
   void handle_ready(std::uint32_t /*events*/) override { ready_ = true; }
   void handle_deadline() override { ready_ = true; }
 
   posix::Reactor& reactor_;
   posix::Fd socket_;
+  const SocketFile file_;  // goes before the socket: a file without one would be left otherwise
   const std::string address_;
   bool ready_ = false;
 };

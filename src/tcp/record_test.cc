@@ -178,6 +178,30 @@ TEST(RecordReader, RecordOfExactlyTheCapIsTakenAndOneByteMoreIsRefused) {
   }
 }
 
+TEST(RecordReader, MarksOfTheLargestFragmentsAreRefusedWhateverCameBefore) {
+  for (const std::uint32_t mark : {0x7fffffffU, 0xffffffffU, kLastFragment | 401U}) {
+    Purse memory;
+    RecordReader reader(memory, {.size_max = 1000, .fragments_max = 4096});
+    Stream stream;
+    add_fragment(stream, some_bytes(600), false);
+    add_mark(stream, mark);
+    EXPECT_EQ(reader.take(stream), stream.size());
+    EXPECT_EQ(reader.error(), RecordError::kTooLarge);
+    EXPECT_EQ(reader.wanted(), 0U);
+  }
+}
+
+TEST(RecordReader, EmptyLastFragmentEndsARecordAlsoAtTheCap) {
+  Purse memory;
+  RecordReader reader(memory, {.size_max = 8, .fragments_max = 4});
+  Stream stream;
+  add_fragment(stream, some_bytes(8), false);
+  add_mark(stream, kLastFragment);
+  for (const std::byte byte : stream) EXPECT_EQ(reader.take({&byte, 1}), 1U);
+  ASSERT_TRUE(reader.done());
+  EXPECT_EQ(copy_of(reader.release()), some_bytes(8));
+}
+
 TEST(RecordReader, FragmentsAreCountedAlsoWhenTheyAreEmpty) {
   Purse memory;
   RecordReader reader(memory, {.size_max = 1000, .fragments_max = 3});

@@ -204,7 +204,7 @@ class CommandTest(CommandFixture):
         self.assertEqual(server.stop()[0], 0)
 
     def test_transfers_that_step_up_go_beside_each_other_and_beside_silent_peers(self):
-        server = self.serve("--tcp-port", "0", "--setup-timeout", "1")
+        server = self.serve("--tcp-port", "0", "--tcp-idle", "1")
         _, plain = server.urls
         port = int(plain.rsplit(":", 1)[1])
         path = self.file("file", 32 << 20)

@@ -1,6 +1,10 @@
 // A client over TCP against servers that misbehave, in raw bytes.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <functional>
 #include <memory>
@@ -136,6 +140,19 @@ TEST_F(TcpClientTest, TimeOutCostsOthersNothing) {
   EXPECT_EQ(results_, std::vector<std::uint32_t>{2});
 }
 
+TEST_F(TcpClientTest, ServerThatAlwaysHasOneMoreByteIsGivenUpInTime) {
+  connect();
+  start({}, std::chrono::milliseconds(50));
+  (void)next_xid();
+  ASSERT_TRUE(peer_->send(words({tcp::kLastFragment | 0xfffff})));
+  ASSERT_TRUE(run_until([&] {
+    const std::byte more{};
+    return !peer_->send({&more, 1}) || ended() == 1;
+  }));
+  ASSERT_EQ(errors_.size(), 1U);
+  EXPECT_EQ(errors_[0].code, Errc::kTimedOut);
+}
+
 TEST_F(TcpClientTest, TimeOutOfACallThatTheServerDoesNotTakeEndsTheConnection) {
   connect();
   const std::vector<std::byte> data(16U << 20U);
@@ -156,7 +173,7 @@ TEST_F(TcpClientTest, ReplyOverTheLimitEndsTheConnectionAndSaysWhy) {
   ASSERT_TRUE(peer_->send(record(Message(1001))));
   ASSERT_TRUE(run_until([&] { return ended() == 1; }));
   ASSERT_EQ(errors_.size(), 1U);
-  EXPECT_EQ(errors_[0].code, Errc::kConnectionLost);
+  EXPECT_EQ(errors_[0].code, Errc::kBadReply);
   EXPECT_NE(errors_[0].message().find("record_size_max, 1000"), std::string::npos);
 }
 
@@ -244,6 +261,28 @@ TEST_F(TcpClientTest, MemoryOfAReplyWakesTheNextOne) {
   pollfd fd{client_->wait_fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&fd, 1, 5'000), 1);
   ASSERT_TRUE(run_until([&] { return held.size() == 1; }));
+}
+
+TEST(TcpConnect, SilenceIsATimeOut) {
+  // A socket whose queue is full answers no more attempts.
+  const int full = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(::bind(full, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(full, 0), 0);
+  ASSERT_EQ(::getsockname(full, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string url = "tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  std::vector<Client> queued;
+  for (int i = 0; i < 8; ++i) queued.push_back(std::move(*Client::begin_connect(url)));
+  ClientOptions options;
+  options.provider.setup_timeout_client = std::chrono::milliseconds(100);
+  const auto client = Client::connect(url, options);
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().code, Errc::kTimedOut) << client.error().message();
+  EXPECT_NE(client.error().cause.find("setup_timeout_client"), std::string::npos);
+  ::close(full);
 }
 
 TEST(TcpConnect, SaysWhyThereIsNoConnection) {

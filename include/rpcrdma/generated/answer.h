@@ -53,6 +53,8 @@ class AnswerBase {
     std::copy(data.begin(), data.end(), memory.begin());
     return memory.first(data.size());
   }
+  // Lets a tcp:// connection go on as RDMA behind this answer; see CallContext::step_up().
+  StepUp step_up() { return context_->step_up(); }
   // Room for results of more than 2 KiB (without bulk items) that another thread will give; on the
   // server's own thread succeed() sees to it. False: no memory.
   bool reserve(std::uint32_t size_max) noexcept {

@@ -67,6 +67,7 @@ class Listener final : public rdma::Listener, private posix::Watched {
   std::unique_ptr<rdma::Incoming> poll_incoming() override;
   std::string_view address() const noexcept override { return address_; }
   Expected<void, Error> adopt(int descriptor) override;
+  bool can_adopt() const noexcept override { return true; }
 
  private:
   friend class HalfOpen;

@@ -76,13 +76,6 @@ std::optional<Error> Reply::finish() noexcept {
 
 namespace {
 
-// The addresses of a URL of either scheme.
-Expected<std::vector<std::string>, Error> addresses_of(std::string_view url) {
-  const auto parsed = rpc::is_tcp_url(url) ? rpc::parse_tcp_url(url) : rpc::parse_url(url);
-  if (!parsed) return Unexpected<Error>(parsed.error());
-  return rpc::resolve(*parsed, false);
-}
-
 Expected<Client, Error> connect_tcp(const std::string& address, const ClientOptions& options,
                                     bool blocks) {
   auto impl = TcpClient::begin_connect(address, options);
@@ -106,6 +99,11 @@ Expected<Client, Error> connect_rdma(const std::string& address, const ClientOpt
 }
 
 }  // namespace
+
+Expected<int, Error> ClientImpl::give_up_socket() {
+  return Unexpected<Error>(Error{Errc::kUnsupported, "stepping up", std::string(peer()),
+                                 "only a tcp:// connection can, and this is one of RDMA"});
+}
 
 // --- Client ------------------------------------------------------------------------------------
 
@@ -135,12 +133,12 @@ Expected<void, Error> Client::resume(const CallContext& context) {
 }
 
 Expected<Client, Error> Client::connect(std::string_view url, const ClientOptions& options) {
-  const auto addresses = addresses_of(url);
+  const auto addresses = rpc::addresses_of(url, false);
   if (!addresses) return Unexpected<Error>(addresses.error());
   Error last{Errc::kUnreachable, "connecting", std::string(url), "the host has no address"};
   for (const std::string& address : *addresses) {
-    auto client = rpc::is_tcp_url(url) ? connect_tcp(address, options, true)
-                                       : connect_rdma(address, options, true);
+    auto client = rpc::is_stream_url(url) ? connect_tcp(address, options, true)
+                                          : connect_rdma(address, options, true);
     if (client) return client;
     last = std::move(client.error());
   }
@@ -148,10 +146,10 @@ Expected<Client, Error> Client::connect(std::string_view url, const ClientOption
 }
 
 Expected<Client, Error> Client::begin_connect(std::string_view url, const ClientOptions& options) {
-  const auto addresses = addresses_of(url);
+  const auto addresses = rpc::addresses_of(url, false);
   if (!addresses) return Unexpected<Error>(addresses.error());
-  return rpc::is_tcp_url(url) ? connect_tcp(addresses->front(), options, false)
-                              : connect_rdma(addresses->front(), options, false);
+  return rpc::is_stream_url(url) ? connect_tcp(addresses->front(), options, false)
+                                 : connect_rdma(addresses->front(), options, false);
 }
 
 Expected<Client, Error> Client::adopt(int descriptor, ClientOptions options) {
@@ -167,6 +165,12 @@ Expected<Client, Error> Client::adopt(int descriptor, ClientOptions options) {
   if (adopted) adopted = impl->await_connection();
   if (!adopted) return Unexpected<Error>(adopted.error());
   return ConnectingClient::client_of(std::move(impl));
+}
+
+Expected<Client, Error> Client::step_up(ClientOptions options) {
+  const auto descriptor = impl_->give_up_socket();
+  if (!descriptor) return Unexpected<Error>(descriptor.error());
+  return adopt(*descriptor, std::move(options));
 }
 
 Expected<Call, Error> Client::prepare(const Procedure& procedure,

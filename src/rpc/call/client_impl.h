@@ -61,6 +61,8 @@ class ClientImpl {
   // `writable` is null for memory that is only read.
   virtual Expected<RegisteredMemory, Error> register_memory(Bytes memory, std::byte* writable) = 0;
   virtual Expected<void, Error> resume(rpc::Session& session) = 0;
+  // Of Client::step_up(): the descriptor, which is the caller's, and the client has ended.
+  virtual Expected<int, Error> give_up_socket();
 
   virtual int wait_fd() const noexcept = 0;
   virtual std::string_view provider_name() const noexcept = 0;

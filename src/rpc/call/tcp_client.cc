@@ -23,8 +23,16 @@ Error unsupported(std::string_view operation, std::string_view peer, std::string
 }
 
 Error failed(std::string_view operation, std::string_view peer, const posix::SystemError& error) {
-  return {Errc::kUnreachable, std::string(operation), std::string(peer),
-          std::string(error.operation) + ": " + std::generic_category().message(error.code)};
+  std::string cause =
+      std::string(error.operation) + ": " + std::generic_category().message(error.code);
+  if (posix::is_local_path(peer)) {
+    if (error.code == ENOENT) cause += "; is the server running?";
+    if (error.code == ECONNREFUSED) cause += "; the server that made this socket has gone";
+    if (error.code == EAGAIN) cause += "; the server has not taken those that came before";
+  }
+  const bool is_refused = error.code == ECONNREFUSED;
+  return {is_refused ? Errc::kRefused : Errc::kUnreachable, std::string(operation),
+          std::string(peer), std::move(cause)};
 }
 
 tcp::ConnectionOptions connection_options(const ClientOptions& options) {
@@ -70,8 +78,8 @@ Expected<std::unique_ptr<TcpClient>, Error> TcpClient::begin_connect(std::string
   }
   if (options.backward_calls > 0)
     return refused("ClientOptions::backward_calls is for rdma:// only");
-  const auto parsed = posix::parse_address(address);
-  if (!parsed) return refused("it is no numeric address with a port");
+  const auto parsed = posix::parse_stream_address(address);
+  if (!parsed) return refused("it is no numeric address with a port, and no path");
   auto reactor = posix::Reactor::make();
   if (!reactor) return Unexpected<Error>(failed("connecting", address, reactor.error()));
   std::unique_ptr<TcpClient> client(new TcpClient(std::move(*reactor), address, options));
@@ -121,9 +129,12 @@ TcpClient::~TcpClient() {
 Expected<void, Error> TcpClient::await_connection() {
   for (progress(); !connected(); progress()) {
     if (ended()) {
+      const tcp::End end = connection_->cause();
       Error error = lost_error();
       error.operation = "connecting";
-      error.code = connection_->cause().code == ECONNREFUSED ? Errc::kRefused : Errc::kUnreachable;
+      error.code = Errc::kUnreachable;
+      if (end.code == ECONNREFUSED) error.code = Errc::kRefused;
+      if (end.kind == tcp::EndKind::kStalled) error.code = Errc::kTimedOut;
       return Unexpected<Error>(std::move(error));
     }
     wait();
@@ -464,9 +475,18 @@ Error TcpClient::lost_error() const {
   if (gave_up_) {
     return {Errc::kTimedOut, "the call", peer_, "the server has not taken a call within its time"};
   }
-  const bool is_there = !connection_->ended();
-  return {Errc::kConnectionLost, "the connection", peer_,
-          is_there ? "it is not made yet" : cause_of(connection_->cause(), options_)};
+  const tcp::End end = connection_->cause();
+  std::string cause = cause_of(end, options_);
+  if (stepped_up_) cause = "it has stepped up to RDMA";
+  if (!connection_->ended()) cause = "it is not made yet";
+  if (end.kind == tcp::EndKind::kStalled && !connection_->connected()) {
+    cause = "nothing answered within ProviderOptions::setup_timeout_client";
+  }
+  // Connecting anew would be of no use against these.
+  const bool is_bad =
+      end.kind == tcp::EndKind::kTooLarge || end.kind == tcp::EndKind::kTooManyFragments;
+  return {is_bad ? Errc::kBadReply : Errc::kConnectionLost, "the connection", peer_,
+          std::move(cause)};
 }
 
 TransferCounters TcpClient::counters() const noexcept {
@@ -476,6 +496,22 @@ TransferCounters TcpClient::counters() const noexcept {
   counters.wire_bytes_sent = connection_->bytes_sent();
   counters.wire_bytes_received = connection_->bytes_received();
   return counters;
+}
+
+// --- The way to RDMA ---------------------------------------------------------------------------
+
+Expected<int, Error> TcpClient::give_up_socket() {
+  RPCRDMA_ASSERT(!in_progress_, "a callback must not step up");
+  const auto refused = [this](std::string cause) {
+    return Unexpected<Error>(unsupported("stepping up", peer_, std::move(cause)));
+  };
+  if (connection_->is_local()) return refused("there is no RDMA over a Unix socket");
+  if (!connected()) return Unexpected<Error>(lost_error());
+  if (under_way_ > 0) return refused("calls are under way; wait for their replies first");
+  auto socket = connection_->release();
+  if (!socket) return refused("the server has sent something behind its answers");
+  stepped_up_ = true;
+  return socket->release();
 }
 
 // --- What only RDMA has ------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-// A client over TCP (RFC 5531 §11): the same calls, whose bulk items stay in the stream.
+// A client over TCP or a Unix socket (RFC 5531 §11): the same calls, whose bulk items stay in the
+// stream.
 #ifndef RPCRDMA_RPC_CALL_TCP_CLIENT_H_
 #define RPCRDMA_RPC_CALL_TCP_CLIENT_H_
 
@@ -22,8 +23,8 @@ namespace rpcrdma {
 
 class TcpClient final : public ClientImpl {
  public:
-  // Starts to connect to a numeric address; progress() goes on with it. kUnsupported: the options
-  // ask for what only RDMA has.
+  // Starts to connect to a numeric address or to a path; progress() goes on with it. kUnsupported:
+  // the options ask for what only RDMA has.
   static Expected<std::unique_ptr<TcpClient>, Error> begin_connect(std::string_view address,
                                                                    const ClientOptions& options);
   ~TcpClient() override;
@@ -45,6 +46,7 @@ class TcpClient final : public ClientImpl {
                               Service& service) override;
   Expected<RegisteredMemory, Error> register_memory(Bytes memory, std::byte* writable) override;
   Expected<void, Error> resume(rpc::Session& session) override;
+  Expected<int, Error> give_up_socket() override;
   int wait_fd() const noexcept override { return reactor_->fd(); }
   std::string_view provider_name() const noexcept override { return "tcp"; }
   TransferCounters counters() const noexcept override;
@@ -122,6 +124,7 @@ class TcpClient final : public ClientImpl {
   std::uint64_t ended_calls_ = 0, dropped_ = 0;
   bool in_progress_ = false;
   bool closing_ = false;
+  bool stepped_up_ = false;
   bool gave_up_ = false;  // a call timed out whose message the server had not taken
   Instant now_{};         // of the round in progress
 };

@@ -24,14 +24,12 @@ Expected<std::string, Error> listen_with(ServerImpl& impl, std::string_view url)
     return Unexpected<Error>(
         Error{Errc::kCanceled, "listening", std::string(url), "the server is stopping"});
   }
-  const bool is_tcp = rpc::is_tcp_url(url);
-  const auto parsed = is_tcp ? rpc::parse_tcp_url(url) : rpc::parse_url(url);
-  if (!parsed) return Unexpected<Error>(parsed.error());
-  const auto addresses = rpc::resolve(*parsed, true);
+  const bool is_stream = rpc::is_stream_url(url);
+  const auto addresses = rpc::addresses_of(url, true);
   if (!addresses) return Unexpected<Error>(addresses.error());
   Error last{Errc::kBadUrl, "listening", std::string(url), "the host has no address"};
   for (const std::string& address : *addresses) {
-    auto listening = is_tcp ? impl.listen_tcp(address) : listen_rdma(impl, address);
+    auto listening = is_stream ? impl.listen_tcp(address) : listen_rdma(impl, address);
     if (listening) return listening;
     last = std::move(listening.error());
   }

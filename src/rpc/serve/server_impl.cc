@@ -29,7 +29,7 @@ ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider* pr
       configuration_(options_, engine_options_),
       pool_(options.memory_max),
       cache_(options.reply_cache_entries, options.reply_cache_bytes),
-      tcp_({options_, pool_, registry_, cache_, log_, loop_}) {
+      tcp_({options_, pool_, registry_, cache_, log_, loop_, listeners_}) {
   if (options.connection.profile == Profile::kRfc5666) {
     const auto& procedure = oncrpc::kConfigureConnection;
     (void)registry_.add(procedure.program, procedure.version, configuration_);  // the first of all
@@ -180,7 +180,7 @@ void ServerImpl::serve_sessions(Instant now) {
       memory_wanted_at = std::max(memory_wanted_at, pool_.bytes_in_use());
     }
   }
-  tcp_.progress();
+  tcp_.progress(now);
   memory_wanted_at = std::max(memory_wanted_at, tcp_.memory_wanted_at());
   waits_for_a_duplicate = waits_for_a_duplicate || tcp_.waits_for_a_duplicate();
   // Memory that a later session gave back is seen by the earlier ones in another round.
@@ -355,14 +355,14 @@ void ServerImpl::remove_finished() {
 void ServerImpl::arm_timer() {
   std::optional<Instant> next;
   if (draining_ && !drain_is_over_ && connections() > 0) next = drain_deadline_;
+  const auto no_later_than = [&next](std::optional<Instant> when) {
+    if (when && (!next || *when < *next)) next = when;
+  };
+  no_later_than(tcp_.next_deadline());
   for (const auto& [session, connection] : peers_) {
-    const auto timeout = connection->engine().poll_timeout();
-    if (timeout && (!next || *timeout < *next)) next = timeout;
+    no_later_than(connection->engine().poll_timeout());
   }
-  for (const rpc::BackwardCaller* caller : adrift_) {
-    const auto deadline = caller->next_deadline();
-    if (deadline && (!next || *deadline < *next)) next = deadline;
-  }
+  for (const rpc::BackwardCaller* caller : adrift_) no_later_than(caller->next_deadline());
   loop_.arm_timer(next);
 }
 

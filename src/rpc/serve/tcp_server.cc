@@ -1,7 +1,10 @@
 #include "rpc/serve/tcp_server.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <system_error>
 #include <utility>
 
@@ -15,8 +18,13 @@ constexpr int kAcceptsPerRound = 64;
 
 Error to_error(const posix::SystemError& error, std::string_view operation, std::string_view peer,
                Errc code) {
-  return {code, std::string(operation), std::string(peer),
-          std::string(error.operation) + ": " + std::generic_category().message(error.code)};
+  std::string cause =
+      std::string(error.operation) + ": " + std::generic_category().message(error.code);
+  if (error.code == EADDRINUSE && posix::is_local_path(peer)) {
+    cause +=
+        "; there is a file of this name: remove it if its server is gone, or choose another path";
+  }
+  return {code, std::string(operation), std::string(peer), std::move(cause)};
 }
 
 TcpOptions within_bounds(const ServerOptions& options) {
@@ -36,10 +44,15 @@ TcpServer::TcpServer(const Surroundings& surroundings)
       memory_(surroundings.pool) {}
 
 Expected<std::string, Error> TcpServer::listen(std::string_view address) {
-  const auto parsed = posix::parse_address(address);
+  const auto parsed = posix::parse_stream_address(address);
   if (!parsed) {
     return Unexpected<Error>(Error{Errc::kBadUrl, "listening", std::string(address),
-                                   "it is no numeric address with a port"});
+                                   "it is no numeric address with a port, and no path"});
+  }
+  if (shared_.options.share_port && parsed->family() == AF_UNIX) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, "listening", std::string(address),
+                                   "ServerOptions::share_port is for ports; only one server can "
+                                   "listen at a path"});
   }
   const auto reactor = shared_.loop.reactor();
   if (!reactor) return Unexpected<Error>(reactor.error());
@@ -50,15 +63,21 @@ Expected<std::string, Error> TcpServer::listen(std::string_view address) {
   return std::string(listeners_.emplace_back(std::move(*listener))->address());
 }
 
-void TcpServer::progress() {
+void TcpServer::progress(Instant now) {
   waits_for_a_duplicate_ = false;
   memory_wanted_at_ = 0;
+  next_deadline_.reset();
   if (listeners_.empty() && sessions_.empty()) return;
-  accept_connections();
+  accept_connections(now);
   answers_.take_all([](TcpSession& session, TcpCall& call) { session.answer(call); });
   bool has_more = false;
   for (const auto& session : sessions_) {
-    session->progress();
+    session->progress(now);
+    end_if_idle(*session, now);
+    if (auto socket = session->take_socket(); socket && can_step_up()) {
+      // When it fails, because there are too many, it has closed the connection.
+      (void)shared_.rdma_listeners.front()->adopt(socket->release());
+    }
     has_more = has_more || session->has_more();
     waits_for_a_duplicate_ = waits_for_a_duplicate_ || session->waits_for_a_duplicate();
     if (session->waits_for_memory()) {
@@ -69,11 +88,11 @@ void TcpServer::progress() {
   remove_finished();
 }
 
-void TcpServer::accept_connections() {
+void TcpServer::accept_connections(Instant now) {
   for (const auto& listener : listeners_) {
     int left = kAcceptsPerRound;
     for (auto socket = listener->accept(); socket; socket = listener->accept()) {
-      accept(std::move(*socket));
+      accept(std::move(*socket), now);
       if (--left == 0) {
         shared_.loop.wake();
         break;
@@ -82,7 +101,7 @@ void TcpServer::accept_connections() {
   }
 }
 
-void TcpServer::accept(posix::Fd socket) {
+void TcpServer::accept(posix::Fd socket, Instant now) {
   tcp::ConnectionOptions options;
   options.record = {options_.record_size_max, options_.fragments_max};
   options.messages_unsent_max = options_.calls_max;
@@ -94,10 +113,44 @@ void TcpServer::accept(posix::Fd socket) {
                               to_error(connection.error(), "accepting", "", Errc::kNoResources));
   }
   const std::string peer((*connection)->peer_address());
-  if (!shared_.log.admit(peer)) return;
+  if (!has_room(peer) || !shared_.log.admit(peer)) return;
   const TcpSession::Surroundings surroundings{shared_.pool, shared_.registry, shared_.cache, *this};
-  sessions_.push_back(std::make_unique<TcpSession>(std::move(*connection), surroundings, options_));
+  sessions_.push_back(
+      std::make_unique<TcpSession>(std::move(*connection), surroundings, options_, now));
   shared_.log.open(peer);
+}
+
+// Honest clients call soon and again; silent ones, and those that leave their replies, grow old.
+bool TcpServer::has_room(std::string_view peer) {
+  if (options_.connections_max == 0 || sessions_.size() < options_.connections_max) return true;
+  TcpSession* oldest = nullptr;
+  for (const auto& session : sessions_) {
+    if (session->is_executing()) continue;
+    if (oldest == nullptr || session->last_call() < oldest->last_call()) oldest = session.get();
+  }
+  if (oldest == nullptr) {
+    shared_.log.refuse(
+        peer, {Errc::kNoResources, "accepting", std::string(peer),
+               fmt::format("there are {}, TcpOptions::connections_max, and all are being answered",
+                           sessions_.size())});
+    return false;
+  }
+  oldest->make_room();
+  remove_finished();
+  return true;
+}
+
+void TcpServer::end_if_idle(TcpSession& session, Instant now) {
+  if (options_.idle_timeout.count() == 0) return;
+  const auto since = session.idle_since();
+  if (!since) return;
+  const Instant deadline = *since + options_.idle_timeout;
+  if (deadline <= now) return session.end_idle();
+  if (!next_deadline_ || deadline < *next_deadline_) next_deadline_ = deadline;
+}
+
+bool TcpServer::can_step_up() const noexcept {
+  return !shared_.rdma_listeners.empty() && shared_.rdma_listeners.front()->can_adopt();
 }
 
 void TcpServer::remove_finished() {

@@ -1,15 +1,18 @@
-// The TCP part of a server: its listeners, its sessions, and their answers from other threads.
+// The part of a server for tcp:// and unix://: its listeners, its sessions, and their answers from
+// other threads.
 #ifndef RPCRDMA_RPC_SERVE_TCP_SERVER_H_
 #define RPCRDMA_RPC_SERVE_TCP_SERVER_H_
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "oncrpc/registry.h"
 #include "posix/reactor.h"
+#include "rdma/provider.h"
 #include "rpc/answer_queue.h"
 #include "rpc/pool_memory.h"
 #include "rpc/serve/connection_log.h"
@@ -33,18 +36,22 @@ class TcpServer final : private TcpMailbox {
     ReplyCache& cache;
     ConnectionLog& log;
     ServerLoop& loop;
+    const std::vector<std::unique_ptr<rdma::Listener>>&
+        rdma_listeners;  // the first takes what steps up
   };
   explicit TcpServer(const Surroundings& surroundings);
   ~TcpServer() = default;
   TcpServer(const TcpServer&) = delete;
   TcpServer& operator=(const TcpServer&) = delete;
 
-  // At a numeric "ADDR:PORT"; returns the one with the real port.
+  // At a numeric "ADDR:PORT" or at a path; returns it, with the real port.
   Expected<std::string, Error> listen(std::string_view address);
   bool listens() const noexcept { return !listeners_.empty(); }
 
   // Accepts connections, takes answers, and gives each session its turn.
-  void progress();
+  void progress(Instant now);
+  // When progress() has something to do although nothing has happened. Of the last one.
+  std::optional<Instant> next_deadline() const noexcept { return next_deadline_; }
   // Takes no more connections and no more Calls; connections close when theirs are answered.
   void drain();
   // Closes what is left.
@@ -66,8 +73,11 @@ class TcpServer final : private TcpMailbox {
 
  private:
   void deliver(TcpSession& session, TcpCall& call) override;
-  void accept_connections();
-  void accept(posix::Fd socket);
+  bool can_step_up() const noexcept override;
+  void accept_connections(Instant now);
+  void accept(posix::Fd socket, Instant now);
+  bool has_room(std::string_view peer);
+  void end_if_idle(TcpSession& session, Instant now);
   void remove_finished();
 
   const Surroundings shared_;
@@ -79,6 +89,7 @@ class TcpServer final : private TcpMailbox {
   TransferCounters ended_;  // of sessions that are gone
   bool waits_for_a_duplicate_ = false;
   std::size_t memory_wanted_at_ = 0;
+  std::optional<Instant> next_deadline_;
 };
 
 }  // namespace rpcrdma::rpc

@@ -36,6 +36,12 @@ MutableBytes TcpCall::result_memory(std::uint32_t size) {
   return memory.empty() ? memory : memory.first(size);
 }
 
+StepUp TcpCall::step_up() {
+  const bool can = !session_.connection_->is_local() && session_.mailbox_.can_step_up();
+  steps_up_ = can && !session_.draining_;
+  return steps_up_ ? StepUp::kNow : StepUp::kUnable;
+}
+
 void TcpCall::handle_answered() {
   if (current_session == &session_) {
     session_.send_answer(*this);
@@ -51,14 +57,16 @@ void TcpCall::handle_step_ended() {
 // --- TcpSession --------------------------------------------------------------------------------
 
 TcpSession::TcpSession(std::unique_ptr<tcp::Connection> connection,
-                       const Surroundings& surroundings, const TcpOptions& options)
+                       const Surroundings& surroundings, const TcpOptions& options, Instant now)
     : connection_(std::move(connection)),
       pool_(surroundings.pool),
       registry_(surroundings.registry),
       duplicates_(surroundings.cache),
       mailbox_(surroundings.mailbox),
       options_(options),
-      answered_(options.calls_max) {}
+      answered_(options.calls_max),
+      last_call_(now),
+      busy_until_(now) {}
 
 // Only the end of the server leaves calls in a session.
 TcpSession::~TcpSession() {
@@ -69,20 +77,25 @@ TcpSession::~TcpSession() {
   }
 }
 
-void TcpSession::progress() noexcept {
+void TcpSession::progress(Instant now) noexcept {
   const TcpSession* const before = std::exchange(current_session, this);
+  const bool was_idle = is_idle();
+  const std::uint64_t calls_before = calls_ended_ + in_service_;
   settle();
   if (duplicates_.waiting() > 0) retry_duplicates();
   receive();
   connection_->flush();
   settle();
   if (ended() && duplicates_.waiting() > 0) retry_duplicates();  // gives them up
+  if (stepping_up_) release_socket();
+  if (calls_ended_ + in_service_ != calls_before) last_call_ = now;
+  if (!was_idle || !is_idle() || last_call_ == now) busy_until_ = now;
   if (in_service_ == 0 && (draining_ || connection_->peer_finished())) connection_->finish();
   current_session = before;
 }
 
 bool TcpSession::takes_calls() const noexcept {
-  return !draining_ && in_service_ < options_.calls_max &&
+  return !draining_ && !stepping_up_ && in_service_ < options_.calls_max &&
          connection_->bytes_unsent() <= options_.unsent_max;
 }
 
@@ -102,6 +115,7 @@ TcpCall& TcpSession::begin_call(tcp::Message message) {
   free_.pop_back();
   ++in_service_;
   call.active_ = true;
+  call.steps_up_ = false;
   call.message_ = std::move(message);
   return call;
 }
@@ -220,6 +234,11 @@ void TcpSession::send_answer(TcpCall& call) {
   }
   const auto wrapped = call.take_wrapped();
   if (call.status_ != AcceptStatus::kSuccess) return send_plain(call, call.plain_header());
+  if (call.steps_up_) {
+    stepping_up_ = may_step_up();
+    talked_on_ = !stepping_up_ && !draining_;
+    if (!stepping_up_) connection_->abort();
+  }
   const std::size_t start = call.write_header();
   // Bulk items go where their count words announce them; their fill bytes are in the stream.
   BoundedVector<Bytes, tcp::Connection::kRunsMax> runs;
@@ -277,6 +296,34 @@ MutableBytes TcpSession::borrow(TcpCall& call, std::size_t size) {
   return buffer;
 }
 
+// --- Stepping up, and ends ---------------------------------------------------------------------
+
+// What stands behind the Call already was not said by a peer that waits for the answer; it must not
+// be taken for the set-up of RDMA. Asked before the answer is on its way: that may be followed at
+// once.
+bool TcpSession::may_step_up() const noexcept {
+  return !draining_ && mailbox_.can_step_up() && in_service_ == answered_.size() + 1 &&
+         connection_->is_peer_quiet();
+}
+
+void TcpSession::release_socket() {
+  if (ended() || in_service_ > 0) return;
+  socket_ = connection_->release();
+  stepped_up_ = socket_.has_value();
+  connection_->abort();
+}
+
+void TcpSession::make_room() {
+  made_room_ = true;
+  connection_->abort();
+  settle();
+}
+
+std::optional<Instant> TcpSession::idle_since() const noexcept {
+  if (!is_idle() || draining_ || stepping_up_) return std::nullopt;
+  return busy_until_;
+}
+
 // --- What is told of it ------------------------------------------------------------------------
 
 std::optional<Error> TcpSession::failure() const {
@@ -302,7 +349,16 @@ std::optional<Error> TcpSession::failure() const {
     case tcp::EndKind::kStalled:
       return lost("the peer neither completed a record nor read its replies in time");
     case tcp::EndKind::kAborted:
-      return lost(dropped_ > 0 ? "the peer sent what is no RPC call" : "the server is stopping");
+      if (stepped_up_) return std::nullopt;
+      if (dropped_ > 0) return lost("the peer sent what is no RPC call");
+      if (talked_on_) return lost("the peer talked on before it had the answer to its step up");
+      if (made_room_) {
+        return lost(
+            fmt::format("it made room for another one: there were {}, "
+                        "TcpOptions::connections_max",
+                        options_.connections_max));
+      }
+      return lost("the server is stopping");
   }
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// One TCP connection of a server, and the Calls that it is answering.
+// One TCP connection of a server, or one over a Unix socket, and the Calls that it is answering.
 #ifndef RPCRDMA_RPC_SERVE_TCP_SESSION_H_
 #define RPCRDMA_RPC_SERVE_TCP_SESSION_H_
 
@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/bounded_vector.h"
@@ -30,6 +31,8 @@ class TcpSession;
 class TcpMailbox {
  public:
   virtual void deliver(TcpSession& session, TcpCall& call) = 0;  // from any thread
+  // Whether a released socket can go on as RDMA now.
+  virtual bool can_step_up() const noexcept = 0;
 
  protected:
   ~TcpMailbox() = default;
@@ -42,6 +45,7 @@ class TcpCall final : public IncomingCall {
 
   std::string_view peer_address() const noexcept override;
   MutableBytes result_memory(std::uint32_t size) override;
+  StepUp step_up() override;
 
  private:
   friend class TcpSession;
@@ -50,7 +54,8 @@ class TcpCall final : public IncomingCall {
   void handle_step_ended() override;
 
   TcpSession& session_;
-  bool active_ = false;  // received and not answered
+  bool active_ = false;    // received and not answered
+  bool steps_up_ = false;  // kNow was said
   tcp::Message message_;
   BoundedVector<MutableBytes, 24> loans_;    // of the pool
   std::array<std::byte, kReplyRoom> plain_;  // a reply without results
@@ -66,13 +71,13 @@ class TcpSession {
     TcpMailbox& mailbox;
   };
   TcpSession(std::unique_ptr<tcp::Connection> connection, const Surroundings& surroundings,
-             const TcpOptions& options);
+             const TcpOptions& options, Instant now);
   ~TcpSession();
   TcpSession(const TcpSession&) = delete;
   TcpSession& operator=(const TcpSession&) = delete;
 
   // Takes and serves what has come, as far as the limits let it, and sends replies.
-  void progress() noexcept;  // an exception of a service ends the program
+  void progress(Instant now) noexcept;  // an exception of a service ends the program
   // An answer that came through the mailbox.
   void answer(TcpCall& call);
   // The server goes: what came through the mailbox is the end of a step, if it is one.
@@ -82,7 +87,18 @@ class TcpSession {
   // Takes no more Calls, and closes when those in service are answered.
   void drain() noexcept { draining_ = true; }
   void abort() { connection_->abort(); }
+  // Ends in order, since nothing is under way. Precondition: idle_since().
+  void end_idle() { connection_->finish(); }
+  // Ends at once, so that another connection has room. Precondition: !is_executing().
+  void make_room();
+  // The socket, once the connection has stepped up; the session has ended then.
+  std::optional<posix::Fd> take_socket() noexcept { return std::exchange(socket_, std::nullopt); }
 
+  // Since when nothing is under way; nullopt: something is.
+  std::optional<Instant> idle_since() const noexcept;
+  Instant last_call() const noexcept { return last_call_; }  // or when it came
+  // A Call has no answer yet.
+  bool is_executing() const noexcept { return in_service_ > answered_.size(); }
   // There are Calls that could be taken at once: progress() takes so many in a round.
   bool has_more() const noexcept { return takes_calls() && connection_->has_more(); }
   bool waits_for_memory() const noexcept { return !ended() && connection_->starved(); }
@@ -102,7 +118,10 @@ class TcpSession {
   friend class TcpCall;
 
   bool takes_calls() const noexcept;
+  bool is_idle() const noexcept { return in_service_ == 0 && connection_->is_between_records(); }
+  bool may_step_up() const noexcept;
   void receive();
+  void release_socket();
   void serve(tcp::Message message);
   TcpCall& begin_call(tcp::Message message);
   void admit(TcpCall& call);
@@ -134,6 +153,13 @@ class TcpSession {
   std::uint64_t calls_ended_ = 0;
   std::uint64_t dropped_ = 0;  // messages that are no Calls
   bool draining_ = false;
+  bool stepping_up_ = false;  // the answer that says so is on its way; nothing more is read
+  bool talked_on_ = false;    // the peer did, before it had that answer
+  bool made_room_ = false;
+  bool stepped_up_ = false;
+  std::optional<posix::Fd> socket_;  // released, for take_socket()
+  Instant last_call_;
+  Instant busy_until_;  // when something was seen to be under way last
 };
 
 }  // namespace rpcrdma::rpc
