@@ -22,6 +22,7 @@
 #include "rpcrdma/call.h"
 #include "rpcrdma/counters.h"
 #include "rpcrdma/error.h"
+#include "rpcrdma/export.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/options.h"
 #include "rpcrdma/registered_memory.h"
@@ -37,7 +38,7 @@ class Service;
 // What `co_await client.call_async(...)` waits with; see rpcrdma/coroutine.h. It lives in the
 // coroutine's frame, which must stay until the call has ended: the destructor ends the program when
 // the call is under way.
-class [[nodiscard]] CallAwaiter {
+class [[nodiscard]] RPCRDMA_EXPORT CallAwaiter {
  public:
   CallAwaiter(const CallAwaiter&) = delete;
   CallAwaiter& operator=(const CallAwaiter&) = delete;
@@ -58,7 +59,7 @@ class [[nodiscard]] CallAwaiter {
   Stage stage_ = Stage::kPrepared;
 };
 
-class Client {
+class RPCRDMA_EXPORT Client {
  public:
   // Connects to rdma://HOST[:PORT] or tcp://HOST:PORT (IPv4, [IPv6] or a name); blocks until the
   // connection is up or ProviderOptions::setup_timeout_client has passed.

@@ -19,6 +19,7 @@
 
 #include "rpcrdma/counters.h"
 #include "rpcrdma/error.h"
+#include "rpcrdma/export.h"
 #include "rpcrdma/options.h"
 #include "rpcrdma/service.h"
 #include "rpcrdma/types.h"
@@ -27,7 +28,7 @@ namespace rpcrdma {
 
 class ServerImpl;
 
-class Server {
+class RPCRDMA_EXPORT Server {
  public:
   // Listens on rdma://HOST[:PORT] or tcp://HOST:PORT; port 0 takes a free one.
   static Expected<Server, Error> listen(std::string_view url, const ServerOptions& options = {});
