@@ -34,6 +34,9 @@ class CallContext;
 class Client;
 class ClientImpl;
 class Service;
+namespace rdma {
+class Provider;
+}  // namespace rdma
 
 // What `co_await client.call_async(...)` waits with; see rpcrdma/coroutine.h. It lives in the
 // coroutine's frame, which must stay until the call has ended: the destructor ends the program when
@@ -73,6 +76,15 @@ class RPCRDMA_EXPORT Client {
   // things to do meanwhile. progress() goes on with it until connected(), or until ended(); what
   // prepare() fails with says why then.
   static Expected<Client, Error> begin_connect(std::string_view url,
+                                               const ClientOptions& options = {});
+  // The same over an RDMA stack of the application's, or a test double, which becomes the client's
+  // (rpcrdma/provider.h). The address goes to the provider as it is, and ProviderOptions mean
+  // nothing. Fails as its connect() does, and with kUnsupported when there is no provider.
+  static Expected<Client, Error> connect(std::unique_ptr<rdma::Provider> provider,
+                                         std::string_view address,
+                                         const ClientOptions& options = {});
+  static Expected<Client, Error> begin_connect(std::unique_ptr<rdma::Provider> provider,
+                                               std::string_view address,
                                                const ClientOptions& options = {});
   // Goes on over a TCP connection of the application's, when the upper layers of both sides have
   // agreed to step up (RFC 5666 §3): behind the last byte that either has sent or is to read, such

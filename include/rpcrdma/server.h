@@ -27,11 +27,21 @@
 namespace rpcrdma {
 
 class ServerImpl;
+namespace rdma {
+class Provider;
+}  // namespace rdma
 
 class RPCRDMA_EXPORT Server {
  public:
   // Listens on rdma://HOST[:PORT] or tcp://HOST:PORT; port 0 takes a free one.
   static Expected<Server, Error> listen(std::string_view url, const ServerOptions& options = {});
+  // The same over an RDMA stack of the application's, or a test double, which becomes the server's
+  // (rpcrdma/provider.h). The address goes to the provider as it is, and ProviderOptions,
+  // share_port and shared_receives mean nothing. Fails as its listen() does, and with kUnsupported
+  // when there is no provider.
+  static Expected<Server, Error> listen(std::unique_ptr<rdma::Provider> provider,
+                                        std::string_view address,
+                                        const ServerOptions& options = {});
   // Listens there as well, for the same services; returns "ADDR:PORT" with the real port. All
   // rdma:// addresses are served by one provider, which the first of them chooses. On the server's
   // thread; wait_fd() may be another one afterwards. Fails as listen() does, and the server goes

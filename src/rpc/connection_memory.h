@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/bounded_vector.h"
-#include "rdma/provider.h"
 #include "rpc/region_table.h"
 #include "rpcrdma/message.h"
+#include "rpcrdma/provider.h"
 #include "transport/connection.h"
 
 namespace rpcrdma::rpc {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "oncrpc/registry.h"
-#include "rdma/provider.h"
 #include "rpc/answer_queue.h"
 #include "rpc/call/link.h"
 #include "rpc/region_table.h"
 #include "rpc/serve/session.h"
+#include "rpcrdma/provider.h"
 #include "transport/buffer_pool.h"
 
 namespace rpcrdma::rpc {

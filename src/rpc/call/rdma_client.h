@@ -9,12 +9,12 @@
 #include <string_view>
 
 #include "oncrpc/message.h"
-#include "rdma/provider.h"
 #include "rpc/call/call_sender.h"
 #include "rpc/call/call_table.h"
 #include "rpc/call/client_impl.h"
 #include "rpc/call/peer_errors.h"
 #include "rpc/connection_memory.h"
+#include "rpcrdma/provider.h"
 #include "transport/buffer_pool.h"
 #include "transport/connection.h"
 

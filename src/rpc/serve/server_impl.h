@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "rdma/provider.h"
 #include "rpc/answer_queue.h"
 #include "rpc/serve/configuration_service.h"
 #include "rpc/serve/connection_log.h"
 #include "rpc/serve/server_loop.h"
 #include "rpc/serve/session.h"
 #include "rpc/serve/tcp_server.h"
+#include "rpcrdma/provider.h"
 #include "rpcrdma/server.h"
 
 namespace rpcrdma {
