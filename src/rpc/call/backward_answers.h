@@ -55,7 +55,7 @@ class BackwardAnswers final : public Mailbox {
   transport::BufferPool& pool_;
   // Stays empty: results are inline, and what the application registers may be gone before its
   // session is.
-  const RegionTable regions_;
+  RegionTable regions_;
   const std::uint32_t backward_calls_;
   oncrpc::ServiceRegistry registry_;
   ReplyCache cache_{0, 0};  // remembers nothing

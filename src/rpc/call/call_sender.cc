@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "oncrpc/message.h"
+#include "rpc/runs.h"
 
 namespace rpcrdma::rpc {
 
@@ -60,26 +61,16 @@ bool CallSender::build(CallSlot& slot) {
     if (!lent) return false;
     place = *lent;
   }
-  std::size_t done = start;
-  std::uint16_t item = 0;
-  bool ok = true;
-  const auto inline_run = [&](std::size_t end) {
-    if (end > done) {
-      ok = ok && stream_.push_back(
-                     {place.lease, static_cast<std::uint32_t>(end - done), place.offset + done, 0});
-    }
-    done = end;
+  const auto in_place = [&](std::size_t at, std::size_t size) {
+    return stream_.push_back({place.lease, static_cast<std::uint32_t>(size), place.offset + at, 0});
   };
-  for (const BulkItem& bulk : slot.writer.items()) {
-    inline_run(kHeaderRoom + bulk.at);
-    ++item;
-    if (bulk.data.empty()) continue;
-    const auto lent = memory_.lend_read_only(slot.memory, bulk.data);
-    ok = ok && lent &&
-         stream_.push_back(
-             {lent->lease, static_cast<std::uint32_t>(bulk.data.size()), lent->offset, item});
-  }
-  inline_run(kHeaderRoom + slot.writer.size());
+  const auto bulk_item = [&](Bytes data, std::uint16_t item) {
+    if (data.empty()) return true;
+    const auto lent = memory_.lend_read_only(slot.memory, data);
+    return lent && stream_.push_back(
+                       {lent->lease, static_cast<std::uint32_t>(data.size()), lent->offset, item});
+  };
+  bool ok = for_each_run(slot.writer, {start, kHeaderRoom}, in_place, bulk_item);
   if (limits_.inline_only) return ok;  // results come in the message
   for (std::size_t i = 0; ok && i < slot.result_count; ++i) {
     const auto lent = memory_.lend(slot.memory, slot.results[i]);

@@ -99,7 +99,8 @@ class RdmaClient : public ClientImpl {
   transport::BufferPool pool_;
   rpc::CallTable calls_;
   const transport::MessageRooms* rooms_;
-  rpc::ConnectionMemory memory_;
+  rpc::RegionTable regions_;
+  rpc::ConnectionMemory memory_{regions_, rpc::Registering::kAhead};
   transport::Connection* connection_ = nullptr;
   bool keeps_calls_ = false;        // start() lets calls wait where there is no connection
   bool finishes_messages_ = false;  // finish_message() has something to do

@@ -1,16 +1,15 @@
-// The memory of Calls in service over one connection: borrowed of the pool, and named by lease.
+// The memory of Calls in service over one connection: borrowed of the pool, or lent by the service.
 #ifndef RPCRDMA_RPC_SERVE_CALL_MEMORY_H_
 #define RPCRDMA_RPC_SERVE_CALL_MEMORY_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "base/bounded_vector.h"
 #include "engine/types.h"
+#include "rpc/connection_memory.h"
 #include "rpc/kept_leases.h"
-#include "rpc/region_table.h"
 #include "rpcrdma/message.h"
 #include "transport/buffer_pool.h"
 #include "transport/connection.h"
@@ -27,13 +26,17 @@ class CallMemory {
   // What one Call holds.
   struct Held {
     BoundedVector<Loan, 24> loans;
-    BoundedVector<engine::Lease, kBulkItemsMax> foreign;  // results in memory of the service's
+    LentMemory lent;  // results in memory of the service's
   };
 
   // All of them outlive it, except that the connection may go first.
-  CallMemory(transport::Connection& connection, transport::BufferPool& pool,
-             const RegionTable& regions)
-      : connection_(connection), pool_(pool), regions_(regions), leases_(connection, pool) {}
+  CallMemory(transport::Connection& connection, transport::BufferPool& pool, RegionTable& regions)
+      : connection_(connection),
+        pool_(pool),
+        leases_(connection, pool),
+        of_service_(regions, Registering::kWhenUsed) {
+    of_service_.move_to(&connection);
+  }
 
   // At least `size` bytes; empty: there is no memory, or the call holds too many pieces.
   MutableBytes borrow(Held& held, std::size_t size);
@@ -51,13 +54,11 @@ class CallMemory {
  private:
   std::optional<engine::Fragment> locate(Held& held, const transport::Connection::Room& room,
                                          Bytes data, std::uint16_t item);
-  std::optional<engine::Fragment> locate_registered(Bytes data, std::uint16_t item);
 
   transport::Connection& connection_;
   transport::BufferPool& pool_;
-  const RegionTable& regions_;
   KeptLeases leases_;
-  std::vector<std::optional<engine::Lease>> region_leases_;  // by id, once they were used here
+  ConnectionMemory of_service_;
 };
 
 }  // namespace rpcrdma::rpc
