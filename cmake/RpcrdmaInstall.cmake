@@ -1,7 +1,7 @@
 # `cmake --install`: the library, its public headers, the command and a package configuration.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
-install(TARGETS rpcrdma EXPORT rpcrdmaTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS rpcrdma EXPORT rpcrdmaTargets DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/rpcrdma"
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 if(RPCRDMA_BUILD_TOOLS)
@@ -22,14 +22,29 @@ install(FILES "${PROJECT_BINARY_DIR}/rpcrdmaConfig.cmake"
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rpcrdma)
 # The way from the .pc file to the prefix, so that `cmake --install --prefix` may choose another one.
 file(RELATIVE_PATH RPCRDMA_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+# What a static library needs is for every program that is linked with it; a shared one has it itself.
+if(BUILD_SHARED_LIBS)
+  set(RPCRDMA_PC_CFLAGS " -DRPCRDMA_SHARED")
+else()
+  set(RPCRDMA_PC_REQUIRES "fmt libisal")
+endif()
 configure_file("${CMAKE_CURRENT_LIST_DIR}/rpcrdma.pc.in" "${PROJECT_BINARY_DIR}/rpcrdma.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/rpcrdma.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 if(TARGET rpcrdma_verbs)
   install(TARGETS rpcrdma_verbs LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/rpcrdma)
 endif()
+# A program finds a shared library from its own place, wherever the prefix is.
+function(rpcrdma_find_library_from target folder)
+  if(BUILD_SHARED_LIBS)
+    file(RELATIVE_PATH way "/prefix/${folder}" "/prefix/${CMAKE_INSTALL_LIBDIR}")
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/${way}")
+  endif()
+endfunction()
 if(TARGET rpcrdma_command)
+  rpcrdma_find_library_from(rpcrdma_command "${CMAKE_INSTALL_BINDIR}")
   install(TARGETS rpcrdma_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   if(TARGET rpcrdma_bench_helper)
+    rpcrdma_find_library_from(rpcrdma_bench_helper "${CMAKE_INSTALL_LIBEXECDIR}/rpcrdma")
     install(TARGETS rpcrdma_bench_helper RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/rpcrdma)
   endif()
   install(DIRECTORY "${PROJECT_BINARY_DIR}/share/man/man1" DESTINATION ${CMAKE_INSTALL_MANDIR})

@@ -11,11 +11,20 @@ target_compile_options(rpcrdma_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Wswitch-enum
   -fno-omit-frame-pointer)
 if(RPCRDMA_SHARED_MODULES)
+  if(BUILD_SHARED_LIBS)
+    message(FATAL_ERROR "RPCRDMA_SHARED_MODULES shows the modules everything, BUILD_SHARED_LIBS hides it: choose one")
+  endif()
   set(CMAKE_LINK_DEPENDS_NO_SHARED ON)
   set(rpcrdma_module_type SHARED)
 else()
-  target_compile_options(rpcrdma_flags INTERFACE -fvisibility=hidden)
+  target_compile_options(rpcrdma_flags INTERFACE -fvisibility=hidden -fvisibility-inlines-hidden)
   set(rpcrdma_module_type STATIC)
+endif()
+# What RPCRDMA_EXPORT marks is called within the library as directly as everything else: nothing is
+# meant to take its place. (Clang's default.)
+if(BUILD_SHARED_LIBS)
+  target_compile_definitions(rpcrdma_flags INTERFACE RPCRDMA_SHARED)
+  target_compile_options(rpcrdma_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
 endif()
 if(RPCRDMA_WERROR)
   target_compile_options(rpcrdma_flags INTERFACE -Werror)
@@ -88,7 +97,8 @@ function(rpcrdma_module)
 endfunction()
 
 # librpcrdma: the objects of every module in one archive, which is what is installed, and what our own
-# programs are linked with. With LTO it holds one object, already optimised across all files.
+# programs are linked with. With LTO it holds one object, already optimised across all files. With
+# BUILD_SHARED_LIBS it is a shared library instead; before 1.0 each minor version has an ABI of its own.
 function(rpcrdma_library)
   get_property(modules GLOBAL PROPERTY RPCRDMA_MODULES)
   set(objects "")
@@ -97,11 +107,22 @@ function(rpcrdma_library)
       list(APPEND objects $<TARGET_OBJECTS:${module}_objects>)
     endif()
   endforeach()
-  if(RPCRDMA_LTO AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  if(RPCRDMA_LTO AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT BUILD_SHARED_LIBS)
     rpcrdma_one_object(whole "${objects}")
     set(objects "${whole}")
   endif()
-  add_library(rpcrdma STATIC ${objects})
+  if(BUILD_SHARED_LIBS)
+    set(exports "${PROJECT_SOURCE_DIR}/cmake/librpcrdma.map")
+    add_library(rpcrdma SHARED ${objects})
+    target_compile_definitions(rpcrdma INTERFACE RPCRDMA_SHARED)
+    target_link_options(rpcrdma PRIVATE "LINKER:--version-script=${exports}" LINKER:--no-undefined
+                        $<$<AND:$<BOOL:${RPCRDMA_LTO}>,$<CXX_COMPILER_ID:GNU>>:-flto=auto>)
+    set_target_properties(rpcrdma PROPERTIES LINK_DEPENDS "${exports}" VERSION ${PROJECT_VERSION}
+      SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+      LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+  else()
+    add_library(rpcrdma STATIC ${objects})
+  endif()
   add_library(rpcrdma::rpcrdma ALIAS rpcrdma)
   target_link_libraries(rpcrdma PUBLIC tl::expected PRIVATE fmt::fmt PkgConfig::ISAL ${CMAKE_DL_LIBS})
   target_compile_features(rpcrdma PUBLIC cxx_std_20)

@@ -14,8 +14,9 @@ foreach(argument COMPILER FLAGS NM OBJCOPY OBJECTS OUTPUT)
   endif()
 endforeach()
 
-# What a user of the public headers cannot name: the namespaces of the modules, and two classes.
-set(internal "4rdma|5iwarp|6engine|3rpc|9transport|4wire|10ClientImpl|10ServerImpl")
+# What a user of the public headers cannot name: the namespaces of the modules, and two classes. Of rdma
+# the classes to derive from can be.
+set(internal "4rdma3sim|4rdma6siwarp|4rdma5verbs|5iwarp|6engine|3rpc|9transport|4wire|10ClientImpl|10ServerImpl")
 
 function(run what)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE errors)

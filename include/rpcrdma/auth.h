@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "rpcrdma/error.h"
+#include "rpcrdma/export.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
 
@@ -27,7 +28,7 @@ enum class StepEnd : std::uint8_t {
 
 // Ends a step that goes on elsewhere: from any thread, also before the step has returned kLater,
 // and exactly once. What the step sets is set before.
-class AuthStep {
+class RPCRDMA_EXPORT AuthStep {
  public:
   virtual void finish() = 0;
 
@@ -66,7 +67,7 @@ struct CallSeal {
 
 // What the calls of one client are sealed with. It belongs to the client's thread but for what its
 // steps do elsewhere.
-class ClientAuth {
+class RPCRDMA_EXPORT ClientAuth {
  public:
   virtual ~ClientAuth() = default;
 
@@ -115,7 +116,7 @@ struct CallAcceptance {
 };
 
 // What a server does with the calls of one flavor. Called on the server's thread.
-class ServerAuth {
+class RPCRDMA_EXPORT ServerAuth {
  public:
   virtual ~ServerAuth() = default;
 

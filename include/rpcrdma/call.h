@@ -8,6 +8,7 @@
 
 #include "rpcrdma/callback.h"
 #include "rpcrdma/error.h"
+#include "rpcrdma/export.h"
 #include "rpcrdma/message.h"
 #include "rpcrdma/types.h"
 
@@ -18,7 +19,7 @@ class ClientImpl;
 
 // A Call being put together. Destroying it before it is started costs nothing. Does not outlive its
 // client.
-class Call {
+class RPCRDMA_EXPORT Call {
  public:
   Call(Call&& other) noexcept : impl_(other.impl_), slot_(other.slot_) { other.impl_ = nullptr; }
   Call& operator=(Call&&) = delete;
@@ -48,7 +49,7 @@ class Call {
 
 // The successful answer to a Call. Its views die with it. Does not outlive its client; keep few,
 // since each holds a Receive buffer back.
-class Reply {
+class RPCRDMA_EXPORT Reply {
  public:
   Reply(Reply&& other) noexcept : impl_(other.impl_), slot_(other.slot_) { other.impl_ = nullptr; }
   Reply& operator=(Reply&&) = delete;

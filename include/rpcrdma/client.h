@@ -22,6 +22,7 @@
 #include "rpcrdma/call.h"
 #include "rpcrdma/counters.h"
 #include "rpcrdma/error.h"
+#include "rpcrdma/export.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/options.h"
 #include "rpcrdma/registered_memory.h"
@@ -33,11 +34,14 @@ class CallContext;
 class Client;
 class ClientImpl;
 class Service;
+namespace rdma {
+class Provider;
+}  // namespace rdma
 
 // What `co_await client.call_async(...)` waits with; see rpcrdma/coroutine.h. It lives in the
 // coroutine's frame, which must stay until the call has ended: the destructor ends the program when
 // the call is under way.
-class [[nodiscard]] CallAwaiter {
+class [[nodiscard]] RPCRDMA_EXPORT CallAwaiter {
  public:
   CallAwaiter(const CallAwaiter&) = delete;
   CallAwaiter& operator=(const CallAwaiter&) = delete;
@@ -58,7 +62,7 @@ class [[nodiscard]] CallAwaiter {
   Stage stage_ = Stage::kPrepared;
 };
 
-class Client {
+class RPCRDMA_EXPORT Client {
  public:
   // Connects to rdma://HOST[:PORT] or tcp://HOST:PORT (IPv4, [IPv6] or a name), or to the Unix
   // socket unix:///PATH; blocks until the connection is up or
@@ -73,6 +77,15 @@ class Client {
   // things to do meanwhile. progress() goes on with it until connected(), or until ended(); what
   // prepare() fails with says why then.
   static Expected<Client, Error> begin_connect(std::string_view url,
+                                               const ClientOptions& options = {});
+  // The same over an RDMA stack of the application's, or a test double, which becomes the client's
+  // (rpcrdma/provider.h). The address goes to the provider as it is, and ProviderOptions mean
+  // nothing. Fails as its connect() does, and with kUnsupported when there is no provider.
+  static Expected<Client, Error> connect(std::unique_ptr<rdma::Provider> provider,
+                                         std::string_view address,
+                                         const ClientOptions& options = {});
+  static Expected<Client, Error> begin_connect(std::unique_ptr<rdma::Provider> provider,
+                                               std::string_view address,
                                                const ClientOptions& options = {});
   // Goes on over a TCP connection of the application's, when the upper layers of both sides have
   // agreed to step up (RFC 5666 §3): behind the last byte that either has sent or is to read, such

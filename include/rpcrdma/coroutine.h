@@ -27,6 +27,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "rpcrdma/export.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/service.h"
 
@@ -34,12 +35,12 @@ namespace rpcrdma {
 
 template <class T>
 class Task;
-void start_detached(Task<void> task);
+RPCRDMA_EXPORT void start_detached(Task<void> task);
 
 namespace detail {
 
 // Ends the program with the text when the condition is false.
-void require(bool condition, const char* text) noexcept;
+RPCRDMA_EXPORT void require(bool condition, const char* text) noexcept;
 
 // What the promises of all tasks have in common. A task that ends before it waits for anything
 // returns to its awaiter; one that ends later resumes it. So stacks stay short also where the
@@ -196,7 +197,7 @@ void start_detached(Task<void> task);
 // A client that serve() awaits goes before the server does: its destructor ends the calls under way
 // with kCanceled, so that the coroutines can come to their ends. Server::stop() gives them
 // ServerOptions::drain_timeout.
-class CoroutineService : public Service {
+class RPCRDMA_EXPORT CoroutineService : public Service {
  public:
   // The program ends with a message when calls are still in service.
   ~CoroutineService() override;

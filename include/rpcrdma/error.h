@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "rpcrdma/export.h"
+
 namespace rpcrdma {
 
 enum class Errc : std::uint8_t {
@@ -29,11 +31,11 @@ enum class Errc : std::uint8_t {
   kUnsupported,     // this build or this machine cannot do it
   kUnknownHost,     // the host's name has no address
 };
-std::string_view to_string(Errc code) noexcept;
+RPCRDMA_EXPORT std::string_view to_string(Errc code) noexcept;
 
 // operation: what was attempted; peer: with whom ("ADDR:PORT", a socket's path or the URL); cause:
 // what happened, and where there is something to do about it, what.
-struct Error {
+struct RPCRDMA_EXPORT Error {
   Errc code;
   std::string operation;
   std::string peer;

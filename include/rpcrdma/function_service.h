@@ -17,12 +17,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "rpcrdma/export.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/service.h"
 
 namespace rpcrdma {
 
-class FunctionService final : public Service {
+class RPCRDMA_EXPORT FunctionService final : public Service {
  public:
   struct ProcedureOptions {
     // See ProcedureTraits.

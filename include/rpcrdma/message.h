@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "rpcrdma/export.h"
 #include "rpcrdma/types.h"
 #include "rpcrdma/xdr.h"
 
@@ -25,7 +26,7 @@ struct BulkItem {
 };
 
 // Encodes one message in one pass. A view over library memory; dies with the call that gave it.
-class MessageWriter {
+class RPCRDMA_EXPORT MessageWriter {
  public:
   MessageWriter() noexcept : writer_(MutableBytes{}) {}
   explicit MessageWriter(MutableBytes output) noexcept : writer_(output) {}
@@ -72,7 +73,7 @@ class MessageWriter {
 
 // Decodes one message whose bulk items may be inline or may have been placed elsewhere. The views
 // that it returns live as long as the call or reply that it belongs to.
-class MessageReader {
+class RPCRDMA_EXPORT MessageReader {
  public:
   static constexpr std::uint32_t kInOrder = 0xffffffff;
   struct Placed {

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 
+#include "rpcrdma/export.h"
 #include "rpcrdma/service.h"
 
 namespace rpcrdma {
@@ -30,7 +31,7 @@ namespace rpcrdma {
 // - procedure() and credential() are as far as the header could be read, else zero.
 // - fail() answers with a header of the library's, without a verifier.
 // No reply is remembered: a Call that a client makes again is executed again.
-class MessageService : public Service {
+class RPCRDMA_EXPORT MessageService : public Service {
  public:
   // `item_size_max`: of an item that comes by a Read chunk, bytes; Calls with larger ones are
   // refused (GARBAGE_ARGS). Of whole messages ServerOptions::memory_max is the bound, and

@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "rpcrdma/export.h"
 #include "rpcrdma/types.h"
 #include "rpcrdma/xdr.h"
 
@@ -64,9 +65,9 @@ enum class AuthStatus : std::uint32_t {
 };
 
 // Static text.
-std::string_view to_string(AcceptStatus status) noexcept;
-std::string_view to_string(RejectStatus status) noexcept;
-std::string_view to_string(AuthStatus status) noexcept;
+RPCRDMA_EXPORT std::string_view to_string(AcceptStatus status) noexcept;
+RPCRDMA_EXPORT std::string_view to_string(RejectStatus status) noexcept;
+RPCRDMA_EXPORT std::string_view to_string(AuthStatus status) noexcept;
 
 // auth_flavor, RFC 5531 §8.2. Other values occur and are kept as they are.
 enum class AuthFlavor : std::uint32_t {
@@ -112,12 +113,12 @@ struct AuthSys {
 // The body of a credential whose flavor is kSys. nullopt when it is cut off, too long, has trailing
 // bytes or breaks a limit; the call is then to be denied with kBadCredential. The machine name is a
 // view into `body`.
-std::optional<AuthSys> parse_auth_sys(Bytes body) noexcept;
+RPCRDMA_EXPORT std::optional<AuthSys> parse_auth_sys(Bytes body) noexcept;
 
 // Writes the body and returns its size, at most 340 bytes. kTruncated when it does not fit,
 // kOverLimit when the machine name or the number of groups is over its limit.
-Expected<std::size_t, xdr::Errc> encode_auth_sys(const AuthSys& value,
-                                                 MutableBytes output) noexcept;
+RPCRDMA_EXPORT Expected<std::size_t, xdr::Errc> encode_auth_sys(const AuthSys& value,
+                                                                MutableBytes output) noexcept;
 
 }  // namespace rpcrdma
 

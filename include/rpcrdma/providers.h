@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "rpcrdma/export.h"
+
 namespace rpcrdma {
 
 // An RDMA device as the provider "verbs" sees it.
@@ -32,7 +34,7 @@ struct ProviderFacts {
 
 // Looks at what is there now; loads the provider "verbs" if that has not been done yet. From any
 // thread.
-std::vector<ProviderFacts> providers();
+RPCRDMA_EXPORT std::vector<ProviderFacts> providers();
 
 }  // namespace rpcrdma
 

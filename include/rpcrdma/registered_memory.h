@@ -13,12 +13,13 @@
 #include <cstdint>
 #include <utility>
 
+#include "rpcrdma/export.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma {
 
 // Registers memory, and ends the registration. For the library.
-class MemoryRegistrar {
+class RPCRDMA_EXPORT MemoryRegistrar {
  public:
   virtual void unregister(std::uint32_t id) noexcept = 0;
 

@@ -19,6 +19,7 @@
 
 #include "rpcrdma/counters.h"
 #include "rpcrdma/error.h"
+#include "rpcrdma/export.h"
 #include "rpcrdma/options.h"
 #include "rpcrdma/service.h"
 #include "rpcrdma/types.h"
@@ -28,14 +29,24 @@ namespace rpcrdma {
 class MessageService;
 class ServerAuth;
 class ServerImpl;
+namespace rdma {
+class Provider;
+}  // namespace rdma
 
-class Server {
+class RPCRDMA_EXPORT Server {
  public:
   // Listens on rdma://HOST[:PORT], tcp://HOST:PORT or unix:///PATH; port 0 takes a free one. The
   // last makes a file, a Unix socket, which goes with the listener; the umask of the process says
   // which users may connect. A file that is there already is an error, also when it is a socket
   // whose server was killed: remove it. A path has 107 bytes at most.
   static Expected<Server, Error> listen(std::string_view url, const ServerOptions& options = {});
+  // The same over an RDMA stack of the application's, or a test double, which becomes the server's
+  // (rpcrdma/provider.h). The address goes to the provider as it is, and ProviderOptions,
+  // share_port and shared_receives mean nothing. Fails as its listen() does, and with kUnsupported
+  // when there is no provider.
+  static Expected<Server, Error> listen(std::unique_ptr<rdma::Provider> provider,
+                                        std::string_view address,
+                                        const ServerOptions& options = {});
   // Listens there as well, for the same services; returns what address() would. All
   // rdma:// addresses are served by one provider, which the first of them chooses. On the server's
   // thread; wait_fd() may be another one afterwards. Fails as listen() does, and the server goes

@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "rpcrdma/export.h"
 #include "rpcrdma/message.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
@@ -30,7 +31,7 @@ enum class StepUp : std::uint8_t {
 
 // One Call that waits for its answer. It belongs to the server, which keeps it until exactly one of
 // succeed() and fail() was called, also when the connection has ended meanwhile.
-class CallContext {
+class RPCRDMA_EXPORT CallContext {
  public:
   virtual const Procedure& procedure() const noexcept = 0;
   virtual const Credential& credential() const noexcept = 0;
@@ -104,7 +105,7 @@ constexpr const ProcedureTraits* find_traits(std::span<const ProcedureTraits> ta
 // One version of one program. Called on the server's thread; it may answer at once or keep the
 // context and answer later from a thread of its own. Procedure 0 (NULL) is answered by the server
 // itself.
-class Service {
+class RPCRDMA_EXPORT Service {
  public:
   virtual ~Service() = default;
 

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "rpcrdma/client.h"
+#include "rpcrdma/export.h"
 #include "rpcrdma/options.h"
 #include "rpcrdma/server.h"
 #include "rpcrdma/types.h"
@@ -39,7 +40,7 @@ struct NetworkOptions {
 };
 
 // Belongs to one thread, and outlives the servers and clients that it made.
-class Network {
+class RPCRDMA_EXPORT Network {
  public:
   explicit Network(std::uint64_t seed, const NetworkOptions& options = {});
   ~Network();

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "rpcrdma/export.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::xdr {
@@ -23,7 +24,7 @@ enum class Errc : std::uint8_t {
   kTrailing,    // bytes are left behind the last item
 };
 // Static text.
-std::string_view to_string(Errc code) noexcept;
+RPCRDMA_EXPORT std::string_view to_string(Errc code) noexcept;
 
 // Why, where and what. Compares equal in all three.
 struct DecodeError {
@@ -75,7 +76,7 @@ struct Alignment {
 // forget this. A count must be compared with its limit before it is used for anything.
 //
 // `field` names an item in the error and must be static text.
-class Reader {
+class RPCRDMA_EXPORT Reader {
  public:
   explicit Reader(Bytes input) noexcept
       : begin_(input.data()), cursor_(begin_), end_(begin_ + input.size()), item_(begin_) {}
@@ -175,7 +176,7 @@ class Reader {
 //
 // A failure sticks here as well: what no longer fits is not written, not even in part, and nothing
 // is written behind it; finish() tells. Only the bytes up to position() are ever touched.
-class Writer {
+class RPCRDMA_EXPORT Writer {
  public:
   explicit Writer(MutableBytes output) noexcept : output_(output) {}
 

@@ -1,4 +1,4 @@
-// Strong identifiers that more than one module speaks of.
+// Strong identifiers that more than one module speaks of; SteeringTag is public.
 #ifndef RPCRDMA_BASE_IDS_H_
 #define RPCRDMA_BASE_IDS_H_
 
@@ -6,8 +6,7 @@
 
 namespace rpcrdma {
 
-enum class Xid : std::uint32_t {};          // RFC 5531 §9: names one Call of one requester
-enum class SteeringTag : std::uint32_t {};  // names advertised memory; on the wire: "handle"
+enum class Xid : std::uint32_t {};  // RFC 5531 §9: names one Call of one requester
 
 }  // namespace rpcrdma
 

@@ -18,9 +18,10 @@
 
 #include "base/ids.h"
 #include "engine/dialect.h"
+#include "rpcrdma/steering_tag.h"
 #include "rpcrdma/types.h"
+#include "rpcrdma/work.h"
 #include "wire/segment.h"
-#include "work/work.h"
 
 namespace rpcrdma::engine {
 

@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 #include "engine/types.h"
-#include "work/work.h"
+#include "rpcrdma/work.h"
 
 namespace rpcrdma::engine {
 

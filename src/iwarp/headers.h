@@ -11,7 +11,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/ids.h"
+#include "rpcrdma/steering_tag.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::iwarp {

@@ -12,9 +12,9 @@
 #include <optional>
 #include <vector>
 
-#include "base/ids.h"
 #include "base/random.h"
 #include "base/ring.h"
+#include "rpcrdma/steering_tag.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::iwarp {

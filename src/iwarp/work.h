@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "base/assert.h"
-#include "base/ids.h"
 #include "iwarp/headers.h"
+#include "rpcrdma/steering_tag.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::iwarp {

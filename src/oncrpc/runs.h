@@ -1,8 +1,10 @@
-// A written message as the runs of bytes that it is made of.
+// A message that was written, as the runs of bytes that it is made of: what stands in place, and
+// bulk items.
 #ifndef RPCRDMA_ONCRPC_RUNS_H_
 #define RPCRDMA_ONCRPC_RUNS_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "rpcrdma/message.h"
 #include "rpcrdma/types.h"
@@ -12,17 +14,46 @@ namespace rpcrdma::oncrpc {
 // Bulk items and what is between them.
 inline constexpr std::size_t kRunsMax = 2 * kBulkItemsMax + 1;
 
-// Calls `take(run)` for each run in the order of the message, some of them empty. `stream` is what
-// the writer has written into; the first run begins `start` bytes into it.
-template <class Take>
-void for_each_run(const MessageWriter& writer, Bytes stream, std::size_t start, Take&& take) {
-  std::size_t done = start;
-  for (const BulkItem& item : writer.items()) {
-    take(stream.subspan(done, item.at - done));
-    take(item.data);
-    done = item.at;
+// Where the stream is in the memory that it was written to, bytes.
+struct StreamPlace {
+  std::size_t begin;  // of its first run, an RPC header in front of the items for one
+  std::size_t items;  // where the writer began
+};
+
+// Calls `in_place(at, size)` for the runs in that memory, none of them empty, and `item(data,
+// number)` for bulk items, in the order of the stream. Those that are eligible for direct placement
+// are counted from 1, the others have 0. Whether all returned true; all are called in any case.
+template <class InPlace, class Item>
+bool for_each_part(const MessageWriter& writer, StreamPlace place, InPlace in_place, Item item) {
+  bool ok = true;
+  std::size_t done = place.begin;
+  const auto run_to = [&](std::size_t end) {
+    if (end > done) ok = in_place(done, end - done) && ok;
+    done = end;
+  };
+  std::uint16_t count = 0;
+  for (const BulkItem& bulk : writer.items()) {
+    run_to(place.items + bulk.at);
+    if (bulk.is_eligible) ++count;
+    ok = item(bulk.data, bulk.is_eligible ? count : std::uint16_t{0}) && ok;
   }
-  take(stream.subspan(done, writer.size() - done));
+  run_to(place.items + writer.size());
+  return ok;
+}
+
+// Calls `take(run)` for each run of what was written into `stream`; at most kRunsMax.
+template <class Take>
+void for_each_run(const MessageWriter& writer, Bytes stream, Take&& take) {
+  for_each_part(
+      writer, {0, 0},
+      [&](std::size_t at, std::size_t size) {
+        take(stream.subspan(at, size));
+        return true;
+      },
+      [&](Bytes data, std::uint16_t /*number*/) {
+        take(data);
+        return true;
+      });
 }
 
 }  // namespace rpcrdma::oncrpc

@@ -1,4 +1,4 @@
-#include "rdma/provider.h"
+#include "rpcrdma/provider.h"
 
 #include <unistd.h>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "rdma/provider.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma {
 

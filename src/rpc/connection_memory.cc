@@ -20,13 +20,13 @@ std::optional<rdma::Error> ConnectionMemory::attach(std::uint32_t id) {
 
 void ConnectionMemory::attach_all() {
   for (std::uint32_t id = 0; id < regions_.ids_end(); ++id) {
-    if (regions_.is_live(id) && (id >= leases_.size() || !leases_[id])) (void)attach(id);
+    if (regions_.is_live(id) && !is_attached(id)) (void)attach(id);
   }
 }
 
 void ConnectionMemory::remove(std::uint32_t id) {
   regions_.remove(id);
-  if (id >= leases_.size() || !leases_[id]) return;
+  if (!is_attached(id)) return;
   connection_->detach(*leases_[id]);
   leases_[id].reset();
 }
@@ -50,7 +50,10 @@ std::optional<ConnectionMemory::Place> ConnectionMemory::lend_read_only(LentMemo
 std::optional<ConnectionMemory::Place> ConnectionMemory::find(LentMemory& lent, Bytes memory,
                                                               bool to_write) {
   const auto found = regions_.find(memory, to_write);
-  if (!found || found->id >= leases_.size() || !leases_[found->id]) return std::nullopt;
+  if (!found) return std::nullopt;
+  if (!is_attached(found->id)) {
+    if (when_ == Registering::kAhead || attach(found->id)) return std::nullopt;
+  }
   if (!lent.regions.push_back(found->id)) return std::nullopt;
   regions_.use(found->id);
   return Place{*leases_[found->id], found->offset};

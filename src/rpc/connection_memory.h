@@ -1,4 +1,5 @@
-// Names memory for the engine on one connection.
+// Names memory of the application for the engine on one connection: of Calls that are made, and of
+// results that are answered with.
 #ifndef RPCRDMA_RPC_CONNECTION_MEMORY_H_
 #define RPCRDMA_RPC_CONNECTION_MEMORY_H_
 
@@ -7,14 +8,14 @@
 #include <vector>
 
 #include "base/bounded_vector.h"
-#include "rdma/provider.h"
 #include "rpc/region_table.h"
 #include "rpcrdma/message.h"
+#include "rpcrdma/provider.h"
 #include "transport/connection.h"
 
 namespace rpcrdma::rpc {
 
-// What one call has lent.
+// What one call has lent, made or answered.
 struct LentMemory {
   BoundedVector<engine::Lease, 2 * kBulkItemsMax + 2> leases;  // of this call only
   BoundedVector<std::uint32_t, 2 * kBulkItemsMax> regions;     // in use, of the RegionTable
@@ -25,17 +26,24 @@ struct LentMemory {
   }
 };
 
+// When a connection registers what the application has registered for long.
+enum class Registering : std::uint8_t {
+  kAhead,     // attach() or attach_all(), so that no call waits for it
+  kWhenUsed,  // by the first call that lends some of it: many connections, of which few do
+};
+
 // What the application has registered for long has one lease on each connection; other memory gets
 // one for the call that it is lent to.
 class ConnectionMemory {
  public:
+  // The table outlives it.
+  ConnectionMemory(RegionTable& regions, Registering when) noexcept
+      : regions_(regions), when_(when) {}
+
   struct Place {
     engine::Lease lease;
     std::uint64_t offset;  // of the memory in the lease, bytes
   };
-
-  RegionTable& regions() noexcept { return regions_; }
-  const RegionTable& regions() const noexcept { return regions_; }
 
   // The leases of the connection before are forgotten; they end with it. Null: there is none.
   void move_to(transport::Connection* connection);
@@ -49,19 +57,24 @@ class ConnectionMemory {
   // nullopt: it cannot be registered, or the call has lent too much.
   std::optional<Place> lend(LentMemory& lent, MutableBytes memory);
   std::optional<Place> lend_read_only(LentMemory& lent, Bytes memory);
-  // Precondition: no call holds it any more. `connection`: over which it was lent.
+  // Precondition: no call holds it any more. `connection`: over which it was lent; null: it has
+  // gone, and its leases with it.
   void take_back(LentMemory& lent, transport::Connection* connection) {
     if (lent.leases.empty() && lent.regions.empty()) return;
-    for (const engine::Lease lease : lent.leases) connection->detach(lease);
+    if (connection != nullptr) {
+      for (const engine::Lease lease : lent.leases) connection->detach(lease);
+    }
     for (const std::uint32_t id : lent.regions) regions_.end_use(id);
     lent.clear();
   }
 
  private:
   std::optional<Place> find(LentMemory& lent, Bytes memory, bool to_write);
+  bool is_attached(std::uint32_t id) const noexcept { return id < leases_.size() && leases_[id]; }
 
+  RegionTable& regions_;
+  const Registering when_;
   transport::Connection* connection_ = nullptr;
-  RegionTable regions_;
   std::vector<std::optional<engine::Lease>> leases_;  // of regions, by their ids
 };
 

@@ -97,6 +97,11 @@ Error to_error(const rdma::Error& error, std::string_view operation, std::string
   return {to_errc(error), std::string(operation), std::string(peer), std::move(cause)};
 }
 
+Error no_provider(std::string_view operation, std::string_view address) {
+  return {Errc::kUnsupported, std::string(operation), std::string(address),
+          "there is no provider: the pointer to it is null"};
+}
+
 Error to_error(engine::CallError error, const rdma::Error& reason, std::string_view peer,
                std::string_view remedy) {
   const auto make = [&](Errc code) {

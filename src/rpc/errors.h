@@ -8,14 +8,16 @@
 
 #include "engine/types.h"
 #include "oncrpc/message.h"
-#include "rdma/provider.h"
 #include "rpcrdma/error.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rpc {
 
 // `remedy` is what the user can do, if anything is known (rdma::Provider::remedy()).
 Error to_error(const rdma::Error& error, std::string_view operation, std::string_view peer,
                std::string_view remedy = {});
+// A provider of the application's is null.
+Error no_provider(std::string_view operation, std::string_view address);
 // `reason` becomes part of the cause when the connection ended (then that is why), or when memory
 // could not be exposed. `remedy` as above.
 Error to_error(engine::CallError error, const rdma::Error& reason, std::string_view peer,

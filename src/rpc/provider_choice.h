@@ -6,9 +6,9 @@
 #include <memory>
 #include <string_view>
 
-#include "rdma/provider.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/options.h"
+#include "rpcrdma/provider.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rpc {

@@ -14,7 +14,7 @@
 #include <span>
 
 #include "engine/connection.h"
-#include "rdma/provider.h"
+#include "rpcrdma/provider.h"
 #include "transport/message_rooms.h"
 #include "transport/receive_memory.h"
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "rdma/provider.h"
+#include "rpcrdma/provider.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::transport {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/ids.h"
+#include "rpcrdma/steering_tag.h"
 
 namespace rpcrdma::wire {
 

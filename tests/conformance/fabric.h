@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "rdma/provider.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::test {
 
@@ -61,6 +61,7 @@ std::vector<FabricKind> fabrics();
 // One list each.
 std::vector<FabricKind> sim_fabrics();
 std::vector<FabricKind> siwarp_fabrics();
+std::vector<FabricKind> own_provider_fabrics();
 // Empty unless RPCRDMA_LAB_ADDRESS names an address on an RDMA device: `make lab` does.
 std::vector<FabricKind> verbs_fabrics();
 // The same, where connections that are accepted share kSharedReceives Receives of kSharedSize

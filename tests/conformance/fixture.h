@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "conformance/fabric.h"
-#include "rdma/provider.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::test {
 

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "rdma/provider.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::test {
 

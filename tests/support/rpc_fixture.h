@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "rdma/provider.h"
 #include "rdma/sim/options.h"
 #include "rpcrdma/client.h"
+#include "rpcrdma/provider.h"
 #include "rpcrdma/server.h"
 
 namespace rpcrdma::test {

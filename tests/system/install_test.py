@@ -125,6 +125,21 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(set(re.findall(r"\.gnu\.(?:lto|debuglto)|\.debug", sections)), set())
         self.assertLess(archive.stat().st_size, 4 << 20)
 
+    @unittest.skipIf(CACHE.get("RPCRDMA_SHARED_MODULES") == "ON", "this build shows its modules everything")
+    def test_a_shared_object_around_the_archive_exports_none_of_it(self):
+        if CACHE.get("BUILD_SHARED_LIBS") == "ON":
+            self.skipTest("this build has no archive: see shared_library_test")
+        source, made = WORK / "around.cc", WORK / "around.so"
+        source.write_text("#include <rpcrdma/server.h>\n#include <rpcrdma/testing.h>\n"
+                          "[[gnu::visibility(\"default\")]] bool around() {\n"
+                          "  rpcrdma::testing::Network network(1);\n"
+                          "  return rpcrdma::Server::listen(\"rdma://127.0.0.1:0\") && network.listen(\"x\");\n}\n")
+        run(CXX, "-std=c++20", "-fPIC", "-shared", "-fvisibility=hidden", "-fvisibility-inlines-hidden", *FLAGS, source,
+            "-o", made, *pkg_config("--cflags", "--libs"))
+        names = [line.split()[-1] for line in run("nm", "-D", "--defined-only", made).splitlines()]
+        self.assertIn("_Z6aroundv", names)
+        self.assertEqual([name for name in names if name.startswith(("_ZN7rpcrdma", "_ZNK7rpcrdma"))], [])
+
     def test_the_bench_is_found_by_the_installed_command(self):
         command = PREFIX / "bin" / "rpcrdma"
         if FLAGS or not command.exists():

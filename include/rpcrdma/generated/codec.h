@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "rpcrdma/export.h"
 #include "rpcrdma/message.h"
 #include "rpcrdma/types.h"
 #include "rpcrdma/xdr.h"
@@ -122,8 +123,9 @@ inline void write_bulk(MessageWriter& writer, std::string_view value,
 
 // A count of elements that take at least `element_size_min` bytes each: one that the rest of the
 // message has no room for is refused before it is used (kTruncated), as is one over the limit.
-std::uint32_t read_count(MessageReader& reader, std::uint32_t count_max,
-                         std::uint64_t element_size_min, std::string_view field) noexcept;
+RPCRDMA_EXPORT std::uint32_t read_count(MessageReader& reader, std::uint32_t count_max,
+                                        std::uint64_t element_size_min,
+                                        std::string_view field) noexcept;
 // An integer that travels as 32 bits and has fewer; kBadEnum when it does not fit.
 template <class T>
 T read_narrow(MessageReader& reader, std::string_view field) noexcept {
@@ -141,10 +143,10 @@ inline float read_float(MessageReader& reader, std::string_view field) noexcept 
 inline double read_double(MessageReader& reader, std::string_view field) noexcept {
   return std::bit_cast<double>(reader.xdr().u64(field));
 }
-void read_opaque(MessageReader& reader, std::vector<std::byte>& value, std::uint32_t size_max,
-                 std::string_view field);
-void read_string(MessageReader& reader, std::string& value, std::uint32_t size_max,
-                 std::string_view field);
+RPCRDMA_EXPORT void read_opaque(MessageReader& reader, std::vector<std::byte>& value,
+                                std::uint32_t size_max, std::string_view field);
+RPCRDMA_EXPORT void read_string(MessageReader& reader, std::string& value, std::uint32_t size_max,
+                                std::string_view field);
 template <std::size_t Size>
 void read_fixed(MessageReader& reader, std::array<std::byte, Size>& value,
                 std::string_view field) noexcept {
@@ -160,12 +162,12 @@ inline std::string_view read_bulk_string(MessageReader& reader, std::uint32_t si
 // --- For logs
 
 // <12 bytes: 00 01 02 …>, with at most the first 16.
-void append_bytes(std::string& out, Bytes value);
+RPCRDMA_EXPORT void append_bytes(std::string& out, Bytes value);
 // In quotes, with escapes, at most the first 256 bytes.
-void append_quoted(std::string& out, std::string_view value);
-void append_number(std::string& out, std::int64_t value);
-void append_number(std::string& out, std::uint64_t value);
-void append_number(std::string& out, double value);
+RPCRDMA_EXPORT void append_quoted(std::string& out, std::string_view value);
+RPCRDMA_EXPORT void append_number(std::string& out, std::int64_t value);
+RPCRDMA_EXPORT void append_number(std::string& out, std::uint64_t value);
+RPCRDMA_EXPORT void append_number(std::string& out, double value);
 
 // --- Others
 
@@ -174,7 +176,7 @@ inline bool equal(Bytes a, Bytes b) noexcept {
 }
 // Ends the program: a union was given a discriminant that is not of the arm, which is a mistake of
 // the caller's own.
-[[noreturn]] void bad_discriminant(std::string_view type) noexcept;
+[[noreturn]] RPCRDMA_EXPORT void bad_discriminant(std::string_view type) noexcept;
 // A number as a size: none when it is negative.
 template <class T>
 constexpr std::uint64_t as_size(T value) noexcept {

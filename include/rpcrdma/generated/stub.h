@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "rpcrdma/client.h"
+#include "rpcrdma/export.h"
 #include "rpcrdma/generated/codec.h"
 
 namespace rpcrdma {
@@ -154,9 +155,10 @@ class [[nodiscard]] ResultsAwaiter {
 namespace stub {
 
 // A call whose arguments take what was counted, and whose results at most `results_max` bytes.
-Expected<Call, Error> prepare(Client& client, const Procedure& procedure,
-                              const SizeCounter& arguments, std::uint64_t results_max,
-                              const Places& places, const CallOptions& options);
+RPCRDMA_EXPORT Expected<Call, Error> prepare(Client& client, const Procedure& procedure,
+                                             const SizeCounter& arguments,
+                                             std::uint64_t results_max, const Places& places,
+                                             const CallOptions& options);
 
 template <class R>
 Expected<R, Error> call(Client& client, Expected<Call, Error>&& call,

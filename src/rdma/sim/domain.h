@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "rdma/provider.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::sim {
 

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rdma/provider.h"
 #include "rdma/sim/world.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::sim {
 

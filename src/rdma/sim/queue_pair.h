@@ -20,9 +20,9 @@
 #include <variant>
 #include <vector>
 
-#include "rdma/provider.h"
 #include "rdma/sim/domain.h"
 #include "rdma/sim/world.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::sim {
 

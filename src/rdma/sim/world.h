@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/ids.h"
 #include "base/random.h"
 #include "rdma/sim/options.h"
+#include "rpcrdma/steering_tag.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rdma::sim {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "posix/address.h"
-#include "rdma/provider.h"
+#include "rpcrdma/provider.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rdma::siwarp {

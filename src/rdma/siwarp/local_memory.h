@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "rdma/provider.h"
 #include "rdma/regions.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::siwarp {
 

@@ -17,7 +17,7 @@
 #include <memory>
 #include <string>
 
-#include "rdma/provider.h"
+#include "rpcrdma/provider.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rdma::siwarp {

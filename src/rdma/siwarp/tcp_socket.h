@@ -11,8 +11,8 @@
 
 #include "posix/address.h"
 #include "posix/fd.h"
-#include "rdma/provider.h"
 #include "rdma/siwarp/capture.h"
+#include "rpcrdma/provider.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rdma::siwarp {

@@ -12,8 +12,8 @@
 
 #include "posix/address.h"
 #include "posix/reactor.h"
-#include "rdma/provider.h"
 #include "rdma/verbs/fork_guard.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::verbs {
 

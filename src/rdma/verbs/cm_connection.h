@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "posix/address.h"
-#include "rdma/provider.h"
 #include "rdma/verbs/cm.h"
 #include "rdma/verbs/device.h"
 #include "rdma/verbs/options.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::verbs {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "rdma/provider.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::verbs {
 

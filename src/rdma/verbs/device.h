@@ -11,11 +11,11 @@
 #include <string>
 
 #include "posix/reactor.h"
-#include "rdma/provider.h"
 #include "rdma/verbs/completion_owner.h"
 #include "rdma/verbs/fork_guard.h"
 #include "rdma/verbs/options.h"
 #include "rdma/verbs/receive_pool.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::verbs {
 

@@ -10,7 +10,6 @@
 #include <cstdint>
 
 #include "posix/reactor.h"
-#include "rdma/provider.h"
 #include "rdma/verbs/completion_owner.h"
 #include "rdma/verbs/device.h"
 #include "rdma/verbs/fork_guard.h"
@@ -18,6 +17,7 @@
 #include "rdma/verbs/queue_events.h"
 #include "rdma/verbs/receive_pool.h"
 #include "rdma/verbs/send_queue.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::verbs {
 

@@ -13,6 +13,16 @@ namespace {
 
 constexpr const char* kFile = "librpcrdma_verbs.so";
 
+// The shared library that this code is in. Of a program the name by which it was called is told,
+// which may be relative: nothing is looked for from the working directory.
+std::filesystem::path own_file() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&load), &info) == 0 || info.dli_fname == nullptr) {
+    return {};
+  }
+  return info.dli_fname;
+}
+
 std::vector<std::string> candidates() {
   std::vector<std::string> paths;
   if (const char* folder = secure_getenv("RPCRDMA_PROVIDER_DIR")) {
@@ -21,6 +31,7 @@ std::vector<std::string> candidates() {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) std::ranges::move(plugin_places(program), std::back_inserter(paths));
+  std::ranges::move(places_beside(own_file()), std::back_inserter(paths));
   paths.push_back(std::string(RPCRDMA_PLUGIN_DIR) + "/" + kFile);
   return paths;
 }
@@ -67,6 +78,15 @@ std::vector<std::string> plugin_places(const std::filesystem::path& program) {
   std::vector<std::string> places;
   for (const auto* at : {".", "../lib", "../lib/rpcrdma", "../../lib", "../../lib/rpcrdma"}) {
     places.push_back((program.parent_path() / at / kFile).lexically_normal().string());
+  }
+  return places;
+}
+
+std::vector<std::string> places_beside(const std::filesystem::path& library) {
+  if (!library.is_absolute()) return {};
+  std::vector<std::string> places;
+  for (const auto* at : {".", "rpcrdma"}) {
+    places.push_back((library.parent_path() / at / kFile).lexically_normal().string());
   }
   return places;
 }

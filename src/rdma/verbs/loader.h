@@ -12,13 +12,18 @@ namespace rpcrdma::rdma::verbs {
 
 // The first call loads, from the first of these places that has librpcrdma_verbs.so: the folder
 // RPCRDMA_PROVIDER_DIR of the environment (not for programs that run with raised rights),
-// plugin_places() of this program, the library folder of the installation, the system's search
-// path. Fails with a text that says why and what to do, each time the same. From any thread.
+// plugin_places() of this program, places_beside() a shared librpcrdma, the library folder of the
+// installation, the system's search path. Fails with a text that says why and what to do, each time
+// the same. From any thread.
 Expected<Plugin*, std::string> load();
 
 // Where a program looks from its own place: next to itself, and in lib and lib/rpcrdma of the tree
 // that it is in as bin/PROGRAM or libexec/rpcrdma/PROGRAM.
 std::vector<std::string> plugin_places(const std::filesystem::path& program);
+
+// Next to a shared library, and in its folder rpcrdma, so that an installation may be moved. None
+// unless the path is absolute.
+std::vector<std::string> places_beside(const std::filesystem::path& library);
 
 }  // namespace rpcrdma::rdma::verbs
 

@@ -17,10 +17,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rdma/provider.h"
 #include "rdma/regions.h"
 #include "rdma/verbs/device.h"
 #include "rdma/verbs/fork_guard.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::verbs {
 

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rdma/provider.h"
 #include "rdma/verbs/options.h"
+#include "rpcrdma/provider.h"
 #include "rpcrdma/types.h"
 #include "rpcrdma/version.h"
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rdma/provider.h"
 #include "rdma/verbs/options.h"
+#include "rpcrdma/provider.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rdma::verbs {

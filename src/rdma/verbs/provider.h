@@ -8,8 +8,8 @@
 
 #include <memory>
 
-#include "rdma/provider.h"
 #include "rdma/verbs/options.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::verbs {
 

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "base/ring.h"
-#include "rdma/provider.h"
 #include "rdma/verbs/completion_owner.h"
 #include "rdma/verbs/fork_guard.h"
 #include "rdma/verbs/options.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::verbs {
 

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "base/ring.h"
-#include "rdma/provider.h"
 #include "rdma/verbs/device.h"
 #include "rdma/verbs/memory.h"
 #include "rdma/verbs/receive_pool.h"
 #include "rdma/verbs/work_ring.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::verbs {
 

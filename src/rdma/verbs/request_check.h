@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
-#include "rdma/provider.h"
 #include "rdma/verbs/memory.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::verbs {
 

@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "base/ring.h"
-#include "rdma/provider.h"
 #include "rdma/verbs/bounce.h"
 #include "rdma/verbs/device.h"
 #include "rdma/verbs/memory.h"
 #include "rdma/verbs/work_ring.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::verbs {
 

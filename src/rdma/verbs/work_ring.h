@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "base/ring.h"
-#include "rdma/provider.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::verbs {
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "oncrpc/registry.h"
-#include "rdma/provider.h"
 #include "rpc/answer_queue.h"
 #include "rpc/call/link.h"
 #include "rpc/region_table.h"
 #include "rpc/serve/session.h"
+#include "rpcrdma/provider.h"
 #include "transport/buffer_pool.h"
 
 namespace rpcrdma::rpc {
@@ -55,7 +55,7 @@ class BackwardAnswers final : public Mailbox {
   transport::BufferPool& pool_;
   // Stays empty: results are inline, and what the application registers may be gone before its
   // session is.
-  const RegionTable regions_;
+  RegionTable regions_;
   const std::uint32_t backward_calls_;
   oncrpc::ServiceRegistry registry_;
   ReplyCache cache_{0, 0};  // remembers nothing

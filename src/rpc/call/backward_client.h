@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "rdma/provider.h"
 #include "rpc/call/rdma_client.h"
 #include "rpc/serve/session.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "oncrpc/message.h"
+#include "oncrpc/runs.h"
 
 namespace rpcrdma::rpc {
 
@@ -82,26 +83,16 @@ bool CallSender::build(CallSlot& slot) {
     return build_wrapped(slot, {place.lease, static_cast<std::uint32_t>(kHeaderRoom - start),
                                 place.offset + start, 0});
   }
-  std::size_t done = start;
-  std::uint16_t item = 0;
-  bool ok = true;
-  const auto inline_run = [&](std::size_t end) {
-    if (end > done) {
-      ok = ok && stream_.push_back(
-                     {place.lease, static_cast<std::uint32_t>(end - done), place.offset + done, 0});
-    }
-    done = end;
+  const auto in_place = [&](std::size_t at, std::size_t size) {
+    return stream_.push_back({place.lease, static_cast<std::uint32_t>(size), place.offset + at, 0});
   };
-  for (const BulkItem& bulk : slot.writer.items()) {
-    inline_run(kHeaderRoom + bulk.at);
-    if (bulk.is_eligible) ++item;
-    if (bulk.data.empty()) continue;
-    const auto lent = memory_.lend_read_only(slot.memory, bulk.data);
-    ok = ok && lent &&
-         stream_.push_back({lent->lease, static_cast<std::uint32_t>(bulk.data.size()), lent->offset,
-                            bulk.is_eligible ? item : std::uint16_t{0}});
-  }
-  inline_run(kHeaderRoom + slot.writer.size());
+  const auto bulk_item = [&](Bytes data, std::uint16_t item) {
+    if (data.empty()) return true;
+    const auto lent = memory_.lend_read_only(slot.memory, data);
+    return lent && stream_.push_back(
+                       {lent->lease, static_cast<std::uint32_t>(data.size()), lent->offset, item});
+  };
+  bool ok = oncrpc::for_each_part(slot.writer, {start, kHeaderRoom}, in_place, bulk_item);
   if (limits_.inline_only) return ok;  // results come in the message
   for (std::size_t i = 0; ok && i < slot.result_count; ++i) {
     const auto lent = memory_.lend(slot.memory, slot.results[i]);

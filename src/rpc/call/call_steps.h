@@ -114,7 +114,7 @@ class CallSteps {
     seal.procedure = procedure;
     if (growth_) [[unlikely]] {
       step.runs.clear();
-      oncrpc::for_each_run(writer, stream, 0, [&](Bytes run) { step.runs.push_back(run); });
+      oncrpc::for_each_run(writer, stream, [&](Bytes run) { step.runs.push_back(run); });
       seal.arguments = step.runs;
       seal.wrapped.reset();
     }

@@ -10,6 +10,7 @@
 
 #include "rpc/call/connecting_client.h"
 #include "rpc/call/tcp_client.h"
+#include "rpc/errors.h"
 #include "rpc/provider_choice.h"
 #include "rpc/url.h"
 
@@ -86,16 +87,23 @@ Expected<Client, Error> connect_tcp(const std::string& address, const ClientOpti
   return TcpClient::client_of(std::move(*impl));
 }
 
-Expected<Client, Error> connect_rdma(const std::string& address, const ClientOptions& options,
+Expected<Client, Error> connect_over(std::unique_ptr<rdma::Provider> provider,
+                                     std::string_view address, const ClientOptions& options,
                                      bool blocks) {
-  auto provider = rpc::make_provider(options, address);
-  if (!provider) return Unexpected<Error>(provider.error());
-  rdma::Provider& borrowed = **provider;
-  auto impl = std::make_unique<ConnectingClient>(std::move(*provider), borrowed, options);
+  if (!provider) return Unexpected<Error>(rpc::no_provider("connecting", address));
+  rdma::Provider& borrowed = *provider;
+  auto impl = std::make_unique<ConnectingClient>(std::move(provider), borrowed, options);
   auto connected = impl->begin_connect(address);
   if (connected && blocks) connected = impl->await_connection();
   if (!connected) return Unexpected<Error>(connected.error());
   return ConnectingClient::client_of(std::move(impl));
+}
+
+Expected<Client, Error> connect_rdma(const std::string& address, const ClientOptions& options,
+                                     bool blocks) {
+  auto provider = rpc::make_provider(options, address);
+  if (!provider) return Unexpected<Error>(provider.error());
+  return connect_over(std::move(*provider), address, options, blocks);
 }
 
 }  // namespace
@@ -150,6 +158,17 @@ Expected<Client, Error> Client::begin_connect(std::string_view url, const Client
   if (!addresses) return Unexpected<Error>(addresses.error());
   return rpc::is_stream_url(url) ? connect_tcp(addresses->front(), options, false)
                                  : connect_rdma(addresses->front(), options, false);
+}
+
+Expected<Client, Error> Client::connect(std::unique_ptr<rdma::Provider> provider,
+                                        std::string_view address, const ClientOptions& options) {
+  return connect_over(std::move(provider), address, options, true);
+}
+
+Expected<Client, Error> Client::begin_connect(std::unique_ptr<rdma::Provider> provider,
+                                              std::string_view address,
+                                              const ClientOptions& options) {
+  return connect_over(std::move(provider), address, options, false);
 }
 
 Expected<Client, Error> Client::adopt(int descriptor, ClientOptions options) {

@@ -177,14 +177,14 @@ TransferCounters ConnectingClient::counters() const noexcept {
 Expected<RegisteredMemory, Error> ConnectingClient::register_memory(Bytes memory,
                                                                     std::byte* writable) {
   if (!connected() && ended()) return Unexpected<Error>(lost_error());
-  const auto id = memory_.regions().add(memory, writable);
+  const auto id = regions_.add(memory, writable);
   if (!id) {
     return Unexpected<Error>(errors_.unsupported(
         "registering memory", "it is empty, or overlaps memory that is registered already"));
   }
   if (connected()) {  // else the next connection does it
     if (const auto failed = memory_.attach(*id)) {
-      memory_.regions().remove(*id);
+      regions_.remove(*id);
       return Unexpected<Error>(errors_.explain(*failed, "registering memory"));
     }
   }

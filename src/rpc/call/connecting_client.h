@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "rdma/provider.h"
 #include "rpc/call/backward_answers.h"
 #include "rpc/call/link.h"
 #include "rpc/call/rdma_client.h"
 #include "rpc/call/reconnector.h"
+#include "rpcrdma/provider.h"
 
 namespace rpcrdma {
 

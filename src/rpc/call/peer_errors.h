@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "engine/types.h"
-#include "rdma/provider.h"
 #include "rpc/call/call_sender.h"
 #include "rpcrdma/error.h"
+#include "rpcrdma/provider.h"
 #include "transport/connection.h"
 
 namespace rpcrdma::rpc {

@@ -9,12 +9,12 @@
 #include <string_view>
 
 #include "oncrpc/message.h"
-#include "rdma/provider.h"
 #include "rpc/call/call_sender.h"
 #include "rpc/call/call_table.h"
 #include "rpc/call/client_impl.h"
 #include "rpc/call/peer_errors.h"
 #include "rpc/connection_memory.h"
+#include "rpcrdma/provider.h"
 #include "transport/buffer_pool.h"
 #include "transport/connection.h"
 
@@ -106,7 +106,8 @@ class RdmaClient : public ClientImpl {
   transport::BufferPool pool_;
   rpc::CallTable calls_;
   const transport::MessageRooms* rooms_;
-  rpc::ConnectionMemory memory_;
+  rpc::RegionTable regions_;
+  rpc::ConnectionMemory memory_{regions_, rpc::Registering::kAhead};
   transport::Connection* connection_ = nullptr;
   bool keeps_calls_ = false;        // start() lets calls wait where there is no connection
   bool finishes_messages_ = false;  // finish_message() has something to do

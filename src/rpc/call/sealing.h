@@ -33,7 +33,7 @@ inline std::size_t seal_call(MutableBytes stream, const oncrpc::CallHeader& head
 inline std::optional<Xid> xid_of(const MessageWriter& writer, Bytes stream) noexcept {
   std::array<std::byte, 2 * xdr::kWordSize> start{};  // XID, msg_type
   std::size_t have = 0;
-  oncrpc::for_each_run(writer, stream, 0, [&](Bytes run) {
+  oncrpc::for_each_run(writer, stream, [&](Bytes run) {
     const std::size_t count = std::min(run.size(), start.size() - have);
     std::ranges::copy(run.first(count), start.begin() + static_cast<std::ptrdiff_t>(have));
     have += count;

@@ -245,7 +245,7 @@ std::optional<Error> TcpClient::send(Slot& slot) {
   if (steps_.growth() && !slot.is_whole && seal.wrapped) {
     (void)runs.push_back(*seal.wrapped);
   } else {
-    oncrpc::for_each_run(slot.writer, slot.stream.subspan(rpc::kHeaderRoom), 0,
+    oncrpc::for_each_run(slot.writer, slot.stream.subspan(rpc::kHeaderRoom),
                          [&](Bytes run) { (void)runs.push_back(run); });
   }
   if (!connection_->send(runs.view())) {

@@ -39,7 +39,7 @@ struct CallAuth {
     is_sealed = true;
     runs.clear();
     if (results != nullptr && call.is_wrapped) {
-      oncrpc::for_each_run(*results, stream, 0, [this](Bytes run) { runs.push_back(run); });
+      oncrpc::for_each_run(*results, stream, [this](Bytes run) { runs.push_back(run); });
     }
     call.results = runs;
     call.wrapped.reset();

@@ -2,6 +2,8 @@
 
 #include <functional>
 
+#include "oncrpc/runs.h"
+
 namespace rpcrdma::rpc {
 namespace {
 
@@ -35,41 +37,30 @@ void CallMemory::return_loans(Held& held) {
 }
 
 void CallMemory::release(Held& held) {
-  for (const engine::Lease lease : held.foreign) connection_.detach(lease);
-  held.foreign.clear();
+  of_service_.take_back(held.lent, &connection_);
   return_loans(held);
 }
 
 void CallMemory::abandon(Held& held) {
   for (const Loan& loan : held.loans) pool_.give_back(loan.buffer);
   held.loans.clear();
+  of_service_.take_back(held.lent, nullptr);
 }
 
-bool CallMemory::locate(Held& held, const transport::Connection::Room& room, Bytes header,
-                        const MessageWriter& results, Bytes written, Stream& stream) {
-  std::size_t done = 0;
-  std::uint16_t item = 0;
-  bool ok = true;
-  const auto inline_run = [&](Bytes bytes) {
-    if (bytes.empty()) return;
-    const auto run = locate(held, room, bytes, 0);
-    ok = ok && run && stream.push_back(*run);
+bool CallMemory::locate(Held& held, const transport::Connection::Room& room,
+                        const MessageWriter& results, Bytes buffer, oncrpc::StreamPlace place,
+                        Stream& stream) {
+  const auto add = [&](Bytes data, std::uint16_t item) {
+    const auto run = locate(held, room, data, item);
+    return run && stream.push_back(*run);
   };
-  // The header is right in front of what was written.
-  const std::size_t first = results.items().empty() ? results.size() : results.items()[0].at;
-  inline_run({header.data(), header.size() + first});
-  done = first;
-  for (const BulkItem& bulk : results.items()) {
-    inline_run(written.subspan(done, bulk.at - done));
-    done = bulk.at;
-    if (bulk.is_eligible) ++item;
-    if (bulk.data.empty() && !bulk.is_eligible) continue;
-    // An empty item still takes its Write chunk (RFC 8166 §4.3.2), so it is told to the engine.
-    const auto run = locate(held, room, bulk.data, bulk.is_eligible ? item : std::uint16_t{0});
-    ok = ok && run && stream.push_back(*run);
-  }
-  inline_run(written.subspan(done, results.size() - done));
-  return ok;
+  return oncrpc::for_each_part(
+      results, place,
+      [&](std::size_t at, std::size_t size) { return add(buffer.subspan(at, size), 0); },
+      // An empty item still takes its Write chunk (RFC 8166 §4.3.2), so it is told to the engine.
+      [&](Bytes data, std::uint16_t item) {
+        return (data.empty() && item == 0) || add(data, item);
+      });
 }
 
 bool CallMemory::locate(Held& held, const transport::Connection::Room& room, Bytes header,
@@ -82,7 +73,7 @@ bool CallMemory::locate(Held& held, const transport::Connection::Room& room, Byt
   return true;
 }
 
-// Names bytes by lease and offset; memory of the service's own is registered for this call.
+// Names bytes by lease and offset.
 std::optional<engine::Fragment> CallMemory::locate(Held& held,
                                                    const transport::Connection::Room& room,
                                                    Bytes data, std::uint16_t item) {
@@ -98,24 +89,9 @@ std::optional<engine::Fragment> CallMemory::locate(Held& held,
     return engine::Fragment{loan.lease, size,
                             static_cast<std::uint64_t>(data.data() - loan.buffer.data()), item};
   }
-  if (const auto run = locate_registered(data, item)) return run;
-  const auto lease = connection_.attach_read_only(data);
-  if (!lease || !held.foreign.push_back(*lease)) return std::nullopt;
-  return engine::Fragment{*lease, size, 0, item};
-}
-
-// In memory that the application registered for long; on this connection that happens once.
-std::optional<engine::Fragment> CallMemory::locate_registered(Bytes data, std::uint16_t item) {
-  const auto place = regions_.find(data, false);
-  if (!place) return std::nullopt;
-  if (region_leases_.size() <= place->id) region_leases_.resize(place->id + 1);
-  auto& lease = region_leases_[place->id];
-  if (!lease) {
-    const auto attached = connection_.attach_read_only(regions_.memory(place->id));
-    if (!attached) return std::nullopt;
-    lease = *attached;
-  }
-  return engine::Fragment{*lease, static_cast<std::uint32_t>(data.size()), place->offset, item};
+  const auto lent = of_service_.lend_read_only(held.lent, data);
+  if (!lent) return std::nullopt;
+  return engine::Fragment{lent->lease, size, lent->offset, item};
 }
 
 }  // namespace rpcrdma::rpc

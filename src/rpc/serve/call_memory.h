@@ -1,16 +1,16 @@
-// The memory of Calls in service over one connection: borrowed of the pool, and named by lease.
+// The memory of Calls in service over one connection: borrowed of the pool, or lent by the service.
 #ifndef RPCRDMA_RPC_SERVE_CALL_MEMORY_H_
 #define RPCRDMA_RPC_SERVE_CALL_MEMORY_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "base/bounded_vector.h"
 #include "engine/types.h"
+#include "oncrpc/runs.h"
+#include "rpc/connection_memory.h"
 #include "rpc/kept_leases.h"
-#include "rpc/region_table.h"
 #include "rpcrdma/message.h"
 #include "transport/buffer_pool.h"
 #include "transport/connection.h"
@@ -27,13 +27,17 @@ class CallMemory {
   // What one Call holds.
   struct Held {
     BoundedVector<Loan, 24> loans;
-    BoundedVector<engine::Lease, kBulkItemsMax> foreign;  // results in memory of the service's
+    LentMemory lent;  // results in memory of the service's
   };
 
   // All of them outlive it, except that the connection may go first.
-  CallMemory(transport::Connection& connection, transport::BufferPool& pool,
-             const RegionTable& regions)
-      : connection_(connection), pool_(pool), regions_(regions), leases_(connection, pool) {}
+  CallMemory(transport::Connection& connection, transport::BufferPool& pool, RegionTable& regions)
+      : connection_(connection),
+        pool_(pool),
+        leases_(connection, pool),
+        of_service_(regions, Registering::kWhenUsed) {
+    of_service_.move_to(&connection);
+  }
 
   // At least `size` bytes; empty: there is no memory, or the call holds too many pieces.
   MutableBytes borrow(Held& held, std::size_t size);
@@ -43,24 +47,22 @@ class CallMemory {
   // The same when the connection has gone, and its leases with it.
   void abandon(Held& held);
 
-  // Names the runs of a reply: its header, and results that were written into `written`. False:
-  // memory of the service's cannot be registered.
-  bool locate(Held& held, const transport::Connection::Room& room, Bytes header,
-              const MessageWriter& results, Bytes written, Stream& stream);
-  // The same of results that are one piece of the service's memory.
+  // Names the runs of a reply that was written into `buffer`, at `place`. False: memory of the
+  // service's cannot be registered.
+  bool locate(Held& held, const transport::Connection::Room& room, const MessageWriter& results,
+              Bytes buffer, oncrpc::StreamPlace place, Stream& stream);
+  // The same of a header, and results that are one piece of the service's memory.
   bool locate(Held& held, const transport::Connection::Room& room, Bytes header, Bytes results,
               Stream& stream);
 
  private:
   std::optional<engine::Fragment> locate(Held& held, const transport::Connection::Room& room,
                                          Bytes data, std::uint16_t item);
-  std::optional<engine::Fragment> locate_registered(Bytes data, std::uint16_t item);
 
   transport::Connection& connection_;
   transport::BufferPool& pool_;
-  const RegionTable& regions_;
   KeptLeases leases_;
-  std::vector<std::optional<engine::Lease>> region_leases_;  // by id, once they were used here
+  ConnectionMemory of_service_;
 };
 
 }  // namespace rpcrdma::rpc

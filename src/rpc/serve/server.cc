@@ -1,5 +1,6 @@
 #include "rpcrdma/server.h"
 
+#include "rpc/errors.h"
 #include "rpc/provider_choice.h"
 #include "rpc/serve/server_impl.h"
 #include "rpc/url.h"
@@ -47,6 +48,17 @@ Expected<Server, Error> Server::listen(std::string_view url, const ServerOptions
   auto impl = std::make_unique<ServerImpl>(nullptr, nullptr, options);
   auto listening = listen_with(*impl, url);
   if (!listening) return Unexpected<Error>(listening.error());
+  return Server(std::move(impl));
+}
+
+Expected<Server, Error> Server::listen(std::unique_ptr<rdma::Provider> provider,
+                                       std::string_view address, const ServerOptions& options) {
+  if (!provider) return Unexpected<Error>(rpc::no_provider("listening", address));
+  rdma::Provider* const borrowed = provider.get();
+  auto impl = std::make_unique<ServerImpl>(std::move(provider), borrowed, options);
+  if (auto listening = impl->listen(address); !listening) {
+    return Unexpected<Error>(listening.error());
+  }
   return Server(std::move(impl));
 }
 

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "rdma/provider.h"
 #include "rpc/answer_queue.h"
 #include "rpc/serve/configuration_service.h"
 #include "rpc/serve/connection_log.h"
@@ -17,6 +16,7 @@
 #include "rpc/serve/session.h"
 #include "rpc/serve/tcp_server.h"
 #include "rpcrdma/message_service.h"
+#include "rpcrdma/provider.h"
 #include "rpcrdma/server.h"
 
 namespace rpcrdma {

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "posix/reactor.h"
-#include "rdma/provider.h"
 #include "rpcrdma/error.h"
+#include "rpcrdma/provider.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rpc {

@@ -443,8 +443,8 @@ void Session::send_answer(Context& context) {
   const Bytes header = Bytes(context.results_buffer_).subspan(start, kReplyRoom - start);
   const bool is_located =
       wrapped ? memory_.locate(context.held_, place, header, *wrapped, stream)
-              : memory_.locate(context.held_, place, header, context.results_,
-                               Bytes(context.results_buffer_).subspan(kReplyRoom), stream);
+              : memory_.locate(context.held_, place, context.results_, context.results_buffer_,
+                               {start, kReplyRoom}, stream);
   if (!is_located) {
     context.status_ = AcceptStatus::kSystemErr;
     return send_plain(context, context.plain_header());

@@ -103,7 +103,7 @@ class Session {
   struct Surroundings {
     transport::BufferPool& pool;
     const oncrpc::ServiceRegistry& registry;
-    const RegionTable& regions;
+    RegionTable& regions;
     ReplyCache& cache;
     Mailbox& mailbox;
   };

@@ -12,7 +12,6 @@
 
 #include "oncrpc/registry.h"
 #include "posix/reactor.h"
-#include "rdma/provider.h"
 #include "rpc/answer_queue.h"
 #include "rpc/pool_memory.h"
 #include "rpc/serve/connection_log.h"
@@ -21,6 +20,7 @@
 #include "rpc/serve/tcp_session.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/options.h"
+#include "rpcrdma/provider.h"
 #include "tcp/listener.h"
 #include "transport/buffer_pool.h"
 

@@ -248,7 +248,7 @@ void TcpSession::send_answer(TcpCall& call) {
   if (wrapped) {
     (void)runs.push_back(*wrapped);
   } else {
-    oncrpc::for_each_run(call.results_, stream.subspan(kReplyRoom), 0,
+    oncrpc::for_each_run(call.results_, stream.subspan(kReplyRoom),
                          [&](Bytes run) { (void)runs.push_back(run); });
   }
   send(call, runs.view());

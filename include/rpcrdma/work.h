@@ -1,7 +1,7 @@
 // What an RDMA connection can be asked to do, as values: the engine fills them in, a provider
 // carries them out.
-#ifndef RPCRDMA_WORK_WORK_H_
-#define RPCRDMA_WORK_WORK_H_
+#ifndef RPCRDMA_WORK_H_
+#define RPCRDMA_WORK_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <span>
 #include <variant>
 
-#include "base/ids.h"
+#include "rpcrdma/steering_tag.h"
 
 namespace rpcrdma::work {
 
@@ -48,14 +48,17 @@ struct Write {
   Remote to;
 };
 enum class RemoteAccess : std::uint8_t { kRead, kWrite };
-// Lets the peer read or write exactly this run, until revoked. The tag is valid for a peer that
-// learns of it by a Send that is posted after the completion.
+// Lets the peer read or write exactly this run, until revoked. The completion brings the tag and
+// the address of the first byte, which need not be that of the memory: neither should be easy to
+// guess. The tag is valid for a peer that learns of it by a Send that is posted after the
+// completion. It is not given out again as long as a peer may remember it. Fails by a completion
+// with kLocalError.
 struct Expose {
   Slice memory;
   RemoteAccess access;
 };
 // Completes when no byte of the memory will be read or written for the peer again; also, with kOk,
-// when the peer has invalidated the tag already.
+// when the peer has invalidated the tag already. The tag is one that an Expose brought.
 struct Revoke {
   SteeringTag tag;
 };
@@ -74,4 +77,4 @@ struct Request {
 
 }  // namespace rpcrdma::work
 
-#endif  // RPCRDMA_WORK_WORK_H_
+#endif  // RPCRDMA_WORK_H_

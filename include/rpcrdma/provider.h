@@ -1,18 +1,33 @@
-// What any RDMA back end can do: the seam between the protocol and the thing that moves bytes.
+// What an RDMA back end does: the seam between the protocol and the thing that moves bytes. Derive
+// from these classes to run clients and servers over an RDMA stack of your own, or over a test
+// double:
 //
-// Values describe the work; abstract classes stand only for things with an identity. Work is posted
-// in batches (one virtual call per doorbell) and completions are polled in batches. Nothing here
-// blocks except Provider::wait(), and nothing is called back: the owner of a provider calls
-// progress() and then polls the queue pairs and listeners that it owns.
+//   auto server = rpcrdma::Server::listen(std::make_unique<OwnProvider>(...), "own:1");
+//   auto client = rpcrdma::Client::connect(std::make_unique<OwnProvider>(...), "own:1");
 //
-// Threads: a provider and all that it made belong to one thread. Only Provider::wake() may be
-// called from another.
+// examples/own_provider.h is a whole one; docs/providers.md says how tests/conformance tries one.
+//
+// Values describe the work (rpcrdma/work.h); abstract classes stand only for things with an
+// identity. Work is posted in batches (one virtual call per doorbell) and completions are polled in
+// batches. Nothing here blocks except Provider::wait(), and nothing is called back: the owner of a
+// provider calls progress() and then polls the queue pairs and listeners that it owns, until they
+// have nothing more. What is polled may become available in progress(), or inside of any other
+// call.
+//
+// Threads: a provider and all that it made belong to one thread at a time. Only Provider::wake()
+// may be called from another, and from a signal handler.
 //
 // Ownership: memory named by posted work belongs to the provider until the matching completion was
 // polled, also after an error and after disconnect(). Destroying a QueuePair ends all access to
-// memory before the destructor returns.
-#ifndef RPCRDMA_RDMA_PROVIDER_H_
-#define RPCRDMA_RDMA_PROVIDER_H_
+// memory before the destructor returns. A provider outlives what it made: client and server see to
+// it.
+//
+// Errors: what fails is told by an Error, a completion or the end of the connection, and becomes an
+// rpcrdma::Error of the call or the connection that it is about. An exception that leaves one of
+// these functions may end the program. An implementation may trust its caller in what is called a
+// precondition. It may not trust its peer: whatever that sends, at most the one connection ends.
+#ifndef RPCRDMA_PROVIDER_H_
+#define RPCRDMA_PROVIDER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -22,9 +37,10 @@
 #include <string>
 #include <string_view>
 
-#include "base/ids.h"
+#include "rpcrdma/export.h"
+#include "rpcrdma/steering_tag.h"
 #include "rpcrdma/types.h"
-#include "work/work.h"
+#include "rpcrdma/work.h"
 
 namespace rpcrdma::rdma {
 
@@ -32,13 +48,21 @@ using work::Expose, work::Read, work::Receive, work::RegionId, work::Remote, wor
     work::Revoke, work::Send, work::Slice, work::Write;
 using work::kSlicesMax;
 
+// What a queue pair can do. What the set-up negotiates (the two numbers of Reads, and invalidation)
+// may change until kConnected was polled; nothing else does.
 struct Capabilities {
-  // Receives, and as many other work requests, that may be posted and not yet polled.
+  // Receives, and as many other work requests, that may be posted and not yet polled. Receives do
+  // not wait: this has room for those of a connection, which are ConnectionOptions::credits and
+  // `backward_calls` together, and Rfc5666Options::exposed_replies_max more for a server of that
+  // profile. Other work waits for completions; four for each call that may be under way are ample.
   std::uint32_t queue_depth_max;
-  // RDMA Reads that we may have outstanding (negotiated ORD). More are refused (kNoResources) or
-  // wait for their turn, as the provider likes; who stays within the limit meets neither.
+  // RDMA Reads that we may have outstanding (negotiated ORD). The library stays within this number.
+  // More are refused (kNoResources) or wait for their turn, as the provider likes. 0: none, so that
+  // a server takes no bulk arguments out of line.
   std::uint32_t reads_in_flight_max;
-  std::uint32_t sge_max;            // slices in one work request, at most kSlicesMax
+  // Slices in one work request, at most kSlicesMax, which is what the library wants: with fewer the
+  // connection may end by a long message that is refused.
+  std::uint32_t sge_max;
   bool send_with_invalidate;        // a Send may name a steering tag for the peer to invalidate
   bool reports_invalidated_handle;  // a completed Receive tells which tag the peer invalidated
   // attach() or the first use of a region takes a system call and locks memory, so that it pays to
@@ -47,10 +71,13 @@ struct Capabilities {
   // Receives come out of memory of the provider's that connections share, so that a quiet one costs
   // none: only post_receives() takes them, and each number is the right to receive one message.
   bool shares_receives = false;
-  // RDMA Reads of the peer's that this side serves at a time (negotiated IRD).
+  // RDMA Reads of the peer's that this side serves at a time (negotiated IRD). 0: a client makes
+  // calls without Read chunks only.
   std::uint32_t reads_served_max = 0;
 };
 
+// Names without a link to errno, for decisions. What is made of them: kBadAddress and kUnsupported
+// ask the user to change something, kRefused, kTimedOut and kClosed may pass.
 enum class Errc : std::uint8_t {
   kNoResources,  // a table or a queue is full, or the system refuses memory or descriptors
   kBadAddress,   // cannot be parsed, or is not ours to listen on
@@ -61,7 +88,7 @@ enum class Errc : std::uint8_t {
   kUnsupported,  // also: work that names memory which is not there
   kProvider,     // see provider_code
 };
-std::string_view to_string(Errc code) noexcept;
+RPCRDMA_EXPORT std::string_view to_string(Errc code) noexcept;
 
 struct Error {
   Errc code;
@@ -84,10 +111,12 @@ enum class Status : std::uint8_t {
   kRemoteAccess,   // the peer refused access to its memory
   kRetryExceeded,  // the peer does not answer
 };
-std::string_view to_string(Status status) noexcept;
+RPCRDMA_EXPORT std::string_view to_string(Status status) noexcept;
 
+// The end of one request. A completion that is not kOk is of a connection that is about to end,
+// unless it is that of an Expose (kLocalError: no memory, or no tag), after which all goes on.
 struct Completion {
-  std::uint64_t id = 0;
+  std::uint64_t id = 0;  // Request::id; of post_receives(): the number
   Status status = Status::kOk;
   std::uint32_t size = 0;  // Receive: bytes of the message
   // Expose: the new tag. Receive: the tag of ours that the peer's Send invalidated, if any; that
@@ -118,12 +147,17 @@ struct Counters {
   std::uint64_t registrations = 0;  // of memory, with the device if there is one
 };
 
-// One connection and its protection domain: regions and steering tags are valid only here.
-class QueuePair {
+// One connection and its protection domain: regions and steering tags are valid only here. A tag of
+// another connection is as bad as one that never was.
+class RPCRDMA_EXPORT QueuePair {
  public:
+  // The peer sees the end of the connection. Regions may still be attached.
   virtual ~QueuePair() = default;
+  // Valid as long as *this.
   virtual const Capabilities& capabilities() const noexcept = 0;
-  // Registers memory for local use; the caller keeps it alive until detach(). No remote rights.
+  // Registers memory for local use; the caller keeps it alive until detach() or the end of *this.
+  // No remote rights. Regions may overlap. Works in every state of the connection; fails with
+  // kNoResources, by which a call, or the connection that is being made, fails with that.
   virtual Expected<RegionId, Error> attach(MutableBytes memory) = 0;
   // The same for memory that is only ever sent from, written from or exposed for reading.
   virtual Expected<RegionId, Error> attach_read_only(Bytes memory) = 0;
@@ -134,10 +168,21 @@ class QueuePair {
   virtual Bytes peer_private_data() const noexcept = 0;
   // "ADDR:PORT" of the peer. Valid as long as *this.
   virtual std::string_view peer_address() const noexcept = 0;
-  // All of the batch or none. Receives and local work may be posted before kConnected. The
-  // accepting side must not send before it has received: MPA lets the initiator speak first. Fails
-  // with kNoResources when a queue is full, kClosed after the end of the connection (nothing is
-  // taken).
+  // All of the batch or none, in its order. Requests and their spans are read before it returns;
+  // Request::copied is written. Receives, Expose and Revoke may be posted before kConnected. The
+  // accepting side does not send before it has received: MPA lets the initiator speak first.
+  //
+  // Fails with kNoResources when a queue is full: the caller tries again when it has polled a
+  // completion, so there has to be one to come. With kClosed once the connection has ended or
+  // disconnect() was called, and with kUnsupported when a slice lies outside of its region, or
+  // would be written to in one that is read-only: then the caller ends the connection.
+  //
+  // What the kinds do: a Receive takes one message, in the order of posting; one that is longer
+  // completes with kLocalError and ends the connection, as a message without a Receive does (or is
+  // sent again, where the transport can). A Send is one message, which may be empty. Write and Read
+  // move exactly their bytes; sizes of both sides are equal, and may be 0. What a Write, or a Read
+  // at the peer, finds wrong (a dead tag, the other right, one byte outside of what was exposed)
+  // touches no memory and ends the connection. Expose and Revoke: see there.
   virtual Expected<void, Error> post(std::span<work::Request> batch) = 0;
   // The same for Receives into buffers that are used again and again: the number of the buffer is
   // the id. What it does by itself is to post() them. With Capabilities::shares_receives a number
@@ -149,11 +194,16 @@ class QueuePair {
   virtual void release_receives(std::span<const std::uint16_t> /*numbers*/) {}
   // Completions in the order in which the work of one kind was posted. Sends and Writes count as
   // one kind: the completion of a Send says that the Writes posted before it are complete too,
-  // whether they were signaled or not. Returns how many were written.
+  // whether they were signaled or not. When a Receive completes, the Writes that the peer posted
+  // before that Send are in memory. Each signaled request completes exactly once, an unsignaled one
+  // only when it fails or is flushed, one that was copied never. Returns how many were written; 0:
+  // there is none now.
   virtual std::size_t poll(std::span<Completion> out) = 0;
-  // Each event is returned once. After kRefused or kDisconnected nothing else happens: every
-  // steering tag is dead and no memory is touched any more, but completions (kFlushed) are still to
-  // be polled.
+  // Each event is returned once: kConnected and then kDisconnected, or kRefused alone. kConnected
+  // is there no later than the completion of the first Receive. After kRefused or kDisconnected
+  // nothing else happens: every steering tag is dead and no memory is touched any more, but
+  // completions (kFlushed) are still to be polled. So kDisconnected may come late, when memory is
+  // safe, and must come in the end, also when the peer is silent.
   virtual std::optional<LinkEvent> poll_link() = 0;
   // Why the connection ended: valid after kRefused or kDisconnected.
   virtual Error cause() const noexcept = 0;
@@ -164,16 +214,18 @@ class QueuePair {
   // Why the newest Expose that completed with kLocalError did so: memory could not be registered.
   virtual Error exposure_failure() const noexcept;
   // Ends the connection, now or a little later: all work posted so far completes, what was not done
-  // as kFlushed, and kDisconnected follows. Data of completed and copied Sends still reaches the
-  // peer.
+  // as kFlushed (unsignaled work, too), and kDisconnected follows. Data of completed and copied
+  // Sends still reaches the peer. Again, or after the end: nothing happens.
   virtual void disconnect() noexcept = 0;
   virtual Counters counters() const noexcept = 0;
 };
 
-// A connection request that waits to be accepted. Destroying it refuses the request.
-class Incoming {
+// A connection request that waits to be accepted. Destroying it refuses the request; the initiator
+// sees kRefused.
+class RPCRDMA_EXPORT Incoming {
  public:
   virtual ~Incoming() = default;
+  // What the initiator gave to connect(), and its address; both valid as long as *this.
   virtual Bytes private_data() const noexcept = 0;
   virtual std::string_view peer_address() const noexcept = 0;
   // Whether Capabilities::send_with_invalidate will hold on the connection: the answer to the
@@ -181,7 +233,9 @@ class Incoming {
   virtual bool sends_with_invalidate() const noexcept { return true; }
 };
 
-class Listener {
+// Takes connection requests for one address. Accepted connections outlive it; requests that were
+// not polled are refused when it goes.
+class RPCRDMA_EXPORT Listener {
  public:
   virtual ~Listener() = default;
   virtual std::unique_ptr<Incoming> poll_incoming() = 0;  // null when there is none
@@ -198,12 +252,21 @@ class Listener {
   virtual std::string_view address() const noexcept = 0;
 };
 
-class Provider {
+class RPCRDMA_EXPORT Provider {
  public:
+  // Precondition: all that it made is gone.
   virtual ~Provider() = default;
+  // For people: Client::provider_name(). Valid as long as *this.
   virtual std::string_view name() const noexcept = 0;
-  // Addresses are numeric: "127.0.0.1:20049" or "[::1]:20049". Names are resolved by the caller.
-  // The queue pair of accept() and of connect() takes Receives at once; kConnected follows.
+  // An address is "127.0.0.1:20049" or "[::1]:20049" where the library resolved a URL, and
+  // otherwise whatever the user gave to Client::connect() or Server::listen() with this provider.
+  // Both fail at once with kBadAddress for what is no address. Private data reaches the peer's
+  // set-up; what the library says in it has 8 bytes (RFC 8797), or none.
+  //
+  // The queue pair of accept() and of connect() takes Receives at once; kConnected or kRefused
+  // follows. connect() does not wait for the peer; the provider bounds the time that the set-up may
+  // take (kRefused, with the cause kTimedOut). `request` is one of a listener of this provider;
+  // when accept() fails, it is refused.
   virtual Expected<std::unique_ptr<QueuePair>, Error> accept(std::unique_ptr<Incoming> request,
                                                              Bytes private_data) = 0;
   virtual Expected<std::unique_ptr<QueuePair>, Error> connect(std::string_view address,
@@ -216,22 +279,30 @@ class Provider {
   virtual std::string remedy(const Error& error) const;
   // The initiator's side of Listener::adopt().
   virtual Expected<std::unique_ptr<QueuePair>, Error> adopt(int descriptor, Bytes private_data);
-  // Moves what can be moved without waiting: sockets, time-outs, or one simulated step.
+  // Moves what can be moved without waiting: sockets, time-outs, or one simulated step. Polls of
+  // queue pairs and listeners follow.
   virtual void progress() = 0;
   // Readable when progress() has something to do, the armed time has come or wake() was called.
-  // -1: nothing to wait on (simulator).
+  // -1: nothing to wait on (simulator); then the owner can only call wait(), or progress() again
+  // and again.
   virtual int wait_fd() const noexcept = 0;
+  // Never goes back.
   virtual Instant now() const noexcept = 0;
-  // wait_fd() becomes readable at this time; nullopt: never. The newest call counts.
+  // wait_fd() becomes readable, and wait() returns, at this time; nullopt: never. The newest call
+  // counts; a time that has passed counts, too.
   virtual void arm_timer(std::optional<Instant> when) = 0;
-  // Blocks until wait_fd() is readable, or (simulator) lets the time pass to the next event.
+  // Blocks until progress() has something to do or something new can be polled, the armed time has
+  // come, or wake() was called, also before wait() was. Or (simulator) lets the time pass to the
+  // next event. May return early.
   virtual void wait() = 0;
   // From now on wait() also ends, and wait_fd() is also readable, while this descriptor is
   // readable; until it is closed. False: this provider cannot do that.
+  // Server::also_listen("tcp://…") asks for it, and is kUnsupported without.
   virtual bool wait_also_for(int /*descriptor*/) { return false; }
-  virtual void wake() noexcept = 0;  // from any thread
+  // Ends the wait() that runs now, or the next one. From any thread, and from a signal handler.
+  virtual void wake() noexcept = 0;
 };
 
 }  // namespace rpcrdma::rdma
 
-#endif  // RPCRDMA_RDMA_PROVIDER_H_
+#endif  // RPCRDMA_PROVIDER_H_
