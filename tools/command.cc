@@ -182,31 +182,11 @@ nlohmann::json to_json(const Latency& latency) {
 }
 
 nlohmann::json to_json(const TransferCounters& counters) {
-  return {{"calls", counters.calls},
-          {"short_calls", counters.short_calls},
-          {"read_chunks", counters.read_chunks},
-          {"write_chunks", counters.write_chunks},
-          {"reply_chunks", counters.reply_chunks},
-          {"long_calls", counters.long_calls},
-          {"long_replies", counters.long_replies},
-          {"read_chunk_bytes", counters.read_chunk_bytes},
-          {"write_chunk_bytes", counters.write_chunk_bytes},
-          {"padded_calls", counters.padded_calls},
-          {"read_replies", counters.read_replies},
-          {"cached_replies", counters.cached_replies},
-          {"errors_sent", counters.errors_sent},
-          {"errors_received", counters.errors_received},
-          {"messages_dropped", counters.messages_dropped},
-          {"credit_overruns", counters.credit_overruns},
-          {"handles_invalidated_remotely", counters.handles_invalidated_remotely},
-          {"handles_revoked", counters.handles_revoked},
-          {"wire_bytes_sent", counters.wire_bytes_sent},
-          {"wire_bytes_received", counters.wire_bytes_received},
-          {"payload_bytes", counters.payload_bytes},
-          {"registrations", counters.registrations},
-          {"doorbells", counters.doorbells},
-          {"completions_signaled", counters.completions},
-          {"bytes_copied", counters.bytes_copied}};
+  nlohmann::json report;
+  for (const TransferCounter& each : kTransferCounters) {
+    report[std::string(each.name)] = counters.*each.value;
+  }
+  return report;
 }
 
 std::string size_text(std::uint64_t bytes) {

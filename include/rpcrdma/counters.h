@@ -2,7 +2,9 @@
 #ifndef RPCRDMA_COUNTERS_H_
 #define RPCRDMA_COUNTERS_H_
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 namespace rpcrdma {
 
@@ -29,6 +31,43 @@ struct TransferCounters {
   std::uint64_t doorbells = 0, completions = 0;
   std::uint64_t bytes_copied = 0;  // from one user buffer to another by our own code
 };
+
+// One of them, with the name that reports give it.
+struct TransferCounter {
+  std::string_view name;  // static text
+  std::uint64_t TransferCounters::*value;
+};
+
+// All of them, in their order: for sums and reports.
+inline constexpr std::array kTransferCounters = {
+    TransferCounter{"calls", &TransferCounters::calls},
+    TransferCounter{"short_calls", &TransferCounters::short_calls},
+    TransferCounter{"read_chunks", &TransferCounters::read_chunks},
+    TransferCounter{"write_chunks", &TransferCounters::write_chunks},
+    TransferCounter{"reply_chunks", &TransferCounters::reply_chunks},
+    TransferCounter{"long_calls", &TransferCounters::long_calls},
+    TransferCounter{"long_replies", &TransferCounters::long_replies},
+    TransferCounter{"read_chunk_bytes", &TransferCounters::read_chunk_bytes},
+    TransferCounter{"write_chunk_bytes", &TransferCounters::write_chunk_bytes},
+    TransferCounter{"padded_calls", &TransferCounters::padded_calls},
+    TransferCounter{"read_replies", &TransferCounters::read_replies},
+    TransferCounter{"cached_replies", &TransferCounters::cached_replies},
+    TransferCounter{"errors_sent", &TransferCounters::errors_sent},
+    TransferCounter{"errors_received", &TransferCounters::errors_received},
+    TransferCounter{"messages_dropped", &TransferCounters::messages_dropped},
+    TransferCounter{"credit_overruns", &TransferCounters::credit_overruns},
+    TransferCounter{"handles_invalidated_remotely",
+                    &TransferCounters::handles_invalidated_remotely},
+    TransferCounter{"handles_revoked", &TransferCounters::handles_revoked},
+    TransferCounter{"wire_bytes_sent", &TransferCounters::wire_bytes_sent},
+    TransferCounter{"wire_bytes_received", &TransferCounters::wire_bytes_received},
+    TransferCounter{"payload_bytes", &TransferCounters::payload_bytes},
+    TransferCounter{"registrations", &TransferCounters::registrations},
+    TransferCounter{"doorbells", &TransferCounters::doorbells},
+    TransferCounter{"completions_signaled", &TransferCounters::completions},
+    TransferCounter{"bytes_copied", &TransferCounters::bytes_copied},
+};
+static_assert(kTransferCounters.size() * sizeof(std::uint64_t) == sizeof(TransferCounters));
 
 }  // namespace rpcrdma
 

@@ -33,31 +33,7 @@ void add(TransferCounters& sum, const transport::Connection& connection) noexcep
 }
 
 void add(TransferCounters& sum, const TransferCounters& other) noexcept {
-  sum.calls += other.calls;
-  sum.short_calls += other.short_calls;
-  sum.read_chunks += other.read_chunks;
-  sum.write_chunks += other.write_chunks;
-  sum.reply_chunks += other.reply_chunks;
-  sum.long_calls += other.long_calls;
-  sum.long_replies += other.long_replies;
-  sum.read_chunk_bytes += other.read_chunk_bytes;
-  sum.write_chunk_bytes += other.write_chunk_bytes;
-  sum.padded_calls += other.padded_calls;
-  sum.read_replies += other.read_replies;
-  sum.cached_replies += other.cached_replies;
-  sum.errors_sent += other.errors_sent;
-  sum.errors_received += other.errors_received;
-  sum.messages_dropped += other.messages_dropped;
-  sum.credit_overruns += other.credit_overruns;
-  sum.handles_invalidated_remotely += other.handles_invalidated_remotely;
-  sum.handles_revoked += other.handles_revoked;
-  sum.wire_bytes_sent += other.wire_bytes_sent;
-  sum.wire_bytes_received += other.wire_bytes_received;
-  sum.payload_bytes += other.payload_bytes;
-  sum.registrations += other.registrations;
-  sum.doorbells += other.doorbells;
-  sum.completions += other.completions;
-  sum.bytes_copied += other.bytes_copied;
+  for (const TransferCounter& each : kTransferCounters) sum.*each.value += other.*each.value;
 }
 
 }  // namespace rpcrdma::rpc

@@ -21,5 +21,15 @@ TEST(TransferCounters, AreAddedEachToItsOwn) {
   EXPECT_EQ(std::bit_cast<Values>(sum), both);
 }
 
+// Each once, and in the order of the struct.
+TEST(TransferCounters, AreAllInTheTable) {
+  std::array<std::uint64_t, kTransferCounters.size()> values;
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = i;
+  const auto counters = std::bit_cast<TransferCounters>(values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(counters.*kTransferCounters[i].value, i) << kTransferCounters[i].name;
+  }
+}
+
 }  // namespace
 }  // namespace rpcrdma::rpc
