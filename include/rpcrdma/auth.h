@@ -36,7 +36,8 @@ class RPCRDMA_EXPORT AuthStep {
   ~AuthStep() = default;
 };
 
-// A Call on its way out, and its Reply. Whatever an authenticator sets in it is borrowed: it stays
+// A Call on its way out, and its Reply. Bodies of credentials and verifiers have 400 bytes at most
+// (kAuthBodySizeMax). Whatever an authenticator sets in it is borrowed: it stays
 // until the next seal() of the call, or forget().
 struct CallSeal {
   // The call.
@@ -97,6 +98,10 @@ struct CallAcceptance {
 
   // Set by accept(): kOk, or why the call is denied (AUTH_ERROR).
   AuthStatus status = AuthStatus::kOk;
+  // Set by accept(): what names the caller, for the reply cache, where credentials are good for one
+  // transmission: a call that is made again has another one, and the same identity. nullopt: the
+  // body of the credential.
+  std::optional<Bytes> identity;
   // Set by accept(): whether arguments and results are wrapped, so that unwrap() and wrap() are
   // asked.
   bool is_wrapped = false;
@@ -128,7 +133,7 @@ class RPCRDMA_EXPORT ServerAuth {
   // The call was accepted and has been answered, with results or with an error of RFC 5531 §9.
   virtual StepEnd seal(CallAcceptance& /*call*/, AuthStep& /*step*/) { return StepEnd::kDone; }
   // The reply is out, or there is none: no view of the call is used any more. Only called where
-  // CallAcceptance::state is set.
+  // CallAcceptance::state is set, and only that is valid still.
   virtual void forget(CallAcceptance& /*call*/) noexcept {}
 };
 

@@ -130,13 +130,13 @@ class RPCRDMA_EXPORT Client {
 
   // The same for a Call that is encoded elsewhere: arguments() takes the whole message, from its
   // XID on, and none of it is changed (MessageWriter::lend() and bulk_fixed() take it by
-  // reference). XIDs must differ from those of all calls under way. The message is sent once: when
+  // reference). The message is sent once: when
   // its connection is lost it fails, also where others are made again. expect_results() bounds the
   // whole Reply. results() of the Reply stands at its XID: whatever the server said, also a
   // refusal, is left to the caller. `size_max` is of what is written in place, bytes.
   //
   // Fails when it is started, with kBadArguments, if what was written does not begin as a Call does
-  // (RFC 5531 §9).
+  // (RFC 5531 §9), or has the XID of another call under way.
   Expected<Call, Error> prepare_message(std::uint32_t size_max = 2048);
 
   // Makes the call and waits for its end, serving other calls meanwhile (their callbacks run).

@@ -23,6 +23,7 @@ struct BulkItem {
   std::size_t at;  // bytes of the written stream before it
   Bytes data;
   bool is_eligible = true;  // for direct data placement; else it only need not be copied
+  bool is_counted = true;   // its count word is right in front of it
 };
 
 // Encodes one message in one pass. A view over library memory; dies with the call that gave it.
@@ -60,7 +61,7 @@ class RPCRDMA_EXPORT MessageWriter {
   std::span<const BulkItem> items() const noexcept { return {items_.data(), item_count_}; }
 
  private:
-  void take_item(Bytes data, bool is_eligible) noexcept;
+  void take_item(Bytes data, bool is_eligible, bool is_counted) noexcept;
 
   xdr::Writer writer_;
   // In a union, so that what is not in use is not set: a writer is made for each call.

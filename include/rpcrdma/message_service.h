@@ -30,6 +30,8 @@ namespace rpcrdma {
 //   bulk(), in the order of the Write chunks.
 // - procedure() and credential() are as far as the header could be read, else zero.
 // - fail() answers with a header of the library's, without a verifier.
+// Calls with aligned data (RDMA_MSGP, Profile::kRfc5666) are refused: only their reader could find
+// the fill bytes.
 // No reply is remembered: a Call that a client makes again is executed again.
 class RPCRDMA_EXPORT MessageService : public Service {
  public:

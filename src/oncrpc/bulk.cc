@@ -6,23 +6,23 @@ void MessageWriter::bulk(Bytes data) noexcept {
   if (data.size() > 0xffffffffU) return fail();
   if (item_count_ == items_.size()) return writer_.opaque(data);
   writer_.opaque_header(static_cast<std::uint32_t>(data.size()));
-  take_item(data, true);
+  take_item(data, true, true);
 }
 
 void MessageWriter::bulk_fixed(Bytes data) noexcept {
   if (data.size() > 0xffffffffU) return fail();
   if (item_count_ == items_.size()) return writer_.opaque_fixed(data);
-  take_item(data, true);
+  take_item(data, true, false);
 }
 
 void MessageWriter::lend(Bytes encoded) noexcept {
   if (encoded.size() % xdr::kWordSize != 0 || encoded.size() > 0xffffffffU) return fail();
   if (item_count_ == items_.size()) return writer_.opaque_fixed(encoded);
-  take_item(encoded, false);
+  take_item(encoded, false, false);
 }
 
-void MessageWriter::take_item(Bytes data, bool is_eligible) noexcept {
-  items_[item_count_++] = {writer_.position(), data, is_eligible};
+void MessageWriter::take_item(Bytes data, bool is_eligible, bool is_counted) noexcept {
+  items_[item_count_++] = {writer_.position(), data, is_eligible, is_counted};
   writer_.pad_for(data.size());
 }
 

@@ -6,8 +6,10 @@
 #ifndef RPCRDMA_ONCRPC_MESSAGE_H_
 #define RPCRDMA_ONCRPC_MESSAGE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <variant>
 
 #include "base/ids.h"
@@ -92,6 +94,13 @@ inline std::size_t call_header_size(const CallHeader& header) noexcept {
 // Precondition of both: bodies of credentials and verifiers are at most kAuthBodySizeMax bytes.
 void encode_call(const CallHeader& header, xdr::Writer& writer) noexcept;
 void encode_reply(const ReplyHeader& header, xdr::Writer& writer) noexcept;
+// The header of a success with an empty verifier.
+inline void encode_plain_success(Xid xid, std::span<std::byte, kReplyHeaderSizeMin> to) noexcept {
+  xdr::store_word(to.data(), static_cast<std::uint32_t>(xid));
+  xdr::store_word(to.data() + xdr::kWordSize, 1);  // REPLY; MSG_ACCEPTED, AUTH_NONE, SUCCESS are 0
+  std::fill_n(to.data() + 2 * xdr::kWordSize, kReplyHeaderSizeMin - 2 * xdr::kWordSize,
+              std::byte{0});
+}
 
 }  // namespace rpcrdma::oncrpc
 

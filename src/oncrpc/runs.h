@@ -20,7 +20,7 @@ struct StreamPlace {
   std::size_t items;  // where the writer began
 };
 
-// Calls `in_place(at, size)` for the runs in that memory, none of them empty, and `item(data,
+// Calls `in_place(at, size)` for the runs in that memory, none of them empty, and `item(bulk,
 // number)` for bulk items, in the order of the stream. Those that are eligible for direct placement
 // are counted from 1, the others have 0. Whether all returned true; all are called in any case.
 template <class InPlace, class Item>
@@ -35,7 +35,7 @@ bool for_each_part(const MessageWriter& writer, StreamPlace place, InPlace in_pl
   for (const BulkItem& bulk : writer.items()) {
     run_to(place.items + bulk.at);
     if (bulk.is_eligible) ++count;
-    ok = item(bulk.data, bulk.is_eligible ? count : std::uint16_t{0}) && ok;
+    ok = item(bulk, bulk.is_eligible ? count : std::uint16_t{0}) && ok;
   }
   run_to(place.items + writer.size());
   return ok;
@@ -50,8 +50,8 @@ void for_each_run(const MessageWriter& writer, Bytes stream, Take&& take) {
         take(stream.subspan(at, size));
         return true;
       },
-      [&](Bytes data, std::uint16_t /*number*/) {
-        take(data);
+      [&](const BulkItem& item, std::uint16_t /*number*/) {
+        take(item.data);
         return true;
       });
 }

@@ -18,10 +18,13 @@ class Session;
 template <class SessionOfCall, class Call>
 class BasicAnswerQueue {
  public:
-  // From any thread. The owner's thread is to be woken afterwards.
-  void deliver(SessionOfCall& session, Call call) {
+  // From any thread. `wake` is called before the owner's thread can take the answer: it may be the
+  // last that the owner waits for.
+  template <class Wake>
+  void deliver(SessionOfCall& session, Call call, Wake&& wake) {
     const std::lock_guard lock(mutex_);
     answers_.push_back({&session, call});
+    wake();
   }
 
   // Calls `take(session, call)` for each that was delivered, on the owner's thread. What is

@@ -188,4 +188,9 @@ Error no_call(std::string_view peer) {
           "its message does not begin with an XID and msg_type CALL (RFC 5531 §9)"};
 }
 
+Error xid_in_use(std::string_view peer) {
+  return {Errc::kBadArguments, "starting a call", std::string(peer),
+          "its message has the XID of a call that is under way"};
+}
+
 }  // namespace rpcrdma::rpc

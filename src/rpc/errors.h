@@ -31,6 +31,7 @@ std::optional<Error> to_error(const oncrpc::ReplyHeader* header, const Procedure
 
 // Of a message that the application has written.
 Error no_call(std::string_view peer);
+Error xid_in_use(std::string_view peer);
 
 }  // namespace rpcrdma::rpc
 

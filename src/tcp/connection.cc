@@ -151,6 +151,10 @@ Connection::~Connection() {
 }
 
 void Connection::handle_ready(std::uint32_t events) {
+  // A Unix socket hangs up when its peer closes, with what the peer has sent still unread.
+  if (is_local_ && !shut_down_ && (events & (EPOLLERR | EPOLLHUP)) == EPOLLHUP) {
+    events = (events & ~std::uint32_t{EPOLLHUP}) | EPOLLRDHUP;
+  }
   if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
     // Reset, or closed by both sides: no reply can go out, so that no Call is worth executing.
     const int error = error_of(socket_.value());

@@ -195,6 +195,7 @@ class StampingServer final : public ServerAuth {
     return elsewhere_.take(
         [this, &call] {
           call.is_wrapped = wraps_;
+          call.identity = Bytes{};  // there is one user
           const auto stamp = to_words(call.credential.body);
           const auto check = to_words(call.verifier.body);
           // What a checksum would cover: eight words and the body of the credential.
@@ -522,6 +523,56 @@ TEST(StampedOverRdma, EachTransmissionIsSealedAnew) {
     ASSERT_TRUE(run([&] { return done; }));
     EXPECT_EQ(client_auth.seals, 2);
     EXPECT_EQ(server_auth.accepts, 2);
+  }
+}
+
+// The reply cache knows a call by who makes it, and not by the credential of one transmission.
+TEST(StampedOverRdma, CallsThatAreMadeAgainAreExecutedOnce) {
+  for (const bool is_late : {false, true}) {
+    Elsewhere elsewhere(is_late);
+    testing::NetworkOptions faults;
+    faults.connection_lost_every = 60;
+    testing::Network network(11, faults);
+    TestService service;
+    StampingServer server_auth(elsewhere, false);
+    Server server = network.listen("storage").value();
+    ASSERT_TRUE(server.add(TestService::kProgram, TestService::kVersion, service));
+    ASSERT_TRUE(server.accept_flavor(kStamped, server_auth));
+    StampingClient client_auth(elsewhere, false);
+    ClientOptions options;
+    options.reconnect.enabled = true;
+    options.auth = &client_auth;
+    Client client = network.connect(server.address(), options).value();
+    int ended = 0;
+    const auto run = [&](const std::function<bool()>& condition) {
+      for (int left = 1'000'000; left > 0 && !condition(); --left) {
+        server.progress();
+        client.progress();
+        if (!elsewhere.run_one()) (void)network.step();
+      }
+      return condition();
+    };
+    constexpr std::uint32_t kCalls = 50;
+    for (std::uint32_t id = 0; id < kCalls; ++id) {
+      ASSERT_TRUE(run([&] { return client.connected(); }));
+      auto call =
+          client.prepare({TestService::kProgram, TestService::kVersion, TestService::kOnce});
+      ASSERT_TRUE(call) << call.error().message();
+      call->arguments().xdr().u32(id);
+      call->arguments().xdr().u32(10);
+      ASSERT_TRUE(client.start(std::move(*call), [&](Expected<Reply, Error> reply) {
+        EXPECT_TRUE(reply) << reply.error().message();
+        ++ended;
+      }));
+      ASSERT_TRUE(run([&] { return ended == static_cast<int>(id) + 1; }));
+    }
+    network.stop_faults();
+    for (const auto& [id, times] : service.executed) EXPECT_EQ(times, 1U) << id;
+    EXPECT_EQ(service.executed.size(), kCalls);
+    EXPECT_GT(server.counters().cached_replies, 0U);
+    EXPECT_TRUE(network.violations().empty());
+    client.close();
+    ASSERT_TRUE(run([&] { return server.connections() == 0; }));
   }
 }
 

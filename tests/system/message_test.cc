@@ -189,6 +189,67 @@ TEST_P(WholeMessages, WhatDoesNotBeginAsACallIsNotSent) {
   EXPECT_EQ(service_.calls, 0U);
 }
 
+TEST_P(WholeMessages, XidOfACallUnderWayIsRefused) {
+  start();
+  const auto hold = [this] {
+    Call call = prepare_message();
+    call.arguments().xdr().opaque_fixed(raw_call(5, TestService::kHold));
+    return client_->start(std::move(call), [](Expected<Reply, Error>) {});
+  };
+  ASSERT_TRUE(hold());
+  const auto second = hold();
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Errc::kBadArguments) << second.error().message();
+  ASSERT_TRUE(run_until([this] { return service_.held.size() == 1; }));
+  service_.held[0]->succeed();
+  service_.held.clear();
+  ASSERT_TRUE(run_until([this] { return client_->calls_in_flight() == 0; }));
+  EXPECT_TRUE(hold());
+  ASSERT_TRUE(run_until([this] { return service_.held.size() == 1; }));
+  service_.held[0]->succeed();
+  ASSERT_TRUE(run_until([this] { return client_->calls_in_flight() == 0; }));
+}
+
+// Answers with bytes by reference, in forms that have no count word in front.
+class Referrer final : public Service {
+ public:
+  static constexpr std::uint32_t kProgram = 0x20010055;
+  const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
+    return &kTraits;
+  }
+  void call(CallContext& context) override {
+    ++calls;
+    context.results().bulk_fixed(fixed_);
+    context.results().xdr().u32(calls);
+    context.results().lend(lent_);
+    context.succeed();
+  }
+  Message expected() const { return join({fixed_, Message(3), words({1}), lent_}); }
+
+  std::uint32_t calls = 0;
+
+ private:
+  static constexpr ProcedureTraits kTraits{.is_idempotent = false};
+  const Message fixed_ = pattern(17, 1), lent_ = pattern(64, 2);
+};
+
+TEST_P(WholeMessages, RememberedResultsAreTheSameBytes) {
+  Referrer referrer;
+  start();
+  ASSERT_TRUE(server_->add(Referrer::kProgram, 1, referrer));
+  for (int i = 0; i < 2; ++i) {
+    Call call = prepare_message();
+    call.arguments().xdr().opaque_fixed(words({21, 0, 2, Referrer::kProgram, 1, 1, 0, 0, 0, 0}));
+    ASSERT_EQ(finish(std::move(call),
+                     [&](Reply& reply) {
+                       EXPECT_EQ(bytes_of(reply), join({raw_reply(21), referrer.expected()})) << i;
+                     }),
+              std::nullopt);
+  }
+  EXPECT_EQ(referrer.calls, 1U);
+  EXPECT_EQ(server_->counters().cached_replies, 1U);
+}
+
 // What a call that goes to a MessageService is made of.
 class Recorder final : public MessageService {
  public:

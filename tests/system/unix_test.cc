@@ -289,5 +289,23 @@ TEST_F(UnixTest, ClientCannotStepUp) {
   EXPECT_TRUE(client->connected()) << "it is as it was";
 }
 
+// A Unix socket says that it is closed while what the peer has sent is still to be read.
+TEST_F(UnixTest, ReplyThatCameBeforeTheServerWentIsShown) {
+  start();
+  auto client = Client::connect(url());
+  ASSERT_TRUE(client) << client.error().message();
+  auto call = client->prepare({TestService::kProgram, TestService::kVersion, TestService::kWhoAmI});
+  ASSERT_TRUE(call);
+  std::optional<std::uint32_t> uid;
+  ASSERT_TRUE(client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+    ASSERT_TRUE(reply) << reply.error().message();
+    uid = reply->results().xdr().u32("uid");
+  }));
+  while (server_->counters().calls == 0) server_->progress();
+  server_.reset();
+  client->progress();
+  EXPECT_EQ(uid, 0xffffffff);
+}
+
 }  // namespace
 }  // namespace rpcrdma::test

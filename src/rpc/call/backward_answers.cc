@@ -44,8 +44,7 @@ void BackwardAnswers::take(std::vector<Link>& retired) {
 }
 
 void BackwardAnswers::deliver(Session& session, engine::CallId call) {
-  answers_.deliver(session, call);
-  provider_.wake();
+  answers_.deliver(session, call, [this] { provider_.wake(); });
 }
 
 bool BackwardAnswers::in_turn_of(const Session& session) const noexcept {

@@ -12,7 +12,7 @@ namespace rpcrdma {
 BackwardClient::BackwardClient(rpc::Session& session, rdma::Provider& provider,
                                const ClientOptions& options, bool outlives_connection)
     : RdmaClient(provider, options, rpc::engine_options(options).calls_max,
-                 {true, !options.connection.reduce, false}, false, nullptr),
+                 {true, !options.connection.reduce, false, false}, false, nullptr),
       own_rooms_(calls_.size()) {
   ever_connected_ = finishes_messages_ = true;
   if (outlives_connection) keeper_ = &session.mailbox();

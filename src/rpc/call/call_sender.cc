@@ -79,21 +79,24 @@ bool CallSender::build(CallSlot& slot) {
     if (!lent) return false;
     place = *lent;
   }
-  if (growth_ && !slot.is_whole) [[unlikely]] {
+  const bool is_wrapping = growth_ && !slot.is_whole;
+  if (is_wrapping && seal.wrapped) [[unlikely]] {
     return build_wrapped(slot, {place.lease, static_cast<std::uint32_t>(kHeaderRoom - start),
                                 place.offset + start, 0});
   }
   const auto in_place = [&](std::size_t at, std::size_t size) {
     return stream_.push_back({place.lease, static_cast<std::uint32_t>(size), place.offset + at, 0});
   };
-  const auto bulk_item = [&](Bytes data, std::uint16_t item) {
-    if (data.empty()) return true;
-    const auto lent = memory_.lend_read_only(slot.memory, data);
-    return lent && stream_.push_back(
-                       {lent->lease, static_cast<std::uint32_t>(data.size()), lent->offset, item});
+  const auto bulk_item = [&](const BulkItem& bulk, std::uint16_t number) {
+    const bool stays = is_wrapping || (limits_.counted_items_only && !bulk.is_counted);
+    const std::uint16_t item = stays ? std::uint16_t{0} : number;
+    if (bulk.data.empty()) return true;
+    const auto lent = memory_.lend_read_only(slot.memory, bulk.data);
+    return lent && stream_.push_back({lent->lease, static_cast<std::uint32_t>(bulk.data.size()),
+                                      lent->offset, item});
   };
   bool ok = oncrpc::for_each_part(slot.writer, {start, kHeaderRoom}, in_place, bulk_item);
-  if (limits_.inline_only) return ok;  // results come in the message
+  if (limits_.inline_only || is_wrapping) return ok;  // results come in the message
   for (std::size_t i = 0; ok && i < slot.result_count; ++i) {
     const auto lent = memory_.lend(slot.memory, slot.results[i]);
     ok = lent && rooms_.push_back({lent->lease, static_cast<std::uint32_t>(slot.results[i].size()),
@@ -105,14 +108,11 @@ bool CallSender::build(CallSlot& slot) {
 // Nothing of a wrapped call is eligible, nor of its reply (RFC 8166 §6.1).
 bool CallSender::build_wrapped(CallSlot& slot, const engine::Fragment& header) {
   if (!stream_.push_back(header)) return false;
-  const auto lend = [&](Bytes run) {
-    if (run.empty()) return true;
-    const auto lent = memory_.lend_read_only(slot.memory, run);
-    return lent && stream_.push_back(
-                       {lent->lease, static_cast<std::uint32_t>(run.size()), lent->offset, 0});
-  };
-  if (slot.step.seal.wrapped) return lend(*slot.step.seal.wrapped);
-  return std::ranges::all_of(slot.step.runs, lend);
+  const Bytes wrapped = *slot.step.seal.wrapped;
+  if (wrapped.empty()) return true;
+  const auto lent = memory_.lend_read_only(slot.memory, wrapped);
+  return lent && stream_.push_back(
+                     {lent->lease, static_cast<std::uint32_t>(wrapped.size()), lent->offset, 0});
 }
 
 bool CallSender::lend_reply_room(CallSlot& slot, std::uint64_t size) {

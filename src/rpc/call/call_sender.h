@@ -25,6 +25,8 @@ class CallSender {
     // The same, where there is memory for it: a server of RFC 5666 may expose all of a reply in one
     // chunk, whatever the results' rooms are.
     bool whole_reply_if_possible;
+    // RFC 5666 §3.9: who takes RDMA_MSGP looks for fill bytes in front of counted items only.
+    bool counted_items_only;
   };
   // Why a call was not started.
   struct Refusal {

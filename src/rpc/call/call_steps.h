@@ -48,11 +48,11 @@ class EndedSteps {
   // `wake` makes the client's loop call progress(); from any thread.
   explicit EndedSteps(std::function<void()> wake) : wake_(std::move(wake)) {}
 
-  void deliver(std::uint32_t slot) {  // from any thread
-    {
-      const std::lock_guard lock(mutex_);
-      ended_.push_back(slot);
-    }
+  // From any thread. The client cannot take it before the loop was woken: it may be the last step
+  // that its destructor waits for.
+  void deliver(std::uint32_t slot) {
+    const std::lock_guard lock(mutex_);
+    ended_.push_back(slot);
     wake_();
   }
   // Calls `take(slot)` for each that was delivered.
@@ -104,14 +104,18 @@ class CallSteps {
   // By how many bytes results may grow; nullopt: nothing is wrapped.
   std::optional<std::uint32_t> growth() const noexcept { return growth_; }
   std::uint32_t under_way() const noexcept { return under_way_; }
+  bool has_steps() const noexcept { return own_ != nullptr; }
 
+  // What AUTH_NONE and AUTH_SYS have in place of steps. Precondition: !has_steps().
+  void seal_plain(CallStep& step) { (void)plain_.seal(step.seal, step); }
+  // Preconditions of the others: has_steps().
   StepEnd seal(CallStep& step, const Procedure& procedure, Xid xid, const MessageWriter& writer,
                Bytes stream) {
     CallSeal& seal = step.seal;
-    if (own_ == nullptr) [[likely]]
-      return plain_.seal(seal, step);
     seal.xid = static_cast<std::uint32_t>(xid);
     seal.procedure = procedure;
+    seal.credential = seal.verifier = {};
+    seal.failure.reset();
     if (growth_) [[unlikely]] {
       step.runs.clear();
       oncrpc::for_each_run(writer, stream, [&](Bytes run) { step.runs.push_back(run); });
@@ -120,9 +124,7 @@ class CallSteps {
     }
     return count(own_->seal(seal, step));
   }
-  // Whether replies are to be opened: AUTH_NONE and AUTH_SYS have nothing to look at.
-  bool opens() const noexcept { return own_ != nullptr; }
-  // Preconditions: opens(), and reply_verifier is set.
+  // Precondition: reply_verifier is set.
   StepEnd open(CallStep& step, MessageReader& reader) {
     step.seal.results = reader.xdr().rest();
     return count(own_->open(step.seal, step));

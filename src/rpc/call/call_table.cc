@@ -10,8 +10,18 @@ CallTable::CallTable(std::size_t calls_max, bool own)
     : slots_(calls_max),
       slot_of_call_(calls_max),
       free_(calls_max),
+      xids_(calls_max),
       own_(static_cast<std::uint32_t>(own ? calls_max - 1 : calls_max)) {
   for (std::uint32_t i = 0; i < own_; ++i) free_.push(i);
+}
+
+bool CallTable::is_in_use(Xid xid) {
+  const auto has_one = [this](std::size_t i) {
+    const CallSlot& slot = slots_[i];
+    const bool is_drawn = slot.state == CallState::kPrepared && !slot.is_whole;
+    return is_drawn || is_under_way(slot.state);
+  };
+  return xids_.find(xid, has_one).has_value();
 }
 
 std::uint32_t CallTable::find(engine::CallId id) const {

@@ -9,6 +9,7 @@
 
 #include "base/ring.h"
 #include "engine/types.h"
+#include "engine/xid_index.h"
 #include "rpc/call/client_impl.h"
 #include "rpc/call/sealing.h"
 #include "rpc/connection_memory.h"
@@ -29,6 +30,10 @@ enum class CallState : std::uint8_t {
   kEnded,     // the reply is here: for its Reply to be destroyed
   kFailed,    // for the blocking caller to take its error
 };
+
+inline bool is_under_way(CallState state) noexcept {
+  return state >= CallState::kWaiting && state <= CallState::kOpening;
+}
 
 struct CallSlot : CallMessage {
   CallState state = CallState::kFree;
@@ -65,6 +70,13 @@ class CallTable {
   CallSlot& operator[](std::uint32_t index) { return slots_[index]; }
   std::uint32_t index_of(const CallSlot& slot) const noexcept {
     return static_cast<std::uint32_t>(&slot - slots_.data());
+  }
+
+  // Whether a call that is under way, or prepared by the library, has this XID.
+  bool is_in_use(Xid xid);
+  void set_xid(CallSlot& slot, Xid xid) {
+    slot.xid = xid;
+    xids_.set(index_of(slot), xid);
   }
 
   bool full() const noexcept { return free_.empty(); }
@@ -113,6 +125,7 @@ class CallTable {
   std::vector<CallSlot> slots_;
   std::vector<std::uint32_t> slot_of_call_;  // by the engine's slot: which call used it last
   Ring<std::uint32_t> free_;
+  engine::XidIndex xids_;  // of slots_
   const std::uint32_t own_;
   std::uint32_t waiting_ = 0;
 };

@@ -10,9 +10,9 @@ namespace rpcrdma {
 namespace {
 
 rpc::CallSender::Limits limits_of(const ConnectionOptions& options) {
-  const bool answers_are_read =
-      options.profile == Profile::kRfc5666 && options.rfc5666.results_by_read;
-  return {false, !options.reduce, answers_are_read};
+  const bool is_rfc5666 = options.profile == Profile::kRfc5666;
+  const bool answers_are_read = is_rfc5666 && options.rfc5666.results_by_read;
+  return {false, !options.reduce, answers_are_read, is_rfc5666};
 }
 
 }  // namespace
@@ -157,7 +157,7 @@ Expected<Reply, Error> ConnectingClient::call(Call call) {
   const std::uint32_t index = take_slot(call);
   if (auto error = begin(index, true, {})) return Unexpected<Error>(std::move(*error));
   Slot& slot = calls_[index];
-  for (progress(); is_under_way(slot); progress()) provider_.wait();
+  for (progress(); rpc::is_under_way(slot.state); progress()) provider_.wait();
   if (slot.state == State::kFailed) {
     Error error = std::move(*slot.error);
     free_slot(index);

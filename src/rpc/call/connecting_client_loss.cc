@@ -48,6 +48,7 @@ void ConnectingClient::handle_loss() {
 
 // A call that was alone on each of several lost connections is what the server cannot stand.
 void ConnectingClient::blame_single_call(const Error& loss) {
+  if (std::exchange(whole_call_lost_, false)) return;  // no other one was alone
   Slot* const slot = calls_.only_one_lost_with(connection_);
   if (slot == nullptr || !reconnector_.is_too_often(++slot->lost_alone)) return;
   calls_.leave();

@@ -48,7 +48,10 @@ inline void RdmaClient::init_slot(Slot& slot, const Procedure& procedure) {
   slot.blocking = slot.holds_receive = false;
   slot.connection = nullptr;
   slot.procedure = procedure;
-  slot.xid = Xid{++last_xid_};
+  do {
+    ++last_xid_;
+  } while (whole_calls_ > 0 && calls_.is_in_use(Xid{last_xid_}));
+  calls_.set_xid(slot, Xid{last_xid_});
   slot.result_count = 0;
   slot.results_refused = slot.is_whole = false;
   slot.results_size_max = kResultsSizeDefault;
@@ -81,7 +84,9 @@ Expected<Call, Error> RdmaClient::prepare(const Procedure& procedure,
 
 Expected<Call, Error> RdmaClient::prepare_message(std::uint32_t size_max) {
   auto call = prepare({}, size_max);
-  if (call) calls_[slot_of(*call)].is_whole = true;
+  if (!call) return call;
+  calls_[slot_of(*call)].is_whole = true;
+  ++whole_calls_;
   return call;
 }
 
@@ -115,11 +120,11 @@ std::optional<Error> RdmaClient::begin(std::uint32_t index, bool blocking,
   }
   if (slot.is_whole) [[unlikely]] {
     const auto xid = rpc::xid_of(slot.writer, slot.arguments());
-    if (!xid) {
+    if (!xid || calls_.is_in_use(*xid)) {
       free_slot(index);
-      return rpc::no_call(errors_.peer());
+      return xid ? rpc::xid_in_use(errors_.peer()) : rpc::no_call(errors_.peer());
     }
-    slot.xid = *xid;
+    calls_.set_xid(slot, *xid);
   }
   auto error = finishes_messages_ ? finish_message(slot) : std::nullopt;
   if (!error) error = keeps_calls_ ? start_or_wait(slot) : start_in_engine(slot);
@@ -141,29 +146,37 @@ std::optional<Error> RdmaClient::start_or_wait(Slot& slot) {
   return std::nullopt;
 }
 
-std::optional<Error> RdmaClient::start_in_engine(Slot& slot) {
-  if (connection_ == nullptr || connection_->ended() || use_ == Use::kNoMore) return lost_error();
-  if (slot.is_whole) return send(slot);
-  const StepEnd end =
-      steps_.seal(slot.step, slot.procedure, slot.xid, slot.writer, slot.arguments());
-  if (end == StepEnd::kLater) [[unlikely]] {
-    if (!keeps_calls_) slot.deadline = now() + slot.timeout;
-    slot.connection = connection_;
-    slot.state = State::kSealing;
-    return std::nullopt;
-  }
-  if (slot.step.seal.failure) [[unlikely]]
-    return std::exchange(slot.step.seal.failure, std::nullopt);
-  return send(slot);
-}
-
 // Precondition: there is a connection.
-std::optional<Error> RdmaClient::send(Slot& slot) {
+inline std::optional<Error> RdmaClient::send(Slot& slot) {
   const auto refusal = sender_.start(slot, *connection_, now());
   if (!refusal) return std::nullopt;
   const bool is_lost = refusal->kind == rpc::CallSender::Refusal::Kind::kEngine &&
                        refusal->error == engine::StartError::kNotConnected;
   return is_lost ? lost_error() : errors_.explain(*refusal);
+}
+
+std::optional<Error> RdmaClient::start_in_engine(Slot& slot) {
+  if (connection_ == nullptr || connection_->ended() || use_ == Use::kNoMore) return lost_error();
+  if (steps_.has_steps() && !slot.is_whole) [[unlikely]]
+    return seal(slot);
+  steps_.seal_plain(slot.step);
+  return send(slot);
+}
+
+std::optional<Error> RdmaClient::seal(Slot& slot) {
+  const StepEnd end =
+      steps_.seal(slot.step, slot.procedure, slot.xid, slot.writer, slot.arguments());
+  slot.connection = connection_;
+  if (!keeps_calls_ || calls_.is_own(calls_.index_of(slot))) slot.deadline = now() + slot.timeout;
+  if (end == StepEnd::kDone) return send_sealed(slot);
+  slot.state = State::kSealing;
+  return std::nullopt;
+}
+
+// What went wrong while it was sealed, if anything, or with its start.
+std::optional<Error> RdmaClient::send_sealed(Slot& slot) {
+  if (slot.step.seal.failure) return std::exchange(slot.step.seal.failure, std::nullopt);
+  return send(slot);
 }
 
 // --- Its end -----------------------------------------------------------------------------------
@@ -185,7 +198,9 @@ void RdmaClient::handle_failed(std::uint32_t index, engine::CallError error) {
   if (error == engine::CallError::kConnectionLost && waits_for_next() && is_made_again) {
     return wait_for_connection(calls_[index]);
   }
-  if (error != engine::CallError::kTimedOut && !is_own) heard_ = true;  // the server answered
+  const bool is_lost = error == engine::CallError::kConnectionLost;
+  if (is_lost && calls_[index].is_whole) whole_call_lost_ = true;
+  if (error != engine::CallError::kTimedOut && !is_lost && !is_own) heard_ = true;  // an answer
   if (closing_ && error == engine::CallError::kConnectionLost) error = engine::CallError::kCanceled;
   fail(index, errors_.explain(error, connection_));
 }
@@ -201,12 +216,14 @@ inline void RdmaClient::complete(std::uint32_t index) {
 void RdmaClient::handle_reply(std::uint32_t index, const engine::ReplyReady& reply) {
   Slot& slot = calls_[index];
   slot.holds_receive = true;
+  if (steps_.has_steps()) [[unlikely]]
+    slot.step.seal.reply_verifier = {};
   if (auto error = rpc::read_reply(slot, reply, errors_.peer())) {
     return fail(index, std::move(*error));
   }
   memory_.take_back(slot.memory, slot.connection);
   if (!calls_.is_own(index)) heard_ = true;
-  if (steps_.opens() && !slot.is_whole) [[unlikely]] {
+  if (steps_.has_steps() && !slot.is_whole) [[unlikely]] {
     slot.state = State::kOpening;
     if (steps_.open(slot.step, slot.reader) == StepEnd::kDone) handle_opened(index);
     return;
@@ -252,6 +269,7 @@ void RdmaClient::free_slot(std::uint32_t index) {
     slot.reply_room = {};
   }
   steps_.forget(slot.step);
+  if (slot.is_whole) --whole_calls_;
   slot.callback = {};
   slot.error.reset();
   calls_.free(index);
@@ -263,7 +281,8 @@ void RdmaClient::take_steps() {
   steps_.take_all([this](std::uint32_t index) {
     Slot& slot = calls_[index];
     // What a connection begins with means nothing to the next one.
-    if (calls_.is_own(index) && slot.connection != connection_) return free_slot(index);
+    const bool is_of_this = connection_ != nullptr && slot.connection == connection_;
+    if (calls_.is_own(index) && !is_of_this) return free_slot(index);
     if (slot.state == State::kOpening) return handle_opened(index);
     handle_sealed(slot);
   });
@@ -272,19 +291,20 @@ void RdmaClient::take_steps() {
 // Time has passed, and the connection may be another one or none: what was sealed is good for one
 // transmission, but for any connection.
 void RdmaClient::handle_sealed(Slot& slot) {
-  std::optional<Error> error = std::exchange(slot.step.seal.failure, std::nullopt);
   const bool is_own = calls_.is_own(calls_.index_of(slot));
+  const bool has_failed = slot.step.seal.failure.has_value();
   slot.timeout = std::max(slot.deadline - now_, std::chrono::nanoseconds{0});
-  if (!error && slot.timeout.count() == 0) {
+  std::optional<Error> error;
+  if (!has_failed && slot.timeout.count() == 0) {
     error = errors_.explain(engine::CallError::kTimedOut, connection_);
-  }
-  if (!error && keeps_calls_ && !is_own && !may_start() && waits_for_next()) {
+  } else if (!has_failed && keeps_calls_ && !is_own && !may_start() && waits_for_next()) {
     return wait_for_connection(slot);
-  }
-  if (!error && (connection_ == nullptr || connection_->ended() || use_ == Use::kNoMore)) {
+  } else if (!has_failed &&
+             (connection_ == nullptr || connection_->ended() || use_ == Use::kNoMore)) {
     error = lost_error();
+  } else {
+    error = send_sealed(slot);
   }
-  if (!error) error = send(slot);
   if (error) fail(calls_.index_of(slot), std::move(*error));
 }
 

@@ -78,9 +78,6 @@ class RdmaClient : public ClientImpl {
   std::optional<Error> start_in_engine(Slot& slot);
   // Goes on with calls whose steps of authentication have ended elsewhere.
   void take_steps();
-  bool is_under_way(const Slot& slot) const noexcept {
-    return slot.state >= State::kWaiting && slot.state <= State::kOpening;
-  }
   void handle(const engine::Event& event);
   void fail(std::uint32_t index, Error error);
   void free_slot(std::uint32_t index) final;
@@ -112,19 +109,23 @@ class RdmaClient : public ClientImpl {
   bool keeps_calls_ = false;        // start() lets calls wait where there is no connection
   bool finishes_messages_ = false;  // finish_message() has something to do
   bool ever_connected_ = false;
-  bool heard_ = false;  // a reply came since this was cleared
+  bool heard_ = false;            // a reply came since this was cleared
+  bool whole_call_lost_ = false;  // with the connection: it may have been its fault
   bool in_progress_ = false;
   bool closing_ = false;
   Use use_ = Use::kNow;
   Instant now_{};  // of the round in progress
   std::uint32_t last_xid_ = 0;
+  std::uint32_t whole_calls_ = 0;  // slots whose XIDs are the application's
 
  private:
   rpc::CallMessage& message(std::uint32_t slot) noexcept final { return calls_[slot]; }
   // On the path of each call.
   [[gnu::always_inline]] inline void init_slot(Slot& slot, const Procedure& procedure);
   std::optional<Error> start_or_wait(Slot& slot);
-  std::optional<Error> send(Slot& slot);
+  [[gnu::always_inline]] inline std::optional<Error> send(Slot& slot);  // as complete()
+  std::optional<Error> seal(Slot& slot);
+  std::optional<Error> send_sealed(Slot& slot);
   void handle_sealed(Slot& slot);
   void handle_opened(std::uint32_t index);
   // On the path of each call.

@@ -54,7 +54,6 @@ std::optional<Error> read_any(CallSlot& slot, Bytes stream, const engine::ReplyR
 
 std::optional<Error> read_reply(CallSlot& slot, const engine::ReplyReady& reply,
                                 std::string_view peer) {
-  slot.step.seal.reply_verifier = {};
   const Bytes stream = reply.in_reply_chunk > 0 ? Bytes(slot.reply_room).first(reply.in_reply_chunk)
                                                 : reply.inline_part;
   if (reply.results_written.empty() && reply.by_read == nullptr && !slot.is_whole &&

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "base/assert.h"
 #include "oncrpc/message.h"
 #include "oncrpc/runs.h"
 #include "rpcrdma/message.h"
@@ -22,6 +23,9 @@ inline constexpr std::size_t kHeaderRoom = oncrpc::kCallHeaderSizeMax;
 // returns where it begins. A call that is made again has a new one: a credential may be good for
 // one transmission only.
 inline std::size_t seal_call(MutableBytes stream, const oncrpc::CallHeader& header) noexcept {
+  RPCRDMA_ASSERT(header.credential.body.size() <= kAuthBodySizeMax &&
+                     header.verifier.body.size() <= kAuthBodySizeMax,
+                 "a ClientAuth has set more than a header has room for (RFC 5531 section 8.2)");
   const std::size_t size = oncrpc::call_header_size(header);
   const std::size_t start = kHeaderRoom - size;
   xdr::Writer writer(stream.subspan(start, size));

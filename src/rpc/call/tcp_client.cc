@@ -161,7 +161,10 @@ Expected<Call, Error> TcpClient::prepare(const Procedure& procedure,
   slot.state = State::kPrepared;
   slot.blocking = slot.is_early = false;
   slot.procedure = procedure;
-  slot.xid = Xid{++last_xid_};
+  do {
+    ++last_xid_;
+  } while (whole_calls_ > 0 && is_in_use(Xid{last_xid_}));
+  set_xid(slot, Xid{last_xid_});
   slot.result_count = 0;
   slot.results_refused = slot.is_whole = false;
   slot.results_size_max = kResultsSizeDefault;
@@ -171,9 +174,25 @@ Expected<Call, Error> TcpClient::prepare(const Procedure& procedure,
   return make_call(index);
 }
 
+void TcpClient::set_xid(Slot& slot, Xid xid) {
+  slot.xid = xid;
+  xids_.set(static_cast<std::size_t>(&slot - slots_.data()), xid);
+}
+
+// Whether a call that is under way, or prepared by the library, has this XID.
+bool TcpClient::is_in_use(Xid xid) {
+  const auto has_one = [this](std::size_t i) {
+    const Slot& slot = slots_[i];
+    return (slot.state == State::kPrepared && !slot.is_whole) || is_under_way(slot.state);
+  };
+  return xids_.find(xid, has_one).has_value();
+}
+
 Expected<Call, Error> TcpClient::prepare_message(std::uint32_t size_max) {
   auto call = prepare({}, size_max);
-  if (call) slots_[slot_of(*call)].is_whole = true;
+  if (!call) return call;
+  slots_[slot_of(*call)].is_whole = true;
+  ++whole_calls_;
   return call;
 }
 
@@ -205,8 +224,10 @@ std::optional<Error> TcpClient::begin(std::uint32_t index, bool blocking,
                   "they exceed the size given to prepare(), or have too many bulk items"};
   } else if (!xid) {
     error = rpc::no_call(peer_);
+  } else if (slot.is_whole && is_in_use(*xid)) {
+    error = rpc::xid_in_use(peer_);
   } else {
-    slot.xid = *xid;
+    set_xid(slot, *xid);
     slot.deadline = now() + slot.timeout;
     error = seal(slot);
   }
@@ -222,7 +243,10 @@ std::optional<Error> TcpClient::begin(std::uint32_t index, bool blocking,
 
 std::optional<Error> TcpClient::seal(Slot& slot) {
   if (connection_->ended()) return lost_error();
-  if (slot.is_whole) return send(slot);
+  if (slot.is_whole || !steps_.has_steps()) {
+    steps_.seal_plain(slot.step);
+    return send(slot);
+  }
   const Bytes arguments = slot.stream.subspan(rpc::kHeaderRoom);
   if (steps_.seal(slot.step, slot.procedure, slot.xid, slot.writer, arguments) == StepEnd::kLater) {
     slot.state = State::kSealing;
@@ -252,7 +276,6 @@ std::optional<Error> TcpClient::send(Slot& slot) {
     return Error{Errc::kTooLarge, "the call", peer_, "it is longer than a record can be, 2 GiB"};
   }
   slot.state = State::kSent;
-  xids_.set(static_cast<std::size_t>(&slot - slots_.data()), slot.xid);
   slot.number = sent_++;
   next_deadline_ = engine::earlier(next_deadline_, slot.deadline);
   return std::nullopt;
@@ -279,9 +302,7 @@ Expected<Reply, Error> TcpClient::call(Call call) {
   if (auto error = begin(index, true, {})) return Unexpected<Error>(std::move(*error));
   connection_->flush();
   Slot& slot = slots_[index];
-  for (progress(); slot.state >= State::kSealing && slot.state <= State::kOpening; progress()) {
-    wait();
-  }
+  for (progress(); is_under_way(slot.state); progress()) wait();
   if (slot.state == State::kFailed) {
     Error error = std::move(*slot.error);
     free_slot(index);
@@ -366,7 +387,7 @@ void TcpClient::complete_early() {
 void TcpClient::complete(std::uint32_t index) {
   Slot& slot = slots_[index];
   if (auto error = read(slot)) return fail(index, std::move(*error));
-  const bool is_opened = steps_.opens() && !slot.is_whole;
+  const bool is_opened = steps_.has_steps() && !slot.is_whole;
   slot.state = State::kOpening;
   if (is_opened && steps_.open(slot.step, slot.reader) == StepEnd::kLater) return;
   handle_opened(index);
@@ -378,7 +399,7 @@ void TcpClient::handle_opened(std::uint32_t index) {
     if (slot.step.seal.failure) {
       return fail(index, *std::exchange(slot.step.seal.failure, std::nullopt));
     }
-    if (steps_.opens()) steps_.finish_open(slot.step, slot.reader, slot.places());
+    if (steps_.has_steps()) steps_.finish_open(slot.step, slot.reader, slot.places());
   }
   slot.state = State::kEnded;
   --under_way_;
@@ -394,7 +415,8 @@ std::optional<Error> TcpClient::read(Slot& slot) {
   slot.step.seal.reply_verifier = {};
   std::size_t size = oncrpc::kReplyHeaderSizeMin;
   if (slot.is_whole) {
-    size = 0;  // take_reply() has looked at its beginning
+    if (!oncrpc::is_reply(stream, slot.xid)) return rpc::to_error(nullptr, slot.procedure, peer_);
+    size = 0;
   } else if (!oncrpc::is_plain_success(stream, slot.xid)) {
     xdr::Reader reader(stream);
     const auto header = oncrpc::decode_reply(reader);
@@ -456,6 +478,7 @@ void TcpClient::free_slot(std::uint32_t index) {
   slot.stream = {};
   slot.reply = {};
   steps_.forget(slot.step);
+  if (slot.is_whole) --whole_calls_;
   slot.callback = {};
   slot.error.reset();
   slot.state = State::kFree;

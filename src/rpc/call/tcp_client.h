@@ -90,6 +90,11 @@ class TcpClient final : public ClientImpl {
   std::optional<Error> begin(std::uint32_t index, bool blocking, ReplyCallback&& callback);
   std::optional<Error> seal(Slot& slot);
   std::optional<Error> send(Slot& slot);
+  static bool is_under_way(State state) noexcept {
+    return state >= State::kSealing && state <= State::kOpening;
+  }
+  void set_xid(Slot& slot, Xid xid);
+  bool is_in_use(Xid xid);
   void take_steps();
   void handle_opened(std::uint32_t index);
   bool is_settled(const Slot& slot) const noexcept { return connection_->settled() > slot.number; }
@@ -117,6 +122,7 @@ class TcpClient final : public ClientImpl {
   rpc::PlainAuth plain_;
   rpc::CallSteps steps_;
   std::uint32_t last_xid_;
+  std::uint32_t whole_calls_ = 0;         // slots whose XIDs are the application's
   std::uint64_t sent_ = 0;                // messages
   std::uint32_t under_way_ = 0;           // slots from kSealing to kOpening
   std::uint32_t early_ = 0;               // of those, with a reply that has to wait

@@ -1,5 +1,6 @@
 #include "rpc/serve/admission.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "rpc/serve/incoming_call.h"
@@ -80,8 +81,34 @@ Admission IncomingCall::find_service(const oncrpc::ServiceRegistry& registry,
   return admission;
 }
 
+// The peer's memory was read a second time, and may say something else by now.
+Admission IncomingCall::admit_again(Bytes message) const {
+  const Bytes kept(kept_header_);
+  if (message.size() < kept.size() || !std::ranges::equal(message.first(kept.size()), kept)) {
+    return {.verdict = Verdict::kCutOff};
+  }
+  return {.service = service_,
+          .traits = traits_,
+          .header_size = is_whole_ ? 0 : kept.size(),
+          .is_whole = is_whole_};
+}
+
+void IncomingCall::keep_header(Bytes message) {
+  xdr::Reader reader(message);
+  const auto decoded = oncrpc::decode_call(reader);
+  // A whole message may have a header that only its service can read.
+  const std::size_t size = decoded ? reader.position() : message.size();
+  kept_header_.assign(message.begin(), message.begin() + static_cast<std::ptrdiff_t>(size));
+  if (!decoded) return;
+  xdr::Reader kept(kept_header_);
+  header_ = *oncrpc::decode_call(kept);
+  if (auth_.with != nullptr) auth_.name(header_, kept_header_);
+}
+
 Admission IncomingCall::admit(const oncrpc::ServiceRegistry& registry, Bytes message,
                               oncrpc::ReplyHeader& refusal) {
+  if (!kept_header_.empty()) [[unlikely]]
+    return admit_again(message);
   if (registry.rest() != nullptr) [[unlikely]] {
     if (const auto whole = admit_whole(registry, message)) return *whole;
   }

@@ -16,7 +16,8 @@ struct Admission {
     kAccepted,  // `service` is to execute it
     kRefused,   // there is a reply that says why (RFC 5531 §9)
     kNoCall,    // msg_type does not say CALL: no reply may be sent
-    kCutOff,    // the message ends inside of its header: there is no reply to it
+    kCutOff,    // the message ends inside of its header, or is another one than it was: there is no
+                // reply to it
     kLater,  // a step of authentication goes on elsewhere: to be admitted again when it has ended
   };
   Verdict verdict = Verdict::kAccepted;

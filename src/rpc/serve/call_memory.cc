@@ -58,8 +58,8 @@ bool CallMemory::locate(Held& held, const transport::Connection::Room& room,
       results, place,
       [&](std::size_t at, std::size_t size) { return add(buffer.subspan(at, size), 0); },
       // An empty item still takes its Write chunk (RFC 8166 §4.3.2), so it is told to the engine.
-      [&](Bytes data, std::uint16_t item) {
-        return (data.empty() && item == 0) || add(data, item);
+      [&](const BulkItem& item, std::uint16_t number) {
+        return (item.data.empty() && number == 0) || add(item.data, number);
       });
 }
 

@@ -18,8 +18,9 @@ DuplicateCalls::Next DuplicateCalls::begin(IncomingCall& call, std::string_view 
   key.procedure = call.header_.procedure;
   key.xid = call.header_.xid;
   const Credential& credential = call.header_.credential;
-  key.credential =
-      ReplyCache::checksum(credential.body, static_cast<std::uint32_t>(credential.flavor));
+  const bool is_named = call.auth_.with != nullptr && call.auth_.call.identity;
+  key.credential = ReplyCache::checksum(is_named ? *call.auth_.call.identity : credential.body,
+                                        static_cast<std::uint32_t>(credential.flavor));
   key.arguments = ReplyCache::checksum(call.arguments_.xdr().rest(), 0);
   for (const MessageReader::Placed& item : placed) {
     key.arguments = ReplyCache::checksum(item.data, key.arguments + item.position);
@@ -62,7 +63,7 @@ void DuplicateCalls::remember(IncomingCall& call) {
   const Bytes stream = Bytes(call.results_buffer_).subspan(kReplyRoom, call.results_.size());
   reply.stream.assign(stream.begin(), stream.end());
   for (const BulkItem& item : call.results_.items()) {
-    reply.items.push_back({item.at, {item.data.begin(), item.data.end()}});
+    reply.items.push_back({item.at, {item.data.begin(), item.data.end()}, item.is_eligible});
   }
   cache_.finish(key, std::move(reply));
 }
@@ -79,12 +80,15 @@ bool DuplicateCalls::copy_results(IncomingCall& call, const ReplyCache::Reply& r
   const Bytes stream(reply.stream);
   std::size_t done = 0;
   for (const ReplyCache::Item& item : reply.items) {
-    const std::size_t count_word = item.at - xdr::kWordSize;
-    call.results_.xdr().opaque_fixed(stream.subspan(done, count_word - done));
+    call.results_.xdr().opaque_fixed(stream.subspan(done, item.at - done));
     const MutableBytes memory = call.result_memory(static_cast<std::uint32_t>(item.data.size()));
     if (memory.size() != item.data.size()) return false;
     std::ranges::copy(item.data, memory.begin());
-    call.results_.bulk(memory);
+    if (item.is_eligible) {
+      call.results_.bulk_fixed(memory);
+    } else {
+      call.results_.lend(memory);
+    }
     done = item.at + xdr::pad_size(item.data.size());
   }
   call.results_.xdr().opaque_fixed(stream.subspan(done));

@@ -3,6 +3,8 @@
 #include <memory>
 #include <span>
 
+#include "base/assert.h"
+
 namespace rpcrdma::rpc {
 
 bool IncomingCall::reserve_results(std::uint32_t size_max) {
@@ -65,16 +67,20 @@ bool IncomingCall::take_refusal(const oncrpc::ReplyHeader& refusal) noexcept {
 
 // --- The header of its reply -------------------------------------------------------------------
 
+const Credential& IncomingCall::reply_verifier() const {
+  const Credential& verifier = auth_.call.reply_verifier;
+  RPCRDMA_ASSERT(verifier.body.size() <= kAuthBodySizeMax,
+                 "a ServerAuth has set a verifier over its limit (RFC 5531 section 8.2)");
+  return verifier;
+}
+
 oncrpc::ReplyHeader IncomingCall::plain_header() const {
-  const Credential verifier = auth_.with != nullptr ? auth_.call.reply_verifier : Credential{};
+  const Credential verifier = auth_.with != nullptr ? reply_verifier() : Credential{};
   return {header_.xid, oncrpc::Accepted{status_, versions_, verifier}};
 }
 
-std::size_t IncomingCall::write_header() {
-  if (is_whole_) return kReplyRoom;
-  oncrpc::Accepted accepted;
-  if (auth_.with != nullptr) [[unlikely]]
-    accepted.verifier = auth_.call.reply_verifier;
+std::size_t IncomingCall::write_sealed_header() {
+  const oncrpc::Accepted accepted{.verifier = reply_verifier()};
   const std::size_t size = oncrpc::kReplyHeaderSizeMin + xdr::padded(accepted.verifier.body.size());
   const std::size_t start = kReplyRoom - size;
   xdr::Writer writer(results_buffer_.subspan(start, size));
@@ -92,6 +98,7 @@ std::optional<Bytes> IncomingCall::take_wrapped() {
 
 void IncomingCall::end_call() noexcept {
   auth_.end();
+  kept_header_.clear();
   service_ = nullptr;
   versions_ = {};
   results_buffer_ = {};

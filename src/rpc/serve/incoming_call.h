@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "oncrpc/message.h"
 #include "oncrpc/registry.h"
@@ -41,6 +43,10 @@ class IncomingCall : public CallContext {
   Admission admit(const oncrpc::ServiceRegistry& registry, Bytes message,
                   oncrpc::ReplyHeader& refusal);
 
+  // The header that was judged will be out of its memory, and its message read again: only what
+  // begins with the same header is the same Call.
+  void keep_header(Bytes message);
+
  protected:
   IncomingCall() : step_(*this) {}
   ~IncomingCall() = default;
@@ -63,7 +69,17 @@ class IncomingCall : public CallContext {
   // The header of a reply without results.
   oncrpc::ReplyHeader plain_header() const;
   // Writes the header of a reply with results in front of them; where it begins in results_buffer_.
-  std::size_t write_header();
+  std::size_t write_header() {
+    if (is_whole_) [[unlikely]]
+      return kReplyRoom;
+    if (auth_.with != nullptr) [[unlikely]]
+      return write_sealed_header();
+    constexpr std::size_t kStart = kReplyRoom - oncrpc::kReplyHeaderSizeMin;
+    oncrpc::encode_plain_success(header_.xid,
+                                 std::span<std::byte, oncrpc::kReplyHeaderSizeMin>(
+                                     results_buffer_.data() + kStart, oncrpc::kReplyHeaderSizeMin));
+    return kStart;
+  }
   // Takes results that were wrapped in place of what the service wrote. nullopt: nothing was, or
   // it was not possible, which status_ says.
   std::optional<Bytes> take_wrapped();
@@ -82,6 +98,7 @@ class IncomingCall : public CallContext {
   Service* service_ = nullptr;               // that is to execute it
   const ProcedureTraits* traits_ = nullptr;  // of the procedure; null: NULL
   VersionRange versions_{};                  // with PROG_MISMATCH
+  std::vector<std::byte> kept_header_;       // keep_header(); empty: nothing is kept
   CallAuth auth_;
   std::optional<ReplyCache::Key> cache_key_;     // its reply is to be remembered
   std::optional<ReplyCache::Key> duplicate_of_;  // waits for the end of the same call
@@ -97,6 +114,9 @@ class IncomingCall : public CallContext {
     IncomingCall& call_;
   };
 
+  const Credential& reply_verifier() const;
+  std::size_t write_sealed_header();
+  Admission admit_again(Bytes message) const;
   Admission decode_header(Bytes message, oncrpc::ReplyHeader& refusal);
   Admission find_service(const oncrpc::ServiceRegistry& registry, oncrpc::ReplyHeader& refusal);
   std::optional<Admission> admit_whole(const oncrpc::ServiceRegistry& registry, Bytes message);

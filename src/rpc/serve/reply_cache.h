@@ -35,9 +35,10 @@ class ReplyCache {
   struct Item {
     std::size_t at;  // bytes of the stream before it
     std::vector<std::byte> data;
+    bool is_eligible = true;  // as in BulkItem
   };
   struct Reply {
-    std::vector<std::byte> stream;  // the RPC message without bulk items
+    std::vector<std::byte> stream;  // the results without bulk items
     std::vector<Item> items;
   };
   enum class Found : std::uint8_t {

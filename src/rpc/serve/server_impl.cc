@@ -50,6 +50,10 @@ void ServerImpl::await_steps() {
     return tcp_.steps() > 0 ||
            std::ranges::any_of(peers_, [](const Peer& peer) { return peer.session->steps() > 0; });
   };
+  if (!are_left()) return;
+  // No news of peers is to wake this loop again and again.
+  for (const auto& [session, connection] : peers_) session->disconnect();
+  tcp_.abort();
   while (are_left()) {
     loop_.wait();
     loop_.progress();
@@ -275,8 +279,7 @@ bool ServerImpl::in_turn_of(const rpc::Session& session) const noexcept {
 }
 
 void ServerImpl::deliver(rpc::Session& session, engine::CallId call) {
-  answers_.deliver(session, call);
-  loop_.wake();
+  answers_.deliver(session, call, [this] { loop_.wake(); });
 }
 
 void ServerImpl::set_adrift(rpc::BackwardCaller& caller, bool adrift) {

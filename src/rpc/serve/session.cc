@@ -161,6 +161,7 @@ void Session::handle_wanted(const engine::MemoryWanted& wanted) {
 // The header of a Long Call was accepted. Where there is no memory for its other chunks, the stream
 // is given back and read again later: a waiting call must hold no memory.
 void Session::reserve_rest(Context& context, const engine::MemoryWanted& wanted) {
+  context.keep_header(Bytes(context.held_.loans[0].buffer).first(wanted.long_part->size));
   if (reserve(context, wanted.chunks.subspan(1))) return lend_next(context);
   context.lent_ = 0;
   connection_->engine().restart(context.call_);
@@ -340,6 +341,11 @@ void Session::handle_received(const engine::CallReceived& received) {
       if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = received;
       return;
     }
+    if (received.padding != nullptr && context.is_whole_) [[unlikely]] {
+      // Only the reader of the message could tell its fill bytes.
+      context.status_ = AcceptStatus::kGarbageArgs;
+      return send_answer(context);
+    }
     if (received.padding != nullptr) [[unlikely]] {
       context.arguments_.set_alignment(received.padding->alignment, received.padding->threshold,
                                        received.padding->start);
@@ -423,7 +429,9 @@ void Session::send_answer(Context& context) {
     ++steps_;
     return;
   }
-  const auto wrapped = context.take_wrapped();
+  std::optional<Bytes> wrapped;
+  if (context.auth_.with != nullptr) [[unlikely]]
+    wrapped = context.take_wrapped();
   if (context.status_ != AcceptStatus::kSuccess) return send_plain(context, context.plain_header());
   const std::size_t start = context.write_header();
   const auto place = context.room();
@@ -473,9 +481,9 @@ void Session::handle_done(const engine::CallDone& done) {
     context.waits_for_memory_ = false;
     --waiting_;
   }
+  memory_.release(context.held_);
   context.end_call();
   context.again_.reset();
-  memory_.release(context.held_);
   context.has_long_part_ = context.is_judged_ = false;
   context.lent_ = 0;
   context.active_ = false;

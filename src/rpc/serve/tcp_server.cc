@@ -170,8 +170,7 @@ std::uint32_t TcpServer::steps() const noexcept {
 }
 
 void TcpServer::deliver(TcpSession& session, TcpCall& call) {
-  answers_.deliver(session, call);
-  shared_.loop.wake();
+  answers_.deliver(session, call, [this] { shared_.loop.wake(); });
 }
 
 void TcpServer::drain() {
