@@ -9,10 +9,10 @@
 //   start_detached(greet(*client));
 //   client->drain();                                               // or any event loop
 //
-// There is no scheduler: a coroutine runs where it is resumed. A coroutine that awaits a
-// call is resumed in place of the callback, inside Client::progress(), start(), call(), drain() or
-// the client's destructor, on the client's thread. The rules for callbacks apply: between two
-// co_awaits it must not call progress(), call() or drain() of that client, nor destroy it.
+// There is no scheduler: a coroutine runs where it is resumed. A coroutine that awaits a call is
+// resumed in place of the callback, inside Client::progress(), start(), call(), drain() or the
+// client's destructor, on the client's thread. The rules for callbacks apply: between two co_awaits
+// it must not call progress(), call() or drain() of that client, nor destroy it.
 //
 // Cost: each coroutine's frame is one allocation by its caller, unless the compiler removes it.
 // Awaiting a call allocates nothing.
