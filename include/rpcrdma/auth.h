@@ -1,11 +1,10 @@
-// How calls prove who makes them, and how a server checks it: what a security flavor of RPC is made
-// of (RFC 5531 §8). AUTH_NONE and AUTH_SYS are built in; ClientOptions::auth and
-// Server::accept_flavor() take others.
+// Authentication of calls: what an RPC security flavor consists of (RFC 5531 §8). AUTH_NONE and
+// AUTH_SYS are built in. ClientOptions::auth and Server::accept_flavor() add others.
 //
-// Each step may end at once, or later and elsewhere, for what waits for a third party or takes long
-// (StepEnd). Until then the call stays, and all that the step was shown stays as it is: a time
-// limit that has passed and a connection that is lost end the call after its step. So a step ends
-// by itself in any case, and clients and servers wait for theirs before they go.
+// Each step may end at once, or later and on another thread if it waits for a third party or takes
+// long (StepEnd). Until the step ends, the call and everything shown to the step stay valid. A
+// time-out or a lost connection ends the call only after its step. Therefore every step must end by
+// itself, and clients and servers wait for their steps before they are destroyed.
 #ifndef RPCRDMA_AUTH_H_
 #define RPCRDMA_AUTH_H_
 
@@ -22,12 +21,12 @@
 namespace rpcrdma {
 
 enum class StepEnd : std::uint8_t {
-  kDone,   // it has ended; AuthStep::finish() is not called
-  kLater,  // AuthStep::finish() ends it
+  kDone,   // the step has ended; AuthStep::finish() is not called
+  kLater,  // AuthStep::finish() ends the step
 };
 
-// Ends a step that goes on elsewhere: from any thread, also before the step has returned kLater,
-// and exactly once. What the step sets is set before.
+// Ends a step that returned kLater. Call exactly once, from any thread, possibly before the step
+// has returned kLater. Set the step's outputs before.
 class RPCRDMA_EXPORT AuthStep {
  public:
   virtual void finish() = 0;
@@ -36,104 +35,105 @@ class RPCRDMA_EXPORT AuthStep {
   ~AuthStep() = default;
 };
 
-// A Call on its way out, and its Reply. Bodies of credentials and verifiers have 400 bytes at most
-// (kAuthBodySizeMax). Whatever an authenticator sets in it is borrowed: it stays
-// until the next seal() of the call, or forget().
+// An outgoing Call and its Reply. Everything that an authenticator sets here is borrowed until the
+// next seal() of the call, or forget(). Bodies of credentials and verifiers
+// have 400 bytes at most (kAuthBodySizeMax).
 struct CallSeal {
   // The call.
   std::uint32_t xid = 0;
   Procedure procedure{};
-  // For seal(), where ClientAuth::wrap_growth() has a value, else empty: the arguments in XDR, in
-  // pieces, until the step has ended.
+  // For seal(): the arguments in XDR, in pieces, valid until the step has ended. Empty unless
+  // ClientAuth::wrap_growth() has a value.
   std::span<const Bytes> arguments{};
 
   // Set by seal(): the fields of the RPC header.
   Credential credential{};
   Credential verifier{};
-  // Set by seal(), where wrap_growth() has a value: what goes in place of the arguments; XDR, and
-  // so a multiple of four bytes. nullopt: they go as they are.
+  // Set by seal(), if wrap_growth() has a value: XDR that replaces the arguments, its size a
+  // multiple of four bytes. nullopt: the arguments are sent unchanged.
   std::optional<Bytes> wrapped;
 
-  // For open(): the verifier of the reply, as the server wrote it, and what follows the header; not
-  // what was placed elsewhere, which is only done where nothing is wrapped. Where wrap_growth() has
-  // a value, open() may set other bytes in place of the results.
+  // For open(): the verifier of the reply as the server wrote it, and what follows the header. This
+  // excludes placed data; nothing is placed when the call is wrapped. If wrap_growth() has a value,
+  // open() may replace the results.
   Credential reply_verifier{};
   Bytes results{};
 
-  // Set by either step: the call fails with it.
+  // Set by either step: fails the call with this error.
   std::optional<Error> failure;
-  // The authenticator's own, null before its first step.
+  // For the authenticator's use; null before its first step.
   void* state = nullptr;
 };
 
-// What the calls of one client are sealed with. It belongs to the client's thread but for what its
-// steps do elsewhere.
+// Seals the calls of one client. Used on the client's thread; only its steps may continue
+// elsewhere.
 class RPCRDMA_EXPORT ClientAuth {
  public:
   virtual ~ClientAuth() = default;
 
-  // For each transmission: a call that is made again over another connection is sealed anew.
+  // Called for each transmission: a call repeated over another connection is sealed anew.
   virtual StepEnd seal(CallSeal& call, AuthStep& step) = 0;
-  // The reply is there, and reports success. Nothing of it was shown to the application yet.
+  // A successful reply has arrived. None of it was shown to the application yet.
   virtual StepEnd open(CallSeal& /*call*/, AuthStep& /*step*/) { return StepEnd::kDone; }
-  // The call has ended: no view of it is used any more. Only called where CallSeal::state is set.
+  // The call has ended and no view of it remains in use. Called only if CallSeal::state is set.
   virtual void forget(CallSeal& /*call*/) noexcept {}
 
-  // By how many bytes results may grow when they are wrapped; nullopt: nothing is wrapped. Wrapped
-  // items are not eligible for direct placement (RFC 8166 §6.1): long calls and replies move as a
-  // whole then.
+  // The number of bytes by which results may grow when wrapped; nullopt: nothing is wrapped.
+  // Wrapped items are not eligible for direct placement (RFC 8166 §6.1), so long calls and replies
+  // move as a whole.
   virtual std::optional<std::uint32_t> wrap_growth() const noexcept { return std::nullopt; }
 };
 
-// A Call that came in, and the reply to it. What an authenticator sets in it is borrowed: it stays
-// until forget().
+// An incoming Call and its reply. Everything that an authenticator sets here is borrowed until
+// forget().
 struct CallAcceptance {
-  // For all steps: the header of the call. Its views live until the reply is out.
+  // For all steps: the header of the call. Its views live until the reply is sent.
   std::uint32_t xid = 0;
   Procedure procedure{};
   Credential credential{};
   Credential verifier{};
-  Bytes header{};           // from the XID to the end of the credential: what a checksum may cover
+  Bytes header{};           // from the XID to the end of the credential: input for a checksum
   std::string_view peer{};  // "ADDR:PORT"
 
-  // Set by accept(): kOk, or why the call is denied (AUTH_ERROR).
+  // Set by accept(): kOk, or the reason for denying the call (AUTH_ERROR).
   AuthStatus status = AuthStatus::kOk;
-  // Set by accept(): what names the caller, for the reply cache, where credentials are good for one
-  // transmission: a call that is made again has another one, and the same identity. nullopt: the
-  // body of the credential.
+  // Set by accept(): the caller's identity for the reply cache, if a credential is good for one
+  // transmission only. A repeated call then has another credential and the same identity. nullopt:
+  // the body of the credential.
   std::optional<Bytes> identity;
-  // Set by accept(): whether arguments and results are wrapped, so that unwrap() and wrap() are
-  // asked.
+  // Set by accept(): whether arguments and results are wrapped, which enables unwrap() and the
+  // wrapping of results in seal().
   bool is_wrapped = false;
 
-  // For unwrap(): all that follows the header. It may set other bytes in its place; nullopt, as it
-  // must for what cannot be unwrapped: the call fails with GARBAGE_ARGS.
+  // For unwrap(): everything after the header. The step may replace it. It must set nullopt if it
+  // cannot unwrap the arguments; the call then fails with GARBAGE_ARGS.
   std::optional<Bytes> arguments;
-  // For seal(), where the call is wrapped and succeeds: the results in XDR, in pieces, until the
-  // step has ended. It sets what goes in their place; nullopt: the call fails with SYSTEM_ERR.
+  // For seal(), if the call is wrapped and succeeds: the results in XDR, in pieces, valid until the
+  // step has ended. The step sets `wrapped` to replace them; nullopt: the call fails with
+  // SYSTEM_ERR.
   std::span<const Bytes> results{};
   std::optional<Bytes> wrapped;
   // Set by seal(): the verifier of the reply.
   Credential reply_verifier{};
 
-  // The authenticator's own, null before its first step.
+  // For the authenticator's use; null before its first step.
   void* state = nullptr;
 };
 
-// What a server does with the calls of one flavor. Called on the server's thread.
+// Handles the calls of one flavor on a server. Called on the server's thread.
 class RPCRDMA_EXPORT ServerAuth {
  public:
   virtual ~ServerAuth() = default;
 
-  // The header is there. It is asked before any bulk data moves, once for each call, and before
+  // The header has arrived. Called once per call, before any bulk data moves and before
   // Service::check_credential().
   virtual StepEnd accept(CallAcceptance& call, AuthStep& step) = 0;
-  // All of a wrapped call is there.
+  // A wrapped call has arrived completely.
   virtual StepEnd unwrap(CallAcceptance& /*call*/, AuthStep& /*step*/) { return StepEnd::kDone; }
   // The call was accepted and has been answered, with results or with an error of RFC 5531 §9.
   virtual StepEnd seal(CallAcceptance& /*call*/, AuthStep& /*step*/) { return StepEnd::kDone; }
-  // The reply is out, or there is none: no view of the call is used any more. Only called where
-  // CallAcceptance::state is set, and only that is valid still.
+  // The reply has been sent, or there is none; no view of the call remains in use. Called only if
+  // CallAcceptance::state is set, which is the only member that is still valid.
   virtual void forget(CallAcceptance& /*call*/) noexcept {}
 };
 

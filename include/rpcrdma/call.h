@@ -1,4 +1,4 @@
-// A Call of a client and the Reply to it.
+// A client's Call and its Reply.
 #ifndef RPCRDMA_CALL_H_
 #define RPCRDMA_CALL_H_
 
@@ -17,7 +17,7 @@ namespace rpcrdma {
 class Client;
 class ClientImpl;
 
-// A Call being put together. Destroying it before it is started costs nothing. Does not outlive its
+// A Call under construction. Destroying it before it is started costs nothing. Must not outlive its
 // client.
 class RPCRDMA_EXPORT Call {
  public:
@@ -27,14 +27,14 @@ class RPCRDMA_EXPORT Call {
 
   // The arguments in XDR; bulk() items are lent from here until the call has ended.
   MessageWriter& arguments() noexcept;
-  // Memory for the next bulk result, filled by RDMA up to its size; in the order of the results.
-  // Lent until the call has ended, when nothing can write to it any more. At most kBulkItemsMax,
-  // none of them empty; otherwise the call is refused when it is started.
+  // Memory for the next bulk result, in the order of the results; RDMA fills it up to its size.
+  // Lent until the call has ended, after which nothing can write to it. At most kBulkItemsMax
+  // places, none of them empty; otherwise starting the call fails.
   void place_result(MutableBytes destination) noexcept;
-  // Bound on the XDR results, without what place_result() has room for; default 512 bytes. When a
-  // reply could be longer than a message, room for a Long Reply is provided.
+  // Bound on the XDR results, without those that have a place; default 512 bytes. If a reply could
+  // be longer than a message, room for a Long Reply is provided.
   void expect_results(std::uint32_t size_max) noexcept;
-  // Instead of ClientOptions::call_timeout.
+  // Overrides ClientOptions::call_timeout.
   void time_out_after(std::chrono::nanoseconds timeout) noexcept;
 
  private:
@@ -47,21 +47,21 @@ class RPCRDMA_EXPORT Call {
   std::uint32_t slot_;
 };
 
-// The successful answer to a Call. Its views die with it. Does not outlive its client; keep few,
-// since each holds a Receive buffer back.
+// The successful answer to a Call. Its views die with it. Must not outlive its client. Keep few,
+// since each holds a Receive buffer.
 class RPCRDMA_EXPORT Reply {
  public:
   Reply(Reply&& other) noexcept : impl_(other.impl_), slot_(other.slot_) { other.impl_ = nullptr; }
   Reply& operator=(Reply&&) = delete;
   ~Reply();
 
-  // The results in XDR. bulk() finds an item in the place that place_result() named, or, when the
-  // peer left it in the message, there (last_was_placed() is then false: copy it).
+  // The results in XDR. bulk() finds an item in the place named by place_result(), or in the
+  // message if the peer left it there (last_was_placed() is then false: copy it).
   MessageReader& results() noexcept;
-  // Copies what the peer left in the message to the place that place_result() named, as bulk()
-  // comes to it; before the first bulk().
+  // When bulk() reaches an item that the peer left in the message, copies it to the place named by
+  // place_result(). Call before the first bulk().
   void land_results() noexcept;
-  // Whether all results were decoded and nothing was wrong; else the error to report.
+  // nullopt if all results were decoded without failure; else the error to report.
   std::optional<Error> finish() noexcept;
 
  private:

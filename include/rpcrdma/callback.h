@@ -1,4 +1,4 @@
-// A callable kept in place: what a call does when it ends, without an allocation.
+// A callable stored in place, without an allocation: run when a call ends.
 #ifndef RPCRDMA_CALLBACK_H_
 #define RPCRDMA_CALLBACK_H_
 
@@ -23,7 +23,7 @@ class Callback<void(Arguments...)> {
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, Callback> &&
            std::is_invocable_v<F&, Arguments...>)
-      Callback(F&& callable) {  // implicit: a lambda is passed where a Callback is wanted
+      Callback(F&& callable) {  // implicit: a lambda is passed where a Callback is expected
     using Value = std::remove_cvref_t<F>;
     static_assert(sizeof(Value) <= kSizeMax, "capture less, or a pointer to it");
     static_assert(alignof(Value) <= alignof(std::max_align_t));

@@ -7,7 +7,7 @@
 //   auto reply = client->call(std::move(*call));
 //   rpcrdma::Bytes data = reply->results().bulk(1 << 20, "data");
 //
-// Threads: a client and all that it gave belong to one thread.
+// Threads: a client and all objects obtained from it belong to one thread.
 #ifndef RPCRDMA_CLIENT_H_
 #define RPCRDMA_CLIENT_H_
 
@@ -38,9 +38,9 @@ namespace rdma {
 class Provider;
 }  // namespace rdma
 
-// What `co_await client.call_async(...)` waits with; see rpcrdma/coroutine.h. It lives in the
-// coroutine's frame, which must stay until the call has ended: the destructor ends the program when
-// the call is under way.
+// The awaiter of `co_await client.call_async(...)`; see rpcrdma/coroutine.h. It lives in the
+// coroutine's frame, which must exist until the call has ended: the destructor ends the program
+// while the call is outstanding.
 class [[nodiscard]] RPCRDMA_EXPORT CallAwaiter {
  public:
   CallAwaiter(const CallAwaiter&) = delete;
@@ -65,127 +65,126 @@ class [[nodiscard]] RPCRDMA_EXPORT CallAwaiter {
 class RPCRDMA_EXPORT Client {
  public:
   // Connects to rdma://HOST[:PORT] or tcp://HOST:PORT (IPv4, [IPv6] or a name), or to the Unix
-  // socket unix:///PATH; blocks until the connection is up or
-  // ProviderOptions::setup_timeout_client has passed.
+  // socket unix:///PATH. Blocks until the connection is up or ProviderOptions::setup_timeout_client
+  // has passed.
   //
   // Over tcp:// and unix:// (records, RFC 5531 §11) the same calls are made. Bulk items stay in the
-  // stream, so that results are in the reply and not in their places (Reply::land_results() copies
-  // them), and what only RDMA has fails with kUnsupported: memory that stays registered, calls of
-  // the server, and, for now, reconnection.
+  // stream, so results are in the reply and not in their places (Reply::land_results() copies
+  // them). RDMA-only features fail with kUnsupported: memory that stays registered, calls from the
+  // server, and, for now, reconnection.
   static Expected<Client, Error> connect(std::string_view url, const ClientOptions& options = {});
-  // Begins to connect, to the host's first address, and returns at once: for a loop that has other
-  // things to do meanwhile. progress() goes on with it until connected(), or until ended(); what
-  // prepare() fails with says why then.
+  // Begins to connect to the host's first address and returns at once, for an event loop with other
+  // work. progress() continues until connected(), or until ended(); prepare() then fails with the
+  // reason.
   static Expected<Client, Error> begin_connect(std::string_view url,
                                                const ClientOptions& options = {});
-  // The same over an RDMA stack of the application's, or a test double, which becomes the client's
-  // (rpcrdma/provider.h). The address goes to the provider as it is, and ProviderOptions mean
-  // nothing. Fails as its connect() does, and with kUnsupported when there is no provider.
+  // The same over the application's own RDMA stack or a test double (rpcrdma/provider.h), which the
+  // client then owns. The address is passed to the provider unchanged, and ProviderOptions are
+  // ignored. Fails as its connect() does, and with kUnsupported if there is no provider.
   static Expected<Client, Error> connect(std::unique_ptr<rdma::Provider> provider,
                                          std::string_view address,
                                          const ClientOptions& options = {});
   static Expected<Client, Error> begin_connect(std::unique_ptr<rdma::Provider> provider,
                                                std::string_view address,
                                                const ClientOptions& options = {});
-  // Goes on over a TCP connection of the application's, when the upper layers of both sides have
-  // agreed to step up (RFC 5666 §3): behind the last byte that either has sent or is to read, such
-  // as between two record-marked messages. The server's side is Server::adopt(). Blocks as
-  // connect() does. The descriptor is the library's from now on, also when this fails; there is no
-  // reconnection.
+  // Continues on an existing TCP connection of the application after both upper layers have agreed
+  // to step up (RFC 5666 §3): after the last byte that either side has sent or will read, such as
+  // between two record-marked messages. The server calls Server::adopt(). Blocks as connect() does.
+  // The library owns the descriptor from now on, even if this fails. There is no reconnection.
   static Expected<Client, Error> adopt(int descriptor, ClientOptions options = {});
-  // The same for the connection of this tcp:// client, once the server has agreed by its answer to
-  // a call (CallContext::step_up() on its side): the new client goes on behind that answer. This
-  // one has ended then, also when RDMA cannot be set up. Fails with kUnsupported, and changes
-  // nothing, while calls are under way, when the server has sent something behind its answers, and
-  // for a client that is not of tcp://.
+  // The same for the connection of this tcp:// client, once the server has agreed in its answer to
+  // a call (CallContext::step_up() on its side). The new client continues after that answer, and
+  // this client has ended, even if RDMA cannot be set up. Fails with kUnsupported, and changes
+  // nothing, while calls are outstanding, if the server has sent anything after its answers, and
+  // for a client that is not a tcp:// client.
   Expected<Client, Error> step_up(ClientOptions options = {});
-  // A client of the client that made this Call: its own calls go the other way over the same
-  // connection (RFC 8167). Only once the upper layer has said that the peer takes calls; both sides
-  // have set `backward_calls`. One at a time for each connection.
+  // Returns a client for calls to the client that made this Call, in the reverse direction over the
+  // same connection (RFC 8167). Call it only after the upper layer has said that the peer accepts
+  // calls; both sides must have set `backward_calls`. There is at most one at a time per
+  // connection.
   //
-  // It belongs to the server's thread and is driven by the server's progress(): start() and
-  // call_async() work, also inside of services; call() fails, progress(), wait() and drain() do
-  // nothing. Arguments and results are as large as a message at most; bulk items are copied into
-  // it. When the connection ends, so do its calls, and none can be made any more, unless
-  // BackwardOptions::outlives_connection is set. It may outlive the server; once the connection has
-  // gone there is no wait_fd() (-1) and no provider_name(). Fails with kUnsupported for a
-  // context that the application has made itself.
+  // It belongs to the server's thread and is driven by the server's progress(). start() and
+  // call_async() work, also inside services; call() fails; progress(), wait() and drain() do
+  // nothing. Arguments and results are limited to one message, into which bulk items are copied.
+  // When the connection ends, its calls end and no more can be made, unless
+  // BackwardOptions::outlives_connection is set. The client may outlive the server. Once the
+  // connection is gone, it has no wait_fd() (-1) and no provider_name(). Fails with kUnsupported
+  // for a context that the application created itself.
   static Expected<Client, Error> backward(const CallContext& context,
                                           const BackwardOptions& options = {});
-  // Of a backward client with outlives_connection, whose connection is lost: goes on over the
-  // connection of this call, once the upper layer has said on it that the peer, which must be the
-  // same one, takes calls again. Calls that wait are made again with the same XID, so that the peer
-  // can tell that it has executed one. Fails with kUnsupported when this client has a connection,
-  // or that connection has a client.
+  // For a backward client with outlives_connection whose connection is lost: continues over the
+  // connection of this call. The upper layer must first have said on that connection that the peer,
+  // which must be the same one, accepts calls again. Waiting calls are made again with the same
+  // XID, so that the peer can tell which calls it has executed. Fails with kUnsupported if this
+  // client has a connection, or that connection has a client.
   Expected<void, Error> resume(const CallContext& context);
   Client(Client&&) noexcept;
   Client& operator=(Client&& other) noexcept;
-  // Ends calls under way with kCanceled, then closes. Not from a callback of its own.
+  // Ends outstanding calls with kCanceled, then closes. Must not run inside its own callbacks.
   ~Client();
 
-  // Takes a slot for a call. `arguments_size_max` bounds the XDR arguments without bulk items,
+  // Takes a slot for a call. `arguments_size_max` bounds the XDR arguments without bulk items, in
   // bytes. Fails with kTooManyCalls, kNoResources or kConnectionLost.
   Expected<Call, Error> prepare(const Procedure& procedure,
                                 std::uint32_t arguments_size_max = 2048);
 
-  // The same for a Call that is encoded elsewhere: arguments() takes the whole message, from its
-  // XID on, and none of it is changed (MessageWriter::lend() and bulk_fixed() take it by
-  // reference). The message is sent once: when
-  // its connection is lost it fails, also where others are made again. expect_results() bounds the
-  // whole Reply. results() of the Reply stands at its XID: whatever the server said, also a
-  // refusal, is left to the caller. `size_max` is of what is written in place, bytes.
+  // The same for a Call that is encoded elsewhere: arguments() takes the whole message, starting
+  // with its XID, and sends it unchanged (MessageWriter::lend() and bulk_fixed() take it by
+  // reference). The message is sent once:
+  // it fails when its connection is lost, even where other calls are repeated. expect_results()
+  // bounds the whole Reply. results() of the Reply starts at its XID; the caller must interpret it,
+  // including refusals. `size_max` bounds what is written in place, in bytes.
   //
-  // Fails when it is started, with kBadArguments, if what was written does not begin as a Call does
-  // (RFC 5531 §9), or has the XID of another call under way.
+  // Starting it fails with kBadArguments if the message does not begin as a Call does (RFC 5531
+  // §9), or has the XID of another outstanding call.
   Expected<Call, Error> prepare_message(std::uint32_t size_max = 2048);
 
-  // Makes the call and waits for its end, serving other calls meanwhile (their callbacks run).
+  // Makes the call and waits for its end. Meanwhile other calls proceed (their callbacks run).
   Expected<Reply, Error> call(Call call);
 
   // Starts the call. The callback runs exactly once, inside progress(), start(), call() or the
-  // destructor, and must not throw; all lent memory is the caller's again before. If the call
-  // cannot be started, the error comes back here and the callback does not run.
+  // destructor, and must not throw. All lent memory returns to the caller before it runs. If the
+  // call cannot be started, start() returns the error and the callback does not run.
   Expected<void, Error> start(Call call, ReplyCallback callback);
 
-  // The same in a coroutine: `auto reply = co_await client.call_async(std::move(*call))` gives what
-  // call() gives. The coroutine goes on where the callback would have run; if the call cannot be
-  // started, at once. Nothing is allocated.
+  // The same in a coroutine: `auto reply = co_await client.call_async(std::move(*call))` yields the
+  // result of call(). The coroutine resumes where the callback would have run, or at once if the
+  // call cannot be started. Nothing is allocated.
   CallAwaiter call_async(Call call) noexcept;
 
   // For a foreign event loop: poll wait_fd() for reading, then call progress(). wait() does the
-  // first.
+  // polling.
   int wait_fd() const noexcept;
   void progress();
   void wait();
 
-  // Waits until no call is under way; new ones may still be made by callbacks.
+  // Waits until no call is outstanding; callbacks may still make new ones.
   void drain();
-  // Ends the connection; calls under way end with kCanceled.
+  // Ends the connection; outstanding calls end with kCanceled.
   void close() noexcept;
 
   bool connected() const noexcept;
-  bool ended() const noexcept;  // refused, lost or closed: for good
+  bool ended() const noexcept;  // permanently: refused, lost or closed
   std::uint32_t calls_in_flight() const noexcept;
   std::string_view provider_name() const noexcept;
   std::string_view peer_address() const noexcept;
   TransferCounters counters() const noexcept;
 
-  // Registers memory for as long as the result lives: bulk items and places of results that lie all
-  // inside of it are not registered for each call. The first is for both, the second for bulk items
-  // only. Fails with kUnsupported when it is empty or overlaps memory that is registered already,
+  // Registers memory for the lifetime of the result: bulk items and result places that lie entirely
+  // inside it are not registered for each call. register_memory() serves both, register_read_only()
+  // only bulk items. Fails with kUnsupported if the memory is empty or overlaps registered memory,
   // with kNoResources, and with kConnectionLost.
   Expected<RegisteredMemory, Error> register_memory(MutableBytes memory);
   Expected<RegisteredMemory, Error> register_read_only(Bytes memory);
 
-  // Answers calls of the server over this connection (RFC 8167), and over those that reconnection
-  // makes; ClientOptions::backward_calls at a time. The server may make none before the upper layer
-  // has told it that this client is ready. The service outlives the client and runs inside of the
-  // client's progress(); no context of it may be used after the client.
+  // Answers the server's calls over this connection (RFC 8167), and over those that reconnection
+  // makes, up to ClientOptions::backward_calls at a time. The server may make no calls before the
+  // upper layer has told it that this client is ready. The service outlives the client and runs
+  // inside the client's progress(); none of its contexts may be used after the client is destroyed.
   Expected<void, Error> serve(std::uint32_t program, std::uint32_t version, Service& service);
 
-  // Sends this credential with the calls started from now on, and with those that are made again
-  // after the loss of a connection (default AUTH_NONE). Without effect where ClientOptions::auth
-  // says what calls are sealed with.
+  // Sends this credential with calls started from now on, and with calls repeated after the loss of
+  // a connection (default AUTH_NONE). No effect if ClientOptions::auth seals the calls.
   void use_credential(const AuthSys& credential);
 
  private:

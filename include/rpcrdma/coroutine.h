@@ -9,13 +9,13 @@
 //   start_detached(greet(*client));
 //   client->drain();                                               // or any event loop
 //
-// There is no scheduler: a coroutine runs where somebody resumes it. One that awaits a call is
-// resumed in the place of the callback, inside Client::progress(), start(), call(), drain() or the
-// client's destructor, on the client's thread. What holds for callbacks holds for it: between two
-// co_awaits it must not call progress(), call() or drain() of that client, nor destroy it.
+// There is no scheduler: a coroutine runs where it is resumed. A coroutine that awaits a call is
+// resumed in place of the callback, inside Client::progress(), start(), call(), drain() or the
+// client's destructor, on the client's thread. The rules for callbacks apply: between two co_awaits
+// it must not call progress(), call() or drain() of that client, nor destroy it.
 //
-// What it costs: each coroutine's frame is one allocation by its caller, unless the compiler
-// removes it. Awaiting a call allocates nothing.
+// Cost: each coroutine's frame is one allocation by its caller, unless the compiler removes it.
+// Awaiting a call allocates nothing.
 #ifndef RPCRDMA_COROUTINE_H_
 #define RPCRDMA_COROUTINE_H_
 
@@ -39,12 +39,12 @@ RPCRDMA_EXPORT void start_detached(Task<void> task);
 
 namespace detail {
 
-// Ends the program with the text when the condition is false.
+// Ends the program with the text if the condition is false.
 RPCRDMA_EXPORT void require(bool condition, const char* text) noexcept;
 
-// What the promises of all tasks have in common. A task that ends before it waits for anything
-// returns to its awaiter; one that ends later resumes it. So stacks stay short also where the
-// compiler makes no tail calls, and a task may be resumed on another thread than it began on.
+// The common part of all tasks' promises. A task that ends before it waits for anything returns to
+// its awaiter; a task that ends later resumes it. Thus stacks stay short even without tail calls by
+// the compiler, and a task may be resumed on another thread than it started on.
 class TaskPromise {
  public:
   struct FinalAwaiter {
@@ -82,7 +82,7 @@ class TaskPromise {
   friend void rpcrdma::start_detached(Task<void> task);
 
   bool ended() const noexcept { return awaiter_.load(std::memory_order_acquire) == this; }
-  // To be resumed at the end; whether there is something to wait for.
+  // Registers the coroutine to be resumed at the end; false if the task has already ended.
   bool wait_for_end(std::coroutine_handle<> awaiter) noexcept {
     void* nobody = nullptr;
     if (awaiter_.compare_exchange_strong(nobody, awaiter.address(), std::memory_order_acq_rel)) {
@@ -124,12 +124,13 @@ class TaskPromiseOf<void> final : public TaskPromise {
 
 }  // namespace detail
 
-// A coroutine that gives one T. It does nothing until it is awaited, started or detached, and is
-// its owner's: destroying the Task destroys the coroutine's frame with all that is in it. A frame
-// in which a call is under way cannot go, since the library holds on to the place where the reply
-// is put: the program ends with a message that says so. Close or drain the client before.
+// A coroutine that returns one T. It does nothing until it is awaited, started or detached. Its
+// owner controls its lifetime: destroying the Task destroys the coroutine's frame and everything in
+// it. A frame with an outstanding call must not be destroyed, since the library still refers to the
+// memory for the reply: the program ends with a message that says so. Close or drain the client
+// first.
 //
-// An exception that leaves the coroutine is thrown again where the result is taken.
+// An exception that leaves the coroutine is rethrown where the result is taken.
 template <class T>
 class [[nodiscard]] Task {
  public:
@@ -147,8 +148,8 @@ class [[nodiscard]] Task {
     if (coroutine_) coroutine_.destroy();
   }
 
-  // Runs it until it waits for something, or to its end. Once; it may be awaited afterwards, so
-  // that several run at a time: start all, then await each.
+  // Runs it until it waits for something, or to its end. Call once. It may be awaited afterwards,
+  // so several tasks can run concurrently: start all, then await each.
   void start() {
     detail::require(coroutine_ && !coroutine_.promise().started_, "a Task is started twice");
     coroutine_.promise().started_ = true;
@@ -156,13 +157,14 @@ class [[nodiscard]] Task {
   }
   // Whether it has ended; false before it is started.
   bool done() const noexcept { return coroutine_ && coroutine_.promise().ended(); }
-  // What it gave, or its exception. Once, when done().
+  // Returns its result or rethrows its exception. Call once, when done().
   T result() && {
     detail::require(done(), "the result of a Task that has not ended");
     return coroutine_.promise().take();
   }
 
-  // `co_await std::move(task)`, or of the function's result; at most one coroutine awaits a task.
+  // `co_await std::move(task)`, or co_await on the function's result; at most one coroutine awaits
+  // a task.
   auto operator co_await() && noexcept {
     struct Awaiter {
       std::coroutine_handle<promise_type> task;
@@ -185,32 +187,32 @@ class [[nodiscard]] Task {
   std::coroutine_handle<promise_type> coroutine_;
 };
 
-// Starts a task that has no owner: its frame goes when it ends. An exception that leaves it
-// ends the program (std::terminate). What it refers to must live until its end; a client that it
-// awaits is a good place to wait for that: Client::drain(), or the destructor, which ends all calls
-// with kCanceled.
+// Starts a task that has no owner: its frame is destroyed when it ends. An exception that leaves it
+// ends the program (std::terminate). Everything it refers to must live until it ends. If it awaits
+// a client, wait for its end through that client: Client::drain(), or the destructor, which ends
+// all calls with kCanceled.
 void start_detached(Task<void> task);
 
-// A service whose calls are answered by coroutines, which may await calls to other servers, or
+// A service whose calls are answered by coroutines. They may await calls to other servers, or
 // anything else, and take as long as they need; other calls are served meanwhile.
 //
-// A client that serve() awaits goes before the server does: its destructor ends the calls under way
-// with kCanceled, so that the coroutines can come to their ends. Server::stop() gives them
+// Destroy a client that serve() awaits before the server: its destructor ends the outstanding calls
+// with kCanceled, so that the coroutines can end. Server::stop() gives them
 // ServerOptions::drain_timeout.
 class RPCRDMA_EXPORT CoroutineService : public Service {
  public:
-  // The program ends with a message when calls are still in service.
+  // Ends the program with a message if calls are still in service.
   ~CoroutineService() override;
 
-  // Answers one call: kSuccess sends context.results(), another status is sent as it is (see
+  // Answers one call: kSuccess sends context.results(), any other status is sent as the answer (see
   // CallContext::fail). An exception that leaves it is answered with kSystemErr. The context lives
-  // until the end, also when the connection is lost meanwhile; do not call its succeed() and
-  // fail(). reserve_results() and result_memory() are for the server's thread only, so not for a
-  // coroutine that was resumed on another one.
+  // until the coroutine ends, even if the connection is lost meanwhile; do not call its succeed()
+  // and fail(). reserve_results() and result_memory() are for the server's thread only, so not for
+  // a coroutine that was resumed on another thread.
   virtual Task<AcceptStatus> serve(CallContext& context) = 0;
 
   void call(CallContext& context) final;
-  // Calls whose coroutine has not ended; for the thread that all of them run on.
+  // Calls whose coroutine has not ended. Call on the thread that runs all of them.
   std::uint64_t calls_in_service() const noexcept { return in_service_; }
 
  private:
@@ -219,7 +221,7 @@ class RPCRDMA_EXPORT CoroutineService : public Service {
   std::uint64_t in_service_ = 0;
 };
 
-// --- Of the templates above ---------------------------------------------------------------------
+// --- Definitions of the templates above ---------------------------------------------------------
 
 template <class T>
 Task<T> detail::TaskPromiseOf<T>::get_return_object() noexcept {

@@ -1,4 +1,4 @@
-// What a connection has done, in numbers; the table of the demo and --json come from these.
+// Counters of a connection, the source of the demo's table and of --json.
 #ifndef RPCRDMA_COUNTERS_H_
 #define RPCRDMA_COUNTERS_H_
 
@@ -8,7 +8,7 @@
 
 namespace rpcrdma {
 
-// Of one connection, or of all that a server has had. RFC 8166 §3.5 names the forms.
+// Of one connection, or of all connections that a server has had. RFC 8166 §3.5 names the forms.
 struct TransferCounters {
   std::uint64_t calls = 0;         // Calls that ended (client) or were answered (server)
   std::uint64_t short_calls = 0;   // Calls without any chunk
@@ -19,15 +19,15 @@ struct TransferCounters {
   std::uint64_t read_chunk_bytes = 0, write_chunk_bytes = 0;
   // Profile::kRfc5666: Calls with aligned data (RDMA_MSGP); replies by Read chunks.
   std::uint64_t padded_calls = 0, read_replies = 0;
-  std::uint64_t cached_replies = 0;  // server: calls made again that were answered from memory
+  std::uint64_t cached_replies = 0;  // server: repeated calls that were answered from memory
   std::uint64_t errors_sent = 0, errors_received = 0;  // RDMA_ERROR
   std::uint64_t messages_dropped = 0;                  // short, stray, bad or unknown ones
   std::uint64_t credit_overruns = 0;                   // peers that made more Calls than granted
   std::uint64_t handles_invalidated_remotely = 0, handles_revoked = 0;
-  std::uint64_t wire_bytes_sent = 0, wire_bytes_received = 0;  // 0 where a device does not tell
+  std::uint64_t wire_bytes_sent = 0, wire_bytes_received = 0;  // 0 if a device does not report
   std::uint64_t payload_bytes = 0;  // of Sends, Writes and Read Responses, both ways
   std::uint64_t registrations = 0;  // of memory, with the provider; see registered_memory.h
-  // Only with RDMA devices: batches of work that were handed over; completions that were asked for.
+  // RDMA devices only: batches of work handed over; completions requested.
   std::uint64_t doorbells = 0, completions = 0;
   std::uint64_t bytes_copied = 0;  // from one user buffer to another by our own code
 };

@@ -1,4 +1,4 @@
-// What can go wrong, in words that a person can act on.
+// Errors, with messages that a person can act on.
 #ifndef RPCRDMA_ERROR_H_
 #define RPCRDMA_ERROR_H_
 
@@ -15,14 +15,14 @@ enum class Errc : std::uint8_t {
   kBadUrl,          // not rdma://HOST[:PORT], tcp://HOST:PORT or unix:///PATH
   kUnreachable,     // no connection to the peer
   kRefused,         // the peer refused the connection
-  kTimedOut,        // connection set-up or call took too long
+  kTimedOut,        // connection setup or call took too long
   kConnectionLost,  // the connection ended before the reply
   kVersion,         // the peer does not speak RPC-over-RDMA version 1
   kChunk,           // the peer could not use the call's chunks (RDMA_ERROR ERR_CHUNK)
   kBadReply,        // the reply cannot be decoded or does not fit the call
   kCanceled,        // by the caller, or because the client is closing
   kTooLarge,        // arguments or results larger than a call may have
-  kTooManyCalls,    // ClientOptions::calls_max calls are under way
+  kTooManyCalls,    // ClientOptions::calls_max calls are outstanding
   kNoResources,     // memory, descriptors or registrations
   kDenied,          // RPC: the server rejects the credential or the RPC version
   kNotAvailable,    // RPC: no such program, version or procedure
@@ -34,7 +34,7 @@ enum class Errc : std::uint8_t {
 RPCRDMA_EXPORT std::string_view to_string(Errc code) noexcept;
 
 // operation: what was attempted; peer: with whom ("ADDR:PORT", a socket's path or the URL); cause:
-// what happened, and where there is something to do about it, what.
+// what happened, and what to do about it if anything can be done.
 struct RPCRDMA_EXPORT Error {
   Errc code;
   std::string operation;

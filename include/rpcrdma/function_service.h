@@ -1,4 +1,4 @@
-// A service put together from functions, one for each procedure.
+// A service built from functions, one for each procedure.
 //
 //   rpcrdma::FunctionService service;
 //   service.on(kGreet, [](rpcrdma::CallContext& call) {
@@ -37,11 +37,11 @@ class RPCRDMA_EXPORT FunctionService final : public Service {
   FunctionService& operator=(const FunctionService&) = delete;
 
   // Answers calls of a procedure with a function of one CallContext&, which is kept as long as the
-  // service; later ones replace it. Before the server runs.
+  // service; a later one replaces it. Call before the server runs.
   //
   // A function that returns an AcceptStatus ends the call with it: kSuccess sends the results. An
-  // exception that leaves it is answered with kSystemErr. A function that returns nothing calls
-  // succeed() or fail() of the context itself, now or later, and must not throw.
+  // exception that leaves it is answered with kSystemErr. A function that returns void calls the
+  // context's succeed() or fail() itself, now or later, and must not throw.
   template <class Function>
   FunctionService& on(std::uint32_t procedure, Function function, ProcedureOptions options) {
     using Result = std::invoke_result_t<Function&, CallContext&>;

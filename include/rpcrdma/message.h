@@ -1,5 +1,5 @@
-// Arguments and results on their way through the XDR codec: small items are written and read in
-// place, bulk items (DDP-eligible ones, RFC 8166 §3.4) stay where the application has them.
+// Arguments and results in the XDR codec: small items are written and read in place; bulk items
+// (DDP-eligible ones, RFC 8166 §3.4) stay in the application's memory.
 #ifndef RPCRDMA_MESSAGE_H_
 #define RPCRDMA_MESSAGE_H_
 
@@ -18,15 +18,15 @@ namespace rpcrdma {
 
 inline constexpr std::size_t kBulkItemsMax = 8;  // in one message; further ones are not bulk
 
-// Bytes of a message that stay where the application has them.
+// Bytes of a message that stay in the application's memory.
 struct BulkItem {
   std::size_t at;  // bytes of the written stream before it
   Bytes data;
-  bool is_eligible = true;  // for direct data placement; else it only need not be copied
-  bool is_counted = true;   // its count word is right in front of it
+  bool is_eligible = true;  // for direct data placement; else only the copy is avoided
+  bool is_counted = true;   // its count word is directly in front of it
 };
 
-// Encodes one message in one pass. A view over library memory; dies with the call that gave it.
+// Encodes one message in one pass. A view over library memory; it dies with its call.
 class RPCRDMA_EXPORT MessageWriter {
  public:
   MessageWriter() noexcept : writer_(MutableBytes{}) {}
@@ -40,20 +40,20 @@ class RPCRDMA_EXPORT MessageWriter {
     return *this;
   }
 
-  // For everything that is small: numbers, strings, short opaques.
+  // For small items: numbers, strings, short opaques.
   xdr::Writer& xdr() noexcept { return writer_; }
 
-  // opaque<> by reference: the count word goes into the stream, the data stays where it is until
-  // the call ends and is moved from there without a copy. Items after the first kBulkItemsMax are
-  // written in place, which costs room there.
+  // opaque<> by reference: the count word goes into the stream; the data stays in place until the
+  // call ends and is sent from there without a copy. Items after the first kBulkItemsMax are
+  // written in place, which takes room there.
   void bulk(Bytes data) noexcept;
-  // opaque[n] by reference: the same without a count word, which is not written or was written
-  // before. XDR padding is written behind it.
+  // opaque[n] by reference: the same, without writing a count word (the caller may have written
+  // one). XDR padding is written after it.
   void bulk_fixed(Bytes data) noexcept;
   // XDR that was encoded elsewhere, by reference. It is not DDP-eligible: it stays in the message,
-  // or moves with all of it. Its size must be a multiple of four; otherwise the message is refused.
+  // or moves with the whole message. If its size is not a multiple of four, the message is refused.
   void lend(Bytes encoded) noexcept;
-  // Refuses the message: for values that only the caller can judge, like a count over its limit.
+  // Refuses the message: for values that only the caller can check, like a count over its limit.
   void fail() noexcept { overflow_ = true; }
 
   bool ok() const noexcept { return writer_.ok() && !overflow_; }
@@ -64,7 +64,7 @@ class RPCRDMA_EXPORT MessageWriter {
   void take_item(Bytes data, bool is_eligible, bool is_counted) noexcept;
 
   xdr::Writer writer_;
-  // In a union, so that what is not in use is not set: a writer is made for each call.
+  // In a union, so that unused elements are not initialised: a writer is created for each call.
   union {
     std::array<BulkItem, kBulkItemsMax> items_;
   };
@@ -72,8 +72,8 @@ class RPCRDMA_EXPORT MessageWriter {
   bool overflow_ = false;
 };
 
-// Decodes one message whose bulk items may be inline or may have been placed elsewhere. The views
-// that it returns live as long as the call or reply that it belongs to.
+// Decodes one message whose bulk items may be inline or placed elsewhere. The returned views live
+// as long as the call or reply.
 class RPCRDMA_EXPORT MessageReader {
  public:
   static constexpr std::uint32_t kInOrder = 0xffffffff;
@@ -99,7 +99,7 @@ class RPCRDMA_EXPORT MessageReader {
     depth_ = other.depth_;
     return *this;
   }
-  // Nothing was placed elsewhere.
+  // For a message without placed items.
   explicit MessageReader(Bytes stream, std::size_t offset = 0) noexcept
       : reader_(stream), position_base_(offset) {}
   // `stream` starts `offset` bytes into the message, at a point before any item. `placed` is in
@@ -108,32 +108,34 @@ class RPCRDMA_EXPORT MessageReader {
 
   xdr::Reader& xdr() noexcept { return reader_; }
 
-  // opaque<> that may have been placed by RDMA: a view of it, wherever it is. Its padding is dealt
-  // with, whether the peer sent it or not. An item that is larger than its place, or than
-  // `size_max`, fails with kOverLimit, wherever it came.
+  // opaque<> that may have been placed by RDMA: a view of it, wherever it is. Its padding is
+  // consumed whether the peer sent it or not. An item larger than its place, or than `size_max`,
+  // fails with kOverLimit, wherever it is.
   Bytes bulk(std::uint32_t size_max, std::string_view field) noexcept;
-  // The items that are not in xdr()'s bytes, in order, for callers that pass the message on.
+  // The items outside xdr()'s bytes, in order, for callers that pass the message on.
   std::span<const Placed> placed() const noexcept { return {placed_.data(), placed_count_}; }
   // Whether the last bulk() was placed by RDMA; if not, it is a view of the message.
   bool last_was_placed() const noexcept { return last_was_placed_; }
-  // The places that the application named: the first item's, the second's, and so on. The span
-  // lives as long as the reader is in use.
+  // The application's places, in the order of the items. The span must live as long as the reader
+  // is in use.
   void set_places(std::span<const MutableBytes> places) noexcept { places_ = places; }
-  // From now on bulk() copies an item that is in the message to its place.
+  // From now on bulk() copies an inline item to its place.
   void land() noexcept { lands_ = true; }
-  // The items were put into the places by guess (RFC 5666: a reply's Read chunks say their
-  // positions, and whose these are shows only here). One that belongs elsewhere is moved before
-  // its place is anybody's; `spare` is memory for those without a place of their own.
+  // The items were assigned to the places by guess (RFC 5666: a reply's Read chunks give their
+  // positions, and only decoding shows which item is where). An item that belongs elsewhere is
+  // moved before its place is handed to the caller; `spare` is memory for items without a place.
   void set_spare(MutableBytes spare) noexcept { spare_ = spare; }
 
-  // For a message with aligned data: `start` is where the message begins as alignment counts.
+  // For a message with aligned data: `start` is the position of the message's first byte for
+  // alignment.
   void set_alignment(std::uint32_t alignment, std::uint32_t threshold,
                      std::uint32_t start) noexcept {
     reader_.set_alignment({alignment, threshold, start + position_base_});
   }
 
-  // Around each item of a type that contains itself, so that no peer chooses how deep the stack
-  // gets: false, with kOverLimit, at the kDepthMax-th of them. leave() only after true.
+  // Surround each item of a recursive type with these, so that no peer chooses the depth of the
+  // stack. enter() returns false, with kOverLimit, at depth kDepthMax. Call leave() only after
+  // true.
   static constexpr std::uint32_t kDepthMax = 100;
   bool enter(std::string_view field) noexcept {
     if (depth_ == kDepthMax) reader_.fail(xdr::Errc::kOverLimit, field);
@@ -144,7 +146,8 @@ class RPCRDMA_EXPORT MessageReader {
   void leave() noexcept { --depth_; }
 
   bool ok() const noexcept { return reader_.ok(); }
-  // All of it was decoded: nothing failed, no trailing bytes, and each placed item was asked for.
+  // True if everything was decoded: nothing failed, there are no trailing bytes, and each placed
+  // item was requested.
   bool finish() noexcept;
 
  private:
@@ -158,7 +161,7 @@ class RPCRDMA_EXPORT MessageReader {
   };
   std::uint32_t placed_count_ = 0;
   std::uint32_t next_ = 0;
-  std::uint64_t position_base_ = 0;  // of the reader's first byte, grows by what was placed
+  std::uint64_t position_base_ = 0;  // of the reader's first byte; grows by the placed bytes
   std::uint32_t depth_ = 0;
   std::uint32_t items_read_ = 0;
   std::span<const MutableBytes> places_;

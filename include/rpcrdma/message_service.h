@@ -1,5 +1,5 @@
-// A service that takes Calls as whole RPC messages: for gateways, and for programs with an RPC
-// library of their own. Client::prepare_message() is its counterpart.
+// A service that takes Calls as whole RPC messages: for gateways, and for programs with their own
+// RPC library. Client::prepare_message() is its counterpart.
 //
 //   struct Relay : rpcrdma::MessageService {
 //     void call(rpcrdma::CallContext& context) override {
@@ -20,24 +20,24 @@
 
 namespace rpcrdma {
 
-// Gets every Call that no other service was added for, NULL included; the server judges nothing in
-// it but that it is a Call (RFC 5531 §9) and that both of its headers name one XID. The context is
-// as ever, but for this:
-// - arguments() stands at the XID. What a client sent by Read chunks is not in xdr()'s bytes:
-// bulk()
-//   finds it, and placed() has it with its position in the message.
-// - results() takes the whole Reply, from its XID on, with what is to be placed by bulk_fixed() or
-//   bulk(), in the order of the Write chunks.
-// - procedure() and credential() are as far as the header could be read, else zero.
-// - fail() answers with a header of the library's, without a verifier.
-// Calls with aligned data (RDMA_MSGP, Profile::kRfc5666) are refused: only their reader could find
-// the fill bytes.
-// No reply is remembered: a Call that a client makes again is executed again.
+// Receives every Call for which no other service was added, including NULL. The server checks only
+// that it is a Call (RFC 5531 §9) and that both of its headers have the same XID. The context is as
+// usual, with these exceptions:
+// arguments() starts at the XID. Data that a client sent by Read chunks is not in xdr()'s bytes:
+// bulk() finds it, and placed() lists it with its position in the message.
+// results() takes the whole Reply, starting with its XID. Data to be placed is passed by
+// bulk_fixed() or bulk(), in the order of the Write chunks.
+// procedure() and credential() are set as far as the header could be read, else zero.
+// fail() answers with a header of the library's, without a verifier.
+// Calls with aligned data (RDMA_MSGP, Profile::kRfc5666) are refused, because only their reader
+// could find the fill bytes.
+//
+// No reply is remembered: a Call that a client repeats is executed again.
 class RPCRDMA_EXPORT MessageService : public Service {
  public:
-  // `item_size_max`: of an item that comes by a Read chunk, bytes; Calls with larger ones are
-  // refused (GARBAGE_ARGS). Of whole messages ServerOptions::memory_max is the bound, and
-  // TcpOptions::record_size_max.
+  // `item_size_max`: the largest item accepted in a Read chunk, bytes; Calls with larger ones are
+  // refused (GARBAGE_ARGS). ServerOptions::memory_max and TcpOptions::record_size_max bound whole
+  // messages.
   explicit MessageService(std::uint32_t item_size_max = 1U << 20U) noexcept {
     traits_.bulk_argument_size_max = item_size_max;
   }

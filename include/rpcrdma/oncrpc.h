@@ -1,5 +1,5 @@
-// What an RPC call consists of besides its arguments (RFC 5531): which procedure, who asks, and how
-// a call may fail at the level of RPC.
+// The parts of an RPC call besides its arguments (RFC 5531): the procedure, the caller's
+// credential, and the ways in which a call may fail at the RPC level.
 #ifndef RPCRDMA_ONCRPC_H_
 #define RPCRDMA_ONCRPC_H_
 
@@ -23,7 +23,7 @@ struct Procedure {
   bool operator==(const Procedure&) const = default;
 };
 
-// The versions that somebody supports, both ends included.
+// A range of supported versions, both ends included.
 struct VersionRange {
   std::uint32_t low, high;
   bool operator==(const VersionRange&) const = default;
@@ -33,7 +33,7 @@ struct VersionRange {
 enum class AcceptStatus : std::uint32_t {
   kSuccess = 0,       // SUCCESS: the results follow
   kProgUnavail = 1,   // PROG_UNAVAIL: the program is not served here
-  kProgMismatch = 2,  // PROG_MISMATCH: not this version of it; the served range is told
+  kProgMismatch = 2,  // PROG_MISMATCH: not this version of it; the served range follows
   kProcUnavail = 3,   // PROC_UNAVAIL: the program has no such procedure
   kGarbageArgs = 4,   // GARBAGE_ARGS: the arguments cannot be decoded
   kSystemErr = 5,     // SYSTEM_ERR: for example out of memory
@@ -69,7 +69,7 @@ RPCRDMA_EXPORT std::string_view to_string(AcceptStatus status) noexcept;
 RPCRDMA_EXPORT std::string_view to_string(RejectStatus status) noexcept;
 RPCRDMA_EXPORT std::string_view to_string(AuthStatus status) noexcept;
 
-// auth_flavor, RFC 5531 §8.2. Other values occur and are kept as they are.
+// auth_flavor, RFC 5531 §8.2. Other values may occur and are preserved.
 enum class AuthFlavor : std::uint32_t {
   kNone = 0,       // AUTH_NONE
   kSys = 1,        // AUTH_SYS, RFC 5531 appendix A
@@ -91,10 +91,10 @@ struct Credential {
   }
 };
 
-// The body of an AUTH_SYS credential, RFC 5531 appendix A. Nothing in it is proved: a peer can
-// claim to be anyone.
+// The body of an AUTH_SYS credential, RFC 5531 appendix A. Nothing in it is authenticated: a peer
+// can claim to be anyone.
 struct AuthSys {
-  std::uint32_t stamp = 0;          // chosen by the caller, without meaning for us
+  std::uint32_t stamp = 0;          // chosen by the caller; not interpreted
   std::string_view machine_name{};  // borrowed; at most kMachineNameSizeMax bytes
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
@@ -110,13 +110,13 @@ struct AuthSys {
   }
 };
 
-// The body of a credential whose flavor is kSys. nullopt when it is cut off, too long, has trailing
-// bytes or breaks a limit; the call is then to be denied with kBadCredential. The machine name is a
+// Parses the body of a credential whose flavor is kSys. nullopt if it is cut off, too long, has
+// trailing bytes or breaks a limit; deny the call with kBadCredential then. The machine name is a
 // view into `body`.
 RPCRDMA_EXPORT std::optional<AuthSys> parse_auth_sys(Bytes body) noexcept;
 
-// Writes the body and returns its size, at most 340 bytes. kTruncated when it does not fit,
-// kOverLimit when the machine name or the number of groups is over its limit.
+// Writes the body and returns its size, at most 340 bytes. kTruncated if it does not fit,
+// kOverLimit if the machine name or the number of groups is over its limit.
 RPCRDMA_EXPORT Expected<std::size_t, xdr::Errc> encode_auth_sys(const AuthSys& value,
                                                                 MutableBytes output) noexcept;
 

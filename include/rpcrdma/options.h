@@ -1,4 +1,4 @@
-// Every setting of clients and servers, with its default and unit.
+// All settings of clients and servers, with defaults and units.
 #ifndef RPCRDMA_OPTIONS_H_
 #define RPCRDMA_OPTIONS_H_
 
@@ -20,62 +20,62 @@ class ClientAuth;
 
 inline constexpr std::uint16_t kDefaultPort = 20049;  // NFS/RDMA, registered with IANA
 
-// How the provider "verbs" exposes memory to a peer; siwarp needs none of these.
+// How the provider "verbs" exposes memory to a peer; siwarp ignores it.
 enum class Registration : std::uint8_t {
   kAuto,     // memory windows where the device has them, else a registration for each call
   kWindows,  // type 2 memory windows; a registration for each call where the device has none
   kPerCall,
-  // Registrations are kept for later calls with the same memory. Weaker than the others: a server
-  // can go on using handles of calls that are over, and memory that a call had must stay mapped as
-  // long as the connection lives.
+  // Registrations are kept for later calls with the same memory. This is weaker than the others: a
+  // server can continue to use handles of calls that have ended, and memory used by a call must
+  // stay mapped as long as the connection lives.
   kCache,
 };
 
 struct ProviderOptions {
-  // "verbs": RDMA devices, by rdma-core. "siwarp": software iWARP over TCP. "auto": verbs if an
-  // RDMA device that can be used leads to the address (Client) or has it (Server; a wildcard
-  // address is on each device), else siwarp; also siwarp for a capture, a shared port, or a TCP
+  // "verbs": RDMA devices, through rdma-core. "siwarp": software iWARP over TCP. "auto": verbs if a
+  // usable RDMA device leads to the address (Client) or has it (Server; a wildcard address is on
+  // each device), else siwarp. "auto" also selects siwarp for a capture, a shared port, or a TCP
   // connection to adopt.
   std::string name = "auto";
   Registration registration = Registration::kAuto;
-  bool crc = true;           // siwarp: MPA CRC; it is used when either side asks for it
-  std::string capture_file;  // siwarp: pcapng of all that its connections carry; empty: none
+  bool crc = true;           // siwarp: MPA CRC; used when either side requests it
+  std::string capture_file;  // siwarp: pcapng of all its connections' traffic; empty: none
   std::uint64_t capture_bytes_max = 64U << 20U;            // the file stops growing here
-  std::chrono::milliseconds setup_timeout_client{10'000};  // for the whole connection set-up
-  std::chrono::milliseconds setup_timeout_server{5'000};   // a silent peer is dropped after it
+  std::chrono::milliseconds setup_timeout_client{10'000};  // for the whole connection setup
+  std::chrono::milliseconds setup_timeout_server{5'000};   // drops a silent peer after this
 };
 
-// Which text of RPC-over-RDMA version 1 a connection follows. Nothing on the wire tells: both ends
-// are set to the same.
+// The specification of RPC-over-RDMA version 1 that a connection follows. Nothing on the wire
+// indicates it: set both ends to the same value.
 enum class Profile : std::uint8_t {
   kRfc8166,
-  // RFC 5666 as it was: a server may answer by Read chunks, which the client fetches and confirms
-  // with RDMA_DONE (§3.8); the client aligns data inside of messages (RDMA_MSGP, §3.9); message
-  // sizes are agreed on by the Connection Configuration Protocol (§6), not by RFC 8797.
+  // The original RFC 5666: a server may answer by Read chunks, which the client fetches and
+  // confirms with RDMA_DONE (§3.8); the client aligns data inside messages (RDMA_MSGP, §3.9); the
+  // Connection Configuration Protocol (§6) negotiates message sizes instead of RFC 8797.
   kRfc5666,
 };
-// From where the padding of RDMA_MSGP counts; RFC 5666 §3.9 can be read both ways.
+// Where the padding of RDMA_MSGP counts from; RFC 5666 §3.9 can be read both ways.
 enum class PaddingBase : std::uint8_t {
-  kBuffer,  // the start of the Send: aligned where the receiver has its buffer aligned
+  kBuffer,  // the start of the Send: aligned if the receiver's buffer is aligned
   kStream,  // the start of the RPC message
 };
 
-// What only Profile::kRfc5666 has.
+// Settings of Profile::kRfc5666 only.
 struct Rfc5666Options {
-  // Client: offers no memory for results, so that the server answers what does not fit a message by
-  // Read chunks. A call then takes as much of ClientOptions::memory_max as its largest reply,
-  // since the server may expose that in one piece. false: Write chunks and Reply chunks, as RFC
-  // 8166 has them.
+  // Client: offers no memory for results, so that the server answers by Read chunks whatever does
+  // not fit a message. A call then reserves its maximum reply size from ClientOptions::memory_max,
+  // since the server may expose the reply in one piece. false: Write chunks and Reply chunks, as in
+  // RFC 8166.
   bool results_by_read = false;
-  // Client: opaque data of more than so many bytes at the end of a Call is aligned, bytes.
+  // Client: opaque data longer than this at the end of a Call is aligned, bytes.
   std::uint32_t padding_threshold = 512;
-  // Server: asks clients to align data to so many bytes, and aligns its Receives; 0: neither.
+  // Server: requests clients to align data to this many bytes, and aligns its Receives; 0: neither.
   std::uint32_t alignment = 1024;
   PaddingBase padding_base = PaddingBase::kBuffer;
-  // Server: replies by Read chunks that a client may leave without RDMA_DONE; more wait.
+  // Server: the maximum number of replies by Read chunks that await RDMA_DONE; further ones wait.
   std::uint32_t exposed_replies_max = 16;
-  // Server: the flavor that credentials of the Connection Configuration Protocol must have (RFC
-  // 5666 §11: that of the data). Service::check_credential() says it for programs.
+  // Server: the flavor required of credentials of the Connection Configuration Protocol (RFC 5666
+  // §11: that of the data). For programs, Service::check_credential() decides.
   std::optional<AuthFlavor> flavor_required;
   // Server: an RDMA_DONE that takes longer ends the connection, which frees the reply's memory.
   std::chrono::milliseconds done_timeout{30'000};
@@ -83,49 +83,50 @@ struct Rfc5666Options {
 
 struct ConnectionOptions {
   std::uint32_t inline_size = 4096;  // largest inline message both ways, bytes, 1024 … 65536
-  std::uint32_t credits = 64;        // client: asked for; server: granted to each connection
-  // Bulk items below this size stay inline when the message has room for them, bytes.
+  std::uint32_t credits = 64;        // client: requested; server: granted to each connection
+  // Bulk items below this size stay inline if they fit into the message, bytes.
   std::uint32_t reduce_size_min = 1024;
-  // false: bulk items never travel by themselves; what is too long goes as a Long Call or Reply.
+  // false: bulk items never travel separately; a message that is too long becomes a Long Call or
+  // Reply.
   bool reduce = true;
   Profile profile = Profile::kRfc8166;
   Rfc5666Options rfc5666;
 };
 
-// What a client does when its connection is lost. Calls under way are then made again over the next
-// connection, with the same XID and their memory registered afresh, until their time is over.
+// What a client does when its connection is lost. Outstanding calls are then made again over the
+// next connection, with the same XID and newly registered memory, until their time is over.
 //
 // A server may have executed a call whose reply was lost, and executes it again unless it remembers
-// its replies: switch this on for programs whose calls may be repeated, or that have such a server.
+// its replies. Enable this only if the calls may be repeated or the server remembers replies.
 struct ReconnectOptions {
   bool enabled = false;
-  // Between attempts: the first, then twice the one before up to the limit, each shortened at
-  // random by up to half.
+  // The delay between attempts: the first, then twice the previous one up to the limit, each
+  // shortened at random by up to half.
   std::chrono::milliseconds first_delay{10};
   std::chrono::milliseconds delay_max{5'000};
-  // A call that was the only one under way each time that so many connections in a row were lost is
-  // taken to be the cause: it fails, and others go on.
+  // If this many connections in a row are lost while the same call was the only outstanding one,
+  // that call is considered the cause: it fails, and others continue.
   std::uint32_t losses_max = 3;
 };
 
-// Limits of connections by tcp:// and unix://; they take the place of credits and chunks. For a
-// client only those of records mean something, and records are replies.
+// Limits of tcp:// and unix:// connections, in place of credits and chunks. A client uses only the
+// limits on records, which are replies there.
 struct TcpOptions {
-  // Calls in service, until their replies have gone; a further one stays in the socket, so that the
-  // peer has to wait. 1 … 4096.
+  // Calls in service, until their replies have been sent. Further Calls stay in the socket, so that
+  // the peer must wait. 1 … 4096.
   std::uint32_t calls_max = 64;
   // Bytes of replies that the peer has not taken; above this no further Call is read.
   std::size_t unsent_max = 4U << 20U;
-  // The longest Call, bytes, with its bulk arguments; not more than 16 MiB, nor than memory_max has
-  // room for. A connection on which a longer one comes ends.
+  // The longest Call with its bulk arguments, bytes; not more than 16 MiB, nor than memory_max has
+  // room for. A longer one ends its connection.
   std::uint32_t record_size_max = (1U << 20U) + (64U << 10U);
-  std::uint32_t fragments_max = 4096;  // of one record (RFC 5531 §11), empty ones too; as above
-  // Such connections at a time, within ServerOptions::connections_max. For one more that one makes
-  // room whose last Call came longest ago, except for those with a Call that is being answered; 0:
-  // no bound of their own.
+  std::uint32_t fragments_max = 4096;  // per record (RFC 5531 §11), empty ones too; as above
+  // The maximum number of these connections, within ServerOptions::connections_max. A further one
+  // replaces the connection whose last Call came longest ago, except connections with a Call that
+  // is being answered. 0: no separate bound.
   std::size_t connections_max = 0;
-  // A connection is closed, in order, when for so long no Call was in service, none was half here,
-  // and no reply was on its way. 0: never. What does not move is subject to peer_timeout.
+  // A connection is closed in order when for this long no Call was in service, none was partly
+  // received, and no reply was in transit. 0: never. Stalled transfers are subject to peer_timeout.
   std::chrono::milliseconds idle_timeout{0};
 };
 
@@ -133,98 +134,99 @@ struct ClientOptions {
   ProviderOptions provider;
   ConnectionOptions connection;
   TcpOptions tcp;
-  std::uint32_t calls_max = 128;  // under way at a time; more are refused (kTooManyCalls)
-  // Calls from the server (RFC 8167) that are served at a time, see Client::serve(); 0: none.
+  std::uint32_t calls_max = 128;  // outstanding calls; more are refused (kTooManyCalls)
+  // Calls from the server (RFC 8167) served at a time, see Client::serve(); 0: none.
   std::uint32_t backward_calls = 0;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
-  // As Client::use_credential(), and already for the call with which a connection of
-  // Profile::kRfc5666 begins. The machine name is copied when the client is made.
+  // As Client::use_credential(), but already used for the first call of a Profile::kRfc5666
+  // connection. The machine name is copied when the client is created.
   std::optional<AuthSys> credential;
-  // What calls are sealed with instead, see rpcrdma/auth.h; null: AUTH_NONE or AUTH_SYS. It serves
-  // one client, which it outlives.
+  // Seals calls instead, see rpcrdma/auth.h; null: AUTH_NONE or AUTH_SYS. It serves one client and
+  // outlives it.
   ClientAuth* auth = nullptr;
   ReconnectOptions reconnect;
   std::size_t memory_max = 256U << 20U;  // message and Reply chunk buffers of the library, bytes
 };
 
-// Whether ServerOptions::receives_max are one queue of an RDMA device, out of which all connections
-// receive. Then they take receives_max times inline_size bytes, however many connections there are,
-// and each has one only while a Call of its is answered. All may be in use for as long as those
-// Calls take, also by clients that keep to their grants; a message that finds none is sent again
-// (RoCE, InfiniBand) or costs its connection (iWARP). A client that sends more than it was granted
-// is cut off. Not with backward_calls nor Profile::kRfc5666, for which a server exposes memory.
+// Whether the Receives of ServerOptions::receives_max form one queue of an RDMA device, from which
+// all connections receive. They then take receives_max times inline_size bytes, however many
+// connections there are, and a connection holds one only while one of its Calls is answered. All
+// may be in use for as long as those Calls take, even by clients within their grants. A message
+// that finds none is resent (RoCE, InfiniBand) or ends its connection (iWARP). A client that sends
+// more than it was granted is cut off. Not available with backward_calls or Profile::kRfc5666, for
+// which a server exposes memory.
 enum class SharedReceives : std::uint8_t {
-  // Where the device has such a queue, keeps connections apart all the same and loses no Receive of
-  // those that end: not on iWARP, nor on the kernel's rxe.
+  // If the device has a shared queue, still isolates connections and loses no Receives of
+  // connections that end: not on iWARP, nor on the kernel's rxe.
   kAuto,
-  kAlways,  // where the device has one; a peer may then reach what another connection was given
+  kAlways,  // if the device has one; a peer may then reach another connection's memory
   kNever,
 };
 
-// A client of a server's client, see Client::backward().
+// Options of a server's client for backward calls, see Client::backward().
 struct BackwardOptions {
   // Calls whose connection is lost wait, within their time, for the connection that
-  // Client::resume() names (RFC 8167: the same client must announce itself again); false: they fail
+  // Client::resume() names (RFC 8167: the same client must announce itself again). false: they fail
   // with kConnectionLost.
   bool outlives_connection = false;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
 };
 
-// What a Server says about one of its connections; see ServerOptions::on_connection.
+// A Server's report about one of its connections; see ServerOptions::on_connection.
 struct ConnectionEvent {
   enum class Kind : std::uint8_t {
-    kOpened,   // a peer was accepted; its set-up is not complete yet
+    kOpened,   // a peer was accepted; its setup is not complete yet
     kRefused,  // error: why
     kEnded,    // error: why, unless one of the two sides closed it in order
   };
   Kind kind;
-  std::string_view peer;         // "ADDR:PORT", or "local (user UID, process PID)" by unix://
+  std::string_view peer;         // "ADDR:PORT"; for unix://, "local (user UID, process PID)"
   const Error* error = nullptr;  // null: none
-  std::size_t connections = 0;   // there are now
-  TransferCounters counters{};   // kEnded: of the connection
+  std::size_t connections = 0;   // the current number
+  TransferCounters counters{};   // kEnded: those of the connection
 };
 
 struct ServerOptions {
   ProviderOptions provider;
   ConnectionOptions connection;
   TcpOptions tcp;
-  // The largest bulk argument and the largest Long Call taken from a peer, bytes; not more than 16
-  // MiB, nor than memory_max has room for.
+  // The largest bulk argument and the largest Long Call accepted from a peer, bytes; not more than
+  // 16 MiB, nor than memory_max has room for.
   std::uint32_t bulk_size_max = 1U << 20U;
   std::uint32_t long_call_size_max = 1U << 20U;
   std::size_t connections_max = 1024;
-  // Receives posted over all connections, a share for each: with more connections than this has
-  // room for, each is granted fewer credits than ConnectionOptions::credits, at least one, and more
-  // again when others have gone. A client that does not read the grant of a reply (because it came
-  // too late for its call) may then send more than there are Receives, and loses its connection.
-  // Those of `backward_calls` come besides, and with Profile::kRfc5666 those for RDMA_DONE
-  // (exposed_replies_max) and a second credit for clients that otherwise have one. 0: no such
-  // bound.
+  // Bounds the Receives posted over all connections; each connection gets a share. With more
+  // connections than it has room for, each is granted fewer credits than
+  // ConnectionOptions::credits, but at least one, and more again when others have gone. A client
+  // that does not read the grant of a reply (because the reply came too late for its call) may then
+  // send more than there are Receives, and loses its connection. Not included: the Receives of
+  // `backward_calls` and, with Profile::kRfc5666, those for RDMA_DONE (exposed_replies_max) and a
+  // second credit for clients that otherwise have one. 0: no bound.
   std::uint32_t receives_max = 0;
   SharedReceives shared_receives = SharedReceives::kAuto;
-  // Calls to each client (RFC 8167) under way at a time, see Client::backward(); 0: none.
+  // Outstanding calls to each client (RFC 8167), see Client::backward(); 0: none.
   std::uint32_t backward_calls = 0;
-  // Several servers of one user may listen on one port (SO_REUSEPORT), each on its own thread; new
-  // connections are spread over them by the system. All of them set it, the first one too.
+  // Several servers of one user may listen on one port (SO_REUSEPORT), each on its own thread; the
+  // system distributes new connections among them. All of them must set it, including the first.
   bool share_port = false;
   std::size_t memory_max = 512U << 20U;  // bulk and message buffers of the library, bytes
-  // How Write chunks come back: false, as RFC 8166 has it, without what was not used; true, as RFC
-  // 5666 and Linux have it, every segment with its length rewritten. Clients take both.
+  // How Write chunks are returned: false, without unused parts, as in RFC 8166; true, every segment
+  // with its length rewritten, as in RFC 5666 and Linux. Clients accept both.
   bool return_full_write_lists = false;
-  // Replies of procedures that are not idempotent (ProcedureTraits::is_idempotent) are remembered:
-  // at most so many, and so many bytes in all. A call that a client makes again is then executed at
-  // most once while the server lives, unless more such calls than these came in between. 0: none.
+  // Replies of non-idempotent procedures (ProcedureTraits::is_idempotent) are remembered, up to
+  // this number and this many bytes in total. A call that a client repeats is then executed at most
+  // once while the server lives, unless more of these calls than this came in between. 0: none.
   std::size_t reply_cache_entries = 4096;
   std::size_t reply_cache_bytes = 16U << 20U;
-  // A peer that leaves every RDMA Read, Write and Send of ours unfinished for so long is dropped,
-  // so that no peer can keep the memory of calls for ever; over TCP one that neither completes a
-  // record nor takes anything of its replies.
+  // A peer that leaves all our RDMA Reads, Writes and Sends unfinished for this long is dropped, so
+  // that no peer can hold the memory of calls forever. Over TCP, this applies to a peer that
+  // neither completes a record nor takes any of its replies.
   std::chrono::milliseconds peer_timeout{30'000};
-  std::chrono::milliseconds drain_timeout{10'000};  // stop() gives calls in service so long
-  // Hears of each connection, for logs and figures; on the server's thread, inside of progress(),
-  // where it must neither throw nor use the server. What it is given lives until it returns. Peers
-  // that never complete the set-up below RPC (a port scan) are not told, nor are connections that
-  // are left when the server is destroyed.
+  std::chrono::milliseconds drain_timeout{10'000};  // time for calls in service after stop()
+  // Reports each connection, for logs and statistics. It runs on the server's thread, inside
+  // progress(), and must neither throw nor use the server. Its argument lives until it returns. It
+  // does not report peers that never complete the setup below RPC (a port scan), nor connections
+  // that remain when the server is destroyed.
   std::function<void(const ConnectionEvent& event)> on_connection;
 };
 

@@ -4,9 +4,9 @@
 //   call->place_result(frame_of_the_pool);              // costs no registration any more
 //
 // Registering memory is expensive on RDMA devices: pages are pinned and tables are written. Without
-// this, each call registers its bulk items and the places of its results, and ends that when it
-// ends. Registration alone gives the peer nothing: what a call exposes is still exactly its own
-// bytes, for as long as the call lasts.
+// this, each call registers its bulk items and the places of its results, and unregisters them when
+// it ends. Registration alone gives the peer no access: a call still exposes exactly its own bytes,
+// for as long as the call lasts.
 #ifndef RPCRDMA_REGISTERED_MEMORY_H_
 #define RPCRDMA_REGISTERED_MEMORY_H_
 
@@ -27,12 +27,12 @@ class RPCRDMA_EXPORT MemoryRegistrar {
   ~MemoryRegistrar() = default;
 };
 
-// A registration; its end is that of the registration. The memory itself stays the application's:
-// alive until then. Belongs to the thread of the client or server that made it, and does not
-// outlive it. Precondition of its end: no call under way uses the memory.
+// A registration; destroying it ends the registration. The memory stays the application's and must
+// live until then. The object belongs to the thread of the client or server that created it, and
+// must not outlive it. Precondition of destruction: no outstanding call uses the memory.
 class RegisteredMemory {
  public:
-  RegisteredMemory() noexcept = default;  // of nothing
+  RegisteredMemory() noexcept = default;  // no registration
   RegisteredMemory(MemoryRegistrar& registrar, std::uint32_t id, Bytes memory) noexcept
       : registrar_(&registrar), id_(id), memory_(memory) {}
   RegisteredMemory(RegisteredMemory&& other) noexcept

@@ -1,4 +1,4 @@
-// What a program does with the Calls that come in.
+// A program's handling of incoming Calls.
 #ifndef RPCRDMA_SERVICE_H_
 #define RPCRDMA_SERVICE_H_
 
@@ -20,17 +20,17 @@ class Session;
 Session* session_of(const CallContext& context) noexcept;
 }  // namespace rpc
 
-// What CallContext::step_up() says.
+// The result of CallContext::step_up().
 enum class StepUp : std::uint8_t {
-  kNow,      // behind a successful answer to this Call the connection goes on as RDMA
-  kAlready,  // it is RDMA
-  // It cannot: over Unix sockets, in a server that listens at no rdma:// address or not by
-  // "siwarp", while the server is stopping, or since the context is none of a server.
+  kNow,      // after a successful answer to this Call, the connection continues as RDMA
+  kAlready,  // the connection is RDMA
+  // Impossible: over Unix sockets, in a server without an rdma:// listener of "siwarp", while the
+  // server is stopping, or because the context does not belong to a server.
   kUnable,
 };
 
-// One Call that waits for its answer. It belongs to the server, which keeps it until exactly one of
-// succeed() and fail() was called, also when the connection has ended meanwhile.
+// One Call that waits for its answer. The server owns it and keeps it until exactly one of
+// succeed() and fail() is called, even if the connection has ended meanwhile.
 class RPCRDMA_EXPORT CallContext {
  public:
   virtual const Procedure& procedure() const noexcept = 0;
@@ -40,24 +40,24 @@ class RPCRDMA_EXPORT CallContext {
   // The arguments in XDR; bulk() finds an item wherever it was placed. Views live until the answer.
   virtual MessageReader& arguments() noexcept = 0;
 
-  // The results in XDR; up to 2 KiB, or what reserve_results() made room for. Bulk items are lent
+  // The results in XDR: up to 2 KiB, or the size given to reserve_results(). Bulk items are lent
   // until the server no longer needs them, so they must be result_memory() or outlive the server.
   virtual MessageWriter& results() noexcept = 0;
-  // The next two only on the server's thread, inside of Service::call() or later, until the answer.
-  // Starts the results anew with room for `size_max` bytes. False: no memory.
+  // Call the next two only on the server's thread, inside Service::call() or later, until the
+  // answer. Restarts the results with room for `size_max` bytes. False: no memory.
   virtual bool reserve_results(std::uint32_t size_max) = 0;
-  // Memory for a bulk result, kept until the reply is out. Empty: no memory (answer kSystemErr).
+  // Memory for a bulk result, kept until the reply is sent. Empty: no memory (answer kSystemErr).
   virtual MutableBytes result_memory(std::uint32_t size) = 0;
 
-  // Steps up (RFC 5666 §3): asks that this tcp:// connection goes on as RPC over RDMA behind the
-  // reply, for a procedure by which peers agree on that (docs/step_up.md). kNow binds the server
-  // to it when succeed() ends the call, and nothing is changed by fail(). The peer must have no
-  // other Call without its reply and must send nothing before it has this one, or else it loses its
-  // connection. Only on the server's thread, before the answer.
+  // Steps up (RFC 5666 §3): requests that this tcp:// connection continue as RPC over RDMA after
+  // the reply. It is for a procedure by which the peers agree on that (docs/step_up.md). After
+  // kNow, succeed() commits the server to it; fail() changes nothing. The peer must have no other
+  // unanswered Call and must send nothing before it has this reply, or it loses its connection.
+  // Call only on the server's thread, before the answer.
   virtual StepUp step_up() { return StepUp::kUnable; }
 
-  // End the call; the context is dead afterwards. From any thread, also before call() has returned.
-  // fail() takes kGarbageArgs, kSystemErr and kProcUnavail; succeed() sends the results.
+  // End the call; the context is dead afterwards. Callable from any thread, also before call() has
+  // returned. fail() takes kGarbageArgs, kSystemErr and kProcUnavail; succeed() sends the results.
   virtual void succeed() = 0;
   virtual void fail(AcceptStatus status) = 0;
 
@@ -66,12 +66,12 @@ class RPCRDMA_EXPORT CallContext {
 
  private:
   friend rpc::Session* rpc::session_of(const CallContext& context) noexcept;
-  // What answers the connection that the call came by; null: it came by none of this library.
+  // The session that answers the connection of this call; null: the context is not the library's.
   virtual rpc::Session* session() const noexcept { return nullptr; }
 };
 
-// What the binding of a program (RFC 8166 §6) says about one procedure. rpcrdma-gen makes a table
-// of them from the file (docs/idl.md).
+// What the binding of a program (RFC 8166 §6) says about one procedure. rpcrdma-gen generates a
+// table of these from the .x file (docs/idl.md).
 struct ProcedureTraits {
   static constexpr std::uint64_t kNoBound = ~std::uint64_t{0};
 
@@ -80,20 +80,20 @@ struct ProcedureTraits {
   // The largest bulk argument, bytes; 0: the procedure has none. A larger Read chunk is refused
   // before a byte of it is moved.
   std::uint32_t bulk_argument_size_max = 0;
-  // The most that the results take in XDR, with their bulk items, bytes. kNoBound: that depends on
-  // the arguments, or is not known.
+  // The maximum size of the XDR results with their bulk items, bytes. kNoBound: it depends on the
+  // arguments, or is unknown.
   std::uint64_t results_size_max = kNoBound;
-  // Whether it does no harm to execute a call twice. If it does, the server remembers replies, and
-  // answers a call that a client makes again after a lost connection without executing it
+  // Whether executing a call twice is harmless. If not, the server remembers replies, and answers a
+  // call that a client repeats after a lost connection without executing it
   // (ServerOptions::reply_cache_entries).
   bool is_idempotent = true;
   // Profile::kRfc5666: whether results that fit nowhere else may be exposed for the client to read,
-  // until it confirms that. RFC 5666 §5.2 leaves that to the upper layer, and NFS forbids it
-  // (RFC 5667): unless the service permits it, the call fails instead.
+  // until the client confirms. RFC 5666 §5.2 leaves this to the upper layer, and NFS forbids it
+  // (RFC 5667). Unless the service permits it, the call fails instead.
   bool may_answer_by_read = false;
 };
 
-// The entry of a procedure in a table that is sorted by number; null: there is none.
+// Finds the entry of a procedure in a table sorted by number; null: there is none.
 constexpr const ProcedureTraits* find_traits(std::span<const ProcedureTraits> table,
                                              std::uint32_t procedure) noexcept {
   // Most programs number their procedures from 0 without a gap.
@@ -102,18 +102,17 @@ constexpr const ProcedureTraits* find_traits(std::span<const ProcedureTraits> ta
   return found != table.end() && found->number == procedure ? &*found : nullptr;
 }
 
-// One version of one program. Called on the server's thread; it may answer at once or keep the
-// context and answer later from a thread of its own. Procedure 0 (NULL) is answered by the server
-// itself.
+// One version of one program. Called on the server's thread; it may answer at once, or keep the
+// context and answer later from its own thread. The server itself answers procedure 0 (NULL).
 class RPCRDMA_EXPORT Service {
  public:
   virtual ~Service() = default;
 
-  // The traits of a procedure, which live as long as the service; null: there is no such procedure,
-  // and the caller gets PROC_UNAVAIL.
+  // The traits of a procedure, which live as long as the service; null: the procedure does not
+  // exist, and the caller gets PROC_UNAVAIL.
   virtual const ProcedureTraits* traits(std::uint32_t procedure) const noexcept = 0;
-  // Whether a caller with this credential may call the procedure (never asked for NULL): kOk, or
-  // why it is denied (AUTH_ERROR), before any bulk data moves.
+  // Whether a caller with this credential may call the procedure: kOk, or the reason for denying it
+  // (AUTH_ERROR). Called before any bulk data moves, never for NULL.
   virtual AuthStatus check_credential(std::uint32_t /*procedure*/,
                                       const Credential& /*credential*/) const noexcept {
     return AuthStatus::kOk;

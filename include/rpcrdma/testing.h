@@ -1,5 +1,5 @@
-// A network that is simulated, for tests of your own services and clients: no sockets, no threads,
-// no real time. The same seed gives the same run, faults included.
+// A simulated network for tests of your own services and clients: no sockets, no threads, no real
+// time. The same seed gives the same run, faults included.
 //
 //   rpcrdma::testing::Network network(seed);
 //   auto server = network.listen("storage");
@@ -9,8 +9,8 @@
 //   client->start(std::move(call), [&](auto reply) { … done = true; });
 //   network.run_until([&] { return done; }, *server, *client);
 //
-// Time passes in run_until() and step() only. Client::call(), drain() and wait() and Server::run()
-// let it pass as well, but without the others: use start() or coroutines.
+// Time passes only in run_until() and step(). Client::call(), drain() and wait() and Server::run()
+// also advance it, but without the other ends: use start() or coroutines.
 #ifndef RPCRDMA_TESTING_H_
 #define RPCRDMA_TESTING_H_
 
@@ -31,15 +31,15 @@
 namespace rpcrdma::testing {
 
 struct NetworkOptions {
-  // Each step of a message lasts 1 ns up to this, drawn by the seed. So does each of a connection.
+  // Each step of a message or connection takes 1 ns up to this, drawn from the seed.
   std::chrono::nanoseconds latency_max = std::chrono::microseconds(10);
-  // Faults. On average one in so many; 0: none.
+  // Faults: on average one in this many; 0: none.
   std::uint32_t refused_one_in = 0;         // connections are refused
   std::uint32_t no_memory_one_in = 0;       // memory cannot be registered
   std::uint64_t connection_lost_every = 0;  // events of the network
 };
 
-// Belongs to one thread, and outlives the servers and clients that it made.
+// Belongs to one thread, and outlives the servers and clients created from it.
 class RPCRDMA_EXPORT Network {
  public:
   explicit Network(std::uint64_t seed, const NetworkOptions& options = {});
@@ -47,17 +47,17 @@ class RPCRDMA_EXPORT Network {
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
-  // A server on a node of its own; `address` is any name, with a port (":2049") or without, which
-  // asks for a free one. What ServerOptions say of providers and loops means nothing here.
+  // A server on its own node. `address` is any name, with a port (":2049") or without, which
+  // requests a free one. The provider and event-loop settings of ServerOptions are ignored.
   Expected<Server, Error> listen(std::string_view address, const ServerOptions& options = {});
-  // A client on a node of its own, which is only starting to connect.
+  // A client on its own node, which has only started to connect.
   Expected<Client, Error> connect(std::string_view address, const ClientOptions& options = {});
 
-  // The virtual time, which begins at one second.
+  // The virtual time, which starts at one second.
   Instant now() const noexcept;
-  // Lets each of `ends`, servers and clients, make progress, and the time pass to the next event,
-  // until the condition holds. False: nothing is going to happen any more, or the bound on the
-  // number of steps was reached.
+  // Lets each of `ends` (servers and clients) make progress and advances the time to the next
+  // event, until the condition holds. False: nothing more will happen, or the bound on the number
+  // of steps was reached.
   template <class Condition, class... Ends>
   bool run_until(Condition&& condition, Ends&... ends) {
     for (std::uint64_t left = kStepsMax; left > 0; --left) {
@@ -67,12 +67,12 @@ class RPCRDMA_EXPORT Network {
     }
     return false;
   }
-  // Lets the time pass to the next event or time limit. False: there is neither.
+  // Advances the time to the next event or time limit. False: there is neither.
   bool step();
-  // No fault happens any more: for checks that everything ends well then.
+  // Stops all faults: for checks that everything then ends well.
   void stop_faults();
-  // What this library did that no correct stack does, one sentence each. Anything here is an error
-  // of the library's: please report it.
+  // Violations of the rules by this library, one sentence each. Any entry is a bug of the library:
+  // please report it.
   std::vector<std::string> violations() const;
 
  private:

@@ -12,17 +12,17 @@
 
 namespace rpcrdma {
 
-// Borrowed bytes. Never owning; the owner is named where a function takes or returns one.
+// Borrowed bytes. Never owning; functions that take or return them name the owner.
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 
-// A value, or the reason why there is none. The one place that names the library behind it.
+// A value, or the reason why there is none. Only here is the underlying library named.
 template <class T, class E>
 using Expected = tl::expected<T, E>;
 template <class E>
 using Unexpected = tl::unexpected<E>;
 
-// A monotonic clock that deliberately has no now(): the protocol code is told the time.
+// A monotonic clock that deliberately has no now(): the protocol code receives the time.
 struct LogicalClock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;

@@ -1,5 +1,5 @@
-// What an RDMA connection can be asked to do, as values: the engine fills them in, a provider
-// carries them out.
+// The work requests of an RDMA connection, as values: the engine fills them in, a provider executes
+// them.
 #ifndef RPCRDMA_WORK_H_
 #define RPCRDMA_WORK_H_
 
@@ -37,7 +37,7 @@ struct Receive {
 };
 struct Send {
   std::span<const Slice> from;
-  std::optional<SteeringTag> invalidate;  // a tag of the peer's
+  std::optional<SteeringTag> invalidate;  // one of the peer's tags
 };
 struct Read {
   Slice into;
@@ -48,30 +48,28 @@ struct Write {
   Remote to;
 };
 enum class RemoteAccess : std::uint8_t { kRead, kWrite };
-// Lets the peer read or write exactly this run, until revoked. The completion brings the tag and
-// the address of the first byte, which need not be that of the memory: neither should be easy to
-// guess. The tag is valid for a peer that learns of it by a Send that is posted after the
-// completion. It is not given out again as long as a peer may remember it. Fails by a completion
-// with kLocalError.
+// Lets the peer read or write exactly this run until revoked. The completion returns the tag and
+// the address of the first byte, which need not be the memory's own address: neither should be easy
+// to guess. The tag is valid for a peer that learns of it by a Send posted after the completion. It
+// is not reused while a peer may remember it. Fails by a completion with kLocalError.
 struct Expose {
   Slice memory;
   RemoteAccess access;
 };
-// Completes when no byte of the memory will be read or written for the peer again; also, with kOk,
-// when the peer has invalidated the tag already. The tag is one that an Expose brought.
+// Completes when no more bytes of the memory will be read or written for the peer; also, with kOk,
+// if the peer has already invalidated the tag. The tag must come from an Expose.
 struct Revoke {
   SteeringTag tag;
 };
 
 struct Request {
-  std::uint64_t id = 0;  // comes back in the completion
+  std::uint64_t id = 0;  // returned in the completion
   bool signaled = true;  // false: no completion when it succeeds; a failure always completes
   std::variant<Receive, Send, Read, Write, Expose, Revoke> work;
-  // Send: the provider may take a copy of the message. Not for a Send that has to tell when earlier
-  // Writes are complete.
+  // Send: the provider may copy the message. Not for a Send whose completion must imply that
+  // earlier Writes are complete.
   bool may_copy = false;
-  // Set when it is posted: a copy was taken. The memory is free again, and nothing more is heard of
-  // it.
+  // Set by posting: a copy was taken. The memory is free again, and no completion follows.
   bool copied = false;
 };
 

@@ -1,5 +1,5 @@
 // XDR (RFC 4506) over borrowed bytes: a Reader that remembers its first failure, and a Writer into
-// memory of the caller's. Neither allocates, throws or keeps a copy of what it is given.
+// the caller's memory. Neither allocates, throws or keeps a copy of its input.
 #ifndef RPCRDMA_XDR_H_
 #define RPCRDMA_XDR_H_
 
@@ -17,26 +17,26 @@ namespace rpcrdma::xdr {
 
 enum class Errc : std::uint8_t {
   kTruncated,   // the input ends inside an item; for a Writer: the output is too small
-  kNonZeroPad,  // a fill byte behind an opaque is not zero (RFC 4506 §4.9, §4.10)
+  kNonZeroPad,  // a fill byte after an opaque is not zero (RFC 4506 §4.9, §4.10)
   kBadBool,     // neither 0 nor 1 (RFC 4506 §4.4)
-  kBadEnum,     // not one of the values that the enumeration, or the arm of a union, has
+  kBadEnum,     // not a value of the enumeration, or not a discriminant of the union's arm
   kOverLimit,   // a count above what the protocol or the receiver allows
-  kTrailing,    // bytes are left behind the last item
+  kTrailing,    // bytes are left after the last item
 };
 // Static text.
 RPCRDMA_EXPORT std::string_view to_string(Errc code) noexcept;
 
-// Why, where and what. Compares equal in all three.
+// Why, where and what. Comparison covers all three.
 struct DecodeError {
   Errc code;
   std::size_t offset;      // bytes from the start of the input to the item that was refused
-  std::string_view field;  // the name that was given to the read; static text
+  std::string_view field;  // the name passed to the read; static text
   bool operator==(const DecodeError&) const = default;
 };
 
 inline constexpr std::size_t kWordSize = 4;  // bytes; every item is a multiple of it (RFC 4506 §3)
 
-// Fill bytes behind `size` bytes of opaque data: 0 to 3.
+// Fill bytes after `size` bytes of opaque data: 0 to 3.
 constexpr std::size_t pad_size(std::size_t size) noexcept {
   return (0U - size) % kWordSize;
 }
@@ -45,8 +45,8 @@ constexpr std::size_t padded(std::size_t size) noexcept {
   return size + pad_size(size);
 }
 
-// One big-endian word at `at`, which has 4 bytes. For fixed layouts whose length was checked; else
-// there is the Reader.
+// One big-endian word at `at`, which has 4 bytes. For fixed layouts whose length was checked;
+// otherwise use the Reader.
 inline std::uint32_t load_word(const std::byte* at) noexcept {
   std::uint32_t value = 0;
   std::memcpy(&value, at, kWordSize);
@@ -58,22 +58,21 @@ inline void store_word(std::byte* at, std::uint32_t value) noexcept {
   std::memcpy(at, &value, kWordSize);
 }
 
-// Of a message whose large items are aligned (RDMA_MSGP, RFC 5666 §3.9): fill bytes stand behind
-// the count of each opaque<> and string<> above the threshold, up to the next multiple of the
-// alignment.
+// The alignment of a message's large items (RDMA_MSGP, RFC 5666 §3.9): fill bytes follow the count
+// of each opaque<> and string<> above the threshold, up to the next multiple of the alignment.
 struct Alignment {
   std::uint32_t alignment = 0;  // bytes; any number, 0 and 1: none
   std::uint32_t threshold = 0;  // bytes
-  std::uint64_t start = 0;      // where the input begins as alignment counts, bytes
+  std::uint64_t start = 0;      // the position of the input's first byte for alignment, bytes
 };
 
-// Reads items one after another from `input`, which the caller keeps alive and unchanged as long as
-// the Reader and the views that it returned are in use.
+// Reads items one after another from `input`, which the caller keeps alive and unchanged while the
+// Reader and the views that it returned are in use.
 //
-// A failure sticks: from the first one on, every read returns zero, false or nothing, and consumes
+// A failure sticks: after the first one, every read returns zero, false or nothing, and consumes
 // nothing. Zero means absent, empty or end of list in XDR, so a loop over a list ends by itself.
-// The value decoded so far is worthless then; finish() and finish_all() are the way out that cannot
-// forget this. A count must be compared with its limit before it is used for anything.
+// The value decoded so far is then invalid; finish() and finish_all() return a value only if
+// nothing failed. A count must be compared with its limit before it is used.
 //
 // `field` names an item in the error and must be static text.
 class RPCRDMA_EXPORT Reader {
@@ -102,25 +101,26 @@ class RPCRDMA_EXPORT Reader {
     if (value > 1) fail(Errc::kBadBool, field);
     return value == 1;
   }
-  // RFC 4506 §4.10: a count word, that many bytes (at most `size_max`), fill bytes. The view is
-  // into the input and leaves out the fill. kTruncated, kOverLimit, kNonZeroPad.
+  // RFC 4506 §4.10: a count word, that many bytes (at most `size_max`), fill bytes. The view points
+  // into the input and excludes the fill. kTruncated, kOverLimit, kNonZeroPad.
   Bytes opaque(std::uint32_t size_max, std::string_view field) noexcept;
   // RFC 4506 §4.9: `size` bytes and fill bytes, no count word. kTruncated, kNonZeroPad.
   Bytes opaque_fixed(std::uint32_t size, std::string_view field) noexcept;
-  // Leaves out so many bytes as they are, without fill bytes. kTruncated.
+  // Skips exactly this many bytes, without fill bytes. kTruncated.
   void skip(std::size_t size, std::string_view field) noexcept { (void)take(size, field); }
-  // RFC 4506 §4.11: like opaque(); whether it is ASCII is not judged.
+  // RFC 4506 §4.11: like opaque(); does not check for ASCII.
   std::string_view string(std::uint32_t size_max, std::string_view field) noexcept;
 
-  // From now on opaque() and string() leave out the fill bytes in front of aligned data.
+  // From now on opaque() and string() skip the fill bytes in front of aligned data.
   void set_alignment(const Alignment& alignment) noexcept { alignment_ = alignment; }
-  // In front of a counted item of so many bytes, behind its count; opaque() does it by itself.
+  // Skips alignment before a counted item of this many bytes, after its count; opaque() does this
+  // itself.
   void skip_alignment(std::uint32_t size, std::string_view field) noexcept {
     if (alignment_.alignment > 1 && size > alignment_.threshold) [[unlikely]]
       align(field);
   }
 
-  // Refuses the item that was read last: for values that only the caller can judge. The first
+  // Refuses the item that was read last: for values that only the caller can check. The first
   // failure is kept.
   void fail(Errc code, std::string_view field) noexcept;
 
@@ -129,7 +129,7 @@ class RPCRDMA_EXPORT Reader {
   const DecodeError& error() const noexcept { return error_; }
   // Bytes consumed so far.
   std::size_t position() const noexcept { return static_cast<std::size_t>(cursor_ - begin_); }
-  // What is left; nothing after a failure. A view into the input.
+  // The remaining bytes; empty after a failure. A view into the input.
   Bytes rest() const noexcept { return {cursor_, remaining()}; }
 
   // The decoded value, or the first failure. Bytes may be left over.
@@ -138,7 +138,7 @@ class RPCRDMA_EXPORT Reader {
     if (!ok_) return Unexpected<DecodeError>(error_);
     return value;
   }
-  // The same, and refuses bytes that are left over (kTrailing).
+  // The same, but refuses left-over bytes (kTrailing).
   template <class T>
   Expected<T, DecodeError> finish_all(T value) const {
     if (ok_ && remaining() != 0) {
@@ -166,7 +166,7 @@ class RPCRDMA_EXPORT Reader {
   const std::byte* begin_;
   const std::byte* cursor_;  // begin_ <= cursor_ <= end_
   const std::byte* end_;     // moved to cursor_ by the first failure, so that reads need one check
-  const std::byte* item_;    // where the item that was read last starts
+  const std::byte* item_;    // the start of the item that was read last
   bool ok_ = true;
   Alignment alignment_;
   DecodeError error_{};  // meaningful when !ok_
@@ -174,8 +174,9 @@ class RPCRDMA_EXPORT Reader {
 
 // Writes items one after another into `output`, which the caller keeps alive as long as the Writer.
 //
-// A failure sticks here as well: what no longer fits is not written, not even in part, and nothing
-// is written behind it; finish() tells. Only the bytes up to position() are ever touched.
+// A failure sticks here as well: an item that does not fit is not written, not even in part,
+// nothing is written after it, and finish() reports it. Only the bytes up to position() are ever
+// touched.
 class RPCRDMA_EXPORT Writer {
  public:
   explicit Writer(MutableBytes output) noexcept : output_(output) {}
@@ -206,14 +207,14 @@ class RPCRDMA_EXPORT Writer {
   void boolean(bool value) noexcept {
     u32(value ? 1 : 0);
   }
-  // Count word, bytes, zeroed fill. kOverLimit when a count word cannot say the size.
+  // Count word, bytes, zeroed fill. kOverLimit if the size exceeds a count word.
   void opaque(Bytes value) noexcept;
   // Bytes and zeroed fill, no count word.
   void opaque_fixed(Bytes value) noexcept;
   void string(std::string_view value) noexcept;
 
-  // For data that stays where it is and travels by reference: only the count word, and only the
-  // zeroed fill, of an opaque of `size` bytes.
+  // For data that stays in place and travels by reference: only the count word, and only the zeroed
+  // fill, of an opaque of `size` bytes.
   void opaque_header(std::uint32_t size) noexcept {
     u32(size);
   }
@@ -222,7 +223,7 @@ class RPCRDMA_EXPORT Writer {
     if (std::byte* at = take(pad)) std::memset(at, 0, pad);
   }
 
-  // Goes on in `output`, which has room for what was written: that is copied there.
+  // Continues in `output`, which has room for the bytes written so far; they are copied there.
   void move_to(MutableBytes output) noexcept {
     if (position_ > 0) std::memcpy(output.data(), output_.data(), position_);
     output_ = output;

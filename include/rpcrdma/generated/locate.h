@@ -1,8 +1,8 @@
-// Where the DDP-eligible items are in arguments or results that are encoded already: for callers
-// that carry messages of others, without the types in them (docs/idl.md).
+// Positions of the DDP-eligible items in already encoded arguments or results: for callers that
+// carry messages of others without knowing their types (docs/idl.md).
 //
 //   const auto items = nfs3::NFS_V3_Binding::locate_items(7, rpcrdma::XdrPart::kArguments, bytes);
-//   if (!items) return refuse(items.error());     // bytes is not what the file says
+//   if (!items) return refuse(items.error());     // bytes do not match the file
 //   for (const rpcrdma::ItemPlace& item : *items) send_by_read(bytes.subspan(item.position,
 //   item.size));
 #ifndef RPCRDMA_GENERATED_LOCATE_H_
@@ -20,7 +20,7 @@
 
 namespace rpcrdma {
 
-// Which half of a procedure a piece of XDR is.
+// The part of a procedure that the XDR encodes.
 enum class XdrPart : std::uint8_t { kArguments, kResults };
 
 // The data of one item, without its count and its padding.
@@ -30,8 +30,8 @@ struct ItemPlace {
   bool operator==(const ItemPlace&) const = default;
 };
 
-// In the order of the stream. Those behind the first kBulkItemsMax are left out: they stay in the
-// message, as those that a MessageWriter encodes do.
+// Places in stream order. Items after the first kBulkItemsMax are left out: they stay in the
+// message, as with a MessageWriter.
 class ItemPlaces {
  public:
   std::size_t size() const noexcept { return size_; }
@@ -52,12 +52,11 @@ class ItemPlaces {
 
 namespace codec {
 
-// Names a type of a file, for the function that walks over one.
+// Names a type of the file, for the function that walks over its values.
 template <class T>
 struct Of {};
 
-// Walks over XDR as decoding does, with the same limits and failures, and makes no values: it
-// allocates nothing.
+// Walks over XDR with the limits and failures of decoding, without creating values or allocating.
 class ItemReader : public MessageReader {
  public:
   explicit ItemReader(Bytes stream) noexcept : MessageReader(stream, 0, {}) {}
@@ -71,12 +70,12 @@ class ItemReader : public MessageReader {
     }
     places_.add({static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(data.size())});
   }
-  // Each of so many elements, until one fails.
+  // Calls `element` up to `count` times, until one fails.
   template <class Element>
   void repeat(std::uint64_t count, Element element) {
     for (std::uint64_t i = 0; i < count && ok(); ++i) element();
   }
-  // The places, or why the bytes are none: also when some are left over.
+  // The places, or the reason why the bytes are invalid, including left-over bytes.
   Expected<ItemPlaces, xdr::DecodeError> finish_items() noexcept {
     if (!finish()) return Unexpected<xdr::DecodeError>(xdr().error());
     return places_;
