@@ -33,7 +33,9 @@ void ConnectionMemory::remove(std::uint32_t id) {
 
 std::optional<ConnectionMemory::Place> ConnectionMemory::lend(LentMemory& lent,
                                                               MutableBytes memory) {
-  if (const auto place = find(lent, memory, true)) return place;
+  if (!regions_.empty()) {
+    if (const auto place = find(lent, memory, true)) return place;
+  }
   const auto lease = connection_->attach(memory);
   if (!lease || !lent.leases.push_back(*lease)) return std::nullopt;
   return Place{*lease, 0};
@@ -41,7 +43,9 @@ std::optional<ConnectionMemory::Place> ConnectionMemory::lend(LentMemory& lent,
 
 std::optional<ConnectionMemory::Place> ConnectionMemory::lend_read_only(LentMemory& lent,
                                                                         Bytes memory) {
-  if (const auto place = find(lent, memory, false)) return place;
+  if (!regions_.empty()) {
+    if (const auto place = find(lent, memory, false)) return place;
+  }
   const auto lease = connection_->attach_read_only(memory);
   if (!lease || !lent.leases.push_back(*lease)) return std::nullopt;
   return Place{*lease, 0};

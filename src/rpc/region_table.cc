@@ -54,14 +54,23 @@ void RegionTable::end_use(std::uint32_t id) {
   --regions_[id].uses;
 }
 
-std::optional<RegionTable::Place> RegionTable::find(Bytes data, bool to_write) const {
-  const std::size_t at = by_address_.empty() ? 0 : behind(data.data());
-  if (at == 0) return std::nullopt;
-  const std::uint32_t id = by_address_[at - 1];
+bool RegionTable::holds(std::uint32_t id, Bytes data) const {
   const Region& region = regions_[id];
-  if (before(end_of(region.memory), end_of(data))) return std::nullopt;
+  return region.live && !before(data.data(), region.memory.data()) &&
+         !before(end_of(region.memory), end_of(data));
+}
+
+std::optional<RegionTable::Place> RegionTable::find(Bytes data, bool to_write) const {
+  if (by_address_.empty()) return std::nullopt;
+  // One call's memory mostly lies where that of the call before did.
+  if (last_ >= regions_.size() || !holds(last_, data)) {
+    const std::size_t at = behind(data.data());
+    if (at == 0 || !holds(by_address_[at - 1], data)) return std::nullopt;
+    last_ = by_address_[at - 1];
+  }
+  const Region& region = regions_[last_];
   if (to_write && region.writable == nullptr) return std::nullopt;
-  return Place{id, static_cast<std::uint64_t>(data.data() - region.memory.data())};
+  return Place{last_, static_cast<std::uint64_t>(data.data() - region.memory.data())};
 }
 
 }  // namespace rpcrdma::rpc

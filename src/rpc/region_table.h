@@ -24,6 +24,7 @@ class RegionTable {
   // Precondition: the region is there and not in use.
   void remove(std::uint32_t id);
 
+  bool empty() const noexcept { return by_address_.empty(); }
   // The region that holds all of `data`, if any, and may be written to if that is asked.
   std::optional<Place> find(Bytes data, bool to_write) const;
 
@@ -45,9 +46,11 @@ class RegionTable {
   };
   // The index in by_address_ of the first region that starts behind `data`.
   std::size_t behind(const std::byte* data) const;
+  bool holds(std::uint32_t id, Bytes data) const;
 
   std::vector<Region> regions_;            // by id
   std::vector<std::uint32_t> by_address_;  // ids of live regions
+  mutable std::uint32_t last_ = 0;         // what find() found last
 };
 
 }  // namespace rpcrdma::rpc

@@ -72,7 +72,7 @@ bool CallSender::build(CallSlot& slot) {
     place = {room.lease, room.offset};
     // Only what the application has written by reference may come first instead.
     const bool is_first =
-        slot.writer.items().empty() || kHeaderRoom + slot.writer.items()[0].at > start;
+        !slot.is_whole || slot.writer.items().empty() || slot.writer.items()[0].at > 0;
     if (is_first) outgoing_.header_room = room.header_room() + start;
   } else {
     const auto lent = memory_.lend(slot.memory, slot.stream);

@@ -81,16 +81,15 @@ Admission IncomingCall::find_service(const oncrpc::ServiceRegistry& registry,
   return admission;
 }
 
-// The peer's memory was read a second time, and may say something else by now.
+// More of an accepted Call is there. Where its message was read again, out of the peer's memory, it
+// may say something else by now.
 Admission IncomingCall::admit_again(Bytes message) const {
   const Bytes kept(kept_header_);
   if (message.size() < kept.size() || !std::ranges::equal(message.first(kept.size()), kept)) {
     return {.verdict = Verdict::kCutOff};
   }
-  return {.service = service_,
-          .traits = traits_,
-          .header_size = is_whole_ ? 0 : kept.size(),
-          .is_whole = is_whole_};
+  return {
+      .service = service_, .traits = traits_, .header_size = header_size_, .is_whole = is_whole_};
 }
 
 void IncomingCall::keep_header(Bytes message) {
@@ -107,7 +106,7 @@ void IncomingCall::keep_header(Bytes message) {
 
 Admission IncomingCall::admit(const oncrpc::ServiceRegistry& registry, Bytes message,
                               oncrpc::ReplyHeader& refusal) {
-  if (!kept_header_.empty()) [[unlikely]]
+  if (service_ != nullptr) [[unlikely]]
     return admit_again(message);
   if (registry.rest() != nullptr) [[unlikely]] {
     if (const auto whole = admit_whole(registry, message)) return *whole;
@@ -135,9 +134,6 @@ Admission IncomingCall::admit(const oncrpc::ServiceRegistry& registry, Bytes mes
       refusal = {header_.xid, oncrpc::AuthError{status}};
       return kRefused;
     }
-  }
-  if (service_ != nullptr) {  // it was judged before
-    return {.service = service_, .traits = traits_, .header_size = header_size};
   }
   Admission admission = find_service(registry, refusal);
   admission.header_size = header_size;

@@ -42,6 +42,7 @@ class OneCall final : public IncomingCall {
   Admission judge(const oncrpc::ServiceRegistry& registry, Bytes message) {
     const Admission admission = admit(registry, message, refusal);
     service_ = admission.service;
+    header_size_ = admission.header_size;
     traits_ = admission.traits;
     is_whole_ = admission.is_whole;
     return admission;

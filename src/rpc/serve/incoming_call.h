@@ -95,7 +95,8 @@ class IncomingCall : public CallContext {
   MessageReader arguments_;
   MessageWriter results_;
   MutableBytes results_buffer_;              // kReplyRoom, and the results without bulk items
-  Service* service_ = nullptr;               // that is to execute it
+  Service* service_ = nullptr;               // that is to execute it; null: not accepted yet
+  std::size_t header_size_ = 0;              // bytes of its message before the arguments
   const ProcedureTraits* traits_ = nullptr;  // of the procedure; null: NULL
   VersionRange versions_{};                  // with PROG_MISMATCH
   std::vector<std::byte> kept_header_;       // keep_header(); empty: nothing is kept

@@ -290,6 +290,7 @@ Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
       return nullptr;
   }
   context.service_ = admission.service;
+  context.header_size_ = admission.header_size;
   context.traits_ = admission.traits;
   context.is_whole_ = admission.is_whole;
   const std::size_t size = admission.header_size;

@@ -143,6 +143,7 @@ void TcpSession::admit(TcpCall& call) {
   const std::size_t size = admission.header_size;
   std::construct_at(&call.arguments_, stream.subspan(size), size);
   call.service_ = admission.service;
+  call.header_size_ = admission.header_size;
   call.traits_ = admission.traits;
   call.is_whole_ = admission.is_whole;
   accept(call);
