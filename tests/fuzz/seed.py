@@ -342,6 +342,8 @@ def main():
     for name, data in golden_vectors():
         if name.startswith("private-data"):
             corpus.add("private_data", bytes([3, 3]) + data)
+        elif name.startswith("v2-"):
+            corpus.add("wire_v2", bytes(3) + data)
         else:
             corpus.message(data)
     corpus.streams()

@@ -215,7 +215,9 @@ TEST(GoldenFolder, EveryVectorIsExplainedAndExpected) {
   for (const auto& value : private_data_cases()) expected.insert(value.name);
   std::set<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator(RPCRDMA_GOLDEN_DIR)) {
-    if (entry.path().extension() != ".hex") continue;
+    // Those of version 2 are in golden_v2_test.cc.
+    const bool is_v2 = entry.path().stem().string().starts_with("v2-");
+    if (entry.path().extension() != ".hex" || is_v2) continue;
     found.insert(entry.path().stem().string());
     auto explanation = entry.path();
     EXPECT_TRUE(std::filesystem::exists(explanation.replace_extension(".txt"))) << entry.path();
