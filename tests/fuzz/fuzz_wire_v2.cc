@@ -67,7 +67,7 @@ void check_subset(const v2::CharacteristicSubset& subset, Bytes info) {
 }
 
 void check_option(const v2::Optional& message) {
-  const auto option = decode_option(message.type, message.info);
+  const auto option = v2::decode_option(message.type, message.info);
   if (!option) {
     FUZZ_CHECK(option.error().offset <= message.info.size(), "a failure behind the end");
     return;
@@ -79,7 +79,7 @@ void check_option(const v2::Optional& message) {
     const auto values = values_of(request->want, message.info);
     Buffer output(message.info.size(), std::byte{0});
     xdr::Writer writer(output);
-    write_request(writer, values);
+    v2::write_request(writer, values);
     FUZZ_CHECK(writer.ok() && equal(output, message.info), "another request comes back");
   } else if (const auto* response = std::get_if<v2::RespXch>(&*option)) {
     check_subset(response->done, message.info);
@@ -88,7 +88,7 @@ void check_option(const v2::Optional& message) {
   } else if (const auto* update = std::get_if<v2::UpdXch>(&*option)) {
     Buffer output(message.info.size(), std::byte{0});
     xdr::Writer writer(output);
-    write_update(writer, update->now, update->clears_pending);
+    v2::write_update(writer, update->now, update->clears_pending);
     FUZZ_CHECK(writer.ok() && equal(output, message.info), "another update comes back");
   }
 }

@@ -42,7 +42,7 @@ CharacteristicSpec read_spec(xdr::Reader& reader) {
   CharacteristicSpec spec;
   const std::uint32_t count = reader.u32("xcharspec");
   // Each takes two words at least: a count that cannot be true costs nothing.
-  if (count > reader.remaining() / (2 * xdr::kWordSize)) {
+  if (count > reader.rest().size() / (2 * xdr::kWordSize)) {
     reader.fail(xdr::Errc::kTruncated, "xcharspec");
     return spec;
   }
@@ -61,7 +61,7 @@ CharacteristicSpec read_spec(xdr::Reader& reader) {
 CharacteristicSubset read_subset(xdr::Reader& reader) {
   CharacteristicSubset subset;
   const std::uint32_t words = reader.u32("xcharsubset");
-  if (words > reader.remaining() / xdr::kWordSize) {
+  if (words > reader.rest().size() / xdr::kWordSize) {
     reader.fail(xdr::Errc::kTruncated, "xcharsubset");
     return subset;
   }

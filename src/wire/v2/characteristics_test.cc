@@ -125,7 +125,7 @@ TEST(Characteristics, ValueThatReachesBeyondTheMessageIsRefused) {
 
 TEST(Characteristics, CountsThatCannotBeTrueAreRefusedBeforeAnythingIsRead) {
   EXPECT_EQ(decode_option(kReq, hex("ffffffff 00000001 00000000")).error(),
-            (DecodeError{Errc::kTruncated, 4, "xcharspec"}));
+            (DecodeError{Errc::kTruncated, 0, "xcharspec"}));
   EXPECT_EQ(decode_option(kResp, hex("40000000 00000001 00000000")).error().code, Errc::kTruncated);
 }
 

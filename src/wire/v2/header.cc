@@ -130,7 +130,10 @@ Expected<Decoded, xdr::DecodeError> decode(Bytes message, const Limits& limits, 
       reader.rest()};
   // An ERR_VERS repeats the version of the message that it answers, or names one that its sender
   // speaks (RFC 5666).
-  if (prefix->version != kVersion && !std::holds_alternative<ErrVers>(decoded.header.body)) {
+  const bool is_error = type == static_cast<std::uint32_t>(Type::kError);
+  const bool may_be_err_vers =
+      is_error && (!reader.ok() || std::holds_alternative<ErrVers>(decoded.header.body));
+  if (prefix->version != kVersion && !may_be_err_vers) {
     lists.clear();
     return Unexpected<xdr::DecodeError>(
         xdr::DecodeError{xdr::Errc::kBadEnum, xdr::kWordSize, kPrefixFields[1]});
