@@ -35,7 +35,8 @@ PROGRAMS = ("engine_test", "wire_test", "iwarp_test", "transport_test", "xdr_tes
             "region_table_test", "reply_cache_test", "provider_choice_test", "golden_test",
             "configuration_test", "siwarp_test", "sim_test", "tcp_test", "testing_test",
             "rpc_system_test", "rfc5666_test", "backward_test", "chunks_test", "registered_memory_test",
-            "reconnect_test", "credits_test", "service_test", "coroutine_test", "adopt_test", "conformance_test",
+            "reconnect_test", "credits_test", "service_test", "coroutine_test", "adopt_test", "whole_message_test", "auth_test",
+            "conformance_test",
             "steady_state_test", "hostile_test", "tcp_system_test", "process_test")
 SEEDS = "1..150"
 SIM = "bin/rpcrdma-sim"
