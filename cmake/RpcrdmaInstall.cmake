@@ -42,6 +42,8 @@ function(rpcrdma_find_library_from target folder)
 endfunction()
 if(TARGET rpcrdma_command)
   rpcrdma_find_library_from(rpcrdma_command "${CMAKE_INSTALL_BINDIR}")
+  install(FILES "${PROJECT_SOURCE_DIR}/tools/wireshark/rpcrdma2.lua"
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/rpcrdma/wireshark)
   install(TARGETS rpcrdma_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   if(TARGET rpcrdma_bench_helper)
     rpcrdma_find_library_from(rpcrdma_bench_helper "${CMAKE_INSTALL_LIBEXECDIR}/rpcrdma")
