@@ -123,7 +123,7 @@ struct CallAcceptance {
 // Handles the calls of one flavor on a server. Called on the server's thread.
 class RPCRDMA_EXPORT ServerAuth {
  public:
-  virtual ~ServerAuth() = default;
+  virtual ~ServerAuth();
 
   // The header has arrived. Called once per call, before any bulk data moves and before
   // Service::check_credential().

@@ -41,6 +41,7 @@ class RPCRDMA_EXPORT MessageService : public Service {
   explicit MessageService(std::uint32_t item_size_max = 1U << 20U) noexcept {
     traits_.bulk_argument_size_max = item_size_max;
   }
+  ~MessageService() override;
   const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept final {
     return &traits_;
   }

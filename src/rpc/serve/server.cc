@@ -4,8 +4,14 @@
 #include "rpc/provider_choice.h"
 #include "rpc/serve/server_impl.h"
 #include "rpc/url.h"
+#include "rpcrdma/auth.h"
 
 namespace rpcrdma {
+
+// Here, so that their type information is in the library.
+ServerAuth::~ServerAuth() = default;
+MessageService::~MessageService() = default;
+
 namespace {
 
 // With the provider that is there, or with one for this address.
