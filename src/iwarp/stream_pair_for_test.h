@@ -146,10 +146,10 @@ inline bool post_write(Stream& stream, std::uint64_t id, Bytes memory, RemoteMem
 // An initiator and a responder that have finished their set-up.
 struct StreamPair {
   explicit StreamPair(bool crc = true, std::size_t fpdu_size_max = kFpduSizeMax,
-                      std::uint16_t depth = 4, Rtr rtr = Rtr::kNone)
+                      std::uint16_t depth = 4, Rtr rtr = Rtr::kNone, std::size_t segment = 0)
       : initiator({64, 64, depth, depth}, random), responder({64, 64, depth, depth}, random) {
-    initiator.start({true, crc, 2, depth, depth, rtr}, fpdu_size_max, 0);
-    responder.start({false, crc, 2, depth, depth, rtr}, fpdu_size_max, 0);
+    initiator.start({true, crc, 2, depth, depth, rtr}, fpdu_size_max, segment);
+    responder.start({false, crc, 2, depth, depth, rtr}, fpdu_size_max, segment);
   }
   // Carries everything until both are silent.
   void run() {

@@ -266,6 +266,7 @@ TEST(Stream, LargePayloadIsNotCopied) {
   EXPECT_LE(pair.responder.counters().receive_bytes_copied, 65'536U + 64 * 256);
   EXPECT_EQ(pair.responder.counters().payload_received, data.size());
   EXPECT_EQ(pair.responder.counters().fpdus_received, 64U);
+  EXPECT_EQ(pair.initiator.counters().fpdus_sent, 64U);
 }
 
 TEST(Stream, SmallFpdusOfABatchAreOnePiece) {
@@ -343,6 +344,39 @@ TEST(Stream, SegmentAlignmentKeepsCrcsOfReadRequestsWhole) {
       stream.handle_sent(batch.size());
     }
     EXPECT_EQ(fpdus, 2U);
+  }
+}
+
+// Nor can the last part of a Read Response.
+TEST(Stream, SegmentAlignmentKeepsCrcsOfReadResponsesWhole) {
+  constexpr std::size_t kSegment = 1447;
+  for (std::size_t size = 1340; size < 1428; size += 4) {
+    SCOPED_TRACE(size);
+    StreamPair pair(true, kSegment, 4, Rtr::kNone, kSegment);
+    pair.open();
+    SeededRandom random(13);
+    const Buffer source = random_bytes(random, size);
+    Buffer sink(size), second(16);
+    const RemoteMemory remote = exposed_source(pair.responder, source);
+    ASSERT_TRUE(pair.initiator.post_read(1, sink, remote));
+    ASSERT_TRUE(pair.initiator.post_read(2, second, remote));
+    ASSERT_TRUE(receive(pair.responder, sent_by(pair.initiator)));
+    std::array<Bytes, 128> room;
+    std::size_t fpdus = 0;
+    while (const std::size_t count = pair.responder.transmit(room)) {
+      Buffer batch;
+      for (const Bytes part : std::span(room).first(count)) {
+        batch.insert(batch.end(), part.begin(), part.end());
+      }
+      for (std::size_t at = 0; at < batch.size(); ++fpdus) {
+        at += fpdu_size(load16(&batch[at]));
+        EXPECT_EQ((at - 1) / kSegment, (at - 4) / kSegment);
+      }
+      ASSERT_TRUE(receive(pair.initiator, batch));
+      pair.responder.handle_sent(batch.size());
+    }
+    EXPECT_EQ(fpdus, 2U);
+    EXPECT_EQ(sink, source);
   }
 }
 

@@ -1,4 +1,5 @@
-// Takes the place of librpcrdma_verbs.so: a device for each address but 192.0.2.1, whose use fails.
+// Takes the place of librpcrdma_verbs.so: a device for each address but 192.0.2.1, whose use fails;
+// for 192.0.2.3 only where one listens, and for 192.0.2.4 one that has a problem.
 #include "rdma/verbs/plugin.h"
 
 namespace rpcrdma::rdma::verbs {
@@ -11,8 +12,12 @@ class PluginForTest final : public Plugin {
   }
   std::vector<DeviceFacts> devices(Registration) override { return {}; }
   std::string why_no_device() override { return {}; }
-  Expected<DeviceChoice, std::string> device_for(std::string_view address, bool) override {
-    if (address.starts_with("192.0.2.1:")) return Unexpected<std::string>("there is none");
+  Expected<DeviceChoice, std::string> device_for(std::string_view address,
+                                                 bool to_listen) override {
+    if (address.starts_with("192.0.2.1:") || (address.starts_with("192.0.2.3:") && !to_listen)) {
+      return Unexpected<std::string>("there is none");
+    }
+    if (address.starts_with("192.0.2.4:")) return DeviceChoice{"test0", "it is not up"};
     return DeviceChoice{"test0", {}};
   }
   std::string remedy(const Error&) override { return {}; }

@@ -9,15 +9,18 @@
 namespace rpcrdma::rpc {
 namespace {
 
-// plugin_for_test.cc has a device for the second address only, and cannot use it.
-constexpr std::string_view kByTcp = "192.0.2.1:20049", kByDevice = "192.0.2.2:20049";
+// plugin_for_test.cc has no device for the first address, one that it cannot use for the second,
+// one to listen only for the third, and one with a problem for the fourth.
+constexpr std::string_view kByTcp = "192.0.2.1:20049", kByDevice = "192.0.2.2:20049",
+                           kToListen = "192.0.2.3:20049", kWithProblem = "192.0.2.4:20049";
 
 class ProviderChoice : public testing::Test {
  protected:
   static void SetUpTestSuite() { ::setenv("RPCRDMA_PROVIDER_DIR", RPCRDMA_PLUGIN_FOR_TEST_DIR, 1); }
   // The name of the provider that is made, or is not.
+  template <class Options = ClientOptions>
   static std::string chosen(const ProviderOptions& provider, std::string_view address) {
-    ClientOptions options;
+    Options options;
     options.provider = provider;
     const auto made = make_provider(options, address);
     return made ? std::string((*made)->name()) : made.error().peer;
@@ -32,6 +35,15 @@ TEST_F(ProviderChoice, IsTheDeviceOfTheAddressUnlessAnotherIsNamed) {
   EXPECT_EQ(chosen(options, kByDevice), "siwarp");
   options.name = "verbs";
   EXPECT_EQ(chosen(options, kByTcp), "verbs");
+}
+
+TEST_F(ProviderChoice, IsTheDeviceThatListensWhereAServerAsks) {
+  EXPECT_EQ(chosen<ServerOptions>({}, kToListen), "verbs");
+  EXPECT_EQ(chosen<ClientOptions>({}, kToListen), "siwarp");
+}
+
+TEST_F(ProviderChoice, PassesOverADeviceThatCannotBeUsed) {
+  EXPECT_EQ(chosen({}, kWithProblem), "siwarp");
 }
 
 TEST_F(ProviderChoice, IsTcpForWhatOnlyTcpHas) {

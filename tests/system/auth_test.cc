@@ -456,6 +456,28 @@ TEST_P(StampedLater, TimeLimitWaitsForTheStep) {
   EXPECT_EQ(error->code, Errc::kTimedOut) << error->message();
 }
 
+// Nothing is left that would end it later.
+TEST_P(StampedLater, CallWhoseSealEndsBehindItsConnectionFails) {
+  start(false);
+  std::optional<Error> error;
+  ASSERT_TRUE(client_->start(prepare(TestService::kWhoAmI), [&](Expected<Reply, Error> reply) {
+    ASSERT_FALSE(reply);
+    error = reply.error();
+  }));
+  ASSERT_EQ(elsewhere_.waiting(), 1U);
+  client_->close();
+  for (int i = 0; i < 100; ++i) {
+    server_->progress();
+    client_->progress();
+    if (!is_tcp()) (void)dynamic_cast<SimulatedBed&>(*bed_).network.step();
+  }
+  EXPECT_FALSE(error) << "it ended while its step was under way";
+  ASSERT_TRUE(run_until([&] { return error.has_value(); }));
+  EXPECT_EQ(error->code, Errc::kCanceled) << error->message();
+  EXPECT_EQ(client_->calls_in_flight(), 0U);
+  EXPECT_EQ(service_.calls, 0U);
+}
+
 TEST_P(StampedLater, LostConnectionWaitsForTheStepsOfEachSide) {
   start(false);
   std::optional<Error> error;

@@ -124,7 +124,6 @@ void BackwardClient::handle_end() {
   move_streams();
   for (std::uint32_t i = 0; i < calls_.size(); ++i) {
     Slot& slot = calls_[i];
-    slot.memory.clear();  // its leases went with the connection
     slot.holds_receive = false;
     slot.connection = nullptr;
     if (slot.state == State::kStarted) fail(i, lost_error());

@@ -39,9 +39,6 @@ ConnectingClient::~ConnectingClient() {
     progress();
     if (calls_in_flight() > 0) provider_.wait();
   }
-  for (std::uint32_t i = 0; i < calls_.size(); ++i) {
-    if (calls_[i].state != State::kFree) free_slot(i);
-  }
 }
 
 // --- Connecting --------------------------------------------------------------------------------
