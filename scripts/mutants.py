@@ -8,14 +8,16 @@ usage: mutants.py [--only REGEX] [--keep-going]            the patches of tests/
 The first form applies each patch that docs/conformance.md names for a rule, builds, runs the tests that the same
 row names, and fails where all of them pass: then the row proves nothing. The second draws faults by general
 operators over all lines of engine, wire, iwarp, transport, rpc, siwarp and tcp, and runs the unit, golden, conformance,
-system and seed tests until one fails. Faults that survive are listed; docs/testing.md argues about each.
+system and seed tests until one fails. Faults that survive are listed: each wants a test, or a line with its reason in
+tests/mutants/no-effect.txt, after which it is drawn no more.
 
 It works on a copy of the tree in build-mutants, so that nothing happens to yours.
 """
 import argparse
+import hashlib
+import itertools
 import json
 import pathlib
-import random
 import re
 import resource
 import shutil
@@ -28,6 +30,7 @@ HOME = ROOT / "build-mutants"
 TREE = HOME / "tree"
 BUILD = TREE / "build-mutants"
 PATCHES = ROOT / "tests" / "mutants"
+NO_EFFECT = PATCHES / "no-effect.txt"
 RULE_ROW = re.compile(r"^\| ((?:V1|PD|H|B)-[A-Z]*\d+) \|")
 DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc", "src/rdma/siwarp", "src/tcp")
 # The quickest first: most faults are seen by the unit tests of their module.
@@ -239,23 +242,51 @@ def lines_to_draw_from():
                 inside_assert = (starts or inside_assert) and not line.rstrip().endswith(";")
 
 
-def draw(count, seed):
-    """The faults, by file, line and new text: the same for the same seed and sources."""
-    lines = list(lines_to_draw_from())
-    source = random.Random(seed)
-    drawn, seen = [], set()
-    while len(drawn) < 3 * count:  # some will not compile
-        operator = source.choice(sorted(OPERATORS))
-        name, number, line = source.choice(lines)
+def without_effect():
+    """The faults of tests/mutants/no-effect.txt, each with a reason there: (file, old line, new line)."""
+    known = set()
+    for line in NO_EFFECT.read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, _, fault = line.partition(": ")
+            old, _, new = fault.partition("  ->  ")
+            known.add((name, old, new))
+    for name, old, _ in known:
+        path = ROOT / name
+        if not path.is_file() or old not in map(str.strip, path.read_text().splitlines()):
+            sys.exit(f"mutants: {NO_EFFECT.relative_to(ROOT)}: {name} no longer has the line: {old}")
+    return known
+
+
+def faults_of(name, lines):
+    """(operator, line number, old line, new line, how many times the same fault came before) of a file."""
+    times = {}
+    for number, line in lines:
         code, _, comment = line.partition("  // ")
-        options = [new for mutate in OPERATORS[operator] for new in mutate(code) if new != code]
-        if not options:
-            continue
-        new = source.choice(options)
-        if (name, number, new) not in seen:
-            seen.add((name, number, new))
-            drawn.append((operator, name, number, line, new))
-    return drawn
+        for operator in sorted(OPERATORS):
+            for new in (new for mutate in OPERATORS[operator] for new in mutate(code) if new != code):
+                key = (operator, line.strip(), new.strip())
+                times[key] = times.get(key, -1) + 1
+                yield operator, number, line, new, times[key]
+
+
+def draw(count, seed):
+    """The faults, all operators in turn. Each has its place by a hash of its own text and the seed: a change of the
+    code changes the faults of the lines it touches, and leaves the others where they are."""
+    lines = {}
+    for name, number, line in lines_to_draw_from():
+        lines.setdefault(name, []).append((number, line))
+    left_out = without_effect()
+    by_operator = {operator: [] for operator in sorted(OPERATORS)}
+    for name in lines:
+        for operator, number, line, new, times in faults_of(name, lines[name]):
+            if (str(name), line.strip(), new.strip()) in left_out:
+                continue
+            text = "\0".join((str(seed), str(name), operator, line.strip(), new.strip(), str(times)))
+            place = hashlib.blake2b(text.encode()).digest()
+            by_operator[operator].append((place, (operator, name, number, line, new)))
+    ordered = [[fault for _, fault in sorted(faults)] for faults in by_operator.values()]
+    drawn = [fault for turn in itertools.zip_longest(*ordered) for fault in turn if fault]
+    return drawn[:3 * count]  # some will not compile
 
 
 def first_to_fail(programs, names):
