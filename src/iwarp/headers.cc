@@ -248,8 +248,7 @@ Terminate decode_terminate(Bytes payload) noexcept {
     terminate.code = swapped;
     terminate.fault = fault_of(swapped);
     if (flags_low) {
-      parts = ((parts & 1U) != 0 ? kLengthValid : 0U) |
-              ((parts & 2U) != 0 ? kDdpHeaderFollows : 0U) |
+      parts = ((parts & 2U) != 0 ? kDdpHeaderFollows : 0U) |
               ((parts & 4U) != 0 ? kRdmapHeaderFollows : 0U);
     }
   }

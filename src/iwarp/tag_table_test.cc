@@ -56,6 +56,20 @@ TEST(TagTable, EachUseOfASlotHasAnotherTagAndAddress) {
   EXPECT_GT(bases.size(), 990U);
 }
 
+// They tell the receiving side that large messages may come.
+TEST(TagTable, CountsLargeTargetsWhileTheyLive) {
+  SeededRandom random(2);
+  TagTable table(4, random);
+  test::Buffer large(TagTable::kLargeTarget), small(TagTable::kLargeTarget - 1);
+  table.add_source(large);
+  table.add_target(small, Right::kWrite);
+  EXPECT_EQ(table.large_targets(), 0U);
+  const SteeringTag tag = table.add_target(large, Right::kSink)->tag;
+  EXPECT_EQ(table.large_targets(), 1U);
+  table.remove(tag);
+  EXPECT_EQ(table.large_targets(), 0U);
+}
+
 TEST(TagTable, ManyTagsLiveSideBySideUntilTheTableIsFull) {
   SeededRandom random(3);
   constexpr std::uint32_t kSlots = 100;  // not a power of two

@@ -1,0 +1,55 @@
+// What users type to name a server.
+#include "rpc/url.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace rpcrdma::rpc {
+namespace {
+
+// "HOST PORT" of a URL, or what is wrong with it.
+std::string parsed(std::string_view url) {
+  const auto result = url.starts_with("tcp:") ? parse_tcp_url(url) : parse_url(url);
+  return result ? result->host + ' ' + std::to_string(result->port) : result.error().cause;
+}
+
+TEST(Url, NamesAHostAndAPort) {
+  EXPECT_EQ(parsed("rdma://storage:2049"), "storage 2049");
+  EXPECT_EQ(parsed("rdma://192.0.2.1:0"), "192.0.2.1 0");
+  EXPECT_EQ(parsed("rdma://storage:65535/"), "storage 65535");
+  EXPECT_EQ(parsed("rdma://[::1]:2049"), "::1 2049");
+  EXPECT_EQ(parsed("tcp://[2001:db8::1]:111"), "2001:db8::1 111");
+}
+
+TEST(Url, HasADefaultPortWithRdma) {
+  EXPECT_EQ(parsed("rdma://storage"), "storage 20049");
+  EXPECT_EQ(parsed("rdma://[::1]"), "::1 20049");
+  EXPECT_EQ(parsed("tcp://storage"), "the port is missing");
+  EXPECT_EQ(parsed("tcp://[::1]"), "the port is missing");
+}
+
+TEST(Url, SaysWhatIsWrongWithIt) {
+  EXPECT_EQ(parsed("rdma://"), "the host is missing");
+  EXPECT_EQ(parsed("rdma://:2049"), "the host is missing");
+  EXPECT_EQ(parsed("rdma://[::1"), "the ']' behind the IPv6 address is missing");
+  EXPECT_EQ(parsed("rdma://[::1]2049"), "only :PORT may follow the host");
+  EXPECT_EQ(parsed("rdma://::1"), "an IPv6 address stands in brackets, as in rdma://[::1]:20049");
+  EXPECT_EQ(parsed("rdma://storage/export"), "nothing may follow the port");
+  for (const std::string port : {"65536", "-1", "20x", "x"}) {
+    EXPECT_EQ(parsed("rdma://storage:" + port), "the port is not a number from 0 to 65535") << port;
+  }
+  EXPECT_EQ(parsed("nfs://storage"), "it starts with none of rdma://, tcp:// and unix://");
+}
+
+TEST(Url, OfASocketIsAnAbsolutePath) {
+  const auto path = parse_unix_url("unix:///run/rpcbind.sock");
+  ASSERT_TRUE(path);
+  EXPECT_EQ(*path, "/run/rpcbind.sock");
+  EXPECT_FALSE(parse_unix_url("unix://run/rpcbind.sock"));
+  EXPECT_FALSE(parse_unix_url("unix:///run/"));
+  EXPECT_FALSE(parse_unix_url("unix:///" + std::string(200, 'x')));
+}
+
+}  // namespace
+}  // namespace rpcrdma::rpc
