@@ -29,7 +29,8 @@ ReceiveLedger receive_ledger(Role role, const Options& options) {
   const bool grants_less = role == Role::kServer && options.credits_at_first > 0;
   const std::uint32_t granted =
       grants_less ? std::min(granted_max, options.credits_at_first) : granted_max;
-  return {Connection::receive_count(role, options), granted_max, granted};
+  return {Connection::receive_count(role, options), granted_max, granted,
+          OptionPort::is_needed(options) ? OptionPort::kReceives : 0};
 }
 
 }  // namespace
@@ -57,17 +58,26 @@ LinkParameters negotiate(const Options& options, Bytes peer_private_data,
 
 Connection::Connection(Role role, const Options& options, MutableBytes headers, Lease region)
     : role_(role),
-      limits_(options.limits),
+      options_(options),
       is_bidirectional_(options.backward_calls > 0),
       takes_padding_(rfc5666::is_chosen(responder_options(role, options))),
-      shared_(2 * (made_slot_count(role, options) + answered_slot_count(role, options)) + 16,
+      shared_(options,
+              2 * (made_slot_count(role, options) + answered_slot_count(role, options)) + 16,
               reader_count(role, options), receive_ledger(role, options)),
       requester_(requester_options(role, options), shared_, HeaderArena(headers, region)),
       responder_(responder_options(role, options), shared_,
-                 HeaderArena(headers, region, made_slot_count(role, options))) {
+                 HeaderArena(headers, region, made_slot_count(role, options))),
+      options_port_(
+          shared_,
+          HeaderArena(headers, region,
+                      made_slot_count(role, options) + answered_slot_count(role, options)),
+          OptionPort::is_needed(options) ? receive_count(role, options) : 0) {
   RPCRDMA_ASSERT(options.credits > 0, "a connection without credits can do nothing");
   RPCRDMA_ASSERT(options.inline_send >= 1024 && options.inline_receive >= 1024,
                  "RFC 8166 wants inline thresholds of at least 1024 bytes");
+  RPCRDMA_ASSERT(options.versions.low >= 1 && options.versions.low <= options.versions.high &&
+                     options.versions.high <= (rfc5666::is_chosen(options) ? 1U : 2U),
+                 "there are versions 1 and 2, and RFC 5666 is version 1");
   RPCRDMA_ASSERT(headers.size() >= header_arena_size(role, options),
                  "the header arena is too small");
 }
@@ -83,7 +93,8 @@ std::size_t Connection::answered_slot_count(Role role, const Options& options) n
 
 std::size_t Connection::receive_count(Role role, const Options& options) noexcept {
   const std::size_t for_dones = role == Role::kServer ? rfc5666::exposed_replies_max(options) : 0;
-  return std::size_t{options.credits} + options.backward_calls + for_dones;
+  const std::size_t for_options = OptionPort::is_needed(options) ? OptionPort::kReceives : 0;
+  return std::size_t{options.credits} + options.backward_calls + for_dones + for_options;
 }
 
 // Calls that may have to wait for an RDMA Read at a time.
@@ -92,7 +103,8 @@ std::size_t Connection::reader_count(Role role, const Options& options) noexcept
 }
 
 std::size_t Connection::header_arena_size(Role role, const Options& options) noexcept {
-  return (made_slot_count(role, options) + answered_slot_count(role, options)) *
+  const std::size_t for_options = OptionPort::is_needed(options) ? OptionPort::kPlaces : 0;
+  return (made_slot_count(role, options) + answered_slot_count(role, options) + for_options) *
          HeaderArena::kPlaceSize;
 }
 
@@ -134,7 +146,9 @@ void Connection::handle_connected(const LinkParameters& link) {
 }
 
 void Connection::configure(const LinkParameters& link) {
-  shared_.link = link;
+  shared_.is_offering = role_ == Role::kClient && options_.versions.high == 2;
+  shared_.set_links(link);
+  if (shared_.is_offering) shared_.receives.post_reserve();
   shared_.reads.set_max(link.reads_in_flight_max);
 }
 
@@ -148,27 +162,34 @@ void Connection::handle_received(Instant now, ReceiveId receive, Bytes bytes,
     shared_.disconnect = true;  // we have advertised nothing: RFC 8797 §4.1
     return shared_.receives.repost(receive);
   }
-  const Received message = decode(shared_.link.dialect, bytes, limits_, shared_.lists);
+  const Received message = shared_.decode_any(bytes);
   if (message.kind == Kind::kTooShort && !invalidated) {
     ++shared_.counters.short_message_count;
     return shared_.receives.repost(receive);
+  }
+  if (message.kind == Kind::kOption && !invalidated) {
+    return options_port_.handle_received(receive, message);
   }
   const bool is_for_requester =
       invalidated || !is_bidirectional_ ? role_ == Role::kClient : this->is_for_requester(message);
   if (is_for_requester) {
     requester_.handle_received(now, receive, message, invalidated);
   } else {
+    if (role_ == Role::kServer && message.dialect != shared_.link.dialect) [[unlikely]] {
+      shared_.speak(message.dialect);  // a server's own Calls are as the client's newest one
+      shared_.receives.post_reserve();
+    }
     responder_.handle_received(receive, message, bytes);
   }
 }
 
 // The header of version 1 does not say the direction of its message: the RPC message behind it does
-// (RFC 8167 §5.3). What has none belongs to the direction in which this side mostly works, but for
-// an error that answers a backward Call.
+// (RFC 8167 §5.3). In version 2 errors say as little. What has none belongs to the direction in
+// which this side mostly works, but for an error that answers a backward Call.
 bool Connection::is_for_requester(const Received& message) {
   const bool is_padded = message.kind == Kind::kPadded && !takes_padding_;
   const Direction direction =
-      is_padded ? Direction::kUnknown : direction_of(shared_.link.dialect, message);
+      is_padded ? Direction::kUnknown : direction_of(message.dialect, message);
   if (role_ == Role::kClient) return direction != Direction::kCall;
   return direction == Direction::kReply ||
          (is_error(message.kind) && requester_.waits_for(message.xid));
@@ -189,6 +210,8 @@ void Connection::handle_done(const WorkDone& done) {
     case WorkKind::kReplyExpose:
     case WorkKind::kReplyRevoke:
       return responder_.handle_done(done, name);
+    case WorkKind::kOptionSend:
+      return options_port_.handle_done(name);
   }
 }
 
@@ -208,6 +231,7 @@ void Connection::handle_disconnected(const std::optional<wire::Segment>& refused
   if (refused_write) responder_.handle_refused_write(*refused_write);
   requester_.handle_disconnected();
   responder_.handle_disconnected();
+  options_port_.handle_disconnected();
 }
 
 std::span<ReceiveId> Connection::poll_receives(std::span<ReceiveId> room) {
@@ -225,6 +249,7 @@ std::span<work::Request> Connection::poll_work(std::span<work::Request> room,
   WorkRoom work(room, slices);
   requester_.poll_work(work);
   responder_.poll_work(work);
+  options_port_.poll_work(work);
   return room.first(work.used());
 }
 

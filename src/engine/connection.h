@@ -33,6 +33,7 @@
 #include <span>
 #include <utility>
 
+#include "engine/option_port.h"
 #include "engine/requester.h"
 #include "engine/responder.h"
 #include "engine/shared.h"
@@ -142,6 +143,8 @@ class Connection {
   std::size_t calls_waiting() const noexcept { return requester_.calls_waiting(); }
   std::uint32_t credits_limit() const noexcept { return requester_.credits().limit(); }
   std::uint32_t receives_posted() const noexcept { return shared_.receives.posted(); }
+  // Whether version 2 was offered and the peer has not said yet which version it speaks.
+  bool is_offering() const noexcept { return shared_.is_offering; }
   // Why Requester ended the connection; kNot when something else did, or nothing has.
   GivenUp given_up() const noexcept { return shared_.given_up; }
   const Counters& counters() const noexcept { return shared_.counters; }
@@ -153,12 +156,13 @@ class Connection {
   bool is_for_requester(const Received& message);
 
   const Role role_;
-  const wire::Limits limits_;
+  const Options options_;
   const bool is_bidirectional_;
   const bool takes_padding_;
   Shared shared_;
   Requester requester_;
   Responder responder_;
+  OptionPort options_port_;
   bool ended_ = false;  // handle_disconnected() was called
 };
 

@@ -4,25 +4,25 @@
 #include "rpcrdma/xdr.h"
 #include "wire/prefix.h"
 #include "wire/v1/header.h"
+#include "wire/v2/header.h"
 
 namespace rpcrdma::engine {
 namespace {
 
 namespace v1 = wire::v1;
+namespace v2 = wire::v2;
 
 constexpr HeaderSizes kSizesV1{v1::kHeaderSizeMin, v1::kHeaderSizeMin + 8, 24, 8, 4, 16};
+constexpr HeaderSizes kSizesV2{v2::kHeaderSizeMin, v2::kHeaderSizeMin, 24, 8, 4, 16};
 static_assert(v1::kHeaderSizeMin <= kShortHeaderSizeMax);
+static_assert(v2::kHeaderSizeMin <= kShortHeaderSizeMax);
+static_assert(v2::kReceiveSize == kReceiveSizeV2);
 
-Kind kind_of(const v1::Body& body) noexcept {
-  if (std::holds_alternative<v1::Msg>(body)) return Kind::kMessage;
-  if (std::holds_alternative<v1::NoMsg>(body)) return Kind::kNoMessage;
-  if (std::holds_alternative<v1::Msgp>(body)) return Kind::kPadded;
-  if (std::holds_alternative<v1::Done>(body)) return Kind::kDone;
-  return std::holds_alternative<v1::ErrVers>(body) ? Kind::kErrorVersion : Kind::kErrorChunk;
-}
-
-// What can be said of a message that decode() has refused.
-void judge_refused(Bytes message, Received& received) noexcept {
+// What can be said of a message that decode() of its version has refused. The prefix, and the
+// number of errors, are the same in both.
+void judge_refused(Bytes message, std::uint32_t version, Received& received) noexcept {
+  static_assert(static_cast<std::uint32_t>(v1::Type::kError) ==
+                static_cast<std::uint32_t>(v2::Type::kError));
   const auto prefix = wire::peek(message);
   if (!prefix) {
     received.kind = Kind::kTooShort;
@@ -32,15 +32,25 @@ void judge_refused(Bytes message, Received& received) noexcept {
   received.version = prefix->version;
   received.credits = prefix->credits;
   const bool is_error = static_cast<v1::Type>(prefix->type) == v1::Type::kError;
-  received.kind = is_error                          ? Kind::kErrorUnknown
-                  : prefix->version != v1::kVersion ? Kind::kOtherVersion
-                                                    : Kind::kMalformed;
+  received.kind = is_error                     ? Kind::kErrorUnknown
+                  : prefix->version != version ? Kind::kOtherVersion
+                                               : Kind::kMalformed;
+}
+
+// --- Version 1 ---------------------------------------------------------------------------------
+
+Kind kind_of(const v1::Body& body) noexcept {
+  if (std::holds_alternative<v1::Msg>(body)) return Kind::kMessage;
+  if (std::holds_alternative<v1::NoMsg>(body)) return Kind::kNoMessage;
+  if (std::holds_alternative<v1::Msgp>(body)) return Kind::kPadded;
+  if (std::holds_alternative<v1::Done>(body)) return Kind::kDone;
+  return std::holds_alternative<v1::ErrVers>(body) ? Kind::kErrorVersion : Kind::kErrorChunk;
 }
 
 void decode_v1(Bytes message, const wire::Limits& limits, wire::ChunkLists& lists,
                Received& received) noexcept {
   const auto decoded = v1::decode(message, limits, lists);
-  if (!decoded) return judge_refused(message, received);
+  if (!decoded) return judge_refused(message, v1::kVersion, received);
   received.xid = decoded->header.xid;
   received.version = decoded->header.version;
   received.credits = decoded->header.credits;
@@ -50,6 +60,8 @@ void decode_v1(Bytes message, const wire::Limits& limits, wire::ChunkLists& list
   if (const auto* padded = std::get_if<v1::Msgp>(&decoded->header.body)) {
     received.alignment = padded->align;
     received.threshold = padded->threshold;
+  } else if (const auto* error = std::get_if<v1::ErrVers>(&decoded->header.body)) {
+    received.versions = {error->low, error->high};
   }
 }
 
@@ -69,27 +81,127 @@ v1::Header header_v1(const Outline& outline) noexcept {
       break;
     case Kind::kErrorVersion:
       header.version = outline.version;
-      header.body = v1::ErrVers{v1::kVersion, v1::kVersion};
+      header.body = v1::ErrVers{outline.versions.low, outline.versions.high};
       break;
     case Kind::kErrorChunk:
       header.version = outline.version;
       header.body = v1::ErrChunk{};
       break;
+    case Kind::kOption:
+    case Kind::kErrorOption:
     case Kind::kErrorUnknown:
     case Kind::kOtherVersion:
     case Kind::kMalformed:
     case Kind::kTooShort:
-      RPCRDMA_ASSERT(false, "a message of a kind that is only received");
+      RPCRDMA_ASSERT(false, "a message of a kind that is not sent");
+  }
+  return header;
+}
+
+// --- Version 2 ---------------------------------------------------------------------------------
+
+Direction to_direction(v2::Direction direction) noexcept {
+  return direction == v2::Direction::kCall ? Direction::kCall : Direction::kReply;
+}
+v2::Direction to_wire(Direction direction) noexcept {
+  return direction == Direction::kReply ? v2::Direction::kReply : v2::Direction::kCall;
+}
+
+// One overload for each body.
+struct BodyReader {
+  Received& received;
+
+  void operator()(const v2::Msg& body) const noexcept {
+    received.kind = Kind::kMessage;
+    received.direction = to_direction(body.direction);
+  }
+  void operator()(const v2::NoMsg& body) const noexcept {
+    received.kind = Kind::kNoMessage;
+    received.direction = to_direction(body.direction);
+  }
+  void operator()(const v2::ErrVers& body) const noexcept {
+    error(Kind::kErrorVersion);
+    received.versions = {body.low, body.high};
+  }
+  void operator()(const v2::ErrBadHeader&) const noexcept { error(Kind::kErrorChunk); }
+  void operator()(const v2::ErrInvalOption&) const noexcept { error(Kind::kErrorOption); }
+  void operator()(const v2::Optional& body) const noexcept {
+    received.kind = Kind::kOption;
+    received.direction = to_direction(body.direction);
+    received.option = body.type;
+    received.payload = body.info;
+  }
+
+ private:
+  void error(Kind kind) const noexcept {
+    received.kind = kind;
+    received.direction = Direction::kReply;
+  }
+};
+
+void decode_v2(Bytes message, const wire::Limits& limits, wire::ChunkLists& lists,
+               Received& received) noexcept {
+  if (v2::is_short(message)) [[likely]] {
+    received.xid = Xid{xdr::load_word(message.data())};
+    received.credits = xdr::load_word(message.data() + 2 * xdr::kWordSize);
+    received.direction =
+        to_direction(v2::Direction{xdr::load_word(message.data() + 4 * xdr::kWordSize)});
+    received.payload = message.subspan(v2::kHeaderSizeMin);
+    received.version = v2::kVersion;
+    return;
+  }
+  const auto decoded = v2::decode(message, limits, lists);
+  if (!decoded) return judge_refused(message, v2::kVersion, received);
+  received.xid = decoded->header.xid;
+  received.version = decoded->header.version;
+  received.credits = decoded->header.credits;
+  received.has_chunks = !lists.empty();
+  received.payload = decoded->payload;
+  std::visit(BodyReader{received}, decoded->header.body);
+}
+
+v2::Header header_v2(const Outline& outline) noexcept {
+  v2::Header header{outline.xid, v2::kVersion, outline.credits,
+                    v2::Msg{to_wire(outline.direction)}};
+  switch (outline.kind) {
+    case Kind::kMessage:
+      break;
+    case Kind::kNoMessage:
+      header.body = v2::NoMsg{to_wire(outline.direction)};
+      break;
+    case Kind::kErrorVersion:
+      header.version = outline.version;
+      header.body = v2::ErrVers{outline.versions.low, outline.versions.high};
+      break;
+    case Kind::kErrorChunk:
+      header.body = v2::ErrBadHeader{};
+      break;
+    case Kind::kErrorOption:
+      header.body = v2::ErrInvalOption{};
+      break;
+    case Kind::kOption:
+      header.body = v2::Optional{to_wire(outline.direction), outline.option, outline.info};
+      break;
+    case Kind::kPadded:
+    case Kind::kDone:
+    case Kind::kErrorUnknown:
+    case Kind::kOtherVersion:
+    case Kind::kMalformed:
+    case Kind::kTooShort:
+      RPCRDMA_ASSERT(false, "a message of a kind that is not sent");
   }
   return header;
 }
 
 }  // namespace
 
-Received decode(Dialect /*dialect*/, Bytes message, const wire::Limits& limits,
+Received decode(Dialect dialect, Bytes message, const wire::Limits& limits,
                 wire::ChunkLists& lists) noexcept {
-  Received received{Kind::kMessage, false, Xid{}, v1::kVersion, 0, {}, 0, 0};
-  if (v1::is_short(message)) [[likely]] {
+  Received received{Kind::kMessage,      dialect, false, Xid{}, v1::kVersion, 0, {}, 0, 0,
+                    Direction::kUnknown, 0,       {0, 0}};
+  if (dialect == Dialect::kV2) [[unlikely]] {
+    decode_v2(message, limits, lists, received);
+  } else if (v1::is_short(message)) [[likely]] {
     received.xid = Xid{xdr::load_word(message.data())};
     received.credits = xdr::load_word(message.data() + 2 * xdr::kWordSize);
     received.payload = message.subspan(v1::kHeaderSizeMin);
@@ -99,7 +211,13 @@ Received decode(Dialect /*dialect*/, Bytes message, const wire::Limits& limits,
   return received;
 }
 
-Direction direction_of(Dialect /*dialect*/, const Received& received) noexcept {
+std::uint32_t version_in(Bytes message) noexcept {
+  const auto prefix = wire::peek(message);
+  return prefix ? prefix->version : 0;
+}
+
+Direction direction_of(Dialect dialect, const Received& received) noexcept {
+  if (dialect == Dialect::kV2) return received.direction;
   const bool has_rpc = received.kind == Kind::kMessage || received.kind == Kind::kPadded;
   if (!has_rpc || received.payload.size() < 2 * xdr::kWordSize ||
       !begins_with(received.payload, received.xid)) {
@@ -115,28 +233,28 @@ Direction direction_of(Dialect /*dialect*/, const Received& received) noexcept {
   }
 }
 
-std::uint32_t encode(Dialect /*dialect*/, const Outline& outline, const wire::ChunkLists& lists,
+std::uint32_t encode(Dialect dialect, const Outline& outline, const wire::ChunkLists& lists,
                      MutableBytes output) noexcept {
-  const auto size = v1::encode(header_v1(outline), lists, output);
+  const auto size = dialect == Dialect::kV2 ? v2::encode(header_v2(outline), lists, output)
+                                            : v1::encode(header_v1(outline), lists, output);
   RPCRDMA_ASSERT(size.has_value(), "a header was planned to fit");
   return static_cast<std::uint32_t>(*size);
 }
 
-void encode_short(Dialect /*dialect*/, Xid xid, std::uint32_t credits,
+void encode_short(Dialect dialect, Xid xid, std::uint32_t credits, Direction direction,
                   MutableBytes output) noexcept {
+  if (dialect == Dialect::kV2) [[unlikely]]
+    return v2::encode_short(xid, credits, to_wire(direction), output);
   v1::encode_short(xid, credits, output);
 }
 
-std::size_t header_size(Dialect /*dialect*/, const wire::ChunkLists& lists) noexcept {
+std::size_t header_size(Dialect dialect, const wire::ChunkLists& lists) noexcept {
+  if (dialect == Dialect::kV2) return v2::encoded_size({Xid{}, 0, 0, v2::Msg{}}, lists);
   return v1::encoded_size({Xid{0}, v1::kVersion, 0, v1::Msg{}}, lists);
 }
 
-const HeaderSizes& header_sizes(Dialect /*dialect*/) noexcept {
-  return kSizesV1;
-}
-
-std::uint32_t version_of(Dialect /*dialect*/) noexcept {
-  return v1::kVersion;
+const HeaderSizes& header_sizes(Dialect dialect) noexcept {
+  return dialect == Dialect::kV2 ? kSizesV2 : kSizesV1;
 }
 
 }  // namespace rpcrdma::engine

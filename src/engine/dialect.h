@@ -15,18 +15,24 @@ namespace rpcrdma::engine {
 
 enum class Dialect : std::uint8_t {
   kV1,  // RFC 8166, and RFC 5666 with its further messages
+  kV2,  // draft-cel-nfsv4-rpcrdma-version-two-01
 };
 
+// Bytes that every side of version 2 can receive, and counts on until a characteristic says more.
+inline constexpr std::uint32_t kReceiveSizeV2 = 4096;
+
 // Room that a short header takes in front of a message, bytes, in the largest of the dialects.
-inline constexpr std::size_t kShortHeaderSizeMax = 28;
+inline constexpr std::size_t kShortHeaderSizeMax = 32;
 
 enum class Kind : std::uint8_t {
   kMessage,       // the Payload stream follows the header, but for what is reduced
   kNoMessage,     // the Payload stream is in a chunk
   kPadded,        // as kMessage, with aligned data (RFC 5666 §3.9)
   kDone,          // RDMA_DONE (RFC 5666 §3.8)
+  kOption,        // RDMA2_OPTIONAL: the payload is its information
   kErrorVersion,  // the peer does not speak this version
   kErrorChunk,    // the peer could not use our header or its chunks
+  kErrorOption,   // the peer does not know our option
   kErrorUnknown,  // an error message that makes no sense
   kOtherVersion,  // in a version that this dialect is not
   kMalformed,     // breaks a rule of the header
@@ -34,7 +40,8 @@ enum class Kind : std::uint8_t {
 };
 
 constexpr bool is_error(Kind kind) noexcept {
-  return kind == Kind::kErrorVersion || kind == Kind::kErrorChunk || kind == Kind::kErrorUnknown;
+  return kind == Kind::kErrorVersion || kind == Kind::kErrorChunk || kind == Kind::kErrorOption ||
+         kind == Kind::kErrorUnknown;
 }
 // There is nothing in it that could be looked at.
 constexpr bool is_unreadable(Kind kind) noexcept {
@@ -44,15 +51,28 @@ constexpr bool is_unreadable(Kind kind) noexcept {
 
 enum class Direction : std::uint8_t { kCall, kReply, kUnknown };
 
+// Versions of RPC-over-RDMA that a peer speaks, or that we do: a range.
+struct Versions {
+  std::uint32_t low, high;
+  constexpr bool contain(std::uint32_t version) const noexcept {
+    return low <= version && version <= high;
+  }
+  bool operator==(const Versions&) const = default;
+};
+
 // A message that was decoded, once, when it came.
 struct Received {
   Kind kind;
+  Dialect dialect;  // that decoded it
   bool has_chunks;  // what they are is in the lists that decode() was given
   Xid xid;          // with kTooShort: 0
   std::uint32_t version;
   std::uint32_t credits;
   Bytes payload;                       // what follows the header; borrows from the message
   std::uint32_t alignment, threshold;  // kPadded: bytes
+  Direction direction;                 // of the header; kUnknown in version 1, which has none
+  std::uint32_t option;                // kOption: its type
+  Versions versions;                   // kErrorVersion: what the peer speaks
 };
 
 // Whether a Payload stream is of the RPC message with this XID, and whether it says that it is a
@@ -66,12 +86,23 @@ inline bool says_call(Bytes payload) noexcept {
          xdr::load_word(payload.data() + xdr::kWordSize) == 0;
 }
 
+// Whether the Payload stream may be of the header's Call. Version 2 wants the directions to be the
+// same; in version 1 it is for the layer above to say what is no Call.
+inline bool is_call_of(const Received& message) noexcept {
+  return begins_with(message.payload, message.xid) &&
+         (message.dialect == Dialect::kV1 || says_call(message.payload));
+}
+
 // `lists` is overwritten where the message has chunks, and left alone where it has none.
 Received decode(Dialect dialect, Bytes message, const wire::Limits& limits,
                 wire::ChunkLists& lists) noexcept;
 
-// Whether a message is a Call or a reply: version 1 has it from the RPC message, where that is in
-// the Payload stream and its XID is the header's (RFC 5531 §9, msg_type; RFC 8167 §5.3).
+// The version that a message says it has; 0: it is too short to say.
+std::uint32_t version_in(Bytes message) noexcept;
+
+// Whether a message is a Call or a reply. In version 2 its header says so, and errors are replies.
+// Version 1 has it from the RPC message, where that is in the Payload stream and its XID is the
+// header's (RFC 5531 §9, msg_type; RFC 8167 §5.3).
 Direction direction_of(Dialect dialect, const Received& received) noexcept;
 
 // The header of a message to send.
@@ -79,15 +110,20 @@ struct Outline {
   Kind kind;
   Xid xid;
   std::uint32_t credits;
-  std::uint32_t version = 0;                   // kErrorVersion, kErrorChunk: of what is answered
+  Direction direction = Direction::kCall;      // not kUnknown
+  std::uint32_t version = 0;                   // errors of version 1: of what is answered
+  Versions versions{};                         // kErrorVersion: what we speak
   std::uint32_t alignment = 0, threshold = 0;  // kPadded: bytes
+  std::uint32_t option = 0;                    // kOption: its type
+  Bytes info{};                                // kOption
 };
 // Writes it to the start of `output`, with `lists` where its kind has chunk lists; returns its
 // size, bytes. Precondition: it fits.
 std::uint32_t encode(Dialect dialect, const Outline& outline, const wire::ChunkLists& lists,
                      MutableBytes output) noexcept;
 // The same for a kMessage without chunks, whose header has HeaderSizes::shortest bytes.
-void encode_short(Dialect dialect, Xid xid, std::uint32_t credits, MutableBytes output) noexcept;
+void encode_short(Dialect dialect, Xid xid, std::uint32_t credits, Direction direction,
+                  MutableBytes output) noexcept;
 // Bytes that encode() writes for a kMessage or kNoMessage with these lists.
 std::size_t header_size(Dialect dialect, const wire::ChunkLists& lists) noexcept;
 
@@ -101,9 +137,6 @@ struct HeaderSizes {
   std::uint32_t plain_segment;  // each segment of a Write chunk or Reply chunk
 };
 const HeaderSizes& header_sizes(Dialect dialect) noexcept;
-
-// The versions that an error message offers.
-std::uint32_t version_of(Dialect dialect) noexcept;
 
 }  // namespace rpcrdma::engine
 

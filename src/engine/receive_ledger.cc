@@ -4,15 +4,24 @@
 
 namespace rpcrdma::engine {
 
-ReceiveLedger::ReceiveLedger(std::size_t count, std::uint32_t granted_max, std::uint32_t granted)
+ReceiveLedger::ReceiveLedger(std::size_t count, std::uint32_t granted_max, std::uint32_t granted,
+                             std::uint32_t reserve)
     : to_post_(count),
       withheld_(granted_max),
       for_calls_(granted),
+      count_(count),
+      reserve_left_(reserve),
       granted_(granted),
       possible_(granted) {
   const std::size_t withheld = granted_max - granted;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < count - reserve; ++i) {
     (i < withheld ? withheld_ : to_post_).push(ReceiveId{static_cast<std::uint16_t>(i)});
+  }
+}
+
+void ReceiveLedger::post_reserve() {
+  for (; reserve_left_ > 0; --reserve_left_, ++reserved_) {
+    to_post_.push(ReceiveId{static_cast<std::uint16_t>(count_ - reserve_left_)});
   }
 }
 

@@ -20,7 +20,9 @@ class ReceiveLedger {
  public:
   // `granted_max` Calls are granted at most, `granted` to begin with; the Receives of the others
   // are withheld. Both 0: the peer makes no Calls.
-  ReceiveLedger(std::size_t count, std::uint32_t granted_max, std::uint32_t granted);
+  // The last `reserve` of the others are for messages that no credit counts, see post_reserve().
+  ReceiveLedger(std::size_t count, std::uint32_t granted_max, std::uint32_t granted,
+                std::uint32_t reserve = 0);
 
   // --- Posting.
   // Those to post now; each counts as posted from then on.
@@ -30,6 +32,9 @@ class ReceiveLedger {
   // is posted again. `ended`: nothing is posted any more.
   std::size_t poll_unused(std::span<ReceiveId> room, bool ended);
   std::uint32_t posted() const noexcept { return posted_; }
+
+  // The reserve is to be posted; once, for peers that may send such messages.
+  void post_reserve();
 
   // --- A message came.
   void arrived() noexcept { --posted_; }
@@ -48,7 +53,7 @@ class ReceiveLedger {
   // Whether there is a Receive for one more reply, beside those for `unanswered` Calls.
   bool has_one_for_reply(std::uint32_t unanswered) const noexcept {
     const std::int64_t for_calls = for_calls_ > 0 ? for_calls_ : 0;
-    return std::int64_t{posted_} > std::int64_t{unanswered} + for_calls;
+    return std::int64_t{posted_} > std::int64_t{unanswered} + for_calls + reserved_;
   }
 
   // --- Answering Calls.
@@ -65,6 +70,9 @@ class ReceiveLedger {
   std::size_t polled_ = 0;      // of withheld_, by poll_unused()
   std::uint32_t posted_ = 0;    // and not completed
   std::int64_t for_calls_ = 0;  // of these; negative: Calls have taken some of the others
+  const std::size_t count_;
+  std::uint32_t reserve_left_;  // not to be posted yet
+  std::uint32_t reserved_ = 0;  // of those that are, for no call
   std::uint32_t granted_;
   std::uint32_t possible_;  // Calls that the peer may have sent and that have no reply: >= granted_
 };

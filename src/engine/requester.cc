@@ -9,6 +9,19 @@
 #include "rpcrdma/xdr.h"
 
 namespace rpcrdma::engine {
+namespace {
+
+// Calls that have ended, but for their credits.
+std::uint32_t count_given_up(const SlotTable<MadeCall>& calls) noexcept {
+  std::uint32_t count = 0;
+  for (const MadeCall& call : calls) {
+    if (!call.error && call.state != MadeCall::State::kAbandoned) continue;
+    if (call.spent && call.send_asked) ++count;
+  }
+  return count;
+}
+
+}  // namespace
 
 Requester::Requester(const Options& options, Shared& shared, HeaderArena headers)
     : options_(options),
@@ -16,7 +29,8 @@ Requester::Requester(const Options& options, Shared& shared, HeaderArena headers
       headers_(headers),
       gate_(options, shared),
       slots_(options.calls_max),
-      xids_(options.calls_max) {
+      xids_(options.calls_max),
+      offer_(options, shared) {
   if (rfc5666::is_chosen(options)) {
     rfc5666::ReadReplies::Host& self = *this;
     profile_ = std::make_unique<rfc5666::ReadReplies>(options_, shared, headers, self);
@@ -100,7 +114,8 @@ void Requester::handle_received(Instant now, ReceiveId receive, const Received& 
   // time-out deals with the rest.
   if (is_unreadable(message.kind)) return shared_.drop(receive, counters.bad_reply_count);
   // RFC 8167: a Call reached a client that does not accept them.
-  const bool is_call = message.kind == Kind::kMessage && says_call(message.payload);
+  const bool is_call = message.direction == Direction::kCall ||
+                       (message.kind == Kind::kMessage && says_call(message.payload));
   if (slot == nullptr || is_call) return shared_.drop(receive, counters.unknown_xid_count);
   if (!message.has_chunks) shared_.lists.clear();
   accept_reply(now, *slot, receive, message);
@@ -109,7 +124,8 @@ void Requester::handle_received(Instant now, ReceiveId receive, const Received& 
 // The common case in one go: a short reply to a Call without chunks. False, and nothing done: it is
 // something else, or wrong.
 bool Requester::take_short_reply(Instant now, ReceiveId receive, const Received& message) {
-  if (profile_ != nullptr || message.kind != Kind::kMessage || message.has_chunks) return false;
+  const bool is_plain = message.kind == Kind::kMessage && !message.has_chunks;
+  if (profile_ != nullptr || shared_.is_offering || !is_plain) return false;
   Slot* slot = find_waiting_for_reply(message.xid);
   if (slot == nullptr || slot->state != State::kSent || slot->error ||
       (slot->chunks != nullptr && slot->chunks->any()) ||
@@ -140,6 +156,7 @@ void Requester::handle_done(const WorkDone& done, const WorkName& name) {
     --slot.pending;
     if (name.kind == WorkKind::kExpose) handle_exposed(slot, done, name.part);
     if (name.kind == WorkKind::kRevoke) slot.chunks->exposures.revoked(name.part);
+    if (slot.state == State::kSending && slot.pending == 0) slots_.make_ready(slot);
   }
   if (slot.state == State::kFencing) fence(slot);
 }
@@ -153,13 +170,13 @@ void Requester::handle_exposed(Slot& slot, const WorkDone& done, std::size_t par
   }
   if (slot.state == State::kExposing && slot.pending == 0 && chunks.all_asked()) {
     slot.state = State::kSending;
-    slots_.make_ready(slot);
   }
 }
 
 void Requester::handle_timeout(Instant now) {
   now_ = now;
-  next_timeout_.reset();
+  offer_.handle_timeout(now);
+  next_timeout_ = offer_.deadline();
   for (Slot& slot : slots_) {
     if (!slot.used || slot.state == State::kDelivered || slot.state == State::kAbandoned) continue;
     if (slot.deadline <= now) {
@@ -179,22 +196,13 @@ void Requester::handle_timeout(Instant now) {
 // the connection ends when the time-out shows that it is of no use any more (ADR 17).
 void Requester::time_out(Slot& slot) {
   ++shared_.counters.timed_out;
-  const bool is_silent = slot.spent && slot.send_asked && slot.arrivals_before == arrivals();
+  const bool is_silent =
+      slot.spent && slot.send_asked && slot.arrivals_before == shared_.arrivals();
   fail(slot, CallError::kTimedOut);
   if (options_.inline_only || !shared_.connected) return;  // backward Calls end no connection
-  if (!is_silent && !is_stuck()) return;
+  if (!is_silent && !gate_.is_stuck(count_given_up(slots_), profile_.get())) return;
   shared_.given_up = is_silent ? GivenUp::kSilent : GivenUp::kNoCredits;
   shared_.disconnect = true;
-}
-
-// Whether no Call can go any more, since those that were given up hold every credit.
-bool Requester::is_stuck() const noexcept {
-  std::uint32_t given_up = 0;
-  for (const Slot& slot : slots_) {
-    const bool has_ended = slot.error || slot.state == State::kAbandoned;
-    if (slot.spent && slot.send_asked && has_ended) ++given_up;
-  }
-  return gate_.is_stuck(given_up, profile_.get());
 }
 
 void Requester::handle_disconnected() {
@@ -254,8 +262,8 @@ bool Requester::emit_send(Slot& slot, WorkRoom& room) {
                                              headers_.place(slot.index));
   } else if (!padding) {
     Fragment& first = slot.chunks != nullptr ? slot.chunks->plan.inline_runs[0] : slot.run;
-    header_size = put_short_header(shared_.link, slot.xid, credits().requested(), first,
-                                   slot.header_room, headers_.place(slot.index));
+    header_size = put_short_header(shared_.link, slot.xid, credits().requested(), Direction::kCall,
+                                   first, slot.header_room, headers_.place(slot.index));
     ++shared_.counters.short_calls;
   }
   const auto runs = slot.chunks != nullptr ? slot.chunks->plan.inline_runs.view()
@@ -266,9 +274,27 @@ bool Requester::emit_send(Slot& slot, WorkRoom& room) {
     room.insert(1 + padding->before, headers_.slice(slot.index, padding->size, header_size));
   ++slot.pending;
   slot.send_asked = true;
-  slot.arrivals_before = arrivals();
+  slot.arrivals_before = shared_.arrivals();
   slot.state = State::kSent;
+  if (shared_.is_offering) [[unlikely]] {
+    offer_.sent(now_);
+    next_timeout_ = earlier(next_timeout_, offer_.deadline());
+  }
   return true;
+}
+
+// The same Call in version 1, once nothing reads the old header any more.
+void Requester::send_again(Slot& slot, const Received& refusal, std::uint32_t header_size) {
+  gate_.grant(refusal.credits);
+  slot.send_asked = false;
+  const bool has_chunks = slot.chunks != nullptr && slot.chunks->any();
+  if (slot.header_room != nullptr && !has_chunks) {
+    Fragment& first = slot.chunks != nullptr ? slot.chunks->plan.inline_runs[0] : slot.run;
+    first.offset += header_size;
+    first.size -= header_size;
+  }
+  slot.state = State::kSending;
+  if (slot.pending == 0) slots_.make_ready(slot);
 }
 
 // --- From the reply to the end -----------------------------------------------------------------
@@ -276,6 +302,18 @@ bool Requester::emit_send(Slot& slot, WorkRoom& room) {
 void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive, const Received& message) {
   Counters& counters = shared_.counters;
   if (profile_ != nullptr) profile_->heard(slot.index, message);
+  if (shared_.is_offering) [[unlikely]] {
+    const std::uint32_t header_size = header_sizes(shared_.link.dialect).shortest;
+    const auto answer = offer_.take(message);
+    if (answer == VersionOffer::Answer::kNone) {
+      return shared_.drop(receive, counters.bad_reply_count);
+    }
+    if (answer == VersionOffer::Answer::kRefused && !slot.error &&
+        slot.state != State::kAbandoned) {
+      shared_.drop(receive, counters.err_received);
+      return send_again(slot, message, header_size);
+    }
+  }
   if (slot.state == State::kAbandoned || slot.error) {
     take_late_reply(now, slot, message);
     return shared_.receives.repost(receive);
@@ -289,7 +327,8 @@ void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive, const R
   }
   const bool takes_padding = profile_ != nullptr && message.kind == Kind::kPadded &&
                              profile_->take_padding(slot.index, message);
-  if ((message.kind == Kind::kPadded && !takes_padding) || message.kind == Kind::kDone) {
+  if ((message.kind == Kind::kPadded && !takes_padding) || message.kind == Kind::kDone ||
+      message.kind == Kind::kErrorOption) {
     return shared_.drop(receive, counters.bad_reply_count);  // RFC 8166 §4.5: discard
   }
   answered(slot);

@@ -10,10 +10,12 @@
 #include "engine/call_chunks.h"
 #include "engine/call_gate.h"
 #include "engine/chunk_planner.h"
+#include "engine/made_call.h"
 #include "engine/rfc5666/read_replies.h"
 #include "engine/shared.h"
 #include "engine/slot_table.h"
 #include "engine/types.h"
+#include "engine/version_offer.h"
 #include "engine/work_room.h"
 #include "engine/xid_index.h"
 
@@ -51,34 +53,8 @@ class Requester final : private rfc5666::ReadReplies::Host {
   const CreditsV1& credits() const noexcept { return gate_.credits(); }
 
  private:
-  enum class State : std::uint8_t {
-    kFree,       // start_call takes it
-    kWaiting,    // for a credit and a posted Receive; admit() moves it on
-    kExposing,   // for its memory's steering tags; handle_done moves it on
-    kSending,    // for room among the work; poll_work moves it on
-    kSent,       // for the reply, the time-out or the end of the connection
-    kPulling,    // for RDMA Reads of its reply (RFC 5666); handle_done moves it on
-    kFencing,    // for its handles to be revoked and its Send to complete; handle_done moves it on
-    kDelivered,  // for release(), which gives the Receive of its reply back
-    kAbandoned,  // reported as failed, but the peer may still answer: keeps XID and credit
-  };
-  struct Slot : SlotBase {
-    State state = State::kFree;
-    bool spent = false;                 // holds a credit
-    bool send_asked = false;            // its Send was emitted
-    std::uint8_t pending = 0;           // work requests not completed
-    std::uint32_t arrivals_before = 0;  // messages received on the connection when it was sent
-    Xid xid{};
-    std::uint32_t in_reply_chunk = 0;  // of the reply, bytes
-    Instant deadline{};                // of the call; in kFencing: for its memory to be safe
-    Fragment run{};                    // all of the Call, unless it has `chunks`
-    std::byte* header_room = nullptr;  // of the Outgoing
-    Bytes inline_part;                 // of the reply
-    ReceiveId receive{};               // of the reply
-    std::optional<CallError> error;    // set: the call has failed and is being fenced
-    CallChunks* chunks = nullptr;
-  };
-  static_assert(sizeof(Slot) <= 128, "a slot is two cache lines");
+  using State = MadeCall::State;
+  using Slot = MadeCall;
   friend struct SlotProbe;
 
   void resume(std::uint16_t slot) override { slots_.make_ready(slots_[slot]); }
@@ -91,12 +67,12 @@ class Requester final : private rfc5666::ReadReplies::Host {
   bool emit_send(Slot& slot, WorkRoom& room);
   bool emit_fencing(Slot& slot, WorkRoom& room);
   bool take_short_reply(Instant now, ReceiveId receive, const Received& message);
+  void send_again(Slot& slot, const Received& refusal, std::uint32_t header_size);
   void accept_reply(Instant now, Slot& slot, ReceiveId receive, const Received& message);
   void take_late_reply(Instant now, Slot& slot, const Received& message);
   bool take_reply(Slot& slot, const Received& message);
   void handle_exposed(Slot& slot, const WorkDone& done, std::size_t part);
   void time_out(Slot& slot);
-  bool is_stuck() const noexcept;
   void fail(Slot& slot, CallError error);
   void start_fencing(Instant now, Slot& slot);
   void fence(Slot& slot);
@@ -106,9 +82,6 @@ class Requester final : private rfc5666::ReadReplies::Host {
   void set_deadline(Slot& slot, Instant deadline);
   bool owes_done(const Slot& slot) const noexcept {
     return profile_ != nullptr && profile_->owes_done(slot.index);
-  }
-  std::uint32_t arrivals() const noexcept {
-    return static_cast<std::uint32_t>(shared_.counters.messages_received);
   }
 
   const Options options_;
@@ -122,6 +95,7 @@ class Requester final : private rfc5666::ReadReplies::Host {
   Instant now_{};                                  // may be early
   std::uint32_t in_flight_ = 0;                    // started and not ended
   std::optional<Instant> next_timeout_;            // no deadline is earlier
+  VersionOffer offer_;
 };
 
 }  // namespace rpcrdma::engine

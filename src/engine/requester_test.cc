@@ -129,7 +129,7 @@ TEST_F(Client, ThresholdStaysTheSameHoweverManyRepliesCome) {
 }
 
 TEST_F(Client, PutsAShortHeaderInFrontOfTheStreamWhereThereIsRoom) {
-  std::array<std::byte, 28 + 40> room{};
+  std::array<std::byte, kShortHeaderSizeMax + 40> room{};
   const Fragment run{Lease{1}, 40, 100, 0};
   Outgoing call;
   call.stream = {&run, 1};
@@ -144,13 +144,13 @@ TEST_F(Client, PutsAShortHeaderInFrontOfTheStreamWhereThereIsRoom) {
   EXPECT_EQ(send->gather[0], (Fragment{Lease{1}, 28 + 40, 72, 0}));
   std::array<std::byte, 28> expected{};
   ASSERT_TRUE(wire::v1::encode({Xid{7}, 1, 4, wire::v1::Msg{}}, {}, expected));
-  EXPECT_TRUE(std::ranges::equal(expected, Bytes(room).first(28)));
-  EXPECT_EQ(room[28], std::byte{0}) << "the stream is not touched";
+  EXPECT_TRUE(std::ranges::equal(expected, Bytes(room).subspan(kShortHeaderSizeMax - 28, 28)));
+  EXPECT_EQ(room[kShortHeaderSizeMax], std::byte{0}) << "the stream is not touched";
 }
 
 TEST_F(Client, LeavesTheRoomInFrontOfTheStreamAloneWhenTheHeaderHasChunks) {
   const Fragment stream[] = {{Lease{1}, 40, 100, 0}, {Lease{2}, 3000, 0, 1}};
-  std::array<std::byte, 28> room{};
+  std::array<std::byte, kShortHeaderSizeMax> room{};
   Outgoing call;
   call.stream = stream;
   call.reply_size_max = 100;
@@ -162,7 +162,7 @@ TEST_F(Client, LeavesTheRoomInFrontOfTheStreamAloneWhenTheHeaderHasChunks) {
   ASSERT_TRUE(send);
   EXPECT_GT(send->header_size, 28U);
   EXPECT_EQ(send->gather[0], stream[0]);
-  EXPECT_EQ(room, (std::array<std::byte, 28>{}));
+  EXPECT_EQ(room, (std::array<std::byte, kShortHeaderSizeMax>{}));
 }
 
 TEST_F(Client, SendsAsManyCallsAsTheSmallerOfRequestedAndGranted) {

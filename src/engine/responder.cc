@@ -39,7 +39,7 @@ void Responder::start_reply(CallId call, const Outgoing& reply) {
   if (slot.lost) return finish(slot);
   slot.header_room = reply.header_room;
   const bool takes_none = slot.chunked == nullptr || slot.chunked->offered.takes_no_reply();
-  slot.has_one_run = takes_none && is_short_reply(reply.stream, shared_.link);
+  slot.has_one_run = takes_none && is_short_reply(reply.stream, shared_.link_of(slot.dialect));
   if (slot.has_one_run) {
     take_inline(reply.stream[0], slot.run);
     shared_.lists.clear();
@@ -52,7 +52,7 @@ void Responder::plan(Slot& slot, const Outgoing& reply) {
   ChunkedCall& call = slot.chunked != nullptr ? *slot.chunked : add_chunked(slot);
   const OfferedChunks& offered = call.offered;
   plan_reply(reply.stream, offered.writes(), offered.has_reply_chunk(), offered.reply_chunk(),
-             options_, shared_.link, call.reply, shared_.lists);
+             options_, shared_.link_of(slot.dialect), call.reply, shared_.lists);
   if (call.reply.form == ReplyForm::kErrChunk && reply.may_be_read && profile_ != nullptr &&
       offered.writes().empty()) {
     const auto segments =
@@ -115,8 +115,9 @@ void Responder::set_credits(std::uint32_t credits) {
 void Responder::handle_received(ReceiveId receive, const Received& message, Bytes bytes) {
   Counters& counters = shared_.counters;
   shared_.receives.arrived_for_call();
-  // RFC 8166 §4.5: a responder discards RDMA_ERROR, whatever its version says, and RDMA_DONE.
-  if (message.kind == Kind::kDone || is_error(message.kind)) {
+  // RFC 8166 §4.5: RDMA_ERROR of any version, RDMA_DONE, and a reply of version 2 are discarded.
+  if (message.kind == Kind::kDone || is_error(message.kind) ||
+      message.direction == Direction::kReply) {
     const bool is_waited_for =
         message.kind == Kind::kDone && profile_ != nullptr && profile_->acknowledged(message.xid);
     ++(is_waited_for ? counters.dones_received : counters.stray_error_count);
@@ -213,6 +214,7 @@ void Responder::begin(ReceiveId receive, const Received& message) {
   slot.pending = 0;
   slot.xid = message.xid;
   slot.version = message.version;
+  slot.dialect = message.dialect;
   slot.inline_part = {};
   ++in_service_;
   ++shared_.counters.calls_started;
@@ -220,8 +222,8 @@ void Responder::begin(ReceiveId receive, const Received& message) {
   if (message.kind == Kind::kMessage && !message.has_chunks) [[likely]] {
     ++shared_.counters.short_calls;
     slot.inline_part = message.payload;
-    return begins_with(message.payload, message.xid) ? deliver(slot, message.payload)
-                                                     : start_error(slot, Kind::kErrorChunk);
+    return is_call_of(message) ? deliver(slot, message.payload)
+                               : start_error(slot, Kind::kErrorChunk);
   }
   // RFC 8167 §5.3: a backward Call has no chunks.
   if (options_.inline_only || message.kind == Kind::kMalformed || !take_call(slot, message)) {
@@ -250,12 +252,12 @@ bool Responder::take_call(Slot& slot, const Received& message) {
   slot.inline_part = message.payload;
   if (!call.take(message, shared_.lists, options_)) return false;
   const std::size_t chunks = call.offered.chunks().size();
-  if (chunks > 0 && shared_.link.reads_in_flight_max == 0) return false;
+  if (chunks > 0 && shared_.link_of(slot.dialect).reads_in_flight_max == 0) return false;
   const bool is_long = message.kind == Kind::kNoMessage;
   if (is_long) ++counters.nomsg_calls;
   counters.read_chunk_count += chunks - (is_long ? 1U : 0U);
   if (!message.has_chunks) ++counters.short_calls;
-  return is_long || begins_with(message.payload, message.xid);
+  return is_long || is_call_of(message);
 }
 
 // Asks for the next Read chunk's memory, or hands the Call over when all are here.
@@ -307,18 +309,22 @@ void Responder::start_sending(Slot& slot, Kind kind) {
     Fragment& first = slot.has_one_run              ? slot.run
                       : slot.header_room != nullptr ? slot.chunked->reply.stream[0]
                                                     : none;
-    slot.header_size = put_short_header(shared_.link, slot.xid, shared_.receives.granted(), first,
-                                        slot.header_room, place);
+    slot.header_size =
+        put_short_header(shared_.link_of(slot.dialect), slot.xid, shared_.receives.granted(),
+                         Direction::kReply, first, slot.header_room, place);
   } else {
     // An error header echoes the version that it answers (RFC 8166 §4.5.1).
-    slot.header_size = encode(shared_.link.dialect,
+    slot.header_size = encode(slot.dialect,
                               {.kind = kind,
                                .xid = slot.xid,
                                .credits = shared_.receives.granted(),
-                               .version = slot.version},
+                               .direction = Direction::kReply,
+                               .version = slot.version,
+                               .versions = shared_.versions},
                               shared_.lists, place);
   }
-  if (slot.success && slot.chunked != nullptr && shared_.link.remote_invalidation) {
+  if (slot.success && slot.chunked != nullptr &&
+      shared_.link_of(slot.dialect).remote_invalidation) {
     slot.chunked->invalidate = slot.chunked->offered.only_handle();
   }
   slot.state = State::kReplying;
@@ -405,7 +411,7 @@ void Responder::finish(Slot& slot) {
   // Not when the connection is about to end: what the slots held may tell why.
   if (waiting_.empty() || shared_.disconnect) return;
   const Waiting next = waiting_.pop();
-  begin(next.receive, decode(shared_.link.dialect, next.bytes, options_.limits, shared_.lists));
+  begin(next.receive, shared_.decode_any(next.bytes));
 }
 
 // A transfer that the peer refused; Calls after the first have no part in the end.

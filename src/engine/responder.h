@@ -68,12 +68,13 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   struct Slot : SlotBase {
     State state = State::kFree;
     bool holds_receive = false;
-    bool known_above = false;   // the layer above was told of the call: it gets CallDone
-    bool lost = false;          // the connection ended; what is pending is only waited for
-    bool by_read = false;       // the requester reads the reply (RFC 5666)
-    bool is_padded = false;     // the Call came as RDMA_MSGP (RFC 5666)
-    bool has_one_run = false;   // the reply is `run`
-    bool success = false;       // the reply is not an error header
+    bool known_above = false;  // the layer above was told of the call: it gets CallDone
+    bool lost = false;         // the connection ended; what is pending is only waited for
+    bool by_read = false;      // the requester reads the reply (RFC 5666)
+    bool is_padded = false;    // the Call came as RDMA_MSGP (RFC 5666)
+    bool has_one_run = false;  // the reply is `run`
+    bool success = false;      // the reply is not an error header
+    Dialect dialect = Dialect::kV1;
     std::uint16_t pending = 0;  // work requests not completed
     ReceiveId receive{};
     Xid xid{};

@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_ENGINE_SHARED_H_
 #define RPCRDMA_ENGINE_SHARED_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,8 +15,13 @@
 namespace rpcrdma::engine {
 
 struct Shared {
-  Shared(std::size_t events_max, std::size_t readers_max, ReceiveLedger&& ledger)
-      : events(events_max), receives(std::move(ledger)), reads(readers_max) {}
+  Shared(const Options& options, std::size_t events_max, std::size_t readers_max,
+         ReceiveLedger&& ledger)
+      : versions(options.versions),
+        limits(options.limits),
+        events(events_max),
+        receives(std::move(ledger)),
+        reads(readers_max) {}
 
   // A message that cannot be used.
   void drop(ReceiveId receive, std::uint64_t& counter) {
@@ -23,11 +29,31 @@ struct Shared {
     receives.repost(receive);
   }
 
+  // How many messages have come; it wraps.
+  std::uint32_t arrivals() const noexcept {
+    return static_cast<std::uint32_t>(counters.messages_received);
+  }
+  // A message that came, in whichever of our versions it is; its chunks are in `lists`.
+  Received decode_any(Bytes message) noexcept;
+  const LinkParameters& link_of(Dialect dialect) const noexcept {
+    return links[static_cast<std::size_t>(dialect)];
+  }
+  void set_links(const LinkParameters& v1) noexcept;
+  // Our own Calls are in this version from now on.
+  void speak(Dialect dialect) noexcept {
+    link = link_of(dialect);
+    is_offering = false;
+  }
+
+  const Versions versions;
+  const wire::Limits limits;
   Ring<Event> events;  // on their way up
   ReceiveLedger receives;
   ReadSlots reads;
-  LinkParameters link;
-  bool disconnect = false;  // the connection is to be ended
+  LinkParameters link;                  // for the Calls that we make
+  std::array<LinkParameters, 2> links;  // by Dialect, for the replies
+  bool is_offering = false;             // client: the peer has not answered a Call of version 2 yet
+  bool disconnect = false;              // the connection is to be ended
   GivenUp given_up = GivenUp::kNot;
   bool connected = false;
   Counters counters;
@@ -68,16 +94,16 @@ class HeaderArena {
 // that `first`, the message's first run, begins with it; or into `place` when there is no such
 // room. Returns its size in `place`, bytes; 0: it is in front of the run.
 inline std::uint32_t put_short_header(const LinkParameters& link, Xid xid, std::uint32_t credits,
-                                      Fragment& first, std::byte* room,
+                                      Direction direction, Fragment& first, std::byte* room,
                                       MutableBytes place) noexcept {
   const std::uint32_t size = header_sizes(link.dialect).shortest;
   if (room == nullptr) {
-    encode_short(link.dialect, xid, credits, place);
+    encode_short(link.dialect, xid, credits, direction, place);
     return size;
   }
   first.offset -= size;
   first.size += size;
-  encode_short(link.dialect, xid, credits, {room + kShortHeaderSizeMax - size, size});
+  encode_short(link.dialect, xid, credits, direction, {room + kShortHeaderSizeMax - size, size});
   return 0;
 }
 

@@ -5,7 +5,7 @@ namespace rpcrdma::engine {
 std::string_view to_string(CallError error) noexcept {
   switch (error) {
     case CallError::kVersion:
-      return "the peer does not speak RPC-over-RDMA version 1";
+      return "the peer does not speak our version of RPC-over-RDMA (RDMA_ERROR ERR_VERS)";
     case CallError::kChunk:
       return "the peer could not use the call's chunks (RDMA_ERROR ERR_CHUNK)";
     case CallError::kBadReply:
@@ -30,6 +30,10 @@ std::string_view to_string(GivenUp why) noexcept {
       return "closed by this side: a call timed out, and nothing had arrived since it was sent";
     case GivenUp::kNoCredits:
       return "closed by this side: calls that timed out or were canceled hold every credit";
+    case GivenUp::kNoVersion:
+      return "closed by this side: the peer speaks no version of RPC-over-RDMA that was offered";
+    case GivenUp::kNoAnswer:
+      return "closed by this side: the offer of RPC-over-RDMA version 2 was not answered";
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #ifndef RPCRDMA_ENGINE_TYPES_H_
 #define RPCRDMA_ENGINE_TYPES_H_
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -106,6 +107,8 @@ enum class GivenUp : std::uint8_t {
   kNot,
   kSilent,     // a call timed out, and nothing had arrived since it was sent
   kNoCredits,  // a call timed out, and calls that were given up hold every credit
+  kNoVersion,  // the peer speaks no version that we do
+  kNoAnswer,   // the peer left the offer of version 2 unanswered
 };
 std::string_view to_string(GivenUp why) noexcept;  // for kNot: empty
 
@@ -220,6 +223,11 @@ struct Rfc5666Options {
 };
 
 struct Options {
+  // Of RPC-over-RDMA. A client offers the highest first, and goes on with another that the peer
+  // names; a server answers each Call in the Call's version. Profile::kRfc5666: 1 only.
+  Versions versions{1, 1};
+  // Client: how long the peer may leave the offer of version 2 unanswered.
+  std::chrono::nanoseconds offer_timeout = std::chrono::seconds(5);
   std::uint32_t inline_send = 4096;     // largest Send, bytes, at least 1024
   std::uint32_t inline_receive = 4096;  // size of each Receive buffer, bytes, at least 1024
   std::uint32_t credits = 64;           // client: requested; server: granted. Receives posted.
@@ -251,6 +259,12 @@ struct Options {
   // given up to make it safe.
   std::chrono::nanoseconds fence_timeout = std::chrono::seconds(1);
 };
+
+// Bytes of each Receive: whoever speaks version 2 takes messages of 4096.
+constexpr std::uint32_t receive_size(const Options& options) noexcept {
+  return options.versions.high < 2 ? options.inline_receive
+                                   : std::max(options.inline_receive, kReceiveSizeV2);
+}
 
 // What both sides of a connection have agreed on. Defaults until it is up, and until the upper
 // layer or a characteristic says more (Connection::configure()).
@@ -288,6 +302,7 @@ struct Counters {
   std::uint64_t stray_error_count = 0;    // RDMA_ERROR or RDMA_DONE to a responder: dropped
   std::uint64_t credit_overruns = 0;  // Calls beyond the grant, where there was a Receive for them
   std::uint64_t err_vers_sent = 0, err_chunk_sent = 0, err_received = 0;
+  std::uint64_t options_received = 0, err_option_sent = 0;  // version 2
   std::uint64_t invalidated_remotely = 0, revoked_locally = 0;
   std::uint64_t timed_out = 0;
   // Profile::kRfc5666: messages with aligned data; replies by Read chunks; RDMA_DONE. One that came

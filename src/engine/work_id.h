@@ -20,6 +20,7 @@ enum class WorkKind : std::uint8_t {
   kDoneSend,
   kReplyExpose,
   kReplyRevoke,
+  kOptionSend,  // a message of version 2 that is of no call
 };
 
 struct WorkName {

@@ -80,7 +80,7 @@ rdma::verbs::SharedReceives shared_receives(const ServerOptions& options) {
       options.connection.profile != Profile::kRfc8166) {
     return {};
   }
-  return {options.receives_max, engine_options(options).inline_receive,
+  return {options.receives_max, engine::receive_size(engine_options(options)),
           options.shared_receives == SharedReceives::kAlways};
 }
 

@@ -64,7 +64,7 @@ Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, Headers head
 Connection::~Connection() = default;
 
 bool Connection::register_arenas() {
-  if (!receive_memory_.set_size(options_.inline_receive) || !headers_.region) return false;
+  if (!receive_memory_.set_size(engine::receive_size(options_)) || !headers_.region) return false;
   const auto attach_rooms = [this](const MessageRooms& rooms, engine::Lease& lease) {
     if (rooms.memory().empty()) return true;  // this side makes, or answers, no Calls
     const auto attached = attach(rooms.memory());

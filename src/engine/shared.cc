@@ -1,0 +1,36 @@
+#include "engine/shared.h"
+
+namespace rpcrdma::engine {
+namespace {
+
+// What fits into the first message, whose reader may speak version 1 only.
+constexpr std::uint32_t kOfferSize = 1024;  // bytes
+
+}  // namespace
+
+Received Shared::decode_any(Bytes message) noexcept {
+  if (versions.high == 1) [[likely]]
+    return decode(Dialect::kV1, message, limits, lists);
+  if (version_in(message) == 2) return decode(Dialect::kV2, message, limits, lists);
+  Received received = decode(Dialect::kV1, message, limits, lists);
+  // Errors are read in either version: a peer may name its own in ERR_VERS.
+  if (versions.low > 1 && !is_error(received.kind) && received.kind != Kind::kTooShort) {
+    received.kind = Kind::kOtherVersion;
+  }
+  return received;
+}
+
+// In version 2 nothing counts that the set-up said about sizes and invalidation.
+void Shared::set_links(const LinkParameters& v1) noexcept {
+  LinkParameters v2;
+  v2.dialect = Dialect::kV2;
+  v2.inline_send = v2.inline_receive = kReceiveSizeV2;  // the peer counts on it, whatever we prefer
+  v2.reads_in_flight_max = v1.reads_in_flight_max;
+  links = {v1, v2};
+  link = v1;
+  if (!is_offering) return;
+  link = v2;
+  link.inline_send = link.inline_receive = kOfferSize;
+}
+
+}  // namespace rpcrdma::engine

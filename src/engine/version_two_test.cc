@@ -1,0 +1,528 @@
+// Version two on one connection, by hand: which version is spoken, and what is different in it
+// (draft-cel-nfsv4-rpcrdma-version-two-01). What both versions share is in requester_test and
+// responder_test.
+#include <gtest/gtest.h>
+
+#include "engine/connection.h"
+#include "engine/endpoint_for_test.h"
+#include "wire/v2/header.h"
+
+namespace rpcrdma::engine {
+namespace {
+
+namespace v1 = wire::v1;
+namespace v2 = wire::v2;
+using wire::ChunkLists;
+
+constexpr std::chrono::nanoseconds kTimeout = std::chrono::seconds(60);
+constexpr v2::Direction kCall = v2::Direction::kCall, kReply = v2::Direction::kReply;
+
+Options of_versions(std::uint32_t low, std::uint32_t high, std::uint32_t backward_calls = 0) {
+  Options options;
+  options.versions = {low, high};
+  options.credits = 4;
+  options.calls_max = 8;
+  options.backward_calls = backward_calls;
+  return options;
+}
+
+std::vector<std::byte> message2(const v2::Header& header, std::size_t payload = 0,
+                                RpcType type = RpcType::kCall, const ChunkLists& lists = {}) {
+  std::vector<std::byte> bytes(v2::encoded_size(header, lists) + payload);
+  const auto size = v2::encode(header, lists, bytes);
+  EXPECT_TRUE(size);
+  if (payload >= 8) {
+    xdr::Writer writer(MutableBytes(bytes).subspan(*size));
+    writer.u32(static_cast<std::uint32_t>(header.xid));
+    writer.u32(static_cast<std::uint32_t>(type));
+  }
+  return bytes;
+}
+
+// --- The offer ---------------------------------------------------------------------------------
+
+class Offer : public testing::Test {
+ protected:
+  explicit Offer(std::uint32_t low = 1)
+      : client(Role::kClient, of_versions(low, 2), LinkParameters{4096, 4096, 16, true}) {}
+
+  Expected<CallId, StartError> start(std::uint32_t xid, std::uint32_t size = 40,
+                                     std::byte* header_room = nullptr) {
+    const Fragment run{Lease{1}, size, 100, 0};
+    Outgoing call;
+    call.stream = {&run, 1};
+    call.reply_size_max = 100;
+    call.header_room = header_room;
+    auto id = client.engine.start_call(client.now, Xid{xid}, call, kTimeout);
+    client.drain();
+    return id;
+  }
+  // The header of the next message, and its lists in `lists`.
+  v2::Header header2_of(const PostSend& send) {
+    const auto decoded = v2::decode(
+        Bytes(client.arena_).subspan(send.header_offset, send.header_size), {}, client.lists);
+    EXPECT_TRUE(decoded);
+    return decoded ? decoded->header : v2::Header{};
+  }
+  // The Call that goes out now, which is in version 2.
+  PostSend take_offer(std::uint32_t xid) {
+    const auto send = client.take_action<PostSend>();
+    EXPECT_TRUE(send);
+    if (!send) return {};
+    EXPECT_EQ(header2_of(*send), (v2::Header{Xid{xid}, 2, 4, v2::Msg{kCall}}));
+    return *send;
+  }
+  void reply(std::uint32_t xid) {
+    client.receive(message2({Xid{xid}, 2, 4, v2::Msg{kReply}}, 24, RpcType::kReply));
+    const auto ready = client.take_event<ReplyReady>();
+    ASSERT_TRUE(ready);
+    client.engine.release(ready->call);
+    client.drain();
+  }
+  void refuse(std::uint32_t xid, std::uint32_t version = 2, v1::ErrVers range = {1, 1}) {
+    client.receive(message({Xid{xid}, version, 4, range}, {}, 0));
+  }
+  void reply_v1(std::uint32_t xid) {
+    client.receive(message({Xid{xid}, 1, 4, v1::Msg{}}, {}, 24, RpcType::kReply));
+  }
+  void expect_given_up(GivenUp why) {
+    EXPECT_TRUE(client.take_action<Disconnect>());
+    EXPECT_EQ(client.engine.given_up(), why);
+  }
+
+  Endpoint client;
+};
+
+TEST_F(Offer, IsTheFirstCallAndTheOthersWaitForItsAnswer) {
+  ASSERT_TRUE(start(1));
+  ASSERT_TRUE(start(2));
+  client.done(take_offer(1).id);
+  EXPECT_FALSE(client.take_action<PostSend>());
+  EXPECT_TRUE(client.engine.is_offering());
+  reply(1);
+  EXPECT_FALSE(client.engine.is_offering());
+  client.done(take_offer(2).id);
+  reply(2);
+}
+
+// Its reader may speak version 1 only, with Receives of 1024 bytes.
+TEST_F(Offer, FitsAReceiveOfVersionOne) {
+  EXPECT_EQ(client.engine.link().inline_send, 1024U);
+  ASSERT_TRUE(start(1, 1024 - 32));
+  EXPECT_EQ(take_offer(1).gather.size(), 1U);
+  Endpoint other(Role::kClient, of_versions(1, 2));
+  const Fragment run{Lease{1}, 1024 - 31, 0, 0};
+  Outgoing call;
+  call.stream = {&run, 1};
+  call.reply_size_max = 100;
+  ASSERT_TRUE(other.engine.start_call(other.now, Xid{1}, call, kTimeout));
+  other.drain();
+  EXPECT_TRUE(other.take_action<Expose>()) << "a byte more goes by a Read chunk";
+}
+
+TEST_F(Offer, ThatIsTakenBringsTheSizesOfVersionTwo) {
+  ASSERT_TRUE(start(1));
+  client.done(take_offer(1).id);
+  reply(1);
+  EXPECT_EQ(client.engine.link().dialect, Dialect::kV2);
+  EXPECT_EQ(client.engine.link().inline_send, 4096U);
+  EXPECT_EQ(client.engine.link().inline_receive, 4096U);
+  EXPECT_FALSE(client.engine.link().remote_invalidation) << "private data does not count";
+}
+
+TEST_F(Offer, ThatIsRefusedIsTheSameCallInVersionOne) {
+  for (const std::uint32_t version : {1U, 2U}) {  // RFC 5666 names its own, RFC 8166 echoes ours
+    SCOPED_TRACE(version);
+    Endpoint fresh(Role::kClient, of_versions(1, 2), LinkParameters{2048, 3072, 16, true});
+    const Fragment run{Lease{1}, 40, 0, 0};
+    Outgoing call;
+    call.stream = {&run, 1};
+    call.reply_size_max = 100;
+    ASSERT_TRUE(fresh.engine.start_call(fresh.now, Xid{1}, call, kTimeout));
+    fresh.drain();
+    const auto first = fresh.take_action<PostSend>();
+    ASSERT_TRUE(first);
+    fresh.receive(message({Xid{1}, version, 4, v1::ErrVers{1, 1}}, {}, 0));
+    EXPECT_FALSE(fresh.take_action<PostSend>()) << "its place is still being read";
+    fresh.done(first->id);
+    const auto second = fresh.take_action<PostSend>();
+    ASSERT_TRUE(second);
+    EXPECT_EQ(fresh.header_of(*second).header, (v1::Header{Xid{1}, 1, 4, v1::Msg{}}));
+    EXPECT_EQ(second->gather, first->gather);
+    fresh.done(second->id);
+    fresh.receive(message({Xid{1}, 1, 4, v1::Msg{}}, {}, 24, RpcType::kReply));
+    EXPECT_TRUE(fresh.take_event<ReplyReady>());
+    EXPECT_FALSE(fresh.take_action<Disconnect>()) << "on the same connection";
+    EXPECT_EQ(fresh.engine.link().inline_send, 2048U) << "what the set-up said counts again";
+    EXPECT_TRUE(fresh.engine.link().remote_invalidation);
+  }
+}
+
+TEST_F(Offer, ThatIsRefusedAgainFailsTheCall) {
+  ASSERT_TRUE(start(1));
+  client.done(take_offer(1).id);
+  refuse(1);
+  const auto again = client.take_action<PostSend>();
+  ASSERT_TRUE(again);
+  client.done(again->id);
+  refuse(1, 1, {2, 2});
+  const auto failed = client.take_event<CallFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->error, CallError::kVersion);
+  EXPECT_FALSE(client.take_action<PostSend>()) << "there is no third time";
+}
+
+// The header leaves with the stream, as one run, and is written into the room once more.
+TEST_F(Offer, InFrontOfTheStreamIsWrittenAnew) {
+  std::array<std::byte, kShortHeaderSizeMax + 40> room{};
+  ASSERT_TRUE(start(1, 40, room.data()));
+  const auto first = client.take_action<PostSend>();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->gather, (std::vector{Fragment{Lease{1}, 72, 68, 0}}));
+  EXPECT_EQ(xdr::load_word(&room[4]), 2U);
+  client.done(first->id);
+  refuse(1);
+  const auto second = client.take_action<PostSend>();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->gather, (std::vector{Fragment{Lease{1}, 68, 72, 0}}));
+  EXPECT_EQ(xdr::load_word(&room[8]), 1U);
+}
+
+TEST_F(Offer, WithChunksAdvertisesTheSameMemoryAgain) {
+  const Fragment stream[] = {{Lease{1}, 40, 0, 0}, {Lease{2}, 3000, 0, 1}};
+  Outgoing call;
+  call.stream = stream;
+  call.reply_size_max = 100;
+  ASSERT_TRUE(client.engine.start_call(client.now, Xid{1}, call, kTimeout));
+  client.drain();
+  client.expose_all();
+  client.done(take_offer(1).id);
+  const ChunkLists offered = client.lists;
+  EXPECT_EQ(offered.reads.size(), 1U);
+  refuse(1);
+  EXPECT_FALSE(client.take_action<Expose>());
+  const auto again = client.take_action<PostSend>();
+  ASSERT_TRUE(again);
+  EXPECT_EQ(client.header_of(*again).header.version, 1U);
+  EXPECT_EQ(client.lists, offered);
+  client.done(again->id);
+  reply_v1(1);
+  client.revoke_all();
+  EXPECT_TRUE(client.take_event<ReplyReady>());
+}
+
+TEST_F(Offer, ToAPeerOfNoCommonVersionEndsTheConnection) {
+  ASSERT_TRUE(start(1));
+  client.done(take_offer(1).id);
+  refuse(1, 2, {3, 5});
+  const auto failed = client.take_event<CallFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->error, CallError::kVersion);
+  expect_given_up(GivenUp::kNoVersion);
+}
+
+class OnlyVersionTwo : public Offer {
+ protected:
+  OnlyVersionTwo() : Offer(2) {}
+};
+
+TEST_F(OnlyVersionTwo, NeverFallsBack) {
+  ASSERT_TRUE(start(1));
+  client.done(take_offer(1).id);
+  refuse(1);
+  const auto failed = client.take_event<CallFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->error, CallError::kVersion);
+  EXPECT_FALSE(client.take_action<PostSend>());
+  expect_given_up(GivenUp::kNoVersion);
+}
+
+TEST_F(Offer, WithoutAnAnswerEndsTheConnectionLongBeforeTheCall) {
+  ASSERT_TRUE(start(1));
+  client.done(take_offer(1).id);
+  const auto limit = client.engine.poll_timeout();
+  ASSERT_TRUE(limit);
+  EXPECT_EQ(*limit - client.now, Options{}.offer_timeout);
+  client.now = *limit;
+  client.engine.handle_timeout(client.now);
+  client.drain();
+  expect_given_up(GivenUp::kNoAnswer);
+  client.engine.handle_disconnected();
+  client.drain();
+  const auto failed = client.take_event<CallFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->error, CallError::kConnectionLost) << "it may be made again elsewhere";
+  EXPECT_TRUE(client.engine.is_offering());
+}
+
+TEST_F(Offer, ThatWasAnsweredHasNoTimeLimit) {
+  ASSERT_TRUE(start(1));
+  client.done(take_offer(1).id);
+  reply(1);
+  client.now += 2 * Options{}.offer_timeout;
+  client.engine.handle_timeout(client.now);
+  client.drain();
+  EXPECT_FALSE(client.take_action<Disconnect>());
+}
+
+// The draft wants a non-error message; errors that only version 2 has say as much (ADR 23).
+TEST_F(Offer, IsTakenByErrorsOfVersionTwo) {
+  ASSERT_TRUE(start(1));
+  client.done(take_offer(1).id);
+  client.receive(message2({Xid{1}, 2, 4, v2::ErrBadHeader{}}));
+  const auto failed = client.take_event<CallFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->error, CallError::kChunk);
+  EXPECT_FALSE(client.engine.is_offering());
+}
+
+TEST_F(Offer, IsNotTakenByAnAnswerInVersionOne) {
+  ASSERT_TRUE(start(1));
+  client.done(take_offer(1).id);
+  reply_v1(1);
+  EXPECT_FALSE(client.take_event<ReplyReady>());
+  EXPECT_TRUE(client.engine.is_offering());
+  reply(1);
+}
+
+// Its answer comes late, and tells all the same.
+TEST_F(Offer, WhoseCallWasCanceledIsNotSentAgain) {
+  const auto id = start(1);
+  ASSERT_TRUE(id);
+  client.done(take_offer(1).id);
+  client.engine.cancel(client.now, *id);
+  client.drain();
+  ASSERT_TRUE(client.take_event<CallFailed>());
+  ASSERT_TRUE(start(2));
+  EXPECT_FALSE(client.take_action<PostSend>()) << "the credit is with the first one";
+  refuse(1);
+  const auto send = client.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  EXPECT_EQ(client.header_of(*send).header, (v1::Header{Xid{2}, 1, 4, v1::Msg{}}));
+  client.done(send->id);
+  EXPECT_FALSE(client.take_action<PostSend>());
+}
+
+// --- The server --------------------------------------------------------------------------------
+
+class ServerOfBoth : public testing::Test {
+ protected:
+  CallId receive_call(std::uint32_t xid, std::uint32_t version) {
+    server.receive(version == 2 ? message2({Xid{xid}, 2, 8, v2::Msg{kCall}}, 40)
+                                : message({Xid{xid}, 1, 8, v1::Msg{}}, {}, 40));
+    const auto call = server.take_event<CallReceived>();
+    EXPECT_TRUE(call);
+    return call ? call->call : CallId{};
+  }
+  // A first Call of version 2, answered.
+  void begin() {
+    const auto send = reply(receive_call(6, 2));
+    ASSERT_TRUE(send);
+    server.done(send->id);
+  }
+  std::optional<PostSend> reply(CallId call, std::uint32_t size = 24) {
+    const Fragment run{Lease{50}, size, 0, 0};
+    Outgoing outgoing;
+    outgoing.stream = {&run, 1};
+    server.engine.start_reply(call, outgoing);
+    server.drain();
+    return server.take_action<PostSend>();
+  }
+  v2::Header header2_of(const PostSend& send) {
+    const auto decoded = v2::decode(
+        Bytes(server.arena_).subspan(send.header_offset, send.header_size), {}, server.lists);
+    EXPECT_TRUE(decoded);
+    return decoded ? decoded->header : v2::Header{};
+  }
+  // What goes out now, and is done.
+  std::optional<v2::Header> sent() {
+    const auto send = server.take_action<PostSend>();
+    if (!send) return std::nullopt;
+    const v2::Header header = header2_of(*send);
+    server.done(send->id);
+    return header;
+  }
+
+  Endpoint server{Role::kServer, of_versions(1, 2), LinkParameters{1024, 1024, 16, true}};
+};
+
+TEST_F(ServerOfBoth, AnswersEachCallInItsVersion) {
+  for (const std::uint32_t version : {1U, 2U, 2U, 1U}) {
+    const auto send = reply(receive_call(7, version));
+    ASSERT_TRUE(send);
+    if (version == 2) {
+      EXPECT_EQ(header2_of(*send), (v2::Header{Xid{7}, 2, 4, v2::Msg{kReply}}));
+    } else {
+      EXPECT_EQ(server.header_of(*send).header, (v1::Header{Xid{7}, 1, 4, v1::Msg{}}));
+    }
+    server.done(send->id);
+    EXPECT_TRUE(server.take_event<CallDone>());
+  }
+}
+
+// Also where the set-up has agreed on less, or on more.
+TEST_F(ServerOfBoth, SendsRepliesOf4096BytesInVersionTwo) {
+  const auto send = reply(receive_call(7, 2), 4096 - 32);
+  ASSERT_TRUE(send);
+  EXPECT_EQ(send->gather.size(), 1U);
+  server.done(send->id);
+  const auto error = reply(receive_call(8, 2), 4096 - 31);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(header2_of(*error).body, v2::Body(v2::ErrBadHeader{}));
+  server.done(error->id);
+  const auto old = reply(receive_call(9, 1), 1024);
+  ASSERT_TRUE(old);
+  EXPECT_EQ(server.header_of(*old).header.body, v1::Body(v1::ErrChunk{}));
+}
+
+TEST_F(ServerOfBoth, SendsNoInvalidateInVersionTwo) {
+  for (const std::uint32_t version : {1U, 2U}) {
+    ChunkLists lists;
+    lists.has_reply = true;
+    ASSERT_TRUE(lists.reply.push_back({SteeringTag{9}, 5000, 0}));
+    server.receive(version == 2
+                       ? message2({Xid{7}, 2, 8, v2::Msg{kCall}}, 40, RpcType::kCall, lists)
+                       : message({Xid{7}, 1, 8, v1::Msg{}}, lists, 40));
+    const auto call = server.take_event<CallReceived>();
+    ASSERT_TRUE(call);
+    const auto send = reply(call->call);
+    ASSERT_TRUE(send);
+    EXPECT_EQ(send->invalidate.has_value(), version == 1);
+    server.done(send->id);
+  }
+}
+
+TEST_F(ServerOfBoth, NamesBothToOtherVersions) {
+  server.receive(message2({Xid{7}, 3, 8, v2::ErrVers{3, 3}}));
+  EXPECT_FALSE(server.take_action<PostSend>()) << "an error is not answered";
+  auto third = message2({Xid{7}, 2, 8, v2::Msg{kCall}}, 40);
+  third[7] = std::byte{3};
+  server.receive(third);
+  const auto send = server.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  EXPECT_EQ(server.header_of(*send).header, (v1::Header{Xid{7}, 3, 4, v1::ErrVers{1, 2}}));
+}
+
+TEST_F(ServerOfBoth, AnswersBadHeaderWhereTheDirectionsDiffer) {
+  server.receive(message2({Xid{7}, 2, 8, v2::Msg{kCall}}, 40, RpcType::kReply));
+  EXPECT_FALSE(server.take_event<CallReceived>());
+  EXPECT_EQ(sent(), (v2::Header{Xid{7}, 2, 4, v2::ErrBadHeader{}}));
+  ChunkLists lists;
+  ASSERT_TRUE(lists.reads.push_back({40, {SteeringTag{7}, 100, 0}}));
+  server.receive(message2({Xid{8}, 2, 8, v2::Msg{kCall}}, 40, RpcType::kReply, lists));
+  EXPECT_FALSE(server.take_event<MemoryWanted>());
+  EXPECT_EQ(sent(), (v2::Header{Xid{8}, 2, 4, v2::ErrBadHeader{}}));
+}
+
+TEST_F(ServerOfBoth, AnswersBadHeaderToWhatVersionTwoHasNoMore) {
+  for (const std::uint32_t type : {2U, 3U, 6U}) {  // RDMA_MSGP, RDMA_DONE
+    SCOPED_TRACE(type);
+    auto bytes = message2({Xid{7}, 2, 8, v2::Msg{kCall}}, 40);
+    bytes[15] = static_cast<std::byte>(type);
+    server.receive(bytes);
+    EXPECT_EQ(sent(), (v2::Header{Xid{7}, 2, 4, v2::ErrBadHeader{}}));
+  }
+  auto nowhere = message2({Xid{7}, 2, 8, v2::Msg{kCall}}, 40);
+  nowhere[19] = std::byte{2};
+  server.receive(nowhere);
+  EXPECT_EQ(sent(), (v2::Header{Xid{7}, 2, 4, v2::ErrBadHeader{}})) << "no such direction";
+}
+
+TEST_F(ServerOfBoth, DropsRepliesToNoCall) {
+  server.receive(message2({Xid{7}, 2, 8, v2::Msg{kReply}}, 40, RpcType::kReply));
+  EXPECT_FALSE(server.take_action<PostSend>());
+  EXPECT_EQ(server.receives_posted(), 6U);
+}
+
+TEST_F(ServerOfBoth, AnswersOptionsThatItDoesNotKnow) {
+  begin();
+  server.receive(message2({Xid{9}, 2, 8, v2::Optional{kCall, 77, {}}}));
+  EXPECT_EQ(sent(), (v2::Header{Xid{9}, 2, 4, v2::ErrInvalOption{}}));
+  EXPECT_FALSE(server.take_event<CallReceived>());
+  EXPECT_EQ(server.engine.calls_in_service(), 0U);
+  EXPECT_EQ(server.receives_posted(), 6U);
+}
+
+// A peer that sends many uses up Receives, and nothing else.
+TEST_F(ServerOfBoth, KeepsTheReceiveOfAnOptionUntilItIsAnswered) {
+  EXPECT_EQ(server.receives_posted(), 4U) << "a peer of version 1 sends none";
+  begin();
+  EXPECT_EQ(server.receives_posted(), 6U);
+  for (std::uint32_t xid = 1; xid <= 6; ++xid) {
+    server.receive(message2({Xid{xid}, 2, 8, v2::Optional{kCall, 77, {}}}));
+  }
+  EXPECT_EQ(server.receives_posted(), 2U) << "two answers are under way";
+  for (std::uint32_t xid = 1; xid <= 6; ++xid) {
+    EXPECT_EQ(sent(), (v2::Header{Xid{xid}, 2, 4, v2::ErrInvalOption{}}));
+  }
+  EXPECT_EQ(server.receives_posted(), 6U);
+  server.receive(message2({Xid{7}, 2, 8, v2::Optional{kCall, 77, {}}}));
+  server.receive(message2({Xid{8}, 2, 8, v2::Optional{kCall, 77, {}}}));
+  server.receive(message2({Xid{9}, 2, 8, v2::Optional{kCall, 77, {}}}));
+  server.engine.handle_disconnected();
+  server.drain();
+  std::array<ReceiveId, 4> unused;
+  EXPECT_EQ(server.engine.poll_unused_receives(unused).size(), 1U) << "of the one not answered";
+}
+
+TEST_F(ServerOfBoth, OfVersionTwoOnlyRefusesVersionOne) {
+  Endpoint strict(Role::kServer, of_versions(2, 2));
+  strict.receive(message({Xid{7}, 1, 8, v1::Msg{}}, {}, 40));
+  const auto send = strict.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  EXPECT_EQ(strict.header_of(*send).header, (v1::Header{Xid{7}, 1, 4, v1::ErrVers{2, 2}}));
+}
+
+// --- Both directions ---------------------------------------------------------------------------
+
+Expected<CallId, StartError> start_backward(Endpoint& server, std::uint32_t xid) {
+  const Fragment run{Lease{1}, 40, 0, 0};
+  Outgoing call;
+  call.stream = {&run, 1};
+  call.reply_size_max = 100;
+  auto id = server.engine.start_call(server.now, Xid{xid}, call, kTimeout);
+  server.drain();
+  return id;
+}
+
+TEST(BackwardCalls, AreInTheVersionOfTheClientsNewestCall) {
+  Endpoint server(Role::kServer, of_versions(1, 2, 2));
+  ASSERT_TRUE(start_backward(server, 1));
+  auto send = server.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  EXPECT_EQ(server.header_of(*send).header.version, 1U) << "the client has sent nothing yet";
+  server.done(send->id);
+  server.receive(message2({Xid{50}, 2, 8, v2::Msg{kCall}}, 40));
+  ASSERT_TRUE(server.take_event<CallReceived>());
+  server.receive(message({Xid{1}, 1, 2, v1::Msg{}}, {}, 24, RpcType::kReply));
+  ASSERT_TRUE(server.take_event<ReplyReady>()) << "in the version of its Call";
+  ASSERT_TRUE(start_backward(server, 2));
+  send = server.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  const auto decoded = v2::decode(
+      Bytes(server.arena_).subspan(send->header_offset, send->header_size), {}, server.lists);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->header, (v2::Header{Xid{2}, 2, 2, v2::Msg{kCall}}));
+}
+
+// The direction is in the header: also where the message behind it does not say it.
+TEST(BackwardCalls, AreToldFromRepliesByTheHeader) {
+  Endpoint client(Role::kClient, of_versions(1, 2, 2));
+  ASSERT_TRUE(start_backward(client, 7));
+  client.receive(message2({Xid{7}, 2, 2, v2::Msg{kCall}}, 40));
+  const auto call = client.take_event<CallReceived>();
+  ASSERT_TRUE(call);
+  EXPECT_EQ(call->xid, Xid{7});
+  EXPECT_TRUE(client.engine.is_offering()) << "a Call answers nothing";
+  client.receive(message2({Xid{8}, 2, 2, v2::NoMsg{kCall}}));
+  ASSERT_TRUE(client.take_action<PostSend>());  // ours
+  const auto send = client.take_action<PostSend>();
+  ASSERT_TRUE(send);
+  const auto decoded = v2::decode(
+      Bytes(client.arena_).subspan(send->header_offset, send->header_size), {}, client.lists);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->header, (v2::Header{Xid{8}, 2, 2, v2::ErrBadHeader{}}));
+}
+
+}  // namespace
+}  // namespace rpcrdma::engine
