@@ -31,14 +31,14 @@ TREE = HOME / "tree"
 BUILD = TREE / "build-mutants"
 PATCHES = ROOT / "tests" / "mutants"
 NO_EFFECT = PATCHES / "no-effect.txt"
-RULE_ROW = re.compile(r"^\| ((?:V1|PD|H|B)-[A-Z]*\d+) \|")
+RULE_ROW = re.compile(r"^\| ((?:V1|V2|PD|H|B)-[A-Z]*\d+) \|")
 DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc", "src/rdma/siwarp", "src/tcp")
 # The quickest first: most faults are seen by the unit tests of their module.
 PROGRAMS = ("engine_test", "wire_test", "iwarp_test", "transport_test", "xdr_test", "oncrpc_test",
             "region_table_test", "reply_cache_test", "provider_choice_test", "golden_test",
             "configuration_test", "siwarp_test", "sim_test", "tcp_test", "testing_test",
             "rpc_system_test", "rfc5666_test", "backward_test", "chunks_test", "registered_memory_test",
-            "reconnect_test", "credits_test", "service_test", "coroutine_test", "adopt_test", "whole_message_test", "auth_test",
+            "reconnect_test", "version_test", "credits_test", "service_test", "coroutine_test", "adopt_test", "whole_message_test", "auth_test",
             "conformance_test",
             "steady_state_test", "hostile_test", "tcp_system_test", "process_test")
 SEEDS = "1..150"

@@ -46,7 +46,18 @@ void CommonOptions::add_to(CLI::App& command) {
                   "client reads, RDMA_DONE, aligned data and its configuration protocol")
       ->check(CLI::IsMember({"rfc8166", "rfc5666"}))
       ->capture_default_str();
+  command
+      .add_option("--rpcrdma-version", protocol,
+                  "versions of RPC-over-RDMA: 1; 2, and nothing else; or auto: a client offers 2 "
+                  "and goes on in 1 where the server has no other, a server answers both")
+      ->check(CLI::IsMember({"1", "2", "auto"}))
+      ->capture_default_str();
   command.add_flag("--json", json, "print the result as JSON");
+}
+
+ProtocolVersion CommonOptions::version() const {
+  if (protocol == "auto") return ProtocolVersion::kAny;
+  return protocol == "2" ? ProtocolVersion::kTwo : ProtocolVersion::kOne;
 }
 
 void CommonOptions::finish() {
@@ -55,6 +66,9 @@ void CommonOptions::finish() {
   if (registration == "per-call") provider.registration = Registration::kPerCall;
   if (registration == "cache") provider.registration = Registration::kCache;
   if (profile == "rfc5666") connection.profile = Profile::kRfc5666;
+  if (profile == "rfc5666" && protocol == "2") {
+    fail(kUsage, "--profile rfc5666 is version 1; leave --rpcrdma-version 2 out");
+  }
 }
 
 ClientSettings::ClientSettings() : program(blob::BLOB_PROGRAM), version(blob::BLOB_V1) {}
@@ -130,6 +144,7 @@ Expected<Client, Error> ClientSettings::connect() {
   ClientOptions options;
   options.provider = common.provider;
   options.connection = common.connection;
+  options.version = common.version();
   // Who asks for the old text wants to see what is different in it.
   options.connection.rfc5666.results_by_read = true;
   options.call_timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(timeout_s * 1e9));

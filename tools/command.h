@@ -28,11 +28,13 @@ struct CommonOptions {
   ConnectionOptions connection;
   std::string crc = "on";
   std::string profile = "rfc8166";
+  std::string protocol = "1";  // of clients; servers have both
   std::string registration = "auto";
   bool json = false;
 
   void add_to(CLI::App& command);
   void finish();  // after parsing: carries the texts over
+  ProtocolVersion version() const;
 };
 
 struct ClientSettings {

@@ -35,6 +35,7 @@ void ping(PingSettings& settings) {
                                       {"provider", client->provider_name()},
                                       {"program", settings.client.program},
                                       {"version", settings.client.version},
+                                      {"rpcrdma_version", client->protocol_version()},
                                       {"count", settings.count},
                                       {"latency", to_json(latency)},
                                       {"counters", to_json(client->counters())}}
@@ -42,11 +43,11 @@ void ping(PingSettings& settings) {
     return;
   }
   fmt::print(
-      "{} NULL calls to program {} version {} at {} ({}):\n"
+      "{} NULL calls to program {} version {} at {} ({}, RPC-over-RDMA version {}):\n"
       "  min {:.1f}  avg {:.1f}  p50 {:.1f}  p99 {:.1f}  p99.9 {:.1f}  max {:.1f} us\n",
       settings.count, settings.client.program, settings.client.version, client->peer_address(),
-      client->provider_name(), latency.min_us, latency.avg_us, latency.p50_us, latency.p99_us,
-      latency.p999_us, latency.max_us);
+      client->provider_name(), client->protocol_version(), latency.min_us, latency.avg_us,
+      latency.p50_us, latency.p99_us, latency.p999_us, latency.max_us);
 }
 
 }  // namespace

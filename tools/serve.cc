@@ -178,6 +178,7 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log) {
   server.provider = options.common.provider;
   server.provider.setup_timeout_server = milliseconds(options.setup_timeout_s);
   server.connection = options.common.connection;
+  server.version = options.common.version();
   server.connections_max = options.connections_max;
   server.receives_max = options.receives_max;
   if (options.shared_receives == "always") {
@@ -335,6 +336,7 @@ void add_serve(CLI::App& app) {
                    "127.0.0.1:111)")
       ->needs(rpcbind);
   add_store_options(*command, *options);
+  options->common.protocol = "auto";
   options->common.add_to(*command);
   command->footer(kServeFooter);
   command->callback([options] { serve(*options); });

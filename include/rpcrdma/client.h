@@ -168,6 +168,9 @@ class RPCRDMA_EXPORT Client {
   std::uint32_t calls_in_flight() const noexcept;
   std::string_view provider_name() const noexcept;
   std::string_view peer_address() const noexcept;
+  // The version of RPC-over-RDMA of this connection: 1 or 2; 0 without a connection, and over
+  // tcp:// and unix://.
+  std::uint32_t protocol_version() const noexcept;
   TransferCounters counters() const noexcept;
 
   // Registers memory for the lifetime of the result: bulk items and result places that lie entirely

@@ -45,6 +45,17 @@ struct ProviderOptions {
   std::chrono::milliseconds setup_timeout_server{5'000};   // drops a silent peer after this
 };
 
+// The versions of RPC-over-RDMA to use: 1 (RFC 8166), and 2 (draft-cel-nfsv4-rpcrdma-version-two),
+// see docs/version-two.md. Profile::kRfc5666 is always version 1; tcp:// and unix:// have none.
+enum class ProtocolVersion : std::uint8_t {
+  kOne,
+  kTwo,  // never falls back: connecting fails (kVersion) if the server has only version 1
+  // Client: connecting includes a NULL call that offers version 2. A server of version 1 refuses it
+  // on the same connection; one that does not answer within five seconds is connected to again.
+  // Server: each call is answered in its own version.
+  kAny,
+};
+
 // The specification of RPC-over-RDMA version 1 that a connection follows. Nothing on the wire
 // indicates it: set both ends to the same value.
 enum class Profile : std::uint8_t {
@@ -133,6 +144,7 @@ struct TcpOptions {
 struct ClientOptions {
   ProviderOptions provider;
   ConnectionOptions connection;
+  ProtocolVersion version = ProtocolVersion::kOne;
   TcpOptions tcp;
   std::uint32_t calls_max = 128;  // outstanding calls; more are refused (kTooManyCalls)
   // Calls from the server (RFC 8167) served at a time, see Client::serve(); 0: none.
@@ -189,6 +201,7 @@ struct ConnectionEvent {
 struct ServerOptions {
   ProviderOptions provider;
   ConnectionOptions connection;
+  ProtocolVersion version = ProtocolVersion::kAny;
   TcpOptions tcp;
   // The largest bulk argument and the largest Long Call accepted from a peer, bytes; not more than
   // 16 MiB, nor than memory_max has room for.

@@ -16,7 +16,7 @@ void add(TransferCounters& sum, const transport::Connection& connection) noexcep
   sum.write_chunk_bytes += engine.write_chunk_bytes;
   sum.padded_calls += engine.padded_calls;
   sum.read_replies += engine.read_replies;
-  sum.errors_sent += engine.err_vers_sent + engine.err_chunk_sent;
+  sum.errors_sent += engine.err_vers_sent + engine.err_chunk_sent + engine.err_option_sent;
   sum.errors_received += engine.err_received;
   sum.messages_dropped += engine.bad_reply_count + engine.unknown_xid_count +
                           engine.short_message_count + engine.stray_error_count;

@@ -11,8 +11,21 @@ namespace {
 
 constexpr std::uint32_t kBackwardCallsMax = 1024;
 
-engine::Options common(const ConnectionOptions& options) noexcept {
+engine::Versions versions_of(ProtocolVersion version) noexcept {
+  switch (version) {
+    case ProtocolVersion::kOne:
+      return {1, 1};
+    case ProtocolVersion::kTwo:
+      return {2, 2};
+    case ProtocolVersion::kAny:
+      return {1, 2};
+  }
+  return {1, 1};
+}
+
+engine::Options common(const ConnectionOptions& options, ProtocolVersion version) noexcept {
   engine::Options result;
+  if (options.profile == Profile::kRfc8166) result.versions = versions_of(version);
   const std::uint32_t size = std::clamp(options.inline_size, kInlineSizeMin, kInlineSizeMax);
   result.inline_send = result.inline_receive = size;
   result.credits = std::clamp(options.credits, 1U, 4096U);
@@ -42,17 +55,20 @@ std::uint32_t receive_alignment(const ConnectionOptions& options) noexcept {
 }  // namespace
 
 engine::Options engine_options(const ClientOptions& options) noexcept {
-  engine::Options result = common(options.connection);
+  engine::Options result = common(options.connection, options.version);
   result.calls_max = std::clamp(options.calls_max, 1U, 4096U);
   result.backward_calls = std::min(options.backward_calls, kBackwardCallsMax);
   result.call_timeout = options.call_timeout;
-  // One more for the Call that configures the connection.
-  if (result.profile == engine::Profile::kRfc5666) ++result.calls_max;
+  // An offer that is not answered, and another connection, are to be over in the set-up's time.
+  result.offer_timeout = std::min<std::chrono::nanoseconds>(
+      result.offer_timeout, options.provider.setup_timeout_client / 2);
+  // One more for the Call that configures the connection, or offers version 2.
+  if (result.profile == engine::Profile::kRfc5666 || result.versions.high > 1) ++result.calls_max;
   return result;
 }
 
 engine::Options engine_options(const ServerOptions& options) noexcept {
-  engine::Options result = common(options.connection);
+  engine::Options result = common(options.connection, options.version);
   // What no buffer of the pool could ever hold is refused; it would wait for memory for ever.
   const std::size_t buffer_max =
       std::min(transport::BufferPool::kSizeMax,

@@ -63,6 +63,7 @@ void Simulation::add_server() {
   actor->options = draw_server_options(random_);
   actor->options.backward_calls = draw_backward_calls(backward_random_);
   if (plan_.rfc5666) draw_profile(profile_random_, actor->options.connection);
+  actor->options.version = plan_.version;
   // Grants that go down and up as clients come and go.
   if (backward_random_.one_in(2)) {
     actor->options.receives_max = static_cast<std::uint32_t>(1 + backward_random_.below(40));
@@ -96,6 +97,7 @@ void Simulation::add_client() {
   actor->options = draw_client_options(random_);
   actor->options.backward_calls = draw_backward_calls(backward_random_);
   if (plan_.rfc5666) draw_profile(profile_random_, actor->options.connection);
+  actor->options.version = draw_version(version_random_, plan_.version);
   actor->server = random_.below(servers_.size());
   const Node::Shared shared{world_,
                             *this,

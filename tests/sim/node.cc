@@ -20,8 +20,9 @@ std::uint32_t credits_of(Bytes message) {
   return xdr::Reader(message.subspan(kCreditsAt)).u32("credits");
 }
 
-// The direction of a message as its first words tell it (RFC 8167 §5.3): 0 of a Call, 1 of a reply.
-// Of those with chunks only the sender's role tells.
+// The direction of a message as its first words tell it: 0 of a Call, 1 of a reply. In version 2 it
+// is in the header; in version 1 (RFC 8167 §5.3) only the sender's role tells it where there are
+// chunks.
 constexpr std::size_t kFirstWords = 36;  // bytes: a header without chunks, XID and msg_type
 constexpr std::uint32_t kPaddedType = 2, kDoneType = 3, kErrorType = 4;
 constexpr std::size_t kTypeAt = 12;  // bytes into every RPC-over-RDMA header
@@ -32,10 +33,13 @@ std::uint32_t type_of(Bytes message) {
 
 std::optional<std::uint32_t> rpc_type(Bytes message) {
   xdr::Reader reader(message.first(std::min(message.size(), kFirstWords)));
-  (void)reader.opaque_fixed(12, "prefix");
+  (void)reader.u32("XID");
+  const std::uint32_t version = reader.u32("version");
+  (void)reader.u32("credits");
   if (reader.u32("type") == kErrorType) return 1;
   std::array<std::uint32_t, 5> words{};
   for (std::uint32_t& word : words) word = reader.u32("word");
+  if (version == 2) return words[0];
   if (!reader.ok() || (words[0] | words[1] | words[2]) != 0 || words[4] > 1) return std::nullopt;
   return words[4];
 }

@@ -31,7 +31,8 @@ ConnectionOptions draw_connection_options(SeededRandom& random) {
 
 }  // namespace
 
-Plan draw_plan(SeededRandom& random, SeededRandom& profile_random, bool faults) {
+Plan draw_plan(SeededRandom& random, SeededRandom& profile_random, SeededRandom& version_random,
+               bool faults) {
   Plan plan{};
   plan.faults = faults && !random.one_in(3);
   plan.world = rdma::sim::random_options(random, plan.faults);
@@ -54,7 +55,13 @@ Plan draw_plan(SeededRandom& random, SeededRandom& profile_random, bool faults) 
   plan.answer_held_at_calm = random.one_in(2);
   plan.progress_runs_the_world = random.one_in(2);
   plan.rfc5666 = profile_random.one_in(3);
+  plan.version = version_random.one_in(3) ? ProtocolVersion::kOne : ProtocolVersion::kAny;
   return plan;
+}
+
+ProtocolVersion draw_version(SeededRandom& random, ProtocolVersion server) {
+  if (server == ProtocolVersion::kAny && random.one_in(3)) return ProtocolVersion::kTwo;
+  return random.one_in(2) ? ProtocolVersion::kOne : ProtocolVersion::kAny;
 }
 
 ClientOptions draw_client_options(SeededRandom& random) {

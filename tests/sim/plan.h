@@ -27,6 +27,8 @@ struct Plan {
   bool answer_held_at_calm;      // else they stay unanswered until all calls have ended
   bool progress_runs_the_world;  // else only the runner does
   bool rfc5666;                  // everybody follows the old text
+  // Versions of RPC-over-RDMA that servers have; clients have one in common with them.
+  ProtocolVersion version;
 
   // Registrations may be refused to anybody, by fault or by limit.
   bool attach_may_fail() const noexcept {
@@ -37,7 +39,10 @@ struct Plan {
   bool connections_last() const noexcept { return !faults && !lifecycle && lag_one_in == 0; }
 };
 
-Plan draw_plan(SeededRandom& random, SeededRandom& profile_random, bool faults);
+Plan draw_plan(SeededRandom& random, SeededRandom& profile_random, SeededRandom& version_random,
+               bool faults);
+// Of a client, where servers have `server`.
+ProtocolVersion draw_version(SeededRandom& random, ProtocolVersion server);
 ClientOptions draw_client_options(SeededRandom& random);
 ServerOptions draw_server_options(SeededRandom& random);
 // How a side follows RFC 5666.

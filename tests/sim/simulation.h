@@ -165,7 +165,8 @@ class Simulation final : private Driver {
 
   const Settings settings_;
   SeededRandom random_;
-  SeededRandom backward_random_, profile_random_;  // apart, so that seeds stay what they were
+  // Apart, so that seeds stay what they were.
+  SeededRandom backward_random_, profile_random_, version_random_;
   const Plan plan_;
   Trace trace_;
   Verdict verdict_;

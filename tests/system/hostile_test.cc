@@ -12,6 +12,7 @@
 #include "support/hex.h"
 #include "system/hostile_server_for_test.h"
 #include "wire/v1/header.h"
+#include "wire/v2/header.h"
 
 namespace rpcrdma::test {
 namespace {
@@ -62,12 +63,12 @@ TEST_P(HostileServer, TellsItsVersionToEveryOther) {  // P2
     return join({raw_header(kXid, 0, value), kNoLists, raw_call(kXid, 0)});
   };
   expect_each({{"version 0", version(0)},
-               {"version 2", version(2)},
+               {"version 3", version(3)},
                {"version 4294967295", version(0xffffffffU)},
                {"nothing behind the type", raw_header(kXid, 0, 7)},
                {"an unknown type of another version", raw_header(kXid, 99, 7)}},
               [](const Words& call) {
-                return std::vector<Words>{{kXid, call.at(1), 64, 4, 1, 1, 1}};
+                return std::vector<Words>{{kXid, call.at(1), 64, 4, 1, 1, 2}};
               });
   EXPECT_EQ(pair_.server->counters().errors_sent, 5U);
 }
@@ -271,6 +272,12 @@ TEST_P(HostileServer, RefusesCallsThatHaveNoRoomForTheirReply) {  // P9
 
 bool is_rpc_reply(const Message& message) {
   wire::ChunkLists lists;
+  if (const auto decoded = wire::v2::decode(message, {}, lists)) {
+    const auto* msg = std::get_if<wire::v2::Msg>(&decoded->header.body);
+    const auto* nomsg = std::get_if<wire::v2::NoMsg>(&decoded->header.body);
+    return (msg != nullptr && msg->direction == wire::v2::Direction::kReply) ||
+           (nomsg != nullptr && nomsg->direction == wire::v2::Direction::kReply);
+  }
   const auto decoded = wire::v1::decode(message, {}, lists);
   return decoded && std::holds_alternative<wire::v1::Msg>(decoded->header.body) &&
          decoded->payload.size() >= 8 && xdr::load_word(decoded->payload.data() + 4) == 1;
@@ -290,7 +297,9 @@ TEST_P(HostileServer, HasOneAnswerForEveryPrefixOfTheGoldenMessages) {
         const std::uint32_t type = size < 16 ? 4 : to_words(message).at(3);
         const bool is_dropped = type == 4 || type == 3 || is_rpc_reply(message);
         // Only a Long Call that is whole goes on, to an RDMA Read that nobody answers.
-        const bool is_pulled = type == 1 && size == whole.size() && to_words(message).at(4) == 1;
+        const std::size_t read_list = size < 8 || to_words(message).at(1) == 1 ? 4 : 5;
+        const bool is_pulled =
+            type == 1 && size == whole.size() && to_words(message).at(read_list) == 1;
         ASSERT_EQ(answers.size(), is_dropped || is_pulled ? 0U : 1U) << size << " bytes";
         for (const Message& each : answers) EXPECT_EQ(to_words(each)[0], to_words(message)[0]);
       }

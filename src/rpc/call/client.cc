@@ -242,6 +242,9 @@ std::string_view Client::provider_name() const noexcept {
 std::string_view Client::peer_address() const noexcept {
   return impl_->peer();
 }
+std::uint32_t Client::protocol_version() const noexcept {
+  return impl_->protocol_version();
+}
 TransferCounters Client::counters() const noexcept {
   return impl_->counters();
 }

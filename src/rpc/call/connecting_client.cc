@@ -15,13 +15,18 @@ rpc::CallSender::Limits limits_of(const ConnectionOptions& options) {
   return {false, !options.reduce, answers_are_read, is_rfc5666};
 }
 
+// Which configures the connection, or offers a version.
+bool has_own_call(const ClientOptions& options) {
+  return options.connection.profile == Profile::kRfc5666 ||
+         options.version != ProtocolVersion::kOne;
+}
+
 }  // namespace
 
 ConnectingClient::ConnectingClient(std::unique_ptr<rdma::Provider> owned, rdma::Provider& provider,
                                    const ClientOptions& options)
     : RdmaClient(provider, options, rpc::engine_options(options).calls_max,
-                 limits_of(options.connection), options.connection.profile == Profile::kRfc5666,
-                 nullptr),
+                 limits_of(options.connection), has_own_call(options), nullptr),
       owned_provider_(std::move(owned)),
       engine_options_(rpc::engine_options(options)),
       own_rooms_(calls_.size()),
@@ -52,6 +57,7 @@ Expected<void, Error> ConnectingClient::begin_connect(std::string_view address) 
 
 Expected<void, Error> ConnectingClient::begin_adopt(int descriptor) {
   errors_.set_peer("the TCP connection");
+  may_connect_ = false;
   auto queue_pair = provider_.adopt(descriptor, rpc::set_up_data(engine_options_));
   if (queue_pair) errors_.set_peer((*queue_pair)->peer_address());
   return take_queue_pair(std::move(queue_pair), engine_options_);
@@ -72,19 +78,25 @@ Expected<void, Error> ConnectingClient::take_queue_pair(
     link_.session = answers_.make_session(*connection_,
                                           Connection::answered_slot_count(Role::kClient, options));
   }
-  use_ = is_rfc5666() ? Use::kNotYet : Use::kNow;
+  use_ = is_rfc5666() || options.versions.high > 1 ? Use::kNotYet : Use::kNow;
   configuration_started_ = false;
   return {};
 }
 
 Expected<void, Error> ConnectingClient::await_connection() {
   for (progress(); !connected(); progress()) {
-    if (connection_->ended()) {
-      return Unexpected<Error>(errors_.explain(connection_->cause(), "connecting"));
-    }
+    const bool has_ended = connection_ == nullptr || connection_->ended();
+    if (has_ended && !is_connecting_again()) return Unexpected<Error>(connect_failure());
     provider_.wait();
   }
   return {};
+}
+
+Error ConnectingClient::connect_failure() const {
+  if (connection_ == nullptr) return *connect_error_;
+  Error error = errors_.explain(connection_->cause(), "connecting");
+  if (connection_->engine().given_up() == engine::GivenUp::kNoVersion) error.code = Errc::kVersion;
+  return error;
 }
 
 Expected<Client, Error> ConnectingClient::connect_on(rdma::Provider& provider,
@@ -123,6 +135,9 @@ void ConnectingClient::pump() noexcept {
   if (answers_.enabled()) answers_.take(retired_);
   take_steps();
   pump_connection();
+  if (is_connecting_again() && connection_->engine().calls_in_flight() == 0) {
+    connect_in_version_one();
+  }
   if (options_.reconnect.enabled) maintain_connection();
   in_progress_ = false;
   auto timeout = connection_ != nullptr ? connection_->engine().poll_timeout() : std::nullopt;
@@ -140,7 +155,7 @@ void ConnectingClient::pump_connection() {
     connection_->pump(now_);
     const bool configures = use_ == Use::kNotYet && !configuration_started_ &&
                             connection_->connected() && calls_.own_is_free();
-    if (configures) configure();
+    if (configures) is_rfc5666() ? configure() : offer_version();
     engine::Connection& engine = connection_->engine();
     const engine::Event* event = engine.event();
     for (again = configures || event != nullptr; event != nullptr; event = engine.event()) {

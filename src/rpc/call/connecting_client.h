@@ -69,6 +69,15 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar {
   bool is_rfc5666() const noexcept { return options_.connection.profile == Profile::kRfc5666; }
   void configure();
   void handle_configured(Expected<Reply, Error> reply);
+  // Starts the library's own call, prepared; or ends the connection.
+  void start_own_call(ReplyCallback callback);
+
+  // The version of RPC-over-RDMA (version_offer.cc).
+  void offer_version();
+  void handle_offered();
+  bool is_connecting_again() const noexcept override;
+  Error connect_failure() const;
+  void connect_in_version_one();
 
   // Reconnection (connecting_client_loss.cc).
   void forget_losses_if_heard() noexcept;
@@ -80,7 +89,7 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar {
   void try_to_connect();
 
   std::unique_ptr<rdma::Provider> owned_provider_;
-  const engine::Options engine_options_;
+  engine::Options engine_options_;
   transport::MessageRooms own_rooms_;  // of the Calls that are made, by slot
   rpc::BackwardAnswers answers_;
   rpc::Link link_;  // its connection dies before the memory that it was lent
@@ -89,7 +98,9 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar {
   std::vector<rpc::Link> retired_;
   rpc::Reconnector reconnector_;
   bool configuration_started_ = false;
-  TransferCounters past_;  // of connections that were lost
+  bool may_connect_ = true;             // to the address, once more
+  std::optional<Error> connect_error_;  // of connecting once more
+  TransferCounters past_;               // of connections that were lost
 };
 
 }  // namespace rpcrdma

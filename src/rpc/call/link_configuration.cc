@@ -19,20 +19,24 @@ constexpr std::array kAnswers = {Errc::kNotAvailable, Errc::kDenied, Errc::kBadA
 
 void ConnectingClient::configure() {
   configuration_started_ = true;
-  const std::uint32_t index = calls_.own();
-  Slot& slot = calls_[index];
+  Slot& slot = calls_[calls_.own()];
   init_own_call(oncrpc::kConfigureConnection);
   oncrpc::encode(
       oncrpc::ConfigurationRequest{engine_options_.inline_send, engine_options_.inline_receive,
                                    connection_->reads_served_max()},
       slot.writer.xdr());
+  start_own_call([this](Expected<Reply, Error> reply) { handle_configured(std::move(reply)); });
+}
+
+void ConnectingClient::start_own_call(ReplyCallback callback) {
+  Slot& slot = calls_[calls_.own()];
   slot.timeout = options_.provider.setup_timeout_client;
   if (auto error = start_in_engine(slot)) {
-    free_slot(index);
+    free_slot(calls_.own());
     return connection_->disconnect();
   }
   slot.blocking = false;
-  slot.callback = [this](Expected<Reply, Error> reply) { handle_configured(std::move(reply)); };
+  slot.callback = std::move(callback);
 }
 
 // A server that does not have the protocol is one with which everything stays small. One that

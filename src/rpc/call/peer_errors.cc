@@ -12,6 +12,10 @@ Error PeerErrors::explain(const rdma::Error& error, std::string_view operation) 
 }
 
 Error PeerErrors::explain(engine::CallError error, const transport::Connection* connection) const {
+  const bool is_over = error == engine::CallError::kConnectionLost && connection != nullptr;
+  if (is_over && connection->engine().given_up() == engine::GivenUp::kNoVersion) {
+    error = engine::CallError::kVersion;
+  }
   const bool no_memory = error == engine::CallError::kNoMemory;
   rdma::Error reason{rdma::Errc::kClosed, 0, ""};
   if (connection != nullptr) {

@@ -40,6 +40,11 @@ std::uint32_t RdmaClient::calls_in_flight() const noexcept {
   return calls - std::min(calls, calls_.own_is_started() ? 1U : 0U) + elsewhere;
 }
 
+std::uint32_t RdmaClient::protocol_version() const noexcept {
+  if (!connected() || connection_->engine().is_offering()) return 0;
+  return connection_->engine().link().dialect == engine::Dialect::kV2 ? 2 : 1;
+}
+
 // --- Making a call -----------------------------------------------------------------------------
 
 // The call's stream is there.

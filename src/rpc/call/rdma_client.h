@@ -29,12 +29,13 @@ class RdmaClient : public ClientImpl {
   void use_credential(const AuthSys& credential) final { plain_.set(credential); }
   std::uint32_t calls_in_flight() const noexcept final;
   std::string_view peer() const noexcept final { return errors_.peer(); }
+  std::uint32_t protocol_version() const noexcept final;
   bool connected() const noexcept final {
     return connection_ != nullptr && connection_->connected() && use_ == Use::kNow;
   }
   bool ended() const noexcept final {
     return (connection_ == nullptr || connection_->ended() || use_ == Use::kNoMore) &&
-           !(waits_for_next() && ever_connected_);
+           !(waits_for_next() && ever_connected_) && !is_connecting_again();
   }
 
  protected:
@@ -57,6 +58,8 @@ class RdmaClient : public ClientImpl {
   virtual void handle_started() = 0;
   // Calls wait for the next connection when this one is lost.
   virtual bool waits_for_next() const noexcept = 0;
+  // The first connection was lost and another one takes its place, whatever the options say.
+  virtual bool is_connecting_again() const noexcept { return false; }
   // Whether a call may be given to the engine now.
   virtual bool may_start() noexcept = 0;
   // The call's message goes out as it is now; what is wrong with it, if something is. Only asked

@@ -1,0 +1,56 @@
+// Which version of RPC-over-RDMA a connection speaks, where the client may use version 2: its first
+// Call is a NULL call of the library's own, which offers it (ADR 23).
+#include <string>
+#include <utility>
+
+#include "oncrpc/message.h"
+#include "rpc/call/connecting_client.h"
+
+namespace rpcrdma {
+
+// The call names program 0, which nobody has: what the server makes of it does not matter, and it
+// may be made again. It is no call of the application's, so nothing seals it.
+void ConnectingClient::offer_version() {
+  configuration_started_ = true;
+  init_own_call({0, 0, 0});
+  Slot& slot = calls_[calls_.own()];
+  slot.is_whole = true;
+  ++whole_calls_;
+  constexpr std::uint32_t kRpcVersion = 2;
+  for (const std::uint32_t word :
+       {static_cast<std::uint32_t>(slot.xid), 0U, kRpcVersion, 0U, 0U, 0U, 0U, 0U, 0U, 0U}) {
+    slot.writer.xdr().u32(word);  // the Call with AUTH_NONE twice (RFC 5531 §9)
+  }
+  start_own_call([this](Expected<Reply, Error> /*reply*/) { handle_offered(); });
+}
+
+// Where there was no answer, the connection has ended, or is about to.
+void ConnectingClient::handle_offered() {
+  const engine::Connection& engine = connection_->engine();
+  if (engine.is_offering()) return;
+  use_ = Use::kNow;
+  // What the server has said holds for the connections to come.
+  if (engine.link().dialect == engine::Dialect::kV1) engine_options_.versions = {1, 1};
+}
+
+// A server that lets the offer pass, or ends the connection for it, has version 1 only.
+bool ConnectingClient::is_connecting_again() const noexcept {
+  if (connection_ == nullptr || !connection_->ended() || closing_ || !may_connect_) return false;
+  const engine::Connection& engine = connection_->engine();
+  return engine_options_.versions.contain(1) && engine.is_offering() &&
+         engine.counters().calls_started > 0 && engine.given_up() != engine::GivenUp::kNoVersion;
+}
+
+void ConnectingClient::connect_in_version_one() {
+  engine_options_.versions = {1, 1};
+  retire_connection();
+  auto begun = begin_connect(std::string(errors_.peer()));
+  if (begun) {
+    reconnector_.begin();
+    return pump_connection();  // posts its Receives
+  }
+  connect_error_ = std::move(begun.error());
+  if (options_.reconnect.enabled) reconnector_.handle_failure(now_, connect_error_->cause);
+}
+
+}  // namespace rpcrdma

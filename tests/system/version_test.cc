@@ -1,0 +1,308 @@
+// Which version of RPC-over-RDMA a client and a server speak, end to end over both providers: every
+// mix of ours, and servers that know version 1 only in each of the ways in which they show it.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rpc/call/connecting_client.h"
+#include "support/raw_rpc.h"
+#include "support/rpc_fixture.h"
+
+namespace rpcrdma {
+namespace {
+
+using test::Message;
+using test::pattern;
+using test::RpcPair;
+using test::TestService;
+
+struct Fabric {
+  const char* name;
+  std::unique_ptr<test::Network> (*make)();
+};
+void PrintTo(const Fabric& fabric, std::ostream* out) {
+  *out << fabric.name;
+}
+const Fabric kSim{"sim", [] { return test::make_sim(5, {}); }};
+const Fabric kSiwarp{"siwarp", [] { return test::make_siwarp(true); }};
+const auto kName = [](const testing::TestParamInfo<Fabric>& fabric) { return fabric.param.name; };
+
+class Version : public testing::TestWithParam<Fabric> {
+ protected:
+  static RpcPair make(ProtocolVersion client_version, ProtocolVersion server_version,
+                      ClientOptions client = {}, ServerOptions server = {}) {
+    client.version = client_version;
+    server.version = server_version;
+    return RpcPair(GetParam().make(), client, server);
+  }
+  // Echoes `size` bytes, with a place for them or without.
+  static std::optional<Error> echo(RpcPair& pair, std::size_t size, bool has_place) {
+    const auto sent = pattern(size, static_cast<std::uint32_t>(size));
+    std::vector<std::byte> place(size), got;
+    auto call = pair.prepare(TestService::kEcho);
+    if (!call) return call.error();
+    call->arguments().bulk(sent);
+    if (has_place) call->place_result(place);
+    call->expect_results(static_cast<std::uint32_t>(size) + 8);
+    auto error = pair.finish(std::move(*call), [&](Reply& reply) {
+      const Bytes data = reply.results().bulk(TestService::kBulkMax, "data");
+      got.assign(data.begin(), data.end());
+    });
+    if (!error) {
+      EXPECT_EQ(got, sent) << size;
+    }
+    return error;
+  }
+  static void expect_echoes(RpcPair& pair) {
+    for (const std::size_t size : {1U, 100U, 1000U, 3900U, 4096U, 20'000U, 300'000U}) {
+      for (const bool has_place : {false, true}) {
+        const auto error = echo(pair, size, has_place);
+        EXPECT_FALSE(error) << error->message();
+      }
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Fabrics, Version, testing::Values(kSim, kSiwarp), kName);
+
+TEST_P(Version, IsTheHighestThatBothHave) {
+  using enum ProtocolVersion;
+  struct Mix {
+    ProtocolVersion client, server;
+    std::uint32_t spoken;
+  };
+  for (const Mix& mix :
+       {Mix{kOne, kOne, 1}, Mix{kOne, kAny, 1}, Mix{kTwo, kTwo, 2}, Mix{kTwo, kAny, 2},
+        Mix{kAny, kOne, 1}, Mix{kAny, kTwo, 2}, Mix{kAny, kAny, 2}}) {
+    SCOPED_TRACE(testing::Message()
+                 << static_cast<int>(mix.client) << " with " << static_cast<int>(mix.server));
+    RpcPair pair = make(mix.client, mix.server);
+    EXPECT_EQ(pair.client->protocol_version(), mix.spoken);
+    expect_echoes(pair);
+    const std::uint32_t refused = mix.client == kAny && mix.server == kOne ? 1 : 0;
+    const std::uint32_t offered = mix.client == kOne ? 0 : 1;
+    EXPECT_EQ(pair.server->counters().errors_sent, refused);
+    EXPECT_TRUE(
+        pair.run_until([&] { return pair.server->counters().calls == 14U + offered + refused; }));
+    EXPECT_EQ(pair.network->violations(), std::vector<std::string>());
+  }
+}
+
+TEST_P(Version, OfTheServerMayBeTooNewForTheClient) {
+  RpcPair pair = make(ProtocolVersion::kOne, ProtocolVersion::kTwo);
+  const auto error = echo(pair, 100, false);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kVersion) << error->message();
+  EXPECT_EQ(pair.service.calls, 0U);
+}
+
+// The server gets a new one: a client that was refused offers version 2 no more.
+TEST_P(Version, IsRememberedWhenTheConnectionIsMadeAgain) {
+  ClientOptions options;
+  options.reconnect.enabled = true;
+  for (const auto version : {ProtocolVersion::kOne, ProtocolVersion::kAny}) {
+    RpcPair pair = make(ProtocolVersion::kAny, version, options);
+    ASSERT_FALSE(echo(pair, 100, false));
+    pair.kill_server();
+    pair.start_server();
+    ASSERT_FALSE(echo(pair, 100, false));
+    const bool is_one = version == ProtocolVersion::kOne;
+    EXPECT_EQ(pair.client->protocol_version(), is_one ? 1U : 2U);
+    EXPECT_EQ(pair.server->counters().errors_sent, 0U) << "version 2 is not offered again";
+    EXPECT_TRUE(
+        pair.run_until([&] { return pair.server->counters().calls == (is_one ? 1U : 2U); }));
+  }
+}
+
+TEST_P(Version, ServerThatHasOnlyVersionOneNowIsSpokenToInIt) {
+  ClientOptions options;
+  options.reconnect.enabled = true;
+  RpcPair pair = make(ProtocolVersion::kAny, ProtocolVersion::kAny, options);
+  ASSERT_FALSE(echo(pair, 100, false));
+  pair.kill_server();
+  ServerOptions older;
+  older.version = ProtocolVersion::kOne;
+  pair.start_server(older);
+  ASSERT_FALSE(echo(pair, 100, false));
+  EXPECT_EQ(pair.client->protocol_version(), 1U);
+}
+
+// --- Servers of others -------------------------------------------------------------------------
+
+// Answers by hand. Each connection has a few Receives.
+class RawServer {
+ public:
+  // Null: no answer.
+  using Answer = std::function<std::optional<Message>(std::size_t connection, Bytes message)>;
+
+  RawServer(rdma::Provider& provider, const std::string& address, Answer answer)
+      : provider_(provider),
+        listener_(std::move(provider.listen(address).value())),
+        answer_(std::move(answer)) {}
+
+  std::string address() const { return std::string(listener_->address()); }
+  std::size_t connections() const { return peers_.size(); }
+
+  void progress() {
+    provider_.progress();
+    while (auto incoming = listener_->poll_incoming()) {
+      auto peer = std::make_unique<Peer>();
+      peer->queue_pair = std::move(provider_.accept(std::move(incoming), {}).value());
+      peer->region = peer->queue_pair->attach(peer->memory).value();
+      peers_.push_back(std::move(peer));
+      post(*peers_.back(), 0);
+      post(*peers_.back(), 1);
+    }
+    for (std::size_t i = 0; i < peers_.size(); ++i) serve(i);
+  }
+
+ private:
+  static constexpr std::uint32_t kSize = 4096;  // bytes of each Receive, and of the Send
+  struct Peer {
+    std::unique_ptr<rdma::QueuePair> queue_pair;
+    std::vector<std::byte> memory = std::vector<std::byte>(3 * kSize);
+    rdma::RegionId region{};
+    bool ended = false;
+  };
+
+  static void post(Peer& peer, std::uint16_t number) {
+    const std::uint16_t numbers[] = {number};
+    ASSERT_TRUE(peer.queue_pair->post_receives({peer.region, kSize, kSize}, numbers));
+  }
+  void serve(std::size_t index) {
+    Peer& peer = *peers_[index];
+    while (const auto event = peer.queue_pair->poll_link()) {
+      peer.ended = peer.ended || *event == rdma::LinkEvent::kDisconnected;
+    }
+    std::array<rdma::Completion, 4> done;
+    const std::size_t count = peer.queue_pair->poll(done);
+    for (const rdma::Completion& each : std::span(done).first(count)) {
+      if (each.id > 1 || each.status != rdma::Status::kOk || peer.ended) continue;
+      const auto answer = answer_(index, Bytes(peer.memory).subspan(each.id * kSize, each.size));
+      post(peer, static_cast<std::uint16_t>(each.id));
+      if (answer) send(peer, *answer);
+    }
+  }
+  static void send(Peer& peer, const Message& message) {
+    std::ranges::copy(message, peer.memory.begin() + 2 * kSize);
+    const rdma::Slice from[] = {
+        {peer.region, static_cast<std::uint32_t>(message.size()), std::uint64_t{2} * kSize}};
+    work::Request request;
+    request.id = 100;
+    request.work = rdma::Send{from, {}};
+    ASSERT_TRUE(peer.queue_pair->post({&request, 1}));
+  }
+
+  rdma::Provider& provider_;
+  std::unique_ptr<rdma::Listener> listener_;
+  const Answer answer_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+};
+
+std::uint32_t word(Bytes message, std::size_t index) {
+  return xdr::load_word(message.data() + index * xdr::kWordSize);
+}
+// A NULL reply of version 1.
+Message reply_v1(Bytes call) {
+  return test::join(
+      {test::words({word(call, 0), 1, 8, 0, 0, 0, 0}), test::raw_reply(word(call, 0))});
+}
+
+class OtherServer : public Version {
+ protected:
+  // Connects to it, or fails to.
+  void start(RawServer::Answer answer, ProtocolVersion version = ProtocolVersion::kAny) {
+    server_.emplace(network_->server_side(), network_->listen_address(), std::move(answer));
+    ClientOptions options;
+    options.version = version;
+    options.provider.setup_timeout_client = std::chrono::milliseconds(200);
+    client_ = std::move(
+        ConnectingClient::connect_on(network_->client_side(), server_->address(), options).value());
+    ASSERT_TRUE(run_until([&] { return client_->connected() || client_->ended(); }));
+  }
+  bool run_until(const std::function<bool()>& condition) {
+    for (int left = 1'000'000; left > 0; --left) {
+      client_->progress();
+      server_->progress();
+      if (condition()) return true;
+      network_->wait();
+    }
+    return false;
+  }
+  // Makes a NULL call; its error, if any.
+  std::optional<Error> call() {
+    std::optional<Error> error;
+    bool ended = false;
+    auto call = client_->prepare({TestService::kProgram, TestService::kVersion, 0});
+    if (!call) return call.error();
+    EXPECT_TRUE(client_->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+      ended = true;
+      if (!reply) error = reply.error();
+    }));
+    EXPECT_TRUE(run_until([&] { return ended; }));
+    return error;
+  }
+  // Two calls, of version 1, are answered.
+  void expect_served() {
+    ASSERT_TRUE(client_->connected());
+    EXPECT_EQ(client_->protocol_version(), 1U);
+    for (int i = 0; i < 2; ++i) {
+      const auto error = call();
+      EXPECT_FALSE(error) << error->message();
+    }
+  }
+
+  std::unique_ptr<test::Network> network_ = GetParam().make();
+  std::optional<RawServer> server_;
+  std::optional<Client> client_;
+  std::vector<std::uint32_t> versions_;  // of the messages that the server got
+};
+INSTANTIATE_TEST_SUITE_P(Fabrics, OtherServer, testing::Values(kSim, kSiwarp), kName);
+
+TEST_P(OtherServer, ThatIsSilentIsConnectedToAgainInVersionOne) {
+  start([&](std::size_t, Bytes message) -> std::optional<Message> {
+    versions_.push_back(word(message, 1));
+    if (word(message, 1) == 2) return std::nullopt;
+    return reply_v1(message);
+  });
+  expect_served();
+  EXPECT_EQ(versions_, (std::vector<std::uint32_t>{2, 1, 1}));
+  EXPECT_EQ(server_->connections(), 2U);
+}
+
+TEST_P(OtherServer, ThatNamesVersionOneIsSpokenToOnTheSameConnection) {
+  start([&](std::size_t, Bytes message) -> std::optional<Message> {
+    versions_.push_back(word(message, 1));
+    if (word(message, 1) == 1) return reply_v1(message);
+    return test::words({word(message, 0), 1, 8, 4, 1, 1, 1});
+  });
+  expect_served();
+  EXPECT_EQ(versions_, (std::vector<std::uint32_t>{2, 1, 1, 1}));
+  EXPECT_EQ(server_->connections(), 1U);
+}
+
+TEST_P(OtherServer, WithoutACommonVersionIsAskedOnce) {
+  for (const auto& [version, only] :
+       {std::pair(ProtocolVersion::kAny, 3U), std::pair(ProtocolVersion::kTwo, 1U)}) {
+    versions_.clear();
+    start(
+        [&, only = only](std::size_t, Bytes message) -> std::optional<Message> {
+          versions_.push_back(word(message, 1));
+          return test::words({word(message, 0), word(message, 1), 8, 4, 1, only, only});
+        },
+        version);
+    EXPECT_TRUE(client_->ended());
+    EXPECT_EQ(versions_, (std::vector<std::uint32_t>{2}));
+    const auto call = client_->prepare({TestService::kProgram, TestService::kVersion, 0});
+    ASSERT_FALSE(call);
+    EXPECT_EQ(call.error().code, Errc::kVersion) << call.error().message();
+    client_.reset();
+    server_.reset();
+  }
+}
+
+}  // namespace
+}  // namespace rpcrdma
