@@ -38,7 +38,7 @@ MODULES = {
 PUBLIC = {
     "types.h": "base", "xdr.h": "xdr", "oncrpc.h": "oncrpc", "message.h": "oncrpc",
     "service.h": "oncrpc", "message_service.h": "oncrpc", "auth.h": "rpc", "callback.h": "base", "counters.h": "rpc", "error.h": "rpc",
-    "options.h": "rpc", "call.h": "rpc", "client.h": "rpc", "server.h": "rpc", "version.h": "base",
+    "options.h": "rpc", "characteristics.h": "base", "call.h": "rpc", "client.h": "rpc", "server.h": "rpc", "version.h": "base",
     "coroutine.h": "rpc", "function_service.h": "rpc", "registered_memory.h": "base", "providers.h": "rpc",
     "testing.h": "testing", "export.h": "base", "steering_tag.h": "base", "work.h": "work", "provider.h": "rdma",
     "generated/answer.h": "rpc", "generated/codec.h": "oncrpc", "generated/locate.h": "oncrpc", "generated/stub.h": "rpc",

@@ -91,6 +91,8 @@ void ClientSettings::add_to(CLI::App& command) {
                 ->check(CLI::Range(0.001, 86400.0))
                 ->capture_default_str();
   common.add_to(command);
+  command.add_flag("--show-characteristics", show_characteristics,
+                   "say on stderr what both sides have told about themselves in version 2");
 }
 
 void ClientSettings::add_reconnect_to(CLI::App& command) {
@@ -157,7 +159,23 @@ Expected<Client, Error> ClientSettings::connect() {
   auto client = step_up ? blob::connect_and_step_up(url, options) : Client::connect(url, options);
   if (!client && client.error().code == Errc::kBadUrl) fail(kUsage, client.error().message());
   if (!client) fail(kNoConnection, client.error().message());
+  if (show_characteristics) fmt::print(stderr, "{}\n", characteristics_text(*client));
   return client;
+}
+
+std::string characteristics_text(const Client& client) {
+  const auto both = client.characteristics();
+  if (!both) {
+    return fmt::format("version {}, which has no characteristics", client.protocol_version());
+  }
+  const auto side = [](const Characteristics& of) {
+    const char* const levels[] = {"none", "inline", "general"};
+    return fmt::format("receive size {}, remote invalidation {}, backward calls {}",
+                       of.receive_size, of.takes_invalidation ? "yes" : "no",
+                       levels[static_cast<std::size_t>(of.backward)]);
+  };
+  return fmt::format("version 2\n  this side:  {}\n  the server: {}", side(both->own),
+                     side(both->peer));
 }
 
 void fail(ExitCode code, const std::string& text) {

@@ -48,6 +48,7 @@ struct ClientSettings {
   bool may_reconnect = false;
   bool no_reconnect = false;
   bool step_up = false;
+  bool show_characteristics = false;
 
   ClientSettings();
   void add_to(CLI::App& command);
@@ -75,6 +76,9 @@ void add_info(CLI::App& app);
 [[noreturn]] void fail(ExitCode code, const std::string& text);
 // The same for an error of a call: kNoConnection when there is no connection any more.
 [[noreturn]] void fail(const Error& error, const std::string& what, const Client& client);
+
+// What both sides of a connection have told about themselves, in lines.
+std::string characteristics_text(const Client& client);
 
 // min, avg, p50, p99, p99.9, max of samples, in microseconds. Sorts them.
 struct Latency {

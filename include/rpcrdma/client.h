@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "rpcrdma/call.h"
+#include "rpcrdma/characteristics.h"
 #include "rpcrdma/counters.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/export.h"
@@ -171,6 +172,8 @@ class RPCRDMA_EXPORT Client {
   // The version of RPC-over-RDMA of this connection: 1 or 2; 0 without a connection, and over
   // tcp:// and unix://.
   std::uint32_t protocol_version() const noexcept;
+  // What both sides have said about themselves; nullopt unless protocol_version() is 2.
+  std::optional<ConnectionCharacteristics> characteristics() const noexcept;
   TransferCounters counters() const noexcept;
 
   // Registers memory for the lifetime of the result: bulk items and result places that lie entirely

@@ -68,7 +68,7 @@ Connection::Connection(Role role, const Options& options, MutableBytes headers, 
       responder_(responder_options(role, options), shared_,
                  HeaderArena(headers, region, made_slot_count(role, options))),
       options_port_(
-          shared_,
+          role, options, shared_,
           HeaderArena(headers, region,
                       made_slot_count(role, options) + answered_slot_count(role, options)),
           OptionPort::is_needed(options) ? receive_count(role, options) : 0) {
@@ -139,10 +139,11 @@ void Connection::lend(CallId call, Lease memory, std::uint64_t offset) {
   responder_.lend(call, memory, offset);
 }
 
-void Connection::handle_connected(const LinkParameters& link) {
+void Connection::handle_connected(const LinkParameters& link, bool may_invalidate) {
   RPCRDMA_ASSERT(!shared_.connected && !ended_, "connected twice");
   shared_.connected = true;
   configure(link);
+  options_port_.handle_connected(shared_.link_of(Dialect::kV2), may_invalidate);
 }
 
 void Connection::configure(const LinkParameters& link) {
@@ -167,19 +168,22 @@ void Connection::handle_received(Instant now, ReceiveId receive, Bytes bytes,
     ++shared_.counters.short_message_count;
     return shared_.receives.repost(receive);
   }
-  if (message.kind == Kind::kOption && !invalidated) {
-    return options_port_.handle_received(receive, message);
-  }
   const bool is_for_requester =
       invalidated || !is_bidirectional_ ? role_ == Role::kClient : this->is_for_requester(message);
-  if (is_for_requester) {
+  if (message.dialect == Dialect::kV2 && !invalidated && options_port_.takes(message) &&
+      (message.kind == Kind::kOption || !requester_.waits_for(message.xid))) {
+    options_port_.handle_received(receive, message);
+  } else if (is_for_requester) {
     requester_.handle_received(now, receive, message, invalidated);
   } else {
-    if (role_ == Role::kServer && message.dialect != shared_.link.dialect) [[unlikely]] {
-      shared_.speak(message.dialect);  // a server's own Calls are as the client's newest one
-      shared_.receives.post_reserve();
-    }
+    // A server's own Calls are in the version of the client's newest one.
+    if (role_ == Role::kServer && message.dialect != shared_.link.dialect) [[unlikely]]
+      shared_.speak(message.dialect);
     responder_.handle_received(receive, message, bytes);
+  }
+  if (message.dialect == Dialect::kV2 && !shared_.is_offering && !is_error(message.kind)) {
+    shared_.receives.post_reserve();
+    options_port_.announce(message.xid);
   }
 }
 
@@ -247,9 +251,9 @@ std::span<work::Request> Connection::poll_work(std::span<work::Request> room,
                                                std::span<Slices> slices) {
   if (ended_ || !shared_.receives.all_posted()) return {};
   WorkRoom work(room, slices);
+  options_port_.poll_work(work);  // Calls behind an announcement count on it
   requester_.poll_work(work);
   responder_.poll_work(work);
-  options_port_.poll_work(work);
   return room.first(work.used());
 }
 

@@ -33,11 +33,11 @@
 #include <span>
 #include <utility>
 
-#include "engine/option_port.h"
 #include "engine/requester.h"
 #include "engine/responder.h"
 #include "engine/shared.h"
 #include "engine/types.h"
+#include "engine/v2/option_port.h"
 #include "wire/private_data.h"
 
 namespace rpcrdma::engine {
@@ -102,7 +102,8 @@ class Connection {
     requester_.handle_time(now);
     responder_.handle_time(now);
   }
-  void handle_connected(const LinkParameters& link);
+  // `may_invalidate`: the provider of this side can send with invalidate; for version 2.
+  void handle_connected(const LinkParameters& link, bool may_invalidate = true);
   void handle_received(Instant now, ReceiveId receive, Bytes message,
                        std::optional<SteeringTag> invalidated);
   void handle_done(const WorkDone& done);
@@ -145,6 +146,10 @@ class Connection {
   std::uint32_t receives_posted() const noexcept { return shared_.receives.posted(); }
   // Whether version 2 was offered and the peer has not said yet which version it speaks.
   bool is_offering() const noexcept { return shared_.is_offering; }
+  // Version 2: what the two sides have said about themselves.
+  const CharacteristicTable& characteristics() const noexcept {
+    return options_port_.characteristics();
+  }
   // Why Requester ended the connection; kNot when something else did, or nothing has.
   GivenUp given_up() const noexcept { return shared_.given_up; }
   const Counters& counters() const noexcept { return shared_.counters; }

@@ -39,6 +39,11 @@ struct Shared {
     return links[static_cast<std::size_t>(dialect)];
   }
   void set_links(const LinkParameters& v1) noexcept;
+  // What a characteristic has changed; for what is planned from now on.
+  void update_v2(const LinkParameters& v2) noexcept {
+    links[static_cast<std::size_t>(Dialect::kV2)] = v2;
+    if (link.dialect == Dialect::kV2 && !is_offering) link = v2;
+  }
   // Our own Calls are in this version from now on.
   void speak(Dialect dialect) noexcept {
     link = link_of(dialect);

@@ -72,8 +72,16 @@ class Offer : public testing::Test {
     EXPECT_EQ(header2_of(*send), (v2::Header{Xid{xid}, 2, 4, v2::Msg{kCall}}));
     return *send;
   }
+  // Of the first one the client makes itself known (characteristics_test.cc).
   void reply(std::uint32_t xid) {
+    const bool is_first = client.engine.is_offering();
     client.receive(message2({Xid{xid}, 2, 4, v2::Msg{kReply}}, 24, RpcType::kReply));
+    if (is_first) {
+      const auto option = client.take_action<PostSend>();
+      ASSERT_TRUE(option);
+      EXPECT_TRUE(std::holds_alternative<v2::Optional>(header2_of(*option).body));
+      client.done(option->id);
+    }
     const auto ready = client.take_event<ReplyReady>();
     ASSERT_TRUE(ready);
     client.engine.release(ready->call);
@@ -305,20 +313,24 @@ TEST_F(Offer, WhoseCallWasCanceledIsNotSentAgain) {
 
 // --- The server --------------------------------------------------------------------------------
 
+// To which the client has made a Call of version 2 already.
 class ServerOfBoth : public testing::Test {
  protected:
+  ServerOfBoth() {
+    const CallId call = receive_call(6, 2);
+    const auto option = sent();
+    EXPECT_TRUE(option && std::holds_alternative<v2::Optional>(option->body));
+    const auto send = reply(call);
+    EXPECT_TRUE(send);
+    server.done(send->id);
+    EXPECT_TRUE(server.take_event<CallDone>());
+  }
   CallId receive_call(std::uint32_t xid, std::uint32_t version) {
     server.receive(version == 2 ? message2({Xid{xid}, 2, 8, v2::Msg{kCall}}, 40)
                                 : message({Xid{xid}, 1, 8, v1::Msg{}}, {}, 40));
     const auto call = server.take_event<CallReceived>();
     EXPECT_TRUE(call);
     return call ? call->call : CallId{};
-  }
-  // A first Call of version 2, answered.
-  void begin() {
-    const auto send = reply(receive_call(6, 2));
-    ASSERT_TRUE(send);
-    server.done(send->id);
   }
   std::optional<PostSend> reply(CallId call, std::uint32_t size = 24) {
     const Fragment run{Lease{50}, size, 0, 0};
@@ -435,7 +447,6 @@ TEST_F(ServerOfBoth, DropsRepliesToNoCall) {
 }
 
 TEST_F(ServerOfBoth, AnswersOptionsThatItDoesNotKnow) {
-  begin();
   server.receive(message2({Xid{9}, 2, 8, v2::Optional{kCall, 77, {}}}));
   EXPECT_EQ(sent(), (v2::Header{Xid{9}, 2, 4, v2::ErrInvalOption{}}));
   EXPECT_FALSE(server.take_event<CallReceived>());
@@ -445,8 +456,8 @@ TEST_F(ServerOfBoth, AnswersOptionsThatItDoesNotKnow) {
 
 // A peer that sends many uses up Receives, and nothing else.
 TEST_F(ServerOfBoth, KeepsTheReceiveOfAnOptionUntilItIsAnswered) {
-  EXPECT_EQ(server.receives_posted(), 4U) << "a peer of version 1 sends none";
-  begin();
+  Endpoint other(Role::kServer, of_versions(1, 2));
+  EXPECT_EQ(other.receives_posted(), 4U) << "a peer of version 1 sends none";
   EXPECT_EQ(server.receives_posted(), 6U);
   for (std::uint32_t xid = 1; xid <= 6; ++xid) {
     server.receive(message2({Xid{xid}, 2, 8, v2::Optional{kCall, 77, {}}}));
@@ -494,6 +505,9 @@ TEST(BackwardCalls, AreInTheVersionOfTheClientsNewestCall) {
   server.done(send->id);
   server.receive(message2({Xid{50}, 2, 8, v2::Msg{kCall}}, 40));
   ASSERT_TRUE(server.take_event<CallReceived>());
+  send = server.take_action<PostSend>();  // it makes itself known
+  ASSERT_TRUE(send);
+  server.done(send->id);
   server.receive(message({Xid{1}, 1, 2, v1::Msg{}}, {}, 24, RpcType::kReply));
   ASSERT_TRUE(server.take_event<ReplyReady>()) << "in the version of its Call";
   ASSERT_TRUE(start_backward(server, 2));

@@ -135,7 +135,7 @@ void Connection::handle_connected() {
                                                   capabilities.reads_in_flight_max);
   // The set-up may have promised what this device turned out not to do.
   if (!capabilities.send_with_invalidate) link.remote_invalidation = false;
-  engine_.handle_connected(link);
+  engine_.handle_connected(link, capabilities.send_with_invalidate);
 }
 
 void Connection::handle_disconnected() {

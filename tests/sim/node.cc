@@ -24,7 +24,7 @@ std::uint32_t credits_of(Bytes message) {
 // is in the header; in version 1 (RFC 8167 §5.3) only the sender's role tells it where there are
 // chunks.
 constexpr std::size_t kFirstWords = 36;  // bytes: a header without chunks, XID and msg_type
-constexpr std::uint32_t kPaddedType = 2, kDoneType = 3, kErrorType = 4;
+constexpr std::uint32_t kPaddedType = 2, kDoneType = 3, kErrorType = 4, kOptionType = 5;
 constexpr std::size_t kTypeAt = 12;  // bytes into every RPC-over-RDMA header
 
 std::uint32_t type_of(Bytes message) {
@@ -122,6 +122,7 @@ void MonitoredQueuePair::see_posted(const work::Request& request) {
   } else if (const auto* send = std::get_if<work::Send>(&request.work)) {
     const auto start = first_words(*send);
     const std::uint32_t credits = credits_of(start);
+    if (type_of(start) == kOptionType) return;  // no credit counts it
     if (type_of(start) == kPaddedType) node_.shared_.totals.add(Count::kPadded);
     if (is_client_ && type_of(start) == kDoneType) {
       node_.shared_.totals.add(Count::kDones);  // has no answer
@@ -157,6 +158,7 @@ void MonitoredQueuePair::see_completed(const rdma::Completion& completion) {
   const Bytes message = capabilities().shares_receives
                             ? Bytes(completion.message, completion.size)
                             : regions_.at(into.region).subspan(into.offset, completion.size);
+  if (type_of(message) == kOptionType) return;
   if (rpc_type(message) == 0U) {
     backward_credits_.call_sent(credits_of(message), node_.shared_.verdict);
   } else {

@@ -86,7 +86,9 @@ class HostileServer : public testing::TestWithParam<bool> {  // with CRC
         ADD_FAILURE() << "the connection has ended, or is stuck";
         return answers;
       }
-      if (to_words(*answer).at(0) == kMarkerXid) return answers;
+      const Words said = to_words(*answer);
+      if (said.at(0) == kMarkerXid) return answers;
+      if (said.at(1) == 2 && said.at(3) == 5 && said.at(4) == 0) continue;  // it makes itself known
       answers.push_back(*answer);
     }
   }

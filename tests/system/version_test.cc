@@ -99,6 +99,32 @@ TEST_P(Version, OfTheServerMayBeTooNewForTheClient) {
   EXPECT_EQ(pair.service.calls, 0U);
 }
 
+// Both sides say that they have larger Receives, and use them.
+TEST_P(Version, TwoMovesInlineWhatTheReceivesOfBothHold) {
+  for (const std::uint32_t server_size : {4096U, 65'536U}) {
+    SCOPED_TRACE(server_size);
+    ClientOptions client;
+    ServerOptions server;
+    client.connection.inline_size = 65'536;
+    server.connection.inline_size = server_size;
+    client.connection.reduce_size_min = server.connection.reduce_size_min = 100'000;
+    RpcPair pair = make(ProtocolVersion::kTwo, ProtocolVersion::kAny, client, server);
+    const auto both = pair.client->characteristics();
+    ASSERT_TRUE(both);
+    EXPECT_EQ(both->own, (Characteristics{65'536, true, BackwardSupport::kNone}));
+    EXPECT_EQ(both->peer, (Characteristics{server_size, false, BackwardSupport::kInline}));
+    const auto error = echo(pair, 32'768, false);
+    EXPECT_FALSE(error) << error->message();
+    const TransferCounters counters = pair.client->counters();
+    const bool is_inline = server_size == 65'536;
+    EXPECT_EQ(counters.read_chunks + counters.long_calls, is_inline ? 0U : 1U);
+    EXPECT_EQ(counters.reply_chunks, is_inline ? 0U : 1U);
+    expect_echoes(pair);
+  }
+  RpcPair old = make(ProtocolVersion::kOne, ProtocolVersion::kAny);
+  EXPECT_FALSE(old.client->characteristics()) << "version 1 has none";
+}
+
 // The server gets a new one: a client that was refused offers version 2 no more.
 TEST_P(Version, IsRememberedWhenTheConnectionIsMadeAgain) {
   ClientOptions options;

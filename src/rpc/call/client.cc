@@ -245,6 +245,9 @@ std::string_view Client::peer_address() const noexcept {
 std::uint32_t Client::protocol_version() const noexcept {
   return impl_->protocol_version();
 }
+std::optional<ConnectionCharacteristics> Client::characteristics() const noexcept {
+  return impl_->characteristics();
+}
 TransferCounters Client::counters() const noexcept {
   return impl_->counters();
 }

@@ -70,6 +70,7 @@ class ClientImpl {
   virtual std::uint32_t calls_in_flight() const noexcept = 0;
   virtual std::string_view peer() const noexcept = 0;
   virtual std::uint32_t protocol_version() const noexcept { return 0; }
+  virtual std::optional<ConnectionCharacteristics> characteristics() const noexcept { return {}; }
   virtual bool connected() const noexcept = 0;
   virtual bool ended() const noexcept = 0;
 

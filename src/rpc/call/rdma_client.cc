@@ -45,6 +45,12 @@ std::uint32_t RdmaClient::protocol_version() const noexcept {
   return connection_->engine().link().dialect == engine::Dialect::kV2 ? 2 : 1;
 }
 
+std::optional<ConnectionCharacteristics> RdmaClient::characteristics() const noexcept {
+  if (protocol_version() != 2) return std::nullopt;
+  const engine::CharacteristicTable& table = connection_->engine().characteristics();
+  return ConnectionCharacteristics{table.own(), table.peer()};
+}
+
 // --- Making a call -----------------------------------------------------------------------------
 
 // The call's stream is there.

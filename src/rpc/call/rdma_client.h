@@ -30,6 +30,7 @@ class RdmaClient : public ClientImpl {
   std::uint32_t calls_in_flight() const noexcept final;
   std::string_view peer() const noexcept final { return errors_.peer(); }
   std::uint32_t protocol_version() const noexcept final;
+  std::optional<ConnectionCharacteristics> characteristics() const noexcept final;
   bool connected() const noexcept final {
     return connection_ != nullptr && connection_->connected() && use_ == Use::kNow;
   }
