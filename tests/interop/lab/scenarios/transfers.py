@@ -35,6 +35,20 @@ def old_profile(session):
     return exchange(peer, peer, "--profile", "rfc5666")
 
 
+VERSION_TWO = ("--rpcrdma-version", "2", "--inline", 65536)
+
+
+@scenario("verbs-version-two", "guest verbs → guest verbs", "put, get, compare in version 2, with Receives of 64 KiB")
+def version_two(session):
+    peer = session.guest_verbs()
+    return exchange(peer, peer, *VERSION_TWO)
+
+
+@scenario("siwarp-to-verbs-version-two", "host siwarp → guest verbs", "put, get in version 2", devices=("siw",))
+def version_two_from_host(session):
+    return exchange(session.host_siwarp(), session.guest_verbs(), *VERSION_TWO)
+
+
 @scenario("verbs-ping", "guest verbs → guest verbs", "200 NULL calls")
 def ping(session):
     peer = session.guest_verbs()
