@@ -3,6 +3,9 @@
 // responder_test.
 #include <gtest/gtest.h>
 
+#include <map>
+
+#include "base/random.h"
 #include "engine/connection.h"
 #include "engine/endpoint_for_test.h"
 #include "wire/v2/header.h"
@@ -536,6 +539,165 @@ TEST(BackwardCalls, AreToldFromRepliesByTheHeader) {
       Bytes(client.arena_).subspan(send->header_offset, send->header_size), {}, client.lists);
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->header, (v2::Header{Xid{8}, 2, 2, v2::ErrBadHeader{}}));
+}
+
+// --- Peers that say anything -------------------------------------------------------------------
+
+// One side, whose peer sends what it likes, in either version, while the side makes and answers
+// calls: nothing breaks, every call ends, and every Receive is somewhere.
+class Conversation {
+ public:
+  explicit Conversation(std::uint64_t seed)
+      : random_(seed),
+        role_(random_.one_in(2) ? Role::kClient : Role::kServer),
+        options_(of_versions(random_.one_in(3) ? 2 : 1, 2, random_.one_in(2) ? 2 : 0)),
+        side_(role_, options_) {}
+
+  void run() {
+    for (int left = 300; left > 0; --left) step();
+    side_.engine.handle_disconnected();
+    side_.drain();
+    for (int left = 100; left > 0; --left) {
+      side_.complete_all(WorkStatus::kFlushed);
+      answer();
+    }
+    EXPECT_EQ(side_.engine.calls_in_flight(), 0U);
+    EXPECT_EQ(side_.engine.calls_in_service(), 0U);
+    EXPECT_EQ(started_, ended_);
+    std::array<ReceiveId, 64> unused;
+    const std::size_t withheld = side_.engine.poll_unused_receives(unused).size();
+    EXPECT_LE(side_.engine.receives_posted() + withheld,
+              Connection::receive_count(role_, options_));
+    EXPECT_GE(side_.engine.receives_posted() + withheld + OptionPort::kReceives,
+              Connection::receive_count(role_, options_));
+  }
+
+ private:
+  void step() {
+    switch (random_.below(6)) {
+      case 0:
+      case 1:
+        if (side_.receives_posted() > 0) side_.receive(message_of_peer());
+        break;
+      case 2:
+        start();
+        break;
+      case 3:
+        complete_one();
+        break;
+      case 4:
+        answer();
+        break;
+      default:
+        if (!random_.one_in(20)) break;
+        side_.now += std::chrono::seconds(random_.below(10));
+        side_.engine.handle_timeout(side_.now);
+        side_.drain();
+    }
+  }
+  std::vector<std::byte> message_of_peer() {
+    const Xid xid{1 + static_cast<std::uint32_t>(random_.below(6))};
+    const auto direction = random_.one_in(2) ? kCall : kReply;
+    ChunkLists lists;
+    if (random_.one_in(4)) (void)lists.reads.push_back({0, {SteeringTag{3}, 100, 0}});
+    if (random_.one_in(6)) {
+      lists.has_reply = true;
+      (void)lists.reply.push_back({SteeringTag{4}, 2000, 0});
+    }
+    std::array<std::byte, 40> info;
+    for (std::byte& byte : info) byte = static_cast<std::byte>(random_.below(4));
+    const v2::Body bodies[] = {v2::Msg{direction},
+                               v2::NoMsg{direction},
+                               v2::ErrVers{1, 1},
+                               v2::ErrVers{3, 4},
+                               v2::ErrBadHeader{},
+                               v2::ErrInvalOption{},
+                               v2::Optional{direction, static_cast<std::uint32_t>(random_.below(6)),
+                                            Bytes(info).first(4 * random_.below(11))}};
+    const bool is_first_version = random_.one_in(4);
+    std::vector<std::byte> bytes =
+        is_first_version ? message({xid, 1, 8, v1::Msg{}}, lists, 40,
+                                   direction == kCall ? RpcType::kCall : RpcType::kReply)
+                         : message2({xid, 2, static_cast<std::uint32_t>(random_.below(9)),
+                                     bodies[random_.below(std::size(bodies))]},
+                                    random_.one_in(3) ? 0 : 40,
+                                    direction == kCall ? RpcType::kCall : RpcType::kReply, lists);
+    if (random_.one_in(5)) bytes[random_.below(bytes.size())] ^= std::byte{1};
+    if (random_.one_in(10)) bytes.resize(random_.below(bytes.size() + 1));
+    return bytes;
+  }
+  void start() {
+    if (role_ == Role::kServer && options_.backward_calls == 0) return;
+    const Fragment run{Lease{1}, 40 + static_cast<std::uint32_t>(random_.below(3000)), 0, 0};
+    Outgoing call;
+    call.stream = {&run, 1};
+    call.reply_size_max = 100;
+    last_xid_ = last_xid_ % 6 + 1;
+    if (xids_[last_xid_]) return;  // one that is under way
+    const auto id = side_.engine.start_call(side_.now, Xid{last_xid_}, call, kTimeout);
+    if (id) {
+      ++started_;
+      xids_[last_xid_] = id.value();
+    }
+    side_.drain();
+  }
+  void complete_one() {
+    if (side_.actions.empty()) return;
+    const Action action = side_.actions.front();
+    side_.actions.erase(side_.actions.begin());
+    std::visit(
+        [&](const auto& value) {
+          using T = std::decay_t<decltype(value)>;
+          if constexpr (requires { value.id; } && !std::is_same_v<T, RdmaWrite>) {
+            side_.engine.handle_done({value.id, WorkStatus::kOk, SteeringTag{++last_tag_}, 1});
+          }
+        },
+        action);
+    side_.drain();
+  }
+  void ended(CallId call) {
+    ++ended_;
+    for (auto& [xid, id] : xids_) {
+      if (id == call) id.reset();
+    }
+  }
+  void answer() {
+    while (!side_.events.empty()) {
+      const Event event = side_.events.front();
+      side_.events.erase(side_.events.begin());
+      if (const auto* reply = std::get_if<ReplyReady>(&event)) {
+        ended(reply->call);
+        side_.engine.release(reply->call);
+      } else if (const auto* failed = std::get_if<CallFailed>(&event)) {
+        ended(failed->call);
+      } else if (const auto* received = std::get_if<CallReceived>(&event)) {
+        const Fragment run{Lease{50}, 24 + static_cast<std::uint32_t>(random_.below(5000)), 0, 0};
+        Outgoing outgoing;
+        outgoing.stream = {&run, 1};
+        side_.engine.start_reply(received->call, outgoing);
+      } else if (const auto* wanted = std::get_if<MemoryWanted>(&event)) {
+        random_.one_in(2) ? side_.engine.reject(wanted->call)
+                          : side_.engine.lend(wanted->call, Lease{60}, 0);
+      }
+      side_.drain();
+    }
+  }
+
+  SeededRandom random_;
+  const Role role_;
+  const Options options_;
+  Endpoint side_;
+  std::map<std::uint32_t, std::optional<CallId>> xids_;
+  std::uint32_t last_xid_ = 0, last_tag_ = 0;
+  int started_ = 0, ended_ = 0;
+};
+
+TEST(AnyPeer, BreaksNothingInEitherVersion) {
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    SCOPED_TRACE(seed);
+    Conversation(seed).run();
+    if (testing::Test::HasFailure()) return;
+  }
 }
 
 }  // namespace
