@@ -158,6 +158,7 @@ Expected<Client, Error> ClientSettings::connect() {
   options.reconnect.delay_max = std::chrono::seconds(1);  // somebody is watching
   auto client = step_up ? blob::connect_and_step_up(url, options) : Client::connect(url, options);
   if (!client && client.error().code == Errc::kBadUrl) fail(kUsage, client.error().message());
+  if (!client && client.error().code == Errc::kVersion) fail(client.error());
   if (!client) fail(kNoConnection, client.error().message());
   if (show_characteristics) fmt::print(stderr, "{}\n", characteristics_text(*client));
   return client;
@@ -185,8 +186,9 @@ void fail(ExitCode code, const std::string& text) {
 
 void fail(const Error& error, const std::string& what) {
   const bool lost = error.code == Errc::kConnectionLost;
-  fail(lost ? kNoConnection : kFailed,
-       what.empty() ? error.message() : fmt::format("{}: {}", what, error.message()));
+  std::string text = what.empty() ? error.message() : fmt::format("{}: {}", what, error.message());
+  if (error.code == Errc::kVersion) text += "; try --rpcrdma-version auto";
+  fail(lost ? kNoConnection : kFailed, text);
 }
 
 void fail(const Error& error, const std::string& what, const Client& client) {

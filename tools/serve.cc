@@ -164,12 +164,17 @@ void log_connection(StderrLog& log, const ConnectionEvent& event) {
     log.write(LogLevel::kDebug, fmt::format("{} closed after {} calls, {}", event.peer,
                                             counters.calls, size_text(counters.payload_bytes)));
   }
-  if (counters.errors_sent + counters.messages_dropped + counters.credit_overruns > 0) {
+  if (counters.versions_refused > 0) {
+    log.write(LogLevel::kInfo, fmt::format("{} asked for a version of RPC-over-RDMA that is not "
+                                           "served (--rpcrdma-version)",
+                                           event.peer));
+  }
+  const std::uint64_t errors = counters.errors_sent - counters.versions_refused;
+  if (errors + counters.messages_dropped + counters.credit_overruns > 0) {
     log.write(LogLevel::kWarning,
               fmt::format("{} broke the protocol: {} RDMA_ERRORs sent, {} messages dropped, {} "
                           "calls beyond its credits",
-                          event.peer, counters.errors_sent, counters.messages_dropped,
-                          counters.credit_overruns));
+                          event.peer, errors, counters.messages_dropped, counters.credit_overruns));
   }
 }
 

@@ -21,8 +21,9 @@ struct TransferCounters {
   std::uint64_t padded_calls = 0, read_replies = 0;
   std::uint64_t cached_replies = 0;  // server: repeated calls that were answered from memory
   std::uint64_t errors_sent = 0, errors_received = 0;  // RDMA_ERROR
-  std::uint64_t messages_dropped = 0;                  // short, stray, bad or unknown ones
-  std::uint64_t credit_overruns = 0;                   // peers that made more Calls than granted
+  std::uint64_t versions_refused = 0;  // of errors_sent: ERR_VERS, for versions that are not served
+  std::uint64_t messages_dropped = 0;  // short, stray, bad or unknown ones
+  std::uint64_t credit_overruns = 0;   // peers that made more Calls than granted
   std::uint64_t handles_invalidated_remotely = 0, handles_revoked = 0;
   std::uint64_t wire_bytes_sent = 0, wire_bytes_received = 0;  // 0 if a device does not report
   std::uint64_t payload_bytes = 0;  // of Sends, Writes and Read Responses, both ways
@@ -54,6 +55,7 @@ inline constexpr std::array kTransferCounters = {
     TransferCounter{"cached_replies", &TransferCounters::cached_replies},
     TransferCounter{"errors_sent", &TransferCounters::errors_sent},
     TransferCounter{"errors_received", &TransferCounters::errors_received},
+    TransferCounter{"versions_refused", &TransferCounters::versions_refused},
     TransferCounter{"messages_dropped", &TransferCounters::messages_dropped},
     TransferCounter{"credit_overruns", &TransferCounters::credit_overruns},
     TransferCounter{"handles_invalidated_remotely",

@@ -17,7 +17,7 @@ enum class Errc : std::uint8_t {
   kRefused,         // the peer refused the connection
   kTimedOut,        // connection setup or call took too long
   kConnectionLost,  // the connection ended before the reply
-  kVersion,         // the peer does not speak RPC-over-RDMA version 1
+  kVersion,         // no version of RPC-over-RDMA in common with the peer
   kChunk,           // the peer could not use the call's chunks (RDMA_ERROR ERR_CHUNK)
   kBadReply,        // the reply cannot be decoded or does not fit the call
   kCanceled,        // by the caller, or because the client is closing

@@ -161,7 +161,8 @@ struct ClientOptions {
 };
 
 // Whether the Receives of ServerOptions::receives_max form one queue of an RDMA device, from which
-// all connections receive. They then take receives_max times inline_size bytes, however many
+// all connections receive. They then take receives_max times inline_size (at least 4096, unless
+// ServerOptions::version is kOne) bytes, however many
 // connections there are, and a connection holds one only while one of its Calls is answered. All
 // may be in use for as long as those Calls take, even by clients within their grants. A message
 // that finds none is resent (RoCE, InfiniBand) or ends its connection (iWARP). A client that sends
@@ -213,8 +214,9 @@ struct ServerOptions {
   // ConnectionOptions::credits, but at least one, and more again when others have gone. A client
   // that does not read the grant of a reply (because the reply came too late for its call) may then
   // send more than there are Receives, and loses its connection. Not included: the Receives of
-  // `backward_calls` and, with Profile::kRfc5666, those for RDMA_DONE (exposed_replies_max) and a
-  // second credit for clients that otherwise have one. 0: no bound.
+  // `backward_calls`, two for each client of version 2, and, with Profile::kRfc5666, those for
+  // RDMA_DONE (exposed_replies_max) and a second credit for clients that otherwise have one. 0: no
+  // bound.
   std::uint32_t receives_max = 0;
   SharedReceives shared_receives = SharedReceives::kAuto;
   // Outstanding calls to each client (RFC 8167), see Client::backward(); 0: none.

@@ -24,6 +24,10 @@ Options responder_options(Role role, const Options& options) {
   return role == Role::kClient ? backward_options(options) : options;
 }
 
+bool is_message(const Received& message) noexcept {
+  return message.kind == Kind::kMessage || message.kind == Kind::kNoMessage;
+}
+
 ReceiveLedger receive_ledger(Role role, const Options& options) {
   const std::uint32_t granted_max = responder_options(role, options).credits;
   const bool grants_less = role == Role::kServer && options.credits_at_first > 0;
@@ -176,14 +180,19 @@ void Connection::handle_received(Instant now, ReceiveId receive, Bytes bytes,
   } else if (is_for_requester) {
     requester_.handle_received(now, receive, message, invalidated);
   } else {
-    // A server's own Calls are in the version of the client's newest one.
-    if (role_ == Role::kServer && message.dialect != shared_.link.dialect) [[unlikely]]
+    // A server's own Calls are in the version of the client's newest one; those that are under way
+    // were planned for the one before.
+    if (message.dialect != shared_.link.dialect && role_ == Role::kServer && is_message(message) &&
+        requester_.calls_in_flight() == 0) {
       shared_.speak(message.dialect);
+    }
     responder_.handle_received(receive, message, bytes);
   }
   if (message.dialect == Dialect::kV2 && !shared_.is_offering && !is_error(message.kind)) {
     shared_.receives.post_reserve();
-    options_port_.announce(message.xid);
+    // Of our own: a client's offer is over, a server's is no answer to it.
+    const auto xid = static_cast<std::uint32_t>(message.xid);
+    options_port_.announce(role_ == Role::kClient ? message.xid : Xid{~xid});
   }
 }
 
@@ -222,10 +231,12 @@ void Connection::handle_done(const WorkDone& done) {
 void Connection::handle_timeout(Instant now) {
   requester_.handle_timeout(now);
   responder_.handle_timeout(now);
+  options_port_.handle_timeout(now);
 }
 
 std::optional<Instant> Connection::poll_timeout() const {
-  return earlier(requester_.poll_timeout(), responder_.poll_timeout());
+  return earlier(earlier(requester_.poll_timeout(), responder_.poll_timeout()),
+                 options_port_.poll_timeout());
 }
 
 void Connection::handle_disconnected(const std::optional<wire::Segment>& refused_write) {

@@ -101,6 +101,7 @@ class Connection {
   void handle_time(Instant now) noexcept {
     requester_.handle_time(now);
     responder_.handle_time(now);
+    options_port_.handle_time(now);
   }
   // `may_invalidate`: the provider of this side can send with invalidate; for version 2.
   void handle_connected(const LinkParameters& link, bool may_invalidate = true);

@@ -206,6 +206,7 @@ void Requester::time_out(Slot& slot) {
 }
 
 void Requester::handle_disconnected() {
+  offer_.handle_disconnected();
   for (Slot& slot : slots_) {
     if (!slot.used) continue;
     if (slot.chunks != nullptr) slot.chunks->exposures.lose();

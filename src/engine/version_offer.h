@@ -23,6 +23,7 @@ class VersionOffer {
   VersionOffer(const Options& options, Shared& shared) noexcept
       : versions_(options.versions), timeout_(options.offer_timeout), shared_(shared) {}
 
+  void handle_disconnected() noexcept { deadline_.reset(); }
   // A Call of version 2 goes out.
   void sent(Instant now) noexcept { deadline_ = now + timeout_; }
   std::optional<Instant> deadline() const noexcept { return deadline_; }
@@ -36,6 +37,7 @@ class VersionOffer {
 
   // The first message with the XID of the offer.
   Answer take(const Received& message) noexcept {
+    if (shared_.given_up != GivenUp::kNot) return Answer::kNone;  // it came too late
     if (message.kind != Kind::kErrorVersion) {
       if (message.dialect != Dialect::kV2) return Answer::kNone;  // no answer to version 2
       settle(Dialect::kV2);

@@ -266,6 +266,28 @@ TEST_F(Offer, WithoutAnAnswerEndsTheConnectionLongBeforeTheCall) {
   EXPECT_TRUE(client.engine.is_offering());
 }
 
+// The connection is about to end: nothing is to be concluded from it any more.
+TEST_F(Offer, IsNotTakenBehindItsTime) {
+  ASSERT_TRUE(start(1));
+  client.done(take_offer(1).id);
+  client.now = *client.engine.poll_timeout();
+  client.engine.handle_timeout(client.now);
+  refuse(1);
+  EXPECT_TRUE(client.engine.is_offering());
+  EXPECT_FALSE(client.take_action<PostSend>());
+  expect_given_up(GivenUp::kNoAnswer);
+}
+
+TEST_F(Offer, OfAConnectionThatEndedHasNoTimeLimit) {
+  ASSERT_TRUE(start(1));
+  client.done(take_offer(1).id);
+  client.engine.handle_disconnected();
+  client.drain();
+  client.now += Options{}.offer_timeout;
+  client.engine.handle_timeout(client.now);
+  EXPECT_EQ(client.engine.given_up(), GivenUp::kNot) << "the reason is another one";
+}
+
 TEST_F(Offer, ThatWasAnsweredHasNoTimeLimit) {
   ASSERT_TRUE(start(1));
   client.done(take_offer(1).id);
@@ -479,6 +501,18 @@ TEST_F(ServerOfBoth, KeepsTheReceiveOfAnOptionUntilItIsAnswered) {
   EXPECT_EQ(server.engine.poll_unused_receives(unused).size(), 1U) << "of the one not answered";
 }
 
+// P21: else a peer could keep Receives for ever without a Call.
+TEST_F(ServerOfBoth, EndsAConnectionThatTakesNoAnswers) {
+  server.receive(message2({Xid{9}, 2, 8, v2::Optional{kCall, 77, {}}}));
+  const auto limit = server.engine.poll_timeout();
+  ASSERT_TRUE(limit);
+  EXPECT_EQ(*limit - server.now, Options{}.peer_timeout);
+  server.now = *limit;
+  server.engine.handle_timeout(server.now);
+  server.drain();
+  EXPECT_TRUE(server.take_action<Disconnect>());
+}
+
 TEST_F(ServerOfBoth, OfVersionTwoOnlyRefusesVersionOne) {
   Endpoint strict(Role::kServer, of_versions(2, 2));
   strict.receive(message({Xid{7}, 1, 8, v1::Msg{}}, {}, 40));
@@ -513,6 +547,8 @@ TEST(BackwardCalls, AreInTheVersionOfTheClientsNewestCall) {
   server.done(send->id);
   server.receive(message({Xid{1}, 1, 2, v1::Msg{}}, {}, 24, RpcType::kReply));
   ASSERT_TRUE(server.take_event<ReplyReady>()) << "in the version of its Call";
+  server.receive(message2({Xid{51}, 2, 8, v2::Msg{kCall}}, 40));
+  ASSERT_TRUE(server.take_event<CallReceived>());
   ASSERT_TRUE(start_backward(server, 2));
   send = server.take_action<PostSend>();
   ASSERT_TRUE(send);
@@ -520,6 +556,31 @@ TEST(BackwardCalls, AreInTheVersionOfTheClientsNewestCall) {
       Bytes(server.arena_).subspan(send->header_offset, send->header_size), {}, server.lists);
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->header, (v2::Header{Xid{2}, 2, 2, v2::Msg{kCall}}));
+}
+
+// Those that are under way were planned for the other version.
+TEST(BackwardCalls, KeepTheirVersionWhileTheyAreUnderWay) {
+  Endpoint server(Role::kServer, of_versions(1, 2, 2));
+  ASSERT_TRUE(start_backward(server, 1));
+  ASSERT_TRUE(start_backward(server, 2));
+  const auto first = server.take_action<PostSend>();
+  ASSERT_TRUE(first);
+  server.done(first->id);
+  server.receive(message2({Xid{50}, 2, 8, v2::Msg{kCall}}, 40));
+  const auto option = server.take_action<PostSend>();
+  ASSERT_TRUE(option);
+  server.done(option->id);
+  server.receive(message({Xid{1}, 1, 2, v1::Msg{}}, {}, 24, RpcType::kReply));
+  const auto second = server.take_action<PostSend>();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(server.header_of(*second).header, (v1::Header{Xid{2}, 1, 2, v1::Msg{}}));
+}
+
+TEST(BackwardCalls, DoNotFollowWhatIsNoCall) {
+  Endpoint server(Role::kServer, of_versions(2, 2, 2));
+  server.receive(message2({Xid{50}, 2, 8, v2::Msg{kCall}}, 40));
+  server.receive(message({Xid{51}, 1, 8, v1::Msg{}}, {}, 40));
+  EXPECT_EQ(server.engine.link().dialect, Dialect::kV2) << "version 1 is refused";
 }
 
 // The direction is in the header: also where the message behind it does not say it.

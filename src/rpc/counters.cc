@@ -18,6 +18,7 @@ void add(TransferCounters& sum, const transport::Connection& connection) noexcep
   sum.read_replies += engine.read_replies;
   sum.errors_sent += engine.err_vers_sent + engine.err_chunk_sent + engine.err_option_sent;
   sum.errors_received += engine.err_received;
+  sum.versions_refused += engine.err_vers_sent;
   sum.messages_dropped += engine.bad_reply_count + engine.unknown_xid_count +
                           engine.short_message_count + engine.stray_error_count;
   sum.credit_overruns += engine.credit_overruns;

@@ -59,7 +59,7 @@ engine::Options engine_options(const ClientOptions& options) noexcept {
   result.calls_max = std::clamp(options.calls_max, 1U, 4096U);
   result.backward_calls = std::min(options.backward_calls, kBackwardCallsMax);
   result.call_timeout = options.call_timeout;
-  // An offer that is not answered, and another connection, are to be over in the set-up's time.
+  // Who sets less time for the set-up does not want to wait for an answer either.
   result.offer_timeout = std::min<std::chrono::nanoseconds>(
       result.offer_timeout, options.provider.setup_timeout_client / 2);
   // One more for the Call that configures the connection, or offers version 2.

@@ -555,6 +555,29 @@ TEST(StampedOverRdma, EachTransmissionIsSealedAnew) {
   }
 }
 
+// Also the library's own call, which configures a connection of RFC 5666.
+TEST(StampedOverRdma, CallsThatNobodyAnswersAreForgotten) {
+  Elsewhere elsewhere(false);
+  SimulatedBed bed;
+  ServerOptions server_options;
+  server_options.connection.profile = Profile::kRfc5666;
+  Server server = bed.network.listen("storage:2049", server_options).value();
+  StampingClient client_auth(elsewhere, true);
+  {
+    ClientOptions options;
+    options.connection.profile = Profile::kRfc5666;
+    options.auth = &client_auth;
+    Client client = bed.connect(server, options);
+    ASSERT_TRUE(bed.run_until([&] { return client_auth.seals > 0; },
+                              [&] {
+                                client.progress();
+                                server.progress();
+                              }));
+    EXPECT_FALSE(client.connected());
+  }
+  EXPECT_EQ(client_auth.seals, 1);
+}
+
 // The reply cache knows a call by who makes it, and not by the credential of one transmission.
 TEST(StampedOverRdma, CallsThatAreMadeAgainAreExecutedOnce) {
   for (const bool is_late : {false, true}) {

@@ -155,6 +155,29 @@ TEST_P(Backward, TheServerCallsTheClient) {
   expect_forward_works();
 }
 
+TEST_P(Backward, TheServerCallsAClientOfVersionTwo) {
+  ClientOptions options = client_options();
+  options.version = ProtocolVersion::kTwo;
+  connect(options);
+  announce();
+  ASSERT_TRUE(ready.client) << (ready.refused ? ready.refused->message() : "");
+  EXPECT_FALSE(echo(1000, 1));
+  EXPECT_FALSE(echo(3000, 2));
+  EXPECT_EQ(ready.client->protocol_version(), 2U);
+  expect_forward_works();
+}
+
+// In version 2 the client says so, where in version 1 its calls come to nothing.
+TEST_P(Backward, AClientOfVersionTwoThatTakesNoneIsCalledByNobody) {
+  ClientOptions options = client_options(0);
+  options.version = ProtocolVersion::kTwo;
+  connect(options);
+  announce();
+  EXPECT_FALSE(ready.client);
+  ASSERT_TRUE(ready.refused);
+  EXPECT_EQ(ready.refused->cause, "it takes no calls (XCHAR_BRS NONE)");
+}
+
 // The calls of both directions go their ways at the same time, each with credits of its own.
 TEST_P(Backward, BothDirectionsAreLoadedAtTheSameTime) {
   connect_both_ways();

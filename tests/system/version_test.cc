@@ -171,6 +171,10 @@ class RawServer {
 
   std::string address() const { return std::string(listener_->address()); }
   std::size_t connections() const { return peers_.size(); }
+  void end(std::size_t connection) {
+    peers_[connection]->queue_pair->disconnect();
+    peers_[connection]->ended = true;
+  }
 
   void progress() {
     provider_.progress();
@@ -208,6 +212,7 @@ class RawServer {
     for (const rdma::Completion& each : std::span(done).first(count)) {
       if (each.id > 1 || each.status != rdma::Status::kOk || peer.ended) continue;
       const auto answer = answer_(index, Bytes(peer.memory).subspan(each.id * kSize, each.size));
+      if (peer.ended) return;
       post(peer, static_cast<std::uint16_t>(each.id));
       if (answer) send(peer, *answer);
     }
@@ -308,6 +313,20 @@ TEST_P(OtherServer, ThatNamesVersionOneIsSpokenToOnTheSameConnection) {
   expect_served();
   EXPECT_EQ(versions_, (std::vector<std::uint32_t>{2, 1, 1, 1}));
   EXPECT_EQ(server_->connections(), 1U);
+}
+
+// The draft has it in its list: the connection ends behind the error.
+TEST_P(OtherServer, ThatNamesVersionOneAndLeavesIsConnectedToAgain) {
+  start([&](std::size_t connection, Bytes message) -> std::optional<Message> {
+    versions_.push_back(word(message, 1));
+    if (connection > 0) return reply_v1(message);
+    if (word(message, 1) == 2) return test::words({word(message, 0), 2, 8, 4, 1, 1, 1});
+    server_->end(connection);
+    return std::nullopt;
+  });
+  expect_served();
+  EXPECT_EQ(versions_, (std::vector<std::uint32_t>{2, 1, 1, 1}));
+  EXPECT_EQ(server_->connections(), 2U);
 }
 
 TEST_P(OtherServer, WithoutACommonVersionIsAskedOnce) {

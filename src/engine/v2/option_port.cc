@@ -13,7 +13,8 @@ OptionPort::OptionPort(Role role, const Options& options, Shared& shared, Header
     : shared_(shared),
       headers_(headers),
       characteristics_(role, options),
-      messages_(receives == 0 ? 0 : receives + 1) {}
+      messages_(receives == 0 ? 0 : receives + 1),
+      peer_(options.peer_timeout) {}
 
 void OptionPort::handle_connected(const LinkParameters& link, bool may_invalidate) noexcept {
   link_ = link;
@@ -61,9 +62,16 @@ void OptionPort::handle_done(const WorkName& name) {
   RPCRDMA_ASSERT(name.slot < kPlaces && in_use_[name.slot],
                  "a completion for work that was not posted");
   in_use_[name.slot] = false;
+  peer_.done(now_, shared_.connected);
+}
+
+// A peer that takes no answers keeps their Receives.
+void OptionPort::handle_timeout(Instant now) {
+  if (peer_.expired(now)) shared_.disconnect = true;
 }
 
 void OptionPort::handle_disconnected() {
+  peer_.stop();
   while (!messages_.empty()) {
     const Message message = messages_.pop();
     if (message.receive) shared_.receives.repost(*message.receive);
@@ -79,6 +87,7 @@ void OptionPort::poll_work(WorkRoom& room) {
     const Message message = messages_.pop();
     const std::uint32_t size = write(message, headers_.place(index));
     if (message.receive) shared_.receives.repost(*message.receive);
+    peer_.posted(now_);
     room.add_send(to_id({WorkKind::kOptionSend, 0, index, 0}), headers_.slice(index, size), {},
                   false);
   }

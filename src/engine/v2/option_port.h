@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/ring.h"
+#include "engine/peer_watch.h"
 #include "engine/shared.h"
 #include "engine/types.h"
 #include "engine/v2/characteristics.h"
@@ -46,7 +47,10 @@ class OptionPort {
   // Precondition: takes().
   void handle_received(ReceiveId receive, const Received& message);
   void handle_done(const WorkName& name);
+  void handle_time(Instant now) noexcept { now_ = now; }
+  void handle_timeout(Instant now);
   void handle_disconnected();
+  std::optional<Instant> poll_timeout() const noexcept { return peer_.deadline(); }
   void poll_work(WorkRoom& room);
 
   const CharacteristicTable& characteristics() const noexcept { return characteristics_; }
@@ -70,6 +74,8 @@ class OptionPort {
   std::optional<Xid> announced_;
   Ring<Message> messages_;  // to be sent
   std::array<bool, kPlaces> in_use_{};
+  PeerWatch peer_;
+  Instant now_{};
 };
 
 }  // namespace rpcrdma::engine

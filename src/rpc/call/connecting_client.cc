@@ -40,9 +40,10 @@ ConnectingClient::~ConnectingClient() {
   RPCRDMA_ASSERT(!in_progress_, "a client is destroyed inside of one of its callbacks");
   close();
   // What calls still hold is given back when the connection has flushed them.
-  while (calls_in_flight() > 0) {
+  const auto is_busy = [this] { return calls_in_flight() > 0 || calls_.own_is_started(); };
+  while (is_busy()) {
     progress();
-    if (calls_in_flight() > 0) provider_.wait();
+    if (is_busy()) provider_.wait();
   }
 }
 

@@ -99,6 +99,7 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar {
   rpc::Reconnector reconnector_;
   bool configuration_started_ = false;
   bool may_connect_ = true;             // to the address, once more
+  bool has_version_two_ = false;        // the server has answered in it
   std::optional<Error> connect_error_;  // of connecting once more
   TransferCounters past_;               // of connections that were lost
 };

@@ -210,7 +210,7 @@ void RdmaClient::handle_failed(std::uint32_t index, engine::CallError error) {
     return wait_for_connection(calls_[index]);
   }
   const bool is_lost = error == engine::CallError::kConnectionLost;
-  if (is_lost && calls_[index].is_whole) whole_call_lost_ = true;
+  if (is_lost && !is_own && calls_[index].is_whole) whole_call_lost_ = true;
   if (error != engine::CallError::kTimedOut && !is_lost && !is_own) heard_ = true;  // an answer
   if (closing_ && error == engine::CallError::kConnectionLost) error = engine::CallError::kCanceled;
   fail(index, errors_.explain(error, connection_));

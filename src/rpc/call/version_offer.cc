@@ -21,24 +21,32 @@ void ConnectingClient::offer_version() {
        {static_cast<std::uint32_t>(slot.xid), 0U, kRpcVersion, 0U, 0U, 0U, 0U, 0U, 0U, 0U}) {
     slot.writer.xdr().u32(word);  // the Call with AUTH_NONE twice (RFC 5531 §9)
   }
-  start_own_call([this](Expected<Reply, Error> /*reply*/) { handle_offered(); });
+  start_own_call([this](Expected<Reply, Error> reply) {
+    // BAD_HEADER is an answer as well. Where there was none, the connection has ended, or is to.
+    const bool is_answered = reply || reply.error().code == Errc::kChunk;
+    is_answered ? handle_offered() : connection_->disconnect();
+  });
 }
 
-// Where there was no answer, the connection has ended, or is about to.
 void ConnectingClient::handle_offered() {
-  const engine::Connection& engine = connection_->engine();
-  if (engine.is_offering()) return;
   use_ = Use::kNow;
   // What the server has said holds for the connections to come.
-  if (engine.link().dialect == engine::Dialect::kV1) engine_options_.versions = {1, 1};
+  if (connection_->engine().link().dialect == engine::Dialect::kV1) {
+    engine_options_.versions = {1, 1};
+  } else {
+    has_version_two_ = true;
+  }
 }
 
-// A server that lets the offer pass, or ends the connection for it, has version 1 only.
+// A server that lets the offer pass, or ends the connection for it, has version 1 only; unless it
+// has shown that it has both.
 bool ConnectingClient::is_connecting_again() const noexcept {
   if (connection_ == nullptr || !connection_->ended() || closing_ || !may_connect_) return false;
   const engine::Connection& engine = connection_->engine();
-  return engine_options_.versions.contain(1) && engine.is_offering() &&
-         engine.counters().calls_started > 0 && engine.given_up() != engine::GivenUp::kNoVersion;
+  const bool was_offered = configuration_started_ && use_ == Use::kNotYet &&
+                           engine_options_.versions.contain(2) &&
+                           engine_options_.versions.contain(1);
+  return was_offered && !has_version_two_ && engine.given_up() != engine::GivenUp::kNoVersion;
 }
 
 void ConnectingClient::connect_in_version_one() {
@@ -50,7 +58,9 @@ void ConnectingClient::connect_in_version_one() {
     return pump_connection();  // posts its Receives
   }
   connect_error_ = std::move(begun.error());
-  if (options_.reconnect.enabled) reconnector_.handle_failure(now_, connect_error_->cause);
+  if (options_.reconnect.enabled && ever_connected_) {
+    reconnector_.handle_failure(now_, connect_error_->cause);
+  }
 }
 
 }  // namespace rpcrdma

@@ -309,6 +309,9 @@ Expected<Client, Error> ServerImpl::client_of(rpc::Session& session,
   };
   if (options_.backward_calls == 0) return unsupported("ServerOptions::backward_calls is 0");
   if (session.has_caller()) return unsupported("there is a client for this connection already");
+  if (session.connection().engine().characteristics().peer().backward == BackwardSupport::kNone) {
+    return unsupported("it takes no calls (XCHAR_BRS NONE)");
+  }
   ClientOptions options;
   options.calls_max = engine_options_.backward_calls;
   options.memory_max = std::min<std::size_t>(options_.memory_max, 16U << 20U);
