@@ -126,7 +126,6 @@ CharacteristicTable::Verdict CharacteristicTable::take(std::uint32_t type, Bytes
   }
   if (!is_good) return Verdict::kBad;
   peer_ = values;
-  has_spoken_ = true;
   return std::holds_alternative<v2::ReqXch>(*option) ? Verdict::kRequest : Verdict::kHeard;
 }
 
@@ -135,7 +134,7 @@ CharacteristicTable::Verdict CharacteristicTable::take(std::uint32_t type, Bytes
 LinkParameters CharacteristicTable::link(LinkParameters link, bool may_invalidate) const noexcept {
   link.inline_send = std::min(send_size_, peer_.receive_size);
   // Nothing says how much a peer sends, but one that takes large messages has them (ADR 24).
-  if (is_own_known_ && has_spoken_) {
+  if (is_own_known_) {
     link.inline_receive = std::min(own_.receive_size, std::max(peer_.receive_size, kReceiveSizeV2));
   }
   link.remote_invalidation = sends_invalidation_ && may_invalidate && peer_.takes_invalidation;

@@ -51,7 +51,6 @@ class CharacteristicTable {
   const bool sends_invalidation_;
   const Characteristics own_;
   bool is_own_known_ = false;  // to the peer
-  bool has_spoken_ = false;    // the peer: it supports all this
   Characteristics peer_;
 };
 
