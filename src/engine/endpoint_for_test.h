@@ -14,6 +14,7 @@
 #include "engine/connection.h"
 #include "engine/kept_work_for_test.h"
 #include "wire/v1/header.h"
+#include "wire/v2/header.h"
 
 namespace rpcrdma::engine {
 
@@ -157,6 +158,21 @@ inline std::vector<std::byte> message(const wire::v1::Header& header, const wire
     xdr::Writer writer(MutableBytes(bytes).subspan(*size));
     writer.u32(static_cast<std::uint32_t>(header.xid));
     if (payload >= 8) writer.u32(static_cast<std::uint32_t>(type));
+  }
+  return bytes;
+}
+
+// The same in version 2, of which a header may be all.
+inline std::vector<std::byte> message2(const wire::v2::Header& header, std::size_t payload = 0,
+                                       RpcType type = RpcType::kCall,
+                                       const wire::ChunkLists& lists = {}) {
+  std::vector<std::byte> bytes(wire::v2::encoded_size(header, lists) + payload);
+  const auto size = wire::v2::encode(header, lists, bytes);
+  EXPECT_TRUE(size);
+  if (payload >= 8) {
+    xdr::Writer writer(MutableBytes(bytes).subspan(*size));
+    writer.u32(static_cast<std::uint32_t>(header.xid));
+    writer.u32(static_cast<std::uint32_t>(type));
   }
   return bytes;
 }

@@ -29,19 +29,6 @@ Options of_versions(std::uint32_t low, std::uint32_t high, std::uint32_t backwar
   return options;
 }
 
-std::vector<std::byte> message2(const v2::Header& header, std::size_t payload = 0,
-                                RpcType type = RpcType::kCall, const ChunkLists& lists = {}) {
-  std::vector<std::byte> bytes(v2::encoded_size(header, lists) + payload);
-  const auto size = v2::encode(header, lists, bytes);
-  EXPECT_TRUE(size);
-  if (payload >= 8) {
-    xdr::Writer writer(MutableBytes(bytes).subspan(*size));
-    writer.u32(static_cast<std::uint32_t>(header.xid));
-    writer.u32(static_cast<std::uint32_t>(type));
-  }
-  return bytes;
-}
-
 // --- The offer ---------------------------------------------------------------------------------
 
 class Offer : public testing::Test {

@@ -28,19 +28,6 @@ Options of_size(std::uint32_t size) {
   return options;
 }
 
-std::vector<std::byte> message2(const v2::Header& header, std::size_t payload = 0,
-                                RpcType type = RpcType::kCall) {
-  std::vector<std::byte> bytes(v2::encoded_size(header, {}) + payload);
-  const auto size = v2::encode(header, {}, bytes);
-  EXPECT_TRUE(size);
-  if (payload >= 8) {
-    xdr::Writer writer(MutableBytes(bytes).subspan(*size));
-    writer.u32(static_cast<std::uint32_t>(header.xid));
-    writer.u32(static_cast<std::uint32_t>(type));
-  }
-  return bytes;
-}
-
 // Values by their words, kept for as long as they are looked at.
 class Values {
  public:
@@ -233,12 +220,8 @@ TEST_F(ServerSide, InvalidatesWhereTheClientTakesIt) {
     wire::ChunkLists lists;
     lists.has_reply = true;
     EXPECT_TRUE(lists.reply.push_back({SteeringTag{9}, 5000, 0}));
-    const v2::Header header{Xid{xid}, 2, 8, v2::Msg{v2::Direction::kCall}};
-    std::vector<std::byte> bytes(v2::encoded_size(header, lists) + 40);
-    xdr::Writer writer(MutableBytes(bytes).subspan(*v2::encode(header, lists, bytes)));
-    writer.u32(xid);
-    writer.u32(0);
-    side.receive(bytes);
+    side.receive(
+        message2({Xid{xid}, 2, 8, v2::Msg{v2::Direction::kCall}}, 40, RpcType::kCall, lists));
     const auto call = side.take_event<CallReceived>();
     const Fragment run{Lease{50}, 24, 0, 0};
     Outgoing outgoing;
