@@ -4,6 +4,7 @@
 usage: mutants.py [--only REGEX] [--keep-going]            the patches of tests/mutants
        mutants.py --random N [--seed S] [--sample M]       N faults drawn by a seed, or M of them
        mutants.py --list
+       mutants.py --check                                  every patch applies, every line of no-effect.txt is there
 
 The first form applies each patch that docs/conformance.md names for a rule, builds, runs the tests that the same
 row names, and fails where all of them pass: then the row proves nothing. The second draws faults by general
@@ -242,6 +243,11 @@ def lines_to_draw_from():
                 inside_assert = (starts or inside_assert) and not line.rstrip().endswith(";")
 
 
+def words(line):
+    """The line without the spaces that align it with its neighbours."""
+    return " ".join(line.split())
+
+
 def without_effect():
     """The faults of tests/mutants/no-effect.txt, each with a reason there: (file, old line, new line)."""
     known = set()
@@ -249,12 +255,16 @@ def without_effect():
         if line and not line.startswith("#"):
             name, _, fault = line.partition(": ")
             old, _, new = fault.partition("  ->  ")
-            known.add((name, old, new))
-    for name, old, _ in known:
-        path = ROOT / name
-        if not path.is_file() or old not in map(str.strip, path.read_text().splitlines()):
-            sys.exit(f"mutants: {NO_EFFECT.relative_to(ROOT)}: {name} no longer has the line: {old}")
+            known.add((name, words(old), words(new)))
     return known
+
+
+def gone_without_effect():
+    """The lines of tests/mutants/no-effect.txt whose code has changed since."""
+    for name, old, _ in sorted(without_effect()):
+        path = ROOT / name
+        if not path.is_file() or old not in map(words, path.read_text().splitlines()):
+            yield f"{NO_EFFECT.relative_to(ROOT)}: {name} no longer has the line: {old}"
 
 
 def faults_of(name, lines):
@@ -279,7 +289,7 @@ def draw(count, seed):
     by_operator = {operator: [] for operator in sorted(OPERATORS)}
     for name in lines:
         for operator, number, line, new, times in faults_of(name, lines[name]):
-            if (str(name), line.strip(), new.strip()) in left_out:
+            if (str(name), words(line), words(new)) in left_out:
                 continue
             text = "\0".join((str(seed), str(name), operator, line.strip(), new.strip(), str(times)))
             place = hashlib.blake2b(text.encode()).digest()
@@ -310,6 +320,8 @@ def seen_by(programs, changed=None):
 
 
 def check_random(count, seed, sample, share_min):
+    if gone := list(gone_without_effect()):
+        sys.exit("mutants: " + "\n".join(gone))
     programs = Programs()
     by = seen_by(programs)
     if by:
@@ -347,6 +359,18 @@ def check_random(count, seed, sample, share_min):
     return 0 if share >= share_min else 1
 
 
+def check_lists():
+    """Without building anything: a change of the code that a patch or a line of no-effect.txt names shows at once."""
+    findings = list(gone_without_effect())
+    for patch in sorted(PATCHES.glob("*.patch")):
+        applied = run(["patch", "-p1", "-s", "-f", "-F", "3", "--dry-run", "-i", str(patch)], cwd=ROOT)
+        if applied.returncode != 0:
+            findings.append(f"{patch.relative_to(ROOT)} does not apply: {applied.stdout.strip()}")
+    print("".join(f"mutants: {finding}\n" for finding in findings), end="")
+    print(f"mutants: {len(list(PATCHES.glob('*.patch')))} patches, {len(findings)} findings")
+    return 1 if findings else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="REGEX", help="of the patches: whose rule or name matches")
@@ -356,7 +380,10 @@ def main():
     parser.add_argument("--sample", type=int, metavar="M", help="try the first M of the N only")
     parser.add_argument("--share", type=float, default=0.85, help="of random faults that must be seen (default: .85)")
     parser.add_argument("--list", action="store_true", help="list the patches and their tests")
+    parser.add_argument("--check", action="store_true", help="look whether all of them still apply; builds nothing")
     options = parser.parse_args()
+    if options.check:
+        return check_lists()
     if options.list:
         for rule, patch, tests in planted():
             print(rule, patch, *tests)
