@@ -57,6 +57,12 @@ inline void store_word(std::byte* at, std::uint32_t value) noexcept {
   if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap32(value);
   std::memcpy(at, &value, kWordSize);
 }
+// Whether these four words are zero.
+inline bool are_four_zero(const std::byte* at) noexcept {
+  std::uint64_t halves[2];
+  std::memcpy(halves, at, sizeof halves);
+  return (halves[0] | halves[1]) == 0;
+}
 
 // The alignment of a message's large items (RDMA_MSGP, RFC 5666 §3.9): fill bytes follow the count
 // of each opaque<> and string<> above the threshold, up to the next multiple of the alignment.

@@ -193,27 +193,61 @@ v2::Header header_v2(const Outline& outline) noexcept {
   return header;
 }
 
+// The version that a message says it has; 0: it is too short to say.
+std::uint32_t version_in(Bytes message) noexcept {
+  const auto prefix = wire::peek(message);
+  return prefix ? prefix->version : 0;
+}
+
+Received nothing_of(Dialect dialect) noexcept {
+  return {Kind::kMessage,      dialect, false, Xid{}, v1::kVersion, 0, {}, 0, 0,
+          Direction::kUnknown, 0,       {0, 0}};
+}
+
+// The common case: RDMA_MSG of version 1 without chunks. False, and nothing is changed: it is
+// something else.
+bool take_short_v1(Bytes message, Received& received) noexcept {
+  if (!v1::is_short(message)) [[unlikely]]
+    return false;
+  received.xid = Xid{xdr::load_word(message.data())};
+  received.credits = xdr::load_word(message.data() + 2 * xdr::kWordSize);
+  received.payload = message.subspan(v1::kHeaderSizeMin);
+  return true;
+}
+
+// Not inline: the common case is to stay small.
+[[gnu::noinline]] void decode_other(const Versions& ours, Bytes message, const wire::Limits& limits,
+                                    wire::ChunkLists& lists, Received& received) noexcept {
+  if (ours.high >= 2 && version_in(message) == v2::kVersion) {
+    received.dialect = Dialect::kV2;
+    return decode_v2(message, limits, lists, received);
+  }
+  decode_v1(message, limits, lists, received);
+  if (ours.low > 1 && !is_error(received.kind) && received.kind != Kind::kTooShort) {
+    received.kind = Kind::kOtherVersion;
+  }
+}
+
 }  // namespace
 
 Received decode(Dialect dialect, Bytes message, const wire::Limits& limits,
                 wire::ChunkLists& lists) noexcept {
-  Received received{Kind::kMessage,      dialect, false, Xid{}, v1::kVersion, 0, {}, 0, 0,
-                    Direction::kUnknown, 0,       {0, 0}};
-  if (dialect == Dialect::kV2) [[unlikely]] {
+  Received received = nothing_of(dialect);
+  if (dialect == Dialect::kV2) {
     decode_v2(message, limits, lists, received);
-  } else if (v1::is_short(message)) [[likely]] {
-    received.xid = Xid{xdr::load_word(message.data())};
-    received.credits = xdr::load_word(message.data() + 2 * xdr::kWordSize);
-    received.payload = message.subspan(v1::kHeaderSizeMin);
-  } else {
+  } else if (!take_short_v1(message, received)) {
     decode_v1(message, limits, lists, received);
   }
   return received;
 }
 
-std::uint32_t version_in(Bytes message) noexcept {
-  const auto prefix = wire::peek(message);
-  return prefix ? prefix->version : 0;
+Received decode(const Versions& ours, Bytes message, const wire::Limits& limits,
+                wire::ChunkLists& lists) noexcept {
+  Received received = nothing_of(Dialect::kV1);
+  const bool is_short = ours.low == 1 && take_short_v1(message, received);
+  if (!is_short) [[unlikely]]
+    decode_other(ours, message, limits, lists, received);
+  return received;
 }
 
 Direction direction_of(Dialect dialect, const Received& received) noexcept {

@@ -96,9 +96,10 @@ inline bool is_call_of(const Received& message) noexcept {
 // `lists` is overwritten where the message has chunks, and left alone where it has none.
 Received decode(Dialect dialect, Bytes message, const wire::Limits& limits,
                 wire::ChunkLists& lists) noexcept;
-
-// The version that a message says it has; 0: it is too short to say.
-std::uint32_t version_in(Bytes message) noexcept;
+// The same in whichever version of ours the message is. Errors are read in either: a peer may name
+// its own version in ERR_VERS.
+Received decode(const Versions& ours, Bytes message, const wire::Limits& limits,
+                wire::ChunkLists& lists) noexcept;
 
 // Whether a message is a Call or a reply. In version 2 its header says so, and errors are replies.
 // Version 1 has it from the RPC message, where that is in the Payload stream and its XID is the

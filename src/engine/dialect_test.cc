@@ -218,9 +218,22 @@ TEST_F(DialectV2, WhatItCannotReadHasAKind) {
   EXPECT_EQ(decoded_words({7, 2, 5, 2, 0, 0, 0, 0}).kind, Kind::kMalformed) << "RDMA_MSGP";
   EXPECT_EQ(decoded_words({7, 2, 5, 0, 2, 0, 0, 0}).kind, Kind::kMalformed) << "no direction";
   EXPECT_EQ(decoded_words({7, 2, 5}).kind, Kind::kTooShort);
-  EXPECT_EQ(version_in(message_), 0U) << "too short to say";
-  (void)decoded_words({7, 9, 5, 0});
-  EXPECT_EQ(version_in(message_), 9U);
+}
+
+TEST_F(DialectV2, MessagesAreReadInTheirOwnVersion) {
+  const auto read = [&](Versions ours, std::initializer_list<std::uint32_t> words) {
+    (void)decoded_words(words);
+    const Received received = decode(ours, message_, {}, lists_);
+    return std::pair(received.kind, received.dialect);
+  };
+  using enum Kind;
+  EXPECT_EQ(read({1, 2}, {7, 1, 5, 0, 0, 0, 0}), std::pair(kMessage, Dialect::kV1));
+  EXPECT_EQ(read({1, 2}, {7, 2, 5, 0, 0, 0, 0, 0}), std::pair(kMessage, Dialect::kV2));
+  EXPECT_EQ(read({1, 1}, {7, 2, 5, 0, 0, 0, 0, 0}), std::pair(kOtherVersion, Dialect::kV1));
+  EXPECT_EQ(read({2, 2}, {7, 1, 5, 0, 0, 0, 0}), std::pair(kOtherVersion, Dialect::kV1));
+  EXPECT_EQ(read({1, 2}, {7, 9, 5, 0, 0, 0, 0}).first, kOtherVersion);
+  EXPECT_EQ(read({1, 2}, {7, 2, 5}).first, kTooShort);
+  EXPECT_EQ(read({2, 2}, {7, 1, 5, 4, 1, 1, 1}), std::pair(kErrorVersion, Dialect::kV1));
 }
 
 TEST_F(DialectV2, EncodesWhatItDecodes) {

@@ -8,18 +8,6 @@ constexpr std::uint32_t kOfferSize = 1024;  // bytes
 
 }  // namespace
 
-Received Shared::decode_any(Bytes message) noexcept {
-  if (versions.high == 1) [[likely]]
-    return decode(Dialect::kV1, message, limits, lists);
-  if (version_in(message) == 2) return decode(Dialect::kV2, message, limits, lists);
-  Received received = decode(Dialect::kV1, message, limits, lists);
-  // Errors are read in either version: a peer may name its own in ERR_VERS.
-  if (versions.low > 1 && !is_error(received.kind) && received.kind != Kind::kTooShort) {
-    received.kind = Kind::kOtherVersion;
-  }
-  return received;
-}
-
 // In version 2 nothing counts that the set-up said about sizes and invalidation.
 void Shared::set_links(const LinkParameters& v1) noexcept {
   LinkParameters v2;

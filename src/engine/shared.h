@@ -33,8 +33,8 @@ struct Shared {
   std::uint32_t arrivals() const noexcept {
     return static_cast<std::uint32_t>(counters.messages_received);
   }
-  // A message that came, in whichever of our versions it is; its chunks are in `lists`.
-  Received decode_any(Bytes message) noexcept;
+  // A message that came; its chunks are in `lists`.
+  Received decode_any(Bytes message) noexcept { return decode(versions, message, limits, lists); }
   const LinkParameters& link_of(Dialect dialect) const noexcept {
     return links[static_cast<std::size_t>(dialect)];
   }

@@ -86,16 +86,11 @@ std::uint32_t word(Bytes bytes, std::size_t index) noexcept {
   return xdr::load_word(bytes.data() + index * xdr::kWordSize);
 }
 
-bool is_plain(const Credential& credential) noexcept {
-  return credential.flavor == AuthFlavor::kNone && credential.body.empty();
-}
-
 }  // namespace
 
 bool take_plain_call(Bytes bytes, CallHeader& header) noexcept {
   if (bytes.size() < kCallHeaderSizeMin || word(bytes, 1) != kCall ||
-      word(bytes, 2) != kRpcVersion ||
-      (word(bytes, 6) | word(bytes, 7) | word(bytes, 8) | word(bytes, 9)) != 0) {
+      word(bytes, 2) != kRpcVersion || !xdr::are_four_zero(bytes.data() + 6 * xdr::kWordSize)) {
     return false;
   }
   header.xid = Xid{word(bytes, 0)};
@@ -110,8 +105,7 @@ bool take_plain_call(Bytes bytes, CallHeader& header) noexcept {
 
 bool is_plain_success(Bytes bytes, Xid xid) noexcept {
   return bytes.size() >= kReplyHeaderSizeMin && word(bytes, 0) == static_cast<std::uint32_t>(xid) &&
-         word(bytes, 1) == kReply &&
-         (word(bytes, 2) | word(bytes, 3) | word(bytes, 4) | word(bytes, 5)) == 0;
+         word(bytes, 1) == kReply && xdr::are_four_zero(bytes.data() + 2 * xdr::kWordSize);
 }
 
 bool is_call(Bytes message) noexcept {
@@ -172,11 +166,6 @@ Expected<ReplyHeader, xdr::DecodeError> decode_reply(xdr::Reader& reader) {
 }
 
 void encode_call(const CallHeader& header, xdr::Writer& writer) noexcept {
-  if (is_plain(header.credential) && is_plain(header.verifier)) [[likely]] {
-    return writer.words<kCallHeaderSizeMin / xdr::kWordSize>(
-        {static_cast<std::uint32_t>(header.xid), kCall, kRpcVersion, header.procedure.program,
-         header.procedure.version, header.procedure.number, 0, 0, 0, 0});
-  }
   writer.u32(static_cast<std::uint32_t>(header.xid));
   writer.u32(kCall);
   writer.u32(kRpcVersion);

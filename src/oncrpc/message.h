@@ -94,6 +94,22 @@ inline std::size_t call_header_size(const CallHeader& header) noexcept {
 // Precondition of both: bodies of credentials and verifiers are at most kAuthBodySizeMax bytes.
 void encode_call(const CallHeader& header, xdr::Writer& writer) noexcept;
 void encode_reply(const ReplyHeader& header, xdr::Writer& writer) noexcept;
+// AUTH_NONE.
+inline bool is_plain(const Credential& credential) noexcept {
+  return credential.flavor == AuthFlavor::kNone && credential.body.empty();
+}
+// The header of a Call with AUTH_NONE twice.
+inline void encode_plain_call(Xid xid, const Procedure& procedure,
+                              std::span<std::byte, kCallHeaderSizeMin> to) noexcept {
+  std::byte* at = to.data();
+  xdr::store_word(at, static_cast<std::uint32_t>(xid));
+  xdr::store_word(at + 1 * xdr::kWordSize, 0);  // CALL
+  xdr::store_word(at + 2 * xdr::kWordSize, kRpcVersion);
+  xdr::store_word(at + 3 * xdr::kWordSize, procedure.program);
+  xdr::store_word(at + 4 * xdr::kWordSize, procedure.version);
+  xdr::store_word(at + 5 * xdr::kWordSize, procedure.number);
+  std::fill_n(at + 6 * xdr::kWordSize, 4 * xdr::kWordSize, std::byte{0});
+}
 // The header of a success with an empty verifier.
 inline void encode_plain_success(Xid xid, std::span<std::byte, kReplyHeaderSizeMin> to) noexcept {
   xdr::store_word(to.data(), static_cast<std::uint32_t>(xid));

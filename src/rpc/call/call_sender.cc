@@ -62,10 +62,9 @@ bool CallSender::build(CallSlot& slot) {
   stream_.clear();
   rooms_.clear();
   const CallSeal& seal = slot.step.seal;
-  const std::size_t start =
-      slot.is_whole
-          ? kHeaderRoom
-          : seal_call(slot.stream, {slot.xid, slot.procedure, seal.credential, seal.verifier});
+  const std::size_t start = slot.is_whole ? kHeaderRoom
+                                          : seal_call(slot.stream, slot.xid, slot.procedure,
+                                                      seal.credential, seal.verifier);
   ConnectionMemory::Place place{};
   if (slot.stream_is_room) {
     const auto room = slot.connection->call_room(calls_.index_of(slot));

@@ -22,10 +22,17 @@ inline constexpr std::size_t kHeaderRoom = oncrpc::kCallHeaderSizeMax;
 // Writes the header right in front of the arguments, which begin at kHeaderRoom of `stream`;
 // returns where it begins. A call that is made again has a new one: a credential may be good for
 // one transmission only.
-inline std::size_t seal_call(MutableBytes stream, const oncrpc::CallHeader& header) noexcept {
-  RPCRDMA_ASSERT(header.credential.body.size() <= kAuthBodySizeMax &&
-                     header.verifier.body.size() <= kAuthBodySizeMax,
-                 "a ClientAuth has set more than a header has room for (RFC 5531 section 8.2)");
+inline std::size_t seal_call(MutableBytes stream, Xid xid, const Procedure& procedure,
+                             const Credential& credential, const Credential& verifier) noexcept {
+  if (oncrpc::is_plain(credential) && oncrpc::is_plain(verifier)) [[likely]] {
+    constexpr std::size_t kStart = kHeaderRoom - oncrpc::kCallHeaderSizeMin;
+    oncrpc::encode_plain_call(xid, procedure, stream.subspan<kStart, oncrpc::kCallHeaderSizeMin>());
+    return kStart;
+  }
+  const oncrpc::CallHeader header{xid, procedure, credential, verifier};
+  RPCRDMA_ASSERT(
+      credential.body.size() <= kAuthBodySizeMax && verifier.body.size() <= kAuthBodySizeMax,
+      "a ClientAuth has set more than a header has room for (RFC 5531 section 8.2)");
   const std::size_t size = oncrpc::call_header_size(header);
   const std::size_t start = kHeaderRoom - size;
   xdr::Writer writer(stream.subspan(start, size));

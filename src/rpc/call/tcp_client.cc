@@ -259,10 +259,9 @@ std::optional<Error> TcpClient::seal(Slot& slot) {
 // Bulk items go where their count words announce them; their fill bytes are in the stream.
 std::optional<Error> TcpClient::send(Slot& slot) {
   const CallSeal& seal = slot.step.seal;
-  const std::size_t start =
-      slot.is_whole
-          ? rpc::kHeaderRoom
-          : rpc::seal_call(slot.stream, {slot.xid, slot.procedure, seal.credential, seal.verifier});
+  const std::size_t start = slot.is_whole ? rpc::kHeaderRoom
+                                          : rpc::seal_call(slot.stream, slot.xid, slot.procedure,
+                                                           seal.credential, seal.verifier);
   BoundedVector<Bytes, tcp::Connection::kRunsMax> runs;
   static_assert(decltype(runs)::capacity() >= 1 + oncrpc::kRunsMax);
   (void)runs.push_back(Bytes(slot.stream).subspan(start, rpc::kHeaderRoom - start));

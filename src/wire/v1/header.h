@@ -78,9 +78,7 @@ Expected<Decoded, xdr::DecodeError> decode(Bytes message, const Limits& limits, 
 inline bool is_short(Bytes message) noexcept {
   if (message.size() < kHeaderSizeMin) return false;
   const std::byte* at = message.data();
-  return xdr::load_word(at + 4) == kVersion &&
-         (xdr::load_word(at + 12) | xdr::load_word(at + 16) | xdr::load_word(at + 20) |
-          xdr::load_word(at + 24)) == 0;
+  return xdr::load_word(at + 4) == kVersion && xdr::are_four_zero(at + 12);
 }
 // Writes the header of such a message. Precondition: `output` has room for kHeaderSizeMin bytes.
 inline void encode_short(Xid xid, std::uint32_t credits, MutableBytes output) noexcept {
