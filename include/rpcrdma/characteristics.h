@@ -3,7 +3,9 @@
 #ifndef RPCRDMA_CHARACTERISTICS_H_
 #define RPCRDMA_CHARACTERISTICS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 
 namespace rpcrdma {
 
@@ -21,6 +23,20 @@ struct Characteristics {
   BackwardSupport backward = BackwardSupport::kInline;
   bool operator==(const Characteristics&) const = default;
 };
+
+// What became of a request to the peer to change one of its characteristics.
+enum class ChangeResult : std::uint8_t {
+  kGranted,   // it is as was asked for
+  kOther,     // it changed, or not, to another value than was asked for
+  kRejected,  // it stays as it was, or the peer does not have such requests
+  kLost,      // the connection ended first; the next one begins with the defaults
+};
+
+// Runs inside Client::progress(), or any call that makes it, once.
+using ChangeCallback = std::function<void(ChangeResult result)>;
+
+// Of any characteristic's value, as XDR encodes it, bytes.
+inline constexpr std::size_t kCharacteristicSizeMax = 32;
 
 struct ConnectionCharacteristics {
   Characteristics own, peer;

@@ -37,6 +37,12 @@ ReceiveLedger receive_ledger(Role role, const Options& options) {
           OptionPort::is_needed(options) ? OptionPort::kReceives : 0};
 }
 
+// Calls that may have to wait for an RDMA Read at a time.
+std::size_t reader_count(Role role, const Options& options) noexcept {
+  return Connection::made_slot_count(role, options) +
+         Connection::answered_slot_count(role, options);
+}
+
 }  // namespace
 
 std::array<std::byte, wire::kPrivateDataSize> private_data(const Options& options) noexcept {
@@ -71,11 +77,10 @@ Connection::Connection(Role role, const Options& options, MutableBytes headers, 
       requester_(requester_options(role, options), shared_, HeaderArena(headers, region)),
       responder_(responder_options(role, options), shared_,
                  HeaderArena(headers, region, made_slot_count(role, options))),
-      options_port_(
-          role, options, shared_,
-          HeaderArena(headers, region,
-                      made_slot_count(role, options) + answered_slot_count(role, options)),
-          OptionPort::is_needed(options) ? receive_count(role, options) : 0) {
+      option_port_(role, options, shared_,
+                   HeaderArena(headers, region,
+                               made_slot_count(role, options) + answered_slot_count(role, options)),
+                   OptionPort::is_needed(options) ? receive_count(role, options) : 0) {
   RPCRDMA_ASSERT(options.credits > 0, "a connection without credits can do nothing");
   RPCRDMA_ASSERT(options.inline_send >= 1024 && options.inline_receive >= 1024,
                  "RFC 8166 wants inline thresholds of at least 1024 bytes");
@@ -99,11 +104,6 @@ std::size_t Connection::receive_count(Role role, const Options& options) noexcep
   const std::size_t for_dones = role == Role::kServer ? rfc5666::exposed_replies_max(options) : 0;
   const std::size_t for_options = OptionPort::is_needed(options) ? OptionPort::kReceives : 0;
   return std::size_t{options.credits} + options.backward_calls + for_dones + for_options;
-}
-
-// Calls that may have to wait for an RDMA Read at a time.
-std::size_t Connection::reader_count(Role role, const Options& options) noexcept {
-  return made_slot_count(role, options) + answered_slot_count(role, options);
 }
 
 std::size_t Connection::header_arena_size(Role role, const Options& options) noexcept {
@@ -147,7 +147,7 @@ void Connection::handle_connected(const LinkParameters& link, bool may_invalidat
   RPCRDMA_ASSERT(!shared_.connected && !ended_, "connected twice");
   shared_.connected = true;
   configure(link);
-  options_port_.handle_connected(shared_.link_of(Dialect::kV2), may_invalidate);
+  option_port_.handle_connected(shared_.link_of(Dialect::kV2), may_invalidate);
 }
 
 void Connection::configure(const LinkParameters& link) {
@@ -174,25 +174,26 @@ void Connection::handle_received(Instant now, ReceiveId receive, Bytes bytes,
   }
   const bool is_for_requester =
       invalidated || !is_bidirectional_ ? role_ == Role::kClient : this->is_for_requester(message);
-  if (message.dialect == Dialect::kV2 && !invalidated && options_port_.takes(message) &&
-      (message.kind == Kind::kOption || !requester_.waits_for(message.xid))) {
-    options_port_.handle_received(receive, message);
+  if (message.dialect == Dialect::kV2 && !invalidated && option_port_.takes(message) &&
+      (message.kind == Kind::kOption || !requester_.waits_for(message.xid))) [[unlikely]] {
+    option_port_.handle_received(receive, message);
   } else if (is_for_requester) {
     requester_.handle_received(now, receive, message, invalidated);
   } else {
     // A server's own Calls are in the version of the client's newest one; those that are under way
     // were planned for the one before.
     if (message.dialect != shared_.link.dialect && role_ == Role::kServer && is_message(message) &&
-        requester_.calls_in_flight() == 0) {
+        requester_.calls_in_flight() == 0) [[unlikely]] {
       shared_.speak(message.dialect);
     }
     responder_.handle_received(receive, message, bytes);
   }
-  if (message.dialect == Dialect::kV2 && !shared_.is_offering && !is_error(message.kind)) {
+  if (message.dialect == Dialect::kV2 && !shared_.is_offering && !is_error(message.kind))
+      [[unlikely]] {
     shared_.receives.post_reserve();
     // Of our own: a client's offer is over, a server's is no answer to it.
     const auto xid = static_cast<std::uint32_t>(message.xid);
-    options_port_.announce(role_ == Role::kClient ? message.xid : Xid{~xid});
+    option_port_.announce(role_ == Role::kClient ? message.xid : Xid{~xid});
   }
 }
 
@@ -224,19 +225,19 @@ void Connection::handle_done(const WorkDone& done) {
     case WorkKind::kReplyRevoke:
       return responder_.handle_done(done, name);
     case WorkKind::kOptionSend:
-      return options_port_.handle_done(name);
+      return option_port_.handle_done(name);
   }
 }
 
 void Connection::handle_timeout(Instant now) {
   requester_.handle_timeout(now);
   responder_.handle_timeout(now);
-  options_port_.handle_timeout(now);
+  option_port_.handle_timeout(now);
 }
 
 std::optional<Instant> Connection::poll_timeout() const {
   return earlier(earlier(requester_.poll_timeout(), responder_.poll_timeout()),
-                 options_port_.poll_timeout());
+                 option_port_.poll_timeout());
 }
 
 void Connection::handle_disconnected(const std::optional<wire::Segment>& refused_write) {
@@ -246,7 +247,7 @@ void Connection::handle_disconnected(const std::optional<wire::Segment>& refused
   if (refused_write) responder_.handle_refused_write(*refused_write);
   requester_.handle_disconnected();
   responder_.handle_disconnected();
-  options_port_.handle_disconnected();
+  option_port_.handle_disconnected();
 }
 
 std::span<ReceiveId> Connection::poll_receives(std::span<ReceiveId> room) {
@@ -262,7 +263,10 @@ std::span<work::Request> Connection::poll_work(std::span<work::Request> room,
                                                std::span<Slices> slices) {
   if (ended_ || !shared_.receives.all_posted()) return {};
   WorkRoom work(room, slices);
-  options_port_.poll_work(work);  // Calls behind an announcement count on it
+  // First: Calls behind an announcement count on it.
+  const auto lower = option_port_.waits_to_lower();
+  option_port_.poll_work(work,
+                         !lower || (!responder_.has_unsent() && !requester_.sends_above(*lower)));
   requester_.poll_work(work);
   responder_.poll_work(work);
   return room.first(work.used());

@@ -101,7 +101,7 @@ class Connection {
   void handle_time(Instant now) noexcept {
     requester_.handle_time(now);
     responder_.handle_time(now);
-    options_port_.handle_time(now);
+    option_port_.handle_time(now);
   }
   // `may_invalidate`: the provider of this side can send with invalidate; for version 2.
   void handle_connected(const LinkParameters& link, bool may_invalidate = true);
@@ -147,10 +147,9 @@ class Connection {
   std::uint32_t receives_posted() const noexcept { return shared_.receives.posted(); }
   // Whether version 2 was offered and the peer has not said yet which version it speaks.
   bool is_offering() const noexcept { return shared_.is_offering; }
-  // Version 2: what the two sides have said about themselves.
-  const CharacteristicTable& characteristics() const noexcept {
-    return options_port_.characteristics();
-  }
+  // Version 2: what the two sides have said about themselves, and how that changes.
+  OptionPort& option_port() noexcept { return option_port_; }
+  const OptionPort& option_port() const noexcept { return option_port_; }
   // Why Requester ended the connection; kNot when something else did, or nothing has.
   GivenUp given_up() const noexcept { return shared_.given_up; }
   const Counters& counters() const noexcept { return shared_.counters; }
@@ -158,7 +157,6 @@ class Connection {
 
  private:
   friend struct SlotProbe;
-  static std::size_t reader_count(Role role, const Options& options) noexcept;
   bool is_for_requester(const Received& message);
 
   const Role role_;
@@ -168,7 +166,7 @@ class Connection {
   Shared shared_;
   Requester requester_;
   Responder responder_;
-  OptionPort options_port_;
+  OptionPort option_port_;
   bool ended_ = false;  // handle_disconnected() was called
 };
 

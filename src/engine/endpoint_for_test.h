@@ -22,6 +22,7 @@ class Endpoint {
  public:
   Endpoint(Role role, const Options& options, const LinkParameters& link = connected())
       : arena_(Connection::header_arena_size(role, options)),
+        receive_size_(receive_size(options)),
         engine(role, options, arena_, kHeaderRegion) {
     drain();
     engine.handle_connected(link);
@@ -41,9 +42,13 @@ class Endpoint {
         events.push_back(event);
         again = true;
       }
+      if (const auto size = engine.option_port().poll_receive_size()) {
+        if (has_memory) receive_size_ = *size;
+        engine.option_port().handle_resized(has_memory);
+      }
       for (const ReceiveId receive : engine.poll_receives(receive_room)) {
         again = true;
-        posted_.push_back(receive);
+        posted_.push_back({receive, receive_size_});
       }
       for (const work::Request& request : engine.poll_work(room, slices)) {
         again = true;
@@ -57,8 +62,9 @@ class Endpoint {
   void receive(std::vector<std::byte> message,
                std::optional<SteeringTag> invalidated = std::nullopt) {
     ASSERT_FALSE(posted_.empty()) << "the peer sends more than there are Receives";
-    const ReceiveId id = posted_.front();
+    const auto [id, size] = posted_.front();
     posted_.pop_front();
+    EXPECT_LE(message.size(), size) << "the peer sends more than the Receive takes";
     messages_.push_back(std::make_unique<std::vector<std::byte>>(std::move(message)));
     engine.handle_received(now, id, *messages_.back(), invalidated);
     drain();
@@ -134,6 +140,8 @@ class Endpoint {
 
   Instant now{};
   std::vector<std::byte> arena_;
+  bool has_memory = true;       // for Receives of another size
+  std::uint32_t receive_size_;  // of those posted from now on, bytes
   Connection engine;
   std::vector<Action> actions;
   std::vector<Event> events;
@@ -142,7 +150,11 @@ class Endpoint {
   std::uint32_t last_tag = 0;
 
  private:
-  std::deque<ReceiveId> posted_;
+  struct Posted {
+    ReceiveId id;
+    std::uint32_t size;  // bytes
+  };
+  std::deque<Posted> posted_;
   std::vector<std::unique_ptr<std::vector<std::byte>>> messages_;
 };
 

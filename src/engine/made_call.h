@@ -2,12 +2,15 @@
 #ifndef RPCRDMA_ENGINE_MADE_CALL_H_
 #define RPCRDMA_ENGINE_MADE_CALL_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
 #include "engine/call_chunks.h"
+#include "engine/dialect.h"
 #include "engine/slot_table.h"
+#include "engine/stream_parts.h"
 #include "engine/types.h"
 
 namespace rpcrdma::engine {
@@ -41,6 +44,33 @@ struct MadeCall : SlotBase {
   CallChunks* chunks = nullptr;
 };
 static_assert(sizeof(MadeCall) <= 128, "a slot is two cache lines");
+
+// Calls that have ended, but for their credits.
+inline std::uint32_t count_given_up(const SlotTable<MadeCall>& calls) noexcept {
+  std::uint32_t count = 0;
+  for (const MadeCall& call : calls) {
+    if (!call.error && call.state != MadeCall::State::kAbandoned) continue;
+    if (call.spent && call.send_asked) ++count;
+  }
+  return count;
+}
+
+// Whether the Send of a Call is planned, not posted yet, and longer than `size` bytes.
+inline bool is_unsent_above(const MadeCall& call, std::uint32_t size) noexcept {
+  using enum MadeCall::State;
+  const bool is_unsent =
+      call.state == kWaiting || call.state == kExposing || call.state == kSending;
+  if (!call.used || !is_unsent) return false;
+  if (call.chunks == nullptr) return call.run.size + kShortHeaderSizeMax > size;
+  const CallPlan& plan = call.chunks->plan;
+  return std::max<std::uint64_t>(plan.header_size, kShortHeaderSizeMax) +
+             stream_size(plan.inline_runs.view()) >
+         size;
+}
+inline bool any_unsent_above(const SlotTable<MadeCall>& calls, std::uint32_t size) noexcept {
+  return std::ranges::any_of(calls,
+                             [&](const MadeCall& call) { return is_unsent_above(call, size); });
+}
 
 }  // namespace rpcrdma::engine
 

@@ -9,20 +9,6 @@
 #include "rpcrdma/xdr.h"
 
 namespace rpcrdma::engine {
-namespace {
-
-// Calls that have ended, but for their credits.
-std::uint32_t count_given_up(const SlotTable<MadeCall>& calls) noexcept {
-  std::uint32_t count = 0;
-  for (const MadeCall& call : calls) {
-    if (!call.error && call.state != MadeCall::State::kAbandoned) continue;
-    if (call.spent && call.send_asked) ++count;
-  }
-  return count;
-}
-
-}  // namespace
-
 Requester::Requester(const Options& options, Shared& shared, HeaderArena headers)
     : options_(options),
       shared_(shared),
@@ -339,7 +325,7 @@ void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive, const R
   }
   gate_.grant(message.credits);  // of a complete reply only
   slot.receive = receive;
-  if (owes_done(slot)) {
+  if (rfc5666::owes_done(profile_.get(), slot.index)) {
     slot.state = State::kPulling;  // within the call's time
     return slots_.make_ready(slot);
   }
@@ -355,7 +341,7 @@ void Requester::take_late_reply(Instant now, Slot& slot, const Received& message
   if (slot.state != State::kAbandoned) {
     return fence(slot);  // the peer may have invalidated the last handle that was to be revoked
   }
-  if (!owes_done(slot)) return free_slot(slot);
+  if (!rfc5666::owes_done(profile_.get(), slot.index)) return free_slot(slot);
   profile_->silence(slot.index);
   start_fencing(now, slot);
 }
@@ -425,7 +411,8 @@ void Requester::fence(Slot& slot) {
     if (has_handles) slot.chunks->exposures.lose();
     if (profile_ != nullptr) profile_->forget_done(slot.index);
   }
-  if ((has_handles && slot.chunks->exposures.any_live()) || owes_done(slot)) {
+  if ((has_handles && slot.chunks->exposures.any_live()) ||
+      rfc5666::owes_done(profile_.get(), slot.index)) {
     return slots_.make_ready(slot);
   }
   if (slot.pending > 0 || (profile_ != nullptr && profile_->pending(slot.index) > 0)) return;
@@ -441,7 +428,7 @@ void Requester::fail_reading(std::uint16_t slot) {
 }
 
 bool Requester::emit_fencing(Slot& slot, WorkRoom& room) {
-  if (owes_done(slot) &&
+  if (rfc5666::owes_done(profile_.get(), slot.index) &&
       !profile_->emit_done(slot.index, slot.generation, slot.xid, credits().requested(), room)) {
     return false;
   }

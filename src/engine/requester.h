@@ -51,6 +51,8 @@ class Requester final : private rfc5666::ReadReplies::Host {
   std::uint32_t calls_in_flight() const noexcept { return in_flight_; }
   std::size_t calls_waiting() const noexcept { return gate_.waiting(); }
   const CreditsV1& credits() const noexcept { return gate_.credits(); }
+  // Whether a Call is planned, and not sent yet, whose Send has more than so many bytes.
+  bool sends_above(std::uint32_t size) const noexcept { return any_unsent_above(slots_, size); }
 
  private:
   using State = MadeCall::State;
@@ -80,9 +82,6 @@ class Requester final : private rfc5666::ReadReplies::Host {
   void answered(Slot& slot);
   void free_slot(Slot& slot);
   void set_deadline(Slot& slot, Instant deadline);
-  bool owes_done(const Slot& slot) const noexcept {
-    return profile_ != nullptr && profile_->owes_done(slot.index);
-  }
 
   const Options options_;
   Shared& shared_;

@@ -54,6 +54,8 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   std::optional<Instant> poll_timeout() const noexcept;
 
   std::uint64_t chunk_digest(CallId call) const;
+  // Whether something of a call is still to be posted: a reply perhaps, of any size.
+  bool has_unsent() const noexcept { return slots_.has_ready(); }
   std::uint32_t calls_in_service() const noexcept { return in_service_; }
 
  private:

@@ -79,6 +79,7 @@ class SlotTable {
     slot.queued = true;
     ready_.push(slot.index);
   }
+  bool has_ready() const noexcept { return !ready_.empty(); }
   // Lets ready slots emit, in the order in which they became ready, until `emit(slot)` returns
   // false: it has no room left, and is the first to go on next time. `after()` runs behind each
   // slot that is done.

@@ -230,6 +230,7 @@ struct Options {
   std::chrono::nanoseconds offer_timeout = std::chrono::seconds(5);
   std::uint32_t inline_send = 4096;     // largest Send, bytes, at least 1024
   std::uint32_t inline_receive = 4096;  // size of each Receive buffer, bytes, at least 1024
+  std::uint32_t receive_size_max = 0;   // version 2: that the peer may ask for, if larger, bytes
   std::uint32_t credits = 64;           // client: requested; server: granted. Receives posted.
   std::uint32_t credits_at_first = 0;   // server: granted to begin with; 0: all of them
   // Calls from the server to the client (RFC 8167) at a time: client: granted; server: requested.

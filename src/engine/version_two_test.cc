@@ -455,7 +455,7 @@ TEST_F(ServerOfBoth, AnswersBadHeaderToWhatVersionTwoHasNoMore) {
 TEST_F(ServerOfBoth, DropsRepliesToNoCall) {
   server.receive(message2({Xid{7}, 2, 8, v2::Msg{kReply}}, 40, RpcType::kReply));
   EXPECT_FALSE(server.take_action<PostSend>());
-  EXPECT_EQ(server.receives_posted(), 6U);
+  EXPECT_EQ(server.receives_posted(), 8U);
 }
 
 TEST_F(ServerOfBoth, AnswersOptionsThatItDoesNotKnow) {
@@ -463,25 +463,25 @@ TEST_F(ServerOfBoth, AnswersOptionsThatItDoesNotKnow) {
   EXPECT_EQ(sent(), (v2::Header{Xid{9}, 2, 4, v2::ErrInvalOption{}}));
   EXPECT_FALSE(server.take_event<CallReceived>());
   EXPECT_EQ(server.engine.calls_in_service(), 0U);
-  EXPECT_EQ(server.receives_posted(), 6U);
+  EXPECT_EQ(server.receives_posted(), 8U);
 }
 
 // A peer that sends many uses up Receives, and nothing else.
 TEST_F(ServerOfBoth, KeepsTheReceiveOfAnOptionUntilItIsAnswered) {
   Endpoint other(Role::kServer, of_versions(1, 2));
   EXPECT_EQ(other.receives_posted(), 4U) << "a peer of version 1 sends none";
-  EXPECT_EQ(server.receives_posted(), 6U);
-  for (std::uint32_t xid = 1; xid <= 6; ++xid) {
+  EXPECT_EQ(server.receives_posted(), 8U);
+  for (std::uint32_t xid = 1; xid <= 8; ++xid) {
     server.receive(message2({Xid{xid}, 2, 8, v2::Optional{kCall, 77, {}}}));
   }
-  EXPECT_EQ(server.receives_posted(), 2U) << "two answers are under way";
-  for (std::uint32_t xid = 1; xid <= 6; ++xid) {
+  EXPECT_EQ(server.receives_posted(), 4U) << "four answers are under way";
+  for (std::uint32_t xid = 1; xid <= 8; ++xid) {
     EXPECT_EQ(sent(), (v2::Header{Xid{xid}, 2, 4, v2::ErrInvalOption{}}));
   }
-  EXPECT_EQ(server.receives_posted(), 6U);
-  server.receive(message2({Xid{7}, 2, 8, v2::Optional{kCall, 77, {}}}));
-  server.receive(message2({Xid{8}, 2, 8, v2::Optional{kCall, 77, {}}}));
-  server.receive(message2({Xid{9}, 2, 8, v2::Optional{kCall, 77, {}}}));
+  EXPECT_EQ(server.receives_posted(), 8U);
+  for (std::uint32_t xid = 11; xid <= 15; ++xid) {
+    server.receive(message2({Xid{xid}, 2, 8, v2::Optional{kCall, 77, {}}}));
+  }
   server.engine.handle_disconnected();
   server.drain();
   std::array<ReceiveId, 4> unused;
@@ -598,7 +598,7 @@ class Conversation {
   explicit Conversation(std::uint64_t seed)
       : random_(seed),
         role_(random_.one_in(2) ? Role::kClient : Role::kServer),
-        options_(of_versions(random_.one_in(3) ? 2 : 1, 2, random_.one_in(2) ? 2 : 0)),
+        options_(options_of(random_)),
         side_(role_, options_) {}
 
   void run() {
@@ -612,6 +612,8 @@ class Conversation {
     EXPECT_EQ(side_.engine.calls_in_flight(), 0U);
     EXPECT_EQ(side_.engine.calls_in_service(), 0U);
     EXPECT_EQ(started_, ended_);
+    while (side_.engine.option_port().poll_change()) --changes_;
+    EXPECT_EQ(changes_, 0) << "each request ends once";
     std::array<ReceiveId, 64> unused;
     const std::size_t withheld = side_.engine.poll_unused_receives(unused).size();
     EXPECT_LE(side_.engine.receives_posted() + withheld,
@@ -622,7 +624,9 @@ class Conversation {
 
  private:
   void step() {
-    switch (random_.below(6)) {
+    switch (random_.below(7)) {
+      case 6:
+        return change();
       case 0:
       case 1:
         if (side_.receives_posted() > 0) side_.receive(message_of_peer());
@@ -643,8 +647,29 @@ class Conversation {
         side_.drain();
     }
   }
+  static Options options_of(SeededRandom& random) {
+    Options options = of_versions(random.one_in(3) ? 2 : 1, 2, random.one_in(2) ? 2 : 0);
+    options.receive_size_max = 16'384;
+    return options;
+  }
+  void change() {
+    constexpr std::uint32_t kSizes[] = {1000, 4096, 5000, 8192, 16'384, 70'000};
+    const std::uint32_t size = kSizes[random_.below(std::size(kSizes))];
+    side_.has_memory = !random_.one_in(4);
+    if (random_.one_in(3)) {
+      (void)side_.engine.option_port().raise_receive_size(
+          std::min(size, options_.receive_size_max));
+    } else if (side_.engine.option_port().ask(SmallValue::of(2, size % 2))) {
+      ++changes_;
+    } else if (side_.engine.option_port().ask(SmallValue::of(1, size))) {
+      ++changes_;
+    }
+    side_.drain();
+    if (random_.one_in(2) && side_.engine.option_port().poll_change()) --changes_;
+  }
   std::vector<std::byte> message_of_peer() {
-    const Xid xid{1 + static_cast<std::uint32_t>(random_.below(6))};
+    const Xid xid{random_.one_in(4) ? last_option_
+                                    : 1 + static_cast<std::uint32_t>(random_.below(6))};
     const auto direction = random_.one_in(2) ? kCall : kReply;
     ChunkLists lists;
     if (random_.one_in(4)) (void)lists.reads.push_back({0, {SteeringTag{3}, 100, 0}});
@@ -652,8 +677,11 @@ class Conversation {
       lists.has_reply = true;
       (void)lists.reply.push_back({SteeringTag{4}, 2000, 0});
     }
-    std::array<std::byte, 40> info;
-    for (std::byte& byte : info) byte = static_cast<std::byte>(random_.below(4));
+    std::array<std::byte, 40> info{};
+    for (std::size_t i = 0; i < info.size(); ++i) {
+      if (i % 4 == 3 || random_.one_in(9)) info[i] = static_cast<std::byte>(random_.below(5));
+    }
+    if (random_.one_in(3)) info[10] = std::byte{32};  // of a receive size
     const v2::Body bodies[] = {v2::Msg{direction},
                                v2::NoMsg{direction},
                                v2::ErrVers{1, 1},
@@ -693,6 +721,10 @@ class Conversation {
     if (side_.actions.empty()) return;
     const Action action = side_.actions.front();
     side_.actions.erase(side_.actions.begin());
+    if (const auto* send = std::get_if<PostSend>(&action); send && send->header_size > 16) {
+      const std::byte* header = side_.arena_.data() + send->header_offset;
+      if (xdr::load_word(header + 12) == 5) last_option_ = xdr::load_word(header);
+    }
     std::visit(
         [&](const auto& value) {
           using T = std::decay_t<decltype(value)>;
@@ -737,7 +769,8 @@ class Conversation {
   Endpoint side_;
   std::map<std::uint32_t, std::optional<CallId>> xids_;
   std::uint32_t last_xid_ = 0, last_tag_ = 0;
-  int started_ = 0, ended_ = 0;
+  std::uint32_t last_option_ = 0;  // the XID of one of ours
+  int started_ = 0, ended_ = 0, changes_ = 0;
 };
 
 TEST(AnyPeer, BreaksNothingInEitherVersion) {

@@ -167,6 +167,9 @@ void Connection::take_completion(Instant now, const rdma::Completion& completion
 // has place for them.
 bool Connection::post_receives() {
   bool moved = false;
+  if (const auto size = engine_.option_port().poll_receive_size()) [[unlikely]] {
+    engine_.option_port().handle_resized(receive_memory_.set_size(*size));
+  }
   for (;;) {
     const auto receives = engine_.poll_receives(receives_);
     if (receives.empty()) return moved;

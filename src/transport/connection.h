@@ -57,11 +57,8 @@ class Connection {
     return {answer_rooms_.room(index), answer_lease_, MessageRooms::offset(index)};
   }
 
-  // Receives that are posted from now on take messages of up to `size` bytes; those that are posted
-  // already keep theirs. The peer may be told when every Receive that it may use has been posted
-  // anew. False: there is no memory for it, and nothing changes.
-  bool resize_receives(std::uint32_t size) { return receive_memory_.set_size(size); }
-  std::uint32_t receive_size() const noexcept { return receive_memory_.size(); }  // bytes
+  // Of the Receives that are posted from now on, bytes.
+  std::uint32_t receive_size() const noexcept { return receive_memory_.size(); }
 
   // Commands go to the engine; pump() afterwards.
   engine::Connection& engine() noexcept { return engine_; }

@@ -131,7 +131,7 @@ TEST_F(ConnectionTest, BatchThatDoesNotFitTheQueueIsPostedAsFarAsItGoes) {
 // A server's connection, whose Receives come and go with Calls.
 class ReceiveSizes : public testing::Test {
  protected:
-  static constexpr std::uint32_t kSmall = 1024, kLarge = 4096;
+  static constexpr std::uint32_t kSmall = 4096, kLarge = 16'384;
 
   ReceiveSizes() {
     auto made = std::make_unique<FakeQueuePair>();
@@ -139,6 +139,7 @@ class ReceiveSizes : public testing::Test {
     engine::Options options;
     options.inline_send = options.inline_receive = kSmall;
     options.credits = 2;
+    options.versions = {1, 2};
     connection_ = std::move(*Connection::create(std::move(made), engine::Role::kServer, options));
     connection_->pump(Instant{});
   }
@@ -153,7 +154,8 @@ class ReceiveSizes : public testing::Test {
     const MutableBytes buffer = arena.subspan(receive.number * receive.buffers.stride, size);
     std::ranges::fill(buffer, std::byte{0x5a});
     xdr::Writer writer(buffer);
-    writer.words({++xid_, 1, 2, 0, 0, 0, 0, xid_, 0});  // RDMA_MSG without chunks, then an RPC Call
+    // RDMA2_MSG without chunks, direction CALL, then an RPC Call.
+    writer.words({++xid_, 2, 2, 0, 0, 0, 0, 0, xid_, 0});
     queue_pair_->completions.push_back({receive.number, rdma::Status::kOk, size});
     connection_->pump(Instant{});
     const auto* event = connection_->engine().event();
@@ -168,9 +170,19 @@ class ReceiveSizes : public testing::Test {
   void answer() {
     connection_->engine().reject(call_);
     connection_->pump(Instant{});
-    queue_pair_->completions.push_back({queue_pair_->posted.back(), rdma::Status::kOk, 0});
+    for (const std::uint64_t id : std::exchange(queue_pair_->posted, {})) {
+      queue_pair_->completions.push_back({id, rdma::Status::kOk, 0});
+    }
     connection_->pump(Instant{});
     while (connection_->engine().event() != nullptr) connection_->engine().drop_event();
+  }
+
+  // The Call that shows version 2, and the larger Receives that it takes from then on.
+  void raise() {
+    take_call(kSmall);
+    answer();
+    ASSERT_TRUE(connection_->engine().option_port().raise_receive_size(kLarge));
+    connection_->pump(Instant{});
   }
 
   std::uint32_t xid_ = 0;
@@ -180,23 +192,27 @@ class ReceiveSizes : public testing::Test {
 };
 
 TEST_F(ReceiveSizes, ChangeForReceivesThatArePostedFromThenOn) {
+  raise();
   const std::size_t regions = queue_pair_->regions.size();
-  ASSERT_TRUE(connection_->resize_receives(kLarge));
-  EXPECT_EQ(queue_pair_->regions.size(), regions + 1) << "two Receives are still in the old one";
-  EXPECT_EQ(take_call(kSmall).size(), kSmall - 28);
-  answer();
-  EXPECT_EQ(queue_pair_->regions.size(), regions + 1) << "one is";
-  EXPECT_EQ(take_call(kSmall).size(), kSmall - 28);
-  answer();
-  EXPECT_EQ(queue_pair_->regions.size(), regions) << "none is: its memory has gone";
+  std::size_t smaller = queue_pair_->receives.size();
+  EXPECT_EQ(connection_->receive_size(), kLarge);
+  for (; smaller > 0; --smaller) {
+    EXPECT_EQ(queue_pair_->regions.size(), regions) << "some Receives are still in the old one";
+    EXPECT_EQ(take_call(kSmall).size(), kSmall - 32);
+    answer();
+  }
+  EXPECT_EQ(queue_pair_->regions.size(), regions - 1) << "none is: its memory has gone";
   const Bytes stream = take_call(kLarge);
-  ASSERT_EQ(stream.size(), kLarge - 28);
+  ASSERT_EQ(stream.size(), kLarge - 32);
   EXPECT_EQ(stream.back(), std::byte{0x5a});
 }
 
 TEST_F(ReceiveSizes, MessageThatIsBeingReadKeepsItsMemory) {
+  take_call(kSmall);
+  answer();
   const Bytes stream = take_call(kSmall);
-  ASSERT_TRUE(connection_->resize_receives(kLarge));
+  ASSERT_TRUE(connection_->engine().option_port().raise_receive_size(kLarge));
+  connection_->pump(Instant{});
   EXPECT_EQ(stream.back(), std::byte{0x5a});
   answer();
   EXPECT_EQ(queue_pair_->receives.back().buffers.size, kLarge);
@@ -205,11 +221,12 @@ TEST_F(ReceiveSizes, MessageThatIsBeingReadKeepsItsMemory) {
 
 TEST_F(ReceiveSizes, StayWhereThereIsNoMemory) {
   queue_pair_->refuses_memory = true;
-  EXPECT_FALSE(connection_->resize_receives(kLarge));
+  raise();
   EXPECT_EQ(connection_->receive_size(), kSmall);
   take_call(kSmall);
   answer();
   EXPECT_EQ(queue_pair_->receives.back().buffers.size, kSmall);
+  EXPECT_EQ(connection_->engine().option_port().characteristics().own().receive_size, kSmall);
 }
 
 }  // namespace

@@ -102,6 +102,11 @@ class ReadReplies {
   DoneCredits dones_;
 };
 
+// `profile`: null but in Profile::kRfc5666.
+inline bool owes_done(const ReadReplies* profile, std::uint16_t slot) noexcept {
+  return profile != nullptr && profile->owes_done(slot);
+}
+
 }  // namespace rpcrdma::engine::rfc5666
 
 #endif  // RPCRDMA_ENGINE_RFC5666_READ_REPLIES_H_

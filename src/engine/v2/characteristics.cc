@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
-#include <optional>
 #include <span>
-#include <variant>
 
 #include "base/assert.h"
 #include "rpcrdma/xdr.h"
@@ -44,17 +41,26 @@ std::uint32_t size_of(const xdr::Writer& writer) noexcept {
 
 CharacteristicTable::CharacteristicTable(Role role, const Options& options) noexcept
     : role_(role),
-      send_size_(std::max(options.inline_send, kReceiveSizeV2)),
+      send_size_(std::max({options.inline_send, receive_size(options), kReceiveSizeV2})),
       sends_invalidation_(role == Role::kServer && options.remote_invalidation),
-      own_(own_values(role, options)) {}
+      own_at_first_(own_values(role, options)),
+      own_size_(own_at_first_.receive_size,
+                std::max(own_at_first_.receive_size, options.receive_size_max), kReceiveSizeV2) {}
 
 // --- Ours --------------------------------------------------------------------------------------
+
+Characteristics CharacteristicTable::own() const noexcept {
+  Characteristics own = own_at_first_;
+  own.receive_size = own_size_.value();
+  return own;
+}
 
 // A server has only the first to tell: the others are of requesters, and of clients.
 std::uint32_t CharacteristicTable::write_init(MutableBytes info) noexcept {
   using enum v2::CharacteristicId;
-  const Word words[] = {word_of(own_.receive_size), word_of(own_.takes_invalidation ? 1 : 0),
-                        word_of(static_cast<std::uint32_t>(own_.backward))};
+  const Characteristics own = this->own();
+  const Word words[] = {word_of(own.receive_size), word_of(own.takes_invalidation ? 1 : 0),
+                        word_of(static_cast<std::uint32_t>(own.backward))};
   const v2::CharacteristicValue values[] = {
       {static_cast<std::uint32_t>(kReceiveSize), words[0]},
       {static_cast<std::uint32_t>(kRemoteInvalidation), words[1]},
@@ -70,11 +76,15 @@ std::uint32_t CharacteristicTable::write_init(MutableBytes info) noexcept {
   return size_of(writer);
 }
 
-std::uint32_t CharacteristicTable::write_refusal(std::uint32_t count, MutableBytes info) noexcept {
-  std::array<std::uint32_t, v2::kSubsetMax> all;
-  std::iota(all.begin(), all.end(), 0U);
+std::uint32_t CharacteristicTable::write_receive_size(MutableBytes info) noexcept {
+  const bool is_solicited = own_size_.settle();
+  // The peer counts on replies as large as its own Receives and ours (ADR 24); and still does for
+  // Calls under way when ours have become smaller again.
+  send_size_ = std::max(send_size_, own_size_.value());
+  const Word word = word_of(own_size_.value());
   xdr::Writer writer(info);
-  v2::write_response(writer, {}, std::span(all).first(std::min(count, v2::kSubsetMax)), {});
+  v2::write_update(writer, {static_cast<std::uint32_t>(v2::CharacteristicId::kReceiveSize), word},
+                   is_solicited);
   return size_of(writer);
 }
 
@@ -103,39 +113,84 @@ bool CharacteristicTable::apply(const v2::CharacteristicValue& value,
   return true;
 }
 
-CharacteristicTable::Verdict CharacteristicTable::take(std::uint32_t type, Bytes info,
-                                                       std::uint32_t& wanted) noexcept {
-  const auto option = v2::decode_option(type, info);
-  if (!option) return Verdict::kBad;
-  if (std::holds_alternative<v2::UnknownOption>(*option)) return Verdict::kUnknown;
-  // All of it counts, or nothing.
+bool CharacteristicTable::hear(const v2::InitXch& init) noexcept {
   Characteristics values = peer_;
   bool is_good = true;
-  if (const auto* init = std::get_if<v2::InitXch>(&*option)) {
-    init->start.for_each([&](std::uint32_t, const v2::CharacteristicValue& value) {
-      is_good = apply(value, values) && is_good;
-    });
-  } else if (const auto* update = std::get_if<v2::UpdXch>(&*option)) {
-    is_good = apply(update->now, values);
-  } else if (const auto* request = std::get_if<v2::ReqXch>(&*option)) {
-    Characteristics ours = own_;  // only to see whether the values are some
-    request->want.for_each([&](std::uint32_t, const v2::CharacteristicValue& value) {
-      is_good = apply(value, ours) && is_good;
-    });
-    wanted = request->want.size();
+  init.start.for_each([&](std::uint32_t, const v2::CharacteristicValue& value) {
+    is_good = apply(value, values) && is_good;
+  });
+  if (is_good) peer_ = values;
+  return is_good;
+}
+
+bool CharacteristicTable::hear(const v2::UpdXch& update) noexcept {
+  return apply(update.now, peer_);
+}
+
+std::optional<ChangeAnswer> CharacteristicTable::judge(const v2::ReqXch& request) noexcept {
+  Characteristics values;  // only to see whether they are some
+  bool is_good = true;
+  request.want.for_each([&](std::uint32_t, const v2::CharacteristicValue& value) {
+    is_good = apply(value, values) && is_good;
+  });
+  if (!is_good) return std::nullopt;
+  ChangeAnswer answer;
+  request.want.for_each([&](std::uint32_t index, const v2::CharacteristicValue& value) {
+    if (index >= v2::kSubsetMax) return;
+    const std::uint64_t bit = std::uint64_t{1} << index;
+    switch (judge(value)) {
+      case OwnReceiveSize::Answer::kDone:
+        answer.done |= bit;
+        break;
+      case OwnReceiveSize::Answer::kRejected:
+        answer.rejected |= bit;
+        break;
+      case OwnReceiveSize::Answer::kPending:
+        answer.pending |= bit;
+        break;
+    }
+  });
+  return answer;
+}
+
+// Precondition: it is a value of its type, if we know that. All but the size stay as they are.
+OwnReceiveSize::Answer CharacteristicTable::judge(const v2::CharacteristicValue& value) noexcept {
+  const auto stays = [](bool is_the_same) {
+    return is_the_same ? OwnReceiveSize::Answer::kDone : OwnReceiveSize::Answer::kRejected;
+  };
+  switch (v2::CharacteristicId{value.id}) {
+    case v2::CharacteristicId::kReceiveSize:
+      return own_size_.ask(*v2::as_number(value));
+    case v2::CharacteristicId::kRemoteInvalidation:
+      return stays(*v2::as_boolean(value) == own_at_first_.takes_invalidation);
+    case v2::CharacteristicId::kBackward:
+      return stays(*v2::as_number(value) == static_cast<std::uint32_t>(own_at_first_.backward));
   }
-  if (!is_good) return Verdict::kBad;
-  peer_ = values;
-  return std::holds_alternative<v2::ReqXch>(*option) ? Verdict::kRequest : Verdict::kHeard;
+  return OwnReceiveSize::Answer::kRejected;
+}
+
+// --- What we ask for ---------------------------------------------------------------------------
+
+std::optional<std::uint32_t> CharacteristicTable::lowers_to(const SmallValue& want) const noexcept {
+  if (v2::CharacteristicId{want.id} != v2::CharacteristicId::kReceiveSize) return std::nullopt;
+  const auto size = v2::as_number(want.view());
+  return size && *size < peer_.receive_size ? size : std::nullopt;
+}
+
+void CharacteristicTable::handle_asked(const SmallValue& want) noexcept {
+  if (v2::CharacteristicId{want.id} != v2::CharacteristicId::kReceiveSize) return;
+  send_limit_ = lowers_to(want);
+  if (const auto size = v2::as_number(want.view())) send_size_ = std::max(send_size_, *size);
 }
 
 // --- What follows ------------------------------------------------------------------------------
 
 LinkParameters CharacteristicTable::link(LinkParameters link, bool may_invalidate) const noexcept {
   link.inline_send = std::min(send_size_, peer_.receive_size);
+  if (send_limit_) link.inline_send = std::min(link.inline_send, *send_limit_);
   // Nothing says how much a peer sends, but one that takes large messages has them (ADR 24).
   if (is_own_known_) {
-    link.inline_receive = std::min(own_.receive_size, std::max(peer_.receive_size, kReceiveSizeV2));
+    link.inline_receive = std::min(own_size_.value(), std::max(peer_.receive_size, kReceiveSizeV2));
   }
   link.remote_invalidation = sends_invalidation_ && may_invalidate && peer_.takes_invalidation;
   return link;

@@ -5,13 +5,23 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "engine/types.h"
+#include "engine/v2/own_receive_size.h"
+#include "engine/v2/small_value.h"
 #include "rpcrdma/characteristics.h"
 #include "rpcrdma/types.h"
 #include "wire/v2/characteristics.h"
 
 namespace rpcrdma::engine {
+
+// The answer to a request of the peer: sets of its values, by their indices as bits. Values behind
+// them are in none, and so are rejected.
+struct ChangeAnswer {
+  std::uint64_t done = 0, rejected = 0, pending = 0;
+};
+static_assert(wire::v2::kSubsetMax == 64);
 
 class CharacteristicTable {
  public:
@@ -22,20 +32,31 @@ class CharacteristicTable {
   // --- Ours.
   // The information of INITXCH, which makes our values known: every Call behind it counts on them.
   std::uint32_t write_init(MutableBytes info) noexcept;
-  // That of RESPXCH to a request for so many values, none of which is granted.
-  static std::uint32_t write_refusal(std::uint32_t count, MutableBytes info) noexcept;
+  // Of UPDXCH, which puts the new size of our Receives in force. Precondition: it is due.
+  std::uint32_t write_receive_size(MutableBytes info) noexcept;
+  OwnReceiveSize& own_size() noexcept { return own_size_; }
+  const OwnReceiveSize& own_size() const noexcept { return own_size_; }
 
-  // --- The peer's.
-  enum class Verdict : std::uint8_t {
-    kHeard,    // or left alone: values of unknown ids, answers to no request
-    kRequest,  // to be answered by RESPXCH
-    kUnknown,  // the type of an option that we do not have
-    kBad,      // it does not decode, or a value does not; nothing of it counts
-  };
-  // `wanted`: with kRequest, how many values it asks for.
-  Verdict take(std::uint32_t type, Bytes info, std::uint32_t& wanted) noexcept;
+  // --- What the peer says. False, and nothing of it counts: a value is none of its type.
+  // Values of unknown ids are left alone.
+  bool hear(const wire::v2::InitXch& init) noexcept;
+  bool hear(const wire::v2::UpdXch& update) noexcept;
+  // What the peer asks for is done, or will be, or is not. nullopt: as false.
+  std::optional<ChangeAnswer> judge(const wire::v2::ReqXch& request) noexcept;
 
-  const Characteristics& own() const noexcept { return own_; }
+  // --- What we ask the peer for. From the request to its end our Sends stay within the smaller
+  // size.
+  void handle_asked(const SmallValue& want) noexcept;
+  void handle_granted(const SmallValue& now) noexcept { (void)apply(now.view(), peer_); }
+  void handle_size_settled() noexcept { send_limit_.reset(); }
+  // The peer left a request without an answer: it may have followed it.
+  void handle_no_answer() noexcept {
+    if (send_limit_) peer_.receive_size = *send_limit_;
+  }
+  // Whether a request for this value is for smaller Receives than the peer has.
+  std::optional<std::uint32_t> lowers_to(const SmallValue& want) const noexcept;
+
+  Characteristics own() const noexcept;
   const Characteristics& peer() const noexcept { return peer_; }
 
   // --- What follows.
@@ -45,13 +66,16 @@ class CharacteristicTable {
 
  private:
   static bool apply(const wire::v2::CharacteristicValue& value, Characteristics& values) noexcept;
+  OwnReceiveSize::Answer judge(const wire::v2::CharacteristicValue& value) noexcept;
 
   const Role role_;
-  const std::uint32_t send_size_;  // largest Send that we make, bytes
+  std::uint32_t send_size_;  // largest Send that we make, bytes
   const bool sends_invalidation_;
-  const Characteristics own_;
+  const Characteristics own_at_first_;
+  OwnReceiveSize own_size_;
   bool is_own_known_ = false;  // to the peer
   Characteristics peer_;
+  std::optional<std::uint32_t> send_limit_;  // while smaller Receives are asked for, bytes
 };
 
 }  // namespace rpcrdma::engine

@@ -1,12 +1,42 @@
 #include "engine/v2/option_port.h"
 
 #include <algorithm>
+#include <span>
+#include <variant>
 
 #include "base/assert.h"
 
 namespace rpcrdma::engine {
 
-using wire::v2::Operation;
+namespace v2 = wire::v2;
+using v2::Operation;
+
+namespace {
+
+// The elements of a set that is given as bits.
+class Elements {
+ public:
+  explicit Elements(std::uint64_t bits) noexcept {
+    for (std::uint32_t i = 0; i < v2::kSubsetMax; ++i) {
+      if ((bits >> i & 1U) != 0) all_[count_++] = i;
+    }
+  }
+  std::span<const std::uint32_t> span() const noexcept { return std::span(all_).first(count_); }
+
+ private:
+  std::array<std::uint32_t, v2::kSubsetMax> all_;
+  std::size_t count_ = 0;
+};
+
+std::uint32_t write_response(const ChangeAnswer& answer, MutableBytes info) noexcept {
+  xdr::Writer writer(info);
+  v2::write_response(writer, Elements(answer.done).span(), Elements(answer.rejected).span(),
+                     Elements(answer.pending).span());
+  RPCRDMA_ASSERT(writer.ok(), "the information of an option is longer than its room");
+  return static_cast<std::uint32_t>(writer.position());
+}
+
+}  // namespace
 
 OptionPort::OptionPort(Role role, const Options& options, Shared& shared, HeaderArena headers,
                        std::size_t receives)
@@ -14,7 +44,8 @@ OptionPort::OptionPort(Role role, const Options& options, Shared& shared, Header
       headers_(headers),
       characteristics_(role, options),
       messages_(receives == 0 ? 0 : receives + 1),
-      peer_(options.peer_timeout) {}
+      peer_(options.peer_timeout),
+      answer_timeout_(options.offer_timeout) {}
 
 void OptionPort::handle_connected(const LinkParameters& link, bool may_invalidate) noexcept {
   link_ = link;
@@ -24,37 +55,88 @@ void OptionPort::handle_connected(const LinkParameters& link, bool may_invalidat
 void OptionPort::announce(Xid xid) {
   if (announced_) return;
   announced_ = xid;
+  // Away from the XIDs of Calls: an error names no more than an XID.
+  last_xid_ = ~static_cast<std::uint32_t>(xid);
   messages_.push({Kind::kOption, xid, std::nullopt, Operation::kInitXch});
 }
+
+bool OptionPort::ask(const SmallValue& want) {
+  if (!announced_ || !shared_.connected || !requests_.ask(want)) return false;
+  characteristics_.handle_asked(want);
+  update_link();
+  return true;
+}
+
+void OptionPort::handle_resized(bool succeeded) noexcept {
+  characteristics_.own_size().handle_resized(
+      succeeded, shared_.counters.messages_received + shared_.receives.posted());
+}
+
+// --- What comes --------------------------------------------------------------------------------
 
 bool OptionPort::takes(const Received& message) const noexcept {
   if (message.kind == Kind::kOption) return true;
   const bool may_refuse = message.kind == Kind::kErrorOption || message.kind == Kind::kErrorChunk;
-  return may_refuse && announced_ == message.xid;
+  return may_refuse && (announced_ == message.xid || updated_ == message.xid ||
+                        (asked_ && asked_->xid == message.xid));
 }
 
 void OptionPort::handle_received(ReceiveId receive, const Received& message) {
-  using Verdict = CharacteristicTable::Verdict;
-  // The peer does not have characteristics: the defaults hold.
-  if (message.kind != Kind::kOption) {
-    return shared_.drop(receive, shared_.counters.err_received);
+  if (message.kind == Kind::kOption) {
+    ++shared_.counters.options_received;
+    return handle_option(receive, message);
   }
-  ++shared_.counters.options_received;
-  std::uint32_t wanted = 0;
-  switch (characteristics_.take(message.option, message.payload, wanted)) {
-    case Verdict::kHeard:
-      update_link();
-      return shared_.receives.repost(receive);
-    case Verdict::kRequest:
-      return messages_.push({Kind::kOption, message.xid, receive, Operation::kRespXch, wanted});
-    case Verdict::kUnknown:
-      return messages_.push({Kind::kErrorOption, message.xid, receive});
-    case Verdict::kBad:
-      return messages_.push({Kind::kErrorChunk, message.xid, receive});
+  // The peer does not have characteristics, or not this one: the defaults hold.
+  if (updated_ == message.xid) updated_.reset();
+  handle_answered(message.xid, nullptr);
+  shared_.drop(receive, shared_.counters.err_received);
+}
+
+void OptionPort::handle_option(ReceiveId receive, const Received& message) {
+  const auto answer_by = [&](Kind kind, const ChangeAnswer& answer = {}) {
+    messages_.push({kind, message.xid, receive, Operation::kRespXch, answer});
+  };
+  const auto option = v2::decode_option(message.option, message.payload);
+  if (!option) return answer_by(Kind::kErrorChunk);
+  if (std::holds_alternative<v2::UnknownOption>(*option)) return answer_by(Kind::kErrorOption);
+  if (const auto* request = std::get_if<v2::ReqXch>(&*option)) {
+    const auto answer = characteristics_.judge(*request);
+    update_link();
+    return answer ? answer_by(Kind::kOption, *answer) : answer_by(Kind::kErrorChunk);
   }
+  bool is_good = true;
+  if (const auto* init = std::get_if<v2::InitXch>(&*option)) {
+    is_good = characteristics_.hear(*init);
+  } else if (const auto* update = std::get_if<v2::UpdXch>(&*option)) {
+    is_good = characteristics_.hear(*update);
+    if (is_good) requests_.updated(update->now, update->clears_pending);
+  } else {
+    handle_answered(message.xid, std::get_if<v2::RespXch>(&*option));
+  }
+  if (!is_good) return answer_by(Kind::kErrorChunk);
+  update_link();
+  shared_.receives.repost(receive);
+}
+
+// The peer has answered our REQXCH, or (without an answer) refused it. Others are dropped.
+void OptionPort::handle_answered(Xid xid, const v2::RespXch* answer) {
+  if (!asked_ || asked_->xid != xid) return;
+  if (asked_->is_behind_update) updated_.reset();
+  const bool is_request = asked_->is_request;
+  asked_.reset();
+  if (!is_request) return;
+  if (answer == nullptr) {
+    requests_.refused();
+  } else if (const auto now = requests_.answered(*answer)) {
+    characteristics_.handle_granted(*now);
+  }
+  update_link();
 }
 
 void OptionPort::update_link() noexcept {
+  if (!requests_.has(static_cast<std::uint32_t>(v2::CharacteristicId::kReceiveSize))) {
+    characteristics_.handle_size_settled();
+  }
   shared_.update_v2(characteristics_.link(link_, may_invalidate_));
 }
 
@@ -65,28 +147,71 @@ void OptionPort::handle_done(const WorkName& name) {
   peer_.done(now_, shared_.connected);
 }
 
-// A peer that takes no answers keeps their Receives.
 void OptionPort::handle_timeout(Instant now) {
+  // A peer that takes no answers keeps their Receives.
   if (peer_.expired(now)) shared_.disconnect = true;
+  if (!asked_ || asked_->deadline > now) return;
+  peer_is_mute_ = true;
+  if (asked_->is_request) {
+    characteristics_.handle_no_answer();
+    requests_.refused();
+  }
+  asked_.reset();
+  update_link();
 }
 
 void OptionPort::handle_disconnected() {
   peer_.stop();
+  asked_.reset();
+  requests_.lost();
   while (!messages_.empty()) {
     const Message message = messages_.pop();
     if (message.receive) shared_.receives.repost(*message.receive);
   }
 }
 
-void OptionPort::poll_work(WorkRoom& room) {
-  while (!messages_.empty() && !room.full()) {
+// --- What goes out -----------------------------------------------------------------------------
+
+std::optional<std::uint32_t> OptionPort::waits_to_lower() const noexcept {
+  const ChangeRequests::Request* next = asked_ ? nullptr : requests_.next();
+  return next == nullptr ? std::nullopt : characteristics_.lowers_to(next->want);
+}
+
+// Whether a REQXCH is to go out for the sake of its answer. It uses up one of our Receives where
+// the smaller ones are to go, which an idle connection would keep for ever; and it shows
+// that the peer has read our UPDXCH.
+bool OptionPort::wants_an_answer() const noexcept {
+  const OwnReceiveSize& size = characteristics_.own_size();
+  const bool is_due = size.is_due(shared_.counters.messages_received);
+  return !peer_is_mute_ && (is_due ? updated_.has_value() : size.is_rising());
+}
+
+std::optional<OptionPort::Message> OptionPort::next_message(bool may_lower) {
+  if (!messages_.empty()) return messages_.pop();
+  if (!shared_.connected) return std::nullopt;
+  const bool is_due = characteristics_.own_size().is_due(shared_.counters.messages_received);
+  if (is_due && (!updated_ || peer_is_mute_)) {
+    return Message{Kind::kOption, next_xid(), std::nullopt, Operation::kUpdXch};
+  }
+  if (asked_) return std::nullopt;
+  const ChangeRequests::Request* next = requests_.next();
+  const bool has_request =
+      next != nullptr && (may_lower || !characteristics_.lowers_to(next->want));
+  if (!has_request && !wants_an_answer()) return std::nullopt;
+  asked_ = {next_xid(), has_request, updated_.has_value(), now_ + answer_timeout_};
+  return Message{Kind::kOption, asked_->xid, std::nullopt, Operation::kReqXch};
+}
+
+void OptionPort::send(WorkRoom& room, bool may_lower) {
+  while (!room.full()) {
     const auto place = std::ranges::find(in_use_, false);
     if (place == in_use_.end()) return;
+    const auto message = next_message(may_lower);
+    if (!message) return;
     *place = true;
     const auto index = static_cast<std::uint16_t>(place - in_use_.begin());
-    const Message message = messages_.pop();
-    const std::uint32_t size = write(message, headers_.place(index));
-    if (message.receive) shared_.receives.repost(*message.receive);
+    const std::uint32_t size = write(*message, headers_.place(index));
+    if (message->receive) shared_.receives.repost(*message->receive);
     peer_.posted(now_);
     room.add_send(to_id({WorkKind::kOptionSend, 0, index, 0}), headers_.slice(index, size), {},
                   false);
@@ -96,15 +221,22 @@ void OptionPort::poll_work(WorkRoom& room) {
 std::uint32_t OptionPort::write(const Message& message, MutableBytes place) noexcept {
   std::array<std::byte, CharacteristicTable::kInfoSizeMax> info;
   std::uint32_t info_size = 0;
-  Direction direction = Direction::kReply;
+  Direction direction = Direction::kCall;  // with an XID of our own
   if (message.kind != Kind::kOption) {
+    direction = Direction::kReply;
     ++(message.kind == Kind::kErrorOption ? shared_.counters.err_option_sent
                                           : shared_.counters.err_chunk_sent);
   } else if (message.operation == Operation::kRespXch) {
-    info_size = CharacteristicTable::write_refusal(message.wanted, info);
+    direction = Direction::kReply;
+    info_size = write_response(message.answer, info);
+  } else if (message.operation == Operation::kReqXch) {
+    info_size = write_request(info);
+  } else if (message.operation == Operation::kUpdXch) {
+    info_size = characteristics_.write_receive_size(info);
+    updated_ = message.xid;
+    update_link();
   } else {
     info_size = characteristics_.write_init(info);
-    direction = Direction::kCall;  // with an XID of our own
     update_link();
   }
   return encode(Dialect::kV2,
@@ -115,6 +247,20 @@ std::uint32_t OptionPort::write(const Message& message, MutableBytes place) noex
                  .option = static_cast<std::uint32_t>(message.operation),
                  .info = Bytes(info).first(info_size)},
                 {}, place);
+}
+
+// Where only its answer matters, for what is in force already: nothing follows from that.
+std::uint32_t OptionPort::write_request(MutableBytes info) noexcept {
+  const bool takes = characteristics_.peer().takes_invalidation;
+  const SmallValue in_force = SmallValue::of(
+      static_cast<std::uint32_t>(v2::CharacteristicId::kRemoteInvalidation), takes ? 1 : 0);
+  const v2::CharacteristicValue want =
+      asked_->is_request ? requests_.next()->want.view() : in_force.view();
+  xdr::Writer writer(info);
+  v2::write_request(writer, {&want, 1});
+  RPCRDMA_ASSERT(writer.ok(), "the information of an option is longer than its room");
+  if (asked_->is_request) requests_.sent();
+  return static_cast<std::uint32_t>(writer.position());
 }
 
 }  // namespace rpcrdma::engine

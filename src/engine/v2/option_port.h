@@ -12,22 +12,28 @@
 #include "engine/peer_watch.h"
 #include "engine/shared.h"
 #include "engine/types.h"
+#include "engine/v2/change_requests.h"
 #include "engine/v2/characteristics.h"
+#include "engine/v2/small_value.h"
 #include "engine/work_id.h"
 #include "engine/work_room.h"
 
 namespace rpcrdma::engine {
 
-// Tells our characteristics once the peer has shown that it speaks version 2, hears the peer's, and
-// answers each option that it does not know with INVAL_OPTION and its XID (draft-cel version two
-// -01 §5). A message keeps its Receive until its answer has left, so that a peer which sends many
-// at a time runs out of Receives, and of nothing else. Driven by Connection.
+// Tells our characteristics once the peer has shown that it speaks version 2, hears the peer's,
+// asks for others and answers what the peer asks, and answers each option that it does not know
+// with INVAL_OPTION and its XID (draft-cel version two -01 §5). A message keeps its Receive until
+// its answer has left, so that a peer which sends many at a time runs out of Receives, and of
+// nothing else. Driven by Connection.
+//
+// No credit counts these messages, so each side sends few that the other may not have read yet: its
+// INITXCH, one REQXCH without an answer, the RESPXCH to one of the peer's, and one UPDXCH (ADR 25).
 class OptionPort {
  public:
   // Sends that may be under way at a time, each with a place for its header.
-  static constexpr std::size_t kPlaces = 2;
+  static constexpr std::size_t kPlaces = 4;
   // Receives that are posted for messages which no credit counts.
-  static constexpr std::uint32_t kReceives = 2;
+  static constexpr std::uint32_t kReceives = 4;
   // Whether a connection with these options has any use for it.
   static constexpr bool is_needed(const Options& options) noexcept {
     return options.versions.high >= 2;
@@ -36,6 +42,24 @@ class OptionPort {
   // `receives`: how many the connection has.
   OptionPort(Role role, const Options& options, Shared& shared, HeaderArena headers,
              std::size_t receives);
+
+  // --- Commands from above.
+  // Asks the peer for another value, as XDR encodes it; its end comes by poll_change(). False: the
+  // peer has not begun with version 2, one for this id has not ended, or too many have not.
+  bool ask(const SmallValue& want);
+  std::optional<ChangeRequests::End> poll_change() { return requests_.poll_end(); }
+  // Raises the size of our Receives. False: the peer has not begun with version 2, the size is
+  // being raised already, or would get no larger.
+  bool raise_receive_size(std::uint32_t size) {
+    return announced_ && characteristics_.own_size().set(size);
+  }
+
+  // --- From and to the driver.
+  // Receives of this size are to be posted from now on, if there is memory; then handle_resized().
+  std::optional<std::uint32_t> poll_receive_size() noexcept {
+    return characteristics_.own_size().poll_wanted();
+  }
+  void handle_resized(bool succeeded) noexcept;
 
   // The connection is up; `link` holds in version 2 until somebody says more. `may_invalidate`: our
   // provider can send with invalidate.
@@ -50,8 +74,16 @@ class OptionPort {
   void handle_time(Instant now) noexcept { now_ = now; }
   void handle_timeout(Instant now);
   void handle_disconnected();
-  std::optional<Instant> poll_timeout() const noexcept { return peer_.deadline(); }
-  void poll_work(WorkRoom& room);
+  std::optional<Instant> poll_timeout() const noexcept {
+    return earlier(peer_.deadline(), asked_ ? std::optional(asked_->deadline) : std::nullopt);
+  }
+  // Where the next request is for smaller Receives: no Send above this size may be left that is
+  // planned and not posted, or the request does not go out. nullopt: it is for something else.
+  std::optional<std::uint32_t> waits_to_lower() const noexcept;
+  void poll_work(WorkRoom& room, bool may_lower) {
+    if (messages_.empty() && !announced_) return;
+    send(room, may_lower);
+  }
 
   const CharacteristicTable& characteristics() const noexcept { return characteristics_; }
 
@@ -61,9 +93,22 @@ class OptionPort {
     Xid xid;
     std::optional<ReceiveId> receive;  // of what it answers
     wire::v2::Operation operation{};   // kOption
-    std::uint32_t wanted = 0;          // RESPXCH: values asked for
+    ChangeAnswer answer{};             // RESPXCH
   };
+  struct Asked {  // the REQXCH without an answer
+    Xid xid;
+    bool is_request;        // of requests_; else it is there for its answer
+    bool is_behind_update;  // our UPDXCH is read when this is answered
+    Instant deadline;
+  };
+  void handle_option(ReceiveId receive, const Received& message);
+  void handle_answered(Xid xid, const wire::v2::RespXch* answer);
+  void send(WorkRoom& room, bool may_lower);
+  std::optional<Message> next_message(bool may_lower);
+  bool wants_an_answer() const noexcept;
   std::uint32_t write(const Message& message, MutableBytes place) noexcept;
+  std::uint32_t write_request(MutableBytes info) noexcept;
+  Xid next_xid() noexcept { return Xid{--last_xid_}; }
   void update_link() noexcept;
 
   Shared& shared_;
@@ -73,8 +118,14 @@ class OptionPort {
   bool may_invalidate_ = false;
   std::optional<Xid> announced_;
   Ring<Message> messages_;  // to be sent
+  ChangeRequests requests_;
+  std::optional<Asked> asked_;
+  std::optional<Xid> updated_;  // the UPDXCH that the peer may not have read yet
+  bool peer_is_mute_ = false;   // it leaves REQXCH without an answer
+  std::uint32_t last_xid_ = 0;  // of a message of our own
   std::array<bool, kPlaces> in_use_{};
   PeerWatch peer_;
+  const std::chrono::nanoseconds answer_timeout_;
   Instant now_{};
 };
 

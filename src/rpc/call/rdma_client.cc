@@ -47,7 +47,7 @@ std::uint32_t RdmaClient::protocol_version() const noexcept {
 
 std::optional<ConnectionCharacteristics> RdmaClient::characteristics() const noexcept {
   if (protocol_version() != 2) return std::nullopt;
-  const engine::CharacteristicTable& table = connection_->engine().characteristics();
+  const engine::CharacteristicTable& table = connection_->engine().option_port().characteristics();
   return ConnectionCharacteristics{table.own(), table.peer()};
 }
 

@@ -309,7 +309,8 @@ Expected<Client, Error> ServerImpl::client_of(rpc::Session& session,
   };
   if (options_.backward_calls == 0) return unsupported("ServerOptions::backward_calls is 0");
   if (session.has_caller()) return unsupported("there is a client for this connection already");
-  if (session.connection().engine().characteristics().peer().backward == BackwardSupport::kNone) {
+  const auto& said = session.connection().engine().option_port().characteristics().peer();
+  if (said.backward == BackwardSupport::kNone) {
     return unsupported("it takes no calls (XCHAR_BRS NONE)");
   }
   ClientOptions options;
