@@ -37,6 +37,12 @@ void CommonOptions::add_to(CLI::App& command) {
   command.add_option("--inline", connection.inline_size, "largest inline message, bytes")
       ->check(CLI::Range(1024, 65536))
       ->capture_default_str();
+  command
+      .add_option("--receive-size", connection.receive_size_max,
+                  "version 2: the largest Receives that the other side may ask for, bytes; they "
+                  "begin at --inline")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(4096, 65536));
   command.add_option("--credits", connection.credits, "calls in flight: asked for or granted")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
@@ -93,6 +99,13 @@ void ClientSettings::add_to(CLI::App& command) {
   common.add_to(command);
   command.add_flag("--show-characteristics", show_characteristics,
                    "say on stderr what both sides have told about themselves in version 2");
+  command
+      .add_option(
+          "--request", request,
+          "version 2: ask the server for Receives of SIZE bytes (up to its --receive-size), "
+          "at once or SECONDS after connecting, and say on stderr what becomes of it")
+      ->type_name("rbsiz=SIZE[@SECONDS]")
+      ->check([this](const std::string& text) { return read_request(text); });
 }
 
 void ClientSettings::add_reconnect_to(CLI::App& command) {
@@ -161,7 +174,46 @@ Expected<Client, Error> ClientSettings::connect() {
   if (!client && client.error().code == Errc::kVersion) fail(client.error());
   if (!client) fail(kNoConnection, client.error().message());
   if (show_characteristics) fmt::print(stderr, "{}\n", characteristics_text(*client));
+  if (!request.empty()) ask(*client);
   return client;
+}
+
+// What became of it is told when it is known: that may be in the middle of the command's work.
+void ClientSettings::ask(Client& client) const {
+  const auto begun = std::chrono::steady_clock::now();
+  const auto tell = [size = requested_size, begun](ChangeResult result) {
+    const char* const results[] = {"granted", "ended with another value", "rejected",
+                                   "not answered before the connection ended"};
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begun;
+    fmt::print(stderr, "rpcrdma: receive size {}: {} (after {:.1f} ms)\n", size,
+               results[static_cast<std::size_t>(result)], took.count());
+  };
+  const auto asked =
+      client.request_receive_size(requested_size, tell,
+                                  std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                      std::chrono::duration<double>(request_after_s)));
+  if (!asked) fail(kUsage, fmt::format("--request: {}", asked.error().message()));
+}
+
+// "rbsiz=SIZE[@SECONDS]"
+std::string ClientSettings::read_request(const std::string& text) {
+  constexpr std::string_view kName = "rbsiz=";
+  const std::string wanted = "expected rbsiz=SIZE or rbsiz=SIZE@SECONDS, SIZE of 4096 to 65536";
+  if (!text.starts_with(kName)) return wanted;
+  const std::size_t at = text.find('@');
+  std::string size = text.substr(kName.size(), at == std::string::npos ? at : at - kName.size());
+  try {
+    size = CLI::AsSizeValue(false)(size).empty() ? size : "";
+    std::size_t used = 0;
+    requested_size = static_cast<std::uint32_t>(std::stoul(size, &used));
+    if (used != size.size() || requested_size < 4096 || requested_size > 65536) return wanted;
+    if (at == std::string::npos) return {};
+    const std::string seconds = text.substr(at + 1);
+    request_after_s = std::stod(seconds, &used);
+    return used == seconds.size() && request_after_s >= 0 && request_after_s <= 86400 ? "" : wanted;
+  } catch (const std::exception&) {
+    return wanted;
+  }
 }
 
 std::string characteristics_text(const Client& client) {

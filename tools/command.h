@@ -49,6 +49,7 @@ struct ClientSettings {
   bool no_reconnect = false;
   bool step_up = false;
   bool show_characteristics = false;
+  std::string request;  // "rbsiz=SIZE[@SECONDS]"
 
   ClientSettings();
   void add_to(CLI::App& command);
@@ -57,8 +58,14 @@ struct ClientSettings {
   Expected<Client, Error> connect();
 
  private:
+  // What is wrong with it; empty: nothing.
+  std::string read_request(const std::string& text);
+  void ask(Client& client) const;
   void look_url_up();
   void check_scheme() const;
+
+  std::uint32_t requested_size = 0;  // bytes
+  double request_after_s = 0;
 };
 
 // Adds each subcommand; its callback throws CLI::RuntimeError(exit code) unless all went well.

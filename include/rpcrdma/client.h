@@ -174,6 +174,19 @@ class RPCRDMA_EXPORT Client {
   std::uint32_t protocol_version() const noexcept;
   // What both sides have said about themselves; nullopt unless protocol_version() is 2.
   std::optional<ConnectionCharacteristics> characteristics() const noexcept;
+  // Version two: asks the server for Receives of `size` bytes, `delay` from now. If the server
+  // grants it, messages up to that size go inline; if it is smaller, they already do not from the
+  // request on. `callback` reports the outcome, also when the connection ends first (kLost); the
+  // client's destructor runs it too. Fails with kUnsupported on a connection that is not of version
+  // 2, and while another such request is under way.
+  Expected<void, Error> request_receive_size(std::uint32_t size, ChangeCallback callback,
+                                             std::chrono::nanoseconds delay = {});
+  // Version two: raises the size of this side's Receives, at most 65536 bytes, and reports it to
+  // the server as soon as no smaller one is posted; characteristics() then shows it. Replies up to
+  // that size come inline if the server's own Receives are as large. For this connection only.
+  // Fails with kUnsupported, and with kNoResources while it is being raised or if it would not
+  // grow.
+  Expected<void, Error> raise_receive_size(std::uint32_t size);
   TransferCounters counters() const noexcept;
 
   // Registers memory for the lifetime of the result: bulk items and result places that lie entirely

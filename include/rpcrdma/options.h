@@ -94,7 +94,10 @@ struct Rfc5666Options {
 
 struct ConnectionOptions {
   std::uint32_t inline_size = 4096;  // largest inline message both ways, bytes, 1024 … 65536
-  std::uint32_t credits = 64;        // client: requested; server: granted to each connection
+  // Version two: the largest Receives that the peer may ask for while the connection lives, bytes,
+  // at most 65536. They begin at inline_size; smaller values here change nothing.
+  std::uint32_t receive_size_max = 0;
+  std::uint32_t credits = 64;  // client: requested; server: granted to each connection
   // Bulk items below this size stay inline if they fit into the message, bytes.
   std::uint32_t reduce_size_min = 1024;
   // false: bulk items never travel separately; a message that is too long becomes a Long Call or

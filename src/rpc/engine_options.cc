@@ -28,6 +28,7 @@ engine::Options common(const ConnectionOptions& options, ProtocolVersion version
   if (options.profile == Profile::kRfc8166) result.versions = versions_of(version);
   const std::uint32_t size = std::clamp(options.inline_size, kInlineSizeMin, kInlineSizeMax);
   result.inline_send = result.inline_receive = size;
+  result.receive_size_max = std::min(options.receive_size_max, kInlineSizeMax);
   result.credits = std::clamp(options.credits, 1U, 4096U);
   result.reduce_size_min = options.reduce_size_min;
   result.reduce = options.reduce;

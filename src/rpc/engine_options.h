@@ -13,6 +13,9 @@ namespace rpcrdma::rpc {
 // What inline thresholds can be set to, bytes.
 inline constexpr std::uint32_t kInlineSizeMin = 1024, kInlineSizeMax = 65536;
 
+// XCHAR_RBSIZ.
+inline constexpr std::uint32_t kReceiveSizeId = 1;
+
 engine::Options engine_options(const ClientOptions& options) noexcept;
 engine::Options engine_options(const ServerOptions& options) noexcept;
 

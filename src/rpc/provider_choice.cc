@@ -80,7 +80,10 @@ rdma::verbs::SharedReceives shared_receives(const ServerOptions& options) {
       options.connection.profile != Profile::kRfc8166) {
     return {};
   }
-  return {options.receives_max, engine::receive_size(engine_options(options)),
+  // Buffers of the queue cannot grow: they are as large as a client may ask for.
+  const engine::Options engine = engine_options(options);
+  const std::uint32_t size = engine.versions.high < 2 ? 0 : engine.receive_size_max;
+  return {options.receives_max, std::max(engine::receive_size(engine), size),
           options.shared_receives == SharedReceives::kAlways};
 }
 

@@ -23,7 +23,35 @@ void Simulation::act() {
     act_on_lives();
   }
   act_backward();
+  act_on_characteristics();
   check();
+}
+
+// A client asks for other Receives, or makes its own larger, in the middle of what goes on.
+void Simulation::act_on_characteristics() {
+  if (clients_.empty() || !change_random_.one_in(5)) return;
+  ClientActor& actor = *clients_[change_random_.below(clients_.size())];
+  const std::uint32_t size = draw_receive_size(change_random_);
+  const bool raises = change_random_.one_in(3);
+  if (!actor.client || actor.going || actor.node->busy) return;
+  if (raises) {
+    if (actor.client->raise_receive_size(size)) trace_.note(world_, "a client raises to {}", size);
+    return;
+  }
+  auto* self = this;
+  auto* which = &actor;
+  const auto ended = [self, which](ChangeResult result) {
+    if (--which->changes < 0) self->verdict_.broken(5, "a request for a change ends twice");
+    if (result == ChangeResult::kGranted) self->totals_.add(Count::kChangesGranted);
+    self->trace_.note(self->world_, "a request ends: {}", static_cast<unsigned>(result));
+  };
+  ++actor.changes;
+  if (actor.client->request_receive_size(size, ended)) {
+    totals_.add(Count::kChanges);
+    trace_.note(world_, "a client asks for {}", size);
+  } else {
+    --actor.changes;
+  }
 }
 
 // Who has lost its connection comes again; and who may, goes.
@@ -64,6 +92,7 @@ void Simulation::add_server() {
   actor->options.backward_calls = draw_backward_calls(backward_random_);
   if (plan_.rfc5666) draw_profile(profile_random_, actor->options.connection);
   actor->options.version = plan_.version;
+  actor->options.connection.receive_size_max = draw_receive_size(change_random_);
   // Grants that go down and up as clients come and go.
   if (backward_random_.one_in(2)) {
     actor->options.receives_max = static_cast<std::uint32_t>(1 + backward_random_.below(40));
@@ -98,6 +127,7 @@ void Simulation::add_client() {
   actor->options.backward_calls = draw_backward_calls(backward_random_);
   if (plan_.rfc5666) draw_profile(profile_random_, actor->options.connection);
   actor->options.version = draw_version(version_random_, plan_.version);
+  actor->options.connection.receive_size_max = draw_receive_size(change_random_);
   actor->server = random_.below(servers_.size());
   const Node::Shared shared{world_,
                             *this,
@@ -153,6 +183,7 @@ void Simulation::destroy_client(ClientActor& actor) {
   actor.service->forget();
   actor.node->busy = false;
   if (actor.slots != 0) verdict_.broken(5, "calls have no end although their client is gone");
+  if (actor.changes != 0) verdict_.broken(5, "a request for a change has no end");
 }
 
 void Simulation::stop_server(ServerActor& actor) {

@@ -64,6 +64,10 @@ ProtocolVersion draw_version(SeededRandom& random, ProtocolVersion server) {
   return random.one_in(2) ? ProtocolVersion::kOne : ProtocolVersion::kAny;
 }
 
+std::uint32_t draw_receive_size(SeededRandom& random) {
+  return pick(random, {4096, 5000, 8192, 16'384, 32'768, 65'536});
+}
+
 ClientOptions draw_client_options(SeededRandom& random) {
   ClientOptions options;
   options.connection = draw_connection_options(random);

@@ -45,6 +45,8 @@ Plan draw_plan(SeededRandom& random, SeededRandom& profile_random, SeededRandom&
 ProtocolVersion draw_version(SeededRandom& random, ProtocolVersion server);
 ClientOptions draw_client_options(SeededRandom& random);
 ServerOptions draw_server_options(SeededRandom& random);
+// Version 2: of Receives, as somebody asks for them or allows them.
+std::uint32_t draw_receive_size(SeededRandom& random);
 // How a side follows RFC 5666.
 void draw_profile(SeededRandom& random, ConnectionOptions& options);
 // How many backward Calls a side is ready for; 0: none.

@@ -38,6 +38,7 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       backward_random_(seed ^ 0xbac4a2dbac4a2dU),
       profile_random_(seed ^ 0x5666566656665666U),
       version_random_(seed ^ 0x2222222222222222U),
+      change_random_(seed ^ 0x3333333333333333U),
       plan_(draw_plan(random_, profile_random_, version_random_, settings.faults)),
       trace_(settings.verbose),
       world_(world_seed(seed), plan_.world),

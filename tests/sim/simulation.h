@@ -106,6 +106,7 @@ class Simulation final : private Driver {
     bool closed = false;      // close() was called or it is being destroyed
     bool going = false;       // it is being destroyed
     bool gave_up = false;     // one of its calls timed out
+    int changes = 0;          // requests to the server that have not ended
   };
   enum class Moved : std::uint8_t { kYes, kOnlyTimersAreLeft, kNothingIsLeft };
 
@@ -147,6 +148,7 @@ class Simulation final : private Driver {
   // Calls from servers to clients (backward.cc).
   void maybe_make_caller(ServerActor& actor, CallContext& context, std::uint64_t call);
   void act_backward();
+  void act_on_characteristics();
   void start_backward(Caller& caller);
   void backward_ended(BackwardRecord& record, Expected<Reply, Error> reply);
   void judge_backward(const BackwardRecord& record, const Error& error);
@@ -166,7 +168,7 @@ class Simulation final : private Driver {
   const Settings settings_;
   SeededRandom random_;
   // Apart, so that seeds stay what they were.
-  SeededRandom backward_random_, profile_random_, version_random_;
+  SeededRandom backward_random_, profile_random_, version_random_, change_random_;
   const Plan plan_;
   Trace trace_;
   Verdict verdict_;

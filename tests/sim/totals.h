@@ -34,6 +34,8 @@ enum class Count : std::uint8_t {
   kBackwardOk,
   kPadded,  // RFC 5666: RDMA_MSGP; RDMA_DONE
   kDones,
+  kChanges,  // version 2: requests for another receive size; those that were granted
+  kChangesGranted,
   kCount,
 };
 
@@ -62,7 +64,9 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Count::kC
     "backward",
     "backward_ok",
     "padded",
-    "dones"};
+    "dones",
+    "changes",
+    "changes_granted"};
 static_assert(!kCountNames.back().empty(), "each count has a name");
 
 class Totals {

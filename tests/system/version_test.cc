@@ -125,6 +125,79 @@ TEST_P(Version, TwoMovesInlineWhatTheReceivesOfBothHold) {
   EXPECT_FALSE(old.client->characteristics()) << "version 1 has none";
 }
 
+// What became of a request, once it has ended.
+std::optional<ChangeResult> end_of(RpcPair& pair, std::uint32_t size) {
+  std::optional<ChangeResult> end;
+  const auto asked =
+      pair.client->request_receive_size(size, [&end](ChangeResult result) { end = result; });
+  EXPECT_TRUE(asked) << asked.error().message();
+  EXPECT_TRUE(pair.run_until([&] { return end.has_value(); }));
+  return end;
+}
+
+// Nobody makes calls meanwhile: the server uses up its smaller Receives by itself.
+TEST_P(Version, TwoRaisesAndLowersReceivesOnRequest) {
+  ClientOptions client;
+  ServerOptions server;
+  server.connection.receive_size_max = 65'536;
+  client.connection.reduce_size_min = 100'000;
+  RpcPair pair = make(ProtocolVersion::kTwo, ProtocolVersion::kAny, client, server);
+  EXPECT_EQ(end_of(pair, 65'536), ChangeResult::kGranted);
+  EXPECT_EQ(pair.client->characteristics()->peer.receive_size, 65'536U);
+  ASSERT_FALSE(echo(pair, 32'768, true));
+  EXPECT_EQ(pair.client->counters().read_chunks + pair.client->counters().long_calls, 0U)
+      << "the argument went inline";
+  EXPECT_EQ(end_of(pair, 8192), ChangeResult::kGranted);
+  ASSERT_FALSE(echo(pair, 32'768, true));
+  EXPECT_EQ(pair.client->counters().read_chunks + pair.client->counters().long_calls, 1U);
+  EXPECT_EQ(end_of(pair, 65'537), ChangeResult::kRejected);
+  EXPECT_EQ(pair.client->characteristics()->peer.receive_size, 8192U);
+  expect_echoes(pair);
+  EXPECT_EQ(pair.network->violations(), std::vector<std::string>());
+}
+
+TEST_P(Version, TwoRaisesItsOwnReceives) {
+  ServerOptions server;
+  server.connection.inline_size = 65'536;
+  ClientOptions client;
+  client.connection.reduce_size_min = 100'000;
+  RpcPair pair = make(ProtocolVersion::kTwo, ProtocolVersion::kAny, client, server);
+  ASSERT_FALSE(echo(pair, 32'768, false));
+  EXPECT_EQ(pair.client->counters().reply_chunks, 1U);
+  ASSERT_TRUE(pair.client->raise_receive_size(65'536));
+  EXPECT_TRUE(
+      pair.run_until([&] { return pair.client->characteristics()->own.receive_size == 65'536; }));
+  EXPECT_FALSE(pair.client->raise_receive_size(65'536));
+  ASSERT_FALSE(echo(pair, 32'768, false));
+  EXPECT_EQ(pair.client->counters().reply_chunks, 1U) << "the second came inline";
+  expect_echoes(pair);
+}
+
+TEST_P(Version, OneHasNothingToRequest) {
+  RpcPair pair = make(ProtocolVersion::kOne, ProtocolVersion::kAny);
+  const auto asked = pair.client->request_receive_size(65'536, {});
+  ASSERT_FALSE(asked);
+  EXPECT_EQ(asked.error().code, Errc::kUnsupported);
+  EXPECT_FALSE(pair.client->raise_receive_size(65'536));
+}
+
+TEST_P(Version, RequestsWaitForTheirTimeAndEndWithTheClient) {
+  ServerOptions server;
+  server.connection.receive_size_max = 65'536;
+  RpcPair pair = make(ProtocolVersion::kTwo, ProtocolVersion::kAny, {}, server);
+  std::optional<ChangeResult> end;
+  const auto take = [&end](ChangeResult result) { end = result; };
+  ASSERT_TRUE(pair.client->request_receive_size(65'536, take, std::chrono::milliseconds(20)));
+  EXPECT_FALSE(pair.client->request_receive_size(65'536, take)) << "one at a time";
+  EXPECT_FALSE(end);
+  EXPECT_TRUE(pair.run_until([&] { return end.has_value(); }));
+  EXPECT_EQ(end, ChangeResult::kGranted);
+  end.reset();
+  ASSERT_TRUE(pair.client->request_receive_size(8192, take, std::chrono::hours(1)));
+  pair.client.reset();
+  EXPECT_EQ(end, ChangeResult::kLost);
+}
+
 // The server gets a new one: a client that was refused offers version 2 no more.
 TEST_P(Version, IsRememberedWhenTheConnectionIsMadeAgain) {
   ClientOptions options;

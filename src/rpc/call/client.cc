@@ -106,11 +106,26 @@ Expected<Client, Error> connect_rdma(const std::string& address, const ClientOpt
   return connect_over(std::move(*provider), address, options, blocks);
 }
 
+constexpr const char* kNeedsVersionTwo =
+    "this connection is not of RPC-over-RDMA version two (ClientOptions::version)";
+
 }  // namespace
 
 Expected<int, Error> ClientImpl::give_up_socket() {
   return Unexpected<Error>(Error{Errc::kUnsupported, "stepping up", std::string(peer()),
                                  "only a tcp:// connection can, and this is one of RDMA"});
+}
+
+Expected<void, Error> ClientImpl::request_receive_size(std::uint32_t /*size*/,
+                                                       ChangeCallback&& /*callback*/,
+                                                       std::chrono::nanoseconds /*delay*/) {
+  return Unexpected<Error>(Error{Errc::kUnsupported, "requesting a receive size",
+                                 std::string(peer()), kNeedsVersionTwo});
+}
+
+Expected<void, Error> ClientImpl::raise_receive_size(std::uint32_t /*size*/) {
+  return Unexpected<Error>(
+      Error{Errc::kUnsupported, "raising the receive size", std::string(peer()), kNeedsVersionTwo});
 }
 
 // --- Client ------------------------------------------------------------------------------------
@@ -247,6 +262,13 @@ std::uint32_t Client::protocol_version() const noexcept {
 }
 std::optional<ConnectionCharacteristics> Client::characteristics() const noexcept {
   return impl_->characteristics();
+}
+Expected<void, Error> Client::request_receive_size(std::uint32_t size, ChangeCallback callback,
+                                                   std::chrono::nanoseconds delay) {
+  return impl_->request_receive_size(size, std::move(callback), delay);
+}
+Expected<void, Error> Client::raise_receive_size(std::uint32_t size) {
+  return impl_->raise_receive_size(size);
 }
 TransferCounters Client::counters() const noexcept {
   return impl_->counters();

@@ -71,6 +71,9 @@ class ClientImpl {
   virtual std::string_view peer() const noexcept = 0;
   virtual std::uint32_t protocol_version() const noexcept { return 0; }
   virtual std::optional<ConnectionCharacteristics> characteristics() const noexcept { return {}; }
+  virtual Expected<void, Error> request_receive_size(std::uint32_t size, ChangeCallback&& callback,
+                                                     std::chrono::nanoseconds delay);
+  virtual Expected<void, Error> raise_receive_size(std::uint32_t size);
   virtual bool connected() const noexcept = 0;
   virtual bool ended() const noexcept = 0;
 

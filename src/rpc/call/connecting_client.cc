@@ -45,6 +45,7 @@ ConnectingClient::~ConnectingClient() {
     progress();
     if (is_busy()) provider_.wait();
   }
+  changes_.lose_all();
 }
 
 // --- Connecting --------------------------------------------------------------------------------
@@ -136,6 +137,7 @@ void ConnectingClient::pump() noexcept {
   if (answers_.enabled()) answers_.take(retired_);
   take_steps();
   pump_connection();
+  take_changes();
   if (is_connecting_again() && connection_->engine().calls_in_flight() == 0) {
     connect_in_version_one();
   }
@@ -146,7 +148,7 @@ void ConnectingClient::pump() noexcept {
     timeout = engine::earlier(timeout, reconnector_.next_attempt());
     timeout = engine::earlier(timeout, calls_.deadline());
   }
-  provider_.arm_timer(timeout);
+  provider_.arm_timer(engine::earlier(timeout, changes_.next()));
 }
 
 void ConnectingClient::pump_connection() {

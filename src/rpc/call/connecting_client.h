@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rpc/call/backward_answers.h"
+#include "rpc/call/change_requests.h"
 #include "rpc/call/link.h"
 #include "rpc/call/rdma_client.h"
 #include "rpc/call/reconnector.h"
@@ -47,6 +48,9 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar {
   Expected<RegisteredMemory, Error> register_memory(Bytes memory, std::byte* writable) override;
   void unregister(std::uint32_t id) noexcept override { memory_.remove(id); }
   Expected<void, Error> resume(rpc::Session& session) override;
+  Expected<void, Error> request_receive_size(std::uint32_t size, ChangeCallback&& callback,
+                                             std::chrono::nanoseconds delay) override;
+  Expected<void, Error> raise_receive_size(std::uint32_t size) override;
   int wait_fd() const noexcept override { return provider_.wait_fd(); }
   std::string_view provider_name() const noexcept override { return provider_.name(); }
   TransferCounters counters() const noexcept override;
@@ -78,6 +82,7 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar {
   bool is_connecting_again() const noexcept override;
   Error connect_failure() const;
   void connect_in_version_one();
+  void take_changes();
 
   // Reconnection (connecting_client_loss.cc).
   void forget_losses_if_heard() noexcept;
@@ -97,6 +102,7 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar {
   // Calls are not answered yet.
   std::vector<rpc::Link> retired_;
   rpc::Reconnector reconnector_;
+  rpc::ChangeRequests changes_;
   bool configuration_started_ = false;
   bool may_connect_ = true;             // to the address, once more
   bool has_version_two_ = false;        // the server has answered in it

@@ -1,10 +1,12 @@
 // Which version of RPC-over-RDMA a connection speaks, where the client may use version 2: its first
 // Call is a NULL call of the library's own, which offers it (ADR 23).
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "oncrpc/message.h"
 #include "rpc/call/connecting_client.h"
+#include "rpc/engine_options.h"
 
 namespace rpcrdma {
 
@@ -61,6 +63,41 @@ void ConnectingClient::connect_in_version_one() {
   if (options_.reconnect.enabled && ever_connected_) {
     reconnector_.handle_failure(now_, connect_error_->cause);
   }
+}
+
+// --- Characteristics that change ---------------------------------------------------------------
+
+Expected<void, Error> ConnectingClient::request_receive_size(std::uint32_t size,
+                                                             ChangeCallback&& callback,
+                                                             std::chrono::nanoseconds delay) {
+  if (protocol_version() != 2) {
+    return ClientImpl::request_receive_size(size, std::move(callback), delay);
+  }
+  const engine::SmallValue want = engine::SmallValue::of(rpc::kReceiveSizeId, size);
+  if (!changes_.add(want, now() + delay, std::move(callback))) {
+    return Unexpected<Error>(
+        errors_.unsupported("requesting a receive size", "another request for it is under way"));
+  }
+  if (!in_progress_) pump();
+  return {};
+}
+
+Expected<void, Error> ConnectingClient::raise_receive_size(std::uint32_t size) {
+  if (protocol_version() != 2) return ClientImpl::raise_receive_size(size);
+  size = std::min(size, rpc::kInlineSizeMax);
+  if (!connection_->engine().option_port().raise_receive_size(size)) {
+    return Unexpected<Error>(Error{Errc::kNoResources, "raising the receive size", errors_.peer(),
+                                   "it is being raised, or is as large already"});
+  }
+  if (!in_progress_) pump();
+  return {};
+}
+
+void ConnectingClient::take_changes() {
+  if (changes_.empty() || connection_ == nullptr) [[likely]]
+    return;
+  changes_.progress(connection_->engine(), protocol_version(), now_);
+  pump_connection();  // what they lead to
 }
 
 }  // namespace rpcrdma
