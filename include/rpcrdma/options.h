@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "rpcrdma/characteristics.h"
 #include "rpcrdma/counters.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/oncrpc.h"
@@ -152,6 +153,10 @@ struct ClientOptions {
   std::uint32_t calls_max = 128;  // outstanding calls; more are refused (kTooManyCalls)
   // Calls from the server (RFC 8167) served at a time, see Client::serve(); 0: none.
   std::uint32_t backward_calls = 0;
+  // Version two: the most that the server may make of them (XCHAR_BRS); kNone if backward_calls is
+  // 0. Calls and replies that do not fit a message move by chunks with kGeneral, unless the device
+  // makes no RDMA Reads for this side; and fail otherwise, as in version 1.
+  BackwardSupport backward_support = BackwardSupport::kGeneral;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
   // As Client::use_credential(), but already used for the first call of a Profile::kRfc5666
   // connection. The machine name is copied when the client is created.
@@ -217,7 +222,7 @@ struct ServerOptions {
   // ConnectionOptions::credits, but at least one, and more again when others have gone. A client
   // that does not read the grant of a reply (because the reply came too late for its call) may then
   // send more than there are Receives, and loses its connection. Not included: the Receives of
-  // `backward_calls`, two for each client of version 2, and, with Profile::kRfc5666, those for
+  // `backward_calls`, four for each client of version 2, and, with Profile::kRfc5666, those for
   // RDMA_DONE (exposed_replies_max) and a second credit for clients that otherwise have one. 0: no
   // bound.
   std::uint32_t receives_max = 0;

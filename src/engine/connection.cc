@@ -152,7 +152,9 @@ void Connection::handle_connected(const LinkParameters& link, bool may_invalidat
 
 void Connection::configure(const LinkParameters& link) {
   shared_.is_offering = role_ == Role::kClient && options_.versions.high == 2;
-  shared_.set_links(link);
+  LinkParameters agreed = link;
+  agreed.chunks = role_ == Role::kClient;  // backward Calls have none, unless the client says so
+  shared_.set_links(agreed);
   if (shared_.is_offering) shared_.receives.post_reserve();
   shared_.reads.set_max(link.reads_in_flight_max);
 }

@@ -30,7 +30,7 @@ Expected<CallId, StartError> Requester::start_call(Instant now, Xid xid, const O
   if (!shared_.connected) return Unexpected<StartError>(StartError::kNotConnected);
   if (slots_.full()) return Unexpected<StartError>(StartError::kQueueFull);
   if (auto planned = plan(slots_.next(), call); !planned) {
-    return Unexpected<StartError>(options_.inline_only ? StartError::kTooLarge : planned.error());
+    return Unexpected<StartError>(shared_.link.chunks ? planned.error() : StartError::kTooLarge);
   }
   Slot& slot = slots_.take();
   slot.state = State::kWaiting;
@@ -58,7 +58,7 @@ Expected<void, StartError> Requester::plan(Slot& slot, const Outgoing& call) {
   auto planned = profile_ != nullptr
                      ? profile_->started(slot.index, call, chunks->plan)
                      : plan_call(call, options_, shared_.link, AnswerBy::kWrites, chunks->plan);
-  if (planned && options_.inline_only && chunks->any()) {
+  if (planned && !shared_.link.chunks && chunks->any()) {
     planned = Unexpected<StartError>(StartError::kTooLarge);
   }
   if (!planned) {

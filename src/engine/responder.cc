@@ -225,8 +225,10 @@ void Responder::begin(ReceiveId receive, const Received& message) {
     return is_call_of(message) ? deliver(slot, message.payload)
                                : start_error(slot, Kind::kErrorChunk);
   }
-  // RFC 8167 §5.3: a backward Call has no chunks.
-  if (options_.inline_only || message.kind == Kind::kMalformed || !take_call(slot, message)) {
+  // RFC 8167 §5.3: a backward Call has no chunks. Version 2 may have said that they are taken.
+  const bool takes_chunks =
+      !options_.inline_only || (slot.dialect == Dialect::kV2 && shared_.takes_backward_chunks);
+  if (!takes_chunks || message.kind == Kind::kMalformed || !take_call(slot, message)) {
     return start_error(slot, Kind::kErrorChunk);
   }
   next_chunk(slot);

@@ -14,6 +14,7 @@ void Shared::set_links(const LinkParameters& v1) noexcept {
   v2.dialect = Dialect::kV2;
   v2.inline_send = v2.inline_receive = kReceiveSizeV2;  // the peer counts on it, whatever we prefer
   v2.reads_in_flight_max = v1.reads_in_flight_max;
+  v2.chunks = v1.chunks;
   links = {v1, v2};
   link = v1;
   if (!is_offering) return;

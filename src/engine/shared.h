@@ -58,6 +58,7 @@ struct Shared {
   LinkParameters link;                  // for the Calls that we make
   std::array<LinkParameters, 2> links;  // by Dialect, for the replies
   bool is_offering = false;             // client: the peer has not answered a Call of version 2 yet
+  bool takes_backward_chunks = false;   // client: this side has said so, for version 2
   bool disconnect = false;              // the connection is to be ended
   GivenUp given_up = GivenUp::kNot;
   bool connected = false;

@@ -19,6 +19,7 @@
 
 #include "base/ids.h"
 #include "engine/dialect.h"
+#include "rpcrdma/characteristics.h"
 #include "rpcrdma/steering_tag.h"
 #include "rpcrdma/types.h"
 #include "rpcrdma/work.h"
@@ -234,10 +235,12 @@ struct Options {
   std::uint32_t credits = 64;           // client: requested; server: granted. Receives posted.
   std::uint32_t credits_at_first = 0;   // server: granted to begin with; 0: all of them
   // Calls from the server to the client (RFC 8167) at a time: client: granted; server: requested.
-  // As many Receives are posted besides; 0: there are none. They use no chunks: both messages are
-  // inline as a whole.
+  // As many Receives are posted besides; 0: there are none. In version 1 they use no chunks: both
+  // messages are inline as a whole.
   std::uint32_t backward_calls = 0;
-  bool inline_only = false;              // what Connection sets for that half
+  // Version 2, client: the most that it takes of them (XCHAR_BRS).
+  BackwardSupport backward_support = BackwardSupport::kGeneral;
+  bool inline_only = false;              // what Connection sets for that half, but for version 2
   std::uint32_t calls_max = 128;         // client: calls started and not ended
   std::uint32_t reduce_size_min = 1024;  // smaller items stay inline when they fit
   bool reduce = true;                    // false: no item ever leaves the stream by itself
@@ -277,6 +280,7 @@ struct LinkParameters {
   // Profile::kRfc5666: what the peer wants opaque data aligned to, bytes; 0: nothing.
   std::uint32_t padding_alignment = 0;
   bool read_chunks = true;  // Profile::kRfc5666: false: the peer takes no Calls with Read chunks
+  bool chunks = true;       // false: nor any chunks; backward Calls, unless XCHAR_BRS says GENL
   Dialect dialect = Dialect::kV1;
 };
 

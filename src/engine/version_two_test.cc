@@ -563,6 +563,76 @@ TEST(BackwardCalls, KeepTheirVersionWhileTheyAreUnderWay) {
   EXPECT_EQ(server.header_of(*second).header, (v1::Header{Xid{2}, 1, 2, v1::Msg{}}));
 }
 
+// A Long Call, whose stream the client reads; and a Reply chunk, which it writes.
+Expected<CallId, StartError> start_long_backward(Endpoint& server) {
+  const Fragment run{Lease{1}, 9000, 0, 0};
+  Outgoing call;
+  call.stream = {&run, 1};
+  call.reply_size_max = 9000;
+  call.reply_room = ResultRoom{Lease{5}, 9000, 0, 0};
+  auto id = server.engine.start_call(server.now, Xid{2}, call, kTimeout);
+  server.drain();
+  return id;
+}
+std::vector<std::byte> init_of_level(std::uint32_t level) {
+  std::array<std::byte, 24> info{};
+  xdr::Writer(info).words({1, 3, 4, level, 0});
+  return message2({Xid{60}, 2, 8, v2::Optional{kCall, 1, Bytes(info).first(20)}});
+}
+
+TEST(BackwardCalls, HaveChunksWhereTheClientTakesThem) {
+  for (const std::uint32_t level : {0U, 1U, 2U}) {
+    SCOPED_TRACE(level);
+    Endpoint server(Role::kServer, of_versions(1, 2, 2));
+    server.receive(message2({Xid{50}, 2, 8, v2::Msg{kCall}}, 40));
+    server.receive(init_of_level(level));
+    const auto id = start_long_backward(server);
+    EXPECT_EQ(id.has_value(), level == 2);
+    if (!id) {
+      EXPECT_EQ(id.error(), StartError::kTooLarge);
+      continue;
+    }
+    server.expose_all();
+    ASSERT_TRUE(server.take_action<PostSend>()) << "what it says of itself";
+    const auto send = server.take_action<PostSend>();
+    ASSERT_TRUE(send);
+    const auto decoded = v2::decode(
+        Bytes(server.arena_).subspan(send->header_offset, send->header_size), {}, server.lists);
+    ASSERT_TRUE(decoded);
+    EXPECT_EQ(decoded->header.body, v2::Body(v2::NoMsg{kCall}));
+    EXPECT_EQ(server.lists.reads.size(), 1U);
+    EXPECT_TRUE(server.lists.has_reply);
+  }
+  Endpoint server(Role::kServer, of_versions(1, 2, 2));
+  server.receive(message({Xid{50}, 1, 8, v1::Msg{}}, {}, 40));
+  EXPECT_FALSE(start_long_backward(server)) << "RFC 8167 has none";
+}
+
+TEST(BackwardCalls, WithChunksAreTakenInVersionTwoOnly) {
+  ChunkLists lists;
+  ASSERT_TRUE(lists.reads.push_back({0, {SteeringTag{3}, 5000, 0}}));
+  for (const bool takes : {true, false}) {
+    SCOPED_TRACE(takes);
+    Options options = of_versions(1, 2, 2);
+    if (!takes) options.backward_support = BackwardSupport::kInline;
+    Endpoint client(Role::kClient, options);
+    ASSERT_TRUE(start_backward(client, 7));
+    client.receive(message2({Xid{8}, 2, 2, v2::NoMsg{kCall}}, 0, RpcType::kCall, lists));
+    EXPECT_EQ(client.take_event<MemoryWanted>().has_value(), takes);
+    client.receive(message({Xid{9}, 1, 2, v1::NoMsg{}}, lists, 0));
+    EXPECT_FALSE(client.take_event<MemoryWanted>());
+  }
+}
+
+// A client that can make no RDMA Read takes no chunks, whatever it was set to.
+TEST(BackwardCalls, OfAClientWithoutReadsAreInline) {
+  for (const std::uint32_t reads : {0U, 1U}) {
+    Endpoint client(Role::kClient, of_versions(1, 2, 2), LinkParameters{4096, 4096, reads, false});
+    EXPECT_EQ(client.engine.option_port().characteristics().own().backward,
+              reads == 0 ? BackwardSupport::kInline : BackwardSupport::kGeneral);
+  }
+}
+
 TEST(BackwardCalls, DoNotFollowWhatIsNoCall) {
   Endpoint server(Role::kServer, of_versions(2, 2, 2));
   server.receive(message2({Xid{50}, 2, 8, v2::Msg{kCall}}, 40));

@@ -46,6 +46,14 @@ engine::Options common(const ConnectionOptions& options, ProtocolVersion version
   return result;
 }
 
+// What no buffer of the pool could ever hold is refused; it would wait for memory for ever. Bytes.
+std::uint32_t within(std::uint32_t size, std::size_t memory_max) noexcept {
+  const std::size_t buffer_max =
+      std::min(transport::BufferPool::kSizeMax,
+               std::bit_floor(transport::BufferPool::large_bytes_max(memory_max)));
+  return static_cast<std::uint32_t>(std::min<std::size_t>(size, buffer_max));
+}
+
 // What a server aligns its Receives to: there is to be room behind the first aligned byte.
 std::uint32_t receive_alignment(const ConnectionOptions& options) noexcept {
   if (options.profile == Profile::kRfc8166) return 0;
@@ -59,6 +67,9 @@ engine::Options engine_options(const ClientOptions& options) noexcept {
   engine::Options result = common(options.connection, options.version);
   result.calls_max = std::clamp(options.calls_max, 1U, 4096U);
   result.backward_calls = std::min(options.backward_calls, kBackwardCallsMax);
+  result.backward_support = options.backward_support;
+  result.long_call_size_max = within(result.long_call_size_max, options.memory_max);
+  result.read_chunk_size_max = within(result.read_chunk_size_max, options.memory_max);
   result.call_timeout = options.call_timeout;
   // Who sets less time for the set-up does not want to wait for an answer either.
   result.offer_timeout = std::min<std::chrono::nanoseconds>(
@@ -70,19 +81,12 @@ engine::Options engine_options(const ClientOptions& options) noexcept {
 
 engine::Options engine_options(const ServerOptions& options) noexcept {
   engine::Options result = common(options.connection, options.version);
-  // What no buffer of the pool could ever hold is refused; it would wait for memory for ever.
-  const std::size_t buffer_max =
-      std::min(transport::BufferPool::kSizeMax,
-               std::bit_floor(transport::BufferPool::large_bytes_max(options.memory_max)));
-  const auto within = [&](std::uint32_t size) {
-    return static_cast<std::uint32_t>(std::min<std::size_t>(size, buffer_max));
-  };
   result.backward_calls = std::min(options.backward_calls, kBackwardCallsMax);
-  result.read_chunk_size_max = within(options.bulk_size_max);
+  result.read_chunk_size_max = within(options.bulk_size_max, options.memory_max);
   result.peer_timeout = options.peer_timeout;
   result.return_form =
       options.return_full_write_lists ? engine::ReturnForm::kFull : engine::ReturnForm::kShortened;
-  result.long_call_size_max = within(options.long_call_size_max);
+  result.long_call_size_max = within(options.long_call_size_max, options.memory_max);
   result.receive_alignment = receive_alignment(options.connection);
   if (result.profile == engine::Profile::kRfc5666) {
     result.credits = std::max(result.credits, 2U);

@@ -163,7 +163,9 @@ Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ClientOptio
 }
 Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ServerOptions& options,
                                                                std::string_view address) {
-  return make(options.provider, {0, options.connection.credits, options.backward_calls},
+  // Its own calls are the backward ones, which may have chunks.
+  return make(options.provider,
+              {options.backward_calls, options.connection.credits, options.backward_calls},
               {.address = address,
                .to_listen = true,
                .share_port = options.share_port,

@@ -229,5 +229,25 @@ TEST_F(ReceiveSizes, StayWhereThereIsNoMemory) {
   EXPECT_EQ(connection_->engine().option_port().characteristics().own().receive_size, kSmall);
 }
 
+// Each size that a message or a Receive is still in costs an arena.
+TEST(ReceiveMemoryTest, HoldsFewSizesAtATime) {
+  FakeQueuePair queue_pair;
+  ReceiveMemory memory(queue_pair, 4, 0);
+  ASSERT_TRUE(memory.set_size(4096));
+  std::uint16_t number = 0;
+  memory.posted({&number, 1});
+  for (std::uint32_t size = 8192; queue_pair.regions.size() < ReceiveMemory::kEpochsMax;
+       size *= 2) {
+    ASSERT_TRUE(memory.set_size(size));
+    ++number;
+    memory.posted({&number, 1});
+  }
+  EXPECT_FALSE(memory.set_size(65'536));
+  number = 0;
+  memory.posted({&number, 1});
+  EXPECT_EQ(queue_pair.regions.size(), ReceiveMemory::kEpochsMax - 1) << "the oldest has gone";
+  EXPECT_TRUE(memory.set_size(65'536));
+}
+
 }  // namespace
 }  // namespace rpcrdma::transport

@@ -21,6 +21,7 @@ std::size_t ReceiveMemory::stride_of(std::uint32_t size) const noexcept {
 }
 
 bool ReceiveMemory::set_size(std::uint32_t size) {
+  if (epochs_.size() == kEpochsMax) return false;
   auto epoch = std::make_unique<Epoch>();
   epoch->size = size;
   epoch->stride = stride_of(size);

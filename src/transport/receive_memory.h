@@ -19,13 +19,15 @@ namespace rpcrdma::transport {
 // number has moved. Where the provider has the memory of Receives, an epoch is a size only.
 class ReceiveMemory {
  public:
+  static constexpr std::size_t kEpochsMax = 3;  // a peer may ask for other sizes again and again
+
   // `count` buffers. Each begins at a multiple of `alignment`, a power of two: what a peer aligned
   // in its Send is so in memory, and what is in front of it lies right before it, so that a message
   // without padding is one run too. `queue_pair` outlives the object's use.
   ReceiveMemory(rdma::QueuePair& queue_pair, std::size_t count, std::size_t alignment);
 
   // What is posted from now on holds `size` bytes. False, and nothing changes: the memory cannot be
-  // registered.
+  // registered, or messages keep as many older arenas alive as may be.
   bool set_size(std::uint32_t size);
   std::uint32_t size() const noexcept { return epochs_.back()->size; }
 

@@ -46,6 +46,7 @@ void Simulation::act_on_characteristics() {
     self->trace_.note(self->world_, "a request ends: {}", static_cast<unsigned>(result));
   };
   ++actor.changes;
+  actor.has_asked = true;
   if (actor.client->request_receive_size(size, ended)) {
     totals_.add(Count::kChanges);
     trace_.note(world_, "a client asks for {}", size);
@@ -324,10 +325,13 @@ void Simulation::judge(CallRecord& record, const Error& error) {
   ClientActor& actor = *clients_[record.client()];
   // Also when it has not come to that call's end yet: its memory is being fenced.
   actor.gave_up = actor.gave_up || error.code == Errc::kTimedOut ||
-                  std::ranges::any_of(records_, [&](const auto& other) {
-                    return other->client() == record.client() && other->in_flight() &&
-                           other->deadline() <= world_.now();
-                  });
+                  std::ranges::any_of(records_,
+                                      [&](const auto& other) {
+                                        return other->client() == record.client() &&
+                                               other->in_flight() &&
+                                               other->deadline() <= world_.now();
+                                      }) ||
+                  backward_gives_up(record.client());
   const Circumstances circumstances{plan_,        actor.options, servers_[actor.server]->options,
                                     actor.closed, actor.gave_up, world_.now() >= record.deadline()};
   auto wrong = judge_failure(record.script(), circumstances, error.code);

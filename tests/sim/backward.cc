@@ -45,12 +45,16 @@ void Simulation::act_backward() {
 
 void Simulation::start_backward(Caller& caller) {
   CallScript script = draw_backward_script(backward_random_, next_id_++, plan_.hold_one_in);
+  const auto said = caller.handle->characteristics();
+  const bool has_chunks =
+      said && said->peer.backward == BackwardSupport::kGeneral && change_random_.one_in(3);
+  if (has_chunks) enlarge(script, change_random_);
   const Procedure procedure = script.procedure;
   const std::uint32_t arguments_size_max = script.arguments_size_max;
   auto call = caller.handle->prepare(procedure, arguments_size_max);
   if (!call) return;  // too many, or no connection
   backward_records_.push_back(std::make_unique<BackwardRecord>(
-      BackwardRecord{CallRecord(std::move(script), caller.client), &caller, false}));
+      BackwardRecord{CallRecord(std::move(script), caller.client), &caller, false, has_chunks}));
   BackwardRecord& record = *backward_records_.back();
   record.record.encode(*call);
   record.record.started(world_.now(), std::chrono::seconds(60));
@@ -83,6 +87,8 @@ void Simulation::backward_ended(BackwardRecord& record, Expected<Reply, Error> r
   } else {
     trace_.remark(reply.error().message());
     record.gave_up = reply.error().code == Errc::kTimedOut || reply.error().code == Errc::kCanceled;
+    // Its handles are revoked, which the client may find out by an RDMA Read or Write.
+    if (record.gave_up && record.has_chunks) clients_[record.record.client()]->gave_up = true;
     judge_backward(record, reply.error());
   }
   record.record.retire(verdict_);
@@ -96,14 +102,17 @@ void Simulation::backward_ended(BackwardRecord& record, Expected<Reply, Error> r
 void Simulation::judge_backward(const BackwardRecord& record, const Error& error) {
   const CallScript& script = record.record.script();
   const ClientActor& client = *clients_[record.record.client()];
-  const bool lacks_memory = plan_.attach_may_fail() || is_tiny(client.options);
+  const bool lacks_memory = plan_.attach_may_fail() || plan_.expose_may_fail() ||
+                            is_tiny(client.options) || is_tiny(servers_[client.server]->options);
   const Errc code = error.code;
   // A call that gave up keeps its slot until the client has answered it.
   const bool slots_are_kept = std::ranges::any_of(backward_records_, [&](const auto& other) {
     return other->gave_up && other->record.client() == record.record.client();
   });
+  // It had limited its replies to smaller Receives when it asked for them (ADR 25).
+  const bool has_asked = code == Errc::kChunk && client.has_asked;
   const bool may =
-      (code == Errc::kTooManyCalls && slots_are_kept) ||
+      has_asked || (code == Errc::kTooManyCalls && slots_are_kept) ||
       (code == Errc::kTimedOut && world_.now() >= record.record.deadline()) ||
       (code == Errc::kConnectionLost && (!plan_.connections_last() || client.gave_up ||
                                          client.closed || client.node->link_ended())) ||
@@ -134,6 +143,15 @@ void Simulation::drop_callers(ServerActor& actor) {
 bool Simulation::backward_in_flight() const {
   return std::ranges::any_of(backward_records_,
                              [](const auto& each) { return each->record.in_flight(); });
+}
+
+// The handles of such a call are being revoked, perhaps while its client uses them.
+bool Simulation::backward_gives_up(std::size_t client) const {
+  return std::ranges::any_of(backward_records_, [&](const auto& each) {
+    const CallRecord& call = each->record;
+    return each->has_chunks && call.client() == client && call.in_flight() &&
+           (call.deadline() <= world_.now() || each->caller->dropped);
+  });
 }
 
 }  // namespace rpcrdma::simulation

@@ -162,6 +162,14 @@ CallScript draw_backward_script(SeededRandom& random, std::uint64_t id, std::uin
   return script;
 }
 
+void enlarge(CallScript& script, SeededRandom& random) {
+  const auto size = [&random] { return static_cast<std::uint32_t>(random.below(30'000)); };
+  if (random.one_in(2)) script.arguments.push_back(size());
+  if (random.one_in(2)) script.results.push_back(size());
+  script.results_size_max = script.results_size();
+  script.arguments_size_max = script.stream_size();
+}
+
 CallScript plain_script(std::uint64_t id) {
   CallScript script;
   script.id = id;

@@ -69,6 +69,8 @@ struct ScriptLimits {
 CallScript draw_script(SeededRandom& random, std::uint64_t id, const ScriptLimits& limits);
 // A backward call: it and its reply fit into any message.
 CallScript draw_backward_script(SeededRandom& random, std::uint64_t id, std::uint32_t hold_one_in);
+// It and its reply may fit into no message.
+void enlarge(CallScript& script, SeededRandom& random);
 // A call that every server takes, whatever its options.
 CallScript plain_script(std::uint64_t id);
 

@@ -85,6 +85,7 @@ class Simulation final : private Driver {
     CallRecord record;
     Caller* caller;
     bool gave_up;
+    bool has_chunks;  // or may have
   };
   struct ServerActor {
     ServerOptions options;
@@ -106,6 +107,7 @@ class Simulation final : private Driver {
     bool closed = false;      // close() was called or it is being destroyed
     bool going = false;       // it is being destroyed
     bool gave_up = false;     // one of its calls timed out
+    bool has_asked = false;   // the server for other Receives
     int changes = 0;          // requests to the server that have not ended
   };
   enum class Moved : std::uint8_t { kYes, kOnlyTimersAreLeft, kNothingIsLeft };
@@ -155,6 +157,7 @@ class Simulation final : private Driver {
   void answer_held_backward();
   void drop_callers(ServerActor& actor);
   bool backward_in_flight() const;
+  bool backward_gives_up(std::size_t client) const;
 
   // From the storm to the end (phases.cc).
   void storm();

@@ -93,6 +93,12 @@ class Backward : public testing::TestWithParam<Fabric> {
     ASSERT_TRUE(ready.client) << (ready.refused ? ready.refused->message() : "");
   }
 
+  void connect_in_version_two(ClientOptions options = client_options()) {
+    options.version = ProtocolVersion::kTwo;
+    connect(options);
+    announce();
+  }
+
   Call backward_call(std::uint32_t procedure) {
     auto call = ready.client->prepare({TestService::kProgram, TestService::kVersion, procedure});
     EXPECT_TRUE(call) << call.error().message();
@@ -120,6 +126,7 @@ class Backward : public testing::TestWithParam<Fabric> {
     const auto data = pattern(size, seed);
     Call call = backward_call(TestService::kEcho);
     call.arguments().bulk(data);
+    call.expect_results(static_cast<std::uint32_t>(size) + 8);
     return finish(std::move(call), [&](Reply& reply) {
       const Bytes back = reply.results().bulk(1U << 20U, "data");
       EXPECT_TRUE(std::ranges::equal(back, data));
@@ -155,24 +162,54 @@ TEST_P(Backward, TheServerCallsTheClient) {
   expect_forward_works();
 }
 
-TEST_P(Backward, TheServerCallsAClientOfVersionTwo) {
-  ClientOptions options = client_options();
-  options.version = ProtocolVersion::kTwo;
-  connect(options);
-  announce();
+// XCHAR_BRS GENL: what fits no message moves by chunks, which the client reads and writes.
+TEST_P(Backward, AClientOfVersionTwoTakesChunks) {
+  connect_in_version_two();
+  EXPECT_EQ(pair->client->characteristics()->own.backward, BackwardSupport::kGeneral);
   ASSERT_TRUE(ready.client) << (ready.refused ? ready.refused->message() : "");
-  EXPECT_FALSE(echo(1000, 1));
-  EXPECT_FALSE(echo(3000, 2));
+  for (const std::size_t size : {100U, 3900U, 4096U, 5000U, 70'000U, 900'000U}) {
+    const auto error = echo(size, 1);
+    EXPECT_FALSE(error) << size << ' ' << error->message();
+  }
+  EXPECT_GE(pair->client->counters().long_calls, 4U);
   EXPECT_EQ(ready.client->protocol_version(), 2U);
   expect_forward_works();
 }
 
+// The client's memory is held by a reply that the application looks at.
+TEST_P(Backward, CallsWithChunksWaitForMemoryOfTheClient) {
+  ClientOptions options = client_options();
+  options.memory_max = 120'000;
+  connect_in_version_two(options);
+  ASSERT_TRUE(ready.client);
+  EXPECT_FALSE(echo(100, 1)) << "whose reply grants more than one credit";
+  std::optional<Reply> kept;
+  auto produce = pair->prepare(TestService::kProduce);
+  ASSERT_TRUE(produce);
+  produce->arguments().xdr().u32(60'000);
+  produce->expect_results(60'008);
+  ASSERT_TRUE(pair->client->start(std::move(*produce), [&](Expected<Reply, Error> reply) {
+    ASSERT_TRUE(reply);
+    kept.emplace(std::move(*reply));
+  }));
+  ASSERT_TRUE(pair->run_until([&] { return kept.has_value(); }));
+  Call call = backward_call(TestService::kLength);
+  const auto data = pattern(60'000, 3);
+  call.arguments().bulk(data);
+  std::optional<bool> ended;
+  ASSERT_TRUE(ready.client->start(
+      std::move(call), [&](Expected<Reply, Error> reply) { ended = reply.has_value(); }));
+  ASSERT_TRUE(pair->run_until([&] { return pair->client->counters().long_calls == 1; }));
+  EXPECT_FALSE(echo(100, 1)) << "others do not wait";
+  EXPECT_FALSE(ended);
+  kept.reset();
+  EXPECT_TRUE(pair->run_until([&] { return ended.has_value(); }));
+  EXPECT_EQ(ended, true);
+}
+
 // In version 2 the client says so, where in version 1 its calls come to nothing.
 TEST_P(Backward, AClientOfVersionTwoThatTakesNoneIsCalledByNobody) {
-  ClientOptions options = client_options(0);
-  options.version = ProtocolVersion::kTwo;
-  connect(options);
-  announce();
+  connect_in_version_two(client_options(0));
   EXPECT_FALSE(ready.client);
   ASSERT_TRUE(ready.refused);
   EXPECT_EQ(ready.refused->cause, "it takes no calls (XCHAR_BRS NONE)");
@@ -339,21 +376,25 @@ TEST_P(Backward, CallsHaveTheTimeOfTheirOptions) {
   on_client.held[0]->succeed();
 }
 
+// In version 1, and where the client of version 2 takes no chunks (XCHAR_BRS INLINE).
 TEST_P(Backward, WhatFitsNoMessageFails) {
-  connect_both_ways();
-  const auto data = pattern(5000, 1);
-  Call call = backward_call(TestService::kLength);
-  call.arguments().bulk(data);
-  const auto too_large = finish(std::move(call));
-  ASSERT_TRUE(too_large);
-  EXPECT_EQ(too_large->code, Errc::kTooLarge);
-  Call produce = backward_call(TestService::kProduce);
-  produce.arguments().xdr().u32(5000);
-  const auto no_answer = finish(std::move(produce));
-  ASSERT_TRUE(no_answer);
-  EXPECT_EQ(no_answer->code, Errc::kChunk);
-  EXPECT_FALSE(echo(100, 2)) << "the connection lives on";
-  expect_forward_works();
+  ClientOptions options = client_options();
+  options.backward_support = BackwardSupport::kInline;
+  for (const auto version : {ProtocolVersion::kOne, ProtocolVersion::kTwo}) {
+    options.version = version;
+    connect(options);
+    announce();
+    const auto too_large = echo(5000, 1);
+    ASSERT_TRUE(too_large);
+    EXPECT_EQ(too_large->code, Errc::kTooLarge);
+    Call produce = backward_call(TestService::kProduce);
+    produce.arguments().xdr().u32(5000);
+    const auto no_answer = finish(std::move(produce));
+    ASSERT_TRUE(no_answer);
+    EXPECT_EQ(no_answer->code, Errc::kChunk);
+    EXPECT_FALSE(echo(100, 2)) << "the connection lives on";
+    expect_forward_works();
+  }
 }
 
 TEST_P(Backward, OneClientForEachConnection) {

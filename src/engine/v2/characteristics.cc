@@ -20,7 +20,7 @@ Characteristics own_values(Role role, const Options& options) noexcept {
   values.receive_size = receive_size(options);
   if (role == Role::kServer) return values;
   values.takes_invalidation = options.remote_invalidation;
-  values.backward = options.backward_calls > 0 ? BackwardSupport::kInline : BackwardSupport::kNone;
+  values.backward = options.backward_calls > 0 ? options.backward_support : BackwardSupport::kNone;
   return values;
 }
 
@@ -46,6 +46,13 @@ CharacteristicTable::CharacteristicTable(Role role, const Options& options) noex
       own_at_first_(own_values(role, options)),
       own_size_(own_at_first_.receive_size,
                 std::max(own_at_first_.receive_size, options.receive_size_max), kReceiveSizeV2) {}
+
+bool CharacteristicTable::handle_connected(std::uint32_t reads_in_flight_max) noexcept {
+  if (role_ == Role::kServer) return false;
+  Characteristics& own = own_at_first_;
+  if (reads_in_flight_max == 0) own.backward = std::min(own.backward, BackwardSupport::kInline);
+  return own.backward == BackwardSupport::kGeneral;
+}
 
 // --- Ours --------------------------------------------------------------------------------------
 
@@ -192,6 +199,7 @@ LinkParameters CharacteristicTable::link(LinkParameters link, bool may_invalidat
   if (is_own_known_) {
     link.inline_receive = std::min(own_size_.value(), std::max(peer_.receive_size, kReceiveSizeV2));
   }
+  if (role_ == Role::kServer) link.chunks = peer_.backward == BackwardSupport::kGeneral;
   link.remote_invalidation = sends_invalidation_ && may_invalidate && peer_.takes_invalidation;
   return link;
 }

@@ -29,6 +29,10 @@ class CharacteristicTable {
 
   CharacteristicTable(Role role, const Options& options) noexcept;
 
+  // RDMA Reads that this side may have under way. Whether it takes backward Calls with chunks,
+  // which are read by it.
+  bool handle_connected(std::uint32_t reads_in_flight_max) noexcept;
+
   // --- Ours.
   // The information of INITXCH, which makes our values known: every Call behind it counts on them.
   std::uint32_t write_init(MutableBytes info) noexcept;
@@ -71,7 +75,7 @@ class CharacteristicTable {
   const Role role_;
   std::uint32_t send_size_;  // largest Send that we make, bytes
   const bool sends_invalidation_;
-  const Characteristics own_at_first_;
+  Characteristics own_at_first_;
   OwnReceiveSize own_size_;
   bool is_own_known_ = false;  // to the peer
   Characteristics peer_;

@@ -50,6 +50,7 @@ OptionPort::OptionPort(Role role, const Options& options, Shared& shared, Header
 void OptionPort::handle_connected(const LinkParameters& link, bool may_invalidate) noexcept {
   link_ = link;
   may_invalidate_ = may_invalidate;
+  shared_.takes_backward_chunks = characteristics_.handle_connected(link.reads_in_flight_max);
 }
 
 void OptionPort::announce(Xid xid) {

@@ -18,8 +18,7 @@ std::optional<CallSender::Refusal> CallSender::start(CallSlot& slot,
   std::uint64_t reply_max = rest_max;
   for (const engine::ResultRoom& room : rooms_) reply_max += xdr::padded(room.size_max);
   engine::Connection& engine = connection.engine();
-  if (limits_.inline_only) {
-    const engine::LinkParameters& link = engine.link();
+  if (const engine::LinkParameters& link = engine.link(); !link.chunks) {
     reply_max = std::min<std::uint64_t>(
         reply_max, link.inline_receive - engine::header_sizes(link.dialect).shortest);
   }
@@ -50,8 +49,8 @@ std::optional<CallSender::Refusal> CallSender::start(CallSlot& slot,
 std::uint64_t CallSender::rest_max(const CallSlot& slot) const noexcept {
   if (slot.is_whole) return slot.results_size_max;
   std::uint64_t size = oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max};
-  if (growth_) [[unlikely]] {
-    size += *growth_;
+  if (growth_) size += *growth_;
+  if (growth_ || limits_.no_places) [[unlikely]] {
     for (const MutableBytes place : slot.places()) size += xdr::padded(place.size());
   }
   return size;
@@ -95,7 +94,7 @@ bool CallSender::build(CallSlot& slot) {
                                       lent->offset, item});
   };
   bool ok = oncrpc::for_each_part(slot.writer, {start, kHeaderRoom}, in_place, bulk_item);
-  if (limits_.inline_only || is_wrapping) return ok;  // results come in the message
+  if (limits_.no_places || is_wrapping) return ok;  // results come in the message
   for (std::size_t i = 0; ok && i < slot.result_count; ++i) {
     const auto lent = memory_.lend(slot.memory, slot.results[i]);
     ok = lent && rooms_.push_back({lent->lease, static_cast<std::uint32_t>(slot.results[i].size()),

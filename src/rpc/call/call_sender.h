@@ -17,9 +17,9 @@ namespace rpcrdma::rpc {
 class CallSender {
  public:
   struct Limits {
-    // RFC 8167 §5.3: backward Calls have no other way than inline, in both directions. A reply that
-    // is larger becomes an error.
-    bool inline_only;
+    // Results come in the reply's stream, wherever that is: the memory of places is not lent. Of
+    // backward Calls, whose client may go while they are under way.
+    bool no_places;
     // The Reply chunk has to hold the results as well as what is left of the reply.
     bool whole_reply_in_chunk;
     // The same, where there is memory for it: a server of RFC 5666 may expose all of a reply in one

@@ -165,6 +165,11 @@ void ConnectingClient::pump_connection() {
       handle(*event);
       engine.drop_event();
     }
+    // Backward Calls with chunks; what they waited for may have come back.
+    const rpc::Session* session = link_.session.get();
+    if (session != nullptr && session->waits_for_memory()) {
+      again = link_.session->retry_waiting() || again;
+    }
   }
 }
 

@@ -274,11 +274,16 @@ void RdmaClient::free_slot(std::uint32_t index) {
     // A call may have waited for this very Receive, and nothing else would wake the caller's loop.
     if (!in_progress_ && engine.calls_waiting() > 0) provider_.wake();
   }
-  if (!slot.stream.empty() && !slot.stream_is_room) pool_.give_back(slot.stream);
-  if (!slot.reply_room.empty()) {
-    pool_.give_back(slot.reply_room);
-    slot.reply_room = {};
+  const bool has_stream = !slot.stream.empty() && !slot.stream_is_room;
+  if (has_stream) pool_.give_back(slot.stream);
+  if (!slot.reply_room.empty()) pool_.give_back(slot.reply_room);
+  // A call of the peer may have waited for this memory.
+  const bool may_be_waited_for = has_stream || !slot.reply_room.empty();
+  if (may_be_waited_for && !in_progress_ && connection_ != nullptr &&
+      connection_->engine().calls_in_service() > 0) {
+    provider_.wake();
   }
+  slot.reply_room = {};
   steps_.forget(slot.step);
   if (slot.is_whole) --whole_calls_;
   slot.callback = {};

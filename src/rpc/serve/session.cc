@@ -228,7 +228,6 @@ void Session::refuse_for_memory(Context& context) {
   send_answer(context);
 }
 
-// Returns whether any call went on.
 bool Session::retry_waiting() {
   const std::uint32_t before = waiting_;
   for (const auto& each : contexts_) {

@@ -118,7 +118,10 @@ class Session {
   // Drives the connection: serves what there is to serve, and tries again for calls that wait for
   // memory.
   void progress(Instant now) noexcept;  // an exception of a service ends the program
-  // For owners that drive the connection themselves: an event of a Call that is answered here.
+  // For owners that drive the connection themselves: tries again for calls that wait for memory.
+  // Whether any went on.
+  bool retry_waiting();
+  // The same: an event of a Call that is answered here.
   void handle(const engine::Event& event);
   // An answer that came through the mailbox.
   void answer(engine::CallId call);
@@ -172,7 +175,6 @@ class Session {
   void refuse_for_memory(Context& context);
   void handle_received(const engine::CallReceived& received);
   void handle_done(const engine::CallDone& done);
-  bool retry_waiting();
   Service* accept_header(Context& context, Bytes stream, Xid expected,
                          std::span<const MessageReader::Placed> placed);
   void serve(Context& context, std::span<const MessageReader::Placed> placed);
