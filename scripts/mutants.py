@@ -44,6 +44,7 @@ PROGRAMS = ("engine_test", "wire_test", "iwarp_test", "transport_test", "xdr_tes
             "steady_state_test", "hostile_test", "tcp_system_test", "process_test")
 SEEDS = "1..150"
 SIM = "bin/rpcrdma-sim"
+TARGETS = {"rpcrdma-sim": "rpcrdma_sim_command"}  # of programs that have another name
 # The unit tests of a folder are built and run before anything else is: a fault in a header reaches hundreds of objects.
 UNIT_TESTS = {"src/engine": ["engine_test"], "src/wire": ["wire_test"],
               "src/iwarp": ["iwarp_test"], "src/transport": ["transport_test"], "src/rdma/siwarp": ["siwarp_test"],
@@ -136,21 +137,25 @@ def planted():
             yield row[1], patch, re.findall(r"`([^`]+)`", cells[4])
 
 
-def survives_planted(programs, tests):
-    """Whether every test that the row names passes; None: none of them can be run here."""
-    by_program, ran = {}, False
+def programs_of(programs, tests):
+    """(program, its tests or None for all) of the tests that a row names; what cannot be run here is left out."""
+    by_program = {}
     for test in tests:
         if test.startswith("sim_seeds"):
-            by_program.setdefault(BUILD / SIM, []).append(None)
+            by_program[BUILD / SIM] = None
         for program in programs.of_test.get(test, ()):
             if program.name in programs.names:
                 by_program.setdefault(program, []).append(test)
+    return by_program
+
+
+def survives_planted(by_program):
+    """Whether every test passes."""
     for program, names in by_program.items():
-        ran = True
         options = ["--seeds", SEEDS] if program.name == "rpcrdma-sim" else [filter_of(names)]
         if not passes([str(program), *options]):
             return False
-    return True if ran else None
+    return True
 
 
 def check_planted(only, keep_going):
@@ -168,14 +173,12 @@ def check_planted(only, keep_going):
         applied = run(["patch", "-p1", "-s", "-F", "3", "-i", str(patch)], cwd=TREE)
         if not changed or applied.returncode != 0:
             finding = f"does not apply: {applied.stdout.strip()}"
-        elif programs.build().returncode != 0:
+        elif not (by_program := programs_of(programs, tests)):
+            finding = "names no test that can be run here"
+        elif programs.build([TARGETS.get(program.name, program.name) for program in by_program]).returncode != 0:
             finding = "does not build"
-        else:
-            survived = survives_planted(programs, tests)
-            if survived is None:
-                finding = "names no test that can be run here"
-            elif survived:
-                finding = f"is not seen by {', '.join(tests)}"
+        elif survives_planted(by_program):
+            finding = f"is not seen by {', '.join(tests)}"
         for each, text in before.items():
             (TREE / each).write_text(text)
         for leftover in [*TREE.glob("src/**/*.rej"), *TREE.glob("src/**/*.orig")]:
