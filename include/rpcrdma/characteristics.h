@@ -6,6 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
+
+#include "rpcrdma/types.h"
 
 namespace rpcrdma {
 
@@ -37,6 +40,21 @@ using ChangeCallback = std::function<void(ChangeResult result)>;
 
 // Of any characteristic's value, as XDR encodes it, bytes.
 inline constexpr std::size_t kCharacteristicSizeMax = 32;
+
+// A characteristic of the application's own, from the range for experiments. Both sides register
+// the same type. Its functions run on the thread of the client or server, in the middle of its
+// work, and must not use it.
+struct CharacteristicType {
+  std::uint32_t id;                // 0xffffff00 or above
+  std::vector<std::byte> initial;  // of each side until it says something else, as XDR encodes it
+  // Whether these bytes are a value of the type; null: all are. A peer that says something else is
+  // answered BAD_HEADER.
+  std::function<bool(Bytes value)> is_value;
+  // The policy of change: whether this side takes the value that the peer asks for; null: never.
+  std::function<bool(Bytes value)> grants;
+  // The peer has this value now; null: nobody wants to know.
+  std::function<void(Bytes value)> on_change;
+};
 
 struct ConnectionCharacteristics {
   Characteristics own, peer;

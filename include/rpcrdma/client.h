@@ -18,6 +18,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "rpcrdma/call.h"
 #include "rpcrdma/characteristics.h"
@@ -187,6 +188,16 @@ class RPCRDMA_EXPORT Client {
   // Fails with kUnsupported, and with kNoResources while it is being raised or if it would not
   // grow.
   Expected<void, Error> raise_receive_size(std::uint32_t size);
+  // The same requests for characteristics of ClientOptions::characteristics, whose values are as
+  // XDR encodes them; and this side's own, which is reported to the server. kUnsupported as above,
+  // and for a value that is none of the type. For this connection only.
+  Expected<void, Error> request_characteristic(std::uint32_t id, Bytes value,
+                                               ChangeCallback callback,
+                                               std::chrono::nanoseconds delay = {});
+  Expected<void, Error> set_characteristic(std::uint32_t id, Bytes value);
+  // Of the server, as it said last; nullopt: there is no such type, or no connection of version
+  // two.
+  std::optional<std::vector<std::byte>> peer_characteristic(std::uint32_t id) const;
   TransferCounters counters() const noexcept;
 
   // Registers memory for the lifetime of the result: bulk items and result places that lie entirely

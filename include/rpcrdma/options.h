@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rpcrdma/characteristics.h"
 #include "rpcrdma/counters.h"
@@ -157,6 +158,9 @@ struct ClientOptions {
   // 0. Calls and replies that do not fit a message move by chunks with kGeneral, unless the device
   // makes no RDMA Reads for this side; and fail otherwise, as in version 1.
   BackwardSupport backward_support = BackwardSupport::kGeneral;
+  // Version two: at most 8 characteristics of the application's own, see
+  // Client::set_characteristic().
+  std::vector<CharacteristicType> characteristics;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
   // As Client::use_credential(), but already used for the first call of a Profile::kRfc5666
   // connection. The machine name is copied when the client is created.
@@ -227,6 +231,9 @@ struct ServerOptions {
   // bound.
   std::uint32_t receives_max = 0;
   SharedReceives shared_receives = SharedReceives::kAuto;
+  // Version two: at most 8 characteristics of the application's own. Each connection begins with
+  // their initial values on both sides, and CharacteristicType::grants follows its client.
+  std::vector<CharacteristicType> characteristics;
   // Outstanding calls to each client (RFC 8167), see Client::backward(); 0: none.
   std::uint32_t backward_calls = 0;
   // Several servers of one user may listen on one port (SO_REUSEPORT), each on its own thread; the

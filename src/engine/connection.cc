@@ -265,10 +265,11 @@ std::span<work::Request> Connection::poll_work(std::span<work::Request> room,
                                                std::span<Slices> slices) {
   if (ended_ || !shared_.receives.all_posted()) return {};
   WorkRoom work(room, slices);
-  // First: Calls behind an announcement count on it.
-  const auto lower = option_port_.waits_to_lower();
-  option_port_.poll_work(work,
-                         !lower || (!responder_.has_unsent() && !requester_.sends_above(*lower)));
+  if (option_port_.is_busy()) [[unlikely]] {  // first: Calls behind an announcement count on it
+    const auto lower = option_port_.waits_to_lower();
+    option_port_.poll_work(work,
+                           !lower || (!responder_.has_unsent() && !requester_.sends_above(*lower)));
+  }
   requester_.poll_work(work);
   responder_.poll_work(work);
   return room.first(work.used());

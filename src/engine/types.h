@@ -240,6 +240,8 @@ struct Options {
   std::uint32_t backward_calls = 0;
   // Version 2, client: the most that it takes of them (XCHAR_BRS).
   BackwardSupport backward_support = BackwardSupport::kGeneral;
+  // Version 2: characteristics of the application's own. They outlive the connection.
+  std::span<const CharacteristicType> characteristics;
   bool inline_only = false;              // what Connection sets for that half, but for version 2
   std::uint32_t calls_max = 128;         // client: calls started and not ended
   std::uint32_t reduce_size_min = 1024;  // smaller items stay inline when they fit

@@ -68,6 +68,7 @@ engine::Options engine_options(const ClientOptions& options) noexcept {
   result.calls_max = std::clamp(options.calls_max, 1U, 4096U);
   result.backward_calls = std::min(options.backward_calls, kBackwardCallsMax);
   result.backward_support = options.backward_support;
+  result.characteristics = options.characteristics;
   result.long_call_size_max = within(result.long_call_size_max, options.memory_max);
   result.read_chunk_size_max = within(result.read_chunk_size_max, options.memory_max);
   result.call_timeout = options.call_timeout;
@@ -82,6 +83,7 @@ engine::Options engine_options(const ClientOptions& options) noexcept {
 engine::Options engine_options(const ServerOptions& options) noexcept {
   engine::Options result = common(options.connection, options.version);
   result.backward_calls = std::min(options.backward_calls, kBackwardCallsMax);
+  result.characteristics = options.characteristics;
   result.read_chunk_size_max = within(options.bulk_size_max, options.memory_max);
   result.peer_timeout = options.peer_timeout;
   result.return_form =

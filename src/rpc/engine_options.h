@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/types.h"
+#include "engine/v2/option_port.h"
 #include "rpcrdma/options.h"
 
 namespace rpcrdma::rpc {
@@ -16,11 +17,21 @@ inline constexpr std::uint32_t kInlineSizeMin = 1024, kInlineSizeMax = 65536;
 // XCHAR_RBSIZ.
 inline constexpr std::uint32_t kReceiveSizeId = 1;
 
+// They name the characteristics in `options`, which outlive them.
 engine::Options engine_options(const ClientOptions& options) noexcept;
 engine::Options engine_options(const ServerOptions& options) noexcept;
 
 // The private data of the connection set-up: empty in Profile::kRfc5666, which knows none.
 std::vector<std::byte> set_up_data(const engine::Options& options);
+
+// Tells the application which of its characteristics the peer has changed.
+inline void tell_changes(engine::OptionPort& port) {
+  while (const CharacteristicType* type = port.poll_changed()) {
+    if (type->on_change) {
+      type->on_change(port.characteristics().experimental().peer(type->id)->data());
+    }
+  }
+}
 
 }  // namespace rpcrdma::rpc
 

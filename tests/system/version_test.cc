@@ -198,6 +198,87 @@ TEST_P(Version, RequestsWaitForTheirTimeAndEndWithTheClient) {
   EXPECT_EQ(end, ChangeResult::kLost);
 }
 
+// --- Characteristics of the application's own --------------------------------------------------
+
+using Word = std::array<std::byte, xdr::kWordSize>;
+Word word(std::uint32_t value) {
+  Word bytes{};
+  xdr::store_word(bytes.data(), value);
+  return bytes;
+}
+std::uint32_t number(Bytes value) {
+  return value.size() == xdr::kWordSize ? xdr::load_word(value.data()) : 0xffff;
+}
+
+// One number on each side, which is below 100; the server gives up to 50.
+class Experiment : public testing::TestWithParam<Fabric> {
+ protected:
+  static constexpr std::uint32_t kId = 0xffffff07;
+
+  CharacteristicType type(std::vector<std::uint32_t>& heard) {
+    const Word initial = word(1);
+    return {.id = kId,
+            .initial = {initial.begin(), initial.end()},
+            .is_value = [](Bytes value) { return number(value) < 100; },
+            .grants = [](Bytes value) { return number(value) <= 50; },
+            .on_change = [&heard](Bytes value) { heard.push_back(number(value)); }};
+  }
+  RpcPair make() {
+    ClientOptions client;
+    ServerOptions server;
+    client.version = ProtocolVersion::kTwo;
+    client.characteristics = {type(client_heard)};
+    server.characteristics = {type(server_heard)};
+    return RpcPair(GetParam().make(), client, server);
+  }
+  ChangeResult ask(RpcPair& pair, std::uint32_t value) {
+    std::optional<ChangeResult> end;
+    const auto asked = pair.client->request_characteristic(
+        kId, word(value), [&end](ChangeResult result) { end = result; });
+    EXPECT_TRUE(asked);
+    EXPECT_TRUE(pair.run_until([&] { return end.has_value(); }));
+    return *end;
+  }
+  std::vector<std::uint32_t> client_heard, server_heard;
+};
+INSTANTIATE_TEST_SUITE_P(Fabrics, Experiment, testing::Values(kSim, kSiwarp), kName);
+
+TEST_P(Experiment, ChangesOnBothSides) {
+  RpcPair pair = make();
+  EXPECT_TRUE(pair.run_until([&] { return pair.client->peer_characteristic(kId).has_value(); }));
+  EXPECT_EQ(number(*pair.client->peer_characteristic(kId)), 1U);
+  EXPECT_EQ(ask(pair, 40), ChangeResult::kGranted);
+  EXPECT_EQ(number(*pair.client->peer_characteristic(kId)), 40U);
+  EXPECT_EQ(ask(pair, 60), ChangeResult::kRejected);
+  EXPECT_EQ(number(*pair.client->peer_characteristic(kId)), 40U);
+  for (const std::uint32_t value : {7U, 8U, 9U}) {
+    ASSERT_TRUE(pair.client->set_characteristic(kId, word(value)));
+    EXPECT_TRUE(
+        pair.run_until([&] { return !server_heard.empty() && server_heard.back() == value; }));
+  }
+  EXPECT_EQ(server_heard, (std::vector<std::uint32_t>{7, 8, 9}));
+  EXPECT_EQ(client_heard, std::vector<std::uint32_t>{40});
+}
+
+TEST_P(Experiment, HasValuesOfItsTypeOnly) {
+  RpcPair pair = make();
+  EXPECT_FALSE(pair.client->set_characteristic(kId, word(100)));
+  EXPECT_FALSE(pair.client->set_characteristic(kId + 1, word(1)));
+  EXPECT_FALSE(pair.client->request_characteristic(kId, word(100), {}));
+  EXPECT_FALSE(pair.client->peer_characteristic(kId + 1));
+}
+
+// The other side has no such type: nothing is kept, and nothing granted.
+TEST_P(Experiment, IsUnknownToOthers) {
+  ClientOptions client;
+  client.version = ProtocolVersion::kTwo;
+  client.characteristics = {type(client_heard)};
+  RpcPair pair(GetParam().make(), client, {});
+  EXPECT_EQ(ask(pair, 40), ChangeResult::kRejected);
+  EXPECT_TRUE(pair.client->set_characteristic(kId, word(5)));
+  EXPECT_EQ(ask(pair, 40), ChangeResult::kRejected) << "the connection lives on";
+}
+
 // The server gets a new one: a client that was refused offers version 2 no more.
 TEST_P(Version, IsRememberedWhenTheConnectionIsMadeAgain) {
   ClientOptions options;

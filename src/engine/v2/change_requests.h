@@ -49,6 +49,7 @@ class ChangeRequests {
     requests_[count_++] = {.want = want};
     return true;
   }
+  bool empty() const noexcept { return count_ == 0; }  // but for ends that were not polled
   bool has(std::uint32_t id) const noexcept {
     return std::ranges::any_of(open(), [id](const Request& each) { return each.want.id == id; });
   }

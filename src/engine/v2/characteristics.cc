@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/assert.h"
+#include "base/bounded_vector.h"
 #include "rpcrdma/xdr.h"
 
 namespace rpcrdma::engine {
@@ -39,13 +40,14 @@ std::uint32_t size_of(const xdr::Writer& writer) noexcept {
 
 }  // namespace
 
-CharacteristicTable::CharacteristicTable(Role role, const Options& options) noexcept
+CharacteristicTable::CharacteristicTable(Role role, const Options& options)
     : role_(role),
       send_size_(std::max({options.inline_send, receive_size(options), kReceiveSizeV2})),
       sends_invalidation_(role == Role::kServer && options.remote_invalidation),
       own_at_first_(own_values(role, options)),
       own_size_(own_at_first_.receive_size,
-                std::max(own_at_first_.receive_size, options.receive_size_max), kReceiveSizeV2) {}
+                std::max(own_at_first_.receive_size, options.receive_size_max), kReceiveSizeV2),
+      experimental_(options.characteristics) {}
 
 bool CharacteristicTable::handle_connected(std::uint32_t reads_in_flight_max) noexcept {
   if (role_ == Role::kServer) return false;
@@ -68,18 +70,20 @@ std::uint32_t CharacteristicTable::write_init(MutableBytes info) noexcept {
   const Characteristics own = this->own();
   const Word words[] = {word_of(own.receive_size), word_of(own.takes_invalidation ? 1 : 0),
                         word_of(static_cast<std::uint32_t>(own.backward))};
-  const v2::CharacteristicValue values[] = {
-      {static_cast<std::uint32_t>(kReceiveSize), words[0]},
-      {static_cast<std::uint32_t>(kRemoteInvalidation), words[1]},
-      {static_cast<std::uint32_t>(kBackward), words[2]}};
-  constexpr std::uint32_t kStay[] = {1, 2};  // all but the size
-  xdr::Writer writer(info);
-  if (role_ == Role::kServer) {
-    v2::write_init(writer, std::span(values).first(1), {});
-  } else {
-    v2::write_init(writer, values, kStay);
+  BoundedVector<v2::CharacteristicValue, 3 + ExperimentalValues::kMax> values;
+  (void)values.push_back({static_cast<std::uint32_t>(kReceiveSize), words[0]});
+  if (role_ == Role::kClient) {
+    (void)values.push_back({static_cast<std::uint32_t>(kRemoteInvalidation), words[1]});
+    (void)values.push_back({static_cast<std::uint32_t>(kBackward), words[2]});
   }
+  experimental_.for_each_own(
+      [&](const SmallValue& value) { (void)values.push_back(value.view()); });
+  constexpr std::uint32_t kStay[] = {1, 2};  // remote invalidation and backward calls
+  xdr::Writer writer(info);
+  v2::write_init(writer, values.view(),
+                 std::span(kStay).first(role_ == Role::kClient ? std::size(kStay) : 0));
   is_own_known_ = true;
+  experimental_.told_all();
   return size_of(writer);
 }
 
@@ -92,6 +96,14 @@ std::uint32_t CharacteristicTable::write_receive_size(MutableBytes info) noexcep
   xdr::Writer writer(info);
   v2::write_update(writer, {static_cast<std::uint32_t>(v2::CharacteristicId::kReceiveSize), word},
                    is_solicited);
+  return size_of(writer);
+}
+
+std::uint32_t CharacteristicTable::write_experimental(MutableBytes info) noexcept {
+  const SmallValue value = *experimental_.due();
+  experimental_.told(value.id);
+  xdr::Writer writer(info);
+  v2::write_update(writer, value.view(), false);
   return size_of(writer);
 }
 
@@ -120,25 +132,36 @@ bool CharacteristicTable::apply(const v2::CharacteristicValue& value,
   return true;
 }
 
+bool CharacteristicTable::is_value(const v2::CharacteristicValue& value) const {
+  Characteristics nobodys;
+  return apply(value, nobodys) && experimental_.is_value(value);
+}
+
+void CharacteristicTable::take(const v2::CharacteristicValue& value) {
+  (void)apply(value, peer_);
+  experimental_.hear(value);
+}
+
 bool CharacteristicTable::hear(const v2::InitXch& init) noexcept {
-  Characteristics values = peer_;
   bool is_good = true;
   init.start.for_each([&](std::uint32_t, const v2::CharacteristicValue& value) {
-    is_good = apply(value, values) && is_good;
+    is_good = is_good && is_value(value);
   });
-  if (is_good) peer_ = values;
-  return is_good;
+  if (!is_good) return false;
+  init.start.for_each([&](std::uint32_t, const v2::CharacteristicValue& value) { take(value); });
+  return true;
 }
 
 bool CharacteristicTable::hear(const v2::UpdXch& update) noexcept {
-  return apply(update.now, peer_);
+  if (!is_value(update.now)) return false;
+  take(update.now);
+  return true;
 }
 
 std::optional<ChangeAnswer> CharacteristicTable::judge(const v2::ReqXch& request) noexcept {
-  Characteristics values;  // only to see whether they are some
   bool is_good = true;
   request.want.for_each([&](std::uint32_t, const v2::CharacteristicValue& value) {
-    is_good = apply(value, values) && is_good;
+    is_good = is_good && is_value(value);
   });
   if (!is_good) return std::nullopt;
   ChangeAnswer answer;
@@ -173,7 +196,7 @@ OwnReceiveSize::Answer CharacteristicTable::judge(const v2::CharacteristicValue&
     case v2::CharacteristicId::kBackward:
       return stays(*v2::as_number(value) == static_cast<std::uint32_t>(own_at_first_.backward));
   }
-  return OwnReceiveSize::Answer::kRejected;
+  return experimental_.judge(value);
 }
 
 // --- What we ask for ---------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "engine/types.h"
+#include "engine/v2/experimental_values.h"
 #include "engine/v2/own_receive_size.h"
 #include "engine/v2/small_value.h"
 #include "rpcrdma/characteristics.h"
@@ -25,9 +26,9 @@ static_assert(wire::v2::kSubsetMax == 64);
 
 class CharacteristicTable {
  public:
-  static constexpr std::size_t kInfoSizeMax = 96;  // bytes that any of write_*() takes
+  static constexpr std::size_t kInfoSizeMax = 448;  // bytes that any of write_*() takes
 
-  CharacteristicTable(Role role, const Options& options) noexcept;
+  CharacteristicTable(Role role, const Options& options);
 
   // RDMA Reads that this side may have under way. Whether it takes backward Calls with chunks,
   // which are read by it.
@@ -38,6 +39,10 @@ class CharacteristicTable {
   std::uint32_t write_init(MutableBytes info) noexcept;
   // Of UPDXCH, which puts the new size of our Receives in force. Precondition: it is due.
   std::uint32_t write_receive_size(MutableBytes info) noexcept;
+  // The same of a value of the application's, which is to be told.
+  std::uint32_t write_experimental(MutableBytes info) noexcept;
+  ExperimentalValues& experimental() noexcept { return experimental_; }
+  const ExperimentalValues& experimental() const noexcept { return experimental_; }
   OwnReceiveSize& own_size() noexcept { return own_size_; }
   const OwnReceiveSize& own_size() const noexcept { return own_size_; }
 
@@ -51,7 +56,7 @@ class CharacteristicTable {
   // --- What we ask the peer for. From the request to its end our Sends stay within the smaller
   // size.
   void handle_asked(const SmallValue& want) noexcept;
-  void handle_granted(const SmallValue& now) noexcept { (void)apply(now.view(), peer_); }
+  void handle_granted(const SmallValue& now) noexcept { take(now.view()); }
   void handle_size_settled() noexcept { send_limit_.reset(); }
   // The peer left a request without an answer: it may have followed it.
   void handle_no_answer() noexcept {
@@ -70,6 +75,8 @@ class CharacteristicTable {
 
  private:
   static bool apply(const wire::v2::CharacteristicValue& value, Characteristics& values) noexcept;
+  bool is_value(const wire::v2::CharacteristicValue& value) const;
+  void take(const wire::v2::CharacteristicValue& value);  // precondition: is_value()
   OwnReceiveSize::Answer judge(const wire::v2::CharacteristicValue& value) noexcept;
 
   const Role role_;
@@ -77,6 +84,7 @@ class CharacteristicTable {
   const bool sends_invalidation_;
   Characteristics own_at_first_;
   OwnReceiveSize own_size_;
+  ExperimentalValues experimental_;
   bool is_own_known_ = false;  // to the peer
   Characteristics peer_;
   std::optional<std::uint32_t> send_limit_;  // while smaller Receives are asked for, bytes

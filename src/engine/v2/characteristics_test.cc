@@ -139,6 +139,88 @@ TEST_F(ServerSide, DropsAnswersToNoRequest) {  // X-9
   EXPECT_EQ(side.receives_posted(), 8U);
 }
 
+// --- Of the application's own ------------------------------------------------------------------
+
+constexpr std::uint32_t kOwn = 0xffffff00;
+const std::vector<CharacteristicType>& own_types() {
+  const auto word_of_one = std::vector<std::byte>{{}, {}, {}, std::byte{1}};
+  static const std::vector<CharacteristicType> types{
+      {.id = kOwn,
+       .initial = word_of_one,
+       .is_value = [](Bytes value) { return value.size() == 4 && value[3] < std::byte{100}; },
+       .grants = [](Bytes value) { return value[3] <= std::byte{50}; },
+       .on_change = {}},
+      {.id = kOwn, .initial = {}, .is_value = {}, .grants = {}, .on_change = {}},      // twice
+      {.id = kOwn - 1, .initial = {}, .is_value = {}, .grants = {}, .on_change = {}},  // no such id
+      {.id = kOwn + 1,
+       .initial = std::vector<std::byte>(kCharacteristicSizeMax + 1),
+       .is_value = {},
+       .grants = {},
+       .on_change = {}}};  // too long
+  return types;
+}
+Options with_types() {
+  Options options = of_size(8192);
+  options.characteristics = own_types();
+  return options;
+}
+
+class ClientWithTypes : public ClientSide {
+ protected:
+  ClientWithTypes() : ClientSide(with_types()) {
+    begin();
+    EXPECT_EQ(told(), "INITXCH 1=8192 2=1 3=0 4294967040=1");
+  }
+  OptionPort& port() { return side.engine.option_port(); }
+  std::uint32_t peer_value() {
+    return *v2::as_number(port().characteristics().experimental().peer(kOwn)->view());
+  }
+};
+
+TEST_F(ClientWithTypes, HearsThePeersValue) {
+  EXPECT_EQ(port().poll_changed(), nullptr);
+  side.receive(init(9, {{kOwn, 5}, {kOwn + 1, 9}}));
+  EXPECT_EQ(peer_value(), 5U);
+  ASSERT_NE(port().poll_changed(), nullptr);
+  EXPECT_EQ(port().poll_changed(), nullptr) << "once for each change";
+  side.receive(update(10, {{kOwn, 5}}));
+  EXPECT_EQ(port().poll_changed(), nullptr) << "it is the same";
+  EXPECT_EQ(port().characteristics().experimental().peer(kOwn + 1), nullptr);
+}
+
+TEST_F(ClientWithTypes, AnswersBadHeaderToWhatIsNoValue) {
+  side.receive(update(10, {{kOwn, 100}}));
+  EXPECT_EQ(sent(), (v2::Header{Xid{10}, 2, 0, v2::ErrBadHeader{}}));
+  side.receive(init(9, {{kSize, 9000}, {kOwn, 100}}));
+  EXPECT_EQ(sent(), (v2::Header{Xid{9}, 2, 0, v2::ErrBadHeader{}}));
+  EXPECT_EQ(peer(), Characteristics{}) << "nothing of such a message counts";
+  EXPECT_EQ(peer_value(), 1U);
+}
+
+TEST_F(ClientWithTypes, FollowsItsPolicyOfChange) {
+  side.receive(request(9, {{kOwn, 60}}));
+  EXPECT_EQ(told(), "RESPXCH 0 rejected");
+  side.receive(request(9, {{kOwn, 50}}));
+  EXPECT_EQ(told(), "RESPXCH 0 done");
+  side.receive(request(9, {{kOwn + 1, 1}}));
+  EXPECT_EQ(told(), "RESPXCH 0 rejected");
+}
+
+TEST_F(ClientWithTypes, TellsItsOwnChangesOneByOne) {
+  ASSERT_TRUE(port().set(SmallValue::of(kOwn, 7)));
+  EXPECT_FALSE(port().set(SmallValue::of(kOwn, 100)));
+  EXPECT_FALSE(port().set(SmallValue::of(kOwn + 1, 1)));
+  side.drain();
+  EXPECT_EQ(told(), "UPDXCH 4294967040=7");
+  ASSERT_TRUE(port().set(SmallValue::of(kOwn, 8)));
+  side.drain();
+  EXPECT_EQ(told(), "REQXCH 2=0") << "whether the first was read";
+  EXPECT_EQ(told(), "nothing");
+  side.receive(response(told_xid, {0}, {}, {}));
+  EXPECT_EQ(told(), "UPDXCH 4294967040=8");
+  EXPECT_EQ(told(), "nothing");
+}
+
 class SmallServer : public ServerSide {
  protected:
   SmallServer() : ServerSide(of_size(1024)) {}

@@ -183,7 +183,7 @@ std::optional<std::uint32_t> OptionPort::waits_to_lower() const noexcept {
 // that the peer has read our UPDXCH.
 bool OptionPort::wants_an_answer() const noexcept {
   const OwnReceiveSize& size = characteristics_.own_size();
-  const bool is_due = size.is_due(shared_.counters.messages_received);
+  const bool is_due = size.is_due(shared_.counters.messages_received) || has_update_;
   return !peer_is_mute_ && (is_due ? updated_.has_value() : size.is_rising());
 }
 
@@ -191,7 +191,9 @@ std::optional<OptionPort::Message> OptionPort::next_message(bool may_lower) {
   if (!messages_.empty()) return messages_.pop();
   if (!shared_.connected) return std::nullopt;
   const bool is_due = characteristics_.own_size().is_due(shared_.counters.messages_received);
-  if (is_due && (!updated_ || peer_is_mute_)) {
+  if (has_update_ && characteristics_.experimental().due() == nullptr) has_update_ = false;
+  if (!announced_) return std::nullopt;
+  if ((is_due || has_update_) && (!updated_ || peer_is_mute_)) {
     return Message{Kind::kOption, next_xid(), std::nullopt, Operation::kUpdXch};
   }
   if (asked_) return std::nullopt;
@@ -203,7 +205,7 @@ std::optional<OptionPort::Message> OptionPort::next_message(bool may_lower) {
   return Message{Kind::kOption, asked_->xid, std::nullopt, Operation::kReqXch};
 }
 
-void OptionPort::send(WorkRoom& room, bool may_lower) {
+void OptionPort::poll_work(WorkRoom& room, bool may_lower) {
   while (!room.full()) {
     const auto place = std::ranges::find(in_use_, false);
     if (place == in_use_.end()) return;
@@ -233,7 +235,9 @@ std::uint32_t OptionPort::write(const Message& message, MutableBytes place) noex
   } else if (message.operation == Operation::kReqXch) {
     info_size = write_request(info);
   } else if (message.operation == Operation::kUpdXch) {
-    info_size = characteristics_.write_receive_size(info);
+    const bool is_size = characteristics_.own_size().is_due(shared_.counters.messages_received);
+    info_size = is_size ? characteristics_.write_receive_size(info)
+                        : characteristics_.write_experimental(info);
     updated_ = message.xid;
     update_link();
   } else {

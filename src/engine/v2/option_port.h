@@ -54,6 +54,18 @@ class OptionPort {
     return announced_ && characteristics_.own_size().set(size);
   }
 
+  // This side has another value of a characteristic of the application's, which is told. False: it
+  // is none.
+  bool set(const SmallValue& value) {
+    const bool is_one = characteristics_.experimental().set(value);
+    has_update_ = has_update_ || is_one;
+    return is_one;
+  }
+  // The type of which the peer has another value since this was asked; null: none.
+  const CharacteristicType* poll_changed() noexcept {
+    return characteristics_.experimental().poll_changed();
+  }
+
   // --- From and to the driver.
   // Receives of this size are to be posted from now on, if there is memory; then handle_resized().
   std::optional<std::uint32_t> poll_receive_size() noexcept {
@@ -80,10 +92,12 @@ class OptionPort {
   // Where the next request is for smaller Receives: no Send above this size may be left that is
   // planned and not posted, or the request does not go out. nullopt: it is for something else.
   std::optional<std::uint32_t> waits_to_lower() const noexcept;
-  void poll_work(WorkRoom& room, bool may_lower) {
-    if (messages_.empty() && !announced_) return;
-    send(room, may_lower);
+  // Whether poll_work() may have something to do.
+  bool is_busy() const noexcept {
+    return !messages_.empty() || !requests_.empty() || characteristics_.own_size().is_rising() ||
+           has_update_;
   }
+  void poll_work(WorkRoom& room, bool may_lower);
 
   const CharacteristicTable& characteristics() const noexcept { return characteristics_; }
 
@@ -103,7 +117,6 @@ class OptionPort {
   };
   void handle_option(ReceiveId receive, const Received& message);
   void handle_answered(Xid xid, const wire::v2::RespXch* answer);
-  void send(WorkRoom& room, bool may_lower);
   std::optional<Message> next_message(bool may_lower);
   bool wants_an_answer() const noexcept;
   std::uint32_t write(const Message& message, MutableBytes place) noexcept;
@@ -121,6 +134,7 @@ class OptionPort {
   ChangeRequests requests_;
   std::optional<Asked> asked_;
   std::optional<Xid> updated_;  // the UPDXCH that the peer may not have read yet
+  bool has_update_ = false;     // a value of the application's may be to be told
   bool peer_is_mute_ = false;   // it leaves REQXCH without an answer
   std::uint32_t last_xid_ = 0;  // of a message of our own
   std::array<bool, kPlaces> in_use_{};

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace rpcrdma::engine {
 
@@ -39,9 +40,9 @@ class OwnReceiveSize {
   // Receives of this size are to be posted from now on, if there is memory for them: once for each
   // change.
   std::optional<std::uint32_t> poll_wanted() noexcept {
-    const auto wanted = wanted_;
-    wanted_.reset();
-    return wanted;
+    if (!wanted_) [[likely]]
+      return std::nullopt;
+    return std::exchange(wanted_, std::nullopt);
   }
   // They are, or cannot be. `messages`: by which number of received messages all Receives that are
   // posted now will have been used up.

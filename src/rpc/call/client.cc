@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "rpc/call/connecting_client.h"
 #include "rpc/call/tcp_client.h"
+#include "rpc/engine_options.h"
 #include "rpc/errors.h"
 #include "rpc/provider_choice.h"
 #include "rpc/url.h"
@@ -106,26 +108,17 @@ Expected<Client, Error> connect_rdma(const std::string& address, const ClientOpt
   return connect_over(std::move(*provider), address, options, blocks);
 }
 
-constexpr const char* kNeedsVersionTwo =
-    "this connection is not of RPC-over-RDMA version two (ClientOptions::version)";
+Unexpected<Error> needs_version_two(const ClientImpl& client, const char* operation) {
+  return Unexpected<Error>(
+      Error{Errc::kUnsupported, operation, std::string(client.peer()),
+            "this connection is not of RPC-over-RDMA version two (ClientOptions::version)"});
+}
 
 }  // namespace
 
 Expected<int, Error> ClientImpl::give_up_socket() {
   return Unexpected<Error>(Error{Errc::kUnsupported, "stepping up", std::string(peer()),
                                  "only a tcp:// connection can, and this is one of RDMA"});
-}
-
-Expected<void, Error> ClientImpl::request_receive_size(std::uint32_t /*size*/,
-                                                       ChangeCallback&& /*callback*/,
-                                                       std::chrono::nanoseconds /*delay*/) {
-  return Unexpected<Error>(Error{Errc::kUnsupported, "requesting a receive size",
-                                 std::string(peer()), kNeedsVersionTwo});
-}
-
-Expected<void, Error> ClientImpl::raise_receive_size(std::uint32_t /*size*/) {
-  return Unexpected<Error>(
-      Error{Errc::kUnsupported, "raising the receive size", std::string(peer()), kNeedsVersionTwo});
 }
 
 // --- Client ------------------------------------------------------------------------------------
@@ -265,10 +258,29 @@ std::optional<ConnectionCharacteristics> Client::characteristics() const noexcep
 }
 Expected<void, Error> Client::request_receive_size(std::uint32_t size, ChangeCallback callback,
                                                    std::chrono::nanoseconds delay) {
-  return impl_->request_receive_size(size, std::move(callback), delay);
+  std::array<std::byte, xdr::kWordSize> value{};
+  xdr::store_word(value.data(), size);
+  return request_characteristic(rpc::kReceiveSizeId, value, std::move(callback), delay);
 }
 Expected<void, Error> Client::raise_receive_size(std::uint32_t size) {
-  return impl_->raise_receive_size(size);
+  if (VersionTwo* two = impl_->version_two()) return two->raise_receive_size(size);
+  return needs_version_two(*impl_, "raising the receive size");
+}
+Expected<void, Error> Client::request_characteristic(std::uint32_t id, Bytes value,
+                                                     ChangeCallback callback,
+                                                     std::chrono::nanoseconds delay) {
+  if (VersionTwo* two = impl_->version_two()) {
+    return two->request_change(id, value, std::move(callback), delay);
+  }
+  return needs_version_two(*impl_, "requesting a change");
+}
+Expected<void, Error> Client::set_characteristic(std::uint32_t id, Bytes value) {
+  if (VersionTwo* two = impl_->version_two()) return two->set_characteristic(id, value);
+  return needs_version_two(*impl_, "setting a characteristic");
+}
+std::optional<std::vector<std::byte>> Client::peer_characteristic(std::uint32_t id) const {
+  const VersionTwo* two = impl_->version_two();
+  return two != nullptr ? two->peer_characteristic(id) : std::nullopt;
 }
 TransferCounters Client::counters() const noexcept {
   return impl_->counters();

@@ -38,7 +38,20 @@ struct CallMessage {
 };
 }  // namespace rpc
 
-// The functions mean what those of Client with the same names do.
+// The functions of both mean what those of Client with the same names do.
+class VersionTwo {
+ public:
+  virtual Expected<void, Error> request_change(std::uint32_t id, Bytes value,
+                                               ChangeCallback&& callback,
+                                               std::chrono::nanoseconds delay) = 0;
+  virtual Expected<void, Error> raise_receive_size(std::uint32_t size) = 0;
+  virtual Expected<void, Error> set_characteristic(std::uint32_t id, Bytes value) = 0;
+  virtual std::optional<std::vector<std::byte>> peer_characteristic(std::uint32_t id) const = 0;
+
+ protected:
+  ~VersionTwo() = default;
+};
+
 class ClientImpl {
  public:
   ClientImpl() = default;
@@ -71,9 +84,8 @@ class ClientImpl {
   virtual std::string_view peer() const noexcept = 0;
   virtual std::uint32_t protocol_version() const noexcept { return 0; }
   virtual std::optional<ConnectionCharacteristics> characteristics() const noexcept { return {}; }
-  virtual Expected<void, Error> request_receive_size(std::uint32_t size, ChangeCallback&& callback,
-                                                     std::chrono::nanoseconds delay);
-  virtual Expected<void, Error> raise_receive_size(std::uint32_t size);
+  // Null but on a connection of version two.
+  virtual VersionTwo* version_two() noexcept { return nullptr; }
   virtual bool connected() const noexcept = 0;
   virtual bool ended() const noexcept = 0;
 

@@ -28,7 +28,7 @@ ConnectingClient::ConnectingClient(std::unique_ptr<rdma::Provider> owned, rdma::
     : RdmaClient(provider, options, rpc::engine_options(options).calls_max,
                  limits_of(options.connection), has_own_call(options), nullptr),
       owned_provider_(std::move(owned)),
-      engine_options_(rpc::engine_options(options)),
+      engine_options_(rpc::engine_options(options_)),  // names what is in them
       own_rooms_(calls_.size()),
       answers_(provider, pool_, options.backward_calls),
       reconnector_(options.reconnect, last_xid_) {

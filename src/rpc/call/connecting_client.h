@@ -18,7 +18,7 @@
 
 namespace rpcrdma {
 
-class ConnectingClient final : public RdmaClient, public MemoryRegistrar {
+class ConnectingClient final : public RdmaClient, public MemoryRegistrar, private VersionTwo {
  public:
   // Drives `provider`, which outlives it; `owned` may hold it.
   ConnectingClient(std::unique_ptr<rdma::Provider> owned, rdma::Provider& provider,
@@ -48,14 +48,19 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar {
   Expected<RegisteredMemory, Error> register_memory(Bytes memory, std::byte* writable) override;
   void unregister(std::uint32_t id) noexcept override { memory_.remove(id); }
   Expected<void, Error> resume(rpc::Session& session) override;
-  Expected<void, Error> request_receive_size(std::uint32_t size, ChangeCallback&& callback,
-                                             std::chrono::nanoseconds delay) override;
-  Expected<void, Error> raise_receive_size(std::uint32_t size) override;
+  VersionTwo* version_two() noexcept override { return protocol_version() == 2 ? this : nullptr; }
   int wait_fd() const noexcept override { return provider_.wait_fd(); }
   std::string_view provider_name() const noexcept override { return provider_.name(); }
   TransferCounters counters() const noexcept override;
 
  private:
+  // VersionTwo, on a connection of it.
+  Expected<void, Error> request_change(std::uint32_t id, Bytes value, ChangeCallback&& callback,
+                                       std::chrono::nanoseconds delay) override;
+  Expected<void, Error> raise_receive_size(std::uint32_t size) override;
+  Expected<void, Error> set_characteristic(std::uint32_t id, Bytes value) override;
+  std::optional<std::vector<std::byte>> peer_characteristic(std::uint32_t id) const override;
+
   bool stays_behind() override { return false; }
   void handle_started() override { pump(); }
   bool waits_for_next() const noexcept override { return options_.reconnect.enabled && !closing_; }

@@ -67,23 +67,43 @@ void ConnectingClient::connect_in_version_one() {
 
 // --- Characteristics that change ---------------------------------------------------------------
 
-Expected<void, Error> ConnectingClient::request_receive_size(std::uint32_t size,
-                                                             ChangeCallback&& callback,
-                                                             std::chrono::nanoseconds delay) {
-  if (protocol_version() != 2) {
-    return ClientImpl::request_receive_size(size, std::move(callback), delay);
+Expected<void, Error> ConnectingClient::request_change(std::uint32_t id, Bytes value,
+                                                       ChangeCallback&& callback,
+                                                       std::chrono::nanoseconds delay) {
+  const auto want = engine::SmallValue::of(id, value);
+  const auto& table = connection_->engine().option_port().characteristics();
+  const bool is_known = id == rpc::kReceiveSizeId || table.experimental().own(id) != nullptr;
+  if (!want || !is_known || !table.experimental().is_value(want->view())) {
+    return Unexpected<Error>(errors_.unsupported("requesting a change", "there is no such value"));
   }
-  const engine::SmallValue want = engine::SmallValue::of(rpc::kReceiveSizeId, size);
-  if (!changes_.add(want, now() + delay, std::move(callback))) {
+  if (!changes_.add(*want, now() + delay, std::move(callback))) {
     return Unexpected<Error>(
-        errors_.unsupported("requesting a receive size", "another request for it is under way"));
+        errors_.unsupported("requesting a change", "another request for it is under way"));
   }
   if (!in_progress_) pump();
   return {};
 }
 
+Expected<void, Error> ConnectingClient::set_characteristic(std::uint32_t id, Bytes value) {
+  const auto now = engine::SmallValue::of(id, value);
+  if (!now || !connection_->engine().option_port().set(*now)) {
+    return Unexpected<Error>(
+        errors_.unsupported("setting a characteristic", "there is no such value"));
+  }
+  if (!in_progress_) pump();
+  return {};
+}
+
+std::optional<std::vector<std::byte>> ConnectingClient::peer_characteristic(
+    std::uint32_t id) const {
+  const auto& table = connection_->engine().option_port().characteristics();
+  const engine::SmallValue* value = table.experimental().peer(id);
+  if (value == nullptr) return std::nullopt;
+  const Bytes data = value->data();
+  return std::vector<std::byte>(data.begin(), data.end());
+}
+
 Expected<void, Error> ConnectingClient::raise_receive_size(std::uint32_t size) {
-  if (protocol_version() != 2) return ClientImpl::raise_receive_size(size);
   size = std::min(size, rpc::kInlineSizeMax);
   if (!connection_->engine().option_port().raise_receive_size(size)) {
     return Unexpected<Error>(Error{Errc::kNoResources, "raising the receive size", errors_.peer(),
@@ -94,7 +114,9 @@ Expected<void, Error> ConnectingClient::raise_receive_size(std::uint32_t size) {
 }
 
 void ConnectingClient::take_changes() {
-  if (changes_.empty() || connection_ == nullptr) [[likely]]
+  if (connection_ == nullptr) return;
+  if (!options_.characteristics.empty()) rpc::tell_changes(connection_->engine().option_port());
+  if (changes_.empty()) [[likely]]
     return;
   changes_.progress(connection_->engine(), protocol_version(), now_);
   pump_connection();  // what they lead to

@@ -25,7 +25,7 @@ ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider* pr
     : owned_provider_(std::move(owned)),
       loop_(provider),
       options_(options),
-      engine_options_(rpc::engine_options(options)),
+      engine_options_(rpc::engine_options(options_)),  // names what is in them
       configuration_(options_, engine_options_),
       pool_(options.memory_max),
       cache_(options.reply_cache_entries, options.reply_cache_bytes),

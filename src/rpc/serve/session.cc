@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "engine/work_id.h"
+#include "rpc/engine_options.h"
 #include "rpc/serve/admission.h"
 
 namespace rpcrdma::rpc {
@@ -88,6 +89,9 @@ void Session::progress(Instant now) noexcept {
   for (bool again = true; again;) {
     connection_->pump(now);
     engine::Connection& engine = connection_->engine();
+    if (!engine.option_port().characteristics().experimental().empty()) [[unlikely]] {
+      tell_changes(engine.option_port());  // in front of the Calls that came behind
+    }
     const engine::Event* event = engine.event();
     for (again = event != nullptr; event != nullptr; event = engine.event()) {
       if (std::holds_alternative<engine::ReplyReady>(*event) ||

@@ -65,17 +65,18 @@ def unknown_program(session):
     return "program unavailable"
 
 
-def offered_version_two(session, client):
+def offered_version_two(session, client, *options):
     """knfsd has version 1 only, and says so: the client goes on in it, on the same connection."""
     url = start_knfsd(session)
-    result = client.run_json("ping", url, *NFS, "--count", 50, "--rpcrdma-version", "auto")
+    result = client.run_json("ping", url, *NFS, "--count", 50, "--rpcrdma-version", "auto", *options)
     if result["rpcrdma_version"] != 1 or result["counters"]["errors_received"] != 1:
         raise Failure(f"version {result['rpcrdma_version']}, {result['counters']['errors_received']} ERR_VERS")
     return "ERR_VERS, then version 1"
 
 
 scenario("knfsd-version-auto", "host siwarp → knfsd", "version 2 is offered, and refused by ERR_VERS",
-         devices=("siw",))(lambda session: offered_version_two(session, session.host_siwarp()))
+         devices=("siw",))(lambda session: offered_version_two(
+             session, session.host_siwarp(), "--capture", session.host.shared / "knfsd-version.pcapng"))
 scenario("knfsd-version-auto-verbs", "guest verbs → knfsd", "version 2 is offered, and refused by ERR_VERS")(
     lambda session: offered_version_two(session, session.guest_verbs()))
 

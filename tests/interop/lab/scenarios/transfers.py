@@ -49,6 +49,26 @@ def version_two_from_host(session):
     return exchange(session.host_siwarp(), session.guest_verbs(), *VERSION_TWO)
 
 
+def raised_receives(session, client):
+    """The server's Receives grow at the start, and again a second into the run; no call is lost."""
+    with session.guest_verbs().serve("--receive-size", 65536) as server:
+        ping = client.run("ping", server.url, "--rpcrdma-version", 2, "--request", "rbsiz=64k", "--count", 100,
+                          "--show-characteristics")
+        if "receive size 65536: granted" not in ping.err():
+            raise ping.failure("was not granted larger Receives")
+        late = client.run("put", server.url, client.side.shared / "random", "random", "--rpcrdma-version", 2,
+                          "--request", "rbsiz=16k@0.2")
+    told = [line for line in late.err().splitlines() if "receive size" in line]
+    return "64 KiB; under load: " + (told[0].split("receive size ")[1] if told else "the file was there first")
+
+
+scenario("verbs-receive-size", "guest verbs → guest verbs", "version 2: the server's Receives grow on request")(
+    lambda session: raised_receives(session, session.guest_verbs()))
+scenario("siwarp-to-verbs-receive-size", "host siwarp → guest verbs",
+         "version 2: the server's Receives grow on request", devices=("siw",))(
+    lambda session: raised_receives(session, session.host_siwarp()))
+
+
 @scenario("verbs-ping", "guest verbs → guest verbs", "200 NULL calls")
 def ping(session):
     peer = session.guest_verbs()
