@@ -12,7 +12,8 @@ std::optional<CallSender::Refusal> CallSender::start(CallSlot& slot,
                                                      Instant now) {
   using Kind = Refusal::Kind;
   slot.connection = &connection;
-  outgoing_ = {};
+  outgoing_.reply_room.reset();  // all else is set below
+  outgoing_.header_room = nullptr;
   if (!build(slot)) return Refusal{Kind::kNoRegistration};
   const std::uint64_t rest_max = this->rest_max(slot);
   std::uint64_t reply_max = rest_max;

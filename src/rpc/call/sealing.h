@@ -19,6 +19,19 @@ namespace rpcrdma::rpc {
 // In front of the arguments: room for the largest RPC header, bytes.
 inline constexpr std::size_t kHeaderRoom = oncrpc::kCallHeaderSizeMax;
 
+// As seal_call(). Not inline: the common case is to stay small.
+[[gnu::noinline]] inline std::size_t seal_with(MutableBytes stream,
+                                               const oncrpc::CallHeader& header) noexcept {
+  RPCRDMA_ASSERT(header.credential.body.size() <= kAuthBodySizeMax &&
+                     header.verifier.body.size() <= kAuthBodySizeMax,
+                 "a ClientAuth has set more than a header has room for (RFC 5531 section 8.2)");
+  const std::size_t size = oncrpc::call_header_size(header);
+  const std::size_t start = kHeaderRoom - size;
+  xdr::Writer writer(stream.subspan(start, size));
+  oncrpc::encode_call(header, writer);
+  return start;
+}
+
 // Writes the header right in front of the arguments, which begin at kHeaderRoom of `stream`;
 // returns where it begins. A call that is made again has a new one: a credential may be good for
 // one transmission only.
@@ -29,15 +42,7 @@ inline std::size_t seal_call(MutableBytes stream, Xid xid, const Procedure& proc
     oncrpc::encode_plain_call(xid, procedure, stream.subspan<kStart, oncrpc::kCallHeaderSizeMin>());
     return kStart;
   }
-  const oncrpc::CallHeader header{xid, procedure, credential, verifier};
-  RPCRDMA_ASSERT(
-      credential.body.size() <= kAuthBodySizeMax && verifier.body.size() <= kAuthBodySizeMax,
-      "a ClientAuth has set more than a header has room for (RFC 5531 section 8.2)");
-  const std::size_t size = oncrpc::call_header_size(header);
-  const std::size_t start = kHeaderRoom - size;
-  xdr::Writer writer(stream.subspan(start, size));
-  oncrpc::encode_call(header, writer);
-  return start;
+  return seal_with(stream, {xid, procedure, credential, verifier});
 }
 
 // The XID of a message that the application has written; nullopt: it does not begin as a Call does.

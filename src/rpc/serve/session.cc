@@ -433,24 +433,28 @@ void Session::send_answer(Context& context) {
     ++steps_;
     return;
   }
-  std::optional<Bytes> wrapped;
-  if (context.auth_.with != nullptr) [[unlikely]]
-    wrapped = context.take_wrapped();
-  if (context.status_ != AcceptStatus::kSuccess) return send_plain(context, context.plain_header());
-  const std::size_t start = context.write_header();
   const auto place = context.room();
   const bool is_in_room = context.results_buffer_.data() == place.memory.data();
+  const bool is_plain = context.status_ == AcceptStatus::kSuccess &&
+                        context.auth_.with == nullptr && context.results_.items().empty();
+  if (!is_in_room || !is_plain) return send_long_answer(context, place);
+  // The common case: all of it is in the message room.
+  const std::size_t start = context.write_header();
+  const std::size_t size = kReplyRoom - start + context.results_.size();
+  const engine::Fragment run{place.lease, static_cast<std::uint32_t>(size), place.offset + start,
+                             0};
   engine::Outgoing reply;
   reply.may_be_read = context.may_answer_by_read_;
-  if (context.results_.items().empty() && is_in_room && !wrapped) {
-    // The common case: all of it is in the message room.
-    const std::size_t size = kReplyRoom - start + context.results_.size();
-    const engine::Fragment run{place.lease, static_cast<std::uint32_t>(size), place.offset + start,
-                               0};
-    reply.stream = {&run, 1};
-    reply.header_room = place.header_room() + start;
-    return connection_->engine().start_reply(context.call_, reply);
-  }
+  reply.stream = {&run, 1};
+  reply.header_room = place.header_room() + start;
+  connection_->engine().start_reply(context.call_, reply);
+}
+
+void Session::send_long_answer(Context& context, const transport::Connection::Room& place) {
+  std::optional<Bytes> wrapped;
+  if (context.auth_.with != nullptr) wrapped = context.take_wrapped();
+  if (context.status_ != AcceptStatus::kSuccess) return send_plain(context, context.plain_header());
+  const std::size_t start = context.write_header();
   CallMemory::Stream stream;
   const Bytes header = Bytes(context.results_buffer_).subspan(start, kReplyRoom - start);
   const bool is_located =
@@ -461,6 +465,8 @@ void Session::send_answer(Context& context) {
     context.status_ = AcceptStatus::kSystemErr;
     return send_plain(context, context.plain_header());
   }
+  engine::Outgoing reply;
+  reply.may_be_read = context.may_answer_by_read_;
   reply.stream = stream.view();
   connection_->engine().start_reply(context.call_, reply);
 }

@@ -183,6 +183,7 @@ class Session {
   bool retry_duplicates();
   bool was_refused(Context& context, Xid xid, Bytes inline_part);
   void send_answer(Context& context);
+  void send_long_answer(Context& context, const transport::Connection::Room& place);
   void send_plain(Context& context, const oncrpc::ReplyHeader& header);
 
   transport::Connection* const connection_;
