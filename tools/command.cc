@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <memory>
 #include <numeric>
 
 #include "blob.h"
@@ -173,26 +175,35 @@ Expected<Client, Error> ClientSettings::connect() {
   if (!client && client.error().code == Errc::kBadUrl) fail(kUsage, client.error().message());
   if (!client && client.error().code == Errc::kVersion) fail(client.error());
   if (!client) fail(kNoConnection, client.error().message());
-  if (show_characteristics) fmt::print(stderr, "{}\n", characteristics_text(*client));
   if (!request.empty()) ask(*client);
+  if (show_characteristics) fmt::print(stderr, "{}\n", characteristics_text(*client));
   return client;
 }
 
-// What became of it is told when it is known: that may be in the middle of the command's work.
+// What is asked at once is waited for; what is asked later is told of in the middle of the work.
 void ClientSettings::ask(Client& client) const {
   const auto begun = std::chrono::steady_clock::now();
-  const auto tell = [size = requested_size, begun](ChangeResult result) {
+  const auto ended = std::make_shared<bool>(false);
+  const auto tell = [size = requested_size, delay = request_after_s, begun, ended](auto result) {
+    *ended = true;
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
     const char* const results[] = {"granted", "ended with another value", "rejected",
                                    "not answered before the connection ended"};
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begun;
+    const bool was_asked = result != ChangeResult::kLost || took.count() >= delay;
     fmt::print(stderr, "rpcrdma: receive size {}: {} (after {:.1f} ms)\n", size,
-               results[static_cast<std::size_t>(result)], took.count());
+               was_asked ? results[static_cast<std::size_t>(result)]
+                         : "not asked, the work was done before",
+               took.count() * 1e3);
   };
   const auto asked =
       client.request_receive_size(requested_size, tell,
                                   std::chrono::duration_cast<std::chrono::nanoseconds>(
                                       std::chrono::duration<double>(request_after_s)));
   if (!asked) fail(kUsage, fmt::format("--request: {}", asked.error().message()));
+  while (request_after_s == 0 && !*ended && client.connected()) {
+    client.wait();
+    client.progress();
+  }
 }
 
 // "rbsiz=SIZE[@SECONDS]"

@@ -124,6 +124,24 @@ class CommandTest(CommandFixture):
             self.assertEqual((self.root / "back").read_bytes(), path.read_bytes())
             self.assertEqual("RDMA_DONE" in got.stdout, size > 1 << 20)
 
+    def test_version_two_asks_for_larger_receives(self):
+        server = self.serve("--receive-size", "64k")
+        two = ("--rpcrdma-version", "2")
+        asked = run("ping", server.url, "--count", 1, *two, "--request", "rbsiz=64k", "--show-characteristics")
+        self.assertEqual(asked.returncode, 0)
+        self.assertIn("receive size 65536: granted", asked.stderr)
+        self.assertRegex(asked.stderr, "the server: receive size 65536, ")
+        later = run("ping", server.url, "--count", 1, *two, "--request", "rbsiz=64k@60")
+        self.assertIn("not asked, the work was done before", later.stderr)
+        old = run("ping", server.url, "--count", 1, "--request", "rbsiz=64k")
+        self.assertEqual(old.returncode, 2)
+        self.assertIn("version two", old.stderr)
+        for wrong in ("rbsiz=1", "rbsiz=64k@", "rbsiz=64k@-1", "rbsiz=", "size=4096"):
+            self.assertIn("rbsiz=SIZE@SECONDS", run("ping", server.url, *two, "--request", wrong).stderr)
+        small = self.serve()
+        rejected = run("ping", small.url, "--count", 1, *two, "--request", "rbsiz=64k")
+        self.assertIn("receive size 65536: rejected", rejected.stderr)
+
     def test_get_to_standard_output(self):
         server = self.serve()
         path = self.file("file", 100000)
