@@ -25,6 +25,7 @@ class SmallestReceives : public HostileServer {
   static ServerOptions smallest() {
     ServerOptions options;
     options.connection.inline_size = 1024;
+    options.version = ProtocolVersion::kOne;  // who has version 2 as well has Receives of 4096
     return options;
   }
   SmallestReceives() : HostileServer(smallest()) {}
