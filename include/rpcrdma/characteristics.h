@@ -52,7 +52,8 @@ struct CharacteristicType {
   std::function<bool(Bytes value)> is_value;
   // The policy of change: whether this side takes the value that the peer asks for; null: never.
   std::function<bool(Bytes value)> grants;
-  // The peer has this value now; null: nobody wants to know.
+  // The peer has this value now, which is another than before; null: nobody wants to know. A
+  // connection that is made again begins with `initial`, and nobody is told of that.
   std::function<void(Bytes value)> on_change;
 };
 

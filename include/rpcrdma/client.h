@@ -107,11 +107,13 @@ class RPCRDMA_EXPORT Client {
   //
   // It belongs to the server's thread and is driven by the server's progress(). start() and
   // call_async() work, also inside services; call() fails; progress(), wait() and drain() do
-  // nothing. Arguments and results are limited to one message, into which bulk items are copied.
-  // When the connection ends, its calls end and no more can be made, unless
-  // BackwardOptions::outlives_connection is set. The client may outlive the server. Once the
-  // connection is gone, it has no wait_fd() (-1) and no provider_name(). Fails with kUnsupported
-  // for a context that the application created itself.
+  // nothing. Bulk items are copied into the message. Arguments and results are limited to one
+  // message, unless the peer speaks version two and takes chunks (ClientOptions::backward_support):
+  // then they are read and written by it, and a call that times out may cost the connection, when
+  // the peer finds that it may no longer do so. When the connection ends, its calls end and no more
+  // can be made, unless BackwardOptions::outlives_connection is set. The client may outlive the
+  // server. Once the connection is gone, it has no wait_fd() (-1) and no provider_name(). Fails
+  // with kUnsupported for a context that the application created itself.
   static Expected<Client, Error> backward(const CallContext& context,
                                           const BackwardOptions& options = {});
   // For a backward client with outlives_connection whose connection is lost: continues over the

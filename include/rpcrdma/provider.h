@@ -54,8 +54,8 @@ struct Capabilities {
   // The number of Receives that may be posted and not yet polled, and the same number of other work
   // requests. Receives never wait for room, so this must hold those of a connection:
   // ConnectionOptions::credits plus `backward_calls`, plus Rfc5666Options::exposed_replies_max for
-  // a server of that profile. Other work waits for completions; four per outstanding call are
-  // ample.
+  // a server of that profile, plus four for version two. Other work waits for completions; four per
+  // outstanding call are ample.
   std::uint32_t queue_depth_max;
   // RDMA Reads that we may have outstanding (negotiated ORD). The library stays within this number;
   // the provider may refuse more (kNoResources) or queue them. 0: none, so a server accepts no bulk

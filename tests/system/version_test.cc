@@ -198,6 +198,34 @@ TEST_P(Version, RequestsWaitForTheirTimeAndEndWithTheClient) {
   EXPECT_EQ(end, ChangeResult::kLost);
 }
 
+// A callback may ask again; and each runs when there is nothing more to wait for.
+TEST_P(Version, RequestsEndWithTheConnection) {
+  for (const bool reconnects : {false, true}) {
+    SCOPED_TRACE(reconnects);
+    ClientOptions client;
+    client.reconnect.enabled = reconnects;
+    ServerOptions server;
+    server.connection.receive_size_max = 65'536;
+    RpcPair pair = make(ProtocolVersion::kTwo, ProtocolVersion::kAny, client, server);
+    std::vector<ChangeResult> ends;
+    std::function<void(ChangeResult)> again = [&](ChangeResult result) {
+      ends.push_back(result);
+      if (ends.size() < 3) (void)pair.client->request_receive_size(65'536, again);
+    };
+    ASSERT_TRUE(pair.client->request_receive_size(65'536, again, std::chrono::milliseconds(50)));
+    EXPECT_FALSE(pair.client->request_receive_size(1000, {})) << "nobody has less than 4096";
+    pair.kill_server();
+    if (reconnects) {
+      pair.start_server();
+      EXPECT_TRUE(pair.run_until([&] { return ends.size() == 3; }));
+      EXPECT_EQ(ends.back(), ChangeResult::kGranted);
+    } else {
+      EXPECT_TRUE(pair.run_until([&] { return !ends.empty(); }));
+      EXPECT_EQ(ends, std::vector{ChangeResult::kLost}) << "there is no connection to ask on";
+    }
+  }
+}
+
 // --- Characteristics of the application's own --------------------------------------------------
 
 using Word = std::array<std::byte, xdr::kWordSize>;

@@ -49,6 +49,7 @@ class ChangeRequests {
     requests_[count_++] = {.want = want};
     return true;
   }
+  bool has_ends() const noexcept { return !ends_.empty(); }
   bool empty() const noexcept { return count_ == 0; }  // but for ends that were not polled
   bool has(std::uint32_t id) const noexcept {
     return std::ranges::any_of(open(), [id](const Request& each) { return each.want.id == id; });
@@ -89,6 +90,11 @@ class ChangeRequests {
       end(*request, ChangeResult::kRejected);
     }
     return std::nullopt;
+  }
+  // The id of the one that has no answer yet.
+  std::optional<std::uint32_t> asked_id() noexcept {
+    const Request* request = asked();
+    return request == nullptr ? std::nullopt : std::optional(request->want.id);
   }
   // By an error: the peer has no such requests.
   void refused() {

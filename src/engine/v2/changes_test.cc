@@ -209,6 +209,35 @@ TEST_F(Asking, EndsWhereThePeerDoesNotAnswer) {
   EXPECT_EQ(end(), "open") << "too late";
 }
 
+// Only what was asked limits the Sends.
+TEST_F(Asking, EndOfAnotherRequestLowersNothing) {
+  for (std::uint32_t call = 2; call <= 5; ++call) {
+    start(call);
+    ASSERT_TRUE(sent());
+  }
+  start(6, 6000);
+  ASSERT_TRUE(side.engine.option_port().ask(SmallValue::of(kInvalidation, 1)));
+  side.drain();
+  EXPECT_EQ(told(), "REQXCH 2=1");
+  ASSERT_TRUE(ask(4096));
+  side.now += Options{}.offer_timeout;
+  side.engine.handle_timeout(side.now);
+  side.drain();
+  EXPECT_EQ(peer().receive_size, 8192U);
+  EXPECT_EQ(told(), "nothing") << "a Call of 6000 bytes waits for a credit";
+}
+
+// The peer may lower to what was asked for, from the request on.
+TEST_F(Asking, KeepsToWhatItAskedForWhenThePeerGrowsMeanwhile) {
+  ASSERT_TRUE(ask(16'384));
+  EXPECT_EQ(told(), "REQXCH 1=16384");
+  side.receive(update(70, {{kSize, 65'536}}));
+  EXPECT_EQ(link().inline_send, 16'384U);
+  side.receive(response(told_xid, {}, {0}, {}));
+  EXPECT_EQ(end(), "rejected");
+  EXPECT_EQ(link().inline_send, 16'384U) << "as much as it likes to send";
+}
+
 TEST_F(Asking, IsLostWithTheConnection) {
   ASSERT_TRUE(ask(65'536));
   side.engine.handle_disconnected();
@@ -276,7 +305,9 @@ TEST_F(Asked, ForMoreStaysPendingWhereThePeerDoesNotAnswer) {
   side.engine.handle_timeout(side.now);
   side.drain();
   EXPECT_EQ(told(), "nothing");
-  use_up(7);
+  use_up(1);
+  EXPECT_EQ(told(), "REQXCH 2=0") << "it speaks again";
+  use_up(6);
   EXPECT_EQ(told(), "UPDXCH 1=65536 clears");
 }
 

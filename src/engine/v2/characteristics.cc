@@ -209,15 +209,16 @@ std::optional<std::uint32_t> CharacteristicTable::lowers_to(const SmallValue& wa
 
 void CharacteristicTable::handle_asked(const SmallValue& want) noexcept {
   if (v2::CharacteristicId{want.id} != v2::CharacteristicId::kReceiveSize) return;
-  send_limit_ = lowers_to(want);
-  if (const auto size = v2::as_number(want.view())) send_size_ = std::max(send_size_, *size);
+  wanted_size_ = v2::as_number(want.view());
+  if (wanted_size_) send_size_ = std::max(send_size_, *wanted_size_);
 }
 
 // --- What follows ------------------------------------------------------------------------------
 
 LinkParameters CharacteristicTable::link(LinkParameters link, bool may_invalidate) const noexcept {
   link.inline_send = std::min(send_size_, peer_.receive_size);
-  if (send_limit_) link.inline_send = std::min(link.inline_send, *send_limit_);
+  // The peer may have it from the request on, whatever it has said meanwhile.
+  if (wanted_size_) link.inline_send = std::min(link.inline_send, *wanted_size_);
   // Nothing says how much a peer sends, but one that takes large messages has them (ADR 24).
   if (is_own_known_) {
     link.inline_receive = std::min(own_size_.value(), std::max(peer_.receive_size, kReceiveSizeV2));

@@ -3,6 +3,7 @@
 #ifndef RPCRDMA_ENGINE_V2_CHARACTERISTICS_H_
 #define RPCRDMA_ENGINE_V2_CHARACTERISTICS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -57,10 +58,10 @@ class CharacteristicTable {
   // size.
   void handle_asked(const SmallValue& want) noexcept;
   void handle_granted(const SmallValue& now) noexcept { take(now.view()); }
-  void handle_size_settled() noexcept { send_limit_.reset(); }
+  void handle_size_settled() noexcept { wanted_size_.reset(); }
   // The peer left a request without an answer: it may have followed it.
   void handle_no_answer() noexcept {
-    if (send_limit_) peer_.receive_size = *send_limit_;
+    if (wanted_size_) peer_.receive_size = std::min(peer_.receive_size, *wanted_size_);
   }
   // Whether a request for this value is for smaller Receives than the peer has.
   std::optional<std::uint32_t> lowers_to(const SmallValue& want) const noexcept;
@@ -87,7 +88,7 @@ class CharacteristicTable {
   ExperimentalValues experimental_;
   bool is_own_known_ = false;  // to the peer
   Characteristics peer_;
-  std::optional<std::uint32_t> send_limit_;  // while smaller Receives are asked for, bytes
+  std::optional<std::uint32_t> wanted_size_;  // while the peer is asked for it, bytes
 };
 
 }  // namespace rpcrdma::engine

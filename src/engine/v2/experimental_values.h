@@ -3,6 +3,7 @@
 #ifndef RPCRDMA_ENGINE_V2_EXPERIMENTAL_VALUES_H_
 #define RPCRDMA_ENGINE_V2_EXPERIMENTAL_VALUES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -94,6 +95,7 @@ class ExperimentalValues {
     for (const Value& value : values_) take(value.own);
   }
 
+  bool has_changed() const noexcept { return std::ranges::any_of(values_, &Value::has_changed); }
   // The type of which the peer has another value since this was asked; null: none.
   const CharacteristicType* poll_changed() noexcept {
     for (Value& value : values_) {

@@ -97,6 +97,7 @@ void OptionPort::handle_option(ReceiveId receive, const Received& message) {
   const auto answer_by = [&](Kind kind, const ChangeAnswer& answer = {}) {
     messages_.push({kind, message.xid, receive, Operation::kRespXch, answer});
   };
+  peer_is_mute_ = false;
   const auto option = v2::decode_option(message.option, message.payload);
   if (!option) return answer_by(Kind::kErrorChunk);
   if (std::holds_alternative<v2::UnknownOption>(*option)) return answer_by(Kind::kErrorOption);
@@ -154,7 +155,9 @@ void OptionPort::handle_timeout(Instant now) {
   if (!asked_ || asked_->deadline > now) return;
   peer_is_mute_ = true;
   if (asked_->is_request) {
-    characteristics_.handle_no_answer();
+    const bool is_size =
+        requests_.asked_id() == static_cast<std::uint32_t>(v2::CharacteristicId::kReceiveSize);
+    if (is_size) characteristics_.handle_no_answer();
     requests_.refused();
   }
   asked_.reset();
@@ -193,7 +196,7 @@ std::optional<OptionPort::Message> OptionPort::next_message(bool may_lower) {
   const bool is_due = characteristics_.own_size().is_due(shared_.counters.messages_received);
   if (has_update_ && characteristics_.experimental().due() == nullptr) has_update_ = false;
   if (!announced_) return std::nullopt;
-  if ((is_due || has_update_) && (!updated_ || peer_is_mute_)) {
+  if ((is_due || has_update_) && !updated_) {
     return Message{Kind::kOption, next_xid(), std::nullopt, Operation::kUpdXch};
   }
   if (asked_) return std::nullopt;

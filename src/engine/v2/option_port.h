@@ -66,6 +66,11 @@ class OptionPort {
     return characteristics_.experimental().poll_changed();
   }
 
+  // Whether poll_change() or poll_changed() has something.
+  bool has_news() const noexcept {
+    return requests_.has_ends() || characteristics_.experimental().has_changed();
+  }
+
   // --- From and to the driver.
   // Receives of this size are to be posted from now on, if there is memory; then handle_resized().
   std::optional<std::uint32_t> poll_receive_size() noexcept {
@@ -135,7 +140,7 @@ class OptionPort {
   std::optional<Asked> asked_;
   std::optional<Xid> updated_;  // the UPDXCH that the peer may not have read yet
   bool has_update_ = false;     // a value of the application's may be to be told
-  bool peer_is_mute_ = false;   // it leaves REQXCH without an answer
+  bool peer_is_mute_ = false;   // it has left a REQXCH without an answer, and said nothing since
   std::uint32_t last_xid_ = 0;  // of a message of our own
   std::array<bool, kPlaces> in_use_{};
   PeerWatch peer_;

@@ -13,9 +13,7 @@ bool ChangeRequests::add(const engine::SmallValue& want, Instant at, ChangeCallb
   return true;
 }
 
-void ChangeRequests::progress(engine::Connection& engine, std::uint32_t version, Instant now) {
-  now_ = now;
-  engine::OptionPort& port = engine.option_port();
+void ChangeRequests::take_ends(engine::OptionPort& port) {
   while (const auto end = port.poll_change()) {
     const auto found = std::ranges::find_if(requests_, [&](const Request& request) {
       return request.is_asked && request.want.id == end->id;
@@ -23,23 +21,41 @@ void ChangeRequests::progress(engine::Connection& engine, std::uint32_t version,
     if (found == requests_.end()) continue;
     this->end(static_cast<std::size_t>(found - requests_.begin()), end->result);
   }
+}
+
+void ChangeRequests::progress(engine::Connection& engine, std::uint32_t version, Instant now) {
+  engine::OptionPort& port = engine.option_port();
+  take_ends(port);
   if (version == 0) return;
-  for (std::size_t i = 0; i < requests_.size(); ++i) {
+  // What callbacks add is looked at in the next round.
+  for (std::size_t i = 0, left = requests_.size(); left > 0; --left) {
     Request& request = requests_[i];
-    if (request.is_asked || request.at > now) continue;
-    request.is_asked = port.ask(request.want);
-    if (!request.is_asked) end(i--, ChangeResult::kRejected);  // version 1, after a reconnection
+    const bool is_next = !request.is_asked && request.at <= now;
+    if (is_next && version == 1) {  // after a reconnection
+      end(i, ChangeResult::kRejected);
+      continue;
+    }
+    // The engine has its limit: then it waits for others to end.
+    if (is_next) request.is_asked = port.ask(request.want);
+    ++i;
+  }
+}
+
+void ChangeRequests::lose(engine::Connection& engine) {
+  take_ends(engine.option_port());
+  for (std::size_t i = 0, left = requests_.size(); left > 0; --left) {
+    requests_[i].is_asked ? end(i, ChangeResult::kLost) : void(++i);
   }
 }
 
 void ChangeRequests::lose_all() {
-  while (!requests_.empty()) end(0, ChangeResult::kLost);
+  for (std::size_t left = requests_.size(); left > 0; --left) end(0, ChangeResult::kLost);
 }
 
-std::optional<Instant> ChangeRequests::next() const noexcept {
+std::optional<Instant> ChangeRequests::next(Instant now) const noexcept {
   std::optional<Instant> first;
   for (const Request& request : requests_) {
-    if (request.is_asked || request.at <= now_) continue;
+    if (request.is_asked || request.at <= now) continue;
     if (!first || request.at < *first) first = request.at;
   }
   return first;

@@ -21,13 +21,16 @@ class ChangeRequests {
   bool add(const engine::SmallValue& want, Instant at, ChangeCallback&& callback);
   bool empty() const noexcept { return requests_.empty(); }
 
-  // Hands on those whose time has come, and tells of those that have ended. `version`: that the
-  // connection has come to; 0: none yet, or no more, and those whose time has come wait.
+  // Hands on those whose time has come, as far as the engine takes them, and tells of those that
+  // have ended. `version`: that the connection has come to; 0: none yet, or no more, and those
+  // whose time has come wait.
   void progress(engine::Connection& engine, std::uint32_t version, Instant now);
+  // The connection goes, and with it what was asked on it.
+  void lose(engine::Connection& engine);
   // There is no next connection.
   void lose_all();
   // When progress() has something to do by itself.
-  std::optional<Instant> next() const noexcept;
+  std::optional<Instant> next(Instant now) const noexcept;
 
  private:
   struct Request {
@@ -36,11 +39,11 @@ class ChangeRequests {
     ChangeCallback callback;
     bool is_asked = false;
   };
-  // It may add others meanwhile.
+  void take_ends(engine::OptionPort& port);
+  // The callback may add others, behind all that are there.
   void end(std::size_t index, ChangeResult result);
 
   std::vector<Request> requests_;  // few
-  Instant now_{};                  // of the last progress()
 };
 
 }  // namespace rpcrdma::rpc

@@ -111,7 +111,8 @@ Expected<Client, Error> connect_rdma(const std::string& address, const ClientOpt
 Unexpected<Error> needs_version_two(const ClientImpl& client, const char* operation) {
   return Unexpected<Error>(
       Error{Errc::kUnsupported, operation, std::string(client.peer()),
-            "this connection is not of RPC-over-RDMA version two (ClientOptions::version)"});
+            "only a client that is connected, and has made its connection in RPC-over-RDMA version "
+            "two (ClientOptions::version), can do that"});
 }
 
 }  // namespace

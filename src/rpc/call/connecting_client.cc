@@ -142,13 +142,16 @@ void ConnectingClient::pump() noexcept {
     connect_in_version_one();
   }
   if (options_.reconnect.enabled) maintain_connection();
+  if (!changes_.empty() && ended()) changes_.lose_all();
   in_progress_ = false;
   auto timeout = connection_ != nullptr ? connection_->engine().poll_timeout() : std::nullopt;
   if (options_.reconnect.enabled) {
     timeout = engine::earlier(timeout, reconnector_.next_attempt());
     timeout = engine::earlier(timeout, calls_.deadline());
   }
-  provider_.arm_timer(engine::earlier(timeout, changes_.next()));
+  // What came in the last steps of this round is told in the next one.
+  if (connection_ != nullptr && connection_->engine().option_port().has_news()) provider_.wake();
+  provider_.arm_timer(engine::earlier(timeout, changes_.next(now_)));
 }
 
 void ConnectingClient::pump_connection() {

@@ -48,7 +48,9 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar, privat
   Expected<RegisteredMemory, Error> register_memory(Bytes memory, std::byte* writable) override;
   void unregister(std::uint32_t id) noexcept override { memory_.remove(id); }
   Expected<void, Error> resume(rpc::Session& session) override;
-  VersionTwo* version_two() noexcept override { return protocol_version() == 2 ? this : nullptr; }
+  VersionTwo* version_two() noexcept override {
+    return protocol_version() == 2 && !closing_ ? this : nullptr;
+  }
   int wait_fd() const noexcept override { return provider_.wait_fd(); }
   std::string_view provider_name() const noexcept override { return provider_.name(); }
   TransferCounters counters() const noexcept override;

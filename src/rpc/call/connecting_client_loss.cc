@@ -62,6 +62,7 @@ void ConnectingClient::blame_single_call(const Error& loss) {
 
 // Replies that the application still looks at lie in its Receives.
 void ConnectingClient::retire_connection() {
+  changes_.lose(connection_->engine());
   rpc::add(past_, *connection_);
   for (Slot& slot : calls_) {
     if (slot.connection == connection_ && !slot.holds_receive) slot.connection = nullptr;

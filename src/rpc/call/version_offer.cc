@@ -72,10 +72,14 @@ Expected<void, Error> ConnectingClient::request_change(std::uint32_t id, Bytes v
                                                        std::chrono::nanoseconds delay) {
   const auto want = engine::SmallValue::of(id, value);
   const auto& table = connection_->engine().option_port().characteristics();
-  const bool is_known = id == rpc::kReceiveSizeId || table.experimental().own(id) != nullptr;
+  // Whoever speaks version two takes 4096 bytes.
+  const bool is_size = id == rpc::kReceiveSizeId && value.size() == xdr::kWordSize &&
+                       xdr::load_word(value.data()) >= engine::kReceiveSizeV2;
+  const bool is_known = is_size || table.experimental().own(id) != nullptr;
   if (!want || !is_known || !table.experimental().is_value(want->view())) {
     return Unexpected<Error>(errors_.unsupported("requesting a change", "there is no such value"));
   }
+  delay = std::clamp<std::chrono::nanoseconds>(delay, {}, std::chrono::years(1));
   if (!changes_.add(*want, now() + delay, std::move(callback))) {
     return Unexpected<Error>(
         errors_.unsupported("requesting a change", "another request for it is under way"));

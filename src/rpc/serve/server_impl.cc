@@ -41,6 +41,10 @@ ServerImpl::~ServerImpl() {
   while (!adrift_.empty()) adrift_.back()->handle_server_end();
   // While all is still there: their callbacks may use contexts, whose answers take the mailbox.
   for (const auto& [session, connection] : peers_) session->end_backward_calls();
+  // Before the memory of their callers goes: where those have chunks it may be exposed still.
+  for (const auto& [session, connection] : peers_) {
+    if (session->has_caller() && connection->engine().link().chunks) session->disconnect();
+  }
   for (const auto& [session, connection] : peers_) session->release_caller();
 }
 
