@@ -15,6 +15,7 @@ tests/mutants/no-effect.txt, after which it is drawn no more.
 It works on a copy of the tree in build-mutants, so that nothing happens to yours.
 """
 import argparse
+import fcntl
 import hashlib
 import itertools
 import json
@@ -392,6 +393,11 @@ def main():
             print(rule, patch, *tests)
         return 0
     TREE.mkdir(parents=True, exist_ok=True)
+    lock = open(HOME / "lock", "w")  # held until the end
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"mutants: another run works in {HOME.relative_to(ROOT)}; wait for its end")
     copy_tree()
     configure()
     if options.random:
