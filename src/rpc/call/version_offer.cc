@@ -119,8 +119,10 @@ Expected<void, Error> ConnectingClient::raise_receive_size(std::uint32_t size) {
 
 void ConnectingClient::take_changes() {
   if (connection_ == nullptr) return;
-  if (!options_.characteristics.empty()) rpc::tell_changes(connection_->engine().option_port());
-  if (changes_.empty()) [[likely]]
+  engine::OptionPort& port = connection_->engine().option_port();
+  if (!options_.characteristics.empty()) rpc::tell_changes(port);
+  // Also ends that nobody waits for any more: news that stayed would wake the loop again and again.
+  if (changes_.empty() && !port.has_news()) [[likely]]
     return;
   changes_.progress(connection_->engine(), protocol_version(), now_);
   pump_connection();  // what they lead to
