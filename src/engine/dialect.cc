@@ -12,8 +12,8 @@ namespace {
 namespace v1 = wire::v1;
 namespace v2 = wire::v2;
 
-constexpr HeaderSizes kSizesV1{v1::kHeaderSizeMin, v1::kHeaderSizeMin + 8, 24, 8, 4, 16};
-constexpr HeaderSizes kSizesV2{v2::kHeaderSizeMin, v2::kHeaderSizeMin, 24, 8, 4, 16};
+static_assert(kHeaderSizesV1.shortest == v1::kHeaderSizeMin);
+static_assert(kHeaderSizesV2.shortest == v2::kHeaderSizeMin);
 static_assert(v1::kHeaderSizeMin <= kShortHeaderSizeMax);
 static_assert(v2::kHeaderSizeMin <= kShortHeaderSizeMax);
 static_assert(v2::kReceiveSize == kReceiveSizeV2);
@@ -285,10 +285,6 @@ void encode_short(Dialect dialect, Xid xid, std::uint32_t credits, Direction dir
 std::size_t header_size(Dialect dialect, const wire::ChunkLists& lists) noexcept {
   if (dialect == Dialect::kV2) return v2::encoded_size({Xid{}, 0, 0, v2::Msg{}}, lists);
   return v1::encoded_size({Xid{0}, v1::kVersion, 0, v1::Msg{}}, lists);
-}
-
-const HeaderSizes& header_sizes(Dialect dialect) noexcept {
-  return dialect == Dialect::kV2 ? kSizesV2 : kSizesV1;
 }
 
 }  // namespace rpcrdma::engine

@@ -137,7 +137,11 @@ struct HeaderSizes {
   std::uint32_t reply_chunk;    // the Reply chunk, without its segments
   std::uint32_t plain_segment;  // each segment of a Write chunk or Reply chunk
 };
-const HeaderSizes& header_sizes(Dialect dialect) noexcept;
+inline constexpr HeaderSizes kHeaderSizesV1{28, 36, 24, 8, 4, 16};
+inline constexpr HeaderSizes kHeaderSizesV2{32, 32, 24, 8, 4, 16};
+constexpr const HeaderSizes& header_sizes(Dialect dialect) noexcept {
+  return dialect == Dialect::kV2 ? kHeaderSizesV2 : kHeaderSizesV1;
+}
 
 }  // namespace rpcrdma::engine
 

@@ -44,6 +44,7 @@ class LocalMemory {
   // False: the slices are too many or too long for one request, or do not lie in attached memory
   // with this right.
   bool look_up_readable(std::span<const Slice> slices) {
+    if (slices.size() == 1) return regions_.find_readable(slices[0], readable_.emplace_back());
     if (slices.size() > slices_max_) return false;
     std::uint64_t size = 0;
     for (const Slice& slice : slices) {

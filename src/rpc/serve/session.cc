@@ -94,13 +94,7 @@ void Session::progress(Instant now) noexcept {
     }
     const engine::Event* event = engine.event();
     for (again = event != nullptr; event != nullptr; event = engine.event()) {
-      if (std::holds_alternative<engine::ReplyReady>(*event) ||
-          std::holds_alternative<engine::CallFailed>(*event)) {
-        RPCRDMA_ASSERT(caller_ != nullptr, "the end of a backward Call without a caller");
-        caller_->handle_event(now, *event);
-      } else {
-        handle(*event);
-      }
+      handle(*event);
       engine.drop_event();
     }
     // Behind the events: they may have given memory back, and the connection may have ended.
@@ -125,16 +119,16 @@ Context& Session::context(engine::CallId call) {
 }
 
 void Session::handle(const engine::Event& event) {
-  if (const auto* wanted = std::get_if<engine::MemoryWanted>(&event)) return handle_wanted(*wanted);
   if (const auto* received = std::get_if<engine::CallReceived>(&event)) {
     return handle_received(*received);
   }
+  if (const auto* done = std::get_if<engine::CallDone>(&event)) return handle_done(*done);
+  if (const auto* wanted = std::get_if<engine::MemoryWanted>(&event)) return handle_wanted(*wanted);
   if (const auto* refused = std::get_if<engine::ChunkRefused>(&event)) {
     return cache_.note_refused(context(refused->call).name_, now_);
   }
-  const auto* done = std::get_if<engine::CallDone>(&event);
-  RPCRDMA_ASSERT(done != nullptr, "a server got a client's event");
-  handle_done(*done);
+  RPCRDMA_ASSERT(caller_ != nullptr, "the end of a backward Call without a caller");
+  caller_->handle_event(now_, event);
 }
 
 // --- Memory for Read chunks --------------------------------------------------------------------
@@ -192,7 +186,7 @@ bool Session::judge_chunks(Context& context, const engine::MemoryWanted& wanted)
   const Bytes stream = wanted.long_part
                            ? Bytes(context.held_.loans[0].buffer).first(wanted.long_part->size)
                            : wanted.inline_part;
-  if (accept_header(context, stream, wanted.xid, {}) == nullptr) {
+  if (!accept_header(context, stream, wanted.xid, {})) {
     if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = wanted;
     return false;
   }
@@ -265,32 +259,35 @@ bool Session::was_refused(Context& context, Xid xid, Bytes inline_part) {
   return cache_.was_refused(context.name_, now_);
 }
 
-// Reads the RPC header and finds the service. Null: the call was answered, or waits for a step.
-Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
-                                std::span<const MessageReader::Placed> placed) {
+// Reads the RPC header and finds the service. False: the call was answered, or waits for a step.
+bool Session::accept_header(Context& context, Bytes stream, Xid expected,
+                            std::span<const MessageReader::Placed> placed) {
   if (stream.size() < xdr::kWordSize || Xid{xdr::load_word(stream.data())} != expected) {
     // RFC 8166 §4.2.1: both headers name one XID. Whatever else is wrong, no reply could be right.
     connection_->engine().reject(context.call_);
-    return nullptr;
+    return false;
   }
   const Admission admission = context.admit(registry_, stream, refusal_);
-  switch (admission.verdict) {
-    case Admission::Verdict::kAccepted:
-      break;
-    case Admission::Verdict::kRefused:
-      context.take_refusal(refusal_) ? send_answer(context) : send_plain(context, refusal_);
-      return nullptr;
-    case Admission::Verdict::kLater:
-      ++steps_;
-      return nullptr;
-    case Admission::Verdict::kNoCall:
-      // XIDs are separate for each direction: an answer would end a Call of ours with this one's.
-      connection_->engine().drop(context.call_);
-      return nullptr;
-    case Admission::Verdict::kCutOff:
-      // ERR_CHUNK gives the requester its credit back (RFC 8166 §4.5.2).
-      connection_->engine().reject(context.call_);
-      return nullptr;
+  if (admission.verdict != Admission::Verdict::kAccepted) [[unlikely]] {
+    switch (admission.verdict) {
+      case Admission::Verdict::kAccepted:
+        break;
+      case Admission::Verdict::kRefused:
+        context.take_refusal(refusal_) ? send_answer(context) : send_plain(context, refusal_);
+        break;
+      case Admission::Verdict::kLater:
+        ++steps_;
+        break;
+      case Admission::Verdict::kNoCall:
+        // XIDs are separate for each direction: an answer would end a Call of ours with this one's.
+        connection_->engine().drop(context.call_);
+        break;
+      case Admission::Verdict::kCutOff:
+        // ERR_CHUNK gives the requester its credit back (RFC 8166 §4.5.2).
+        connection_->engine().reject(context.call_);
+        break;
+    }
+    return false;
   }
   context.service_ = admission.service;
   context.header_size_ = admission.header_size;
@@ -306,7 +303,7 @@ Service* Session::accept_header(Context& context, Bytes stream, Xid expected,
   if (connection_->profile() == engine::Profile::kRfc5666) {
     context.may_answer_by_read_ = context.traits_ != nullptr && context.traits_->may_answer_by_read;
   }
-  return admission.service;
+  return true;
 }
 
 // A step of authentication has ended elsewhere.
@@ -341,7 +338,7 @@ void Session::handle_received(const engine::CallReceived& received) {
                            : received.inline_part;
   // The loans are the Long Call's stream, if any, then one for each item that is not empty.
   if (received.items.empty()) {
-    if (accept_header(context, stream, received.xid, {}) == nullptr) [[unlikely]] {
+    if (!accept_header(context, stream, received.xid, {})) [[unlikely]] {
       if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = received;
       return;
     }
@@ -366,7 +363,7 @@ void Session::handle_received(const engine::CallReceived& received) {
                            : Bytes(context.held_.loans[loan++].buffer).first(item.data.size)};
   }
   const auto found = std::span(placed).first(count);
-  if (accept_header(context, stream, received.xid, found) == nullptr) {
+  if (!accept_header(context, stream, received.xid, found)) {
     if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = received;
     return;
   }

@@ -175,8 +175,8 @@ class Session {
   void refuse_for_memory(Context& context);
   void handle_received(const engine::CallReceived& received);
   void handle_done(const engine::CallDone& done);
-  Service* accept_header(Context& context, Bytes stream, Xid expected,
-                         std::span<const MessageReader::Placed> placed);
+  bool accept_header(Context& context, Bytes stream, Xid expected,
+                     std::span<const MessageReader::Placed> placed);
   void serve(Context& context, std::span<const MessageReader::Placed> placed);
   void go_on(Context& context);
   void execute(Context& context);
