@@ -345,6 +345,8 @@ def main():
         elif name.startswith("v2-"):
             corpus.add("wire_v2", bytes(3) + data)
         else:
+            if name == "linux-error-vers":
+                corpus.add("wire_v2", bytes(3) + data)
             corpus.message(data)
     corpus.streams()
     corpus.both_directions()

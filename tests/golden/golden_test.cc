@@ -96,6 +96,7 @@ std::vector<Case> captured_cases() {
   return {
       {"linux-null-call", header(0xa73e86fe, 128, v1::Msg{}), 40},
       {"linux-null-reply", header(0xa73e86fe, 64, v1::Msg{}), 24},
+      {"linux-error-vers", header(0x6c47c049, 64, v1::ErrVers{1, 1}, 2)},
       {"linux-read-call",
        header(0xbb3e86fe, 128, v1::Msg{}),
        108,

@@ -95,6 +95,18 @@ INSTANTIATE_TEST_SUITE_P(Documented, GoldenV2, ::testing::ValuesIn(header_cases(
                            return name;
                          });
 
+// The Linux server's answer to version 2 reads the same in both versions.
+TEST(GoldenV2Captured, LinuxRefusesVersionTwo) {
+  const auto message = vector_named("linux-error-vers");
+  ChunkLists lists;
+  const auto decoded = decode(message, Limits{}, lists);
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().field;
+  EXPECT_EQ(decoded->header, (Header{Xid{0x6c47c049}, 2, 64, ErrVers{1, 1}}));
+  std::vector<std::byte> out(encoded_size(decoded->header, lists));
+  ASSERT_EQ(encode(decoded->header, lists, out).value(), message.size());
+  EXPECT_EQ(out, message);
+}
+
 // What the four operations of the characteristics say.
 TEST(GoldenCharacteristics, AreWrittenAndReadAsTheyAreExplained) {
   using Direction::kCall, Direction::kReply;
