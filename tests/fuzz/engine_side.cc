@@ -1,7 +1,10 @@
 #include "fuzz/engine_side.h"
 
+#include "engine/v2/option_port.h"
 #include "engine/work_id.h"
 #include "rpcrdma/xdr.h"
+#include "wire/v1/header.h"
+#include "wire/v2/header.h"
 
 namespace rpcrdma::fuzz {
 
@@ -39,7 +42,8 @@ EngineSide::EngineSide(Role role, const engine::Options& options, std::size_t qu
       headers_(std::make_unique_for_overwrite<std::byte[]>(
           engine::Connection::header_arena_size(role, options))),
       engine_(role, options, {headers_.get(), engine::Connection::header_arena_size(role, options)},
-              engine::kHeaderRegion) {
+              engine::kHeaderRegion),
+      receive_size_(engine::receive_size(options)) {
   drain();
 }
 
@@ -125,13 +129,28 @@ void EngineSide::lend(CallId id) {
   drain();
 }
 
+void EngineSide::ask(const engine::SmallValue& want) {
+  if (engine_.option_port().ask(want)) ++changes_;
+  drain();
+}
+
+void EngineSide::take_change() {
+  if (engine_.option_port().poll_change()) --changes_;
+  FUZZ_CHECK(changes_ >= 0, "a request ends twice");
+}
+
+void EngineSide::raise_receive_size(std::uint32_t size) {
+  (void)engine_.option_port().raise_receive_size(size);
+  drain();
+}
+
 // --- From below --------------------------------------------------------------------------------
 
 bool EngineSide::receive(Bytes message, std::optional<SteeringTag> invalidated) {
   if (receives_.empty() || link_ended_ || !connected_) return false;
-  const engine::ReceiveId receive = receives_.front();
+  const auto [receive, receive_size] = receives_.front();
   receives_.erase(receives_.begin());
-  message = message.first(std::min<std::size_t>(message.size(), options_.inline_receive));
+  message = message.first(std::min<std::size_t>(message.size(), receive_size));
   Buffer& held = messages_[receive];
   held.assign(message.begin(), message.end());
   if (invalidated) handles_.erase(*invalidated);
@@ -259,6 +278,10 @@ bool EngineSide::pass_to_timeout() {
 void EngineSide::drain() {
   engine_.handle_time(now_);
   for (bool again = true; again;) {
+    if (engine_.link().dialect == engine::Dialect::kV2) {
+      // What is sent now may have been planned before the peer's size changed.
+      inline_send_max_v2_ = std::max(inline_send_max_v2_, engine_.link().inline_send);
+    }
     again = drain_events();
     again = drain_actions() || again;
   }
@@ -289,21 +312,29 @@ bool EngineSide::drain_actions() {
 }
 
 bool EngineSide::drain_receives() {
+  if (const auto size = engine_.option_port().poll_receive_size()) {
+    FUZZ_CHECK(may_speak_v2() && *size <= std::max(options_.receive_size_max, receive_size_),
+               "Receives that are larger than they may be");
+    if (has_memory_) receive_size_ = *size;
+    engine_.option_port().handle_resized(has_memory_);
+  }
   std::vector<engine::ReceiveId> room(batch_);
   const auto receives = engine_.poll_receives(room);
   for (const engine::ReceiveId receive : receives) {
     FUZZ_CHECK(static_cast<std::uint16_t>(receive) < receive_count(), "no such Receive");
-    FUZZ_CHECK(std::ranges::find(receives_, receive) == receives_.end(),
+    FUZZ_CHECK(std::ranges::find(receives_, receive, &PostedReceive::id) == receives_.end(),
                "a Receive is posted twice");
     messages_.erase(receive);  // its memory is the peer's again
-    if (!link_ended_) receives_.push_back(receive);
+    unused_.erase(receive);
+    if (!link_ended_) receives_.push_back({receive, receive_size_});
   }
   const bool moved = !receives.empty();
   for (const engine::ReceiveId receive : engine_.poll_unused_receives(room)) {
     FUZZ_CHECK(static_cast<std::uint16_t>(receive) < receive_count(), "no such Receive");
-    FUZZ_CHECK(std::ranges::find(receives_, receive) == receives_.end(),
+    FUZZ_CHECK(std::ranges::find(receives_, receive, &PostedReceive::id) == receives_.end(),
                "a Receive is both posted and unused");
     messages_.erase(receive);  // others may have its memory
+    unused_.insert(receive);
   }
   return moved;
 }
@@ -392,7 +423,6 @@ void EngineSide::seen_send(const engine::PostSend& send) {
              "a header outside of its arena");
   std::uint64_t size = send.header_size + std::uint64_t{send.pad_size};
   for (const engine::Fragment& run : send.gather) size += run.size;
-  FUZZ_CHECK(size <= inline_send_max_, "a Send longer than the peer's Receive");
   if (send.pad_size > 0) {
     FUZZ_CHECK(send.pad_size <= arena - send.header_offset - send.header_size &&
                    send.pad_before < send.gather.size() &&
@@ -400,22 +430,58 @@ void EngineSide::seen_send(const engine::PostSend& send) {
                "padding that has no place");
   }
   wire::ChunkLists lists;
-  const auto header = wire::v1::decode({headers_.get() + send.header_offset, send.header_size},
-                                       wire::Limits{}, lists);
-  FUZZ_CHECK(header && header->payload.empty(), "we send a bad header");
+  const SentHeader header =
+      decode_sent({headers_.get() + send.header_offset, send.header_size}, lists);
+  FUZZ_CHECK(size <= (header.version == 2 ? inline_send_max_v2_ : inline_send_max_),
+             "a Send longer than the peer's Receive");
   const engine::WorkKind kind = engine::to_name(send.id).kind;
   const bool is_call = kind == engine::WorkKind::kCallSend;
   const bool is_done = kind == engine::WorkKind::kDoneSend;
-  FUZZ_CHECK(header->header.credits == (is_call || is_done ? requested() : granted()),
+  const bool is_option = kind == engine::WorkKind::kOptionSend;
+  FUZZ_CHECK(header.credits == (is_call || is_done ? requested() : granted()),
              "another number of credits");
-  FUZZ_CHECK(is_done == std::holds_alternative<wire::v1::Done>(header->header.body),
-             "another message than it should be");
-  if (is_done) return seen_done_sent(header->header.xid);
-  is_call ? seen_call_sent(*header, lists) : seen_reply_sent(send, lists);
+  FUZZ_CHECK(is_done == header.is_done, "another message than it should be");
+  FUZZ_CHECK(!header.is_option || is_option, "a call's message is an option");
+  FUZZ_CHECK(!is_option || (lists.empty() && send.gather.empty() && header.version == 2),
+             "an option, or its answer, that is more");
+  if (is_option) {
+    if (header.is_option) last_option_ = header.xid;
+    return;
+  }
+  FUZZ_CHECK(!header.says_call || *header.says_call == is_call, "another direction");
+  if (is_done) return seen_done_sent(header.xid);
+  is_call ? seen_call_sent(header, lists) : seen_reply_sent(send, header, lists);
 }
 
-void EngineSide::seen_reply_sent(const engine::PostSend& send, const wire::ChunkLists& lists) {
-  FUZZ_CHECK(role_ == Role::kServer || (lists.empty() && !send.invalidate),
+SentHeader EngineSide::decode_sent(Bytes header, wire::ChunkLists& lists) const {
+  namespace v1 = wire::v1;
+  namespace v2 = wire::v2;
+  FUZZ_CHECK(header.size() >= 2 * xdr::kWordSize, "a header without a version");
+  if (xdr::load_word(header.data() + xdr::kWordSize) != v2::kVersion || !may_speak_v2()) {
+    const auto decoded = v1::decode(header, wire::Limits{}, lists);
+    FUZZ_CHECK(decoded && decoded->payload.empty(), "we send a bad header");
+    const v1::Header& sent = decoded->header;
+    return {.xid = sent.xid,
+            .version = sent.version,
+            .credits = sent.credits,
+            .is_done = std::holds_alternative<v1::Done>(sent.body)};
+  }
+  const auto decoded = v2::decode(header, wire::Limits{}, lists);
+  FUZZ_CHECK(decoded && decoded->payload.empty(), "we send a bad header of version 2");
+  const v2::Header& sent = decoded->header;
+  SentHeader told{.xid = sent.xid, .version = sent.version, .credits = sent.credits};
+  if (const auto* message = std::get_if<v2::Msg>(&sent.body)) {
+    told.says_call = message->direction == v2::Direction::kCall;
+  } else if (const auto* no_message = std::get_if<v2::NoMsg>(&sent.body)) {
+    told.says_call = no_message->direction == v2::Direction::kCall;
+  }
+  told.is_option = std::holds_alternative<v2::Optional>(sent.body);
+  return told;
+}
+
+void EngineSide::seen_reply_sent(const engine::PostSend& send, const SentHeader& header,
+                                 const wire::ChunkLists& lists) {
+  FUZZ_CHECK(role_ == Role::kServer || header.version == 2 || (lists.empty() && !send.invalidate),
              "the answer to a backward Call has chunks");
   // I1: one reply for each Call at most, and its Receive is posted again before it.
   ++replies_sent_;
@@ -430,23 +496,27 @@ std::uint32_t EngineSide::granted() const {
   return role_ == Role::kServer ? options_.credits : options_.backward_calls;
 }
 
-void EngineSide::seen_call_sent(const wire::v1::Decoded& header, const wire::ChunkLists& lists) {
+void EngineSide::seen_call_sent(const SentHeader& header, const wire::ChunkLists& lists) {
   std::uint32_t unanswered = 0;
   std::uint32_t dones = dones_sent_ - dones_seen_;  // and those that are owed
   std::uint32_t limit = engine_.credits_limit();
   Call* sent = nullptr;
   for (auto& [key, call] : calls_) {
     if (!call.made) continue;
-    if (call.xid == header.header.xid) sent = &call;
-    if (call.sent && !call.answered) {
+    if (call.xid == header.xid && !call.ended) sent = &call;
+    if (call.xid != header.xid && call.sent && !call.answered) {
       ++unanswered;
       limit = std::max(limit, call.limit);
     } else if (call.wants_done && !call.confirmed) {
       ++dones;
     }
   }
-  FUZZ_CHECK(sent != nullptr && !sent->sent && !sent->ended, "a Call is sent twice, or too late");
+  FUZZ_CHECK(sent != nullptr, "a Call is sent too late");
+  // What offered version 2 goes again in version 1.
+  FUZZ_CHECK(!sent->sent || (sent->version == 2 && header.version < 2), "a Call is sent twice");
   sent->sent = true;
+  sent->version = header.version;
+  sent->answered = false;
   sent->lists = lists;
   sent->limit = std::max(sent->limit, engine_.credits_limit());
   // I2: those that surely were not answered, with this one. A smaller grant revokes nothing: each
@@ -463,7 +533,8 @@ void EngineSide::seen_call_sent(const wire::v1::Decoded& header, const wire::Chu
   FUZZ_CHECK(link_ended_ || engine_.counters().credit_overruns > 0 ||
                  engine_.receives_posted() >= unanswered + 1 + for_calls,
              "a Call takes a Receive of the other direction");
-  FUZZ_CHECK(role_ == Role::kClient || lists.empty(), "a backward Call has chunks");
+  FUZZ_CHECK(role_ == Role::kClient || header.version == 2 || lists.empty(),
+             "a backward Call has chunks");
   const auto check = [&](const wire::Segment& segment) {
     const auto found = handles_.find(segment.handle);
     if (link_ended_) return;
@@ -489,8 +560,10 @@ void EngineSide::check_credits() const {
     const Call& call = each.second;
     return call.made && (call.delivered || (call.answered && !call.ended));
   });
-  FUZZ_CHECK(held <= engine_.calls_in_service() + static_cast<std::size_t>(replies),
-             "a Receive that no Call and no reply holds is not posted");
+  // Options keep theirs until they are answered, and those that wait for them are not posted.
+  FUZZ_CHECK(
+      may_speak_v2() || held <= engine_.calls_in_service() + static_cast<std::size_t>(replies),
+      "a Receive that no Call and no reply holds is not posted");
   if (requested() == 0) return;
   FUZZ_CHECK(engine_.credits_limit() <= (role_ == Role::kClient && has_profile()
                                              ? grant_max_
@@ -600,7 +673,7 @@ void EngineSide::on(const engine::CallFailed& event) {
 
 void EngineSide::on(const engine::MemoryWanted& event) {
   Call& call = told_of(event.call, event.xid);
-  FUZZ_CHECK(role_ == Role::kServer, "a backward Call has chunks");
+  FUZZ_CHECK(role_ == Role::kServer || may_speak_v2(), "a backward Call has chunks");
   FUZZ_CHECK(event.size > 0 && event.size <= (event.position == 0 ? options_.long_call_size_max
                                                                   : options_.read_chunk_size_max),
              "a Read chunk of a size that is not taken");
@@ -611,7 +684,7 @@ void EngineSide::on(const engine::MemoryWanted& event) {
 
 void EngineSide::on(const engine::CallReceived& event) {
   Call& call = told_of(event.call, event.xid);
-  FUZZ_CHECK(role_ == Role::kServer || (event.items.empty() && !event.long_part),
+  FUZZ_CHECK(role_ == Role::kServer || may_speak_v2() || (event.items.empty() && !event.long_part),
              "a backward Call has chunks");
   check_inline_part(event.inline_part);
   FUZZ_CHECK(event.inline_part.empty() == event.long_part.has_value(), "two streams, or none");
@@ -634,7 +707,8 @@ void EngineSide::on(const engine::CallDone& event) {
 }
 
 void EngineSide::on(const engine::ChunkRefused&) {
-  FUZZ_CHECK(role_ == Role::kServer && !refused_, "one refusal ends the connection");
+  FUZZ_CHECK((role_ == Role::kServer || may_speak_v2()) && !refused_,
+             "one refusal ends the connection");
   refused_ = true;
 }
 
@@ -714,7 +788,11 @@ void EngineSide::finish(bool stuck) {
     FUZZ_CHECK(call.ended || link_ended_, "a call outlives its time");
   }
   if (!link_ended_) {
-    FUZZ_CHECK(receives_.size() == receive_count(), "a Receive is lost");
+    const std::size_t kept = may_speak_v2() ? engine::OptionPort::kReceives : 0;
+    FUZZ_CHECK(receives_.size() + unused_.size() <= receive_count() &&
+                   receives_.size() + unused_.size() + kept >= receive_count() &&
+                   (may_speak_v2() || unused_.empty()),
+               "a Receive is lost");
     FUZZ_CHECK(handles_.empty(), "a handle is left");
     for (const auto& [key, call] : calls_) {
       FUZZ_CHECK(call.wants_done == call.confirmed, "a reply that was never confirmed");
@@ -726,6 +804,11 @@ void EngineSide::finish(bool stuck) {
   FUZZ_CHECK(engine_.calls_in_flight() == 0 && engine_.calls_in_service() == 0, "calls are left");
   FUZZ_CHECK(engine_.counters().calls_started == engine_.counters().calls_ended, "miscounted");
   FUZZ_CHECK(posted_.empty() && waiting_.empty(), "the driver has not flushed all");
+  while (changes_ > 0) {
+    const int before = changes_;
+    take_change();
+    FUZZ_CHECK(changes_ < before, "a request that never ends");
+  }
 }
 
 // --- Messages ----------------------------------------------------------------------------------

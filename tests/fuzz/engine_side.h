@@ -15,7 +15,7 @@
 #include "engine/connection.h"
 #include "engine/kept_work_for_test.h"
 #include "fuzz/fuzz.h"
-#include "wire/v1/header.h"
+#include "wire/chunk_lists.h"
 
 namespace rpcrdma::fuzz {
 
@@ -30,6 +30,16 @@ struct Message {
   engine::Outgoing outgoing() const {
     return {stream, results, reply_size_max, reply_room, nullptr, may_be_read};
   }
+};
+
+// The header of a message that we send, in whichever version it is.
+struct SentHeader {
+  Xid xid;
+  std::uint32_t version;
+  std::uint32_t credits;
+  bool is_done = false;                // RDMA_DONE
+  bool is_option = false;              // RDMA2_OPTIONAL
+  std::optional<bool> says_call = {};  // version 2: its direction
 };
 
 class EngineSide {
@@ -51,8 +61,9 @@ class EngineSide {
     std::uint32_t reply_room_size = 0;
     bool delivered = false;  // and not released
     bool sent = false;
-    std::uint32_t limit = 0;  // of credits, when it took one
-    bool answered = false;    // perhaps: a message with its XID came
+    std::uint32_t version = 0;  // in which it was sent
+    std::uint32_t limit = 0;    // of credits, when it took one
+    bool answered = false;      // perhaps: a message with its XID came
     wire::ChunkLists lists;
     // Profile::kRfc5666: its answer came; with a Read list; and was confirmed.
     bool settled = false, wants_done = false, confirmed = false;
@@ -76,6 +87,12 @@ class EngineSide {
   void release(engine::CallId call);
   void start_reply(engine::CallId call, Message message);
   void reject(engine::CallId call);
+  // Version 2: asks the peer for other characteristics, and hears what came of it.
+  void ask(const engine::SmallValue& want);
+  void take_change();
+  void raise_receive_size(std::uint32_t size);
+  // Whether there is memory for Receives of another size.
+  void set_memory(bool has_memory) { has_memory_ = has_memory; }
   void lend(engine::CallId call);
 
   // The peer sends; false without a posted Receive. Longer messages are cut.
@@ -107,6 +124,7 @@ class EngineSide {
   const engine::Options& options() const { return options_; }
   engine::Connection& engine() { return engine_; }
   std::size_t receives_posted() const { return receives_.size(); }
+  Xid last_option() const { return last_option_; }  // that we sent
 
  private:
   struct Exposed {
@@ -126,6 +144,7 @@ class EngineSide {
   Call& answered(engine::CallId id) { return calls_.at({false, id}); }
   std::size_t receive_count() const { return engine::Connection::receive_count(role_, options_); }
   bool has_profile() const { return options_.profile == engine::Profile::kRfc5666; }
+  bool may_speak_v2() const { return options_.versions.high >= 2; }
   std::uint32_t requested() const;
   std::uint32_t granted() const;
   std::size_t timeouts_max() const;
@@ -140,8 +159,10 @@ class EngineSide {
   void seen_done_sent(Xid xid);
   void seen_read(const engine::RdmaRead& read) const;
   void note_answer(Bytes message, Xid xid);
-  void seen_call_sent(const wire::v1::Decoded& header, const wire::ChunkLists& lists);
-  void seen_reply_sent(const engine::PostSend& send, const wire::ChunkLists& lists);
+  SentHeader decode_sent(Bytes header, wire::ChunkLists& lists) const;
+  void seen_call_sent(const SentHeader& header, const wire::ChunkLists& lists);
+  void seen_reply_sent(const engine::PostSend& send, const SentHeader& header,
+                       const wire::ChunkLists& lists);
   bool post_waiting();
   void flush_waiting();
   void done(const Posted& posted, engine::WorkStatus status);
@@ -180,9 +201,19 @@ class EngineSide {
   };
   std::map<engine::Lease, Place> places_;
   std::uint32_t inline_send_max_ = 1024;  // that held for some message
-  std::deque<engine::Action> waiting_;    // polled, and no room in the queue yet
+  std::uint32_t inline_send_max_v2_ = engine::kReceiveSizeV2;
+  std::deque<engine::Action> waiting_;  // polled, and no room in the queue yet
   std::deque<Posted> posted_;
-  std::vector<engine::ReceiveId> receives_;       // posted
+  struct PostedReceive {
+    engine::ReceiveId id;
+    std::uint32_t size;  // bytes
+  };
+  std::vector<PostedReceive> receives_;
+  std::set<engine::ReceiveId> unused_;
+  std::uint32_t receive_size_;  // of those posted from now on, bytes
+  bool has_memory_ = true;
+  int changes_ = 0;  // asked for, and not ended
+  Xid last_option_{};
   std::map<engine::ReceiveId, Buffer> messages_;  // held by the engine
   std::map<SteeringTag, Exposed> handles_;        // live
   std::vector<SteeringTag> tags_;

@@ -1,11 +1,15 @@
-// An engine::Connection, as client or as server, with a lawful provider and a peer that may send
-// anything: raw bytes, headers made by hand, replies that nearly fit, invalidations; while calls
-// are started, canceled, answered and rejected, work completes or fails, time passes, and the link
-// ends at any moment. EngineSide checks the invariants.
+// An engine::Connection, as client or as server, of version 1 alone or with version 2, with a
+// lawful provider and a peer that may send anything: raw bytes, headers made by hand in either
+// version, options, replies that nearly fit, invalidations; while calls are started, canceled,
+// answered and rejected, work completes or fails, time passes, and the link ends at any moment.
+// EngineSide checks the invariants.
 //
 // Input: role and options, then operations until it ends.
 #include "fuzz/engine_side.h"
 #include "fuzz/fuzz.h"
+#include "wire/v1/header.h"
+#include "wire/v2/characteristics.h"
+#include "wire/v2/header.h"
 
 namespace rpcrdma::fuzz {
 namespace {
@@ -35,6 +39,15 @@ engine::Options options_of(Choices& choices, std::uint32_t backward_calls) {
   return options;
 }
 
+// Version 2, alone or beside version 1.
+void take_version_two(Choices& choices, engine::Options& options) {
+  const std::uint8_t flags = choices.u8();
+  options.versions = {(flags & 1U) != 0 ? 2U : 1U, 2};
+  options.receive_size_max = 4096U * (flags / 2U % 8U);
+  options.backward_support =
+      (flags & 16U) != 0 ? BackwardSupport::kInline : BackwardSupport::kGeneral;
+}
+
 // What only Profile::kRfc5666 has.
 void take_profile(Choices& choices, engine::Options& options) {
   options.profile = engine::Profile::kRfc5666;
@@ -56,7 +69,11 @@ struct Settings {
         batch(1 + choices.below(8)),
         ends(choices.u8()) {
     // No input from before this has it.
-    if ((first & 24U) == 16U) take_profile(choices, options);
+    if ((first & 24U) == 16U) {
+      take_profile(choices, options);
+    } else if ((first & 224U) == 64U) {
+      take_version_two(choices, options);
+    }
   }
   Role role;
   engine::Options options;
@@ -131,6 +148,9 @@ class World {
       case 4:
         side_.settle();
         break;
+      case 5:
+        may_speak_v2() ? change() : connect();
+        break;
       default:
         connect();
         break;
@@ -151,7 +171,25 @@ class World {
     side_.connect(link);
   }
 
+  bool may_speak_v2() const { return side_.options().versions.high >= 2; }
   bool has_profile() const { return side_.options().profile == engine::Profile::kRfc5666; }
+
+  // Version 2: what is of no call.
+  void change() {
+    const std::uint8_t what = choices_.u8();
+    const std::uint32_t size = 512U * choices_.u8();
+    side_.set_memory((what & 16U) == 0);
+    switch (what % 4U) {
+      case 0:
+        return side_.raise_receive_size(std::min(size, side_.options().receive_size_max));
+      case 1:
+        return side_.ask(engine::SmallValue::of(2, size));
+      case 2:
+        return side_.ask(engine::SmallValue::of(1 + what / 32U, size));
+      default:
+        return side_.take_change();
+    }
+  }
 
   // The layer above does something.
   void act() { goes_backward() != (role_ == Role::kServer) ? serve() : make_call(); }
@@ -266,8 +304,114 @@ class World {
     }
   }
 
+  // Values of characteristics, known ones and others.
+  std::vector<wire::v2::CharacteristicValue> values(std::array<std::array<std::byte, 8>, 3>& room) {
+    std::vector<wire::v2::CharacteristicValue> values;
+    for (std::size_t n = choices_.below(4); n > 0; --n) {
+      auto& data = room[n - 1];
+      const std::uint8_t kind = choices_.u8();
+      const std::uint32_t high = choices_.u8();
+      const std::uint32_t word = 256U * high + choices_.u8() % 4U;
+      xdr::store_word(data.data(), kind < 128 ? word : word % 4);
+      const std::uint32_t id = kind % 4U == 3 ? 0xffffff00U + kind / 4U % 2U : 1U + kind % 4U;
+      values.push_back({id, Bytes(data).first(kind % 64U == 63 ? 8 : 4)});
+    }
+    return values;
+  }
+  // What an option says: well-formed mostly.
+  std::size_t write_info(std::uint32_t type, MutableBytes output) {
+    xdr::Writer writer(output);
+    std::array<std::array<std::byte, 8>, 3> room{};
+    const auto list = values(room);
+    const std::uint8_t sets = choices_.u8();
+    const std::array<std::uint32_t, 2> indices{0, 1};
+    const auto subset = [&](unsigned shift) {
+      return std::span(indices).subspan(sets >> shift & 1U, (sets >> shift & 2U) != 0 ? 1 : 0);
+    };
+    switch (type) {
+      case 1:
+        wire::v2::write_init(writer, list, subset(0));
+        break;
+      case 2:
+        wire::v2::write_request(writer, list);
+        break;
+      case 3:
+        wire::v2::write_response(writer, subset(0), subset(2), subset(4));
+        break;
+      case 4:
+        if (!list.empty()) wire::v2::write_update(writer, list[0], (sets & 1U) != 0);
+        break;
+      default:
+        writer.u32(sets);
+    }
+    return writer.position();
+  }
+  wire::v2::Body body2(bool is_reply, Buffer& info) {
+    const auto direction = is_reply ? wire::v2::Direction::kReply : wire::v2::Direction::kCall;
+    switch (choices_.below(12)) {
+      case 0:
+      case 1:
+        return wire::v2::NoMsg{direction};
+      case 2:
+        return wire::v2::ErrVers{1, choices_.u8()};
+      case 3:
+        return wire::v2::ErrBadHeader{};
+      case 4:
+        return wire::v2::ErrInvalOption{};
+      case 5:
+      case 6:
+      case 7: {
+        const auto type = static_cast<std::uint32_t>(1 + choices_.below(5));
+        info.resize(128);
+        info.resize(write_info(type, info));
+        return wire::v2::Optional{direction, type, info};
+      }
+      default:
+        return wire::v2::Msg{direction};
+    }
+  }
+  // As made_message().
+  Buffer made_message2() {
+    namespace v2 = wire::v2;
+    ChunkLists lists;
+    Buffer info;
+    const bool is_reply = goes_backward() != (role_ == Role::kClient);
+    const Xid xid{choices_.u8()};
+    v2::Header header{xid, 2, choices_.u8(), body2(is_reply, info)};
+    const auto calls = side_.calls([](const Call& call) { return call.sent && !call.answered; });
+    const std::uint8_t how = choices_.u8();
+    const bool has_lists = std::holds_alternative<v2::Msg>(header.body) ||
+                           std::holds_alternative<v2::NoMsg>(header.body);
+    if (!has_lists && how >= 128 && how < 192) {
+      header.xid = side_.last_option();
+    } else if (is_reply && how >= 32 && !calls.empty()) {
+      const Call& call = side_.call(calls[how % calls.size()]);
+      header.xid = call.xid;
+      if (has_lists) how >= 64 ? return_lists(call.lists, lists) : fill_lists(lists);
+    } else if (has_lists && (how & 2U) != 0) {
+      fill_lists(lists);
+    }
+    const bool has_payload = std::holds_alternative<v2::Msg>(header.body);
+    const std::size_t payload = has_payload ? 4 * (1 + choices_.size(200)) : 0;
+    Buffer message(encoded_size(header, lists) + payload);
+    const auto size = encode(header, lists, message);
+    FUZZ_CHECK(size.has_value(), "the driver's own header does not fit");
+    write_stream(header.xid, is_reply, how, MutableBytes(message).subspan(*size));
+    return message;
+  }
+
+  // The start of an RPC message.
+  static void write_stream(Xid xid, bool is_reply, std::uint8_t how, MutableBytes payload) {
+    if (payload.empty()) return;
+    xdr::Writer writer(payload);
+    writer.u32(static_cast<std::uint32_t>(xid) ^ (how % 32U == 31U ? 1U : 0U));
+    const bool turned = how % 32U == 30U;  // the RPC message goes the other way
+    if (payload.size() > 4) writer.u32(is_reply != turned ? 1 : 0);
+  }
+
   // A Call for who answers, a reply for who calls: mostly right.
   Buffer made_message() {
+    if (may_speak_v2() && choices_.below(4) != 0) return made_message2();
     ChunkLists lists;
     const bool is_reply = goes_backward() != (role_ == Role::kClient);
     wire::v1::Header header{Xid{choices_.u8()}, 1, choices_.u8(), body()};
@@ -294,12 +438,7 @@ class World {
     Buffer message(encoded_size(header, lists) + payload);
     const auto size = encode(header, lists, message);
     FUZZ_CHECK(size.has_value(), "the driver's own header does not fit");
-    if (payload > 0) {
-      xdr::Writer writer(MutableBytes(message).subspan(*size));
-      writer.u32(static_cast<std::uint32_t>(header.xid) ^ (how % 32U == 31U ? 1U : 0U));
-      const bool turned = how % 32U == 30U;  // the RPC message goes the other way
-      if (payload > 4) writer.u32(is_reply != turned ? 1 : 0);
-    }
+    write_stream(header.xid, is_reply, how, MutableBytes(message).subspan(*size));
     return message;
   }
 
