@@ -149,6 +149,15 @@ struct Counters {
   std::uint64_t registrations = 0;  // of memory, with the device if there is one
 };
 
+// Who wants to know when a queue pair is to be polled.
+class RPCRDMA_EXPORT NewsListener {
+ public:
+  virtual void handle_news() noexcept = 0;
+
+ protected:
+  ~NewsListener() = default;
+};
+
 // One connection and its protection domain: regions and steering tags are valid only here. A tag of
 // another connection is as invalid as one that never existed.
 class RPCRDMA_EXPORT QueuePair {
@@ -206,6 +215,12 @@ class RPCRDMA_EXPORT QueuePair {
   // completions (kFlushed) are still to be polled. So kDisconnected may come late, when memory is
   // safe, but must come eventually, even if the peer is silent.
   virtual std::optional<LinkEvent> poll_link() = 0;
+  // From now on tells the listener, which outlives *this, when poll() or poll_link() has something
+  // again, for one or for many times: on the provider's thread, from a function of this queue pair
+  // or from Provider::progress() or wait(). Nothing that is there already is told. The owner of
+  // many queue pairs then polls those alone that have told, each until it has nothing left. False,
+  // the default: this provider does not tell, and the queue pair is to be polled in each round.
+  virtual bool tell_news_to(NewsListener& /*listener*/) noexcept { return false; }
   // Why the connection ended; valid after kRefused or kDisconnected.
   virtual Error cause() const noexcept = 0;
   // The target of our RDMA Write that the peer refused, which ended the connection, if the provider

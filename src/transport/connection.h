@@ -68,6 +68,11 @@ class Connection {
   // engine's events afterwards, and pump again when they led to commands.
   bool pump(Instant now);
 
+  // See QueuePair. When it has told, pump() has something to do.
+  bool tell_news_to(rdma::NewsListener& listener) noexcept {
+    return queue_pair_->tell_news_to(listener);
+  }
+
   bool connected() const noexcept { return connected_; }
   bool ended() const noexcept { return ended_; }  // refused, disconnected, or given up
   void disconnect() noexcept { queue_pair_->disconnect(); }

@@ -19,6 +19,7 @@
 #include "rpcrdma/client.h"
 #include "rpcrdma/function_service.h"
 #include "rpcrdma/server.h"
+#include "support/forwarding_provider.h"
 
 namespace rpcrdma {
 namespace {
@@ -41,25 +42,19 @@ rdma::Error refusal(rdma::Errc code) {
   return {code, 0, "the test's refusal"};
 }
 
-class FaultyQueuePair final : public rdma::QueuePair {
+class FaultyQueuePair final : public test::ForwardingQueuePair {
  public:
   FaultyQueuePair(std::unique_ptr<rdma::QueuePair> inner, Faults& faults)
-      : inner_(std::move(inner)), faults_(faults) {}
+      : ForwardingQueuePair(std::move(inner)), faults_(faults) {}
 
-  const rdma::Capabilities& capabilities() const noexcept override {
-    return inner_->capabilities();
-  }
   Expected<work::RegionId, rdma::Error> attach(MutableBytes memory) override {
     if (!may_attach()) return Unexpected<rdma::Error>(refusal(rdma::Errc::kNoResources));
-    return inner_->attach(memory);
+    return ForwardingQueuePair::attach(memory);
   }
   Expected<work::RegionId, rdma::Error> attach_read_only(Bytes memory) override {
     if (!may_attach()) return Unexpected<rdma::Error>(refusal(rdma::Errc::kNoResources));
-    return inner_->attach_read_only(memory);
+    return ForwardingQueuePair::attach_read_only(memory);
   }
-  void detach(work::RegionId region) override { inner_->detach(region); }
-  Bytes peer_private_data() const noexcept override { return inner_->peer_private_data(); }
-  std::string_view peer_address() const noexcept override { return inner_->peer_address(); }
   Expected<void, rdma::Error> post(std::span<work::Request> batch) override {
     std::vector<work::Request> taken;
     for (const work::Request& request : batch) {
@@ -73,7 +68,7 @@ class FaultyQueuePair final : public rdma::QueuePair {
         taken.push_back(request);
       }
     }
-    auto posted = inner_->post(taken);
+    auto posted = ForwardingQueuePair::post(taken);
     if (!posted) return posted;
     for (const work::Request& request : batch) {
       if (std::holds_alternative<work::Expose>(request.work) && faults_.expose) {
@@ -83,18 +78,14 @@ class FaultyQueuePair final : public rdma::QueuePair {
     return posted;
   }
   std::size_t poll(std::span<rdma::Completion> out) override {
-    if (failed_.empty() || out.empty()) return inner_->poll(out);
+    if (failed_.empty() || out.empty()) return ForwardingQueuePair::poll(out);
     out[0] = failed_.front();
     failed_.pop_front();
     return 1;
   }
-  std::optional<rdma::LinkEvent> poll_link() override { return inner_->poll_link(); }
-  rdma::Error cause() const noexcept override { return inner_->cause(); }
   rdma::Error exposure_failure() const noexcept override {
     return refusal(rdma::Errc::kNoResources);
   }
-  void disconnect() noexcept override { inner_->disconnect(); }
-  rdma::Counters counters() const noexcept override { return inner_->counters(); }
 
  private:
   bool may_attach() {
@@ -103,46 +94,38 @@ class FaultyQueuePair final : public rdma::QueuePair {
     return true;
   }
 
-  std::unique_ptr<rdma::QueuePair> inner_;
   Faults& faults_;
   std::deque<rdma::Completion> failed_;
 };
 
-class FaultyProvider final : public rdma::Provider {
+class FaultyProvider final : public test::ForwardingProvider {
  public:
-  FaultyProvider(own::Wire& wire, Faults& faults) : inner_(wire), faults_(faults) {}
+  FaultyProvider(std::unique_ptr<own::Provider> inner, Faults& faults)
+      : ForwardingProvider(*inner), inner_(std::move(inner)), faults_(faults) {}
 
   std::string_view name() const noexcept override { return "faulty"; }
   Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> accept(
       std::unique_ptr<rdma::Incoming> request, Bytes private_data) override {
     if (faults_.accept) return Unexpected<rdma::Error>(refusal(rdma::Errc::kNoResources));
-    return wrap(inner_.accept(std::move(request), private_data));
+    return ForwardingProvider::accept(std::move(request), private_data);
   }
   Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> connect(std::string_view address,
                                                                   Bytes private_data) override {
     if (faults_.connect) return Unexpected<rdma::Error>(refusal(rdma::Errc::kTimedOut));
-    return wrap(inner_.connect(address, private_data));
+    return ForwardingProvider::connect(address, private_data);
   }
   Expected<std::unique_ptr<rdma::Listener>, rdma::Error> listen(std::string_view address) override {
     if (faults_.listen) return Unexpected<rdma::Error>(refusal(rdma::Errc::kBadAddress));
-    return inner_.listen(address);
+    return ForwardingProvider::listen(address);
   }
   std::string remedy(const rdma::Error& /*error*/) const override { return "ask the test"; }
-  void progress() override { inner_.progress(); }
-  int wait_fd() const noexcept override { return inner_.wait_fd(); }
-  Instant now() const noexcept override { return inner_.now(); }
-  void arm_timer(std::optional<Instant> when) override { inner_.arm_timer(when); }
-  void wait() override { inner_.wait(); }
-  void wake() noexcept override { inner_.wake(); }
 
  private:
-  Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> wrap(
-      Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> made) {
-    if (!made) return made;
-    return std::make_unique<FaultyQueuePair>(std::move(*made), faults_);
+  std::unique_ptr<rdma::QueuePair> wrap(std::unique_ptr<rdma::QueuePair> inner) override {
+    return std::make_unique<FaultyQueuePair>(std::move(inner), faults_);
   }
 
-  own::Provider inner_;
+  const std::unique_ptr<own::Provider> inner_;
   Faults& faults_;
 };
 
@@ -170,7 +153,7 @@ class OwnProvider : public testing::Test {
   }
 
   std::unique_ptr<rdma::Provider> faulty(Faults& faults) {
-    return std::make_unique<FaultyProvider>(wire_, faults);
+    return std::make_unique<FaultyProvider>(std::make_unique<own::Provider>(wire_), faults);
   }
   void listen() {
     server_.emplace(Server::listen(faulty(of_server_), "here:0", server_options_).value());

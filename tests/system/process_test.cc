@@ -331,8 +331,10 @@ TEST(Process, ClientThatIsStoppedInMidTransferIsDropped) {
 [[noreturn]] void echo_for_ever(const std::string& url) {
   auto client = Client::connect(url, {});
   if (!client) ::_exit(1);
+  // Together more than sockets hold: whenever it stops, the server waits for it.
+  constexpr int kCalls = 24;
   const auto data = pattern(1U << 20U, 1);
-  std::vector<std::byte> places[8];
+  std::vector<std::byte> places[kCalls];
   std::function<void(int)> again = [&](int i) {
     auto& place = places[i];
     place.resize(data.size());
@@ -346,7 +348,7 @@ TEST(Process, ClientThatIsStoppedInMidTransferIsDropped) {
     });
     if (!started) ::_exit(1);
   };
-  for (int i = 0; i < 8; ++i) again(i);
+  for (int i = 0; i < kCalls; ++i) again(i);
   for (;;) {
     client->wait();
     client->progress();

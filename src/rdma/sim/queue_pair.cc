@@ -145,7 +145,7 @@ void QueuePair::handle_accepted(World::QueuePairId acceptor, std::vector<std::by
   setup_timer_.reset();
   peer_private_data_ = std::move(private_data);
   state_ = State::kConnected;
-  link_events_.push_back(LinkEvent::kConnected);
+  tell(LinkEvent::kConnected);
   travel(ReadyMessage{});
 }
 
@@ -247,12 +247,20 @@ void QueuePair::complete(Serial serial) {
 }
 
 void QueuePair::push(const Completion& completion, bool signaled) {
-  if (signaled || completion.status != Status::kOk) completions_.push_back({completion, false});
+  if (!signaled && completion.status == Status::kOk) return;
+  completions_.push_back({completion, false});
+  note_news();
 }
 
 void QueuePair::push_received(const Completion& completion) {
   completions_.push_back({completion, true});
   ++received_unpolled_;
+  note_news();
+}
+
+void QueuePair::tell(LinkEvent event) {
+  link_events_.push_back(event);
+  note_news();
 }
 
 // Arrivals.
@@ -266,7 +274,7 @@ void QueuePair::arrive(ReadyMessage&) {
   if (state_ != State::kConnecting) return;
   peer_private_data_ = std::move(early_private_data_);
   state_ = State::kConnected;
-  link_events_.push_back(LinkEvent::kConnected);
+  tell(LinkEvent::kConnected);
 }
 
 void QueuePair::arrive(SendMessage& message) {
@@ -453,7 +461,7 @@ void QueuePair::close(const Error& cause, LinkEvent event) {
   pending_writes_.clear();
   domain_.revoke_all();
   flush();
-  link_events_.push_back(event);
+  tell(event);
   travel(CloseMessage{});
 }
 

@@ -45,6 +45,10 @@ class QueuePair final : public rdma::QueuePair {
   void release_receives(std::span<const std::uint16_t> numbers) override;
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
+  bool tell_news_to(NewsListener& listener) noexcept override {
+    listener_ = &listener;
+    return true;
+  }
   Error cause() const noexcept override { return cause_; }
   std::optional<Remote> refused_write() const noexcept override { return refused_write_; }
   // The end comes a little later, as it does with hardware; post() fails from now on.
@@ -177,6 +181,10 @@ class QueuePair final : public rdma::QueuePair {
   void run_local(Serial serial);
   void push(const Completion& completion, bool signaled);
   void push_received(const Completion& completion);
+  void tell(LinkEvent event);
+  void note_news() noexcept {
+    if (listener_ != nullptr) listener_->handle_news();
+  }
 
   // The end.
   void close(const Error& cause, LinkEvent event);
@@ -184,6 +192,7 @@ class QueuePair final : public rdma::QueuePair {
   bool refers_to(RegionId region) const;
 
   World& world_;
+  NewsListener* listener_ = nullptr;
   const World::QueuePairId id_;
   World::QueuePairId peer_ = 0;
   const std::string peer_address_;

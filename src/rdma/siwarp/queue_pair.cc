@@ -170,6 +170,7 @@ void QueuePair::handle_ready(std::uint32_t events) {
   if ((events & ~std::uint32_t{EPOLLOUT}) != 0) receive();
   if (state_ == State::kOpen && (events & EPOLLOUT) != 0) expect_writable(false);
   transmit();
+  note_completions();
 }
 
 void QueuePair::tcp_connected() {
@@ -236,6 +237,7 @@ void QueuePair::open_stream() {
   tell(LinkEvent::kConnected);
   if (!initiator_) may_nudge_ = false;
   transmit();
+  note_completions();
 }
 
 // Data.
@@ -245,6 +247,7 @@ bool QueuePair::receive_some() {
   const std::uint64_t before = stream_.counters().bytes_received;
   receive();
   transmit();
+  note_completions();
   return state_ != State::kOpen || stream_.counters().bytes_received != before;
 }
 
@@ -338,6 +341,7 @@ void QueuePair::nudge() {
   ++nudges_;
   stream_.nudge();
   transmit();
+  note_completions();
   if (state_ != State::kOpen) return;
   shard_.reactor->set_deadline(
       *this, posix::Reactor::now() + shard_.options.first_answer_nudge * (1 << nudges_));
@@ -363,6 +367,7 @@ void QueuePair::tell(LinkEvent event) {
 }
 
 void QueuePair::note_news() {
+  if (listener_ != nullptr) listener_->handle_news();
   if (in_news) return;
   in_news = true;
   shard_.news.push_back(this);

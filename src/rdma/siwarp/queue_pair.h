@@ -44,6 +44,10 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
                                       std::span<const std::uint16_t> numbers) override;
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
+  bool tell_news_to(NewsListener& listener) noexcept override {
+    listener_ = &listener;
+    return true;
+  }
   Error cause() const noexcept override { return cause_; }
   std::optional<Remote> refused_write() const noexcept override;
   void disconnect() noexcept override;
@@ -83,6 +87,9 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   void expect_writable(bool wanted);
   void tell(LinkEvent event);
   void note_news();
+  void note_completions() {
+    if (stream_.has_completions()) note_news();
+  }
   void end(const Error& cause);
   void end(const Error& cause, LinkEvent event);
   void end_by_stream();
@@ -91,6 +98,7 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   void take(work::Request& request);
 
   Shard& shard_;
+  NewsListener* listener_ = nullptr;
   TcpSocket socket_;
   std::unique_ptr<iwarp::MpaSetup> setup_;
   std::string peer_address_;

@@ -60,8 +60,8 @@ Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
   memory_.begin_batch();
   if (auto checked = check(batch); !checked) return checked;
   for (work::Request& request : batch) take(request);
-  note_news();
   transmit();
+  note_completions();
   return {};
 }
 

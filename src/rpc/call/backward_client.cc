@@ -17,9 +17,9 @@ BackwardClient::BackwardClient(rpc::Session& session, rdma::Provider& provider,
   ever_connected_ = finishes_messages_ = true;
   if (outlives_connection) keeper_ = &session.mailbox();
   keeps_calls_ = outlives_connection;
-  if (const auto xid = session.last_xid()) last_xid_ = *xid;
+  if (const auto xid = session.caller().last_xid()) last_xid_ = *xid;
   use_session(&session);
-  session.set_caller(*this);
+  session.caller().take(*this);
 }
 
 Client BackwardClient::over(rpc::Session& session, rdma::Provider& provider,
@@ -102,7 +102,7 @@ void BackwardClient::handle_event(Instant now, const engine::Event& event) {
   handle(event);
   in_progress_ = false;
   if (!disposed_ || calls_.any_started()) return;
-  session_->end_caller(last_xid_);
+  session_->caller().leave(last_xid_);
   delete this;  // the last of it, see stays_behind()
 }
 
@@ -158,16 +158,16 @@ Expected<void, Error> BackwardClient::resume(rpc::Session& session) {
   if (&session.mailbox() != keeper_) return refused("the call came to another server");
   if (session.connection().ended()) return refused("the connection of the call is lost as well");
   if (!adrift_ && !leave_lost_session()) return refused("this client has a connection");
-  if (session.has_caller() || session.last_xid()) {
+  if (session.caller().caller() != nullptr || session.caller().last_xid()) {
     return refused("there is, or was, a client for that connection already");
   }
   leave_adrift();
   use_session(&session);
-  session.set_caller(*this);
+  session.caller().take(*this);
   move_streams();
   now_ = provider_.now();
   start_waiting();
-  provider_.wake();
+  want_turn();
   return {};
 }
 
@@ -176,7 +176,7 @@ Expected<void, Error> BackwardClient::resume(rpc::Session& session) {
 bool BackwardClient::leave_lost_session() {
   if (session_ == nullptr || !connection_->ended()) return false;
   if (calls_.any_started() || holds_replies()) return false;
-  session_->end_caller(last_xid_);
+  session_->caller().leave(last_xid_);
   handle_end();
   return adrift_;
 }
@@ -226,6 +226,16 @@ void BackwardClient::close() noexcept {
     connection_->engine().cancel(now(), slot.id);
     callback(Unexpected<Error>(lost_error()));
   }
+  want_turn();
+}
+
+void BackwardClient::handle_released(bool is_waited_for) {
+  if (session_ != nullptr) session_->want_turn();  // to post it again
+  RdmaClient::handle_released(is_waited_for);
+}
+
+void BackwardClient::want_turn() {
+  if (session_ != nullptr) session_->want_turn();
   provider_.wake();
 }
 
@@ -235,7 +245,7 @@ bool BackwardClient::stays_behind() {
   RPCRDMA_ASSERT(!in_progress_, "a client is destroyed inside of one of its callbacks");
   close();
   if (!calls_.any_started()) {
-    session_->end_caller(last_xid_);
+    session_->caller().leave(last_xid_);
     return false;
   }
   disposed_ = true;  // handle_event() or handle_end() ends it

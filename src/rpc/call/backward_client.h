@@ -49,9 +49,9 @@ class BackwardClient final : public RdmaClient, public rpc::BackwardCaller {
 
  private:
   bool stays_behind() override;
-  void handle_started() override {
-    provider_.wake();
-  }  // it may be another session's turn, or none's
+  // It may be another session's turn, or none's.
+  void handle_started() override { want_turn(); }
+  void handle_released(bool is_waited_for) override;
   bool waits_for_next() const noexcept override { return keeper_ != nullptr && !closing_; }
   bool may_start() noexcept override { return connected(); }
   std::optional<Error> finish_message(Slot& slot) override;
@@ -59,6 +59,7 @@ class BackwardClient final : public RdmaClient, public rpc::BackwardCaller {
   std::string absence() const override;
   void handle_other(const engine::Event& event) override;
 
+  void want_turn();
   bool flatten(Slot& slot);
   void move_streams();
   void use_session(rpc::Session* session);

@@ -271,8 +271,7 @@ void RdmaClient::free_slot(std::uint32_t index) {
     engine::Connection& engine = slot.connection->engine();
     engine.release(slot.id);
     slot.holds_receive = false;
-    // A call may have waited for this very Receive, and nothing else would wake the caller's loop.
-    if (!in_progress_ && engine.calls_waiting() > 0) provider_.wake();
+    if (!in_progress_) handle_released(engine.calls_waiting() > 0);
   }
   const bool has_stream = !slot.stream.empty() && !slot.stream_is_room;
   if (has_stream) pool_.give_back(slot.stream);

@@ -57,6 +57,11 @@ class RdmaClient : public ClientImpl {
   // --- What the two kinds do in their own ways.
   // A call was started, outside of progress().
   virtual void handle_started() = 0;
+  // A Receive was given back, outside of progress(); `is_waited_for`: by a call, perhaps, and
+  // nothing else would wake the caller's loop.
+  virtual void handle_released(bool is_waited_for) {
+    if (is_waited_for) provider_.wake();
+  }
   // Calls wait for the next connection when this one is lost.
   virtual bool waits_for_next() const noexcept = 0;
   // The first connection was lost and another one takes its place, whatever the options say.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 #include "oncrpc/configuration.h"
@@ -38,25 +39,28 @@ ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider* pr
 
 ServerImpl::~ServerImpl() {
   await_steps();
-  while (!adrift_.empty()) adrift_.back()->handle_server_end();
+  adrift_.end_all();
   // While all is still there: their callbacks may use contexts, whose answers take the mailbox.
-  for (const auto& [session, connection] : peers_) session->end_backward_calls();
+  for (const auto& peer : peers_.all()) peer->session->caller().end_calls();
   // Before the memory of their callers goes: where those have chunks it may be exposed still.
-  for (const auto& [session, connection] : peers_) {
-    if (session->has_caller() && connection->engine().link().chunks) session->disconnect();
+  for (const auto& peer : peers_.all()) {
+    if (peer->session->caller().caller() != nullptr && peer->connection->engine().link().chunks) {
+      peer->session->disconnect();
+    }
   }
-  for (const auto& [session, connection] : peers_) session->release_caller();
+  for (const auto& peer : peers_.all()) peer->session->caller().release();
 }
 
 // What a step shows an authenticator stays until it has ended.
 void ServerImpl::await_steps() {
   const auto are_left = [this] {
-    return tcp_.steps() > 0 ||
-           std::ranges::any_of(peers_, [](const Peer& peer) { return peer.session->steps() > 0; });
+    return tcp_.steps() > 0 || std::ranges::any_of(peers_.all(), [](const auto& peer) {
+             return peer->session->steps() > 0;
+           });
   };
   if (!are_left()) return;
   // No news of peers is to wake this loop again and again.
-  for (const auto& [session, connection] : peers_) session->disconnect();
+  for (const auto& peer : peers_.all()) peer->session->disconnect();
   tcp_.abort();
   while (are_left()) {
     loop_.wait();
@@ -162,38 +166,63 @@ void ServerImpl::progress() {
   accept_connections();
   notice_failure();
   share_receives();
-  answers_.take_all([](rpc::Session& session, engine::CallId call) { session.answer(call); });
+  answers_.take_all([](rpc::Session& session, engine::CallId call) {
+    session.answer(call);
+    session.want_turn();
+  });
   serve_sessions(now);
   if (stop_requested_.load(std::memory_order_acquire)) {
     drain(now);
     serve_sessions(now);  // sees the end of the connections that drain() closed
   }
-  remove_finished();
-  tell_time_to_adrift(now);
-  if (sharers_ != peers_.size() && options_.receives_max > 0) loop_.wake();  // to share anew
+  adrift_.tell_time(now);
+  share_receives();
+  if (peers_.anybody_wants_turn()) loop_.wake();
   arm_timer();
   current_server = nullptr;
 }
 
 void ServerImpl::serve_sessions(Instant now) {
-  std::size_t memory_wanted_at = 0;  // in use when a session found that it was not enough
-  bool waits_for_a_duplicate = false;
   const std::uint64_t ends = cache_.ends();
-  for (const auto& [session, connection] : peers_) {
-    in_turn_ = session.get();
-    session->progress(now);
+  retry_waiting();
+  const auto give_turn = [&](rpc::Peer& peer) {
+    in_turn_ = peer.session.get();
+    const bool is_done = peer.session->progress(now);
     in_turn_ = nullptr;
-    waits_for_a_duplicate = waits_for_a_duplicate || session->waits_for_a_duplicate();
-    if (session->waits_for_memory()) {
-      memory_wanted_at = std::max(memory_wanted_at, pool_.bytes_in_use());
-    }
-  }
+    return is_done;
+  };
+  peers_.serve(now, give_turn, [this](rpc::Peer& peer) { return settle(peer); });
   tcp_.progress(now);
-  memory_wanted_at = std::max(memory_wanted_at, tcp_.memory_wanted_at());
-  waits_for_a_duplicate = waits_for_a_duplicate || tcp_.waits_for_a_duplicate();
-  // Memory that a later session gave back is seen by the earlier ones in another round.
-  if (pool_.bytes_in_use() < memory_wanted_at) loop_.wake();
-  if (waits_for_a_duplicate && cache_.ends() != ends) loop_.wake();
+  // Something that one gave back may be what others wait for: in another round.
+  retry_waiting();
+  if (pool_.bytes_in_use() < tcp_.memory_wanted_at()) loop_.wake();
+  if (tcp_.waits_for_a_duplicate() && cache_.ends() != ends) loop_.wake();
+}
+
+// Behind its turn. Whether it goes.
+bool ServerImpl::settle(rpc::Peer& peer) {
+  rpc::Session& session = *peer.session;
+  if (draining_ && (session.idle() || drain_is_over_)) session.disconnect();
+  if (session.finished()) {
+    remove(peer);
+    return true;
+  }
+  if (session.waits_for_memory()) {
+    memory_wanted_at_ = std::max(memory_wanted_at_, pool_.bytes_in_use());
+  }
+  if (session.waits_for_memory() || session.waits_for_a_duplicate()) {
+    if (!peers_.anybody_waits()) ends_ = cache_.ends();
+    peers_.wait(peer);
+  }
+  return false;
+}
+
+// Gives turns to those that wait for memory, or for the end of a call, if there has been some.
+void ServerImpl::retry_waiting() {
+  if (!peers_.anybody_waits()) return;
+  if (pool_.bytes_in_use() >= memory_wanted_at_ && cache_.ends() == ends_) return;
+  memory_wanted_at_ = 0;
+  peers_.end_wait();
 }
 
 void ServerImpl::accept_connections() {
@@ -223,12 +252,12 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
   auto session = std::make_unique<rpc::Session>(
       **connection, rpc::Session::Surroundings{pool_, registry_, regions_, cache_, *this},
       Connection::answered_slot_count(Role::kServer, engine_options_));
-  peers_.push_back({std::move(session), std::move(*connection)});
-  sharers_ = 0;  // another one may have gone meanwhile
+  if (options_.receives_max > 0) (*connection)->engine().set_credits(share_of(peers_.size() + 1));
+  peers_.add(std::move(session), std::move(*connection));
   log_.open(peer);
 }
 
-void ServerImpl::handle_end(const Peer& peer) {
+void ServerImpl::remove(rpc::Peer& peer) {
   const std::string address(peer.connection->peer_address());
   const rdma::Error cause = peer.connection->cause();
   const bool in_order = cause.code == rdma::Errc::kClosed && cause.provider_code == 0;
@@ -236,6 +265,9 @@ void ServerImpl::handle_end(const Peer& peer) {
   TransferCounters counters;
   rpc::add(counters, *peer.connection);
   log_.end(address, in_order ? nullptr : &error, counters);
+  rpc::add(ended_, *peer.connection);
+  ended_.cached_replies += peer.session->cached_replies();
+  peer.session->caller().release();
 }
 
 // Connections over other devices go on; those over a lost one end by themselves.
@@ -258,22 +290,22 @@ std::uint32_t ServerImpl::share_of(std::size_t connections) const noexcept {
 
 // When connections have come or gone. A smaller share takes effect as replies go out.
 void ServerImpl::share_receives() {
-  if (options_.receives_max == 0 || sharers_ == peers_.size()) return;
-  sharers_ = peers_.size();
-  for (const auto& [session, connection] : peers_) {
-    connection->engine().set_credits(share_of(sharers_));
-  }
+  if (options_.receives_max == 0) return;
+  const std::uint32_t share = share_of(peers_.size());
+  if (std::exchange(share_, share) == share) return;
+  for (const auto& peer : peers_.all()) peer->connection->engine().set_credits(share);
+  peers_.want_turns();
 }
 
 std::size_t ServerImpl::receives_posted() const noexcept {
   std::size_t sum = 0;
-  for (const auto& [session, connection] : peers_) sum += connection->engine().receives_posted();
+  for (const auto& peer : peers_.all()) sum += peer->connection->engine().receives_posted();
   return sum;
 }
 
 bool ServerImpl::shares_receives() const noexcept {
-  return std::ranges::any_of(peers_,
-                             [](const Peer& peer) { return peer.connection->shares_receives(); });
+  return std::ranges::any_of(peers_.all(),
+                             [](const auto& peer) { return peer->connection->shares_receives(); });
 }
 
 // --- Answers from other threads ----------------------------------------------------------------
@@ -286,24 +318,6 @@ void ServerImpl::deliver(rpc::Session& session, engine::CallId call) {
   answers_.deliver(session, call, [this] { loop_.wake(); });
 }
 
-void ServerImpl::set_adrift(rpc::BackwardCaller& caller, bool adrift) {
-  std::erase(adrift_, &caller);
-  if (adrift) adrift_.push_back(&caller);
-}
-
-// Their callbacks may end other clients.
-void ServerImpl::tell_time_to_adrift(Instant now) {
-  const auto is_due = [now](const rpc::BackwardCaller* caller) {
-    const auto deadline = caller->next_deadline();
-    return deadline && *deadline <= now;
-  };
-  for (;;) {
-    const auto due = std::ranges::find_if(adrift_, is_due);
-    if (due == adrift_.end()) return;
-    (*due)->handle_time(now);
-  }
-}
-
 Expected<Client, Error> ServerImpl::client_of(rpc::Session& session,
                                               const BackwardOptions& backward) {
   const auto unsupported = [&session](std::string cause) {
@@ -312,7 +326,8 @@ Expected<Client, Error> ServerImpl::client_of(rpc::Session& session,
                                    std::move(cause)});
   };
   if (options_.backward_calls == 0) return unsupported("ServerOptions::backward_calls is 0");
-  if (session.has_caller()) return unsupported("there is a client for this connection already");
+  if (session.caller().caller() != nullptr)
+    return unsupported("there is a client for this connection already");
   const auto& said = session.connection().engine().option_port().characteristics().peer();
   if (said.backward == BackwardSupport::kNone) {
     return unsupported("it takes no calls (XCHAR_BRS NONE)");
@@ -331,36 +346,27 @@ void ServerImpl::stop() noexcept {
   loop_.wake();
 }
 
+// Who is not idle yet is looked at behind its turns.
 void ServerImpl::drain(Instant now) {
-  if (!draining_) {
-    draining_ = true;
+  const bool begins = !std::exchange(draining_, true);
+  if (begins) {
     drain_deadline_ = now + options_.drain_timeout;
     listeners_.clear();
     tcp_.drain();
   }
-  drain_is_over_ = now >= drain_deadline_;
+  const bool was_over = std::exchange(drain_is_over_, now >= drain_deadline_);
   if (drain_is_over_) tcp_.abort();
-  for (const auto& [session, connection] : peers_) {
-    if (session->idle() || drain_is_over_) session->disconnect();
+  if (!begins && was_over == drain_is_over_) return;
+  for (const auto& peer : peers_.all()) {
+    if (peer->session->idle() || drain_is_over_) peer->session->disconnect();
   }
 }
 
 bool ServerImpl::drained() const noexcept {
   if (!draining_) return failure_ && !listens() && connections() == 0;
   if (peers_.empty() && tcp_.all_closing()) return true;
-  const auto has_ended = [](const Peer& peer) { return peer.connection->ended(); };
-  return drain_is_over_ && std::ranges::all_of(peers_, has_ended) && tcp_.all_ended();
-}
-
-void ServerImpl::remove_finished() {
-  std::erase_if(peers_, [this](const Peer& peer) {
-    if (!peer.session->finished()) return false;
-    handle_end(peer);
-    rpc::add(ended_, *peer.connection);
-    ended_.cached_replies += peer.session->cached_replies();
-    peer.session->release_caller();
-    return true;
-  });
+  const auto has_ended = [](const auto& peer) { return peer->connection->ended(); };
+  return drain_is_over_ && std::ranges::all_of(peers_.all(), has_ended) && tcp_.all_ended();
 }
 
 void ServerImpl::arm_timer() {
@@ -370,18 +376,16 @@ void ServerImpl::arm_timer() {
     if (when && (!next || *when < *next)) next = when;
   };
   no_later_than(tcp_.next_deadline());
-  for (const auto& [session, connection] : peers_) {
-    no_later_than(connection->engine().poll_timeout());
-  }
-  for (const rpc::BackwardCaller* caller : adrift_) no_later_than(caller->next_deadline());
+  no_later_than(peers_.next_deadline());
+  no_later_than(adrift_.next_deadline());
   loop_.arm_timer(next);
 }
 
 TransferCounters ServerImpl::counters() const noexcept {
   TransferCounters sum = ended_;
-  for (const auto& [session, connection] : peers_) {
-    rpc::add(sum, *connection);
-    sum.cached_replies += session->cached_replies();
+  for (const auto& peer : peers_.all()) {
+    rpc::add(sum, *peer->connection);
+    sum.cached_replies += peer->session->cached_replies();
   }
   rpc::add(sum, tcp_.counters());
   return sum;

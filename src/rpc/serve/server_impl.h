@@ -12,6 +12,7 @@
 #include "rpc/answer_queue.h"
 #include "rpc/serve/configuration_service.h"
 #include "rpc/serve/connection_log.h"
+#include "rpc/serve/peer_table.h"
 #include "rpc/serve/server_loop.h"
 #include "rpc/serve/session.h"
 #include "rpc/serve/tcp_server.h"
@@ -58,7 +59,9 @@ class ServerImpl final : public rpc::Mailbox {
   void deliver(rpc::Session& session, engine::CallId call) override;
   bool in_turn_of(const rpc::Session& session) const noexcept override;
   Expected<Client, Error> client_of(rpc::Session& session, const BackwardOptions& options) override;
-  void set_adrift(rpc::BackwardCaller& caller, bool adrift) override;
+  void set_adrift(rpc::BackwardCaller& caller, bool adrift) override {
+    adrift_.set(caller, adrift);
+  }
 
   rdma::Provider* provider() const noexcept { return loop_.provider(); }  // null: none
   const ServerOptions& options() const noexcept { return options_; }
@@ -72,12 +75,6 @@ class ServerImpl final : public rpc::Mailbox {
  private:
   void await_steps();
 
-  // Its connection goes before the session: nothing may move in the memory that calls still hold.
-  struct Peer {
-    std::unique_ptr<rpc::Session> session;
-    std::unique_ptr<transport::Connection> connection;
-  };
-
   // Of ServerOptions::receives_max.
   std::uint32_t share_of(std::size_t connections) const noexcept;
   void share_receives();
@@ -85,13 +82,13 @@ class ServerImpl final : public rpc::Mailbox {
   void note_address(std::string_view address);
   bool listens() const noexcept { return !listeners_.empty() || tcp_.listens(); }
   void serve_sessions(Instant now);
+  bool settle(rpc::Peer& peer);
+  void retry_waiting();
   void accept_connections();
   void accept(std::unique_ptr<rdma::Incoming> incoming);
-  void handle_end(const Peer& peer);
+  void remove(rpc::Peer& peer);
   void notice_failure();
-  void tell_time_to_adrift(Instant now);
   void drain(Instant now);
-  void remove_finished();
   void arm_timer();
 
   std::unique_ptr<rdma::Provider> owned_provider_;
@@ -107,11 +104,15 @@ class ServerImpl final : public rpc::Mailbox {
   rpc::ConnectionLog log_{options_};
   std::vector<std::unique_ptr<rdma::Listener>> listeners_;
   std::optional<Error> failure_;  // of the first of them that failed
-  std::vector<Peer> peers_;
-  std::size_t sharers_ = 0;  // how many connections there were when shares were last given out
-  TransferCounters ended_;   // of sessions that are gone
+  rpc::PeerTable peers_;
+  std::uint32_t share_ = 0;  // of each connection, as it was last given out
+  // When a session found that something was not there: bytes of the pool in use, and
+  // ReplyCache::ends().
+  std::size_t memory_wanted_at_ = 0;
+  std::uint64_t ends_ = 0;
+  TransferCounters ended_;  // of sessions that are gone
 
-  std::vector<rpc::BackwardCaller*> adrift_;
+  rpc::AdriftCallers adrift_;
 
   const rpc::Session* in_turn_ = nullptr;  // makes progress now; the server's thread only
 

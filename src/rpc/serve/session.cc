@@ -13,6 +13,9 @@
 namespace rpcrdma::rpc {
 namespace {
 
+// Events of one turn: Calls and their ends.
+constexpr std::size_t kEventsPerTurn = 256;
+
 // Names a Call by what stays the same when it is made again: the host, the XID, the positions and
 // lengths of its chunks, and the start of its inline part, which a Long Call has not. Never zero.
 std::uint64_t name_of(std::uint64_t host, std::uint64_t chunks, Xid xid, Bytes inline_part) {
@@ -77,23 +80,25 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
 // A session dies with calls in it only when its server does; the connection has gone first, so that
 // nothing moves in the memory any more.
 Session::~Session() {
-  RPCRDMA_ASSERT(caller_ == nullptr, "a session goes whose caller was not told");
+  RPCRDMA_ASSERT(caller_.caller() == nullptr, "a session goes whose caller was not told");
   for (const auto& context : contexts_) {
     context->end_call();
     memory_.abandon(context->held_);
   }
 }
 
-void Session::progress(Instant now) noexcept {
+bool Session::progress(Instant now) noexcept {
   now_ = now;
-  for (bool again = true; again;) {
+  std::size_t left = kEventsPerTurn;
+  for (bool again = true; again && left > 0;) {
     connection_->pump(now);
     engine::Connection& engine = connection_->engine();
     if (!engine.option_port().characteristics().experimental().empty()) [[unlikely]] {
       tell_changes(engine.option_port());  // in front of the Calls that came behind
     }
     const engine::Event* event = engine.event();
-    for (again = event != nullptr; event != nullptr; event = engine.event()) {
+    again = event != nullptr;
+    for (; event != nullptr && left > 0; event = engine.event(), --left) {
       handle(*event);
       engine.drop_event();
     }
@@ -101,6 +106,7 @@ void Session::progress(Instant now) noexcept {
     if (waiting_ > 0 && retry_waiting()) again = true;
     if (duplicates_.waiting() > 0 && retry_duplicates()) again = true;
   }
+  return left > 0;
 }
 
 void Session::answer(engine::CallId call) {
@@ -127,8 +133,9 @@ void Session::handle(const engine::Event& event) {
   if (const auto* refused = std::get_if<engine::ChunkRefused>(&event)) {
     return cache_.note_refused(context(refused->call).name_, now_);
   }
-  RPCRDMA_ASSERT(caller_ != nullptr, "the end of a backward Call without a caller");
-  caller_->handle_event(now_, event);
+  BackwardCaller* const caller = caller_.caller();
+  RPCRDMA_ASSERT(caller != nullptr, "the end of a backward Call without a caller");
+  caller->handle_event(now_, event);
 }
 
 // --- Memory for Read chunks --------------------------------------------------------------------

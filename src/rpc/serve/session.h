@@ -13,6 +13,7 @@
 #include "oncrpc/message.h"
 #include "oncrpc/registry.h"
 #include "rpc/region_table.h"
+#include "rpc/serve/backward_caller.h"
 #include "rpc/serve/call_memory.h"
 #include "rpc/serve/duplicate_calls.h"
 #include "rpc/serve/incoming_call.h"
@@ -25,27 +26,6 @@
 namespace rpcrdma::rpc {
 
 class Session;
-
-// Makes backward Calls over a session's connection, and is told of their ends.
-class BackwardCaller {
- public:
-  virtual void handle_event(Instant now, const engine::Event& event) = 0;
-  // Fails all outstanding Calls toward their callers. The connection is still there, but will not
-  // move again.
-  virtual void end_calls() = 0;
-  // The session goes. No Calls remain outstanding.
-  virtual void handle_end() = 0;
-  // Whether there are replies of Calls, whose Receives are the connection's.
-  virtual bool holds_replies() const noexcept = 0;
-  // Without a connection, see Mailbox::set_adrift(): the first time limit of a Call that waits,
-  // time that has passed, and the end of the server.
-  virtual std::optional<Instant> next_deadline() const = 0;
-  virtual void handle_time(Instant now) = 0;
-  virtual void handle_server_end() = 0;
-
- protected:
-  ~BackwardCaller() = default;
-};
 
 // Where answers go that come from other threads, or from outside of their session's turn.
 class Mailbox {
@@ -115,9 +95,10 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Drives the connection: serves what there is to serve, and tries again for calls that wait for
-  // memory.
-  void progress(Instant now) noexcept;  // an exception of a service ends the program
+  // A turn: drives the connection, serves what there is to serve, and tries again for calls that
+  // wait for memory. False: there is more than one turn is for. An exception of a service ends the
+  // program.
+  bool progress(Instant now) noexcept;
   // For owners that drive the connection themselves: tries again for calls that wait for memory.
   // Whether any went on.
   bool retry_waiting();
@@ -129,23 +110,11 @@ class Session {
   void drop_step(engine::CallId call);
   void disconnect() noexcept { connection_->disconnect(); }
 
-  // One at a time makes backward Calls. It outlives the session, or leaves before and tells its
-  // last XID: the next one goes on from there, for the client may still answer Calls that were
-  // given up.
-  void set_caller(BackwardCaller& caller) noexcept { caller_ = &caller; }
-  void end_caller(std::uint32_t last_xid) noexcept {
-    caller_ = nullptr;
-    last_xid_ = last_xid;
-  }
-  std::optional<std::uint32_t> last_xid() const noexcept { return last_xid_; }
-  bool has_caller() const noexcept { return caller_ != nullptr; }
-  // The server goes: the ends of backward Calls may still make services answer theirs.
-  void end_backward_calls() {
-    if (caller_ != nullptr) caller_->end_calls();
-  }
-  // The session goes, and its connection, which is still there, before it.
-  void release_caller() {
-    if (caller_ != nullptr) std::exchange(caller_, nullptr)->handle_end();
+  CallerSeat& caller() noexcept { return caller_; }
+  // Who is told that progress() has something to do that no peer has caused; outlives it.
+  void tell_news_to(rdma::NewsListener& listener) noexcept { listener_ = &listener; }
+  void want_turn() noexcept {
+    if (listener_ != nullptr) listener_->handle_news();
   }
   transport::Connection& connection() noexcept { return *connection_; }
   Mailbox& mailbox() const noexcept { return mailbox_; }
@@ -158,7 +127,7 @@ class Session {
   std::uint64_t cached_replies() const noexcept { return duplicates_.cached_replies(); }
   bool finished() const noexcept {
     return connection_->ended() && idle() && connection_->engine().calls_in_flight() == 0 &&
-           (caller_ == nullptr || !caller_->holds_replies());
+           !caller_.holds_replies();
   }
   const transport::Connection& connection() const noexcept { return *connection_; }
 
@@ -187,8 +156,8 @@ class Session {
   void send_plain(Context& context, const oncrpc::ReplyHeader& header);
 
   transport::Connection* const connection_;
-  BackwardCaller* caller_ = nullptr;
-  std::optional<std::uint32_t> last_xid_;  // of callers that have left
+  rdma::NewsListener* listener_ = nullptr;
+  CallerSeat caller_;
   transport::BufferPool& pool_;
   CallMemory memory_;
   const oncrpc::ServiceRegistry& registry_;

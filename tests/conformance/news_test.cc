@@ -1,0 +1,90 @@
+// Who asked to be told of news is told of everything that can be polled.
+#include "conformance/fixture.h"
+
+namespace rpcrdma::test {
+namespace {
+
+using rdma::LinkEvent;
+using work::Expose;
+using work::Read;
+using work::RemoteAccess;
+using work::Revoke;
+using work::Send;
+
+struct Listener final : rdma::NewsListener {
+  void handle_news() noexcept override { is_told = true; }
+  bool is_told = false;
+};
+
+class News : public ProviderTest {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(ProviderTest::SetUp());
+    connect(client, server);
+    tells_ = client.queue_pair().tell_news_to(of_client_) &&
+             server.queue_pair().tell_news_to(of_server_);
+    if (!tells_) GTEST_SKIP() << "this provider does not tell of news";
+  }
+  void TearDown() override {
+    client.destroy();  // before those who are told
+    server.destroy();
+    ProviderTest::TearDown();
+  }
+  // As `end` would poll that is polled only when it was told.
+  rdma::Completion next_told(End& end) {
+    std::optional<rdma::Completion> completion;
+    EXPECT_TRUE(pump_until([&] {
+      if (std::exchange(told_of(end), false)) completion = end.poll();
+      return completion.has_value();
+    })) << "nobody was told";
+    return completion.value_or(rdma::Completion{});
+  }
+  std::optional<LinkEvent> next_event_told(End& end) {
+    std::optional<LinkEvent> event;
+    EXPECT_TRUE(pump_until([&] {
+      if (std::exchange(told_of(end), false)) event = end.queue_pair().poll_link();
+      return event.has_value();
+    })) << "nobody was told";
+    return event;
+  }
+  bool& told_of(End& end) { return &end == &client ? of_client_.is_told : of_server_.is_told; }
+
+ private:
+  Listener of_client_, of_server_;
+  bool tells_ = false;
+};
+INSTANTIATE_TEST_SUITE_P(Provider, News, testing::ValuesIn(fabrics()), fabric_name);
+
+TEST_P(News, AreToldOfMessages) {
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    ASSERT_TRUE(server.post_empty_receive());
+    ASSERT_TRUE(client.post(id, Send{}));
+    EXPECT_EQ(next_told(server).id, kInternalId);
+    EXPECT_EQ(next_told(client).id, id);
+  }
+}
+
+TEST_P(News, AreToldOfWorkThatNeedsNoPeer) {
+  ASSERT_TRUE(server.post(1, Expose{server.slice(0, 100), RemoteAccess::kRead}));
+  const rdma::Completion exposed = next_told(server);
+  EXPECT_EQ(exposed.id, 1U);
+  ASSERT_TRUE(exposed.tag);
+  ASSERT_TRUE(server.post(2, Revoke{*exposed.tag}));
+  EXPECT_EQ(next_told(server).id, 2U);
+}
+
+TEST_P(News, AreToldOfReads) {
+  const work::Remote source = expose(server, 0, 1000, RemoteAccess::kRead);
+  ASSERT_TRUE(client.post(7, Read{client.slice(2000, 1000), source}));
+  EXPECT_EQ(next_told(client).id, 7U);
+}
+
+TEST_P(News, AreToldOfTheEndOnBothSides) {
+  ASSERT_TRUE(server.post_empty_receive());
+  client.queue_pair().disconnect();
+  EXPECT_EQ(next_event_told(client), LinkEvent::kDisconnected);
+  EXPECT_EQ(next_event_told(server), LinkEvent::kDisconnected);
+}
+
+}  // namespace
+}  // namespace rpcrdma::test
