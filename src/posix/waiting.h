@@ -61,12 +61,13 @@ class Waiting {
       const Instant after = Reactor::now();
       const bool long_yield = yielding_.was_long(before, after);
       before = after;
-      // A connection may end by being looked at.
+      // All of them, so that none keeps the others from being seen. One may end by being looked at.
       for (std::size_t i = 0; i < connections.size(); ++i) {
-        if (!look(*connections[i])) continue;
+        if (look(*connections[i])) found_ = true;
+      }
+      if (found_) {
         // Without news the peer was just busy with something else, and we sleep next anyway.
         if (long_yield) yielding_.give_up(after);
-        found_ = true;
         return true;
       }
     } while (before < end);

