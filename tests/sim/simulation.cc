@@ -242,6 +242,8 @@ void Simulation::check_nobody_is_forgotten() {
     if (!each->record.in_flight()) continue;
     const ClientActor& client = *clients_[each->record.client()];
     if (client.service->held() > 0 || client.going) continue;
+    // Its chunks need memory of the client's, which calls that wait for a program have.
+    if (is_tiny(client.options) && may_have_to_wait(each->record.client())) continue;
     verdict_.broken(7, fmt::format("nothing is going to happen, and backward call {} is under way",
                                    each->record.script().id));
   }

@@ -1,6 +1,7 @@
 // A server with many connections: what it does in a round grows with those that have news.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <set>
 #include <string>
@@ -72,11 +73,11 @@ class ManyConnections : public testing::TestWithParam<bool> {
  protected:
   static constexpr std::size_t kIdle = 20;
 
-  void connect(bool tells = true) {
+  void connect(bool tells = true, const ServerOptions& options = {}) {
     auto network = std::make_unique<WatchedNetwork>(
         GetParam() ? test::make_siwarp(false) : test::make_sim(1), tells);
     network_ = network.get();
-    pair_ = std::make_unique<RpcPair>(std::move(network));
+    pair_ = std::make_unique<RpcPair>(std::move(network), ClientOptions{}, options);
     for (std::size_t i = 0; i < kIdle; ++i) others_.push_back(RpcPair::connect_another(*pair_));
     for (Client& other : others_) null_call(other);
   }
@@ -179,6 +180,60 @@ TEST_P(ManyConnections, ComeAndGo) {
     null_call(*pair_->client);
     if (!others_.empty()) null_call(others_.back());
   }
+}
+
+// Keeps the Calls, and their arguments with them.
+class KeepingService final : public Service {
+ public:
+  static constexpr std::uint32_t kProgram = 0x20010077, kVersion = 1, kTake = 1;
+  const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
+    static constexpr std::array<ProcedureTraits, 2> kTable{
+        ProcedureTraits{.number = 0},
+        ProcedureTraits{.number = kTake, .bulk_argument_size_max = 1U << 20U}};
+    return find_traits(kTable, procedure);
+  }
+  void call(CallContext& context) override {
+    sizes.push_back(context.arguments().bulk(1U << 20U, "data").size());
+    kept.push_back(&context);
+  }
+  void answer_all() {
+    for (CallContext* context : std::exchange(kept, {})) context->succeed();
+  }
+  std::vector<CallContext*> kept;
+  std::vector<std::size_t> sizes;  // in the order of execution
+};
+
+// A small call would have memory at once; behind a large one that has not, it waits all the same,
+// or small ones could keep the large one waiting for ever. Those of a few KiB have memory of their
+// own, which large ones cannot take.
+TEST_P(ManyConnections, CallsHaveMemoryInTheOrderOfTheirArrival) {
+  KeepingService service;
+  ServerOptions options;
+  options.memory_max = 1U << 20U;  // seven eighths of it for large buffers
+  connect(true, options);
+  ASSERT_TRUE(pair_->server->add(KeepingService::kProgram, KeepingService::kVersion, service));
+  std::size_t done = 0;
+  const std::vector<std::byte> data(512U << 10U);
+  const auto send = [&](Client& client, std::size_t size) {
+    auto call =
+        client.prepare({KeepingService::kProgram, KeepingService::kVersion, KeepingService::kTake});
+    ASSERT_TRUE(call);
+    call->arguments().bulk(Bytes(data).first(size));
+    ASSERT_TRUE(client.start(std::move(*call), [&](const auto& reply) { done += !!reply; }));
+    let_it_rest();
+  };
+  send(others_[0], 512U << 10U);
+  send(others_[1], 512U << 10U);
+  send(others_[2], 256U << 10U);
+  EXPECT_EQ(service.sizes, std::vector<std::size_t>({512U << 10U}));
+  send(others_[3], 4U << 10U);
+  EXPECT_EQ(service.sizes, std::vector<std::size_t>({512U << 10U, 4U << 10U}));
+  pair_->run_until([&] {
+    service.answer_all();
+    for (Client& other : others_) other.progress();
+    return done == 4;
+  });
+  EXPECT_EQ(service.sizes.size(), 4U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Providers, ManyConnections, testing::Values(false, true),

@@ -25,7 +25,8 @@ BackwardAnswers::InTurn::~InTurn() {
 std::unique_ptr<Session> BackwardAnswers::make_session(transport::Connection& connection,
                                                        std::size_t calls) {
   return std::make_unique<Session>(
-      connection, Session::Surroundings{pool_, registry_, regions_, cache_, *this}, calls);
+      connection, Session::Surroundings{pool_, memory_queue_, registry_, regions_, cache_, *this},
+      calls);
 }
 
 void BackwardAnswers::take(std::vector<Link>& retired) {

@@ -169,9 +169,8 @@ void ConnectingClient::pump_connection() {
       engine.drop_event();
     }
     // Backward Calls with chunks; what they waited for may have come back.
-    const rpc::Session* session = link_.session.get();
-    if (session != nullptr && session->waits_for_memory()) {
-      again = link_.session->retry_waiting() || again;
+    if (rpc::Session* session = link_.session.get(); session != nullptr) {
+      again = session->retry_waiting() || again;
     }
   }
 }

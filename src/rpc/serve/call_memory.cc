@@ -15,14 +15,14 @@ bool within(Bytes outer, Bytes inner) {
 
 }  // namespace
 
-MutableBytes CallMemory::borrow(Held& held, std::size_t size) {
-  if (held.loans.full()) return {};
+Expected<MutableBytes, CallMemory::Lack> CallMemory::borrow(Held& held, std::size_t size) {
+  if (held.loans.full()) return Unexpected<Lack>(Lack::kRoom);
   const MutableBytes buffer = pool_.take(size);
-  if (buffer.empty()) return {};
+  if (buffer.empty()) return Unexpected<Lack>(Lack::kMemory);
   const auto lease = leases_.take(buffer);
   if (!lease) {
     pool_.give_back(buffer);
-    return {};
+    return Unexpected<Lack>(Lack::kRoom);
   }
   (void)held.loans.push_back({buffer, *lease});
   return buffer;

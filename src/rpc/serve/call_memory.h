@@ -39,8 +39,13 @@ class CallMemory {
     of_service_.move_to(&connection);
   }
 
-  // At least `size` bytes; empty: there is no memory, or the call holds too many pieces.
-  MutableBytes borrow(Held& held, std::size_t size);
+  // What was not there.
+  enum class Lack : std::uint8_t {
+    kMemory,  // of the pool: it comes back when other calls end
+    kRoom,    // the call holds too many pieces, or the provider registers no more memory
+  };
+  // At least `size` bytes.
+  Expected<MutableBytes, Lack> borrow(Held& held, std::size_t size);
   void return_loans(Held& held);
   // Precondition: the engine is done with the call.
   void release(Held& held);

@@ -207,22 +207,19 @@ bool ServerImpl::settle(rpc::Peer& peer) {
     remove(peer);
     return true;
   }
-  if (session.waits_for_memory()) {
-    memory_wanted_at_ = std::max(memory_wanted_at_, pool_.bytes_in_use());
-  }
-  if (session.waits_for_memory() || session.waits_for_a_duplicate()) {
+  if (session.waits_for_a_duplicate()) {
     if (!peers_.anybody_waits()) ends_ = cache_.ends();
     peers_.wait(peer);
   }
   return false;
 }
 
-// Gives turns to those that wait for memory, or for the end of a call, if there has been some.
+// Gives turns to those that wait for the end of a call, if one has ended, and to the first that
+// waits for memory, if there is more.
 void ServerImpl::retry_waiting() {
-  if (!peers_.anybody_waits()) return;
-  if (pool_.bytes_in_use() >= memory_wanted_at_ && cache_.ends() == ends_) return;
-  memory_wanted_at_ = 0;
-  peers_.end_wait();
+  if (peers_.anybody_waits() && cache_.ends() != ends_) peers_.end_wait();
+  if (!memory_queue_.is_worth_trying(pool_.bytes_in_use())) return;
+  memory_queue_.first()->want_turn();
 }
 
 void ServerImpl::accept_connections() {
@@ -250,7 +247,8 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
   }
   using engine::Connection, engine::Role;
   auto session = std::make_unique<rpc::Session>(
-      **connection, rpc::Session::Surroundings{pool_, registry_, regions_, cache_, *this},
+      **connection,
+      rpc::Session::Surroundings{pool_, memory_queue_, registry_, regions_, cache_, *this},
       Connection::answered_slot_count(Role::kServer, engine_options_));
   if (options_.receives_max > 0) (*connection)->engine().set_credits(share_of(peers_.size() + 1));
   peers_.add(std::move(session), std::move(*connection));

@@ -99,6 +99,7 @@ class ServerImpl final : public rpc::Mailbox {
   rpc::ConfigurationService configuration_;
   oncrpc::ServiceRegistry registry_;
   transport::BufferPool pool_;
+  rpc::MemoryQueue memory_queue_;
   rpc::RegionTable regions_;
   rpc::ReplyCache cache_;
   rpc::ConnectionLog log_{options_};
@@ -106,11 +107,8 @@ class ServerImpl final : public rpc::Mailbox {
   std::optional<Error> failure_;  // of the first of them that failed
   rpc::PeerTable peers_;
   std::uint32_t share_ = 0;  // of each connection, as it was last given out
-  // When a session found that something was not there: bytes of the pool in use, and
-  // ReplyCache::ends().
-  std::size_t memory_wanted_at_ = 0;
-  std::uint64_t ends_ = 0;
-  TransferCounters ended_;  // of sessions that are gone
+  std::uint64_t ends_ = 0;   // ReplyCache::ends() when the first began to wait for one
+  TransferCounters ended_;   // of sessions that are gone
 
   rpc::AdriftCallers adrift_;
 

@@ -16,6 +16,15 @@ namespace {
 // Events of one turn: Calls and their ends.
 constexpr std::size_t kEventsPerTurn = 256;
 
+// Bytes of the pool's large buffers.
+std::size_t large_size(std::span<const engine::ReadChunk> chunks) noexcept {
+  std::size_t size = 0;
+  for (const engine::ReadChunk& chunk : chunks) {
+    size += transport::BufferPool::large_size(chunk.size);
+  }
+  return size;
+}
+
 // Names a Call by what stays the same when it is made again: the host, the XID, the positions and
 // lengths of its chunks, and the start of its inline part, which a Long Call has not. Never zero.
 std::uint64_t name_of(std::uint64_t host, std::uint64_t chunks, Xid xid, Bytes inline_part) {
@@ -37,12 +46,13 @@ std::string_view Context::peer_address() const noexcept {
 }
 
 MutableBytes Context::results_room(std::size_t size) {
-  return size <= transport::MessageRooms::kSize ? room().memory
-                                                : session_.memory_.borrow(held_, size);
+  return size <= transport::MessageRooms::kSize
+             ? room().memory
+             : session_.memory_.borrow(held_, size).value_or(MutableBytes{});
 }
 
 MutableBytes Context::result_memory(std::uint32_t size) {
-  const MutableBytes memory = session_.memory_.borrow(held_, size);
+  const MutableBytes memory = session_.memory_.borrow(held_, size).value_or(MutableBytes{});
   return memory.empty() ? memory : memory.first(size);
 }
 
@@ -58,6 +68,10 @@ void Context::handle_answered() {
   }
 }
 
+void Context::want_turn() noexcept {
+  session_.want_turn();
+}
+
 void Context::handle_step_ended() {
   session_.mailbox_.deliver(session_, call_);
 }
@@ -68,6 +82,7 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
                  std::size_t contexts)
     : connection_(&connection),
       pool_(surroundings.pool),
+      memory_queue_(surroundings.memory_queue),
       memory_(connection, surroundings.pool, surroundings.regions),
       registry_(surroundings.registry),
       cache_(surroundings.cache),
@@ -82,6 +97,7 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
 Session::~Session() {
   RPCRDMA_ASSERT(caller_.caller() == nullptr, "a session goes whose caller was not told");
   for (const auto& context : contexts_) {
+    stop_waiting(*context);
     context->end_call();
     memory_.abandon(context->held_);
   }
@@ -159,32 +175,38 @@ void Session::handle_wanted(const engine::MemoryWanted& wanted) {
   }
   // Only the stream of a Long Call, until its header was accepted.
   const std::size_t count = wanted.position == 0 ? 1 : wanted.chunks.size();
-  if (reserve(context, wanted.chunks.first(count))) return lend_next(context);
-  wait_for_memory(context, wanted, count);
+  const auto chunks = wanted.chunks.first(count);
+  // Those that have come before have it first, but for what the pool keeps for small ones.
+  const bool must_wait = !memory_queue_.empty() && large_size(chunks) > 0;
+  const auto lack = must_wait ? std::optional(Lack::kMemory) : reserve(context, chunks);
+  if (!lack) return lend_next(context);
+  wait_for_memory(context, wanted, count, *lack);
 }
 
 // The header of a Long Call was accepted. Where there is no memory for its other chunks, the stream
 // is given back and read again later: a waiting call must hold no memory.
 void Session::reserve_rest(Context& context, const engine::MemoryWanted& wanted) {
   context.keep_header(Bytes(context.held_.loans[0].buffer).first(wanted.long_part->size));
-  if (reserve(context, wanted.chunks.subspan(1))) return lend_next(context);
+  const auto lack = reserve(context, wanted.chunks.subspan(1));
+  if (!lack) return lend_next(context);
   context.lent_ = 0;
   connection_->engine().restart(context.call_);
-  wait_for_memory(context, wanted, wanted.chunks.size());
+  wait_for_memory(context, wanted, wanted.chunks.size(), *lack);
 }
 
 // For the first `count` chunks.
 void Session::wait_for_memory(Context& context, const engine::MemoryWanted& wanted,
-                              std::size_t count) {
+                              std::size_t count, Lack lack) {
   context.wanted_ = wanted;
   context.wanted_.chunks = wanted.chunks.first(count);
-  std::size_t size = 0;
-  for (const engine::ReadChunk& chunk : context.wanted_.chunks) {
-    size += transport::BufferPool::large_size(chunk.size);
-  }
   // Nothing will come back that could be enough.
-  if (!pool_.could_hold(size) || pool_.bytes_in_use() == 0) return refuse_for_memory(context);
-  context.waits_for_memory_ = true;
+  const bool nothing_is_lent = memory_queue_.empty() && pool_.bytes_in_use() == 0;
+  if (lack != Lack::kMemory || nothing_is_lent ||
+      !pool_.could_hold(large_size(context.wanted_.chunks))) {
+    return refuse_for_memory(context);
+  }
+  if (memory_queue_.empty()) memory_queue_.note_tried(pool_.bytes_in_use());
+  context.ticket_ = memory_queue_.enter(context);
   ++waiting_;
 }
 
@@ -211,15 +233,18 @@ bool Session::judge_chunks(Context& context, const engine::MemoryWanted& wanted)
   return true;
 }
 
-// Takes memory for these Read chunks. False: there is not enough, and the call holds none any more;
-// calls that waited with some could wait for each other for ever.
-bool Session::reserve(Context& context, std::span<const engine::ReadChunk> chunks) {
+// Takes memory for these Read chunks. Where there is not enough the call holds none any more; calls
+// that waited with some could wait for each other for ever.
+std::optional<Session::Lack> Session::reserve(Context& context,
+                                              std::span<const engine::ReadChunk> chunks) {
   for (const engine::ReadChunk& chunk : chunks) {
-    if (chunk.size == 0 || !memory_.borrow(context.held_, chunk.size).empty()) continue;
+    if (chunk.size == 0) continue;
+    const auto memory = memory_.borrow(context.held_, chunk.size);
+    if (memory) continue;
     memory_.return_loans(context.held_);
-    return false;
+    return memory.error();
   }
-  return true;
+  return std::nullopt;
 }
 
 void Session::lend_next(Context& context) {
@@ -233,22 +258,34 @@ void Session::refuse_for_memory(Context& context) {
   send_answer(context);
 }
 
+void Session::stop_waiting(Context& context) {
+  if (context.ticket_ == 0) return;
+  const bool was_first = memory_queue_.first() == &context;
+  memory_queue_.leave(std::exchange(context.ticket_, 0));
+  --waiting_;
+  Context* const next = memory_queue_.first();
+  if (was_first && next != nullptr) next->want_turn();
+}
+
 bool Session::retry_waiting() {
   const std::uint32_t before = waiting_;
-  for (const auto& each : contexts_) {
-    Context& context = *each;
-    if (!context.waits_for_memory_) continue;
-    const bool has_memory = !connection_->ended() && reserve(context, context.wanted_.chunks);
-    if (!has_memory && !connection_->ended() && pool_.bytes_in_use() > 0) continue;
-    context.waits_for_memory_ = false;
-    --waiting_;
-    if (has_memory) {
-      lend_next(context);
-    } else if (connection_->ended()) {
-      connection_->engine().reject(context.call_);
-    } else {
-      refuse_for_memory(context);
+  if (connection_->ended()) {
+    for (const auto& each : contexts_) {
+      if (each->ticket_ == 0) continue;
+      stop_waiting(*each);
+      connection_->engine().reject(each->call_);
     }
+    return waiting_ < before;
+  }
+  for (Context* first = memory_queue_.first(); first != nullptr && &first->session_ == this;
+       first = memory_queue_.first()) {
+    const auto lack = reserve(*first, first->wanted_.chunks);
+    if (lack == Lack::kMemory && pool_.bytes_in_use() > 0) {
+      memory_queue_.note_tried(pool_.bytes_in_use());
+      break;
+    }
+    stop_waiting(*first);
+    lack ? refuse_for_memory(*first) : lend_next(*first);
   }
   return waiting_ < before;
 }
@@ -491,10 +528,7 @@ void Session::send_plain(Context& context, const oncrpc::ReplyHeader& header) {
 void Session::handle_done(const engine::CallDone& done) {
   Context& context = this->context(done.call);
   RPCRDMA_ASSERT(context.active_ && context.call_ == done.call, "the end of no call");
-  if (context.waits_for_memory_) {
-    context.waits_for_memory_ = false;
-    --waiting_;
-  }
+  stop_waiting(context);
   memory_.release(context.held_);
   context.end_call();
   context.again_.reset();

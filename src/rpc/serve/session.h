@@ -17,6 +17,7 @@
 #include "rpc/serve/call_memory.h"
 #include "rpc/serve/duplicate_calls.h"
 #include "rpc/serve/incoming_call.h"
+#include "rpc/serve/memory_queue.h"
 #include "rpc/serve/reply_cache.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/service.h"
@@ -53,6 +54,7 @@ class Context final : public IncomingCall {
   std::string_view peer_address() const noexcept override;
   MutableBytes result_memory(std::uint32_t size) override;
   StepUp step_up() override { return StepUp::kAlready; }
+  void want_turn() noexcept;  // of its session
 
  private:
   friend class Session;
@@ -70,7 +72,7 @@ class Context final : public IncomingCall {
   bool has_long_part_ = false;  // its first loan is the Long Call's stream
   bool is_judged_ = false;      // its header and the sizes of its Read chunks were accepted
   std::uint16_t lent_ = 0;      // how many of its loans were given to the engine, for Read chunks
-  bool waits_for_memory_ = false;  // and holds none
+  MemoryQueue::Ticket ticket_ = 0;  // not 0: it waits for memory, and holds none
   engine::MemoryWanted wanted_{};
   // What is to be handled again when a step of authentication has ended.
   std::optional<engine::Event> again_;
@@ -82,6 +84,7 @@ class Session {
   // What sessions share; outlives them.
   struct Surroundings {
     transport::BufferPool& pool;
+    MemoryQueue& memory_queue;  // of the pool
     const oncrpc::ServiceRegistry& registry;
     RegionTable& regions;
     ReplyCache& cache;
@@ -99,8 +102,8 @@ class Session {
   // wait for memory. False: there is more than one turn is for. An exception of a service ends the
   // program.
   bool progress(Instant now) noexcept;
-  // For owners that drive the connection themselves: tries again for calls that wait for memory.
-  // Whether any went on.
+  // For owners that drive the connection themselves: tries again for calls that wait for memory,
+  // as long as they are the first that do. Whether any went on.
   bool retry_waiting();
   // The same: an event of a Call that is answered here.
   void handle(const engine::Event& event);
@@ -122,7 +125,6 @@ class Session {
   // Steps of authentication that go on elsewhere.
   std::uint32_t steps() const noexcept { return steps_; }
   bool idle() const noexcept { return connection_->engine().calls_in_service() == 0; }
-  bool waits_for_memory() const noexcept { return waiting_ > 0; }
   bool waits_for_a_duplicate() const noexcept { return duplicates_.waiting() > 0; }
   std::uint64_t cached_replies() const noexcept { return duplicates_.cached_replies(); }
   bool finished() const noexcept {
@@ -133,13 +135,16 @@ class Session {
 
  private:
   friend class Context;
+  using Lack = CallMemory::Lack;
 
   Context& context(engine::CallId call);
   void handle_wanted(const engine::MemoryWanted& wanted);
   bool judge_chunks(Context& context, const engine::MemoryWanted& wanted);
-  bool reserve(Context& context, std::span<const engine::ReadChunk> chunks);
+  std::optional<Lack> reserve(Context& context, std::span<const engine::ReadChunk> chunks);
   void reserve_rest(Context& context, const engine::MemoryWanted& wanted);
-  void wait_for_memory(Context& context, const engine::MemoryWanted& wanted, std::size_t count);
+  void wait_for_memory(Context& context, const engine::MemoryWanted& wanted, std::size_t count,
+                       Lack lack);
+  void stop_waiting(Context& context);
   void lend_next(Context& context);
   void refuse_for_memory(Context& context);
   void handle_received(const engine::CallReceived& received);
@@ -159,6 +164,7 @@ class Session {
   rdma::NewsListener* listener_ = nullptr;
   CallerSeat caller_;
   transport::BufferPool& pool_;
+  MemoryQueue& memory_queue_;
   CallMemory memory_;
   const oncrpc::ServiceRegistry& registry_;
   ReplyCache& cache_;
