@@ -53,7 +53,8 @@ bool RawVerbsPeer::make_queue() {
   domain_.reset(ibv_alloc_pd(id_->verbs));
   completions_.reset(ibv_create_cq(id_->verbs, 2 * kQueueDepth, nullptr, nullptr, 0));
   if (!domain_ || !completions_) return false;
-  memory_.reset(ibv_reg_mr(domain_.get(), buffer_.data(), buffer_.size(), IBV_ACCESS_LOCAL_WRITE));
+  memory_.reset(ibv_reg_mr(domain_.get(), buffer_.data(), buffer_.size(),
+                           static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE)));
   if (!memory_) return false;
   ibv_qp_init_attr wish{};
   wish.send_cq = wish.recv_cq = completions_.get();

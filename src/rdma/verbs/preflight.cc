@@ -212,7 +212,8 @@ int try_to_register(ibv_context& context) {
   const Owned<ibv_pd, ibv_dealloc_pd> domain(ibv_alloc_pd(&context));
   if (!domain) return errno;
   const auto memory = std::make_unique_for_overwrite<std::byte[]>(kSize);
-  const MemoryRegion region(ibv_reg_mr(domain.get(), memory.get(), kSize, IBV_ACCESS_LOCAL_WRITE));
+  const MemoryRegion region(
+      ibv_reg_mr(domain.get(), memory.get(), kSize, static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE)));
   return region ? 0 : errno;
 }
 

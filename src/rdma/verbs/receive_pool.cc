@@ -54,8 +54,8 @@ Expected<void, Error> ReceivePool::open() {
   if (!memory_) return Unexpected<Error>(Error{Errc::kNoResources, ENOMEM, kOpeningQueue});
   domain_.reset(ibv_alloc_pd(&device_.context()));
   if (!domain_) return failed(kOpeningQueue);
-  region_.reset(
-      ibv_reg_mr(domain_.get(), memory_.get(), wish_.count * stride_, IBV_ACCESS_LOCAL_WRITE));
+  region_.reset(ibv_reg_mr(domain_.get(), memory_.get(), wish_.count * stride_,
+                           static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE)));
   if (!region_) return failed(kRegisteringMemory);
   // As many as there are buffers, so that no peer can make it overflow.
   completions_.reset(ibv_create_cq(&device_.context(), static_cast<int>(wish_.count),
