@@ -293,6 +293,7 @@ void QueuePair::transmit() {
       if (sent >= kSentPerTurn) {
         waits_to_send_ = true;
         shard_.senders.push_back(this);
+        shard_.reactor->wake();  // who polls wait_fd() knows of nothing else
       }
     } else {
       // The peer is gone, but its last words (a Terminate) may still be unread.
