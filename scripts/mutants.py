@@ -39,7 +39,7 @@ DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc",
 PROGRAMS = ("engine_test", "wire_test", "iwarp_test", "transport_test", "xdr_test", "oncrpc_test",
             "region_table_test", "reply_cache_test", "provider_choice_test", "golden_test",
             "configuration_test", "siwarp_test", "sim_test", "tcp_test", "testing_test",
-            "rpc_system_test", "rfc5666_test", "backward_test", "chunks_test", "registered_memory_test",
+            "rpc_system_test", "many_connections_test", "rfc5666_test", "backward_test", "chunks_test", "registered_memory_test",
             "reconnect_test", "version_test", "credits_test", "service_test", "coroutine_test", "adopt_test", "whole_message_test", "auth_test",
             "conformance_test",
             "steady_state_test", "hostile_test", "tcp_system_test", "process_test")
