@@ -216,10 +216,11 @@ class RPCRDMA_EXPORT QueuePair {
   // safe, but must come eventually, even if the peer is silent.
   virtual std::optional<LinkEvent> poll_link() = 0;
   // From now on tells the listener, which outlives *this, when poll() or poll_link() has something
-  // again, for one or for many times: on the provider's thread, from a function of this queue pair
-  // or from Provider::progress() or wait(). Nothing that is there already is told. The owner of
-  // many queue pairs then polls those alone that have told, each until it has nothing left. False,
-  // the default: this provider does not tell, and the queue pair is to be polled in each round.
+  // again, and when post() may succeed after kNoResources; once or many times, on the provider's
+  // thread, from a function of this queue pair or from Provider::progress() or wait(). The listener
+  // destroys nothing. Nothing that is there already is told. The owner of many queue pairs then
+  // polls those alone that have told, each until it has nothing left. False, the default: this
+  // provider does not tell, and the queue pair is to be polled in each round.
   virtual bool tell_news_to(NewsListener& /*listener*/) noexcept { return false; }
   // Why the connection ended; valid after kRefused or kDisconnected.
   virtual Error cause() const noexcept = 0;

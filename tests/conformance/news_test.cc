@@ -79,6 +79,20 @@ TEST_P(News, AreToldOfReads) {
   EXPECT_EQ(next_told(client).id, 7U);
 }
 
+// Work without a signal leaves its queue in silence.
+TEST_P(News, AreToldOfRoomInAQueueThatWasFull) {
+  const work::Remote room = expose(server, 0, 4096, RemoteAccess::kWrite);
+  const auto post = [&] {
+    const work::Slice from = client.slice(0, 4096);
+    return client.post(1, work::Write{{&from, 1}, room}, false).has_value();
+  };
+  int posted = 0;
+  while (posted < 100'000 && post()) ++posted;
+  ASSERT_LT(posted, 100'000);
+  told_of(client) = false;
+  EXPECT_TRUE(pump_until([&] { return std::exchange(told_of(client), false) && post(); }));
+}
+
 TEST_P(News, AreToldOfTheEndOnBothSides) {
   ASSERT_TRUE(server.post_empty_receive());
   client.queue_pair().disconnect();

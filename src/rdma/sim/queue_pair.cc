@@ -247,9 +247,9 @@ void QueuePair::complete(Serial serial) {
 }
 
 void QueuePair::push(const Completion& completion, bool signaled) {
-  if (!signaled && completion.status == Status::kOk) return;
-  completions_.push_back({completion, false});
-  note_news();
+  const bool is_told = signaled || completion.status != Status::kOk;
+  if (is_told) completions_.push_back({completion, false});
+  if (std::exchange(was_full_, false) || is_told) note_news();
 }
 
 void QueuePair::push_received(const Completion& completion) {

@@ -193,6 +193,7 @@ class QueuePair final : public rdma::QueuePair {
 
   World& world_;
   NewsListener* listener_ = nullptr;
+  bool was_full_ = false;  // when something was posted last
   const World::QueuePairId id_;
   World::QueuePairId peer_ = 0;
   const std::string peer_address_;

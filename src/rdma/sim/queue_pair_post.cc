@@ -38,7 +38,10 @@ Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
   for (const work::Request& request : batch) {
     if (const auto error = check(request)) return refuse_post(*error);
   }
-  if (const auto error = check_capacity(batch)) return Unexpected<Error>(*error);
+  if (const auto error = check_capacity(batch)) {
+    was_full_ = true;
+    return Unexpected<Error>(*error);
+  }
   for (work::Request& request : batch) take(request);
   return {};
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/ring.h"
 #include "iwarp/setup.h"
@@ -88,8 +89,9 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   void expect_writable(bool wanted);
   void tell(LinkEvent event);
   void note_news();
+  // Room in a queue that was full is news, too: unsignaled work ends without a completion.
   void note_completions() {
-    if (stream_.has_completions()) note_news();
+    if (std::exchange(was_full_, false) || stream_.has_completions()) note_news();
   }
   void end(const Error& cause);
   void end(const Error& cause, LinkEvent event);
@@ -109,6 +111,7 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   State state_ = State::kConnecting;
   bool initiator_;
   bool writable_wanted_ = false;  // EPOLLOUT is set
+  bool was_full_ = false;         // when something was posted last
   bool waits_to_send_ = false;    // is in Shard::senders
   bool terminating_ = false;      // the deadline is that of our Terminate
   bool may_nudge_;                // nothing was sent yet that could be overlooked

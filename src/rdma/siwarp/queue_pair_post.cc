@@ -58,7 +58,10 @@ Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
     return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
   }
   memory_.begin_batch();
-  if (auto checked = check(batch); !checked) return checked;
+  if (auto checked = check(batch); !checked) {
+    was_full_ = checked.error().code == Errc::kNoResources;
+    return checked;
+  }
   for (work::Request& request : batch) take(request);
   transmit();
   note_completions();

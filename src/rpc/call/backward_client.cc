@@ -229,11 +229,6 @@ void BackwardClient::close() noexcept {
   want_turn();
 }
 
-void BackwardClient::handle_released(bool is_waited_for) {
-  if (session_ != nullptr) session_->want_turn();  // to post it again
-  RdmaClient::handle_released(is_waited_for);
-}
-
 void BackwardClient::want_turn() {
   if (session_ != nullptr) session_->want_turn();
   provider_.wake();

@@ -51,7 +51,8 @@ class BackwardClient final : public RdmaClient, public rpc::BackwardCaller {
   bool stays_behind() override;
   // It may be another session's turn, or none's.
   void handle_started() override { want_turn(); }
-  void handle_released(bool is_waited_for) override;
+  // To post it again, and the session may have waited for its last reply.
+  void handle_released(bool /*is_waited_for*/) override { want_turn(); }
   bool waits_for_next() const noexcept override { return keeper_ != nullptr && !closing_; }
   bool may_start() noexcept override { return connected(); }
   std::optional<Error> finish_message(Slot& slot) override;
