@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/assert.h"
 #include "base/deadline_heap.h"
 #include "rpc/serve/session.h"
 #include "rpcrdma/provider.h"
@@ -85,14 +84,14 @@ class PeerTable {
   }
   std::optional<Instant> next_deadline() const noexcept { return deadlines_.first(); }
 
-  // Those that wait for something of the server's, in the order in which they came.
+  // Those that wait for the end of the same call elsewhere, in the order in which they came.
   void wait(Peer& peer) {
     if (peer.is_waiting_) return;
     peer.is_waiting_ = true;
     waiting_.push_back(&peer);
   }
   bool anybody_waits() const noexcept { return !waiting_.empty(); }
-  // It may be there now: each has a turn, and waits again if that was not enough.
+  // A call has ended: each has a turn, and waits again if it was another one.
   void end_wait();
 
  private:
