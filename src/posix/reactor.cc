@@ -119,6 +119,11 @@ void Reactor::block() {
   if (ready_begin_ == ready_end_) fetch(-1);
 }
 
+bool Reactor::peek() {
+  arm();
+  return ready_begin_ != ready_end_ || fetch(0) > 0;
+}
+
 void Reactor::set_user_timer(std::optional<Instant> when) {
   user_timer_ = when;
   arm();

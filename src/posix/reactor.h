@@ -59,6 +59,8 @@ class Reactor {
   void dispatch_deadlines();
   // Waits until something is ready; dispatch() then begins with that.
   void block();
+  // The same without waiting: whether something is.
+  bool peek();
   // The user's timer, beside the deadlines.
   void set_user_timer(std::optional<Instant> when);
   // Brings the timer descriptor up to date.

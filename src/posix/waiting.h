@@ -49,9 +49,8 @@ class Waiting {
 
   template <class Connections, class Look>
   bool spin(const Connections& connections, const Look& look) {
-    if (spin_.count() == 0 || connections.empty() || connections.size() > kConnectionsMax) {
-      return false;
-    }
+    if (spin_.count() == 0 || connections.empty()) return false;
+    const bool are_few = connections.size() <= kConnectionsMax;
     Instant before = Reactor::now();
     if (!yielding_.allowed(before)) return false;
     const Instant end = before + spin_;
@@ -61,11 +60,12 @@ class Waiting {
       const Instant after = Reactor::now();
       const bool long_yield = yielding_.was_long(before, after);
       before = after;
+      const bool has_some = !are_few && reactor_.peek();  // which dispatch() begins with
       // All of them, so that none keeps the others from being seen. One may end by being looked at.
-      for (std::size_t i = 0; i < connections.size(); ++i) {
+      for (std::size_t i = 0; are_few && i < connections.size(); ++i) {
         if (look(*connections[i])) found_ = true;
       }
-      if (found_) {
+      if (found_ || has_some) {
         // Without news the peer was just busy with something else, and we sleep next anyway.
         if (long_yield) yielding_.give_up(after);
         return true;
