@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
 #include <vector>
 
+#include "base/random.h"
 #include "engine/endpoint_for_test.h"
 #include "engine/exposure_set.h"
 #include "engine/offered_chunks.h"
@@ -51,13 +53,17 @@ TEST(SlotTable, IdsOfFreedSlotsNameNoCall) {
   EXPECT_EQ(table.find(to_call_id(1, 0)), nullptr) << "there is no such slot";
 }
 
-TEST(SlotTable, SlotsAreUsedInTurn) {
-  Table table(2);
+TEST(SlotTable, TheSlotThatWasFreedLastIsTakenFirst) {
+  Table table(3);
   Slot& first = table.take();
+  EXPECT_EQ(&first, &table[0]);
+  Slot& second = table.take();
+  table.free(second);
   table.free(first);
-  EXPECT_EQ(&table.next(), &table[1]);
-  EXPECT_EQ(&table.take(), &table[1]);
+  EXPECT_EQ(&table.next(), &first);
   EXPECT_EQ(&table.take(), &first);
+  EXPECT_EQ(&table.take(), &second);
+  EXPECT_EQ(&table.take(), &table[2]);
 }
 
 TEST(SlotTable, ReadySlotsEmitInTurnAndTheOneThatFindsNoRoomGoesFirst) {
@@ -440,18 +446,17 @@ class LatestWrites : public testing::Test {
   void note(std::uint32_t handle, std::uint64_t offset, std::uint16_t slot) {
     SlotBase base;
     base.index = slot;
-    base.generation = slot * 10U;
+    base.generation = kGeneration;
     writes_.note({SteeringTag{handle}, 100, offset}, base);
   }
   std::optional<std::uint16_t> find(std::uint32_t handle, std::uint64_t offset) const {
-    return writes_.find({SteeringTag{handle}, 0, offset},
-                        [this](std::uint16_t slot, std::uint32_t generation) {
-                          EXPECT_EQ(generation, slot * 10U);
-                          return slot != taken_again_;
-                        });
+    const auto call = writes_.find({SteeringTag{handle}, 0, offset});
+    if (!call) return std::nullopt;
+    EXPECT_EQ(generation_of(*call), kGeneration);
+    return slot_of(*call);
   }
+  static constexpr std::uint32_t kGeneration = 7;
   RecentWrites writes_{2};
-  std::uint16_t taken_again_ = 99;
 };
 
 TEST_F(LatestWrites, AreKnownByHandleAndPlace) {
@@ -464,12 +469,10 @@ TEST_F(LatestWrites, AreKnownByHandleAndPlace) {
   EXPECT_FALSE(find(6, 0x1000));
 }
 
-TEST_F(LatestWrites, NewestCountsWhoseSlotNoOtherCallHasTaken) {
+TEST_F(LatestWrites, NewestCounts) {
   note(5, 0x1000, 1);
   note(5, 0x1000, 2);
   EXPECT_EQ(find(5, 0x1000), 2);
-  taken_again_ = 2;
-  EXPECT_EQ(find(5, 0x1000), 1);
 }
 
 TEST_F(LatestWrites, OldestIsForgotten) {
@@ -511,10 +514,31 @@ TEST(XidIndex, FindsTheSlotThatMatches) {
   index.set(2, Xid{9});
   const auto any = [](std::size_t) { return true; };
   EXPECT_EQ(index.find(Xid{9}, any), 2U);
-  EXPECT_EQ(index.find(Xid{7}, any), 3U) << "from behind the last one found";
+  EXPECT_TRUE(index.find(Xid{7}, any));
   EXPECT_EQ(index.find(Xid{7}, [](std::size_t slot) { return slot == 1; }), 1U);
   EXPECT_FALSE(index.find(Xid{8}, any));
   EXPECT_FALSE(index.find(Xid{7}, [](std::size_t) { return false; }));
+}
+
+// As slots are used: each has one XID at a time, and is found by that and by no older one.
+TEST(XidIndex, KnowsTheNewestXidOfEachSlot) {
+  constexpr std::size_t kSlots = 37;
+  SeededRandom random(1);
+  XidIndex index(kSlots);
+  std::map<std::size_t, Xid> xids;
+  const auto any = [](std::size_t) { return true; };
+  for (int i = 0; i < 5000; ++i) {
+    const auto slot = static_cast<std::size_t>(random.next() % kSlots);
+    const Xid before = xids.contains(slot) ? xids[slot] : Xid{0};
+    const Xid xid{static_cast<std::uint32_t>(i + 1) << (i % 3 == 0 ? 16U : 0U)};
+    index.set(slot, xid);
+    xids[slot] = xid;
+    EXPECT_FALSE(index.find(before, [&](std::size_t found) { return found == slot; }));
+    for (const auto& [each, has] : xids) {
+      EXPECT_EQ(index.find(has, [&, id = each](std::size_t found) { return found == id; }), each);
+    }
+    EXPECT_FALSE(index.find(Xid{0xffffffff}, any));
+  }
 }
 
 // What a call touches besides its slot is only there for calls that need it.

@@ -1,4 +1,4 @@
-// Which Call the newest RDMA Writes were for.
+// Which Calls the newest RDMA Writes were for.
 #ifndef RPCRDMA_ENGINE_RECENT_WRITES_H_
 #define RPCRDMA_ENGINE_RECENT_WRITES_H_
 
@@ -23,7 +23,7 @@ class RecentWrites {
   explicit RecentWrites(std::size_t credits) : max_(std::min(kPerCredit * credits, kMax)) {}
 
   void note(const wire::Segment& to, const SlotBase& slot) {
-    const Write write{to, slot.index, slot.generation};
+    const Write write{to, to_call_id(slot.index, slot.generation)};
     if (writes_.size() < max_) {
       writes_.reserve(max_);
       writes_.push_back(write);
@@ -33,16 +33,14 @@ class RecentWrites {
     next_ = (next_ + 1) % max_;
   }
 
-  // The slot of the newest Write that went to this place, whose length means nothing.
-  // `is_last(slot, generation)`: the Call is in the slot, or was the last one in it.
-  template <class IsLast>
-  std::optional<std::uint16_t> find(const wire::Segment& place, IsLast&& is_last) const {
+  // The Call of the newest Write that went to this place, whose length means nothing.
+  std::optional<CallId> find(const wire::Segment& place) const {
     for (std::size_t left = writes_.size(), i = next_; left > 0; --left) {
       i = (i + max_ - 1) % max_;
       const Write& write = writes_[i];
       const bool is_hit =
           write.to.handle == place.handle && place.offset - write.to.offset <= write.to.length;
-      if (is_hit && is_last(write.slot, write.generation)) return write.slot;
+      if (is_hit) return write.call;
     }
     return std::nullopt;
   }
@@ -50,8 +48,7 @@ class RecentWrites {
  private:
   struct Write {
     wire::Segment to;
-    std::uint16_t slot;
-    std::uint32_t generation;
+    CallId call;
   };
   const std::size_t max_;
   std::vector<Write> writes_;

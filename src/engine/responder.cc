@@ -138,8 +138,10 @@ void Responder::handle_done(const WorkDone& done, const WorkName& name) {
   const bool is_same_use = slots_.is_same_use(slot, name);
   // A reply's Send names memory of the peer's only to invalidate it.
   const bool by_chunk = name.kind != WorkKind::kReplySend ||
-                        (slot.chunked != nullptr && slot.chunked->invalidate.has_value());
-  if (done.status == WorkStatus::kRefused && is_same_use && by_chunk) note_refusal(slot);
+                        (is_same_use && slot.chunked != nullptr && slot.chunked->invalidate);
+  if (done.status == WorkStatus::kRefused && by_chunk) {
+    note_refusal(to_call_id(name.slot, name.generation));  // which may be done long since
+  }
   // Its Send, or the end of the connection, tells all. When the connection ends before its Send was
   // posted, it may be flushed behind the end of its call.
   if (name.kind == WorkKind::kWrite) return;
@@ -417,18 +419,14 @@ void Responder::finish(Slot& slot) {
 }
 
 // A transfer that the peer refused; Calls after the first have no part in the end.
-void Responder::note_refusal(const Slot& slot) {
+void Responder::note_refusal(CallId call) {
   if (refusal_noted_) return;
   refusal_noted_ = true;
-  shared_.events.extend() = ChunkRefused{slots_.id(slot)};
+  shared_.events.extend() = ChunkRefused{call};
 }
 
-// The Call may be done long since.
 void Responder::handle_refused_write(const wire::Segment& to) {
-  const auto is_last = [this](std::uint16_t index, std::uint32_t generation) {
-    return slots_[index].generation == generation + (slots_[index].used ? 0U : 1U);
-  };
-  if (const auto index = recent_writes_.find(to, is_last)) note_refusal(slots_[*index]);
+  if (const auto call = recent_writes_.find(to)) note_refusal(*call);
 }
 
 std::uint64_t Responder::chunk_digest(CallId call) const {

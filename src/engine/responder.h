@@ -118,7 +118,7 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   }
   void work_posted(Slot& slot, std::uint32_t count);
   void finish(Slot& slot);
-  void note_refusal(const Slot& slot);
+  void note_refusal(CallId call);
 
   const Options options_;
   Shared& shared_;

@@ -28,9 +28,9 @@ template <class Slot>
 class SlotTable {
  public:
   explicit SlotTable(std::size_t count) : slots_(count), free_(count), ready_(count) {
-    for (Slot& slot : slots_) {
-      slot.index = static_cast<std::uint16_t>(&slot - slots_.data());
-      free_.push(slot.index);
+    for (std::size_t i = 0; i < count; ++i) {
+      slots_[i].index = static_cast<std::uint16_t>(i);
+      free_[count - 1 - i] = slots_[i].index;
     }
   }
 
@@ -44,16 +44,17 @@ class SlotTable {
 
   bool full() const noexcept { return free_.empty(); }
   // The slot that take() will give. Precondition of both: !full().
-  Slot& next() { return slots_[free_.front()]; }
+  Slot& next() { return slots_[free_.back()]; }
   Slot& take() {
-    Slot& slot = slots_[free_.pop()];
+    Slot& slot = next();
+    free_.pop_back();
     slot.used = true;
     return slot;
   }
   void free(Slot& slot) {
     slot.used = false;
     ++slot.generation;
-    free_.push(slot.index);
+    free_.push_back(slot.index);
   }
 
   static CallId id(const Slot& slot) noexcept { return to_call_id(slot.index, slot.generation); }
@@ -96,7 +97,10 @@ class SlotTable {
 
  private:
   std::vector<Slot> slots_;
-  Ring<std::uint16_t> free_, ready_;
+  // The one freed last is taken first: what belongs to it is in the cache, and a connection with
+  // few calls at a time touches the memory of few slots.
+  std::vector<std::uint16_t> free_;
+  Ring<std::uint16_t> ready_;
 };
 
 // Parts of slots that only some calls need, kept and used again. It grows to what is in use at a

@@ -2,6 +2,8 @@
 #ifndef RPCRDMA_ENGINE_XID_INDEX_H_
 #define RPCRDMA_ENGINE_XID_INDEX_H_
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,30 +13,53 @@
 
 namespace rpcrdma::engine {
 
-// Replies mostly come in the order of their Calls, and slots are taken in turn: the slot behind the
-// last one found is tried first, so that a search is mostly one look.
+// A hash table with a place for each slot: replies may come in any order.
 class XidIndex {
  public:
-  explicit XidIndex(std::size_t slots) : xids_(slots) {}
+  explicit XidIndex(std::size_t slots)
+      : shift_(32U -
+               static_cast<unsigned>(std::bit_width(2 * std::max<std::size_t>(slots, 1) - 1))),
+        heads_(std::size_t{1} << (32U - shift_), kNone),
+        entries_(slots) {}
 
-  void set(std::size_t slot, Xid xid) { xids_[slot] = xid; }
-  // The first slot, from behind the last one found, that has this XID and of which `matches` is
-  // true: what a slot had before stays until it is set anew.
+  void set(std::size_t slot, Xid xid) {
+    Entry& entry = entries_[slot];
+    if (entry.is_listed) unlink(slot);
+    std::uint16_t& head = heads_[bucket_of(xid)];
+    entry = {xid, head, true};
+    head = static_cast<std::uint16_t>(slot);
+  }
+  // A slot that has this XID and of which `matches` is true: what a slot had before stays until it
+  // is set anew.
   template <class Matches>
-  std::optional<std::size_t> find(Xid xid, Matches&& matches) {
-    std::size_t i = last_;
-    for (std::size_t left = xids_.size(); left > 0; --left) {
-      if (++i >= xids_.size()) i = 0;
-      if (xids_[i] != xid || !matches(i)) continue;
-      last_ = i;
-      return i;
+  std::optional<std::size_t> find(Xid xid, Matches&& matches) const {
+    for (std::uint16_t i = heads_[bucket_of(xid)]; i != kNone; i = entries_[i].next) {
+      if (entries_[i].xid == xid && matches(std::size_t{i})) return i;
     }
     return std::nullopt;
   }
 
  private:
-  std::vector<Xid> xids_;
-  std::size_t last_ = 0;
+  static constexpr std::uint16_t kNone = 0xffff;
+  struct Entry {
+    Xid xid{};
+    std::uint16_t next = kNone;  // in the same bucket
+    bool is_listed = false;
+  };
+
+  // XIDs that count up, and those in steps of any size, go to buckets of their own.
+  std::size_t bucket_of(Xid xid) const noexcept {
+    return (static_cast<std::uint32_t>(xid) * 0x9e3779b1U) >> shift_;
+  }
+  void unlink(std::size_t slot) noexcept {
+    std::uint16_t* link = &heads_[bucket_of(entries_[slot].xid)];
+    while (*link != slot) link = &entries_[*link].next;
+    *link = entries_[slot].next;
+  }
+
+  const unsigned shift_;
+  std::vector<std::uint16_t> heads_;  // the first slot of each bucket
+  std::vector<Entry> entries_;        // by slot
 };
 
 }  // namespace rpcrdma::engine

@@ -9,10 +9,10 @@ namespace rpcrdma::rpc {
 CallTable::CallTable(std::size_t calls_max, bool own)
     : slots_(calls_max),
       slot_of_call_(calls_max),
-      free_(calls_max),
       xids_(calls_max),
       own_(static_cast<std::uint32_t>(own ? calls_max - 1 : calls_max)) {
-  for (std::uint32_t i = 0; i < own_; ++i) free_.push(i);
+  free_.reserve(own_);
+  for (std::uint32_t i = own_; i > 0; --i) free_.push_back(i - 1);
 }
 
 bool CallTable::is_in_use(Xid xid) {

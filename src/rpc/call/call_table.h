@@ -81,11 +81,11 @@ class CallTable {
 
   bool full() const noexcept { return free_.empty(); }
   // The slot that take() will take. Precondition of both: !full().
-  std::uint32_t next() const { return free_.front(); }
-  void take() { free_.drop(); }
+  std::uint32_t next() const { return free_.back(); }
+  void take() { free_.pop_back(); }
   void free(std::uint32_t index) {
     slots_[index].state = CallState::kFree;
-    if (!is_own(index)) free_.push(index);
+    if (!is_own(index)) free_.push_back(index);
   }
   // The library's own call; size() when there is none.
   std::uint32_t own() const noexcept { return own_; }
@@ -124,8 +124,8 @@ class CallTable {
  private:
   std::vector<CallSlot> slots_;
   std::vector<std::uint32_t> slot_of_call_;  // by the engine's slot: which call used it last
-  Ring<std::uint32_t> free_;
-  engine::XidIndex xids_;  // of slots_
+  std::vector<std::uint32_t> free_;  // the one freed last is taken first, as in engine::SlotTable
+  engine::XidIndex xids_;            // of slots_
   const std::uint32_t own_;
   std::uint32_t waiting_ = 0;
 };
