@@ -41,6 +41,44 @@ TEST(Ring, KeepsOrderAcrossManyWraps) {
   }
 }
 
+// Wrapped around when it grows, in the middle of what is in it.
+TEST(Ring, KeepsOrderWhileItGrows) {
+  Ring<int> ring(1000);
+  int next_in = 0, next_out = 0;
+  for (int turn = 0; turn < 100; ++turn) {
+    for (int i = 0; i < 15; ++i) ring.push(next_in++);
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(ring.pop(), next_out++);
+  }
+  while (!ring.empty()) EXPECT_EQ(ring.pop(), next_out++);
+  EXPECT_EQ(next_out, next_in);
+}
+
+TEST(Ring, HoldsWhatItWasMadeForAndNoMore) {
+  Ring<int> ring(33);
+  EXPECT_EQ(ring.capacity(), 64U);
+  for (int i = 0; i < 64; ++i) {
+    EXPECT_FALSE(ring.full());
+    ring.push(i);
+  }
+  EXPECT_TRUE(ring.full());
+}
+
+TEST(RingDeathTest, OneMoreThanItIsForIsOurBugAndAborts) {
+  Ring<int> ring(2);
+  ring.push(1);
+  ring.push(2);
+  EXPECT_DEATH(ring.push(3), "Ring is full");
+}
+
+// An event is handled in place, and what handles it causes others.
+TEST(Ring, WhatIsLookedAtStaysReadableWhileOthersAreAdded) {
+  Ring<int> ring(1 << 12);
+  ring.push(-1);
+  const int& first = ring.front();
+  for (int i = 0; !ring.full(); ++i) ring.push(i);
+  EXPECT_EQ(first, -1);
+}
+
 TEST(SeededRandom, SameSeedSameStream) {
   SeededRandom a(7);
   SeededRandom b(7);

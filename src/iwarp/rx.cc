@@ -14,7 +14,7 @@ namespace {
 // behind the payload, so that the next header is read along and hardly any payload has to be
 // copied. Large FPDUs are expected while there is a place for one that the peer may fill, unless it
 // has shown that its segments are small, and for some FPDUs after one came.
-constexpr std::size_t kStagingSize = 64 * 1024;
+constexpr std::size_t kStagingSize = BlockPool::kSize;
 constexpr std::size_t kSmallFpdu = 8 * 1024;
 constexpr std::size_t kBulkIdleRoom = 1024;
 constexpr std::size_t kBulkTailRoom = 256;
@@ -54,11 +54,10 @@ Fault read_fault(TagTable::Verdict verdict) noexcept {
 
 }  // namespace
 
-Rx::Rx(StreamState& state)
-    : state_(state), staging_(std::make_unique_for_overwrite<std::byte[]>(kStagingSize)) {}
+Rx::Rx(StreamState& state) : state_(state), staging_(state.blocks) {}
 
 Bytes Rx::staged() const noexcept {
-  return {&staging_[begin_], end_ - begin_};
+  return {staging_.data() + begin_, end_ - begin_};
 }
 
 // How much to ask for between FPDUs.
@@ -80,12 +79,13 @@ std::size_t Rx::receive_room(std::span<MutableBytes> room) {
     return 0;
   }
   if (begin_ == end_) begin_ = end_ = 0;
+  staging_.hold();
   // Behind a fault nothing is placed any more, only thrown away.
   const bool direct = state_.phase == Phase::kOpen && mode_ == Mode::kPayload &&
                       (place_ == Place::kReceive || place_ == Place::kMemory);
   if (!direct) {
     if (kStagingSize - end_ < kStagingSize / 4) {
-      std::memmove(staging_.get(), &staging_[begin_], end_ - begin_);
+      std::memmove(staging_.data(), &staging_[begin_], end_ - begin_);
       end_ -= begin_;
       begin_ = 0;
     }
@@ -108,7 +108,7 @@ std::size_t Rx::receive_room(std::span<MutableBytes> room) {
                                   });
   }
   if (direct_offered_ == left && count < room.size()) {
-    room[count++] = {staging_.get(), kBulkTailRoom};
+    room[count++] = {staging_.data(), kBulkTailRoom};
   }
   return count;
 }
@@ -136,6 +136,7 @@ void Rx::handle_received(std::size_t size) {
   while (state_.phase == Phase::kOpen && parse()) {
   }
   if (state_.phase != Phase::kOpen) begin_ = end_ = 0;  // nothing more is read
+  rest();
 }
 
 // One step; false when more bytes are needed or the stream has ended.
@@ -197,6 +198,7 @@ bool Rx::take_small_send(Bytes bytes) {
     if (crc.value() != load_crc(at + size - kCrcSize)) return false;
   }
   const std::byte* from = at + kHeader;
+  state_.clothe(work);
   state_.receive_spans.for_each(work.into, 0, payload_size, [&](MutableBytes part) {
     std::memcpy(part.data(), from, part.size());
     from += part.size();
@@ -360,6 +362,7 @@ bool Rx::check_send() {
     return false;
   }
   if (header_.last && invalidates(header_.opcode) && !check_invalidate()) return false;
+  state_.clothe(state_.receives.front());
   place_ = Place::kReceive;
   return true;
 }

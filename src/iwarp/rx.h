@@ -10,9 +10,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 
+#include "iwarp/block_pool.h"
 #include "iwarp/crc32c.h"
 #include "iwarp/stream_state.h"
 
@@ -25,6 +25,12 @@ class Rx {
   // Where the next bytes of the connection go, in order. Valid until the next call of anything.
   std::size_t receive_room(std::span<MutableBytes> room);
   void handle_received(std::size_t size);
+  // Holds no memory while nothing is staged.
+  void rest() noexcept {
+    if (begin_ != end_) return;
+    begin_ = end_ = 0;
+    staging_.release();
+  }
   // True in the middle of an FPDU.
   bool inside_fpdu() const noexcept { return mode_ != Mode::kHeader || begin_ != end_; }
   // The tag is being revoked: whatever of the FPDU in progress is still to come for it is thrown
@@ -66,7 +72,7 @@ class Rx {
   std::size_t idle_room() const noexcept;
 
   StreamState& state_;
-  std::unique_ptr<std::byte[]> staging_;
+  Block staging_;
   std::size_t begin_ = 0;  // of what is staged and not yet parsed
   std::size_t end_ = 0;
   std::size_t direct_offered_ = 0;  // bytes of the newest room that are not staging

@@ -30,8 +30,8 @@ Opcode send_opcode(const SendOptions& how) noexcept {
 
 }  // namespace
 
-Stream::Stream(const StreamOptions& options, RandomSource& random)
-    : state_(options, random), rx_(state_), tx_(state_) {}
+Stream::Stream(const StreamOptions& options, RandomSource& random, BlockPool* blocks)
+    : state_(options, random, blocks), rx_(state_), tx_(state_) {}
 
 Stream::Free Stream::free() const noexcept {
   const std::uint32_t depth = state_.options.queue_depth;
@@ -48,6 +48,7 @@ bool Stream::post_receive(std::uint64_t id, std::span<const MutableBytes> into, 
   ReceiveWork& work = state_.receives.extend();
   work.id = id;
   work.signaled = signaled;
+  work.is_bare = false;
   state_.receive_spans.store(into, work.into);
   return true;
 }
@@ -57,7 +58,19 @@ void Stream::post_plain_receive(std::uint64_t id, MutableBytes into) {
   ReceiveWork& work = state_.receives.extend();
   work.id = id;
   work.signaled = true;
+  work.is_bare = false;
   state_.receive_spans.store_one(into, work.into);
+}
+
+void Stream::post_bare_receive(std::uint64_t id, std::uint32_t size) {
+  ++state_.receives_outstanding;
+  ReceiveWork& work = state_.receives.extend();
+  work.id = id;
+  work.signaled = true;
+  work.is_bare = true;
+  work.into.block = SpanList<std::byte>::kNoBlock;
+  work.into.count = 0;
+  work.into.size = size;
 }
 
 bool Stream::send_now(std::span<const Bytes> from, std::optional<SteeringTag> invalidate) {

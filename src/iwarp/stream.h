@@ -15,7 +15,8 @@
 // the protocol needs more, and a Send can never overtake a Write that it announces. Exposures and
 // revocations are not ordered with them: they take effect at once.
 //
-// Nothing is allocated after construction.
+// Its queues grow with what is in them; nothing is allocated once they are as long as they ever
+// will be.
 #ifndef RPCRDMA_IWARP_STREAM_H_
 #define RPCRDMA_IWARP_STREAM_H_
 
@@ -43,8 +44,9 @@ class Stream {
     std::uint32_t tags;      // exposures
   };
 
-  // `random` gives the bits of steering tags and addresses, and outlives the stream.
-  Stream(const StreamOptions& options, RandomSource& random);
+  // `random` gives the bits of steering tags and addresses, and outlives the stream; so does
+  // `blocks`. Null: the stream has its own.
+  Stream(const StreamOptions& options, RandomSource& random, BlockPool* blocks = nullptr);
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
@@ -60,6 +62,10 @@ class Stream {
                               std::optional<SteeringTag> invalidate = std::nullopt);
   // A Receive into one run; what the caller checked: there is room, and the stream is not over.
   void post_plain_receive(std::uint64_t id, MutableBytes into);
+  // The same without memory: it is asked for when a message comes. Precondition: use_memory().
+  void post_bare_receive(std::uint64_t id, std::uint32_t size);
+  // Outlives the stream.
+  void use_memory(ReceiveMemory& memory) noexcept { state_.receive_memory = &memory; }
   [[nodiscard]] bool post_write(std::uint64_t id, std::span<const Bytes> from, RemoteMemory to,
                                 bool signaled = true);
   [[nodiscard]] bool post_read(std::uint64_t id, MutableBytes sink, RemoteMemory from,
@@ -89,6 +95,9 @@ class Stream {
 
   // Output of copied Sends that the transport has not taken, to be sent behind close().
   std::span<Bytes> unsent_copies(std::span<Bytes> room) { return tx_.unsent_copies(room); }
+
+  // In place of handle_received(): nothing has come.
+  void handle_nothing_received() noexcept { rx_.rest(); }
 
   // Outputs. Both give how many entries of `room` are set; none: nothing to do.
   std::size_t receive_room(std::span<MutableBytes> room) { return rx_.receive_room(room); }

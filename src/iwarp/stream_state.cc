@@ -14,10 +14,10 @@ bool refuses_read(Fault fault) noexcept {
 
 }  // namespace
 
-StreamState::StreamState(const StreamOptions& given, RandomSource& random)
-    : options(given),
-      receive_spans(given.queue_depth),
-      send_spans(given.queue_depth),
+StreamState::StreamState(const StreamOptions& given, RandomSource& random, BlockPool* shared)
+    : own_blocks(shared == nullptr ? std::make_unique<BlockPool>() : nullptr),
+      blocks(shared == nullptr ? *own_blocks : *shared),
+      options(given),
       receives(given.queue_depth),
       sends(given.queue_depth),
       reads(static_cast<std::size_t>(given.ord) + 1),

@@ -6,9 +6,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "base/ring.h"
+#include "iwarp/block_pool.h"
 #include "iwarp/headers.h"
 #include "iwarp/mpa.h"
 #include "iwarp/tag_table.h"
@@ -34,6 +36,7 @@ enum class Phase : std::uint8_t {
 struct ReceiveWork {
   std::uint64_t id = 0;
   bool signaled = true;
+  bool is_bare = false;  // has a size, and no memory before a message comes for it
   SpanList<std::byte> into;
 };
 struct SendWork {
@@ -67,7 +70,8 @@ struct PendingRevoke {
 };
 
 struct StreamState {
-  StreamState(const StreamOptions& options, RandomSource& random);
+  // Null for `blocks`: the stream has its own.
+  StreamState(const StreamOptions& options, RandomSource& random, BlockPool* blocks);
 
   // Completes work. Null, and nothing to poll, when it is unsignaled and went well; else what the
   // upper layer will see, for more to be filled in.
@@ -82,6 +86,17 @@ struct StreamState {
   void forget(SteeringTag tag);
   // Completes the revocations whose memory is no longer referred to by unsent output.
   void finish_revokes(std::uint64_t sent_total);
+
+  // Memory for the message that has come for the oldest Receive.
+  void clothe(ReceiveWork& work) {
+    if (!work.is_bare) return;
+    work.is_bare = false;
+    receive_spans.store_one({receive_memory->take(work.id), work.into.size}, work.into);
+  }
+
+  const std::unique_ptr<BlockPool> own_blocks;
+  BlockPool& blocks;
+  ReceiveMemory* receive_memory = nullptr;  // of bare Receives
 
   StreamOptions options;
   Negotiated negotiated;

@@ -9,6 +9,7 @@
 namespace rpcrdma::iwarp {
 namespace {
 
+constexpr std::uint32_t kSlotsAtFirst = 16;
 constexpr std::uint64_t kBaseMask = (std::uint64_t{1} << 48U) - 1;
 
 // Any function of the upper bits that looks random does; the secret keeps it from being read off.
@@ -27,9 +28,13 @@ TagTable::TagTable(std::uint32_t slots, RandomSource& random)
       slots_(std::clamp<std::uint32_t>(slots, 1U, 1U << 20U)),
       index_bits_(static_cast<unsigned>(std::bit_width(slots_ - 1))),
       secret_(static_cast<std::uint32_t>(random.next())),
-      exposures_(slots_),
-      free_(slots_) {
-  for (std::uint32_t i = 0; i < slots_; ++i) free_.push(i);
+      free_(slots_) {}
+
+void TagTable::grow() {
+  const auto from = static_cast<std::uint32_t>(exposures_.size());
+  const std::uint32_t to = std::min(slots_, std::max(kSlotsAtFirst, 2 * from));
+  exposures_.resize(to);
+  for (std::uint32_t i = from; i < to; ++i) free_.push(i);
 }
 
 std::uint32_t TagTable::index_of(std::uint32_t tag) const noexcept {
@@ -38,7 +43,10 @@ std::uint32_t TagTable::index_of(std::uint32_t tag) const noexcept {
 }
 
 Exposure* TagTable::take(Right right, std::size_t size) {
-  if (free_.empty()) return nullptr;
+  if (free_.empty()) {
+    if (live_ == slots_) return nullptr;
+    grow();
+  }
   const std::uint32_t index = free_.pop();
   const std::uint32_t mask = (1U << index_bits_) - 1;
   Exposure& exposure = exposures_[index];
@@ -71,7 +79,7 @@ const Exposure* TagTable::add_target(MutableBytes memory, Right right) {
 
 Exposure* TagTable::find(SteeringTag tag) noexcept {
   const std::uint32_t index = index_of(static_cast<std::uint32_t>(tag));
-  if (index >= slots_) return nullptr;
+  if (index >= exposures_.size()) return nullptr;
   Exposure& exposure = exposures_[index];
   return exposure.live && exposure.tag == tag ? &exposure : nullptr;
 }
@@ -107,7 +115,7 @@ bool TagTable::remove(SteeringTag tag) noexcept {
 }
 
 void TagTable::clear() noexcept {
-  for (std::uint32_t i = 0; i < slots_; ++i) {
+  for (std::uint32_t i = 0; i < exposures_.size(); ++i) {
     if (exposures_[i].live) release(exposures_[i], i);
   }
 }

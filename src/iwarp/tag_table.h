@@ -37,7 +37,7 @@ struct Exposure {
   std::uint64_t sent_end = 0;  // position in our output behind the last byte taken from this memory
 };
 
-// Memory is allocated by the constructor only.
+// Grows to the number of tags that are live at a time.
 class TagTable {
  public:
   // Why an access is refused; each layer of the wire has its own codes for them.
@@ -47,11 +47,11 @@ class TagTable {
   TagTable(std::uint32_t slots, RandomSource& random);
 
   // Makes a new tag for memory that stays the caller's; null when all slots are in use. The result
-  // is valid until the tag is removed.
+  // is valid until another tag is made or this one is removed.
   const Exposure* add_source(Bytes memory);
   const Exposure* add_target(MutableBytes memory, Right right);
 
-  // The live exposure of that name, or null.
+  // The live exposure of that name, or null. Valid as above.
   Exposure* find(SteeringTag tag) noexcept;
   // Checks an access of `size` bytes, size > 0. On kOk *found is set.
   Verdict check(SteeringTag tag, Right right, std::uint64_t address, std::uint64_t size,
@@ -68,6 +68,7 @@ class TagTable {
 
  private:
   std::uint32_t index_of(std::uint32_t tag) const noexcept;
+  void grow();
   Exposure* take(Right right, std::size_t size);
   void release(Exposure& exposure, std::uint32_t index) noexcept;
 
@@ -76,9 +77,9 @@ class TagTable {
   std::uint32_t live_ = 0;
   std::uint32_t large_targets_ = 0;
   unsigned index_bits_;
-  std::uint32_t secret_;  // mixes the index with the random bits
-  std::vector<Exposure> exposures_;
-  Ring<std::uint32_t> free_;  // oldest first: a slot rests as long as possible
+  std::uint32_t secret_;             // mixes the index with the random bits
+  std::vector<Exposure> exposures_;  // the slots that there are so far
+  Ring<std::uint32_t> free_;         // of them; oldest first: a slot rests as long as possible
 };
 
 }  // namespace rpcrdma::iwarp

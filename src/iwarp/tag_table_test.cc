@@ -56,6 +56,26 @@ TEST(TagTable, EachUseOfASlotHasAnotherTagAndAddress) {
   EXPECT_GT(bases.size(), 990U);
 }
 
+TEST(TagTable, GrowsToItsSlotsAndFindsEachTag) {
+  SeededRandom random(3);
+  constexpr std::uint32_t kSlots = 100;
+  TagTable table(kSlots, random);
+  test::Buffer memory(kSlots);
+  std::vector<SteeringTag> tags;
+  for (std::uint32_t i = 0; i < kSlots; ++i) {
+    EXPECT_EQ(table.free(), kSlots - i);
+    const Exposure* made = table.add_source(Bytes(memory).subspan(i, 1));
+    ASSERT_NE(made, nullptr);
+    tags.push_back(made->tag);
+  }
+  EXPECT_EQ(table.add_source(memory), nullptr);
+  for (std::uint32_t i = 0; i < kSlots; ++i) {
+    const Exposure* found = table.find(tags[i]);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->source, memory.data() + i);
+  }
+}
+
 // They tell the receiving side that large messages may come.
 TEST(TagTable, CountsLargeTargetsWhileTheyLive) {
   SeededRandom random(2);

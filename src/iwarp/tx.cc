@@ -13,7 +13,7 @@ namespace {
 // FPDUs costs most of the throughput, so that the arena's size is their only limit.
 constexpr std::size_t kCopyMax = 2048;
 constexpr std::size_t kLargeMax = 24;
-constexpr std::size_t kArenaSize = 64 * 1024;
+constexpr std::size_t kArenaSize = BlockPool::kSize;
 constexpr std::size_t kPiecesMax = 128;
 constexpr std::size_t kMarksMax = 4096;
 // The most that one FPDU takes of the arena and of the pieces.
@@ -26,10 +26,7 @@ constexpr SteeringTag kEmptyWriteTag{1};
 }  // namespace
 
 Tx::Tx(StreamState& state)
-    : state_(state),
-      arena_(std::make_unique_for_overwrite<std::byte[]>(kArenaSize)),
-      pieces_(kPiecesMax),
-      marks_(kMarksMax) {}
+    : state_(state), arena_(state.blocks), pieces_(kPiecesMax), marks_(kMarksMax) {}
 
 void Tx::start(std::size_t fpdu_size_max, std::size_t segment_size) {
   fpdu_size_max_ = std::clamp<std::size_t>(fpdu_size_max, 128, kFpduSizeMax);
@@ -193,6 +190,7 @@ bool Tx::fits_small_send(std::size_t size) const noexcept {
 template <class Copy>
 void Tx::put_small_send(Opcode opcode, SteeringTag tag, std::size_t size, Copy copy_to) {
   const std::size_t ulpdu_size = kUntaggedSize + size;
+  arena_.hold();
   std::byte* const begin = &arena_[arena_used_];
   std::byte* at = begin;
   encode_send_header(opcode, static_cast<std::uint16_t>(ulpdu_size), tag, send_msn_, at);
@@ -359,6 +357,7 @@ void Tx::build_terminate() {
 }
 
 void Tx::begin_fpdu(const Header& header) {
+  arena_.hold();
   fpdu_begin_ = arena_used_;
   fpdu_ulpdu_size_ = header.ulpdu_size;
   fpdu_refers_ = false;
@@ -444,6 +443,7 @@ void Tx::handle_sent(std::size_t size) {
       pieces_.drop();
     }
   }
+  if (pieces_.empty()) arena_.release();
   finish_marks();
   if (state_.phase != Phase::kClosed) state_.finish_revokes(sent_total_);
 }

@@ -9,10 +9,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 
 #include "base/ring.h"
+#include "iwarp/block_pool.h"
 #include "iwarp/crc32c.h"
 #include "iwarp/stream_state.h"
 
@@ -81,7 +81,7 @@ class Tx {
   std::size_t fpdu_size_max_ = 0;
   std::size_t segment_size_ = 0;
 
-  std::unique_ptr<std::byte[]> arena_;
+  Block arena_;
   std::size_t arena_used_ = 0;
   Ring<Bytes> pieces_;
   Ring<Mark> marks_;

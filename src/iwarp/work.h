@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/assert.h"
 #include "iwarp/headers.h"
@@ -73,6 +74,17 @@ struct StreamCounters {
   std::uint64_t sends = 0, writes = 0, reads = 0;  // ours, started
 };
 
+// Where bare Receives have their memory from.
+class ReceiveMemory {
+ public:
+  // Memory of the Receive's size, for a message that begins to come for it; the caller of the
+  // stream takes it back, when the message is read or the stream is gone.
+  virtual std::byte* take(std::uint64_t id) = 0;
+
+ protected:
+  ~ReceiveMemory() = default;
+};
+
 // Scattered memory of one work request. At most two runs are kept inline; longer lists take a block
 // of a SpanPool. Zero-length spans are dropped.
 template <class Byte>
@@ -90,28 +102,22 @@ struct SpanList {
   std::uint32_t size = 0;  // bytes in all runs
 };
 
-// Blocks for long lists. The memory is reserved once and touched only as far as it is needed, since
-// almost all work requests have one or two runs.
+// Blocks for long lists: as many as there were in use at a time, and few, since almost all work
+// requests have one or two runs.
 template <class Byte>
 class SpanPool {
  public:
   using List = SpanList<Byte>;
   using Run = typename List::Run;
 
-  explicit SpanPool(std::uint32_t blocks)
-      : runs_(std::make_unique_for_overwrite<Run[]>(blocks * kSpansMax)),
-        next_free_(std::make_unique_for_overwrite<std::uint32_t[]>(blocks)),
-        blocks_(blocks) {}
-
-  // Precondition: at most kSpansMax spans, less than 4 GiB together, and no more lists alive than
-  // there are blocks.
+  // Precondition: at most kSpansMax spans, less than 4 GiB together.
   void store(std::span<const std::span<Byte>> spans, List& list) {
     list.count = list.size = 0;
     list.block = List::kNoBlock;
     Run* to = list.inline_runs.data();
     if (spans.size() > List::kInline) {
       list.block = take();
-      to = &runs_[list.block * kSpansMax];
+      to = blocks_[list.block].get();
     }
     for (const std::span<Byte>& span : spans) {
       if (span.empty()) continue;
@@ -128,15 +134,14 @@ class SpanPool {
   }
   void release(List& list) {
     if (list.block != List::kNoBlock) {
-      next_free_[list.block] = free_;
-      free_ = list.block;
+      free_.push_back(list.block);
       list.block = List::kNoBlock;
     }
     list.count = list.size = 0;
   }
   std::span<const Run> view(const List& list) const {
     const Run* from =
-        list.block == List::kNoBlock ? list.inline_runs.data() : &runs_[list.block * kSpansMax];
+        list.block == List::kNoBlock ? list.inline_runs.data() : blocks_[list.block].get();
     return {from, list.count};
   }
   // Calls visit(std::span<Byte>) for each run of `size` bytes from `offset` on, in order, until it
@@ -159,20 +164,18 @@ class SpanPool {
 
  private:
   std::uint32_t take() {
-    if (free_ != List::kNoBlock) {
-      const std::uint32_t block = free_;
-      free_ = next_free_[block];
-      return block;
+    if (free_.empty()) {
+      blocks_.push_back(std::make_unique_for_overwrite<Run[]>(kSpansMax));
+      free_.reserve(blocks_.size());
+      return static_cast<std::uint32_t>(blocks_.size() - 1);
     }
-    RPCRDMA_ASSERT(touched_ < blocks_, "more span lists than work requests");
-    return touched_++;
+    const std::uint32_t block = free_.back();
+    free_.pop_back();
+    return block;
   }
 
-  std::unique_ptr<Run[]> runs_;
-  std::unique_ptr<std::uint32_t[]> next_free_;
-  std::uint32_t blocks_;
-  std::uint32_t touched_ = 0;  // blocks from here on were never used
-  std::uint32_t free_ = List::kNoBlock;
+  std::vector<std::unique_ptr<Run[]>> blocks_;
+  std::vector<std::uint32_t> free_;
 };
 
 }  // namespace rpcrdma::iwarp

@@ -18,6 +18,7 @@ namespace {
 
 // A server's call has the most: 24 loans, and 8 results in memory of the service.
 constexpr std::uint32_t kRegionsPerCall = 32;
+constexpr std::size_t kInSetUp = 512;  // connections
 
 using Made = Expected<std::unique_ptr<rdma::Provider>, Error>;
 
@@ -25,6 +26,8 @@ using Made = Expected<std::unique_ptr<rdma::Provider>, Error>;
 // other way round.
 struct Load {
   std::uint32_t calls_max, credits, backward_calls;
+  std::size_t connections_max = 0;  // 0: as many as the provider takes by default
+  Profile profile = Profile::kRfc8166;
 
   std::uint32_t calls() const {
     return std::bit_ceil(std::clamp(std::max(calls_max, credits), 1U, 4096U) +
@@ -42,6 +45,9 @@ void make_deep_enough(Options& options, const Load& load) {
   options.queue_depth = std::max(options.queue_depth, 4 * load.calls());
   options.exposures = std::max(options.exposures, load.exposures());
   options.regions = std::max(options.regions, kRegionsPerCall * load.calls());
+  // The server counts its connections itself; some that it does not know yet are in set-up.
+  options.connections_max = std::max(
+      options.connections_max, std::max(load.connections_max, load.connections_max + kInSetUp));
 }
 
 // `why`: what to tell with each error of connecting or listening; may be empty.
@@ -55,6 +61,8 @@ Made make_siwarp(const ProviderOptions& provider, const Load& load, bool share_p
   options.capture_bytes_max = provider.capture_bytes_max;
   options.setup_timeout_initiator = provider.setup_timeout_client;
   options.setup_timeout_responder = provider.setup_timeout_server;
+  // RFC 5666 has Receives whose memory is aligned as the peer was told.
+  options.shares_receives = load.profile == Profile::kRfc8166;
   make_deep_enough(options, load);
   auto made = rdma::siwarp::make_provider(options);
   if (!made) return Unexpected<Error>(to_error(made.error(), "opening the provider", "siwarp"));
@@ -152,7 +160,13 @@ Made make(const ProviderOptions& provider, const Load& load, const Way& way) {
 }
 
 Load load_of(const ClientOptions& options) {
-  return {options.calls_max, options.connection.credits, options.backward_calls};
+  return {options.calls_max, options.connection.credits, options.backward_calls, 0,
+          options.connection.profile};
+}
+Load load_of(const ServerOptions& options) {
+  // Its own calls are the backward ones, which may have chunks.
+  return {options.backward_calls, options.connection.credits, options.backward_calls,
+          options.connections_max, options.connection.profile};
 }
 
 }  // namespace
@@ -163,9 +177,7 @@ Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ClientOptio
 }
 Expected<std::unique_ptr<rdma::Provider>, Error> make_provider(const ServerOptions& options,
                                                                std::string_view address) {
-  // Its own calls are the backward ones, which may have chunks.
-  return make(options.provider,
-              {options.backward_calls, options.connection.credits, options.backward_calls},
+  return make(options.provider, load_of(options),
               {.address = address,
                .to_listen = true,
                .share_port = options.share_port,

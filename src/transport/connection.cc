@@ -31,9 +31,8 @@ Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
     std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role, const engine::Options& options,
     MessageRooms* call_rooms) {
   Headers headers;
-  headers.size = engine::Connection::header_arena_size(role, options);
-  headers.memory = std::make_unique_for_overwrite<std::byte[]>(headers.size);
-  if (const auto region = queue_pair->attach({headers.memory.get(), headers.size})) {
+  headers.memory = Pages(engine::Connection::header_arena_size(role, options));
+  if (const auto region = queue_pair->attach(headers.memory.bytes())) {
     headers.region = *region;
   }
   std::unique_ptr<Connection> connection(
@@ -55,8 +54,7 @@ Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, Headers head
                                              engine::Connection::made_slot_count(role, options))),
       call_rooms_(call_rooms != nullptr ? call_rooms : own_rooms_.get()),
       answer_rooms_(engine::Connection::answered_slot_count(role, options)),
-      engine_(role, options, {headers_.memory.get(), headers_.size},
-              headers_.region.value_or(work::RegionId{})),
+      engine_(role, options, headers_.memory.bytes(), headers_.region.value_or(work::RegionId{})),
       receive_memory_(*queue_pair, engine::Connection::receive_count(role, options),
                       options.receive_alignment),
       queue_pair_(std::move(queue_pair)) {}

@@ -16,6 +16,7 @@
 #include "engine/connection.h"
 #include "rpcrdma/provider.h"
 #include "transport/message_rooms.h"
+#include "transport/pages.h"
 #include "transport/receive_memory.h"
 
 namespace rpcrdma::transport {
@@ -100,8 +101,7 @@ class Connection {
   static constexpr std::size_t kBatch = 64;
 
   struct Headers {  // where the engine encodes them
-    std::unique_ptr<std::byte[]> memory;
-    std::size_t size = 0;                  // bytes
+    Pages memory;
     std::optional<work::RegionId> region;  // without it nothing is created
   };
 

@@ -3,10 +3,10 @@
 #define RPCRDMA_TRANSPORT_MESSAGE_ROOMS_H_
 
 #include <cstddef>
-#include <memory>
 
 #include "engine/dialect.h"
 #include "rpcrdma/types.h"
+#include "transport/pages.h"
 
 namespace rpcrdma::transport {
 
@@ -16,16 +16,15 @@ class MessageRooms {
  public:
   static constexpr std::size_t kSize = 2912;  // of each, bytes: 2 KiB of content and any RPC header
 
-  explicit MessageRooms(std::size_t count)
-      : size_(count * kStride), memory_(std::make_unique_for_overwrite<std::byte[]>(size_)) {}
+  explicit MessageRooms(std::size_t count) : memory_(count * kStride) {}
 
-  MutableBytes memory() const noexcept { return {memory_.get(), size_}; }
+  MutableBytes memory() const noexcept { return memory_.bytes(); }
   // Where a room begins in memory(), bytes. In front of it there is place for a short header.
   static constexpr std::size_t offset(std::size_t index) noexcept {
     return index * kStride + kHeaderRoomSize;
   }
   MutableBytes room(std::size_t index) const noexcept {
-    return {memory_.get() + offset(index), kSize};
+    return {memory_.data() + offset(index), kSize};
   }
 
  private:
@@ -33,8 +32,7 @@ class MessageRooms {
   static_assert(kHeaderRoomSize >= engine::kShortHeaderSizeMax);
   static constexpr std::size_t kStride = kHeaderRoomSize + kSize;
 
-  std::size_t size_;
-  std::unique_ptr<std::byte[]> memory_;
+  Pages memory_;
 };
 
 }  // namespace rpcrdma::transport

@@ -31,6 +31,13 @@ class ForwardingQueuePair : public rdma::QueuePair {
   Expected<void, rdma::Error> post(std::span<work::Request> batch) override {
     return inner_->post(batch);
   }
+  Expected<void, rdma::Error> post_receives(const rdma::ReceiveBuffers& buffers,
+                                            std::span<const std::uint16_t> numbers) override {
+    return inner_->post_receives(buffers, numbers);
+  }
+  void release_receives(std::span<const std::uint16_t> numbers) override {
+    inner_->release_receives(numbers);
+  }
   std::size_t poll(std::span<rdma::Completion> out) override { return inner_->poll(out); }
   std::optional<rdma::LinkEvent> poll_link() override { return inner_->poll_link(); }
   bool tell_news_to(rdma::NewsListener& listener) noexcept override {

@@ -70,9 +70,10 @@ class RealNetwork final : public Network {
   std::vector<std::unique_ptr<rdma::Provider>> further_;
 };
 
-std::unique_ptr<rdma::Provider> siwarp_provider(bool crc) {
+std::unique_ptr<rdma::Provider> siwarp_provider(bool crc, bool shares_receives) {
   rdma::siwarp::Options options;
   options.crc = crc;
+  options.shares_receives = shares_receives;
   options.spin = std::chrono::microseconds(0);
   return std::move(rdma::siwarp::make_provider(options).value());
 }
@@ -94,11 +95,12 @@ std::unique_ptr<Network> make_sim(std::uint64_t seed, const rdma::sim::Options& 
   return std::make_unique<SimNetwork>(seed, options);
 }
 
-std::unique_ptr<Network> make_siwarp(bool crc) {
+std::unique_ptr<Network> make_siwarp(bool crc, bool shares_receives) {
   if (const char* const address = std::getenv("RPCRDMA_LAB_ADDRESS")) {
     return std::make_unique<RealNetwork>(address, verbs_provider);
   }
-  return std::make_unique<RealNetwork>("127.0.0.1", [crc] { return siwarp_provider(crc); });
+  return std::make_unique<RealNetwork>("127.0.0.1",
+                                       [=] { return siwarp_provider(crc, shares_receives); });
 }
 
 // --- TestService -------------------------------------------------------------------------------

@@ -41,7 +41,8 @@ class Network {
 
 std::unique_ptr<Network> make_sim(std::uint64_t seed, const rdma::sim::Options& options = {});
 // In the lab (RPCRDMA_LAB_ADDRESS) the RDMA device at that address takes its place.
-std::unique_ptr<Network> make_siwarp(bool crc);
+// `shares_receives`: as providers are made for Profile::kRfc8166.
+std::unique_ptr<Network> make_siwarp(bool crc, bool shares_receives = true);
 
 // Answers whatever the tests ask; see the .cc for the procedures.
 class TestService final : public Service {

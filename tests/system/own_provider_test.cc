@@ -55,14 +55,16 @@ class FaultyQueuePair final : public test::ForwardingQueuePair {
     if (!may_attach()) return Unexpected<rdma::Error>(refusal(rdma::Errc::kNoResources));
     return ForwardingQueuePair::attach_read_only(memory);
   }
+  Expected<void, rdma::Error> post_receives(const rdma::ReceiveBuffers& buffers,
+                                            std::span<const std::uint16_t> numbers) override {
+    if (faults_.post_receives) return Unexpected<rdma::Error>(refusal(*faults_.post_receives));
+    return ForwardingQueuePair::post_receives(buffers, numbers);
+  }
   Expected<void, rdma::Error> post(std::span<work::Request> batch) override {
     std::vector<work::Request> taken;
     for (const work::Request& request : batch) {
       if (std::holds_alternative<work::Send>(request.work) && faults_.post_sends) {
         return Unexpected<rdma::Error>(refusal(*faults_.post_sends));
-      }
-      if (std::holds_alternative<work::Receive>(request.work) && faults_.post_receives) {
-        return Unexpected<rdma::Error>(refusal(*faults_.post_receives));
       }
       if (!std::holds_alternative<work::Expose>(request.work) || !faults_.expose) {
         taken.push_back(request);

@@ -447,7 +447,7 @@ TEST(Rfc5666Connect, FailsWhenTheServerCannotBeConfigured) {
 }
 
 constexpr Fabric kSim{"Sim", [] { return test::make_sim(11); }};
-constexpr Fabric kSiwarp{"Siwarp", [] { return test::make_siwarp(true); }};
+constexpr Fabric kSiwarp{"Siwarp", [] { return test::make_siwarp(true, false); }};
 INSTANTIATE_TEST_SUITE_P(Fabrics, Rfc5666, testing::Values(kSim, kSiwarp),
                          [](const auto& each) { return each.param.name; });
 

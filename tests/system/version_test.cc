@@ -393,7 +393,9 @@ class RawServer {
     const std::size_t count = peer.queue_pair->poll(done);
     for (const rdma::Completion& each : std::span(done).first(count)) {
       if (each.id > 1 || each.status != rdma::Status::kOk || peer.ended) continue;
-      const auto answer = answer_(index, Bytes(peer.memory).subspan(each.id * kSize, each.size));
+      const std::byte* const message =
+          each.message != nullptr ? each.message : &peer.memory[each.id * kSize];
+      const auto answer = answer_(index, {message, each.size});
       if (peer.ended) return;
       post(peer, static_cast<std::uint16_t>(each.id));
       if (answer) send(peer, *answer);

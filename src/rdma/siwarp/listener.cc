@@ -138,6 +138,7 @@ void Listener::handle_ready(std::uint32_t /*events*/) {
       continue;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      refusal_ = Error{Errc::kNoResources, errno, "accept"};
       shard_.reactor->rewatch(fd_.value(), 0, *this, *this);
       shard_.reactor->set_deadline(*this, posix::Reactor::now() + kExhaustedRest);
       return;

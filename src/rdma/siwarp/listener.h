@@ -6,7 +6,9 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "iwarp/setup.h"
 #include "rdma/siwarp/shard.h"
@@ -68,6 +70,7 @@ class Listener final : public rdma::Listener, private posix::Watched {
   std::string_view address() const noexcept override { return address_; }
   Expected<void, Error> adopt(int descriptor) override;
   bool can_adopt() const noexcept override { return true; }
+  std::optional<Error> poll_refusal() override { return std::exchange(refusal_, std::nullopt); }
 
  private:
   friend class HalfOpen;
@@ -82,6 +85,7 @@ class Listener final : public rdma::Listener, private posix::Watched {
   std::string address_;
   std::list<std::unique_ptr<HalfOpen>> half_open_;  // oldest first
   std::deque<std::unique_ptr<Incoming>> incoming_;
+  std::optional<Error> refusal_;
 };
 
 }  // namespace rpcrdma::rdma::siwarp

@@ -52,6 +52,9 @@ struct Options {
   std::size_t connections_max = 4096;        // established and in set-up
   std::size_t half_open_max = 256;           // accepted connections that are still in set-up
   std::chrono::microseconds spin{20};        // wait() polls so long before it sleeps; 0: never
+  // Messages come in memory of the provider, so that a quiet connection has none; only
+  // post_receives() takes Receives then (Capabilities::shares_receives).
+  bool shares_receives = false;
   bool share_port = false;   // listeners of several providers may have one port (SO_REUSEPORT)
   std::string remedy;        // Provider::remedy(): why it is siwarp, where it was not asked for
   std::string capture_file;  // pcapng of all connections; empty: none

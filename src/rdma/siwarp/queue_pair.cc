@@ -67,11 +67,15 @@ QueuePair::QueuePair(Shard& shard, TcpSocket socket, std::unique_ptr<iwarp::MpaS
       socket_(std::move(socket)),
       setup_(std::move(setup)),
       peer_address_(std::move(peer_address)),
-      stream_(shard.stream_options(), shard.random),
+      receives_(shard.receives),
+      stream_(shard.stream_options(), shard.random, &shard.blocks),
       memory_(shard.options.regions, kRequestSlices),
       capabilities_{shard.options.queue_depth, shard.options.ord, kRequestSlices, true, true},
       initiator_(true),
-      may_nudge_(shard.options.first_answer_nudge.count() > 0) {}
+      may_nudge_(shard.options.first_answer_nudge.count() > 0) {
+  capabilities_.shares_receives = shard.options.shares_receives;
+  stream_.use_memory(receives_);
+}
 
 QueuePair::~QueuePair() {
   end({Errc::kClosed, 0, "destroyed"});
@@ -257,7 +261,10 @@ void QueuePair::receive() {
     const std::size_t count = stream_.receive_room(room);
     if (count == 0) break;
     const IoResult result = socket_.receive(room.first(count));
-    if (result.kind == IoResult::Kind::kWouldBlock) break;
+    if (result.kind == IoResult::Kind::kWouldBlock) {
+      stream_.handle_nothing_received();
+      break;
+    }
     if (result.kind == IoResult::Kind::kEnd) {
       stream_.handle_end_of_stream();
       break;
@@ -411,6 +418,7 @@ std::size_t QueuePair::poll(std::span<Completion> out) {
     told.size = done->size;
     told.tag = done->tag;
     told.address = done->address;
+    told.message = done->kind == iwarp::WorkKind::kReceive ? receives_.message(done->id) : nullptr;
     stream_.drop_completion();
   }
   return count;

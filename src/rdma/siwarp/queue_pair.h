@@ -43,6 +43,7 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   Expected<void, Error> post(std::span<work::Request> batch) override;
   Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
                                       std::span<const std::uint16_t> numbers) override;
+  void release_receives(std::span<const std::uint16_t> numbers) override;
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
   bool tell_news_to(NewsListener& listener) noexcept override {
@@ -105,6 +106,7 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   TcpSocket socket_;
   std::unique_ptr<iwarp::MpaSetup> setup_;
   std::string peer_address_;
+  PooledReceives receives_;  // with shares_receives
   iwarp::Stream stream_;
   LocalMemory memory_;
   Capabilities capabilities_;

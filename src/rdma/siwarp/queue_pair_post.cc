@@ -77,6 +77,13 @@ Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
   if (numbers.size() > stream_.free().receives) {
     return Unexpected<Error>(Error{Errc::kNoResources, 0, "post: the queue is full"});
   }
+  if (capabilities_.shares_receives) {
+    for (const std::uint16_t number : numbers) {
+      receives_.posted(number, buffers.size);
+      stream_.post_bare_receive(number, buffers.size);
+    }
+    return {};
+  }
   for (const std::uint16_t number : numbers) {
     const Slice slice{buffers.region, buffers.size, number * buffers.stride};
     if (!memory_.look_up_writable(slice)) {
@@ -89,13 +96,18 @@ Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
   return {};
 }
 
+void QueuePair::release_receives(std::span<const std::uint16_t> numbers) {
+  for (const std::uint16_t number : numbers) receives_.released(number);
+}
+
 Expected<void, Error> QueuePair::check(std::span<const work::Request> batch) {
   std::size_t receives = 0, sends = 0, exposures = 0, revokes = 0;
   const bool is_open = state_ == State::kOpen;
   std::string_view wrong;
   const Overloaded checks{[&](const Receive& work) {
                             ++receives;
-                            wrong = fault_of(work, memory_);
+                            wrong = capabilities_.shares_receives ? "Receive into memory of its own"
+                                                                  : fault_of(work, memory_);
                           },
                           [&](const Send& work) {
                             ++sends;

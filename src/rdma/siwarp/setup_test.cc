@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "rdma/siwarp/nodes_for_test.h"
 #include "support/hex.h"
 #include "support/raw_peer.h"
@@ -229,7 +231,11 @@ TEST(SiwarpSetup, RunningOutOfDescriptorsIsARestAndNotASpin) {
   rlimit none = before;
   none.rlim_cur = static_cast<rlim_t>(lowest_free);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-  nodes.server_provider->progress();
+  std::optional<Error> refusal;
+  ASSERT_TRUE(
+      nodes.pump_until([&] { return (refusal = nodes.listener->poll_refusal()).has_value(); }));
+  EXPECT_EQ(refusal->provider_code, EMFILE);
+  EXPECT_FALSE(nodes.listener->poll_refusal());
   // It has seen the failure; wait() now sleeps instead of returning at once for ever.
   const Instant end = nodes.server_provider->now() + milliseconds(30);
   nodes.server_provider->arm_timer(end);

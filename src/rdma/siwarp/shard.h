@@ -13,6 +13,7 @@
 #include "rdma/siwarp/capture.h"
 #include "rdma/siwarp/entropy.h"
 #include "rdma/siwarp/provider.h"
+#include "rdma/siwarp/receive_pool.h"
 #include "rdma/siwarp/tcp_socket.h"
 
 namespace rpcrdma::rdma::siwarp {
@@ -62,6 +63,8 @@ class Shard {
   const std::unique_ptr<posix::Reactor> reactor;
   const std::unique_ptr<Capture> capture;  // before all flows, so that it goes after them
   SystemRandom random;
+  iwarp::BlockPool blocks;
+  ReceivePool receives;
   SetupCounters setup;
   posix::Yielding yielding;
   std::size_t connections = 0;

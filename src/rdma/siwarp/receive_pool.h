@@ -1,0 +1,137 @@
+// Memory for the messages of all connections of a provider (Capabilities::shares_receives).
+#ifndef RPCRDMA_RDMA_SIWARP_RECEIVE_POOL_H_
+#define RPCRDMA_RDMA_SIWARP_RECEIVE_POOL_H_
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "iwarp/work.h"
+
+namespace rpcrdma::rdma::siwarp {
+
+// Buffers in sizes of powers of two. As many are kept as are lent, and a few more: what a burst has
+// taken goes back to the system with it. Outlives what it lends.
+class ReceivePool {
+ public:
+  // Buffers of one size.
+  class Class {
+   public:
+    explicit Class(std::size_t size) noexcept : size_(size) {}
+    ~Class() {
+      while (free_ != nullptr) delete_one();
+    }
+    Class(const Class&) = delete;
+    Class& operator=(const Class&) = delete;
+
+    std::byte* take() {
+      ++lent_;
+      if (free_ == nullptr) return new (kAlignment) std::byte[size_];
+      --kept_;
+      return reinterpret_cast<std::byte*>(std::exchange(free_, free_->next));
+    }
+    void give_back(std::byte* buffer) noexcept {
+      free_ = new (buffer) Free{free_};
+      --lent_;
+      if (++kept_ > lent_ + kKeptMin) [[unlikely]]
+        trim();
+    }
+
+   private:
+    struct Free {
+      Free* next;
+    };
+    [[gnu::noinline]] void trim() noexcept {
+      for (int i = 0; i < 2 && kept_ > kKeptMin; ++i, --kept_) delete_one();
+    }
+    void delete_one() noexcept {
+      ::operator delete[](std::exchange(free_, free_->next), kAlignment);
+    }
+
+    const std::size_t size_;  // bytes
+    Free* free_ = nullptr;    // the one given back last, which is in the cache
+    std::size_t kept_ = 0, lent_ = 0;
+  };
+
+  // Of buffers that hold `size` bytes, at most 64 KiB.
+  Class& of(std::uint32_t size) {
+    const auto number = static_cast<std::size_t>(std::bit_width(std::max(size, kSizeMin) - 1));
+    RPCRDMA_ASSERT(number < kClasses, "a Receive that no message needs");
+    return classes_[number];
+  }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  static constexpr std::size_t kKeptMin = 64;
+  static constexpr std::size_t kClasses = 17;
+  static constexpr std::uint32_t kSizeMin = sizeof(void*);
+  // A little more than the size, so that buffers do not begin at the same place of their pages.
+  static constexpr std::size_t bytes_of(std::size_t number) noexcept {
+    return (std::size_t{1} << number) + 192;
+  }
+  template <std::size_t... kNumbers>
+  static std::array<Class, kClasses> make_classes(std::index_sequence<kNumbers...>) {
+    return {Class(bytes_of(kNumbers))...};
+  }
+
+  std::array<Class, kClasses> classes_ = make_classes(std::make_index_sequence<kClasses>());
+};
+
+// The messages that have come for the Receives of one connection, by their numbers.
+class PooledReceives final : public iwarp::ReceiveMemory {
+ public:
+  explicit PooledReceives(ReceivePool& pool) noexcept : pool_(pool) {}
+  ~PooledReceives() {
+    for (Message& message : messages_) give_back(message);
+  }
+  PooledReceives(const PooledReceives&) = delete;
+  PooledReceives& operator=(const PooledReceives&) = delete;
+
+  // The Receive is posted, again perhaps: what came for it before is not read any more.
+  void posted(std::uint16_t number, std::uint32_t size) {
+    if (number >= messages_.size()) messages_.resize(number + std::size_t{1});
+    Message& message = messages_[number];
+    give_back(message);
+    if (message.size != size) {
+      message.size = size;
+      message.from = &pool_.of(size);
+    }
+  }
+  void released(std::uint16_t number) {
+    if (number < messages_.size()) give_back(messages_[number]);
+  }
+  // Null: none has come since it was posted.
+  const std::byte* message(std::uint64_t id) const noexcept {
+    return id < messages_.size() ? messages_[id].memory : nullptr;
+  }
+
+  std::byte* take(std::uint64_t id) override {
+    Message& message = messages_[id];
+    RPCRDMA_ASSERT(message.memory == nullptr, "two messages for one Receive");
+    message.memory = message.from->take();
+    return message.memory;
+  }
+
+ private:
+  struct Message {
+    std::byte* memory = nullptr;
+    ReceivePool::Class* from = nullptr;  // null: was never posted
+    std::uint32_t size = 0xffffffff;     // of the Receive, bytes
+  };
+  static void give_back(Message& message) noexcept {
+    if (message.memory != nullptr) message.from->give_back(std::exchange(message.memory, nullptr));
+  }
+
+  ReceivePool& pool_;
+  std::vector<Message> messages_;
+};
+
+}  // namespace rpcrdma::rdma::siwarp
+
+#endif  // RPCRDMA_RDMA_SIWARP_RECEIVE_POOL_H_
