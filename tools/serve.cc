@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -201,7 +203,24 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log) {
   return server;
 }
 
+// Raises the limit of descriptors to what the connections need, as far as that may be done.
+void make_room_for_descriptors(const ServeOptions& options) {
+  constexpr std::size_t kOthers = 128;  // files, listeners, and what waits for them
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  if (options.connections_max > files.rlim_max) {
+    fail(kUsage, fmt::format("--connections {} needs as many descriptors, and this process may "
+                             "have {} (RLIMIT_NOFILE): raise that (ulimit -Hn), or ask for fewer",
+                             options.connections_max, files.rlim_max));
+  }
+  const rlim_t wanted = options.connections_max + kTcpConnectionsMax + kOthers;
+  if (files.rlim_cur >= wanted) return;
+  files.rlim_cur = std::min(wanted, files.rlim_max);
+  (void)::setrlimit(RLIMIT_NOFILE, &files);
+}
+
 Server listen(const ServeOptions& options, StderrLog& log) {
+  make_room_for_descriptors(options);
   const bool is_v6 = options.listen.find(':') != std::string::npos && options.listen[0] != '[';
   const std::string url = is_v6 ? fmt::format("rdma://[{}]:{}", options.listen, options.port)
                                 : fmt::format("rdma://{}:{}", options.listen, options.port);

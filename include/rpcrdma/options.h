@@ -205,7 +205,9 @@ struct ConnectionEvent {
     kEnded,    // error: why, unless one of the two sides closed it in order
   };
   Kind kind;
-  std::string_view peer;         // "ADDR:PORT"; for unix://, "local (user UID, process PID)"
+  // "ADDR:PORT"; for unix://, "local (user UID, process PID)"; "a client of ADDR:PORT", the
+  // listener's, when there was no descriptor to learn more
+  std::string_view peer;
   const Error* error = nullptr;  // null: none
   std::size_t connections = 0;   // the current number
   TransferCounters counters{};   // kEnded: those of the connection

@@ -112,7 +112,8 @@ class RPCRDMA_EXPORT Server {
   std::size_t connections() const noexcept;
   // Posted Receives over all connections; see ServerOptions::receives_max.
   std::size_t receives_posted() const noexcept;
-  // Whether the current connections receive from one queue; see SharedReceives.
+  // Whether current connections receive into memory that they share: over siwarp they do, but for
+  // Profile::kRfc5666; over RDMA devices see SharedReceives.
   bool shares_receives() const noexcept;
   std::size_t memory_in_use() const noexcept;  // bulk and message buffers lent to calls, bytes
   TransferCounters counters() const noexcept;

@@ -1,6 +1,7 @@
 #include "rpc/errors.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstring>
@@ -95,6 +96,18 @@ Error to_error(const rdma::Error& error, std::string_view operation, std::string
   std::string cause = describe(error);
   if (!remedy.empty()) cause += fmt::format("; {}", remedy);
   return {to_errc(error), std::string(operation), std::string(peer), std::move(cause)};
+}
+
+Error no_descriptor(const rdma::Error& error, std::string_view address) {
+  std::string cause = std::strerror(error.provider_code);
+  rlimit files{};
+  if (error.provider_code == EMFILE && ::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    cause += fmt::format(
+        ": this process may have {} descriptors (RLIMIT_NOFILE); raise that (ulimit -n), or lower "
+        "ServerOptions::connections_max",
+        files.rlim_cur);
+  }
+  return {Errc::kNoResources, "accepting", std::string(address), std::move(cause)};
 }
 
 Error no_provider(std::string_view operation, std::string_view address) {

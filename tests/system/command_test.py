@@ -424,6 +424,26 @@ class CommandTest(CommandFixture):
             process.terminate()
             process.communicate(timeout=BOUND_S)
 
+    def test_descriptors_limit_connections_and_say_so(self):
+        def allow(soft, hard):
+            return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        refused = run("serve", "--blob", self.served, "--port", 0, "--connections", 1000, preexec_fn=allow(64, 256))
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("RLIMIT_NOFILE", refused.stderr)
+        raised = self.serve("--connections", "100", preexec_fn=allow(64, 1000))
+        limits = pathlib.Path(f"/proc/{raised.process.pid}/limits").read_text().splitlines()
+        files = next(line.split() for line in limits if line.startswith("Max open files"))
+        self.assertGreaterEqual(int(files[3]), 200, files)
+        few = self.serve("--connections", "30", "--provider", "siwarp", preexec_fn=allow(32, 32))
+        # The sanitizer for virtual calls needs descriptors of its own the first time it sees a class.
+        self.assertEqual(run("ping", few.url).returncode, 0)
+        silent = [socket.create_connection(("127.0.0.1", few.port)) for _ in range(40)]
+        wait_until(lambda: len(os.listdir(f"/proc/{few.process.pid}/fd")) == 32)
+        for each in silent:
+            each.close()
+        self.assertEqual(run("ping", few.url).returncode, 0, "there is room again")
+        self.assertIn("RLIMIT_NOFILE", few.stop()[2])
+
     def test_missing_file_and_bad_names(self):
         server = self.serve()
         missing = run("get", server.url, "nothing", self.root / "back")

@@ -225,6 +225,10 @@ void ServerImpl::retry_waiting() {
 void ServerImpl::accept_connections() {
   for (const auto& listener : listeners_) {
     while (auto incoming = listener->poll_incoming()) accept(std::move(incoming));
+    if (const auto refusal = listener->poll_refusal()) [[unlikely]] {
+      log_.refuse(fmt::format("a client of {}", listener->address()),
+                  rpc::no_descriptor(*refusal, listener->address()));
+    }
   }
 }
 
@@ -266,6 +270,7 @@ void ServerImpl::remove(rpc::Peer& peer) {
   rpc::add(ended_, *peer.connection);
   ended_.cached_replies += peer.session->cached_replies();
   peer.session->caller().release();
+  heap_.connection_ended(peers_.size() - 1);
 }
 
 // Connections over other devices go on; those over a lost one end by themselves.

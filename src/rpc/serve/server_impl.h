@@ -12,6 +12,7 @@
 #include "rpc/answer_queue.h"
 #include "rpc/serve/configuration_service.h"
 #include "rpc/serve/connection_log.h"
+#include "rpc/serve/heap_return.h"
 #include "rpc/serve/peer_table.h"
 #include "rpc/serve/server_loop.h"
 #include "rpc/serve/session.h"
@@ -103,6 +104,7 @@ class ServerImpl final : public rpc::Mailbox {
   rpc::RegionTable regions_;
   rpc::ReplyCache cache_;
   rpc::ConnectionLog log_{options_};
+  rpc::HeapReturn heap_;
   std::vector<std::unique_ptr<rdma::Listener>> listeners_;
   std::optional<Error> failure_;  // of the first of them that failed
   rpc::PeerTable peers_;

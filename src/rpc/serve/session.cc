@@ -78,6 +78,10 @@ void Context::handle_step_ended() {
 
 // --- Session -----------------------------------------------------------------------------------
 
+[[gnu::noinline]] static void add_context(std::unique_ptr<Context>& context, Session& session) {
+  context = std::make_unique<Context>(session);
+}
+
 Session::Session(transport::Connection& connection, const Surroundings& surroundings,
                  std::size_t contexts)
     : connection_(&connection),
@@ -88,8 +92,7 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
       cache_(surroundings.cache),
       duplicates_(surroundings.cache),
       mailbox_(surroundings.mailbox) {
-  contexts_.reserve(contexts);
-  for (std::size_t i = 0; i < contexts; ++i) contexts_.push_back(std::make_unique<Context>(*this));
+  contexts_.resize(contexts);
 }
 
 // A session dies with calls in it only when its server does; the connection has gone first, so that
@@ -97,6 +100,7 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
 Session::~Session() {
   RPCRDMA_ASSERT(caller_.caller() == nullptr, "a session goes whose caller was not told");
   for (const auto& context : contexts_) {
+    if (context == nullptr) continue;
     stop_waiting(*context);
     context->end_call();
     memory_.abandon(context->held_);
@@ -137,7 +141,10 @@ void Session::drop_step(engine::CallId call) {
 }
 
 Context& Session::context(engine::CallId call) {
-  return *contexts_.at(engine::slot_of(call));
+  std::unique_ptr<Context>& context = contexts_.at(engine::slot_of(call));
+  if (context == nullptr) [[unlikely]]
+    add_context(context, *this);
+  return *context;
 }
 
 void Session::handle(const engine::Event& event) {
@@ -147,7 +154,10 @@ void Session::handle(const engine::Event& event) {
   if (const auto* done = std::get_if<engine::CallDone>(&event)) return handle_done(*done);
   if (const auto* wanted = std::get_if<engine::MemoryWanted>(&event)) return handle_wanted(*wanted);
   if (const auto* refused = std::get_if<engine::ChunkRefused>(&event)) {
-    return cache_.note_refused(context(refused->call).name_, now_);
+    const Context& context = this->context(refused->call);
+    const bool is_here = context.active_ && context.call_ == refused->call;
+    const std::uint64_t name = is_here ? context.name_ : recent_calls_.name_of(refused->call);
+    return cache_.note_refused(name, now_);
   }
   BackwardCaller* const caller = caller_.caller();
   RPCRDMA_ASSERT(caller != nullptr, "the end of a backward Call without a caller");
@@ -271,7 +281,7 @@ bool Session::retry_waiting() {
   const std::uint32_t before = waiting_;
   if (connection_->ended()) {
     for (const auto& each : contexts_) {
-      if (each->ticket_ == 0) continue;
+      if (each == nullptr || each->ticket_ == 0) continue;
       stop_waiting(*each);
       connection_->engine().reject(each->call_);
     }
@@ -373,7 +383,6 @@ void Session::handle_received(const engine::CallReceived& received) {
   const bool is_new = !context.active_;  // else its Read chunks have been asked for
   context.active_ = true;
   context.call_ = received.call;
-  if (is_new && !received.has_chunks) context.name_ = 0;
   if (is_new && received.has_chunks && was_refused(context, received.xid, received.inline_part)) {
     return connection_->engine().reject(received.call);
   }
@@ -449,6 +458,7 @@ void Session::execute(Context& context) {
 bool Session::retry_duplicates() {
   bool moved = false;
   for (const auto& each : contexts_) {
+    if (each == nullptr) continue;
     Context& context = *each;
     if (!DuplicateCalls::waits(context)) continue;
     if (connection_->ended()) {
@@ -528,6 +538,7 @@ void Session::send_plain(Context& context, const oncrpc::ReplyHeader& header) {
 void Session::handle_done(const engine::CallDone& done) {
   Context& context = this->context(done.call);
   RPCRDMA_ASSERT(context.active_ && context.call_ == done.call, "the end of no call");
+  if (context.name_ != 0) recent_calls_.note(done.call, std::exchange(context.name_, 0));
   stop_waiting(context);
   memory_.release(context.held_);
   context.end_call();

@@ -18,6 +18,7 @@
 #include "rpc/serve/duplicate_calls.h"
 #include "rpc/serve/incoming_call.h"
 #include "rpc/serve/memory_queue.h"
+#include "rpc/serve/recent_calls.h"
 #include "rpc/serve/reply_cache.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/service.h"
@@ -76,7 +77,7 @@ class Context final : public IncomingCall {
   engine::MemoryWanted wanted_{};
   // What is to be handled again when a step of authentication has ended.
   std::optional<engine::Event> again_;
-  std::uint64_t name_ = 0;  // of a Call with chunks, for RefusedCalls; stays when it is done
+  std::uint64_t name_ = 0;  // of a Call with chunks, for RefusedCalls
 };
 
 class Session {
@@ -170,9 +171,10 @@ class Session {
   ReplyCache& cache_;
   DuplicateCalls duplicates_;
   Mailbox& mailbox_;
-  std::vector<std::unique_ptr<Context>> contexts_;  // by the engine's slot
-  std::uint32_t waiting_ = 0;                       // contexts that wait for memory
-  std::uint32_t steps_ = 0;                         // contexts that wait for a step
+  std::vector<std::unique_ptr<Context>> contexts_;  // by the engine's slot; null: was never used
+  RecentCalls recent_calls_;
+  std::uint32_t waiting_ = 0;  // contexts that wait for memory
+  std::uint32_t steps_ = 0;    // contexts that wait for a step
   std::uint64_t host_ = 0;  // a checksum of the peer's address without its port; 0: not known yet
   Instant now_{};           // of the round in progress
   oncrpc::ReplyHeader refusal_{};  // scratch: of the Call that is being judged
