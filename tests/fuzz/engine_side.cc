@@ -553,7 +553,8 @@ void EngineSide::seen_call_sent(const SentHeader& header, const wire::ChunkLists
 
 void EngineSide::check_credits() const {
   // While a queue is full, the engine is not asked what else it wants posted.
-  if (told_ || !waiting_.empty()) return;
+  // Calls that came when there was no slot are left where they are on a connection that is to end.
+  if (told_ || link_ended_ || !waiting_.empty()) return;
   FUZZ_CHECK(engine_.receives_posted() <= receive_count(), "more Receives than credits");
   const std::size_t held = receive_count() - engine_.receives_posted();
   const auto replies = std::ranges::count_if(calls_, [](const auto& each) {
