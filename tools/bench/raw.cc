@@ -115,11 +115,24 @@ class Server {
       bytes %= kMessageSize;
       while (ready > 0) {
         const std::size_t batch = std::min(ready, parts.size());
-        for (std::size_t i = 0; i < batch; ++i) parts[i] = {payload_.data(), hello.response_size};
-        if (!connection.send_all(std::span(parts).first(batch))) return;
+        const std::size_t count = make_parts(batch, hello.response_size, parts);
+        if (!connection.send_all(std::span(parts).first(count))) return;
         ready -= batch;
       }
     }
+  }
+
+  // Small responses lie one behind the other, as they would in the buffer of a careful program: an
+  // iovec for each costs the kernel a tenth of a short call. Large ones share their bytes, which
+  // are in the cache then.
+  std::size_t make_parts(std::size_t responses, std::size_t size, std::span<iovec> parts) {
+    constexpr std::size_t kTogetherMax = 64 * 1024;
+    if (responses * size <= kTogetherMax) {
+      parts[0] = {payload_.data(), responses * size};
+      return 1;
+    }
+    for (std::size_t i = 0; i < responses; ++i) parts[i] = {payload_.data(), size};
+    return responses;
   }
 
   std::vector<char> payload_, requests_;
