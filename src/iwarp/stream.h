@@ -60,6 +60,10 @@ class Stream {
   // small, or other work is before it, or its time has not come.
   [[nodiscard]] bool send_now(std::span<const Bytes> from,
                               std::optional<SteeringTag> invalidate = std::nullopt);
+  // The same for several: how many of them are done, from the first on.
+  [[nodiscard]] std::size_t send_now(std::span<const CopiedSend> sends) {
+    return tx_.send_now(sends);
+  }
   // A Receive into one run; what the caller checked: there is room, and the stream is not over.
   void post_plain_receive(std::uint64_t id, MutableBytes into);
   // The same without memory: it is asked for when a message comes. Precondition: use_memory().

@@ -31,6 +31,11 @@ Tx::Tx(StreamState& state)
 void Tx::start(std::size_t fpdu_size_max, std::size_t segment_size) {
   fpdu_size_max_ = std::clamp<std::size_t>(fpdu_size_max, 128, kFpduSizeMax);
   segment_size_ = segment_size;
+  small_send_end_ = 0;
+  if (segment_size == 0) {
+    small_send_end_ = kCopyMax + 1;
+    while (fpdu_size(kUntaggedSize + small_send_end_ - 1) > fpdu_size_max_) --small_send_end_;
+  }
   if (state_.negotiated.initiator) rtr_ = state_.negotiated.rtr;
 }
 
@@ -153,7 +158,7 @@ bool Tx::build_fpdu() {
 // What most messages are, in one go: a whole Send in one FPDU that lies in the arena. False: it is
 // something else. One that fits is never built in parts, so that this is its start.
 bool Tx::build_small_send(const SendWork& work) {
-  if (work.kind != WorkKind::kSend || !fits_small_send(work.from.size)) return false;
+  if (work.kind != WorkKind::kSend || work.from.size >= small_send_end_) return false;
   put_small_send(work.opcode, work.tag, work.from.size, [&](std::byte* at) {
     for (const auto& run : state_.send_spans.view(work.from)) {
       std::memcpy(at, run.data, run.size);
@@ -167,12 +172,7 @@ bool Tx::build_small_send(const SendWork& work) {
 bool Tx::send_now(Opcode opcode, SteeringTag tag, std::span<const Bytes> spans) {
   std::size_t size = 0;
   for (const Bytes span : spans) size += span.size();
-  const bool next = state_.phase == Phase::kOpen && state_.may_send && state_.sends.empty() &&
-                    current_ == Current::kNone && rtr_ == Rtr::kNone && !nudge_;
-  if (!next || !fits_small_send(size)) return false;
-  if (pieces_.empty()) begin_batch();
-  // Behind payload that lies elsewhere it could not be kept if the connection were closed now.
-  if (large_in_batch_ > 0 || batch_full()) return false;
+  if (size >= small_send_end_ || !begin_send_now()) return false;
   put_small_send(opcode, tag, size, [&](std::byte* at) {
     for (const Bytes span : spans) {
       if (!span.empty()) std::memcpy(at, span.data(), span.size());
@@ -182,17 +182,50 @@ bool Tx::send_now(Opcode opcode, SteeringTag tag, std::span<const Bytes> spans) 
   return true;
 }
 
-bool Tx::fits_small_send(std::size_t size) const noexcept {
-  return segment_size_ == 0 && size <= kCopyMax &&
-         fpdu_size(kUntaggedSize + size) <= fpdu_size_max_;
+std::size_t Tx::send_now(std::span<const CopiedSend> sends) {
+  if (!begin_send_now()) return 0;
+  arena_.hold();
+  const std::byte* const begin = &arena_[arena_used_];
+  const std::byte* const full = &arena_[0] + kArenaSize - kArenaReserve;
+  std::byte* at = &arena_[arena_used_];
+  std::size_t count = 0, payload_size = 0;
+  for (const CopiedSend& send : sends) {
+    const Bytes message = send.message;
+    if (message.size() >= small_send_end_ || at > full) break;
+    at = write_small_send(at, send.invalidates ? Opcode::kSendInvalidate : Opcode::kSend,
+                          send.invalidate, message.size(), [message](std::byte* to) {
+                            if (!message.empty()) std::memcpy(to, message.data(), message.size());
+                          });
+    payload_size += message.size();
+    ++count;
+  }
+  if (count > 0) end_small_sends(begin, at, payload_size, count);
+  return count;
+}
+
+// Whether a Send may be built now, behind what was built before.
+bool Tx::begin_send_now() noexcept {
+  const bool next = state_.phase == Phase::kOpen && state_.may_send && state_.sends.empty() &&
+                    current_ == Current::kNone && rtr_ == Rtr::kNone && !nudge_;
+  if (!next) return false;
+  if (pieces_.empty()) begin_batch();
+  // Behind payload that lies elsewhere it could not be kept if the connection were closed now.
+  return large_in_batch_ == 0 && !batch_full();
 }
 
 template <class Copy>
 void Tx::put_small_send(Opcode opcode, SteeringTag tag, std::size_t size, Copy copy_to) {
-  const std::size_t ulpdu_size = kUntaggedSize + size;
   arena_.hold();
   std::byte* const begin = &arena_[arena_used_];
-  std::byte* at = begin;
+  end_small_sends(begin, write_small_send(begin, opcode, tag, size, copy_to), size, 1);
+}
+
+// Returns where it ends.
+template <class Copy>
+std::byte* Tx::write_small_send(std::byte* at, Opcode opcode, SteeringTag tag, std::size_t size,
+                                Copy copy_to) {
+  const std::size_t ulpdu_size = kUntaggedSize + size;
+  std::byte* const begin = at;
   encode_send_header(opcode, static_cast<std::uint16_t>(ulpdu_size), tag, send_msn_, at);
   at += kLengthSize + kUntaggedSize;
   copy_to(at);
@@ -204,17 +237,22 @@ void Tx::put_small_send(Opcode opcode, SteeringTag tag, std::size_t size, Copy c
     crc.add({begin, static_cast<std::size_t>(at - begin)});
     store_crc(at, crc.value());
   }
-  at += kCrcSize;
-  const auto built = static_cast<std::size_t>(at - begin);
+  ++send_msn_;
+  return at + kCrcSize;
+}
+
+// `count` of them lie there, one behind the other.
+void Tx::end_small_sends(const std::byte* begin, const std::byte* end, std::size_t payload_size,
+                         std::size_t count) {
+  const auto built = static_cast<std::size_t>(end - begin);
   add_piece(begin, built);
   arena_used_ += built;
   built_total_ += built;
   StreamCounters& counters = state_.counters;
-  ++counters.fpdus_sent;
-  ++counters.sends;
-  counters.send_bytes_copied += size;
-  counters.payload_sent += size;
-  ++send_msn_;
+  counters.fpdus_sent += count;
+  counters.sends += count;
+  counters.send_bytes_copied += payload_size;
+  counters.payload_sent += payload_size;
 }
 
 void Tx::build_work_fpdu(SendWork& work) {

@@ -31,6 +31,8 @@ class Tx {
   // Builds a Send at once and keeps nothing of the memory. False, and nothing done: it is not
   // small, or something is before it. Precondition: `spans` are less than 4 GiB together.
   bool send_now(Opcode opcode, SteeringTag tag, std::span<const Bytes> spans);
+  // The same for several; returns for how many it was true, from the first on.
+  std::size_t send_now(std::span<const CopiedSend> sends);
   // What was built and is not sent, when all of it was copied; else nothing.
   std::span<Bytes> unsent_copies(std::span<Bytes> room);
   std::size_t transmit(std::span<Bytes> room);
@@ -54,9 +56,14 @@ class Tx {
   void start_read(SendWork& work);
   bool build_fpdu();
   bool build_small_send(const SendWork& work);
-  bool fits_small_send(std::size_t size) const noexcept;
+  bool begin_send_now() noexcept;
   template <class Copy>
   void put_small_send(Opcode opcode, SteeringTag tag, std::size_t size, Copy copy_to);
+  template <class Copy>
+  std::byte* write_small_send(std::byte* at, Opcode opcode, SteeringTag tag, std::size_t size,
+                              Copy copy_to);
+  void end_small_sends(const std::byte* begin, const std::byte* end, std::size_t payload_size,
+                       std::size_t count);
   void build_work_fpdu(SendWork& work);
   bool build_response_fpdu();
   void build_read_request(const ReadRequest& request);
@@ -80,6 +87,7 @@ class Tx {
   StreamState& state_;
   std::size_t fpdu_size_max_ = 0;
   std::size_t segment_size_ = 0;
+  std::size_t small_send_end_ = 0;  // Sends with less payload are copied, one FPDU each
 
   Block arena_;
   std::size_t arena_used_ = 0;

@@ -46,6 +46,12 @@ struct SendOptions {
   bool solicited = false;                                // asks for an event at the peer
   bool signaled = true;                                  // false: no completion when it goes well
 };
+// A Send that is copied where it is posted.
+struct CopiedSend {
+  Bytes message;
+  SteeringTag invalidate{};  // where `invalidates`
+  bool invalidates = false;
+};
 struct RemoteMemory {
   SteeringTag tag{};
   std::uint64_t address = 0;

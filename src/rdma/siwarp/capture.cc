@@ -104,6 +104,7 @@ bool Capture::start() {
 }
 
 bool Capture::write(Bytes packet) {
+  const std::lock_guard lock(mutex_);
   if (full_) return false;
   timespec time{};
   clock_gettime(CLOCK_REALTIME, &time);

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,7 +28,7 @@ class Capture {
   // Fails with kProvider and errno when the file cannot be made.
   static Expected<std::unique_ptr<Capture>, Error> open(const std::string& path,
                                                         std::uint64_t bytes_max);
-  // Appends one packet. False: the file is full.
+  // Appends one packet. False: the file is full. From any thread.
   bool write(Bytes packet);
 
  private:
@@ -38,6 +39,7 @@ class Capture {
   bool put(Bytes block);
   bool start();
 
+  std::mutex mutex_;  // of what is below, once it is open
   std::unique_ptr<std::FILE, Close> file_;
   std::uint64_t bytes_max_;
   std::uint64_t bytes_ = 0;

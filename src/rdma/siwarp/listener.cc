@@ -83,19 +83,29 @@ void HalfOpen::evict() {
 }
 
 Incoming::Incoming(Shard& shard, HalfOpen& half_open)
-    : shard_(shard),
+    : shard_(&shard),
       socket_(std::move(half_open.socket_)),
       setup_(std::move(half_open.setup_)),
       peer_address_(to_string(socket_.remote())) {
-  shard_.reactor->unwatch(socket_.fd(), half_open);
+  shard_->reactor->unwatch(socket_.fd(), half_open);
 }
 
 Incoming::~Incoming() {
   if (!socket_) return;  // accepted
   setup_->reject({});
   send_output(socket_, *setup_);
-  shard_.give_connection();
-  shard_.linger(std::move(socket_), nullptr);
+  if (shard_ == nullptr) {
+    socket_.finish_sending();
+    return;
+  }
+  shard_->give_connection();
+  shard_->linger(std::move(socket_), nullptr);
+}
+
+bool Incoming::leave() {
+  shard_->give_connection();
+  shard_ = nullptr;
+  return true;
 }
 
 Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard,

@@ -49,11 +49,12 @@ class Incoming final : public rdma::Incoming {
   ~Incoming() override;  // refuses
   Bytes private_data() const noexcept override { return setup_->peer_private_data(); }
   std::string_view peer_address() const noexcept override { return peer_address_; }
+  bool leave() override;
 
  private:
   friend class QueuePair;
 
-  Shard& shard_;
+  Shard* shard_;  // null: it has left
   TcpSocket socket_;
   std::unique_ptr<iwarp::MpaSetup> setup_;
   std::string peer_address_;

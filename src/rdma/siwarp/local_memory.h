@@ -41,6 +41,10 @@ class LocalMemory {
     writable_.clear();
     next_readable_ = next_writable_ = 0;
   }
+  // One slice that is used at once. False: it does not lie in attached memory.
+  bool find_readable(const Slice& slice, Bytes& memory) const {
+    return regions_.find_readable(slice, memory);
+  }
   // False: the slices are too many or too long for one request, or do not lie in attached memory
   // with this right.
   bool look_up_readable(std::span<const Slice> slices) {

@@ -13,9 +13,10 @@ namespace {
 
 class SiwarpProvider final : public Provider {
  public:
+  // `record`: made here; `capture`: it, or that of another provider, which outlives this one.
   SiwarpProvider(const Options& options, std::unique_ptr<posix::Reactor> reactor,
-                 std::unique_ptr<Capture> capture)
-      : shard_(options, std::move(reactor), std::move(capture)) {}
+                 std::unique_ptr<Capture> record, Capture* capture)
+      : record_(std::move(record)), shard_(options, std::move(reactor), capture) {}
 
   std::string_view name() const noexcept override { return "siwarp"; }
 
@@ -43,6 +44,7 @@ class SiwarpProvider final : public Provider {
   std::string remedy(const Error& /*error*/) const override { return shard_.options.remedy; }
 
   void progress() override {
+    ++shard_.turn;
     for (QueuePair* each : shard_.news) each->in_news = false;
     shard_.news.clear();
     waiting_.dispatch();
@@ -50,7 +52,10 @@ class SiwarpProvider final : public Provider {
     shard_.reap();
     shard_.reactor->arm();
   }
-  int wait_fd() const noexcept override { return shard_.reactor->fd(); }
+  int wait_fd() const noexcept override {
+    if (!std::exchange(shard_.is_polled, true) && !shard_.senders.empty()) shard_.reactor->wake();
+    return shard_.reactor->fd();
+  }
   Instant now() const noexcept override { return posix::Reactor::now(); }
   void arm_timer(std::optional<Instant> when) override { shard_.reactor->set_user_timer(when); }
   bool wait_also_for(int descriptor) override {
@@ -64,6 +69,21 @@ class SiwarpProvider final : public Provider {
     waiting_.wait(shard_.open, shard_.moved, [](QueuePair& each) { return each.receive_some(); });
   }
   void wake() noexcept override { shard_.reactor->wake(); }
+  Expected<std::unique_ptr<Provider>, Error> make_shard() override {
+    return make(shard_.options, nullptr, shard_.capture);
+  }
+
+  static Expected<std::unique_ptr<Provider>, Error> make(const Options& options,
+                                                         std::unique_ptr<Capture> record,
+                                                         Capture* capture) {
+    auto reactor = posix::Reactor::make();
+    if (!reactor) {
+      const posix::SystemError& failure = reactor.error();
+      return Unexpected<Error>(Error{Errc::kNoResources, failure.code, failure.operation});
+    }
+    return std::make_unique<SiwarpProvider>(options, std::move(*reactor), std::move(record),
+                                            capture);
+  }
 
   const SetupCounters& setup() const noexcept { return shard_.setup; }
 
@@ -84,7 +104,8 @@ class SiwarpProvider final : public Provider {
     if (shard_.yielding.was_long(before, after)) shard_.yielding.give_up(after);
   }
 
-  posix::Bystander bystander_;  // whose descriptor somebody else looks after
+  posix::Bystander bystander_;             // whose descriptor somebody else looks after
+  const std::unique_ptr<Capture> record_;  // before all flows, so that it goes after them
   Shard shard_;
   std::vector<QueuePair*> in_turn_;
   posix::Waiting waiting_{*shard_.reactor, shard_.yielding, shard_.options.spin};
@@ -107,18 +128,14 @@ Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options)
   if (!valid(options)) {
     return Unexpected<Error>(Error{Errc::kUnsupported, 0, "siwarp: an option is out of range"});
   }
-  auto reactor = posix::Reactor::make();
-  if (!reactor) {
-    const posix::SystemError& failure = reactor.error();
-    return Unexpected<Error>(Error{Errc::kNoResources, failure.code, failure.operation});
-  }
   std::unique_ptr<Capture> capture;
   if (!options.capture_file.empty()) {
     auto opened = Capture::open(options.capture_file, options.capture_bytes_max);
     if (!opened) return Unexpected<Error>(opened.error());
     capture = std::move(*opened);
   }
-  return std::make_unique<SiwarpProvider>(options, std::move(*reactor), std::move(capture));
+  Capture* const shared = capture.get();
+  return SiwarpProvider::make(options, std::move(capture), shared);
 }
 
 const SetupCounters& setup_counters(const Provider& provider) noexcept {

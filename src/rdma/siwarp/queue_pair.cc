@@ -9,10 +9,12 @@ namespace {
 
 // From this segment size on it is loopback (or as good as): FPDUs are as large as they can be.
 constexpr std::size_t kLargeSegment = 32 * 1024;
-// What one connection reads, in calls and bytes, and sends before others have their turn.
+// What one connection reads, in calls and bytes, and sends before others have their turn: 1 MiB of
+// payload with what is around it, so that the usual largest transfer is one turn, not two.
 constexpr int kReceivesPerTurn = 32;
-constexpr std::size_t kReceivedPerTurn = std::size_t{1} << 20U;
-constexpr std::size_t kSentPerTurn = std::size_t{1} << 20U;
+constexpr std::size_t kPerTurn = (std::size_t{1} << 20U) + 64 * std::size_t{1024};
+constexpr std::size_t kReceivedPerTurn = kPerTurn;
+constexpr std::size_t kSentPerTurn = kPerTurn;
 // Enough for a responder that takes half a second between its Reply and its first look at FPDUs.
 constexpr int kNudgesMax = 6;
 constexpr auto kRequestSlices = static_cast<std::uint32_t>(std::min(kSlicesMax, iwarp::kSpansMax));
@@ -137,6 +139,10 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::adopt(Shard& shard, int d
 
 Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Incoming& incoming,
                                                               Bytes private_data) {
+  if (incoming.shard_ == nullptr && !shard.take_connection()) {
+    return Unexpected<Error>(Error{Errc::kNoResources, 0, "accept: too many connections"});
+  }
+  incoming.shard_ = &shard;
   if (!incoming.setup_->accept(private_data)) {
     return Unexpected<Error>(Error{Errc::kUnsupported, 0, "accept: too much private data"});
   }
@@ -285,10 +291,16 @@ void QueuePair::receive() {
 // Sends what there is, as far as the socket takes it and the turn goes.
 void QueuePair::transmit() {
   const std::span<Bytes> room(send_room_);
-  std::size_t sent = 0;
+  if (std::exchange(turn_, shard_.turn) != shard_.turn) sent_in_turn_ = 0;
   while (state_ == State::kOpen && !writable_wanted_ && !waits_to_send_) {
     const std::size_t count = stream_.transmit(room);
     if (count == 0) break;
+    if (sent_in_turn_ >= kSentPerTurn) {
+      waits_to_send_ = true;
+      shard_.senders.push_back(this);
+      if (shard_.is_polled) shard_.reactor->wake();
+      break;
+    }
     const IoResult result = socket_.send(room.first(count));
     if (result.kind == IoResult::Kind::kWouldBlock) {
       expect_writable(true);
@@ -296,12 +308,7 @@ void QueuePair::transmit() {
       shard_.moved = true;
       stream_.handle_sent(result.size);
       settle();
-      sent += result.size;
-      if (sent >= kSentPerTurn) {
-        waits_to_send_ = true;
-        shard_.senders.push_back(this);
-        shard_.reactor->wake();  // who polls wait_fd() knows of nothing else
-      }
+      sent_in_turn_ += result.size;
     } else {
       // The peer is gone, but its last words (a Terminate) may still be unread.
       receive();

@@ -98,6 +98,11 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   void end(const Error& cause, LinkEvent event);
   void end_by_stream();
 
+  // Only while the socket takes what it is given, so that little can be left at the end.
+  bool may_copy() const noexcept {
+    return state_ == State::kOpen && !writable_wanted_ && !waits_to_send_;
+  }
+  std::size_t send_copies(std::span<work::Request> batch);
   Expected<void, Error> check(std::span<const work::Request> batch);
   void take(work::Request& request);
 
@@ -120,6 +125,8 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   int nudges_ = 0;
   Ring<LinkEvent> events_{4};
   Error cause_{Errc::kClosed, 0, ""};
+  std::uint64_t turn_ = 0;          // Shard::turn when something was sent last
+  std::size_t sent_in_turn_ = 0;    // bytes
   std::uint64_t system_calls_ = 0;  // of the socket, once it is gone
   // Kept, since a span clears itself when it is made.
   std::array<Bytes, TcpSocket::kRoomMax> send_room_;

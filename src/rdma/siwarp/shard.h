@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_RDMA_SIWARP_SHARD_H_
 #define RPCRDMA_RDMA_SIWARP_SHARD_H_
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -46,8 +47,9 @@ class Lingering final : public posix::Watched {
 
 class Shard {
  public:
-  Shard(const Options& given, std::unique_ptr<posix::Reactor> made, std::unique_ptr<Capture> record)
-      : options(given), reactor(std::move(made)), capture(std::move(record)) {}
+  // `record`: what connections carry; null: nowhere. It outlives the shard.
+  Shard(const Options& given, std::unique_ptr<posix::Reactor> made, Capture* record)
+      : options(given), reactor(std::move(made)), capture(record) {}
 
   // Ends the sending direction, behind what is `unsent` (copied), and keeps the socket for a while.
   // `before`: in whose name the reactor knows it, null if it does not.
@@ -61,7 +63,7 @@ class Shard {
 
   const Options options;
   const std::unique_ptr<posix::Reactor> reactor;
-  const std::unique_ptr<Capture> capture;  // before all flows, so that it goes after them
+  Capture* const capture;
   SystemRandom random;
   iwarp::BlockPool blocks;
   ReceivePool receives;
@@ -72,7 +74,11 @@ class Shard {
   std::vector<QueuePair*> open;     // that carry a stream
   std::vector<QueuePair*> news;     // that may have something to poll since the last progress()
   std::vector<QueuePair*> senders;  // that have more to send than a turn is for
-  bool moved = false;               // bytes came or went since the last wait
+  // Somebody polls wait_fd(), who does not know of `senders`: the others find them by wait().
+  mutable bool is_polled = false;
+  std::uint64_t turn = 0;                      // counts up with each progress()
+  bool moved = false;                          // bytes came or went since the last wait
+  std::array<iwarp::CopiedSend, 64> copies{};  // scratch of QueuePair::post()
 
  private:
   std::vector<std::unique_ptr<Lingering>> lingering_;

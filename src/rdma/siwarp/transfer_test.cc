@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -410,5 +411,87 @@ TEST(SiwarpTransfer, RegionsComeAndGo) {
   EXPECT_TRUE(client.post(1, Receive{{&fresh, 1}}));
   EXPECT_FALSE(client.post(1, Receive{{&constant, 1}}));
 }
+
+// --- Batches of Sends that are copied ----------------------------------------------------------
+
+class CopiedSends : public testing::TestWithParam<bool> {  // with CRC
+ protected:
+  static constexpr std::uint32_t kSends = 60, kSizeMax = 2040, kPlace = 4096;
+  static Options with_crc() {
+    Options options;
+    options.crc = GetParam();
+    return options;
+  }
+  static std::uint32_t size_of(std::uint32_t send) { return kSizeMax - send; }
+
+  void SetUp() override {
+    nodes_.connect(client_, server_);
+    nodes_.say(client_, server_);
+    SeededRandom random(11);
+    fill(random, std::span(client_.memory).first(kSends * kPlace));
+    for (std::uint32_t i = 0; i < kSends; ++i) {
+      const Slice into = server_.slice(std::uint64_t{i} * kPlace, kPlace);
+      ASSERT_TRUE(server_.post(i, Receive{{&into, 1}}));
+    }
+  }
+  std::vector<work::Request> batch() {
+    std::vector<work::Request> made;
+    for (std::uint32_t i = 0; i < kSends; ++i) {
+      slices_[i] = client_.slice(std::uint64_t{i} * kPlace, size_of(i));
+      made.push_back({.id = i, .work = Send{{&slices_[i], 1}, {}}, .may_copy = true});
+    }
+    return made;
+  }
+
+  Nodes nodes_{with_crc(), with_crc()};
+  End client_, server_;
+  std::array<Slice, kSends> slices_{};
+};
+
+TEST_P(CopiedSends, ArriveInOrderWhereNotAllCanBeCopiedAtOnce) {
+  auto sends = batch();
+  ASSERT_TRUE(client_.queue_pair->post(sends).has_value());
+  const auto first_kept = std::ranges::find(sends, false, &work::Request::copied);
+  const auto kept = static_cast<std::size_t>(sends.end() - first_kept);
+  EXPECT_GT(kept, 0U) << "they are more than there is room for";
+  EXPECT_LT(kept, kSends) << "and some have room";
+  EXPECT_TRUE(std::all_of(first_kept, sends.end(), [](const auto& each) { return !each.copied; }));
+  const Buffer before = client_.memory;
+  // What was copied is the caller's again.
+  for (auto each = sends.begin(); each != first_kept; ++each) {
+    std::fill_n(client_.memory.begin() + static_cast<std::ptrdiff_t>(each->id * kPlace), kSizeMax,
+                std::byte{0xee});
+  }
+  for (std::uint32_t i = 0; i < kSends; ++i) {
+    const auto received = nodes_.completion(server_);
+    ASSERT_TRUE(received && received->status == Status::kOk);
+    ASSERT_EQ(received->id, i);
+    ASSERT_EQ(received->size, size_of(i));
+    const auto at = static_cast<std::ptrdiff_t>(i * kPlace);
+    EXPECT_TRUE(std::equal(server_.memory.begin() + at, server_.memory.begin() + at + size_of(i),
+                           before.begin() + at));
+  }
+  for (std::size_t i = 0; i < kept; ++i) {
+    const auto done = nodes_.completion(client_);
+    ASSERT_TRUE(done && done->status == Status::kOk);
+    EXPECT_EQ(done->id, kSends - kept + i);
+  }
+  EXPECT_FALSE(client_.poll());
+}
+
+TEST_P(CopiedSends, AreNotSentWhereOneOfTheBatchIsWrong) {
+  auto sends = batch();
+  slices_.back().offset = client_.memory.size();
+  const auto posted = client_.queue_pair->post(sends);
+  ASSERT_FALSE(posted);
+  EXPECT_EQ(posted.error().code, Errc::kUnsupported);
+  for (const work::Request& each : sends) EXPECT_FALSE(each.copied);
+  ASSERT_TRUE(client_.post(901, Send{}, false));  // arrives before all others
+  const auto received = nodes_.completion(server_);
+  ASSERT_TRUE(received);
+  EXPECT_EQ(received->size, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Crc, CopiedSends, testing::Bool());
 
 }  // namespace rpcrdma::rdma::siwarp::test
