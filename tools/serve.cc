@@ -16,6 +16,7 @@
 #include "rpcbind/registration.h"
 #include "rpcbind/service.h"
 #include "rpcrdma/server.h"
+#include "tools/bench/service.h"
 #include "tools/command.h"
 #include "tools/log.h"
 #include "tools/text.h"
@@ -63,7 +64,9 @@ struct ServeOptions {
   double drain_s = 10;
   std::size_t connections_max = 1024;
   std::uint32_t receives_max = 0;
+  std::uint32_t threads = 1;
   std::string shared_receives = "auto";
+  bool bench = false;
   bool rpcbind = false;
   std::string rpcbind_daemon;  // empty: where it usually is
   bool read_only = false;
@@ -188,12 +191,14 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log) {
   server.version = options.common.version();
   server.connections_max = options.connections_max;
   server.receives_max = options.receives_max;
+  server.shards = options.threads;
   if (options.shared_receives == "always") {
     server.shared_receives = SharedReceives::kAlways;
   } else if (options.shared_receives == "never") {
     server.shared_receives = SharedReceives::kNever;
   }
-  server.bulk_size_max = blob::BLOB_DATA_MAX;
+  server.bulk_size_max =
+      options.bench ? std::max(blob::BLOB_DATA_MAX, bench::kSizeMax) : blob::BLOB_DATA_MAX;
   server.long_call_size_max = blob::BLOB_DATA_MAX + (64U << 10U);  // data and its header
   server.tcp.record_size_max = blob::BLOB_DATA_MAX + (64U << 10U);
   server.tcp.connections_max = kTcpConnectionsMax;
@@ -233,7 +238,8 @@ void announce(const ServeOptions& options, const Server& server, const std::stri
               StderrLog& log) {
   log.write(
       blob::LogLevel::kInfo,
-      fmt::format("serving {} on {} by {}, {}{}", options.directory, server.address(),
+      fmt::format("serving {} on {} by {}, {}{}",
+                  options.directory.empty() ? "the benchmark" : options.directory, server.address(),
                   server.provider_name(),
                   options.read_only ? "read-only" : "readable and writable for whoever reaches it",
                   options.listen == kLoopback
@@ -251,23 +257,36 @@ void announce(const ServeOptions& options, const Server& server, const std::stri
   std::fflush(stdout);
 }
 
-void serve(ServeOptions& options) {
-  options.common.finish();
-  StderrLog log(log_level(options.log_level));
+void open_store(const ServeOptions& options, StderrLog& log, std::optional<blob::Store>& store) {
   make_directory(options, log);
-  blob::Store store(options.directory, store_options(options, log));
-  if (const auto status = store.open(); status != blob::blob_status::BLOB_OK) {
+  store.emplace(options.directory, store_options(options, log));
+  if (const auto status = store->open(); status != blob::blob_status::BLOB_OK) {
     fail(kFailed, fmt::format("cannot use the directory {}: {}; it must be readable{}",
                               options.directory, blob::explain(status),
                               options.read_only ? "" : " and writable (or use --read-only)"));
   }
+}
+
+void serve(ServeOptions& options) {
+  if (options.directory.empty() && !options.bench) fail(kUsage, "--blob is required");
+  options.common.finish();
+  StderrLog log(log_level(options.log_level));
+  std::optional<blob::Store> store;
+  std::optional<blob::BlobService> files;
+  std::optional<bench::BenchService> bench;  // outlive the server
+  if (!options.directory.empty()) open_store(options, log, store);
   Server server = listen(options, log);
-  auto service = std::make_unique<blob::BlobService>(store);
-  if (auto added = server.add(blob::BLOB_PROGRAM, blob::BLOB_V1, *service); !added) {
-    fail(added.error());
-  }
   rpcbinding::RpcbindService rpcbind(server.address());
-  rpcbind.add(blob::BLOB_PROGRAM, blob::BLOB_V1);
+  if (store) {
+    files.emplace(*store);
+    if (auto added = server.add(blob::BLOB_PROGRAM, blob::BLOB_V1, *files); !added) {
+      fail(added.error());
+    }
+    rpcbind.add(blob::BLOB_PROGRAM, blob::BLOB_V1);
+  }
+  if (options.bench) {
+    if (auto added = bench.emplace().add_to(server); !added) fail(added.error());
+  }
   if (auto added = rpcbind.add_to(server); !added) fail(added.error());
   const std::string plain = listen_by_tcp(options, server);
   stop_on_signals(server);
@@ -309,10 +328,9 @@ void add_store_options(CLI::App& command, ServeOptions& options) {
 void add_serve(CLI::App& app) {
   auto options = std::make_shared<ServeOptions>();
   CLI::App* command = app.add_subcommand("serve", "serve a directory of files until SIGTERM");
-  command
-      ->add_option("--blob", options->directory,
-                   "the directory to serve with the blob program; made if it is not there")
-      ->required();
+  command->add_option("--blob", options->directory,
+                      "the directory to serve with the blob program; made if it is not there. "
+                      "Required, but with --bench");
   command
       ->add_option("--listen", options->listen,
                    "address to listen on; 0.0.0.0 or :: is all addresses of this machine")
@@ -338,6 +356,12 @@ void add_serve(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--connections", options->connections_max, "most connections at a time")
       ->capture_default_str();
+  command
+      ->add_option("--threads", options->threads,
+                   "threads among which connections are dealt in turn; each has its part of the "
+                   "memory and of --receives-max")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
   CLI::Option* const receives_max =
       command
           ->add_option("--receives-max", options->receives_max,
@@ -351,6 +375,8 @@ void add_serve(CLI::App& app) {
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str()
       ->needs(receives_max);
+  command->add_flag("--bench", options->bench,
+                    "also serve the program that `rpcrdma bench rdma://HOST:PORT` measures");
   CLI::Option* const rpcbind = command->add_flag(
       "--rpcbind", options->rpcbind,
       "register with this machine's rpcbind, netids rdma and rdma6, until the end");

@@ -241,6 +241,15 @@ struct ServerOptions {
   // Several servers of one user may listen on one port (SO_REUSEPORT), each on its own thread; the
   // system distributes new connections among them. All of them must set it, including the first.
   bool share_port = false;
+  // Threads among which the connections are dealt in turn, 1 to 256: the server's own, and for each
+  // further one a thread that the library starts with the first progress() and ends with the
+  // server. Services, ServerAuth and on_connection are called on all of them: services and
+  // authenticators at the same time, on_connection one at a time. A connection stays on its thread,
+  // which is then what "the server's thread" means for a CallContext, or for a client of
+  // Client::backward(). Each shard has its part of memory_max, receives_max and
+  // TcpOptions::connections_max; the memory of replies is that of all. A provider of the
+  // application's must have Provider::make_shard().
+  std::uint32_t shards = 1;
   std::size_t memory_max = 512U << 20U;  // bulk and message buffers of the library, bytes
   // How Write chunks are returned: false, without unused parts, as in RFC 8166; true, every segment
   // with its length rewritten, as in RFC 5666 and Linux. Clients accept both.

@@ -248,6 +248,10 @@ class RPCRDMA_EXPORT Incoming {
   // Whether Capabilities::send_with_invalidate will hold on the connection: the answer to the
   // request announces it to the peer by flag R of RFC 8797.
   virtual bool sends_with_invalidate() const noexcept { return true; }
+  // Leaves its provider, so that one made by Provider::make_shard() can accept it, or a thread of
+  // that one refuse it. Called once, on the provider's thread. False: it stays where it is, as it
+  // does by default.
+  virtual bool leave() { return false; }
 };
 
 // Accepts connection requests for one address. Accepted connections outlive it; requests that were
@@ -319,6 +323,10 @@ class RPCRDMA_EXPORT Provider {
   // readable while this descriptor is readable. False: this provider cannot do that.
   // Server::also_listen("tcp://…") needs it, and otherwise fails with kUnsupported.
   virtual bool wait_also_for(int /*descriptor*/) { return false; }
+  // A second provider with the same options, to be used by another thread, whose accept() also
+  // takes requests that have left this one: for ServerOptions::shards. This one outlives it. Null,
+  // the default: there is no such thing.
+  virtual Expected<std::unique_ptr<Provider>, Error> make_shard();
   // Ends the current wait(), or the next one. Callable from any thread and from a signal handler.
   virtual void wake() noexcept = 0;
 };

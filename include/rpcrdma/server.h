@@ -6,7 +6,8 @@
 //   server->run();                   // until stop(), also from a signal handler; see failure()
 //
 // Threads: a server belongs to one thread. Only stop() and the answers of a CallContext may come
-// from other threads.
+// from other threads. With ServerOptions::shards it has further threads of its own, on all of which
+// services are called.
 #ifndef RPCRDMA_SERVER_H_
 #define RPCRDMA_SERVER_H_
 
@@ -32,6 +33,9 @@ class ServerImpl;
 namespace rdma {
 class Provider;
 }  // namespace rdma
+namespace rpc {
+class ShardGroup;
+}  // namespace rpc
 
 class RPCRDMA_EXPORT Server {
  public:
@@ -60,7 +64,9 @@ class RPCRDMA_EXPORT Server {
   // Ends all connections at once. No service may use a CallContext of the server afterwards.
   ~Server();
 
-  // The service outlives the server. Fails if the program version is already served.
+  // The service outlives the server. Fails if the program version is already served. With several
+  // shards this, also_listen(), accept_flavor(), serve_messages() and register_read_only() come
+  // before the first progress() or run(), and fail with kUnsupported afterwards.
   Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
 
   // `auth` checks and answers calls with credentials of this flavor (rpcrdma/auth.h). It outlives
@@ -109,6 +115,7 @@ class RPCRDMA_EXPORT Server {
   void progress();
   bool drained() const noexcept;
 
+  // Figures of all shards; those of the others are at most some moments old.
   std::size_t connections() const noexcept;
   // Posted Receives over all connections; see ServerOptions::receives_max.
   std::size_t receives_posted() const noexcept;
@@ -120,8 +127,8 @@ class RPCRDMA_EXPORT Server {
 
  private:
   friend class ServerImpl;
-  explicit Server(std::unique_ptr<ServerImpl> impl) noexcept;
-  std::unique_ptr<ServerImpl> impl_;
+  explicit Server(std::unique_ptr<rpc::ShardGroup> shards) noexcept;
+  std::unique_ptr<rpc::ShardGroup> shards_;
 };
 
 }  // namespace rpcrdma

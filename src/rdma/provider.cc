@@ -79,6 +79,10 @@ std::string Provider::remedy(const Error& /*error*/) const {
   return {};
 }
 
+Expected<std::unique_ptr<Provider>, Error> Provider::make_shard() {
+  return nullptr;
+}
+
 Expected<std::unique_ptr<QueuePair>, Error> Provider::adopt(int descriptor,
                                                             Bytes /*private_data*/) {
   ::close(descriptor);

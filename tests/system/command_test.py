@@ -424,12 +424,33 @@ class CommandTest(CommandFixture):
             process.terminate()
             process.communicate(timeout=BOUND_S)
 
+    def test_threads_share_the_connections(self):
+        server = self.serve("--threads", "3", "--tcp-port", "0", "--capture", self.root / "threads.pcapng")
+        threads = {pathlib.Path(f"/proc/{server.process.pid}/task/{task}/comm").read_text().strip()
+                   for task in os.listdir(f"/proc/{server.process.pid}/task")}
+        self.assertLessEqual({"rpcrdma-1", "rpcrdma-2"}, threads)
+        source = self.file("threads", 5 << 20)
+        for i in range(3):
+            put = run("put", server.url, source, f"threads{i}")
+            self.assertEqual((put.returncode, put.stderr), (0, ""))
+        # Files of one connection are seen by the others, and all connections are in the counters.
+        self.assertEqual(run("ls", server.url).stdout.count("threads"), 3)
+        status, output, _ = server.stop()
+        self.assertEqual(status, 0)
+        for words in (("--threads", "0"), ("--threads", "257"), ("--threads", "two")):
+            refused = run("serve", "--blob", self.served, "--port", 0, *words)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("--threads", refused.stderr)
+
     def test_descriptors_limit_connections_and_say_so(self):
         def allow(soft, hard):
             return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         refused = run("serve", "--blob", self.served, "--port", 0, "--connections", 1000, preexec_fn=allow(64, 256))
         self.assertEqual(refused.returncode, 2)
         self.assertIn("RLIMIT_NOFILE", refused.stderr)
+        no_limit = run("serve", "--blob", self.served, "--port", 0, "--connections", (1 << 64) - 1)
+        self.assertEqual(no_limit.returncode, 2)
+        self.assertIn("RLIMIT_NOFILE", no_limit.stderr)
         raised = self.serve("--connections", "100", preexec_fn=allow(64, 1000))
         limits = pathlib.Path(f"/proc/{raised.process.pid}/limits").read_text().splitlines()
         files = next(line.split() for line in limits if line.startswith("Max open files"))

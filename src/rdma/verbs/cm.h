@@ -47,6 +47,9 @@ class CmChannel final : private posix::Watched {
 
   // Null: errno says why.
   CmId make_id(CmTarget& target);
+  // Events of the id come here from now on, to its own target. Precondition: no other thread is
+  // about to handle one. False: errno says why.
+  bool take_over(rdma_cm_id& id) noexcept { return rdma_migrate_id(&id, channel_.get()) == 0; }
 
  private:
   explicit CmChannel(posix::Reactor& reactor) : reactor_(reactor) {}

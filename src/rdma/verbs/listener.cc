@@ -57,6 +57,11 @@ bool Incoming::sends_with_invalidate() const noexcept {
   return traits_of(*id_->verbs, attributes, Registration::kPerCall).send_with_invalidate;
 }
 
+bool Incoming::leave() {
+  has_left_ = id_ && rdma_migrate_id(id_.get(), nullptr) == 0;
+  return has_left_;
+}
+
 void Incoming::handle_cm(CmEvent& /*event*/) {
   gone_ = true;  // whatever it is, nothing can be accepted any more
 }

@@ -26,6 +26,7 @@ class Incoming final : public rdma::Incoming, private CmTarget {
   Bytes private_data() const noexcept override;
   std::string_view peer_address() const noexcept override { return peer_address_; }
   bool sends_with_invalidate() const noexcept override;
+  bool leave() override;
 
  private:
   friend class QueuePair;
@@ -34,7 +35,8 @@ class Incoming final : public rdma::Incoming, private CmTarget {
   CmId id_;  // null once it was accepted
   CmEvent request_;
   std::string peer_address_;
-  bool gone_ = false;  // the peer has given up
+  bool gone_ = false;      // the peer has given up
+  bool has_left_ = false;  // its events are in a channel of its own
 };
 
 class Listener final : public rdma::Listener, private CmTarget {

@@ -71,6 +71,9 @@ class VerbsProvider final : public Provider {
     waiting_.wait(shard_.all, shard_.moved, [](QueuePair& each) { return each.look(); });
   }
   void wake() noexcept override { shard_.reactor->wake(); }
+  Expected<std::unique_ptr<Provider>, Error> make_shard() override {
+    return make_provider(shard_.options);
+  }
 
  private:
   // What the InfiniBand connection manager carries beside an IP address.

@@ -49,6 +49,9 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Inco
   if (incoming.gone_) {
     return Unexpected<Error>(Error{Errc::kClosed, 0, "the peer gave up before it was accepted"});
   }
+  if (incoming.has_left_ && !shard.cm->take_over(*incoming.id_)) {
+    return Unexpected<Error>(Error{Errc::kProvider, errno, "moving a request to its thread"});
+  }
   std::unique_ptr<QueuePair> made(new QueuePair(shard, incoming.peer_address_, private_data));
   made->cm_.take_over(std::move(incoming.id_), incoming.request_, *made);
   made->state_ = State::kAccepting;

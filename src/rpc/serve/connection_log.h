@@ -1,10 +1,12 @@
-// How many connections a server has, over all transports, and who hears of them.
+// How many connections a server has, over all transports and shards, and who hears of them.
 #ifndef RPCRDMA_RPC_SERVE_CONNECTION_LOG_H_
 #define RPCRDMA_RPC_SERVE_CONNECTION_LOG_H_
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstddef>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -12,26 +14,31 @@
 
 namespace rpcrdma::rpc {
 
+// From any thread; the application hears of one connection at a time.
 class ConnectionLog {
  public:
   explicit ConnectionLog(const ServerOptions& options) noexcept : options_(options) {}
 
   std::size_t connections() const noexcept { return connections_; }
 
-  // Whether one more may come; if not, its peer is told to be refused.
-  bool admit(std::string_view peer) const {
-    if (connections_ < options_.connections_max) return true;
-    refuse(peer, {Errc::kNoResources, "accepting", std::string(peer),
-                  fmt::format("there are {} connections, as many as there may be", connections_)});
+  // Whether one more may come, which counts from now on; if not, its peer is told to be refused.
+  bool admit(std::string_view peer) {
+    const std::size_t before = connections_++;
+    if (before < options_.connections_max) return true;
+    drop(peer, {Errc::kNoResources, "accepting", std::string(peer),
+                fmt::format("there are {} connections, as many as there may be", before)});
     return false;
   }
-  void refuse(std::string_view peer, const Error& error) const {
+  void refuse(std::string_view peer, const Error& error) {
     tell({.kind = ConnectionEvent::Kind::kRefused, .peer = peer, .error = &error});
   }
-  void open(std::string_view peer) {
-    ++connections_;
-    tell({.kind = ConnectionEvent::Kind::kOpened, .peer = peer});
+  // It was admitted, and is refused after all.
+  void drop(std::string_view peer, const Error& error) {
+    --connections_;
+    refuse(peer, error);
   }
+  // It was admitted.
+  void open(std::string_view peer) { tell({.kind = ConnectionEvent::Kind::kOpened, .peer = peer}); }
   // Null: in order.
   void end(std::string_view peer, const Error* error, const TransferCounters& counters) {
     --connections_;
@@ -42,14 +49,16 @@ class ConnectionLog {
   }
 
  private:
-  void tell(ConnectionEvent event) const {
+  void tell(ConnectionEvent event) {
     if (!options_.on_connection) return;
+    const std::lock_guard lock(mutex_);
     event.connections = connections_;
     options_.on_connection(event);
   }
 
   const ServerOptions& options_;
-  std::size_t connections_ = 0;
+  std::atomic<std::size_t> connections_ = 0;
+  std::mutex mutex_;  // one on_connection() at a time
 };
 
 }  // namespace rpcrdma::rpc

@@ -25,12 +25,13 @@ DuplicateCalls::Next DuplicateCalls::begin(IncomingCall& call, std::string_view 
   for (const MessageReader::Placed& item : placed) {
     key.arguments = ReplyCache::checksum(item.data, key.arguments + item.position);
   }
-  switch (cache_.begin(key)) {
+  const ReplyCache::Begun begun = cache_.begin(key);
+  switch (begun.found) {
     case ReplyCache::Found::kNew:
       call.cache_key_ = std::move(key);
       return Next::kExecute;
     case ReplyCache::Found::kDone:
-      return replay(call, cache_.reply(key));
+      return replay(call, begun.reply);
     case ReplyCache::Found::kInProgress:
       break;
   }
@@ -41,10 +42,10 @@ DuplicateCalls::Next DuplicateCalls::begin(IncomingCall& call, std::string_view 
 
 DuplicateCalls::Next DuplicateCalls::retry(IncomingCall& call) {
   ReplyCache::Key key = *call.duplicate_of_;
-  const auto found = cache_.begin(key);
+  const auto [found, reply] = cache_.begin(key);
   if (found == ReplyCache::Found::kInProgress) return Next::kWait;
   give_up(call);
-  if (found == ReplyCache::Found::kDone) return replay(call, cache_.reply(key));
+  if (found == ReplyCache::Found::kDone) return replay(call, reply);
   // The first one failed, or its reply was too large to be kept.
   call.cache_key_ = std::move(key);
   return Next::kExecute;

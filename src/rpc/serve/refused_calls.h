@@ -18,7 +18,7 @@ namespace rpcrdma::rpc {
 // An entry goes when the reply cache would have dropped the Call's reply, had it been answered
 // then, or after kLifetime, since an idempotent workload never turns the cache over.
 //
-// Belongs to the server's thread.
+// Part of ReplyCache, under its lock.
 class RefusedCalls {
  public:
   static constexpr std::chrono::minutes kLifetime{5};
@@ -31,7 +31,6 @@ class RefusedCalls {
   void note(std::uint64_t call, std::uint64_t replies, Instant now) noexcept {
     if (call == 0) return;
     entries_[next_++ % entries_.size()] = {call, replies, now};
-    any_ = true;
   }
   bool contains(std::uint64_t call, std::uint64_t replies, Instant now) const noexcept {
     if (call == 0) return false;
@@ -41,8 +40,6 @@ class RefusedCalls {
     }
     return false;
   }
-  // False as long as nothing was ever noted, which is the usual case.
-  bool any() const noexcept { return any_; }
 
  private:
   struct Entry {
@@ -53,7 +50,6 @@ class RefusedCalls {
   const std::uint64_t replies_max_;
   std::array<Entry, 64> entries_{};
   std::size_t next_ = 0;
-  bool any_ = false;
 };
 
 }  // namespace rpcrdma::rpc

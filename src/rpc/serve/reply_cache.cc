@@ -47,25 +47,49 @@ std::size_t ReplyCache::size_of(const Reply& reply) noexcept {
   return size;
 }
 
-ReplyCache::Found ReplyCache::begin(const Key& key) {
+ReplyCache::Begun ReplyCache::begin(const Key& key) {
+  const std::lock_guard lock(mutex_);
   const auto [at, made] = entries_.try_emplace(key);
-  if (made) return Found::kNew;
-  return at->second.done ? Found::kDone : Found::kInProgress;
+  if (made) return {Found::kNew, {}};
+  Entry& entry = at->second;
+  if (entry.done) return {Found::kDone, entry.reply};
+  entry.is_wanted = true;
+  return {Found::kInProgress, {}};
 }
 
 void ReplyCache::finish(const Key& key, Reply&& reply) {
   const std::size_t size = size_of(reply);
   if (size > bytes_max_ / 4 || entries_max_ == 0) return forget(key);
-  while (!order_.empty() && (order_.size() >= entries_max_ || bytes_ + size > bytes_max_)) {
-    drop_oldest();
+  bool is_wanted = false;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!order_.empty() && (order_.size() >= entries_max_ || bytes_ + size > bytes_max_)) {
+      drop_oldest();
+    }
+    ++kept_;
+    Entry& entry = entries_.at(key);
+    entry.done = true;
+    entry.reply = std::move(reply);
+    is_wanted = entry.is_wanted;
+    bytes_ += size;
+    order_.push_back(key);
+    ++ends_;
   }
-  ++ends_;
-  ++kept_;
-  Entry& entry = entries_.at(key);
-  entry.done = true;
-  entry.reply = std::move(reply);
-  bytes_ += size;
-  order_.push_back(key);
+  if (is_wanted && wake_) wake_();
+}
+
+void ReplyCache::forget(const Key& key) {
+  bool is_wanted = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = entries_.find(key);
+    if (at != entries_.end()) {
+      is_wanted = at->second.is_wanted;
+      entries_.erase(at);
+    }
+    ++ends_;
+  }
+  if (is_wanted && wake_) wake_();
 }
 
 void ReplyCache::drop_oldest() {

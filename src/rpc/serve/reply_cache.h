@@ -2,11 +2,15 @@
 #ifndef RPCRDMA_RPC_SERVE_REPLY_CACHE_H_
 #define RPCRDMA_RPC_SERVE_REPLY_CACHE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "oncrpc/message.h"
@@ -20,7 +24,8 @@ namespace rpcrdma::rpc {
 // idempotent is executed at most once, while the server lives and as long as no more such calls
 // came since than the bounds hold.
 //
-// Belongs to the server's thread.
+// From any thread: the shards of a server share it. Calls that need it, and no others, take its
+// lock.
 class ReplyCache {
  public:
   // The caller and what it asks for. The port is left out: a client comes back with another one.
@@ -44,35 +49,49 @@ class ReplyCache {
   enum class Found : std::uint8_t {
     kNew,         // it was not here; now it is in progress, until finish() or forget()
     kInProgress,  // ask again later
-    kDone,        // see reply()
+    kDone,
+  };
+  struct Begun {
+    Found found;
+    Reply reply;  // a copy, where it is done: another thread may push it out
   };
 
   ReplyCache(std::size_t entries_max, std::size_t bytes_max) noexcept
       : entries_max_(entries_max), bytes_max_(bytes_max) {}
+  // Called when something ends that was asked for while it was in progress, on the thread where it
+  // ends: whoever asked may be on another one.
+  void wake_by(std::function<void()> wake) { wake_ = std::move(wake); }
 
-  Found begin(const Key& key);
-  // Precondition: begin() says kDone, and nothing was finished since.
-  const Reply& reply(const Key& key) const { return entries_.at(key).reply; }
+  Begun begin(const Key& key);
   // Precondition of both: begin() said kNew. A reply that is more than a quarter of all bytes is
   // forgotten; others may push out the oldest.
   void finish(const Key& key, Reply&& reply);
-  void forget(const Key& key) {
-    ++ends_;
-    entries_.erase(key);
-  }
+  void forget(const Key& key);
   // How often finish() or forget() was called: when it has changed, ask again.
   std::uint64_t ends() const noexcept { return ends_; }
 
   // Calls that are not executed again because the peer refused access to their chunks; named as for
   // RefusedCalls.
-  void note_refused(std::uint64_t call, Instant now) noexcept { refused_.note(call, kept_, now); }
-  bool was_refused(std::uint64_t call, Instant now) const noexcept {
-    return refused_.any() && refused_.contains(call, kept_, now);
+  void note_refused(std::uint64_t call, Instant now) {
+    const std::lock_guard lock(mutex_);
+    refused_.note(call, kept_, now);
+    any_refused_ = true;
+  }
+  bool was_refused(std::uint64_t call, Instant now) const {
+    if (!any_refused_) return false;  // the usual case
+    const std::lock_guard lock(mutex_);
+    return refused_.contains(call, kept_, now);
   }
 
   bool enabled() const noexcept { return entries_max_ > 0; }
-  std::size_t bytes() const noexcept { return bytes_; }
-  std::size_t finished() const noexcept { return order_.size(); }
+  std::size_t bytes() const {
+    const std::lock_guard lock(mutex_);
+    return bytes_;
+  }
+  std::size_t finished() const {
+    const std::lock_guard lock(mutex_);
+    return order_.size();
+  }
 
   // Of any bytes; the same for the same bytes and seed.
   static std::uint64_t checksum(Bytes bytes, std::uint64_t seed) noexcept;
@@ -83,16 +102,20 @@ class ReplyCache {
   };
   struct Entry {
     bool done = false;
+    bool is_wanted = false;  // somebody asked before it was done
     Reply reply;
   };
   static std::size_t size_of(const Reply& reply) noexcept;
   void drop_oldest();
 
   const std::size_t entries_max_, bytes_max_;
+  std::function<void()> wake_;
+  std::atomic<std::uint64_t> ends_ = 0;
+  std::atomic<bool> any_refused_ = false;
+  mutable std::mutex mutex_;  // of all below
   std::unordered_map<Key, Entry, Hash> entries_;
   std::deque<Key> order_;  // of those that are done, the oldest first
   std::size_t bytes_ = 0;
-  std::uint64_t ends_ = 0;
   std::uint64_t kept_ = 0;  // replies that were ever kept
   RefusedCalls refused_{entries_max_};
 };

@@ -20,55 +20,55 @@ ReplyCache::Reply reply(std::size_t size) {
 TEST(ReplyCache, RemembersAReplyUntilItIsPushedOut) {
   ReplyCache cache(3, 1U << 20U);
   for (std::uint32_t xid = 1; xid <= 4; ++xid) {
-    EXPECT_EQ(cache.begin(key(xid)), Found::kNew);
-    EXPECT_EQ(cache.begin(key(xid)), Found::kInProgress);
+    EXPECT_EQ(cache.begin(key(xid)).found, Found::kNew);
+    EXPECT_EQ(cache.begin(key(xid)).found, Found::kInProgress);
     cache.finish(key(xid), reply(xid));
-    EXPECT_EQ(cache.begin(key(xid)), Found::kDone);
-    EXPECT_EQ(cache.reply(key(xid)).stream.size(), xid);
+    EXPECT_EQ(cache.begin(key(xid)).found, Found::kDone);
+    EXPECT_EQ(cache.begin(key(xid)).reply.stream.size(), xid);
   }
   EXPECT_EQ(cache.finished(), 3U);
-  EXPECT_EQ(cache.begin(key(1)), Found::kNew) << "the oldest had to go";
-  EXPECT_EQ(cache.begin(key(2)), Found::kDone);
+  EXPECT_EQ(cache.begin(key(1)).found, Found::kNew) << "the oldest had to go";
+  EXPECT_EQ(cache.begin(key(2)).found, Found::kDone);
 }
 
 TEST(ReplyCache, EachPartOfTheKeyTellsRequestsApart) {
   ReplyCache cache(100, 1U << 20U);
   auto other = key(1);
-  EXPECT_EQ(cache.begin(other), Found::kNew);
+  EXPECT_EQ(cache.begin(other).found, Found::kNew);
   cache.finish(other, reply(1));
-  EXPECT_EQ(cache.begin(other = key(2)), Found::kNew);
+  EXPECT_EQ(cache.begin(other = key(2)).found, Found::kNew);
   (other = key(1)).host = "10.0.0.2";
-  EXPECT_EQ(cache.begin(other), Found::kNew);
+  EXPECT_EQ(cache.begin(other).found, Found::kNew);
   (other = key(1)).procedure.program = 9;
-  EXPECT_EQ(cache.begin(other), Found::kNew);
+  EXPECT_EQ(cache.begin(other).found, Found::kNew);
   (other = key(1)).procedure.version = 9;
-  EXPECT_EQ(cache.begin(other), Found::kNew);
+  EXPECT_EQ(cache.begin(other).found, Found::kNew);
   (other = key(1)).procedure.number = 9;
-  EXPECT_EQ(cache.begin(other), Found::kNew);
+  EXPECT_EQ(cache.begin(other).found, Found::kNew);
   (other = key(1)).credential = 9;
-  EXPECT_EQ(cache.begin(other), Found::kNew);
+  EXPECT_EQ(cache.begin(other).found, Found::kNew);
   (other = key(1)).arguments = 9;
-  EXPECT_EQ(cache.begin(other), Found::kNew);
-  EXPECT_EQ(cache.begin(key(1)), Found::kDone);
+  EXPECT_EQ(cache.begin(other).found, Found::kNew);
+  EXPECT_EQ(cache.begin(key(1)).found, Found::kDone);
 }
 
 TEST(ReplyCache, BytesAreBoundedAndCountBulkItems) {
   ReplyCache cache(1000, 10'000);
   for (std::uint32_t xid = 1; xid <= 100; ++xid) {
-    ASSERT_EQ(cache.begin(key(xid)), Found::kNew);
+    ASSERT_EQ(cache.begin(key(xid)).found, Found::kNew);
     ReplyCache::Reply value = reply(100);
     value.items.push_back({28, std::vector<std::byte>(900)});
     cache.finish(key(xid), std::move(value));
     EXPECT_LE(cache.bytes(), 10'000U);
   }
   EXPECT_GE(cache.finished(), 5U);
-  EXPECT_EQ(cache.begin(key(100)), Found::kDone);
+  EXPECT_EQ(cache.begin(key(100)).found, Found::kDone);
 }
 
 TEST(ReplyCache, BytesCountTheStreamOfAReply) {
   ReplyCache cache(1000, 10'000);
   for (std::uint32_t xid = 1; xid <= 3; ++xid) {
-    ASSERT_EQ(cache.begin(key(xid)), Found::kNew);
+    ASSERT_EQ(cache.begin(key(xid)).found, Found::kNew);
     cache.finish(key(xid), reply(xid * 100));
   }
   EXPECT_EQ(cache.finished(), 3U);
@@ -77,19 +77,19 @@ TEST(ReplyCache, BytesCountTheStreamOfAReply) {
 
 TEST(ReplyCache, TooLargeAReplyIsForgottenAndPushesNothingOut) {
   ReplyCache cache(1000, 10'000);
-  ASSERT_EQ(cache.begin(key(1)), Found::kNew);
+  ASSERT_EQ(cache.begin(key(1)).found, Found::kNew);
   cache.finish(key(1), reply(100));
-  ASSERT_EQ(cache.begin(key(2)), Found::kNew);
+  ASSERT_EQ(cache.begin(key(2)).found, Found::kNew);
   cache.finish(key(2), reply(5000));
-  EXPECT_EQ(cache.begin(key(2)), Found::kNew);
-  EXPECT_EQ(cache.begin(key(1)), Found::kDone);
+  EXPECT_EQ(cache.begin(key(2)).found, Found::kNew);
+  EXPECT_EQ(cache.begin(key(1)).found, Found::kDone);
 }
 
 TEST(ReplyCache, WhatIsForgottenIsNewAgain) {
   ReplyCache cache(10, 10'000);
-  ASSERT_EQ(cache.begin(key(1)), Found::kNew);
+  ASSERT_EQ(cache.begin(key(1)).found, Found::kNew);
   cache.forget(key(1));
-  EXPECT_EQ(cache.begin(key(1)), Found::kNew);
+  EXPECT_EQ(cache.begin(key(1)).found, Found::kNew);
 }
 
 TEST(ReplyCache, ChecksumsDifferByEachByteSizeAndSeed) {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "oncrpc/configuration.h"
 #include "rpc/call/backward_client.h"
 #include "rpc/counters.h"
 #include "rpc/engine_options.h"
@@ -17,24 +16,26 @@ namespace rpcrdma {
 namespace {
 
 // The server whose progress() this thread is in, if any.
-thread_local const ServerImpl* current_server = nullptr;
+thread_local ServerImpl* current_server = nullptr;
 
 }  // namespace
 
-ServerImpl::ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider* provider,
-                       const ServerOptions& options)
+ServerImpl::ServerImpl(rpc::ServerState& state, std::unique_ptr<rdma::Provider> owned,
+                       rdma::Provider* provider)
     : owned_provider_(std::move(owned)),
       loop_(provider),
-      options_(options),
-      engine_options_(rpc::engine_options(options_)),  // names what is in them
-      configuration_(options_, engine_options_),
-      pool_(options.memory_max),
-      cache_(options.reply_cache_entries, options.reply_cache_bytes),
-      tcp_({options_, pool_, registry_, cache_, log_, loop_, listeners_}) {
-  if (options.connection.profile == Profile::kRfc5666) {
-    const auto& procedure = oncrpc::kConfigureConnection;
-    (void)registry_.add(procedure.program, procedure.version, configuration_);  // the first of all
-  }
+      state_(state),
+      options_(state.options),
+      engine_options_(state.engine_options),
+      pool_(options_.memory_max),
+      cache_(state.cache),
+      log_(state.log),
+      tcp_({state, inbox_, pool_, loop_}) {
+  state_.inboxes.push_back(&inbox_);
+}
+
+ServerImpl* ServerImpl::current() noexcept {
+  return current_server;
 }
 
 ServerImpl::~ServerImpl() {
@@ -79,18 +80,21 @@ Expected<std::string, Error> ServerImpl::listen(std::string_view address) {
   }
   std::string real((*listener)->address());
   listeners_.push_back(std::move(*listener));
-  note_address(real);
+  state_.takes_step_ups = listeners_.front()->can_adopt();
+  if (address_.empty()) address_ = real;
   return real;
 }
 
 Expected<std::string, Error> ServerImpl::listen_tcp(std::string_view address) {
   auto real = tcp_.listen(address);
-  if (real) note_address(*real);
+  if (real && address_.empty()) address_ = *real;
   return real;
 }
 
-void ServerImpl::note_address(std::string_view address) {
-  if (address_.empty()) address_ = std::string(address);
+Expected<void, Error> ServerImpl::prepare_tcp() {
+  const auto reactor = loop_.reactor();
+  if (!reactor) return Unexpected<Error>(reactor.error());
+  return {};
 }
 
 Expected<void, Error> ServerImpl::set_provider(std::unique_ptr<rdma::Provider> provider) {
@@ -102,39 +106,6 @@ Expected<void, Error> ServerImpl::set_provider(std::unique_ptr<rdma::Provider> p
 void ServerImpl::drop_provider() noexcept {
   loop_.drop_provider();
   owned_provider_.reset();
-}
-
-Expected<Server, Error> ServerImpl::listen_on(rdma::Provider& provider, std::string_view address,
-                                              const ServerOptions& options) {
-  auto impl = std::make_unique<ServerImpl>(nullptr, &provider, options);
-  if (auto listening = impl->listen(address); !listening) {
-    return Unexpected<Error>(listening.error());
-  }
-  return Server(std::move(impl));
-}
-
-Expected<void, Error> ServerImpl::add(std::uint32_t program, std::uint32_t version,
-                                      Service& service) {
-  if (registry_.add(program, version, service)) return {};
-  return Unexpected<Error>(
-      Error{Errc::kUnsupported, "adding a service", address_,
-            fmt::format("program {} version {} is served already", program, version)});
-}
-
-Expected<void, Error> ServerImpl::accept_flavor(AuthFlavor flavor, ServerAuth& auth) {
-  if (registry_.accept_flavor(flavor, auth)) return {};
-  return Unexpected<Error>(
-      Error{Errc::kUnsupported, "accepting a flavor", address_,
-            fmt::format("flavor {} is accepted already", static_cast<std::uint32_t>(flavor))});
-}
-
-Expected<void, Error> ServerImpl::serve_messages(MessageService& service) {
-  if (registry_.rest() != nullptr) {
-    return Unexpected<Error>(Error{Errc::kUnsupported, "adding a service", address_,
-                                   "there is a MessageService already"});
-  }
-  registry_.set_rest(&service);
-  return {};
 }
 
 Expected<void, Error> ServerImpl::register_read_only(Bytes memory) {
@@ -163,6 +134,7 @@ void ServerImpl::progress() {
   current_server = this;
   loop_.progress();
   const Instant now = loop_.now();
+  take_inbox(now);
   accept_connections();
   notice_failure();
   share_receives();
@@ -179,12 +151,27 @@ void ServerImpl::progress() {
   share_receives();
   if (peers_.anybody_wants_turn()) loop_.wake();
   arm_timer();
+  board_.answer([this] { return figures(); });
   current_server = nullptr;
 }
 
+void ServerImpl::take_inbox(Instant now) {
+  rpc::ShardInbox::Items items = inbox_.take();
+  if (items.empty()) [[likely]]
+    return;
+  for (auto& request : items.requests) accept(std::move(request));
+  for (posix::Fd& socket : items.sockets) tcp_.accept(std::move(socket), now);
+  for (posix::Fd& socket : items.stepping_up) {
+    // When it fails, because there are too many, it has closed the connection.
+    if (!listeners_.empty()) (void)listeners_.front()->adopt(socket.release());
+  }
+}
+
 void ServerImpl::serve_sessions(Instant now) {
+  // What ends during the turns may have been asked for in one of them, and ended on another thread.
   const std::uint64_t ends = cache_.ends();
   retry_waiting();
+  if (!peers_.anybody_waits()) ends_ = ends;
   const auto give_turn = [&](rpc::Peer& peer) {
     in_turn_ = peer.session.get();
     const bool is_done = peer.session->progress(now);
@@ -208,7 +195,6 @@ bool ServerImpl::settle(rpc::Peer& peer) {
     return true;
   }
   if (session.waits_for_a_duplicate()) {
-    if (!peers_.anybody_waits()) ends_ = cache_.ends();
     peers_.wait(peer);
   }
   return false;
@@ -224,7 +210,7 @@ void ServerImpl::retry_waiting() {
 
 void ServerImpl::accept_connections() {
   for (const auto& listener : listeners_) {
-    while (auto incoming = listener->poll_incoming()) accept(std::move(incoming));
+    while (auto incoming = listener->poll_incoming()) deal(std::move(incoming));
     if (const auto refusal = listener->poll_refusal()) [[unlikely]] {
       log_.refuse(fmt::format("a client of {}", listener->address()),
                   rpc::no_descriptor(*refusal, listener->address()));
@@ -232,27 +218,38 @@ void ServerImpl::accept_connections() {
   }
 }
 
+// To the shards in turn.
+void ServerImpl::deal(std::unique_ptr<rdma::Incoming> incoming) {
+  if (!log_.admit(incoming->peer_address())) return;  // refused by being destroyed
+  rpc::ShardInbox& next = state_.deal();
+  if (&next == &inbox_ || !incoming->leave()) return accept(std::move(incoming));
+  next.put(std::move(incoming));
+}
+
+// Precondition: it was admitted.
 void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
   const std::string peer(incoming->peer_address());
-  if (!log_.admit(peer)) return;  // refused by being destroyed
+  if (draining_) {
+    return log_.drop(peer, {Errc::kCanceled, "accepting", peer, "the server is stopping"});
+  }
   engine::Options options = engine_options_;
   if (!incoming->sends_with_invalidate()) options.remote_invalidation = false;
   const auto data = rpc::set_up_data(options);
   auto queue_pair = loop_.provider()->accept(std::move(incoming), data);
   if (!queue_pair) {  // it went away meanwhile, for one
-    return log_.refuse(peer, rpc::to_error(queue_pair.error(), "accepting", peer));
+    return log_.drop(peer, rpc::to_error(queue_pair.error(), "accepting", peer));
   }
   // Until its first reply a client makes one Call (RFC 8166 §3.3.3); its share comes at once.
   if (options_.receives_max > 0) options.credits_at_first = 1;
   auto connection =
       transport::Connection::create(std::move(*queue_pair), engine::Role::kServer, options);
   if (!connection) {
-    return log_.refuse(peer, rpc::to_error(connection.error(), "accepting", peer));
+    return log_.drop(peer, rpc::to_error(connection.error(), "accepting", peer));
   }
   using engine::Connection, engine::Role;
   auto session = std::make_unique<rpc::Session>(
       **connection,
-      rpc::Session::Surroundings{pool_, memory_queue_, registry_, regions_, cache_, *this},
+      rpc::Session::Surroundings{pool_, memory_queue_, state_.registry, regions_, cache_, *this},
       Connection::answered_slot_count(Role::kServer, engine_options_));
   if (options_.receives_max > 0) (*connection)->engine().set_credits(share_of(peers_.size() + 1));
   peers_.add(std::move(session), std::move(*connection));
@@ -275,7 +272,7 @@ void ServerImpl::remove(rpc::Peer& peer) {
 
 // Connections over other devices go on; those over a lost one end by themselves.
 void ServerImpl::notice_failure() {
-  std::erase_if(listeners_, [this](const auto& listener) {
+  const std::size_t failed = std::erase_if(listeners_, [this](const auto& listener) {
     const auto failure = listener->failure();
     if (!failure) return false;
     if (!failure_) {
@@ -284,6 +281,7 @@ void ServerImpl::notice_failure() {
     }
     return true;
   });
+  if (failed > 0 && listeners_.empty()) state_.takes_step_ups = false;
 }
 
 std::uint32_t ServerImpl::share_of(std::size_t connections) const noexcept {
@@ -300,15 +298,18 @@ void ServerImpl::share_receives() {
   peers_.want_turns();
 }
 
-std::size_t ServerImpl::receives_posted() const noexcept {
-  std::size_t sum = 0;
-  for (const auto& peer : peers_.all()) sum += peer->connection->engine().receives_posted();
-  return sum;
-}
-
-bool ServerImpl::shares_receives() const noexcept {
-  return std::ranges::any_of(peers_.all(),
-                             [](const auto& peer) { return peer->connection->shares_receives(); });
+rpc::ShardFigures ServerImpl::figures() const {
+  rpc::ShardFigures figures;
+  figures.memory_in_use = pool_.bytes_in_use();
+  figures.counters = ended_;
+  for (const auto& peer : peers_.all()) {
+    figures.receives_posted += peer->connection->engine().receives_posted();
+    figures.shares_receives = figures.shares_receives || peer->connection->shares_receives();
+    rpc::add(figures.counters, *peer->connection);
+    figures.counters.cached_replies += peer->session->cached_replies();
+  }
+  rpc::add(figures.counters, tcp_.counters());
+  return figures;
 }
 
 // --- Answers from other threads ----------------------------------------------------------------
@@ -354,6 +355,7 @@ void ServerImpl::drain(Instant now) {
   const bool begins = !std::exchange(draining_, true);
   if (begins) {
     drain_deadline_ = now + options_.drain_timeout;
+    state_.takes_step_ups = false;
     listeners_.clear();
     tcp_.drain();
   }
@@ -366,7 +368,7 @@ void ServerImpl::drain(Instant now) {
 }
 
 bool ServerImpl::drained() const noexcept {
-  if (!draining_) return failure_ && !listens() && connections() == 0;
+  if (!draining_) return failure_ && !listens() && log_.connections() == 0;
   if (peers_.empty() && tcp_.all_closing()) return true;
   const auto has_ended = [](const auto& peer) { return peer->connection->ended(); };
   return drain_is_over_ && std::ranges::all_of(peers_.all(), has_ended) && tcp_.all_ended();
@@ -374,7 +376,7 @@ bool ServerImpl::drained() const noexcept {
 
 void ServerImpl::arm_timer() {
   std::optional<Instant> next;
-  if (draining_ && !drain_is_over_ && connections() > 0) next = drain_deadline_;
+  if (draining_ && !drain_is_over_ && log_.connections() > 0) next = drain_deadline_;
   const auto no_later_than = [&next](std::optional<Instant> when) {
     if (when && (!next || *when < *next)) next = when;
   };
@@ -382,16 +384,6 @@ void ServerImpl::arm_timer() {
   no_later_than(peers_.next_deadline());
   no_later_than(adrift_.next_deadline());
   loop_.arm_timer(next);
-}
-
-TransferCounters ServerImpl::counters() const noexcept {
-  TransferCounters sum = ended_;
-  for (const auto& peer : peers_.all()) {
-    rpc::add(sum, *peer->connection);
-    sum.cached_replies += peer->session->cached_replies();
-  }
-  rpc::add(sum, tcp_.counters());
-  return sum;
 }
 
 }  // namespace rpcrdma

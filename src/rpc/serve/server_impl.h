@@ -1,5 +1,5 @@
-// The inside of Server: its listeners, their sessions, and the answers that come from other
-// threads.
+// One shard of a server: its sessions, the answers that come from other threads, and, of the first
+// shard, the listeners.
 #ifndef RPCRDMA_RPC_SERVE_SERVER_IMPL_H_
 #define RPCRDMA_RPC_SERVE_SERVER_IMPL_H_
 
@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "rpc/answer_queue.h"
-#include "rpc/serve/configuration_service.h"
-#include "rpc/serve/connection_log.h"
 #include "rpc/serve/heap_return.h"
 #include "rpc/serve/peer_table.h"
 #include "rpc/serve/server_loop.h"
+#include "rpc/serve/server_state.h"
 #include "rpc/serve/session.h"
+#include "rpc/serve/shard_figures.h"
+#include "rpc/serve/shard_inbox.h"
 #include "rpc/serve/tcp_server.h"
 #include "rpcrdma/message_service.h"
 #include "rpcrdma/provider.h"
@@ -26,9 +27,9 @@ namespace rpcrdma {
 class ServerImpl final : public rpc::Mailbox {
  public:
   // Drives `provider`, which outlives it; `owned` may hold it. Null: there is none until
-  // set_provider().
-  ServerImpl(std::unique_ptr<rdma::Provider> owned, rdma::Provider* provider,
-             const ServerOptions& options);
+  // set_provider(). The state outlives it, too.
+  ServerImpl(rpc::ServerState& state, std::unique_ptr<rdma::Provider> owned,
+             rdma::Provider* provider);
   ~ServerImpl();
   ServerImpl(const ServerImpl&) = delete;
   ServerImpl& operator=(const ServerImpl&) = delete;
@@ -40,21 +41,24 @@ class ServerImpl final : public rpc::Mailbox {
   Expected<void, Error> set_provider(std::unique_ptr<rdma::Provider> provider);
   // Precondition: set_provider(), and no listen() since that succeeded.
   void drop_provider() noexcept;
+  // A shard that listens at none takes TCP connections of others behind this. Fails as
+  // ServerLoop::reactor() does.
+  Expected<void, Error> prepare_tcp();
   // A server on a provider of the caller's; for tests and embedders of other providers.
   static Expected<Server, Error> listen_on(rdma::Provider& provider, std::string_view address,
                                            const ServerOptions& options);
 
-  Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
-  Expected<void, Error> serve_messages(MessageService& service);
-  Expected<void, Error> accept_flavor(AuthFlavor flavor, ServerAuth& auth);
   Expected<void, Error> register_read_only(Bytes memory);
   Expected<void, Error> adopt(int descriptor);
   void progress();
   void wait() { loop_.wait(); }
   int wait_fd() const noexcept { return loop_.wait_fd(); }
+  void wake() noexcept { loop_.wake(); }
   void stop() noexcept;
   bool drained() const noexcept;
   bool stopping() const noexcept { return stop_requested_.load(std::memory_order_acquire); }
+  // The one whose progress() this thread is in; null: none.
+  static ServerImpl* current() noexcept;
   const std::optional<Error>& failure() const noexcept { return failure_; }
 
   void deliver(rpc::Session& session, engine::CallId call) override;
@@ -65,13 +69,10 @@ class ServerImpl final : public rpc::Mailbox {
   }
 
   rdma::Provider* provider() const noexcept { return loop_.provider(); }  // null: none
-  const ServerOptions& options() const noexcept { return options_; }
   std::string_view address() const noexcept { return address_; }
-  std::size_t connections() const noexcept { return log_.connections(); }
-  std::size_t receives_posted() const noexcept;
-  bool shares_receives() const noexcept;
-  std::size_t memory_in_use() const noexcept { return pool_.bytes_in_use(); }
-  TransferCounters counters() const noexcept;
+  // On its own thread; others ask the board.
+  rpc::ShardFigures figures() const;
+  rpc::FigureBoard& board() noexcept { return board_; }
 
  private:
   void await_steps();
@@ -80,12 +81,13 @@ class ServerImpl final : public rpc::Mailbox {
   std::uint32_t share_of(std::size_t connections) const noexcept;
   void share_receives();
 
-  void note_address(std::string_view address);
   bool listens() const noexcept { return !listeners_.empty() || tcp_.listens(); }
   void serve_sessions(Instant now);
   bool settle(rpc::Peer& peer);
   void retry_waiting();
+  void take_inbox(Instant now);
   void accept_connections();
+  void deal(std::unique_ptr<rdma::Incoming> incoming);
   void accept(std::unique_ptr<rdma::Incoming> incoming);
   void remove(rpc::Peer& peer);
   void notice_failure();
@@ -94,22 +96,23 @@ class ServerImpl final : public rpc::Mailbox {
 
   std::unique_ptr<rdma::Provider> owned_provider_;
   rpc::ServerLoop loop_;
-  const ServerOptions options_;
-  const engine::Options engine_options_;
+  rpc::ServerState& state_;
+  rpc::ShardInbox inbox_{loop_};
+  rpc::FigureBoard board_;
+  const ServerOptions& options_;
+  const engine::Options& engine_options_;
   std::string address_;  // of the first listener
-  rpc::ConfigurationService configuration_;
-  oncrpc::ServiceRegistry registry_;
   transport::BufferPool pool_;
   rpc::MemoryQueue memory_queue_;
   rpc::RegionTable regions_;
-  rpc::ReplyCache cache_;
-  rpc::ConnectionLog log_{options_};
+  rpc::ReplyCache& cache_;
+  rpc::ConnectionLog& log_;
   rpc::HeapReturn heap_;
   std::vector<std::unique_ptr<rdma::Listener>> listeners_;
   std::optional<Error> failure_;  // of the first of them that failed
   rpc::PeerTable peers_;
   std::uint32_t share_ = 0;  // of each connection, as it was last given out
-  std::uint64_t ends_ = 0;   // ReplyCache::ends() when the first began to wait for one
+  std::uint64_t ends_ = 0;   // ReplyCache::ends() before the first began to wait for one
   TransferCounters ended_;   // of sessions that are gone
 
   rpc::AdriftCallers adrift_;

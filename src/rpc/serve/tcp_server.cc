@@ -40,7 +40,8 @@ TcpOptions within_bounds(const ServerOptions& options) {
 
 TcpServer::TcpServer(const Surroundings& surroundings)
     : shared_(surroundings),
-      options_(within_bounds(surroundings.options)),
+      log_(surroundings.state.log),
+      options_(within_bounds(surroundings.state.options)),
       memory_(surroundings.pool) {}
 
 Expected<std::string, Error> TcpServer::listen(std::string_view address) {
@@ -49,14 +50,14 @@ Expected<std::string, Error> TcpServer::listen(std::string_view address) {
     return Unexpected<Error>(Error{Errc::kBadUrl, "listening", std::string(address),
                                    "it is no numeric address with a port, and no path"});
   }
-  if (shared_.options.share_port && parsed->family() == AF_UNIX) {
+  if (shared_.state.options.share_port && parsed->family() == AF_UNIX) {
     return Unexpected<Error>(Error{Errc::kUnsupported, "listening", std::string(address),
                                    "ServerOptions::share_port is for ports; only one server can "
                                    "listen at a path"});
   }
   const auto reactor = shared_.loop.reactor();
   if (!reactor) return Unexpected<Error>(reactor.error());
-  auto listener = tcp::Listener::open(**reactor, *parsed, shared_.options.share_port);
+  auto listener = tcp::Listener::open(**reactor, *parsed, shared_.state.options.share_port);
   if (!listener) {
     return Unexpected<Error>(to_error(listener.error(), "listening", address, Errc::kNoResources));
   }
@@ -75,8 +76,7 @@ void TcpServer::progress(Instant now) {
     session->progress(now);
     end_if_idle(*session, now);
     if (auto socket = session->take_socket(); socket && can_step_up()) {
-      // When it fails, because there are too many, it has closed the connection.
-      (void)shared_.rdma_listeners.front()->adopt(socket->release());
+      shared_.state.inboxes.front()->step_up(std::move(*socket));
     }
     has_more = has_more || session->has_more();
     waits_for_a_duplicate_ = waits_for_a_duplicate_ || session->waits_for_a_duplicate();
@@ -92,7 +92,12 @@ void TcpServer::accept_connections(Instant now) {
   for (const auto& listener : listeners_) {
     int left = kAcceptsPerRound;
     for (auto socket = listener->accept(); socket; socket = listener->accept()) {
-      accept(std::move(*socket), now);
+      ShardInbox& next = shared_.state.deal();
+      if (&next == &shared_.inbox) {
+        accept(std::move(*socket), now);
+      } else {
+        next.put(std::move(*socket));
+      }
       if (--left == 0) {
         shared_.loop.wake();
         break;
@@ -102,22 +107,23 @@ void TcpServer::accept_connections(Instant now) {
 }
 
 void TcpServer::accept(posix::Fd socket, Instant now) {
+  if (draining_) return;
   tcp::ConnectionOptions options;
   options.record = {options_.record_size_max, options_.fragments_max};
   options.messages_unsent_max = options_.calls_max;
-  options.stall_timeout = shared_.options.peer_timeout;
+  options.stall_timeout = shared_.state.options.peer_timeout;
   auto connection =
       tcp::Connection::open(**shared_.loop.reactor(), std::move(socket), memory_, options);
   if (!connection) {
-    return shared_.log.refuse("",
-                              to_error(connection.error(), "accepting", "", Errc::kNoResources));
+    return log_.refuse("", to_error(connection.error(), "accepting", "", Errc::kNoResources));
   }
   const std::string peer((*connection)->peer_address());
-  if (!has_room(peer) || !shared_.log.admit(peer)) return;
-  const TcpSession::Surroundings surroundings{shared_.pool, shared_.registry, shared_.cache, *this};
+  if (!has_room(peer) || !log_.admit(peer)) return;
+  const TcpSession::Surroundings surroundings{shared_.pool, shared_.state.registry,
+                                              shared_.state.cache, *this};
   sessions_.push_back(
       std::make_unique<TcpSession>(std::move(*connection), surroundings, options_, now));
-  shared_.log.open(peer);
+  log_.open(peer);
 }
 
 // Honest clients call soon and again; silent ones, and those that leave their replies, grow old.
@@ -129,7 +135,7 @@ bool TcpServer::has_room(std::string_view peer) {
     if (oldest == nullptr || session->last_call() < oldest->last_call()) oldest = session.get();
   }
   if (oldest == nullptr) {
-    shared_.log.refuse(
+    log_.refuse(
         peer, {Errc::kNoResources, "accepting", std::string(peer),
                fmt::format("there are {}, TcpOptions::connections_max, and all are being answered",
                            sessions_.size())});
@@ -150,14 +156,14 @@ void TcpServer::end_if_idle(TcpSession& session, Instant now) {
 }
 
 bool TcpServer::can_step_up() const noexcept {
-  return !shared_.rdma_listeners.empty() && shared_.rdma_listeners.front()->can_adopt();
+  return shared_.state.takes_step_ups;
 }
 
 void TcpServer::remove_finished() {
   std::erase_if(sessions_, [this](const auto& session) {
     if (!session->finished()) return false;
     const auto failure = session->failure();
-    shared_.log.end(session->peer_address(), failure ? &*failure : nullptr, session->counters());
+    log_.end(session->peer_address(), failure ? &*failure : nullptr, session->counters());
     add(ended_, session->counters());
     return true;
   });
@@ -174,6 +180,7 @@ void TcpServer::deliver(TcpSession& session, TcpCall& call) {
 }
 
 void TcpServer::drain() {
+  draining_ = true;
   listeners_.clear();
   for (const auto& session : sessions_) session->drain();
 }

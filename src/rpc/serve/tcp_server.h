@@ -10,17 +10,15 @@
 #include <string_view>
 #include <vector>
 
-#include "oncrpc/registry.h"
 #include "posix/reactor.h"
 #include "rpc/answer_queue.h"
 #include "rpc/pool_memory.h"
-#include "rpc/serve/connection_log.h"
-#include "rpc/serve/reply_cache.h"
 #include "rpc/serve/server_loop.h"
+#include "rpc/serve/server_state.h"
+#include "rpc/serve/shard_inbox.h"
 #include "rpc/serve/tcp_session.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/options.h"
-#include "rpcrdma/provider.h"
 #include "tcp/listener.h"
 #include "transport/buffer_pool.h"
 
@@ -30,14 +28,10 @@ class TcpServer final : private TcpMailbox {
  public:
   // What it shares with the rest of the server; outlives it.
   struct Surroundings {
-    const ServerOptions& options;
+    ServerState& state;
+    ShardInbox& inbox;  // of this shard
     transport::BufferPool& pool;
-    const oncrpc::ServiceRegistry& registry;
-    ReplyCache& cache;
-    ConnectionLog& log;
     ServerLoop& loop;
-    const std::vector<std::unique_ptr<rdma::Listener>>&
-        rdma_listeners;  // the first takes what steps up
   };
   explicit TcpServer(const Surroundings& surroundings);
   ~TcpServer() = default;
@@ -48,6 +42,8 @@ class TcpServer final : private TcpMailbox {
   Expected<std::string, Error> listen(std::string_view address);
   bool listens() const noexcept { return !listeners_.empty(); }
 
+  // A connection that another shard has accepted, or this one.
+  void accept(posix::Fd socket, Instant now);
   // Accepts connections, takes answers, and gives each session its turn.
   void progress(Instant now);
   // When progress() has something to do although nothing has happened. Of the last one.
@@ -75,12 +71,12 @@ class TcpServer final : private TcpMailbox {
   void deliver(TcpSession& session, TcpCall& call) override;
   bool can_step_up() const noexcept override;
   void accept_connections(Instant now);
-  void accept(posix::Fd socket, Instant now);
   bool has_room(std::string_view peer);
   void end_if_idle(TcpSession& session, Instant now);
   void remove_finished();
 
   const Surroundings shared_;
+  ConnectionLog& log_;
   const TcpOptions options_;
   PoolMemory memory_;
   std::vector<std::unique_ptr<tcp::Listener>> listeners_;
@@ -90,6 +86,7 @@ class TcpServer final : private TcpMailbox {
   bool waits_for_a_duplicate_ = false;
   std::size_t memory_wanted_at_ = 0;
   std::optional<Instant> next_deadline_;
+  bool draining_ = false;
 };
 
 }  // namespace rpcrdma::rpc

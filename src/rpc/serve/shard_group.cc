@@ -1,0 +1,224 @@
+#include "rpc/serve/shard_group.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+#include "rpc/errors.h"
+#include "rpc/provider_choice.h"
+
+namespace rpcrdma {
+
+Expected<Server, Error> ServerImpl::listen_on(rdma::Provider& provider, std::string_view address,
+                                              const ServerOptions& options) {
+  auto group = std::make_unique<rpc::ShardGroup>(nullptr, &provider, options);
+  auto listening = group->listen_rdma(std::string(address));
+  if (!listening) return Unexpected<Error>(listening.error());
+  return Server(std::move(group));
+}
+
+namespace rpc {
+namespace {
+
+// How long figures of a shard are waited for: a service may be busy in it.
+constexpr std::chrono::milliseconds kPatience{100};
+
+}  // namespace
+
+ShardGroup::ShardGroup(std::unique_ptr<rdma::Provider> owned, rdma::Provider* provider,
+                       const ServerOptions& options)
+    : state_(options) {
+  for (std::uint32_t i = 0; i < state_.options.shards; ++i) {
+    auto& shard = *shards_.emplace_back(std::make_unique<Shard>());
+    const bool is_first = i == 0;
+    shard.impl = std::make_unique<ServerImpl>(state_, is_first ? std::move(owned) : nullptr,
+                                              is_first ? provider : nullptr);
+  }
+  if (shards_.size() == 1) return;
+  state_.cache.wake_by([this] {
+    for (const auto& shard : shards_) shard->impl->wake();
+  });
+}
+
+// The first one goes last: what others give back to it, it still takes.
+ShardGroup::~ShardGroup() {
+  quits_ = true;
+  for (const auto& shard : shards_) {
+    if (!shard->thread.joinable()) continue;
+    shard->impl->wake();
+    shard->thread.join();
+  }
+  while (!shards_.empty()) shards_.pop_back();
+}
+
+Expected<void, Error> ShardGroup::expect_still(std::string_view operation) const {
+  if (!runs_) return {};
+  return Unexpected<Error>(Error{Errc::kUnsupported, std::string(operation),
+                                 std::string(first().address()),
+                                 "its shards run: do this before run() or progress()"});
+}
+
+// --- Before they run ---------------------------------------------------------------------------
+
+// Gives each other shard one like that of the first.
+Expected<void, Error> ShardGroup::share_provider() {
+  rdma::Provider& provider = *first().provider();
+  for (std::size_t i = 1; i < shards_.size(); ++i) {
+    ServerImpl& impl = *shards_[i]->impl;
+    if (impl.provider() != nullptr) continue;
+    auto made = provider.make_shard();
+    if (!made) return Unexpected<Error>(to_error(made.error(), "opening a shard", provider.name()));
+    if (!*made) {
+      return Unexpected<Error>(Error{Errc::kUnsupported, "opening a shard",
+                                     std::string(provider.name()),
+                                     "this provider is for one thread (ServerOptions::shards)"});
+    }
+    if (auto set = impl.set_provider(std::move(*made)); !set) return set;
+  }
+  return {};
+}
+
+Expected<std::string, Error> ShardGroup::listen_with_provider(const std::string& address) {
+  if (auto shared = share_provider(); !shared) return Unexpected<Error>(shared.error());
+  return first().listen(address);
+}
+
+// With the provider that is there, or with one for this address.
+Expected<std::string, Error> ShardGroup::listen_rdma(const std::string& address) {
+  if (first().provider() != nullptr) return listen_with_provider(address);
+  auto provider = make_provider(options(), address);
+  if (!provider) return Unexpected<Error>(provider.error());
+  if (auto set = first().set_provider(std::move(*provider)); !set) {
+    return Unexpected<Error>(set.error());
+  }
+  auto listening = listen_with_provider(address);
+  if (listening) return listening;
+  for (auto shard = shards_.rbegin(); shard != shards_.rend(); ++shard) {
+    (*shard)->impl->drop_provider();
+  }
+  return listening;
+}
+
+Expected<std::string, Error> ShardGroup::listen_tcp(const std::string& address) {
+  for (std::size_t i = 1; i < shards_.size(); ++i) {
+    if (auto prepared = shards_[i]->impl->prepare_tcp(); !prepared) {
+      return Unexpected<Error>(prepared.error());
+    }
+  }
+  return first().listen_tcp(address);
+}
+
+Expected<void, Error> ShardGroup::add(std::uint32_t program, std::uint32_t version,
+                                      Service& service) {
+  if (state_.registry.add(program, version, service)) return {};
+  return Unexpected<Error>(
+      Error{Errc::kUnsupported, "adding a service", std::string(first().address()),
+            fmt::format("program {} version {} is served already", program, version)});
+}
+
+Expected<void, Error> ShardGroup::accept_flavor(AuthFlavor flavor, ServerAuth& auth) {
+  if (state_.registry.accept_flavor(flavor, auth)) return {};
+  return Unexpected<Error>(
+      Error{Errc::kUnsupported, "accepting a flavor", std::string(first().address()),
+            fmt::format("flavor {} is accepted already", static_cast<std::uint32_t>(flavor))});
+}
+
+Expected<void, Error> ShardGroup::serve_messages(MessageService& service) {
+  if (state_.registry.rest() != nullptr) {
+    return Unexpected<Error>(Error{Errc::kUnsupported, "adding a service",
+                                   std::string(first().address()),
+                                   "there is a MessageService already"});
+  }
+  state_.registry.set_rest(&service);
+  return {};
+}
+
+Expected<void, Error> ShardGroup::register_read_only(Bytes memory) {
+  for (const auto& shard : shards_) {
+    if (auto registered = shard->impl->register_read_only(memory); !registered) return registered;
+  }
+  return {};
+}
+
+// --- While they run ----------------------------------------------------------------------------
+
+// Where the system gives no more threads, the connections are dealt among fewer shards.
+void ShardGroup::start() {
+  runs_ = true;
+  // Signals are for the threads of the application.
+  sigset_t all{}, before{};
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  for (std::size_t i = 1; i < shards_.size(); ++i) {
+    Shard& shard = *shards_[i];
+    shard.runs = true;
+    try {
+      shard.thread = std::thread([this, &shard] { run(shard); });
+    } catch (const std::system_error&) {
+      shard.runs = false;
+      state_.inboxes.resize(i);
+      break;
+    }
+    pthread_setname_np(shard.thread.native_handle(), fmt::format("rpcrdma-{}", i).c_str());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void ShardGroup::run(Shard& shard) {
+  ServerImpl& impl = *shard.impl;
+  for (impl.progress(); !quits_ && !impl.drained(); impl.progress()) impl.wait();
+  shard.runs.store(false, std::memory_order_release);
+  first().wake();
+}
+
+void ShardGroup::progress() {
+  if (!runs_ && shards_.size() > 1) start();
+  first().progress();
+}
+
+void ShardGroup::stop() noexcept {
+  for (const auto& shard : shards_) shard->impl->stop();
+}
+
+bool ShardGroup::drained() const noexcept {
+  if (!first().drained()) return false;
+  if (!first().stopping()) return true;  // its listeners have failed, and no connection is left
+  return std::ranges::none_of(shards_, [](const auto& shard) { return shard->runs.load(); });
+}
+
+ShardFigures ShardGroup::figures() {
+  ServerImpl& own = ServerImpl::current() != nullptr ? *ServerImpl::current() : first();
+  std::vector<Shard*> asked;
+  ShardFigures sum;
+  for (const auto& shard : shards_) {
+    const bool is_first = shard == shards_.front();
+    const bool is_elsewhere =
+        shard->impl.get() != &own && (is_first || shard->runs.load(std::memory_order_acquire));
+    if (!is_elsewhere) {
+      sum.add(shard->impl->figures());
+      continue;
+    }
+    shard->impl->board().ask();
+    shard->impl->wake();
+    asked.push_back(shard.get());
+  }
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  for (Shard* shard : asked) {
+    FigureBoard& board = shard->impl->board();
+    while (!board.wait_for(std::chrono::milliseconds(1)) &&
+           std::chrono::steady_clock::now() < end) {
+      // It may be asking for ours.
+      own.board().answer([&own] { return own.figures(); });
+    }
+    sum.add(board.latest());
+  }
+  return sum;
+}
+
+}  // namespace rpc
+}  // namespace rpcrdma

@@ -1,0 +1,73 @@
+// All shards of a server, and their threads.
+#ifndef RPCRDMA_RPC_SERVE_SHARD_GROUP_H_
+#define RPCRDMA_RPC_SERVE_SHARD_GROUP_H_
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "rpc/serve/server_impl.h"
+#include "rpc/serve/server_state.h"
+#include "rpc/serve/shard_figures.h"
+
+namespace rpcrdma::rpc {
+
+// The first shard is driven by the owner's thread and listens; each other one has a thread, from
+// the first progress() until it has drained.
+class ShardGroup {
+ public:
+  // `owned` and `provider`: as for ServerImpl, of the first shard.
+  ShardGroup(std::unique_ptr<rdma::Provider> owned, rdma::Provider* provider,
+             const ServerOptions& options);
+  ~ShardGroup();
+  ShardGroup(const ShardGroup&) = delete;
+  ShardGroup& operator=(const ShardGroup&) = delete;
+
+  ServerImpl& first() noexcept { return *shards_.front()->impl; }
+  const ServerImpl& first() const noexcept { return *shards_.front()->impl; }
+  const ServerOptions& options() const noexcept { return state_.options; }
+  std::size_t connections() const noexcept { return state_.log.connections(); }
+
+  // What changes what all shards do comes before they run: kUnsupported afterwards, where there is
+  // more than one.
+  Expected<void, Error> expect_still(std::string_view operation) const;
+  // Preconditions of these: expect_still(). At numeric addresses; they return the one with the real
+  // port.
+  Expected<std::string, Error> listen_rdma(const std::string& address);
+  Expected<std::string, Error> listen_tcp(const std::string& address);
+  Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
+  Expected<void, Error> serve_messages(MessageService& service);
+  Expected<void, Error> accept_flavor(AuthFlavor flavor, ServerAuth& auth);
+  Expected<void, Error> register_read_only(Bytes memory);
+
+  void progress();
+  void stop() noexcept;  // from any thread, and from a signal handler
+  bool drained() const noexcept;
+  // Of all shards. Those of others are what they were some moments ago.
+  ShardFigures figures();
+
+ private:
+  struct Shard {
+    std::unique_ptr<ServerImpl> impl;
+    std::thread thread;              // none: the first one's, or it never ran
+    std::atomic<bool> runs = false;  // the thread uses the shard
+  };
+
+  Expected<void, Error> share_provider();
+  Expected<std::string, Error> listen_with_provider(const std::string& address);
+  void start();
+  void run(Shard& shard);
+
+  ServerState state_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  bool runs_ = false;  // start() was called
+  std::atomic<bool> quits_ = false;
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_SERVE_SHARD_GROUP_H_

@@ -1,0 +1,63 @@
+// What other shards of a server have given to one: new connections.
+#ifndef RPCRDMA_RPC_SERVE_SHARD_INBOX_H_
+#define RPCRDMA_RPC_SERVE_SHARD_INBOX_H_
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "posix/fd.h"
+#include "rpc/serve/server_loop.h"
+#include "rpcrdma/provider.h"
+
+namespace rpcrdma::rpc {
+
+// What is still in it when it goes is refused or closed.
+class ShardInbox {
+ public:
+  struct Items {
+    std::vector<std::unique_ptr<rdma::Incoming>> requests;  // admitted, and left by their provider
+    std::vector<posix::Fd> sockets;                         // accepted
+    std::vector<posix::Fd> stepping_up;  // TCP connections to be taken over; the first shard's
+    bool empty() const noexcept {
+      return requests.empty() && sockets.empty() && stepping_up.empty();
+    }
+  };
+
+  // Wakes the loop of the shard, which outlives it.
+  explicit ShardInbox(ServerLoop& loop) noexcept : loop_(loop) {}
+
+  // From any thread.
+  void put(std::unique_ptr<rdma::Incoming> request) { put(&Items::requests, std::move(request)); }
+  void put(posix::Fd socket) { put(&Items::sockets, std::move(socket)); }
+  void step_up(posix::Fd socket) { put(&Items::stepping_up, std::move(socket)); }
+  // The shard's thread.
+  Items take() {
+    Items taken;
+    if (!is_any_.load(std::memory_order_acquire)) return taken;
+    const std::lock_guard lock(mutex_);
+    is_any_.store(false, std::memory_order_relaxed);
+    std::swap(taken, items_);
+    return taken;
+  }
+
+ private:
+  template <class T>
+  void put(std::vector<T> Items::*list, T item) {
+    const std::lock_guard lock(mutex_);
+    (items_.*list).push_back(std::move(item));
+    is_any_.store(true, std::memory_order_release);
+    loop_.wake();  // under the lock: the shard may end as soon as it has what it waits for
+  }
+
+  ServerLoop& loop_;
+  std::atomic<bool> is_any_ = false;
+  std::mutex mutex_;
+  Items items_;  // guarded by mutex_
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_SERVE_SHARD_INBOX_H_
