@@ -63,6 +63,35 @@ class Sanitized(unittest.TestCase):
 
 @unittest.skipUnless(HELPER, "a build with a sanitizer has no bench")
 class Bench(unittest.TestCase):
+    def test_measures_a_server_that_is_there_already(self):
+        server = subprocess.Popen([COMMAND, "serve", "--bench", "--port", "0", "--threads", "2"], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            url = server.stdout.readline().split()[1]
+            result = run("bench", url, "--json", "--seconds", 0.02, "--rounds", 2, "--cases", "read_64k_qd8", "--crc",
+                         "off", "--idle", 3)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            figures = json.loads(result.stdout)
+            self.assertEqual([each["case"] for each in figures], ["read_64k_qd8"], "bare TCP is not there")
+            self.assertIsNone(figures[0]["ratio_to_raw"])
+            self.assertEqual(figures[0]["idle"], 3)
+            for key in ("ops_per_s", "cpu_ns_per_call", "server_cpu_ns_per_call", "server_rss_kib"):
+                self.assertGreater(figures[0][key], 0, key)
+        finally:
+            server.terminate()
+            server.communicate(timeout=BOUND_S)
+        gone = run("bench", url, "--cases", "null_qd1", "--seconds", 0.01)
+        self.assertEqual((gone.returncode, gone.stdout), (1, ""))
+        self.assertIn(url.removeprefix("rdma://"), gone.stderr)
+
+    def test_what_cannot_be_measured_is_refused(self):
+        for words, said in (("--beside nonsense", "nonsense"), ("--cases tirpc_null_qd1 --connections 2", "tirpc_null_qd1"),
+                            ("--beside null_qd1 --connections 2", "--connections"), ("--threads 0", "--threads"),
+                            ("rdma://127.0.0.1 --threads 2", "url")):
+            result = run("bench", *words.split(), "--seconds", 0.01)
+            self.assertNotEqual(result.returncode, 0, words)
+            self.assertIn(said, result.stderr, words)
+
     def test_gives_its_figures_for_each_case(self):
         cases = ["null_qd32", "write_64k_qd1", "read_64k_qd8"]
         result = run("bench", "--json", "--seconds", 0.02, "--rounds", 2, "--cases", ",".join(cases))

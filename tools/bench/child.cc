@@ -13,16 +13,13 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 #include <new>
 #include <stdexcept>
 
 #include "tools/bench/allocations.h"
 
 namespace rpcrdma::tools::bench {
-
-struct Child::Shared {
-  std::atomic<std::uint64_t> allocations = 0;
-};
 
 namespace {
 
@@ -50,11 +47,11 @@ void pin_to(std::optional<int> cpu) {
   if (sched_setaffinity(0, sizeof(set), &set) != 0) throw_errno("sched_setaffinity");
 }
 
-Child::Child(std::optional<int> cpu, const std::function<void(const Announce&)>& serve) {
+Child::Child(std::optional<int> cpu, const std::function<void(const Announce&, Tally&)>& body) {
   void* memory =
-      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+      mmap(nullptr, sizeof(Tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw_errno("mmap");
-  shared_ = ::new (memory) Shared;
+  tally_ = ::new (memory) Tally;
   std::array<int, 2> channel{};
   if (pipe2(channel.data(), O_CLOEXEC) != 0) throw_errno("pipe2");
   const pid_t parent = getpid();
@@ -64,12 +61,12 @@ Child::Child(std::optional<int> cpu, const std::function<void(const Announce&)>&
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     ::close(channel[0]);
-    count_allocations_in(shared_->allocations);
+    count_allocations_in(tally_->allocations);
     try {
       pin_to(cpu);
-      serve([&](const std::string& address) { write_all(channel[1], address + "\n"); });
+      body([&](const std::string& text) { write_all(channel[1], text + "\n"); }, *tally_);
     } catch (const std::exception& error) {
-      fmt::print(stderr, "rpcrdma: bench server: {}\n", error.what());
+      fmt::print(stderr, "rpcrdma: bench: {}\n", error.what());
     }
     _exit(1);
   }
@@ -78,15 +75,15 @@ Child::Child(std::optional<int> cpu, const std::function<void(const Announce&)>&
   ::close(channel[0]);
   if (address_.empty()) {
     waitpid(pid_, nullptr, 0);
-    munmap(shared_, sizeof(Shared));
-    throw std::runtime_error("a server process of the benchmark did not come up");
+    munmap(tally_, sizeof(Tally));
+    throw std::runtime_error("a process of the benchmark did not come up");
   }
 }
 
 Child::~Child() {
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
-  munmap(shared_, sizeof(Shared));
+  munmap(tally_, sizeof(Tally));
 }
 
 double Child::cpu_seconds() const {
@@ -96,8 +93,11 @@ double Child::cpu_seconds() const {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-std::uint64_t Child::allocations() const noexcept {
-  return shared_->allocations.load(std::memory_order_relaxed);
+std::uint64_t Child::resident_kib() const {
+  std::ifstream file(fmt::format("/proc/{}/statm", pid_));
+  std::uint64_t pages = 0, resident = 0;
+  file >> pages >> resident;
+  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) / 1024;
 }
 
 }  // namespace rpcrdma::tools::bench

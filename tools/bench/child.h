@@ -1,4 +1,4 @@
-// A server in a process of its own.
+// Servers, and further clients, in processes of their own.
 #ifndef RPCRDMA_TOOLS_BENCH_CHILD_H_
 #define RPCRDMA_TOOLS_BENCH_CHILD_H_
 
@@ -12,25 +12,30 @@
 
 namespace rpcrdma::tools::bench {
 
-// Tells the parent where the server listens; call once.
-using Announce = std::function<void(const std::string& address)>;
+// Tells the parent where the server listens, or that the clients are there; call once.
+using Announce = std::function<void(const std::string& text)>;
+// What a child counts in memory that its parent reads.
+struct Tally {
+  std::atomic<std::uint64_t> allocations = 0;  // by its operator new
+  std::atomic<std::uint64_t> calls = 0;        // that have ended; of clients
+};
 
-// Forks, keeps the child to `cpu` and lets it serve until the parent kills it or dies. Call while
-// the process has one thread. Throws std::runtime_error when the child does not come up.
+// Forks, keeps the child to `cpu` and lets it run `body` until the parent kills it or dies. Call
+// while the process has one thread. Throws std::runtime_error when the child does not come up.
 class Child {
  public:
-  Child(std::optional<int> cpu, const std::function<void(const Announce&)>& serve);
+  Child(std::optional<int> cpu, const std::function<void(const Announce&, Tally&)>& body);
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child();
 
   const std::string& address() const noexcept { return address_; }
-  double cpu_seconds() const;                  // that it has used
-  std::uint64_t allocations() const noexcept;  // by its operator new
+  double cpu_seconds() const;  // that it has used
+  std::uint64_t resident_kib() const;
+  const Tally& tally() const noexcept { return *tally_; }
 
  private:
-  struct Shared;  // memory of both processes
-  Shared* shared_;
+  Tally* tally_;  // memory of both processes
   pid_t pid_ = -1;
   std::string address_;
 };

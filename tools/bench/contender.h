@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tools/bench/cases.h"
+#include "tools/bench/child.h"
 
 namespace rpcrdma::tools::bench {
 
@@ -19,6 +20,10 @@ struct Layout {
   std::optional<int> client_cpu, server_cpu;  // nullopt: wherever the system puts them
   // Of rpcrdma only: the address that its server listens at, and the provider.
   std::string address = "127.0.0.1", provider = "auto";
+  std::string server_url;       // a server that is there already, perhaps elsewhere; empty: none
+  std::uint32_t threads = 1;    // of the server
+  std::size_t idle = 0;         // connections that rest beside those that are measured
+  std::size_t connections = 0;  // that are measured, beside the case's own one
 };
 
 // What an RDMA device is asked for; all 0 without one, but for registrations.
@@ -31,7 +36,14 @@ struct Sample {
   std::uint64_t calls = 0;
   double seconds = 0;
   double p50_us = 0, p99_us = 0;
-  double cpu_seconds = 0;
+  double cpu_seconds = 0;         // of both processes, and of the load's
+  double server_cpu_seconds = 0;  // of them
+  std::uint64_t server_rss_kib = 0;
+  // Of a load beside it: its calls, and the CPU time of its clients.
+  std::uint64_t load_calls = 0;
+  double load_cpu_seconds = 0;
+  // The same load alone, and the CPU time of a call of the case alone, both processes.
+  double load_alone_calls_per_s = 0, load_alone_cpu_per_call = 0, alone_cpu_per_call = 0;
   std::uint64_t payload_bytes = 0;
   std::uint64_t allocations = 0;   // by operator new
   std::uint64_t bytes_copied = 0;  // by our own code, from one user buffer to another
@@ -46,9 +58,16 @@ struct Times {
 class Contender {
  public:
   virtual ~Contender() = default;
-  // Connects, runs the case and disconnects. Throws std::runtime_error when something fails or data
-  // arrives wrong: such a run has no figures.
-  virtual Sample run(const Case& what, const Times& times) = 0;
+  // Connects, runs the case and disconnects, beside a load or none. Throws std::runtime_error when
+  // something fails or data arrives wrong: such a run has no figures.
+  virtual Sample run(const Case& what, const Times& times, const Child* load) = 0;
+  // A case on connections of a process of its own, until that is destroyed. Null: this contender
+  // cannot.
+  virtual std::unique_ptr<Child> start_load(const Case& /*what*/, std::size_t /*connections*/) {
+    return nullptr;
+  }
+  // Null: it is on another machine.
+  virtual const Child* server() const = 0;
 };
 
 std::unique_ptr<Contender> make_rpcrdma(const Layout& layout);

@@ -35,11 +35,14 @@ std::vector<int> allowed_cpus() {
 Layout layout_of(const std::string& cpu) {
   const std::vector<int> cpus = allowed_cpus();
   if (cpus.empty()) throw std::runtime_error("cannot ask which CPUs this process may use");
-  if (cpu == "same") return {.client_cpu = cpus[0], .server_cpu = cpus[0]};
+  Layout layout;
+  layout.client_cpu = layout.server_cpu = cpus[0];
+  if (cpu == "same") return layout;
   if (cpus.size() < 2) {
     throw WrongUsage("--cpu spread needs two CPUs, and this process may use one; take --cpu same");
   }
-  return {.client_cpu = cpus[0], .server_cpu = cpus[1]};
+  layout.server_cpu = cpus[1];
+  return layout;
 }
 
 void list_cases() {
@@ -49,6 +52,20 @@ void list_cases() {
       if (!each.crc) fmt::print("  {}\n", each.name);
     }
   }
+}
+
+// With the CRC that the cases have where that is one and the same, else without.
+Case load_of(const Settings& settings) {
+  std::vector<std::string> unknown;
+  const auto groups = select({settings.beside}, settings.crc == "on" ? "on" : "off", unknown);
+  if (!unknown.empty() || groups.empty() || groups[0].cases.empty() ||
+      groups[0].cases[0].who != Who::kRpcrdma) {
+    throw WrongUsage(
+        fmt::format("--beside {}: there is no such case of rpcrdma; --list shows "
+                    "those there are",
+                    settings.beside));
+  }
+  return groups[0].cases[0];
 }
 
 void run_bench(const Settings& settings) {
@@ -64,13 +81,19 @@ void run_bench(const Settings& settings) {
   plan.layout = layout_of(settings.cpu);
   plan.layout.provider = settings.provider;
   plan.layout.address = settings.address;
+  plan.layout.server_url = settings.url;
+  plan.layout.threads = settings.threads;
+  plan.layout.idle = settings.idle;
+  plan.layout.connections = settings.connections;
+  if (!settings.beside.empty()) plan.beside = load_of(settings);
   const bool show = ::isatty(STDERR_FILENO) == 1;
   const auto results = run(plan, [show](double done) {
     if (show) fmt::print(stderr, "\r{:3.0f} % ", done * 100);
   });
   if (show) fmt::print(stderr, "\r      \r");
   if (settings.json) {
-    fmt::print("{}\n", to_json(results).dump(1));
+    const Setting setting{settings.idle, settings.connections, settings.beside};
+    fmt::print("{}\n", to_json(results, setting).dump(1));
     return;
   }
   fmt::print("{}", to_table(results));

@@ -34,14 +34,25 @@ double Histogram::quantile_us(double quantile) const noexcept {
   return 0;
 }
 
-Meter::Meter(const Child& server, const Times& times)
-    : server_(server), times_(times), now_(Clock::now()), began_(now_) {}
+Meter::Meter(const Others& others, const Times& times)
+    : others_(others), times_(times), now_(Clock::now()), began_(now_) {}
 
 Meter::Reading Meter::read() const {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  const double own = static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-  return {own + server_.cpu_seconds(), allocations() + server_.allocations()};
+  Reading reading{};
+  reading.own_cpu_seconds =
+      static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  reading.allocations = allocations();
+  if (others_.server != nullptr) {
+    reading.server_cpu_seconds = others_.server->cpu_seconds();
+    reading.allocations += others_.server->tally().allocations;
+  }
+  if (others_.load != nullptr) {
+    reading.load_cpu_seconds = others_.load->cpu_seconds();
+    reading.load_calls = others_.load->tally().calls;
+  }
+  return reading;
 }
 
 void Meter::tick() {
@@ -55,7 +66,11 @@ void Meter::tick() {
   } else if (phase_ == Phase::kMeasure && now_ - began_ >= times_.measure) {
     const Reading after = read();
     sample_.seconds = std::chrono::duration<double>(now_ - began_).count();
-    sample_.cpu_seconds = after.cpu_seconds - before_.cpu_seconds;
+    sample_.server_cpu_seconds = after.server_cpu_seconds - before_.server_cpu_seconds;
+    sample_.load_cpu_seconds = after.load_cpu_seconds - before_.load_cpu_seconds;
+    sample_.load_calls = after.load_calls - before_.load_calls;
+    sample_.cpu_seconds = after.own_cpu_seconds - before_.own_cpu_seconds +
+                          sample_.server_cpu_seconds + sample_.load_cpu_seconds;
     sample_.allocations = after.allocations - before_.allocations;
     phase_ = Phase::kOver;
   }

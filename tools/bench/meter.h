@@ -30,7 +30,12 @@ class Histogram {
 // the start of a round, since asking the clock for each call would cost more than a NULL call may.
 class Meter {
  public:
-  Meter(const Child& server, const Times& times);
+  // Other processes whose figures count; null: there is none.
+  struct Others {
+    const Child* server = nullptr;
+    const Child* load = nullptr;
+  };
+  Meter(const Others& others, const Times& times);
 
   // The time of this round; call before looking for what has ended. Starts to count when the
   // warm-up is over.
@@ -53,12 +58,12 @@ class Meter {
  private:
   enum class Phase : std::uint8_t { kWarmUp, kMeasure, kOver };
   struct Reading {
-    double cpu_seconds;
-    std::uint64_t allocations;
+    double own_cpu_seconds, server_cpu_seconds, load_cpu_seconds;
+    std::uint64_t allocations, load_calls;
   };
   Reading read() const;
 
-  const Child& server_;
+  const Others others_;
   const Times times_;
   Phase phase_ = Phase::kWarmUp;
   bool just_started_ = false;

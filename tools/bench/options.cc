@@ -12,7 +12,8 @@ void add_options(CLI::App& command, Settings& settings) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command.add_option("--cases", settings.cases, "only these, with commas between (see --list)")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command.add_option("--crc", settings.crc, "measure with iWARP CRC: on, off or both")
       ->check(CLI::IsMember({"on", "off", "both"}))
       ->capture_default_str();
@@ -31,6 +32,35 @@ void add_options(CLI::App& command, Settings& settings) {
       .add_option("--address", settings.address,
                   "numeric address of this machine that rpcrdma is measured over; for verbs one on "
                   "an RDMA device")
+      ->capture_default_str();
+  CLI::Option* const url = command.add_option(
+      "url", settings.url,
+      "rdma://HOST[:PORT] of `rpcrdma serve --bench`, on another machine perhaps: measured without "
+      "bare TCP beside it");
+  command
+      .add_option(
+          "--idle", settings.idle,
+          "connections that rest beside the measured one; each has made 32 NULL calls and a "
+          "read of 1 MiB")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  CLI::Option* const connections =
+      command
+          .add_option(
+              "--connections", settings.connections,
+              "further connections on which the case is made at the same time, by a process "
+              "of their own; latencies are those of the case's own")
+          ->check(CLI::Range(0, 4000))
+          ->capture_default_str();
+  command
+      .add_option(
+          "--beside", settings.beside,
+          "a case that another process makes all the time, as a load; it is measured alone, "
+          "too")
+      ->excludes(connections);
+  command.add_option("--threads", settings.threads, "threads of the server")
+      ->check(CLI::Range(1, 256))
+      ->excludes(url)
       ->capture_default_str();
   command.add_flag("--list", settings.list, "list the cases");
   command.footer(

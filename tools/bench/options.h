@@ -4,6 +4,8 @@
 #define RPCRDMA_TOOLS_BENCH_OPTIONS_H_
 
 #include <CLI/CLI.hpp>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,11 @@ struct Settings {
   std::string crc = "both";
   std::string provider = "auto";
   std::string address = "127.0.0.1";
+  std::string url;  // of a server that is there already
+  std::size_t idle = 0;
+  std::size_t connections = 0;
+  std::string beside;
+  std::uint32_t threads = 1;
 };
 
 // Options, checks and footer. `settings` lives as long as `command`.

@@ -6,15 +6,20 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -79,47 +84,118 @@ class Socket {
   int fd_;
 };
 
+// A connection to the server, which has been told how long responses are to be.
+int connect_to(const std::string& port, std::size_t size) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(port)));
+  const Hello hello{static_cast<std::uint32_t>(size)};
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
+      send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
+    throw std::runtime_error(fmt::format("raw TCP: connecting: {}", std::strerror(errno)));
+  }
+  return fd;
+}
+
+class Epoll {
+ public:
+  Epoll() : fd_(epoll_create1(EPOLL_CLOEXEC)) {}
+  Epoll(const Epoll&) = delete;
+  Epoll& operator=(const Epoll&) = delete;
+  ~Epoll() { ::close(fd_); }
+  void add(int fd, void* who) {
+    epoll_event event{EPOLLIN, {.ptr = who}};
+    if (epoll_ctl(fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
+      throw std::runtime_error("raw TCP: cannot watch a connection");
+    }
+  }
+  std::span<void*> wait() {
+    const int ready = epoll_wait(fd_, events_.data(), static_cast<int>(events_.size()), -1);
+    const auto count = static_cast<std::size_t>(std::max(ready, 0));
+    for (std::size_t i = 0; i < count; ++i) who_[i] = events_[i].data.ptr;
+    return std::span(who_).first(count);
+  }
+
+ private:
+  const int fd_;
+  std::array<epoll_event, 256> events_{};
+  std::array<void*, 256> who_{};
+};
+
 class Server {
  public:
   Server() : payload_(kPayloadMax, 'p'), requests_(64 * 1024) {}
 
-  void serve(const Announce& announce) {
+  // `many`: several connections at a time, which costs one that is alone a system call more.
+  void serve(bool many, const Announce& announce) {
     Socket listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof(address);
     auto* generic = reinterpret_cast<sockaddr*>(&address);
-    if (bind(listener.fd(), generic, size) != 0 || listen(listener.fd(), 4) != 0 ||
+    if (bind(listener.fd(), generic, size) != 0 || listen(listener.fd(), 1024) != 0 ||
         getsockname(listener.fd(), generic, &size) != 0) {
       throw std::runtime_error("raw TCP: cannot listen");
     }
     announce(std::to_string(ntohs(address.sin_port)));
+    if (many) serve_many(listener);
     for (;;) {
-      Socket connection(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-      serve(connection);
+      Peer peer(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+      while (answer(peer)) {
+      }
     }
   }
 
  private:
-  void serve(Socket& connection) {
-    Hello hello{};
-    if (recv(connection.fd(), &hello, sizeof(hello), MSG_WAITALL) != sizeof(hello)) return;
-    std::size_t bytes = 0;
-    std::array<iovec, 64> parts;
+  struct Peer {
+    explicit Peer(int fd) : socket(fd) {}
+    Socket socket;
+    std::uint32_t response_size = 0;  // 0: it has not said Hello
+    std::size_t bytes = 0;            // of a request that is not complete
+  };
+
+  [[noreturn]] void serve_many(Socket& listener) {
+    Epoll epoll;
+    epoll.add(listener.fd(), nullptr);
     for (;;) {
-      const std::size_t count = connection.receive(requests_.data(), requests_.size());
-      if (count == 0) return;
-      bytes += count;
-      std::size_t ready = bytes / kMessageSize;
-      bytes %= kMessageSize;
-      while (ready > 0) {
-        const std::size_t batch = std::min(ready, parts.size());
-        const std::size_t count = make_parts(batch, hello.response_size, parts);
-        if (!connection.send_all(std::span(parts).first(count))) return;
-        ready -= batch;
+      for (void* who : epoll.wait()) {
+        auto* const peer = static_cast<Peer*>(who);
+        if (peer == nullptr) {
+          auto made =
+              std::make_unique<Peer>(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+          epoll.add(made->socket.fd(), made.get());
+          made.release();  // deleted at its end
+        } else if (!answer(*peer)) {
+          delete peer;
+        }
       }
     }
+  }
+
+  // To what can be received at once. False: the peer has gone.
+  bool answer(Peer& peer) {
+    Socket& connection = peer.socket;
+    if (peer.response_size == 0) {
+      Hello hello{};
+      if (recv(connection.fd(), &hello, sizeof(hello), MSG_WAITALL) != sizeof(hello)) return false;
+      peer.response_size = hello.response_size;
+      return true;
+    }
+    const std::size_t count = connection.receive(requests_.data(), requests_.size());
+    if (count == 0) return false;
+    peer.bytes += count;
+    std::size_t ready = peer.bytes / kMessageSize;
+    peer.bytes %= kMessageSize;
+    while (ready > 0) {
+      const std::size_t batch = std::min(ready, parts_.size());
+      const std::size_t used = make_parts(batch, peer.response_size, parts_);
+      if (!connection.send_all(std::span(parts_).first(used))) return false;
+      ready -= batch;
+    }
+    return true;
   }
 
   // Small responses lie one behind the other, as they would in the buffer of a careful program: an
@@ -136,36 +212,78 @@ class Server {
   }
 
   std::vector<char> payload_, requests_;
+  std::array<iovec, 64> parts_{};
 };
+
+std::size_t response_size(const Case& what) {
+  return what.kind == Kind::kNull ? kMessageSize : what.size;
+}
+
+// A case on many connections, until the process ends.
+void be_busy(const Case& what, std::size_t count, const std::string& port, const Announce& announce,
+             Tally& tally) {
+  struct Peer {
+    explicit Peer(int fd) : socket(fd) {}
+    Socket socket;
+    std::size_t bytes = 0;  // of the oldest response
+  };
+  const auto depth = static_cast<std::size_t>(what.depth);
+  const std::size_t size = response_size(what);
+  std::vector<char> requests(depth * kMessageSize), responses(depth * size);
+  std::vector<std::unique_ptr<Peer>> peers;
+  Epoll epoll;
+  const auto start = [&](Peer& peer, std::size_t calls) {
+    iovec part{requests.data(), calls * kMessageSize};
+    if (!peer.socket.send_all({&part, 1})) throw std::runtime_error("raw TCP: cannot send");
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    Peer& peer = *peers.emplace_back(std::make_unique<Peer>(connect_to(port, size)));
+    epoll.add(peer.socket.fd(), &peer);
+  }
+  announce("ready");
+  for (const auto& peer : peers) start(*peer, depth);
+  for (;;) {
+    for (void* who : epoll.wait()) {
+      Peer& peer = *static_cast<Peer*>(who);
+      const std::size_t got = peer.socket.receive(responses.data(), responses.size());
+      if (got == 0) throw std::runtime_error("raw TCP: the connection ended");
+      peer.bytes += got;
+      const std::size_t ended = peer.bytes / size;
+      peer.bytes %= size;
+      tally.calls.fetch_add(ended, std::memory_order_relaxed);
+      if (ended > 0) start(peer, ended);
+    }
+  }
+}
 
 class Raw final : public Contender {
  public:
   explicit Raw(const Layout& layout)
-      : server_(layout.server_cpu, [](const Announce& announce) { Server().serve(announce); }),
+      : client_cpu_(layout.client_cpu),
+        server_(layout.server_cpu,
+                [many = layout.connections > 0](const Announce& announce, Tally&) {
+                  Server().serve(many, announce);
+                }),
         requests_(64 * kMessageSize) {}
 
-  Sample run(const Case& what, const Times& times) override {
-    Socket connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(server_.address())));
-    if (connect(connection.fd(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-      throw std::runtime_error("raw TCP: cannot connect");
-    }
-    const std::size_t size = what.kind == Kind::kNull ? kMessageSize : what.size;
-    Hello hello{static_cast<std::uint32_t>(size)};
-    iovec first{&hello, sizeof(hello)};
-    if (!connection.send_all({&first, 1})) throw std::runtime_error("raw TCP: cannot send");
-    return exchange(connection, what, size, times);
+  const Child* server() const override { return &server_; }
+  std::unique_ptr<Child> start_load(const Case& what, std::size_t connections) override {
+    return std::make_unique<Child>(client_cpu_, [&](const Announce& announce, Tally& tally) {
+      be_busy(what, connections, server_.address(), announce, tally);
+    });
+  }
+  Sample run(const Case& what, const Times& times, const Child* load) override {
+    Socket connection(connect_to(server_.address(), response_size(what)));
+    return exchange(connection, what, times, load);
   }
 
  private:
-  Sample exchange(Socket& connection, const Case& what, std::size_t size, const Times& times) {
+  Sample exchange(Socket& connection, const Case& what, const Times& times, const Child* load) {
+    const std::size_t size = response_size(what);
     const auto depth = static_cast<std::size_t>(what.depth);
     std::vector<Clock::time_point> started(depth);  // of the calls in flight, oldest at `oldest`
     responses_.resize(depth * size);
-    Meter meter(server_, times);
+    Meter meter({.server = &server_, .load = load}, times);
     std::size_t oldest = 0, bytes = 0, to_start = depth;  // bytes: of the oldest response
     for (;;) {
       if (to_start > 0) {
@@ -189,6 +307,7 @@ class Raw final : public Contender {
     throw std::runtime_error("raw TCP: the connection ended");
   }
 
+  const std::optional<int> client_cpu_;
   Child server_;
   std::vector<char> requests_, responses_;
 };

@@ -30,6 +30,7 @@ double worst_of(const Result& result, const Figure& figure) {
 
 struct Figures {
   double ops, gigabytes, p50, p99, cpu_per_gib, ratio, ratio_range, allocations, copies;
+  double cpu_ns, server_cpu_ns, server_rss_kib;
 };
 
 Figures figures_of(const Result& result) {
@@ -55,6 +56,12 @@ Figures figures_of(const Result& result) {
                [](const Sample& each) {
                  return over(static_cast<double>(each.bytes_copied), each.payload_bytes);
                }),
+      median_of(result,
+                [](const Sample& each) { return over(each.cpu_seconds * 1e9, each.calls); }),
+      median_of(result,
+                [](const Sample& each) { return over(each.server_cpu_seconds * 1e9, each.calls); }),
+      median_of(result,
+                [](const Sample& each) { return static_cast<double>(each.server_rss_kib); }),
   };
 }
 
@@ -67,6 +74,35 @@ nlohmann::json costs_per_call(const Result& result, DeviceCosts Sample::*side) {
   return {{"doorbells", median_over_calls(&DeviceCosts::doorbells)},
           {"completions_signaled", median_over_calls(&DeviceCosts::completions)},
           {"registrations", median_over_calls(&DeviceCosts::registrations)}};
+}
+
+// CPU time of both processes for a call of the load beside a case, without that of the case, which
+// is taken to be what it is alone.
+double load_cpu_per_call(const Sample& each) {
+  const double of_the_case = each.alone_cpu_per_call * static_cast<double>(each.calls);
+  return over(each.cpu_seconds - of_the_case, each.load_calls);
+}
+
+nlohmann::json beside_of(const Result& result, const std::string& name) {
+  if (name.empty() || result.what.who != Who::kRpcrdma) return nullptr;
+  const auto rise = [](const Sample& each) {
+    return each.load_alone_cpu_per_call > 0
+               ? load_cpu_per_call(each) / each.load_alone_cpu_per_call - 1
+               : 0;
+  };
+  return {
+      {"case", name},
+      {"ops_per_s", median_of(result,
+                              [](const Sample& each) {
+                                return static_cast<double>(each.load_calls) / each.seconds;
+                              })},
+      {"alone_ops_per_s",
+       median_of(result, [](const Sample& each) { return each.load_alone_calls_per_s; })},
+      {"cpu_ns_per_call",
+       median_of(result, [](const Sample& each) { return load_cpu_per_call(each) * 1e9; })},
+      {"alone_cpu_ns_per_call",
+       median_of(result, [](const Sample& each) { return each.load_alone_cpu_per_call * 1e9; })},
+      {"cpu_rise", median_of(result, rise)}};
 }
 
 nlohmann::json number_or_null(bool known, double value) {
@@ -99,7 +135,7 @@ double calls_per_second(const Sample& sample) {
   return sample.seconds > 0 ? static_cast<double>(sample.calls) / sample.seconds : 0;
 }
 
-nlohmann::json to_json(std::span<const Result> results) {
+nlohmann::json to_json(std::span<const Result> results, const Setting& setting) {
   nlohmann::json array = nlohmann::json::array();
   for (const Result& result : results) {
     const Figures figures = figures_of(result);
@@ -113,21 +149,29 @@ nlohmann::json to_json(std::span<const Result> results) {
          {"p50_us", figures.p50},
          {"p99_us", figures.p99},
          {"cpu_s_per_gib", number_or_null(payload, figures.cpu_per_gib)},
-         {"ratio_to_raw", figures.ratio},
-         {"ratio_iqr", figures.ratio_range},
+         {"ratio_to_raw", number_or_null(!result.ratios.empty(), figures.ratio)},
+         {"ratio_iqr", number_or_null(!result.ratios.empty(), figures.ratio_range)},
          {"allocations_per_call", figures.allocations},
          {"user_copies_per_byte", number_or_null(payload && counts_copies, figures.copies)},
          {"client_per_call", costs_per_call(result, &Sample::client)},
          {"server_per_call", costs_per_call(result, &Sample::server)},
+         {"cpu_ns_per_call", figures.cpu_ns},
+         {"server_cpu_ns_per_call", figures.server_cpu_ns},
+         {"server_rss_kib",
+          number_or_null(result.what.who == Who::kRpcrdma, figures.server_rss_kib)},
+         {"idle", setting.idle},
+         {"connections", setting.connections},
+         {"beside", beside_of(result, setting.beside)},
          {"rounds", result.samples.size()}});
   }
   return array;
 }
 
 std::string to_table(std::span<const Result> results) {
-  std::string table = fmt::format(
-      "{:<20} {:>3} {:>10} {:>7} {:>9} {:>9} {:>9} {:>7} {:>6} {:>7} {:>7}\n", "case", "crc",
-      "calls/s", "GB/s", "p50 us", "p99 us", "CPU s/GiB", "of raw", "iqr", "allocs", "copies");
+  std::string table =
+      fmt::format("{:<20} {:>3} {:>10} {:>7} {:>9} {:>9} {:>9} {:>7} {:>6} {:>7} {:>7} {:>8}\n",
+                  "case", "crc", "calls/s", "GB/s", "p50 us", "p99 us", "CPU s/GiB", "of raw",
+                  "iqr", "allocs", "copies", "CPU ns");
   const auto text = [](bool known, double value, int digits) {
     return known ? fmt::format("{:.{}f}", value, digits) : std::string("-");
   };
@@ -136,11 +180,12 @@ std::string to_table(std::span<const Result> results) {
     const bool payload = result.what.kind != Kind::kNull;
     const bool ours = result.what.who == Who::kRpcrdma;
     table += fmt::format(
-        "{:<20} {:>3} {:>10.0f} {:>7} {:>9.1f} {:>9.1f} {:>9} {:>7.3f} {:>6.3f} {:>7} {:>7}\n",
+        "{:<20} {:>3} {:>10.0f} {:>7} {:>9.1f} {:>9.1f} {:>9} {:>7} {:>6} {:>7} {:>7} {:>8.0f}\n",
         result.what.name, ours ? (result.what.crc ? "on" : "off") : "-", figures.ops,
         text(payload, figures.gigabytes, 2), figures.p50, figures.p99,
-        text(payload, figures.cpu_per_gib, 3), figures.ratio, figures.ratio_range,
-        text(true, figures.allocations, 2), text(payload && ours, figures.copies, 4));
+        text(payload, figures.cpu_per_gib, 3), text(!result.ratios.empty(), figures.ratio, 3),
+        text(!result.ratios.empty(), figures.ratio_range, 3), text(true, figures.allocations, 2),
+        text(payload && ours, figures.copies, 4), figures.cpu_ns);
   }
   return table;
 }

@@ -25,9 +25,14 @@ struct Result {
 
 double calls_per_second(const Sample& sample);
 
+// What all results have in common.
+struct Setting {
+  std::size_t idle = 0, connections = 0;  // beside the case's own
+  std::string beside;                     // the case of the load; empty: none
+};
 // One object for each result; per-byte figures are null for calls without payload, and so is what a
 // contender does not count.
-nlohmann::json to_json(std::span<const Result> results);
+nlohmann::json to_json(std::span<const Result> results, const Setting& setting = {});
 std::string to_table(std::span<const Result> results);
 
 }  // namespace rpcrdma::tools::bench

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tools/bench/report.h"
@@ -16,6 +17,7 @@ struct Plan {
   int rounds = 7;
   double seconds = 1;  // of measuring for each case, all rounds together
   Layout layout;
+  std::optional<Case> beside;  // the load that the cases are measured beside; of rpcrdma
 };
 
 // Each round measures every case once. Within a group raw TCP comes first and last, and the others

@@ -12,7 +12,8 @@ TEST(Runner, RunsEveryContenderInEachRound) {
                              "both", unknown),
             .rounds = 2,
             .seconds = 0.004,
-            .layout = {}};
+            .layout = {},
+            .beside = {}};
   double done = 0;
   const auto results = run(plan, [&](double part) { done = part; });
   EXPECT_EQ(done, 1);
@@ -22,6 +23,46 @@ TEST(Runner, RunsEveryContenderInEachRound) {
     ASSERT_EQ(result.samples.size(), is_raw ? 4U : 2U) << result.what.name;
     for (const Sample& sample : result.samples) EXPECT_GT(sample.calls, 0U) << result.what.name;
   }
+}
+
+// What is beside a case: connections that make it as well, and those that rest.
+TEST(Runner, CountsTheCallsOfAllConnections) {
+  std::vector<std::string> unknown;
+  Plan plan;
+  plan.groups = select({"null_qd1"}, "off", unknown);
+  plan.rounds = 1;
+  plan.seconds = 0.02;
+  plan.layout.connections = 3;
+  plan.layout.idle = 2;
+  plan.layout.threads = 2;
+  const auto results = run(plan, [](double) {});
+  ASSERT_EQ(results.size(), 2U);  // bare TCP, and ours
+  for (const Result& result : results) {
+    for (const Sample& sample : result.samples) {
+      EXPECT_GT(sample.load_calls, 0U) << result.what.name;
+      EXPECT_GT(sample.calls, sample.load_calls) << result.what.name;
+    }
+  }
+  EXPECT_GT(results[1].samples[0].server_rss_kib, 0U);
+}
+
+TEST(Runner, MeasuresALoadAloneAndBesideACase) {
+  std::vector<std::string> unknown;
+  Plan plan;
+  plan.groups = select({"null_qd1"}, "off", unknown);
+  plan.rounds = 1;
+  plan.seconds = 0.02;
+  plan.beside = select({"read_64k_qd8"}, "off", unknown)[0].cases[0];
+  const auto results = run(plan, [](double) {});
+  const Sample& sample = results.at(1).samples.at(0);
+  EXPECT_GT(sample.load_calls, 0U);
+  EXPECT_GT(sample.load_alone_calls_per_s, 0);
+  EXPECT_GT(sample.load_alone_cpu_per_call, 0);
+  EXPECT_GT(sample.alone_cpu_per_call, 0);
+  const auto json = to_json(results, {.idle = 0, .connections = 0, .beside = "read_64k_qd8"});
+  EXPECT_TRUE(json[0]["beside"].is_null()) << "bare TCP has none";
+  EXPECT_EQ(json[1]["beside"]["case"], "read_64k_qd8");
+  EXPECT_GT(json[1]["beside"]["alone_cpu_ns_per_call"].get<double>(), 0);
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 
 #include "tools/bench/options.h"
@@ -26,6 +28,10 @@ std::vector<std::string> words_of(const CLI::App& command) {
   std::vector<std::string> words;
   for (const CLI::Option* option : command.get_options([](const CLI::Option*) { return true; })) {
     if (option->count() == 0) continue;
+    if (option->get_positional()) {
+      std::ranges::copy(option->results(), std::back_inserter(words));
+      continue;
+    }
     words.push_back(option->get_name());
     if (option->get_items_expected_max() == 0) continue;
     words.back() += fmt::format("={}", fmt::join(option->results(), ","));

@@ -71,11 +71,14 @@ void serve(const Announce& announce) {
 
 class Tirpc final : public Contender {
  public:
-  explicit Tirpc(const Layout& layout) : server_(layout.server_cpu, serve), data_(1U << 20U) {}
+  explicit Tirpc(const Layout& layout)
+      : server_(layout.server_cpu, [](const Announce& announce, Tally&) { serve(announce); }),
+        data_(1U << 20U) {}
 
-  Sample run(const Case& what, const Times& times) override {
+  const Child* server() const override { return &server_; }
+  Sample run(const Case& what, const Times& times, const Child* /*load*/) override {
     const Connection connection(static_cast<std::uint16_t>(std::stoi(server_.address())));
-    Meter meter(server_, times);
+    Meter meter({.server = &server_}, times);
     Clock::time_point started = meter.now();
     for (;;) {
       if (!call(connection.client, what)) {
