@@ -1,3 +1,4 @@
+#include "base/copy.h"
 #include "rpcrdma/message.h"
 
 namespace rpcrdma {
@@ -46,7 +47,7 @@ Bytes MessageReader::bulk(std::uint32_t size_max, std::string_view field) noexce
     return {};
   }
   if (last_was_placed_ || !lands_ || !reader_.ok()) return item;
-  std::ranges::copy(item, place.begin());
+  copy_bytes(item, place.data());
   return place.first(item.size());
 }
 
@@ -98,7 +99,7 @@ bool MessageReader::clear_place(std::uint32_t number, std::string_view field) no
       reader_.fail(xdr::Errc::kOverLimit, field);
       return false;
     }
-    std::ranges::copy(item.data, spare_.begin());
+    copy_bytes(item.data, spare_.data());
     item.data = Bytes(spare_).first(item.data.size());
     spare_ = spare_.subspan(item.data.size());
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/copy.h"
 #include "rpcrdma/xdr.h"
 
 namespace rpcrdma::tcp {
@@ -30,7 +31,7 @@ std::size_t RecordReader::take(Bytes input) {
     const MutableBytes room = place();
     if (room.empty()) break;
     const std::size_t size = std::min(room.size(), rest.size());
-    std::ranges::copy(rest.first(size), room.begin());
+    copy_bytes(rest.first(size), room.data());
     handle_placed(size);
     taken += size;
   }
@@ -80,7 +81,7 @@ bool RecordReader::grow() {
   const MutableBytes larger = memory_.take(size);
   starved_ = larger.empty();
   if (starved_) return false;
-  std::ranges::copy(Bytes(buffer_).first(size_), larger.begin());
+  copy_bytes(Bytes(buffer_).first(size_), larger.data());
   if (!buffer_.empty()) memory_.give_back(buffer_);
   buffer_ = larger;
   return true;

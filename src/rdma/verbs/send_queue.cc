@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/copy.h"
 #include "rdma/verbs/request_check.h"
 
 namespace rpcrdma::rdma::verbs {
@@ -90,7 +91,7 @@ bool SendQueue::put_together(const Send& send, std::uint64_t size, Work& work) {
   for (const Slice& slice : send.from) {
     Bytes bytes;
     (void)memory_.find_readable(slice, bytes);
-    std::ranges::copy(bytes, taken->memory.begin() + static_cast<std::ptrdiff_t>(done));
+    copy_bytes(bytes, taken->memory.data() + done);
     done += bytes.size();
   }
   counters_.bytes_copied += size;

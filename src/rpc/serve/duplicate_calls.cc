@@ -1,7 +1,8 @@
 #include "rpc/serve/duplicate_calls.h"
 
-#include <algorithm>
 #include <utility>
+
+#include "base/copy.h"
 
 namespace rpcrdma::rpc {
 
@@ -84,7 +85,7 @@ bool DuplicateCalls::copy_results(IncomingCall& call, const ReplyCache::Reply& r
     call.results_.xdr().opaque_fixed(stream.subspan(done, item.at - done));
     const MutableBytes memory = call.result_memory(static_cast<std::uint32_t>(item.data.size()));
     if (memory.size() != item.data.size()) return false;
-    std::ranges::copy(item.data, memory.begin());
+    copy_bytes(item.data, memory.data());
     if (item.is_eligible) {
       call.results_.bulk_fixed(memory);
     } else {
