@@ -218,7 +218,9 @@ void make_room_for_descriptors(const ServeOptions& options) {
                              "have {} (RLIMIT_NOFILE): raise that (ulimit -Hn), or ask for fewer",
                              options.connections_max, files.rlim_max));
   }
-  const rlim_t wanted = options.connections_max + kTcpConnectionsMax + kOthers;
+  constexpr std::size_t kOfAThread = 8;  // what it waits for
+  const rlim_t wanted = options.connections_max + kTcpConnectionsMax + kOthers +
+                        kOfAThread * std::size_t{options.threads};
   if (files.rlim_cur >= wanted) return;
   files.rlim_cur = std::min(wanted, files.rlim_max);
   (void)::setrlimit(RLIMIT_NOFILE, &files);

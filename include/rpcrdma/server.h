@@ -115,7 +115,8 @@ class RPCRDMA_EXPORT Server {
   void progress();
   bool drained() const noexcept;
 
-  // Figures of all shards; those of the others are at most some moments old.
+  // Figures of all shards. Another shard is asked for its own, and gives them between two calls: of
+  // one whose service is busy for longer than 100 ms they are those that it gave last.
   std::size_t connections() const noexcept;
   // Posted Receives over all connections; see ServerOptions::receives_max.
   std::size_t receives_posted() const noexcept;

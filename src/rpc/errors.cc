@@ -98,6 +98,10 @@ Error to_error(const rdma::Error& error, std::string_view operation, std::string
   return {to_errc(error), std::string(operation), std::string(peer), std::move(cause)};
 }
 
+Error is_stopping(std::string_view peer) {
+  return {Errc::kCanceled, "accepting", std::string(peer), "the server is stopping"};
+}
+
 Error no_descriptor(const rdma::Error& error, std::string_view address) {
   std::string cause = std::strerror(error.provider_code);
   rlimit files{};

@@ -16,6 +16,8 @@ namespace rpcrdma::rpc {
 // `remedy` is what the user can do, if anything is known (rdma::Provider::remedy()).
 Error to_error(const rdma::Error& error, std::string_view operation, std::string_view peer,
                std::string_view remedy = {});
+// A connection is not accepted, since the server is stopping.
+Error is_stopping(std::string_view peer);
 // A connection was not accepted, since the process has no descriptor left, or the system.
 Error no_descriptor(const rdma::Error& error, std::string_view address);
 // A provider of the application's is null.

@@ -39,18 +39,6 @@ bool would_block() noexcept {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
-std::string peer_of(int fd) {
-  posix::Address address;
-  address.size = sizeof(address.storage);
-  if (getpeername(fd, address.pointer(), &address.size) != 0) return {};
-  if (address.family() == AF_INET || address.family() == AF_INET6) return posix::to_string(address);
-  // A client of a Unix socket has no name of its own.
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return "local";
-  return fmt::format("local (user {}, process {})", peer.uid, peer.pid);
-}
-
 bool is_unix_socket(int fd) noexcept {
   int family = 0;
   socklen_t size = sizeof(family);
@@ -99,6 +87,18 @@ class Vector {
 };
 
 }  // namespace
+
+std::string Connection::peer_of(int fd) {
+  posix::Address address;
+  address.size = sizeof(address.storage);
+  if (getpeername(fd, address.pointer(), &address.size) != 0) return {};
+  if (address.family() == AF_INET || address.family() == AF_INET6) return posix::to_string(address);
+  // A client of a Unix socket has no name of its own.
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return "local";
+  return fmt::format("local (user {}, process {})", peer.uid, peer.pid);
+}
 
 Expected<std::unique_ptr<Connection>, posix::SystemError> Connection::open(
     posix::Reactor& reactor, posix::Fd socket, Memory& memory, const ConnectionOptions& options) {

@@ -110,6 +110,8 @@ class Connection final : private posix::Watched {
 
   // "ADDR:PORT"; over a Unix socket the path (connect()), or "local (user UID, process PID)".
   std::string_view peer_address() const noexcept { return peer_address_; }
+  // The same of a socket that is none of ours yet.
+  static std::string peer_of(int fd);
   std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
   std::uint64_t bytes_received() const noexcept { return bytes_received_; }
 

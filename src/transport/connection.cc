@@ -1,6 +1,7 @@
 #include "transport/connection.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/assert.h"
 
@@ -32,6 +33,9 @@ Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
     MessageRooms* call_rooms) {
   Headers headers;
   headers.memory = Pages(engine::Connection::header_arena_size(role, options));
+  if (headers.memory.size() < engine::Connection::header_arena_size(role, options)) {
+    return Unexpected<rdma::Error>({rdma::Errc::kNoResources, ENOMEM, "memory for headers"});
+  }
   if (const auto region = queue_pair->attach(headers.memory.bytes())) {
     headers.region = *region;
   }
@@ -62,6 +66,7 @@ Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, Headers head
 Connection::~Connection() = default;
 
 bool Connection::register_arenas() {
+  if (!call_rooms_->is_whole() || !answer_rooms_.is_whole()) return false;
   if (!receive_memory_.set_size(engine::receive_size(options_)) || !headers_.region) return false;
   const auto attach_rooms = [this](const MessageRooms& rooms, engine::Lease& lease) {
     if (rooms.memory().empty()) return true;  // this side makes, or answers, no Calls

@@ -16,8 +16,10 @@ class MessageRooms {
  public:
   static constexpr std::size_t kSize = 2912;  // of each, bytes: 2 KiB of content and any RPC header
 
-  explicit MessageRooms(std::size_t count) : memory_(count * kStride) {}
+  explicit MessageRooms(std::size_t count) : size_(count * kStride), memory_(size_) {}
 
+  // False: the system had no memory for it, and there are none.
+  bool is_whole() const noexcept { return memory_.size() == size_; }
   MutableBytes memory() const noexcept { return memory_.bytes(); }
   // Where a room begins in memory(), bytes. In front of it there is place for a short header.
   static constexpr std::size_t offset(std::size_t index) noexcept {
@@ -32,6 +34,7 @@ class MessageRooms {
   static_assert(kHeaderRoomSize >= engine::kShortHeaderSizeMax);
   static constexpr std::size_t kStride = kHeaderRoomSize + kSize;
 
+  std::size_t size_;  // bytes
   Pages memory_;
 };
 

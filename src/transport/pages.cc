@@ -2,15 +2,13 @@
 
 #include <sys/mman.h>
 
-#include <new>
-
 namespace rpcrdma::transport {
 
-Pages::Pages(std::size_t size) {
+Pages::Pages(std::size_t size) noexcept {
   if (size == 0) return;
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, kFlags, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
+  if (memory == MAP_FAILED) return;
   // A huge page would make the places that nobody uses resident with the one that somebody does.
   // Where there are none this fails, which is as good.
   (void)::madvise(memory, size, MADV_NOHUGEPAGE);

@@ -10,11 +10,12 @@
 namespace rpcrdma::transport {
 
 // Pages of the system's, zero until they are written, and given back with the object: of memory
-// from the heap, what a connection has used stays with the process. Throws std::bad_alloc.
+// from the heap, what a connection has used stays with the process.
 class Pages {
  public:
   Pages() = default;
-  explicit Pages(std::size_t size);  // bytes; 0: none
+  // `size` bytes; there are none, and size() is 0, where the system has no more.
+  explicit Pages(std::size_t size) noexcept;
   ~Pages();
   Pages(Pages&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}

@@ -3,10 +3,13 @@
 // check-tsan).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -15,12 +18,16 @@
 #include <thread>
 #include <vector>
 
+#include "rdma/siwarp/provider.h"
+#include "rpc/serve/server_state.h"
+#include "rpc/serve/shard_inbox.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
 #include "support/forwarding_provider.h"
 #include "support/raw_peer.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
+#include "transport/buffer_pool.h"
 
 namespace rpcrdma {
 namespace {
@@ -36,12 +43,14 @@ using testing::UnorderedElementsAre;
 constexpr std::uint32_t kProgram = test::TestService::kProgram;
 constexpr std::uint32_t kVersion = test::TestService::kVersion;
 enum Procedure : std::uint32_t {
-  kWhere = 1,   // () -> u32: a number of the thread
-  kRead = 2,    // u32 size -> bulk
-  kOnce = 3,    // () -> u32: how often it was executed; not idempotent, and held until release()
-  kCalls = 4,   // () -> u32: of the server's counters
-  kStop = 5,    // () -> (): stops the server
-  kStepUp = 6,  // () -> (): and the connection steps up
+  kWhere = 1,     // () -> u32: a number of the thread
+  kRead = 2,      // u32 size -> bulk
+  kOnce = 3,      // () -> u32: how often it was executed; not idempotent, and held until release()
+  kCalls = 4,     // () -> u32: of the server's counters
+  kStop = 5,      // () -> (): stops the server
+  kStepUp = 6,    // () -> (): and the connection steps up
+  kCallBack = 7,  // () -> (): the server may call the client, over later connections as well
+  kSignals = 8,   // () -> u32: 1 where SIGTERM is blocked, and 2 where SIGBUS is
 };
 constexpr std::uint32_t kSizeMax = 1U << 20U;
 
@@ -50,7 +59,7 @@ class Service final : public rpcrdma::Service {
   const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
     static constexpr ProcedureTraits kOthers{.number = 0};
     static constexpr ProcedureTraits kIsOnce{.number = kOnce, .is_idempotent = false};
-    return procedure == kOnce ? &kIsOnce : procedure <= kStepUp ? &kOthers : nullptr;
+    return procedure == kOnce ? &kIsOnce : procedure <= kSignals ? &kOthers : nullptr;
   }
   void call(CallContext& context) override {
     xdr::Writer& results = context.results().xdr();
@@ -74,6 +83,19 @@ class Service final : public rpcrdma::Service {
       case kStepUp:
         if (context.step_up() != StepUp::kNow) return context.fail(AcceptStatus::kSystemErr);
         break;
+      case kCallBack: {
+        auto made = Client::backward(context, {.outlives_connection = true});
+        if (!made) return context.fail(AcceptStatus::kSystemErr);
+        to_client.emplace(std::move(*made));
+        break;
+      }
+      case kSignals: {
+        sigset_t blocked{};
+        pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+        results.u32((sigismember(&blocked, SIGTERM) == 1 ? 1U : 0U) +
+                    (sigismember(&blocked, SIGBUS) == 1 ? 2U : 0U));
+        break;
+      }
       default:
         break;
     }
@@ -85,6 +107,7 @@ class Service final : public rpcrdma::Service {
   }
 
   Server* server = nullptr;
+  std::optional<Client> to_client;  // of the shard that has made it
   std::atomic<int> executed = 0;
   std::atomic<CallContext*> held = nullptr;
 
@@ -126,6 +149,7 @@ class Shards : public testing::Test {
   Client connect(const std::string& url) {
     ClientOptions options;
     options.provider.name = "siwarp";
+    if (url.starts_with("rdma://")) options.backward_calls = 1;
     auto client = Client::connect(url, options);
     EXPECT_TRUE(client) << client.error().message();
     return std::move(*client);
@@ -303,6 +327,7 @@ TEST_F(Shards, ServeWhatWasAddedBeforeTheyRun) {
 TEST_F(Shards, TakeOverConnectionsThatStepUp) {
   start(2);
   std::vector<Client> clients;
+  std::set<std::uint32_t> shards;
   for (int i = 0; i < 4; ++i) {
     Client client = connect("tcp://" + tcp_);
     auto agreed = client.call(client.prepare({kProgram, kVersion, kStepUp}).value());
@@ -311,9 +336,172 @@ TEST_F(Shards, TakeOverConnectionsThatStepUp) {
     auto stepped = client.step_up();
     ASSERT_TRUE(stepped) << stepped.error().message();
     expect_data(*stepped, kSizeMax);
+    shards.insert(number(*stepped, kWhere));
     clients.push_back(std::move(*stepped));
   }
   EXPECT_EQ(server_->connections(), 4U);
+  EXPECT_THAT(shards, SizeIs(2)) << "those that step up one after the other are dealt as well";
+}
+
+// What waits for a client waits on the shard that had its connection: there the next one goes.
+TEST_F(Shards, HaveTheConnectionsOfAClientThatIsCalledBack) {
+  ServerOptions options;
+  options.backward_calls = 1;
+  start(3, options);
+  Client first = connect(rdma_);
+  Client second = connect(rdma_);
+  const std::uint32_t home = number(second, kWhere);
+  auto called = second.call(second.prepare({kProgram, kVersion, kCallBack}).value());
+  ASSERT_TRUE(called) << called.error().message();
+  for (int i = 0; i < 4; ++i) {
+    Client again = connect(rdma_);
+    EXPECT_EQ(number(again, kWhere), home);
+  }
+  stop();
+  service_.to_client.reset();
+}
+
+TEST_F(Shards, LeaveSignalsToTheApplicationButTheirOwnFaults) {
+  start(2);
+  std::vector<Client> clients;
+  std::multiset<std::uint32_t> found;
+  for (int i = 0; i < 2; ++i) {
+    clients.push_back(connect(rdma_));
+    found.insert(number(clients.back(), kSignals));
+  }
+  EXPECT_THAT(found, UnorderedElementsAre(0U, 1U)) << "the application's thread, and another";
+}
+
+// Each shard has what one call takes, however many there are.
+TEST(ShardsOfAServer, HaveMemoryForTheLargestCall) {
+  ServerOptions options;
+  options.shards = 64;
+  options.bulk_size_max = 16U << 20U;
+  options.tcp.connections_max = 64;
+  const rpc::ServerState state(options);
+  EXPECT_GE(transport::BufferPool::large_bytes_max(state.options.memory_max), 16U << 20U);
+  EXPECT_GE(state.options.tcp.connections_max, 8U);
+  EXPECT_LE(state.options.memory_max, options.memory_max);
+}
+
+// A server that is driven by the thread of another one is not waited for.
+TEST(ShardsOfAServer, TellTheirFiguresToServicesOfOtherServers) {
+  ServerOptions options;
+  options.provider.name = "siwarp";
+  Service asks, asked;
+  auto of_asks = Server::listen("rdma://127.0.0.1:0", options);
+  auto of_asked = Server::listen("rdma://127.0.0.1:0", options);
+  ASSERT_TRUE(of_asks && of_asked);
+  asks.server = &*of_asked;
+  ASSERT_TRUE(of_asks->add(kProgram, kVersion, asks));
+  ASSERT_TRUE(of_asked->add(kProgram, kVersion, asked));
+  const auto call = [&](const Server& server, std::uint32_t procedure) {
+    auto client = Client::begin_connect("rdma://" + std::string(server.address()), {}).value();
+    while (!client.connected()) {
+      client.progress();
+      of_asks->progress();
+      of_asked->progress();
+    }
+    std::optional<std::uint32_t> result;
+    EXPECT_TRUE(client.start(client.prepare({kProgram, kVersion, procedure}).value(),
+                             [&](Expected<Reply, Error> reply) {
+                               result = reply ? reply->results().xdr().u32("number") : ~0U;
+                             }));
+    while (!result) {
+      client.progress();
+      of_asks->progress();
+      of_asked->progress();
+    }
+    return *result;
+  };
+  (void)call(*of_asked, kWhere);
+  EXPECT_EQ(call(*of_asks, kCalls), 1U);
+}
+
+// A shard that has ended takes nothing any more.
+TEST(ShardInbox, GivesBackWhatComesBehindItsEnd) {
+  rpc::ServerLoop loop(nullptr);
+  ASSERT_TRUE(loop.reactor());
+  rpc::ShardInbox inbox(loop);
+  posix::Fd first(::dup(0)), second(::dup(0));
+  EXPECT_TRUE(inbox.put(first));
+  EXPECT_FALSE(first);
+  EXPECT_THAT(inbox.close().sockets, SizeIs(1));
+  EXPECT_FALSE(inbox.put(second));
+  EXPECT_TRUE(second);
+  EXPECT_TRUE(inbox.take().empty());
+}
+
+// --- A provider whose device goes --------------------------------------------------------------
+
+class FailingListener final : public rdma::Listener {
+ public:
+  FailingListener(std::unique_ptr<rdma::Listener> inner, const std::atomic<bool>& fails)
+      : inner_(std::move(inner)), fails_(fails) {}
+  std::unique_ptr<rdma::Incoming> poll_incoming() override { return inner_->poll_incoming(); }
+  std::string_view address() const noexcept override { return inner_->address(); }
+  std::optional<rdma::Error> failure() const noexcept override {
+    if (!fails_) return std::nullopt;
+    return rdma::Error{rdma::Errc::kProvider, ENODEV, "the test's removal"};
+  }
+
+ private:
+  const std::unique_ptr<rdma::Listener> inner_;
+  const std::atomic<bool>& fails_;
+};
+
+class FailingProvider final : public test::ForwardingProvider {
+ public:
+  FailingProvider(std::unique_ptr<rdma::Provider> inner, const std::atomic<bool>& fails)
+      : ForwardingProvider(*inner), owned_(std::move(inner)), fails_(fails) {}
+  Expected<std::unique_ptr<rdma::Listener>, rdma::Error> listen(std::string_view address) override {
+    auto inner = owned_->listen(address);
+    if (!inner) return inner;
+    return std::make_unique<FailingListener>(std::move(*inner), fails_);
+  }
+  Expected<std::unique_ptr<rdma::Provider>, rdma::Error> make_shard() override {
+    return owned_->make_shard();
+  }
+
+ private:
+  const std::unique_ptr<rdma::Provider> owned_;
+  const std::atomic<bool>& fails_;
+};
+
+// The first shard rests, and has nobody: the end of the last connection elsewhere wakes it.
+TEST(ShardsOfAProvider, EndWithTheLastConnectionWhenItsDeviceHasGone) {
+  std::atomic<bool> fails = false;
+  ServerOptions options;
+  options.shards = 2;
+  auto server = Server::listen(
+      std::make_unique<FailingProvider>(rdma::siwarp::make_provider({}).value(), fails),
+      "127.0.0.1:0", options);
+  ASSERT_TRUE(server) << server.error().message();
+  Service service;
+  service.server = &*server;
+  ASSERT_TRUE(server->add(kProgram, kVersion, service));
+  const std::string url = "rdma://" + std::string(server->address());
+  std::atomic<bool> has_ended = false;
+  std::thread thread([&] {
+    server->run();
+    has_ended = true;
+  });
+  std::optional<Client> of_first(Client::connect(url).value());
+  std::optional<Client> of_second(Client::connect(url).value());
+  for (auto* client : {&of_first, &of_second}) {
+    auto reply = (*client)->call((*client)->prepare({kProgram, kVersion, kWhere}).value());
+    ASSERT_TRUE(reply);
+  }
+  fails = true;
+  of_first.reset();
+  while (server->connections() > 1) std::this_thread::yield();
+  of_second.reset();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (!has_ended && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_TRUE(has_ended);
+  if (!has_ended) server->stop();
+  thread.join();
+  EXPECT_TRUE(server->failure());
 }
 
 TEST(ShardsOfAProvider, AreRefusedWhereItIsForOneThread) {

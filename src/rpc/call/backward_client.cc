@@ -15,17 +15,21 @@ BackwardClient::BackwardClient(rpc::Session& session, rdma::Provider& provider,
                  {true, !options.connection.reduce, false, false}, false, nullptr),
       own_rooms_(calls_.size()) {
   ever_connected_ = finishes_messages_ = true;
-  if (outlives_connection) keeper_ = &session.mailbox();
+  if (outlives_connection) keeper_ = home_ = &session.mailbox();
   keeps_calls_ = outlives_connection;
   if (const auto xid = session.caller().last_xid()) last_xid_ = *xid;
   use_session(&session);
   session.caller().take(*this);
 }
 
-Client BackwardClient::over(rpc::Session& session, rdma::Provider& provider,
-                            const ClientOptions& options, bool outlives_connection) {
-  return make_client(
-      std::make_unique<BackwardClient>(session, provider, options, outlives_connection));
+Expected<Client, Error> BackwardClient::over(rpc::Session& session, rdma::Provider& provider,
+                                             const ClientOptions& options,
+                                             bool outlives_connection) {
+  auto made = std::make_unique<BackwardClient>(session, provider, options, outlives_connection);
+  if (made->own_rooms_.is_whole()) return make_client(std::move(made));
+  return Unexpected<Error>(Error{Errc::kNoResources, "calling the client",
+                                 std::string(session.connection().peer_address()),
+                                 "no memory for messages"});
 }
 
 // Null: there is none, and no connection.
@@ -154,8 +158,14 @@ Expected<void, Error> BackwardClient::resume(rpc::Session& session) {
   const auto refused = [&](std::string cause) {
     return Unexpected<Error>(errors_.unsupported("resuming calls of the client", std::move(cause)));
   };
+  // First: on another thread of the server nothing else may be looked at.
+  if (home_ != nullptr && &session.mailbox() != home_) {
+    return Unexpected<Error>(Error{
+        Errc::kUnsupported, "resuming calls of the client",
+        std::string(session.connection().peer_address()),
+        "the call came to another server, or to another thread of this one, which has shards"});
+  }
   if (keeper_ == nullptr || closing_) return refused("this client does not outlive its connection");
-  if (&session.mailbox() != keeper_) return refused("the call came to another server");
   if (session.connection().ended()) return refused("the connection of the call is lost as well");
   if (!adrift_ && !leave_lost_session()) return refused("this client has a connection");
   if (session.caller().caller() != nullptr || session.caller().last_xid()) {

@@ -19,8 +19,8 @@ class BackwardClient final : public RdmaClient, public rpc::BackwardCaller {
  public:
   // One that makes its Calls over the session's connection, and over those of later sessions if it
   // outlives that.
-  static Client over(rpc::Session& session, rdma::Provider& provider, const ClientOptions& options,
-                     bool outlives_connection);
+  static Expected<Client, Error> over(rpc::Session& session, rdma::Provider& provider,
+                                      const ClientOptions& options, bool outlives_connection);
   BackwardClient(rpc::Session& session, rdma::Provider& provider, const ClientOptions& options,
                  bool outlives_connection);
 
@@ -75,6 +75,7 @@ class BackwardClient final : public RdmaClient, public rpc::BackwardCaller {
   // For Calls that wait for the next connection: the mailbox of the server, and whether the server
   // keeps this client, which has no connection now.
   rpc::Mailbox* keeper_ = nullptr;
+  rpc::Mailbox* home_ = nullptr;  // keeper_ as it was first; for comparison only
   bool adrift_ = false;
   bool disposed_ = false;  // its Client has gone; it goes when its last Call ends
 };

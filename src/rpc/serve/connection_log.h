@@ -6,9 +6,11 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "rpcrdma/options.h"
 
@@ -20,6 +22,8 @@ class ConnectionLog {
   explicit ConnectionLog(const ServerOptions& options) noexcept : options_(options) {}
 
   std::size_t connections() const noexcept { return connections_; }
+  // Called when the last of them has gone, on the thread where it went.
+  void when_empty(std::function<void()> tell) { when_empty_ = std::move(tell); }
 
   // Whether one more may come, which counts from now on; if not, its peer is told to be refused.
   bool admit(std::string_view peer) {
@@ -34,18 +38,20 @@ class ConnectionLog {
   }
   // It was admitted, and is refused after all.
   void drop(std::string_view peer, const Error& error) {
-    --connections_;
+    const bool is_empty = --connections_ == 0;
     refuse(peer, error);
+    if (is_empty && when_empty_) when_empty_();
   }
   // It was admitted.
   void open(std::string_view peer) { tell({.kind = ConnectionEvent::Kind::kOpened, .peer = peer}); }
   // Null: in order.
   void end(std::string_view peer, const Error* error, const TransferCounters& counters) {
-    --connections_;
+    const bool is_empty = --connections_ == 0;
     tell({.kind = ConnectionEvent::Kind::kEnded,
           .peer = peer,
           .error = error,
           .counters = counters});
+    if (is_empty && when_empty_) when_empty_();
   }
 
  private:
@@ -57,6 +63,7 @@ class ConnectionLog {
   }
 
   const ServerOptions& options_;
+  std::function<void()> when_empty_;
   std::atomic<std::size_t> connections_ = 0;
   std::mutex mutex_;  // one on_connection() at a time
 };

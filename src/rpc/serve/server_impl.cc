@@ -18,6 +18,12 @@ namespace {
 // The server whose progress() this thread is in, if any.
 thread_local ServerImpl* current_server = nullptr;
 
+// What was admitted, and comes too late.
+void drop(rpc::ConnectionLog& log, const rdma::Incoming& incoming) {
+  const std::string peer(incoming.peer_address());
+  log.drop(peer, rpc::is_stopping(peer));
+}
+
 }  // namespace
 
 ServerImpl::ServerImpl(rpc::ServerState& state, std::unique_ptr<rdma::Provider> owned,
@@ -167,6 +173,12 @@ void ServerImpl::take_inbox(Instant now) {
   }
 }
 
+void ServerImpl::close_inbox() {
+  rpc::ShardInbox::Items items = inbox_.close();
+  for (auto& request : items.requests) drop(log_, *request);
+  for (const posix::Fd& socket : items.sockets) tcp_.drop(socket);
+}
+
 void ServerImpl::serve_sessions(Instant now) {
   // What ends during the turns may have been asked for in one of them, and ended on another thread.
   const std::uint64_t ends = cache_.ends();
@@ -210,7 +222,16 @@ void ServerImpl::retry_waiting() {
 
 void ServerImpl::accept_connections() {
   for (const auto& listener : listeners_) {
-    while (auto incoming = listener->poll_incoming()) deal(std::move(incoming));
+    while (auto incoming = listener->poll_incoming()) {
+      if (!log_.admit(incoming->peer_address())) continue;  // refused by being destroyed
+      // To the shards in turn.
+      rpc::ShardInbox& next = state_.deal_rdma(incoming->peer_address());
+      if (&next == &inbox_ || stopping() || !incoming->leave()) {
+        accept(std::move(incoming));
+      } else if (!next.put(incoming)) {
+        drop(log_, *incoming);
+      }
+    }
     if (const auto refusal = listener->poll_refusal()) [[unlikely]] {
       log_.refuse(fmt::format("a client of {}", listener->address()),
                   rpc::no_descriptor(*refusal, listener->address()));
@@ -218,20 +239,10 @@ void ServerImpl::accept_connections() {
   }
 }
 
-// To the shards in turn.
-void ServerImpl::deal(std::unique_ptr<rdma::Incoming> incoming) {
-  if (!log_.admit(incoming->peer_address())) return;  // refused by being destroyed
-  rpc::ShardInbox& next = state_.deal();
-  if (&next == &inbox_ || !incoming->leave()) return accept(std::move(incoming));
-  next.put(std::move(incoming));
-}
-
 // Precondition: it was admitted.
 void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
+  if (draining_) return drop(log_, *incoming);
   const std::string peer(incoming->peer_address());
-  if (draining_) {
-    return log_.drop(peer, {Errc::kCanceled, "accepting", peer, "the server is stopping"});
-  }
   engine::Options options = engine_options_;
   if (!incoming->sends_with_invalidate()) options.remote_invalidation = false;
   const auto data = rpc::set_up_data(options);
@@ -340,6 +351,9 @@ Expected<Client, Error> ServerImpl::client_of(rpc::Session& session,
   options.calls_max = engine_options_.backward_calls;
   options.memory_max = std::min<std::size_t>(options_.memory_max, 16U << 20U);
   options.call_timeout = backward.call_timeout;
+  if (backward.outlives_connection) {
+    state_.homes.note(rpc::host_of(session.connection().peer_address()), inbox_);
+  }
   return BackwardClient::over(session, *loop_.provider(), options, backward.outlives_connection);
 }
 

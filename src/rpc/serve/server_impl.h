@@ -57,6 +57,8 @@ class ServerImpl final : public rpc::Mailbox {
   void stop() noexcept;
   bool drained() const noexcept;
   bool stopping() const noexcept { return stop_requested_.load(std::memory_order_acquire); }
+  // Its thread ends: connections that were dealt to it are refused, and no more are.
+  void close_inbox();
   // The one whose progress() this thread is in; null: none.
   static ServerImpl* current() noexcept;
   const std::optional<Error>& failure() const noexcept { return failure_; }
@@ -87,7 +89,6 @@ class ServerImpl final : public rpc::Mailbox {
   void retry_waiting();
   void take_inbox(Instant now);
   void accept_connections();
-  void deal(std::unique_ptr<rdma::Incoming> incoming);
   void accept(std::unique_ptr<rdma::Incoming> incoming);
   void remove(rpc::Peer& peer);
   void notice_failure();

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "engine/types.h"
@@ -14,9 +16,12 @@
 #include "rpc/engine_options.h"
 #include "rpc/serve/configuration_service.h"
 #include "rpc/serve/connection_log.h"
+#include "rpc/serve/duplicate_calls.h"
+#include "rpc/serve/home_shards.h"
 #include "rpc/serve/reply_cache.h"
 #include "rpc/serve/shard_inbox.h"
 #include "rpcrdma/options.h"
+#include "transport/buffer_pool.h"
 
 namespace rpcrdma::rpc {
 
@@ -38,8 +43,13 @@ struct ServerState {
   static std::uint32_t shards_of(const ServerOptions& options) noexcept {
     return std::clamp(options.shards, 1U, kShardsMax);
   }
-  // Where the next connection goes. Called by the first shard, which listens.
-  ShardInbox& deal() noexcept { return *inboxes[next_++ % inboxes.size()]; }
+  // Where the next connection goes. Called by the first shard, which listens. RDMA and TCP are
+  // counted apart: clients that step up alternate between the two.
+  ShardInbox& deal_rdma(std::string_view peer_address) {
+    if (ShardInbox* const home = homes.find(host_of(peer_address))) return *home;
+    return *inboxes[next_rdma_++ % inboxes.size()];
+  }
+  ShardInbox& deal_tcp() noexcept { return *inboxes[next_tcp_++ % inboxes.size()]; }
 
   const ServerOptions options;  // of each shard
   const engine::Options engine_options;
@@ -47,26 +57,36 @@ struct ServerState {
   oncrpc::ServiceRegistry registry;
   ReplyCache cache;
   ConnectionLog log;
-  std::vector<ShardInbox*> inboxes;          // of all shards, by their numbers
+  std::vector<ShardInbox*> inboxes;  // of all shards, by their numbers
+  HomeShards homes;
   std::atomic<bool> takes_step_ups = false;  // the first shard adopts TCP connections
 
  private:
   static constexpr std::uint32_t kShardsMax = 256;
 
   // Memory, Receives and idle TCP connections are bounded for each shard, so that none has to ask
-  // the others.
+  // the others. Each can answer the largest call, and has room for a few TCP connections.
   static ServerOptions part_of(ServerOptions options) {
+    constexpr std::size_t kTcpConnectionsMin = 8;
     const std::uint32_t shards = options.shards = shards_of(options);
     const auto share = [shards](auto whole) {
       return static_cast<decltype(whole)>((whole + shards - 1) / shards);
     };
-    options.memory_max /= shards;
+    const std::size_t largest =
+        std::max({std::size_t{options.bulk_size_max}, std::size_t{options.long_call_size_max},
+                  std::size_t{options.tcp.record_size_max}});
+    const std::size_t for_largest =
+        4 * std::bit_ceil(std::min(largest, transport::BufferPool::kSizeMax));
+    options.memory_max =
+        std::min(options.memory_max, std::max(share(options.memory_max), for_largest));
     options.receives_max = share(options.receives_max);
-    options.tcp.connections_max = share(options.tcp.connections_max);
+    options.tcp.connections_max =
+        std::min(options.tcp.connections_max,
+                 std::max(share(options.tcp.connections_max), kTcpConnectionsMin));
     return options;
   }
 
-  std::size_t next_ = 0;
+  std::size_t next_rdma_ = 0, next_tcp_ = 0;
 };
 
 }  // namespace rpcrdma::rpc

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <system_error>
+#include <exception>
 #include <utility>
 
 #include "rpc/errors.h"
@@ -28,6 +28,26 @@ namespace {
 // How long figures of a shard are waited for: a service may be busy in it.
 constexpr std::chrono::milliseconds kPatience{100};
 
+// Signals are for the threads of the application: this one blocks them while it lives, and threads
+// that it starts block them for good. Not those that say what the thread itself has done.
+class ForeignSignals {
+ public:
+  ForeignSignals() {
+    sigset_t blocked{};
+    sigfillset(&blocked);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF}) {
+      sigdelset(&blocked, own);
+    }
+    pthread_sigmask(SIG_SETMASK, &blocked, &before_);
+  }
+  ~ForeignSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  ForeignSignals(const ForeignSignals&) = delete;
+  ForeignSignals& operator=(const ForeignSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 }  // namespace
 
 ShardGroup::ShardGroup(std::unique_ptr<rdma::Provider> owned, rdma::Provider* provider,
@@ -43,6 +63,8 @@ ShardGroup::ShardGroup(std::unique_ptr<rdma::Provider> owned, rdma::Provider* pr
   state_.cache.wake_by([this] {
     for (const auto& shard : shards_) shard->impl->wake();
   });
+  // It may wait for just that, when its listeners have failed.
+  state_.log.when_empty([this] { first().wake(); });
 }
 
 // The first one goes last: what others give back to it, it still takes.
@@ -150,28 +172,25 @@ Expected<void, Error> ShardGroup::register_read_only(Bytes memory) {
 // Where the system gives no more threads, the connections are dealt among fewer shards.
 void ShardGroup::start() {
   runs_ = true;
-  // Signals are for the threads of the application.
-  sigset_t all{}, before{};
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const ForeignSignals blocked;
   for (std::size_t i = 1; i < shards_.size(); ++i) {
     Shard& shard = *shards_[i];
     shard.runs = true;
     try {
       shard.thread = std::thread([this, &shard] { run(shard); });
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
       shard.runs = false;
       state_.inboxes.resize(i);
-      break;
+      return;
     }
     pthread_setname_np(shard.thread.native_handle(), fmt::format("rpcrdma-{}", i).c_str());
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void ShardGroup::run(Shard& shard) {
   ServerImpl& impl = *shard.impl;
   for (impl.progress(); !quits_ && !impl.drained(); impl.progress()) impl.wait();
+  impl.close_inbox();
   shard.runs.store(false, std::memory_order_release);
   first().wake();
 }
@@ -192,7 +211,12 @@ bool ShardGroup::drained() const noexcept {
 }
 
 ShardFigures ShardGroup::figures() {
-  ServerImpl& own = ServerImpl::current() != nullptr ? *ServerImpl::current() : first();
+  // The caller may be in the progress() of another server.
+  const auto is_current = [](const auto& shard) {
+    return shard->impl.get() == ServerImpl::current();
+  };
+  const auto current = std::ranges::find_if(shards_, is_current);
+  ServerImpl& own = current == shards_.end() ? first() : *(*current)->impl;
   std::vector<Shard*> asked;
   ShardFigures sum;
   for (const auto& shard : shards_) {

@@ -29,10 +29,12 @@ class ShardInbox {
   // Wakes the loop of the shard, which outlives it.
   explicit ShardInbox(ServerLoop& loop) noexcept : loop_(loop) {}
 
-  // From any thread.
-  void put(std::unique_ptr<rdma::Incoming> request) { put(&Items::requests, std::move(request)); }
-  void put(posix::Fd socket) { put(&Items::sockets, std::move(socket)); }
-  void step_up(posix::Fd socket) { put(&Items::stepping_up, std::move(socket)); }
+  // From any thread. False: the shard has ended, and the item, which is as it was, is the caller's.
+  [[nodiscard]] bool put(std::unique_ptr<rdma::Incoming>& request) {
+    return put(&Items::requests, request);
+  }
+  [[nodiscard]] bool put(posix::Fd& socket) { return put(&Items::sockets, socket); }
+  [[nodiscard]] bool step_up(posix::Fd& socket) { return put(&Items::stepping_up, socket); }
   // The shard's thread.
   Items take() {
     Items taken;
@@ -42,20 +44,29 @@ class ShardInbox {
     std::swap(taken, items_);
     return taken;
   }
+  // Takes what is left; nothing is put in any more.
+  Items close() {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+    return std::exchange(items_, {});
+  }
 
  private:
   template <class T>
-  void put(std::vector<T> Items::*list, T item) {
+  bool put(std::vector<T> Items::*list, T& item) {
     const std::lock_guard lock(mutex_);
+    if (is_closed_) return false;
     (items_.*list).push_back(std::move(item));
     is_any_.store(true, std::memory_order_release);
     loop_.wake();  // under the lock: the shard may end as soon as it has what it waits for
+    return true;
   }
 
   ServerLoop& loop_;
   std::atomic<bool> is_any_ = false;
   std::mutex mutex_;
-  Items items_;  // guarded by mutex_
+  Items items_;             // guarded by mutex_
+  bool is_closed_ = false;  // guarded by mutex_
 };
 
 }  // namespace rpcrdma::rpc

@@ -10,6 +10,7 @@
 
 #include "posix/address.h"
 #include "rpc/counters.h"
+#include "rpc/errors.h"
 
 namespace rpcrdma::rpc {
 namespace {
@@ -75,9 +76,7 @@ void TcpServer::progress(Instant now) {
   for (const auto& session : sessions_) {
     session->progress(now);
     end_if_idle(*session, now);
-    if (auto socket = session->take_socket(); socket && can_step_up()) {
-      shared_.state.inboxes.front()->step_up(std::move(*socket));
-    }
+    if (auto socket = session->take_socket()) stepping_up_.push_back(std::move(*socket));
     has_more = has_more || session->has_more();
     waits_for_a_duplicate_ = waits_for_a_duplicate_ || session->waits_for_a_duplicate();
     if (session->waits_for_memory()) {
@@ -86,18 +85,23 @@ void TcpServer::progress(Instant now) {
   }
   if (has_more) shared_.loop.wake();
   remove_finished();
+  step_up();
+}
+
+// When they do not count as TCP connections any more.
+void TcpServer::step_up() {
+  for (posix::Fd& socket : stepping_up_) {
+    // The first shard refuses it by closing it.
+    if (can_step_up()) (void)shared_.state.inboxes.front()->step_up(socket);
+  }
+  stepping_up_.clear();
 }
 
 void TcpServer::accept_connections(Instant now) {
   for (const auto& listener : listeners_) {
     int left = kAcceptsPerRound;
     for (auto socket = listener->accept(); socket; socket = listener->accept()) {
-      ShardInbox& next = shared_.state.deal();
-      if (&next == &shared_.inbox) {
-        accept(std::move(*socket), now);
-      } else {
-        next.put(std::move(*socket));
-      }
+      deal(std::move(*socket), now);
       if (--left == 0) {
         shared_.loop.wake();
         break;
@@ -106,8 +110,34 @@ void TcpServer::accept_connections(Instant now) {
   }
 }
 
+// To the shards in turn.
+void TcpServer::deal(posix::Fd socket, Instant now) {
+  const std::string peer = tcp::Connection::peer_of(socket.value());
+  ShardInbox& next = shared_.state.deal_tcp();
+  const bool is_own = &next == &shared_.inbox;
+  // In this order: who makes room does not count any more.
+  if (const auto obstacle = is_own ? make_room(peer) : std::nullopt) {
+    return log_.refuse(peer, *obstacle);
+  }
+  if (!log_.admit(peer)) return;
+  if (is_own) return open(std::move(socket), now);
+  if (!next.put(socket)) log_.drop(peer, is_stopping(peer));
+}
+
 void TcpServer::accept(posix::Fd socket, Instant now) {
-  if (draining_) return;
+  const std::string peer = tcp::Connection::peer_of(socket.value());
+  if (draining_) return log_.drop(peer, is_stopping(peer));
+  if (const auto obstacle = make_room(peer)) return log_.drop(peer, *obstacle);
+  open(std::move(socket), now);
+}
+
+void TcpServer::drop(const posix::Fd& socket) {
+  const std::string peer = tcp::Connection::peer_of(socket.value());
+  log_.drop(peer, is_stopping(peer));
+}
+
+// It was admitted, and there is room.
+void TcpServer::open(posix::Fd socket, Instant now) {
   tcp::ConnectionOptions options;
   options.record = {options_.record_size_max, options_.fragments_max};
   options.messages_unsent_max = options_.calls_max;
@@ -115,10 +145,9 @@ void TcpServer::accept(posix::Fd socket, Instant now) {
   auto connection =
       tcp::Connection::open(**shared_.loop.reactor(), std::move(socket), memory_, options);
   if (!connection) {
-    return log_.refuse("", to_error(connection.error(), "accepting", "", Errc::kNoResources));
+    return log_.drop("", to_error(connection.error(), "accepting", "", Errc::kNoResources));
   }
   const std::string peer((*connection)->peer_address());
-  if (!has_room(peer) || !log_.admit(peer)) return;
   const TcpSession::Surroundings surroundings{shared_.pool, shared_.state.registry,
                                               shared_.state.cache, *this};
   sessions_.push_back(
@@ -127,23 +156,25 @@ void TcpServer::accept(posix::Fd socket, Instant now) {
 }
 
 // Honest clients call soon and again; silent ones, and those that leave their replies, grow old.
-bool TcpServer::has_room(std::string_view peer) {
-  if (options_.connections_max == 0 || sessions_.size() < options_.connections_max) return true;
+// nullopt: there is room for one more.
+std::optional<Error> TcpServer::make_room(std::string_view peer) {
+  if (options_.connections_max == 0 || sessions_.size() < options_.connections_max) {
+    return std::nullopt;
+  }
   TcpSession* oldest = nullptr;
   for (const auto& session : sessions_) {
     if (session->is_executing()) continue;
     if (oldest == nullptr || session->last_call() < oldest->last_call()) oldest = session.get();
   }
   if (oldest == nullptr) {
-    log_.refuse(
-        peer, {Errc::kNoResources, "accepting", std::string(peer),
-               fmt::format("there are {}, TcpOptions::connections_max, and all are being answered",
-                           sessions_.size())});
-    return false;
+    return Error{
+        Errc::kNoResources, "accepting", std::string(peer),
+        fmt::format("there are {}, TcpOptions::connections_max, and all are being answered",
+                    sessions_.size())};
   }
   oldest->make_room();
   remove_finished();
-  return true;
+  return std::nullopt;
 }
 
 void TcpServer::end_if_idle(TcpSession& session, Instant now) {

@@ -42,8 +42,10 @@ class TcpServer final : private TcpMailbox {
   Expected<std::string, Error> listen(std::string_view address);
   bool listens() const noexcept { return !listeners_.empty(); }
 
-  // A connection that another shard has accepted, or this one.
+  // A connection that the first shard has accepted for this one, and that was admitted.
   void accept(posix::Fd socket, Instant now);
+  // It was admitted, and the server is stopping.
+  void drop(const posix::Fd& socket);
   // Accepts connections, takes answers, and gives each session its turn.
   void progress(Instant now);
   // When progress() has something to do although nothing has happened. Of the last one.
@@ -71,8 +73,11 @@ class TcpServer final : private TcpMailbox {
   void deliver(TcpSession& session, TcpCall& call) override;
   bool can_step_up() const noexcept override;
   void accept_connections(Instant now);
-  bool has_room(std::string_view peer);
+  void open(posix::Fd socket, Instant now);
+  std::optional<Error> make_room(std::string_view peer);
   void end_if_idle(TcpSession& session, Instant now);
+  void deal(posix::Fd socket, Instant now);
+  void step_up();
   void remove_finished();
 
   const Surroundings shared_;
@@ -81,6 +86,7 @@ class TcpServer final : private TcpMailbox {
   PoolMemory memory_;
   std::vector<std::unique_ptr<tcp::Listener>> listeners_;
   std::vector<std::unique_ptr<TcpSession>> sessions_;
+  std::vector<posix::Fd> stepping_up_;  // of sessions that have ended
   BasicAnswerQueue<TcpSession, TcpCall&> answers_;
   TransferCounters ended_;  // of sessions that are gone
   bool waits_for_a_duplicate_ = false;
