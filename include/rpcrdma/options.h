@@ -95,13 +95,17 @@ struct Rfc5666Options {
 };
 
 struct ConnectionOptions {
-  std::uint32_t inline_size = 4096;  // largest inline message both ways, bytes, 1024 … 65536
+  // The largest inline message both ways, bytes, 1024 … 65536: what each side sends is bounded by
+  // the Receives of the other, which a peer without RFC 8797 has of 1,024 bytes, and Linux of
+  // 4,096.
+  std::uint32_t inline_size = 8192;
   // Version two: the largest Receives that the peer may ask for while the connection lives, bytes,
   // at most 65536. They begin at inline_size; smaller values here change nothing.
   std::uint32_t receive_size_max = 0;
   std::uint32_t credits = 64;  // client: requested; server: granted to each connection
-  // Bulk items below this size stay inline if they fit into the message, bytes.
-  std::uint32_t reduce_size_min = 1024;
+  // Bulk items below this size stay inline if they fit into the message, bytes. The default is for
+  // all that fit: to copy a few KiB costs less than what a chunk adds, for writes a round trip.
+  std::uint32_t reduce_size_min = 8192;
   // false: bulk items never travel separately; a message that is too long becomes a Long Call or
   // Reply.
   bool reduce = true;
@@ -247,7 +251,8 @@ struct ServerOptions {
   // authenticators at the same time, on_connection one at a time. A connection stays on its thread,
   // which is then what "the server's thread" means for a CallContext, or for a client of
   // Client::backward(). Each shard has its part of memory_max, receives_max and
-  // TcpOptions::connections_max; the memory of replies is that of all. A provider of the
+  // TcpOptions::connections_max, but at least memory for a few calls of the largest size, and room
+  // for 8 TCP connections; replies that are remembered are shared by all. A provider of the
   // application's must have Provider::make_shard().
   std::uint32_t shards = 1;
   std::size_t memory_max = 512U << 20U;  // bulk and message buffers of the library, bytes

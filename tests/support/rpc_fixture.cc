@@ -201,10 +201,10 @@ void TestService::execute_once(CallContext& context) {
 
 RpcPair::RpcPair(std::unique_ptr<Network> net, ClientOptions client_options,
                  ServerOptions server_options)
-    : network(std::move(net)), server_options_(server_options) {
+    : network(std::move(net)), server_options_(with_small_messages(server_options)) {
   start_server();
-  auto connecting =
-      ConnectingClient::connect_on(network->client_side(), server->address(), client_options);
+  auto connecting = ConnectingClient::connect_on(network->client_side(), server->address(),
+                                                 with_small_messages(client_options));
   EXPECT_TRUE(connecting) << (connecting ? "" : connecting.error().message());
   client = std::move(*connecting);
   run_until([this] { return client->connected() && server->connections() == 1; });
@@ -235,8 +235,8 @@ void RpcPair::start_server() {
 }
 
 Client RpcPair::connect_another(RpcPair& pair) {
-  auto connecting =
-      ConnectingClient::connect_on(pair.network->client_side(), pair.server->address(), {});
+  auto connecting = ConnectingClient::connect_on(
+      pair.network->client_side(), pair.server->address(), with_small_messages(ClientOptions{}));
   EXPECT_TRUE(connecting) << (connecting ? "" : connecting.error().message());
   pair.run_until([&] {
     connecting->progress();

@@ -92,7 +92,18 @@ class TestService final : public Service {
   void execute_once(CallContext& context);
 };
 
-// One server, one client, connected.
+// The sizes in the tests are around messages of 4 KiB, from which items of 1 KiB and more are
+// taken: what is as the library has it by default becomes that.
+template <class Options>
+Options with_small_messages(Options options) {
+  const ConnectionOptions usual;
+  ConnectionOptions& connection = options.connection;
+  if (connection.inline_size == usual.inline_size) connection.inline_size = 4096;
+  if (connection.reduce_size_min == usual.reduce_size_min) connection.reduce_size_min = 1024;
+  return options;
+}
+
+// One server, one client, connected; with small messages.
 class RpcPair {
  public:
   explicit RpcPair(std::unique_ptr<Network> network, ClientOptions client_options = {},
@@ -104,7 +115,7 @@ class RpcPair {
   // A new one at the same address; the second with other options from then on.
   void start_server();
   void start_server(const ServerOptions& options) {
-    server_options_ = options;
+    server_options_ = with_small_messages(options);
     start_server();
   }
 

@@ -48,7 +48,8 @@ class HostileToProfile : public testing::Test {
     options.connection.profile = Profile::kRfc5666;
     options.connection.credits = kCredits;
     options.connection.rfc5666.done_timeout = std::chrono::milliseconds(200);
-    auto listening = ServerImpl::listen_on(*provider_, "127.0.0.1:0", options);
+    auto listening =
+        ServerImpl::listen_on(*provider_, "127.0.0.1:0", test::with_small_messages(options));
     EXPECT_TRUE(listening);
     server_ = std::move(*listening);
     EXPECT_TRUE(server_->add(TestService::kProgram, TestService::kVersion, service_));
@@ -219,7 +220,8 @@ class HostileProfileServer : public testing::Test {
     ClientOptions options;
     options.connection.profile = Profile::kRfc5666;
     options.connection.rfc5666.results_by_read = true;
-    auto connecting = ConnectingClient::connect_on(*provider_, listener_.address(), options);
+    auto connecting = ConnectingClient::connect_on(*provider_, listener_.address(),
+                                                   test::with_small_messages(options));
     EXPECT_TRUE(connecting);
     client_ = std::move(*connecting);
     auto peer = listener_.accept();
