@@ -3,7 +3,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 
-.PHONY: help setup build demo bench check check-all check-tsan check-clang check-release coverage mutants \
+.PHONY: help setup build demo bench micro-bench instructions check check-all check-tsan check-clang check-release coverage mutants \
         format tidy doc install fresh-root lab clean fuzz fuzz-merge fuzz-coverage
 
 help:
@@ -11,7 +11,9 @@ help:
 	@echo 'make check       build with ASan and UBSan and run every test'
 	@echo 'make check-all   check, and again with TSan, Clang and in a release build'
 	@echo 'make build       release build: build/bin/rpcrdma and build/lib/librpcrdma.a'
-	@echo 'make bench       what the pieces and whole calls cost, by Google Benchmark'
+	@echo 'make bench       rates, latencies and CPU time over depth, payload and connections: docs/benchmarks.md'
+	@echo 'make micro-bench what the pieces cost, by Google Benchmark'
+	@echo 'make instructions  count the instructions of calls, and hold them against the recorded ones'
 	@echo 'make install     install the release build (DESTDIR and PREFIX are honoured)'
 	@echo 'make format      format the sources; make tidy checks layering, names and format'
 	@echo 'make doc         pages of the public headers: build/doc/html/index.html'
@@ -34,8 +36,18 @@ demo: build
 
 bench: setup
 	@scripts/setup.sh bench
+	@scripts/build.sh release
+	@scripts/plots.py build/bin/rpcrdma
+
+micro-bench: setup
+	@scripts/setup.sh bench
 	@scripts/build.sh bench
 	@build-bench/bin/micro_bench
+
+instructions: setup
+	@scripts/setup.sh instructions
+	@scripts/build.sh instructions
+	@scripts/instructions.py build-instructions/bin/one_thread
 
 check: setup
 	@scripts/setup.sh check

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing from Debian's packages; does and asks nothing when all is there.
 #
-# usage: setup.sh base|check|mutants|clang|fuzz|bench|lab
+# usage: setup.sh base|check|mutants|clang|fuzz|bench|instructions|lab
 set -euo pipefail
 
 case ${1:-base} in
@@ -14,11 +14,12 @@ case ${1:-base} in
   mutants) packages=(ccache) ;;
   clang) packages=(clang) ;;
   fuzz)  packages=(clang libclang-rt-dev llvm) ;;
-  bench) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto) ;;
+  instructions) packages=(valgrind) ;;
+  bench) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto gnuplot-nox) ;;
   # The guest and what makes it; gcc-12 made Debian's kernels. The last two: headers of rdma-core.
   lab)   packages=(qemu-system-x86 seabios mmdebstrap cpio kmod busybox-static e2fsprogs xz-utils zstd make
                    gcc-12 libelf-dev iproute2 util-linux git libibverbs-dev librdmacm-dev) ;;
-  *) echo "usage: setup.sh base|check|mutants|clang|fuzz|bench|lab" >&2; exit 2 ;;
+  *) echo "usage: setup.sh base|check|mutants|clang|fuzz|bench|instructions|lab" >&2; exit 2 ;;
 esac
 
 missing=()

@@ -84,8 +84,16 @@ class Bench(unittest.TestCase):
         self.assertEqual((gone.returncode, gone.stdout), (1, ""))
         self.assertIn(url.removeprefix("rdma://"), gone.stderr)
 
+    def test_all_cases_go_with_any_number_of_calls(self):
+        result = run("bench", "--cases", "null_qd200,read_512_qd3", "--crc", "off", "--seconds", 0.02, "--rounds", 1,
+                     "--connections", 1, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        figures = {each["case"]: each for each in json.loads(result.stdout)}
+        self.assertEqual(set(figures), {"null_qd200", "raw_null_qd200", "read_512_qd3", "raw_512_qd3"})
+        self.assertEqual(figures["null_qd200"]["connections"], 1)
+
     def test_what_cannot_be_measured_is_refused(self):
-        for words, said in (("--beside nonsense", "nonsense"), ("--cases tirpc_null_qd1 --connections 2", "tirpc_null_qd1"),
+        for words, said in (("--beside nonsense", "nonsense"), ("--cases tirpc_null_qd1 --connections 2", "libtirpc"), ("--cases read_16m_qd1024", "read_16m_qd1024"),
                             ("--beside null_qd1 --connections 2", "--connections"), ("--threads 0", "--threads"),
                             ("rdma://127.0.0.1 --threads 2", "url")):
             result = run("bench", *words.split(), "--seconds", 0.01)

@@ -38,9 +38,10 @@ struct Group {
 
 // All cases. Those of libtirpc only where the command was built with it.
 std::vector<Group> all_groups();
-// Those whose name is in `names` (all when it is empty), each with CRC on, off or both: "on",
-// "off", "both". A group stays when its raw case or one of its cases is wanted. Puts the names that
-// are no case into `unknown`.
+// Those whose name is in `names` (all when it is empty), also with other sizes up to 16 MiB
+// ("read_512_qd8", "write_16m_qd1") and depths up to 1,024 with at most 1 GiB under way, each with
+// CRC on, off or both: "on", "off", "both". A group stays when its raw case or one of its cases is
+// wanted. Puts the names that are no case into `unknown`.
 std::vector<Group> select(const std::vector<std::string>& names, const std::string& crc,
                           std::vector<std::string>& unknown);
 

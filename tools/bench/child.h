@@ -40,6 +40,8 @@ class Child {
   std::string address_;
 };
 
+// Lets the calling process have as many descriptors as it may.
+void raise_descriptors();
 // Keeps the calling process to one CPU.
 void pin_to(std::optional<int> cpu);
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/bench/cases.h"
 #include "tools/bench/child.h"
@@ -14,6 +15,8 @@
 namespace rpcrdma::tools::bench {
 
 using Nanoseconds = std::chrono::nanoseconds;
+
+constexpr std::size_t kConnectionsOfAProcess = 4000;  // a client has four descriptors
 
 // Where the two processes of a contender are.
 struct Layout {
@@ -24,6 +27,7 @@ struct Layout {
   std::uint32_t threads = 1;    // of the server
   std::size_t idle = 0;         // connections that rest beside those that are measured
   std::size_t connections = 0;  // that are measured, beside the case's own one
+  int depth_max = 1;            // of all cases
 };
 
 // What an RDMA device is asked for; all 0 without one, but for registrations.
@@ -58,14 +62,14 @@ struct Times {
 class Contender {
  public:
   virtual ~Contender() = default;
+  // Processes of clients.
+  using Load = std::vector<std::unique_ptr<Child>>;
   // Connects, runs the case and disconnects, beside a load or none. Throws std::runtime_error when
   // something fails or data arrives wrong: such a run has no figures.
-  virtual Sample run(const Case& what, const Times& times, const Child* load) = 0;
-  // A case on connections of a process of its own, until that is destroyed. Null: this contender
+  virtual Sample run(const Case& what, const Times& times, const Load& load) = 0;
+  // A case on connections of other processes, until they are destroyed. Empty: this contender
   // cannot.
-  virtual std::unique_ptr<Child> start_load(const Case& /*what*/, std::size_t /*connections*/) {
-    return nullptr;
-  }
+  virtual Load start_load(const Case& /*what*/, std::size_t /*connections*/) { return {}; }
   // Null: it is on another machine.
   virtual const Child* server() const = 0;
 };

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <stdexcept>
 
@@ -81,11 +82,29 @@ void run_bench(const Settings& settings) {
   plan.layout = layout_of(settings.cpu);
   plan.layout.provider = settings.provider;
   plan.layout.address = settings.address;
+  for (const Group& group : plan.groups) {
+    plan.layout.depth_max = std::max(plan.layout.depth_max, group.raw.depth);
+  }
   plan.layout.server_url = settings.url;
   plan.layout.threads = settings.threads;
   plan.layout.idle = settings.idle;
   plan.layout.connections = settings.connections;
-  if (!settings.beside.empty()) plan.beside = load_of(settings);
+  if (!settings.beside.empty()) {
+    plan.beside = load_of(settings);
+    plan.layout.depth_max = std::max(plan.layout.depth_max, plan.beside->depth);
+  }
+  // libtirpc is measured on one connection of this machine.
+  if (settings.connections > 0 || !settings.url.empty()) {
+    for (Group& group : plan.groups) {
+      std::erase_if(group.cases, [](const Case& each) { return each.who == Who::kTirpc; });
+    }
+    std::erase_if(plan.groups, [](const Group& group) { return group.cases.empty(); });
+    if (plan.groups.empty()) {
+      throw WrongUsage(
+          "libtirpc and bare TCP are not measured by themselves with a URL or "
+          "--connections");
+    }
+  }
   const bool show = ::isatty(STDERR_FILENO) == 1;
   const auto results = run(plan, [show](double done) {
     if (show) fmt::print(stderr, "\r{:3.0f} % ", done * 100);

@@ -48,9 +48,10 @@ Meter::Reading Meter::read() const {
     reading.server_cpu_seconds = others_.server->cpu_seconds();
     reading.allocations += others_.server->tally().allocations;
   }
-  if (others_.load != nullptr) {
-    reading.load_cpu_seconds = others_.load->cpu_seconds();
-    reading.load_calls = others_.load->tally().calls;
+  for (const auto& load : others_.load) {
+    reading.load_cpu_seconds += load->cpu_seconds();
+    reading.load_calls += load->tally().calls;
+    reading.allocations += load->tally().allocations;
   }
   return reading;
 }

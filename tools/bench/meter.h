@@ -5,6 +5,8 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <span>
 
 #include "tools/bench/child.h"
 #include "tools/bench/contender.h"
@@ -33,7 +35,7 @@ class Meter {
   // Other processes whose figures count; null: there is none.
   struct Others {
     const Child* server = nullptr;
-    const Child* load = nullptr;
+    std::span<const std::unique_ptr<Child>> load{};
   };
   Meter(const Others& others, const Times& times);
 

@@ -11,7 +11,10 @@ void add_options(CLI::App& command, Settings& settings) {
   command.add_option("--rounds", settings.rounds, "rounds that these seconds are split into")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command.add_option("--cases", settings.cases, "only these, with commas between (see --list)")
+  command
+      .add_option("--cases", settings.cases,
+                  "only these, with commas between: those of --list, or with other sizes and "
+                  "depths, as read_512_qd16 and write_16m_qd1")
       ->delimiter(',')
       ->allow_extra_args(false);
   command.add_option("--crc", settings.crc, "measure with iWARP CRC: on, off or both")
@@ -50,7 +53,7 @@ void add_options(CLI::App& command, Settings& settings) {
               "--connections", settings.connections,
               "further connections on which the case is made at the same time, by a process "
               "of their own; latencies are those of the case's own")
-          ->check(CLI::Range(0, 4000))
+          ->check(CLI::Range(0, 100'000))
           ->capture_default_str();
   command
       .add_option(

@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::size_t kMessageSize = 64;
 constexpr int kSocketBuffer = 512 * 1024;
-constexpr std::size_t kPayloadMax = 1U << 20U;
+constexpr std::size_t kPayloadMax = 16U << 20U;
 
 // The first request of a connection tells the server how long its responses are.
 struct Hello {
@@ -130,6 +130,7 @@ class Server {
 
   // `many`: several connections at a time, which costs one that is alone a system call more.
   void serve(bool many, const Announce& announce) {
+    raise_descriptors();
     Socket listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -227,6 +228,7 @@ void be_busy(const Case& what, std::size_t count, const std::string& port, const
     Socket socket;
     std::size_t bytes = 0;  // of the oldest response
   };
+  raise_descriptors();
   const auto depth = static_cast<std::size_t>(what.depth);
   const std::size_t size = response_size(what);
   std::vector<char> requests(depth * kMessageSize), responses(depth * size);
@@ -263,26 +265,29 @@ class Raw final : public Contender {
         server_(layout.server_cpu,
                 [many = layout.connections > 0](const Announce& announce, Tally&) {
                   Server().serve(many, announce);
-                }),
-        requests_(64 * kMessageSize) {}
+                }) {}
 
   const Child* server() const override { return &server_; }
-  std::unique_ptr<Child> start_load(const Case& what, std::size_t connections) override {
-    return std::make_unique<Child>(client_cpu_, [&](const Announce& announce, Tally& tally) {
-      be_busy(what, connections, server_.address(), announce, tally);
-    });
+  Load start_load(const Case& what, std::size_t connections) override {
+    Load made;
+    made.push_back(
+        std::make_unique<Child>(client_cpu_, [&](const Announce& announce, Tally& tally) {
+          be_busy(what, connections, server_.address(), announce, tally);
+        }));
+    return made;
   }
-  Sample run(const Case& what, const Times& times, const Child* load) override {
+  Sample run(const Case& what, const Times& times, const Load& load) override {
     Socket connection(connect_to(server_.address(), response_size(what)));
     return exchange(connection, what, times, load);
   }
 
  private:
-  Sample exchange(Socket& connection, const Case& what, const Times& times, const Child* load) {
+  Sample exchange(Socket& connection, const Case& what, const Times& times, const Load& load) {
     const std::size_t size = response_size(what);
     const auto depth = static_cast<std::size_t>(what.depth);
     std::vector<Clock::time_point> started(depth);  // of the calls in flight, oldest at `oldest`
     responses_.resize(depth * size);
+    requests_.resize(depth * kMessageSize);
     Meter meter({.server = &server_, .load = load}, times);
     std::size_t oldest = 0, bytes = 0, to_start = depth;  // bytes: of the oldest response
     for (;;) {

@@ -140,7 +140,12 @@ nlohmann::json to_json(std::span<const Result> results, const Setting& setting) 
   for (const Result& result : results) {
     const Figures figures = figures_of(result);
     const bool payload = result.what.kind != Kind::kNull;
-    const bool counts_copies = result.what.who != Who::kTirpc;
+    // What the server counts is also of the load's calls.
+    const bool is_alone = setting.connections == 0 && setting.beside.empty();
+    const bool counts_copies = result.what.who != Who::kTirpc && is_alone;
+    const auto costs = [&](DeviceCosts Sample::*side) {
+      return is_alone ? costs_per_call(result, side) : nlohmann::json(nullptr);
+    };
     array.push_back(
         {{"case", result.what.name},
          {"crc", result.what.crc},
@@ -153,8 +158,8 @@ nlohmann::json to_json(std::span<const Result> results, const Setting& setting) 
          {"ratio_iqr", number_or_null(!result.ratios.empty(), figures.ratio_range)},
          {"allocations_per_call", figures.allocations},
          {"user_copies_per_byte", number_or_null(payload && counts_copies, figures.copies)},
-         {"client_per_call", costs_per_call(result, &Sample::client)},
-         {"server_per_call", costs_per_call(result, &Sample::server)},
+         {"client_per_call", costs(&Sample::client)},
+         {"server_per_call", costs(&Sample::server)},
          {"cpu_ns_per_call", figures.cpu_ns},
          {"server_cpu_ns_per_call", figures.server_cpu_ns},
          {"server_rss_kib",

@@ -61,5 +61,22 @@ TEST(Cases, AreChosenByNameAndByCrcWithTheirRawCase) {
   EXPECT_EQ(unknown, std::vector<std::string>{"nothing"});
 }
 
+TEST(Cases, AreAlsoMadeOfTheirNames) {
+  std::vector<std::string> unknown;
+  const auto groups =
+      select({"null_qd256", "read_512_qd8", "write_16m_qd1", "raw_512_qd8"}, "off", unknown);
+  EXPECT_TRUE(unknown.empty());
+  ASSERT_EQ(groups.size(), 3U);
+  EXPECT_EQ(groups[0].raw.depth, 256);
+  EXPECT_EQ(groups[1].cases.at(0).size, 512U);
+  EXPECT_EQ(groups[2].cases.at(0).size, 16U << 20U);
+  for (const char* wrong : {"null_qd0", "null_qd2000", "read_17m_qd1", "read_4x_qd1", "read_0_qd1",
+                            "read__qd1", "copy_4k_qd1", "null_qd", "null_qd8x", "qd8", ""}) {
+    unknown.clear();
+    (void)select({wrong}, "off", unknown);
+    EXPECT_EQ(unknown, std::vector<std::string>{wrong});
+  }
+}
+
 }  // namespace
 }  // namespace rpcrdma::tools::bench

@@ -1,7 +1,6 @@
 // rpcrdma itself: a server and clients of the public API, with the payload in chunks.
 #include <fmt/format.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,15 +20,6 @@
 namespace rpcrdma::tools::bench {
 namespace {
 
-constexpr std::size_t kOfAProcess = 4000;  // connections: a client has four descriptors
-
-void raise_descriptors() {
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  files.rlim_cur = files.rlim_max;
-  (void)::setrlimit(RLIMIT_NOFILE, &files);
-}
-
 void serve(const Layout& layout, const Announce& announce) {
   raise_descriptors();
   ServerOptions options;
@@ -38,6 +28,8 @@ void serve(const Layout& layout, const Announce& announce) {
   options.connections_max = layout.idle + layout.connections + 64;
   options.shards = layout.threads;
   options.bulk_size_max = kSizeMax;
+  options.connection.credits =
+      std::max(options.connection.credits, static_cast<std::uint32_t>(layout.depth_max));
   BenchService service;  // outlives the server
   const bool is_v6 = layout.address.find(':') != std::string::npos;
   const std::string host = is_v6 ? "[" + layout.address + "]" : layout.address;
@@ -52,6 +44,9 @@ Client connect(const std::string& url, const Layout& layout, const Case& what) {
   ClientOptions options;
   options.provider.name = layout.provider;
   options.provider.crc = what.crc;
+  const auto depth = static_cast<std::uint32_t>(what.depth);
+  options.calls_max = std::max(options.calls_max, depth);
+  options.connection.credits = std::max(options.connection.credits, depth);
   auto client = Client::connect(url, options);
   if (!client) fail(what.name, client.error());
   return std::move(*client);
@@ -122,28 +117,24 @@ class Rpcrdma final : public Contender {
                       [&layout](const Announce& announce, Tally&) { serve(layout, announce); });
       url_ = server_->address();
     }
-    for (std::size_t left = layout.idle; left > 0;) {
-      const std::size_t count = std::min(left, kOfAProcess);
-      idle_.push_back(std::make_unique<Child>(
-          layout.client_cpu,
-          [&](const Announce& announce, Tally&) { be_idle(count, url_, layout, announce); }));
-      left -= count;
-    }
+    idle_ = start(layout.idle, [this](std::size_t count, const Announce& announce, Tally&) {
+      be_idle(count, url_, layout_, announce);
+    });
   }
 
-  std::unique_ptr<Child> start_load(const Case& what, std::size_t connections) override {
-    return std::make_unique<Child>(layout_.client_cpu, [&](const Announce& announce, Tally& tally) {
-      be_busy(what, connections, url_, layout_, announce, tally);
+  Load start_load(const Case& what, std::size_t connections) override {
+    return start(connections, [&](std::size_t count, const Announce& announce, Tally& tally) {
+      be_busy(what, count, url_, layout_, announce, tally);
     });
   }
   const Child* server() const override { return server_ ? &*server_ : nullptr; }
 
-  Sample run(const Case& what, const Times& times, const Child* load) override {
+  Sample run(const Case& what, const Times& times, const Load& load) override {
     Client client = connect(url_, layout_, what);
     check_data(client, what, data_);
     const ServerFigures before = figures_of_server(client);
     Meter meter({.server = server(), .load = load}, times);
-    Load own(client, what, {&meter, nullptr}, data_);
+    bench::Load own(client, what, {&meter, nullptr}, data_);
     own.run();
     Sample sample = meter.sample(what.kind == Kind::kNull ? 0 : what.size);
     // The server's counts include the warm-up: its share is taken by the calls.
@@ -166,11 +157,25 @@ class Rpcrdma final : public Contender {
   }
 
  private:
+  // As many processes as so many connections need.
+  template <class Body>
+  Load start(std::size_t connections, const Body& body) const {
+    Load made;
+    while (connections > 0) {
+      const std::size_t count = std::min(connections, kConnectionsOfAProcess);
+      made.push_back(std::make_unique<Child>(
+          layout_.client_cpu,
+          [&](const Announce& announce, Tally& tally) { body(count, announce, tally); }));
+      connections -= count;
+    }
+    return made;
+  }
+
   const std::vector<std::byte> data_ = pattern(kSizeMax);
   const Layout layout_;
   std::string url_;
   std::optional<Child> server_;
-  std::vector<std::unique_ptr<Child>> idle_;
+  Load idle_;
 };
 
 }  // namespace

@@ -60,10 +60,10 @@ class Runner {
   // Beside as many other connections as are asked for, whose calls are part of it.
   Sample run_on_all(Contender& contender, const Case& what) {
     const std::size_t others = plan_.layout.connections;
-    if (others == 0) return contender.run(what, times_, nullptr);
+    if (others == 0) return contender.run(what, times_, {});
     const auto load = contender.start_load(what, others);
-    if (load == nullptr) throw std::runtime_error(what.name + ": this is for one connection");
-    Sample sample = contender.run(what, times_, load.get());
+    if (load.empty()) throw std::runtime_error(what.name + ": this is for one connection");
+    Sample sample = contender.run(what, times_, load);
     sample.calls += sample.load_calls;
     sample.payload_bytes = sample.calls * what.size;
     return sample;
@@ -71,10 +71,10 @@ class Runner {
 
   // The case alone, the load alone, and both.
   Sample run_beside(Contender& contender, const Case& what, const Case& beside) {
-    const Sample alone = contender.run(what, times_, nullptr);
+    const Sample alone = contender.run(what, times_, {});
     const auto load = contender.start_load(beside, 1);
-    const Sample load_alone = watch(contender, *load);
-    Sample sample = contender.run(what, times_, load.get());
+    const Sample load_alone = watch(contender, load);
+    Sample sample = contender.run(what, times_, load);
     const auto per_call = [](double cpu_seconds, std::uint64_t calls) {
       return cpu_seconds / static_cast<double>(std::max<std::uint64_t>(calls, 1));
     };
@@ -85,8 +85,8 @@ class Runner {
   }
 
   // What a load does that is alone. This process uses no time meanwhile.
-  Sample watch(const Contender& contender, const Child& load) const {
-    Meter meter({.server = contender.server(), .load = &load}, times_);
+  Sample watch(const Contender& contender, const Contender::Load& load) const {
+    Meter meter({.server = contender.server(), .load = load}, times_);
     while (!meter.over()) {
       ::poll(nullptr, 0, 1);
       meter.tick();

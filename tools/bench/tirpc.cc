@@ -76,7 +76,7 @@ class Tirpc final : public Contender {
         data_(1U << 20U) {}
 
   const Child* server() const override { return &server_; }
-  Sample run(const Case& what, const Times& times, const Child* /*load*/) override {
+  Sample run(const Case& what, const Times& times, const Load& /*load*/) override {
     const Connection connection(static_cast<std::uint16_t>(std::stoi(server_.address())));
     Meter meter({.server = &server_}, times);
     Clock::time_point started = meter.now();
