@@ -135,9 +135,9 @@ class Bench(unittest.TestCase):
         self.assertGreater(ours[0]["ratio_to_raw"], 0.05)
 
     def test_refuses_unknown_cases(self):
-        result = run("bench", "--cases", "null_qd33")
+        result = run("bench", "--cases", "null_qd2000")
         self.assertEqual(result.returncode, 2)
-        self.assertIn("null_qd33", result.stderr)
+        self.assertIn("null_qd2000", result.stderr)
 
     def test_lists_its_cases(self):
         listed = run("bench", "--list").stdout

@@ -79,7 +79,8 @@ class HostileToClient : public testing::TestWithParam<bool> {  // with CRC
   void connect(const ClientOptions& options) {
     talk_.reset();
     client_.reset();
-    auto connecting = ConnectingClient::connect_on(*provider_, listener_.address(), options);
+    auto connecting = ConnectingClient::connect_on(*provider_, listener_.address(),
+                                                   test::with_small_messages(options));
     ASSERT_TRUE(connecting) << connecting.error().message();
     client_ = std::move(*connecting);
     auto peer = listener_.accept();

@@ -64,6 +64,7 @@ void fill(FunctionService& service) {
       .on(kSize,
           [](CallContext& context) {
             const Bytes data = context.arguments().bulk(5000, "data");
+            if (!context.arguments().finish()) return context.fail(AcceptStatus::kGarbageArgs);
             context.results().xdr().u32(static_cast<std::uint32_t>(data.size()));
             context.succeed();
           },

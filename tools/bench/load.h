@@ -22,6 +22,9 @@ class Load {
   };
   // `data` is what is written. Throws std::runtime_error when memory cannot be registered.
   Load(Client& client, const Case& what, const Witness& witness, Bytes data);
+  ~Load();  // closes the client
+  Load(const Load&) = delete;
+  Load& operator=(const Load&) = delete;
 
   void start();
   void handle_news();  // after Client::wait(), or when wait_fd() is readable

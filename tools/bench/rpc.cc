@@ -45,7 +45,7 @@ Client connect(const std::string& url, const Layout& layout, const Case& what) {
   options.provider.name = layout.provider;
   options.provider.crc = what.crc;
   const auto depth = static_cast<std::uint32_t>(what.depth);
-  options.calls_max = std::max(options.calls_max, depth);
+  options.calls_max = std::max(options.calls_max, depth + 1);  // the one that ends is still there
   options.connection.credits = std::max(options.connection.credits, depth);
   auto client = Client::connect(url, options);
   if (!client) fail(what.name, client.error());
