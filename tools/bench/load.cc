@@ -94,6 +94,7 @@ void Load::finish(Reply& reply, Slot& slot) {
   MessageReader& results = reply.results();
   bool right = true;
   if (what_.kind == Kind::kRead) {
+    reply.land_results();  // also what came inline
     const Bytes data = results.bulk(what_.size, "data");
     right = data.size() == what_.size && data.data() == slot.place.data();
   } else if (what_.kind == Kind::kWrite) {

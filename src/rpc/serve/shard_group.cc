@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <utility>
 
 #include "rpc/errors.h"
@@ -178,7 +177,7 @@ void ShardGroup::start() {
     shard.runs = true;
     try {
       shard.thread = std::thread([this, &shard] { run(shard); });
-    } catch (const std::exception&) {
+    } catch (...) {
       shard.runs = false;
       state_.inboxes.resize(i);
       return;
