@@ -66,7 +66,7 @@ rpcrdma::ConnectionOptions connection_of(const Way& way) {
   rpcrdma::ConnectionOptions options;
   options.inline_size = way.inline_size;
   options.receive_size_max = kLarge;
-  if (way.is_inline) options.reduce_size_min = kLarge;
+  options.reduce_size_min = way.is_inline ? kLarge : 1024;
   return options;
 }
 
