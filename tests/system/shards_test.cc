@@ -473,8 +473,10 @@ TEST(ShardsOfAProvider, EndWithTheLastConnectionWhenItsDeviceHasGone) {
   std::atomic<bool> fails = false;
   ServerOptions options;
   options.shards = 2;
+  rdma::siwarp::Options siwarp;
+  siwarp.linger = siwarp.setup_timeout_responder = std::chrono::minutes(1);  // no timer wakes it
   auto server = Server::listen(
-      std::make_unique<FailingProvider>(rdma::siwarp::make_provider({}).value(), fails),
+      std::make_unique<FailingProvider>(rdma::siwarp::make_provider(siwarp).value(), fails),
       "127.0.0.1:0", options);
   ASSERT_TRUE(server) << server.error().message();
   Service service;
@@ -495,6 +497,10 @@ TEST(ShardsOfAProvider, EndWithTheLastConnectionWhenItsDeviceHasGone) {
   fails = true;
   of_first.reset();
   while (server->connections() > 1) std::this_thread::yield();
+  // Meanwhile the first shard comes to rest.
+  for (int i = 0; i < 500; ++i) {
+    ASSERT_TRUE(of_second->call(of_second->prepare({kProgram, kVersion, kWhere}).value()));
+  }
   of_second.reset();
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (!has_ended && std::chrono::steady_clock::now() < end) std::this_thread::yield();
