@@ -65,6 +65,7 @@ class SiwarpProvider final : public Provider {
     if (std::ranges::any_of(shard_.news, [](QueuePair* each) { return each->has_news(); })) {
       return;
     }
+    if (std::exchange(shard_.more_to_receive, false)) return;
     if (!shard_.senders.empty()) return give_way();
     waiting_.wait(shard_.open, shard_.moved, [](QueuePair& each) { return each.receive_some(); });
   }
