@@ -238,12 +238,13 @@ Server listen(const ServeOptions& options, StderrLog& log) {
 
 void announce(const ServeOptions& options, const Server& server, const std::string& plain,
               StderrLog& log) {
+  const bool has_files = !options.directory.empty();
+  const char* const rights =
+      options.read_only ? ", read-only" : ", readable and writable for whoever reaches it";
   log.write(
       blob::LogLevel::kInfo,
-      fmt::format("serving {} on {} by {}, {}{}",
-                  options.directory.empty() ? "the benchmark" : options.directory, server.address(),
-                  server.provider_name(),
-                  options.read_only ? "read-only" : "readable and writable for whoever reaches it",
+      fmt::format("serving {} on {} by {}{}{}", has_files ? options.directory : "the benchmark",
+                  server.address(), server.provider_name(), has_files ? rights : "",
                   options.listen == kLoopback
                       ? "; this machine only (--listen 0.0.0.0: all addresses)"
                       : ""));
