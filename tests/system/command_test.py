@@ -426,6 +426,7 @@ class CommandTest(CommandFixture):
 
     def test_threads_share_the_connections(self):
         server = self.serve("--threads", "3", "--tcp-port", "0", "--capture", self.root / "threads.pcapng")
+        self.assertEqual(run("ping", server.url).returncode, 0)  # it serves, and not only listens
         threads = {pathlib.Path(f"/proc/{server.process.pid}/task/{task}/comm").read_text().strip()
                    for task in os.listdir(f"/proc/{server.process.pid}/task")}
         self.assertLessEqual({"rpcrdma-1", "rpcrdma-2"}, threads)
