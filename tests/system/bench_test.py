@@ -95,7 +95,8 @@ class Bench(unittest.TestCase):
     def test_what_cannot_be_measured_is_refused(self):
         for words, said in (("--beside nonsense", "nonsense"), ("--cases tirpc_null_qd1 --connections 2", "libtirpc"), ("--cases read_16m_qd1024", "read_16m_qd1024"),
                             ("--beside null_qd1 --connections 2", "--connections"), ("--threads 0", "--threads"),
-                            ("rdma://127.0.0.1 --threads 2", "url")):
+                            ("rdma://127.0.0.1 --threads 2", "url"),
+                            ("rdma://127.0.0.1 --beside null_qd1", "url")):
             result = run("bench", *words.split(), "--seconds", 0.01)
             self.assertNotEqual(result.returncode, 0, words)
             self.assertIn(said, result.stderr, words)

@@ -2,6 +2,44 @@
 
 namespace rpcrdma::tools::bench {
 
+namespace {
+
+// What is beside the measured connection, and who serves it.
+void add_company(CLI::App& command, Settings& settings) {
+  CLI::Option* const url = command.add_option(
+      "url", settings.url,
+      "rdma://HOST[:PORT] of `rpcrdma serve --bench`, on another machine perhaps: measured without "
+      "bare TCP beside it");
+  command
+      .add_option(
+          "--idle", settings.idle,
+          "connections that rest beside the measured one; each has made 32 NULL calls and a "
+          "read of 1 MiB")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  CLI::Option* const connections =
+      command
+          .add_option(
+              "--connections", settings.connections,
+              "further connections on which the case is made at the same time, by a process "
+              "of their own; latencies are those of the case's own")
+          ->check(CLI::Range(0, 100'000))
+          ->capture_default_str();
+  command
+      .add_option(
+          "--beside", settings.beside,
+          "a case that another process makes all the time, as a load; it is measured alone, "
+          "too")
+      ->excludes(connections)
+      ->excludes(url);  // whose CPU time is not seen while the load is alone
+  command.add_option("--threads", settings.threads, "threads of the server")
+      ->check(CLI::Range(1, 256))
+      ->excludes(url)
+      ->capture_default_str();
+}
+
+}  // namespace
+
 void add_options(CLI::App& command, Settings& settings) {
   command.add_flag("--json", settings.json,
                    "print the result as JSON: an array, one object a case");
@@ -36,35 +74,7 @@ void add_options(CLI::App& command, Settings& settings) {
                   "numeric address of this machine that rpcrdma is measured over; for verbs one on "
                   "an RDMA device")
       ->capture_default_str();
-  CLI::Option* const url = command.add_option(
-      "url", settings.url,
-      "rdma://HOST[:PORT] of `rpcrdma serve --bench`, on another machine perhaps: measured without "
-      "bare TCP beside it");
-  command
-      .add_option(
-          "--idle", settings.idle,
-          "connections that rest beside the measured one; each has made 32 NULL calls and a "
-          "read of 1 MiB")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
-  CLI::Option* const connections =
-      command
-          .add_option(
-              "--connections", settings.connections,
-              "further connections on which the case is made at the same time, by a process "
-              "of their own; latencies are those of the case's own")
-          ->check(CLI::Range(0, 100'000))
-          ->capture_default_str();
-  command
-      .add_option(
-          "--beside", settings.beside,
-          "a case that another process makes all the time, as a load; it is measured alone, "
-          "too")
-      ->excludes(connections);
-  command.add_option("--threads", settings.threads, "threads of the server")
-      ->check(CLI::Range(1, 256))
-      ->excludes(url)
-      ->capture_default_str();
+  add_company(command, settings);
   command.add_flag("--list", settings.list, "list the cases");
   command.footer(
       "A server process for each contender, the client in this one, loopback\n"

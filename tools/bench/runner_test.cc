@@ -25,13 +25,18 @@ TEST(Runner, RunsEveryContenderInEachRound) {
   }
 }
 
-// What is beside a case: connections that make it as well, and those that rest.
-TEST(Runner, CountsTheCallsOfAllConnections) {
+Plan short_plan() {
   std::vector<std::string> unknown;
   Plan plan;
   plan.groups = select({"null_qd1"}, "off", unknown);
   plan.rounds = 1;
   plan.seconds = 0.02;
+  return plan;
+}
+
+// What is beside a case: connections that make it as well, and those that rest.
+TEST(Runner, CountsTheCallsOfAllConnections) {
+  Plan plan = short_plan();
   plan.layout.connections = 3;
   plan.layout.idle = 2;
   plan.layout.threads = 2;
@@ -47,11 +52,8 @@ TEST(Runner, CountsTheCallsOfAllConnections) {
 }
 
 TEST(Runner, MeasuresALoadAloneAndBesideACase) {
+  Plan plan = short_plan();
   std::vector<std::string> unknown;
-  Plan plan;
-  plan.groups = select({"null_qd1"}, "off", unknown);
-  plan.rounds = 1;
-  plan.seconds = 0.02;
   plan.beside = select({"read_64k_qd8"}, "off", unknown)[0].cases[0];
   const auto results = run(plan, [](double) {});
   const Sample& sample = results.at(1).samples.at(0);
