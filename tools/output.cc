@@ -115,7 +115,7 @@ Output::~Output() {
 void Output::open(Temporary temporary) {
   if (path_ == "-") {
     is_stdout_ = true;
-    file_ = blob::File(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
+    file_ = files::File(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
   } else {
     struct stat status {};
     const bool is_there = ::stat(path_.c_str(), &status) == 0;
@@ -124,12 +124,12 @@ void Output::open(Temporary temporary) {
     for (int links = 0;; ++links) {
       if (const auto descriptor = own_descriptor(target)) {
         is_stdout_ = *descriptor == STDOUT_FILENO;
-        file_ = blob::File(::fcntl(*descriptor, F_DUPFD_CLOEXEC, 0));
+        file_ = files::File(::fcntl(*descriptor, F_DUPFD_CLOEXEC, 0));
         break;
       }
       const auto next = is_in_proc(target) ? std::nullopt : link_target(target);
       if (!next && is_there && (is_in_proc(target) || !S_ISREG(status.st_mode))) {
-        file_ = blob::File(path_, O_WRONLY | O_NOCTTY);
+        file_ = files::File(path_, O_WRONLY | O_NOCTTY);
         break;
       }
       if (!next) {
@@ -152,14 +152,14 @@ void Output::open_temporary(const std::string& directory, Temporary kind) {
   if (mode_ && ::faccessat(AT_FDCWD, target_.c_str(), W_OK, AT_EACCESS) != 0) return;
   const mode_t mode = mode_.value_or(mode_by_umask());
   if (kind == Temporary::kAny) {
-    file_ = blob::File(directory, O_WRONLY | O_TMPFILE, mode);
+    file_ = files::File(directory, O_WRONLY | O_TMPFILE, mode);
     // A name is given to it by way of /proc.
     const std::string link = fmt::format("/proc/self/fd/{}", file_.descriptor());
-    if (file_.is_open() && ::access(link.c_str(), F_OK) != 0) file_ = blob::File();
+    if (file_.is_open() && ::access(link.c_str(), F_OK) != 0) file_ = files::File();
   }
   for (int i = 0; !file_.is_open() && i < kAttempts; ++i) {
     temporary_ = (fs::path(directory) / (".rpcrdma-" + random_text())).string();
-    file_ = blob::File(temporary_, O_WRONLY | O_CREAT | O_EXCL, mode);
+    file_ = files::File(temporary_, O_WRONLY | O_CREAT | O_EXCL, mode);
     if (!file_.is_open() && errno != EEXIST) break;
   }
   if (!file_.is_open()) {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "blob/file.h"
+#include "files/file.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::tools {
@@ -55,7 +55,7 @@ class Output {
   std::string temporary_;       // its name until then; empty: none
   std::optional<mode_t> mode_;  // of the file that is replaced
   std::string problem_;
-  blob::File file_;
+  files::File file_;
   bool is_stdout_ = false;
   bool is_slow_ = false;  // may block: a pipe, a terminal
 };

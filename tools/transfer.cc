@@ -110,9 +110,9 @@ void check_name(const std::string& name) {
 }
 
 // "-" is the standard input.
-blob::File open_input(const std::string& path) {
-  return path == "-" ? blob::File(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0))
-                     : blob::File(path, O_RDONLY | O_NOCTTY);
+files::File open_input(const std::string& path) {
+  return path == "-" ? files::File(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0))
+                     : files::File(path, O_RDONLY | O_NOCTTY);
 }
 
 std::string problem_with_input(const std::string& path) {

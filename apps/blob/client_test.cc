@@ -196,7 +196,7 @@ class SlowServer : public BlobClientTest {
 };
 
 TEST_F(SlowServer, CommitIsGivenUpWhenTheTimeOfACallIsOver) {
-  Source empty(File("/dev/null", O_RDONLY));
+  Source empty(files::File("/dev/null", O_RDONLY));
   const auto result = BlobClient(*client_, strict_).put(empty, "name");
   expect_timed_out(result ? std::nullopt : std::optional(result.error()));
 }

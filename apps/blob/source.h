@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "blob.h"
-#include "blob/file.h"
+#include "files/file.h"
 #include "rpcrdma/types.h"
 
 namespace blob {
@@ -14,7 +14,7 @@ namespace blob {
 class Source {
  public:
   // Reads from where the descriptor stands.
-  explicit Source(File file) : file_(std::move(file)) {
+  explicit Source(files::File file) : file_(std::move(file)) {
     const auto status = file_.status();
     if (!status) return;
     is_regular_ = S_ISREG(status->st_mode);
@@ -45,7 +45,7 @@ class Source {
   }
 
  private:
-  File file_;
+  files::File file_;
   std::uint64_t size_ = BLOB_SIZE_UNKNOWN;
   std::uint64_t likely_size_ = 0;
   bool is_regular_ = false;

@@ -11,12 +11,14 @@
 #include <memory>
 #include <utility>
 
-#include "blob/beneath.h"
 #include "blob/name.h"
 #include "blob/sha256.h"
 #include "blob/store_files.h"
+#include "files/beneath.h"
 
 namespace blob {
+
+using files::File;
 
 using rpcrdma::Expected;
 using rpcrdma::MutableBytes;
@@ -70,10 +72,10 @@ blob_status Store::failed(std::string_view what, std::string_view name) const {
 File Store::open_regular(std::string_view name) const {
   if (!valid_name(name)) return File();
   const std::string path(name);
-  const File found = open_beneath(directory_.descriptor(), path, O_PATH);
+  const File found = files::open_beneath(directory_.descriptor(), path, O_PATH);
   const auto status = found.is_open() ? found.status() : std::nullopt;
   if (!status || !S_ISREG(status->st_mode)) return File();
-  File file = open_beneath(directory_.descriptor(), path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  File file = files::open_beneath(directory_.descriptor(), path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   const auto opened = file.is_open() ? file.status() : std::nullopt;
   return opened && S_ISREG(opened->st_mode) ? std::move(file) : File();
 }
@@ -99,7 +101,7 @@ Expected<Store::Entry, blob_status> Store::stat(std::string_view name) {
     return no(blob_status::BLOB_NO_SUCH_BLOB);
   }
   if (S_ISLNK(status.st_mode)) {
-    const File found = open_beneath(directory_.descriptor(), path, O_PATH);
+    const File found = files::open_beneath(directory_.descriptor(), path, O_PATH);
     const auto target = found.is_open() ? found.status() : std::nullopt;
     if (!target) return no(blob_status::BLOB_NO_SUCH_BLOB);
     status = *target;

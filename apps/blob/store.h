@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "blob.h"
-#include "blob/file.h"
 #include "blob/log.h"
+#include "files/file.h"
 #include "rpcrdma/types.h"
 
 namespace blob {
@@ -87,21 +87,21 @@ class Store {
   // A commit in progress: expire() leaves the upload alone, other commits of it wait.
   class Committing;
 
-  File open_regular(std::string_view name) const;
+  files::File open_regular(std::string_view name) const;
   blob_status failed(std::string_view what, std::string_view name) const;  // by errno
   bool may_be_replaced(std::string_view name) const;
 
-  File open_upload(const blob_id& id, const char* suffix, int flags) const;
+  files::File open_upload(const blob_id& id, const char* suffix, int flags) const;
   void drop(const blob_id& id) const;
   rpcrdma::Expected<Upload, blob_status> find_upload(const blob_id& id) const;
-  blob_status check(const File& data, const Upload& upload, const blob_sum& sum) const;
+  blob_status check(const files::File& data, const Upload& upload, const blob_sum& sum) const;
   blob_status publish(const blob_id& id, Upload& upload, const blob_sum& sum) const;
   blob_status commit_again(const blob_id& id, Upload& upload, const blob_sum& sum) const;
   blob_status write_record(const blob_id& id, const Upload& upload) const;
 
   const std::string path_;
   const StoreOptions options_;
-  const File directory_;
+  const files::File directory_;
   std::mutex mutex_;
   std::condition_variable committed_;
   std::set<blob_id> committing_;  // guarded by mutex_

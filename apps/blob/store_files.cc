@@ -10,6 +10,8 @@
 
 namespace blob {
 
+using files::File;
+
 std::optional<blob_sum> sum_of(const File& file) {
   std::vector<std::byte> buffer(BLOB_DATA_MAX);
   Sha256Stream sum;

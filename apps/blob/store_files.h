@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "blob.h"
-#include "blob/file.h"
+#include "files/file.h"
 
 namespace blob {
 
 // The SHA-256 of all of the file; nullopt: errno.
-std::optional<blob_sum> sum_of(const File& file);
+std::optional<blob_sum> sum_of(const files::File& file);
 // Of everything in a directory below the other one, in no order; empty also when it is not there.
 std::vector<std::string> names_in(int directory, const char* path);
 

@@ -19,6 +19,8 @@
 
 namespace blob {
 
+using files::File;
+
 using rpcrdma::Bytes;
 using rpcrdma::Expected;
 using rpcrdma::Unexpected;

@@ -1,13 +1,13 @@
 // Opens files of a directory, and nothing that lies outside of it.
-#ifndef RPCRDMA_BLOB_BENEATH_H_
-#define RPCRDMA_BLOB_BENEATH_H_
+#ifndef RPCRDMA_FILES_BENEATH_H_
+#define RPCRDMA_FILES_BENEATH_H_
 
 #include <cstdint>
 #include <string>
 
-#include "blob/file.h"
+#include "files/file.h"
 
-namespace blob {
+namespace files {
 
 // kAuto: by openat2(RESOLVE_BENEATH), or by hand where the kernel or a seccomp filter refuses that.
 enum class Resolving : std::uint8_t { kAuto, kByHand };
@@ -18,6 +18,6 @@ enum class Resolving : std::uint8_t { kAuto, kByHand };
 File open_beneath(int directory, const std::string& path, int flags,
                   Resolving resolving = Resolving::kAuto);
 
-}  // namespace blob
+}  // namespace files
 
-#endif  // RPCRDMA_BLOB_BENEATH_H_
+#endif  // RPCRDMA_FILES_BENEATH_H_

@@ -1,6 +1,6 @@
 // A file descriptor that closes itself, and reads and writes that go on until they are done.
-#ifndef RPCRDMA_BLOB_FILE_H_
-#define RPCRDMA_BLOB_FILE_H_
+#ifndef RPCRDMA_FILES_FILE_H_
+#define RPCRDMA_FILES_FILE_H_
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 
 #include "rpcrdma/types.h"
 
-namespace blob {
+namespace files {
 
 class File {
  public:
@@ -71,6 +71,6 @@ class File {
   int descriptor_ = -1;
 };
 
-}  // namespace blob
+}  // namespace files
 
-#endif  // RPCRDMA_BLOB_FILE_H_
+#endif  // RPCRDMA_FILES_FILE_H_

@@ -1,4 +1,4 @@
-#include "blob/beneath.h"
+#include "files/beneath.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <fstream>
 #include <string>
 
-namespace blob {
+namespace files {
 namespace {
 
 namespace fs = std::filesystem;
@@ -111,4 +111,4 @@ TEST_P(BeneathTest, FlagsHold) {
 }
 
 }  // namespace
-}  // namespace blob
+}  // namespace files

@@ -1,4 +1,4 @@
-#include "blob/beneath.h"
+#include "files/beneath.h"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace blob {
+namespace files {
 namespace {
 
 constexpr int kLinksMax = 40;  // as the kernel
@@ -95,4 +95,4 @@ File open_beneath(int directory, const std::string& path, int flags, Resolving r
   return open_by_hand(directory, path, flags);
 }
 
-}  // namespace blob
+}  // namespace files
