@@ -18,7 +18,8 @@ Unexpected<Error> not_opened() {
 }  // namespace
 
 Expected<void, Error> DeviceQueues::open(rdma_cm_id& id, Device& device, const Options& options,
-                                         ReceivePool* pool, PooledReceiver& receiver) {
+                                         CompletionOwner& owner, ReceivePool* pool,
+                                         PooledReceiver& receiver) {
   id_ = &id;
   device_ = &device;
   pool_ = pool;
@@ -33,8 +34,8 @@ Expected<void, Error> DeviceQueues::open(rdma_cm_id& id, Device& device, const O
           std::max(std::min(can.max_qp_wr, can.max_cqe / 2) - static_cast<int>(kSlack), 0)),
       options.queue_depth);
   const std::uint32_t completions = (pool_ != nullptr ? limits_.depth : 2 * limits_.depth) + kSlack;
-  completions_.reset(ibv_create_cq(id.verbs, static_cast<int>(completions),
-                                   static_cast<CompletionOwner*>(this), &device.completions(), 0));
+  completions_.reset(
+      ibv_create_cq(id.verbs, static_cast<int>(completions), &owner, &device.completions(), 0));
   if (!completions_ || !create_queue_pair(options)) return not_opened();
   events_.watch(*id.qp);
   if (pool_ != nullptr) pool_->add(*id.qp, receiver);

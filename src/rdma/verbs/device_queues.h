@@ -21,20 +21,20 @@
 
 namespace rpcrdma::rdma::verbs {
 
-class DeviceQueues final : public CompletionOwner {
+class DeviceQueues {
  public:
-  // Both outlive it.
-  DeviceQueues(posix::Reactor& reactor, Counters& counters)
-      : counters_(counters), events_(reactor) {}
+  // They outlive it. `told`: see QueueEvents.
+  DeviceQueues(posix::Reactor& reactor, std::atomic<bool>& told, Counters& counters)
+      : counters_(counters), events_(reactor, told) {}
   // Does not destroy the queue pair, which is the identifier's: destroy() does.
   ~DeviceQueues() = default;
   DeviceQueues(const DeviceQueues&) = delete;
   DeviceQueues& operator=(const DeviceQueues&) = delete;
 
-  // Makes the queue pair of `id`. With a pool its Receives are those of the pool, which tells
-  // `receiver` what came; null: it has its own.
+  // Makes the queue pair of `id`. `owner` is told of completions, and disarms. With a pool its
+  // Receives are those of the pool, which tells `receiver` what came; null: it has its own.
   Expected<void, Error> open(rdma_cm_id& id, Device& device, const Options& options,
-                             ReceivePool* pool, PooledReceiver& receiver);
+                             CompletionOwner& owner, ReceivePool* pool, PooledReceiver& receiver);
   // Ends what there is, also after open() failed; nothing in a child of the process.
   void destroy() noexcept;
 
@@ -50,7 +50,7 @@ class DeviceQueues final : public CompletionOwner {
   // completions make no event, so that the caller has to poll() afterwards.
   bool arm();
   void disarm() noexcept;
-  void handle_completion_event() noexcept override { disarm(); }
+  bool is_armed() const noexcept { return armed_; }
 
   // Calls `take` for each completion that has come; those of the pool go to its receivers. True if
   // there were any.

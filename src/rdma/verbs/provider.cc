@@ -50,13 +50,14 @@ class VerbsProvider final : public Provider {
 
   void progress() override {
     if (born_.elsewhere()) return;
+    std::erase_if(shard_.news, [](QueuePair* each) { return !(each->in_news = each->has_news()); });
     waiting_.dispatch();
-    // Connections that end take themselves out of the list.
-    now_ = shard_.all;
+    bool all = shard_.has_queue_events.exchange(false);
     for (const auto& device : shard_.devices()) {
       if (device->pool() != nullptr && device->pool()->arm()) shard_.moved = true;
+      all = all || device->is_lost();
     }
-    for (QueuePair* each : now_) each->progress();
+    visit(all);
     shard_.reactor->arm();
   }
   int wait_fd() const noexcept override { return shard_.reactor->fd(); }
@@ -67,7 +68,7 @@ class VerbsProvider final : public Provider {
   }
   void wait() override {
     if (born_.elsewhere()) return;
-    if (std::ranges::any_of(shard_.all, [](QueuePair* each) { return each->has_news(); })) return;
+    if (std::ranges::any_of(shard_.news, [](QueuePair* each) { return each->has_news(); })) return;
     waiting_.wait(shard_.all, shard_.moved, [](QueuePair& each) { return each.look(); });
   }
   void wake() noexcept override { shard_.reactor->wake(); }
@@ -76,6 +77,15 @@ class VerbsProvider final : public Provider {
   }
 
  private:
+  // Those with something to do, or all: an event of a device does not say in time whose it is.
+  void visit(bool all) {
+    visited_.clear();
+    visited_.swap(shard_.to_visit);
+    for (QueuePair* each : visited_) each->is_to_visit = false;
+    if (all) visited_ = shard_.all;  // those that end take themselves out of that list
+    for (QueuePair* each : visited_) each->progress();
+  }
+
   // What the InfiniBand connection manager carries beside an IP address.
   static constexpr std::size_t kPrivateDataMax = 36;  // NOLINT
 
@@ -90,7 +100,7 @@ class VerbsProvider final : public Provider {
   Shard shard_;
   posix::Waiting waiting_{*shard_.reactor, shard_.yielding, shard_.options.spin};
   BornHere born_;
-  std::vector<QueuePair*> now_;
+  std::vector<QueuePair*> visited_;  // kept for visit()
 };
 
 bool valid(const SharedReceives& shared) {

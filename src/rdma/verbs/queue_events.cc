@@ -35,6 +35,7 @@ void QueueEvents::deliver(const ibv_qp& queue, ibv_event_type event) noexcept {
   } else {
     receiver.fault_ = event == IBV_EVENT_QP_FATAL ? Fault::kOwn : Fault::kPeers;
   }
+  receiver.told_ = true;
   receiver.reactor_.wake();
 }
 

@@ -22,7 +22,8 @@ class QueueEvents {
     kOwn,    // the queue pair failed itself
   };
 
-  explicit QueueEvents(posix::Reactor& reactor) : reactor_(reactor) {}
+  // Both outlive it. `told` is set with each event.
+  QueueEvents(posix::Reactor& reactor, std::atomic<bool>& told) : reactor_(reactor), told_(told) {}
   ~QueueEvents() { forget(); }
   QueueEvents(const QueueEvents&) = delete;
   QueueEvents& operator=(const QueueEvents&) = delete;
@@ -40,6 +41,7 @@ class QueueEvents {
 
  private:
   posix::Reactor& reactor_;
+  std::atomic<bool>& told_;
   BornHere born_;
   const ibv_qp* queue_ = nullptr;  // that is watched
   std::atomic<Fault> fault_{Fault::kNone};

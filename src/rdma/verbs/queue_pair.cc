@@ -25,7 +25,7 @@ QueuePair::QueuePair(Shard& shard, std::string peer_address, Bytes private_data)
     : shard_(shard),
       ready_(std::size_t{2} * shard.options.queue_depth + SendQueue::kSlack),
       cm_(std::move(peer_address), private_data),
-      queues_(*shard.reactor, counters_) {}
+      queues_(*shard.reactor, shard.has_queue_events, counters_) {}
 
 Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard,
                                                                const posix::Address& address,
@@ -41,6 +41,7 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard,
   }
   shard.reactor->set_deadline(*made, posix::Reactor::now() + timeout);
   shard.all.push_back(made.get());
+  made->want_visit();
   return made;
 }
 
@@ -62,6 +63,7 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Inco
   shard.reactor->set_deadline(*made, posix::Reactor::now() + shard.options.setup_timeout_responder);
   shard.reactor->wake();  // for the answer, which progress() gives
   shard.all.push_back(made.get());
+  made->want_visit();
   return made;
 }
 
@@ -77,7 +79,7 @@ Expected<void, Error> QueuePair::open(Side side) {
     if (!shared) return Unexpected<Error>(shared.error());
     pool = *shared;
   }
-  if (auto opened = queues_.open(cm_.id(), **device, shard_.options, pool, *this); !opened) {
+  if (auto opened = queues_.open(cm_.id(), **device, shard_.options, *this, pool, *this); !opened) {
     return opened;
   }
   const Traits& traits = (*device)->traits();
@@ -118,6 +120,7 @@ Expected<RegionId, Error> QueuePair::attach_read_only(Bytes memory) {
 
 void QueuePair::handle_cm(CmEvent& event) {
   if (state_ == State::kDown) return;
+  want_visit();
   switch (event.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
       if (auto resolving = cm_.resolve_route(shard_.options.setup_timeout_initiator); !resolving) {
@@ -142,7 +145,7 @@ void QueuePair::handle_cm(CmEvent& event) {
     case RDMA_CM_EVENT_DISCONNECTED:
       if (state_ == State::kAnswered) notice_first_message();
       // progress() knows better why.
-      if (queues_.events().fault() != QueueEvents::Fault::kNone) return progress();
+      if (queues_.events().fault() != QueueEvents::Fault::kNone) return move_on();
       return end({Errc::kClosed, 0, "the peer closed the connection"});
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       return end(lost_device());
@@ -180,7 +183,7 @@ void QueuePair::opened(const CmEvent& event) {
   if (state_ == State::kConnecting) cm_.note_answer(event, queues_.device(), capabilities_);
   shard_.reactor->set_deadline(*this, std::nullopt);
   state_ = State::kOpen;
-  events_.push(LinkEvent::kConnected);
+  tell(LinkEvent::kConnected);
 }
 
 // The peer may speak before the connection manager's last message is here.
@@ -208,6 +211,35 @@ void QueuePair::handle_deadline() {
 // --- Progress ----------------------------------------------------------------------------------
 
 void QueuePair::progress() {
+  move_on();
+  if (state_ == State::kDown || state_ == State::kLeaving) return;
+  if (!queues_.is_armed() || sends_->bindings() > 0) want_visit();
+}
+
+void QueuePair::want_visit() {
+  if (is_to_visit) return;
+  is_to_visit = true;
+  shard_.to_visit.push_back(this);
+}
+
+void QueuePair::note_news() {
+  if (listener_ != nullptr) listener_->handle_news();
+  if (in_news) return;
+  in_news = true;
+  shard_.news.push_back(this);
+}
+
+void QueuePair::tell(LinkEvent event) {
+  events_.push(event);
+  note_news();
+}
+
+void QueuePair::handle_completion_event() noexcept {
+  queues_.disarm();
+  want_visit();
+}
+
+void QueuePair::move_on() {
   if (state_ == State::kAccepting) answer();
   if (state_ != State::kDown && state_ != State::kLeaving && queues_.arm() &&
       (state_ == State::kOpen || state_ == State::kAnswered || state_ == State::kDraining)) {
@@ -317,7 +349,7 @@ void QueuePair::finish_end() {
   shard_.reactor->set_deadline(*this, std::nullopt);
   destroy_queue();
   if (refuses_) cm_.release();  // tells a peer that waits; what has ended by itself needs no more
-  events_.push(ending_);
+  tell(ending_);
   std::erase(shard_.all, this);
 }
 
@@ -353,6 +385,10 @@ void QueuePair::wait_for_last_receive() {
 }
 
 QueuePair::~QueuePair() {
+  if (is_to_visit) std::erase(shard_.to_visit, this);
+  if (in_news) std::erase(shard_.news, this);
+  is_to_visit = in_news = true;  // what happens from here on puts it nowhere
+  listener_ = nullptr;
   if (born_.elsewhere()) {  // all that it holds is its parent's
     std::erase(shard_.all, this);
     return;

@@ -23,6 +23,7 @@
 namespace rpcrdma::rdma::verbs {
 
 class QueuePair final : public rdma::QueuePair,
+                        private CompletionOwner,
                         private PooledReceiver,
                         private CmTarget,
                         private posix::Watched {
@@ -52,13 +53,20 @@ class QueuePair final : public rdma::QueuePair,
   void release_receives(std::span<const std::uint16_t> numbers) override;
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
+  bool tell_news_to(NewsListener& listener) noexcept override {
+    listener_ = &listener;
+    return true;
+  }
   Error cause() const noexcept override { return cause_; }
   Error exposure_failure() const noexcept override;
   void disconnect() noexcept override;
   Counters counters() const noexcept override;
 
-  // Moves on what waits for no event; arms the completion queue.
+  // Moves on what waits for no event; arms the completion queue. Needed after an event or a call of
+  // another function alone: that puts this into Shard::to_visit.
   void progress();
+  bool is_to_visit = false;  // is in Shard::to_visit
+  bool in_news = false;      // is in Shard::news
   // Completions or events that are there to be polled.
   bool has_news() const noexcept { return !ready_.empty() || !events_.empty(); }
   // Looks for completions; true if there are any.
@@ -79,6 +87,11 @@ class QueuePair final : public rdma::QueuePair,
   QueuePair(Shard& shard, std::string peer_address, Bytes private_data);
   enum class Side : std::uint8_t { kActive, kPassive };
   Expected<void, Error> open(Side side);
+  void want_visit();
+  void note_news();
+  void tell(LinkEvent event);
+  void move_on();
+  void handle_completion_event() noexcept override;
   void handle_cm(CmEvent& event) override;
   void handle_ready(std::uint32_t /*events*/) override {}
   void handle_deadline() override;
@@ -124,6 +137,7 @@ class QueuePair final : public rdma::QueuePair,
   bool flushed_ = false;  // the device gave work up; the reason may follow
   LinkEvent ending_{};    // what the user is told at the end
   bool refuses_ = false;  // it ends before it was open
+  NewsListener* listener_ = nullptr;
   Error cause_{Errc::kClosed, 0, ""};
   Ring<LinkEvent> events_{4};
   Ring<Completion> ready_;

@@ -22,6 +22,8 @@ void QueuePair::take(const ibv_wc& completion) {
     ++counters_.completions;
     sends_->complete(completion.wr_id, status_of(completion.status));
   }
+  note_news();  // also of what nobody is told: there is room again
+  if (sends_->bindings() > 0) want_visit();
   if (completion.status != IBV_WC_SUCCESS) note_failure(completion);
 }
 
@@ -36,6 +38,7 @@ void QueuePair::note_failure(const ibv_wc& completion) {
 void QueuePair::fail(const Error& cause) {
   broken_ = true;
   cause_ = cause;
+  want_visit();
   shard_.reactor->wake();
 }
 
@@ -43,6 +46,7 @@ void QueuePair::fail(const Error& cause) {
 // comes.
 void QueuePair::give_up_soon() {
   flushed_ = true;
+  want_visit();
   shard_.reactor->set_deadline(*this, posix::Reactor::now() + kReasonMax);
   shard_.reactor->wake();  // which arms the timer
 }
@@ -58,6 +62,7 @@ void QueuePair::take_pooled(std::uint32_t number, const ibv_wc& completion) {
     (void)queues_.stop();  // now, so that it takes no more of what others wait for
     return fail({Errc::kProtocol, 0, receives_->refusal()});
   }
+  note_news();
   // Another connection's turn may have found it: the user is to hear of the connection first.
   if (state_ == State::kAnswered) notice_first_message();
 }

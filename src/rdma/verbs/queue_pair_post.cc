@@ -90,10 +90,13 @@ Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
     for (const work::Request& rest : batch.subspan(i)) {
       ready_.push({.id = rest.id, .status = Status::kFlushed});
     }
+    note_news();
     return {};
   }
   note_posted(receives_->post(*queues_.queue_pair()));
   note_posted(sends_->post(*queues_.queue_pair()));
+  if (!ready_.empty()) note_news();  // what was done at once
+  if (sends_->bindings() > 0) want_visit();
   return {};
 }
 

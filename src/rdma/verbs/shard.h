@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_RDMA_VERBS_SHARD_H_
 #define RPCRDMA_RDMA_VERBS_SHARD_H_
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -32,8 +33,12 @@ class Shard {
   const std::unique_ptr<posix::Reactor> reactor;
   const std::unique_ptr<CmChannel> cm;
   posix::Yielding yielding;
-  std::vector<QueuePair*> all;  // that are not over
-  bool moved = false;           // completions came since the last wait
+  std::vector<QueuePair*> all;       // that are not over
+  std::vector<QueuePair*> to_visit;  // that the next progress() has to look after
+  std::vector<QueuePair*> news;      // that may have something to poll
+  // An event came that is about a queue pair; it may have been read by another thread.
+  std::atomic<bool> has_queue_events = false;
+  bool moved = false;  // completions came since the last wait
 
  private:
   std::vector<std::unique_ptr<Device>> devices_;

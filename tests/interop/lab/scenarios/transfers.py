@@ -89,6 +89,31 @@ def shared(session):
     return f"{receives} Receives: put, get, 2 x ping"
 
 
+@scenario("verbs-threads", "guest verbs → guest verbs", "four clients at once, dealt among two threads of the server")
+def threads(session):
+    """Requests arrive at the first thread's channel and move to the other's (rdma_migrate_id)."""
+    return dealt(session, session.guest_verbs())
+
+
+@scenario("siwarp-to-verbs-threads", "host siwarp → guest verbs", "four clients at once, dealt among two threads",
+          devices=("siw",))
+def threads_from_host(session):
+    return dealt(session, session.host_siwarp())
+
+
+def dealt(session, client):
+    with session.guest_verbs().serve("--threads", 2) as server:
+        client.put_random(server)
+        pings = [client.start("ping", server.url, "--count", 100, "--json") for _ in range(3)]
+        client.get_random(server)
+        for program in pings:
+            program.expect(60)
+    calls = server.counters["calls"]
+    if calls < 300:
+        raise Failure(f"the server counts {calls} calls of both threads together, not 300 and those of the files")
+    return f"{calls} calls"
+
+
 def ping_of(client, server_peer, count):
     with server_peer.serve() as server:
         result = client.run_json("ping", server.url, "--count", count)
