@@ -352,9 +352,24 @@ class Sizes {
   std::map<const Definition*, bool> done_;
 };
 
-// What a new union is: 0 when that ends, else the first case that does.
+// Whether 0 is a value of the discriminant.
+bool has_zero(const Definition& of) {
+  const Definition* const type = resolved_target(of.discriminant);
+  return type == nullptr || std::any_of(type->enumerators.begin(), type->enumerators.end(),
+                                        [](const Enumerator& each) { return each.number == 0; });
+}
+
+// What a new union is: 0 when that ends (also as one of the default), else the first case that
+// does.
 void choose_initial(Definition& of, const Finite& finite) {
   bool found = false;
+  const Arm& last = of.arms.back();
+  if (last.is_default && has_zero(of) && !is_case(of, Integer{}) &&
+      finite.ends_before(last.declaration, of)) {
+    of.initial_arm = of.arms.size() - 1;
+    of.initial_discriminant = Integer{};
+    return;
+  }
   for (std::size_t i = 0; i < of.arms.size(); ++i) {
     if (!finite.ends_before(of.arms[i].declaration, of)) continue;
     for (const Value& each : of.arms[i].cases) {

@@ -214,4 +214,14 @@ TEST(ItemPlaces, LeavesOutItemsBehindThoseThatAMessageCarriesAsBulk) {
 }
 
 }  // namespace
+// What a program leaves out of a structure is then not there, rather than there and zero.
+TEST(NewUnion, IsTheDefaultWhereThatHasTheValueZero) {
+  EXPECT_FALSE(nfs3::set_mode3().set_it());
+  EXPECT_EQ(nfs3::set_mode3().mode(), nullptr);
+  EXPECT_EQ(nfs3::set_atime().set_it(), nfs3::time_how::DONT_CHANGE);
+  EXPECT_FALSE(nfs3::post_op_attr().attributes_follow());
+  EXPECT_EQ(nfs3::GETATTR3res().status(), nfs3::nfsstat3::NFS3_OK);
+  EXPECT_NE(nfs3::GETATTR3res().resok(), nullptr);
+}
+
 }  // namespace rpcrdma
