@@ -19,6 +19,7 @@
 #include "tools/bench/service.h"
 #include "tools/command.h"
 #include "tools/log.h"
+#include "tools/serve_nfs.h"
 #include "tools/text.h"
 
 namespace rpcrdma::tools {
@@ -55,6 +56,7 @@ constexpr const char* kServeFooter =
 
 struct ServeOptions {
   CommonOptions common;
+  NfsOptions nfs;
   std::string directory;
   std::string listen = kLoopback;
   std::uint16_t port = kDefaultPort;
@@ -107,18 +109,39 @@ rpcbinding::Registration tell_rpcbind(const ServeOptions& options, const Server&
   fail(usage ? kUsage : kFailed, registration.error().message());
 }
 
-// On the same address, whichever of a name's it is; empty: not asked for.
+// On the same address, whichever of a name's it is.
+Expected<std::string, Error> listen_at_port(Server& server, std::uint16_t port) {
+  const std::string_view address = server.address();
+  return server.also_listen(
+      fmt::format("tcp://{}:{}", address.substr(0, address.rfind(':')), port));
+}
+
+// Empty: not asked for.
 std::string listen_by_tcp(const ServeOptions& options, Server& server) {
   if (!options.tcp_port) return {};
-  const std::string_view address = server.address();
-  auto listening = server.also_listen(
-      fmt::format("tcp://{}:{}", address.substr(0, address.rfind(':')), *options.tcp_port));
+  auto listening = listen_at_port(server, *options.tcp_port);
   if (!listening) {
     Error error = listening.error();
     error.operation = "listening on plain TCP";
     fail(error);
   }
   return std::move(*listening);
+}
+
+// Where MOUNT is asked for, too. Empty: the usual port is taken, by the kernel's server perhaps,
+// and nobody asked for another.
+std::string listen_for_nfs(const ServeOptions& options, Server& server, StderrLog& log) {
+  if (!options.nfs.is_wanted()) return {};
+  auto listening = listen_at_port(server, options.nfs.tcp_port.value_or(kNfsTcpPort));
+  if (listening) return std::move(*listening);
+  Error error = listening.error();
+  error.operation = "listening for NFS and MOUNT by TCP";
+  if (options.nfs.tcp_port) fail(error);
+  log.write(blob::LogLevel::kWarning,
+            fmt::format("{}; Linux cannot mount without MOUNT by TCP: name another port with "
+                        "--nfs-tcp-port",
+                        error.message()));
+  return {};
 }
 
 // What the documents begin with works on a fresh system: a directory that is not there is made.
@@ -201,6 +224,7 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log) {
       options.bench ? std::max(blob::BLOB_DATA_MAX, bench::kSizeMax) : blob::BLOB_DATA_MAX;
   server.long_call_size_max = blob::BLOB_DATA_MAX + (64U << 10U);  // data and its header
   server.tcp.record_size_max = blob::BLOB_DATA_MAX + (64U << 10U);
+  if (options.nfs.is_wanted()) nfs::Exporter::make_room_in(server);
   server.tcp.connections_max = kTcpConnectionsMax;
   server.tcp.idle_timeout = milliseconds(options.tcp_idle_s);
   server.drain_timeout = milliseconds(options.drain_s);
@@ -219,7 +243,8 @@ void make_room_for_descriptors(const ServeOptions& options) {
                              options.connections_max, files.rlim_max));
   }
   constexpr std::size_t kOfAThread = 8;  // what it waits for
-  const rlim_t wanted = options.connections_max + kTcpConnectionsMax + kOthers +
+  const std::size_t files_open = options.nfs.is_wanted() ? 2 * options.nfs.open_files_max : 0;
+  const rlim_t wanted = options.connections_max + kTcpConnectionsMax + kOthers + files_open +
                         kOfAThread * std::size_t{options.threads};
   if (files.rlim_cur >= wanted) return;
   files.rlim_cur = std::min(wanted, files.rlim_max);
@@ -236,27 +261,51 @@ Server listen(const ServeOptions& options, StderrLog& log) {
   return std::move(*server);
 }
 
+// What is served, for a person.
+std::string what_is_served(const ServeOptions& options) {
+  std::string text;
+  const auto add = [&text](const std::string& what) {
+    if (!text.empty()) text += ", ";
+    text += what;
+  };
+  if (!options.directory.empty()) {
+    add(options.directory +
+        (options.read_only ? " (read-only)" : " (readable and writable for whoever reaches it)"));
+  }
+  if (options.nfs.is_wanted()) add("NFS");
+  if (options.bench) add("the benchmark");
+  return text;
+}
+
 void announce(const ServeOptions& options, const Server& server, const std::string& plain,
               StderrLog& log) {
-  const bool has_files = !options.directory.empty();
-  const char* const rights =
-      options.read_only ? ", read-only" : ", readable and writable for whoever reaches it";
-  log.write(
-      blob::LogLevel::kInfo,
-      fmt::format("serving {} on {} by {}{}{}", has_files ? options.directory : "the benchmark",
-                  server.address(), server.provider_name(), has_files ? rights : "",
-                  options.listen == kLoopback
-                      ? "; this machine only (--listen 0.0.0.0: all addresses)"
-                      : ""));
+  log.write(blob::LogLevel::kInfo,
+            fmt::format("serving {} on {} by {}{}", what_is_served(options), server.address(),
+                        server.provider_name(),
+                        options.listen == kLoopback
+                            ? "; this machine only (--listen 0.0.0.0: all addresses)"
+                            : ""));
   if (!plain.empty() && server.provider_name() != "siwarp") {
     log.write(blob::LogLevel::kWarning,
               fmt::format("connections by TCP cannot step up to RDMA by {}; they can with "
                           "--provider siwarp",
                           server.provider_name()));
   }
-  fmt::print("ready rdma://{}", server.address());
+}
+
+// The line that scripts wait for, and with exports what to type elsewhere.
+void say_ready(const ServeOptions& options, const Server& server, const std::string& plain,
+               const nfs::Exporter* exporter, const std::string& nfs_plain) {
+  fmt::print("ready");
+  if (!options.directory.empty() || options.bench || exporter == nullptr) {
+    fmt::print(" rdma://{}", server.address());
+  }
   if (!plain.empty()) fmt::print(" tcp://{}", plain);
+  if (exporter != nullptr) fmt::print("{}", nfs_urls(*exporter, server.address(), nfs_plain));
   fmt::print("\n");
+  if (exporter != nullptr) {
+    fmt::print("{}", mount_commands(*exporter, server.address(), nfs_plain));
+  }
   std::fflush(stdout);
 }
 
@@ -271,13 +320,19 @@ void open_store(const ServeOptions& options, StderrLog& log, std::optional<blob:
 }
 
 void serve(ServeOptions& options) {
-  if (options.directory.empty() && !options.bench) fail(kUsage, "--blob is required");
+  if (options.directory.empty() && !options.bench && !options.nfs.is_wanted()) {
+    fail(kUsage,
+         "there is nothing to serve: --nfs DIR exports a directory by NFS, --blob DIR serves "
+         "one to put and get");
+  }
   options.common.finish();
   StderrLog log(log_level(options.log_level));
   std::optional<blob::Store> store;
   std::optional<blob::BlobService> files;
-  std::optional<bench::BenchService> bench;  // outlive the server
+  std::optional<bench::BenchService> bench;
+  std::unique_ptr<nfs::Exporter> exporter;  // all outlive the server
   if (!options.directory.empty()) open_store(options, log, store);
+  if (options.nfs.is_wanted()) exporter = open_exports(options.nfs, log);
   Server server = listen(options, log);
   rpcbinding::RpcbindService rpcbind(server.address());
   if (store) {
@@ -290,14 +345,22 @@ void serve(ServeOptions& options) {
   if (options.bench) {
     if (auto added = bench.emplace().add_to(server); !added) fail(added.error());
   }
+  if (exporter) {
+    if (auto added = exporter->add_to(server); !added) fail(added.error());
+    rpcbind.add(nfs3::NFS_PROGRAM, nfs3::NFS_V3);
+    rpcbind.add(mount3::MOUNT_PROGRAM, mount3::MOUNT_V3);
+  }
   if (auto added = rpcbind.add_to(server); !added) fail(added.error());
   const std::string plain = listen_by_tcp(options, server);
+  const std::string nfs_plain = listen_for_nfs(options, server, log);
   stop_on_signals(server);
   // Behind the line above, so that no signal ends the program with the registration left.
   std::optional<rpcbinding::Registration> registration;
   if (options.rpcbind) registration.emplace(tell_rpcbind(options, server));
   announce(options, server, plain, log);
+  say_ready(options, server, plain, exporter.get(), nfs_plain);
   server.run();
+  if (exporter) exporter->stop();
   if (registration) {
     if (const auto ended = registration->end(); !ended) {
       log.write(blob::LogLevel::kError, ended.error().message());
@@ -332,8 +395,8 @@ void add_serve(CLI::App& app) {
   auto options = std::make_shared<ServeOptions>();
   CLI::App* command = app.add_subcommand("serve", "serve a directory of files until SIGTERM");
   command->add_option("--blob", options->directory,
-                      "the directory to serve with the blob program; made if it is not there. "
-                      "Required, but with --bench");
+                      "the directory to serve with the blob program; made if it is not there");
+  options->nfs.add_to(*command);
   command
       ->add_option("--listen", options->listen,
                    "address to listen on; 0.0.0.0 or :: is all addresses of this machine")

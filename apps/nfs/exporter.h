@@ -1,0 +1,69 @@
+// Everything that a server of NFS version 3 consists of: exports, what keeps their files, and the
+// two programs.
+//
+//   nfs::ExporterOptions options;
+//   options.exports = {nfs::parse_export("/srv/data:rw,all_squash").value()};
+//   auto exporter = nfs::Exporter::open(std::move(options));
+//   auto server = rpcrdma::Server::listen("rdma://0.0.0.0:20049", nfs::Exporter::server_options());
+//   exporter->add_to(*server);
+#ifndef RPCRDMA_NFS_EXPORTER_H_
+#define RPCRDMA_NFS_EXPORTER_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nfs/export_table.h"
+#include "nfs/exports.h"
+#include "nfs/mount_service.h"
+#include "nfs/service.h"
+#include "rpcrdma/error.h"
+#include "rpcrdma/options.h"
+#include "rpcrdma/server.h"
+
+namespace nfs {
+
+namespace posix {
+class Workers;
+}  // namespace posix
+
+struct ExporterOptions {
+  std::vector<Export> exports;
+  // The key of handles, made if it is not there: with the same key, clients go on after a restart.
+  // Empty: a new key for each Exporter.
+  std::string key_path{};
+  std::size_t workers = 16;        // threads that wait for disks
+  std::size_t waiting_max = 4096;  // calls that wait for one of them; with more, clients ask again
+  std::size_t open_files_max = 1024;  // kept open beyond the calls that use them, of all exports
+  bool is_async = false;              // changes of names are answered before they are on the disk
+};
+
+class Exporter {
+ public:
+  // The text says what is wrong, and with which export.
+  static rpcrdma::Expected<std::unique_ptr<Exporter>, std::string> open(ExporterOptions options);
+  ~Exporter();  // behind the server
+  Exporter(const Exporter&) = delete;
+  Exporter& operator=(const Exporter&) = delete;
+
+  // What a server needs at the least for READs and WRITEs of the full size.
+  static void make_room_in(rpcrdma::ServerOptions& options);
+  rpcrdma::Expected<void, rpcrdma::Error> add_to(rpcrdma::Server& server);
+  // Waits for the calls that are with back ends: their answers need the server. Call between the
+  // end of Server::run() and the server's.
+  void stop() noexcept;
+  const ExportTable& exports() const noexcept { return table_; }
+
+ private:
+  explicit Exporter(const HandleKey& key);
+
+  ExportTable table_;
+  NfsService nfs_;
+  MountService mount_;
+  std::unique_ptr<posix::Workers> workers_;  // last: its threads use the rest
+};
+
+}  // namespace nfs
+
+#endif  // RPCRDMA_NFS_EXPORTER_H_

@@ -1,0 +1,344 @@
+#include "nfs/exports.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace nfs {
+namespace {
+
+using rpcrdma::Unexpected;
+
+template <class Number>
+std::optional<Number> number_of(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+struct Address {
+  std::array<std::uint8_t, 16> bytes{};
+  bool is_v4 = false;
+};
+
+std::optional<Address> address_of(std::string_view text) {
+  const std::string name(text);
+  Address found;
+  in_addr v4{};
+  if (::inet_pton(AF_INET, name.c_str(), &v4) == 1) {
+    found.is_v4 = true;
+    found.bytes[10] = found.bytes[11] = 0xff;
+    const auto* from = reinterpret_cast<const std::uint8_t*>(&v4);
+    std::copy(from, from + sizeof(v4), found.bytes.begin() + 12);
+    return found;
+  }
+  in6_addr v6{};
+  if (::inet_pton(AF_INET6, name.c_str(), &v6) != 1) return std::nullopt;
+  std::copy(std::begin(v6.s6_addr), std::end(v6.s6_addr), found.bytes.begin());
+  return found;
+}
+
+// "1.2.3.4:5", "[::1]:5" or "[fe80::1%eth0]:5".
+std::optional<Address> address_of_peer(std::string_view peer) {
+  const std::size_t colon = peer.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  std::string_view host = peer.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return address_of(host.substr(0, host.find('%')));
+}
+
+std::string quoted(std::string_view text) {
+  return "'" + std::string(text) + "'";
+}
+
+// One option; empty: it is one, and was taken. Else what is wrong.
+std::string take_option(std::string_view option, ExportRules& rules) {
+  using Squash = ExportRules::Squash;
+  const auto value_of = [option](std::string_view name) -> std::optional<std::string_view> {
+    if (!option.starts_with(name) || option.size() == name.size()) return std::nullopt;
+    if (option[name.size()] != '=') return std::nullopt;
+    return option.substr(name.size() + 1);
+  };
+  if (option == "ro" || option == "rw") {
+    rules.is_read_only = option == "ro";
+  } else if (option == "root_squash") {
+    rules.squash = Squash::kRoot;
+  } else if (option == "no_root_squash") {
+    rules.squash = Squash::kNone;
+  } else if (option == "all_squash") {
+    rules.squash = Squash::kAll;
+  } else if (option == "secure" || option == "insecure") {
+    rules.wants_privileged_port = option == "secure";
+  } else if (const auto uid = value_of("anonuid")) {
+    const auto number = number_of<std::uint32_t>(*uid);
+    if (!number) return quoted(*uid) + " is no user number";
+    rules.anonymous_uid = *number;
+  } else if (const auto gid = value_of("anongid")) {
+    const auto number = number_of<std::uint32_t>(*gid);
+    if (!number) return quoted(*gid) + " is no group number";
+    rules.anonymous_gid = *number;
+  } else if (option == "sync" || option == "no_subtree_check" || option == "fsid=0") {
+    // What exports(5) has, and is always so here, or means nothing.
+  } else {
+    return quoted(option) +
+           " is no option; there are ro, rw, root_squash, no_root_squash, all_squash, anonuid=N, "
+           "anongid=N, secure, insecure";
+  }
+  return {};
+}
+
+template <class Function>
+bool for_each_part(std::string_view text, char separator, Function function) {
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    if (!function(text.substr(0, end))) return false;
+    if (end == std::string_view::npos) return true;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string without_last_slashes(std::string text) {
+  while (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+// "name=/NAME"; what is wrong with it, or empty.
+std::string take_name(std::string_view name, Export& into) {
+  if (!name.starts_with('/')) return "the name " + quoted(name) + " does not begin with '/'";
+  if (name.size() > 1024) return "the name is longer than MOUNT allows (1024 bytes)";
+  into.name = without_last_slashes(std::string(name));
+  return {};
+}
+
+constexpr std::string_view kBlanks = " \t\r";
+
+// The next word of a line, in which "\040" and the like stand for what would end it.
+Parsed<std::string> take_word(std::string_view& line) {
+  std::string word;
+  while (!line.empty() && kBlanks.find(line.front()) == std::string_view::npos) {
+    char next = line.front();
+    line.remove_prefix(1);
+    if (next == '\\') {
+      unsigned code = 0;
+      const auto [end, error] = std::from_chars(
+          line.data(), line.data() + std::min<std::size_t>(line.size(), 3), code, 8);
+      if (error != std::errc{} || end != line.data() + 3 || code == 0 || code > 255) {
+        return Unexpected<std::string>("'\\' is followed by three octal digits, as in \\040");
+      }
+      line.remove_prefix(3);
+      next = static_cast<char>(code);
+    }
+    word += next;
+  }
+  return word;
+}
+
+void skip_blanks(std::string_view& line) {
+  line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+}
+
+// "192.0.2.0/24(rw,all_squash)"
+Parsed<ExportClient> parse_client(std::string_view word, Export& into) {
+  ExportClient client;
+  client.rules.is_read_only = true;  // as in exports(5)
+  std::string_view options;
+  const std::size_t open = word.find('(');
+  if (open != std::string_view::npos) {
+    if (!word.ends_with(')'))
+      return Unexpected<std::string>("a ')' is missing behind " + quoted(word));
+    options = word.substr(open + 1, word.size() - open - 2);
+  }
+  const std::string_view addresses = word.substr(0, open);
+  const auto range = AddressRange::parse(addresses.empty() ? "*" : addresses);
+  if (!range) {
+    return Unexpected<std::string>(quoted(addresses) +
+                                   " is no address, ADDRESS/BITS or *; names "
+                                   "of machines are not looked up");
+  }
+  client.addresses = *range;
+  client.text = addresses.empty() ? "*" : addresses;
+  std::string trouble;
+  if (options.empty()) return client;
+  for_each_part(options, ',', [&](std::string_view option) {
+    trouble = option.starts_with("name=") ? take_name(option.substr(5), into)
+                                          : take_option(option, client.rules);
+    return trouble.empty();
+  });
+  if (!trouble.empty()) return Unexpected<std::string>(trouble);
+  return client;
+}
+
+Parsed<Export> parse_line(std::string_view line) {
+  Export made;
+  auto directory = take_word(line);
+  if (!directory) return Unexpected<std::string>(directory.error());
+  if (!directory->starts_with('/')) {
+    return Unexpected<std::string>("the directory " + quoted(*directory) +
+                                   " does not begin with '/'");
+  }
+  made.directory = without_last_slashes(*directory);
+  made.name = made.directory;
+  for (skip_blanks(line); !line.empty(); skip_blanks(line)) {
+    const auto word = take_word(line);
+    if (!word) return Unexpected<std::string>(word.error());
+    auto client = parse_client(*word, made);
+    if (!client) return Unexpected<std::string>(client.error());
+    made.clients.push_back(std::move(*client));
+  }
+  if (made.clients.empty()) {
+    return Unexpected<std::string>("nobody may use " + made.directory +
+                                   "; for all: " + made.directory + " *(rw)");
+  }
+  return made;
+}
+
+// Where the options begin: behind the first colon that one stands behind, or else behind the last
+// one that only a mistyped option can follow. npos: there are none.
+std::size_t colon_before_options(std::string_view text) {
+  static constexpr std::array<std::string_view, 11> kNames{
+      "ro",      "rw",     "root_squash", "no_root_squash", "all_squash", "anonuid",
+      "anongid", "secure", "insecure",    "client",         "name"};
+  for (std::size_t at = text.find(':'); at != std::string_view::npos; at = text.find(':', at + 1)) {
+    const std::string_view rest = text.substr(at + 1);
+    const std::string_view word = rest.substr(0, rest.find_first_of(",="));
+    if (std::ranges::find(kNames, word) != kNames.end()) return at;
+  }
+  const std::size_t last = text.rfind(':');
+  const bool is_of_a_name =
+      last == std::string_view::npos || text.find('/', last) != std::string_view::npos;
+  return is_of_a_name ? std::string_view::npos : last;
+}
+
+}  // namespace
+
+std::optional<AddressRange> AddressRange::parse(std::string_view text) {
+  AddressRange range;
+  if (text == "*") {
+    range.is_any_ = true;
+    return range;
+  }
+  const std::size_t slash = text.find('/');
+  const auto address = address_of(text.substr(0, slash));
+  if (!address) return std::nullopt;
+  const unsigned bits_max = address->is_v4 ? 32 : 128;
+  unsigned bits = bits_max;
+  if (slash != std::string_view::npos) {
+    const auto given = number_of<unsigned>(text.substr(slash + 1));
+    if (!given || *given > bits_max) return std::nullopt;
+    bits = *given;
+  }
+  range.address_ = address->bytes;
+  range.bits_ = bits + (address->is_v4 ? 96 : 0);
+  return range;
+}
+
+bool AddressRange::contains(std::string_view peer) const {
+  if (is_any_) return true;
+  const auto address = address_of_peer(peer);
+  if (!address) return false;
+  for (unsigned bit = 0; bit < bits_; bit += 8) {
+    const unsigned count = std::min(8U, bits_ - bit);
+    const auto mask = static_cast<std::uint8_t>(0xffU << (8 - count));
+    if (((address->bytes[bit / 8] ^ address_[bit / 8]) & mask) != 0) return false;
+  }
+  return true;
+}
+
+std::optional<Caller> ExportRules::caller(const rpcrdma::Credential& credential) const {
+  const Caller nobody{anonymous_uid, anonymous_gid, {}};
+  if (credential.flavor == rpcrdma::AuthFlavor::kNone) return nobody;
+  if (credential.flavor != rpcrdma::AuthFlavor::kSys) return std::nullopt;
+  const auto claimed = rpcrdma::parse_auth_sys(credential.body);
+  if (!claimed) return std::nullopt;
+  if (squash == Squash::kAll) return nobody;
+  Caller caller{claimed->uid, claimed->gid, {}};
+  const auto further = claimed->further_gids();
+  caller.groups.assign(further.begin(), further.end());
+  if (squash == Squash::kNone) return caller;
+  // As exports(5): the numbers 0 are exchanged wherever they stand.
+  if (caller.uid == 0) caller.uid = anonymous_uid;
+  if (caller.gid == 0) caller.gid = anonymous_gid;
+  std::ranges::replace(caller.groups, 0U, anonymous_gid);
+  return caller;
+}
+
+const ExportRules* Export::rules_for(std::string_view peer) const {
+  for (const ExportClient& client : clients) {
+    if (!client.addresses.contains(peer)) continue;
+    if (client.rules.wants_privileged_port) {
+      const std::size_t colon = peer.rfind(':');
+      const auto port = colon == std::string_view::npos
+                            ? std::nullopt
+                            : number_of<unsigned>(peer.substr(colon + 1));
+      if (!port || *port >= 1024) return nullptr;
+    }
+    return &client.rules;
+  }
+  return nullptr;
+}
+
+Parsed<Export> parse_export(std::string_view text) {
+  Export made;
+  ExportRules rules;
+  std::string trouble;
+  const std::size_t colon = colon_before_options(text);
+  const std::string_view options =
+      colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  made.directory = std::string(text.substr(0, colon));
+  if (made.directory.empty()) return Unexpected<std::string>("the directory's name is empty");
+  made.directory = without_last_slashes(made.directory);
+  made.name = made.directory.starts_with('/') ? made.directory : "/" + made.directory;
+  if (!options.empty()) {
+    for_each_part(options, ',', [&](std::string_view option) {
+      if (option.starts_with("client=")) {
+        const auto range = AddressRange::parse(option.substr(7));
+        if (!range) {
+          trouble = quoted(option.substr(7)) + " is no address, ADDRESS/BITS or *";
+        } else {
+          made.clients.push_back({*range, std::string(option.substr(7)), {}});
+        }
+      } else if (option.starts_with("name=")) {
+        trouble = take_name(option.substr(5), made);
+      } else {
+        trouble = take_option(option, rules);
+      }
+      return trouble.empty();
+    });
+  }
+  if (!trouble.empty()) return Unexpected<std::string>(trouble);
+  if (made.clients.empty()) made.clients.push_back({*AddressRange::parse("*"), "*", {}});
+  for (ExportClient& client : made.clients) client.rules = rules;
+  return made;
+}
+
+Parsed<std::vector<Export>> parse_exports(std::string_view text) {
+  std::vector<Export> made;
+  std::string trouble;
+  std::size_t number = 0;
+  for_each_part(text, '\n', [&](std::string_view line) {
+    ++number;
+    line = line.substr(0, line.find('#'));
+    skip_blanks(line);
+    if (line.empty()) return true;
+    auto parsed = parse_line(line);
+    if (!parsed) {
+      trouble = "line " + std::to_string(number) + ": " + parsed.error();
+      return false;
+    }
+    const auto same = [&](const Export& other) { return other.name == parsed->name; };
+    if (std::ranges::any_of(made, same)) {
+      trouble = "line " + std::to_string(number) + ": " + quoted(parsed->name) +
+                " is exported already; give it another name=/NAME";
+      return false;
+    }
+    made.push_back(std::move(*parsed));
+    return true;
+  });
+  if (!trouble.empty()) return Unexpected<std::string>(trouble);
+  return made;
+}
+
+}  // namespace nfs

@@ -1,0 +1,144 @@
+#include "nfs/handle_seal.h"
+
+#include <fcntl.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "files/file.h"
+
+namespace nfs {
+namespace {
+
+constexpr std::byte kVersion{1};
+constexpr std::size_t kHeaderSize = 1 + sizeof(ExportId);
+constexpr std::size_t kSealSize = 16;
+static_assert(kHeaderSize + HandleMaker::kInnerHandleMax + kSealSize <= nfs3::NFS3_FHSIZE);
+
+template <auto Function>
+struct Free {
+  template <class T>
+  void operator()(T* object) const noexcept {
+    Function(object);
+  }
+};
+using Mac = std::unique_ptr<EVP_MAC, Free<EVP_MAC_free>>;
+using MacContext = std::unique_ptr<EVP_MAC_CTX, Free<EVP_MAC_CTX_free>>;
+
+// One for each thread: making one anew takes longer than the seal.
+EVP_MAC_CTX* context_of_thread() {
+  static const Mac algorithm(EVP_MAC_fetch(nullptr, "SIPHASH", nullptr));
+  thread_local const MacContext context(algorithm ? EVP_MAC_CTX_new(algorithm.get()) : nullptr);
+  return context.get();
+}
+
+rpcrdma::Unexpected<std::string> wrong(const std::string& path, const std::string& what) {
+  return rpcrdma::Unexpected<std::string>("the key of file handles in " + path + ": " + what);
+}
+
+}  // namespace
+
+// FNV-1a: names of exports are no secret, and their handles are sealed.
+ExportId export_id(std::string_view name) {
+  ExportId digest = 2166136261U;
+  for (const char each : name) digest = (digest ^ static_cast<unsigned char>(each)) * 16777619U;
+  return digest;
+}
+
+HandleKey HandleKey::random() {
+  std::array<unsigned char, kSize> bytes{};
+  // Without random numbers nothing is safe any more.
+  if (RAND_bytes(bytes.data(), kSize) != 1) std::abort();
+  return HandleKey(bytes);
+}
+
+rpcrdma::Expected<HandleKey, std::string> HandleKey::load(const std::string& path) {
+  files::File file(path, O_RDONLY);
+  if (!file.is_open() && errno == ENOENT) {
+    const HandleKey made = random();
+    files::File fresh(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (fresh.is_open()) {
+      if (fresh.write_at(std::as_bytes(std::span(made.bytes_)), 0) &&
+          ::fsync(fresh.descriptor()) == 0) {
+        return made;
+      }
+      const int error = errno;
+      ::unlink(path.c_str());
+      return wrong(path, std::string("it cannot be written: ") + std::strerror(error));
+    }
+    if (errno != EEXIST) {
+      return wrong(path, std::string("it cannot be made: ") + std::strerror(errno));
+    }
+    file = files::File(path, O_RDONLY);  // another server was faster
+  }
+  if (!file.is_open()) return wrong(path, std::strerror(errno));
+  const auto status = file.status();
+  if (!status || !S_ISREG(status->st_mode)) return wrong(path, "this is no file");
+  if ((status->st_mode & 077) != 0) {
+    return wrong(path, "others may read it, so that they can make handles; chmod 600 it");
+  }
+  std::array<unsigned char, kSize> bytes{};
+  const auto size = file.read_at(std::as_writable_bytes(std::span(bytes)), 0);
+  if (!size || *size != kSize || status->st_size != static_cast<off_t>(kSize)) {
+    return wrong(path,
+                 "it has not 16 bytes; remove it and a new one is made, by which clients "
+                 "have to mount anew");
+  }
+  return HandleKey(bytes);
+}
+
+HandleKey::Seal HandleKey::seal_of(std::span<const std::byte> bytes) const {
+  Seal seal{};
+  unsigned size = kSealSize;
+  const std::array<OSSL_PARAM, 2> parameters{OSSL_PARAM_construct_uint(OSSL_MAC_PARAM_SIZE, &size),
+                                             OSSL_PARAM_construct_end()};
+  std::size_t made = 0;
+  EVP_MAC_CTX* const context = context_of_thread();
+  const bool done = context != nullptr &&
+                    EVP_MAC_init(context, bytes_.data(), bytes_.size(), parameters.data()) == 1 &&
+                    EVP_MAC_update(context, reinterpret_cast<const unsigned char*>(bytes.data()),
+                                   bytes.size()) == 1 &&
+                    EVP_MAC_final(context, reinterpret_cast<unsigned char*>(seal.data()), &made,
+                                  seal.size()) == 1;
+  if (!done || made != kSealSize) std::abort();  // handles that anybody could make are no way out
+  return seal;
+}
+
+nfs3::nfs_fh3 HandleKey::seal(ExportId id, std::span<const std::byte> inner) const {
+  nfs3::nfs_fh3 handle;
+  if (inner.size() > HandleMaker::kInnerHandleMax) std::abort();  // the back end's mistake
+  handle.data.resize(kHeaderSize + inner.size() + kSealSize);
+  handle.data[0] = kVersion;
+  for (std::size_t i = 0; i < sizeof(id); ++i) {
+    handle.data[1 + i] = static_cast<std::byte>(id >> (8 * (sizeof(id) - 1 - i)));
+  }
+  std::ranges::copy(inner, handle.data.begin() + kHeaderSize);
+  const std::span<const std::byte> sealed(handle.data.data(), kHeaderSize + inner.size());
+  std::ranges::copy(seal_of(sealed), handle.data.end() - kSealSize);
+  return handle;
+}
+
+std::optional<HandleKey::Opened> HandleKey::open(const nfs3::nfs_fh3& handle) const {
+  const std::span<const std::byte> bytes(handle.data);
+  if (bytes.size() < kHeaderSize + kSealSize || bytes[0] != kVersion) return std::nullopt;
+  const Seal seal = seal_of(bytes.first(bytes.size() - kSealSize));
+  if (CRYPTO_memcmp(seal.data(), bytes.last(kSealSize).data(), kSealSize) != 0) {
+    return std::nullopt;
+  }
+  ExportId id = 0;
+  for (std::size_t i = 0; i < sizeof(id); ++i) {
+    id = id << 8U | std::to_integer<ExportId>(bytes[1 + i]);
+  }
+  return Opened{id, bytes.subspan(kHeaderSize, bytes.size() - kHeaderSize - kSealSize)};
+}
+
+}  // namespace nfs

@@ -1,0 +1,25 @@
+// What this machine says of a file, in the words of RFC 1813.
+#ifndef RPCRDMA_NFS_POSIX_ATTRIBUTES_H_
+#define RPCRDMA_NFS_POSIX_ATTRIBUTES_H_
+
+#include <sys/stat.h>
+
+#include <cstdint>
+
+#include "nfs3.h"
+
+namespace nfs::posix {
+
+nfs3::nfsstat3 status_of(int error) noexcept;
+
+// `fsid` is the export's, which stays the same over restarts, as st_dev does not.
+nfs3::fattr3 attributes_of(const struct stat& status, std::uint64_t fsid) noexcept;
+nfs3::post_op_attr after(const struct stat& status, std::uint64_t fsid);
+nfs3::pre_op_attr before(const struct stat& status);
+
+nfs3::nfstime3 time_of(const timespec& time) noexcept;
+timespec time_of(const nfs3::nfstime3& time) noexcept;
+
+}  // namespace nfs::posix
+
+#endif  // RPCRDMA_NFS_POSIX_ATTRIBUTES_H_

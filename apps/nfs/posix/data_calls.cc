@@ -1,0 +1,179 @@
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <string_view>
+
+#include "nfs/posix/attributes.h"
+#include "nfs/posix/calls.h"
+#include "nfs/results.h"
+
+namespace nfs::posix {
+namespace {
+
+using nfs3::nfsstat3;
+using nfs3::stable_how;
+
+constexpr std::uint64_t kSizeMax = std::numeric_limits<std::int64_t>::max();
+
+nfsstat3 must_be_regular(const Found& file) {
+  if (S_ISREG(file.status.st_mode)) return nfsstat3::NFS3_OK;
+  return S_ISDIR(file.status.st_mode) ? nfsstat3::NFS3ERR_ISDIR : nfsstat3::NFS3ERR_INVAL;
+}
+
+// Clients check a file's mode when it is opened, and then it may change: the owner goes on. Who may
+// execute a file has to be able to load it.
+nfsstat3 may_read(const Tree& tree, const Caller& caller, const Found& file) {
+  if (caller.uid == file.status.st_uid) return nfsstat3::NFS3_OK;
+  const nfsstat3 refused = tree.may(caller, file, kRead);
+  return refused == nfsstat3::NFS3_OK ? refused : tree.may(caller, file, kExecute);
+}
+
+nfsstat3 may_write(const Tree& tree, const Caller& caller, const Found& file) {
+  if (caller.uid == file.status.st_uid) return nfsstat3::NFS3_OK;
+  return tree.may(caller, file, kWrite);
+}
+
+int flags_of(stable_how stable) {
+  switch (stable) {
+    case stable_how::DATA_SYNC:
+      return RWF_DSYNC;
+    case stable_how::FILE_SYNC:
+      return RWF_SYNC;
+    case stable_how::UNSTABLE:
+      break;
+  }
+  return 0;
+}
+
+// Bytes written, fewer than given if the disk is full; nullopt: errno, and none.
+std::optional<std::size_t> write_at(const files::File& file, rpcrdma::Bytes data,
+                                    std::uint64_t offset, int flags) {
+  std::size_t done = 0;
+  while (done < data.size()) {
+    const rpcrdma::Bytes rest = data.subspan(done);
+    const iovec part{const_cast<std::byte*>(rest.data()), rest.size()};  // NOLINT: it is only read
+    const ssize_t count =
+        ::pwritev2(file.descriptor(), &part, 1, static_cast<off_t>(offset + done), flags);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0 && done == 0) return std::nullopt;
+    if (count <= 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  return done;
+}
+
+}  // namespace
+
+nfs3::READLINK3res run(Tree& tree, const Caller& /*caller*/, const nfs3::READLINK3args& args,
+                       rpcrdma::MutableBytes into) {
+  using Results = nfs3::READLINK3res;
+  const Found file = tree.find(args.symlink);
+  if (!file) return failed<Results>(file.error);
+  const auto fail = [&](nfsstat3 status) {
+    return failed<Results>(status, nfs3::READLINK3resfail{after(file.status, tree.fsid())});
+  };
+  if (!S_ISLNK(file.status.st_mode)) return fail(nfsstat3::NFS3ERR_INVAL);
+  auto* const text = reinterpret_cast<char*>(into.data());
+  const ssize_t size = ::readlinkat(file.descriptor(), "", text, into.size());
+  if (size < 0) return fail(status_of(errno));
+  return succeeded<Results>(nfs3::READLINK3resok{
+      after(file.status, tree.fsid()), std::string_view(text, static_cast<std::size_t>(size))});
+}
+
+nfs3::READ3res run(Tree& tree, const Caller& caller, const nfs3::READ3args& args,
+                   rpcrdma::MutableBytes into) {
+  using Results = nfs3::READ3res;
+  const Found file = tree.find(args.file);
+  if (!file) return failed<Results>(file.error);
+  nfsstat3 status = must_be_regular(file);
+  if (status == nfsstat3::NFS3_OK) status = may_read(tree, caller, file);
+  std::size_t count = 0;
+  if (status == nfsstat3::NFS3_OK && args.offset <= kSizeMax) {
+    const files::File* const content = file.file->content(false);
+    const std::size_t wanted = std::min<std::uint64_t>(into.size(), kSizeMax - args.offset);
+    const auto read =
+        content == nullptr ? std::nullopt : content->read_at(into.first(wanted), args.offset);
+    if (read) {
+      count = *read;
+    } else {
+      status = status_of(errno);
+    }
+  }
+  if (status != nfsstat3::NFS3_OK) {
+    return failed<Results>(status, nfs3::READ3resfail{after(file.status, tree.fsid())});
+  }
+  const auto size = static_cast<std::uint64_t>(file.status.st_size);
+  nfs3::READ3resok result;
+  result.file_attributes = after(file.status, tree.fsid());
+  result.count = static_cast<nfs3::count3>(count);
+  // A file that grows meanwhile is not at its end because it was so before.
+  result.eof = count < into.size() || (args.offset <= size && size - args.offset == count);
+  result.data = into.first(count);
+  return succeeded<Results>(std::move(result));
+}
+
+// Without attributes from before it: writes of one file go side by side, so that such would say
+// that nobody else changed the file meanwhile, and somebody may have.
+nfs3::WRITE3res run(Tree& tree, const Caller& caller, const nfs3::WRITE3args& args) {
+  using Results = nfs3::WRITE3res;
+  const Found file = tree.find(args.file);
+  if (!file) return failed<Results>(file.error);
+  nfsstat3 status = must_be_regular(file);
+  if (status == nfsstat3::NFS3_OK) status = may_write(tree, caller, file);
+  if (status == nfsstat3::NFS3_OK && args.count != args.data.size()) {
+    status = nfsstat3::NFS3ERR_INVAL;
+  }
+  if (status == nfsstat3::NFS3_OK &&
+      (args.offset > kSizeMax || args.data.size() > kSizeMax - args.offset)) {
+    status = nfsstat3::NFS3ERR_FBIG;
+  }
+  std::size_t count = 0;
+  const nfs3::writeverf3 verifier = tree.verifier();
+  if (status == nfsstat3::NFS3_OK && !args.data.empty()) {
+    const files::File* const content = file.file->content(true);
+    const auto written = content == nullptr
+                             ? std::nullopt
+                             : write_at(*content, args.data, args.offset, flags_of(args.stable));
+    if (written) {
+      count = *written;
+    } else {
+      status = status_of(errno);
+    }
+  }
+  nfs3::wcc_data wcc{{}, tree.attributes_now(file)};
+  if (status != nfsstat3::NFS3_OK) {
+    return failed<Results>(status, nfs3::WRITE3resfail{std::move(wcc)});
+  }
+  return succeeded<Results>(
+      nfs3::WRITE3resok{std::move(wcc), static_cast<nfs3::count3>(count), args.stable, verifier});
+}
+
+nfs3::COMMIT3res run(Tree& tree, const Caller& caller, const nfs3::COMMIT3args& args) {
+  using Results = nfs3::COMMIT3res;
+  const Found file = tree.find(args.file);
+  if (!file) return failed<Results>(file.error);
+  nfsstat3 status = must_be_regular(file);
+  if (status == nfsstat3::NFS3_OK) status = may_write(tree, caller, file);
+  const nfs3::writeverf3 verifier = tree.verifier();
+  if (status == nfsstat3::NFS3_OK) {
+    const files::File* const content = file.file->content(true);
+    if (content == nullptr) {
+      status = status_of(errno);
+    } else if (::fdatasync(content->descriptor()) != 0) {
+      status = status_of(errno);
+      // The kernel says this once. Whoever has written since the last COMMIT has to write again.
+      tree.change_verifier();
+    }
+  }
+  nfs3::wcc_data wcc{{}, tree.attributes_now(file)};
+  if (status != nfsstat3::NFS3_OK) {
+    return failed<Results>(status, nfs3::COMMIT3resfail{std::move(wcc)});
+  }
+  return succeeded<Results>(nfs3::COMMIT3resok{std::move(wcc), verifier});
+}
+
+}  // namespace nfs::posix

@@ -1,0 +1,176 @@
+#include "nfs/posix/file_system.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "nfs/posix/calls.h"
+#include "nfs/posix/workers.h"
+#include "nfs/results.h"
+
+namespace nfs::posix {
+namespace {
+
+// Those that the server answers from what it knows itself, whoever asks.
+template <class Args>
+constexpr bool kNeedsIdentity =
+    !std::is_same_v<Args, nfs3::GETATTR3args> && !std::is_same_v<Args, nfs3::READLINK3args> &&
+    !std::is_same_v<Args, nfs3::FSSTAT3args> && !std::is_same_v<Args, nfs3::FSINFO3args> &&
+    !std::is_same_v<Args, nfs3::PATHCONF3args>;
+
+// One call, on its way to a worker and back. `More`: the memory of READ and READLINK.
+template <class Results, class Args, class... More>
+class Operation final : public Job {
+ public:
+  Operation(Tree& tree, Caller caller, Args args, FileSystem::Done<Results> done, More... more)
+      : tree_(tree),
+        caller_(std::move(caller)),
+        args_(std::move(args)),
+        done_(std::move(done)),
+        more_(more...) {}
+  void run() override {
+    if (kNeedsIdentity<Args> && !take_identity(caller_)) {
+      return end(failed<Results>(nfs3::nfsstat3::NFS3ERR_ACCES));
+    }
+    end(std::apply([this](auto... more) { return posix::run(tree_, caller_, args_, more...); },
+                   more_));
+  }
+  void end(Results results) { done_(std::move(results)); }
+
+ private:
+  Tree& tree_;
+  const Caller caller_;
+  const Args args_;
+  FileSystem::Done<Results> done_;
+  const std::tuple<More...> more_;
+};
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  PosixFileSystem(files::File root, std::unique_ptr<Handles> handles, const HandleMaker& maker,
+                  const Tree::Settings& settings, Workers& workers)
+      : tree_(std::move(root), std::move(handles), maker, settings), workers_(workers) {}
+
+  std::vector<std::byte> root() const override {
+    const auto bytes = tree_.root().view();
+    return {bytes.begin(), bytes.end()};
+  }
+  void get_attributes(Caller caller, nfs3::GETATTR3args args,
+                      Done<nfs3::GETATTR3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void set_attributes(Caller caller, nfs3::SETATTR3args args,
+                      Done<nfs3::SETATTR3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void look_up(Caller caller, nfs3::LOOKUP3args args, Done<nfs3::LOOKUP3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void access(Caller caller, nfs3::ACCESS3args args, Done<nfs3::ACCESS3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void read_link(Caller caller, nfs3::READLINK3args args, rpcrdma::MutableBytes into,
+                 Done<nfs3::READLINK3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done), into);
+  }
+  void read(Caller caller, nfs3::READ3args args, rpcrdma::MutableBytes into,
+            Done<nfs3::READ3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done), into);
+  }
+  void write(Caller caller, nfs3::WRITE3args args, Done<nfs3::WRITE3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void create(Caller caller, nfs3::CREATE3args args, Done<nfs3::CREATE3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void make_directory(Caller caller, nfs3::MKDIR3args args, Done<nfs3::MKDIR3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void make_symbolic_link(Caller caller, nfs3::SYMLINK3args args,
+                          Done<nfs3::SYMLINK3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void make_node(Caller caller, nfs3::MKNOD3args args, Done<nfs3::MKNOD3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void remove(Caller caller, nfs3::REMOVE3args args, Done<nfs3::REMOVE3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void remove_directory(Caller caller, nfs3::RMDIR3args args, Done<nfs3::RMDIR3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void rename(Caller caller, nfs3::RENAME3args args, Done<nfs3::RENAME3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void link(Caller caller, nfs3::LINK3args args, Done<nfs3::LINK3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void read_directory(Caller caller, nfs3::READDIR3args args,
+                      Done<nfs3::READDIR3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void read_directory_plus(Caller caller, nfs3::READDIRPLUS3args args,
+                           Done<nfs3::READDIRPLUS3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void space(Caller caller, nfs3::FSSTAT3args args, Done<nfs3::FSSTAT3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void limits(Caller caller, nfs3::FSINFO3args args, Done<nfs3::FSINFO3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void path_limits(Caller caller, nfs3::PATHCONF3args args,
+                   Done<nfs3::PATHCONF3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+  void commit(Caller caller, nfs3::COMMIT3args args, Done<nfs3::COMMIT3res> done) override {
+    start(std::move(caller), std::move(args), std::move(done));
+  }
+
+ private:
+  template <class Results, class Args, class... More>
+  void start(Caller caller, Args args, Done<Results> done, More... more) {
+    using Made = Operation<Results, Args, More...>;
+    auto job =
+        std::make_unique<Made>(tree_, std::move(caller), std::move(args), std::move(done), more...);
+    const auto refused = workers_.submit(std::move(job));
+    if (refused == nullptr) return;
+    // The client asks again after a while.
+    static_cast<Made&>(*refused).end(failed<Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX));
+  }
+
+  Tree tree_;
+  Workers& workers_;
+};
+
+rpcrdma::Unexpected<std::string> wrong(const std::string& directory, const std::string& what) {
+  return rpcrdma::Unexpected<std::string>(directory + ": " + what);
+}
+
+}  // namespace
+
+std::unique_ptr<Workers> make_workers(std::size_t threads, std::size_t queue_max) {
+  return std::make_unique<Workers>(threads, queue_max, leave_modes_to_callers);
+}
+
+rpcrdma::Expected<std::unique_ptr<FileSystem>, std::string> open_directory(
+    const std::string& directory, const Options& options, const HandleMaker& handles,
+    Workers& workers) {
+  files::File root(directory, O_PATH | O_DIRECTORY);
+  if (!root.is_open()) return wrong(directory, std::strerror(errno));
+  std::unique_ptr<Handles> keeper = kernel_handles(root);
+  if (keeper == nullptr) {
+    return wrong(directory, "its files cannot be opened by handles of the kernel (" +
+                                std::string(std::strerror(errno)) +
+                                "), which takes root (CAP_DAC_READ_SEARCH) and a file system that "
+                                "can be exported");
+  }
+  const Tree::Settings settings{options.fsid, options.open_files_max, options.is_async};
+  return std::make_unique<PosixFileSystem>(std::move(root), std::move(keeper), handles, settings,
+                                           workers);
+}
+
+}  // namespace nfs::posix

@@ -1,0 +1,104 @@
+#include "nfs/posix/identity.h"
+
+#include <grp.h>
+#include <sched.h>
+#include <sys/fsuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace nfs::posix {
+namespace {
+
+constexpr std::uint32_t kNoId = ~std::uint32_t{0};
+
+// The thread's identity, so that a caller's many calls change it once.
+struct Current {
+  Caller caller;
+  bool is_caller = false;
+};
+thread_local Current current;
+
+// With -1 they change nothing and tell who it is.
+std::uint32_t filesystem_uid() noexcept {
+  return static_cast<std::uint32_t>(::setfsuid(kNoId));
+}
+std::uint32_t filesystem_gid() noexcept {
+  return static_cast<std::uint32_t>(::setfsgid(kNoId));
+}
+
+// The system call, which concerns the thread; the library's function tells all threads.
+bool set_groups(const std::vector<std::uint32_t>& groups) noexcept {
+  static_assert(sizeof(gid_t) == sizeof(std::uint32_t));
+  return ::syscall(SYS_setgroups, groups.size(), groups.data()) == 0;
+}
+
+bool set(std::uint32_t uid, std::uint32_t gid) noexcept {
+  ::setfsgid(gid);
+  ::setfsuid(uid);
+  return filesystem_uid() == uid && filesystem_gid() == gid;
+}
+
+}  // namespace
+
+bool can_take_identities() noexcept {
+  static const bool can = ::geteuid() == 0 && [] {
+    const std::uint32_t was = filesystem_uid();
+    ::setfsuid(65534);
+    const bool changed = filesystem_uid() == 65534;
+    ::setfsuid(was);
+    return changed;
+  }();
+  return can;
+}
+
+bool take_identity(const Caller& caller) noexcept {
+  if (!can_take_identities()) return true;
+  if (current.is_caller && current.caller == caller) return true;
+  if (caller.uid == kNoId || caller.gid == kNoId) return false;
+  take_own_identity();
+  if (!set_groups(caller.groups) || !set(caller.uid, caller.gid)) {
+    take_own_identity();
+    return false;
+  }
+  current.caller = caller;
+  current.is_caller = true;
+  return true;
+}
+
+void take_own_identity() noexcept {
+  if (!can_take_identities()) return;
+  current.is_caller = false;
+  (void)set(::geteuid(), ::getegid());
+  (void)set_groups({});
+}
+
+// The groups stay: root needs none.
+AsServer::AsServer() noexcept : uid_(filesystem_uid()), gid_(filesystem_gid()) {
+  if (can_take_identities()) (void)set(::geteuid(), ::getegid());
+}
+
+AsServer::~AsServer() {
+  if (can_take_identities() && !set(uid_, gid_)) take_own_identity();
+}
+
+bool permits(const struct stat& status, const Caller& caller, unsigned rights) noexcept {
+  if (caller.uid == 0) return true;
+  unsigned shift = 0;
+  if (caller.uid == status.st_uid) {
+    shift = 6;
+  } else if (caller.gid == status.st_gid ||
+             std::ranges::find(caller.groups, status.st_gid) != caller.groups.end()) {
+    shift = 3;
+  }
+  return ((status.st_mode >> shift) & rights) == rights;
+}
+
+void leave_modes_to_callers() noexcept {
+  // Its own working directory and umask, which threads share otherwise.
+  (void)::unshare(CLONE_FS);
+  ::umask(0);
+}
+
+}  // namespace nfs::posix

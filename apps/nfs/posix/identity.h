@@ -1,0 +1,48 @@
+// On whose behalf a thread works with files.
+//
+// As root, a thread takes the caller's user, groups and the rights that come with them; the kernel
+// then checks as it does for the caller's own programs, access control lists and quotas included.
+// Without root the server's own rights are all that there is, and permits() says beforehand what
+// the caller may do with them, by the mode bits.
+#ifndef RPCRDMA_NFS_POSIX_IDENTITY_H_
+#define RPCRDMA_NFS_POSIX_IDENTITY_H_
+
+#include <sys/stat.h>
+
+#include <cstdint>
+
+#include "nfs/file_system.h"
+
+namespace nfs::posix {
+
+// Whether this process can take other identities.
+bool can_take_identities() noexcept;
+
+// Of the calling thread, until the next one. False: it could not be taken, and the thread is the
+// server again.
+bool take_identity(const Caller& caller) noexcept;
+void take_own_identity() noexcept;
+
+// What this thread does for its own sake, as the server that it is, within the scope.
+class AsServer {
+ public:
+  AsServer() noexcept;
+  ~AsServer();
+  AsServer(const AsServer&) = delete;
+  AsServer& operator=(const AsServer&) = delete;
+
+ private:
+  std::uint32_t uid_, gid_;
+};
+
+enum Right : unsigned { kExecute = 1, kWrite = 2, kRead = 4 };
+
+// By owner, group and mode alone.
+bool permits(const struct stat& status, const Caller& caller, unsigned rights) noexcept;
+
+// Once for each thread that makes files: their modes are the caller's, whatever the server's umask.
+void leave_modes_to_callers() noexcept;
+
+}  // namespace nfs::posix
+
+#endif  // RPCRDMA_NFS_POSIX_IDENTITY_H_

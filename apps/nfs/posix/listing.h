@@ -1,0 +1,70 @@
+// The entries of directories, each with a cookie from which a reader goes on, also when entries
+// have come and gone meanwhile, and after a restart.
+//
+// File systems whose own positions are of that kind give theirs. With others (tmpfs, overlayfs)
+// entries are sorted by a digest of their names, which is the cookie; a page then costs a look at
+// the whole directory, so that what was listed is kept until the directory changes.
+#ifndef RPCRDMA_NFS_POSIX_LISTING_H_
+#define RPCRDMA_NFS_POSIX_LISTING_H_
+
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "files/file.h"
+#include "nfs/posix/inner_handle.h"
+
+namespace nfs::posix {
+
+struct DirectoryEntry {
+  std::string name;
+  std::uint64_t fileid = 0;
+  std::uint64_t cookie = 0;  // the reader goes on behind this entry
+};
+
+// Whether the positions of this file system stay where they are.
+bool has_stable_positions(const files::File& root);
+
+enum class ListingEnd : std::uint8_t { kAll, kStopped, kError };
+
+// Calls `take(entry)` for the entries behind the position (0: all), in order, until it returns
+// false. The directory is open for reading, by its own descriptor. kError: errno.
+ListingEnd for_each_by_position(const files::File& directory, std::uint64_t position,
+                                const std::function<bool(const DirectoryEntry&)>& take);
+
+class Listings {
+ public:
+  using Entries = std::vector<DirectoryEntry>;
+  struct Page {
+    Entries entries;  // in the order of their cookies
+    bool is_last = false;
+  };
+
+  // Up to `count` entries behind the cookie. The directory is open for reading; `status` is what it
+  // was before. nullopt: errno.
+  std::optional<Page> page(const InnerHandle& handle, const files::File& directory,
+                           const struct stat& status, std::uint64_t cookie, std::size_t count);
+
+ private:
+  struct Kept {
+    InnerHandle handle;
+    timespec changed;  // mtime of the directory when it was listed
+    Entries entries;
+  };
+  static constexpr std::size_t kEntriesMax = 1'000'000;  // kept, of all directories together
+
+  std::mutex mutex_;
+  std::list<Kept> kept_;          // guarded by mutex_; the one used last in front
+  std::size_t entries_kept_ = 0;  // guarded by mutex_
+};
+
+}  // namespace nfs::posix
+
+#endif  // RPCRDMA_NFS_POSIX_LISTING_H_

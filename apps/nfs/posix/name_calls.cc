@@ -1,0 +1,214 @@
+// Finding names, and making what has them.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "nfs/posix/attributes.h"
+#include "nfs/posix/calls.h"
+#include "nfs/results.h"
+
+namespace nfs::posix {
+namespace {
+
+using nfs3::nfsstat3;
+
+nfs3::post_op_fh3 handle_of(const Tree& tree, const Found& file) {
+  nfs3::post_op_fh3 result;
+  result.set_handle(tree.sealed(file.file->handle()));
+  return result;
+}
+
+mode_t mode_of(const nfs3::sattr3& attributes, mode_t otherwise) {
+  const auto* const mode = attributes.mode.mode();
+  return mode != nullptr ? *mode & 07777U : otherwise;
+}
+
+// The 64 bits of an exclusive create's verifier, as times that every file system keeps: those of
+// 31 bits for seconds.
+struct VerifierTimes {
+  explicit VerifierTimes(const nfs3::createverf3& verifier) {
+    std::uint32_t words[2];  // NOLINT(modernize-avoid-c-arrays): memcpy
+    static_assert(sizeof(words) == sizeof(verifier));
+    std::memcpy(words, verifier.data(), sizeof(words));
+    access.tv_sec = words[0] & 0x7fffffffU;
+    change.tv_sec = words[1] & 0x7fffffffU;
+  }
+  bool are_those_of(const struct stat& status) const {
+    return status.st_atim.tv_sec == access.tv_sec && status.st_mtim.tv_sec == change.tv_sec &&
+           status.st_atim.tv_nsec == 0 && status.st_mtim.tv_nsec == 0;
+  }
+  timespec access{}, change{};
+};
+
+// What every procedure that makes something ends with: the attributes that were not given when it
+// was made, the way to the disk, the answer. `status` is how the making went.
+template <class Results>
+Results made(Tree& tree, const Caller& caller, const DirectoryChange& change,
+             const std::string& name, const nfs3::sattr3& attributes, nfsstat3 status) {
+  using Success = std::remove_pointer_t<decltype(Results().resok())>;
+  using Failure = std::remove_pointer_t<decltype(Results().resfail())>;
+  Found file;
+  if (status == nfsstat3::NFS3_OK) {
+    file = tree.entry(caller, change.directory(), name);
+    status = file ? set_attributes(caller, tree, file, attributes) : file.error;
+  }
+  if (status == nfsstat3::NFS3_OK && !(tree.settle(file) && tree.settle(change.directory()))) {
+    status = status_of(errno);
+  }
+  if (status != nfsstat3::NFS3_OK) {
+    return failed<Results>(status, Failure{change.attributes()});
+  }
+  return succeeded<Results>(
+      Success{handle_of(tree, file), tree.attributes_now(file), change.attributes()});
+}
+
+template <class Results, class Failure>
+Results refused(const DirectoryChange& change, nfsstat3 status) {
+  return failed<Results>(status, Failure{change.attributes()});
+}
+
+nfsstat3 made_or_errno(int result) {
+  return result >= 0 ? nfsstat3::NFS3_OK : status_of(errno);
+}
+
+// What is there already, when it is a regular file.
+Found existing_file(Tree& tree, const Caller& caller, const DirectoryChange& change,
+                    const std::string& name) {
+  Found file = tree.entry(caller, change.directory(), name);
+  if (file && !S_ISREG(file.status.st_mode)) file.error = nfsstat3::NFS3ERR_EXIST;
+  return file;
+}
+
+// Always by O_EXCL first: opening what is there may be opening a device or a FIFO.
+int create_new(const DirectoryChange& change, const std::string& name, mode_t mode) {
+  return ::openat(change.directory().descriptor(), name.c_str(),
+                  O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, mode);
+}
+
+nfs3::CREATE3res create_exclusive(Tree& tree, const Caller& caller, const DirectoryChange& change,
+                                  const std::string& name, const nfs3::createverf3& verifier) {
+  const VerifierTimes times(verifier);
+  const files::File file(create_new(change, name, 0));
+  nfsstat3 status = file.is_open() ? nfsstat3::NFS3_OK : status_of(errno);
+  if (file.is_open()) {
+    const timespec both[] = {times.access, times.change};  // NOLINT(modernize-avoid-c-arrays)
+    status = made_or_errno(::futimens(file.descriptor(), both));
+  } else if (status == nfsstat3::NFS3ERR_EXIST) {
+    // The client's own create, whose answer was lost, or somebody else's file.
+    const Found found = existing_file(tree, caller, change, name);
+    const bool is_its_own = found && times.are_those_of(found.status);
+    status = is_its_own ? nfsstat3::NFS3_OK : found ? nfsstat3::NFS3ERR_EXIST : found.error;
+  }
+  return made<nfs3::CREATE3res>(tree, caller, change, name, {}, status);
+}
+
+}  // namespace
+
+nfs3::LOOKUP3res run(Tree& tree, const Caller& caller, const nfs3::LOOKUP3args& args) {
+  using Results = nfs3::LOOKUP3res;
+  const Found directory = tree.find_directory(args.what.dir);
+  if (!directory) return failed<Results>(directory.error);
+  const Found file = tree.entry(caller, directory, args.what.name);
+  if (!file) {
+    return failed<Results>(file.error, nfs3::LOOKUP3resfail{after(directory.status, tree.fsid())});
+  }
+  return succeeded<Results>(nfs3::LOOKUP3resok{tree.sealed(file.file->handle()),
+                                               after(file.status, tree.fsid()),
+                                               after(directory.status, tree.fsid())});
+}
+
+nfs3::CREATE3res run(Tree& tree, const Caller& caller, const nfs3::CREATE3args& args) {
+  using Results = nfs3::CREATE3res;
+  using Failure = nfs3::CREATE3resfail;
+  const DirectoryChange change(tree, args.where.dir);
+  if (!change) return failed<Results>(change.error());
+  nfsstat3 status = tree.may_change_entries(caller, change.directory());
+  if (status != nfsstat3::NFS3_OK) return refused<Results, Failure>(change, status);
+  const std::string& name = args.where.name;
+  if (const auto* const verifier = args.how.verf()) {
+    return create_exclusive(tree, caller, change, name, *verifier);
+  }
+  nfs3::sattr3 attributes = *args.how.obj_attributes();
+  const files::File file(create_new(change, name, mode_of(attributes, 0)));
+  status = file.is_open() ? nfsstat3::NFS3_OK : status_of(errno);
+  if (file.is_open()) {
+    // The kernel takes the set-group-id bit away when the file gets another group.
+    if ((mode_of(attributes, 0) & 07000U) == 0) attributes.mode = {};
+  } else if (status == nfsstat3::NFS3ERR_EXIST && args.how.mode() == nfs3::createmode3::UNCHECKED) {
+    // As open(2) without O_EXCL: nothing of what is there changes but its length.
+    const Found found = existing_file(tree, caller, change, name);
+    status = found.error;
+    nfs3::sattr3 length;
+    length.size = attributes.size;
+    attributes = length;
+  }
+  return made<Results>(tree, caller, change, name, attributes, status);
+}
+
+nfs3::MKDIR3res run(Tree& tree, const Caller& caller, const nfs3::MKDIR3args& args) {
+  using Results = nfs3::MKDIR3res;
+  const DirectoryChange change(tree, args.where.dir);
+  if (!change) return failed<Results>(change.error());
+  nfsstat3 status = tree.may_change_entries(caller, change.directory());
+  nfs3::sattr3 attributes = args.attributes;
+  attributes.size = {};
+  if (status == nfsstat3::NFS3_OK) {
+    status = made_or_errno(::mkdirat(change.directory().descriptor(), args.where.name.c_str(),
+                                     mode_of(attributes, 0777)));
+    // What it inherits of its directory (set-group-id) is to stay.
+    if ((mode_of(attributes, 0) & 06000U) == 0) attributes.mode = {};
+  }
+  return made<Results>(tree, caller, change, args.where.name, attributes, status);
+}
+
+nfs3::SYMLINK3res run(Tree& tree, const Caller& caller, const nfs3::SYMLINK3args& args) {
+  using Results = nfs3::SYMLINK3res;
+  const DirectoryChange change(tree, args.where.dir);
+  if (!change) return failed<Results>(change.error());
+  nfsstat3 status = tree.may_change_entries(caller, change.directory());
+  const std::string target(args.symlink.symlink_data);
+  if (status == nfsstat3::NFS3_OK) {
+    status = target.empty() || target.find('\0') != std::string::npos
+                 ? nfsstat3::NFS3ERR_INVAL
+                 : made_or_errno(::symlinkat(target.c_str(), change.directory().descriptor(),
+                                             args.where.name.c_str()));
+  }
+  nfs3::sattr3 attributes = args.symlink.symlink_attributes;
+  attributes.mode = {};  // a link has none here
+  attributes.size = {};
+  return made<Results>(tree, caller, change, args.where.name, attributes, status);
+}
+
+nfs3::MKNOD3res run(Tree& tree, const Caller& caller, const nfs3::MKNOD3args& args) {
+  using Results = nfs3::MKNOD3res;
+  const DirectoryChange change(tree, args.where.dir);
+  if (!change) return failed<Results>(change.error());
+  nfsstat3 status = tree.may_change_entries(caller, change.directory());
+  nfs3::sattr3 attributes;
+  mode_t type = 0;
+  dev_t device = 0;
+  if (const auto* const node = args.what.device()) {
+    type = args.what.type() == nfs3::ftype3::NF3CHR ? S_IFCHR : S_IFBLK;
+    attributes = node->dev_attributes;
+    device = makedev(node->spec.specdata1, node->spec.specdata2);
+  } else if (const auto* const pipe = args.what.pipe_attributes()) {
+    type = args.what.type() == nfs3::ftype3::NF3SOCK ? S_IFSOCK : S_IFIFO;
+    attributes = *pipe;
+  } else {
+    status = nfsstat3::NFS3ERR_BADTYPE;
+  }
+  attributes.size = {};
+  if (status == nfsstat3::NFS3_OK) {
+    status = made_or_errno(::mknodat(change.directory().descriptor(), args.where.name.c_str(),
+                                     type | (mode_of(attributes, 0) & 0777U), device));
+    if ((mode_of(attributes, 0) & 07000U) == 0) attributes.mode = {};
+  }
+  return made<Results>(tree, caller, change, args.where.name, attributes, status);
+}
+
+}  // namespace nfs::posix

@@ -1,0 +1,141 @@
+// Taking names away, and giving others.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "nfs/posix/attributes.h"
+#include "nfs/posix/calls.h"
+#include "nfs/results.h"
+
+namespace nfs::posix {
+namespace {
+
+using nfs3::nfsstat3;
+
+// What a name stands for before it is taken away, so that nothing keeps its data on the disk.
+std::optional<InnerHandle> handle_behind(Tree& tree, const Found& directory,
+                                         const std::string& name) {
+  const files::File file = Tree::open_entry(directory, name);
+  if (!file.is_open()) return std::nullopt;
+  return tree.handles().of(file, directory.file->handle(), name);
+}
+
+// Of what had several names, others stay; the next call opens it anew.
+void forget(Tree& tree, const std::optional<InnerHandle>& handle) {
+  if (handle) tree.open_files().forget(*handle);
+}
+
+template <class Results, class Success, class Failure>
+Results take_away(Tree& tree, const Caller& caller, const nfs3::diropargs3& object, int flags) {
+  const DirectoryChange change(tree, object.dir);
+  if (!change) return failed<Results>(change.error());
+  const Found& directory = change.directory();
+  nfsstat3 status = tree.may_take_away(caller, directory, object.name);
+  if (status == nfsstat3::NFS3_OK) {
+    const auto handle = handle_behind(tree, directory, object.name);
+    if (::unlinkat(directory.descriptor(), object.name.c_str(), flags) != 0) {
+      status = status_of(errno);
+    } else {
+      forget(tree, handle);
+      if (!tree.settle(directory)) status = status_of(errno);
+    }
+  }
+  if (status != nfsstat3::NFS3_OK) return failed<Results>(status, Failure{change.attributes()});
+  return succeeded<Results>(Success{change.attributes()});
+}
+
+// Both directories of a rename, which may be one, or share a lock.
+struct TwoDirectories {
+  TwoDirectories(Tree& tree, const nfs3::RENAME3args& args) {
+    Found first = tree.find_directory(args.from.dir);
+    Found second = first ? tree.find_directory(args.to.dir) : Found();
+    if (first && second) {
+      std::mutex& one = tree.lock_of(first.file->handle());
+      std::mutex& other = tree.lock_of(second.file->handle());
+      // In the order of their addresses, so that two renames never wait for each other.
+      lower = std::unique_lock(&one < &other ? one : other);
+      if (&one != &other) upper = std::unique_lock(&one < &other ? other : one);
+    }
+    from.emplace(tree, std::move(first));
+    to.emplace(tree, std::move(second));
+  }
+  nfsstat3 error() const {
+    return from->error() != nfsstat3::NFS3_OK ? from->error() : to->error();
+  }
+
+  std::unique_lock<std::mutex> lower, upper;
+  std::optional<DirectoryChange> from, to;
+};
+
+}  // namespace
+
+nfs3::REMOVE3res run(Tree& tree, const Caller& caller, const nfs3::REMOVE3args& args) {
+  return take_away<nfs3::REMOVE3res, nfs3::REMOVE3resok, nfs3::REMOVE3resfail>(tree, caller,
+                                                                               args.object, 0);
+}
+
+nfs3::RMDIR3res run(Tree& tree, const Caller& caller, const nfs3::RMDIR3args& args) {
+  return take_away<nfs3::RMDIR3res, nfs3::RMDIR3resok, nfs3::RMDIR3resfail>(
+      tree, caller, args.object, AT_REMOVEDIR);
+}
+
+nfs3::RENAME3res run(Tree& tree, const Caller& caller, const nfs3::RENAME3args& args) {
+  using Results = nfs3::RENAME3res;
+  const TwoDirectories both(tree, args);
+  nfsstat3 status = both.error();
+  if (status != nfsstat3::NFS3_OK) return failed<Results>(status);
+  const Found &from = both.from->directory(), &to = both.to->directory();
+  status = tree.may_take_away(caller, from, args.from.name);
+  if (status == nfsstat3::NFS3_OK) status = tree.may_take_away(caller, to, args.to.name);
+  if (status == nfsstat3::NFS3ERR_NOENT) status = nfsstat3::NFS3_OK;  // nothing is replaced
+  if (status == nfsstat3::NFS3_OK) {
+    const auto moved = handle_behind(tree, from, args.from.name);
+    const auto replaced = handle_behind(tree, to, args.to.name);
+    if (::renameat(from.descriptor(), args.from.name.c_str(), to.descriptor(),
+                   args.to.name.c_str()) != 0) {
+      status = status_of(errno);
+    } else {
+      if (replaced != moved) forget(tree, replaced);
+      if (!(tree.settle(to) && tree.settle(from))) status = status_of(errno);
+    }
+  }
+  if (status != nfsstat3::NFS3_OK) {
+    return failed<Results>(status,
+                           nfs3::RENAME3resfail{both.from->attributes(), both.to->attributes()});
+  }
+  return succeeded<Results>(nfs3::RENAME3resok{both.from->attributes(), both.to->attributes()});
+}
+
+nfs3::LINK3res run(Tree& tree, const Caller& caller, const nfs3::LINK3args& args) {
+  using Results = nfs3::LINK3res;
+  const Found file = tree.find(args.file);
+  if (!file) return failed<Results>(file.error);
+  const DirectoryChange change(tree, args.link.dir);
+  if (!change) return failed<Results>(change.error());
+  nfsstat3 status = tree.may_change_entries(caller, change.directory());
+  if (status == nfsstat3::NFS3_OK && S_ISDIR(file.status.st_mode)) {
+    status = nfsstat3::NFS3ERR_ISDIR;
+  }
+  if (status == nfsstat3::NFS3_OK) {
+    // linkat(2) with AT_EMPTY_PATH needs a right that the caller has not.
+    const std::string link = "/proc/self/fd/" + std::to_string(file.descriptor());
+    if (::linkat(AT_FDCWD, link.c_str(), change.directory().descriptor(), args.link.name.c_str(),
+                 AT_SYMLINK_FOLLOW) != 0) {
+      status = status_of(errno);
+    } else if (!(tree.settle(file) && tree.settle(change.directory()))) {
+      status = status_of(errno);
+    }
+  }
+  if (status != nfsstat3::NFS3_OK) {
+    return failed<Results>(status,
+                           nfs3::LINK3resfail{tree.attributes_now(file), change.attributes()});
+  }
+  return succeeded<Results>(nfs3::LINK3resok{tree.attributes_now(file), change.attributes()});
+}
+
+}  // namespace nfs::posix

@@ -1,0 +1,228 @@
+#include "nfs/posix/tree.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <climits>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "files/beneath.h"
+#include "nfs/posix/attributes.h"
+
+namespace nfs::posix {
+namespace {
+
+using nfs3::nfsstat3;
+
+std::uint64_t random_number() {
+  std::random_device source;
+  return std::uint64_t{source()} << 32U | source();
+}
+
+Found none(nfsstat3 error) {
+  Found found;
+  found.error = error;
+  return found;
+}
+
+// Where an open directory is, as the kernel sees it.
+std::optional<std::string> path_of(const files::File& file) {
+  std::array<char, PATH_MAX> text;
+  const std::string link = "/proc/self/fd/" + std::to_string(file.descriptor());
+  const ssize_t size = ::readlink(link.c_str(), text.data(), text.size());
+  if (size <= 0 || static_cast<std::size_t>(size) == text.size()) return std::nullopt;
+  return std::string(text.data(), static_cast<std::size_t>(size));
+}
+
+}  // namespace
+
+Tree::Tree(files::File root, std::unique_ptr<Handles> handles, const HandleMaker& maker,
+           const Settings& settings)
+    : root_(std::move(root)),
+      handles_(std::move(handles)),
+      maker_(maker),
+      settings_(settings),
+      has_stable_positions_(posix::has_stable_positions(root_)),
+      root_handle_(handles_->of(root_, {}, {}).value_or(InnerHandle())),
+      open_(*handles_, settings.open_files_max),
+      verifier_(random_number()) {}
+
+Found Tree::find(const nfs3::nfs_fh3& handle) {
+  Found found;
+  found.file = open_.find(InnerHandle::of(handle.data));
+  if (!found.file) return none(status_of(errno == ENOENT ? ESTALE : errno));
+  if (::fstat(found.descriptor(), &found.status) != 0) return none(status_of(errno));
+  if (found.status.st_nlink == 0) {  // removed, and only open here
+    open_.forget(found.file->handle());
+    return none(nfsstat3::NFS3ERR_STALE);
+  }
+  return found;
+}
+
+Found Tree::find_directory(const nfs3::nfs_fh3& handle) {
+  Found found = find(handle);
+  if (found && !S_ISDIR(found.status.st_mode)) return none(nfsstat3::NFS3ERR_NOTDIR);
+  return found;
+}
+
+files::File Tree::open_entry(const Found& directory, const std::string& name) {
+  open_how how{};
+  how.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
+  for (int attempt = 0; attempt < 16; ++attempt) {
+    const long result =
+        ::syscall(SYS_openat2, directory.descriptor(), name.c_str(), &how, sizeof(how));
+    if (result >= 0) return files::File(static_cast<int>(result));
+    if (errno == ENOSYS || errno == EPERM) break;  // an old kernel, or a seccomp filter
+    if (errno != EAGAIN && errno != EINTR) return {};
+  }
+  // One component, no symbolic link is followed: only a mounted file system may be beyond.
+  files::File opened(
+      ::openat(directory.descriptor(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  const auto status = opened.is_open() ? opened.status() : std::nullopt;
+  if (status && status->st_dev != directory.status.st_dev) {
+    errno = EXDEV;
+    return {};
+  }
+  return opened;
+}
+
+Found Tree::entry(const Caller& caller, const Found& directory, const std::string& name) {
+  if (!can_take_identities() && !permits(directory.status, caller, kExecute)) {
+    return none(nfsstat3::NFS3ERR_ACCES);
+  }
+  if (name == "." || name == "..") {
+    if (const nfsstat3 refused = may(caller, directory, kExecute); refused != nfsstat3::NFS3_OK) {
+      return none(refused);
+    }
+    return name == "." ? again(directory) : parent_of(directory);
+  }
+  files::File opened = open_entry(directory, name);
+  if (!opened.is_open()) {
+    // Another file system is mounted there, which is not exported.
+    return none(errno == EXDEV ? nfsstat3::NFS3ERR_ACCES : status_of(errno));
+  }
+  return known(std::move(opened), directory, name);
+}
+
+Found Tree::known(files::File opened, const Found& directory, const std::string& name) {
+  Found found;
+  if (::fstat(opened.descriptor(), &found.status) != 0) return none(status_of(errno));
+  const auto handle = handles_->of(opened, directory.file->handle(), name);
+  if (!handle) return none(status_of(errno));
+  found.file = open_.add(*handle, std::move(opened));
+  return found;
+}
+
+Found Tree::again(const Found& directory) {
+  Found found;
+  found.file = open_.find(directory.file->handle());
+  found.status = directory.status;
+  return found.file ? std::move(found) : none(status_of(errno));
+}
+
+// By where the kernel says that it is: ".." of a directory that was moved out of the export would
+// lead anywhere.
+Found Tree::parent_of(const Found& directory) {
+  nfs3::nfs_fh3 root;
+  root.data.assign(root_handle_.view().begin(), root_handle_.view().end());
+  if (directory.file->handle() == root_handle_) return find_directory(root);
+  const AsServer as_server;
+  const auto top = path_of(root_), here = path_of(directory.file->path());
+  if (!top || !here) return none(nfsstat3::NFS3ERR_SERVERFAULT);
+  const std::string prefix = *top == "/" ? "/" : *top + "/";
+  if (!here->starts_with(prefix)) return none(nfsstat3::NFS3ERR_STALE);
+  const std::string below = here->substr(prefix.size());
+  const std::size_t slash = below.rfind('/');
+  if (slash == std::string::npos) return find_directory(root);
+  const std::string parent = below.substr(0, slash);
+  files::File opened = files::open_beneath(root_.descriptor(), parent, O_PATH | O_DIRECTORY);
+  if (!opened.is_open()) return none(status_of(errno == ENOENT ? ESTALE : errno));
+  return known(std::move(opened), directory, "..");
+}
+
+nfs3::post_op_attr Tree::attributes_now(const Found& file) const {
+  struct stat status {};
+  if (!file.file || ::fstat(file.descriptor(), &status) != 0) return {};
+  return after(status, settings_.fsid);
+}
+
+nfsstat3 Tree::may(const Caller& caller, const Found& file, unsigned rights) const {
+  static_assert(kRead == R_OK && kWrite == W_OK && kExecute == X_OK);
+  if (can_take_identities()) {
+    constexpr int kFlags = AT_EMPTY_PATH | AT_EACCESS;
+    if (::syscall(SYS_faccessat2, file.descriptor(), "", rights, kFlags) == 0) {
+      return nfsstat3::NFS3_OK;
+    }
+    if (errno != ENOSYS) return status_of(errno);
+  }
+  return permits(file.status, caller, rights) ? nfsstat3::NFS3_OK : nfsstat3::NFS3ERR_ACCES;
+}
+
+nfsstat3 Tree::may_change_entries(const Caller& caller, const Found& directory) const {
+  if (can_take_identities() || permits(directory.status, caller, kWrite | kExecute)) {
+    return nfsstat3::NFS3_OK;
+  }
+  return nfsstat3::NFS3ERR_ACCES;
+}
+
+nfsstat3 Tree::may_take_away(const Caller& caller, const Found& directory,
+                             const std::string& name) const {
+  const nfsstat3 refused = may_change_entries(caller, directory);
+  if (refused != nfsstat3::NFS3_OK || can_take_identities()) return refused;
+  if ((directory.status.st_mode & S_ISVTX) == 0 || caller.uid == 0) return refused;
+  struct stat status {};
+  if (::fstatat(directory.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    return status_of(errno);
+  }
+  const bool owns = caller.uid == status.st_uid || caller.uid == directory.status.st_uid;
+  return owns ? nfsstat3::NFS3_OK : nfsstat3::NFS3ERR_PERM;
+}
+
+std::mutex& Tree::lock_of(const InnerHandle& handle) noexcept {
+  return locks_[HashOfHandle()(handle) % locks_.size()];
+}
+
+bool Tree::settle(const Found& file) const {
+  if (settings_.is_async) return true;
+  if (!S_ISDIR(file.status.st_mode) && !S_ISREG(file.status.st_mode)) return true;
+  const files::File* const content = file.file->content(false);
+  return content != nullptr && ::fsync(content->descriptor()) == 0;
+}
+
+nfs3::writeverf3 Tree::verifier() const noexcept {
+  return std::bit_cast<nfs3::writeverf3>(verifier_.load());
+}
+
+void Tree::change_verifier() noexcept {
+  ++verifier_;
+}
+
+DirectoryChange::DirectoryChange(Tree& tree, const nfs3::nfs_fh3& handle)
+    : tree_(tree), directory_(tree.find_directory(handle)) {
+  if (!directory_) return;
+  lock_ = std::unique_lock(tree.lock_of(directory_.file->handle()));
+  (void)::fstat(directory_.descriptor(), &directory_.status);
+}
+
+DirectoryChange::DirectoryChange(Tree& tree, Found directory)
+    : tree_(tree), directory_(std::move(directory)) {
+  if (directory_) (void)::fstat(directory_.descriptor(), &directory_.status);
+}
+
+nfs3::wcc_data DirectoryChange::attributes() const {
+  nfs3::wcc_data data;
+  if (!directory_) return data;
+  data.before = before(directory_.status);
+  data.after = tree_.attributes_now(directory_);
+  return data;
+}
+
+}  // namespace nfs::posix

@@ -1,0 +1,118 @@
+// What the operations of an export have in common: files by handle and by name, rights, and changes
+// of directories. On threads that have taken the caller's identity.
+#ifndef RPCRDMA_NFS_POSIX_TREE_H_
+#define RPCRDMA_NFS_POSIX_TREE_H_
+
+#include <sys/stat.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "files/file.h"
+#include "nfs/file_system.h"
+#include "nfs/posix/handles.h"
+#include "nfs/posix/identity.h"
+#include "nfs/posix/listing.h"
+#include "nfs/posix/open_files.h"
+
+namespace nfs::posix {
+
+// A file in use and what it was when it was found; the status says why there is none.
+struct Found {
+  OpenFiles::Use file;
+  struct stat status {};
+  nfs3::nfsstat3 error = nfs3::nfsstat3::NFS3_OK;
+
+  explicit operator bool() const noexcept { return error == nfs3::nfsstat3::NFS3_OK; }
+  int descriptor() const noexcept { return file->path().descriptor(); }
+};
+
+class Tree {
+ public:
+  struct Settings {
+    std::uint64_t fsid = 0;
+    std::size_t open_files_max = 0;
+    bool is_async = false;
+  };
+
+  // `maker` outlives it.
+  Tree(files::File root, std::unique_ptr<Handles> handles, const HandleMaker& maker,
+       const Settings& settings);
+
+  const InnerHandle& root() const noexcept { return root_handle_; }
+  OpenFiles& open_files() noexcept { return open_; }
+  Handles& handles() noexcept { return *handles_; }
+  Listings& listings() noexcept { return listings_; }
+  bool has_stable_positions() const noexcept { return has_stable_positions_; }
+  std::uint64_t fsid() const noexcept { return settings_.fsid; }
+
+  Found find(const nfs3::nfs_fh3& handle);
+  Found find_directory(const nfs3::nfs_fh3& handle);
+  // The entry of a directory; also "." and "..".
+  Found entry(const Caller& caller, const Found& directory, const std::string& name);
+  // Open with O_PATH, in no table. Not open: errno.
+  static files::File open_entry(const Found& directory, const std::string& name);
+  nfs3::nfs_fh3 sealed(const InnerHandle& handle) const { return maker_.seal(handle.view()); }
+  // What it is now; without attributes if there is no file.
+  nfs3::post_op_attr attributes_now(const Found& file) const;
+
+  // Rights. Where the kernel will look itself, the last two find nothing wrong.
+  nfs3::nfsstat3 may(const Caller& caller, const Found& file, unsigned rights) const;
+  nfs3::nfsstat3 may_change_entries(const Caller& caller, const Found& directory) const;
+  nfs3::nfsstat3 may_take_away(const Caller& caller, const Found& directory,
+                               const std::string& name) const;
+
+  // Changes of a file's or a directory's attributes, one at a time: those from before and from
+  // after a change belong together then.
+  std::mutex& lock_of(const InnerHandle& handle) noexcept;
+  // A change is on the disk, unless the export is asynchronous. False: errno.
+  bool settle(const Found& file) const;
+
+  // The verifier of WRITE and COMMIT.
+  nfs3::writeverf3 verifier() const noexcept;
+  // What was not committed may be lost: clients are to send it again.
+  void change_verifier() noexcept;
+
+ private:
+  Found again(const Found& directory);
+  Found parent_of(const Found& directory);
+  Found known(files::File opened, const Found& directory, const std::string& name);
+
+  const files::File root_;
+  const std::unique_ptr<Handles> handles_;
+  const HandleMaker& maker_;
+  const Settings settings_;
+  const bool has_stable_positions_;
+  InnerHandle root_handle_;
+  OpenFiles open_;
+  Listings listings_;
+  std::atomic<std::uint64_t> verifier_;
+  std::array<std::mutex, 64> locks_;
+};
+
+// The change of one directory: locked, with its attributes from before.
+class DirectoryChange {
+ public:
+  DirectoryChange(Tree& tree, const nfs3::nfs_fh3& handle);
+  // The lock is held by another change of the same operation, or taken there.
+  DirectoryChange(Tree& tree, Found directory);
+
+  explicit operator bool() const noexcept { return static_cast<bool>(directory_); }
+  nfs3::nfsstat3 error() const noexcept { return directory_.error; }
+  const Found& directory() const noexcept { return directory_; }
+  // With those from after it.
+  nfs3::wcc_data attributes() const;
+
+ private:
+  Tree& tree_;
+  Found directory_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+}  // namespace nfs::posix
+
+#endif  // RPCRDMA_NFS_POSIX_TREE_H_

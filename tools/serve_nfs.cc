@@ -1,0 +1,167 @@
+#include "tools/serve_nfs.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "tools/command.h"
+
+namespace rpcrdma::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where a program keeps what has to outlast it.
+fs::path state_directory() {
+  if (::geteuid() == 0) return "/var/lib/rpcrdma";
+  if (const char* const state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') {
+    return fs::path(state) / "rpcrdma";
+  }
+  const char* const home = std::getenv("HOME");
+  return home != nullptr && *home == '/' ? fs::path(home) / ".local/state/rpcrdma" : fs::path();
+}
+
+// The key, and where it is; without a place for it, one that is new each time.
+std::string key_path(const NfsOptions& options, StderrLog& log) {
+  if (!options.key_path.empty()) return options.key_path;
+  const fs::path directory = state_directory();
+  std::error_code error;
+  if (!directory.empty()) fs::create_directories(directory, error);
+  if (directory.empty() || error || ::access(directory.c_str(), W_OK | X_OK) != 0) {
+    log.write(blob::LogLevel::kWarning,
+              fmt::format("no place for the key of file handles ({}): after a restart clients have "
+                          "to mount anew; name a file with --handle-key",
+                          directory.empty() ? "HOME is not set" : directory.string()));
+    return {};
+  }
+  return directory / "handle-key";
+}
+
+nfs::Export parsed(const std::string& text) {
+  auto made = nfs::parse_export(text);
+  if (!made) fail(kUsage, fmt::format("--nfs {}: {}", text, made.error()));
+  return std::move(*made);
+}
+
+std::vector<nfs::Export> exports_of(const NfsOptions& options) {
+  std::vector<nfs::Export> exports;
+  for (const std::string& text : options.directories) exports.push_back(parsed(text));
+  if (options.names.size() > exports.size()) {
+    fail(kUsage, "--export names the export of the --nfs in front of it; there are more of them");
+  }
+  for (std::size_t i = 0; i < options.names.size(); ++i) {
+    std::string name = options.names[i];
+    if (!name.starts_with('/')) name.insert(0, "/");
+    while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+    exports[i].name = std::move(name);
+  }
+  if (options.exports_file.empty()) return exports;
+  std::ifstream file(options.exports_file, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file.is_open() || file.bad()) {
+    fail(kUsage, fmt::format("--exports {}: {}", options.exports_file, std::strerror(errno)));
+  }
+  auto more = nfs::parse_exports(text);
+  if (!more) fail(kUsage, fmt::format("--exports {}, {}", options.exports_file, more.error()));
+  if (more->empty() && exports.empty()) {
+    fail(kUsage, fmt::format("--exports {}: nothing is exported there", options.exports_file));
+  }
+  std::move(more->begin(), more->end(), std::back_inserter(exports));
+  return exports;
+}
+
+// "ADDR:PORT" in two; an IPv6 address keeps its brackets.
+std::pair<std::string_view, std::string_view> split(std::string_view address) {
+  const std::size_t colon = address.rfind(':');
+  return {address.substr(0, colon), address.substr(colon + 1)};
+}
+
+// By which clients reach a server that listens on all addresses.
+std::string host_to_name(std::string_view host) {
+  if (host != "0.0.0.0" && host != "[::]") return std::string(host);
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "SERVER";
+  return name.data();
+}
+
+}  // namespace
+
+void NfsOptions::add_to(CLI::App& command) {
+  command.add_option("--nfs", directories,
+                     "DIR[:OPTIONS], a directory to export by NFS version 3, over RDMA and TCP; "
+                     "several times for several. OPTIONS with commas between: ro, root_squash "
+                     "(unless another is given), no_root_squash, all_squash, anonuid=N, anongid=N, "
+                     "secure, client=ADDRESS[/BITS] (several times; all, if none is given), "
+                     "name=/NAME");
+  command.add_option("--export", names,
+                     "the name under which clients mount it, beginning with /; the directory's own "
+                     "unless it is given. One for each --nfs, in order");
+  command.add_option("--exports", exports_file,
+                     "a file of exports, in the manner of /etc/exports: DIR ADDRESS(OPTIONS) ...");
+  command.add_option(
+      "--handle-key", key_path,
+      "the file with the key of file handles, made if it is not there. With the same "
+      "key clients go on after a restart, and at another server of the same files "
+      "(default: /var/lib/rpcrdma/handle-key, of a user ~/.local/state/rpcrdma)");
+  command.add_option(
+      "--nfs-tcp-port", tcp_port,
+      "port of NFS and MOUNT by TCP, at which Linux asks before it mounts; 0 takes a "
+      "free one (default: 2049, or none if that is taken)");
+  command.add_option("--nfs-workers", workers, "threads that work with files, and wait for disks")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command
+      .add_option("--open-files", open_files_max, "files kept open beyond the calls that use them")
+      ->check(CLI::Range(16, 1'000'000))
+      ->capture_default_str();
+  command.add_flag(
+      "--nfs-async", is_async,
+      "answer changes of names and attributes before they are on the disk: faster, and "
+      "lost when the machine loses its power");
+}
+
+std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log) {
+  nfs::ExporterOptions wanted;
+  wanted.exports = exports_of(options);
+  wanted.key_path = key_path(options, log);
+  wanted.workers = options.workers;
+  wanted.open_files_max = options.open_files_max;
+  wanted.is_async = options.is_async;
+  auto exporter = nfs::Exporter::open(std::move(wanted));
+  if (!exporter) fail(kUsage, exporter.error());
+  return std::move(*exporter);
+}
+
+std::string nfs_urls(const nfs::Exporter& exporter, std::string_view address,
+                     std::string_view plain) {
+  std::string text;
+  for (const nfs::ServedExport& each : exporter.exports().all()) {
+    text += fmt::format(" nfs+rdma://{}{}", address, each.rules.name);
+    if (!plain.empty()) text += fmt::format(" nfs+tcp://{}{}", plain, each.rules.name);
+  }
+  return text;
+}
+
+std::string mount_commands(const nfs::Exporter& exporter, std::string_view address,
+                           std::string_view plain) {
+  std::string text;
+  const auto [host, port] = split(address);
+  for (const nfs::ServedExport& each : exporter.exports().all()) {
+    if (plain.empty()) continue;
+    text += fmt::format(
+        "mount -t nfs -o vers=3,rdma,port={},mountport={},mountproto=tcp,nolock {}:{} /mnt\n", port,
+        split(plain).second, host_to_name(host), each.rules.name);
+  }
+  return text;
+}
+
+}  // namespace rpcrdma::tools

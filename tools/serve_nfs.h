@@ -1,0 +1,47 @@
+// What `rpcrdma serve` adds for NFS.
+#ifndef RPCRDMA_TOOLS_SERVE_NFS_H_
+#define RPCRDMA_TOOLS_SERVE_NFS_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nfs/exporter.h"
+#include "tools/log.h"
+
+namespace rpcrdma::tools {
+
+inline constexpr std::uint16_t kNfsTcpPort = 2049;
+
+struct NfsOptions {
+  std::vector<std::string> directories;  // DIR[:OPTIONS]
+  std::vector<std::string> names;        // of these, in order
+  std::string exports_file;
+  std::string key_path;  // empty: where such things are kept
+  std::optional<std::uint16_t> tcp_port;
+  std::size_t workers = 16;
+  std::size_t open_files_max = 4096;
+  bool is_async = false;
+
+  void add_to(CLI::App& command);
+  bool is_wanted() const { return !directories.empty() || !exports_file.empty(); }
+};
+
+// Reads the rules and opens the directories; ends the command if something is wrong with them.
+std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log);
+
+// Where the exports are, as clients name them: "nfs+rdma://ADDR:PORT/EXPORT" and, with `plain`
+// (ADDR:PORT), "nfs+tcp://…"; each with a space in front.
+std::string nfs_urls(const nfs::Exporter& exporter, std::string_view address,
+                     std::string_view plain);
+// What somebody types on a Linux machine; a line for each export.
+std::string mount_commands(const nfs::Exporter& exporter, std::string_view address,
+                           std::string_view plain);
+
+}  // namespace rpcrdma::tools
+
+#endif  // RPCRDMA_TOOLS_SERVE_NFS_H_
