@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "nfs/posix/attributes.h"
 #include "nfs/posix/calls.h"
@@ -23,9 +24,10 @@ constexpr std::uint64_t kLinkSize = 4;  // "another entry follows", bytes
 // Calls `take(entry)` for the entries behind the cookie until it returns false.
 ListingEnd for_each_entry(Tree& tree, const Found& directory, std::uint64_t cookie,
                           const std::function<bool(const DirectoryEntry&)>& take) {
-  // As the caller, who needs the right to read it; and by a descriptor that has its own position.
-  const files::File opened(
-      ::openat(directory.descriptor(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // As the caller, who needs the right to read it, but not to search it, which "." would take; and
+  // by a descriptor that has its own position.
+  const files::File opened("/proc/self/fd/" + std::to_string(directory.descriptor()),
+                           O_RDONLY | O_DIRECTORY);
   if (!opened.is_open()) return ListingEnd::kError;
   if (tree.has_stable_positions()) return for_each_by_position(opened, cookie, take);
   constexpr std::size_t kEntriesMax = 2400;  // more do not go into an answer

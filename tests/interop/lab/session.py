@@ -70,17 +70,18 @@ class Session:
 
 
 class Server:
-    """`rpcrdma serve` on a folder of its own."""
+    """`rpcrdma serve` on a folder of its own, or `what` else it is to serve."""
 
-    def __init__(self, peer, options, address):
+    def __init__(self, peer, options, address, what=None):
         session, self.side = peer.session, peer.side
         session.next_port += 1
         self.address = address or session.address[self.side]
         self.folder = self.side.scratch / f"served-{session.next_port}"
         self.side.run("mkdir", ["mkdir", "-p", self.folder])
-        self.program = peer.start("serve", "--blob", self.folder, "--listen", self.address, "--port",
-                                  session.next_port, "--json", *options)
-        self.url = self.program.wait_for(r"^ready (rdma://\S+)", 30)[1]
+        self.port = session.next_port
+        self.program = peer.start("serve", *(what or ("--blob", self.folder)), "--listen", self.address, "--port",
+                                  self.port, "--json", *options)
+        self.url = self.program.wait_for(r"^ready ((nfs\+)?rdma://\S+)", 30)[1]
         self.counters = {}
         self.killed = False  # or has ended by itself
 
@@ -124,9 +125,9 @@ class Peer:
         return result
 
     @contextlib.contextmanager
-    def serve(self, *options, address=None):
+    def serve(self, *options, address=None, what=None):
         """At the side's own address, or at another one."""
-        server = Server(self, options, address)
+        server = Server(self, options, address, what)
         try:
             yield server
         except Failure as reason:

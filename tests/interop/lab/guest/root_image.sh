@@ -13,6 +13,8 @@ packages=(
   rdma-core ibverbs-utils rdmacm-utils perftest ibverbs-providers libibverbs1 librdmacm1
   # NFS
   nfs-kernel-server nfs-common rpcbind
+  # what goes to and fro on a mounted file system
+  git rsync fio stress-ng bzip2
   # libraries of the host's binaries, which the guest runs
   libstdc++6 libfmt9 libisal2 libssl3 libtirpc3 libatomic1 libasan8 libubsan1 libtsan2
 )

@@ -1,0 +1,125 @@
+#include "nfs/served_for_test.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+namespace nfs {
+namespace {
+
+std::string made_folder() {
+  std::string name = (std::filesystem::temp_directory_path() / "nfs-served-XXXXXX").string();
+  return ::mkdtemp(name.data());
+}
+
+Export exported(const std::string& text) {
+  auto made = parse_export(text);
+  EXPECT_TRUE(made) << made.error();
+  return *made;
+}
+
+}  // namespace
+
+std::string why_not_served() {
+  const std::string folder = made_folder();
+  ExporterOptions options;
+  options.exports.push_back(exported(folder));
+  const auto exporter = Exporter::open(std::move(options));
+  std::filesystem::remove_all(folder);
+  return exporter ? std::string() : exporter.error();
+}
+
+Served::Served(ExporterOptions options)
+    : folder_(made_folder()), state_(made_folder()), options_(std::move(options)) {
+  EXPECT_EQ(::chmod(folder_.c_str(), 0755), 0);
+  options_.key_path = state_ + "/key";
+  begin();
+}
+
+Served::~Served() {
+  end();
+  std::filesystem::remove_all(folder_);
+  std::filesystem::remove_all(state_);
+}
+
+void Served::begin() {
+  ExporterOptions options = options_;
+  for (const char* const each :
+       {":no_root_squash,name=/data", ":root_squash,name=/squash", ":ro,no_root_squash,name=/ro",
+        ":rw,name=/elsewhere,client=192.0.2.1"}) {
+    options.exports.push_back(exported(folder_ + each));
+  }
+  auto opened = Exporter::open(std::move(options));
+  ASSERT_TRUE(opened) << opened.error();
+  exporter_ = std::move(*opened);
+  rpcrdma::ServerOptions settings;
+  settings.provider.name = "siwarp";
+  Exporter::make_room_in(settings);
+  auto server = rpcrdma::Server::listen("rdma://127.0.0.1:0", settings);
+  ASSERT_TRUE(server) << server.error().message();
+  server_.emplace(std::move(*server));
+  rdma_ = "rdma://" + std::string(server_->address());
+  tcp_ = "tcp://" + server_->also_listen("tcp://127.0.0.1:0").value();
+  ASSERT_TRUE(exporter_->add_to(*server_));
+  thread_ = std::thread([this] { server_->run(); });
+}
+
+void Served::end() {
+  server_->stop();
+  thread_.join();
+  exporter_->stop();
+  server_.reset();
+  exporter_.reset();
+}
+
+void Served::restart() {
+  end();
+  begin();
+}
+
+void Served::write_file(std::string_view name, std::string_view content) const {
+  std::ofstream file(path(name), std::ios::binary);
+  file << content;
+  file.close();
+  EXPECT_TRUE(file.good()) << name;
+}
+
+std::string Served::read_file(std::string_view name) const {
+  std::ifstream file(path(name), std::ios::binary);
+  EXPECT_TRUE(file.is_open()) << name;
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::unique_ptr<rpcrdma::Client> Served::connect(const std::string& scheme, std::uint32_t uid,
+                                                 std::uint32_t gid,
+                                                 std::vector<std::uint32_t> groups) const {
+  rpcrdma::ClientOptions options;
+  options.provider.name = "siwarp";
+  rpcrdma::AuthSys credential;
+  credential.machine_name = "test";
+  credential.uid = uid;
+  credential.gid = gid;
+  credential.gid_count = static_cast<std::uint32_t>(groups.size());
+  std::ranges::copy(groups, credential.gids.begin());
+  options.credential = credential;
+  auto client = rpcrdma::Client::connect(scheme == "tcp" ? tcp_ : rdma_, options);
+  EXPECT_TRUE(client) << client.error().message();
+  return std::make_unique<rpcrdma::Client>(std::move(*client));
+}
+
+nfs3::nfs_fh3 mounted(rpcrdma::Client& client, const std::string& name) {
+  mount3::MOUNT_V3_Client mount(client);
+  const auto results = mount.MOUNTPROC3_MNT(name);
+  EXPECT_TRUE(results) << results.error().message();
+  if (!results || results->mountinfo() == nullptr) return {};
+  return {results->mountinfo()->fhandle};
+}
+
+}  // namespace nfs

@@ -1,0 +1,63 @@
+// Exports of a directory of its own, a server of them on a thread, and a client of NFS and MOUNT.
+#ifndef RPCRDMA_NFS_SERVED_FOR_TEST_H_
+#define RPCRDMA_NFS_SERVED_FOR_TEST_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "mount3.h"
+#include "nfs/exporter.h"
+#include "nfs3.h"
+#include "rpcrdma/client.h"
+#include "rpcrdma/server.h"
+
+namespace nfs {
+
+// Why exports cannot be tested here; empty: they can. They need handles of the kernel.
+std::string why_not_served();
+
+class Served {
+ public:
+  // Exports `folder()` as /data (everything as it comes, root as well), /squash (root_squash), /ro
+  // (read-only), and /elsewhere to nobody that calls here.
+  explicit Served(ExporterOptions options = {});
+  ~Served();
+  Served(const Served&) = delete;
+  Served& operator=(const Served&) = delete;
+
+  const std::string& folder() const noexcept { return folder_; }
+  std::string path(std::string_view name) const { return folder_ + "/" + std::string(name); }
+  // As a shell would, for what tests begin with: fails the test if it fails.
+  void write_file(std::string_view name, std::string_view content) const;
+  std::string read_file(std::string_view name) const;
+
+  // "rdma" or "tcp".
+  std::unique_ptr<rpcrdma::Client> connect(const std::string& scheme, std::uint32_t uid = 0,
+                                           std::uint32_t gid = 0,
+                                           std::vector<std::uint32_t> groups = {}) const;
+  // Ends the server, and begins another one of the same exports.
+  void restart();
+
+ private:
+  void begin();
+  void end();
+
+  const std::string folder_;
+  const std::string state_;
+  ExporterOptions options_;
+  std::unique_ptr<Exporter> exporter_;
+  std::optional<rpcrdma::Server> server_;
+  std::string rdma_, tcp_;
+  std::thread thread_;
+};
+
+// The handle of a mount; empty if it was refused.
+nfs3::nfs_fh3 mounted(rpcrdma::Client& client, const std::string& name);
+
+}  // namespace nfs
+
+#endif  // RPCRDMA_NFS_SERVED_FOR_TEST_H_
