@@ -73,7 +73,7 @@ def basics(session, server_peer):
             mkfifo f; rm f; df . >/dev/null; ls -la
             """)
         stats = mount.stats()
-        if stats["bad_reply_count"] or stats["failed_marshal_count"] or not stats["read_chunks"] or not stats["write_chunks"]:
+        if stats["bad_reply_count"] or stats["bad_xids"] or not stats["read_chunks"] or not stats["write_chunks"]:
             raise Failure(f"the kernel counts {stats}")
     return f"{stats['read_chunks']} Read chunks, {stats['write_chunks']} Write chunks"
 
