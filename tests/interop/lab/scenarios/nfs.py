@@ -78,10 +78,86 @@ def basics(session, server_peer):
     return f"{stats['read_chunks']} Read chunks, {stats['write_chunks']} Write chunks"
 
 
+def posix(session, server_peer):
+    """What programs expect of a file system; the same suite passes on tmpfs first."""
+    suite = f"{session.build.parent}/tests/interop/lab/posix_suite.py"
+    session.guest.shell("tmpfs", f"mkdir -p /tmp/own; mountpoint -q /tmp/own || mount -t tmpfs own /tmp/own; {suite} /tmp/own",
+                        180)
+    with mounted(session, server_peer) as mount:
+        return mount.shell("posix", f"{suite} {MOUNT}", 400).out().strip().splitlines()[-1]
+
+
+def trees(session, server_peer):
+    """tar, cp, rsync and git, of what the guest has: some thousand small files."""
+    with mounted(session, server_peer) as mount:
+        mount.shell("trees", """
+            mkdir t; tar -C /usr/lib -cf /tmp/t.tar python3.11 git-core; tar -C t -xf /tmp/t.tar
+            diff -r --no-dereference /usr/lib/python3.11 t/python3.11
+            tar -C t -cf /tmp/u.tar python3.11 git-core; rm -rf t; mkdir t; tar -C t -xf /tmp/u.tar
+            cp -a t/python3.11 c; diff -r --no-dereference c /usr/lib/python3.11
+            rsync -a /usr/lib/python3.11/ r/; rsync -ac --dry-run --itemize-changes /usr/lib/python3.11/ r/ >/tmp/i
+            [ ! -s /tmp/i ]
+            rm -f /tmp/?.tar
+            export HOME=/tmp; git config --global user.email a@b; git config --global user.name n
+            git init -q g; cp -a c g/; cd g; git add -A; git commit -qm one; cd ..; git clone -q g h
+            git -C h fsck --strict; diff -r g/c h/c; rm -rf t c r g h; [ -z "$(ls -A)" ]""", 900)
+        stats = mount.stats()
+    return f"{stats['sends']} requests, {stats['bad_reply_count']} bad replies"
+
+
+def large(session, server_peer):
+    """dd of 256 MiB both ways, compared; the reader reads from the server again."""
+    with mounted(session, server_peer) as mount:
+        text = mount.shell("large", """
+            dd if=/dev/urandom of=/dev/shm/big bs=1M count=128 2>/dev/null
+            cat /dev/shm/big /dev/shm/big | dd of=big bs=1M iflag=fullblock conv=fsync 2>&1 | tail -1
+            echo 3 >/proc/sys/vm/drop_caches
+            cat /dev/shm/big /dev/shm/big | cmp - big
+            echo 3 >/proc/sys/vm/drop_caches
+            dd if=big of=/dev/null bs=1M 2>&1 | tail -1; rm big /dev/shm/big""", 600).out()
+        rates = re.findall(r"([\d.]+ [kMG]B/s)", text)
+        stats = mount.stats()
+    if stats["bad_reply_count"]:
+        raise Failure(f"the kernel counts {stats}")
+    return f"write {rates[0]}, read {rates[1]}; {stats['read_chunks']} Read, {stats['write_chunks']} Write chunks"
+
+
+def many(session, server_peer):
+    """A folder of 20,000 entries, listed and removed."""
+    with mounted(session, server_peer) as mount:
+        mount.shell("many", """
+            mkdir d; python3 -c 'for i in range(20000): open(f"d/file-{i:05}-with-a-name-of-some-length", "w").close()'
+            echo 3 >/proc/sys/vm/drop_caches
+            [ "$(ls -f d | wc -l)" = 20002 ]; [ "$(ls -l d | wc -l)" = 20001 ]
+            rm -r d; [ -z "$(ls -A)" ]""", 600)
+        stats = mount.stats()
+    if not stats["reply_chunks"]:
+        raise Failure("no Reply chunk was used")
+    return f"{stats['reply_chunks']} Reply chunks"
+
+
+def loads(session, server_peer):
+    """fio with its own checks, four writers at once, and stress-ng's tests of files."""
+    with mounted(session, server_peer) as mount:
+        mount.shell("fio", """
+            fio --name=v --rw=randwrite --bs=4k-64k --size=24m --numjobs=4 --verify=crc32c --verify_fatal=1 --end_fsync=1 \
+                --group_reporting --output=/tmp/fio; rm -f v.*""", 600)
+        mount.shell("stress", """
+            stress-ng --temp-path . --timeout 8 --dentry 1 --dir 1 --fallocate 0 --link 1 --rename 1 --seek 1 --symlink 1 \
+                --utime 1 --hdd 1 --hdd-bytes 16m --verify --oom-avoid; ls -A""", 300)
+        stats = mount.stats()
+    return f"{stats['sends']} requests, {stats['bad_reply_count']} bad replies"
+
+
 for name, peer, devices in (("siwarp", lambda session: session.host_siwarp(), ("siw",)),
                             ("verbs", lambda session: session.guest_verbs(), ("siw", "rxe"))):
     who = "host siwarp" if name == "siwarp" else "guest verbs"
-    for function, what in ((basics, "16 MiB both ways, names, attributes"),):
-        scenario(f"nfs-{function.__name__.replace('_', '-')}-{name}", f"Linux → {who}", what, devices=devices)(
+    for function, what in ((basics, "16 MiB both ways, names, attributes"),
+                           (posix, "our POSIX suite, which passes on tmpfs first"),
+                           (trees, "tar, cp, rsync, git of some thousand files"),
+                           (large, "dd of 256 MiB both ways"),
+                           (many, "20,000 entries in a folder"),
+                           (loads, "fio with verify, stress-ng")):
+        scenario(f"nfs-{function.__name__}-{name}", f"Linux → {who}", what, devices=devices)(
             functools.partial(lambda session, function, peer: function(session, peer(session)),
                               function=function, peer=peer))
