@@ -106,6 +106,9 @@ class Stream {
   // Outputs. Both give how many entries of `room` are set; none: nothing to do.
   std::size_t receive_room(std::span<MutableBytes> room) { return rx_.receive_room(room); }
   std::size_t transmit(std::span<Bytes> room) { return tx_.transmit(room); }
+  // Behind transmit(): what it gave ends inside a long message. Who sends for several connections
+  // gives the others their turn then.
+  bool ends_turn() const noexcept { return tx_.ends_turn(); }
   std::size_t poll_completions(std::span<Completion> out) { return state_.poll(out); }
   // The same one by one, without a copy: the oldest completion, or null, until it is taken away.
   const Completion* completion() {

@@ -13,6 +13,11 @@ namespace {
 // FPDUs costs most of the throughput, so that the arena's size is their only limit.
 constexpr std::size_t kCopyMax = 2048;
 constexpr std::size_t kLargeMax = 24;
+// Of messages longer than this, a batch has no more of one than about this. What a peer on this
+// core reads while it is in the cache goes faster than bare TCP (docs/performance.md), and whoever
+// waits beside it waits less long. Shorter messages are not cut: several small ones in a batch save
+// more.
+constexpr std::size_t kOfOneMessageMax = 256 * 1024;
 constexpr std::size_t kArenaSize = BlockPool::kSize;
 constexpr std::size_t kPiecesMax = 128;
 constexpr std::size_t kMarksMax = 4096;
@@ -50,6 +55,7 @@ void Tx::begin_batch() {
   large_in_batch_ = 0;
   batch_start_ = built_total_;
   batch_ends_ = false;
+  ends_turn_ = false;
 }
 
 void Tx::build() {
@@ -282,7 +288,7 @@ void Tx::build_work_fpdu(SendWork& work) {
   end_fpdu();
   offset_ += static_cast<std::uint32_t>(size);
   state_.counters.payload_sent += size;
-  if (!last) return;
+  if (!last) return end_turn_of(work.from.size);
   if (work.kind == WorkKind::kWrite) {
     ++state_.counters.writes;
   } else {
@@ -290,6 +296,12 @@ void Tx::build_work_fpdu(SendWork& work) {
     ++send_msn_;
   }
   finish_work();
+}
+
+// Behind an FPDU that is not the last of its message.
+void Tx::end_turn_of(std::uint64_t message_size) noexcept {
+  if (message_size <= kOfOneMessageMax || built_total_ - batch_start_ < kOfOneMessageMax) return;
+  ends_turn_ = batch_ends_ = true;
 }
 
 void Tx::finish_work() {
@@ -336,6 +348,8 @@ bool Tx::build_response_fpdu() {
   if (header.last) {
     state_.responses.drop();
     current_ = Current::kNone;
+  } else {
+    end_turn_of(request.size);
   }
   return true;
 }

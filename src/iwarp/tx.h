@@ -36,6 +36,8 @@ class Tx {
   // What was built and is not sent, when all of it was copied; else nothing.
   std::span<Bytes> unsent_copies(std::span<Bytes> room);
   std::size_t transmit(std::span<Bytes> room);
+  // What transmit() gave ends inside a long message, of which this is enough for one turn.
+  bool ends_turn() const noexcept { return ends_turn_; }
   void handle_sent(std::size_t size);
   // Bytes of application memory may be read until everything built is sent.
   std::uint64_t sent_total() const noexcept { return sent_total_; }
@@ -70,6 +72,7 @@ class Tx {
   void build_empty_write();
   void build_rtr();
   void build_terminate();
+  void end_turn_of(std::uint64_t message_size) noexcept;
   void finish_work();
   void finish_marks();
   std::size_t payload_limit(Opcode opcode, std::size_t left) const noexcept;
@@ -98,6 +101,7 @@ class Tx {
   std::uint64_t sent_total_ = 0;
   std::uint64_t batch_start_ = 0;  // built_total_ when the batch was begun
   bool batch_ends_ = false;
+  bool ends_turn_ = false;
 
   Current current_ = Current::kNone;
   bool response_was_last_ = false;

@@ -23,7 +23,7 @@ class Waiting {
   // Calls the handlers of what is ready and of deadlines that have come. Right after news that it
   // found itself only those of deadlines, but not for ever.
   void dispatch() {
-    if (found_ && ++rounds_without_epoll_ < kRoundsWithoutEpollMax) {
+    if (found_ && ++rounds_without_epoll_ < rounds_max_) {
       reactor_.dispatch_deadlines();
     } else {
       rounds_without_epoll_ = 0;
@@ -33,10 +33,12 @@ class Waiting {
   }
 
   // Returns when `look` has found news of one of the connections (pointers), or the reactor has
-  // something. `moved`: something has come or gone since the last sleep; else it sleeps at once.
+  // something. `latest`: those of them that had news last, which are likely to have some again.
+  // `moved`: something has come or gone since the last sleep; else it sleeps at once.
   template <class Connections, class Look>
-  void wait(const Connections& connections, bool& moved, const Look& look) {
-    if (moved && spin(connections, look)) return;
+  void wait(const Connections& connections, const Connections& latest, bool& moved,
+            const Look& look) {
+    if (moved && spin(connections, latest, look)) return;
     moved = false;
     reactor_.block();
   }
@@ -46,11 +48,16 @@ class Waiting {
   static constexpr std::size_t kConnectionsMax = 4;
   // After so many rounds in which it found news itself, epoll is asked about everything else.
   static constexpr int kRoundsWithoutEpollMax = 16;
+  // The same where it does not look at all connections: the others wait so long for their turn.
+  static constexpr int kRoundsOfLatestMax = 4;
 
   template <class Connections, class Look>
-  bool spin(const Connections& connections, const Look& look) {
+  bool spin(const Connections& connections, const Connections& latest, const Look& look) {
     if (spin_.count() == 0 || connections.empty()) return false;
     const bool are_few = connections.size() <= kConnectionsMax;
+    const Connections& looked_at = are_few ? connections : latest;
+    const bool looks = looked_at.size() <= kConnectionsMax;
+    rounds_max_ = are_few ? kRoundsWithoutEpollMax : kRoundsOfLatestMax;
     Instant before = Reactor::now();
     if (!yielding_.allowed(before)) return false;
     const Instant end = before + spin_;
@@ -60,11 +67,11 @@ class Waiting {
       const Instant after = Reactor::now();
       const bool long_yield = yielding_.was_long(before, after);
       before = after;
-      const bool has_some = !are_few && reactor_.peek();  // which dispatch() begins with
       // All of them, so that none keeps the others from being seen. One may end by being looked at.
-      for (std::size_t i = 0; are_few && i < connections.size(); ++i) {
-        if (look(*connections[i])) found_ = true;
+      for (std::size_t i = 0; looks && i < looked_at.size(); ++i) {
+        if (look(*looked_at[i])) found_ = true;
       }
+      const bool has_some = !are_few && !found_ && reactor_.peek();  // dispatch() begins with it
       if (found_ || has_some) {
         // Without news the peer was just busy with something else, and we sleep next anyway.
         if (long_yield) yielding_.give_up(after);
@@ -79,6 +86,7 @@ class Waiting {
   const std::chrono::microseconds spin_;
   bool found_ = false;
   int rounds_without_epoll_ = 0;
+  int rounds_max_ = kRoundsWithoutEpollMax;
 };
 
 }  // namespace rpcrdma::posix

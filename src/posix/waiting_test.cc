@@ -39,7 +39,9 @@ class WaitingTest : public ::testing::Test {
     EXPECT_TRUE(reactor_->watch(ready_.descriptor.value(), EPOLLIN, ready_));
   }
   ~WaitingTest() override { reactor_->unwatch(ready_.descriptor.value(), ready_); }
-  void wait(std::vector<Connection*> connections) { waiting_.wait(connections, moved_, look); }
+  void wait(std::vector<Connection*> connections, std::vector<Connection*> latest = {}) {
+    waiting_.wait(connections, latest, moved_, look);
+  }
 
   const std::unique_ptr<Reactor> reactor_;
   Ready ready_;
@@ -96,6 +98,30 @@ TEST_F(WaitingTest, AsksTheReactorForNewsOfMany) {
   EXPECT_EQ(many[0].looks, 0);
   EXPECT_TRUE(moved_) << "it did not sleep";
   EXPECT_EQ(ready_.told, 0);
+  waiting_.dispatch();
+  EXPECT_EQ(ready_.told, 1);
+}
+
+// One connection that is busy among many that rest costs what it costs alone.
+TEST_F(WaitingTest, LooksAtThoseOfManyThatHadNewsLast) {
+  std::vector<Connection> many(5);
+  const std::vector<Connection*> all{&many[0], &many[1], &many[2], &many[3], &many[4]};
+  for (int round = 1; round < 4; ++round) {
+    wait(all, {&many[3]});
+    EXPECT_EQ(many[3].looks, round);
+    waiting_.dispatch();
+    ASSERT_EQ(ready_.told, 0) << round;
+  }
+  wait(all, {&many[3]});
+  waiting_.dispatch();
+  EXPECT_EQ(ready_.told, 1) << "the others do not wait for long";
+  EXPECT_EQ(many[0].looks, 0);
+}
+
+TEST_F(WaitingTest, AsksTheReactorWhenThoseThatHadNewsHaveNone) {
+  std::vector<Connection> many(5, Connection{.looks_before_news = 100});
+  wait({&many[0], &many[1], &many[2], &many[3], &many[4]}, {&many[3]});
+  EXPECT_EQ(many[3].looks, 1);
   waiting_.dispatch();
   EXPECT_EQ(ready_.told, 1);
 }

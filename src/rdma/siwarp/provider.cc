@@ -67,7 +67,8 @@ class SiwarpProvider final : public Provider {
     }
     if (std::exchange(shard_.more_to_receive, false)) return;
     if (!shard_.senders.empty()) return give_way();
-    waiting_.wait(shard_.open, shard_.moved, [](QueuePair& each) { return each.receive_some(); });
+    waiting_.wait(shard_.open, shard_.news, shard_.moved,
+                  [](QueuePair& each) { return each.receive_some(); });
   }
   void wake() noexcept override { shard_.reactor->wake(); }
   Expected<std::unique_ptr<Provider>, Error> make_shard() override {

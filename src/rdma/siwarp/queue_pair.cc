@@ -9,9 +9,8 @@ namespace {
 
 // From this segment size on it is loopback (or as good as): FPDUs are as large as they can be.
 constexpr std::size_t kLargeSegment = 32 * 1024;
-// What one connection reads, in calls and bytes, and sends before others have their turn. It reads
-// 1 MiB of payload with what is around it, so that the usual largest transfer is one turn, not two;
-// more to be sent than one batch, which is about 1 MiB, makes Reads of 1 MiB half as fast.
+// What one connection reads, in calls and bytes, and sends before others have their turn; of one
+// long message less is sent (Stream::ends_turn()).
 constexpr int kReceivesPerTurn = 32;
 constexpr std::size_t kReceivedPerTurn = (std::size_t{1} << 20U) + 64 * std::size_t{1024};
 constexpr std::size_t kSentPerTurn = std::size_t{1} << 20U;
@@ -236,7 +235,7 @@ void QueuePair::open_stream() {
     fpdu_size = segment;
     alignment = segment;
   } else {
-    socket_.do_without_pacing();
+    socket_.be_on_this_machine(shard_.options.socket_buffer_size);
   }
   stream_.start(setup_->negotiated(), fpdu_size, alignment);
   capabilities_.reads_in_flight_max = setup_->negotiated().ord;
@@ -300,11 +299,10 @@ void QueuePair::transmit() {
     const std::size_t count = stream_.transmit(room);
     if (count == 0) break;
     if (sent_in_turn_ >= kSentPerTurn) {
-      waits_to_send_ = true;
-      shard_.senders.push_back(this);
-      if (shard_.is_polled) shard_.reactor->wake();
+      wait_for_next_turn();
       break;
     }
+    const bool ends_turn = stream_.ends_turn();
     const IoResult result = socket_.send(room.first(count));
     if (result.kind == IoResult::Kind::kWouldBlock) {
       expect_writable(true);
@@ -313,6 +311,10 @@ void QueuePair::transmit() {
       stream_.handle_sent(result.size);
       settle();
       sent_in_turn_ += result.size;
+      if (ends_turn && state_ == State::kOpen) {
+        wait_for_next_turn();
+        break;
+      }
     } else {
       // The peer is gone, but its last words (a Terminate) may still be unread.
       receive();
@@ -323,6 +325,12 @@ void QueuePair::transmit() {
     may_nudge_ = false;
     shard_.reactor->set_deadline(*this, posix::Reactor::now() + shard_.options.first_answer_nudge);
   }
+}
+
+void QueuePair::wait_for_next_turn() {
+  waits_to_send_ = true;
+  shard_.senders.push_back(this);
+  if (shard_.is_polled) shard_.reactor->wake();
 }
 
 void QueuePair::send_more() {

@@ -89,6 +89,7 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   void settle();
   void expect_writable(bool wanted);
   void tell(LinkEvent event);
+  void wait_for_next_turn();
   void note_news();
   // Room in a queue that was full is news, too: unsignaled work ends without a completion.
   void note_completions() {

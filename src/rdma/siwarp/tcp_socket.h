@@ -42,9 +42,9 @@ class TcpSocket {
   explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
   // No delay; buffers of that many bytes unless 0.
   void configure(int buffer_size) noexcept;
-  // For loopback, where there is no network to be gentle with: BBR paces, and halved the rate of
-  // RDMA Reads of 1 MiB.
-  void do_without_pacing() noexcept;
+  // For loopback, where there is no network to be gentle with, and none to fill: BBR paces, and
+  // halved the rate of RDMA Reads of 1 MiB. `buffer_size` as above.
+  void be_on_this_machine(int buffer_size) noexcept;
   // Starts to record what this connection carries. Precondition: connected.
   void record(Capture& capture, bool initiator);
 

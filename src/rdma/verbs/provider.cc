@@ -69,7 +69,8 @@ class VerbsProvider final : public Provider {
   void wait() override {
     if (born_.elsewhere()) return;
     if (std::ranges::any_of(shard_.news, [](QueuePair* each) { return each->has_news(); })) return;
-    waiting_.wait(shard_.all, shard_.moved, [](QueuePair& each) { return each.look(); });
+    waiting_.wait(shard_.all, shard_.news, shard_.moved,
+                  [](QueuePair& each) { return each.look(); });
   }
   void wake() noexcept override { shard_.reactor->wake(); }
   Expected<std::unique_ptr<Provider>, Error> make_shard() override {

@@ -1,0 +1,138 @@
+// The calls of a client of NFS version 3, over one connection: coroutines, so that many are under
+// way at a time on one thread.
+//
+//   auto server = nfs::Mounted::open(*nfs::parse_nfs_url("nfs+rdma://192.0.2.1/data/dir"));
+//   auto found = server->wait_for(server->look_up_path(server->path()));
+#ifndef RPCRDMA_NFS_CLIENT_MOUNTED_H_
+#define RPCRDMA_NFS_CLIENT_MOUNTED_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nfs/client/url.h"
+#include "nfs3.h"
+#include "rpcrdma/client.h"
+#include "rpcrdma/coroutine.h"
+#include "rpcrdma/error.h"
+
+namespace nfs {
+
+// Why something could not be done with a file.
+struct Failure {
+  nfs3::nfsstat3 status = nfs3::nfsstat3::NFS3ERR_SERVERFAULT;  // what the server answered
+  std::optional<rpcrdma::Error> error{};                        // there was no answer
+  std::string local{};  // of this machine's files: what, and errno's text
+  std::string path{};   // of what
+
+  // "PATH: what happened".
+  std::string message() const;
+};
+std::string_view to_text(nfs3::nfsstat3 status) noexcept;
+
+template <class T>
+using Result = rpcrdma::Expected<T, Failure>;
+
+struct Node {
+  nfs3::nfs_fh3 handle;
+  nfs3::fattr3 attributes;
+};
+
+struct Listed {
+  std::string name;
+  std::uint64_t fileid = 0;
+  std::optional<Node> node;  // the server may leave it out
+};
+
+struct MountOptions {
+  rpcrdma::ClientOptions client;
+  // Of MOUNT by TCP; 0: it is asked of the connection first, then of rpcbind at the server.
+  std::uint16_t mount_port = 0;
+};
+
+class Mounted {
+ public:
+  // Connects, finds the longest export that the URL's path begins with, and gets its handle.
+  // Blocks.
+  static Result<std::unique_ptr<Mounted>> open(const NfsUrl& url, MountOptions options = {});
+  Mounted(const Mounted&) = delete;
+  Mounted& operator=(const Mounted&) = delete;
+
+  rpcrdma::Client& client() noexcept { return client_; }
+  const NfsUrl& url() const noexcept { return url_; }
+  // What of the URL's path is below the export: "" or "a/b".
+  const std::string& path() const noexcept { return path_; }
+  const nfs3::nfs_fh3& root() const noexcept { return root_; }
+  // Bytes that the server prefers in a READ and a WRITE, at most a mebibyte.
+  std::uint32_t read_size() const noexcept { return read_size_; }
+  std::uint32_t write_size() const noexcept { return write_size_; }
+
+  // Runs a coroutine to its end; nothing else of this client's runs elsewhere meanwhile.
+  template <class T>
+  T wait_for(rpcrdma::Task<T> task) {
+    task.start();
+    while (!task.done()) {
+      client_.wait();
+      client_.progress();
+    }
+    return std::move(task).result();
+  }
+
+  // Names below the export, with slashes between them. Symbolic links on the way are followed as
+  // long as they are relative; one at the end if `follow`.
+  rpcrdma::Task<Result<Node>> look_up_path(std::string path, bool follow = true);
+  rpcrdma::Task<Result<Node>> look_up(nfs3::nfs_fh3 directory, std::string name);
+  rpcrdma::Task<Result<nfs3::fattr3>> attributes(nfs3::nfs_fh3 file);
+  // The whole of it, without "." and "..".
+  rpcrdma::Task<Result<std::vector<Listed>>> list(nfs3::nfs_fh3 directory);
+  rpcrdma::Task<Result<std::string>> read_link(nfs3::nfs_fh3 link);
+  // Of a new or an empty file of the name.
+  rpcrdma::Task<Result<Node>> create(nfs3::nfs_fh3 directory, std::string name, std::uint32_t mode);
+  // Of a directory that may be there already.
+  rpcrdma::Task<Result<Node>> make_directory(nfs3::nfs_fh3 directory, std::string name,
+                                             std::uint32_t mode);
+  rpcrdma::Task<Result<void>> make_symbolic_link(nfs3::nfs_fh3 directory, std::string name,
+                                                 std::string target);
+  rpcrdma::Task<Result<void>> set(nfs3::nfs_fh3 file, nfs3::sattr3 attributes);
+  rpcrdma::Task<Result<void>> remove(nfs3::nfs_fh3 directory, std::string name, bool is_directory);
+  rpcrdma::Task<Result<void>> rename(nfs3::nfs_fh3 from, std::string name, nfs3::nfs_fh3 to,
+                                     std::string new_name);
+  rpcrdma::Task<Result<nfs3::FSSTAT3resok>> space();
+  struct ReadEnd {
+    std::uint32_t count;
+    bool is_at_end;
+  };
+  // Into the memory; a server may read less than that, also before the end.
+  rpcrdma::Task<Result<ReadEnd>> read(nfs3::nfs_fh3 file, std::uint64_t offset,
+                                      rpcrdma::MutableBytes into);
+  struct Written {
+    std::uint32_t count;
+    bool is_stable;
+    nfs3::writeverf3 verifier;
+  };
+  rpcrdma::Task<Result<Written>> write(nfs3::nfs_fh3 file, std::uint64_t offset,
+                                       rpcrdma::Bytes data);
+  rpcrdma::Task<Result<nfs3::writeverf3>> commit(nfs3::nfs_fh3 file);
+
+ private:
+  Mounted(NfsUrl url, rpcrdma::Client client)
+      : url_(std::move(url)), client_(std::move(client)), nfs_(client_) {}
+  std::optional<Failure> mount(const MountOptions& options);
+  std::optional<Failure> mount_by(rpcrdma::Client& mounts);
+  rpcrdma::Expected<rpcrdma::Client, rpcrdma::Error> connect_to_mount(const MountOptions& options);
+  std::optional<Failure> learn_sizes();
+
+  const NfsUrl url_;
+  rpcrdma::Client client_;
+  nfs3::NFS_V3_Client nfs_;
+  std::string path_;
+  nfs3::nfs_fh3 root_;
+  std::uint32_t read_size_ = 1U << 20U, write_size_ = 1U << 20U;
+};
+
+}  // namespace nfs
+
+#endif  // RPCRDMA_NFS_CLIENT_MOUNTED_H_

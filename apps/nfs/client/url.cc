@@ -1,0 +1,94 @@
+#include "nfs/client/url.h"
+
+#include <charconv>
+
+namespace nfs {
+namespace {
+
+using rpcrdma::Unexpected;
+
+constexpr std::string_view kRdma = "nfs+rdma://", kTcp = "nfs+tcp://";
+
+Unexpected<std::string> wrong(std::string_view text, const std::string& what) {
+  return Unexpected<std::string>("'" + std::string(text) + "': " + what +
+                                 "; expected nfs+rdma://HOST[:PORT]/EXPORT[/PATH] or nfs+tcp://…");
+}
+
+// nullopt: a '%' without two digits behind it, or a NUL.
+std::optional<std::string> decoded(std::string_view text) {
+  std::string path;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      path += text[i];
+      continue;
+    }
+    unsigned byte = 0;
+    if (i + 2 >= text.size()) return std::nullopt;
+    const auto [end, error] = std::from_chars(&text[i] + 1, &text[i] + 3, byte, 16);
+    if (error != std::errc{} || end != &text[i] + 3 || byte == 0) return std::nullopt;
+    path += static_cast<char>(byte);
+    i += 2;
+  }
+  return path;
+}
+
+// One '/' between names, none at the end.
+std::string tidied(std::string_view text) {
+  std::string path;
+  while (!text.empty()) {
+    const std::string_view name = text.substr(0, text.find('/'));
+    text.remove_prefix(std::min(text.size(), name.size() + 1));
+    if (name.empty() || name == ".") continue;
+    path += '/';
+    path += name;
+  }
+  return path.empty() ? "/" : path;
+}
+
+}  // namespace
+
+bool is_nfs_url(std::string_view text) {
+  return text.starts_with("nfs+") || text.starts_with("nfs://");
+}
+
+rpcrdma::Expected<NfsUrl, std::string> parse_nfs_url(std::string_view text) {
+  NfsUrl url;
+  url.is_rdma = text.starts_with(kRdma);
+  if (!url.is_rdma && !text.starts_with(kTcp)) return wrong(text, "no scheme that is known here");
+  url.port = url.is_rdma ? NfsUrl::kRdmaPort : NfsUrl::kTcpPort;
+  std::string_view rest = text.substr(url.is_rdma ? kRdma.size() : kTcp.size());
+  std::string_view authority = rest.substr(0, rest.find('/'));
+  rest.remove_prefix(authority.size());
+  const std::size_t bracket = authority.starts_with('[') ? authority.find(']') : 0;
+  if (bracket == std::string_view::npos) return wrong(text, "a ']' is missing");
+  if (const std::size_t colon = authority.find(':', bracket); colon != std::string_view::npos) {
+    const std::string_view number = authority.substr(colon + 1);
+    const auto [end, error] =
+        std::from_chars(number.data(), number.data() + number.size(), url.port);
+    if (error != std::errc{} || end != number.data() + number.size() || url.port == 0) {
+      return wrong(text, "'" + std::string(number) + "' is no port");
+    }
+    authority = authority.substr(0, colon);
+  }
+  if (authority.empty() || authority.find('@') != std::string_view::npos) {
+    return wrong(text, "it names no host");
+  }
+  url.host = std::string(authority);
+  const auto path = decoded(rest);
+  if (!path) return wrong(text, "'%' stands before two hexadecimal digits, and not for a NUL");
+  url.path = tidied(*path);
+  if (("/" + *path + "/").find("/../") != std::string::npos) {
+    return wrong(text, "'..' is not taken back here");
+  }
+  return url;
+}
+
+std::string NfsUrl::transport_url() const {
+  return (is_rdma ? "rdma://" : "tcp://") + host + ":" + std::to_string(port);
+}
+
+std::string NfsUrl::text() const {
+  return std::string(is_rdma ? kRdma : kTcp) + host + ":" + std::to_string(port) + path;
+}
+
+}  // namespace nfs

@@ -1,0 +1,36 @@
+// Where files of an NFS server are: nfs+rdma://HOST[:PORT]/PATH or nfs+tcp://HOST[:PORT]/PATH. The
+// path begins with the name of an export; where that ends, MOUNT tells.
+#ifndef RPCRDMA_NFS_CLIENT_URL_H_
+#define RPCRDMA_NFS_CLIENT_URL_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "rpcrdma/error.h"
+
+namespace nfs {
+
+struct NfsUrl {
+  static constexpr std::uint16_t kRdmaPort = 20049, kTcpPort = 2049;
+
+  bool is_rdma = true;
+  std::string host;  // an IPv6 address has brackets
+  std::uint16_t port = kRdmaPort;
+  std::string path;  // "/", or with a '/' in front and none behind
+
+  // For Client::connect().
+  std::string transport_url() const;
+  // As it is written.
+  std::string text() const;
+};
+
+// Whether the text is meant to be one; else it is a path of this machine.
+bool is_nfs_url(std::string_view text);
+// %XX stands for a byte. The text says what is wrong.
+rpcrdma::Expected<NfsUrl, std::string> parse_nfs_url(std::string_view text);
+
+}  // namespace nfs
+
+#endif  // RPCRDMA_NFS_CLIENT_URL_H_
