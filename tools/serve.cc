@@ -268,10 +268,7 @@ std::string what_is_served(const ServeOptions& options) {
     if (!text.empty()) text += ", ";
     text += what;
   };
-  if (!options.directory.empty()) {
-    add(options.directory +
-        (options.read_only ? " (read-only)" : " (readable and writable for whoever reaches it)"));
-  }
+  if (!options.directory.empty()) add(options.directory);
   if (options.nfs.is_wanted()) add("NFS");
   if (options.bench) add("the benchmark");
   return text;
@@ -279,9 +276,12 @@ std::string what_is_served(const ServeOptions& options) {
 
 void announce(const ServeOptions& options, const Server& server, const std::string& plain,
               StderrLog& log) {
+  const char* const rights = options.directory.empty() ? ""
+                             : options.read_only       ? ", read-only"
+                                                 : ", readable and writable for whoever reaches it";
   log.write(blob::LogLevel::kInfo,
-            fmt::format("serving {} on {} by {}{}", what_is_served(options), server.address(),
-                        server.provider_name(),
+            fmt::format("serving {} on {} by {}{}{}", what_is_served(options), server.address(),
+                        server.provider_name(), rights,
                         options.listen == kLoopback
                             ? "; this machine only (--listen 0.0.0.0: all addresses)"
                             : ""));

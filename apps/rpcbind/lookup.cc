@@ -17,6 +17,17 @@ struct Question {
   std::uint32_t version;
   std::string peer;  // for errors
   bool peer_is_local;
+  Over over;
+
+  // The netids of the transport: over IPv4, over IPv6.
+  std::array<std::string_view, 2> netids() const {
+    if (over == Over::kTcp) return {kNetidTcp, kNetidTcp6};
+    return {kNetidRdma, kNetidRdma6};
+  }
+  std::string url(std::string_view at, std::uint16_t port) const {
+    const std::string rdma = to_url(at, port);
+    return over == Over::kRdma ? rdma : "tcp" + rdma.substr(rdma.find(':'));
+  }
 
   Unexpected<Error> fail(Errc code, const std::string& cause) const {
     return Unexpected<Error>(Error{
@@ -40,20 +51,20 @@ Expected<std::string, Error> judge(const Question& question, std::string_view ne
     return question.fail(Errc::kBadReply, "its answer " + quoted(answer) +
                                               ", which is none of netid " + std::string(netid));
   }
-  if (endpoint->is_wildcard()) return to_url(question.host, endpoint->port);
+  if (endpoint->is_wildcard()) return question.url(question.host, endpoint->port);
   if (endpoint->is_loopback() && !question.peer_is_local) {
     return question.fail(Errc::kNotAvailable,
                          "it is served at " + quoted(answer) +
                              " only, its host's loopback; let it listen on another address");
   }
-  return to_url(endpoint->host(), endpoint->port);
+  return question.url(endpoint->host(), endpoint->port);
 }
 
 // The program's URL from what is registered; one of the family that rpcbind was asked over if there
 // is one.
 Expected<std::string, Error> choose(const Question& question, const rpcbind::rpcblist_ptr& known,
                                     bool six) {
-  std::array<std::string_view, 2> netids = {kNetidRdma, kNetidRdma6};
+  auto netids = question.netids();
   if (six) std::swap(netids[0], netids[1]);
   std::optional<Expected<std::string, Error>> first_failure;
   for (const std::string_view netid : netids) {
@@ -67,9 +78,13 @@ Expected<std::string, Error> choose(const Question& question, const rpcbind::rpc
     if (!first_failure) first_failure = std::move(url);
   }
   if (first_failure) return std::move(*first_failure);
-  return question.fail(Errc::kNotAvailable,
-                       "it knows of none over RDMA (netids rdma and rdma6); is the server running, "
-                       "and registered?");
+  return question.fail(
+      Errc::kNotAvailable,
+      question.over == Over::kTcp
+          ? "it knows of none over TCP (netids tcp and tcp6); is the server running, "
+            "and registered?"
+          : "it knows of none over RDMA (netids rdma and rdma6); is the server "
+            "running, and registered?");
 }
 
 }  // namespace
@@ -79,7 +94,8 @@ Expected<std::string, Error> lookup(std::string_view host, std::uint32_t program
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   }
-  Question question{std::string(host), program, version, "rpcbind at " + std::string(host), false};
+  Question question{std::string(host), program, version, "rpcbind at " + std::string(host), false,
+                    options.over};
   auto daemon = Daemon::connect(question.host, options.port, options.daemon);
   if (!daemon) {
     std::string cause = daemon.error().cause;

@@ -1,5 +1,5 @@
-// Finds a program over RDMA by asking its host's rpcbind over TCP (RFC 5666 §10, the other way is
-// service.h).
+// Finds a program over RDMA or TCP by asking its host's rpcbind over TCP (RFC 5666 §10, the other
+// way is service.h).
 #ifndef RPCRDMA_RPCBIND_LOOKUP_H_
 #define RPCRDMA_RPCBIND_LOOKUP_H_
 
@@ -13,16 +13,19 @@
 
 namespace rpcrdma::rpcbinding {
 
+enum class Over : std::uint8_t { kRdma, kTcp };
+
 struct LookupOptions {
+  Over over = Over::kRdma;
   std::uint16_t port = kRpcbindPort;  // of rpcbind
   DaemonOptions daemon;
 };
 
-// The rdma:// URL of the program. `host`: a name, an IPv4 address, or an IPv6 address with or
-// without brackets. A program that listens on every address of its host is at `host`.
+// The URL of the program, rdma:// or tcp://. `host`: a name, an IPv4 address, or an IPv6 address
+// with or without brackets. A program that listens on every address of its host is at `host`.
 //
 // kUnreachable, kTimedOut: there is no rpcbind to ask. kNotAvailable: it knows no such program over
-// RDMA, or only on the loopback of its host. kBadReply: its answer is nonsense.
+// that transport, or only on the loopback of its host. kBadReply: its answer is nonsense.
 Expected<std::string, Error> lookup(std::string_view host, std::uint32_t program,
                                     std::uint32_t version, const LookupOptions& options = {});
 

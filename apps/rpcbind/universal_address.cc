@@ -56,8 +56,9 @@ std::string Endpoint::host() const {
 }
 
 std::optional<Endpoint> from_universal(std::string_view netid, std::string_view text) {
-  if (netid != kNetidRdma && netid != kNetidRdma6) return std::nullopt;
-  Endpoint endpoint{.six = netid == kNetidRdma6};
+  const bool six = netid == kNetidRdma6 || netid == kNetidTcp6;
+  if (!six && netid != kNetidRdma && netid != kNetidTcp) return std::nullopt;
+  Endpoint endpoint{.six = six};
   const auto low = take_last_octet(text);
   if (!low) return std::nullopt;
   const auto high = take_last_octet(text);

@@ -16,6 +16,7 @@ namespace rpcrdma::rpcbinding {
 
 inline constexpr std::string_view kNetidRdma = "rdma";    // over IPv4
 inline constexpr std::string_view kNetidRdma6 = "rdma6";  // over IPv6
+inline constexpr std::string_view kNetidTcp = "tcp", kNetidTcp6 = "tcp6";
 
 // An IP address and a port.
 struct Endpoint {

@@ -1,5 +1,6 @@
 #include "nfs/client/url.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace nfs {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "rpcrdma/error.h"
+#include "rpcrdma/types.h"
 
 namespace nfs {
 

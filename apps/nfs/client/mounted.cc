@@ -1,0 +1,424 @@
+#include "nfs/client/mounted.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "mount3.h"
+#include "rpcbind/lookup.h"
+
+namespace nfs {
+namespace {
+
+using nfs3::nfsstat3;
+using rpcrdma::Error;
+using rpcrdma::Task;
+using rpcrdma::Unexpected;
+
+constexpr std::uint32_t kTransferMax = 1U << 20U;
+constexpr int kLinksMax = 40;  // as Linux
+
+Unexpected<Failure> failure(Failure why) {
+  return Unexpected<Failure>(std::move(why));
+}
+Unexpected<Failure> failure(const Error& error) {
+  return failure(Failure{.error = error});
+}
+Unexpected<Failure> failure(nfsstat3 status) {
+  return failure(Failure{.status = status});
+}
+
+Failure at(std::string path, Failure why) {
+  if (why.path.empty()) why.path = std::move(path);
+  return why;
+}
+
+std::string_view text_of(mount3::mountstat3 status) {
+  using mount3::mountstat3;
+  switch (status) {
+    case mountstat3::MNT3_OK:
+      return "it is mounted";
+    case mountstat3::MNT3ERR_PERM:
+    case mountstat3::MNT3ERR_ACCES:
+      return "the server does not export it to this machine";
+    case mountstat3::MNT3ERR_NOENT:
+      return "the server has no such export, or no such directory in it";
+    case mountstat3::MNT3ERR_NOTDIR:
+      return "it is no directory";
+    case mountstat3::MNT3ERR_NAMETOOLONG:
+      return "the name is too long";
+    case mountstat3::MNT3ERR_IO:
+    case mountstat3::MNT3ERR_INVAL:
+    case mountstat3::MNT3ERR_NOTSUPP:
+    case mountstat3::MNT3ERR_SERVERFAULT:
+      break;
+  }
+  return "the server failed (see its log)";
+}
+
+// The first name of a path, which loses it.
+std::string take_name(std::string& path) {
+  const std::size_t end = path.find('/');
+  std::string name = path.substr(0, end);
+  path = end == std::string::npos ? std::string() : path.substr(end + 1);
+  return name;
+}
+
+bool begins_with_names(std::string_view path, std::string_view names) {
+  if (names == "/") return true;
+  return path.starts_with(names) && (path.size() == names.size() || path[names.size()] == '/');
+}
+
+// Where MOUNT is to be asked when the connection does not have it.
+bool may_be_elsewhere(const Error& error) {
+  return error.code == rpcrdma::Errc::kNotAvailable || error.code == rpcrdma::Errc::kRefused ||
+         error.code == rpcrdma::Errc::kTooLarge;
+}
+
+}  // namespace
+
+std::string_view to_text(nfsstat3 status) noexcept {
+  struct Text {
+    nfsstat3 status;
+    std::string_view text;
+  };
+  static constexpr std::array<Text, 29> kTexts{{
+      {nfsstat3::NFS3_OK, "no error"},
+      {nfsstat3::NFS3ERR_PERM, "only the owner may do this"},
+      {nfsstat3::NFS3ERR_NOENT, "no such file or directory"},
+      {nfsstat3::NFS3ERR_IO, "the server's disk failed"},
+      {nfsstat3::NFS3ERR_NXIO, "no such device"},
+      {nfsstat3::NFS3ERR_ACCES, "permission denied"},
+      {nfsstat3::NFS3ERR_EXIST, "it exists already"},
+      {nfsstat3::NFS3ERR_XDEV, "it is in another file system"},
+      {nfsstat3::NFS3ERR_NODEV, "no such device"},
+      {nfsstat3::NFS3ERR_NOTDIR, "not a directory"},
+      {nfsstat3::NFS3ERR_ISDIR, "it is a directory"},
+      {nfsstat3::NFS3ERR_INVAL, "the server cannot do this with it"},
+      {nfsstat3::NFS3ERR_FBIG, "the file would be too large"},
+      {nfsstat3::NFS3ERR_NOSPC, "the server's disk is full"},
+      {nfsstat3::NFS3ERR_ROFS, "the export is read-only"},
+      {nfsstat3::NFS3ERR_MLINK, "it has too many links"},
+      {nfsstat3::NFS3ERR_NAMETOOLONG, "the name is too long"},
+      {nfsstat3::NFS3ERR_NOTEMPTY, "the directory is not empty"},
+      {nfsstat3::NFS3ERR_DQUOT, "the disk quota is used up"},
+      {nfsstat3::NFS3ERR_STALE, "it was removed meanwhile, or is not exported any more"},
+      {nfsstat3::NFS3ERR_REMOTE, "it is on another server"},
+      {nfsstat3::NFS3ERR_BADHANDLE, "the server does not know the handle"},
+      {nfsstat3::NFS3ERR_NOT_SYNC, "it was changed meanwhile"},
+      {nfsstat3::NFS3ERR_BAD_COOKIE, "the directory was changed meanwhile"},
+      {nfsstat3::NFS3ERR_NOTSUPP, "the server does not support this"},
+      {nfsstat3::NFS3ERR_TOOSMALL, "the answer does not fit"},
+      {nfsstat3::NFS3ERR_SERVERFAULT, "the server failed"},
+      {nfsstat3::NFS3ERR_BADTYPE, "the server does not have such files"},
+      {nfsstat3::NFS3ERR_JUKEBOX, "the server is busy; try again"},
+  }};
+  const auto found = std::ranges::find(kTexts, status, &Text::status);
+  return found != kTexts.end() ? found->text : "an error that RFC 1813 does not have";
+}
+
+std::string Failure::message() const {
+  std::string text = path.empty() ? std::string() : path + ": ";
+  if (!local.empty()) return text + local;
+  if (error) return text + error->message();
+  return text + std::string(to_text(status));
+}
+
+// --- Mounting -----------------------------------------------------------------------------------
+
+Result<std::unique_ptr<Mounted>> Mounted::open(const NfsUrl& url, MountOptions options) {
+  auto client = rpcrdma::Client::connect(url.transport_url(), options.client);
+  if (!client) return failure(client.error());
+  std::unique_ptr<Mounted> made(new Mounted(url, std::move(*client)));
+  if (auto why = made->mount(options)) return failure(at(url.path, std::move(*why)));
+  if (auto why = made->learn_sizes()) return failure(at(url.path, std::move(*why)));
+  return made;
+}
+
+std::optional<Failure> Mounted::mount(const MountOptions& options) {
+  if (options.mount_port == 0) {
+    auto why = mount_by(client_);
+    if (!why || !why->error || !may_be_elsewhere(*why->error)) return why;
+  }
+  auto mounts = connect_to_mount(options);
+  if (!mounts) return Failure{.error = mounts.error()};
+  return mount_by(*mounts);
+}
+
+rpcrdma::Expected<rpcrdma::Client, Error> Mounted::connect_to_mount(const MountOptions& options) {
+  std::string url = "tcp://" + url_.host + ":" + std::to_string(options.mount_port);
+  if (options.mount_port == 0) {
+    rpcrdma::rpcbinding::LookupOptions lookup;
+    lookup.over = rpcrdma::rpcbinding::Over::kTcp;
+    auto found =
+        rpcrdma::rpcbinding::lookup(url_.host, mount3::MOUNT_PROGRAM, mount3::MOUNT_V3, lookup);
+    if (!found) return Unexpected<Error>(found.error());
+    url = std::move(*found);
+  }
+  return rpcrdma::Client::connect(url, options.client);
+}
+
+// The server's list says where an export's name ends; one that has no list for us may still mount.
+std::optional<Failure> Mounted::mount_by(rpcrdma::Client& mounts) {
+  mount3::MOUNT_V3_Client mount(mounts);
+  const auto exports = mount.MOUNTPROC3_EXPORT();
+  if (!exports) return Failure{.error = exports.error()};
+  std::string best;
+  for (const mount3::exportnode& each : *exports) {
+    if (begins_with_names(url_.path, each.ex_dir) && each.ex_dir.size() > best.size()) {
+      best = each.ex_dir;
+    }
+  }
+  if (best.empty()) {
+    std::string text = "the server has no export that this begins with";
+    for (const mount3::exportnode& each : *exports) {
+      text += (&each == exports->data() ? "; it has " : ", ") + each.ex_dir;
+    }
+    return Failure{.local = text};
+  }
+  const auto results = mount.MOUNTPROC3_MNT(best);
+  if (!results) return Failure{.error = results.error()};
+  if (results->mountinfo() == nullptr) {
+    return Failure{.local = std::string(text_of(results->fhs_status())), .path = best};
+  }
+  root_.data = results->mountinfo()->fhandle;
+  path_ = url_.path.substr(best == "/" ? 0 : best.size());
+  while (path_.starts_with('/')) path_.erase(0, 1);
+  return std::nullopt;
+}
+
+std::optional<Failure> Mounted::learn_sizes() {
+  const auto results = nfs_.NFSPROC3_FSINFO({root_});
+  if (!results) return Failure{.error = results.error()};
+  const auto* const info = results->resok();
+  if (info == nullptr) return Failure{.status = results->status()};
+  const auto size = [](std::uint32_t preferred, std::uint32_t most) {
+    const std::uint32_t said = preferred != 0 ? std::min(preferred, most) : most;
+    return std::clamp<std::uint32_t>(said, 4096, kTransferMax);
+  };
+  read_size_ = size(info->rtpref, info->rtmax);
+  write_size_ = size(info->wtpref, info->wtmax);
+  return std::nullopt;
+}
+
+// --- Names --------------------------------------------------------------------------------------
+
+Task<Result<Node>> Mounted::look_up(nfs3::nfs_fh3 directory, std::string name) {
+  const nfs3::LOOKUP3args args{{std::move(directory), std::move(name)}};
+  auto results = co_await nfs_.NFSPROC3_LOOKUP_async(args);
+  if (!results) co_return failure(results.error());
+  auto* const found = results->resok();
+  if (found == nullptr) co_return failure(results->status());
+  Node node{std::move(found->object), {}};
+  if (const auto* const known = found->obj_attributes.attributes()) {
+    node.attributes = *known;
+    co_return node;
+  }
+  auto asked = co_await attributes(node.handle);
+  if (!asked) co_return failure(asked.error());
+  node.attributes = *asked;
+  co_return node;
+}
+
+Task<Result<nfs3::fattr3>> Mounted::attributes(nfs3::nfs_fh3 file) {
+  const nfs3::GETATTR3args args{std::move(file)};
+  auto results = co_await nfs_.NFSPROC3_GETATTR_async(args);
+  if (!results) co_return failure(results.error());
+  if (results->resok() == nullptr) co_return failure(results->status());
+  co_return results->resok()->obj_attributes;
+}
+
+Task<Result<Node>> Mounted::look_up_path(std::string path, bool follow) {
+  auto top = co_await attributes(root_);
+  if (!top) co_return failure(at("/", top.error()));
+  std::vector<Node> way{{root_, *top}};  // from the export's directory to where we are
+  std::string done;
+  for (int links = 0; !path.empty();) {
+    const std::string name = take_name(path);
+    if (name.empty() || name == ".") continue;
+    if (name == "..") {
+      if (way.size() == 1) co_return failure({.local = "it leads out of the export", .path = done});
+      way.pop_back();
+      continue;
+    }
+    done += (done.empty() ? "" : "/") + name;
+    auto found = co_await look_up(way.back().handle, name);
+    if (!found) co_return failure(at(done, found.error()));
+    if (found->attributes.type != nfs3::ftype3::NF3LNK || (path.empty() && !follow)) {
+      way.push_back(std::move(*found));
+      continue;
+    }
+    auto target = co_await read_link(found->handle);
+    if (!target) co_return failure(at(done, target.error()));
+    if (++links > kLinksMax) co_return failure({.local = "too many symbolic links", .path = done});
+    if (target->starts_with('/')) {
+      co_return failure(
+          {.local = "a symbolic link to '" + *target + "', which is a path of the server's machine",
+           .path = done});
+    }
+    path = *target + "/" + path;
+  }
+  co_return std::move(way.back());
+}
+
+Task<Result<std::string>> Mounted::read_link(nfs3::nfs_fh3 link) {
+  const nfs3::READLINK3args args{std::move(link)};
+  std::vector<std::byte> place(nfs3::NFS3_PATH_MAX);
+  auto results = co_await nfs_.NFSPROC3_READLINK_async(args, place);
+  if (!results) co_return failure(results.error());
+  if (results->resok() == nullptr) co_return failure(results->status());
+  co_return std::string(results->resok()->data);
+}
+
+Task<Result<std::vector<Listed>>> Mounted::list(nfs3::nfs_fh3 directory) {
+  std::vector<Listed> all;
+  nfs3::READDIRPLUS3args args{std::move(directory), 0, {}, 16U << 10U, 60U << 10U};
+  for (;;) {
+    auto results = co_await nfs_.NFSPROC3_READDIRPLUS_async(args);
+    if (!results) co_return failure(results.error());
+    auto* const page = results->resok();
+    if (page == nullptr) co_return failure(results->status());
+    for (nfs3::entryplus3& each : page->reply.entries) {
+      args.cookie = each.cookie;
+      if (each.name == "." || each.name == "..") continue;
+      Listed& listed = all.emplace_back(Listed{std::move(each.name), each.fileid, {}});
+      if (each.name_handle.handle() != nullptr && each.name_attributes.attributes() != nullptr) {
+        listed.node = {*each.name_handle.handle(), *each.name_attributes.attributes()};
+      }
+    }
+    if (page->reply.eof) co_return all;
+    // A server that says nothing and has not ended would be asked for ever.
+    if (page->reply.entries.empty()) {
+      co_return failure({.local = "the server lists without end"});
+    }
+    args.cookieverf = page->cookieverf;
+  }
+}
+
+Task<Result<Node>> Mounted::create(nfs3::nfs_fh3 directory, std::string name, std::uint32_t mode) {
+  nfs3::createhow3 how;
+  nfs3::sattr3& attributes = how.set_obj_attributes(nfs3::createmode3::UNCHECKED, nfs3::sattr3());
+  attributes.mode.set_mode(mode);
+  attributes.size.set_size(0);
+  const nfs3::CREATE3args args{{directory, name}, std::move(how)};
+  auto results = co_await nfs_.NFSPROC3_CREATE_async(args);
+  if (!results) co_return failure(results.error());
+  auto* const made = results->resok();
+  if (made == nullptr) co_return failure(results->status());
+  if (made->obj.handle() != nullptr && made->obj_attributes.attributes() != nullptr) {
+    co_return Node{*made->obj.handle(), *made->obj_attributes.attributes()};
+  }
+  co_return co_await look_up(std::move(directory), std::move(name));
+}
+
+Task<Result<Node>> Mounted::make_directory(nfs3::nfs_fh3 directory, std::string name,
+                                           std::uint32_t mode) {
+  nfs3::sattr3 attributes;
+  attributes.mode.set_mode(mode);
+  const nfs3::MKDIR3args args{{directory, name}, attributes};
+  auto results = co_await nfs_.NFSPROC3_MKDIR_async(args);
+  if (!results) co_return failure(results.error());
+  if (results->resok() == nullptr && results->status() != nfsstat3::NFS3ERR_EXIST) {
+    co_return failure(results->status());
+  }
+  auto found = co_await look_up(std::move(directory), std::move(name));
+  if (found && found->attributes.type != nfs3::ftype3::NF3DIR) {
+    co_return failure(nfsstat3::NFS3ERR_EXIST);
+  }
+  co_return found;
+}
+
+Task<Result<void>> Mounted::make_symbolic_link(nfs3::nfs_fh3 directory, std::string name,
+                                               std::string target) {
+  const nfs3::SYMLINK3args args{{std::move(directory), std::move(name)}, {{}, target}};
+  auto results = co_await nfs_.NFSPROC3_SYMLINK_async(args);
+  if (!results) co_return failure(results.error());
+  if (results->resok() == nullptr) co_return failure(results->status());
+  co_return Result<void>();
+}
+
+Task<Result<void>> Mounted::set(nfs3::nfs_fh3 file, nfs3::sattr3 attributes) {
+  const nfs3::SETATTR3args args{std::move(file), std::move(attributes), {}};
+  auto results = co_await nfs_.NFSPROC3_SETATTR_async(args);
+  if (!results) co_return failure(results.error());
+  if (results->resok() == nullptr) co_return failure(results->status());
+  co_return Result<void>();
+}
+
+Task<Result<void>> Mounted::remove(nfs3::nfs_fh3 directory, std::string name, bool is_directory) {
+  const nfs3::diropargs3 what{std::move(directory), std::move(name)};
+  const nfs3::REMOVE3args file{what};
+  const nfs3::RMDIR3args folder{what};
+  nfsstat3 status{};
+  if (is_directory) {
+    auto results = co_await nfs_.NFSPROC3_RMDIR_async(folder);
+    if (!results) co_return failure(results.error());
+    status = results->status();
+  } else {
+    auto results = co_await nfs_.NFSPROC3_REMOVE_async(file);
+    if (!results) co_return failure(results.error());
+    status = results->status();
+  }
+  if (status != nfsstat3::NFS3_OK) co_return failure(status);
+  co_return Result<void>();
+}
+
+Task<Result<void>> Mounted::rename(nfs3::nfs_fh3 from, std::string name, nfs3::nfs_fh3 to,
+                                   std::string new_name) {
+  const nfs3::RENAME3args args{{std::move(from), std::move(name)},
+                               {std::move(to), std::move(new_name)}};
+  auto results = co_await nfs_.NFSPROC3_RENAME_async(args);
+  if (!results) co_return failure(results.error());
+  if (results->resok() == nullptr) co_return failure(results->status());
+  co_return Result<void>();
+}
+
+Task<Result<nfs3::FSSTAT3resok>> Mounted::space() {
+  const nfs3::FSSTAT3args args{root_};
+  auto results = co_await nfs_.NFSPROC3_FSSTAT_async(args);
+  if (!results) co_return failure(results.error());
+  if (results->resok() == nullptr) co_return failure(results->status());
+  co_return *results->resok();
+}
+
+// --- Data ---------------------------------------------------------------------------------------
+
+Task<Result<Mounted::ReadEnd>> Mounted::read(nfs3::nfs_fh3 file, std::uint64_t offset,
+                                             rpcrdma::MutableBytes into) {
+  const nfs3::READ3args args{std::move(file), offset, static_cast<std::uint32_t>(into.size())};
+  auto results = co_await nfs_.NFSPROC3_READ_async(args, into);
+  if (!results) co_return failure(results.error());
+  const auto* const got = results->resok();
+  if (got == nullptr) co_return failure(results->status());
+  if (got->data.size() > into.size() || got->count != got->data.size()) {
+    co_return failure({.local = "the server's answer contradicts itself"});
+  }
+  // By TCP the data is in the reply.
+  if (got->data.data() != into.data()) std::ranges::copy(got->data, into.begin());
+  co_return ReadEnd{got->count, got->eof};
+}
+
+Task<Result<Mounted::Written>> Mounted::write(nfs3::nfs_fh3 file, std::uint64_t offset,
+                                              rpcrdma::Bytes data) {
+  const nfs3::WRITE3args args{std::move(file), offset, static_cast<std::uint32_t>(data.size()),
+                              nfs3::stable_how::UNSTABLE, data};
+  auto results = co_await nfs_.NFSPROC3_WRITE_async(args);
+  if (!results) co_return failure(results.error());
+  const auto* const done = results->resok();
+  if (done == nullptr) co_return failure(results->status());
+  if (done->count > data.size()) {
+    co_return failure({.local = "the server's answer contradicts itself"});
+  }
+  co_return Written{done->count, done->committed != nfs3::stable_how::UNSTABLE, done->verf};
+}
+
+Task<Result<nfs3::writeverf3>> Mounted::commit(nfs3::nfs_fh3 file) {
+  const nfs3::COMMIT3args args{std::move(file), 0, 0};
+  auto results = co_await nfs_.NFSPROC3_COMMIT_async(args);
+  if (!results) co_return failure(results.error());
+  if (results->resok() == nullptr) co_return failure(results->status());
+  co_return results->resok()->verf;
+}
+
+}  // namespace nfs
