@@ -406,8 +406,14 @@ TEST_P(Nfs, SetsAttributesUnlessTheGuardSaysThatTheyChanged) {
   EXPECT_EQ(std::tuple(now.mode, now.size, now.uid, now.gid), std::tuple(0600U, 3U, 5U, 6U));
   EXPECT_EQ(std::tuple(now.atime.seconds, now.atime.nseconds), std::tuple(100U, 1U));
   EXPECT_EQ(std::tuple(now.mtime.seconds, now.mtime.nseconds), std::tuple(200U, 2U));
+  sattr3 first_second;
+  first_second.atime.set_atime_({0, 123'456'789});
+  first_second.mtime.set_mtime_({0, 987'654'321});
+  ASSERT_EQ(set(first_second).status(), nfsstat3::NFS3_OK);
+  EXPECT_EQ(attributes_of(file).atime, (nfstime3{0, 123'456'789}));
+  EXPECT_EQ(attributes_of(file).mtime, (nfstime3{0, 987'654'321}));
   sattrguard3 guard;
-  guard.set_obj_ctime(now.ctime);
+  guard.set_obj_ctime(attributes_of(file).ctime);
   EXPECT_EQ(set(with_mode(0640), guard).status(), nfsstat3::NFS3_OK);
   guard.set_obj_ctime({1, 1});
   EXPECT_EQ(set(with_mode(0644), guard).status(), nfsstat3::NFS3ERR_NOT_SYNC);
