@@ -315,6 +315,36 @@ TEST_P(Nfs, RemovesRenamesAndLinks) {
             nfsstat3::NFS3ERR_NOENT);
 }
 
+// The server is in this process: what it keeps open would keep its room on the disk.
+TEST_P(Nfs, KeepsNothingOpenOfAFileThatItRemoved) {
+  const auto count_removed = [] {
+    int removed = 0;
+    for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      const auto target = std::filesystem::read_symlink(each.path(), gone).string();
+      if (target.find("-victim") != std::string::npos) ++removed;
+    }
+    return removed;
+  };
+  for (const char* const name : {"a-victim", "b-victim", "c-victim"}) {
+    served_->write_file(name, "abc");
+    write(handle_of(name), 0, "x");
+  }
+  EXPECT_GT(count_removed(), 0);
+  ASSERT_EQ(nfs_->NFSPROC3_REMOVE({{root_, "a-victim"}})->status(), nfsstat3::NFS3_OK);
+  ASSERT_EQ(nfs_->NFSPROC3_RENAME({{root_, "b-victim"}, {root_, "c-victim"}})->status(),
+            nfsstat3::NFS3_OK);
+  ASSERT_EQ(nfs_->NFSPROC3_REMOVE({{root_, "c-victim"}})->status(), nfsstat3::NFS3_OK);
+  EXPECT_EQ(count_removed(), 0);
+}
+
+TEST_P(Nfs, TellsNothingOfWhatIsAboveTheExport) {
+  const auto listed = nfs_->NFSPROC3_READDIR({root_, 0, {}, 4096}).value();
+  for (const entry3& each : listed.resok()->reply.entries) {
+    EXPECT_EQ(each.fileid, attributes_of(root_).fileid) << each.name;
+  }
+}
+
 TEST_P(Nfs, RefusesNamesThatAreNone) {
   served_->write_file("a", "");
   const std::string nul("a\0b", 3);
@@ -348,6 +378,8 @@ TEST_P(Nfs, StaysInTheExport) {
   // One that is moved out has no parent any more.
   const std::string outside = served_->folder() + "-outside";
   std::filesystem::create_directory(outside);
+  // By its length alone the path of `b` would seem to go on here.
+  std::filesystem::create_directory(served_->path("outside"));
   std::filesystem::rename(served_->path("a/b"), outside + "/b");
   EXPECT_EQ(look_up(b, "..").status(), nfsstat3::NFS3ERR_STALE);
   std::filesystem::remove_all(outside);
