@@ -232,9 +232,11 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log) {
   return server;
 }
 
-// Raises the limit of descriptors to what the connections need, as far as that may be done.
-void make_room_for_descriptors(const ServeOptions& options) {
-  constexpr std::size_t kOthers = 128;  // files, listeners, and what waits for them
+// Raises the limit of descriptors to what connections and open files need, as far as that may be
+// done; files have what is left.
+void make_room_for_descriptors(ServeOptions& options, StderrLog& log) {
+  constexpr std::size_t kOthers = 128;  // listeners, and what waits for them
+  constexpr std::size_t kOfAThread = 8, kOfAWorker = 4, kOfAFile = 2;
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   if (options.connections_max > files.rlim_max) {
@@ -242,17 +244,35 @@ void make_room_for_descriptors(const ServeOptions& options) {
                              "have {} (RLIMIT_NOFILE): raise that (ulimit -Hn), or ask for fewer",
                              options.connections_max, files.rlim_max));
   }
-  constexpr std::size_t kOfAThread = 8;  // what it waits for
-  const std::size_t files_open = options.nfs.is_wanted() ? 2 * options.nfs.open_files_max : 0;
-  const rlim_t wanted = options.connections_max + kTcpConnectionsMax + kOthers + files_open +
-                        kOfAThread * std::size_t{options.threads};
+  NfsOptions& nfs = options.nfs;
+  rlim_t wanted = options.connections_max + kTcpConnectionsMax + kOthers +
+                  kOfAThread * std::size_t{options.threads};
+  if (nfs.is_wanted()) {
+    wanted += kOfAWorker * nfs.workers;
+    const rlim_t left = files.rlim_max > wanted ? (files.rlim_max - wanted) / kOfAFile : 0;
+    constexpr std::size_t kFilesMin = 16;
+    if (left < kFilesMin) {
+      fail(
+          kUsage,
+          fmt::format("this process may have {} descriptors (RLIMIT_NOFILE), which leaves none for "
+                      "files: raise that (ulimit -Hn), or ask for fewer --connections ({} now)",
+                      files.rlim_max, options.connections_max));
+    }
+    if (left < nfs.open_files_max) {
+      log.write(blob::LogLevel::kInfo,
+                fmt::format("keeping {} files open, not {}: this process may have {} descriptors "
+                            "(RLIMIT_NOFILE)",
+                            left, nfs.open_files_max, files.rlim_max));
+      nfs.open_files_max = left;
+    }
+    wanted += kOfAFile * nfs.open_files_max;
+  }
   if (files.rlim_cur >= wanted) return;
   files.rlim_cur = std::min(wanted, files.rlim_max);
   (void)::setrlimit(RLIMIT_NOFILE, &files);
 }
 
 Server listen(const ServeOptions& options, StderrLog& log) {
-  make_room_for_descriptors(options);
   const bool is_v6 = options.listen.find(':') != std::string::npos && options.listen[0] != '[';
   const std::string url = is_v6 ? fmt::format("rdma://[{}]:{}", options.listen, options.port)
                                 : fmt::format("rdma://{}:{}", options.listen, options.port);
@@ -332,6 +352,7 @@ void serve(ServeOptions& options) {
   std::optional<bench::BenchService> bench;
   std::unique_ptr<nfs::Exporter> exporter;  // all outlive the server
   if (!options.directory.empty()) open_store(options, log, store);
+  make_room_for_descriptors(options, log);
   if (options.nfs.is_wanted()) exporter = open_exports(options.nfs, log);
   Server server = listen(options, log);
   rpcbinding::RpcbindService rpcbind(server.address());

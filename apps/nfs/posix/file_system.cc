@@ -35,8 +35,11 @@ class Operation final : public Job {
     if (kNeedsIdentity<Args> && !take_identity(caller_)) {
       return end(failed<Results>(nfs3::nfsstat3::NFS3ERR_ACCES));
     }
-    end(std::apply([this](auto... more) { return posix::run(tree_, caller_, args_, more...); },
-                   more_));
+    Results results = std::apply(
+        [this](auto... more) { return posix::run(tree_, caller_, args_, more...); }, more_);
+    // Too many descriptors, perhaps; the client asks again.
+    if (results.status() == nfs3::nfsstat3::NFS3ERR_JUKEBOX) tree_.open_files().shrink();
+    end(std::move(results));
   }
   void end(Results results) { done_(std::move(results)); }
 

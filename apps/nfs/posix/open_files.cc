@@ -105,6 +105,11 @@ void OpenFiles::forget(const InnerHandle& handle) noexcept {
   delete file;
 }
 
+void OpenFiles::shrink() {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t left = (idle_.size() + 1) / 2; left > 0; --left) drop_oldest();
+}
+
 std::size_t OpenFiles::size() const {
   const std::lock_guard lock(mutex_);
   return by_handle_.size();

@@ -79,6 +79,8 @@ class OpenFiles {
   Use add(const InnerHandle& handle, files::File path);
   // It was removed: what is open would keep its data on the disk.
   void forget(const InnerHandle& handle) noexcept;
+  // Descriptors ran out: closes half of what nobody uses, so that the next call finds some.
+  void shrink();
   std::size_t size() const;
 
  private:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What programs expect of a file system, asked of any folder by system calls.
 
-usage: posix_suite.py FOLDER [--only REGEX]
+usage: posix_suite.py FOLDER [--only REGEX] [--verbose]
 
 Makes a folder of its own in FOLDER and removes it. Prints one line a check that fails and a summary. Run it as root: some
 checks take other users' places. Exit status: 0 all passed, 1 some failed.
@@ -1017,6 +1017,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--only", metavar="REGEX", default="")
+    parser.add_argument("--verbose", action="store_true", help="name each check before it begins")
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("posix_suite.py: run it as root: it takes other users' places")
@@ -1026,6 +1027,8 @@ def main():
     failed = 0
     for number, (name, function) in enumerate(wanted):
         folder = top / str(number)
+        if options.verbose:
+            print(name, flush=True)
         os.umask(0o022)
         os.mkdir(folder, 0o755)
         try:

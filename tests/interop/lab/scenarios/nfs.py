@@ -84,7 +84,7 @@ def posix(session, server_peer):
     session.guest.shell("tmpfs", f"mkdir -p /tmp/own; mountpoint -q /tmp/own || mount -t tmpfs own /tmp/own; {suite} /tmp/own",
                         180)
     with mounted(session, server_peer) as mount:
-        return mount.shell("posix", f"{suite} {MOUNT}", 400).out().strip().splitlines()[-1]
+        return mount.shell("posix", f"{suite} --verbose {MOUNT}", 400).out().strip().splitlines()[-1]
 
 
 def trees(session, server_peer):
