@@ -236,7 +236,7 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log) {
 // done; files have what is left.
 void make_room_for_descriptors(ServeOptions& options, StderrLog& log) {
   constexpr std::size_t kOthers = 128;  // listeners, and what waits for them
-  constexpr std::size_t kOfAThread = 8, kOfAWorker = 4, kOfAFile = 2;
+  constexpr std::size_t kOfAThread = 8, kOfAWorker = 4, kOfAFile = 3;
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   if (options.connections_max > files.rlim_max) {

@@ -164,8 +164,15 @@ TEST_F(Permission, OnlyTheOwnerSetsAttributes) {
   sattr3 empty;
   empty.size.set_size(0);
   EXPECT_EQ(somebody.set(file, empty), nfsstat3::NFS3_OK);
+  // What open(2) with O_TRUNC sends, of a file with content and of one that is empty.
+  empty.mtime.set_void(time_how::SET_TO_SERVER_TIME);
+  EXPECT_EQ(somebody.set(file, empty), nfsstat3::NFS3_OK);
+  sattr3 opened_anew;
+  opened_anew.mtime.set_void(time_how::SET_TO_SERVER_TIME);
+  EXPECT_EQ(somebody.set(file, opened_anew), nfsstat3::NFS3_OK);
   make_file("file", 0644);
   EXPECT_EQ(somebody.set(somebody.handle_of("file"), empty), nfsstat3::NFS3ERR_ACCES);
+  EXPECT_EQ(somebody.set(somebody.handle_of("file"), opened_anew), nfsstat3::NFS3ERR_ACCES);
 }
 
 TEST_F(Permission, WritingByAnotherTakesTheSetUserIdBitAway) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -163,6 +164,13 @@ TEST_P(Nfs, ReadsWhatIsInAFile) {
   EXPECT_TRUE(eof);
   EXPECT_EQ(read(file, 3, 0, &eof), "");
   EXPECT_FALSE(eof);
+}
+
+TEST_P(Nfs, LeavesAFileThatIsReadToThoseWhoExecuteIt) {
+  std::filesystem::copy_file("/bin/true", served_->path("program"));
+  read(handle_of("program"), 0, 100);
+  const std::string command = "'" + served_->path("program") + "'";
+  EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT(concurrency-mt-unsafe)
 }
 
 TEST_P(Nfs, ReadsAMebibyteAtATimeAndNotMore) {

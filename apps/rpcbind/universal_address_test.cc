@@ -77,7 +77,7 @@ TEST(UniversalAddress, EverythingElseIsRefused) {
         "12345::.78.81"sv, "::1\0.78.81"sv, "::g.78.81"sv}) {
     EXPECT_FALSE(from_universal("rdma6", text)) << text;
   }
-  EXPECT_FALSE(from_universal("tcp", "192.0.2.7.78.81"));
+  EXPECT_FALSE(from_universal("udp", "192.0.2.7.78.81"));
   EXPECT_FALSE(from_universal("", "192.0.2.7.78.81"));
 }
 

@@ -279,6 +279,7 @@ Task<Result<std::vector<Listed>>> Mounted::list(nfs3::nfs_fh3 directory) {
     if (!results) co_return failure(results.error());
     auto* const page = results->resok();
     if (page == nullptr) co_return failure(results->status());
+    const nfs3::cookie3 before = args.cookie;
     for (nfs3::entryplus3& each : page->reply.entries) {
       args.cookie = each.cookie;
       if (each.name == "." || each.name == "..") continue;
@@ -289,7 +290,7 @@ Task<Result<std::vector<Listed>>> Mounted::list(nfs3::nfs_fh3 directory) {
     }
     if (page->reply.eof) co_return all;
     // A server that says nothing and has not ended would be asked for ever.
-    if (page->reply.entries.empty()) {
+    if (page->reply.entries.empty() || args.cookie == before) {
       co_return failure({.local = "the server lists without end"});
     }
     args.cookieverf = page->cookieverf;

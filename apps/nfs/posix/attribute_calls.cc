@@ -54,7 +54,16 @@ timespec time_to_set(time_how how, const nfs3::nfstime3* time) {
   return {0, UTIME_OMIT};
 }
 
-nfsstat3 set_times(const Found& file, const nfs3::sattr3& attributes) {
+// The kernel lets others than the owner set both times to now, and nothing else. A client that
+// opens a file anew sets one of them.
+bool is_touch_of_a_writer(const Caller& caller, const Found& file, const nfs3::sattr3& attributes) {
+  return caller.uid != file.status.st_uid && caller.uid != 0 &&
+         attributes.atime.set_it() != time_how::SET_TO_CLIENT_TIME &&
+         attributes.mtime.set_it() != time_how::SET_TO_CLIENT_TIME;
+}
+
+nfsstat3 set_times(const Caller& caller, const Tree& tree, const Found& file,
+                   const nfs3::sattr3& attributes) {
   const std::array<timespec, 2> times{
       time_to_set(attributes.atime.set_it(), attributes.atime.atime()),
       time_to_set(attributes.mtime.set_it(), attributes.mtime.mtime())};
@@ -62,7 +71,14 @@ nfsstat3 set_times(const Found& file, const nfs3::sattr3& attributes) {
   for (const nfs3::nfstime3* const time : {attributes.atime.atime(), attributes.mtime.mtime()}) {
     if (time != nullptr && time->nseconds >= kSecond) return nfsstat3::NFS3ERR_INVAL;
   }
-  return status_of_last(::utimensat(file.descriptor(), "", times.data(), AT_EMPTY_PATH));
+  const auto set = [&] {
+    return status_of_last(::utimensat(file.descriptor(), "", times.data(), AT_EMPTY_PATH));
+  };
+  if (!is_touch_of_a_writer(caller, file, attributes)) return set();
+  const nfsstat3 refused = tree.may(caller, file, kWrite);
+  if (refused != nfsstat3::NFS3_OK) return refused;
+  const AsServer as_server;
+  return set();
 }
 
 // What the kernel asks of the caller, where it knows the server alone.
@@ -100,7 +116,13 @@ nfsstat3 set_attributes(const Caller& caller, const Tree& tree, const Found& fil
     const std::string link = "/proc/self/fd/" + std::to_string(file.descriptor());
     status = status_of_last(::chmod(link.c_str(), *mode & 07777U));
   }
-  if (status == nfsstat3::NFS3_OK && !is_default(attributes)) status = set_times(file, attributes);
+  // What was cut just now has been changed now.
+  const bool is_done = attributes.size.size() != nullptr &&
+                       attributes.mtime.set_it() == time_how::SET_TO_SERVER_TIME &&
+                       attributes.atime.set_it() == time_how::DONT_CHANGE;
+  if (status == nfsstat3::NFS3_OK && !is_default(attributes) && !is_done) {
+    status = set_times(caller, tree, file, attributes);
+  }
   return status;
 }
 

@@ -45,6 +45,7 @@ nfsstat3 status_of(int error) noexcept {
       return nfsstat3::NFS3ERR_NXIO;
     case EACCES:
     case ETXTBSY:
+    case EBUSY:  // something is mounted there, and may be for ever
     case ELOOP:  // a symbolic link stands where a directory or a file is to be
       return nfsstat3::NFS3ERR_ACCES;
     case EEXIST:
@@ -84,7 +85,6 @@ nfsstat3 status_of(int error) noexcept {
     case ENFILE:
     case ENOMEM:
     case EAGAIN:
-    case EBUSY:
       return nfsstat3::NFS3ERR_JUKEBOX;
     default:
       return nfsstat3::NFS3ERR_IO;

@@ -142,6 +142,7 @@ nfs3::WRITE3res run(Tree& tree, const Caller& caller, const nfs3::WRITE3args& ar
       count = *written;
     } else {
       status = status_of(errno);
+      if (args.stable != stable_how::UNSTABLE) tree.change_verifier();  // as in COMMIT
     }
   }
   nfs3::wcc_data wcc{{}, tree.attributes_now(file)};
@@ -158,8 +159,10 @@ nfs3::COMMIT3res run(Tree& tree, const Caller& caller, const nfs3::COMMIT3args& 
   if (!file) return failed<Results>(file.error);
   nfsstat3 status = must_be_regular(file);
   if (status == nfsstat3::NFS3_OK) status = may_write(tree, caller, file);
-  const nfs3::writeverf3 verifier = tree.verifier();
+  nfs3::writeverf3 verifier{};
   if (status == nfsstat3::NFS3_OK) {
+    // Of two at a time one would be told of an error, and the other of none with the old verifier.
+    const std::lock_guard lock(tree.lock_of(file.file->handle()));
     const files::File* const content = file.file->content(true);
     if (content == nullptr) {
       status = status_of(errno);
@@ -168,6 +171,7 @@ nfs3::COMMIT3res run(Tree& tree, const Caller& caller, const nfs3::COMMIT3args& 
       // The kernel says this once. Whoever has written since the last COMMIT has to write again.
       tree.change_verifier();
     }
+    verifier = tree.verifier();
   }
   nfs3::wcc_data wcc{{}, tree.attributes_now(file)};
   if (status != nfsstat3::NFS3_OK) {

@@ -1,12 +1,14 @@
 #include "nfs/posix/identity.h"
 
 #include <grp.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 namespace nfs::posix {
 namespace {
@@ -38,6 +40,16 @@ bool set(std::uint32_t uid, std::uint32_t gid) noexcept {
   ::setfsgid(gid);
   ::setfsuid(uid);
   return filesystem_uid() == uid && filesystem_gid() == gid;
+}
+
+// A caller's user does not take it along as it does the rights of files; with it neither quotas nor
+// the blocks that a file system keeps for root would bind anybody.
+void give_up_resources() noexcept {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> sets{};
+  if (::syscall(SYS_capget, &header, sets.data()) != 0) return;
+  sets[0].effective &= ~(1U << CAP_SYS_RESOURCE);
+  (void)::syscall(SYS_capset, &header, sets.data());
 }
 
 }  // namespace
@@ -99,6 +111,7 @@ void leave_modes_to_callers() noexcept {
   // Its own working directory and umask, which threads share otherwise.
   (void)::unshare(CLONE_FS);
   ::umask(0);
+  give_up_resources();
 }
 
 }  // namespace nfs::posix

@@ -114,7 +114,7 @@ std::optional<Listings::Page> Listings::page(const InnerHandle& handle,
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::ranges::find(kept_, handle, &Kept::handle);
-    if (found != kept_.end() && same(found->changed, status.st_mtim)) {
+    if (found != kept_.end() && same(found->changed, status.st_ctim)) {
       kept_.splice(kept_.begin(), kept_, found);
       return page_of(found->entries, cookie, count);
     }
@@ -123,6 +123,7 @@ std::optional<Listings::Page> Listings::page(const InnerHandle& handle,
       kept_.erase(found);
     }
   }
+  const bool may_be_kept = is_past(status.st_ctim);
   Entries entries;
   const ListingEnd end = for_each_by_position(directory, 0, [&](const DirectoryEntry& entry) {
     entries.push_back({entry.name, entry.fileid, cookie_of(entry.name)});
@@ -131,10 +132,10 @@ std::optional<Listings::Page> Listings::page(const InnerHandle& handle,
   if (end == ListingEnd::kError) return std::nullopt;
   sort_by_cookie(entries);
   Page page = page_of(entries, cookie, count);
-  if (!is_past(status.st_mtim) || entries.size() > kEntriesMax) return page;
+  if (!may_be_kept || entries.size() > kEntriesMax) return page;
   const std::lock_guard lock(mutex_);
   entries_kept_ += entries.size();
-  kept_.push_front({handle, status.st_mtim, std::move(entries)});
+  kept_.push_front({handle, status.st_ctim, std::move(entries)});
   while (entries_kept_ > kEntriesMax) {
     entries_kept_ -= kept_.back().entries.size();
     kept_.pop_back();

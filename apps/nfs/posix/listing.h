@@ -55,7 +55,7 @@ class Listings {
  private:
   struct Kept {
     InnerHandle handle;
-    timespec changed;  // mtime of the directory when it was listed
+    timespec changed;  // ctime of the directory when it was listed; clients set mtime
     Entries entries;
   };
   static constexpr std::size_t kEntriesMax = 1'000'000;  // kept, of all directories together

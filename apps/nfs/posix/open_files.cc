@@ -29,11 +29,15 @@ const files::File* OpenFile::content(bool for_writing) {
     errno = EINVAL;
     return nullptr;
   }
+  if (is_directory && for_writing) {
+    errno = EISDIR;
+    return nullptr;
+  }
   const AsServer as_server;
-  if (!is_directory) {
+  // Only for who writes: nobody can execute a file that is open for writing.
+  if (for_writing) {
     writable_ = reopen(path_, O_RDWR);
-    if (writable_.is_open()) return &writable_;
-    if (for_writing) return nullptr;
+    return writable_.is_open() ? &writable_ : nullptr;
   }
   readable_ = reopen(path_, is_directory ? O_RDONLY | O_DIRECTORY : O_RDONLY);
   return readable_.is_open() ? &readable_ : nullptr;
@@ -59,11 +63,14 @@ OpenFiles::Use OpenFiles::find(const InnerHandle& handle) {
   return add(handle, std::move(opened));
 }
 
+// Closing the last descriptor of a large file that was removed takes its time, which nobody else is
+// to wait for: what goes is destroyed behind the lock.
 OpenFiles::Use OpenFiles::add(const InnerHandle& handle, files::File path) {
+  Dropped dropped;
   const std::lock_guard lock(mutex_);
   const auto found = by_handle_.find(handle);
   if (found != by_handle_.end()) return use(*found->second);  // another thread was faster
-  while (idle_.size() >= files_max_) drop_oldest();
+  while (idle_.size() >= files_max_) dropped.push_back(drop_oldest());
   auto* const file = new OpenFile;
   file->handle_ = handle;
   file->path_ = std::move(path);
@@ -73,25 +80,27 @@ OpenFiles::Use OpenFiles::add(const InnerHandle& handle, files::File path) {
 }
 
 void OpenFiles::release(OpenFile& file) noexcept {
+  std::unique_ptr<OpenFile> dropped;
   const std::lock_guard lock(mutex_);
   if (--file.uses_ > 0) return;
   if (file.is_forgotten_) {
-    delete &file;
+    dropped.reset(&file);
     return;
   }
   idle_.push_front(&file);
   file.place_ = idle_.begin();
-  if (idle_.size() > files_max_) drop_oldest();
+  if (idle_.size() > files_max_) dropped = drop_oldest();
 }
 
-void OpenFiles::drop_oldest() {
-  OpenFile* const oldest = idle_.back();
+std::unique_ptr<OpenFile> OpenFiles::drop_oldest() {
+  std::unique_ptr<OpenFile> oldest(idle_.back());
   idle_.pop_back();
   by_handle_.erase(oldest->handle_);
-  delete oldest;
+  return oldest;
 }
 
 void OpenFiles::forget(const InnerHandle& handle) noexcept {
+  std::unique_ptr<OpenFile> dropped;
   const std::lock_guard lock(mutex_);
   const auto found = by_handle_.find(handle);
   if (found == by_handle_.end()) return;
@@ -102,12 +111,15 @@ void OpenFiles::forget(const InnerHandle& handle) noexcept {
     return;
   }
   idle_.erase(file->place_);
-  delete file;
+  dropped.reset(file);
 }
 
 void OpenFiles::shrink() {
+  Dropped dropped;
   const std::lock_guard lock(mutex_);
-  for (std::size_t left = (idle_.size() + 1) / 2; left > 0; --left) drop_oldest();
+  for (std::size_t left = (idle_.size() + 1) / 2; left > 0; --left) {
+    dropped.push_back(drop_oldest());
+  }
 }
 
 std::size_t OpenFiles::size() const {

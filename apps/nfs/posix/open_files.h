@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "files/file.h"
 #include "nfs/posix/handles.h"
@@ -19,9 +21,8 @@ class OpenFile {
  public:
   const InnerHandle& handle() const noexcept { return handle_; }
   const files::File& path() const noexcept { return path_; }
-  // For reading and, where that may be, writing: a regular file's data, or a directory's entries
-  // (the descriptor has one place for all who read; see read_directory()). Opened with the server's
-  // rights: what the caller may do is checked before. Null: errno.
+  // A regular file's data, or a directory to be synced. Opened with the server's rights: what the
+  // caller may do is checked before. Null: errno.
   const files::File* content(bool for_writing);
 
  private:
@@ -29,8 +30,7 @@ class OpenFile {
 
   InnerHandle handle_;
   files::File path_;
-  // Not open until they are wanted, the second where the first cannot be had. They stay as they are
-  // then, since others use them.
+  // Not open until they are wanted. They stay as they are then, since others use them.
   std::mutex mutex_;
   files::File writable_;  // guarded by mutex_
   files::File readable_;  // guarded by mutex_
@@ -86,7 +86,8 @@ class OpenFiles {
  private:
   void release(OpenFile& file) noexcept;
   Use use(OpenFile& file) noexcept;
-  void drop_oldest();
+  using Dropped = std::vector<std::unique_ptr<OpenFile>>;
+  std::unique_ptr<OpenFile> drop_oldest();
 
   Handles& handles_;
   const std::size_t files_max_;

@@ -13,7 +13,6 @@
 #include <random>
 #include <utility>
 
-#include "files/beneath.h"
 #include "nfs/posix/attributes.h"
 
 namespace nfs::posix {
@@ -143,8 +142,13 @@ Found Tree::parent_of(const Found& directory) {
   const std::size_t slash = below.rfind('/');
   if (slash == std::string::npos) return find_directory(root);
   const std::string parent = below.substr(0, slash);
-  files::File opened = files::open_beneath(root_.descriptor(), parent, O_PATH | O_DIRECTORY);
-  if (!opened.is_open()) return none(status_of(errno == ENOENT ? ESTALE : errno));
+  open_how how{};
+  how.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
+  files::File opened(static_cast<int>(
+      ::syscall(SYS_openat2, root_.descriptor(), parent.c_str(), &how, sizeof(how))));
+  // It is not where it was, or a file system was mounted over it.
+  if (!opened.is_open()) return none(nfsstat3::NFS3ERR_STALE);
   return known(std::move(opened), directory, "..");
 }
 
@@ -190,11 +194,17 @@ std::mutex& Tree::lock_of(const InnerHandle& handle) noexcept {
   return locks_[HashOfHandle()(handle) % locks_.size()];
 }
 
-bool Tree::settle(const Found& file) const {
+bool Tree::settle(const Found& file) {
   if (settings_.is_async) return true;
   if (!S_ISDIR(file.status.st_mode) && !S_ISREG(file.status.st_mode)) return true;
   const files::File* const content = file.file->content(false);
-  return content != nullptr && ::fsync(content->descriptor()) == 0;
+  if (content == nullptr) return false;
+  if (::fsync(content->descriptor()) == 0) return true;
+  // Writes of others may be what failed, and the kernel says it once.
+  const int error = errno;
+  change_verifier();
+  errno = error;
+  return false;
 }
 
 nfs3::writeverf3 Tree::verifier() const noexcept {

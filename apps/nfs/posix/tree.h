@@ -70,7 +70,7 @@ class Tree {
   // after a change belong together then.
   std::mutex& lock_of(const InnerHandle& handle) noexcept;
   // A change is on the disk, unless the export is asynchronous. False: errno.
-  bool settle(const Found& file) const;
+  bool settle(const Found& file);
 
   // The verifier of WRITE and COMMIT.
   nfs3::writeverf3 verifier() const noexcept;
