@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -62,7 +63,9 @@ void Served::begin() {
   rpcrdma::ServerOptions settings;
   settings.provider.name = "siwarp";
   Exporter::make_room_in(settings);
-  auto server = rpcrdma::Server::listen("rdma://127.0.0.1:0", settings);
+  // A test that restarts the server answers nothing meanwhile.
+  settings.drain_timeout = std::chrono::milliseconds(500);
+  auto server = rpcrdma::Server::listen(rdma_.empty() ? "rdma://127.0.0.1:0" : rdma_, settings);
   ASSERT_TRUE(server) << server.error().message();
   server_.emplace(std::move(*server));
   rdma_ = "rdma://" + std::string(server_->address());

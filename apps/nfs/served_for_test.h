@@ -39,7 +39,11 @@ class Served {
   std::unique_ptr<rpcrdma::Client> connect(const std::string& scheme, std::uint32_t uid = 0,
                                            std::uint32_t gid = 0,
                                            std::vector<std::uint32_t> groups = {}) const;
-  // Ends the server, and begins another one of the same exports.
+  // Of an export, for nfs::Mounted.
+  std::string url(const std::string& scheme, std::string_view below) const {
+    return "nfs+" + (scheme == "tcp" ? tcp_ : rdma_) + std::string(below);
+  }
+  // Ends the server, and begins another one of the same exports at the same address of RDMA.
   void restart();
 
  private:

@@ -1,0 +1,81 @@
+// Copies files and trees between this machine and an export, many files and many READs or WRITEs at
+// a time, on one thread.
+//
+//   nfs::Copier copier(*server, {.recursive = true});
+//   nfs::CopyResult result = copier.upload({"photos"}, server->path());
+//
+// Permissions and times are kept; of directories they are set after their content. Owners are not
+// kept, so set-user-id and set-group-id are not either. Symbolic links are copied as links (their
+// times only to this machine). A file that is there already gets the new content.
+//
+// A file that arrives here is written beside its place under another name, and renamed when it is
+// complete. A file at the server is committed; when the server was restarted meanwhile, the file is
+// written again. While the server says NFS3ERR_JUKEBOX, a call is repeated after pauses, for about
+// half a minute.
+//
+// What the server names is not trusted: a name that is none of one file is refused, and files are
+// opened below directories that are open already, never through symbolic links.
+//
+// Memory: the buffers, and the lists of the directories on the way to where the copying is.
+#ifndef RPCRDMA_NFS_CLIENT_COPIER_H_
+#define RPCRDMA_NFS_CLIENT_COPIER_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nfs/client/mounted.h"
+
+namespace nfs {
+
+struct CopyProgress {
+  std::uint64_t files = 0;        // done
+  std::uint64_t bytes = 0;        // done
+  std::uint64_t bytes_known = 0;  // of all files seen so far; there may be more
+};
+
+struct CopyOptions {
+  bool recursive = false;
+  bool verify = false;         // read each file again from the server, and compare
+  std::uint32_t files = 16;    // under way at a time, at most 64
+  std::uint32_t buffers = 16;  // calls with data under way at a time, at most 32
+  std::function<void(const CopyProgress&)> progress{};
+};
+
+struct CopyResult {
+  static constexpr std::size_t kListedMax = 20;  // of each list below
+
+  std::uint64_t files = 0, directories = 0, links = 0, bytes = 0;
+  std::uint64_t rewritten = 0;  // files written once more since the server was restarted
+  std::uint64_t skipped_count = 0;
+  std::vector<std::string> skipped{};  // sockets, FIFOs, devices: the first of them
+  std::uint64_t failure_count = 0;
+  std::vector<Failure> failures{};  // the first of them
+  bool is_lost = false;             // the connection; the rest was not tried
+};
+
+// Whether a name that a server has sent is one of a file, and of nothing else.
+bool is_safe_name(std::string_view name) noexcept;
+
+class Copier {
+ public:
+  explicit Copier(Mounted& server, CopyOptions options = {})
+      : server_(server), options_(std::move(options)) {}
+
+  // Paths of this machine to a path below the export: into it when it is a directory, else, one
+  // source, as this name. Blocks.
+  CopyResult upload(const std::vector<std::string>& sources, const std::string& target);
+  // The other way round.
+  CopyResult download(const std::vector<std::string>& sources, const std::string& target);
+
+ private:
+  Mounted& server_;
+  const CopyOptions options_;
+};
+
+}  // namespace nfs
+
+#endif  // RPCRDMA_NFS_CLIENT_COPIER_H_

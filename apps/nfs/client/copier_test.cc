@@ -1,0 +1,267 @@
+#include "nfs/client/copier.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "nfs/served_for_test.h"
+
+namespace nfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(SafeName, IsOneNameOfAFile) {
+  using std::string_view_literals::operator""sv;
+  for (const auto good : {"a"sv, "..."sv, " "sv, "-r"sv, "a\nb"sv, "\xff"sv}) {
+    EXPECT_TRUE(is_safe_name(good)) << good;
+  }
+  for (const auto bad : {""sv, "."sv, ".."sv, "/"sv, "a/b"sv, "../a"sv, "a\0b"sv, "\0"sv}) {
+    EXPECT_FALSE(is_safe_name(bad)) << bad;
+  }
+}
+
+// What there is below a directory: type, mode, time and content of each by its path.
+std::map<std::string, std::string> tree(const fs::path& top) {
+  std::map<std::string, std::string> all;
+  for (const auto& each : fs::recursive_directory_iterator(top)) {
+    struct stat status {};
+    EXPECT_EQ(::lstat(each.path().c_str(), &status), 0);
+    std::string text;
+    if (each.is_symlink()) {
+      text = "link " + fs::read_symlink(each.path()).string();
+    } else {
+      text = std::to_string(status.st_mode) + " " + std::to_string(status.st_mtim.tv_sec) + "." +
+             std::to_string(status.st_mtim.tv_nsec);
+    }
+    if (each.is_regular_file() && !each.is_symlink()) {
+      std::ifstream file(each.path(), std::ios::binary);
+      text += " " + std::string(std::istreambuf_iterator<char>(file), {});
+    }
+    all[each.path().lexically_relative(top).string()] = text;
+  }
+  return all;
+}
+
+std::string bytes_of(std::size_t size) {
+  std::string text(size, '\0');
+  std::uint32_t state = 12345;
+  for (char& each : text) each = static_cast<char>((state = state * 1664525 + 1013904223) >> 24U);
+  return text;
+}
+
+void age(const fs::path& path, time_t seconds) {
+  const timespec times[2] = {{seconds, 111}, {seconds, 123'456'789}};
+  EXPECT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW), 0);
+}
+
+std::string messages(const CopyResult& result) {
+  std::string text;
+  for (const Failure& each : result.failures) text += each.message() + "\n";
+  return text;
+}
+
+class Copying : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_not_served(); !why.empty()) {
+      GTEST_SKIP() << "no exports here: " << why;
+    }
+    served_.emplace();
+    std::string name = (fs::temp_directory_path() / "nfs-copier-XXXXXX").string();
+    here_ = ::mkdtemp(name.data());
+    mount();
+  }
+  void TearDown() override {
+    if (!here_.empty()) fs::remove_all(here_);
+  }
+
+  void mount() {
+    MountOptions options;
+    options.client.provider.name = "siwarp";
+    options.client.credential.emplace().machine_name = "test";
+    options.client.reconnect.enabled = GetParam() == "rdma";
+    auto opened = Mounted::open(parse_nfs_url(served_->url(GetParam(), "/data")).value(), options);
+    ASSERT_TRUE(opened) << opened.error().message();
+    server_ = std::move(*opened);
+  }
+  void write(const std::string& name, const std::string& content, mode_t mode = 0644) const {
+    std::ofstream(here_ / name, std::ios::binary) << content;
+    EXPECT_EQ(::chmod((here_ / name).c_str(), mode), 0);
+    age(here_ / name, 1'000'000'000);
+  }
+  void make_tree() const {
+    fs::create_directories(here_ / "tree/deep/er/est");
+    fs::create_directory(here_ / "tree/empty");
+    write("tree/-r", "dash");
+    write("tree/two\nlines \xe9\xff*", "odd");
+    write("tree/none", "");
+    write("tree/big", bytes_of((5 << 20) + 3), 0640);
+    write("tree/deep/script", "#!/bin/sh\n", 0755);
+    for (int i = 0; i < 60; ++i) {
+      write("tree/deep/er/file" + std::to_string(i), bytes_of(static_cast<std::size_t>(i) * 997));
+    }
+    fs::create_symlink("../big", here_ / "tree/deep/link");
+    fs::create_symlink("/nowhere at all", here_ / "tree/dangling");
+    for (const char* each : {"tree/deep/er/est", "tree/deep/er", "tree/deep", "tree/empty"}) {
+      age(here_ / each, 900'000'000);
+    }
+    EXPECT_EQ(::chmod((here_ / "tree/deep/er").c_str(), 0500), 0);
+    EXPECT_EQ(::chmod((here_ / "tree/empty").c_str(), 01777), 0);
+  }
+  CopyResult up(const std::string& source, const std::string& target, CopyOptions options = {}) {
+    return Copier(*server_, std::move(options)).upload({(here_ / source).string()}, target);
+  }
+  CopyResult down(const std::string& source, const std::string& target, CopyOptions options = {}) {
+    return Copier(*server_, std::move(options)).download({source}, (here_ / target).string());
+  }
+
+  std::optional<Served> served_;
+  fs::path here_;
+  std::unique_ptr<Mounted> server_;
+};
+INSTANTIATE_TEST_SUITE_P(Over, Copying, testing::Values("rdma", "tcp"),
+                         [](const auto& each) { return each.param; });
+
+TEST_P(Copying, TakesATreeUpAndDownAgainAsItIs) {
+  make_tree();
+  const auto up_ended = up("tree", "", {.recursive = true, .verify = true});
+  EXPECT_EQ(messages(up_ended), "");
+  EXPECT_EQ(up_ended.files, 65U);
+  EXPECT_EQ(up_ended.directories, 5U);
+  EXPECT_EQ(up_ended.links, 2U);
+  EXPECT_EQ(tree(served_->path("tree")), tree(here_ / "tree"));
+  for (const char* each : {"back", "back"}) {  // as a new name, then into what is there
+    const auto ended = down("tree", each, {.recursive = true, .verify = true});
+    EXPECT_EQ(messages(ended), "");
+    EXPECT_EQ(ended.bytes, up_ended.bytes);
+  }
+  const auto expected = tree(here_ / "tree");
+  EXPECT_EQ(tree(here_ / "back/tree"), expected);
+  fs::remove_all(here_ / "back/tree");
+  EXPECT_EQ(tree(here_ / "back"), expected);
+  // Again, onto what is there.
+  EXPECT_EQ(messages(up("tree", "", {.recursive = true})), "");
+  EXPECT_EQ(tree(served_->path("tree")), expected);
+}
+
+TEST_P(Copying, WorksWithOneSlotAndTellsHowFarItIs) {
+  make_tree();
+  CopyProgress last;
+  CopyOptions options{.recursive = true, .files = 1, .buffers = 1};
+  options.progress = [&](const CopyProgress& now) { last = now; };
+  const auto ended = up("tree", "one", options);
+  EXPECT_EQ(messages(ended), "");
+  EXPECT_EQ(last.files, 65U);
+  EXPECT_EQ(last.bytes, ended.bytes);
+  EXPECT_EQ(last.bytes_known, ended.bytes);
+  EXPECT_EQ(messages(down("one", "one", options)), "");
+  EXPECT_EQ(tree(here_ / "one"), tree(here_ / "tree"));
+}
+
+TEST_P(Copying, SkipsWhatIsNoFile) {
+  fs::create_directory(here_ / "tree");
+  ASSERT_EQ(::mkfifo((here_ / "tree/fifo").c_str(), 0600), 0);
+  write("tree/file", "abc");
+  const auto ended = up("tree", "", {.recursive = true});
+  EXPECT_EQ(ended.skipped_count, 1U);
+  EXPECT_THAT(ended.skipped, testing::ElementsAre((here_ / "tree/fifo").string()));
+  EXPECT_EQ(ended.files, 1U);
+  ASSERT_EQ(::mkfifo(served_->path("tree/other").c_str(), 0600), 0);
+  const auto back = down("tree", "back", {.recursive = true});
+  EXPECT_THAT(back.skipped, testing::ElementsAre("tree/other"));
+  EXPECT_EQ(messages(back), "");
+}
+
+TEST_P(Copying, FailureOfOneLeavesTheOthers) {
+  write("a", "a");
+  write("b", "b");
+  fs::create_directory(served_->path("a"));  // in the way of the file
+  fs::create_directory(here_ / "folder");
+  const auto path = [this](const char* name) { return (here_ / name).string(); };
+  const auto ended =
+      Copier(*server_).upload({path("a"), path("none"), path("folder"), path("b")}, "");
+  EXPECT_EQ(ended.failure_count, 3U);
+  EXPECT_FALSE(ended.is_lost);
+  EXPECT_EQ(served_->read_file("b"), "b");
+  const std::string text = messages(ended);
+  EXPECT_THAT(text, testing::HasSubstr(path("none") + ": it cannot be read: No such file"));
+  EXPECT_THAT(text, testing::HasSubstr(path("folder") + ": it is a directory"));
+}
+
+TEST_P(Copying, SaysWhatIsMissing) {
+  EXPECT_THAT(messages(down("none", "x")), testing::HasSubstr("none: no such file or directory"));
+  EXPECT_THAT(messages(up("none", "x")), testing::HasSubstr("No such file"));
+  write("file", "abc");
+  EXPECT_THAT(messages(up("file", "no/where")), testing::HasSubstr("no such file or directory"));
+  served_->write_file("file", "abc");
+  EXPECT_THAT(messages(down("file", "no/where")), testing::HasSubstr("No such file"));
+}
+
+TEST_P(Copying, FollowsNoLinkOfThisMachineBelowTheTarget) {
+  fs::create_directories(served_->path("tree/sub"));
+  served_->write_file("tree/sub/file", "from the server");
+  fs::create_directories(here_ / "back/tree");
+  fs::create_directory(here_ / "outside");
+  fs::create_symlink(here_ / "outside", here_ / "back/tree/sub");
+  const auto ended = down("tree", "back", {.recursive = true});
+  EXPECT_EQ(ended.failure_count, 1U);
+  EXPECT_TRUE(fs::is_empty(here_ / "outside"));
+}
+
+TEST_P(Copying, ReplacesFilesAndLinksThatAreThere) {
+  write("file", "new");
+  fs::create_symlink("new", here_ / "link");
+  served_->write_file("file", "something longer");
+  fs::create_symlink("old", served_->path("link"));
+  EXPECT_EQ(messages(up("file", "")), "");
+  EXPECT_EQ(served_->read_file("file"), "new");
+  EXPECT_EQ(messages(up("link", "", {.recursive = true})), "");
+  EXPECT_EQ(fs::read_symlink(served_->path("link")), "new");
+  served_->write_file("file", "newer");
+  EXPECT_EQ(messages(down("file", "file")), "");
+  EXPECT_EQ(fs::file_size(here_ / "file"), 5U);
+}
+
+TEST_P(Copying, LostConnectionEndsItAndIsSaidOnce) {
+  if (GetParam() == "rdma") GTEST_SKIP() << "it goes on over a new connection there";
+  write("big", bytes_of(40 << 20));
+  write("other", "abc");
+  bool is_first = true;
+  CopyOptions options{.buffers = 2};
+  options.progress = [&](const CopyProgress& now) {
+    if (now.bytes > 0 && std::exchange(is_first, false)) served_->restart();
+  };
+  const auto path = [this](const char* name) { return (here_ / name).string(); };
+  const auto ended = Copier(*server_, options).upload({path("big"), path("other")}, "");
+  EXPECT_TRUE(ended.is_lost);
+  EXPECT_LE(ended.failure_count, 1U);
+  EXPECT_NE(messages(ended), "");
+}
+
+TEST_P(Copying, WritesAFileAgainWhenTheServerWasRestarted) {
+  if (GetParam() == "tcp") GTEST_SKIP() << "there is no reconnection there";
+  write("big", bytes_of(40 << 20));
+  bool is_first = true;
+  CopyOptions options{.verify = true, .buffers = 2};
+  options.progress = [&](const CopyProgress& now) {
+    if (now.bytes > 0 && std::exchange(is_first, false)) served_->restart();
+  };
+  const auto ended = up("big", "", options);
+  EXPECT_EQ(messages(ended), "");
+  EXPECT_EQ(ended.rewritten, 1U);
+  EXPECT_EQ(served_->read_file("big"), bytes_of(40 << 20));
+}
+
+}  // namespace
+}  // namespace nfs

@@ -1,0 +1,270 @@
+#include "nfs/client/copy_run.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace nfs {
+namespace {
+
+using rpcrdma::MutableBytes;
+using rpcrdma::Task;
+using rpcrdma::Unexpected;
+
+constexpr std::uint32_t kFilesMax = 64, kBuffersMax = 32;  // fewer than Client's calls_max
+constexpr int kWritesMax = 5;                              // of one file, after restarts
+constexpr std::uint32_t kPermissions = 01777;
+
+timespec to_timespec(const nfs3::nfstime3& time) {
+  return {static_cast<time_t>(time.seconds),
+          static_cast<long>(std::min<std::uint32_t>(time.nseconds, 999'999'999))};
+}
+
+nfs3::nfstime3 to_nfs(const timespec& time) {
+  if (time.tv_sec < 0) return {};
+  const auto most = static_cast<time_t>(std::numeric_limits<std::uint32_t>::max());
+  return {static_cast<std::uint32_t>(std::min(time.tv_sec, most)),
+          static_cast<std::uint32_t>(time.tv_nsec)};
+}
+
+bool is_loss(const rpcrdma::Error& error, const rpcrdma::Client& client) {
+  using rpcrdma::Errc;
+  if (error.code == Errc::kConnectionLost || error.code == Errc::kCanceled) return true;
+  return client.ended() || (error.code == Errc::kTimedOut && !client.connected());
+}
+
+}  // namespace
+
+std::string name_of(std::string path) {
+  while (path.ends_with('/')) path.pop_back();
+  const std::size_t slash = path.rfind('/');
+  std::string name = path.substr(slash == std::string::npos ? 0 : slash + 1);
+  return is_safe_name(name) ? name : std::string();
+}
+
+Unexpected<Failure> failed_here(const std::string& what) {
+  return Unexpected<Failure>(Failure{.local = what + ": " + std::strerror(errno)});
+}
+
+Kept Kept::of(const struct stat& status) {
+  return {status.st_mode & kPermissions, status.st_atim, status.st_mtim};
+}
+
+Kept Kept::of(const nfs3::fattr3& attributes) {
+  return {attributes.mode & kPermissions, to_timespec(attributes.atime),
+          to_timespec(attributes.mtime)};
+}
+
+nfs3::sattr3 Kept::to_server() const {
+  nfs3::sattr3 attributes;
+  attributes.mode.set_mode(mode);
+  attributes.atime.set_atime_(to_nfs(atime));
+  attributes.mtime.set_mtime_(to_nfs(mtime));
+  return attributes;
+}
+
+bool Kept::set_here(int descriptor) const {
+  const timespec times[2] = {atime, mtime};
+  return ::fchmod(descriptor, mode) == 0 && ::futimens(descriptor, times) == 0;
+}
+
+CopyRun::CopyRun(Mounted& server, const CopyOptions& options)
+    : server_(server),
+      options_(options),
+      file_slots_(turns_, std::clamp(options.files, 1U, kFilesMax)),
+      buffer_slots_(turns_, std::clamp(options.buffers, 1U, kBuffersMax)),
+      buffer_size_(std::max(server.read_size(), server.write_size())),
+      memory_(std::clamp(options.buffers, 1U, kBuffersMax) * buffer_size_),
+      compared_(64U << 10U) {
+  for (std::size_t at = 0; at < memory_.size(); at += buffer_size_) {
+    buffers_.push_back(memory_.data() + at);
+  }
+  // Where this does not work, each call registers its own.
+  if (auto registered = server.client().register_memory(memory_)) {
+    registered_ = std::move(*registered);
+  }
+}
+
+CopyResult CopyRun::run(Task<void> task) {
+  turns_.run(server_.client(), std::move(task));
+  return std::move(result_);
+}
+
+// --- What is told ------------------------------------------------------------------------------
+
+void CopyRun::fail(const std::string& path, Failure why) {
+  if (why.error && is_loss(*why.error, server_.client())) {
+    // The others fail for the same reason, which is said once.
+    if (std::exchange(result_.is_lost, true)) return;
+    result_.failures.insert(result_.failures.begin(), why);
+    ++result_.failure_count;
+    return;
+  }
+  ++result_.failure_count;
+  if (result_.failures.size() >= CopyResult::kListedMax) return;
+  why.path = path;
+  result_.failures.push_back(std::move(why));
+}
+
+void CopyRun::fail_here(const std::string& path, const std::string& what) {
+  fail(path, failed_here(what).value());
+}
+
+void CopyRun::skip(const std::string& path) {
+  ++result_.skipped_count;
+  if (result_.skipped.size() < CopyResult::kListedMax) result_.skipped.push_back(path);
+}
+
+void CopyRun::know_of(std::uint64_t bytes) {
+  progress_.bytes_known += bytes;
+  show();
+}
+
+void CopyRun::end_file(std::uint64_t bytes) {
+  ++result_.files;
+  result_.bytes += bytes;
+  progress_.files = result_.files;
+  show();
+}
+
+void CopyRun::show() {
+  if (options_.progress) options_.progress(progress_);
+}
+
+// --- Directories -------------------------------------------------------------------------------
+
+void CopyRun::leave(Folder& folder) {
+  if (--folder.under_way == 0) {
+    turns_.begin(finish_and_free(std::unique_ptr<Folder>(&folder)));
+  }
+}
+
+Task<void> CopyRun::finish_and_free(std::unique_ptr<Folder> folder) {
+  if (folder->kept && !has_stopped()) co_await finish(*folder);
+  Folder* const parent = folder->parent;
+  folder.reset();
+  if (parent != nullptr) leave(*parent);
+}
+
+// --- Data --------------------------------------------------------------------------------------
+
+Task<Result<void>> CopyRun::transfer(FileJob& job, Step step) {
+  Group group(turns_);
+  job.failure.reset();
+  job.verifiers.clear();
+  const std::size_t most = step == Step::kWrite ? server_.write_size() : server_.read_size();
+  for (std::uint64_t offset = 0; offset < job.size && !job.failure; offset += most) {
+    co_await buffer_slots_.take();
+    group.enter();
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(most, job.size - offset));
+    turns_.begin(part(job, step, offset, size, group));
+  }
+  co_await group.end();
+  if (job.failure) co_return Unexpected<Failure>(*job.failure);
+  co_return Result<void>();
+}
+
+Task<void> CopyRun::part(FileJob& job, Step step, std::uint64_t offset, std::size_t size,
+                         Group& group) {
+  std::byte* const start = buffers_.back();
+  buffers_.pop_back();
+  const MutableBytes buffer(start, size);
+  Result<void> done;
+  if (job.failure || has_stopped()) {
+    // It is over.
+  } else if (step == Step::kWrite) {
+    done = co_await write_part(job, offset, buffer);
+  } else {
+    done = co_await read_part(job, step, offset, buffer);
+  }
+  if (!done && !job.failure) job.failure = std::move(done.error());
+  if (done && step != Step::kCompare) {
+    progress_.bytes += size;
+    show();
+  }
+  buffers_.push_back(start);
+  buffer_slots_.give_back();
+  group.leave();
+}
+
+Task<Result<void>> CopyRun::write_part(FileJob& job, std::uint64_t offset, MutableBytes buffer) {
+  const auto got = job.here.read_at(buffer, offset);
+  if (!got) co_return failed_here("reading failed");
+  if (*got < buffer.size()) {
+    co_return Unexpected<Failure>(Failure{.local = "it became shorter while it was copied"});
+  }
+  for (std::size_t done = 0; done < buffer.size();) {
+    const rpcrdma::Bytes rest = buffer.subspan(done);
+    const std::uint64_t at = offset + done;
+    const auto make = [&] { return server_.write(job.there, at, rest); };
+    auto written = co_await patiently(make);
+    if (!written) co_return Unexpected<Failure>(written.error());
+    if (written->count == 0) {
+      co_return Unexpected<Failure>(Failure{.local = "the server writes nothing"});
+    }
+    // Two say as much as more of them.
+    if (job.verifiers.size() < 2 &&
+        std::ranges::find(job.verifiers, written->verifier) == job.verifiers.end()) {
+      job.verifiers.push_back(written->verifier);
+    }
+    done += written->count;
+  }
+  co_return Result<void>();
+}
+
+Task<Result<void>> CopyRun::read_part(FileJob& job, Step step, std::uint64_t offset,
+                                      MutableBytes buffer) {
+  for (std::size_t done = 0; done < buffer.size();) {
+    const MutableBytes rest = buffer.subspan(done);
+    const std::uint64_t at = offset + done;
+    const auto make = [&] { return server_.read(job.there, at, rest); };
+    auto got = co_await patiently(make);
+    if (!got) co_return Unexpected<Failure>(got.error());
+    if (got->count == 0) {
+      co_return Unexpected<Failure>(Failure{.local = "it became shorter while it was copied"});
+    }
+    done += got->count;
+  }
+  if (step == Step::kCompare) co_return equal_here(job, offset, buffer);
+  if (!job.here.write_at(buffer, offset)) co_return failed_here("writing failed");
+  co_return Result<void>();
+}
+
+Result<void> CopyRun::equal_here(const FileJob& job, std::uint64_t offset, rpcrdma::Bytes data) {
+  for (std::size_t done = 0; done < data.size(); done += compared_.size()) {
+    const rpcrdma::Bytes there = data.subspan(done, std::min(compared_.size(), data.size() - done));
+    const MutableBytes here = MutableBytes(compared_).first(there.size());
+    const auto got = job.here.read_at(here, offset + done);
+    if (!got) return failed_here("reading it again failed");
+    if (*got != there.size() || !std::ranges::equal(here, there)) {
+      return Unexpected<Failure>(
+          Failure{.local = "what the server has is not what is here, between byte " +
+                           std::to_string(offset + done) + " and " +
+                           std::to_string(offset + done + there.size())});
+    }
+  }
+  return {};
+}
+
+Task<Result<void>> CopyRun::write_and_commit(FileJob& job) {
+  for (int i = 0; i < kWritesMax; ++i) {
+    auto written = co_await transfer(job, Step::kWrite);
+    if (!written) co_return std::move(written);
+    if (job.verifiers.empty()) co_return Result<void>();  // there was nothing to write
+    const auto make = [&] { return server_.commit(job.there); };
+    auto committed = co_await patiently(make);
+    if (!committed) co_return Unexpected<Failure>(committed.error());
+    // Else the server was restarted in between, and may have lost what was written before.
+    if (job.verifiers.size() == 1 && job.verifiers.front() == *committed) co_return Result<void>();
+    ++result_.rewritten;
+    progress_.bytes -= job.size;
+  }
+  co_return Unexpected<Failure>(
+      Failure{.local = "the server was restarted each time while it was written"});
+}
+
+}  // namespace nfs

@@ -1,0 +1,141 @@
+// One run of a Copier: what both directions share.
+#ifndef RPCRDMA_NFS_CLIENT_COPY_RUN_H_
+#define RPCRDMA_NFS_CLIENT_COPY_RUN_H_
+
+#include <sys/stat.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "files/file.h"
+#include "nfs/client/copier.h"
+#include "nfs/client/mounted.h"
+#include "nfs/client/turns.h"
+#include "rpcrdma/registered_memory.h"
+
+namespace nfs {
+
+// What is kept of a file.
+struct Kept {
+  std::uint32_t mode = 0;
+  timespec atime{}, mtime{};
+
+  static Kept of(const struct stat& status);
+  static Kept of(const nfs3::fattr3& attributes);
+  nfs3::sattr3 to_server() const;
+  // By the descriptor; false: errno.
+  bool set_here(int descriptor) const;
+};
+
+// A directory that exists on both sides. It lives until all in it has been copied.
+struct Folder {
+  files::File here{};
+  nfs3::nfs_fh3 there{};
+  std::string path{};  // of the source, for messages; ends with '/' unless it is empty
+  Folder* parent = nullptr;
+  std::optional<Kept> kept{};   // nullopt: it was there before
+  std::uint64_t under_way = 1;  // the listing, and what it has started
+  std::uint32_t depth = 0;
+};
+
+struct FileJob {
+  files::File here{};
+  nfs3::nfs_fh3 there{};
+  std::uint64_t size = 0;
+  Kept kept{};
+  std::string name{}, path{};
+  Folder* into = nullptr;
+  // Of its parts.
+  std::optional<Failure> failure{};
+  std::vector<nfs3::writeverf3> verifiers{};  // different ones
+};
+
+class CopyRun {
+ public:
+  CopyRun(Mounted& server, const CopyOptions& options);
+  virtual ~CopyRun() = default;
+  CopyRun(const CopyRun&) = delete;
+  CopyRun& operator=(const CopyRun&) = delete;
+
+  // Blocks.
+  CopyResult run(rpcrdma::Task<void> task);
+
+ protected:
+  enum class Step : std::uint8_t { kRead, kWrite, kCompare };
+
+  Mounted& server() noexcept { return server_; }
+  const CopyOptions& options() const noexcept { return options_; }
+  CopyResult& result() noexcept { return result_; }
+  Slots& file_slots() noexcept { return file_slots_; }
+  Turns& turns() noexcept { return turns_; }
+  bool has_stopped() const noexcept { return result_.is_lost; }
+
+  void fail(const std::string& path, Failure why);
+  // With errno's text.
+  void fail_here(const std::string& path, const std::string& what);
+  void skip(const std::string& path);
+  void know_of(std::uint64_t bytes);
+  void end_file(std::uint64_t bytes);
+  // Whoever enters keeps the folder; when the last has left, finish() sets what is kept.
+  static void enter(Folder& folder) noexcept { ++folder.under_way; }
+  void leave(Folder& folder);
+  virtual rpcrdma::Task<void> finish(Folder& folder) = 0;
+
+  // All parts of the file, with many under way.
+  rpcrdma::Task<Result<void>> transfer(FileJob& job, Step step);
+  // Until the server has it, at the latest after some restarts.
+  rpcrdma::Task<Result<void>> write_and_commit(FileJob& job);
+
+  // Repeats a call while the server is busy; the function makes its Task.
+  template <class Make>
+  auto patiently(Make make) -> decltype(make()) {
+    for (std::chrono::milliseconds time(50);; time *= 2) {
+      auto result = co_await make();
+      if (result || result.error().error || !result.error().local.empty() ||
+          result.error().status != nfs3::nfsstat3::NFS3ERR_JUKEBOX || time > kPauseMax) {
+        co_return std::move(result);
+      }
+      co_await turns_.pause(time);
+    }
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kPauseMax{13'000};  // the sum is 25.55 s
+
+  rpcrdma::Task<void> finish_and_free(std::unique_ptr<Folder> folder);
+  rpcrdma::Task<void> part(FileJob& job, Step step, std::uint64_t offset, std::size_t size,
+                           Group& group);
+  rpcrdma::Task<Result<void>> write_part(FileJob& job, std::uint64_t offset,
+                                         rpcrdma::MutableBytes buffer);
+  rpcrdma::Task<Result<void>> read_part(FileJob& job, Step step, std::uint64_t offset,
+                                        rpcrdma::MutableBytes buffer);
+  Result<void> equal_here(const FileJob& job, std::uint64_t offset, rpcrdma::Bytes data);
+  void show();
+
+  Mounted& server_;
+  const CopyOptions& options_;
+  Turns turns_;
+  Slots file_slots_;
+  Slots buffer_slots_;
+  const std::size_t buffer_size_;
+  std::vector<std::byte> memory_;
+  std::vector<std::byte*> buffers_;  // that are free
+  std::vector<std::byte> compared_;  // what is here, of a comparison
+  rpcrdma::RegisteredMemory registered_;
+  CopyProgress progress_;
+  CopyResult result_;
+};
+
+inline constexpr std::uint32_t kDepthMax = 512;  // of directories, each of which is open
+
+// The last name of a path; empty if that is none, such as "..".
+std::string name_of(std::string path);
+rpcrdma::Unexpected<Failure> failed_here(const std::string& what);  // with errno's text
+
+}  // namespace nfs
+
+#endif  // RPCRDMA_NFS_CLIENT_COPY_RUN_H_

@@ -1,0 +1,271 @@
+#include "nfs/client/downloader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <utility>
+
+namespace nfs {
+namespace {
+
+using rpcrdma::Task;
+using rpcrdma::Unexpected;
+
+constexpr int kTemporaryTries = 100;
+
+Failure local(std::string text) {
+  return {.local = std::move(text)};
+}
+
+// ".NAME.rpcrdma-XXXXXX", which fits in 255 bytes.
+std::string temporary_name(const std::string& name) {
+  static std::random_device device;  // names that others could guess would do no harm: O_EXCL
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
+  std::string text = "." + name.substr(0, 230) + ".rpcrdma-";
+  for (int i = 0; i < 6; ++i) text += kLetters[device() % kLetters.size()];
+  return text;
+}
+
+// Makes something of a name that nothing has; the function says whether it has, or errno.
+template <class Make>
+std::optional<std::string> make_temporary(const std::string& name, Make make) {
+  for (int i = 0; i < kTemporaryTries; ++i) {
+    std::string text = temporary_name(name);
+    if (make(text.c_str())) return text;
+    if (errno != EEXIST) break;
+  }
+  return std::nullopt;
+}
+
+// Gives what was made its name; it goes away if that fails.
+bool put_in_place(int directory, const std::string& temporary, const std::string& name) {
+  if (::renameat(directory, temporary.c_str(), directory, name.c_str()) == 0) return true;
+  const int why = errno;
+  ::unlinkat(directory, temporary.c_str(), 0);
+  errno = why;
+  return false;
+}
+
+}  // namespace
+
+Task<void> Downloader::all(const std::vector<std::string>& sources, const std::string& target) {
+  std::string name;
+  auto top = target_folder(target, sources.size() == 1, name);
+  if (top == nullptr) co_return;
+  Folder& into = *top.release();  // the last who leaves frees it
+  for (const std::string& each : sources) {
+    if (has_stopped()) break;
+    const auto find = [&] { return server().look_up_path(each, !options().recursive); };
+    auto found = co_await patiently(find);
+    if (!found) {
+      fail(each, found.error());
+      continue;
+    }
+    // The export itself has the name of its last directory.
+    std::string as = !name.empty() ? name : name_of(each.empty() ? server().url().path : each);
+    std::string path = each;
+    co_await any(std::move(*found), into, std::move(as), std::move(path));
+  }
+  leave(into);
+}
+
+std::unique_ptr<Folder> Downloader::target_folder(const std::string& target, bool is_alone,
+                                                  std::string& name) {
+  auto made = std::make_unique<Folder>();
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY;
+  made->here = files::File(target, kFlags);
+  if (made->here.is_open()) return made;
+  if (errno != ENOENT && errno != ENOTDIR) {
+    fail_here(target, "it cannot be opened");
+    return nullptr;
+  }
+  name = name_of(target);
+  if (!is_alone || name.empty() || target.ends_with('/')) {
+    fail(target, local("it is no directory"));
+    return nullptr;
+  }
+  const std::size_t slash = target.rfind('/');
+  const std::string above = slash == std::string::npos ? "." : target.substr(0, slash + 1);
+  made->here = files::File(above, kFlags);
+  if (made->here.is_open()) return made;
+  fail_here(above, "it cannot be opened");
+  return nullptr;
+}
+
+Task<void> Downloader::any(Node node, Folder& into, std::string name, std::string path) {
+  using nfs3::ftype3;
+  if (node.attributes.type == ftype3::NF3DIR) {
+    co_await folder(node, into, name, path);
+    co_return;
+  }
+  if (node.attributes.type == ftype3::NF3LNK) {
+    co_await link(node, into, name, path);
+    co_return;
+  }
+  if (node.attributes.type != ftype3::NF3REG) {
+    skip(path);
+    co_return;
+  }
+  co_await file_slots().take();
+  auto job = std::make_unique<FileJob>();
+  job->there = std::move(node.handle);
+  job->size = node.attributes.size;
+  job->kept = Kept::of(node.attributes);
+  job->name = std::move(name);
+  job->path = std::move(path);
+  job->into = &into;
+  know_of(job->size);
+  enter(into);
+  turns().begin(file(std::move(job)));
+}
+
+// --- Directories --------------------------------------------------------------------------------
+
+Task<void> Downloader::folder(const Node& node, Folder& into, const std::string& name,
+                              const std::string& path) {
+  if (!options().recursive) {
+    fail(path, local("it is a directory, which is copied by -r only"));
+    co_return;
+  }
+  if (into.depth >= kDepthMax) {
+    fail(path, local("directories are too deep here"));
+    co_return;
+  }
+  auto made = std::make_unique<Folder>();
+  const int above = into.here.descriptor();
+  // The export "/" has no name; its content goes into the target itself.
+  const char* const as = name.empty() ? "." : name.c_str();
+  if (!name.empty() && ::mkdirat(above, as, 0700) != 0 && errno != EEXIST) {
+    fail_here(path, "the directory cannot be made here");
+    co_return;
+  }
+  made->here = files::File(::openat(above, as, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!made->here.is_open()) {
+    fail_here(path, "the directory cannot be opened here");
+    co_return;
+  }
+  if (!name.empty()) {
+    made->kept = Kept::of(node.attributes);
+    ++result().directories;
+  }
+  made->there = node.handle;
+  made->path = path.empty() ? path : path + "/";
+  made->parent = &into;
+  made->depth = into.depth + 1;
+  enter(into);
+  Folder& folder = *made.release();
+  co_await content(folder);
+  leave(folder);
+}
+
+Task<void> Downloader::content(Folder& folder) {
+  const auto make = [&] { return server().list(folder.there); };
+  auto listed = co_await patiently(make);
+  if (!listed) {
+    fail(folder.path, listed.error());
+    co_return;
+  }
+  for (Listed& each : *listed) {
+    if (has_stopped()) co_return;
+    co_await entry(each, folder);
+  }
+}
+
+Task<void> Downloader::entry(Listed& listed, Folder& folder) {
+  std::string path = folder.path + listed.name;
+  if (!is_safe_name(listed.name)) {
+    fail(path, local("the server sent a name that no file can have"));
+    co_return;
+  }
+  if (!listed.node) {
+    const auto make = [&] { return server().look_up(folder.there, listed.name); };
+    auto found = co_await patiently(make);
+    if (!found) {
+      fail(path, found.error());
+      co_return;
+    }
+    listed.node = std::move(*found);
+  }
+  Node node = std::move(*listed.node);
+  std::string name = listed.name;
+  co_await any(std::move(node), folder, std::move(name), std::move(path));
+}
+
+Task<void> Downloader::finish(Folder& folder) {
+  if (!folder.kept->set_here(folder.here.descriptor())) {
+    fail_here(folder.path, "its mode and times cannot be set here");
+  }
+  co_return;
+}
+
+// --- Files and links ----------------------------------------------------------------------------
+
+Task<void> Downloader::file(std::unique_ptr<FileJob> job) {
+  if (!has_stopped()) {
+    auto fetched = co_await fetch(*job);
+    if (fetched) {
+      end_file(job->size);
+    } else {
+      fail(job->path, fetched.error());
+    }
+  }
+  Folder& into = *job->into;
+  job.reset();
+  file_slots().give_back();
+  leave(into);
+}
+
+Task<Result<void>> Downloader::fetch(FileJob& job) {
+  const int directory = job.into->here.descriptor();
+  const auto temporary = make_temporary(job.name, [&](const char* text) {
+    job.here = files::File(
+        ::openat(directory, text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    return job.here.is_open();
+  });
+  if (!temporary) co_return failed_here("it cannot be written here");
+  auto done = co_await transfer(job, Step::kRead);
+  if (done && options().verify) done = co_await transfer(job, Step::kCompare);
+  if (done && !job.kept.set_here(job.here.descriptor())) {
+    done = failed_here("its mode and times cannot be set here");
+  }
+  if (!done) {
+    ::unlinkat(directory, temporary->c_str(), 0);
+    co_return done;
+  }
+  if (!put_in_place(directory, *temporary, job.name)) {
+    co_return failed_here("it cannot be written here");
+  }
+  co_return done;
+}
+
+Task<void> Downloader::link(const Node& node, Folder& into, const std::string& name,
+                            const std::string& path) {
+  const auto make = [&] { return server().read_link(node.handle); };
+  auto target = co_await patiently(make);
+  if (!target) {
+    fail(path, target.error());
+    co_return;
+  }
+  if (target->empty() || target->find('\0') != std::string::npos) {
+    fail(path, local("the server sent a link to nothing that a file can be"));
+    co_return;
+  }
+  const int directory = into.here.descriptor();
+  const auto temporary = make_temporary(
+      name, [&](const char* text) { return ::symlinkat(target->c_str(), directory, text) == 0; });
+  const Kept kept = Kept::of(node.attributes);
+  const timespec times[2] = {kept.atime, kept.mtime};
+  if (!temporary || ::utimensat(directory, temporary->c_str(), times, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !put_in_place(directory, *temporary, name)) {
+    fail_here(path, "the link cannot be made here");
+    co_return;
+  }
+  ++result().links;
+}
+
+}  // namespace nfs

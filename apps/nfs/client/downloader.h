@@ -1,0 +1,37 @@
+// Files and trees of an export to this machine; see copier.h.
+#ifndef RPCRDMA_NFS_CLIENT_DOWNLOADER_H_
+#define RPCRDMA_NFS_CLIENT_DOWNLOADER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nfs/client/copy_run.h"
+
+namespace nfs {
+
+class Downloader final : public CopyRun {
+ public:
+  using CopyRun::CopyRun;
+
+  rpcrdma::Task<void> all(const std::vector<std::string>& sources, const std::string& target);
+
+ private:
+  // As what it is to be if the target is no directory; nullptr: the failure is noted.
+  std::unique_ptr<Folder> target_folder(const std::string& target, bool is_alone,
+                                        std::string& name);
+  rpcrdma::Task<void> any(Node node, Folder& into, std::string name, std::string path);
+  rpcrdma::Task<void> folder(const Node& node, Folder& into, const std::string& name,
+                             const std::string& path);
+  rpcrdma::Task<void> content(Folder& folder);
+  rpcrdma::Task<void> entry(Listed& listed, Folder& folder);
+  rpcrdma::Task<void> file(std::unique_ptr<FileJob> job);
+  rpcrdma::Task<Result<void>> fetch(FileJob& job);
+  rpcrdma::Task<void> link(const Node& node, Folder& into, const std::string& name,
+                           const std::string& path);
+  rpcrdma::Task<void> finish(Folder& folder) override;
+};
+
+}  // namespace nfs
+
+#endif  // RPCRDMA_NFS_CLIENT_DOWNLOADER_H_

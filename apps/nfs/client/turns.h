@@ -1,0 +1,120 @@
+// What many coroutines of one thread need around the calls of a client: places to wait for a slot,
+// for the end of others, and for a while. Whoever is to go on is put into a queue instead of being
+// resumed at once, so that stacks stay short however many wait.
+#ifndef RPCRDMA_NFS_CLIENT_TURNS_H_
+#define RPCRDMA_NFS_CLIENT_TURNS_H_
+
+#include <chrono>
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "rpcrdma/client.h"
+#include "rpcrdma/coroutine.h"
+
+namespace nfs {
+
+class Turns {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Runs the task, and everything that begin() has started meanwhile, to the end.
+  void run(rpcrdma::Client& client, rpcrdma::Task<void> task);
+  // Starts a task that nobody awaits.
+  void begin(rpcrdma::Task<void> task);
+  void resume_later(std::coroutine_handle<> coroutine) { ready_.push_back(coroutine); }
+
+  // `co_await turns.pause(time)`
+  auto pause(Clock::duration time) {
+    struct Awaiter {
+      Turns& turns;
+      Clock::time_point end;
+      bool await_ready() const noexcept { return false; }
+      void await_suspend(std::coroutine_handle<> coroutine) {
+        turns.timers_.push_back({end, coroutine});
+      }
+      void await_resume() const noexcept {}
+    };
+    return Awaiter{*this, Clock::now() + time};
+  }
+
+ private:
+  struct Timer {
+    Clock::time_point end;
+    std::coroutine_handle<> coroutine;
+  };
+  rpcrdma::Task<void> counted(rpcrdma::Task<void> task);
+  void resume_ready();
+  void wait(rpcrdma::Client& client);
+
+  std::uint64_t active_ = 0;
+  std::deque<std::coroutine_handle<>> ready_;
+  std::vector<Timer> timers_;
+};
+
+// Slots that coroutines take and give back; who comes first is served first.
+class Slots {
+ public:
+  Slots(Turns& turns, std::uint32_t count) : turns_(turns), free_(count) {}
+
+  // `co_await slots.take()`
+  auto take() noexcept {
+    struct Awaiter {
+      Slots& slots;
+      bool await_ready() const noexcept {
+        if (slots.free_ == 0) return false;
+        --slots.free_;
+        return true;
+      }
+      void await_suspend(std::coroutine_handle<> coroutine) { slots.waiting_.push_back(coroutine); }
+      void await_resume() const noexcept {}
+    };
+    return Awaiter{*this};
+  }
+  void give_back() {
+    if (waiting_.empty()) {
+      ++free_;
+      return;
+    }
+    turns_.resume_later(waiting_.front());  // which has the slot now
+    waiting_.pop_front();
+  }
+
+ private:
+  Turns& turns_;
+  std::uint32_t free_;
+  std::deque<std::coroutine_handle<>> waiting_;
+};
+
+// Tasks whose end one coroutine awaits.
+class Group {
+ public:
+  explicit Group(Turns& turns) : turns_(turns) {}
+
+  void enter() noexcept { ++count_; }
+  void leave() {
+    if (--count_ > 0 || !waiting_) return;
+    turns_.resume_later(waiting_);
+    waiting_ = nullptr;
+  }
+  // `co_await group.end()`
+  auto end() noexcept {
+    struct Awaiter {
+      Group& group;
+      bool await_ready() const noexcept { return group.count_ == 0; }
+      void await_suspend(std::coroutine_handle<> coroutine) noexcept { group.waiting_ = coroutine; }
+      void await_resume() const noexcept {}
+    };
+    return Awaiter{*this};
+  }
+
+ private:
+  Turns& turns_;
+  std::uint64_t count_ = 0;
+  std::coroutine_handle<> waiting_ = nullptr;
+};
+
+}  // namespace nfs
+
+#endif  // RPCRDMA_NFS_CLIENT_TURNS_H_

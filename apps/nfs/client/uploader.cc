@@ -1,0 +1,255 @@
+#include "nfs/client/uploader.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <climits>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+namespace nfs {
+namespace {
+
+using nfs3::nfsstat3;
+using rpcrdma::Task;
+using rpcrdma::Unexpected;
+
+Unexpected<Failure> local(std::string text) {
+  return Unexpected<Failure>(Failure{.local = std::move(text)});
+}
+
+bool is_answer(const Failure& why, nfsstat3 status) {
+  return !why.error && why.local.empty() && why.status == status;
+}
+
+// nullopt: errno.
+std::optional<std::vector<std::string>> names_in(int directory) {
+  // With a place of its own in the directory, and closed with the stream.
+  const int own = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (own < 0) return std::nullopt;
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(own), &::closedir);
+  if (stream == nullptr) {
+    ::close(own);
+    return std::nullopt;
+  }
+  std::vector<std::string> names;
+  while (const dirent* const entry = ::readdir(stream.get())) {
+    if (is_safe_name(entry->d_name)) names.emplace_back(entry->d_name);
+  }
+  return names;
+}
+
+}  // namespace
+
+Task<void> Uploader::all(const std::vector<std::string>& sources, const std::string& target) {
+  std::string name;
+  auto found = co_await target_folder(target, sources.size() == 1, name);
+  if (!found) {
+    fail(target, found.error());
+    co_return;
+  }
+  auto top = std::make_unique<Folder>();
+  top->there = found->handle;
+  Folder& into = *top.release();  // the last who leaves frees it
+  for (const std::string& each : sources) {
+    if (has_stopped()) break;
+    Source source{AT_FDCWD, each, each, !options().recursive};
+    std::string as = name.empty() ? name_of(each) : name;
+    co_await any(std::move(source), into, std::move(as));
+  }
+  leave(into);
+}
+
+// Into which directory, and as what if it is no directory itself.
+Task<Result<Node>> Uploader::target_folder(const std::string& target, bool is_alone,
+                                           std::string& name) {
+  const auto find = [&] { return server().look_up_path(target); };
+  auto found = co_await patiently(find);
+  const bool is_folder = found && found->attributes.type == nfs3::ftype3::NF3DIR;
+  if (is_folder) co_return found;
+  if (!found && !is_answer(found.error(), nfsstat3::NFS3ERR_NOENT)) co_return found;
+  if (!is_alone) co_return local("it is no directory, which several sources need");
+  const std::size_t slash = target.rfind('/');
+  name = target.substr(slash == std::string::npos ? 0 : slash + 1);
+  const std::string above = slash == std::string::npos ? "" : target.substr(0, slash);
+  const auto find_above = [&] { return server().look_up_path(above); };
+  auto parent = co_await patiently(find_above);
+  if (parent && parent->attributes.type != nfs3::ftype3::NF3DIR) {
+    co_return local("what it is to be in is no directory");
+  }
+  co_return parent;
+}
+
+Task<void> Uploader::any(Source source, Folder& into, std::string name) {
+  struct stat status {};
+  if (::fstatat(source.directory, source.name.c_str(), &status,
+                source.follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
+    fail_here(source.path, "it cannot be read");
+    co_return;
+  }
+  if (S_ISDIR(status.st_mode)) {
+    co_await folder(source, status, into, name);
+    co_return;
+  }
+  if (S_ISLNK(status.st_mode)) {
+    co_await link(source, into, name);
+    co_return;
+  }
+  if (!S_ISREG(status.st_mode)) {
+    skip(source.path);
+    co_return;
+  }
+  co_await file_slots().take();
+  auto job = std::make_unique<FileJob>();
+  const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (source.follow ? 0 : O_NOFOLLOW);
+  job->here = files::File(::openat(source.directory, source.name.c_str(), flags));
+  // It may be another file now.
+  if (!job->here.is_open() || ::fstat(job->here.descriptor(), &status) != 0 ||
+      !S_ISREG(status.st_mode)) {
+    fail_here(source.path, "it cannot be opened");
+    file_slots().give_back();
+    co_return;
+  }
+  job->size = static_cast<std::uint64_t>(status.st_size);
+  job->kept = Kept::of(status);
+  job->name = std::move(name);
+  job->path = std::move(source.path);
+  job->into = &into;
+  know_of(job->size);
+  enter(into);
+  turns().begin(file(std::move(job)));
+}
+
+// --- Directories --------------------------------------------------------------------------------
+
+Task<void> Uploader::folder(const Source& source, const struct stat& status, Folder& into,
+                            const std::string& name) {
+  if (!options().recursive) {
+    fail(source.path, local("it is a directory, which is copied by -r only").value());
+    co_return;
+  }
+  if (into.depth >= kDepthMax) {
+    fail(source.path, local("directories are too deep here").value());
+    co_return;
+  }
+  auto made = std::make_unique<Folder>();
+  const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (source.follow ? 0 : O_NOFOLLOW);
+  made->here = files::File(::openat(source.directory, source.name.c_str(), flags));
+  if (!made->here.is_open()) {
+    fail_here(source.path, "it cannot be read");
+    co_return;
+  }
+  made->there = into.there;
+  if (!name.empty()) {  // else its content goes into the target itself
+    // Writable until its content is complete.
+    const std::uint32_t mode = (status.st_mode & 0777U) | 0700U;
+    const auto make = [&] { return server().make_directory(into.there, name, mode); };
+    auto there = co_await patiently(make);
+    if (!there) {
+      fail(source.path, there.error());
+      co_return;
+    }
+    made->there = there->handle;
+    made->kept = Kept::of(status);
+    ++result().directories;
+  }
+  made->path = source.path.ends_with('/') ? source.path : source.path + "/";
+  made->parent = &into;
+  made->depth = into.depth + 1;
+  enter(into);
+  Folder& folder = *made.release();
+  co_await content(folder);
+  leave(folder);
+}
+
+Task<void> Uploader::content(Folder& folder) {
+  const auto names = names_in(folder.here.descriptor());
+  if (!names) {
+    fail_here(folder.path, "it cannot be listed");
+    co_return;
+  }
+  for (const std::string& each : *names) {
+    if (has_stopped()) co_return;
+    Source source{folder.here.descriptor(), each, folder.path + each, false};
+    std::string name = each;
+    co_await any(std::move(source), folder, std::move(name));
+  }
+}
+
+Task<void> Uploader::finish(Folder& folder) {
+  auto done = co_await set(folder.there, *folder.kept);
+  if (!done) fail(folder.path, done.error());
+}
+
+// --- Files and links ----------------------------------------------------------------------------
+
+Task<void> Uploader::file(std::unique_ptr<FileJob> job) {
+  if (!has_stopped()) {
+    auto sent = co_await send(*job);
+    if (sent) {
+      end_file(job->size);
+    } else {
+      fail(job->path, sent.error());
+    }
+  }
+  Folder& into = *job->into;
+  job.reset();
+  file_slots().give_back();
+  leave(into);
+}
+
+Task<Result<void>> Uploader::send(FileJob& job) {
+  // Nobody else reads it before it has its own mode.
+  const auto make = [&] { return server().create(job.into->there, job.name, 0600); };
+  auto made = co_await patiently(make);
+  if (!made) co_return Unexpected<Failure>(made.error());
+  job.there = made->handle;
+  auto written = co_await write_and_commit(job);
+  if (!written) co_return written;
+  if (options().verify) {
+    auto compared = co_await transfer(job, Step::kCompare);
+    if (!compared) co_return compared;
+  }
+  co_return co_await set(job.there, job.kept);
+}
+
+Task<Result<void>> Uploader::set(const nfs3::nfs_fh3& there, const Kept& kept) {
+  const nfs3::sattr3 attributes = kept.to_server();
+  const auto make = [&] { return server().set(there, attributes); };
+  co_return co_await patiently(make);
+}
+
+Task<void> Uploader::link(const Source& source, Folder& into, const std::string& name) {
+  std::array<char, PATH_MAX> text{};
+  const ssize_t size =
+      ::readlinkat(source.directory, source.name.c_str(), text.data(), text.size());
+  if (size < 0) {
+    fail_here(source.path, "the link cannot be read");
+    co_return;
+  }
+  const std::string target(text.data(), static_cast<std::size_t>(size));
+  auto made = co_await make_link(into, name, target);
+  if (made) {
+    ++result().links;
+  } else {
+    fail(source.path, made.error());
+  }
+}
+
+Task<Result<void>> Uploader::make_link(const Folder& into, const std::string& name,
+                                       const std::string& target) {
+  const auto make = [&] { return server().make_symbolic_link(into.there, name, target); };
+  auto made = co_await patiently(make);
+  if (made || !is_answer(made.error(), nfsstat3::NFS3ERR_EXIST)) co_return made;
+  // In place of what is there, unless that is a directory.
+  const auto remove = [&] { return server().remove(into.there, name, false); };
+  auto removed = co_await patiently(remove);
+  if (!removed) co_return removed;
+  co_return co_await patiently(make);
+}
+
+}  // namespace nfs
