@@ -91,14 +91,10 @@ void ClientSettings::add_to(CLI::App& command) {
   command
       .add_option("--rpcbind-port", rpcbind_port, "where rpcbind is asked when HOST stands alone")
       ->capture_default_str();
-  timeout = command
-                .add_option("--timeout", timeout_s,
-                            "seconds that connecting and each call may take; unless this is said, "
-                            "the calls that make the server sum a whole file get more for large "
-                            "ones")
-                ->check(CLI::Range(0.001, 86400.0))
-                ->capture_default_str();
-  common.add_to(command);
+  add_calls_to(
+      command,
+      "seconds that connecting and each call may take; unless this is said, the calls that "
+      "make the server sum a whole file get more for large ones");
   command.add_flag("--show-characteristics", show_characteristics,
                    "say on stderr what both sides have told about themselves in version 2");
   command
@@ -108,6 +104,13 @@ void ClientSettings::add_to(CLI::App& command) {
           "at once or SECONDS after connecting, and say on stderr what becomes of it")
       ->type_name("rbsiz=SIZE[@SECONDS]")
       ->check([this](const std::string& text) { return read_request(text); });
+}
+
+void ClientSettings::add_calls_to(CLI::App& command, const std::string& timeout_text) {
+  timeout = command.add_option("--timeout", timeout_s, timeout_text)
+                ->check(CLI::Range(0.001, 86400.0))
+                ->capture_default_str();
+  common.add_to(command);
 }
 
 void ClientSettings::add_reconnect_to(CLI::App& command) {
@@ -154,10 +157,8 @@ void ClientSettings::look_url_up() {
   url = *found;
 }
 
-Expected<Client, Error> ClientSettings::connect() {
+ClientOptions ClientSettings::client_options() {
   common.finish();
-  check_scheme();
-  look_url_up();
   ClientOptions options;
   options.provider = common.provider;
   options.connection = common.connection;
@@ -171,6 +172,13 @@ Expected<Client, Error> ClientSettings::connect() {
                std::chrono::duration_cast<std::chrono::milliseconds>(options.call_timeout)));
   options.reconnect.enabled = may_reconnect && !no_reconnect;
   options.reconnect.delay_max = std::chrono::seconds(1);  // somebody is watching
+  return options;
+}
+
+Expected<Client, Error> ClientSettings::connect() {
+  const ClientOptions options = client_options();
+  check_scheme();
+  look_url_up();
   auto client = step_up ? blob::connect_and_step_up(url, options) : Client::connect(url, options);
   if (!client && client.error().code == Errc::kBadUrl) fail(kUsage, client.error().message());
   if (!client && client.error().code == Errc::kVersion) fail(client.error());

@@ -55,6 +55,10 @@ struct ClientSettings {
   void add_to(CLI::App& command);
   void add_reconnect_to(CLI::App& command);  // for commands whose calls may be repeated
   void add_step_up_to(CLI::App& command);    // for commands that speak the blob program
+  // What every client takes, also of other programs than the blob program: --timeout, and
+  // CommonOptions.
+  void add_calls_to(CLI::App& command, const std::string& timeout_text);
+  ClientOptions client_options();
   Expected<Client, Error> connect();
 
  private:
@@ -72,8 +76,10 @@ struct ClientSettings {
 void add_serve(CLI::App& app);
 void add_put(CLI::App& app);
 void add_get(CLI::App& app);
-void add_ls(CLI::App& app);
-void add_rm(CLI::App& app);
+enum class Also : std::uint8_t { kNothing, kNfs };  // which URLs beside those of the blob program
+void add_ls(CLI::App& app, Also also);
+void add_rm(CLI::App& app, Also also);
+void add_blob(CLI::App& app);  // put, get, ls and rm below one name
 void add_ping(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_info(CLI::App& app);

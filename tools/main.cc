@@ -8,6 +8,7 @@
 #include "rpcrdma/version.h"
 #include "tools/command.h"
 #include "tools/manual.h"
+#include "tools/nfs_commands.h"
 #include "tools/text.h"
 
 namespace {
@@ -39,8 +40,10 @@ int main(int argc, char** argv) {
   rpcrdma::tools::add_serve(app);
   rpcrdma::tools::add_put(app);
   rpcrdma::tools::add_get(app);
-  rpcrdma::tools::add_ls(app);
-  rpcrdma::tools::add_rm(app);
+  rpcrdma::tools::add_ls(app, rpcrdma::tools::Also::kNfs);
+  rpcrdma::tools::add_rm(app, rpcrdma::tools::Also::kNfs);
+  rpcrdma::tools::add_blob(app);
+  rpcrdma::tools::add_nfs_commands(app);
   rpcrdma::tools::add_ping(app);
   rpcrdma::tools::add_bench(app);
   rpcrdma::tools::add_info(app);

@@ -123,6 +123,12 @@ std::string manual_page(const CLI::App& app, const CLI::App* subcommand) {
       roff(page.get_description()));
   out += roff_synopsis(app, subcommand);
   out += ".SH DESCRIPTION\n" + roff(page.get_description()) + ".\n";
+  if (subcommand != nullptr && !visible_subcommands(page).empty()) {
+    out += ".SH COMMANDS\n";
+    for (const CLI::App* each : visible_subcommands(page)) {
+      out += fmt::format(".TP\n.B {}\n{}\n", roff(each->get_name()), roff(each->get_description()));
+    }
+  }
   if (subcommand == nullptr) {
     out += ".SH COMMANDS\n";
     for (const CLI::App* each : visible_subcommands(app)) {

@@ -16,6 +16,7 @@
 #include "blob/name.h"
 #include "blob/sha256.h"
 #include "tools/command.h"
+#include "tools/nfs_commands.h"
 #include "tools/output.h"
 #include "tools/progress_bar.h"
 #include "tools/text.h"
@@ -65,12 +66,16 @@ struct TransferSettings {
 struct ListSettings {
   ClientSettings client;
   std::uint64_t entries_max = 1'000'000;
+  NfsSettings nfs;
+  bool is_long = false;
 };
 
 struct RemoveSettings {
   ClientSettings client;
   std::string name;
   bool force = false;
+  NfsSettings nfs;
+  bool recursive = false;
 };
 
 void report(const char* what, const std::string& name, blob::TransferResult& result,
@@ -184,6 +189,11 @@ void get(TransferSettings& settings) {
 }
 
 void list(ListSettings& settings) {
+  if (nfs::is_nfs_url(settings.client.url)) {
+    list_export(settings.client, settings.nfs, settings.is_long);
+    return;
+  }
+  if (settings.is_long) fail(kUsage, "-l is of NFS; this is no URL of it");
   auto client = settings.client.connect();
   const auto entries = blob::BlobClient(*client).list(settings.entries_max);
   if (!entries) fail(entries.error());
@@ -205,6 +215,13 @@ void list(ListSettings& settings) {
 // A removal may be made again after its answer was lost, and succeeds then too: whether there was
 // something to remove is asked before.
 void remove(RemoveSettings& settings) {
+  if (nfs::is_nfs_url(settings.client.url)) {
+    if (!settings.name.empty()) fail(kUsage, "rm takes one NFS URL, which has the path in it");
+    remove_from_export(settings.client, settings.nfs, settings.recursive, settings.force);
+    return;
+  }
+  if (settings.name.empty()) fail(kUsage, "NAME is required: which file the server is to remove");
+  if (settings.recursive) fail(kUsage, "-r is of NFS; this is no URL of it");
   check_name(settings.name);
   auto client = settings.client.connect();
   blob::BlobClient blobs(*client);
@@ -256,9 +273,11 @@ void add_get(CLI::App& app) {
   command->callback([settings] { get(*settings); });
 }
 
-void add_ls(CLI::App& app) {
+void add_ls(CLI::App& app, Also also) {
   auto settings = std::make_shared<ListSettings>();
-  CLI::App* command = app.add_subcommand("ls", "list the files of a server");
+  CLI::App* command =
+      app.add_subcommand("ls", also == Also::kNfs ? "list the files of a server, or of an NFS URL"
+                                                  : "list the files of a server");
   settings->client.add_to(*command);
   settings->client.add_step_up_to(*command);
   command
@@ -266,18 +285,43 @@ void add_ls(CLI::App& app) {
                    "files after which the server is taken to list without end")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40U))
       ->capture_default_str();
+  if (also == Also::kNfs) {
+    settings->nfs.add_to(*command);
+    command->add_flag("-l,--long", settings->is_long,
+                      "NFS: with mode, links, owner, group, size and time of each");
+  }
   command->footer(kNamesFooter);
   command->callback([settings] { list(*settings); });
 }
 
-void add_rm(CLI::App& app) {
+void add_rm(CLI::App& app, Also also) {
   auto settings = std::make_shared<RemoveSettings>();
-  CLI::App* command = app.add_subcommand("rm", "remove a file from a server");
+  CLI::App* command = app.add_subcommand(
+      "rm", also == Also::kNfs ? "remove a file from a server, or what an NFS URL names"
+                               : "remove a file from a server");
   settings->client.add_to(*command);
   settings->client.add_step_up_to(*command);
-  command->add_option("NAME", settings->name, "its name on the server")->required();
+  auto* const name = command->add_option("NAME", settings->name, "its name on the server");
   command->add_flag("-f,--force", settings->force, "a file that is not there is no error");
+  if (also == Also::kNfs) {
+    settings->nfs.add_to(*command);
+    command->add_flag("-r,--recursive", settings->recursive,
+                      "NFS: a directory, with all that is in it");
+    name->description("its name on the server; an NFS URL has it in itself");
+  } else {
+    name->required();
+  }
   command->callback([settings] { remove(*settings); });
+}
+
+void add_blob(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("blob", "put, get, ls and rm, the files of the blob program");
+  command->require_subcommand(1);
+  add_put(*command);
+  add_get(*command);
+  add_ls(*command, Also::kNothing);
+  add_rm(*command, Also::kNothing);
 }
 
 }  // namespace rpcrdma::tools

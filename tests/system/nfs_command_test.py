@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""What `rpcrdma` does with files of an NFS server: ls, cat, stat, df, mkdir, cp, mv, rm, by RDMA and by TCP."""
+import json
+import os
+import signal
+import stat
+import subprocess
+import unittest
+
+from command_fixture import BOUND_S, COMMAND, CommandFixture, run
+
+
+class NfsCommandTest(CommandFixture):
+    def setUp(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can export: files are opened by handles of the kernel")
+        super().setUp()
+        self.server = subprocess.Popen(
+            [COMMAND, "serve", "--nfs", f"{self.served}:no_root_squash", "--export", "/data", "--nfs-tcp-port", "0",
+             "--port", "0", "--provider", "siwarp", "--handle-key", self.root / "key"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = self.server.stdout.readline()
+        if not line.startswith("ready"):
+            _, errors = self.server.communicate(timeout=BOUND_S)
+            self.skipTest(f"exports do not work here: {errors}")
+        urls = {url.split(":")[0]: url for url in line.split() if url.startswith("nfs+")}
+        self.assertEqual(set(urls), {"nfs+rdma", "nfs+tcp"}, line)
+        self.urls = list(urls.values())
+        self.url = urls["nfs+rdma"]
+
+    def tearDown(self):
+        if self.server.poll() is None:
+            self.server.kill()
+        self.server.communicate(timeout=BOUND_S)
+        super().tearDown()
+
+    def ok(self, *arguments):
+        result = run(*arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
+        return result.stdout
+
+    def failed(self, code, text, *arguments):
+        result = run(*arguments)
+        self.assertEqual((result.returncode, result.stdout), (code, ""), (arguments, result.stderr))
+        self.assertIn(text, result.stderr, arguments)
+
+    def make_tree(self):
+        tree = self.root / "tree"
+        (tree / "deep" / "er").mkdir(parents=True)
+        (tree / "empty").touch()
+        (tree / "big").write_bytes(os.urandom((5 << 20) + 3))
+        (tree / "deep" / "two\nlines").write_text("odd")
+        (tree / "deep" / "er" / "script").write_text("#!/bin/sh\n")
+        (tree / "deep" / "er" / "script").chmod(0o755)
+        (tree / "deep" / "link").symlink_to("../big")
+        for path in (tree / "big", tree / "deep" / "er" / "script", tree / "deep" / "er"):
+            os.utime(path, (1_000_000_000, 1_000_000_000))
+        return tree
+
+    def seen(self, top):
+        all_of_it = {}
+        for path in sorted(top.rglob("*")):
+            status = path.lstat()
+            content = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+            kept = None if path.is_symlink() else (stat.S_IMODE(status.st_mode), status.st_mtime_ns)
+            all_of_it[str(path.relative_to(top))] = (kept, content)
+        return all_of_it
+
+    # --- Looking ---
+
+    def test_ls_lists_names_and_with_l_what_is_known_of_them(self):
+        (self.served / "b\x1b[1m").write_text("abc")
+        (self.served / "a").mkdir(mode=0o750)
+        (self.served / "c").symlink_to("a")
+        for url in self.urls:
+            self.assertEqual(self.ok("ls", url), "a\nb\\x1b[1m\nc\n")
+            lines = self.ok("ls", "-l", url).splitlines()
+            self.assertRegex(lines[0], r"^drwxr-x---  *2 +0 +0 +\d+ \d{4}-\d\d-\d\dT[\d:]+Z a$")
+            self.assertRegex(lines[1], r"^-rw-r--r--  *1 +0 +0 +3 .*Z b\\x1b\[1m$")
+            self.assertRegex(lines[2], r"^lrwxrwxrwx .*Z c -> a$")
+            self.assertEqual(self.ok("ls", url + "/a"), "")
+            self.assertEqual(self.ok("ls", url + "/b%1b[1m"), "b\\x1b[1m\n")
+            entries = json.loads(self.ok("ls", "--json", url))["entries"]
+            self.assertEqual([(each["name"], each["type"]) for each in entries],
+                             [("a", "directory"), ("b\x1b[1m", "file"), ("c", "symbolic link")])
+
+    def test_cat_writes_what_the_files_hold(self):
+        data = self.served_file("file", (3 << 20) + 5)
+        (self.served / "empty").touch()
+        for url in self.urls:
+            result = subprocess.run([COMMAND, "cat", url + "/file", url + "/empty", url + "/file"],
+                                    capture_output=True, timeout=BOUND_S, check=False)
+            self.assertEqual((result.returncode, result.stderr), (0, b""))
+            self.assertEqual(result.stdout, data + data)
+        self.failed(1, "it is a directory", "cat", self.url)
+
+    def test_stat_and_df_say_what_the_server_says(self):
+        (self.served / "file").write_text("abc")
+        (self.served / "file").chmod(0o640)
+        (self.served / "link").symlink_to("file")
+        for url in self.urls:
+            text = self.ok("stat", url + "/file")
+            self.assertIn("file, 3 bytes", text)
+            self.assertIn("-rw-r----- (0640)", text)
+            self.assertIn("link -> file", self.ok("stat", url + "/link"))
+            value = json.loads(self.ok("stat", "--json", url + "/file"))
+            self.assertEqual((value["size"], value["mode"], value["type"]), (3, "0640", "file"))
+            space = json.loads(self.ok("df", "--json", url))
+            self.assertGreaterEqual(space["bytes"], space["free"])
+            self.assertIn("in all", self.ok("df", url))
+
+    # --- Changing ---
+
+    def test_mkdir_mv_and_rm(self):
+        for url in self.urls:
+            self.ok("mkdir", url + "/a")
+            self.failed(1, "a: it exists already", "mkdir", url + "/a")
+            self.failed(1, "no such file or directory", "mkdir", url + "/x/y")
+            self.ok("mkdir", "-p", url + "/x/y/z", url + "/x")
+            (self.served / "x/y/file").write_text("abc")
+            (self.served / "x/link").symlink_to("../a")
+            self.ok("mv", url + "/x/y/file", url + "/a")
+            self.ok("mv", url + "/a/file", url + "/a/other")
+            self.assertEqual((self.served / "a/other").read_text(), "abc")
+            self.failed(1, "none: no such file or directory", "mv", url + "/none", url + "/b")
+            self.failed(1, "-r removes it", "rm", url + "/a")
+            self.failed(1, "this is an export as a whole", "rm", "-r", url)
+            self.ok("rm", "-r", url + "/x")
+            self.assertEqual(os.listdir(self.served), ["a"])
+            self.ok("rm", url + "/a/other")
+            self.failed(1, "no such file or directory", "rm", url + "/a/other")
+            self.ok("rm", "-f", url + "/a/other")
+            self.ok("rm", "-r", url + "/a")
+
+    def test_cp_takes_trees_up_and_down_again(self):
+        tree = self.make_tree()
+        expected = self.seen(tree)
+        for i, url in enumerate(self.urls):
+            text = self.ok("cp", "-r", "--verify", tree, f"{url}/up{i}")
+            self.assertIn("cp: 4 files, 3 directories, 1 links, 5.0 MiB", text)
+            self.assertIn("verified", text)
+            self.assertEqual(self.seen(self.served / f"up{i}"), expected)
+            report = json.loads(self.ok("cp", "-r", "--verify", "--json", "--files", "2", f"{url}/up{i}",
+                                        self.root / f"down{i}"))
+            self.assertEqual((report["files"], report["failed"], report["verified"]), (4, 0, True))
+            self.assertEqual(self.seen(self.root / f"down{i}"), expected)
+
+    def test_cp_takes_several_files_into_a_directory(self):
+        names = ["a", "b", "c"]
+        paths = [self.file(name, 1000) for name in names]
+        self.ok("cp", *paths, self.url)
+        self.assertEqual(sorted(os.listdir(self.served)), names)
+        back = self.root / "back"
+        self.failed(1, "no directory", "cp", *[f"{self.url}/{name}" for name in names], back)
+        back.mkdir()
+        self.ok("cp", *[f"{self.url}/{name}" for name in names], back)
+        for path in paths:
+            self.assertEqual((back / path.name).read_bytes(), path.read_bytes())
+
+    def test_cp_says_what_failed_and_goes_on(self):
+        path = self.file("file", 1000)
+        os.mkfifo(self.root / "fifo")
+        result = run("cp", self.root / "none", self.root / "fifo", self.served, path, self.url)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(f"{self.root}/none: it cannot be read: No such file or directory", result.stderr)
+        self.assertIn(f"{self.root}/fifo: skipped", result.stderr)
+        self.assertIn(f"{self.served}: it is a directory", result.stderr)
+        self.assertEqual((self.served / "file").read_bytes(), path.read_bytes())
+        missing = run("cp", self.url + "/none", self.root / "back")
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("none: no such file or directory", missing.stderr)
+        self.assertFalse((self.root / "back").exists())
+
+    # --- Wrong ways ---
+
+    def test_wrong_urls_are_wrong_usage(self):
+        for url in ("nfs://127.0.0.1/data", "nfs+udp://127.0.0.1/data", "nfs+tcp:///data", "nfs+rdma://h:0/data",
+                    "nfs+tcp://h/%zz", "/data"):
+            self.failed(2, "expected nfs+rdma://", "cat", url)
+        self.failed(2, "either the target is an NFS URL", "cp", self.url, self.url)
+        self.failed(2, "either the target is an NFS URL", "cp", self.root, self.root)
+        self.failed(2, "one NFS URL", "rm", self.url, "name")
+        self.failed(2, "within one export", "mv", self.urls[0] + "/a", self.urls[1] + "/b")
+
+    def test_paths_that_are_not_there_fail(self):
+        for url in self.urls:
+            self.failed(1, "no such file or directory", "ls", url + "/none")
+            self.failed(1, "no such file or directory", "cat", url + "/none")
+            self.failed(1, "no such file or directory", "stat", url + "/none")
+            self.failed(1, "the server has no export that this begins with; it has /data", "ls",
+                        url.removesuffix("/data") + "/elsewhere")
+
+    def test_no_server_is_no_connection(self):
+        self.server.send_signal(signal.SIGTERM)
+        self.server.wait(timeout=BOUND_S)
+        for url in self.urls:
+            for command in ("ls", "cat", "df"):
+                result = run(command, url, "--provider", "siwarp", "--timeout", "5")
+                self.assertEqual(result.returncode, 3, result.stderr)
+            self.assertEqual(run("cp", self.file("file", 3), url).returncode, 3)
+
+    # --- Blobs beside it ---
+
+    def test_blob_commands_have_a_group_of_their_own(self):
+        (self.root / "blobs").mkdir()
+        self.served = self.root / "blobs"
+        server = self.serve()
+        path = self.file("file", 1000)
+        self.ok("blob", "put", server.url, path)
+        self.assertEqual(self.ok("blob", "ls", server.url), self.ok("ls", server.url))
+        self.ok("blob", "get", server.url, "file", self.root / "back")
+        self.assertEqual((self.root / "back").read_bytes(), path.read_bytes())
+        self.ok("blob", "rm", server.url, "file")
+        self.assertFalse((self.served / "file").exists())
+        self.assertIn("NAME is required", run("rm", server.url).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

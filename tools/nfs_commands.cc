@@ -1,0 +1,370 @@
+#include "tools/nfs_commands.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <utility>
+#include <vector>
+
+#include "files/file.h"
+#include "tools/text.h"
+
+namespace rpcrdma::tools {
+namespace {
+
+using nfs3::ftype3;
+
+constexpr std::size_t kDepthMax = 512;  // of directories that are removed
+
+struct FileSettings {
+  ClientSettings client;
+  NfsSettings nfs;
+  std::vector<std::string> urls;
+  bool with_parents = false;
+
+  void add_to(CLI::App& command, int count_min, int count_max, const std::string& what) {
+    command.add_option("URL", urls, what)->required()->expected(count_min, count_max);
+    client.add_calls_to(command, "seconds that connecting and each call may take");
+    client.add_reconnect_to(command);
+    nfs.add_to(command);
+    command.footer("NFS URLs: nfs+rdma://HOST[:PORT]/EXPORT[/PATH] or nfs+tcp://HOST[:PORT]/...");
+  }
+};
+
+// --- Paths --------------------------------------------------------------------------------------
+
+struct Place {
+  nfs3::nfs_fh3 directory;
+  std::string name;
+};
+
+// Where the last name of a path is to be found; the export itself has none.
+Place place_of(nfs::Mounted& server, const std::string& path) {
+  if (path.empty()) fail(kFailed, server.url().path + ": this is an export as a whole");
+  const std::size_t slash = path.rfind('/');
+  const std::string above = slash == std::string::npos ? "" : path.substr(0, slash);
+  nfs::Node node = take(server, above, server.look_up_path(above));
+  if (node.attributes.type != ftype3::NF3DIR) fail(kFailed, above + ": not a directory");
+  return {std::move(node.handle), path.substr(slash == std::string::npos ? 0 : slash + 1)};
+}
+
+bool is_missing(const nfs::Failure& why) {
+  return !why.error && why.local.empty() && why.status == nfs3::nfsstat3::NFS3ERR_NOENT;
+}
+
+// --- Text ---------------------------------------------------------------------------------------
+
+struct Kind {
+  char letter;
+  std::string_view name;
+};
+
+Kind kind_of(ftype3 type) {
+  switch (type) {
+    case ftype3::NF3REG:
+      return {'-', "file"};
+    case ftype3::NF3DIR:
+      return {'d', "directory"};
+    case ftype3::NF3LNK:
+      return {'l', "symbolic link"};
+    case ftype3::NF3BLK:
+      return {'b', "block device"};
+    case ftype3::NF3CHR:
+      return {'c', "character device"};
+    case ftype3::NF3SOCK:
+      return {'s', "socket"};
+    case ftype3::NF3FIFO:
+      return {'p', "FIFO"};
+  }
+  return {'?', "something"};
+}
+
+// "drwxr-xr-x"
+std::string mode_text(const nfs3::fattr3& of) {
+  std::string text = std::string(1, kind_of(of.type).letter) + "rwxrwxrwx";
+  for (std::size_t bit = 0; bit < 9; ++bit) {
+    if ((of.mode & (0400U >> bit)) == 0) text[bit + 1] = '-';
+  }
+  const auto mark = [&](std::uint32_t bit, std::size_t at, char with, char without) {
+    if ((of.mode & bit) != 0) text[at] = text[at] == 'x' ? with : without;
+  };
+  mark(04000, 3, 's', 'S');
+  mark(02000, 6, 's', 'S');
+  mark(01000, 9, 't', 'T');
+  return text;
+}
+
+std::string time_text(const nfs3::nfstime3& time) {
+  const auto seconds = static_cast<time_t>(time.seconds);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+nlohmann::json to_json(const nfs3::fattr3& of) {
+  const auto seconds = [](const nfs3::nfstime3& time) {
+    return static_cast<double>(time.seconds) + time.nseconds / 1e9;
+  };
+  return {{"type", kind_of(of.type).name},
+          {"mode", fmt::format("{:04o}", of.mode & 07777U)},
+          {"links", of.nlink},
+          {"uid", of.uid},
+          {"gid", of.gid},
+          {"size", of.size},
+          {"used", of.used},
+          {"fileid", of.fileid},
+          {"atime", seconds(of.atime)},
+          {"mtime", seconds(of.mtime)},
+          {"ctime", seconds(of.ctime)}};
+}
+
+// " -> TARGET" of symbolic links.
+std::string arrow(nfs::Mounted& server, const nfs::Node& node) {
+  if (node.attributes.type != ftype3::NF3LNK) return {};
+  const auto target = server.wait_for(server.read_link(node.handle));
+  return target ? " -> " + escaped(*target) : "";
+}
+
+// --- Commands -----------------------------------------------------------------------------------
+
+void write_out(Bytes data) {
+  while (!data.empty()) {
+    const ssize_t count = ::write(STDOUT_FILENO, data.data(), data.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(kFailed, fmt::format("standard output: {}", std::strerror(errno)));
+    data = data.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+void cat(FileSettings& settings) {
+  for (const std::string& url : settings.urls) parsed_nfs_url(url);
+  for (const std::string& url : settings.urls) {
+    const auto server = mount(settings.client, settings.nfs, url);
+    const std::string path = server->path();
+    const nfs::Node file = take(*server, path, server->look_up_path(path));
+    if (file.attributes.type != ftype3::NF3REG) {
+      fail(kFailed, fmt::format("{}: it is a {}, which cat does not read", server->url().path,
+                                kind_of(file.attributes.type).name));
+    }
+    std::vector<std::byte> buffer(server->read_size());
+    for (std::uint64_t offset = 0;;) {
+      const auto end = take(*server, path, server->read(file.handle, offset, buffer));
+      write_out(Bytes(buffer).first(end.count));
+      offset += end.count;
+      if (end.is_at_end || end.count == 0) break;
+    }
+  }
+}
+
+void stat(FileSettings& settings) {
+  for (const std::string& url : settings.urls) {
+    const auto server = mount(settings.client, settings.nfs, url);
+    const std::string path = server->path();
+    const nfs::Node node = take(*server, path, server->look_up_path(path, false));
+    const nfs3::fattr3& of = node.attributes;
+    if (settings.client.common.json) {
+      nlohmann::json value = to_json(of);
+      add_name(value, server->url().path);
+      print_json(value);
+      continue;
+    }
+    fmt::print(
+        "{}{}\n  {}, {} bytes ({} on the disk), {} links, fileid {}\n  mode {} ({:04o}), uid {}, "
+        "gid {}\n  accessed {}\n  modified {}\n  changed  {}\n",
+        escaped(server->url().path), arrow(*server, node), kind_of(of.type).name, of.size, of.used,
+        of.nlink, of.fileid, mode_text(of), of.mode & 07777U, of.uid, of.gid, time_text(of.atime),
+        time_text(of.mtime), time_text(of.ctime));
+  }
+}
+
+void make_directory(nfs::Mounted& server, const std::string& path, std::uint32_t mode) {
+  const Place place = place_of(server, path);
+  const auto found = server.wait_for(server.look_up(place.directory, place.name));
+  if (found) fail(kFailed, path + ": it exists already");
+  if (!is_missing(found.error())) fail(found.error(), path, server);
+  take(server, path, server.make_directory(place.directory, place.name, mode));
+}
+
+void make_directories(nfs::Mounted& server, const std::string& path, std::uint32_t mode) {
+  for (std::size_t end = 0; end != std::string::npos;) {
+    end = path.find('/', end + 1);
+    const std::string part = path.substr(0, end);
+    const auto found = server.wait_for(server.look_up_path(part));
+    if (found && found->attributes.type != ftype3::NF3DIR) {
+      fail(kFailed, part + ": it exists, and is no directory");
+    }
+    if (found) continue;
+    if (!is_missing(found.error())) fail(found.error(), part, server);
+    const Place place = place_of(server, part);
+    take(server, part, server.make_directory(place.directory, place.name, mode));
+  }
+}
+
+void mkdir(FileSettings& settings) {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  for (const std::string& url : settings.urls) parsed_nfs_url(url);
+  for (const std::string& url : settings.urls) {
+    const auto server = mount(settings.client, settings.nfs, url);
+    if (server->path().empty() && settings.with_parents) continue;
+    (settings.with_parents ? make_directories : make_directory)(*server, server->path(),
+                                                                0777U & ~mask);
+  }
+}
+
+void move(FileSettings& settings) {
+  const nfs::NfsUrl from = parsed_nfs_url(settings.urls[0]);
+  const nfs::NfsUrl to = parsed_nfs_url(settings.urls[1]);
+  if (from.transport_url() != to.transport_url()) {
+    fail(kUsage, "mv renames within one export; both URLs are of one server then");
+  }
+  const auto server = mount(settings.client, settings.nfs, settings.urls[0]);
+  std::string top = from.path.substr(0, from.path.size() - server->path().size());
+  if (!top.ends_with('/')) top += '/';
+  if (!(to.path + "/").starts_with(top)) {
+    fail(kFailed,
+         fmt::format("{}: it is not in the export of {}, and mv renames only", to.path, from.path));
+  }
+  const std::string path = to.path.size() < top.size() ? "" : to.path.substr(top.size());
+  const Place old = place_of(*server, server->path());
+  const auto found = server->wait_for(server->look_up_path(path));
+  if (!found && !is_missing(found.error())) fail(found.error(), path, *server);
+  const bool is_into = found && found->attributes.type == ftype3::NF3DIR;
+  const Place made = is_into ? Place{found->handle, old.name} : place_of(*server, path);
+  take(*server, server->path(), server->rename(old.directory, old.name, made.directory, made.name));
+}
+
+void df(FileSettings& settings) {
+  for (const std::string& url : settings.urls) {
+    const auto server = mount(settings.client, settings.nfs, url);
+    const auto space = take(*server, server->path(), server->space());
+    if (settings.client.common.json) {
+      nlohmann::json value = {
+          {"bytes", space.tbytes},      {"free", space.fbytes},
+          {"available", space.abytes},  {"files", space.tfiles},
+          {"files_free", space.ffiles}, {"provider", server->client().provider_name()}};
+      add_name(value, server->url().path);
+      print_json(value);
+      continue;
+    }
+    fmt::print("{}: {} in all, {} free, {} available to you; {} of {} files free\n",
+               escaped(server->url().path), size_text(space.tbytes), size_text(space.fbytes),
+               size_text(space.abytes), space.ffiles, space.tfiles);
+  }
+}
+
+// --- ls and rm ----------------------------------------------------------------------------------
+
+void print_entry(nfs::Mounted& server, const std::string& name, const nfs::Node& node,
+                 bool is_long) {
+  const nfs3::fattr3& of = node.attributes;
+  if (!is_long) {
+    fmt::print("{}\n", escaped(name));
+    return;
+  }
+  fmt::print("{} {:>3} {:>6} {:>6} {:>14} {} {}{}\n", mode_text(of), of.nlink, of.uid, of.gid,
+             of.size, time_text(of.mtime), escaped(name), arrow(server, node));
+}
+
+// Deepest first. Symbolic links are removed, not followed: handles of the listing say what is
+// where.
+void remove_content(nfs::Mounted& server, const nfs3::nfs_fh3& directory, const std::string& path,
+                    std::size_t depth) {
+  if (depth > kDepthMax) fail(kFailed, path + ": directories are too deep here");
+  for (const nfs::Listed& each : take(server, path, server.list(directory))) {
+    const std::string below = path + "/" + each.name;
+    const nfs::Node node =
+        each.node ? *each.node : take(server, below, server.look_up(directory, each.name));
+    const bool is_directory = node.attributes.type == ftype3::NF3DIR;
+    if (is_directory) remove_content(server, node.handle, below, depth + 1);
+    take(server, below, server.remove(directory, each.name, is_directory));
+  }
+}
+
+template <class Run>
+void add(CLI::App& app, const std::string& name, const std::string& what, int count_min,
+         int count_max, const std::string& url, Run run) {
+  auto settings = std::make_shared<FileSettings>();
+  CLI::App* command = app.add_subcommand(name, what);
+  settings->add_to(*command, count_min, count_max, url);
+  if (name == "mkdir") {
+    command->add_flag("-p,--parents", settings->with_parents,
+                      "the directories above it as well; one that is there is no error");
+  }
+  command->callback([settings, run] { run(*settings); });
+}
+
+}  // namespace
+
+void list_export(ClientSettings& client, const NfsSettings& settings, bool is_long) {
+  const auto server = mount(client, settings, client.url);
+  const std::string path = server->path();
+  const nfs::Node top = take(*server, path, server->look_up_path(path));
+  std::vector<nfs::Listed> all;
+  if (top.attributes.type == ftype3::NF3DIR) {
+    all = take(*server, path, server->list(top.handle));
+  } else {
+    all.push_back({path.substr(path.rfind('/') + 1), top.attributes.fileid, top});
+  }
+  std::ranges::sort(all, {}, &nfs::Listed::name);
+  nlohmann::json values = nlohmann::json::array();
+  for (const nfs::Listed& each : all) {
+    nfs::Node node = each.node.value_or(nfs::Node());
+    if (!each.node && (is_long || client.common.json)) {
+      auto found = server->wait_for(server->look_up(top.handle, each.name));
+      if (!found && is_missing(found.error())) continue;  // it was removed meanwhile
+      if (!found) fail(found.error(), each.name, *server);
+      node = std::move(*found);
+    }
+    if (!client.common.json) {
+      print_entry(*server, each.name, node, is_long);
+      continue;
+    }
+    nlohmann::json value = to_json(node.attributes);
+    add_name(value, each.name);
+    values.push_back(std::move(value));
+  }
+  if (client.common.json) print_json({{"entries", values}});
+}
+
+void remove_from_export(ClientSettings& client, const NfsSettings& settings, bool recursive,
+                        bool force) {
+  const auto server = mount(client, settings, client.url);
+  const std::string path = server->path();
+  const auto found = server->wait_for(server->look_up_path(path, false));
+  if (!found && !(force && is_missing(found.error()))) fail(found.error(), path, *server);
+  if (found) {
+    const Place place = place_of(*server, path);
+    const bool is_directory = found->attributes.type == ftype3::NF3DIR;
+    if (is_directory && !recursive) {
+      fail(kFailed, path + ": it is a directory; -r removes it with all that is in it");
+    }
+    if (is_directory) remove_content(*server, found->handle, path, 0);
+    take(*server, path, server->remove(place.directory, place.name, is_directory));
+  }
+  if (!client.common.json) return;
+  nlohmann::json value = {{"operation", "rm"}, {"removed", found.has_value()}};
+  add_name(value, path);
+  print_json(value);
+}
+
+void add_nfs_commands(CLI::App& app) {
+  constexpr int kMany = CLI::detail::expected_max_vector_size;
+  add(app, "cat", "write files of an NFS server to standard output", 1, kMany, "files", cat);
+  add_cp(app);
+  add(app, "stat", "show what an NFS server says of files", 1, kMany, "files", stat);
+  add(app, "mkdir", "make directories at an NFS server", 1, kMany, "directories to make", mkdir);
+  add(app, "mv", "rename a file or a directory within an export of an NFS server", 2, 2,
+      "SOURCE TARGET: into the target if that is a directory", move);
+  add(app, "df", "show how much room an NFS server has", 1, kMany, "anything in the exports", df);
+}
+
+}  // namespace rpcrdma::tools

@@ -1,0 +1,50 @@
+// cat, cp, stat, mkdir, mv, df, and ls and rm, of files that an NFS server has.
+#ifndef RPCRDMA_TOOLS_NFS_COMMANDS_H_
+#define RPCRDMA_TOOLS_NFS_COMMANDS_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "nfs/client/mounted.h"
+#include "nfs/client/url.h"
+#include "tools/command.h"
+
+namespace rpcrdma::tools {
+
+struct NfsSettings {
+  std::uint16_t mount_port = 0;
+
+  void add_to(CLI::App& command);
+};
+
+void add_nfs_commands(CLI::App& app);
+void add_cp(CLI::App& app);
+
+// Of the URL of the client's settings.
+void list_export(ClientSettings& client, const NfsSettings& settings, bool is_long);
+void remove_from_export(ClientSettings& client, const NfsSettings& settings, bool recursive,
+                        bool force);
+
+// --- What these commands share -----------------------------------------------------------------
+
+// Ends the command if the text is no URL, or nothing answers there. Calls are those of this
+// process's user and groups.
+nfs::NfsUrl parsed_nfs_url(const std::string& text);
+std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& settings,
+                                    const std::string& url);
+// Ends the command; "PATH: why". kNoConnection when there is no connection any more.
+[[noreturn]] void fail(const nfs::Failure& why, const std::string& path, nfs::Mounted& server);
+
+// Runs it, and takes the value out, or ends the command.
+template <class T>
+T take(nfs::Mounted& server, const std::string& path, Task<nfs::Result<T>> task) {
+  auto result = server.wait_for(std::move(task));
+  if (!result) fail(result.error(), path, server);
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+}  // namespace rpcrdma::tools
+
+#endif  // RPCRDMA_TOOLS_NFS_COMMANDS_H_

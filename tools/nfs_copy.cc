@@ -1,0 +1,170 @@
+// cp: files and trees between this machine and an export.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nfs/client/copier.h"
+#include "tools/nfs_commands.h"
+#include "tools/progress_bar.h"
+#include "tools/text.h"
+
+namespace rpcrdma::tools {
+namespace {
+
+struct CopySettings {
+  ClientSettings client;
+  NfsSettings nfs;
+  nfs::CopyOptions copy;
+  std::vector<std::string> paths;  // the target last
+};
+
+struct Copied {
+  nfs::CopyResult sum;
+  std::string provider;
+};
+
+void add(nfs::CopyResult& sum, nfs::CopyResult&& more) {
+  sum.files += more.files;
+  sum.directories += more.directories;
+  sum.links += more.links;
+  sum.bytes += more.bytes;
+  sum.rewritten += more.rewritten;
+  sum.skipped_count += more.skipped_count;
+  sum.failure_count += more.failure_count;
+  sum.is_lost = sum.is_lost || more.is_lost;
+  std::ranges::move(more.skipped, std::back_inserter(sum.skipped));
+  std::ranges::move(more.failures, std::back_inserter(sum.failures));
+}
+
+void upload(CopySettings& settings, const std::vector<std::string>& sources,
+            const std::string& target, Copied& copied) {
+  const auto server = mount(settings.client, settings.nfs, target);
+  nfs::Copier copier(*server, settings.copy);
+  add(copied.sum, copier.upload(sources, server->path()));
+  copied.provider = server->client().provider_name();
+}
+
+void download(CopySettings& settings, const std::vector<std::string>& sources,
+              const std::string& target, Copied& copied) {
+  struct stat status {};
+  if (sources.size() > 1 && (::stat(target.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))) {
+    fail(kFailed, fmt::format("{}: it is no directory, which several sources need", target));
+  }
+  for (const std::string& each : sources) {
+    if (copied.sum.is_lost) return;
+    const auto server = mount(settings.client, settings.nfs, each);
+    nfs::Copier copier(*server, settings.copy);
+    add(copied.sum, copier.download({server->path()}, target));
+    copied.provider = server->client().provider_name();
+  }
+}
+
+void say_problems(const nfs::CopyResult& result) {
+  for (const std::string& each : result.skipped) {
+    fmt::print(stderr, "rpcrdma: {}: skipped, it is no file, directory or link\n", escaped(each));
+  }
+  if (result.skipped.size() < result.skipped_count) {
+    fmt::print(stderr, "rpcrdma: {} more were skipped\n",
+               result.skipped_count - result.skipped.size());
+  }
+  for (const nfs::Failure& each : result.failures) {
+    fmt::print(stderr, "rpcrdma: {}\n", printable(each.message()));
+  }
+  if (result.failures.size() < result.failure_count) {
+    fmt::print(stderr, "rpcrdma: {} more failed\n", result.failure_count - result.failures.size());
+  }
+}
+
+void report(const Copied& copied, double seconds, bool verified, bool json) {
+  const nfs::CopyResult& sum = copied.sum;
+  const double rate = seconds > 0 ? static_cast<double>(sum.bytes) / seconds / 1e9 : 0;
+  if (json) {
+    print_json({{"operation", "cp"},
+                {"files", sum.files},
+                {"directories", sum.directories},
+                {"links", sum.links},
+                {"bytes", sum.bytes},
+                {"rewritten", sum.rewritten},
+                {"skipped", sum.skipped_count},
+                {"failed", sum.failure_count},
+                {"verified", verified},
+                {"seconds", seconds},
+                {"gb_per_s", rate},
+                {"provider", copied.provider}});
+    return;
+  }
+  fmt::print("cp: {} files, {} directories, {} links, {} in {:.2f} s, {:.2f} GB/s{} ({})\n",
+             sum.files, sum.directories, sum.links, size_text(sum.bytes), seconds, rate,
+             verified ? ", verified" : "", copied.provider);
+  if (sum.rewritten > 0) {
+    fmt::print("{} times a file was written again, since the server was restarted\n",
+               sum.rewritten);
+  }
+}
+
+void copy(CopySettings& settings) {
+  std::vector<std::string> sources = settings.paths;
+  const std::string target = std::move(sources.back());
+  sources.pop_back();
+  const bool is_upload = nfs::is_nfs_url(target);
+  const auto remote =
+      std::ranges::count_if(sources, [](const auto& each) { return nfs::is_nfs_url(each); });
+  if (is_upload ? remote > 0 : remote != static_cast<std::ptrdiff_t>(sources.size())) {
+    fail(kUsage, "either the target is an NFS URL, or all sources are; the others are paths here");
+  }
+  for (const std::string& each : settings.paths) {
+    if (nfs::is_nfs_url(each)) parsed_nfs_url(each);  // before anything is copied
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  std::optional<ProgressBar> bar(std::in_place, "cp to " + escaped(target));
+  settings.copy.progress = [&bar](const nfs::CopyProgress& now) {
+    bar->update(now.bytes, now.bytes_known);
+  };
+  Copied copied;
+  (is_upload ? upload : download)(settings, sources, target, copied);
+  bar.reset();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+  say_problems(copied.sum);
+  report(copied, took.count(), settings.copy.verify, settings.client.common.json);
+  if (copied.sum.is_lost) throw CLI::RuntimeError(kNoConnection);
+  if (copied.sum.failure_count > 0) throw CLI::RuntimeError(kFailed);
+}
+
+}  // namespace
+
+void add_cp(CLI::App& app) {
+  auto settings = std::make_shared<CopySettings>();
+  CLI::App* command =
+      app.add_subcommand("cp", "copy files and trees between this machine and an NFS server");
+  command
+      ->add_option("PATH", settings->paths,
+                   "SOURCE... TARGET: paths here and NFS URLs; either the target is a URL, or all "
+                   "sources are")
+      ->required()
+      ->expected(2, CLI::detail::expected_max_vector_size);
+  command->add_flag("-r,--recursive", settings->copy.recursive,
+                    "directories as well, with all that is in them; symbolic links as links");
+  command->add_flag("--verify", settings->copy.verify,
+                    "read each file again from the server, and compare it");
+  command->add_option("--files", settings->copy.files, "files under way at a time")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command->add_option("--depth", settings->copy.buffers, "READs or WRITEs under way at a time")
+      ->check(CLI::Range(1, 32))
+      ->capture_default_str();
+  settings->client.add_calls_to(*command, "seconds that connecting and each call may take");
+  settings->client.add_reconnect_to(*command);
+  settings->nfs.add_to(*command);
+  command->footer(
+      "Mode and times are kept, owners are not. What is no file, directory or symbolic link is\n"
+      "skipped. NFS URLs: nfs+rdma://HOST[:PORT]/EXPORT[/PATH] or nfs+tcp://HOST[:PORT]/...");
+  command->callback([settings] { copy(*settings); });
+}
+
+}  // namespace rpcrdma::tools

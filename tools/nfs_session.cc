@@ -1,0 +1,74 @@
+// How commands come to an export, and how they fail there.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "tools/nfs_commands.h"
+
+namespace rpcrdma::tools {
+namespace {
+
+bool is_no_connection(Errc code) {
+  return code == Errc::kUnreachable || code == Errc::kRefused || code == Errc::kTimedOut ||
+         code == Errc::kConnectionLost || code == Errc::kUnknownHost;
+}
+
+// This process's; the name is borrowed.
+AuthSys own_credential(std::string_view host) {
+  AuthSys credential;
+  credential.machine_name = host;
+  credential.uid = ::geteuid();
+  credential.gid = ::getegid();
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr))));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(std::min(static_cast<std::size_t>(std::max(0, count)), credential.gids.size()));
+  std::ranges::copy(groups, credential.gids.begin());
+  credential.gid_count = static_cast<std::uint32_t>(groups.size());
+  return credential;
+}
+
+}  // namespace
+
+void NfsSettings::add_to(CLI::App& command) {
+  command.add_option("--mount-port", mount_port,
+                     "NFS: where MOUNT is asked by TCP (default: at the port of the URL; if it is "
+                     "not there, where the server's rpcbind says)");
+}
+
+nfs::NfsUrl parsed_nfs_url(const std::string& text) {
+  auto url = nfs::parse_nfs_url(text);
+  if (!url) fail(kUsage, url.error());
+  return *url;
+}
+
+std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& settings,
+                                    const std::string& url) {
+  const nfs::NfsUrl parsed = parsed_nfs_url(url);
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  nfs::MountOptions options;
+  options.client = client.client_options();
+  options.client.credential = own_credential(host.data());
+  options.client.reconnect.enabled = options.client.reconnect.enabled && parsed.is_rdma;
+  options.mount_port = settings.mount_port;
+  auto opened = nfs::Mounted::open(parsed, std::move(options));
+  if (opened) return std::move(*opened);
+  const nfs::Failure& why = opened.error();
+  if (why.error && why.error->code == Errc::kBadUrl) fail(kUsage, why.message());
+  const bool is_nobody = why.error && is_no_connection(why.error->code);
+  fail(is_nobody ? kNoConnection : kFailed, why.message());
+}
+
+void fail(const nfs::Failure& why, const std::string& path, nfs::Mounted& server) {
+  nfs::Failure said = why;
+  if (said.path.empty()) said.path = path.empty() ? server.url().path : path;
+  const bool is_lost =
+      why.error && (why.error->code == Errc::kConnectionLost ||
+                    (is_no_connection(why.error->code) && !server.client().connected()));
+  fail(is_lost ? kNoConnection : kFailed, said.message());
+}
+
+}  // namespace rpcrdma::tools
