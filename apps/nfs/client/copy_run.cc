@@ -267,4 +267,19 @@ Task<Result<void>> CopyRun::write_and_commit(FileJob& job) {
       Failure{.local = "the server was restarted each time while it was written"});
 }
 
+Task<void> CopyRun::file(std::unique_ptr<FileJob> job) {
+  if (!has_stopped()) {
+    auto moved = co_await move_content(*job);
+    if (moved) {
+      end_file(job->size);
+    } else {
+      fail(job->path, moved.error());
+    }
+  }
+  Folder& into = *job->into;
+  job.reset();
+  file_slots().give_back();
+  leave(into);
+}
+
 }  // namespace nfs

@@ -84,6 +84,10 @@ class CopyRun {
   static void enter(Folder& folder) noexcept { ++folder.under_way; }
   void leave(Folder& folder);
   virtual rpcrdma::Task<void> finish(Folder& folder) = 0;
+  // One file from beginning to end, in a slot that was taken for it.
+  rpcrdma::Task<void> file(std::unique_ptr<FileJob> job);
+  // Its data, to the other side.
+  virtual rpcrdma::Task<Result<void>> move_content(FileJob& job) = 0;
 
   // All parts of the file, with many under way.
   rpcrdma::Task<Result<void>> transfer(FileJob& job, Step step);

@@ -205,22 +205,7 @@ Task<void> Downloader::finish(Folder& folder) {
 
 // --- Files and links ----------------------------------------------------------------------------
 
-Task<void> Downloader::file(std::unique_ptr<FileJob> job) {
-  if (!has_stopped()) {
-    auto fetched = co_await fetch(*job);
-    if (fetched) {
-      end_file(job->size);
-    } else {
-      fail(job->path, fetched.error());
-    }
-  }
-  Folder& into = *job->into;
-  job.reset();
-  file_slots().give_back();
-  leave(into);
-}
-
-Task<Result<void>> Downloader::fetch(FileJob& job) {
+Task<Result<void>> Downloader::move_content(FileJob& job) {
   const int directory = job.into->here.descriptor();
   const auto temporary = make_temporary(job.name, [&](const char* text) {
     job.here = files::File(

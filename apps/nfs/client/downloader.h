@@ -25,8 +25,7 @@ class Downloader final : public CopyRun {
                              const std::string& path);
   rpcrdma::Task<void> content(Folder& folder);
   rpcrdma::Task<void> entry(Listed& listed, Folder& folder);
-  rpcrdma::Task<void> file(std::unique_ptr<FileJob> job);
-  rpcrdma::Task<Result<void>> fetch(FileJob& job);
+  rpcrdma::Task<Result<void>> move_content(FileJob& job) override;
   rpcrdma::Task<void> link(const Node& node, Folder& into, const std::string& name,
                            const std::string& path);
   rpcrdma::Task<void> finish(Folder& folder) override;

@@ -187,22 +187,7 @@ Task<void> Uploader::finish(Folder& folder) {
 
 // --- Files and links ----------------------------------------------------------------------------
 
-Task<void> Uploader::file(std::unique_ptr<FileJob> job) {
-  if (!has_stopped()) {
-    auto sent = co_await send(*job);
-    if (sent) {
-      end_file(job->size);
-    } else {
-      fail(job->path, sent.error());
-    }
-  }
-  Folder& into = *job->into;
-  job.reset();
-  file_slots().give_back();
-  leave(into);
-}
-
-Task<Result<void>> Uploader::send(FileJob& job) {
+Task<Result<void>> Uploader::move_content(FileJob& job) {
   // Nobody else reads it before it has its own mode.
   const auto make = [&] { return server().create(job.into->there, job.name, 0600); };
   auto made = co_await patiently(make);

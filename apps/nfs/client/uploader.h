@@ -30,8 +30,7 @@ class Uploader final : public CopyRun {
   rpcrdma::Task<void> folder(const Source& source, const struct stat& status, Folder& into,
                              const std::string& name);
   rpcrdma::Task<void> content(Folder& folder);
-  rpcrdma::Task<void> file(std::unique_ptr<FileJob> job);
-  rpcrdma::Task<Result<void>> send(FileJob& job);
+  rpcrdma::Task<Result<void>> move_content(FileJob& job) override;
   rpcrdma::Task<void> link(const Source& source, Folder& into, const std::string& name);
   rpcrdma::Task<Result<void>> make_link(const Folder& into, const std::string& name,
                                         const std::string& target);
