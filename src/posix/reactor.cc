@@ -91,6 +91,8 @@ void Reactor::dispatch() {
     } else {
       drain(timer_.value());
       drain(event_.value());
+      // After reading: a wake() in between is seen by callers that check their queue next.
+      woken_.exchange(false, std::memory_order_acq_rel);
     }
   }
   dispatch_deadlines();
@@ -149,6 +151,8 @@ void Reactor::arm() {
 }
 
 void Reactor::wake() noexcept {
+  // One call that has not been seen yet does for all.
+  if (woken_.exchange(true, std::memory_order_acq_rel)) return;
   const std::uint64_t one = 1;
   // Fails only when the counter is full, which wakes as well.
   if (write(event_.value(), &one, sizeof(one)) < 0) return;

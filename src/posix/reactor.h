@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -65,7 +66,10 @@ class Reactor {
   void set_user_timer(std::optional<Instant> when);
   // Brings the timer descriptor up to date.
   void arm();
-  void wake() noexcept;  // from any thread
+  // From any thread. Callers that check their queue after dispatch() see what it was called for.
+  void wake() noexcept;
+  // Whether it was called, and dispatch() has not come to it yet.
+  bool is_woken() const noexcept { return woken_.load(std::memory_order_relaxed); }
   int fd() const noexcept { return epoll_.value(); }
 
  private:
@@ -81,6 +85,7 @@ class Reactor {
   std::set<std::pair<Instant, Watched*>> deadlines_;
   std::optional<Instant> user_timer_;
   std::optional<Instant> armed_;  // what the timer descriptor is set to
+  std::atomic<bool> woken_ = false;
 };
 
 }  // namespace rpcrdma::posix

@@ -23,7 +23,7 @@ class Waiting {
   // Calls the handlers of what is ready and of deadlines that have come. Right after news that it
   // found itself only those of deadlines, but not for ever.
   void dispatch() {
-    if (found_ && ++rounds_without_epoll_ < rounds_max_) {
+    if (found_ && !reactor_.is_woken() && ++rounds_without_epoll_ < rounds_max_) {
       reactor_.dispatch_deadlines();
     } else {
       rounds_without_epoll_ = 0;
@@ -71,7 +71,8 @@ class Waiting {
       for (std::size_t i = 0; looks && i < looked_at.size(); ++i) {
         if (look(*looked_at[i])) found_ = true;
       }
-      const bool has_some = !are_few && !found_ && reactor_.peek();  // dispatch() begins with it
+      // dispatch() begins with what peek() finds. Another thread's answer is no system call away.
+      const bool has_some = reactor_.is_woken() || (!are_few && !found_ && reactor_.peek());
       if (found_ || has_some) {
         // Without news the peer was just busy with something else, and we sleep next anyway.
         if (long_yield) yielding_.give_up(after);

@@ -62,6 +62,21 @@ TEST_F(WaitingTest, FindsNewsByItself) {
   EXPECT_TRUE(moved_);
 }
 
+TEST_F(WaitingTest, SeesThatAnotherThreadHasSomething) {
+  Connection quiet{.looks_before_news = 1000};
+  Connection waker{.looks_before_news = 1000};
+  moved_ = true;
+  waiting_.wait(std::vector{&quiet, &waker}, std::vector<Connection*>(), moved_,
+                [&](Connection& connection) {
+                  if (&connection == &waker && connection.looks == 5) reactor_->wake();
+                  return look(connection);
+                });
+  EXPECT_EQ(quiet.looks, 6);
+  waiting_.dispatch();
+  EXPECT_EQ(ready_.told, 1) << "and asks the reactor, whatever else there is";
+  EXPECT_FALSE(reactor_->is_woken());
+}
+
 TEST_F(WaitingTest, AsksTheReactorAllTheSameAfterSomeRounds) {
   Connection busy;
   for (int round = 1; round < 16; ++round) {
