@@ -32,8 +32,8 @@ constexpr std::size_t kTcpConnectionsMax = 64;
 constexpr const char* kServeFooter =
     "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections; with --tcp-port,\n"
     "tcp://ADDR:PORT stands behind that. On SIGTERM it answers the calls that it has, closes, and\n"
-    "exits 0; with --json it prints its counters then. When its RDMA device goes, it serves the\n"
-    "connections that are left, says so, and exits 1.\n"
+    "exits 0; with --json it prints its counters then. A second SIGTERM ends it at once. When\n"
+    "its RDMA device goes, it serves the connections that are left, says so, and exits 1.\n"
     "\n"
     "Whoever reaches it may read, put and remove files (--read-only: read). It serves the regular\n"
     "files of the directory and symbolic links to them, and nothing outside of it. A put is "
@@ -92,21 +92,40 @@ void stop_on_signals(Server& server) {
   server_to_stop = &server;
   struct sigaction action {};
   action.sa_handler = stop_server;
+  // The second one ends the process: a disk that hangs may keep calls for ever.
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
   // A file over the limit of this process is an error for its client, not the end of the server.
   action.sa_handler = SIG_IGN;
+  action.sa_flags = 0;
   sigaction(SIGXFSZ, &action, nullptr);
 }
 
-// What this machine's rpcbind is told, as long as the server runs.
-rpcbinding::Registration tell_rpcbind(const ServeOptions& options, const Server& server) {
-  auto registration = rpcbinding::Registration::make({blob::BLOB_PROGRAM, blob::BLOB_V1},
-                                                     rpcbinding::endpoints_of(server.address()),
-                                                     options.rpcbind_daemon);
-  if (registration) return std::move(*registration);
-  const bool usage = registration.error().code == Errc::kBadUrl;
-  fail(usage ? kUsage : kFailed, registration.error().message());
+// What this machine's rpcbind is told, as long as the server runs. `nfs_plain`: where NFS and MOUNT
+// are by TCP, or empty.
+std::vector<rpcbinding::Registration> tell_rpcbind(const ServeOptions& options,
+                                                   std::string_view address,
+                                                   std::string_view nfs_plain) {
+  using rpcbinding::Over;
+  using rpcbinding::Registration;
+  std::vector<Registration> registrations;
+  const auto tell = [&](const Registration::Program& program, std::string_view where) {
+    auto made =
+        Registration::make(program, rpcbinding::endpoints_of(where), options.rpcbind_daemon);
+    if (made) return registrations.push_back(std::move(*made));
+    const bool usage = made.error().code == Errc::kBadUrl;
+    // What is registered already is taken back: fail() leaves by an exception.
+    fail(usage ? kUsage : kFailed, made.error().message());
+  };
+  // By TCP first, where another server that runs is noticed before anything of it is replaced.
+  if (!nfs_plain.empty()) {
+    tell({nfs3::NFS_PROGRAM, nfs3::NFS_V3, Over::kTcp}, nfs_plain);
+    tell({mount3::MOUNT_PROGRAM, mount3::MOUNT_V3, Over::kTcp}, nfs_plain);
+  }
+  if (options.nfs.is_wanted()) tell({nfs3::NFS_PROGRAM, nfs3::NFS_V3}, address);
+  if (!options.directory.empty()) tell({blob::BLOB_PROGRAM, blob::BLOB_V1}, address);
+  return registrations;
 }
 
 // On the same address, whichever of a name's it is.
@@ -375,19 +394,22 @@ void serve(ServeOptions& options) {
   const std::string plain = listen_by_tcp(options, server);
   const std::string nfs_plain = listen_for_nfs(options, server, log);
   stop_on_signals(server);
+  // The handler finds no server that is gone, also when an error ends the command.
+  struct Forget {
+    ~Forget() { server_to_stop = nullptr; }
+  } const forget;
   // Behind the line above, so that no signal ends the program with the registration left.
-  std::optional<rpcbinding::Registration> registration;
-  if (options.rpcbind) registration.emplace(tell_rpcbind(options, server));
+  std::vector<rpcbinding::Registration> registrations;
+  if (options.rpcbind) registrations = tell_rpcbind(options, server.address(), nfs_plain);
   announce(options, server, plain, log);
   say_ready(options, server, plain, exporter.get(), nfs_plain);
   server.run();
   if (exporter) exporter->stop();
-  if (registration) {
-    if (const auto ended = registration->end(); !ended) {
+  for (rpcbinding::Registration& each : registrations) {
+    if (const auto ended = each.end(); !ended) {
       log.write(blob::LogLevel::kError, ended.error().message());
     }
   }
-  server_to_stop = nullptr;
   if (options.common.json) print_json(to_json(server.counters()));
   if (const auto& failure = server.failure()) fail(kFailed, failure->message());
 }
@@ -466,7 +488,8 @@ void add_serve(CLI::App& app) {
                     "also serve the program that `rpcrdma bench rdma://HOST:PORT` measures");
   CLI::Option* const rpcbind = command->add_flag(
       "--rpcbind", options->rpcbind,
-      "register with this machine's rpcbind, netids rdma and rdma6, until the end");
+      "register with this machine's rpcbind until the end: what is served with the netids rdma and "
+      "rdma6, NFS and MOUNT by TCP with tcp and tcp6 as well");
   command
       ->add_option("--rpcbind-daemon", options->rpcbind_daemon,
                    "where it is: a socket's path or ADDR:PORT (default: /run/rpcbind.sock, else "

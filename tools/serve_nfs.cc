@@ -112,6 +112,14 @@ void NfsOptions::add_to(CLI::App& command) {
       "the file with the key of file handles, made if it is not there. With the same "
       "key clients go on after a restart, and at another server of the same files "
       "(default: /var/lib/rpcrdma/handle-key, of a user ~/.local/state/rpcrdma)");
+  command
+      .add_option(
+          "--handles", handles,
+          "what file handles are: the kernel's (which takes root, and a file system that can "
+          "be exported), or numbers in a table beside the key, which follow what is moved "
+          "through this server alone; any: the first, or else the second")
+      ->check(CLI::IsMember({"any", "kernel", "table"}))
+      ->capture_default_str();
   command.add_option(
       "--nfs-tcp-port", tcp_port,
       "port of NFS and MOUNT by TCP, at which Linux asks before it mounts; 0 takes a "
@@ -136,8 +144,13 @@ std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog
   wanted.workers = options.workers;
   wanted.open_files_max = options.open_files_max;
   wanted.is_async = options.is_async;
+  using nfs::posix::HandleKind;
+  wanted.handles = options.handles == "kernel"  ? HandleKind::kKernel
+                   : options.handles == "table" ? HandleKind::kTable
+                                                : HandleKind::kAny;
   auto exporter = nfs::Exporter::open(std::move(wanted));
   if (!exporter) fail(kUsage, exporter.error());
+  for (const std::string& note : (*exporter)->notes()) log.write(blob::LogLevel::kWarning, note);
   return std::move(*exporter);
 }
 

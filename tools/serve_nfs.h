@@ -21,7 +21,8 @@ struct NfsOptions {
   std::vector<std::string> directories;  // DIR[:OPTIONS]
   std::vector<std::string> names;        // of these, in order
   std::string exports_file;
-  std::string key_path;  // empty: where such things are kept
+  std::string key_path;         // empty: where such things are kept
+  std::string handles = "any";  // what they are
   std::optional<std::uint16_t> tcp_port;
   std::size_t workers = 16;
   std::size_t open_files_max = 4096;

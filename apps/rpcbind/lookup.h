@@ -13,8 +13,6 @@
 
 namespace rpcrdma::rpcbinding {
 
-enum class Over : std::uint8_t { kRdma, kTcp };
-
 struct LookupOptions {
   Over over = Over::kRdma;
   std::uint16_t port = kRpcbindPort;  // of rpcbind

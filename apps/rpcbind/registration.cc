@@ -1,30 +1,64 @@
 #include "rpcbind/registration.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
+
+#include "rpcrdma/client.h"
 
 namespace rpcrdma::rpcbinding {
 namespace {
 
 rpcbind::rpcb entry_of(const Registration::Program& program, const Endpoint& endpoint) {
-  return {program.program, program.version, std::string(endpoint.netid()), to_universal(endpoint),
-          owner_of_process()};
+  return {program.program, program.version, std::string(endpoint.netid(program.over)),
+          to_universal(endpoint), owner_of_process()};
 }
 
 bool is_same(const rpcbind::rpcb& a, const rpcbind::rpcb& b) {
   return a.r_prog == b.r_prog && a.r_vers == b.r_vers && a.r_netid == b.r_netid;
 }
 
-Error refused(const Daemon& daemon, const char* operation, const rpcbind::rpcb& entry) {
+Error refused(const Daemon& daemon, const char* operation, const rpcbind::rpcb& entry,
+              const char* who = "another user has registered; `rpcinfo` shows who") {
   return Error{Errc::kDenied, operation, daemon.peer(),
                "it refuses program " + std::to_string(entry.r_prog) + " version " +
-                   std::to_string(entry.r_vers) + " with netid " + entry.r_netid +
-                   ", which another user has registered; `rpcinfo` shows who"};
+                   std::to_string(entry.r_vers) + " with netid " + entry.r_netid + ", which " +
+                   who};
 }
 
-Expected<void, Error> set(Daemon& daemon, const rpcbind::rpcb& entry) {
+// Whether another server listens where this program is registered. RDMA servers cannot be asked
+// cheaply.
+bool is_in_use(Daemon& daemon, const rpcbind::rpcb& entry) {
+  const auto known = daemon.list();
+  if (!known) return false;
+  const auto found = std::ranges::find_if(
+      *known, [&](const rpcbind::rp__list& each) { return is_same(each.rpcb_map, entry); });
+  if (found == known->end() || found->rpcb_map.r_addr == entry.r_addr) return false;
+  const auto endpoint = from_universal(entry.r_netid, found->rpcb_map.r_addr);
+  const auto own = from_universal(entry.r_netid, entry.r_addr);
+  if (!endpoint) return false;
+  // Who listens there is this server: the one that was registered is gone.
+  if (own && own->port == endpoint->port && (own->is_wildcard() || endpoint->is_wildcard())) {
+    return false;
+  }
+  const std::string host = !endpoint->is_wildcard() ? endpoint->host()
+                           : endpoint->six          ? "::1"
+                                                    : "127.0.0.1";
+  const std::string bracketed = endpoint->six ? "[" + host + "]" : host;
+  ClientOptions options;
+  options.provider.setup_timeout_client = std::chrono::seconds(2);
+  return Client::connect("tcp://" + bracketed + ":" + std::to_string(endpoint->port), options)
+      .has_value();
+}
+
+Expected<void, Error> set(Daemon& daemon, const rpcbind::rpcb& entry, Over over) {
   auto done = daemon.set(entry);
   if (done && !*done) {
+    if (over == Over::kTcp && is_in_use(daemon, entry)) {
+      return Unexpected<Error>(refused(daemon, "registering", entry,
+                                       "another server has registered, which listens there; stop "
+                                       "it, the system's own NFS server perhaps"));
+    }
     // There is one at another address, such as that of a server that was killed.
     const auto removed = daemon.unset(entry);
     if (!removed) return Unexpected<Error>(removed.error());
@@ -72,7 +106,7 @@ Expected<Registration, Error> Registration::make(const Program& program,
   if (!daemon) return Unexpected<Error>(std::move(daemon.error()));
   Registration registration(program, where, options);
   for (const Endpoint& endpoint : endpoints) {
-    auto done = set(*daemon, entry_of(program, endpoint));
+    auto done = set(*daemon, entry_of(program, endpoint), program.over);
     if (!done) return Unexpected<Error>(std::move(done.error()));
     registration.endpoints_.push_back(endpoint);
   }

@@ -23,11 +23,13 @@ class Registration {
   struct Program {
     std::uint32_t program;
     std::uint32_t version;
+    Over over = Over::kRdma;
   };
 
   // Registers the program at each endpoint, with its netid. An older registration of the same user,
-  // such as one left by a server that was killed, is replaced; another user's is kDenied. `where`
-  // is as for Daemon::connect_local().
+  // such as one left by a server that was killed, is replaced; another user's is kDenied, and so is
+  // one over TCP at which a server listens: the system's own, perhaps. `where` is as for
+  // Daemon::connect_local().
   static Expected<Registration, Error> make(const Program& program, std::vector<Endpoint> endpoints,
                                             const std::string& where,
                                             const DaemonOptions& options = {});

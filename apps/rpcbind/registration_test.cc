@@ -78,6 +78,44 @@ TEST(Registration, OfAnotherUserIsLeftAndTold) {
   EXPECT_EQ(daemon.entries.size(), 1U);
 }
 
+TEST(Registration, OverTcpLeavesAServerThatListensAndReplacesOneThatIsGone) {
+  constexpr Registration::Program kOverTcp{kProgram.program, kProgram.version, Over::kTcp};
+  FakeDaemon daemon;
+  auto listening = Server::listen("tcp://127.0.0.1:0");
+  ASSERT_TRUE(listening) << listening.error().message();
+  const auto other = from_socket_text(listening->address());
+  ASSERT_TRUE(other);
+  const FakeDaemon::Key key{kProgram.program, kProgram.version, "tcp"};
+  const rpcbind::rpcb entry{kProgram.program, kProgram.version, "tcp", to_universal(*other),
+                            owner_of_process()};
+  daemon.entries[key] = entry;
+  const auto refused = Registration::make(kOverTcp, at(2049), daemon.where());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kDenied);
+  EXPECT_NE(refused.error().cause.find("listens there"), std::string::npos);
+  EXPECT_EQ(daemon.entries[key].r_addr, entry.r_addr);
+
+  { const Server gone = std::move(*listening); }
+  const auto registration = Registration::make(kOverTcp, at(2049), daemon.where());
+  ASSERT_TRUE(registration) << registration.error().message();
+  EXPECT_EQ(daemon.entries[key].r_addr, "127.0.0.1.8.1");
+}
+
+TEST(Registration, OverTcpDoesNotTakeItsOwnServerForAnother) {
+  constexpr Registration::Program kOverTcp{kProgram.program, kProgram.version, Over::kTcp};
+  FakeDaemon daemon;
+  const auto listening = Server::listen("tcp://0.0.0.0:0");
+  ASSERT_TRUE(listening) << listening.error().message();
+  const auto own = endpoints_of(listening->address());
+  Endpoint before = own[0];
+  before.address = {127, 0, 0, 1};
+  // What a server left that was killed, which listened on loopback alone.
+  daemon.entries[{kProgram.program, kProgram.version, "tcp"}] = {
+      kProgram.program, kProgram.version, "tcp", to_universal(before), owner_of_process()};
+  const auto registration = Registration::make(kOverTcp, own, daemon.where());
+  ASSERT_TRUE(registration) << registration.error().message();
+}
+
 TEST(Registration, EndLeavesWhatAnotherServerHasRegisteredMeanwhile) {
   FakeDaemon daemon;
   auto first = Registration::make(kProgram, at(20049), daemon.where());

@@ -23,7 +23,8 @@ std::string Directory::find(const rpcbind::rpcb& question, std::string_view peer
     const auto peer = from_socket_text(peer_address);
     netid = peer ? peer->netid() : kNetidRdma;
   }
-  const auto found = std::ranges::find(endpoints_, netid, &Endpoint::netid);
+  const auto found =
+      std::ranges::find(endpoints_, netid, [](const Endpoint& each) { return each.netid(); });
   if (found == endpoints_.end()) return {};
   Endpoint endpoint = *found;
   // Who listens on every address is best found at the one by which the client knows this host.

@@ -18,13 +18,19 @@ inline constexpr std::string_view kNetidRdma = "rdma";    // over IPv4
 inline constexpr std::string_view kNetidRdma6 = "rdma6";  // over IPv6
 inline constexpr std::string_view kNetidTcp = "tcp", kNetidTcp6 = "tcp6";
 
+// What a program is registered for.
+enum class Over : std::uint8_t { kRdma, kTcp };
+
 // An IP address and a port.
 struct Endpoint {
   bool six = false;                        // IPv6
   std::array<std::uint8_t, 16> address{};  // the first four with IPv4, the others are zero then
   std::uint16_t port = 0;
 
-  std::string_view netid() const noexcept { return six ? kNetidRdma6 : kNetidRdma; }
+  std::string_view netid(Over over = Over::kRdma) const noexcept {
+    if (over == Over::kTcp) return six ? kNetidTcp6 : kNetidTcp;
+    return six ? kNetidRdma6 : kNetidRdma;
+  }
   bool is_wildcard() const noexcept;  // 0.0.0.0 or ::, every address of its host
   bool is_loopback() const noexcept;  // 127/8, ::1
   std::string host() const;           // "192.0.2.1", "2001:db8::1"

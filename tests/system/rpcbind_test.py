@@ -149,6 +149,34 @@ class RpcbindTest(unittest.TestCase):
             self.assertTrue(self.pinged(host).endswith(f":{port}"))
         self.assertEqual(self.pinged(ADDRESS), f"{ADDRESS}:{port}")
 
+    def test_nfs_is_registered_over_rdma_and_with_mount_over_tcp(self):
+        exported = self.root / "exported"
+        exported.mkdir()
+        server = self.start("--nfs", exported, "--nfs-tcp-port", "0", "--rpcbind", "--listen", "127.0.0.1",
+                            "--handle-key", self.root / "key", "--provider", "siwarp")
+        urls = server.stdout.readline().split()
+        ports = [int(url.split(":")[2].split("/")[0]) for url in urls if url.startswith("nfs+")]
+        self.assertEqual(len(ports), 2, urls)
+        rdma, tcp = (f"127.0.0.1.{port // 256}.{port % 256}" for port in ports)
+        nfs, mount = (100003, 3), (100005, 3)
+        found = {(int(program), int(version), netid): address for program, version, netid, address, *_ in
+                 (line.split() for line in subprocess.run([RPCINFO], capture_output=True, text=True, timeout=BOUND_S,
+                                                          check=True).stdout.splitlines()[1:])
+                 if int(program) in (nfs[0], mount[0])}
+        self.assertEqual(found, {(*nfs, "rdma"): rdma, (*nfs, "tcp"): tcp, (*mount, "tcp"): tcp})
+        # A second one leaves the first one's as they are.
+        second = self.start("--nfs", exported, "--nfs-tcp-port", "0", "--rpcbind", "--listen", "127.0.0.1",
+                            "--handle-key", self.root / "other-key", "--provider", "siwarp")
+        _, errors = second.communicate(timeout=BOUND_S)
+        self.assertEqual(second.returncode, 1, errors)
+        self.assertIn("another server has registered, which listens there", errors)
+        listed = subprocess.run([RPCINFO], capture_output=True, text=True, timeout=BOUND_S, check=True).stdout
+        for address in (rdma, tcp):
+            self.assertIn(f" {address} ", listed)
+        self.stop(server)
+        listed = subprocess.run([RPCINFO], capture_output=True, text=True, timeout=BOUND_S, check=True).stdout
+        self.assertNotIn("100003", listed)
+
     def test_server_on_the_loopback_is_not_found_from_outside(self):
         self.serve("--rpcbind", "--listen", "127.0.0.1")
         self.assertIn("loopback", self.refused(1, "ping", ADDRESS))
