@@ -1,25 +1,27 @@
 #!/usr/bin/env bash
 # Installs what is missing from Debian's packages; does and asks nothing when all is there.
 #
-# usage: setup.sh base|check|mutants|clang|fuzz|bench|instructions|lab
+# usage: setup.sh base|check|mutants|clang|fuzz|bench|bench-nfs|instructions|lab
 set -euo pipefail
 
 case ${1:-base} in
   base)  packages=(g++ cmake ninja-build pkg-config libexpected-dev libfmt-dev libcli11-dev
-                   nlohmann-json3-dev libisal-dev libssl-dev libgtest-dev libgmock-dev
+                   nlohmann-json3-dev libisal-dev libssl-dev libsqlite3-dev libgtest-dev libgmock-dev
                    librapidcheck-dev python3 patch) ;;
   check) packages=(tshark clang-format git libasio-dev doxygen mandoc zsh libtirpc-dev rpcsvc-proto
-                   rpcbind iproute2) ;;
+                   rpcbind iproute2 strace) ;;
   # Each fault is taken out again, which without it builds hundreds of objects once more.
   mutants) packages=(ccache) ;;
   clang) packages=(clang) ;;
   fuzz)  packages=(clang libclang-rt-dev llvm) ;;
   instructions) packages=(valgrind) ;;
+  bench-nfs) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto libnfs-dev libnfs-utils nfs-ganesha
+                       nfs-ganesha-vfs rpcbind iproute2 util-linux) ;;
   bench) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto gnuplot-nox) ;;
   # The guest and what makes it; gcc-12 made Debian's kernels. The last two: headers of rdma-core.
   lab)   packages=(qemu-system-x86 seabios mmdebstrap cpio kmod busybox-static e2fsprogs xz-utils zstd make
                    gcc-12 libelf-dev iproute2 util-linux git libibverbs-dev librdmacm-dev) ;;
-  *) echo "usage: setup.sh base|check|mutants|clang|fuzz|bench|instructions|lab" >&2; exit 2 ;;
+  *) echo "usage: setup.sh base|check|mutants|clang|fuzz|bench|bench-nfs|instructions|lab" >&2; exit 2 ;;
 esac
 
 missing=()

@@ -6,21 +6,32 @@
 namespace nfs {
 
 rpcrdma::Expected<ServedExport*, std::string> ExportTable::add(Export made) {
-  const ExportId id = export_id(made.name);
   for (const ServedExport& other : exports_) {
-    if (other.id != id) continue;
-    return rpcrdma::Unexpected<std::string>(
-        other.rules.name == made.name
-            ? "'" + made.name + "' is exported already; give it another name"
-            : "'" + made.name + "' and '" + other.rules.name +
-                  "' have the same number by chance; give one another name");
+    if (other.rules.name != made.name) continue;
+    return rpcrdma::Unexpected<std::string>("'" + made.name +
+                                            "' is exported already; give it another name");
   }
-  return &exports_.emplace_back(
-      ServedExport{std::move(made), id, ExportHandles(key_, id), nullptr});
+  return &exports_.emplace_back(ServedExport{std::move(made), 0, ExportHandles(key_), nullptr});
+}
+
+rpcrdma::Expected<void, std::string> ExportTable::complete(ServedExport& served,
+                                                           std::unique_ptr<FileSystem> files) {
+  const ExportId id = export_id(served.rules.name, files->root());
+  if (const ServedExport* const other = find(id)) {
+    return rpcrdma::Unexpected<std::string>("'" + served.rules.name + "' and '" +
+                                            other->rules.name +
+                                            "' have the same number by chance; give one another "
+                                            "name");
+  }
+  served.id = id;
+  served.handles.set_id(id);
+  served.files = std::move(files);
+  return {};
 }
 
 ServedExport* ExportTable::find(ExportId id) noexcept {
-  const auto found = std::ranges::find(exports_, id, &ServedExport::id);
+  const auto found = std::ranges::find_if(
+      exports_, [id](const ServedExport& each) { return each.files != nullptr && each.id == id; });
   return found != exports_.end() ? &*found : nullptr;
 }
 

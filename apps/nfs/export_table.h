@@ -26,9 +26,12 @@ class ExportTable {
  public:
   explicit ExportTable(const HandleKey& key) : key_(key) {}
 
-  // Room for an export whose `files` the caller then sets; it stays where it is. The text says that
-  // there is one of its name, or (once in four billion) of its number.
+  // Room for an export, which stays where it is, and has no files yet. The text says that there is
+  // one of its name.
   rpcrdma::Expected<ServedExport*, std::string> add(Export made);
+  // The export is complete. The text says that (once in four billion) another has its number.
+  rpcrdma::Expected<void, std::string> complete(ServedExport& served,
+                                                std::unique_ptr<FileSystem> files);
   const std::deque<ServedExport>& all() const noexcept { return exports_; }
   ServedExport* find(ExportId id) noexcept;
   // The longest name that `path` begins with, whole components alone; null: there is none. `rest`

@@ -1,9 +1,11 @@
 #include "nfs/exporter.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
-#include "nfs/posix/file_system.h"
 #include "nfs/posix/workers.h"
 
 namespace nfs {
@@ -12,6 +14,12 @@ namespace {
 using rpcrdma::Unexpected;
 
 constexpr std::uint32_t kMessageMax = 64U << 10U;  // bytes of a call or a reply beside its data
+
+// Beside the key, so that both outlast the process in one place.
+std::string table_path(const std::string& key_path, std::uint64_t fsid) {
+  if (key_path.empty()) return {};
+  return std::filesystem::path(key_path).replace_filename(fmt::format("handles-{:08x}.db", fsid));
+}
 
 }  // namespace
 
@@ -34,13 +42,24 @@ rpcrdma::Expected<std::unique_ptr<Exporter>, std::string> Exporter::open(Exporte
     if (!added) return Unexpected<std::string>(added.error());
     ServedExport& served = **added;
     posix::Options settings;
-    settings.fsid = served.id;
+    settings.fsid = export_id(served.rules.name, {});
     settings.open_files_max = std::max<std::size_t>(share, 16);
     settings.is_async = options.is_async;
-    auto files =
-        posix::open_directory(served.rules.directory, settings, served.handles, *made->workers_);
+    settings.handles = options.handles;
+    settings.table_path = table_path(options.key_path, settings.fsid);
+    std::string why_table;
+    auto files = posix::open_directory(served.rules.directory, settings, served.handles,
+                                       *made->workers_, why_table);
     if (!files) return Unexpected<std::string>("cannot export " + files.error());
-    served.files = std::move(*files);
+    if (!why_table.empty()) {
+      made->notes_.push_back(fmt::format(
+          "{}: {}; so file locations are kept in {}, and what is moved on this machine itself is "
+          "stale for clients until they look it up again",
+          served.rules.name, why_table,
+          settings.table_path.empty() ? "memory" : settings.table_path));
+    }
+    auto complete = made->table_.complete(served, std::move(*files));
+    if (!complete) return Unexpected<std::string>(complete.error());
   }
   return made;
 }

@@ -17,6 +17,7 @@
 #include "nfs/export_table.h"
 #include "nfs/exports.h"
 #include "nfs/mount_service.h"
+#include "nfs/posix/file_system.h"
 #include "nfs/service.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/options.h"
@@ -24,15 +25,13 @@
 
 namespace nfs {
 
-namespace posix {
-class Workers;
-}  // namespace posix
-
 struct ExporterOptions {
   std::vector<Export> exports;
   // The key of handles, made if it is not there: with the same key, clients go on after a restart.
   // Empty: a new key for each Exporter.
   std::string key_path{};
+  // Tables of handles, where they are needed, are files beside the key; without it, in memory.
+  posix::HandleKind handles = posix::HandleKind::kAny;
   std::size_t workers = 16;        // threads that wait for disks
   std::size_t waiting_max = 4096;  // calls that wait for one of them; with more, clients ask again
   std::size_t open_files_max = 1024;  // kept open beyond the calls that use them, of all exports
@@ -54,11 +53,14 @@ class Exporter {
   // end of Server::run() and the server's.
   void stop() noexcept;
   const ExportTable& exports() const noexcept { return table_; }
+  // What whoever runs it should know, a sentence each.
+  const std::vector<std::string>& notes() const noexcept { return notes_; }
 
  private:
   explicit Exporter(const HandleKey& key);
 
   ExportTable table_;
+  std::vector<std::string> notes_;
   NfsService nfs_;
   MountService mount_;
   std::unique_ptr<posix::Workers> workers_;  // last: its threads use the rest

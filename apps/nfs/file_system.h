@@ -2,8 +2,9 @@
 //
 // Operations are those of RFC 1813, with its arguments and results. The service has checked before
 // that the handle is one of the export, that the caller may use the export, that names are names
-// (one component, not "." or ".."), and that nothing is changed in an export that is read-only. The
-// back end checks what the caller may do with the file.
+// (one component, not "." or ".."), that attributes to set can be set (sizes below 2^63, less than
+// a second of nanoseconds, owners that there can be), and that nothing is changed in an export that
+// is read-only. The back end checks what the caller may do with the file.
 //
 // Threads: operations begin on any thread and do not block. Each ends by calling `done` exactly
 // once, on any thread, perhaps before the operation has returned. Views in the arguments, and the

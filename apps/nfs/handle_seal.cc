@@ -47,10 +47,13 @@ rpcrdma::Unexpected<std::string> wrong(const std::string& path, const std::strin
 
 }  // namespace
 
-// FNV-1a: names of exports are no secret, and their handles are sealed.
-ExportId export_id(std::string_view name) {
+// FNV-1a: what exports are is no secret, and their handles are sealed.
+ExportId export_id(std::string_view name, std::span<const std::byte> root) {
   ExportId digest = 2166136261U;
-  for (const char each : name) digest = (digest ^ static_cast<unsigned char>(each)) * 16777619U;
+  const auto take = [&](unsigned char byte) { digest = (digest ^ byte) * 16777619U; };
+  for (const char each : name) take(static_cast<unsigned char>(each));
+  take(0);
+  for (const std::byte each : root) take(std::to_integer<unsigned char>(each));
   return digest;
 }
 

@@ -3,7 +3,9 @@
 // found out before anything is opened.
 //
 //   byte 0        1, the version
-//   bytes 1 … 4   the export: a digest of its name, so that it stays the same over restarts
+//   bytes 1 … 4   the export: a digest of its name and of its directory's own handle, so that it
+//                 stays the same over restarts, and is another when another directory takes the
+//                 name
 //   bytes 5 …     the back end's own handle
 //   the last 16   SipHash-2-4-128 of all before, under the key
 #ifndef RPCRDMA_NFS_HANDLE_SEAL_H_
@@ -24,8 +26,8 @@ namespace nfs {
 
 using ExportId = std::uint32_t;
 
-// Of the name alone, by which clients mount it.
-ExportId export_id(std::string_view name);
+// `root`: the inner handle of the export's directory.
+ExportId export_id(std::string_view name, std::span<const std::byte> root);
 
 class HandleKey {
  public:
@@ -58,14 +60,16 @@ class HandleKey {
 class ExportHandles final : public HandleMaker {
  public:
   // The key outlives it.
-  ExportHandles(const HandleKey& key, ExportId id) : key_(key), id_(id) {}
+  explicit ExportHandles(const HandleKey& key) : key_(key) {}
+  // Before the first handle is sealed.
+  void set_id(ExportId id) noexcept { id_ = id; }
   nfs3::nfs_fh3 seal(std::span<const std::byte> inner) const override {
     return key_.seal(id_, inner);
   }
 
  private:
   const HandleKey& key_;
-  const ExportId id_;
+  ExportId id_ = 0;
 };
 
 }  // namespace nfs

@@ -106,9 +106,10 @@ TEST_F(HandleKeyTest, SaysThatThePlaceIsNotThere) {
   EXPECT_THAT(loaded.error(), HasSubstr("No such file or directory"));
 }
 
-TEST(ExportId, IsOfTheNameAlone) {
-  EXPECT_EQ(export_id("/data"), export_id("/data"));
-  EXPECT_NE(export_id("/data"), export_id("/date"));
+TEST(ExportId, IsOfTheNameAndTheDirectory) {
+  EXPECT_EQ(export_id("/data", inner(8)), export_id("/data", inner(8)));
+  EXPECT_NE(export_id("/data", inner(8)), export_id("/date", inner(8)));
+  EXPECT_NE(export_id("/data", inner(8)), export_id("/data", inner(9)));
 }
 
 }  // namespace

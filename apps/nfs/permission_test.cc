@@ -55,9 +55,6 @@ class Permission : public testing::Test {
   };
 
   void SetUp() override {
-    if (const std::string why = nfs::why_not_served(); !why.empty()) {
-      GTEST_SKIP() << "no exports here: " << why;
-    }
     if (::geteuid() != 0) GTEST_SKIP() << "identities are taken by root alone";
     served_.emplace();
   }
@@ -223,6 +220,39 @@ TEST_F(Permission, RootIsNobodyWhereItIsSquashed) {
   EXPECT_EQ(root.create("new"), nfsstat3::NFS3_OK);
   EXPECT_EQ(status_of("new").st_uid, kNobody);
   EXPECT_EQ(status_of("new").st_gid, kNobody);
+}
+
+TEST_F(Permission, WhatASquashedRootMakesForOthersIsNobodys) {
+  ASSERT_EQ(::chmod(served_->folder().c_str(), 0777), 0);
+  const User root = user(0, 0, {0}, "/squash");
+  createhow3 how;
+  auto& attributes = how.set_obj_attributes(createmode3::GUARDED, {});
+  attributes.uid.set_uid(kUser);
+  attributes.gid.set_gid(kGroup);
+  EXPECT_EQ(root.nfs().NFSPROC3_CREATE({{root.root, "new"}, how})->status(), nfsstat3::NFS3_OK);
+  EXPECT_EQ(status_of("new").st_uid, kNobody);
+  const User real_root = user(0, 0);
+  EXPECT_EQ(real_root.nfs().NFSPROC3_CREATE({{real_root.root, "given"}, how})->status(),
+            nfsstat3::NFS3_OK);
+  EXPECT_EQ(status_of("given").st_uid, kUser);
+  EXPECT_EQ(status_of("given").st_gid, kGroup);
+}
+
+TEST_F(Permission, IsThatOfTheCallerAlsoInWhatIsAnsweredAtOnce) {
+  std::filesystem::create_directory(served_->path("closed"));
+  ASSERT_EQ(::chmod(served_->path("closed").c_str(), 0700), 0);
+  make_file("closed/file", 0644);
+  make_file("open", 0644);
+  const User root = user(0, 0), somebody = user(kUser);
+  const nfs_fh3 closed = root.handle_of("closed");
+  // Root has looked, so that everything is in memory.
+  ASSERT_EQ(root.look_up(closed, "file").status(), nfsstat3::NFS3_OK);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(somebody.look_up(closed, "file").status(), nfsstat3::NFS3ERR_ACCES);
+    EXPECT_EQ(somebody.access(closed), 0U);
+    EXPECT_EQ(somebody.look_up(somebody.root, "open").status(), nfsstat3::NFS3_OK);
+    EXPECT_EQ(root.look_up(closed, "file").status(), nfsstat3::NFS3_OK);
+  }
 }
 
 TEST_F(Permission, AUserThatCannotBeIsRefused) {

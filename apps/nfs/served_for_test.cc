@@ -28,13 +28,14 @@ Export exported(const std::string& text) {
 
 }  // namespace
 
-std::string why_not_served() {
-  const std::string folder = made_folder();
-  ExporterOptions options;
-  options.exports.push_back(exported(folder));
-  const auto exporter = Exporter::open(std::move(options));
-  std::filesystem::remove_all(folder);
-  return exporter ? std::string() : exporter.error();
+void remove_tree(const std::string& top) {
+  namespace fs = std::filesystem;
+  for (const auto& each : fs::recursive_directory_iterator(top)) {
+    if (!each.is_symlink() && each.is_directory()) {
+      fs::permissions(each, fs::perms::owner_all, fs::perm_options::add);
+    }
+  }
+  fs::remove_all(top);
 }
 
 Served::Served(ExporterOptions options)
@@ -46,8 +47,9 @@ Served::Served(ExporterOptions options)
 
 Served::~Served() {
   end();
-  std::filesystem::remove_all(folder_);
-  std::filesystem::remove_all(state_);
+  for (const std::string& each : {folder_, state_, folder_ + ".before"}) {
+    if (std::filesystem::exists(each)) remove_tree(each);
+  }
 }
 
 void Served::begin() {
@@ -84,6 +86,13 @@ void Served::end() {
 
 void Served::restart() {
   end();
+  begin();
+}
+
+void Served::replace_folder() {
+  end();
+  std::filesystem::rename(folder_, folder_ + ".before");
+  std::filesystem::create_directory(folder_);
   begin();
 }
 

@@ -17,8 +17,8 @@
 
 namespace nfs {
 
-// Why exports cannot be tested here; empty: they can. They need handles of the kernel.
-std::string why_not_served();
+// Also what has directories that nobody may change.
+void remove_tree(const std::string& top);
 
 class Served {
  public:
@@ -43,8 +43,14 @@ class Served {
   std::string url(const std::string& scheme, std::string_view below) const {
     return "nfs+" + (scheme == "tcp" ? tcp_ : rdma_) + std::string(below);
   }
+  // From now on only what takes no worker is answered; the rest is JUKEBOX.
+  void stop_workers() { exporter_->stop(); }
+  // The files are on a file system, and with handles, that calls may be answered from at once.
+  bool may_answer_at_once() const { return exporter_->notes().empty(); }
   // Ends the server, and begins another one of the same exports at the same address of RDMA.
   void restart();
+  // The same, with another directory of the same name behind them; the one before is beside it.
+  void replace_folder();
 
  private:
   void begin();

@@ -1,6 +1,7 @@
 #include "nfs/service.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,34 @@ nfsstat3 check_name(std::string_view name) {
     return nfsstat3::NFS3ERR_INVAL;
   }
   return nfsstat3::NFS3_OK;
+}
+
+// Attributes that can be set. What a system call would take for "now" or "as it is" is refused
+// here, and so is all of it, before anything is made or changed.
+nfsstat3 check_attributes(const nfs3::sattr3& attributes) {
+  constexpr std::uint32_t kSecond = 1'000'000'000;  // nanoseconds
+  for (const nfs3::nfstime3* const time : {attributes.atime.atime(), attributes.mtime.mtime()}) {
+    if (time != nullptr && time->nseconds >= kSecond) return nfsstat3::NFS3ERR_INVAL;
+  }
+  constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+  for (const std::uint32_t* const id : {attributes.uid.uid(), attributes.gid.gid()}) {
+    if (id != nullptr && *id == kNone) return nfsstat3::NFS3ERR_INVAL;
+  }
+  return nfsstat3::NFS3_OK;
+}
+
+nfsstat3 check_attributes_of(const nfs3::mknoddata3& node) {
+  if (const auto* const device = node.device()) return check_attributes(device->dev_attributes);
+  const auto* const pipe = node.pipe_attributes();
+  return pipe != nullptr ? check_attributes(*pipe) : nfsstat3::NFS3_OK;
+}
+
+// The same of what has a size.
+nfsstat3 check_attributes_of_file(const nfs3::sattr3& attributes) {
+  constexpr std::uint64_t kSizeMax = std::numeric_limits<std::int64_t>::max();
+  const auto* const size = attributes.size.size();
+  if (size != nullptr && *size > kSizeMax) return nfsstat3::NFS3ERR_FBIG;
+  return check_attributes(attributes);
 }
 
 // Ends the call when the back end has.
@@ -98,6 +127,9 @@ void NfsService::NFSPROC3_GETATTR(Answer<nfs3::GETATTR3res> answer, nfs3::GETATT
 
 void NfsService::NFSPROC3_SETATTR(Answer<nfs3::SETATTR3res> answer, nfs3::SETATTR3args arg1) {
   Target target = target_of_change(answer.context(), arg1.object);
+  if (target.error == nfsstat3::NFS3_OK) {
+    target.error = check_attributes_of_file(arg1.new_attributes);
+  }
   if (is_refused(target.error, answer)) return;
   target.served->files->set_attributes(std::move(target.caller), std::move(arg1),
                                        end_of(std::move(answer)));
@@ -151,6 +183,10 @@ void NfsService::NFSPROC3_WRITE(Answer<nfs3::WRITE3res> answer, nfs3::WRITE3args
 
 void NfsService::NFSPROC3_CREATE(Answer<nfs3::CREATE3res> answer, nfs3::CREATE3args arg1) {
   Target target = target_of_name(answer.context(), arg1.where);
+  const auto* const attributes = arg1.how.obj_attributes();
+  if (target.error == nfsstat3::NFS3_OK && attributes != nullptr) {
+    target.error = check_attributes_of_file(*attributes);
+  }
   if (is_refused(target.error, answer)) return;
   target.served->files->create(std::move(target.caller), std::move(arg1),
                                end_of(std::move(answer)));
@@ -158,6 +194,7 @@ void NfsService::NFSPROC3_CREATE(Answer<nfs3::CREATE3res> answer, nfs3::CREATE3a
 
 void NfsService::NFSPROC3_MKDIR(Answer<nfs3::MKDIR3res> answer, nfs3::MKDIR3args arg1) {
   Target target = target_of_name(answer.context(), arg1.where);
+  if (target.error == nfsstat3::NFS3_OK) target.error = check_attributes(arg1.attributes);
   if (is_refused(target.error, answer)) return;
   target.served->files->make_directory(std::move(target.caller), std::move(arg1),
                                        end_of(std::move(answer)));
@@ -165,6 +202,9 @@ void NfsService::NFSPROC3_MKDIR(Answer<nfs3::MKDIR3res> answer, nfs3::MKDIR3args
 
 void NfsService::NFSPROC3_SYMLINK(Answer<nfs3::SYMLINK3res> answer, nfs3::SYMLINK3args arg1) {
   Target target = target_of_name(answer.context(), arg1.where);
+  if (target.error == nfsstat3::NFS3_OK) {
+    target.error = check_attributes(arg1.symlink.symlink_attributes);
+  }
   if (is_refused(target.error, answer)) return;
   target.served->files->make_symbolic_link(std::move(target.caller), std::move(arg1),
                                            end_of(std::move(answer)));
@@ -172,6 +212,7 @@ void NfsService::NFSPROC3_SYMLINK(Answer<nfs3::SYMLINK3res> answer, nfs3::SYMLIN
 
 void NfsService::NFSPROC3_MKNOD(Answer<nfs3::MKNOD3res> answer, nfs3::MKNOD3args arg1) {
   Target target = target_of_name(answer.context(), arg1.where);
+  if (target.error == nfsstat3::NFS3_OK) target.error = check_attributes_of(arg1.what);
   if (is_refused(target.error, answer)) return;
   target.served->files->make_node(std::move(target.caller), std::move(arg1),
                                   end_of(std::move(answer)));

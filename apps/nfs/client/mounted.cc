@@ -1,5 +1,7 @@
 #include "nfs/client/mounted.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -122,7 +124,11 @@ std::string Failure::message() const {
   std::string text = path.empty() ? std::string() : path + ": ";
   if (!local.empty()) return text + local;
   if (error) return text + error->message();
-  return text + std::string(to_text(status));
+  text += to_text(status);
+  if (status == nfsstat3::NFS3ERR_ACCES && ::geteuid() == 0) {
+    text += " (exports take root for nobody, unless they say no_root_squash)";
+  }
+  return text;
 }
 
 // --- Mounting -----------------------------------------------------------------------------------
@@ -156,7 +162,9 @@ rpcrdma::Expected<rpcrdma::Client, Error> Mounted::connect_to_mount(const MountO
     if (!found) return Unexpected<Error>(found.error());
     url = std::move(*found);
   }
-  return rpcrdma::Client::connect(url, options.client);
+  rpcrdma::ClientOptions client = options.client;
+  client.reconnect.enabled = false;  // for two calls; and it is for RDMA
+  return rpcrdma::Client::connect(url, client);
 }
 
 // The server's list says where an export's name ends; one that has no list for us may still mount.

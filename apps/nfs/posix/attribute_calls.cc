@@ -26,7 +26,6 @@ nfsstat3 status_of_last(int result) {
 nfsstat3 set_size(const Caller& caller, const Tree& tree, const Found& file, std::uint64_t size) {
   if (S_ISDIR(file.status.st_mode)) return nfsstat3::NFS3ERR_ISDIR;
   if (!S_ISREG(file.status.st_mode)) return nfsstat3::NFS3ERR_INVAL;
-  if (size > kSizeMax) return nfsstat3::NFS3ERR_FBIG;
   // The owner opened it for writing once; its mode may have changed since.
   if (caller.uid != file.status.st_uid) {
     const nfsstat3 refused = tree.may(caller, file, kWrite);
@@ -34,6 +33,7 @@ nfsstat3 set_size(const Caller& caller, const Tree& tree, const Found& file, std
   }
   const files::File* const content = file.file->content(true);
   if (content == nullptr) return status_of(errno);
+  file.file->close_writable_when_idle(file.status);
   return status_of_last(::ftruncate(content->descriptor(), static_cast<off_t>(size)));
 }
 
@@ -67,10 +67,6 @@ nfsstat3 set_times(const Caller& caller, const Tree& tree, const Found& file,
   const std::array<timespec, 2> times{
       time_to_set(attributes.atime.set_it(), attributes.atime.atime()),
       time_to_set(attributes.mtime.set_it(), attributes.mtime.mtime())};
-  constexpr std::uint32_t kSecond = 1'000'000'000;
-  for (const nfs3::nfstime3* const time : {attributes.atime.atime(), attributes.mtime.mtime()}) {
-    if (time != nullptr && time->nseconds >= kSecond) return nfsstat3::NFS3ERR_INVAL;
-  }
   const auto set = [&] {
     return status_of_last(::utimensat(file.descriptor(), "", times.data(), AT_EMPTY_PATH));
   };
@@ -136,6 +132,7 @@ nfs3::SETATTR3res run(Tree& tree, const Caller& caller, const nfs3::SETATTR3args
   Found file = tree.find(args.object);
   if (!file) return failed<nfs3::SETATTR3res>(file.error);
   const std::lock_guard lock(tree.lock_of(file.file->handle()));
+  const OpenFile::Quiet quiet(*file.file);
   (void)::fstat(file.descriptor(), &file.status);
   nfsstat3 status = nfsstat3::NFS3_OK;
   const auto* const guard = args.guard.obj_ctime();
@@ -145,7 +142,8 @@ nfs3::SETATTR3res run(Tree& tree, const Caller& caller, const nfs3::SETATTR3args
     status = set_attributes(caller, tree, file, args.new_attributes);
     if (status == nfsstat3::NFS3_OK && !tree.settle(file)) status = status_of(errno);
   }
-  nfs3::wcc_data wcc{before(file.status), tree.attributes_now(file)};
+  nfs3::wcc_data wcc{{}, tree.attributes_now(file)};
+  if (quiet) wcc.before = before(file.status);
   if (status != nfsstat3::NFS3_OK) {
     return failed<nfs3::SETATTR3res>(status, nfs3::SETATTR3resfail{std::move(wcc)});
   }

@@ -9,6 +9,7 @@
 
 #include "nfs/posix/attributes.h"
 #include "nfs/posix/calls.h"
+#include "nfs/posix/impatience.h"
 #include "nfs/results.h"
 
 namespace nfs::posix {
@@ -47,6 +48,21 @@ int flags_of(stable_how stable) {
       break;
   }
   return 0;
+}
+
+// In impatience only what is in the cache of pages. `size` is the file's.
+std::optional<std::size_t> read_at(const files::File& file, rpcrdma::MutableBytes into,
+                                   std::uint64_t offset, std::uint64_t size) {
+  if (!Impatience::is_on()) return file.read_at(into, offset);
+  const std::uint64_t left = offset < size ? size - offset : 0;
+  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), left));
+  const iovec part{into.data(), wanted};
+  if (::preadv2(file.descriptor(), &part, 1, static_cast<off_t>(offset), RWF_NOWAIT) ==
+      static_cast<ssize_t>(wanted)) {
+    return wanted;
+  }
+  Impatience::give_up();
+  return std::nullopt;
 }
 
 // Bytes written, fewer than given if the disk is full; nullopt: errno, and none.
@@ -92,11 +108,16 @@ nfs3::READ3res run(Tree& tree, const Caller& caller, const nfs3::READ3args& args
   nfsstat3 status = must_be_regular(file);
   if (status == nfsstat3::NFS3_OK) status = may_read(tree, caller, file);
   std::size_t count = 0;
+  if (Impatience::is_on() && tree.reading_sets_time(file.status)) {
+    Impatience::give_up();
+    status = nfsstat3::NFS3ERR_JUKEBOX;  // nothing is read
+  }
   if (status == nfsstat3::NFS3_OK && args.offset <= kSizeMax) {
     const files::File* const content = file.file->content(false);
     const std::size_t wanted = std::min<std::uint64_t>(into.size(), kSizeMax - args.offset);
-    const auto read =
-        content == nullptr ? std::nullopt : content->read_at(into.first(wanted), args.offset);
+    const auto read = content == nullptr ? std::nullopt
+                                         : read_at(*content, into.first(wanted), args.offset,
+                                                   static_cast<std::uint64_t>(file.status.st_size));
     if (read) {
       count = *read;
     } else {
@@ -133,6 +154,7 @@ nfs3::WRITE3res run(Tree& tree, const Caller& caller, const nfs3::WRITE3args& ar
   }
   std::size_t count = 0;
   const nfs3::writeverf3 verifier = tree.verifier();
+  const OpenFile::Writing writing(*file.file);
   if (status == nfsstat3::NFS3_OK && !args.data.empty()) {
     const files::File* const content = file.file->content(true);
     const auto written = content == nullptr
@@ -140,6 +162,7 @@ nfs3::WRITE3res run(Tree& tree, const Caller& caller, const nfs3::WRITE3args& ar
                              : write_at(*content, args.data, args.offset, flags_of(args.stable));
     if (written) {
       count = *written;
+      if (args.stable != stable_how::UNSTABLE) file.file->close_writable_when_idle(file.status);
     } else {
       status = status_of(errno);
       if (args.stable != stable_how::UNSTABLE) tree.change_verifier();  // as in COMMIT
@@ -172,6 +195,7 @@ nfs3::COMMIT3res run(Tree& tree, const Caller& caller, const nfs3::COMMIT3args& 
       tree.change_verifier();
     }
     verifier = tree.verifier();
+    file.file->close_writable_when_idle(file.status);
   }
   nfs3::wcc_data wcc{{}, tree.attributes_now(file)};
   if (status != nfsstat3::NFS3_OK) {

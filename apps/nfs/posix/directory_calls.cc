@@ -9,6 +9,7 @@
 #include <string>
 
 #include "nfs/posix/attributes.h"
+#include "nfs/posix/beneath.h"
 #include "nfs/posix/calls.h"
 #include "nfs/results.h"
 
@@ -86,7 +87,11 @@ Results read_directory(Tree& tree, const Caller& caller, const Args& args, Room 
         success.reply.entries.push_back(std::move(made));
         return true;
       });
-  if (end == ListingEnd::kError) return fail(status_of(errno));
+  if (end == ListingEnd::kError) {
+    // The file system takes the cookie for no position in a directory.
+    const bool is_no_cookie = errno == EINVAL && args.cookie != 0;
+    return fail(is_no_cookie ? nfsstat3::NFS3ERR_BAD_COOKIE : status_of(errno));
+  }
   if (end == ListingEnd::kStopped && success.reply.entries.empty()) {
     return fail(nfsstat3::NFS3ERR_TOOSMALL);
   }
@@ -117,7 +122,7 @@ nfs3::READDIRPLUS3res run(Tree& tree, const Caller& caller, const nfs3::READDIRP
       return;
     }
     // Not into the table of open files, which one large directory would empty.
-    const files::File file = Tree::open_entry(directory, entry.name);
+    const files::File file = open_beneath(directory.file->path(), entry.name);
     const auto status = file.is_open() ? file.status() : std::nullopt;
     if (!status) return;  // it is gone, or another file system is mounted there
     const auto handle = tree.handles().of(file, directory.file->handle(), entry.name);

@@ -4,10 +4,12 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "nfs/posix/calls.h"
+#include "nfs/posix/impatience.h"
 #include "nfs/posix/workers.h"
 #include "nfs/results.h"
 
@@ -20,6 +22,46 @@ constexpr bool kNeedsIdentity =
     !std::is_same_v<Args, nfs3::GETATTR3args> && !std::is_same_v<Args, nfs3::READLINK3args> &&
     !std::is_same_v<Args, nfs3::FSSTAT3args> && !std::is_same_v<Args, nfs3::FSINFO3args> &&
     !std::is_same_v<Args, nfs3::PATHCONF3args>;
+
+// Those that change nothing, and often find what they look for in memory.
+template <class Args>
+constexpr bool kMayBeAtOnce =
+    std::is_same_v<Args, nfs3::GETATTR3args> || std::is_same_v<Args, nfs3::LOOKUP3args> ||
+    std::is_same_v<Args, nfs3::ACCESS3args> || std::is_same_v<Args, nfs3::READ3args>;
+
+// A longer READ would hold up the other calls of the thread.
+constexpr std::size_t kShortRead = 32U << 10U;  // bytes
+
+// A thread that serves connections is always the server (identity.h).
+template <class Args>
+bool needs_no_change_of_identity(const Caller& caller) noexcept {
+  return !kNeedsIdentity<Args> || caller.uid == 0 || !can_take_identities();
+}
+
+// The result, if nothing of it has to wait.
+template <class Results, class Args, class... More>
+std::optional<Results> run_at_once(Tree& tree, const Caller& caller, const Args& args,
+                                   More... more) {
+  if constexpr (!kMayBeAtOnce<Args>) return std::nullopt;
+  if (!tree.may_answer_at_once() || !needs_no_change_of_identity<Args>(caller)) return std::nullopt;
+  if (tree.open_files().has_much_to_close() || ((more.size() > kShortRead) || ...)) {
+    return std::nullopt;
+  }
+  Impatience impatience;
+  Results results = posix::run(tree, caller, args, more...);
+  if (impatience.has_given_up()) return std::nullopt;
+  return results;
+}
+
+// Closes what a call that was answered at once was the last to use.
+class Closing final : public Job {
+ public:
+  explicit Closing(Tree& tree) : tree_(tree) {}
+  void run() override { tree_.open_files().close_what_left(); }
+
+ private:
+  Tree& tree_;
+};
 
 // One call, on its way to a worker and back. `More`: the memory of READ and READLINK.
 template <class Results, class Args, class... More>
@@ -39,6 +81,7 @@ class Operation final : public Job {
         [this](auto... more) { return posix::run(tree_, caller_, args_, more...); }, more_);
     // Too many descriptors, perhaps; the client asks again.
     if (results.status() == nfs3::nfsstat3::NFS3ERR_JUKEBOX) tree_.open_files().shrink();
+    tree_.open_files().close_what_left();
     end(std::move(results));
   }
   void end(Results results) { done_(std::move(results)); }
@@ -136,6 +179,12 @@ class PosixFileSystem final : public FileSystem {
  private:
   template <class Results, class Args, class... More>
   void start(Caller caller, Args args, Done<Results> done, More... more) {
+    if (auto results = run_at_once<Results>(tree_, caller, args, more...)) {
+      if (tree_.open_files().has_much_to_close()) {
+        (void)workers_.submit(std::make_unique<Closing>(tree_));
+      }
+      return done(std::move(*results));
+    }
     using Made = Operation<Results, Args, More...>;
     auto job =
         std::make_unique<Made>(tree_, std::move(caller), std::move(args), std::move(done), more...);
@@ -161,15 +210,25 @@ std::unique_ptr<Workers> make_workers(std::size_t threads, std::size_t queue_max
 
 rpcrdma::Expected<std::unique_ptr<FileSystem>, std::string> open_directory(
     const std::string& directory, const Options& options, const HandleMaker& handles,
-    Workers& workers) {
+    Workers& workers, std::string& why_table) {
   files::File root(directory, O_PATH | O_DIRECTORY);
   if (!root.is_open()) return wrong(directory, std::strerror(errno));
-  std::unique_ptr<Handles> keeper = kernel_handles(root);
+  std::unique_ptr<Handles> keeper;
+  why_table.clear();
+  if (options.handles != HandleKind::kTable) {
+    keeper = kernel_handles(root);
+    if (keeper == nullptr) {
+      why_table =
+          "its files cannot be opened by handles of the kernel (" +
+          std::string(std::strerror(errno)) +
+          "), which needs root (CAP_DAC_READ_SEARCH) and a file system that can be exported";
+      if (options.handles == HandleKind::kKernel) return wrong(directory, why_table);
+    }
+  }
   if (keeper == nullptr) {
-    return wrong(directory, "its files cannot be opened by handles of the kernel (" +
-                                std::string(std::strerror(errno)) +
-                                "), which takes root (CAP_DAC_READ_SEARCH) and a file system that "
-                                "can be exported");
+    auto table = table_handles(root, options.table_path);
+    if (!table) return wrong(directory, table.error());
+    keeper = std::move(*table);
   }
   const Tree::Settings settings{options.fsid, options.open_files_max, options.is_async};
   return std::make_unique<PosixFileSystem>(std::move(root), std::move(keeper), handles, settings,

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <thread>
 
 namespace nfs::posix {
 namespace {
@@ -56,10 +58,12 @@ void give_up_resources() noexcept {
 
 bool can_take_identities() noexcept {
   static const bool can = ::geteuid() == 0 && [] {
-    const std::uint32_t was = filesystem_uid();
-    ::setfsuid(65534);
-    const bool changed = filesystem_uid() == 65534;
-    ::setfsuid(was);
+    bool changed = false;
+    // On a thread of its own: see identity.h.
+    std::thread([&changed] {
+      ::setfsuid(65534);
+      changed = filesystem_uid() == 65534;
+    }).join();
     return changed;
   }();
   return can;
@@ -92,7 +96,13 @@ AsServer::AsServer() noexcept : uid_(filesystem_uid()), gid_(filesystem_gid()) {
 }
 
 AsServer::~AsServer() {
-  if (can_take_identities() && !set(uid_, gid_)) take_own_identity();
+  // The rest of the call would run with the server's rights.
+  if (can_take_identities() && !set(uid_, gid_)) std::abort();
+}
+
+bool can_reopen(const struct stat& status) noexcept {
+  if (can_take_identities()) return true;
+  return status.st_uid == ::geteuid() && (status.st_mode & 0600U) == 0600U;
 }
 
 bool permits(const struct stat& status, const Caller& caller, unsigned rights) noexcept {

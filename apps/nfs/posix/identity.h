@@ -2,6 +2,10 @@
 //
 // As root, a thread takes the caller's user, groups and the rights that come with them; the kernel
 // then checks as it does for the caller's own programs, access control lists and quotas included.
+// Only threads of the pool do that. RDMA devices refuse a thread whose credentials have changed
+// since they were opened, also when they were changed back (EPERM; the kernel compares pointers),
+// so that one that serves connections never takes another identity.
+//
 // Without root the server's own rights are all that there is, and permits() says beforehand what
 // the caller may do with them, by the mode bits.
 #ifndef RPCRDMA_NFS_POSIX_IDENTITY_H_
@@ -22,6 +26,9 @@ bool can_take_identities() noexcept;
 // server again.
 bool take_identity(const Caller& caller) noexcept;
 void take_own_identity() noexcept;
+
+// Whether the server by itself could open the file for reading and writing once more.
+bool can_reopen(const struct stat& status) noexcept;
 
 // What this thread does for its own sake, as the server that it is, within the scope.
 class AsServer {

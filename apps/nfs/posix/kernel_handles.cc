@@ -25,24 +25,10 @@ class KernelHandles final : public Handles {
 
   std::optional<InnerHandle> of(const files::File& file, const InnerHandle& /*directory*/,
                                 const std::string& /*name*/) override {
-    Room room;
-    room.get()->handle_bytes = kSizeMax;
-    int mount = 0;
-    if (::name_to_handle_at(file.descriptor(), "", room.get(), &mount, AT_EMPTY_PATH) != 0) {
-      return std::nullopt;
-    }
-    const int type = room.get()->handle_type;
-    if (type < 0 || type > 255) {
-      errno = EOVERFLOW;
-      return std::nullopt;
-    }
-    InnerHandle made;
-    made.bytes[0] = static_cast<std::byte>(type);
-    std::memcpy(made.bytes.data() + 1, room.content(), room.get()->handle_bytes);
-    made.size = static_cast<std::uint8_t>(1 + room.get()->handle_bytes);
-    return made;
+    return kernel_handle_of(file);
   }
 
+  bool is_quick() const noexcept override { return true; }
   files::File open(const InnerHandle& handle) override {
     if (handle.size < 1) {
       errno = ESTALE;
@@ -63,6 +49,25 @@ class KernelHandles final : public Handles {
 };
 
 }  // namespace
+
+std::optional<InnerHandle> kernel_handle_of(const files::File& file) {
+  Room room;
+  room.get()->handle_bytes = kSizeMax;
+  int mount = 0;
+  if (::name_to_handle_at(file.descriptor(), "", room.get(), &mount, AT_EMPTY_PATH) != 0) {
+    return std::nullopt;
+  }
+  const int type = room.get()->handle_type;
+  if (type < 0 || type > 255) {
+    errno = EOVERFLOW;
+    return std::nullopt;
+  }
+  InnerHandle made;
+  made.bytes[0] = static_cast<std::byte>(type);
+  std::memcpy(made.bytes.data() + 1, room.content(), room.get()->handle_bytes);
+  made.size = static_cast<std::uint8_t>(1 + room.get()->handle_bytes);
+  return made;
+}
 
 std::unique_ptr<Handles> kernel_handles(const files::File& root) {
   files::File mount(::openat(root.descriptor(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "nfs/posix/attributes.h"
+#include "nfs/posix/beneath.h"
 #include "nfs/posix/calls.h"
 #include "nfs/results.h"
 
@@ -45,16 +46,35 @@ struct VerifierTimes {
   timespec access{}, change{};
 };
 
+// How the making went, and the new file, if it is open, for reading and writing.
+struct Making {
+  nfsstat3 status = nfsstat3::NFS3_OK;
+  files::File opened;
+};
+
+// Made just now, a file is found by what is open of it: its name may be another's already. What is
+// open stays so for the WRITEs that follow, which the file's mode may forbid to the server.
+Found find_made(Tree& tree, const Caller& caller, const DirectoryChange& change,
+                const std::string& name, Making making) {
+  if (!making.opened.is_open()) return tree.entry(caller, change.directory(), name);
+  Found found = tree.known(reopened(making.opened, O_PATH), change.directory(), name);
+  if (found) found.file->adopt(std::move(making.opened));
+  return found;
+}
+
 // What every procedure that makes something ends with: the attributes that were not given when it
-// was made, the way to the disk, the answer. `status` is how the making went.
+// was made, the way to the disk, the answer.
 template <class Results>
 Results made(Tree& tree, const Caller& caller, const DirectoryChange& change,
-             const std::string& name, const nfs3::sattr3& attributes, nfsstat3 status) {
+             const std::string& name, nfs3::sattr3 attributes, Making making) {
   using Success = std::remove_pointer_t<decltype(Results().resok())>;
   using Failure = std::remove_pointer_t<decltype(Results().resfail())>;
+  // Only root gives files away. Who was made nobody owns what it makes, whatever it asked for.
+  if (caller.uid != 0 || !can_take_identities()) attributes.uid = {}, attributes.gid = {};
   Found file;
+  nfsstat3 status = making.status;
   if (status == nfsstat3::NFS3_OK) {
-    file = tree.entry(caller, change.directory(), name);
+    file = find_made(tree, caller, change, name, std::move(making));
     status = file ? set_attributes(caller, tree, file, attributes) : file.error;
   }
   if (status == nfsstat3::NFS3_OK && !(tree.settle(file) && tree.settle(change.directory()))) {
@@ -86,14 +106,14 @@ Found existing_file(Tree& tree, const Caller& caller, const DirectoryChange& cha
 
 // Always by O_EXCL first: opening what is there may be opening a device or a FIFO.
 int create_new(const DirectoryChange& change, const std::string& name, mode_t mode) {
-  return ::openat(change.directory().descriptor(), name.c_str(),
-                  O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, mode);
+  return ::openat(change.directory().descriptor(), component(name),
+                  O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, mode);
 }
 
 nfs3::CREATE3res create_exclusive(Tree& tree, const Caller& caller, const DirectoryChange& change,
                                   const std::string& name, const nfs3::createverf3& verifier) {
   const VerifierTimes times(verifier);
-  const files::File file(create_new(change, name, 0));
+  files::File file(create_new(change, name, 0));
   nfsstat3 status = file.is_open() ? nfsstat3::NFS3_OK : status_of(errno);
   if (file.is_open()) {
     const timespec both[] = {times.access, times.change};  // NOLINT(modernize-avoid-c-arrays)
@@ -104,7 +124,7 @@ nfs3::CREATE3res create_exclusive(Tree& tree, const Caller& caller, const Direct
     const bool is_its_own = found && times.are_those_of(found.status);
     status = is_its_own ? nfsstat3::NFS3_OK : found ? nfsstat3::NFS3ERR_EXIST : found.error;
   }
-  return made<nfs3::CREATE3res>(tree, caller, change, name, {}, status);
+  return made<nfs3::CREATE3res>(tree, caller, change, name, {}, {status, std::move(file)});
 }
 
 }  // namespace
@@ -134,7 +154,7 @@ nfs3::CREATE3res run(Tree& tree, const Caller& caller, const nfs3::CREATE3args& 
     return create_exclusive(tree, caller, change, name, *verifier);
   }
   nfs3::sattr3 attributes = *args.how.obj_attributes();
-  const files::File file(create_new(change, name, mode_of(attributes, 0)));
+  files::File file(create_new(change, name, mode_of(attributes, 0)));
   status = file.is_open() ? nfsstat3::NFS3_OK : status_of(errno);
   if (file.is_open()) {
     // The kernel takes the set-group-id bit away when the file gets another group.
@@ -147,7 +167,7 @@ nfs3::CREATE3res run(Tree& tree, const Caller& caller, const nfs3::CREATE3args& 
     length.size = attributes.size;
     attributes = length;
   }
-  return made<Results>(tree, caller, change, name, attributes, status);
+  return made<Results>(tree, caller, change, name, attributes, {status, std::move(file)});
 }
 
 nfs3::MKDIR3res run(Tree& tree, const Caller& caller, const nfs3::MKDIR3args& args) {
@@ -158,12 +178,12 @@ nfs3::MKDIR3res run(Tree& tree, const Caller& caller, const nfs3::MKDIR3args& ar
   nfs3::sattr3 attributes = args.attributes;
   attributes.size = {};
   if (status == nfsstat3::NFS3_OK) {
-    status = made_or_errno(::mkdirat(change.directory().descriptor(), args.where.name.c_str(),
+    status = made_or_errno(::mkdirat(change.directory().descriptor(), component(args.where.name),
                                      mode_of(attributes, 0777)));
     // What it inherits of its directory (set-group-id) is to stay.
     if ((mode_of(attributes, 0) & 06000U) == 0) attributes.mode = {};
   }
-  return made<Results>(tree, caller, change, args.where.name, attributes, status);
+  return made<Results>(tree, caller, change, args.where.name, attributes, {status, {}});
 }
 
 nfs3::SYMLINK3res run(Tree& tree, const Caller& caller, const nfs3::SYMLINK3args& args) {
@@ -176,12 +196,12 @@ nfs3::SYMLINK3res run(Tree& tree, const Caller& caller, const nfs3::SYMLINK3args
     status = target.empty() || target.find('\0') != std::string::npos
                  ? nfsstat3::NFS3ERR_INVAL
                  : made_or_errno(::symlinkat(target.c_str(), change.directory().descriptor(),
-                                             args.where.name.c_str()));
+                                             component(args.where.name)));
   }
   nfs3::sattr3 attributes = args.symlink.symlink_attributes;
   attributes.mode = {};  // a link has none here
   attributes.size = {};
-  return made<Results>(tree, caller, change, args.where.name, attributes, status);
+  return made<Results>(tree, caller, change, args.where.name, attributes, {status, {}});
 }
 
 nfs3::MKNOD3res run(Tree& tree, const Caller& caller, const nfs3::MKNOD3args& args) {
@@ -204,11 +224,11 @@ nfs3::MKNOD3res run(Tree& tree, const Caller& caller, const nfs3::MKNOD3args& ar
   }
   attributes.size = {};
   if (status == nfsstat3::NFS3_OK) {
-    status = made_or_errno(::mknodat(change.directory().descriptor(), args.where.name.c_str(),
+    status = made_or_errno(::mknodat(change.directory().descriptor(), component(args.where.name),
                                      type | (mode_of(attributes, 0) & 0777U), device));
     if ((mode_of(attributes, 0) & 07000U) == 0) attributes.mode = {};
   }
-  return made<Results>(tree, caller, change, args.where.name, attributes, status);
+  return made<Results>(tree, caller, change, args.where.name, attributes, {status, {}});
 }
 
 }  // namespace nfs::posix

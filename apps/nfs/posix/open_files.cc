@@ -6,22 +6,33 @@
 #include <string>
 
 #include "nfs/posix/identity.h"
+#include "nfs/posix/impatience.h"
 
 namespace nfs::posix {
 namespace {
 
-// Of what is open with O_PATH. Never a device or a FIFO, which opening alone can wake or stop.
+// Never a device or a FIFO, which opening alone can wake or stop.
 files::File reopen(const files::File& path, int flags) {
-  const std::string link = "/proc/self/fd/" + std::to_string(path.descriptor());
-  return {link, flags | O_NONBLOCK | O_NOCTTY};
+  return reopened(path, flags | O_NONBLOCK | O_NOCTTY);
 }
 
 }  // namespace
 
+files::File reopened(const files::File& file, int flags) {
+  return {"/proc/self/fd/" + std::to_string(file.descriptor()), flags};
+}
+
 const files::File* OpenFile::content(bool for_writing) {
-  const std::lock_guard lock(mutex_);
-  if (writable_.is_open()) return &writable_;
-  if (!for_writing && readable_.is_open()) return &readable_;
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (!Impatience::is_on()) lock.lock();
+  const bool is_known = lock.owns_lock() || lock.try_lock();  // else another thread is opening it
+  if (is_known && writable_.is_open()) return &writable_;
+  if (is_known && !for_writing && readable_.is_open()) return &readable_;
+  if (Impatience::is_on()) {
+    Impatience::give_up();
+    errno = EAGAIN;
+    return nullptr;
+  }
   const auto status = path_.status();
   if (!status) return nullptr;
   const bool is_directory = S_ISDIR(status->st_mode);
@@ -34,13 +45,18 @@ const files::File* OpenFile::content(bool for_writing) {
     return nullptr;
   }
   const AsServer as_server;
-  // Only for who writes: nobody can execute a file that is open for writing.
+  // For writing only on demand: nobody can execute a file that is open for writing.
   if (for_writing) {
     writable_ = reopen(path_, O_RDWR);
     return writable_.is_open() ? &writable_ : nullptr;
   }
   readable_ = reopen(path_, is_directory ? O_RDONLY | O_DIRECTORY : O_RDONLY);
   return readable_.is_open() ? &readable_ : nullptr;
+}
+
+void OpenFile::adopt(files::File content) {
+  const std::lock_guard lock(mutex_);
+  if (!writable_.is_open()) writable_ = std::move(content);
 }
 
 OpenFiles::~OpenFiles() {
@@ -58,19 +74,21 @@ OpenFiles::Use OpenFiles::find(const InnerHandle& handle) {
     const auto found = by_handle_.find(handle);
     if (found != by_handle_.end()) return use(*found->second);
   }
+  if (Impatience::is_on()) {
+    Impatience::give_up();
+    errno = EAGAIN;
+    return {};
+  }
   files::File opened = handles_.open(handle);
   if (!opened.is_open()) return {};
   return add(handle, std::move(opened));
 }
 
-// Closing the last descriptor of a large file that was removed takes its time, which nobody else is
-// to wait for: what goes is destroyed behind the lock.
 OpenFiles::Use OpenFiles::add(const InnerHandle& handle, files::File path) {
-  Dropped dropped;
   const std::lock_guard lock(mutex_);
   const auto found = by_handle_.find(handle);
   if (found != by_handle_.end()) return use(*found->second);  // another thread was faster
-  while (idle_.size() >= files_max_) dropped.push_back(drop_oldest());
+  while (idle_.size() >= files_max_) drop_oldest();
   auto* const file = new OpenFile;
   file->handle_ = handle;
   file->path_ = std::move(path);
@@ -80,47 +98,50 @@ OpenFiles::Use OpenFiles::add(const InnerHandle& handle, files::File path) {
 }
 
 void OpenFiles::release(OpenFile& file) noexcept {
-  std::unique_ptr<OpenFile> dropped;
   const std::lock_guard lock(mutex_);
   if (--file.uses_ > 0) return;
-  if (file.is_forgotten_) {
-    dropped.reset(&file);
-    return;
+  if (file.is_written_.exchange(false)) {
+    left_contents_.push_back(std::move(file.writable_));
+    left_count_ += kLeftMax;  // nobody can execute it until then
   }
+  if (file.is_forgotten_) return leave(file);
   idle_.push_front(&file);
   file.place_ = idle_.begin();
-  if (idle_.size() > files_max_) dropped = drop_oldest();
+  if (idle_.size() > files_max_) drop_oldest();
 }
 
-std::unique_ptr<OpenFile> OpenFiles::drop_oldest() {
-  std::unique_ptr<OpenFile> oldest(idle_.back());
+void OpenFiles::drop_oldest() {
+  OpenFile* const oldest = idle_.back();
   idle_.pop_back();
   by_handle_.erase(oldest->handle_);
-  return oldest;
+  leave(*oldest);
 }
 
 void OpenFiles::forget(const InnerHandle& handle) noexcept {
-  std::unique_ptr<OpenFile> dropped;
   const std::lock_guard lock(mutex_);
   const auto found = by_handle_.find(handle);
   if (found == by_handle_.end()) return;
   OpenFile* const file = found->second;
   by_handle_.erase(found);
-  if (file->uses_ > 0) {
-    file->is_forgotten_ = true;
-    return;
-  }
+  file->is_forgotten_ = true;
+  if (file->uses_ > 0) return;
   idle_.erase(file->place_);
-  dropped.reset(file);
+  leave(*file);
 }
 
 void OpenFiles::shrink() {
-  Dropped dropped;
   const std::lock_guard lock(mutex_);
-  for (std::size_t left = (idle_.size() + 1) / 2; left > 0; --left) {
-    dropped.push_back(drop_oldest());
-  }
+  for (std::size_t left = (idle_.size() + 1) / 2; left > 0; --left) drop_oldest();
 }
+
+void OpenFiles::close_what_left() {
+  std::vector<std::unique_ptr<OpenFile>> files;
+  std::vector<files::File> contents;
+  const std::lock_guard lock(mutex_);
+  files.swap(left_);
+  contents.swap(left_contents_);
+  left_count_ = 0;
+}  // closed behind the lock
 
 std::size_t OpenFiles::size() const {
   const std::lock_guard lock(mutex_);

@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_NFS_POSIX_OPEN_FILES_H_
 #define RPCRDMA_NFS_POSIX_OPEN_FILES_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -13,8 +14,12 @@
 
 #include "files/file.h"
 #include "nfs/posix/handles.h"
+#include "nfs/posix/identity.h"
 
 namespace nfs::posix {
+
+// The same file, opened once more by what is open of it. Not open: errno.
+files::File reopened(const files::File& file, int flags);
 
 // One of them, open with O_PATH; and for its content, once that is wanted.
 class OpenFile {
@@ -24,6 +29,43 @@ class OpenFile {
   // A regular file's data, or a directory to be synced. Opened with the server's rights: what the
   // caller may do is checked before. Null: errno.
   const files::File* content(bool for_writing);
+  // Open for reading and writing already.
+  void adopt(files::File content);
+  // Nobody on this machine can execute a file that is open for writing. Called when the writer is
+  // done, as far as one can know, with what the file is; it stays open if the server could not open
+  // it again.
+  void close_writable_when_idle(const struct stat& status) noexcept {
+    if (can_reopen(status)) is_written_ = true;
+  }
+
+  // What the kernel knows of them is in its memory.
+  bool are_rights_known() const noexcept { return are_rights_known_; }
+  void set_rights_known() noexcept { are_rights_known_ = true; }
+
+  // A WRITE, for its scope.
+  class Writing {
+   public:
+    explicit Writing(OpenFile& file) noexcept : file_(file) { ++file_.writes_begun_; }
+    ~Writing() { ++file_.writes_ended_; }
+    Writing(const Writing&) = delete;
+    Writing& operator=(const Writing&) = delete;
+
+   private:
+    OpenFile& file_;
+  };
+  // Since it was made, no WRITE was under way.
+  class Quiet {
+   public:
+    explicit Quiet(const OpenFile& file) noexcept
+        : file_(file), ended_(file.writes_ended_), begun_(file.writes_begun_) {}
+    explicit operator bool() const noexcept {
+      return ended_ == begun_ && file_.writes_begun_ == begun_;
+    }
+
+   private:
+    const OpenFile& file_;
+    const std::uint64_t ended_, begun_;  // in this order: read the other way, one could end between
+  };
 
  private:
   friend class OpenFiles;
@@ -34,6 +76,9 @@ class OpenFile {
   std::mutex mutex_;
   files::File writable_;  // guarded by mutex_
   files::File readable_;  // guarded by mutex_
+  std::atomic<bool> is_written_ = false;
+  std::atomic<bool> are_rights_known_ = false;
+  std::atomic<std::uint64_t> writes_begun_ = 0, writes_ended_ = 0;
   // Under the lock of OpenFiles.
   std::size_t uses_ = 0;
   bool is_forgotten_ = false;  // goes with its last use
@@ -68,12 +113,14 @@ class OpenFiles {
     OpenFile* file_ = nullptr;
   };
 
-  // At most so many files that nobody uses; each has up to two descriptors. `handles` outlives it.
+  // At most so many files that nobody uses; each has up to three descriptors. `handles` outlives
+  // it.
   OpenFiles(Handles& handles, std::size_t files_max) : handles_(handles), files_max_(files_max) {}
   ~OpenFiles();
   OpenFiles(const OpenFiles&) = delete;
   OpenFiles& operator=(const OpenFiles&) = delete;
 
+  // In impatience only if it is open.
   Use find(const InnerHandle& handle);
   // A file that was just opened with O_PATH, and its handle.
   Use add(const InnerHandle& handle, files::File path);
@@ -81,13 +128,23 @@ class OpenFiles {
   void forget(const InnerHandle& handle) noexcept;
   // Descriptors ran out: closes half of what nobody uses, so that the next call finds some.
   void shrink();
+  // Closes what has left the table: of a large file that was removed that takes its time.
+  void close_what_left();
+  // It is time for that: no call is answered at once before it is done.
+  bool has_much_to_close() const noexcept { return left_count_ >= kLeftMax; }
   std::size_t size() const;
 
  private:
   void release(OpenFile& file) noexcept;
   Use use(OpenFile& file) noexcept;
-  using Dropped = std::vector<std::unique_ptr<OpenFile>>;
-  std::unique_ptr<OpenFile> drop_oldest();
+  void drop_oldest();
+  // With mutex_ held: a worker closes it.
+  void leave(OpenFile& file) {
+    left_.emplace_back(&file);
+    // The room of one that was removed is to come back.
+    left_count_ += file.is_forgotten_ ? kLeftMax : 1;
+  }
+  static constexpr std::size_t kLeftMax = 32;
 
   Handles& handles_;
   const std::size_t files_max_;
@@ -95,6 +152,9 @@ class OpenFiles {
   // Guarded by mutex_.
   std::unordered_map<InnerHandle, OpenFile*, HashOfHandle> by_handle_;
   std::list<OpenFile*> idle_;  // those that nobody uses, the one used last in front
+  std::vector<std::unique_ptr<OpenFile>> left_;
+  std::vector<files::File> left_contents_;
+  std::atomic<std::size_t> left_count_ = 0;  // changed with mutex_ held
 };
 
 }  // namespace nfs::posix

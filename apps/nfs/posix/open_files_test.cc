@@ -89,6 +89,20 @@ TEST_F(OpenFilesTest, ForgetsAFileWithItsLastUse) {
   EXPECT_EQ(files_.size(), 1U);
 }
 
+TEST_F(OpenFilesTest, KnowsWhetherAFileWasWrittenMeanwhile) {
+  const OpenFiles::Use use = files_.find(numbered(1));
+  const OpenFile::Quiet undisturbed(*use);
+  EXPECT_TRUE(undisturbed);
+  {
+    const OpenFile::Writing writing(*use);
+    EXPECT_FALSE(undisturbed) << "it began meanwhile";
+    const OpenFile::Quiet begun_in_a_write(*use);
+    EXPECT_FALSE(begun_in_a_write);
+  }
+  EXPECT_FALSE(undisturbed);
+  EXPECT_TRUE(OpenFile::Quiet(*use));
+}
+
 TEST_F(OpenFilesTest, SaysWhyThereIsNone) {
   EXPECT_FALSE(files_.find(numbered(99)));
   EXPECT_EQ(errno, ESTALE);

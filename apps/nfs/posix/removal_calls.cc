@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "nfs/posix/attributes.h"
+#include "nfs/posix/beneath.h"
 #include "nfs/posix/calls.h"
 #include "nfs/results.h"
 
@@ -17,17 +18,25 @@ namespace {
 
 using nfs3::nfsstat3;
 
-// What a name stands for before it is taken away, so that nothing keeps its data on the disk.
-std::optional<InnerHandle> handle_behind(Tree& tree, const Found& directory,
-                                         const std::string& name) {
-  const files::File file = Tree::open_entry(directory, name);
-  if (!file.is_open()) return std::nullopt;
-  return tree.handles().of(file, directory.file->handle(), name);
-}
+// What a name stands for before it is taken away.
+struct Behind {
+  Behind(Tree& tree, const Found& directory, const std::string& name)
+      : file(open_beneath(directory.file->path(), name)) {
+    if (file.is_open()) handle = tree.handles().of(file, directory.file->handle(), name);
+  }
+  files::File file;
+  std::optional<InnerHandle> handle;
+};
 
-// Of what had several names, others stay; the next call opens it anew.
-void forget(Tree& tree, const std::optional<InnerHandle>& handle) {
-  if (handle) tree.open_files().forget(*handle);
+// Nothing keeps its data on the disk. Of what had several names, others stay; the next call opens
+// it anew.
+void forget(Tree& tree, const Behind& taken) {
+  if (!taken.handle) return;
+  tree.open_files().forget(*taken.handle);
+  const auto status = taken.file.status();
+  if (status && (status->st_nlink == 0 || S_ISDIR(status->st_mode))) {
+    tree.handles().removed(*taken.handle);
+  }
 }
 
 template <class Results, class Success, class Failure>
@@ -37,11 +46,11 @@ Results take_away(Tree& tree, const Caller& caller, const nfs3::diropargs3& obje
   const Found& directory = change.directory();
   nfsstat3 status = tree.may_take_away(caller, directory, object.name);
   if (status == nfsstat3::NFS3_OK) {
-    const auto handle = handle_behind(tree, directory, object.name);
-    if (::unlinkat(directory.descriptor(), object.name.c_str(), flags) != 0) {
+    const Behind taken(tree, directory, object.name);
+    if (::unlinkat(directory.descriptor(), component(object.name), flags) != 0) {
       status = status_of(errno);
     } else {
-      forget(tree, handle);
+      forget(tree, taken);
       if (!tree.settle(directory)) status = status_of(errno);
     }
   }
@@ -53,7 +62,12 @@ Results take_away(Tree& tree, const Caller& caller, const nfs3::diropargs3& obje
 struct TwoDirectories {
   TwoDirectories(Tree& tree, const nfs3::RENAME3args& args) {
     Found first = tree.find_directory(args.from.dir);
-    Found second = first ? tree.find_directory(args.to.dir) : Found();
+    Found second;
+    if (first) {
+      second = tree.find_directory(args.to.dir);
+    } else {
+      second.error = first.error;  // there is no file behind it
+    }
     if (first && second) {
       std::mutex& one = tree.lock_of(first.file->handle());
       std::mutex& other = tree.lock_of(second.file->handle());
@@ -94,13 +108,18 @@ nfs3::RENAME3res run(Tree& tree, const Caller& caller, const nfs3::RENAME3args& 
   if (status == nfsstat3::NFS3_OK) status = tree.may_take_away(caller, to, args.to.name);
   if (status == nfsstat3::NFS3ERR_NOENT) status = nfsstat3::NFS3_OK;  // nothing is replaced
   if (status == nfsstat3::NFS3_OK) {
-    const auto moved = handle_behind(tree, from, args.from.name);
-    const auto replaced = handle_behind(tree, to, args.to.name);
-    if (::renameat(from.descriptor(), args.from.name.c_str(), to.descriptor(),
-                   args.to.name.c_str()) != 0) {
+    const Behind moved(tree, from, args.from.name), replaced(tree, to, args.to.name);
+    // Two names of one file: rename(2) does nothing then.
+    const bool is_the_same = replaced.handle && replaced.handle == moved.handle;
+    const auto rename = [&] {
+      return ::renameat(from.descriptor(), component(args.from.name), to.descriptor(),
+                        component(args.to.name));
+    };
+    if (tree.handles().rename(rename, is_the_same ? std::nullopt : moved.handle, to.file->handle(),
+                              args.to.name) != 0) {
       status = status_of(errno);
     } else {
-      if (replaced != moved) forget(tree, replaced);
+      if (!is_the_same) forget(tree, replaced);
       if (!(tree.settle(to) && tree.settle(from))) status = status_of(errno);
     }
   }
@@ -124,7 +143,7 @@ nfs3::LINK3res run(Tree& tree, const Caller& caller, const nfs3::LINK3args& args
   if (status == nfsstat3::NFS3_OK) {
     // linkat(2) with AT_EMPTY_PATH needs a right that the caller has not.
     const std::string link = "/proc/self/fd/" + std::to_string(file.descriptor());
-    if (::linkat(AT_FDCWD, link.c_str(), change.directory().descriptor(), args.link.name.c_str(),
+    if (::linkat(AT_FDCWD, link.c_str(), change.directory().descriptor(), component(args.link.name),
                  AT_SYMLINK_FOLLOW) != 0) {
       status = status_of(errno);
     } else if (!(tree.settle(file) && tree.settle(change.directory()))) {

@@ -1,19 +1,24 @@
 #include "nfs/posix/tree.h"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
 #include <climits>
+#include <ctime>
 #include <optional>
 #include <random>
 #include <utility>
 
 #include "nfs/posix/attributes.h"
+#include "nfs/posix/beneath.h"
+#include "nfs/posix/impatience.h"
 
 namespace nfs::posix {
 namespace {
@@ -29,6 +34,20 @@ Found none(nfsstat3 error) {
   Found found;
   found.error = error;
   return found;
+}
+
+// File systems of this machine whose inodes are whole once they are in memory. Others may ask a
+// server or a process for a file's attributes.
+bool keeps_inodes_in_memory(const files::File& root) {
+  constexpr std::array<unsigned, 5> kKnown{0xef53, 0x58465342, 0x9123683e, 0x01021994, 0xf2f52010};
+  struct statfs status {};
+  if (::fstatfs(root.descriptor(), &status) != 0) return false;
+  return std::ranges::find(kKnown, static_cast<unsigned>(status.f_type)) != kKnown.end();
+}
+
+unsigned long mount_flags_of(const files::File& root) {
+  struct statvfs status {};
+  return ::fstatvfs(root.descriptor(), &status) == 0 ? status.f_flag : 0;
 }
 
 // Where an open directory is, as the kernel sees it.
@@ -49,9 +68,23 @@ Tree::Tree(files::File root, std::unique_ptr<Handles> handles, const HandleMaker
       maker_(maker),
       settings_(settings),
       has_stable_positions_(posix::has_stable_positions(root_)),
+      may_answer_at_once_(handles_->is_quick() && keeps_inodes_in_memory(root_)),
+      mount_flags_(mount_flags_of(root_)),
       root_handle_(handles_->of(root_, {}, {}).value_or(InnerHandle())),
       open_(*handles_, settings.open_files_max),
       verifier_(random_number()) {}
+
+bool Tree::reading_sets_time(const struct stat& status) const noexcept {
+  if ((mount_flags_ & ST_NOATIME) != 0) return false;
+  if ((mount_flags_ & ST_RELATIME) == 0) return true;
+  constexpr std::int64_t kDay = 86'400;
+  const auto is_before = [&](const timespec& other) {
+    return std::pair(status.st_atim.tv_sec, status.st_atim.tv_nsec) <=
+           std::pair(other.tv_sec, other.tv_nsec);
+  };
+  return is_before(status.st_mtim) || is_before(status.st_ctim) ||
+         status.st_atim.tv_sec + kDay <= ::time(nullptr);
+}
 
 Found Tree::find(const nfs3::nfs_fh3& handle) {
   Found found;
@@ -71,39 +104,21 @@ Found Tree::find_directory(const nfs3::nfs_fh3& handle) {
   return found;
 }
 
-files::File Tree::open_entry(const Found& directory, const std::string& name) {
-  open_how how{};
-  how.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
-  for (int attempt = 0; attempt < 16; ++attempt) {
-    const long result =
-        ::syscall(SYS_openat2, directory.descriptor(), name.c_str(), &how, sizeof(how));
-    if (result >= 0) return files::File(static_cast<int>(result));
-    if (errno == ENOSYS || errno == EPERM) break;  // an old kernel, or a seccomp filter
-    if (errno != EAGAIN && errno != EINTR) return {};
-  }
-  // One component, no symbolic link is followed: only a mounted file system may be beyond.
-  files::File opened(
-      ::openat(directory.descriptor(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-  const auto status = opened.is_open() ? opened.status() : std::nullopt;
-  if (status && status->st_dev != directory.status.st_dev) {
-    errno = EXDEV;
-    return {};
-  }
-  return opened;
-}
-
 Found Tree::entry(const Caller& caller, const Found& directory, const std::string& name) {
   if (!can_take_identities() && !permits(directory.status, caller, kExecute)) {
     return none(nfsstat3::NFS3ERR_ACCES);
   }
   if (name == "." || name == "..") {
+    if (Impatience::is_on()) {
+      Impatience::give_up();
+      return none(nfsstat3::NFS3ERR_JUKEBOX);
+    }
     if (const nfsstat3 refused = may(caller, directory, kExecute); refused != nfsstat3::NFS3_OK) {
       return none(refused);
     }
     return name == "." ? again(directory) : parent_of(directory);
   }
-  files::File opened = open_entry(directory, name);
+  files::File opened = open_beneath(directory.file->path(), name);
   if (!opened.is_open()) {
     // Another file system is mounted there, which is not exported.
     return none(errno == EXDEV ? nfsstat3::NFS3ERR_ACCES : status_of(errno));
@@ -113,7 +128,9 @@ Found Tree::entry(const Caller& caller, const Found& directory, const std::strin
 
 Found Tree::known(files::File opened, const Found& directory, const std::string& name) {
   Found found;
-  if (::fstat(opened.descriptor(), &found.status) != 0) return none(status_of(errno));
+  if (!opened.is_open() || ::fstat(opened.descriptor(), &found.status) != 0) {
+    return none(status_of(errno));
+  }
   const auto handle = handles_->of(opened, directory.file->handle(), name);
   if (!handle) return none(status_of(errno));
   found.file = open_.add(*handle, std::move(opened));
@@ -142,11 +159,7 @@ Found Tree::parent_of(const Found& directory) {
   const std::size_t slash = below.rfind('/');
   if (slash == std::string::npos) return find_directory(root);
   const std::string parent = below.substr(0, slash);
-  open_how how{};
-  how.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
-  files::File opened(static_cast<int>(
-      ::syscall(SYS_openat2, root_.descriptor(), parent.c_str(), &how, sizeof(how))));
+  files::File opened = open_directory_beneath(root_, parent);
   // It is not where it was, or a file system was mounted over it.
   if (!opened.is_open()) return none(nfsstat3::NFS3ERR_STALE);
   return known(std::move(opened), directory, "..");
@@ -161,10 +174,16 @@ nfs3::post_op_attr Tree::attributes_now(const Found& file) const {
 nfsstat3 Tree::may(const Caller& caller, const Found& file, unsigned rights) const {
   static_assert(kRead == R_OK && kWrite == W_OK && kExecute == X_OK);
   if (can_take_identities()) {
-    constexpr int kFlags = AT_EMPTY_PATH | AT_EACCESS;
-    if (::syscall(SYS_faccessat2, file.descriptor(), "", rights, kFlags) == 0) {
-      return nfsstat3::NFS3_OK;
+    // For others than the owner an access control list may have to be read, the first time.
+    const bool is_owner = caller.uid == file.status.st_uid;
+    if (Impatience::is_on() && !is_owner && !file.file->are_rights_known()) {
+      Impatience::give_up();
+      return nfsstat3::NFS3ERR_JUKEBOX;
     }
+    constexpr int kFlags = AT_EMPTY_PATH | AT_EACCESS;
+    const long result = ::syscall(SYS_faccessat2, file.descriptor(), "", rights, kFlags);
+    if (!is_owner) file.file->set_rights_known();
+    if (result == 0) return nfsstat3::NFS3_OK;
     if (errno != ENOSYS) return status_of(errno);
   }
   return permits(file.status, caller, rights) ? nfsstat3::NFS3_OK : nfsstat3::NFS3ERR_ACCES;
@@ -183,7 +202,7 @@ nfsstat3 Tree::may_take_away(const Caller& caller, const Found& directory,
   if (refused != nfsstat3::NFS3_OK || can_take_identities()) return refused;
   if ((directory.status.st_mode & S_ISVTX) == 0 || caller.uid == 0) return refused;
   struct stat status {};
-  if (::fstatat(directory.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+  if (::fstatat(directory.descriptor(), component(name), &status, AT_SYMLINK_NOFOLLOW) != 0) {
     return status_of(errno);
   }
   const bool owns = caller.uid == status.st_uid || caller.uid == directory.status.st_uid;

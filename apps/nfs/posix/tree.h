@@ -48,14 +48,19 @@ class Tree {
   Handles& handles() noexcept { return *handles_; }
   Listings& listings() noexcept { return listings_; }
   bool has_stable_positions() const noexcept { return has_stable_positions_; }
+  // Calls may be made in impatience: what is in memory is told without waiting.
+  bool may_answer_at_once() const noexcept { return may_answer_at_once_; }
+  // Reading a file of this status sets its time of access, for which a journal may have to be
+  // waited for.
+  bool reading_sets_time(const struct stat& status) const noexcept;
   std::uint64_t fsid() const noexcept { return settings_.fsid; }
 
   Found find(const nfs3::nfs_fh3& handle);
   Found find_directory(const nfs3::nfs_fh3& handle);
   // The entry of a directory; also "." and "..".
   Found entry(const Caller& caller, const Found& directory, const std::string& name);
-  // Open with O_PATH, in no table. Not open: errno.
-  static files::File open_entry(const Found& directory, const std::string& name);
+  // What was opened just now, with O_PATH, and found in the directory under the name.
+  Found known(files::File opened, const Found& directory, const std::string& name);
   nfs3::nfs_fh3 sealed(const InnerHandle& handle) const { return maker_.seal(handle.view()); }
   // What it is now; without attributes if there is no file.
   nfs3::post_op_attr attributes_now(const Found& file) const;
@@ -80,13 +85,14 @@ class Tree {
  private:
   Found again(const Found& directory);
   Found parent_of(const Found& directory);
-  Found known(files::File opened, const Found& directory, const std::string& name);
 
   const files::File root_;
   const std::unique_ptr<Handles> handles_;
   const HandleMaker& maker_;
   const Settings settings_;
   const bool has_stable_positions_;
+  const bool may_answer_at_once_;
+  const unsigned long mount_flags_;  // ST_NOATIME and so on
   InnerHandle root_handle_;
   OpenFiles open_;
   Listings listings_;

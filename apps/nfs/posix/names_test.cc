@@ -1,0 +1,124 @@
+// The second wall: the back end by itself, without the service in front of it.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nfs/posix/file_system.h"
+#include "nfs/posix/workers.h"
+
+namespace nfs::posix {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Unsealed final : HandleMaker {
+  nfs3::nfs_fh3 seal(std::span<const std::byte> inner) const override {
+    return {{inner.begin(), inner.end()}};
+  }
+};
+
+// An export, and beside it what nobody may reach. Names lead there, and to nothing that this
+// machine has: a fault that is planted does what they say.
+class NamesTest : public testing::Test {
+ protected:
+  NamesTest() : workers_(make_workers(1, 8)) {
+    std::string name = (fs::temp_directory_path() / "names-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+    fs::create_directories(folder_ / "export/directory");
+    fs::create_directories(folder_ / "beside/empty");
+    std::ofstream(folder_ / "export/file") << "x";
+    std::ofstream(folder_ / "beside/file") << "secret";
+    std::string why;
+    files_ = std::move(*open_directory(folder_ / "export", {}, maker_, *workers_, why));
+    root_.data = files_->root();
+  }
+  ~NamesTest() override {
+    workers_->stop();
+    files_.reset();
+    fs::remove_all(folder_);
+  }
+  // The status of one call. `begin` is given what ends it.
+  template <class Results, class Begin>
+  nfs3::nfsstat3 call(Begin begin) {
+    std::promise<nfs3::nfsstat3> ended;
+    begin(FileSystem::Done<Results>(
+        [&ended](Results results) { ended.set_value(results.status()); }));
+    return ended.get_future().get();
+  }
+  std::vector<std::string> beside() const {
+    std::vector<std::string> found;
+    for (const auto& each : fs::recursive_directory_iterator(folder_ / "beside")) {
+      found.push_back(each.path().filename());
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+
+  const Unsealed maker_;
+  const std::unique_ptr<Workers> workers_;
+  fs::path folder_;
+  std::unique_ptr<FileSystem> files_;
+  nfs3::nfs_fh3 root_;
+  const Caller root_user_{};
+};
+
+TEST_F(NamesTest, ThatLeadElsewhereAreOfNothing) {
+  const auto refused = nfs3::nfsstat3::NFS3ERR_NOENT;
+  for (const std::string& to : {std::string("../beside/"), folder_.string() + "/beside/",
+                                std::string("directory/../../beside/")}) {
+    const nfs3::diropargs3 file{root_, to + "file"}, empty{root_, to + "empty"},
+        fresh{root_, to + "new"}, own{root_, "file"};
+    nfs3::createhow3 how;
+    how.set_obj_attributes(nfs3::createmode3::UNCHECKED, {});
+    nfs3::mknoddata3 pipe;
+    pipe.set_pipe_attributes(nfs3::ftype3::NF3FIFO, {});
+    EXPECT_EQ(call<nfs3::CREATE3res>([&](auto done) {
+                files_->create(root_user_, {fresh, how}, std::move(done));
+              }),
+              refused);
+    EXPECT_EQ(call<nfs3::MKDIR3res>([&](auto done) {
+                files_->make_directory(root_user_, {fresh, {}}, std::move(done));
+              }),
+              refused);
+    EXPECT_EQ(call<nfs3::SYMLINK3res>([&](auto done) {
+                files_->make_symbolic_link(root_user_, {fresh, {{}, "x"}}, std::move(done));
+              }),
+              refused);
+    EXPECT_EQ(call<nfs3::MKNOD3res>([&](auto done) {
+                files_->make_node(root_user_, {fresh, pipe}, std::move(done));
+              }),
+              refused);
+    EXPECT_EQ(call<nfs3::REMOVE3res>(
+                  [&](auto done) { files_->remove(root_user_, {file}, std::move(done)); }),
+              refused);
+    EXPECT_EQ(call<nfs3::RMDIR3res>([&](auto done) {
+                files_->remove_directory(root_user_, {empty}, std::move(done));
+              }),
+              refused);
+    EXPECT_EQ(call<nfs3::RENAME3res>([&](auto done) {
+                files_->rename(root_user_, {file, {root_, "taken"}}, std::move(done));
+              }),
+              refused);
+    EXPECT_EQ(call<nfs3::RENAME3res>([&](auto done) {
+                files_->rename(root_user_, {own, fresh}, std::move(done));
+              }),
+              refused);
+    EXPECT_NE(call<nfs3::LOOKUP3res>(
+                  [&](auto done) { files_->look_up(root_user_, {file}, std::move(done)); }),
+              nfs3::nfsstat3::NFS3_OK);
+  }
+  EXPECT_EQ(beside(), (std::vector<std::string>{"empty", "file"}));
+  EXPECT_TRUE(fs::exists(folder_ / "export/file"));
+}
+
+}  // namespace
+}  // namespace nfs::posix
