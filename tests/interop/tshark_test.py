@@ -70,7 +70,8 @@ class TsharkTest(unittest.TestCase):
             raise AssertionError("tshark is missing: apt-get install --no-install-recommends tshark")
         cls.work = tempfile.TemporaryDirectory(prefix="rpcrdma-tshark.")
         cls.capture = str(pathlib.Path(cls.work.name) / "demo.pcapng")
-        subprocess.run([sys.executable, str(DEMO), COMMAND, "--size", str(20 << 20), "--capture", cls.capture],
+        subprocess.run([sys.executable, str(DEMO), COMMAND, "--size", str(20 << 20), "--files", "50",
+                        "--capture", cls.capture],
                        check=True, stdout=subprocess.DEVNULL, timeout=300)
 
     @classmethod
@@ -100,7 +101,10 @@ class TsharkTest(unittest.TestCase):
         self.assertEqual(bad, "")
         checks = re.findall(r"CRC check: 0x[0-9a-f]+ \((\w+)", tshark(self.capture, "-O", "iwarp_mpa"))
         self.assertGreater(len(checks), 1000)
-        self.assertEqual(set(checks), {"Good"}, collections.Counter(checks))
+        if set(checks) != {"Good"}:
+            # Once in some thirty runs of 23 November 2026, next to other tests; the next time says why.
+            kept = shutil.copy(self.capture, "tshark-failed.pcapng")
+            self.fail(f"{collections.Counter(checks)}; the capture is {os.path.abspath(kept)}")
 
     def test_every_kind_of_message_is_seen(self):
         opcodes = set()

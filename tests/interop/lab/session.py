@@ -2,6 +2,7 @@
 import contextlib
 import dataclasses
 import signal
+import time
 
 from machine import GUEST_ADDRESS, HOST_ADDRESS, Absent, Failure, random_file
 
@@ -79,16 +80,31 @@ class Server:
         self.folder = self.side.scratch / f"served-{session.next_port}"
         self.side.run("mkdir", ["mkdir", "-p", self.folder])
         self.port = session.next_port
-        self.program = peer.start("serve", *(what or ("--blob", self.folder)), "--listen", self.address, "--port",
-                                  self.port, "--json", *options)
-        self.url = self.program.wait_for(r"^ready ((nfs\+)?rdma://\S+)", 30)[1]
+        self.start = lambda: peer.start("serve", *(what or ("--blob", self.folder)), "--listen", self.address, "--port",
+                                        self.port, "--json", *options)
         self.counters = {}
+        self.begin()
+
+    def begin(self):
+        self.program = self.start()
+        self.url = self.program.wait_for(r"^ready ((nfs\+)?rdma://\S+)", 30)[1]
         self.killed = False  # or has ended by itself
 
     def kill(self):
         self.killed = True
         self.program.signal(signal.SIGKILL)
         self.program.wait(10)
+
+    def begin_again(self, seconds=30):
+        """After it was killed, at the same address, which the kernel may hold for a while."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return self.begin()
+            except Failure:
+                if self.program.status() is None or time.monotonic() > end:
+                    raise
+            time.sleep(0.5)
 
     def expect_failure(self, seconds):
         """It ends by itself; returns what it says."""

@@ -2,19 +2,22 @@
 import contextlib
 import functools
 import re
+import signal
+import time
 
 from machine import Failure
 from session import MIB, scenario
 
 MOUNT = "/mnt/nfs"
+RESTARTS = 3
 FILES = "/srv/nfs"  # in the guest: on tmpfs, since the root's overlay gives no handles
 
 
 class Mounted:
-    """The export, mounted by the guest's kernel."""
+    """The export, mounted by the guest's kernel by `command`; `folder` is what is exported, on the server's side."""
 
-    def __init__(self, session, server, files, folder):
-        self.session, self.server, self.files, self.folder = session, server, files, folder
+    def __init__(self, session, server, folder, command):
+        self.session, self.server, self.folder, self.command = session, server, folder, command
 
     def shell(self, label, text, seconds=120):
         return self.session.guest.shell(label, f"cd {MOUNT}\n{text}", seconds)
@@ -32,9 +35,36 @@ class Mounted:
                  "mrs_recycled mrs_orphaned mrs_allocated local_inv_needed empty_sendctx_q reply_waits_for_send")
         return dict(zip(names.split(), map(int, found[1].split())))
 
+    def operations(self, name):
+        """How many of one procedure the kernel has sent."""
+        text = self.session.guest.shell("mountstats", "cat /proc/self/mountstats").out()
+        section = text[text.index(f"mounted on {MOUNT} "):]
+        return int(re.search(rf"^\s*{name}: (\d+)", section, re.MULTILINE)[1])
+
+
+# What the kernel says of these is a complaint, but for what it says when modules are loaded.
+COMPLAINT = re.compile(r"rpcrdma|rpc|nfs|siw|rxe|WARNING|BUG|Call Trace", re.IGNORECASE)
+HARMLESS = re.compile(r"Registered|Registering|NFSD: |loaded|out-of-tree|module verification|FS-Cache|Key type|set active|"
+                      r"added eth0")
+# And of these where the server goes, or the mount: calls that were killed are told of, too.
+OUTAGE = re.compile(r"not responding|server \S+ OK|connection to \S+ (closed|via)|RPC call returned error 512")
+
+
+class KernelLog:
+    def __init__(self, guest):
+        self.guest, self.mark = guest, f"lab: {guest.scenario}"
+        guest.shell("mark", f"echo '{self.mark}' >/dev/kmsg")
+
+    def check(self, has_outage):
+        lines = self.guest.shell("dmesg", "dmesg").out().split(self.mark)[-1].splitlines()[1:]
+        bad = [line for line in lines if COMPLAINT.search(line) and not HARMLESS.search(line) and
+               not (has_outage and OUTAGE.search(line))]
+        if bad:
+            raise Failure(f"the kernel complains: {bad[0]} ({len(bad)} lines)")
+
 
 @contextlib.contextmanager
-def mounted(session, server_peer, options="", serve_options=(), folder=None):
+def mounted(session, server_peer, options="", serve_options=(), folder=None, has_outage=False):
     files = server_peer.side
     if files is session.guest:
         folder = FILES
@@ -44,20 +74,23 @@ def mounted(session, server_peer, options="", serve_options=(), folder=None):
         folder = files.scratch / f"nfs-{session.next_port}"
         files.run("mkdir", ["mkdir", "-p", folder])
     tcp_port = session.next_port + 1000
+    log = KernelLog(session.guest)
     what = ("--nfs", f"{folder}:rw,no_root_squash", "--export", "/data", "--nfs-tcp-port", tcp_port,
             "--handle-key", files.scratch / "handle-key", *serve_options)
     with server_peer.serve(what=what) as server:
         # As somebody types it who reads what the server prints; and soft, so that no fault of ours stops the guest.
-        session.guest.shell("mount", f"modprobe -a nfs rpcrdma; mkdir -p {MOUNT}; mount -v -t nfs -o vers=3,rdma,"
-                            f"port={server.port},mountport={tcp_port},mountproto=tcp,nolock,{options or 'soft'} "
-                            f"{server.address}:/data {MOUNT}", 60)
-        made = Mounted(session, server, files, folder)
+        command = (f"modprobe -a nfs rpcrdma; mkdir -p {MOUNT}; mount -v -t nfs -o vers=3,rdma,"
+                   f"port={server.port},mountport={tcp_port},mountproto=tcp,nolock,{options or 'soft'} "
+                   f"{server.address}:/data {MOUNT}")
+        session.guest.shell("mount", command, 60)
+        made = Mounted(session, server, folder, command)
         try:
             yield made
         finally:
             session.guest.run("umount", ["bash", "-c", f"umount {MOUNT} || umount -f -l {MOUNT}"], status=None)
     if files is session.guest:
         files.shell("files", f"umount {FILES}")
+    log.check(has_outage)
 
 
 def basics(session, server_peer):
@@ -134,6 +167,63 @@ def many(session, server_peer):
     return f"{stats['reply_chunks']} Reply chunks"
 
 
+def restarted(session, server_peer):
+    """The server is killed and started again under load, and the mount is hard: what was written is there."""
+    with mounted(session, server_peer, "hard,timeo=100,retrans=3", has_outage=True) as mount:
+        # The large file is written unstable, and committed once at its end; the small ones each at its own.
+        load = session.guest.start("load", ["bash", "-ec", f"""
+            cd {MOUNT}; head -c 64M /dev/urandom >/dev/shm/big; (cd /dev/shm; sha256sum big) >/tmp/sums
+            {{ dd if=/dev/shm/big of=big bs=256k conv=fsync 2>/dev/null; touch /tmp/big-is-done; }} &
+            n=0; until [ -e /tmp/big-is-done ] && [ $n -ge 60 ]; do
+              head -c 200000 /dev/urandom >/dev/shm/f$n; dd if=/dev/shm/f$n of=f$n bs=64k conv=fsync 2>/dev/null
+              (cd /dev/shm; sha256sum f$n) >>/tmp/sums; cmp f$n /dev/shm/f$n; rm /dev/shm/f$n; n=$((n + 1)); echo $n
+            done; wait
+            echo 3 >/proc/sys/vm/drop_caches; sha256sum --quiet -c /tmp/sums; rm /tmp/big-is-done /dev/shm/big; echo all"""])
+        waited = []
+        for _ in range(RESTARTS):
+            before = len(load.out().splitlines())
+            wait_until(load, lambda: len(load.out().splitlines()) >= before + 5, 120)
+            mount.server.kill()
+            start = time.monotonic()
+            mount.server.begin_again()
+            after = len(load.out().splitlines())
+            wait_until(load, lambda: len(load.out().splitlines()) > after, 120)
+            waited.append(time.monotonic() - start)
+        load.expect(300)
+        if "all" not in load.out().splitlines():
+            raise load.failure("did not come to its end")
+        # What the server has, not what a client remembers.
+        sums = f"{session.guest.shared}/sums"
+        session.guest.shell("sums", f"cp /tmp/sums {sums}")
+        server_peer.side.shell("compare", f"cd {mount.folder}; sha256sum --quiet -c {server_peer.side.shared}/sums")
+        stats = mount.stats()
+    return f"{RESTARTS} restarts, on again after {max(waited):.0f} s at most; {stats['connect_count']} connections"
+
+
+def wait_until(program, condition, seconds):
+    end = time.monotonic() + seconds
+    while not condition():
+        if program.status() is not None:
+            raise program.failure(f"ended with {program.status()} too early")
+        if time.monotonic() > end:
+            raise program.failure(f"did not go on for {seconds} s")
+        time.sleep(0.05)
+
+
+def torn_down(session, server_peer):
+    """A mount that is torn down under load, by force: the server goes on, and what was synced is there."""
+    with mounted(session, server_peer, has_outage=True) as mount:
+        mount.shell("first", f"cp {session.guest.shared}/random first; sync first")
+        load = session.guest.start("load", ["bash", "-c", f"cd {MOUNT}; while :; do cat /dev/zero >more; done"])
+        wait_until(load, lambda: mount.stats()["read_chunks"] > 40, 60)
+        session.guest.run("umount", ["bash", "-c", f"umount -f {MOUNT}; umount -l {MOUNT}"], status=None)
+        load.signal(signal.SIGKILL)
+        load.wait(60)
+        session.guest.shell("mount", mount.command, 60)
+        mount.shell("again", f"cmp first {session.guest.shared}/random; rm -f more; echo on >second; sync second")
+    return "the next mount finds what was synced"
+
+
 def loads(session, server_peer):
     """fio with its own checks, four writers at once, and stress-ng's tests of files."""
     with mounted(session, server_peer) as mount:
@@ -155,7 +245,9 @@ for name, peer, devices in (("siwarp", lambda session: session.host_siwarp(), ("
                            (trees, "tar, cp, rsync, git of some thousand files"),
                            (large, "dd of 256 MiB both ways"),
                            (many, "20,000 entries in a folder"),
-                           (loads, "fio with verify, stress-ng")):
-        scenario(f"nfs-{function.__name__}-{name}", f"Linux → {who}", what, devices=devices)(
+                           (loads, "fio with verify, stress-ng"),
+                           (restarted, "server killed and started again under load, hard mount: no byte lost"),
+                           (torn_down, "a mount torn down by force under load; the next one")):
+        scenario(f"nfs-{function.__name__.replace('_', '-')}-{name}", f"Linux → {who}", what, devices=devices)(
             functools.partial(lambda session, function, peer: function(session, peer(session)),
                               function=function, peer=peer))
