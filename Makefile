@@ -3,8 +3,8 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 
-.PHONY: help setup build demo bench micro-bench instructions check check-all check-tsan check-clang check-release coverage mutants \
-        format tidy doc install fresh-root lab clean fuzz fuzz-merge fuzz-coverage
+.PHONY: help setup build demo bench bench-nfs micro-bench instructions check check-all check-tsan check-clang check-release coverage mutants \
+        format tidy doc install fresh-root lab clean fuzz fuzz-merge fuzz-coverage fuzz-nfs
 
 help:
 	@echo 'make demo        build, then move real files between two processes and check them'
@@ -12,6 +12,7 @@ help:
 	@echo 'make check-all   check, and again with TSan, Clang and in a release build'
 	@echo 'make build       release build: build/bin/rpcrdma and build/lib/librpcrdma.a'
 	@echo 'make bench       rates, latencies and CPU time over depth, payload and connections: docs/benchmarks.md'
+	@echo 'make bench-nfs   our NFS client and server beside nfs-ganesha with libnfs (needs root)'
 	@echo 'make micro-bench what the pieces cost, by Google Benchmark'
 	@echo 'make instructions  count the instructions of calls, and hold them against the recorded ones'
 	@echo 'make install     install the release build (DESTDIR and PREFIX are honoured)'
@@ -21,6 +22,7 @@ help:
 	@echo 'make mutants     plant the fault of each rule in docs/conformance.md, and see a test fail (an hour);'
 	@echo '                 scripts/mutants.py --help: some of them, or faults drawn at random'
 	@echo 'make fuzz        fuzz decoders, both machines and rpcrdma-gen, FUZZ_MINUTES=1 each'
+	@echo 'make fuzz-nfs    malformed calls to a server of NFS under strace: it opens nothing outside its exports, SECONDS=1800'
 	@echo 'make fresh-root  demo and check from a clean clone in a fresh Debian 12 (needs root)'
 	@echo 'make lab         real RDMA devices and the Linux kernel, in QEMU (needs root and 5 minutes);'
 	@echo '                 LAB_ONLY=regex LAB_KERNEL=6.12 LAB_FLAGS="--list | --write-docs | --help"'
@@ -38,6 +40,12 @@ bench: setup
 	@scripts/setup.sh bench
 	@scripts/build.sh release
 	@scripts/plots.py build/bin/rpcrdma
+
+# Beside nfs-ganesha with libnfs; needs root.
+bench-nfs: setup
+	@scripts/setup.sh bench-nfs
+	@scripts/build.sh bench-nfs
+	@scripts/nfs_bench.py build-bench/bin
 
 micro-bench: setup
 	@scripts/setup.sh bench
@@ -86,6 +94,15 @@ fuzz-merge: setup
 fuzz-coverage: setup
 	@scripts/setup.sh fuzz
 	@scripts/fuzz.sh coverage
+
+# Two thirds of the time with the sanitizers, one without; SEED=N begins elsewhere.
+fuzz-nfs: setup
+	@scripts/setup.sh check
+	@scripts/build.sh asan-ubsan
+	@scripts/build.sh release-tests
+	@seconds=$(or $(SECONDS),1800); for build in build-asan-ubsan:$$((seconds * 2 / 3)) build-release-tests:$$((seconds / 3)); do \
+	  folder=$${build%:*}; nice -n 5 tests/fuzz/nfs_wire_fuzz.py $$folder/bin/rpcrdma $$folder/tests/fuzz/nfs_wire_fuzz \
+	    --seconds $${build#*:} --seed $(or $(SEED),1) || exit; done
 
 format:
 	@scripts/setup.sh check
