@@ -7,6 +7,9 @@
 #include <cstring>
 #include <ctime>
 
+#include "iwarp/byte_order.h"
+#include "iwarp/headers.h"
+#include "iwarp/mpa.h"
 #include "rdma/siwarp/tcp_socket.h"
 
 namespace rpcrdma::rdma::siwarp {
@@ -126,6 +129,56 @@ bool Capture::write(Bytes packet) {
   return put(block_);
 }
 
+void CaptureSegments::add(Bytes bytes) {
+  held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(begin_));
+  begin_ = 0;
+  held_.insert(held_.end(), bytes.begin(), bytes.end());
+}
+
+Bytes CaptureSegments::next() noexcept {
+  if (pieces_ == 0) {
+    std::size_t whole = 0;
+    while (const std::size_t size = frame_size(whole)) {
+      if (whole > 0 && whole + size > kSegmentMax) break;
+      whole += size;
+    }
+    pieces_ = whole;
+  }
+  const std::size_t size = std::min(pieces_, kSegmentMax);
+  pieces_ -= size;
+  return take(size);
+}
+
+Bytes CaptureSegments::rest() noexcept {
+  return take(std::min(held_.size() - begin_, kSegmentMax));
+}
+
+std::size_t CaptureSegments::frame_size(std::size_t at) noexcept {
+  const Bytes ahead = Bytes(held_).subspan(begin_ + at);
+  if (!set_up_ && !unknown_) {
+    const Bytes key = ahead.first(std::min(ahead.size(), iwarp::kMpaKeySize));
+    unknown_ = !iwarp::key_matches(false, key) && !iwarp::key_matches(true, key);
+  }
+  if (unknown_) return ahead.size();
+  std::size_t size = 0;
+  if (!set_up_) {
+    if (ahead.size() < iwarp::kMpaHeaderSize) return 0;
+    size = iwarp::kMpaHeaderSize + iwarp::load16(&ahead[iwarp::kMpaHeaderSize - 2]);
+  } else {
+    if (ahead.size() < iwarp::kLengthSize) return 0;
+    size = iwarp::fpdu_size(iwarp::load16(ahead.data()));
+  }
+  if (ahead.size() < size) return 0;
+  set_up_ = true;
+  return size;
+}
+
+Bytes CaptureSegments::take(std::size_t size) noexcept {
+  const Bytes taken = Bytes(held_).subspan(begin_, size);
+  begin_ += size;
+  return taken;
+}
+
 CaptureFlow::CaptureFlow(Capture& capture, const posix::Address& local,
                          const posix::Address& remote, bool initiator)
     : capture_(capture), six_(local.family() == AF_INET6) {
@@ -166,24 +219,27 @@ void CaptureFlow::received(std::span<const MutableBytes> parts, std::size_t size
 
 template <class Part>
 void CaptureFlow::data(bool outgoing, std::span<const Part> parts, std::size_t size) {
-  payload_.clear();
+  CaptureSegments& segments = (outgoing ? local_ : remote_).segments;
   for (const Part& part : parts) {
     const std::size_t take = std::min(size, part.size());
-    payload_.insert(payload_.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(take));
+    segments.add(part.first(take));
     size -= take;
     if (size == 0) break;
   }
-  Bytes left = payload_;
-  while (!left.empty()) {
-    const std::size_t take = std::min(left.size(), kSegmentMax);
-    segment(outgoing, kPush | kAck, left.first(take));
-    left = left.subspan(take);
+  for (Bytes next = segments.next(); !next.empty(); next = segments.next()) {
+    segment(outgoing, kPush | kAck, next);
   }
 }
 
 void CaptureFlow::finished() {
   if (finished_) return;
   finished_ = true;
+  for (const bool outgoing : {false, true}) {
+    CaptureSegments& segments = (outgoing ? local_ : remote_).segments;
+    for (Bytes rest = segments.rest(); !rest.empty(); rest = segments.rest()) {
+      segment(outgoing, kPush | kAck, rest);
+    }
+  }
   segment(true, kFin | kAck, {});
 }
 

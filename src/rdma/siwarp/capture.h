@@ -2,7 +2,7 @@
 // headers around the real bytes (real addresses and ports, valid checksums and sequence numbers).
 //
 // It shows the order in which this side sent and received, not the segments that were on the
-// network.
+// network: a segment here begins with an FPDU or a set-up frame of MPA.
 #ifndef RPCRDMA_RDMA_SIWARP_CAPTURE_H_
 #define RPCRDMA_RDMA_SIWARP_CAPTURE_H_
 
@@ -47,6 +47,30 @@ class Capture {
   std::vector<std::byte> block_;
 };
 
+// What one direction carries, cut into segments. Wireshark expects what RFC 5044 §5 asks of
+// senders, that segments begin with FPDUs; of one that begins elsewhere it decodes nothing that
+// follows.
+class CaptureSegments {
+ public:
+  void add(Bytes bytes);
+  // The next segment: whole frames, or a piece of a frame that is longer than a segment. Empty: no
+  // frame is whole. Valid until add().
+  Bytes next() noexcept;
+  // What is left of a frame that did not come whole, at the end of the connection.
+  Bytes rest() noexcept;
+
+ private:
+  // Of the frame `at` bytes ahead; 0 as long as it is not whole.
+  std::size_t frame_size(std::size_t at) noexcept;
+  Bytes take(std::size_t size) noexcept;
+
+  std::vector<std::byte> held_;
+  std::size_t begin_ = 0;   // of what next() has not returned
+  std::size_t pieces_ = 0;  // bytes that are left of a frame that is longer than a segment
+  bool set_up_ = false;     // the set-up frame has passed
+  bool unknown_ = false;    // it was none: segments begin anywhere
+};
+
 // One connection in it.
 class CaptureFlow {
  public:
@@ -60,7 +84,7 @@ class CaptureFlow {
   // The first `size` bytes of the parts.
   void sent(std::span<const Bytes> parts, std::size_t size);
   void received(std::span<const MutableBytes> parts, std::size_t size);
-  void finished();  // our FIN
+  void finished();  // what did not come whole, and our FIN
 
  private:
   struct Endpoint {
@@ -68,6 +92,7 @@ class CaptureFlow {
     std::uint16_t port = 0;
     std::uint32_t sequence = 0;
     std::byte mac{};
+    CaptureSegments segments;  // of what it sends
   };
   static void set(Endpoint& endpoint, const posix::Address& address);
   template <class Part>
@@ -79,7 +104,6 @@ class CaptureFlow {
   bool six_;
   bool finished_ = false;
   Endpoint local_, remote_;
-  std::vector<std::byte> payload_;
   std::vector<std::byte> packet_;
 };
 

@@ -10,8 +10,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
+#include "base/random.h"
 #include "iwarp/byte_order.h"
+#include "iwarp/headers.h"
+#include "iwarp/mpa.h"
 #include "rdma/siwarp/nodes_for_test.h"
 
 namespace rpcrdma::rdma::siwarp::test {
@@ -171,6 +175,74 @@ TEST_F(CaptureFile, NamesBothEndsOfAConnection) {
     // The handshake, a segment each way, and our FIN.
     EXPECT_EQ(seen, (std::vector{out, in, out, out, in, out}));
   }
+}
+
+// A set-up frame and FPDUs of these sizes; `begins`: where each begins.
+Buffer stream_of(const std::vector<std::size_t>& ulpdu_sizes, SeededRandom& random,
+                 std::set<std::size_t>& begins) {
+  Buffer stream(iwarp::kMpaFrameMax);
+  stream.resize(iwarp::encode(iwarp::make_request({}, std::as_bytes(std::span("private", 7))),
+                              stream.data()));
+  begins = {0};
+  for (const std::size_t size : ulpdu_sizes) {
+    const std::size_t at = stream.size();
+    begins.insert(at);
+    stream.resize(at + iwarp::fpdu_size(size));
+    for (std::size_t i = at; i < stream.size(); ++i)
+      stream[i] = static_cast<std::byte>(random.next());
+    iwarp::store16(&stream[at], static_cast<std::uint16_t>(size));
+  }
+  return stream;
+}
+
+TEST(CaptureSegments, BeginWithAFrameHoweverTheBytesCame) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SeededRandom random(seed);
+    std::vector<std::size_t> sizes;
+    for (int i = 0; i < 30; ++i) sizes.push_back(14 + random.below(random.one_in(3) ? 65'522 : 90));
+    sizes.push_back(65'535);
+    std::set<std::size_t> begins;
+    const Buffer stream = stream_of(sizes, random, begins);
+    CaptureSegments segments;
+    Buffer cut;
+    for (std::size_t at = 0; at < stream.size();) {
+      const std::size_t most = random.one_in(2) ? 40 : 100'000;
+      const std::size_t size = std::min(stream.size() - at, 1 + random.below(most));
+      segments.add(Bytes(stream).subspan(at, size));
+      at += size;
+      for (Bytes next = segments.next(); !next.empty(); next = segments.next()) {
+        // The second piece of a frame that is longer than a segment stands alone.
+        const bool piece = !begins.contains(cut.size());
+        cut.insert(cut.end(), next.begin(), next.end());
+        ASSERT_LE(next.size(), 65'000U);
+        ASSERT_TRUE(!piece || begins.contains(cut.size()) || cut.size() == stream.size()) << seed;
+        ASSERT_LE(cut.size(), at);
+      }
+    }
+    ASSERT_EQ(cut, stream) << seed;
+    ASSERT_TRUE(segments.rest().empty());
+  }
+}
+
+TEST(CaptureSegments, GiveWhatDidNotComeWholeAtTheEnd) {
+  SeededRandom random(1);
+  std::set<std::size_t> begins;
+  const Buffer stream = stream_of({100, 65'535}, random, begins);
+  CaptureSegments segments;
+  segments.add(Bytes(stream).first(stream.size() - 1));
+  EXPECT_EQ(segments.next().size(), *begins.rbegin());
+  EXPECT_TRUE(segments.next().empty());
+  std::size_t left = 0;
+  for (Bytes rest = segments.rest(); !rest.empty(); rest = segments.rest()) left += rest.size();
+  EXPECT_EQ(left, stream.size() - 1 - *begins.rbegin());
+}
+
+TEST(CaptureSegments, PassOnAtOnceWhatIsNotMpa) {
+  CaptureSegments segments;
+  segments.add(std::as_bytes(std::span("GET / HTTP/1.0", 14)));
+  EXPECT_EQ(segments.next().size(), 14U);
+  segments.add(std::as_bytes(std::span("M", 1)));  // which would begin a set-up frame
+  EXPECT_EQ(segments.next().size(), 1U);
 }
 
 TEST_F(CaptureFile, SaysWhenItWasInNanosecondsSince1970) {
