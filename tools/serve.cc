@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -358,6 +359,16 @@ void open_store(const ServeOptions& options, StderrLog& log, std::optional<blob:
   }
 }
 
+// Threads that wait for a cluster that does not answer cannot be ended.
+[[noreturn]] void leave_what_waits() {
+  std::fputs(
+      "rpcrdma: calls are left that wait for what keeps the files of an export; their "
+      "clients ask again\n",
+      stderr);
+  std::fflush(nullptr);
+  ::_exit(static_cast<int>(kFailed));
+}
+
 void serve(ServeOptions& options) {
   if (options.directory.empty() && !options.bench && !options.nfs.is_wanted()) {
     fail(kUsage,
@@ -404,13 +415,14 @@ void serve(ServeOptions& options) {
   announce(options, server, plain, log);
   say_ready(options, server, plain, exporter.get(), nfs_plain);
   server.run();
-  if (exporter) exporter->stop();
+  const bool has_ended = !exporter || exporter->stop();
   for (rpcbinding::Registration& each : registrations) {
     if (const auto ended = each.end(); !ended) {
       log.write(blob::LogLevel::kError, ended.error().message());
     }
   }
   if (options.common.json) print_json(to_json(server.counters()));
+  if (!has_ended) leave_what_waits();
   if (const auto& failure = server.failure()) fail(kFailed, failure->message());
 }
 

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <utility>
 
-#include "nfs/posix/workers.h"
+#include "nfs/back_end/workers.h"
+#include "nfs/plug_in.h"
 
 namespace nfs {
 namespace {
@@ -15,10 +17,16 @@ using rpcrdma::Unexpected;
 
 constexpr std::uint32_t kMessageMax = 64U << 10U;  // bytes of a call or a reply beside its data
 
-// Beside the key, so that both outlast the process in one place.
-std::string table_path(const std::string& key_path, std::uint64_t fsid) {
+// What outlasts the process is beside the key.
+std::string state_path(const std::string& key_path, std::uint64_t fsid, const char* form) {
   if (key_path.empty()) return {};
-  return std::filesystem::path(key_path).replace_filename(fmt::format("handles-{:08x}.db", fsid));
+  return std::filesystem::path(key_path).replace_filename(fmt::format(fmt::runtime(form), fsid));
+}
+
+// Of one export: all may be used at once.
+std::size_t open_files_max(const ExporterOptions& options) {
+  const std::size_t exports = std::max<std::size_t>(options.exports.size(), 1);
+  return std::max<std::size_t>(options.open_files_max / exports, 16);
 }
 
 }  // namespace
@@ -26,8 +34,54 @@ std::string table_path(const std::string& key_path, std::uint64_t fsid) {
 Exporter::Exporter(const HandleKey& key) : table_(key), nfs_(table_), mount_(table_) {}
 Exporter::~Exporter() = default;
 
-void Exporter::stop() noexcept {
-  workers_->stop();
+bool Exporter::stop() noexcept {
+  // Disks come to an end; clusters that are gone may not.
+  constexpr std::chrono::seconds kPatience{5};
+  bool all = workers_->stop(std::chrono::hours(24));
+  for (const ServedExport& each : table_.all()) all = each.files->stop(kPatience) && all;
+  return all;
+}
+
+Exporter::OpenedFiles Exporter::open_here(const ExporterOptions& options,
+                                          const ServedExport& served) {
+  posix::Options settings;
+  settings.fsid = export_id(served.rules.name, {});
+  settings.open_files_max = open_files_max(options);
+  settings.is_async = options.is_async;
+  settings.handles = options.handles;
+  settings.table_path = state_path(options.key_path, settings.fsid, "handles-{:08x}.db");
+  std::string why_table;
+  auto files =
+      posix::open_directory(served.rules.directory, settings, served.handles, *workers_, why_table);
+  if (!why_table.empty()) {
+    notes_.push_back(fmt::format(
+        "{}: {}; so file locations are kept in {}, and what is moved on this machine itself is "
+        "stale for clients until they look it up again",
+        served.rules.name, why_table,
+        settings.table_path.empty() ? "memory" : settings.table_path));
+  }
+  return files;
+}
+
+Exporter::OpenedFiles Exporter::open_elsewhere(const ExporterOptions& options,
+                                               const ServedExport& served) {
+  BackEndSettings settings;
+  const std::string name = back_end_of(served.rules.directory, settings.path);
+  const auto fail = [&](const std::string& what) {
+    return Unexpected<std::string>(served.rules.directory + ": " + what);
+  };
+  auto back_end = load_back_end(name);
+  if (!back_end) return fail(back_end.error());
+  settings.options = served.rules.settings;
+  settings.fsid = export_id(served.rules.name, {});
+  settings.state_path = state_path(options.key_path, settings.fsid, "gateway-{:08x}");
+  settings.workers = options.workers;
+  settings.waiting_max = options.waiting_max;
+  settings.open_files_max = open_files_max(options);
+  settings.is_async = options.is_async;
+  auto files = (*back_end)->open(settings, served.handles);
+  if (!files) return fail(files.error());
+  return files;
 }
 
 rpcrdma::Expected<std::unique_ptr<Exporter>, std::string> Exporter::open(ExporterOptions options) {
@@ -35,29 +89,15 @@ rpcrdma::Expected<std::unique_ptr<Exporter>, std::string> Exporter::open(Exporte
   if (!key) return Unexpected<std::string>(key.error());
   std::unique_ptr<Exporter> made(new Exporter(*key));
   made->workers_ = posix::make_workers(options.workers, options.waiting_max);
-  const std::size_t share =
-      options.open_files_max / std::max<std::size_t>(options.exports.size(), 1);
-  for (Export& each : options.exports) {
-    auto added = made->table_.add(std::move(each));
+  for (const Export& each : options.exports) {
+    auto added = made->table_.add(each);
     if (!added) return Unexpected<std::string>(added.error());
     ServedExport& served = **added;
-    posix::Options settings;
-    settings.fsid = export_id(served.rules.name, {});
-    settings.open_files_max = std::max<std::size_t>(share, 16);
-    settings.is_async = options.is_async;
-    settings.handles = options.handles;
-    settings.table_path = table_path(options.key_path, settings.fsid);
-    std::string why_table;
-    auto files = posix::open_directory(served.rules.directory, settings, served.handles,
-                                       *made->workers_, why_table);
+    std::string path;
+    auto files = back_end_of(served.rules.directory, path).empty()
+                     ? made->open_here(options, served)
+                     : open_elsewhere(options, served);
     if (!files) return Unexpected<std::string>("cannot export " + files.error());
-    if (!why_table.empty()) {
-      made->notes_.push_back(fmt::format(
-          "{}: {}; so file locations are kept in {}, and what is moved on this machine itself is "
-          "stale for clients until they look it up again",
-          served.rules.name, why_table,
-          settings.table_path.empty() ? "memory" : settings.table_path));
-    }
     auto complete = made->table_.complete(served, std::move(*files));
     if (!complete) return Unexpected<std::string>(complete.error());
   }

@@ -50,20 +50,24 @@ class Exporter {
   static void make_room_in(rpcrdma::ServerOptions& options);
   rpcrdma::Expected<void, rpcrdma::Error> add_to(rpcrdma::Server& server);
   // Waits for the calls that are with back ends: their answers need the server. Call between the
-  // end of Server::run() and the server's.
-  void stop() noexcept;
+  // end of Server::run() and the server's. False: some wait for another machine that does not
+  // answer, and the process has to leave by _exit(2).
+  bool stop() noexcept;
   const ExportTable& exports() const noexcept { return table_; }
   // What whoever runs it should know, a sentence each.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
  private:
   explicit Exporter(const HandleKey& key);
+  using OpenedFiles = rpcrdma::Expected<std::unique_ptr<FileSystem>, std::string>;
+  OpenedFiles open_here(const ExporterOptions& options, const ServedExport& served);
+  static OpenedFiles open_elsewhere(const ExporterOptions& options, const ServedExport& served);
 
   ExportTable table_;
   std::vector<std::string> notes_;
   NfsService nfs_;
   MountService mount_;
-  std::unique_ptr<posix::Workers> workers_;  // last: its threads use the rest
+  std::unique_ptr<Workers> workers_;  // last: its threads use the rest
 };
 
 }  // namespace nfs

@@ -113,6 +113,45 @@ std::string take_name(std::string_view name, Export& into) {
   return {};
 }
 
+constexpr std::string_view kCeph = "ceph:";
+
+bool is_elsewhere(const Export& made) {
+  return made.directory.starts_with(kCeph);
+}
+
+// "conf=FILE" and the like. False: it is none.
+bool take_setting(std::string_view option, Export& into) {
+  const std::size_t equals = option.find('=');
+  if (!is_elsewhere(into) || equals == std::string_view::npos) return false;
+  constexpr std::array<std::string_view, 4> kNames{"conf", "id", "fs", "gateway"};
+  const std::string_view name = option.substr(0, equals);
+  if (std::ranges::find(kNames, name) == kNames.end()) return false;
+  into.settings.emplace_back(name, option.substr(equals + 1));
+  return true;
+}
+
+// An option that stands for all clients. What is wrong with it, or empty.
+std::string take_option_of_export(std::string_view option, Export& into, ExportRules& rules) {
+  if (option.starts_with("name=")) return take_name(option.substr(5), into);
+  if (take_setting(option, into)) return {};
+  return take_option(option, rules);
+}
+
+// Its directory, and by that its name. What is wrong with it, or empty.
+std::string take_directory(std::string directory, Export& into) {
+  into.directory = std::move(directory);
+  if (is_elsewhere(into)) {
+    into.name = without_last_slashes(into.directory.substr(kCeph.size()));
+    into.directory = std::string(kCeph) + into.name;
+    if (into.name.starts_with('/')) return {};
+    return "the directory of a CephFS begins with '/', as in ceph:/" + into.name +
+           "; one of this machine of that name is ./" + into.directory;
+  }
+  into.directory = into.name = without_last_slashes(into.directory);
+  if (!into.name.starts_with('/')) into.name.insert(0, 1, '/');
+  return {};
+}
+
 constexpr std::string_view kBlanks = " \t\r";
 
 // The next word of a line, in which "\040" and the like stand for what would end it.
@@ -163,8 +202,7 @@ Parsed<ExportClient> parse_client(std::string_view word, Export& into) {
   std::string trouble;
   if (options.empty()) return client;
   for_each_part(options, ',', [&](std::string_view option) {
-    trouble = option.starts_with("name=") ? take_name(option.substr(5), into)
-                                          : take_option(option, client.rules);
+    trouble = take_option_of_export(option, into, client.rules);
     return trouble.empty();
   });
   if (!trouble.empty()) return Unexpected<std::string>(trouble);
@@ -175,12 +213,12 @@ Parsed<Export> parse_line(std::string_view line) {
   Export made;
   auto directory = take_word(line);
   if (!directory) return Unexpected<std::string>(directory.error());
-  if (!directory->starts_with('/')) {
+  if (!directory->starts_with('/') && !directory->starts_with(kCeph)) {
     return Unexpected<std::string>("the directory " + quoted(*directory) +
                                    " does not begin with '/'");
   }
-  made.directory = without_last_slashes(*directory);
-  made.name = made.directory;
+  const std::string wrong = take_directory(*directory, made);
+  if (!wrong.empty()) return Unexpected<std::string>(wrong);
   for (skip_blanks(line); !line.empty(); skip_blanks(line)) {
     const auto word = take_word(line);
     if (!word) return Unexpected<std::string>(word.error());
@@ -198,17 +236,20 @@ Parsed<Export> parse_line(std::string_view line) {
 // Where the options begin: behind the first colon that one stands behind, or else behind the last
 // one that only a mistyped option can follow. npos: there are none.
 std::size_t colon_before_options(std::string_view text) {
-  static constexpr std::array<std::string_view, 11> kNames{
+  static constexpr std::array<std::string_view, 15> kNames{
       "ro",      "rw",     "root_squash", "no_root_squash", "all_squash", "anonuid",
-      "anongid", "secure", "insecure",    "client",         "name"};
-  for (std::size_t at = text.find(':'); at != std::string_view::npos; at = text.find(':', at + 1)) {
+      "anongid", "secure", "insecure",    "client",         "name",       "conf",
+      "id",      "fs",     "gateway"};
+  const std::size_t begin = text.starts_with(kCeph) ? kCeph.size() : 0;
+  for (std::size_t at = text.find(':', begin); at != std::string_view::npos;
+       at = text.find(':', at + 1)) {
     const std::string_view rest = text.substr(at + 1);
     const std::string_view word = rest.substr(0, rest.find_first_of(",="));
     if (std::ranges::find(kNames, word) != kNames.end()) return at;
   }
   const std::size_t last = text.rfind(':');
-  const bool is_of_a_name =
-      last == std::string_view::npos || text.find('/', last) != std::string_view::npos;
+  const bool is_of_a_name = last == std::string_view::npos || last < begin ||
+                            text.find('/', last) != std::string_view::npos;
   return is_of_a_name ? std::string_view::npos : last;
 }
 
@@ -287,10 +328,11 @@ Parsed<Export> parse_export(std::string_view text) {
   const std::size_t colon = colon_before_options(text);
   const std::string_view options =
       colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
-  made.directory = std::string(text.substr(0, colon));
-  if (made.directory.empty()) return Unexpected<std::string>("the directory's name is empty");
-  made.directory = without_last_slashes(made.directory);
-  made.name = made.directory.starts_with('/') ? made.directory : "/" + made.directory;
+  if (colon == 0 || text.empty()) {
+    return Unexpected<std::string>("the directory's name is empty");
+  }
+  trouble = take_directory(std::string(text.substr(0, colon)), made);
+  if (!trouble.empty()) return Unexpected<std::string>(trouble);
   if (!options.empty()) {
     for_each_part(options, ',', [&](std::string_view option) {
       if (option.starts_with("client=")) {
@@ -300,10 +342,8 @@ Parsed<Export> parse_export(std::string_view text) {
         } else {
           made.clients.push_back({*range, std::string(option.substr(7)), {}});
         }
-      } else if (option.starts_with("name=")) {
-        trouble = take_name(option.substr(5), made);
       } else {
-        trouble = take_option(option, rules);
+        trouble = take_option_of_export(option, made, rules);
       }
       return trouble.empty();
     });

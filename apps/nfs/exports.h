@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nfs/file_system.h"
@@ -59,9 +60,11 @@ struct ExportClient {
 };
 
 struct Export {
-  std::string directory;              // on this machine
+  std::string directory;              // on this machine, or "ceph:/PATH" (plug_in.h)
   std::string name;                   // by which clients mount it, beginning with '/'
   std::vector<ExportClient> clients;  // the first that fits counts
+  // Options that are the back end's: of ceph conf, id, fs and gateway, with their values.
+  std::vector<std::pair<std::string, std::string>> settings{};
 
   // The rules for this peer; null: it may not use the export.
   const ExportRules* rules_for(std::string_view peer) const;
@@ -72,7 +75,9 @@ using Parsed = rpcrdma::Expected<T, std::string>;  // or what is wrong, for a pe
 
 // DIR or DIR:OPTIONS with commas between: ro, rw, root_squash, no_root_squash, all_squash,
 // anonuid=N, anongid=N, secure, insecure, client=ADDRESSES (several times; default: *). A colon in
-// the directory's name that is followed by what is no option belongs to the name.
+// the directory's name that is followed by what is no option belongs to the name. "ceph:/PATH" is a
+// directory of a CephFS, with the further options conf=FILE, id=USER, fs=NAME and gateway=NAME;
+// "./ceph:" is one of this machine.
 Parsed<Export> parse_export(std::string_view text);
 // A file of lines as above. Further option: name=/NAME.
 Parsed<std::vector<Export>> parse_exports(std::string_view text);

@@ -10,6 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Pair;
 using Squash = ExportRules::Squash;
 
 std::vector<std::byte> sys(std::uint32_t uid, std::uint32_t gid, std::vector<std::uint32_t> gids) {
@@ -66,6 +67,27 @@ TEST(ParseExport, SaysWhatIsNoOption) {
     EXPECT_FALSE(parse_export(text)) << text;
   }
   EXPECT_THAT(parse_export("/d:bogus").error(), HasSubstr("'bogus' is no option"));
+}
+
+TEST(ParseExport, OfACephFsHasOptionsOfItsOwn) {
+  const auto made = parse_export("ceph:/vol/a/:conf=/etc/ceph/c.conf,id=nfs,ro,fs=b,gateway=g1");
+  ASSERT_TRUE(made) << made.error();
+  EXPECT_EQ(made->directory, "ceph:/vol/a");
+  EXPECT_EQ(made->name, "/vol/a");
+  EXPECT_THAT(made->settings, ElementsAre(Pair("conf", "/etc/ceph/c.conf"), Pair("id", "nfs"),
+                                          Pair("fs", "b"), Pair("gateway", "g1")));
+  EXPECT_TRUE(made->clients.front().rules.is_read_only);
+  EXPECT_EQ(parse_export("ceph:/")->name, "/");
+  EXPECT_EQ(parse_export("ceph:/")->directory, "ceph:/");
+  EXPECT_EQ(parse_export("./ceph:a:rw")->directory, "./ceph:a") << "of this machine";
+  EXPECT_THAT(parse_export("ceph:vol").error(), HasSubstr("as in ceph:/vol"));
+  EXPECT_THAT(parse_export("/d:conf=x").error(), HasSubstr("'conf=x' is no option"));
+  EXPECT_FALSE(parse_export("ceph:/v:bogus"));
+
+  const auto lines = parse_exports("ceph:/vol *(rw,id=nfs,name=/v)");
+  ASSERT_TRUE(lines) << lines.error();
+  EXPECT_EQ(lines->front().name, "/v");
+  EXPECT_THAT(lines->front().settings, ElementsAre(Pair("id", "nfs")));
 }
 
 TEST(ParseExports, ReadsLines) {

@@ -14,6 +14,7 @@
 #ifndef RPCRDMA_NFS_FILE_SYSTEM_H_
 #define RPCRDMA_NFS_FILE_SYSTEM_H_
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -49,6 +50,11 @@ class FileSystem {
 
   // Ends what is under way, or waits for it.
   virtual ~FileSystem() = default;
+
+  // Ends, or waits for, what is with threads of its own; what comes afterwards is answered with
+  // JUKEBOX. False: some wait for what may never come, and it cannot be destroyed; the process can
+  // leave by _exit(2), and nothing is lost that was answered.
+  virtual bool stop(std::chrono::milliseconds /*patience*/) noexcept { return true; }
 
   // Handles in arguments are the back end's own, those in results are sealed.
 

@@ -79,7 +79,7 @@ void Served::begin() {
 void Served::end() {
   server_->stop();
   thread_.join();
-  exporter_->stop();
+  EXPECT_TRUE(exporter_->stop());
   server_.reset();
   exporter_.reset();
 }

@@ -44,7 +44,7 @@ class Served {
     return "nfs+" + (scheme == "tcp" ? tcp_ : rdma_) + std::string(below);
   }
   // From now on only what takes no worker is answered; the rest is JUKEBOX.
-  void stop_workers() { exporter_->stop(); }
+  void stop_workers() { (void)exporter_->stop(); }
   // The files are on a file system, and with handles, that calls may be answered from at once.
   bool may_answer_at_once() const { return exporter_->notes().empty(); }
   // Ends the server, and begins another one of the same exports at the same address of RDMA.

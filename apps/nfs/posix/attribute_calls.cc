@@ -4,10 +4,10 @@
 
 #include <array>
 #include <cerrno>
-#include <limits>
 #include <string>
 
-#include "nfs/posix/attributes.h"
+#include "nfs/back_end/attributes.h"
+#include "nfs/back_end/limits.h"
 #include "nfs/posix/calls.h"
 #include "nfs/results.h"
 
@@ -16,8 +16,6 @@ namespace {
 
 using nfs3::nfsstat3;
 using nfs3::time_how;
-
-constexpr std::uint64_t kSizeMax = std::numeric_limits<std::int64_t>::max();
 
 nfsstat3 status_of_last(int result) {
   return result == 0 ? nfsstat3::NFS3_OK : status_of(errno);
@@ -35,11 +33,6 @@ nfsstat3 set_size(const Caller& caller, const Tree& tree, const Found& file, std
   if (content == nullptr) return status_of(errno);
   file.file->close_writable_when_idle(file.status);
   return status_of_last(::ftruncate(content->descriptor(), static_cast<off_t>(size)));
-}
-
-bool is_default(const nfs3::sattr3& attributes) {
-  return attributes.atime.set_it() == time_how::DONT_CHANGE &&
-         attributes.mtime.set_it() == time_how::DONT_CHANGE;
 }
 
 timespec time_to_set(time_how how, const nfs3::nfstime3* time) {
@@ -77,26 +70,15 @@ nfsstat3 set_times(const Caller& caller, const Tree& tree, const Found& file,
   return set();
 }
 
-// What the kernel asks of the caller, where it knows the server alone.
-nfsstat3 may_set(const Caller& caller, const Tree& tree, const Found& file,
-                 const nfs3::sattr3& attributes) {
-  if (can_take_identities() || caller.uid == 0 || caller.uid == file.status.st_uid) {
-    return nfsstat3::NFS3_OK;
-  }
-  const bool touches = attributes.atime.set_it() != time_how::SET_TO_CLIENT_TIME &&
-                       attributes.mtime.set_it() != time_how::SET_TO_CLIENT_TIME;
-  if (attributes.mode.mode() != nullptr || attributes.uid.uid() != nullptr ||
-      attributes.gid.gid() != nullptr || !touches) {
-    return nfsstat3::NFS3ERR_PERM;
-  }
-  return is_default(attributes) ? nfsstat3::NFS3_OK : tree.may(caller, file, kWrite);
-}
-
 }  // namespace
 
 nfsstat3 set_attributes(const Caller& caller, const Tree& tree, const Found& file,
                         const nfs3::sattr3& attributes) {
-  nfsstat3 status = may_set(caller, tree, file, attributes);
+  // What the kernel asks of the caller, where it knows the server alone.
+  nfsstat3 status = can_take_identities()
+                        ? nfsstat3::NFS3_OK
+                        : may_set(file.status, caller, attributes,
+                                  [&](unsigned rights) { return tree.may(caller, file, rights); });
   if (const auto* const size = attributes.size.size(); status == nfsstat3::NFS3_OK && size) {
     status = set_size(caller, tree, file, *size);
   }
@@ -116,7 +98,7 @@ nfsstat3 set_attributes(const Caller& caller, const Tree& tree, const Found& fil
   const bool is_done = attributes.size.size() != nullptr &&
                        attributes.mtime.set_it() == time_how::SET_TO_SERVER_TIME &&
                        attributes.atime.set_it() == time_how::DONT_CHANGE;
-  if (status == nfsstat3::NFS3_OK && !is_default(attributes) && !is_done) {
+  if (status == nfsstat3::NFS3_OK && sets_times(attributes) && !is_done) {
     status = set_times(caller, tree, file, attributes);
   }
   return status;
@@ -153,20 +135,9 @@ nfs3::SETATTR3res run(Tree& tree, const Caller& caller, const nfs3::SETATTR3args
 nfs3::ACCESS3res run(Tree& tree, const Caller& caller, const nfs3::ACCESS3args& args) {
   const Found file = tree.find(args.object);
   if (!file) return failed<nfs3::ACCESS3res>(file.error);
-  const bool is_directory = S_ISDIR(file.status.st_mode);
-  const auto allows = [&](unsigned rights) {
-    return tree.may(caller, file, rights) == nfsstat3::NFS3_OK;
-  };
-  std::uint32_t granted = 0;
-  if ((args.access & nfs3::ACCESS3_READ) != 0 && allows(kRead)) granted |= nfs3::ACCESS3_READ;
-  constexpr std::uint32_t kChanges = nfs3::ACCESS3_MODIFY | nfs3::ACCESS3_EXTEND;
-  if ((args.access & (kChanges | nfs3::ACCESS3_DELETE)) != 0 &&
-      allows(is_directory ? kWrite | kExecute : kWrite)) {
-    granted |= args.access & (is_directory ? kChanges | nfs3::ACCESS3_DELETE : kChanges);
-  }
-  const std::uint32_t entering = is_directory ? nfs3::ACCESS3_LOOKUP : nfs3::ACCESS3_EXECUTE;
-  if ((args.access & entering) != 0 && allows(kExecute)) granted |= entering;
-  return succeeded<nfs3::ACCESS3res>(nfs3::ACCESS3resok{after(file.status, tree.fsid()), granted});
+  const std::uint32_t rights = granted(args.access, file.status,
+                                       [&](unsigned each) { return tree.may(caller, file, each); });
+  return succeeded<nfs3::ACCESS3res>(nfs3::ACCESS3resok{after(file.status, tree.fsid()), rights});
 }
 
 nfs3::FSSTAT3res run(Tree& tree, const Caller& /*caller*/, const nfs3::FSSTAT3args& args) {
@@ -177,42 +148,19 @@ nfs3::FSSTAT3res run(Tree& tree, const Caller& /*caller*/, const nfs3::FSSTAT3ar
     return failed<nfs3::FSSTAT3res>(status_of(errno),
                                     nfs3::FSSTAT3resfail{after(file.status, tree.fsid())});
   }
-  nfs3::FSSTAT3resok result;
-  result.obj_attributes = after(file.status, tree.fsid());
-  result.tbytes = space.f_blocks * space.f_frsize;
-  result.fbytes = space.f_bfree * space.f_frsize;
-  result.abytes = space.f_bavail * space.f_frsize;
-  result.tfiles = space.f_files;
-  result.ffiles = space.f_ffree;
-  result.afiles = space.f_favail;
-  return succeeded<nfs3::FSSTAT3res>(std::move(result));
+  return succeeded<nfs3::FSSTAT3res>(space_of(after(file.status, tree.fsid()), space));
 }
 
 nfs3::FSINFO3res run(Tree& tree, const Caller& /*caller*/, const nfs3::FSINFO3args& args) {
   const Found file = tree.find(args.fsroot);
   if (!file) return failed<nfs3::FSINFO3res>(file.error);
-  nfs3::FSINFO3resok result;
-  result.obj_attributes = after(file.status, tree.fsid());
-  result.maxfilesize = kSizeMax;
-  result.time_delta = {0, 1};
-  result.properties =
-      nfs3::FSF3_LINK | nfs3::FSF3_SYMLINK | nfs3::FSF3_HOMOGENEOUS | nfs3::FSF3_CANSETTIME;
-  return succeeded<nfs3::FSINFO3res>(std::move(result));
+  return succeeded<nfs3::FSINFO3res>(limits_of(after(file.status, tree.fsid())));
 }
 
 nfs3::PATHCONF3res run(Tree& tree, const Caller& /*caller*/, const nfs3::PATHCONF3args& args) {
   const Found file = tree.find(args.object);
   if (!file) return failed<nfs3::PATHCONF3res>(file.error);
-  constexpr std::uint32_t kLinksMax = 32000;
-  nfs3::PATHCONF3resok result;
-  result.obj_attributes = after(file.status, tree.fsid());
-  result.linkmax = kLinksMax;
-  result.name_max = nfs3::NFS3_NAME_MAX;
-  result.no_trunc = true;
-  result.chown_restricted = true;
-  result.case_insensitive = false;
-  result.case_preserving = true;
-  return succeeded<nfs3::PATHCONF3res>(std::move(result));
+  return succeeded<nfs3::PATHCONF3res>(path_limits_of(after(file.status, tree.fsid())));
 }
 
 }  // namespace nfs::posix

@@ -7,7 +7,7 @@
 #include <limits>
 #include <string_view>
 
-#include "nfs/posix/attributes.h"
+#include "nfs/back_end/attributes.h"
 #include "nfs/posix/calls.h"
 #include "nfs/posix/impatience.h"
 #include "nfs/results.h"
@@ -20,22 +20,14 @@ using nfs3::stable_how;
 
 constexpr std::uint64_t kSizeMax = std::numeric_limits<std::int64_t>::max();
 
-nfsstat3 must_be_regular(const Found& file) {
-  if (S_ISREG(file.status.st_mode)) return nfsstat3::NFS3_OK;
-  return S_ISDIR(file.status.st_mode) ? nfsstat3::NFS3ERR_ISDIR : nfsstat3::NFS3ERR_INVAL;
-}
-
-// Clients check a file's mode when it is opened, and then it may change: the owner goes on. Who may
-// execute a file has to be able to load it.
 nfsstat3 may_read(const Tree& tree, const Caller& caller, const Found& file) {
-  if (caller.uid == file.status.st_uid) return nfsstat3::NFS3_OK;
-  const nfsstat3 refused = tree.may(caller, file, kRead);
-  return refused == nfsstat3::NFS3_OK ? refused : tree.may(caller, file, kExecute);
+  return may_read_data(file.status, caller,
+                       [&](unsigned rights) { return tree.may(caller, file, rights); });
 }
 
 nfsstat3 may_write(const Tree& tree, const Caller& caller, const Found& file) {
-  if (caller.uid == file.status.st_uid) return nfsstat3::NFS3_OK;
-  return tree.may(caller, file, kWrite);
+  return may_write_data(file.status, caller,
+                        [&](unsigned rights) { return tree.may(caller, file, rights); });
 }
 
 int flags_of(stable_how stable) {
@@ -105,7 +97,7 @@ nfs3::READ3res run(Tree& tree, const Caller& caller, const nfs3::READ3args& args
   using Results = nfs3::READ3res;
   const Found file = tree.find(args.file);
   if (!file) return failed<Results>(file.error);
-  nfsstat3 status = must_be_regular(file);
+  nfsstat3 status = must_be_regular(file.status);
   if (status == nfsstat3::NFS3_OK) status = may_read(tree, caller, file);
   std::size_t count = 0;
   if (Impatience::is_on() && tree.reading_sets_time(file.status)) {
@@ -143,15 +135,9 @@ nfs3::WRITE3res run(Tree& tree, const Caller& caller, const nfs3::WRITE3args& ar
   using Results = nfs3::WRITE3res;
   const Found file = tree.find(args.file);
   if (!file) return failed<Results>(file.error);
-  nfsstat3 status = must_be_regular(file);
+  nfsstat3 status = must_be_regular(file.status);
   if (status == nfsstat3::NFS3_OK) status = may_write(tree, caller, file);
-  if (status == nfsstat3::NFS3_OK && args.count != args.data.size()) {
-    status = nfsstat3::NFS3ERR_INVAL;
-  }
-  if (status == nfsstat3::NFS3_OK &&
-      (args.offset > kSizeMax || args.data.size() > kSizeMax - args.offset)) {
-    status = nfsstat3::NFS3ERR_FBIG;
-  }
+  if (status == nfsstat3::NFS3_OK) status = check(args);
   std::size_t count = 0;
   const nfs3::writeverf3 verifier = tree.verifier();
   const OpenFile::Writing writing(*file.file);
@@ -180,7 +166,7 @@ nfs3::COMMIT3res run(Tree& tree, const Caller& caller, const nfs3::COMMIT3args& 
   using Results = nfs3::COMMIT3res;
   const Found file = tree.find(args.file);
   if (!file) return failed<Results>(file.error);
-  nfsstat3 status = must_be_regular(file);
+  nfsstat3 status = must_be_regular(file.status);
   if (status == nfsstat3::NFS3_OK) status = may_write(tree, caller, file);
   nfs3::writeverf3 verifier{};
   if (status == nfsstat3::NFS3_OK) {

@@ -8,7 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "nfs/posix/attributes.h"
+#include "nfs/back_end/attributes.h"
+#include "nfs/back_end/listing_answer.h"
 #include "nfs/posix/beneath.h"
 #include "nfs/posix/calls.h"
 #include "nfs/results.h"
@@ -17,10 +18,6 @@ namespace nfs::posix {
 namespace {
 
 using nfs3::nfsstat3;
-
-// Cookies stay right for ever, so that one verifier is enough for all directories.
-constexpr nfs3::cookieverf3 kVerifier{};
-constexpr std::uint64_t kLinkSize = 4;  // "another entry follows", bytes
 
 // Calls `take(entry)` for the entries behind the cookie until it returns false.
 ListingEnd for_each_entry(Tree& tree, const Found& directory, std::uint64_t cookie,
@@ -47,64 +44,33 @@ std::uint64_t fileid_of(const Tree& tree, const Found& directory, const Director
   return is_outside ? directory.status.st_ino : entry.fileid;
 }
 
-// How much of the answer is taken by what is in it so far, and what may be in it.
-struct Room {
-  std::uint64_t names_left;  // bytes of file ids, names and cookies
-  std::uint64_t left;        // bytes of XDR
-
-  bool take(std::uint64_t size, std::uint64_t size_of_names) {
-    if (size > left || size_of_names > names_left) return false;
-    left -= size;
-    names_left -= size_of_names;
-    return true;
-  }
-};
-
-template <class Results, class Success, class Failure, class Args, class MakeEntry>
-Results read_directory(Tree& tree, const Caller& caller, const Args& args, Room room,
-                       MakeEntry make_entry) {
+template <class Args, class MakeEntry>
+auto read_directory(Tree& tree, const Caller& caller, const Args& args, MakeEntry make_entry) {
+  using Results = typename ListingTypes<Args>::Results;
+  using Failure = typename ListingTypes<Args>::Failure;
   const Found directory = tree.find_directory(args.dir);
   if (!directory) return failed<Results>(directory.error);
-  const auto fail = [&](nfsstat3 status) {
-    return failed<Results>(status, Failure{after(directory.status, tree.fsid())});
-  };
+  const nfs3::post_op_attr attributes = after(directory.status, tree.fsid());
   const nfsstat3 refused = tree.may(caller, directory, kRead);
-  if (refused != nfsstat3::NFS3_OK) return fail(refused);
-  if (args.cookie != 0 && args.cookieverf != kVerifier) return fail(nfsstat3::NFS3ERR_BAD_COOKIE);
-  Results results;
-  Success& success = results.set_resok();
-  success.dir_attributes = after(directory.status, tree.fsid());
-  success.cookieverf = kVerifier;
-  success.reply.eof = false;
-  const std::uint64_t size_of_none = encoded_size(results);
-  if (size_of_none > room.left) return fail(nfsstat3::NFS3ERR_TOOSMALL);
-  room.left -= size_of_none;
-  const ListingEnd end =
-      for_each_entry(tree, directory, args.cookie, [&](const DirectoryEntry& entry) {
-        auto made = make_entry(directory, entry);
-        const std::uint64_t names = 8 + 4 + ((entry.name.size() + 3) & ~std::size_t{3}) + 8;
-        if (!room.take(encoded_size(made) + kLinkSize, names)) return false;
-        success.reply.entries.push_back(std::move(made));
-        return true;
-      });
-  if (end == ListingEnd::kError) {
+  if (refused != nfsstat3::NFS3_OK) return failed<Results>(refused, Failure{attributes});
+  nfsstat3 error = nfsstat3::NFS3_OK;
+  const auto list = [&](const auto& add) {
+    const ListingEnd end = for_each_entry(
+        tree, directory, args.cookie,
+        [&](const DirectoryEntry& entry) { return add(make_entry(directory, entry), entry.name); });
     // The file system takes the cookie for no position in a directory.
     const bool is_no_cookie = errno == EINVAL && args.cookie != 0;
-    return fail(is_no_cookie ? nfsstat3::NFS3ERR_BAD_COOKIE : status_of(errno));
-  }
-  if (end == ListingEnd::kStopped && success.reply.entries.empty()) {
-    return fail(nfsstat3::NFS3ERR_TOOSMALL);
-  }
-  success.reply.eof = end == ListingEnd::kAll;
-  return results;
+    error = is_no_cookie ? nfsstat3::NFS3ERR_BAD_COOKIE : status_of(errno);
+    return end;
+  };
+  return answer_listing(args, attributes, list, error);
 }
 
 }  // namespace
 
 nfs3::READDIR3res run(Tree& tree, const Caller& caller, const nfs3::READDIR3args& args) {
-  return read_directory<nfs3::READDIR3res, nfs3::READDIR3resok, nfs3::READDIR3resfail>(
-      tree, caller, args, Room{args.count, args.count},
-      [&](const Found& directory, const DirectoryEntry& entry) {
+  return read_directory(
+      tree, caller, args, [&](const Found& directory, const DirectoryEntry& entry) {
         return nfs3::entry3{fileid_of(tree, directory, entry), entry.name, entry.cookie};
       });
 }
@@ -130,9 +96,8 @@ nfs3::READDIRPLUS3res run(Tree& tree, const Caller& caller, const nfs3::READDIRP
     made.name_attributes = after(*status, tree.fsid());
     made.name_handle.set_handle(tree.sealed(*handle));
   };
-  return read_directory<nfs3::READDIRPLUS3res, nfs3::READDIRPLUS3resok, nfs3::READDIRPLUS3resfail>(
-      tree, caller, args, Room{args.dircount, args.maxcount},
-      [&](const Found& directory, const DirectoryEntry& entry) {
+  return read_directory(
+      tree, caller, args, [&](const Found& directory, const DirectoryEntry& entry) {
         nfs3::entryplus3 made{fileid_of(tree, directory, entry), entry.name, entry.cookie, {}, {}};
         complete(directory, entry, made);
         return made;

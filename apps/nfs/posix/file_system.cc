@@ -8,9 +8,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "nfs/back_end/dispatch.h"
+#include "nfs/back_end/workers.h"
 #include "nfs/posix/calls.h"
 #include "nfs/posix/impatience.h"
-#include "nfs/posix/workers.h"
 #include "nfs/results.h"
 
 namespace nfs::posix {
@@ -94,7 +95,7 @@ class Operation final : public Job {
   const std::tuple<More...> more_;
 };
 
-class PosixFileSystem final : public FileSystem {
+class PosixFileSystem final : public DispatchingFileSystem<PosixFileSystem> {
  public:
   PosixFileSystem(files::File root, std::unique_ptr<Handles> handles, const HandleMaker& maker,
                   const Tree::Settings& settings, Workers& workers)
@@ -104,79 +105,7 @@ class PosixFileSystem final : public FileSystem {
     const auto bytes = tree_.root().view();
     return {bytes.begin(), bytes.end()};
   }
-  void get_attributes(Caller caller, nfs3::GETATTR3args args,
-                      Done<nfs3::GETATTR3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void set_attributes(Caller caller, nfs3::SETATTR3args args,
-                      Done<nfs3::SETATTR3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void look_up(Caller caller, nfs3::LOOKUP3args args, Done<nfs3::LOOKUP3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void access(Caller caller, nfs3::ACCESS3args args, Done<nfs3::ACCESS3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void read_link(Caller caller, nfs3::READLINK3args args, rpcrdma::MutableBytes into,
-                 Done<nfs3::READLINK3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done), into);
-  }
-  void read(Caller caller, nfs3::READ3args args, rpcrdma::MutableBytes into,
-            Done<nfs3::READ3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done), into);
-  }
-  void write(Caller caller, nfs3::WRITE3args args, Done<nfs3::WRITE3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void create(Caller caller, nfs3::CREATE3args args, Done<nfs3::CREATE3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void make_directory(Caller caller, nfs3::MKDIR3args args, Done<nfs3::MKDIR3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void make_symbolic_link(Caller caller, nfs3::SYMLINK3args args,
-                          Done<nfs3::SYMLINK3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void make_node(Caller caller, nfs3::MKNOD3args args, Done<nfs3::MKNOD3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void remove(Caller caller, nfs3::REMOVE3args args, Done<nfs3::REMOVE3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void remove_directory(Caller caller, nfs3::RMDIR3args args, Done<nfs3::RMDIR3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void rename(Caller caller, nfs3::RENAME3args args, Done<nfs3::RENAME3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void link(Caller caller, nfs3::LINK3args args, Done<nfs3::LINK3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void read_directory(Caller caller, nfs3::READDIR3args args,
-                      Done<nfs3::READDIR3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void read_directory_plus(Caller caller, nfs3::READDIRPLUS3args args,
-                           Done<nfs3::READDIRPLUS3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void space(Caller caller, nfs3::FSSTAT3args args, Done<nfs3::FSSTAT3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void limits(Caller caller, nfs3::FSINFO3args args, Done<nfs3::FSINFO3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void path_limits(Caller caller, nfs3::PATHCONF3args args,
-                   Done<nfs3::PATHCONF3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
-  void commit(Caller caller, nfs3::COMMIT3args args, Done<nfs3::COMMIT3res> done) override {
-    start(std::move(caller), std::move(args), std::move(done));
-  }
 
- private:
   template <class Results, class Args, class... More>
   void start(Caller caller, Args args, Done<Results> done, More... more) {
     if (auto results = run_at_once<Results>(tree_, caller, args, more...)) {
@@ -194,6 +123,7 @@ class PosixFileSystem final : public FileSystem {
     static_cast<Made&>(*refused).end(failed<Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX));
   }
 
+ private:
   Tree tree_;
   Workers& workers_;
 };
@@ -205,7 +135,11 @@ rpcrdma::Unexpected<std::string> wrong(const std::string& directory, const std::
 }  // namespace
 
 std::unique_ptr<Workers> make_workers(std::size_t threads, std::size_t queue_max) {
-  return std::make_unique<Workers>(threads, queue_max, leave_modes_to_callers);
+  Workers::Settings settings;
+  settings.threads = threads;
+  settings.queue_max = queue_max;
+  settings.begin = leave_modes_to_callers;
+  return std::make_unique<Workers>(settings);
 }
 
 rpcrdma::Expected<std::unique_ptr<FileSystem>, std::string> open_directory(

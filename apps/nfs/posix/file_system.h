@@ -15,9 +15,11 @@
 #include "nfs/file_system.h"
 #include "rpcrdma/error.h"
 
-namespace nfs::posix {
-
+namespace nfs {
 class Workers;
+}
+
+namespace nfs::posix {
 
 // What handles are (handles.h).
 enum class HandleKind : std::uint8_t {

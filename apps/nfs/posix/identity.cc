@@ -105,18 +105,6 @@ bool can_reopen(const struct stat& status) noexcept {
   return status.st_uid == ::geteuid() && (status.st_mode & 0600U) == 0600U;
 }
 
-bool permits(const struct stat& status, const Caller& caller, unsigned rights) noexcept {
-  if (caller.uid == 0) return true;
-  unsigned shift = 0;
-  if (caller.uid == status.st_uid) {
-    shift = 6;
-  } else if (caller.gid == status.st_gid ||
-             std::ranges::find(caller.groups, status.st_gid) != caller.groups.end()) {
-    shift = 3;
-  }
-  return ((status.st_mode >> shift) & rights) == rights;
-}
-
 void leave_modes_to_callers() noexcept {
   // Its own working directory and umask, which threads share otherwise.
   (void)::unshare(CLONE_FS);

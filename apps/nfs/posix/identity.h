@@ -15,6 +15,7 @@
 
 #include <cstdint>
 
+#include "nfs/back_end/rights.h"
 #include "nfs/file_system.h"
 
 namespace nfs::posix {
@@ -41,11 +42,6 @@ class AsServer {
  private:
   std::uint32_t uid_, gid_;
 };
-
-enum Right : unsigned { kExecute = 1, kWrite = 2, kRead = 4 };
-
-// By owner, group and mode alone.
-bool permits(const struct stat& status, const Caller& caller, unsigned rights) noexcept;
 
 // Once for each thread that makes files: their modes are the caller's, whatever the server's umask.
 void leave_modes_to_callers() noexcept;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "files/file.h"
+#include "nfs/back_end/listing_answer.h"
 #include "nfs/posix/inner_handle.h"
 
 namespace nfs::posix {
@@ -31,8 +32,6 @@ struct DirectoryEntry {
 
 // Whether the positions of this file system stay where they are.
 bool has_stable_positions(const files::File& root);
-
-enum class ListingEnd : std::uint8_t { kAll, kStopped, kError };
 
 // Calls `take(entry)` for the entries behind the position (0: all), in order, until it returns
 // false. The directory is open for reading, by its own descriptor. kError: errno.

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include "nfs/posix/attributes.h"
+#include "nfs/back_end/attributes.h"
+#include "nfs/back_end/verifier_times.h"
 #include "nfs/posix/beneath.h"
 #include "nfs/posix/calls.h"
 #include "nfs/results.h"
@@ -28,23 +28,6 @@ mode_t mode_of(const nfs3::sattr3& attributes, mode_t otherwise) {
   const auto* const mode = attributes.mode.mode();
   return mode != nullptr ? *mode & 07777U : otherwise;
 }
-
-// The 64 bits of an exclusive create's verifier, as times that every file system keeps: those of
-// 31 bits for seconds.
-struct VerifierTimes {
-  explicit VerifierTimes(const nfs3::createverf3& verifier) {
-    std::uint32_t words[2];  // NOLINT(modernize-avoid-c-arrays): memcpy
-    static_assert(sizeof(words) == sizeof(verifier));
-    std::memcpy(words, verifier.data(), sizeof(words));
-    access.tv_sec = words[0] & 0x7fffffffU;
-    change.tv_sec = words[1] & 0x7fffffffU;
-  }
-  bool are_those_of(const struct stat& status) const {
-    return status.st_atim.tv_sec == access.tv_sec && status.st_mtim.tv_sec == change.tv_sec &&
-           status.st_atim.tv_nsec == 0 && status.st_mtim.tv_nsec == 0;
-  }
-  timespec access{}, change{};
-};
 
 // How the making went, and the new file, if it is open, for reading and writing.
 struct Making {

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "nfs/back_end/workers.h"
 #include "nfs/posix/file_system.h"
-#include "nfs/posix/workers.h"
 
 namespace nfs::posix {
 namespace {
@@ -42,7 +43,7 @@ class NamesTest : public testing::Test {
     root_.data = files_->root();
   }
   ~NamesTest() override {
-    workers_->stop();
+    EXPECT_TRUE(workers_->stop(std::chrono::hours(1)));
     files_.reset();
     fs::remove_all(folder_);
   }

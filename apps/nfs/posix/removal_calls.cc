@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "nfs/posix/attributes.h"
+#include "nfs/back_end/attributes.h"
 #include "nfs/posix/beneath.h"
 #include "nfs/posix/calls.h"
 #include "nfs/results.h"

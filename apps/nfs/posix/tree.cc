@@ -16,7 +16,7 @@
 #include <random>
 #include <utility>
 
-#include "nfs/posix/attributes.h"
+#include "nfs/back_end/attributes.h"
 #include "nfs/posix/beneath.h"
 #include "nfs/posix/impatience.h"
 

@@ -1,4 +1,4 @@
-#include "nfs/posix/attributes.h"
+#include "nfs/back_end/attributes.h"
 
 #include <sys/sysmacros.h>
 
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <limits>
 
-namespace nfs::posix {
+namespace nfs {
 namespace {
 
 using nfs3::ftype3;
@@ -134,4 +134,4 @@ nfs3::pre_op_attr before(const struct stat& status) {
   return result;
 }
 
-}  // namespace nfs::posix
+}  // namespace nfs

@@ -1,6 +1,6 @@
 // What this machine says of a file, in the words of RFC 1813.
-#ifndef RPCRDMA_NFS_POSIX_ATTRIBUTES_H_
-#define RPCRDMA_NFS_POSIX_ATTRIBUTES_H_
+#ifndef RPCRDMA_NFS_BACK_END_ATTRIBUTES_H_
+#define RPCRDMA_NFS_BACK_END_ATTRIBUTES_H_
 
 #include <sys/stat.h>
 
@@ -8,7 +8,7 @@
 
 #include "nfs3.h"
 
-namespace nfs::posix {
+namespace nfs {
 
 nfs3::nfsstat3 status_of(int error) noexcept;
 
@@ -20,6 +20,6 @@ nfs3::pre_op_attr before(const struct stat& status);
 nfs3::nfstime3 time_of(const timespec& time) noexcept;
 timespec time_of(const nfs3::nfstime3& time) noexcept;
 
-}  // namespace nfs::posix
+}  // namespace nfs
 
-#endif  // RPCRDMA_NFS_POSIX_ATTRIBUTES_H_
+#endif  // RPCRDMA_NFS_BACK_END_ATTRIBUTES_H_

@@ -1,0 +1,16 @@
+// Of both sides.
+#include <fmt/format.h>
+
+#include "nfs/plug_in.h"
+#include "rpcrdma/version.h"
+
+namespace nfs {
+
+std::string back_end_build() {
+  // The sizes tell most builds of one version apart.
+  return fmt::format("{}, {}, {} {} {} {}", rpcrdma::kLibraryVersion, __VERSION__,
+                     sizeof(BackEndSettings), sizeof(Caller), sizeof(nfs3::fattr3),
+                     sizeof(FileSystem::Done<nfs3::READ3res>));
+}
+
+}  // namespace nfs
