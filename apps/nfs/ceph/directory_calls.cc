@@ -1,0 +1,101 @@
+// READDIR and READDIRPLUS. Positions are digests of names, the same on every gateway.
+#include <dirent.h>
+#include <fcntl.h>
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "nfs/back_end/attributes.h"
+#include "nfs/back_end/listing_answer.h"
+#include "nfs/back_end/rights.h"
+#include "nfs/ceph/call.h"
+
+namespace nfs::ceph {
+namespace {
+
+using nfs3::nfsstat3;
+
+struct Entry {
+  std::string_view name;
+  std::uint64_t cookie = 0;
+  const Statx& status;
+};
+
+// `take(entry)` for the entries behind the position until it is false; `result` becomes a negative
+// errno when that fails. Attributes are those that the server of metadata has: those that other
+// gateways are changing just now would have to be asked for one by one.
+template <class Take>
+ListingEnd for_each_entry(const Call& call, const Found& directory, std::uint64_t position,
+                          unsigned wanted, int& result, const Take& take) {
+  const auto close = [&](ceph_dir_result* opened) { ceph_ll_releasedir(call.mount(), opened); };
+  ceph_dir_result* opened = nullptr;
+  result = ceph_ll_opendir(call.mount(), directory.inode.get(), &opened, call.identity());
+  if (result < 0) return ListingEnd::kError;
+  const std::unique_ptr<ceph_dir_result, decltype(close)> closing(opened, close);
+  if (position != 0) {
+    ceph_seekdir(call.mount(), opened, static_cast<std::int64_t>(position));
+  }
+  dirent entry{};
+  Statx status{};
+  for (;;) {
+    result = ceph_readdirplus_r(call.mount(), opened, &entry, &status, wanted, AT_STATX_DONT_SYNC,
+                                nullptr);
+    if (result < 0) return ListingEnd::kError;
+    if (result == 0) return ListingEnd::kAll;
+    if (!take(Entry{entry.d_name, static_cast<std::uint64_t>(entry.d_off), status})) {
+      return ListingEnd::kStopped;
+    }
+  }
+}
+
+template <class Args, class MakeEntry>
+auto read_directory(const Call& call, const Args& args, unsigned wanted, MakeEntry make_entry) {
+  using Results = typename ListingTypes<Args>::Results;
+  const Found directory = call.find_directory(args.dir);
+  if (!directory) return failed<Results>(directory.error);
+  nfsstat3 error = nfsstat3::NFS3_OK;
+  const auto list = [&](const auto& add) {
+    int result = 0;
+    const ListingEnd end = for_each_entry(
+        call, directory, args.cookie, wanted, result,
+        [&](const Entry& entry) { return add(make_entry(directory, entry), entry.name); });
+    error = call.status_of(result);
+    return end;
+  };
+  return answer_listing(args, call.attributes_then(directory), list, error);
+}
+
+// Nothing of what is above the export is told.
+std::uint64_t fileid_of(const Call& call, const Found& directory, const Entry& entry) {
+  const bool is_outside = entry.name == ".." && directory.handle == call.tree().root();
+  return is_outside ? directory.status.st_ino : entry.status.stx_ino;
+}
+
+}  // namespace
+
+nfs3::READDIR3res run(const Call& call, const nfs3::READDIR3args& args) {
+  return read_directory(call, args, CEPH_STATX_INO,
+                        [&](const Found& directory, const Entry& entry) {
+                          return nfs3::entry3{fileid_of(call, directory, entry),
+                                              std::string(entry.name), entry.cookie};
+                        });
+}
+
+nfs3::READDIRPLUS3res run(const Call& call, const nfs3::READDIRPLUS3args& args) {
+  // Attributes are for those who may look names up.
+  std::optional<bool> may_search;
+  return read_directory(call, args, kAll, [&](const Found& directory, const Entry& entry) {
+    nfs3::entryplus3 made{
+        fileid_of(call, directory, entry), std::string(entry.name), entry.cookie, {}, {}};
+    if (!may_search) may_search = call.may(directory, kExecute) == nfsstat3::NFS3_OK;
+    if (*may_search && entry.name != "..") {
+      made.name_attributes = after(stat_of(entry.status), call.tree().fsid());
+      made.name_handle.set_handle(
+          call.tree().sealed(Handle::of(entry.status, call.session().file_system())));
+    }
+    return made;
+  });
+}
+
+}  // namespace nfs::ceph

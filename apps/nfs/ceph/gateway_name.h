@@ -1,0 +1,33 @@
+// What a gateway is called at the cluster, so that its successor can end at once what it held when
+// it was killed. Two that live never have the same name: each would end the other.
+#ifndef RPCRDMA_NFS_CEPH_GATEWAY_NAME_H_
+#define RPCRDMA_NFS_CEPH_GATEWAY_NAME_H_
+
+#include <string>
+
+#include "files/file.h"
+#include "rpcrdma/error.h"
+
+namespace nfs::ceph {
+
+class GatewayName {
+ public:
+  // The first number that no process of this machine has, by a lock on STATE_PATH-N.lock, which is
+  // released when the process ends, however it ends. Empty `state_path`: no name.
+  static rpcrdma::Expected<GatewayName, std::string> take(const std::string& state_path);
+  // The one that was given; whoever gives it sees to it that it is the only one.
+  static GatewayName given(std::string name) { return GatewayName(std::move(name), {}); }
+
+  const std::string& text() const noexcept { return text_; }
+
+ private:
+  GatewayName(std::string text, files::File lock)
+      : text_(std::move(text)), lock_(std::move(lock)) {}
+
+  std::string text_;
+  files::File lock_;
+};
+
+}  // namespace nfs::ceph
+
+#endif  // RPCRDMA_NFS_CEPH_GATEWAY_NAME_H_

@@ -1,0 +1,193 @@
+// Finding names, and making what has them.
+#include <fcntl.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+#include <type_traits>
+#include <utility>
+
+#include "nfs/back_end/attributes.h"
+#include "nfs/back_end/verifier_times.h"
+#include "nfs/ceph/call.h"
+
+namespace nfs::ceph {
+namespace {
+
+using nfs3::nfsstat3;
+
+mode_t mode_of(const nfs3::sattr3& attributes, mode_t otherwise) {
+  const auto* const mode = attributes.mode.mode();
+  return mode != nullptr ? *mode & 07777U : otherwise;
+}
+
+// What every procedure that makes something ends with: the attributes that were not given when it
+// was made, the way to the disk, the answer.
+template <class Results>
+Results made(const Call& call, const Found& directory, const Found& file, nfs3::sattr3 attributes) {
+  using Success = std::remove_pointer_t<decltype(Results().resok())>;
+  using Failure = std::remove_pointer_t<decltype(Results().resfail())>;
+  // Only root gives files away. Who was made nobody owns what it makes, whatever it asked for.
+  if (call.caller().uid != 0) attributes.uid = {}, attributes.gid = {};
+  nfsstat3 status = file.error;
+  if (status == nfsstat3::NFS3_OK) status = set_attributes(call, file, attributes);
+  if (status == nfsstat3::NFS3_OK) status = call.settle(file);
+  if (status == nfsstat3::NFS3_OK) status = call.settle(directory);
+  if (status != nfsstat3::NFS3_OK) {
+    return failed<Results>(status, Failure{call.change_of(directory)});
+  }
+  nfs3::post_op_fh3 handle;
+  handle.set_handle(call.tree().sealed(file.handle));
+  return succeeded<Results>(Success{handle, call.attributes_now(file), call.change_of(directory)});
+}
+
+Found refused(nfsstat3 status) {
+  Found none;
+  none.error = status;
+  return none;
+}
+
+// What is there already, when it is a regular file.
+Found existing_file(const Call& call, const Found& directory, const std::string& name) {
+  Found file = call.entry(directory, name);
+  if (file && !S_ISREG(file.status.st_mode)) file.error = nfsstat3::NFS3ERR_EXIST;
+  return file;
+}
+
+// Stays open, for the WRITEs that follow.
+Found create_new(const Call& call, const Found& directory, const std::string& name, mode_t mode) {
+  const char* const one = component(name);
+  if (one == nullptr) return refused(nfsstat3::NFS3ERR_ACCES);
+  Inode* inode = nullptr;
+  Fh* opened = nullptr;
+  Statx status{};
+  const int result =
+      ceph_ll_create(call.mount(), directory.inode.get(), one, mode, O_CREAT | O_EXCL | O_RDWR,
+                     &inode, &opened, &status, kAll, 0, call.identity());
+  Found file = call.found(result, inode, status);
+  if (file) call.session().open_files().adopt(file.handle, opened);
+  return file;
+}
+
+nfs3::CREATE3res create_exclusive(const Call& call, const Found& directory, const std::string& name,
+                                  const nfs3::createverf3& verifier) {
+  const VerifierTimes times(verifier);
+  Found file = create_new(call, directory, name, 0);
+  nfs3::sattr3 attributes;
+  if (file) {
+    attributes.atime.set_atime_(time_of(times.access));
+    attributes.mtime.set_mtime_(time_of(times.change));
+  } else if (file.error == nfsstat3::NFS3ERR_EXIST) {
+    // The client's own create, whose answer was lost, perhaps by another gateway; or somebody
+    // else's file.
+    file = existing_file(call, directory, name);
+    if (file && !times.are_those_of(file.status)) file.error = nfsstat3::NFS3ERR_EXIST;
+  }
+  return made<nfs3::CREATE3res>(call, directory, file, attributes);
+}
+
+}  // namespace
+
+nfs3::LOOKUP3res run(const Call& call, const nfs3::LOOKUP3args& args) {
+  using Results = nfs3::LOOKUP3res;
+  const Found directory = call.find_directory(args.what.dir);
+  if (!directory) return failed<Results>(directory.error);
+  const Found file = call.entry(directory, args.what.name);
+  if (!file) {
+    return failed<Results>(file.error, nfs3::LOOKUP3resfail{call.attributes_then(directory)});
+  }
+  return succeeded<Results>(nfs3::LOOKUP3resok{call.tree().sealed(file.handle),
+                                               call.attributes_then(file),
+                                               call.attributes_then(directory)});
+}
+
+nfs3::CREATE3res run(const Call& call, const nfs3::CREATE3args& args) {
+  const Found directory = call.find_directory(args.where.dir);
+  if (!directory) return failed<nfs3::CREATE3res>(directory.error);
+  const std::string& name = args.where.name;
+  if (const auto* const verifier = args.how.verf()) {
+    return create_exclusive(call, directory, name, *verifier);
+  }
+  nfs3::sattr3 attributes = *args.how.obj_attributes();
+  Found file = create_new(call, directory, name, mode_of(attributes, 0));
+  if (file) {
+    if ((mode_of(attributes, 0) & 07000U) == 0) attributes.mode = {};
+  } else if (file.error == nfsstat3::NFS3ERR_EXIST &&
+             args.how.mode() == nfs3::createmode3::UNCHECKED) {
+    // As open(2) without O_EXCL: nothing of what is there changes but its length.
+    file = existing_file(call, directory, name);
+    nfs3::sattr3 length;
+    length.size = attributes.size;
+    attributes = length;
+  }
+  return made<nfs3::CREATE3res>(call, directory, file, attributes);
+}
+
+nfs3::MKDIR3res run(const Call& call, const nfs3::MKDIR3args& args) {
+  const Found directory = call.find_directory(args.where.dir);
+  if (!directory) return failed<nfs3::MKDIR3res>(directory.error);
+  const char* const one = component(args.where.name);
+  nfs3::sattr3 attributes = args.attributes;
+  Inode* inode = nullptr;
+  Statx status{};
+  const int result = one == nullptr ? -EACCES
+                                    : ceph_ll_mkdir(call.mount(), directory.inode.get(), one,
+                                                    mode_of(attributes, 0777), &inode, &status,
+                                                    kAll, 0, call.identity());
+  attributes.size = {};
+  // What it inherits of its directory (set-group-id) is to stay.
+  if ((mode_of(attributes, 0) & 06000U) == 0) attributes.mode = {};
+  return made<nfs3::MKDIR3res>(call, directory, call.found(result, inode, status), attributes);
+}
+
+nfs3::SYMLINK3res run(const Call& call, const nfs3::SYMLINK3args& args) {
+  const Found directory = call.find_directory(args.where.dir);
+  if (!directory) return failed<nfs3::SYMLINK3res>(directory.error);
+  const char* const one = component(args.where.name);
+  const std::string target(args.symlink.symlink_data);
+  Inode* inode = nullptr;
+  Statx status{};
+  int result = one == nullptr ? -EACCES : 0;
+  if (target.empty() || target.find('\0') != std::string::npos) result = -EINVAL;
+  if (result == 0) {
+    result = ceph_ll_symlink(call.mount(), directory.inode.get(), one, target.c_str(), &inode,
+                             &status, kAll, 0, call.identity());
+  }
+  nfs3::sattr3 attributes = args.symlink.symlink_attributes;
+  attributes.mode = {};  // a link has none here
+  attributes.size = {};
+  return made<nfs3::SYMLINK3res>(call, directory, call.found(result, inode, status), attributes);
+}
+
+nfs3::MKNOD3res run(const Call& call, const nfs3::MKNOD3args& args) {
+  const Found directory = call.find_directory(args.where.dir);
+  if (!directory) return failed<nfs3::MKNOD3res>(directory.error);
+  nfs3::sattr3 attributes;
+  mode_t type = 0;
+  dev_t device = 0;
+  if (const auto* const node = args.what.device()) {
+    type = args.what.type() == nfs3::ftype3::NF3CHR ? S_IFCHR : S_IFBLK;
+    attributes = node->dev_attributes;
+    device = makedev(node->spec.specdata1, node->spec.specdata2);
+  } else if (const auto* const pipe = args.what.pipe_attributes()) {
+    type = args.what.type() == nfs3::ftype3::NF3SOCK ? S_IFSOCK : S_IFIFO;
+    attributes = *pipe;
+  } else {
+    return made<nfs3::MKNOD3res>(call, directory, refused(nfsstat3::NFS3ERR_BADTYPE), {});
+  }
+  // The kernel asks for CAP_MKNOD; the library asks for nothing.
+  const bool is_device = S_ISCHR(type) || S_ISBLK(type);
+  const char* const one = component(args.where.name);
+  int result = one == nullptr ? -EACCES : is_device && call.caller().uid != 0 ? -EPERM : 0;
+  Inode* inode = nullptr;
+  Statx status{};
+  if (result == 0) {
+    result = ceph_ll_mknod(call.mount(), directory.inode.get(), one,
+                           type | (mode_of(attributes, 0) & 0777U), device, &inode, &status, kAll,
+                           0, call.identity());
+  }
+  attributes.size = {};
+  if ((mode_of(attributes, 0) & 07000U) == 0) attributes.mode = {};
+  return made<nfs3::MKNOD3res>(call, directory, call.found(result, inode, status), attributes);
+}
+
+}  // namespace nfs::ceph

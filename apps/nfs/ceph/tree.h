@@ -1,0 +1,85 @@
+// The exported tree: its mount, and a new one when the cluster has ended that.
+#ifndef RPCRDMA_NFS_CEPH_TREE_H_
+#define RPCRDMA_NFS_CEPH_TREE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "nfs/ceph/session.h"
+#include "nfs/file_system.h"
+
+namespace nfs::ceph {
+
+class Tree {
+  struct Kept;
+
+ public:
+  struct Settings {
+    SessionSettings session{};
+    std::uint64_t fsid = 0;  // of its attributes
+    bool is_async = false;   // a change of names is answered before it is on the disk
+  };
+
+  // A session that stays while this lives. Empty: there is none at the moment.
+  class Use {
+   public:
+    Use() = default;
+    Use(Use&& other) noexcept
+        : tree_(std::exchange(other.tree_, nullptr)), kept_(std::exchange(other.kept_, nullptr)) {}
+    Use& operator=(Use&&) = delete;
+    ~Use() {
+      if (tree_ != nullptr) tree_->release(*kept_);
+    }
+    explicit operator bool() const noexcept { return tree_ != nullptr; }
+    Session& operator*() const noexcept { return *kept_->session; }
+
+   private:
+    friend class Tree;
+    Use(Tree& tree, Kept& kept) noexcept : tree_(&tree), kept_(&kept) {}
+    Tree* tree_ = nullptr;
+    Kept* kept_ = nullptr;
+  };
+
+  // `maker` outlives it.
+  Tree(Settings settings, std::unique_ptr<Session> session, const HandleMaker& maker);
+
+  // On threads that may wait: one of them mounts anew when the session was lost, and the others get
+  // none meanwhile.
+  Use session();
+  const Handle& root() const noexcept { return root_; }
+  std::uint64_t fsid() const noexcept { return settings_.fsid; }
+  bool is_async() const noexcept { return settings_.is_async; }
+  nfs3::nfs_fh3 sealed(const Handle& handle) const { return maker_.seal(handle.encoded()); }
+  // One SETATTR with a guard at a time: between its look and its change there is none of the others
+  // of this gateway.
+  std::mutex& guard() noexcept { return guard_; }
+
+ private:
+  struct Kept {
+    std::unique_ptr<Session> session;
+    std::size_t uses = 0;
+  };
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kPause{1};  // between two attempts to mount
+
+  void release(Kept& kept) noexcept;
+  void mount_anew(std::unique_lock<std::mutex>& lock);
+
+  const Settings settings_;
+  const HandleMaker& maker_;
+  const Handle root_;
+  std::mutex guard_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::list<Kept> sessions_;  // the current one in front; others are lost, and still used
+  bool is_mounting_ = false;
+  Clock::time_point next_attempt_{};
+};
+
+}  // namespace nfs::ceph
+
+#endif  // RPCRDMA_NFS_CEPH_TREE_H_
