@@ -33,7 +33,8 @@ struct FileSettings {
     client.add_calls_to(command, "seconds that connecting and each call may take");
     client.add_reconnect_to(command);
     nfs.add_to(command);
-    command.footer("NFS URLs: nfs+rdma://HOST[:PORT]/EXPORT[/PATH] or nfs+tcp://HOST[:PORT]/...");
+    command.footer(
+        "NFS URLs: nfs+rdma://HOST[:PORT][,HOST...]/EXPORT[/PATH] or nfs+tcp://HOST[:PORT]...");
   }
 };
 
@@ -223,7 +224,7 @@ void mkdir(FileSettings& settings) {
 void move(FileSettings& settings) {
   const nfs::NfsUrl from = parsed_nfs_url(settings.urls[0]);
   const nfs::NfsUrl to = parsed_nfs_url(settings.urls[1]);
-  if (from.transport_url() != to.transport_url()) {
+  if (from.is_rdma != to.is_rdma || from.servers != to.servers) {
     fail(kUsage, "mv renames within one export; both URLs are of one server then");
   }
   const auto server = mount(settings.client, settings.nfs, settings.urls[0]);
@@ -250,7 +251,7 @@ void df(FileSettings& settings) {
       nlohmann::json value = {
           {"bytes", space.tbytes},      {"free", space.fbytes},
           {"available", space.abytes},  {"files", space.tfiles},
-          {"files_free", space.ffiles}, {"provider", server->client().provider_name()}};
+          {"files_free", space.ffiles}, {"provider", server->connections().provider_name()}};
       add_name(value, server->url().path);
       print_json(value);
       continue;

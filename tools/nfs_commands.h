@@ -15,6 +15,7 @@ namespace rpcrdma::tools {
 
 struct NfsSettings {
   std::uint16_t mount_port = 0;
+  std::uint32_t connections = 1;
 
   void add_to(CLI::App& command);
 };

@@ -47,7 +47,7 @@ void upload(CopySettings& settings, const std::vector<std::string>& sources,
   const auto server = mount(settings.client, settings.nfs, target);
   nfs::Copier copier(*server, settings.copy);
   add(copied.sum, copier.upload(sources, server->path()));
-  copied.provider = server->client().provider_name();
+  copied.provider = server->connections().provider_name();
 }
 
 void download(CopySettings& settings, const std::vector<std::string>& sources,
@@ -61,7 +61,7 @@ void download(CopySettings& settings, const std::vector<std::string>& sources,
     const auto server = mount(settings.client, settings.nfs, each);
     nfs::Copier copier(*server, settings.copy);
     add(copied.sum, copier.download({server->path()}, target));
-    copied.provider = server->client().provider_name();
+    copied.provider = server->connections().provider_name();
   }
 }
 

@@ -36,6 +36,11 @@ void NfsSettings::add_to(CLI::App& command) {
   command.add_option("--mount-port", mount_port,
                      "NFS: where MOUNT is asked by TCP (default: at the port of the URL; if it is "
                      "not there, where the server's rpcbind says)");
+  command
+      .add_option("--connections", connections,
+                  "NFS: connections to each server of the URL, for more throughput")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
 }
 
 nfs::NfsUrl parsed_nfs_url(const std::string& text) {
@@ -52,7 +57,7 @@ std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& s
   nfs::MountOptions options;
   options.client = client.client_options();
   options.client.credential = own_credential(host.data());
-  options.client.reconnect.enabled = options.client.reconnect.enabled && parsed.is_rdma;
+  options.connections = settings.connections;
   options.mount_port = settings.mount_port;
   auto opened = nfs::Mounted::open(parsed, std::move(options));
   if (opened) return std::move(*opened);
@@ -67,7 +72,7 @@ void fail(const nfs::Failure& why, const std::string& path, nfs::Mounted& server
   if (said.path.empty()) said.path = path.empty() ? server.url().path : path;
   const bool is_lost =
       why.error && (why.error->code == Errc::kConnectionLost ||
-                    (is_no_connection(why.error->code) && !server.client().connected()));
+                    (is_no_connection(why.error->code) && !server.connections().is_any_up()));
   fail(is_lost ? kNoConnection : kFailed, said.message());
 }
 

@@ -45,9 +45,17 @@ Served::Served(ExporterOptions options)
   begin();
 }
 
+Served::Served(const Served& twin, Key key)
+    : folder_(twin.folder_), state_(made_folder()), is_twin_(true) {
+  options_.key_path = (key == Key::kSame ? twin.state_ : state_) + "/key";
+  begin();
+}
+
 Served::~Served() {
   end();
-  for (const std::string& each : {folder_, state_, folder_ + ".before"}) {
+  remove_tree(state_);
+  if (is_twin_) return;
+  for (const std::string& each : {folder_, folder_ + ".before"}) {
     if (std::filesystem::exists(each)) remove_tree(each);
   }
 }
@@ -71,12 +79,13 @@ void Served::begin() {
   ASSERT_TRUE(server) << server.error().message();
   server_.emplace(std::move(*server));
   rdma_ = "rdma://" + std::string(server_->address());
-  tcp_ = "tcp://" + server_->also_listen("tcp://127.0.0.1:0").value();
+  tcp_ = "tcp://" + server_->also_listen(tcp_.empty() ? "tcp://127.0.0.1:0" : tcp_).value();
   ASSERT_TRUE(exporter_->add_to(*server_));
   thread_ = std::thread([this] { server_->run(); });
 }
 
 void Served::end() {
+  if (!server_) return;
   server_->stop();
   thread_.join();
   EXPECT_TRUE(exporter_->stop());

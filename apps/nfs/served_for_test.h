@@ -25,6 +25,9 @@ class Served {
   // Exports `folder()` as /data (everything as it comes, root as well), /squash (root_squash), /ro
   // (read-only), and /elsewhere to nobody that calls here.
   explicit Served(ExporterOptions options = {});
+  // Another server of the same directory, with the same key, or one of its own.
+  enum class Key : std::uint8_t { kSame, kOwn };
+  Served(const Served& twin, Key key);
   ~Served();
   Served(const Served&) = delete;
   Served& operator=(const Served&) = delete;
@@ -39,6 +42,11 @@ class Served {
   std::unique_ptr<rpcrdma::Client> connect(const std::string& scheme, std::uint32_t uid = 0,
                                            std::uint32_t gid = 0,
                                            std::vector<std::uint32_t> groups = {}) const;
+  // "127.0.0.1:PORT"
+  std::string address(const std::string& scheme) const {
+    const std::string& url = scheme == "tcp" ? tcp_ : rdma_;
+    return url.substr(url.find("//") + 2);
+  }
   // Of an export, for nfs::Mounted.
   std::string url(const std::string& scheme, std::string_view below) const {
     return "nfs+" + (scheme == "tcp" ? tcp_ : rdma_) + std::string(below);
@@ -47,17 +55,20 @@ class Served {
   void stop_workers() { (void)exporter_->stop(); }
   // The files are on a file system, and with handles, that calls may be answered from at once.
   bool may_answer_at_once() const { return exporter_->notes().empty(); }
-  // Ends the server, and begins another one of the same exports at the same address of RDMA.
+  // Ends the server; begin() makes another one at its addresses.
+  void end();
+  void begin();
+  // Ends the server, and begins another one of the same exports at the same addresses.
   void restart();
+  // Of both transports, of all connections so far.
+  std::uint64_t calls_served() const { return server_->counters().calls; }
   // The same, with another directory of the same name behind them; the one before is beside it.
   void replace_folder();
 
  private:
-  void begin();
-  void end();
-
   const std::string folder_;
   const std::string state_;
+  const bool is_twin_ = false;  // the folder is another one's
   ExporterOptions options_;
   std::unique_ptr<Exporter> exporter_;
   std::optional<rpcrdma::Server> server_;

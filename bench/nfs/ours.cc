@@ -25,7 +25,7 @@ T must(nfs::Result<T> result) {
 Task<void> lane(nfs::Mounted& server, nfs_bench::Options options, nfs::Node file,
                 nfs_bench::Meter& meter, std::uint64_t& next) {
   std::vector<std::byte> memory(kBlock);
-  const auto registered = server.client().register_memory(memory);
+  const auto registered = server.connections().use_memory(memory);
   while (!meter.is_over()) {
     const std::uint64_t offset = next++ * kBlock % nfs_bench::kFileSize;
     bool is_whole = true;
@@ -75,8 +75,8 @@ int main(int count, char** arguments) {
   }
   for (const Task<void>& each : lanes) {
     while (!each.done()) {
-      server->client().wait();
-      server->client().progress();
+      server->connections().wait();
+      server->connections().progress();
     }
   }
   meter.print();

@@ -13,21 +13,28 @@ from command_fixture import BOUND_S, COMMAND, CommandFixture, run
 class NfsCommandTest(CommandFixture):
     def setUp(self):
         super().setUp()
-        self.server = subprocess.Popen(
-            [COMMAND, "serve", "--nfs", f"{self.served}:no_root_squash", "--export", "/data", "--nfs-tcp-port", "0",
-             "--port", "0", "--provider", "siwarp", "--handle-key", self.root / "key"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        line = self.server.stdout.readline()
-        self.assertTrue(line.startswith("ready"), line)
-        urls = {url.split(":")[0]: url for url in line.split() if url.startswith("nfs+")}
-        self.assertEqual(set(urls), {"nfs+rdma", "nfs+tcp"}, line)
+        self.nfs_servers = []
+        urls = self.serve_nfs()
         self.urls = list(urls.values())
         self.url = urls["nfs+rdma"]
 
+    def serve_nfs(self):
+        """Another server of the directory; its URLs by their schemes."""
+        self.nfs_servers.append(subprocess.Popen(
+            [COMMAND, "serve", "--nfs", f"{self.served}:no_root_squash", "--export", "/data", "--nfs-tcp-port", "0",
+             "--port", "0", "--provider", "siwarp", "--handle-key", self.root / "key"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        line = self.nfs_servers[-1].stdout.readline()
+        self.assertTrue(line.startswith("ready"), line)
+        urls = {url.split(":")[0]: url for url in line.split() if url.startswith("nfs+")}
+        self.assertEqual(set(urls), {"nfs+rdma", "nfs+tcp"}, line)
+        return urls
+
     def tearDown(self):
-        if self.server.poll() is None:
-            self.server.kill()
-        self.server.communicate(timeout=BOUND_S)
+        for server in self.nfs_servers:
+            if server.poll() is None:
+                server.kill()
+            server.communicate(timeout=BOUND_S)
         super().tearDown()
 
     def ok(self, *arguments):
@@ -162,6 +169,26 @@ class NfsCommandTest(CommandFixture):
             self.assertEqual((report["files"], report["failed"], report["verified"]), (4, 0, True))
             self.assertEqual(self.seen(self.root / f"down{i}"), expected)
 
+    def test_commands_go_on_with_the_servers_that_are_left(self):
+        if os.geteuid() != 0:
+            self.skipTest("two servers of one directory need handles of the kernel, and so root")
+        tree = self.make_tree()
+        other = self.serve_nfs()
+        for url, second in zip(self.urls, other.values()):
+            scheme, first_host = url.split("://")[0], url.split("/")[2]
+            both = f"{scheme}://{first_host},{second.split('/')[2]}/data"
+            self.ok("cp", "-r", "--verify", "--connections", "2", tree, f"{both}/{scheme}")
+            self.assertEqual(self.seen(self.served / scheme), self.seen(tree))
+        self.nfs_servers[0].kill()
+        self.nfs_servers[0].wait(timeout=BOUND_S)
+        for url, second in zip(self.urls, other.values()):
+            scheme, first_host = url.split("://")[0], url.split("/")[2]
+            both = f"{scheme}://{first_host},{second.split('/')[2]}/data"
+            self.ok("cp", "-r", f"{both}/{scheme}", self.root / f"back-{scheme}")
+            self.assertEqual(self.seen(self.root / f"back-{scheme}"), self.seen(tree))
+            self.ok("rm", "-r", f"{both}/{scheme}")
+        self.failed(2, "names no host", "ls", "nfs+rdma://127.0.0.1,/data")
+
     def test_cp_takes_several_files_into_a_directory(self):
         names = ["a", "b", "c"]
         paths = [self.file(name, 1000) for name in names]
@@ -208,8 +235,8 @@ class NfsCommandTest(CommandFixture):
                         url.removesuffix("/data") + "/elsewhere")
 
     def test_no_server_is_no_connection(self):
-        self.server.send_signal(signal.SIGTERM)
-        self.server.wait(timeout=BOUND_S)
+        self.nfs_servers[0].send_signal(signal.SIGTERM)
+        self.nfs_servers[0].wait(timeout=BOUND_S)
         for url in self.urls:
             for command in ("ls", "cat", "df"):
                 result = run(command, url, "--provider", "siwarp", "--timeout", "5")

@@ -88,7 +88,7 @@ class Copying : public testing::TestWithParam<std::string> {
     options.mount_port = mount_port;
     options.client.provider.name = "siwarp";
     options.client.credential.emplace().machine_name = "test";
-    options.client.reconnect.enabled = GetParam() == "rdma";
+    options.client.reconnect.enabled = may_reconnect_;
     auto opened = Mounted::open(parse_nfs_url(served_->url(GetParam(), "/data")).value(), options);
     ASSERT_TRUE(opened) << opened.error().message();
     server_ = std::move(*opened);
@@ -124,6 +124,7 @@ class Copying : public testing::TestWithParam<std::string> {
     return Copier(*server_, std::move(options)).download({source}, (here_ / target).string());
   }
 
+  bool may_reconnect_ = true;
   std::optional<Served> served_;
   fs::path here_;
   std::unique_ptr<Mounted> server_;
@@ -131,17 +132,9 @@ class Copying : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Over, Copying, testing::Values("rdma", "tcp"),
                          [](const auto& each) { return each.param; });
 
-// Without reconnection, and with it.
-class CopyingByTcp : public Copying {};
-INSTANTIATE_TEST_SUITE_P(Over, CopyingByTcp, testing::Values("tcp"),
-                         [](const auto& each) { return each.param; });
-class CopyingByRdma : public Copying {};
-INSTANTIATE_TEST_SUITE_P(Over, CopyingByRdma, testing::Values("rdma"),
-                         [](const auto& each) { return each.param; });
-
 TEST_P(Copying, AsksForTheExportByTcpWhereItIsTold) {
   const NfsUrl by_tcp = parse_nfs_url(served_->url("tcp", "/data")).value();
-  mount(by_tcp.port);
+  mount(by_tcp.servers.front().port);
   write("file", "content");
   EXPECT_EQ(messages(up("file", "")), "");
   EXPECT_EQ(served_->read_file("file"), "content");
@@ -247,7 +240,9 @@ TEST_P(Copying, ReplacesFilesAndLinksThatAreThere) {
   EXPECT_EQ(fs::file_size(here_ / "file"), 5U);
 }
 
-TEST_P(CopyingByTcp, LostConnectionEndsItAndIsSaidOnce) {
+TEST_P(Copying, WithoutReconnectionALostConnectionEndsItAndIsSaidOnce) {
+  may_reconnect_ = false;
+  mount();
   write("big", bytes_of(40 << 20));
   write("other", "abc");
   bool is_first = true;
@@ -262,7 +257,7 @@ TEST_P(CopyingByTcp, LostConnectionEndsItAndIsSaidOnce) {
   EXPECT_NE(messages(ended), "");
 }
 
-TEST_P(CopyingByRdma, WritesAFileAgainWhenTheServerWasRestarted) {
+TEST_P(Copying, WritesAFileAgainWhenTheServerWasRestarted) {
   write("big", bytes_of(40 << 20));
   bool is_first = true;
   CopyOptions options{.verify = true, .buffers = 2};

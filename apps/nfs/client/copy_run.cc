@@ -31,10 +31,10 @@ nfs3::nfstime3 to_nfs(const timespec& time) {
           static_cast<std::uint32_t>(time.tv_nsec)};
 }
 
-bool is_loss(const rpcrdma::Error& error, const rpcrdma::Client& client) {
+bool is_loss(const rpcrdma::Error& error, const Connections& connections) {
   using rpcrdma::Errc;
   if (error.code == Errc::kConnectionLost || error.code == Errc::kCanceled) return true;
-  return client.ended() || (error.code == Errc::kTimedOut && !client.connected());
+  return !connections.is_any_up();
 }
 
 }  // namespace
@@ -79,25 +79,22 @@ CopyRun::CopyRun(Mounted& server, const CopyOptions& options)
       buffer_slots_(turns_, std::clamp(options.buffers, 1U, kBuffersMax)),
       buffer_size_(std::max(server.read_size(), server.write_size())),
       memory_(std::clamp(options.buffers, 1U, kBuffersMax) * buffer_size_),
-      compared_(64U << 10U) {
+      compared_(64U << 10U),
+      registered_(server.connections().use_memory(memory_)) {
   for (std::size_t at = 0; at < memory_.size(); at += buffer_size_) {
     buffers_.push_back(memory_.data() + at);
-  }
-  // Where this does not work, each call registers its own.
-  if (auto registered = server.client().register_memory(memory_)) {
-    registered_ = std::move(*registered);
   }
 }
 
 CopyResult CopyRun::run(Task<void> task) {
-  turns_.run(server_.client(), std::move(task));
+  turns_.run(server_.connections(), std::move(task));
   return std::move(result_);
 }
 
 // --- What is told ------------------------------------------------------------------------------
 
 void CopyRun::fail(const std::string& path, Failure why) {
-  if (why.error && is_loss(*why.error, server_.client())) {
+  if (why.error && is_loss(*why.error, server_.connections())) {
     // The others fail for the same reason, which is said once.
     if (std::exchange(result_.is_lost, true)) return;
     result_.failures.insert(result_.failures.begin(), why);
@@ -119,9 +116,10 @@ void CopyRun::skip(const std::string& path) {
   if (result_.skipped.size() < CopyResult::kListedMax) result_.skipped.push_back(path);
 }
 
-void CopyRun::know_of(std::uint64_t bytes) {
+Route CopyRun::know_of(std::uint64_t bytes) {
   progress_.bytes_known += bytes;
   show();
+  return Route{next_route_++};
 }
 
 void CopyRun::end_file(std::uint64_t bytes) {
@@ -200,7 +198,7 @@ Task<Result<void>> CopyRun::write_part(FileJob& job, std::uint64_t offset, Mutab
   for (std::size_t done = 0; done < buffer.size();) {
     const rpcrdma::Bytes rest = buffer.subspan(done);
     const std::uint64_t at = offset + done;
-    const auto make = [&] { return server_.write(job.there, at, rest); };
+    const auto make = [&] { return server_.write(job.there, at, rest, job.route); };
     auto written = co_await patiently(make);
     if (!written) co_return Unexpected<Failure>(written.error());
     if (written->count == 0) {
@@ -221,7 +219,7 @@ Task<Result<void>> CopyRun::read_part(FileJob& job, Step step, std::uint64_t off
   for (std::size_t done = 0; done < buffer.size();) {
     const MutableBytes rest = buffer.subspan(done);
     const std::uint64_t at = offset + done;
-    const auto make = [&] { return server_.read(job.there, at, rest); };
+    const auto make = [&] { return server_.read(job.there, at, rest, job.route); };
     auto got = co_await patiently(make);
     if (!got) co_return Unexpected<Failure>(got.error());
     if (got->count == 0) {
@@ -255,7 +253,7 @@ Task<Result<void>> CopyRun::write_and_commit(FileJob& job) {
     auto written = co_await transfer(job, Step::kWrite);
     if (!written) co_return std::move(written);
     if (job.verifiers.empty()) co_return Result<void>();  // there was nothing to write
-    const auto make = [&] { return server_.commit(job.there); };
+    const auto make = [&] { return server_.commit(job.there, job.route); };
     auto committed = co_await patiently(make);
     if (!committed) co_return Unexpected<Failure>(committed.error());
     // Else the server was restarted in between, and may have lost what was written before.

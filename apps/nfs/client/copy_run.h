@@ -15,7 +15,6 @@
 #include "nfs/client/copier.h"
 #include "nfs/client/mounted.h"
 #include "nfs/client/turns.h"
-#include "rpcrdma/registered_memory.h"
 
 namespace nfs {
 
@@ -49,6 +48,7 @@ struct FileJob {
   Kept kept{};
   std::string name{}, path{};
   Folder* into = nullptr;
+  Route route{};  // one file, one server
   // Of its parts.
   std::optional<Failure> failure{};
   std::vector<nfs3::writeverf3> verifiers{};  // different ones
@@ -78,7 +78,8 @@ class CopyRun {
   // With errno's text.
   void fail_here(const std::string& path, const std::string& what);
   void skip(const std::string& path);
-  void know_of(std::uint64_t bytes);
+  // A file is to be copied, by that route.
+  Route know_of(std::uint64_t bytes);
   void end_file(std::uint64_t bytes);
   // Whoever enters keeps the folder; when the last has left, finish() sets what is kept.
   static void enter(Folder& folder) noexcept { ++folder.under_way; }
@@ -129,9 +130,10 @@ class CopyRun {
   std::vector<std::byte> memory_;
   std::vector<std::byte*> buffers_;  // that are free
   std::vector<std::byte> compared_;  // what is here, of a comparison
-  rpcrdma::RegisteredMemory registered_;
+  const Connections::Memory registered_;
   CopyProgress progress_;
   CopyResult result_;
+  std::uint32_t next_route_ = 0;  // around the servers
 };
 
 inline constexpr std::uint32_t kDepthMax = 512;  // of directories, each of which is open

@@ -119,7 +119,7 @@ Task<void> Downloader::any(Node node, Folder& into, std::string name, std::strin
   job->name = std::move(name);
   job->path = std::move(path);
   job->into = &into;
-  know_of(job->size);
+  job->route = know_of(job->size);
   enter(into);
   turns().begin(file(std::move(job)));
 }

@@ -31,6 +31,10 @@ Unexpected<Failure> failure(nfsstat3 status) {
   return failure(Failure{.status = status});
 }
 
+bool is_status(const Failure& why, nfsstat3 status) {
+  return !why.error && why.local.empty() && why.status == status;
+}
+
 Failure at(std::string path, Failure why) {
   if (why.path.empty()) why.path = std::move(path);
   return why;
@@ -133,18 +137,25 @@ std::string Failure::message() const {
 
 // --- Mounting -----------------------------------------------------------------------------------
 
+Mounted::Mounted(NfsUrl url, const MountOptions& options)
+    : url_(std::move(url)),
+      patience_(options.client.call_timeout),
+      connections_({options.client, url_.transport_urls(), std::max(1U, options.connections)}) {}
+
 Result<std::unique_ptr<Mounted>> Mounted::open(const NfsUrl& url, MountOptions options) {
-  auto client = rpcrdma::Client::connect(url.transport_url(), options.client);
-  if (!client) return failure(client.error());
-  std::unique_ptr<Mounted> made(new Mounted(url, std::move(*client)));
-  if (auto why = made->mount(options)) return failure(at(url.path, std::move(*why)));
-  if (auto why = made->learn_sizes()) return failure(at(url.path, std::move(*why)));
+  std::unique_ptr<Mounted> made(new Mounted(url, options));
+  const auto connection = made->connections_.first();
+  if (!connection) return failure(connection.error());
+  if (auto why = made->mount(options, **connection)) return failure(at(url.path, std::move(*why)));
+  if (auto why = made->learn_sizes(**connection)) return failure(at(url.path, std::move(*why)));
+  made->connections_.begin_others(made->root_);
   return made;
 }
 
-std::optional<Failure> Mounted::mount(const MountOptions& options) {
+std::optional<Failure> Mounted::mount(const MountOptions& options,
+                                      Connections::Connection& connection) {
   if (options.mount_port == 0) {
-    auto why = mount_by(client_);
+    auto why = mount_by(connection.client());
     if (!why || !why->error || !may_be_elsewhere(*why->error)) return why;
   }
   auto mounts = connect_to_mount(options);
@@ -153,12 +164,12 @@ std::optional<Failure> Mounted::mount(const MountOptions& options) {
 }
 
 rpcrdma::Expected<rpcrdma::Client, Error> Mounted::connect_to_mount(const MountOptions& options) {
-  std::string url = "tcp://" + url_.host + ":" + std::to_string(options.mount_port);
+  const std::string& host = url_.servers.front().host;
+  std::string url = "tcp://" + host + ":" + std::to_string(options.mount_port);
   if (options.mount_port == 0) {
     rpcrdma::rpcbinding::LookupOptions lookup;
     lookup.over = rpcrdma::rpcbinding::Over::kTcp;
-    auto found =
-        rpcrdma::rpcbinding::lookup(url_.host, mount3::MOUNT_PROGRAM, mount3::MOUNT_V3, lookup);
+    auto found = rpcrdma::rpcbinding::lookup(host, mount3::MOUNT_PROGRAM, mount3::MOUNT_V3, lookup);
     if (!found) return Unexpected<Error>(found.error());
     url = std::move(*found);
   }
@@ -196,8 +207,8 @@ std::optional<Failure> Mounted::mount_by(rpcrdma::Client& mounts) {
   return std::nullopt;
 }
 
-std::optional<Failure> Mounted::learn_sizes() {
-  const auto results = nfs_.NFSPROC3_FSINFO({root_});
+std::optional<Failure> Mounted::learn_sizes(Connections::Connection& connection) {
+  const auto results = connection.nfs().NFSPROC3_FSINFO({root_});
   if (!results) return Failure{.error = results.error()};
   const auto* const info = results->resok();
   if (info == nullptr) return Failure{.status = results->status()};
@@ -210,31 +221,63 @@ std::optional<Failure> Mounted::learn_sizes() {
   return std::nullopt;
 }
 
+// --- Calls --------------------------------------------------------------------------------------
+
+template <class T, class Begin, class Take>
+Task<Result<T>> Mounted::call(Route route, Begin begin, Take take, OnLoss on_loss) {
+  constexpr int kLossesMax = 8;  // after so many the call may be their cause
+  const auto deadline = Connections::Clock::now() + patience_;
+  for (int losses = 0;;) {
+    Connections::Connection* const connection = co_await connections_.pick(route, deadline);
+    if (connection == nullptr) co_return failure(connections_.last_error());
+    std::optional<Error> error;
+    {
+      auto results = co_await begin(connection->nfs());
+      if (results) co_return take(*results);
+      error = std::move(results.error());
+    }
+    if (!connections_.is_loss(*connection, *error)) co_return failure(*error);
+    if (error->code == rpcrdma::Errc::kTimedOut && connections_.server_count() > 1) {
+      connections_.give_up(*connection);
+    }
+    const bool may_go_on =
+        connections_.may_go_on() && ++losses < kLossesMax && Connections::Clock::now() < deadline;
+    if (!may_go_on) co_return failure(*error);
+    if (on_loss == OnLoss::kTell) {
+      co_return failure(Failure{.error = std::move(error), .is_outcome_unknown = true});
+    }
+  }
+}
+
 // --- Names --------------------------------------------------------------------------------------
 
 Task<Result<Node>> Mounted::look_up(nfs3::nfs_fh3 directory, std::string name) {
   const nfs3::LOOKUP3args args{{std::move(directory), std::move(name)}};
-  auto results = co_await nfs_.NFSPROC3_LOOKUP_async(args);
-  if (!results) co_return failure(results.error());
-  auto* const found = results->resok();
-  if (found == nullptr) co_return failure(results->status());
-  Node node{std::move(found->object), {}};
-  if (const auto* const known = found->obj_attributes.attributes()) {
-    node.attributes = *known;
-    co_return node;
-  }
-  auto asked = co_await attributes(node.handle);
+  bool is_complete = false;
+  auto found = co_await call<Node>(
+      {}, [&](auto& nfs) { return nfs.NFSPROC3_LOOKUP_async(args); },
+      [&](nfs3::LOOKUP3res& results) -> Result<Node> {
+        auto* const node = results.resok();
+        if (node == nullptr) return failure(results.status());
+        const auto* const known = node->obj_attributes.attributes();
+        is_complete = known != nullptr;
+        return Node{std::move(node->object), is_complete ? *known : nfs3::fattr3()};
+      });
+  if (!found || is_complete) co_return found;
+  auto asked = co_await attributes(found->handle);
   if (!asked) co_return failure(asked.error());
-  node.attributes = *asked;
-  co_return node;
+  found->attributes = *asked;
+  co_return found;
 }
 
 Task<Result<nfs3::fattr3>> Mounted::attributes(nfs3::nfs_fh3 file) {
   const nfs3::GETATTR3args args{std::move(file)};
-  auto results = co_await nfs_.NFSPROC3_GETATTR_async(args);
-  if (!results) co_return failure(results.error());
-  if (results->resok() == nullptr) co_return failure(results->status());
-  co_return results->resok()->obj_attributes;
+  co_return co_await call<nfs3::fattr3>(
+      {}, [&](auto& nfs) { return nfs.NFSPROC3_GETATTR_async(args); },
+      [](nfs3::GETATTR3res& results) -> Result<nfs3::fattr3> {
+        if (results.resok() == nullptr) return failure(results.status());
+        return results.resok()->obj_attributes;
+      });
 }
 
 Task<Result<Node>> Mounted::look_up_path(std::string path, bool follow) {
@@ -273,20 +316,20 @@ Task<Result<Node>> Mounted::look_up_path(std::string path, bool follow) {
 Task<Result<std::string>> Mounted::read_link(nfs3::nfs_fh3 link) {
   const nfs3::READLINK3args args{std::move(link)};
   std::vector<std::byte> place(nfs3::NFS3_PATH_MAX);
-  auto results = co_await nfs_.NFSPROC3_READLINK_async(args, place);
-  if (!results) co_return failure(results.error());
-  if (results->resok() == nullptr) co_return failure(results->status());
-  co_return std::string(results->resok()->data);
+  co_return co_await call<std::string>(
+      {}, [&](auto& nfs) { return nfs.NFSPROC3_READLINK_async(args, place); },
+      [](auto& results) -> Result<std::string> {
+        if (results.resok() == nullptr) return failure(results.status());
+        return std::string(results.resok()->data);
+      });
 }
 
 Task<Result<std::vector<Listed>>> Mounted::list(nfs3::nfs_fh3 directory) {
   std::vector<Listed> all;
   nfs3::READDIRPLUS3args args{std::move(directory), 0, {}, 16U << 10U, 60U << 10U};
-  for (;;) {
-    auto results = co_await nfs_.NFSPROC3_READDIRPLUS_async(args);
-    if (!results) co_return failure(results.error());
-    auto* const page = results->resok();
-    if (page == nullptr) co_return failure(results->status());
+  const auto take = [&](nfs3::READDIRPLUS3res& results) -> Result<bool> {
+    auto* const page = results.resok();
+    if (page == nullptr) return failure(results.status());
     const nfs3::cookie3 before = args.cookie;
     for (nfs3::entryplus3& each : page->reply.entries) {
       args.cookie = each.cookie;
@@ -296,28 +339,41 @@ Task<Result<std::vector<Listed>>> Mounted::list(nfs3::nfs_fh3 directory) {
         listed.node = {*each.name_handle.handle(), *each.name_attributes.attributes()};
       }
     }
-    if (page->reply.eof) co_return all;
+    if (page->reply.eof) return true;
     // A server that says nothing and has not ended would be asked for ever.
     if (page->reply.entries.empty() || args.cookie == before) {
-      co_return failure({.local = "the server lists without end"});
+      return failure({.local = "the server lists without end"});
     }
     args.cookieverf = page->cookieverf;
+    return false;
+  };
+  for (;;) {
+    auto is_last = co_await call<bool>(
+        {}, [&](auto& nfs) { return nfs.NFSPROC3_READDIRPLUS_async(args); }, take);
+    if (!is_last) co_return failure(is_last.error());
+    if (*is_last) co_return all;
   }
 }
 
-Task<Result<Node>> Mounted::create(nfs3::nfs_fh3 directory, std::string name, std::uint32_t mode) {
+// Twice it is what it is once: the file is empty, or was just made.
+Task<Result<Node>> Mounted::create(nfs3::nfs_fh3 directory, std::string name, std::uint32_t mode,
+                                   Route route) {
   nfs3::createhow3 how;
   nfs3::sattr3& attributes = how.set_obj_attributes(nfs3::createmode3::UNCHECKED, nfs3::sattr3());
   attributes.mode.set_mode(mode);
   attributes.size.set_size(0);
   const nfs3::CREATE3args args{{directory, name}, std::move(how)};
-  auto results = co_await nfs_.NFSPROC3_CREATE_async(args);
-  if (!results) co_return failure(results.error());
-  auto* const made = results->resok();
-  if (made == nullptr) co_return failure(results->status());
-  if (made->obj.handle() != nullptr && made->obj_attributes.attributes() != nullptr) {
-    co_return Node{*made->obj.handle(), *made->obj_attributes.attributes()};
-  }
+  bool is_complete = false;
+  auto made = co_await call<Node>(
+      route, [&](auto& nfs) { return nfs.NFSPROC3_CREATE_async(args); },
+      [&](nfs3::CREATE3res& results) -> Result<Node> {
+        auto* const file = results.resok();
+        if (file == nullptr) return failure(results.status());
+        is_complete = file->obj.handle() != nullptr && file->obj_attributes.attributes() != nullptr;
+        if (!is_complete) return Node{};
+        return Node{*file->obj.handle(), *file->obj_attributes.attributes()};
+      });
+  if (!made || is_complete) co_return made;
   co_return co_await look_up(std::move(directory), std::move(name));
 }
 
@@ -326,11 +382,15 @@ Task<Result<Node>> Mounted::make_directory(nfs3::nfs_fh3 directory, std::string 
   nfs3::sattr3 attributes;
   attributes.mode.set_mode(mode);
   const nfs3::MKDIR3args args{{directory, name}, attributes};
-  auto results = co_await nfs_.NFSPROC3_MKDIR_async(args);
-  if (!results) co_return failure(results.error());
-  if (results->resok() == nullptr && results->status() != nfsstat3::NFS3ERR_EXIST) {
-    co_return failure(results->status());
-  }
+  auto made = co_await call<void>(
+      {}, [&](auto& nfs) { return nfs.NFSPROC3_MKDIR_async(args); },
+      [](nfs3::MKDIR3res& results) -> Result<void> {
+        if (results.resok() == nullptr && results.status() != nfsstat3::NFS3ERR_EXIST) {
+          return failure(results.status());
+        }
+        return {};
+      });
+  if (!made) co_return failure(made.error());
   auto found = co_await look_up(std::move(directory), std::move(name));
   if (found && found->attributes.type != nfs3::ftype3::NF3DIR) {
     co_return failure(nfsstat3::NFS3ERR_EXIST);
@@ -340,94 +400,145 @@ Task<Result<Node>> Mounted::make_directory(nfs3::nfs_fh3 directory, std::string 
 
 Task<Result<void>> Mounted::make_symbolic_link(nfs3::nfs_fh3 directory, std::string name,
                                                std::string target) {
-  const nfs3::SYMLINK3args args{{std::move(directory), std::move(name)}, {{}, target}};
-  auto results = co_await nfs_.NFSPROC3_SYMLINK_async(args);
-  if (!results) co_return failure(results.error());
-  if (results->resok() == nullptr) co_return failure(results->status());
-  co_return Result<void>();
+  const nfs3::SYMLINK3args args{{directory, name}, {{}, target}};
+  for (bool is_first = true;; is_first = false) {
+    auto made = co_await call<void>(
+        {}, [&](auto& nfs) { return nfs.NFSPROC3_SYMLINK_async(args); },
+        [](nfs3::SYMLINK3res& results) -> Result<void> {
+          if (results.resok() == nullptr) return failure(results.status());
+          return {};
+        },
+        OnLoss::kTell);
+    const bool is_there =
+        !made && !made.error().error && made.error().status == nfsstat3::NFS3ERR_EXIST;
+    if (made || (!made.error().is_outcome_unknown && (is_first || !is_there))) co_return made;
+    if (!is_there) continue;
+    // By the call whose answer was lost, perhaps.
+    auto found = co_await look_up(directory, name);
+    if (!found) co_return failure(found.error());
+    if (found->attributes.type != nfs3::ftype3::NF3LNK) co_return made;
+    auto content = co_await read_link(found->handle);
+    if (!content) co_return failure(content.error());
+    co_return *content == target ? Result<void>() : made;
+  }
 }
 
-Task<Result<void>> Mounted::set(nfs3::nfs_fh3 file, nfs3::sattr3 attributes) {
+Task<Result<void>> Mounted::set(nfs3::nfs_fh3 file, nfs3::sattr3 attributes, Route route) {
   const nfs3::SETATTR3args args{std::move(file), std::move(attributes), {}};
-  auto results = co_await nfs_.NFSPROC3_SETATTR_async(args);
-  if (!results) co_return failure(results.error());
-  if (results->resok() == nullptr) co_return failure(results->status());
-  co_return Result<void>();
+  co_return co_await call<void>(
+      route, [&](auto& nfs) { return nfs.NFSPROC3_SETATTR_async(args); },
+      [](nfs3::SETATTR3res& results) -> Result<void> {
+        if (results.resok() == nullptr) return failure(results.status());
+        return {};
+      });
 }
 
 Task<Result<void>> Mounted::remove(nfs3::nfs_fh3 directory, std::string name, bool is_directory) {
-  const nfs3::diropargs3 what{std::move(directory), std::move(name)};
-  const nfs3::REMOVE3args file{what};
-  const nfs3::RMDIR3args folder{what};
-  nfsstat3 status{};
-  if (is_directory) {
-    auto results = co_await nfs_.NFSPROC3_RMDIR_async(folder);
-    if (!results) co_return failure(results.error());
-    status = results->status();
-  } else {
-    auto results = co_await nfs_.NFSPROC3_REMOVE_async(file);
-    if (!results) co_return failure(results.error());
-    status = results->status();
+  for (;;) {
+    nfs3::diropargs3 what{directory, name};  // GCC 12 frees it twice inside the co_await
+    auto removed = co_await remove_once(std::move(what), is_directory);
+    if (removed || !removed.error().is_outcome_unknown) co_return removed;
+    auto found = co_await look_up(directory, name);
+    if (found) continue;
+    if (is_status(found.error(), nfsstat3::NFS3ERR_NOENT)) co_return Result<void>();
+    co_return failure(found.error());
   }
-  if (status != nfsstat3::NFS3_OK) co_return failure(status);
-  co_return Result<void>();
+}
+
+Task<Result<void>> Mounted::remove_once(nfs3::diropargs3 what, bool is_directory) {
+  const auto take = [](auto& results) -> Result<void> {
+    if (results.status() != nfsstat3::NFS3_OK) return failure(results.status());
+    return {};
+  };
+  if (is_directory) {
+    const nfs3::RMDIR3args args{std::move(what)};
+    co_return co_await call<void>(
+        {}, [&](auto& nfs) { return nfs.NFSPROC3_RMDIR_async(args); }, take, OnLoss::kTell);
+  }
+  const nfs3::REMOVE3args args{std::move(what)};
+  co_return co_await call<void>(
+      {}, [&](auto& nfs) { return nfs.NFSPROC3_REMOVE_async(args); }, take, OnLoss::kTell);
 }
 
 Task<Result<void>> Mounted::rename(nfs3::nfs_fh3 from, std::string name, nfs3::nfs_fh3 to,
                                    std::string new_name) {
-  const nfs3::RENAME3args args{{std::move(from), std::move(name)},
-                               {std::move(to), std::move(new_name)}};
-  auto results = co_await nfs_.NFSPROC3_RENAME_async(args);
-  if (!results) co_return failure(results.error());
-  if (results->resok() == nullptr) co_return failure(results->status());
-  co_return Result<void>();
+  const nfs3::RENAME3args args{{from, name}, {to, new_name}};
+  std::optional<std::uint64_t> moved;  // by its file id
+  for (;;) {
+    if (connections_.may_go_on() && !moved) {
+      auto found = co_await look_up(from, name);
+      if (!found) co_return failure(found.error());
+      moved = found->attributes.fileid;
+    }
+    auto renamed = co_await call<void>(
+        {}, [&](auto& nfs) { return nfs.NFSPROC3_RENAME_async(args); },
+        [](nfs3::RENAME3res& results) -> Result<void> {
+          if (results.resok() == nullptr) return failure(results.status());
+          return {};
+        },
+        OnLoss::kTell);
+    if (renamed || !renamed.error().is_outcome_unknown) co_return renamed;
+    auto found = co_await look_up(to, new_name);
+    if (found && found->attributes.fileid == moved) co_return Result<void>();
+    if (!found && !is_status(found.error(), nfsstat3::NFS3ERR_NOENT)) {
+      co_return failure(found.error());
+    }
+  }
 }
 
 Task<Result<nfs3::FSSTAT3resok>> Mounted::space() {
   const nfs3::FSSTAT3args args{root_};
-  auto results = co_await nfs_.NFSPROC3_FSSTAT_async(args);
-  if (!results) co_return failure(results.error());
-  if (results->resok() == nullptr) co_return failure(results->status());
-  co_return *results->resok();
+  co_return co_await call<nfs3::FSSTAT3resok>(
+      {}, [&](auto& nfs) { return nfs.NFSPROC3_FSSTAT_async(args); },
+      [](nfs3::FSSTAT3res& results) -> Result<nfs3::FSSTAT3resok> {
+        if (results.resok() == nullptr) return failure(results.status());
+        return *results.resok();
+      });
 }
 
 // --- Data ---------------------------------------------------------------------------------------
 
 Task<Result<Mounted::ReadEnd>> Mounted::read(nfs3::nfs_fh3 file, std::uint64_t offset,
-                                             rpcrdma::MutableBytes into) {
+                                             rpcrdma::MutableBytes into, Route route) {
   const nfs3::READ3args args{std::move(file), offset, static_cast<std::uint32_t>(into.size())};
-  auto results = co_await nfs_.NFSPROC3_READ_async(args, into);
-  if (!results) co_return failure(results.error());
-  const auto* const got = results->resok();
-  if (got == nullptr) co_return failure(results->status());
-  if (got->data.size() > into.size() || got->count != got->data.size()) {
-    co_return failure({.local = "the server's answer contradicts itself"});
-  }
-  // By TCP the data is in the reply.
-  if (got->data.data() != into.data()) std::ranges::copy(got->data, into.begin());
-  co_return ReadEnd{got->count, got->eof};
+  co_return co_await call<ReadEnd>(
+      route, [&](auto& nfs) { return nfs.NFSPROC3_READ_async(args, into); },
+      [&](auto& results) -> Result<ReadEnd> {
+        const auto* const got = results.resok();
+        if (got == nullptr) return failure(results.status());
+        if (got->data.size() > into.size() || got->count != got->data.size()) {
+          return failure({.local = "the server's answer contradicts itself"});
+        }
+        // By TCP the data is in the reply.
+        if (got->data.data() != into.data()) std::ranges::copy(got->data, into.begin());
+        return ReadEnd{got->count, got->eof};
+      });
 }
 
 Task<Result<Mounted::Written>> Mounted::write(nfs3::nfs_fh3 file, std::uint64_t offset,
-                                              rpcrdma::Bytes data) {
+                                              rpcrdma::Bytes data, Route route) {
   const nfs3::WRITE3args args{std::move(file), offset, static_cast<std::uint32_t>(data.size()),
                               nfs3::stable_how::UNSTABLE, data};
-  auto results = co_await nfs_.NFSPROC3_WRITE_async(args);
-  if (!results) co_return failure(results.error());
-  const auto* const done = results->resok();
-  if (done == nullptr) co_return failure(results->status());
-  if (done->count > data.size()) {
-    co_return failure({.local = "the server's answer contradicts itself"});
-  }
-  co_return Written{done->count, done->committed != nfs3::stable_how::UNSTABLE, done->verf};
+  co_return co_await call<Written>(
+      route, [&](auto& nfs) { return nfs.NFSPROC3_WRITE_async(args); },
+      [&](nfs3::WRITE3res& results) -> Result<Written> {
+        const auto* const done = results.resok();
+        if (done == nullptr) return failure(results.status());
+        if (done->count > data.size()) {
+          return failure({.local = "the server's answer contradicts itself"});
+        }
+        return Written{done->count, done->committed != nfs3::stable_how::UNSTABLE, done->verf};
+      });
 }
 
-Task<Result<nfs3::writeverf3>> Mounted::commit(nfs3::nfs_fh3 file) {
+Task<Result<nfs3::writeverf3>> Mounted::commit(nfs3::nfs_fh3 file, Route route) {
   const nfs3::COMMIT3args args{std::move(file), 0, 0};
-  auto results = co_await nfs_.NFSPROC3_COMMIT_async(args);
-  if (!results) co_return failure(results.error());
-  if (results->resok() == nullptr) co_return failure(results->status());
-  co_return results->resok()->verf;
+  co_return co_await call<nfs3::writeverf3>(
+      route, [&](auto& nfs) { return nfs.NFSPROC3_COMMIT_async(args); },
+      [](nfs3::COMMIT3res& results) -> Result<nfs3::writeverf3> {
+        if (results.resok() == nullptr) return failure(results.status());
+        return results.resok()->verf;
+      });
 }
 
 }  // namespace nfs

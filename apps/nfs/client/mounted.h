@@ -1,11 +1,18 @@
-// The calls of a client of NFS version 3, over one connection: coroutines, so that many are under
-// way at a time on one thread.
+// The calls of a client of NFS version 3: coroutines, so that many are under way at a time on one
+// thread, over one connection or several (connections.h).
+//
+// A call whose answer was lost with its connection is made again, over another one or when the
+// connection is there again, within the time of a call (ClientOptions::call_timeout). Of calls that
+// must not be executed twice it is looked first whether they were: what was to be removed is not
+// there, what was to be made is. Somebody else may have done that, or have made a name anew that is
+// removed then.
 //
 //   auto server = nfs::Mounted::open(*nfs::parse_nfs_url("nfs+rdma://192.0.2.1/data/dir"));
 //   auto found = server->wait_for(server->look_up_path(server->path()));
 #ifndef RPCRDMA_NFS_CLIENT_MOUNTED_H_
 #define RPCRDMA_NFS_CLIENT_MOUNTED_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "nfs/client/connections.h"
 #include "nfs/client/url.h"
 #include "nfs3.h"
 #include "rpcrdma/client.h"
@@ -25,8 +33,9 @@ namespace nfs {
 struct Failure {
   nfs3::nfsstat3 status = nfs3::nfsstat3::NFS3ERR_SERVERFAULT;  // what the server answered
   std::optional<rpcrdma::Error> error{};                        // there was no answer
-  std::string local{};  // of this machine's files: what, and errno's text
-  std::string path{};   // of what
+  bool is_outcome_unknown = false;  // it was lost; the server may have done it
+  std::string local{};              // of this machine's files: what, and errno's text
+  std::string path{};               // of what
 
   // "PATH: what happened".
   std::string message() const;
@@ -48,7 +57,8 @@ struct Listed {
 };
 
 struct MountOptions {
-  rpcrdma::ClientOptions client;
+  rpcrdma::ClientOptions client;  // with `reconnect`, also over TCP
+  std::uint32_t connections = 1;  // to each server
   // Of MOUNT by TCP; 0: it is asked of the connection first, then of rpcbind at the server.
   std::uint16_t mount_port = 0;
 };
@@ -61,7 +71,7 @@ class Mounted {
   Mounted(const Mounted&) = delete;
   Mounted& operator=(const Mounted&) = delete;
 
-  rpcrdma::Client& client() noexcept { return client_; }
+  Connections& connections() noexcept { return connections_; }
   const NfsUrl& url() const noexcept { return url_; }
   // What of the URL's path is below the export: "" or "a/b".
   const std::string& path() const noexcept { return path_; }
@@ -75,8 +85,8 @@ class Mounted {
   T wait_for(rpcrdma::Task<T> task) {
     task.start();
     while (!task.done()) {
-      client_.wait();
-      client_.progress();
+      connections_.wait();
+      connections_.progress();
     }
     return std::move(task).result();
   }
@@ -90,13 +100,14 @@ class Mounted {
   rpcrdma::Task<Result<std::vector<Listed>>> list(nfs3::nfs_fh3 directory);
   rpcrdma::Task<Result<std::string>> read_link(nfs3::nfs_fh3 link);
   // Of a new or an empty file of the name.
-  rpcrdma::Task<Result<Node>> create(nfs3::nfs_fh3 directory, std::string name, std::uint32_t mode);
+  rpcrdma::Task<Result<Node>> create(nfs3::nfs_fh3 directory, std::string name, std::uint32_t mode,
+                                     Route route = {});
   // Of a directory that may be there already.
   rpcrdma::Task<Result<Node>> make_directory(nfs3::nfs_fh3 directory, std::string name,
                                              std::uint32_t mode);
   rpcrdma::Task<Result<void>> make_symbolic_link(nfs3::nfs_fh3 directory, std::string name,
                                                  std::string target);
-  rpcrdma::Task<Result<void>> set(nfs3::nfs_fh3 file, nfs3::sattr3 attributes);
+  rpcrdma::Task<Result<void>> set(nfs3::nfs_fh3 file, nfs3::sattr3 attributes, Route route = {});
   rpcrdma::Task<Result<void>> remove(nfs3::nfs_fh3 directory, std::string name, bool is_directory);
   rpcrdma::Task<Result<void>> rename(nfs3::nfs_fh3 from, std::string name, nfs3::nfs_fh3 to,
                                      std::string new_name);
@@ -107,27 +118,35 @@ class Mounted {
   };
   // Into the memory; a server may read less than that, also before the end.
   rpcrdma::Task<Result<ReadEnd>> read(nfs3::nfs_fh3 file, std::uint64_t offset,
-                                      rpcrdma::MutableBytes into);
+                                      rpcrdma::MutableBytes into, Route route = {});
   struct Written {
     std::uint32_t count;
     bool is_stable;
     nfs3::writeverf3 verifier;
   };
   rpcrdma::Task<Result<Written>> write(nfs3::nfs_fh3 file, std::uint64_t offset,
-                                       rpcrdma::Bytes data);
-  rpcrdma::Task<Result<nfs3::writeverf3>> commit(nfs3::nfs_fh3 file);
+                                       rpcrdma::Bytes data, Route route = {});
+  rpcrdma::Task<Result<nfs3::writeverf3>> commit(nfs3::nfs_fh3 file, Route route = {});
 
  private:
-  Mounted(NfsUrl url, rpcrdma::Client client)
-      : url_(std::move(url)), client_(std::move(client)), nfs_(client_) {}
-  std::optional<Failure> mount(const MountOptions& options);
+  enum class OnLoss : std::uint8_t { kRepeat, kTell };
+
+  Mounted(NfsUrl url, const MountOptions& options);
+  std::optional<Failure> mount(const MountOptions& options, Connections::Connection& connection);
   std::optional<Failure> mount_by(rpcrdma::Client& mounts);
   rpcrdma::Expected<rpcrdma::Client, rpcrdma::Error> connect_to_mount(const MountOptions& options);
-  std::optional<Failure> learn_sizes();
+  std::optional<Failure> learn_sizes(Connections::Connection& connection);
+
+  // `begin(stub)` makes the call, and `take(results)` of it a Result<T>; nothing of the results
+  // outlives that. Both may refer to what the caller keeps until the task has ended.
+  template <class T, class Begin, class Take>
+  rpcrdma::Task<Result<T>> call(Route route, Begin begin, Take take,
+                                OnLoss on_loss = OnLoss::kRepeat);
+  rpcrdma::Task<Result<void>> remove_once(nfs3::diropargs3 what, bool is_directory);
 
   const NfsUrl url_;
-  rpcrdma::Client client_;
-  nfs3::NFS_V3_Client nfs_;
+  const std::chrono::nanoseconds patience_;  // of a call, over all connections
+  Connections connections_;
   std::string path_;
   nfs3::nfs_fh3 root_;
   std::uint32_t read_size_ = 1U << 20U, write_size_ = 1U << 20U;

@@ -1,8 +1,7 @@
 #include "nfs/client/turns.h"
 
-#include <poll.h>
-
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace nfs {
@@ -17,9 +16,9 @@ void Turns::begin(rpcrdma::Task<void> task) {
   rpcrdma::start_detached(counted(std::move(task)));
 }
 
-void Turns::run(rpcrdma::Client& client, rpcrdma::Task<void> task) {
+void Turns::run(Connections& connections, rpcrdma::Task<void> task) {
   begin(std::move(task));
-  for (resume_ready(); active_ > 0; resume_ready()) wait(client);
+  for (resume_ready(); active_ > 0; resume_ready()) wait(connections);
 }
 
 void Turns::resume_ready() {
@@ -36,16 +35,11 @@ void Turns::resume_ready() {
   }
 }
 
-void Turns::wait(rpcrdma::Client& client) {
-  if (timers_.empty()) {
-    client.wait();
-  } else {
-    const auto first = std::ranges::min(timers_, {}, &Timer::end).end;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(first - Clock::now()).count();
-    pollfd entry{client.wait_fd(), POLLIN, 0};
-    ::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
-  }
-  client.progress();
+void Turns::wait(Connections& connections) {
+  std::optional<Clock::time_point> first;
+  if (!timers_.empty()) first = std::ranges::min(timers_, {}, &Timer::end).end;
+  connections.wait(first);
+  connections.progress();
 }
 
 }  // namespace nfs

@@ -10,7 +10,7 @@
 #include <deque>
 #include <vector>
 
-#include "rpcrdma/client.h"
+#include "nfs/client/connections.h"
 #include "rpcrdma/coroutine.h"
 
 namespace nfs {
@@ -20,7 +20,7 @@ class Turns {
   using Clock = std::chrono::steady_clock;
 
   // Runs the task, and everything that begin() has started meanwhile, to the end.
-  void run(rpcrdma::Client& client, rpcrdma::Task<void> task);
+  void run(Connections& connections, rpcrdma::Task<void> task);
   // Starts a task that nobody awaits.
   void begin(rpcrdma::Task<void> task);
   void resume_later(std::coroutine_handle<> coroutine) { ready_.push_back(coroutine); }
@@ -46,7 +46,7 @@ class Turns {
   };
   rpcrdma::Task<void> counted(rpcrdma::Task<void> task);
   void resume_ready();
-  void wait(rpcrdma::Client& client);
+  void wait(Connections& connections);
 
   std::uint64_t active_ = 0;
   std::deque<std::coroutine_handle<>> ready_;

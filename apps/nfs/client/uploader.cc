@@ -119,7 +119,7 @@ Task<void> Uploader::any(Source source, Folder& into, std::string name) {
   job->name = std::move(name);
   job->path = std::move(source.path);
   job->into = &into;
-  know_of(job->size);
+  job->route = know_of(job->size);
   enter(into);
   turns().begin(file(std::move(job)));
 }
@@ -189,7 +189,7 @@ Task<void> Uploader::finish(Folder& folder) {
 
 Task<Result<void>> Uploader::move_content(FileJob& job) {
   // Nobody else reads it before it has its own mode.
-  const auto make = [&] { return server().create(job.into->there, job.name, 0600); };
+  const auto make = [&] { return server().create(job.into->there, job.name, 0600, job.route); };
   auto made = co_await patiently(make);
   if (!made) co_return Unexpected<Failure>(made.error());
   job.there = made->handle;
@@ -199,12 +199,12 @@ Task<Result<void>> Uploader::move_content(FileJob& job) {
     auto compared = co_await transfer(job, Step::kCompare);
     if (!compared) co_return compared;
   }
-  co_return co_await set(job.there, job.kept);
+  co_return co_await set(job.there, job.kept, job.route);
 }
 
-Task<Result<void>> Uploader::set(const nfs3::nfs_fh3& there, const Kept& kept) {
+Task<Result<void>> Uploader::set(const nfs3::nfs_fh3& there, const Kept& kept, Route route) {
   const nfs3::sattr3 attributes = kept.to_server();
-  const auto make = [&] { return server().set(there, attributes); };
+  const auto make = [&] { return server().set(there, attributes, route); };
   co_return co_await patiently(make);
 }
 

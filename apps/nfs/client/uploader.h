@@ -34,7 +34,7 @@ class Uploader final : public CopyRun {
   rpcrdma::Task<void> link(const Source& source, Folder& into, const std::string& name);
   rpcrdma::Task<Result<void>> make_link(const Folder& into, const std::string& name,
                                         const std::string& target);
-  rpcrdma::Task<Result<void>> set(const nfs3::nfs_fh3& there, const Kept& kept);
+  rpcrdma::Task<Result<void>> set(const nfs3::nfs_fh3& there, const Kept& kept, Route route = {});
   rpcrdma::Task<void> finish(Folder& folder) override;
 };
 

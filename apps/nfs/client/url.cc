@@ -46,6 +46,26 @@ std::string tidied(std::string_view text) {
   return path.empty() ? "/" : path;
 }
 
+// "HOST", "HOST:PORT", "[ADDRESS]" and so on; what is wrong with it, or empty.
+std::string take_server(std::string_view text, NfsUrl::Server& into) {
+  const std::size_t bracket = text.starts_with('[') ? text.find(']') : 0;
+  if (bracket == std::string_view::npos) return "a ']' is missing";
+  if (const std::size_t colon = text.find(':', bracket); colon != std::string_view::npos) {
+    const std::string_view number = text.substr(colon + 1);
+    const auto [end, error] =
+        std::from_chars(number.data(), number.data() + number.size(), into.port);
+    if (error != std::errc{} || end != number.data() + number.size() || into.port == 0) {
+      return "'" + std::string(number) + "' is no port";
+    }
+    text = text.substr(0, colon);
+  }
+  if (text.empty() || text.find('@') != std::string_view::npos) return "it names no host";
+  into.host = std::string(text);
+  return {};
+}
+
+constexpr std::size_t kServersMax = 16;
+
 }  // namespace
 
 bool is_nfs_url(std::string_view text) {
@@ -56,25 +76,20 @@ rpcrdma::Expected<NfsUrl, std::string> parse_nfs_url(std::string_view text) {
   NfsUrl url;
   url.is_rdma = text.starts_with(kRdma);
   if (!url.is_rdma && !text.starts_with(kTcp)) return wrong(text, "no scheme that is known here");
-  url.port = url.is_rdma ? NfsUrl::kRdmaPort : NfsUrl::kTcpPort;
   std::string_view rest = text.substr(url.is_rdma ? kRdma.size() : kTcp.size());
   std::string_view authority = rest.substr(0, rest.find('/'));
   rest.remove_prefix(authority.size());
-  const std::size_t bracket = authority.starts_with('[') ? authority.find(']') : 0;
-  if (bracket == std::string_view::npos) return wrong(text, "a ']' is missing");
-  if (const std::size_t colon = authority.find(':', bracket); colon != std::string_view::npos) {
-    const std::string_view number = authority.substr(colon + 1);
-    const auto [end, error] =
-        std::from_chars(number.data(), number.data() + number.size(), url.port);
-    if (error != std::errc{} || end != number.data() + number.size() || url.port == 0) {
-      return wrong(text, "'" + std::string(number) + "' is no port");
+  for (bool is_last = false; !is_last;) {
+    const std::size_t comma = authority.find(',');
+    NfsUrl::Server& server = url.servers.emplace_back();
+    server.port = url.is_rdma ? NfsUrl::kRdmaPort : NfsUrl::kTcpPort;
+    if (const std::string what = take_server(authority.substr(0, comma), server); !what.empty()) {
+      return wrong(text, what);
     }
-    authority = authority.substr(0, colon);
+    is_last = comma == std::string_view::npos;
+    if (!is_last) authority.remove_prefix(comma + 1);
   }
-  if (authority.empty() || authority.find('@') != std::string_view::npos) {
-    return wrong(text, "it names no host");
-  }
-  url.host = std::string(authority);
+  if (url.servers.size() > kServersMax) return wrong(text, "it names more than 16 servers");
   const auto path = decoded(rest);
   if (!path) return wrong(text, "'%' stands before two hexadecimal digits, and not for a NUL");
   url.path = tidied(*path);
@@ -84,12 +99,20 @@ rpcrdma::Expected<NfsUrl, std::string> parse_nfs_url(std::string_view text) {
   return url;
 }
 
-std::string NfsUrl::transport_url() const {
-  return (is_rdma ? "rdma://" : "tcp://") + host + ":" + std::to_string(port);
+std::vector<std::string> NfsUrl::transport_urls() const {
+  std::vector<std::string> urls;
+  for (const Server& each : servers) {
+    urls.push_back((is_rdma ? "rdma://" : "tcp://") + each.host + ":" + std::to_string(each.port));
+  }
+  return urls;
 }
 
 std::string NfsUrl::text() const {
-  return std::string(is_rdma ? kRdma : kTcp) + host + ":" + std::to_string(port) + path;
+  std::string text(is_rdma ? kRdma : kTcp);
+  for (const Server& each : servers) {
+    text += (&each == servers.data() ? "" : ",") + each.host + ":" + std::to_string(each.port);
+  }
+  return text + path;
 }
 
 }  // namespace nfs

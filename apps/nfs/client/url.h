@@ -1,5 +1,7 @@
 // Where files of an NFS server are: nfs+rdma://HOST[:PORT]/PATH or nfs+tcp://HOST[:PORT]/PATH. The
-// path begins with the name of an export; where that ends, MOUNT tells.
+// path begins with the name of an export; where that ends, MOUNT tells. Several servers of one
+// tree, or addresses of one server, stand with commas between them:
+// nfs+rdma://HOST1,HOST2:PORT/PATH.
 #ifndef RPCRDMA_NFS_CLIENT_URL_H_
 #define RPCRDMA_NFS_CLIENT_URL_H_
 
@@ -7,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rpcrdma/types.h"
 
@@ -15,13 +18,18 @@ namespace nfs {
 struct NfsUrl {
   static constexpr std::uint16_t kRdmaPort = 20049, kTcpPort = 2049;
 
-  bool is_rdma = true;
-  std::string host;  // an IPv6 address has brackets
-  std::uint16_t port = kRdmaPort;
-  std::string path;  // "/", or with a '/' in front and none behind
+  struct Server {
+    std::string host;  // an IPv6 address has brackets
+    std::uint16_t port = kRdmaPort;
+    bool operator==(const Server&) const = default;
+  };
 
-  // For Client::connect().
-  std::string transport_url() const;
+  bool is_rdma = true;
+  std::vector<Server> servers;  // one at the least
+  std::string path;             // "/", or with a '/' in front and none behind
+
+  // For Client::connect(), one for each server.
+  std::vector<std::string> transport_urls() const;
   // As it is written.
   std::string text() const;
 };

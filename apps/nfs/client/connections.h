@@ -1,0 +1,152 @@
+// The connections of a client of one tree: to several servers of it, or several to one. One that is
+// lost is made again; meanwhile calls go over the others.
+//
+// All on one thread. Coroutines are resumed inside progress().
+#ifndef RPCRDMA_NFS_CLIENT_CONNECTIONS_H_
+#define RPCRDMA_NFS_CLIENT_CONNECTIONS_H_
+
+#include <chrono>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nfs3.h"
+#include "rpcrdma/client.h"
+#include "rpcrdma/coroutine.h"
+#include "rpcrdma/error.h"
+#include "rpcrdma/registered_memory.h"
+
+namespace nfs {
+
+// Which of several servers a call goes to, as long as that one is there: calls with the same number
+// go to the same one.
+enum class Route : std::uint32_t {};
+
+class Connections {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Options {
+    rpcrdma::ClientOptions client{};  // `reconnect`: of these, which all transports have
+    std::vector<std::string> urls{};  // for Client::connect(); one for each server
+    std::uint32_t per_server = 1;
+  };
+
+  // kAsking: whether the server knows the tree's root by the handle that we have.
+  enum class State : std::uint8_t { kDown, kConnecting, kAsking, kUp };
+
+  class Connection {
+   public:
+    rpcrdma::Client& client() noexcept { return *client_; }
+    nfs3::NFS_V3_Client& nfs() noexcept { return *nfs_; }
+
+   private:
+    friend class Connections;
+    std::size_t server_ = 0;
+    State state_ = State::kDown;
+    std::unique_ptr<rpcrdma::Client> client_;
+    std::optional<nfs3::NFS_V3_Client> nfs_;                            // of client_
+    std::map<const std::byte*, rpcrdma::RegisteredMemory> registered_;  // by its beginning
+    Clock::time_point next_attempt_{};
+    std::chrono::milliseconds delay_{0};
+  };
+
+  explicit Connections(Options options);
+  ~Connections();
+  Connections(const Connections&) = delete;
+  Connections& operator=(const Connections&) = delete;
+
+  // Connects to the first server that answers. Blocks.
+  rpcrdma::Expected<Connection*, rpcrdma::Error> first();
+  // The tree's root, by which servers are asked whether they have the same. Begins the others.
+  void begin_others(const nfs3::nfs_fh3& root);
+  // As Client::register_memory(), on each, also those that are made later. Where that does not work
+  // each call registers its own. The memory outlives the result.
+  class Memory {
+   public:
+    Memory() = default;
+    Memory(Memory&& other) noexcept;
+    Memory& operator=(Memory&&) = delete;
+    ~Memory();
+
+   private:
+    friend class Connections;
+    Connections* of_ = nullptr;
+    std::list<rpcrdma::MutableBytes>::iterator at_{};
+  };
+  [[nodiscard]] Memory use_memory(rpcrdma::MutableBytes memory);
+
+  // `co_await connections.pick(route, deadline)`: the connection to use now; null: there was none
+  // until then, for the reason that last_error() gives.
+  auto pick(Route route, Clock::time_point deadline) {
+    struct Awaiter {
+      Connections& of;
+      Route route;
+      Clock::time_point deadline;
+      Connection* found = nullptr;
+      bool await_ready() {
+        found = of.find(route);
+        return found != nullptr || Clock::now() >= deadline || !of.may_go_on();
+      }
+      void await_suspend(std::coroutine_handle<> coroutine) {
+        of.waiting_.push_back({coroutine, deadline});
+      }
+      Connection* await_resume() { return found != nullptr ? found : of.find(route); }
+    };
+    return Awaiter{*this, route, deadline};
+  }
+  // The outcome of a call over it is unknown, and the call may go over another one.
+  bool is_loss(const Connection& connection, const rpcrdma::Error& error) const;
+  // It answered nothing in time: what is left of its calls ends, and it is made anew.
+  void give_up(Connection& connection);
+
+  void progress();
+  // Until something has happened, at the latest until then.
+  void wait(std::optional<Clock::time_point> until = std::nullopt);
+
+  std::size_t up_count() const noexcept;
+  bool is_any_up() const noexcept { return up_count() > 0; }
+  // More than one, or one that is made again.
+  bool may_go_on() const noexcept { return options_.client.reconnect.enabled || all_.size() > 1; }
+  std::size_t server_count() const noexcept { return options_.urls.size(); }
+  const rpcrdma::Error& last_error() const noexcept { return last_error_; }
+  // Of the first connection.
+  std::string_view provider_name() const noexcept { return provider_name_; }
+
+ private:
+  struct Waiting {
+    std::coroutine_handle<> coroutine;
+    Clock::time_point deadline;
+  };
+
+  Connection* find(Route route);
+  rpcrdma::ClientOptions client_options() const;
+  void adopt(Connection& connection, rpcrdma::Client client, State state);
+  void begin(Connection& connection);
+  void look_at(Connection& connection);
+  void lose(Connection& connection, rpcrdma::Error why);
+  void set_up(Connection& connection);
+  static void register_at(Connection& connection, rpcrdma::MutableBytes memory);
+  rpcrdma::Task<void> ask(Connection& connection);
+  void resume_waiting();
+
+  const Options options_;
+  std::deque<Connection> all_;  // those of one server one behind the other
+  std::size_t turn_ = 0;
+  nfs3::nfs_fh3 root_{};
+  std::list<rpcrdma::MutableBytes> memory_;
+  std::vector<Waiting> waiting_;
+  rpcrdma::Error last_error_{};
+  std::string provider_name_;
+};
+
+}  // namespace nfs
+
+#endif  // RPCRDMA_NFS_CLIENT_CONNECTIONS_H_
