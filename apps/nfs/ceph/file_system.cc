@@ -45,12 +45,16 @@ class Operation final : public Job {
 
  private:
   Results results() {
-    const Tree::Use session = tree_.session();
-    if (!session) return failed<Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX);
-    const Call call(tree_, *session, caller_);
-    Results results =
-        std::apply([&](auto... more) { return ceph::run(call, args_, more...); }, more_);
-    (*session).open_files().close_idle();
+    auto results = failed<Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX);
+    // What changes nothing is done again when it finds out that the session was lost.
+    constexpr int kAttempts = pool_of<Args>() == Pool::kLooks ? 2 : 1;
+    for (int i = 0; i < kAttempts && results.status() == nfs3::nfsstat3::NFS3ERR_JUKEBOX; ++i) {
+      const Tree::Use session = tree_.session();
+      if (!session) break;
+      const Call call(tree_, *session, caller_);
+      results = std::apply([&](auto... more) { return ceph::run(call, args_, more...); }, more_);
+      (*session).open_files().close_idle();
+    }
     return results;
   }
 

@@ -48,7 +48,9 @@ int Session::start(const SessionSettings& settings, const char*& step) {
   for (const auto& [name, value] : kOptions) {
     if (error >= 0) error = ceph_conf_set(mount_, name, value);
   }
-  if (error >= 0) error = ceph_init(mount_);
+  if (error < 0) return error;
+  step = "asking the cluster (id=USER; is its key in the keyring that the configuration names?)";
+  error = ceph_init(mount_);
   if (error < 0) return error;
   if (!settings.file_system.empty()) {
     step = "choosing the file system (fs=NAME)";
@@ -65,7 +67,7 @@ int Session::start(const SessionSettings& settings, const char*& step) {
     if (error >= 0) ceph_finish_reclaim(mount_);
     ceph_set_uuid(mount_, settings.gateway.c_str());
   }
-  step = "mounting (is the cluster there, has the user a key, is the directory there?)";
+  step = "mounting (is the cluster there, and the directory?)";
   error = ceph_mount(mount_, settings.path.c_str());
   if (error < 0) return error;
   is_mounted_ = true;

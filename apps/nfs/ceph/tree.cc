@@ -12,8 +12,11 @@ Tree::Tree(Settings settings, std::unique_ptr<Session> session, const HandleMake
 Tree::Use Tree::session() {
   std::unique_lock lock(mutex_);
   if (sessions_.front().session->is_lost()) {
-    if (is_mounting_ || Clock::now() < next_attempt_) return {};
-    mount_anew(lock);
+    if (is_mounting_) {
+      mounted_.wait_for(lock, kWait, [this] { return !is_mounting_; });
+    } else if (Clock::now() >= next_attempt_) {
+      mount_anew(lock);
+    }
     if (sessions_.front().session->is_lost()) return {};
   }
   Kept& current = sessions_.front();
@@ -29,6 +32,7 @@ void Tree::mount_anew(std::unique_lock<std::mutex>& lock) {
   const bool is_same = made && (*made)->root_handle() == root_;
   lock.lock();
   is_mounting_ = false;
+  mounted_.notify_all();
   next_attempt_ = Clock::now() + kPause;
   if (!is_same) return;
   std::list<Kept> unused;

@@ -3,6 +3,7 @@
 #define RPCRDMA_NFS_CEPH_TREE_H_
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -47,8 +48,8 @@ class Tree {
   // `maker` outlives it.
   Tree(Settings settings, std::unique_ptr<Session> session, const HandleMaker& maker);
 
-  // On threads that may wait: one of them mounts anew when the session was lost, and the others get
-  // none meanwhile.
+  // On threads that may wait: one of them mounts anew when the session was lost, and the others
+  // wait for it for a while.
   Use session();
   const Handle& root() const noexcept { return root_; }
   std::uint64_t fsid() const noexcept { return settings_.fsid; }
@@ -65,6 +66,7 @@ class Tree {
   };
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kPause{1};  // between two attempts to mount
+  static constexpr std::chrono::seconds kWait{5};   // for one
 
   void release(Kept& kept) noexcept;
   void mount_anew(std::unique_lock<std::mutex>& lock);
@@ -77,6 +79,7 @@ class Tree {
   // Guarded by mutex_.
   std::list<Kept> sessions_;  // the current one in front; others are lost, and still used
   bool is_mounting_ = false;
+  std::condition_variable mounted_;
   Clock::time_point next_attempt_{};
 };
 
