@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 
 .PHONY: help setup build demo bench bench-nfs micro-bench instructions check check-all check-tsan check-clang check-release coverage mutants \
-        format tidy doc install fresh-root lab clean fuzz fuzz-merge fuzz-coverage fuzz-nfs
+        format tidy doc install fresh-root lab ceph clean fuzz fuzz-merge fuzz-coverage fuzz-nfs
 
 help:
 	@echo 'make demo        build, then move real files between two processes and check them'
@@ -24,8 +24,9 @@ help:
 	@echo 'make fuzz        fuzz decoders, both machines and rpcrdma-gen, FUZZ_MINUTES=1 each'
 	@echo 'make fuzz-nfs    malformed calls to a server of NFS under strace: it opens nothing outside its exports, SECONDS=1800'
 	@echo 'make fresh-root  demo and check from a clean clone in a fresh Debian 12 (needs root)'
-	@echo 'make lab         real RDMA devices and the Linux kernel, in QEMU (needs root and 5 minutes);'
+	@echo 'make lab         real RDMA devices and the Linux kernel, in QEMU (needs root and an hour);'
 	@echo '                 LAB_ONLY=regex LAB_KERNEL=6.12 LAB_FLAGS="--list | --write-docs | --help"'
+	@echo 'make ceph        several gateways of one CephFS, which die and are drained (needs root and 10 minutes)'
 
 setup:
 	@scripts/setup.sh base
@@ -60,7 +61,8 @@ instructions: setup
 check: setup
 	@scripts/setup.sh check
 	@scripts/build.sh asan-ubsan test
-	@echo 'lab: NOT run (needs root and 5 minutes: make lab); last matrix: docs/interop.md'
+	@echo 'lab: NOT run (needs root and an hour: make lab); last matrix: docs/interop.md'
+	@echo 'ceph: NOT run (needs root and 10 minutes: make ceph); last figures: docs/scale-out.md'
 
 check-tsan: setup
 	@scripts/build.sh tsan test
@@ -128,6 +130,12 @@ lab: setup
 	@scripts/setup.sh lab
 	@LAB_ONLY='$(LAB_ONLY)' LAB_KERNEL='$(or $(LAB_KERNEL),6.1)' \
 	  setpriv --pdeathsig TERM tests/interop/lab/lab.py $(LAB_FLAGS)
+
+# A cluster in a temporary directory, on the loopback; CEPH_ONLY=GatewaysTest runs those alone.
+ceph: setup
+	@scripts/setup.sh ceph
+	@scripts/build.sh ceph
+	@python3 -W ignore tests/ceph/gateways_test.py build-ceph $(CEPH_ONLY)
 
 clean:
 	@rm -rf build build-*

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing from Debian's packages; does and asks nothing when all is there.
 #
-# usage: setup.sh base|check|mutants|clang|fuzz|bench|bench-nfs|instructions|lab
+# usage: setup.sh base|check|mutants|clang|fuzz|bench|bench-nfs|instructions|lab|ceph
 set -euo pipefail
 
 case ${1:-base} in
@@ -17,11 +17,13 @@ case ${1:-base} in
   instructions) packages=(valgrind) ;;
   bench-nfs) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto libnfs-dev libnfs-utils nfs-ganesha
                        nfs-ganesha-vfs rpcbind iproute2 util-linux) ;;
+  # A cluster of its own, and what gateways need.
+  ceph)  packages=(ceph-mon ceph-mgr ceph-osd ceph-mds ceph-common ceph-fuse fuse3 libcephfs-dev) ;;
   bench) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto gnuplot-nox) ;;
   # The guest and what makes it; gcc-12 made Debian's kernels. The last two: headers of rdma-core.
   lab)   packages=(qemu-system-x86 seabios mmdebstrap cpio kmod busybox-static e2fsprogs xz-utils zstd make
                    gcc-12 libelf-dev iproute2 util-linux git libibverbs-dev librdmacm-dev) ;;
-  *) echo "usage: setup.sh base|check|mutants|clang|fuzz|bench|bench-nfs|instructions|lab" >&2; exit 2 ;;
+  *) echo "usage: setup.sh base|check|mutants|clang|fuzz|bench|bench-nfs|instructions|lab|ceph" >&2; exit 2 ;;
 esac
 
 missing=()

@@ -15,9 +15,26 @@
 namespace nfs {
 namespace {
 
-std::string made_folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "nfs-served-XXXXXX").string();
-  return ::mkdtemp(name.data());
+std::string made_folder(const std::filesystem::path& in) {
+  std::string name = (in / "nfs-served-XXXXXX").string();
+  const char* const made = ::mkdtemp(name.data());
+  EXPECT_NE(made, nullptr) << name;
+  return made != nullptr ? made : "";
+}
+
+// Where a CephFS is mounted on which the tests are to run, and its configuration: what `make ceph`
+// sets.
+std::string ceph_mounted() {
+  const char* const at = std::getenv("RPCRDMA_TEST_CEPH_MOUNTED");
+  return at != nullptr ? at : "";
+}
+std::string ceph_configuration() {
+  const char* const file = std::getenv("RPCRDMA_TEST_CEPH_CONF");
+  return file != nullptr ? file : "";
+}
+std::filesystem::path place_of_folders() {
+  return ceph_mounted().empty() ? std::filesystem::temp_directory_path()
+                                : std::filesystem::path(ceph_mounted());
 }
 
 Export exported(const std::string& text) {
@@ -39,14 +56,18 @@ void remove_tree(const std::string& top) {
 }
 
 Served::Served(ExporterOptions options)
-    : folder_(made_folder()), state_(made_folder()), options_(std::move(options)) {
+    : folder_(made_folder(place_of_folders())),
+      state_(made_folder(std::filesystem::temp_directory_path())),
+      options_(std::move(options)) {
   EXPECT_EQ(::chmod(folder_.c_str(), 0755), 0);
   options_.key_path = state_ + "/key";
   begin();
 }
 
 Served::Served(const Served& twin, Key key)
-    : folder_(twin.folder_), state_(made_folder()), is_twin_(true) {
+    : folder_(twin.folder_),
+      state_(made_folder(std::filesystem::temp_directory_path())),
+      is_twin_(true) {
   options_.key_path = (key == Key::kSame ? twin.state_ : state_) + "/key";
   begin();
 }
@@ -65,7 +86,10 @@ void Served::begin() {
   for (const char* const each :
        {":no_root_squash,name=/data", ":root_squash,name=/squash", ":ro,no_root_squash,name=/ro",
         ":rw,name=/elsewhere,client=192.0.2.1"}) {
-    options.exports.push_back(exported(folder_ + each));
+    options.exports.push_back(exported(is_elsewhere()
+                                           ? "ceph:" + folder_.substr(ceph_mounted().size()) +
+                                                 each + ",id=nfs,conf=" + ceph_configuration()
+                                           : folder_ + each));
   }
   auto opened = Exporter::open(std::move(options));
   ASSERT_TRUE(opened) << opened.error();
@@ -91,6 +115,10 @@ void Served::end() {
   EXPECT_TRUE(exporter_->stop());
   server_.reset();
   exporter_.reset();
+}
+
+bool Served::is_elsewhere() {
+  return !ceph_mounted().empty();
 }
 
 void Served::restart() {

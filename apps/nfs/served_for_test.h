@@ -32,6 +32,8 @@ class Served {
   Served(const Served&) = delete;
   Served& operator=(const Served&) = delete;
 
+  // The files are on a CephFS.
+  static bool is_elsewhere();
   const std::string& folder() const noexcept { return folder_; }
   std::string path(std::string_view name) const { return folder_ + "/" + std::string(name); }
   // As a shell would, for what tests begin with: fails the test if it fails.
@@ -53,8 +55,10 @@ class Served {
   }
   // From now on only what takes no worker is answered; the rest is JUKEBOX.
   void stop_workers() { (void)exporter_->stop(); }
+  // Another server of the same directory knows these handles.
+  bool has_handles_for_all() const { return exporter_->notes().empty(); }
   // The files are on a file system, and with handles, that calls may be answered from at once.
-  bool may_answer_at_once() const { return exporter_->notes().empty(); }
+  bool may_answer_at_once() const { return has_handles_for_all() && !is_elsewhere(); }
   // Ends the server; begin() makes another one at its addresses.
   void end();
   void begin();

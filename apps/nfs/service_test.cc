@@ -326,7 +326,7 @@ TEST_P(Nfs, CreatesFilesInTheThreeWays) {
   const auto made = create("new", createmode3::GUARDED, with_mode(04751));
   ASSERT_EQ(made.status(), nfsstat3::NFS3_OK);
   EXPECT_EQ(made.resok()->obj_attributes.attributes()->mode, 04751U);
-  EXPECT_TRUE(made.resok()->dir_wcc.before.attributes_follow());
+  EXPECT_EQ(made.resok()->dir_wcc.before.attributes_follow(), !nfs::Served::is_elsewhere());
   EXPECT_TRUE(made.resok()->dir_wcc.after.attributes_follow());
   EXPECT_EQ(made.resok()->obj.handle()->data, handle_of("new").data);
   EXPECT_EQ(create("new", createmode3::GUARDED).status(), nfsstat3::NFS3ERR_EXIST);
@@ -405,6 +405,7 @@ TEST_P(Nfs, RemovesRenamesAndLinks) {
 
 // The server is in this process: what it keeps open would keep its room on the disk.
 TEST_P(Nfs, KeepsNothingOpenOfAFileThatItRemoved) {
+  if (nfs::Served::is_elsewhere()) GTEST_SKIP() << "it has no file of this machine open";
   const auto count_removed = [] {
     int removed = 0;
     for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -470,7 +471,12 @@ TEST_P(Nfs, StaysInTheExport) {
   // By its length alone the path of `b` would seem to go on here.
   std::filesystem::create_directory(served_->path("outside"));
   std::filesystem::rename(served_->path("a/b"), outside + "/b");
-  EXPECT_EQ(look_up(b, "..").status(), nfsstat3::NFS3ERR_STALE);
+  const auto above = look_up(b, "..");
+  if (nfs::Served::is_elsewhere() && above.resok() != nullptr) {
+    EXPECT_EQ(above.resok()->object.data, a.data) << "where it was last seen";
+  } else {
+    EXPECT_EQ(above.status(), nfsstat3::NFS3ERR_STALE);
+  }
   std::filesystem::remove_all(outside);
 }
 
@@ -525,7 +531,12 @@ TEST_P(Nfs, SetsAttributesUnlessTheGuardSaysThatTheyChanged) {
   all.mtime.set_mtime_({200, 2});
   const auto done = set(all);
   ASSERT_EQ(done.status(), nfsstat3::NFS3_OK);
-  EXPECT_EQ(done.resok()->obj_wcc.before.attributes()->size, 6U);
+  // Where others may change it meanwhile nothing is said of before.
+  const auto* const before = done.resok()->obj_wcc.before.attributes();
+  ASSERT_EQ(before == nullptr, nfs::Served::is_elsewhere());
+  if (before != nullptr) {
+    EXPECT_EQ(before->size, 6U);
+  }
   const fattr3 now = attributes_of(file);
   EXPECT_EQ(std::tuple(now.mode, now.size, now.uid, now.gid), std::tuple(0600U, 3U, uid, gid));
   EXPECT_EQ(std::tuple(now.atime.seconds, now.atime.nseconds), std::tuple(100U, 1U));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Several gateways of one tree on CephFS, and what dies around them: what `make ceph` runs.
 
-usage: gateways_test.py PATH_OF_RPCRDMA [unittest's options]
+usage: gateways_test.py BUILD_FOLDER [unittest's options]
 """
 import filecmp
 import json
@@ -21,8 +21,10 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import cluster as clusters  # noqa: E402
 
+BUILD = pathlib.Path()
 COMMAND = ""
 BOUND_S = 180
+SUITE_S = 600
 FIGURES = []
 
 
@@ -210,6 +212,20 @@ class GatewaysTest(Fixture):
         self.assertTrue(same(self.tree, self.fetched(other, path="/drained")))
         one.start()
 
+    def test_a_gateway_that_says_nothing_any_more_is_left(self):
+        one, other = self.gateways
+        process = begin("cp", "-r", "--timeout", "12", self.tree, url(one, other, path="/silent"))
+        wait_until(lambda: "d5" in subprocess.run([COMMAND, "ls", url(other, path="/silent")], capture_output=True,
+                                                  text=True, check=False).stdout)
+        one.process.send_signal(signal.SIGSTOP)
+        begun = time.monotonic()
+        try:
+            self.ended(process)
+            figure(f"a gateway that hangs is left, with --timeout 12, after {time.monotonic() - begun:.1f} s")
+        finally:
+            one.process.send_signal(signal.SIGCONT)
+        self.assertTrue(same(self.tree, self.fetched(other, path="/silent")))
+
     def test_a_store_is_killed_under_load(self):
         process = begin("cp", "-r", "--verify", self.tree, url(*self.gateways, path="/stored"))
         wait_until(lambda: "d3" in subprocess.run([COMMAND, "ls", url(self.gateways[1], path="/stored")],
@@ -311,8 +327,41 @@ class ThroughputTest(Fixture):
         figure("(clients, gateways and the cluster share this machine's processors)")
 
 
+class SeamTest(Fixture):
+    """The tests of the server and of the client, with their files on CephFS; what they do there without the server goes
+    through a mount of the cluster's own."""
+
+    def setUp(self):
+        self.mounted = self.root / "mounted"
+        self.mounted.mkdir()
+        subprocess.run(["ceph-fuse", "-c", self.cluster.conf, "--id", clusters.USER, "--client_oc=false", self.mounted],
+                       check=True, capture_output=True, timeout=BOUND_S)
+
+    def tearDown(self):
+        subprocess.run(["umount", self.mounted], check=True)
+        self.mounted.rmdir()
+
+    def run_suite(self, name, which):
+        environment = {**os.environ, "RPCRDMA_TEST_CEPH_CONF": str(self.cluster.conf),
+                       "RPCRDMA_TEST_CEPH_MOUNTED": str(self.mounted)}
+        done = subprocess.run([BUILD / "apps" / "nfs" / name, f"--gtest_filter={which}"], env=environment, text=True,
+                              capture_output=True, timeout=SUITE_S, check=False)
+        self.assertEqual(done.returncode, 0, "\n".join(
+            line for line in done.stdout.splitlines() if "OK ]" not in line and "RUN  " not in line)[-4000:] + done.stderr)
+        figure(f"{name} on CephFS: " + "; ".join(line for line in done.stdout.splitlines() if "tests." in line))
+
+    def test_the_server(self):
+        self.run_suite("nfs_service_test", "-*table*")
+
+    def test_the_client(self):
+        self.run_suite("nfs_client_test", "*")
+
+
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    COMMAND = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+    COMMAND = str(BUILD / "bin" / "rpcrdma")
+    if not list((BUILD / "lib").glob("librpcrdma_nfs_ceph.so")):
+        sys.exit(f"{BUILD} has no exports on CephFS: libcephfs-dev was not there when it was configured")
     unittest.main(verbosity=2)

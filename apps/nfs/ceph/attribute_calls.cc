@@ -31,7 +31,8 @@ nfsstat3 set_size(const Call& call, const Found& file, std::uint64_t size) {
   if (refused != nfsstat3::NFS3_OK) return refused;
   Statx values{};
   values.stx_size = size;
-  return set(call, file, values, CEPH_SETATTR_SIZE, superuser());
+  const nfsstat3 status = set(call, file, values, CEPH_SETATTR_SIZE, superuser());
+  return status == nfsstat3::NFS3_OK ? drop_set_id_bits(call, file) : status;
 }
 
 std::optional<timespec> time_to_set(time_how how, const nfs3::nfstime3* time) {
@@ -75,7 +76,8 @@ nfsstat3 set_owner_and_mode(const Call& call, const Found& file, const nfs3::sat
     values.stx_gid = *gid;
     mask |= CEPH_SETATTR_GID;
   }
-  const nfsstat3 status = set(call, file, values, mask, call.identity());
+  nfsstat3 status = set(call, file, values, mask, call.identity());
+  if (status == nfsstat3::NFS3_OK && mask != 0) status = drop_set_id_bits(call, file);
   const auto* const mode = attributes.mode.mode();
   if (status != nfsstat3::NFS3_OK || mode == nullptr) return status;
   values.stx_mode = static_cast<std::uint16_t>(*mode & 07777U);
@@ -83,6 +85,17 @@ nfsstat3 set_owner_and_mode(const Call& call, const Found& file, const nfs3::sat
 }
 
 }  // namespace
+
+nfsstat3 drop_set_id_bits(const Call& call, const Found& file) {
+  if (call.caller().uid == 0 || !S_ISREG(file.status.st_mode)) return nfsstat3::NFS3_OK;
+  // Without the right to execute, set-group-id is a mark for locks.
+  const mode_t group = (file.status.st_mode & S_IXGRP) != 0 ? S_ISGID : 0;
+  const mode_t dropped = file.status.st_mode & (S_ISUID | group);
+  if (dropped == 0) return nfsstat3::NFS3_OK;
+  Statx values{};
+  values.stx_mode = static_cast<std::uint16_t>(file.status.st_mode & 07777U & ~dropped);
+  return set(call, file, values, CEPH_SETATTR_MODE, superuser());
+}
 
 nfsstat3 set_attributes(const Call& call, const Found& file, const nfs3::sattr3& attributes) {
   nfsstat3 status = may_set(file.status, call.caller(), attributes,

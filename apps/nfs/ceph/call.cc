@@ -80,7 +80,8 @@ Found Call::entry(const Found& directory, const std::string& name) const {
     failure.error = may(directory, kExecute);
     return failure ? by_handle(directory.handle) : std::move(failure);
   }
-  const char* const one = name == ".." ? name.c_str() : component(name);
+  if (name == "..") return parent_of(directory);
+  const char* const one = component(name);
   if (one == nullptr) {
     failure.error = nfsstat3::NFS3ERR_NOENT;
     return failure;
@@ -90,6 +91,29 @@ Found Call::entry(const Found& directory, const std::string& name) const {
   const int result =
       ceph_ll_lookup(mount(), directory.inode.get(), one, &inode, &status, kAll, 0, identity_);
   return found(result, inode, status);
+}
+
+Found Call::parent_of(const Found& directory) const {
+  const auto above = [&](const Found& of, const UserPerm* identity) {
+    Inode* inode = nullptr;
+    Statx status{};
+    const int result =
+        ceph_ll_lookup(mount(), of.inode.get(), "..", &inode, &status, kAll, 0, identity);
+    return found(result, inode, status);
+  };
+  Found parent = above(directory, identity_);
+  // Directories of a CephFS can be moved by others, also while this goes on.
+  constexpr int kDepthMax = 4096;
+  Handle at = parent.handle;
+  Found step;
+  for (int i = 0; parent && at != tree_.root(); ++i) {
+    step = above(i == 0 ? parent : step, superuser());
+    if (!step || step.handle == at || i == kDepthMax) {
+      parent.error = step ? nfsstat3::NFS3ERR_STALE : step.error;
+    }
+    at = step.handle;
+  }
+  return parent;
 }
 
 nfsstat3 Call::may(const Found& file, unsigned rights) const {

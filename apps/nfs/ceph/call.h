@@ -65,6 +65,8 @@ class Call {
   Found find_directory(const nfs3::nfs_fh3& handle) const;
   // The entry of a directory; also "." and "..".
   Found entry(const Found& directory, const std::string& name) const;
+  // Above a directory; stale if the export is not above it, as when it was moved out.
+  Found parent_of(const Found& directory) const;
   // What a function of the library gave: its result, and behind pointers what it found.
   Found found(int result, Inode* inode, const Statx& status) const;
 
@@ -90,6 +92,8 @@ class Call {
 // Of one component, for the library; null: of no file that is exported.
 const char* component(const std::string& name) noexcept;
 
+// A change of its content by another than root takes set-user-id and set-group-id away.
+nfs3::nfsstat3 drop_set_id_bits(const Call& call, const Found& file);
 // What SETATTR sets, and what makes a file sets behind it.
 nfs3::nfsstat3 set_attributes(const Call& call, const Found& file, const nfs3::sattr3& attributes);
 

@@ -111,6 +111,7 @@ nfs3::WRITE3res run(const Call& call, const nfs3::WRITE3args& args) {
     count = open ? write_at(call, open.file(), args.data, args.offset) : error;
     status = call.status_of(static_cast<int>(std::min<std::int64_t>(count, 0)));
   }
+  if (status == nfsstat3::NFS3_OK) status = drop_set_id_bits(call, file);
   // The data is with the object stores by now (client_oc=false); its length and times are not.
   if (status == nfsstat3::NFS3_OK && args.stable != stable_how::UNSTABLE) {
     status = call.status_of(ceph_ll_sync_inode(call.mount(), file.inode.get(),

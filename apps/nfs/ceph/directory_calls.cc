@@ -2,6 +2,8 @@
 #include <dirent.h>
 #include <fcntl.h>
 
+#include <cerrno>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -23,8 +25,9 @@ struct Entry {
 };
 
 // `take(entry)` for the entries behind the position until it is false; `result` becomes a negative
-// errno when that fails. Attributes are those that the server of metadata has: those that other
-// gateways are changing just now would have to be asked for one by one.
+// errno when that fails. If all is `wanted`, attributes are exact, for which whoever is changing a
+// file is asked: clients take the size of a file from here, and read no further. Those that come
+// with the listing are older, whatever is asked for.
 template <class Take>
 ListingEnd for_each_entry(const Call& call, const Found& directory, std::uint64_t position,
                           unsigned wanted, int& result, const Take& take) {
@@ -39,10 +42,17 @@ ListingEnd for_each_entry(const Call& call, const Found& directory, std::uint64_
   dirent entry{};
   Statx status{};
   for (;;) {
+    Inode* inode = nullptr;
     result = ceph_readdirplus_r(call.mount(), opened, &entry, &status, wanted, AT_STATX_DONT_SYNC,
-                                nullptr);
+                                wanted == kAll ? &inode : nullptr);
     if (result < 0) return ListingEnd::kError;
     if (result == 0) return ListingEnd::kAll;
+    const InodeUse use(call.mount(), inode);
+    if (inode != nullptr && S_ISREG(status.stx_mode)) {
+      result = ceph_ll_getattr(call.mount(), inode, &status, kAll, 0, superuser());
+      if (result == -ENOENT || result == -ESTALE) continue;  // it was removed meanwhile
+      if (result < 0) return ListingEnd::kError;
+    }
     if (!take(Entry{entry.d_name, static_cast<std::uint64_t>(entry.d_off), status})) {
       return ListingEnd::kStopped;
     }
@@ -54,6 +64,11 @@ auto read_directory(const Call& call, const Args& args, unsigned wanted, MakeEnt
   using Results = typename ListingTypes<Args>::Results;
   const Found directory = call.find_directory(args.dir);
   if (!directory) return failed<Results>(directory.error);
+  // Positions are not negative, and the library takes what is for none.
+  if (args.cookie > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+    using Failure = typename ListingTypes<Args>::Failure;
+    return failed<Results>(nfsstat3::NFS3ERR_BAD_COOKIE, Failure{call.attributes_then(directory)});
+  }
   nfsstat3 error = nfsstat3::NFS3_OK;
   const auto list = [&](const auto& add) {
     int result = 0;

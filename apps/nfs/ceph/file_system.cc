@@ -1,6 +1,7 @@
 #include "nfs/ceph/file_system.h"
 
 #include <array>
+#include <limits>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -30,6 +31,8 @@ constexpr Pool pool_of() {
   return kIsData ? Pool::kData : kIsLook ? Pool::kLooks : Pool::kChanges;
 }
 
+constexpr std::uint32_t kNoId = std::numeric_limits<std::uint32_t>::max();
+
 // One call, on its way to a worker and back. `More`: the memory of READ and READLINK.
 template <class Results, class Args, class... More>
 class Operation final : public Job {
@@ -45,6 +48,10 @@ class Operation final : public Job {
 
  private:
   Results results() {
+    // To the library these numbers are "nobody said".
+    if (caller_.uid == kNoId || caller_.gid == kNoId) {
+      return failed<Results>(nfs3::nfsstat3::NFS3ERR_ACCES);
+    }
     auto results = failed<Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX);
     // What changes nothing is done again when it finds out that the session was lost.
     constexpr int kAttempts = pool_of<Args>() == Pool::kLooks ? 2 : 1;

@@ -1,5 +1,6 @@
 // Finding names, and making what has them.
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/sysmacros.h>
 
 #include <cerrno>
@@ -38,6 +39,11 @@ Results made(const Call& call, const Found& directory, const Found& file, nfs3::
   nfs3::post_op_fh3 handle;
   handle.set_handle(call.tree().sealed(file.handle));
   return succeeded<Results>(Success{handle, call.attributes_now(file), call.change_of(directory)});
+}
+
+// What Linux has bits for.
+bool has_number(const nfs3::specdata3& device) {
+  return device.specdata1 < 1U << 12U && device.specdata2 < 1U << 20U;
 }
 
 Found refused(nfsstat3 status) {
@@ -148,6 +154,7 @@ nfs3::SYMLINK3res run(const Call& call, const nfs3::SYMLINK3args& args) {
   Statx status{};
   int result = one == nullptr ? -EACCES : 0;
   if (target.empty() || target.find('\0') != std::string::npos) result = -EINVAL;
+  if (target.size() >= PATH_MAX) result = -ENAMETOOLONG;  // as the clients' kernels
   if (result == 0) {
     result = ceph_ll_symlink(call.mount(), directory.inode.get(), one, target.c_str(), &inode,
                              &status, kAll, 0, call.identity());
@@ -178,6 +185,9 @@ nfs3::MKNOD3res run(const Call& call, const nfs3::MKNOD3args& args) {
   const bool is_device = S_ISCHR(type) || S_ISBLK(type);
   const char* const one = component(args.where.name);
   int result = one == nullptr ? -EACCES : is_device && call.caller().uid != 0 ? -EPERM : 0;
+  if (const auto* const node = args.what.device(); node != nullptr && !has_number(node->spec)) {
+    result = -EINVAL;
+  }
   Inode* inode = nullptr;
   Statx status{};
   if (result == 0) {
