@@ -96,12 +96,14 @@ std::string host_to_name(std::string_view host) {
 }  // namespace
 
 void NfsOptions::add_to(CLI::App& command) {
-  command.add_option("--nfs", directories,
-                     "DIR[:OPTIONS], a directory to export by NFS version 3, over RDMA and TCP; "
-                     "several times for several. OPTIONS with commas between: ro, root_squash "
-                     "(unless another is given), no_root_squash, all_squash, anonuid=N, anongid=N, "
-                     "secure, client=ADDRESS[/BITS] (several times; all, if none is given), "
-                     "name=/NAME");
+  command.add_option(
+      "--nfs", directories,
+      "DIR[:OPTIONS], a directory to export by NFS version 3, over RDMA and TCP; "
+      "several times for several. OPTIONS with commas between: ro, root_squash "
+      "(unless another is given), no_root_squash, all_squash, anonuid=N, anongid=N, "
+      "secure, client=ADDRESS[/BITS] (several times; all, if none is given), "
+      "name=/NAME. ceph:/PATH is a directory of a CephFS, with the further OPTIONS "
+      "conf=FILE, id=USER, fs=NAME, gateway=NAME; several servers may have the same");
   command.add_option("--export", names,
                      "the name under which clients mount it, beginning with /; the directory's own "
                      "unless it is given. One for each --nfs, in order");
@@ -124,7 +126,10 @@ void NfsOptions::add_to(CLI::App& command) {
       "--nfs-tcp-port", tcp_port,
       "port of NFS and MOUNT by TCP, at which Linux asks before it mounts; 0 takes a "
       "free one (default: 2049, or none if that is taken)");
-  command.add_option("--nfs-workers", workers, "threads that work with files, and wait for disks")
+  command
+      .add_option("--nfs-workers", workers,
+                  "threads that work with files, and wait for disks; of an export on "
+                  "CephFS, as many for looks, changes and data each")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command
