@@ -150,6 +150,8 @@ Bytes CaptureSegments::next() noexcept {
 }
 
 Bytes CaptureSegments::rest() noexcept {
+  unknown_ = true;  // what may still come begins anywhere
+  pieces_ = 0;
   return take(std::min(held_.size() - begin_, kSegmentMax));
 }
 

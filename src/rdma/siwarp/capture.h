@@ -56,7 +56,8 @@ class CaptureSegments {
   // The next segment: whole frames, or a piece of a frame that is longer than a segment. Empty: no
   // frame is whole. Valid until add().
   Bytes next() noexcept;
-  // What is left of a frame that did not come whole, at the end of the connection.
+  // What is left of a frame that did not come whole, at the end of the connection. What comes
+  // behind that is cut anywhere.
   Bytes rest() noexcept;
 
  private:
