@@ -12,7 +12,13 @@ using rpcrdma::Errc;
 using rpcrdma::Error;
 using State = Connections::State;
 
-Connections::Connections(Options options) : options_(std::move(options)) {
+Connections::Connections(Options options)
+    : options_(std::move(options)),
+      machine_name_(options_.client.credential ? options_.client.credential->machine_name
+                                               : std::string_view()),
+      reached_(options_.urls.size()),
+      last_error_{Errc::kConnectionLost, "calling", options_.urls.front(), {}} {
+  if (options_.client.credential) options_.client.credential->machine_name = machine_name_;
   for (std::size_t server = 0; server < options_.urls.size(); ++server) {
     for (std::uint32_t i = 0; i < options_.per_server; ++i) {
       all_.emplace_back().server_ = server;
@@ -31,6 +37,7 @@ Connections::~Connections() {
 rpcrdma::ClientOptions Connections::client_options() const {
   rpcrdma::ClientOptions options = options_.client;
   options.reconnect.enabled = false;  // calls would wait for this server, while there are others
+  if (has_recorded_) options.provider.capture_file.clear();  // it would be begun anew
   if (options_.urls.size() > 1) {
     // A server that says nothing leaves time for another one.
     options.call_timeout /= 3;
@@ -45,7 +52,9 @@ rpcrdma::Expected<Connections::Connection*, Error> Connections::first() {
     auto client = Client::connect(options_.urls[connection.server_], client_options());
     if (client) {
       provider_name_ = client->provider_name();
+      has_recorded_ = true;
       adopt(connection, std::move(*client), State::kUp);
+      remember(connection);
       return &connection;
     }
     lose(connection, std::move(client.error()));
@@ -69,7 +78,11 @@ void Connections::adopt(Connection& connection, Client client, State state) {
 }
 
 void Connections::begin(Connection& connection) {
-  auto client = Client::begin_connect(options_.urls[connection.server_], client_options());
+  // Of a name's addresses this tries the first alone; the one that was reached may be another.
+  const std::string& reached = reached_[connection.server_];
+  const bool by_name = std::exchange(connection.takes_name_, !connection.takes_name_);
+  const std::string& url = reached.empty() || by_name ? options_.urls[connection.server_] : reached;
+  auto client = Client::begin_connect(url, client_options());
   if (!client) return lose(connection, std::move(client.error()));
   adopt(connection, std::move(*client), State::kConnecting);
 }
@@ -82,8 +95,14 @@ void Connections::lose(Connection& connection, Error why) {
   last_error_ = std::move(why);
 }
 
-void Connections::give_up(Connection& connection) {
-  if (connection.state_ == State::kDown) return;
+void Connections::remember(const Connection& connection) {
+  const std::string& url = options_.urls[connection.server_];
+  const std::string scheme = url.substr(0, url.find("//") + 2);
+  reached_[connection.server_] = scheme + std::string(connection.client_->peer_address());
+}
+
+void Connections::give_up_if_silent(Connection& connection, Clock::time_point since) {
+  if (connection.state_ == State::kDown || connection.last_answer_ >= since) return;
   connection.client_->close();
   lose(connection, Error{Errc::kTimedOut, "calling", options_.urls[connection.server_],
                          "it answered nothing in time"});
@@ -143,6 +162,8 @@ Connections::Memory Connections::use_memory(rpcrdma::MutableBytes memory) {
 void Connections::set_up(Connection& connection) {
   connection.state_ = State::kUp;
   connection.delay_ = {};
+  connection.takes_name_ = false;
+  remember(connection);
   for (const rpcrdma::MutableBytes memory : memory_) register_at(connection, memory);
 }
 
@@ -178,6 +199,8 @@ rpcrdma::Task<void> Connections::ask(Connection& connection) {
 void Connections::look_at(Connection& connection) {
   switch (connection.state_) {
     case State::kDown:
+      // What is left of calls still has its memory.
+      if (connection.client_ != nullptr && connection.client_->calls_in_flight() > 0) return;
       if (may_go_on() && Clock::now() >= connection.next_attempt_ && !root_.data.empty()) {
         begin(connection);
       }
@@ -229,7 +252,8 @@ void Connections::wait(std::optional<Clock::time_point> until) {
   };
   std::vector<pollfd> entries;
   for (const Connection& each : all_) {
-    if (each.state_ != State::kDown) {
+    if (each.state_ != State::kDown ||
+        (each.client_ != nullptr && each.client_->calls_in_flight() > 0)) {
       entries.push_back({each.client_->wait_fd(), POLLIN, 0});
     } else if (may_go_on()) {
       no_later_than(each.next_attempt_);

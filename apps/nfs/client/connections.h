@@ -34,7 +34,8 @@ class Connections {
   using Clock = std::chrono::steady_clock;
 
   struct Options {
-    rpcrdma::ClientOptions client{};  // `reconnect`: of these, which all transports have
+    // `reconnect`: of these, which all transports have. The name in the credential is copied.
+    rpcrdma::ClientOptions client{};
     std::vector<std::string> urls{};  // for Client::connect(); one for each server
     std::uint32_t per_server = 1;
   };
@@ -46,6 +47,8 @@ class Connections {
    public:
     rpcrdma::Client& client() noexcept { return *client_; }
     nfs3::NFS_V3_Client& nfs() noexcept { return *nfs_; }
+    std::size_t server() const noexcept { return server_; }  // by its place among the URLs
+    void has_answered() noexcept { last_answer_ = Clock::now(); }
 
    private:
     friend class Connections;
@@ -56,6 +59,8 @@ class Connections {
     std::map<const std::byte*, rpcrdma::RegisteredMemory> registered_;  // by its beginning
     Clock::time_point next_attempt_{};
     std::chrono::milliseconds delay_{0};
+    Clock::time_point last_answer_{};
+    bool takes_name_ = false;  // the next attempt is by the name, not by the address that it had
   };
 
   explicit Connections(Options options);
@@ -104,8 +109,8 @@ class Connections {
   }
   // The outcome of a call over it is unknown, and the call may go over another one.
   bool is_loss(const Connection& connection, const rpcrdma::Error& error) const;
-  // It answered nothing in time: what is left of its calls ends, and it is made anew.
-  void give_up(Connection& connection);
+  // If it has answered nothing since then, what is left of its calls ends, and it is made anew.
+  void give_up_if_silent(Connection& connection, Clock::time_point since);
 
   void progress();
   // Until something has happened, at the latest until then.
@@ -128,6 +133,7 @@ class Connections {
 
   Connection* find(Route route);
   rpcrdma::ClientOptions client_options() const;
+  void remember(const Connection& connection);
   void adopt(Connection& connection, rpcrdma::Client client, State state);
   void begin(Connection& connection);
   void look_at(Connection& connection);
@@ -137,8 +143,11 @@ class Connections {
   rpcrdma::Task<void> ask(Connection& connection);
   void resume_waiting();
 
-  const Options options_;
-  std::deque<Connection> all_;  // those of one server one behind the other
+  Options options_;
+  const std::string machine_name_;    // of the credential, which borrows it
+  std::vector<std::string> reached_;  // of each server, the URL of the address that was reached
+  bool has_recorded_ = false;         // a client has the file of --capture
+  std::deque<Connection> all_;        // those of one server one behind the other
   std::size_t turn_ = 0;
   nfs3::nfs_fh3 root_{};
   std::list<rpcrdma::MutableBytes> memory_;

@@ -41,7 +41,8 @@ class Mounting : public testing::TestWithParam<std::string> {
                                         std::chrono::seconds patience = std::chrono::seconds(60)) {
     MountOptions options;
     options.client.provider.name = "siwarp";
-    options.client.credential.emplace().machine_name = "test";
+    const std::string name(100, 'm');  // gone when connections are made again
+    options.client.credential.emplace().machine_name = name;
     options.client.reconnect.enabled = true;
     options.client.call_timeout = patience;
     options.connections = connections;

@@ -33,8 +33,11 @@ nfs3::nfstime3 to_nfs(const timespec& time) {
 
 bool is_loss(const rpcrdma::Error& error, const Connections& connections) {
   using rpcrdma::Errc;
-  if (error.code == Errc::kConnectionLost || error.code == Errc::kCanceled) return true;
-  return !connections.is_any_up();
+  const bool is_of_connection = error.code == Errc::kConnectionLost ||
+                                error.code == Errc::kCanceled || error.code == Errc::kTimedOut ||
+                                error.code == Errc::kUnreachable || error.code == Errc::kRefused ||
+                                error.code == Errc::kUnknownHost;
+  return is_of_connection && !connections.is_any_up();
 }
 
 }  // namespace

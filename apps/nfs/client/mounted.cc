@@ -20,6 +20,7 @@ using rpcrdma::Unexpected;
 
 constexpr std::uint32_t kTransferMax = 1U << 20U;
 constexpr int kLinksMax = 40;  // as Linux
+constexpr int kLossesMax = 8;  // of one call, which may be their cause then
 
 Unexpected<Failure> failure(Failure why) {
   return Unexpected<Failure>(std::move(why));
@@ -158,13 +159,13 @@ std::optional<Failure> Mounted::mount(const MountOptions& options,
     auto why = mount_by(connection.client());
     if (!why || !why->error || !may_be_elsewhere(*why->error)) return why;
   }
-  auto mounts = connect_to_mount(options);
+  auto mounts = connect_to_mount(options, url_.servers[connection.server()].host);
   if (!mounts) return Failure{.error = mounts.error()};
   return mount_by(*mounts);
 }
 
-rpcrdma::Expected<rpcrdma::Client, Error> Mounted::connect_to_mount(const MountOptions& options) {
-  const std::string& host = url_.servers.front().host;
+rpcrdma::Expected<rpcrdma::Client, Error> Mounted::connect_to_mount(const MountOptions& options,
+                                                                    const std::string& host) {
   std::string url = "tcp://" + host + ":" + std::to_string(options.mount_port);
   if (options.mount_port == 0) {
     rpcrdma::rpcbinding::LookupOptions lookup;
@@ -201,6 +202,9 @@ std::optional<Failure> Mounted::mount_by(rpcrdma::Client& mounts) {
   if (results->mountinfo() == nullptr) {
     return Failure{.local = std::string(text_of(results->fhs_status())), .path = best};
   }
+  if (results->mountinfo()->fhandle.empty()) {
+    return Failure{.local = "the server's handle of it is empty", .path = best};
+  }
   root_.data = results->mountinfo()->fhandle;
   path_ = url_.path.substr(best == "/" ? 0 : best.size());
   while (path_.starts_with('/')) path_.erase(0, 1);
@@ -225,20 +229,27 @@ std::optional<Failure> Mounted::learn_sizes(Connections::Connection& connection)
 
 template <class T, class Begin, class Take>
 Task<Result<T>> Mounted::call(Route route, Begin begin, Take take, OnLoss on_loss) {
-  constexpr int kLossesMax = 8;  // after so many the call may be their cause
   const auto deadline = Connections::Clock::now() + patience_;
   for (int losses = 0;;) {
     Connections::Connection* const connection = co_await connections_.pick(route, deadline);
-    if (connection == nullptr) co_return failure(connections_.last_error());
+    if (connection == nullptr) {
+      // One that came up may be gone again.
+      if (connections_.may_go_on() && Connections::Clock::now() < deadline) continue;
+      co_return failure(connections_.last_error());
+    }
+    const auto begun = Connections::Clock::now();
     std::optional<Error> error;
     {
       auto results = co_await begin(connection->nfs());
-      if (results) co_return take(*results);
+      if (results) {
+        connection->has_answered();
+        co_return take(*results);
+      }
       error = std::move(results.error());
     }
     if (!connections_.is_loss(*connection, *error)) co_return failure(*error);
     if (error->code == rpcrdma::Errc::kTimedOut && connections_.server_count() > 1) {
-      connections_.give_up(*connection);
+      connections_.give_up_if_silent(*connection, begun);
     }
     const bool may_go_on =
         connections_.may_go_on() && ++losses < kLossesMax && Connections::Clock::now() < deadline;
@@ -355,13 +366,13 @@ Task<Result<std::vector<Listed>>> Mounted::list(nfs3::nfs_fh3 directory) {
   }
 }
 
-// Twice it is what it is once: the file is empty, or was just made.
+// A CREATE whose answer was lost may still be executed when data has been written by another one:
+// it sets no size. What was there is cut by a call that changes nothing of what was changed since.
 Task<Result<Node>> Mounted::create(nfs3::nfs_fh3 directory, std::string name, std::uint32_t mode,
                                    Route route) {
   nfs3::createhow3 how;
   nfs3::sattr3& attributes = how.set_obj_attributes(nfs3::createmode3::UNCHECKED, nfs3::sattr3());
   attributes.mode.set_mode(mode);
-  attributes.size.set_size(0);
   const nfs3::CREATE3args args{{directory, name}, std::move(how)};
   bool is_complete = false;
   auto made = co_await call<Node>(
@@ -373,8 +384,35 @@ Task<Result<Node>> Mounted::create(nfs3::nfs_fh3 directory, std::string name, st
         if (!is_complete) return Node{};
         return Node{*file->obj.handle(), *file->obj_attributes.attributes()};
       });
-  if (!made || is_complete) co_return made;
-  co_return co_await look_up(std::move(directory), std::move(name));
+  if (made && !is_complete) made = co_await look_up(std::move(directory), std::move(name));
+  if (!made || made->attributes.size == 0) co_return made;
+  auto cut = co_await cut_to_nothing(*made, route);
+  if (!cut) co_return failure(cut.error());
+  made->attributes.size = 0;
+  co_return made;
+}
+
+Task<Result<void>> Mounted::cut_to_nothing(Node file, Route route) {
+  for (int i = 0; i < kLossesMax; ++i) {
+    nfs3::sattr3 nothing;
+    nothing.size.set_size(0);
+    nfs3::SETATTR3args args{file.handle, std::move(nothing), {}};
+    args.guard.set_obj_ctime(file.attributes.ctime);
+    bool was_changed = false;
+    auto cut = co_await call<void>(
+        route, [&](auto& nfs) { return nfs.NFSPROC3_SETATTR_async(args); },
+        [&](nfs3::SETATTR3res& results) -> Result<void> {
+          was_changed = results.status() == nfsstat3::NFS3ERR_NOT_SYNC;
+          if (results.resok() == nullptr) return failure(results.status());
+          return {};
+        });
+    if (cut || !was_changed) co_return cut;
+    auto now = co_await attributes(file.handle);
+    if (!now) co_return failure(now.error());
+    if (now->size == 0) co_return Result<void>();
+    file.attributes = *now;
+  }
+  co_return failure({.local = "others change it all the time"});
 }
 
 Task<Result<Node>> Mounted::make_directory(nfs3::nfs_fh3 directory, std::string name,
@@ -401,7 +439,8 @@ Task<Result<Node>> Mounted::make_directory(nfs3::nfs_fh3 directory, std::string 
 Task<Result<void>> Mounted::make_symbolic_link(nfs3::nfs_fh3 directory, std::string name,
                                                std::string target) {
   const nfs3::SYMLINK3args args{{directory, name}, {{}, target}};
-  for (bool is_first = true;; is_first = false) {
+  for (int losses = 0;; ++losses) {
+    const bool is_first = losses == 0;
     auto made = co_await call<void>(
         {}, [&](auto& nfs) { return nfs.NFSPROC3_SYMLINK_async(args); },
         [](nfs3::SYMLINK3res& results) -> Result<void> {
@@ -412,7 +451,8 @@ Task<Result<void>> Mounted::make_symbolic_link(nfs3::nfs_fh3 directory, std::str
     const bool is_there =
         !made && !made.error().error && made.error().status == nfsstat3::NFS3ERR_EXIST;
     if (made || (!made.error().is_outcome_unknown && (is_first || !is_there))) co_return made;
-    if (!is_there) continue;
+    if (!is_there && losses < kLossesMax) continue;
+    if (!is_there) co_return made;
     // By the call whose answer was lost, perhaps.
     auto found = co_await look_up(directory, name);
     if (!found) co_return failure(found.error());
@@ -434,10 +474,10 @@ Task<Result<void>> Mounted::set(nfs3::nfs_fh3 file, nfs3::sattr3 attributes, Rou
 }
 
 Task<Result<void>> Mounted::remove(nfs3::nfs_fh3 directory, std::string name, bool is_directory) {
-  for (;;) {
+  for (int losses = 0;; ++losses) {
     nfs3::diropargs3 what{directory, name};  // GCC 12 frees it twice inside the co_await
     auto removed = co_await remove_once(std::move(what), is_directory);
-    if (removed || !removed.error().is_outcome_unknown) co_return removed;
+    if (removed || !removed.error().is_outcome_unknown || losses == kLossesMax) co_return removed;
     auto found = co_await look_up(directory, name);
     if (found) continue;
     if (is_status(found.error(), nfsstat3::NFS3ERR_NOENT)) co_return Result<void>();
@@ -464,7 +504,7 @@ Task<Result<void>> Mounted::rename(nfs3::nfs_fh3 from, std::string name, nfs3::n
                                    std::string new_name) {
   const nfs3::RENAME3args args{{from, name}, {to, new_name}};
   std::optional<std::uint64_t> moved;  // by its file id
-  for (;;) {
+  for (int losses = 0;; ++losses) {
     if (connections_.may_go_on() && !moved) {
       auto found = co_await look_up(from, name);
       if (!found) co_return failure(found.error());
@@ -477,7 +517,7 @@ Task<Result<void>> Mounted::rename(nfs3::nfs_fh3 from, std::string name, nfs3::n
           return {};
         },
         OnLoss::kTell);
-    if (renamed || !renamed.error().is_outcome_unknown) co_return renamed;
+    if (renamed || !renamed.error().is_outcome_unknown || losses == kLossesMax) co_return renamed;
     auto found = co_await look_up(to, new_name);
     if (found && found->attributes.fileid == moved) co_return Result<void>();
     if (!found && !is_status(found.error(), nfsstat3::NFS3ERR_NOENT)) {

@@ -134,7 +134,8 @@ class Mounted {
   Mounted(NfsUrl url, const MountOptions& options);
   std::optional<Failure> mount(const MountOptions& options, Connections::Connection& connection);
   std::optional<Failure> mount_by(rpcrdma::Client& mounts);
-  rpcrdma::Expected<rpcrdma::Client, rpcrdma::Error> connect_to_mount(const MountOptions& options);
+  rpcrdma::Expected<rpcrdma::Client, rpcrdma::Error> connect_to_mount(const MountOptions& options,
+                                                                      const std::string& host);
   std::optional<Failure> learn_sizes(Connections::Connection& connection);
 
   // `begin(stub)` makes the call, and `take(results)` of it a Result<T>; nothing of the results
@@ -142,6 +143,7 @@ class Mounted {
   template <class T, class Begin, class Take>
   rpcrdma::Task<Result<T>> call(Route route, Begin begin, Take take,
                                 OnLoss on_loss = OnLoss::kRepeat);
+  rpcrdma::Task<Result<void>> cut_to_nothing(Node file, Route route);
   rpcrdma::Task<Result<void>> remove_once(nfs3::diropargs3 what, bool is_directory);
 
   const NfsUrl url_;
