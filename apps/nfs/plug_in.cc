@@ -19,8 +19,7 @@ std::vector<std::filesystem::path> places_of(const std::string& file) {
   }
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  // Of the command, and of tests, which stand two and three levels deep.
-  for (const char* const at : {"../lib", "../lib/rpcrdma", "../../lib", "../../../lib"}) {
+  for (const char* const at : {"../lib", "../lib/rpcrdma"}) {
     if (!error) places.push_back(program.parent_path() / at / file);
   }
   places.push_back(std::filesystem::path(RPCRDMA_BACK_END_DIR) / file);

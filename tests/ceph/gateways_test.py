@@ -343,6 +343,7 @@ class SeamTest(Fixture):
 
     def run_suite(self, name, which):
         environment = {**os.environ, "RPCRDMA_TEST_CEPH_CONF": str(self.cluster.conf),
+                       "RPCRDMA_BACK_END_DIR": str(BUILD / "lib"),
                        "RPCRDMA_TEST_CEPH_MOUNTED": str(self.mounted)}
         done = subprocess.run([BUILD / "apps" / "nfs" / name, f"--gtest_filter={which}"], env=environment, text=True,
                               capture_output=True, timeout=SUITE_S, check=False)

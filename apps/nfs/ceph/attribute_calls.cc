@@ -1,5 +1,6 @@
 #include <sys/statvfs.h>
 
+#include <chrono>
 #include <ctime>
 #include <mutex>
 #include <optional>
@@ -92,8 +93,12 @@ nfsstat3 drop_set_id_bits(const Call& call, const Found& file) {
   const mode_t group = (file.status.st_mode & S_IXGRP) != 0 ? S_ISGID : 0;
   const mode_t dropped = file.status.st_mode & (S_ISUID | group);
   if (dropped == 0) return nfsstat3::NFS3_OK;
+  // Its owner may have changed the rest meanwhile.
   Statx values{};
-  values.stx_mode = static_cast<std::uint16_t>(file.status.st_mode & 07777U & ~dropped);
+  const int result =
+      ceph_ll_getattr(call.mount(), file.inode.get(), &values, CEPH_STATX_MODE, 0, superuser());
+  if (result < 0) return call.status_of(result);
+  values.stx_mode = static_cast<std::uint16_t>(values.stx_mode & 07777U & ~dropped);
   return set(call, file, values, CEPH_SETATTR_MODE, superuser());
 }
 
@@ -116,9 +121,14 @@ nfs3::GETATTR3res run(const Call& call, const nfs3::GETATTR3args& args) {
 }
 
 nfs3::SETATTR3res run(const Call& call, const nfs3::SETATTR3args& args) {
-  std::unique_lock<std::mutex> lock;
+  // One of them may wait for a file that hangs; the others are asked for again.
+  constexpr std::chrono::seconds kPatience{2};
+  std::unique_lock<std::timed_mutex> lock;
   const auto* const guard = args.guard.obj_ctime();
-  if (guard != nullptr) lock = std::unique_lock(call.tree().guard());
+  if (guard != nullptr) {
+    lock = std::unique_lock(call.tree().guard(), kPatience);
+    if (!lock) return failed<nfs3::SETATTR3res>(nfsstat3::NFS3ERR_JUKEBOX);
+  }
   const Found file = call.find(args.object);
   if (!file) return failed<nfs3::SETATTR3res>(file.error);
   nfsstat3 status = nfsstat3::NFS3ERR_NOT_SYNC;

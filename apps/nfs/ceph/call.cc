@@ -80,7 +80,10 @@ Found Call::entry(const Found& directory, const std::string& name) const {
     failure.error = may(directory, kExecute);
     return failure ? by_handle(directory.handle) : std::move(failure);
   }
-  if (name == "..") return parent_of(directory);
+  if (name == "..") {
+    failure.error = may(directory, kExecute);  // which the library does not ask for
+    return failure ? parent_of(directory) : std::move(failure);
+  }
   const char* const one = component(name);
   if (one == nullptr) {
     failure.error = nfsstat3::NFS3ERR_NOENT;

@@ -88,7 +88,8 @@ nfs3::READ3res run(const Call& call, const nfs3::READ3args& args, rpcrdma::Mutab
   nfs3::READ3resok result;
   result.file_attributes = call.attributes_then(file);
   result.count = static_cast<nfs3::count3>(read);
-  result.eof = read < into.size() || (args.offset <= size && size - args.offset == read);
+  // Fewer bytes before the end come of an error behind the first ones: the next READ tells it.
+  result.eof = read == 0 || args.offset >= size || size - args.offset <= read;
   result.data = into.first(read);
   return succeeded<Results>(std::move(result));
 }

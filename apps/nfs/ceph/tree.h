@@ -57,7 +57,7 @@ class Tree {
   nfs3::nfs_fh3 sealed(const Handle& handle) const { return maker_.seal(handle.encoded()); }
   // One SETATTR with a guard at a time: between its look and its change there is none of the others
   // of this gateway.
-  std::mutex& guard() noexcept { return guard_; }
+  std::timed_mutex& guard() noexcept { return guard_; }
 
  private:
   struct Kept {
@@ -74,7 +74,7 @@ class Tree {
   const Settings settings_;
   const HandleMaker& maker_;
   const Handle root_;
-  std::mutex guard_;
+  std::timed_mutex guard_;
   std::mutex mutex_;
   // Guarded by mutex_.
   std::list<Kept> sessions_;  // the current one in front; others are lost, and still used
