@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -39,6 +40,10 @@ std::string read_line(int fd) {
 }
 
 }  // namespace
+
+void await_begin(const Tally& tally) {
+  while (!tally.may_begin) ::poll(nullptr, 0, 1);
+}
 
 void raise_descriptors() {
   rlimit files{};

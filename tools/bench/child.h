@@ -18,6 +18,7 @@ using Announce = std::function<void(const std::string& text)>;
 struct Tally {
   std::atomic<std::uint64_t> allocations = 0;  // by its operator new
   std::atomic<std::uint64_t> calls = 0;        // that have ended; of clients
+  std::atomic<bool> may_begin = false;         // Child::begin()
 };
 
 // Forks, keeps the child to `cpu` and lets it run `body` until the parent kills it or dies. Call
@@ -33,6 +34,8 @@ class Child {
   double cpu_seconds() const;  // that it has used
   std::uint64_t resident_kib() const;
   const Tally& tally() const noexcept { return *tally_; }
+  // Lets what waits in await_begin() go on.
+  void begin() noexcept { tally_->may_begin = true; }
 
  private:
   Tally* tally_;  // memory of both processes
@@ -40,6 +43,8 @@ class Child {
   std::string address_;
 };
 
+// In a child whose calls would hold up others that still connect.
+void await_begin(const Tally& tally);
 // Lets the calling process have as many descriptors as it may.
 void raise_descriptors();
 // Keeps the calling process to one CPU.

@@ -243,6 +243,7 @@ void be_busy(const Case& what, std::size_t count, const std::string& port, const
     epoll.add(peer.socket.fd(), &peer);
   }
   announce("ready");
+  await_begin(tally);
   for (const auto& peer : peers) start(*peer, depth);
   for (;;) {
     for (void* who : epoll.wait()) {
@@ -274,6 +275,7 @@ class Raw final : public Contender {
         std::make_unique<Child>(client_cpu_, [&](const Announce& announce, Tally& tally) {
           be_busy(what, connections, server_.address(), announce, tally);
         }));
+    made.back()->begin();
     return made;
   }
   Sample run(const Case& what, const Times& times, const Load& load) override {

@@ -90,6 +90,7 @@ void be_busy(const Case& what, std::size_t count, const std::string& url, const 
     }
   }
   announce("ready");
+  await_begin(tally);
   for (const auto& load : loads) load->start();
   if (count == 1) {
     for (;; loads[0]->check()) {
@@ -123,9 +124,12 @@ class Rpcrdma final : public Contender {
   }
 
   Load start_load(const Case& what, std::size_t connections) override {
-    return start(connections, [&](std::size_t count, const Announce& announce, Tally& tally) {
+    const auto be = [&](std::size_t count, const Announce& announce, Tally& tally) {
       be_busy(what, count, url_, layout_, announce, tally);
-    });
+    };
+    Load made = start(connections, be);
+    for (const auto& each : made) each->begin();
+    return made;
   }
   const Child* server() const override { return server_ ? &*server_ : nullptr; }
 
