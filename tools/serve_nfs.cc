@@ -153,6 +153,7 @@ std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog
   wanted.handles = options.handles == "kernel"  ? HandleKind::kKernel
                    : options.handles == "table" ? HandleKind::kTable
                                                 : HandleKind::kAny;
+  wanted.report = [&log](const std::string& what) { log.write(blob::LogLevel::kWarning, what); };
   auto exporter = nfs::Exporter::open(std::move(wanted));
   if (!exporter) fail(kUsage, exporter.error());
   for (const std::string& note : (*exporter)->notes()) log.write(blob::LogLevel::kWarning, note);

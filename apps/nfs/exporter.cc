@@ -35,10 +35,12 @@ Exporter::Exporter(const HandleKey& key) : table_(key), nfs_(table_), mount_(tab
 Exporter::~Exporter() = default;
 
 bool Exporter::stop() noexcept {
+  using Clock = std::chrono::steady_clock;
   // Disks come to an end; clusters that are gone may not.
   constexpr std::chrono::seconds kPatience{5};
-  bool all = workers_->stop(std::chrono::hours(24));
-  for (const ServedExport& each : table_.all()) all = each.files->stop(kPatience) && all;
+  bool all = workers_->stop(Clock::now() + std::chrono::hours(24));
+  const Clock::time_point until = Clock::now() + kPatience;  // for all exports together
+  for (const ServedExport& each : table_.all()) all = each.files->stop(until) && all;
   return all;
 }
 
@@ -79,6 +81,11 @@ Exporter::OpenedFiles Exporter::open_elsewhere(const ExporterOptions& options,
   settings.waiting_max = options.waiting_max;
   settings.open_files_max = open_files_max(options);
   settings.is_async = options.is_async;
+  if (options.report) {
+    settings.report = [report = options.report, name = served.rules.name](const std::string& what) {
+      report(fmt::format("{}: {}", name, what));
+    };
+  }
   auto files = (*back_end)->open(settings, served.handles);
   if (!files) return fail(files.error());
   return files;

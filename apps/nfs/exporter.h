@@ -10,6 +10,7 @@
 #define RPCRDMA_NFS_EXPORTER_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ struct ExporterOptions {
   std::size_t waiting_max = 4096;  // calls that wait for one of them; with more, clients ask again
   std::size_t open_files_max = 1024;  // kept open beyond the calls that use them, of all exports
   bool is_async = false;              // changes of names are answered before they are on the disk
+  // Told, from any thread, what happens later that whoever runs it should know. May be empty.
+  std::function<void(const std::string&)> report{};
 };
 
 class Exporter {

@@ -52,9 +52,9 @@ class FileSystem {
   virtual ~FileSystem() = default;
 
   // Ends, or waits for, what is with threads of its own; what comes afterwards is answered with
-  // JUKEBOX. False: some wait for what may never come, and it cannot be destroyed; the process can
-  // leave by _exit(2), and nothing is lost that was answered.
-  virtual bool stop(std::chrono::milliseconds /*patience*/) noexcept { return true; }
+  // JUKEBOX. False: some still wait at that time, for what may never come, and it cannot be
+  // destroyed; the process can leave by _exit(2), and nothing is lost that was answered.
+  virtual bool stop(std::chrono::steady_clock::time_point /*until*/) noexcept { return true; }
 
   // Handles in arguments are the back end's own, those in results are sealed.
 

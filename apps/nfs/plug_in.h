@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -27,6 +28,9 @@ struct BackEndSettings {
   std::size_t waiting_max = 4096;
   std::size_t open_files_max = 1024;
   bool is_async = false;
+  // Told what whoever runs the server should know, a sentence at a time, from any thread. May be
+  // empty.
+  std::function<void(const std::string&)> report{};
 };
 
 class BackEnd {
@@ -42,6 +46,8 @@ class BackEnd {
 using BackEndEntry = BackEnd* (*)(const char* build);
 inline constexpr const char* kBackEndSymbol = "rpcrdma_nfs_back_end";
 std::string back_end_build();
+// To be raised with each change of FileSystem, BackEnd or what they take.
+inline constexpr int kBackEndInterface = 3;
 
 // "ceph:/PATH": "ceph", and `path` becomes what follows. Of a directory of this machine: empty.
 std::string back_end_of(const std::string& directory, std::string& path);

@@ -10,15 +10,15 @@ Workers::Workers(const Settings& settings) : settings_(settings), running_(setti
 }
 
 Workers::~Workers() {
-  (void)stop(std::chrono::milliseconds(0));
+  (void)stop(Clock::now());
   for (std::thread& thread : threads_) thread.join();
 }
 
-bool Workers::stop(std::chrono::milliseconds patience) noexcept {
+bool Workers::stop(Clock::time_point until) noexcept {
   std::unique_lock lock(mutex_);
   stopping_ = true;
   wake_.notify_all();
-  return ended_.wait_for(lock, patience, [this] { return running_ == 0; });
+  return ended_.wait_until(lock, until, [this] { return running_ == 0; });
 }
 
 std::unique_ptr<Job> Workers::submit(std::unique_ptr<Job> job) {

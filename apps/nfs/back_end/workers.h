@@ -39,9 +39,9 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // Does what is queued, and ends the threads. Nothing is taken any more. False: some were not done
-  // in that time, and go on; the pool cannot be destroyed before they are.
-  bool stop(std::chrono::milliseconds patience) noexcept;
+  // Does what is queued, and ends the threads. Nothing is taken any more. False: some are not done
+  // at that time, and go on; the pool cannot be destroyed before they are.
+  bool stop(std::chrono::steady_clock::time_point until) noexcept;
   // Null: it was taken. Else it comes back: the queue is full, or hangs.
   std::unique_ptr<Job> submit(std::unique_ptr<Job> job);
 

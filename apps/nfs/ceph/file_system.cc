@@ -1,6 +1,7 @@
 #include "nfs/ceph/file_system.h"
 
 #include <array>
+#include <chrono>
 #include <limits>
 #include <tuple>
 #include <type_traits>
@@ -10,6 +11,7 @@
 #include "nfs/back_end/workers.h"
 #include "nfs/ceph/call.h"
 #include "nfs/ceph/gateway_name.h"
+#include "nfs/ceph/idle_closer.h"
 #include "nfs/ceph/tree.h"
 
 namespace nfs::ceph {
@@ -60,7 +62,6 @@ class Operation final : public Job {
       if (!session) break;
       const Call call(tree_, *session, caller_);
       results = std::apply([&](auto... more) { return ceph::run(call, args_, more...); }, more_);
-      (*session).open_files().close_idle();
     }
     return results;
   }
@@ -90,10 +91,10 @@ class CephFileSystem final : public DispatchingFileSystem<CephFileSystem> {
     return {bytes.begin(), bytes.end()};
   }
 
-  bool stop(std::chrono::milliseconds patience) noexcept override {
+  bool stop(std::chrono::steady_clock::time_point until) noexcept override {
     bool all = true;
-    for (Workers& pool : pools_) all = pool.stop(patience) && all;
-    return all;
+    for (Workers& pool : pools_) all = pool.stop(until) && all;
+    return closer_.stop(until) && all;
   }
 
   template <class Results, class Args, class... More>
@@ -118,6 +119,7 @@ class CephFileSystem final : public DispatchingFileSystem<CephFileSystem> {
 
   const GatewayName name_;  // as long as the sessions last that have it
   Tree tree_;
+  IdleCloser closer_{tree_};
   std::array<Workers, 3> pools_;  // last: their threads use the rest
 };
 
@@ -129,6 +131,7 @@ rpcrdma::Expected<std::unique_ptr<FileSystem>, std::string> open(const BackEndSe
   Tree::Settings tree;
   tree.fsid = settings.fsid;
   tree.is_async = settings.is_async;
+  tree.report = settings.report;
   SessionSettings& session = tree.session;
   session.path = settings.path;
   session.open_files_max = settings.open_files_max;

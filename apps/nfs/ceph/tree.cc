@@ -11,17 +11,30 @@ Tree::Tree(Settings settings, std::unique_ptr<Session> session, const HandleMake
 
 Tree::Use Tree::session() {
   std::unique_lock lock(mutex_);
-  if (sessions_.front().session->is_lost()) {
+  const auto is_lost = [this] { return sessions_.front().session->is_lost(); };
+  const Clock::time_point limit = Clock::now() + kWait;
+  while (is_lost() && Clock::now() < limit) {
     if (is_mounting_) {
-      mounted_.wait_for(lock, kWait, [this] { return !is_mounting_; });
+      mounted_.wait_until(lock, limit, [&] { return !is_mounting_; });
     } else if (Clock::now() >= next_attempt_) {
       mount_anew(lock);
+    } else {
+      mounted_.wait_until(lock, std::min(limit, next_attempt_), [&] { return is_mounting_; });
     }
-    if (sessions_.front().session->is_lost()) return {};
   }
-  Kept& current = sessions_.front();
-  ++current.uses;
-  return {*this, current};
+  return use_front();
+}
+
+Tree::Use Tree::current() {
+  const std::lock_guard lock(mutex_);
+  return use_front();
+}
+
+Tree::Use Tree::use_front() {
+  Kept& front = sessions_.front();
+  if (front.session->is_lost()) return {};
+  ++front.uses;
+  return {*this, front};
 }
 
 void Tree::mount_anew(std::unique_lock<std::mutex>& lock) {
@@ -30,17 +43,30 @@ void Tree::mount_anew(std::unique_lock<std::mutex>& lock) {
   auto made = Session::open(settings_.session);
   // Another directory of that name is not what clients have handles of.
   const bool is_same = made && (*made)->root_handle() == root_;
+  const std::string why =
+      !made      ? made.error()
+      : !is_same ? "another directory has its name now, of which clients have no handles"
+                 : "";
   lock.lock();
   is_mounting_ = false;
   mounted_.notify_all();
   next_attempt_ = Clock::now() + kPause;
-  if (!is_same) return;
+  const bool is_told = std::exchange(last_failure_, why) == why;
+  if (!is_same) {
+    if (!is_told) report("the cluster has shut this gateway out, and it cannot mount anew: " + why);
+    return;
+  }
+  report("the cluster had shut this gateway out; it has mounted anew");
   std::list<Kept> unused;
   if (sessions_.front().uses == 0) unused.splice(unused.end(), sessions_, sessions_.begin());
   sessions_.push_front({std::move(*made), 0});
   lock.unlock();
   unused.clear();  // which waits
   lock.lock();
+}
+
+void Tree::report(const std::string& what) const {
+  if (settings_.report) settings_.report(what);
 }
 
 void Tree::release(Kept& kept) noexcept {

@@ -5,9 +5,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "nfs/ceph/session.h"
@@ -23,6 +25,7 @@ class Tree {
     SessionSettings session{};
     std::uint64_t fsid = 0;  // of its attributes
     bool is_async = false;   // a change of names is answered before it is on the disk
+    std::function<void(const std::string&)> report{};  // see BackEndSettings
   };
 
   // A session that stays while this lives. Empty: there is none at the moment.
@@ -48,9 +51,11 @@ class Tree {
   // `maker` outlives it.
   Tree(Settings settings, std::unique_ptr<Session> session, const HandleMaker& maker);
 
-  // On threads that may wait: one of them mounts anew when the session was lost, and the others
-  // wait for it for a while.
+  // On threads that may wait: one of them mounts anew when the session was lost, again and again,
+  // and the others wait for it for a while.
   Use session();
+  // As it is, without waiting for another one. Empty: it was lost.
+  Use current();
   const Handle& root() const noexcept { return root_; }
   std::uint64_t fsid() const noexcept { return settings_.fsid; }
   bool is_async() const noexcept { return settings_.is_async; }
@@ -65,11 +70,13 @@ class Tree {
     std::size_t uses = 0;
   };
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds kPause{1};  // between two attempts to mount
-  static constexpr std::chrono::seconds kWait{5};   // for one
+  static constexpr std::chrono::milliseconds kPause{500};  // between two attempts to mount
+  static constexpr std::chrono::seconds kWait{5};          // for one that succeeds
 
+  Use use_front();  // with mutex_ held
   void release(Kept& kept) noexcept;
   void mount_anew(std::unique_lock<std::mutex>& lock);
+  void report(const std::string& what) const;
 
   const Settings settings_;
   const HandleMaker& maker_;
@@ -81,6 +88,7 @@ class Tree {
   bool is_mounting_ = false;
   std::condition_variable mounted_;
   Clock::time_point next_attempt_{};
+  std::string last_failure_;  // of an attempt; each is reported once
 };
 
 }  // namespace nfs::ceph

@@ -43,7 +43,7 @@ class NamesTest : public testing::Test {
     root_.data = files_->root();
   }
   ~NamesTest() override {
-    EXPECT_TRUE(workers_->stop(std::chrono::hours(1)));
+    EXPECT_TRUE(workers_->stop(std::chrono::steady_clock::now() + std::chrono::hours(1)));
     files_.reset();
     fs::remove_all(folder_);
   }
