@@ -6,8 +6,8 @@ set -euo pipefail
 
 case ${1:-base} in
   base)  packages=(g++ cmake ninja-build pkg-config libexpected-dev libfmt-dev libcli11-dev
-                   nlohmann-json3-dev libisal-dev libssl-dev libsqlite3-dev libgtest-dev libgmock-dev
-                   librapidcheck-dev python3 patch) ;;
+                   nlohmann-json3-dev libisal-dev libssl-dev libsqlite3-dev libmicrohttpd-dev libgtest-dev
+                   libgmock-dev librapidcheck-dev python3 patch) ;;
   check) packages=(tshark clang-format git libasio-dev doxygen mandoc zsh libtirpc-dev rpcsvc-proto
                    rpcbind iproute2 strace) ;;
   # Each fault is taken out again, which without it builds hundreds of objects once more.

@@ -18,6 +18,7 @@ struct NfsSettings {
   std::uint32_t connections = 1;
 
   void add_to(CLI::App& command);
+  void add_mount_to(CLI::App& command);  // of what makes no connections for data
 };
 
 void add_nfs_commands(CLI::App& app);

@@ -32,10 +32,14 @@ AuthSys own_credential(std::string_view host) {
 
 }  // namespace
 
-void NfsSettings::add_to(CLI::App& command) {
+void NfsSettings::add_mount_to(CLI::App& command) {
   command.add_option("--mount-port", mount_port,
                      "NFS: where MOUNT is asked by TCP (default: at the port of the URL; if it is "
                      "not there, where the server's rpcbind says)");
+}
+
+void NfsSettings::add_to(CLI::App& command) {
+  add_mount_to(command);
   command
       .add_option("--connections", connections,
                   "NFS: connections to each server of the URL, for more throughput")

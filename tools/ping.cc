@@ -1,18 +1,27 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "nfs/client/url.h"
 #include "tools/command.h"
+#include "tools/nfs_commands.h"
 
 namespace rpcrdma::tools {
 namespace {
 
 struct PingSettings {
   ClientSettings client;
+  NfsSettings nfs;
   std::uint32_t count = 100;
+  bool is_ready = false;  // whether it takes work, and nothing else
 };
+
+// Without --timeout: who asks wants to send clients elsewhere.
+constexpr double kReadyTimeout_s = 5;
 
 void ping(PingSettings& settings) {
   using Clock = std::chrono::steady_clock;
@@ -50,6 +59,36 @@ void ping(PingSettings& settings) {
       latency.p50_us, latency.p99_us, latency.p999_us, latency.max_us);
 }
 
+// Of each server that the URL names, by itself.
+void ask_exports(PingSettings& settings) {
+  const nfs::NfsUrl all = parsed_nfs_url(settings.client.url);
+  int result = kSuccess;
+  for (const nfs::NfsUrl::Server& each : all.servers) {
+    nfs::NfsUrl one = all;
+    one.servers = {each};
+    try {
+      const auto server = mount(settings.client, settings.nfs, one.text());
+      // What keeps the files has to answer as well; MOUNT may be answered without it.
+      (void)take(*server, one.text(), server->attributes(server->root()));
+      fmt::print("ready {}\n", one.text());
+    } catch (const CLI::RuntimeError& error) {  // said why
+      result = std::max(result, error.get_exit_code());
+    }
+  }
+  if (result != kSuccess) throw CLI::RuntimeError(result);
+}
+
+void ask_if_ready(PingSettings& settings) {
+  if (settings.client.timeout->count() == 0) settings.client.timeout_s = kReadyTimeout_s;
+  if (nfs::is_nfs_url(settings.client.url)) return ask_exports(settings);
+  auto client = settings.client.connect();
+  auto call = client->prepare({settings.client.program, settings.client.version, 0});
+  if (!call) fail(call.error());
+  call->expect_results(0);
+  if (auto reply = client->call(std::move(*call)); !reply) fail(reply.error());
+  fmt::print("ready {}\n", settings.client.url);
+}
+
 }  // namespace
 
 void add_ping(CLI::App& app) {
@@ -64,10 +103,17 @@ void add_ping(CLI::App& app) {
   command->add_option("--count", settings->count, "calls, one after the other")
       ->check(CLI::Range(1, 100'000'000))
       ->capture_default_str();
+  command->add_flag("--ready", settings->is_ready,
+                    "say whether the server takes work, and exit 0 if it does: of an "
+                    "nfs+rdma:// or nfs+tcp:// URL its export is mounted, and its directory looked "
+                    "at, at each server that is named; else NULL is called once (--timeout: 5 "
+                    "unless it is given)");
+  settings->nfs.add_mount_to(*command);
   command->footer(
       "Example, a Linux NFS server: rpcrdma ping rdma://HOST --program 100003 --version 3\n"
-      "A program that its host's rpcbind knows: rpcrdma ping HOST --program N --version V");
-  command->callback([settings] { ping(*settings); });
+      "A program that its host's rpcbind knows: rpcrdma ping HOST --program N --version V\n"
+      "Which of several gateways take work: rpcrdma ping --ready nfs+rdma://HOST1,HOST2/EXPORT");
+  command->callback([settings] { settings->is_ready ? ask_if_ready(*settings) : ping(*settings); });
 }
 
 }  // namespace rpcrdma::tools

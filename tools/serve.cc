@@ -20,6 +20,7 @@
 #include "tools/bench/service.h"
 #include "tools/command.h"
 #include "tools/log.h"
+#include "tools/ready_page.h"
 #include "tools/serve_nfs.h"
 #include "tools/text.h"
 
@@ -48,6 +49,12 @@ constexpr const char* kServeFooter =
     "happened.\n"
     "Of each level it writes 100 lines at once and 20 a second; what is left out is counted.\n"
     "\n"
+    "With --ready-port, GET http://ADDR:PORT/ready is answered 200 as long as work is taken: what "
+    "keeps\n"
+    "the files of each export answers within two seconds, and no SIGTERM has come. Else it is 503, "
+    "and\n"
+    "says why. From elsewhere, `rpcrdma ping --ready URL` makes calls to find out.\n"
+    "\n"
     "With --tcp-port it serves the same files by plain TCP, to 64 connections at a time: one more\n"
     "takes the place of the one that has called nothing for the longest. Such a connection may "
     "step\n"
@@ -62,6 +69,7 @@ struct ServeOptions {
   std::string listen = kLoopback;
   std::uint16_t port = kDefaultPort;
   std::optional<std::uint16_t> tcp_port;
+  std::optional<std::uint16_t> ready_port;
   double setup_timeout_s = 5;
   double tcp_idle_s = 60;
   double drain_s = 10;
@@ -83,9 +91,11 @@ std::chrono::milliseconds milliseconds(double seconds) {
 }
 
 std::atomic<Server*> server_to_stop = nullptr;
+std::atomic<bool> is_draining = false;
 
 // Server::stop() is safe in a signal handler.
 extern "C" void stop_server(int) {
+  is_draining = true;
   if (Server* server = server_to_stop.load()) server->stop();
 }
 
@@ -301,6 +311,19 @@ Server listen(const ServeOptions& options, StderrLog& log) {
   return std::move(*server);
 }
 
+// Null: it was not asked for.
+std::unique_ptr<ReadyPage> open_ready_page(const ServeOptions& options, const Server& server,
+                                           nfs::Exporter* exporter) {
+  if (!options.ready_port) return nullptr;
+  std::string_view host = server.address().substr(0, server.address().rfind(':'));
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  return ReadyPage::open(std::string(host), *options.ready_port, [exporter]() -> std::string {
+    constexpr std::chrono::seconds kPatience{2};
+    if (is_draining) return "it was told to end";
+    return exporter != nullptr ? exporter->readiness().why_not(kPatience) : std::string();
+  });
+}
+
 // What is served, for a person.
 std::string what_is_served(const ServeOptions& options) {
   std::string text;
@@ -335,13 +358,14 @@ void announce(const ServeOptions& options, const Server& server, const std::stri
 
 // The line that scripts wait for, and with exports what to type elsewhere.
 void say_ready(const ServeOptions& options, const Server& server, const std::string& plain,
-               const nfs::Exporter* exporter, const std::string& nfs_plain) {
+               const nfs::Exporter* exporter, const std::string& nfs_plain, const ReadyPage* page) {
   fmt::print("ready");
   if (!options.directory.empty() || options.bench || exporter == nullptr) {
     fmt::print(" rdma://{}", server.address());
   }
   if (!plain.empty()) fmt::print(" tcp://{}", plain);
   if (exporter != nullptr) fmt::print("{}", nfs_urls(*exporter, server.address(), nfs_plain));
+  if (page != nullptr) fmt::print(" {}", page->url());
   fmt::print("\n");
   if (exporter != nullptr) {
     fmt::print("{}", mount_commands(*exporter, server.address(), nfs_plain));
@@ -413,8 +437,10 @@ void serve(ServeOptions& options) {
   std::vector<rpcbinding::Registration> registrations;
   if (options.rpcbind) registrations = tell_rpcbind(options, server.address(), nfs_plain);
   announce(options, server, plain, log);
-  say_ready(options, server, plain, exporter.get(), nfs_plain);
+  auto page = open_ready_page(options, server, exporter.get());
+  say_ready(options, server, plain, exporter.get(), nfs_plain, page.get());
   server.run();
+  page.reset();  // before what it asks
   const bool has_ended = !exporter || exporter->stop();
   for (rpcbinding::Registration& each : registrations) {
     if (const auto ended = each.end(); !ended) {
@@ -461,6 +487,10 @@ void add_serve(CLI::App& app) {
       "--tcp-port", options->tcp_port,
       "serve by plain TCP as well, at this port (0: a free one); put, get, ls and rm "
       "go on over RDMA from there with --step-up");
+  command->add_option(
+      "--ready-port", options->ready_port,
+      "serve http://ADDR:PORT/ready at this port (0: a free one), for whoever sends "
+      "clients here or elsewhere");
   command
       ->add_option("--setup-timeout", options->setup_timeout_s,
                    "seconds after which a peer that does not finish the set-up of RDMA is dropped")

@@ -19,6 +19,7 @@
 #include "nfs/exports.h"
 #include "nfs/mount_service.h"
 #include "nfs/posix/file_system.h"
+#include "nfs/readiness.h"
 #include "nfs/service.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/options.h"
@@ -57,6 +58,7 @@ class Exporter {
   // answer, and the process has to leave by _exit(2).
   bool stop() noexcept;
   const ExportTable& exports() const noexcept { return table_; }
+  Readiness& readiness() noexcept { return readiness_; }
   // What whoever runs it should know, a sentence each.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
@@ -66,6 +68,7 @@ class Exporter {
   OpenedFiles open_here(const ExporterOptions& options, const ServedExport& served);
   static OpenedFiles open_elsewhere(const ExporterOptions& options, const ServedExport& served);
 
+  Readiness readiness_{table_};  // first: it outlives the files
   ExportTable table_;
   std::vector<std::string> notes_;
   NfsService nfs_;

@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
+import time
 import unittest
 
 from command_fixture import BOUND_S, COMMAND, CommandFixture, run
@@ -242,6 +244,29 @@ class NfsCommandTest(CommandFixture):
                 result = run(command, url, "--provider", "siwarp", "--timeout", "5")
                 self.assertEqual(result.returncode, 3, result.stderr)
             self.assertEqual(run("cp", self.file("file", 3), url).returncode, 3)
+
+    # --- Whether it takes work ---
+
+    def test_ping_ready_asks_each_server(self):
+        for url in self.urls:
+            self.assertEqual(self.ok("ping", "--ready", url), f"ready {url}\n")
+        rdma_host = self.url.split("/")[2]
+        self.assertEqual(self.ok("ping", "--ready", f"rdma://{rdma_host}", "--program", "100003", "--version", "3"),
+                         f"ready rdma://{rdma_host}\n")
+        nobody = "127.0.0.1:1"
+        both = run("ping", "--ready", f"nfs+rdma://{rdma_host},{nobody}/data")
+        self.assertEqual((both.returncode, both.stdout), (3, f"ready {self.url}\n"))
+        self.assertIn(nobody, both.stderr)
+        self.failed(1, "it has /data", "ping", "--ready", self.url + "x")
+        self.failed(2, "nfs+rdma", "ping", "--ready", "nfs+rdma:///data")
+
+    def test_ping_ready_waits_for_some_seconds_only(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            begun = time.monotonic()
+            for scheme in ("nfs+tcp", "nfs+rdma"):
+                self.failed(3, "", "ping", "--ready", f"{scheme}://127.0.0.1:{silent.getsockname()[1]}/data",
+                            "--timeout", "0.5", "--provider", "siwarp")
+            self.assertLess(time.monotonic() - begun, BOUND_S / 2)
 
     # --- Blobs beside it ---
 

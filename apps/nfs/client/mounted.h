@@ -22,6 +22,7 @@
 
 #include "nfs/client/connections.h"
 #include "nfs/client/url.h"
+#include "nfs/status_text.h"
 #include "nfs3.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/coroutine.h"
@@ -40,7 +41,6 @@ struct Failure {
   // "PATH: what happened".
   std::string message() const;
 };
-std::string_view to_text(nfs3::nfsstat3 status) noexcept;
 
 template <class T>
 using Result = rpcrdma::Expected<T, Failure>;

@@ -1,0 +1,59 @@
+#include "nfs/readiness.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "nfs/status_text.h"
+
+namespace nfs {
+
+// The answer may come before this returns, on this thread.
+void Readiness::begin(Look& look, std::unique_lock<std::mutex>& lock) {
+  look.begun = Clock::now();
+  lock.unlock();
+  nfs3::GETATTR3args args;
+  const auto root = look.served.files->root();
+  args.object.data.assign(root.begin(), root.end());
+  look.served.files->get_attributes({}, std::move(args), [this, &look](nfs3::GETATTR3res results) {
+    const std::lock_guard guard(mutex_);
+    look.begun.reset();
+    look.answered = Clock::now();
+    look.status = results.status();
+    news_.notify_all();
+  });
+  lock.lock();
+}
+
+std::string Readiness::why_not(std::chrono::milliseconds patience) {
+  const Clock::time_point asked = Clock::now();
+  std::unique_lock lock(mutex_);
+  if (looks_.empty()) {
+    for (const ServedExport& each : exports_.all()) looks_.emplace_back(each);
+  }
+  // An answer to an earlier question does as well when it comes now.
+  const auto is_answered = [asked](const Look& look) { return look.answered >= asked; };
+  for (Look& look : looks_) {
+    if (!look.begun && !is_answered(look)) begin(look, lock);
+  }
+  const auto all_are = [&] { return std::ranges::all_of(looks_, is_answered); };
+  (void)news_.wait_until(lock, asked + patience, all_are);
+  std::string why;
+  for (const Look& look : looks_) {
+    const bool is_late = !is_answered(look);
+    if (!is_late && look.status == nfs3::nfsstat3::NFS3_OK) continue;
+    const std::string& name = look.served.rules.name;
+    if (!why.empty()) why += "; ";
+    if (is_late) {
+      const auto waited = std::chrono::duration<double>(Clock::now() - look.begun.value_or(asked));
+      why += fmt::format("what keeps the files of {} has not answered for {:.1f} s", name,
+                         waited.count());
+    } else {
+      why += fmt::format("the directory of {} cannot be looked at: {}", name, to_text(look.status));
+    }
+  }
+  return why;
+}
+
+}  // namespace nfs

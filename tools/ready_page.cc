@@ -1,0 +1,114 @@
+#include "tools/ready_page.h"
+
+#include <fmt/format.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "tools/command.h"
+
+namespace rpcrdma::tools {
+namespace {
+
+constexpr unsigned kConnectionsMax = 16;  // each has a thread
+constexpr unsigned kIdle_s = 5;
+constexpr std::size_t kMemory = 8U << 10U;  // bytes, of one connection and all that it has sent
+
+MHD_Result answer(MHD_Connection* connection, unsigned status, std::string text) {
+  text += '\n';
+  MHD_Response* const response =
+      MHD_create_response_from_buffer(text.size(), text.data(), MHD_RESPMEM_MUST_COPY);
+  if (response == nullptr) return MHD_NO;
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; charset=utf-8");
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+  if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+  }
+  const MHD_Result queued = MHD_queue_response(connection, status, response);
+  MHD_destroy_response(response);
+  return queued;
+}
+
+// A socket that listens; negative: errno, negated.
+int listen_at(const std::string& host, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) {
+    return -EADDRNOTAVAIL;
+  }
+  const int socket = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  if (socket >= 0) (void)::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const bool listens = socket >= 0 && ::bind(socket, found->ai_addr, found->ai_addrlen) == 0 &&
+                       ::listen(socket, static_cast<int>(kConnectionsMax)) == 0;
+  const int error = errno;
+  ::freeaddrinfo(found);
+  if (listens) return socket;
+  if (socket >= 0) ::close(socket);
+  return -error;
+}
+
+class Page final : public ReadyPage {
+ public:
+  Page(const std::string& host, std::uint16_t port, WhyNot why_not) : why_not_(std::move(why_not)) {
+    const int socket = listen_at(host, port);
+    if (socket < 0) {
+      fail(kFailed, fmt::format("cannot listen for HTTP on {} port {}: {}", host, port,
+                                std::strerror(-socket)));
+    }
+    // By poll(), since descriptors may have numbers that select() does not know.
+    constexpr unsigned kFlags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_THREAD_PER_CONNECTION;
+    daemon_ = MHD_start_daemon(kFlags, 0, nullptr, nullptr, &Page::handle, this,
+                               MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT,
+                               kConnectionsMax, MHD_OPTION_CONNECTION_TIMEOUT, kIdle_s,
+                               MHD_OPTION_CONNECTION_MEMORY_LIMIT, kMemory, MHD_OPTION_END);
+    if (daemon_ == nullptr) {
+      ::close(socket);
+      fail(kFailed, "cannot begin with HTTP: libmicrohttpd has no thread or memory for it");
+    }
+    const MHD_DaemonInfo* const info = MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_BIND_PORT);
+    const bool is_v6 = host.find(':') != std::string::npos;
+    url_ = fmt::format("http://{}{}{}:{}/ready", is_v6 ? "[" : "", host, is_v6 ? "]" : "",
+                       info != nullptr ? info->port : port);
+  }
+  ~Page() override { MHD_stop_daemon(daemon_); }
+  Page(const Page&) = delete;
+  Page& operator=(const Page&) = delete;
+
+ private:
+  // An exception must not pass through a library in C.
+  static MHD_Result handle(void* self, MHD_Connection* connection, const char* path,
+                           const char* method, const char* /*version*/, const char* /*data*/,
+                           std::size_t* /*size*/, void** /*state*/) noexcept {
+    const std::string_view asked = method;
+    if (asked != MHD_HTTP_METHOD_GET && asked != MHD_HTTP_METHOD_HEAD) {
+      return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are served");
+    }
+    if (std::string_view(path) != "/ready") {
+      return answer(connection, MHD_HTTP_NOT_FOUND, "only /ready is served");
+    }
+    const std::string why = static_cast<Page*>(self)->why_not_();
+    if (why.empty()) return answer(connection, MHD_HTTP_OK, "ready");
+    return answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "not ready: " + why);
+  }
+
+  const WhyNot why_not_;
+  MHD_Daemon* daemon_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<ReadyPage> ReadyPage::open(const std::string& host, std::uint16_t port,
+                                           WhyNot why_not) {
+  return std::make_unique<Page>(host, port, std::move(why_not));
+}
+
+}  // namespace rpcrdma::tools
