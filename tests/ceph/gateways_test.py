@@ -3,6 +3,7 @@
 
 usage: gateways_test.py BUILD_FOLDER [unittest's options]
 """
+import contextlib
 import filecmp
 import json
 import os
@@ -16,10 +17,13 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import cluster as clusters  # noqa: E402
+import raw_nfs  # noqa: E402
 
 BUILD = pathlib.Path()
 COMMAND = ""
@@ -45,27 +49,47 @@ def wait_until(condition, seconds=BOUND_S):
 class Gateway:
     """One server, at a port that it keeps over restarts."""
 
-    def __init__(self, conf, key, options="no_root_squash", path="/"):
-        self.arguments = ["--nfs", f"ceph:{path}:conf={conf},id={clusters.USER},{options}", "--export", "/tree",
-                          "--handle-key", key, "--provider", "siwarp", "--log-level", "error", "--threads", 1]
+    def __init__(self, conf, key, more=()):
+        self.arguments = ["--nfs", f"ceph:/:conf={conf},id={clusters.USER},no_root_squash", "--export", "/tree",
+                          "--handle-key", key, "--provider", "siwarp", "--log-level", "warning", "--threads", 1, *more]
         self.ports = [0, 0]
+        self.page = ""
+        self.log = pathlib.Path(f"{key}.{id(self)}.log")
         self.process = None
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen(
-            [COMMAND, "serve", *map(str, self.arguments), "--port", str(self.ports[0]), "--nfs-tcp-port",
-             str(self.ports[1])], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [COMMAND, "serve", *map(str, self.arguments), "--port", str(self.ports[0]), "--nfs-tcp-port",
+                 str(self.ports[1])], stdout=subprocess.PIPE, stderr=log, text=True)
         readable, _, _ = select.select([self.process.stdout], [], [], BOUND_S)
         line = self.process.stdout.readline() if readable else ""
         if not line.startswith("ready"):
             self.process.kill()
-            raise AssertionError(f"{line}{self.process.communicate()[1]}")
+            raise AssertionError(f"{line}{self.said()}")
+        self.page = next((word for word in line.split() if word.startswith("http:")), "")
         self.ports = [int(word.split(":")[2].split("/")[0]) for word in line.split() if word.startswith("nfs+")]
+
+    def raw(self):
+        return raw_nfs.Client(self.ports[1], "/tree")
 
     @property
     def host(self):
         return f"127.0.0.1:{self.ports[0]}"
+
+    def said(self):
+        """What is in its log."""
+        return self.log.read_text()
+
+    def ask_page(self):
+        """Whether it takes work, as it says itself: (status, text)."""
+        try:
+            with urllib.request.urlopen(self.page, timeout=BOUND_S) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
 
     def kill(self):
         self.process.kill()
@@ -132,8 +156,12 @@ class Fixture(unittest.TestCase):
     def ok(self, *words, **keywords):
         done = subprocess.run([COMMAND, *map(str, words)], capture_output=True, text=True, timeout=BOUND_S,
                               check=False, **keywords)
-        self.assertEqual(done.returncode, 0, f"{words}: {done.stderr}")
+        self.assertEqual(done.returncode, 0, f"{words}: {done.stderr}{self.logs()}")
         return done.stdout
+
+    def logs(self):
+        """Of the gateways, for who asks why."""
+        return "".join(f"\n{each.host} says:\n{each.said()}" for each in self.gateways)
 
     def ended(self, process):
         output, errors = process.communicate(timeout=BOUND_S)
@@ -146,6 +174,28 @@ class Fixture(unittest.TestCase):
         shutil.rmtree(back, ignore_errors=True)
         self.ok("cp", "-r", url(*gateways, path=path), back)
         return back
+
+
+    @contextlib.contextmanager
+    def mounted(self):
+        """The file system itself, by Ceph's own client."""
+        folder = self.root / "mounted"
+        folder.mkdir()
+        subprocess.run(["ceph-fuse", "-c", self.cluster.conf, "--id", clusters.USER, "--client_oc=false", folder],
+                       check=True, capture_output=True, timeout=BOUND_S)
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", folder], check=True)
+            folder.rmdir()
+
+    def metadata(self, *words):
+        """What the server of metadata answers."""
+        return json.loads(self.cluster.ceph("tell", f"mds.{clusters.NAME}", *words, "--format", "json"))
+
+    def shut_out_everybody(self):
+        for each in self.metadata("client", "ls"):
+            self.cluster.ceph("tell", f"mds.{clusters.NAME}", "client", "evict", f"id={each['id']}")
 
 
 class GatewaysTest(Fixture):
@@ -285,13 +335,119 @@ class GatewaysTest(Fixture):
     def test_a_gateway_that_the_cluster_shuts_out_mounts_anew(self):
         one = self.gateways[0]
         self.ok("cp", "/etc/hostname", url(one, path="/before"))
-        sessions = json.loads(self.cluster.ceph("tell", f"mds.{clusters.NAME}", "client", "ls", "--format", "json"))
-        for each in sessions:
-            self.cluster.ceph("tell", f"mds.{clusters.NAME}", "client", "evict", f"id={each['id']}")
+        self.shut_out_everybody()
         begun = time.monotonic()
         self.ok("cp", "/etc/hostname", url(one, path="/after"))
         self.ok("cat", url(one, path="/before"))
         figure(f"a gateway that was shut out serves again after {time.monotonic() - begun:.1f} s")
+        self.assertIn("/tree: the cluster had shut this gateway out; it has mounted anew", one.said())
+
+    def test_what_was_written_before_it_was_shut_out_is_there_and_the_verifier_is_another(self):
+        one, other = self.gateways
+        self.ok("cp", "/etc/hostname", url(one, path="/unsynced"))
+        data = os.urandom(1 << 20)
+        client = one.raw()
+        file = client.look_up("unsynced")
+        verifier = client.write(file, 0, data)
+        self.assertEqual(client.commit(file), verifier)
+        self.assertEqual(client.write(file, 0, data[::-1]), verifier)
+        self.shut_out_everybody()
+        try:
+            changed = client.commit(file)
+        except raw_nfs.Failed:  # of the call that found it out
+            changed = client.commit(file)
+        self.assertNotEqual(changed, verifier, "a client would forget what the gateway may have lost")
+        self.assertEqual(client.commit(file), changed)
+        client.close()
+        elsewhere = other.raw()
+        self.assertEqual(elsewhere.read(elsewhere.look_up("unsynced"), 0, 1 << 20), data[::-1])
+        elsewhere.close()
+
+    def test_groups_beyond_the_first_count(self):
+        one, other = self.gateways
+        with self.mounted() as folder:
+            (folder / "of-a-group").write_text("for members")
+            os.chown(folder / "of-a-group", 0, 777)
+            os.chmod(folder / "of-a-group", 0o640)
+        for gateway in (one, other):
+            words = [COMMAND, "cat", url(gateway, path="/of-a-group")]
+            member = subprocess.run(words, capture_output=True, text=True, timeout=BOUND_S, check=False, user=1234,
+                                    group=1234, extra_groups=[5, 777])
+            self.assertEqual((member.returncode, member.stdout), (0, "for members"), member.stderr)
+            other_user = subprocess.run(words, capture_output=True, text=True, timeout=BOUND_S, check=False, user=1234,
+                                        group=1234, extra_groups=[5])
+            self.assertIn("permission denied", other_user.stderr)
+
+    def test_snapshots_are_not_exported(self):
+        one = self.gateways[0]
+        with self.mounted() as folder:
+            (folder / "old").mkdir()
+            (folder / "old" / "file").write_text("old")
+            (folder / "old" / ".snap" / "one").mkdir()
+            self.assertEqual((folder / "old" / ".snap" / "one" / "file").read_text(), "old")
+            for path in ("/old/.snap", "/old/.snap/one", "/old/.snap/one/file"):
+                done = subprocess.run([COMMAND, "stat", url(one, path=path)], capture_output=True, text=True,
+                                      timeout=BOUND_S, check=False)
+                self.assertIn("no such file or directory", done.stderr, path)
+            self.assertEqual(self.ok("ls", url(one, path="/old")), "file\n")
+            (folder / "old" / ".snap" / "one").rmdir()
+
+    def test_a_file_is_closed_when_nobody_uses_it(self):
+        one = self.gateways[0]
+        self.ok("cp", "/etc/hostname", url(one, path="/open"))
+        number = json.loads(self.ok("stat", "--json", url(one, path="/open")))["fileid"]
+
+        def is_wanted():
+            """Some client has it open for writing, as far as the server of metadata knows."""
+            return any("w" in each["wanted"].lower() for each in self.metadata("dump", "inode", number)["client_caps"])
+        self.assertTrue(is_wanted())
+        begun = time.monotonic()
+        wait_until(lambda: not is_wanted())
+        figure(f"a file that nobody uses is free for the other gateways after {time.monotonic() - begun:.1f} s")
+
+    def test_a_gateway_that_ends_leaves_nothing(self):
+        one, other = self.gateways
+        self.ok("cp", "/etc/hostname", url(one, path="/left"))
+        before = len(self.metadata("client", "ls"))
+        self.assertEqual(one.end(), 0)
+        self.assertEqual(len(self.metadata("client", "ls")), before - 1, "it has not unmounted")
+        begun = time.monotonic()
+        self.ok("cp", self.tree / "large", url(other, path="/left"))
+        self.assertLess(time.monotonic() - begun, 5, "it is waited for")
+        one.start()
+
+    def test_files_are_removed_while_they_are_read(self):
+        one = self.gateways[0]
+        for i in range(20):
+            (self.root / "short").write_bytes(os.urandom(3 << 20))
+            self.ok("cp", self.root / "short", url(one, path="/gone"))
+            readers = [begin("cp", url(one, path="/gone"), self.root / f"gone{each}") for each in range(3)]
+            self.ok("rm", url(one, path="/gone"))
+            for each in readers:
+                _, errors = each.communicate(timeout=BOUND_S)
+                if each.returncode != 0:
+                    self.assertRegex(errors, "no such file|stale|gone", i)
+        self.assertIsNone(one.process.poll(), "the gateway has ended")
+
+    def test_what_takes_work_says_so(self):
+        one, other = self.gateways
+        page = Gateway(self.cluster.conf, self.root / "key", more=("--ready-port", "0", "--drain", "3600"))
+        try:
+            self.assertEqual(self.ok("ping", "--ready", url(one, other)),
+                             f"ready {url(one)}\nready {url(other)}\n")
+            self.assertEqual(page.ask_page(), (200, "ready\n"))
+            self.cluster.pause(f"mds.{clusters.NAME}")
+            try:
+                wait_until(lambda: page.ask_page()[0] == 503)
+                self.assertIn("what keeps the files of /tree has not answered", page.ask_page()[1])
+                done = subprocess.run([COMMAND, "ping", "--ready", url(one), "--timeout", "3"], capture_output=True,
+                                      text=True, timeout=BOUND_S, check=False)
+                self.assertNotEqual(done.returncode, 0)
+            finally:
+                self.cluster.resume(f"mds.{clusters.NAME}")
+            wait_until(lambda: page.ask_page()[0] == 200)
+        finally:
+            page.stop()
 
     def test_what_is_wrong_with_an_export_is_said(self):
         conf = self.cluster.conf
@@ -331,22 +487,12 @@ class SeamTest(Fixture):
     """The tests of the server and of the client, with their files on CephFS; what they do there without the server goes
     through a mount of the cluster's own."""
 
-    def setUp(self):
-        self.mounted = self.root / "mounted"
-        self.mounted.mkdir()
-        subprocess.run(["ceph-fuse", "-c", self.cluster.conf, "--id", clusters.USER, "--client_oc=false", self.mounted],
-                       check=True, capture_output=True, timeout=BOUND_S)
-
-    def tearDown(self):
-        subprocess.run(["umount", self.mounted], check=True)
-        self.mounted.rmdir()
-
     def run_suite(self, name, which):
-        environment = {**os.environ, "RPCRDMA_TEST_CEPH_CONF": str(self.cluster.conf),
-                       "RPCRDMA_BACK_END_DIR": str(BUILD / "lib"),
-                       "RPCRDMA_TEST_CEPH_MOUNTED": str(self.mounted)}
-        done = subprocess.run([BUILD / "apps" / "nfs" / name, f"--gtest_filter={which}"], env=environment, text=True,
-                              capture_output=True, timeout=SUITE_S, check=False)
+        with self.mounted() as folder:
+            environment = {**os.environ, "RPCRDMA_TEST_CEPH_CONF": str(self.cluster.conf),
+                           "RPCRDMA_BACK_END_DIR": str(BUILD / "lib"), "RPCRDMA_TEST_CEPH_MOUNTED": str(folder)}
+            done = subprocess.run([BUILD / "apps" / "nfs" / name, f"--gtest_filter={which}"], env=environment, text=True,
+                                  capture_output=True, timeout=SUITE_S, check=False)
         self.assertEqual(done.returncode, 0, "\n".join(
             line for line in done.stdout.splitlines() if "OK ]" not in line and "RUN  " not in line)[-4000:] + done.stderr)
         figure(f"{name} on CephFS: " + "; ".join(line for line in done.stdout.splitlines() if "tests." in line))
