@@ -128,6 +128,7 @@ fresh-root:
 # Builds the preset `lab` and the guest, and ends with make, however that ends.
 lab: setup
 	@scripts/setup.sh lab
+	@scripts/setup.sh ceph
 	@LAB_ONLY='$(LAB_ONLY)' LAB_KERNEL='$(or $(LAB_KERNEL),6.1)' \
 	  setpriv --pdeathsig TERM tests/interop/lab/lab.py $(LAB_FLAGS)
 

@@ -66,6 +66,20 @@ class KernelLog:
 
 
 @contextlib.contextmanager
+def mount_of(session, server, tcp_port, options="", folder=None):
+    """Of its export /data."""
+    # As somebody types it who reads what the server prints; and soft, so that no fault of ours stops the guest.
+    command = (f"modprobe -a nfs rpcrdma; mkdir -p {MOUNT}; mount -v -t nfs -o vers=3,rdma,"
+               f"port={server.port},mountport={tcp_port},mountproto=tcp,nolock,{options or 'soft'} "
+               f"{server.address}:/data {MOUNT}")
+    session.guest.shell("mount", command, 60)
+    try:
+        yield Mounted(session, server, folder, command)
+    finally:
+        session.guest.run("umount", ["bash", "-c", f"umount {MOUNT} || umount -f -l {MOUNT}"], status=None)
+
+
+@contextlib.contextmanager
 def mounted(session, server_peer, options="", serve_options=(), folder=None, has_outage=False):
     files = server_peer.side
     if files is session.guest:
@@ -79,17 +93,8 @@ def mounted(session, server_peer, options="", serve_options=(), folder=None, has
     log = KernelLog(session.guest)
     what = ("--nfs", f"{folder}:rw,no_root_squash", "--export", "/data", "--nfs-tcp-port", tcp_port,
             "--handle-key", files.scratch / "handle-key", *serve_options)
-    with server_peer.serve(what=what) as server:
-        # As somebody types it who reads what the server prints; and soft, so that no fault of ours stops the guest.
-        command = (f"modprobe -a nfs rpcrdma; mkdir -p {MOUNT}; mount -v -t nfs -o vers=3,rdma,"
-                   f"port={server.port},mountport={tcp_port},mountproto=tcp,nolock,{options or 'soft'} "
-                   f"{server.address}:/data {MOUNT}")
-        session.guest.shell("mount", command, 60)
-        made = Mounted(session, server, folder, command)
-        try:
-            yield made
-        finally:
-            session.guest.run("umount", ["bash", "-c", f"umount {MOUNT} || umount -f -l {MOUNT}"], status=None)
+    with server_peer.serve(what=what) as server, mount_of(session, server, tcp_port, options, folder) as made:
+        yield made
     if files is session.guest:
         files.shell("files", f"umount {FILES}")
     log.check(has_outage)
