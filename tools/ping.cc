@@ -68,8 +68,9 @@ void ask_exports(PingSettings& settings) {
     one.servers = {each};
     try {
       const auto server = mount(settings.client, settings.nfs, one.text());
-      // What keeps the files has to answer as well; MOUNT may be answered without it.
-      (void)take(*server, one.text(), server->attributes(server->root()));
+      // What keeps the files has to answer as well; MOUNT may be answered without it, and
+      // attributes from what a gateway remembers.
+      (void)take(*server, one.text(), server->space());
       fmt::print("ready {}\n", one.text());
     } catch (const CLI::RuntimeError& error) {  // said why
       result = std::max(result, error.get_exit_code());
@@ -105,8 +106,8 @@ void add_ping(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--ready", settings->is_ready,
                     "say whether the server takes work, and exit 0 if it does: of an "
-                    "nfs+rdma:// or nfs+tcp:// URL its export is mounted, and its directory looked "
-                    "at, at each server that is named; else NULL is called once (--timeout: 5 "
+                    "nfs+rdma:// or nfs+tcp:// URL its export is mounted, and asked for its space, "
+                    "at each server that is named; else NULL is called once (--timeout: 5 "
                     "unless it is given)");
   settings->nfs.add_mount_to(*command);
   command->footer(

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nfs3.h"
@@ -55,6 +56,14 @@ class FileSystem {
   // JUKEBOX. False: some still wait at that time, for what may never come, and it cannot be
   // destroyed; the process can leave by _exit(2), and nothing is lost that was answered.
   virtual bool stop(std::chrono::steady_clock::time_point /*until*/) noexcept { return true; }
+
+  // Asks what keeps the files, so that an answer says that it is there at this moment. Where that
+  // is this machine, the attributes of the export's directory do.
+  virtual void check(Done<nfs3::GETATTR3res> done) {
+    nfs3::GETATTR3args args;
+    args.object.data = root();
+    get_attributes({}, std::move(args), std::move(done));
+  }
 
   // Handles in arguments are the back end's own, those in results are sealed.
 

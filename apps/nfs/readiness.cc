@@ -13,10 +13,7 @@ namespace nfs {
 void Readiness::begin(Look& look, std::unique_lock<std::mutex>& lock) {
   look.begun = Clock::now();
   lock.unlock();
-  nfs3::GETATTR3args args;
-  const auto root = look.served.files->root();
-  args.object.data.assign(root.begin(), root.end());
-  look.served.files->get_attributes({}, std::move(args), [this, &look](nfs3::GETATTR3res results) {
+  look.served.files->check([this, &look](const nfs3::GETATTR3res& results) {
     const std::lock_guard guard(mutex_);
     look.begun.reset();
     look.answered = Clock::now();

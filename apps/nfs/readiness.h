@@ -20,7 +20,7 @@ class Readiness {
   Readiness(const Readiness&) = delete;
   Readiness& operator=(const Readiness&) = delete;
 
-  // Asks for the attributes of each export's directory, and waits that long for the answers. Empty:
+  // Asks what keeps the files of each export, and waits that long for the answers. Empty:
   // all were given; else a sentence about those that were not. From any thread; of each export, one
   // question at a time is under way, however many ask.
   std::string why_not(std::chrono::milliseconds patience);

@@ -1,5 +1,6 @@
 #include <sys/statvfs.h>
 
+#include <array>
 #include <chrono>
 #include <ctime>
 #include <mutex>
@@ -85,6 +86,23 @@ nfsstat3 set_owner_and_mode(const Call& call, const Found& file, const nfs3::sat
   return set(call, file, values, CEPH_SETATTR_MODE, call.identity());
 }
 
+// The monitors, for the space; and the servers of metadata, for whoever wants to know whether they
+// are there: attributes would be answered from what is known here, but not what is summed up over a
+// tree.
+nfsstat3 ask_cluster(const Call& call, Inode* inode, struct statvfs& space) {
+  std::array<char, 64> text{};
+  int result = ceph_ll_getxattr(call.mount(), call.session().root(), "ceph.dir.rctime", text.data(),
+                                text.size(), superuser());
+  if (result >= 0) result = ceph_ll_statfs(call.mount(), inode, &space);
+  return call.status_of(result);
+}
+
+nfs3::GETATTR3res attributes(const Call& call, const Found& file) {
+  if (!file) return failed<nfs3::GETATTR3res>(file.error);
+  return succeeded<nfs3::GETATTR3res>(
+      nfs3::GETATTR3resok{attributes_of(file.status, call.tree().fsid())});
+}
+
 }  // namespace
 
 nfsstat3 drop_set_id_bits(const Call& call, const Found& file) {
@@ -114,10 +132,14 @@ nfsstat3 set_attributes(const Call& call, const Found& file, const nfs3::sattr3&
 }
 
 nfs3::GETATTR3res run(const Call& call, const nfs3::GETATTR3args& args) {
-  const Found file = call.find(args.object);
-  if (!file) return failed<nfs3::GETATTR3res>(file.error);
-  return succeeded<nfs3::GETATTR3res>(
-      nfs3::GETATTR3resok{attributes_of(file.status, call.tree().fsid())});
+  return attributes(call, call.find(args.object));
+}
+
+nfs3::GETATTR3res run(const Call& call, const Check& /*check*/) {
+  struct statvfs space {};
+  const nfsstat3 status = ask_cluster(call, call.session().root(), space);
+  if (status != nfsstat3::NFS3_OK) return failed<nfs3::GETATTR3res>(status);
+  return attributes(call, call.by_handle(call.tree().root()));
 }
 
 nfs3::SETATTR3res run(const Call& call, const nfs3::SETATTR3args& args) {
@@ -154,10 +176,9 @@ nfs3::FSSTAT3res run(const Call& call, const nfs3::FSSTAT3args& args) {
   const Found file = call.find(args.fsroot);
   if (!file) return failed<nfs3::FSSTAT3res>(file.error);
   struct statvfs space {};
-  const int result = ceph_ll_statfs(call.mount(), file.inode.get(), &space);
-  if (result < 0) {
-    return failed<nfs3::FSSTAT3res>(call.status_of(result),
-                                    nfs3::FSSTAT3resfail{call.attributes_then(file)});
+  const nfsstat3 status = ask_cluster(call, file.inode.get(), space);
+  if (status != nfsstat3::NFS3_OK) {
+    return failed<nfs3::FSSTAT3res>(status, nfs3::FSSTAT3resfail{call.attributes_then(file)});
   }
   // There is no bound of files; what it gives are their number and -1.
   space.f_files = space.f_ffree = space.f_favail = 0;

@@ -99,6 +99,9 @@ nfs3::nfsstat3 set_attributes(const Call& call, const Found& file, const nfs3::s
 
 // attribute_calls.cc
 nfs3::GETATTR3res run(const Call& call, const nfs3::GETATTR3args& args);
+// FileSystem::check()
+struct Check {};
+nfs3::GETATTR3res run(const Call& call, const Check& check);
 nfs3::SETATTR3res run(const Call& call, const nfs3::SETATTR3args& args);
 nfs3::ACCESS3res run(const Call& call, const nfs3::ACCESS3args& args);
 nfs3::FSSTAT3res run(const Call& call, const nfs3::FSSTAT3args& args);

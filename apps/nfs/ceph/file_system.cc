@@ -26,10 +26,10 @@ constexpr Pool pool_of() {
                            std::is_same_v<Args, nfs3::WRITE3args> ||
                            std::is_same_v<Args, nfs3::COMMIT3args>;
   constexpr bool kIsLook =
-      std::is_same_v<Args, nfs3::GETATTR3args> || std::is_same_v<Args, nfs3::LOOKUP3args> ||
-      std::is_same_v<Args, nfs3::ACCESS3args> || std::is_same_v<Args, nfs3::READLINK3args> ||
-      std::is_same_v<Args, nfs3::FSSTAT3args> || std::is_same_v<Args, nfs3::FSINFO3args> ||
-      std::is_same_v<Args, nfs3::PATHCONF3args>;
+      std::is_same_v<Args, Check> || std::is_same_v<Args, nfs3::GETATTR3args> ||
+      std::is_same_v<Args, nfs3::LOOKUP3args> || std::is_same_v<Args, nfs3::ACCESS3args> ||
+      std::is_same_v<Args, nfs3::READLINK3args> || std::is_same_v<Args, nfs3::FSSTAT3args> ||
+      std::is_same_v<Args, nfs3::FSINFO3args> || std::is_same_v<Args, nfs3::PATHCONF3args>;
   return kIsData ? Pool::kData : kIsLook ? Pool::kLooks : Pool::kChanges;
 }
 
@@ -90,6 +90,8 @@ class CephFileSystem final : public DispatchingFileSystem<CephFileSystem> {
     const auto bytes = tree_.root().encoded();
     return {bytes.begin(), bytes.end()};
   }
+
+  void check(Done<nfs3::GETATTR3res> done) override { start({}, Check{}, std::move(done)); }
 
   bool stop(std::chrono::steady_clock::time_point until) noexcept override {
     bool all = true;
