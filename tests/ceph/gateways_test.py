@@ -446,6 +446,7 @@ class GatewaysTest(Fixture):
             finally:
                 self.cluster.resume(f"mds.{clusters.NAME}")
             wait_until(lambda: page.ask_page()[0] == 200)
+            self.cluster.wait_until_ready()  # it may have been given up meanwhile
         finally:
             page.stop()
 
