@@ -102,6 +102,16 @@ TEST_P(SharedCredits, AreGivenToWhoIsThere) {
   EXPECT_EQ(pair.server->receives_posted(), 16U) << "all of them are the first one's again";
 }
 
+// A client that rests has nothing that would make the server look at its connection.
+TEST_P(SharedCredits, AreTakenOverByWhoRests) {
+  exchange(*pair.client, 2);
+  for (int i = 0; i < 3; ++i) add_client();
+  exchange(*pair.client, 30);
+  for (Client& client : others) client.close();
+  ASSERT_TRUE(run_until([&] { return pair.server->connections() == 1; }));
+  EXPECT_TRUE(run_until([&] { return pair.server->receives_posted() == 16; }));
+}
+
 TEST_P(SharedCredits, CanBeOfMemoryOfTheProviders) {
   exchange(*pair.client, 2);
   const bool asked_for = GetParam().name == std::string("sim_in_one_queue") ||

@@ -16,17 +16,19 @@ namespace rpcrdma::rpc {
 // of the connections have gone, so that this costs each of them the same little.
 class HeapReturn {
  public:
-  // One more connection has gone; `left` are there.
-  void connection_ended(std::size_t left) noexcept {
-    if (++ended_ < std::max(kEndedMin, left)) return;
+  static constexpr std::size_t kEndedMin = 256;
+
+  // One more connection has gone; `left` are there. Whether the heap was asked.
+  bool connection_ended(std::size_t left) noexcept {
+    if (++ended_ < std::max(kEndedMin, left)) return false;
     ended_ = 0;
 #if defined(__GLIBC__)
     ::malloc_trim(0);
 #endif
+    return true;
   }
 
  private:
-  static constexpr std::size_t kEndedMin = 256;
   std::size_t ended_ = 0;  // since the heap was asked
 };
 

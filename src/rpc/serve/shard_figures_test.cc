@@ -1,0 +1,58 @@
+#include "rpc/serve/shard_figures.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace rpcrdma::rpc {
+namespace {
+
+constexpr std::chrono::milliseconds kLong{60'000};
+
+ShardFigures figures_with(std::size_t memory_in_use) {
+  ShardFigures figures;
+  figures.memory_in_use = memory_in_use;
+  return figures;
+}
+
+TEST(FigureBoard, MakesNoFiguresThatNobodyAskedFor) {
+  FigureBoard board;
+  board.answer([]() -> ShardFigures {
+    ADD_FAILURE() << "made for nobody";
+    return {};
+  });
+}
+
+TEST(FigureBoard, TellsWhoAsksWhatIsMadeThen) {
+  FigureBoard board;
+  board.ask();
+  board.answer([] { return figures_with(7); });
+  EXPECT_TRUE(board.wait_for(kLong));
+  EXPECT_EQ(board.latest().memory_in_use, 7U);
+  board.answer([] { return figures_with(8); });
+  EXPECT_EQ(board.latest().memory_in_use, 7U) << "an answer that nobody has asked for";
+}
+
+// Who waits is woken: nothing else ends the wait before its time.
+TEST(FigureBoard, WakesWhoWaits) {
+  FigureBoard board;
+  board.ask();
+  const auto begun = std::chrono::steady_clock::now();
+  std::thread shard([&board] { board.answer([] { return figures_with(7); }); });
+  EXPECT_TRUE(board.wait_for(kLong));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, kLong / 2);
+  shard.join();
+  EXPECT_EQ(board.latest().memory_in_use, 7U);
+}
+
+TEST(FigureBoard, TellsWhatItToldLastWhenAShardIsBusy) {
+  FigureBoard board;
+  board.ask();
+  board.answer([] { return figures_with(7); });
+  board.ask();
+  EXPECT_FALSE(board.wait_for(std::chrono::milliseconds(1)));
+  EXPECT_EQ(board.latest().memory_in_use, 7U);
+}
+
+}  // namespace
+}  // namespace rpcrdma::rpc
