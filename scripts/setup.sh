@@ -9,7 +9,7 @@ case ${1:-base} in
                    nlohmann-json3-dev libisal-dev libssl-dev libsqlite3-dev libmicrohttpd-dev libgtest-dev
                    libgmock-dev librapidcheck-dev python3 patch) ;;
   check) packages=(tshark clang-format git libasio-dev doxygen mandoc zsh libtirpc-dev rpcsvc-proto
-                   rpcbind iproute2 strace) ;;
+                   rpcbind iproute2 strace libkrb5-dev krb5-kdc krb5-admin-server krb5-user) ;;
   # Each fault is taken out again, which without it builds hundreds of objects once more.
   mutants) packages=(ccache) ;;
   clang) packages=(clang) ;;

@@ -21,6 +21,8 @@ MODULES = {
     "posix": ["base"],
     "work": ["base"],
     "oncrpc": ["xdr", "base"],
+    "gss": ["oncrpc", "xdr", "base"],
+    "gss/krb5": ["gss", "base"],
     "tcp": ["oncrpc", "posix", "xdr", "base"],
     "wire": ["xdr", "base"],
     "engine": ["work", "wire", "xdr", "base"],
@@ -40,7 +42,7 @@ PUBLIC = {
     "service.h": "oncrpc", "message_service.h": "oncrpc", "auth.h": "rpc", "callback.h": "base", "counters.h": "rpc", "error.h": "rpc",
     "options.h": "rpc", "characteristics.h": "base", "call.h": "rpc", "client.h": "rpc", "server.h": "rpc", "version.h": "base",
     "coroutine.h": "rpc", "function_service.h": "rpc", "registered_memory.h": "base", "providers.h": "rpc",
-    "testing.h": "testing", "export.h": "base", "steering_tag.h": "base", "work.h": "work", "provider.h": "rdma",
+    "gss.h": "gss", "testing.h": "testing", "export.h": "base", "steering_tag.h": "base", "work.h": "work", "provider.h": "rdma",
     "generated/answer.h": "rpc", "generated/codec.h": "oncrpc", "generated/locate.h": "oncrpc", "generated/stub.h": "rpc",
 }
 SANS_IO = ("engine", "wire", "iwarp", "xdr", "oncrpc")

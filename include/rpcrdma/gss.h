@@ -1,0 +1,91 @@
+// RPCSEC_GSS version 1 (RFC 2203): calls whose caller is proved, and, at choice, whose arguments
+// and results are checked or enciphered. The work is done by a security mechanism behind the
+// interface below: Kerberos 5 by MIT's library (krb5_mechanism()), or the application's own.
+//
+// What is protected on RDMA: with Service::kNone the RPC header alone. Data that moves by RDMA Read
+// or Write is not checked by anything then. With kIntegrity and kPrivacy nothing is placed
+// directly: arguments and results move as a whole (RFC 8166 §6.1), in the message or in a Read
+// chunk of position zero and a Reply chunk.
+#ifndef RPCRDMA_GSS_H_
+#define RPCRDMA_GSS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rpcrdma/export.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::gss {
+
+// rpc_gss_service_t, RFC 2203 §5: what is protected of a call.
+enum class Service : std::uint32_t {
+  kNone = 1,       // the RPC header: who calls, and what ("krb5")
+  kIntegrity = 2,  // arguments and results against changes as well ("krb5i")
+  kPrivacy = 3,    // and against readers ("krb5p")
+};
+
+// What a function of a mechanism says (RFC 2743 §1.2.1.1, RFC 2203 appendix A).
+struct Status {
+  static constexpr std::uint32_t kComplete = 0;
+  static constexpr std::uint32_t kContinueNeeded = 1;
+  static constexpr std::uint32_t kDefectiveToken = 9U << 16U;
+  static constexpr std::uint32_t kFailure = 13U << 16U;
+
+  std::uint32_t major = kComplete;
+  std::uint32_t minor = 0;  // the mechanism's
+  std::string text{};       // for a person: what happened, and what to do; empty without an error
+
+  bool is_error() const noexcept { return major != kComplete && major != kContinueNeeded; }
+};
+
+// One side's end of a security context. It is used by one thread at a time; the library sees to
+// that. Functions that may wait for other machines or for files say so; the library calls them on
+// threads of its own.
+class RPCRDMA_EXPORT Context {
+ public:
+  virtual ~Context() = default;
+
+  // Takes the peer's token (of an initiator's first step: empty), and sets the one for the peer,
+  // empty if there is none. Until it says kComplete or fails. May wait.
+  virtual Status step(Bytes token, std::vector<std::byte>& answer) = 0;
+
+  // --- Of a context that is complete.
+
+  // How long it is good for. Empty: for ever.
+  virtual std::optional<std::chrono::seconds> lifetime() const = 0;
+  // A checksum over pieces that lie one behind the other; its size is the same for all.
+  virtual Status checksum(std::span<const Bytes> pieces, std::vector<std::byte>& checksum) = 0;
+  virtual bool is_checksum_of(std::span<const Bytes> pieces, Bytes checksum) = 0;
+  // Enciphers in place what lies between room for `wrap_header_size()` and `wrap_trailer_size()`
+  // bytes, which it fills.
+  virtual std::size_t wrap_header_size() const = 0;
+  virtual std::size_t wrap_trailer_size() const = 0;
+  virtual Status wrap(MutableBytes whole) = 0;
+  // Deciphers in place. nullopt: it was not wrapped by the other side, or not with privacy.
+  virtual std::optional<MutableBytes> unwrap(MutableBytes token) = 0;
+
+  // An acceptor's: who called, "alice@REALM".
+  virtual std::string_view principal() const = 0;
+  // The user of this machine that the principal is; empty: none. May wait.
+  virtual std::string local_user() = 0;
+};
+
+// Makes contexts. Its functions are called on any thread, several at a time, and may wait.
+class RPCRDMA_EXPORT Mechanism {
+ public:
+  virtual ~Mechanism() = default;
+  // For calls to a service, "nfs@host.example".
+  virtual Expected<std::unique_ptr<Context>, Status> initiate(std::string_view service) = 0;
+  virtual Expected<std::unique_ptr<Context>, Status> accept() = 0;
+};
+
+}  // namespace rpcrdma::gss
+
+#endif  // RPCRDMA_GSS_H_
