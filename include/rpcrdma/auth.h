@@ -116,6 +116,11 @@ struct CallAcceptance {
   // Set by seal(): the verifier of the reply.
   Credential reply_verifier{};
 
+  // Set by any step: no reply to this call would be right, as to one that was replayed. Says why,
+  // static text, for whoever is told of the connection, which ends: over RDMA, silence would keep
+  // the call's credit for ever. Empty: it goes on.
+  std::string_view ends_connection{};
+
   // For the authenticator's use; null before its first step.
   void* state = nullptr;
 };

@@ -200,6 +200,10 @@ class StampingServer final : public ServerAuth {
           const auto check = to_words(call.verifier.body);
           // What a checksum would cover: eight words and the body of the credential.
           const auto header = to_words(call.header);
+          if (ends_at_accept) {
+            call.ends_connection = "it was seen before";
+            return;
+          }
           const bool is_right = stamp.size() == 1 && check.size() == 1 && header.size() == 9 &&
                                 header[0] == call.xid && header[8] == stamp[0] &&
                                 check[0] == (stamp[0] ^ call.xid);
@@ -211,7 +215,8 @@ class StampingServer final : public ServerAuth {
   }
   StepEnd unwrap(CallAcceptance& call, AuthStep& step) override {
     return elsewhere_.take(
-        [&call] {
+        [this, &call] {
+          if (ends_at_unwrap) call.ends_connection = "it cannot be unwrapped";
           auto& kept = *static_cast<Kept*>(call.state);
           auto unwrapped = test::unwrap(*call.arguments);
           call.arguments.reset();
@@ -227,6 +232,7 @@ class StampingServer final : public ServerAuth {
         [this, &call] {
           auto& kept = *static_cast<Kept*>(call.state);
           const auto stamp = to_words(call.credential.body).at(0);
+          if (ends_at_seal) call.ends_connection = "it cannot be sealed";
           kept.verifier = words({lies ? 0 : ~stamp});
           call.reply_verifier = {kStamped, kept.verifier};
           if (!wraps_ || fails_to_wrap) return;
@@ -242,6 +248,7 @@ class StampingServer final : public ServerAuth {
 
   int accepts = 0, seals = 0;
   std::atomic<bool> lies = false, fails_to_wrap = false;
+  std::atomic<bool> ends_at_accept = false, ends_at_unwrap = false, ends_at_seal = false;
 
  private:
   Elsewhere& elsewhere_;
@@ -262,13 +269,14 @@ class Stamped : public ::testing::TestWithParam<std::tuple<bool, bool>> {
   }
   bool is_tcp() const { return std::get<0>(GetParam()); }
 
-  void start(bool wraps, ClientOptions options = {}) {
+  void start(bool wraps, ClientOptions options = {}, const ServerOptions& server_options = {}) {
     server_auth_ = std::make_unique<StampingServer>(elsewhere_, wraps);
-    server_.emplace(bed_->listen({}));
+    server_.emplace(bed_->listen(server_options));
     ASSERT_TRUE(server_->add(TestService::kProgram, TestService::kVersion, service_));
     ASSERT_TRUE(server_->accept_flavor(kStamped, *server_auth_));
     client_auth_ = std::make_unique<StampingClient>(elsewhere_, wraps);
     options.auth = client_auth_.get();
+    options_ = options;
     client_.emplace(bed_->connect(*server_, options));
     ASSERT_TRUE(run_until([this] { return client_->connected(); }));
   }
@@ -320,6 +328,7 @@ class Stamped : public ::testing::TestWithParam<std::tuple<bool, bool>> {
   TestService service_;
   std::unique_ptr<StampingServer> server_auth_;
   std::unique_ptr<StampingClient> client_auth_;
+  ClientOptions options_;
   std::optional<Server> server_;
   std::optional<Client> client_;
 };
@@ -399,6 +408,44 @@ TEST_P(Stamped, CallThatIsNotAcceptedIsDenied) {
                    }),
             std::nullopt);
   EXPECT_EQ(service_.calls, 0U);
+}
+
+// No reply goes out, and whoever watches the server is told why.
+TEST_P(Stamped, AuthenticatorEndsTheConnectionAtEachStep) {
+  using Flag = std::atomic<bool> StampingServer::*;
+  const std::pair<Flag, std::string> steps[] = {
+      {&StampingServer::ends_at_accept, "it was seen before"},
+      {&StampingServer::ends_at_unwrap, "it cannot be unwrapped"},
+      {&StampingServer::ends_at_seal, "it cannot be sealed"}};
+  std::vector<std::string> causes;
+  ServerOptions server_options;
+  server_options.on_connection = [&causes](const ConnectionEvent& event) {
+    if (event.kind != ConnectionEvent::Kind::kEnded) return;
+    causes.push_back(event.error != nullptr ? event.error->cause : "");
+  };
+  start(true, {}, server_options);
+  for (const auto& [flag, why] : steps) {
+    for (const std::size_t size : {std::size_t{100}, std::size_t{100'000}}) {
+      const std::uint64_t calls = service_.calls;
+      (*server_auth_).*flag = true;
+      const Message data = pattern(size, 3);
+      Call call = prepare(TestService::kEcho);
+      call.arguments().bulk(data);
+      const auto error = finish(std::move(call));
+      ASSERT_TRUE(error);
+      EXPECT_EQ(error->code, Errc::kConnectionLost) << error->message();
+      ASSERT_TRUE(run_until([this] { return server_->connections() == 0; }));
+      ASSERT_FALSE(causes.empty());
+      EXPECT_EQ(causes.back(), why);
+      EXPECT_EQ(service_.calls - calls, flag == &StampingServer::ends_at_seal ? 1U : 0U);
+      EXPECT_EQ(server_->memory_in_use(), 0U);
+      (*server_auth_).*flag = false;
+      client_.reset();
+      client_.emplace(bed_->connect(*server_, options_));
+      ASSERT_TRUE(run_until([this] { return client_->connected(); }));
+    }
+  }
+  expect_echo(100);
 }
 
 TEST_P(Stamped, RefusalsOfAcceptedCallsAreSealedAsWell) {

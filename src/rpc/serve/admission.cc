@@ -127,6 +127,7 @@ Admission IncomingCall::admit(const oncrpc::ServiceRegistry& registry, Bytes mes
       const StepEnd end = auth_.accept(*auth, header_, message, peer_address(), step_);
       if (end == StepEnd::kLater) return {.verdict = Verdict::kLater};
       status = accepted();
+      if (!why_ending().empty()) return {.verdict = Verdict::kEnds};
     } else if (header_.credential.flavor == AuthFlavor::kSys) {
       status = check_auth_sys(header_.credential);
     }

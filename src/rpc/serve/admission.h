@@ -18,6 +18,7 @@ struct Admission {
     kNoCall,    // msg_type does not say CALL: no reply may be sent
     kCutOff,    // the message ends inside of its header, or is another one than it was: there is no
                 // reply to it
+    kEnds,      // there is no reply to it, and its connection ends: the authenticator says why
     kLater,  // a step of authentication goes on elsewhere: to be admitted again when it has ended
   };
   Verdict verdict = Verdict::kAccepted;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,10 @@ class IncomingCall : public CallContext {
   void finish_unwrap();
   // Why accept() has denied the call; kOk: it did not.
   AuthStatus accepted() noexcept;
+  // What a step has said that ends the connection; empty: nothing has.
+  std::string_view why_ending() const noexcept {
+    return auth_.with != nullptr ? auth_.call.ends_connection : std::string_view{};
+  }
   // False: the refusal is sent as it is. Else the call, which was accepted, is answered with it
   // under its seal.
   bool take_refusal(const oncrpc::ReplyHeader& refusal) noexcept;

@@ -270,8 +270,11 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
 void ServerImpl::remove(rpc::Peer& peer) {
   const std::string address(peer.connection->peer_address());
   const rdma::Error cause = peer.connection->cause();
-  const bool in_order = cause.code == rdma::Errc::kClosed && cause.provider_code == 0;
-  const Error error = rpc::to_error(cause, "the connection", address);
+  const std::string_view why = peer.session->why_ended();
+  const bool in_order =
+      why.empty() && cause.code == rdma::Errc::kClosed && cause.provider_code == 0;
+  Error error = rpc::to_error(cause, "the connection", address);
+  if (!why.empty()) error.cause = why;
   TransferCounters counters;
   rpc::add(counters, *peer.connection);
   log_.end(address, in_order ? nullptr : &error, counters);

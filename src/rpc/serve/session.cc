@@ -68,6 +68,12 @@ void Context::handle_answered() {
   }
 }
 
+void Context::end_connection() {
+  session_.why_ended_ = why_ending();
+  session_.connection_->engine().drop(call_);
+  session_.disconnect();
+}
+
 void Context::want_turn() noexcept {
   session_.want_turn();
 }
@@ -332,6 +338,9 @@ bool Session::accept_header(Context& context, Bytes stream, Xid expected,
       case Admission::Verdict::kLater:
         ++steps_;
         break;
+      case Admission::Verdict::kEnds:
+        context.end_connection();
+        break;
       case Admission::Verdict::kNoCall:
         // XIDs are separate for each direction: an answer would end a Call of ours with this one's.
         connection_->engine().drop(context.call_);
@@ -369,9 +378,12 @@ void Session::go_on(Context& context) {
   if (connection_->ended()) return connection_->engine().reject(context.call_);
   if (stage == Stage::kUnwrapping) {
     context.finish_unwrap();
+    if (!context.why_ending().empty()) return context.end_connection();
     return context.status_ == AcceptStatus::kSuccess ? serve(context, {}) : send_answer(context);
   }
-  if (const AuthStatus status = context.accepted(); status != AuthStatus::kOk) {
+  const AuthStatus status = context.accepted();
+  if (!context.why_ending().empty()) return context.end_connection();
+  if (status != AuthStatus::kOk) {
     context.auth_.end();
     return send_plain(context, {context.header_.xid, oncrpc::AuthError{status}});
   }
@@ -431,6 +443,7 @@ void Session::serve(Context& context, std::span<const MessageReader::Placed> pla
       ++steps_;
       return;
     }
+    if (!context.why_ending().empty()) return context.end_connection();
     if (context.status_ != AcceptStatus::kSuccess) return send_answer(context);
   }
   if (!duplicates_.concern(context.traits_)) [[likely]]
@@ -484,6 +497,8 @@ void Session::send_answer(Context& context) {
     ++steps_;
     return;
   }
+  if (!context.why_ending().empty()) [[unlikely]]
+    return context.end_connection();
   const auto place = context.room();
   const bool is_in_room = context.results_buffer_.data() == place.memory.data();
   const bool is_plain = context.status_ == AcceptStatus::kSuccess &&

@@ -64,6 +64,8 @@ class Context final : public IncomingCall {
   void handle_answered() override;
   void handle_step_ended() override;
   transport::Connection::Room room() const;
+  // Its authenticator wants no reply to go out, nor anything else to be heard of this peer.
+  void end_connection();
 
   Session& session_;
   engine::CallId call_{};
@@ -128,6 +130,8 @@ class Session {
   bool idle() const noexcept { return connection_->engine().calls_in_service() == 0; }
   bool waits_for_a_duplicate() const noexcept { return duplicates_.waiting() > 0; }
   std::uint64_t cached_replies() const noexcept { return duplicates_.cached_replies(); }
+  // What of the peer's has made an authenticator end the connection; empty: nothing has.
+  std::string_view why_ended() const noexcept { return why_ended_; }
   bool finished() const noexcept {
     return connection_->ended() && idle() && connection_->engine().calls_in_flight() == 0 &&
            !caller_.holds_replies();
@@ -177,6 +181,7 @@ class Session {
   std::uint32_t steps_ = 0;    // contexts that wait for a step
   std::uint64_t host_ = 0;  // a checksum of the peer's address without its port; 0: not known yet
   Instant now_{};           // of the round in progress
+  std::string_view why_ended_;
   oncrpc::ReplyHeader refusal_{};  // scratch: of the Call that is being judged
 };
 

@@ -134,6 +134,7 @@ void TcpSession::admit(TcpCall& call) {
     ++steps_;
     return;
   }
+  if (admission.verdict == Admission::Verdict::kEnds) return end_with(call);
   if (admission.verdict != Admission::Verdict::kAccepted) {
     // There is no answer to it, and whoever sends this waits for none.
     ++dropped_;
@@ -156,6 +157,7 @@ void TcpSession::accept(TcpCall& call) {
       ++steps_;
       return;
     }
+    if (!call.why_ending().empty()) return end_with(call);
     if (call.status_ != AcceptStatus::kSuccess) return send_answer(call);
   }
   using Next = DuplicateCalls::Next;
@@ -181,13 +183,23 @@ void TcpSession::go_on(TcpCall& call) {
   if (ended()) return give_up(call);
   if (stage == Stage::kUnwrapping) {
     call.finish_unwrap();
+    if (!call.why_ending().empty()) return end_with(call);
     return call.status_ == AcceptStatus::kSuccess ? accept(call) : send_answer(call);
   }
-  if (const AuthStatus status = call.accepted(); status != AuthStatus::kOk) {
+  const AuthStatus status = call.accepted();
+  if (!call.why_ending().empty()) return end_with(call);
+  if (status != AuthStatus::kOk) {
     call.auth_.end();
     return send_plain(call, {call.header_.xid, oncrpc::AuthError{status}});
   }
   admit(call);
+}
+
+// Its authenticator wants no reply to go out, nor anything else to be heard of this peer.
+void TcpSession::end_with(TcpCall& call) {
+  why_ended_ = call.why_ending();
+  give_up(call);
+  connection_->abort();
 }
 
 // There is nothing, or no way, to answer it.
@@ -233,6 +245,7 @@ void TcpSession::send_answer(TcpCall& call) {
     ++steps_;
     return;
   }
+  if (!call.why_ending().empty()) return end_with(call);
   const auto wrapped = call.take_wrapped();
   if (call.status_ != AcceptStatus::kSuccess) return send_plain(call, call.plain_header());
   if (call.steps_up_) {
@@ -351,6 +364,7 @@ std::optional<Error> TcpSession::failure() const {
       return lost("the peer neither completed a record nor read its replies in time");
     case tcp::EndKind::kAborted:
       if (stepped_up_) return std::nullopt;
+      if (!why_ended_.empty()) return lost(std::string(why_ended_));
       if (dropped_ > 0) return lost("the peer sent what is no RPC call");
       if (talked_on_) return lost("the peer talked on before it had the answer to its step up");
       if (made_room_) {

@@ -126,6 +126,7 @@ class TcpSession {
   TcpCall& begin_call(tcp::Message message);
   void admit(TcpCall& call);
   void give_up(TcpCall& call);
+  void end_with(TcpCall& call);
   void go_on(TcpCall& call);
   void accept(TcpCall& call);
   void execute(TcpCall& call);
@@ -153,8 +154,9 @@ class TcpSession {
   std::uint64_t calls_ended_ = 0;
   std::uint64_t dropped_ = 0;  // messages that are no Calls
   bool draining_ = false;
-  bool stepping_up_ = false;  // the answer that says so is on its way; nothing more is read
-  bool talked_on_ = false;    // the peer did, before it had that answer
+  bool stepping_up_ = false;    // the answer that says so is on its way; nothing more is read
+  std::string_view why_ended_;  // an authenticator has ended it
+  bool talked_on_ = false;      // the peer did, before it had that answer
   bool made_room_ = false;
   bool stepped_up_ = false;
   std::optional<posix::Fd> socket_;  // released, for take_socket()
