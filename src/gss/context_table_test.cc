@@ -1,0 +1,164 @@
+#include "gss/context_table.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace rpcrdma::gss {
+namespace {
+
+using std::chrono::seconds;
+
+class NoContext final : public Context {
+ public:
+  NoContext(std::optional<seconds> lifetime, std::atomic<int>& alive)
+      : lifetime_(lifetime), alive_(alive) {
+    ++alive_;
+  }
+  ~NoContext() override { --alive_; }
+  Status step(Bytes /*token*/, std::vector<std::byte>& /*answer*/) override { return {}; }
+  std::optional<seconds> lifetime() const override { return lifetime_; }
+  Status checksum(std::span<const Bytes> /*pieces*/, std::vector<std::byte>& /*sum*/) override {
+    return {};
+  }
+  bool is_checksum_of(std::span<const Bytes> /*pieces*/, Bytes /*sum*/) override { return true; }
+  std::size_t wrap_header_size() const override { return 0; }
+  std::size_t wrap_trailer_size() const override { return 0; }
+  Status wrap(MutableBytes /*whole*/) override { return {}; }
+  std::optional<MutableBytes> unwrap(MutableBytes token) override { return token; }
+  std::string_view principal() const override { return "somebody"; }
+  std::string local_user() override { return {}; }
+
+ private:
+  const std::optional<seconds> lifetime_;
+  std::atomic<int>& alive_;
+};
+
+using Handle = std::array<std::byte, ContextTable::kHandleSize>;
+constexpr std::uint64_t kFirst = 0xfedcba9876543210;
+
+class ContextTableTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Context> made(std::optional<seconds> lifetime = std::nullopt) {
+    return std::make_unique<NoContext>(lifetime, alive_);
+  }
+  static Handle handle(std::uint64_t number) {
+    Handle bytes{};
+    ContextTable::encode(number, bytes);
+    return bytes;
+  }
+  // One that is complete.
+  Handle add(std::optional<seconds> lifetime = std::nullopt) {
+    const auto use = table_.add(made(lifetime));
+    table_.set_complete(use);
+    return handle(use->handle);
+  }
+
+  std::atomic<int> alive_ = 0;
+  Instant now_{};
+  ContextTable table_{
+      {.contexts_max = 3, .making_max = 2, .window = 64}, kFirst, [this] { return now_; }};
+};
+
+TEST_F(ContextTableTest, FindsWhatIsComplete) {
+  const auto use = table_.add(made());
+  const Handle its = handle(use->handle);
+  EXPECT_EQ(its, handle(kFirst));
+  EXPECT_FALSE(table_.find(its)) << "its client has more to send";
+  EXPECT_TRUE(table_.find(its, false));
+  table_.set_complete(use);
+  ASSERT_TRUE(table_.find(its));
+  EXPECT_EQ(&*table_.find(its), &*use);
+  EXPECT_FALSE(table_.find(its, false));
+}
+
+TEST_F(ContextTableTest, KnowsNoOtherHandles) {
+  const Handle its = add();
+  EXPECT_FALSE(table_.find(handle(kFirst + 1)));
+  EXPECT_FALSE(table_.find(handle(kFirst - 1)));
+  EXPECT_FALSE(table_.find(Bytes(its).first(4)));
+  EXPECT_FALSE(table_.find({}));
+  std::array<std::byte, 16> longer{};
+  std::copy(its.begin(), its.end(), longer.begin());
+  EXPECT_FALSE(table_.find(longer));
+}
+
+TEST_F(ContextTableTest, GivesNoHandleTwice) {
+  const Handle first = add();
+  table_.remove(table_.find(first));
+  EXPECT_NE(add(), first);
+  EXPECT_FALSE(table_.find(first));
+}
+
+TEST_F(ContextTableTest, ForgetsWhatHasRunOut) {
+  const Handle its = add(seconds(10));
+  now_ += seconds(9);
+  EXPECT_TRUE(table_.find(its));
+  now_ += seconds(1);
+  EXPECT_FALSE(table_.find(its));
+  EXPECT_EQ(table_.size(), 0U);
+  EXPECT_EQ(alive_, 0);
+}
+
+TEST_F(ContextTableTest, ForgetsTheOneThatWasUsedLongestAgo) {
+  const Handle first = add(), second = add(), third = add();
+  EXPECT_TRUE(table_.find(first));
+  const Handle fourth = add();
+  EXPECT_FALSE(table_.find(second));
+  for (const Handle& each : {first, third, fourth}) EXPECT_TRUE(table_.find(each));
+  EXPECT_EQ(table_.size(), 3U);
+}
+
+// Whoever begins and does not go on holds up nobody whose context is complete.
+TEST_F(ContextTableTest, BoundsThoseThatAreBeingMadeByThemselves) {
+  const Handle complete = add();
+  std::vector<Handle> begun;
+  for (int i = 0; i < 5; ++i) begun.push_back(handle(table_.add(made())->handle));
+  EXPECT_EQ(table_.size(), 3U);
+  EXPECT_TRUE(table_.find(complete));
+  EXPECT_FALSE(table_.find(begun[2], false));
+  EXPECT_TRUE(table_.find(begun[3], false));
+  EXPECT_EQ(alive_, 3);
+}
+
+TEST_F(ContextTableTest, KeepsWhatIsUsed) {
+  const Handle its = add();
+  {
+    const auto use = table_.find(its);
+    table_.remove(use);
+    EXPECT_FALSE(table_.find(its));
+    table_.remove(use);  // two DESTROYs at once
+    EXPECT_EQ(use->context->principal(), "somebody");
+    EXPECT_EQ(alive_, 1);
+  }
+  EXPECT_EQ(alive_, 0);
+  // One that had to make room while its last token was looked at.
+  const auto late = table_.add(made());
+  for (int i = 0; i < 2; ++i) (void)table_.add(made());
+  table_.set_complete(late);
+  EXPECT_FALSE(table_.find(handle(late->handle)));
+}
+
+TEST_F(ContextTableTest, IsForManyThreads) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([this] {
+      for (int k = 0; k < 500; ++k) {
+        const Handle its = add(seconds(k % 2));
+        if (const auto use = table_.find(its)) {
+          EXPECT_EQ(use->context->principal(), "somebody");
+          if (k % 3 == 0) table_.remove(use);
+        }
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  EXPECT_LE(table_.size(), 5U);
+  EXPECT_EQ(alive_, static_cast<int>(table_.size()));
+}
+
+}  // namespace
+}  // namespace rpcrdma::gss
