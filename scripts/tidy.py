@@ -39,7 +39,7 @@ MODULES = {
 # Public headers belong to the lowest module that implements them.
 PUBLIC = {
     "types.h": "base", "xdr.h": "xdr", "oncrpc.h": "oncrpc", "message.h": "oncrpc",
-    "service.h": "oncrpc", "message_service.h": "oncrpc", "auth.h": "rpc", "callback.h": "base", "counters.h": "rpc", "error.h": "rpc",
+    "service.h": "oncrpc", "message_service.h": "oncrpc", "auth.h": "oncrpc", "callback.h": "base", "counters.h": "rpc", "error.h": "oncrpc",
     "options.h": "rpc", "characteristics.h": "base", "call.h": "rpc", "client.h": "rpc", "server.h": "rpc", "version.h": "base",
     "coroutine.h": "rpc", "function_service.h": "rpc", "registered_memory.h": "base", "providers.h": "rpc",
     "gss.h": "gss", "testing.h": "testing", "export.h": "base", "steering_tag.h": "base", "work.h": "work", "provider.h": "rdma",

@@ -1,0 +1,47 @@
+// Where steps go on that would hold up a connection's thread.
+#ifndef RPCRDMA_GSS_EXECUTOR_H_
+#define RPCRDMA_GSS_EXECUTOR_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "rpcrdma/callback.h"
+
+namespace rpcrdma::gss {
+
+class Executor {
+ public:
+  using Work = Callback<void()>;
+  virtual ~Executor() = default;
+  // From any thread. There is at most one piece of work for each call, so that there is no bound.
+  virtual void submit(Work work) = 0;
+};
+
+// On threads of its own, which begin with the first piece of work.
+class Workers final : public Executor {
+ public:
+  explicit Workers(std::size_t threads) : count_(threads) {}
+  ~Workers() override;  // does what is left
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  void submit(Work work) override;
+
+ private:
+  void run();
+
+  const std::size_t count_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Work> queue_;            // guarded by mutex_
+  bool stopping_ = false;             // guarded by mutex_
+  std::vector<std::thread> threads_;  // guarded by mutex_ until they stop
+};
+
+}  // namespace rpcrdma::gss
+
+#endif  // RPCRDMA_GSS_EXECUTOR_H_

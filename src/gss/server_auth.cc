@@ -1,0 +1,276 @@
+#include "gss/server_auth.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "gss/message.h"
+#include "gss/wrapping.h"
+#include "rpcrdma/oncrpc.h"
+#include "rpcrdma/xdr.h"
+
+namespace rpcrdma::gss {
+namespace {
+
+constexpr std::uint32_t kTokenSizeMax = 64U << 10U;  // bytes; tickets with much about their user
+constexpr std::size_t kBytesAtOnce = 16U << 10U;  // checked or enciphered on a connection's thread
+
+constexpr std::string_view kReplayed =
+    "it sent a sequence number of RPCSEC_GSS again, or one that is too old";
+constexpr std::string_view kNoSeal = "the security mechanism cannot seal a reply";
+
+bool is_control(Control control) noexcept {
+  return control == Control::kInit || control == Control::kContinueInit;
+}
+
+std::size_t size_of(std::span<const Bytes> pieces) noexcept {
+  std::size_t size = 0;
+  for (const Bytes piece : pieces) size += piece.size();
+  return size;
+}
+
+}  // namespace
+
+// Its memory stays for the next call.
+struct ServerGss::State {
+  Control control = Control::kData;
+  Service service = Service::kNone;
+  std::uint32_t sequence = 0;
+  ContextTable::Use context;
+  // Of kInit and kContinueInit.
+  Status status;
+  std::vector<std::byte> token;
+
+  std::vector<std::byte> checksum, body;
+
+  void clear() noexcept {
+    context = {};
+    status = {};
+    token.clear();
+    checksum.clear();
+    body.clear();
+  }
+};
+
+ServerGss::ServerGss(Mechanism& mechanism, Executor& executor, const ContextTable::Limits& limits,
+                     std::uint64_t first_handle, std::function<Instant()> now)
+    : mechanism_(mechanism),
+      executor_(executor),
+      window_(limits.window),
+      contexts_(limits, first_handle, std::move(now)) {}
+
+ServerGss::~ServerGss() = default;
+
+ServerGss::State& ServerGss::state_of(CallAcceptance& call) noexcept {
+  return *static_cast<State*>(call.state);
+}
+
+std::unique_ptr<ServerGss::State> ServerGss::take_state() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      auto state = std::move(free_.back());
+      free_.pop_back();
+      return state;
+    }
+  }
+  return std::make_unique<State>();
+}
+
+void ServerGss::forget(CallAcceptance& call) noexcept {
+  std::unique_ptr<State> state(&state_of(call));
+  state->clear();
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(state));
+}
+
+StepEnd ServerGss::with_context(CallAcceptance& call, AuthStep& step, std::size_t bytes, Step run) {
+  State& state = state_of(call);
+  if (bytes <= kBytesAtOnce) {
+    const std::unique_lock lock(state.context->mutex, std::try_to_lock);
+    if (lock) {
+      (this->*run)(call, state);
+      return StepEnd::kDone;
+    }
+  }
+  executor_.submit([this, &call, &state, &step, run] {
+    {
+      const std::lock_guard lock(state.context->mutex);
+      (this->*run)(call, state);
+    }
+    step.finish();
+  });
+  return StepEnd::kLater;
+}
+
+// --- The header --------------------------------------------------------------------------------
+
+StepEnd ServerGss::accept(CallAcceptance& call, AuthStep& step) {
+  call.state = take_state().release();
+  State& state = state_of(call);
+  const auto deny = [&call](AuthStatus why) {
+    call.status = why;
+    return StepEnd::kDone;
+  };
+  const auto credential = decode_credential(call.credential.body);
+  if (!credential || credential->version != kVersion) return deny(AuthStatus::kBadCredential);
+  if (credential->control > static_cast<std::uint32_t>(Control::kDestroy)) {
+    return deny(AuthStatus::kBadCredential);
+  }
+  state.control = Control{credential->control};
+  // Control messages are calls of NULL (RFC 2203 §5.2).
+  if (state.control != Control::kData && call.procedure.number != 0) {
+    return deny(AuthStatus::kBadCredential);
+  }
+  if (is_control(state.control)) return deny(judge_control(call, state, credential->handle));
+  if (credential->service < static_cast<std::uint32_t>(Service::kNone) ||
+      credential->service > static_cast<std::uint32_t>(Service::kPrivacy)) {
+    return deny(AuthStatus::kBadCredential);
+  }
+  state.service = Service{credential->service};
+  state.sequence = credential->sequence;
+  state.context = contexts_.find(credential->handle);
+  if (!state.context) return deny(AuthStatus::kGssCredentialProblem);
+  if (state.sequence > kSequenceMax) return deny(AuthStatus::kGssContextProblem);
+  if (call.verifier.flavor != AuthFlavor::kRpcsecGss || call.verifier.body.empty()) {
+    return deny(AuthStatus::kBadVerifier);
+  }
+  return with_context(call, step, call.header.size(), &ServerGss::judge_header);
+}
+
+// Sequence number and service of these mean nothing.
+AuthStatus ServerGss::judge_control(CallAcceptance& call, State& state, Bytes handle) {
+  if (call.verifier.flavor != AuthFlavor::kNone || !call.verifier.body.empty()) {
+    return AuthStatus::kBadVerifier;
+  }
+  if (state.control == Control::kInit) {
+    if (!handle.empty()) return AuthStatus::kBadCredential;
+  } else {
+    state.context = contexts_.find(handle, false);
+    if (!state.context) return AuthStatus::kGssCredentialProblem;
+  }
+  // Its token is in the place of wrapped arguments, and its answer in that of wrapped results.
+  call.is_wrapped = true;
+  return AuthStatus::kOk;
+}
+
+void ServerGss::judge_header(CallAcceptance& call, State& state) {
+  ServerContext& context = *state.context;
+  if (!context.context->is_checksum_of({&call.header, 1}, call.verifier.body)) {
+    call.status = AuthStatus::kGssCredentialProblem;
+    return;
+  }
+  // Behind the checksum: a forged number would move the window.
+  if (!context.window.take(state.sequence)) {
+    call.ends_connection = kReplayed;
+    return;
+  }
+  call.is_wrapped = state.control == Control::kData && state.service != Service::kNone;
+  call.identity = std::as_bytes(std::span(context.context->principal()));
+}
+
+// --- Arguments ---------------------------------------------------------------------------------
+
+StepEnd ServerGss::unwrap(CallAcceptance& call, AuthStep& step) {
+  State& state = state_of(call);
+  if (!is_control(state.control)) {
+    return with_context(call, step, call.arguments->size(), &ServerGss::unwrap_arguments);
+  }
+  executor_.submit([this, &call, &state, &step] {
+    take_token(call, state);
+    step.finish();
+  });
+  return StepEnd::kLater;
+}
+
+void ServerGss::take_token(CallAcceptance& call, State& state) {
+  xdr::Reader reader(*call.arguments);
+  const Bytes token = reader.opaque(kTokenSizeMax, "gss_token");
+  const auto decoded = reader.finish_all(token.size());
+  call.arguments.reset();
+  if (!decoded) return;
+  call.arguments = Bytes{};
+  if (state.control == Control::kInit) {
+    auto made = mechanism_.accept();
+    if (!made) {
+      state.status = made.error();
+      return;
+    }
+    state.context = contexts_.add(std::move(*made));
+  }
+  const std::lock_guard lock(state.context->mutex);
+  state.status = state.context->context->step(token, state.token);
+  if (state.status.is_error()) {
+    contexts_.remove(state.context);
+    state.token.clear();
+  } else if (state.status.major == Status::kComplete) {
+    contexts_.set_complete(state.context);
+  }
+}
+
+void ServerGss::unwrap_arguments(CallAcceptance& call, State& state) {
+  call.arguments = gss::unwrap(*state.context->context, state.service, state.sequence,
+                               *call.arguments, state.body);
+}
+
+// --- The reply ---------------------------------------------------------------------------------
+
+StepEnd ServerGss::seal(CallAcceptance& call, AuthStep& step) {
+  State& state = state_of(call);
+  if (is_control(state.control)) {
+    seal_control(call, state);
+    return StepEnd::kDone;
+  }
+  const std::size_t bytes = call.is_wrapped ? size_of(call.results) : 0;
+  return with_context(call, step, bytes, &ServerGss::seal_reply);
+}
+
+void ServerGss::seal_control(CallAcceptance& call, State& state) {
+  std::array<std::byte, ContextTable::kHandleSize> handle{};
+  InitResults results;
+  results.major = state.status.major;
+  results.minor = state.status.minor;
+  if (!state.status.is_error() && state.context) {
+    ContextTable::encode(state.context->handle, handle);
+    results.handle = handle;
+    results.window = window_;
+    results.token = state.token;
+  }
+  state.body.resize(init_results_size(results));
+  xdr::Writer writer(state.body);
+  encode_init_results(results, writer);
+  call.wrapped = state.body;
+  if (results.major != Status::kComplete || !state.context) return;
+  std::array<std::byte, xdr::kWordSize> window{};
+  xdr::store_word(window.data(), window_);
+  const Bytes piece(window);
+  const std::lock_guard lock(state.context->mutex);  // nobody else knows it yet
+  if (state.context->context->checksum({&piece, 1}, state.checksum).is_error()) {
+    call.ends_connection = kNoSeal;
+    return;
+  }
+  call.reply_verifier = {AuthFlavor::kRpcsecGss, state.checksum};
+}
+
+void ServerGss::seal_reply(CallAcceptance& call, State& state) {
+  Context& context = *state.context->context;
+  std::array<std::byte, xdr::kWordSize> sequence{};
+  xdr::store_word(sequence.data(), state.sequence);
+  const Bytes piece(sequence);
+  if (context.checksum({&piece, 1}, state.checksum).is_error()) {
+    call.ends_connection = kNoSeal;
+    return;
+  }
+  call.reply_verifier = {AuthFlavor::kRpcsecGss, state.checksum};
+  if (state.control == Control::kDestroy) contexts_.remove(state.context);
+  if (!call.is_wrapped) return;
+  if (!gss::wrap(context, state.service, state.sequence, call.results, state.body)) {
+    call.ends_connection = kNoSeal;
+    return;
+  }
+  call.wrapped = state.body;
+}
+
+}  // namespace rpcrdma::gss
