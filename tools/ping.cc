@@ -20,7 +20,7 @@ struct PingSettings {
   bool is_ready = false;  // whether it takes work, and nothing else
 };
 
-// Without --timeout: who asks wants to send clients elsewhere.
+// Of a call, without --timeout. Whoever asks may want to send clients elsewhere soon.
 constexpr double kReadyTimeout_s = 5;
 
 void ping(PingSettings& settings) {
@@ -59,7 +59,15 @@ void ping(PingSettings& settings) {
       latency.p50_us, latency.p99_us, latency.p999_us, latency.max_us);
 }
 
-// Of each server that the URL names, by itself.
+void say_ready(const PingSettings& settings, const std::string& url) {
+  if (settings.client.common.json) {
+    fmt::print("{}\n", nlohmann::json{{"url", url}, {"ready", true}}.dump());
+  } else {
+    fmt::print("ready {}\n", url);
+  }
+}
+
+// One server of the URL after the other.
 void ask_exports(PingSettings& settings) {
   const nfs::NfsUrl all = parsed_nfs_url(settings.client.url);
   int result = kSuccess;
@@ -71,7 +79,7 @@ void ask_exports(PingSettings& settings) {
       // What keeps the files has to answer as well; MOUNT may be answered without it, and
       // attributes from what a gateway remembers.
       (void)take(*server, one.text(), server->space());
-      fmt::print("ready {}\n", one.text());
+      say_ready(settings, one.text());
     } catch (const CLI::RuntimeError& error) {  // said why
       result = std::max(result, error.get_exit_code());
     }
@@ -87,7 +95,7 @@ void ask_if_ready(PingSettings& settings) {
   if (!call) fail(call.error());
   call->expect_results(0);
   if (auto reply = client->call(std::move(*call)); !reply) fail(reply.error());
-  fmt::print("ready {}\n", settings.client.url);
+  say_ready(settings, settings.client.url);
 }
 
 }  // namespace
@@ -101,14 +109,17 @@ void add_ping(CLI::App& app) {
                       "program number (default: the blob program)");
   command->add_option("--version", settings->client.version, "program version")
       ->capture_default_str();
-  command->add_option("--count", settings->count, "calls, one after the other")
-      ->check(CLI::Range(1, 100'000'000))
-      ->capture_default_str();
-  command->add_flag("--ready", settings->is_ready,
-                    "say whether the server takes work, and exit 0 if it does: of an "
-                    "nfs+rdma:// or nfs+tcp:// URL its export is mounted, and asked for its space, "
-                    "at each server that is named; else NULL is called once (--timeout: 5 "
-                    "unless it is given)");
+  CLI::Option* const count =
+      command->add_option("--count", settings->count, "calls, one after the other")
+          ->check(CLI::Range(1, 100'000'000))
+          ->capture_default_str();
+  command
+      ->add_flag("--ready", settings->is_ready,
+                 "say whether the server takes work, and exit 0 if it does: of an nfs+rdma:// or "
+                 "nfs+tcp:// URL its export is mounted, and asked for its space, at each server "
+                 "that is named; else NULL is called once. --timeout is of each call, and 5 unless "
+                 "it is given; with --json there is a line for each server")
+      ->excludes(count);
   settings->nfs.add_mount_to(*command);
   command->footer(
       "Example, a Linux NFS server: rpcrdma ping rdma://HOST --program 100003 --version 3\n"

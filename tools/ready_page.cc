@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <string_view>
 #include <utility>
 
@@ -16,7 +17,8 @@
 namespace rpcrdma::tools {
 namespace {
 
-constexpr unsigned kConnectionsMax = 16;  // each has a thread
+constexpr unsigned kConnectionsMax = 64;        // each has a thread
+constexpr unsigned kConnectionsOfAHostMax = 8;  // one that says nothing holds up no other
 constexpr unsigned kIdle_s = 5;
 constexpr std::size_t kMemory = 8U << 10U;  // bytes, of one connection and all that it has sent
 
@@ -27,6 +29,8 @@ MHD_Result answer(MHD_Connection* connection, unsigned status, std::string text)
   if (response == nullptr) return MHD_NO;
   MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; charset=utf-8");
   MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+  // Who watches holds no place meanwhile.
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
     MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
   }
@@ -68,7 +72,8 @@ class Page final : public ReadyPage {
     constexpr unsigned kFlags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_THREAD_PER_CONNECTION;
     daemon_ = MHD_start_daemon(kFlags, 0, nullptr, nullptr, &Page::handle, this,
                                MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT,
-                               kConnectionsMax, MHD_OPTION_CONNECTION_TIMEOUT, kIdle_s,
+                               kConnectionsMax, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+                               kConnectionsOfAHostMax, MHD_OPTION_CONNECTION_TIMEOUT, kIdle_s,
                                MHD_OPTION_CONNECTION_MEMORY_LIMIT, kMemory, MHD_OPTION_END);
     if (daemon_ == nullptr) {
       ::close(socket);
@@ -84,10 +89,10 @@ class Page final : public ReadyPage {
   Page& operator=(const Page&) = delete;
 
  private:
-  // An exception must not pass through a library in C.
+  // An exception must not pass through a library in C, nor end the server.
   static MHD_Result handle(void* self, MHD_Connection* connection, const char* path,
                            const char* method, const char* /*version*/, const char* /*data*/,
-                           std::size_t* /*size*/, void** /*state*/) noexcept {
+                           std::size_t* /*size*/, void** /*state*/) noexcept try {
     const std::string_view asked = method;
     if (asked != MHD_HTTP_METHOD_GET && asked != MHD_HTTP_METHOD_HEAD) {
       return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are served");
@@ -98,6 +103,8 @@ class Page final : public ReadyPage {
     const std::string why = static_cast<Page*>(self)->why_not_();
     if (why.empty()) return answer(connection, MHD_HTTP_OK, "ready");
     return answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "not ready: " + why);
+  } catch (const std::exception&) {
+    return MHD_NO;  // which closes the connection
   }
 
   const WhyNot why_not_;

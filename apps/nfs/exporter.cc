@@ -36,9 +36,9 @@ Exporter::~Exporter() = default;
 
 bool Exporter::stop() noexcept {
   using Clock = std::chrono::steady_clock;
-  // Disks come to an end; clusters that are gone may not.
+  // A disk that takes longer than a minute hangs. Clusters that are gone are not waited for.
   constexpr std::chrono::seconds kPatience{5};
-  bool all = workers_->stop(Clock::now() + std::chrono::hours(24));
+  bool all = workers_->stop(Clock::now() + std::chrono::minutes(1));
   const Clock::time_point until = Clock::now() + kPatience;  // for all exports together
   for (const ServedExport& each : table_.all()) all = each.files->stop(until) && all;
   return all;

@@ -1,5 +1,6 @@
 #include "nfs/status_text.h"
 
+#include <algorithm>
 #include <array>
 
 namespace nfs {

@@ -180,7 +180,7 @@ class Fixture(unittest.TestCase):
     def mounted(self):
         """The file system itself, by Ceph's own client."""
         folder = self.root / "mounted"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         subprocess.run(["ceph-fuse", "-c", self.cluster.conf, "--id", clusters.USER, "--client_oc=false", folder],
                        check=True, capture_output=True, timeout=BOUND_S)
         try:
@@ -341,6 +341,8 @@ class GatewaysTest(Fixture):
         self.ok("cat", url(one, path="/before"))
         figure(f"a gateway that was shut out serves again after {time.monotonic() - begun:.1f} s")
         self.assertIn("/tree: the cluster had shut this gateway out; it has mounted anew", one.said())
+        self.assertEqual(one.end(), 0, one.said())  # what is left of the lost session included
+        one.start()
 
     def test_what_was_written_before_it_was_shut_out_is_there_and_the_verifier_is_another(self):
         one, other = self.gateways
@@ -352,12 +354,9 @@ class GatewaysTest(Fixture):
         self.assertEqual(client.commit(file), verifier)
         self.assertEqual(client.write(file, 0, data[::-1]), verifier)
         self.shut_out_everybody()
-        try:
-            changed = client.commit(file)
-        except raw_nfs.Failed:  # of the call that found it out
-            changed = client.commit(file)
-        self.assertNotEqual(changed, verifier, "a client would forget what the gateway may have lost")
-        self.assertEqual(client.commit(file), changed)
+        # It finds out with a call that asks the cluster.
+        wait_until(lambda: client.commit(file) != verifier)
+        self.assertEqual(client.commit(file), client.commit(file))
         client.close()
         elsewhere = other.raw()
         self.assertEqual(elsewhere.read(elsewhere.look_up("unsynced"), 0, 1 << 20), data[::-1])
@@ -400,7 +399,8 @@ class GatewaysTest(Fixture):
         def is_wanted():
             """Some client has it open for writing, as far as the server of metadata knows."""
             return any("w" in each["wanted"].lower() for each in self.metadata("dump", "inode", number)["client_caps"])
-        self.assertTrue(is_wanted())
+        # While somebody writes it is wanted.
+        wait_until(lambda: self.ok("cp", "/etc/hostname", url(one, path="/open")) is not None and is_wanted())
         begun = time.monotonic()
         wait_until(lambda: not is_wanted())
         figure(f"a file that nobody uses is free for the other gateways after {time.monotonic() - begun:.1f} s")
@@ -408,11 +408,11 @@ class GatewaysTest(Fixture):
     def test_a_gateway_that_ends_leaves_nothing(self):
         one, other = self.gateways
         self.ok("cp", "/etc/hostname", url(one, path="/left"))
-        before = len(self.metadata("client", "ls"))
+        before = {each["id"] for each in self.metadata("client", "ls")}
         self.assertEqual(one.end(), 0)
-        self.assertEqual(len(self.metadata("client", "ls")), before - 1, "it has not unmounted")
+        self.assertLess({each["id"] for each in self.metadata("client", "ls")}, before, "it has not unmounted")
         begun = time.monotonic()
-        self.ok("cp", self.tree / "large", url(other, path="/left"))
+        self.ok("cp", "/etc/hostname", url(other, path="/left"))
         self.assertLess(time.monotonic() - begun, 5, "it is waited for")
         one.start()
 
@@ -426,12 +426,12 @@ class GatewaysTest(Fixture):
             for each in readers:
                 _, errors = each.communicate(timeout=BOUND_S)
                 if each.returncode != 0:
-                    self.assertRegex(errors, "no such file|stale|gone", i)
+                    self.assertRegex(errors, "no such file|removed meanwhile", i)
         self.assertIsNone(one.process.poll(), "the gateway has ended")
 
     def test_what_takes_work_says_so(self):
         one, other = self.gateways
-        page = Gateway(self.cluster.conf, self.root / "key", more=("--ready-port", "0", "--drain", "3600"))
+        page = Gateway(self.cluster.conf, self.root / "key", more=("--ready-port", "0"))
         try:
             self.assertEqual(self.ok("ping", "--ready", url(one, other)),
                              f"ready {url(one)}\nready {url(other)}\n")
@@ -442,7 +442,7 @@ class GatewaysTest(Fixture):
                 self.assertIn("what keeps the files of /tree has not answered", page.ask_page()[1])
                 done = subprocess.run([COMMAND, "ping", "--ready", url(one), "--timeout", "3"], capture_output=True,
                                       text=True, timeout=BOUND_S, check=False)
-                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(done.returncode, (1, 3), done.stderr)
             finally:
                 self.cluster.resume(f"mds.{clusters.NAME}")
             wait_until(lambda: page.ask_page()[0] == 200)

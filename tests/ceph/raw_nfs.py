@@ -2,6 +2,8 @@
 import itertools
 import socket
 import struct
+import threading
+import time
 
 MOUNT, NFS = (100005, 3), (100003, 3)
 MNT, LOOKUP, READ, WRITE, COMMIT = 1, 3, 6, 7, 21
@@ -74,6 +76,7 @@ class Client:
         return data
 
     def call(self, program, procedure, arguments):
+        limit, pause = time.monotonic() + BOUND_S, threading.Event()
         while True:
             credential = opaque(struct.pack(">I", 0) + opaque(b"test") + struct.pack(">III", 0, 0, 0))
             message = struct.pack(">IIIIII", next(self.xids), 0, 2, *program, procedure)
@@ -90,8 +93,9 @@ class Client:
             status = results.word()
             if status == 0:
                 return results
-            if status != JUKEBOX:
+            if status != JUKEBOX or time.monotonic() > limit:
                 raise Failed(status)
+            pause.wait(0.1)
 
     def look_up(self, name):
         return self.call(NFS, LOOKUP, opaque(self.root) + opaque(name.encode())).opaque()

@@ -257,7 +257,9 @@ class NfsCommandTest(CommandFixture):
         both = run("ping", "--ready", f"nfs+rdma://{rdma_host},{nobody}/data")
         self.assertEqual((both.returncode, both.stdout), (3, f"ready {self.url}\n"))
         self.assertIn(nobody, both.stderr)
+        self.assertEqual(json.loads(self.ok("ping", "--ready", "--json", self.url)), {"url": self.url, "ready": True})
         self.failed(1, "it has /data", "ping", "--ready", self.url + "x")
+        self.failed(2, "--count excludes --ready", "ping", "--ready", self.url, "--count", "3")
         self.failed(2, "nfs+rdma", "ping", "--ready", "nfs+rdma:///data")
 
     def test_ping_ready_waits_for_some_seconds_only(self):

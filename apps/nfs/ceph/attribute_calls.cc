@@ -86,9 +86,8 @@ nfsstat3 set_owner_and_mode(const Call& call, const Found& file, const nfs3::sat
   return set(call, file, values, CEPH_SETATTR_MODE, call.identity());
 }
 
-// The monitors, for the space; and the servers of metadata, for whoever wants to know whether they
-// are there: attributes would be answered from what is known here, but not what is summed up over a
-// tree.
+// FSSTAT and check() must reach the cluster: statfs asks the monitors, and a recursive statistic is
+// never answered from what this client remembers, so that it asks the servers of metadata.
 nfsstat3 ask_cluster(const Call& call, Inode* inode, struct statvfs& space) {
   std::array<char, 64> text{};
   int result = ceph_ll_getxattr(call.mount(), call.session().root(), "ceph.dir.rctime", text.data(),

@@ -89,7 +89,7 @@ nfs3::READ3res run(const Call& call, const nfs3::READ3args& args, rpcrdma::Mutab
   result.file_attributes = call.attributes_then(file);
   result.count = static_cast<nfs3::count3>(read);
   // Fewer bytes before the end come of an error behind the first ones: the next READ tells it.
-  const bool is_empty = read == 0 && !into.empty();  // who asks for nothing learns nothing
+  const bool is_empty = read == 0 && !into.empty();  // READ of no bytes says nothing about the end
   result.eof = is_empty || args.offset >= size || size - args.offset <= read;
   result.data = into.first(read);
   return succeeded<Results>(std::move(result));

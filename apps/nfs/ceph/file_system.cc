@@ -17,7 +17,8 @@
 namespace nfs::ceph {
 namespace {
 
-// What calls wait for. Those of the first kind go on while the object stores hang.
+// What calls wait for. Those of the first kind go on while the object stores hang, and as far as
+// the gateway has what is asked for, while the servers of metadata do; FSSTAT is none of them.
 enum class Pool : std::uint8_t { kLooks, kChanges, kData };
 
 template <class Args>
@@ -28,8 +29,8 @@ constexpr Pool pool_of() {
   constexpr bool kIsLook =
       std::is_same_v<Args, Check> || std::is_same_v<Args, nfs3::GETATTR3args> ||
       std::is_same_v<Args, nfs3::LOOKUP3args> || std::is_same_v<Args, nfs3::ACCESS3args> ||
-      std::is_same_v<Args, nfs3::READLINK3args> || std::is_same_v<Args, nfs3::FSSTAT3args> ||
-      std::is_same_v<Args, nfs3::FSINFO3args> || std::is_same_v<Args, nfs3::PATHCONF3args>;
+      std::is_same_v<Args, nfs3::READLINK3args> || std::is_same_v<Args, nfs3::FSINFO3args> ||
+      std::is_same_v<Args, nfs3::PATHCONF3args>;
   return kIsData ? Pool::kData : kIsLook ? Pool::kLooks : Pool::kChanges;
 }
 

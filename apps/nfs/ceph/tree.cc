@@ -47,20 +47,29 @@ void Tree::mount_anew(std::unique_lock<std::mutex>& lock) {
       !made      ? made.error()
       : !is_same ? "another directory has its name now, of which clients have no handles"
                  : "";
+  std::list<Kept> unused;
   lock.lock();
+  const Clock::time_point now = Clock::now();
+  // Two gateways of one name end each other's sessions: ever more slowly, since the cluster
+  // remembers each one that it has shut out.
+  const bool is_soon = now - mounted_at_ < kLongLife;
+  pause_ = is_same && is_soon ? std::min(2 * pause_, kPauseMax) : kPause;
+  next_attempt_ = now + pause_;
+  const bool is_told = std::exchange(last_failure_, why) == why;
+  if (is_same) {
+    mounted_at_ = now;
+    if (sessions_.front().uses == 0) unused.splice(unused.end(), sessions_, sessions_.begin());
+    sessions_.push_front({std::move(*made), 0});
+  }
   is_mounting_ = false;
   mounted_.notify_all();
-  next_attempt_ = Clock::now() + kPause;
-  const bool is_told = std::exchange(last_failure_, why) == why;
-  if (!is_same) {
-    if (!is_told) report("the cluster has shut this gateway out, and it cannot mount anew: " + why);
-    return;
-  }
-  report("the cluster had shut this gateway out; it has mounted anew");
-  std::list<Kept> unused;
-  if (sessions_.front().uses == 0) unused.splice(unused.end(), sessions_, sessions_.begin());
-  sessions_.push_front({std::move(*made), 0});
   lock.unlock();
+  if (is_same) {
+    report(std::string("the cluster had shut this gateway out; it has mounted anew") +
+           (is_soon ? "; is there another gateway of its name (gateway=NAME)?" : ""));
+  } else if (!is_told) {
+    report("the cluster has shut this gateway out, and it cannot mount anew: " + why);
+  }
   unused.clear();  // which waits
   lock.lock();
 }

@@ -70,8 +70,10 @@ class Tree {
     std::size_t uses = 0;
   };
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kPause{500};  // between two attempts to mount
-  static constexpr std::chrono::seconds kWait{5};          // for one that succeeds
+  // Between two attempts to mount; longer where sessions do not last.
+  static constexpr std::chrono::milliseconds kPause{500}, kPauseMax{30'000};
+  static constexpr std::chrono::minutes kLongLife{1};  // of a session
+  static constexpr std::chrono::seconds kWait{5};      // for an attempt that succeeds
 
   Use use_front();  // with mutex_ held
   void release(Kept& kept) noexcept;
@@ -87,7 +89,8 @@ class Tree {
   std::list<Kept> sessions_;  // the current one in front; others are lost, and still used
   bool is_mounting_ = false;
   std::condition_variable mounted_;
-  Clock::time_point next_attempt_{};
+  Clock::time_point next_attempt_{}, mounted_at_ = Clock::now();
+  std::chrono::milliseconds pause_ = kPause;
   std::string last_failure_;  // of an attempt; each is reported once
 };
 

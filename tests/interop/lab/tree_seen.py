@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what a client of NFS sees of a tree: of each file its name, kind, size, times, number, handle and contents.
+"""Prints what a client of NFS sees of a tree: of each file its name, kind, size, time of change, number, handle and contents.
 
 usage: tree_seen.py FOLDER
 """

@@ -4,7 +4,7 @@ import shutil
 import sys
 
 from machine import Absent, Failure
-from scenarios.nfs import KernelLog, mount_of
+from scenarios.nfs import MOUNT, KernelLog, mount_of
 from session import scenario
 
 PLUG_IN = "librpcrdma_nfs_ceph.so"
@@ -35,7 +35,7 @@ class Site:
             yield server, tcp_port
 
     def seen(self, mount):
-        return mount.session.guest.run("seen", [self.tests / "interop" / "lab" / "tree_seen.py", "/mnt/nfs"], 120).out()
+        return mount.session.guest.run("seen", [self.tests / "interop" / "lab" / "tree_seen.py", MOUNT], 120).out()
 
 
 def expect_same(what, one, other):
