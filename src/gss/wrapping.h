@@ -12,8 +12,8 @@
 
 namespace rpcrdma::gss {
 
-// XDR that stands for the pieces, which lie one behind the other. `service` protects them. False:
-// the mechanism has failed.
+// XDR that stands for the pieces, which lie one behind the other and are XDR together, so that
+// their sizes make a multiple of four. `service` protects them. False: the mechanism has failed.
 bool wrap(Context& context, Service service, std::uint32_t sequence, std::span<const Bytes> pieces,
           std::vector<std::byte>& wrapped);
 

@@ -1,0 +1,80 @@
+// RPCSEC_GSS (RFC 2203): credentials, the results of control messages and wrapped bodies are read
+// without leaving the input, and come back as they were; a body that nobody has wrapped is refused.
+//
+// Input: which of the four, then its bytes.
+#include <array>
+#include <vector>
+
+#include "fuzz/fuzz.h"
+#include "gss/message.h"
+#include "gss/wrapping.h"
+#include "support/fake_mechanism.h"
+
+namespace rpcrdma::fuzz {
+namespace {
+
+void check_credential(Bytes input) {
+  const auto decoded = gss::decode_credential(input);
+  if (!decoded) return;
+  if (decoded->version != gss::kVersion) {
+    FUZZ_CHECK(*decoded == gss::CredentialBody{.version = decoded->version}, "more is known of it");
+    return;
+  }
+  FUZZ_CHECK(within(decoded->handle, input), "a handle leaves the credential");
+  std::array<std::byte, kAuthBodySizeMax> output{};
+  const std::size_t size = gss::encode_credential(*decoded, output);
+  FUZZ_CHECK(equal(Bytes(output).first(size), input), "a credential does not come back");
+}
+
+void check_init_results(Bytes input) {
+  const auto decoded = gss::decode_init_results(input);
+  if (!decoded) return;
+  FUZZ_CHECK(within(decoded->handle, input) && within(decoded->token, input), "a view leaves it");
+  FUZZ_CHECK(gss::init_results_size(*decoded) == input.size(), "results of another size");
+  Buffer output(input.size());
+  xdr::Writer writer(output);
+  gss::encode_init_results(*decoded, writer);
+  FUZZ_CHECK(writer.ok() && equal(output, input), "results do not come back");
+}
+
+// Whatever a peer says for a body. The two ends know each other.
+void check_bodies(Bytes input, gss::Service service) {
+  test::FakeContext ours({}, true, 7), theirs({}, false, 7);
+  std::vector<std::byte> room;
+  if (const auto found = gss::unwrap(theirs, service, 1, input, room)) {
+    FUZZ_CHECK(within(*found, input) || within(*found, room), "a body leaves its message");
+  }
+  input = input.first(input.size() / xdr::kWordSize * xdr::kWordSize);  // XDR
+  const Bytes first = input.first(input.size() / 2), second = input.subspan(input.size() / 2);
+  const std::array<Bytes, 2> pieces{first, second};
+  std::vector<std::byte> wrapped;
+  FUZZ_CHECK(gss::wrap(ours, service, 9, pieces, wrapped), "it cannot be wrapped");
+  FUZZ_CHECK(wrapped.size() % xdr::kWordSize == 0, "this is no XDR");
+  const auto found = gss::unwrap(theirs, service, 9, wrapped, room);
+  FUZZ_CHECK(found && equal(*found, input), "another body");
+  FUZZ_CHECK(!gss::unwrap(theirs, service, 8, wrapped, room), "that of another number");
+  FUZZ_CHECK(!gss::unwrap(ours, service, 9, wrapped, room), "one's own, sent back");
+}
+
+}  // namespace
+}  // namespace rpcrdma::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using rpcrdma::gss::Service;
+  rpcrdma::fuzz::Choices choices(rpcrdma::fuzz::as_bytes(data, size));
+  switch (choices.below(4)) {
+    case 0:
+      rpcrdma::fuzz::check_credential(choices.rest());
+      break;
+    case 1:
+      rpcrdma::fuzz::check_init_results(choices.rest());
+      break;
+    case 2:
+      rpcrdma::fuzz::check_bodies(choices.rest(), Service::kIntegrity);
+      break;
+    default:
+      rpcrdma::fuzz::check_bodies(choices.rest(), Service::kPrivacy);
+      break;
+  }
+  return 0;
+}
