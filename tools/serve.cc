@@ -318,9 +318,9 @@ std::unique_ptr<ReadyPage> open_ready_page(const ServeOptions& options, const Se
   std::string_view host = server.address().substr(0, server.address().rfind(':'));
   if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
   return ReadyPage::open(std::string(host), *options.ready_port, [exporter]() -> std::string {
-    constexpr std::chrono::seconds kPatience{2};
+    constexpr std::chrono::seconds kAnswerTime{2};
     if (is_draining) return "it was told to end";
-    return exporter != nullptr ? exporter->readiness().why_not(kPatience) : std::string();
+    return exporter != nullptr ? exporter->readiness().why_not(kAnswerTime) : std::string();
   });
 }
 
