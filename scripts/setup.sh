@@ -6,10 +6,12 @@ set -euo pipefail
 
 case ${1:-base} in
   base)  packages=(g++ cmake ninja-build pkg-config libexpected-dev libfmt-dev libcli11-dev
-                   nlohmann-json3-dev libisal-dev libssl-dev libsqlite3-dev libmicrohttpd-dev libgtest-dev
-                   libgmock-dev librapidcheck-dev python3 patch) ;;
+                   nlohmann-json3-dev libisal-dev libssl-dev libsqlite3-dev libgtest-dev libgmock-dev
+                   librapidcheck-dev python3 patch) ;;
+  # The last ones are optional to users: for Kerberos, and for serve --ready-port.
   check) packages=(tshark clang-format git libasio-dev doxygen mandoc zsh libtirpc-dev rpcsvc-proto
-                   rpcbind iproute2 strace libkrb5-dev krb5-kdc krb5-admin-server krb5-user) ;;
+                   rpcbind iproute2 strace libkrb5-dev krb5-kdc krb5-admin-server krb5-user
+                   libmicrohttpd-dev) ;;
   # Each fault is taken out again, which without it builds hundreds of objects once more.
   mutants) packages=(ccache) ;;
   clang) packages=(clang) ;;
@@ -18,7 +20,7 @@ case ${1:-base} in
   bench-nfs) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto libnfs-dev libnfs-utils nfs-ganesha
                        nfs-ganesha-vfs rpcbind iproute2 util-linux) ;;
   # A cluster of its own, and what gateways need.
-  ceph)  packages=(ceph-mon ceph-mgr ceph-osd ceph-mds ceph-common ceph-fuse fuse3 libcephfs-dev) ;;
+  ceph)  packages=(ceph-mon ceph-mgr ceph-osd ceph-mds ceph-common ceph-fuse fuse3 libcephfs-dev libmicrohttpd-dev) ;;
   bench) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto gnuplot-nox) ;;
   # The guest and what makes it; gcc-12 made Debian's kernels. The last two: headers of rdma-core.
   lab)   packages=(qemu-system-x86 seabios mmdebstrap cpio kmod busybox-static e2fsprogs xz-utils zstd make
