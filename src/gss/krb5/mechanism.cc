@@ -1,6 +1,7 @@
 #include "gss/krb5/mechanism.h"
 
 #include <array>
+#include <chrono>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -260,9 +261,14 @@ class Krb5 final : public Mechanism {
   Expected<std::unique_ptr<Context>, Status> accept() override {
     const std::lock_guard lock(mutex_);
     if (keys_.get() == GSS_C_NO_CREDENTIAL) {
-      if (Status status = acquire_keys(); status.is_error()) {
-        return Unexpected<Status>(std::move(status));
+      // Not for each client that asks: the file is read, and MIT's library (1.20) loses some bytes
+      // each time that it finds none.
+      const auto now = std::chrono::steady_clock::now();
+      if (now >= retry_at_) {
+        why_not_ = acquire_keys();
+        retry_at_ = now + kPause;
       }
+      if (why_not_.is_error()) return Unexpected<Status>(why_not_);
     }
     return std::make_unique<Accepting>(keys_.get());
   }
@@ -278,9 +284,14 @@ class Krb5 final : public Mechanism {
     return acquire(name.get(), GSS_C_ACCEPT, store, keys_);
   }
 
+  static constexpr std::chrono::seconds kPause{1};
+
   const Settings settings_;
   std::mutex mutex_;
   Credentials keys_;  // guarded by mutex_ until they are there; the library locks them
+  // Guarded by mutex_.
+  Status why_not_;
+  std::chrono::steady_clock::time_point retry_at_{};
 };
 
 }  // namespace
