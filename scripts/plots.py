@@ -41,7 +41,9 @@ class Bench:
     def run(self, case, *words):
         """{name of the case: figures}; empty when it cannot be measured."""
         command = [self.options.command, "bench", "--json", "--crc", "off", "--cpu", "same", "--provider", "siwarp",
-                   "--seconds", self.options.seconds, "--rounds", self.options.rounds, "--cases", case, *words]
+                   "--rounds", self.options.rounds, "--cases", case, *words]
+        if "--seconds" not in words:
+            command += ["--seconds", self.options.seconds]
         print(f"plots: {case} {' '.join(map(str, words))}", file=sys.stderr, flush=True)
         try:
             result = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False,
@@ -138,9 +140,13 @@ def main():
         "write": lambda x: (f"read_{x}_qd8,write_{x}_qd8", f"write_{x}_qd8", ()),
         "bare TCP": lambda x: (f"read_{x}_qd8,write_{x}_qd8", f"raw_{x}_qd8", ())})
     counts = [count for count in CONNECTIONS if count <= options.connections_max][:few]
+
+    def of_connections(count):  # long enough that each has its turn several times
+        return ("--connections", count - 1, "--seconds", max(float(options.seconds), count / 800))
+
     connections = bench.sweep(counts, {
-        "NULL": lambda x: ("null_qd8", "null_qd8", ("--connections", x - 1)),
-        "bare TCP": lambda x: ("null_qd8", "raw_null_qd8", ("--connections", x - 1))})
+        "NULL": lambda x: ("null_qd8", "null_qd8", of_connections(x)),
+        "bare TCP": lambda x: ("null_qd8", "raw_null_qd8", of_connections(x))})
     sweeps = (("depth", "Depth", "Calls in flight on one connection", depth, int),
               ("payload", "Payload", "Bytes of data in a call, depth 8", payload, bytes_of),
               ("connections", "Connections", "Connections with NULL calls at depth 8 each; latencies are those of one",
@@ -149,7 +155,7 @@ def main():
 
 Written by `make bench` ([scripts/plots.py](../scripts/plots.py)): {processor()}, {platform.system()} {platform.release()}.
 Client and server are two processes on one CPU, over software iWARP without CRC; each point is the median of
-{options.rounds} rounds, {options.seconds} s together, next to bare TCP with the same payload and depth. CPU is that of all
+{options.rounds} rounds, {options.seconds} s together (more with many connections), next to bare TCP with the same payload and depth. CPU is that of all
 processes, for each call. Shared machines are noisy: compare within a row ([performance.md](performance.md)).
 """]
     for name, title, label, rows, number in sweeps:

@@ -45,6 +45,17 @@ void await_begin(const Tally& tally) {
   while (!tally.may_begin) ::poll(nullptr, 0, 1);
 }
 
+void begin_all(std::span<const std::unique_ptr<Child>> clients, std::uint64_t calls) {
+  for (const auto& client : clients) client->begin();
+  for (std::uint64_t made = 0; made < calls; ::poll(nullptr, 0, 1)) {
+    made = 0;
+    for (const auto& client : clients) {
+      if (client->has_ended()) throw std::runtime_error("a process of the load has ended");
+      made += client->tally().calls;
+    }
+  }
+}
+
 void raise_descriptors() {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
@@ -97,6 +108,12 @@ Child::~Child() {
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
   munmap(tally_, sizeof(Tally));
+}
+
+bool Child::has_ended() const {
+  siginfo_t info{};
+  return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid != 0;
 }
 
 double Child::cpu_seconds() const {

@@ -7,7 +7,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace rpcrdma::tools::bench {
@@ -34,6 +36,7 @@ class Child {
   double cpu_seconds() const;  // that it has used
   std::uint64_t resident_kib() const;
   const Tally& tally() const noexcept { return *tally_; }
+  bool has_ended() const;
   // Lets what waits in await_begin() go on.
   void begin() noexcept { tally_->may_begin = true; }
 
@@ -45,6 +48,10 @@ class Child {
 
 // In a child whose calls would hold up others that still connect.
 void await_begin(const Tally& tally);
+// Lets clients begin, and returns when together they have made so many calls: enough that each
+// connection has had its turn, whose first calls cost what later ones do not. Throws
+// std::runtime_error if one of them ends.
+void begin_all(std::span<const std::unique_ptr<Child>> clients, std::uint64_t calls);
 // Lets the calling process have as many descriptors as it may.
 void raise_descriptors();
 // Keeps the calling process to one CPU.

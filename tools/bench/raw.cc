@@ -275,7 +275,7 @@ class Raw final : public Contender {
         std::make_unique<Child>(client_cpu_, [&](const Announce& announce, Tally& tally) {
           be_busy(what, connections, server_.address(), announce, tally);
         }));
-    made.back()->begin();
+    begin_all(made, connections * static_cast<std::uint64_t>(what.depth));
     return made;
   }
   Sample run(const Case& what, const Times& times, const Load& load) override {
@@ -291,6 +291,7 @@ class Raw final : public Contender {
     responses_.resize(depth * size);
     requests_.resize(depth * kMessageSize);
     Meter meter({.server = &server_, .load = load}, times);
+    std::ranges::fill(started, meter.now());
     std::size_t oldest = 0, bytes = 0, to_start = depth;  // bytes: of the oldest response
     for (;;) {
       if (to_start > 0) {

@@ -128,7 +128,7 @@ class Rpcrdma final : public Contender {
       be_busy(what, count, url_, layout_, announce, tally);
     };
     Load made = start(connections, be);
-    for (const auto& each : made) each->begin();
+    begin_all(made, connections * static_cast<std::uint64_t>(what.depth));
     return made;
   }
   const Child* server() const override { return server_ ? &*server_ : nullptr; }
