@@ -42,6 +42,7 @@ struct CallSeal {
   // The call.
   std::uint32_t xid = 0;
   Procedure procedure{};
+  std::string_view peer{};  // of the connection, for the text of errors
   // For seal(): the arguments in XDR, in pieces, valid until the step has ended. Empty unless
   // ClientAuth::wrap_growth() has a value.
   std::span<const Bytes> arguments{};
@@ -52,15 +53,28 @@ struct CallSeal {
   // Set by seal(), if wrap_growth() has a value: XDR that replaces the arguments, its size a
   // multiple of four bytes. nullopt: the arguments are sent unchanged.
   std::optional<Bytes> wrapped;
+  // Set by seal(): what goes out is not the call yet but a message of the authenticator's, such as
+  // one that makes a security context: procedure 0 of the call's program, `wrapped` for arguments,
+  // an XID of its own, results of at most kControlResultsSizeMax bytes. Its reply is for open() and
+  // refused() alone, which set `again` or `failure`. Bulk data and places stay for the call.
+  bool is_control = false;
+  // For seal(): the call of ClientAuth::goodbye().
+  bool is_last = false;
 
   // For open(): the verifier of the reply as the server wrote it, and what follows the header. This
   // excludes placed data; nothing is placed when the call is wrapped. If wrap_growth() has a value,
   // open() may replace the results.
   Credential reply_verifier{};
   Bytes results{};
+  // For refused(): why the server denies the call, if it does by AUTH_ERROR. There is no verifier
+  // then, so that anybody may have said so (RFC 5531 §9).
+  std::optional<AuthStatus> denied;
 
-  // Set by either step: fails the call with this error.
+  // Set by any step: fails the call with this error. For refused() it is set before.
   std::optional<Error> failure;
+  // Set by open() and refused(), in place of `failure`: the call is sealed and sent once more, with
+  // the same XID, within its time. The authenticator bounds how often: a denial can be forged.
+  bool again = false;
   // For the authenticator's use; null before its first step.
   void* state = nullptr;
 };
@@ -69,14 +83,27 @@ struct CallSeal {
 // elsewhere.
 class RPCRDMA_EXPORT ClientAuth {
  public:
+  static constexpr std::uint32_t kControlResultsSizeMax = 512;  // bytes: no Reply chunk is needed
+
   virtual ~ClientAuth() = default;
 
   // Called for each transmission: a call repeated over another connection is sealed anew.
   virtual StepEnd seal(CallSeal& call, AuthStep& step) = 0;
+  // What seal() has set goes out, behind all that went before it. Not called when the call has
+  // failed meanwhile.
+  virtual void sent(CallSeal& /*call*/) noexcept {}
   // A successful reply has arrived. None of it was shown to the application yet.
   virtual StepEnd open(CallSeal& /*call*/, AuthStep& /*step*/) { return StepEnd::kDone; }
+  // The server denies the call, or has accepted it and reports an error of RFC 5531 §9, which
+  // `failure` says. Accepted ones have a reply_verifier.
+  virtual StepEnd refused(CallSeal& /*call*/, AuthStep& /*step*/) { return StepEnd::kDone; }
   // The call has ended and no view of it remains in use. Called only if CallSeal::state is set.
   virtual void forget(CallSeal& /*call*/) noexcept {}
+
+  // The call that tells the server to forget what it keeps for this client, such as a security
+  // context, see Client::log_out(); nullopt: it keeps nothing. It has neither arguments nor
+  // results.
+  virtual std::optional<Procedure> goodbye() const noexcept { return std::nullopt; }
 
   // The number of bytes by which results may grow when wrapped; nullopt: nothing is wrapped.
   // Wrapped items are not eligible for direct placement (RFC 8166 §6.1), so long calls and replies

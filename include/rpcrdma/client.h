@@ -143,6 +143,13 @@ class RPCRDMA_EXPORT Client {
   // §9), or has the XID of another outstanding call.
   Expected<Call, Error> prepare_message(std::uint32_t size_max = 2048);
 
+  // The call that tells the server to forget the security context of this client (RFC 2203 §5.4),
+  // without arguments and results; kSecurity: there is none. The next call makes another one. Who
+  // goes without it leaves the context to the server until it runs out.
+  Expected<Call, Error> prepare_log_out();
+  // Makes this call and blocks until it has ended, 5 s at most; does nothing without a context.
+  void log_out();
+
   // Makes the call and waits for its end. Meanwhile other calls proceed (their callbacks run).
   Expected<Reply, Error> call(Call call);
 

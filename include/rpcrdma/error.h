@@ -30,6 +30,7 @@ enum class Errc : std::uint8_t {
   kServerFault,     // RPC: the server failed (SYSTEM_ERR)
   kUnsupported,     // this build or this machine cannot do it
   kUnknownHost,     // the host's name has no address
+  kSecurity,        // the security mechanism: no ticket, another clock, a reply that proves nothing
 };
 RPCRDMA_EXPORT std::string_view to_string(Errc code) noexcept;
 

@@ -47,6 +47,8 @@ std::string_view to_string(Errc code) noexcept {
       return "not supported";
     case Errc::kUnknownHost:
       return "unknown host";
+    case Errc::kSecurity:
+      return "not secure";
   }
   return "unknown error";
 }

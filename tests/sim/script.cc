@@ -269,6 +269,7 @@ std::optional<std::string> judge_failure(const CallScript& script, const Circums
     case Errc::kDenied:
     case Errc::kUnsupported:
     case Errc::kUnknownHost:
+    case Errc::kSecurity:
       break;
   }
   if (may) return std::nullopt;

@@ -49,6 +49,8 @@ std::optional<CallSender::Refusal> CallSender::start(CallSlot& slot,
 // The most that is not in the places of results, bytes.
 std::uint64_t CallSender::rest_max(const CallSlot& slot) const noexcept {
   if (slot.is_whole) return slot.results_size_max;
+  if (slot.step.seal.is_control) [[unlikely]]
+    return oncrpc::kReplyHeaderSizeMax + ClientAuth::kControlResultsSizeMax;
   std::uint64_t size = oncrpc::kReplyHeaderSizeMax + std::uint64_t{slot.results_size_max};
   if (growth_) size += *growth_;
   if (growth_ || limits_.no_places) [[unlikely]] {
@@ -62,9 +64,10 @@ bool CallSender::build(CallSlot& slot) {
   stream_.clear();
   rooms_.clear();
   const CallSeal& seal = slot.step.seal;
-  const std::size_t start = slot.is_whole ? kHeaderRoom
-                                          : seal_call(slot.stream, slot.xid, slot.procedure,
-                                                      seal.credential, seal.verifier);
+  const std::size_t start =
+      slot.is_whole ? kHeaderRoom
+                    : seal_call(slot.stream, slot.xid, procedure_of(seal, slot.procedure),
+                                seal.credential, seal.verifier);
   ConnectionMemory::Place place{};
   if (slot.stream_is_room) {
     const auto room = slot.connection->call_room(calls_.index_of(slot));
@@ -79,7 +82,7 @@ bool CallSender::build(CallSlot& slot) {
     place = *lent;
   }
   const bool is_wrapping = growth_ && !slot.is_whole;
-  if (is_wrapping && seal.wrapped) [[unlikely]] {
+  if (seal.is_control || (is_wrapping && seal.wrapped)) [[unlikely]] {
     return build_wrapped(slot, {place.lease, static_cast<std::uint32_t>(kHeaderRoom - start),
                                 place.offset + start, 0});
   }
@@ -104,10 +107,11 @@ bool CallSender::build(CallSlot& slot) {
   return ok;
 }
 
-// Nothing of a wrapped call is eligible, nor of its reply (RFC 8166 §6.1).
+// Nothing of a wrapped call is eligible, nor of its reply (RFC 8166 §6.1); the same for a control
+// message.
 bool CallSender::build_wrapped(CallSlot& slot, const engine::Fragment& header) {
   if (!stream_.push_back(header)) return false;
-  const Bytes wrapped = *slot.step.seal.wrapped;
+  const Bytes wrapped = slot.step.seal.wrapped.value_or(Bytes{});
   if (wrapped.empty()) return true;
   const auto lent = memory_.lend_read_only(slot.memory, wrapped);
   return lent && stream_.push_back(

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -84,7 +85,8 @@ class CallStep final : public AuthStep {
   void finish() override { ended_->deliver(slot_); }
 
   CallSeal seal;
-  std::vector<Bytes> runs;  // of the arguments that are wrapped
+  std::vector<Bytes> runs;      // of the arguments that are wrapped
+  std::optional<Xid> call_xid;  // of the call, while its slot has that of a control message
 
  private:
   EndedSteps* ended_ = nullptr;
@@ -105,16 +107,21 @@ class CallSteps {
   std::optional<std::uint32_t> growth() const noexcept { return growth_; }
   std::uint32_t under_way() const noexcept { return under_way_; }
   bool has_steps() const noexcept { return own_ != nullptr; }
+  std::optional<Procedure> goodbye() const noexcept {
+    return own_ != nullptr ? own_->goodbye() : std::nullopt;
+  }
 
   // What AUTH_NONE and AUTH_SYS have in place of steps. Precondition: !has_steps().
   void seal_plain(CallStep& step) { (void)plain_.seal(step.seal, step); }
   // Preconditions of the others: has_steps().
   StepEnd seal(CallStep& step, const Procedure& procedure, Xid xid, const MessageWriter& writer,
-               Bytes stream) {
+               Bytes stream, std::string_view peer) {
     CallSeal& seal = step.seal;
     seal.xid = static_cast<std::uint32_t>(xid);
     seal.procedure = procedure;
+    seal.peer = peer;
     seal.credential = seal.verifier = {};
+    seal.is_control = seal.again = false;
     seal.failure.reset();
     if (growth_) [[unlikely]] {
       step.runs.clear();
@@ -124,12 +131,26 @@ class CallSteps {
     }
     return count(own_->seal(seal, step));
   }
-  // Precondition: reply_verifier is set.
+  void sent(CallStep& step) noexcept { own_->sent(step.seal); }
+  // A reply has come, of which nothing is known yet.
+  static void begin_reply(CallStep& step) noexcept {
+    step.seal.reply_verifier = {};
+    step.seal.denied.reset();
+  }
+  // Preconditions: of both that read_reply() has set what it sets; of the second that the error of
+  // the reply is in `failure`.
   StepEnd open(CallStep& step, MessageReader& reader) {
     step.seal.results = reader.xdr().rest();
     return count(own_->open(step.seal, step));
   }
-  // After it has ended well.
+  StepEnd refuse(CallStep& step) { return count(own_->refused(step.seal, step)); }
+  // After either: whether the call is to be sealed and sent once more.
+  static bool is_again(CallStep& step) noexcept {
+    if (!step.seal.again) return false;
+    step.seal.failure.reset();
+    return true;
+  }
+  // After open() has ended well.
   void finish_open(const CallStep& step, MessageReader& reader,
                    std::span<const MutableBytes> places) {
     if (!growth_) [[likely]]
@@ -138,9 +159,11 @@ class CallSteps {
     reader.set_places(places);
   }
   void forget(CallStep& step) noexcept {
-    if (step.seal.state == nullptr) [[likely]]
+    if (own_ == nullptr) [[likely]]
       return;
-    own_->forget(step.seal);
+    step.seal.is_control = step.seal.is_last = false;
+    step.call_xid.reset();
+    if (step.seal.state != nullptr) own_->forget(step.seal);
     step.seal.state = nullptr;
   }
 

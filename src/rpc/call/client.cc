@@ -208,6 +208,23 @@ Expected<Call, Error> Client::prepare(const Procedure& procedure,
 Expected<Call, Error> Client::prepare_message(std::uint32_t size_max) {
   return impl_->prepare_message(size_max);
 }
+Expected<Call, Error> Client::prepare_log_out() {
+  const auto procedure = impl_->goodbye();
+  if (!procedure) {
+    return Unexpected<Error>(Error{Errc::kSecurity, "logging out", std::string(impl_->peer()),
+                                   "there is no security context that a server keeps"});
+  }
+  auto call = impl_->prepare(*procedure, 0);
+  if (call) impl_->message(ClientImpl::slot_of(*call)).step.seal.is_last = true;
+  return call;
+}
+void Client::log_out() {
+  constexpr std::chrono::seconds kPatience{5};
+  auto call = prepare_log_out();
+  if (!call) return;
+  call->time_out_after(kPatience);
+  (void)this->call(std::move(*call));
+}
 Expected<Reply, Error> Client::call(Call call) {
   return impl_->call(std::move(call));
 }

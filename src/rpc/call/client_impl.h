@@ -107,8 +107,10 @@ class ClientImpl {
 
  private:
   friend class Call;
+  friend class Client;
   friend class Reply;
 
+  virtual std::optional<Procedure> goodbye() const noexcept = 0;
   // True: it deletes itself when the last of its work ends.
   virtual bool stays_behind() = 0;
   virtual rpc::CallMessage& message(std::uint32_t slot) noexcept = 0;

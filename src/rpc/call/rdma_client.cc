@@ -53,16 +53,20 @@ std::optional<ConnectionCharacteristics> RdmaClient::characteristics() const noe
 
 // --- Making a call -----------------------------------------------------------------------------
 
+inline Xid RdmaClient::draw_xid() {
+  do {
+    ++last_xid_;
+  } while (whole_calls_ > 0 && calls_.is_in_use(Xid{last_xid_}));
+  return Xid{last_xid_};
+}
+
 // The call's stream is there.
 inline void RdmaClient::init_slot(Slot& slot, const Procedure& procedure) {
   slot.state = State::kPrepared;
   slot.blocking = slot.holds_receive = false;
   slot.connection = nullptr;
   slot.procedure = procedure;
-  do {
-    ++last_xid_;
-  } while (whole_calls_ > 0 && calls_.is_in_use(Xid{last_xid_}));
-  calls_.set_xid(slot, Xid{last_xid_});
+  calls_.set_xid(slot, draw_xid());
   slot.result_count = 0;
   slot.results_refused = slot.is_whole = false;
   slot.results_size_max = kResultsSizeDefault;
@@ -175,8 +179,11 @@ std::optional<Error> RdmaClient::start_in_engine(Slot& slot) {
 }
 
 std::optional<Error> RdmaClient::seal(Slot& slot) {
-  const StepEnd end =
-      steps_.seal(slot.step, slot.procedure, slot.xid, slot.writer, slot.arguments());
+  if (const auto xid = std::exchange(slot.step.call_xid, std::nullopt)) {
+    calls_.set_xid(slot, whole_calls_ > 0 && calls_.is_in_use(*xid) ? draw_xid() : *xid);
+  }
+  const StepEnd end = steps_.seal(slot.step, slot.procedure, slot.xid, slot.writer,
+                                  slot.arguments(), errors_.peer());
   slot.connection = connection_;
   if (!keeps_calls_ || calls_.is_own(calls_.index_of(slot))) slot.deadline = now() + slot.timeout;
   if (end == StepEnd::kDone) return send_sealed(slot);
@@ -187,7 +194,13 @@ std::optional<Error> RdmaClient::seal(Slot& slot) {
 // What went wrong while it was sealed, if anything, or with its start.
 std::optional<Error> RdmaClient::send_sealed(Slot& slot) {
   if (slot.step.seal.failure) return std::exchange(slot.step.seal.failure, std::nullopt);
-  return send(slot);
+  if (slot.step.seal.is_control) {
+    slot.step.call_xid = slot.xid;
+    calls_.set_xid(slot, draw_xid());
+  }
+  auto error = send(slot);
+  if (!error) steps_.sent(slot.step);
+  return error;
 }
 
 // --- Its end -----------------------------------------------------------------------------------
@@ -227,23 +240,28 @@ inline void RdmaClient::complete(std::uint32_t index) {
 void RdmaClient::handle_reply(std::uint32_t index, const engine::ReplyReady& reply) {
   Slot& slot = calls_[index];
   slot.holds_receive = true;
-  if (steps_.has_steps()) [[unlikely]]
-    slot.step.seal.reply_verifier = {};
-  if (auto error = rpc::read_reply(slot, reply, errors_.peer())) {
-    return fail(index, std::move(*error));
-  }
+  const bool is_opened = steps_.has_steps() && !slot.is_whole;
+  if (is_opened) [[unlikely]]
+    rpc::CallSteps::begin_reply(slot.step);
+  auto error = rpc::read_reply(slot, reply, errors_.peer());
+  if (error && !is_opened) return fail(index, std::move(*error));
   memory_.take_back(slot.memory, slot.connection);
-  if (!calls_.is_own(index)) heard_ = true;
-  if (steps_.has_steps() && !slot.is_whole) [[unlikely]] {
-    slot.state = State::kOpening;
-    if (steps_.open(slot.step, slot.reader) == StepEnd::kDone) handle_opened(index);
-    return;
-  }
-  complete(index);
+  if (!calls_.is_own(index) && !error) heard_ = true;
+  if (!is_opened) [[likely]]
+    return complete(index);
+  slot.state = State::kOpening;
+  slot.step.seal.failure = std::move(error);
+  const StepEnd end =
+      slot.step.seal.failure ? steps_.refuse(slot.step) : steps_.open(slot.step, slot.reader);
+  if (end == StepEnd::kDone) handle_opened(index);
 }
 
 void RdmaClient::handle_opened(std::uint32_t index) {
   Slot& slot = calls_[index];
+  if (rpc::CallSteps::is_again(slot.step)) {
+    release_reply(slot);
+    return go_on(slot, &RdmaClient::start_in_engine);
+  }
   if (slot.step.seal.failure) {
     return fail(index, *std::exchange(slot.step.seal.failure, std::nullopt));
   }
@@ -264,15 +282,24 @@ void RdmaClient::fail(std::uint32_t index, Error error) {
   callback(Unexpected<Error>(std::move(error)));
 }
 
+inline void RdmaClient::release_receive(Slot& slot) {
+  engine::Connection& engine = slot.connection->engine();
+  engine.release(slot.id);
+  slot.holds_receive = false;
+  if (!in_progress_) handle_released(engine.calls_waiting() > 0);
+}
+
+// Of a call that goes on.
+void RdmaClient::release_reply(Slot& slot) {
+  if (slot.holds_receive) release_receive(slot);
+  if (!slot.reply_room.empty()) pool_.give_back(slot.reply_room);
+  slot.reply_room = {};
+}
+
 void RdmaClient::free_slot(std::uint32_t index) {
   Slot& slot = calls_[index];
   memory_.take_back(slot.memory, slot.connection);
-  if (slot.holds_receive) {
-    engine::Connection& engine = slot.connection->engine();
-    engine.release(slot.id);
-    slot.holds_receive = false;
-    if (!in_progress_) handle_released(engine.calls_waiting() > 0);
-  }
+  if (slot.holds_receive) release_receive(slot);
   const bool has_stream = !slot.stream.empty() && !slot.stream_is_room;
   if (has_stream) pool_.give_back(slot.stream);
   if (!slot.reply_room.empty()) pool_.give_back(slot.reply_room);
@@ -299,13 +326,13 @@ void RdmaClient::take_steps() {
     const bool is_of_this = connection_ != nullptr && slot.connection == connection_;
     if (calls_.is_own(index) && !is_of_this) return free_slot(index);
     if (slot.state == State::kOpening) return handle_opened(index);
-    handle_sealed(slot);
+    go_on(slot, &RdmaClient::send_sealed);
   });
 }
 
 // Time has passed, and the connection may be another one or none: what was sealed is good for one
 // transmission, but for any connection.
-void RdmaClient::handle_sealed(Slot& slot) {
+void RdmaClient::go_on(Slot& slot, std::optional<Error> (RdmaClient::*next)(Slot&)) {
   const bool is_own = calls_.is_own(calls_.index_of(slot));
   const bool has_failed = slot.step.seal.failure.has_value();
   slot.timeout = std::max(slot.deadline - now_, std::chrono::nanoseconds{0});
@@ -318,7 +345,7 @@ void RdmaClient::handle_sealed(Slot& slot) {
              (connection_ == nullptr || connection_->ended() || use_ == Use::kNoMore)) {
     error = lost_error();
   } else {
-    error = send_sealed(slot);
+    error = (this->*next)(slot);
   }
   if (error) fail(calls_.index_of(slot), std::move(*error));
 }

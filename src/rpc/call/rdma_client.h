@@ -129,13 +129,18 @@ class RdmaClient : public ClientImpl {
 
  private:
   rpc::CallMessage& message(std::uint32_t slot) noexcept final { return calls_[slot]; }
+  std::optional<Procedure> goodbye() const noexcept final { return steps_.goodbye(); }
   // On the path of each call.
+  [[gnu::always_inline]] inline Xid draw_xid();
   [[gnu::always_inline]] inline void init_slot(Slot& slot, const Procedure& procedure);
+  [[gnu::always_inline]] inline void release_receive(Slot& slot);
+  void release_reply(Slot& slot);
   std::optional<Error> start_or_wait(Slot& slot);
   [[gnu::always_inline]] inline std::optional<Error> send(Slot& slot);  // as complete()
   std::optional<Error> seal(Slot& slot);
   std::optional<Error> send_sealed(Slot& slot);
-  void handle_sealed(Slot& slot);
+  // A step has ended: the call is goes on with `next`, waits, or fails.
+  void go_on(Slot& slot, std::optional<Error> (RdmaClient::*next)(Slot&));
   void handle_opened(std::uint32_t index);
   // On the path of each call.
   [[gnu::always_inline]] inline void complete(std::uint32_t index);

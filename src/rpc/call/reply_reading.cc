@@ -21,10 +21,10 @@ std::optional<Error> read_any(CallSlot& slot, Bytes stream, const engine::ReplyR
   } else {
     const auto header = oncrpc::decode_reply(reader);
     const bool is_ours = header && header->xid == slot.xid;
+    if (is_ours) show(*header, slot.step.seal);
     if (auto error = to_error(is_ours ? &*header : nullptr, slot.procedure, peer)) {
       return error;
     }
-    slot.step.seal.reply_verifier = std::get<oncrpc::Accepted>(header->body).verifier;
   }
   std::array<MessageReader::Placed, kBulkItemsMax> placed;
   const auto items =
@@ -51,6 +51,14 @@ std::optional<Error> read_any(CallSlot& slot, Bytes stream, const engine::ReplyR
 }
 
 }  // namespace
+
+void show(const oncrpc::ReplyHeader& header, CallSeal& seal) noexcept {
+  if (const auto* accepted = std::get_if<oncrpc::Accepted>(&header.body)) {
+    seal.reply_verifier = accepted->verifier;
+  } else if (const auto* denied = std::get_if<oncrpc::AuthError>(&header.body)) {
+    seal.denied = denied->why;
+  }
+}
 
 std::optional<Error> read_reply(CallSlot& slot, const engine::ReplyReady& reply,
                                 std::string_view peer) {

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "oncrpc/message.h"
 #include "oncrpc/runs.h"
+#include "rpcrdma/auth.h"
 #include "rpcrdma/message.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
@@ -30,6 +31,13 @@ inline constexpr std::size_t kHeaderRoom = oncrpc::kCallHeaderSizeMax;
   xdr::Writer writer(stream.subspan(start, size));
   oncrpc::encode_call(header, writer);
   return start;
+}
+
+// What the header names: a control message is a call of the program's procedure 0.
+inline Procedure procedure_of(const CallSeal& seal, const Procedure& called) noexcept {
+  if (seal.is_control) [[unlikely]]
+    return {called.program, called.version, 0};
+  return called;
 }
 
 // Writes the header right in front of the arguments, which begin at kHeaderRoom of `stream`;

@@ -10,6 +10,7 @@
 #include "base/bounded_vector.h"
 #include "oncrpc/message.h"
 #include "posix/address.h"
+#include "rpc/call/reply_reading.h"
 #include "rpc/errors.h"
 
 namespace rpcrdma {
@@ -161,10 +162,7 @@ Expected<Call, Error> TcpClient::prepare(const Procedure& procedure,
   slot.state = State::kPrepared;
   slot.blocking = slot.is_early = false;
   slot.procedure = procedure;
-  do {
-    ++last_xid_;
-  } while (whole_calls_ > 0 && is_in_use(Xid{last_xid_}));
-  set_xid(slot, Xid{last_xid_});
+  set_xid(slot, draw_xid());
   slot.result_count = 0;
   slot.results_refused = slot.is_whole = false;
   slot.results_size_max = kResultsSizeDefault;
@@ -172,6 +170,13 @@ Expected<Call, Error> TcpClient::prepare(const Procedure& procedure,
   slot.error.reset();
   std::construct_at(&slot.writer, slot.stream.subspan(rpc::kHeaderRoom));
   return make_call(index);
+}
+
+Xid TcpClient::draw_xid() {
+  do {
+    ++last_xid_;
+  } while (whole_calls_ > 0 && is_in_use(Xid{last_xid_}));
+  return Xid{last_xid_};
 }
 
 void TcpClient::set_xid(Slot& slot, Xid xid) {
@@ -247,26 +252,41 @@ std::optional<Error> TcpClient::seal(Slot& slot) {
     steps_.seal_plain(slot.step);
     return send(slot);
   }
+  if (const auto xid = std::exchange(slot.step.call_xid, std::nullopt)) {
+    set_xid(slot, whole_calls_ > 0 && is_in_use(*xid) ? draw_xid() : *xid);
+  }
   const Bytes arguments = slot.stream.subspan(rpc::kHeaderRoom);
-  if (steps_.seal(slot.step, slot.procedure, slot.xid, slot.writer, arguments) == StepEnd::kLater) {
+  if (steps_.seal(slot.step, slot.procedure, slot.xid, slot.writer, arguments, peer_) ==
+      StepEnd::kLater) {
     slot.state = State::kSealing;
     return std::nullopt;
   }
+  return send_sealed(slot);
+}
+
+std::optional<Error> TcpClient::send_sealed(Slot& slot) {
   if (slot.step.seal.failure) return std::exchange(slot.step.seal.failure, std::nullopt);
-  return send(slot);
+  if (slot.step.seal.is_control) {
+    slot.step.call_xid = slot.xid;
+    set_xid(slot, draw_xid());
+  }
+  auto error = send(slot);
+  if (!error) steps_.sent(slot.step);
+  return error;
 }
 
 // Bulk items go where their count words announce them; their fill bytes are in the stream.
 std::optional<Error> TcpClient::send(Slot& slot) {
   const CallSeal& seal = slot.step.seal;
-  const std::size_t start = slot.is_whole ? rpc::kHeaderRoom
-                                          : rpc::seal_call(slot.stream, slot.xid, slot.procedure,
-                                                           seal.credential, seal.verifier);
+  const std::size_t start =
+      slot.is_whole ? rpc::kHeaderRoom
+                    : rpc::seal_call(slot.stream, slot.xid, rpc::procedure_of(seal, slot.procedure),
+                                     seal.credential, seal.verifier);
   BoundedVector<Bytes, tcp::Connection::kRunsMax> runs;
   static_assert(decltype(runs)::capacity() >= 1 + oncrpc::kRunsMax);
   (void)runs.push_back(Bytes(slot.stream).subspan(start, rpc::kHeaderRoom - start));
-  if (steps_.growth() && !slot.is_whole && seal.wrapped) {
-    (void)runs.push_back(*seal.wrapped);
+  if (seal.is_control || (steps_.growth() && !slot.is_whole && seal.wrapped)) {
+    (void)runs.push_back(seal.wrapped.value_or(Bytes{}));
   } else {
     oncrpc::for_each_run(slot.writer, slot.stream.subspan(rpc::kHeaderRoom),
                          [&](Bytes run) { (void)runs.push_back(run); });
@@ -285,14 +305,20 @@ void TcpClient::take_steps() {
   steps_.take_all([this](std::uint32_t index) {
     Slot& slot = slots_[index];
     if (slot.state == State::kOpening) return handle_opened(index);
-    std::optional<Error> error = std::exchange(slot.step.seal.failure, std::nullopt);
-    if (!error && connection_->ended()) error = lost_error();
-    if (!error && slot.deadline <= now_) {
-      error = rpc::to_error(engine::CallError::kTimedOut, {}, peer_);
-    }
-    if (!error) error = send(slot);
-    if (error) fail(index, std::move(*error));
+    go_on(index, &TcpClient::send_sealed);
   });
+}
+
+// Time has passed.
+void TcpClient::go_on(std::uint32_t index, std::optional<Error> (TcpClient::*next)(Slot&)) {
+  Slot& slot = slots_[index];
+  std::optional<Error> error = std::exchange(slot.step.seal.failure, std::nullopt);
+  if (!error && connection_->ended()) error = lost_error();
+  if (!error && slot.deadline <= now_) {
+    error = rpc::to_error(engine::CallError::kTimedOut, {}, peer_);
+  }
+  if (!error) error = (this->*next)(slot);
+  if (error) fail(index, std::move(*error));
 }
 
 Expected<Reply, Error> TcpClient::call(Call call) {
@@ -385,16 +411,26 @@ void TcpClient::complete_early() {
 
 void TcpClient::complete(std::uint32_t index) {
   Slot& slot = slots_[index];
-  if (auto error = read(slot)) return fail(index, std::move(*error));
+  auto error = read(slot);
   const bool is_opened = steps_.has_steps() && !slot.is_whole;
+  if (error && !is_opened) return fail(index, std::move(*error));
   slot.state = State::kOpening;
-  if (is_opened && steps_.open(slot.step, slot.reader) == StepEnd::kLater) return;
+  if (is_opened) {
+    slot.step.seal.failure = std::move(error);
+    const StepEnd end =
+        slot.step.seal.failure ? steps_.refuse(slot.step) : steps_.open(slot.step, slot.reader);
+    if (end == StepEnd::kLater) return;
+  }
   handle_opened(index);
 }
 
 void TcpClient::handle_opened(std::uint32_t index) {
   Slot& slot = slots_[index];
   if (!slot.is_whole) {
+    if (rpc::CallSteps::is_again(slot.step)) {
+      slot.reply = {};
+      return go_on(index, &TcpClient::seal);
+    }
     if (slot.step.seal.failure) {
       return fail(index, *std::exchange(slot.step.seal.failure, std::nullopt));
     }
@@ -411,7 +447,7 @@ void TcpClient::handle_opened(std::uint32_t index) {
 // Reads the RPC header; on success slot.reader stands at the results.
 std::optional<Error> TcpClient::read(Slot& slot) {
   const Bytes stream = slot.reply.bytes();
-  slot.step.seal.reply_verifier = {};
+  rpc::CallSteps::begin_reply(slot.step);
   std::size_t size = oncrpc::kReplyHeaderSizeMin;
   if (slot.is_whole) {
     if (!oncrpc::is_reply(stream, slot.xid)) return rpc::to_error(nullptr, slot.procedure, peer_);
@@ -419,10 +455,10 @@ std::optional<Error> TcpClient::read(Slot& slot) {
   } else if (!oncrpc::is_plain_success(stream, slot.xid)) {
     xdr::Reader reader(stream);
     const auto header = oncrpc::decode_reply(reader);
+    if (header) rpc::show(*header, slot.step.seal);
     if (auto error = rpc::to_error(header ? &*header : nullptr, slot.procedure, peer_)) {
       return error;
     }
-    slot.step.seal.reply_verifier = std::get<oncrpc::Accepted>(header->body).verifier;
     size = reader.position();
   }
   std::construct_at(&slot.reader, stream.subspan(size), size);

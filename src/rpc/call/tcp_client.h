@@ -84,15 +84,20 @@ class TcpClient final : public ClientImpl {
   TcpClient(std::unique_ptr<posix::Reactor> reactor, std::string_view peer,
             const ClientOptions& options);
   bool stays_behind() override { return false; }
+  std::optional<Procedure> goodbye() const noexcept override { return steps_.goodbye(); }
   rpc::CallMessage& message(std::uint32_t slot) noexcept override { return slots_[slot]; }
   void free_slot(std::uint32_t index) override;
 
   std::optional<Error> begin(std::uint32_t index, bool blocking, ReplyCallback&& callback);
   std::optional<Error> seal(Slot& slot);
+  std::optional<Error> send_sealed(Slot& slot);
+  // A step has ended: the call is goes on with `next`, or fails.
+  void go_on(std::uint32_t index, std::optional<Error> (TcpClient::*next)(Slot&));
   std::optional<Error> send(Slot& slot);
   static bool is_under_way(State state) noexcept {
     return state >= State::kSealing && state <= State::kOpening;
   }
+  Xid draw_xid();
   void set_xid(Slot& slot, Xid xid);
   bool is_in_use(Xid xid);
   void take_steps();
