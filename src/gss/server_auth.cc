@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "gss/locked_step.h"
 #include "gss/message.h"
 #include "gss/wrapping.h"
 #include "rpcrdma/oncrpc.h"
@@ -15,7 +16,6 @@ namespace rpcrdma::gss {
 namespace {
 
 constexpr std::uint32_t kTokenSizeMax = 64U << 10U;  // bytes; tickets with much about their user
-constexpr std::size_t kBytesAtOnce = 16U << 10U;  // checked or enciphered on a connection's thread
 
 constexpr std::string_view kReplayed =
     "it sent a sequence number of RPCSEC_GSS again, or one that is too old";
@@ -88,21 +88,8 @@ void ServerGss::forget(CallAcceptance& call) noexcept {
 
 StepEnd ServerGss::with_context(CallAcceptance& call, AuthStep& step, std::size_t bytes, Step run) {
   State& state = state_of(call);
-  if (bytes <= kBytesAtOnce) {
-    const std::unique_lock lock(state.context->mutex, std::try_to_lock);
-    if (lock) {
-      (this->*run)(call, state);
-      return StepEnd::kDone;
-    }
-  }
-  executor_.submit([this, &call, &state, &step, run] {
-    {
-      const std::lock_guard lock(state.context->mutex);
-      (this->*run)(call, state);
-    }
-    step.finish();
-  });
-  return StepEnd::kLater;
+  return run_locked(executor_, state.context->mutex, bytes, step,
+                    [this, &call, &state, run] { (this->*run)(call, state); });
 }
 
 // --- The header --------------------------------------------------------------------------------

@@ -133,6 +133,10 @@ class FakeMechanism final : public gss::Mechanism {
 
   Expected<std::unique_ptr<gss::Context>, gss::Status> initiate(
       std::string_view /*service*/) override {
+    ++initiated;
+    if (has_no_ticket) {
+      return Unexpected<gss::Status>(gss::Status{gss::Status::kFailure, 5, "there is no ticket"});
+    }
     return std::make_unique<FakeContext>(settings_, true, ++nonces_ * 0x9e3779b97f4a7c15);
   }
   Expected<std::unique_ptr<gss::Context>, gss::Status> accept() override {
@@ -144,7 +148,9 @@ class FakeMechanism final : public gss::Mechanism {
     return made;
   }
 
-  std::atomic<bool> has_no_key = false;
+  std::atomic<bool> has_no_key = false;     // an acceptor's
+  std::atomic<bool> has_no_ticket = false;  // an initiator's
+  std::atomic<int> initiated = 0;           // contexts, also those that it has no ticket for
   std::atomic<FakeContext*> last_accepted = nullptr;  // it may be gone
 
  private:

@@ -1,0 +1,68 @@
+// What ClientGss keeps of its contexts and calls.
+#ifndef RPCRDMA_GSS_CLIENT_STATE_H_
+#define RPCRDMA_GSS_CLIENT_STATE_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "gss/client_auth.h"
+
+namespace rpcrdma::gss {
+
+struct ClientGss::Used {
+  Used(std::unique_ptr<Context> made, std::uint32_t window, std::uint32_t first)
+      : context(std::move(made)), numbers(window, first) {}
+
+  std::mutex mutex;  // held by whoever uses the context
+  const std::unique_ptr<Context> context;
+  // The client's thread only.
+  std::vector<std::byte> handle{};
+  Procedure made_for{};  // procedure 0 of the first call's program
+  SequenceNumbers numbers;
+  std::optional<Instant> renew_at{}, expires_at{};
+  std::uint32_t calls = 0;  // whose State names it
+};
+
+struct ClientGss::State {
+  CallSeal* call = nullptr;
+  AuthStep* step = nullptr;  // of the last seal()
+  Used* context = nullptr;   // of the last transmission; its number
+  std::uint32_t number = 0;
+  bool is_counted = false;  // among those that are under way
+  std::uint32_t renewals = 0;
+  bool was_repeated = false;  // what was no matter of the context
+  // What the call borrows.
+  std::vector<std::byte> credential, checksum, body;
+};
+
+struct ClientGss::Making {
+  State* carrier;   // the call that goes through the exchanges
+  bool is_renewal;  // calls can do without it
+  std::unique_ptr<Context> context{};
+  std::vector<std::byte> token{}, handle{};
+  std::uint32_t window = 0;
+  std::optional<std::chrono::seconds> lifetime{};
+  bool is_established = false;  // on this side
+  bool awaits_reply = false;
+  bool is_complete = false;        // on both
+  std::optional<Error> failure{};  // that would be the same for every call
+};
+
+struct ClientGss::InAdvance {
+  std::mutex mutex;
+  std::condition_variable changed;
+  // Guarded by mutex.
+  bool is_done = false;
+  std::unique_ptr<Context> context{};  // null: it has failed
+  std::vector<std::byte> token{};
+  bool is_established = false;
+};
+
+}  // namespace rpcrdma::gss
+
+#endif  // RPCRDMA_GSS_CLIENT_STATE_H_
