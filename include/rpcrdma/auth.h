@@ -128,6 +128,9 @@ struct CallAcceptance {
   // transmission only. A repeated call then has another credential and the same identity. nullopt:
   // the body of the credential.
   std::optional<Bytes> identity;
+  // Set by accept(): who calls, for services and for Server::require(). By default the flavor of
+  // the credential, and nobody.
+  std::optional<Caller> caller;
   // Set by accept(): whether arguments and results are wrapped, which enables unwrap() and the
   // wrapping of results in seal().
   bool is_wrapped = false;

@@ -1,6 +1,6 @@
 // RPCSEC_GSS version 1 (RFC 2203): calls whose caller is proved, and, at choice, whose arguments
 // and results are checked or enciphered. The work is done by a security mechanism behind the
-// interface below: Kerberos 5 by MIT's library (krb5_mechanism()), or the application's own.
+// interface below: Kerberos 5 by MIT's library (make_kerberos()), or the application's own.
 //
 // What is protected on RDMA: with Service::kNone the RPC header alone. Data that moves by RDMA Read
 // or Write is not checked by anything then. With kIntegrity and kPrivacy nothing is placed
@@ -19,6 +19,8 @@
 #include <string_view>
 #include <vector>
 
+#include "rpcrdma/callback.h"
+#include "rpcrdma/error.h"
 #include "rpcrdma/export.h"
 #include "rpcrdma/types.h"
 
@@ -84,6 +86,56 @@ class RPCRDMA_EXPORT Mechanism {
   // For calls to a service, "nfs@host.example".
   virtual Expected<std::unique_ptr<Context>, Status> initiate(std::string_view service) = 0;
   virtual Expected<std::unique_ptr<Context>, Status> accept() = 0;
+};
+
+// Where Kerberos 5 has its secrets; what is empty is as the system has it.
+struct Kerberos {
+  // A server's: the file with its keys (else KRB5_KTNAME, or /etc/krb5.keytab), and which of them
+  // to take, "nfs@host.example" (else any).
+  std::string keytab{};
+  std::string service{};
+  // A client's: its tickets (else KRB5CCNAME, or what kinit makes), and a file with its key by
+  // which it gets tickets itself (else KRB5_CLIENT_KTNAME).
+  std::string tickets{};
+  std::string client_keytab{};
+};
+
+// By MIT's library, in a shared object of its own (librpcrdma_krb5.so), which is looked for as that
+// of the verbs provider is. kUnsupported: it is not there; the text says what to install. Whether
+// there is a ticket, or a key, shows when the first context is made.
+RPCRDMA_EXPORT Expected<std::unique_ptr<Mechanism>, Error> make_kerberos(
+    const Kerberos& settings = {});
+
+// Where steps go on that wait or take long. Applications need none: the library has threads of its
+// own, together for all clients, and for each server. Tests in virtual time bring theirs.
+class RPCRDMA_EXPORT Executor {
+ public:
+  using Work = Callback<void()>;
+  virtual ~Executor() = default;
+  // From any thread; the work runs exactly once, on any thread, perhaps before this has returned.
+  // There is at most one piece for each call, so that there is no bound.
+  virtual void submit(Work work) = 0;
+};
+
+// Of a client, see ClientOptions::security.
+struct ClientSecurity {
+  Service service = Service::kNone;
+  // What is called, "nfs@host.example". Without '@', the host is that of the URL.
+  std::string target = "nfs";
+  Kerberos kerberos{};
+  // In place of Kerberos, and of the library's threads; they outlive the client.
+  Mechanism* mechanism = nullptr;
+  Executor* executor = nullptr;
+};
+
+// Of a server, see Server::secure().
+struct ServerSecurity {
+  Kerberos kerberos{};
+  std::size_t contexts_max = 16'384;  // beyond, the one that was used longest ago goes
+  std::size_t threads = 4;            // that make contexts, and protect long messages
+  // In place of Kerberos, and of these threads; they outlive the server.
+  Mechanism* mechanism = nullptr;
+  Executor* executor = nullptr;
 };
 
 }  // namespace rpcrdma::gss

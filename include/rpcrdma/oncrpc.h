@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "rpcrdma/export.h"
 #include "rpcrdma/types.h"
@@ -76,6 +78,31 @@ enum class AuthFlavor : std::uint32_t {
   kShort = 2,      // AUTH_SHORT
   kDh = 3,         // AUTH_DH
   kRpcsecGss = 6,  // RPCSEC_GSS, RFC 2203
+};
+
+// What protects a call: the flavor of its credential, and of RPCSEC_GSS with Kerberos 5 the service
+// as well, by the numbers that NFS has for them (RFC 2623 §2.2). Other values may occur.
+enum class Protection : std::uint32_t {
+  kNone = 0,        // AUTH_NONE
+  kSys = 1,         // AUTH_SYS: the caller says who it is, and nothing proves it
+  kKrb5 = 390003,   // the caller is proved
+  kKrb5i = 390004,  // and arguments and results cannot be changed on their way
+  kKrb5p = 390005,  // nor read
+};
+
+// A user of this machine (getpwnam), and all groups that it is in.
+struct LocalUser {
+  std::string name;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::vector<std::uint32_t> gids{};
+};
+
+// Who calls. Borrowed, as a credential is.
+struct Caller {
+  Protection protection = Protection::kNone;
+  std::string_view principal{};     // that a security mechanism has proved, "alice@REALM"
+  const LocalUser* user = nullptr;  // that this is; null: none
 };
 
 inline constexpr std::uint32_t kAuthBodySizeMax = 400;     // bytes, RFC 5531 §8.2

@@ -14,6 +14,7 @@
 #include "rpcrdma/characteristics.h"
 #include "rpcrdma/counters.h"
 #include "rpcrdma/error.h"
+#include "rpcrdma/gss.h"
 #include "rpcrdma/oncrpc.h"
 
 namespace rpcrdma {
@@ -169,7 +170,9 @@ struct ClientOptions {
   // As Client::use_credential(), but already used for the first call of a Profile::kRfc5666
   // connection. The machine name is copied when the client is created.
   std::optional<AuthSys> credential;
-  // Seals calls instead, see rpcrdma/auth.h; null: AUTH_NONE or AUTH_SYS. It serves one client and
+  // RPCSEC_GSS (rpcrdma/gss.h) in place of that.
+  std::optional<gss::ClientSecurity> security;
+  // Seals calls instead of both, see rpcrdma/auth.h; null: nothing does. It serves one client and
   // outlives it.
   ClientAuth* auth = nullptr;
   ReconnectOptions reconnect;

@@ -17,10 +17,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rpcrdma/counters.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/export.h"
+#include "rpcrdma/gss.h"
 #include "rpcrdma/options.h"
 #include "rpcrdma/service.h"
 #include "rpcrdma/types.h"
@@ -74,6 +76,17 @@ class RPCRDMA_EXPORT Server {
   // the server's thread. Fails if the flavor already has one. Flavors without one are accepted,
   // subject to Service::check_credential().
   Expected<void, Error> accept_flavor(AuthFlavor flavor, ServerAuth& auth);
+
+  // Takes calls with RPCSEC_GSS (rpcrdma/gss.h), on all transports. Contexts are made by calls of
+  // procedure 0 of any program. Call as accept_flavor(). Fails as gss::make_kerberos() does.
+  Expected<void, Error> secure(const gss::ServerSecurity& security = {});
+
+  // Calls of this program version that are protected otherwise are denied (AUTH_TOOWEAK): of one
+  // procedure, or of all that have no list of their own. Procedure 0 is for everybody. Call as
+  // accept_flavor(); fails if there is such a list already.
+  Expected<void, Error> require(std::uint32_t program, std::uint32_t version,
+                                std::vector<Protection> allowed,
+                                std::optional<std::uint32_t> procedure = std::nullopt);
 
   // Passes all Calls for which no service was added to this service, as whole messages. It outlives
   // the server. Call before run(), or on the server's thread. Fails if there is one already.

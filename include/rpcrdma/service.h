@@ -35,6 +35,10 @@ class RPCRDMA_EXPORT CallContext {
  public:
   virtual const Procedure& procedure() const noexcept = 0;
   virtual const Credential& credential() const noexcept = 0;
+  // Who calls, as far as it is proved; see Server::secure().
+  virtual Caller caller() const noexcept {
+    return {.protection = Protection{static_cast<std::uint32_t>(credential().flavor)}};
+  }
   virtual std::string_view peer_address() const noexcept = 0;
 
   // The arguments in XDR; bulk() finds an item wherever it was placed. Views live until the answer.

@@ -18,6 +18,7 @@
 
 #include "gss/sequence_window.h"
 #include "rpcrdma/gss.h"
+#include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
 #include "rpcrdma/xdr.h"
 
@@ -34,6 +35,7 @@ struct ServerContext {
   std::mutex mutex;
   const std::unique_ptr<Context> context;
   SequenceWindow window;
+  std::optional<LocalUser> user;  // that the caller is; set before it is complete
 };
 
 class ContextTable {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "posix/foreign_signals.h"
+
 namespace rpcrdma::gss {
 
 Workers::~Workers() {
@@ -17,6 +19,7 @@ void Workers::submit(Work work) {
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
+    const posix::ForeignSignals foreign;
     while (threads_.size() < count_) threads_.emplace_back([this] { run(); });
   }
   wake_.notify_one();

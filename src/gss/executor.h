@@ -1,4 +1,4 @@
-// Where steps go on that would hold up a connection's thread.
+// The library's own threads for steps that would hold up a connection's.
 #ifndef RPCRDMA_GSS_EXECUTOR_H_
 #define RPCRDMA_GSS_EXECUTOR_H_
 
@@ -9,17 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "rpcrdma/callback.h"
+#include "rpcrdma/gss.h"
 
 namespace rpcrdma::gss {
-
-class Executor {
- public:
-  using Work = Callback<void()>;
-  virtual ~Executor() = default;
-  // From any thread. There is at most one piece of work for each call, so that there is no bound.
-  virtual void submit(Work work) = 0;
-};
 
 // On threads of its own, which begin with the first piece of work.
 class Workers final : public Executor {

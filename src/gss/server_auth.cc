@@ -9,6 +9,7 @@
 #include "gss/locked_step.h"
 #include "gss/message.h"
 #include "gss/wrapping.h"
+#include "posix/users.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/xdr.h"
 
@@ -23,6 +24,25 @@ constexpr std::string_view kNoSeal = "the security mechanism cannot seal a reply
 
 bool is_control(Control control) noexcept {
   return control == Control::kInit || control == Control::kContinueInit;
+}
+
+Protection protection_of(Service service) noexcept {
+  switch (service) {
+    case Service::kNone:
+      return Protection::kKrb5;
+    case Service::kIntegrity:
+      return Protection::kKrb5i;
+    case Service::kPrivacy:
+      return Protection::kKrb5p;
+  }
+  return Protection::kNone;
+}
+
+// May wait.
+std::optional<LocalUser> find_user(const std::string& name) {
+  auto user = posix::find_user(name);
+  if (!user) return std::nullopt;
+  return LocalUser{name, user->uid, user->gid, std::move(user->gids)};
 }
 
 std::size_t size_of(std::span<const Bytes> pieces) noexcept {
@@ -156,6 +176,9 @@ void ServerGss::judge_header(CallAcceptance& call, State& state) {
   }
   call.is_wrapped = state.control == Control::kData && state.service != Service::kNone;
   call.identity = std::as_bytes(std::span(context.context->principal()));
+  call.caller = Caller{.protection = protection_of(state.service),
+                       .principal = context.context->principal(),
+                       .user = context.user ? &*context.user : nullptr};
 }
 
 // --- Arguments ---------------------------------------------------------------------------------
@@ -193,6 +216,7 @@ void ServerGss::take_token(CallAcceptance& call, State& state) {
     contexts_.remove(state.context);
     state.token.clear();
   } else if (state.status.major == Status::kComplete) {
+    state.context->user = find_user(state.context->context->local_user());
     contexts_.set_complete(state.context);
   }
 }

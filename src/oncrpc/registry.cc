@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <tuple>
+#include <utility>
 
 namespace rpcrdma::oncrpc {
 
@@ -44,6 +45,31 @@ Expected<void, RegistryError> ServiceRegistry::accept_flavor(AuthFlavor flavor, 
 ServerAuth* ServiceRegistry::auth_of(AuthFlavor flavor) const noexcept {
   const auto found = std::ranges::find(flavors_, flavor, &Accepted::flavor);
   return found == flavors_.end() ? nullptr : found->auth;
+}
+
+const ServiceRegistry::Requirement* ServiceRegistry::requirement_of(
+    std::uint32_t program, std::uint32_t version,
+    std::optional<std::uint32_t> procedure) const noexcept {
+  const auto found = std::ranges::find_if(requirements_, [&](const Requirement& each) {
+    return each.program == program && each.version == version && each.procedure == procedure;
+  });
+  return found == requirements_.end() ? nullptr : &*found;
+}
+
+Expected<void, RegistryError> ServiceRegistry::require(std::uint32_t program, std::uint32_t version,
+                                                       std::vector<Protection> allowed,
+                                                       std::optional<std::uint32_t> procedure) {
+  if (requirement_of(program, version, procedure) != nullptr) {
+    return Unexpected<RegistryError>(RegistryError::kDuplicate);
+  }
+  requirements_.push_back({program, version, procedure, std::move(allowed)});
+  return {};
+}
+
+bool ServiceRegistry::allows_one(const Procedure& procedure, Protection protection) const noexcept {
+  const Requirement* list = requirement_of(procedure.program, procedure.version, procedure.number);
+  if (list == nullptr) list = requirement_of(procedure.program, procedure.version, std::nullopt);
+  return list == nullptr || std::ranges::count(list->allowed, protection) > 0;
 }
 
 }  // namespace rpcrdma::oncrpc

@@ -4,6 +4,7 @@
 #define RPCRDMA_ONCRPC_REGISTRY_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "rpcrdma/oncrpc.h"
@@ -38,6 +39,16 @@ class ServiceRegistry {
   // Whether auth_of() has one for AUTH_NONE: most calls have that flavor, and need no look then.
   bool checks_none() const noexcept { return checks_none_; }
 
+  // Calls of the procedure, or of all without a list of their own, are for these alone. Fails where
+  // there is such a list.
+  Expected<void, RegistryError> require(std::uint32_t program, std::uint32_t version,
+                                        std::vector<Protection> allowed,
+                                        std::optional<std::uint32_t> procedure);
+  // Of other procedures than NULL.
+  bool allows(const Procedure& procedure, Protection protection) const noexcept {
+    return requirements_.empty() || allows_one(procedure, protection);
+  }
+
   struct Found {
     AcceptStatus status;  // kSuccess, or what RFC 5531 §9 has to be answered
     Service* service;     // borrowed; null unless kSuccess
@@ -56,6 +67,16 @@ class ServiceRegistry {
     AuthFlavor flavor;
     ServerAuth* auth;
   };
+  struct Requirement {
+    std::uint32_t program, version;
+    std::optional<std::uint32_t> procedure;
+    std::vector<Protection> allowed;
+  };
+  bool allows_one(const Procedure& procedure, Protection protection) const noexcept;
+  const Requirement* requirement_of(std::uint32_t program, std::uint32_t version,
+                                    std::optional<std::uint32_t> procedure) const noexcept;
+
+  std::vector<Requirement> requirements_;
   Service* rest_ = nullptr;
   std::vector<Accepted> flavors_;
   bool checks_none_ = false;

@@ -134,4 +134,10 @@ Expected<std::vector<std::string>, Error> resolve(const Url& url, bool to_listen
   return addresses;
 }
 
+std::string host_of_url(std::string_view url) {
+  if (url.starts_with("unix://")) return "localhost";
+  const auto parsed = url.starts_with("tcp://") ? parse_tcp_url(url) : parse_url(url);
+  return parsed ? parsed->host : std::string();
+}
+
 }  // namespace rpcrdma::rpc

@@ -26,6 +26,9 @@ Expected<std::string, Error> parse_unix_url(std::string_view url);
 
 // What carries the calls: records over a stream socket, of tcp:// and unix://, or RDMA.
 bool is_stream_url(std::string_view url) noexcept;
+// Its host, of any scheme; of unix:// this machine. Empty: it has none.
+std::string host_of_url(std::string_view url);
+
 // Numeric "ADDR:PORT" or "[ADDR]:PORT" of a URL of any scheme, in the order to try; the path of
 // unix://. Fails as the functions above and resolve() do.
 Expected<std::vector<std::string>, Error> addresses_of(std::string_view url, bool to_listen);

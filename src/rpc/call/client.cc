@@ -14,6 +14,8 @@
 #include "rpc/engine_options.h"
 #include "rpc/errors.h"
 #include "rpc/provider_choice.h"
+#include "rpc/security.h"
+#include "rpc/serve/duplicate_calls.h"
 #include "rpc/url.h"
 
 namespace rpcrdma {
@@ -90,9 +92,12 @@ Expected<Client, Error> connect_tcp(const std::string& address, const ClientOpti
 }
 
 Expected<Client, Error> connect_over(std::unique_ptr<rdma::Provider> provider,
-                                     std::string_view address, const ClientOptions& options,
+                                     std::string_view address, const ClientOptions& given,
                                      bool blocks) {
   if (!provider) return Unexpected<Error>(rpc::no_provider("connecting", address));
+  const auto secured = rpc::with_security(given, rpc::host_of(address));
+  if (!secured) return Unexpected<Error>(secured.error());
+  const ClientOptions& options = *secured;
   rdma::Provider& borrowed = *provider;
   auto impl = std::make_unique<ConnectingClient>(std::move(provider), borrowed, options);
   auto connected = impl->begin_connect(address);
@@ -149,7 +154,10 @@ Expected<void, Error> Client::resume(const CallContext& context) {
   return impl_->resume(*session);
 }
 
-Expected<Client, Error> Client::connect(std::string_view url, const ClientOptions& options) {
+Expected<Client, Error> Client::connect(std::string_view url, const ClientOptions& given) {
+  const auto secured = rpc::with_security(given, rpc::host_of_url(url));
+  if (!secured) return Unexpected<Error>(secured.error());
+  const ClientOptions& options = *secured;
   const auto addresses = rpc::addresses_of(url, false);
   if (!addresses) return Unexpected<Error>(addresses.error());
   Error last{Errc::kUnreachable, "connecting", std::string(url), "the host has no address"};
@@ -162,7 +170,10 @@ Expected<Client, Error> Client::connect(std::string_view url, const ClientOption
   return Unexpected<Error>(std::move(last));
 }
 
-Expected<Client, Error> Client::begin_connect(std::string_view url, const ClientOptions& options) {
+Expected<Client, Error> Client::begin_connect(std::string_view url, const ClientOptions& given) {
+  const auto secured = rpc::with_security(given, rpc::host_of_url(url));
+  if (!secured) return Unexpected<Error>(secured.error());
+  const ClientOptions& options = *secured;
   const auto addresses = rpc::addresses_of(url, false);
   if (!addresses) return Unexpected<Error>(addresses.error());
   return rpc::is_stream_url(url) ? connect_tcp(addresses->front(), options, false)

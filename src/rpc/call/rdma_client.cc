@@ -27,7 +27,8 @@ RdmaClient::RdmaClient(rdma::Provider& provider, const ClientOptions& options,
       rooms_(rooms),
       // Two clients behind one address should not use the same XIDs: servers may remember them.
       last_xid_(static_cast<std::uint32_t>(provider.now().time_since_epoch().count() >> 10)),
-      steps_(options.auth, plain_, [&provider] { provider.wake(); }),
+      security_(options, [&provider] { return provider.now(); }),
+      steps_(security_.auth(), plain_, [&provider] { provider.wake(); }),
       sender_(limits, steps_.growth(), pool_, calls_, memory_) {
   if (options.credential) plain_.set(*options.credential);
   calls_.set_ended_steps(steps_.ended());

@@ -14,6 +14,7 @@
 #include "rpc/call/client_impl.h"
 #include "rpc/call/peer_errors.h"
 #include "rpc/connection_memory.h"
+#include "rpc/security.h"
 #include "rpcrdma/provider.h"
 #include "transport/buffer_pool.h"
 #include "transport/connection.h"
@@ -148,6 +149,7 @@ class RdmaClient : public ClientImpl {
   void handle_failed(std::uint32_t index, engine::CallError error);
 
   rpc::PlainAuth plain_;
+  const rpc::ClientSecurity security_;
 
  protected:
   rpc::CallSteps steps_;

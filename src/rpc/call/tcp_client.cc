@@ -102,7 +102,8 @@ TcpClient::TcpClient(std::unique_ptr<posix::Reactor> reactor, std::string_view p
       slots_(std::max(options.calls_max, 1U)),
       free_(slots_.size()),
       xids_(slots_.size()),
-      steps_(options.auth, plain_, [reactor = reactor_.get()] { reactor->wake(); }),
+      security_(options, [] { return posix::Reactor::now(); }),
+      steps_(security_.auth(), plain_, [reactor = reactor_.get()] { reactor->wake(); }),
       // Two clients behind one address should not use the same XIDs: servers may remember them.
       last_xid_(
           static_cast<std::uint32_t>(posix::Reactor::now().time_since_epoch().count() >> 10)) {

@@ -16,6 +16,7 @@
 #include "rpc/call/client_impl.h"
 #include "rpc/call/sealing.h"
 #include "rpc/pool_memory.h"
+#include "rpc/security.h"
 #include "tcp/connection.h"
 #include "transport/buffer_pool.h"
 
@@ -125,6 +126,7 @@ class TcpClient final : public ClientImpl {
   engine::XidIndex xids_;                        // of slots_
   std::unique_ptr<tcp::Connection> connection_;  // goes before the memory that it was lent
   rpc::PlainAuth plain_;
+  const rpc::ClientSecurity security_;
   rpc::CallSteps steps_;
   std::uint32_t last_xid_;
   std::uint32_t whole_calls_ = 0;         // slots whose XIDs are the application's

@@ -73,7 +73,10 @@ Admission IncomingCall::find_service(const oncrpc::ServiceRegistry& registry,
     refusal = {header_.xid, oncrpc::Accepted{AcceptStatus::kProcUnavail, {}, {}}};
     return kRefused;
   }
-  const AuthStatus auth = found.service->check_credential(procedure.number, header_.credential);
+  AuthStatus auth = found.service->check_credential(procedure.number, header_.credential);
+  if (auth == AuthStatus::kOk && !registry.allows(procedure, caller().protection)) {
+    auth = AuthStatus::kTooWeak;
+  }
   if (auth != AuthStatus::kOk) [[unlikely]] {
     refusal = {header_.xid, oncrpc::AuthError{auth}};
     return kRefused;

@@ -31,6 +31,10 @@ class IncomingCall : public CallContext {
  public:
   const Procedure& procedure() const noexcept final { return header_.procedure; }
   const Credential& credential() const noexcept final { return header_.credential; }
+  Caller caller() const noexcept final {
+    if (auth_.with != nullptr && auth_.call.caller) return *auth_.call.caller;
+    return CallContext::caller();
+  }
   MessageReader& arguments() noexcept final { return arguments_; }
   MessageWriter& results() noexcept final { return results_; }
   bool reserve_results(std::uint32_t size_max) final;

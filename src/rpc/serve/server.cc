@@ -1,5 +1,7 @@
 #include "rpcrdma/server.h"
 
+#include <utility>
+
 #include "rpc/errors.h"
 #include "rpc/serve/shard_group.h"
 #include "rpc/url.h"
@@ -65,6 +67,16 @@ Expected<std::string, Error> Server::also_listen(std::string_view url) {
 Expected<void, Error> Server::accept_flavor(AuthFlavor flavor, ServerAuth& auth) {
   if (auto still = shards_->expect_still("accepting a flavor"); !still) return still;
   return shards_->accept_flavor(flavor, auth);
+}
+Expected<void, Error> Server::secure(const gss::ServerSecurity& security) {
+  if (auto still = shards_->expect_still("accepting a flavor"); !still) return still;
+  return shards_->secure(security);
+}
+Expected<void, Error> Server::require(std::uint32_t program, std::uint32_t version,
+                                      std::vector<Protection> allowed,
+                                      std::optional<std::uint32_t> procedure) {
+  if (auto still = shards_->expect_still("requiring protection"); !still) return still;
+  return shards_->require(program, version, std::move(allowed), procedure);
 }
 Expected<void, Error> Server::serve_messages(MessageService& service) {
   if (auto still = shards_->expect_still("adding a service"); !still) return still;

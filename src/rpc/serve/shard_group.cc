@@ -1,13 +1,13 @@
 #include "rpc/serve/shard_group.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "posix/foreign_signals.h"
+#include "posix/reactor.h"
 #include "rpc/errors.h"
 #include "rpc/provider_choice.h"
 
@@ -26,26 +26,6 @@ namespace {
 
 // How long figures of a shard are waited for: a service may be busy in it.
 constexpr std::chrono::milliseconds kPatience{100};
-
-// Signals are for the threads of the application: this one blocks them while it lives, and threads
-// that it starts block them for good. Not those that say what the thread itself has done.
-class ForeignSignals {
- public:
-  ForeignSignals() {
-    sigset_t blocked{};
-    sigfillset(&blocked);
-    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF}) {
-      sigdelset(&blocked, own);
-    }
-    pthread_sigmask(SIG_SETMASK, &blocked, &before_);
-  }
-  ~ForeignSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  ForeignSignals(const ForeignSignals&) = delete;
-  ForeignSignals& operator=(const ForeignSignals&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 
@@ -149,6 +129,27 @@ Expected<void, Error> ShardGroup::accept_flavor(AuthFlavor flavor, ServerAuth& a
             fmt::format("flavor {} is accepted already", static_cast<std::uint32_t>(flavor))});
 }
 
+Expected<void, Error> ShardGroup::secure(const gss::ServerSecurity& security) {
+  // Real providers have one clock, which any thread may ask; a simulated one has one thread.
+  auto made = ServerSecurity::make(security, [this] {
+    rdma::Provider* const provider = first().provider();
+    return provider != nullptr ? provider->now() : posix::Reactor::now();
+  });
+  if (!made) return Unexpected<Error>(made.error());
+  if (auto taken = accept_flavor(AuthFlavor::kRpcsecGss, (*made)->auth()); !taken) return taken;
+  security_ = std::move(*made);
+  return {};
+}
+
+Expected<void, Error> ShardGroup::require(std::uint32_t program, std::uint32_t version,
+                                          std::vector<Protection> allowed,
+                                          std::optional<std::uint32_t> procedure) {
+  if (state_.registry.require(program, version, std::move(allowed), procedure)) return {};
+  return Unexpected<Error>(
+      Error{Errc::kUnsupported, "requiring protection", std::string(first().address()),
+            fmt::format("program {} version {} has such a list already", program, version)});
+}
+
 Expected<void, Error> ShardGroup::serve_messages(MessageService& service) {
   if (state_.registry.rest() != nullptr) {
     return Unexpected<Error>(Error{Errc::kUnsupported, "adding a service",
@@ -171,7 +172,7 @@ Expected<void, Error> ShardGroup::register_read_only(Bytes memory) {
 // Where the system gives no more threads, the connections are dealt among fewer shards.
 void ShardGroup::start() {
   runs_ = true;
-  const ForeignSignals blocked;
+  const posix::ForeignSignals blocked;
   for (std::size_t i = 1; i < shards_.size(); ++i) {
     Shard& shard = *shards_[i];
     shard.runs = true;

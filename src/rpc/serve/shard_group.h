@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "rpc/security.h"
 #include "rpc/serve/server_impl.h"
 #include "rpc/serve/server_state.h"
 #include "rpc/serve/shard_figures.h"
@@ -42,6 +43,10 @@ class ShardGroup {
   Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
   Expected<void, Error> serve_messages(MessageService& service);
   Expected<void, Error> accept_flavor(AuthFlavor flavor, ServerAuth& auth);
+  Expected<void, Error> secure(const gss::ServerSecurity& security);
+  Expected<void, Error> require(std::uint32_t program, std::uint32_t version,
+                                std::vector<Protection> allowed,
+                                std::optional<std::uint32_t> procedure);
   Expected<void, Error> register_read_only(Bytes memory);
 
   void progress();
@@ -63,6 +68,7 @@ class ShardGroup {
   void run(Shard& shard);
 
   ServerState state_;
+  std::unique_ptr<ServerSecurity> security_;  // outlives the shards' calls
   std::vector<std::unique_ptr<Shard>> shards_;
   bool runs_ = false;  // start() was called
   std::atomic<bool> quits_ = false;

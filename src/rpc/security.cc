@@ -1,0 +1,94 @@
+#include "rpc/security.h"
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+
+namespace rpcrdma::rpc {
+namespace {
+
+// Four wait for a KDC at the most; who has to wait longer than these do waits for them.
+gss::Executor& workers_of_clients() {
+  static gss::Workers workers(4);
+  return workers;
+}
+
+// In place of a mechanism that is not there: no call goes out less protected than it was to be.
+class Refusal final : public ClientAuth {
+ public:
+  explicit Refusal(Error why) : why_(std::move(why)) {}
+  StepEnd seal(CallSeal& call, AuthStep& /*step*/) override {
+    call.failure = why_;
+    return StepEnd::kDone;
+  }
+
+ private:
+  const Error why_;
+};
+
+// Nobody can know it beforehand.
+std::uint64_t first_handle() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32U | device();
+}
+
+}  // namespace
+
+Expected<ClientOptions, Error> with_security(ClientOptions options, std::string_view host) {
+  if (!options.security || options.auth != nullptr) return options;
+  gss::ClientSecurity& security = *options.security;
+  if (security.target.find('@') == std::string::npos) {
+    security.target.append("@").append(host);
+  }
+  if (security.mechanism != nullptr) return options;
+  if (auto made = gss::make_kerberos(security.kerberos); !made) {
+    return Unexpected<Error>(made.error());
+  }
+  return options;
+}
+
+ClientSecurity::ClientSecurity(const ClientOptions& options, std::function<Instant()> now)
+    : given_(options.auth) {
+  if (!options.security || given_ != nullptr) return;
+  const gss::ClientSecurity& security = *options.security;
+  gss::Mechanism* mechanism = security.mechanism;
+  if (mechanism == nullptr) {
+    auto made = gss::make_kerberos(security.kerberos);
+    if (!made) {
+      own_ = std::make_unique<Refusal>(std::move(made.error()));
+      return;
+    }
+    mechanism_ = std::move(*made);
+    mechanism = mechanism_.get();
+  }
+  gss::Executor& executor =
+      security.executor != nullptr ? *security.executor : workers_of_clients();
+  own_ = std::make_unique<gss::ClientGss>(
+      *mechanism, executor,
+      gss::ClientGss::Settings{.target = security.target, .service = security.service},
+      std::move(now));
+}
+
+Expected<std::unique_ptr<ServerSecurity>, Error> ServerSecurity::make(
+    const gss::ServerSecurity& security, std::function<Instant()> now) {
+  auto made = std::make_unique<ServerSecurity>();
+  gss::Mechanism* mechanism = security.mechanism;
+  if (mechanism == nullptr) {
+    auto kerberos = gss::make_kerberos(security.kerberos);
+    if (!kerberos) return Unexpected<Error>(kerberos.error());
+    made->mechanism_ = std::move(*kerberos);
+    mechanism = made->mechanism_.get();
+  }
+  gss::Executor* executor = security.executor;
+  if (executor == nullptr) {
+    made->workers_ = std::make_unique<gss::Workers>(security.threads);
+    executor = made->workers_.get();
+  }
+  made->auth_ = std::make_unique<gss::ServerGss>(
+      *mechanism, *executor, gss::ContextTable::Limits{.contexts_max = security.contexts_max},
+      first_handle(), std::move(now));
+  return made;
+}
+
+}  // namespace rpcrdma::rpc

@@ -1,0 +1,187 @@
+// What applications ask for with ClientOptions::security, Server::secure() and Server::require(),
+// over both transports. The mechanism is a fake one, whose steps end at once.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "rpcrdma/function_service.h"
+#include "rpcrdma/gss.h"
+#include "support/fake_mechanism.h"
+#include "support/test_bed.h"
+
+namespace rpcrdma::test {
+namespace {
+
+using gss::Service;
+
+constexpr std::uint32_t kProgram = 0x20010077, kVersion = 1, kWho = 1, kGuarded = 2;
+
+class AtOnce final : public gss::Executor {
+ public:
+  void submit(Work work) override { work(); }
+};
+
+class Secure : public ::testing::TestWithParam<bool> {
+ protected:
+  Secure() : bed_(make_bed(GetParam())) {
+    service_.on(kWho, [this](CallContext& context) {
+      const Caller caller = context.caller();
+      seen_ = {caller.protection, std::string(caller.principal),
+               caller.user != nullptr ? std::optional(*caller.user) : std::nullopt};
+      return AcceptStatus::kSuccess;
+    });
+    service_.on(kGuarded, [](CallContext&) { return AcceptStatus::kSuccess; });
+  }
+  ~Secure() override {
+    client_.reset();
+    server_.reset();
+  }
+
+  void listen(const std::string& user = "alice@FAKE") {
+    client_.reset();
+    server_.reset();
+    mechanism_ = std::make_unique<FakeMechanism>(FakeSettings{.user = user});
+    server_.emplace(bed_->listen({}));
+    ASSERT_TRUE(server_->add(kProgram, kVersion, service_));
+    gss::ServerSecurity security;
+    security.mechanism = mechanism_.get();
+    security.executor = &executor_;
+    ASSERT_TRUE(server_->secure(security));
+  }
+  void connect(std::optional<Service> service) {
+    client_.reset();
+    ClientOptions options;
+    if (service) {
+      options.security.emplace();
+      options.security->service = *service;
+      options.security->mechanism = mechanism_.get();
+      options.security->executor = &executor_;
+    }
+    client_.emplace(bed_->connect(*server_, options));
+    ASSERT_TRUE(run_until([this] { return client_->connected(); }));
+  }
+  bool run_until(const std::function<bool()>& condition) {
+    return bed_->run_until(condition, [this] {
+      server_->progress();
+      client_->progress();
+    });
+  }
+  std::optional<Error> call(std::uint32_t procedure) {
+    std::optional<Error> error;
+    bool is_done = false;
+    auto made = client_->prepare({kProgram, kVersion, procedure});
+    EXPECT_TRUE(made) << made.error().message();
+    EXPECT_TRUE(client_->start(std::move(*made), [&](Expected<Reply, Error> reply) {
+      is_done = true;
+      if (!reply) error = reply.error();
+    }));
+    EXPECT_TRUE(run_until([&] { return is_done; }));
+    return error;
+  }
+
+  struct Seen {
+    Protection protection{};
+    std::string principal{};
+    std::optional<LocalUser> user{};
+  };
+  std::unique_ptr<Bed> bed_;
+  AtOnce executor_;
+  std::unique_ptr<FakeMechanism> mechanism_;
+  FunctionService service_;
+  Seen seen_;
+  std::optional<Server> server_;
+  std::optional<Client> client_;
+};
+
+INSTANTIATE_TEST_SUITE_P(OverEach, Secure, ::testing::Bool(),
+                         [](const auto& each) { return each.param ? "tcp" : "rdma"; });
+
+TEST_P(Secure, ServicesSeeWhoCallsAndHowThatIsProved) {
+  listen();
+  const std::pair<std::optional<Service>, Protection> cases[] = {
+      {std::nullopt, Protection::kNone},
+      {Service::kNone, Protection::kKrb5},
+      {Service::kIntegrity, Protection::kKrb5i},
+      {Service::kPrivacy, Protection::kKrb5p}};
+  for (const auto& [service, protection] : cases) {
+    connect(service);
+    EXPECT_EQ(call(kWho), std::nullopt);
+    EXPECT_EQ(seen_.protection, protection);
+    EXPECT_EQ(seen_.principal, service ? "alice@FAKE" : "");
+    EXPECT_FALSE(seen_.user) << "there is no such user here";
+  }
+}
+
+TEST_P(Secure, PrincipalsAreUsersOfTheMachineWhereTheyAre) {
+  listen("root@FAKE");
+  connect(Service::kNone);
+  EXPECT_EQ(call(kWho), std::nullopt);
+  ASSERT_TRUE(seen_.user);
+  EXPECT_EQ(seen_.user->name, "root");
+  EXPECT_EQ(seen_.user->uid, 0U);
+}
+
+TEST_P(Secure, WhatAProcedureRequiresIsAsked) {
+  listen();
+  ASSERT_TRUE(server_->require(kProgram, kVersion,
+                               {Protection::kKrb5, Protection::kKrb5i, Protection::kKrb5p}));
+  ASSERT_TRUE(server_->require(kProgram, kVersion, {Protection::kKrb5p}, kGuarded));
+  EXPECT_FALSE(server_->require(kProgram, kVersion, {Protection::kNone}));
+  EXPECT_FALSE(server_->require(kProgram, kVersion, {Protection::kNone}, kGuarded));
+  const auto expect = [this](std::uint32_t procedure, bool is_allowed) {
+    const auto error = call(procedure);
+    EXPECT_EQ(!error, is_allowed);
+    if (!error) return;
+    EXPECT_EQ(error->code, Errc::kDenied) << error->message();
+    EXPECT_NE(error->cause.find(to_string(AuthStatus::kTooWeak)), std::string::npos);
+  };
+  connect(std::nullopt);
+  expect(kWho, false);
+  expect(kGuarded, false);
+  expect(0, true);  // NULL is for everybody
+  connect(Service::kNone);
+  expect(kWho, true);
+  expect(kGuarded, false);
+  connect(Service::kPrivacy);
+  expect(kWho, true);
+  expect(kGuarded, true);
+}
+
+TEST_P(Secure, OtherProgramsRequireNothing) {
+  listen();
+  FunctionService other;
+  other.on(kWho, [](CallContext&) { return AcceptStatus::kSuccess; });
+  ASSERT_TRUE(server_->add(kProgram + 1, kVersion, other));
+  ASSERT_TRUE(server_->require(kProgram + 1, kVersion, {Protection::kKrb5}));
+  connect(std::nullopt);
+  EXPECT_EQ(call(kWho), std::nullopt);
+}
+
+TEST_P(Secure, FlavorIsAcceptedOnce) {
+  listen();
+  gss::ServerSecurity security;
+  security.mechanism = mechanism_.get();
+  const auto second = server_->secure(security);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Errc::kUnsupported);
+}
+
+// The server has no RPCSEC_GSS: a flavor that nobody checks must not pass for a proof.
+TEST_P(Secure, ServerWithoutItDoesNotLookLikeOneWithIt) {
+  listen();
+  Server plain = bed_->listen({});
+  ASSERT_TRUE(plain.add(kProgram, kVersion, service_));
+  std::swap(plain, *server_);
+  connect(Service::kNone);
+  const auto error = call(kWho);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kSecurity) << error->message();
+  client_.reset();
+}
+
+}  // namespace
+}  // namespace rpcrdma::test
