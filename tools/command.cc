@@ -110,6 +110,17 @@ void ClientSettings::add_calls_to(CLI::App& command, const std::string& timeout_
   timeout = command.add_option("--timeout", timeout_s, timeout_text)
                 ->check(CLI::Range(0.001, 86400.0))
                 ->capture_default_str();
+  command
+      .add_option("--sec", security,
+                  "how calls are protected: krb5 proves who calls, krb5i also that nothing was "
+                  "changed on its way, krb5p enciphers; kinit gets the ticket that they take")
+      ->check(CLI::IsMember({"sys", "krb5", "krb5i", "krb5p"}))
+      ->capture_default_str();
+  command
+      .add_option("--sec-service", service,
+                  "the server's name in Kerberos: SERVICE[@HOST], the host of the URL if none is "
+                  "given")
+      ->capture_default_str();
   common.add_to(command);
 }
 
@@ -172,6 +183,13 @@ ClientOptions ClientSettings::client_options() {
                std::chrono::duration_cast<std::chrono::milliseconds>(options.call_timeout)));
   options.reconnect.enabled = may_reconnect && !no_reconnect;
   options.reconnect.delay_max = std::chrono::seconds(1);  // somebody is watching
+  if (security != "sys") {
+    options.security.emplace();
+    options.security->target = service;
+    options.security->service = security == "krb5"    ? gss::Service::kNone
+                                : security == "krb5i" ? gss::Service::kIntegrity
+                                                      : gss::Service::kPrivacy;
+  }
   return options;
 }
 

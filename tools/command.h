@@ -49,7 +49,9 @@ struct ClientSettings {
   bool no_reconnect = false;
   bool step_up = false;
   bool show_characteristics = false;
-  std::string request;  // "rbsiz=SIZE[@SECONDS]"
+  std::string security = "sys";
+  std::string service = "nfs";  // of Kerberos
+  std::string request;          // "rbsiz=SIZE[@SECONDS]"
 
   ClientSettings();
   void add_to(CLI::App& command);

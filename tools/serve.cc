@@ -84,6 +84,8 @@ struct ServeOptions {
   bool no_sync = false;
   double upload_idle_s = 600;
   std::string log_level = "info";
+  std::string security;  // empty: sys
+  std::string keytab;    // empty: the system's
 };
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -373,6 +375,41 @@ void say_ready(const ServeOptions& options, const Server& server, const std::str
   std::fflush(stdout);
 }
 
+void read_security(ServeOptions& options) {
+  if (options.security.empty()) return;
+  auto parsed = nfs::parse_security(options.security);
+  if (!parsed) fail(kUsage, fmt::format("--sec: {}", parsed.error()));
+  options.nfs.security = std::move(*parsed);
+}
+
+// Exports have their own rules; everything else is for those of --sec.
+void secure(const ServeOptions& options, const nfs::Exporter* exporter, Server& server) {
+  std::vector<Protection> allowed = options.nfs.security;
+  const bool takes_sys = std::ranges::count(allowed, Protection::kSys) > 0;
+  const bool is_plain = takes_sys && allowed.size() == 1;
+  if (is_plain && (exporter == nullptr || !wants_kerberos(*exporter))) {
+    if (!options.keytab.empty()) {
+      fail(kUsage, "--keytab is for Kerberos: say which of it, as in --sec krb5:krb5i:krb5p");
+    }
+    return;
+  }
+  gss::ServerSecurity security;
+  security.kerberos.keytab = options.keytab;
+  if (!options.keytab.empty() && ::access(options.keytab.c_str(), R_OK) != 0) {
+    fail(kUsage, fmt::format("--keytab {}: {}; make it with kadmin's ktadd, for nfs/HOST",
+                             options.keytab, std::strerror(errno)));
+  }
+  if (auto secured = server.secure(security); !secured) fail(secured.error());
+  if (is_plain) return;
+  if (takes_sys) allowed.push_back(Protection::kNone);
+  for (const auto& [program, version] : {std::pair{blob::BLOB_PROGRAM, blob::BLOB_V1},
+                                         std::pair{bench::kProgram, bench::kVersion}}) {
+    if (auto required = server.require(program, version, allowed); !required) {
+      fail(required.error());
+    }
+  }
+}
+
 void open_store(const ServeOptions& options, StderrLog& log, std::optional<blob::Store>& store) {
   make_directory(options, log);
   store.emplace(options.directory, store_options(options, log));
@@ -400,6 +437,7 @@ void serve(ServeOptions& options) {
          "one to put and get");
   }
   options.common.finish();
+  read_security(options);
   StderrLog log(log_level(options.log_level));
   std::optional<blob::Store> store;
   std::optional<blob::BlobService> files;
@@ -409,6 +447,7 @@ void serve(ServeOptions& options) {
   make_room_for_descriptors(options, log);
   if (options.nfs.is_wanted()) exporter = open_exports(options.nfs, log);
   Server server = listen(options, log);
+  secure(options, exporter.get(), server);
   rpcbinding::RpcbindService rpcbind(server.address());
   if (store) {
     files.emplace(*store);
@@ -462,6 +501,17 @@ void add_store_options(CLI::App& command, ServeOptions& options) {
                   "seconds after which a put is forgotten to which nothing comes any more")
       ->check(CLI::Range(0.001, 31'536'000.0))
       ->capture_default_str();
+  command
+      .add_option(
+          "--sec", options.security,
+          "how calls have to be protected, of exports that do not say sec= and of all "
+          "else: sys, krb5, krb5i, krb5p, several with colons between (default: sys). Linux "
+          "makes its Kerberos contexts by TCP on port 2049 (--nfs-tcp-port)")
+      ->type_name("FLAVOR[:FLAVOR...]");
+  command.add_option(
+      "--keytab", options.keytab,
+      "the file with the server's keys of Kerberos, nfs/HOST (default: as the system "
+      "has it, KRB5_KTNAME or /etc/krb5.keytab)");
   command
       .add_option("--log-level", options.log_level,
                   "what is written to standard error: none, error, warning, info (connections and "

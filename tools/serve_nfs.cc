@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -93,6 +94,13 @@ std::string host_to_name(std::string_view host) {
   return name.data();
 }
 
+// What a mount has to say of it; empty: nothing.
+std::string security_of(const nfs::Export& made) {
+  if (made.clients.empty() || made.clients.front().rules.security.empty()) return {};
+  const Protection first = made.clients.front().rules.security.front();
+  return first == Protection::kSys ? std::string() : fmt::format(",sec={}", nfs::name_of(first));
+}
+
 }  // namespace
 
 void NfsOptions::add_to(CLI::App& command) {
@@ -101,7 +109,8 @@ void NfsOptions::add_to(CLI::App& command) {
       "DIR[:OPTIONS], a directory to export by NFS version 3, over RDMA and TCP; "
       "several times for several. OPTIONS with commas between: ro, root_squash "
       "(unless another is given), no_root_squash, all_squash, anonuid=N, anongid=N, "
-      "secure, client=ADDRESS[/BITS] (several times; all, if none is given), "
+      "secure, sec=FLAVOR[:FLAVOR] (as --sec), client=ADDRESS[/BITS] (several times; all, if none "
+      "is given), "
       "name=/NAME. ceph:/PATH is a directory of a CephFS, with the further OPTIONS "
       "conf=FILE, id=USER, fs=NAME, gateway=NAME; several servers may have the same");
   command.add_option("--export", names,
@@ -149,6 +158,7 @@ std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog
   wanted.workers = options.workers;
   wanted.open_files_max = options.open_files_max;
   wanted.is_async = options.is_async;
+  wanted.security = options.security;
   using nfs::posix::HandleKind;
   wanted.handles = options.handles == "kernel"  ? HandleKind::kKernel
                    : options.handles == "table" ? HandleKind::kTable
@@ -158,6 +168,15 @@ std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog
   if (!exporter) fail(kUsage, exporter.error());
   for (const std::string& note : (*exporter)->notes()) log.write(blob::LogLevel::kWarning, note);
   return std::move(*exporter);
+}
+
+bool wants_kerberos(const nfs::Exporter& exporter) {
+  const auto is_kerberos = [](Protection each) { return each != Protection::kSys; };
+  return std::ranges::any_of(exporter.exports().all(), [&](const nfs::ServedExport& each) {
+    return std::ranges::any_of(each.rules.clients, [&](const nfs::ExportClient& client) {
+      return std::ranges::any_of(client.rules.security, is_kerberos);
+    });
+  });
 }
 
 std::string nfs_urls(const nfs::Exporter& exporter, std::string_view address,
@@ -177,8 +196,8 @@ std::string mount_commands(const nfs::Exporter& exporter, std::string_view addre
   for (const nfs::ServedExport& each : exporter.exports().all()) {
     if (plain.empty()) continue;
     text += fmt::format(
-        "mount -t nfs -o vers=3,rdma,port={},mountport={},mountproto=tcp,nolock {}:{} /mnt\n", port,
-        split(plain).second, host_to_name(host), each.rules.name);
+        "mount -t nfs -o vers=3,rdma,port={},mountport={},mountproto=tcp,nolock{} {}:{} /mnt\n",
+        port, split(plain).second, security_of(each.rules), host_to_name(host), each.rules.name);
   }
   return text;
 }

@@ -27,6 +27,7 @@ struct NfsOptions {
   std::size_t workers = 16;
   std::size_t open_files_max = 4096;
   bool is_async = false;
+  std::vector<Protection> security{Protection::kSys};  // of exports that say nothing
 
   void add_to(CLI::App& command);
   bool is_wanted() const { return !directories.empty() || !exports_file.empty(); }
@@ -34,6 +35,9 @@ struct NfsOptions {
 
 // Reads the rules and opens the directories; ends the command if something is wrong with them.
 std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log);
+
+// Whether one of them takes calls with Kerberos.
+bool wants_kerberos(const nfs::Exporter& exporter);
 
 // Where the exports are, as clients name them: "nfs+rdma://ADDR:PORT/EXPORT" and, with `plain`
 // (ADDR:PORT), "nfs+tcp://…"; each with a space in front.

@@ -100,6 +100,9 @@ rpcrdma::Expected<std::unique_ptr<Exporter>, std::string> Exporter::open(Exporte
     auto added = made->table_.add(each);
     if (!added) return Unexpected<std::string>(added.error());
     ServedExport& served = **added;
+    for (ExportClient& client : served.rules.clients) {
+      if (client.rules.security.empty()) client.rules.security = options.security;
+    }
     std::string path;
     auto files = back_end_of(served.rules.directory, path).empty()
                      ? made->open_here(options, served)

@@ -29,6 +29,9 @@ namespace nfs {
 
 struct ExporterOptions {
   std::vector<Export> exports;
+  // How calls have to be protected, of exports that do not say that themselves. Any but kSys takes
+  // rpcrdma::Server::secure().
+  std::vector<rpcrdma::Protection> security{rpcrdma::Protection::kSys};
   // The key of handles, made if it is not there: with the same key, clients go on after a restart.
   // Empty: a new key for each Exporter.
   std::string key_path{};

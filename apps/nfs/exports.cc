@@ -9,7 +9,17 @@
 namespace nfs {
 namespace {
 
+using rpcrdma::Protection;
 using rpcrdma::Unexpected;
+
+struct Flavor {
+  std::string_view name;
+  Protection protection;
+};
+constexpr Flavor kFlavors[] = {{"sys", Protection::kSys},
+                               {"krb5", Protection::kKrb5},
+                               {"krb5i", Protection::kKrb5i},
+                               {"krb5p", Protection::kKrb5p}};
 
 template <class Number>
 std::optional<Number> number_of(std::string_view text) {
@@ -80,12 +90,16 @@ std::string take_option(std::string_view option, ExportRules& rules) {
     const auto number = number_of<std::uint32_t>(*gid);
     if (!number) return quoted(*gid) + " is no group number";
     rules.anonymous_gid = *number;
+  } else if (const auto security = value_of("sec")) {
+    auto parsed = parse_security(*security);
+    if (!parsed) return parsed.error();
+    rules.security = std::move(*parsed);
   } else if (option == "sync" || option == "no_subtree_check" || option == "fsid=0") {
     // What exports(5) has, and is always so here, or means nothing.
   } else {
     return quoted(option) +
            " is no option; there are ro, rw, root_squash, no_root_squash, all_squash, anonuid=N, "
-           "anongid=N, secure, insecure";
+           "anongid=N, secure, insecure, sec=FLAVOR:FLAVOR";
   }
   return {};
 }
@@ -236,10 +250,10 @@ Parsed<Export> parse_line(std::string_view line) {
 // Where the options begin: behind the first colon that one stands behind, or else behind the last
 // one that only a mistyped option can follow. npos: there are none.
 std::size_t colon_before_options(std::string_view text) {
-  static constexpr std::array<std::string_view, 15> kNames{
+  static constexpr std::array<std::string_view, 16> kNames{
       "ro",      "rw",     "root_squash", "no_root_squash", "all_squash", "anonuid",
       "anongid", "secure", "insecure",    "client",         "name",       "conf",
-      "id",      "fs",     "gateway"};
+      "id",      "fs",     "gateway",     "sec"};
   const std::size_t begin = text.starts_with(kCeph) ? kCeph.size() : 0;
   for (std::size_t at = text.find(':', begin); at != std::string_view::npos;
        at = text.find(':', at + 1)) {
@@ -288,16 +302,27 @@ bool AddressRange::contains(std::string_view peer) const {
   return true;
 }
 
-std::optional<Caller> ExportRules::caller(const rpcrdma::Credential& credential) const {
+std::optional<Caller> ExportRules::caller(const rpcrdma::Caller& who,
+                                          const rpcrdma::Credential& credential) const {
   const Caller nobody{anonymous_uid, anonymous_gid, {}};
-  if (credential.flavor == rpcrdma::AuthFlavor::kNone) return nobody;
-  if (credential.flavor != rpcrdma::AuthFlavor::kSys) return std::nullopt;
-  const auto claimed = rpcrdma::parse_auth_sys(credential.body);
-  if (!claimed) return std::nullopt;
+  const bool is_none = who.protection == Protection::kNone;
+  const Protection counted = is_none ? Protection::kSys : who.protection;
+  const bool is_allowed =
+      security.empty() ? counted == Protection::kSys : std::ranges::count(security, counted) > 0;
+  if (!is_allowed) return std::nullopt;
+  if (is_none) return nobody;
+  Caller caller;
+  if (who.protection == Protection::kSys) {
+    const auto claimed = rpcrdma::parse_auth_sys(credential.body);
+    if (!claimed) return std::nullopt;
+    const auto further = claimed->further_gids();
+    caller = {claimed->uid, claimed->gid, {further.begin(), further.end()}};
+  } else if (who.user != nullptr) {
+    caller = {who.user->uid, who.user->gid, who.user->gids};
+  } else {
+    return nobody;
+  }
   if (squash == Squash::kAll) return nobody;
-  Caller caller{claimed->uid, claimed->gid, {}};
-  const auto further = claimed->further_gids();
-  caller.groups.assign(further.begin(), further.end());
   if (squash == Squash::kNone) return caller;
   // As exports(5): the numbers 0 are exchanged wherever they stand.
   if (caller.uid == 0) caller.uid = anonymous_uid;
@@ -319,6 +344,29 @@ const ExportRules* Export::rules_for(std::string_view peer) const {
     return &client.rules;
   }
   return nullptr;
+}
+
+std::string_view name_of(Protection protection) noexcept {
+  const auto found = std::ranges::find(kFlavors, protection, &Flavor::protection);
+  return found != std::end(kFlavors) ? found->name : "?";
+}
+
+Parsed<std::vector<Protection>> parse_security(std::string_view text) {
+  std::vector<Protection> made;
+  std::string trouble;
+  for_each_part(text, ':', [&](std::string_view name) {
+    const auto found = std::ranges::find(kFlavors, name, &Flavor::name);
+    if (found == std::end(kFlavors)) {
+      trouble = quoted(name) +
+                " is no flavor of security; there are sys, krb5, krb5i, krb5p, with "
+                "colons between";
+      return false;
+    }
+    if (std::ranges::count(made, found->protection) == 0) made.push_back(found->protection);
+    return true;
+  });
+  if (!trouble.empty()) return Unexpected<std::string>(std::move(trouble));
+  return made;
 }
 
 Parsed<Export> parse_export(std::string_view text) {

@@ -48,9 +48,14 @@ struct ExportRules {
   std::uint32_t anonymous_uid = 65534;
   std::uint32_t anonymous_gid = 65534;
   bool wants_privileged_port = false;  // "secure": clients are root on their machines
+  // "sec=": how calls have to be protected, in the order in which clients are told. Empty: as the
+  // server has it for all (ExporterOptions::security).
+  std::vector<rpcrdma::Protection> security{};
 
-  // On whose behalf a call with this credential is made; nullopt: it is no credential that counts.
-  std::optional<Caller> caller(const rpcrdma::Credential& credential) const;
+  // On whose behalf a call is made; nullopt: it is not protected as it has to be. A principal that
+  // is no user of this machine is nobody. AUTH_NONE counts as nobody where AUTH_SYS is taken.
+  std::optional<Caller> caller(const rpcrdma::Caller& who,
+                               const rpcrdma::Credential& credential) const;
 };
 
 struct ExportClient {
@@ -73,10 +78,16 @@ struct Export {
 template <class T>
 using Parsed = rpcrdma::Expected<T, std::string>;  // or what is wrong, for a person
 
+// "sys:krb5:krb5i:krb5p", or some of them.
+Parsed<std::vector<rpcrdma::Protection>> parse_security(std::string_view text);
+// "krb5i" of kKrb5i.
+std::string_view name_of(rpcrdma::Protection protection) noexcept;
+
 // DIR or DIR:OPTIONS with commas between: ro, rw, root_squash, no_root_squash, all_squash,
-// anonuid=N, anongid=N, secure, insecure, client=ADDRESSES (several times; default: *). A colon in
-// the directory's name that is followed by what is no option belongs to the name. "ceph:/PATH" is a
-// directory of a CephFS, with the further options conf=FILE, id=USER, fs=NAME and gateway=NAME;
+// anonuid=N, anongid=N, secure, insecure, sec=FLAVOR[:FLAVOR...], client=ADDRESSES (several times;
+// default: *). A colon in the directory's name that is followed by what is no option belongs to the
+// name. "ceph:/PATH" is a directory of a CephFS, with the further options conf=FILE, id=USER,
+// fs=NAME and gateway=NAME;
 // "./ceph:" is one of this machine.
 Parsed<Export> parse_export(std::string_view text);
 // A file of lines as above. Further option: name=/NAME.

@@ -8,6 +8,7 @@
 namespace nfs {
 namespace {
 
+using rpcrdma::Protection;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
@@ -25,7 +26,7 @@ std::vector<std::byte> sys(std::uint32_t uid, std::uint32_t gid, std::vector<std
 }
 
 Caller caller_of(const ExportRules& rules, const std::vector<std::byte>& body) {
-  return rules.caller({rpcrdma::AuthFlavor::kSys, body}).value();
+  return rules.caller({Protection::kSys}, {rpcrdma::AuthFlavor::kSys, body}).value();
 }
 
 TEST(ParseExport, TakesADirectoryAlone) {
@@ -53,6 +54,42 @@ TEST(ParseExport, TakesOptions) {
   EXPECT_EQ(rules->anonymous_gid, 6U);
   EXPECT_NE(made->rules_for("[::1]:1000"), nullptr);
   EXPECT_EQ(made->rules_for("192.0.3.9:1000"), nullptr);
+}
+
+TEST(ParseExport, TakesFlavorsOfSecurity) {
+  const auto made = parse_export("/d:sec=krb5p:krb5:sys,ro");
+  ASSERT_TRUE(made) << made.error();
+  EXPECT_EQ(made->rules_for("192.0.2.9:1000")->security,
+            (std::vector{Protection::kKrb5p, Protection::kKrb5, Protection::kSys}));
+  EXPECT_EQ(parse_export("/d")->rules_for("192.0.2.9:1000")->security, std::vector<Protection>{});
+  for (const char* const wrong : {"/d:sec=", "/d:sec=krb4", "/d:sec=sys:", "/d:sec"}) {
+    EXPECT_FALSE(parse_export(wrong)) << wrong;
+  }
+  const auto twice = parse_security("krb5:krb5");
+  ASSERT_TRUE(twice);
+  EXPECT_EQ(twice->size(), 1U);
+}
+
+// Whose rights a call has that a security mechanism has proved, and one that it has not.
+TEST(ExportRules, TakeCallersWhoAreProtectedAsTheyHaveToBe) {
+  const rpcrdma::LocalUser alice{"alice", 1000, 100, {100, 27}}, root{"root", 0, 0, {0}};
+  ExportRules rules;
+  rules.security = {Protection::kKrb5i, Protection::kKrb5p};
+  EXPECT_EQ(rules.caller({Protection::kKrb5i, "alice@X", &alice}, {}),
+            (Caller{1000, 100, {100, 27}}));
+  EXPECT_EQ(rules.caller({Protection::kKrb5p, "alice@X", &alice}, {}),
+            (Caller{1000, 100, {100, 27}}));
+  EXPECT_FALSE(rules.caller({Protection::kKrb5, "alice@X", &alice}, {}));
+  EXPECT_FALSE(rules.caller({Protection::kSys}, {rpcrdma::AuthFlavor::kSys, sys(1, 1, {})}));
+  EXPECT_FALSE(rules.caller({Protection::kNone}, {}));
+  // RPCSEC_GSS that nobody has checked.
+  EXPECT_FALSE(rules.caller({Protection{6}}, {rpcrdma::AuthFlavor::kRpcsecGss, {}}));
+  EXPECT_EQ(rules.caller({Protection::kKrb5i, "nfs/host@X", nullptr}, {}),
+            (Caller{65534, 65534, {}}));
+  EXPECT_EQ(rules.caller({Protection::kKrb5i, "root@X", &root}, {}),
+            (Caller{65534, 65534, {65534}}));
+  rules.squash = ExportRules::Squash::kAll;
+  EXPECT_EQ(rules.caller({Protection::kKrb5i, "alice@X", &alice}, {}), (Caller{65534, 65534, {}}));
 }
 
 TEST(ParseExport, LeavesAColonInTheNameOfADirectory) {
@@ -135,7 +172,7 @@ TEST(ExportRules, SquashesRoot) {
   const ExportRules rules;
   EXPECT_EQ(caller_of(rules, sys(0, 0, {0, 10})), (Caller{65534, 65534, {65534, 10}}));
   EXPECT_EQ(caller_of(rules, sys(5, 6, {7})), (Caller{5, 6, {7}}));
-  EXPECT_EQ(rules.caller({}), (Caller{65534, 65534, {}})) << "AUTH_NONE";
+  EXPECT_EQ(rules.caller({}, {}), (Caller{65534, 65534, {}})) << "AUTH_NONE";
 }
 
 TEST(ExportRules, SquashesEverybodyOrNobody) {
@@ -148,9 +185,9 @@ TEST(ExportRules, SquashesEverybodyOrNobody) {
 
 TEST(ExportRules, KnowNoOtherCredential) {
   const ExportRules rules;
-  EXPECT_FALSE(rules.caller({rpcrdma::AuthFlavor::kShort, {}}));
+  EXPECT_FALSE(rules.caller({Protection{2}}, {rpcrdma::AuthFlavor::kShort, {}}));
   const std::array<std::byte, 4> garbage{};
-  EXPECT_FALSE(rules.caller({rpcrdma::AuthFlavor::kSys, garbage}));
+  EXPECT_FALSE(rules.caller({Protection::kSys}, {rpcrdma::AuthFlavor::kSys, garbage}));
 }
 
 TEST(ExportRules, WantAPrivilegedPortWhereTheyAreSecure) {

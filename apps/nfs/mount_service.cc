@@ -42,9 +42,12 @@ mountstat3 status_of(nfs3::nfsstat3 status) {
 class Walk {
  public:
   Walk(rpcrdma::Answer<mount3::mountres3> answer, ServedExport& served, const HandleKey& key,
-       std::string_view path)
+       std::string_view path, const ExportRules& rules)
       : answer_(std::move(answer)), served_(served), key_(key), path_(path) {
     here_.data = served.files->root();
+    for (const rpcrdma::Protection each : rules.security) {
+      flavors_.push_back(static_cast<int>(each));
+    }
   }
 
   // Takes the next step; the walk goes with its last one.
@@ -83,9 +86,8 @@ class Walk {
     if (results.resok()->obj_attributes.type != nfs3::ftype3::NF3DIR) {
       return answer_.succeed(failed(mountstat3::MNT3ERR_NOTDIR));
     }
-    constexpr int kAuthSys = 1;
     mount3::mountres3 mounted;
-    mounted.set_mountinfo({served_.handles.seal(here_.data).data, {kAuthSys}});
+    mounted.set_mountinfo({served_.handles.seal(here_.data).data, flavors_});
     answer_.succeed(mounted);
   }
 
@@ -93,6 +95,7 @@ class Walk {
   ServedExport& served_;
   const HandleKey& key_;
   const std::string path_;
+  std::vector<int> flavors_;  // of its calls (RFC 2623 §2.7)
   std::size_t at_ = 0;
   nfs3::nfs_fh3 here_;  // the back end's own handle
 };
@@ -103,7 +106,8 @@ void MountService::MOUNTPROC3_MNT(Answer<mount3::mountres3> answer, mount3::dirp
   std::string_view rest;
   ServedExport* const served = exports_.find_by_path(arg1, rest);
   if (served == nullptr) return answer.succeed(failed(mountstat3::MNT3ERR_NOENT));
-  if (served->rules.rules_for(answer.context().peer_address()) == nullptr) {
+  const ExportRules* const rules = served->rules.rules_for(answer.context().peer_address());
+  if (rules == nullptr) {
     return answer.succeed(failed(mountstat3::MNT3ERR_ACCES));
   }
   for (std::string_view part = rest; !part.empty();) {
@@ -113,7 +117,7 @@ void MountService::MOUNTPROC3_MNT(Answer<mount3::mountres3> answer, mount3::dirp
       return answer.succeed(failed(mountstat3::MNT3ERR_INVAL));
     }
   }
-  Walk::go_on(std::make_unique<Walk>(std::move(answer), *served, exports_.key(), rest));
+  Walk::go_on(std::make_unique<Walk>(std::move(answer), *served, exports_.key(), rest, *rules));
 }
 
 void MountService::MOUNTPROC3_DUMP(Answer<mount3::mountlist> answer) {

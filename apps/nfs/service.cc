@@ -68,6 +68,8 @@ bool is_refused(nfsstat3 error, rpcrdma::Answer<R>& answer) {
 rpcrdma::AuthStatus NfsService::check_credential(
     std::uint32_t /*procedure*/, const rpcrdma::Credential& credential) const noexcept {
   if (credential.flavor == rpcrdma::AuthFlavor::kNone) return rpcrdma::AuthStatus::kOk;
+  // Which service it has shows in CallContext::caller(), and what the export wants behind that.
+  if (credential.flavor == rpcrdma::AuthFlavor::kRpcsecGss) return rpcrdma::AuthStatus::kOk;
   if (credential.flavor != rpcrdma::AuthFlavor::kSys) return rpcrdma::AuthStatus::kTooWeak;
   return rpcrdma::parse_auth_sys(credential.body) ? rpcrdma::AuthStatus::kOk
                                                   : rpcrdma::AuthStatus::kBadCredential;
@@ -83,7 +85,7 @@ NfsService::Target NfsService::target_of(const rpcrdma::CallContext& context,
   if (target.served == nullptr) return {.error = nfsstat3::NFS3ERR_STALE};
   target.rules = target.served->rules.rules_for(context.peer_address());
   if (target.rules == nullptr) return {.error = nfsstat3::NFS3ERR_ACCES};
-  auto caller = target.rules->caller(context.credential());
+  auto caller = target.rules->caller(context.caller(), context.credential());
   if (!caller) return {.error = nfsstat3::NFS3ERR_ACCES};
   target.caller = std::move(*caller);
   handle.data.assign(opened->inner.begin(), opened->inner.end());

@@ -12,6 +12,19 @@ using rpcrdma::Errc;
 using rpcrdma::Error;
 using State = Connections::State;
 
+namespace {
+
+// Of "SCHEME://HOST:PORT", without brackets.
+std::string host_of(const std::string& url) {
+  const std::size_t begin = url.find("://") + 3;
+  const std::size_t end = url.rfind(':');
+  std::string host = url.substr(begin, end > begin ? end - begin : std::string::npos);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return host;
+}
+
+}  // namespace
+
 Connections::Connections(Options options)
     : options_(std::move(options)),
       machine_name_(options_.client.credential ? options_.client.credential->machine_name
@@ -34,8 +47,12 @@ Connections::~Connections() {
   }
 }
 
-rpcrdma::ClientOptions Connections::client_options() const {
+rpcrdma::ClientOptions Connections::client_options(const Connection& connection) const {
   rpcrdma::ClientOptions options = options_.client;
+  // By its name, also where it is connected to by an address.
+  if (options.security && options.security->target.find('@') == std::string::npos) {
+    options.security->target += "@" + host_of(options_.urls[connection.server_]);
+  }
   options.reconnect.enabled = false;  // calls would wait for this server, while there are others
   if (has_recorded_) options.provider.capture_file.clear();  // it would be begun anew
   if (options_.urls.size() > 1) {
@@ -49,7 +66,7 @@ rpcrdma::ClientOptions Connections::client_options() const {
 rpcrdma::Expected<Connections::Connection*, Error> Connections::first() {
   for (std::size_t i = 0; i < all_.size(); i += options_.per_server) {
     Connection& connection = all_[i];
-    auto client = Client::connect(options_.urls[connection.server_], client_options());
+    auto client = Client::connect(options_.urls[connection.server_], client_options(connection));
     if (client) {
       provider_name_ = client->provider_name();
       has_recorded_ = true;
@@ -82,7 +99,7 @@ void Connections::begin(Connection& connection) {
   const std::string& reached = reached_[connection.server_];
   const bool by_name = std::exchange(connection.takes_name_, !connection.takes_name_);
   const std::string& url = reached.empty() || by_name ? options_.urls[connection.server_] : reached;
-  auto client = Client::begin_connect(url, client_options());
+  auto client = Client::begin_connect(url, client_options(connection));
   if (!client) return lose(connection, std::move(client.error()));
   adopt(connection, std::move(*client), State::kConnecting);
 }

@@ -132,7 +132,7 @@ class Connections {
   };
 
   Connection* find(Route route);
-  rpcrdma::ClientOptions client_options() const;
+  rpcrdma::ClientOptions client_options(const Connection& connection) const;
   void remember(const Connection& connection);
   void adopt(Connection& connection, rpcrdma::Client client, State state);
   void begin(Connection& connection);

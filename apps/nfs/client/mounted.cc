@@ -135,6 +135,7 @@ rpcrdma::Expected<rpcrdma::Client, Error> Mounted::connect_to_mount(const MountO
   }
   rpcrdma::ClientOptions client = options.client;
   client.reconnect.enabled = false;  // for two calls; and it is for RDMA
+  client.security.reset();           // a mountd has none
   return rpcrdma::Client::connect(url, client);
 }
 
