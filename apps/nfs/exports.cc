@@ -348,7 +348,7 @@ const ExportRules* Export::rules_for(std::string_view peer) const {
 
 std::string_view name_of(Protection protection) noexcept {
   const auto found = std::ranges::find(kFlavors, protection, &Flavor::protection);
-  return found != std::end(kFlavors) ? found->name : "?";
+  return found != std::end(kFlavors) ? found->name : std::string_view();
 }
 
 Parsed<std::vector<Protection>> parse_security(std::string_view text) {

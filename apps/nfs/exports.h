@@ -80,7 +80,7 @@ using Parsed = rpcrdma::Expected<T, std::string>;  // or what is wrong, for a pe
 
 // "sys:krb5:krb5i:krb5p", or some of them.
 Parsed<std::vector<rpcrdma::Protection>> parse_security(std::string_view text);
-// "krb5i" of kKrb5i.
+// "krb5i" of kKrb5i; empty: it has no name here.
 std::string_view name_of(rpcrdma::Protection protection) noexcept;
 
 // DIR or DIR:OPTIONS with commas between: ro, rw, root_squash, no_root_squash, all_squash,

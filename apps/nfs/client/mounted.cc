@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "mount3.h"
+#include "nfs/exports.h"
 #include "rpcbind/lookup.h"
 
 namespace nfs {
@@ -76,6 +77,15 @@ bool begins_with_names(std::string_view path, std::string_view names) {
   return path.starts_with(names) && (path.size() == names.size() || path[names.size()] == '/');
 }
 
+rpcrdma::Protection protection_of(const rpcrdma::ClientOptions& options) {
+  using rpcrdma::Protection;
+  using rpcrdma::gss::Service;
+  if (!options.security) return Protection::kSys;
+  return options.security->service == Service::kNone        ? Protection::kKrb5
+         : options.security->service == Service::kIntegrity ? Protection::kKrb5i
+                                                            : Protection::kKrb5p;
+}
+
 // Where MOUNT is to be asked when the connection does not have it.
 bool may_be_elsewhere(const Error& error) {
   return error.code == rpcrdma::Errc::kNotAvailable || error.code == rpcrdma::Errc::kRefused ||
@@ -100,6 +110,7 @@ std::string Failure::message() const {
 Mounted::Mounted(NfsUrl url, const MountOptions& options)
     : url_(std::move(url)),
       patience_(options.client.call_timeout),
+      protection_(protection_of(options.client)),
       connections_({options.client, url_.transport_urls(), std::max(1U, options.connections)}) {}
 
 Result<std::unique_ptr<Mounted>> Mounted::open(const NfsUrl& url, MountOptions options) {
@@ -165,10 +176,30 @@ std::optional<Failure> Mounted::mount_by(rpcrdma::Client& mounts) {
   if (results->mountinfo()->fhandle.empty()) {
     return Failure{.local = "the server's handle of it is empty", .path = best};
   }
+  if (auto why = flavor_trouble(results->mountinfo()->auth_flavors)) {
+    return Failure{.local = std::move(*why), .path = best};
+  }
   root_.data = results->mountinfo()->fhandle;
   path_ = url_.path.substr(best == "/" ? 0 : best.size());
   while (path_.starts_with('/')) path_.erase(0, 1);
   return std::nullopt;
+}
+
+// What is wrong with our flavor of security, by MOUNT's list of those of the export. A server that
+// has no list leaves it to the calls.
+std::optional<std::string> Mounted::flavor_trouble(const std::vector<int>& flavors) const {
+  if (flavors.empty() || std::ranges::count(flavors, static_cast<int>(protection_)) > 0) {
+    return std::nullopt;
+  }
+  std::string text;
+  for (const int each : flavors) {
+    const auto name = name_of(rpcrdma::Protection{static_cast<std::uint32_t>(each)});
+    if (name.empty()) continue;
+    text += (text.empty() ? "" : ", ") + std::string(name);
+  }
+  if (text.empty()) return std::nullopt;
+  return "the export takes calls protected by " + text + " only, and these are by " +
+         std::string(name_of(protection_)) + "; say --sec";
 }
 
 std::optional<Failure> Mounted::learn_sizes(Connections::Connection& connection) {

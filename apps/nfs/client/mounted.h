@@ -134,6 +134,7 @@ class Mounted {
   Mounted(NfsUrl url, const MountOptions& options);
   std::optional<Failure> mount(const MountOptions& options, Connections::Connection& connection);
   std::optional<Failure> mount_by(rpcrdma::Client& mounts);
+  std::optional<std::string> flavor_trouble(const std::vector<int>& flavors) const;
   rpcrdma::Expected<rpcrdma::Client, rpcrdma::Error> connect_to_mount(const MountOptions& options,
                                                                       const std::string& host);
   std::optional<Failure> learn_sizes(Connections::Connection& connection);
@@ -148,6 +149,7 @@ class Mounted {
 
   const NfsUrl url_;
   const std::chrono::nanoseconds patience_;  // of a call, over all connections
+  const rpcrdma::Protection protection_;  // of our calls
   Connections connections_;
   std::string path_;
   nfs3::nfs_fh3 root_;
