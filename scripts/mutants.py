@@ -33,7 +33,7 @@ TREE = HOME / "tree"
 BUILD = TREE / "build-mutants"
 PATCHES = ROOT / "tests" / "mutants"
 NO_EFFECT = PATCHES / "no-effect.txt"
-RULE_ROW = re.compile(r"^\| ((?:V1|V2|PD|H|B|X)-[A-Z]*\d+) \|")
+RULE_ROW = re.compile(r"^\| ((?:V1|V2|PD|H|B|X|G)-[A-Z]*\d+) \|")
 DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc", "src/rdma/siwarp", "src/tcp")
 # The quickest first: most faults are seen by the unit tests of their module.
 PROGRAMS = ("engine_test", "wire_test", "iwarp_test", "transport_test", "xdr_test", "oncrpc_test",

@@ -251,9 +251,9 @@ Parsed<Export> parse_line(std::string_view line) {
 // one that only a mistyped option can follow. npos: there are none.
 std::size_t colon_before_options(std::string_view text) {
   static constexpr std::array<std::string_view, 16> kNames{
-      "ro",      "rw",     "root_squash", "no_root_squash", "all_squash", "anonuid",
-      "anongid", "secure", "insecure",    "client",         "name",       "conf",
-      "id",      "fs",     "gateway",     "sec"};
+      "ro",      "rw",       "root_squash", "no_root_squash", "all_squash", "anonuid", "anongid",
+      "secure",  "insecure", "client",      "name",           "conf",       "id",      "fs",
+      "gateway", "sec"};
   const std::size_t begin = text.starts_with(kCeph) ? kCeph.size() : 0;
   for (std::size_t at = text.find(':', begin); at != std::string_view::npos;
        at = text.find(':', at + 1)) {

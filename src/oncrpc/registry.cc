@@ -5,6 +5,15 @@
 #include <tuple>
 #include <utility>
 
+#include "rpcrdma/auth.h"
+
+namespace rpcrdma {
+
+// Here, so that its type information is in the library.
+ServerAuth::~ServerAuth() = default;
+
+}  // namespace rpcrdma
+
 namespace rpcrdma::oncrpc {
 
 Expected<void, RegistryError> ServiceRegistry::add(std::uint32_t program, std::uint32_t version,

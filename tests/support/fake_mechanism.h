@@ -54,7 +54,9 @@ class FakeContext final : public gss::Context {
     answer.push_back(std::byte(exchanged_));
     answer.push_back(kMagic);
     for (int shift = 56; shift >= 0; shift -= 8) answer.push_back(std::byte(nonce_ >> shift));
-    for (const char each : settings_.user) answer.push_back(std::byte(each));
+    if (initiates_) {
+      for (const char each : settings_.user) answer.push_back(std::byte(each));
+    }
     if (is_last) return {};
     return {gss::Status::kContinueNeeded, 0, {}};
   }

@@ -239,6 +239,12 @@ TEST_P(GssClient, TokensGoBackAndForthAsOftenAsTheMechanismWants) {
   }
 }
 
+// Tickets that say much about their user are long.
+TEST_P(GssClient, TokensOf60KiBAreTaken) {
+  start(Service::kNone, {.user = std::string(60U << 10U, 'a')});
+  expect_echo();
+}
+
 TEST_P(GssClient, MoreCallsThanTheWindowHasWaitForTheirTurn) {
   ClientOptions options;
   options.calls_max = 4 * kWindow;
@@ -279,17 +285,30 @@ TEST_P(GssClient, ContextThatRanOutWithoutCallsIsMadeAnew) {
 
 // The old one is good for a while.
 TEST_P(GssClient, RenewalThatFailsHarmsNoCall) {
-  start(Service::kNone, {.lifetime = seconds(100)});
+  start(Service::kNone, {.lifetime = seconds(1000)});
   expect_echo();
-  pass(seconds(91));
+  pass(seconds(941));  // a minute before the end
   mechanism_->has_no_ticket = true;
   for (int i = 0; i < 3; ++i) expect_echo();
+  EXPECT_EQ(mechanism_->initiated, 2);
   mechanism_->has_no_ticket = false;
   mechanism_->has_no_key = true;  // the server's; the first token is made before
+  pass(seconds(11));
   for (int i = 0; i < 3; ++i) expect_echo();
+  EXPECT_EQ(mechanism_->initiated, 3);
   mechanism_->has_no_key = false;
-  pass(seconds(10));
+  int times = 1;
+  server_auth_->at_accept = denies(times, AuthStatus::kBadCredential, true);
+  pass(seconds(11));
   for (int i = 0; i < 3; ++i) expect_echo();
+  EXPECT_EQ(mechanism_->initiated, 4);
+  EXPECT_EQ(times, 0);
+  pass(seconds(11));
+  for (int i = 0; i < 3; ++i) expect_echo();
+  EXPECT_EQ(mechanism_->initiated, 5);
+  pass(seconds(30));  // the first one's time is over
+  expect_echo();
+  EXPECT_EQ(mechanism_->initiated, 5);
 }
 
 TEST_P(GssClient, ContextThatTheServerHasForgottenIsMadeAnew) {
@@ -571,6 +590,39 @@ TEST_P(GssClientOverRdma, CallsThatAreMadeAgainHaveAnotherNumber) {
     EXPECT_LT(seen[1].second, seen[2].second);
     EXPECT_LT(seen[2].second, seen[3].second);
     EXPECT_EQ(mechanism_->initiated, 2);
+  }
+}
+
+// The reply cache knows a call by who calls and by its arguments, whatever the number, and keeps
+// results as they were before they were wrapped.
+TEST_P(GssClientOverRdma, CallThatIsRepeatedIsExecutedOnce) {
+  ClientOptions options;
+  options.reconnect.enabled = true;
+  for (const Service service : kServices) {
+    start(service, {}, options);
+    expect_echo();
+    int losses = 2;
+    server_auth_->at_seal = [&](CallAcceptance& call) {
+      if (losses-- > 0) call.ends_connection = "for a test";
+    };
+    auto call =
+        client_->prepare({TestService::kProgram, TestService::kVersion, TestService::kOnce});
+    ASSERT_TRUE(call);
+    call->arguments().xdr().u32(7);
+    call->arguments().xdr().u32(3000);
+    call->expect_results(4000);
+    std::uint32_t executed = 0;
+    bool is_done = false;
+    ASSERT_TRUE(client_->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+      is_done = true;
+      ASSERT_TRUE(reply) << reply.error().message();
+      executed = reply->results().xdr().u32("times");
+    }));
+    ASSERT_TRUE(run_until([&] { return is_done; }));
+    EXPECT_LT(losses, 1);
+    EXPECT_EQ(executed, 1U);
+    EXPECT_EQ(service_.executed[7], 1U);
+    service_.executed.clear();
   }
 }
 

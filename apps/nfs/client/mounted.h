@@ -149,7 +149,7 @@ class Mounted {
 
   const NfsUrl url_;
   const std::chrono::nanoseconds patience_;  // of a call, over all connections
-  const rpcrdma::Protection protection_;  // of our calls
+  const rpcrdma::Protection protection_;     // of our calls
   Connections connections_;
   std::string path_;
   nfs3::nfs_fh3 root_;

@@ -5,12 +5,10 @@
 #include "rpc/errors.h"
 #include "rpc/serve/shard_group.h"
 #include "rpc/url.h"
-#include "rpcrdma/auth.h"
 
 namespace rpcrdma {
 
-// Here, so that their type information is in the library.
-ServerAuth::~ServerAuth() = default;
+// Here, so that its type information is in the library.
 MessageService::~MessageService() = default;
 
 namespace {
