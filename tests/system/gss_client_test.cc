@@ -506,6 +506,31 @@ TEST_P(GssClient, ResultsThatWereChangedAreNotShown) {
   }
 }
 
+// As Linux 6.1 has it: SUCCESS, a word of zero, and the error.
+TEST_P(GssClient, ErrorInPlaceOfResultsIsOne) {
+  const std::pair<std::uint32_t, Errc> errors[] = {
+      {1, Errc::kNotAvailable}, {4, Errc::kBadArguments}, {5, Errc::kServerFault}};
+  for (const Service service : {Service::kIntegrity, Service::kPrivacy}) {
+    start(service);
+    expect_echo();
+    Message said;
+    for (const auto& [status, code] : errors) {
+      server_auth_->at_seal = [&, number = status](CallAcceptance& call) {
+        said = words({0, number});
+        call.wrapped = said;
+      };
+      expect_error(echo(), code, "in place of protected results");
+    }
+    server_auth_->at_seal = [&](CallAcceptance& call) {
+      said = words({0, 0});
+      call.wrapped = said;
+    };
+    expect_error(echo(), Errc::kSecurity, "changed on their way");
+    server_auth_->at_seal = {};
+    expect_echo();
+  }
+}
+
 TEST_P(GssClient, ErrorsOfAcceptedCallsAreCheckedAsWell) {
   start(Service::kIntegrity);
   expect_echo();
