@@ -192,8 +192,10 @@ TEST_P(TirpcGss, CallsAServerOfOurs) {
   sockaddr_in to =
       at_port(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
   netbuf where{sizeof(to), sizeof(to), &to};
-  CLIENT* const client = clnt_tli_create(RPC_ANYFD, getnetconfigent(text_of("tcp")), &where,
-                                         kProgram, kVersion, kBulkMax, kBulkMax);
+  netconfig* const over = getnetconfigent(text_of("tcp"));
+  CLIENT* const client =
+      clnt_tli_create(RPC_ANYFD, over, &where, kProgram, kVersion, kBulkMax, kBulkMax);
+  freenetconfigent(over);
   EXPECT_NE(client, nullptr);
   rpc_gss_options_ret_t got{};
   const auto protection = static_cast<rpc_gss_service_t>(GetParam());

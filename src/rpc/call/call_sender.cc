@@ -64,10 +64,9 @@ bool CallSender::build(CallSlot& slot) {
   stream_.clear();
   rooms_.clear();
   const CallSeal& seal = slot.step.seal;
-  const std::size_t start =
-      slot.is_whole ? kHeaderRoom
-                    : seal_call(slot.stream, slot.xid, procedure_of(seal, slot.procedure),
-                                seal.credential, seal.verifier);
+  const std::size_t start = slot.is_whole ? kHeaderRoom
+                                          : seal_call(slot.stream, slot.xid, slot.procedure,
+                                                      seal.credential, seal.verifier);
   ConnectionMemory::Place place{};
   if (slot.stream_is_room) {
     const auto room = slot.connection->call_room(calls_.index_of(slot));
@@ -82,6 +81,8 @@ bool CallSender::build(CallSlot& slot) {
     place = *lent;
   }
   const bool is_wrapping = growth_ && !slot.is_whole;
+  if (seal.is_control) [[unlikely]]
+    name_control(slot.stream, start);
   if (seal.is_control || (is_wrapping && seal.wrapped)) [[unlikely]] {
     return build_wrapped(slot, {place.lease, static_cast<std::uint32_t>(kHeaderRoom - start),
                                 place.offset + start, 0});

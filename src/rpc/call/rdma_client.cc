@@ -241,15 +241,22 @@ inline void RdmaClient::complete(std::uint32_t index) {
 void RdmaClient::handle_reply(std::uint32_t index, const engine::ReplyReady& reply) {
   Slot& slot = calls_[index];
   slot.holds_receive = true;
-  const bool is_opened = steps_.has_steps() && !slot.is_whole;
-  if (is_opened) [[unlikely]]
+  if (steps_.has_steps()) [[unlikely]]
     rpc::CallSteps::begin_reply(slot.step);
   auto error = rpc::read_reply(slot, reply, errors_.peer());
-  if (error && !is_opened) return fail(index, std::move(*error));
+  if (steps_.has_steps() && !slot.is_whole) [[unlikely]]
+    return open_reply(index, std::move(error));
+  if (error) return fail(index, std::move(*error));
+  memory_.take_back(slot.memory, slot.connection);
+  if (!calls_.is_own(index)) heard_ = true;
+  complete(index);
+}
+
+// Its authenticator sees it first, also if it denies the call.
+void RdmaClient::open_reply(std::uint32_t index, std::optional<Error>&& error) {
+  Slot& slot = calls_[index];
   memory_.take_back(slot.memory, slot.connection);
   if (!calls_.is_own(index) && !error) heard_ = true;
-  if (!is_opened) [[likely]]
-    return complete(index);
   slot.state = State::kOpening;
   slot.step.seal.failure = std::move(error);
   const StepEnd end =
@@ -261,7 +268,7 @@ void RdmaClient::handle_opened(std::uint32_t index) {
   Slot& slot = calls_[index];
   if (rpc::CallSteps::is_again(slot.step)) {
     release_reply(slot);
-    return go_on(slot, &RdmaClient::start_in_engine);
+    return go_on(slot, false);
   }
   if (slot.step.seal.failure) {
     return fail(index, *std::exchange(slot.step.seal.failure, std::nullopt));
@@ -283,7 +290,7 @@ void RdmaClient::fail(std::uint32_t index, Error error) {
   callback(Unexpected<Error>(std::move(error)));
 }
 
-inline void RdmaClient::release_receive(Slot& slot) {
+void RdmaClient::release_receive(Slot& slot) {
   engine::Connection& engine = slot.connection->engine();
   engine.release(slot.id);
   slot.holds_receive = false;
@@ -327,13 +334,13 @@ void RdmaClient::take_steps() {
     const bool is_of_this = connection_ != nullptr && slot.connection == connection_;
     if (calls_.is_own(index) && !is_of_this) return free_slot(index);
     if (slot.state == State::kOpening) return handle_opened(index);
-    go_on(slot, &RdmaClient::send_sealed);
+    go_on(slot, true);
   });
 }
 
 // Time has passed, and the connection may be another one or none: what was sealed is good for one
 // transmission, but for any connection.
-void RdmaClient::go_on(Slot& slot, std::optional<Error> (RdmaClient::*next)(Slot&)) {
+void RdmaClient::go_on(Slot& slot, bool is_sealed) {
   const bool is_own = calls_.is_own(calls_.index_of(slot));
   const bool has_failed = slot.step.seal.failure.has_value();
   slot.timeout = std::max(slot.deadline - now_, std::chrono::nanoseconds{0});
@@ -346,7 +353,7 @@ void RdmaClient::go_on(Slot& slot, std::optional<Error> (RdmaClient::*next)(Slot
              (connection_ == nullptr || connection_->ended() || use_ == Use::kNoMore)) {
     error = lost_error();
   } else {
-    error = (this->*next)(slot);
+    error = is_sealed ? send_sealed(slot) : seal(slot);
   }
   if (error) fail(calls_.index_of(slot), std::move(*error));
 }

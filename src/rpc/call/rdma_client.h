@@ -134,18 +134,19 @@ class RdmaClient : public ClientImpl {
   // On the path of each call.
   [[gnu::always_inline]] inline Xid draw_xid();
   [[gnu::always_inline]] inline void init_slot(Slot& slot, const Procedure& procedure);
-  [[gnu::always_inline]] inline void release_receive(Slot& slot);
+  [[gnu::noinline]] void release_receive(Slot& slot);  // one place that has it inlined
   void release_reply(Slot& slot);
   std::optional<Error> start_or_wait(Slot& slot);
   [[gnu::always_inline]] inline std::optional<Error> send(Slot& slot);  // as complete()
   std::optional<Error> seal(Slot& slot);
   std::optional<Error> send_sealed(Slot& slot);
-  // A step has ended: the call is goes on with `next`, waits, or fails.
-  void go_on(Slot& slot, std::optional<Error> (RdmaClient::*next)(Slot&));
+  // A step has ended: the call is sent, or sealed anew first, or waits, or fails.
+  void go_on(Slot& slot, bool is_sealed);
   void handle_opened(std::uint32_t index);
   // On the path of each call.
   [[gnu::always_inline]] inline void complete(std::uint32_t index);
   void handle_reply(std::uint32_t index, const engine::ReplyReady& reply);
+  [[gnu::noinline, gnu::cold]] void open_reply(std::uint32_t index, std::optional<Error>&& error);
   void handle_failed(std::uint32_t index, engine::CallError error);
 
   rpc::PlainAuth plain_;

@@ -10,7 +10,6 @@
 #include "base/assert.h"
 #include "oncrpc/message.h"
 #include "oncrpc/runs.h"
-#include "rpcrdma/auth.h"
 #include "rpcrdma/message.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
@@ -33,13 +32,6 @@ inline constexpr std::size_t kHeaderRoom = oncrpc::kCallHeaderSizeMax;
   return start;
 }
 
-// What the header names: a control message is a call of the program's procedure 0.
-inline Procedure procedure_of(const CallSeal& seal, const Procedure& called) noexcept {
-  if (seal.is_control) [[unlikely]]
-    return {called.program, called.version, 0};
-  return called;
-}
-
 // Writes the header right in front of the arguments, which begin at kHeaderRoom of `stream`;
 // returns where it begins. A call that is made again has a new one: a credential may be good for
 // one transmission only.
@@ -51,6 +43,12 @@ inline std::size_t seal_call(MutableBytes stream, Xid xid, const Procedure& proc
     return kStart;
   }
   return seal_with(stream, {xid, procedure, credential, verifier});
+}
+
+// A control message is a call of procedure 0 of the program, which seal_call() has named another
+// one of. Nothing covers the header of a control message.
+inline void name_control(MutableBytes stream, std::size_t start) noexcept {
+  xdr::store_word(stream.data() + start + 5 * xdr::kWordSize, 0);
 }
 
 // The XID of a message that the application has written; nullopt: it does not begin as a Call does.

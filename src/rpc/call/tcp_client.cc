@@ -279,10 +279,10 @@ std::optional<Error> TcpClient::send_sealed(Slot& slot) {
 // Bulk items go where their count words announce them; their fill bytes are in the stream.
 std::optional<Error> TcpClient::send(Slot& slot) {
   const CallSeal& seal = slot.step.seal;
-  const std::size_t start =
-      slot.is_whole ? rpc::kHeaderRoom
-                    : rpc::seal_call(slot.stream, slot.xid, rpc::procedure_of(seal, slot.procedure),
-                                     seal.credential, seal.verifier);
+  const std::size_t start = slot.is_whole ? rpc::kHeaderRoom
+                                          : rpc::seal_call(slot.stream, slot.xid, slot.procedure,
+                                                           seal.credential, seal.verifier);
+  if (seal.is_control) rpc::name_control(slot.stream, start);
   BoundedVector<Bytes, tcp::Connection::kRunsMax> runs;
   static_assert(decltype(runs)::capacity() >= 1 + oncrpc::kRunsMax);
   (void)runs.push_back(Bytes(slot.stream).subspan(start, rpc::kHeaderRoom - start));

@@ -92,7 +92,7 @@ class TcpClient final : public ClientImpl {
   std::optional<Error> begin(std::uint32_t index, bool blocking, ReplyCallback&& callback);
   std::optional<Error> seal(Slot& slot);
   std::optional<Error> send_sealed(Slot& slot);
-  // A step has ended: the call is goes on with `next`, or fails.
+  // A step has ended: the call goes on with `next`, or fails.
   void go_on(std::uint32_t index, std::optional<Error> (TcpClient::*next)(Slot&));
   std::optional<Error> send(Slot& slot);
   static bool is_under_way(State state) noexcept {
