@@ -267,7 +267,9 @@ void RdmaClient::open_reply(std::uint32_t index, std::optional<Error>&& error) {
 void RdmaClient::handle_opened(std::uint32_t index) {
   Slot& slot = calls_[index];
   if (rpc::CallSteps::is_again(slot.step)) {
-    release_reply(slot);
+    if (slot.holds_receive) release_receive(slot);
+    if (!slot.reply_room.empty()) pool_.give_back(slot.reply_room);
+    slot.reply_room = {};
     return go_on(slot, false);
   }
   if (slot.step.seal.failure) {
@@ -295,13 +297,6 @@ void RdmaClient::release_receive(Slot& slot) {
   engine.release(slot.id);
   slot.holds_receive = false;
   if (!in_progress_) handle_released(engine.calls_waiting() > 0);
-}
-
-// Of a call that goes on.
-void RdmaClient::release_reply(Slot& slot) {
-  if (slot.holds_receive) release_receive(slot);
-  if (!slot.reply_room.empty()) pool_.give_back(slot.reply_room);
-  slot.reply_room = {};
 }
 
 void RdmaClient::free_slot(std::uint32_t index) {

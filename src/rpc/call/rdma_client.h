@@ -135,7 +135,6 @@ class RdmaClient : public ClientImpl {
   [[gnu::always_inline]] inline Xid draw_xid();
   [[gnu::always_inline]] inline void init_slot(Slot& slot, const Procedure& procedure);
   [[gnu::noinline]] void release_receive(Slot& slot);  // one place that has it inlined
-  void release_reply(Slot& slot);
   std::optional<Error> start_or_wait(Slot& slot);
   [[gnu::always_inline]] inline std::optional<Error> send(Slot& slot);  // as complete()
   std::optional<Error> seal(Slot& slot);
