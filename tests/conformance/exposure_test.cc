@@ -285,7 +285,8 @@ TEST_P(Exposure, ThousandTagsAreAllDifferentAndDoNotCount) {
     revoke(server, room.tag);
     EXPECT_NE(room.address, reinterpret_cast<std::uintptr_t>(server.memory(0, 1).data()));
   }
-  EXPECT_EQ(tags.size(), 1000U);
+  // Of a thousand random numbers of 32 bits two are alike once in 8,600 runs, and six never.
+  EXPECT_GE(tags.size(), 998U);
   EXPECT_GT(addresses.size(), 990U) << "addresses are random as well";
   const auto most = std::ranges::max_element(
       differences, {}, [](const auto& difference) { return difference.second; });
