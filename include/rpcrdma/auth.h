@@ -8,6 +8,7 @@
 #ifndef RPCRDMA_AUTH_H_
 #define RPCRDMA_AUTH_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -35,6 +36,15 @@ class RPCRDMA_EXPORT AuthStep {
   ~AuthStep() = default;
 };
 
+// XDR that is sent around arguments or results, such as their length and a checksum. The bytes
+// between the two are sent from where they are, without a copy.
+struct Enclosure {
+  static constexpr std::size_t kBeforeSizeMax = 8;
+
+  Bytes before{};  // at most kBeforeSizeMax bytes, a multiple of four
+  Bytes after{};   // a multiple of four bytes
+};
+
 // An outgoing Call and its Reply. Everything that an authenticator sets here is borrowed until the
 // next seal() of the call, or forget(). Bodies of credentials and verifiers
 // have 400 bytes at most (kAuthBodySizeMax).
@@ -51,8 +61,11 @@ struct CallSeal {
   Credential credential{};
   Credential verifier{};
   // Set by seal(), if wrap_growth() has a value: XDR that replaces the arguments, its size a
-  // multiple of four bytes. nullopt: the arguments are sent unchanged.
+  // multiple of four bytes; or XDR that encloses them. At most one of the two has a value. With an
+  // enclosure, the bodies of credential and verifier have kBeforeSizeMax bytes less together.
+  // Neither: the arguments are sent unchanged.
   std::optional<Bytes> wrapped;
+  std::optional<Enclosure> enclosure;
   // Set by seal(): what goes out is not the call yet but a message of the authenticator's, such as
   // one that makes a security context: procedure 0 of the call's program, `wrapped` for arguments,
   // an XID of its own, results of at most kControlResultsSizeMax bytes. Its reply is for open() and
@@ -63,9 +76,9 @@ struct CallSeal {
 
   // For open(): the verifier of the reply as the server wrote it, and what follows the header. This
   // excludes placed data; nothing is placed when the call is wrapped. If wrap_growth() has a value,
-  // open() may replace the results.
+  // open() may change these bytes and replace the view. The server can no longer write to them.
   Credential reply_verifier{};
-  Bytes results{};
+  MutableBytes results{};
   // For refused(): why the server denies the call, if it does by AUTH_ERROR. There is no verifier
   // then, so that anybody may have said so (RFC 5531 §9).
   std::optional<AuthStatus> denied;
@@ -135,14 +148,16 @@ struct CallAcceptance {
   // wrapping of results in seal().
   bool is_wrapped = false;
 
-  // For unwrap(): everything after the header. The step may replace it. It must set nullopt if it
-  // cannot unwrap the arguments; the call then fails with GARBAGE_ARGS.
-  std::optional<Bytes> arguments;
+  // For unwrap(): everything after the header. The step may change these bytes and replace the
+  // view. It must set nullopt if it cannot unwrap the arguments; the call then fails with
+  // GARBAGE_ARGS.
+  std::optional<MutableBytes> arguments;
   // For seal(), if the call is wrapped and succeeds: the results in XDR, in pieces, valid until the
-  // step has ended. The step sets `wrapped` to replace them; nullopt: the call fails with
-  // SYSTEM_ERR.
+  // step has ended. The step sets `wrapped` to replace them, or `enclosure` to send XDR around
+  // them. Neither: the call fails with SYSTEM_ERR.
   std::span<const Bytes> results{};
   std::optional<Bytes> wrapped;
+  std::optional<Enclosure> enclosure;
   // Set by seal(): the verifier of the reply.
   Credential reply_verifier{};
 

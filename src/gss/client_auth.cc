@@ -181,11 +181,10 @@ void ClientGss::protect(State& state) {
   }
   call.verifier = {AuthFlavor::kRpcsecGss, state.checksum};
   if (settings_.service == Service::kNone || call.is_last) return;
-  if (!gss::wrap(context, settings_.service, state.number, call.arguments, state.body)) {
+  if (!gss::wrap(context, settings_.service, state.number, call.arguments, state.body, call.wrapped,
+                 call.enclosure)) {
     call.failure = insecure(call, "sealing the call", "the security mechanism has failed");
-    return;
   }
-  call.wrapped = state.body;
 }
 
 void ClientGss::sent(CallSeal& call) noexcept {
@@ -220,10 +219,11 @@ void ClientGss::check_reply(State& state) {
     return;
   }
   if (settings_.service == Service::kNone || call.is_last) return;
-  const auto results =
-      gss::unwrap(context, settings_.service, state.number, call.results, state.body);
+  // Looked for first: deciphering changes the results.
+  const auto misplaced = misplaced_error(call.results);
+  const auto results = gss::unwrap(context, settings_.service, state.number, call.results);
   if (!results) {
-    if (const auto code = misplaced_error(call.results)) {
+    if (const auto code = misplaced) {
       call.failure = Error{*code, "the call", std::string(call.peer),
                            "the server reports an error in place of protected results"};
       return;

@@ -96,11 +96,11 @@ StepEnd ClientGss::send_token(State& state) {
        .service = static_cast<std::uint32_t>(settings_.service),
        .handle = making.handle},
       state.credential));
-  encode_token(making.token, state.body);
+  encode_token(making.token, state.body.bytes);
   call.credential = {AuthFlavor::kRpcsecGss, state.credential};
   call.verifier = {};
   call.is_control = true;
-  call.wrapped = state.body;
+  call.wrapped = state.body.bytes;
   making.awaits_reply = true;
   return StepEnd::kDone;
 }

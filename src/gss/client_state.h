@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gss/client_auth.h"
+#include "gss/wrapping.h"
 
 namespace rpcrdma::gss {
 
@@ -37,7 +38,8 @@ struct ClientGss::State {
   std::uint32_t renewals = 0;
   bool was_repeated = false;  // what was no matter of the context
   // What the call borrows.
-  std::vector<std::byte> credential, checksum, body;
+  std::vector<std::byte> credential, checksum;
+  WrapRoom body;
 };
 
 struct ClientGss::Making {

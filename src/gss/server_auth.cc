@@ -63,14 +63,14 @@ struct ServerGss::State {
   Status status;
   std::vector<std::byte> token;
 
-  std::vector<std::byte> checksum, body;
+  std::vector<std::byte> checksum;
+  WrapRoom body;
 
   void clear() noexcept {
     context = {};
     status = {};
     token.clear();
     checksum.clear();
-    body.clear();
   }
 };
 
@@ -201,7 +201,7 @@ void ServerGss::take_token(CallAcceptance& call, State& state) {
   const auto decoded = reader.finish_all(token.size());
   call.arguments.reset();
   if (!decoded) return;
-  call.arguments = Bytes{};
+  call.arguments = MutableBytes{};
   if (state.control == Control::kInit) {
     auto made = mechanism_.accept();
     if (!made) {
@@ -222,8 +222,8 @@ void ServerGss::take_token(CallAcceptance& call, State& state) {
 }
 
 void ServerGss::unwrap_arguments(CallAcceptance& call, State& state) {
-  call.arguments = gss::unwrap(*state.context->context, state.service, state.sequence,
-                               *call.arguments, state.body);
+  call.arguments =
+      gss::unwrap(*state.context->context, state.service, state.sequence, *call.arguments);
 }
 
 // --- The reply ---------------------------------------------------------------------------------
@@ -249,10 +249,11 @@ void ServerGss::seal_control(CallAcceptance& call, State& state) {
     results.window = window_;
     results.token = state.token;
   }
-  state.body.resize(init_results_size(results));
-  xdr::Writer writer(state.body);
+  std::vector<std::byte>& body = state.body.bytes;
+  body.resize(init_results_size(results));
+  xdr::Writer writer(body);
   encode_init_results(results, writer);
-  call.wrapped = state.body;
+  call.wrapped = body;
   if (results.major != Status::kComplete || !state.context) return;
   std::array<std::byte, xdr::kWordSize> window{};
   xdr::store_word(window.data(), window_);
@@ -277,11 +278,10 @@ void ServerGss::seal_reply(CallAcceptance& call, State& state) {
   call.reply_verifier = {AuthFlavor::kRpcsecGss, state.checksum};
   if (state.control == Control::kDestroy) contexts_.remove(state.context);
   if (!call.is_wrapped) return;
-  if (!gss::wrap(context, state.service, state.sequence, call.results, state.body)) {
+  if (!gss::wrap(context, state.service, state.sequence, call.results, state.body, call.wrapped,
+                 call.enclosure)) {
     call.ends_connection = kNoSeal;
-    return;
   }
-  call.wrapped = state.body;
 }
 
 }  // namespace rpcrdma::gss

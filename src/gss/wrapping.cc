@@ -1,57 +1,82 @@
 #include "gss/wrapping.h"
 
 #include <algorithm>
+#include <array>
 
+#include "base/copy.h"
 #include "gss/message.h"
 #include "rpcrdma/xdr.h"
 
 namespace rpcrdma::gss {
 namespace {
 
-// The number, and the pieces.
-void write(std::uint32_t sequence, std::span<const Bytes> pieces, std::byte* to) {
-  xdr::store_word(to, sequence);
-  to += xdr::kWordSize;
-  for (const Bytes piece : pieces) to = std::ranges::copy(piece, to).out;
+// Of the pieces and the sequence number in front of them, bytes.
+std::size_t body_size(std::span<const Bytes> pieces) noexcept {
+  std::size_t size = xdr::kWordSize;
+  for (const Bytes piece : pieces) size += piece.size();
+  return size;
 }
 
 }  // namespace
 
-bool wrap(Context& context, Service service, std::uint32_t sequence, std::span<const Bytes> pieces,
-          std::vector<std::byte>& wrapped) {
-  std::size_t size = xdr::kWordSize;
-  for (const Bytes piece : pieces) size += piece.size();
-  if (service == Service::kIntegrity) {
-    wrapped.resize(xdr::kWordSize + size);
-    xdr::store_word(wrapped.data(), static_cast<std::uint32_t>(size));
-    write(sequence, pieces, wrapped.data() + xdr::kWordSize);
-    const Bytes body = Bytes(wrapped).subspan(xdr::kWordSize);
-    std::vector<std::byte> checksum;
-    if (context.checksum({&body, 1}, checksum).is_error()) return false;
-    const std::size_t end = wrapped.size();
-    wrapped.resize(end + xdr::kWordSize + xdr::padded(checksum.size()));
-    xdr::store_word(wrapped.data() + end, static_cast<std::uint32_t>(checksum.size()));
-    std::ranges::copy(checksum, wrapped.data() + end + xdr::kWordSize);
-    return true;
-  }
-  const std::size_t header = context.wrap_header_size();
-  const std::size_t token = header + size + context.wrap_trailer_size();
-  wrapped.assign(xdr::kWordSize + xdr::padded(token), std::byte{0});
-  xdr::store_word(wrapped.data(), static_cast<std::uint32_t>(token));
-  write(sequence, pieces, wrapped.data() + xdr::kWordSize + header);
-  return !context.wrap(MutableBytes(wrapped).subspan(xdr::kWordSize, token)).is_error();
+std::optional<Enclosure> enclose(Context& context, std::uint32_t sequence,
+                                 std::span<const Bytes> pieces, WrapRoom& room) {
+  static_assert(kIntegrityPrefixSize <= Enclosure::kBeforeSizeMax);
+  std::array<std::byte, kIntegrityPrefixSize> prefix{};
+  xdr::store_word(prefix.data(), static_cast<std::uint32_t>(body_size(pieces)));
+  xdr::store_word(prefix.data() + xdr::kWordSize, sequence);
+  room.pieces.assign(1, Bytes(prefix).subspan(xdr::kWordSize));
+  room.pieces.insert(room.pieces.end(), pieces.begin(), pieces.end());
+  if (context.checksum(room.pieces, room.checksum).is_error()) return std::nullopt;
+  const std::size_t size = prefix.size() + xdr::kWordSize + xdr::padded(room.checksum.size());
+  room.bytes.assign(size, std::byte{0});
+  std::byte* to = std::ranges::copy(prefix, room.bytes.data()).out;
+  xdr::store_word(to, static_cast<std::uint32_t>(room.checksum.size()));
+  std::ranges::copy(room.checksum, to + xdr::kWordSize);
+  const Bytes both(room.bytes);
+  return Enclosure{both.first(prefix.size()), both.subspan(prefix.size())};
 }
 
-std::optional<Bytes> unwrap(Context& context, Service service, std::uint32_t sequence,
-                            Bytes wrapped, std::vector<std::byte>& room) {
-  Bytes body;
+std::optional<Bytes> encipher(Context& context, std::uint32_t sequence,
+                              std::span<const Bytes> pieces, WrapRoom& room) {
+  const std::size_t header = context.wrap_header_size();
+  const std::size_t token = header + body_size(pieces) + context.wrap_trailer_size();
+  const std::size_t end = xdr::kWordSize + token;
+  room.bytes.resize(xdr::kWordSize + xdr::padded(token));
+  std::fill(room.bytes.begin() + static_cast<std::ptrdiff_t>(end), room.bytes.end(), std::byte{0});
+  xdr::store_word(room.bytes.data(), static_cast<std::uint32_t>(token));
+  std::byte* to = room.bytes.data() + xdr::kWordSize + header;
+  xdr::store_word(to, sequence);
+  to += xdr::kWordSize;
+  for (const Bytes piece : pieces) {
+    copy_bytes(piece, to);
+    to += piece.size();
+  }
+  if (context.wrap(MutableBytes(room.bytes).subspan(xdr::kWordSize, token)).is_error()) {
+    return std::nullopt;
+  }
+  return room.bytes;
+}
+
+bool wrap(Context& context, Service service, std::uint32_t sequence, std::span<const Bytes> pieces,
+          WrapRoom& room, std::optional<Bytes>& wrapped, std::optional<Enclosure>& enclosure) {
+  if (service == Service::kIntegrity) {
+    enclosure = enclose(context, sequence, pieces, room);
+    return enclosure.has_value();
+  }
+  wrapped = encipher(context, sequence, pieces, room);
+  return wrapped.has_value();
+}
+
+std::optional<MutableBytes> unwrap(Context& context, Service service, std::uint32_t sequence,
+                                   MutableBytes wrapped) {
+  MutableBytes body;
   if (service == Service::kIntegrity) {
     const auto found = decode_integrity(wrapped);
     if (!found || !context.is_checksum_of({&found->body, 1}, found->checksum)) return std::nullopt;
-    body = found->body;
+    body = wrapped.subspan(xdr::kWordSize, found->body.size());
   } else {
-    room.assign(wrapped.begin(), wrapped.end());
-    const MutableBytes token = decode_privacy(room);
+    const MutableBytes token = decode_privacy(wrapped);
     const auto found = token.empty() ? std::nullopt : context.unwrap(token);
     if (!found) return std::nullopt;
     body = *found;

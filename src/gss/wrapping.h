@@ -7,20 +7,40 @@
 #include <span>
 #include <vector>
 
+#include "rpcrdma/auth.h"
 #include "rpcrdma/gss.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::gss {
 
-// XDR that stands for the pieces, which lie one behind the other and are XDR together, so that
-// their sizes make a multiple of four. `service` protects them. False: the mechanism has failed.
-bool wrap(Context& context, Service service, std::uint32_t sequence, std::span<const Bytes> pieces,
-          std::vector<std::byte>& wrapped);
+// The memory of one protected body. Reusing it avoids allocations.
+struct WrapRoom {
+  std::vector<std::byte> bytes;     // what is sent besides, or in place of, the pieces
+  std::vector<std::byte> checksum;  // scratch
+  std::vector<Bytes> pieces;        // scratch
+};
 
-// What was wrapped, behind its sequence number; nullopt: it is not what the other side wrapped for
-// this number. The view is into `wrapped`, or into `room`, where privacy is deciphered.
-std::optional<Bytes> unwrap(Context& context, Service service, std::uint32_t sequence,
-                            Bytes wrapped, std::vector<std::byte>& room);
+// `pieces` lie one behind the other and are XDR together, so that their sizes make a multiple of
+// four.
+
+// Integrity: the pieces are sent from where they are, between what this returns, which is in
+// `room`. They must not change until they have been sent. nullopt: the mechanism has failed.
+std::optional<Enclosure> enclose(Context& context, std::uint32_t sequence,
+                                 std::span<const Bytes> pieces, WrapRoom& room);
+// Privacy: copies the pieces into `room`, since mechanisms encipher in place, and returns what is
+// sent instead of them. nullopt: the mechanism has failed.
+std::optional<Bytes> encipher(Context& context, std::uint32_t sequence,
+                              std::span<const Bytes> pieces, WrapRoom& room);
+
+// Protects the pieces as `service` has it, and sets the one of `wrapped` and `enclosure` that
+// replaces them. False: the mechanism has failed. Precondition: not Service::kNone.
+bool wrap(Context& context, Service service, std::uint32_t sequence, std::span<const Bytes> pieces,
+          WrapRoom& room, std::optional<Bytes>& wrapped, std::optional<Enclosure>& enclosure);
+
+// The XDR behind the sequence number, a view into `wrapped`, where privacy is deciphered in place.
+// nullopt: it is not what the other side wrapped for this number.
+std::optional<MutableBytes> unwrap(Context& context, Service service, std::uint32_t sequence,
+                                   MutableBytes wrapped);
 
 }  // namespace rpcrdma::gss
 

@@ -17,6 +17,7 @@
 #include "gss/message.h"
 #include "gss/server_auth.h"
 #include "support/fake_mechanism.h"
+#include "support/gss_body.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
 #include "support/test_bed.h"
@@ -81,6 +82,12 @@ gss::Control control_of(const CallAcceptance& call) {
   return gss::Control{gss::decode_credential(call.credential.body)->control};
 }
 
+// What goes out in place of the results, however these were to be sent.
+void replace_results(CallAcceptance& call, const Message& with) {
+  call.enclosure.reset();
+  call.wrapped = with;
+}
+
 // Denies what comes next so many times.
 Tampered::Change denies(int& times, AuthStatus why, bool is_control = false) {
   return [&times, why, is_control](CallAcceptance& call) {
@@ -142,7 +149,8 @@ class GssClient : public ::testing::TestWithParam<std::tuple<bool, bool>> {
     bool is_done = false;
   };
   // An echo that is under way; what comes back is compared.
-  std::unique_ptr<Outcome> begin_echo(std::size_t size) {
+  std::unique_ptr<Outcome> begin_echo(std::size_t size,
+                                      std::chrono::nanoseconds timeout = std::chrono::seconds(60)) {
     auto outcome = std::make_unique<Outcome>();
     const Message& data = datas_.emplace_back(pattern(size, 3));
     Message& place = places_.emplace_back(size);
@@ -151,6 +159,7 @@ class GssClient : public ::testing::TestWithParam<std::tuple<bool, bool>> {
     EXPECT_TRUE(call) << call.error().message();
     call->arguments().bulk(data);
     call->place_result(place);
+    call->time_out_after(timeout);
     const auto started =
         client_->start(std::move(*call), [&, out = outcome.get()](Expected<Reply, Error> reply) {
           EXPECT_FALSE(out->is_done) << "a call ends twice";
@@ -494,9 +503,9 @@ TEST_P(GssClient, ResultsThatWereChangedAreNotShown) {
       Message changed;
       for (const std::size_t part : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) {
         server_auth_->at_seal = [&](CallAcceptance& call) {
-          changed.assign(call.wrapped->begin(), call.wrapped->end());
+          changed = join_body(call.results, call.wrapped, call.enclosure);
           changed[part * (changed.size() - 4) / 2] ^= std::byte{1};
-          call.wrapped = changed;
+          replace_results(call, changed);
         };
         expect_error(echo(size), Errc::kSecurity, "changed on their way");
       }
@@ -517,13 +526,13 @@ TEST_P(GssClient, ErrorInPlaceOfResultsIsOne) {
     for (const auto& [status, code] : errors) {
       server_auth_->at_seal = [&, number = status](CallAcceptance& call) {
         said = words({0, number});
-        call.wrapped = said;
+        replace_results(call, said);
       };
       expect_error(echo(), code, "in place of protected results");
     }
     server_auth_->at_seal = [&](CallAcceptance& call) {
       said = words({0, 0});
-      call.wrapped = said;
+      replace_results(call, said);
     };
     expect_error(echo(), Errc::kSecurity, "changed on their way");
     server_auth_->at_seal = {};

@@ -11,8 +11,8 @@
 
 #include "gss/message.h"
 #include "gss/server_auth.h"
-#include "gss/wrapping.h"
 #include "support/fake_mechanism.h"
+#include "support/gss_body.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
 #include "support/test_bed.h"
@@ -125,8 +125,8 @@ class GssServer : public ::testing::TestWithParam<bool> {
     Message body = arguments;
     if (said.service != Service::kNone) {
       const Bytes piece(arguments);
-      EXPECT_TRUE(gss::wrap(*ours_, said.service, said.body_sequence.value_or(said.sequence),
-                            {&piece, 1}, body));
+      body =
+          wrap_body(*ours_, said.service, said.body_sequence.value_or(said.sequence), {&piece, 1});
     }
     return exchange(
         join({head, said.verifier.value_or(join({words({kGss}), opaque(checksum)})), body}));
@@ -140,8 +140,7 @@ class GssServer : public ::testing::TestWithParam<bool> {
       EXPECT_TRUE(std::ranges::equal(rest, opaque(data)));
       return;
     }
-    Message room;
-    const auto results = gss::unwrap(*ours_, said.service, said.sequence, rest, room);
+    const auto results = unwrap_body(*ours_, said.service, said.sequence, rest);
     ASSERT_TRUE(results);
     EXPECT_TRUE(std::ranges::equal(*results, opaque(data)));
   }
@@ -256,9 +255,7 @@ TEST_P(GssServer, AnswersCallsOfEachService) {
       .sequence = ++sequence, .service = Service::kIntegrity, .handle = handle_, .procedure = 0};
   const auto reply = call(null, {});
   ASSERT_TRUE(reply);
-  Message room;
-  const auto results =
-      gss::unwrap(*ours_, null.service, sequence, accepted(*reply, sequence, 0), room);
+  const auto results = unwrap_body(*ours_, null.service, sequence, accepted(*reply, sequence, 0));
   ASSERT_TRUE(results);
   EXPECT_TRUE(results->empty());
 }

@@ -64,9 +64,8 @@ bool CallSender::build(CallSlot& slot) {
   stream_.clear();
   rooms_.clear();
   const CallSeal& seal = slot.step.seal;
-  const std::size_t start = slot.is_whole ? kHeaderRoom
-                                          : seal_call(slot.stream, slot.xid, slot.procedure,
-                                                      seal.credential, seal.verifier);
+  const std::size_t start =
+      slot.is_whole ? kHeaderRoom : seal_call(slot.stream, slot.xid, slot.procedure, seal);
   ConnectionMemory::Place place{};
   if (slot.stream_is_room) {
     const auto room = slot.connection->call_room(calls_.index_of(slot));
@@ -99,6 +98,8 @@ bool CallSender::build(CallSlot& slot) {
                                       lent->offset, item});
   };
   bool ok = oncrpc::for_each_part(slot.writer, {start, kHeaderRoom}, in_place, bulk_item);
+  if (is_wrapping && seal.enclosure) [[unlikely]]
+    return ok && add_behind(slot, place, seal.enclosure->after);
   if (limits_.no_places || is_wrapping) return ok;  // results come in the message
   for (std::size_t i = 0; ok && i < slot.result_count; ++i) {
     const auto lent = memory_.lend(slot.memory, slot.results[i]);
@@ -117,6 +118,19 @@ bool CallSender::build_wrapped(CallSlot& slot, const engine::Fragment& header) {
   const auto lent = memory_.lend_read_only(slot.memory, wrapped);
   return lent && stream_.push_back(
                      {lent->lease, static_cast<std::uint32_t>(wrapped.size()), lent->offset, 0});
+}
+
+// Adds a few bytes behind the arguments: in the room that these have left, where there is enough,
+// so that no memory is registered for them.
+bool CallSender::add_behind(CallSlot& slot, const ConnectionMemory::Place& place, Bytes data) {
+  const auto size = static_cast<std::uint32_t>(data.size());
+  const std::size_t end = kHeaderRoom + slot.writer.size();
+  if (slot.stream.size() - end >= data.size()) {
+    std::ranges::copy(data, slot.stream.begin() + static_cast<std::ptrdiff_t>(end));
+    return stream_.push_back({place.lease, size, place.offset + end, 0});
+  }
+  const auto lent = memory_.lend_read_only(slot.memory, data);
+  return lent && stream_.push_back({lent->lease, size, lent->offset, 0});
 }
 
 bool CallSender::lend_reply_room(CallSlot& slot, std::uint64_t size) {

@@ -53,6 +53,7 @@ class CallSender {
   std::uint64_t rest_max(const CallSlot& slot) const noexcept;
   bool build(CallSlot& slot);
   bool build_wrapped(CallSlot& slot, const engine::Fragment& header);
+  bool add_behind(CallSlot& slot, const ConnectionMemory::Place& place, Bytes data);
   bool lend_reply_room(CallSlot& slot, std::uint64_t size);
 
   const Limits limits_;

@@ -15,6 +15,7 @@
 #include "base/assert.h"
 #include "base/ids.h"
 #include "oncrpc/runs.h"
+#include "rpc/received.h"
 #include "rpcrdma/auth.h"
 #include "rpcrdma/message.h"
 #include "rpcrdma/oncrpc.h"
@@ -128,6 +129,7 @@ class CallSteps {
       oncrpc::for_each_run(writer, stream, [&](Bytes run) { step.runs.push_back(run); });
       seal.arguments = step.runs;
       seal.wrapped.reset();
+      seal.enclosure.reset();
     }
     return count(own_->seal(seal, step));
   }
@@ -140,7 +142,7 @@ class CallSteps {
   // Preconditions: of both that read_reply() has set what it sets; of the second that the error of
   // the reply is in `failure`.
   StepEnd open(CallStep& step, MessageReader& reader) {
-    step.seal.results = reader.xdr().rest();
+    step.seal.results = changeable(reader.xdr().rest());
     return count(own_->open(step.seal, step));
   }
   StepEnd refuse(CallStep& step) { return count(own_->refused(step.seal, step)); }

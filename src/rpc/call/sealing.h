@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "oncrpc/message.h"
 #include "oncrpc/runs.h"
+#include "rpcrdma/auth.h"
 #include "rpcrdma/message.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
@@ -21,28 +22,35 @@ inline constexpr std::size_t kHeaderRoom = oncrpc::kCallHeaderSizeMax;
 
 // As seal_call(). Not inline: the common case is to stay small.
 [[gnu::noinline]] inline std::size_t seal_with(MutableBytes stream,
-                                               const oncrpc::CallHeader& header) noexcept {
+                                               const oncrpc::CallHeader& header,
+                                               const CallSeal& seal) noexcept {
   RPCRDMA_ASSERT(header.credential.body.size() <= kAuthBodySizeMax &&
                      header.verifier.body.size() <= kAuthBodySizeMax,
                  "a ClientAuth has set more than a header has room for (RFC 5531 section 8.2)");
+  const Bytes before = seal.enclosure ? seal.enclosure->before : Bytes{};
   const std::size_t size = oncrpc::call_header_size(header);
-  const std::size_t start = kHeaderRoom - size;
-  xdr::Writer writer(stream.subspan(start, size));
+  RPCRDMA_ASSERT(
+      before.size() <= Enclosure::kBeforeSizeMax && size + before.size() <= kHeaderRoom,
+      "a ClientAuth has set more in front of the arguments than there is room for (auth.h)");
+  const std::size_t start = kHeaderRoom - before.size() - size;
+  xdr::Writer writer(stream.subspan(start));
   oncrpc::encode_call(header, writer);
+  writer.opaque_fixed(before);
   return start;
 }
 
-// Writes the header right in front of the arguments, which begin at kHeaderRoom of `stream`;
-// returns where it begins. A call that is made again has a new one: a credential may be good for
-// one transmission only.
+// Writes the header right in front of the arguments, which begin at kHeaderRoom of `stream`, with
+// what is enclosed in front of these; returns where it begins. A call that is made again has a new
+// one: a credential may be good for one transmission only.
 inline std::size_t seal_call(MutableBytes stream, Xid xid, const Procedure& procedure,
-                             const Credential& credential, const Credential& verifier) noexcept {
-  if (oncrpc::is_plain(credential) && oncrpc::is_plain(verifier)) [[likely]] {
+                             const CallSeal& seal) noexcept {
+  if (oncrpc::is_plain(seal.credential) && oncrpc::is_plain(seal.verifier) && !seal.enclosure)
+      [[likely]] {
     constexpr std::size_t kStart = kHeaderRoom - oncrpc::kCallHeaderSizeMin;
     oncrpc::encode_plain_call(xid, procedure, stream.subspan<kStart, oncrpc::kCallHeaderSizeMin>());
     return kStart;
   }
-  return seal_with(stream, {xid, procedure, credential, verifier});
+  return seal_with(stream, {xid, procedure, seal.credential, seal.verifier}, seal);
 }
 
 // A control message is a call of procedure 0 of the program, which seal_call() has named another

@@ -279,18 +279,20 @@ std::optional<Error> TcpClient::send_sealed(Slot& slot) {
 // Bulk items go where their count words announce them; their fill bytes are in the stream.
 std::optional<Error> TcpClient::send(Slot& slot) {
   const CallSeal& seal = slot.step.seal;
-  const std::size_t start = slot.is_whole ? rpc::kHeaderRoom
-                                          : rpc::seal_call(slot.stream, slot.xid, slot.procedure,
-                                                           seal.credential, seal.verifier);
+  const std::size_t start = slot.is_whole
+                                ? rpc::kHeaderRoom
+                                : rpc::seal_call(slot.stream, slot.xid, slot.procedure, seal);
   if (seal.is_control) rpc::name_control(slot.stream, start);
   BoundedVector<Bytes, tcp::Connection::kRunsMax> runs;
-  static_assert(decltype(runs)::capacity() >= 1 + oncrpc::kRunsMax);
+  static_assert(decltype(runs)::capacity() >= 2 + oncrpc::kRunsMax);
   (void)runs.push_back(Bytes(slot.stream).subspan(start, rpc::kHeaderRoom - start));
-  if (seal.is_control || (steps_.growth() && !slot.is_whole && seal.wrapped)) {
+  const bool is_wrapping = steps_.growth() && !slot.is_whole;
+  if (seal.is_control || (is_wrapping && seal.wrapped)) {
     (void)runs.push_back(seal.wrapped.value_or(Bytes{}));
   } else {
     oncrpc::for_each_run(slot.writer, slot.stream.subspan(rpc::kHeaderRoom),
                          [&](Bytes run) { (void)runs.push_back(run); });
+    if (is_wrapping && seal.enclosure) (void)runs.push_back(seal.enclosure->after);
   }
   if (!connection_->send(runs.view())) {
     return Error{Errc::kTooLarge, "the call", peer_, "it is longer than a record can be, 2 GiB"};

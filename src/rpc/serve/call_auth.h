@@ -7,6 +7,7 @@
 
 #include "oncrpc/message.h"
 #include "oncrpc/runs.h"
+#include "rpc/received.h"
 #include "rpcrdma/auth.h"
 #include "rpcrdma/message.h"
 
@@ -31,7 +32,7 @@ struct CallAuth {
   }
   StepEnd unwrap(Bytes arguments, AuthStep& step) {
     is_unwrapped = true;
-    call.arguments = arguments;
+    call.arguments = changeable(arguments);
     return begin(with->unwrap(call, step), Stage::kUnwrapping);
   }
   // `results`: of a call that succeeds, else null.
@@ -43,6 +44,7 @@ struct CallAuth {
     }
     call.results = runs;
     call.wrapped.reset();
+    call.enclosure.reset();
     return begin(with->seal(call, step), Stage::kSealing);
   }
   // The header was read again, elsewhere.

@@ -49,7 +49,7 @@ void CallMemory::abandon(Held& held) {
 
 bool CallMemory::locate(Held& held, const transport::Connection::Room& room,
                         const MessageWriter& results, Bytes buffer, oncrpc::StreamPlace place,
-                        Stream& stream) {
+                        bool is_wrapped, Stream& stream) {
   const auto add = [&](Bytes data, std::uint16_t item) {
     const auto run = locate(held, room, data, item);
     return run && stream.push_back(*run);
@@ -59,13 +59,14 @@ bool CallMemory::locate(Held& held, const transport::Connection::Room& room,
       [&](std::size_t at, std::size_t size) { return add(buffer.subspan(at, size), 0); },
       // An empty item still takes its Write chunk (RFC 8166 §4.3.2), so it is told to the engine.
       [&](const BulkItem& item, std::uint16_t number) {
+        if (is_wrapped) number = 0;
         return (item.data.empty() && number == 0) || add(item.data, number);
       });
 }
 
-bool CallMemory::locate(Held& held, const transport::Connection::Room& room, Bytes header,
-                        Bytes results, Stream& stream) {
-  for (const Bytes bytes : {header, results}) {
+bool CallMemory::locate(Held& held, const transport::Connection::Room& room,
+                        std::initializer_list<Bytes> runs, Stream& stream) {
+  for (const Bytes bytes : runs) {
     if (bytes.empty()) continue;
     const auto run = locate(held, room, bytes, 0);
     if (!run || !stream.push_back(*run)) return false;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 
 #include "base/bounded_vector.h"
@@ -52,13 +53,13 @@ class CallMemory {
   // The same when the connection has gone, and its leases with it.
   void abandon(Held& held);
 
-  // Names the runs of a reply that was written into `buffer`, at `place`. False: memory of the
-  // service's cannot be registered.
+  // Names the runs of a reply that was written into `buffer`, at `place`. `is_wrapped`: none of
+  // them is eligible for direct placement. False: memory of the service's cannot be registered.
   bool locate(Held& held, const transport::Connection::Room& room, const MessageWriter& results,
-              Bytes buffer, oncrpc::StreamPlace place, Stream& stream);
-  // The same of a header, and results that are one piece of the service's memory.
-  bool locate(Held& held, const transport::Connection::Room& room, Bytes header, Bytes results,
-              Stream& stream);
+              Bytes buffer, oncrpc::StreamPlace place, bool is_wrapped, Stream& stream);
+  // Adds runs of bytes, wherever they are; none of them is eligible for direct placement.
+  bool locate(Held& held, const transport::Connection::Room& room,
+              std::initializer_list<Bytes> runs, Stream& stream);
 
  private:
   std::optional<engine::Fragment> locate(Held& held, const transport::Connection::Room& room,

@@ -1,5 +1,6 @@
 #include "rpc/serve/incoming_call.h"
 
+#include <algorithm>
 #include <memory>
 #include <span>
 
@@ -81,19 +82,32 @@ oncrpc::ReplyHeader IncomingCall::plain_header() const {
 
 std::size_t IncomingCall::write_sealed_header() {
   const oncrpc::Accepted accepted{.verifier = reply_verifier()};
+  const Bytes before = auth_.call.enclosure ? auth_.call.enclosure->before : Bytes{};
   const std::size_t size = oncrpc::kReplyHeaderSizeMin + xdr::padded(accepted.verifier.body.size());
-  const std::size_t start = kReplyRoom - size;
-  xdr::Writer writer(results_buffer_.subspan(start, size));
+  RPCRDMA_ASSERT(before.size() <= Enclosure::kBeforeSizeMax && size + before.size() <= kReplyRoom,
+                 "a ServerAuth has set more in front of the results than there is room for");
+  const std::size_t start = kReplyRoom - before.size() - size;
+  xdr::Writer writer(results_buffer_.subspan(start, size + before.size()));
   oncrpc::encode_reply({header_.xid, accepted}, writer);
+  writer.opaque_fixed(before);
   return start;
 }
 
-std::optional<Bytes> IncomingCall::take_wrapped() {
+IncomingCall::Wrapped IncomingCall::take_wrapped() {
   if (auth_.with == nullptr || !auth_.call.is_wrapped || status_ != AcceptStatus::kSuccess) {
-    return std::nullopt;
+    return {};
   }
-  if (!auth_.call.wrapped) status_ = AcceptStatus::kSystemErr;
-  return auth_.call.wrapped;
+  if (auth_.call.wrapped) return {.replaced = auth_.call.wrapped};
+  if (auth_.call.enclosure) return {.after = auth_.call.enclosure->after};
+  status_ = AcceptStatus::kSystemErr;
+  return {};
+}
+
+Bytes IncomingCall::put_behind(Bytes data) noexcept {
+  const MutableBytes left = results_buffer_.subspan(kReplyRoom + results_.size());
+  if (left.size() < data.size()) return data;
+  std::ranges::copy(data, left.begin());
+  return left.first(data.size());
 }
 
 void IncomingCall::end_call() noexcept {

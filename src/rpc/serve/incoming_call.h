@@ -89,9 +89,17 @@ class IncomingCall : public CallContext {
                                      results_buffer_.data() + kStart, oncrpc::kReplyHeaderSizeMin));
     return kStart;
   }
-  // Takes results that were wrapped in place of what the service wrote. nullopt: nothing was, or
-  // it was not possible, which status_ says.
-  std::optional<Bytes> take_wrapped();
+  // What the authenticator has made of the results of a wrapped call. Null: they are sent as the
+  // service wrote them, or it could not wrap them, which status_ says. write_header() writes what
+  // precedes enclosed results.
+  struct Wrapped {
+    std::optional<Bytes> replaced{};  // sent in place of the results
+    Bytes after{};                    // sent behind them
+  };
+  Wrapped take_wrapped();
+  // Copies a few bytes behind the results, if there is room, so that no memory is registered for
+  // them; where they are then.
+  Bytes put_behind(Bytes data) noexcept;
   void end_call() noexcept;
   // False: no step is under way elsewhere.
   bool drop_step() noexcept {

@@ -517,16 +517,21 @@ void Session::send_answer(Context& context) {
 }
 
 void Session::send_long_answer(Context& context, const transport::Connection::Room& place) {
-  std::optional<Bytes> wrapped;
+  Context::Wrapped wrapped;
   if (context.auth_.with != nullptr) wrapped = context.take_wrapped();
   if (context.status_ != AcceptStatus::kSuccess) return send_plain(context, context.plain_header());
   const std::size_t start = context.write_header();
   CallMemory::Stream stream;
   const Bytes header = Bytes(context.results_buffer_).subspan(start, kReplyRoom - start);
-  const bool is_located =
-      wrapped ? memory_.locate(context.held_, place, header, *wrapped, stream)
-              : memory_.locate(context.held_, place, context.results_, context.results_buffer_,
-                               {start, kReplyRoom}, stream);
+  bool is_located =
+      wrapped.replaced
+          ? memory_.locate(context.held_, place, {header, *wrapped.replaced}, stream)
+          : memory_.locate(context.held_, place, context.results_, context.results_buffer_,
+                           {start, kReplyRoom}, !wrapped.after.empty(), stream);
+  if (!wrapped.after.empty()) [[unlikely]] {
+    const Bytes after = context.put_behind(wrapped.after);
+    is_located = is_located && memory_.locate(context.held_, place, {after}, stream);
+  }
   if (!is_located) {
     context.status_ = AcceptStatus::kSystemErr;
     return send_plain(context, context.plain_header());

@@ -256,14 +256,15 @@ void TcpSession::send_answer(TcpCall& call) {
   const std::size_t start = call.write_header();
   // Bulk items go where their count words announce them; their fill bytes are in the stream.
   BoundedVector<Bytes, tcp::Connection::kRunsMax> runs;
-  static_assert(decltype(runs)::capacity() >= 1 + oncrpc::kRunsMax);
+  static_assert(decltype(runs)::capacity() >= 2 + oncrpc::kRunsMax);
   const Bytes stream(call.results_buffer_);
   (void)runs.push_back(stream.subspan(start, kReplyRoom - start));
-  if (wrapped) {
-    (void)runs.push_back(*wrapped);
+  if (wrapped.replaced) {
+    (void)runs.push_back(*wrapped.replaced);
   } else {
     oncrpc::for_each_run(call.results_, stream.subspan(kReplyRoom),
                          [&](Bytes run) { (void)runs.push_back(run); });
+    if (!wrapped.after.empty()) (void)runs.push_back(wrapped.after);
   }
   send(call, runs.view());
 }
