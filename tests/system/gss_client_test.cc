@@ -699,6 +699,30 @@ TEST_P(GssClient, ClosedClientEndsAllThatWait) {
   }
 }
 
+// With Profile::kRfc5666 each connection begins with a call of the library's, which is sealed too.
+TEST_P(GssClientOverRdma, CallThatConfiguresTheConnectionIsNoneOfTheProgram) {
+  ClientOptions options;
+  options.connection.profile = Profile::kRfc5666;
+  start(Service::kNone);
+  client_.reset();
+  server_.reset();
+  ServerOptions of_server;
+  of_server.connection.profile = Profile::kRfc5666;
+  server_.emplace(bed_->listen(of_server));
+  ASSERT_TRUE(server_->add(TestService::kProgram, TestService::kVersion, service_));
+  ASSERT_TRUE(server_->accept_flavor(AuthFlavor::kRpcsecGss, *server_auth_));
+  client_auth_ = std::make_unique<gss::ClientGss>(*mechanism_, client_executor_,
+                                                  gss::ClientGss::Settings{.target = "nfs@server"},
+                                                  [this] { return client_now_; });
+  options.auth = client_auth_.get();
+  client_.emplace(bed_->connect(*server_, options));
+  ASSERT_TRUE(run_until([this] {
+    EXPECT_EQ(client_->calls_in_flight(), 0U);
+    return client_->connected();
+  }));
+  expect_echo();
+}
+
 // --- Faults by seed ----------------------------------------------------------------------------
 
 // A server and a client on a network that loses connections; the server's clock is ahead at times,
@@ -807,13 +831,13 @@ class FaultyWorld {
 // each call ends once and well, with the right data, but for the few that were denied three times.
 TEST(GssUnderFaults, CallsEndWellWhateverHappensToConnectionsAndContexts) {
   int denied = 0;
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     FaultyWorld world(seed);
     world.make_calls(40);
     denied += world.denied();
   }
-  EXPECT_LE(denied, 3) << "of 12,000 calls";
+  EXPECT_LE(denied, 2) << "of 2,400 calls";
 }
 
 }  // namespace

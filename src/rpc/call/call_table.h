@@ -91,8 +91,8 @@ class CallTable {
   std::uint32_t own() const noexcept { return own_; }
   bool is_own(std::uint32_t index) const noexcept { return index == own_; }
   bool own_is_free() const noexcept { return slots_[own_].state == CallState::kFree; }
-  bool own_is_started() const noexcept {
-    return own_ < size() && slots_[own_].state == CallState::kStarted;
+  bool own_is_under_way() const noexcept {
+    return own_ < size() && is_under_way(slots_[own_].state);
   }
 
   // The engine knows the call by this id, until its last event.

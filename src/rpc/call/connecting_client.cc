@@ -40,7 +40,7 @@ ConnectingClient::~ConnectingClient() {
   RPCRDMA_ASSERT(!in_progress_, "a client is destroyed inside of one of its callbacks");
   close();
   // What calls still hold is given back when the connection has flushed them.
-  const auto is_busy = [this] { return calls_in_flight() > 0 || calls_.own_is_started(); };
+  const auto is_busy = [this] { return calls_in_flight() > 0 || calls_.own_is_under_way(); };
   while (is_busy()) {
     progress();
     if (is_busy()) provider_.wait();

@@ -35,10 +35,9 @@ RdmaClient::RdmaClient(rdma::Provider& provider, const ClientOptions& options,
 }
 
 std::uint32_t RdmaClient::calls_in_flight() const noexcept {
-  const std::uint32_t elsewhere = calls_.waiting() + steps_.under_way();
-  if (connection_ == nullptr) return elsewhere;
-  const std::uint32_t calls = connection_->engine().calls_in_flight();
-  return calls - std::min(calls, calls_.own_is_started() ? 1U : 0U) + elsewhere;
+  std::uint32_t calls = calls_.waiting() + steps_.under_way();
+  if (connection_ != nullptr) calls += connection_->engine().calls_in_flight();
+  return calls - std::min(calls, calls_.own_is_under_way() ? 1U : 0U);
 }
 
 std::uint32_t RdmaClient::protocol_version() const noexcept {
