@@ -4,7 +4,8 @@
 // Each step may end at once, or later and on another thread if it waits for a third party or takes
 // long (StepEnd). Until the step ends, the call and everything shown to the step stay valid. A
 // time-out or a lost connection ends the call only after its step. Therefore every step must end by
-// itself, and clients and servers wait for their steps before they are destroyed.
+// itself, one that waits for other calls also by ClientAuth::hurry(), and clients and servers wait
+// for their steps before they are destroyed.
 #ifndef RPCRDMA_AUTH_H_
 #define RPCRDMA_AUTH_H_
 
@@ -102,6 +103,10 @@ class RPCRDMA_EXPORT ClientAuth {
 
   // Called for each transmission: a call repeated over another connection is sealed anew.
   virtual StepEnd seal(CallSeal& call, AuthStep& step) = 0;
+  // The call's time is over while its seal() goes on elsewhere. A step that waits for other calls
+  // ends now, whatever it has set; one that works ends when its work does. Called on the client's
+  // thread, perhaps several times.
+  virtual void hurry(CallSeal& /*call*/) noexcept {}
   // What seal() has set goes out, behind all that went before it. Not called when the call has
   // failed meanwhile.
   virtual void sent(CallSeal& /*call*/) noexcept {}

@@ -187,6 +187,12 @@ void ClientGss::protect(State& state) {
   }
 }
 
+// It may wait for a context, or for its turn, as long as other calls of the client have time.
+void ClientGss::hurry(CallSeal& call) noexcept {
+  State& state = state_of(call);
+  if (std::erase(waiting_, &state) > 0) state.step->finish();
+}
+
 void ClientGss::sent(CallSeal& call) noexcept {
   const State& state = state_of(call);
   if (state.is_counted) state.context->numbers.sent(state.number);

@@ -36,6 +36,7 @@ class ClientGss final : public ClientAuth {
   ~ClientGss() override;  // no call is left
 
   StepEnd seal(CallSeal& call, AuthStep& step) override;
+  void hurry(CallSeal& call) noexcept override;
   void sent(CallSeal& call) noexcept override;
   StepEnd open(CallSeal& call, AuthStep& step) override;
   StepEnd refused(CallSeal& call, AuthStep& step) override;

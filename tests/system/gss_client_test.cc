@@ -685,6 +685,23 @@ TEST_P(GssClientOverRdma, AnotherCallGoesOnWhenTheOneThatMakesTheContextTimesOut
   EXPECT_EQ(second->error, std::nullopt) << second->error->message();
 }
 
+// A server that is silent while a context is made takes the others only their own time.
+TEST_P(GssClient, CallThatWaitsForAContextEndsInItsTime) {
+  start(Service::kNone);
+  const auto first = begin_echo(10);
+  const auto second = begin_echo(10, std::chrono::milliseconds(20));
+  ASSERT_TRUE(bed_->run_until([&] { return second->is_done; },
+                              [&] {
+                                client_->progress();
+                                client_executor_.run_one();
+                              }));
+  ASSERT_TRUE(second->error);
+  EXPECT_EQ(second->error->code, Errc::kTimedOut) << second->error->message();
+  EXPECT_FALSE(first->is_done);
+  ASSERT_TRUE(run_until([&] { return first->is_done; }));
+  EXPECT_EQ(first->error, std::nullopt) << first->error->message();
+}
+
 TEST_P(GssClient, ClosedClientEndsAllThatWait) {
   start(Service::kNone);
   client_executor_.is_held = true;

@@ -95,6 +95,22 @@ class CallTable {
     return own_ < size() && is_under_way(slots_[own_].state);
   }
 
+  // Calls `hurry(slot)` for each call that is being sealed and has no time left; when the next one
+  // has none.
+  template <class Hurry>
+  std::optional<Instant> hurry_sealing(Instant now, Hurry&& hurry) {
+    std::optional<Instant> next;
+    for (CallSlot& slot : slots_) {
+      if (slot.state != CallState::kSealing) continue;
+      if (slot.deadline > now) {
+        next = engine::earlier(next, slot.deadline);
+      } else {
+        hurry(slot);
+      }
+    }
+    return next;
+  }
+
   // The engine knows the call by this id, until its last event.
   void started(CallSlot& slot, engine::CallId id) {
     slot.id = id;

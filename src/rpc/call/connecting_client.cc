@@ -149,6 +149,7 @@ void ConnectingClient::pump() noexcept {
     timeout = engine::earlier(timeout, reconnector_.next_attempt());
     timeout = engine::earlier(timeout, calls_.deadline());
   }
+  timeout = engine::earlier(timeout, next_hurry());
   // What came in the last steps of this round is told in the next one.
   if (connection_ != nullptr && connection_->engine().option_port().has_news()) provider_.wake();
   provider_.arm_timer(engine::earlier(timeout, changes_.next(now_)));

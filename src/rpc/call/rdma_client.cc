@@ -188,6 +188,7 @@ std::optional<Error> RdmaClient::seal(Slot& slot) {
   if (!keeps_calls_ || calls_.is_own(calls_.index_of(slot))) slot.deadline = now() + slot.timeout;
   if (end == StepEnd::kDone) return send_sealed(slot);
   slot.state = State::kSealing;
+  next_hurry_ = engine::earlier(next_hurry_, slot.deadline);
   return std::nullopt;
 }
 
@@ -322,6 +323,11 @@ void RdmaClient::free_slot(std::uint32_t index) {
 // --- Steps of authentication that end elsewhere ------------------------------------------------
 
 void RdmaClient::take_steps() {
+  if (steps_.under_way() == 0) [[likely]]
+    return;
+  if (next_hurry_ && *next_hurry_ <= now_) {
+    next_hurry_ = calls_.hurry_sealing(now_, [this](Slot& slot) { steps_.hurry(slot.step); });
+  }
   steps_.take_all([this](std::uint32_t index) {
     Slot& slot = calls_[index];
     // What a connection begins with means nothing to the next one.
@@ -339,7 +345,7 @@ void RdmaClient::go_on(Slot& slot, bool is_sealed) {
   const bool has_failed = slot.step.seal.failure.has_value();
   slot.timeout = std::max(slot.deadline - now_, std::chrono::nanoseconds{0});
   std::optional<Error> error;
-  if (!has_failed && slot.timeout.count() == 0) {
+  if (!has_failed && slot.timeout.count() == 0 && !closing_) {
     error = errors_.explain(engine::CallError::kTimedOut, connection_);
   } else if (!has_failed && keeps_calls_ && !is_own && !may_start() && waits_for_next()) {
     return wait_for_connection(slot);

@@ -88,6 +88,10 @@ class RdmaClient : public ClientImpl {
   std::optional<Error> start_in_engine(Slot& slot);
   // Goes on with calls whose steps of authentication have ended elsewhere.
   void take_steps();
+  // When the time of a call is over that is being sealed; nullopt: of none.
+  std::optional<Instant> next_hurry() const noexcept {
+    return steps_.under_way() > 0 ? next_hurry_ : std::nullopt;
+  }
   void handle(const engine::Event& event);
   void fail(std::uint32_t index, Error error);
   void free_slot(std::uint32_t index) final;
@@ -150,6 +154,7 @@ class RdmaClient : public ClientImpl {
 
   rpc::PlainAuth plain_;
   const rpc::ClientSecurity security_;
+  std::optional<Instant> next_hurry_;  // no call that is being sealed has less time
 
  protected:
   rpc::CallSteps steps_;

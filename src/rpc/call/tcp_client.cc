@@ -260,6 +260,7 @@ std::optional<Error> TcpClient::seal(Slot& slot) {
   if (steps_.seal(slot.step, slot.procedure, slot.xid, slot.writer, arguments, peer_) ==
       StepEnd::kLater) {
     slot.state = State::kSealing;
+    next_deadline_ = engine::earlier(next_deadline_, slot.deadline);
     return std::nullopt;
   }
   return send_sealed(slot);
@@ -475,9 +476,11 @@ void TcpClient::time_out() {
   next_deadline_.reset();
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
-    if (slot.state != State::kSent) continue;
+    if (slot.state != State::kSent && slot.state != State::kSealing) continue;
     if (slot.deadline > now_) {
       next_deadline_ = engine::earlier(next_deadline_, slot.deadline);
+    } else if (slot.state == State::kSealing) {
+      steps_.hurry(slot.step);
     } else if (is_settled(slot)) {
       fail(i, rpc::to_error(engine::CallError::kTimedOut, {}, peer_));
     } else {
