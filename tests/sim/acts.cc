@@ -24,6 +24,7 @@ void Simulation::act() {
   }
   act_backward();
   act_on_characteristics();
+  if (plan_.security.is_used) security_.act();
   check();
 }
 
@@ -109,12 +110,19 @@ void Simulation::add_server() {
   actor->node = std::make_unique<Node>(shared, false, servers_.size());
   actor->service = std::make_unique<ScriptedService>(foreign_, verdict_, random_);
   actor->service->on_call = [this, which = actor.get()](CallContext& context, std::uint64_t call) {
+    check_caller(context, call);
     maybe_make_caller(*which, context, call);
   };
   actor->service->spoils_results = settings_.sabotage == Sabotage::kWrongResult;
   auto listening = ServerImpl::listen_on(*actor->node, "server:0", actor->options);
   if (!listening || !listening->add(kProgram, kVersion, *actor->service)) {
     return verdict_.broken(7, "a server cannot listen");
+  }
+  if (plan_.security.is_used) {
+    actor->security = std::make_unique<SecureServer>(security_);
+    if (!listening->accept_flavor(AuthFlavor::kRpcsecGss, *actor->security)) {
+      return verdict_.broken(7, "a server cannot accept RPCSEC_GSS");
+    }
   }
   actor->server.emplace(std::move(*listening));
   trace_.note(world_, "server {} listens, {} credits", servers_.size(),
@@ -130,6 +138,12 @@ void Simulation::add_client() {
   actor->options.version = draw_version(version_random_, plan_.version);
   actor->options.connection.receive_size_max = draw_receive_size(change_random_);
   actor->server = random_.below(servers_.size());
+  if (plan_.security.is_used) {
+    if (const auto service = draw_service(security_random_)) {
+      actor->security = std::make_unique<SecureClient>(security_, clients_.size(), *service);
+      actor->options.auth = &actor->security->auth();
+    }
+  }
   const Node::Shared shared{world_,
                             *this,
                             verdict_,
@@ -181,6 +195,7 @@ void Simulation::destroy_client(ClientActor& actor) {
   while (!actor.kept.empty()) release_reply(actor);
   actor.node->busy = true;
   actor.client.reset();
+  actor.security.reset();
   actor.service->forget();
   actor.node->busy = false;
   if (actor.slots != 0) verdict_.broken(5, "calls have no end although their client is gone");
@@ -203,6 +218,7 @@ void Simulation::destroy_server(ServerActor& actor) {
   actor.service->forget();
   if (backward_random_.one_in(2)) drop_callers(actor);
   for (const auto& caller : actor.callers) caller->dropped = true;
+  security_.run_all_steps();
   actor.server.reset();
   drop_callers(actor);
   if (std::ranges::none_of(servers_, [](const auto& other) { return other->server.has_value(); }) &&
@@ -212,6 +228,18 @@ void Simulation::destroy_server(ServerActor& actor) {
 }
 
 // --- Calls -------------------------------------------------------------------------------------
+
+// Whether a service is told the truth about who calls.
+void Simulation::check_caller(const CallContext& context, std::uint64_t call) {
+  const auto found = std::ranges::find_if(
+      records_, [call](const auto& record) { return record->script().id == call; });
+  if (found == records_.end()) return;
+  const ClientActor& client = *clients_[(*found)->client()];
+  if (!client.security) return;
+  if (const auto mistake = client.security->find_mistake(context.caller())) {
+    verdict_.broken(6, fmt::format("call {}: {}", call, *mistake));
+  }
+}
 
 void Simulation::make_calls() {
   if (clients_.empty()) return;

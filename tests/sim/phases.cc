@@ -36,6 +36,7 @@ void Simulation::storm() {
 void Simulation::calm_down() {
   trace_.note(world_, "the world calms down with {} calls made", totals_.of(Count::kCalls));
   world_.stop_faults();
+  security_.calm_down();
   calm_ = true;
   calm_since_ = world_.now();
   for (const auto& client : clients_) {

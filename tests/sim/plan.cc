@@ -59,6 +59,37 @@ Plan draw_plan(SeededRandom& random, SeededRandom& profile_random, SeededRandom&
   return plan;
 }
 
+SecurityPlan draw_security(SeededRandom& random, bool faults) {
+  SecurityPlan plan{};
+  plan.is_used = random.one_in(4);
+  plan.exchanges = between(random, 1, 3);
+  plan.clock_rate = random.one_in(2) ? 0 : pick(random, {1, 100, 1000, 10'000});
+  plan.window = pick(random, {64, 128, 4096});
+  plan.contexts_max = random.one_in(4) ? between(random, 1, 4) : 64;
+  plan.first_sequence = random.one_in(4) ? 0x7fffffffU - between(random, 0, 40) : 1;
+  plan.later_one_in = random.one_in(3) ? 0 : pick(random, {1, 2, 5});
+  plan.denied_one_in = random.one_in(2) ? 0 : pick(random, {5, 20, 100});
+  const bool replays = faults && random.one_in(3);
+  plan.replayed_one_in = replays && plan.is_used ? pick(random, {20, 100}) : 0;
+  plan.loses_tickets = random.one_in(4);
+  return plan;
+}
+
+std::optional<gss::Service> draw_service(SeededRandom& random) {
+  switch (random.below(7)) {
+    case 0:
+      return std::nullopt;
+    case 1:
+    case 2:
+      return gss::Service::kNone;
+    case 3:
+    case 4:
+      return gss::Service::kIntegrity;
+    default:
+      return gss::Service::kPrivacy;
+  }
+}
+
 ProtocolVersion draw_version(SeededRandom& random, ProtocolVersion server) {
   if (server == ProtocolVersion::kAny && random.one_in(3)) return ProtocolVersion::kTwo;
   return random.one_in(2) ? ProtocolVersion::kOne : ProtocolVersion::kAny;

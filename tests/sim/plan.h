@@ -4,12 +4,33 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/random.h"
 #include "rdma/sim/options.h"
+#include "rpcrdma/gss.h"
 #include "rpcrdma/options.h"
 
 namespace rpcrdma::simulation {
+
+// RPCSEC_GSS; nothing of it is used by seeds that do not draw it.
+struct SecurityPlan {
+  bool is_used;
+  std::uint32_t exchanges;        // of tokens, for a context
+  std::uint32_t clock_rate;       // a context's second is so much shorter; 0: contexts last
+  std::uint32_t window;           // of servers
+  std::uint32_t contexts_max;     // of servers
+  std::uint32_t first_sequence;   // of clients
+  std::uint32_t later_one_in;     // steps that end later; 0: none
+  std::uint32_t denied_one_in;    // denials are forged so often; 0: never
+  std::uint32_t replayed_one_in;  // calls are replayed so often; 0: never
+  bool loses_tickets;             // at times clients have none
+
+  // A call may be denied more often than it is repeated.
+  bool may_deny() const noexcept {
+    return is_used && (clock_rate != 0 || contexts_max < 16 || denied_one_in != 0);
+  }
+};
 
 struct Plan {
   rdma::sim::Options world;
@@ -29,6 +50,7 @@ struct Plan {
   bool rfc5666;                  // everybody follows the old text
   // Versions of RPC-over-RDMA that servers have; clients have one in common with them.
   ProtocolVersion version;
+  SecurityPlan security;
 
   // Registrations may be refused to anybody, by fault or by limit.
   bool attach_may_fail() const noexcept {
@@ -36,11 +58,16 @@ struct Plan {
   }
   bool expose_may_fail() const noexcept { return world.expose_fails_one_in != 0; }
   // Nothing but a program's own doing ends a connection.
-  bool connections_last() const noexcept { return !faults && !lifecycle && lag_one_in == 0; }
+  bool connections_last() const noexcept {
+    return !faults && !lifecycle && lag_one_in == 0 && security.replayed_one_in == 0;
+  }
 };
 
 Plan draw_plan(SeededRandom& random, SeededRandom& profile_random, SeededRandom& version_random,
                bool faults);
+SecurityPlan draw_security(SeededRandom& random, bool faults);
+// Of a client of a simulation that uses it; nullopt: this client does not.
+std::optional<gss::Service> draw_service(SeededRandom& random);
 // Of a client, where servers have `server`.
 ProtocolVersion draw_version(SeededRandom& random, ProtocolVersion server);
 ClientOptions draw_client_options(SeededRandom& random);

@@ -266,10 +266,14 @@ std::optional<std::string> judge_failure(const CallScript& script, const Circums
     case Errc::kUnreachable:
     case Errc::kRefused:
     case Errc::kVersion:
-    case Errc::kDenied:
     case Errc::kUnsupported:
     case Errc::kUnknownHost:
+      break;
+    case Errc::kDenied:
+      may = at.plan.security.may_deny();
+      break;
     case Errc::kSecurity:
+      may = at.plan.security.is_used && at.plan.security.loses_tickets;
       break;
   }
   if (may) return std::nullopt;

@@ -39,9 +39,15 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       profile_random_(seed ^ 0x5666566656665666U),
       version_random_(seed ^ 0x2222222222222222U),
       change_random_(seed ^ 0x3333333333333333U),
-      plan_(draw_plan(random_, profile_random_, version_random_, settings.faults)),
+      security_random_(seed ^ 0x6666666666666666U),
+      plan_([&] {
+        Plan plan = draw_plan(random_, profile_random_, version_random_, settings.faults);
+        plan.security = draw_security(security_random_, settings.faults);
+        return plan;
+      }()),
       trace_(settings.verbose),
       world_(world_seed(seed), plan_.world),
+      security_(plan_.security, world_, totals_, security_random_),
       foreign_(foreign_memory()),
       calls_left_(plan_.calls),
       clients_left_(plan_.clients + plan_.clients_more),
@@ -56,11 +62,13 @@ Simulation::~Simulation() {
     client->going = client->closed = true;
     for (auto& kept : client->kept) kept.reset();
     client->client.reset();
+    client->security.reset();
     if (client->service) client->service->forget();
   }
   for (const auto& server : servers_) {
     if (server->service) server->service->forget();
     drop_callers(*server);
+    security_.run_all_steps();
     server->server.reset();
   }
 }
@@ -87,8 +95,21 @@ void Simulation::count_step() {
 
 // --- Moving ------------------------------------------------------------------------------------
 
-// Lets one thing happen: an actor that would be woken makes progress, or the world goes on.
+// Lets one thing happen: an actor that would be woken makes progress, the world goes on, or a step
+// of authentication ends.
 Simulation::Moved Simulation::move() {
+  if (!security_.has_steps()) return move_without_steps();
+  // Others pass most of them by, and time does seldom.
+  if (!security_random_.one_in(4)) {
+    if (const Moved moved = move_without_steps(); moved == Moved::kYes) return moved;
+  }
+  count_step();
+  security_.run_step();
+  check();
+  return Moved::kYes;
+}
+
+Simulation::Moved Simulation::move_without_steps() {
   ready_.clear();
   for (const auto& server : servers_) {
     if (server->server && !server->node->busy && server->node->ready()) {

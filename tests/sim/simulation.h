@@ -18,6 +18,7 @@
 #include "sim/call_record.h"
 #include "sim/node.h"
 #include "sim/plan.h"
+#include "sim/security.h"
 #include "sim/service.h"
 #include "sim/totals.h"
 #include "sim/trace.h"
@@ -89,6 +90,7 @@ class Simulation final : private Driver {
   };
   struct ServerActor {
     ServerOptions options;
+    std::unique_ptr<SecureServer> security;  // null: none
     std::vector<std::unique_ptr<Caller>> callers;
     std::unique_ptr<Node> node;
     std::unique_ptr<ScriptedService> service;
@@ -98,6 +100,7 @@ class Simulation final : private Driver {
   };
   struct ClientActor {
     ClientOptions options;
+    std::unique_ptr<SecureClient> security;  // null: none
     std::size_t server = 0;
     std::unique_ptr<Node> node;
     std::unique_ptr<ScriptedService> service;  // of backward Calls
@@ -115,6 +118,7 @@ class Simulation final : private Driver {
   // Stepping (simulation.cc).
   void wait_for(Node& node) override;
   Moved move();
+  Moved move_without_steps();
   bool pass_to_timer();
   void progress(Node& node);
   bool settle();  // until nothing moves; false: broken
@@ -149,6 +153,7 @@ class Simulation final : private Driver {
 
   // Calls from servers to clients (backward.cc).
   void maybe_make_caller(ServerActor& actor, CallContext& context, std::uint64_t call);
+  void check_caller(const CallContext& context, std::uint64_t call);
   void act_backward();
   void act_on_characteristics();
   void start_backward(Caller& caller);
@@ -172,12 +177,14 @@ class Simulation final : private Driver {
   SeededRandom random_;
   // Apart, so that seeds stay what they were.
   SeededRandom backward_random_, profile_random_, version_random_, change_random_;
+  SeededRandom security_random_;
   const Plan plan_;
   Trace trace_;
   Verdict verdict_;
   Totals totals_;
   BehaviourMonitor behaviour_;
   rdma::sim::World world_;
+  SecurityWorld security_;
   const ForeignMemory& foreign_;
   std::uint64_t steps_ = 0;
   std::uint64_t next_id_ = 1;

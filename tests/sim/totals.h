@@ -36,6 +36,9 @@ enum class Count : std::uint8_t {
   kDones,
   kChanges,  // version 2: requests for another receive size; those that were granted
   kChangesGranted,
+  kContexts,  // RPCSEC_GSS: contexts begun; denials forged; calls replayed
+  kForged,
+  kReplays,
   kCount,
 };
 
@@ -66,7 +69,10 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Count::kC
     "padded",
     "dones",
     "changes",
-    "changes_granted"};
+    "changes_granted",
+    "contexts",
+    "forged",
+    "replays"};
 static_assert(!kCountNames.back().empty(), "each count has a name");
 
 class Totals {

@@ -20,6 +20,7 @@ struct FakeSettings {
   std::string user = "alice@FAKE";
   int exchanges = 1;  // of tokens
   std::optional<std::chrono::seconds> lifetime{};
+  std::uint64_t nonce = 0;  // where those of initiators begin
 };
 
 class FakeContext final : public gss::Context {
@@ -131,7 +132,8 @@ class FakeContext final : public gss::Context {
 
 class FakeMechanism final : public gss::Mechanism {
  public:
-  explicit FakeMechanism(FakeSettings settings = {}) : settings_(std::move(settings)) {}
+  explicit FakeMechanism(FakeSettings settings = {})
+      : settings_(std::move(settings)), nonces_(settings_.nonce) {}
 
   Expected<std::unique_ptr<gss::Context>, gss::Status> initiate(
       std::string_view /*service*/) override {
@@ -157,7 +159,7 @@ class FakeMechanism final : public gss::Mechanism {
 
  private:
   const FakeSettings settings_;
-  std::atomic<std::uint64_t> nonces_ = 0;
+  std::atomic<std::uint64_t> nonces_;
 };
 
 }  // namespace rpcrdma::test
