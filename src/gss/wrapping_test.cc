@@ -61,6 +61,18 @@ TEST_P(Wrapping, RefusesABodyThatIsCutOrChangedAnywhere) {
   }
 }
 
+// As the formulas have it (gss.md G-82): the room for results is calculated by them.
+TEST_P(Wrapping, HasTheSizesOfTheFormulas) {
+  const test::FakeSettings sizes{.checksum_size = 13, .header_size = 5, .trailer_size = 8};
+  FakeContext context(sizes, true, 7);
+  for (std::size_t size = 0; size < 64; size += 4) {
+    const auto data = numbered(size);
+    const Bytes piece(data);
+    EXPECT_EQ(test::wrap_body(context, GetParam(), 1, {&piece, 1}).size(),
+              GetParam() == Service::kIntegrity ? 8 + size + 4 + 16 : 4 + xdr::padded(17 + size));
+  }
+}
+
 TEST_P(Wrapping, FailsWithTheMechanism) {
   client_.fails = true;
   const auto data = numbered(8);
@@ -86,7 +98,7 @@ TEST(Enclosing, LeavesThePiecesWhereTheyAre) {
   const auto enclosure = enclose(context, 1, {&piece, 1}, room);
   ASSERT_TRUE(enclosure);
   EXPECT_EQ(enclosure->before.size(), 8U);
-  EXPECT_EQ(enclosure->after.size(), 4 + xdr::padded(FakeContext::kChecksumSize));
+  EXPECT_EQ(enclosure->after.size(), 4 + xdr::padded(test::FakeSettings{}.checksum_size));
   EXPECT_EQ(room.bytes.size(), enclosure->before.size() + enclosure->after.size());
 }
 

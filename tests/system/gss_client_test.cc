@@ -20,6 +20,7 @@
 #include "support/gss_body.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
+#include "support/tampered_auth.h"
 #include "support/test_bed.h"
 
 namespace rpcrdma::test {
@@ -50,37 +51,6 @@ class TestExecutor final : public gss::Executor {
   const bool is_late_;
   std::deque<Work> jobs_;
 };
-
-// A server that answers as it should, until a test changes that behind one of its steps.
-class Tampered final : public ServerAuth {
- public:
-  using Change = std::function<void(CallAcceptance& call)>;
-  explicit Tampered(gss::ServerGss& inner) : inner_(inner) {}
-
-  StepEnd accept(CallAcceptance& call, AuthStep& step) override {
-    return changed(inner_.accept(call, step), at_accept, call);
-  }
-  StepEnd unwrap(CallAcceptance& call, AuthStep& step) override {
-    return changed(inner_.unwrap(call, step), at_unwrap, call);
-  }
-  StepEnd seal(CallAcceptance& call, AuthStep& step) override {
-    return changed(inner_.seal(call, step), at_seal, call);
-  }
-  void forget(CallAcceptance& call) noexcept override { inner_.forget(call); }
-
-  Change at_accept, at_unwrap, at_seal;
-
- private:
-  static StepEnd changed(StepEnd end, const Change& change, CallAcceptance& call) {
-    if (change) change(call);
-    return end;
-  }
-  gss::ServerGss& inner_;
-};
-
-gss::Control control_of(const CallAcceptance& call) {
-  return gss::Control{gss::decode_credential(call.credential.body)->control};
-}
 
 // What goes out in place of the results, however these were to be sent.
 void replace_results(CallAcceptance& call, const Message& with) {
@@ -252,6 +222,18 @@ TEST_P(GssClient, TokensGoBackAndForthAsOftenAsTheMechanismWants) {
 TEST_P(GssClient, TokensOf60KiBAreTaken) {
   start(Service::kNone, {.user = std::string(60U << 10U, 'a')});
   expect_echo();
+}
+
+// They depend on the key of the context alone: these are those of Kerberos with AES and SHA-1, with
+// SHA-2, and odd ones.
+TEST_P(GssClient, ChecksumsAndTokensMayHaveAnySize) {
+  constexpr std::size_t kSizes[][3] = {{28, 32, 28}, {40, 32, 40}, {1, 0, 1}, {13, 40, 31}};
+  for (const Service service : kServices) {
+    for (const auto& [checksum, header, trailer] : kSizes) {
+      start(service, {.checksum_size = checksum, .header_size = header, .trailer_size = trailer});
+      for (const std::size_t size : {1U, 100U, 4'000U, 30'001U}) expect_echo(size);
+    }
+  }
 }
 
 TEST_P(GssClient, MoreCallsThanTheWindowHasWaitForTheirTurn) {
@@ -430,6 +412,27 @@ TEST_P(GssClient, AnswersThatAreNoneAreReported) {
     call.wrapped = answer;
   };
   expect_error(echo(), Errc::kSecurity, "no handle");
+  server_auth_->at_seal = {};
+  expect_echo();
+}
+
+// Nothing of it is masked (gss.md G-15): a bit beside the error, or beside COMPLETE, counts.
+TEST_P(GssClient, StatusOfTheServerIsToldAsItIs) {
+  start(Service::kNone);
+  const std::pair<std::uint32_t, std::string_view> told[] = {
+      {0x10000, "GSS status 0x10000,"},
+      {0x120002, "GSS status 0x120002,"},
+      {0x2, "GSS status 0x2,"},
+      {0x80000000, "GSS status 0x80000000,"}};
+  for (const auto& [major, text] : told) {
+    Message answer;
+    server_auth_->at_seal = [&, said = major](CallAcceptance& call) {
+      answer = words({8, 1, 2, said, 7, kWindow, 0});
+      call.wrapped = answer;
+    };
+    expect_error(echo(), Errc::kSecurity, text);
+  }
+  EXPECT_EQ(service_.calls, 0U);
   server_auth_->at_seal = {};
   expect_echo();
 }

@@ -2,6 +2,7 @@
 // answered. The mechanism is a fake one.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "gss/message.h"
 #include "gss/server_auth.h"
 #include "support/fake_mechanism.h"
 #include "support/gss_body.h"
+#include "support/gss_caller.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
 #include "support/test_bed.h"
@@ -20,40 +21,14 @@
 namespace rpcrdma::test {
 namespace {
 
-using gss::Control;
 using gss::Service;
 using std::chrono::seconds;
 
-constexpr std::uint32_t kGss = 6, kWindow = 64;
-constexpr std::uint32_t kDenied = 1, kAuthError = 1;  // reply_stat, reject_stat
+constexpr std::uint32_t kWindow = 64;
 
-class AtOnce final : public gss::Executor {
- public:
-  void submit(Work work) override { work(); }
-};
-
-Message opaque(Bytes data) {
-  Message made = words({static_cast<std::uint32_t>(data.size())});
-  made.insert(made.end(), data.begin(), data.end());
-  made.resize(4 + xdr::padded(data.size()));
-  return made;
-}
-
-// What stands in a Call; by default as it should be.
-struct Said {
-  std::uint32_t version = 1;
-  std::uint32_t control = 0;
-  std::uint32_t sequence = 1;
-  Service service = Service::kNone;
-  Message handle{};
-  std::uint32_t procedure = TestService::kEcho;
-  std::optional<std::uint32_t> body_sequence{};  // another one than that of the header
-  std::optional<Message> verifier{};             // opaque_auth, instead of the checksum
-};
-
-class GssServer : public ::testing::TestWithParam<bool> {
+class GssServer : public ::testing::TestWithParam<bool>, protected GssCaller {
  protected:
-  GssServer() : bed_(make_bed(GetParam())) {}
+  GssServer() : GssCaller(kWindow), bed_(make_bed(GetParam())) {}
   ~GssServer() override {
     client_.reset();
     server_.reset();
@@ -87,9 +62,10 @@ class GssServer : public ::testing::TestWithParam<bool> {
   }
 
   // The reply behind its XID; nullopt: the connection ended instead.
-  std::optional<Message> exchange(const Message& call) {
+  std::optional<Message> exchange(const Message& call) override {
     auto made = client_->prepare_message(static_cast<std::uint32_t>(call.size()));
     EXPECT_TRUE(made) << made.error().message();
+    if (!made) return std::nullopt;
     made->arguments().xdr().opaque_fixed(call);
     made->expect_results(static_cast<std::uint32_t>(call.size()) + 4096);
     std::optional<Message> answer;
@@ -104,124 +80,7 @@ class GssServer : public ::testing::TestWithParam<bool> {
     return answer;
   }
 
-  // As far as the credential, which is what a checksum covers.
-  Message header(const Said& said) {
-    Message credential(xdr::padded(20 + said.handle.size()));
-    (void)gss::encode_credential({.version = said.version,
-                                  .control = said.control,
-                                  .sequence = said.sequence,
-                                  .service = static_cast<std::uint32_t>(said.service),
-                                  .handle = said.handle},
-                                 credential);
-    return join(
-        {words({++xid_, 0, 2, TestService::kProgram, TestService::kVersion, said.procedure, kGss}),
-         opaque(credential)});
-  }
-  std::optional<Message> call(const Said& said, const Message& arguments) {
-    const Message head = header(said);
-    const Bytes view(head);
-    Message checksum;
-    EXPECT_FALSE(ours_->checksum({&view, 1}, checksum).is_error());
-    Message body = arguments;
-    if (said.service != Service::kNone) {
-      const Bytes piece(arguments);
-      body =
-          wrap_body(*ours_, said.service, said.body_sequence.value_or(said.sequence), {&piece, 1});
-    }
-    return exchange(
-        join({head, said.verifier.value_or(join({words({kGss}), opaque(checksum)})), body}));
-  }
-  // The results of an echo that was answered as it should be, whose verifier is that of the number.
-  void expect_echo(const Said& said, const Message& data) {
-    const auto reply = call(said, opaque(data));
-    ASSERT_TRUE(reply);
-    const Bytes rest = accepted(*reply, said.sequence, 0);
-    if (said.service == Service::kNone) {
-      EXPECT_TRUE(std::ranges::equal(rest, opaque(data)));
-      return;
-    }
-    const auto results = unwrap_body(*ours_, said.service, said.sequence, rest);
-    ASSERT_TRUE(results);
-    EXPECT_TRUE(std::ranges::equal(*results, opaque(data)));
-  }
-  // What is behind accept_stat, of a reply whose verifier is the checksum of the number.
-  Bytes accepted(const Message& reply, std::uint32_t number, std::uint32_t status) {
-    xdr::Reader reader(reply);
-    EXPECT_EQ(reader.u32("REPLY"), 1U);
-    EXPECT_EQ(reader.u32("MSG_ACCEPTED"), 0U);
-    EXPECT_EQ(reader.u32("flavor"), kGss);
-    const Bytes checksum = reader.opaque(400, "verifier");
-    EXPECT_EQ(reader.u32("accept_stat"), status);
-    const Message covered = words({number});
-    const Bytes view(covered);
-    EXPECT_TRUE(ours_->is_checksum_of({&view, 1}, checksum));
-    return reader.rest();
-  }
-  void expect_denied(const std::optional<Message>& reply, AuthStatus why) {
-    ASSERT_TRUE(reply);
-    EXPECT_EQ(to_words(*reply), (std::vector<std::uint32_t>{1, kDenied, kAuthError,
-                                                            static_cast<std::uint32_t>(why)}));
-  }
-
-  // One exchange of tokens; what the server says, the handle and the token copied.
-  struct Made {
-    std::uint32_t major = 0, window = 0;
-    Message handle, token, verifier;
-  };
-  std::optional<Made> init(const Said& said, const Message& token,
-                           const Message& verifier = words({0, 0})) {
-    const auto reply = exchange(join({header(said), verifier, opaque(token)}));
-    if (!reply) return std::nullopt;
-    xdr::Reader reader(*reply);
-    EXPECT_EQ(reader.u32("REPLY"), 1U);
-    EXPECT_EQ(reader.u32("MSG_ACCEPTED"), 0U);
-    Made made;
-    const std::uint32_t flavor = reader.u32("flavor");
-    const Bytes sum = reader.opaque(400, "verifier");
-    EXPECT_EQ(flavor, sum.empty() ? 0U : kGss);
-    EXPECT_EQ(reader.u32("SUCCESS"), 0U);
-    const auto results = gss::decode_init_results(reader.rest());
-    EXPECT_TRUE(results);
-    if (!results) return std::nullopt;
-    made.major = results->major;
-    made.window = results->window;
-    made.handle.assign(results->handle.begin(), results->handle.end());
-    made.token.assign(results->token.begin(), results->token.end());
-    made.verifier.assign(sum.begin(), sum.end());
-    return made;
-  }
-  static Said said_init(Message handle = {}) {
-    const auto control = handle.empty() ? Control::kInit : Control::kContinueInit;
-    return {.control = static_cast<std::uint32_t>(control),
-            .sequence = 0,
-            .service = Service::kNone,
-            .handle = std::move(handle),
-            .procedure = 0};
-  }
-  // Makes a context; handle_ and ours_ are its.
-  void make_context() {
-    auto initiating = mechanism_->initiate("test@server");
-    ours_ = std::move(*initiating);
-    Message token;
-    Message handle;
-    gss::Status status = ours_->step({}, token);
-    for (int i = 0; status.major == gss::Status::kContinueNeeded; ++i) {
-      ASSERT_LT(i, 5);
-      const auto made = init(said_init(handle), token);
-      ASSERT_TRUE(made);
-      ASSERT_LE(made->major, gss::Status::kContinueNeeded);
-      handle = made->handle;
-      EXPECT_EQ(made->window, kWindow);
-      status = ours_->step(made->token, token);
-      EXPECT_EQ(made->verifier.empty(), made->major == gss::Status::kContinueNeeded);
-      if (made->verifier.empty()) continue;
-      const Message window = words({kWindow});
-      const Bytes view(window);
-      EXPECT_TRUE(ours_->is_checksum_of({&view, 1}, made->verifier));
-    }
-    ASSERT_EQ(status.major, gss::Status::kComplete) << status.text;
-    handle_ = handle;
-  }
+  void make_context() { GssCaller::make_context(*mechanism_); }
 
   const std::unique_ptr<Bed> bed_;
   AtOnce executor_;
@@ -232,9 +91,6 @@ class GssServer : public ::testing::TestWithParam<bool> {
   std::string why_ended_;
   std::optional<Server> server_;
   std::optional<Client> client_;
-  std::unique_ptr<gss::Context> ours_;
-  Message handle_;
-  std::uint32_t xid_ = 100;
 };
 
 INSTANTIATE_TEST_SUITE_P(OverEach, GssServer, ::testing::Bool(),
@@ -246,16 +102,15 @@ TEST_P(GssServer, AnswersCallsOfEachService) {
   std::uint32_t sequence = 0;
   for (const Service service : {Service::kNone, Service::kIntegrity, Service::kPrivacy}) {
     for (const std::size_t size : {0U, 1U, 3U, 1000U, 100'001U}) {
-      expect_echo({.sequence = ++sequence, .service = service, .handle = handle_},
-                  pattern(size, 5));
+      expect_echo({.sequence = ++sequence, .service = service, .handle = handle}, pattern(size, 5));
     }
   }
   // DATA of NULL is a call like any other (gss.md G-29).
   const Said null{
-      .sequence = ++sequence, .service = Service::kIntegrity, .handle = handle_, .procedure = 0};
+      .sequence = ++sequence, .service = Service::kIntegrity, .handle = handle, .procedure = 0};
   const auto reply = call(null, {});
   ASSERT_TRUE(reply);
-  const auto results = unwrap_body(*ours_, null.service, sequence, accepted(*reply, sequence, 0));
+  const auto results = unwrap_body(*ours, null.service, sequence, accepted(*reply, sequence, 0));
   ASSERT_TRUE(results);
   EXPECT_TRUE(results->empty());
 }
@@ -263,8 +118,8 @@ TEST_P(GssServer, AnswersCallsOfEachService) {
 TEST_P(GssServer, TakesAsManyTokensAsTheMechanismWants) {
   start({.exchanges = 3});
   make_context();
-  expect_echo({.handle = handle_}, pattern(10, 1));
-  expect_denied(exchange(join({header(said_init(handle_)), words({0, 0}), opaque({})})),
+  expect_echo({.handle = handle}, pattern(10, 1));
+  expect_denied(exchange(join({header(said_init(handle)), words({0, 0}), opaque({})})),
                 AuthStatus::kGssCredentialProblem);  // it is complete
 }
 
@@ -272,9 +127,9 @@ TEST_P(GssServer, TakesAsManyTokensAsTheMechanismWants) {
 TEST_P(GssServer, KnowsAContextOnAnotherConnection) {
   start();
   make_context();
-  expect_echo({.sequence = 1, .handle = handle_}, pattern(10, 1));
+  expect_echo({.sequence = 1, .handle = handle}, pattern(10, 1));
   connect();
-  expect_echo({.sequence = 2, .handle = handle_}, pattern(10, 1));
+  expect_echo({.sequence = 2, .handle = handle}, pattern(10, 1));
 }
 
 TEST_P(GssServer, DeniesWhatTheTableSays) {
@@ -282,7 +137,7 @@ TEST_P(GssServer, DeniesWhatTheTableSays) {
   make_context();
   const auto denied = [&](Said said, AuthStatus why) {
     SCOPED_TRACE(static_cast<int>(why));
-    if (said.handle.empty()) said.handle = handle_;
+    if (said.handle.empty()) said.handle = handle;
     expect_denied(call(said, opaque({})), why);
   };
   denied({.version = 2}, AuthStatus::kBadCredential);
@@ -295,12 +150,11 @@ TEST_P(GssServer, DeniesWhatTheTableSays) {
   denied({.sequence = 0x80000001}, AuthStatus::kGssContextProblem);
   denied({.verifier = words({0, 0})}, AuthStatus::kBadVerifier);
   denied({.verifier = words({kGss, 0})}, AuthStatus::kBadVerifier);
-  denied({.verifier = join({words({kGss}), opaque(pattern(10, 9))})},
-         AuthStatus::kGssCredentialProblem);
+  denied({.verifier = verifier_of(pattern(10, 9))}, AuthStatus::kGssCredentialProblem);
   EXPECT_EQ(service_.calls, 0U);
   // None of that has moved the window.
-  expect_echo({.sequence = 1, .handle = handle_}, pattern(3, 1));
-  expect_echo({.sequence = 0x80000000, .handle = handle_}, pattern(3, 1));
+  expect_echo({.sequence = 1, .handle = handle}, pattern(3, 1));
+  expect_echo({.sequence = 0x80000000, .handle = handle}, pattern(3, 1));
 }
 
 TEST_P(GssServer, DeniesControlMessagesThatAreNone) {
@@ -315,8 +169,7 @@ TEST_P(GssServer, DeniesControlMessagesThatAreNone) {
   init = said_init();
   init.handle = words({1, 2});
   expect_denied(said(init, words({0, 0})), AuthStatus::kBadCredential);
-  expect_denied(said(said_init(), join({words({kGss}), opaque(pattern(10, 1))})),
-                AuthStatus::kBadVerifier);
+  expect_denied(said(said_init(), verifier_of(pattern(10, 1))), AuthStatus::kBadVerifier);
   expect_denied(said(said_init(words({1, 2})), words({0, 0})), AuthStatus::kGssCredentialProblem);
   EXPECT_EQ(auth_->contexts().size(), 0U);
 }
@@ -344,14 +197,14 @@ TEST_P(GssServer, EndsTheConnectionOfWhoRepeatsANumber) {
   for (const std::uint32_t number : {100U, 36U, 1U}) {
     start();
     make_context();
-    expect_echo({.sequence = 100, .handle = handle_}, pattern(3, 1));
+    expect_echo({.sequence = 100, .handle = handle}, pattern(3, 1));
     const std::uint64_t calls = service_.calls;
-    EXPECT_FALSE(call({.sequence = number, .handle = handle_}, opaque({}))) << number;
+    EXPECT_FALSE(call({.sequence = number, .handle = handle}, opaque({}))) << number;
     ASSERT_TRUE(run_until([this] { return server_->connections() == 0; }));
     EXPECT_NE(why_ended_.find("sequence number of RPCSEC_GSS"), std::string::npos) << why_ended_;
     EXPECT_EQ(service_.calls, calls);
     connect();  // the context is as good as before
-    expect_echo({.sequence = 37, .handle = handle_}, pattern(3, 1));
+    expect_echo({.sequence = 37, .handle = handle}, pattern(3, 1));
     client_.reset();
     server_.reset();
   }
@@ -362,18 +215,14 @@ TEST_P(GssServer, AnswersGarbageArgsToBodiesThatAreNotTheClients) {
   make_context();
   std::uint32_t sequence = 0;
   for (const Service service : {Service::kIntegrity, Service::kPrivacy}) {
-    Said said{.sequence = ++sequence, .service = service, .handle = handle_, .body_sequence = 999};
+    Said said{.sequence = ++sequence, .service = service, .handle = handle, .body_sequence = 999};
     auto reply = call(said, opaque({}));
     ASSERT_TRUE(reply);
     EXPECT_TRUE(accepted(*reply, sequence, 4).empty()) << "another number is under the checksum";
     // Not wrapped at all, and cut off.
     for (const Message& body : {opaque({}), words({3}), Message{}, opaque(pattern(40, 1))}) {
-      said = {.sequence = ++sequence, .service = service, .handle = handle_};
-      const Message head = header(said);
-      const Bytes view(head);
-      Message checksum;
-      ASSERT_FALSE(ours_->checksum({&view, 1}, checksum).is_error());
-      reply = exchange(join({head, words({kGss}), opaque(checksum), body}));
+      said = {.sequence = ++sequence, .service = service, .handle = handle, .is_bare = true};
+      reply = call(said, body);
       ASSERT_TRUE(reply);
       EXPECT_TRUE(accepted(*reply, sequence, 4).empty());
     }
@@ -385,7 +234,7 @@ TEST_P(GssServer, AnswersErrorsInClearWithAGoodVerifier) {
   start();
   make_context();
   const auto reply =
-      call({.sequence = 1, .service = Service::kPrivacy, .handle = handle_, .procedure = 99}, {});
+      call({.sequence = 1, .service = Service::kPrivacy, .handle = handle, .procedure = 99}, {});
   ASSERT_TRUE(reply);
   EXPECT_TRUE(accepted(*reply, 1, 3).empty());  // PROC_UNAVAIL
 }
@@ -400,33 +249,32 @@ TEST_P(GssServer, ForgetsAContextThatItsClientDestroys) {
     const auto reply = call({.control = 3,
                              .sequence = ++sequence,
                              .service = Service::kPrivacy,
-                             .handle = handle_,
+                             .handle = handle,
                              .procedure = 0},
                             body);
     ASSERT_TRUE(reply);
     EXPECT_TRUE(accepted(*reply, sequence, 0).empty());
-    expect_denied(call({.sequence = ++sequence, .handle = handle_}, opaque({})),
+    expect_denied(call({.sequence = ++sequence, .handle = handle}, opaque({})),
                   AuthStatus::kGssCredentialProblem);
   }
   EXPECT_EQ(auth_->contexts().size(), 1U);
   // A forged one does nothing.
   make_context();
-  expect_denied(call({.control = 3,
-                      .handle = handle_,
-                      .procedure = 0,
-                      .verifier = join({words({kGss}), opaque(pattern(10, 9))})},
-                     {}),
-                AuthStatus::kGssCredentialProblem);
-  expect_echo({.sequence = 1, .handle = handle_}, pattern(3, 1));
+  expect_denied(
+      call(
+          {.control = 3, .handle = handle, .procedure = 0, .verifier = verifier_of(pattern(10, 9))},
+          {}),
+      AuthStatus::kGssCredentialProblem);
+  expect_echo({.sequence = 1, .handle = handle}, pattern(3, 1));
 }
 
 TEST_P(GssServer, ForgetsAContextWhoseTimeIsOver) {
   start({.lifetime = seconds(100)});
   make_context();
   now_ += seconds(99);
-  expect_echo({.sequence = 1, .handle = handle_}, pattern(3, 1));
+  expect_echo({.sequence = 1, .handle = handle}, pattern(3, 1));
   now_ += seconds(1);
-  expect_denied(call({.sequence = 2, .handle = handle_}, opaque({})),
+  expect_denied(call({.sequence = 2, .handle = handle}, opaque({})),
                 AuthStatus::kGssCredentialProblem);
 }
 
@@ -434,10 +282,16 @@ TEST_P(GssServer, EndsTheConnectionWhenItCannotSeal) {
   start();
   make_context();
   mechanism_->last_accepted.load()->fails = true;
-  EXPECT_FALSE(
-      call({.sequence = 1, .service = Service::kIntegrity, .handle = handle_}, opaque({})));
+  EXPECT_FALSE(call({.sequence = 1, .service = Service::kIntegrity, .handle = handle}, opaque({})));
   ASSERT_TRUE(run_until([this] { return server_->connections() == 0; }));
   EXPECT_NE(why_ended_.find("cannot seal"), std::string::npos) << why_ended_;
+}
+
+// Twice the calls that 16 connections of one context may have under way (gss.md G-34).
+TEST(ContextTableLimits, WindowIsEnoughForManyConnections) {
+  constexpr gss::ContextTable::Limits kLimits;
+  EXPECT_TRUE(std::has_single_bit(kLimits.window));
+  EXPECT_GE(kLimits.window, 2 * 16 * ConnectionOptions{}.credits);
 }
 
 }  // namespace

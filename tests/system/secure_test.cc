@@ -20,11 +20,6 @@ using gss::Service;
 
 constexpr std::uint32_t kProgram = 0x20010077, kVersion = 1, kWho = 1, kGuarded = 2;
 
-class AtOnce final : public gss::Executor {
- public:
-  void submit(Work work) override { work(); }
-};
-
 class Secure : public ::testing::TestWithParam<bool> {
  protected:
   Secure() : bed_(make_bed(GetParam())) {

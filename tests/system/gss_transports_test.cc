@@ -1,0 +1,161 @@
+// RPCSEC_GSS and how messages move, on real connections: contexts are good on all of them, and what
+// is protected is put together before it is looked at, whatever chunks it came in.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "iwarp/headers.h"
+#include "rpcrdma/xdr.h"
+#include "system/hostile_gss_for_test.h"
+
+namespace rpcrdma::test {
+namespace {
+
+using gss::Service;
+
+class GssTransports : public HostileGss {
+ protected:
+  // One that has a context, and says where its chunks are itself.
+  static constexpr std::uint32_t kTag = 0x4711;
+
+  struct Piece {
+    std::uint32_t position = 0;
+    Message data;
+  };
+  // A Call whose Read list is of these pieces, each a segment; what is left of it goes along. The
+  // server reads them one after the other. Its reply behind the XID.
+  static std::optional<Message> exchange(RawCaller& peer, const Message& inline_part,
+                                         std::uint32_t xid, const std::vector<Piece>& pieces) {
+    Message reads;
+    std::uint32_t offset = 0x1001;  // odd ones are as good
+    for (const Piece& piece : pieces) {
+      const auto size = static_cast<std::uint32_t>(piece.data.size());
+      reads = join({reads, words({1, piece.position, kTag, size, 0, offset})});
+      offset += size;
+    }
+    const std::uint32_t type = inline_part.empty() ? 1 : 0;  // NOMSG, MSG
+    RawTalk& talk = peer.talk();
+    EXPECT_TRUE(talk.send(join({raw_header(xid, type), reads, words({0, 0, 0}), inline_part})));
+    Message all;
+    for (const Piece& piece : pieces) all = join({all, piece.data});
+    for (std::size_t sent = 0; sent < all.size();) {
+      const auto asked = talk.next();
+      if (!asked || asked->header.opcode != iwarp::Opcode::kReadRequest) return std::nullopt;
+      const iwarp::ReadRequest request = iwarp::decode_read_request(asked->payload);
+      const Bytes data = Bytes(all).subspan(request.source_address - 0x1001, request.size);
+      EXPECT_TRUE(talk.read_response(static_cast<std::uint32_t>(request.sink_tag),
+                                     request.sink_address, data));
+      sent += request.size;
+    }
+    return peer.receive();
+  }
+  static std::uint32_t xid_of(const Message& call) { return xdr::load_word(call.data()); }
+  static void expect_echoed(RawCaller& peer, const std::optional<Message>& reply, const Said& said,
+                            const Message& data) {
+    ASSERT_TRUE(reply) << "the connection has ended";
+    peer.expect_echoed(*reply, said, data);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Wire, GssTransports, ::testing::Values("rdma", "tcp"), kTransportName);
+
+// As Linux has it: its daemon makes contexts over TCP, and its kernel uses them over RDMA (gss.md
+// G-1).
+TEST_P(GssTransports, ContextIsGoodOverTheOtherTransport) {
+  start();
+  RawCaller alice = user();
+  alice.expect_echo({.sequence = 1, .handle = alice.handle}, pattern(8, 1));
+  RawCaller other(!is_tcp(), other_address_, kWindow);
+  other.ours = alice.ours;
+  other.handle = alice.handle;
+  std::uint32_t sequence = 1;
+  for (const Service service : kServices) {
+    other.expect_echo({.sequence = ++sequence, .service = service, .handle = alice.handle},
+                      pattern(8, 1));
+    alice.expect_echo({.sequence = ++sequence, .service = service, .handle = alice.handle},
+                      pattern(8, 1));
+  }
+  // The numbers are those of one context as well.
+  expect_replayed(other, other.sealed({.sequence = 2, .handle = alice.handle}, opaque({})));
+  EXPECT_EQ(gss_->contexts().size(), 1U);
+}
+
+// Long bodies are protected elsewhere, several at a time, and short ones where connections are
+// served (gss.md G-96).
+TEST_P(GssTransports, ContextIsUsedByOneThreadAtATime) {
+  start();
+  for (const Service service : {Service::kIntegrity, Service::kPrivacy}) {
+    Client client = connect(service);
+    expect_echo(client);
+    const Message large = pattern(60'000, 5), small = pattern(100, 5);
+    int good = 0;
+    for (int i = 0; i < 60; ++i) {
+      ASSERT_TRUE(
+          client.start(echo_of(client, i % 3 == 0 ? large : small),
+                       [&](const Expected<Reply, Error>& reply) { good += reply ? 1 : 0; }));
+    }
+    client.drain();
+    EXPECT_EQ(good, 60);
+    EXPECT_EQ(mechanism_->overlaps, 0);
+  }
+}
+
+class GssChunks : public GssTransports {};
+
+INSTANTIATE_TEST_SUITE_P(Wire, GssChunks, ::testing::Values("rdma"), kTransportName);
+
+// Credential and verifier are in front of the arguments (gss.md G-60).
+TEST_P(GssChunks, PositionOfAReadChunkCountsCredentialAndVerifier) {
+  start();
+  RawCaller alice = user();
+  for (const std::size_t size : {4U, 1000U, 1001U}) {
+    const Said said{.sequence = static_cast<std::uint32_t>(size), .handle = alice.handle};
+    const Message data = pattern(size, 1);
+    const Message call = alice.sealed(said, words({static_cast<std::uint32_t>(size)}));
+    const auto position = static_cast<std::uint32_t>(call.size());
+    expect_echoed(alice, exchange(alice, call, xid_of(call), {{position, data}}), said, data);
+  }
+}
+
+// Lengths and addresses are odd: the segments are one stream (gss.md G-63).
+TEST_P(GssChunks, SegmentsOfALongCallAreOneStreamUnderItsChecksums) {
+  start();
+  RawCaller alice = user();
+  std::uint32_t sequence = 0;
+  for (const Service service : kServices) {
+    const Said said{.sequence = ++sequence, .service = service, .handle = alice.handle};
+    const Message data = pattern(2001, 1);
+    const Message call = alice.sealed(said, opaque(data));
+    const std::size_t cuts[] = {0, 1, 50, 157, call.size() - 3, call.size()};
+    std::vector<Piece> pieces;
+    for (std::size_t i = 1; i < std::size(cuts); ++i) {
+      const Bytes part = Bytes(call).subspan(cuts[i - 1], cuts[i] - cuts[i - 1]);
+      pieces.push_back({0, Message(part.begin(), part.end())});
+    }
+    expect_echoed(alice, exchange(alice, {}, xid_of(call), pieces), said, data);
+  }
+}
+
+// Nothing of it may be (RFC 8166 section 6.1), and it would have no place in what is protected.
+TEST_P(GssChunks, ReadChunkBehindAProtectedBodyGetsGarbageArgs) {
+  start();
+  RawCaller alice = user();
+  std::uint32_t sequence = 0;
+  for (const Service service : {Service::kIntegrity, Service::kPrivacy}) {
+    const Said said{.sequence = ++sequence, .service = service, .handle = alice.handle};
+    const Message call = alice.sealed(said, opaque(pattern(8, 1)));
+    const auto end = static_cast<std::uint32_t>(call.size());
+    const auto reply = exchange(alice, call, xid_of(call), {{end, pattern(100, 2)}});
+    ASSERT_TRUE(reply);
+    EXPECT_TRUE(alice.accepted(*reply, sequence, 4).empty());  // GARBAGE_ARGS
+  }
+  EXPECT_EQ(service_.calls, 0U);
+  alice.expect_echo({.sequence = ++sequence, .handle = alice.handle}, pattern(8, 1));
+}
+
+}  // namespace
+}  // namespace rpcrdma::test
