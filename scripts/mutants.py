@@ -42,6 +42,7 @@ PROGRAMS = ("engine_test", "wire_test", "iwarp_test", "transport_test", "xdr_tes
             "rpc_system_test", "many_connections_test", "rfc5666_test", "backward_test", "chunks_test", "registered_memory_test",
             "reconnect_test", "version_test", "credits_test", "service_test", "coroutine_test", "adopt_test", "whole_message_test", "auth_test",
             "conformance_test",
+            "gss_test", "gss_server_test", "gss_client_test", "secure_test", "hostile_gss_test", "krb5_mechanism_test",
             "steady_state_test", "hostile_test", "tcp_system_test", "process_test")
 SEEDS = "1..150"
 SIM = "bin/rpcrdma-sim"
@@ -101,8 +102,14 @@ class Programs:
             sys.exit(f"mutants: the tree does not build:\n{built.stdout[-4000:]}")
         listed = json.loads(run(["ctest", "--show-only=json-v1", "--test-dir", str(BUILD)]).stdout)
         self.of_test = {}
+        self.surroundings = {}  # program: the command that runs it in them, such as a realm of its own
         for test in listed["tests"]:
-            program = pathlib.Path(test.get("command", [""])[0])
+            command = test.get("command", [""])
+            program = pathlib.Path(command[0])
+            if program.name not in self.names and pathlib.Path(command[-1]).name in self.names:
+                program = pathlib.Path(command[-1])
+                self.surroundings[program] = command[:-1]
+                self.of_test[test["name"]] = {program}
             parts = test["name"].split("/")
             for i, part in enumerate(parts):
                 if "." in part:
@@ -112,6 +119,9 @@ class Programs:
 
     def build(self, names=None):
         return ninja(names or self.targets)
+
+    def pass_of(self, program, *options):
+        return passes([*self.surroundings.get(program, []), str(program), *options])
 
 
 def passes(command):
@@ -145,16 +155,18 @@ def programs_of(programs, tests):
         if test.startswith("sim_seeds"):
             by_program[BUILD / SIM] = None
         for program in programs.of_test.get(test, ()):
-            if program.name in programs.names:
+            if program in programs.surroundings:
+                by_program[program] = None
+            elif program.name in programs.names:
                 by_program.setdefault(program, []).append(test)
     return by_program
 
 
-def survives_planted(by_program):
+def survives_planted(programs, by_program):
     """Whether every test passes."""
     for program, names in by_program.items():
-        options = ["--seeds", SEEDS] if program.name == "rpcrdma-sim" else [filter_of(names)]
-        if not passes([str(program), *options]):
+        options = ["--seeds", SEEDS] if program.name == "rpcrdma-sim" else [filter_of(names)] if names else []
+        if not programs.pass_of(program, *options):
             return False
     return True
 
@@ -178,7 +190,7 @@ def check_planted(only, keep_going):
             finding = "names no test that can be run here"
         elif programs.build([TARGETS.get(program.name, program.name) for program in by_program]).returncode != 0:
             finding = "does not build"
-        elif survives_planted(by_program):
+        elif survives_planted(programs, by_program):
             finding = f"is not seen by {', '.join(tests)}"
         for each, text in before.items():
             (TREE / each).write_text(text)
@@ -305,7 +317,7 @@ def draw(count, seed):
 
 def first_to_fail(programs, names):
     for name in names:
-        if name in programs.paths and not passes([str(programs.paths[name])]):
+        if name in programs.paths and not programs.pass_of(programs.paths[name]):
             return name
     return None
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "gss/krb5/handles.h"
+
 // The sanitizer asks for it: MIT's library (1.20) loses some bytes when an acceptor's keytab is not
 // there.
 extern "C" [[gnu::visibility("default")]] const char* __lsan_default_suppressions() {
@@ -156,6 +158,104 @@ TEST_F(Krb5, SaysWhatToDo) {
   const auto keyless = make(settings)->accept();
   ASSERT_FALSE(keyless);
   EXPECT_NE(keyless.error().text.find("keytab"), std::string::npos) << keyless.error().text;
+}
+
+// --- What is asked of the other side, which is GSS-API itself here -----------------------------
+
+// Asks for a context with these flags.
+class Asking {
+ public:
+  Asking(OM_uint32 flags, gss_OID mechanism) : flags_(flags), mechanism_(mechanism) {
+    OM_uint32 minor = 0;
+    const std::string tickets = client().tickets, service = "nfs@localhost";
+    EXPECT_EQ(gss_krb5_ccache_name(&minor, tickets.c_str(), nullptr), GSS_S_COMPLETE);
+    gss_buffer_desc text{service.size(), const_cast<char*>(service.data())};
+    EXPECT_EQ(gss_import_name(&minor, &text, GSS_C_NT_HOSTBASED_SERVICE, name_.to_set()),
+              GSS_S_COMPLETE);
+  }
+  Message step(Bytes token) {
+    gss_buffer_desc input{token.size(), const_cast<std::byte*>(token.data())};
+    Buffer output;
+    OM_uint32 minor = 0;
+    const OM_uint32 major = gss_init_sec_context(
+        &minor, GSS_C_NO_CREDENTIAL, context_.to_set(), name_.get(), mechanism_, flags_, 0,
+        GSS_C_NO_CHANNEL_BINDINGS, &input, nullptr, output.to_set(), nullptr, nullptr);
+    EXPECT_FALSE(GSS_ERROR(major)) << std::hex << major << " " << minor;
+    return {output.bytes().begin(), output.bytes().end()};
+  }
+  Message wrap(Bytes data, bool is_private) {
+    gss_buffer_desc input{data.size(), const_cast<std::byte*>(data.data())};
+    Buffer output;
+    OM_uint32 minor = 0;
+    EXPECT_EQ(gss_wrap(&minor, context_.get(), is_private ? 1 : 0, GSS_C_QOP_DEFAULT, &input,
+                       nullptr, output.to_set()),
+              GSS_S_COMPLETE);
+    return {output.bytes().begin(), output.bytes().end()};
+  }
+
+ private:
+  const OM_uint32 flags_;
+  const gss_OID mechanism_;
+  Name name_;
+  SecurityContext context_;
+};
+
+gss_OID kerberos() {
+  return const_cast<gss_OID>(gss_mech_krb5);
+}
+
+// Numbers of the mechanism must be off: calls overtake each other (gss.md G-90).
+TEST_F(Krb5, AsksForMutualAuthenticationAndNoNumbers) {
+  auto asking = make(client())->initiate("nfs@localhost");
+  ASSERT_TRUE(asking);
+  Message token;
+  ASSERT_FALSE((*asking)->step({}, token).is_error());
+  gss_buffer_desc input{token.size(), token.data()};
+  SecurityContext context;
+  Buffer output;
+  gss_OID used = GSS_C_NO_OID;
+  OM_uint32 minor = 0, flags = 0;
+  ASSERT_EQ(gss_accept_sec_context(&minor, context.to_set(), GSS_C_NO_CREDENTIAL, &input,
+                                   GSS_C_NO_CHANNEL_BINDINGS, nullptr, &used, output.to_set(),
+                                   &flags, nullptr, nullptr),
+            GSS_S_COMPLETE);
+  EXPECT_TRUE(gss_oid_equal(used, kerberos()));
+  constexpr OM_uint32 kWanted = GSS_C_MUTUAL_FLAG | GSS_C_INTEG_FLAG | GSS_C_CONF_FLAG;
+  constexpr OM_uint32 kOff =
+      GSS_C_REPLAY_FLAG | GSS_C_SEQUENCE_FLAG | GSS_C_DELEG_FLAG | GSS_C_DCE_STYLE;
+  EXPECT_EQ(flags & (kWanted | kOff), kWanted);
+}
+
+TEST_F(Krb5, TakesNoContextOfOtherFlagsOrAnotherMechanism) {
+  Message answer;
+  const auto status = [&](OM_uint32 flags, gss_OID mechanism) {
+    Asking asking(flags, mechanism);
+    return (*acceptor_->accept())->step(asking.step({}), answer);
+  };
+  EXPECT_EQ(status(GSS_C_MUTUAL_FLAG, kerberos()).major, Status::kComplete);
+  EXPECT_NE(status(0, kerberos()).text.find("lacks"), std::string::npos);
+  for (const OM_uint32 numbers : {OM_uint32{GSS_C_REPLAY_FLAG}, OM_uint32{GSS_C_SEQUENCE_FLAG}}) {
+    const auto refused = status(GSS_C_MUTUAL_FLAG | numbers, kerberos());
+    EXPECT_NE(refused.text.find("number messages"), std::string::npos) << refused.text;
+  }
+  gss_OID_desc spnego{6, const_cast<char*>("\x2b\x06\x01\x05\x05\x02")};
+  EXPECT_TRUE(status(GSS_C_MUTUAL_FLAG, &spnego).is_error());
+}
+
+// A token that everybody can read is none of privacy (gss.md G-92).
+TEST_F(Krb5, TakesNoTokenThatIsNotEnciphered) {
+  Asking asking(GSS_C_MUTUAL_FLAG, kerberos());
+  auto accepting = acceptor_->accept();
+  ASSERT_TRUE(accepting);
+  Message answer;
+  ASSERT_EQ((*accepting)->step(asking.step({}), answer).major, Status::kComplete);
+  (void)asking.step(answer);
+  const Message data = pattern(100);
+  Message open = asking.wrap(data, false), closed = asking.wrap(data, true);
+  EXPECT_FALSE((*accepting)->unwrap(open));
+  const auto found = (*accepting)->unwrap(closed);
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(std::ranges::equal(*found, data));
 }
 
 }  // namespace
