@@ -115,7 +115,8 @@ TEST_F(Krb5, EnciphersInPlace) {
     std::ranges::copy(data, token.begin() + static_cast<std::ptrdiff_t>(header));
     ASSERT_FALSE(ours_->wrap(token).is_error()) << size;
     if (size > 16) {
-      EXPECT_TRUE(std::ranges::search(token, data).empty()) << size;
+      EXPECT_EQ(std::search(token.begin(), token.end(), data.begin(), data.end()), token.end())
+          << size;
     }
     Message spoilt = token;
     spoilt[token.size() / 2] ^= std::byte{1};
