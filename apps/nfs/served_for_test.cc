@@ -113,6 +113,7 @@ void Served::end() {
   server_->stop();
   thread_.join();
   EXPECT_TRUE(exporter_->stop());
+  calls_served_ += server_->counters().calls;
   server_.reset();
   exporter_.reset();
 }

@@ -64,8 +64,8 @@ class Served {
   void begin();
   // Ends the server, and begins another one of the same exports at the same addresses.
   void restart();
-  // Of both transports, of all connections so far.
-  std::uint64_t calls_served() const { return server_->counters().calls; }
+  // Of both transports and all connections, of the servers that have ended.
+  std::uint64_t calls_served() const { return calls_served_; }
   // The same, with another directory of the same name behind them; the one before is beside it.
   void replace_folder();
 
@@ -76,6 +76,7 @@ class Served {
   ExporterOptions options_;
   std::unique_ptr<Exporter> exporter_;
   std::optional<rpcrdma::Server> server_;
+  std::uint64_t calls_served_ = 0;
   std::string rdma_, tcp_;
   std::thread thread_;
 };
