@@ -428,7 +428,7 @@ TEST_F(HostileToTcp, DripsCannotKeepTheMemoryForEver) {
   options.peer_timeout = std::chrono::milliseconds(200);
   start(options);
   std::vector<RawPeer*> greedy;
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 6; ++i) {
     greedy.push_back(&connect());
     ASSERT_TRUE(greedy.back()->send(join({words({500'000}), Message(40'000)})));
   }
