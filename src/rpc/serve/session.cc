@@ -518,7 +518,11 @@ void Session::send_answer(Context& context) {
 
 void Session::send_long_answer(Context& context, const transport::Connection::Room& place) {
   Context::Wrapped wrapped;
-  if (context.auth_.with != nullptr) wrapped = context.take_wrapped();
+  bool is_wrapped = false;
+  if (context.auth_.with != nullptr) {
+    wrapped = context.take_wrapped();
+    is_wrapped = context.auth_.call.is_wrapped;
+  }
   if (context.status_ != AcceptStatus::kSuccess) return send_plain(context, context.plain_header());
   const std::size_t start = context.write_header();
   CallMemory::Stream stream;
@@ -527,7 +531,7 @@ void Session::send_long_answer(Context& context, const transport::Connection::Ro
       wrapped.replaced
           ? memory_.locate(context.held_, place, {header, *wrapped.replaced}, stream)
           : memory_.locate(context.held_, place, context.results_, context.results_buffer_,
-                           {start, kReplyRoom}, !wrapped.after.empty(), stream);
+                           {start, kReplyRoom}, is_wrapped, stream);
   if (!wrapped.after.empty()) [[unlikely]] {
     const Bytes after = context.put_behind(wrapped.after);
     is_located = is_located && memory_.locate(context.held_, place, {after}, stream);
