@@ -345,7 +345,9 @@ void RdmaClient::go_on(Slot& slot, bool is_sealed) {
   const bool has_failed = slot.step.seal.failure.has_value();
   slot.timeout = std::max(slot.deadline - now_, std::chrono::nanoseconds{0});
   std::optional<Error> error;
-  if (!has_failed && slot.timeout.count() == 0 && !closing_) {
+  if (!has_failed && closing_) {
+    error = lost_error();  // nothing goes out, of a step that was hurried least of all
+  } else if (!has_failed && slot.timeout.count() == 0) {
     error = errors_.explain(engine::CallError::kTimedOut, connection_);
   } else if (!has_failed && keeps_calls_ && !is_own && !may_start() && waits_for_next()) {
     return wait_for_connection(slot);

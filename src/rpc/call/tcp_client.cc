@@ -313,7 +313,6 @@ void TcpClient::take_steps() {
   });
 }
 
-// Time has passed.
 void TcpClient::go_on(std::uint32_t index, std::optional<Error> (TcpClient::*next)(Slot&)) {
   Slot& slot = slots_[index];
   std::optional<Error> error = std::exchange(slot.step.seal.failure, std::nullopt);
@@ -509,6 +508,7 @@ void TcpClient::fail(std::uint32_t index, Error error) {
 void TcpClient::fail_all() {
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].state == State::kSent) fail(i, lost_error());
+    if (slots_[i].state == State::kSealing) steps_.hurry(slots_[i].step);
   }
   next_deadline_.reset();
 }
