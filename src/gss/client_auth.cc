@@ -225,12 +225,12 @@ void ClientGss::check_reply(State& state) {
     return;
   }
   if (settings_.service == Service::kNone || call.is_last) return;
-  // Looked for first: deciphering changes the results.
+  // A misplaced error is looked for first, since deciphering changes the results.
   const auto misplaced = misplaced_error(call.results);
   const auto results = gss::unwrap(context, settings_.service, state.number, call.results);
   if (!results) {
-    if (const auto code = misplaced) {
-      call.failure = Error{*code, "the call", std::string(call.peer),
+    if (misplaced) {
+      call.failure = Error{*misplaced, "the call", std::string(call.peer),
                            "the server reports an error in place of protected results"};
       return;
     }
