@@ -3,6 +3,7 @@
 #define RPCRDMA_TESTS_SUPPORT_TAMPERED_AUTH_H_
 
 #include <functional>
+#include <optional>
 
 #include "gss/message.h"
 #include "gss/server_auth.h"
@@ -38,8 +39,10 @@ class Tampered final : public ServerAuth {
   gss::ServerGss& inner_;
 };
 
-inline gss::Control control_of(const CallAcceptance& call) {
-  return gss::Control{gss::decode_credential(call.credential.body)->control};
+// nullopt: the credential says nothing that can be read.
+inline std::optional<gss::Control> control_of(const CallAcceptance& call) {
+  const auto credential = gss::decode_credential(call.credential.body);
+  return credential ? std::optional(gss::Control{credential->control}) : std::nullopt;
 }
 
 }  // namespace rpcrdma::test
