@@ -187,7 +187,8 @@ void ClientGss::protect(State& state) {
   }
 }
 
-// It may wait for a context, or for its turn, as long as other calls of the client have time.
+// A call waits for a context, or for a number, until other calls have ended, which may have more
+// time than it has.
 void ClientGss::hurry(CallSeal& call) noexcept {
   State& state = state_of(call);
   if (std::erase(waiting_, &state) > 0) state.step->finish();

@@ -27,7 +27,9 @@ std::optional<Enclosure> enclose(Context& context, std::uint32_t sequence,
   xdr::store_word(prefix.data() + xdr::kWordSize, sequence);
   room.pieces.assign(1, Bytes(prefix).subspan(xdr::kWordSize));
   room.pieces.insert(room.pieces.end(), pieces.begin(), pieces.end());
-  if (context.checksum(room.pieces, room.checksum).is_error()) return std::nullopt;
+  const bool has_failed = context.checksum(room.pieces, room.checksum).is_error();
+  room.pieces.clear();  // of memory that is not this room's
+  if (has_failed) return std::nullopt;
   const std::size_t size = prefix.size() + xdr::kWordSize + xdr::padded(room.checksum.size());
   room.bytes.assign(size, std::byte{0});
   std::byte* to = std::ranges::copy(prefix, room.bytes.data()).out;

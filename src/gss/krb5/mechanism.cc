@@ -109,7 +109,12 @@ class Krb5Context : public Context {
     const OM_uint32 major = gss_wrap_iov(&minor, context_.get(), 1, GSS_C_QOP_DEFAULT, &is_private,
                                          parts.data(), static_cast<int>(parts.size()));
     Status status = status_of("enciphering", major, minor);
-    if (!status.is_error() && is_private == 0) return refused("the context does not encipher");
+    if (status.is_error()) return status;
+    if (is_private == 0) return refused("the context does not encipher");
+    // Bytes of the room that it leaves unwritten would go out as they are.
+    if (parts[0].buffer.length != header_size_ || parts[3].buffer.length != trailer_size_) {
+      return refused("a token has another size than measured");
+    }
     return status;
   }
   std::optional<MutableBytes> unwrap(MutableBytes token) final {
