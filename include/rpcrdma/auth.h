@@ -38,7 +38,8 @@ class RPCRDMA_EXPORT AuthStep {
 };
 
 // XDR that is sent around arguments or results, such as their length and a checksum. The bytes
-// between the two are sent from where they are, without a copy.
+// between the two are sent from where they are, without a copy; the application may not change them
+// until the call has ended or the reply is sent.
 struct Enclosure {
   static constexpr std::size_t kBeforeSizeMax = 8;
 
@@ -63,8 +64,8 @@ struct CallSeal {
   Credential verifier{};
   // Set by seal(), if wrap_growth() has a value: XDR that replaces the arguments, its size a
   // multiple of four bytes; or XDR that encloses them. At most one of the two has a value. With an
-  // enclosure, the bodies of credential and verifier have kBeforeSizeMax bytes less together.
-  // Neither: the arguments are sent unchanged.
+  // enclosure, the bodies of credential and verifier together have at most 2 * kAuthBodySizeMax -
+  // kBeforeSizeMax bytes. Neither: the arguments are sent unchanged.
   std::optional<Bytes> wrapped;
   std::optional<Enclosure> enclosure;
   // Set by seal(): what goes out is not the call yet but a message of the authenticator's, such as
@@ -103,9 +104,10 @@ class RPCRDMA_EXPORT ClientAuth {
 
   // Called for each transmission: a call repeated over another connection is sealed anew.
   virtual StepEnd seal(CallSeal& call, AuthStep& step) = 0;
-  // The call's time is over while its seal() goes on elsewhere. A step that waits for other calls
-  // ends now, whatever it has set; one that works ends when its work does. Called on the client's
-  // thread, perhaps several times.
+  // The call's time is over, or its connection is lost, while its seal() goes on elsewhere. A step
+  // that waits for other calls ends now, whatever it has set; one that works ends when its work
+  // does, and does not begin to wait. Called on the client's thread at least once, so it must be
+  // remembered.
   virtual void hurry(CallSeal& /*call*/) noexcept {}
   // What seal() has set goes out, behind all that went before it. Not called when the call has
   // failed meanwhile.
@@ -159,7 +161,7 @@ struct CallAcceptance {
   std::optional<MutableBytes> arguments;
   // For seal(), if the call is wrapped and succeeds: the results in XDR, in pieces, valid until the
   // step has ended. The step sets `wrapped` to replace them, or `enclosure` to send XDR around
-  // them. Neither: the call fails with SYSTEM_ERR.
+  // them, but not both. Neither: the call fails with SYSTEM_ERR.
   std::span<const Bytes> results{};
   std::optional<Bytes> wrapped;
   std::optional<Enclosure> enclosure;

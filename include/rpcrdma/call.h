@@ -25,7 +25,8 @@ class RPCRDMA_EXPORT Call {
   Call& operator=(Call&&) = delete;
   ~Call();
 
-  // The arguments in XDR; bulk() items are lent from here until the call has ended.
+  // The arguments in XDR; bulk() items are lent from start() until the call has ended, and must not
+  // change meanwhile.
   MessageWriter& arguments() noexcept;
   // Memory for the next bulk result, in the order of the results; RDMA fills it up to its size.
   // Lent until the call has ended, after which nothing can write to it. At most kBulkItemsMax

@@ -44,8 +44,9 @@ class RPCRDMA_EXPORT MessageWriter {
   xdr::Writer& xdr() noexcept { return writer_; }
 
   // opaque<> by reference: the count word goes into the stream; the data stays in place until the
-  // call ends and is sent from there without a copy. Items after the first kBulkItemsMax are
-  // written in place, which takes room there.
+  // call ends and is sent from there without a copy, perhaps more than once. It must not change
+  // until then: its checksum (RPCSEC_GSS integrity) is made before it is sent. Items after the
+  // first kBulkItemsMax are written in place, which takes room there.
   void bulk(Bytes data) noexcept;
   // opaque[n] by reference: the same, without writing a count word (the caller may have written
   // one). XDR padding is written after it.

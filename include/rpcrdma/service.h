@@ -46,6 +46,8 @@ class RPCRDMA_EXPORT CallContext {
 
   // The results in XDR: up to 2 KiB, or the size given to reserve_results(). Bulk items are lent
   // until the server no longer needs them, so they must be result_memory() or outlive the server.
+  // Nobody may change them after succeed(): the reply is sent from them, perhaps with a checksum
+  // (RPCSEC_GSS integrity), which a changed item no longer matches.
   virtual MessageWriter& results() noexcept = 0;
   // Call the next two only on the server's thread, inside Service::call() or later, until the
   // answer. Restarts the results with room for `size_max` bytes. False: no memory.

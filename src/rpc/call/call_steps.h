@@ -124,12 +124,12 @@ class CallSteps {
     seal.credential = seal.verifier = {};
     seal.is_control = seal.again = false;
     seal.failure.reset();
+    seal.wrapped.reset();
+    seal.enclosure.reset();
     if (growth_) [[unlikely]] {
       step.runs.clear();
       oncrpc::for_each_run(writer, stream, [&](Bytes run) { step.runs.push_back(run); });
       seal.arguments = step.runs;
-      seal.wrapped.reset();
-      seal.enclosure.reset();
     }
     return count(own_->seal(seal, step));
   }

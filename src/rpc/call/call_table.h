@@ -95,8 +95,8 @@ class CallTable {
     return own_ < size() && is_under_way(slots_[own_].state);
   }
 
-  // Calls `hurry(slot)` for each call that is being sealed and has no time left; when the next one
-  // has none.
+  // Calls `hurry(slot)` for each call that is being sealed and has no time left. Returns the
+  // earliest deadline of the others; nullopt: there are no others.
   template <class Hurry>
   std::optional<Instant> hurry_sealing(Instant now, Hurry&& hurry) {
     std::optional<Instant> next;

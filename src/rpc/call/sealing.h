@@ -27,6 +27,8 @@ inline constexpr std::size_t kHeaderRoom = oncrpc::kCallHeaderSizeMax;
   RPCRDMA_ASSERT(header.credential.body.size() <= kAuthBodySizeMax &&
                      header.verifier.body.size() <= kAuthBodySizeMax,
                  "a ClientAuth has set more than a header has room for (RFC 5531 section 8.2)");
+  RPCRDMA_ASSERT(!seal.wrapped || !seal.enclosure,
+                 "a ClientAuth has both replaced the arguments and enclosed them (auth.h)");
   const Bytes before = seal.enclosure ? seal.enclosure->before : Bytes{};
   const std::size_t size = oncrpc::call_header_size(header);
   RPCRDMA_ASSERT(

@@ -97,6 +97,8 @@ IncomingCall::Wrapped IncomingCall::take_wrapped() {
   if (auth_.with == nullptr || !auth_.call.is_wrapped || status_ != AcceptStatus::kSuccess) {
     return {};
   }
+  RPCRDMA_ASSERT(!auth_.call.wrapped || !auth_.call.enclosure,
+                 "a ServerAuth has both replaced the results and enclosed them (auth.h)");
   if (auth_.call.wrapped) return {.replaced = auth_.call.wrapped};
   if (auth_.call.enclosure) return {.after = auth_.call.enclosure->after};
   status_ = AcceptStatus::kSystemErr;
