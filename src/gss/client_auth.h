@@ -1,10 +1,10 @@
-// RPCSEC_GSS of a client (RFC 2203): makes a context when the first call needs one, seals calls
-// with it, checks their replies, and makes the next one before it runs out or when the server has
-// lost it. A context is made by exchanges that the call goes through which needs it first
-// (CallSeal::is_control); the others wait.
+// RPCSEC_GSS of a client (RFC 2203): makes a security context when the first call needs one, seals
+// calls with it, checks their replies, and makes the next context before this one expires or when
+// the server has lost it. The call that needs a context first carries out the exchanges that make
+// it (CallSeal::is_control); the other calls wait.
 //
-// What a mechanism waits for, and what takes long, goes on with the executor. All else happens on
-// the client's thread.
+// Steps in which a mechanism waits, and long ones, run on the executor. All others run on the
+// client's thread.
 #ifndef RPCRDMA_GSS_CLIENT_AUTH_H_
 #define RPCRDMA_GSS_CLIENT_AUTH_H_
 
@@ -30,10 +30,10 @@ class ClientGss final : public ClientAuth {
     Service service = Service::kNone;
     std::uint32_t first_sequence = 1;
   };
-  // The first two outlive it. `now` is called on the client's thread.
+  // `mechanism` and `executor` must outlive it. `now` is called on the client's thread.
   ClientGss(Mechanism& mechanism, Executor& executor, Settings settings,
             std::function<Instant()> now);
-  ~ClientGss() override;  // no call is left
+  ~ClientGss() override;  // precondition: no call is left
 
   StepEnd seal(CallSeal& call, AuthStep& step) override;
   void hurry(CallSeal& call) noexcept override;
@@ -81,7 +81,7 @@ class ClientGss final : public ClientAuth {
   Used* used_ = nullptr;
   std::unique_ptr<Making> making_;
   std::unique_ptr<InAdvance> in_advance_;
-  std::deque<State*> waiting_;  // their seal() goes on
+  std::deque<State*> waiting_;  // their seal() has not ended; the oldest first
 };
 
 }  // namespace rpcrdma::gss

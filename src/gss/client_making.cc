@@ -1,4 +1,4 @@
-// How a client comes to a context (RFC 2203 §5.2).
+// How a client makes a security context (RFC 2203 §5.2).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,9 +18,9 @@ namespace {
 
 using std::chrono::seconds;
 
-// A context is replaced so long before it runs out, or a tenth of its time if that is less.
+// How long before its end a context is replaced; a tenth of its lifetime if that is less.
 constexpr seconds kRenewBefore{60};
-constexpr seconds kRetryAfter{10};  // of a renewal that did not succeed
+constexpr seconds kRetryAfter{10};  // of a renewal that has failed
 
 void encode_token(Bytes token, std::vector<std::byte>& into) {
   into.resize(xdr::kWordSize + xdr::padded(token.size()));
@@ -30,16 +30,14 @@ void encode_token(Bytes token, std::vector<std::byte>& into) {
 
 std::string refusal(std::uint32_t major, std::uint32_t minor) {
   return fmt::format(
-      "the server does not accept it (GSS status {:#x}, minor {:#x}): its log says why. It may "
-      "have "
-      "no key for this name in its keytab, or another clock (five minutes at most)",
+      "the server refuses it (GSS status {:#x}, minor {:#x}): its log says why. It may have no key "
+      "for this name in its keytab, or its clock may differ by more than five minutes",
       major, minor);
 }
 
 }  // namespace
 
-// The next calls use it. Precondition: the call that the context is made for has no use for the
-// one in use, or that one runs out soon.
+// Precondition: no context is in use, or the one in use expires soon.
 StepEnd ClientGss::begin_making(State& state) {
   making_ = std::make_unique<Making>(Making{.carrier = &state, .is_renewal = used_ != nullptr});
   if (making_->is_renewal) {
@@ -71,14 +69,14 @@ StepEnd ClientGss::begin_making(State& state) {
   return StepEnd::kLater;
 }
 
-// The call is sealed again: the server has answered, or the connection was lost before.
+// The call is sealed again, because the server has answered or the connection was lost.
 StepEnd ClientGss::go_on_making(State& state) {
   if (making_->is_complete) {
     install();
   } else if (!making_->awaits_reply && !making_->failure) {
     return send_token(state);
   } else {
-    making_->failure.reset();  // of a renewal: no other call minds
+    making_->failure.reset();  // of a renewal: the other calls have a context
     end_making();
   }
   return seal_or_wait(state);
@@ -105,7 +103,7 @@ StepEnd ClientGss::send_token(State& state) {
   return StepEnd::kDone;
 }
 
-// With the executor: the server has answered a token.
+// On the executor: the server has answered a token.
 void ClientGss::take_answer(State& state) {
   CallSeal& call = *state.call;
   Making& making = *making_;
@@ -113,7 +111,7 @@ void ClientGss::take_answer(State& state) {
   const auto fail = [&](std::string cause) {
     making.failure = Error{Errc::kSecurity, "making a security context for " + settings_.target,
                            std::string(call.peer), std::move(cause)};
-    // Calls go on without: seal() sees that there is none.
+    // The call goes on with the context in use: seal() ends the making.
     making.is_renewal ? void(call.again = true) : void(call.failure = making.failure);
   };
   const auto answer = decode_init_results(call.results);
@@ -162,8 +160,8 @@ void ClientGss::install() {
   making_.reset();
 }
 
-// Without one. What was wrong with the mechanism or with the server is wrong for all that wait for
-// it; other reasons are the call's own.
+// Ends the making without a context. A fault of the mechanism or of the server fails all calls that
+// wait; other faults concern the carrier alone.
 void ClientGss::end_making() {
   const std::unique_ptr<Making> making = std::move(making_);
   if (used_ != nullptr) {
@@ -179,7 +177,8 @@ void ClientGss::end_making() {
 
 // --- The next one, while calls go on -----------------------------------------------------------
 
-// Whether its first token is there. Begins to get that, which may take long.
+// Whether a renewal is due and its first token is there. Begins to get that token, which may take
+// long.
 bool ClientGss::is_renewal_due() {
   if (!used_->renew_at || now_() < *used_->renew_at) return false;
   if (!in_advance_) {

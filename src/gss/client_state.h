@@ -26,33 +26,34 @@ struct ClientGss::Used {
   Procedure made_for{};  // procedure 0 of the first call's program
   SequenceNumbers numbers;
   std::optional<Instant> renew_at{}, expires_at{};
-  std::uint32_t calls = 0;  // whose State names it
+  std::uint32_t calls = 0;  // how many State::context point here
 };
 
 struct ClientGss::State {
   CallSeal* call = nullptr;
   AuthStep* step = nullptr;  // of the last seal()
-  Used* context = nullptr;   // of the last transmission; its number
+  // Of the last transmission.
+  Used* context = nullptr;
   std::uint32_t number = 0;
-  bool is_counted = false;  // among those that are under way
+  bool is_counted = false;  // the number is under way in context->numbers
   std::uint32_t renewals = 0;
-  bool was_repeated = false;  // what was no matter of the context
-  // What the call borrows.
+  bool was_repeated = false;  // after a denial that does not concern the context
+  // Lent to the call.
   std::vector<std::byte> credential, checksum;
   WrapRoom body;
 };
 
 struct ClientGss::Making {
   State* carrier;   // the call that goes through the exchanges
-  bool is_renewal;  // calls can do without it
+  bool is_renewal;  // a context is in use meanwhile
   std::unique_ptr<Context> context{};
   std::vector<std::byte> token{}, handle{};
   std::uint32_t window = 0;
   std::optional<std::chrono::seconds> lifetime{};
   bool is_established = false;  // on this side
   bool awaits_reply = false;
-  bool is_complete = false;        // on both
-  std::optional<Error> failure{};  // that would be the same for every call
+  bool is_complete = false;        // on both sides
+  std::optional<Error> failure{};  // which every call would meet
 };
 
 struct ClientGss::InAdvance {
@@ -60,7 +61,7 @@ struct ClientGss::InAdvance {
   std::condition_variable changed;
   // Guarded by mutex.
   bool is_done = false;
-  std::unique_ptr<Context> context{};  // null: it has failed
+  std::unique_ptr<Context> context{};  // null: there is no token
   std::vector<std::byte> token{};
   bool is_established = false;
 };

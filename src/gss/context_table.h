@@ -1,7 +1,7 @@
-// The security contexts of a server: those of all its connections, transports and threads, since a
-// context belongs to no connection (RFC 2203 §5.2). Clients may go without a word, so that contexts
-// go by themselves: when their time is over, or when there are too many, the one that was used
-// longest ago first.
+// The security contexts of a server, shared by all its connections, transports and threads, since a
+// context belongs to no connection (RFC 2203 §5.2). Clients may disappear without ending theirs.
+// Therefore a context is dropped when it expires, and the least recently used one when there are
+// too many.
 #ifndef RPCRDMA_GSS_CONTEXT_TABLE_H_
 #define RPCRDMA_GSS_CONTEXT_TABLE_H_
 
@@ -24,18 +24,18 @@
 
 namespace rpcrdma::gss {
 
-// One context, and the sequence numbers that were seen of it.
+// One context and the sequence numbers that it has seen.
 struct ServerContext {
   ServerContext(std::unique_ptr<Context> made, std::uint32_t window_size)
       : context(std::move(made)), window(window_size) {}
 
   std::uint64_t handle = 0;
-  // Held by whoever uses the two below, however long that takes: threads that must not wait only
-  // try to.
+  // Held while the next two are used, however long that takes. Threads that must not wait use
+  // try_lock().
   std::mutex mutex;
   const std::unique_ptr<Context> context;
   SequenceWindow window;
-  std::optional<LocalUser> user;  // that the caller is; set before it is complete
+  std::optional<LocalUser> user;  // the caller; set before the context is complete
 };
 
 class ContextTable {
@@ -46,14 +46,14 @@ class ContextTable {
 
   struct Limits {
     std::size_t contexts_max = 16'384;
-    std::size_t making_max = 256;  // of which the client has not sent all that it has to
-    // Sequence numbers that are kept apart, a power of two. Calls of one context overtake each
-    // other on several connections, and Long Calls are pulled while later ones are answered: twice
-    // the calls that may be under way is enough.
+    std::size_t making_max = 256;  // incomplete ones, whose client has more tokens to send
+    // The size of the window of sequence numbers, a power of two. Calls of one context overtake
+    // each other on several connections, and Long Calls are pulled while later ones are answered.
+    // Twice the number of calls that may be under way is enough.
     std::uint32_t window = 4096;
   };
 
-  // Keeps a context while it lives, also one that is in the table no more.
+  // Keeps a context alive, even after it has left the table.
   class Use {
    public:
     Use() = default;
@@ -79,36 +79,36 @@ class ContextTable {
     Kept* kept_ = nullptr;
   };
 
-  // Handles are counted on from `first`, which nobody can know beforehand, so that those of an
-  // earlier life of the server are nobody's now. `now` may be called on any thread.
+  // Handles count up from `first`, which must be unpredictable, so that handles from before a
+  // restart of the server name nothing now. `now` may be called on any thread.
   ContextTable(const Limits& limits, std::uint64_t first, std::function<Instant()> now);
-  ~ContextTable();  // nobody uses a context any more
+  ~ContextTable();  // precondition: no Use is left
   ContextTable(const ContextTable&) = delete;
   ContextTable& operator=(const ContextTable&) = delete;
 
-  // All of these from any thread.
+  // The following may be called from any thread.
 
-  // A context whose client has to send more, until set_complete().
+  // Adds an incomplete context, whose client has more tokens to send.
   Use add(std::unique_ptr<Context> context);
-  // Its lifetime counts from now on.
+  // The context's lifetime begins now.
   void set_complete(const Use& context);
-  // nullopt: it is no handle of this server. Empty: there is no such context, or it has run out.
+  // Empty: no such context exists, or it has expired.
   Use find(Bytes handle, bool is_complete = true);
-  // It is found no more.
+  // find() no longer finds it.
   void remove(const Use& context);
 
   static void encode(std::uint64_t handle, std::span<std::byte, kHandleSize> into) noexcept;
   std::size_t size() const;
 
  private:
-  using Order = std::list<Kept*>;  // the one used last in front
+  using Order = std::list<Kept*>;  // the most recently used first
   struct Kept {
     Kept(std::unique_ptr<Context> made, std::uint32_t window) : context(std::move(made), window) {}
     ServerContext context;
     // Guarded by the table's mutex.
     std::size_t uses = 0;
     bool is_complete = false;
-    bool is_out = false;  // of the table; goes with its last use
+    bool is_out = false;  // of the table; destroyed with its last Use
     std::optional<Instant> expires{};
     Order::iterator place{};
   };
@@ -116,7 +116,8 @@ class ContextTable {
   Order& order_of(const Kept& kept) noexcept { return kept.is_complete ? complete_ : making_; }
   Use use(Kept& kept) noexcept;
   void release(Kept& kept) noexcept;
-  // With mutex_ held. What nobody uses is to be destroyed behind it, which may take a while.
+  // Precondition: mutex_ is held. Returns a context without users, for the caller to destroy after
+  // unlocking, which may take a while.
   std::unique_ptr<Kept> take_out(Kept& kept);
   std::unique_ptr<Kept> make_room(Order& order, std::size_t size_max);
 

@@ -1,4 +1,4 @@
-// The library's own threads for steps that would hold up a connection's.
+// The library's own threads for steps that would hold up a connection's thread.
 #ifndef RPCRDMA_GSS_EXECUTOR_H_
 #define RPCRDMA_GSS_EXECUTOR_H_
 
@@ -13,11 +13,11 @@
 
 namespace rpcrdma::gss {
 
-// On threads of its own, which begin with the first piece of work.
+// Runs work on threads of its own, which start with the first piece of work.
 class Workers final : public Executor {
  public:
   explicit Workers(std::size_t threads) : count_(threads) {}
-  ~Workers() override;  // does what is left
+  ~Workers() override;  // completes the work that is left
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 

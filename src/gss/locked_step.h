@@ -1,4 +1,4 @@
-// Steps of authentication that need a context, which one thread uses at a time.
+// Runs steps of authentication that use a context, one thread at a time.
 #ifndef RPCRDMA_GSS_LOCKED_STEP_H_
 #define RPCRDMA_GSS_LOCKED_STEP_H_
 
@@ -13,8 +13,8 @@ namespace rpcrdma::gss {
 
 inline constexpr std::size_t kBytesAtOnce = 16U << 10U;  // protected on a connection's thread
 
-// Calls `run()` with the context's mutex held: now if that is free and there are few bytes to
-// protect, else with the executor, which ends the step then.
+// Calls `run()` with the context's mutex held: at once if the mutex is free and there are few bytes
+// to protect, else on the executor, which then ends the step.
 template <class Run>
 StepEnd run_locked(Executor& executor, std::mutex& mutex, std::size_t bytes, AuthStep& step,
                    Run run) {

@@ -1,5 +1,5 @@
-// The numbers that a client gives the calls of a context (RFC 2203 §5.3.3.1): a new one for each
-// transmission. A server forgets numbers that are a window behind the last one it has seen.
+// The sequence numbers that a client gives the calls of a context (RFC 2203 §5.3.3.1): a new one
+// for each transmission. A server refuses numbers that are a window or more behind the highest one.
 #ifndef RPCRDMA_GSS_SEQUENCE_NUMBERS_H_
 #define RPCRDMA_GSS_SEQUENCE_NUMBERS_H_
 
@@ -14,15 +14,15 @@ namespace rpcrdma::gss {
 
 class SequenceNumbers {
  public:
-  // `first` is for tests. Numbers below half of all are a client's to begin with.
+  // `first`: at most kSequenceMax.
   explicit SequenceNumbers(std::uint32_t window, std::uint32_t first = 1)
       : window_(std::max(window, 1U)), next_(first) {}
 
-  // There are none left: another context is needed.
+  // No number is left: another context is needed.
   bool used_up() const noexcept { return next_ >= kSequenceMax; }
-  // Whether a further call keeps all that are under way inside of the server's window. One that is
-  // still being sealed, while later ones go out, may fall behind by half of it: a server pulls long
-  // Calls, and sees them behind shorter ones.
+  // Whether all calls under way stay inside the server's window if another number is taken. A call
+  // that is still being sealed while later ones are sent may fall behind by half the window only,
+  // since the server also pulls Long Calls and sees them after shorter ones.
   bool may_take() const noexcept {
     const bool is_behind = !unsent_.empty() && next_ - unsent_.front() >= (window_ + 1) / 2;
     return !used_up() && under_way_ < window_ && !is_behind;
@@ -33,9 +33,9 @@ class SequenceNumbers {
     unsent_.push_back(next_);
     return next_++;
   }
-  // Its message has its place in the order of sending.
+  // The message of this number has taken its place in the order of sending.
   void sent(std::uint32_t number) noexcept { std::erase(unsent_, number); }
-  // Nothing will come for it any more.
+  // No reply to this number is expected any more.
   void ended(std::uint32_t number) noexcept {
     --under_way_;
     sent(number);

@@ -1,4 +1,4 @@
-// Which sequence numbers of a context a server has seen: the last so many (RFC 2203 §5.3.3.1).
+// The window of sequence numbers that a server has seen of a context (RFC 2203 §5.3.3.1).
 #ifndef RPCRDMA_GSS_SEQUENCE_WINDOW_H_
 #define RPCRDMA_GSS_SEQUENCE_WINDOW_H_
 
@@ -13,14 +13,14 @@ namespace rpcrdma::gss {
 
 class SequenceWindow {
  public:
-  // `size`: a power of two, 64 at the least.
+  // `size`: a power of two, at least 64.
   explicit SequenceWindow(std::uint32_t size) : size_(size), seen_(size / kBits) {
     RPCRDMA_ASSERT(size >= kBits && (size & (size - 1)) == 0, "no size of a window");
   }
 
   std::uint32_t size() const noexcept { return size_; }
-  // Whether the number is new, which it is no more. Numbers that are too old count as seen. Only
-  // for a Call whose verifier is right: a forged one would move the window (RFC 2203 §5.3.3.1).
+  // Marks the number as seen. False: it was seen before, or is older than the window. Call only
+  // after the verifier was checked, since a forged call would move the window (RFC 2203 §5.3.3.1).
   bool take(std::uint32_t number) noexcept {
     const std::uint64_t at = std::uint64_t{number} + 1;  // 0 is a number, too
     if (at > end_) {
@@ -49,7 +49,7 @@ class SequenceWindow {
 
   const std::uint32_t size_;
   std::vector<std::uint64_t> seen_;  // a ring of bits
-  std::uint64_t end_ = 0;            // the highest number so far, and one; 0: there was none
+  std::uint64_t end_ = 0;            // one more than the highest number; 0: there was none
 };
 
 }  // namespace rpcrdma::gss

@@ -1,9 +1,8 @@
-// RPCSEC_GSS of a server (RFC 2203): contexts are made and ended, headers checked, arguments
-// unwrapped, results wrapped.
+// RPCSEC_GSS of a server (RFC 2203): makes and ends contexts, checks headers, unwraps arguments and
+// wraps results.
 //
-// What a mechanism waits for, and what takes long, goes on with the executor: tokens always, and
-// bodies of many bytes. A context is used by one thread at a time; a connection's thread does not
-// wait for it, but leaves the step to the executor.
+// Tokens, and bodies of many bytes, are handled on the executor. One thread at a time uses a
+// context; a connection's thread does not wait for it, but leaves the step to the executor.
 #ifndef RPCRDMA_GSS_SERVER_AUTH_H_
 #define RPCRDMA_GSS_SERVER_AUTH_H_
 
@@ -21,7 +20,7 @@ namespace rpcrdma::gss {
 
 class ServerGss final : public ServerAuth {
  public:
-  // The first two outlive it.
+  // `mechanism` and `executor` must outlive it.
   ServerGss(Mechanism& mechanism, Executor& executor, const ContextTable::Limits& limits,
             std::uint64_t first_handle, std::function<Instant()> now);
   ~ServerGss() override;
@@ -39,9 +38,9 @@ class ServerGss final : public ServerAuth {
 
   static State& state_of(CallAcceptance& call) noexcept;
   std::unique_ptr<State> take_state();
-  // Runs it now if the context is free and there are few bytes, else elsewhere.
+  // Runs it at once if the context is free and there are few bytes, else on the executor.
   StepEnd with_context(CallAcceptance& call, AuthStep& step, std::size_t bytes, Step run);
-  // Each sets what the call's step has to.
+  // Each sets the outputs of the call's step.
   AuthStatus judge_control(CallAcceptance& call, State& state, Bytes handle);
   void judge_header(CallAcceptance& call, State& state);
   void take_token(CallAcceptance& call, State& state);
@@ -54,7 +53,7 @@ class ServerGss final : public ServerAuth {
   const std::uint32_t window_;
   ContextTable contexts_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<State>> free_;  // guarded by mutex_; for the next calls
+  std::vector<std::unique_ptr<State>> free_;  // guarded by mutex_; reused by later calls
 };
 
 }  // namespace rpcrdma::gss

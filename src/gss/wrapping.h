@@ -1,4 +1,4 @@
-// Arguments and results as a context protects them (RFC 2203 §5.3.2): the same in both directions.
+// Protects arguments and results with a context (RFC 2203 §5.3.2), alike in both directions.
 #ifndef RPCRDMA_GSS_WRAPPING_H_
 #define RPCRDMA_GSS_WRAPPING_H_
 
@@ -15,16 +15,16 @@ namespace rpcrdma::gss {
 
 // The memory of one protected body. Reusing it avoids allocations.
 struct WrapRoom {
-  std::vector<std::byte> bytes;     // what is sent besides, or in place of, the pieces
+  std::vector<std::byte> bytes;     // sent around the pieces, or in place of them
   std::vector<std::byte> checksum;  // scratch
   std::vector<Bytes> pieces;        // scratch
 };
 
-// `pieces` lie one behind the other and are XDR together, so that their sizes make a multiple of
+// `pieces` follow each other and together are XDR, so that the sum of their sizes is a multiple of
 // four.
 
-// Integrity: the pieces are sent from where they are, between what this returns, which is in
-// `room`. They must not change until they have been sent. nullopt: the mechanism has failed.
+// Integrity: returns views of `room` between which the pieces are sent from where they are. They
+// must not change until they have been sent. nullopt: the mechanism has failed.
 std::optional<Enclosure> enclose(Context& context, std::uint32_t sequence,
                                  std::span<const Bytes> pieces, WrapRoom& room);
 // Privacy: copies the pieces into `room`, since mechanisms encipher in place, and returns what is
@@ -37,8 +37,8 @@ std::optional<Bytes> encipher(Context& context, std::uint32_t sequence,
 bool wrap(Context& context, Service service, std::uint32_t sequence, std::span<const Bytes> pieces,
           WrapRoom& room, std::optional<Bytes>& wrapped, std::optional<Enclosure>& enclosure);
 
-// The XDR behind the sequence number, a view into `wrapped`, where privacy is deciphered in place.
-// nullopt: it is not what the other side wrapped for this number.
+// Returns the XDR behind the sequence number, a view into `wrapped`, where privacy is deciphered in
+// place. nullopt: it is not what the other side wrapped for this number.
 std::optional<MutableBytes> unwrap(Context& context, Service service, std::uint32_t sequence,
                                    MutableBytes wrapped);
 
