@@ -18,14 +18,12 @@ there can be none, nothing is run.
 """
 import argparse
 import collections
-import ctypes
 import hashlib
 import os
 import pathlib
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -45,7 +43,7 @@ class Judge:
     Allowed from `ready` on:
     - what an open returns, by strace's annotation of the descriptor, lies in an export; what open_by_handle_at(2)
       returns has none before strace 6.2: then by that of its next use, or of another descriptor of the same handle (of
-      two threads that open a file at a time, one closes it again);
+      two threads that open a file at a time, one closes it again), or of the one that the handle was made from;
     - names are relative to a descriptor in an export, and have one component (openat2(2), whose flags keep it beneath,
       may have several; its result counts);
     - /proc/self/fd/N, by which the server opens anew, links, or changes what it has open already. What is opened this
@@ -59,6 +57,7 @@ class Judge:
     ANEW = re.compile(r"/proc/self/fd/\d+")
     CALL = re.compile(r"(\w+)\((.*)\)\s+= (-?\d+|\?)(?:<([^<>]*)>)?")
     QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+    MADE = re.compile(r"\{handle_bytes=\d+ => (\d+), (handle_type=[^{}]*)\}")
     AT = re.compile(r"\b(AT_FDCWD|\d+)<([^<>]*)>(?:\(deleted\))?(?:, \"((?:[^\"\\]|\\.)*)\")?")
 
     def __init__(self, exports, state):
@@ -70,7 +69,7 @@ class Judge:
         self.findings = []
         self.unfinished = {}
         self.by_handle = {}  # descriptor -> handle: where it leads is not known yet
-        self.known_handles = set()  # that led into an export
+        self.known_handles = set()  # that led into an export, or were made from a file there
         self.unseen = set()  # handles whose descriptor was closed before it was seen
 
     def take(self, line):
@@ -101,6 +100,8 @@ class Judge:
         if name == "symlinkat":  # whatever it says, nothing follows it
             arguments = self.QUOTED.sub("", arguments, count=1)
         why = self.wrong_with_names(name, arguments)
+        if is_done and not why and name == "name_to_handle_at":
+            self.known_handles.update(f"handle_bytes={size}, {rest}" for size, rest in self.MADE.findall(arguments))
         if is_done and name in OPENING:
             self.opens[name] += 1
             self.unseen.add(self.by_handle.pop(result, None))
@@ -138,27 +139,8 @@ class Judge:
         return path == self.state or bool(re.fullmatch(re.escape(self.state) + r"/handles-\w+\.db(-\w+)?", path))
 
     def end(self):
-        # Where the kernel had to make an entry anew for a handle, the file had no name when it was opened.
         unknown = (self.unseen | set(self.by_handle.values())) - self.known_handles - {None}
-        if unknown:
-            unknown -= handles_below(self.exports)
         self.findings += [f"where this handle led was not seen: {handle}" for handle in sorted(unknown)]
-
-
-def handles_below(tops):
-    """The handles of the files there, as strace writes them."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    handles = set()
-    for top in tops:
-        for path in [pathlib.Path(top), *pathlib.Path(top).rglob("*")]:
-            handle = ctypes.create_string_buffer(struct.pack("=Ii", 128, 0), 8 + 128)
-            mount = ctypes.c_int()
-            if libc.name_to_handle_at(-100, os.fsencode(path), handle, ctypes.byref(mount), 0) != 0:
-                continue
-            size, kind = struct.unpack_from("=Ii", handle.raw)
-            text = "".join(f"\\x{byte:02x}" for byte in handle.raw[8:8 + size])
-            handles.add(f'handle_bytes={size}, handle_type={kind}, f_handle="{text}"')
-    return handles
 
 
 def snapshot(tops):
