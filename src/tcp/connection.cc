@@ -183,11 +183,13 @@ std::optional<Message> Connection::receive() {
   while (!ended() && !finishing_) {
     if (!take_staged()) break;
     if (reader_.done()) {
+      late_ = false;
       if (timed_ && outgoing_.empty()) note_progress();
       return reader_.release();
     }
     if (!readable_ || peer_finished_ || !read_some()) break;
   }
+  if (late_ && awaits_bytes()) end({EndKind::kStalled, 0});
   watch_progress();
   return std::nullopt;
 }
@@ -241,7 +243,10 @@ void Connection::handle_read(std::size_t size, std::size_t placed_max) {
   trickle_ += size;
   // What comes says nothing about what the peer takes, and a few bytes at a time would hold the
   // memory of a record for ever.
-  if (timed_ && outgoing_.empty() && trickle_ >= kProgressMin) note_progress();
+  if (trickle_ >= kProgressMin) {
+    late_ = false;
+    if (timed_ && outgoing_.empty()) note_progress();
+  }
   const std::size_t placed = std::min(size, placed_max);
   reader_.handle_placed(placed);
   staged_end_ = size - placed;
@@ -366,9 +371,14 @@ std::optional<posix::Fd> Connection::release() {
   return socket;
 }
 
+// Inside of a record, of which all that has come was read.
+bool Connection::awaits_bytes() const noexcept {
+  return !reader_.at_start() && !readable_ && !reader_.starved();
+}
+
 // Whether it is the peer's turn, or that of other connections that have all the memory.
 bool Connection::is_stalled() const noexcept {
-  return !outgoing_.empty() || reader_.starved() || (!reader_.at_start() && !readable_);
+  return !outgoing_.empty() || reader_.starved() || awaits_bytes();
 }
 
 void Connection::watch_progress() {
@@ -382,10 +392,13 @@ void Connection::handle_deadline() {
   timed_ = false;
   if (shut_down_) return end({EndKind::kClosed, 0});
   if (!connected_) return end({EndKind::kStalled, 0});
-  if (!is_stalled()) return;
-  if (posix::Reactor::now() - progress_ >= options_.stall_timeout) {
-    return end({EndKind::kStalled, 0});
+  const bool is_over = posix::Reactor::now() - progress_ >= options_.stall_timeout;
+  if (!is_stalled()) {
+    // Something can be read: whether that is enough is known when it has been.
+    late_ = is_over && !reader_.at_start();
+    return;
   }
+  if (is_over) return end({EndKind::kStalled, 0});
   timed_ = true;
   reactor_.set_deadline(*this, progress_ + options_.stall_timeout);
 }

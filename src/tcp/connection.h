@@ -140,6 +140,7 @@ class Connection final : private posix::Watched {
   void discard();
   void shut_down();
   void watch_progress();
+  bool awaits_bytes() const noexcept;
   bool is_stalled() const noexcept;
   void end(const End& why);
 
@@ -168,6 +169,7 @@ class Connection final : private posix::Watched {
   bool shut_down_ = false;   // our FIN is sent
   bool timed_ = false;       // a deadline is set
   Instant progress_{};       // when enough bytes moved last, while timed_
+  bool late_ = false;        // the deadline has passed; what can be read decides
   std::size_t trickle_ = 0;  // bytes that have come since
   End end_;
 };

@@ -238,6 +238,35 @@ TEST_F(ConnectionTest, SilentPeerInsideOfARecordIsDropped) {
   EXPECT_EQ(connection->cause().kind, EndKind::kStalled);
 }
 
+// Whenever its time is over, there is another byte to be read.
+TEST_F(ConnectionTest, PeerThatDripsIsDropped) {
+  connect({.stall_timeout = milliseconds(30)});
+  say(Bytes(record_of(some_bytes(1'000'000))).first(10));
+  run_until([&] {
+    if (connection->receive() || connection->ended()) return true;
+    say(Stream(1));
+    return false;
+  });
+  EXPECT_EQ(connection->cause().kind, EndKind::kStalled);
+}
+
+// It is not the peer's fault that nobody has read what it has sent.
+TEST_F(ConnectionTest, PeerWhoseBytesWereLeftUnreadIsKept) {
+  connect({.stall_timeout = milliseconds(30)});
+  const Stream data = some_bytes(60'000);
+  const Stream record = record_of(data);
+  const Bytes all(record);
+  say(all.first(1'000));
+  run_until([&] { return !connection->receive() && !connection->is_between_records(); });
+  say(all.subspan(1'000, 30'000));
+  const Instant late = posix::Reactor::now() + milliseconds(60);
+  run_until([&] { return posix::Reactor::now() > late; });
+  EXPECT_FALSE(connection->receive());
+  EXPECT_FALSE(connection->ended());
+  say(all.subspan(31'000));
+  EXPECT_EQ(next_message(), data);
+}
+
 TEST_F(ConnectionTest, PeerThatDoesNotReadIsDropped) {
   connect({.stall_timeout = milliseconds(30)});
   const Stream data = some_bytes(16U << 20U);
