@@ -594,13 +594,26 @@ class CommandTest(CommandFixture):
         self.assertEqual(done.returncode, 0, script + done.stdout + done.stderr)
         self.assertEqual((self.root / "copy.md").read_text(), readme)
 
+    SMALL_CALLS = ("--size", "16k", "--depth", "1")
+
+    def put_that_takes_seconds(self, server):
+        """A file whose upload takes long enough here for progress to be shown, and what its upload said to a pipe."""
+        path = self.root / "long"
+        for size in (1 << bits for bits in range(25, 40)):
+            with open(path, "wb") as file:
+                file.truncate(size)
+            started = time.monotonic()
+            piped = run("put", server.url, path, *self.SMALL_CALLS)
+            if piped.returncode != 0 or time.monotonic() - started > 3:  # seconds; progress begins after one
+                break
+        return path, piped
+
     def test_progress_is_shown_of_long_transfers_on_a_terminal(self):
         server = self.serve()
-        path = self.root / "long"
-        with open(path, "wb") as file:
-            file.truncate(1 << 30)  # with calls this small it takes more than a second anywhere
-        seen = self.on_a_terminal("put", server.url, path, "--size", "16k", "--depth", "1")
-        self.assertRegex(seen, r"put long \[[#.]{16}\] +\d+% [0-9.]+ MiB of 1\.0 GiB, [0-9.]+ [KMG]iB/s, \d+:\d\d left")
+        path, _ = self.put_that_takes_seconds(server)
+        seen = self.on_a_terminal("put", server.url, path, *self.SMALL_CALLS)
+        self.assertRegex(
+            seen, r"put long \[[#.]{16}\] +\d+% [0-9.]+ [MG]iB of [0-9.]+ [MG]iB, [0-9.]+ [KMG]iB/s, \d+:\d\d left")
         self.assertTrue(seen.endswith("\r\x1b[K"), "the line is wiped away")
 
     def test_progress_is_not_shown_of_short_transfers_nor_without_a_terminal(self):
@@ -608,9 +621,7 @@ class CommandTest(CommandFixture):
         path = self.file("short", 100_000)
         self.assertEqual(self.on_a_terminal("put", server.url, path), "")
         self.assertEqual(self.on_a_terminal("get", server.url, "short", self.root / "back"), "")
-        with open(path, "wb") as file:
-            file.truncate(1 << 30)
-        piped = run("put", server.url, path, "long", "--size", "16k", "--depth", "1")
+        _, piped = self.put_that_takes_seconds(server)
         self.assertEqual((piped.returncode, piped.stderr), (0, ""))
 
     def complete(self, *words):
