@@ -22,9 +22,10 @@ case ${1:-base} in
   # A cluster of its own, and what gateways need.
   ceph)  packages=(ceph-mon ceph-mgr ceph-osd ceph-mds ceph-common ceph-fuse fuse3 libcephfs-dev libmicrohttpd-dev) ;;
   bench) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto gnuplot-nox) ;;
-  # The guest and what makes it; gcc-12 made Debian's kernels. The last two: headers of rdma-core.
+  # The guest and what makes it; gcc-12 made Debian's kernels; headers of rdma-core; a realm.
   lab)   packages=(qemu-system-x86 seabios mmdebstrap cpio kmod busybox-static e2fsprogs xz-utils zstd make
-                   gcc-12 libelf-dev iproute2 util-linux git libibverbs-dev librdmacm-dev) ;;
+                   gcc-12 libelf-dev iproute2 util-linux git libibverbs-dev librdmacm-dev
+                   libkrb5-dev krb5-kdc krb5-admin-server krb5-user) ;;
   *) echo "usage: setup.sh base|check|mutants|clang|fuzz|bench|bench-nfs|instructions|lab|ceph" >&2; exit 2 ;;
 esac
 
