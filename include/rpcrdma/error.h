@@ -34,15 +34,15 @@ enum class Errc : std::uint8_t {
 };
 RPCRDMA_EXPORT std::string_view to_string(Errc code) noexcept;
 
-// operation: what was attempted; peer: with whom ("ADDR:PORT", a socket's path or the URL); cause:
-// what happened, and what to do about it if anything can be done.
+// operation: what was attempted; peer: with whom ("ADDR:PORT", a socket's path or the URL), empty
+// if it takes no peer; cause: what happened, and what to do about it if anything can be done.
 struct RPCRDMA_EXPORT Error {
   Errc code;
   std::string operation;
   std::string peer;
   std::string cause;
 
-  // "put of x.tar to 10.0.0.1:20049 failed: the connection was lost: …"
+  // "put of x.tar (10.0.0.1:20049) failed: the connection was lost: …"
   std::string message() const;
 };
 

@@ -54,7 +54,8 @@ std::string_view to_string(Errc code) noexcept {
 }
 
 std::string Error::message() const {
-  return fmt::format("{} ({}) failed: {}: {}", operation, peer, to_string(code), cause);
+  const std::string at = peer.empty() ? std::string() : fmt::format(" ({})", peer);
+  return fmt::format("{}{} failed: {}: {}", operation, at, to_string(code), cause);
 }
 
 }  // namespace rpcrdma
