@@ -267,9 +267,7 @@ void RdmaClient::open_reply(std::uint32_t index, std::optional<Error>&& error) {
 void RdmaClient::handle_opened(std::uint32_t index) {
   Slot& slot = calls_[index];
   if (rpc::CallSteps::is_again(slot.step)) {
-    if (slot.holds_receive) release_receive(slot);
-    if (!slot.reply_room.empty()) pool_.give_back(slot.reply_room);
-    slot.reply_room = {};
+    give_back(index, true);
     return go_on(slot, false);
   }
   if (slot.step.seal.failure) {
@@ -292,18 +290,20 @@ void RdmaClient::fail(std::uint32_t index, Error error) {
   callback(Unexpected<Error>(std::move(error)));
 }
 
-void RdmaClient::release_receive(Slot& slot) {
-  engine::Connection& engine = slot.connection->engine();
-  engine.release(slot.id);
-  slot.holds_receive = false;
-  if (!in_progress_) handle_released(engine.calls_waiting() > 0);
+void RdmaClient::free_slot(std::uint32_t index) {
+  give_back(index, false);
 }
 
-void RdmaClient::free_slot(std::uint32_t index) {
+void RdmaClient::give_back(std::uint32_t index, bool keeps_call) {
   Slot& slot = calls_[index];
   memory_.take_back(slot.memory, slot.connection);
-  if (slot.holds_receive) release_receive(slot);
-  const bool has_stream = !slot.stream.empty() && !slot.stream_is_room;
+  if (slot.holds_receive) {
+    engine::Connection& engine = slot.connection->engine();
+    engine.release(slot.id);
+    slot.holds_receive = false;
+    if (!in_progress_) handle_released(engine.calls_waiting() > 0);
+  }
+  const bool has_stream = !slot.stream.empty() && !slot.stream_is_room && !keeps_call;
   if (has_stream) pool_.give_back(slot.stream);
   if (!slot.reply_room.empty()) pool_.give_back(slot.reply_room);
   // A call of the peer may have waited for this memory.
@@ -313,6 +313,8 @@ void RdmaClient::free_slot(std::uint32_t index) {
     provider_.wake();
   }
   slot.reply_room = {};
+  if (keeps_call) [[unlikely]]
+    return;
   steps_.forget(slot.step);
   if (slot.is_whole) --whole_calls_;
   slot.callback = {};

@@ -138,7 +138,8 @@ class RdmaClient : public ClientImpl {
   // On the path of each call.
   [[gnu::always_inline]] inline Xid draw_xid();
   [[gnu::always_inline]] inline void init_slot(Slot& slot, const Procedure& procedure);
-  [[gnu::noinline]] void release_receive(Slot& slot);  // one place that has it inlined
+  // What a slot holds; of a call that is made again only what came with its reply.
+  void give_back(std::uint32_t index, bool keeps_call);
   std::optional<Error> start_or_wait(Slot& slot);
   [[gnu::always_inline]] inline std::optional<Error> send(Slot& slot);  // as complete()
   std::optional<Error> seal(Slot& slot);
