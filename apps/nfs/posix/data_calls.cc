@@ -42,10 +42,11 @@ int flags_of(stable_how stable) {
   return 0;
 }
 
-// In impatience only what is in the cache of pages. `size` is the file's.
-std::optional<std::size_t> read_at(const files::File& file, rpcrdma::MutableBytes into,
-                                   std::uint64_t offset, std::uint64_t size) {
-  if (!Impatience::is_on()) return file.read_at(into, offset);
+// In impatience that may wait only what is in the cache of pages. `size` is the file's.
+std::optional<std::size_t> read_at(const files::File& file, bool may_wait,
+                                   rpcrdma::MutableBytes into, std::uint64_t offset,
+                                   std::uint64_t size) {
+  if (!may_wait) return file.read_at(into, offset);
   const std::uint64_t left = offset < size ? size - offset : 0;
   const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), left));
   const iovec part{into.data(), wanted};
@@ -100,16 +101,18 @@ nfs3::READ3res run(Tree& tree, const Caller& caller, const nfs3::READ3args& args
   nfsstat3 status = must_be_regular(file.status);
   if (status == nfsstat3::NFS3_OK) status = may_read(tree, caller, file);
   std::size_t count = 0;
-  if (Impatience::is_on() && tree.reading_sets_time(file.status)) {
+  const bool may_wait = Impatience::is_on() && !tree.is_in_memory();
+  if (may_wait && tree.reading_sets_time(file.status)) {
     Impatience::give_up();
     status = nfsstat3::NFS3ERR_JUKEBOX;  // nothing is read
   }
   if (status == nfsstat3::NFS3_OK && args.offset <= kSizeMax) {
     const files::File* const content = file.file->content(false);
     const std::size_t wanted = std::min<std::uint64_t>(into.size(), kSizeMax - args.offset);
-    const auto read = content == nullptr ? std::nullopt
-                                         : read_at(*content, into.first(wanted), args.offset,
-                                                   static_cast<std::uint64_t>(file.status.st_size));
+    const auto read = content == nullptr
+                          ? std::nullopt
+                          : read_at(*content, may_wait, into.first(wanted), args.offset,
+                                    static_cast<std::uint64_t>(file.status.st_size));
     if (read) {
       count = *read;
     } else {

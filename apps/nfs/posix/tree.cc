@@ -1,6 +1,7 @@
 #include "nfs/posix/tree.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -45,6 +46,12 @@ bool keeps_inodes_in_memory(const files::File& root) {
   return std::ranges::find(kKnown, static_cast<unsigned>(status.f_type)) != kKnown.end();
 }
 
+// Of tmpfs, which has no disk, and no RWF_NOWAIT to ask whether it would wait for one.
+bool keeps_data_in_memory(const files::File& root) {
+  struct statfs status {};
+  return ::fstatfs(root.descriptor(), &status) == 0 && status.f_type == TMPFS_MAGIC;
+}
+
 unsigned long mount_flags_of(const files::File& root) {
   struct statvfs status {};
   return ::fstatvfs(root.descriptor(), &status) == 0 ? status.f_flag : 0;
@@ -69,6 +76,7 @@ Tree::Tree(files::File root, std::unique_ptr<Handles> handles, const HandleMaker
       settings_(settings),
       has_stable_positions_(posix::has_stable_positions(root_)),
       may_answer_at_once_(handles_->is_quick() && keeps_inodes_in_memory(root_)),
+      is_in_memory_(keeps_data_in_memory(root_)),
       mount_flags_(mount_flags_of(root_)),
       root_handle_(handles_->of(root_, {}, {}).value_or(InnerHandle())),
       open_(*handles_, settings.open_files_max),

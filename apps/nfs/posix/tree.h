@@ -50,6 +50,8 @@ class Tree {
   bool has_stable_positions() const noexcept { return has_stable_positions_; }
   // Calls may be made in impatience: what is in memory is told without waiting.
   bool may_answer_at_once() const noexcept { return may_answer_at_once_; }
+  // Reads wait for no disk, whatever they read.
+  bool is_in_memory() const noexcept { return is_in_memory_; }
   // Reading a file of this status sets its time of access, for which a journal may have to be
   // waited for.
   bool reading_sets_time(const struct stat& status) const noexcept;
@@ -92,6 +94,7 @@ class Tree {
   const Settings settings_;
   const bool has_stable_positions_;
   const bool may_answer_at_once_;
+  const bool is_in_memory_;
   const unsigned long mount_flags_;  // ST_NOATIME and so on
   InnerHandle root_handle_;
   OpenFiles open_;
