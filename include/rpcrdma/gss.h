@@ -50,7 +50,7 @@ struct Status {
 // One side's end of a security context. It is used by one thread at a time; the library sees to
 // that. Functions that may wait for other machines or for files say so; the library calls them on
 // threads of its own.
-class RPCRDMA_EXPORT Context {
+class Context {
  public:
   virtual ~Context() = default;
 
@@ -80,7 +80,7 @@ class RPCRDMA_EXPORT Context {
 };
 
 // Makes contexts. Its functions are called on any thread, several at a time, and may wait.
-class RPCRDMA_EXPORT Mechanism {
+class Mechanism {
  public:
   virtual ~Mechanism() = default;
   // For calls to a service, "nfs@host.example".
