@@ -54,9 +54,11 @@ struct Sample {
   DeviceCosts client, server;      // of rpcrdma
 };
 
-// How long a run warms up before it counts, and then counts.
+// How long a run warms up before it counts, and then counts. The time alone says little on a busy
+// machine, where it may pass before the server has run at all.
 struct Times {
   Nanoseconds warm_up, measure;
+  std::uint32_t warm_up_calls;  // at least
 };
 
 class Contender {

@@ -59,7 +59,8 @@ Meter::Reading Meter::read() const {
 void Meter::tick() {
   now_ = Clock::now();
   just_started_ = false;
-  if (phase_ == Phase::kWarmUp && now_ - began_ >= times_.warm_up) {
+  if (phase_ == Phase::kWarmUp && now_ - began_ >= times_.warm_up &&
+      calls_ended_ >= times_.warm_up_calls) {
     before_ = read();
     now_ = began_ = Clock::now();
     phase_ = Phase::kMeasure;

@@ -47,6 +47,7 @@ class Meter {
 
   // A call that began at `start` has ended in this round.
   void ended(Clock::time_point start) noexcept {
+    ++calls_ended_;
     if (phase_ != Phase::kMeasure) return;
     ++sample_.calls;
     histogram_.add(now_ - start);
@@ -69,6 +70,7 @@ class Meter {
   const Times times_;
   Phase phase_ = Phase::kWarmUp;
   bool just_started_ = false;
+  std::uint32_t calls_ended_ = 0;
   Clock::time_point now_, began_;
   Reading before_{};
   Sample sample_;

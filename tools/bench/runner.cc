@@ -25,6 +25,7 @@ class Runner {
     times_.measure = Nanoseconds(static_cast<std::int64_t>(slice * 1e9));
     times_.warm_up = std::clamp<Nanoseconds>(times_.measure / 4, std::chrono::milliseconds(5),
                                              std::chrono::milliseconds(100));
+    times_.warm_up_calls = 100;
     if (plan.layout.server_url.empty()) contenders_[Who::kRaw] = make_raw(plan.layout);
     for (const Group& group : plan.groups) {
       Track track{&group, {{group.raw, {}, {}}}};
@@ -86,7 +87,9 @@ class Runner {
 
   // What a load does that is alone. This process uses no time meanwhile.
   Sample watch(const Contender& contender, const Contender::Load& load) const {
-    Meter meter({.server = contender.server(), .load = load}, times_);
+    Times times = times_;
+    times.warm_up_calls = 0;  // none is its own
+    Meter meter({.server = contender.server(), .load = load}, times);
     while (!meter.over()) {
       ::poll(nullptr, 0, 1);
       meter.tick();
