@@ -202,7 +202,7 @@ Expected<Client, Error> ClientSettings::connect() {
   if (!client && client.error().code == Errc::kVersion) fail(client.error());
   if (!client) fail(kNoConnection, client.error().message());
   if (!request.empty()) ask(*client);
-  if (show_characteristics) fmt::print(stderr, "{}\n", characteristics_text(*client));
+  if (show_characteristics) say(characteristics_text(*client));
   return client;
 }
 
@@ -216,10 +216,10 @@ void ClientSettings::ask(Client& client) const {
     const char* const results[] = {"granted", "ended with another value", "rejected",
                                    "not answered before the connection ended"};
     const bool was_asked = result != ChangeResult::kLost || took.count() >= delay;
-    fmt::print(stderr, "rpcrdma: receive size {}: {} (after {:.1f} ms)\n", size,
-               was_asked ? results[static_cast<std::size_t>(result)]
-                         : "not asked, the work was done before",
-               took.count() * 1e3);
+    say(fmt::format("rpcrdma: receive size {}: {} (after {:.1f} ms)", size,
+                    was_asked ? results[static_cast<std::size_t>(result)]
+                              : "not asked, the work was done before",
+                    took.count() * 1e3));
   };
   const auto asked =
       client.request_receive_size(requested_size, tell,
@@ -268,8 +268,20 @@ std::string characteristics_text(const Client& client) {
                      side(both->peer));
 }
 
+CLI::Validator not_empty() {
+  // As the value of a variable of the shell is that was not set.
+  return {[](const std::string& value) {
+            return value.empty() ? std::string("it is empty") : std::string();
+          },
+          ""};
+}
+
+void say(const std::string& line) noexcept {
+  std::fputs((line + "\n").c_str(), stderr);
+}
+
 void fail(ExitCode code, const std::string& text) {
-  fmt::print(stderr, "rpcrdma: {}\n", printable(text));
+  say("rpcrdma: " + printable(text));
   throw CLI::RuntimeError(code);
 }
 

@@ -86,6 +86,10 @@ void add_ping(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_info(CLI::App& app);
 
+CLI::Validator not_empty();
+
+// A line to stderr, if that can be written to.
+void say(const std::string& line) noexcept;
 // Prints "rpcrdma: …" to stderr and ends the subcommand.
 [[noreturn]] void fail(const Error& error, const std::string& what = {});
 [[noreturn]] void fail(ExitCode code, const std::string& text);

@@ -1,7 +1,9 @@
 // The `rpcrdma` command: argument parsing and printing; the work is done by the library.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -27,9 +29,17 @@ void check_command(const CLI::App& app, const char* word) {
                   meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant)));
 }
 
-}  // namespace
+// What was printed may still be lost: the disk is full, or nobody has the other end of a pipe.
+int flushed(int code) {
+  const bool is_known = std::ferror(stdout) != 0;
+  if (std::fflush(stdout) == 0 && !is_known) return code;
+  if (!is_known) {
+    rpcrdma::tools::say(fmt::format("rpcrdma: standard output: {}", std::strerror(errno)));
+  }
+  return code == rpcrdma::tools::kSuccess ? rpcrdma::tools::kFailed : code;
+}
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app{"RPC over RDMA in user space: serve files, move them, and look at servers.",
                "rpcrdma"};
   app.set_version_flag("-V,--version", std::string("rpcrdma ") + rpcrdma::kLibraryVersion);
@@ -57,8 +67,16 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? rpcrdma::tools::kSuccess : rpcrdma::tools::kUsage;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "rpcrdma: {}\n", error.what());
+    const bool is_output = std::ferror(stdout) != 0;
+    rpcrdma::tools::say(
+        fmt::format("rpcrdma: {}{}", is_output ? "standard output: " : "", error.what()));
     return rpcrdma::tools::kFailed;
   }
   return rpcrdma::tools::kSuccess;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return flushed(run(argc, argv));
 }

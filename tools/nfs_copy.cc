@@ -67,17 +67,16 @@ void download(CopySettings& settings, const std::vector<std::string>& sources,
 
 void say_problems(const nfs::CopyResult& result) {
   for (const std::string& each : result.skipped) {
-    fmt::print(stderr, "rpcrdma: {}: skipped, it is no file, directory or link\n", escaped(each));
+    say(fmt::format("rpcrdma: {}: skipped, it is no file, directory or link", escaped(each)));
   }
   if (result.skipped.size() < result.skipped_count) {
-    fmt::print(stderr, "rpcrdma: {} more were skipped\n",
-               result.skipped_count - result.skipped.size());
+    say(fmt::format("rpcrdma: {} more were skipped", result.skipped_count - result.skipped.size()));
   }
   for (const nfs::Failure& each : result.failures) {
-    fmt::print(stderr, "rpcrdma: {}\n", printable(each.message()));
+    say("rpcrdma: " + printable(each.message()));
   }
   if (result.failures.size() < result.failure_count) {
-    fmt::print(stderr, "rpcrdma: {} more failed\n", result.failure_count - result.failures.size());
+    say(fmt::format("rpcrdma: {} more failed", result.failure_count - result.failures.size()));
   }
 }
 

@@ -70,7 +70,7 @@ void ProgressBar::draw(const std::string& numbers) {
   const std::size_t room = columns() - 1;
   std::string line = name_.substr(0, room > numbers.size() ? room - numbers.size() : 0) + numbers;
   line.resize(std::min(line.size(), room));
-  fmt::print(stderr, "{}{}", kWipe, line);
+  std::fputs(fmt::format("{}{}", kWipe, line).c_str(), stderr);
   std::fflush(stderr);
   drawn_ = true;
 }
