@@ -383,7 +383,9 @@ void read_security(ServeOptions& options) {
 }
 
 // Exports have their own rules; everything else is for those of --sec.
-void secure(const ServeOptions& options, const nfs::Exporter* exporter, Server& server) {
+// `mechanism` outlives the server.
+void secure(const ServeOptions& options, const nfs::Exporter* exporter, StderrLog& log,
+            std::unique_ptr<gss::Mechanism>& mechanism, Server& server) {
   std::vector<Protection> allowed = options.nfs.security;
   const bool takes_sys = std::ranges::count(allowed, Protection::kSys) > 0;
   const bool is_plain = takes_sys && allowed.size() == 1;
@@ -399,7 +401,19 @@ void secure(const ServeOptions& options, const nfs::Exporter* exporter, Server& 
     fail(kUsage, fmt::format("--keytab {}: {}; make it with kadmin's ktadd, for nfs/HOST",
                              options.keytab, std::strerror(errno)));
   }
+  auto kerberos = gss::make_kerberos(security.kerberos);
+  if (!kerberos) fail(kerberos.error());
+  // They may come later, so that this ends nothing.
+  if (const auto keys = (*kerberos)->accept(); !keys) {
+    log.write(blob::LogLevel::kWarning,
+              fmt::format("no client can use Kerberos here yet: {}", keys.error().text));
+  }
+  security.mechanism = kerberos->get();
+  security.report = [&log](std::string_view why) {
+    log.write(blob::LogLevel::kWarning, fmt::format("a client gets no context: {}", why));
+  };
   if (auto secured = server.secure(security); !secured) fail(secured.error());
+  mechanism = std::move(*kerberos);
   if (is_plain) return;
   if (takes_sys) allowed.push_back(Protection::kNone);
   for (const auto& [program, version] : {std::pair{blob::BLOB_PROGRAM, blob::BLOB_V1},
@@ -446,8 +460,9 @@ void serve(ServeOptions& options) {
   if (!options.directory.empty()) open_store(options, log, store);
   make_room_for_descriptors(options, log);
   if (options.nfs.is_wanted()) exporter = open_exports(options.nfs, log);
+  std::unique_ptr<gss::Mechanism> kerberos;
   Server server = listen(options, log);
-  secure(options, exporter.get(), server);
+  secure(options, exporter.get(), log, kerberos, server);
   rpcbinding::RpcbindService rpcbind(server.address());
   if (store) {
     files.emplace(*store);

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -133,6 +134,9 @@ struct ServerSecurity {
   Kerberos kerberos{};
   std::size_t contexts_max = 16'384;  // beyond, the one that was used longest ago goes
   std::size_t threads = 4;            // that make contexts, and protect long messages
+  // Told, on any thread and several at a time, why a client gets no context: for the server's log.
+  // Any client can cause it, as often as it likes.
+  std::function<void(std::string_view why)> report{};
   // In place of Kerberos, and of these threads; they outlive the server.
   Mechanism* mechanism = nullptr;
   Executor* executor = nullptr;

@@ -75,9 +75,10 @@ struct ServerGss::State {
 };
 
 ServerGss::ServerGss(Mechanism& mechanism, Executor& executor, const ContextTable::Limits& limits,
-                     std::uint64_t first_handle, std::function<Instant()> now)
+                     std::uint64_t first_handle, std::function<Instant()> now, Report report)
     : mechanism_(mechanism),
       executor_(executor),
+      report_(std::move(report)),
       window_(limits.window),
       contexts_(limits, first_handle, std::move(now)) {}
 
@@ -206,6 +207,7 @@ void ServerGss::take_token(CallAcceptance& call, State& state) {
     auto made = mechanism_.accept();
     if (!made) {
       state.status = made.error();
+      if (report_) report_(state.status.text);
       return;
     }
     state.context = contexts_.add(std::move(*made));
@@ -213,6 +215,7 @@ void ServerGss::take_token(CallAcceptance& call, State& state) {
   const std::lock_guard lock(state.context->mutex);
   state.status = state.context->context->step(token, state.token);
   if (state.status.is_error()) {
+    if (report_) report_(state.status.text);
     contexts_.remove(state.context);
     state.token.clear();
   } else if (state.status.major == Status::kComplete) {

@@ -7,8 +7,10 @@
 #define RPCRDMA_GSS_SERVER_AUTH_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "gss/context_table.h"
@@ -20,9 +22,11 @@ namespace rpcrdma::gss {
 
 class ServerGss final : public ServerAuth {
  public:
+  using Report = std::function<void(std::string_view why)>;
+
   // `mechanism` and `executor` must outlive it.
   ServerGss(Mechanism& mechanism, Executor& executor, const ContextTable::Limits& limits,
-            std::uint64_t first_handle, std::function<Instant()> now);
+            std::uint64_t first_handle, std::function<Instant()> now, Report report = {});
   ~ServerGss() override;
 
   StepEnd accept(CallAcceptance& call, AuthStep& step) override;
@@ -50,6 +54,7 @@ class ServerGss final : public ServerAuth {
 
   Mechanism& mechanism_;
   Executor& executor_;
+  const Report report_;  // perhaps empty
   const std::uint32_t window_;
   ContextTable contexts_;
   std::mutex mutex_;

@@ -87,7 +87,7 @@ Expected<std::unique_ptr<ServerSecurity>, Error> ServerSecurity::make(
   }
   made->auth_ = std::make_unique<gss::ServerGss>(
       *mechanism, *executor, gss::ContextTable::Limits{.contexts_max = security.contexts_max},
-      first_handle(), std::move(now));
+      first_handle(), std::move(now), security.report);
   return made;
 }
 

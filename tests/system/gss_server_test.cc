@@ -39,7 +39,7 @@ class GssServer : public ::testing::TestWithParam<bool>, protected GssCaller {
     auth_ = std::make_unique<gss::ServerGss>(
         *mechanism_, executor_,
         gss::ContextTable::Limits{.contexts_max = 4, .making_max = 2, .window = kWindow}, 77,
-        [this] { return now_; });
+        [this] { return now_; }, [this](std::string_view why) { reported_.emplace_back(why); });
     ServerOptions options;
     options.on_connection = [this](const ConnectionEvent& event) {
       if (event.error != nullptr) why_ended_ = event.error->cause;
@@ -89,6 +89,7 @@ class GssServer : public ::testing::TestWithParam<bool>, protected GssCaller {
   std::unique_ptr<gss::ServerGss> auth_;
   TestService service_;
   std::string why_ended_;
+  std::vector<std::string> reported_;
   std::optional<Server> server_;
   std::optional<Client> client_;
 };
@@ -187,6 +188,8 @@ TEST_P(GssServer, TellsWhatTheMechanismSaysOfBadTokens) {
   ASSERT_TRUE(made);
   EXPECT_EQ(made->major, gss::Status::kFailure);
   EXPECT_EQ(auth_->contexts().size(), 0U);
+  ASSERT_EQ(reported_.size(), 2U) << "for the server's log";
+  EXPECT_EQ(reported_[1], "there is no key");
   // No token at all, as far as XDR goes.
   const auto reply = exchange(join({header(said_init()), words({0, 0}), words({50})}));
   ASSERT_TRUE(reply);

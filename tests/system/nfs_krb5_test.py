@@ -3,11 +3,12 @@
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
 
-from command_fixture import CommandFixture, run
+from command_fixture import BOUND_S, COMMAND, CommandFixture, run
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "gss"))
 import realm as kerberos  # noqa: E402
@@ -92,6 +93,21 @@ class NfsKrb5Test(CommandFixture):
         without = run("ls", "--sec", "krb5", url)
         self.assertEqual(without.returncode, 1)
         self.assertIn("kinit", without.stderr)
+
+    def test_log_says_why_clients_get_no_context(self):
+        keytab = self.root / "empty.keytab"
+        keytab.touch()
+        server = subprocess.Popen([COMMAND, "serve", "--nfs", f"{self.data}:name=/data,sec=krb5", "--nfs-tcp-port", "0",
+                                   "--port", "0", "--provider", "siwarp", "--handle-key", self.root / "key", "--keytab",
+                                   keytab], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            url = server.stdout.readline().split()[1].replace("127.0.0.1", "localhost")
+            self.assertNotEqual(run("ls", "--sec", "krb5", url).returncode, 0)
+        finally:
+            server.terminate()
+            errors = server.communicate(timeout=BOUND_S)[1]
+        self.assertRegex(errors, "no client can use Kerberos here yet: .*key")
+        self.assertRegex(errors, "a client gets no context: .*key")
 
     def test_refuses_options_that_cannot_be_meant(self):
         for words, text in ((("--sec", "krb4"), "'krb4' is no flavor of security"),
