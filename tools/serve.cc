@@ -452,6 +452,7 @@ void serve(ServeOptions& options) {
   }
   options.common.finish();
   read_security(options);
+  options.nfs.is_read_only = options.read_only;
   StderrLog log(log_level(options.log_level));
   std::optional<blob::Store> store;
   std::optional<blob::BlobService> files;
@@ -507,7 +508,8 @@ void serve(ServeOptions& options) {
 }
 
 void add_store_options(CLI::App& command, ServeOptions& options) {
-  command.add_flag("--read-only", options.read_only, "nobody may put or remove files");
+  command.add_flag("--read-only", options.read_only,
+                   "nobody may put or remove files, nor change anything in exports");
   command.add_flag("--no-sync", options.no_sync,
                    "answer a put before its file is on the disk: faster, and lost when the machine "
                    "loses its power");
@@ -522,11 +524,13 @@ void add_store_options(CLI::App& command, ServeOptions& options) {
           "how calls have to be protected, of exports that do not say sec= and of all "
           "else: sys, krb5, krb5i, krb5p, several with colons between (default: sys). Linux "
           "makes its Kerberos contexts by TCP on port 2049 (--nfs-tcp-port)")
-      ->type_name("FLAVOR[:FLAVOR...]");
-  command.add_option(
-      "--keytab", options.keytab,
-      "the file with the server's keys of Kerberos, nfs/HOST (default: as the system "
-      "has it, KRB5_KTNAME or /etc/krb5.keytab)");
+      ->type_name("FLAVOR[:FLAVOR...]")
+      ->check(not_empty());
+  command
+      .add_option("--keytab", options.keytab,
+                  "the file with the server's keys of Kerberos, nfs/HOST (default: as the system "
+                  "has it, KRB5_KTNAME or /etc/krb5.keytab)")
+      ->check(not_empty());
   command
       .add_option("--log-level", options.log_level,
                   "what is written to standard error: none, error, warning, info (connections and "

@@ -53,7 +53,7 @@ nfs::Export parsed(const std::string& text) {
   return std::move(*made);
 }
 
-std::vector<nfs::Export> exports_of(const NfsOptions& options) {
+std::vector<nfs::Export> named_exports(const NfsOptions& options) {
   std::vector<nfs::Export> exports;
   for (const std::string& text : options.directories) exports.push_back(parsed(text));
   if (options.names.size() > exports.size()) {
@@ -77,6 +77,15 @@ std::vector<nfs::Export> exports_of(const NfsOptions& options) {
     fail(kUsage, fmt::format("--exports {}: nothing is exported there", options.exports_file));
   }
   std::move(more->begin(), more->end(), std::back_inserter(exports));
+  return exports;
+}
+
+std::vector<nfs::Export> exports_of(const NfsOptions& options) {
+  std::vector<nfs::Export> exports = named_exports(options);
+  if (!options.is_read_only) return exports;
+  for (nfs::Export& each : exports) {
+    for (nfs::ExportClient& client : each.clients) client.rules.is_read_only = true;
+  }
   return exports;
 }
 
@@ -118,11 +127,12 @@ void NfsOptions::add_to(CLI::App& command) {
                      "unless it is given. One for each --nfs, in order");
   command.add_option("--exports", exports_file,
                      "a file of exports, in the manner of /etc/exports: DIR ADDRESS(OPTIONS) ...");
-  command.add_option(
-      "--handle-key", key_path,
-      "the file with the key of file handles, made if it is not there. With the same "
-      "key clients go on after a restart, and at another server of the same files "
-      "(default: /var/lib/rpcrdma/handle-key, of a user ~/.local/state/rpcrdma)");
+  command
+      .add_option("--handle-key", key_path,
+                  "the file with the key of file handles, made if it is not there. With the same "
+                  "key clients go on after a restart, and at another server of the same files "
+                  "(default: /var/lib/rpcrdma/handle-key, of a user ~/.local/state/rpcrdma)")
+      ->check(not_empty());
   command
       .add_option(
           "--handles", handles,

@@ -27,6 +27,7 @@ struct NfsOptions {
   std::size_t workers = 16;
   std::size_t open_files_max = 4096;
   bool is_async = false;
+  bool is_read_only = false;                           // whatever the rules of exports say
   std::vector<Protection> security{Protection::kSys};  // of exports that say nothing
 
   void add_to(CLI::App& command);
