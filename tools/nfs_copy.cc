@@ -161,8 +161,10 @@ void add_cp(CLI::App& app) {
   settings->client.add_reconnect_to(*command);
   settings->nfs.add_to(*command);
   command->footer(
-      "Mode and times are kept, owners are not. What is no file, directory or symbolic link is\n"
-      "skipped. NFS URLs: nfs+rdma://HOST[:PORT]/EXPORT[/PATH] or nfs+tcp://HOST[:PORT]/...");
+      "Modes (but for set-user-ID and set-group-ID) and times (1970 to 2106) are kept, owners\n"
+      "are not. What is no file, directory or symbolic link is skipped in trees, and an error\n"
+      "where it is named.\n"
+      "NFS URLs: nfs+rdma://HOST[:PORT]/EXPORT[/PATH] or nfs+tcp://HOST[:PORT]/...");
   command->callback([settings] { copy(*settings); });
 }
 

@@ -240,6 +240,42 @@ TEST_P(Copying, ReplacesFilesAndLinksThatAreThere) {
   EXPECT_EQ(fs::file_size(here_ / "file"), 5U);
 }
 
+TEST_P(Copying, LeavesDevicesAndTheLikeWhereTheyAre) {
+  served_->write_file("fifo", "abc");
+  ASSERT_EQ(::mkfifo((here_ / "fifo").c_str(), 0600), 0);
+  EXPECT_THAT(messages(down("fifo", "fifo")),
+              testing::HasSubstr("is no file, and is not replaced"));
+  EXPECT_TRUE(fs::is_fifo(here_ / "fifo"));
+  fs::create_symlink(here_ / "fifo", here_ / "to-fifo");
+  EXPECT_THAT(messages(down("fifo", "to-fifo")), testing::HasSubstr("is not replaced"));
+  EXPECT_TRUE(fs::is_symlink(here_ / "to-fifo") && fs::is_fifo(here_ / "fifo"));
+  fs::create_directory(here_ / "in");
+  ASSERT_EQ(::mkfifo((here_ / "in/link").c_str(), 0600), 0);
+  fs::create_symlink("file", served_->path("link"));
+  EXPECT_EQ(down("link", "in", {.recursive = true}).failure_count, 1U);
+  EXPECT_TRUE(fs::is_fifo(here_ / "in/link"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(here_ / "in"), {}), 1) << "something is left";
+}
+
+TEST_P(Copying, NamedLinkStaysAndWhatItLeadsToIsReplaced) {
+  served_->write_file("file", "new");
+  write("old", "old");
+  fs::create_symlink("old", here_ / "link");
+  EXPECT_EQ(messages(down("file", "link")), "");
+  EXPECT_TRUE(fs::is_symlink(here_ / "link"));
+  EXPECT_EQ(fs::file_size(here_ / "old"), 3U);
+  fs::create_symlink("none", here_ / "dangling");
+  EXPECT_THAT(messages(down("file", "dangling")), testing::HasSubstr("a symbolic link to nothing"));
+}
+
+TEST_P(Copying, FailsWhereWhatIsNamedIsNoFile) {
+  ASSERT_EQ(::mkfifo((here_ / "fifo").c_str(), 0600), 0);
+  EXPECT_THAT(messages(up("fifo", "")), testing::HasSubstr("no file, directory or symbolic link"));
+  ASSERT_EQ(::mkfifo(served_->path("other").c_str(), 0600), 0);
+  EXPECT_THAT(messages(down("other", "x")),
+              testing::HasSubstr("no file, directory or symbolic link"));
+}
+
 TEST_P(Copying, WithoutReconnectionALostConnectionEndsItAndIsSaidOnce) {
   may_reconnect_ = false;
   mount();

@@ -114,7 +114,10 @@ void CopyRun::fail_here(const std::string& path, const std::string& what) {
   fail(path, failed_here(what).value());
 }
 
-void CopyRun::skip(const std::string& path) {
+void CopyRun::skip(const std::string& path, const Folder& into) {
+  if (into.depth == 0) {
+    return fail(path, Failure{.local = "it is no file, directory or symbolic link"});
+  }
   ++result_.skipped_count;
   if (result_.skipped.size() < CopyResult::kListedMax) result_.skipped.push_back(path);
 }

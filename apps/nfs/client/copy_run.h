@@ -77,7 +77,8 @@ class CopyRun {
   void fail(const std::string& path, Failure why);
   // With errno's text.
   void fail_here(const std::string& path, const std::string& what);
-  void skip(const std::string& path);
+  // What is no file, directory or link; an error of what was named, which is at depth 0.
+  void skip(const std::string& path, const Folder& into);
   // A file is to be copied, by that route.
   Route know_of(std::uint64_t bytes);
   void end_file(std::uint64_t bytes);

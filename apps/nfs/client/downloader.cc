@@ -6,8 +6,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <random>
+#include <system_error>
 #include <utility>
 
 namespace nfs {
@@ -42,9 +44,32 @@ std::optional<std::string> make_temporary(const std::string& name, Make make) {
   return std::nullopt;
 }
 
+std::string link_to(const files::File& file) {
+  return "/proc/self/fd/" + std::to_string(file.descriptor());
+}
+
+// It goes when this process does, however that ends. Not every file system has such files, and
+// without /proc none could be given a name.
+files::File unnamed_file(int directory) {
+  files::File made(::openat(directory, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+  if (made.is_open() && ::access(link_to(made).c_str(), F_OK) != 0) return files::File();
+  return made;
+}
+
+// A device, a FIFO or a socket, whose name no file may take.
+bool is_special(int directory, const std::string& name) {
+  struct stat status {};
+  if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  return !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
 // Gives what was made its name; it goes away if that fails.
 bool put_in_place(int directory, const std::string& temporary, const std::string& name) {
-  if (::renameat(directory, temporary.c_str(), directory, name.c_str()) == 0) return true;
+  const bool is_free = !is_special(directory, name);
+  if (!is_free) errno = EEXIST;
+  if (is_free && ::renameat(directory, temporary.c_str(), directory, name.c_str()) == 0) {
+    return true;
+  }
   const int why = errno;
   ::unlinkat(directory, temporary.c_str(), 0);
   errno = why;
@@ -74,8 +99,17 @@ Task<void> Downloader::all(const std::vector<std::string>& sources, const std::s
   leave(into);
 }
 
-std::unique_ptr<Folder> Downloader::target_folder(const std::string& target, bool is_alone,
+std::unique_ptr<Folder> Downloader::target_folder(const std::string& given, bool is_alone,
                                                   std::string& name) {
+  // A symbolic link that the user names stays, and what it leads to is replaced.
+  std::error_code error;
+  const bool is_link = std::filesystem::is_symlink(given, error);
+  const std::string led = is_link ? std::filesystem::canonical(given, error).string() : given;
+  if (error && is_link) {
+    fail(given, local("it is a symbolic link to nothing"));
+    return nullptr;
+  }
+  const std::string& target = led;
   auto made = std::make_unique<Folder>();
   constexpr int kFlags = O_RDONLY | O_DIRECTORY;
   made->here = files::File(target, kFlags);
@@ -108,7 +142,7 @@ Task<void> Downloader::any(Node node, Folder& into, std::string name, std::strin
     co_return;
   }
   if (node.attributes.type != ftype3::NF3REG) {
-    skip(path);
+    skip(path, into);
     co_return;
   }
   co_await file_slots().take();
@@ -207,22 +241,37 @@ Task<void> Downloader::finish(Folder& folder) {
 
 Task<Result<void>> Downloader::move_content(FileJob& job) {
   const int directory = job.into->here.descriptor();
-  const auto temporary = make_temporary(job.name, [&](const char* text) {
-    job.here = files::File(
-        ::openat(directory, text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    return job.here.is_open();
-  });
-  if (!temporary) co_return failed_here("it cannot be written here");
+  if (is_special(directory, job.name)) {
+    co_return Unexpected<Failure>(
+        local("what has the name here is no file, and is not replaced; cat writes to it"));
+  }
+  job.here = unnamed_file(directory);
+  std::optional<std::string> temporary;
+  if (!job.here.is_open()) {
+    temporary = make_temporary(job.name, [&](const char* text) {
+      job.here = files::File(
+          ::openat(directory, text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+      return job.here.is_open();
+    });
+  }
+  if (!job.here.is_open()) co_return failed_here("it cannot be written here");
   auto done = co_await transfer(job, Step::kRead);
   if (done && options().verify) done = co_await transfer(job, Step::kCompare);
   if (done && !job.kept.set_here(job.here.descriptor())) {
     done = failed_here("its mode and times cannot be set here");
   }
   if (!done) {
-    ::unlinkat(directory, temporary->c_str(), 0);
+    if (temporary) ::unlinkat(directory, temporary->c_str(), 0);
     co_return done;
   }
-  if (!put_in_place(directory, *temporary, job.name)) {
+  if (!temporary) {
+    const auto give_name = [&](const char* text) {
+      return ::linkat(AT_FDCWD, link_to(job.here).c_str(), directory, text, AT_SYMLINK_FOLLOW) == 0;
+    };
+    if (give_name(job.name.c_str())) co_return done;  // nothing had it
+    temporary = make_temporary(job.name, give_name);
+  }
+  if (!temporary || !put_in_place(directory, *temporary, job.name)) {
     co_return failed_here("it cannot be written here");
   }
   co_return done;

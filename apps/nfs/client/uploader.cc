@@ -100,7 +100,7 @@ Task<void> Uploader::any(Source source, Folder& into, std::string name) {
     co_return;
   }
   if (!S_ISREG(status.st_mode)) {
-    skip(source.path);
+    skip(source.path, into);
     co_return;
   }
   co_await file_slots().take();
