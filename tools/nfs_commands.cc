@@ -306,6 +306,7 @@ void add(CLI::App& app, const std::string& name, const std::string& what, int co
 }  // namespace
 
 void list_export(ClientSettings& client, const NfsSettings& settings, bool is_long) {
+  client.may_reconnect = true;
   const auto server = mount(client, settings, client.url);
   const std::string path = server->path();
   const nfs::Node top = take(*server, path, server->look_up_path(path));
@@ -338,6 +339,7 @@ void list_export(ClientSettings& client, const NfsSettings& settings, bool is_lo
 
 void remove_from_export(ClientSettings& client, const NfsSettings& settings, bool recursive,
                         bool force) {
+  client.may_reconnect = true;
   const auto server = mount(client, settings, client.url);
   const std::string path = server->path();
   const auto found = server->wait_for(server->look_up_path(path, false));

@@ -63,6 +63,11 @@ struct TransferSettings {
   }
 };
 
+void add_no_reconnect(CLI::App& command, ClientSettings& client) {
+  command.add_flag("--no-reconnect", client.no_reconnect,
+                   "NFS: fail when the connection is lost, instead of going on over a new one");
+}
+
 struct ListSettings {
   ClientSettings client;
   std::uint64_t entries_max = 1'000'000;
@@ -287,6 +292,7 @@ void add_ls(CLI::App& app, Also also) {
       ->capture_default_str();
   if (also == Also::kNfs) {
     settings->nfs.add_to(*command);
+    add_no_reconnect(*command, settings->client);
     command->add_flag("-l,--long", settings->is_long,
                       "NFS: with mode, links, owner, group, size and time of each");
   }
@@ -305,6 +311,7 @@ void add_rm(CLI::App& app, Also also) {
   command->add_flag("-f,--force", settings->force, "a file that is not there is no error");
   if (also == Also::kNfs) {
     settings->nfs.add_to(*command);
+    add_no_reconnect(*command, settings->client);
     command->add_flag("-r,--recursive", settings->recursive,
                       "NFS: a directory, with all that is in it");
     name->description("its name on the server; an NFS URL has it in itself");
