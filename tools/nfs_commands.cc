@@ -246,6 +246,7 @@ void move(FileSettings& settings) {
 void df(FileSettings& settings) {
   for (const std::string& url : settings.urls) {
     const auto server = mount(settings.client, settings.nfs, url);
+    take(*server, server->path(), server->look_up_path(server->path()));
     const auto space = take(*server, server->path(), server->space());
     if (settings.client.common.json) {
       nlohmann::json value = {

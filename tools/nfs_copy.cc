@@ -45,6 +45,12 @@ void add(nfs::CopyResult& sum, nfs::CopyResult&& more) {
 void upload(CopySettings& settings, const std::vector<std::string>& sources,
             const std::string& target, Copied& copied) {
   const auto server = mount(settings.client, settings.nfs, target);
+  if (target.ends_with('/') && !server->path().empty()) {
+    const nfs::Node node = take(*server, server->path(), server->look_up_path(server->path()));
+    if (node.attributes.type != nfs3::ftype3::NF3DIR) {
+      fail(kFailed, server->path() + ": it is no directory");
+    }
+  }
   nfs::Copier copier(*server, settings.copy);
   add(copied.sum, copier.upload(sources, server->path()));
   copied.provider = server->connections().provider_name();

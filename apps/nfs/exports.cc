@@ -99,7 +99,7 @@ std::string take_option(std::string_view option, ExportRules& rules) {
   } else {
     return quoted(option) +
            " is no option; there are ro, rw, root_squash, no_root_squash, all_squash, anonuid=N, "
-           "anongid=N, secure, insecure, sec=FLAVOR:FLAVOR";
+           "anongid=N, secure, insecure, sec=FLAVOR:FLAVOR, client=ADDRESS, name=/NAME";
   }
   return {};
 }

@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from command_fixture import BOUND_S, COMMAND, CommandFixture, run
+from command_fixture import BOUND_S, COMMAND, CommandFixture, run, wait_until
 
 
 class NfsCommandTest(CommandFixture):
@@ -209,7 +209,7 @@ class NfsCommandTest(CommandFixture):
         result = run("cp", self.root / "none", self.root / "fifo", self.served, path, self.url)
         self.assertEqual(result.returncode, 1)
         self.assertIn(f"{self.root}/none: it cannot be read: No such file or directory", result.stderr)
-        self.assertIn(f"{self.root}/fifo: skipped", result.stderr)
+        self.assertIn(f"{self.root}/fifo: it is no file, directory or symbolic link", result.stderr)
         self.assertIn(f"{self.served}: it is a directory", result.stderr)
         self.assertEqual((self.served / "file").read_bytes(), path.read_bytes())
         missing = run("cp", self.url + "/none", self.root / "back")
@@ -235,6 +235,68 @@ class NfsCommandTest(CommandFixture):
             self.failed(1, "no such file or directory", "stat", url + "/none")
             self.failed(1, "the server has no export that this begins with; it has /data", "ls",
                         url.removesuffix("/data") + "/elsewhere")
+
+    def test_what_cannot_be_printed_is_an_error_and_no_abort(self):
+        def run_to(full, arguments, into):
+            streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, into: full}
+            return subprocess.run([COMMAND, *map(str, arguments)], text=True, timeout=BOUND_S, check=False, **streams)
+
+        (self.served / "there").touch()
+        with open("/dev/full", "w") as full:
+            for arguments in (["ls", self.url], ["ls", "-l", self.url], ["ls", "--json", self.url],
+                              ["stat", self.url], ["df", self.url], ["--help"]):
+                result = run_to(full, arguments, "stdout")
+                self.assertEqual(result.returncode, 1, arguments)
+                self.assertIn("standard output: No space left on device", result.stderr, arguments)
+            for arguments, code in ((["cat", self.url + "/none"], 1), (["cp", self.root / "none", self.url], 1),
+                                    (["nothing"], 2)):
+                self.assertEqual(run_to(full, arguments, "stderr").returncode, code, arguments)
+
+    def test_names_that_are_too_long_are_wrong_usage(self):
+        for command in ("mkdir", "stat", "cat"):
+            self.failed(2, "more than 255 bytes", command, f"{self.url}/{'n' * 256}")
+
+    def test_df_asks_for_what_is_there(self):
+        self.failed(1, "no such file or directory", "df", self.url + "/none")
+
+    def test_cp_takes_a_slash_at_the_end_for_a_directory(self):
+        self.failed(1, "no such file or directory", "cp", self.file("file", 10), self.url + "/none/")
+        self.assertFalse((self.served / "none").exists())
+
+    def test_read_only_is_for_exports_as_well(self):
+        server = subprocess.Popen([COMMAND, "serve", "--nfs", f"{self.served}:no_root_squash", "--export", "/data",
+                                   "--read-only", "--nfs-tcp-port", "0", "--port", "0", "--provider", "siwarp",
+                                   "--handle-key", self.root / "other-key"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True)
+        self.nfs_servers.append(server)
+        urls = [word for word in server.stdout.readline().split() if word.startswith("nfs+")]
+        self.failed(1, "read-only", "mkdir", urls[0] + "/made")
+        self.assertFalse((self.served / "made").exists())
+
+    def test_empty_values_of_what_protects_are_wrong_usage(self):
+        for option in ("--sec", "--keytab", "--handle-key"):
+            self.failed(2, f"{option}: it is empty", "serve", "--nfs", self.served, "--port", "0", option, "")
+
+    def test_ls_and_rm_go_on_after_a_restart(self):
+        many = self.served / "many"
+        many.mkdir()
+        for i in range(3000):
+            (many / f"file{i}").touch()
+        port = self.url.split("/")[2].split(":")[1]
+        removing = subprocess.Popen([COMMAND, "rm", "-r", self.url + "/many"], stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: len(os.listdir(many)) < 2900)
+        self.nfs_servers[0].kill()
+        self.nfs_servers[0].wait(timeout=BOUND_S)
+        left = len(os.listdir(many))
+        self.assertGreater(left, 0)
+        self.nfs_servers.append(subprocess.Popen(
+            [COMMAND, "serve", "--nfs", f"{self.served}:no_root_squash", "--export", "/data", "--nfs-tcp-port", "0",
+             "--port", port, "--provider", "siwarp", "--handle-key", self.root / "key"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
+        self.assertTrue(self.nfs_servers[-1].stdout.readline().startswith("ready"))
+        errors = removing.communicate(timeout=BOUND_S)[1]
+        self.assertEqual((removing.returncode, errors), (0, ""))
+        self.assertFalse(many.exists())
 
     def test_no_server_is_no_connection(self):
         self.nfs_servers[0].send_signal(signal.SIGTERM)

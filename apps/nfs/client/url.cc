@@ -64,7 +64,18 @@ std::string take_server(std::string_view text, NfsUrl::Server& into) {
   return {};
 }
 
+std::size_t longest_name(std::string_view path) {
+  std::size_t longest = 0;
+  while (!path.empty()) {
+    const std::size_t size = std::min(path.find('/'), path.size());
+    longest = std::max(longest, size);
+    path.remove_prefix(std::min(size + 1, path.size()));
+  }
+  return longest;
+}
+
 constexpr std::size_t kServersMax = 16;
+constexpr std::size_t kNameMax = 255;  // bytes, of every file system of Linux
 
 }  // namespace
 
@@ -96,6 +107,7 @@ rpcrdma::Expected<NfsUrl, std::string> parse_nfs_url(std::string_view text) {
   if (("/" + *path + "/").find("/../") != std::string::npos) {
     return wrong(text, "'..' is not taken back here");
   }
+  if (longest_name(url.path) > kNameMax) return wrong(text, "a name has more than 255 bytes");
   return url;
 }
 
