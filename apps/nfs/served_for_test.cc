@@ -43,6 +43,15 @@ Export exported(const std::string& text) {
   return *made;
 }
 
+constexpr unsigned kAttempts = 1000;
+
+// Below the ports that the kernel gives to connections: one of another test would have the
+// server's while it is restarted.
+std::string quiet_address(const std::string& scheme, unsigned attempt) {
+  const unsigned port = 12'000 + (static_cast<unsigned>(::getpid()) * 8 + attempt) % 20'000;
+  return scheme + "://127.0.0.1:" + std::to_string(port);
+}
+
 }  // namespace
 
 void remove_tree(const std::string& top) {
@@ -99,11 +108,22 @@ void Served::begin() {
   Exporter::make_room_in(settings);
   // A test that restarts the server answers nothing meanwhile.
   settings.drain_timeout = std::chrono::milliseconds(500);
-  auto server = rpcrdma::Server::listen(rdma_.empty() ? "rdma://127.0.0.1:0" : rdma_, settings);
+  const bool is_first = rdma_.empty();
+  unsigned attempt = 0;
+  auto server =
+      rpcrdma::Server::listen(is_first ? quiet_address("rdma", attempt) : rdma_, settings);
+  while (is_first && !server && ++attempt < kAttempts) {
+    server = rpcrdma::Server::listen(quiet_address("rdma", attempt), settings);
+  }
   ASSERT_TRUE(server) << server.error().message();
   server_.emplace(std::move(*server));
   rdma_ = "rdma://" + std::string(server_->address());
-  tcp_ = "tcp://" + server_->also_listen(tcp_.empty() ? "tcp://127.0.0.1:0" : tcp_).value();
+  auto tcp = server_->also_listen(is_first ? quiet_address("tcp", ++attempt) : tcp_);
+  while (is_first && !tcp && ++attempt < kAttempts) {
+    tcp = server_->also_listen(quiet_address("tcp", attempt));
+  }
+  ASSERT_TRUE(tcp) << tcp.error().message();
+  tcp_ = "tcp://" + *tcp;
   ASSERT_TRUE(exporter_->add_to(*server_));
   thread_ = std::thread([this] { server_->run(); });
 }
