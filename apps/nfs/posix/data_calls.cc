@@ -42,11 +42,11 @@ int flags_of(stable_how stable) {
   return 0;
 }
 
-// In impatience that may wait only what is in the cache of pages. `size` is the file's.
-std::optional<std::size_t> read_at(const files::File& file, bool may_wait,
+// If it must not wait, only what is in the cache of pages. `size` is the file's.
+std::optional<std::size_t> read_at(const files::File& file, bool must_not_wait,
                                    rpcrdma::MutableBytes into, std::uint64_t offset,
                                    std::uint64_t size) {
-  if (!may_wait) return file.read_at(into, offset);
+  if (!must_not_wait) return file.read_at(into, offset);
   const std::uint64_t left = offset < size ? size - offset : 0;
   const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), left));
   const iovec part{into.data(), wanted};
@@ -101,8 +101,8 @@ nfs3::READ3res run(Tree& tree, const Caller& caller, const nfs3::READ3args& args
   nfsstat3 status = must_be_regular(file.status);
   if (status == nfsstat3::NFS3_OK) status = may_read(tree, caller, file);
   std::size_t count = 0;
-  const bool may_wait = Impatience::is_on() && !tree.is_in_memory();
-  if (may_wait && tree.reading_sets_time(file.status)) {
+  const bool must_not_wait = Impatience::is_on() && !tree.is_in_memory();
+  if (must_not_wait && tree.reading_sets_time(file.status)) {
     Impatience::give_up();
     status = nfsstat3::NFS3ERR_JUKEBOX;  // nothing is read
   }
@@ -111,7 +111,7 @@ nfs3::READ3res run(Tree& tree, const Caller& caller, const nfs3::READ3args& args
     const std::size_t wanted = std::min<std::uint64_t>(into.size(), kSizeMax - args.offset);
     const auto read = content == nullptr
                           ? std::nullopt
-                          : read_at(*content, may_wait, into.first(wanted), args.offset,
+                          : read_at(*content, must_not_wait, into.first(wanted), args.offset,
                                     static_cast<std::uint64_t>(file.status.st_size));
     if (read) {
       count = *read;
