@@ -2,6 +2,7 @@
 """What `rpcrdma` does with files of an NFS server: ls, cat, stat, df, mkdir, cp, mv, rm, by RDMA and by TCP."""
 import json
 import os
+import pathlib
 import signal
 import socket
 import stat
@@ -276,6 +277,35 @@ class NfsCommandTest(CommandFixture):
     def test_empty_values_of_what_protects_are_wrong_usage(self):
         for option in ("--sec", "--keytab", "--handle-key"):
             self.failed(2, f"{option}: it is empty", "serve", "--nfs", self.served, "--port", "0", option, "")
+
+    def test_download_that_is_killed_leaves_nothing(self):
+        with open(self.served / "large", "wb") as file:
+            file.truncate(8 << 30)
+        target = self.root / "target"
+        target.mkdir()
+        copying = subprocess.Popen([COMMAND, "cp", self.url + "/large", target], stderr=subprocess.DEVNULL)
+
+        self.addCleanup(copying.kill)
+        try:
+            os.close(os.open(target, os.O_TMPFILE | os.O_RDWR))
+            left = 0
+        except OSError:  # the file system has no files without a name
+            left = 1
+
+        def has_begun():
+            for each in pathlib.Path(f"/proc/{copying.pid}/fd").iterdir():
+                try:
+                    link = os.readlink(each)
+                except FileNotFoundError:  # closed meanwhile
+                    continue
+                if link.startswith(f"{target}/"):
+                    return True
+            return False
+
+        wait_until(has_begun)
+        copying.kill()
+        self.assertEqual(copying.wait(timeout=BOUND_S), -signal.SIGKILL)
+        self.assertEqual(len(os.listdir(target)), left)
 
     def test_ls_and_rm_go_on_after_a_restart(self):
         many = self.served / "many"
