@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "gen/letters.h"
+
 namespace rpcrdma::gen {
 namespace {
 
@@ -45,13 +47,6 @@ constexpr std::array<std::string_view, 110> kReserved = {
     "randomize",     "linux",        "unix",
     "errno",         "NULL",         "EOF",
     "assert",        "walk"};
-
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-bool is_word(char c) {
-  return is_letter(c) || (c >= '0' && c <= '9');
-}
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 namespace rpcrdma::gen {
 namespace {
 
-bool is_letter(char c) {
+bool is_alphabetic(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
@@ -18,7 +18,7 @@ bool is_letter(char c) {
 std::string letters_of(std::string_view text) {
   std::string letters;
   for (const char c : text) {
-    if (is_letter(c)) letters += static_cast<char>(c | 0x20);
+    if (is_alphabetic(c)) letters += static_cast<char>(c | 0x20);
   }
   return letters;
 }
@@ -47,7 +47,7 @@ std::string_view nearest_annotation(std::string_view text) {
   const std::string_view part = trimmed(text.substr(0, text.find(',')));
   if (part.size() > 80) return {};
   const std::string_view head = trimmed(part.substr(0, part.find_first_of("<=")));
-  const auto is_part_of_word = [](char c) { return is_letter(c); };
+  const auto is_part_of_word = [](char c) { return is_alphabetic(c); };
   const std::string_view word = head.substr(
       0, static_cast<std::size_t>(std::ranges::find_if_not(head, is_part_of_word) - head.begin()));
   const std::string whole = letters_of(head), first = letters_of(word);

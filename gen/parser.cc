@@ -375,11 +375,10 @@ void Parser::brackets(Declaration& declared) {
 }
 
 void Parser::check_bytes(const Declaration& declared, const Token& at) {
-  using Shape = Declaration::Shape;
-  if (declared.is_bytes() && declared.shape == Shape::kPlain) {
+  if (declared.is_bytes() && declared.shape == Declaration::Shape::kPlain) {
     fail(at, "'[SIZE]', '<LARGEST SIZE>' or '<>' for opaque data");
   }
-  if (declared.is_text() && declared.shape != Shape::kVariable) {
+  if (declared.is_text() && declared.shape != Declaration::Shape::kVariable) {
     fail(at, "'<LARGEST SIZE>' or '<>' for a string");
   }
 }

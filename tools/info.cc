@@ -12,7 +12,7 @@
 namespace rpcrdma::tools {
 namespace {
 
-nlohmann::json to_json(const DeviceFacts& device) {
+nlohmann::json device_json(const DeviceFacts& device) {
   return {{"name", device.name},
           {"transport", device.transport},
           {"registration", device.registration},
@@ -29,7 +29,7 @@ nlohmann::json provider_facts() {
   nlohmann::json all = nlohmann::json::array();
   for (const ProviderFacts& provider : providers()) {
     nlohmann::json devices = nlohmann::json::array();
-    for (const DeviceFacts& device : provider.devices) devices.push_back(to_json(device));
+    for (const DeviceFacts& device : provider.devices) devices.push_back(device_json(device));
     all.push_back({{"name", provider.name},
                    {"available", provider.is_available},
                    {"what", provider.what},

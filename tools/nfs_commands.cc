@@ -110,7 +110,7 @@ std::string time_text(const nfs3::nfstime3& time) {
   return text.data();
 }
 
-nlohmann::json to_json(const nfs3::fattr3& of) {
+nlohmann::json attributes_json(const nfs3::fattr3& of) {
   const auto seconds = [](const nfs3::nfstime3& time) {
     return static_cast<double>(time.seconds) + time.nseconds / 1e9;
   };
@@ -172,7 +172,7 @@ void stat(FileSettings& settings) {
     const nfs::Node node = take(*server, path, server->look_up_path(path, false));
     const nfs3::fattr3& of = node.attributes;
     if (settings.client.common.json) {
-      nlohmann::json value = to_json(of);
+      nlohmann::json value = attributes_json(of);
       add_name(value, server->url().path);
       print_json(value);
       continue;
@@ -331,7 +331,7 @@ void list_export(ClientSettings& client, const NfsSettings& settings, bool is_lo
       print_entry(*server, each.name, node, is_long);
       continue;
     }
-    nlohmann::json value = to_json(node.attributes);
+    nlohmann::json value = attributes_json(node.attributes);
     add_name(value, each.name);
     values.push_back(std::move(value));
   }

@@ -60,7 +60,7 @@ std::optional<Address> address_of_peer(std::string_view peer) {
   return address_of(host.substr(0, host.find('%')));
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   return "'" + std::string(text) + "'";
 }
 
@@ -84,11 +84,11 @@ std::string take_option(std::string_view option, ExportRules& rules) {
     rules.wants_privileged_port = option == "secure";
   } else if (const auto uid = value_of("anonuid")) {
     const auto number = number_of<std::uint32_t>(*uid);
-    if (!number) return quoted(*uid) + " is no user number";
+    if (!number) return in_quotes(*uid) + " is no user number";
     rules.anonymous_uid = *number;
   } else if (const auto gid = value_of("anongid")) {
     const auto number = number_of<std::uint32_t>(*gid);
-    if (!number) return quoted(*gid) + " is no group number";
+    if (!number) return in_quotes(*gid) + " is no group number";
     rules.anonymous_gid = *number;
   } else if (const auto security = value_of("sec")) {
     auto parsed = parse_security(*security);
@@ -97,7 +97,7 @@ std::string take_option(std::string_view option, ExportRules& rules) {
   } else if (option == "sync" || option == "no_subtree_check" || option == "fsid=0") {
     // What exports(5) has, and is always so here, or means nothing.
   } else {
-    return quoted(option) +
+    return in_quotes(option) +
            " is no option; there are ro, rw, root_squash, no_root_squash, all_squash, anonuid=N, "
            "anongid=N, secure, insecure, sec=FLAVOR:FLAVOR, client=ADDRESS, name=/NAME";
   }
@@ -121,7 +121,7 @@ std::string without_last_slashes(std::string text) {
 
 // "name=/NAME"; what is wrong with it, or empty.
 std::string take_name(std::string_view name, Export& into) {
-  if (!name.starts_with('/')) return "the name " + quoted(name) + " does not begin with '/'";
+  if (!name.starts_with('/')) return "the name " + in_quotes(name) + " does not begin with '/'";
   if (name.size() > 1024) return "the name is longer than MOUNT allows (1024 bytes)";
   into.name = without_last_slashes(std::string(name));
   return {};
@@ -201,13 +201,13 @@ Parsed<ExportClient> parse_client(std::string_view word, Export& into) {
   const std::size_t open = word.find('(');
   if (open != std::string_view::npos) {
     if (!word.ends_with(')'))
-      return Unexpected<std::string>("a ')' is missing behind " + quoted(word));
+      return Unexpected<std::string>("a ')' is missing behind " + in_quotes(word));
     options = word.substr(open + 1, word.size() - open - 2);
   }
   const std::string_view addresses = word.substr(0, open);
   const auto range = AddressRange::parse(addresses.empty() ? "*" : addresses);
   if (!range) {
-    return Unexpected<std::string>(quoted(addresses) +
+    return Unexpected<std::string>(in_quotes(addresses) +
                                    " is no address, ADDRESS/BITS or *; names "
                                    "of machines are not looked up");
   }
@@ -228,7 +228,7 @@ Parsed<Export> parse_line(std::string_view line) {
   auto directory = take_word(line);
   if (!directory) return Unexpected<std::string>(directory.error());
   if (!directory->starts_with('/') && !directory->starts_with(kCeph)) {
-    return Unexpected<std::string>("the directory " + quoted(*directory) +
+    return Unexpected<std::string>("the directory " + in_quotes(*directory) +
                                    " does not begin with '/'");
   }
   const std::string wrong = take_directory(*directory, made);
@@ -357,7 +357,7 @@ Parsed<std::vector<Protection>> parse_security(std::string_view text) {
   for_each_part(text, ':', [&](std::string_view name) {
     const auto found = std::ranges::find(kFlavors, name, &Flavor::name);
     if (found == std::end(kFlavors)) {
-      trouble = quoted(name) +
+      trouble = in_quotes(name) +
                 " is no flavor of security; there are sys, krb5, krb5i, krb5p, with "
                 "colons between";
       return false;
@@ -386,7 +386,7 @@ Parsed<Export> parse_export(std::string_view text) {
       if (option.starts_with("client=")) {
         const auto range = AddressRange::parse(option.substr(7));
         if (!range) {
-          trouble = quoted(option.substr(7)) + " is no address, ADDRESS/BITS or *";
+          trouble = in_quotes(option.substr(7)) + " is no address, ADDRESS/BITS or *";
         } else {
           made.clients.push_back({*range, std::string(option.substr(7)), {}});
         }
@@ -418,7 +418,7 @@ Parsed<std::vector<Export>> parse_exports(std::string_view text) {
     }
     const auto same = [&](const Export& other) { return other.name == parsed->name; };
     if (std::ranges::any_of(made, same)) {
-      trouble = "line " + std::to_string(number) + ": " + quoted(parsed->name) +
+      trouble = "line " + std::to_string(number) + ": " + in_quotes(parsed->name) +
                 " is exported already; give it another name=/NAME";
       return false;
     }

@@ -18,6 +18,7 @@
 namespace nfs3 {
 namespace {
 
+using nfs::bytes_of;
 using rpcrdma::AcceptStatus;
 using rpcrdma::Bytes;
 using testing::AnyOf;
@@ -27,10 +28,6 @@ constexpr std::uint64_t kTop = std::uint64_t{1} << 63U;
 constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint32_t kCountMax = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t kSecond = 1'000'000'000;  // nanoseconds
-
-Bytes bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
 
 // XDR said by hand.
 class Words {

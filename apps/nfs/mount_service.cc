@@ -12,7 +12,7 @@ namespace {
 
 using mount3::mountstat3;
 
-mount3::mountres3 failed(mountstat3 status) {
+mount3::mountres3 refusal(mountstat3 status) {
   mount3::mountres3 results;
   results.set_void(status);
   return results;
@@ -64,9 +64,9 @@ class Walk {
     // As the server: a handle gives nobody a right.
     self.served_.files->look_up(
         {}, {{self.here_, name}}, [walk = std::move(walk)](nfs3::LOOKUP3res results) mutable {
-          if (!results.resok()) return walk->answer_.succeed(failed(status_of(results.status())));
+          if (!results.resok()) return walk->answer_.succeed(refusal(status_of(results.status())));
           const auto opened = walk->key_.open(results.resok()->object);
-          if (!opened) return walk->answer_.succeed(failed(mountstat3::MNT3ERR_SERVERFAULT));
+          if (!opened) return walk->answer_.succeed(refusal(mountstat3::MNT3ERR_SERVERFAULT));
           walk->here_.data.assign(opened->inner.begin(), opened->inner.end());
           go_on(std::move(walk));
         });
@@ -82,9 +82,9 @@ class Walk {
   }
 
   void end(const nfs3::GETATTR3res& results) {
-    if (!results.resok()) return answer_.succeed(failed(status_of(results.status())));
+    if (!results.resok()) return answer_.succeed(refusal(status_of(results.status())));
     if (results.resok()->obj_attributes.type != nfs3::ftype3::NF3DIR) {
-      return answer_.succeed(failed(mountstat3::MNT3ERR_NOTDIR));
+      return answer_.succeed(refusal(mountstat3::MNT3ERR_NOTDIR));
     }
     mount3::mountres3 mounted;
     mounted.set_mountinfo({served_.handles.seal(here_.data).data, flavors_});
@@ -105,16 +105,16 @@ class Walk {
 void MountService::MOUNTPROC3_MNT(Answer<mount3::mountres3> answer, mount3::dirpath arg1) {
   std::string_view rest;
   ServedExport* const served = exports_.find_by_path(arg1, rest);
-  if (served == nullptr) return answer.succeed(failed(mountstat3::MNT3ERR_NOENT));
+  if (served == nullptr) return answer.succeed(refusal(mountstat3::MNT3ERR_NOENT));
   const ExportRules* const rules = served->rules.rules_for(answer.context().peer_address());
   if (rules == nullptr) {
-    return answer.succeed(failed(mountstat3::MNT3ERR_ACCES));
+    return answer.succeed(refusal(mountstat3::MNT3ERR_ACCES));
   }
   for (std::string_view part = rest; !part.empty();) {
     const std::string_view name = part.substr(0, part.find('/'));
     part.remove_prefix(std::min(part.size(), name.size() + 1));
     if (name == "." || name == ".." || name.find('\0') != std::string_view::npos) {
-      return answer.succeed(failed(mountstat3::MNT3ERR_INVAL));
+      return answer.succeed(refusal(mountstat3::MNT3ERR_INVAL));
     }
   }
   Walk::go_on(std::make_unique<Walk>(std::move(answer), *served, exports_.key(), rest, *rules));

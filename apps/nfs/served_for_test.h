@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -17,6 +18,9 @@
 
 namespace nfs {
 
+inline rpcrdma::Bytes bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 // Also what has directories that nobody may change.
 void remove_tree(const std::string& top);
 

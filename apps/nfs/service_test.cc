@@ -26,14 +26,11 @@
 namespace nfs3 {
 namespace {
 
+using nfs::bytes_of;
 using rpcrdma::Bytes;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::Not;
-
-Bytes bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
 
 class Nfs : public testing::TestWithParam<std::string> {
  protected:

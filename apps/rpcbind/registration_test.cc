@@ -12,7 +12,7 @@
 namespace rpcrdma::rpcbinding {
 namespace {
 
-constexpr Registration::Program kProgram{0x20000042, 1};
+constexpr Registration::Program kRegistered{0x20000042, 1};
 const FakeDaemon::Key kKey{0x20000042, 1, "rdma"};
 
 std::vector<Endpoint> at(std::uint16_t port) {
@@ -37,7 +37,8 @@ TEST(Registration, LastsAsLongAsItsObject) {
   for (const std::uint32_t version : {4U, 3U}) {
     FakeDaemon daemon(version);
     {
-      auto registration = Registration::make(kProgram, endpoints_of("[::]:20049"), daemon.where());
+      auto registration =
+          Registration::make(kRegistered, endpoints_of("[::]:20049"), daemon.where());
       ASSERT_TRUE(registration) << registration.error().message();
       const Registration moved(std::move(*registration));
       ASSERT_EQ(daemon.entries.size(), 2U);
@@ -52,7 +53,7 @@ TEST(Registration, TakesTheUnixSocketOfTheDaemon) {
   const std::string path = testing::TempDir() + "rpcbind" + std::to_string(::getpid()) + ".sock";
   FakeDaemon daemon(rpcbind::RPCBVERS4, "unix://" + path);
   EXPECT_EQ(daemon.where(), path);
-  auto registration = Registration::make(kProgram, at(20049), path);
+  auto registration = Registration::make(kRegistered, at(20049), path);
   ASSERT_TRUE(registration) << registration.error().message();
   EXPECT_EQ(daemon.entries[kKey].r_addr, "127.0.0.1.78.81");
   EXPECT_TRUE(registration->end());
@@ -61,17 +62,19 @@ TEST(Registration, TakesTheUnixSocketOfTheDaemon) {
 
 TEST(Registration, ReplacesWhatAServerLeftThatWasKilled) {
   FakeDaemon daemon;
-  daemon.entries[kKey] = {kProgram.program, kProgram.version, "rdma", "127.0.0.1.1.1", "superuser"};
-  auto registration = Registration::make(kProgram, at(20049), daemon.where());
+  daemon.entries[kKey] = {kRegistered.program, kRegistered.version, "rdma", "127.0.0.1.1.1",
+                          "superuser"};
+  auto registration = Registration::make(kRegistered, at(20049), daemon.where());
   ASSERT_TRUE(registration) << registration.error().message();
   EXPECT_EQ(daemon.entries[kKey].r_addr, "127.0.0.1.78.81");
 }
 
 TEST(Registration, OfAnotherUserIsLeftAndTold) {
   FakeDaemon daemon;
-  daemon.entries[kKey] = {kProgram.program, kProgram.version, "rdma", "127.0.0.1.1.1", "1000"};
+  daemon.entries[kKey] = {kRegistered.program, kRegistered.version, "rdma", "127.0.0.1.1.1",
+                          "1000"};
   daemon.of_others = {kKey};
-  auto registration = Registration::make(kProgram, at(20049), daemon.where());
+  auto registration = Registration::make(kRegistered, at(20049), daemon.where());
   ASSERT_FALSE(registration);
   EXPECT_EQ(registration.error().code, Errc::kDenied);
   EXPECT_NE(registration.error().cause.find("another user"), std::string::npos);
@@ -79,14 +82,14 @@ TEST(Registration, OfAnotherUserIsLeftAndTold) {
 }
 
 TEST(Registration, OverTcpLeavesAServerThatListensAndReplacesOneThatIsGone) {
-  constexpr Registration::Program kOverTcp{kProgram.program, kProgram.version, Over::kTcp};
+  constexpr Registration::Program kOverTcp{kRegistered.program, kRegistered.version, Over::kTcp};
   FakeDaemon daemon;
   auto listening = Server::listen("tcp://127.0.0.1:0");
   ASSERT_TRUE(listening) << listening.error().message();
   const auto other = from_socket_text(listening->address());
   ASSERT_TRUE(other);
-  const FakeDaemon::Key key{kProgram.program, kProgram.version, "tcp"};
-  const rpcbind::rpcb entry{kProgram.program, kProgram.version, "tcp", to_universal(*other),
+  const FakeDaemon::Key key{kRegistered.program, kRegistered.version, "tcp"};
+  const rpcbind::rpcb entry{kRegistered.program, kRegistered.version, "tcp", to_universal(*other),
                             owner_of_process()};
   daemon.entries[key] = entry;
   const auto refused = Registration::make(kOverTcp, at(2049), daemon.where());
@@ -102,7 +105,7 @@ TEST(Registration, OverTcpLeavesAServerThatListensAndReplacesOneThatIsGone) {
 }
 
 TEST(Registration, OverTcpDoesNotTakeItsOwnServerForAnother) {
-  constexpr Registration::Program kOverTcp{kProgram.program, kProgram.version, Over::kTcp};
+  constexpr Registration::Program kOverTcp{kRegistered.program, kRegistered.version, Over::kTcp};
   FakeDaemon daemon;
   const auto listening = Server::listen("tcp://0.0.0.0:0");
   ASSERT_TRUE(listening) << listening.error().message();
@@ -110,16 +113,16 @@ TEST(Registration, OverTcpDoesNotTakeItsOwnServerForAnother) {
   Endpoint before = own[0];
   before.address = {127, 0, 0, 1};
   // What a server left that was killed, which listened on loopback alone.
-  daemon.entries[{kProgram.program, kProgram.version, "tcp"}] = {
-      kProgram.program, kProgram.version, "tcp", to_universal(before), owner_of_process()};
+  daemon.entries[{kRegistered.program, kRegistered.version, "tcp"}] = {
+      kRegistered.program, kRegistered.version, "tcp", to_universal(before), owner_of_process()};
   const auto registration = Registration::make(kOverTcp, own, daemon.where());
   ASSERT_TRUE(registration) << registration.error().message();
 }
 
 TEST(Registration, EndLeavesWhatAnotherServerHasRegisteredMeanwhile) {
   FakeDaemon daemon;
-  auto first = Registration::make(kProgram, at(20049), daemon.where());
-  auto second = Registration::make(kProgram, at(20050), daemon.where());
+  auto first = Registration::make(kRegistered, at(20049), daemon.where());
+  auto second = Registration::make(kRegistered, at(20050), daemon.where());
   ASSERT_TRUE(first && second);
   EXPECT_TRUE(first->end());
   EXPECT_EQ(daemon.entries[kKey].r_addr, "127.0.0.1.78.82");
@@ -129,11 +132,11 @@ TEST(Registration, EndLeavesWhatAnotherServerHasRegisteredMeanwhile) {
 
 TEST(Registration, DaemonThatForgotItIsFineAndOneThatIsGoneIsTold) {
   auto daemon = std::make_unique<FakeDaemon>();
-  auto forgotten = Registration::make(kProgram, at(20049), daemon->where());
+  auto forgotten = Registration::make(kRegistered, at(20049), daemon->where());
   ASSERT_TRUE(forgotten);
   daemon->entries.clear();
   EXPECT_TRUE(forgotten->end());
-  auto kept = Registration::make(kProgram, at(20049), daemon->where());
+  auto kept = Registration::make(kRegistered, at(20049), daemon->where());
   ASSERT_TRUE(kept);
   daemon.reset();
   const auto ended = kept->end();
@@ -145,24 +148,24 @@ TEST(Registration, DaemonThatForgotItIsFineAndOneThatIsGoneIsTold) {
 TEST(Registration, OfAnAddressWithoutUniversalFormIsRefused) {
   FakeDaemon daemon;
   const auto registration =
-      Registration::make(kProgram, endpoints_of("[fe80::1%eth0]:20049"), daemon.where());
+      Registration::make(kRegistered, endpoints_of("[fe80::1%eth0]:20049"), daemon.where());
   ASSERT_FALSE(registration);
   EXPECT_EQ(registration.error().code, Errc::kUnsupported);
 }
 
 TEST(Registration, NamesOfDaemonsAreChecked) {
   for (const char* where : {"nonsense", "localhost:111", "127.0.0.1", ":111"}) {
-    const auto registration = Registration::make(kProgram, at(1), where);
+    const auto registration = Registration::make(kRegistered, at(1), where);
     ASSERT_FALSE(registration);
     EXPECT_EQ(registration.error().code, Errc::kBadUrl) << where;
   }
-  const auto missing = Registration::make(kProgram, at(1), "/no/such.sock");
+  const auto missing = Registration::make(kRegistered, at(1), "/no/such.sock");
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, Errc::kUnreachable);
   EXPECT_EQ(missing.error().peer, "rpcbind at /no/such.sock");
   EXPECT_NE(missing.error().cause.find("No such file"), std::string::npos);
   const std::string long_path = "/" + std::string(200, 'x');
-  const auto too_long = Registration::make(kProgram, at(1), long_path);
+  const auto too_long = Registration::make(kRegistered, at(1), long_path);
   ASSERT_FALSE(too_long);
   EXPECT_EQ(too_long.error().code, Errc::kBadUrl);
   EXPECT_NE(too_long.error().cause.find("at most 107"), std::string::npos);

@@ -11,7 +11,7 @@
 namespace rpcrdma::rpcbinding {
 namespace {
 
-constexpr std::uint32_t kProgram = 0x20000042;
+constexpr std::uint32_t kServed = 0x20000042;
 constexpr std::uint32_t kVersion = 7;
 
 // A server with a program of its own and rpcbind, and a client over RDMA.
@@ -19,8 +19,8 @@ class RpcbindOverRdma : public testing::Test {
  protected:
   explicit RpcbindOverRdma(const char* url = "rdma://127.0.0.1:0")
       : server_(Server::listen(url).value()), rpcbind_(server_->address()) {
-    EXPECT_TRUE(server_->add(kProgram, kVersion, program_));
-    rpcbind_.add(kProgram, kVersion);
+    EXPECT_TRUE(server_->add(kServed, kVersion, program_));
+    rpcbind_.add(kServed, kVersion);
     EXPECT_TRUE(rpcbind_.add_to(*server_));
     endpoint_ = *from_socket_text(server_->address());
     thread_ = std::thread([this] { server_->run(); });
@@ -36,7 +36,7 @@ class RpcbindOverRdma : public testing::Test {
   }
   static rpcbind::rpcb question(std::uint32_t version, const std::string& netid,
                                 const std::string& address = "") {
-    return {kProgram, version, netid, address, ""};
+    return {kServed, version, netid, address, ""};
   }
 
   std::optional<Server> server_;
@@ -56,7 +56,7 @@ TEST_F(RpcbindOverRdma, TellsWhereTheProgramsOfTheServerAre) {
   EXPECT_EQ(version4.RPCB4PROC_GETADDR({rpcbind::RPCBPROG, 4, "rdma", "", ""}).value(), here);
   // The program is really there.
   auto client = Client::connect(to_url(endpoint_.host(), endpoint_.port)).value();
-  auto call = client.prepare({kProgram, kVersion, 0}).value();
+  auto call = client.prepare({kServed, kVersion, 0}).value();
   EXPECT_TRUE(client.call(std::move(call)));
 }
 
@@ -73,14 +73,14 @@ TEST_F(RpcbindOverRdma, AnotherVersionOfTheProgramIsToldUnlessItMustBeThisOne) {
   EXPECT_NE(rpcbind.RPCB4PROC_GETADDR(question(kVersion + 1, "rdma")).value(), "");
   EXPECT_EQ(rpcbind.RPCB4PROC_GETVERSADDR(question(kVersion + 1, "rdma")).value(), "");
   EXPECT_NE(rpcbind.RPCB4PROC_GETVERSADDR(question(kVersion, "rdma")).value(), "");
-  EXPECT_EQ(rpcbind.RPCB4PROC_GETADDR({kProgram + 1, kVersion, "rdma", "", ""}).value(), "");
+  EXPECT_EQ(rpcbind.RPCB4PROC_GETADDR({kServed + 1, kVersion, "rdma", "", ""}).value(), "");
 }
 
 TEST_F(RpcbindOverRdma, ListsAll) {
   rpcbind::RPCBVERS_Client version3(*client_);
   const auto entries = version3.RPCBPROC_DUMP().value();
   ASSERT_EQ(entries.size(), 3U);
-  EXPECT_EQ(entries[0].rpcb_map.r_prog, kProgram);
+  EXPECT_EQ(entries[0].rpcb_map.r_prog, kServed);
   EXPECT_EQ(entries[0].rpcb_map.r_vers, kVersion);
   EXPECT_EQ(entries[0].rpcb_map.r_netid, "rdma");
   EXPECT_EQ(entries[0].rpcb_map.r_addr, to_universal(endpoint_));
@@ -91,7 +91,7 @@ TEST_F(RpcbindOverRdma, ListsAll) {
 TEST_F(RpcbindOverRdma, NobodyRegistersOrUnregistersFromAfar) {
   rpcbind::RPCBVERS_Client version3(*client_);
   rpcbind::RPCBVERS4_Client version4(*client_);
-  const rpcbind::rpcb wanted{kProgram, kVersion, "rdma", "192.0.2.7.78.81", "superuser"};
+  const rpcbind::rpcb wanted{kServed, kVersion, "rdma", "192.0.2.7.78.81", "superuser"};
   EXPECT_FALSE(version3.RPCBPROC_UNSET(wanted).value());
   EXPECT_FALSE(version3.RPCBPROC_SET(wanted).value());
   EXPECT_FALSE(version4.RPCB4PROC_UNSET(wanted).value());
@@ -101,7 +101,7 @@ TEST_F(RpcbindOverRdma, NobodyRegistersOrUnregistersFromAfar) {
 
 TEST_F(RpcbindOverRdma, DoesNotCallOthersForItsClients) {
   rpcbind::RPCBVERS4_Client rpcbind(*client_);
-  const auto broadcast = rpcbind.RPCB4PROC_BCAST({kProgram, kVersion, 0, {}});
+  const auto broadcast = rpcbind.RPCB4PROC_BCAST({kServed, kVersion, 0, {}});
   ASSERT_FALSE(broadcast);
   EXPECT_EQ(broadcast.error().code, Errc::kNotAvailable);
 }

@@ -10,7 +10,6 @@ namespace {
 using wire::ChunkLists;
 using wire::v1::Header;
 
-constexpr std::chrono::nanoseconds kTimeout = std::chrono::seconds(10);
 constexpr wire::v1::Body kMsg = wire::v1::Msg{};
 
 Options both_ways(std::uint32_t backward_calls = 2) {

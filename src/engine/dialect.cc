@@ -16,7 +16,7 @@ static_assert(kHeaderSizesV1.shortest == v1::kHeaderSizeMin);
 static_assert(kHeaderSizesV2.shortest == v2::kHeaderSizeMin);
 static_assert(v1::kHeaderSizeMin <= kShortHeaderSizeMax);
 static_assert(v2::kHeaderSizeMin <= kShortHeaderSizeMax);
-static_assert(v2::kReceiveSize == kReceiveSizeV2);
+static_assert(v2::kReceiveSizeDefault == kReceiveSizeV2);
 
 // What can be said of a message that decode() of its version has refused. The prefix, and the
 // number of errors, are the same in both.

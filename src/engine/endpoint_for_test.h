@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -17,6 +18,15 @@
 #include "wire/v2/header.h"
 
 namespace rpcrdma::engine {
+
+inline constexpr std::chrono::nanoseconds kTimeout = std::chrono::seconds(10);
+
+inline Options small() {
+  Options options;
+  options.credits = 4;
+  options.calls_max = 8;
+  return options;
+}
 
 class Endpoint {
  public:

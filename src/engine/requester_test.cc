@@ -14,15 +14,6 @@ using wire::ChunkLists;
 using wire::Segment;
 using wire::v1::Header;
 
-constexpr std::chrono::nanoseconds kTimeout = std::chrono::seconds(10);
-
-Options small() {
-  Options options;
-  options.credits = 4;
-  options.calls_max = 8;
-  return options;
-}
-
 class Client : public testing::Test {
  protected:
   Expected<CallId, StartError> start_null(std::uint32_t xid) {

@@ -17,12 +17,6 @@ using wire::v1::Header;
 
 constexpr Xid kXid{0x11223344};
 
-Options small() {
-  Options options;
-  options.credits = 4;
-  return options;
-}
-
 Header call_header(wire::v1::Body body = wire::v1::Msg{}) {
   return {kXid, 1, 8, body};
 }

@@ -17,7 +17,6 @@ namespace v1 = wire::v1;
 namespace v2 = wire::v2;
 using wire::ChunkLists;
 
-constexpr std::chrono::nanoseconds kTimeout = std::chrono::seconds(60);
 constexpr v2::Direction kCall = v2::Direction::kCall, kReply = v2::Direction::kReply;
 
 Options of_versions(std::uint32_t low, std::uint32_t high, std::uint32_t backward_calls = 0) {

@@ -22,12 +22,6 @@ constexpr std::uint32_t kRenewalsMax = 2;
 // adds 100 (krb5: at most 72).
 constexpr std::uint32_t kGrowthMax = 128;
 
-std::size_t size_of(std::span<const Bytes> pieces) noexcept {
-  std::size_t size = 0;
-  for (const Bytes piece : pieces) size += piece.size();
-  return size;
-}
-
 Error insecure(const CallSeal& call, std::string operation, std::string cause) {
   return {Errc::kSecurity, std::move(operation), std::string(call.peer), std::move(cause)};
 }

@@ -45,12 +45,6 @@ std::optional<LocalUser> find_user(const std::string& name) {
   return LocalUser{name, user->uid, user->gid, std::move(user->gids)};
 }
 
-std::size_t size_of(std::span<const Bytes> pieces) noexcept {
-  std::size_t size = 0;
-  for (const Bytes piece : pieces) size += piece.size();
-  return size;
-}
-
 }  // namespace
 
 // Its memory stays for the next call.

@@ -12,12 +12,16 @@ namespace {
 
 // Of the pieces and the sequence number in front of them, bytes.
 std::size_t body_size(std::span<const Bytes> pieces) noexcept {
-  std::size_t size = xdr::kWordSize;
-  for (const Bytes piece : pieces) size += piece.size();
-  return size;
+  return xdr::kWordSize + size_of(pieces);
 }
 
 }  // namespace
+
+std::size_t size_of(std::span<const Bytes> pieces) noexcept {
+  std::size_t size = 0;
+  for (const Bytes piece : pieces) size += piece.size();
+  return size;
+}
 
 std::optional<Enclosure> enclose(Context& context, std::uint32_t sequence,
                                  std::span<const Bytes> pieces, WrapRoom& room) {

@@ -20,6 +20,8 @@ struct WrapRoom {
   std::vector<Bytes> pieces;        // scratch
 };
 
+std::size_t size_of(std::span<const Bytes> pieces) noexcept;  // bytes, together
+
 // `pieces` follow each other and together are XDR, so that the sum of their sizes is a multiple of
 // four.
 

@@ -14,18 +14,18 @@ namespace rpcrdma::posix {
 
 Expected<std::unique_ptr<Reactor>, SystemError> Reactor::make() {
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll) return Unexpected<SystemError>(SystemError{errno, "epoll_create1"});
+  if (!epoll) return failed("epoll_create1");
   Fd timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!timer) return Unexpected<SystemError>(SystemError{errno, "timerfd_create"});
+  if (!timer) return failed("timerfd_create");
   Fd event(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!event) return Unexpected<SystemError>(SystemError{errno, "eventfd"});
+  if (!event) return failed("eventfd");
   // The two descriptors of our own are told from others by their null pointer.
   for (const Fd* own : {&timer, &event}) {
     epoll_event entry{};
     entry.events = EPOLLIN;
     entry.data.ptr = nullptr;
     if (epoll_ctl(epoll.value(), EPOLL_CTL_ADD, own->value(), &entry) != 0) {
-      return Unexpected<SystemError>(SystemError{errno, "epoll_ctl"});
+      return failed("epoll_ctl");
     }
   }
   return std::unique_ptr<Reactor>(

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,6 +42,10 @@ struct SystemError {
   int code;               // errno
   const char* operation;  // static text
 };
+// What errno says now.
+inline Unexpected<SystemError> failed(const char* operation) noexcept {
+  return Unexpected<SystemError>(SystemError{errno, operation});
+}
 
 // Objects may stop being watched, and be destroyed, at any time: also from inside a handler.
 class Reactor {

@@ -5,12 +5,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/assert.h"
 #include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma {
+
+// Bytes.
+inline std::uint64_t total_size(std::span<const Slice> slices) noexcept {
+  std::uint64_t size = 0;
+  for (const Slice& slice : slices) size += slice.size;
+  return size;
+}
 
 class Regions {
  public:

@@ -51,10 +51,6 @@ bool is_quiet(int fd) noexcept {
   return ::recv(fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && would_block();
 }
 
-Unexpected<posix::SystemError> failed(const char* operation) {
-  return Unexpected<posix::SystemError>(posix::SystemError{errno, operation});
-}
-
 int error_of(int fd) noexcept {
   int error = 0;
   socklen_t size = sizeof(error);
@@ -106,7 +102,7 @@ Expected<std::unique_ptr<Connection>, posix::SystemError> Connection::open(
   std::string peer = peer_of(socket.value());
   std::unique_ptr<Connection> connection(
       new Connection(reactor, std::move(socket), memory, options, std::move(peer)));
-  if (!connection->watch()) return failed("epoll_ctl");
+  if (!connection->watch()) return posix::failed("epoll_ctl");
   return connection;
 }
 
@@ -114,14 +110,14 @@ Expected<std::unique_ptr<Connection>, posix::SystemError> Connection::connect(
     posix::Reactor& reactor, const posix::Address& address, Memory& memory,
     const ConnectionOptions& options) {
   posix::Fd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket) return failed("socket");
+  if (!socket) return posix::failed("socket");
   configure(socket.value());
   const bool at_once = ::connect(socket.value(), address.pointer(), address.size) == 0;
-  if (!at_once && errno != EINPROGRESS) return failed("connect");
+  if (!at_once && errno != EINPROGRESS) return posix::failed("connect");
   std::unique_ptr<Connection> connection(
       new Connection(reactor, std::move(socket), memory, options, posix::to_string(address)));
   connection->connected_ = connection->writable_ = at_once;
-  if (!connection->watch()) return failed("epoll_ctl");
+  if (!connection->watch()) return posix::failed("epoll_ctl");
   if (!at_once) {
     connection->timed_ = true;
     reactor.set_deadline(*connection, posix::Reactor::now() + options.connect_timeout);

@@ -16,10 +16,6 @@ namespace {
 constexpr int kBacklog = 1024;
 constexpr std::chrono::milliseconds kExhaustedRest{100};
 
-Unexpected<posix::SystemError> failed(const char* operation) {
-  return Unexpected<posix::SystemError>(posix::SystemError{errno, operation});
-}
-
 bool is_exhausted(int error) noexcept {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
@@ -45,24 +41,24 @@ SocketFile::~SocketFile() {
 Expected<std::unique_ptr<Listener>, posix::SystemError> Listener::open(
     posix::Reactor& reactor, const posix::Address& address, bool share_port) {
   posix::Fd fd(socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) return failed("socket");
+  if (!fd) return posix::failed("socket");
   const bool is_local = address.family() == AF_UNIX;
   const int on = 1;
   setsockopt(fd.value(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (share_port && !is_local &&
       setsockopt(fd.value(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0) {
-    return failed("sharing a port");
+    return posix::failed("sharing a port");
   }
-  if (bind(fd.value(), address.pointer(), address.size) != 0) return failed("bind");
+  if (bind(fd.value(), address.pointer(), address.size) != 0) return posix::failed("bind");
   SocketFile file = is_local ? SocketFile(posix::to_string(address)) : SocketFile();
-  if (listen(fd.value(), kBacklog) != 0) return failed("listen");
+  if (listen(fd.value(), kBacklog) != 0) return posix::failed("listen");
   posix::Address real;
   real.size = sizeof(real.storage);
-  if (getsockname(fd.value(), real.pointer(), &real.size) != 0) return failed("getsockname");
+  if (getsockname(fd.value(), real.pointer(), &real.size) != 0) return posix::failed("getsockname");
   std::unique_ptr<Listener> listener(
       new Listener(reactor, std::move(fd), std::move(file), posix::to_string(real)));
   if (!reactor.watch(listener->socket_.value(), EPOLLIN | EPOLLET, *listener)) {
-    return failed("epoll_ctl");
+    return posix::failed("epoll_ctl");
   }
   return listener;
 }

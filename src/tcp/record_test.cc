@@ -47,7 +47,7 @@ void add_fragment(Stream& stream, Bytes data, bool last) {
   add_mark(stream, static_cast<std::uint32_t>(data.size()) | (last ? kLastFragment : 0));
   stream.insert(stream.end(), data.begin(), data.end());
 }
-Stream some_bytes(std::size_t size) {
+Stream pattern(std::size_t size) {
   Stream bytes(size);
   for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 251);
   return bytes;
@@ -64,11 +64,11 @@ TEST(RecordMark, SaysTheSizeAndThatItIsTheLast) {
 TEST(RecordReader, TakesOneRecordAndLeavesTheNextAlone) {
   Purse memory;
   RecordReader reader(memory, {});
-  const Stream data = some_bytes(100);
+  const Stream data = pattern(100);
   Stream stream;
   add_fragment(stream, data, true);
   const std::size_t size = stream.size();
-  add_fragment(stream, some_bytes(5), true);
+  add_fragment(stream, pattern(5), true);
   EXPECT_TRUE(reader.at_start());
   EXPECT_EQ(reader.take(stream), size);
   ASSERT_TRUE(reader.done());
@@ -76,13 +76,13 @@ TEST(RecordReader, TakesOneRecordAndLeavesTheNextAlone) {
   EXPECT_EQ(copy_of(reader.release()), data);
   EXPECT_TRUE(reader.at_start());
   EXPECT_EQ(reader.take(Bytes(stream).subspan(size)), 9U);
-  EXPECT_EQ(copy_of(reader.release()), some_bytes(5));
+  EXPECT_EQ(copy_of(reader.release()), pattern(5));
 }
 
 TEST(RecordReader, PutsFragmentsOfOneByteTogether) {
   Purse memory;
   RecordReader reader(memory, {.size_max = 5000, .fragments_max = 5000});
-  const Stream data = some_bytes(5000);
+  const Stream data = pattern(5000);
   Stream stream;
   for (std::size_t i = 0; i < data.size(); ++i) {
     add_fragment(stream, Bytes(data).subspan(i, 1), i + 1 == data.size());
@@ -100,7 +100,7 @@ TEST(RecordReader, AnyWayToCutTheStreamYieldsTheSameRecords) {
     std::vector<Stream> sent, received;
     Stream stream;
     for (int i = 0; i < 3; ++i) {
-      sent.push_back(some_bytes(random.below(20'001)));
+      sent.push_back(pattern(random.below(20'001)));
       Bytes rest(sent.back());
       while (random.one_in(2)) {
         const std::size_t size = random.below(rest.size() + 1);
@@ -135,22 +135,22 @@ TEST(RecordReader, NothingPlacedInsideOfAMarkChangesNothing) {
   Purse memory;
   RecordReader reader(memory, {});
   Stream stream;
-  add_fragment(stream, some_bytes(5), true);
+  add_fragment(stream, pattern(5), true);
   reader.take(Bytes(stream).first(2));
   EXPECT_TRUE(reader.place().empty());
   reader.handle_placed(0);
   reader.take(Bytes(stream).subspan(2));
   ASSERT_TRUE(reader.done());
-  EXPECT_EQ(copy_of(reader.release()), some_bytes(5));
+  EXPECT_EQ(copy_of(reader.release()), pattern(5));
 }
 
 TEST(RecordReader, WantedNeverGoesBehindTheRecord) {
   Purse memory;
   RecordReader reader(memory, {});
   Stream stream;
-  add_fragment(stream, some_bytes(10'000), false);
+  add_fragment(stream, pattern(10'000), false);
   add_fragment(stream, {}, false);
-  add_fragment(stream, some_bytes(3), true);
+  add_fragment(stream, pattern(3), true);
   const std::size_t size = stream.size();
   add_mark(stream, 0x12345678);
   std::size_t done = 0;
@@ -168,8 +168,8 @@ TEST(RecordReader, RecordOfExactlyTheCapIsTakenAndOneByteMoreIsRefused) {
       Purse memory;
       RecordReader reader(memory, {.size_max = 1000, .fragments_max = 4096});
       Stream stream;
-      if (in_two) add_fragment(stream, some_bytes(600), false);
-      add_fragment(stream, some_bytes((in_two ? 400 : 1000) + more), true);
+      if (in_two) add_fragment(stream, pattern(600), false);
+      add_fragment(stream, pattern((in_two ? 400 : 1000) + more), true);
       reader.take(stream);
       EXPECT_EQ(reader.done(), more == 0);
       EXPECT_EQ(reader.error(), more == 0 ? RecordError::kNone : RecordError::kTooLarge);
@@ -183,7 +183,7 @@ TEST(RecordReader, MarksOfTheLargestFragmentsAreRefusedWhateverCameBefore) {
     Purse memory;
     RecordReader reader(memory, {.size_max = 1000, .fragments_max = 4096});
     Stream stream;
-    add_fragment(stream, some_bytes(600), false);
+    add_fragment(stream, pattern(600), false);
     add_mark(stream, mark);
     EXPECT_EQ(reader.take(stream), stream.size());
     EXPECT_EQ(reader.error(), RecordError::kTooLarge);
@@ -195,11 +195,11 @@ TEST(RecordReader, EmptyLastFragmentEndsARecordAlsoAtTheCap) {
   Purse memory;
   RecordReader reader(memory, {.size_max = 8, .fragments_max = 4});
   Stream stream;
-  add_fragment(stream, some_bytes(8), false);
+  add_fragment(stream, pattern(8), false);
   add_mark(stream, kLastFragment);
   for (const std::byte byte : stream) EXPECT_EQ(reader.take({&byte, 1}), 1U);
   ASSERT_TRUE(reader.done());
-  EXPECT_EQ(copy_of(reader.release()), some_bytes(8));
+  EXPECT_EQ(copy_of(reader.release()), pattern(8));
 }
 
 TEST(RecordReader, FragmentsAreCountedAlsoWhenTheyAreEmpty) {
@@ -220,7 +220,7 @@ TEST(RecordReader, CountsAnewForEachRecord) {
   RecordReader reader(memory, {.size_max = 10, .fragments_max = 1});
   for (int i = 0; i < 5; ++i) {
     Stream stream;
-    add_fragment(stream, some_bytes(10), true);
+    add_fragment(stream, pattern(10), true);
     reader.take(stream);
     ASSERT_TRUE(reader.done());
     reader.release();
@@ -244,16 +244,16 @@ TEST(RecordReader, AnnouncedBytesTakeNoMemoryBeforeTheyCome) {
   add_mark(stream, 1U << 30U);
   reader.take(stream);
   EXPECT_EQ(memory.in_use, 0U);
-  reader.take(some_bytes(1));
+  reader.take(pattern(1));
   EXPECT_LE(memory.in_use, RecordReader::kFirstSize);
-  reader.take(some_bytes(100'000));
+  reader.take(pattern(100'000));
   EXPECT_LE(memory.most, 5 * 100'001U);
 }
 
 TEST(RecordReader, GoesOnWhenThereIsMemoryAgain) {
   Purse memory(0);
   RecordReader reader(memory, {});
-  const Stream data = some_bytes(9000);
+  const Stream data = pattern(9000);
   Stream stream;
   add_fragment(stream, data, true);
   std::size_t taken = reader.take(stream);
@@ -276,7 +276,7 @@ TEST(RecordReader, RandomBytesNeverTakeMoreThanTheCapAllows) {
     Purse memory;
     RecordReader reader(memory, {.size_max = 5000, .fragments_max = 20});
     for (int piece = 0; piece < 20; ++piece) {
-      Stream stream = some_bytes(random.below(700));
+      Stream stream = pattern(random.below(700));
       if (stream.size() >= 4) {
         xdr::store_word(stream.data(), static_cast<std::uint32_t>(random.below(600)) |
                                            (random.one_in(2) ? kLastFragment : 0));

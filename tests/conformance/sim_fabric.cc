@@ -8,11 +8,11 @@
 namespace rpcrdma::test {
 namespace {
 
-using rdma::sim::Options;
+using SimOptions = rdma::sim::Options;
 
 class SimFabric final : public Fabric {
  public:
-  SimFabric(std::uint64_t seed, const Options& options)
+  SimFabric(std::uint64_t seed, const SimOptions& options)
       : world_(seed, options), client_(world_, "client"), server_(world_, "server") {}
 
   rdma::Provider& client() override { return client_; }
@@ -35,24 +35,24 @@ class SimFabric final : public Fabric {
   rdma::sim::Provider client_, server_;
 };
 
-FabricKind kind(std::string name, const Options& options) {
+FabricKind sim_kind(std::string name, const SimOptions& options) {
   return {std::move(name), [options] { return std::make_unique<SimFabric>(1, options); }};
 }
 
 }  // namespace
 
 std::vector<FabricKind> sim_fabrics() {
-  Options late;
+  SimOptions late;
   late.completion_delay_max = std::chrono::milliseconds(5);
-  Options bunched;
+  SimOptions bunched;
   bunched.granularity = std::chrono::microseconds(50);
-  Options eager;
+  SimOptions eager;
   eager.completes_before_arrival = true;
   eager.completion_delay_max = std::chrono::microseconds(20);
-  Options narrow;
+  SimOptions narrow;
   narrow.reads_in_flight_max = 1;
-  return {kind("sim", {}), kind("sim_late", late), kind("sim_bunched", bunched),
-          kind("sim_eager", eager), kind("sim_narrow", narrow)};
+  return {sim_kind("sim", {}), sim_kind("sim_late", late), sim_kind("sim_bunched", bunched),
+          sim_kind("sim_eager", eager), sim_kind("sim_narrow", narrow)};
 }
 
 }  // namespace rpcrdma::test

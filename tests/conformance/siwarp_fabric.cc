@@ -7,7 +7,7 @@
 namespace rpcrdma::test {
 namespace {
 
-using rdma::siwarp::Options;
+using SiwarpOptions = rdma::siwarp::Options;
 
 class SiwarpFabric final : public Fabric {
  public:
@@ -34,26 +34,26 @@ class SiwarpFabric final : public Fabric {
   std::unique_ptr<rdma::Provider> client_, server_;
 };
 
-std::unique_ptr<Fabric> make(const Options& options) {
+std::unique_ptr<Fabric> make(const SiwarpOptions& options) {
   auto client = rdma::siwarp::make_provider(options);
   auto server = rdma::siwarp::make_provider(options);
   if (!client.has_value() || !server.has_value()) return nullptr;
   return std::make_unique<SiwarpFabric>(std::move(*client), std::move(*server));
 }
 
-FabricKind kind(std::string name, const Options& options) {
+FabricKind siwarp_kind(std::string name, const SiwarpOptions& options) {
   return {std::move(name), [options] { return make(options); }};
 }
 
 }  // namespace
 
 std::vector<FabricKind> siwarp_fabrics() {
-  Options plain;
+  SiwarpOptions plain;
   plain.crc = false;
-  Options small_segments;
+  SiwarpOptions small_segments;
   small_segments.segment_size_max = 1428;  // as over Ethernet
-  return {kind("siwarp", {}), kind("siwarp_no_crc", plain),
-          kind("siwarp_small_segments", small_segments)};
+  return {siwarp_kind("siwarp", {}), siwarp_kind("siwarp_no_crc", plain),
+          siwarp_kind("siwarp_small_segments", small_segments)};
 }
 
 }  // namespace rpcrdma::test

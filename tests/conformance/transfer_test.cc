@@ -243,19 +243,20 @@ TEST_P(Transfer, ReadsOfAnySizeBringTheBytes) {
 
 TEST_P(Transfer, AsManyReadsAsCapabilitiesAllowAreInFlightAndCompleteInOrder) {
   const std::uint32_t count = server.queue_pair().capabilities().reads_in_flight_max;
-  constexpr std::uint32_t kSize = 3000;
-  client.fill(0, count * kSize, 5);
-  const Remote source = expose(client, 0, count * kSize, RemoteAccess::kRead);
+  constexpr std::uint32_t kPartSize = 3000;
+  client.fill(0, count * kPartSize, 5);
+  const Remote source = expose(client, 0, count * kPartSize, RemoteAccess::kRead);
   for (std::uint32_t i = 0; i < count; ++i) {
-    const Remote part{source.tag, kSize, source.address + i * kSize};
-    ASSERT_TRUE(server.post(i, Read{server.slice(i * kSize, kSize), part}).has_value());
+    const Remote part{source.tag, kPartSize, source.address + i * kPartSize};
+    ASSERT_TRUE(server.post(i, Read{server.slice(i * kPartSize, kPartSize), part}).has_value());
   }
   std::uint64_t expected = 0;
   for (const rdma::Completion& done : next(server, count)) {
     EXPECT_EQ(done.id, expected++);
     EXPECT_EQ(done.status, Status::kOk);
   }
-  EXPECT_EQ(copy_of(server.memory(0, count * kSize)), copy_of(client.memory(0, count * kSize)));
+  EXPECT_EQ(copy_of(server.memory(0, count * kPartSize)),
+            copy_of(client.memory(0, count * kPartSize)));
 }
 
 TEST_P(Transfer, OneReadTooManyIsRefusedOrServedButBreaksNothing) {
@@ -301,19 +302,19 @@ TEST_P(Transfer, WriteAndReadOfNoBytesSucceed) {
 
 TEST_P(Transfer, TrafficOfAllKindsInBothDirectionsKeepsItsBytes) {
   constexpr std::uint32_t kRounds = 40;
-  constexpr std::uint32_t kSize = 10'000;
-  for (End* end : {&client, &server}) end->fill(0, kSize, end == &client ? 1 : 2);
+  constexpr std::uint32_t kPartSize = 10'000;
+  for (End* end : {&client, &server}) end->fill(0, kPartSize, end == &client ? 1 : 2);
   for (std::uint32_t round = 0; round < kRounds; ++round) {
     for (auto [from, to] : {std::pair{&client, &server}, std::pair{&server, &client}}) {
-      const Remote room = expose(*to, 500'000, kSize, RemoteAccess::kWrite);
-      const Remote source = expose(*to, 0, kSize, RemoteAccess::kRead);
-      const Slice data = from->slice(0, kSize);
+      const Remote room = expose(*to, 500'000, kPartSize, RemoteAccess::kWrite);
+      const Remote source = expose(*to, 0, kPartSize, RemoteAccess::kRead);
+      const Slice data = from->slice(0, kPartSize);
       ASSERT_TRUE(from->post(1, Write{{&data, 1}, room}, false).has_value());
-      ASSERT_TRUE(from->post(2, Read{from->slice(900'000, kSize), source}).has_value());
+      ASSERT_TRUE(from->post(2, Read{from->slice(900'000, kPartSize), source}).has_value());
       EXPECT_EQ(next(*from).id, 2U);
       barrier(*from, *to);
-      ASSERT_EQ(copy_of(to->memory(500'000, kSize)), copy_of(from->memory(0, kSize)));
-      ASSERT_EQ(copy_of(from->memory(900'000, kSize)), copy_of(to->memory(0, kSize)));
+      ASSERT_EQ(copy_of(to->memory(500'000, kPartSize)), copy_of(from->memory(0, kPartSize)));
+      ASSERT_EQ(copy_of(from->memory(900'000, kPartSize)), copy_of(to->memory(0, kPartSize)));
       revoke(*to, room.tag);
       revoke(*to, source.tag);
     }

@@ -12,7 +12,7 @@
 namespace rpcrdma::test {
 namespace {
 
-using rdma::verbs::Options;
+using VerbsOptions = rdma::verbs::Options;
 using rdma::verbs::Registration;
 
 struct Device {
@@ -24,7 +24,7 @@ struct Device {
 class VerbsFabric final : public Fabric {
  public:
   VerbsFabric(std::unique_ptr<rdma::Provider> client, std::unique_ptr<rdma::Provider> server,
-              const Device& device, const Options& options)
+              const Device& device, const VerbsOptions& options)
       : client_(std::move(client)),
         server_(std::move(server)),
         device_(device),
@@ -57,10 +57,10 @@ class VerbsFabric final : public Fabric {
  private:
   std::unique_ptr<rdma::Provider> client_, server_;
   const Device device_;
-  const Options options_;
+  const VerbsOptions options_;
 };
 
-std::unique_ptr<Fabric> make(const Device& device, const Options& options) {
+std::unique_ptr<Fabric> make(const Device& device, const VerbsOptions& options) {
   const auto plugin = rdma::verbs::load();
   if (!plugin) {
     std::cerr << plugin.error() << "\n";
@@ -72,7 +72,7 @@ std::unique_ptr<Fabric> make(const Device& device, const Options& options) {
   return std::make_unique<VerbsFabric>(std::move(*client), std::move(*server), device, options);
 }
 
-FabricKind kind(std::string name, const Device& device, const Options& options) {
+FabricKind verbs_kind(std::string name, const Device& device, const VerbsOptions& options) {
   return {std::move(name), [device, options] { return make(device, options); }};
 }
 
@@ -102,21 +102,21 @@ std::vector<FabricKind> verbs_fabrics() {
   const char* const address = std::getenv("RPCRDMA_LAB_ADDRESS");
   if (address == nullptr) return {};
   const Device device{address, is_iwarp(address)};
-  Options per_call;
+  VerbsOptions per_call;
   per_call.registration = Registration::kPerCall;
-  Options nothing_inline;
+  VerbsOptions nothing_inline;
   nothing_inline.inline_max = 0;
-  return {kind("verbs", device, {}), kind("verbs_per_call", device, per_call),
-          kind("verbs_nothing_inline", device, nothing_inline)};
+  return {verbs_kind("verbs", device, {}), verbs_kind("verbs_per_call", device, per_call),
+          verbs_kind("verbs_nothing_inline", device, nothing_inline)};
 }
 
 std::vector<FabricKind> verbs_sharing_fabrics() {
   const char* const address = std::getenv("RPCRDMA_LAB_ADDRESS");
   if (address == nullptr) return {};
-  Options options;
+  VerbsOptions options;
   options.shared_receives = {kSharedReceives, kSharedSize, true};
   const Device device{address, is_iwarp(address), !is_rxe_of_a_later_kernel(address)};
-  return {kind("verbs_sharing", device, options)};
+  return {verbs_kind("verbs_sharing", device, options)};
 }
 
 }  // namespace rpcrdma::test

@@ -19,35 +19,35 @@ constexpr int kPatienceS = 10;  // for an answer that is owed
 constexpr std::uint32_t kLast = 0x80000000U;
 
 std::string status_name(std::uint32_t status) {
-  static const std::map<std::uint32_t, const char*> kNames{{0, "OK"},
-                                                           {1, "PERM"},
-                                                           {2, "NOENT"},
-                                                           {5, "IO"},
-                                                           {6, "NXIO"},
-                                                           {13, "ACCES"},
-                                                           {17, "EXIST"},
-                                                           {18, "XDEV"},
-                                                           {19, "NODEV"},
-                                                           {20, "NOTDIR"},
-                                                           {21, "ISDIR"},
-                                                           {22, "INVAL"},
-                                                           {27, "FBIG"},
-                                                           {28, "NOSPC"},
-                                                           {30, "ROFS"},
-                                                           {31, "MLINK"},
-                                                           {63, "NAMETOOLONG"},
-                                                           {66, "NOTEMPTY"},
-                                                           {70, "STALE"},
-                                                           {10001, "BADHANDLE"},
-                                                           {10002, "NOT_SYNC"},
-                                                           {10003, "BAD_COOKIE"},
-                                                           {10004, "NOTSUPP"},
-                                                           {10005, "TOOSMALL"},
-                                                           {10006, "SERVERFAULT"},
-                                                           {10007, "BADTYPE"},
-                                                           {10008, "JUKEBOX"}};
-  const auto found = kNames.find(status);
-  return found != kNames.end() ? found->second : "status " + std::to_string(status);
+  static const std::map<std::uint32_t, const char*> kStatusNames{{0, "OK"},
+                                                                 {1, "PERM"},
+                                                                 {2, "NOENT"},
+                                                                 {5, "IO"},
+                                                                 {6, "NXIO"},
+                                                                 {13, "ACCES"},
+                                                                 {17, "EXIST"},
+                                                                 {18, "XDEV"},
+                                                                 {19, "NODEV"},
+                                                                 {20, "NOTDIR"},
+                                                                 {21, "ISDIR"},
+                                                                 {22, "INVAL"},
+                                                                 {27, "FBIG"},
+                                                                 {28, "NOSPC"},
+                                                                 {30, "ROFS"},
+                                                                 {31, "MLINK"},
+                                                                 {63, "NAMETOOLONG"},
+                                                                 {66, "NOTEMPTY"},
+                                                                 {70, "STALE"},
+                                                                 {10001, "BADHANDLE"},
+                                                                 {10002, "NOT_SYNC"},
+                                                                 {10003, "BAD_COOKIE"},
+                                                                 {10004, "NOTSUPP"},
+                                                                 {10005, "TOOSMALL"},
+                                                                 {10006, "SERVERFAULT"},
+                                                                 {10007, "BADTYPE"},
+                                                                 {10008, "JUKEBOX"}};
+  const auto found = kStatusNames.find(status);
+  return found != kStatusNames.end() ? found->second : "status " + std::to_string(status);
 }
 
 // What an RPC message says, in a few words.

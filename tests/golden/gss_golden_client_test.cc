@@ -112,21 +112,21 @@ struct UnderWay {
   bool is_waiting = false;  // for the end of its step, which nothing will bring
 };
 
-struct Counts {
+struct ClientCounts {
   int sealed = 0, opened = 0;
   int refused = 0;  // denied, or GARBAGE_ARGS
   int late = 0;     // replies to calls that were sent again
   int unanswered = 0;
-  bool operator==(const Counts&) const = default;
+  bool operator==(const ClientCounts&) const = default;
 };
-std::ostream& operator<<(std::ostream& out, const Counts& counts) {
+std::ostream& operator<<(std::ostream& out, const ClientCounts& counts) {
   return out << "sealed " << counts.sealed << ", opened " << counts.opened << ", refused "
              << counts.refused << ", late " << counts.late << ", unanswered " << counts.unanswered;
 }
 
-class Playback {
+class ClientPlayback {
  public:
-  explicit Playback(const GssCapture& capture) : capture_(capture) {
+  explicit ClientPlayback(const GssCapture& capture) : capture_(capture) {
     for (const auto& message : capture.messages) {
       SCOPED_TRACE(message.where);
       message.is_call ? take_call(message.bytes) : take_reply(message.bytes);
@@ -137,7 +137,7 @@ class Playback {
       ++counts_.unanswered;
     }
   }
-  const Counts& counts() const noexcept { return counts_; }
+  const ClientCounts& counts() const noexcept { return counts_; }
 
  private:
   void take_call(Bytes message) {
@@ -315,12 +315,12 @@ class Playback {
   std::map<Xid, Bytes> inits_;                          // arguments of those under way
   std::map<Message, std::unique_ptr<Replay>> replays_;  // by handle
   std::map<Xid, UnderWay> under_way_;
-  Counts counts_;
+  ClientCounts counts_;
 };
 
 struct ClientCase {
   std::string name;
-  Counts counts;
+  ClientCounts counts;
 };
 void PrintTo(const ClientCase& expected, std::ostream* out) {
   *out << expected.name;
@@ -330,7 +330,7 @@ class GssGoldenClient : public testing::TestWithParam<ClientCase> {};
 
 TEST_P(GssGoldenClient, SealsAndOpensWhatLinuxDid) {
   const GssCapture capture = test::load_gss_capture(GetParam().name);
-  const Playback playback(capture);
+  const ClientPlayback playback(capture);
   EXPECT_EQ(playback.counts(), GetParam().counts);
 }
 

@@ -303,15 +303,15 @@ class Playback {
   Counts counts_;
 };
 
-struct Expected {
+struct ExpectedCounts {
   std::string name;
   Counts counts;
 };
-void PrintTo(const Expected& expected, std::ostream* out) {
+void PrintTo(const ExpectedCounts& expected, std::ostream* out) {
   *out << expected.name;
 }
 
-class GssGolden : public testing::TestWithParam<Expected> {};
+class GssGolden : public testing::TestWithParam<ExpectedCounts> {};
 
 TEST_P(GssGolden, EveryMessageIsVerifiedDecodedAndMadeAgain) {
   const GssCapture capture = test::load_gss_capture(GetParam().name);
@@ -323,16 +323,16 @@ TEST_P(GssGolden, EveryMessageIsVerifiedDecodedAndMadeAgain) {
 // replies: verifiers, integrity, privacy; then what went wrong, and what was sent again.
 INSTANTIATE_TEST_SUITE_P(
     Captures, GssGolden,
-    testing::Values(Expected{"v3-krb5", {75, 75, 2, 2, 1, 71, 73, 0, 0, 0, 0, 0, 0, 0}},
-                    Expected{"v3-krb5i", {74, 74, 2, 2, 0, 70, 72, 70, 70, 0, 0, 0, 0, 0}},
-                    Expected{"v3-krb5p", {74, 74, 2, 2, 0, 70, 72, 0, 0, 70, 70, 0, 0, 0}},
-                    Expected{"v4.1-krb5", {81, 81, 1, 3, 3, 77, 80, 13, 13, 0, 0, 0, 0, 0}},
-                    Expected{"v4.1-krb5i", {81, 81, 1, 3, 3, 77, 80, 74, 74, 0, 0, 0, 0, 0}},
-                    Expected{"v4.1-krb5p", {83, 83, 1, 3, 3, 79, 82, 13, 13, 63, 63, 0, 0, 0}},
-                    Expected{"events", {154, 154, 2, 4, 0, 148, 150, 148, 146, 0, 0, 2, 0, 3}},
-                    Expected{"k61-v3-krb5i", {78, 78, 2, 2, 2, 74, 76, 72, 72, 0, 0, 0, 0, 0}},
-                    Expected{"k61-v3-krb5p-refused",
-                             {12, 12, 2, 1, 0, 9, 10, 0, 0, 9, 0, 0, 9, 6}}),
+    testing::Values(
+        ExpectedCounts{"v3-krb5", {75, 75, 2, 2, 1, 71, 73, 0, 0, 0, 0, 0, 0, 0}},
+        ExpectedCounts{"v3-krb5i", {74, 74, 2, 2, 0, 70, 72, 70, 70, 0, 0, 0, 0, 0}},
+        ExpectedCounts{"v3-krb5p", {74, 74, 2, 2, 0, 70, 72, 0, 0, 70, 70, 0, 0, 0}},
+        ExpectedCounts{"v4.1-krb5", {81, 81, 1, 3, 3, 77, 80, 13, 13, 0, 0, 0, 0, 0}},
+        ExpectedCounts{"v4.1-krb5i", {81, 81, 1, 3, 3, 77, 80, 74, 74, 0, 0, 0, 0, 0}},
+        ExpectedCounts{"v4.1-krb5p", {83, 83, 1, 3, 3, 79, 82, 13, 13, 63, 63, 0, 0, 0}},
+        ExpectedCounts{"events", {154, 154, 2, 4, 0, 148, 150, 148, 146, 0, 0, 2, 0, 3}},
+        ExpectedCounts{"k61-v3-krb5i", {78, 78, 2, 2, 2, 74, 76, 72, 72, 0, 0, 0, 0, 0}},
+        ExpectedCounts{"k61-v3-krb5p-refused", {12, 12, 2, 1, 0, 9, 10, 0, 0, 9, 0, 0, 9, 6}}),
     [](const auto& each) { return test::name_of_test(each.param.name); });
 
 // The first call of a capture with a body that is protected.

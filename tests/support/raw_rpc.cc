@@ -46,6 +46,10 @@ Message raw_reply(std::uint32_t xid) {
   return words({xid, 1, 0, 0, 0, 0});
 }
 
+Message record(const Message& message) {
+  return join({words({0x80000000U | static_cast<std::uint32_t>(message.size())}), message});
+}
+
 RawMpa RawTalk::mpa(bool crc) {
   RawMpa mpa;
   mpa.crc = crc;

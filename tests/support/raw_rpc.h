@@ -25,10 +25,14 @@ Message first(const Message& message, std::size_t size);
 
 // A Transport header as far as its type; the chunk lists are the caller's.
 Message raw_header(std::uint32_t xid, std::uint32_t type, std::uint32_t version = 1);
+// Neither Read list, Write list nor Reply chunk.
+inline const Message kNoLists(12);
 // An RPC Call of the TestService with AUTH_NONE, as far as its arguments; an accepted reply as far
 // as its results.
 Message raw_call(std::uint32_t xid, std::uint32_t procedure);
 Message raw_reply(std::uint32_t xid);
+// The same behind its record mark, as it goes over TCP (RFC 5531 §11).
+Message record(const Message& message);
 
 // One established connection.
 class RawTalk {

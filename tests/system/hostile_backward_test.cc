@@ -14,6 +14,7 @@ namespace rpcrdma {
 namespace {
 
 using test::join;
+using test::kNoLists;
 using test::Message;
 using test::raw_call;
 using test::raw_header;
@@ -26,7 +27,6 @@ using Words = std::vector<std::uint32_t>;
 
 constexpr std::uint32_t kXid = 0x55000001;
 constexpr std::uint32_t kErrorType = 4, kErrChunk = 2;
-const Message kNoLists = words({0, 0, 0});
 const Message kReadList = words({1, 40, 0x4711, 100, 0, 0x1000, 0, 0, 0});
 const Message kWriteList = words({0, 1, 1, 0x4711, 100, 0, 0x1000, 0, 0});
 

@@ -15,6 +15,7 @@ namespace {
 
 using iwarp::Fault;
 using test::join;
+using test::kNoLists;
 using test::Message;
 using test::raw_call;
 using test::raw_header;
@@ -25,10 +26,9 @@ using test::to_words;
 using test::words;
 using Words = std::vector<std::uint32_t>;
 
-constexpr std::uint32_t kXid = 0x56000001;
+constexpr std::uint32_t kFirstXid = 0x56000001;
 constexpr std::uint32_t kMsg = 0, kNoMsg = 1, kPadded = 2, kDone = 3;
 constexpr std::uint32_t kCredits = 8;
-const Message kNoLists = words({0, 0, 0});
 
 Message call(std::uint32_t xid, std::uint32_t procedure, const Message& arguments = {}) {
   return join({raw_header(xid, kMsg), kNoLists, raw_call(xid, procedure), arguments});
@@ -95,7 +95,7 @@ class HostileToProfile : public testing::Test {
 };
 
 TEST_F(HostileToProfile, ReadsWhatIsExposedAndConfirmsIt) {
-  const Exposed exposed = expose(kXid);
+  const Exposed exposed = expose(kFirstXid);
   EXPECT_GT(server_->memory_in_use(), 0U);
   ASSERT_TRUE(read(exposed));
   std::size_t got = 0;
@@ -105,26 +105,26 @@ TEST_F(HostileToProfile, ReadsWhatIsExposedAndConfirmsIt) {
     got += fpdu->payload.size();
   }
   EXPECT_EQ(got, exposed.size);
-  ASSERT_TRUE(talk_->send(done(kXid)));
+  ASSERT_TRUE(talk_->send(done(kFirstXid)));
   EXPECT_TRUE(talk_->peer().pump_until([&] { return server_->memory_in_use() == 0; }));
   expect_alive();
 }
 
 TEST_F(HostileToProfile, ThatNeverConfirmsLosesItsConnectionInTime) {
-  expose(kXid);
+  expose(kFirstXid);
   expect_end(Fault::kNone);
 }
 
 TEST_F(HostileToProfile, ThatReadsAfterItsDoneIsEnded) {
-  const Exposed exposed = expose(kXid);
-  ASSERT_TRUE(talk_->send(done(kXid)));
+  const Exposed exposed = expose(kFirstXid);
+  ASSERT_TRUE(talk_->send(done(kFirstXid)));
   expect_alive();
   ASSERT_TRUE(read(exposed));
   expect_end(Fault::kProtectionInvalidStag);
 }
 
 TEST_F(HostileToProfile, ThatWritesToWhatItMayReadIsEnded) {
-  const Exposed exposed = expose(kXid);
+  const Exposed exposed = expose(kFirstXid);
   ASSERT_TRUE(talk_->write(exposed.tag, exposed.address, words({1, 2})));
   const auto told = talk_->fault_at_end();
   ASSERT_TRUE(told);
@@ -142,22 +142,22 @@ TEST_F(HostileToProfile, DonesForNothingAreDropped) {
 
 TEST_F(HostileToProfile, ManyRepliesThatNobodyConfirmsAreBoundedByWhatMayBeExposed) {
   // Seventeen: one is held back, and the others are still the peer's to read.
-  for (std::uint32_t i = 0; i < 16; ++i) expose(kXid + i);
-  ASSERT_TRUE(talk_->send(call(kXid + 16, TestService::kProduce, words({5000}))));
+  for (std::uint32_t i = 0; i < 16; ++i) expose(kFirstXid + i);
+  ASSERT_TRUE(talk_->send(call(kFirstXid + 16, TestService::kProduce, words({5000}))));
   expect_alive();
-  ASSERT_TRUE(talk_->send(done(kXid + 3)));
+  ASSERT_TRUE(talk_->send(done(kFirstXid + 3)));
   const auto answer = talk_->next_message();
   ASSERT_TRUE(answer);
-  EXPECT_EQ(to_words(*answer).at(0), kXid + 16);
+  EXPECT_EQ(to_words(*answer).at(0), kFirstXid + 16);
 }
 
 TEST_F(HostileToProfile, ThatTakesNoReadsMaySendNoReadChunks) {
-  const Words answer = ask(configure(kXid, words({4096, 4096, 0})));
+  const Words answer = ask(configure(kFirstXid, words({4096, 4096, 0})));
   EXPECT_EQ(Words(answer.end() - 3, answer.end() - 1), (Words{4096, 1024}));
   const Message reads = words({1, 44, 0x4711, 100, 0, 0x1000, 0, 0, 0});
-  EXPECT_EQ(
-      ask(join({raw_header(kXid, kMsg), reads, raw_call(kXid, TestService::kEcho), words({100})})),
-      (Words{kXid, 1, kCredits, 4, 2}));
+  EXPECT_EQ(ask(join({raw_header(kFirstXid, kMsg), reads, raw_call(kFirstXid, TestService::kEcho),
+                      words({100})})),
+            (Words{kFirstXid, 1, kCredits, 4, 2}));
 }
 
 TEST_F(HostileToProfile, ThatServesFewReadsIsToldHowManyTheServerServes) {
@@ -166,14 +166,14 @@ TEST_F(HostileToProfile, ThatServesFewReadsIsToldHowManyTheServerServes) {
   mpa.ird = 3;
   ASSERT_FALSE(peer->initiate(mpa).empty());
   talk_.emplace(std::move(peer), true);
-  EXPECT_EQ(ask(configure(kXid, words({4096, 4096, 3}))).back(), 16U);
+  EXPECT_EQ(ask(configure(kFirstXid, words({4096, 4096, 3}))).back(), 16U);
 }
 
 TEST_F(HostileToProfile, SizesOfAnyKindAreTakenAsWhatIsPossible) {
   for (const std::uint32_t size : {0U, 1U, 0xffffffffU}) {
-    EXPECT_EQ(ask(configure(kXid, words({size, size, size}))).size(), 16U);
+    EXPECT_EQ(ask(configure(kFirstXid, words({size, size, size}))).size(), 16U);
     const std::uint32_t fits = size == 0xffffffffU ? 60000 : 900;
-    const Words answer = ask(call(kXid, TestService::kProduce, words({fits})));
+    const Words answer = ask(call(kFirstXid, TestService::kProduce, words({fits})));
     EXPECT_EQ(answer.at(3), kMsg);
     EXPECT_EQ(answer.size(), 7 + 6 + 1 + fits / 4);
   }
@@ -181,10 +181,10 @@ TEST_F(HostileToProfile, SizesOfAnyKindAreTakenAsWhatIsPossible) {
 
 TEST_F(HostileToProfile, ConfigurationsThatDoNotDecodeAreGarbage) {
   for (const Message& sizes : {words({}), words({1, 2}), words({1, 2, 3, 4})}) {
-    EXPECT_EQ(ask(configure(kXid, sizes)).back(), 4U) << "GARBAGE_ARGS";
+    EXPECT_EQ(ask(configure(kFirstXid, sizes)).back(), 4U) << "GARBAGE_ARGS";
   }
-  const Words absent =
-      ask(join({raw_header(kXid, kMsg), kNoLists, words({kXid, 0, 2, 100417, 1, 2, 0, 0, 0, 0})}));
+  const Words absent = ask(join(
+      {raw_header(kFirstXid, kMsg), kNoLists, words({kFirstXid, 0, 2, 100417, 1, 2, 0, 0, 0, 0})}));
   EXPECT_EQ(absent.back(), 3U) << "PROC_UNAVAIL";
 }
 
@@ -205,8 +205,9 @@ TEST_F(HostileToProfile, PaddingThatLeavesTheMessageIsGarbage) {
                          {1024, 8, 0},
                          {1024, 0xffffffff, 0}}) {
     SCOPED_TRACE(row.alignment);
-    const Words answer = ask(join({raw_header(kXid, kPadded), words({row.alignment, row.threshold}),
-                                   kNoLists, raw_call(kXid, TestService::kLength), item}));
+    const Words answer =
+        ask(join({raw_header(kFirstXid, kPadded), words({row.alignment, row.threshold}), kNoLists,
+                  raw_call(kFirstXid, TestService::kLength), item}));
     EXPECT_EQ(answer.at(12), row.status);
   }
 }

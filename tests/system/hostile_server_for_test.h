@@ -21,8 +21,6 @@ inline constexpr std::uint32_t kXid = 0x77000001;
 inline constexpr std::uint32_t kMarkerXid = 0x77ffffff;
 inline constexpr std::uint32_t kTag = 0x4711;
 
-inline const Message kNoLists = words({0, 0, 0});
-
 // A MSG without chunks around the TestService's procedure.
 inline Message short_call(std::uint32_t xid, std::uint32_t procedure,
                           const Message& arguments = {}) {

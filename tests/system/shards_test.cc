@@ -240,18 +240,14 @@ TEST_F(Shards, DoNotWaitForEachOthersFigures) {
 TEST_F(Shards, ExecuteACallOnceThatIsMadeAgainElsewhere) {
   start(2);
   const auto peer = raw(), again = raw();
-  const Message call = test::raw_call(77, kOnce);
-  const Message record =
-      join({words({0x80000000U | static_cast<std::uint32_t>(call.size())}), call});
-  const Message null_call = test::raw_call(78, kWhere);
-  const Message ask =
-      join({words({0x80000000U | static_cast<std::uint32_t>(null_call.size())}), null_call});
-  ASSERT_TRUE(peer->send(record));
+  const Message call = test::record(test::raw_call(77, kOnce));
+  const Message ask = test::record(test::raw_call(78, kWhere));
+  ASSERT_TRUE(peer->send(call));
   while (service_.held == nullptr) std::this_thread::yield();
-  ASSERT_TRUE(again->send(join({record, ask})));
+  ASSERT_TRUE(again->send(join({call, ask})));
   EXPECT_EQ(test::to_words(again->receive(32)).at(1), 78U) << "what is behind it goes on";
   service_.held.load()->succeed();
-  const Message reply = join({words({0x80000000U | 28U}), test::raw_reply(77), words({1})});
+  const Message reply = test::record(join({test::raw_reply(77), words({1})}));
   EXPECT_EQ(peer->receive(reply.size()), reply);
   EXPECT_EQ(again->receive(reply.size()), reply);
   EXPECT_EQ(service_.executed, 1);

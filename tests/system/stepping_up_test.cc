@@ -68,9 +68,6 @@ class AgreeingService final : public Service {
   std::vector<CallContext*> held;
 };
 
-Message record(const Message& message) {
-  return join({words({kLast | static_cast<std::uint32_t>(message.size())}), message});
-}
 Message call_of(std::uint32_t procedure, std::uint32_t xid = kXid) {
   return record(raw_call(xid, procedure));
 }

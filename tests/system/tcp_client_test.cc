@@ -22,11 +22,6 @@
 namespace rpcrdma::test {
 namespace {
 
-Message record(const Message& message) {
-  const tcp::RecordMark mark = tcp::mark_of(message.size());
-  return join({Message(mark.begin(), mark.end()), message});
-}
-
 class TcpClientTest : public ::testing::Test {
  protected:
   void connect(const ClientOptions& options = {}) {

@@ -17,7 +17,7 @@ struct Size {
   std::uint32_t bytes;
   std::string_view text;
 };
-constexpr std::uint32_t kSizeMax = 16U << 20U;
+constexpr std::uint32_t kPayloadSizeMax = 16U << 20U;
 constexpr int kDepthMax = 1024;
 constexpr std::uint64_t kPlacesMax = 1U << 30U;  // bytes
 constexpr std::array kSizes{Size{4096, "4k"}, Size{65536, "64k"}, Size{1048576, "1m"}};
@@ -58,7 +58,7 @@ std::optional<Size> size_of(std::string_view text) {
   if (error != std::errc() || bytes == 0) return std::nullopt;
   const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
   const std::uint32_t scale = unit.empty() ? 1U : unit == "k" ? 1U << 10U : 1U << 20U;
-  if ((scale == 1U << 20U && unit != "m") || bytes > kSizeMax / scale) return std::nullopt;
+  if ((scale == 1U << 20U && unit != "m") || bytes > kPayloadSizeMax / scale) return std::nullopt;
   return Size{bytes * scale, text};
 }
 

@@ -124,9 +124,9 @@ class Epoll {
   std::array<void*, 256> who_{};
 };
 
-class Server {
+class RawServer {
  public:
-  Server() : payload_(kPayloadMax, 'p'), requests_(64 * 1024) {}
+  RawServer() : payload_(kPayloadMax, 'p'), requests_(64 * 1024) {}
 
   // `many`: several connections at a time, which costs one that is alone a system call more.
   void serve(bool many, const Announce& announce) {
@@ -265,7 +265,7 @@ class Raw final : public Contender {
       : client_cpu_(layout.client_cpu),
         server_(layout.server_cpu,
                 [many = layout.connections > 0](const Announce& announce, Tally&) {
-                  Server().serve(many, announce);
+                  RawServer().serve(many, announce);
                 }) {}
 
   const Child* server() const override { return &server_; }

@@ -20,10 +20,6 @@ using rpcrdma::Unexpected;
 
 constexpr int kTemporaryTries = 100;
 
-Failure local(std::string text) {
-  return {.local = std::move(text)};
-}
-
 // ".NAME.rpcrdma-XXXXXX", which fits in 255 bytes.
 std::string temporary_name(const std::string& name) {
   static std::random_device device;  // names that others could guess would do no harm: O_EXCL
@@ -106,7 +102,7 @@ std::unique_ptr<Folder> Downloader::target_folder(const std::string& given, bool
   const bool is_link = std::filesystem::is_symlink(given, error);
   const std::string led = is_link ? std::filesystem::canonical(given, error).string() : given;
   if (error && is_link) {
-    fail(given, local("it is a symbolic link to nothing"));
+    fail(given, Failure::here("it is a symbolic link to nothing"));
     return nullptr;
   }
   const std::string& target = led;
@@ -120,7 +116,7 @@ std::unique_ptr<Folder> Downloader::target_folder(const std::string& given, bool
   }
   name = name_of(target);
   if (!is_alone || name.empty() || target.ends_with('/')) {
-    fail(target, local("it is no directory"));
+    fail(target, Failure::here("it is no directory"));
     return nullptr;
   }
   const std::size_t slash = target.rfind('/');
@@ -163,11 +159,11 @@ Task<void> Downloader::any(Node node, Folder& into, std::string name, std::strin
 Task<void> Downloader::folder(const Node& node, Folder& into, const std::string& name,
                               const std::string& path) {
   if (!options().recursive) {
-    fail(path, local("it is a directory, which is copied by -r only"));
+    fail(path, Failure::here("it is a directory, which is copied by -r only"));
     co_return;
   }
   if (into.depth >= kDepthMax) {
-    fail(path, local("directories are too deep here"));
+    fail(path, Failure::here("directories are too deep here"));
     co_return;
   }
   auto made = std::make_unique<Folder>();
@@ -213,7 +209,7 @@ Task<void> Downloader::content(Folder& folder) {
 Task<void> Downloader::entry(Listed& listed, Folder& folder) {
   std::string path = folder.path + listed.name;
   if (!is_safe_name(listed.name)) {
-    fail(path, local("the server sent a name that no file can have"));
+    fail(path, Failure::here("the server sent a name that no file can have"));
     co_return;
   }
   if (!listed.node) {
@@ -243,7 +239,7 @@ Task<Result<void>> Downloader::move_content(FileJob& job) {
   const int directory = job.into->here.descriptor();
   if (is_special(directory, job.name)) {
     co_return Unexpected<Failure>(
-        local("what has the name here is no file, and is not replaced; cat writes to it"));
+        Failure::here("what has the name here is no file, and is not replaced; cat writes to it"));
   }
   job.here = unnamed_file(directory);
   std::optional<std::string> temporary;
@@ -286,7 +282,7 @@ Task<void> Downloader::link(const Node& node, Folder& into, const std::string& n
     co_return;
   }
   if (target->empty() || target->find('\0') != std::string::npos) {
-    fail(path, local("the server sent a link to nothing that a file can be"));
+    fail(path, Failure::here("the server sent a link to nothing that a file can be"));
     co_return;
   }
   const int directory = into.here.descriptor();

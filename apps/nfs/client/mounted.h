@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nfs/client/connections.h"
@@ -38,6 +39,7 @@ struct Failure {
   std::string local{};              // of this machine's files: what, and errno's text
   std::string path{};               // of what
 
+  static Failure here(std::string what) { return {.local = std::move(what)}; }
   // "PATH: what happened".
   std::string message() const;
 };

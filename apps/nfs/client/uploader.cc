@@ -18,10 +18,6 @@ using nfs3::nfsstat3;
 using rpcrdma::Task;
 using rpcrdma::Unexpected;
 
-Unexpected<Failure> local(std::string text) {
-  return Unexpected<Failure>(Failure{.local = std::move(text)});
-}
-
 bool is_answer(const Failure& why, nfsstat3 status) {
   return !why.error && why.local.empty() && why.status == status;
 }
@@ -72,14 +68,15 @@ Task<Result<Node>> Uploader::target_folder(const std::string& target, bool is_al
   const bool is_folder = found && found->attributes.type == nfs3::ftype3::NF3DIR;
   if (is_folder) co_return found;
   if (!found && !is_answer(found.error(), nfsstat3::NFS3ERR_NOENT)) co_return found;
-  if (!is_alone) co_return local("it is no directory, which several sources need");
+  if (!is_alone)
+    co_return Unexpected<Failure>(Failure::here("it is no directory, which several sources need"));
   const std::size_t slash = target.rfind('/');
   name = target.substr(slash == std::string::npos ? 0 : slash + 1);
   const std::string above = slash == std::string::npos ? "" : target.substr(0, slash);
   const auto find_above = [&] { return server().look_up_path(above); };
   auto parent = co_await patiently(find_above);
   if (parent && parent->attributes.type != nfs3::ftype3::NF3DIR) {
-    co_return local("what it is to be in is no directory");
+    co_return Unexpected<Failure>(Failure::here("what it is to be in is no directory"));
   }
   co_return parent;
 }
@@ -129,11 +126,11 @@ Task<void> Uploader::any(Source source, Folder& into, std::string name) {
 Task<void> Uploader::folder(const Source& source, const struct stat& status, Folder& into,
                             const std::string& name) {
   if (!options().recursive) {
-    fail(source.path, local("it is a directory, which is copied by -r only").value());
+    fail(source.path, Failure::here("it is a directory, which is copied by -r only"));
     co_return;
   }
   if (into.depth >= kDepthMax) {
-    fail(source.path, local("directories are too deep here").value());
+    fail(source.path, Failure::here("directories are too deep here"));
     co_return;
   }
   auto made = std::make_unique<Folder>();

@@ -18,7 +18,7 @@ namespace {
 using nfs3::nfsstat3;
 using nfs3::stable_how;
 
-constexpr std::uint64_t kSizeMax = std::numeric_limits<std::int64_t>::max();
+constexpr std::uint64_t kFileSizeMax = std::numeric_limits<std::int64_t>::max();
 
 nfsstat3 may_read(const Tree& tree, const Caller& caller, const Found& file) {
   return may_read_data(file.status, caller,
@@ -106,9 +106,9 @@ nfs3::READ3res run(Tree& tree, const Caller& caller, const nfs3::READ3args& args
     Impatience::give_up();
     status = nfsstat3::NFS3ERR_JUKEBOX;  // nothing is read
   }
-  if (status == nfsstat3::NFS3_OK && args.offset <= kSizeMax) {
+  if (status == nfsstat3::NFS3_OK && args.offset <= kFileSizeMax) {
     const files::File* const content = file.file->content(false);
-    const std::size_t wanted = std::min<std::uint64_t>(into.size(), kSizeMax - args.offset);
+    const std::size_t wanted = std::min<std::uint64_t>(into.size(), kFileSizeMax - args.offset);
     const auto read = content == nullptr
                           ? std::nullopt
                           : read_at(*content, must_not_wait, into.first(wanted), args.offset,

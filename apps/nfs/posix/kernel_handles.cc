@@ -10,11 +10,12 @@
 namespace nfs::posix {
 namespace {
 
-constexpr std::size_t kSizeMax = HandleMaker::kInnerHandleMax - 1;  // behind a byte for the type
+constexpr std::size_t kKernelSizeMax =
+    HandleMaker::kInnerHandleMax - 1;  // behind a byte for the type
 
 // struct file_handle with its room behind it.
 struct Room {
-  alignas(file_handle) std::array<std::byte, sizeof(file_handle) + kSizeMax> bytes{};
+  alignas(file_handle) std::array<std::byte, sizeof(file_handle) + kKernelSizeMax> bytes{};
   file_handle* get() noexcept { return reinterpret_cast<file_handle*>(bytes.data()); }
   std::byte* content() noexcept { return bytes.data() + sizeof(file_handle); }
 };
@@ -52,7 +53,7 @@ class KernelHandles final : public Handles {
 
 std::optional<InnerHandle> kernel_handle_of(const files::File& file) {
   Room room;
-  room.get()->handle_bytes = kSizeMax;
+  room.get()->handle_bytes = kKernelSizeMax;
   int mount = 0;
   if (::name_to_handle_at(file.descriptor(), "", room.get(), &mount, AT_EMPTY_PATH) != 0) {
     return std::nullopt;

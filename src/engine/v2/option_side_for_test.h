@@ -16,7 +16,6 @@ namespace rpcrdma::engine {
 
 namespace v2 = wire::v2;
 
-inline constexpr std::chrono::nanoseconds kTimeout = std::chrono::seconds(60);
 inline constexpr std::uint32_t kSize = 1, kInvalidation = 2, kBackward = 3;  // ids
 
 inline Options of_size(std::uint32_t size) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "rdma/regions.h"
 
 namespace rpcrdma::rdma::sim {
 namespace {
@@ -12,12 +13,6 @@ Capabilities capabilities_of(const Options& options, bool remote_invalidation) {
   return {options.queue_depth_max, options.reads_in_flight_max, options.sge_max,
           remote_invalidation,     remote_invalidation,         options.registering_is_costly,
           options.shares_receives, options.reads_in_flight_max};
-}
-
-std::uint64_t total_size(std::span<const Slice> slices) {
-  std::uint64_t size = 0;
-  for (const Slice& slice : slices) size += slice.size;
-  return size;
 }
 
 Completion completion_of(std::uint64_t id, Status status) {

@@ -12,12 +12,6 @@ constexpr Error bad(std::string_view what) {
   return {Errc::kUnsupported, 0, what};
 }
 
-std::uint64_t total_size(std::span<const Slice> slices) {
-  std::uint64_t size = 0;
-  for (const Slice& slice : slices) size += slice.size;
-  return size;
-}
-
 std::vector<Slice> copy_of(std::span<const Slice> slices) {
   return {slices.begin(), slices.end()};
 }

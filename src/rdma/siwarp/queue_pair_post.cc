@@ -3,16 +3,11 @@
 #include <type_traits>
 #include <variant>
 
+#include "rdma/regions.h"
 #include "rdma/siwarp/queue_pair.h"
 
 namespace rpcrdma::rdma::siwarp {
 namespace {
-
-std::uint64_t total_size(std::span<const Slice> slices) {
-  std::uint64_t size = 0;
-  for (const Slice& slice : slices) size += slice.size;
-  return size;
-}
 
 template <class... Functions>
 struct Overloaded : Functions... {

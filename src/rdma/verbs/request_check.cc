@@ -4,12 +4,6 @@
 
 namespace rpcrdma::rdma::verbs {
 
-std::uint64_t total_size(std::span<const Slice> slices) {
-  std::uint64_t size = 0;
-  for (const Slice& slice : slices) size += slice.size;
-  return size;
-}
-
 std::string_view RequestCheck::fault_of_slices(std::span<const Slice> slices, bool to_write,
                                                std::size_t max) const {
   if (slices.size() > max) return "more slices than the device takes";

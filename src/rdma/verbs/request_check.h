@@ -12,8 +12,6 @@
 
 namespace rpcrdma::rdma::verbs {
 
-std::uint64_t total_size(std::span<const Slice> slices);  // bytes
-
 class RequestCheck {
  public:
   // `is_open`: the connection carries work in both directions.

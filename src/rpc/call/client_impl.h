@@ -22,6 +22,8 @@ class Session;
 
 // What Call and Reply show of one call.
 struct CallMessage {
+  static constexpr std::uint32_t kResultsSizeDefault = 512;  // bytes
+
   MessageWriter writer;
   std::array<MutableBytes, kBulkItemsMax> results;
   std::size_t result_count = 0;

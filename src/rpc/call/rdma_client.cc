@@ -10,11 +10,7 @@
 #include "rpc/errors.h"
 
 namespace rpcrdma {
-namespace {
-
-constexpr std::uint32_t kResultsSizeDefault = 512;  // bytes
-
-}  // namespace
+namespace {}  // namespace
 
 RdmaClient::RdmaClient(rdma::Provider& provider, const ClientOptions& options,
                        std::size_t calls_max, const rpc::CallSender::Limits& limits,
@@ -69,7 +65,7 @@ inline void RdmaClient::init_slot(Slot& slot, const Procedure& procedure) {
   calls_.set_xid(slot, draw_xid());
   slot.result_count = 0;
   slot.results_refused = slot.is_whole = false;
-  slot.results_size_max = kResultsSizeDefault;
+  slot.results_size_max = rpc::CallMessage::kResultsSizeDefault;
   slot.timeout = options_.call_timeout;
   slot.memory.clear();
   slot.error.reset();

@@ -16,7 +16,6 @@
 namespace rpcrdma {
 namespace {
 
-constexpr std::uint32_t kResultsSizeDefault = 512;  // bytes
 constexpr int kRepliesPerRound = 64;
 
 Error unsupported(std::string_view operation, std::string_view peer, std::string cause) {
@@ -166,7 +165,7 @@ Expected<Call, Error> TcpClient::prepare(const Procedure& procedure,
   set_xid(slot, draw_xid());
   slot.result_count = 0;
   slot.results_refused = slot.is_whole = false;
-  slot.results_size_max = kResultsSizeDefault;
+  slot.results_size_max = rpc::CallMessage::kResultsSizeDefault;
   slot.timeout = options_.call_timeout;
   slot.error.reset();
   std::construct_at(&slot.writer, slot.stream.subspan(rpc::kHeaderRoom));

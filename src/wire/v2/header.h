@@ -21,7 +21,8 @@ namespace rpcrdma::wire::v2 {
 inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::uint32_t kHeaderSizeMin = 32;  // bytes: MSG or NOMSG with three empty lists
 inline constexpr std::uint32_t kOptionSizeMin = 28;  // bytes: OPTIONAL without information
-inline constexpr std::uint32_t kReceiveSize = 4096;  // bytes that each side must be able to receive
+// Bytes that each side has to be able to take in one Receive.
+inline constexpr std::uint32_t kReceiveSizeDefault = 4096;
 
 // rdma_proc. 2 and 3 of version 1 do not exist any more.
 enum class Type : std::uint32_t {
