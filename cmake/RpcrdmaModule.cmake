@@ -81,7 +81,15 @@ target_compile_options(rpcrdma_test_flags INTERFACE
 
 set_property(GLOBAL PROPERTY RPCRDMA_MODULES "")
 
-# Adds one GoogleTest program and registers each of its tests with CTest.
+# Registers a GoogleTest program with CTest twice: as one test, which is what scripts/build.sh runs, and each of its tests
+# by its name, with the label `each`, for `ctest -R NAME`. A process for each of 3,400 tests took 155 s of 380.
+function(rpcrdma_register_tests name timeout)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${ARGN}")
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${timeout} LABELS each)
+endfunction()
+
+# Adds one GoogleTest program. `TIMEOUT`: of a single test, seconds.
 function(rpcrdma_test name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS")
   if(NOT ARG_TIMEOUT)
@@ -93,8 +101,7 @@ function(rpcrdma_test name)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src"
                              "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests"
                              "${PROJECT_SOURCE_DIR}/apps" "${PROJECT_SOURCE_DIR}")
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  rpcrdma_register_tests(${name} ${ARG_TIMEOUT} ${ARG_LABELS})
 endfunction()
 
 function(rpcrdma_module)

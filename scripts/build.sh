@@ -16,6 +16,12 @@ cmake --preset "$preset" "${launcher[@]}" >"$log" 2>&1 || { cat "$log" >&2; exit
 grep -E '^-- (rpcrdma|  )' "$log" || true
 cmake --build --preset "$preset" --parallel "$jobs"
 if [[ ${2:-} == test ]]; then
-  # Times in tests are bounds on waiting, so two at a time on two cores is fine.
-  ctest --preset "$preset" --parallel "$jobs" --timeout 300
+  # Times in tests are bounds on waiting, so two at a time on two cores is fine. Programs run whole, not each test of them.
+  results=$(mktemp "${TMPDIR:-/tmp}/rpcrdma-results.XXXXXX")
+  trap 'rm -f "$log" "$results"' EXIT
+  status=0
+  ctest --preset "$preset" --label-exclude '^each$' --parallel "$jobs" --timeout 300 --output-junit "$results" \
+        --test-output-size-passed 1000000 || status=$?
+  python3 scripts/test_summary.py "$results"
+  exit "$status"
 fi
