@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
+#include <string>
 #include <utility>
 
 namespace nfs {
@@ -53,6 +55,14 @@ std::string quiet_address(const std::string& scheme, unsigned attempt) {
 }
 
 }  // namespace
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.is_open()) << path;
+  std::ostringstream text;
+  if (file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  return std::move(text).str();
+}
 
 void remove_tree(const std::string& top) {
   namespace fs = std::filesystem;
@@ -162,9 +172,7 @@ void Served::write_file(std::string_view name, std::string_view content) const {
 }
 
 std::string Served::read_file(std::string_view name) const {
-  std::ifstream file(path(name), std::ios::binary);
-  EXPECT_TRUE(file.is_open()) << name;
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return content_of(path(name));
 }
 
 std::unique_ptr<rpcrdma::Client> Served::connect(const std::string& scheme, std::uint32_t uid,

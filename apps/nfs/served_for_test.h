@@ -21,6 +21,8 @@ namespace nfs {
 inline rpcrdma::Bytes bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
+// All of a file. Iterators over its bytes took most of the time of tests that are not optimised.
+std::string content_of(const std::string& path);
 // Also what has directories that nobody may change.
 void remove_tree(const std::string& top);
 

@@ -67,8 +67,7 @@ class Mounting : public testing::TestWithParam<std::string> {
   static std::map<std::string, std::string> content(const fs::path& folder) {
     std::map<std::string, std::string> all;
     for (const auto& each : fs::directory_iterator(folder)) {
-      std::ifstream file(each.path());
-      all[each.path().filename()] = {std::istreambuf_iterator<char>(file), {}};
+      all[each.path().filename()] = content_of(each.path());
     }
     return all;
   }

@@ -45,8 +45,7 @@ std::map<std::string, std::string> tree(const fs::path& top) {
              std::to_string(status.st_mtim.tv_nsec);
     }
     if (each.is_regular_file() && !each.is_symlink()) {
-      std::ifstream file(each.path(), std::ios::binary);
-      text += " " + std::string(std::istreambuf_iterator<char>(file), {});
+      text += " " + content_of(each.path());
     }
     all[each.path().lexically_relative(top).string()] = text;
   }
