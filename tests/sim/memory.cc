@@ -12,8 +12,10 @@ constexpr std::size_t kGuardSize = 64;  // bytes on each side
 constexpr std::byte kGuard{0xa7};
 constexpr std::byte kRetired{0x5e};
 
+// Each byte is what the one before it is. A loop over them took 40 % of a run with sanitizers.
 bool all_equal(Bytes bytes, std::byte value) {
-  return std::ranges::all_of(bytes, [value](std::byte byte) { return byte == value; });
+  return bytes.empty() || (bytes.front() == value &&
+                           std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
 std::uint64_t word_of(std::uint64_t id, std::uint64_t index) {

@@ -1,5 +1,7 @@
 // Taking work: what is checked when it is posted, before any time passes.
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -233,7 +235,8 @@ void QueuePair::take_local(const Local& local) {
 
 void QueuePair::poison(const Slice& slice) {
   const MutableBytes memory = domain_.writable(slice).value();
-  std::ranges::fill(memory, kPoison);
+  // By memset: a third of what tests with a sanitizer took was this, byte by byte.
+  if (!memory.empty()) std::memset(memory.data(), std::to_integer<int>(kPoison), memory.size());
 }
 
 }  // namespace rpcrdma::rdma::sim
