@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "rdma/regions.h"
 #include "rdma/sim/queue_pair.h"
 
 namespace rpcrdma::rdma::sim {
