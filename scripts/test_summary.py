@@ -15,8 +15,13 @@ def main():
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
         return 2
+    try:
+        cases = list(xml.etree.ElementTree.parse(sys.argv[1]).iter("testcase"))
+    except (OSError, xml.etree.ElementTree.ParseError) as error:  # the tests have passed or failed without this
+        print(f"test_summary: {sys.argv[1]}: {error}; which tests were skipped is not known", file=sys.stderr)
+        return 0
     ran, others, skipped = 0, 0, []
-    for case in xml.etree.ElementTree.parse(sys.argv[1]).getroot().iter("testcase"):
+    for case in cases:
         output = case.findtext("system-out") or ""
         whole = RAN.findall(output)
         ran += sum(map(int, whole))
