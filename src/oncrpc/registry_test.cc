@@ -2,18 +2,23 @@
 
 #include <gtest/gtest.h>
 
-namespace rpcrdma {
+#include "rpcrdma/service.h"
 
-class Service {};  // The registry only keeps where it is.
-
-namespace oncrpc {
+namespace rpcrdma::oncrpc {
 namespace {
+
+// The registry only keeps where a service is.
+class NoProcedures final : public Service {
+ public:
+  const ProcedureTraits* traits(std::uint32_t) const noexcept override { return nullptr; }
+  void call(CallContext&) override {}
+};
 
 TEST(ServiceRegistry, FindsTheServiceOfTheVersionAsked) {
   ServiceRegistry registry;
-  Service three;
-  Service four;
-  Service other;
+  NoProcedures three;
+  NoProcedures four;
+  NoProcedures other;
   ASSERT_TRUE(registry.add(100003, 4, four).has_value());
   ASSERT_TRUE(registry.add(100005, 3, other).has_value());
   ASSERT_TRUE(registry.add(100003, 3, three).has_value());
@@ -26,7 +31,7 @@ TEST(ServiceRegistry, FindsTheServiceOfTheVersionAsked) {
 TEST(ServiceRegistry, UnknownProgramIsUnavailable) {
   ServiceRegistry registry;
   EXPECT_EQ(registry.find(1, 1).status, AcceptStatus::kProgUnavail);
-  Service service;
+  NoProcedures service;
   ASSERT_TRUE(registry.add(100003, 3, service).has_value());
   const auto found = registry.find(100004, 3);
   EXPECT_EQ(found.status, AcceptStatus::kProgUnavail);
@@ -35,7 +40,7 @@ TEST(ServiceRegistry, UnknownProgramIsUnavailable) {
 
 TEST(ServiceRegistry, UnknownVersionTellsTheRealRangeOfThatProgramOnly) {
   ServiceRegistry registry;
-  Service service;
+  NoProcedures service;
   ASSERT_TRUE(registry.add(100003, 4, service).has_value());
   ASSERT_TRUE(registry.add(100003, 2, service).has_value());
   ASSERT_TRUE(registry.add(100002, 1, service).has_value());
@@ -50,13 +55,12 @@ TEST(ServiceRegistry, UnknownVersionTellsTheRealRangeOfThatProgramOnly) {
 
 TEST(ServiceRegistry, SecondServiceForTheSameVersionIsRefusedAndTheFirstStays) {
   ServiceRegistry registry;
-  Service first;
-  Service second;
+  NoProcedures first;
+  NoProcedures second;
   ASSERT_TRUE(registry.add(100003, 3, first).has_value());
   EXPECT_EQ(registry.add(100003, 3, second).error(), RegistryError::kDuplicate);
   EXPECT_EQ(registry.find(100003, 3).service, &first);
 }
 
 }  // namespace
-}  // namespace oncrpc
-}  // namespace rpcrdma
+}  // namespace rpcrdma::oncrpc
