@@ -239,7 +239,7 @@ class CommandTest(CommandFixture):
         self.assertEqual(run("ping", server.url).returncode, 0)
 
     def test_sigterm_ends_transfers_that_stepped_up_as_others(self):
-        server = self.serve("--tcp-port", "0", "--json")
+        server = self.serve("--tcp-port", "0", "--drain", "1", "--json")
         path = self.root / "big"
         with open(path, "wb") as file:
             file.truncate(4 << 30)
@@ -598,31 +598,31 @@ class CommandTest(CommandFixture):
 
     def put_that_takes_seconds(self, server):
         """A file whose upload takes long enough here for progress to be shown, and what its upload said to a pipe."""
-        path = self.root / "long"
-        for size in (1 << bits for bits in range(25, 40)):
+        path, size, wanted = self.root / "long", 32 << 20, 3  # seconds; progress begins after one
+        while True:
             with open(path, "wb") as file:
                 file.truncate(size)
             started = time.monotonic()
             piped = run("put", server.url, path, *self.SMALL_CALLS)
-            if piped.returncode != 0 or time.monotonic() - started > 3:  # seconds; progress begins after one
-                break
-        return path, piped
+            took = time.monotonic() - started
+            if piped.returncode != 0 or took > wanted:
+                return path, piped
+            size = int(size * max(1.2, 1.2 * wanted / took))
 
-    def test_progress_is_shown_of_long_transfers_on_a_terminal(self):
+    def test_progress_is_shown_of_long_transfers_on_a_terminal_alone(self):
         server = self.serve()
-        path, _ = self.put_that_takes_seconds(server)
+        path, piped = self.put_that_takes_seconds(server)
+        self.assertEqual((piped.returncode, piped.stderr), (0, ""))
         seen = self.on_a_terminal("put", server.url, path, *self.SMALL_CALLS)
         self.assertRegex(
             seen, r"put long \[[#.]{16}\] +\d+% [0-9.]+ [MG]iB of [0-9.]+ [MG]iB, [0-9.]+ [KMG]iB/s, \d+:\d\d left")
         self.assertTrue(seen.endswith("\r\x1b[K"), "the line is wiped away")
 
-    def test_progress_is_not_shown_of_short_transfers_nor_without_a_terminal(self):
+    def test_progress_is_not_shown_of_short_transfers(self):
         server = self.serve()
         path = self.file("short", 100_000)
         self.assertEqual(self.on_a_terminal("put", server.url, path), "")
         self.assertEqual(self.on_a_terminal("get", server.url, "short", self.root / "back"), "")
-        _, piped = self.put_that_takes_seconds(server)
-        self.assertEqual((piped.returncode, piped.stderr), (0, ""))
 
     def complete(self, *words):
         """What bash offers for the last word."""
