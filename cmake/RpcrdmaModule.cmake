@@ -31,6 +31,8 @@ if(RPCRDMA_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # no longer needs from 128 MiB on, over and over: a twentieth to a sixth of the time of files that take 400 MiB to 1.2 GiB.
   target_compile_options(rpcrdma_common_flags INTERFACE -Wno-subobject-linkage
                          "SHELL:--param ggc-min-heapsize=1000000")
+elseif(RPCRDMA_UNITY)
+  target_compile_options(rpcrdma_common_flags INTERFACE -Wno-shadow)  # a local has the name of another file's constant
 endif()
 if(RPCRDMA_WERROR)
   target_compile_options(rpcrdma_common_flags INTERFACE -Werror)
@@ -68,6 +70,7 @@ if(RPCRDMA_SANITIZE)
     set(rpcrdma_busy_options -O1)
     # Half a million addresses would be relocated in each of thousands of processes: 10 ms.
     target_link_options(rpcrdma_test_flags INTERFACE -no-pie)
+    target_link_options(rpcrdma_command_flags INTERFACE -no-pie)
   endif()
   target_compile_options(rpcrdma_flags INTERFACE -fsanitize=${RPCRDMA_SANITIZE} -fno-sanitize-recover=all)
   target_compile_options(rpcrdma_test_flags INTERFACE ${sanitize_tests} -fno-sanitize-recover=all)
