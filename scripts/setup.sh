@@ -9,7 +9,7 @@ case ${1:-base} in
                    nlohmann-json3-dev libisal-dev libssl-dev libsqlite3-dev libgtest-dev libgmock-dev
                    librapidcheck-dev python3 patch) ;;
   # The last ones are optional to users: for Kerberos, and for serve --ready-port.
-  check) packages=(tshark clang-format git libasio-dev doxygen mandoc zsh libtirpc-dev rpcsvc-proto
+  check) packages=(clang libclang-rt-dev llvm lld tshark clang-format git libasio-dev doxygen mandoc zsh libtirpc-dev rpcsvc-proto
                    rpcbind iproute2 strace libkrb5-dev krb5-kdc krb5-admin-server krb5-user
                    libmicrohttpd-dev) ;;
   # Each fault is taken out again, which without it builds hundreds of objects once more.
