@@ -12,7 +12,10 @@ command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
 log=$(mktemp "${TMPDIR:-/tmp}/rpcrdma-configure.XXXXXX")
 trap 'rm -f "$log"' EXIT
-cmake --preset "$preset" "${launcher[@]}" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+configure() { cmake --preset "$preset" "${launcher[@]}" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }; }
+configure
+# With another compiler than the folder had, CMake deletes its cache, and forgets what else the preset says until next time.
+if grep -q 'variables that require your cache to be deleted' "$log"; then configure; fi
 grep -E '^-- (rpcrdma|  )' "$log" || true
 cmake --build --preset "$preset" --parallel "$jobs"
 if [[ ${2:-} == test ]]; then
@@ -22,6 +25,6 @@ if [[ ${2:-} == test ]]; then
   status=0
   ctest --preset "$preset" --label-exclude '^each$' --parallel "$jobs" --timeout 300 --output-junit "$results" \
         --test-output-size-passed 1000000 || status=$?
-  python3 scripts/test_summary.py "$results"
+  python3 scripts/test_summary.py "$results" || status=1
   exit "$status"
 fi
