@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """Says what a run of CTest consisted of: how many tests its programs ran, and which were skipped, with their reasons.
 
+Fails when a program of tests passed by its exit status and did not come to its last test.
+
 usage: test_summary.py RESULTS    what `ctest --output-junit RESULTS` wrote, with the whole output of tests that passed
 """
 import re
 import sys
 import xml.etree.ElementTree
 
+BEGUN = re.compile(r"^\[==========\] Running \d+ tests? ", re.M)
 RAN = re.compile(r"^\[==========\] (\d+) tests? from .* ran\.", re.M)
-SKIPPED = re.compile(r": Skipped\n(.*)\n+\[  SKIPPED \] ([^ ,]+)")
+SKIPPED = re.compile(r"^(?:\S+: Skipped\n(.*)\n(?:(?!\[).*\n)*)?\[  SKIPPED \] ([^ ,]+).* \(\d+ ms\)$", re.M)
+SKIPPED_BY_PYTHON = re.compile(r"^(\w+) \(.*\.\.\. skipped ['\"](.*)['\"]$", re.M)
 
 
 def main():
@@ -20,17 +24,23 @@ def main():
     except (OSError, xml.etree.ElementTree.ParseError) as error:  # the tests have passed or failed without this
         print(f"test_summary: {sys.argv[1]}: {error}; which tests were skipped is not known", file=sys.stderr)
         return 0
-    ran, others, skipped = 0, 0, []
+    ran, others, skipped, by_commands, cut_off = 0, 0, [], [], []
     for case in cases:
         output = case.findtext("system-out") or ""
         whole = RAN.findall(output)
         ran += sum(map(int, whole))
         others += not whole
-        skipped += [(name, reason) for reason, name in SKIPPED.findall(output)]
-    for name, reason in skipped:
+        if len(BEGUN.findall(output)) != len(whole):
+            cut_off.append(case.get("name"))
+        skipped += [(name, reason or "no reason") for reason, name in SKIPPED.findall(output)]
+        by_commands += SKIPPED_BY_PYTHON.findall(output)
+    for name, reason in skipped + by_commands:
         print(f"skipped: {name}: {reason}")
-    print(f"{ran} tests of programs, of which {len(skipped)} were skipped, and {others} tests that are commands")
-    return 0
+    print(f"{ran} tests of programs, of which {len(skipped)} were skipped, and {others} tests that are commands, "
+          f"of whose parts {len(by_commands)} were skipped")
+    for name in cut_off:
+        print(f"test_summary: {name} ended before its last test, whatever its exit status says", file=sys.stderr)
+    return 1 if cut_off else 0
 
 
 if __name__ == "__main__":
