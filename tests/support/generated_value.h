@@ -51,7 +51,10 @@ class GeneratedValueOf final : public GeneratedValue {
   std::unique_ptr<GeneratedValue> another() const override {
     return std::make_unique<GeneratedValueOf>();
   }
-  void clear() override { value_ = {}; }
+  void clear() override {
+    std::destroy_at(&value_);  // an assignment keeps the memory of vectors and strings
+    std::construct_at(&value_);
+  }
   void randomize(std::mt19937_64& random, int depth) override {
     Traits::randomize(value_, random, depth);
   }
