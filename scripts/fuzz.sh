@@ -141,7 +141,7 @@ coverage() {
   done
   llvm-profdata merge -o "$folder/all.profdata" "${profiles[@]}"
   llvm-cov report "${objects[@]}" -instr-profile="$folder/all.profdata" \
-    -ignore-filename-regex='tests/|_for_test|/usr/' >"$folder/report.txt"
+    -ignore-filename-regex='tests/|apps/|_for_test|/usr/' >"$folder/report.txt"
   # File, lines, lines missed, share; branches, missed, share.
   awk '/\.(cc|h) /{printf "%-28s lines %5d  %7s   branches %5d  %7s\n", $1, $8, $10, $11, $13}
        /^TOTAL/{printf "%-28s lines %5d  %7s   branches %5d  %7s\n", $1, $8, $10, $11, $13}' \
