@@ -59,7 +59,7 @@ target_link_libraries(rpcrdma_flags INTERFACE rpcrdma_common_flags)
 # Of the tests, and of what only they use.
 add_library(rpcrdma_test_flags INTERFACE)
 target_link_libraries(rpcrdma_test_flags INTERFACE rpcrdma_common_flags)
-# Of what reads command lines and prints: nothing of a peer gets there but through the library and apps.
+# Of what reads command lines, prints and measures: what a peer sent gets there through the library and apps.
 add_library(rpcrdma_command_flags INTERFACE)
 target_link_libraries(rpcrdma_command_flags INTERFACE rpcrdma_common_flags)
 if(RPCRDMA_SANITIZE)

@@ -1,5 +1,5 @@
 // What most programs of tests include, for a build with RPCRDMA_UNITY to read once. No file
-// includes this one: each has the includes that it needs, and other builds see when one lacks.
+// includes this one: each has the includes that it needs.
 #ifndef RPCRDMA_TESTS_SUPPORT_TEST_HEADERS_H_
 #define RPCRDMA_TESTS_SUPPORT_TEST_HEADERS_H_
 
