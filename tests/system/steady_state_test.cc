@@ -83,14 +83,22 @@ TEST(AllocationCounter, CountsEveryNewOfThisProgram) {
 }
 
 TEST_P(SteadyState, AllocatesNothingAndCopiesNoPayload) {
-  run(100);  // pools and kernel buffers get their size
-  const TransferCounters client_before = pair_.client->counters();
-  const TransferCounters server_before = pair_.server->counters();
-  constexpr int kCalls = 300;
-  const std::uint64_t allocations_before = tools::bench::allocations();
-  run(kCalls);
-  EXPECT_EQ(tools::bench::allocations() - allocations_before, 0U)
-      << "heap allocations in " << kCalls << " calls, both sides";
+  constexpr int kCalls = 300, kRounds = 6;
+  TransferCounters client_before, server_before;
+  std::uint64_t allocated = 0;
+  // Pools and kernel buffers get their size in the first rounds. When each has it depends on how
+  // calls meet: on a busy machine a pool may grow once more in the second. What a call allocates
+  // each time, every round shows.
+  for (int round = 0; round < kRounds; ++round) {
+    client_before = pair_.client->counters();
+    server_before = pair_.server->counters();
+    const std::uint64_t allocations_before = tools::bench::allocations();
+    run(kCalls);
+    allocated = tools::bench::allocations() - allocations_before;
+    if (allocated == 0) break;
+  }
+  EXPECT_EQ(allocated, 0U) << "heap allocations in the last of " << kRounds << " times " << kCalls
+                           << " calls, both sides";
   if (GetParam().size == 0) return;
   // In each direction: what either side copied, over the payload that went that way.
   const double directions = GetParam().procedure == TestService::kEcho ? 2 : 1;
