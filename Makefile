@@ -3,13 +3,13 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 
-.PHONY: help setup build demo bench bench-nfs micro-bench instructions check check-all check-tsan check-clang check-release coverage mutants \
-        format tidy doc install fresh-root lab ceph clean fuzz fuzz-merge fuzz-coverage fuzz-nfs
+.PHONY: help setup build demo bench bench-nfs micro-bench instructions check check-all check-each-file check-tsan check-clang \
+        check-release coverage mutants format tidy doc install fresh-root lab ceph clean fuzz fuzz-merge fuzz-coverage fuzz-nfs
 
 help:
 	@echo 'make demo        build, then move real files between two processes and check them'
 	@echo 'make check       build with ASan and UBSan and run every test'
-	@echo 'make check-all   check, and again with TSan, Clang and in a release build'
+	@echo 'make check-all   check, each file compiled for itself, and all tests with TSan, Clang and in a release build'
 	@echo 'make build       release build: build/bin/rpcrdma and build/lib/librpcrdma.a'
 	@echo 'make bench       rates, latencies and CPU time over depth, payload and connections: docs/benchmarks.md'
 	@echo 'make bench-nfs   our NFS client and server beside nfs-ganesha with libnfs (needs root)'
@@ -34,7 +34,8 @@ setup:
 build: setup
 	@scripts/build.sh release
 
-demo: build
+demo: setup
+	@scripts/build.sh release demo
 	@scripts/demo.py build/bin/rpcrdma
 
 bench: setup
@@ -77,7 +78,11 @@ check-release: setup
 	@scripts/build.sh release
 	@tests/system/install_test.py
 
-check-all: check check-tsan check-clang check-release
+# The others compile several files as one.
+check-each-file: setup
+	@scripts/build.sh each-file
+
+check-all: check check-each-file check-tsan check-clang check-release
 
 coverage: setup
 	@scripts/coverage.sh
