@@ -29,7 +29,7 @@ enum Procedure : std::uint32_t { kNull, kRead, kWrite };
 template <class T>
 T must(Expected<T, Error> result) {
   if (!result) fail(result.error().message());
-  return std::move(*result);
+  return std::move(result).value();
 }
 
 class Source final : public rpcrdma::Service {
@@ -108,8 +108,8 @@ int main(int count, char** words) {
   client_options.provider = server_options.provider;
   Source source;
   Server server = must(Server::listen("rdma://127.0.0.1:0", server_options));
-  must(server.add(kProgram, 1, source).map([] { return 0; }));
-  must(server.register_read_only(source.data()).map([] { return 0; }));
+  must(server.add(kProgram, 1, source));
+  must(server.register_read_only(source.data()));
   Client client =
       must(Client::begin_connect("rdma://" + std::string(server.address()), client_options));
   while (!client.connected()) {

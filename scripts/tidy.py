@@ -38,7 +38,7 @@ MODULES = {
 }
 # Public headers belong to the lowest module that implements them.
 PUBLIC = {
-    "types.h": "base", "xdr.h": "xdr", "oncrpc.h": "oncrpc", "message.h": "oncrpc",
+    "types.h": "base", "expected.h": "base", "xdr.h": "xdr", "oncrpc.h": "oncrpc", "message.h": "oncrpc",
     "service.h": "oncrpc", "message_service.h": "oncrpc", "auth.h": "oncrpc", "callback.h": "base", "counters.h": "rpc", "error.h": "oncrpc",
     "options.h": "rpc", "characteristics.h": "base", "call.h": "rpc", "client.h": "rpc", "server.h": "rpc", "version.h": "base",
     "coroutine.h": "rpc", "function_service.h": "rpc", "registered_memory.h": "base", "providers.h": "rpc",

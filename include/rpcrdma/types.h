@@ -8,19 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <tl/expected.hpp>
+
+#include "rpcrdma/expected.h"
 
 namespace rpcrdma {
 
 // Borrowed bytes. Never owning; functions that take or return them name the owner.
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
-
-// A value, or the reason why there is none. Only here is the underlying library named.
-template <class T, class E>
-using Expected = tl::expected<T, E>;
-template <class E>
-using Unexpected = tl::unexpected<E>;
 
 // A monotonic clock that deliberately has no now(): the protocol code receives the time.
 struct LogicalClock {

@@ -111,7 +111,7 @@ void CopyRun::fail(const std::string& path, Failure why) {
 }
 
 void CopyRun::fail_here(const std::string& path, const std::string& what) {
-  fail(path, failed_here(what).value());
+  fail(path, failed_here(what).error());
 }
 
 void CopyRun::skip(const std::string& path, const Folder& into) {
