@@ -2,7 +2,7 @@
 #ifndef RPCRDMA_GEN_EMIT_H_
 #define RPCRDMA_GEN_EMIT_H_
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <iterator>
 #include <string>
@@ -30,11 +30,13 @@ class Text {
  public:
   template <class... Arguments>
   void add(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Arguments>(arguments)...);
+    append(format, fmt::make_format_args(arguments...));
   }
   std::string take() { return std::move(text_); }
 
  private:
+  void append(fmt::string_view format, fmt::format_args arguments);
+
   std::string text_;
 };
 

@@ -7,6 +7,10 @@
 #include "gen/names.h"
 
 namespace rpcrdma::gen {
+
+void Text::append(fmt::string_view format, fmt::format_args arguments) {
+  fmt::vformat_to(std::back_inserter(text_), format, arguments);
+}
 namespace {
 
 using Kind = Definition::Kind;

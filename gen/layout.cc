@@ -1,5 +1,5 @@
 // Linked lists, recursion, and what goes on the heap.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,6 @@
 #include "gen/lexer.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

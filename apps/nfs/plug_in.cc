@@ -1,7 +1,7 @@
 #include "nfs/plug_in.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdlib>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // Of both sides.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "nfs/plug_in.h"
 #include "rpcrdma/version.h"

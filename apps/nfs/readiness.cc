@@ -1,6 +1,6 @@
 #include "nfs/readiness.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // How a client makes a security context (RFC 2203 §5.2).
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

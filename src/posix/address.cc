@@ -1,7 +1,7 @@
 #include "posix/address.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 
 #include <array>

@@ -1,6 +1,6 @@
 #include "rpc/errors.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <cerrno>

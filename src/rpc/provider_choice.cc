@@ -1,6 +1,6 @@
 #include "rpc/provider_choice.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>

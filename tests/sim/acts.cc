@@ -1,5 +1,5 @@
 // What the programs of a simulation do: they call, answer, close, stop and come again.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

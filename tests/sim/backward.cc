@@ -1,5 +1,5 @@
 // Calls from servers to clients over the connections that the clients made (RFC 8167).
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 #include "sim/behaviour.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <fstream>
 #include <ios>

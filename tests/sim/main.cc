@@ -1,5 +1,5 @@
 // The `rpcrdma-sim` command: runs seeds and says what came of them.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

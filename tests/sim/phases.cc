@@ -1,5 +1,5 @@
 // The course of a simulation: a storm, the calm after it, service as ever, and the end.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include "sim/security.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include "sim/service.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 #ifndef RPCRDMA_TESTS_SIM_TRACE_H_
 #define RPCRDMA_TESTS_SIM_TRACE_H_
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // Where each file was seen last, in a table of SQLite.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 

@@ -1,6 +1,6 @@
 // Loads the shared object with Kerberos 5, so that nothing else needs MIT's library.
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <utility>

@@ -2,7 +2,7 @@
 #ifndef RPCRDMA_GSS_KRB5_PLUGIN_H_
 #define RPCRDMA_GSS_KRB5_PLUGIN_H_
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 #include "rdma/verbs/loader.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "posix/shared_object.h"
 

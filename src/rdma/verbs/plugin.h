@@ -4,7 +4,7 @@
 #ifndef RPCRDMA_RDMA_VERBS_PLUGIN_H_
 #define RPCRDMA_RDMA_VERBS_PLUGIN_H_
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 #include <string>

@@ -2,7 +2,7 @@
 #ifndef RPCRDMA_RPC_SERVE_CONNECTION_LOG_H_
 #define RPCRDMA_RPC_SERVE_CONNECTION_LOG_H_
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <atomic>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #include "rpc/serve/server_impl.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "rpc/serve/shard_group.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

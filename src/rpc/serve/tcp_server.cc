@@ -1,6 +1,6 @@
 #include "rpc/serve/tcp_server.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>

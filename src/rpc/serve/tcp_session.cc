@@ -1,6 +1,6 @@
 #include "rpc/serve/tcp_session.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 #include <string>

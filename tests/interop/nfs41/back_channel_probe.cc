@@ -4,7 +4,7 @@
 //
 // Prints one line of JSON. Exit status: 0 if all happened that interop/nfs41/probe.h names, 1 with
 // the step that failed, 2 for wrong usage.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <string>

@@ -1,6 +1,6 @@
 #include "interop/nfs41/probe.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
