@@ -1,7 +1,8 @@
 // rpcrdma-gen: reads a .x file, writes C++.
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <getopt.h>
 
-#include <CLI/CLI.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -49,26 +50,75 @@ int run(const std::string& input, const std::filesystem::path& folder,
   return written ? kSuccess : kFailed;
 }
 
+constexpr const char* kHelp =
+    "Typed C++ from a .x file: types, codecs with every bound checked.\n"
+    "\n"
+    "usage: rpcrdma-gen [OPTIONS] FILE\n"
+    "\n"
+    "  FILE                  the interface, in the XDR and RPC languages (NAME.x)\n"
+    "  -o, --output DIR      where NAME.h and NAME.cc are written (default: .)\n"
+    "      --namespace NAME  the namespace of the code, A or A::B (default: NAME of the file)\n"
+    "      --random          write NAME_random.h too: random values of each type, for tests\n"
+    "      --version         print the version\n"
+    "  -h, --help            print this\n"
+    "\n"
+    "Exit status: 0 success, 1 the file has errors, 2 wrong usage.\n";
+
+int wrong_usage(const std::string& text) {
+  fmt::print(stderr, "rpcrdma-gen: {}; rpcrdma-gen --help lists the options\n", text);
+  return kUsage;
+}
+
+// Output may be lost: the disk is full, or nobody reads the pipe.
+int print(const std::string& text) {
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return kSuccess;
+  fmt::print(stderr, "rpcrdma-gen: standard output cannot be written\n");
+  return kFailed;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Typed C++ from a .x file: types, codecs with every bound checked.", "rpcrdma-gen"};
-  app.set_version_flag("--version", std::string("rpcrdma-gen ") + rpcrdma::kLibraryVersion);
-  std::string input, folder = ".";
+  enum : int { kNamespace = 256, kRandom, kVersion };
+  static const option kOptions[] = {
+      {"output", required_argument, nullptr, 'o'},
+      {"namespace", required_argument, nullptr, kNamespace},
+      {"random", no_argument, nullptr, kRandom},
+      {"version", no_argument, nullptr, kVersion},
+      {"help", no_argument, nullptr, 'h'},
+      {nullptr, 0, nullptr, 0},
+  };
+  std::string folder = ".";
   rpcrdma::gen::CompileOptions options;
-  app.add_option("FILE", input, "the interface, in the XDR and RPC languages (NAME.x)")->required();
-  app.add_option("-o,--output", folder, "where NAME.h and NAME.cc go")->capture_default_str();
-  app.add_option("--namespace", options.namespace_name, "of what is made; default: NAME");
-  app.add_flag("--random", options.random, "write NAME_random.h too: random values, for tests");
-  app.footer("Exit status: 0 success, 1 the file has errors, 2 wrong usage.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kSuccess : kUsage;
+  opterr = 0;  // the messages are ours
+  for (int found; (found = ::getopt_long(argc, argv, ":o:h", kOptions, nullptr)) != -1;) {
+    switch (found) {
+      case 'o':
+        folder = optarg;
+        break;
+      case kNamespace:
+        options.namespace_name = optarg;
+        break;
+      case kRandom:
+        options.random = true;
+        break;
+      case kVersion:
+        return print(fmt::format("rpcrdma-gen {}\n", rpcrdma::kLibraryVersion));
+      case 'h':
+        return print(kHelp);
+      case ':':
+        return wrong_usage(fmt::format("{} needs a value", argv[optind - 1]));
+      default:
+        return wrong_usage(fmt::format("there is no option {}", optopt > 0 && optopt < kNamespace
+                                                                    ? fmt::format("-{:c}", optopt)
+                                                                    : argv[optind - 1]));
+    }
+  }
+  if (argc - optind != 1) {
+    return wrong_usage(fmt::format("one FILE is needed, not {}", argc - optind));
   }
   if (!options.namespace_name.empty() && !rpcrdma::gen::is_namespace(options.namespace_name)) {
-    fmt::print(stderr, "rpcrdma-gen: '{}' is no name for a namespace\n", options.namespace_name);
-    return kUsage;
+    return wrong_usage(fmt::format("'{}' is no name for a namespace", options.namespace_name));
   }
-  return run(input, folder, std::move(options));
+  return run(argv[optind], folder, std::move(options));
 }
