@@ -1,7 +1,7 @@
 // Calls that no client means: forged handles, names that lead elsewhere, numbers at the ends of
 // their ranges. Each gets the error that RFC 1813 has for it, changes nothing, and the server goes
 // on. What is encoded wrongly is said by hand, since the generated client would refuse to.
-#include <gmock/gmock.h>
+#include <gmock/gmock-matchers.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 

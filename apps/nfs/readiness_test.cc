@@ -1,6 +1,6 @@
 #include "nfs/readiness.h"
 
-#include <gmock/gmock.h>
+#include <gmock/gmock-matchers.h>
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -2,7 +2,7 @@
 #include "nfs/service.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
+#include <gmock/gmock-matchers.h>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
 #include <sys/stat.h>

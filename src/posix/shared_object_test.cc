@@ -1,6 +1,6 @@
 #include "posix/shared_object.h"
 
-#include <gmock/gmock.h>
+#include <gmock/gmock-more-matchers.h>
 #include <gtest/gtest.h>
 
 namespace rpcrdma::posix {

@@ -1,6 +1,6 @@
 #include "posix/users.h"
 
-#include <gmock/gmock.h>
+#include <gmock/gmock-matchers.h>
 #include <gtest/gtest.h>
 
 namespace rpcrdma::posix {

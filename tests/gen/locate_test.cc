@@ -2,7 +2,7 @@
 // does.
 #include "rpcrdma/generated/locate.h"
 
-#include <gmock/gmock.h>
+#include <gmock/gmock-matchers.h>
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // Clients and servers over a provider that is the user's, and over one that does not do its part.
 #include "examples/own_provider.h"
 
-#include <gmock/gmock.h>
+#include <gmock/gmock-matchers.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // A server of several threads (ServerOptions::shards): connections are dealt in turn, every service
 // runs on all of them, and what they share is right. Runs under ThreadSanitizer, too (make
 // check-tsan).
-#include <gmock/gmock.h>
+#include <gmock/gmock-matchers.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>

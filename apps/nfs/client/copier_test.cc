@@ -1,7 +1,7 @@
 #include "nfs/client/copier.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
+#include <gmock/gmock-matchers.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #include "nfs/client/url.h"
 
-#include <gmock/gmock.h>
+#include <gmock/gmock-matchers.h>
 #include <gtest/gtest.h>
 
 namespace nfs {

@@ -1,5 +1,5 @@
 #include <fcntl.h>
-#include <gmock/gmock.h>
+#include <gmock/gmock-matchers.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>

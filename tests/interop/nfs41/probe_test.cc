@@ -2,7 +2,7 @@
 // others, it must not claim without reason.
 #include "interop/nfs41/probe.h"
 
-#include <gmock/gmock.h>
+#include <gmock/gmock-matchers.h>
 #include <gtest/gtest.h>
 
 #include "interop/nfs41/client.h"
