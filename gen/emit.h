@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -9,8 +9,9 @@
 namespace rpcrdma::gen {
 
 void Text::append(fmt::string_view format, fmt::format_args arguments) {
-  fmt::vformat_to(std::back_inserter(text_), format, arguments);
+  text_ += fmt::vformat(format, arguments);
 }
+
 namespace {
 
 using Kind = Definition::Kind;

@@ -1,7 +1,5 @@
 #include <fmt/core.h>
 
-#include <iterator>
-
 #include "base/assert.h"
 #include "rpcrdma/generated/codec.h"
 
@@ -36,11 +34,11 @@ void read_string(MessageReader& reader, std::string& value, std::uint32_t size_m
 }
 
 void append_bytes(std::string& out, Bytes value) {
-  fmt::format_to(std::back_inserter(out), "<{} bytes", value.size());
+  out += fmt::format("<{} bytes", value.size());
   const Bytes shown = value.first(std::min(value.size(), kBytesShownMax));
   if (!shown.empty()) out += ':';
   for (const std::byte each : shown) {
-    fmt::format_to(std::back_inserter(out), " {:02x}", std::to_integer<unsigned>(each));
+    out += fmt::format(" {:02x}", std::to_integer<unsigned>(each));
   }
   out += shown.size() < value.size() ? " …>" : ">";
 }
@@ -55,22 +53,22 @@ void append_quoted(std::string& out, std::string_view value) {
     } else if (byte >= 0x20 && byte < 0x7f) {
       out += c;
     } else {
-      fmt::format_to(std::back_inserter(out), "\\x{:02x}", byte);
+      out += fmt::format("\\x{:02x}", byte);
     }
   }
   out += value.size() > kTextShownMax ? "…\"" : "\"";
 }
 
 void append_number(std::string& out, std::int64_t value) {
-  fmt::format_to(std::back_inserter(out), "{}", value);
+  out += fmt::format("{}", value);
 }
 
 void append_number(std::string& out, std::uint64_t value) {
-  fmt::format_to(std::back_inserter(out), "{}", value);
+  out += fmt::format("{}", value);
 }
 
 void append_number(std::string& out, double value) {
-  fmt::format_to(std::back_inserter(out), "{}", value);
+  out += fmt::format("{}", value);
 }
 
 void bad_discriminant(std::string_view type) noexcept {
