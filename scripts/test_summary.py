@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Says what a run of CTest consisted of: how many tests its programs ran, and which were skipped, with their reasons.
+"""Reports on a run of CTest: how many tests its programs ran, which were skipped and why, and the twenty slowest.
 
 Fails when a program of tests passed by its exit status and did not come to its last test.
 
@@ -10,8 +10,10 @@ import sys
 import xml.etree.ElementTree
 
 BEGUN = re.compile(r"^\[==========\] Running \d+ tests? ", re.M)
+ENDED = re.compile(r"^\[       OK \] (\S+) \((\d+) ms\)$", re.M)
 RAN = re.compile(r"^\[==========\] (\d+) tests? from .* ran\.", re.M)
 SKIPPED = re.compile(r"^(?:\S+: Skipped\n(.*)\n(?:(?!\[).*\n)*)?\[  SKIPPED \] ([^ ,]+).* \(\d+ ms\)$", re.M)
+SLOWEST = 20
 SKIPPED_BY_PYTHON = re.compile(r"^(\w+) \(.*\.\.\. skipped ['\"](.*)['\"]$", re.M)
 
 
@@ -24,16 +26,20 @@ def main():
     except (OSError, xml.etree.ElementTree.ParseError) as error:  # the tests have passed or failed without this
         print(f"test_summary: {sys.argv[1]}: {error}; which tests were skipped is not known", file=sys.stderr)
         return 0
-    ran, others, skipped, by_commands, cut_off = 0, 0, [], [], []
+    ran, others, skipped, by_commands, cut_off, times = 0, 0, [], [], [], []
     for case in cases:
         output = case.findtext("system-out") or ""
         whole = RAN.findall(output)
         ran += sum(map(int, whole))
         others += not whole
+        ended = [(int(ms) / 1000, name) for name, ms in ENDED.findall(output)]
+        times += ended or [(float(case.get("time") or 0), case.get("name"))]
         if len(BEGUN.findall(output)) != len(whole):
             cut_off.append(case.get("name"))
         skipped += [(name, reason or "no reason") for reason, name in SKIPPED.findall(output)]
         by_commands += SKIPPED_BY_PYTHON.findall(output)
+    for seconds, name in sorted(times, reverse=True)[:SLOWEST]:
+        print(f"{seconds:7.1f} s: {name}")
     for name, reason in skipped + by_commands:
         print(f"skipped: {name}: {reason}")
     print(f"{ran} tests of programs, of which {len(skipped)} were skipped, and {others} tests that are commands, "
