@@ -3,13 +3,13 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 
-.PHONY: help setup build demo bench bench-nfs micro-bench instructions check check-all check-each-file check-tsan check-clang \
-        check-release coverage mutants format tidy doc install fresh-root lab ceph clean fuzz fuzz-merge fuzz-coverage fuzz-nfs
+.PHONY: help setup build demo bench bench-nfs micro-bench instructions check check-all check-tsan check-release \
+        sim coverage mutants format tidy doc install fresh-root lab ceph clean fuzz fuzz-merge fuzz-coverage fuzz-nfs
 
 help:
 	@echo 'make demo        build, then move real files between two processes and check them'
 	@echo 'make check       build with ASan and UBSan and run every test'
-	@echo 'make check-all   check, each file compiled for itself, and all tests with TSan, Clang and in a release build'
+	@echo 'make check-all   check, and every test with TSan and in a release build, which also builds as users do'
 	@echo 'make build       release build: build/bin/rpcrdma and build/lib/librpcrdma.a'
 	@echo 'make bench       rates, latencies and CPU time over depth, payload and connections: docs/benchmarks.md'
 	@echo 'make bench-nfs   our NFS client and server beside nfs-ganesha with libnfs (needs root)'
@@ -18,6 +18,7 @@ help:
 	@echo 'make install     install the release build (DESTDIR and PREFIX are honoured)'
 	@echo 'make format      format the sources; make tidy checks layering, names and format'
 	@echo 'make doc         pages of the public headers: build/doc/html/index.html'
+	@echo 'make sim         the simulation runner: build/bin/rpcrdma-sim --help'
 	@echo 'make coverage    line coverage of the tests'
 	@echo 'make mutants     plant the fault of each rule in docs/conformance.md, and see a test fail (an hour);'
 	@echo '                 scripts/mutants.py --help: some of them, or faults drawn at random'
@@ -46,18 +47,18 @@ bench: setup
 # Beside nfs-ganesha with libnfs; needs root.
 bench-nfs: setup
 	@scripts/setup.sh bench-nfs
-	@scripts/build.sh bench-nfs
+	@scripts/build.sh bench bench-nfs
 	@scripts/nfs_bench.py build-bench/bin
 
 micro-bench: setup
 	@scripts/setup.sh bench
-	@scripts/build.sh bench
+	@scripts/build.sh bench micro-bench
 	@build-bench/bin/micro_bench
 
 instructions: setup
 	@scripts/setup.sh instructions
-	@scripts/build.sh instructions
-	@scripts/instructions.py build-instructions/bin/one_thread
+	@scripts/build.sh release instructions
+	@scripts/instructions.py build/bin/one_thread
 
 check: setup
 	@scripts/setup.sh check
@@ -68,21 +69,17 @@ check: setup
 check-tsan: setup
 	@scripts/build.sh tsan test
 
-check-clang: setup
-	@scripts/setup.sh clang
-	@scripts/build.sh clang test
-
 check-release: setup
 	@scripts/setup.sh check
-	@scripts/build.sh release-tests test
+	@scripts/build.sh bench test
 	@scripts/build.sh release
 	@tests/system/install_test.py
 
-# The others compile several files as one.
-check-each-file: setup
-	@scripts/build.sh each-file
+check-all: check check-tsan check-release
 
-check-all: check check-each-file check-tsan check-clang check-release
+# The simulation runner, optimised: a campaign, or the seed of a failure step by step (docs/testing.md).
+sim: setup
+	@scripts/build.sh release sim
 
 coverage: setup
 	@scripts/coverage.sh
@@ -106,8 +103,8 @@ fuzz-coverage: setup
 fuzz-nfs: setup
 	@scripts/setup.sh check
 	@scripts/build.sh asan-ubsan
-	@scripts/build.sh release-tests
-	@seconds=$(or $(SECONDS),1800); for build in build-asan-ubsan:$$((seconds * 2 / 3)) build-release-tests:$$((seconds / 3)); do \
+	@scripts/build.sh bench
+	@seconds=$(or $(SECONDS),1800); for build in build-asan-ubsan:$$((seconds * 2 / 3)) build-bench:$$((seconds / 3)); do \
 	  folder=$${build%:*}; nice -n 5 tests/fuzz/nfs_wire_fuzz.py $$folder/bin/rpcrdma $$folder/tests/fuzz/nfs_wire_fuzz \
 	    --seconds $${build#*:} --seed $(or $(SEED),1) || exit; done
 
@@ -130,7 +127,7 @@ install: build
 fresh-root:
 	@tests/system/fresh_root.sh
 
-# Builds the preset `lab` and the guest, and ends with make, however that ends.
+# Builds what the guest needs, and the guest, and ends with make, however that ends.
 lab: setup
 	@scripts/setup.sh lab
 	@scripts/setup.sh ceph
@@ -140,8 +137,8 @@ lab: setup
 # A cluster in a temporary directory, on the loopback; CEPH_ONLY=GatewaysTest runs those alone.
 ceph: setup
 	@scripts/setup.sh ceph
-	@scripts/build.sh ceph
-	@python3 -W ignore tests/ceph/gateways_test.py build-ceph $(CEPH_ONLY)
+	@scripts/build.sh bench ceph
+	@python3 -W ignore tests/ceph/gateways_test.py build-bench $(CEPH_ONLY)
 
 clean:
 	@rm -rf build build-*

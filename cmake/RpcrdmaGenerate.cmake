@@ -11,8 +11,8 @@ function(rpcrdma_generate)
                         "[NAMESPACE <name>] [RANDOM]); got: ${ARGV}")
   endif()
   if(NOT TARGET rpcrdma::gen)
-    message(FATAL_ERROR "rpcrdma_generate() needs rpcrdma-gen, which is not built: "
-                        "install CLI11 (Debian: libcli11-dev) and configure again")
+    message(FATAL_ERROR "rpcrdma_generate() needs rpcrdma-gen, which this installation lacks: "
+                        "install rpcrdma again with RPCRDMA_BUILD_TOOLS=ON")
   endif()
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/${ARG_TARGET}.generated")
   set(options "")

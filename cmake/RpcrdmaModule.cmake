@@ -6,7 +6,12 @@
 # module gives no SOURCES.
 
 add_library(rpcrdma_common_flags INTERFACE)
-target_compile_features(rpcrdma_common_flags INTERFACE cxx_std_20)
+set(rpcrdma_language cxx_std_20)
+if(RPCRDMA_STD_EXPECTED)
+  set(rpcrdma_language cxx_std_23)
+  target_compile_definitions(rpcrdma_common_flags INTERFACE RPCRDMA_STD_EXPECTED)
+endif()
+target_compile_features(rpcrdma_common_flags INTERFACE ${rpcrdma_language})
 target_compile_options(rpcrdma_common_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Wswitch-enum
   -fno-omit-frame-pointer)
@@ -26,14 +31,8 @@ if(BUILD_SHARED_LIBS)
   target_compile_definitions(rpcrdma_common_flags INTERFACE RPCRDMA_SHARED)
   target_compile_options(rpcrdma_common_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
 endif()
-if(RPCRDMA_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Its name for a type within an anonymous namespace when another file includes its file. And it looks for memory that it
-  # no longer needs from 128 MiB on, over and over: a twentieth to a sixth of the time of files that take 400 MiB to 1.2 GiB.
-  target_compile_options(rpcrdma_common_flags INTERFACE -Wno-subobject-linkage
-                         "SHELL:--param ggc-min-heapsize=1000000")
-elseif(RPCRDMA_UNITY)
-  target_compile_options(rpcrdma_common_flags INTERFACE -Wno-shadow)  # a local has the name of another file's constant
-  find_program(RPCRDMA_LLD ld.lld)  # a third of the time of the usual one, for eighty programs
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  find_program(RPCRDMA_LLD ld.lld)  # links a program with sanitizers in a third of the usual linker's time
   mark_as_advanced(RPCRDMA_LLD)
   if(RPCRDMA_LLD)
     target_link_options(rpcrdma_common_flags INTERFACE -fuse-ld=lld)
@@ -56,17 +55,26 @@ target_link_libraries(rpcrdma_test_flags INTERFACE rpcrdma_common_flags)
 # Of what reads command lines, prints and measures: what a peer sent gets there through the library and apps.
 add_library(rpcrdma_command_flags INTERFACE)
 target_link_libraries(rpcrdma_command_flags INTERFACE rpcrdma_common_flags)
-# Of the library's modules and providers. With GCC: a NULL call takes a fifth less time so. rpcrdma_library() makes what is
-# installed of it, and reads the symbols of the objects: hence fat ones. Programs are linked with that one object of machine
-# code; to optimise them, too, compiled each of their files twice and took 146 s in links.
+# Flags of the library's modules, which GCC optimises across files: a NULL call takes a fifth less time so.
+# rpcrdma_library() makes one object of machine code of them, and programs link that. Their objects hold nothing but what
+# the optimiser reads, which halves the time to compile them; only a build with tests, which link modules, needs the machine
+# code of each as well.
 add_library(rpcrdma_library_flags INTERFACE)
 target_link_libraries(rpcrdma_library_flags INTERFACE rpcrdma_flags)
 if(RPCRDMA_LTO AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(rpcrdma_library_flags INTERFACE -flto=auto -ffat-lto-objects)
-  target_link_options(rpcrdma_library_flags INTERFACE -flto=auto)
-  # What is linked with modules, and not with the library, takes their machine code.
-  target_link_options(rpcrdma_test_flags INTERFACE -fno-lto)
-  target_link_options(rpcrdma_command_flags INTERFACE -fno-lto)
+  set(RPCRDMA_LTO_USED ON)
+  if(RPCRDMA_BUILD_TESTS OR BUILD_SHARED_LIBS)
+    target_compile_options(rpcrdma_library_flags INTERFACE -flto=auto -ffat-lto-objects)
+    target_link_options(rpcrdma_common_flags INTERFACE -fno-lto)
+  else()
+    target_compile_options(rpcrdma_library_flags INTERFACE -flto=auto -fno-fat-lto-objects)
+    set(CMAKE_AR "${CMAKE_CXX_COMPILER_AR}")
+    set(CMAKE_RANLIB "${CMAKE_CXX_COMPILER_RANLIB}")
+  endif()
+  find_program(RPCRDMA_LTO_NM gcc-nm REQUIRED)  # reads what the optimiser reads
+  mark_as_advanced(RPCRDMA_LTO_NM)
+else()
+  set(RPCRDMA_LTO_USED OFF)
 endif()
 
 if(RPCRDMA_SANITIZE)
@@ -99,42 +107,68 @@ target_compile_options(rpcrdma_test_flags INTERFACE
 
 set_property(GLOBAL PROPERTY RPCRDMA_MODULES "")
 
-# Registers a GoogleTest program with CTest twice: as one test, which is what scripts/build.sh runs, and each of its tests
-# by its name, with the label `each`, for `ctest -R NAME`. A process for each of 3,400 tests took 155 s of 380.
-function(rpcrdma_register_tests name timeout)
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${ARGN}")
+# With RPCRDMA_PRECOMPILE, lets `target` read the headers of its kind (library, app or test) as the compiler wrote them down
+# once: half of the time that a file takes to compile with the sanitizers is its headers'.
+function(rpcrdma_precompile target kind)
+  if(NOT RPCRDMA_PRECOMPILE)
+    return()
+  endif()
+  set(headers rpcrdma_${kind}_headers)
+  if(NOT TARGET ${headers})
+    file(WRITE "${PROJECT_BINARY_DIR}/${headers}.cc" "")
+    add_library(${headers} OBJECT "${PROJECT_BINARY_DIR}/${headers}.cc")
+    target_include_directories(${headers} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include"
+                               "${PROJECT_SOURCE_DIR}/tests")
+    if(kind STREQUAL "test")
+      target_link_libraries(${headers} PRIVATE rpcrdma_test_flags GTest::gtest_main)
+      target_precompile_headers(${headers} PRIVATE "${PROJECT_SOURCE_DIR}/tests/support/test_headers.h")
+    elseif(kind STREQUAL "app")
+      target_link_libraries(${headers} PRIVATE rpcrdma_flags)
+      target_precompile_headers(${headers} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/app_headers.h")
+    else()
+      target_link_libraries(${headers} PRIVATE rpcrdma_library_flags)
+      target_compile_options(${headers} PRIVATE ${rpcrdma_busy_options})
+      set_target_properties(${headers} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+      target_precompile_headers(${headers} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/library_headers.h")
+    endif()
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${headers})
+endfunction()
+
+# Registers a GoogleTest program with CTest twice: whole, or in `shards` parts that run at the same time, which is what
+# scripts/build.sh runs; and each of its tests by its name, with the label `each`, for `ctest -R NAME`. A process for each
+# of 3,400 tests took 155 s of 380.
+function(rpcrdma_register_tests name timeout shards)
+  foreach(index RANGE 1 ${shards})
+    set(part ${name})
+    set(environment "")
+    if(shards GREATER 1)
+      set(part ${name}_${index})
+      math(EXPR zero_based "${index} - 1")
+      set(environment "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${zero_based}")
+    endif()
+    add_test(NAME ${part} COMMAND ${name})
+    set_tests_properties(${part} PROPERTIES TIMEOUT 900 LABELS "${ARGN}" ENVIRONMENT "${environment}")
+  endforeach()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${timeout} LABELS each)
 endfunction()
 
-# Has a program of tests read what most of them include as the compiler wrote it down once: 2 to 4 s of 6 to 15 s for each.
-function(rpcrdma_use_test_headers name)
-  if(NOT TARGET rpcrdma_test_headers)
-    file(WRITE "${PROJECT_BINARY_DIR}/test_headers.cc" "")
-    add_library(rpcrdma_test_headers OBJECT "${PROJECT_BINARY_DIR}/test_headers.cc")
-    target_link_libraries(rpcrdma_test_headers PRIVATE rpcrdma_test_flags GTest::gmock GTest::gtest_main tl::expected)
-    target_include_directories(rpcrdma_test_headers PRIVATE "${PROJECT_SOURCE_DIR}/src"
-                               "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests")
-    target_precompile_headers(rpcrdma_test_headers PRIVATE "${PROJECT_SOURCE_DIR}/tests/support/test_headers.h")
-  endif()
-  target_precompile_headers(${name} REUSE_FROM rpcrdma_test_headers)
-endfunction()
-
-# Adds one GoogleTest program. `TIMEOUT`: of a single test, seconds.
+# Adds one GoogleTest program. `TIMEOUT`: of a single test, seconds. `SHARDS`: in how many parts it runs.
 function(rpcrdma_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT;SHARDS" "SOURCES;LINKS;LABELS")
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
+  endif()
+  if(NOT ARG_SHARDS)
+    set(ARG_SHARDS 1)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE rpcrdma_test_flags ${ARG_LINKS} GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src"
                              "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests"
                              "${PROJECT_SOURCE_DIR}/apps" "${PROJECT_SOURCE_DIR}")
-  if(RPCRDMA_UNITY)
-    rpcrdma_use_test_headers(${name})
-  endif()
-  rpcrdma_register_tests(${name} ${ARG_TIMEOUT} ${ARG_LABELS})
+  rpcrdma_precompile(${name} test)
+  rpcrdma_register_tests(${name} ${ARG_TIMEOUT} ${ARG_SHARDS} ${ARG_LABELS})
 endfunction()
 
 function(rpcrdma_module)
@@ -143,19 +177,19 @@ function(rpcrdma_module)
   list(TRANSFORM ARG_DEPENDS PREPEND rpcrdma_ OUTPUT_VARIABLE depends)
   if(ARG_SOURCES)
     add_library(${target}_objects OBJECT ${ARG_SOURCES})
-    target_link_libraries(${target}_objects PRIVATE rpcrdma_library_flags ${ARG_LINKS} tl::expected)
+    target_link_libraries(${target}_objects PRIVATE rpcrdma_library_flags ${ARG_LINKS})
     target_compile_options(${target}_objects PRIVATE ${rpcrdma_busy_options})
     target_include_directories(${target}_objects PRIVATE "${PROJECT_SOURCE_DIR}/src"
                                "${PROJECT_SOURCE_DIR}/include")
     set_target_properties(${target}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    rpcrdma_precompile(${target}_objects library)
     add_library(${target} ${rpcrdma_module_type} $<TARGET_OBJECTS:${target}_objects>)
     target_link_libraries(${target} PUBLIC ${depends} PRIVATE ${ARG_LINKS})
-    target_link_libraries(${target} PUBLIC tl::expected)
-    set_target_properties(${target} PROPERTIES
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON
       ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib/modules")
   else()
     add_library(${target} INTERFACE)
-    target_link_libraries(${target} INTERFACE ${depends} tl::expected)
+    target_link_libraries(${target} INTERFACE ${depends})
   endif()
   set_property(GLOBAL APPEND PROPERTY RPCRDMA_MODULES ${target})
   if(RPCRDMA_BUILD_TESTS AND ARG_TESTS)
@@ -174,7 +208,7 @@ function(rpcrdma_library)
       list(APPEND objects $<TARGET_OBJECTS:${module}_objects>)
     endif()
   endforeach()
-  if(RPCRDMA_LTO AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT BUILD_SHARED_LIBS)
+  if(RPCRDMA_LTO_USED AND NOT BUILD_SHARED_LIBS)
     rpcrdma_one_object(whole "${objects}")
     set(objects "${whole}")
   endif()
@@ -183,7 +217,7 @@ function(rpcrdma_library)
     add_library(rpcrdma SHARED ${objects})
     target_compile_definitions(rpcrdma INTERFACE RPCRDMA_SHARED)
     target_link_options(rpcrdma PRIVATE "LINKER:--version-script=${exports}" LINKER:--no-undefined
-                        $<$<AND:$<BOOL:${RPCRDMA_LTO}>,$<CXX_COMPILER_ID:GNU>>:-flto=auto>)
+                        $<$<BOOL:${RPCRDMA_LTO_USED}>:-flto=auto>)
     set_target_properties(rpcrdma PROPERTIES LINK_DEPENDS "${exports}" VERSION ${PROJECT_VERSION}
       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
       LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
@@ -191,8 +225,11 @@ function(rpcrdma_library)
     add_library(rpcrdma STATIC ${objects})
   endif()
   add_library(rpcrdma::rpcrdma ALIAS rpcrdma)
-  target_link_libraries(rpcrdma PUBLIC tl::expected PRIVATE fmt::fmt PkgConfig::ISAL ${CMAKE_DL_LIBS})
-  target_compile_features(rpcrdma PUBLIC cxx_std_20)
+  target_link_libraries(rpcrdma PRIVATE fmt::fmt PkgConfig::ISAL ${CMAKE_DL_LIBS})
+  target_compile_features(rpcrdma PUBLIC ${rpcrdma_language})
+  if(RPCRDMA_STD_EXPECTED)
+    target_compile_definitions(rpcrdma PUBLIC RPCRDMA_STD_EXPECTED)
+  endif()
   target_include_directories(rpcrdma PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
   set_target_properties(rpcrdma PROPERTIES ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib"
@@ -208,7 +245,7 @@ function(rpcrdma_one_object result objects)
   add_custom_command(OUTPUT "${whole}"
     COMMAND ${CMAKE_COMMAND} -D "COMPILER=${CMAKE_CXX_COMPILER}"
             -D "FLAGS=${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${CMAKE_CXX_COMPILE_OPTIONS_PIC}"
-            -D "NM=${CMAKE_NM}" -D "OBJCOPY=${CMAKE_OBJCOPY}" -D "OBJECTS=${list}" -D "OUTPUT=${whole}"
+            -D "NM=${RPCRDMA_LTO_NM}" -D "OBJCOPY=${CMAKE_OBJCOPY}" -D "OBJECTS=${list}" -D "OUTPUT=${whole}"
             -P "${PROJECT_SOURCE_DIR}/cmake/RpcrdmaOneObject.cmake"
     DEPENDS ${objects} "${list}" "${PROJECT_SOURCE_DIR}/cmake/RpcrdmaOneObject.cmake"
     COMMENT "Optimising the library across its files" VERBATIM)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Runs rpcrdma against real RDMA devices: boots a QEMU guest with a stock Debian kernel and the devices siw (software
 iWARP) and rxe (RoCE v2), one after the other, and runs the scenarios between this machine and the guest, and inside
-the guest. Needs root. `make lab` installs the packages that this needs, and runs it. It builds the preset `lab` and
-the guest first, where they are not up to date.
+the guest. Needs root. `make lab` installs the packages that this needs, and runs it. It builds the
+programs, in build-bench, and the guest first, where they are not up to date.
 
 Prints one line a scenario as they end, then a matrix, figures, and one line a failure with the path of its log.
 Exit status: 0 all passed (or the kernel lacks what a scenario is about), 1 something failed or nothing was run,
 2 wrong usage, 3 the lab itself could not be set up, 130 interrupted.
 
-All that it writes is below build-lab: the guest in guest/ (made again when it is missing or its scripts changed), the
+All that it writes besides is below build-lab: the guest in guest/ (made again when it is missing or its scripts changed), the
 last run in lab-run/ with logs/ of each program and console. However it ends, also killed, no process, network device,
 namespace or mount is left."""
 import argparse
@@ -28,6 +28,7 @@ import traceback
 HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parents[2]
 BUILD = TREE / "build-lab"
+PROGRAMS = TREE / "build-bench"
 RUN = BUILD / "lab-run"
 BOOTS_MAX = 4  # of one device, because the guest died
 DOCUMENT = TREE / "docs" / "interop.md"
@@ -56,7 +57,7 @@ def arguments():
                         help="write the matrix into docs/interop.md, between the markers of this kernel; only "
                              "with all scenarios")
     parser.add_argument("--rebuild", action="store_true", help="make the guest anew, say for a newer kernel package")
-    parser.add_argument("--no-build", action="store_true", help="take what is built in build-lab as it is")
+    parser.add_argument("--no-build", action="store_true", help="take what is built in build-bench as it is")
     parser.add_argument("--guest-only", action="store_true", help="make the guest if need be, and end")
     parser.add_argument("--stand-in", metavar="PROVIDER",
                         help="use this provider where scenarios say verbs, as siwarp: tries the lab, not the provider")
@@ -181,7 +182,7 @@ def inside(options):
     results, figures = [], []
     for device, wanted in chosen(options.only):
         host, guest = machine.Host(RUN), machine.Guest(RUN, TREE, files)
-        session = sessions.Session(host, guest, BUILD, device, options.stand_in)
+        session = sessions.Session(host, guest, PROGRAMS, device, options.stand_in)
         results += run_device(session, wanted, start + BEGIN_SECONDS)
         figures += session.figures
         shutil.rmtree(RUN / "scratch")
@@ -202,7 +203,7 @@ def build():
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
-        contained.run_contained([TREE / "scripts" / "build.sh", "lab"], env={**os.environ, "TMPDIR": str(temporary)})
+        contained.run_contained([TREE / "scripts" / "build.sh", "bench", "lab"], env={**os.environ, "TMPDIR": str(temporary)})
     except subprocess.CalledProcessError:
         stop("the build failed", 3)
 
