@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <string_view>
 
 #include "blob.h"
 #include "blob/step_up.h"
@@ -14,53 +17,83 @@
 #include "tools/text.h"
 
 namespace rpcrdma::tools {
+namespace {
 
-void CommonOptions::add_to(CLI::App& command) {
-  command
-      .add_option("--provider", provider.name,
-                  "RDMA back end: verbs (RDMA devices), siwarp (iWARP over TCP), or auto: verbs if "
-                  "a device leads to the address, else siwarp")
-      ->check(CLI::IsMember({"auto", "siwarp", "verbs"}))
-      ->capture_default_str();
-  command
-      .add_option("--registration", registration,
-                  "how verbs exposes memory: windows, per-call, auto (the first that the device "
-                  "has), or cache, which is weaker: old handles stay valid")
-      ->check(CLI::IsMember({"auto", "windows", "per-call", "cache"}))
-      ->capture_default_str();
-  command.add_option("--crc", crc, "MPA CRC32C; it is on when either side wants it")
-      ->check(CLI::IsMember({"on", "off"}))
-      ->capture_default_str();
-  command.add_option("--capture", provider.capture_file,
-                     "write what goes over the connection as pcapng, for Wireshark");
-  command.add_option("--capture-max", provider.capture_bytes_max, "bytes after which it stops")
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str();
-  command.add_option("--inline", connection.inline_size, "largest inline message, bytes")
-      ->check(CLI::Range(1024, 65536))
-      ->capture_default_str();
-  command
-      .add_option("--receive-size", connection.receive_size_max,
-                  "version 2: the largest Receives that the other side may ask for, bytes; they "
-                  "begin at --inline")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(4096, 65536));
-  command.add_option("--credits", connection.credits, "calls in flight: asked for or granted")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
-  command
-      .add_option("--profile", profile,
-                  "the text that both sides follow: rfc8166; or rfc5666, with results that the "
-                  "client reads, RDMA_DONE, aligned data and its configuration protocol")
-      ->check(CLI::IsMember({"rfc8166", "rfc5666"}))
-      ->capture_default_str();
-  command
-      .add_option("--rpcrdma-version", protocol,
-                  "versions of RPC-over-RDMA: 1; 2, and nothing else; or auto: a client offers 2 "
-                  "and goes on in 1 where the server has no other, a server answers both")
-      ->check(CLI::IsMember({"1", "2", "auto"}))
-      ->capture_default_str();
-  command.add_flag("--json", json, "print the result as JSON");
+// What --request asks a server for.
+struct Request {
+  std::uint32_t size = 0;  // bytes
+  double after_s = 0;
+};
+
+// Reads "rbsiz=SIZE[@SECONDS]".
+std::optional<Request> parse_request(const std::string& text) {
+  constexpr std::string_view kName = "rbsiz=";
+  if (!text.starts_with(kName)) return std::nullopt;
+  const std::size_t at = text.find('@');
+  const auto size =
+      size_of(text.substr(kName.size(), at == std::string::npos ? at : at - kName.size()));
+  if (!size || *size < 4096 || *size > 65536) return std::nullopt;
+  Request request{.size = static_cast<std::uint32_t>(*size), .after_s = 0};
+  if (at == std::string::npos) return request;
+  const std::string seconds = text.substr(at + 1);
+  char* end = nullptr;
+  request.after_s = std::strtod(seconds.c_str(), &end);
+  const bool is_number = !seconds.empty() && end == seconds.c_str() + seconds.size();
+  if (!is_number || !(request.after_s >= 0 && request.after_s <= 86400)) return std::nullopt;
+  return request;
+}
+
+std::string problem_with_request(const std::string& text) {
+  return parse_request(text) ? ""
+                             : "expected rbsiz=SIZE or rbsiz=SIZE@SECONDS, SIZE of 4096 to 65536";
+}
+
+}  // namespace
+
+void CommonOptions::add_to(Command& command) {
+  command.add({
+      {"--provider",
+       &provider.name,
+       "RDMA back end: verbs (RDMA devices), siwarp (iWARP over TCP), or auto: verbs if a device "
+       "leads to the address, else siwarp",
+       {.choices = "auto|siwarp|verbs"}},
+      {"--registration",
+       &registration,
+       "how verbs exposes memory: windows, per-call, auto (the first that the device has), or "
+       "cache, which is weaker: old handles stay valid",
+       {.choices = "auto|windows|per-call|cache"}},
+      {"--crc", &crc, "MPA CRC32C; it is on when either side wants it", {.choices = "on|off"}},
+      {"--capture", &provider.capture_file,
+       "write what goes over the connection as pcapng, for Wireshark"},
+      {"--capture-max",
+       &provider.capture_bytes_max,
+       "bytes after which it stops",
+       {.takes_units = true}},
+      {"--inline",
+       &connection.inline_size,
+       "largest inline message, bytes",
+       {.range = {1024, 65536}}},
+      {"--receive-size",
+       &connection.receive_size_max,
+       "version 2: the largest Receives that the other side may ask for, bytes; they begin at "
+       "--inline",
+       {.range = {4096, 65536}, .takes_units = true, .hides_default = true}},
+      {"--credits",
+       &connection.credits,
+       "calls in flight: asked for or granted",
+       {.range = {1, 4096}}},
+      {"--profile",
+       &profile,
+       "the text that both sides follow: rfc8166; or rfc5666, with results that the client reads, "
+       "RDMA_DONE, aligned data and its configuration protocol",
+       {.choices = "rfc8166|rfc5666"}},
+      {"--rpcrdma-version",
+       &protocol,
+       "versions of RPC-over-RDMA: 1; 2, and nothing else; or auto: a client offers 2 and goes on "
+       "in 1 where the server has no other, a server answers both",
+       {.choices = "1|2|auto"}},
+      {"--json", &json, "print the result as JSON"},
+  });
 }
 
 ProtocolVersion CommonOptions::version() const {
@@ -81,59 +114,57 @@ void CommonOptions::finish() {
 
 ClientSettings::ClientSettings() : program(blob::BLOB_PROGRAM), version(blob::BLOB_V1) {}
 
-void ClientSettings::add_to(CLI::App& command) {
-  command
-      .add_option(
-          "URL", url,
-          "the server: rdma://HOST[:PORT], port 20049 if none is given; or HOST alone, whose "
-          "rpcbind is asked for the port")
-      ->required();
-  command
-      .add_option("--rpcbind-port", rpcbind_port, "where rpcbind is asked when HOST stands alone")
-      ->capture_default_str();
-  add_calls_to(
-      command,
-      "seconds that connecting and each call may take; unless this is said, the calls that "
-      "make the server sum a whole file get more for large ones");
-  command.add_flag("--show-characteristics", show_characteristics,
-                   "say on stderr what both sides have told about themselves in version 2");
-  command
-      .add_option(
-          "--request", request,
-          "version 2: ask the server for Receives of SIZE bytes (up to its --receive-size), "
-          "at once or SECONDS after connecting, and say on stderr what becomes of it")
-      ->type_name("rbsiz=SIZE[@SECONDS]")
-      ->check([this](const std::string& text) { return read_request(text); });
+void ClientSettings::add_to(Command& command) {
+  command.add({
+      {"URL",
+       &url,
+       "the server: rdma://HOST[:PORT], port 20049 if none is given; or HOST alone, whose rpcbind "
+       "is asked for the port",
+       {.is_required = true}},
+      {"--rpcbind-port", &rpcbind_port, "where rpcbind is asked when HOST stands alone"},
+  });
+  add_calls_to(command,
+               "seconds that connecting and each call may take; unless this is said, the calls "
+               "that make the server sum a whole file get more for large ones");
+  command.add({
+      {"--show-characteristics", &show_characteristics,
+       "say on stderr what both sides have told about themselves in version 2"},
+      {"--request",
+       &request,
+       "version 2: ask the server for Receives of SIZE bytes (up to its --receive-size), at once "
+       "or SECONDS after connecting, and say on stderr what becomes of it",
+       {.check = problem_with_request, .type = "rbsiz=SIZE[@SECONDS]"}},
+  });
 }
 
-void ClientSettings::add_calls_to(CLI::App& command, const std::string& timeout_text) {
-  timeout = command.add_option("--timeout", timeout_s, timeout_text)
-                ->check(CLI::Range(0.001, 86400.0))
-                ->capture_default_str();
-  command
-      .add_option("--sec", security,
-                  "how calls are protected: krb5 proves who calls, krb5i also that nothing was "
-                  "changed on its way, krb5p enciphers; kinit gets the ticket that they take")
-      ->check(CLI::IsMember({"sys", "krb5", "krb5i", "krb5p"}))
-      ->capture_default_str();
-  command
-      .add_option("--sec-service", service,
-                  "the server's name in Kerberos: SERVICE[@HOST], the host of the URL if none is "
-                  "given")
-      ->capture_default_str();
+void ClientSettings::add_calls_to(Command& command, const char* timeout_help) {
+  command.add({
+      {"--timeout",
+       &timeout_s,
+       timeout_help,
+       {.range = {0.001, 86400.0}, .is_given = &has_timeout}},
+      {"--sec",
+       &security,
+       "how calls are protected: krb5 proves who calls, krb5i also that nothing was changed on its "
+       "way, krb5p enciphers; kinit gets the ticket that they take",
+       {.choices = "sys|krb5|krb5i|krb5p"}},
+      {"--sec-service", &service,
+       "the server's name in Kerberos: SERVICE[@HOST], the host of the URL if none is given"},
+  });
   common.add_to(command);
 }
 
-void ClientSettings::add_reconnect_to(CLI::App& command) {
+void ClientSettings::add_reconnect_to(Command& command) {
   may_reconnect = true;
-  command.add_flag("--no-reconnect", no_reconnect,
-                   "fail when the connection is lost, instead of going on over a new one");
+  command.add({{"--no-reconnect", &no_reconnect,
+                "fail when the connection is lost, instead of going on over a new one"}});
 }
 
-void ClientSettings::add_step_up_to(CLI::App& command) {
-  command.add_flag("--step-up", step_up,
-                   "begin with plain TCP at URL, which is tcp://HOST:PORT then (serve --tcp-port), "
-                   "and go on over RDMA on the same connection; a lost one is not replaced");
+void ClientSettings::add_step_up_to(Command& command) {
+  command.add(
+      {{"--step-up", &step_up,
+        "begin with plain TCP at URL, which is tcp://HOST:PORT then (serve --tcp-port), and "
+        "go on over RDMA on the same connection; a lost one is not replaced"}});
 }
 
 // One of tcp:// and --step-up without the other is a slip.
@@ -208,48 +239,28 @@ Expected<Client, Error> ClientSettings::connect() {
 
 // What is asked at once is waited for; what is asked later is told of in the middle of the work.
 void ClientSettings::ask(Client& client) const {
+  const Request wanted = parse_request(request).value();
   const auto begun = std::chrono::steady_clock::now();
   const auto ended = std::make_shared<bool>(false);
-  const auto tell = [size = requested_size, delay = request_after_s, begun, ended](auto result) {
+  const auto tell = [wanted, begun, ended](auto result) {
     *ended = true;
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
     const char* const results[] = {"granted", "ended with another value", "rejected",
                                    "not answered before the connection ended"};
-    const bool was_asked = result != ChangeResult::kLost || took.count() >= delay;
-    say(fmt::format("rpcrdma: receive size {}: {} (after {:.1f} ms)", size,
+    const bool was_asked = result != ChangeResult::kLost || took.count() >= wanted.after_s;
+    say(fmt::format("rpcrdma: receive size {}: {} (after {:.1f} ms)", wanted.size,
                     was_asked ? results[static_cast<std::size_t>(result)]
                               : "not asked, the work was done before",
                     took.count() * 1e3));
   };
   const auto asked =
-      client.request_receive_size(requested_size, tell,
+      client.request_receive_size(wanted.size, tell,
                                   std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                      std::chrono::duration<double>(request_after_s)));
+                                      std::chrono::duration<double>(wanted.after_s)));
   if (!asked) fail(kUsage, fmt::format("--request: {}", asked.error().message()));
-  while (request_after_s == 0 && !*ended && client.connected()) {
+  while (wanted.after_s == 0 && !*ended && client.connected()) {
     client.wait();
     client.progress();
-  }
-}
-
-// "rbsiz=SIZE[@SECONDS]"
-std::string ClientSettings::read_request(const std::string& text) {
-  constexpr std::string_view kName = "rbsiz=";
-  const std::string wanted = "expected rbsiz=SIZE or rbsiz=SIZE@SECONDS, SIZE of 4096 to 65536";
-  if (!text.starts_with(kName)) return wanted;
-  const std::size_t at = text.find('@');
-  std::string size = text.substr(kName.size(), at == std::string::npos ? at : at - kName.size());
-  try {
-    size = CLI::AsSizeValue(false)(size).empty() ? size : "";
-    std::size_t used = 0;
-    requested_size = static_cast<std::uint32_t>(std::stoul(size, &used));
-    if (used != size.size() || requested_size < 4096 || requested_size > 65536) return wanted;
-    if (at == std::string::npos) return {};
-    const std::string seconds = text.substr(at + 1);
-    request_after_s = std::stod(seconds, &used);
-    return used == seconds.size() && request_after_s >= 0 && request_after_s <= 86400 ? "" : wanted;
-  } catch (const std::exception&) {
-    return wanted;
   }
 }
 
@@ -268,12 +279,8 @@ std::string characteristics_text(const Client& client) {
                      side(both->peer));
 }
 
-CLI::Validator not_empty() {
-  // As the value of a variable of the shell is that was not set.
-  return {[](const std::string& value) {
-            return value.empty() ? std::string("it is empty") : std::string();
-          },
-          ""};
+std::string not_empty(const std::string& value) {
+  return value.empty() ? "it is empty" : "";
 }
 
 void say(const std::string& line) noexcept {
@@ -282,7 +289,7 @@ void say(const std::string& line) noexcept {
 
 void fail(ExitCode code, const std::string& text) {
   say("rpcrdma: " + printable(text));
-  throw CLI::RuntimeError(code);
+  throw Exit{code};
 }
 
 void fail(const Error& error, const std::string& what) {
@@ -312,15 +319,15 @@ Latency Latency::of(std::vector<std::uint64_t>& samples_ns) {
           at(1)};
 }
 
-nlohmann::json to_json(const Latency& latency) {
+Json to_json(const Latency& latency) {
   return {{"min_us", latency.min_us}, {"avg_us", latency.avg_us},   {"p50_us", latency.p50_us},
           {"p99_us", latency.p99_us}, {"p999_us", latency.p999_us}, {"max_us", latency.max_us}};
 }
 
-nlohmann::json to_json(const TransferCounters& counters) {
-  nlohmann::json report;
+Json to_json(const TransferCounters& counters) {
+  Json report = Json::object();
   for (const TransferCounter& each : kTransferCounters) {
-    report[std::string(each.name)] = counters.*each.value;
+    report.set(each.name, counters.*each.value);
   }
   return report;
 }

@@ -2,9 +2,7 @@
 #ifndef RPCRDMA_TOOLS_COMMAND_H_
 #define RPCRDMA_TOOLS_COMMAND_H_
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -12,6 +10,8 @@
 #include "rpcrdma/counters.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/options.h"
+#include "tools/json.h"
+#include "tools/options.h"
 
 namespace rpcrdma::tools {
 
@@ -20,6 +20,11 @@ enum ExitCode : int {
   kFailed = 1,        // the operation failed
   kUsage = 2,         // wrong command line
   kNoConnection = 3,  // the peer could not be reached
+};
+
+// Ends a subcommand, which has said why. main() catches it.
+struct Exit {
+  ExitCode code;
 };
 
 // Settings of a connection that every subcommand takes.
@@ -32,7 +37,7 @@ struct CommonOptions {
   std::string registration = "auto";
   bool json = false;
 
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
   void finish();  // after parsing: carries the texts over
   ProtocolVersion version() const;
 };
@@ -44,7 +49,7 @@ struct ClientSettings {
   std::uint32_t version;
   std::uint16_t rpcbind_port = 111;
   double timeout_s = 60;
-  CLI::Option* timeout = nullptr;  // whether somebody said it
+  bool has_timeout = false;  // on the command line
   bool may_reconnect = false;
   bool no_reconnect = false;
   bool step_up = false;
@@ -54,39 +59,35 @@ struct ClientSettings {
   std::string request;          // "rbsiz=SIZE[@SECONDS]"
 
   ClientSettings();
-  void add_to(CLI::App& command);
-  void add_reconnect_to(CLI::App& command);  // for commands whose calls may be repeated
-  void add_step_up_to(CLI::App& command);    // for commands that speak the blob program
-  // What every client takes, also of other programs than the blob program: --timeout, and
+  void add_to(Command& command);
+  void add_reconnect_to(Command& command);  // for commands whose calls may be repeated
+  void add_step_up_to(Command& command);    // for commands that speak the blob program
+  // Adds what every client takes, also one of another program than the blob program: --timeout, and
   // CommonOptions.
-  void add_calls_to(CLI::App& command, const std::string& timeout_text);
+  void add_calls_to(Command& command, const char* timeout_help);
   ClientOptions client_options();
   Expected<Client, Error> connect();
 
  private:
-  // What is wrong with it; empty: nothing.
-  std::string read_request(const std::string& text);
   void ask(Client& client) const;
   void look_url_up();
   void check_scheme() const;
-
-  std::uint32_t requested_size = 0;  // bytes
-  double request_after_s = 0;
 };
 
-// Adds each subcommand; its callback throws CLI::RuntimeError(exit code) unless all went well.
-void add_serve(CLI::App& app);
-void add_put(CLI::App& app);
-void add_get(CLI::App& app);
+// Each adds a subcommand, which throws Exit unless all goes well.
+void add_serve(Command& program);
+void add_put(Command& program);
+void add_get(Command& program);
 enum class Also : std::uint8_t { kNothing, kNfs };  // which URLs beside those of the blob program
-void add_ls(CLI::App& app, Also also);
-void add_rm(CLI::App& app, Also also);
-void add_blob(CLI::App& app);  // put, get, ls and rm below one name
-void add_ping(CLI::App& app);
-void add_bench(CLI::App& app);
-void add_info(CLI::App& app);
+void add_ls(Command& program, Also also);
+void add_rm(Command& program, Also also);
+void add_blob(Command& program);  // put, get, ls and rm below one name
+void add_ping(Command& program);
+void add_bench(Command& program);
+void add_info(Command& program);
 
-CLI::Validator not_empty();
+// Says what is wrong with an empty value, as that of a shell's variable is that was not set.
+std::string not_empty(const std::string& value);
 
 // A line to stderr, if that can be written to.
 void say(const std::string& line) noexcept;
@@ -104,8 +105,8 @@ struct Latency {
   double min_us = 0, avg_us = 0, p50_us = 0, p99_us = 0, p999_us = 0, max_us = 0;
   static Latency of(std::vector<std::uint64_t>& samples_ns);
 };
-nlohmann::json to_json(const Latency& latency);
-nlohmann::json to_json(const TransferCounters& counters);
+Json to_json(const Latency& latency);
+Json to_json(const TransferCounters& counters);
 std::string size_text(std::uint64_t bytes);  // "1.5 MiB"
 
 }  // namespace rpcrdma::tools

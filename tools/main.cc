@@ -15,12 +15,14 @@
 
 namespace {
 
+using rpcrdma::tools::Command;
+
 // The parser would only say that it did not expect the word.
-void check_command(const CLI::App& app, const char* word) {
+void check_command(const Command& program, const char* word) {
   std::vector<std::string> names;
-  for (const CLI::App* each : app.get_subcommands({})) {
-    if (each->get_name() == word) return;
-    if (!each->get_group().empty()) names.push_back(each->get_name());
+  for (const auto& each : program.subcommands()) {
+    if (each->name() == word) return;
+    if (!each->is_hidden()) names.push_back(each->name());
   }
   const std::string meant = rpcrdma::tools::nearest(word, names);
   rpcrdma::tools::fail(
@@ -40,32 +42,30 @@ int flushed(int code) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"RPC over RDMA in user space: serve files, move them, and look at servers.",
-               "rpcrdma"};
-  app.set_version_flag("-V,--version", std::string("rpcrdma ") + rpcrdma::kLibraryVersion);
-  app.require_subcommand(1);
-  app.footer(
+  Command program("rpcrdma",
+                  "RPC over RDMA in user space: serve files, move them, and look at servers.");
+  program.add_version_flag("-V,--version", std::string("rpcrdma ") + rpcrdma::kLibraryVersion);
+  program.set_footer(
       "Exit status: 0 success, 1 the operation failed, 2 wrong usage, 3 no connection.\n"
       "Try: rpcrdma serve --blob DIR &   then: rpcrdma put rdma://127.0.0.1 FILE");
-  rpcrdma::tools::add_serve(app);
-  rpcrdma::tools::add_put(app);
-  rpcrdma::tools::add_get(app);
-  rpcrdma::tools::add_ls(app, rpcrdma::tools::Also::kNfs);
-  rpcrdma::tools::add_rm(app, rpcrdma::tools::Also::kNfs);
-  rpcrdma::tools::add_blob(app);
-  rpcrdma::tools::add_nfs_commands(app);
-  rpcrdma::tools::add_ping(app);
-  rpcrdma::tools::add_bench(app);
-  rpcrdma::tools::add_info(app);
-  rpcrdma::tools::add_manual(app);
-  rpcrdma::tools::add_help(app);
+  rpcrdma::tools::add_serve(program);
+  rpcrdma::tools::add_put(program);
+  rpcrdma::tools::add_get(program);
+  rpcrdma::tools::add_ls(program, rpcrdma::tools::Also::kNfs);
+  rpcrdma::tools::add_rm(program, rpcrdma::tools::Also::kNfs);
+  rpcrdma::tools::add_blob(program);
+  rpcrdma::tools::add_nfs_commands(program);
+  rpcrdma::tools::add_ping(program);
+  rpcrdma::tools::add_bench(program);
+  rpcrdma::tools::add_info(program);
+  rpcrdma::tools::add_manual(program);
+  rpcrdma::tools::add_help(program);
   try {
-    if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);
-    app.parse(argc, argv);
-  } catch (const CLI::RuntimeError& error) {
-    return error.get_exit_code();
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? rpcrdma::tools::kSuccess : rpcrdma::tools::kUsage;
+    if (argc > 1 && argv[1][0] != '-') check_command(program, argv[1]);
+    if (const auto status = program.parse(argc, argv)) return *status;
+    program.run();
+  } catch (const rpcrdma::tools::Exit& exit) {
+    return exit.code;
   } catch (const std::exception& error) {
     const bool is_output = std::ferror(stdout) != 0;
     rpcrdma::tools::say(

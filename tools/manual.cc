@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -13,54 +12,31 @@
 namespace rpcrdma::tools {
 namespace {
 
-// --- What the parser knows ---------------------------------------------------------------------
+// --- What the options say ----------------------------------------------------------------------
 
-std::vector<const CLI::App*> visible_subcommands(const CLI::App& app) {
-  return app.get_subcommands(
-      [](const CLI::App* subcommand) { return !subcommand->get_group().empty(); });
+std::vector<const Command*> visible_subcommands(const Command& command) {
+  std::vector<const Command*> visible;
+  for (const auto& each : command.subcommands()) {
+    if (!each->is_hidden()) visible.push_back(each.get());
+  }
+  return visible;
 }
 
 // Null: the name is empty.
-const CLI::App* find_subcommand(const CLI::App& app, const std::string& name) {
+const Command* find_subcommand(const Command& program, const std::string& name) {
   if (name.empty()) return nullptr;
   std::vector<std::string> names;
-  for (const CLI::App* each : visible_subcommands(app)) {
-    if (each->get_name() == name) return each;
-    names.push_back(each->get_name());
+  for (const Command* each : visible_subcommands(program)) {
+    if (each->name() == name) return each;
+    names.push_back(each->name());
   }
   const std::string meant = nearest(name, names);
   fail(kUsage, fmt::format("there is no command '{}'{}; `rpcrdma help` lists them", name,
                            meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant)));
 }
 
-std::vector<const CLI::Option*> options_of(const CLI::App& app, bool positional) {
-  return app.get_options([positional](const CLI::Option* option) {
-    return !option->get_group().empty() && option->get_positional() == positional;
-  });
-}
-
-bool takes_value(const CLI::Option& option) {
-  return option.get_items_expected_max() > 0;
-}
-
-// on and off, of "TEXT:{on,off}".
-std::vector<std::string> choices_of(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const auto open = type.find('{');
-  const auto close = type.find('}');
-  if (open == std::string::npos || close == std::string::npos) return {};
-  return CLI::detail::split(type.substr(open + 1, close - open - 1), ',');
-}
-
 std::string joined(const std::vector<std::string>& words, std::string_view separator = " ") {
   return fmt::format("{}", fmt::join(words, separator));
-}
-
-std::vector<std::string> names_of(const CLI::Option& option) {
-  std::vector<std::string> names;
-  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
-  return names;
 }
 
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
@@ -78,95 +54,93 @@ std::string roff(const std::string& text) {
   return !out.empty() && (out[0] == '.' || out[0] == '\'') ? "\\&" + out : out;
 }
 
-std::string roff_option(const CLI::Option& option, bool positional) {
-  std::string out = ".TP\n";
-  if (positional) {
-    out += fmt::format(".I {}\n", roff(option.get_name(true)));
-  } else {
-    out += fmt::format(".B {}", roff(joined(names_of(option), ", ")));
-    const auto choices = choices_of(option);
-    if (!choices.empty()) {
-      out += roff(" " + joined(choices, "|"));
-    } else if (takes_value(option)) {
-      out += " VALUE";
-    }
-    out += "\n";
-  }
-  out += roff(option.get_description());
-  if (!option.get_default_str().empty()) {
-    out += roff(fmt::format(" (default: {})", option.get_default_str()));
+std::string roff_help(const OptionFacts& option) {
+  std::string out = roff(option.help);
+  if (!option.default_text.empty()) {
+    out += roff(fmt::format(" (default: {})", option.default_text));
   }
   return out + "\n";
 }
 
-std::string roff_synopsis(const CLI::App& app, const CLI::App* subcommand) {
+std::string roff_option(const OptionFacts& option) {
+  std::string out = fmt::format(".TP\n.B {}", roff(joined(option.names, ", ")));
+  if (!option.choices.empty()) {
+    out += roff(" " + joined(option.choices, "|"));
+  } else if (option.takes_value) {
+    out += " VALUE";
+  }
+  return out + "\n" + roff_help(option);
+}
+
+std::string roff_positional(const OptionFacts& option) {
+  return fmt::format(".TP\n.I {}\n", roff(option.names[0])) + roff_help(option);
+}
+
+std::string roff_synopsis(const Command& program, const Command* subcommand) {
   if (subcommand == nullptr) return ".B rpcrdma\n.I COMMAND\n[OPTIONS]\n";
   std::string out =
-      fmt::format(".B {} {}\n[OPTIONS]\n", roff(app.get_name()), roff(subcommand->get_name()));
-  for (const CLI::Option* option : options_of(*subcommand, true)) {
-    const std::string name = roff(option->get_name(true));
-    out += option->get_required() ? fmt::format(".I {}\n", name) : fmt::format("[{}]\n", name);
+      fmt::format(".B {} {}\n[OPTIONS]\n", roff(program.name()), roff(subcommand->name()));
+  for (const OptionFacts& option : subcommand->positionals()) {
+    const std::string name = roff(option.names[0]);
+    out += option.is_required ? fmt::format(".I {}\n", name) : fmt::format("[{}]\n", name);
   }
   return out;
 }
 
 }  // namespace
 
-std::string manual_page(const CLI::App& app, const CLI::App* subcommand) {
-  const CLI::App& page = subcommand != nullptr ? *subcommand : app;
+std::string manual_page(const Command& program, const Command* subcommand) {
+  const Command& page = subcommand != nullptr ? *subcommand : program;
   const std::string name =
-      subcommand != nullptr ? app.get_name() + "-" + page.get_name() : app.get_name();
+      subcommand != nullptr ? program.name() + "-" + page.name() : program.name();
   std::string out = fmt::format(
       ".TH {} 1 \"2026-11-21\" \"rpcrdma {}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n.SH "
       "SYNOPSIS\n",
-      roff(replaced(name, "rpcrdma", "RPCRDMA")), kLibraryVersion, roff(name),
-      roff(page.get_description()));
-  out += roff_synopsis(app, subcommand);
-  out += ".SH DESCRIPTION\n" + roff(page.get_description()) + ".\n";
+      roff(replaced(name, "rpcrdma", "RPCRDMA")), kLibraryVersion, roff(name), roff(page.help()));
+  out += roff_synopsis(program, subcommand);
+  out += ".SH DESCRIPTION\n" + roff(page.help()) + ".\n";
   if (subcommand != nullptr && !visible_subcommands(page).empty()) {
     out += ".SH COMMANDS\n";
-    for (const CLI::App* each : visible_subcommands(page)) {
-      out += fmt::format(".TP\n.B {}\n{}\n", roff(each->get_name()), roff(each->get_description()));
+    for (const Command* each : visible_subcommands(page)) {
+      out += fmt::format(".TP\n.B {}\n{}\n", roff(each->name()), roff(each->help()));
     }
   }
   if (subcommand == nullptr) {
     out += ".SH COMMANDS\n";
-    for (const CLI::App* each : visible_subcommands(app)) {
-      out += fmt::format(".TP\n.BR {}\\-{} (1)\n{}\n", roff(app.get_name()), roff(each->get_name()),
-                         roff(each->get_description()));
+    for (const Command* each : visible_subcommands(program)) {
+      out += fmt::format(".TP\n.BR {}\\-{} (1)\n{}\n", roff(program.name()), roff(each->name()),
+                         roff(each->help()));
     }
   }
-  if (const auto positionals = options_of(page, true); !positionals.empty()) {
+  if (const auto positionals = page.positionals(); !positionals.empty()) {
     out += ".SH ARGUMENTS\n";
-    for (const CLI::Option* option : positionals) out += roff_option(*option, true);
+    for (const OptionFacts& option : positionals) out += roff_positional(option);
   }
   out += ".SH OPTIONS\n";
-  for (const CLI::Option* option : options_of(page, false)) out += roff_option(*option, false);
-  out += ".SH NOTES\n.nf\n" + roff(page.get_footer()) + "\n.fi\n";
+  for (const OptionFacts& option : page.options()) out += roff_option(option);
+  out += ".SH NOTES\n.nf\n" + roff(page.footer()) + "\n.fi\n";
   if (subcommand != nullptr) out += ".SH SEE ALSO\n.BR rpcrdma (1)\n";
   return out;
 }
 
 // --- Completions -------------------------------------------------------------------------------
 
-std::string bash_completion(const CLI::App& app) {
+std::string bash_completion(const Command& program) {
   std::vector<std::string> commands;
   std::string values, options;
-  for (const CLI::App* each : visible_subcommands(app)) {
-    commands.push_back(each->get_name());
+  for (const Command* each : visible_subcommands(program)) {
+    commands.push_back(each->name());
     std::vector<std::string> names;
-    for (const CLI::Option* option : options_of(*each, false)) {
-      const auto of_this = names_of(*option);
-      names.insert(names.end(), of_this.begin(), of_this.end());
-      const auto choices = choices_of(*option);
-      if (choices.empty()) continue;
-      for (const std::string& name : of_this) {
+    for (const OptionFacts& option : each->options()) {
+      names.insert(names.end(), option.names.begin(), option.names.end());
+      if (option.choices.empty()) continue;
+      for (const std::string& name : option.names) {
         values +=
             fmt::format("    {}:{}) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return ;;\n",
-                        each->get_name(), name, joined(choices));
+                        each->name(), name, joined(option.choices));
       }
     }
-    options += fmt::format("      {}) options=\"{}\" ;;\n", each->get_name(), joined(names));
+    options += fmt::format("      {}) options=\"{}\" ;;\n", each->name(), joined(names));
   }
   return fmt::format(R"(# Completion of rpcrdma for bash; made by `rpcrdma completion bash`.
 _rpcrdma() {{
@@ -189,7 +163,7 @@ complete -o default -F _rpcrdma rpcrdma
                      joined(commands), values, options);
 }
 
-std::string zsh_completion(const CLI::App& app) {
+std::string zsh_completion(const Command& program) {
   const auto quoted = [](std::string text) {
     for (const char* special : {"[", "]", ":"}) {
       text = replaced(text, special, std::string("\\") + special);
@@ -197,16 +171,14 @@ std::string zsh_completion(const CLI::App& app) {
     return replaced(text, "'", "'\\''");
   };
   std::string commands, cases;
-  for (const CLI::App* each : visible_subcommands(app)) {
-    commands += fmt::format("  '{}:{}'\n", each->get_name(), quoted(each->get_description()));
-    cases += fmt::format("  {}) _arguments", each->get_name());
-    for (const CLI::Option* option : options_of(*each, false)) {
-      const auto choices = choices_of(*option);
-      const std::string value = !choices.empty()       ? fmt::format(":value:({})", joined(choices))
-                                : takes_value(*option) ? std::string(":value:_files")
-                                                       : std::string();
-      for (const std::string& name : names_of(*option)) {
-        cases += fmt::format(" \\\n    '{}[{}]{}'", name, quoted(option->get_description()), value);
+  for (const Command* each : visible_subcommands(program)) {
+    commands += fmt::format("  '{}:{}'\n", each->name(), quoted(each->help()));
+    cases += fmt::format("  {}) _arguments", each->name());
+    for (const OptionFacts& option : each->options()) {
+      std::string value = option.takes_value ? ":value:_files" : "";
+      if (!option.choices.empty()) value = fmt::format(":value:({})", joined(option.choices));
+      for (const std::string& name : option.names) {
+        cases += fmt::format(" \\\n    '{}[{}]{}'", name, quoted(option.help), value);
       }
     }
     cases += " \\\n    '*:file:_files' ;;\n";
@@ -228,35 +200,52 @@ case $words[1] in
                      commands, cases);
 }
 
-void add_help(CLI::App& app) {
-  auto name = std::make_shared<std::string>();
-  CLI::App* help = app.add_subcommand("help", "show what a command does, as its --help");
-  help->add_option("COMMAND", *name, "the command (default: the list of all)");
-  help->callback([&app, name] {
-    const CLI::App* const subcommand = find_subcommand(app, *name);
-    // Not by help(), which means the subcommand that was called: this one.
-    fmt::print("{}", subcommand != nullptr ? subcommand->help(app.get_name())
-                                           : app.get_formatter()->make_help(
-                                                 &app, app.get_name(), CLI::AppFormatMode::Normal));
-  });
+// --- Subcommands -------------------------------------------------------------------------------
+
+namespace {
+
+struct PageSettings {
+  const Command* program = nullptr;
+  std::string name;  // of a subcommand, or of a shell
+};
+
+void print_help(PageSettings& settings) {
+  const Command* const subcommand = find_subcommand(*settings.program, settings.name);
+  fmt::print("{}", (subcommand != nullptr ? *subcommand : *settings.program).help_page());
 }
 
-void add_manual(CLI::App& app) {
-  auto shell = std::make_shared<std::string>();
-  CLI::App* completion =
-      app.add_subcommand("completion", "print a script that completes this command in a shell");
-  completion->add_option("SHELL", *shell, "bash or zsh")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh"}));
-  completion->footer("Example: source <(rpcrdma completion bash)");
-  completion->callback([&app, shell] {
-    fmt::print("{}", *shell == "bash" ? bash_completion(app) : zsh_completion(app));
-  });
-  auto name = std::make_shared<std::string>();
-  CLI::App* manual = app.add_subcommand("manual", "print a manual page in man(7)")->group("");
-  manual->add_option("COMMAND", *name, "the subcommand; without one, the page of all");
-  manual->callback(
-      [&app, name] { fmt::print("{}", manual_page(app, find_subcommand(app, *name))); });
+void print_completion(PageSettings& settings) {
+  fmt::print("{}", settings.name == "bash" ? bash_completion(*settings.program)
+                                           : zsh_completion(*settings.program));
+}
+
+void print_manual(PageSettings& settings) {
+  const Command& program = *settings.program;
+  fmt::print("{}", manual_page(program, find_subcommand(program, settings.name)));
+}
+
+}  // namespace
+
+void add_help(Command& program) {
+  Command& help = program.add_subcommand("help", "show what a command does, as its --help");
+  PageSettings& settings = help.on_call(print_help);
+  settings.program = &program;
+  help.add({{"COMMAND", &settings.name, "the command (default: the list of all)"}});
+}
+
+void add_manual(Command& program) {
+  Command& completion =
+      program.add_subcommand("completion", "print a script that completes this command in a shell");
+  PageSettings& shell = completion.on_call(print_completion);
+  shell.program = &program;
+  completion.add(
+      {{"SHELL", &shell.name, "bash or zsh", {.choices = "bash|zsh", .is_required = true}}});
+  completion.set_footer("Example: source <(rpcrdma completion bash)");
+  Command& manual = program.add_subcommand("manual", "print a manual page in man(7)");
+  manual.hide();
+  PageSettings& page = manual.on_call(print_manual);
+  page.program = &program;
+  manual.add({{"COMMAND", &page.name, "the subcommand; without one, the page of all"}});
 }
 
 }  // namespace rpcrdma::tools

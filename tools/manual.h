@@ -3,21 +3,22 @@
 #ifndef RPCRDMA_TOOLS_MANUAL_H_
 #define RPCRDMA_TOOLS_MANUAL_H_
 
-#include <CLI/CLI.hpp>
 #include <string>
+
+#include "tools/options.h"
 
 namespace rpcrdma::tools {
 
 // The manual page of the command, or of one of its subcommands, in man(7).
-std::string manual_page(const CLI::App& app, const CLI::App* subcommand);
+std::string manual_page(const Command& program, const Command* subcommand);
 // A script that completes subcommands, options, their choices, and files.
-std::string bash_completion(const CLI::App& app);
-std::string zsh_completion(const CLI::App& app);
+std::string bash_completion(const Command& program);
+std::string zsh_completion(const Command& program);
 
 // Adds `completion` and the hidden `manual`.
-void add_manual(CLI::App& app);
+void add_manual(Command& program);
 // Adds `help`.
-void add_help(CLI::App& app);
+void add_help(Command& program);
 
 }  // namespace rpcrdma::tools
 

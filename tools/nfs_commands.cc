@@ -28,12 +28,15 @@ struct FileSettings {
   std::vector<std::string> urls;
   bool with_parents = false;
 
-  void add_to(CLI::App& command, int count_min, int count_max, const std::string& what) {
-    command.add_option("URL", urls, what)->required()->expected(count_min, count_max);
+  void add_to(Command& command, int count_min, int count_max, const char* help) {
+    command.add({{"URL",
+                  &urls,
+                  help,
+                  {.is_required = true, .least_values = count_min, .most_values = count_max}}});
     client.add_calls_to(command, "seconds that connecting and each call may take");
     client.add_reconnect_to(command);
     nfs.add_to(command);
-    command.footer(
+    command.set_footer(
         "NFS URLs: nfs+rdma://HOST[:PORT][,HOST...]/EXPORT[/PATH] or nfs+tcp://HOST[:PORT]...");
   }
 };
@@ -110,7 +113,7 @@ std::string time_text(const nfs3::nfstime3& time) {
   return text.data();
 }
 
-nlohmann::json attributes_json(const nfs3::fattr3& of) {
+Json attributes_json(const nfs3::fattr3& of) {
   const auto seconds = [](const nfs3::nfstime3& time) {
     return static_cast<double>(time.seconds) + time.nseconds / 1e9;
   };
@@ -172,7 +175,7 @@ void stat(FileSettings& settings) {
     const nfs::Node node = take(*server, path, server->look_up_path(path, false));
     const nfs3::fattr3& of = node.attributes;
     if (settings.client.common.json) {
-      nlohmann::json value = attributes_json(of);
+      Json value = attributes_json(of);
       add_name(value, server->url().path);
       print_json(value);
       continue;
@@ -249,7 +252,7 @@ void df(FileSettings& settings) {
     take(*server, server->path(), server->look_up_path(server->path()));
     const auto space = take(*server, server->path(), server->space());
     if (settings.client.common.json) {
-      nlohmann::json value = {
+      Json value = {
           {"bytes", space.tbytes},      {"free", space.fbytes},
           {"available", space.abytes},  {"files", space.tfiles},
           {"files_free", space.ffiles}, {"provider", server->connections().provider_name()}};
@@ -291,17 +294,18 @@ void remove_content(nfs::Mounted& server, const nfs3::nfs_fh3& directory, const 
   }
 }
 
-template <class Run>
-void add(CLI::App& app, const std::string& name, const std::string& what, int count_min,
-         int count_max, const std::string& url, Run run) {
-  auto settings = std::make_shared<FileSettings>();
-  CLI::App* command = app.add_subcommand(name, what);
-  settings->add_to(*command, count_min, count_max, url);
-  if (name == "mkdir") {
-    command->add_flag("-p,--parents", settings->with_parents,
-                      "the directories above it as well; one that is there is no error");
-  }
-  command->callback([settings, run] { run(*settings); });
+FileSettings& add(Command& command, void (*run)(FileSettings&), int count_min, int count_max,
+                  const char* urls_help) {
+  FileSettings& settings = command.on_call(run);
+  settings.add_to(command, count_min, count_max, urls_help);
+  return settings;
+}
+
+void add_mkdir(Command& program) {
+  Command& command = program.add_subcommand("mkdir", "make directories at an NFS server");
+  FileSettings& settings = add(command, mkdir, 1, kMany, "directories to make");
+  command.add({{"-p,--parents", &settings.with_parents,
+                "the directories above it as well; one that is there is no error"}});
 }
 
 }  // namespace
@@ -318,7 +322,7 @@ void list_export(ClientSettings& client, const NfsSettings& settings, bool is_lo
     all.push_back({path.substr(path.rfind('/') + 1), top.attributes.fileid, top});
   }
   std::ranges::sort(all, {}, &nfs::Listed::name);
-  nlohmann::json values = nlohmann::json::array();
+  Json values = Json::array();
   for (const nfs::Listed& each : all) {
     nfs::Node node = each.node.value_or(nfs::Node());
     if (!each.node && (is_long || client.common.json)) {
@@ -331,7 +335,7 @@ void list_export(ClientSettings& client, const NfsSettings& settings, bool is_lo
       print_entry(*server, each.name, node, is_long);
       continue;
     }
-    nlohmann::json value = attributes_json(node.attributes);
+    Json value = attributes_json(node.attributes);
     add_name(value, each.name);
     values.push_back(std::move(value));
   }
@@ -355,20 +359,23 @@ void remove_from_export(ClientSettings& client, const NfsSettings& settings, boo
     take(*server, path, server->remove(place.directory, place.name, is_directory));
   }
   if (!client.common.json) return;
-  nlohmann::json value = {{"operation", "rm"}, {"removed", found.has_value()}};
+  Json value = {{"operation", "rm"}, {"removed", found.has_value()}};
   add_name(value, path);
   print_json(value);
 }
 
-void add_nfs_commands(CLI::App& app) {
-  constexpr int kMany = CLI::detail::expected_max_vector_size;
-  add(app, "cat", "write files of an NFS server to standard output", 1, kMany, "files", cat);
-  add_cp(app);
-  add(app, "stat", "show what an NFS server says of files", 1, kMany, "files", stat);
-  add(app, "mkdir", "make directories at an NFS server", 1, kMany, "directories to make", mkdir);
-  add(app, "mv", "rename a file or a directory within an export of an NFS server", 2, 2,
-      "SOURCE TARGET: into the target if that is a directory", move);
-  add(app, "df", "show how much room an NFS server has", 1, kMany, "anything in the exports", df);
+void add_nfs_commands(Command& program) {
+  add(program.add_subcommand("cat", "write files of an NFS server to standard output"), cat, 1,
+      kMany, "files");
+  add_cp(program);
+  add(program.add_subcommand("stat", "show what an NFS server says of files"), stat, 1, kMany,
+      "files");
+  add_mkdir(program);
+  add(program.add_subcommand("mv",
+                             "rename a file or a directory within an export of an NFS server"),
+      move, 2, 2, "SOURCE TARGET: into the target if that is a directory");
+  add(program.add_subcommand("df", "show how much room an NFS server has"), df, 1, kMany,
+      "anything in the exports");
 }
 
 }  // namespace rpcrdma::tools

@@ -2,7 +2,6 @@
 #ifndef RPCRDMA_TOOLS_NFS_COMMANDS_H_
 #define RPCRDMA_TOOLS_NFS_COMMANDS_H_
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,12 +16,12 @@ struct NfsSettings {
   std::uint16_t mount_port = 0;
   std::uint32_t connections = 1;
 
-  void add_to(CLI::App& command);
-  void add_mount_to(CLI::App& command);  // of what makes no connections for data
+  void add_to(Command& command);
+  void add_mount_to(Command& command);  // of what makes no connections for data
 };
 
-void add_nfs_commands(CLI::App& app);
-void add_cp(CLI::App& app);
+void add_nfs_commands(Command& program);
+void add_cp(Command& program);
 
 // Of the URL of the client's settings.
 void list_export(ClientSettings& client, const NfsSettings& settings, bool is_long);

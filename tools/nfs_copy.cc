@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -137,41 +136,38 @@ void copy(CopySettings& settings) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
   say_problems(copied.sum);
   report(copied, took.count(), settings.copy.verify, settings.client.common.json);
-  if (copied.sum.is_lost) throw CLI::RuntimeError(kNoConnection);
-  if (copied.sum.failure_count > 0) throw CLI::RuntimeError(kFailed);
+  if (copied.sum.is_lost) throw Exit{kNoConnection};
+  if (copied.sum.failure_count > 0) throw Exit{kFailed};
 }
 
 }  // namespace
 
-void add_cp(CLI::App& app) {
-  auto settings = std::make_shared<CopySettings>();
-  CLI::App* command =
-      app.add_subcommand("cp", "copy files and trees between this machine and an NFS server");
-  command
-      ->add_option("PATH", settings->paths,
-                   "SOURCE... TARGET: paths here and NFS URLs; either the target is a URL, or all "
-                   "sources are")
-      ->required()
-      ->expected(2, CLI::detail::expected_max_vector_size);
-  command->add_flag("-r,--recursive", settings->copy.recursive,
-                    "directories as well, with all that is in them; symbolic links as links");
-  command->add_flag("--verify", settings->copy.verify,
-                    "read each file again from the server, and compare it");
-  command->add_option("--files", settings->copy.files, "files under way at a time")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  command->add_option("--depth", settings->copy.buffers, "READs or WRITEs under way at a time")
-      ->check(CLI::Range(1, 32))
-      ->capture_default_str();
-  settings->client.add_calls_to(*command, "seconds that connecting and each call may take");
-  settings->client.add_reconnect_to(*command);
-  settings->nfs.add_to(*command);
-  command->footer(
+void add_cp(Command& program) {
+  Command& command =
+      program.add_subcommand("cp", "copy files and trees between this machine and an NFS server");
+  CopySettings& settings = command.on_call(copy);
+  command.add({
+      {"PATH",
+       &settings.paths,
+       "SOURCE... TARGET: paths here and NFS URLs; either the target is a URL, or all sources are",
+       {.is_required = true, .least_values = 2, .most_values = kMany}},
+      {"-r,--recursive", &settings.copy.recursive,
+       "directories as well, with all that is in them; symbolic links as links"},
+      {"--verify", &settings.copy.verify, "read each file again from the server, and compare it"},
+      {"--files", &settings.copy.files, "files under way at a time", {.range = {1, 64}}},
+      {"--depth",
+       &settings.copy.buffers,
+       "READs or WRITEs under way at a time",
+       {.range = {1, 32}}},
+  });
+  settings.client.add_calls_to(command, "seconds that connecting and each call may take");
+  settings.client.add_reconnect_to(command);
+  settings.nfs.add_to(command);
+  command.set_footer(
       "Modes (but for set-user-ID and set-group-ID) and times (1970 to 2106) are kept, owners\n"
       "are not. What is no file, directory or symbolic link is skipped in trees, and an error\n"
       "where it is named.\n"
       "NFS URLs: nfs+rdma://HOST[:PORT]/EXPORT[/PATH] or nfs+tcp://HOST[:PORT]/...");
-  command->callback([settings] { copy(*settings); });
 }
 
 }  // namespace rpcrdma::tools

@@ -32,19 +32,20 @@ AuthSys own_credential(std::string_view host) {
 
 }  // namespace
 
-void NfsSettings::add_mount_to(CLI::App& command) {
-  command.add_option("--mount-port", mount_port,
-                     "NFS: where MOUNT is asked by TCP (default: at the port of the URL; if it is "
-                     "not there, where the server's rpcbind says)");
+void NfsSettings::add_mount_to(Command& command) {
+  command.add({{"--mount-port",
+                &mount_port,
+                "NFS: where MOUNT is asked by TCP (default: at the port of the URL; if it is not "
+                "there, where the server's rpcbind says)",
+                {.hides_default = true}}});
 }
 
-void NfsSettings::add_to(CLI::App& command) {
+void NfsSettings::add_to(Command& command) {
   add_mount_to(command);
-  command
-      .add_option("--connections", connections,
-                  "NFS: connections to each server of the URL, for more throughput")
-      ->check(CLI::Range(1, 16))
-      ->capture_default_str();
+  command.add({{"--connections",
+                &connections,
+                "NFS: connections to each server of the URL, for more throughput",
+                {.range = {1, 16}}}});
 }
 
 nfs::NfsUrl parsed_nfs_url(const std::string& text) {

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "nfs/client/url.h"
 #include "tools/command.h"
 #include "tools/nfs_commands.h"
+#include "tools/text.h"
 
 namespace rpcrdma::tools {
 namespace {
@@ -23,7 +23,7 @@ struct PingSettings {
 // Of a call, without --timeout. Whoever asks may want to send clients elsewhere soon.
 constexpr double kReadyTimeout_s = 5;
 
-void ping(PingSettings& settings) {
+void measure(PingSettings& settings) {
   using Clock = std::chrono::steady_clock;
   auto client = settings.client.connect();
   std::vector<std::uint64_t> samples_ns;
@@ -40,15 +40,14 @@ void ping(PingSettings& settings) {
   }
   const Latency latency = Latency::of(samples_ns);
   if (settings.client.common.json) {
-    fmt::print("{}\n", nlohmann::json{{"peer", client->peer_address()},
-                                      {"provider", client->provider_name()},
-                                      {"program", settings.client.program},
-                                      {"version", settings.client.version},
-                                      {"rpcrdma_version", client->protocol_version()},
-                                      {"count", settings.count},
-                                      {"latency", to_json(latency)},
-                                      {"counters", to_json(client->counters())}}
-                           .dump());
+    print_json({{"peer", client->peer_address()},
+                {"provider", client->provider_name()},
+                {"program", settings.client.program},
+                {"version", settings.client.version},
+                {"rpcrdma_version", client->protocol_version()},
+                {"count", settings.count},
+                {"latency", to_json(latency)},
+                {"counters", to_json(client->counters())}});
     return;
   }
   fmt::print(
@@ -61,7 +60,7 @@ void ping(PingSettings& settings) {
 
 void say_ready(const PingSettings& settings, const std::string& url) {
   if (settings.client.common.json) {
-    fmt::print("{}\n", nlohmann::json{{"url", url}, {"ready", true}}.dump());
+    print_json({{"url", url}, {"ready", true}});
   } else {
     fmt::print("ready {}\n", url);
   }
@@ -70,7 +69,7 @@ void say_ready(const PingSettings& settings, const std::string& url) {
 // One server of the URL after the other.
 void ask_exports(PingSettings& settings) {
   const nfs::NfsUrl all = parsed_nfs_url(settings.client.url);
-  int result = kSuccess;
+  ExitCode result = kSuccess;
   for (const nfs::NfsUrl::Server& each : all.servers) {
     nfs::NfsUrl one = all;
     one.servers = {each};
@@ -80,15 +79,15 @@ void ask_exports(PingSettings& settings) {
       // attributes from what a gateway remembers.
       (void)take(*server, one.text(), server->space());
       say_ready(settings, one.text());
-    } catch (const CLI::RuntimeError& error) {  // said why
-      result = std::max(result, error.get_exit_code());
+    } catch (const Exit& exit) {
+      result = std::max(result, exit.code);
     }
   }
-  if (result != kSuccess) throw CLI::RuntimeError(result);
+  if (result != kSuccess) throw Exit{result};
 }
 
 void ask_if_ready(PingSettings& settings) {
-  if (settings.client.timeout->count() == 0) settings.client.timeout_s = kReadyTimeout_s;
+  if (!settings.client.has_timeout) settings.client.timeout_s = kReadyTimeout_s;
   if (nfs::is_nfs_url(settings.client.url)) return ask_exports(settings);
   auto client = settings.client.connect();
   auto call = client->prepare({settings.client.program, settings.client.version, 0});
@@ -98,34 +97,37 @@ void ask_if_ready(PingSettings& settings) {
   say_ready(settings, settings.client.url);
 }
 
+void ping(PingSettings& settings) {
+  settings.is_ready ? ask_if_ready(settings) : measure(settings);
+}
+
 }  // namespace
 
-void add_ping(CLI::App& app) {
-  auto settings = std::make_shared<PingSettings>();
-  CLI::App* command = app.add_subcommand(
+void add_ping(Command& program) {
+  Command& command = program.add_subcommand(
       "ping", "call the NULL procedure of any program and show how long it takes");
-  settings->client.add_to(*command);
-  command->add_option("--program", settings->client.program,
-                      "program number (default: the blob program)");
-  command->add_option("--version", settings->client.version, "program version")
-      ->capture_default_str();
-  CLI::Option* const count =
-      command->add_option("--count", settings->count, "calls, one after the other")
-          ->check(CLI::Range(1, 100'000'000))
-          ->capture_default_str();
-  command
-      ->add_flag("--ready", settings->is_ready,
-                 "say whether the server takes work, and exit 0 if it does: of an nfs+rdma:// or "
-                 "nfs+tcp:// URL its export is mounted, and asked for its space, at each server "
-                 "that is named; else NULL is called once. --timeout is of each call, and 5 unless "
-                 "it is given; with --json there is a line for each server")
-      ->excludes(count);
-  settings->nfs.add_mount_to(*command);
-  command->footer(
+  PingSettings& settings = command.on_call(ping);
+  settings.client.add_to(command);
+  command.add({
+      {"--program",
+       &settings.client.program,
+       "program number (default: the blob program)",
+       {.hides_default = true}},
+      {"--version", &settings.client.version, "program version"},
+      {"--count", &settings.count, "calls, one after the other", {.range = {1, 100'000'000}}},
+      {"--ready",
+       &settings.is_ready,
+       "say whether the server takes work, and exit 0 if it does: of an nfs+rdma:// or nfs+tcp:// "
+       "URL its export is mounted, and asked for its space, at each server that is named; else "
+       "NULL is called once. --timeout is of each call, and 5 unless it is given; with --json "
+       "there is a line for each server",
+       {.excludes = "--count"}},
+  });
+  settings.nfs.add_mount_to(command);
+  command.set_footer(
       "Example, a Linux NFS server: rpcrdma ping rdma://HOST --program 100003 --version 3\n"
       "A program that its host's rpcbind knows: rpcrdma ping HOST --program N --version V\n"
       "Which of several gateways take work: rpcrdma ping --ready nfs+rdma://HOST1,HOST2/EXPORT");
-  command->callback([settings] { settings->is_ready ? ask_if_ready(*settings) : ping(*settings); });
 }
 
 }  // namespace rpcrdma::tools

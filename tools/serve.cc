@@ -507,110 +507,105 @@ void serve(ServeOptions& options) {
   if (const auto& failure = server.failure()) fail(kFailed, failure->message());
 }
 
-void add_store_options(CLI::App& command, ServeOptions& options) {
-  command.add_flag("--read-only", options.read_only,
-                   "nobody may put or remove files, nor change anything in exports");
-  command.add_flag("--no-sync", options.no_sync,
-                   "answer a put before its file is on the disk: faster, and lost when the machine "
-                   "loses its power");
-  command
-      .add_option("--upload-idle", options.upload_idle_s,
-                  "seconds after which a put is forgotten to which nothing comes any more")
-      ->check(CLI::Range(0.001, 31'536'000.0))
-      ->capture_default_str();
-  command
-      .add_option(
-          "--sec", options.security,
-          "how calls have to be protected, of exports that do not say sec= and of all "
-          "else: sys, krb5, krb5i, krb5p, several with colons between (default: sys). Linux "
-          "makes its Kerberos contexts by TCP on port 2049 (--nfs-tcp-port)")
-      ->type_name("FLAVOR[:FLAVOR...]")
-      ->check(not_empty());
-  command
-      .add_option("--keytab", options.keytab,
-                  "the file with the server's keys of Kerberos, nfs/HOST (default: as the system "
-                  "has it, KRB5_KTNAME or /etc/krb5.keytab)")
-      ->check(not_empty());
-  command
-      .add_option("--log-level", options.log_level,
-                  "what is written to standard error: none, error, warning, info (connections and "
-                  "changes as well), debug (everything)")
-      ->check(CLI::IsMember({"none", "error", "warning", "info", "debug"}))
-      ->capture_default_str();
+void add_store_options(Command& command, ServeOptions& options) {
+  command.add({
+      {"--read-only", &options.read_only,
+       "nobody may put or remove files, nor change anything in exports"},
+      {"--no-sync", &options.no_sync,
+       "answer a put before its file is on the disk: faster, and lost when the machine loses its "
+       "power"},
+      {"--upload-idle",
+       &options.upload_idle_s,
+       "seconds after which a put is forgotten to which nothing comes any more",
+       {.range = {0.001, 31'536'000.0}}},
+      {"--sec",
+       &options.security,
+       "how calls have to be protected, of exports that do not say sec= and of all else: sys, "
+       "krb5, krb5i, krb5p, several with colons between (default: sys). Linux makes its Kerberos "
+       "contexts by TCP on port 2049 (--nfs-tcp-port)",
+       {.check = not_empty, .type = "FLAVOR[:FLAVOR...]"}},
+      {"--keytab",
+       &options.keytab,
+       "the file with the server's keys of Kerberos, nfs/HOST (default: as the system has it, "
+       "KRB5_KTNAME or /etc/krb5.keytab)",
+       {.check = not_empty}},
+      {"--log-level",
+       &options.log_level,
+       "what is written to standard error: none, error, warning, info (connections and changes as "
+       "well), debug (everything)",
+       {.choices = "none|error|warning|info|debug"}},
+  });
+}
+
+void add_listening_options(Command& command, ServeOptions& options) {
+  command.add({
+      {"--listen", &options.listen,
+       "address to listen on; 0.0.0.0 or :: is all addresses of this machine"},
+      {"--port", &options.port, "port; 0 takes a free one"},
+      {"--tcp-port", &options.tcp_port,
+       "serve by plain TCP as well, at this port (0: a free one); put, get, ls and rm go on over "
+       "RDMA from there with --step-up"},
+      {"--ready-port", &options.ready_port,
+       "serve http://ADDR:PORT/ready at this port (0: a free one), for whoever sends clients here "
+       "or elsewhere"},
+      {"--setup-timeout",
+       &options.setup_timeout_s,
+       "seconds after which a peer that does not finish the set-up of RDMA is dropped",
+       {.range = {0.001, 3600.0}}},
+      {"--tcp-idle",
+       &options.tcp_idle_s,
+       "seconds after which a connection by plain TCP is closed on which nothing happens",
+       {.range = {0.001, 86400.0}}},
+      {"--drain",
+       &options.drain_s,
+       "seconds that calls get to end after SIGTERM",
+       {.range = {0.0, 3600.0}}},
+  });
+}
+
+void add_connection_options(Command& command, ServeOptions& options) {
+  command.add({
+      {"--connections", &options.connections_max, "most connections at a time"},
+      {"--threads",
+       &options.threads,
+       "threads among which connections are dealt in turn; each has its part of the memory and of "
+       "--receives-max",
+       {.range = {1, 256}}},
+      {"--receives-max", &options.receives_max,
+       "Receives over all connections, which are granted shares of them; 0: each has --credits of "
+       "its own"},
+      {"--shared-receives",
+       &options.shared_receives,
+       "with verbs: whether those are one queue of the device: auto (where it has one and keeps "
+       "connections apart nevertheless), always (where it has one), never",
+       {.choices = "auto|always|never", .needs = "--receives-max"}},
+      {"--bench", &options.bench,
+       "also serve the program that `rpcrdma bench rdma://HOST:PORT` measures"},
+      {"--rpcbind", &options.rpcbind,
+       "register with this machine's rpcbind until the end: what is served with the netids rdma "
+       "and rdma6, NFS and MOUNT by TCP with tcp and tcp6 as well"},
+      {"--rpcbind-daemon",
+       &options.rpcbind_daemon,
+       "where it is: a socket's path or ADDR:PORT (default: /run/rpcbind.sock, else "
+       "127.0.0.1:111)",
+       {.needs = "--rpcbind"}},
+  });
 }
 
 }  // namespace
 
-void add_serve(CLI::App& app) {
-  auto options = std::make_shared<ServeOptions>();
-  CLI::App* command = app.add_subcommand("serve", "serve a directory of files until SIGTERM");
-  command->add_option("--blob", options->directory,
-                      "the directory to serve with the blob program; made if it is not there");
-  options->nfs.add_to(*command);
-  command
-      ->add_option("--listen", options->listen,
-                   "address to listen on; 0.0.0.0 or :: is all addresses of this machine")
-      ->capture_default_str();
-  command->add_option("--port", options->port, "port; 0 takes a free one")->capture_default_str();
-  command->add_option(
-      "--tcp-port", options->tcp_port,
-      "serve by plain TCP as well, at this port (0: a free one); put, get, ls and rm "
-      "go on over RDMA from there with --step-up");
-  command->add_option(
-      "--ready-port", options->ready_port,
-      "serve http://ADDR:PORT/ready at this port (0: a free one), for whoever sends "
-      "clients here or elsewhere");
-  command
-      ->add_option("--setup-timeout", options->setup_timeout_s,
-                   "seconds after which a peer that does not finish the set-up of RDMA is dropped")
-      ->check(CLI::Range(0.001, 3600.0))
-      ->capture_default_str();
-  command
-      ->add_option(
-          "--tcp-idle", options->tcp_idle_s,
-          "seconds after which a connection by plain TCP is closed on which nothing happens")
-      ->check(CLI::Range(0.001, 86400.0))
-      ->capture_default_str();
-  command->add_option("--drain", options->drain_s, "seconds that calls get to end after SIGTERM")
-      ->check(CLI::Range(0.0, 3600.0))
-      ->capture_default_str();
-  command->add_option("--connections", options->connections_max, "most connections at a time")
-      ->capture_default_str();
-  command
-      ->add_option("--threads", options->threads,
-                   "threads among which connections are dealt in turn; each has its part of the "
-                   "memory and of --receives-max")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  CLI::Option* const receives_max =
-      command
-          ->add_option("--receives-max", options->receives_max,
-                       "Receives over all connections, which are granted shares of them; 0: each "
-                       "has --credits of its own")
-          ->capture_default_str();
-  command
-      ->add_option("--shared-receives", options->shared_receives,
-                   "with verbs: whether those are one queue of the device: auto (where it has one "
-                   "and keeps connections apart nevertheless), always (where it has one), never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str()
-      ->needs(receives_max);
-  command->add_flag("--bench", options->bench,
-                    "also serve the program that `rpcrdma bench rdma://HOST:PORT` measures");
-  CLI::Option* const rpcbind = command->add_flag(
-      "--rpcbind", options->rpcbind,
-      "register with this machine's rpcbind until the end: what is served with the netids rdma and "
-      "rdma6, NFS and MOUNT by TCP with tcp and tcp6 as well");
-  command
-      ->add_option("--rpcbind-daemon", options->rpcbind_daemon,
-                   "where it is: a socket's path or ADDR:PORT (default: /run/rpcbind.sock, else "
-                   "127.0.0.1:111)")
-      ->needs(rpcbind);
-  add_store_options(*command, *options);
-  options->common.protocol = "auto";
-  options->common.add_to(*command);
-  command->footer(kServeFooter);
-  command->callback([options] { serve(*options); });
+void add_serve(Command& program) {
+  Command& command = program.add_subcommand("serve", "serve a directory of files until SIGTERM");
+  ServeOptions& options = command.on_call(serve);
+  command.add({{"--blob", &options.directory,
+                "the directory to serve with the blob program; made if it is not there"}});
+  options.nfs.add_to(command);
+  add_listening_options(command, options);
+  add_connection_options(command, options);
+  add_store_options(command, options);
+  options.common.protocol = "auto";
+  options.common.add_to(command);
+  command.set_footer(kServeFooter);
 }
 
 }  // namespace rpcrdma::tools

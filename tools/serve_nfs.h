@@ -2,7 +2,6 @@
 #ifndef RPCRDMA_TOOLS_SERVE_NFS_H_
 #define RPCRDMA_TOOLS_SERVE_NFS_H_
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "nfs/exporter.h"
 #include "tools/log.h"
+#include "tools/options.h"
 
 namespace rpcrdma::tools {
 
@@ -30,7 +30,7 @@ struct NfsOptions {
   bool is_read_only = false;                           // whatever the rules of exports say
   std::vector<Protection> security{Protection::kSys};  // of exports that say nothing
 
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
   bool is_wanted() const { return !directories.empty() || !exports_file.empty(); }
 };
 

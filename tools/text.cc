@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 namespace rpcrdma::tools {
 namespace {
@@ -96,17 +97,17 @@ bool is_utf8(std::string_view text) noexcept {
   return true;
 }
 
-void add_name(nlohmann::json& object, std::string_view name) {
+void add_name(Json& object, std::string_view name) {
   if (is_utf8(name)) {
-    object["name"] = name;
+    object.set("name", name);
   } else {
-    object["name"] = escaped(name);
-    object["escaped"] = true;
+    object.set("name", escaped(name));
+    object.set("escaped", true);
   }
 }
 
-void print_json(const nlohmann::json& value) {
-  fmt::print("{}\n", value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+void print_json(const Json& value) {
+  fmt::print("{}\n", value.text());
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& words) {

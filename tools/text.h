@@ -2,10 +2,11 @@
 #ifndef RPCRDMA_TOOLS_TEXT_H_
 #define RPCRDMA_TOOLS_TEXT_H_
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tools/json.h"
 
 namespace rpcrdma::tools {
 
@@ -18,9 +19,9 @@ bool is_utf8(std::string_view text) noexcept;
 
 // Adds "name" to the object: as it is, or, when it is not UTF-8, escaped(), and "escaped": true
 // beside it.
-void add_name(nlohmann::json& object, std::string_view name);
-// One line of JSON; whatever is not UTF-8 in its texts is replaced.
-void print_json(const nlohmann::json& value);
+void add_name(Json& object, std::string_view name);
+// Prints one line of JSON.
+void print_json(const Json& value);
 
 // Which of the words was meant; empty: none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& words);

@@ -59,11 +59,11 @@ TEST(Text, EscapingCanBeUndone) {
 }
 
 TEST(Text, JsonTakesEveryName) {
-  nlohmann::json plain, odd;
+  Json plain = Json::object(), odd = Json::object();
   add_name(plain, "a\nb\\");
-  EXPECT_EQ(plain.dump(), R"({"name":"a\nb\\"})");
+  EXPECT_EQ(plain.text(), R"({"name":"a\nb\\"})");
   add_name(odd, "a\\\xff");
-  EXPECT_EQ(odd.dump(), R"({"escaped":true,"name":"a\\\\\\xff"})");
+  EXPECT_EQ(odd.text(), R"({"escaped":true,"name":"a\\\\\\xff"})");
 }
 
 TEST(Text, NearestIsWhatWasMeant) {

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 #include <optional>
 
 #include "blob/client.h"
@@ -37,16 +36,16 @@ struct TransferSettings {
   std::string file;
   std::string name;
 
-  void add_to(CLI::App& command) {
-    command.add_option("--size", transfer.size, "bytes of data in a call, up to 1 MiB")
-        ->transform(CLI::AsSizeValue(false))
-        ->check(CLI::Range(1U, blob::BLOB_DATA_MAX))
-        ->capture_default_str();
-    command.add_option("--depth", transfer.depth, "calls in flight")
-        ->check(CLI::Range(1, 64))
-        ->capture_default_str();
-    command.add_flag("--no-reduce", no_reduce,
-                     "no chunk for the data itself: Long Calls and Long Replies instead");
+  void add_to(Command& command) {
+    command.add({
+        {"--size",
+         &transfer.size,
+         "bytes of data in a call, up to 1 MiB",
+         {.range = {1U, blob::BLOB_DATA_MAX}, .takes_units = true}},
+        {"--depth", &transfer.depth, "calls in flight", {.range = {1, 64}}},
+        {"--no-reduce", &no_reduce,
+         "no chunk for the data itself: Long Calls and Long Replies instead"},
+    });
     client.add_reconnect_to(command);
     client.add_step_up_to(command);
   }
@@ -58,14 +57,14 @@ struct TransferSettings {
   }
   Expected<Client, Error> connect() {
     client.common.connection.reduce = !no_reduce;
-    transfer.more_time_to_sum = client.timeout->count() == 0;
+    transfer.more_time_to_sum = !client.has_timeout;
     return client.connect();
   }
 };
 
-void add_no_reconnect(CLI::App& command, ClientSettings& client) {
-  command.add_flag("--no-reconnect", client.no_reconnect,
-                   "NFS: fail when the connection is lost, instead of going on over a new one");
+void add_no_reconnect(Command& command, ClientSettings& client) {
+  command.add({{"--no-reconnect", &client.no_reconnect,
+                "NFS: fail when the connection is lost, instead of going on over a new one"}});
 }
 
 struct ListSettings {
@@ -100,15 +99,15 @@ void report(const char* what, const std::string& name, blob::TransferResult& res
     }
     return;
   }
-  nlohmann::json value = {{"operation", what},
-                          {"bytes", result.bytes},
-                          {"calls", result.calls},
-                          {"seconds", result.seconds},
-                          {"gb_per_s", rate / 1e9},
-                          {"sha256", blob::to_hex(result.sum)},
-                          {"latency", to_json(latency)},
-                          {"provider", client.provider_name()},
-                          {"counters", to_json(client.counters())}};
+  Json value = {{"operation", what},
+                {"bytes", result.bytes},
+                {"calls", result.calls},
+                {"seconds", result.seconds},
+                {"gb_per_s", rate / 1e9},
+                {"sha256", blob::to_hex(result.sum)},
+                {"latency", to_json(latency)},
+                {"provider", client.provider_name()},
+                {"counters", to_json(client.counters())}};
   add_name(value, name);
   print_json(value);
 }
@@ -202,13 +201,13 @@ void list(ListSettings& settings) {
   auto client = settings.client.connect();
   const auto entries = blob::BlobClient(*client).list(settings.entries_max);
   if (!entries) fail(entries.error());
-  nlohmann::json values = nlohmann::json::array();
+  Json values = Json::array();
   for (const auto& entry : *entries) {
     if (!settings.client.common.json) {
       fmt::print("{:>14} {}\n", entry.size, escaped(entry.name));
       continue;
     }
-    nlohmann::json value = {{"size", entry.size}};
+    Json value = {{"size", entry.size}};
     add_name(value, entry.name);
     values.push_back(std::move(value));
   }
@@ -240,95 +239,94 @@ void remove(RemoveSettings& settings) {
     if (!removed) fail(removed.error(), fmt::format("removing {}", settings.name));
   }
   if (!settings.client.common.json) return;
-  nlohmann::json value = {{"operation", "rm"}, {"removed", !is_missing}};
+  Json value = {{"operation", "rm"}, {"removed", !is_missing}};
   add_name(value, settings.name);
   print_json(value);
 }
 
 }  // namespace
 
-void add_put(CLI::App& app) {
-  auto settings = std::make_shared<TransferSettings>();
-  CLI::App* command = app.add_subcommand("put", "send a file to a server");
-  settings->client.add_to(*command);
-  settings->add_to(*command);
-  command
-      ->add_option("FILE", settings->file,
-                   "what to send, read to its end: a file, a FIFO, a device; - for standard input")
-      ->required()
-      ->check(CLI::Validator(problem_with_input, "FILE"));
-  command->add_option("NAME", settings->name,
-                      "its name on the server (default: the file's; - has none)");
-  command->footer(kNamesFooter);
-  command->callback([settings] { put(*settings); });
+void add_put(Command& program) {
+  Command& command = program.add_subcommand("put", "send a file to a server");
+  TransferSettings& settings = command.on_call(put);
+  settings.client.add_to(command);
+  settings.add_to(command);
+  command.add({
+      {"FILE",
+       &settings.file,
+       "what to send, read to its end: a file, a FIFO, a device; - for standard input",
+       {.check = problem_with_input, .checked_as = "FILE", .is_required = true}},
+      {"NAME", &settings.name, "its name on the server (default: the file's; - has none)"},
+  });
+  command.set_footer(kNamesFooter);
 }
 
-void add_get(CLI::App& app) {
-  auto settings = std::make_shared<TransferSettings>();
-  CLI::App* command = app.add_subcommand("get", "fetch a file from a server and check its SHA-256");
-  settings->client.add_to(*command);
-  settings->add_to(*command);
-  command->add_option("NAME", settings->name, "its name on the server")->required();
-  command->add_option(
-      "FILE", settings->file,
-      "where to: a file, which gets its new content when that is complete; a directory; "
-      "something else, which is written through; - for standard output (default: "
-      "NAME)");
-  command->footer(kNamesFooter);
-  command->callback([settings] { get(*settings); });
+void add_get(Command& program) {
+  Command& command =
+      program.add_subcommand("get", "fetch a file from a server and check its SHA-256");
+  TransferSettings& settings = command.on_call(get);
+  settings.client.add_to(command);
+  settings.add_to(command);
+  command.add({
+      {"NAME", &settings.name, "its name on the server", {.is_required = true}},
+      {"FILE", &settings.file,
+       "where to: a file, which gets its new content when that is complete; a directory; "
+       "something else, which is written through; - for standard output (default: NAME)"},
+  });
+  command.set_footer(kNamesFooter);
 }
 
-void add_ls(CLI::App& app, Also also) {
-  auto settings = std::make_shared<ListSettings>();
-  CLI::App* command =
-      app.add_subcommand("ls", also == Also::kNfs ? "list the files of a server, or of an NFS URL"
-                                                  : "list the files of a server");
-  settings->client.add_to(*command);
-  settings->client.add_step_up_to(*command);
-  command
-      ->add_option("--entries-max", settings->entries_max,
-                   "files after which the server is taken to list without end")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40U))
-      ->capture_default_str();
-  if (also == Also::kNfs) {
-    settings->nfs.add_to(*command);
-    add_no_reconnect(*command, settings->client);
-    command->add_flag("-l,--long", settings->is_long,
-                      "NFS: with mode, links, owner, group, size and time of each");
+void add_ls(Command& program, Also also) {
+  const bool has_nfs = also == Also::kNfs;
+  Command& command =
+      program.add_subcommand("ls", has_nfs ? "list the files of a server, or of an NFS URL"
+                                           : "list the files of a server");
+  ListSettings& settings = command.on_call(list);
+  settings.client.add_to(command);
+  settings.client.add_step_up_to(command);
+  command.add({{"--entries-max",
+                &settings.entries_max,
+                "files after which the server is taken to list without end",
+                {.range = {std::uint64_t{1}, std::uint64_t{1} << 40U}}}});
+  if (has_nfs) {
+    settings.nfs.add_to(command);
+    add_no_reconnect(command, settings.client);
+    command.add({{"-l,--long", &settings.is_long,
+                  "NFS: with mode, links, owner, group, size and time of each"}});
   }
-  command->footer(kNamesFooter);
-  command->callback([settings] { list(*settings); });
+  command.set_footer(kNamesFooter);
 }
 
-void add_rm(CLI::App& app, Also also) {
-  auto settings = std::make_shared<RemoveSettings>();
-  CLI::App* command = app.add_subcommand(
-      "rm", also == Also::kNfs ? "remove a file from a server, or what an NFS URL names"
-                               : "remove a file from a server");
-  settings->client.add_to(*command);
-  settings->client.add_step_up_to(*command);
-  auto* const name = command->add_option("NAME", settings->name, "its name on the server");
-  command->add_flag("-f,--force", settings->force, "a file that is not there is no error");
-  if (also == Also::kNfs) {
-    settings->nfs.add_to(*command);
-    add_no_reconnect(*command, settings->client);
-    command->add_flag("-r,--recursive", settings->recursive,
-                      "NFS: a directory, with all that is in it");
-    name->description("its name on the server; an NFS URL has it in itself");
-  } else {
-    name->required();
+void add_rm(Command& program, Also also) {
+  const bool has_nfs = also == Also::kNfs;
+  Command& command =
+      program.add_subcommand("rm", has_nfs ? "remove a file from a server, or what an NFS URL names"
+                                           : "remove a file from a server");
+  RemoveSettings& settings = command.on_call(remove);
+  settings.client.add_to(command);
+  settings.client.add_step_up_to(command);
+  command.add({
+      {"NAME",
+       &settings.name,
+       has_nfs ? "its name on the server; an NFS URL has it in itself" : "its name on the server",
+       {.is_required = !has_nfs}},
+      {"-f,--force", &settings.force, "a file that is not there is no error"},
+  });
+  if (has_nfs) {
+    settings.nfs.add_to(command);
+    add_no_reconnect(command, settings.client);
+    command.add(
+        {{"-r,--recursive", &settings.recursive, "NFS: a directory, with all that is in it"}});
   }
-  command->callback([settings] { remove(*settings); });
 }
 
-void add_blob(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("blob", "put, get, ls and rm, the files of the blob program");
-  command->require_subcommand(1);
-  add_put(*command);
-  add_get(*command);
-  add_ls(*command, Also::kNothing);
-  add_rm(*command, Also::kNothing);
+void add_blob(Command& program) {
+  Command& command =
+      program.add_subcommand("blob", "put, get, ls and rm, the files of the blob program");
+  add_put(command);
+  add_get(command);
+  add_ls(command, Also::kNothing);
+  add_rm(command, Also::kNothing);
 }
 
 }  // namespace rpcrdma::tools

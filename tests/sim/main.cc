@@ -2,14 +2,15 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <string>
 
 #include "sim/simulation.h"
+#include "tools/json.h"
+#include "tools/options.h"
 
 extern "C" void __sanitizer_set_death_callback(void (*callback)()) __attribute__((weak));
 
@@ -92,13 +93,13 @@ std::optional<Broken> compare(std::uint64_t seed, const Behaviour& now,
 
 void print_totals(const Totals& totals, std::uint64_t failed, double seconds, bool as_json) {
   if (as_json) {
-    nlohmann::ordered_json json;
+    tools::Json json = tools::Json::ordered_object();
     for (std::size_t i = 0; i < kCountNames.size(); ++i) {
-      json[std::string(kCountNames[i])] = totals.of(static_cast<Count>(i));
+      json.set(kCountNames[i], totals.of(static_cast<Count>(i)));
     }
-    json["failed_seeds"] = failed;
-    json["seconds"] = seconds;
-    fmt::print("{}\n", json.dump());
+    json.set("failed_seeds", failed);
+    json.set("seconds", seconds);
+    fmt::print("{}\n", json.text());
     return;
   }
   std::string text;
@@ -159,46 +160,42 @@ int run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   using rpcrdma::simulation::Sabotage;
   rpcrdma::simulation::Arguments arguments;
-  CLI::App app{
+  rpcrdma::tools::Command command(
+      "rpcrdma-sim",
       "Runs clients and servers in simulated worlds and checks docs/invariants.md after each "
-      "step. The seed decides workload, options and faults; the same seed does the same again.",
-      "rpcrdma-sim"};
-  app.add_option("--seeds", arguments.seeds, "seeds to run: A..B, or one number")
-      ->capture_default_str();
-  app.add_flag("--verbose", arguments.settings.verbose, "print what happens, with virtual time");
-  app.add_option("--steps-max", arguments.settings.steps_max,
-                 "a seed that takes more steps has failed: it did not end")
-      ->capture_default_str();
-  app.add_option("--faults", arguments.faults,
-                 "whether seeds may draw faults: refused and broken connections, failing "
-                 "registrations")
-      ->check(CLI::IsMember({"on", "off"}))
-      ->capture_default_str();
-  app.add_flag("--keep-going", arguments.keep_going, "do not stop at the first seed that fails");
-  app.add_flag("--check-determinism", arguments.check_determinism,
-               "run each seed twice and compare what happened");
-  app.add_option("--behaviour", arguments.behaviour,
-                 "compare the messages of each connection and the end of each call with those "
-                 "recorded in this file")
-      ->type_name("FILE");
-  app.add_flag("--print-behaviour", arguments.print_behaviour,
-               "print a line for such a file for each seed, and no totals");
-  app.add_flag("--json", arguments.json, "print the totals as JSON");
+      "step. The seed decides workload, options and faults; the same seed does the same again.");
+  command.add({
+      {"--seeds", &arguments.seeds, "seeds to run: A..B, or one number"},
+      {"--verbose", &arguments.settings.verbose, "print what happens, with virtual time"},
+      {"--steps-max", &arguments.settings.steps_max,
+       "a seed that takes more steps has failed: it did not end"},
+      {"--faults",
+       &arguments.faults,
+       "whether seeds may draw faults: refused and broken connections, failing registrations",
+       {.choices = "on|off"}},
+      {"--keep-going", &arguments.keep_going, "do not stop at the first seed that fails"},
+      {"--check-determinism", &arguments.check_determinism,
+       "run each seed twice and compare what happened"},
+      {"--behaviour",
+       &arguments.behaviour,
+       "compare the messages of each connection and the end of each call with those recorded in "
+       "this file",
+       {.type = "FILE"}},
+      {"--print-behaviour", &arguments.print_behaviour,
+       "print a line for such a file for each seed, and no totals"},
+      {"--json", &arguments.json, "print the totals as JSON"},
+      {"--sabotage",
+       &arguments.sabotage,
+       "make a mistake deliberately, to see it found: wrong-result, guard, late-write, two-ends, "
+       "lost-wake",
+       {.choices = "guard|late-write|lost-wake|none|two-ends|wrong-result"}},
+  });
+  command.set_footer("Exit status: 0 all seeds hold, 1 an invariant is broken, 2 wrong usage.");
+  if (const auto status = command.parse(argc, argv)) return *status;
   const std::map<std::string, Sabotage> mistakes{
       {"none", Sabotage::kNone},        {"wrong-result", Sabotage::kWrongResult},
       {"guard", Sabotage::kGuard},      {"late-write", Sabotage::kLateWrite},
       {"two-ends", Sabotage::kTwoEnds}, {"lost-wake", Sabotage::kLostWake}};
-  app.add_option("--sabotage", arguments.sabotage,
-                 "make a mistake deliberately, to see it found: wrong-result, guard, late-write, "
-                 "two-ends, lost-wake")
-      ->check(CLI::IsMember(mistakes))
-      ->capture_default_str();
-  app.footer("Exit status: 0 all seeds hold, 1 an invariant is broken, 2 wrong usage.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? rpcrdma::simulation::kSuccess : rpcrdma::simulation::kUsage;
-  }
   arguments.settings.faults = arguments.faults == "on";
   arguments.settings.sabotage = mistakes.at(arguments.sabotage);
   std::signal(SIGABRT, rpcrdma::simulation::handle_abort);

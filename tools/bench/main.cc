@@ -112,7 +112,7 @@ void run_bench(const Settings& settings) {
   if (show) fmt::print(stderr, "\r      \r");
   if (settings.json) {
     const Setting setting{settings.idle, settings.connections, settings.beside};
-    fmt::print("{}\n", to_json(results, setting).dump(1));
+    fmt::print("{}\n", to_json(results, setting).lines());
     return;
   }
   fmt::print("{}", to_table(results));
@@ -128,14 +128,13 @@ void run_bench(const Settings& settings) {
 
 int main(int argc, char** argv) {
   namespace bench = rpcrdma::tools::bench;
-  CLI::App app{"measure calls on this machine, next to bare TCP", "rpcrdma bench"};
+  rpcrdma::tools::Command command("rpcrdma bench",
+                                  "measure calls on this machine, next to bare TCP");
   bench::Settings settings;
-  bench::add_options(app, settings);
+  bench::add_options(command, settings);
   try {
-    app.parse(argc, argv);
+    if (const auto status = command.parse(argc, argv)) return *status;
     bench::run_bench(settings);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? bench::kSuccess : bench::kUsage;
   } catch (const std::exception& error) {
     fmt::print(stderr, "rpcrdma: {}\n", error.what());
     return dynamic_cast<const bench::WrongUsage*>(&error) != nullptr ? bench::kUsage

@@ -3,11 +3,12 @@
 #ifndef RPCRDMA_TOOLS_BENCH_OPTIONS_H_
 #define RPCRDMA_TOOLS_BENCH_OPTIONS_H_
 
-#include <CLI/CLI.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "tools/options.h"
 
 namespace rpcrdma::tools::bench {
 
@@ -28,8 +29,8 @@ struct Settings {
   std::uint32_t threads = 1;
 };
 
-// Options, checks and footer. `settings` lives as long as `command`.
-void add_options(CLI::App& command, Settings& settings);
+// Adds the options and the footer. `settings` lives as long as `command`.
+void add_options(Command& command, Settings& settings);
 
 }  // namespace rpcrdma::tools::bench
 

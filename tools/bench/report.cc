@@ -65,7 +65,7 @@ Figures figures_of(const Result& result) {
   };
 }
 
-nlohmann::json costs_per_call(const Result& result, DeviceCosts Sample::*side) {
+Json costs_per_call(const Result& result, DeviceCosts Sample::*side) {
   const auto median_over_calls = [&](std::uint64_t DeviceCosts::*count) {
     return median_of(result, [=](const Sample& each) {
       return over(static_cast<double>((each.*side).*count), each.calls);
@@ -83,7 +83,7 @@ double load_cpu_per_call(const Sample& each) {
   return over(each.cpu_seconds - of_the_case, each.load_calls);
 }
 
-nlohmann::json beside_of(const Result& result, const std::string& name) {
+Json beside_of(const Result& result, const std::string& name) {
   if (name.empty() || result.what.who != Who::kRpcrdma) return nullptr;
   const auto rise = [](const Sample& each) {
     return each.load_alone_cpu_per_call > 0
@@ -105,8 +105,8 @@ nlohmann::json beside_of(const Result& result, const std::string& name) {
       {"cpu_rise", median_of(result, rise)}};
 }
 
-nlohmann::json number_or_null(bool known, double value) {
-  return known ? nlohmann::json(value) : nlohmann::json(nullptr);
+Json number_or_null(bool known, double value) {
+  return known ? Json(value) : Json();
 }
 
 }  // namespace
@@ -135,8 +135,8 @@ double calls_per_second(const Sample& sample) {
   return sample.seconds > 0 ? static_cast<double>(sample.calls) / sample.seconds : 0;
 }
 
-nlohmann::json to_json(std::span<const Result> results, const Setting& setting) {
-  nlohmann::json array = nlohmann::json::array();
+Json to_json(std::span<const Result> results, const Setting& setting) {
+  Json array = Json::array();
   for (const Result& result : results) {
     const Figures figures = figures_of(result);
     const bool payload = result.what.kind != Kind::kNull;
@@ -144,7 +144,7 @@ nlohmann::json to_json(std::span<const Result> results, const Setting& setting) 
     const bool is_alone = setting.connections == 0 && setting.beside.empty();
     const bool counts_copies = result.what.who != Who::kTirpc && is_alone;
     const auto costs = [&](DeviceCosts Sample::*side) {
-      return is_alone ? costs_per_call(result, side) : nlohmann::json(nullptr);
+      return is_alone ? costs_per_call(result, side) : Json();
     };
     array.push_back(
         {{"case", result.what.name},

@@ -2,12 +2,12 @@
 #ifndef RPCRDMA_TOOLS_BENCH_REPORT_H_
 #define RPCRDMA_TOOLS_BENCH_REPORT_H_
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tools/bench/contender.h"
+#include "tools/json.h"
 
 namespace rpcrdma::tools::bench {
 
@@ -32,7 +32,7 @@ struct Setting {
 };
 // One object for each result; per-byte figures are null for calls without payload, and so is what a
 // contender does not count.
-nlohmann::json to_json(std::span<const Result> results, const Setting& setting = {});
+Json to_json(std::span<const Result> results, const Setting& setting = {});
 std::string to_table(std::span<const Result> results);
 
 }  // namespace rpcrdma::tools::bench

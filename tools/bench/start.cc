@@ -23,23 +23,12 @@ constexpr const char* kHelper = RPCRDMA_BENCH_HELPER;
 constexpr const char* kHelper = nullptr;
 #endif
 
-// What was said on the command line, in words that mean the same.
-std::vector<std::string> words_of(const CLI::App& command) {
-  std::vector<std::string> words;
-  for (const CLI::Option* option : command.get_options([](const CLI::Option*) { return true; })) {
-    if (option->count() == 0) continue;
-    if (option->get_positional()) {
-      std::ranges::copy(option->results(), std::back_inserter(words));
-      continue;
-    }
-    words.push_back(option->get_name());
-    if (option->get_items_expected_max() == 0) continue;
-    words.back() += fmt::format("={}", fmt::join(option->results(), ","));
-  }
-  return words;
-}
+struct BenchSettings {
+  const Command* command = nullptr;
+  bench::Settings options;  // of which the help tells; the program reads them itself
+};
 
-[[noreturn]] void start_helper(const CLI::App& command) {
+void start_bench(BenchSettings& settings) {
   if (kHelper == nullptr) {
     fail(kFailed,
          "this build has no benchmark, since it has a sanitizer, which would be what is measured; "
@@ -49,7 +38,7 @@ std::vector<std::string> words_of(const CLI::App& command) {
   const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) fail(kFailed, fmt::format("cannot read /proc/self/exe: {}", error.message()));
   std::string path = (own.parent_path() / kHelper).lexically_normal();
-  std::vector<std::string> words = words_of(command);
+  std::vector<std::string> words = settings.command->given();
   words.insert(words.begin(), path);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -61,12 +50,12 @@ std::vector<std::string> words_of(const CLI::App& command) {
 
 }  // namespace
 
-void add_bench(CLI::App& app) {
-  auto settings = std::make_shared<bench::Settings>();
-  CLI::App* command =
-      app.add_subcommand("bench", "measure calls on this machine, next to bare TCP");
-  bench::add_options(*command, *settings);
-  command->callback([command, settings] { start_helper(*command); });
+void add_bench(Command& program) {
+  Command& command =
+      program.add_subcommand("bench", "measure calls on this machine, next to bare TCP");
+  BenchSettings& settings = command.on_call(start_bench);
+  settings.command = &command;
+  bench::add_options(command, settings.options);
 }
 
 }  // namespace rpcrdma::tools

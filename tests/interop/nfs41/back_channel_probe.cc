@@ -6,11 +6,11 @@
 // the step that failed, 2 for wrong usage.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "interop/nfs41/client.h"
 #include "interop/nfs41/probe.h"
+#include "tools/options.h"
 
 namespace rpcrdma::interop {
 namespace {
@@ -26,29 +26,30 @@ void print(const ProbeReport& report) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Whether an NFSv4.1 server calls back over its client's RDMA connection");
+  tools::Command command("",
+                         "Whether an NFSv4.1 server calls back over its client's RDMA connection");
   ProbeSettings settings;
   std::string crc = "on";
   double patience_s = 30;
-  app.add_option("url", settings.url, "rdma://HOST[:PORT]")->required();
-  app.add_option("path", settings.paths, "files below the server's root that nobody has open")
-      ->required();
-  app.add_option("--provider", settings.options.provider.name, "auto, verbs or siwarp")
-      ->check(CLI::IsMember({"auto", "verbs", "siwarp"}))
-      ->capture_default_str();
-  app.add_option("--crc", crc, "siwarp: MPA CRC")
-      ->check(CLI::IsMember({"on", "off"}))
-      ->capture_default_str();
-  app.add_option("--capture", settings.options.provider.capture_file,
-                 "siwarp: pcapng file of the connection with the back channel");
-  app.add_option("--patience", patience_s, "seconds to wait for a delegation, and for its recall")
-      ->check(CLI::Range(1.0, 600.0))
-      ->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  command.add({
+      {"url", &settings.url, "rdma://HOST[:PORT]", {.is_required = true}},
+      {"path",
+       &settings.paths,
+       "files below the server's root that nobody has open",
+       {.is_required = true}},
+      {"--provider",
+       &settings.options.provider.name,
+       "auto, verbs or siwarp",
+       {.choices = "auto|verbs|siwarp"}},
+      {"--crc", &crc, "siwarp: MPA CRC", {.choices = "on|off"}},
+      {"--capture", &settings.options.provider.capture_file,
+       "siwarp: pcapng file of the connection with the back channel"},
+      {"--patience",
+       &patience_s,
+       "seconds to wait for a delegation, and for its recall",
+       {.range = {1.0, 600.0}}},
+  });
+  if (const auto status = command.parse(argc, argv)) return *status;
   settings.options.provider.crc = crc == "on";
   settings.patience = std::chrono::milliseconds(static_cast<long>(patience_s * 1000));
   try {

@@ -1,0 +1,154 @@
+// What a program and its subcommands take on the command line, as a table. CLI11, which reads the
+// command line, is included in options.cc alone: it has four times the lines of everything here.
+#ifndef RPCRDMA_TOOLS_OPTIONS_H_
+#define RPCRDMA_TOOLS_OPTIONS_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+namespace rpcrdma::tools {
+
+// Where an option stores what it is given. Until then the default is there. A bool is a flag, which
+// takes no value; a vector takes several values.
+using Value = std::variant<bool*, int*, std::uint16_t*, std::uint32_t*, std::uint64_t*, double*,
+                           std::string*, std::vector<std::string>*, std::optional<std::uint16_t>*>;
+
+// The least and the greatest number that an option takes.
+struct Range {
+  enum class Type : std::uint8_t { kNone, kInt, kUnsigned, kDouble };
+
+  constexpr Range() = default;  // no limits
+  template <class T>
+  constexpr Range(T least_value, T most_value)
+      : type(std::is_floating_point_v<T> ? Type::kDouble
+             : std::is_signed_v<T>       ? Type::kInt
+                                         : Type::kUnsigned),
+        least(static_cast<double>(least_value)),
+        most(static_cast<double>(most_value)) {}
+
+  Type type = Type::kNone;
+  double least = 0, most = 0;  // below 2^53
+};
+
+inline constexpr int kMany = 1 << 29;  // values of an option: any number
+
+// What else there is to say about an option. Names of other options are of those added before.
+struct Rules {
+  const char* choices = nullptr;  // "on|off": the option takes one of these
+  Range range{};
+  bool takes_units = false;  // of a number: "64k" means 65536
+  // Returns what is wrong with a value; empty: nothing.
+  std::string (*check)(const std::string& value) = nullptr;
+  const char* checked_as = nullptr;  // names the check in the help, such as FILE
+  const char* type = nullptr;        // replaces TEXT in the help
+  const char* needs = nullptr;       // "--a|--b": only with each of these
+  const char* excludes = nullptr;    // "--a|--b": with none of these
+  bool is_required = false;
+  bool hides_default = false;  // in the help, where it would be shown
+  // Of a vector: how many values it takes. 0: the usual number, which is at least one.
+  int least_values = 0, most_values = 0;
+  char separator = '\0';     // of a vector: stands between values in one word
+  bool* is_given = nullptr;  // becomes true if the command line has the option
+};
+
+// A line of the table.
+struct Option {
+  const char* names;  // "-f,--force"; a name without a dash is that of a positional
+  Value value;        // outlives the command
+  const char* help;
+  Rules rules{};
+};
+
+// What the help says about an option, for manual pages and completions.
+struct OptionFacts {
+  std::vector<std::string> names;  // with their dashes; a positional has one name
+  std::string help;
+  std::string default_text;  // empty: not shown
+  std::vector<std::string> choices;
+  bool is_required;
+  bool takes_value;
+};
+
+// A program, or one of its subcommands.
+class Command {
+ public:
+  Command(const char* name, const char* help);  // a program
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  void add(std::initializer_list<Option> options);
+  // Adds a flag that prints the text and ends the program.
+  void add_version_flag(const char* names, const std::string& text);
+  void set_footer(const char* text);
+  // Adds a subcommand that lives as long as this command, which then requires one.
+  Command& add_subcommand(const char* name, const char* help);
+  // Leaves the subcommand out of the help.
+  void hide();
+  // Makes the settings that `function` takes. They live as long as this command; run() passes them
+  // on.
+  template <class Settings>
+  Settings& on_call(void (*function)(Settings&));
+
+  // Reads a command line. If the program has to end, returns its exit status: 0 after --help and
+  // its like, or 2 after wrong usage; what there is to print has been printed.
+  std::optional<int> parse(int argc, const char* const* argv);
+  // Calls what on_call() named for the subcommand that the command line has.
+  void run();
+  // Returns the options and positionals of the command line in words that mean the same.
+  std::vector<std::string> given() const;
+
+  std::string name() const;
+  std::string help() const;    // one line
+  std::string footer() const;  // may be empty
+  std::string help_page() const;
+  bool is_hidden() const;
+  const std::vector<std::unique_ptr<Command>>& subcommands() const;
+  std::vector<OptionFacts> options() const;
+  std::vector<OptionFacts> positionals() const;
+
+ private:
+  struct Parser;  // of CLI11
+  struct Action {
+    virtual ~Action() = default;
+    virtual void run() = 0;
+  };
+  template <class Settings>
+  struct ActionWith final : Action {
+    explicit ActionWith(void (*callee)(Settings&)) : function(callee) {}
+    void run() override { function(settings); }
+
+    void (*function)(Settings&);
+    Settings settings;
+  };
+
+  explicit Command(std::unique_ptr<Parser> parser);
+  void add(const Option& option);
+  void note_given() const;
+  std::vector<OptionFacts> facts(bool positional) const;
+
+  const std::unique_ptr<Parser> parser_;
+  std::vector<std::unique_ptr<Command>> subcommands_;
+  std::unique_ptr<Action> action_;
+};
+
+// Reads "65536" and "64k". Returns nothing if the text is no size.
+std::optional<std::uint64_t> size_of(const std::string& text);
+
+template <class Settings>
+Settings& Command::on_call(void (*function)(Settings&)) {
+  auto action = std::make_unique<ActionWith<Settings>>(function);
+  Settings& settings = action->settings;
+  action_ = std::move(action);
+  return settings;
+}
+
+}  // namespace rpcrdma::tools
+
+#endif  // RPCRDMA_TOOLS_OPTIONS_H_

@@ -1,0 +1,185 @@
+#include "tools/options.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace rpcrdma::tools {
+namespace {
+
+std::string problem_with_word(const std::string& text) {
+  return text == "wrong" ? "it is the wrong word" : "";
+}
+
+// A command with one option of each kind.
+struct Settings {
+  bool flag = false;
+  std::string text = "usual", word, positional;
+  std::vector<std::string> many, separated;
+  std::uint32_t size = 4096;
+  std::uint64_t hidden = 5;
+  double seconds = 1.5;
+  std::optional<std::uint16_t> port;
+  bool has_seconds = false;
+};
+
+class Options : public testing::Test {
+ protected:
+  Options() : command_("program", "does something") {
+    command_.add({
+        {"-f,--flag", &all_.flag, "a flag"},
+        {"--text", &all_.text, "a text", {.choices = "usual|other"}},
+        {"--word", &all_.word, "a word", {.check = problem_with_word, .needs = "--flag"}},
+        {"--size", &all_.size, "a size", {.range = {1U, 65536U}, .takes_units = true}},
+        {"--hidden", &all_.hidden, "a number", {.excludes = "--flag", .hides_default = true}},
+        {"--seconds",
+         &all_.seconds,
+         "a time",
+         {.range = {0.5, 10.0}, .is_given = &all_.has_seconds}},
+        {"--port", &all_.port, "a port"},
+        {"--separated", &all_.separated, "with commas", {.separator = ','}},
+        {"FIRST", &all_.positional, "what comes first"},
+        {"OTHERS", &all_.many, "some", {.least_values = 2, .most_values = 3}},
+    });
+  }
+
+  // Returns what parse() does, and takes down what it prints.
+  std::optional<int> parse(std::vector<const char*> words) {
+    words.insert(words.begin(), "program");
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const auto status = command_.parse(static_cast<int>(words.size()), words.data());
+    output_ = testing::internal::GetCapturedStdout();
+    errors_ = testing::internal::GetCapturedStderr();
+    return status;
+  }
+  // Returns whether the words are wrong usage, and the error says so.
+  bool is_refused(const std::vector<const char*>& words, const char* why) {
+    return parse(words) == 2 && output_.empty() && errors_.find(why) != std::string::npos;
+  }
+  OptionFacts facts(const std::string& name) const {
+    for (const OptionFacts& each : command_.options()) {
+      if (std::ranges::count(each.names, name) > 0) return each;
+    }
+    return {};
+  }
+
+  Settings all_;
+  Command command_;
+  std::string output_, errors_;
+};
+
+TEST_F(Options, KeepsDefaultsThatNothingReplaces) {
+  EXPECT_EQ(parse({}), std::nullopt);
+  EXPECT_EQ(all_.text, "usual");
+  EXPECT_EQ(all_.size, 4096U);
+  EXPECT_FALSE(all_.flag);
+  EXPECT_FALSE(all_.port);
+  EXPECT_FALSE(all_.has_seconds);
+}
+
+TEST_F(Options, StoresAValueOfEachType) {
+  EXPECT_EQ(parse({"-f", "--text=other", "--word", "right", "--size", "16k", "--seconds", "2.5",
+                   "--port", "7", "--separated", "a,b", "one", "two", "three"}),
+            std::nullopt)
+      << errors_;
+  EXPECT_TRUE(all_.flag);
+  EXPECT_EQ(all_.text, "other");
+  EXPECT_EQ(all_.word, "right");
+  EXPECT_EQ(all_.size, 16384U);
+  EXPECT_EQ(all_.seconds, 2.5);
+  EXPECT_TRUE(all_.has_seconds);
+  EXPECT_EQ(all_.port, 7);
+  EXPECT_EQ(all_.separated, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(all_.positional, "one");
+  EXPECT_EQ(all_.many, (std::vector<std::string>{"two", "three"}));
+}
+
+TEST_F(Options, RefusesAValueOutsideItsRange) {
+  EXPECT_TRUE(is_refused({"--size", "65537"}, "not in range"));
+  EXPECT_TRUE(is_refused({"--size", "0"}, "not in range"));
+  EXPECT_TRUE(is_refused({"--seconds", "0.4"}, "not in range"));
+  EXPECT_TRUE(is_refused({"--port", "65536"}, "--port"));
+}
+
+TEST_F(Options, RefusesAValueThatIsNoChoice) {
+  EXPECT_TRUE(is_refused({"--text", "odd"}, "odd not in {usual,other}"));
+}
+
+TEST_F(Options, RefusesWhatACheckRefusesAndSaysWhy) {
+  EXPECT_TRUE(is_refused({"-f", "--word", "wrong"}, "it is the wrong word"));
+}
+
+TEST_F(Options, RefusesOptionsThatDoNotGoTogether) {
+  EXPECT_TRUE(is_refused({"--word", "right"}, "--word requires --flag"));
+  EXPECT_TRUE(is_refused({"--hidden", "1", "--flag"}, "excludes"));
+}
+
+TEST_F(Options, RefusesTooFewValuesAndUnknownOptions) {
+  EXPECT_TRUE(is_refused({"one", "two"}, "OTHERS"));
+  EXPECT_TRUE(is_refused({"--nothing"}, "--nothing"));
+}
+
+TEST_F(Options, PrintsTheHelpAndEndsWithSuccess) {
+  EXPECT_EQ(parse({"--help"}), 0);
+  EXPECT_NE(output_.find("--text TEXT:{usual,other}=usual"), std::string::npos) << output_;
+  EXPECT_EQ(output_.find("=5"), std::string::npos) << "the default is hidden";
+  EXPECT_EQ(output_, command_.help_page());
+}
+
+TEST_F(Options, GivesBackTheWordsOfTheCommandLine) {
+  ASSERT_EQ(parse({"one", "--separated", "a,b", "-f"}), std::nullopt) << errors_;
+  EXPECT_EQ(command_.given(), (std::vector<std::string>{"--flag", "--separated=a,b", "one"}));
+}
+
+TEST_F(Options, TellsWhatTheHelpSays) {
+  const OptionFacts flag = facts("-f");
+  EXPECT_EQ(flag.names, (std::vector<std::string>{"-f", "--flag"}));
+  EXPECT_FALSE(flag.takes_value);
+  const OptionFacts text = facts("--text");
+  EXPECT_TRUE(text.takes_value);
+  EXPECT_EQ(text.choices, (std::vector<std::string>{"usual", "other"}));
+  EXPECT_EQ(text.default_text, "usual");
+  EXPECT_EQ(text.help, "a text");
+  EXPECT_EQ(facts("--hidden").default_text, "");
+  EXPECT_EQ(command_.positionals().at(1).names, std::vector<std::string>{"OTHERS"});
+}
+
+struct Called {
+  int count = 0;
+};
+
+void call(Called& called) {
+  ++called.count;
+}
+
+TEST(Command, RunsTheSubcommandThatIsNamed) {
+  Command program("program", "does something");
+  Called& first = program.add_subcommand("first", "is first").on_call(call);
+  Command& group = program.add_subcommand("group", "holds others");
+  Called& inner = group.add_subcommand("inner", "is within").on_call(call);
+  const char* const words[] = {"program", "group", "inner"};
+  ASSERT_EQ(program.parse(3, words), std::nullopt);
+  program.run();
+  EXPECT_EQ(first.count, 0);
+  EXPECT_EQ(inner.count, 1);
+}
+
+TEST(Command, HidesASubcommandFromTheHelp) {
+  Command program("program", "does something");
+  program.add_subcommand("shown", "is shown");
+  program.add_subcommand("secret", "is hidden").hide();
+  EXPECT_EQ(program.help_page().find("secret"), std::string::npos);
+  EXPECT_NE(program.help_page().find("shown"), std::string::npos);
+  EXPECT_TRUE(program.subcommands().at(1)->is_hidden());
+}
+
+TEST(Size, TakesUnits) {
+  EXPECT_EQ(size_of("65536"), 65536U);
+  EXPECT_EQ(size_of("64k"), 65536U);
+  EXPECT_EQ(size_of("many"), std::nullopt);
+  EXPECT_EQ(size_of(""), std::nullopt);
+}
+
+}  // namespace
+}  // namespace rpcrdma::tools
