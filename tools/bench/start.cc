@@ -44,7 +44,7 @@ void start_bench(BenchSettings& settings) {
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   ::execv(path.c_str(), arguments.data());
-  fail(kFailed, fmt::format("cannot start {}: {}; it belongs to the command: install rpcrdma again",
+  fail(kFailed, fmt::format("cannot start {}: {}; build it (make build), or install rpcrdma again",
                             path, std::strerror(errno)));
 }
 
