@@ -115,6 +115,8 @@ CONFINED = [
      ("src/wire/", "src/engine/dialect", "src/engine/rfc5666/", "src/engine/v2/")),
     (re.compile(r"\bkRfc5666\b"), "src/engine", ("src/engine/rfc5666/", "src/engine/types.h")),
 ]
+# Headers that take longer to compile than what includes them: the files that may have them.
+HEAVY_HEADERS = {"CLI/": ("tools/options.cc", "gen/main.cc"), "nlohmann/": ()}
 # The halves of a connection, each over all its files.
 HALVES = ("requester", "responder")
 HALF_LINES_MAX = 600
@@ -130,6 +132,16 @@ def check_confined(path, lines):
         for number, line in enumerate(lines, 1):
             if pattern.search(line.partition("//")[0]):
                 report(path, number, f"{pattern.search(line)[0]} belongs into {', '.join(allowed)}")
+
+
+def check_heavy_headers(path, lines):
+    name = str(path.relative_to(ROOT))
+    for number, line in enumerate(lines, 1):
+        match = re.match(r'#include [<"]([^>"]+)[>"]', line)
+        for prefix, allowed in HEAVY_HEADERS.items():
+            if match and match.group(1).startswith(prefix) and name not in allowed:
+                report(path, number, f"{match.group(1)} is for {', '.join(allowed) or 'no file'} "
+                                     "(tools/options.h and tools/json.h offer what there is to use)")
 
 
 def check_halves():
@@ -248,6 +260,7 @@ def main():
         lines = path.read_text().splitlines()
         check_text(path, lines)
         check_functions(path, lines)
+        check_heavy_headers(path, lines)
         top = path.relative_to(ROOT).parts[0]
         if top == "src":
             check_layers(path, lines)
