@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Checks docs/conformance.md: each row names tests that exist, or says why it has none, and a planted fault or a dash;
+tests/mutants/faults.toml: each fault has a row, shares a test with it, and has no test that its rows do not name;
 and docs/invariants.md: each row of what a peer does (P1 to P29, T1 to T9) names tests that exist and have a hostile peer. A test
 runs it; `make mutants` plants the faults.
 
@@ -11,6 +12,10 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "scripts"))
+import planted  # noqa: E402
+
 CONFORMANCE = ROOT / "docs" / "conformance.md"
 INVARIANTS = ROOT / "docs" / "invariants.md"
 RULE_ROW = re.compile(r"^\| ((?:V1|V2|PD|H|B|X|G)-[A-Z]*\d+) \|")
@@ -65,27 +70,35 @@ def tests_of(where, proof, known, findings):
 def main():
     known = test_names(sys.argv[1])
     findings, opened, rules, peers = [], [], 0, 0
-    patches = {path.stem for path in (ROOT / "tests" / "mutants").glob("*.patch")}
-    planted = set()
-    for where, rule, proof, faults in rows_of(CONFORMANCE, RULE_ROW, RULES, findings):
+    faults = {fault.name: fault for fault in planted.read(ROOT)}
+    proving = {}  # name of a fault: the tests of its rows
+    for where, rule, proof, broken_by in rows_of(CONFORMANCE, RULE_ROW, RULES, findings):
         rules += 1
-        named = set(re.findall(r"`([^`]+)`", faults))
-        planted |= named
-        findings.extend(f"{where}: there is no tests/mutants/{name}.patch" for name in sorted(named - patches))
-        if not named and faults.strip() != "–":
+        named = set(re.findall(r"`([^`]+)`", broken_by))
+        if not named and broken_by.strip() != "–":
             findings.append(f"{where} names no planted fault, and has no dash")
         tests = tests_of(where, proof, known, findings)
+        for name in sorted(named):
+            proving.setdefault(name, set()).update(tests)
+            if name not in faults:
+                findings.append(f"{where}: {planted.TABLE} has no fault {name}")
+            elif not set(tests) & set(faults[name].tests):
+                findings.append(f"{where} shares no test with its fault {name} of {planted.TABLE}")
         if proof.startswith("**open**"):
             opened.append(rule)
         elif not tests and not proof.startswith(WITHOUT_A_TEST):
             findings.append(f"{where} names no test and no reason")
-    findings.extend(f"tests/mutants/{name}.patch is named by no rule" for name in sorted(patches - planted))
+    for name, fault in faults.items():
+        if name not in proving:
+            findings.append(f"{planted.TABLE}: {name} is named by no rule")
+        elif others := [test for test in fault.tests if test not in proving[name]]:
+            findings.append(f"{planted.TABLE}: {name} has tests that no row of it names: {', '.join(others)}")
     for where, _, proof, _ in rows_of(INVARIANTS, PEER_ROW, PEER_ROWS, findings):
         peers += 1
         if not any("Hostile" in name for name in tests_of(where, proof, known, findings)):
             findings.append(f"{where} names no test with a hostile peer")
     print("\n".join(findings))
-    print(f"conformance: {rules} rules, {len(planted)} planted faults, {len(opened)} open ({' '.join(opened) or 'none'}), {peers} rows of what a peer does, "
+    print(f"conformance: {rules} rules, {len(proving)} planted faults, {len(opened)} open ({' '.join(opened) or 'none'}), {peers} rows of what a peer does, "
           f"{len(findings)} findings")
     return 1 if findings or not known else 0
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Plants faults and looks whether a test sees them.
 
-usage: mutants.py [--only REGEX] [--keep-going]            the patches of tests/mutants
+usage: mutants.py [--only REGEX] [--keep-going]            the faults of tests/mutants/faults.toml
        mutants.py --random N [--seed S] [--sample M]       N faults drawn by a seed, or M of them
        mutants.py --list
-       mutants.py --check                                  every patch applies, every line of no-effect.txt is there
+       mutants.py --check [--update]                       every fault, and every line of no-effect.txt, has its place
 
-The first form applies each patch that docs/conformance.md names for a rule, builds, runs the tests that the same
-row names, and fails where all of them pass: then the row proves nothing. The second draws faults by general
+The first form plants each fault that docs/conformance.md names for a rule, builds, runs the tests that the fault and
+the row name, and fails where all of them pass: then the row proves nothing. The second draws faults by general
 operators over all lines of engine, wire, iwarp, transport, rpc, siwarp and tcp, and runs the unit, golden, conformance,
 system and seed tests until one fails. Faults that survive are listed: each wants a test, or a line with its reason in
 tests/mutants/no-effect.txt, after which it is drawn no more.
@@ -28,11 +28,14 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "scripts"))
+import planted  # noqa: E402
+
 HOME = ROOT / "build-mutants"
 TREE = HOME / "tree"
 BUILD = TREE / "build-mutants"
-PATCHES = ROOT / "tests" / "mutants"
-NO_EFFECT = PATCHES / "no-effect.txt"
+NO_EFFECT = ROOT / "tests" / "mutants" / "no-effect.txt"
 RULE_ROW = re.compile(r"^\| ((?:V1|V2|PD|H|B|X|G)-[A-Z]*\d+) \|")
 DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc", "src/rdma/siwarp", "src/tcp")
 # The quickest first: most faults are seen by the unit tests of their module.
@@ -137,15 +140,19 @@ def filter_of(names):
     return "--gtest_filter=" + ":".join(f"{name}:*/{name}:{name}/*:*/{name}/*" for name in names)
 
 
-def planted():
-    """(rule, patch, tests that prove the rule) of each row of docs/conformance.md that names a patch."""
+def rows():
+    """Yields (rule, fault, the tests that both name) for each row of docs/conformance.md that names a fault."""
+    faults = {fault.name: fault for fault in planted.read(ROOT)}
     for line in (ROOT / "docs" / "conformance.md").read_text().splitlines():
         row = RULE_ROW.match(line)
         if not row:
             continue
         cells = [cell.strip() for cell in line.split("|")]
-        for patch in re.findall(r"`([^`]+)`", cells[5]) if len(cells) > 6 else []:
-            yield row[1], patch, re.findall(r"`([^`]+)`", cells[4])
+        for name in re.findall(r"`([^`]+)`", cells[5]) if len(cells) > 6 else []:
+            if name not in faults:
+                sys.exit(f"mutants: {row[1]} names {name}, which is not in {planted.TABLE}")
+            proving = re.findall(r"`([^`]+)`", cells[4])
+            yield row[1], faults[name], [test for test in faults[name].tests if test in proving]
 
 
 def programs_of(programs, tests):
@@ -174,18 +181,22 @@ def survives_planted(programs, by_program):
 def check_planted(only, keep_going):
     programs = Programs()
     findings, count = [], 0
-    for rule, name, tests in planted():
+    for rule, fault, tests in rows():
+        name = fault.name
         if only and not re.search(only, f"{rule} {name}"):
             continue
         count += 1
         started = time.monotonic()
-        patch = PATCHES / f"{name}.patch"
         finding = None
-        changed = sorted(set(re.findall(r"^\+\+\+ b/(\S+)", patch.read_text(), re.M))) if patch.is_file() else []
-        before = {each: (TREE / each).read_text() for each in changed}
-        applied = run(["patch", "-p1", "-s", "-F", "3", "-i", str(patch)], cwd=TREE)
-        if not changed or applied.returncode != 0:
-            finding = f"does not apply: {applied.stdout.strip()}"
+        try:
+            texts = planted.texts_with(TREE, fault)
+        except planted.NotFound as error:
+            texts, finding = {}, f"cannot be planted: {error}"
+        before = {each: (TREE / each).read_text() for each in texts}
+        for each, text in texts.items():
+            (TREE / each).write_text(text)
+        if finding:
+            pass
         elif not (by_program := programs_of(programs, tests)):
             finding = "names no test that can be run here"
         elif programs.build([TARGETS.get(program.name, program.name) for program in by_program]).returncode != 0:
@@ -194,8 +205,6 @@ def check_planted(only, keep_going):
             finding = f"is not seen by {', '.join(tests)}"
         for each, text in before.items():
             (TREE / each).write_text(text)
-        for leftover in [*TREE.glob("src/**/*.rej"), *TREE.glob("src/**/*.orig")]:
-            leftover.unlink()
         print(f"{'FAIL' if finding else 'ok  '} {rule} {name} {finding or ''} ({time.monotonic() - started:.0f} s)",
               flush=True)
         if finding:
@@ -375,34 +384,43 @@ def check_random(count, seed, sample, share_min):
     return 0 if share >= share_min else 1
 
 
-def check_lists():
-    """Without building anything: a change of the code that a patch or a line of no-effect.txt names shows at once."""
-    findings = list(gone_without_effect())
-    for patch in sorted(PATCHES.glob("*.patch")):
-        applied = run(["patch", "-p1", "-s", "-f", "-F", "3", "--dry-run", "-i", str(patch)], cwd=ROOT)
-        if applied.returncode != 0:
-            findings.append(f"{patch.relative_to(ROOT)} does not apply: {applied.stdout.strip()}")
+def check_lists(wants_update):
+    """Finds the code of each fault and of each line of no-effect.txt, so that a change of it shows at once."""
+    try:
+        faults = planted.read(ROOT)
+        findings, moves = planted.check(ROOT, faults)
+    except ValueError as error:
+        faults, findings, moves = [], [str(error)], []
+    for fault, _, place, is_only_moved in moves:
+        if is_only_moved:
+            print(f"mutants: {fault.name} has moved: {planted.to_write(place)} (or --update)")
+    if wants_update and moves:
+        planted.update(ROOT, moves)
+        print(f"mutants: {len(moves)} places are corrected in {planted.TABLE}")
+        findings, _ = planted.check(ROOT, planted.read(ROOT))
+    findings += gone_without_effect()
     print("".join(f"mutants: {finding}\n" for finding in findings), end="")
-    print(f"mutants: {len(list(PATCHES.glob('*.patch')))} patches, {len(findings)} findings")
+    print(f"mutants: {len(faults)} planted faults, {len(findings)} findings")
     return 1 if findings else 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", metavar="REGEX", help="of the patches: whose rule or name matches")
+    parser.add_argument("--only", metavar="REGEX", help="plant only faults whose rule or name matches")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first that is not seen")
     parser.add_argument("--random", type=int, metavar="N", help="draw N faults instead")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default: 1)")
     parser.add_argument("--sample", type=int, metavar="M", help="try the first M of the N only")
     parser.add_argument("--share", type=float, default=0.85, help="of random faults that must be seen (default: .85)")
-    parser.add_argument("--list", action="store_true", help="list the patches and their tests")
-    parser.add_argument("--check", action="store_true", help="look whether all of them still apply; builds nothing")
+    parser.add_argument("--list", action="store_true", help="list the planted faults and their tests")
+    parser.add_argument("--check", action="store_true", help="find the lines of all of them; builds nothing")
+    parser.add_argument("--update", action="store_true", help="with --check: correct the places of what has moved")
     options = parser.parse_args()
-    if options.check:
-        return check_lists()
+    if options.check or options.update:
+        return check_lists(options.update)
     if options.list:
-        for rule, patch, tests in planted():
-            print(rule, patch, *tests)
+        for rule, fault, tests in rows():
+            print(rule, fault.name, *tests)
         return 0
     TREE.mkdir(parents=True, exist_ok=True)
     lock = open(HOME / "lock", "w")  # held until the end
