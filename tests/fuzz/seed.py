@@ -11,6 +11,7 @@ Campaigns start from these; what is committed is the result, minimised (`make fu
 """
 import hashlib
 import pathlib
+import re
 import struct
 import sys
 
@@ -311,6 +312,13 @@ def add_capture(corpus, path):
         corpus.conversation(small[:6])
 
 
+def texts_of_cases(content):
+    """Yields the .x texts of a file of tests/gen/errors (tests/gen/message_cases.h has its form)."""
+    for case in re.split(rb"^=== ", content, flags=re.M)[1:]:
+        text, sign, _ = re.split(rb"^(---[^\n]*\n)", case.partition(b"\n")[2], maxsplit=1, flags=re.M)
+        yield text if sign == b"---\n" else text[:-1]
+
+
 def rpcbind(corpus):
     """Addresses, and lists that rpcbind sends."""
     for six, text in ((0, b"192.0.2.7.78.81"), (0, b"192.0.2.7:20049"), (1, b"2001:db8::7.78.81"),
@@ -354,6 +362,9 @@ def main():
     for folder in (TESTS.parent / "idl", TESTS / "gen"):
         for path in sorted(folder.rglob("*.x")):
             corpus.add("gen", path.read_bytes())
+    for path in sorted((TESTS / "gen" / "errors").glob("*.cases")):
+        for text in texts_of_cases(path.read_bytes()):
+            corpus.add("gen", text)
     rpcbind(corpus)
     captures = pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else None
     for path in sorted(captures.rglob("*.bin")) if captures else []:

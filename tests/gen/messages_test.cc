@@ -1,7 +1,7 @@
-// What rpcrdma-gen says: errors/NAME.x with the whole text in errors/NAME.txt. Files whose name
-// begins with "warning_" are accepted, all others refused.
+// Compares the messages of rpcrdma-gen with those of errors/TOPIC.cases, byte by byte. A case whose
+// name begins with "warning_" is accepted, all others are refused.
 //
-// RPCRDMA_UPDATE_GOLDEN=1 writes the .txt files anew; each line of the difference is to be read.
+// RPCRDMA_UPDATE_GOLDEN=1 writes the messages anew; each line of the difference is to be read.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,15 +9,19 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "gen/compiler.h"
+#include "gen/message_cases.h"
 
 namespace rpcrdma::gen {
 namespace {
 
 namespace fs = std::filesystem;
+
+using Topics = std::map<std::string, std::vector<MessageCase>>;  // by the names of their files
 
 bool updates() {
   const char* wish = std::getenv("RPCRDMA_UPDATE_GOLDEN");
@@ -30,69 +34,112 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Names without the extension, sorted.
-std::vector<std::string> names(std::string_view extension) {
-  std::vector<std::string> found;
+Topics read_topics() {
+  Topics topics;
   for (const auto& entry : fs::directory_iterator(GEN_ERRORS)) {
-    if (entry.path().extension() == extension) found.push_back(entry.path().stem().string());
+    topics[entry.path().filename().string()] = parse_cases(read(entry.path()));
   }
-  std::sort(found.begin(), found.end());
-  return found;
+  return topics;
 }
 
-fs::path path_of(const std::string& name, const char* extension) {
-  return fs::path(GEN_ERRORS) / (name + extension);
+// Returns the names of all cases, sorted, each once.
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (const auto& [file, cases] : read_topics()) {
+    for (const MessageCase& one : cases) names.push_back(one.name);
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
-Compiled compile_file(const std::string& name) {
-  return compile(read(path_of(name, ".x")), {name + ".x", {}, true});
+Compiled compile_case(const MessageCase& one) {
+  return compile(one.text, {one.name + ".x", {}, true});
+}
+
+// Writes the messages into the case of the file.
+void update(const std::string& file, const std::string& name, const std::string& messages) {
+  std::vector<MessageCase> cases = parse_cases(read(fs::path(GEN_ERRORS) / file));
+  for (MessageCase& one : cases) {
+    if (one.name == name) one.messages = messages;
+  }
+  std::ofstream(fs::path(GEN_ERRORS) / file, std::ios::binary) << format_cases(cases);
 }
 
 class Messages : public testing::TestWithParam<std::string> {};
 
 TEST_P(Messages, AreAsWritten) {
   const std::string name = GetParam();
-  ASSERT_TRUE(fs::exists(path_of(name, ".x"))) << name << ".txt has no .x";
-  const Compiled made = compile_file(name);
+  std::string in_file;
+  MessageCase found;
+  for (const auto& [file, cases] : read_topics()) {
+    for (const MessageCase& one : cases) {
+      if (one.name != name) continue;
+      ASSERT_TRUE(in_file.empty()) << name << " is in " << in_file << " and in " << file;
+      in_file = file;
+      found = one;
+    }
+  }
+  ASSERT_FALSE(in_file.empty()) << name << " is gone";
+  const Compiled made = compile_case(found);
   const bool accepted = name.starts_with("warning_");
   EXPECT_EQ(made.ok, accepted) << made.messages;
   EXPECT_EQ(made.header.empty(), !accepted);
   EXPECT_EQ(made.source.empty(), !accepted);
-  EXPECT_FALSE(made.messages.empty());
+  EXPECT_TRUE(made.messages.ends_with('\n'));
   EXPECT_EQ(made.messages.find(": error: ") == std::string::npos, accepted);
   if (updates()) {
-    std::ofstream(path_of(name, ".txt"), std::ios::binary) << made.messages;
+    update(in_file, name, made.messages);
     return;
   }
-  ASSERT_TRUE(fs::exists(path_of(name, ".txt")))
-      << name << ".x has no .txt; RPCRDMA_UPDATE_GOLDEN=1 writes it";
-  EXPECT_EQ(made.messages, read(path_of(name, ".txt")));
-}
-
-// Of both extensions, so that a file that lost its partner is one that fails.
-std::vector<std::string> all_names() {
-  std::vector<std::string> all = names(".x");
-  for (const std::string& name : names(".txt")) {
-    if (!std::binary_search(all.begin(), all.end(), name)) {
-      all.insert(std::lower_bound(all.begin(), all.end(), name), name);
-    }
-  }
-  return all;
+  ASSERT_TRUE(found.messages) << name << " has no messages; RPCRDMA_UPDATE_GOLDEN=1 writes them";
+  EXPECT_EQ(made.messages, *found.messages);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Messages, testing::ValuesIn(all_names()),
                          [](const auto& param_info) { return param_info.param; });
 
-// Also of files that were added after the tests were listed.
-TEST(Messages, HaveBothFiles) {
-  EXPECT_GT(names(".x").size(), 100U);
+// This also reads files that were added after the tests were listed.
+TEST(Messages, AreInWholeFiles) {
+  const Topics topics = read_topics();
+  EXPECT_GT(all_names().size(), 200U);
   if (!updates()) {
-    EXPECT_EQ(names(".x"), names(".txt"));
+    EXPECT_EQ(flaws_of_cases(topics), std::vector<std::string>());
   }
-  for (const auto& entry : fs::directory_iterator(GEN_ERRORS)) {
-    const std::string extension = entry.path().extension().string();
-    EXPECT_TRUE(extension == ".x" || extension == ".txt") << entry.path();
+  for (const auto& [file, cases] : topics) {
+    EXPECT_TRUE(file.ends_with(".cases")) << file;
+    EXPECT_TRUE(updates() || format_cases(cases) == read(fs::path(GEN_ERRORS) / file)) << file;
   }
+}
+
+TEST(MessageCases, KeepEveryByte) {
+  const std::vector<MessageCase> cases = {
+      {"one", std::string("a\0b\r\n\t\xff\n\n", 9), "one.x: says\n"},
+      {"cut", "const A", "cut.x: \xff\n\n"},
+      {"nothing", "", "nothing.x: says\n"},
+      {"line", "\n", "line.x: says\n"}};
+  const std::string content = format_cases(cases);
+  const std::vector<MessageCase> again = parse_cases(content);
+  ASSERT_EQ(again.size(), cases.size());
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_EQ(again[i].name, cases[i].name);
+    EXPECT_EQ(again[i].text, cases[i].text);
+    EXPECT_EQ(again[i].messages, cases[i].messages);
+  }
+  EXPECT_EQ(format_cases(again), content);
+}
+
+TEST(MessageCases, AreRefusedWhereSomethingIsMissing) {
+  using Flaws = std::vector<std::string>;
+  const std::string whole = "=== one\na\n---\nm\n";
+  EXPECT_EQ(flaws_of_cases({{"a", parse_cases(whole)}}), Flaws());
+  EXPECT_EQ(flaws_of_cases({{"a", parse_cases("")}}), Flaws{"a has no cases"});
+  EXPECT_EQ(flaws_of_cases({{"a", parse_cases("=== one\na\n")}}), Flaws{"a: one has no messages"});
+  EXPECT_EQ(flaws_of_cases({{"a", parse_cases(whole + whole)}}), Flaws{"a: one is in a already"});
+  EXPECT_EQ(flaws_of_cases({{"a", parse_cases(whole)}, {"b", parse_cases(whole)}}),
+            Flaws{"b: one is in a already"});
+  EXPECT_EQ(flaws_of_cases({{"a", parse_cases("lost\n---\n" + whole)}}),
+            Flaws{"a has a case named ''"});
 }
 
 TEST(Messages, TellTheNameAsItWasGiven) {
@@ -102,13 +149,15 @@ TEST(Messages, TellTheNameAsItWasGiven) {
 }
 
 TEST(Compiling, IsDeterministic) {
-  for (const std::string& name : names(".x")) {
-    const Compiled first = compile_file(name);
-    const Compiled second = compile_file(name);
-    EXPECT_EQ(first.messages, second.messages);
-    EXPECT_EQ(first.header, second.header);
-    EXPECT_EQ(first.source, second.source);
-    EXPECT_EQ(first.random, second.random);
+  for (const auto& [file, cases] : read_topics()) {
+    for (const MessageCase& one : cases) {
+      const Compiled first = compile_case(one);
+      const Compiled second = compile_case(one);
+      EXPECT_EQ(first.messages, second.messages);
+      EXPECT_EQ(first.header, second.header);
+      EXPECT_EQ(first.source, second.source);
+      EXPECT_EQ(first.random, second.random);
+    }
   }
 }
 
