@@ -5,6 +5,8 @@
 # usage: fuzz.sh run [TARGET...]     FUZZ_MINUTES (1) for each target, FUZZ_JOBS (all processors) at a time
 #        fuzz.sh merge [TARGET...]   keeps of the inputs found so far what adds coverage, in the tree
 #        fuzz.sh coverage            lines and branches of src/ and gen/ that the committed inputs reach
+#        fuzz.sh unpack [TARGET...]  writes the committed inputs into corpus/TARGET/ of the build folder
+#        fuzz.sh pack [TARGET...]    commits the inputs of that folder: tests/fuzz/corpus/TARGET.tar
 #
 # FUZZ_BUILD: build folder (build-fuzz). What a campaign found lies in its findings/, its inputs in
 # inputs/, its output in logs/.
@@ -24,6 +26,38 @@ configure() {  # FOLDER OPTION...
   local folder=$1
   shift
   cmake --preset fuzz -B "$folder" "${launcher[@]}" "$@" >/dev/null
+}
+
+unpack_target() {
+  rm -rf "${build:?}/corpus/$1"
+  mkdir -p "$build/corpus/$1"
+  tar -xf "$corpus/$1.tar" -C "$build/corpus/$1"
+}
+
+# The archive depends only on the names and the bytes of the inputs.
+pack_target() {
+  find "$build/corpus/$1" -maxdepth 1 -type f -printf '%f\n' | LC_ALL=C sort |
+    tar --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=0644 --blocking-factor=1 \
+      -C "$build/corpus/$1" --verbatim-files-from -T - -cf "$corpus/$1.tar"
+  echo "fuzz: $1: $(find "$build/corpus/$1" -type f | wc -l) inputs," \
+    "$(find "$build/corpus/$1" -type f -exec cat {} + | wc -c) bytes"
+}
+
+unpack() {
+  local target
+  for target in "${targets[@]}"; do
+    unpack_target "$target"
+    echo "fuzz: $build/corpus/$target has $(find "$build/corpus/$target" -type f | wc -l) inputs"
+  done
+}
+
+pack() {
+  local target
+  for target in "${targets[@]}"; do
+    [[ -n $(find "$build/corpus/$target" -type f -print -quit) ]] || {
+      echo "fuzz: $build/corpus/$target has no inputs" >&2; exit 1; }
+    pack_target "$target"
+  done
 }
 
 build_targets() {
@@ -58,7 +92,7 @@ run_target() {
   # shellcheck disable=SC2046
   "$build/tests/fuzz/fuzz_$target" $(length_options "$target") -max_total_time=$((minutes * 60)) \
     -timeout=20 -rss_limit_mb=3000 -print_final_stats=1 \
-    -artifact_prefix="$build/findings/$target-" "$inputs" "$corpus/$target" \
+    -artifact_prefix="$build/findings/$target-" "$inputs" "$build/corpus/$target" \
     >"$build/logs/$target.log" 2>&1 || status=$?
   echo "$status" >"$build/logs/$target.status"
   if [[ $status -ne 0 ]]; then
@@ -80,7 +114,7 @@ show_table() {
     [[ $status -eq 0 ]] || found=1
     printf '%-14s %12s %8s %8s %7s %7s %9s\n' "$target" "$(runs_of "$target")" "$minutes" \
       "$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")" "$(edges_of "$target")" \
-      "$(find "$build/inputs/$target" "$corpus/$target" -type f | wc -l)" \
+      "$(find "$build/inputs/$target" "$build/corpus/$target" -type f | wc -l)" \
       "$([[ $status -eq 0 ]] && echo 0 || echo 'SEE LOG')"
   done
   [[ $found -eq 0 ]] && return 0
@@ -94,8 +128,7 @@ run() {
   build_targets
   local target
   for target in "${targets[@]}"; do
-    [[ -n $(find "$corpus/$target" -type f -print -quit) ]] || {
-      echo "fuzz: $corpus/$target has no inputs" >&2; exit 1; }
+    unpack_target "$target"
     while [[ $(jobs -rp | wc -l) -ge $jobs ]]; do wait -n || true; done
     echo "fuzz: $target: $minutes min"
     run_target "$target" &
@@ -109,21 +142,22 @@ merge() {
   local target fresh
   for target in "${targets[@]}"; do
     fresh=$(mktemp -d)
+    unpack_target "$target"
+    mkdir -p "$build/inputs/$target"
     # shellcheck disable=SC2046
     "$build/tests/fuzz/fuzz_$target" -set_cover_merge=1 $(length_options "$target") \
-      $(merge_options "$target") "$fresh" "$corpus/$target" \
+      $(merge_options "$target") "$fresh" "$build/corpus/$target" \
       "$build/inputs/$target" >"$build/logs/$target.merge.log" 2>&1
-    rm -rf "${corpus:?}/$target"
-    mkdir -p "$corpus/$target"
-    find "$fresh" -type f -exec mv -t "$corpus/$target" {} +
+    rm -rf "${build:?}/corpus/$target"
+    mkdir -p "$build/corpus/$target"
+    find "$fresh" -type f -exec mv -t "$build/corpus/$target" {} +
     rmdir "$fresh"
     # Conversations made by hand stay: what they try shows in values, not in places that are reached.
     case $target in
-      iwarp_stream) tests/fuzz/seed.py --streams "$corpus" ;;
-      engine) tests/fuzz/seed.py --engine "$corpus" ;;
+      iwarp_stream) tests/fuzz/seed.py --streams "$build/corpus" ;;
+      engine) tests/fuzz/seed.py --engine "$build/corpus" ;;
     esac
-    echo "fuzz: $target: $(find "$corpus/$target" -type f | wc -l) inputs," \
-      "$(cat "$corpus/$target"/* | wc -c) bytes"
+    pack_target "$target"
   done
 }
 
@@ -135,7 +169,7 @@ coverage() {
   cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" --target "${replays[@]}"
   for target in "${all[@]}"; do
     LLVM_PROFILE_FILE=$folder/$target.profraw \
-      "$folder/tests/fuzz/fuzz_${target}_replay" "$corpus/$target"
+      "$folder/tests/fuzz/fuzz_${target}_replay" "$corpus/$target.tar"
     profiles+=("$folder/$target.profraw")
     objects+=(-object "$folder/tests/fuzz/fuzz_${target}_replay")
   done
@@ -153,6 +187,6 @@ command=${1:-run}
 targets=("$@")
 [[ ${#targets[@]} -gt 0 ]] || targets=("${all[@]}")
 case $command in
-  run|merge|coverage) "$command" ;;
-  *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  run|merge|coverage|unpack|pack) "$command" ;;
+  *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
