@@ -3,6 +3,7 @@
 
 usage: mutants.py [--only REGEX] [--keep-going]            the faults of tests/mutants/faults.toml
        mutants.py --random N [--seed S] [--sample M]       N faults drawn by a seed, or M of them
+       mutants.py --changed N [--minutes M] [--random R]   both, in the files that the last N commits changed
        mutants.py --list
        mutants.py --check [--update]                       every fault, and every line of no-effect.txt, has its place
 
@@ -10,18 +11,19 @@ The first form plants each fault that docs/conformance.md names for a rule, buil
 the row name, and fails where all of them pass: then the row proves nothing. The second draws faults by general
 operators over all lines of engine, wire, iwarp, transport, rpc, siwarp and tcp, and runs the unit, golden, conformance,
 system and seed tests until one fails. Faults that survive are listed: each wants a test, or a line with its reason in
-tests/mutants/no-effect.txt, after which it is drawn no more.
+tests/mutants/no-effect.txt, after which it is drawn no more. The third is for CI: it plants the faults of the table
+first, draws random ones then, ends when its time is over, and lists what it had no time for.
 
-It works on a copy of the tree in build-mutants, so that nothing happens to yours.
+It works on a copy of the tree in build-mutants, so that nothing happens to yours. JOBS limits how many commands ninja
+runs at a time.
 """
 import argparse
+import contextlib
 import fcntl
 import hashlib
 import itertools
-import json
 import pathlib
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -31,6 +33,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "scripts"))
 import planted  # noqa: E402
+import test_programs  # noqa: E402
 
 HOME = ROOT / "build-mutants"
 TREE = HOME / "tree"
@@ -38,25 +41,9 @@ BUILD = TREE / "build-mutants"
 NO_EFFECT = ROOT / "tests" / "mutants" / "no-effect.txt"
 RULE_ROW = re.compile(r"^\| ((?:V1|V2|PD|H|B|X|G)-[A-Z]*\d+) \|")
 DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc", "src/rdma/siwarp", "src/tcp")
-# The quickest first: most faults are seen by the unit tests of their module.
-PROGRAMS = ("engine_test", "wire_test", "iwarp_test", "transport_test", "xdr_test", "oncrpc_test",
-            "region_table_test", "reply_cache_test", "provider_choice_test", "golden_test",
-            "configuration_test", "siwarp_test", "sim_test", "tcp_test", "testing_test",
-            "rpc_system_test", "many_connections_test", "rfc5666_test", "backward_test", "chunks_test", "registered_memory_test",
-            "reconnect_test", "version_test", "credits_test", "service_test", "coroutine_test", "adopt_test", "whole_message_test", "auth_test",
-            "conformance_test",
-            "gss_test", "gss_server_test", "gss_client_test", "secure_test", "hostile_gss_test", "krb5_mechanism_test",
-            "steady_state_test", "hostile_test", "tcp_system_test", "process_test")
-SEEDS = "1..150"
-SIM = "bin/rpcrdma-sim"
-TARGETS = {"rpcrdma-sim": "rpcrdma_sim_command"}  # of programs that have another name
-# The unit tests of a folder are built and run before anything else is: a fault in a header reaches hundreds of objects.
-UNIT_TESTS = {"src/engine": ["engine_test"], "src/wire": ["wire_test"],
-              "src/iwarp": ["iwarp_test"], "src/transport": ["transport_test"], "src/rdma/siwarp": ["siwarp_test"],
-              "src/rpc": ["reply_cache_test", "region_table_test", "provider_choice_test", "configuration_test"]}
-# For one program; a fault that makes it hang or grow is seen.
-TIME_MAX = 60  # seconds
-MEMORY_MAX = 4 << 30  # bytes of address space
+RANDOM_OF_CHANGED = 20
+# Only scripts that take minutes test the command; only the lab has RDMA devices.
+NOT_DRAWN_FROM = ("tools/", "src/rdma/verbs/")
 
 
 def run(command, **options):
@@ -79,66 +66,89 @@ def copy_tree():
             copy.unlink()
 
 
-def configure():
+def configure(clock):
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
-    done = run(["cmake", "--preset", "mutants", *launcher], cwd=TREE)
-    if done.returncode != 0:
-        sys.exit(f"mutants: the copy in {TREE} does not configure:\n{done.stdout}{done.stderr}")
+    status, output = test_programs.run(["cmake", "--preset", "mutants", *launcher], clock, cwd=TREE)
+    if status != 0:
+        sys.exit(f"mutants: the copy in {TREE} does not configure:\n{output}")
 
 
-def ninja(targets):
-    return run(["ninja", "-C", str(BUILD), *targets])
+# --- One fault ------------------------------------------------------------------------------------
 
-
-class Programs:
-    """The test programs of the copy, and which of them has a test."""
-
-    def __init__(self):
-        known = set(re.findall(r"^(\S+): phony", ninja(["-t", "targets", "all"]).stdout, re.M))
-        if missing := set(PROGRAMS) - known:
-            sys.exit(f"mutants: no such test programs: {', '.join(sorted(missing))}")
-        self.names = list(PROGRAMS)
-        self.targets = [*self.names, "rpcrdma_sim_command"]
-        print(f"mutants: building {len(self.names)} test programs", flush=True)
-        built = ninja(self.targets)
-        if built.returncode != 0:
-            sys.exit(f"mutants: the tree does not build:\n{built.stdout[-4000:]}")
-        listed = json.loads(run(["ctest", "--show-only=json-v1", "--test-dir", str(BUILD)]).stdout)
-        self.of_test = {}
-        self.surroundings = {}  # program: the command that runs it in them, such as a realm of its own
-        for test in listed["tests"]:
-            command = test.get("command", [""])
-            program = pathlib.Path(command[0])
-            if program.name not in self.names and pathlib.Path(command[-1]).name in self.names:
-                program = pathlib.Path(command[-1])
-                self.surroundings[program] = command[:-1]
-                self.of_test[test["name"]] = {program}
-            parts = test["name"].split("/")
-            for i, part in enumerate(parts):
-                if "." in part:
-                    self.of_test.setdefault("/".join(parts[:i + 1]), set()).add(program)
-                    self.of_test.setdefault(part, set()).add(program)
-        self.paths = {path.name: path for paths in self.of_test.values() for path in paths}
-
-    def build(self, names=None):
-        return ninja(names or self.targets)
-
-    def pass_of(self, program, *options):
-        return passes([*self.surroundings.get(program, []), str(program), *options])
-
-
-def passes(command):
+@contextlib.contextmanager
+def in_place(root, texts):
+    """Replaces the files by these texts until the end of the block."""
+    before = {name: (root / name).read_text() for name in texts}
     try:
-        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=TIME_MAX, cwd=BUILD,
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
-                              ).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+        for name, text in texts.items():
+            (root / name).write_text(text)
+        yield
+    finally:
+        for name, text in before.items():
+            (root / name).write_text(text)
 
 
-def filter_of(names):
-    return "--gtest_filter=" + ":".join(f"{name}:*/{name}:{name}/*:*/{name}/*" for name in names)
+class Trial:
+    """Runs jobs on a tree with and without faults. `programs` has the functions of a TestPrograms. A test that fails
+    without a fault ends a strict run; others go on without it."""
 
+    def __init__(self, programs, root, is_strict=True):
+        self.programs, self.root, self.is_strict = programs, root, is_strict
+        self.usable = {}  # job: whether it passes without a fault; a test that is skipped here shows nothing
+
+    def prepare(self, jobs):
+        """Builds what the jobs need, and runs each once without a fault; returns those that pass. Raises OutOfTime
+        also when there is not enough time for that."""
+        fresh = [job for job in dict.fromkeys(jobs) if job not in self.usable]
+        if fresh and not self.programs.has_time_to_build(fresh):
+            raise test_programs.OutOfTime
+        names = ", ".join(sorted({job.name for job in fresh}))
+        started = time.monotonic()
+        if fresh and not self.programs.build(fresh):
+            sys.exit(f"mutants: the tree does not build: {names}")
+        if time.monotonic() - started > 1:
+            print(f"mutants: {names} took {time.monotonic() - started:.0f} s to build", flush=True)
+        for job in fresh:
+            outcome = self.programs.outcome(job)
+            if outcome == "fail" and self.is_strict:
+                sys.exit(f"mutants: {job.name} fails without any fault: {' '.join(job.command)}")
+            if outcome != "pass":
+                how = "is skipped here" if outcome == "skip" else "fails without any fault"
+                print(f"mutants: {job.name} {how}, and is not used: {' '.join(job.command)}", flush=True)
+            self.usable[job] = outcome == "pass"
+        return [job for job in jobs if self.usable[job]]
+
+    def seen_by(self, texts, groups):
+        """Returns the name of the first job that fails with the texts in place, None if all pass, "build" if they do
+        not compile. Each group of jobs is built when the ones before it have passed."""
+        for group in groups:
+            jobs = self.prepare(group)
+            with in_place(self.root, texts):
+                if jobs and not self.programs.build(jobs):
+                    return "build"
+                for job in jobs:
+                    if self.programs.outcome(job) != "pass":
+                        return job.name
+        return None
+
+    def finding_of(self, fault, tests):
+        """Returns (what is wrong with a planted fault, or None if a test sees it; the job that sees it)."""
+        try:
+            texts = planted.texts_with(self.root, fault)
+        except planted.NotFound as error:
+            return f"cannot be planted: {error}", None
+        jobs = self.programs.of_tests(tests)
+        if not jobs:
+            return "names no test that can be run here", None
+        by = self.seen_by(texts, [[job] for job in jobs])
+        if by == "build":
+            return "does not build", None
+        if by is None and not any(self.usable[job] for job in jobs):
+            return "names no test that can be run here", None
+        return (None, by) if by else (f"is not seen by {', '.join(tests)}", None)
+
+
+# --- Faults of the table --------------------------------------------------------------------------
 
 def rows():
     """Yields (rule, fault, the tests that both name) for each row of docs/conformance.md that names a fault."""
@@ -155,64 +165,25 @@ def rows():
             yield row[1], faults[name], [test for test in faults[name].tests if test in proving]
 
 
-def programs_of(programs, tests):
-    """(program, its tests or None for all) of the tests that a row names; what cannot be run here is left out."""
-    by_program = {}
-    for test in tests:
-        if test.startswith("sim_seeds"):
-            by_program[BUILD / SIM] = None
-        for program in programs.of_test.get(test, ()):
-            if program in programs.surroundings:
-                by_program[program] = None
-            elif program.name in programs.names:
-                by_program.setdefault(program, []).append(test)
-    return by_program
-
-
-def survives_planted(programs, by_program):
-    """Whether every test passes."""
-    for program, names in by_program.items():
-        options = ["--seeds", SEEDS] if program.name == "rpcrdma-sim" else [filter_of(names)] if names else []
-        if not programs.pass_of(program, *options):
-            return False
-    return True
-
-
 def check_planted(only, keep_going):
-    programs = Programs()
-    findings, count = [], 0
-    for rule, fault, tests in rows():
-        name = fault.name
-        if only and not re.search(only, f"{rule} {name}"):
-            continue
-        count += 1
+    chosen = [row for row in rows() if not only or re.search(only, f"{row[0]} {row[1].name}")]
+    programs = test_programs.TestPrograms(TREE, BUILD)
+    wanted = [job for _, _, tests in chosen for job in programs.of_tests(tests)]
+    print(f"mutants: {len(test_programs.targets_of(wanted))} programs are built, and run without a fault", flush=True)
+    trial = Trial(programs, TREE)
+    trial.prepare(wanted)
+    findings = []
+    for rule, fault, tests in chosen:
         started = time.monotonic()
-        finding = None
-        try:
-            texts = planted.texts_with(TREE, fault)
-        except planted.NotFound as error:
-            texts, finding = {}, f"cannot be planted: {error}"
-        before = {each: (TREE / each).read_text() for each in texts}
-        for each, text in texts.items():
-            (TREE / each).write_text(text)
+        finding, _ = trial.finding_of(fault, tests)
+        seconds = f"({time.monotonic() - started:.0f} s)"
+        print(f"{'FAIL' if finding else 'ok  '} {rule} {fault.name} {finding or ''} {seconds}", flush=True)
         if finding:
-            pass
-        elif not (by_program := programs_of(programs, tests)):
-            finding = "names no test that can be run here"
-        elif programs.build([TARGETS.get(program.name, program.name) for program in by_program]).returncode != 0:
-            finding = "does not build"
-        elif survives_planted(programs, by_program):
-            finding = f"is not seen by {', '.join(tests)}"
-        for each, text in before.items():
-            (TREE / each).write_text(text)
-        print(f"{'FAIL' if finding else 'ok  '} {rule} {name} {finding or ''} ({time.monotonic() - started:.0f} s)",
-              flush=True)
-        if finding:
-            findings.append(f"{rule}: {name} {finding}")
+            findings.append(f"{rule}: {fault.name} {finding}")
             if not keep_going:
                 break
-    print(f"mutants: {count} planted, {len(findings)} not seen")
-    return 1 if findings or count == 0 else 0
+    print(f"mutants: {len(chosen)} planted, {len(findings)} not seen")
+    return 1 if findings or not chosen else 0
 
 
 # --- Faults that nobody chose ---------------------------------------------------------------------
@@ -254,18 +225,27 @@ SKIPPED = re.compile(r"^\s*(//|#|$|\}|namespace|using|template|class|struct|enum
                      r"default:|public:|private:|protected:|friend|\[\[)|^\s*\"|to_string|return \"")
 
 
-def lines_to_draw_from():
-    for folder in DRAWN_FROM:
-        for path in sorted((ROOT / folder).rglob("*")):
-            name = path.relative_to(ROOT)
-            if path.suffix not in (".cc", ".h") or "_test" in path.name or "for_test" in path.name:
-                continue
-            inside_assert = False
-            for number, line in enumerate(path.read_text().splitlines()):
-                starts = "RPCRDMA_ASSERT" in line
-                if not (starts or inside_assert or SKIPPED.search(line)):
-                    yield name, number, line
-                inside_assert = (starts or inside_assert) and not line.rstrip().endswith(";")
+def files_to_draw_from():
+    """Returns the names of the files below DRAWN_FROM."""
+    paths = [path for folder in DRAWN_FROM for path in sorted((ROOT / folder).rglob("*"))]
+    return [name for name in (str(path.relative_to(ROOT)) for path in paths) if is_drawn_from(name)]
+
+
+def is_drawn_from(name):
+    """Returns whether the file is code of the library or of a program, and not of a test."""
+    path = pathlib.PurePath(name)
+    return (path.suffix in (".cc", ".h") and path.parts[0] in planted.FOLDERS and "_test" not in path.name
+            and "for_test" not in path.name and not name.startswith(NOT_DRAWN_FROM))
+
+
+def lines_to_draw_from(names):
+    for name in names:
+        inside_assert = False
+        for number, line in enumerate((ROOT / name).read_text().splitlines()):
+            starts = "RPCRDMA_ASSERT" in line
+            if not (starts or inside_assert or SKIPPED.search(line)):
+                yield name, number, line
+            inside_assert = (starts or inside_assert) and not line.rstrip().endswith(";")
 
 
 def words(line):
@@ -293,7 +273,7 @@ def gone_without_effect():
 
 
 def faults_of(name, lines):
-    """(operator, line number, old line, new line, how many times the same fault came before) of a file."""
+    """Yields (operator, line number, old line, new line, how many times the same fault came before) for a file."""
     times = {}
     for number, line in lines:
         code, _, comment = line.partition("  // ")
@@ -304,11 +284,11 @@ def faults_of(name, lines):
                 yield operator, number, line, new, times[key]
 
 
-def draw(count, seed):
-    """The faults, all operators in turn. Each has its place by a hash of its own text and the seed: a change of the
-    code changes the faults of the lines it touches, and leaves the others where they are."""
+def draw(count, seed, names):
+    """Returns faults of these files, all operators in turn. Each has its place by a hash of its own text and the seed:
+    a change of the code changes the faults of the lines it touches, and leaves the others where they are."""
     lines = {}
-    for name, number, line in lines_to_draw_from():
+    for name, number, line in lines_to_draw_from(names):
         lines.setdefault(name, []).append((number, line))
     left_out = without_effect()
     by_operator = {operator: [] for operator in sorted(OPERATORS)}
@@ -324,65 +304,215 @@ def draw(count, seed):
     return drawn[:3 * count]  # some will not compile
 
 
-def first_to_fail(programs, names):
-    for name in names:
-        if name in programs.paths and not programs.pass_of(programs.paths[name]):
-            return name
-    return None
+def random_fault(fault):
+    """Returns (the line that is printed for a drawn fault, its file, {file: its text with the fault})."""
+    operator, name, number, old, new = fault
+    lines = (ROOT / name).read_text().splitlines()
+    lines[number] = new
+    return f"{name}:{number + 1}: {operator}: {old.strip()}  ->  {new.strip()}", name, {name: "\n".join(lines) + "\n"}
 
 
-def seen_by(programs, changed=None):
-    """The first program that fails with the fault in `changed`, None if all pass; "build" if it does not compile."""
-    units = next((tests for folder, tests in UNIT_TESTS.items() if str(changed).startswith(folder + "/")), [])
-    for names in (units, [name for name in programs.names if name not in units]):
-        if names and programs.build([*names, *([] if names is units else ["rpcrdma_sim_command"])]).returncode != 0:
-            return "build"
-        if by := first_to_fail(programs, names):
-            return by
-    if not passes([str(BUILD / SIM), "--seeds", SEEDS]):
-        return "rpcrdma-sim"
-    return None
+class Tally:
+    """Counts who saw the random faults, and prints each."""
+
+    def __init__(self):
+        self.caught, self.survived, self.unbuildable = {}, [], 0
+
+    def add(self, where, by, started):
+        seconds = f"({time.monotonic() - started:.0f} s)"
+        if by == "build":
+            self.unbuildable += 1
+            print(f"does not compile: {where} {seconds}", flush=True)
+        elif by:
+            self.caught[by] = self.caught.get(by, 0) + 1
+            print(f"seen by {by}: {where} {seconds}", flush=True)
+        else:
+            self.survived.append(where)
+            print(f"SURVIVES: {where} {seconds}", flush=True)
+
+    def seen(self):
+        return sum(self.caught.values())
+
+    def total(self):
+        return self.seen() + len(self.survived)
+
+    def share(self):
+        return self.seen() / self.total() if self.total() else 0
+
+    def show(self, seed):
+        print(f"mutants: seed {seed}: {self.seen()} of {self.total()} seen ({self.share():.0%}); "
+              f"{self.unbuildable} did not compile")
+        for name, number in sorted(self.caught.items(), key=lambda item: -item[1]):
+            print(f"  {number:4} by {name}")
+        print("".join(f"  survives: {where}\n" for where in self.survived), end="")
+
+
+def refuse_stale_reasons():
+    if gone := list(gone_without_effect()):
+        sys.exit("mutants: " + "\n".join(gone))
 
 
 def check_random(count, seed, sample, share_min):
-    if gone := list(gone_without_effect()):
-        sys.exit("mutants: " + "\n".join(gone))
-    programs = Programs()
-    by = seen_by(programs)
-    if by:
-        sys.exit(f"mutants: {by} fails without any fault")
-    caught, survived, unbuildable = {}, [], 0
-    wanted = sample or count
-    faults = draw(count, seed)
-    for operator, name, number, old, new in faults:
-        if sum(caught.values()) + len(survived) == wanted:
+    refuse_stale_reasons()
+    programs = test_programs.TestPrograms(TREE, BUILD)
+    faults = [random_fault(fault) for fault in draw(count, seed, files_to_draw_from())]
+    # The unit tests of a folder come first: a fault in a header reaches hundreds of objects of other programs.
+    groups = {name: [programs.units(name), programs.others(name)] for _, name, _ in faults}
+    jobs = list(dict.fromkeys(job for both in groups.values() for group in both for job in group))
+    print(f"mutants: {len(jobs)} test programs are built, and run without a fault", flush=True)
+    trial = Trial(programs, TREE)
+    trial.prepare(jobs)
+    tally = Tally()
+    for where, name, texts in faults:
+        if tally.total() == (sample or count):
             break
-        path = TREE / name
-        text = path.read_text()
-        changed = text.splitlines()
-        changed[number] = new
-        path.write_text("\n".join(changed) + "\n")
         started = time.monotonic()
-        where = f"{name}:{number + 1}: {operator}: {old.strip()}  ->  {new.strip()}"
-        by = seen_by(programs, name)
-        if by == "build":
-            unbuildable += 1
-        elif by:
-            caught[by] = caught.get(by, 0) + 1
-            print(f"seen by {by}: {where} ({time.monotonic() - started:.0f} s)", flush=True)
-        else:
-            survived.append(where)
-            print(f"SURVIVES: {where} ({time.monotonic() - started:.0f} s)", flush=True)
-        path.write_text(text)
-    seen = sum(caught.values())
-    total = seen + len(survived)
-    share = seen / total if total else 0
-    print(f"mutants: seed {seed}: {seen} of {total} seen ({share:.0%}); {unbuildable} did not compile")
-    for name, number in sorted(caught.items(), key=lambda item: -item[1]):
-        print(f"  {number:4} by {name}")
-    print("".join(f"  survives: {where}\n" for where in survived), end="")
-    return 0 if share >= share_min else 1
+        tally.add(where, trial.seen_by(texts, groups[name]), started)
+    tally.show(seed)
+    return 0 if tally.share() >= share_min else 1
 
+
+# --- Faults of what has changed -------------------------------------------------------------------
+
+def changed_files(commits, root=ROOT):
+    """Returns the files that the last commits changed, with those that are not committed yet. If there are fewer
+    commits, it says so and takes those that there are."""
+    counted = run(["git", "rev-list", "--count", "--first-parent", "HEAD"], cwd=root)
+    known = int(counted.stdout) - 1 if counted.returncode == 0 else 0
+    if known < commits:
+        print(f"mutants: the history has {known} commits with a parent, not {commits}", flush=True)
+    if known < 1:
+        return []
+    named = run(["git", "diff", "--name-only", f"HEAD~{min(known, commits)}"], cwd=root, check=True).stdout
+    return [name for name in named.splitlines() if (root / name).is_file()]
+
+
+def rows_of(faults, names, root=ROOT):
+    """Returns the faults of the table that change one of these files."""
+    tree = planted.Tree(root)
+    chosen = []
+    for fault in faults:
+        try:
+            files = {planted.find(tree, edit).file for edit in fault.edits}
+        except planted.NotFound as error:
+            sys.exit(f"mutants: {fault.name}: {error}")
+        if not files.isdisjoint(names):
+            chosen.append(fault)
+    return chosen
+
+
+def cheapest_first(programs, items, first_jobs, files):
+    """Sorts the items by what has to be built for their first jobs, so that the time goes into runs. A fault in a
+    header makes many files compile anew."""
+    cost = {}  # of the targets: (number of steps, the targets)
+    keys = []
+    for item in items:
+        targets = tuple(test_programs.targets_of(first_jobs(item)))
+        if targets not in cost:
+            cost[targets] = (programs.steps(first_jobs(item)) if targets else float("inf"), targets)
+        keys.append((*cost[targets], any(file.endswith(".h") for file in files(item))))
+    return [items[place] for place in sorted(range(len(items)), key=keys.__getitem__)]
+
+
+def try_rows(trial, faults):
+    """Plants each fault; returns (findings, names of those for which there was no time)."""
+    findings, left_out = [], []
+    first = {fault.name: trial.programs.of_tests(fault.tests)[:1] for fault in faults}
+    for fault in faults:
+        started = time.monotonic()
+        targets = test_programs.targets_of(first[fault.name])
+        try:
+            # All at once: each later time, ninja would first build what the fault before it has changed.
+            trial.prepare([job for jobs in first.values() for job in jobs if [*job.targets] == targets])
+            finding, by = trial.finding_of(fault, list(fault.tests))
+        except test_programs.OutOfTime:
+            left_out.append(fault.name)
+            continue
+        print(f"{'FAIL' if finding else 'ok  '} {fault.name} {finding or f'is seen by {by}'} "
+              f"({time.monotonic() - started:.0f} s)", flush=True)
+        if finding:
+            findings.append(f"{fault.name} {finding}")
+    return findings, left_out
+
+
+def try_random(trial, faults, tally):
+    """Tries the drawn faults, first all with the unit tests of their folders, then those that these did not see with
+    the other programs, one after the other; returns those for which there was no time."""
+    programs = trial.programs
+    waiting, left_out = [], []
+    for where, name, texts in faults:
+        started = time.monotonic()
+        units = programs.units(name)
+        try:
+            by = trial.seen_by(texts, [units]) if units else None
+        except test_programs.OutOfTime:
+            left_out.append(where)
+            continue
+        if by:
+            tally.add(where, by, started)
+        else:
+            waiting.append((where, name, texts))
+            if units:
+                print(f"not seen by its unit tests: {where} ({time.monotonic() - started:.0f} s)", flush=True)
+    for where, name, texts in waiting:
+        started = time.monotonic()
+        others = sorted(programs.others(name), key=lambda job: job not in trial.usable)  # those that are built first
+        try:
+            by = trial.seen_by(texts, [[job] for job in others])
+        except test_programs.OutOfTime:
+            left_out.append(f"{where} (its unit tests do not see it)")
+            continue
+        tally.add(where, by, started)
+    return left_out
+
+
+def check_changed(clock, commits, count, seed, share_min):
+    refuse_stale_reasons()
+    names = changed_files(commits)
+    table = planted.read(ROOT)
+    faults = rows_of(table, names)
+    drawn_from = [name for name in names if is_drawn_from(name)]
+    drawn = draw(count, seed, drawn_from)
+    if not faults and not drawn:
+        print("mutants: no changed file has faults; random ones of the whole tree are tried", flush=True)
+        drawn = draw(count, seed, files_to_draw_from())
+    print(f"mutants: {len(names)} files changed: {len(faults)} planted faults, {min(len(drawn), count)} random ones",
+          flush=True)
+    findings, left_out, tally = [], [fault.name for fault in faults], Tally()
+    not_tried = [random_fault(fault)[0] for fault in drawn[:count]]
+    try:
+        copy_tree()
+        configure(clock)
+        programs = test_programs.TestPrograms(TREE, BUILD, clock)
+        trial = Trial(programs, TREE, is_strict=False)  # make check has the last word on tests that fail
+        faults = cheapest_first(programs, faults, lambda fault: programs.of_tests(fault.tests)[:1],
+                                lambda fault: [edit.file for edit in fault.edits])
+        findings, left_out = try_rows(trial, faults)
+        drawn = [fault for fault in drawn if programs.compiles(fault[1])][:count]
+        drawn = cheapest_first(programs, drawn, lambda fault: programs.units(fault[1]), lambda fault: [fault[1]])
+        not_tried = try_random(trial, [random_fault(fault) for fault in drawn], tally)
+    except test_programs.OutOfTime:
+        pass
+    return conclude(findings, left_out, not_tried, tally, len(faults), seed, share_min)
+
+
+def conclude(findings, left_out, not_tried, tally, planted_count, seed, share_min):
+    """Prints what was run and what was not, and returns the exit status."""
+    planted_run = planted_count - len(left_out)
+    for name in left_out:
+        print(f"  left out, there was no time: {name}")
+    for where in not_tried:
+        print(f"  left out, there was no time: {where}")
+    tally.show(seed)
+    print(f"mutants: {planted_run} planted, {len(findings)} not seen; {len(left_out) + len(not_tried)} left out")
+    print("".join(f"  not seen: {finding}\n" for finding in findings), end="")
+    if planted_run + tally.total() == 0:
+        print("mutants: there was no time for a single fault; give it more --minutes")
+        return 1
+    return 1 if findings or (tally.total() and tally.share() < share_min) else 0
+
+
+# --- Without building anything --------------------------------------------------------------------
 
 def check_lists(wants_update):
     """Finds the code of each fault and of each line of no-effect.txt, so that a change of it shows at once."""
@@ -408,14 +538,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="REGEX", help="plant only faults whose rule or name matches")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first that is not seen")
-    parser.add_argument("--random", type=int, metavar="N", help="draw N faults instead")
+    parser.add_argument("--random", type=int, metavar="N", help="draw N faults")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default: 1)")
     parser.add_argument("--sample", type=int, metavar="M", help="try the first M of the N only")
     parser.add_argument("--share", type=float, default=0.85, help="of random faults that must be seen (default: .85)")
+    parser.add_argument("--changed", type=int, metavar="N", help="try faults of files that the last N commits changed")
+    parser.add_argument("--minutes", type=float, default=5, help="that --changed takes, with building (default: 5)")
     parser.add_argument("--list", action="store_true", help="list the planted faults and their tests")
     parser.add_argument("--check", action="store_true", help="find the lines of all of them; builds nothing")
     parser.add_argument("--update", action="store_true", help="with --check: correct the places of what has moved")
     options = parser.parse_args()
+    clock = test_programs.Clock(options.minutes * 60 if options.changed else None)
     if options.check or options.update:
         return check_lists(options.update)
     if options.list:
@@ -428,8 +561,10 @@ def main():
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         sys.exit(f"mutants: another run works in {HOME.relative_to(ROOT)}; wait for its end")
+    if options.changed:
+        return check_changed(clock, options.changed, options.random or RANDOM_OF_CHANGED, options.seed, options.share)
     copy_tree()
-    configure()
+    configure(clock)
     if options.random:
         return check_random(options.random, options.seed, options.sample, options.share)
     return check_planted(options.only, options.keep_going)

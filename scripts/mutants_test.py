@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""Tests where scopes.py and planted.py find a fault. `make check` runs it."""
+"""Tests where scopes.py and planted.py find a fault, and what mutants.py reports. `make check` runs it."""
+import contextlib
+import io
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -8,8 +11,10 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE))
+import mutants  # noqa: E402
 import planted  # noqa: E402
 import scopes  # noqa: E402
+import test_programs  # noqa: E402
 
 SOURCE = """\
 #include "engine/gate.h"
@@ -211,6 +216,186 @@ class TheTable(InATree):
         self.assertEqual(len(findings), 1)
         planted.update(self.root, moves)
         self.assertEqual(self.check(), ([], []))
+
+
+class FakePrograms:
+    """Stands in for TestPrograms: a job fails when the file no longer has the text that it looks for."""
+
+    def __init__(self, root, looks_for):
+        self.root, self.looks_for, self.builds = root, looks_for, []
+        self.too_large = []  # names of jobs for whose building there is no time
+        self.time = None  # OutOfTime is raised after so many outcomes
+
+    def text(self):
+        return (self.root / "src/engine/gate.cc").read_text()
+
+    def job(self, name):
+        return test_programs.Job(name, (name,), (name,))
+
+    def of_tests(self, tests):
+        return [self.job(test) for test in tests if test in self.looks_for]
+
+    def units(self, name):
+        return self.of_tests(["unit"])
+
+    def others(self, name):
+        return self.of_tests(["system"])
+
+    def steps(self, jobs):
+        return sum(len(job.name) for job in jobs)
+
+    def has_time_to_build(self, jobs):
+        return all(job.name not in self.too_large for job in jobs)
+
+    def build(self, jobs):
+        self.builds.append([job.name for job in jobs])
+        return "syntax error" not in self.text()
+
+    def outcome(self, job):
+        if self.time is not None:
+            self.time -= 1
+            if self.time < 0:
+                raise test_programs.OutOfTime
+        return "pass" if self.looks_for[job.name] in self.text() else "fail"
+
+
+class Trials(InATree):
+    FAULT = planted.Fault("F1", (edit("add();"),), ("unit", "system"))
+
+    def trial(self, **looks_for):
+        self.programs = FakePrograms(self.root, looks_for)
+        return mutants.Trial(self.programs, self.root)
+
+    def drawn(self, name, old, new):
+        return name, "src/engine/gate.cc", {"src/engine/gate.cc": SOURCE.replace(old, new)}
+
+    def quietly(self, function, *arguments):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            result = function(*arguments)
+        return result, output.getvalue()
+
+    def test_a_fault_that_a_test_sees_is_no_finding_and_leaves_the_tree_as_it_was(self):
+        trial = self.trial(unit="add();", system="open();")
+        self.assertEqual(trial.finding_of(self.FAULT, self.FAULT.tests), (None, "unit"))
+        self.assertEqual(self.programs.text(), SOURCE)
+
+    def test_a_fault_that_no_test_sees_is_a_finding(self):
+        trial = self.trial(unit="open();", system="open();")
+        finding, _ = trial.finding_of(self.FAULT, self.FAULT.tests)
+        self.assertEqual(finding, "is not seen by unit, system")
+
+    def test_a_row_that_no_test_sees_fails_the_run(self):
+        trial = self.trial(unit="open();")
+        (findings, left_out), output = self.quietly(mutants.try_rows, trial, [self.FAULT])
+        self.assertEqual((findings, left_out), (["F1 is not seen by unit, system"], []))
+        self.assertIn("FAIL F1", output)
+        status, _ = self.quietly(mutants.conclude, findings, left_out, [], mutants.Tally(), 1, 1, 0.6)
+        self.assertEqual(status, 1)
+
+    def test_a_fault_whose_tests_cannot_be_run_is_a_finding(self):
+        finding, _ = self.trial(unit="open();").finding_of(self.FAULT, ["another"])
+        self.assertEqual(finding, "names no test that can be run here")
+
+    def test_a_fault_that_does_not_compile_is_a_finding(self):
+        broken = planted.Fault("F1", (edit("add();", "syntax error"),), ("unit",))
+        self.assertEqual(self.trial(unit="open();").finding_of(broken, broken.tests), ("does not build", None))
+
+    def test_a_test_that_fails_without_a_fault_ends_the_run(self):
+        with self.assertRaisesRegex(SystemExit, "unit fails without any fault"):
+            self.trial(unit="no such text").finding_of(self.FAULT, self.FAULT.tests)
+
+    def test_a_test_that_fails_without_a_fault_is_not_used_where_the_run_goes_on(self):
+        trial = mutants.Trial(FakePrograms(self.root, {"unit": "no such text", "system": "add();"}), self.root, False)
+        (finding, by), output = self.quietly(trial.finding_of, self.FAULT, self.FAULT.tests)
+        self.assertEqual((finding, by), (None, "system"))
+        self.assertIn("unit fails without any fault, and is not used", output)
+
+    def test_a_program_is_built_only_when_the_ones_before_it_have_passed(self):
+        self.trial(unit="add();", system="add();").finding_of(self.FAULT, self.FAULT.tests)
+        self.assertEqual(self.programs.builds, [["unit"], ["unit"]])
+
+    def test_rows_are_left_out_when_the_time_is_over(self):
+        trial = self.trial(unit="add();")
+        self.programs.time = 2
+        faults = [self.FAULT, self.FAULT._replace(name="F2")]
+        (findings, left_out), _ = self.quietly(mutants.try_rows, trial, faults)
+        self.assertEqual((findings, left_out), ([], ["F2"]))
+        self.assertEqual(self.programs.text(), SOURCE)
+        status, output = self.quietly(mutants.conclude, findings, left_out, ["a draw"], mutants.Tally(), 2, 1, 0.6)
+        self.assertEqual(status, 0)
+        self.assertIn("left out, there was no time: F2", output)
+        self.assertIn("left out, there was no time: a draw", output)
+
+    def test_a_run_that_had_no_time_for_any_fault_fails(self):
+        status, output = self.quietly(mutants.conclude, [], ["F1"], [], mutants.Tally(), 1, 1, 0.6)
+        self.assertEqual(status, 1)
+        self.assertIn("no time for a single fault", output)
+
+    def test_random_faults_go_to_other_programs_when_the_unit_tests_do_not_see_them(self):
+        trial, tally = self.trial(unit="open();", system="add();"), mutants.Tally()
+        faults = [self.drawn("add", "add();", ""), self.drawn("open", "open();", ""),
+                  self.drawn("neither", "return true", "return 1")]
+        not_tried, _ = self.quietly(mutants.try_random, trial, faults, tally)
+        self.assertEqual((not_tried, tally.caught, tally.survived), ([], {"system": 1, "unit": 1}, ["neither"]))
+        status, _ = self.quietly(mutants.conclude, [], [], [], tally, 0, 1, 0.6)
+        self.assertEqual(status, 0)
+        status, _ = self.quietly(mutants.conclude, [], [], [], tally, 0, 1, 0.7)
+        self.assertEqual(status, 1)
+
+    def test_random_faults_are_undecided_when_the_time_is_over(self):
+        trial, tally = self.trial(unit="open();", system="add();"), mutants.Tally()
+        self.programs.time = 3
+        faults = [self.drawn("one", "add();", ""), self.drawn("two", "add();", "")]
+        not_tried, _ = self.quietly(mutants.try_random, trial, faults, tally)
+        self.assertEqual(not_tried, ["one (its unit tests do not see it)", "two (its unit tests do not see it)"])
+        self.assertEqual(tally.total(), 0)
+
+    def test_what_takes_too_long_to_build_is_left_out_and_the_others_are_tried(self):
+        trial, tally = self.trial(unit="open();", system="add();", another="add();"), mutants.Tally()
+        self.programs.too_large = ["system"]
+        faults = [self.FAULT._replace(tests=("system",)), self.FAULT._replace(name="F2", tests=("another",))]
+        (findings, left_out), _ = self.quietly(mutants.try_rows, trial, faults)
+        self.assertEqual((findings, left_out), ([], ["F1"]))
+        faults = [self.drawn("one", "add();", ""), self.drawn("two", "open();", "")]
+        not_tried, _ = self.quietly(mutants.try_random, trial, faults, tally)
+        self.assertEqual((not_tried, tally.caught), (["one (its unit tests do not see it)"], {"unit": 1}))
+
+    def test_faults_whose_first_program_needs_little_to_be_built_come_first(self):
+        self.trial(unit="", system="")
+        jobs = {"a.cc": ["system"], "b.h": ["unit"], "c.cc": ["none"], "d.cc": ["unit"]}
+        order = mutants.cheapest_first(self.programs, list(jobs), lambda item: self.programs.of_tests(jobs[item]),
+                                       lambda item: [item])
+        self.assertEqual(order, ["d.cc", "b.h", "a.cc", "c.cc"])
+
+
+class Changed(InATree):
+    def git(self, *arguments):
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *arguments], cwd=self.root, check=True,
+                       capture_output=True)
+
+    def changed(self, commits):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            return mutants.changed_files(commits, self.root), output.getvalue()
+
+    def test_files_of_the_last_commits_are_named_and_a_short_history_is_said(self):
+        self.assertEqual(self.changed(2)[0], [])
+        self.git("init", "-q")
+        self.git("add", ".")
+        self.git("commit", "-qm", "one")
+        self.assertEqual(self.changed(2), ([], "mutants: the history has 0 commits with a parent, not 2\n"))
+        self.write("src/engine/gate.h", HEADER + "\n")
+        self.git("commit", "-qam", "two")
+        self.assertEqual(self.changed(1), (["src/engine/gate.h"], ""))
+        names, output = self.changed(10)
+        self.assertEqual(names, ["src/engine/gate.h"])
+        self.assertIn("has 1 commits with a parent, not 10", output)
+
+    def test_rows_of_the_changed_files_are_chosen_wherever_their_function_is_now(self):
+        faults = self.table()
+        self.assertEqual(mutants.rows_of(faults, ["src/engine/gate.cc"], self.root), faults)
+        self.assertEqual(mutants.rows_of(faults, ["src/engine/gate.h"], self.root), [])
 
 
 if __name__ == "__main__":

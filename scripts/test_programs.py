@@ -1,0 +1,248 @@
+"""Finds, builds and runs the tests of a build folder, for scripts/mutants.py.
+
+Nobody has to keep a list of them: CTest names the programs, lowest layer first; ninja names their objects;
+compile_commands.json names the sources of the objects; and the sources name the tests. So a program may be renamed,
+split or merged. It need not be built before.
+"""
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import subprocess
+import time
+import typing
+
+# The limits of one program: a fault that makes it hang or grow is seen.
+TIME_MAX = 60  # seconds
+MEMORY_MAX = 4 << 30  # bytes of address space
+# The simulator runs these, without the recorded behaviour: any change makes that differ, also one that is no fault.
+SEEDS = "1..150"
+# The tests in these folders may see a fault in a file of the folder.
+SEEN_BY = {"src": ("src", "tests/golden", "tests/conformance", "tests/system"),
+           "include": ("src", "tests/golden", "tests/conformance", "tests/system"),
+           "gen": ("gen", "tests/gen"), "apps": ("apps",), "tools": ("tools",)}
+# An argument of CMake: in brackets, in quotes, or bare.
+ARGUMENT = re.compile(r'\[(?:=*)\[(.*?)\](?:=*)\]|"((?:[^"\\]|\\.)*)"|([^\s"]+)')
+TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", re.M)
+
+
+class OutOfTime(Exception):
+    """The time that a run may take is over."""
+
+
+class Job(typing.NamedTuple):
+    """A command whose failure shows a fault."""
+    name: str
+    command: tuple
+    targets: tuple = ()  # of ninja
+    environment: tuple = ()  # of NAME=VALUE
+    skip_code: int = -1  # the exit status with which the test says that it cannot be run here
+
+
+class Clock:
+    """Measures the time that is left; without `seconds` it is unlimited."""
+
+    def __init__(self, seconds=None):
+        self.end = None if seconds is None else time.monotonic() + seconds
+
+    def left(self):
+        return None if self.end is None else self.end - time.monotonic()
+
+
+def run(command, clock=None, time_max=None, **options):
+    """Returns (exit status, output), with None as the status if the command took `time_max`. Raises OutOfTime when the
+    clock's time is over."""
+    left = clock.left() if clock else None
+    if left is not None and left <= 0:
+        raise OutOfTime
+    limits = [limit for limit in (left, time_max) if limit is not None]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                               start_new_session=True, **options)
+    try:
+        output, _ = process.communicate(timeout=min(limits, default=None))
+        return process.returncode, output.decode(errors="replace")
+    except subprocess.TimeoutExpired:
+        if left is not None and clock.left() <= 0:
+            raise OutOfTime from None
+        return None, ""
+    finally:
+        # This also ends what the command started and left behind.
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+
+
+def listed_tests(folder):
+    """Yields (name, command, properties) of CTest's tests, in the order of the CMakeLists.txt. It reads the files that
+    CMake has written: `ctest --show-only` gives no command for a program that is not built."""
+    tests, folders = {}, []
+    for line in (folder / "CTestTestfile.cmake").read_text().splitlines():
+        called = re.match(r"(add_test|set_tests_properties|subdirs)\((.*)\)$", line)
+        if not called:
+            continue
+        words = [re.sub(r"\\(.)", r"\1", quoted) if not bracketed and not bare else bracketed or bare
+                 for bracketed, quoted, bare in ARGUMENT.findall(called[2])]
+        if called[1] == "add_test":
+            tests[words[0]] = (words[1:], {})
+        elif called[1] == "set_tests_properties":
+            tests[words[0]][1].update(zip(words[2::2], words[3::2]))
+        else:
+            folders.append(folder / words[0])
+    for name, (command, properties) in tests.items():
+        yield name, command, properties
+    for each in folders:
+        yield from listed_tests(each)
+
+
+class TestPrograms:
+    """Builds and runs the tests of `build`, whose sources are in `tree`."""
+
+    def __init__(self, tree, build, clock=None):
+        self.tree, self.build_folder, self.clock = tree, build, clock or Clock()
+        self.built_steps, self.built_seconds = 1, 4 / (os.cpu_count() or 1)  # a guess, until something has been built
+        self.programs = {}  # job of a whole GoogleTest program, in CTest's order: names of its sources
+        self.by_name = {}  # name of a CTest test: its job
+        self.of_test = {}  # Suite.Test: jobs of the programs that have it
+        self.simulation = None
+        self.compiled = set()  # names of sources
+        outputs = self._outputs()
+        for name, command, properties in listed_tests(build):
+            self._add(name, command, properties, outputs)
+        self._find_sources()
+
+    def _command(self, *command):
+        status, output = run(command, self.clock, cwd=self.build_folder)
+        if status != 0:
+            raise SystemExit(f"mutants: {' '.join(command)} fails:\n{output[-4000:]}")
+        return output
+
+    def _outputs(self):
+        return set(re.findall(r"^(.+?): (?!phony)", self._command("ninja", "-t", "targets", "all"), re.M))
+
+    def _add(self, name, command, properties, outputs):
+        targets = [str(path.relative_to(self.build_folder)) for path in map(pathlib.Path, command)
+                   if path.is_relative_to(self.build_folder)]
+        targets = tuple(target for target in targets if target in outputs)
+        # The test is a program, or a script that runs one in surroundings of its own. Other scripts take minutes.
+        if str(self.build_folder / (targets or ("none",))[-1]) not in (command[0], command[-1]):
+            return
+        if "PASS_REGULAR_EXPRESSION" in properties:  # its exit status says nothing
+            return
+        job = Job(name, tuple(command), targets, tuple(filter(None, properties.get("ENVIRONMENT", "").split(";"))),
+                  int(properties.get("SKIP_RETURN_CODE", -1)))
+        if "simulation" in properties.get("LABELS", "").split(";") and "--behaviour" in command:
+            job = job._replace(command=(command[0], "--seeds", SEEDS))
+            self.simulation = self.simulation or job
+        self.by_name[job.name] = job
+        if job.targets not in [each.targets for each in self.programs]:
+            self.programs[job] = set()
+
+    def _find_sources(self):
+        """Keeps those of the programs that have tests of GoogleTest, and notes which program has which test."""
+        commands = json.loads((self.build_folder / "compile_commands.json").read_text())
+        # Those that are generated may not be there yet, and have no tests.
+        source_of = {re.search(r" -o (\S+)", each["command"])[1]: each["file"] for each in commands
+                     if not pathlib.Path(each["file"]).is_relative_to(self.build_folder)}
+        self.compiled = {os.path.relpath(source, self.tree) for source in source_of.values()}
+        tests_of = {}
+        listed = self._command("ninja", "-t", "query", *(job.targets[0] for job in self.programs))
+        objects = {}
+        for line in listed.splitlines():
+            if not line.startswith(" "):
+                inputs = objects.setdefault(line.rstrip(":"), [])
+            elif line.startswith("    "):
+                inputs.append(line.strip())
+        for job in list(self.programs):
+            sources = {source_of[each] for each in objects.get(job.targets[0], []) if each in source_of}
+            for source in sources:
+                if source not in tests_of:
+                    tests_of[source] = [".".join(names) for names in TEST.findall(pathlib.Path(source).read_text())]
+            names = {name for source in sources for name in tests_of[source]}
+            if not names:
+                del self.programs[job]
+                continue
+            self.programs[job] = {os.path.relpath(source, self.tree) for source in sources if tests_of[source]}
+            for name in names:
+                self.of_test.setdefault(name, []).append(job)
+
+    def compiles(self, name):
+        """Returns whether this build has the file; any header counts as part of it."""
+        return name.endswith(".h") or name in self.compiled
+
+    def of_tests(self, tests):
+        """Returns the jobs that run these tests: programs with a filter, lowest layer first, then tests of CTest."""
+        wanted, others = {}, []
+        for test in tests:
+            if test in self.by_name:
+                others.append(self.by_name[test])
+            name = next((part for part in test.split("/") if "." in part), None)  # as the source has it
+            for job in self.of_test.get(name, ()):
+                wanted.setdefault(job, []).append(test)
+        order = list(self.programs)
+        return [job._replace(command=(*job.command, filter_of(wanted[job]))) if len(job.command) == 1 else job
+                for job in sorted(wanted, key=order.index)] + others
+
+    def units(self, name):
+        """Returns the programs with tests beside the file: in its folder, or in the next one above that has any."""
+        folder = pathlib.PurePath(name).parent
+        while folder.parts:
+            found = [job for job, sources in self.programs.items()
+                     if any(pathlib.PurePath(source).parent == folder for source in sources)]
+            if found:
+                return found
+            folder = folder.parent
+        return []
+
+    def others(self, name):
+        """Returns the other programs that may see a fault in this file, and the simulator."""
+        units = self.units(name)
+        folders = tuple(folder + "/" for folder in SEEN_BY.get(pathlib.PurePath(name).parts[0], ()))
+        found = [job for job, sources in self.programs.items()
+                 if job not in units and any(source.startswith(folders) for source in sources)]
+        in_library = name.startswith(("src/", "include/")) and self.simulation
+        return found + ([self.simulation] if in_library else [])
+
+    def steps(self, jobs):
+        """Returns how many commands ninja would run to build what the jobs need."""
+        _, output = run(["ninja", "-n", *targets_of(jobs)], self.clock, cwd=self.build_folder)
+        counted = re.search(r"^\[\d+/(\d+)\]", output, re.M)
+        return int(counted[1]) if counted else 0
+
+    def has_time_to_build(self, jobs):
+        """Returns whether the time that is left is enough for that, as far as the builds before it tell."""
+        left = self.clock.left()
+        return left is None or self.steps(jobs) * self.built_seconds / self.built_steps <= left
+
+    def build(self, jobs):
+        """Builds what the jobs need; returns whether that succeeded."""
+        steps = self.steps(jobs) if self.clock.left() is not None else 0
+        started = time.monotonic()
+        parallel = ["-j", os.environ["JOBS"]] if "JOBS" in os.environ else []
+        status, _ = run(["ninja", *parallel, *targets_of(jobs)], self.clock, cwd=self.build_folder)
+        if status == 0 and steps >= 5:
+            self.built_steps += steps
+            self.built_seconds += time.monotonic() - started
+        return status == 0
+
+    def outcome(self, job):
+        """Runs the job; returns "pass", "fail" or "skip"."""
+        environment = dict(os.environ, **dict(each.split("=", 1) for each in job.environment))
+        status, _ = run(job.command, self.clock, TIME_MAX, cwd=self.build_folder, env=environment,
+                        preexec_fn=limit_memory)
+        return "pass" if status == 0 else "skip" if status == job.skip_code else "fail"
+
+
+def targets_of(jobs):
+    return sorted({target for job in jobs for target in job.targets})
+
+
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
+
+
+def filter_of(names):
+    return "--gtest_filter=" + ":".join(f"{name}:*/{name}:{name}/*:*/{name}/*" for name in names)
