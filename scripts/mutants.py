@@ -496,6 +496,10 @@ def check_changed(clock, commits, count, seed, share_min):
     return conclude(findings, left_out, not_tried, tally, len(faults), seed, share_min)
 
 
+# Random faults that a share is of: of one or two, those tried depend on how busy the machine is.
+JUDGED_MIN = 5
+
+
 def conclude(findings, left_out, not_tried, tally, planted_count, seed, share_min):
     """Prints what was run and what was not, and returns the exit status."""
     planted_run = planted_count - len(left_out)
@@ -509,7 +513,9 @@ def conclude(findings, left_out, not_tried, tally, planted_count, seed, share_mi
     if planted_run + tally.total() == 0:
         print("mutants: there was no time for a single fault; give it more --minutes")
         return 1
-    return 1 if findings or (tally.total() and tally.share() < share_min) else 0
+    if 0 < tally.total() < JUDGED_MIN:
+        print(f"mutants: {tally.total()} random faults are too few to judge their share; {JUDGED_MIN} are needed")
+    return 1 if findings or (tally.total() >= JUDGED_MIN and tally.share() < share_min) else 0
 
 
 # --- Without building anything --------------------------------------------------------------------

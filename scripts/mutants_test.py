@@ -338,10 +338,17 @@ class Trials(InATree):
                   self.drawn("neither", "return true", "return 1")]
         not_tried, _ = self.quietly(mutants.try_random, trial, faults, tally)
         self.assertEqual((not_tried, tally.caught, tally.survived), ([], {"system": 1, "unit": 1}, ["neither"]))
-        status, _ = self.quietly(mutants.conclude, [], [], [], tally, 0, 1, 0.6)
+
+    def test_share_of_random_faults_is_judged_when_there_are_enough(self):
+        tally = mutants.Tally()
+        for seen in (True, True, True, False):
+            tally.add("a fault", "unit" if seen else None, 0)
+        status, output = self.quietly(mutants.conclude, [], [], [], tally, 0, 1, 0.9)
         self.assertEqual(status, 0)
-        status, _ = self.quietly(mutants.conclude, [], [], [], tally, 0, 1, 0.7)
-        self.assertEqual(status, 1)
+        self.assertIn("too few to judge", output)
+        tally.add("a fault", None, 0)
+        self.assertEqual(self.quietly(mutants.conclude, [], [], [], tally, 0, 1, 0.6)[0], 0)
+        self.assertEqual(self.quietly(mutants.conclude, [], [], [], tally, 0, 1, 0.7)[0], 1)
 
     def test_random_faults_are_undecided_when_the_time_is_over(self):
         trial, tally = self.trial(unit="open();", system="add();"), mutants.Tally()
