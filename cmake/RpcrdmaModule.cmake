@@ -85,7 +85,7 @@ if(RPCRDMA_SANITIZE)
     # (backward_test.cc: 21.6 s with both, 7.5 s without). What they test has UBSan; of that the library
     # is optimised, since calls by the million go through it, and the simulator, since it runs for minutes.
     set(sanitize_tests -fsanitize=address)
-    # The same for what CLI11 and the JSON library are in: a third of the command took 68 s, and 27 s so.
+    # The same holds for the command, whose input is its user's; a peer's reaches it through the library and apps.
     set(sanitize_commands -fsanitize=address)
     set(rpcrdma_busy_options -O1)
     # Half a million addresses would be relocated in each of thousands of processes: 10 ms.
