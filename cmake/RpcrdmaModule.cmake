@@ -131,6 +131,9 @@ function(rpcrdma_precompile target kind)
       set_target_properties(${headers} PROPERTIES POSITION_INDEPENDENT_CODE ON)
       target_precompile_headers(${headers} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/library_headers.h")
     endif()
+    # An upgrade brings system headers that are older than the build and younger than those before, of which ninja learns
+    # nothing. As for objects, only a change of size is found then.
+    target_compile_options(${headers} PRIVATE "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
   endif()
   target_precompile_headers(${target} REUSE_FROM ${headers})
 endfunction()

@@ -11,6 +11,7 @@ build=${2:-$preset}
 jobs=${JOBS:-$(nproc)}
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}  # without these it keeps no file with common headers
 
 log=$(mktemp "${TMPDIR:-/tmp}/rpcrdma-configure.XXXXXX")
 trap 'rm -f "$log"' EXIT
