@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -22,71 +22,14 @@
 #include "tools/log.h"
 #include "tools/ready_page.h"
 #include "tools/serve_nfs.h"
+#include "tools/serve_options.h"
 #include "tools/text.h"
 
 namespace rpcrdma::tools {
 namespace {
 
-constexpr const char* kLoopback = "127.0.0.1";
 // Connections over plain TCP, each of which may hold as much memory as a Call takes.
 constexpr std::size_t kTcpConnectionsMax = 64;
-
-constexpr const char* kServeFooter =
-    "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections; with --tcp-port,\n"
-    "tcp://ADDR:PORT stands behind that. On SIGTERM it answers the calls that it has, closes, and\n"
-    "exits 0; with --json it prints its counters then. A second SIGTERM ends it at once. When\n"
-    "its RDMA device goes, it serves the connections that are left, says so, and exits 1.\n"
-    "\n"
-    "Whoever reaches it may read, put and remove files (--read-only: read). It serves the regular\n"
-    "files of the directory and symbolic links to them, and nothing outside of it. A put is "
-    "answered\n"
-    "when the file and its name are on the disk, by fsync, unless --no-sync is given. Uploads lie "
-    "in\n"
-    "DIR/.uploads; one that is over is forgotten after --upload-idle, one that finds no room at "
-    "once.\n"
-    "\n"
-    "The log has a line for each connection, change and error: time, level, peer and what "
-    "happened.\n"
-    "Of each level it writes 100 lines at once and 20 a second; what is left out is counted.\n"
-    "\n"
-    "With --ready-port, GET http://ADDR:PORT/ready is answered 200 as long as work is taken: what "
-    "keeps\n"
-    "the files of each export answers within two seconds, and no SIGTERM has come. Else it is 503, "
-    "and\n"
-    "says why. From elsewhere, `rpcrdma ping --ready URL` makes calls to find out.\n"
-    "\n"
-    "With --tcp-port it serves the same files by plain TCP, to 64 connections at a time: one more\n"
-    "takes the place of the one that has called nothing for the longest. Such a connection may "
-    "step\n"
-    "up to RDMA; put, get, ls and rm do that with --step-up.\n"
-    "\n"
-    "It answers rpcbind's questions (program 100000, versions 3 and 4) as well.";
-
-struct ServeOptions {
-  CommonOptions common;
-  NfsOptions nfs;
-  std::string directory;
-  std::string listen = kLoopback;
-  std::uint16_t port = kDefaultPort;
-  std::optional<std::uint16_t> tcp_port;
-  std::optional<std::uint16_t> ready_port;
-  double setup_timeout_s = 5;
-  double tcp_idle_s = 60;
-  double drain_s = 10;
-  std::size_t connections_max = 1024;
-  std::uint32_t receives_max = 0;
-  std::uint32_t threads = 1;
-  std::string shared_receives = "auto";
-  bool bench = false;
-  bool rpcbind = false;
-  std::string rpcbind_daemon;  // empty: where it usually is
-  bool read_only = false;
-  bool no_sync = false;
-  double upload_idle_s = 600;
-  std::string log_level = "info";
-  std::string security;  // empty: sys
-  std::string keytab;    // empty: the system's
-};
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
@@ -507,105 +450,11 @@ void serve(ServeOptions& options) {
   if (const auto& failure = server.failure()) fail(kFailed, failure->message());
 }
 
-void add_store_options(Command& command, ServeOptions& options) {
-  command.add({
-      {"--read-only", &options.read_only,
-       "nobody may put or remove files, nor change anything in exports"},
-      {"--no-sync", &options.no_sync,
-       "answer a put before its file is on the disk: faster, and lost when the machine loses its "
-       "power"},
-      {"--upload-idle",
-       &options.upload_idle_s,
-       "seconds after which a put is forgotten to which nothing comes any more",
-       {.range = {0.001, 31'536'000.0}}},
-      {"--sec",
-       &options.security,
-       "how calls have to be protected, of exports that do not say sec= and of all else: sys, "
-       "krb5, krb5i, krb5p, several with colons between (default: sys). Linux makes its Kerberos "
-       "contexts by TCP on port 2049 (--nfs-tcp-port)",
-       {.check = not_empty, .type = "FLAVOR[:FLAVOR...]"}},
-      {"--keytab",
-       &options.keytab,
-       "the file with the server's keys of Kerberos, nfs/HOST (default: as the system has it, "
-       "KRB5_KTNAME or /etc/krb5.keytab)",
-       {.check = not_empty}},
-      {"--log-level",
-       &options.log_level,
-       "what is written to standard error: none, error, warning, info (connections and changes as "
-       "well), debug (everything)",
-       {.choices = "none|error|warning|info|debug"}},
-  });
-}
-
-void add_listening_options(Command& command, ServeOptions& options) {
-  command.add({
-      {"--listen", &options.listen,
-       "address to listen on; 0.0.0.0 or :: is all addresses of this machine"},
-      {"--port", &options.port, "port; 0 takes a free one"},
-      {"--tcp-port", &options.tcp_port,
-       "serve by plain TCP as well, at this port (0: a free one); put, get, ls and rm go on over "
-       "RDMA from there with --step-up"},
-      {"--ready-port", &options.ready_port,
-       "serve http://ADDR:PORT/ready at this port (0: a free one), for whoever sends clients here "
-       "or elsewhere"},
-      {"--setup-timeout",
-       &options.setup_timeout_s,
-       "seconds after which a peer that does not finish the set-up of RDMA is dropped",
-       {.range = {0.001, 3600.0}}},
-      {"--tcp-idle",
-       &options.tcp_idle_s,
-       "seconds after which a connection by plain TCP is closed on which nothing happens",
-       {.range = {0.001, 86400.0}}},
-      {"--drain",
-       &options.drain_s,
-       "seconds that calls get to end after SIGTERM",
-       {.range = {0.0, 3600.0}}},
-  });
-}
-
-void add_connection_options(Command& command, ServeOptions& options) {
-  command.add({
-      {"--connections", &options.connections_max, "most connections at a time"},
-      {"--threads",
-       &options.threads,
-       "threads among which connections are dealt in turn; each has its part of the memory and of "
-       "--receives-max",
-       {.range = {1, 256}}},
-      {"--receives-max", &options.receives_max,
-       "Receives over all connections, which are granted shares of them; 0: each has --credits of "
-       "its own"},
-      {"--shared-receives",
-       &options.shared_receives,
-       "with verbs: whether those are one queue of the device: auto (where it has one and keeps "
-       "connections apart nevertheless), always (where it has one), never",
-       {.choices = "auto|always|never", .needs = "--receives-max"}},
-      {"--bench", &options.bench,
-       "also serve the program that `rpcrdma bench rdma://HOST:PORT` measures"},
-      {"--rpcbind", &options.rpcbind,
-       "register with this machine's rpcbind until the end: what is served with the netids rdma "
-       "and rdma6, NFS and MOUNT by TCP with tcp and tcp6 as well"},
-      {"--rpcbind-daemon",
-       &options.rpcbind_daemon,
-       "where it is: a socket's path or ADDR:PORT (default: /run/rpcbind.sock, else "
-       "127.0.0.1:111)",
-       {.needs = "--rpcbind"}},
-  });
-}
-
 }  // namespace
 
 void add_serve(Command& program) {
   Command& command = program.add_subcommand("serve", "serve a directory of files until SIGTERM");
-  ServeOptions& options = command.on_call(serve);
-  command.add({{"--blob", &options.directory,
-                "the directory to serve with the blob program; made if it is not there"}});
-  options.nfs.add_to(command);
-  add_listening_options(command, options);
-  add_connection_options(command, options);
-  add_store_options(command, options);
-  options.common.protocol = "auto";
-  options.common.add_to(command);
-  command.set_footer(kServeFooter);
+  command.on_call(serve).add_to(command);
 }
 
 }  // namespace rpcrdma::tools

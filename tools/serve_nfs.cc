@@ -1,6 +1,6 @@
 #include "tools/serve_nfs.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -111,50 +111,6 @@ std::string security_of(const nfs::Export& made) {
 }
 
 }  // namespace
-
-void NfsOptions::add_to(Command& command) {
-  command.add({
-      {"--nfs", &directories,
-       "DIR[:OPTIONS], a directory to export by NFS version 3, over RDMA and TCP; several times "
-       "for several. OPTIONS with commas between: ro, root_squash (unless another is given), "
-       "no_root_squash, all_squash, anonuid=N, anongid=N, secure, sec=FLAVOR[:FLAVOR] (as --sec), "
-       "client=ADDRESS[/BITS] (several times; all, if none is given), name=/NAME. ceph:/PATH is a "
-       "directory of a CephFS, with the further OPTIONS conf=FILE, id=USER, fs=NAME, "
-       "gateway=NAME; several servers may have the same"},
-      {"--export", &names,
-       "the name under which clients mount it, beginning with /; the directory's own unless it is "
-       "given. One for each --nfs, in order"},
-      {"--exports", &exports_file,
-       "a file of exports, in the manner of /etc/exports: DIR ADDRESS(OPTIONS) ..."},
-      {"--handle-key",
-       &key_path,
-       "the file with the key of file handles, made if it is not there. With the same key clients "
-       "go on after a restart, and at another server of the same files (default: "
-       "/var/lib/rpcrdma/handle-key, of a user ~/.local/state/rpcrdma)",
-       {.check = not_empty}},
-      {"--handles",
-       &handles,
-       "what file handles are: the kernel's (which takes root, and a file system that can be "
-       "exported), or numbers in a table beside the key, which follow what is moved through this "
-       "server alone; any: the first, or else the second",
-       {.choices = "any|kernel|table"}},
-      {"--nfs-tcp-port", &tcp_port,
-       "port of NFS and MOUNT by TCP, at which Linux asks before it mounts; 0 takes a free one "
-       "(default: 2049, or none if that is taken)"},
-      {"--nfs-workers",
-       &workers,
-       "threads that work with files, and wait for disks; of an export on CephFS, as many for "
-       "looks, changes and data each",
-       {.range = {1, 1024}}},
-      {"--open-files",
-       &open_files_max,
-       "files kept open beyond the calls that use them",
-       {.range = {16, 1'000'000}}},
-      {"--nfs-async", &is_async,
-       "answer changes of names and attributes before they are on the disk: faster, and lost when "
-       "the machine loses its power"},
-  });
-}
 
 std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log) {
   nfs::ExporterOptions wanted;

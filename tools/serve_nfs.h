@@ -11,28 +11,11 @@
 
 #include "nfs/exporter.h"
 #include "tools/log.h"
-#include "tools/options.h"
+#include "tools/nfs_options.h"
 
 namespace rpcrdma::tools {
 
 inline constexpr std::uint16_t kNfsTcpPort = 2049;
-
-struct NfsOptions {
-  std::vector<std::string> directories;  // DIR[:OPTIONS]
-  std::vector<std::string> names;        // of these, in order
-  std::string exports_file;
-  std::string key_path;         // empty: where such things are kept
-  std::string handles = "any";  // what they are
-  std::optional<std::uint16_t> tcp_port;
-  std::size_t workers = 16;
-  std::size_t open_files_max = 4096;
-  bool is_async = false;
-  bool is_read_only = false;                           // whatever the rules of exports say
-  std::vector<Protection> security{Protection::kSys};  // of exports that say nothing
-
-  void add_to(Command& command);
-  bool is_wanted() const { return !directories.empty() || !exports_file.empty(); }
-};
 
 // Reads the rules and opens the directories; ends the command if something is wrong with them.
 std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log);

@@ -1,0 +1,177 @@
+#include "tools/serve_options.h"
+
+namespace rpcrdma::tools {
+namespace {
+
+constexpr const char* kServeFooter =
+    "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections; with --tcp-port,\n"
+    "tcp://ADDR:PORT stands behind that. On SIGTERM it answers the calls that it has, closes, and\n"
+    "exits 0; with --json it prints its counters then. A second SIGTERM ends it at once. When\n"
+    "its RDMA device goes, it serves the connections that are left, says so, and exits 1.\n"
+    "\n"
+    "Whoever reaches it may read, put and remove files (--read-only: read). It serves the regular\n"
+    "files of the directory and symbolic links to them, and nothing outside of it. A put is "
+    "answered\n"
+    "when the file and its name are on the disk, by fsync, unless --no-sync is given. Uploads lie "
+    "in\n"
+    "DIR/.uploads; one that is over is forgotten after --upload-idle, one that finds no room at "
+    "once.\n"
+    "\n"
+    "The log has a line for each connection, change and error: time, level, peer and what "
+    "happened.\n"
+    "Of each level it writes 100 lines at once and 20 a second; what is left out is counted.\n"
+    "\n"
+    "With --ready-port, GET http://ADDR:PORT/ready is answered 200 as long as work is taken: what "
+    "keeps\n"
+    "the files of each export answers within two seconds, and no SIGTERM has come. Else it is 503, "
+    "and\n"
+    "says why. From elsewhere, `rpcrdma ping --ready URL` makes calls to find out.\n"
+    "\n"
+    "With --tcp-port it serves the same files by plain TCP, to 64 connections at a time: one more\n"
+    "takes the place of the one that has called nothing for the longest. Such a connection may "
+    "step\n"
+    "up to RDMA; put, get, ls and rm do that with --step-up.\n"
+    "\n"
+    "It answers rpcbind's questions (program 100000, versions 3 and 4) as well.";
+
+}  // namespace
+
+void NfsOptions::add_to(Command& command) {
+  command.add({
+      {"--nfs", &directories,
+       "DIR[:OPTIONS], a directory to export by NFS version 3, over RDMA and TCP; several times "
+       "for several. OPTIONS with commas between: ro, root_squash (unless another is given), "
+       "no_root_squash, all_squash, anonuid=N, anongid=N, secure, sec=FLAVOR[:FLAVOR] (as --sec), "
+       "client=ADDRESS[/BITS] (several times; all, if none is given), name=/NAME. ceph:/PATH is a "
+       "directory of a CephFS, with the further OPTIONS conf=FILE, id=USER, fs=NAME, "
+       "gateway=NAME; several servers may have the same"},
+      {"--export", &names,
+       "the name under which clients mount it, beginning with /; the directory's own unless it is "
+       "given. One for each --nfs, in order"},
+      {"--exports", &exports_file,
+       "a file of exports, in the manner of /etc/exports: DIR ADDRESS(OPTIONS) ..."},
+      {"--handle-key",
+       &key_path,
+       "the file with the key of file handles, made if it is not there. With the same key clients "
+       "go on after a restart, and at another server of the same files (default: "
+       "/var/lib/rpcrdma/handle-key, of a user ~/.local/state/rpcrdma)",
+       {.check = not_empty}},
+      {"--handles",
+       &handles,
+       "what file handles are: the kernel's (which takes root, and a file system that can be "
+       "exported), or numbers in a table beside the key, which follow what is moved through this "
+       "server alone; any: the first, or else the second",
+       {.choices = "any|kernel|table"}},
+      {"--nfs-tcp-port", &tcp_port,
+       "port of NFS and MOUNT by TCP, at which Linux asks before it mounts; 0 takes a free one "
+       "(default: 2049, or none if that is taken)"},
+      {"--nfs-workers",
+       &workers,
+       "threads that work with files, and wait for disks; of an export on CephFS, as many for "
+       "looks, changes and data each",
+       {.range = {1, 1024}}},
+      {"--open-files",
+       &open_files_max,
+       "files kept open beyond the calls that use them",
+       {.range = {16, 1'000'000}}},
+      {"--nfs-async", &is_async,
+       "answer changes of names and attributes before they are on the disk: faster, and lost when "
+       "the machine loses its power"},
+  });
+}
+
+void ServeOptions::add_store_to(Command& command) {
+  command.add({
+      {"--read-only", &read_only, "nobody may put or remove files, nor change anything in exports"},
+      {"--no-sync", &no_sync,
+       "answer a put before its file is on the disk: faster, and lost when the machine loses its "
+       "power"},
+      {"--upload-idle",
+       &upload_idle_s,
+       "seconds after which a put is forgotten to which nothing comes any more",
+       {.range = {0.001, 31'536'000.0}}},
+      {"--sec",
+       &security,
+       "how calls have to be protected, of exports that do not say sec= and of all else: sys, "
+       "krb5, krb5i, krb5p, several with colons between (default: sys). Linux makes its Kerberos "
+       "contexts by TCP on port 2049 (--nfs-tcp-port)",
+       {.check = not_empty, .type = "FLAVOR[:FLAVOR...]"}},
+      {"--keytab",
+       &keytab,
+       "the file with the server's keys of Kerberos, nfs/HOST (default: as the system has it, "
+       "KRB5_KTNAME or /etc/krb5.keytab)",
+       {.check = not_empty}},
+      {"--log-level",
+       &log_level,
+       "what is written to standard error: none, error, warning, info (connections and changes as "
+       "well), debug (everything)",
+       {.choices = "none|error|warning|info|debug"}},
+  });
+}
+
+void ServeOptions::add_listening_to(Command& command) {
+  command.add({
+      {"--listen", &listen, "address to listen on; 0.0.0.0 or :: is all addresses of this machine"},
+      {"--port", &port, "port; 0 takes a free one"},
+      {"--tcp-port", &tcp_port,
+       "serve by plain TCP as well, at this port (0: a free one); put, get, ls and rm go on over "
+       "RDMA from there with --step-up"},
+      {"--ready-port", &ready_port,
+       "serve http://ADDR:PORT/ready at this port (0: a free one), for whoever sends clients here "
+       "or elsewhere"},
+      {"--setup-timeout",
+       &setup_timeout_s,
+       "seconds after which a peer that does not finish the set-up of RDMA is dropped",
+       {.range = {0.001, 3600.0}}},
+      {"--tcp-idle",
+       &tcp_idle_s,
+       "seconds after which a connection by plain TCP is closed on which nothing happens",
+       {.range = {0.001, 86400.0}}},
+      {"--drain",
+       &drain_s,
+       "seconds that calls get to end after SIGTERM",
+       {.range = {0.0, 3600.0}}},
+  });
+}
+
+void ServeOptions::add_connections_to(Command& command) {
+  command.add({
+      {"--connections", &connections_max, "most connections at a time"},
+      {"--threads",
+       &threads,
+       "threads among which connections are dealt in turn; each has its part of the memory and of "
+       "--receives-max",
+       {.range = {1, 256}}},
+      {"--receives-max", &receives_max,
+       "Receives over all connections, which are granted shares of them; 0: each has --credits of "
+       "its own"},
+      {"--shared-receives",
+       &shared_receives,
+       "with verbs: whether those are one queue of the device: auto (where it has one and keeps "
+       "connections apart nevertheless), always (where it has one), never",
+       {.choices = "auto|always|never", .needs = "--receives-max"}},
+      {"--bench", &bench, "also serve the program that `rpcrdma bench rdma://HOST:PORT` measures"},
+      {"--rpcbind", &rpcbind,
+       "register with this machine's rpcbind until the end: what is served with the netids rdma "
+       "and rdma6, NFS and MOUNT by TCP with tcp and tcp6 as well"},
+      {"--rpcbind-daemon",
+       &rpcbind_daemon,
+       "where it is: a socket's path or ADDR:PORT (default: /run/rpcbind.sock, else "
+       "127.0.0.1:111)",
+       {.needs = "--rpcbind"}},
+  });
+}
+
+void ServeOptions::add_to(Command& command) {
+  command.add({{"--blob", &directory,
+                "the directory to serve with the blob program; made if it is not there"}});
+  nfs.add_to(command);
+  add_listening_to(command);
+  add_connections_to(command);
+  add_store_to(command);
+  common.protocol = "auto";
+  common.add_to(command);
+  command.set_footer(kServeFooter);
+}
+
+}  // namespace rpcrdma::tools
