@@ -1,5 +1,5 @@
 // The `rpcrdma` command: argument parsing and printing; the work is done by the library.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cerrno>
 #include <cstdio>

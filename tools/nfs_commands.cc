@@ -1,6 +1,6 @@
 #include "tools/nfs_commands.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

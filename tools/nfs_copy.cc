@@ -1,5 +1,5 @@
 // cp: files and trees between this machine and an export.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <algorithm>

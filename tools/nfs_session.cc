@@ -1,5 +1,5 @@
 // How commands come to an export, and how they fail there.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "tools/output.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <linux/magic.h>
 #include <signal.h>
 #include <sys/random.h>

@@ -1,6 +1,6 @@
 #include "tools/ready_page.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <sys/socket.h>

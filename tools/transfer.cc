@@ -1,6 +1,6 @@
 // put, get, ls and rm: files by the blob program.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>

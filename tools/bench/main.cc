@@ -1,6 +1,6 @@
 // What `rpcrdma bench` starts: a program of its own, since it replaces operator new to count, and
 // is linked with libtirpc to compare.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sched.h>
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 // go out goes out in one system call, and nothing is parsed but the number of bytes. Each response
 // in flight has a buffer of its own to land in, as the replies of an RPC have.
 #include <arpa/inet.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>

@@ -1,6 +1,6 @@
 #include "tools/bench/report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>

@@ -1,5 +1,5 @@
 // rpcrdma itself: a server and clients of the public API, with the payload in chunks.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 

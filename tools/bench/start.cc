@@ -1,5 +1,5 @@
 // `rpcrdma bench`: starts the program that measures, in this process, with the same options.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

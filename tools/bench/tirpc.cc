@@ -1,6 +1,6 @@
 // An rpcgen program on libtirpc over TCP, as a program of today would be: one call at a time.
 #include <arpa/inet.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
