@@ -1,4 +1,4 @@
-# Says at the end of each configure run what this build has and lacks.
+# Prints at the end of each configure run what this build has and what it lacks.
 message(STATUS "rpcrdma ${PROJECT_VERSION}")
 if(RPCRDMA_VERBS_FOUND)
   message(STATUS "  providers: sim ON, siwarp ON, verbs ON (rdma-core ${VERBS_libibverbs_VERSION})")
@@ -35,3 +35,15 @@ else()
   message(STATUS "  bench: next to raw TCP; for libtirpc install libtirpc-dev and rpcsvc-proto")
 endif()
 message(STATUS "  sanitizers: ${RPCRDMA_SANITIZE} coverage: ${RPCRDMA_COVERAGE}")
+# One line for those who read only the last one.
+set(lacking "")
+if(NOT RPCRDMA_VERBS_FOUND AND NOT RPCRDMA_VERBS STREQUAL "OFF")
+  list(APPEND lacking "RDMA devices (libibverbs-dev librdmacm-dev)")
+endif()
+if(NOT RPCRDMA_KRB5_FOUND AND NOT RPCRDMA_KRB5 STREQUAL "OFF")
+  list(APPEND lacking "Kerberos 5 (libkrb5-dev)")
+endif()
+if(lacking)
+  list(JOIN lacking ", " lacking)
+  message(STATUS "rpcrdma is built without ${lacking}; make setup installs what is in brackets")
+endif()
