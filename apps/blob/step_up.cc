@@ -50,7 +50,9 @@ Expected<Client, Error> connect_and_step_up(std::string_view url, const ClientOp
   if (!plain) {
     const Error& error = plain.error();
     if (error.code == Errc::kBadUrl) {
-      return failed(url, error.code, std::string(kWanted) + ": " + error.cause);
+      std::string why(kWanted);
+      why += ": ";  // GCC 12 warns of overflows in a sum that are not there
+      return failed(url, error.code, why += error.cause);
     }
     return failed(url, error.code, error.cause,
                   error.code == Errc::kUnknownHost ? "" : kNothingThere);
