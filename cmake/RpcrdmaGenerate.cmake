@@ -1,14 +1,16 @@
-# rpcrdma_generate(TARGET foo FILES foo.x ... [NAMESPACE ns] [RANDOM])
+# rpcrdma_generate(TARGET foo FILES foo.x ... [NAMESPACE ns] [FIELDS] [RANDOM] [EXTRAS_ONLY])
 #
 # Makes C++ from .x files with rpcrdma-gen (docs/idl.md) and adds it to the target, which can then
 # include "foo.h" and is linked with rpcrdma::rpcrdma. A file is made again when the .x file or the
-# compiler is newer. RANDOM: foo_random.h as well, with random values for tests. The target may be of
-# another directory, and linked in either way of target_link_libraries().
+# compiler is newer. FIELDS makes foo_fields.h too, with to_string() and ==; RANDOM makes that and
+# foo_random.h, with random values for tests. EXTRAS_ONLY makes these headers alone, for a target that
+# links another with foo.h and foo.cc. The target may be of another directory, and linked in either way
+# of target_link_libraries().
 function(rpcrdma_generate)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "RANDOM" "TARGET;NAMESPACE" "FILES")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "FIELDS;RANDOM;EXTRAS_ONLY" "TARGET;NAMESPACE" "FILES")
   if(NOT TARGET "${ARG_TARGET}" OR NOT ARG_FILES OR ARG_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "rpcrdma_generate(TARGET <a target> FILES <.x files> "
-                        "[NAMESPACE <name>] [RANDOM]); got: ${ARGV}")
+                        "[NAMESPACE <name>] [FIELDS] [RANDOM] [EXTRAS_ONLY]); got: ${ARGV}")
   endif()
   if(NOT TARGET rpcrdma::gen)
     message(FATAL_ERROR "rpcrdma_generate() needs rpcrdma-gen, which this installation lacks: "
@@ -19,15 +21,27 @@ function(rpcrdma_generate)
   if(ARG_NAMESPACE)
     list(APPEND options --namespace "${ARG_NAMESPACE}")
   endif()
+  if(ARG_FIELDS)
+    list(APPEND options --fields)
+  endif()
   if(ARG_RANDOM)
     list(APPEND options --random)
+  endif()
+  if(ARG_EXTRAS_ONLY)
+    list(APPEND options --extras-only)
   endif()
   set(stems "")
   foreach(file IN LISTS ARG_FILES)
     cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
     cmake_path(GET file STEM LAST_ONLY stem)
     list(APPEND stems "${stem}")
-    set(made "${folder}/${stem}.h" "${folder}/${stem}.cc")
+    set(made "")
+    if(NOT ARG_EXTRAS_ONLY)
+      list(APPEND made "${folder}/${stem}.h" "${folder}/${stem}.cc")
+    endif()
+    if(ARG_FIELDS OR ARG_RANDOM)
+      list(APPEND made "${folder}/${stem}_fields.h")
+    endif()
     if(ARG_RANDOM)
       list(APPEND made "${folder}/${stem}_random.h")
     endif()

@@ -24,6 +24,7 @@ Compiled compile(std::string_view text, const CompileOptions& options) {
                                                                      : options.namespace_name};
   result.header = indented(emit_header(file, emit));
   result.source = indented(emit_source(file, emit));
+  if (options.fields || options.random) result.fields = indented(emit_fields(file, emit));
   if (options.random) result.random = indented(emit_random(file, emit));
   return result;
 }

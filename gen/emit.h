@@ -19,7 +19,9 @@ struct EmitOptions {
 
 std::string emit_header(const File& file, const EmitOptions& options);
 std::string emit_source(const File& file, const EmitOptions& options);
-// For tests: random values of every type, and a list of all types.
+// Writes the function that visits the fields, for each type; text and comparison build on it.
+std::string emit_fields(const File& file, const EmitOptions& options);
+// Writes random values of every type, and a list of all types, for tests; it includes the fields.
 std::string emit_random(const File& file, const EmitOptions& options);
 
 // --- What the emitters share
@@ -52,6 +54,8 @@ bool has_functions(const Definition& of);
 // What a basic type, or a typedef of one, is; kNone for others.
 Basic basic_of(const TypeSpec& type);
 std::string number_text(Integer value);
+// The number of an enumerator, as a case of a switch.
+std::string enumerator_literal(const Enumerator& of);
 std::string discriminant_text(const Definition& of, Integer value);
 // Whether the arm is kept in a Box by its union.
 bool is_boxed_arm(const Arm& arm);

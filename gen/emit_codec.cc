@@ -1,4 +1,4 @@
-// Functions over the types: encoding, decoding, sizes, equality, text.
+// Functions over the types: encoding, decoding, sizes.
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -16,10 +16,6 @@ namespace {
 using Kind = Definition::Kind;
 using Shape = Declaration::Shape;
 
-std::string enum_number(const Enumerator& of) {
-  return fmt::format("{}", of.number);
-}
-
 // --- Whole types
 
 class Functions {
@@ -33,7 +29,9 @@ class Functions {
         name);
     std::set<std::int32_t> seen;
     for (const Enumerator& each : of.enumerators) {
-      if (seen.insert(each.number).second) out_.add("    case {}:\n", literal(each));
+      if (seen.insert(each.number).second) {
+        out_.add("    case {}:\n", enumerator_literal(each));
+      }
     }
     out_.add("      return true;\n    default:\n      return false;\n  }}\n}}\n");
     out_.add(
@@ -48,19 +46,6 @@ class Functions {
         "    reader.xdr().fail(rpcrdma::xdr::Errc::kBadEnum, \"{0}\");\n  }}\n}}\n",
         name);
     out_.add("void measure({}, rpcrdma::SizeCounter& counter) {{\n  counter.add(4);\n}}\n", name);
-    out_.add(
-        "void append_text(std::string& out, {} value) {{\n"
-        "  switch (static_cast<std::int32_t>(value)) {{\n",
-        name);
-    seen.clear();
-    for (const Enumerator& each : of.enumerators) {
-      if (!seen.insert(each.number).second) continue;
-      out_.add("    case {}:\n      out += \"{}\";\n      return;\n", literal(each),
-               each.name.text);
-    }
-    out_.add(
-        "    default:\n      rpcrdma::codec::append_number(out, "
-        "std::int64_t{{static_cast<std::int32_t>(value)}});\n  }}\n}}\n");
   }
 
   void structure(const Definition& of) {
@@ -75,23 +60,11 @@ class Functions {
       out_.add("\n}}  // namespace\n");
       node(of);
     }
-    equality(of);
-    out_.add("void append_text(std::string& out, const {}& value) {{\n  out += '{{';\n",
-             of.cpp_name);
-    std::string separator;
-    for (const Declaration& each : of.members) {
-      out_.add("  out += \"{}{}: \";\n", separator, each.name.text);
-      text_item(out_, each, "value." + member(of, each));
-      separator = ", ";
-    }
-    if (of.members.empty()) out_.add("  static_cast<void>(value);\n");
-    out_.add("  out += '}}';\n}}\n");
   }
 
   void union_type(const Definition& of) {
     union_members(of);
     union_codec(of);
-    union_others(of);
   }
 
   void alias(const Definition& of) {
@@ -104,18 +77,12 @@ class Functions {
     out_.add("}}\nvoid measure_{0}({1}const {0}& value, rpcrdma::SizeCounter& counter) {{\n", name,
              unused ? "[[maybe_unused]] " : "");
     measure_item(out_, of.alias, "value");
-    out_.add("}}\nvoid append_text_{0}(std::string& out, const {0}& value) {{\n", name);
-    text_item(out_, of.alias, "value");
     out_.add("}}\n");
   }
 
  private:
   using Emit = std::function<void(const Declaration&, const std::string&)>;
 
-  static std::string literal(const Enumerator& of) {
-    return of.number == std::numeric_limits<std::int32_t>::min() ? "-2147483647 - 1"
-                                                                 : enum_number(of);
-  }
   static std::string member(const Definition& of, const Declaration& declared) {
     return member_name(declared.name.text, of.cpp_name);
   }
@@ -154,22 +121,6 @@ class Functions {
         "void measure(const {0}& value, rpcrdma::SizeCounter& counter) {{\n"
         "  measure_node(value, counter);\n  counter.add(4);\n}}\n",
         of.cpp_name);
-  }
-
-  void equality(const Definition& of) {
-    out_.add(
-        "bool operator==([[maybe_unused]] const {0}& a, [[maybe_unused]] const {0}& b) {{\n"
-        "  return true",
-        of.cpp_name);
-    for (const Declaration& each : of.members) {
-      const std::string name = member(of, each);
-      if (each.ddp && each.is_bytes()) {
-        out_.add(" && rpcrdma::codec::equal(a.{0}, b.{0})", name);
-      } else {
-        out_.add(" && a.{0} == b.{0}", name);
-      }
-    }
-    out_.add(";\n}}\n");
   }
 
   static std::string number(const Definition& of, Integer value) {
@@ -288,29 +239,6 @@ class Functions {
     out_.add("}}\n");
   }
 
-  void union_others(const Definition& of) {
-    out_.add("bool operator==(const {0}& a, const {0}& b) {{\n  if ({1} != {2}) return false;\n",
-             of.cpp_name, discriminant_of(of, "a"), discriminant_of(of, "b"));
-    for (const Arm& arm : of.arms) {
-      if (arm.declaration.is_void()) continue;
-      const bool is_view = arm.declaration.ddp && arm.declaration.is_bytes();
-      out_.add(
-          "  if (const auto *x = a.{0}(), *y = b.{0}(); x != nullptr && y != nullptr) {{\n"
-          "    return {1};\n  }}\n",
-          arm_name(of, arm), is_view ? "rpcrdma::codec::equal(*x, *y)" : "*x == *y");
-    }
-    out_.add(
-        "  return true;\n}}\nvoid append_text(std::string& out, const {}& value) {{\n"
-        "  out += \"{{{}: \";\n  {}\n",
-        of.cpp_name, of.discriminant.name.text,
-        text_element(of.discriminant.type, discriminant_of(of, "value")));
-    each_arm(of, [&](const Declaration& each, const std::string& item) {
-      out_.add("  out += \", {}: \";\n", each.name.text);
-      text_item(out_, each, item);
-    });
-    out_.add("  out += '}}';\n}}\n");
-  }
-
   Text& out_;
   const EmitOptions& options_;
 };
@@ -323,12 +251,9 @@ void declare(Text& out, const Definition& of) {
         "\nvoid encode_{0}(const {0}& value, rpcrdma::MessageWriter& writer);\n"
         "void decode_{0}(rpcrdma::MessageReader& reader, {0}& value);\n"
         "void measure_{0}(const {0}& value, rpcrdma::SizeCounter& counter);\n"
-        "void append_text_{0}(std::string& out, const {0}& value);\n"
         "inline std::uint64_t encoded_size_{0}(const {0}& value) {{\n"
         "  rpcrdma::SizeCounter counter;\n  measure_{0}(value, counter);\n"
-        "  return counter.size();\n}}\n"
-        "inline std::string to_string_{0}(const {0}& value) {{\n"
-        "  std::string out;\n  append_text_{0}(out, value);\n  return out;\n}}\n",
+        "  return counter.size();\n}}\n",
         name);
     return;
   }
@@ -337,14 +262,10 @@ void declare(Text& out, const Definition& of) {
       "\nvoid encode({1} value, rpcrdma::MessageWriter& writer);\n"
       "void decode(rpcrdma::MessageReader& reader, {0}& value);\n"
       "void measure({1} value, rpcrdma::SizeCounter& counter);\n"
-      "void append_text(std::string& out, {1} value);\n"
       "inline std::uint64_t encoded_size({1} value) {{\n"
       "  rpcrdma::SizeCounter counter;\n  measure(value, counter);\n"
-      "  return counter.size();\n}}\n"
-      "inline std::string to_string({1} value) {{\n"
-      "  std::string out;\n  append_text(out, value);\n  return out;\n}}\n",
+      "  return counter.size();\n}}\n",
       name, by);
-  if (of.kind != Kind::kEnum) out.add("bool operator==(const {0}& a, const {0}& b);\n", name);
 }
 
 bool is_type(const Definition& of) {

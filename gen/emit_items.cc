@@ -103,32 +103,6 @@ std::string decode_element(const TypeSpec& type, const std::string& item,
   return fmt::format("{}(reader, {});", function_for("decode", type), item);
 }
 
-std::string text_element(const TypeSpec& type, const std::string& item) {
-  switch (basic_of(type)) {
-    case Basic::kBool:
-      return fmt::format("out += {} ? \"true\" : \"false\";", item);
-    case Basic::kInt8:
-    case Basic::kInt16:
-    case Basic::kInt32:
-    case Basic::kInt64:
-      return fmt::format("rpcrdma::codec::append_number(out, std::int64_t{{{}}});", item);
-    case Basic::kUint8:
-    case Basic::kUint16:
-    case Basic::kUint32:
-    case Basic::kUint64:
-      return fmt::format("rpcrdma::codec::append_number(out, std::uint64_t{{{}}});", item);
-    case Basic::kFloat:
-    case Basic::kDouble:
-      return fmt::format("rpcrdma::codec::append_number(out, double{{{}}});", item);
-    case Basic::kNone:
-    case Basic::kVoid:
-    case Basic::kString:
-    case Basic::kOpaque:
-      break;
-  }
-  return fmt::format("{}(out, {});", function_for("append_text", type), item);
-}
-
 void encode_item(Text& out, const Declaration& of, const std::string& item) {
   if (of.is_list) {
     if (of.never_empty) {
@@ -259,21 +233,6 @@ void measure_item(Text& out, const Declaration& of, const std::string& item) {
       return out.add("  counter.add(4);\n  if ({}.has_value()) {}\n", item,
                      measure_element(of.type, "*" + item));
   }
-}
-
-void text_item(Text& out, const Declaration& of, const std::string& item) {
-  if (of.is_text()) return out.add("  rpcrdma::codec::append_quoted(out, {});\n", item);
-  if (of.is_bytes()) return out.add("  rpcrdma::codec::append_bytes(out, {});\n", item);
-  if (of.is_list || of.shape == Shape::kFixed || of.shape == Shape::kVariable) {
-    return out.add(
-        "  out += '[';\n  {{\n    bool first = true;\n    for (const auto& each : {}) {{\n"
-        "      if (!first) out += \", \";\n      first = false;\n      {}\n    }}\n  }}\n"
-        "  out += ']';\n",
-        item, text_element(of.type, "each"));
-  }
-  if (of.shape == Shape::kPlain) return out.add("  {}\n", text_element(of.type, item));
-  out.add("  if ({}.has_value()) {{\n    {}\n  }} else {{\n    out += \"none\";\n  }}\n", item,
-          text_element(of.type, "*" + item));
 }
 
 }  // namespace rpcrdma::gen

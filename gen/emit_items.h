@@ -1,5 +1,5 @@
-// Statements for one item: to encode it, to decode it, to measure it, to write it as text. They use
-// `writer`, `reader`, `counter` and `out` by these names.
+// Statements for one item: to encode it, to decode it, to measure it. They use `writer`, `reader`
+// and `counter` by these names.
 #ifndef RPCRDMA_GEN_EMIT_ITEMS_H_
 #define RPCRDMA_GEN_EMIT_ITEMS_H_
 
@@ -19,7 +19,6 @@ std::uint64_t element_min(const TypeSpec& type);
 // For one element of a plain type; `item` is an expression, `field` a literal for messages.
 std::string encode_element(const TypeSpec& type, const std::string& item);
 std::string decode_element(const TypeSpec& type, const std::string& item, const std::string& field);
-std::string text_element(const TypeSpec& type, const std::string& item);
 
 // For a whole declaration.
 void encode_item(Text& out, const Declaration& of, const std::string& item);
@@ -27,7 +26,6 @@ void encode_item(Text& out, const Declaration& of, const std::string& item);
 void decode_item(Text& out, const Declaration& of, const std::string& item,
                  const std::string& field, bool may_reserve);
 void measure_item(Text& out, const Declaration& of, const std::string& item);
-void text_item(Text& out, const Declaration& of, const std::string& item);
 
 }  // namespace rpcrdma::gen
 

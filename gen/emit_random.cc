@@ -192,7 +192,8 @@ void traits(Text& out, const Definition& of) {
       "    {3}::decode{2}(reader, value);\n  }}\n"
       "  static std::uint64_t encoded_size(const Type& value) {{\n"
       "    return {3}::encoded_size{2}(value);\n  }}\n"
-      "  static std::string to_string(const Type& value) {{ return {3}::to_string{2}(value); }}\n"
+      "  static std::string to_string(const Type& value) {{\n"
+      "    return rpcrdma::codec::text_of(value);\n  }}\n"
       "  static void randomize(Type& value, std::mt19937_64& random, int depth) {{\n"
       "    {3}::randomize{2}(value, random, depth);\n  }}\n}};\n",
       of.cpp_name, of.name.text, suffix, "@");
@@ -212,7 +213,7 @@ std::string emit_random(const File& file, const EmitOptions& options) {
       "RPCRDMA_GENERATED_" + namespace_of(options.namespace_name) + "_RANDOM_H_";
   out.add(
       "#ifndef {0}\n#define {0}\n\n#include <limits>\n#include <random>\n\n"
-      "#include \"{1}.h\"\n\n{3}namespace {2} {{\n\n",
+      "#include \"{1}_fields.h\"\n\n{3}namespace {2} {{\n\n",
       guard, options.stem, options.namespace_name, kNoShadowWarnings);
   out.add(kTools);
   for (const Definition& each : file.definitions) {

@@ -1,5 +1,7 @@
 // Types: constants, enumerations, structures, unions, typedefs, in an order that C++ takes.
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <set>
 
 #include "gen/check.h"
@@ -174,6 +176,11 @@ std::string number_text(Integer value) {
   }
   const bool huge = value.magnitude > 0x7fffffffffffffffU;
   return fmt::format("{}{}{}", value.negative ? "-" : "", value.magnitude, huge ? "U" : "");
+}
+
+std::string enumerator_literal(const Enumerator& of) {
+  return of.number == std::numeric_limits<std::int32_t>::min() ? "-2147483647 - 1"
+                                                               : fmt::format("{}", of.number);
 }
 
 Basic basic_of(const TypeSpec& type) {

@@ -31,7 +31,7 @@ bool write(const std::filesystem::path& path, const std::string& text) {
 }
 
 int run(const std::string& input, const std::filesystem::path& folder,
-        rpcrdma::gen::CompileOptions options) {
+        rpcrdma::gen::CompileOptions options, bool extras_only) {
   std::ifstream file(input, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file) {
@@ -44,10 +44,13 @@ int run(const std::string& input, const std::filesystem::path& folder,
   if (!made.ok) return kFailed;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  const bool written = write(folder / (made.stem + ".h"), made.header) &&
-                       write(folder / (made.stem + ".cc"), made.source) &&
-                       (!options.random || write(folder / (made.stem + "_random.h"), made.random));
-  return written ? kSuccess : kFailed;
+  const auto save = [&](const char* suffix, const std::string& content) {
+    return write(folder / (made.stem + suffix), content);
+  };
+  const bool saved = (extras_only || (save(".h", made.header) && save(".cc", made.source))) &&
+                     (made.fields.empty() || save("_fields.h", made.fields)) &&
+                     (made.random.empty() || save("_random.h", made.random));
+  return saved ? kSuccess : kFailed;
 }
 
 constexpr const char* kHelp =
@@ -58,7 +61,10 @@ constexpr const char* kHelp =
     "  FILE                  the interface, in the XDR and RPC languages (NAME.x)\n"
     "  -o, --output DIR      where NAME.h and NAME.cc are written (default: .)\n"
     "      --namespace NAME  the namespace of the code, A or A::B (default: NAME of the file)\n"
-    "      --random          write NAME_random.h too: random values of each type, for tests\n"
+    "      --fields          write NAME_fields.h too: to_string(), == and visits of the members\n"
+    "      --random          write NAME_random.h too: random values of each type, for tests;\n"
+    "                        implies --fields\n"
+    "      --extras-only     write no NAME.h and NAME.cc, which another folder has\n"
     "      --version         print the version\n"
     "  -h, --help            print this\n"
     "\n"
@@ -79,17 +85,20 @@ int print(const std::string& text) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  enum : int { kNamespace = 256, kRandom, kVersion };
+  enum : int { kNamespace = 256, kFields, kRandom, kExtrasOnly, kVersion };
   static const option kOptions[] = {
       {"output", required_argument, nullptr, 'o'},
       {"namespace", required_argument, nullptr, kNamespace},
+      {"fields", no_argument, nullptr, kFields},
       {"random", no_argument, nullptr, kRandom},
+      {"extras-only", no_argument, nullptr, kExtrasOnly},
       {"version", no_argument, nullptr, kVersion},
       {"help", no_argument, nullptr, 'h'},
       {nullptr, 0, nullptr, 0},
   };
   std::string folder = ".";
   rpcrdma::gen::CompileOptions options;
+  bool extras_only = false;
   opterr = 0;  // the messages are ours
   for (int found; (found = ::getopt_long(argc, argv, ":o:h", kOptions, nullptr)) != -1;) {
     switch (found) {
@@ -99,8 +108,14 @@ int main(int argc, char** argv) {
       case kNamespace:
         options.namespace_name = optarg;
         break;
+      case kFields:
+        options.fields = true;
+        break;
       case kRandom:
         options.random = true;
+        break;
+      case kExtrasOnly:
+        extras_only = true;
         break;
       case kVersion:
         return print(fmt::format("rpcrdma-gen {}\n", rpcrdma::kLibraryVersion));
@@ -120,5 +135,8 @@ int main(int argc, char** argv) {
   if (!options.namespace_name.empty() && !rpcrdma::gen::is_namespace(options.namespace_name)) {
     return wrong_usage(fmt::format("'{}' is no name for a namespace", options.namespace_name));
   }
-  return run(argv[optind], folder, std::move(options));
+  if (extras_only && !options.fields && !options.random) {
+    return wrong_usage("--extras-only needs --fields or --random");
+  }
+  return run(argv[optind], folder, std::move(options), extras_only);
 }

@@ -43,7 +43,7 @@ constexpr std::array<std::string_view, 110> kReserved = {
     "xor",           "xor_eq",       "rpcrdma",
     "std",           "encode",       "decode",
     "measure",       "encoded_size", "to_string",
-    "random_detail", "append_text",  "is_defined",
+    "random_detail", "fields",       "is_defined",
     "randomize",     "linux",        "unix",
     "errno",         "NULL",         "EOF",
     "assert",        "walk"};
@@ -56,9 +56,8 @@ std::string cpp_name(std::string_view name) {
 }
 
 std::string type_name(std::string_view name) {
-  // decode(reader, T&), append_text(out, const T&), operator==(const T& a, const T&)
-  const bool hidden = name == "reader" || name == "out" || name == "a";
-  return hidden ? std::string(name) + "_" : cpp_name(name);
+  // decode(reader, T&)
+  return name == "reader" ? std::string(name) + "_" : cpp_name(name);
 }
 
 std::string member_name(std::string_view name, std::string_view type_cpp_name) {

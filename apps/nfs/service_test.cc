@@ -22,6 +22,7 @@
 
 #include "files/file.h"
 #include "nfs/served_for_test.h"
+#include "nfs3_fields.h"
 
 namespace nfs3 {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rpcrdma/generated/codec.h"
+#include "rpcrdma/generated/text.h"
 
 namespace rpcrdma::rpcbinding {
 namespace {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <thread>
 
+#include "rpcbind_fields.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/function_service.h"
 

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "rpcrdma/generated/codec.h"
+#include "rpcrdma/generated/text.h"
 
 namespace rpcrdma::codec {
 namespace {

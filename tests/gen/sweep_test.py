@@ -74,7 +74,7 @@ def sweep(path, generator, folder):
     """Whether it was accepted, as it should be."""
     result = subprocess.run([generator, "--random", "--output", folder, path], capture_output=True,
                             text=True, timeout=60, check=False)
-    made = [name for name in (f"{path.stem}.h", f"{path.stem}.cc", f"{path.stem}_random.h")
+    made = [name for name in (f"{path.stem}.h", f"{path.stem}.cc", f"{path.stem}_fields.h", f"{path.stem}_random.h")
             if (folder / name).exists()]
     says_error = f"{path}:" in result.stderr and ": error: " in result.stderr
     wanted = EXPECTED.get(path.stem)
@@ -84,7 +84,7 @@ def sweep(path, generator, folder):
     if result.returncode not in (0, 1):
         problem(path, f"rpcrdma-gen ended with {result.returncode}\n{result.stderr[:4000]}")
     elif wanted is None:
-        if result.returncode != 0 or says_error or len(made) != 3:
+        if result.returncode != 0 or says_error or len(made) != 4:
             problem(path, f"is not accepted\n{result.stderr}")
     else:
         if result.returncode != 1 or not says_error or made:
@@ -93,7 +93,7 @@ def sweep(path, generator, folder):
             if text not in result.stderr:
                 problem(path, f"nothing says '{text}'\n{result.stderr}")
     print(f"sweep: {path}: {'accepted' if result.returncode == 0 else 'refused'}")
-    return wanted is None and len(made) == 3
+    return wanted is None and len(made) == 4
 
 
 def main():

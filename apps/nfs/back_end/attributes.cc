@@ -102,6 +102,11 @@ timespec time_of(const nfs3::nfstime3& time) noexcept {
   return {static_cast<time_t>(time.seconds), static_cast<long>(time.nseconds)};
 }
 
+bool is_time(const nfs3::nfstime3& guard, const timespec& time) noexcept {
+  const nfs3::nfstime3 now = time_of(time);
+  return guard.seconds == now.seconds && guard.nseconds == now.nseconds;
+}
+
 nfs3::fattr3 attributes_of(const struct stat& status, std::uint64_t fsid) noexcept {
   nfs3::fattr3 attributes;
   attributes.type = type_of(status.st_mode);

@@ -19,6 +19,8 @@ nfs3::pre_op_attr before(const struct stat& status);
 
 nfs3::nfstime3 time_of(const timespec& time) noexcept;
 timespec time_of(const nfs3::nfstime3& time) noexcept;
+// Compares the file's time with that of a guard (RFC 1813 section 3.3.2).
+bool is_time(const nfs3::nfstime3& guard, const timespec& time) noexcept;
 
 }  // namespace nfs
 

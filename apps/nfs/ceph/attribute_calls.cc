@@ -153,7 +153,7 @@ nfs3::SETATTR3res run(const Call& call, const nfs3::SETATTR3args& args) {
   const Found file = call.find(args.object);
   if (!file) return failed<nfs3::SETATTR3res>(file.error);
   nfsstat3 status = nfsstat3::NFS3ERR_NOT_SYNC;
-  if (guard == nullptr || *guard == time_of(file.status.st_ctim)) {
+  if (guard == nullptr || is_time(*guard, file.status.st_ctim)) {
     status = set_attributes(call, file, args.new_attributes);
     if (status == nfsstat3::NFS3_OK) status = call.settle(file);
   }

@@ -118,7 +118,7 @@ nfs3::SETATTR3res run(Tree& tree, const Caller& caller, const nfs3::SETATTR3args
   (void)::fstat(file.descriptor(), &file.status);
   nfsstat3 status = nfsstat3::NFS3_OK;
   const auto* const guard = args.guard.obj_ctime();
-  if (guard != nullptr && *guard != time_of(file.status.st_ctim)) {
+  if (guard != nullptr && !is_time(*guard, file.status.st_ctim)) {
     status = nfsstat3::NFS3ERR_NOT_SYNC;
   } else {
     status = set_attributes(caller, tree, file, args.new_attributes);

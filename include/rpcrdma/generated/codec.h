@@ -159,21 +159,8 @@ inline std::string_view read_bulk_string(MessageReader& reader, std::uint32_t si
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// --- For logs
-
-// <12 bytes: 00 01 02 …>, with at most the first 16.
-RPCRDMA_EXPORT void append_bytes(std::string& out, Bytes value);
-// In quotes, with escapes, at most the first 256 bytes.
-RPCRDMA_EXPORT void append_quoted(std::string& out, std::string_view value);
-RPCRDMA_EXPORT void append_number(std::string& out, std::int64_t value);
-RPCRDMA_EXPORT void append_number(std::string& out, std::uint64_t value);
-RPCRDMA_EXPORT void append_number(std::string& out, double value);
-
 // --- Others
 
-inline bool equal(Bytes a, Bytes b) noexcept {
-  return std::ranges::equal(a, b);
-}
 // Ends the program: the caller gave a union a discriminant that does not belong to the arm.
 [[noreturn]] RPCRDMA_EXPORT void bad_discriminant(std::string_view type) noexcept;
 // A number as a size: 0 if it is negative.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "nfs41_fields.h"
+
 namespace rpcrdma::interop {
 
 using nfs41::nfs_cb_opnum4;

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "nfs41_fields.h"
+
 namespace rpcrdma::interop {
 namespace {
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "nfs41_fields.h"
+
 namespace rpcrdma::interop {
 namespace {
 

@@ -8,6 +8,7 @@
 
 #include "interop/nfs41/client.h"
 #include "interop/nfs41/loop.h"
+#include "nfs41_fields.h"
 
 namespace rpcrdma::interop {
 namespace {
