@@ -54,8 +54,13 @@ class Functions {
     body(of, "encode" + suffix,
          [&](const Declaration& each, const std::string& item) { encode_item(out_, each, item); });
     decode_body(of, suffix);
-    body(of, "measure" + suffix,
-         [&](const Declaration& each, const std::string& item) { measure_item(out_, each, item); });
+    std::uint64_t fixed = 0;
+    body(
+        of, "measure" + suffix,
+        [&](const Declaration& each, const std::string& item) {
+          fixed += measure_item(out_, each, item);
+        },
+        &fixed);
     if (of.is_node) {
       out_.add("\n}}  // namespace\n");
       node(of);
@@ -73,10 +78,11 @@ class Functions {
     encode_item(out_, of.alias, "value");
     out_.add("}}\nvoid decode_{0}(rpcrdma::MessageReader& reader, {0}& value) {{\n", name);
     decode_item(out_, of.alias, "value", fmt::format("\"{}\"", of.name.text), !of.recursive);
-    const bool unused = of.alias.is_bytes() && of.alias.shape == Shape::kFixed;
-    out_.add("}}\nvoid measure_{0}({1}const {0}& value, rpcrdma::SizeCounter& counter) {{\n", name,
-             unused ? "[[maybe_unused]] " : "");
-    measure_item(out_, of.alias, "value");
+    out_.add(
+        "}}\nvoid measure_{0}([[maybe_unused]] const {0}& value, rpcrdma::SizeCounter& counter) "
+        "{{\n",
+        name);
+    measure_fixed(out_, measure_item(out_, of.alias, "value"));
     out_.add("}}\n");
   }
 
@@ -87,12 +93,15 @@ class Functions {
     return member_name(declared.name.text, of.cpp_name);
   }
 
-  void body(const Definition& of, const std::string& verb, const Emit& emit) {
+  // `fixed`: bytes to count at the end, a sum of what `emit` left out.
+  void body(const Definition& of, const std::string& verb, const Emit& emit,
+            const std::uint64_t* fixed = nullptr) {
     const bool encodes = verb.starts_with("encode");
     out_.add("\nvoid {}([[maybe_unused]] const {}& value, {}) {{\n", verb, of.cpp_name,
              encodes ? "[[maybe_unused]] rpcrdma::MessageWriter& writer"
                      : "[[maybe_unused]] rpcrdma::SizeCounter& counter");
     for (const Declaration& each : of.members) emit(each, "value." + member(of, each));
+    if (fixed != nullptr) measure_fixed(out_, *fixed);
     out_.add("}}\n");
   }
 
@@ -234,7 +243,7 @@ class Functions {
         "counter.add(4);\n",
         of.cpp_name);
     each_arm(of, [&](const Declaration& each, const std::string& item) {
-      measure_item(out_, each, item);
+      measure_fixed(out_, measure_item(out_, each, item));
     });
     out_.add("}}\n");
   }

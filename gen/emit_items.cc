@@ -7,7 +7,6 @@
 namespace rpcrdma::gen {
 namespace {
 
-using Kind = Definition::Kind;
 using Shape = Declaration::Shape;
 
 std::uint64_t basic_size(const TypeSpec& type) {
@@ -17,13 +16,15 @@ std::uint64_t basic_size(const TypeSpec& type) {
   return has_size ? (is_wide ? 8 : 4) : 0;
 }
 
-std::string measure_element(const TypeSpec& type, const std::string& item) {
-  if (const auto size = basic_size(type); size != 0) return fmt::format("counter.add({});", size);
-  const Definition* target = type.target;
+// Returns the size of each value of the type, bytes; 0 if they differ, or a function measures them.
+std::uint64_t fixed_size(const TypeSpec& type) {
+  if (const auto size = basic_size(type); size != 0) return size;
   Declaration plain;
   plain.type = type;
-  target = resolved_target(plain);
-  if (target->kind == Kind::kEnum) return "counter.add(4);";
+  return resolved_target(plain)->kind == Definition::Kind::kEnum ? 4 : 0;
+}
+
+std::string measure_element(const TypeSpec& type, const std::string& item) {
   return fmt::format("{}({}, counter);", function_for("measure", type), item);
 }
 
@@ -202,37 +203,51 @@ void decode_item(Text& out, const Declaration& of, const std::string& item,
   }
 }
 
-void measure_item(Text& out, const Declaration& of, const std::string& item) {
+std::uint64_t measure_item(Text& out, const Declaration& of, const std::string& item) {
   if (of.is_list) {
     out.add(
         "  for (const auto& each : {}) {{\n    counter.add(4);\n"
         "    measure_node(each, counter);\n  }}\n",
         item);
     // A list that is never empty has a word less, since its first node has none before it.
-    if (!of.never_empty) out.add("  counter.add(4);\n");
-    return;
+    return of.never_empty ? 0 : 4;
   }
-  if (of.is_bytes() && of.shape == Shape::kFixed) return out.add("  counter.bytes({});\n", of.size);
-  if (of.ddp) return out.add("  counter.bulk({}.size());\n", item);
+  if (of.is_bytes() && of.shape == Shape::kFixed) return (of.size + 3) / 4 * 4;
+  if (of.ddp) {
+    out.add("  counter.bulk({}.size());\n", item);
+    return 0;
+  }
   if (of.is_bytes() || of.is_text()) {
-    return out.add("  counter.add(4);\n  counter.bytes({}.size());\n", item);
+    out.add("  counter.bytes({}.size());\n", item);
+    return 4;
   }
-  const std::string element = measure_element(of.type, "each");
-  const bool is_constant = element.starts_with("counter.");
-  const std::uint64_t size = is_constant ? (element == "counter.add(8);" ? 8 : 4) : 0;
+  const std::uint64_t fixed = fixed_size(of.type);
   switch (of.shape) {
     case Shape::kPlain:
-      return out.add("  {}\n", measure_element(of.type, item));
-    case Shape::kVariable:
-      out.add("  counter.add(4);\n");
-      [[fallthrough]];
+      if (fixed == 0) out.add("  {}\n", measure_element(of.type, item));
+      return fixed;
     case Shape::kFixed:
-      if (is_constant) return out.add("  counter.add({}.size() * {}U);\n", item, size);
-      return out.add("  for (const auto& each : {}) {}\n", item, element);
+      if (fixed != 0) return of.size * fixed;
+      out.add("  for (const auto& each : {}) {}\n", item, measure_element(of.type, "each"));
+      return 0;
+    case Shape::kVariable:
+      if (fixed != 0) {
+        out.add("  counter.add({}.size() * {}U);\n", item, fixed);
+      } else {
+        out.add("  for (const auto& each : {}) {}\n", item, measure_element(of.type, "each"));
+      }
+      return 4;
     case Shape::kOptional:
-      return out.add("  counter.add(4);\n  if ({}.has_value()) {}\n", item,
-                     measure_element(of.type, "*" + item));
+      out.add("  if ({}.has_value()) {}\n", item,
+              fixed != 0 ? fmt::format("counter.add({});", fixed)
+                         : measure_element(of.type, "*" + item));
+      return 4;
   }
+  return 0;
+}
+
+void measure_fixed(Text& out, std::uint64_t size) {
+  if (size != 0) out.add("  counter.add({});\n", size);
 }
 
 }  // namespace rpcrdma::gen

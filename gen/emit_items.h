@@ -25,7 +25,10 @@ void encode_item(Text& out, const Declaration& of, const std::string& item);
 // `may_reserve`: memory for all elements of an array at once, where nothing multiplies it.
 void decode_item(Text& out, const Declaration& of, const std::string& item,
                  const std::string& field, bool may_reserve);
-void measure_item(Text& out, const Declaration& of, const std::string& item);
+// Adds what depends on the value; returns the rest, bytes, which every value takes. The caller adds
+// the sum for all its items by measure_fixed().
+[[nodiscard]] std::uint64_t measure_item(Text& out, const Declaration& of, const std::string& item);
+void measure_fixed(Text& out, std::uint64_t size);
 
 }  // namespace rpcrdma::gen
 

@@ -44,6 +44,13 @@ std::string async_parameter_type(const Declaration& argument) {
                                     : type;
 }
 
+// Returns whether its type has functions encode(), decode() and measure(), so that templates of the
+// library handle it.
+bool is_ordinary(const Declaration& of) {
+  if (of.is_bytes() || of.is_text() || of.is_list || of.shape != Shape::kPlain) return false;
+  return basic_of(of.type) == Basic::kNone && function_for("encode", of.type) == "encode";
+}
+
 struct Method {
   std::string name;                       // of the procedure in C++
   std::string result;                     // what the client's method gives
@@ -187,62 +194,47 @@ class Client {
 
   void prepare(const Definition& program, const Version& version, const Procedure& procedure,
                const Method& method) {
+    const bool is_short = std::ranges::all_of(procedure.arguments, is_ordinary);
     out_.add(
         "\nrpcrdma::Expected<rpcrdma::Call, rpcrdma::Error> {0}::prepare_{1}(\n"
         "    rpcrdma::Client& client, {2}{3}const rpcrdma::CallOptions& options) {{\n"
-        "  rpcrdma::SizeCounter counter;\n",
-        name_, method.name, method.parameters, method.places_parameter(""));
+        "  return rpcrdma::stub::prepare_{4}(client, {{{5}U, {6}U, {7}U}}, {8}, {9}, options",
+        name_, method.name, method.parameters, method.places_parameter(""),
+        is_short ? "with" : "by", program.value.number.magnitude, version.number.number.magnitude,
+        procedure.number.number.magnitude, results_max(procedure, method.bound),
+        method.has_places ? "places" : "{}");
+    if (is_short) {
+      for (std::size_t i = 0; i < procedure.arguments.size(); ++i) out_.add(", arg{}", i + 1);
+      return out_.add(");\n}}\n");
+    }
+    out_.add(",\n[&](rpcrdma::SizeCounter& counter) {{\n");
+    std::uint64_t fixed = 0;
     for (std::size_t i = 0; i < procedure.arguments.size(); ++i) {
-      measure_item(out_, procedure.arguments[i], fmt::format("arg{}", i + 1));
+      fixed += measure_item(out_, procedure.arguments[i], fmt::format("arg{}", i + 1));
     }
-    out_.add("  const std::uint64_t results_max = {};\n", results_max(procedure, method.bound));
-    out_.add(
-        "  auto call = rpcrdma::stub::prepare(client, {{{}U, {}U, {}U}}, counter, results_max, {}, "
-        "options);\n",
-        program.value.number.magnitude, version.number.number.magnitude,
-        procedure.number.number.magnitude, method.has_places ? "places" : "{}");
-    if (!procedure.arguments.empty()) {
-      out_.add(
-          "  if (!call) return call;\n  rpcrdma::MessageWriter& writer = call->arguments();\n");
-      // In a function of its own, since encoding may end early.
-      out_.add("  [&] {{\n");
-      for (std::size_t i = 0; i < procedure.arguments.size(); ++i) {
-        encode_item(out_, procedure.arguments[i], fmt::format("arg{}", i + 1));
-      }
-      out_.add("  }}();\n");
+    measure_fixed(out_, fixed);
+    out_.add("}},\n[&](rpcrdma::MessageWriter& writer) {{\n");
+    for (std::size_t i = 0; i < procedure.arguments.size(); ++i) {
+      encode_item(out_, procedure.arguments[i], fmt::format("arg{}", i + 1));
     }
-    out_.add("  return call;\n}}\n");
+    out_.add("}});\n}}\n");
   }
 
   void take(const Procedure& procedure, const Method& method) {
     out_.add("rpcrdma::Expected<{0}, rpcrdma::Error> {1}::take_{2}(rpcrdma::Reply&& reply) {{\n",
              method.result, name_, method.name);
-    const std::string error =
-        "  if (auto error = {}.finish()) {{\n"
-        "    return rpcrdma::Unexpected<rpcrdma::Error>(std::move(*error));\n"
-        "  }}\n";
-    const std::string field = fmt::format("\"{}\"", procedure.name.text);
     if (procedure.result.is_void()) {
-      out_.add(fmt::runtime(error), "reply");
-      out_.add("  return {{}};\n");
-    } else if (method.has_places) {
-      out_.add(
-          "  {0} results(std::move(reply));\n  rpcrdma::reply_of(results).land_results();\n"
-          "  rpcrdma::MessageReader& reader = rpcrdma::reply_of(results).results();\n"
-          "  {1}& value = "
-          "results;\n",
-          method.result, method.answered);
-      decode_item(out_, procedure.result, "value", field, true);
-      out_.add(fmt::runtime(error), "rpcrdma::reply_of(results)");
-      out_.add("  return results;\n");
-    } else {
-      out_.add("  rpcrdma::MessageReader& reader = reply.results();\n  {} value{{}};\n",
-               method.answered);
-      decode_item(out_, procedure.result, "value", field, true);
-      out_.add(fmt::runtime(error), "reply");
-      out_.add("  return value;\n");
+      return out_.add("  return rpcrdma::stub::take_nothing(std::move(reply));\n}}\n");
     }
-    out_.add("}}\n");
+    out_.add("  return rpcrdma::stub::take{}<{}>(std::move(reply)",
+             method.has_places ? "_with_reply" : "", method.answered);
+    if (!is_ordinary(procedure.result)) {
+      out_.add(", [](rpcrdma::MessageReader& reader, {}& value) {{\n", method.answered);
+      decode_item(out_, procedure.result, "value", fmt::format("\"{}\"", procedure.name.text),
+                  true);
+      out_.add("}}");
+    }
+    out_.add(");\n}}\n");
   }
 
   Text& out_;
@@ -364,29 +356,36 @@ class Service {
 
  private:
   std::string codec_name(const Procedure& procedure) const {
+    if (is_ordinary(procedure.result)) {
+      return fmt::format("rpcrdma::kResultsCodec<{}>", type_of(procedure.result));
+    }
     return fmt::format("k{}_{}", name_, procedure.name.text);
   }
 
   void codec(const Procedure& procedure) {
-    if (procedure.result.is_void()) {
-      out_.add("\n");
-      return;
-    }
+    out_.add("\n");
+    if (procedure.result.is_void() || is_ordinary(procedure.result)) return;
     const std::string type = type_of(procedure.result);
     out_.add(
-        "\nnamespace {{\nconstexpr rpcrdma::ResultsCodec<{0}> {1} = {{\n"
+        "namespace {{\nconstexpr rpcrdma::ResultsCodec<{0}> {1} = {{\n"
         "    [](const {0}& value, rpcrdma::MessageWriter& writer) {{\n",
         type, codec_name(procedure));
     encode_item(out_, procedure.result, "value");
     out_.add(
         "    }},\n    []([[maybe_unused]] const {}& value, rpcrdma::SizeCounter& counter) {{\n",
         type);
-    measure_item(out_, procedure.result, "value");
+    measure_fixed(out_, measure_item(out_, procedure.result, "value"));
     out_.add("    }}}};\n}}  // namespace\n");
   }
 
   void dispatch(const Procedure& procedure) {
     const Method method = method_of(procedure);
+    if (std::ranges::all_of(procedure.arguments, is_ordinary) &&
+        (procedure.result.is_void() || is_ordinary(procedure.result))) {
+      return out_.add(
+          "    case {}U:\n      return rpcrdma::codec::serve<&{}::{}>(*this, context);\n",
+          procedure.number.number.magnitude, name_, method.name);
+    }
     const std::string codec = procedure.result.is_void() ? "" : ", " + codec_name(procedure);
     out_.add("    case {}U: {{\n      rpcrdma::Answer<{}> answer(context{});\n",
              procedure.number.number.magnitude, method.answered, codec);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <thread>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -18,12 +19,19 @@
 
 namespace rpcrdma {
 
-// Encodes the results of one procedure; the generated code has one for each.
+// Encodes the results of one procedure.
 template <class R>
 struct ResultsCodec {
   void (*encode)(const R& results, MessageWriter& writer);
   void (*measure)(const R& results, SizeCounter& counter);
 };
+
+// The codec of results whose type has functions encode() and measure(). For others, the generated
+// code has one for each procedure.
+template <class R>
+inline constexpr ResultsCodec<R> kResultsCodec = {
+    [](const R& results, MessageWriter& writer) { encode(results, writer); },
+    [](const R& results, SizeCounter& counter) { measure(results, counter); }};
 
 // The pending answer of one Call, given now or later: move it to where the answer is known. If it
 // is dropped unanswered, it answers SYSTEM_ERR. Views in the arguments are valid until then.
@@ -121,6 +129,40 @@ class Answer<void> : public AnswerBase {
 
   void succeed() { take()->succeed(); }
 };
+
+namespace codec {
+
+template <class R>
+Answer<R> answer_of(CallContext& context) {
+  if constexpr (std::is_void_v<R>) {
+    return Answer<R>(context);
+  } else {
+    return Answer<R>(context, kResultsCodec<R>);
+  }
+}
+
+// Decodes the arguments of a Call, and passes them to the service's method with the answer.
+template <auto kMethod, class Service, class R, class... Arguments>
+void serve_by(void (Service::*)(Answer<R>, Arguments...), Service& service, CallContext& context) {
+  Answer<R> answer = answer_of<R>(context);
+  std::tuple<Arguments...> arguments{};
+  MessageReader& reader = context.arguments();
+  const auto call = [&](Arguments&... each) {
+    (decode(reader, each), ...);
+    if (!reader.finish()) return answer.fail(AcceptStatus::kGarbageArgs);
+    (service.*kMethod)(std::move(answer), std::move(each)...);
+  };
+  std::apply(call, arguments);
+}
+
+// Serves a Call by a method `void (Answer<R>, Arguments...)`, whose types have functions encode(),
+// measure() and decode().
+template <auto kMethod, class Service>
+void serve(Service& service, CallContext& context) {
+  serve_by<kMethod>(kMethod, service, context);
+}
+
+}  // namespace codec
 
 }  // namespace rpcrdma
 

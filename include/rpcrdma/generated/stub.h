@@ -160,6 +160,65 @@ RPCRDMA_EXPORT Expected<Call, Error> prepare(Client& client, const Procedure& pr
                                              std::uint64_t results_max, const Places& places,
                                              const CallOptions& options);
 
+// A call of which `measure` counts the arguments and `encode` writes them; the latter may end
+// early, where they break a bound.
+template <class Measure, class Encode>
+Expected<Call, Error> prepare_by(Client& client, const Procedure& procedure,
+                                 std::uint64_t results_max, const Places& places,
+                                 const CallOptions& options, Measure measure, Encode encode) {
+  SizeCounter counter;
+  measure(counter);
+  Expected<Call, Error> call = prepare(client, procedure, counter, results_max, places, options);
+  if (call) encode(call->arguments());
+  return call;
+}
+
+// Prepares a call with arguments of types that have functions measure() and encode().
+template <class... Arguments>
+Expected<Call, Error> prepare_with(Client& client, const Procedure& procedure,
+                                   std::uint64_t results_max, const Places& places,
+                                   const CallOptions& options, const Arguments&... arguments) {
+  SizeCounter counter;
+  (measure(arguments, counter), ...);
+  Expected<Call, Error> call = prepare(client, procedure, counter, results_max, places, options);
+  if (call) (encode(arguments, call->arguments()), ...);
+  return call;
+}
+
+// Reads the results of a reply by `decode`.
+template <class R, class Decode>
+Expected<R, Error> take(Reply&& reply, Decode decode) {
+  R results{};
+  decode(reply.results(), results);
+  if (auto error = reply.finish()) return Unexpected<Error>(std::move(*error));
+  return results;
+}
+template <class R>
+Expected<R, Error> take(Reply&& reply) {
+  return take<R>(std::move(reply),
+                 [](MessageReader& reader, R& results) { decode(reader, results); });
+}
+inline Expected<void, Error> take_nothing(Reply&& reply) {
+  if (auto error = reply.finish()) return Unexpected<Error>(std::move(*error));
+  return {};
+}
+
+// Reads results that may be views of the reply, whose placed items it lands.
+template <class R, class Decode>
+Expected<WithReply<R>, Error> take_with_reply(Reply&& reply, Decode decode) {
+  WithReply<R> results(std::move(reply));
+  Reply& kept = reply_of(results);
+  kept.land_results();
+  decode(kept.results(), static_cast<R&>(results));
+  if (auto error = kept.finish()) return Unexpected<Error>(std::move(*error));
+  return results;
+}
+template <class R>
+Expected<WithReply<R>, Error> take_with_reply(Reply&& reply) {
+  return take_with_reply<R>(std::move(reply),
+                            [](MessageReader& reader, R& results) { decode(reader, results); });
+}
+
 template <class R>
 Expected<R, Error> call(Client& client, Expected<Call, Error>&& call,
                         Expected<R, Error> (*take)(Reply&&)) {
