@@ -97,19 +97,19 @@ class Functions {
   void body(const Definition& of, const std::string& verb, const Emit& emit,
             const std::uint64_t* fixed = nullptr) {
     const bool encodes = verb.starts_with("encode");
-    out_.add("\nvoid {}([[maybe_unused]] const {}& value, {}) {{\n", verb, of.cpp_name,
-             encodes ? "[[maybe_unused]] rpcrdma::MessageWriter& writer"
-                     : "[[maybe_unused]] rpcrdma::SizeCounter& counter");
+    const std::string_view unused = "[[maybe_unused]] ";
+    const bool is_empty = of.members.empty();
+    out_.add("\nvoid {}({}const {}& value, {}{}) {{\n", verb, is_empty || !encodes ? unused : "",
+             of.cpp_name, is_empty ? unused : "",
+             encodes ? "rpcrdma::MessageWriter& writer" : "rpcrdma::SizeCounter& counter");
     for (const Declaration& each : of.members) emit(each, "value." + member(of, each));
     if (fixed != nullptr) measure_fixed(out_, *fixed);
     out_.add("}}\n");
   }
 
   void decode_body(const Definition& of, const std::string& suffix) {
-    out_.add(
-        "void decode{}([[maybe_unused]] rpcrdma::MessageReader& reader, [[maybe_unused]] {}& "
-        "value) {{\n",
-        suffix, of.cpp_name);
+    out_.add("void decode{0}({2}rpcrdma::MessageReader& reader, {2}{1}& value) {{\n", suffix,
+             of.cpp_name, of.members.empty() ? "[[maybe_unused]] " : "");
     if (of.recursive) out_.add("  if (!reader.enter(\"{}\")) return;\n", of.name.text);
     for (const Declaration& each : of.members) {
       decode_item(out_, each, "value." + member(of, each),
@@ -165,13 +165,17 @@ class Functions {
              has_default ? static_cast<int>(of.arms.size()) - 1 : -1);
     for (std::size_t i = 0; i < of.arms.size(); ++i) setters(of, of.arms[i], i, discriminant);
     if (!has_void_arm(of)) return;
-    out_.add("void {0}::set_void({1} discriminant) {{\n  switch (arm_of(discriminant)) {{\n", name,
-             discriminant);
+    out_.add(
+        "void {}::set_void({} discriminant) {{\n  const int arm = arm_of(discriminant);\n  if (",
+        name, discriminant);
+    std::string_view separator;
     for (std::size_t i = 0; i < of.arms.size(); ++i) {
-      if (of.arms[i].declaration.is_void()) out_.add("    case {}:\n", i);
+      if (!of.arms[i].declaration.is_void()) continue;
+      out_.add("{}arm != {}", separator, i);
+      separator = " && ";
     }
     out_.add(
-        "      break;\n    default:\n      rpcrdma::codec::bad_discriminant(\"{}\");\n  }}\n"
+        ") rpcrdma::codec::bad_discriminant(\"{}\");\n"
         "  discriminant_ = discriminant;\n  arm_.emplace<0>();\n}}\n",
         of.name.text);
   }
@@ -199,11 +203,11 @@ class Functions {
     return value + "." + member_name(of.discriminant.name.text, of.cpp_name) + "()";
   }
 
-  void each_arm(const Definition& of, const Emit& emit) {
+  void each_arm(const Definition& of, std::string_view unused, const Emit& emit) {
     for (std::size_t i = 0; i < of.arms.size(); ++i) {
       const Arm& arm = of.arms[i];
       if (arm.declaration.is_void()) continue;
-      out_.add("  if ([[maybe_unused]] const auto* arm{} = value.{}()) {{\n", i, arm_name(of, arm));
+      out_.add("  if ({}const auto* arm{} = value.{}()) {{\n", unused, i, arm_name(of, arm));
       emit(arm.declaration, fmt::format("(*arm{})", i));
       out_.add("  }}\n");
     }
@@ -212,28 +216,32 @@ class Functions {
   void union_codec(const Definition& of) {
     out_.add("void encode(const {}& value, rpcrdma::MessageWriter& writer) {{\n  {}\n", of.cpp_name,
              encode_element(of.discriminant.type, discriminant_of(of, "value")));
-    each_arm(of, [&](const Declaration& each, const std::string& item) {
+    each_arm(of, "", [&](const Declaration& each, const std::string& item) {
       encode_item(out_, each, item);
     });
     out_.add("}}\nvoid decode(rpcrdma::MessageReader& reader, {}& value) {{\n", of.cpp_name);
     if (of.recursive) out_.add("  if (!reader.enter(\"{}\")) return;\n", of.name.text);
     const std::string field = fmt::format("\"{}.{}\"", of.name.text, of.discriminant.name.text);
-    out_.add("  {} discriminant{{}};\n  {}\n", type_of(of.discriminant),
-             decode_element(of.discriminant.type, "discriminant", field));
-    out_.add("  switch (reader.ok() ? {}::arm_of(discriminant) : -1) {{\n", of.cpp_name);
+    out_.add(
+        "  {} discriminant{{}};\n"
+        "  switch (rpcrdma::codec::read_arm<{}>(reader, discriminant, {})) {{\n",
+        type_of(of.discriminant), of.cpp_name, field);
     for (std::size_t i = 0; i < of.arms.size(); ++i) {
       const Arm& arm = of.arms[i];
-      out_.add("    case {}: {{\n", i);
+      const std::string item = fmt::format("value.{}({})", setter_name(of, arm),
+                                           needs_discriminant(arm) ? "discriminant" : "");
+      const std::string name = fmt::format("\"{}.{}\"", of.name.text, arm.declaration.name.text);
+      out_.add("    case {}:", i);
       if (arm.declaration.is_void()) {
-        out_.add("  value.set_void(discriminant);\n");
+        out_.add("\n      value.set_void(discriminant);\n      break;\n");
+      } else if (arm.declaration.shape == Shape::kPlain && !arm.declaration.is_list &&
+                 !arm.declaration.is_bytes() && !arm.declaration.is_text()) {
+        out_.add("\n      {}\n      break;\n", decode_element(arm.declaration.type, item, name));
       } else {
-        out_.add("  auto& item = value.{}({});\n", setter_name(of, arm),
-                 needs_discriminant(arm) ? "discriminant" : "");
-        decode_item(out_, arm.declaration, "item",
-                    fmt::format("\"{}.{}\"", of.name.text, arm.declaration.name.text),
-                    !of.recursive);
+        out_.add(" {{\n      auto& item = {};\n", item);
+        decode_item(out_, arm.declaration, "item", name, !of.recursive);
+        out_.add("      break;\n    }}\n");
       }
-      out_.add("      break;\n    }}\n");
     }
     out_.add("    default:\n      reader.xdr().fail(rpcrdma::xdr::Errc::kBadEnum, {});\n  }}\n",
              field);
@@ -242,7 +250,7 @@ class Functions {
         "}}\nvoid measure([[maybe_unused]] const {}& value, rpcrdma::SizeCounter& counter) {{\n  "
         "counter.add(4);\n",
         of.cpp_name);
-    each_arm(of, [&](const Declaration& each, const std::string& item) {
+    each_arm(of, "[[maybe_unused]] ", [&](const Declaration& each, const std::string& item) {
       measure_fixed(out_, measure_item(out_, each, item));
     });
     out_.add("}}\n");

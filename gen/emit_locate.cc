@@ -14,7 +14,11 @@ using Shape = Declaration::Shape;
 
 // The type is an argument Of<T>, and `reader` is the only name of a function's own, so that no name
 // hides a type of the file.
-constexpr std::string_view kParameters = "[[maybe_unused]] rpcrdma::codec::ItemReader& reader";
+std::string_view parameters_of(const Definition& of) {
+  const bool is_empty = of.kind == Kind::kStruct && of.members.empty();
+  return is_empty ? "[[maybe_unused]] rpcrdma::codec::ItemReader& reader"
+                  : "rpcrdma::codec::ItemReader& reader";
+}
 
 std::string field_of(const Definition& of, const Declaration& declared) {
   return fmt::format("\"{}.{}\"", of.name.text, declared.name.text);
@@ -64,25 +68,21 @@ void locate_item(Text& out, const Declaration& of, const std::string& field) {
 
 std::string signature(const Definition& of) {
   if (of.kind == Kind::kTypedef) {
-    return fmt::format("[[maybe_unused]] void walk_{}({})", of.cpp_name, kParameters);
+    return fmt::format("[[maybe_unused]] void walk_{}({})", of.cpp_name, parameters_of(of));
   }
   return fmt::format("[[maybe_unused]] void walk{}({}, rpcrdma::codec::Of<{}>)",
-                     of.is_node ? "_node" : "", kParameters, of.cpp_name);
+                     of.is_node ? "_node" : "", parameters_of(of), of.cpp_name);
 }
 
 // By itself, a node is a list of one.
 std::string signature_of_one_node(const Definition& of) {
-  return fmt::format("[[maybe_unused]] void walk({}, rpcrdma::codec::Of<{}>)", kParameters,
+  return fmt::format("[[maybe_unused]] void walk({}, rpcrdma::codec::Of<{}>)", parameters_of(of),
                      of.cpp_name);
 }
 
 void locate_union(Text& out, const Definition& of) {
   const std::string field = field_of(of, of.discriminant);
-  out.add(
-      "  switch ([&] {{\n    {} discriminant{{}};\n    {}\n"
-      "    return reader.ok() ? {}::arm_of(discriminant) : -1;\n  }}()) {{\n",
-      type_of(of.discriminant), decode_element(of.discriminant.type, "discriminant", field),
-      of.cpp_name);
+  out.add("  switch (rpcrdma::codec::read_arm<{}>(reader, {})) {{\n", of.cpp_name, field);
   for (std::size_t i = 0; i < of.arms.size(); ++i) {
     const Declaration& arm = of.arms[i].declaration;
     out.add("    case {}:\n", i);

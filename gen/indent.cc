@@ -1,5 +1,6 @@
 #include "gen/indent.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -75,6 +76,61 @@ class Indenter {
   std::size_t parentheses_ = 0;
 };
 
+std::string_view without_indent(std::string_view line) {
+  return line.substr(std::min(line.find_first_not_of(' '), line.size()));
+}
+
+bool is_label(std::string_view line) {
+  return (line.starts_with("case ") || line.starts_with("default:")) && line.ends_with(':');
+}
+
+// Whether the line begins a function or a condition, whose statement may stand behind it.
+bool may_be_short(std::string_view line) {
+  constexpr std::string_view kLong[] = {"namespace", "struct", "class", "enum",
+                                        "switch",    "case ",  "do ",   "}"};
+  return line.ends_with('{') &&
+         std::ranges::none_of(kLong, [&](auto each) { return line.starts_with(each); });
+}
+
+bool is_statement(std::string_view line) {
+  const bool is_whole = std::ranges::count(line, '{') == std::ranges::count(line, '}');
+  return line.ends_with(';') && is_whole && !line.starts_with('}') && !line.starts_with("//");
+}
+
+// Joins blocks of one statement, and labels with theirs, where they fit in a line.
+std::string joined(std::string_view text) {
+  constexpr std::size_t kColumnsMax = 100;
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  std::string out;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    out += lines[i];
+    const std::string_view line = without_indent(lines[i]);
+    const std::string_view next = i + 1 < lines.size() ? without_indent(lines[i + 1]) : "";
+    const std::string_view end = i + 2 < lines.size() ? without_indent(lines[i + 2]) : "";
+    const bool fits = lines[i].size() + next.size() + 3 <= kColumnsMax;
+    if (fits && may_be_short(line) && is_statement(next) && end == "}") {
+      out.append(" ").append(next).append(" }");
+      i += 2;
+    } else if (may_be_short(line) && next == "}") {
+      out += '}';
+      ++i;
+    } else if (fits && is_label(line) && is_statement(next) && next.starts_with("return")) {
+      out.append(" ").append(next);
+      ++i;
+    } else if (fits && is_label(line) && is_statement(next) && end == "break;") {
+      out.append(" ").append(next).append(" break;");
+      i += 2;
+    }
+    out += '\n';
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string indented(std::string_view text) {
@@ -84,7 +140,7 @@ std::string indented(std::string_view text) {
     indenter.line(text.substr(0, end));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
-  return indenter.take();
+  return joined(indenter.take());
 }
 
 }  // namespace rpcrdma::gen

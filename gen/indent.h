@@ -7,8 +7,8 @@
 
 namespace rpcrdma::gen {
 
-// The same lines of C++, each indented as its braces and parentheses say: two columns for a block,
-// four for a line that goes on.
+// Returns the same C++, each line indented as its braces and parentheses say: two columns for a
+// block, four for a line that goes on. A block of one statement becomes one line if that is short.
 std::string indented(std::string_view text);
 
 }  // namespace rpcrdma::gen

@@ -159,6 +159,40 @@ inline std::string_view read_bulk_string(MessageReader& reader, std::uint32_t si
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+// Reads the discriminant of a union: an enumeration, a bool or a number.
+template <class T>
+T read_discriminant(MessageReader& reader, std::string_view field) noexcept {
+  if constexpr (std::is_same_v<T, bool>) {
+    return reader.xdr().boolean(field);
+  } else if constexpr (std::is_enum_v<T>) {
+    T value{};
+    decode(reader, value);
+    return value;
+  } else if constexpr (sizeof(T) == 8) {
+    return static_cast<T>(reader.xdr().u64(field));
+  } else if constexpr (sizeof(T) == 4) {
+    return static_cast<T>(reader.xdr().u32(field));
+  } else {
+    return read_narrow<T>(reader, field);
+  }
+}
+template <class T>
+T discriminant_of(int (*arm_of)(T discriminant) noexcept);
+template <class Union>
+using DiscriminantOf = decltype(discriminant_of(&Union::arm_of));
+
+// Reads the discriminant of a union; returns the number of its arm, -1 if there is none.
+template <class Union>
+int read_arm(MessageReader& reader, DiscriminantOf<Union>& discriminant, std::string_view field) {
+  discriminant = read_discriminant<DiscriminantOf<Union>>(reader, field);
+  return reader.ok() ? Union::arm_of(discriminant) : -1;
+}
+template <class Union>
+int read_arm(MessageReader& reader, std::string_view field) {
+  DiscriminantOf<Union> discriminant{};
+  return read_arm<Union>(reader, discriminant, field);
+}
+
 // --- Others
 
 // Ends the program: the caller gave a union a discriminant that does not belong to the arm.
