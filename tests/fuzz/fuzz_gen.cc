@@ -18,7 +18,7 @@ constexpr std::size_t kBytesPerByteMax = 2000;
 
 bool same(const gen::Compiled& a, const gen::Compiled& b) {
   return a.ok == b.ok && a.messages == b.messages && a.stem == b.stem && a.header == b.header &&
-         a.source == b.source && a.random == b.random;
+         a.source == b.source && a.fields == b.fields && a.random == b.random;
 }
 
 constexpr std::string_view kName = "fuzz-gen.x:";
@@ -38,20 +38,23 @@ bool has_error(std::string_view messages) {
 
 void compile(std::string_view text) {
   if (text.find(kName) != std::string_view::npos) return;  // a line that looks like a message
-  const gen::CompileOptions options{"fuzz-gen.x", {}, true};
+  const gen::CompileOptions options{
+      .name = "fuzz-gen.x", .namespace_name = {}, .fields = true, .random = true};
   const gen::Compiled made = gen::compile(text, options);
   FUZZ_CHECK(made.messages.empty() || made.messages.ends_with('\n'), "half a message");
   FUZZ_CHECK(has_error(made.messages) == !made.ok, "accepted with an error, or refused without");
   if (made.ok) {
-    FUZZ_CHECK(!made.header.empty() && !made.source.empty() && !made.random.empty(),
+    FUZZ_CHECK(!made.header.empty() && !made.source.empty() && !made.fields.empty() &&
+                   !made.random.empty(),
                "accepted, and nothing was made");
   } else {
-    FUZZ_CHECK(made.header.empty() && made.source.empty() && made.random.empty(),
-               "refused, and something was made");
+    FUZZ_CHECK(
+        made.header.empty() && made.source.empty() && made.fields.empty() && made.random.empty(),
+        "refused, and something was made");
   }
   FUZZ_CHECK(made.stem == "fuzz-gen", "the stem depends on the text");
   FUZZ_CHECK(made.messages.size() <= kMessagesMax, "more messages than anybody reads");
-  FUZZ_CHECK(made.header.size() + made.source.size() + made.random.size() <=
+  FUZZ_CHECK(made.header.size() + made.source.size() + made.fields.size() + made.random.size() <=
                  kFilesMax + kBytesPerByteMax * text.size(),
              "far more is made than was read");
   FUZZ_CHECK(same(made, gen::compile(text, options)), "the same text makes other files");

@@ -53,8 +53,12 @@ std::vector<std::string> all_names() {
   return names;
 }
 
+CompileOptions for_all_files(const std::string& name) {
+  return {.name = name, .namespace_name = {}, .fields = true, .random = true};
+}
+
 Compiled compile_case(const MessageCase& one) {
-  return compile(one.text, {one.name + ".x", {}, true});
+  return compile(one.text, for_all_files(one.name + ".x"));
 }
 
 // Writes the messages into the case of the file.
@@ -143,7 +147,8 @@ TEST(MessageCases, AreRefusedWhereSomethingIsMissing) {
 }
 
 TEST(Messages, TellTheNameAsItWasGiven) {
-  const Compiled made = compile("const A = B;\n", {"some/folder/a.x", {}, false});
+  const Compiled made =
+      compile("const A = B;\n", {.name = "some/folder/a.x", .namespace_name = {}});
   EXPECT_TRUE(made.messages.starts_with("some/folder/a.x:1:11: error: ")) << made.messages;
   EXPECT_EQ(made.stem, "a");
 }
@@ -170,11 +175,11 @@ TEST(Compiling, DoesNotDependOnTheHeap) {
     text += "union u" + n + " switch (bool b) { case TRUE: s" + next + " c; case FALSE: void; };\n";
     text += "enum e" + n + " { A" + n + ", B" + n + " };\ntypedef e" + n + " t" + n + "<3>;\n";
   }
-  const Compiled first = compile(text, {"heap.x", {}, true});
+  const Compiled first = compile(text, for_all_files("heap.x"));
   std::vector<std::vector<char>> held;
   for (std::size_t i = 1; i < 400; ++i) held.emplace_back(i * 7 % 500 + 1);
   for (std::size_t i = 0; i < held.size(); i += 3) held[i] = {};
-  const Compiled second = compile(text, {"heap.x", {}, true});
+  const Compiled second = compile(text, for_all_files("heap.x"));
   EXPECT_TRUE(first.ok) << first.messages;
   EXPECT_FALSE(first.header.empty());
   EXPECT_EQ(first.header, second.header);
@@ -190,10 +195,10 @@ TEST(Compiling, EndsWithLargeFiles) {
     conditions += "#if 1\n";
   }
   signs += std::string(200'000, '!') + "1\n#endif\nconst A = 1;\n";
-  EXPECT_FALSE(compile(brackets, {"brackets.x", {}, true}).ok);
-  EXPECT_FALSE(compile(conditions, {"conditions.x", {}, true}).ok);
-  EXPECT_TRUE(compile(signs, {"signs.x", {}, true}).ok);
-  EXPECT_TRUE(compile("", {"empty.x", {}, true}).ok);
+  EXPECT_FALSE(compile(brackets, for_all_files("brackets.x")).ok);
+  EXPECT_FALSE(compile(conditions, for_all_files("conditions.x")).ok);
+  EXPECT_TRUE(compile(signs, for_all_files("signs.x")).ok);
+  EXPECT_TRUE(compile("", for_all_files("empty.x")).ok);
 }
 
 // Structures that contain the next one, which is defined behind them or before; `shortcuts` lead to
@@ -212,15 +217,15 @@ std::string chain(int size, bool backwards, bool shortcuts) {
 
 TEST(Compiling, EndsWithDeepFiles) {
   for (const bool backwards : {false, true}) {
-    EXPECT_TRUE(compile(chain(400, backwards, false), {"chain.x", {}, true}).ok);
-    EXPECT_TRUE(compile(chain(3900, backwards, true), {"chain.x", {}, true}).ok);
+    EXPECT_TRUE(compile(chain(400, backwards, false), for_all_files("chain.x")).ok);
+    EXPECT_TRUE(compile(chain(3900, backwards, true), for_all_files("chain.x")).ok);
   }
   std::string typedefs;
   for (int i = 0; i < 3900; ++i) {
     typedefs += "typedef t" + std::to_string(i + 1) + " *t" + std::to_string(i) + ";\n";
   }
-  EXPECT_FALSE(compile(typedefs + "typedef int t3900;\n", {"typedefs.x", {}, true}).ok);
-  const Compiled deep = compile(chain(3900, false, false), {"chain.x", {}, true});
+  EXPECT_FALSE(compile(typedefs + "typedef int t3900;\n", for_all_files("typedefs.x")).ok);
+  const Compiled deep = compile(chain(3900, false, false), for_all_files("chain.x"));
   EXPECT_NE(deep.messages.find("error: types contain each other more than 500 deep here"),
             std::string::npos)
       << deep.messages;

@@ -1,6 +1,6 @@
 // Headers that most test programs include, which a build with RPCRDMA_PRECOMPILE reads once. No
-// file includes this one: each has the includes that it needs, and the presets debug, bench and
-// mutants find the one that lacks some.
+// file includes this one: each has the includes that it needs, and the presets debug and bench find
+// the one that lacks some.
 #ifndef RPCRDMA_TESTS_SUPPORT_TEST_HEADERS_H_
 #define RPCRDMA_TESTS_SUPPORT_TEST_HEADERS_H_
 
