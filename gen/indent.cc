@@ -84,7 +84,8 @@ bool is_label(std::string_view line) {
   return (line.starts_with("case ") || line.starts_with("default:")) && line.ends_with(':');
 }
 
-// Whether the line begins a function or a condition, whose statement may stand behind it.
+// Returns whether the line opens a function or a condition whose only statement may follow on the
+// same line.
 bool may_be_short(std::string_view line) {
   constexpr std::string_view kLong[] = {"namespace", "struct", "class", "enum",
                                         "switch",    "case ",  "do ",   "}"};

@@ -19,7 +19,7 @@
 namespace rpcrdma::tools {
 namespace {
 
-// What --request asks a server for.
+// --request asks the server for Receives of another size.
 struct Request {
   std::uint32_t size = 0;  // bytes
   double after_s = 0;

@@ -9,7 +9,8 @@
 namespace rpcrdma::tools {
 namespace {
 
-// What a text begins with: a character in UTF-8 (RFC 3629), or as many bytes as could begin one.
+// The first character of a text in UTF-8 (RFC 3629). If the text begins with no valid character,
+// the piece holds the bytes that could have begun one.
 struct Piece {
   std::size_t size;
   bool is_character;

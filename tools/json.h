@@ -40,9 +40,9 @@ class Json {
   static Json array();
   static Json array(const std::vector<std::string>& values);
 
-  // Of an object: replaces the member, or adds it.
+  // Replaces a member of an object, or adds it.
   void set(std::string_view key, Json value);
-  // Of an array.
+  // Appends an element to an array.
   void push_back(Json value);
 
   // A member or an element; null if there is no such.

@@ -1,5 +1,5 @@
-// What a program and its subcommands take on the command line, as a table. CLI11, which reads the
-// command line, is included in options.cc alone: it has four times the lines of everything here.
+// Describes the command line of a program and its subcommands by a table. Only options.cc includes
+// CLI11, which reads the command line: its header has four times the lines of all of these.
 #ifndef RPCRDMA_TOOLS_OPTIONS_H_
 #define RPCRDMA_TOOLS_OPTIONS_H_
 
@@ -38,11 +38,12 @@ struct Range {
 
 inline constexpr int kMany = 1 << 29;  // values of an option: any number
 
-// What else there is to say about an option. Names of other options are of those added before.
+// Rules that an option's values must follow. `needs` and `excludes` name options that were added
+// before this one.
 struct Rules {
   const char* choices = nullptr;  // "on|off": the option takes one of these
   Range range{};
-  bool takes_units = false;  // of a number: "64k" means 65536
+  bool takes_units = false;  // a number may have a unit: "64k" means 65536
   // Returns what is wrong with a value; empty: nothing.
   std::string (*check)(const std::string& value) = nullptr;
   const char* checked_as = nullptr;  // names the check in the help, such as FILE
@@ -51,9 +52,9 @@ struct Rules {
   const char* excludes = nullptr;    // "--a|--b": with none of these
   bool is_required = false;
   bool hides_default = false;  // in the help, where it would be shown
-  // Of a vector: how many values it takes. 0: the usual number, which is at least one.
+  // Number of values that a vector takes. 0 means the default, which is at least one.
   int least_values = 0, most_values = 0;
-  char separator = '\0';     // of a vector: stands between values in one word
+  char separator = '\0';     // separates the values of a vector that stand in one word
   bool* is_given = nullptr;  // becomes true if the command line has the option
 };
 
@@ -65,7 +66,7 @@ struct Option {
   Rules rules{};
 };
 
-// What the help says about an option, for manual pages and completions.
+// The help's description of an option, from which manual pages and completions are made.
 struct OptionFacts {
   std::vector<std::string> names;  // with their dashes; a positional has one name
   std::string help;

@@ -117,8 +117,8 @@ void ServeOptions::add_listening_to(Command& command) {
        "serve by plain TCP as well, at this port (0: a free one); put, get, ls and rm go on over "
        "RDMA from there with --step-up"},
       {"--ready-port", &ready_port,
-       "serve http://ADDR:PORT/ready at this port (0: a free one), for whoever sends clients here "
-       "or elsewhere"},
+       "serve http://ADDR:PORT/ready at this port (0: a free one), so that a load balancer knows "
+       "whether to send clients here"},
       {"--setup-timeout",
        &setup_timeout_s,
        "seconds after which a peer that does not finish the set-up of RDMA is dropped",

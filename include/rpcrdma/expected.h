@@ -70,8 +70,8 @@ namespace expected_detail {
 struct ValueTag {};
 struct ErrorTag {};
 
-// Where the one or the other is. In two forms, since Clang 14 knows no destructor that is trivial
-// on a condition, and the calling convention of both compilers follows from that.
+// Holds the value or the error. There are two forms because Clang 14 has no conditionally trivial
+// destructors, and whether a type is trivial decides how both compilers pass it.
 template <class T, class E,
           bool = std::is_trivially_copyable_v<T>&& std::is_trivially_copyable_v<E> >
 struct Storage {
@@ -109,7 +109,7 @@ struct Storage<T, E, false> {
       : has(from.has) {
     take(std::move(from));
   }
-  // What is here ends only when its successor is complete: a copy that throws changes nothing.
+  // Destroys the old content only after the copy is complete: a copy that throws changes nothing.
   Storage& operator=(const Storage& from) requires(
       std::is_copy_constructible_v<T>&& std::is_copy_constructible_v<E>) {
     return *this = Storage(from);

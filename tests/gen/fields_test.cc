@@ -200,7 +200,7 @@ TEST(Comparison, ComparesViewsByTheirBytes) {
   EXPECT_NE(view, copied);
 }
 
-// Whether a type can be compared is known without a value.
+// The compiler knows from the types alone which of them can be compared.
 template <class A, class B>
 concept CanBeCompared = requires(const A& a, const B& b) {
   a == b;
