@@ -59,8 +59,8 @@ std::string enumerator_literal(const Enumerator& of);
 std::string discriminant_text(const Definition& of, Integer value);
 // Whether the arm is kept in a Box by its union.
 bool is_boxed_arm(const Arm& arm);
-// Where the arm is in the union's variant; 0 for void.
-std::size_t variant_index(const Definition& of, const Arm& arm);
+// The number by which the union's value knows the arm, from 1; 0 for void.
+std::size_t arm_number(const Definition& of, const Arm& arm);
 bool needs_discriminant(const Arm& arm);
 bool has_void_arm(const Definition& of);
 std::string arm_name(const Definition& of, const Arm& arm);

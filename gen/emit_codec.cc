@@ -147,8 +147,7 @@ class Functions {
     const Arm& initial = of.arms[of.initial_arm];
     out_.add("\n{0}::{0}() : discriminant_({1}) {{\n", name, number(of, of.initial_discriminant));
     if (!initial.declaration.is_void()) {
-      out_.add("  arm_.emplace<{}>(){};\n", variant_index(of, initial),
-               is_boxed_arm(initial) ? ".emplace()" : "");
+      out_.add("  {};\n", emplaced(of, initial));
     }
     out_.add("}}\nint {}::arm_of({} discriminant) noexcept {{\n", name, discriminant);
     const Definition* target = resolved_target(of.discriminant);
@@ -176,8 +175,16 @@ class Functions {
     }
     out_.add(
         ") rpcrdma::codec::bad_discriminant(\"{}\");\n"
-        "  discriminant_ = discriminant;\n  arm_.emplace<0>();\n}}\n",
+        "  discriminant_ = discriminant;\n  arm_.reset();\n}}\n",
         of.name.text);
+  }
+
+  // An expression that sets the arm to a new value, and is that value.
+  std::string emplaced(const Definition& of, const Arm& arm) const {
+    const std::string type = type_of(arm.declaration, scope_in(of, options_));
+    return is_boxed_arm(arm) ? fmt::format("arm_.emplace<rpcrdma::Box<{}>>({}).emplace()", type,
+                                           arm_number(of, arm))
+                             : fmt::format("arm_.emplace<{}>({})", type, arm_number(of, arm));
   }
 
   void setters(const Definition& of, const Arm& arm, std::size_t index,
@@ -192,9 +199,8 @@ class Functions {
       out_.add("  if (arm_of(discriminant) != {}) rpcrdma::codec::bad_discriminant(\"{}\");\n",
                index, of.name.text);
     }
-    out_.add("  discriminant_ = {};\n  return arm_.emplace<{}>(){};\n}}\n",
-             asks ? "discriminant" : number(of, arm.cases[0].number), variant_index(of, arm),
-             is_boxed_arm(arm) ? ".emplace()" : "");
+    out_.add("  discriminant_ = {};\n  return {};\n}}\n",
+             asks ? "discriminant" : number(of, arm.cases[0].number), emplaced(of, arm));
     out_.add("{0}& {1}::{2}({3}{4}{0} value) {{\n  return {2}({5}) = std::move(value);\n}}\n", type,
              of.cpp_name, method, parameter, asks ? ", " : "", asks ? "discriminant" : "");
   }
@@ -302,7 +308,7 @@ std::string emit_header(const File& file, const EmitOptions& options) {
   out.add(
       "#ifndef {0}\n#define {0}\n\n#include <array>\n#include <cstddef>\n#include <cstdint>\n"
       "#include <optional>\n#include <string>\n#include <string_view>\n#include <utility>\n"
-      "#include <variant>\n#include <vector>\n\n#include \"rpcrdma/generated/codec.h\"\n{3}\n"
+      "#include <vector>\n\n#include \"rpcrdma/generated/codec.h\"\n{3}\n"
       "{2}namespace {1} {{\n\n",
       guard, options.namespace_name, kNoShadowWarnings,
       has_programs(file)

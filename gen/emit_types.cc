@@ -120,16 +120,17 @@ class Types {
     out_.add("  // Null unless it is the one that is set.\n");
     if (is_boxed_arm(arm)) {
       out_.add(
-          "  const {0}* {1}() const noexcept {{\n    const auto* box = std::get_if<{2}>(&arm_);\n"
+          "  const {0}* {1}() const noexcept {{\n    const auto* box = "
+          "arm_.get<rpcrdma::Box<{0}>>({2});\n"
           "    return box != nullptr ? box->get() : nullptr;\n  }}\n"
-          "  {0}* {1}() noexcept {{\n    auto* box = std::get_if<{2}>(&arm_);\n"
+          "  {0}* {1}() noexcept {{\n    auto* box = arm_.get<rpcrdma::Box<{0}>>({2});\n"
           "    return box != nullptr ? box->get() : nullptr;\n  }}\n",
-          type, name, variant_index(of, arm));
+          type, name, arm_number(of, arm));
     } else {
       out_.add(
-          "  const {0}* {1}() const noexcept {{ return std::get_if<{2}>(&arm_); }}\n"
-          "  {0}* {1}() noexcept {{ return std::get_if<{2}>(&arm_); }}\n",
-          type, name, variant_index(of, arm));
+          "  const {0}* {1}() const noexcept {{ return arm_.get<{0}>({2}); }}\n"
+          "  {0}* {1}() noexcept {{ return arm_.get<{0}>({2}); }}\n",
+          type, name, arm_number(of, arm));
     }
     out_.add("  {0}& {1}({2});\n  {0}& {1}({2}{3}{0} value);\n", type, setter_name(of, arm), wanted,
              wanted.empty() ? "" : ", ");
@@ -153,12 +154,15 @@ class Types {
     out_.add(
         "  // Which arm the value has, counted from 0; -1: none.\n"
         "  static int arm_of({} discriminant) noexcept;\n\n private:\n  {} discriminant_;\n"
-        "  std::variant<std::monostate",
+        "  rpcrdma::codec::Arm<",
         discriminant, discriminant);
+    std::string_view separator;
     for (const Arm& each : of.arms) {
       if (each.declaration.is_void()) continue;
       const std::string type = type_of(each.declaration, scope);
-      out_.add(", {}", is_boxed_arm(each) ? fmt::format("rpcrdma::Box<{}>", type) : type);
+      const bool boxed = is_boxed_arm(each);
+      out_.add("{}sizeof({}{}{})", separator, boxed ? "rpcrdma::Box<" : "", type, boxed ? ">" : "");
+      separator = ", ";
     }
     out_.add("> arm_;\n}};\n");
   }
@@ -290,7 +294,7 @@ bool is_boxed_arm(const Arm& arm) {
   return arm.declaration.boxed && arm.declaration.shape != Shape::kOptional;
 }
 
-std::size_t variant_index(const Definition& of, const Arm& arm) {
+std::size_t arm_number(const Definition& of, const Arm& arm) {
   std::size_t index = 0;
   for (const Arm& each : of.arms) {
     if (!each.declaration.is_void()) ++index;

@@ -43,7 +43,7 @@ PUBLIC = {
     "options.h": "rpc", "characteristics.h": "base", "call.h": "rpc", "client.h": "rpc", "server.h": "rpc", "version.h": "base",
     "coroutine.h": "rpc", "function_service.h": "rpc", "registered_memory.h": "base", "providers.h": "rpc",
     "gss.h": "gss", "testing.h": "testing", "export.h": "base", "steering_tag.h": "base", "work.h": "work", "provider.h": "rdma",
-    "generated/answer.h": "rpc", "generated/codec.h": "oncrpc", "generated/compare.h": "oncrpc", "generated/fields.h": "oncrpc",
+    "generated/answer.h": "rpc", "generated/arm.h": "oncrpc", "generated/codec.h": "oncrpc", "generated/compare.h": "oncrpc", "generated/fields.h": "oncrpc",
     "generated/locate.h": "oncrpc", "generated/stub.h": "rpc", "generated/text.h": "oncrpc",
 }
 SANS_IO = ("engine", "wire", "iwarp", "xdr", "oncrpc")

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "every_random.h"
@@ -222,6 +223,46 @@ TEST(NewUnion, IsTheDefaultWhereThatHasTheValueZero) {
   EXPECT_FALSE(nfs3::post_op_attr().attributes_follow());
   EXPECT_EQ(nfs3::GETATTR3res().status(), nfs3::nfsstat3::NFS3_OK);
   EXPECT_NE(nfs3::GETATTR3res().resok(), nullptr);
+}
+
+// The default arm is that of the enumerators without a case, not of every number.
+TEST(ArmOf, FindsNoneForANumberThatIsNoEnumerator) {
+  EXPECT_EQ(nfs3::GETATTR3res::arm_of(nfs3::nfsstat3::NFS3_OK), 0);
+  EXPECT_EQ(nfs3::GETATTR3res::arm_of(nfs3::nfsstat3::NFS3ERR_STALE), 1);
+  EXPECT_EQ(nfs3::GETATTR3res::arm_of(static_cast<nfs3::nfsstat3>(4711)), -1);
+  EXPECT_EQ(nfs3::set_atime::arm_of(static_cast<nfs3::time_how>(3)), -1);
+}
+
+// A union's value lives in memory that its arms share: each copy, move and change has to keep to
+// the type that is in there. The sanitizers see where one does not.
+TEST(UnionValue, IsCopiedMovedAndReplacedWithItsArm) {
+  nfs3::post_op_fh3 handle;
+  handle.set_handle().data.assign(100, std::byte{7});
+  nfs3::post_op_fh3 copy = handle;
+  copy.handle()->data[0] = std::byte{8};
+  EXPECT_EQ(handle.handle()->data[0], std::byte{7}) << "the copy is deep";
+  const nfs3::post_op_fh3 moved = std::move(handle);
+  EXPECT_EQ(moved.handle()->data.size(), 100U);
+  copy = moved;
+  EXPECT_EQ(copy.handle()->data[0], std::byte{7});
+  copy = std::as_const(copy);
+  EXPECT_EQ(copy.handle()->data.size(), 100U) << "a value may be assigned to itself";
+  copy.set_handle().data.push_back(std::byte{9});
+  EXPECT_EQ(copy.handle()->data.size(), 1U) << "an arm that is set again is a new value";
+  copy.set_void(false);
+  EXPECT_EQ(copy.handle(), nullptr);
+  copy = nfs3::post_op_fh3(moved);
+  EXPECT_EQ(copy.handle()->data.size(), 100U);
+}
+
+TEST(UnionValue, CopiesAnArmOnTheHeapDeeply) {
+  nfs3::post_op_attr one;
+  one.set_attributes().size = 1;
+  nfs3::post_op_attr other = one;
+  other.attributes()->size = 2;
+  EXPECT_EQ(one.attributes()->size, 1U);
+  one = std::move(other);
+  EXPECT_EQ(one.attributes()->size, 2U);
 }
 
 }  // namespace rpcrdma

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "rpcrdma/export.h"
+#include "rpcrdma/generated/arm.h"
 #include "rpcrdma/message.h"
 #include "rpcrdma/types.h"
 #include "rpcrdma/xdr.h"
@@ -30,42 +31,48 @@
 namespace rpcrdma {
 
 // An optional value on the heap: for recursive types, and for large ones that are often absent.
-// Copies are deep. Access needs a value, as with std::optional.
+// Copies are deep. Access needs a value, as with std::optional. It owns a plain pointer, since a
+// std::unique_ptr for each of nfs3.x's 34 boxed types takes a compiler a second in each file.
 template <class T>
 class Box {
  public:
   Box() noexcept = default;
-  Box(T value) : value_(std::make_unique<T>(std::move(value))) {}  // implicit, as std::optional
-  Box(const Box& other) : value_(other.value_ ? std::make_unique<T>(*other.value_) : nullptr) {}
-  Box(Box&& other) noexcept = default;
+  Box(T value) : value_(new T(std::move(value))) {}  // implicit, as std::optional
+  Box(const Box& other) : value_(other.value_ != nullptr ? new T(*other.value_) : nullptr) {}
+  Box(Box&& other) noexcept : value_(std::exchange(other.value_, nullptr)) {}
   Box& operator=(const Box& other) {
-    if (this != &other) value_ = other.value_ ? std::make_unique<T>(*other.value_) : nullptr;
+    Box copy(other);
+    std::swap(value_, copy.value_);
     return *this;
   }
-  Box& operator=(Box&& other) noexcept = default;
-  ~Box() = default;
+  Box& operator=(Box&& other) noexcept {
+    Box taken(std::move(other));
+    std::swap(value_, taken.value_);
+    return *this;
+  }
+  ~Box() { delete value_; }
 
   explicit operator bool() const noexcept { return value_ != nullptr; }
   bool has_value() const noexcept { return value_ != nullptr; }
   T& operator*() noexcept { return *value_; }
   const T& operator*() const noexcept { return *value_; }
-  T* operator->() noexcept { return value_.get(); }
-  const T* operator->() const noexcept { return value_.get(); }
+  T* operator->() noexcept { return value_; }
+  const T* operator->() const noexcept { return value_; }
   // Null when there is no value.
-  T* get() noexcept { return value_.get(); }
-  const T* get() const noexcept { return value_.get(); }
+  T* get() noexcept { return value_; }
+  const T* get() const noexcept { return value_; }
   T& emplace() {
-    value_ = std::make_unique<T>();
+    *this = Box(T());
     return *value_;
   }
-  void reset() noexcept { value_.reset(); }
+  void reset() noexcept { *this = Box(); }
 
   friend bool operator==(const Box& a, const Box& b) {
     return a.value_ && b.value_ ? *a.value_ == *b.value_ : !a.value_ && !b.value_;
   }
 
  private:
-  std::unique_ptr<T> value_;
+  T* value_ = nullptr;
 };
 
 // Adds up the XDR size of a value, bytes.
