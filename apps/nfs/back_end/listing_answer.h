@@ -53,9 +53,10 @@ template <class Args, class List>
 auto answer_listing(const Args& args, const nfs3::post_op_attr& directory, const List& list,
                     const nfs3::nfsstat3& error) {
   using Results = typename ListingTypes<Args>::Results;
-  using Failure = typename ListingTypes<Args>::Failure;
   using nfs3::nfsstat3;
-  const auto fail = [&](nfsstat3 status) { return failed<Results>(status, Failure{directory}); };
+  const auto fail = [&](nfsstat3 status) {
+    return failed<Results>(status, typename ListingTypes<Args>::Failure{directory});
+  };
   if (args.cookie != 0 && args.cookieverf != kListingVerifier) {
     return fail(nfsstat3::NFS3ERR_BAD_COOKIE);
   }
