@@ -71,7 +71,7 @@ ServerOptions server_options(std::uint32_t backward_calls = 8) {
   return options;
 }
 
-class Backward : public testing::TestWithParam<Fabric> {
+class Backward : public ::testing::TestWithParam<Fabric> {
  protected:
   void connect(const ClientOptions& client = client_options(),
                const ServerOptions& server = server_options()) {

@@ -31,7 +31,7 @@ constexpr std::uint64_t kResult = 512U << 10U;  // client: the result's places; 
 constexpr std::uint64_t kReplyRoom = 900U << 10U;
 
 // Two connected drivers, and memory that is registered with each.
-class Transport : public testing::TestWithParam<Fabric> {
+class Transport : public ::testing::TestWithParam<Fabric> {
  protected:
   Transport() : network_(GetParam().make()) {
     auto listener = network_->server_side().listen(network_->listen_address());
@@ -183,8 +183,9 @@ TEST_P(Transport, ChunksOfManySegmentsInAnySplitArriveWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Providers, Transport,
-                         testing::Values(Fabric{"Sim", [] { return test::make_sim(3); }},
-                                         Fabric{"Siwarp", [] { return test::make_siwarp(true); }}),
+                         ::testing::Values(Fabric{"Sim", [] { return test::make_sim(3); }},
+                                           Fabric{"Siwarp",
+                                                  [] { return test::make_siwarp(true); }}),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST(TaskDeathTest, SaysThatItIsStartedTwice) {
 
 // --- Calls -------------------------------------------------------------------------------------
 
-class Coroutine : public testing::TestWithParam<Fabric> {
+class Coroutine : public ::testing::TestWithParam<Fabric> {
  protected:
   RpcPair make(ClientOptions client = {}) { return RpcPair(GetParam().make(), client, {}); }
 };
@@ -482,12 +482,11 @@ TEST_P(Coroutine, IsLeftBehindByADrainAndEndsWithItsClient) {
   EXPECT_EQ(chain.server->connections(), 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Providers, Coroutine,
-                         testing::Values(Fabric{"sim", [] { return test::make_sim(1, {}); }},
-                                         Fabric{"siwarp", [] { return test::make_siwarp(true); }}),
-                         [](const testing::TestParamInfo<Fabric>& fabric) {
-                           return fabric.param.name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Providers, Coroutine,
+    ::testing::Values(Fabric{"sim", [] { return test::make_sim(1, {}); }},
+                      Fabric{"siwarp", [] { return test::make_siwarp(true); }}),
+    [](const ::testing::TestParamInfo<Fabric>& fabric) { return fabric.param.name; });
 
 }  // namespace
 }  // namespace rpcrdma

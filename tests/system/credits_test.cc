@@ -32,7 +32,7 @@ ServerOptions sharing(std::uint32_t receives_max) {
   return options;
 }
 
-class SharedCredits : public testing::TestWithParam<Fabric> {
+class SharedCredits : public ::testing::TestWithParam<Fabric> {
  protected:
   bool run_until(const std::function<bool()>& condition) {
     return pair.run_until([&] {

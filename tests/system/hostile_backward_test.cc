@@ -36,7 +36,7 @@ Message backward_call(std::uint32_t xid, std::uint32_t procedure, const Message&
 
 // --- P23: a client that serves
 
-class HostileBackwardServer : public testing::Test {
+class HostileBackwardServer : public ::testing::Test {
  protected:
   static constexpr std::uint32_t kBackwardCalls = 2;
 
@@ -163,7 +163,7 @@ class Caller final : public Service {
   std::vector<CallContext*> held;
 };
 
-class HostileBackwardClient : public testing::Test {
+class HostileBackwardClient : public ::testing::Test {
  protected:
   HostileBackwardClient() {
     provider_ = std::move(rdma::siwarp::make_provider({}).value());

@@ -414,11 +414,11 @@ TEST_P(HostileReadsInLittleMemory, LeaveAtOnceWhenTheirPeerGoesWhileTheyWait) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Wire, HostileWrites, testing::Bool(), kCrcName);
-INSTANTIATE_TEST_SUITE_P(Wire, HostileReads, testing::Bool(), kCrcName);
-INSTANTIATE_TEST_SUITE_P(Wire, HostileSlowReads, testing::Bool(), kCrcName);
-INSTANTIATE_TEST_SUITE_P(Wire, HostileLargeCalls, testing::Bool(), kCrcName);
-INSTANTIATE_TEST_SUITE_P(Wire, HostileReadsInLittleMemory, testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, HostileWrites, ::testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, HostileReads, ::testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, HostileSlowReads, ::testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, HostileLargeCalls, ::testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, HostileReadsInLittleMemory, ::testing::Bool(), kCrcName);
 
 }  // namespace
 }  // namespace rpcrdma::test

@@ -53,7 +53,7 @@ Message good_reply(std::uint32_t xid, std::uint32_t credits = 32) {
   return join({words({xid, 1, credits, 0, 0, 0, 0}), raw_reply(xid)});
 }
 
-class HostileToClient : public testing::TestWithParam<bool> {  // with CRC
+class HostileToClient : public ::testing::TestWithParam<bool> {  // with CRC
  protected:
   // One call: it lends a bulk argument and a place for a bulk result.
   struct Called {
@@ -575,7 +575,7 @@ TEST_P(HostileToClient, HasNoMoreCallsUnansweredThanItAskedCreditsFor) {
   for (std::size_t i = before; i < calls_.size(); ++i) EXPECT_FALSE(calls_[i].error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Wire, HostileToClient, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Wire, HostileToClient, ::testing::Bool(),
                          [](const auto& test) { return test.param ? "WithCrc" : "WithoutCrc"; });
 
 }  // namespace

@@ -40,7 +40,7 @@ Message configure(std::uint32_t xid, const Message& sizes) {
 
 // --- A server
 
-class HostileToProfile : public testing::Test {
+class HostileToProfile : public ::testing::Test {
  protected:
   HostileToProfile() {
     provider_ = std::move(rdma::siwarp::make_provider({}).value());
@@ -214,7 +214,7 @@ TEST_F(HostileToProfile, PaddingThatLeavesTheMessageIsGarbage) {
 
 // --- A client
 
-class HostileProfileServer : public testing::Test {
+class HostileProfileServer : public ::testing::Test {
  protected:
   explicit HostileProfileServer(const test::RawMpa& mpa = {.crc = true}) {
     provider_ = std::move(rdma::siwarp::make_provider({}).value());

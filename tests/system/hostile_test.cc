@@ -505,9 +505,9 @@ TEST_P(HostileFullQueue, IsGivenUpWhenThePeerDoesNotRead) {  // P21
   expect_served();
 }
 
-INSTANTIATE_TEST_SUITE_P(Wire, HostileServer, testing::Bool(), kCrcName);
-INSTANTIATE_TEST_SUITE_P(Wire, SmallestReceives, testing::Bool(), kCrcName);
-INSTANTIATE_TEST_SUITE_P(Wire, HostileFullQueue, testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, HostileServer, ::testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, SmallestReceives, ::testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, HostileFullQueue, ::testing::Bool(), kCrcName);
 
 }  // namespace
 }  // namespace rpcrdma::test

@@ -69,7 +69,7 @@ class WatchedNetwork final : public test::Network {
   WatchedProvider server_;
 };
 
-class ManyConnections : public testing::TestWithParam<bool> {
+class ManyConnections : public ::testing::TestWithParam<bool> {
  protected:
   static constexpr std::size_t kIdle = 20;
 
@@ -236,7 +236,7 @@ TEST_P(ManyConnections, CallsHaveMemoryInTheOrderOfTheirArrival) {
   EXPECT_EQ(service.sizes.size(), 4U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Providers, ManyConnections, testing::Values(false, true),
+INSTANTIATE_TEST_SUITE_P(Providers, ManyConnections, ::testing::Values(false, true),
                          [](const auto& each) { return each.param ? "Siwarp" : "Sim"; });
 
 }  // namespace

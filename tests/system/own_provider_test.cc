@@ -24,7 +24,7 @@
 namespace rpcrdma {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr std::uint32_t kProgram = 0x20010031, kVersion = 1;
 enum Procedure : std::uint32_t { kDouble = 1, kCopy = 2 };
@@ -131,7 +131,7 @@ class FaultyProvider final : public test::ForwardingProvider {
   Faults& faults_;
 };
 
-class OwnProvider : public testing::Test {
+class OwnProvider : public ::testing::Test {
  protected:
   OwnProvider() {
     service_.on(kDouble, [](CallContext& call) {

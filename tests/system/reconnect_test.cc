@@ -38,7 +38,7 @@ ServerOptions serving(Profile profile) {
   return options;
 }
 
-class Reconnect : public testing::TestWithParam<Kind> {
+class Reconnect : public ::testing::TestWithParam<Kind> {
  protected:
   // Starts a call whose end is noted under its number.
   void start(std::size_t number, Call call) {
@@ -378,11 +378,11 @@ TEST_P(Reconnect, CountersGoOnFromOneConnectionToTheNext) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Providers, Reconnect,
-                         testing::Values(Kind{"Sim", [] { return make_sim(1); }},
-                                         Kind{"SimOtherSeed", [] { return make_sim(77); }},
-                                         Kind{"SimRfc5666", [] { return make_sim(5); },
-                                              Profile::kRfc5666},
-                                         Kind{"Siwarp", [] { return make_siwarp(true); }}),
+                         ::testing::Values(Kind{"Sim", [] { return make_sim(1); }},
+                                           Kind{"SimOtherSeed", [] { return make_sim(77); }},
+                                           Kind{"SimRfc5666", [] { return make_sim(5); },
+                                                Profile::kRfc5666},
+                                           Kind{"Siwarp", [] { return make_siwarp(true); }}),
                          [](const auto& given) { return std::string(given.param.name); });
 
 // --- Calls that must not be executed twice -----------------------------------------------------
@@ -454,7 +454,7 @@ TEST(Reconnection, EachCallIsExecutedOnceAndAnsweredOnceWhateverBreaks) {
     once.run();
     cached += once.cached();
     lost += once.lost();
-    if (testing::Test::HasFailure()) break;
+    if (::testing::Test::HasFailure()) break;
   }
   EXPECT_GT(cached, 20U) << "hardly any reply was lost: this shows nothing";
   EXPECT_GT(lost, 100U);
@@ -462,7 +462,7 @@ TEST(Reconnection, EachCallIsExecutedOnceAndAnsweredOnceWhateverBreaks) {
 
 // --- What belongs to a connection (V1-C10, PD-9, PD-R8) -----------------------------------------
 
-class EachConnection : public testing::Test {
+class EachConnection : public ::testing::Test {
  protected:
   void connect() {
     pair.kill_server();

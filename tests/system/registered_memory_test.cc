@@ -30,7 +30,7 @@ class FileService final : public Service {
   const Bytes file_;
 };
 
-class RegisteredMemoryTest : public testing::TestWithParam<bool> {
+class RegisteredMemoryTest : public ::testing::TestWithParam<bool> {
  protected:
   static constexpr std::size_t kSize = 64 * 1024;
   static constexpr int kCalls = 20;
@@ -159,7 +159,7 @@ TEST(KeptLeases, AServersBuffersStayRegisteredUntilItsPoolFreesThem) {
   EXPECT_TRUE(pair.network->violations().empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Providers, RegisteredMemoryTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Providers, RegisteredMemoryTest, ::testing::Bool(),
                          [](const auto& test) { return test.param ? "Siwarp" : "Sim"; });
 
 }  // namespace

@@ -47,7 +47,7 @@ ServerOptions server_options() {
   return options;
 }
 
-class Rfc5666 : public testing::TestWithParam<Fabric> {
+class Rfc5666 : public ::testing::TestWithParam<Fabric> {
  protected:
   static RpcPair make(const ClientOptions& client = reading_client(),
                       const ServerOptions& server = server_options()) {
@@ -448,7 +448,7 @@ TEST(Rfc5666Connect, FailsWhenTheServerCannotBeConfigured) {
 
 constexpr Fabric kSim{"Sim", [] { return test::make_sim(11); }};
 constexpr Fabric kSiwarp{"Siwarp", [] { return test::make_siwarp(true, false); }};
-INSTANTIATE_TEST_SUITE_P(Fabrics, Rfc5666, testing::Values(kSim, kSiwarp),
+INSTANTIATE_TEST_SUITE_P(Fabrics, Rfc5666, ::testing::Values(kSim, kSiwarp),
                          [](const auto& each) { return each.param.name; });
 
 }  // namespace

@@ -27,7 +27,7 @@ rdma::sim::Options slow_and_jumpy() {
   return options;
 }
 
-class Rpc : public testing::TestWithParam<Fabric> {
+class Rpc : public ::testing::TestWithParam<Fabric> {
  protected:
   RpcPair make(ClientOptions client = {}, ServerOptions server = {}) {
     return RpcPair(GetParam().make(), client, server);
@@ -693,10 +693,10 @@ TEST(RpcAtOneMoment, CallStartedByACallbackIsNotMistakenForOneThatEndsBehindIt) 
 
 INSTANTIATE_TEST_SUITE_P(
     Providers, Rpc,
-    testing::Values(Fabric{"Sim", [] { return test::make_sim(1); }},
-                    Fabric{"SimDelayed", [] { return test::make_sim(2, slow_and_jumpy()); }},
-                    Fabric{"Siwarp", [] { return test::make_siwarp(false); }},
-                    Fabric{"SiwarpCrc", [] { return test::make_siwarp(true); }}),
+    ::testing::Values(Fabric{"Sim", [] { return test::make_sim(1); }},
+                      Fabric{"SimDelayed", [] { return test::make_sim(2, slow_and_jumpy()); }},
+                      Fabric{"Siwarp", [] { return test::make_siwarp(false); }},
+                      Fabric{"SiwarpCrc", [] { return test::make_siwarp(true); }}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -36,9 +36,9 @@ using test::join;
 using test::Message;
 using test::RawPeer;
 using test::words;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing::SizeIs;
-using testing::UnorderedElementsAre;
+using ::testing::UnorderedElementsAre;
 
 constexpr std::uint32_t kProgram = test::TestService::kProgram;
 constexpr std::uint32_t kVersion = test::TestService::kVersion;
@@ -124,7 +124,7 @@ class Service final : public rpcrdma::Service {
 };
 
 // The server is driven by a thread of its own, and the clients by that of the test.
-class Shards : public testing::Test {
+class Shards : public ::testing::Test {
  protected:
   void start(std::uint32_t shards, ServerOptions options = {}) {
     options.shards = shards;

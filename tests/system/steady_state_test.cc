@@ -30,7 +30,7 @@ void PrintTo(const Case& value, std::ostream* out) {
   *out << value.name;
 }
 
-class SteadyState : public testing::TestWithParam<Case> {
+class SteadyState : public ::testing::TestWithParam<Case> {
  protected:
   SteadyState() : pair_(test::make_siwarp(GetParam().crc)), data_(test::pattern(1U << 20U, 1)) {
     for (auto& place : places_) place.resize(1U << 20U);
@@ -139,14 +139,14 @@ TEST(SteadyStateOfCoroutines, AwaitingACallAllocatesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Siwarp, SteadyState,
-                         testing::Values(Case{"Null", TestService::kNull, 0, true},
-                                         Case{"Send64KiB", TestService::kLength, 65536, false},
-                                         Case{"Send64KiBCrc", TestService::kLength, 65536, true},
-                                         Case{"Send1MiB", TestService::kLength, 1048576, false},
-                                         Case{"Echo64KiB", TestService::kEcho, 65536, false},
-                                         Case{"Echo64KiBCrc", TestService::kEcho, 65536, true},
-                                         Case{"Echo1MiB", TestService::kEcho, 1048576, false},
-                                         Case{"Echo1MiBCrc", TestService::kEcho, 1048576, true}),
+                         ::testing::Values(Case{"Null", TestService::kNull, 0, true},
+                                           Case{"Send64KiB", TestService::kLength, 65536, false},
+                                           Case{"Send64KiBCrc", TestService::kLength, 65536, true},
+                                           Case{"Send1MiB", TestService::kLength, 1048576, false},
+                                           Case{"Echo64KiB", TestService::kEcho, 65536, false},
+                                           Case{"Echo64KiBCrc", TestService::kEcho, 65536, true},
+                                           Case{"Echo1MiB", TestService::kEcho, 1048576, false},
+                                           Case{"Echo1MiBCrc", TestService::kEcho, 1048576, true}),
                          [](const auto& test) { return test.param.name; });
 
 // The peer is a plain socket whose memory is there before.

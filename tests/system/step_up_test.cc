@@ -44,7 +44,7 @@ const Message kAsk = call(blob::BLOB_STEP_UP);
 const Words kNullReply = {kLast | 24, kXid, 1, 0, 0, 0, 0};
 const Words kYes = {kLast | 28, kXid, 1, 0, 0, 0, 0, 0};
 
-class StepUp : public testing::Test {
+class StepUp : public ::testing::Test {
  protected:
   StepUp() { start({}); }
 

@@ -29,9 +29,9 @@ void PrintTo(const Fabric& fabric, std::ostream* out) {
 }
 const Fabric kSim{"sim", [] { return test::make_sim(5, {}); }};
 const Fabric kSiwarp{"siwarp", [] { return test::make_siwarp(true); }};
-const auto kName = [](const testing::TestParamInfo<Fabric>& fabric) { return fabric.param.name; };
+const auto kName = [](const ::testing::TestParamInfo<Fabric>& fabric) { return fabric.param.name; };
 
-class Version : public testing::TestWithParam<Fabric> {
+class Version : public ::testing::TestWithParam<Fabric> {
  protected:
   static RpcPair make(ProtocolVersion client_version, ProtocolVersion server_version,
                       ClientOptions client = {}, ServerOptions server = {}) {
@@ -66,7 +66,7 @@ class Version : public testing::TestWithParam<Fabric> {
     }
   }
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, Version, testing::Values(kSim, kSiwarp), kName);
+INSTANTIATE_TEST_SUITE_P(Fabrics, Version, ::testing::Values(kSim, kSiwarp), kName);
 
 TEST_P(Version, IsTheHighestThatBothHave) {
   using enum ProtocolVersion;
@@ -239,7 +239,7 @@ std::uint32_t number(Bytes value) {
 }
 
 // One number on each side, which is below 100; the server gives up to 50.
-class Experiment : public testing::TestWithParam<Fabric> {
+class Experiment : public ::testing::TestWithParam<Fabric> {
  protected:
   static constexpr std::uint32_t kId = 0xffffff07;
 
@@ -269,7 +269,7 @@ class Experiment : public testing::TestWithParam<Fabric> {
   }
   std::vector<std::uint32_t> client_heard, server_heard;
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, Experiment, testing::Values(kSim, kSiwarp), kName);
+INSTANTIATE_TEST_SUITE_P(Fabrics, Experiment, ::testing::Values(kSim, kSiwarp), kName);
 
 TEST_P(Experiment, ChangesOnBothSides) {
   RpcPair pair = make();
@@ -475,7 +475,7 @@ class OtherServer : public Version {
   std::optional<Client> client_;
   std::vector<std::uint32_t> versions_;  // of the messages that the server got
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, OtherServer, testing::Values(kSim, kSiwarp), kName);
+INSTANTIATE_TEST_SUITE_P(Fabrics, OtherServer, ::testing::Values(kSim, kSiwarp), kName);
 
 TEST_P(OtherServer, ThatIsSilentIsConnectedToAgainInVersionOne) {
   start([&](std::size_t, Bytes message) -> std::optional<Message> {
