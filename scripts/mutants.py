@@ -3,7 +3,8 @@
 
 usage: mutants.py [--only REGEX] [--keep-going]            the faults of tests/mutants/faults.toml
        mutants.py --random N [--seed S] [--sample M]       N faults drawn by a seed, or M of them
-       mutants.py --changed N [--minutes M] [--random R]   both, in the files that the last N commits changed
+       mutants.py --changed N [--minutes M] [--random R] [--in-place BUILD]
+                                                           both, in the files that the last N commits changed
        mutants.py --list
        mutants.py --check [--update]                       every fault, and every line of no-effect.txt, has its place
 
@@ -14,8 +15,10 @@ system and seed tests until one fails. Faults that survive are listed: each want
 tests/mutants/no-effect.txt, after which it is drawn no more. The third is for CI: it plants the faults of the table
 first, draws random ones then, ends when its time is over, and lists what it had no time for.
 
-It works on a copy of the tree in build-mutants, so that nothing happens to yours. JOBS limits how many commands ninja
-runs at a time.
+It works on a copy of the tree in build-mutants, so that nothing happens to yours. With --in-place the third form plants
+its faults in this tree and builds in a folder that is there already, as make check leaves it: the time goes into faults
+instead of a second build. It refuses a tree with changes that are not committed. JOBS limits how many commands ninja runs
+at a time.
 """
 import argparse
 import contextlib
@@ -43,7 +46,7 @@ RULE_ROW = re.compile(r"^\| ((?:V1|V2|PD|H|B|X|G)-[A-Z]*\d+) \|")
 DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc", "src/rdma/siwarp", "src/tcp")
 RANDOM_OF_CHANGED = 20
 # Only scripts that take minutes test the command; only the lab has RDMA devices.
-NOT_DRAWN_FROM = ("tools/", "src/rdma/verbs/")
+NOT_DRAWN_FROM = ("tools/", "gen/main.cc", "src/rdma/verbs/")
 
 
 def run(command, **options):
@@ -466,8 +469,25 @@ def try_random(trial, faults, tally):
     return left_out
 
 
-def check_changed(clock, commits, count, seed, share_min):
+def refuse_changes():
+    changed = run(["git", "status", "--porcelain", "--untracked-files=no"], cwd=ROOT, check=True).stdout
+    if changed:
+        sys.exit(f"mutants: --in-place needs a tree without changes, which it could lose; commit these first:\n{changed}")
+
+
+def programs_of_changed(clock, build):
+    """Returns (the test programs, the tree that they are built of). `build` is None for those of the copy."""
+    if build is not None:
+        return test_programs.TestPrograms(ROOT, build, clock), ROOT
+    copy_tree()
+    configure(clock)
+    return test_programs.TestPrograms(TREE, BUILD, clock), TREE
+
+
+def check_changed(clock, commits, count, seed, share_min, build=None):
     refuse_stale_reasons()
+    if build is not None:
+        refuse_changes()
     names = changed_files(commits)
     table = planted.read(ROOT)
     faults = rows_of(table, names)
@@ -481,10 +501,8 @@ def check_changed(clock, commits, count, seed, share_min):
     findings, left_out, tally = [], [fault.name for fault in faults], Tally()
     not_tried = [random_fault(fault)[0] for fault in drawn[:count]]
     try:
-        copy_tree()
-        configure(clock)
-        programs = test_programs.TestPrograms(TREE, BUILD, clock)
-        trial = Trial(programs, TREE, is_strict=False)  # make check has the last word on tests that fail
+        programs, tree = programs_of_changed(clock, build)
+        trial = Trial(programs, tree, is_strict=False)  # make check has the last word on tests that fail
         faults = cheapest_first(programs, faults, lambda fault: programs.of_tests(fault.tests)[:1],
                                 lambda fault: [edit.file for edit in fault.edits])
         findings, left_out = try_rows(trial, faults)
@@ -497,7 +515,7 @@ def check_changed(clock, commits, count, seed, share_min):
 
 
 # Random faults that a share is of: of one or two, those tried depend on how busy the machine is.
-JUDGED_MIN = 5
+JUDGED_MIN = 10
 
 
 def conclude(findings, left_out, not_tried, tally, planted_count, seed, share_min):
@@ -550,6 +568,8 @@ def main():
     parser.add_argument("--share", type=float, default=0.85, help="of random faults that must be seen (default: .85)")
     parser.add_argument("--changed", type=int, metavar="N", help="try faults of files that the last N commits changed")
     parser.add_argument("--minutes", type=float, default=5, help="that --changed takes, with building (default: 5)")
+    parser.add_argument("--in-place", type=pathlib.Path, metavar="BUILD", help="with --changed: plant the faults in this tree, and "
+                        "build in this folder, which is configured already")
     parser.add_argument("--list", action="store_true", help="list the planted faults and their tests")
     parser.add_argument("--check", action="store_true", help="find the lines of all of them; builds nothing")
     parser.add_argument("--update", action="store_true", help="with --check: correct the places of what has moved")
@@ -568,7 +588,8 @@ def main():
     except BlockingIOError:
         sys.exit(f"mutants: another run works in {HOME.relative_to(ROOT)}; wait for its end")
     if options.changed:
-        return check_changed(clock, options.changed, options.random or RANDOM_OF_CHANGED, options.seed, options.share)
+        return check_changed(clock, options.changed, options.random or RANDOM_OF_CHANGED, options.seed, options.share,
+                             options.in_place and options.in_place.resolve())
     copy_tree()
     configure(clock)
     if options.random:

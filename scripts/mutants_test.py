@@ -341,7 +341,7 @@ class Trials(InATree):
 
     def test_share_of_random_faults_is_judged_when_there_are_enough(self):
         tally = mutants.Tally()
-        for seen in (True, True, True, False):
+        for seen in 6 * [True] + 3 * [False]:
             tally.add("a fault", "unit" if seen else None, 0)
         status, output = self.quietly(mutants.conclude, [], [], [], tally, 0, 1, 0.9)
         self.assertEqual(status, 0)
@@ -374,6 +374,18 @@ class Trials(InATree):
         order = mutants.cheapest_first(self.programs, list(jobs), lambda item: self.programs.of_tests(jobs[item]),
                                        lambda item: [item])
         self.assertEqual(order, ["d.cc", "b.h", "a.cc", "c.cc"])
+
+
+class FilesOfABuild(InATree):
+    def test_a_batch_has_the_tests_of_its_files(self):
+        programs = test_programs.TestPrograms.__new__(test_programs.TestPrograms)
+        programs.tree, programs.build_folder = self.root, self.root / "build"
+        batch = self.root / "build" / "unit.batches" / "batch_1.cc"
+        batch.parent.mkdir(parents=True)
+        batch.write_text(f'#include <vector>\n#include "engine/gate.h"\n#include "{self.root}/a.cc"\n#include "{self.root}/b.cc"\n')
+        self.assertEqual(programs._files_of(str(batch)), [f"{self.root}/a.cc", f"{self.root}/b.cc"])
+        self.assertEqual(programs._files_of(f"{self.root}/c.cc"), [f"{self.root}/c.cc"])
+        self.assertEqual(programs._files_of(f"{self.root}/build/made.cc"), [])
 
 
 class Changed(InATree):

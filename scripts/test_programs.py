@@ -16,7 +16,7 @@ import typing
 
 # The limits of one program: a fault that makes it hang or grow is seen.
 TIME_MAX = 60  # seconds
-MEMORY_MAX = 4 << 30  # bytes of address space
+MEMORY_MAX = 4 << 30  # bytes: of address space, or with AddressSanitizer of memory in use
 # The simulator runs these, without the recorded behaviour: any change makes that differ, also one that is no fault.
 SEEDS = "1..150"
 # The tests in these folders may see a fault in a file of the folder.
@@ -109,6 +109,8 @@ class TestPrograms:
         self.of_test = {}  # Suite.Test: jobs of the programs that have it
         self.simulation = None
         self.compiled = set()  # names of sources
+        # AddressSanitizer reserves terabytes of address space, and counts the memory in use by itself.
+        self.has_asan = "address" in re.search(r"^RPCRDMA_SANITIZE:\w+=(.*)$", (build / "CMakeCache.txt").read_text(), re.M)[1]
         outputs = self._outputs()
         for name, command, properties in listed_tests(build):
             self._add(name, command, properties, outputs)
@@ -144,10 +146,8 @@ class TestPrograms:
     def _find_sources(self):
         """Keeps those of the programs that have tests of GoogleTest, and notes which program has which test."""
         commands = json.loads((self.build_folder / "compile_commands.json").read_text())
-        # Those that are generated may not be there yet, and have no tests.
-        source_of = {re.search(r" -o (\S+)", each["command"])[1]: each["file"] for each in commands
-                     if not pathlib.Path(each["file"]).is_relative_to(self.build_folder)}
-        self.compiled = {os.path.relpath(source, self.tree) for source in source_of.values()}
+        sources_of = {re.search(r" -o (\S+)", each["command"])[1]: self._files_of(each["file"]) for each in commands}
+        self.compiled = {os.path.relpath(source, self.tree) for sources in sources_of.values() for source in sources}
         tests_of = {}
         listed = self._command("ninja", "-t", "query", *(job.targets[0] for job in self.programs))
         objects = {}
@@ -157,7 +157,7 @@ class TestPrograms:
             elif line.startswith("    "):
                 inputs.append(line.strip())
         for job in list(self.programs):
-            sources = {source_of[each] for each in objects.get(job.targets[0], []) if each in source_of}
+            sources = {source for each in objects.get(job.targets[0], []) for source in sources_of.get(each, ())}
             for source in sources:
                 if source not in tests_of:
                     tests_of[source] = [".".join(names) for names in TEST.findall(pathlib.Path(source).read_text())]
@@ -168,6 +168,16 @@ class TestPrograms:
             self.programs[job] = {os.path.relpath(source, self.tree) for source in sources if tests_of[source]}
             for name in names:
                 self.of_test.setdefault(name, []).append(job)
+
+    def _files_of(self, source):
+        """Returns the files of the tree that the compiler reads as this source: itself, or those of a batch. Files that
+        are generated may not be there yet, and have no tests."""
+        path = pathlib.Path(source)
+        if not path.is_relative_to(self.build_folder):
+            return [source]
+        if not path.parent.name.endswith(".batches"):
+            return []
+        return [name for name in re.findall(r'^#include "(.+\.cc)"$', path.read_text(), re.M) if pathlib.Path(name).is_absolute()]
 
     def compiles(self, name):
         """Returns whether this build has the file; any header counts as part of it."""
@@ -231,8 +241,11 @@ class TestPrograms:
     def outcome(self, job):
         """Runs the job; returns "pass", "fail" or "skip"."""
         environment = dict(os.environ, **dict(each.split("=", 1) for each in job.environment))
+        if self.has_asan:
+            limit = f"hard_rss_limit_mb={MEMORY_MAX >> 20}"
+            environment["ASAN_OPTIONS"] = ":".join(filter(None, [environment.get("ASAN_OPTIONS"), limit]))
         status, _ = run(job.command, self.clock, TIME_MAX, cwd=self.build_folder, env=environment,
-                        preexec_fn=limit_memory)
+                        preexec_fn=None if self.has_asan else limit_memory)
         return "pass" if status == 0 else "skip" if status == job.skip_code else "fail"
 
 
