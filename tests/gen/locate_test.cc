@@ -255,6 +255,21 @@ TEST(UnionValue, IsCopiedMovedAndReplacedWithItsArm) {
   EXPECT_EQ(copy.handle()->data.size(), 100U);
 }
 
+// The value that is moved is inside of the one that it replaces.
+TEST(UnionValue, MayBeMovedOutOfItsOwnArm) {
+  struct Link {
+    codec::Arm<8> next;
+    int number = 0;
+  };
+  codec::Arm<8> chain;
+  Link& first = chain.emplace<Box<Link>>(1).emplace();
+  first.number = 1;
+  first.next.emplace<Box<Link>>(1).emplace().number = 2;
+  chain = std::move(first.next);
+  EXPECT_EQ(chain.get<Box<Link>>(1)->get()->number, 2);
+  EXPECT_EQ(chain.get<Box<Link>>(1)->get()->next.get<Box<Link>>(1), nullptr);
+}
+
 TEST(UnionValue, CopiesAnArmOnTheHeapDeeply) {
   nfs3::post_op_attr one;
   one.set_attributes().size = 1;

@@ -41,9 +41,9 @@ class Arm {
     return *this;
   }
   Arm& operator=(Arm&& other) noexcept {
-    if (this == &other) return *this;
+    Arm taken(std::move(other));  // which may be inside of what is ended here
     reset();
-    take(std::move(other));
+    take(std::move(taken));
     return *this;
   }
   ~Arm() { reset(); }

@@ -50,7 +50,10 @@ class Box {
     std::swap(value_, taken.value_);
     return *this;
   }
-  ~Box() { delete value_; }
+  ~Box() {
+    static_assert(sizeof(T) > 0, "the type has to be complete");
+    delete value_;
+  }
 
   explicit operator bool() const noexcept { return value_ != nullptr; }
   bool has_value() const noexcept { return value_ != nullptr; }
@@ -62,8 +65,9 @@ class Box {
   T* get() noexcept { return value_; }
   const T* get() const noexcept { return value_; }
   T& emplace() {
-    *this = Box(T());
-    return *value_;
+    T* made = new T();
+    delete std::exchange(value_, made);
+    return *made;
   }
   void reset() noexcept { *this = Box(); }
 
