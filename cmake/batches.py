@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts the files of a target into batches that the compiler reads as one file each, where C++ cannot tell the difference.
+"""Puts the files of a target into batches that the compiler reads as one file each, where no name of one occurs in another.
 
 usage: batches.py plan FOLDER SIZE FILE...   writes FOLDER/batch_1.cc and so on, each of files with at most SIZE bytes in
                                              all; prints their paths, separated by semicolons
@@ -12,9 +12,8 @@ A name that a file declares for itself, in an anonymous namespace say, stays vis
 joins a batch only if none of these names occurs in it at all, as whatever; a using-declaration or an alias that both
 have in the same words is the exception. Names need no rule: files with the same ones are in different batches. All
 headers are included in front of the first file. A file is the last of its batch if it has something that reaches further
-and cannot be seen by its name (a using-directive, an operator of its own), and has a batch of its own if it sets
-something up for its headers (a macro in front of an #include). A plan that is still good stays as it is, so that little
-is compiled again.
+than its name (a using-directive; an operator, a macro or a specialisation of its own), and is alone if it includes
+something under a condition or behind a macro. A plan that is still good stays as it is, so that little is compiled again.
 """
 import itertools
 import pathlib
@@ -25,7 +24,7 @@ import sys
 TOKEN = re.compile(
     r'(?P<none>//[^\n]*|/\*.*?\*/|(?:u8|[uUL])?R"(?P<mark>[^()\\ ]*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'
     r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+')"
-    r"|(?P<directive>^[ \t]*#(?:\\\n|[^\n])*)|(?P<operator>\boperator\s*(?:\(\s*\)|\[\s*\]|[-+*/%^&|~!=<>,]+))|(?P<word>[A-Za-z_]\w*)|(?P<number>\d[\w.']*)|(?P<sign>::|->|\S)",
+    r"|(?P<directive>^[ \t]*#(?:\\\n|[^\n])*)|(?P<operator>\boperator\s*(?:\(\s*\)|\[\s*\]|[-+*/%^&|~!=<>,]+))|(?P<word>[A-Za-z_]\w*)|(?P<number>\d[\w.']*)|(?P<sign>::|->|<<|\S)",
     re.S | re.M)
 # Where a statement at the level of a namespace begins with one of these, or stands in an anonymous namespace, its names are
 # the file's own.
@@ -53,6 +52,7 @@ class File:
         self.own = {}  # name: the using-declaration or alias that declares it; None if it is something else
         self.is_last = self.is_alone = False
         self.conditions = 0  # #if that are open
+        self.macros = set()
         tokens = []
         for match in TOKEN.finditer(text):
             if match["directive"]:
@@ -63,19 +63,23 @@ class File:
                 tokens.append(match["word"] or match["sign"] or "0")
             elif match["operator"]:
                 tokens.append("operator")
+        self.is_last = self.is_last or bool(self.macros)  # which also replace what stands behind a point
         self._declarations(tokens)
 
     def _directive(self, text):
         words = re.findall(r"\w+", text)
         self.words.update(words)
         if words[:1] == ["include"]:
-            self.is_alone = self.is_alone or bool(self.own)  # macros that a header may look at
-            if self.conditions == 0:
-                self.includes.append(" ".join(text.split()))
+            # A header may look at macros; and one under a condition cannot go in front of the others.
+            self.is_alone = self.is_alone or bool(self.own) or self.conditions > 0
+            self.includes.append(" ".join(text.split()))
         elif words[:1] == ["define"]:
             self.own[words[1]] = None
+            self.macros.add(words[1])
         elif words[:1] == ["undef"]:
+            self.is_last = self.is_last or words[1] not in self.macros
             self.own.pop(words[1], None)
+            self.macros.discard(words[1])
         elif words[:1] == ["pragma"]:
             self.is_last = True
         elif words[0].startswith("if"):
@@ -88,7 +92,7 @@ class File:
         statement = []  # the tokens of the statement so far, outside of inner braces and parentheses
         parentheses = 0
         in_enumeration = False
-        for token in tokens:
+        for token in self._without_attributes(tokens):
             at_level = not parentheses and "other" not in scopes
             if in_enumeration and is_name(token):
                 self.own[token] = None  # an enumerator, or what it equals
@@ -101,12 +105,17 @@ class File:
                 if not parentheses and "other" not in scopes:
                     statement.append(token)
             elif token == "{":
+                while statement[:2] == ["{", "}"]:
+                    del statement[:2]  # the body of a constructor whose last initialiser has braces
                 in_enumeration = at_level and statement[0] == "enum" and statement[1] not in ("class", "struct") or in_enumeration
                 scopes.append(self._scope_of(statement) if at_level else "other")
                 if scopes[-1] != "other":
                     statement = []
             elif token == "}":
                 in_enumeration = False
+                if not scopes:  # some are under conditions
+                    self.is_alone = True
+                    continue
                 ended = scopes.pop()
                 if ended != "other":
                     statement = []
@@ -118,6 +127,17 @@ class File:
             elif token == ";" and at_level:
                 self._note(statement, "anonymous" in scopes)
                 statement = []
+
+    @staticmethod
+    def _without_attributes(tokens):
+        depth = 0
+        for token, after in zip(tokens, tokens[1:] + [""]):
+            if depth == 0 and token == after == "[":
+                depth = 2
+            elif depth and token == "]":
+                depth -= 1
+            elif not depth:
+                yield token
 
     @staticmethod
     def _scope_of(statement):
@@ -132,8 +152,12 @@ class File:
         return ")" in statement and "=" not in statement and statement[0] not in ("struct", "class", "enum", "union")
 
     def _note(self, statement, is_anonymous):
+        while statement[:2] == ["{", "}"]:
+            statement = statement[2:]
+        if not statement:
+            return
         start = statement[0]
-        if statement[:2] == ["using", "namespace"]:
+        if statement[:2] in (["using", "namespace"], ["using", "enum"]) or statement[:3] == ["template", "<", ">"]:
             self.is_last = True
         if not (is_anonymous or start in OWN):
             return
@@ -193,12 +217,17 @@ def write_if_new(path, text):
 def old_plan(folder):
     """Returns the plan that is there, as lists of names."""
     path = folder / "plan"
-    return [line.split(" ") for line in path.read_text().splitlines()] if path.is_file() else []
+    return [line.split("\t") for line in path.read_text().splitlines()] if path.is_file() else []
 
 
 def first_reason_against(batches):
     pairs = (pair for batch in batches for pair in itertools.combinations(batch, 2))
     return next(filter(None, itertools.starmap(reason_against, pairs)), None)
+
+
+def text_of(batch):
+    lines = dict.fromkeys(line for file in batch for line in file.includes) if len(batch) > 1 else {}
+    return "\n".join([*lines, *(f'#include "{file.path}"' for file in batch)]) + "\n"
 
 
 def make_plan(folder, size, names):
@@ -212,17 +241,18 @@ def make_plan(folder, size, names):
         batches = None
     if batches is None or first_reason_against(batches):
         batches = plan(files.values(), size)
-    paths = []
-    for number, batch in enumerate(batches, 1):
-        paths.append(folder / f"batch_{number}.cc")
-        lines = dict.fromkeys(line for file in batch for line in file.includes) if len(batch) > 1 else {}
-        write_if_new(paths[-1], "\n".join([*lines, *(f'#include "{file.path}"' for file in batch)]) + "\n")
-    write_if_new(folder / "plan", "\n".join(" ".join(file.path for file in batch) for batch in batches) + "\n")
+    paths = [folder / f"batch_{number}.cc" for number in range(1, len(batches) + 1)]
+    for path, batch in zip(paths, batches):
+        write_if_new(path, text_of(batch))
+    write_if_new(folder / "plan", "\n".join("\t".join(file.path for file in batch) for batch in batches) + "\n")
     print(";".join(map(str, paths)), end="")
 
 
 def check(folder):
-    if reason := first_reason_against([[*map(File, batch)] for batch in old_plan(folder)]):
+    batches = [[*map(File, batch)] for batch in old_plan(folder)]
+    for number, batch in enumerate(batches, 1):
+        write_if_new(folder / f"batch_{number}.cc", text_of(batch))  # a file may include something new
+    if reason := first_reason_against(batches):
         (folder / "plan").touch()  # CMake makes a new plan before the next build
         sys.exit(f"batches.py: {reason} now: run the build once more, which puts them into different batches")
     write_if_new(folder / "checked", "The batches of the plan are good.\n")

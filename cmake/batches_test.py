@@ -84,6 +84,25 @@ class Batches(unittest.TestCase):
             self.assertEqual([file.path[-4:] for file in batches.plan(self.files(text, plain), 60000)[0]], ["1.cc", "0.cc"])
             self.assertEqual(self.sizes(text, text), [1, 1])
 
+    def test_a_file_that_includes_under_a_condition_has_a_batch_of_its_own(self):
+        self.assertEqual(self.sizes("#if X\n#include <odd>\n#endif\nint a();", "int b();"), [1, 1])
+
+    def test_nothing_follows_a_macro(self):
+        self.assertEqual([file.path[-4:] for file in batches.plan(self.files("#define size 3\nint a();", "int b(T t) { return t.size(); }"),
+                                                                 60000)[0]], ["1.cc", "0.cc"])
+
+    def test_names_are_found_behind_what_ends_in_unusual_ways(self):
+        self.assertEqual(self.own("Foo::Foo(int a) : a_{a} {}\nnamespace {\nint one() { return 1; }\n}\nFoo::~Foo() {}\nstatic int two() { return 2; }\n"
+                                  "[[gnu::noinline]] static void three(int x) {}\nconstexpr int four = 1 << 2, five = 3;"),
+                         {"one", "two", "three", "four", "five"})
+
+    def test_a_new_include_of_a_file_goes_in_front(self):
+        self.files("int a();", "int b();")
+        made = pathlib.Path(self.plan("0.cc", "1.cc")[0])
+        (self.folder / "1.cc").write_text("#include <map>\nint b();")
+        batches.check(self.folder / "made")
+        self.assertEqual(made.read_text().splitlines()[0], "#include <map>")
+
     def test_a_macro_for_the_headers_has_a_batch_of_its_own(self):
         self.assertEqual(self.sizes("#define _LARGE 1\n#include <stdio.h>\n", "int b();"), [1, 1])
 
@@ -94,7 +113,7 @@ class Batches(unittest.TestCase):
         return printed.getvalue().split(";")
 
     def test_all_headers_are_included_in_front_of_the_first_file(self):
-        self.files("#include <vector>\n#if X\n#include <odd>\n#endif\nint a;", "#include  <map>\n#include <vector>\nint b;")
+        self.files("#include <vector>\nint a;", "#include  <map>\n#include <vector>\nint b;")
         made = self.plan("0.cc", "1.cc")
         self.assertEqual(pathlib.Path(made[0]).read_text().splitlines(),
                          ["#include <vector>", "#include <map>", f'#include "{self.folder}/0.cc"', f'#include "{self.folder}/1.cc"'])
