@@ -28,6 +28,7 @@ import itertools
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -78,6 +79,11 @@ def configure(clock):
 
 # --- One fault ------------------------------------------------------------------------------------
 
+def stop_at_signal(number, _):
+    """Ends the program in a way that takes out the fault first."""
+    sys.exit(f"mutants: stopped by {signal.Signals(number).name}; no fault is left in the tree")
+
+
 @contextlib.contextmanager
 def in_place(root, texts):
     """Replaces the files by these texts until the end of the block."""
@@ -87,8 +93,12 @@ def in_place(root, texts):
             (root / name).write_text(text)
         yield
     finally:
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, signal.SIG_IGN)
         for name, text in before.items():
             (root / name).write_text(text)
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, stop_at_signal)
 
 
 class Trial:
@@ -587,6 +597,8 @@ def main():
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         sys.exit(f"mutants: another run works in {HOME.relative_to(ROOT)}; wait for its end")
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, stop_at_signal)
     if options.changed:
         return check_changed(clock, options.changed, options.random or RANDOM_OF_CHANGED, options.seed, options.share,
                              options.in_place and options.in_place.resolve())
