@@ -376,6 +376,20 @@ class Trials(InATree):
         self.assertEqual(order, ["d.cc", "b.h", "a.cc", "c.cc"])
 
 
+class Stopping(InATree):
+    def test_a_signal_takes_the_fault_out(self):
+        for name in ("SIGTERM", "SIGHUP", "SIGINT"):
+            program = (f"import os, pathlib, signal, sys\nsys.path.insert(0, {str(HERE)!r})\nimport mutants\n"
+                       "for each in (signal.SIGTERM, signal.SIGHUP):\n    signal.signal(each, mutants.stop_at_signal)\n"
+                       f"with mutants.in_place(pathlib.Path({str(self.root)!r}), {{'src/engine/gate.h': 'a fault'}}):\n"
+                       f"    print(open({str(self.root / 'src/engine/gate.h')!r}).read(), flush=True)\n"
+                       f"    os.kill(os.getpid(), signal.{name})\n    signal.pause()\n")
+            ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+            self.assertEqual(ended.stdout, "a fault\n", ended.stderr)
+            self.assertNotEqual(ended.returncode, 0)
+            self.assertEqual((self.root / "src/engine/gate.h").read_text(), HEADER)
+
+
 class FilesOfABuild(InATree):
     def test_a_batch_has_the_tests_of_its_files(self):
         programs = test_programs.TestPrograms.__new__(test_programs.TestPrograms)
