@@ -415,15 +415,15 @@ def rows_of(faults, names, root=ROOT):
 
 
 def cheapest_first(programs, items, first_jobs, files):
-    """Sorts the items by what has to be built for their first jobs, so that the time goes into runs. A fault in a
-    header makes many files compile anew."""
+    """Sorts the items by what has to be built for their first jobs, so that the time goes into runs. Faults in
+    headers come last: each makes many files compile anew."""
     cost = {}  # of the targets: (number of steps, the targets)
     keys = []
     for item in items:
         targets = tuple(test_programs.targets_of(first_jobs(item)))
         if targets not in cost:
             cost[targets] = (programs.steps(first_jobs(item)) if targets else float("inf"), targets)
-        keys.append((*cost[targets], any(file.endswith(".h") for file in files(item))))
+        keys.append((any(file.endswith(".h") for file in files(item)), *cost[targets]))
     return [items[place] for place in sorted(range(len(items)), key=keys.__getitem__)]
 
 

@@ -373,7 +373,7 @@ class Trials(InATree):
         jobs = {"a.cc": ["system"], "b.h": ["unit"], "c.cc": ["none"], "d.cc": ["unit"]}
         order = mutants.cheapest_first(self.programs, list(jobs), lambda item: self.programs.of_tests(jobs[item]),
                                        lambda item: [item])
-        self.assertEqual(order, ["d.cc", "b.h", "a.cc", "c.cc"])
+        self.assertEqual(order, ["d.cc", "a.cc", "c.cc", "b.h"])
 
 
 class Stopping(InATree):
