@@ -164,7 +164,7 @@ class File:
         if "operator" in statement:
             self.is_last = True
         text = " ".join(statement) if start in ("using", "namespace") else None  # may be said twice
-        before, angles = "", 0  # what stands between < and > declares nothing
+        before, angles = "", 0  # template arguments declare nothing
         for index, token in enumerate(statement[:-1]):
             after = statement[index + 1]
             angles += (token == "<") - (token == ">")
@@ -172,7 +172,7 @@ class File:
                 after_class = statement[index + 2] if after in ("struct", "class") else after
                 if is_name(after_class):  # which may be followed by final, : or < as well
                     self.own[after_class] = None
-            # What stands behind :: belongs to something else, but what a using-declaration names is this file's own.
+            # A name behind :: belongs to another scope, except in a using-declaration, which declares it here.
             if index == 0 and token.isupper() and after == "(":
                 before = token
                 continue  # a macro such as TEST(), whose names are made of its arguments
