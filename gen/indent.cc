@@ -57,7 +57,7 @@ class Indenter {
         if (c == quote) quote = 0;
         continue;
       }
-      if (text.substr(i).starts_with("//")) return;
+      if (c == '/' && text.substr(i).starts_with("//")) return;
       if (c == '"' || c == '\'') quote = c;
       if (c == '(') ++parentheses_;
       if (c == ')' && parentheses_ > 0) --parentheses_;
