@@ -244,7 +244,8 @@ Result<void> CopyRun::equal_here(const FileJob& job, std::uint64_t offset, rpcrd
     const MutableBytes here = MutableBytes(compared_).first(there.size());
     const auto got = job.here.read_at(here, offset + done);
     if (!got) return failed_here("reading it again failed");
-    if (*got != there.size() || !std::ranges::equal(here, there)) {
+    // Comparing spans of std::byte, std::ranges::equal would look at each by itself.
+    if (*got != there.size() || std::memcmp(here.data(), there.data(), there.size()) != 0) {
       return Unexpected<Failure>(
           Failure{.local = "what the server has is not what is here, between byte " +
                            std::to_string(offset + done) + " and " +
