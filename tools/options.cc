@@ -1,6 +1,7 @@
 #include "tools/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <utility>
 
 namespace rpcrdma::tools {
@@ -9,6 +10,12 @@ struct Command::Parser {
   std::unique_ptr<CLI::App> program;  // null for a subcommand
   CLI::App* app;
   std::vector<std::pair<const CLI::Option*, bool*>> noted;
+  // Options that CLI11 does not have yet. It spends more on those of twenty subcommands than the
+  // rest of a short command takes.
+  std::vector<Option> awaited;
+
+  void make_options();
+  void make(const Option& option);
 };
 
 namespace {
@@ -87,21 +94,24 @@ Command::Command(std::unique_ptr<Parser> parser) : parser_(std::move(parser)) {}
 Command::~Command() = default;
 
 void Command::add(std::initializer_list<Option> options) {
-  for (const Option& each : options) add(each);
+  parser_->awaited.insert(parser_->awaited.end(), options);
 }
 
-void Command::add(const Option& option) {
-  CLI::App& app = *parser_->app;
+void Command::Parser::make_options() {
+  for (const Option& each : std::exchange(awaited, {})) make(each);
+}
+
+void Command::Parser::make(const Option& option) {
   const Rules& rules = option.rules;
-  CLI::Option* const made = add_to(app, option);
+  CLI::Option* const made = add_to(*app, option);
   add_checks(*made, rules);
   if (rules.type != nullptr) made->type_name(rules.type);
   if (rules.is_required) made->required();
   if (rules.most_values > 0) made->expected(rules.least_values, rules.most_values);
   if (rules.separator != '\0') made->delimiter(rules.separator)->allow_extra_args(false);
-  for (const std::string& name : words_of(rules.needs)) made->needs(app.get_option(name));
-  for (const std::string& name : words_of(rules.excludes)) made->excludes(app.get_option(name));
-  if (rules.is_given != nullptr) parser_->noted.emplace_back(made, rules.is_given);
+  for (const std::string& name : words_of(rules.needs)) made->needs(app->get_option(name));
+  for (const std::string& name : words_of(rules.excludes)) made->excludes(app->get_option(name));
+  if (rules.is_given != nullptr) noted.emplace_back(made, rules.is_given);
 }
 
 void Command::add_version_flag(const char* names, const std::string& text) {
@@ -126,6 +136,7 @@ void Command::hide() {
 
 std::optional<int> Command::parse(int argc, const char* const* argv) {
   constexpr int kWrongUsage = 2;
+  make_options(std::vector<std::string_view>(argv, argv + argc));
   try {
     parser_->app->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -133,6 +144,13 @@ std::optional<int> Command::parse(int argc, const char* const* argv) {
   }
   note_given();
   return std::nullopt;
+}
+
+void Command::make_options(const std::vector<std::string_view>& words) {
+  parser_->make_options();
+  for (const auto& each : subcommands_) {
+    if (std::ranges::count(words, each->name()) > 0) each->make_options(words);
+  }
 }
 
 void Command::note_given() const {
@@ -177,6 +195,7 @@ std::string Command::footer() const {
 
 // App::help() would print the page of the subcommand that the command line has.
 std::string Command::help_page() const {
+  parser_->make_options();
   const CLI::App& app = *parser_->app;
   return app.get_formatter()->make_help(&app, full_name(app), CLI::AppFormatMode::Normal);
 }
@@ -198,6 +217,7 @@ std::vector<OptionFacts> Command::positionals() const {
 }
 
 std::vector<OptionFacts> Command::facts(bool positional) const {
+  parser_->make_options();
   std::vector<OptionFacts> all;
   const auto is_wanted = [positional](const CLI::Option* option) {
     return !option->get_group().empty() && option->get_positional() == positional;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -84,6 +85,7 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
+  // The texts and the values outlive the command.
   void add(std::initializer_list<Option> options);
   // Adds a flag that prints the text and ends the program.
   void add_version_flag(const char* names, const std::string& text);
@@ -130,7 +132,8 @@ class Command {
   };
 
   explicit Command(std::unique_ptr<Parser> parser);
-  void add(const Option& option);
+  void make_options(
+      const std::vector<std::string_view>& words);  // of the subcommands that they name
   void note_given() const;
   std::vector<OptionFacts> facts(bool positional) const;
 
