@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -282,11 +283,16 @@ std::optional<Error> RpcPair::finish(Call call, const std::function<void(Reply&)
 std::vector<std::byte> pattern(std::size_t size, std::uint32_t seed) {
   std::vector<std::byte> bytes(size);
   std::uint32_t state = seed * 2654435761U + 1;
-  for (std::byte& byte : bytes) {
+  for (std::byte *at = bytes.data(), *end = at + size; at != end; ++at) {
     state = state * 1664525U + 1013904223U;
-    byte = static_cast<std::byte>(state >> 24U);
+    *at = static_cast<std::byte>(state >> 24U);
   }
   return bytes;
+}
+
+bool are_equal(Bytes one, Bytes other) {
+  return one.size() == other.size() &&
+         (one.empty() || std::memcmp(one.data(), other.data(), one.size()) == 0);
 }
 
 }  // namespace rpcrdma::test

@@ -150,6 +150,8 @@ class RpcPair {
 
 // Bytes that differ by place and seed.
 std::vector<std::byte> pattern(std::size_t size, std::uint32_t seed);
+// Returns what std::ranges::equal does, which looks at megabytes byte by byte.
+bool are_equal(Bytes one, Bytes other);
 
 }  // namespace rpcrdma::test
 
