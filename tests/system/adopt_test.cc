@@ -14,10 +14,10 @@
 #include "rpcrdma/function_service.h"
 #include "rpcrdma/server.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
 
-constexpr std::uint32_t kProgram = 0x20010004;
+constexpr std::uint32_t kAdoptedProgram = 0x20010004;
 constexpr std::uint32_t kBulkMax = 1U << 20U;
 
 // A record of RFC 5531 §11: a mark with the last bit, and the bytes.
@@ -74,7 +74,7 @@ void fill(FunctionService& service) {
 
 void expect_echo(Client& client, std::size_t size) {
   std::vector<std::byte> data(size, std::byte{0x5a}), place(size);
-  auto call = client.prepare({kProgram, 1, 1});
+  auto call = client.prepare({kAdoptedProgram, 1, 1});
   ASSERT_TRUE(call) << call.error().message();
   call->arguments().bulk(data);
   call->place_result(place);
@@ -90,7 +90,7 @@ TEST(Adopt, ConnectionStepsUpBetweenTwoRecords) {
   fill(service);
   auto server = Server::listen("rdma://127.0.0.1:0");
   ASSERT_TRUE(server);
-  ASSERT_TRUE(server->add(kProgram, 1, service));
+  ASSERT_TRUE(server->add(kAdoptedProgram, 1, service));
   std::thread serving([&] {
     EXPECT_EQ(receive_record(tcp.server), "may I step up?");
     send_all(tcp.server, record("yes"));
@@ -147,4 +147,4 @@ TEST(Adopt, PeerThatDoesNotStepUpIsTold) {
 }
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

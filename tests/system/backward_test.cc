@@ -7,14 +7,11 @@
 #include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
 #include "rpcrdma/coroutine.h"
+#include "support/fabric.h"
 #include "support/rpc_fixture.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
-
-using test::pattern;
-using test::RpcPair;
-using test::TestService;
 
 // What an upper layer does to say that its client takes calls: procedure 1 of a program of its own.
 // The server keeps a client of the client from then on.
@@ -50,14 +47,6 @@ class ReadyService final : public Service {
   rdma::Provider* clock = nullptr;
   Instant made_at{};  // by `clock`
 };
-
-struct Fabric {
-  const char* name;
-  std::function<std::unique_ptr<test::Network>()> make;
-};
-void PrintTo(const Fabric& fabric, std::ostream* out) {
-  *out << fabric.name;
-}
 
 ClientOptions client_options(std::uint32_t backward_calls = 4, bool reconnect = false) {
   ClientOptions options;
@@ -956,14 +945,20 @@ TEST_F(LastingBackwardClient, IsAnsweredFromMemoryAsItIsNow) {
   ask(std::byte{2});
 }
 
-std::string name_of(const ::testing::TestParamInfo<Fabric>& tested) {
-  return tested.param.name;
-}
-const Fabric kSim{"sim", [] { return test::make_sim(1); }};
-const Fabric kSiwarp{"siwarp", [] { return test::make_siwarp(true); }};
-INSTANTIATE_TEST_SUITE_P(Fabrics, Backward, ::testing::Values(kSim, kSiwarp), name_of);
-INSTANTIATE_TEST_SUITE_P(Fabrics, BackwardThatOutlives, ::testing::Values(kSim, kSiwarp), name_of);
-INSTANTIATE_TEST_SUITE_P(Fabrics, BackwardThreads, ::testing::Values(kSiwarp), name_of);
+INSTANTIATE_TEST_SUITE_P(Fabrics, Backward,
+                         ::testing::Values(Fabric{"sim", [] { return test::make_sim(1); }},
+                                           Fabric{"siwarp",
+                                                  [] { return test::make_siwarp(true); }}),
+                         name_of_fabric);
+INSTANTIATE_TEST_SUITE_P(Fabrics, BackwardThatOutlives,
+                         ::testing::Values(Fabric{"sim", [] { return test::make_sim(1); }},
+                                           Fabric{"siwarp",
+                                                  [] { return test::make_siwarp(true); }}),
+                         name_of_fabric);
+INSTANTIATE_TEST_SUITE_P(Fabrics, BackwardThreads,
+                         ::testing::Values(Fabric{"siwarp",
+                                                  [] { return test::make_siwarp(true); }}),
+                         name_of_fabric);
 
 // A context of the application's own, as one would make to try a service without a server.
 class MadeUpContext final : public CallContext {
@@ -994,4 +989,4 @@ TEST(BackwardClient, NeedsACallThatCameOverAConnection) {
 }
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

@@ -6,24 +6,16 @@
 
 #include "base/random.h"
 #include "rpcrdma/xdr.h"
+#include "support/fabric.h"
 #include "support/rpc_fixture.h"
 #include "transport/connection.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
 
 using engine::Fragment;
 using engine::Lease;
 using engine::ResultRoom;
-using test::pattern;
-
-struct Fabric {
-  const char* name;
-  std::function<std::unique_ptr<test::Network>()> make;
-};
-void PrintTo(const Fabric& fabric, std::ostream* out) {
-  *out << fabric.name;
-}
 
 constexpr std::uint64_t kHead = 0;              // 64 bytes: the Call's or reply's head and tail
 constexpr std::uint64_t kItem = 4096;           // client: the argument; server: where it lands
@@ -186,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(Providers, Transport,
                          ::testing::Values(Fabric{"Sim", [] { return test::make_sim(3); }},
                                            Fabric{"Siwarp",
                                                   [] { return test::make_siwarp(true); }}),
-                         [](const auto& test) { return test.param.name; });
+                         name_of_fabric);
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

@@ -7,22 +7,11 @@
 
 #include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
+#include "support/fabric.h"
 #include "support/rpc_fixture.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
-
-using test::pattern;
-using test::RpcPair;
-using test::TestService;
-
-struct Fabric {
-  const char* name;
-  std::function<std::unique_ptr<test::Network>()> make;
-};
-void PrintTo(const Fabric& fabric, std::ostream* out) {
-  *out << fabric.name;
-}
 
 // The length of `data` as the server sees it.
 Task<Expected<std::uint32_t, Error>> length(Client& client, Bytes data) {
@@ -482,11 +471,11 @@ TEST_P(Coroutine, IsLeftBehindByADrainAndEndsWithItsClient) {
   EXPECT_EQ(chain.server->connections(), 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Providers, Coroutine,
-    ::testing::Values(Fabric{"sim", [] { return test::make_sim(1, {}); }},
-                      Fabric{"siwarp", [] { return test::make_siwarp(true); }}),
-    [](const ::testing::TestParamInfo<Fabric>& fabric) { return fabric.param.name; });
+INSTANTIATE_TEST_SUITE_P(Providers, Coroutine,
+                         ::testing::Values(Fabric{"sim", [] { return test::make_sim(1, {}); }},
+                                           Fabric{"siwarp",
+                                                  [] { return test::make_siwarp(true); }}),
+                         name_of_fabric);
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

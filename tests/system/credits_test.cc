@@ -9,22 +9,12 @@
 #include "rdma/siwarp/provider.h"
 #include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
+#include "support/fabric.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
-
-using test::RpcPair;
-using test::TestService;
-
-struct Fabric {
-  const char* name;
-  std::function<std::unique_ptr<test::Network>()> make;
-};
-void PrintTo(const Fabric& fabric, std::ostream* out) {
-  *out << fabric.name;
-}
 
 ServerOptions sharing(std::uint32_t receives_max) {
   ServerOptions options;
@@ -140,10 +130,6 @@ TEST_P(SharedCredits, GrantsGoDownAndUpAgain) {
   expect_credits(*pair.client, 16);
 }
 
-std::string name_of(const ::testing::TestParamInfo<Fabric>& tested) {
-  return tested.param.name;
-}
-const Fabric kSim{"sim", [] { return test::make_sim(1); }};
 // One queue for all of them, of the provider's.
 const Fabric kSimInOneQueue{"sim_in_one_queue", [] {
                               rdma::sim::Options options;
@@ -152,9 +138,11 @@ const Fabric kSimInOneQueue{"sim_in_one_queue", [] {
                               options.shared_messages_max = 18;
                               return test::make_sim(1, options);
                             }};
-const Fabric kSiwarp{"siwarp", [] { return test::make_siwarp(false); }};
-INSTANTIATE_TEST_SUITE_P(Fabrics, SharedCredits, ::testing::Values(kSim, kSimInOneQueue, kSiwarp),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Fabrics, SharedCredits,
+    ::testing::Values(Fabric{"sim", [] { return test::make_sim(1); }}, kSimInOneQueue,
+                      Fabric{"siwarp", [] { return test::make_siwarp(false); }}),
+    name_of_fabric);
 
 // Its set-up begins while another connection is there, and goes on when that one has gone: nothing
 // else tells that there are other connections than before.
@@ -186,4 +174,4 @@ TEST(SharedCreditsOverTcp, ConnectionThatTakesTheTurnOfAnotherGetsItsShare) {
 }
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

@@ -26,7 +26,6 @@
 namespace rpcrdma::test {
 namespace {
 
-using gss::Service;
 using std::chrono::seconds;
 
 // Without a thread: the test runs what is submitted, or it ends at once.
@@ -76,7 +75,7 @@ class GssClient : public ::testing::TestWithParam<std::tuple<bool, bool>> {
   }
   static bool is_tcp() { return std::get<0>(GetParam()); }
 
-  void start(Service service, const FakeSettings& settings = {}, ClientOptions options = {}) {
+  void start(gss::Service service, const FakeSettings& settings = {}, ClientOptions options = {}) {
     client_.reset();
     server_.reset();
     client_auth_.reset();
@@ -91,7 +90,7 @@ class GssClient : public ::testing::TestWithParam<std::tuple<bool, bool>> {
     ASSERT_TRUE(server_->accept_flavor(AuthFlavor::kRpcsecGss, *server_auth_));
     connect(service, std::move(options));
   }
-  void connect(Service service, ClientOptions options = {}, std::uint32_t first_sequence = 1) {
+  void connect(gss::Service service, ClientOptions options = {}, std::uint32_t first_sequence = 1) {
     client_.reset();
     client_auth_ = std::make_unique<gss::ClientGss>(
         *mechanism_, client_executor_,
@@ -139,7 +138,7 @@ class GssClient : public ::testing::TestWithParam<std::tuple<bool, bool>> {
             return;
           }
           reply->land_results();
-          EXPECT_TRUE(std::ranges::equal(reply->results().bulk(1U << 20U, "data"), data));
+          EXPECT_TRUE(are_equal(reply->results().bulk(1U << 20U, "data"), data));
           EXPECT_EQ(reply->finish(), std::nullopt);
         });
     if (!started) *outcome = {started.error(), true};
@@ -181,12 +180,13 @@ INSTANTIATE_TEST_SUITE_P(OverEach, GssClient,
                                   (std::get<1>(each.param) ? "_later" : "_at_once");
                          });
 
-constexpr Service kServices[] = {Service::kNone, Service::kIntegrity, Service::kPrivacy};
+constexpr gss::Service kServices[] = {gss::Service::kNone, gss::Service::kIntegrity,
+                                      gss::Service::kPrivacy};
 
 // --- Contexts ----------------------------------------------------------------------------------
 
 TEST_P(GssClient, OneContextServesAllCalls) {
-  for (const Service service : kServices) {
+  for (const gss::Service service : kServices) {
     start(service);
     for (const std::size_t size : {1U, 100U, 5'001U, 300'001U}) expect_echo(size);
     EXPECT_EQ(mechanism_->initiated, 1);
@@ -194,13 +194,13 @@ TEST_P(GssClient, OneContextServesAllCalls) {
     if (is_tcp()) continue;
     const TransferCounters counters = client_->counters();
     // What is protected moves as a whole (RFC 8166 §6.1).
-    EXPECT_EQ(counters.write_chunk_bytes > 0, service == Service::kNone);
-    EXPECT_EQ(counters.long_calls, service == Service::kNone ? 0U : 1U);
+    EXPECT_EQ(counters.write_chunk_bytes > 0, service == gss::Service::kNone);
+    EXPECT_EQ(counters.long_calls, service == gss::Service::kNone ? 0U : 1U);
   }
 }
 
 TEST_P(GssClient, CallsThatBeginTogetherWaitForOneContext) {
-  start(Service::kIntegrity);
+  start(gss::Service::kIntegrity);
   std::vector<std::unique_ptr<Outcome>> calls;
   for (int i = 0; i < 20; ++i) calls.push_back(begin_echo(100));
   for (const auto& call : calls) {
@@ -213,14 +213,14 @@ TEST_P(GssClient, CallsThatBeginTogetherWaitForOneContext) {
 
 TEST_P(GssClient, TokensGoBackAndForthAsOftenAsTheMechanismWants) {
   for (const int exchanges : {1, 2, 5}) {
-    start(Service::kPrivacy, {.exchanges = exchanges});
+    start(gss::Service::kPrivacy, {.exchanges = exchanges});
     expect_echo();
   }
 }
 
 // Tickets that say much about their user are long.
 TEST_P(GssClient, TokensOf60KiBAreTaken) {
-  start(Service::kNone, {.user = std::string(60U << 10U, 'a')});
+  start(gss::Service::kNone, {.user = std::string(60U << 10U, 'a')});
   expect_echo();
 }
 
@@ -228,7 +228,7 @@ TEST_P(GssClient, TokensOf60KiBAreTaken) {
 // SHA-2, and odd ones.
 TEST_P(GssClient, ChecksumsAndTokensMayHaveAnySize) {
   constexpr std::size_t kSizes[][3] = {{28, 32, 28}, {40, 32, 40}, {1, 0, 1}, {13, 40, 31}};
-  for (const Service service : kServices) {
+  for (const gss::Service service : kServices) {
     for (const auto& [checksum, header, trailer] : kSizes) {
       start(service, {.checksum_size = checksum, .header_size = header, .trailer_size = trailer});
       for (const std::size_t size : {1U, 100U, 4'000U, 30'001U}) expect_echo(size);
@@ -239,7 +239,7 @@ TEST_P(GssClient, ChecksumsAndTokensMayHaveAnySize) {
 TEST_P(GssClient, MoreCallsThanTheWindowHasWaitForTheirTurn) {
   ClientOptions options;
   options.calls_max = 4 * kWindow;
-  start(Service::kNone, {}, options);
+  start(gss::Service::kNone, {}, options);
   std::vector<std::unique_ptr<Outcome>> calls;
   for (std::uint32_t i = 0; i < 3 * kWindow; ++i)
     calls.push_back(begin_echo(i % 7 == 0 ? 9000 : 1));
@@ -252,7 +252,7 @@ TEST_P(GssClient, MoreCallsThanTheWindowHasWaitForTheirTurn) {
 // --- Their end ---------------------------------------------------------------------------------
 
 TEST_P(GssClient, ContextIsReplacedBeforeItRunsOut) {
-  start(Service::kIntegrity, {.lifetime = seconds(100)});
+  start(gss::Service::kIntegrity, {.lifetime = seconds(100)});
   expect_echo();
   pass(seconds(89));
   expect_echo();
@@ -267,7 +267,7 @@ TEST_P(GssClient, ContextIsReplacedBeforeItRunsOut) {
 }
 
 TEST_P(GssClient, ContextThatRanOutWithoutCallsIsMadeAnew) {
-  start(Service::kNone, {.lifetime = seconds(100)});
+  start(gss::Service::kNone, {.lifetime = seconds(100)});
   expect_echo();
   pass(seconds(1000));
   expect_echo();
@@ -276,7 +276,7 @@ TEST_P(GssClient, ContextThatRanOutWithoutCallsIsMadeAnew) {
 
 // The old one is good for a while.
 TEST_P(GssClient, RenewalThatFailsHarmsNoCall) {
-  start(Service::kNone, {.lifetime = seconds(1000)});
+  start(gss::Service::kNone, {.lifetime = seconds(1000)});
   expect_echo();
   pass(seconds(941));  // a minute before the end
   mechanism_->has_no_ticket = true;
@@ -303,7 +303,7 @@ TEST_P(GssClient, RenewalThatFailsHarmsNoCall) {
 }
 
 TEST_P(GssClient, ContextThatTheServerHasForgottenIsMadeAnew) {
-  for (const Service service : kServices) {
+  for (const gss::Service service : kServices) {
     start(service, {.lifetime = seconds(100)});
     expect_echo();
     server_now_ += seconds(1000);
@@ -315,8 +315,8 @@ TEST_P(GssClient, ContextThatTheServerHasForgottenIsMadeAnew) {
 }
 
 TEST_P(GssClient, NumbersThatAreUsedUpNeedAnotherContext) {
-  start(Service::kNone);
-  connect(Service::kNone, {}, gss::kSequenceMax - 2);
+  start(gss::Service::kNone);
+  connect(gss::Service::kNone, {}, gss::kSequenceMax - 2);
   const int before = mechanism_->initiated;
   for (int i = 0; i < 2; ++i) expect_echo();
   EXPECT_EQ(mechanism_->initiated, before + 1);
@@ -325,7 +325,7 @@ TEST_P(GssClient, NumbersThatAreUsedUpNeedAnotherContext) {
 }
 
 TEST_P(GssClient, LogOutEndsTheContextOnBothSides) {
-  for (const Service service : kServices) {
+  for (const gss::Service service : kServices) {
     start(service);
     expect_echo();
     ASSERT_EQ(server_gss_->contexts().size(), 1U);
@@ -350,7 +350,7 @@ TEST_P(GssClient, LogOutEndsTheContextOnBothSides) {
 // --- What goes wrong while one is made ---------------------------------------------------------
 
 TEST_P(GssClient, WithoutATicketAllThatWaitFailAndLaterOnesTryAgain) {
-  start(Service::kNone);
+  start(gss::Service::kNone);
   mechanism_->has_no_ticket = true;
   client_executor_.is_held = true;
   std::vector<std::unique_ptr<Outcome>> calls;
@@ -370,7 +370,7 @@ TEST_P(GssClient, WithoutATicketAllThatWaitFailAndLaterOnesTryAgain) {
 }
 
 TEST_P(GssClient, ServerWithoutAKeyIsReported) {
-  start(Service::kNone);
+  start(gss::Service::kNone);
   mechanism_->has_no_key = true;
   expect_error(echo(), Errc::kSecurity, "keytab");
   mechanism_->has_no_key = false;
@@ -378,7 +378,7 @@ TEST_P(GssClient, ServerWithoutAKeyIsReported) {
 }
 
 TEST_P(GssClient, ServerThatDeniesContextsIsReported) {
-  start(Service::kNone);
+  start(gss::Service::kNone);
   int times = 1;
   server_auth_->at_accept = denies(times, AuthStatus::kBadCredential, true);
   expect_error(echo(), Errc::kDenied, to_string(AuthStatus::kBadCredential));
@@ -387,7 +387,7 @@ TEST_P(GssClient, ServerThatDeniesContextsIsReported) {
 
 // Somebody who has no key answers in the server's place.
 TEST_P(GssClient, ServerThatCannotProveItselfIsRefused) {
-  start(Service::kNone);
+  start(gss::Service::kNone);
   const Message wrong(FakeContext::kChecksumSize);
   const Credential lies[] = {{}, {AuthFlavor::kRpcsecGss, wrong}, {AuthFlavor::kSys, wrong}};
   for (const Credential& lie : lies) {
@@ -400,7 +400,7 @@ TEST_P(GssClient, ServerThatCannotProveItselfIsRefused) {
 }
 
 TEST_P(GssClient, AnswersThatAreNoneAreReported) {
-  start(Service::kNone);
+  start(gss::Service::kNone);
   Message answer;
   server_auth_->at_seal = [&](CallAcceptance& call) {
     answer.assign(call.wrapped->begin(), call.wrapped->end() - 4);
@@ -418,7 +418,7 @@ TEST_P(GssClient, AnswersThatAreNoneAreReported) {
 
 // Nothing of it is masked (gss.md G-15): a bit beside the error, or beside COMPLETE, counts.
 TEST_P(GssClient, StatusOfTheServerIsToldAsItIs) {
-  start(Service::kNone);
+  start(gss::Service::kNone);
   const std::pair<std::uint32_t, std::string_view> told[] = {
       {0x10000, "GSS status 0x10000,"},
       {0x120002, "GSS status 0x120002,"},
@@ -443,7 +443,7 @@ TEST_P(GssClient, DenialsOfTheContextRenewItTwiceAndNoMore) {
   for (const AuthStatus why : {AuthStatus::kGssCredentialProblem, AuthStatus::kGssContextProblem,
                                AuthStatus::kRejectedCredential, AuthStatus::kRejectedVerifier}) {
     for (int denials = 0; denials < 4; ++denials) {
-      start(Service::kIntegrity);
+      start(gss::Service::kIntegrity);
       expect_echo();
       int times = denials;
       server_auth_->at_accept = denies(times, why);
@@ -461,7 +461,7 @@ TEST_P(GssClient, DenialsOfTheContextRenewItTwiceAndNoMore) {
 
 TEST_P(GssClient, OtherDenialsAreToldTheSecondTime) {
   for (const AuthStatus why : {AuthStatus::kBadCredential, AuthStatus::kBadVerifier}) {
-    start(Service::kNone);
+    start(gss::Service::kNone);
     expect_echo();
     int times = 1;
     server_auth_->at_accept = denies(times, why);
@@ -474,7 +474,7 @@ TEST_P(GssClient, OtherDenialsAreToldTheSecondTime) {
 }
 
 TEST_P(GssClient, ServerThatWantsMoreProtectionIsBelievedAtOnce) {
-  start(Service::kNone);
+  start(gss::Service::kNone);
   expect_echo();
   int times = 1;
   server_auth_->at_accept = denies(times, AuthStatus::kTooWeak);
@@ -485,7 +485,7 @@ TEST_P(GssClient, ServerThatWantsMoreProtectionIsBelievedAtOnce) {
 // --- Replies -----------------------------------------------------------------------------------
 
 TEST_P(GssClient, ReplyWithAnotherVerifierIsNotShown) {
-  for (const Service service : kServices) {
+  for (const gss::Service service : kServices) {
     start(service);
     expect_echo();
     const Message wrong(FakeContext::kChecksumSize);
@@ -499,7 +499,7 @@ TEST_P(GssClient, ReplyWithAnotherVerifierIsNotShown) {
 }
 
 TEST_P(GssClient, ResultsThatWereChangedAreNotShown) {
-  for (const Service service : {Service::kIntegrity, Service::kPrivacy}) {
+  for (const gss::Service service : {gss::Service::kIntegrity, gss::Service::kPrivacy}) {
     for (const std::size_t size : {100U, 50'001U}) {
       start(service);
       expect_echo();
@@ -522,7 +522,7 @@ TEST_P(GssClient, ResultsThatWereChangedAreNotShown) {
 TEST_P(GssClient, ErrorInPlaceOfResultsIsOne) {
   const std::pair<std::uint32_t, Errc> errors[] = {
       {1, Errc::kNotAvailable}, {4, Errc::kBadArguments}, {5, Errc::kServerFault}};
-  for (const Service service : {Service::kIntegrity, Service::kPrivacy}) {
+  for (const gss::Service service : {gss::Service::kIntegrity, gss::Service::kPrivacy}) {
     start(service);
     expect_echo();
     Message said;
@@ -544,7 +544,7 @@ TEST_P(GssClient, ErrorInPlaceOfResultsIsOne) {
 }
 
 TEST_P(GssClient, ErrorsOfAcceptedCallsAreCheckedAsWell) {
-  start(Service::kIntegrity);
+  start(gss::Service::kIntegrity);
   expect_echo();
   auto call = client_->prepare({TestService::kProgram, TestService::kVersion, 99});
   ASSERT_TRUE(call);
@@ -568,7 +568,7 @@ TEST_P(GssClient, ErrorsOfAcceptedCallsAreCheckedAsWell) {
 
 // What a server cannot unwrap may have been changed on its way: it has not executed that.
 TEST_P(GssClient, ArgumentsThatDidNotArriveAreSentOnceMore) {
-  start(Service::kPrivacy);
+  start(gss::Service::kPrivacy);
   expect_echo();
   int times = 1;
   server_auth_->at_unwrap = [&](CallAcceptance& call) {
@@ -586,7 +586,7 @@ TEST_P(GssClient, ArgumentsThatDidNotArriveAreSentOnceMore) {
 // --- Connections that are lost -----------------------------------------------------------------
 
 TEST_P(GssClient, ContextsOutliveTheirConnection) {
-  start(Service::kIntegrity);
+  start(gss::Service::kIntegrity);
   expect_echo();
   server_auth_->at_accept = [](CallAcceptance& call) { call.ends_connection = "for a test"; };
   EXPECT_EQ(echo()->code, Errc::kConnectionLost);
@@ -604,7 +604,7 @@ INSTANTIATE_TEST_SUITE_P(OverEach, GssClientOverRdma,
 TEST_P(GssClientOverRdma, CallsThatAreMadeAgainHaveAnotherNumber) {
   ClientOptions options;
   options.reconnect.enabled = true;
-  for (const Service service : kServices) {
+  for (const gss::Service service : kServices) {
     start(service, {.exchanges = 2}, options);
     std::vector<std::pair<std::uint32_t, std::uint32_t>> seen;  // XID and number
     int losses = 0;
@@ -635,7 +635,7 @@ TEST_P(GssClientOverRdma, CallsThatAreMadeAgainHaveAnotherNumber) {
 TEST_P(GssClientOverRdma, CallThatIsRepeatedIsExecutedOnce) {
   ClientOptions options;
   options.reconnect.enabled = true;
-  for (const Service service : kServices) {
+  for (const gss::Service service : kServices) {
     start(service, {}, options);
     expect_echo();
     int losses = 2;
@@ -667,7 +667,7 @@ TEST_P(GssClientOverRdma, CallThatIsRepeatedIsExecutedOnce) {
 TEST_P(GssClientOverRdma, AnotherCallGoesOnWhenTheOneThatMakesTheContextTimesOut) {
   ClientOptions options;  // a call that times out in silence takes its connection with it
   options.reconnect.enabled = true;
-  start(Service::kNone, {}, options);
+  start(gss::Service::kNone, {}, options);
   auto first = client_->prepare({TestService::kProgram, TestService::kVersion, 0});
   ASSERT_TRUE(first);
   first->time_out_after(std::chrono::milliseconds(1));
@@ -690,7 +690,7 @@ TEST_P(GssClientOverRdma, AnotherCallGoesOnWhenTheOneThatMakesTheContextTimesOut
 
 // A server that is silent while a context is made takes the others only their own time.
 TEST_P(GssClient, CallThatWaitsForAContextEndsInItsTime) {
-  start(Service::kNone);
+  start(gss::Service::kNone);
   const auto first = begin_echo(10);
   const auto second = begin_echo(10, std::chrono::milliseconds(20));
   ASSERT_TRUE(bed_->run_until([&] { return second->is_done; },
@@ -706,7 +706,7 @@ TEST_P(GssClient, CallThatWaitsForAContextEndsInItsTime) {
 }
 
 TEST_P(GssClient, ClosedClientEndsAllThatWait) {
-  start(Service::kNone);
+  start(gss::Service::kNone);
   client_executor_.is_held = true;
   std::vector<std::unique_ptr<Outcome>> calls;
   for (int i = 0; i < 5; ++i) calls.push_back(begin_echo(10));
@@ -723,7 +723,7 @@ TEST_P(GssClient, ClosedClientEndsAllThatWait) {
 TEST_P(GssClientOverRdma, CallThatConfiguresTheConnectionIsNoneOfTheProgram) {
   ClientOptions options;
   options.connection.profile = Profile::kRfc5666;
-  start(Service::kNone);
+  start(gss::Service::kNone);
   client_.reset();
   server_.reset();
   ServerOptions of_server;
@@ -823,7 +823,7 @@ class FaultyWorld {
     ASSERT_TRUE(client_->start(std::move(*call), [this, &data](Expected<Reply, Error> reply) {
       ++ended_;
       if (reply) {
-        EXPECT_TRUE(std::ranges::equal(reply->results().bulk(1U << 20U, "data"), data));
+        EXPECT_TRUE(are_equal(reply->results().bulk(1U << 20U, "data"), data));
         return;
       }
       EXPECT_EQ(reply.error().code, Errc::kDenied) << reply.error().message();

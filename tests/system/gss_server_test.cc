@@ -21,7 +21,6 @@
 namespace rpcrdma::test {
 namespace {
 
-using gss::Service;
 using std::chrono::seconds;
 
 constexpr std::uint32_t kWindow = 64;
@@ -101,14 +100,17 @@ TEST_P(GssServer, AnswersCallsOfEachService) {
   start();
   make_context();
   std::uint32_t sequence = 0;
-  for (const Service service : {Service::kNone, Service::kIntegrity, Service::kPrivacy}) {
+  for (const gss::Service service :
+       {gss::Service::kNone, gss::Service::kIntegrity, gss::Service::kPrivacy}) {
     for (const std::size_t size : {0U, 1U, 3U, 1000U, 100'001U}) {
       expect_echo({.sequence = ++sequence, .service = service, .handle = handle}, pattern(size, 5));
     }
   }
   // DATA of NULL is a call like any other (gss.md G-29).
-  const Said null{
-      .sequence = ++sequence, .service = Service::kIntegrity, .handle = handle, .procedure = 0};
+  const Said null{.sequence = ++sequence,
+                  .service = gss::Service::kIntegrity,
+                  .handle = handle,
+                  .procedure = 0};
   const auto reply = call(null, {});
   ASSERT_TRUE(reply);
   const auto results = unwrap_body(*ours, null.service, sequence, accepted(*reply, sequence, 0));
@@ -143,8 +145,8 @@ TEST_P(GssServer, DeniesWhatTheTableSays) {
   };
   denied({.version = 2}, AuthStatus::kBadCredential);
   denied({.control = 4}, AuthStatus::kBadCredential);
-  denied({.service = Service{0}}, AuthStatus::kBadCredential);
-  denied({.service = Service{4}}, AuthStatus::kBadCredential);
+  denied({.service = gss::Service{0}}, AuthStatus::kBadCredential);
+  denied({.service = gss::Service{4}}, AuthStatus::kBadCredential);
   denied({.control = 3, .procedure = TestService::kEcho}, AuthStatus::kBadCredential);
   denied({.handle = words({0, 1})}, AuthStatus::kGssCredentialProblem);
   denied({.handle = words({0})}, AuthStatus::kGssCredentialProblem);
@@ -217,7 +219,7 @@ TEST_P(GssServer, AnswersGarbageArgsToBodiesThatAreNotTheClients) {
   start();
   make_context();
   std::uint32_t sequence = 0;
-  for (const Service service : {Service::kIntegrity, Service::kPrivacy}) {
+  for (const gss::Service service : {gss::Service::kIntegrity, gss::Service::kPrivacy}) {
     Said said{.sequence = ++sequence, .service = service, .handle = handle, .body_sequence = 999};
     auto reply = call(said, opaque({}));
     ASSERT_TRUE(reply);
@@ -236,8 +238,8 @@ TEST_P(GssServer, AnswersGarbageArgsToBodiesThatAreNotTheClients) {
 TEST_P(GssServer, AnswersErrorsInClearWithAGoodVerifier) {
   start();
   make_context();
-  const auto reply =
-      call({.sequence = 1, .service = Service::kPrivacy, .handle = handle, .procedure = 99}, {});
+  const auto reply = call(
+      {.sequence = 1, .service = gss::Service::kPrivacy, .handle = handle, .procedure = 99}, {});
   ASSERT_TRUE(reply);
   EXPECT_TRUE(accepted(*reply, 1, 3).empty());  // PROC_UNAVAIL
 }
@@ -251,7 +253,7 @@ TEST_P(GssServer, ForgetsAContextThatItsClientDestroys) {
     make_context();
     const auto reply = call({.control = 3,
                              .sequence = ++sequence,
-                             .service = Service::kPrivacy,
+                             .service = gss::Service::kPrivacy,
                              .handle = handle,
                              .procedure = 0},
                             body);
@@ -285,7 +287,8 @@ TEST_P(GssServer, EndsTheConnectionWhenItCannotSeal) {
   start();
   make_context();
   mechanism_->last_accepted.load()->fails = true;
-  EXPECT_FALSE(call({.sequence = 1, .service = Service::kIntegrity, .handle = handle}, opaque({})));
+  EXPECT_FALSE(
+      call({.sequence = 1, .service = gss::Service::kIntegrity, .handle = handle}, opaque({})));
   ASSERT_TRUE(run_until([this] { return server_->connections() == 0; }));
   EXPECT_NE(why_ended_.find("cannot seal"), std::string::npos) << why_ended_;
 }

@@ -15,8 +15,6 @@
 namespace rpcrdma::test {
 namespace {
 
-using gss::Service;
-
 class GssTransports : public HostileGss {
  protected:
   // One that has a context, and says where its chunks are itself.
@@ -73,7 +71,7 @@ TEST_P(GssTransports, ContextIsGoodOverTheOtherTransport) {
   other.ours = alice.ours;
   other.handle = alice.handle;
   std::uint32_t sequence = 1;
-  for (const Service service : kServices) {
+  for (const gss::Service service : kServices) {
     other.expect_echo({.sequence = ++sequence, .service = service, .handle = alice.handle},
                       pattern(8, 1));
     alice.expect_echo({.sequence = ++sequence, .service = service, .handle = alice.handle},
@@ -88,7 +86,7 @@ TEST_P(GssTransports, ContextIsGoodOverTheOtherTransport) {
 // served (gss.md G-96).
 TEST_P(GssTransports, ContextIsUsedByOneThreadAtATime) {
   start();
-  for (const Service service : {Service::kIntegrity, Service::kPrivacy}) {
+  for (const gss::Service service : {gss::Service::kIntegrity, gss::Service::kPrivacy}) {
     Client client = connect(service);
     expect_echo(client);
     const Message large = pattern(60'000, 5), small = pattern(100, 5);
@@ -126,7 +124,7 @@ TEST_P(GssChunks, SegmentsOfALongCallAreOneStreamUnderItsChecksums) {
   start();
   RawCaller alice = user();
   std::uint32_t sequence = 0;
-  for (const Service service : kServices) {
+  for (const gss::Service service : kServices) {
     const Said said{.sequence = ++sequence, .service = service, .handle = alice.handle};
     const Message data = pattern(2001, 1);
     const Message call = alice.sealed(said, opaque(data));
@@ -145,7 +143,7 @@ TEST_P(GssChunks, ReadChunkBehindAProtectedBodyGetsGarbageArgs) {
   start();
   RawCaller alice = user();
   std::uint32_t sequence = 0;
-  for (const Service service : {Service::kIntegrity, Service::kPrivacy}) {
+  for (const gss::Service service : {gss::Service::kIntegrity, gss::Service::kPrivacy}) {
     const Said said{.sequence = ++sequence, .service = service, .handle = alice.handle};
     const Message call = alice.sealed(said, opaque(pattern(8, 1)));
     const auto end = static_cast<std::uint32_t>(call.size());

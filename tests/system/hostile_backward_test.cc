@@ -10,19 +10,9 @@
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
 
-using test::join;
-using test::kNoLists;
-using test::Message;
-using test::raw_call;
-using test::raw_header;
-using test::raw_reply;
-using test::RawTalk;
-using test::TestService;
-using test::to_words;
-using test::words;
 using Words = std::vector<std::uint32_t>;
 
 constexpr std::uint32_t kXid = 0x55000001;
@@ -276,4 +266,4 @@ TEST_F(HostileBackwardClient, RepliesAndErrorsForNothingAreDropped) {  // P24
 }
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

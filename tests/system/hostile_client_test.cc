@@ -14,18 +14,10 @@
 #include "support/rpc_fixture.h"
 #include "wire/v1/header.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
 
 using iwarp::Fault;
-using test::first;
-using test::join;
-using test::Message;
-using test::raw_header;
-using test::raw_reply;
-using test::RawTalk;
-using test::TestService;
-using test::words;
 using wire::ChunkLists;
 
 constexpr std::size_t kPlaceSize = 10'000;  // of the one Write chunk
@@ -579,4 +571,4 @@ INSTANTIATE_TEST_SUITE_P(Wire, HostileToClient, ::testing::Bool(),
                          [](const auto& test) { return test.param ? "WithCrc" : "WithoutCrc"; });
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

@@ -10,8 +10,6 @@
 namespace rpcrdma::test {
 namespace {
 
-using gss::Service;
-
 class HostileToGssClient : public HostileGss {};
 
 INSTANTIATE_TEST_SUITE_P(Wire, HostileToGssClient, ::testing::Values("rdma", "tcp"),
@@ -34,7 +32,7 @@ TEST_P(HostileToGssClient, FloodOfDenialsEndsEachCallAfterTwoRenewals) {
       {{kCredential}, 2, 0},          {{kVerifier}, 2, 0},
       {{AuthStatus::kTooWeak}, 1, 0}, {{kUnknown, kCredential, kUnknown, kVerifier}, 4, 2}};
   start();
-  for (const Service service : kServices) {
+  for (const gss::Service service : kServices) {
     Client client = connect(service);
     for (const Denial& denial : denials) {
       SCOPED_TRACE(static_cast<int>(denial.in_turn.front()));
@@ -61,7 +59,7 @@ TEST_P(HostileToGssClient, FloodOfDenialsEndsEachCallAfterTwoRenewals) {
 
 TEST_P(HostileToGssClient, DenialsOfManyCallsAtATimeLeaveTheConnectionAsGoodAsBefore) {
   start();
-  Client client = connect(Service::kIntegrity);
+  Client client = connect(gss::Service::kIntegrity);
   expect_echo(client);
   const Message data = pattern(500, 5);
   const auto run = [&](bool is_denied) {
@@ -91,7 +89,7 @@ TEST_P(HostileToGssClient, DenialsOfManyCallsAtATimeLeaveTheConnectionAsGoodAsBe
 
 TEST_P(HostileToGssClient, DenialsOfContextsEndTheCallThatWantsOne) {
   start();
-  Client client = connect(Service::kPrivacy);
+  Client client = connect(gss::Service::kPrivacy);
   for (const AuthStatus why :
        {AuthStatus::kBadCredential, AuthStatus::kBadVerifier, AuthStatus::kRejectedCredential,
         AuthStatus::kTooWeak, AuthStatus::kGssCredentialProblem, AuthStatus::kGssContextProblem}) {

@@ -18,7 +18,6 @@ namespace rpcrdma::test {
 namespace {
 
 using gss::Control;
-using gss::Service;
 
 constexpr std::uint32_t kGarbageArgs = 4;  // accept_stat
 
@@ -96,7 +95,7 @@ TEST_P(HostileGss, ReplayEndsItsConnectionAndNoOther) {
 
 TEST_P(HostileGss, ReplaysOfProtectedCallsAreExecutedOnce) {
   start();
-  for (const Service service : {Service::kIntegrity, Service::kPrivacy}) {
+  for (const gss::Service service : {gss::Service::kIntegrity, gss::Service::kPrivacy}) {
     RawCaller alice = user();
     const auto id = static_cast<std::uint32_t>(service);
     const Message call = alice.sealed({.sequence = 9,
@@ -183,7 +182,7 @@ TEST_P(HostileGss, ForgedHandlesAreDeniedWhateverTheirLength) {
 TEST_P(HostileGss, StolenHandleIsNoUseWithoutItsKey) {
   start();
   RawCaller alice = user(), mallory = user();
-  for (const Service service : kServices) {
+  for (const gss::Service service : kServices) {
     for (const Control control : {Control::kData, Control::kDestroy}) {
       const std::uint32_t procedure = control == Control::kData ? std::uint32_t{1} : 0U;
       GssCaller::expect_denied(mallory.call({.control = static_cast<std::uint32_t>(control),
@@ -202,7 +201,8 @@ TEST_P(HostileGss, StolenHandleIsNoUseWithoutItsKey) {
   RawCaller both = again(alice);
   both.ours = mallory.ours;
   GssCaller::expect_denied(
-      both.call({.sequence = 2, .service = Service::kPrivacy, .handle = alice.handle}, opaque({})),
+      both.call({.sequence = 2, .service = gss::Service::kPrivacy, .handle = alice.handle},
+                opaque({})),
       AuthStatus::kGssCredentialProblem);
   alice.expect_echo({.sequence = 2, .handle = alice.handle}, pattern(8, 1));
 }
@@ -265,7 +265,7 @@ TEST_P(HostileGss, ProtectedBodyThatWasCutAnywhereGetsGarbageArgs) {
   start();
   RawCaller alice = user();
   std::uint32_t sequence = 0;
-  for (const Service service : {Service::kIntegrity, Service::kPrivacy}) {
+  for (const gss::Service service : {gss::Service::kIntegrity, gss::Service::kPrivacy}) {
     const auto said = [&](bool is_bare) {
       return Said{
           .sequence = sequence, .service = service, .handle = alice.handle, .is_bare = is_bare};
@@ -284,7 +284,7 @@ TEST_P(HostileGss, ProtectedBodyThatWasCutAnywhereGetsGarbageArgs) {
     }
     EXPECT_GE(size_max, 40U);
     ++sequence;
-    EXPECT_EQ(service_.calls, service == Service::kIntegrity ? 0U : 1U);
+    EXPECT_EQ(service_.calls, service == gss::Service::kIntegrity ? 0U : 1U);
     alice.expect_echo(said(false), pattern(13, 1));
   }
 }
@@ -293,7 +293,7 @@ TEST_P(HostileGss, ProtectedBodyOfWhichAByteWasChangedGetsGarbageArgs) {
   start();
   RawCaller alice = user();
   std::uint32_t sequence = 0;
-  for (const Service service : {Service::kIntegrity, Service::kPrivacy}) {
+  for (const gss::Service service : {gss::Service::kIntegrity, gss::Service::kPrivacy}) {
     std::size_t size = 1;
     for (std::size_t at = 0; at < size; ++at) {
       const Said said{.sequence = ++sequence, .service = service, .handle = alice.handle};
@@ -347,7 +347,7 @@ TEST_P(HostileGss, FloodOfContextsThatAreNeverCompletedHarmsNoOther) {
   const auto reply = holder.receive();
   ASSERT_TRUE(reply);
   EXPECT_TRUE(holder.accepted(*reply, 1, 0).empty());
-  Client later = connect(Service::kIntegrity);
+  Client later = connect(gss::Service::kIntegrity);
   expect_echo(later);
 }
 
@@ -355,7 +355,7 @@ TEST_P(HostileGss, FloodOfCompleteContextsIsBoundedAndItsVictimsMakeAnotherOne) 
   constexpr std::size_t kContextsMax = 16;
   start({.contexts_max = kContextsMax});
   RawCaller alice = user();
-  for (const Service service : kServices) {
+  for (const gss::Service service : kServices) {
     Client client = connect(service);
     expect_echo(client);
     for (int round = 0; round < 3; ++round) {
@@ -390,7 +390,7 @@ TEST_P(HostileGss, MechanismThatIsSlowWithTokensHoldsUpNoCalls) {
     ASSERT_TRUE(mallory.send(join({mallory.header(said_init()), words({0, 0}), opaque(token)})));
   }
   std::uint32_t sequence = 0;
-  for (const Service service : kServices) {
+  for (const gss::Service service : kServices) {
     alice.expect_echo({.sequence = ++sequence, .service = service, .handle = alice.handle},
                       pattern(1000, 1));
   }

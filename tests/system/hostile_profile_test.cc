@@ -10,27 +10,18 @@
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
 
 using iwarp::Fault;
-using test::join;
-using test::kNoLists;
-using test::Message;
-using test::raw_call;
-using test::raw_header;
-using test::raw_reply;
-using test::RawTalk;
-using test::TestService;
-using test::to_words;
-using test::words;
 using Words = std::vector<std::uint32_t>;
 
 constexpr std::uint32_t kFirstXid = 0x56000001;
 constexpr std::uint32_t kMsg = 0, kNoMsg = 1, kPadded = 2, kDone = 3;
 constexpr std::uint32_t kCredits = 8;
 
-Message call(std::uint32_t xid, std::uint32_t procedure, const Message& arguments = {}) {
+Message call_of_procedure(std::uint32_t xid, std::uint32_t procedure,
+                          const Message& arguments = {}) {
   return join({raw_header(xid, kMsg), kNoLists, raw_call(xid, procedure), arguments});
 }
 Message configure(std::uint32_t xid, const Message& sizes) {
@@ -63,14 +54,16 @@ class HostileToProfile : public ::testing::Test {
     EXPECT_TRUE(answer) << "the connection has ended, or is stuck";
     return answer ? to_words(*answer) : Words{};
   }
-  void expect_alive() { EXPECT_EQ(ask(call(0x56ffffff, TestService::kNull)).at(0), 0x56ffffffU); }
+  void expect_alive() {
+    EXPECT_EQ(ask(call_of_procedure(0x56ffffff, TestService::kNull)).at(0), 0x56ffffffU);
+  }
   // A reply of so many bytes that is exposed, as its one Read segment says.
   struct Exposed {
     std::uint32_t tag, size;
     std::uint64_t address;
   };
   Exposed expose(std::uint32_t xid, std::uint32_t size = 5000) {
-    const Words answer = ask(call(xid, TestService::kProduce, words({size})));
+    const Words answer = ask(call_of_procedure(xid, TestService::kProduce, words({size})));
     EXPECT_EQ(Words(answer.begin(), answer.begin() + 6), (Words{xid, 1, kCredits, kNoMsg, 1, 0}));
     return {answer.at(6), answer.at(7), std::uint64_t{answer.at(8)} << 32U | answer.at(9)};
   }
@@ -143,7 +136,7 @@ TEST_F(HostileToProfile, DonesForNothingAreDropped) {
 TEST_F(HostileToProfile, ManyRepliesThatNobodyConfirmsAreBoundedByWhatMayBeExposed) {
   // Seventeen: one is held back, and the others are still the peer's to read.
   for (std::uint32_t i = 0; i < 16; ++i) expose(kFirstXid + i);
-  ASSERT_TRUE(talk_->send(call(kFirstXid + 16, TestService::kProduce, words({5000}))));
+  ASSERT_TRUE(talk_->send(call_of_procedure(kFirstXid + 16, TestService::kProduce, words({5000}))));
   expect_alive();
   ASSERT_TRUE(talk_->send(done(kFirstXid + 3)));
   const auto answer = talk_->next_message();
@@ -173,7 +166,7 @@ TEST_F(HostileToProfile, SizesOfAnyKindAreTakenAsWhatIsPossible) {
   for (const std::uint32_t size : {0U, 1U, 0xffffffffU}) {
     EXPECT_EQ(ask(configure(kFirstXid, words({size, size, size}))).size(), 16U);
     const std::uint32_t fits = size == 0xffffffffU ? 60000 : 900;
-    const Words answer = ask(call(kFirstXid, TestService::kProduce, words({fits})));
+    const Words answer = ask(call_of_procedure(kFirstXid, TestService::kProduce, words({fits})));
     EXPECT_EQ(answer.at(3), kMsg);
     EXPECT_EQ(answer.size(), 7 + 6 + 1 + fits / 4);
   }
@@ -277,18 +270,18 @@ TEST_F(HostileProfileServer, ThatTakesNoReadsIsSentNoReadChunks) {
   answer_configuration(words({4096, 0, 0}));
   ASSERT_TRUE(connects());
   const std::vector<std::byte> data(100'000), small(2000);
-  const auto call = [&](Bytes bulk) -> Expected<void, Error> {
+  const auto call_with = [&](Bytes bulk) -> Expected<void, Error> {
     auto made = client_->prepare({77, 1, 1});
     EXPECT_TRUE(made);
     made->arguments().bulk(bulk);
     return client_->start(std::move(*made), [](auto) {});
   };
-  const auto refused = call(data);
+  const auto refused = call_with(data);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kTooLarge);
   EXPECT_NE(refused.error().cause.find("takes no Read chunks"), std::string::npos)
       << refused.error().message();
-  ASSERT_TRUE(call(small)) << "what fits a message goes inline";
+  ASSERT_TRUE(call_with(small)) << "what fits a message goes inline";
   const auto asked = talk_->next_message();
   ASSERT_TRUE(asked);
   EXPECT_EQ(to_words(*asked).at(4), 0U) << "the Read list";
@@ -412,4 +405,4 @@ TEST_F(HostileProfileServer, ConfirmsARepliesReadListThatItCannotUse) {
 }
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

@@ -50,7 +50,7 @@ struct Row {
   Message message;
 };
 
-class HostileServer : public testing::TestWithParam<bool> {  // with CRC
+class HostileServer : public ::testing::TestWithParam<bool> {  // with CRC
  protected:
   explicit HostileServer(ServerOptions options = {})
       : pair_(make_siwarp(GetParam()), {}, options) {}
@@ -159,7 +159,7 @@ class HostileServer : public testing::TestWithParam<bool> {  // with CRC
   RpcPair pair_;
 };
 
-inline const auto kCrcName = [](const testing::TestParamInfo<bool>& test) {
+inline const auto kCrcName = [](const ::testing::TestParamInfo<bool>& test) {
   return test.param ? "WithCrc" : "WithoutCrc";
 };
 

@@ -26,8 +26,6 @@ extern "C" [[gnu::visibility("default")]] const char* __lsan_default_suppression
 namespace rpcrdma::test {
 namespace {
 
-using gss::Service;
-
 constexpr std::uint32_t kProgram = 0x20010078, kVersion = 1, kWho = 1, kEcho = 2;
 constexpr std::uint32_t kBulkMax = 2U << 20U;
 
@@ -89,7 +87,7 @@ class Krb5 : public ::testing::TestWithParam<const char*> {
     thread_.join();
     server_.reset();
   }
-  Client connect(Service service, const std::string& user = "alice") {
+  Client connect(gss::Service service, const std::string& user = "alice") {
     ClientOptions options;
     options.security.emplace();
     options.security->service = service;
@@ -129,9 +127,10 @@ INSTANTIATE_TEST_SUITE_P(OverEach, Krb5, ::testing::Values("rdma", "tcp"),
                          [](const auto& each) { return std::string(each.param); });
 
 TEST_P(Krb5, EachServiceProvesTheCallerAndMovesAllSizes) {
-  const std::pair<Service, Protection> cases[] = {{Service::kNone, Protection::kKrb5},
-                                                  {Service::kIntegrity, Protection::kKrb5i},
-                                                  {Service::kPrivacy, Protection::kKrb5p}};
+  const std::pair<gss::Service, Protection> cases[] = {
+      {gss::Service::kNone, Protection::kKrb5},
+      {gss::Service::kIntegrity, Protection::kKrb5i},
+      {gss::Service::kPrivacy, Protection::kKrb5p}};
   for (const auto& [service, protection] : cases) {
     Client client = connect(service);
     EXPECT_EQ(who(client), std::pair(protection, std::string("alice@LAB.TEST")));
@@ -143,13 +142,13 @@ TEST_P(Krb5, EachServiceProvesTheCallerAndMovesAllSizes) {
 }
 
 TEST_P(Krb5, UsersOfOneServerAreToldApart) {
-  Client alice = connect(Service::kIntegrity), bob = connect(Service::kPrivacy, "bob");
+  Client alice = connect(gss::Service::kIntegrity), bob = connect(gss::Service::kPrivacy, "bob");
   EXPECT_EQ(who(alice).second, "alice@LAB.TEST");
   EXPECT_EQ(who(bob).second, "bob@LAB.TEST");
 }
 
 TEST_P(Krb5, WithoutATicketTheErrorSaysWhatToDo) {
-  Client client = connect(Service::kNone, "nobody");
+  Client client = connect(gss::Service::kNone, "nobody");
   auto reply = client.call(client.prepare({kProgram, kVersion, kWho}).value());
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().code, Errc::kSecurity);
@@ -158,7 +157,7 @@ TEST_P(Krb5, WithoutATicketTheErrorSaysWhatToDo) {
 
 TEST_P(Krb5, ServerWithoutItsKeyRefusesContexts) {
   serve("missing.keytab");
-  Client client = connect(Service::kNone);
+  Client client = connect(gss::Service::kNone);
   auto reply = client.call(client.prepare({kProgram, kVersion, kWho}).value());
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().code, Errc::kSecurity);
@@ -167,10 +166,10 @@ TEST_P(Krb5, ServerWithoutItsKeyRefusesContexts) {
 
 // Its handles are those of an earlier life, which the new server knows nothing of.
 TEST_P(Krb5, ServerThatWasStartedAgainGetsAnotherContext) {
-  Client before = connect(Service::kPrivacy);
+  Client before = connect(gss::Service::kPrivacy);
   expect_echo(before, 100);
   serve("localhost.keytab");
-  Client client = connect(Service::kPrivacy);
+  Client client = connect(gss::Service::kPrivacy);
   expect_echo(client, 100);
 }
 

@@ -11,11 +11,8 @@
 #include "support/forwarding_provider.h"
 #include "support/rpc_fixture.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
-
-using test::RpcPair;
-using test::TestService;
 
 // What was polled since it was last cleared.
 using Polled = std::set<const rdma::QueuePair*>;
@@ -240,4 +237,4 @@ INSTANTIATE_TEST_SUITE_P(Providers, ManyConnections, ::testing::Values(false, tr
                          [](const auto& each) { return each.param ? "Siwarp" : "Sim"; });
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

@@ -21,13 +21,13 @@
 #include "rpcrdma/server.h"
 #include "support/forwarding_provider.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::uint32_t kProgram = 0x20010031, kVersion = 1;
-enum Procedure : std::uint32_t { kDouble = 1, kCopy = 2 };
+constexpr std::uint32_t kOwnProviderProgram = 0x20010031, kOwnProviderVersion = 1;
+enum OwnProcedure : std::uint32_t { kDouble = 1, kCopy = 2 };
 constexpr std::uint32_t kCopyMax = 1U << 20U;
 
 // What a provider refuses from now on.
@@ -159,7 +159,7 @@ class OwnProvider : public ::testing::Test {
   }
   void listen() {
     server_.emplace(Server::listen(faulty(of_server_), "here:0", server_options_).value());
-    ASSERT_TRUE(server_->add(kProgram, kVersion, service_));
+    ASSERT_TRUE(server_->add(kOwnProviderProgram, kOwnProviderVersion, service_));
   }
   // False: not within ten seconds.
   bool pump_until(const std::function<bool()>& condition) {
@@ -183,7 +183,7 @@ class OwnProvider : public ::testing::Test {
     return client_->connected();
   }
   Expected<std::uint32_t, Error> double_of(std::uint32_t number) {
-    auto call = client_->prepare({kProgram, kVersion, kDouble});
+    auto call = client_->prepare({kOwnProviderProgram, kOwnProviderVersion, kDouble});
     if (!call) return Unexpected<Error>(call.error());
     call->arguments().xdr().u32(number);
     return end_of<std::uint32_t>(std::move(*call),
@@ -192,7 +192,7 @@ class OwnProvider : public ::testing::Test {
   // The copy lands in place_.
   Expected<bool, Error> copy_of(Bytes data) {
     place_.assign(data.size(), std::byte{});
-    auto call = client_->prepare({kProgram, kVersion, kCopy});
+    auto call = client_->prepare({kOwnProviderProgram, kOwnProviderVersion, kCopy});
     if (!call) return Unexpected<Error>(call.error());
     call->arguments().bulk(data);
     call->place_result(place_);
@@ -258,7 +258,7 @@ TEST_F(OwnProvider, BlocksWhereTheServerIsOnAnotherThread) {
     auto client = Client::connect(std::make_unique<own::Provider>(wire_), address);
     ASSERT_TRUE(client) << client.error().message();
     for (std::uint32_t i = 0; i < 100; ++i) {
-      auto call = client->prepare({kProgram, kVersion, kDouble});
+      auto call = client->prepare({kOwnProviderProgram, kOwnProviderVersion, kDouble});
       call->arguments().xdr().u32(i);
       auto reply = client->call(std::move(*call));
       ASSERT_TRUE(reply) << reply.error().message();
@@ -316,7 +316,8 @@ TEST_F(OwnProvider, ThatAcceptsNothingRefusesClients) {
   listen();
   of_server_.accept = true;
   EXPECT_FALSE(connect());
-  EXPECT_EQ(client_->prepare({kProgram, kVersion, kDouble}).error().code, Errc::kConnectionLost);
+  EXPECT_EQ(client_->prepare({kOwnProviderProgram, kOwnProviderVersion, kDouble}).error().code,
+            Errc::kConnectionLost);
   ASSERT_EQ(server_errors_.size(), 1U);
   EXPECT_EQ(server_errors_[0].code, Errc::kNoResources);
   client_.reset();
@@ -404,7 +405,7 @@ TEST_F(OwnProvider, IsConnectedAgainWhenReconnectionIsOn) {
   EXPECT_EQ(double_of(1).value(), 2U);
   of_client_.post_sends = rdma::Errc::kUnsupported;
   std::optional<Expected<Reply, Error>> end;
-  auto call = client_->prepare({kProgram, kVersion, kDouble});
+  auto call = client_->prepare({kOwnProviderProgram, kOwnProviderVersion, kDouble});
   call->arguments().xdr().u32(2);
   ASSERT_TRUE(client_->start(std::move(*call), [&](auto reply) { end.emplace(std::move(reply)); }));
   client_->progress();
@@ -416,4 +417,4 @@ TEST_F(OwnProvider, IsConnectedAgainWhenReconnectionIsOn) {
 }
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

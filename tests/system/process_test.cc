@@ -19,12 +19,10 @@
 #include "rpcrdma/server.h"
 #include "support/rpc_fixture.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using test::pattern;
-using test::TestService;
 
 std::string url_of(const Server& server) {
   return "rdma://" + std::string(server.address());
@@ -515,4 +513,4 @@ TEST(Process, TooManyConnectionsAreRefused) {
 }
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

@@ -216,7 +216,7 @@ TEST_P(Reconnect, ReplyOfALostConnectionStaysReadable) {
     expect_echoed(round);
   }
   const Bytes data = kept->results().xdr().opaque(500, "data");
-  EXPECT_TRUE(std::ranges::equal(data, pattern(500, 500)));
+  EXPECT_TRUE(are_equal(data, pattern(500, 500)));
   kept.reset();
 }
 
@@ -435,7 +435,7 @@ class Once {
     ASSERT_TRUE(reply) << reply.error().message();
     EXPECT_EQ(reply->results().xdr().u32("times"), 1U) << id;
     const Bytes data = reply->results().bulk(TestService::kBulkMax, "data");
-    EXPECT_TRUE(std::ranges::equal(data, pattern(places_[id].size(), id))) << id;
+    EXPECT_TRUE(are_equal(data, pattern(places_[id].size(), id))) << id;
     EXPECT_EQ(reply->results().xdr().u32("id"), id);
     EXPECT_FALSE(reply->finish());
     if (next_ < kCalls) start_one();

@@ -5,10 +5,8 @@
 
 #include "support/rpc_fixture.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
-
-using test::TestService;
 
 // Answers with memory of its own: procedure 1, u32 offset, u32 size -> bulk.
 class FileService final : public Service {
@@ -163,4 +161,4 @@ INSTANTIATE_TEST_SUITE_P(Providers, RegisteredMemoryTest, ::testing::Bool(),
                          [](const auto& test) { return test.param ? "Siwarp" : "Sim"; });
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

@@ -8,22 +8,11 @@
 #include <vector>
 
 #include "rpcrdma/function_service.h"
+#include "support/fabric.h"
 #include "support/rpc_fixture.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
-
-using test::pattern;
-using test::RpcPair;
-using test::TestService;
-
-struct Fabric {
-  const char* name;
-  std::unique_ptr<test::Network> (*make)();
-};
-void PrintTo(const Fabric& fabric, std::ostream* out) {
-  *out << fabric.name;
-}
 
 ConnectionOptions profile() {
   ConnectionOptions options;
@@ -446,10 +435,11 @@ TEST(Rfc5666Connect, FailsWhenTheServerCannotBeConfigured) {
   }
 }
 
-constexpr Fabric kSim{"Sim", [] { return test::make_sim(11); }};
-constexpr Fabric kSiwarp{"Siwarp", [] { return test::make_siwarp(true, false); }};
-INSTANTIATE_TEST_SUITE_P(Fabrics, Rfc5666, ::testing::Values(kSim, kSiwarp),
-                         [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(Fabrics, Rfc5666,
+                         ::testing::Values(Fabric{"Sim", [] { return test::make_sim(11); }},
+                                           Fabric{"Siwarp",
+                                                  [] { return test::make_siwarp(true, false); }}),
+                         name_of_fabric);
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

@@ -2,23 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "oncrpc/message.h"
+#include "support/fabric.h"
 #include "support/rpc_fixture.h"
 #include "transport/buffer_pool.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
-
-using test::pattern;
-using test::RpcPair;
-using test::TestService;
-
-struct Fabric {
-  const char* name;
-  std::function<std::unique_ptr<test::Network>()> make;
-};
-void PrintTo(const Fabric& fabric, std::ostream* out) {
-  *out << fabric.name;
-}
 
 rdma::sim::Options slow_and_jumpy() {
   rdma::sim::Options options;
@@ -697,7 +686,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Fabric{"SimDelayed", [] { return test::make_sim(2, slow_and_jumpy()); }},
                       Fabric{"Siwarp", [] { return test::make_siwarp(false); }},
                       Fabric{"SiwarpCrc", [] { return test::make_siwarp(true); }}),
-    [](const auto& test) { return test.param.name; });
+    name_of_fabric);
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

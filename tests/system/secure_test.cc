@@ -16,9 +16,7 @@
 namespace rpcrdma::test {
 namespace {
 
-using gss::Service;
-
-constexpr std::uint32_t kProgram = 0x20010077, kVersion = 1, kWho = 1, kGuarded = 2;
+constexpr std::uint32_t kSecuredProgram = 0x20010077, kSecuredVersion = 1, kWho = 1, kGuarded = 2;
 
 class Secure : public ::testing::TestWithParam<bool> {
  protected:
@@ -41,13 +39,13 @@ class Secure : public ::testing::TestWithParam<bool> {
     server_.reset();
     mechanism_ = std::make_unique<FakeMechanism>(FakeSettings{.user = user});
     server_.emplace(bed_->listen({}));
-    ASSERT_TRUE(server_->add(kProgram, kVersion, service_));
+    ASSERT_TRUE(server_->add(kSecuredProgram, kSecuredVersion, service_));
     gss::ServerSecurity security;
     security.mechanism = mechanism_.get();
     security.executor = &executor_;
     ASSERT_TRUE(server_->secure(security));
   }
-  void connect(std::optional<Service> service) {
+  void connect(std::optional<gss::Service> service) {
     client_.reset();
     ClientOptions options;
     if (service) {
@@ -68,7 +66,7 @@ class Secure : public ::testing::TestWithParam<bool> {
   std::optional<Error> call(std::uint32_t procedure) {
     std::optional<Error> error;
     bool is_done = false;
-    auto made = client_->prepare({kProgram, kVersion, procedure});
+    auto made = client_->prepare({kSecuredProgram, kSecuredVersion, procedure});
     EXPECT_TRUE(made) << made.error().message();
     EXPECT_TRUE(client_->start(std::move(*made), [&](Expected<Reply, Error> reply) {
       is_done = true;
@@ -97,11 +95,11 @@ INSTANTIATE_TEST_SUITE_P(OverEach, Secure, ::testing::Bool(),
 
 TEST_P(Secure, ServicesSeeWhoCallsAndHowThatIsProved) {
   listen();
-  const std::pair<std::optional<Service>, Protection> cases[] = {
+  const std::pair<std::optional<gss::Service>, Protection> cases[] = {
       {std::nullopt, Protection::kNone},
-      {Service::kNone, Protection::kKrb5},
-      {Service::kIntegrity, Protection::kKrb5i},
-      {Service::kPrivacy, Protection::kKrb5p}};
+      {gss::Service::kNone, Protection::kKrb5},
+      {gss::Service::kIntegrity, Protection::kKrb5i},
+      {gss::Service::kPrivacy, Protection::kKrb5p}};
   for (const auto& [service, protection] : cases) {
     connect(service);
     EXPECT_EQ(call(kWho), std::nullopt);
@@ -113,7 +111,7 @@ TEST_P(Secure, ServicesSeeWhoCallsAndHowThatIsProved) {
 
 TEST_P(Secure, PrincipalsAreUsersOfTheMachineWhereTheyAre) {
   listen("root@FAKE");
-  connect(Service::kNone);
+  connect(gss::Service::kNone);
   EXPECT_EQ(call(kWho), std::nullopt);
   ASSERT_TRUE(seen_.user);
   EXPECT_EQ(seen_.user->name, "root");
@@ -122,11 +120,11 @@ TEST_P(Secure, PrincipalsAreUsersOfTheMachineWhereTheyAre) {
 
 TEST_P(Secure, WhatAProcedureRequiresIsAsked) {
   listen();
-  ASSERT_TRUE(server_->require(kProgram, kVersion,
+  ASSERT_TRUE(server_->require(kSecuredProgram, kSecuredVersion,
                                {Protection::kKrb5, Protection::kKrb5i, Protection::kKrb5p}));
-  ASSERT_TRUE(server_->require(kProgram, kVersion, {Protection::kKrb5p}, kGuarded));
-  EXPECT_FALSE(server_->require(kProgram, kVersion, {Protection::kNone}));
-  EXPECT_FALSE(server_->require(kProgram, kVersion, {Protection::kNone}, kGuarded));
+  ASSERT_TRUE(server_->require(kSecuredProgram, kSecuredVersion, {Protection::kKrb5p}, kGuarded));
+  EXPECT_FALSE(server_->require(kSecuredProgram, kSecuredVersion, {Protection::kNone}));
+  EXPECT_FALSE(server_->require(kSecuredProgram, kSecuredVersion, {Protection::kNone}, kGuarded));
   const auto expect = [this](std::uint32_t procedure, bool is_allowed) {
     const auto error = call(procedure);
     EXPECT_EQ(!error, is_allowed);
@@ -138,10 +136,10 @@ TEST_P(Secure, WhatAProcedureRequiresIsAsked) {
   expect(kWho, false);
   expect(kGuarded, false);
   expect(0, true);  // NULL is for everybody
-  connect(Service::kNone);
+  connect(gss::Service::kNone);
   expect(kWho, true);
   expect(kGuarded, false);
-  connect(Service::kPrivacy);
+  connect(gss::Service::kPrivacy);
   expect(kWho, true);
   expect(kGuarded, true);
 }
@@ -150,8 +148,8 @@ TEST_P(Secure, OtherProgramsRequireNothing) {
   listen();
   FunctionService other;
   other.on(kWho, [](CallContext&) { return AcceptStatus::kSuccess; });
-  ASSERT_TRUE(server_->add(kProgram + 1, kVersion, other));
-  ASSERT_TRUE(server_->require(kProgram + 1, kVersion, {Protection::kKrb5}));
+  ASSERT_TRUE(server_->add(kSecuredProgram + 1, kSecuredVersion, other));
+  ASSERT_TRUE(server_->require(kSecuredProgram + 1, kSecuredVersion, {Protection::kKrb5}));
   connect(std::nullopt);
   EXPECT_EQ(call(kWho), std::nullopt);
 }
@@ -169,9 +167,9 @@ TEST_P(Secure, FlavorIsAcceptedOnce) {
 TEST_P(Secure, ServerWithoutItDoesNotLookLikeOneWithIt) {
   listen();
   Server plain = bed_->listen({});
-  ASSERT_TRUE(plain.add(kProgram, kVersion, service_));
+  ASSERT_TRUE(plain.add(kSecuredProgram, kSecuredVersion, service_));
   std::swap(plain, *server_);
-  connect(Service::kNone);
+  connect(gss::Service::kNone);
   const auto error = call(kWho);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code, Errc::kSecurity) << error->message();

@@ -12,10 +12,10 @@
 #include "rpcrdma/function_service.h"
 #include "rpcrdma/server.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
 
-constexpr std::uint32_t kProgram = 0x20010003;
+constexpr std::uint32_t kBareProgram = 0x20010003;
 constexpr const char* kAnyPort = "rdma://127.0.0.1:0";
 
 std::string url_of(const Server& server) {
@@ -27,7 +27,7 @@ class Running {
  public:
   Running(const std::string& url, FunctionService& service, const ServerOptions& options = {})
       : server_(Server::listen(url, options).value()) {
-    EXPECT_TRUE(server_.add(kProgram, 1, service));
+    EXPECT_TRUE(server_.add(kBareProgram, 1, service));
     thread_ = std::thread([this] { server_.run(); });
   }
   ~Running() {
@@ -41,8 +41,9 @@ class Running {
   std::thread thread_;
 };
 
-Expected<Reply, Error> call(Client& client, std::uint32_t procedure, const std::string& text = {}) {
-  auto call = client.prepare({kProgram, 1, procedure});
+Expected<Reply, Error> call_service(Client& client, std::uint32_t procedure,
+                                    const std::string& text = {}) {
+  auto call = client.prepare({kBareProgram, 1, procedure});
   if (!call) return Unexpected<Error>(call.error());
   call->arguments().xdr().string(text);
   return client.call(std::move(*call));
@@ -77,7 +78,7 @@ TEST(FunctionService, AnswersWithTheFunctionOfTheProcedure) {
   const Running running(kAnyPort, service);
   auto client = Client::connect(running.url());
   ASSERT_TRUE(client) << client.error().message();
-  auto reply = call(*client, kGreet, "world");
+  auto reply = call_service(*client, kGreet, "world");
   ASSERT_TRUE(reply) << reply.error().message();
   EXPECT_EQ(reply->results().xdr().string(255, "greeting"), "hello world");
   EXPECT_FALSE(reply->finish());
@@ -88,10 +89,10 @@ TEST(FunctionService, AnswersWithTheStatusThatAFunctionReturns) {
   fill(service);
   const Running running(kAnyPort, service);
   auto client = Client::connect(running.url()).value();
-  EXPECT_EQ(call(client, kGreet, "longer than ten").error().code, Errc::kBadArguments);
-  EXPECT_EQ(call(client, kThrow).error().code, Errc::kServerFault);
-  EXPECT_EQ(call(client, kUnknown).error().code, Errc::kNotAvailable);
-  EXPECT_TRUE(call(client, 0)) << "NULL needs no function";
+  EXPECT_EQ(call_service(client, kGreet, "longer than ten").error().code, Errc::kBadArguments);
+  EXPECT_EQ(call_service(client, kThrow).error().code, Errc::kServerFault);
+  EXPECT_EQ(call_service(client, kUnknown).error().code, Errc::kNotAvailable);
+  EXPECT_TRUE(call_service(client, 0)) << "NULL needs no function";
 }
 
 TEST(FunctionService, TakesBulkArgumentsUpToTheSizeOfTheProcedure) {
@@ -101,7 +102,7 @@ TEST(FunctionService, TakesBulkArgumentsUpToTheSizeOfTheProcedure) {
   auto client = Client::connect(running.url()).value();
   const std::vector<std::byte> data(5004);
   for (const std::size_t size : {5000U, 5004U}) {
-    auto call = client.prepare({kProgram, 1, kSize});
+    auto call = client.prepare({kBareProgram, 1, kSize});
     call->arguments().bulk(Bytes(data).first(size));
     auto reply = client.call(std::move(*call));
     if (size == 5000) {
@@ -117,11 +118,11 @@ TEST(Client, ConnectsWhileItsThreadDoesOtherThings) {
   FunctionService service;
   fill(service);
   auto server = Server::listen(kAnyPort).value();
-  ASSERT_TRUE(server.add(kProgram, 1, service));
+  ASSERT_TRUE(server.add(kBareProgram, 1, service));
   auto client = Client::begin_connect(url_of(server)).value();
   EXPECT_FALSE(client.connected());
   EXPECT_FALSE(client.ended());
-  EXPECT_FALSE(client.prepare({kProgram, 1, kGreet})) << "not yet";
+  EXPECT_FALSE(client.prepare({kBareProgram, 1, kGreet})) << "not yet";
   while (!client.connected() && !client.ended()) {
     server.progress();
     client.progress();
@@ -140,7 +141,7 @@ TEST(Client, SaysThatItsConnectionWasRefused) {
   if (client) {
     while (!client->connected() && !client->ended()) client->progress();
     EXPECT_TRUE(client->ended());
-    const auto call = client->prepare({kProgram, 1, kGreet});
+    const auto call = client->prepare({kBareProgram, 1, kGreet});
     ASSERT_FALSE(call);
     EXPECT_NE(call.error().message().find("refused"), std::string::npos) << call.error().message();
   } else {
@@ -166,7 +167,7 @@ TEST(SharedPort, IsServedByEveryServerThatSharesIt) {
   for (int i = 0; i < 64; ++i) {
     auto client = Client::connect(first.url());
     ASSERT_TRUE(client) << client.error().message();
-    auto reply = call(*client, kGreet);
+    auto reply = call_service(*client, kGreet);
     ASSERT_TRUE(reply) << reply.error().message();
   }
   EXPECT_EQ(calls[0] + calls[1], 64);
@@ -188,4 +189,4 @@ TEST(SharedPort, IsNotTakenFromAServerThatDoesNotShareIt) {
 }
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

@@ -29,24 +29,18 @@
 #include "support/rpc_fixture.h"
 #include "transport/buffer_pool.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
 
-using test::join;
-using test::Message;
-using test::RawPeer;
-using test::words;
 using ::testing::HasSubstr;
-using testing::SizeIs;
+using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
-constexpr std::uint32_t kProgram = test::TestService::kProgram;
-constexpr std::uint32_t kVersion = test::TestService::kVersion;
-enum Procedure : std::uint32_t {
+enum ShardProcedure : std::uint32_t {
   kWhere = 1,     // () -> u32: a number of the thread
   kRead = 2,      // u32 size -> bulk
   kOnce = 3,      // () -> u32: how often it was executed; not idempotent, and held until release()
-  kCalls = 4,     // () -> u32: of the server's counters
+  kAskCalls = 4,  // () -> u32: of the server's counters
   kStop = 5,      // () -> (): stops the server
   kStepUp = 6,    // () -> (): and the connection steps up
   kCallBack = 7,  // () -> (): the server may call the client, over later connections as well
@@ -54,7 +48,7 @@ enum Procedure : std::uint32_t {
 };
 constexpr std::uint32_t kSizeMax = 1U << 20U;
 
-class Service final : public rpcrdma::Service {
+class ShardService final : public rpcrdma::Service {
  public:
   const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
     static constexpr ProcedureTraits kOthers{.number = 0};
@@ -74,7 +68,7 @@ class Service final : public rpcrdma::Service {
         results.u32(static_cast<std::uint32_t>(++executed));
         held = &context;
         return;
-      case kCalls:
+      case kAskCalls:
         results.u32(static_cast<std::uint32_t>(server->counters().calls));
         break;
       case kStop:
@@ -133,7 +127,7 @@ class Shards : public ::testing::Test {
     ASSERT_TRUE(made) << made.error().message();
     server_.emplace(std::move(*made));
     service_.server = &*server_;
-    ASSERT_TRUE(server_->add(kProgram, kVersion, service_));
+    ASSERT_TRUE(server_->add(TestService::kProgram, TestService::kVersion, service_));
     rdma_ = "rdma://" + std::string(server_->address());
     const auto tcp = server_->also_listen("tcp://127.0.0.1:0");
     ASSERT_TRUE(tcp) << tcp.error().message();
@@ -155,13 +149,14 @@ class Shards : public ::testing::Test {
     return std::move(*client);
   }
   static std::uint32_t number(Client& client, std::uint32_t procedure) {
-    auto reply = client.call(client.prepare({kProgram, kVersion, procedure}).value());
+    auto reply = client.call(
+        client.prepare({TestService::kProgram, TestService::kVersion, procedure}).value());
     EXPECT_TRUE(reply) << reply.error().message();
     return reply ? reply->results().xdr().u32("number") : ~0U;
   }
   static void expect_data(Client& client, std::uint32_t size) {
     std::vector<std::byte> place(size);
-    auto call = client.prepare({kProgram, kVersion, kRead}).value();
+    auto call = client.prepare({TestService::kProgram, TestService::kVersion, kRead}).value();
     call.arguments().xdr().u32(size);
     call.place_result(place);
     auto reply = client.call(std::move(call));
@@ -176,7 +171,7 @@ class Shards : public ::testing::Test {
 
   std::mutex mutex_;
   std::vector<std::string> refused_;  // guarded by mutex_
-  Service service_;
+  ShardService service_;
   std::optional<Server> server_;
   std::string rdma_, tcp_;
   std::thread thread_;
@@ -215,7 +210,7 @@ TEST_F(Shards, AreOneServerToItsCounters) {
   for (Client& client : clients) (void)number(client, kWhere);
   // Each asks on a shard of its own, for all.
   std::uint32_t before = 3;
-  for (Client& client : clients) EXPECT_EQ(number(client, kCalls), before++);
+  for (Client& client : clients) EXPECT_EQ(number(client, kAskCalls), before++);
   clients.clear();
   stop();
   EXPECT_EQ(server_->counters().calls, 6U);
@@ -229,7 +224,7 @@ TEST_F(Shards, DoNotWaitForEachOthersFigures) {
   std::vector<std::thread> threads;
   for (Client& client : clients) {
     threads.emplace_back([&client] {
-      for (int i = 0; i < 20; ++i) EXPECT_LE(number(client, kCalls), 60U);
+      for (int i = 0; i < 20; ++i) EXPECT_LE(number(client, kAskCalls), 60U);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -288,7 +283,8 @@ TEST_F(Shards, AllStopWhenOneOfThemIsToldTo) {
     clients.push_back(connect(rdma_));
     (void)number(clients.back(), kWhere);
   }
-  auto stopped = clients[1].call(clients[1].prepare({kProgram, kVersion, kStop}).value());
+  auto stopped = clients[1].call(
+      clients[1].prepare({TestService::kProgram, TestService::kVersion, kStop}).value());
   EXPECT_TRUE(stopped) << "the call itself is answered";
   thread_.join();
   EXPECT_TRUE(server_->drained());
@@ -311,8 +307,8 @@ TEST_F(Shards, ServeWhatWasAddedBeforeTheyRun) {
   start(2);
   Client client = connect(rdma_);
   (void)number(client, kWhere);
-  Service other;
-  const auto added = server_->add(kProgram + 1, kVersion, other);
+  ShardService other;
+  const auto added = server_->add(TestService::kProgram + 1, TestService::kVersion, other);
   ASSERT_FALSE(added);
   EXPECT_EQ(added.error().code, Errc::kUnsupported);
   EXPECT_THAT(added.error().message(), HasSubstr("before run()"));
@@ -326,7 +322,8 @@ TEST_F(Shards, TakeOverConnectionsThatStepUp) {
   std::set<std::uint32_t> shards;
   for (int i = 0; i < 4; ++i) {
     Client client = connect("tcp://" + tcp_);
-    auto agreed = client.call(client.prepare({kProgram, kVersion, kStepUp}).value());
+    auto agreed = client.call(
+        client.prepare({TestService::kProgram, TestService::kVersion, kStepUp}).value());
     ASSERT_TRUE(agreed) << agreed.error().message();
     ASSERT_TRUE(agreed->finish() == std::nullopt);
     auto stepped = client.step_up();
@@ -347,7 +344,8 @@ TEST_F(Shards, HaveTheConnectionsOfAClientThatIsCalledBack) {
   Client first = connect(rdma_);
   Client second = connect(rdma_);
   const std::uint32_t home = number(second, kWhere);
-  auto called = second.call(second.prepare({kProgram, kVersion, kCallBack}).value());
+  auto called = second.call(
+      second.prepare({TestService::kProgram, TestService::kVersion, kCallBack}).value());
   ASSERT_TRUE(called) << called.error().message();
   for (int i = 0; i < 4; ++i) {
     Client again = connect(rdma_);
@@ -384,13 +382,13 @@ TEST(ShardsOfAServer, HaveMemoryForTheLargestCall) {
 TEST(ShardsOfAServer, TellTheirFiguresToServicesOfOtherServers) {
   ServerOptions options;
   options.provider.name = "siwarp";
-  Service asks, asked;
+  ShardService asks, asked;
   auto of_asks = Server::listen("rdma://127.0.0.1:0", options);
   auto of_asked = Server::listen("rdma://127.0.0.1:0", options);
   ASSERT_TRUE(of_asks && of_asked);
   asks.server = &*of_asked;
-  ASSERT_TRUE(of_asks->add(kProgram, kVersion, asks));
-  ASSERT_TRUE(of_asked->add(kProgram, kVersion, asked));
+  ASSERT_TRUE(of_asks->add(TestService::kProgram, TestService::kVersion, asks));
+  ASSERT_TRUE(of_asked->add(TestService::kProgram, TestService::kVersion, asked));
   const auto call = [&](const Server& server, std::uint32_t procedure) {
     auto client = Client::begin_connect("rdma://" + std::string(server.address()), {}).value();
     while (!client.connected()) {
@@ -399,10 +397,11 @@ TEST(ShardsOfAServer, TellTheirFiguresToServicesOfOtherServers) {
       of_asked->progress();
     }
     std::optional<std::uint32_t> result;
-    EXPECT_TRUE(client.start(client.prepare({kProgram, kVersion, procedure}).value(),
-                             [&](Expected<Reply, Error> reply) {
-                               result = reply ? reply->results().xdr().u32("number") : ~0U;
-                             }));
+    EXPECT_TRUE(client.start(
+        client.prepare({TestService::kProgram, TestService::kVersion, procedure}).value(),
+        [&](Expected<Reply, Error> reply) {
+          result = reply ? reply->results().xdr().u32("number") : ~0U;
+        }));
     while (!result) {
       client.progress();
       of_asks->progress();
@@ -411,7 +410,7 @@ TEST(ShardsOfAServer, TellTheirFiguresToServicesOfOtherServers) {
     return *result;
   };
   (void)call(*of_asked, kWhere);
-  EXPECT_EQ(call(*of_asks, kCalls), 1U);
+  EXPECT_EQ(call(*of_asks, kAskCalls), 1U);
 }
 
 // A shard that has ended takes nothing any more.
@@ -475,9 +474,9 @@ TEST(ShardsOfAProvider, EndWithTheLastConnectionWhenItsDeviceHasGone) {
       std::make_unique<FailingProvider>(rdma::siwarp::make_provider(siwarp).value(), fails),
       "127.0.0.1:0", options);
   ASSERT_TRUE(server) << server.error().message();
-  Service service;
+  ShardService service;
   service.server = &*server;
-  ASSERT_TRUE(server->add(kProgram, kVersion, service));
+  ASSERT_TRUE(server->add(TestService::kProgram, TestService::kVersion, service));
   const std::string url = "rdma://" + std::string(server->address());
   std::atomic<bool> has_ended = false;
   std::thread thread([&] {
@@ -487,7 +486,8 @@ TEST(ShardsOfAProvider, EndWithTheLastConnectionWhenItsDeviceHasGone) {
   std::optional<Client> of_first(Client::connect(url).value());
   std::optional<Client> of_second(Client::connect(url).value());
   for (auto* client : {&of_first, &of_second}) {
-    auto reply = (*client)->call((*client)->prepare({kProgram, kVersion, kWhere}).value());
+    auto reply = (*client)->call(
+        (*client)->prepare({TestService::kProgram, TestService::kVersion, kWhere}).value());
     ASSERT_TRUE(reply);
   }
   fails = true;
@@ -495,7 +495,8 @@ TEST(ShardsOfAProvider, EndWithTheLastConnectionWhenItsDeviceHasGone) {
   while (server->connections() > 1) std::this_thread::yield();
   // Meanwhile the first shard comes to rest.
   for (int i = 0; i < 500; ++i) {
-    ASSERT_TRUE(of_second->call(of_second->prepare({kProgram, kVersion, kWhere}).value()));
+    ASSERT_TRUE(of_second->call(
+        of_second->prepare({TestService::kProgram, TestService::kVersion, kWhere}).value()));
   }
   of_second.reset();
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
@@ -518,4 +519,4 @@ TEST(ShardsOfAProvider, AreRefusedWhereItIsForOneThread) {
 }
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

@@ -15,10 +15,8 @@
 #include "support/rpc_fixture.h"
 #include "tools/bench/allocations.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
-
-using test::TestService;
 
 struct Case {
   const char* name;
@@ -183,4 +181,4 @@ TEST(SteadyStateOfTcp, ServerAllocatesNothing) {
 }
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

@@ -17,15 +17,10 @@
 #include "support/raw_peer.h"
 #include "support/raw_rpc.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
 
 using blob::step_up_status;
-using test::join;
-using test::Message;
-using test::RawPeer;
-using test::to_words;
-using test::words;
 using Words = std::vector<std::uint32_t>;
 
 constexpr std::uint32_t kLast = 0x80000000U;
@@ -88,7 +83,7 @@ class StepUp : public ::testing::Test {
     thread.join();
   }
 
-  blob::Store store_{testing::TempDir()};  // nothing is put into it
+  blob::Store store_{::testing::TempDir()};  // nothing is put into it
   blob::BlobService service_{store_};
   std::optional<Server> server_;
   std::string plain_;  // "ADDR:PORT"
@@ -317,4 +312,4 @@ TEST(StepUpClient, IsToldOfAnswersThatAreNone) {
 }
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test

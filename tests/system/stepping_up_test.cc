@@ -29,8 +29,8 @@ namespace {
 using Words = std::vector<std::uint32_t>;
 
 constexpr std::uint32_t kLast = tcp::kLastFragment;
-constexpr std::uint32_t kProgram = TestService::kProgram;
-constexpr std::uint32_t kVersion = TestService::kVersion;
+constexpr std::uint32_t kSteppingUpProgram = TestService::kProgram;
+constexpr std::uint32_t kSteppingUpVersion = TestService::kVersion;
 constexpr std::uint32_t kXid = 7;
 
 // What the program of a test agrees with its clients on.
@@ -88,7 +88,7 @@ class SteppingUp : public ::testing::Test {
     ASSERT_TRUE(made) << made.error().message();
     server.emplace(std::move(*made));
     tcp_address = with_rdma ? *server->also_listen("tcp://127.0.0.1:0") : server->address();
-    ASSERT_TRUE(server->add(kProgram, kVersion, service));
+    ASSERT_TRUE(server->add(kSteppingUpProgram, kSteppingUpVersion, service));
   }
   ~SteppingUp() override {
     for (CallContext* context : service.held) context->succeed();
@@ -124,7 +124,7 @@ class SteppingUp : public ::testing::Test {
     thread.join();
   }
   static Expected<std::uint32_t, Error> call(Client& client, std::uint32_t procedure) {
-    auto call = client.prepare({kProgram, kVersion, procedure});
+    auto call = client.prepare({kSteppingUpProgram, kSteppingUpVersion, procedure});
     if (!call) return Unexpected<Error>(call.error());
     auto reply = client.call(std::move(*call));
     if (!reply) return Unexpected<Error>(reply.error());
@@ -311,7 +311,7 @@ TEST_F(SteppingUp, ClientRefusesWhileCallsAreUnderWayAndStaysAsItIs) {
   beside([this] {
     auto client = Client::connect("tcp://" + tcp_address);
     ASSERT_TRUE(client);
-    auto held = client->prepare({kProgram, kVersion, AgreeingService::kHold});
+    auto held = client->prepare({kSteppingUpProgram, kSteppingUpVersion, AgreeingService::kHold});
     ASSERT_TRUE(client->start(std::move(*held), [](Expected<Reply, Error>) {}));
     const auto refused = client->step_up();
     ASSERT_FALSE(refused);
@@ -341,7 +341,7 @@ TEST(SteppingUpClient, RefusesWhenTheServerTalksBehindItsAnswer) {
   client.emplace(std::move(*Client::begin_connect("tcp://" + listener.address())));
   const auto server = listener.accept();
   ASSERT_TRUE(server && server->pump_until([&] { return client->connected(); }));
-  auto call = client->prepare({kProgram, kVersion, 1});
+  auto call = client->prepare({kSteppingUpProgram, kSteppingUpVersion, 1});
   ASSERT_TRUE(call);
   bool ended = false;
   ASSERT_TRUE(

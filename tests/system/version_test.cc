@@ -9,27 +9,12 @@
 #include <vector>
 
 #include "rpc/call/connecting_client.h"
+#include "support/fabric.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
 
-namespace rpcrdma {
+namespace rpcrdma::test {
 namespace {
-
-using test::Message;
-using test::pattern;
-using test::RpcPair;
-using test::TestService;
-
-struct Fabric {
-  const char* name;
-  std::unique_ptr<test::Network> (*make)();
-};
-void PrintTo(const Fabric& fabric, std::ostream* out) {
-  *out << fabric.name;
-}
-const Fabric kSim{"sim", [] { return test::make_sim(5, {}); }};
-const Fabric kSiwarp{"siwarp", [] { return test::make_siwarp(true); }};
-const auto kName = [](const ::testing::TestParamInfo<Fabric>& fabric) { return fabric.param.name; };
 
 class Version : public ::testing::TestWithParam<Fabric> {
  protected:
@@ -66,7 +51,11 @@ class Version : public ::testing::TestWithParam<Fabric> {
     }
   }
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, Version, ::testing::Values(kSim, kSiwarp), kName);
+INSTANTIATE_TEST_SUITE_P(Fabrics, Version,
+                         ::testing::Values(Fabric{"sim", [] { return test::make_sim(5, {}); }},
+                                           Fabric{"siwarp",
+                                                  [] { return test::make_siwarp(true); }}),
+                         name_of_fabric);
 
 TEST_P(Version, IsTheHighestThatBothHave) {
   using enum ProtocolVersion;
@@ -77,7 +66,7 @@ TEST_P(Version, IsTheHighestThatBothHave) {
   for (const Mix& mix :
        {Mix{kOne, kOne, 1}, Mix{kOne, kAny, 1}, Mix{kTwo, kTwo, 2}, Mix{kTwo, kAny, 2},
         Mix{kAny, kOne, 1}, Mix{kAny, kTwo, 2}, Mix{kAny, kAny, 2}}) {
-    SCOPED_TRACE(testing::Message()
+    SCOPED_TRACE(::testing::Message()
                  << static_cast<int>(mix.client) << " with " << static_cast<int>(mix.server));
     RpcPair pair = make(mix.client, mix.server);
     EXPECT_EQ(pair.client->protocol_version(), mix.spoken);
@@ -269,7 +258,11 @@ class Experiment : public ::testing::TestWithParam<Fabric> {
   }
   std::vector<std::uint32_t> client_heard, server_heard;
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, Experiment, ::testing::Values(kSim, kSiwarp), kName);
+INSTANTIATE_TEST_SUITE_P(Fabrics, Experiment,
+                         ::testing::Values(Fabric{"sim", [] { return test::make_sim(5, {}); }},
+                                           Fabric{"siwarp",
+                                                  [] { return test::make_siwarp(true); }}),
+                         name_of_fabric);
 
 TEST_P(Experiment, ChangesOnBothSides) {
   RpcPair pair = make();
@@ -475,7 +468,11 @@ class OtherServer : public Version {
   std::optional<Client> client_;
   std::vector<std::uint32_t> versions_;  // of the messages that the server got
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, OtherServer, ::testing::Values(kSim, kSiwarp), kName);
+INSTANTIATE_TEST_SUITE_P(Fabrics, OtherServer,
+                         ::testing::Values(Fabric{"sim", [] { return test::make_sim(5, {}); }},
+                                           Fabric{"siwarp",
+                                                  [] { return test::make_siwarp(true); }}),
+                         name_of_fabric);
 
 TEST_P(OtherServer, ThatIsSilentIsConnectedToAgainInVersionOne) {
   start([&](std::size_t, Bytes message) -> std::optional<Message> {
@@ -534,4 +531,4 @@ TEST_P(OtherServer, WithoutACommonVersionIsAskedOnce) {
 }
 
 }  // namespace
-}  // namespace rpcrdma
+}  // namespace rpcrdma::test
