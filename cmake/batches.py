@@ -165,13 +165,19 @@ class File:
             self.is_last = True
         text = " ".join(statement) if start in ("using", "namespace") else None  # may be said twice
         before, angles = "", 0  # template arguments declare nothing
+        is_type = in_bases = False  # whose names are declared elsewhere
         for index, token in enumerate(statement[:-1]):
             after = statement[index + 1]
             angles += (token == "<") - (token == ">")
+            in_bases = token != "{" and (in_bases or (is_type and token == ":"))
+            if in_bases:
+                before = token
+                continue
             if angles <= 0 and token in ("struct", "class", "enum", "union", "concept"):
                 after_class = statement[index + 2] if after in ("struct", "class") else after
                 if is_name(after_class):  # which may be followed by final, : or < as well
                     self.own[after_class] = None
+                is_type = is_type or start not in ("using", "typedef") and "(" not in statement[:index]
             # A name behind :: belongs to another scope, except in a using-declaration, which declares it here.
             if index == 0 and token.isupper() and after == "(":
                 before = token

@@ -56,6 +56,10 @@ class Batches(unittest.TestCase):
     def test_comments_and_literals_have_no_names(self):
         self.assertEqual(self.sizes(HELPER, '// helper\n/* helper */ const char* s() { return "helper" R"(helper)"; } char c = \'h\';'), [2])
 
+    def test_the_bases_of_a_type_are_no_names_of_its_file(self):
+        self.assertEqual(self.own("namespace {\nclass Mine final : public Base, a::Other { int x; } mine;\ntemplate <class T>\n"
+                                  "struct Box : Shape {};\nenum class Kind : Byte { kOne };\n}"), {"Mine", "mine", "Box", "Kind"})
+
     def test_a_file_has_the_names_of_its_anonymous_namespaces(self):
         self.assertEqual(self.own("namespace a::b {\nnamespace {\nconstexpr int kOne = 1, kTwo{2};\nstruct Point final { int x; void move(); };\n"
                                   "enum Color : int { kRed, kGreen = kRed + 1 };\nenum class Kind { kNone };\ntemplate <class T>\n"
