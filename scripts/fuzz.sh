@@ -162,19 +162,18 @@ merge() {
 }
 
 coverage() {
-  local folder=$build-coverage target profiles=() objects=() replays=()
-  for target in "${all[@]}"; do replays+=("fuzz_${target}_replay"); done
+  local folder=$build-coverage target profiles=() replay
+  replay=$folder/tests/fuzz/fuzz_replay
   configure "$folder" -DRPCRDMA_SANITIZE= \
     -DCMAKE_CXX_FLAGS="-fprofile-instr-generate -fcoverage-mapping"
-  cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" --target "${replays[@]}"
+  cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" --target fuzz_replay
   for target in "${all[@]}"; do
     LLVM_PROFILE_FILE=$folder/$target.profraw \
-      "$folder/tests/fuzz/fuzz_${target}_replay" "$corpus/$target.tar"
+      "$replay" "$target" "$corpus/$target.tar"
     profiles+=("$folder/$target.profraw")
-    objects+=(-object "$folder/tests/fuzz/fuzz_${target}_replay")
   done
   llvm-profdata merge -o "$folder/all.profdata" "${profiles[@]}"
-  llvm-cov report "${objects[@]}" -instr-profile="$folder/all.profdata" \
+  llvm-cov report "$replay" -instr-profile="$folder/all.profdata" \
     -ignore-filename-regex='tests/|apps/|_for_test|/usr/' >"$folder/report.txt"
   # File, lines, lines missed, share; branches, missed, share.
   awk '/\.(cc|h) /{printf "%-28s lines %5d  %7s   branches %5d  %7s\n", $1, $8, $10, $11, $13}

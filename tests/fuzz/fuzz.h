@@ -16,12 +16,40 @@
 #include "base/assert.h"
 #include "rpcrdma/types.h"
 
-// The name is libFuzzer's.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+// Begins the definition of a target, which takes `data` and `size`: the function that libFuzzer
+// calls, or one of those that a replay finds by their names.
+#ifdef RPCRDMA_FUZZ_REPLAY
+#define FUZZ_TARGET(name)                                                \
+  static int run_##name(const std::uint8_t* data, std::size_t size);     \
+  static const rpcrdma::fuzz::Target kTarget_##name{#name, &run_##name}; \
+  static int run_##name(const std::uint8_t* data, std::size_t size)
+#else
+#define FUZZ_TARGET(name) \
+  extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+#endif
 
 #define FUZZ_CHECK(condition, text) RPCRDMA_ASSERT(condition, text)
 
 namespace rpcrdma::fuzz {
+
+// A target of a replay. All of them are static.
+struct Target {
+  using Run = int (*)(const std::uint8_t* data, std::size_t size);
+
+  Target(const char* its_name, Run its_function) noexcept
+      : name(its_name), run(its_function), next(first()) {
+    first() = this;
+  }
+  // The head of the list of all targets.
+  static const Target*& first() noexcept {
+    static const Target* head = nullptr;
+    return head;
+  }
+
+  const char* const name;
+  const Run run;
+  const Target* const next;
+};
 
 using Buffer = std::vector<std::byte>;
 

@@ -133,7 +133,7 @@ void check_crc(Bytes input, std::size_t cut) {
 }  // namespace
 }  // namespace rpcrdma::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(ddp_rdmap) {
   rpcrdma::fuzz::Choices choices(rpcrdma::fuzz::as_bytes(data, size));
   const std::uint8_t first = choices.u8();
   const auto fault = static_cast<rpcrdma::iwarp::Fault>(

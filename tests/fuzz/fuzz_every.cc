@@ -2,7 +2,7 @@
 #include "fuzz/generated.h"
 #include "support/generated_files.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(every) {
   static const auto types = rpcrdma::test::values_of_every();
   return rpcrdma::fuzz::decode_input(types, data, size);
 }

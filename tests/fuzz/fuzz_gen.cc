@@ -63,7 +63,7 @@ void compile(std::string_view text) {
 }  // namespace
 }  // namespace rpcrdma::fuzz
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(gen) {
   const std::string text(data, data + size);
   rpcrdma::fuzz::compile(text);
   return 0;

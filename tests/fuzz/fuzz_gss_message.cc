@@ -59,7 +59,7 @@ void check_bodies(Bytes input, gss::Service service) {
 }  // namespace
 }  // namespace rpcrdma::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(gss_message) {
   using rpcrdma::gss::Service;
   rpcrdma::fuzz::Choices choices(rpcrdma::fuzz::as_bytes(data, size));
   switch (choices.below(4)) {

@@ -201,7 +201,7 @@ class Conversation {
 }  // namespace
 }  // namespace rpcrdma::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(iwarp_stream) {
   rpcrdma::fuzz::Choices choices(rpcrdma::fuzz::as_bytes(data, size));
   rpcrdma::fuzz::Conversation conversation(choices);
   conversation.run();

@@ -153,7 +153,7 @@ void agree(const MpaWishes& a, const MpaWishes& b) {
 }  // namespace
 }  // namespace rpcrdma::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(mpa) {
   rpcrdma::fuzz::Choices choices(rpcrdma::fuzz::as_bytes(data, size));
   const std::uint8_t flags = choices.u8();
   const bool initiator = choices.flag();

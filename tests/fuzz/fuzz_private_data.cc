@@ -45,7 +45,7 @@ void check_negotiation(Bytes input, const std::optional<PrivateData>& peer, Choi
 }  // namespace
 }  // namespace rpcrdma::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(private_data) {
   rpcrdma::fuzz::Choices choices(rpcrdma::fuzz::as_bytes(data, size));
   rpcrdma::fuzz::Choices options(choices.take(2));
   const rpcrdma::Bytes input = choices.rest();

@@ -75,7 +75,7 @@ Outcome read(const tcp::RecordLimits& limits, Bytes input, std::size_t step, boo
 }  // namespace
 }  // namespace rpcrdma::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(record) {
   rpcrdma::fuzz::Choices choices(rpcrdma::fuzz::as_bytes(data, size));
   rpcrdma::tcp::RecordLimits limits;
   limits.size_max = choices.u16();

@@ -44,7 +44,7 @@ void check_list(Bytes results) {
 }  // namespace
 }  // namespace rpcrdma::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(rpcbind) {
   rpcrdma::fuzz::Choices choices(rpcrdma::fuzz::as_bytes(data, size));
   if (!choices.flag()) {
     const bool six = choices.flag();

@@ -101,7 +101,7 @@ void check_short(Bytes message) {
 }  // namespace
 }  // namespace rpcrdma::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(wire_v1) {
   rpcrdma::fuzz::Choices choices(rpcrdma::fuzz::as_bytes(data, size));
   rpcrdma::wire::Limits limits;
   const std::uint32_t reads = choices.u8();

@@ -200,7 +200,7 @@ void write_again(Bytes good, std::span<const Item> items, std::span<const Value>
 }  // namespace
 }  // namespace rpcrdma::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(xdr) {
   using rpcrdma::fuzz::Item;
   constexpr std::size_t kItemsMax = 32;
   rpcrdma::fuzz::Choices choices(rpcrdma::fuzz::as_bytes(data, size));

@@ -1,6 +1,6 @@
 // Runs a fuzz target over stored inputs: the files named on the command line, all files in the
 // folders named there, and all members of the archives (*.tar) named there. For compilers without
-// libFuzzer, and for `make check`.
+// libFuzzer, and for `make check`. One program has all targets, whose headers are mostly the same.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Replay {
+  const rpcrdma::fuzz::Target& target;
   bool is_verbose = false;
   std::size_t runs = 0;
 
@@ -26,7 +27,7 @@ struct Replay {
     if (is_verbose) std::fprintf(stderr, "replay: %s\n", name.c_str());
     // A block of just this size, so that a sanitizer sees a read behind it.
     const std::vector<std::uint8_t> input(content.begin(), content.end());
-    LLVMFuzzerTestOneInput(input.data(), input.size());
+    target.run(input.data(), input.size());
     ++runs;
   }
 };
@@ -97,9 +98,21 @@ const char* run_file(Replay& replay, const fs::path& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Replay replay;
-  replay.is_verbose = argc > 1 && std::string_view(argv[1]) == "-v";
-  for (int i = replay.is_verbose ? 2 : 1; i < argc; ++i) {
+  using rpcrdma::fuzz::Target;
+  const Target* target = Target::first();
+  while (target != nullptr && (argc < 2 || std::string_view(argv[1]) != target->name))
+    target = target->next;
+  if (target == nullptr) {
+    std::fprintf(stderr,
+                 "replay: usage: %s TARGET [-v] FILE|FOLDER|ARCHIVE.tar...; targets:", argv[0]);
+    for (target = Target::first(); target != nullptr; target = target->next)
+      std::fprintf(stderr, " %s", target->name);
+    std::fputc('\n', stderr);
+    return 1;
+  }
+  Replay replay{*target};
+  replay.is_verbose = argc > 2 && std::string_view(argv[2]) == "-v";
+  for (int i = replay.is_verbose ? 3 : 2; i < argc; ++i) {
     std::error_code error;
     if (!fs::exists(argv[i], error)) {
       std::fprintf(stderr, "replay: %s is not there\n", argv[i]);
@@ -114,7 +127,7 @@ int main(int argc, char** argv) {
   }
   // A corpus that was lost must not pass for a corpus without findings.
   if (replay.runs == 0) {
-    std::fprintf(stderr, "replay: no inputs (usage: %s [-v] FILE|FOLDER|ARCHIVE.tar...)\n",
+    std::fprintf(stderr, "replay: no inputs (usage: %s TARGET [-v] FILE|FOLDER|ARCHIVE.tar...)\n",
                  argv[0]);
     return 1;
   }

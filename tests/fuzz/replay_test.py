@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests which archives, folders and files a replay of fuzz inputs takes, and that it refuses damaged ones.
 
-usage: replay_test.py FUZZ_TARGET_REPLAY [-v]
+usage: replay_test.py FUZZ_REPLAY [-v]
 """
 import io
 import pathlib
@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else ""
+TARGET = "private_data"
 INPUTS = {"one": b"\1" * 40, "three": b"", "two": b"\2" * 512}
 
 
@@ -36,7 +37,7 @@ class Replay(unittest.TestCase):
     def replay(self, data, *options):
         path = self.folder / "inputs.tar"
         path.write_bytes(data)
-        return subprocess.run([PROGRAM, *options, str(path)], capture_output=True, text=True, check=False)
+        return subprocess.run([PROGRAM, TARGET, *options, str(path)], capture_output=True, text=True, check=False)
 
     def refuse(self, data, why):
         done = self.replay(data)
@@ -55,7 +56,7 @@ class Replay(unittest.TestCase):
     def test_folders_and_files_are_inputs_too(self):
         for name, data in INPUTS.items():
             (self.folder / name).write_bytes(data)
-        done = subprocess.run([PROGRAM, str(self.folder), str(self.folder / "one")], capture_output=True, text=True,
+        done = subprocess.run([PROGRAM, TARGET, str(self.folder), str(self.folder / "one")], capture_output=True, text=True,
                               check=False)
         self.assertEqual(done.stdout, "replay: 4 inputs, no finding\n", done.stderr)
 
@@ -80,9 +81,15 @@ class Replay(unittest.TestCase):
     def test_what_is_not_there_and_no_inputs_at_all_are_refused(self):
         for arguments, why in (([str(self.folder / "lost")], "is not there"), ([str(self.folder)], "no inputs"),
                                ([], "no inputs")):
-            done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=False)
+            done = subprocess.run([PROGRAM, TARGET, *arguments], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 1)
             self.assertIn(why, done.stderr)
+
+    def test_a_target_that_is_not_there_is_refused_with_those_that_are(self):
+        for arguments in ([], ["lost"], ["-v"]):
+            done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, "targets: .*private_data")
 
 
 if __name__ == "__main__":
