@@ -16,12 +16,11 @@
 namespace rpcrdma::xdr {
 
 enum class Errc : std::uint8_t {
-  kTruncated,   // the input ends inside an item; for a Writer: the output is too small
-  kNonZeroPad,  // a fill byte after an opaque is not zero (RFC 4506 §4.9, §4.10)
-  kBadBool,     // neither 0 nor 1 (RFC 4506 §4.4)
-  kBadEnum,     // not a value of the enumeration, or not a discriminant of the union's arm
-  kOverLimit,   // a count above what the protocol or the receiver allows
-  kTrailing,    // bytes are left after the last item
+  kTruncated,  // the input ends inside an item; for a Writer: the output is too small
+  kBadBool,    // neither 0 nor 1 (RFC 4506 §4.4)
+  kBadEnum,    // not a value of the enumeration, or not a discriminant of the union's arm
+  kOverLimit,  // a count above what the protocol or the receiver allows
+  kTrailing,   // bytes are left after the last item
 };
 // Static text.
 RPCRDMA_EXPORT std::string_view to_string(Errc code) noexcept;
@@ -108,9 +107,9 @@ class RPCRDMA_EXPORT Reader {
     return value == 1;
   }
   // RFC 4506 §4.10: a count word, that many bytes (at most `size_max`), fill bytes. The view points
-  // into the input and excludes the fill. kTruncated, kOverLimit, kNonZeroPad.
+  // into the input and excludes the fill, whatever that holds. kTruncated, kOverLimit.
   Bytes opaque(std::uint32_t size_max, std::string_view field) noexcept;
-  // RFC 4506 §4.9: `size` bytes and fill bytes, no count word. kTruncated, kNonZeroPad.
+  // RFC 4506 §4.9: `size` bytes and fill bytes, no count word. kTruncated.
   Bytes opaque_fixed(std::uint32_t size, std::string_view field) noexcept;
   // Skips exactly this many bytes, without fill bytes. kTruncated.
   void skip(std::size_t size, std::string_view field) noexcept { (void)take(size, field); }
