@@ -32,6 +32,11 @@ void merge_flags(Bound& into, const Bound& other) {
   into.data_max = std::max(into.data_max, other.data_max);
 }
 
+void multiply_data(Bound& all, const Bound& one, std::uint64_t count) {
+  all.data_sum = times(count, one.data_sum);
+  all.data_count = times(count, one.data_count);
+}
+
 class Walk {
  public:
   Bound of(const Declaration& declared) {
@@ -39,12 +44,10 @@ class Walk {
     Bound one = element(declared.type);
     Bound all;
     merge_flags(all, one);
-    if (declared.is_list) {
+    if (declared.is_list || (declared.shape == Shape::kVariable && declared.size == kNoBound)) {
       all.whole = all.reduced = 4;
       all.is_open = true;
-    } else if (declared.shape == Shape::kVariable && declared.size == kNoBound) {
-      all.whole = all.reduced = 4;
-      all.is_open = true;
+      multiply_data(all, one, Bound::kMany);
     } else {
       const bool is_many = declared.shape == Shape::kFixed || declared.shape == Shape::kVariable;
       const bool has_word =
@@ -52,6 +55,7 @@ class Walk {
       const std::uint64_t count = is_many ? declared.size : 1;
       all.whole = plus(has_word ? 4 : 0, times(count, one.whole));
       all.reduced = plus(has_word ? 4 : 0, times(count, one.reduced));
+      multiply_data(all, one, count);
     }
     return all;
   }
@@ -69,7 +73,10 @@ class Walk {
     result.is_open = !has_bound && !declared.ddp;
     result.has_data = declared.ddp;
     result.has_open_data = !has_bound && declared.ddp;
-    if (declared.ddp) result.data_max = has_bound ? declared.size : Bound::kMany;
+    if (declared.ddp) {
+      result.data_max = result.data_sum = has_bound ? declared.size : Bound::kMany;
+      result.data_count = 1;
+    }
     return result;
   }
 
@@ -98,6 +105,8 @@ class Walk {
         merge_flags(result, each);
         result.whole = std::max(result.whole, each.whole);
         result.reduced = std::max(result.reduced, each.reduced);
+        result.data_sum = std::max(result.data_sum, each.data_sum);
+        result.data_count = std::max(result.data_count, each.data_count);
       }
       result.whole = plus(result.whole, 4);
       result.reduced = plus(result.reduced, 4);
@@ -107,8 +116,11 @@ class Walk {
         merge_flags(result, bound);
         result.whole = plus(result.whole, bound.whole);
         result.reduced = plus(result.reduced, bound.reduced);
+        result.data_sum = plus(result.data_sum, bound.data_sum);
+        result.data_count = plus(result.data_count, bound.data_count);
       });
     }
+    if (of.recursive && result.has_data) result.data_sum = result.data_count = Bound::kMany;
     if (!of.recursive) done_.emplace(&of, result);
     return result;
   }

@@ -267,14 +267,19 @@ std::string results_bound(const Procedure& of) {
 }
 
 void emit_traits(Text& out, const Procedure& of) {
-  std::uint64_t largest = 0;
+  std::uint64_t largest = 0, sum = 0, count = 0;
   for (const Declaration& argument : of.arguments) {
-    largest = std::max(largest, bound_of(argument).data_max);
+    const Bound bound = bound_of(argument);
+    largest = std::max(largest, bound.data_max);
+    sum = std::min(sum + bound.data_sum, Bound::kMany);
+    count = std::min(count + bound.data_count, kOpenDataMax);
   }
   out.add(
       "      {{.number = {}U, .name = \"{}\", .bulk_argument_size_max = {}U,\n"
+      "       .bulk_arguments_max = {}U, .bulk_arguments_size_max = {},\n"
       "       .results_size_max = {}, .is_idempotent = {}, .may_answer_by_read = {}}},\n",
       of.number.number.magnitude, of.name.text, largest == Bound::kMany ? kOpenDataMax : largest,
+      count, sum == Bound::kMany ? "rpcrdma::ProcedureTraits::kNoBound" : fmt::format("{}U", sum),
       results_bound(of), of.idempotent, of.results_by_read);
 }
 

@@ -28,6 +28,7 @@ class RPCRDMA_EXPORT FunctionService final : public Service {
   struct ProcedureOptions {
     // See ProcedureTraits.
     std::uint32_t bulk_argument_size_max = 0;  // bytes
+    std::uint32_t bulk_arguments_max = 1;
     bool may_answer_by_read = false;
     bool is_idempotent = true;
   };

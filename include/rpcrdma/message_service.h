@@ -40,6 +40,7 @@ class RPCRDMA_EXPORT MessageService : public Service {
   // messages.
   explicit MessageService(std::uint32_t item_size_max = 1U << 20U) noexcept {
     traits_.bulk_argument_size_max = item_size_max;
+    traits_.bulk_arguments_max = kBulkItemsMax;
   }
   ~MessageService() override;
   const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept final {

@@ -86,6 +86,12 @@ struct ProcedureTraits {
   // The largest bulk argument, bytes; 0: the procedure has none. A larger Read chunk is refused
   // before a byte of it is moved.
   std::uint32_t bulk_argument_size_max = 0;
+  // The number of bulk arguments at most, and the bytes that all of them may have together, without
+  // their padding; kNoBound: as many as each may have. A Call with more Read chunks, or longer
+  // ones, is refused before it gets memory, so that no client takes more of the server's than it
+  // can use.
+  std::uint32_t bulk_arguments_max = 1;
+  std::uint64_t bulk_arguments_size_max = kNoBound;
   // The maximum size of the XDR results with their bulk items, bytes. kNoBound: it depends on the
   // arguments, or is unknown.
   std::uint64_t results_size_max = kNoBound;
@@ -118,7 +124,8 @@ class RPCRDMA_EXPORT Service {
   // exist, and the caller gets PROC_UNAVAIL.
   virtual const ProcedureTraits* traits(std::uint32_t procedure) const noexcept = 0;
   // Whether a caller with this credential may call the procedure: kOk, or the reason for denying it
-  // (AUTH_ERROR). Called before any bulk data moves, never for NULL.
+  // (AUTH_ERROR). Called before any bulk data moves, never for NULL, and only for flavors that the
+  // server checks: AUTH_NONE, AUTH_SYS and those of Server::accept_flavor().
   virtual AuthStatus check_credential(std::uint32_t /*procedure*/,
                                       const Credential& /*credential*/) const noexcept {
     return AuthStatus::kOk;

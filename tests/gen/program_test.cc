@@ -459,6 +459,8 @@ TEST(GeneratedBinding, SaysWhatTheFileSays) {
   EXPECT_TRUE(service.traits(5)->is_idempotent);
   EXPECT_EQ(service.traits(6)->bulk_argument_size_max, 0xffffffffU) << "opaque<> without a bound";
   EXPECT_EQ(service.traits(1)->bulk_argument_size_max, 0U) << "nothing in it is DDP-eligible";
+  EXPECT_EQ(service.traits(6)->bulk_arguments_size_max, ProcedureTraits::kNoBound);
+  EXPECT_EQ(service.traits(1)->bulk_arguments_max, 0U);
   EXPECT_EQ(service.traits(0)->results_size_max, 0U);
   EXPECT_EQ(service.traits(2)->results_size_max, 4U);
   EXPECT_EQ(service.traits(4)->results_size_max, ProcedureTraits::kNoBound);

@@ -7,6 +7,7 @@ FunctionService& FunctionService::set(std::uint32_t procedure,
                                       ProcedureOptions options) {
   const ProcedureTraits traits{.number = procedure,
                                .bulk_argument_size_max = options.bulk_argument_size_max,
+                               .bulk_arguments_max = options.bulk_arguments_max,
                                .is_idempotent = options.is_idempotent,
                                .may_answer_by_read = options.may_answer_by_read};
   procedures_.insert_or_assign(procedure, Entry{std::move(function), traits});
