@@ -7,6 +7,7 @@
 
 #include "engine/chunk_planner.h"
 #include "engine/offered_chunks.h"
+#include "engine/pull_window.h"
 #include "engine/puller.h"
 #include "engine/recent_writes.h"
 #include "engine/slot_table.h"
@@ -19,6 +20,7 @@ class ChunkedCall {
  public:
   OfferedChunks offered;
   Puller puller;
+  PullWindow::Claim claim;
   ReplyPlan reply;
   bool has_written = false;               // RDMA Writes went out for its reply
   std::optional<SteeringTag> invalidate;  // by the Send of its reply

@@ -31,6 +31,7 @@ class ReadSlots {
   // before the peer said that it serves none.
   void set_max(std::uint32_t reads) noexcept { max_ = std::max(reads, 1U); }
 
+  std::uint32_t max() const noexcept { return max_; }
   bool free() const noexcept { return in_flight_ < max_; }
   // Precondition: free().
   void take() noexcept {

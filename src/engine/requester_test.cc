@@ -430,6 +430,14 @@ TEST_F(Client, ErrorHeadersFailTheCallAndKeepTheConnection) {
   }
 }
 
+TEST_F(Client, ErrorHeadersGrantCreditsAsRepliesDo) {
+  ASSERT_TRUE(start_null(1));
+  for (std::uint32_t user = 2; user < 5; ++user) ASSERT_TRUE(start_null(user));
+  EXPECT_EQ(sent(), 1U) << "one Call until the first reply";
+  answer(1, 3, {}, wire::v1::ErrChunk{}, 0);
+  EXPECT_EQ(sent(), 3U);
+}
+
 // RFC 5531 §9: a denial with AUTH_ERROR is shorter than any accepted reply.
 TEST_F(Client, TakesTheShortestReplyThatRpcHas) {
   ASSERT_TRUE(start_null(1));

@@ -14,6 +14,7 @@ Responder::Responder(const Options& options, Shared& shared, HeaderArena headers
       shared_(shared),
       headers_(headers),
       slots_(slot_count(options)),
+      pulls_(options, shared, slots_),
       recent_writes_(options.credits),
       waiting_(options.credits),
       peer_(options.peer_timeout) {
@@ -93,15 +94,14 @@ void Responder::restart(CallId call) {
   RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting &&
                      slot->chunked->puller.may_restart(slot->chunked->offered),
                  "restart() of no Long Call that waits for memory");
-  slot->chunked->puller.restart();
+  pulls_.restart(*slot);
 }
 
 void Responder::lend(CallId call, Lease memory, std::uint64_t offset) {
   Slot* slot = slots_.find(call);
   RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting, "lend() without MemoryWanted");
   if (slot->lost) return finish(*slot);
-  slot->chunked->puller.lend(slot->chunked->offered, memory, offset);
-  slot->state = State::kPulling;
+  pulls_.lend(*slot, memory, offset, now_);
   slots_.make_ready(*slot);
 }
 
@@ -155,18 +155,22 @@ void Responder::handle_done(const WorkDone& done, const WorkName& name) {
     if (is_last && slot.lost) finish(slot);
     return;
   }
-  if (name.kind == WorkKind::kRead) shared_.reads.give_back();
+  if (name.kind == WorkKind::kRead) {
+    shared_.reads.give_back();
+    pulls_.read_done(slot);
+  }
   if (done.status != WorkStatus::kOk) {
     // Work that fails ends the connection (RFC 8166 §4.5.4): the peer's memory was not as told.
     slot.lost = true;
     shared_.disconnect = true;
   }
-  if (!is_last) return;
+  if (!is_last) return pulls_.go_on();
   if (slot.lost) {
     // While it is in service or asked for memory, the layer above still has to give its word.
     if (is_answered(slot.state)) finish(slot);
   } else if (slot.state == State::kPulling) {
-    if (slot.chunked->puller.finish_chunk(slot.chunked->offered)) next_chunk(slot);
+    if (pulls_.chunk_done(slot, now_)) deliver(slot, slot.inline_part);
+    pulls_.go_on();
   } else if (slot.state == State::kReplying) {
     if (!slot.by_read) return finish(slot);
     slot.state = State::kExposed;
@@ -180,15 +184,18 @@ void Responder::handle_timeout(Instant now) {
     shared_.counters.timed_out += expired;
     if (expired > 0) shared_.disconnect = true;  // which ends the peer's rights to the memory
   }
-  if (peer_.expired(now)) shared_.disconnect = true;
+  if (peer_.expired(now)) shared_.give_up(GivenUp::kUnserved);
+  if (pulls_.is_late(now)) shared_.give_up(GivenUp::kSlowReads);
 }
 
 std::optional<Instant> Responder::poll_timeout() const noexcept {
-  return earlier(peer_.deadline(), profile_ != nullptr ? profile_->next_deadline() : std::nullopt);
+  const auto of_profile = profile_ != nullptr ? profile_->next_deadline() : std::nullopt;
+  return earlier(earlier(peer_.deadline(), of_profile), pulls_.deadline());
 }
 
 void Responder::handle_disconnected() {
   peer_.stop();
+  pulls_.handle_disconnected();
   while (!waiting_.empty()) shared_.receives.repost(waiting_.pop().receive);
   if (profile_ != nullptr) profile_->handle_disconnected();
   for (Slot& slot : slots_) {
@@ -233,7 +240,7 @@ void Responder::begin(ReceiveId receive, const Received& message) {
   if (!takes_chunks || message.kind == Kind::kMalformed || !take_call(slot, message)) {
     return start_error(slot, Kind::kErrorChunk);
   }
-  next_chunk(slot);
+  if (!pulls_.begin(slot)) deliver(slot, slot.inline_part);
 }
 
 ChunkedCall& Responder::add_chunked(Slot& slot) {
@@ -262,22 +269,6 @@ bool Responder::take_call(Slot& slot, const Received& message) {
   counters.read_chunk_count += chunks - (is_long ? 1U : 0U);
   if (!message.has_chunks) ++counters.short_calls;
   return is_long || is_call_of(message);
-}
-
-// Asks for the next Read chunk's memory, or hands the Call over when all are here.
-void Responder::next_chunk(Slot& slot) {
-  ChunkedCall& call = *slot.chunked;
-  const ReadChunk* chunk = call.puller.wanted(call.offered);
-  if (chunk == nullptr) return deliver(slot, slot.inline_part);
-  slot.state = State::kWanting;
-  slot.known_above = true;
-  shared_.events.extend() = MemoryWanted{slots_.id(slot),
-                                         slot.xid,
-                                         chunk->position,
-                                         chunk->size,
-                                         slot.inline_part,
-                                         call.puller.long_part(call.offered),
-                                         call.offered.chunks().view()};
 }
 
 // `inline_part` is the slot's: reading it there right after it was stored would stall.
@@ -406,12 +397,16 @@ void Responder::finish(Slot& slot) {
     done.call = slots_.id(slot);
     done.replied = slot.success && !slot.lost;
   }
-  if (slot.chunked != nullptr) chunked_.give_back(slot.chunked);
+  if (slot.chunked != nullptr) {
+    pulls_.end(slot);
+    chunked_.give_back(slot.chunked);
+  }
   slot.chunked = nullptr;
   slot.state = State::kFree;
   slots_.free(slot);
   --in_service_;
   ++shared_.counters.calls_ended;
+  pulls_.go_on();
   // Not when the connection is about to end: what the slots held may tell why.
   if (waiting_.empty() || shared_.disconnect) return;
   const Waiting next = waiting_.pop();

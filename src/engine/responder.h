@@ -8,9 +8,11 @@
 #include <span>
 
 #include "base/ring.h"
+#include "engine/answered_call.h"
 #include "engine/chunk_planner.h"
 #include "engine/chunked_call.h"
 #include "engine/peer_watch.h"
+#include "engine/pulls.h"
 #include "engine/recent_writes.h"
 #include "engine/rfc5666/exposed_replies.h"
 #include "engine/rfc5666/profile.h"
@@ -59,36 +61,8 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   std::uint32_t calls_in_service() const noexcept { return in_service_; }
 
  private:
-  enum class State : std::uint8_t {
-    kFree,      // handle_received takes it
-    kWanting,   // for lend(), or an answer without it
-    kPulling,   // for RDMA Reads: emitted by poll_work, completed by handle_done
-    kServing,   // for start_reply() or reject()
-    kReplying,  // for its Writes and its Send: emitted by poll_work, completed by handle_done
-    kExposed,   // for ExposedReplies (RFC 5666), before its Send and after it
-  };
-  struct Slot : SlotBase {
-    State state = State::kFree;
-    bool holds_receive = false;
-    bool known_above = false;  // the layer above was told of the call: it gets CallDone
-    bool lost = false;         // the connection ended; what is pending is only waited for
-    bool by_read = false;      // the requester reads the reply (RFC 5666)
-    bool is_padded = false;    // the Call came as RDMA_MSGP (RFC 5666)
-    bool has_one_run = false;  // the reply is `run`
-    bool success = false;      // the reply is not an error header
-    Dialect dialect = Dialect::kV1;
-    std::uint16_t pending = 0;  // work requests not completed
-    ReceiveId receive{};
-    Xid xid{};
-    std::uint32_t version = 1;
-    Bytes inline_part;
-    Fragment run{};
-    // Encoded in the slot's place; 0: in header_room, in front of the reply's stream.
-    std::uint32_t header_size = 0;
-    std::byte* header_room = nullptr;  // of the reply's Outgoing
-    ChunkedCall* chunked = nullptr;
-  };
-  static_assert(sizeof(Slot) <= 128, "a slot is two cache lines");
+  using State = CallState;
+  using Slot = AnsweredCall;
   struct Waiting {  // a message for which there was no slot
     ReceiveId receive;
     Bytes bytes;
@@ -104,7 +78,6 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   ChunkedCall& add_chunked(Slot& slot);
   void begin(ReceiveId receive, const Received& message);
   bool take_call(Slot& slot, const Received& message);
-  void next_chunk(Slot& slot);
   void deliver(Slot& slot, Bytes inline_part);
   void plan(Slot& slot, const Outgoing& reply);
   void start_error(Slot& slot, Kind error);
@@ -124,6 +97,7 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   Shared& shared_;
   HeaderArena headers_;
   SlotTable<Slot> slots_;
+  Pulls pulls_;
   PartPool<ChunkedCall> chunked_;
   RecentWrites recent_writes_;
   Ring<Waiting> waiting_;         // bounded by the Receives

@@ -28,12 +28,13 @@ void add_read(ChunkLists& lists, std::uint32_t position, std::uint32_t length,
 
 class Server : public testing::Test {
  protected:
-  void reply(CallId call, std::uint32_t size = 24) {
+  void reply(CallId call, std::uint32_t size = 24) { reply(server, call, size); }
+  static void reply(Endpoint& by, CallId call, std::uint32_t size = 24) {
     const Fragment run{Lease{50}, size, 0, 0};
     Outgoing outgoing;
     outgoing.stream = {&run, 1};
-    server.engine.start_reply(call, outgoing);
-    server.drain();
+    by.engine.start_reply(call, outgoing);
+    by.drain();
   }
   Endpoint server{Role::kServer, small()};
 };
@@ -341,11 +342,14 @@ TEST_F(Server, ReadsInFlightStayWithinTheLimitAcrossCalls) {
     ChunkLists lists;
     for (int j = 0; j < 3; ++j) add_read(lists, 40, 100);
     bounded.receive(message(call_header(), lists, 44));
-    bounded.engine.lend(bounded.take_event<MemoryWanted>()->call, Lease{1}, 0);
-    bounded.drain();
   }
   int completed = 0;
-  while (!bounded.actions.empty()) {
+  for (;;) {
+    if (const auto wanted = bounded.take_event<MemoryWanted>()) {
+      bounded.engine.lend(wanted->call, Lease{1}, 0);
+      bounded.drain();
+    }
+    if (bounded.actions.empty()) break;
     EXPECT_LE(bounded.actions.size(), 2U);
     bounded.done(bounded.take_action<RdmaRead>()->id);
     ++completed;
@@ -703,27 +707,200 @@ TEST_F(Server, CallThatIsLostAtAnyStepIsDoneOnce) {
 
 // docs/invariants.md, P21.
 TEST_F(Server, PeerThatServesNoReadsIsGivenUp) {
+  Options patient = small();
+  patient.pull_timeout = std::chrono::hours(1);
+  Endpoint side(Role::kServer, patient);
   ChunkLists lists;
   add_read(lists, 40, 100);
   add_read(lists, 40, 100);
-  server.receive(message(call_header(), lists, 44));
-  EXPECT_FALSE(server.engine.poll_timeout()) << "nothing is asked of the peer yet";
-  server.engine.lend(server.take_event<MemoryWanted>()->call, Lease{1}, 0);
-  server.drain();
-  const Instant start = server.now;
-  EXPECT_EQ(server.engine.poll_timeout(), start + small().peer_timeout);
-  server.now += std::chrono::seconds(20);
-  server.drain();
-  server.done(server.take_action<RdmaRead>()->id);
-  EXPECT_EQ(server.engine.poll_timeout(), server.now + small().peer_timeout) << "it made progress";
-  server.now += small().peer_timeout;
-  server.engine.handle_timeout(server.now);
-  server.drain();
-  EXPECT_TRUE(server.take_action<Disconnect>());
-  server.engine.handle_disconnected();
-  server.complete_all(WorkStatus::kFlushed);
-  EXPECT_FALSE(server.take_event<CallDone>()->replied);
-  EXPECT_FALSE(server.engine.poll_timeout());
+  side.receive(message(call_header(), lists, 44));
+  EXPECT_FALSE(side.engine.poll_timeout()) << "nothing is asked of the peer yet";
+  side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  side.drain();
+  const Instant start = side.now;
+  EXPECT_EQ(side.engine.poll_timeout(), start + small().peer_timeout);
+  side.now += small().peer_timeout / 2;
+  side.drain();
+  side.done(side.take_action<RdmaRead>()->id);
+  EXPECT_EQ(side.engine.poll_timeout(), side.now + small().peer_timeout) << "it made progress";
+  side.now += small().peer_timeout;
+  side.engine.handle_timeout(side.now);
+  side.drain();
+  EXPECT_TRUE(side.take_action<Disconnect>());
+  EXPECT_EQ(side.engine.given_up(), GivenUp::kUnserved);
+  side.engine.handle_disconnected();
+  side.complete_all(WorkStatus::kFlushed);
+  EXPECT_FALSE(side.take_event<CallDone>()->replied);
+  EXPECT_FALSE(side.engine.poll_timeout());
+}
+
+// A peer that completes a Read now and then makes progress, and would hold the memory for ever.
+TEST_F(Server, ReadChunksOfACallHaveTheirTimeWhateverProgressThePeerMakes) {
+  Options options = small();
+  options.pull_timeout = std::chrono::seconds(10);
+  options.pull_rate_min = 100;
+  Endpoint side(Role::kServer, options);
+  ChunkLists lists;
+  for (int i = 0; i < 4; ++i) add_read(lists, 40, 100);
+  side.receive(message(call_header(), lists, 44));
+  side.now += std::chrono::hours(1);  // waits for memory
+  side.engine.handle_time(side.now);
+  side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  side.drain();
+  const Instant end = side.now + std::chrono::seconds(10 + 4);
+  for (int i = 0; i < 3; ++i) {
+    side.now += std::chrono::milliseconds(4'600);
+    side.drain();
+    side.done(side.take_action<RdmaRead>()->id);
+  }
+  EXPECT_EQ(side.engine.poll_timeout(), end);
+  EXPECT_FALSE(side.take_action<Disconnect>());
+  side.now = end;
+  side.engine.handle_timeout(side.now);
+  side.drain();
+  EXPECT_TRUE(side.take_action<Disconnect>());
+  EXPECT_EQ(side.engine.given_up(), GivenUp::kSlowReads);
+}
+
+TEST_F(Server, TimeOfReadChunksRunsOnlyWhileTheyAreRead) {
+  Options options = small();
+  options.pull_timeout = std::chrono::seconds(10);
+  options.pull_rate_min = 1000;
+  Endpoint side(Role::kServer, options);
+  ChunkLists lists;
+  add_read(lists, 400, 400, 2);
+  add_read(lists, 0, 600, 1);
+  side.receive(message(call_header(wire::v1::NoMsg{}), lists, 0));
+  side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  side.drain();
+  EXPECT_EQ(side.engine.poll_timeout(), side.now + std::chrono::seconds(11));
+  side.now += std::chrono::seconds(4);
+  side.drain();
+  side.done(side.take_action<RdmaRead>()->id);
+  EXPECT_FALSE(side.engine.poll_timeout()) << "nothing is asked of the peer";
+  side.now += std::chrono::hours(1);  // whoever the caller is takes a while to find out
+  side.engine.handle_time(side.now);
+  side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{2}, 0);
+  side.drain();
+  EXPECT_EQ(side.engine.poll_timeout(), side.now + std::chrono::seconds(7));
+  side.done(side.take_action<RdmaRead>()->id);
+  EXPECT_TRUE(side.take_event<CallReceived>());
+  EXPECT_FALSE(side.take_action<Disconnect>());
+}
+
+// Memory that waits for other Reads to complete is nobody's.
+TEST_F(Server, CallsAskForMemoryWhenTheirReadsCanGoOut) {
+  LinkParameters link = Endpoint::connected();
+  link.reads_in_flight_max = 2;
+  Endpoint side(Role::kServer, small(), link);
+  ChunkLists lists;
+  for (int i = 0; i < 3; ++i) add_read(lists, 40, 4000);
+  for (int i = 0; i < 3; ++i) side.receive(message(call_header(), lists, 44));
+  side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  side.drain();
+  EXPECT_FALSE(side.take_event<MemoryWanted>()) << "three Reads of the first are to be done";
+  side.done(side.take_action<RdmaRead>()->id);
+  EXPECT_FALSE(side.take_event<MemoryWanted>()) << "two are";
+  side.done(side.take_action<RdmaRead>()->id);
+  const auto second = side.take_event<MemoryWanted>();
+  ASSERT_TRUE(second);
+  EXPECT_FALSE(side.take_event<MemoryWanted>());
+  side.engine.lend(second->call, Lease{2}, 0);
+  side.drain();
+  while (const auto read = side.take_action<RdmaRead>()) side.done(read->id);
+  EXPECT_TRUE(side.take_event<MemoryWanted>());
+  EXPECT_TRUE(side.take_event<CallReceived>());
+  EXPECT_TRUE(side.take_event<CallReceived>());
+}
+
+TEST_F(Server, CallsAskForMemoryWithinTheWindow) {
+  Options options = small();
+  options.pull_window = 20'000;
+  Endpoint side(Role::kServer, options);
+  ChunkLists lists;
+  add_read(lists, 40, 12'000);
+  for (int i = 0; i < 4; ++i) side.receive(message(call_header(), lists, 44));
+  EXPECT_TRUE(side.take_event<MemoryWanted>());
+  const auto second = side.take_event<MemoryWanted>();
+  ASSERT_TRUE(second) << "the window is not full yet";
+  EXPECT_FALSE(side.take_event<MemoryWanted>());
+  reply(side, second->call);  // it gets none, and is answered
+  side.done(side.take_action<PostSend>()->id);
+  EXPECT_TRUE(side.take_event<MemoryWanted>()) << "its place in the window is the third one's";
+  EXPECT_FALSE(side.take_event<MemoryWanted>());
+}
+
+// The pool keeps memory for them that larger ones do not get.
+TEST_F(Server, SmallCallsDoNotWaitForLargeOnes) {
+  Options options = small();
+  options.pull_window = 1;
+  Endpoint side(Role::kServer, options);
+  ChunkLists large, few;
+  add_read(large, 40, 12'000);
+  add_read(few, 40, 8192);
+  for (int i = 0; i < 2; ++i) side.receive(message(call_header(), large, 44));
+  EXPECT_TRUE(side.take_event<MemoryWanted>());
+  EXPECT_FALSE(side.take_event<MemoryWanted>());
+  side.receive(message(call_header(), few, 44));
+  const auto wanted = side.take_event<MemoryWanted>();
+  ASSERT_TRUE(wanted);
+  EXPECT_EQ(wanted->size, 8192U);
+}
+
+// This side was away, and the peer has perhaps served everything.
+TEST_F(Server, ReadChunksAreLookedAtOnceMoreWhenThisSideIsLate) {
+  Options options = small();
+  options.pull_timeout = std::chrono::seconds(10);
+  options.pull_rate_min = 1'000'000;
+  Endpoint side(Role::kServer, options);
+  ChunkLists lists;
+  add_read(lists, 40, 100);
+  side.receive(message(call_header(), lists, 44));
+  side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  side.drain();
+  side.now += std::chrono::seconds(15);
+  side.engine.handle_timeout(side.now);
+  side.drain();
+  EXPECT_FALSE(side.take_action<Disconnect>());
+  ASSERT_EQ(side.engine.poll_timeout(), side.now + std::chrono::seconds(1));
+  side.now += std::chrono::seconds(1);
+  side.engine.handle_timeout(side.now);
+  side.drain();
+  EXPECT_TRUE(side.take_action<Disconnect>());
+}
+
+TEST_F(Server, ReadChunksMayTakeAnyTimeWithoutALowestRate) {
+  Options options = small();
+  options.pull_rate_min = 0;
+  Endpoint side(Role::kServer, options);
+  ChunkLists lists;
+  add_read(lists, 40, 100);
+  side.receive(message(call_header(), lists, 44));
+  side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  side.drain();
+  EXPECT_EQ(side.engine.poll_timeout(), side.now + options.peer_timeout);
+  side.done(side.take_action<RdmaRead>()->id);
+  EXPECT_TRUE(side.take_event<CallReceived>());
+}
+
+TEST_F(Server, CallsThatWaitForTheirTurnEndWithTheConnection) {
+  Options options = small();
+  options.pull_window = 1;
+  Endpoint side(Role::kServer, options);
+  ChunkLists lists;
+  add_read(lists, 40, 12'000);
+  for (int i = 0; i < 3; ++i) side.receive(message(call_header(), lists, 44));
+  const auto first = side.take_event<MemoryWanted>();
+  ASSERT_TRUE(first);
+  side.engine.handle_disconnected();
+  side.drain();
+  EXPECT_EQ(side.engine.calls_in_service(), 1U) << "the layer above has heard of one";
+  side.engine.reject(first->call);
+  side.drain();
+  EXPECT_EQ(side.engine.calls_in_service(), 0U);
+  EXPECT_TRUE(side.take_event<CallDone>());
+  EXPECT_FALSE(side.take_event<CallDone>());
+  EXPECT_FALSE(side.take_event<MemoryWanted>());
 }
 
 TEST_F(Server, PeerThatHasNothingToDoForUsMayBeIdleForEver) {

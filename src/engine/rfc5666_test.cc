@@ -692,12 +692,10 @@ TEST_F(ExposedReplies, ReadsOfCallsThatAreHereGoOnWhenThePeerTakesNoneAnyMore) {
   link.reads_in_flight_max = 1;
   server.engine.configure(link);
   ChunkLists lists;
-  ASSERT_TRUE(lists.reads.push_back({40, {SteeringTag{7}, 100, 0}}));
-  for (std::uint32_t xid = 1; xid <= 2; ++xid) {
-    server.receive(message({Xid{xid}, 1, 8, wire::v1::Msg{}}, lists, 40));
-    server.engine.lend(server.take_event<MemoryWanted>()->call, Lease{60 + xid}, 0);
-    server.drain();
-  }
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(lists.reads.push_back({40, {SteeringTag{7}, 100, 0}}));
+  server.receive(message({Xid{1}, 1, 8, wire::v1::Msg{}}, lists, 40));
+  server.engine.lend(server.take_event<MemoryWanted>()->call, Lease{61}, 0);
+  server.drain();
   const auto first = server.take_action<RdmaRead>();
   ASSERT_TRUE(first && !server.take_action<RdmaRead>());
   link.reads_in_flight_max = 0;
@@ -707,7 +705,7 @@ TEST_F(ExposedReplies, ReadsOfCallsThatAreHereGoOnWhenThePeerTakesNoneAnyMore) {
   ASSERT_TRUE(second) << "the call keeps its memory, and nothing watches the peer";
   EXPECT_TRUE(server.engine.poll_timeout());
   server.done(second->id);
-  EXPECT_TRUE(server.take_event<CallReceived>() && server.take_event<CallReceived>());
+  EXPECT_TRUE(server.take_event<CallReceived>());
 }
 
 TEST_F(ExposedReplies, NoFewerThanTwoCreditsAreGranted) {

@@ -29,6 +29,12 @@ struct Shared {
     receives.repost(receive);
   }
 
+  // Ends the connection, and keeps the first reason for it.
+  void give_up(GivenUp why) noexcept {
+    disconnect = true;
+    if (given_up == GivenUp::kNot) given_up = why;
+  }
+
   // How many messages have come; it wraps.
   std::uint32_t arrivals() const noexcept {
     return static_cast<std::uint32_t>(counters.messages_received);

@@ -34,6 +34,12 @@ std::string_view to_string(GivenUp why) noexcept {
       return "closed by this side: the peer speaks no version of RPC-over-RDMA that was offered";
     case GivenUp::kNoAnswer:
       return "closed by this side: the offer of RPC-over-RDMA version 2 was not answered";
+    case GivenUp::kUnserved:
+      return "closed by this side: the peer completed none of our RDMA Reads, Writes and Sends in "
+             "the peer timeout";
+    case GivenUp::kSlowReads:
+      return "closed by this side: the peer served the Read chunks of a Call too slowly (pull "
+             "timeout, pull rate)";
   }
   return {};
 }

@@ -110,6 +110,9 @@ enum class GivenUp : std::uint8_t {
   kNoCredits,  // a call timed out, and calls that were given up hold every credit
   kNoVersion,  // the peer speaks no version that we do
   kNoAnswer,   // the peer left the offer of version 2 unanswered
+  kUnserved,   // the peer completed none of our Reads, Writes and Sends in Options::peer_timeout
+  kSlowReads,  // the Read chunks of a Call took longer than Options::pull_timeout and pull_rate_min
+               // give them
 };
 std::string_view to_string(GivenUp why) noexcept;  // for kNot: empty
 
@@ -261,6 +264,14 @@ struct Options {
   // Server: how long the peer may leave every RDMA Read, Write and Send of ours where it is before
   // the connection is given up and the memory of its calls comes back.
   std::chrono::nanoseconds peer_timeout = std::chrono::seconds(30);
+  // Server: how long the Read chunks of one Call may take, from the time when they have memory:
+  // this, and their bytes at pull_rate_min, bytes per second. A peer that serves a Read now and
+  // then makes progress all the time, and would keep the memory for as long as it likes.
+  std::chrono::nanoseconds pull_timeout = std::chrono::seconds(10);
+  std::uint32_t pull_rate_min = 256U << 10U;  // 0: they may take any time
+  // Server: how many bytes of Read chunks may have memory and not be here, besides the Call that
+  // comes last. Enough for 4 MiB on their way, which is 100 Gbit/s over 300 us.
+  std::uint64_t pull_window = 4U << 20U;
   // How long revoking a call's memory may take, once the call has failed, before the connection is
   // given up to make it safe.
   std::chrono::nanoseconds fence_timeout = std::chrono::seconds(1);

@@ -28,6 +28,7 @@ const ProcedureTraits* ScriptedService::traits(std::uint32_t procedure) const no
     for (std::uint32_t i = 0; i < kProcedures; ++i) {
       table[i].number = i;
       table[i].may_answer_by_read = true;
+      table[i].bulk_arguments_max = kBulkItemsMax;
       table[i].bulk_argument_size_max = i == kWork ? kBulkMax : i == kWorkSmall ? kSmallBulkMax : 0;
     }
     return table;

@@ -1,0 +1,48 @@
+// What a responder keeps of each Call that it is answering.
+#ifndef RPCRDMA_ENGINE_ANSWERED_CALL_H_
+#define RPCRDMA_ENGINE_ANSWERED_CALL_H_
+
+#include <cstdint>
+
+#include "engine/chunked_call.h"
+#include "engine/slot_table.h"
+#include "engine/types.h"
+
+namespace rpcrdma::engine {
+
+enum class CallState : std::uint8_t {
+  kFree,      // handle_received takes it
+  kQueued,    // for its turn to ask for memory: Pulls
+  kWanting,   // for lend(), or an answer without it
+  kPulling,   // for RDMA Reads: emitted by poll_work, completed by handle_done
+  kServing,   // for start_reply() or reject()
+  kReplying,  // for its Writes and its Send: emitted by poll_work, completed by handle_done
+  kExposed,   // for ExposedReplies (RFC 5666), before its Send and after it
+};
+
+struct AnsweredCall : SlotBase {
+  CallState state = CallState::kFree;
+  bool holds_receive = false;
+  bool known_above = false;  // the layer above was told of the call: it gets CallDone
+  bool lost = false;         // the connection ended; what is pending is only waited for
+  bool by_read = false;      // the requester reads the reply (RFC 5666)
+  bool is_padded = false;    // the Call came as RDMA_MSGP (RFC 5666)
+  bool has_one_run = false;  // the reply is `run`
+  bool success = false;      // the reply is not an error header
+  Dialect dialect = Dialect::kV1;
+  std::uint16_t pending = 0;  // work requests not completed
+  ReceiveId receive{};
+  Xid xid{};
+  std::uint32_t version = 1;
+  Bytes inline_part;
+  Fragment run{};
+  // Encoded in the slot's place; 0: in header_room, in front of the reply's stream.
+  std::uint32_t header_size = 0;
+  std::byte* header_room = nullptr;  // of the reply's Outgoing
+  ChunkedCall* chunked = nullptr;
+};
+static_assert(sizeof(AnsweredCall) <= 128, "a slot is two cache lines");
+
+}  // namespace rpcrdma::engine
+
+#endif  // RPCRDMA_ENGINE_ANSWERED_CALL_H_

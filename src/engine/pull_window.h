@@ -1,0 +1,138 @@
+// Which Calls may have memory for their Read chunks, and how long they may take.
+#ifndef RPCRDMA_ENGINE_PULL_WINDOW_H_
+#define RPCRDMA_ENGINE_PULL_WINDOW_H_
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/ring.h"
+#include "engine/offered_chunks.h"
+#include "engine/types.h"
+
+namespace rpcrdma::engine {
+
+// A Call asks for memory when its Reads can go out soon: behind those that keep the connection's
+// Reads busy, it would hold memory and wait. So a peer that serves Reads slowly holds the memory of
+// few Calls, however many credits it uses.
+//
+// Small ones do not wait: the pool keeps memory for them that no others get.
+//
+// Each Call has its own time, which runs while its Reads are under way: Options::pull_timeout, and
+// its bytes at Options::pull_rate_min.
+class PullWindow {
+ public:
+  // What a Call has of the window; all zero: nothing.
+  struct Claim {
+    bool is_held = false;
+    std::uint64_t bytes = 0;  // that are not here
+    std::uint16_t reads = 0;  // not complete
+    std::chrono::nanoseconds left{};
+    std::optional<Instant> deadline;  // while its Reads are under way
+  };
+
+  // `calls_max`: how many may have to wait.
+  PullWindow(const Options& options, std::size_t calls_max)
+      : timeout_(options.pull_timeout),
+        rate_min_(options.pull_rate_min),
+        bytes_max_(options.pull_window),
+        waiting_(calls_max) {}
+
+  // Whether the chunks of a Call are so small.
+  static bool is_small(const OfferedChunks& offered) noexcept {
+    constexpr std::uint64_t kSmall = 8192;  // bytes, as transport::BufferPool has it
+    std::uint64_t bytes = 0;
+    for (const ReadChunk& chunk : offered.chunks()) bytes += chunk.size;
+    return bytes <= kSmall;
+  }
+  // Whether one more Call may ask for memory, with `reads_max` Reads at a time on the connection.
+  // Those that wait come first.
+  bool has_room(std::uint32_t reads_max) const noexcept {
+    return calls_ == 0 || (reads_ < reads_max && bytes_ < bytes_max_);
+  }
+  bool anybody_waits() const noexcept { return !waiting_.empty(); }
+  void wait(std::uint16_t slot) { waiting_.push(slot); }
+  // Precondition: anybody_waits().
+  std::uint16_t next() { return waiting_.pop(); }
+  void forget_waiting() { waiting_.clear(); }
+
+  // The Call has none yet, or loses what it has done: its chunks will be read from the start.
+  void claim(Claim& claim, const OfferedChunks& offered) noexcept {
+    release(claim);
+    for (const ReadChunk& chunk : offered.chunks()) {
+      claim.bytes += chunk.size;
+      for (std::size_t i = chunk.first; i < std::size_t{chunk.first} + chunk.count; ++i) {
+        if (offered.read(i).length > 0) ++claim.reads;
+      }
+    }
+    claim.is_held = true;
+    if (rate_min_ > 0) claim.left = timeout_ + time_of(claim.bytes);
+    ++calls_;
+    bytes_ += claim.bytes;
+    reads_ += claim.reads;
+  }
+  // One of its Reads is complete; segments count as if they had the same size.
+  void read_done(Claim& claim) noexcept {
+    const std::uint64_t bytes = claim.bytes / claim.reads;
+    claim.bytes -= bytes;
+    bytes_ -= bytes;
+    --claim.reads;
+    --reads_;
+  }
+  // Its chunks are here, or will never be.
+  void release(Claim& claim) noexcept {
+    if (claim.is_held) --calls_;
+    bytes_ -= claim.bytes;
+    reads_ -= claim.reads;
+    if (claim.deadline) --under_way_;
+    claim = {};
+    forget_deadline_if_idle();
+  }
+
+  // Its time runs, until stop().
+  void start(Claim& claim, Instant now) noexcept {
+    if (rate_min_ == 0) return;
+    claim.deadline = now + claim.left;
+    ++under_way_;
+    note(*claim.deadline);
+  }
+  void stop(Claim& claim, Instant now) noexcept {
+    if (!claim.deadline) return;
+    claim.left = *claim.deadline - now;
+    claim.deadline.reset();
+    --under_way_;
+    forget_deadline_if_idle();
+  }
+  // When some Call's time may be over: not later than the first. The owner looks at all of them
+  // then, which it does once in that time, and tells those that have time left with note().
+  std::optional<Instant> deadline() const noexcept { return earliest_; }
+  bool is_due(Instant now) const noexcept { return earliest_ && *earliest_ <= now; }
+  void forget_deadline() noexcept { earliest_.reset(); }
+  void note(Instant deadline) noexcept {
+    earliest_ = std::min(earliest_.value_or(deadline), deadline);
+  }
+
+ private:
+  std::chrono::nanoseconds time_of(std::uint64_t bytes) const noexcept {
+    return std::chrono::milliseconds(bytes * 1000 / rate_min_);
+  }
+  void forget_deadline_if_idle() noexcept {
+    if (under_way_ == 0) earliest_.reset();
+  }
+
+  const std::chrono::nanoseconds timeout_;
+  const std::uint32_t rate_min_;
+  const std::uint64_t bytes_max_;
+  Ring<std::uint16_t> waiting_;
+  std::uint32_t calls_ = 0;  // that have a Claim
+  std::uint32_t under_way_ = 0;
+  std::uint32_t reads_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::optional<Instant> earliest_;
+};
+
+}  // namespace rpcrdma::engine
+
+#endif  // RPCRDMA_ENGINE_PULL_WINDOW_H_
