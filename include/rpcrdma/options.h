@@ -271,6 +271,12 @@ struct ServerOptions {
   // that no peer can hold the memory of calls forever. Over TCP, this applies to a peer that
   // neither completes a record nor takes any of its replies.
   std::chrono::milliseconds peer_timeout{30'000};
+  // How long the data of one Call may take to arrive, once there is memory for it: this, and its
+  // bytes at pull_rate_min, bytes per second. Then its connection ends. A peer that sends a little
+  // now and then would otherwise keep the memory from all others for as long as it likes. Over TCP,
+  // this applies to each record. pull_rate_min 0: only peer_timeout applies.
+  std::chrono::milliseconds pull_timeout{10'000};
+  std::uint32_t pull_rate_min = 256U << 10U;
   std::chrono::milliseconds drain_timeout{10'000};  // time for calls in service after stop()
   // Reports each connection, for logs and statistics. It runs on the server's thread, inside
   // progress(), and must neither throw nor use the server. Its argument lives until it returns. It

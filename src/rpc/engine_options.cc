@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "engine/connection.h"
+#include "rpc/time_limit.h"
 #include "transport/buffer_pool.h"
 
 namespace rpcrdma::rpc {
@@ -41,7 +42,7 @@ engine::Options common(const ConnectionOptions& options, ProtocolVersion version
                                     ? engine::PaddingBase::kBuffer
                                     : engine::PaddingBase::kStream;
   result.rfc5666.exposed_replies_max = std::clamp(profile.exposed_replies_max, 1U, 1024U);
-  result.rfc5666.done_timeout = profile.done_timeout;
+  result.rfc5666.done_timeout = limited(profile.done_timeout);
   result.remote_invalidation = false;
   return result;
 }
@@ -71,10 +72,11 @@ engine::Options engine_options(const ClientOptions& options) noexcept {
   result.characteristics = options.characteristics;
   result.long_call_size_max = within(result.long_call_size_max, options.memory_max);
   result.read_chunk_size_max = within(result.read_chunk_size_max, options.memory_max);
-  result.call_timeout = options.call_timeout;
+  result.call_timeout = limited(options.call_timeout);
+  result.pull_rate_min = 0;  // of backward Calls, whose server this side has chosen
   // Who sets less time for the set-up does not want to wait for an answer either.
   result.offer_timeout = std::min<std::chrono::nanoseconds>(
-      result.offer_timeout, options.provider.setup_timeout_client / 2);
+      result.offer_timeout, limited(options.provider.setup_timeout_client) / 2);
   // One more for the Call that configures the connection, or offers version 2.
   if (result.profile == engine::Profile::kRfc5666 || result.versions.high > 1) ++result.calls_max;
   return result;
@@ -85,7 +87,9 @@ engine::Options engine_options(const ServerOptions& options) noexcept {
   result.backward_calls = std::min(options.backward_calls, kBackwardCallsMax);
   result.characteristics = options.characteristics;
   result.read_chunk_size_max = within(options.bulk_size_max, options.memory_max);
-  result.peer_timeout = options.peer_timeout;
+  result.peer_timeout = limited(options.peer_timeout);
+  result.pull_timeout = limited(options.pull_timeout);
+  result.pull_rate_min = options.pull_rate_min;
   result.return_form =
       options.return_full_write_lists ? engine::ReturnForm::kFull : engine::ReturnForm::kShortened;
   result.long_call_size_max = within(options.long_call_size_max, options.memory_max);

@@ -139,7 +139,8 @@ Connection::Connection(posix::Reactor& reactor, posix::Fd socket, Memory& memory
       peer_address_(std::move(peer_address)),
       is_local_(is_unix_socket(socket_.value())),
       reader_(memory, options.record),
-      outgoing_(options.messages_unsent_max) {}
+      outgoing_(options.messages_unsent_max),
+      record_clock_(options.record_timeout, options.record_rate_min) {}
 
 Connection::~Connection() {
   if (shut_down_) discard();  // the last chance to leave nothing unread
@@ -161,7 +162,10 @@ void Connection::handle_ready(std::uint32_t events) {
     handle_connected();
   }
   if ((events & EPOLLRDHUP) != 0) hung_up_ = true;
-  if ((events & (EPOLLIN | EPOLLRDHUP)) != 0) readable_ = true;
+  if ((events & (EPOLLIN | EPOLLRDHUP)) != 0) {
+    readable_ = true;
+    if (record_clock_.runs()) record_clock_.stop(posix::Reactor::now());
+  }
   if ((events & EPOLLOUT) != 0) writable_ = true;
   if (shut_down_) return discard();
   if ((events & EPOLLOUT) != 0) flush();
@@ -181,6 +185,7 @@ std::optional<Message> Connection::receive() {
     if (reader_.done()) {
       late_ = false;
       if (timed_ && outgoing_.empty()) note_progress();
+      record_clock_.note_record();
       return reader_.release();
     }
     if (!readable_ || peer_finished_ || !read_some()) break;
@@ -237,6 +242,8 @@ bool Connection::read_some() {
 void Connection::handle_read(std::size_t size, std::size_t placed_max) {
   bytes_received_ += size;
   trickle_ += size;
+  record_clock_.note_bytes(size);
+  if (record_clock_.runs()) record_clock_.stop(posix::Reactor::now());
   // What comes says nothing about what the peer takes, and a few bytes at a time would hold the
   // memory of a record for ever.
   if (trickle_ >= kProgressMin) {
@@ -378,25 +385,45 @@ bool Connection::is_stalled() const noexcept {
 }
 
 void Connection::watch_progress() {
+  watch_record();
   if (timed_ || ended() || !is_stalled()) return;
-  timed_ = true;
   progress_ = posix::Reactor::now();
-  reactor_.set_deadline(*this, progress_ + options_.stall_timeout);
+  set_deadline();
+}
+
+// The time of a record that has begun runs, and may be over sooner than what the deadline is set
+// for.
+void Connection::watch_record() {
+  if (!record_clock_.is_in_use() || record_clock_.runs() || ended() || shut_down_ ||
+      !awaits_bytes())
+    return;
+  const Instant now = posix::Reactor::now();
+  record_clock_.start(now);
+  if (record_clock_.deadline() <= now) return end({EndKind::kSlow, 0});
+  if (timed_ && record_clock_.deadline() < deadline_) set_deadline();
+}
+
+void Connection::set_deadline() {
+  timed_ = true;
+  deadline_ = progress_ + options_.stall_timeout;
+  if (record_clock_.runs()) deadline_ = std::min(deadline_, record_clock_.deadline());
+  reactor_.set_deadline(*this, deadline_);
 }
 
 void Connection::handle_deadline() {
   timed_ = false;
   if (shut_down_) return end({EndKind::kClosed, 0});
   if (!connected_) return end({EndKind::kStalled, 0});
-  const bool is_over = posix::Reactor::now() - progress_ >= options_.stall_timeout;
+  const Instant now = posix::Reactor::now();
+  const bool is_over = now - progress_ >= options_.stall_timeout;
   if (!is_stalled()) {
     // Something can be read: whether that is enough is known when it has been.
     late_ = is_over && !reader_.at_start();
     return;
   }
   if (is_over) return end({EndKind::kStalled, 0});
-  timed_ = true;
-  reactor_.set_deadline(*this, progress_ + options_.stall_timeout);
+  if (record_clock_.runs() && record_clock_.deadline() <= now) return end({EndKind::kSlow, 0});
+  set_deadline();
 }
 
 void Connection::end(const End& why) {

@@ -20,6 +20,7 @@
 #include "posix/reactor.h"
 #include "tcp/memory.h"
 #include "tcp/record.h"
+#include "tcp/record_clock.h"
 
 namespace rpcrdma::tcp {
 
@@ -31,6 +32,10 @@ struct ConnectionOptions {
   // A peer is dropped that takes nothing of what is sent for so long, or neither completes a record
   // in this time nor sends kProgressMin (16 KiB) of it.
   std::chrono::nanoseconds stall_timeout = std::chrono::seconds(30);
+  // A peer is dropped, too, that takes longer for one record than this and the bytes that have come
+  // of it at `record_rate_min`, bytes per second; 0: for any time.
+  std::chrono::nanoseconds record_timeout = std::chrono::seconds(10);
+  std::uint32_t record_rate_min = 0;
   std::chrono::nanoseconds linger = std::chrono::seconds(2);  // the peer's time after finish()
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(10);
 };
@@ -43,6 +48,7 @@ enum class EndKind : std::uint8_t {
   kTooLarge,          // a record over RecordLimits::size_max
   kTooManyFragments,  // over RecordLimits::fragments_max
   kStalled,           // stall_timeout, or connect_timeout
+  kSlow,              // record_timeout
   kAborted,           // abort()
 };
 struct End {
@@ -140,6 +146,8 @@ class Connection final : private posix::Watched {
   void discard();
   void shut_down();
   void watch_progress();
+  void watch_record();
+  void set_deadline();
   bool awaits_bytes() const noexcept;
   bool is_stalled() const noexcept;
   void end(const End& why);
@@ -168,9 +176,11 @@ class Connection final : private posix::Watched {
   bool finishing_ = false;   // finish() was called
   bool shut_down_ = false;   // our FIN is sent
   bool timed_ = false;       // a deadline is set
+  Instant deadline_{};       // that one
   Instant progress_{};       // when enough bytes moved last, while timed_
   bool late_ = false;        // the deadline has passed; what can be read decides
   std::size_t trickle_ = 0;  // bytes that have come since
+  RecordClock record_clock_;
   End end_;
 };
 

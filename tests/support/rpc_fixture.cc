@@ -138,6 +138,15 @@ void TestService::call(CallContext& context) {
     }
     case kOnce:
       return execute_once(context);
+    case kGather: {
+      std::size_t size = 0;
+      MessageReader& arguments = context.arguments();
+      while (arguments.ok() && !arguments.xdr().rest().empty())
+        size += arguments.bulk(kBulkMax, "data").size();
+      if (!arguments.finish()) return context.fail(AcceptStatus::kGarbageArgs);
+      context.results().xdr().u32(static_cast<std::uint32_t>(size));
+      return context.succeed();
+    }
     default:
       return context.fail(AcceptStatus::kGarbageArgs);
   }

@@ -60,7 +60,8 @@ class TestService final : public Service {
     kWhoAmI = 7,   // () -> u32: uid of AUTH_SYS, or 0xffffffff
     kAbsorb = 8,   // opaque in the stream -> u32
     kOnce = 9,     // u32 id, u32 size -> u32 times executed, bulk; not idempotent
-    kProcedures = 10,
+    kGather = 10,  // up to kBulkItemsMax bulk -> u32: how many bytes they have
+    kProcedures = 11,
   };
   static constexpr std::uint32_t kBulkMax = 1U << 20U;
   static constexpr std::uint32_t kTextMax = 8000;  // of kSwap
@@ -69,9 +70,12 @@ class TestService final : public Service {
     static constexpr auto kTable = [] {
       std::array<ProcedureTraits, kProcedures> table{};
       for (std::uint32_t i = 0; i < kProcedures; ++i) {
-        const bool has_bulk = i == kEcho || i == kLength || i == kSwap;
+        const bool has_bulk = i == kEcho || i == kLength || i == kSwap || i == kGather;
         table[i] = {.number = i,
                     .bulk_argument_size_max = has_bulk ? kBulkMax : 0,
+                    .bulk_arguments_max = i == kGather ? std::uint32_t{kBulkItemsMax}
+                                          : i == kSwap ? 2U
+                                                       : 1U,
                     .is_idempotent = i != kOnce,
                     .may_answer_by_read = true};
       }

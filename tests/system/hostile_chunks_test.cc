@@ -275,15 +275,15 @@ TEST_P(HostileReads, HoldNoMoreThanTheirOwnSizeOfMemory) {
       std::ranges::copy(xid, call.begin() + 52);
       ASSERT_TRUE(talk.send(call));
     }
-    // As many Reads as this peer serves are in flight; the other calls wait for their turn.
-    for (int i = 0; i < 16; ++i) {
+    // What is on its way has 4 MiB; the other calls wait for their turn, without memory.
+    for (int i = 0; i < 4; ++i) {
       const auto request = talk.next();
       ASSERT_TRUE(request);
       EXPECT_EQ(request->header.opcode, iwarp::Opcode::kReadRequest);
     }
     expect_served();
-    EXPECT_GE(pair_.server->memory_in_use(), 64U << 20U);
-    EXPECT_LE(pair_.server->memory_in_use(), (64U << 20U) + (1U << 20U));
+    EXPECT_GE(pair_.server->memory_in_use(), 4U << 20U);
+    EXPECT_LE(pair_.server->memory_in_use(), (4U << 20U) + (1U << 20U));
     talk.peer().reset();
   }
   expect_clean();
@@ -327,6 +327,51 @@ TEST_P(HostileSlowReads, GoOnWhileThePeerServesSome) {  // P21
   ASSERT_TRUE(answer);
   EXPECT_EQ(to_words(*answer).back(), kPart * kParts);
   EXPECT_GT(std::chrono::steady_clock::now() - begun, kPeerTimeout);
+}
+
+class HostileDrips : public HostileReads {
+ protected:
+  static ServerOptions options() {
+    ServerOptions options;
+    options.pull_timeout = std::chrono::milliseconds(300);
+    options.pull_rate_min = 100U << 20U;
+    return options;
+  }
+  HostileDrips() : HostileReads(options()) {}
+};
+
+// docs/invariants.md, P21: a Read now and then is no progress.
+TEST_P(HostileDrips, EndTheConnectionWhenTheTimeOfTheCallIsOver) {
+  constexpr std::uint32_t kPart = 1000, kParts = 16;
+  Message reads;
+  for (std::uint32_t i = 0; i < kParts; ++i)
+    reads = join({reads, read_segment(kBulkPosition, kPart)});
+  RawTalk talk = this->talk(1);
+  ASSERT_TRUE(talk.send(call_with_reads(reads, TestService::kLength, words({kPart * kParts}))));
+  std::uint32_t served = 0;
+  for (; served < kParts; ++served) {
+    const auto read = talk.next();
+    if (!read || read->header.opcode != iwarp::Opcode::kReadRequest) break;
+    talk.peer().pump_until([] { return false; }, std::chrono::milliseconds(50));
+    const auto request = iwarp::decode_read_request(read->payload);
+    if (!talk.read_response(static_cast<std::uint32_t>(request.sink_tag), request.sink_address,
+                            Message(kPart)))
+      break;
+  }
+  EXPECT_LT(served, kParts);
+  EXPECT_GT(served, 2U);
+  expect_clean();
+}
+
+// RFC 8166 §8.1.4: memory that its procedure has no use for.
+TEST_P(HostileReads, ThatAreMoreThanTheProcedureHasArgumentsGetNoMemory) {
+  Message reads;
+  for (std::uint32_t i = 0; i < 8; ++i)
+    reads = join({reads, read_segment(kBulkPosition + i * ((1U << 20U) + 4), 1U << 20U)});
+  expect_reply({{"eight Read chunks for one argument",
+                 call_with_reads(reads, TestService::kLength, Message(32))}},
+               {1, 0, 0, 0, 4});
+  EXPECT_LT(pair_.server->counters().read_chunk_bytes, 1U << 20U) << "of the calls behind it";
 }
 
 class HostileLargeCalls : public HostileServer {
@@ -417,6 +462,7 @@ TEST_P(HostileReadsInLittleMemory, LeaveAtOnceWhenTheirPeerGoesWhileTheyWait) {
 INSTANTIATE_TEST_SUITE_P(Wire, HostileWrites, ::testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileReads, ::testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileSlowReads, ::testing::Bool(), kCrcName);
+INSTANTIATE_TEST_SUITE_P(Wire, HostileDrips, ::testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileLargeCalls, ::testing::Bool(), kCrcName);
 INSTANTIATE_TEST_SUITE_P(Wire, HostileReadsInLittleMemory, ::testing::Bool(), kCrcName);
 

@@ -11,7 +11,9 @@
 #include "oncrpc/message.h"
 #include "posix/address.h"
 #include "rpc/call/reply_reading.h"
+#include "rpc/call/tcp_errors.h"
 #include "rpc/errors.h"
+#include "rpc/time_limit.h"
 
 namespace rpcrdma {
 namespace {
@@ -22,46 +24,12 @@ Error unsupported(std::string_view operation, std::string_view peer, std::string
   return {Errc::kUnsupported, std::string(operation), std::string(peer), std::move(cause)};
 }
 
-Error failed(std::string_view operation, std::string_view peer, const posix::SystemError& error) {
-  std::string cause =
-      std::string(error.operation) + ": " + std::generic_category().message(error.code);
-  if (posix::is_local_path(peer)) {
-    if (error.code == ENOENT) cause += "; is the server running?";
-    if (error.code == ECONNREFUSED) cause += "; the server that made this socket has gone";
-    if (error.code == EAGAIN) cause += "; the server has not taken those that came before";
-  }
-  const bool is_refused = error.code == ECONNREFUSED;
-  return {is_refused ? Errc::kRefused : Errc::kUnreachable, std::string(operation),
-          std::string(peer), std::move(cause)};
-}
-
 tcp::ConnectionOptions connection_options(const ClientOptions& options) {
   tcp::ConnectionOptions made;
   made.record = rpc::record_limits(options.tcp, options.memory_max);
   made.messages_unsent_max = std::max(options.calls_max, 1U);
-  made.connect_timeout = options.provider.setup_timeout_client;
+  made.connect_timeout = rpc::limited(options.provider.setup_timeout_client);
   return made;
-}
-
-std::string cause_of(const tcp::End& end, const ClientOptions& options) {
-  switch (end.kind) {
-    case tcp::EndKind::kLost:
-      if (end.code != 0) return std::generic_category().message(end.code);
-      return "the server closed it inside of a record";
-    case tcp::EndKind::kTooLarge:
-      return "a reply is longer than TcpOptions::record_size_max, " +
-             std::to_string(options.tcp.record_size_max);
-    case tcp::EndKind::kTooManyFragments:
-      return "a reply has more fragments than TcpOptions::fragments_max, " +
-             std::to_string(options.tcp.fragments_max);
-    case tcp::EndKind::kStalled:
-      return "the server neither completed a record nor took one in time";
-    case tcp::EndKind::kNone:
-    case tcp::EndKind::kClosed:
-    case tcp::EndKind::kAborted:
-      return "the server closed it";
-  }
-  return "it has ended";
 }
 
 }  // namespace
@@ -81,11 +49,12 @@ Expected<std::unique_ptr<TcpClient>, Error> TcpClient::begin_connect(std::string
   const auto parsed = posix::parse_stream_address(address);
   if (!parsed) return refused("it is no numeric address with a port, and no path");
   auto reactor = posix::Reactor::make();
-  if (!reactor) return Unexpected<Error>(failed("connecting", address, reactor.error()));
+  if (!reactor) return Unexpected<Error>(rpc::tcp_failure("connecting", address, reactor.error()));
   std::unique_ptr<TcpClient> client(new TcpClient(std::move(*reactor), address, options));
   auto connection = tcp::Connection::connect(*client->reactor_, *parsed, client->memory_,
                                              connection_options(options));
-  if (!connection) return Unexpected<Error>(failed("connecting", address, connection.error()));
+  if (!connection)
+    return Unexpected<Error>(rpc::tcp_failure("connecting", address, connection.error()));
   client->connection_ = std::move(*connection);
   client->reactor_->arm();
   return client;
@@ -166,7 +135,7 @@ Expected<Call, Error> TcpClient::prepare(const Procedure& procedure,
   slot.result_count = 0;
   slot.results_refused = slot.is_whole = false;
   slot.results_size_max = rpc::CallMessage::kResultsSizeDefault;
-  slot.timeout = options_.call_timeout;
+  slot.timeout = rpc::limited(options_.call_timeout);
   slot.error.reset();
   std::construct_at(&slot.writer, slot.stream.subspan(rpc::kHeaderRoom));
   return make_call(index);
@@ -539,7 +508,7 @@ Error TcpClient::lost_error() const {
     return {Errc::kTimedOut, "the call", peer_, "the server has not taken a call within its time"};
   }
   const tcp::End end = connection_->cause();
-  std::string cause = cause_of(end, options_);
+  std::string cause = rpc::cause_of_end(end, options_);
   if (stepped_up_) cause = "it has stepped up to RDMA";
   if (!connection_->ended()) cause = "it is not made yet";
   if (end.kind == tcp::EndKind::kStalled && !connection_->connected()) {

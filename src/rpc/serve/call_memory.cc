@@ -25,15 +25,21 @@ Expected<MutableBytes, CallMemory::Lack> CallMemory::borrow(Held& held, std::siz
     return Unexpected<Lack>(Lack::kRoom);
   }
   (void)held.loans.push_back({buffer, *lease});
+  share_.took(transport::BufferPool::large_size(buffer.size()));
   return buffer;
 }
 
 void CallMemory::return_loans(Held& held) {
   for (const Loan& loan : held.loans) {
     leases_.give_back(loan.buffer, loan.lease);
-    pool_.give_back(loan.buffer);
+    give_back(loan);
   }
   held.loans.clear();
+}
+
+void CallMemory::give_back(const Loan& loan) {
+  share_.gave_back(transport::BufferPool::large_size(loan.buffer.size()));
+  pool_.give_back(loan.buffer);
 }
 
 void CallMemory::release(Held& held) {
@@ -42,7 +48,7 @@ void CallMemory::release(Held& held) {
 }
 
 void CallMemory::abandon(Held& held) {
-  for (const Loan& loan : held.loans) pool_.give_back(loan.buffer);
+  for (const Loan& loan : held.loans) give_back(loan);
   held.loans.clear();
   of_service_.take_back(held.lent, nullptr);
 }

@@ -12,6 +12,7 @@
 #include "oncrpc/runs.h"
 #include "rpc/connection_memory.h"
 #include "rpc/kept_leases.h"
+#include "rpc/serve/memory_queue.h"
 #include "rpcrdma/message.h"
 #include "transport/buffer_pool.h"
 #include "transport/connection.h"
@@ -32,9 +33,11 @@ class CallMemory {
   };
 
   // All of them outlive it, except that the connection may go first.
-  CallMemory(transport::Connection& connection, transport::BufferPool& pool, RegionTable& regions)
+  CallMemory(transport::Connection& connection, transport::BufferPool& pool, RegionTable& regions,
+             MemoryQueue::Member& share)
       : connection_(connection),
         pool_(pool),
+        share_(share),
         leases_(connection, pool),
         of_service_(regions, Registering::kWhenUsed) {
     of_service_.move_to(&connection);
@@ -62,11 +65,13 @@ class CallMemory {
               std::initializer_list<Bytes> runs, Stream& stream);
 
  private:
+  void give_back(const Loan& loan);
   std::optional<engine::Fragment> locate(Held& held, const transport::Connection::Room& room,
                                          Bytes data, std::uint16_t item);
 
   transport::Connection& connection_;
   transport::BufferPool& pool_;
+  MemoryQueue::Member& share_;
   KeptLeases leases_;
   ConnectionMemory of_service_;
 };

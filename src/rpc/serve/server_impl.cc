@@ -11,6 +11,7 @@
 #include "rpc/counters.h"
 #include "rpc/engine_options.h"
 #include "rpc/errors.h"
+#include "rpc/time_limit.h"
 
 namespace rpcrdma {
 namespace {
@@ -271,8 +272,9 @@ void ServerImpl::remove(rpc::Peer& peer) {
   const std::string address(peer.connection->peer_address());
   const rdma::Error cause = peer.connection->cause();
   const std::string_view why = peer.session->why_ended();
+  const bool has_given_up = peer.connection->engine().given_up() != engine::GivenUp::kNot;
   const bool in_order =
-      why.empty() && cause.code == rdma::Errc::kClosed && cause.provider_code == 0;
+      why.empty() && !has_given_up && cause.code == rdma::Errc::kClosed && cause.provider_code == 0;
   Error error = rpc::to_error(cause, "the connection", address);
   if (!why.empty()) error.cause = why;
   TransferCounters counters;
@@ -371,7 +373,7 @@ void ServerImpl::stop() noexcept {
 void ServerImpl::drain(Instant now) {
   const bool begins = !std::exchange(draining_, true);
   if (begins) {
-    drain_deadline_ = now + options_.drain_timeout;
+    drain_deadline_ = now + rpc::limited(options_.drain_timeout);
     state_.takes_step_ups = false;
     listeners_.clear();
     tcp_.drain();

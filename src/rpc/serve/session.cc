@@ -9,6 +9,7 @@
 #include "engine/work_id.h"
 #include "rpc/engine_options.h"
 #include "rpc/serve/admission.h"
+#include "rpc/serve/call_name.h"
 
 namespace rpcrdma::rpc {
 namespace {
@@ -25,12 +26,22 @@ std::size_t large_size(std::span<const engine::ReadChunk> chunks) noexcept {
   return size;
 }
 
-// Names a Call by what stays the same when it is made again: the host, the XID, the positions and
-// lengths of its chunks, and the start of its inline part, which a Long Call has not. Never zero.
-std::uint64_t name_of(std::uint64_t host, std::uint64_t chunks, Xid xid, Bytes inline_part) {
-  constexpr std::size_t kPartMax = 512;  // bytes; RPC header, credential and the first arguments
-  const std::uint64_t seed = (host ^ chunks) + static_cast<std::uint32_t>(xid);
-  return ReplyCache::checksum(inline_part.first(std::min(inline_part.size(), kPartMax)), seed) | 1U;
+// Whether a Call of the procedure may have these Read chunks (RFC 8166 §8.1.4): no more, and no
+// more bytes, than it has bulk arguments for. Null: the procedure has none.
+bool may_bring(const ProcedureTraits* traits, std::span<const engine::ReadChunk> chunks) noexcept {
+  static constexpr ProcedureTraits kNone;
+  const ProcedureTraits& of = traits == nullptr ? kNone : *traits;
+  std::uint64_t count = 0, size = 0;
+  for (const engine::ReadChunk& chunk : chunks) {
+    if (chunk.position == 0) continue;  // the Call itself, which the engine has measured
+    if (chunk.size > xdr::padded(of.bulk_argument_size_max)) return false;
+    ++count;
+    size += chunk.size;
+  }
+  const std::uint64_t padding = count * (xdr::kWordSize - 1);
+  const bool has_sum = of.bulk_arguments_size_max != ProcedureTraits::kNoBound;
+  return count <= of.bulk_arguments_max &&
+         (!has_sum || size <= of.bulk_arguments_size_max + padding);
 }
 
 }  // namespace
@@ -93,7 +104,8 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
     : connection_(&connection),
       pool_(surroundings.pool),
       memory_queue_(surroundings.memory_queue),
-      memory_(connection, surroundings.pool, surroundings.regions),
+      share_(surroundings.memory_queue),
+      memory_(connection, surroundings.pool, surroundings.regions, share_),
       registry_(surroundings.registry),
       cache_(surroundings.cache),
       duplicates_(surroundings.cache),
@@ -222,7 +234,7 @@ void Session::wait_for_memory(Context& context, const engine::MemoryWanted& want
     return refuse_for_memory(context);
   }
   if (memory_queue_.empty()) memory_queue_.note_tried(pool_.bytes_in_use());
-  context.ticket_ = memory_queue_.enter(context);
+  context.ticket_ = memory_queue_.enter(share_, context, large_size(context.wanted_.chunks));
   ++waiting_;
 }
 
@@ -235,12 +247,8 @@ bool Session::judge_chunks(Context& context, const engine::MemoryWanted& wanted)
     if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = wanted;
     return false;
   }
-  const std::uint32_t bulk_max =
-      context.traits_ == nullptr ? 0 : context.traits_->bulk_argument_size_max;
-  const auto is_too_large = [&](const engine::ReadChunk& chunk) {
-    return chunk.position != 0 && chunk.size > xdr::padded(bulk_max);
-  };
-  if (std::ranges::any_of(wanted.chunks, is_too_large)) {
+  // Nothing of a wrapped Call is eligible for direct placement (RFC 8166 §6.1).
+  if (!may_bring(context.is_to_be_unwrapped() ? nullptr : context.traits_, wanted.chunks)) {
     context.status_ = AcceptStatus::kGarbageArgs;
     send_answer(context);
     return false;
@@ -274,20 +282,19 @@ void Session::refuse_for_memory(Context& context) {
   send_answer(context);
 }
 
-void Session::stop_waiting(Context& context) {
-  if (context.ticket_ == 0) return;
-  const bool was_first = memory_queue_.first() == &context;
-  memory_queue_.leave(std::exchange(context.ticket_, 0));
+void Session::stop_waiting(Context& context, bool is_served) {
+  if (!context.ticket_) return;
+  memory_queue_.leave(std::exchange(context.ticket_, {}), is_served);
   --waiting_;
   Context* const next = memory_queue_.first();
-  if (was_first && next != nullptr) next->want_turn();
+  if (next != nullptr) next->want_turn();
 }
 
 bool Session::retry_waiting() {
   const std::uint32_t before = waiting_;
   if (connection_->ended()) {
     for (const auto& each : contexts_) {
-      if (each == nullptr || each->ticket_ == 0) continue;
+      if (each == nullptr || !each->ticket_) continue;
       stop_waiting(*each);
       connection_->engine().reject(each->call_);
     }
@@ -300,7 +307,7 @@ bool Session::retry_waiting() {
       memory_queue_.note_tried(pool_.bytes_in_use());
       break;
     }
-    stop_waiting(*first);
+    stop_waiting(*first, !lack);
     lack ? refuse_for_memory(*first) : lend_next(*first);
   }
   return waiting_ < before;
@@ -315,7 +322,7 @@ bool Session::was_refused(Context& context, Xid xid, Bytes inline_part) {
     host_ = ReplyCache::checksum(std::as_bytes(std::span(host)), 0) | 1U;
   }
   context.name_ =
-      name_of(host_, connection_->engine().chunk_digest(context.call_), xid, inline_part);
+      name_of_call(host_, connection_->engine().chunk_digest(context.call_), xid, inline_part);
   return cache_.was_refused(context.name_, now_);
 }
 

@@ -75,7 +75,7 @@ class Context final : public IncomingCall {
   bool has_long_part_ = false;  // its first loan is the Long Call's stream
   bool is_judged_ = false;      // its header and the sizes of its Read chunks were accepted
   std::uint16_t lent_ = 0;      // how many of its loans were given to the engine, for Read chunks
-  MemoryQueue::Ticket ticket_ = 0;  // not 0: it waits for memory, and holds none
+  MemoryQueue::Ticket ticket_;  // if any, it waits for memory, and holds none
   engine::MemoryWanted wanted_{};
   // What is to be handled again when a step of authentication has ended.
   std::optional<engine::Event> again_;
@@ -149,7 +149,7 @@ class Session {
   void reserve_rest(Context& context, const engine::MemoryWanted& wanted);
   void wait_for_memory(Context& context, const engine::MemoryWanted& wanted, std::size_t count,
                        Lack lack);
-  void stop_waiting(Context& context);
+  void stop_waiting(Context& context, bool is_served = false);
   void lend_next(Context& context);
   void refuse_for_memory(Context& context);
   void handle_received(const engine::CallReceived& received);
@@ -170,6 +170,7 @@ class Session {
   CallerSeat caller_;
   transport::BufferPool& pool_;
   MemoryQueue& memory_queue_;
+  MemoryQueue::Member share_;  // of the pool
   CallMemory memory_;
   const oncrpc::ServiceRegistry& registry_;
   ReplyCache& cache_;

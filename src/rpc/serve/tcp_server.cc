@@ -11,6 +11,7 @@
 #include "posix/address.h"
 #include "rpc/counters.h"
 #include "rpc/errors.h"
+#include "rpc/time_limit.h"
 
 namespace rpcrdma::rpc {
 namespace {
@@ -141,7 +142,9 @@ void TcpServer::open(posix::Fd socket, Instant now) {
   tcp::ConnectionOptions options;
   options.record = {options_.record_size_max, options_.fragments_max};
   options.messages_unsent_max = options_.calls_max;
-  options.stall_timeout = shared_.state.options.peer_timeout;
+  options.stall_timeout = rpc::limited(shared_.state.options.peer_timeout);
+  options.record_timeout = rpc::limited(shared_.state.options.pull_timeout);
+  options.record_rate_min = shared_.state.options.pull_rate_min;
   auto connection =
       tcp::Connection::open(**shared_.loop.reactor(), std::move(socket), memory_, options);
   if (!connection) {
@@ -181,7 +184,7 @@ void TcpServer::end_if_idle(TcpSession& session, Instant now) {
   if (options_.idle_timeout.count() == 0) return;
   const auto since = session.idle_since();
   if (!since) return;
-  const Instant deadline = *since + options_.idle_timeout;
+  const Instant deadline = *since + rpc::limited(options_.idle_timeout);
   if (deadline <= now) return session.end_idle();
   if (!next_deadline_ || deadline < *next_deadline_) next_deadline_ = deadline;
 }

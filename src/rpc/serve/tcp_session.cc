@@ -363,6 +363,8 @@ std::optional<Error> TcpSession::failure() const {
                       options_.fragments_max));
     case tcp::EndKind::kStalled:
       return lost("the peer neither completed a record nor read its replies in time");
+    case tcp::EndKind::kSlow:
+      return lost("the peer sent a record too slowly (ServerOptions::pull_timeout, pull_rate_min)");
     case tcp::EndKind::kAborted:
       if (stepped_up_) return std::nullopt;
       if (!why_ended_.empty()) return lost(std::string(why_ended_));
