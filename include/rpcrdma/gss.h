@@ -38,6 +38,7 @@ enum class Service : std::uint32_t {
 struct Status {
   static constexpr std::uint32_t kComplete = 0;
   static constexpr std::uint32_t kContinueNeeded = 1;
+  static constexpr std::uint32_t kNoContext = 8U << 16U;
   static constexpr std::uint32_t kDefectiveToken = 9U << 16U;
   static constexpr std::uint32_t kFailure = 13U << 16U;
 

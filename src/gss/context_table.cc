@@ -1,15 +1,26 @@
 #include "gss/context_table.h"
 
+#include <algorithm>
+
 #include "base/assert.h"
 
 namespace rpcrdma::gss {
+namespace {
+
+// Of "ADDR:PORT"; connections cost little, addresses more.
+std::string host_of(std::string_view peer) {
+  return std::string(peer.substr(0, peer.rfind(':')));
+}
+
+}  // namespace
 
 ServerContext& ContextTable::Use::operator*() const noexcept {
   return kept_->context;
 }
 
-ContextTable::ContextTable(const Limits& limits, std::uint64_t first, std::function<Instant()> now)
-    : limits_(limits), now_(std::move(now)), next_(first) {}
+ContextTable::ContextTable(const Limits& limits, std::function<std::uint64_t()> draw,
+                           std::function<Instant()> now)
+    : limits_(limits), draw_(std::move(draw)), now_(std::move(now)) {}
 
 ContextTable::~ContextTable() {
   for (const auto& [handle, kept] : by_handle_) {
@@ -23,16 +34,22 @@ void ContextTable::encode(std::uint64_t handle, std::span<std::byte, kHandleSize
   xdr::store_word(into.data() + xdr::kWordSize, static_cast<std::uint32_t>(handle));
 }
 
-ContextTable::Use ContextTable::add(std::unique_ptr<Context> context) {
+ContextTable::Use ContextTable::add(std::unique_ptr<Context> context, std::string_view peer) {
   auto made = std::make_unique<Kept>(std::move(context), limits_.window);
+  made->context.begun_by = peer;
   std::unique_ptr<Kept> gone;
   const std::lock_guard lock(mutex_);
-  gone = make_room(making_, limits_.making_max);
+  // Whoever begins many pushes out contexts of its own.
+  const std::string host = host_of(peer);
+  gone = make_room_of(host);
+  if (gone == nullptr) gone = make_room(making_, limits_.making_max);
+  do {
+    made->context.handle = draw_();
+  } while (!by_handle_.emplace(made->context.handle, made.get()).second);
   Kept& kept = *made.release();
-  kept.context.handle = next_++;
-  by_handle_.emplace(kept.context.handle, &kept);
   making_.push_front(&kept);
   kept.place = making_.begin();
+  ++begun_by_[host];
   return use(kept);
 }
 
@@ -41,30 +58,41 @@ void ContextTable::set_complete(const Use& context) {
   const auto lifetime = kept.context.context->lifetime();
   std::unique_ptr<Kept> gone;
   const std::lock_guard lock(mutex_);
-  RPCRDMA_ASSERT(!kept.is_complete, "a context is completed twice");
-  if (kept.is_out) return;  // there were too many
+  if (kept.is_out || kept.is_complete) return;  // out: there were too many
   gone = make_room(complete_, limits_.contexts_max);
   complete_.splice(complete_.begin(), making_, kept.place);
+  forget_begun(kept);
   kept.is_complete = true;
   if (lifetime) kept.expires = now_() + *lifetime;
 }
 
-ContextTable::Use ContextTable::find(Bytes handle, bool is_complete) {
-  if (handle.size() != kHandleSize) return {};
+ContextTable::Kept* ContextTable::at(Bytes handle) const {
+  if (handle.size() != kHandleSize) return nullptr;
   const std::uint64_t number = (std::uint64_t{xdr::load_word(handle.data())} << 32U) |
                                xdr::load_word(handle.data() + xdr::kWordSize);
+  const auto found = by_handle_.find(number);
+  return found == by_handle_.end() ? nullptr : found->second;
+}
+
+ContextTable::Use ContextTable::find(Bytes handle) {
   std::unique_ptr<Kept> gone;
   const std::lock_guard lock(mutex_);
-  const auto found = by_handle_.find(number);
-  if (found == by_handle_.end() || found->second->is_complete != is_complete) return {};
-  Kept& kept = *found->second;
-  if (kept.expires && *kept.expires <= now_()) {
-    gone = take_out(kept);
+  Kept* const kept = at(handle);
+  if (kept == nullptr || !kept->is_complete) return {};
+  if (kept->expires && *kept->expires <= now_()) {
+    gone = take_out(*kept);
     return {};
   }
-  Order& order = order_of(kept);
-  order.splice(order.begin(), order, kept.place);
-  return use(kept);
+  complete_.splice(complete_.begin(), complete_, kept->place);
+  return use(*kept);
+}
+
+ContextTable::Use ContextTable::find_begun(Bytes handle, std::string_view peer) {
+  const std::lock_guard lock(mutex_);
+  Kept* const kept = at(handle);
+  if (kept == nullptr || kept->is_complete || kept->context.begun_by != peer) return {};
+  making_.splice(making_.begin(), making_, kept->place);
+  return use(*kept);
 }
 
 void ContextTable::remove(const Use& context) {
@@ -90,6 +118,7 @@ void ContextTable::release(Kept& kept) noexcept {
 
 std::unique_ptr<ContextTable::Kept> ContextTable::take_out(Kept& kept) {
   by_handle_.erase(kept.context.handle);
+  if (!kept.is_complete) forget_begun(kept);
   order_of(kept).erase(kept.place);
   kept.is_out = true;
   return std::unique_ptr<Kept>(kept.uses == 0 ? &kept : nullptr);
@@ -97,6 +126,20 @@ std::unique_ptr<ContextTable::Kept> ContextTable::take_out(Kept& kept) {
 
 std::unique_ptr<ContextTable::Kept> ContextTable::make_room(Order& order, std::size_t size_max) {
   return order.size() < size_max ? nullptr : take_out(*order.back());
+}
+
+std::unique_ptr<ContextTable::Kept> ContextTable::make_room_of(const std::string& host) {
+  const auto begun = begun_by_.find(host);
+  if (begun == begun_by_.end() || begun->second < limits_.making_per_host) return nullptr;
+  const auto oldest = std::find_if(making_.rbegin(), making_.rend(), [&host](const Kept* kept) {
+    return host_of(kept->context.begun_by) == host;
+  });
+  return take_out(**oldest);
+}
+
+void ContextTable::forget_begun(const Kept& kept) {
+  const auto begun = begun_by_.find(host_of(kept.context.begun_by));
+  if (--begun->second == 0) begun_by_.erase(begun);
 }
 
 }  // namespace rpcrdma::gss

@@ -13,6 +13,8 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -30,12 +32,14 @@ struct ServerContext {
       : context(std::move(made)), window(window_size) {}
 
   std::uint64_t handle = 0;
-  // Held while the next two are used, however long that takes. Threads that must not wait use
+  std::string begun_by;  // the peer, which alone goes on with it until it is complete
+  // Held while the next ones are used, however long that takes. Threads that must not wait use
   // try_lock().
   std::mutex mutex;
   const std::unique_ptr<Context> context;
   SequenceWindow window;
   std::optional<LocalUser> user;  // the caller; set before the context is complete
+  bool is_complete = false;       // it takes no more tokens; guarded by the mutex, as the others
 };
 
 class ContextTable {
@@ -47,6 +51,7 @@ class ContextTable {
   struct Limits {
     std::size_t contexts_max = 16'384;
     std::size_t making_max = 256;  // incomplete ones, whose client has more tokens to send
+    std::size_t making_per_host = 64;
     // The size of the window of sequence numbers, a power of two. Calls of one context overtake
     // each other on several connections, and Long Calls are pulled while later ones are answered.
     // Twice the number of calls that may be under way is enough.
@@ -79,21 +84,27 @@ class ContextTable {
     Kept* kept_ = nullptr;
   };
 
-  // Handles count up from `first`, which must be unpredictable, so that handles from before a
-  // restart of the server name nothing now. `now` may be called on any thread.
-  ContextTable(const Limits& limits, std::uint64_t first, std::function<Instant()> now);
+  // `draw` gives a number that nobody can know beforehand, so that no peer finds the handle of
+  // another's context, nor does one from before a restart of the server name any. Both functions
+  // may be called on any thread, `draw` by one at a time.
+  ContextTable(const Limits& limits, std::function<std::uint64_t()> draw,
+               std::function<Instant()> now);
   ~ContextTable();  // precondition: no Use is left
   ContextTable(const ContextTable&) = delete;
   ContextTable& operator=(const ContextTable&) = delete;
 
   // The following may be called from any thread.
 
-  // Adds an incomplete context, whose client has more tokens to send.
-  Use add(std::unique_ptr<Context> context);
-  // The context's lifetime begins now.
+  // Adds an incomplete context, whose client has more tokens to send. A peer that begins more than
+  // Limits::making_per_peer loses its oldest one.
+  Use add(std::unique_ptr<Context> context, std::string_view peer);
+  // The context's lifetime begins now. Without effect if it is out of the table, or complete
+  // already.
   void set_complete(const Use& context);
-  // Empty: no such context exists, or it has expired.
-  Use find(Bytes handle, bool is_complete = true);
+  // Empty: no such context exists, it is not complete, or it has expired.
+  Use find(Bytes handle);
+  // An incomplete one that this peer has begun; empty: there is none.
+  Use find_begun(Bytes handle, std::string_view peer);
   // find() no longer finds it.
   void remove(const Use& context);
 
@@ -120,14 +131,18 @@ class ContextTable {
   // unlocking, which may take a while.
   std::unique_ptr<Kept> take_out(Kept& kept);
   std::unique_ptr<Kept> make_room(Order& order, std::size_t size_max);
+  std::unique_ptr<Kept> make_room_of(const std::string& host);
+  void forget_begun(const Kept& kept);
+  Kept* at(Bytes handle) const;
 
   const Limits limits_;
+  const std::function<std::uint64_t()> draw_;
   const std::function<Instant()> now_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
-  std::uint64_t next_;
   std::unordered_map<std::uint64_t, Kept*> by_handle_;
   Order complete_, making_;
+  std::unordered_map<std::string, std::size_t> begun_by_;  // how many of making_ each host has
 };
 
 }  // namespace rpcrdma::gss

@@ -4,7 +4,9 @@
 
 #include <array>
 #include <atomic>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace rpcrdma::gss {
@@ -37,6 +39,7 @@ class NoContext final : public Context {
   std::atomic<int>& alive_;
 };
 
+constexpr std::string_view kPeer = "192.0.2.1:700";
 using Handle = std::array<std::byte, ContextTable::kHandleSize>;
 constexpr std::uint64_t kFirst = 0xfedcba9876543210;
 
@@ -52,27 +55,31 @@ class ContextTableTest : public ::testing::Test {
   }
   // One that is complete.
   Handle add(std::optional<seconds> lifetime = std::nullopt) {
-    const auto use = table_.add(made(lifetime));
+    const auto use = table_.add(made(lifetime), kPeer);
     table_.set_complete(use);
     return handle(use->handle);
   }
 
   std::atomic<int> alive_ = 0;
   Instant now_{};
+  std::uint64_t next_ = kFirst;
+  std::vector<std::uint64_t> drawn_;  // the one that comes next, if any
   ContextTable table_{
-      {.contexts_max = 3, .making_max = 2, .window = 64}, kFirst, [this] { return now_; }};
+      {.contexts_max = 3, .making_max = 2, .window = 64},
+      [this] { return drawn_.empty() ? next_++ : std::exchange(drawn_, {}).front(); },
+      [this] { return now_; }};
 };
 
 TEST_F(ContextTableTest, FindsWhatIsComplete) {
-  const auto use = table_.add(made());
+  const auto use = table_.add(made(), kPeer);
   const Handle its = handle(use->handle);
   EXPECT_EQ(its, handle(kFirst));
   EXPECT_FALSE(table_.find(its)) << "its client has more to send";
-  EXPECT_TRUE(table_.find(its, false));
+  EXPECT_TRUE(table_.find_begun(its, kPeer));
   table_.set_complete(use);
   ASSERT_TRUE(table_.find(its));
   EXPECT_EQ(&*table_.find(its), &*use);
-  EXPECT_FALSE(table_.find(its, false));
+  EXPECT_FALSE(table_.find_begun(its, kPeer));
 }
 
 TEST_F(ContextTableTest, KnowsNoOtherHandles) {
@@ -91,6 +98,49 @@ TEST_F(ContextTableTest, GivesNoHandleTwice) {
   table_.remove(table_.find(first));
   EXPECT_NE(add(), first);
   EXPECT_FALSE(table_.find(first));
+}
+
+TEST_F(ContextTableTest, DrawsAgainWhereAHandleIsInUse) {
+  const Handle first = add();
+  drawn_ = {kFirst};
+  const Handle second = add();
+  EXPECT_NE(second, first);
+  EXPECT_TRUE(table_.find(first));
+  EXPECT_TRUE(table_.find(second));
+}
+
+TEST_F(ContextTableTest, OnlyThePeerThatBeganAContextGoesOnWithIt) {
+  const auto use = table_.add(made(), kPeer);
+  const Handle its = handle(use->handle);
+  EXPECT_FALSE(table_.find_begun(its, "192.0.2.1:701"));
+  EXPECT_FALSE(table_.find_begun(its, ""));
+  EXPECT_TRUE(table_.find_begun(its, kPeer));
+}
+
+TEST_F(ContextTableTest, HostThatBeginsManyLosesItsOwnOldestOne) {
+  ContextTable table(
+      {.making_max = 100, .making_per_host = 2}, [this] { return next_++; },
+      [this] { return now_; });
+  const Handle others = handle(table.add(made(), "192.0.2.2:700")->handle);
+  std::vector<Handle> begun;
+  for (int i = 0; i < 50; ++i)
+    begun.push_back(handle(table.add(made(), i % 2 == 0 ? kPeer : "192.0.2.1:701")->handle));
+  EXPECT_EQ(table.size(), 3U);
+  EXPECT_TRUE(table.find_begun(others, "192.0.2.2:700"));
+  EXPECT_FALSE(table.find_begun(begun[47], "192.0.2.1:701"));
+  EXPECT_TRUE(table.find_begun(begun[48], kPeer));
+  table.set_complete(table.find_begun(begun[48], kPeer));
+  (void)table.add(made(), kPeer);
+  EXPECT_TRUE(table.find_begun(begun[49], "192.0.2.1:701")) << "a complete one does not count";
+}
+
+TEST_F(ContextTableTest, CompletingTwiceChangesNothing) {
+  const auto use = table_.add(made(seconds(10)), kPeer);
+  table_.set_complete(use);
+  now_ += seconds(9);
+  table_.set_complete(use);
+  now_ += seconds(1);
+  EXPECT_FALSE(table_.find(handle(use->handle))) << "its lifetime began once";
 }
 
 TEST_F(ContextTableTest, ForgetsWhatHasRunOut) {
@@ -116,11 +166,11 @@ TEST_F(ContextTableTest, ForgetsTheOneThatWasUsedLongestAgo) {
 TEST_F(ContextTableTest, BoundsThoseThatAreBeingMadeByThemselves) {
   const Handle complete = add();
   std::vector<Handle> begun;
-  for (int i = 0; i < 5; ++i) begun.push_back(handle(table_.add(made())->handle));
+  for (int i = 0; i < 5; ++i) begun.push_back(handle(table_.add(made(), kPeer)->handle));
   EXPECT_EQ(table_.size(), 3U);
   EXPECT_TRUE(table_.find(complete));
-  EXPECT_FALSE(table_.find(begun[2], false));
-  EXPECT_TRUE(table_.find(begun[3], false));
+  EXPECT_FALSE(table_.find_begun(begun[2], kPeer));
+  EXPECT_TRUE(table_.find_begun(begun[3], kPeer));
   EXPECT_EQ(alive_, 3);
 }
 
@@ -136,8 +186,8 @@ TEST_F(ContextTableTest, KeepsWhatIsUsed) {
   }
   EXPECT_EQ(alive_, 0);
   // One that had to make room while its last token was looked at.
-  const auto late = table_.add(made());
-  for (int i = 0; i < 2; ++i) (void)table_.add(made());
+  const auto late = table_.add(made(), kPeer);
+  for (int i = 0; i < 2; ++i) (void)table_.add(made(), kPeer);
   table_.set_complete(late);
   EXPECT_FALSE(table_.find(handle(late->handle)));
 }

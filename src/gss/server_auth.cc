@@ -69,12 +69,13 @@ struct ServerGss::State {
 };
 
 ServerGss::ServerGss(Mechanism& mechanism, Executor& executor, const ContextTable::Limits& limits,
-                     std::uint64_t first_handle, std::function<Instant()> now, Report report)
+                     std::function<std::uint64_t()> draw_handle, std::function<Instant()> now,
+                     Report report)
     : mechanism_(mechanism),
       executor_(executor),
       report_(std::move(report)),
       window_(limits.window),
-      contexts_(limits, first_handle, std::move(now)) {}
+      contexts_(limits, std::move(draw_handle), std::move(now)) {}
 
 ServerGss::~ServerGss() = default;
 
@@ -150,7 +151,7 @@ AuthStatus ServerGss::judge_control(CallAcceptance& call, State& state, Bytes ha
   if (state.control == Control::kInit) {
     if (!handle.empty()) return AuthStatus::kBadCredential;
   } else {
-    state.context = contexts_.find(handle, false);
+    state.context = contexts_.find_begun(handle, call.peer);
     if (!state.context) return AuthStatus::kGssCredentialProblem;
   }
   // Its token is in the place of wrapped arguments, and its answer in that of wrapped results.
@@ -204,15 +205,22 @@ void ServerGss::take_token(CallAcceptance& call, State& state) {
       if (report_) report_(state.status.text);
       return;
     }
-    state.context = contexts_.add(std::move(*made));
+    state.context = contexts_.add(std::move(*made), call.peer);
   }
   const std::lock_guard lock(state.context->mutex);
+  if (state.context->is_complete) {
+    // Another token has completed it since its handle was looked up. This one neither goes on with
+    // it nor ends it.
+    state.status = {Status::kNoContext, 0, "the context is complete, and takes no more tokens"};
+    return;
+  }
   state.status = state.context->context->step(token, state.token);
   if (state.status.is_error()) {
     if (report_) report_(state.status.text);
     contexts_.remove(state.context);
     state.token.clear();
   } else if (state.status.major == Status::kComplete) {
+    state.context->is_complete = true;
     state.context->user = find_user(state.context->context->local_user());
     contexts_.set_complete(state.context);
   }

@@ -26,7 +26,8 @@ class ServerGss final : public ServerAuth {
 
   // `mechanism` and `executor` must outlive it.
   ServerGss(Mechanism& mechanism, Executor& executor, const ContextTable::Limits& limits,
-            std::uint64_t first_handle, std::function<Instant()> now, Report report = {});
+            std::function<std::uint64_t()> draw_handle, std::function<Instant()> now,
+            Report report = {});
   ~ServerGss() override;
 
   StepEnd accept(CallAcceptance& call, AuthStep& step) override;

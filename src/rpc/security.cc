@@ -27,8 +27,8 @@ class Refusal final : public ClientAuth {
   const Error why_;
 };
 
-// Nobody can know it beforehand.
-std::uint64_t first_handle() {
+// Nobody can know it beforehand: libstdc++ has it from the processor or from the kernel.
+std::uint64_t draw_handle() {
   std::random_device device;
   return std::uint64_t{device()} << 32U | device();
 }
@@ -87,7 +87,7 @@ Expected<std::unique_ptr<ServerSecurity>, Error> ServerSecurity::make(
   }
   made->auth_ = std::make_unique<gss::ServerGss>(
       *mechanism, *executor, gss::ContextTable::Limits{.contexts_max = security.contexts_max},
-      first_handle(), std::move(now), security.report);
+      draw_handle, std::move(now), security.report);
   return made;
 }
 

@@ -110,7 +110,8 @@ SecureServer::SecureServer(SecurityWorld& security)
              gss::ContextTable::Limits{.contexts_max = security.plan().contexts_max,
                                        .making_max = security.plan().contexts_max,
                                        .window = security.plan().window},
-             security.random().next(), [&security] { return security.server_now(); }) {}
+             test::counted_handles(security.random().next()),
+             [&security] { return security.server_now(); }) {}
 
 StepEnd SecureServer::accept(CallAcceptance& call, AuthStep& step) {
   const auto credential = gss::decode_credential(call.credential.body);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -200,6 +201,11 @@ class FakeMechanism final : public gss::Mechanism {
   const FakeSettings settings_;
   std::atomic<std::uint64_t> nonces_;
 };
+
+// Handles that a test can tell beforehand.
+inline std::function<std::uint64_t()> counted_handles(std::uint64_t first) {
+  return [next = first]() mutable { return next++; };
+}
 
 // Steps that the library would leave to another thread end before it goes on.
 class AtOnce final : public gss::Executor {

@@ -82,8 +82,8 @@ class GssClient : public ::testing::TestWithParam<std::tuple<bool, bool>> {
     mechanism_ = std::make_unique<FakeMechanism>(settings);
     server_gss_ = std::make_unique<gss::ServerGss>(
         *mechanism_, server_executor_,
-        gss::ContextTable::Limits{.contexts_max = 8, .making_max = 2, .window = kWindow}, 77,
-        [this] { return server_now_; });
+        gss::ContextTable::Limits{.contexts_max = 8, .making_max = 2, .window = kWindow},
+        counted_handles(77), [this] { return server_now_; });
     server_auth_ = std::make_unique<Tampered>(*server_gss_);
     server_.emplace(bed_->listen({}));
     ASSERT_TRUE(server_->add(TestService::kProgram, TestService::kVersion, service_));
@@ -756,7 +756,7 @@ class FaultyWorld {
         server_executor_(seed % 3 == 0),
         mechanism_({.exchanges = 1 + static_cast<int>(below(2)), .lifetime = seconds(1)}),
         server_gss_(mechanism_, server_executor_,
-                    {.contexts_max = 4, .making_max = 2, .window = 64}, seed,
+                    {.contexts_max = 4, .making_max = 2, .window = 64}, counted_handles(seed),
                     [this] { return network_.now() + late_; }),
         server_auth_(server_gss_),
         auth_(mechanism_, client_executor_,

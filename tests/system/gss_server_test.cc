@@ -37,8 +37,9 @@ class GssServer : public ::testing::TestWithParam<bool>, protected GssCaller {
     mechanism_ = std::make_unique<FakeMechanism>(settings);
     auth_ = std::make_unique<gss::ServerGss>(
         *mechanism_, executor_,
-        gss::ContextTable::Limits{.contexts_max = 4, .making_max = 2, .window = kWindow}, 77,
-        [this] { return now_; }, [this](std::string_view why) { reported_.emplace_back(why); });
+        gss::ContextTable::Limits{.contexts_max = 4, .making_max = 2, .window = kWindow},
+        counted_handles(77), [this] { return now_; },
+        [this](std::string_view why) { reported_.emplace_back(why); });
     ServerOptions options;
     options.on_connection = [this](const ConnectionEvent& event) {
       if (event.error != nullptr) why_ended_ = event.error->cause;

@@ -139,7 +139,7 @@ class HostileGss : public ::testing::TestWithParam<const char*> {
         gss::ContextTable::Limits{.contexts_max = settings.contexts_max,
                                   .making_max = settings.making_max,
                                   .window = kWindow},
-        settings.first_handle, [] { return Instant{}; });
+        counted_handles(settings.first_handle), [] { return Instant{}; });
     auth_ = std::make_unique<Tampered>(*gss_);
     auth_->at_accept = [this](CallAcceptance& call) { watch(call); };
     ServerOptions options;

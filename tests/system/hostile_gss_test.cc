@@ -294,13 +294,16 @@ TEST_P(HostileGss, ProtectedBodyOfWhichAByteWasChangedGetsGarbageArgs) {
   RawCaller alice = user();
   std::uint32_t sequence = 0;
   for (const gss::Service service : {gss::Service::kIntegrity, gss::Service::kPrivacy}) {
-    std::size_t size = 1;
+    std::size_t size = 1;  // without the fill bytes at the end, which nobody looks at
     for (std::size_t at = 0; at < size; ++at) {
       const Said said{.sequence = ++sequence, .service = service, .handle = alice.handle};
       Message call = alice.sealed(said, opaque(pattern(16, 1)));
       // Behind the verifier.
       const std::size_t in_front = alice.header(said).size() + 8 + xdr::padded(10);
-      size = call.size() - in_front;
+      xdr::Reader body(Bytes(call).subspan(in_front));
+      if (service == gss::Service::kIntegrity) (void)body.opaque(1000, "body");
+      const std::size_t last = body.opaque(1000, "checksum or token").size();
+      size = call.size() - in_front - (xdr::padded(last) - last);
       call[in_front + at] ^= std::byte{0x40};
       const auto reply = alice.exchange(call);
       ASSERT_TRUE(reply) << at;
@@ -349,6 +352,90 @@ TEST_P(HostileGss, FloodOfContextsThatAreNeverCompletedHarmsNoOther) {
   EXPECT_TRUE(holder.accepted(*reply, 1, 0).empty());
   Client later = connect(gss::Service::kIntegrity);
   expect_echo(later);
+}
+
+// Handles are counted here, so that everybody knows the next one.
+TEST_P(HostileGss, HandleOfAContextInTheMakingHelpsNobodyElse) {
+  start({.mechanism = {.exchanges = 2}});
+  auto initiating = mechanism_->initiate("test@server");
+  Message token;
+  ASSERT_EQ((*initiating)->step({}, token).major, gss::Status::kContinueNeeded);
+  RawCaller alice = peer(), mallory = peer();
+  const auto begun = alice.init(said_init(), token);
+  ASSERT_TRUE(begun);
+  ASSERT_EQ(begun->major, gss::Status::kContinueNeeded);
+  ASSERT_EQ((*initiating)->step(begun->token, token).major, gss::Status::kContinueNeeded);
+  for (const Message& each : {Message{}, words({1, 2, 3}), token}) {
+    const Message call =
+        join({mallory.header(said_init(begun->handle)), words({0, 0}), opaque(each)});
+    GssCaller::expect_denied(mallory.exchange(call), AuthStatus::kGssCredentialProblem);
+  }
+  const auto made = alice.init(said_init(begun->handle), token);
+  ASSERT_TRUE(made);
+  ASSERT_EQ(made->major, gss::Status::kComplete);
+  ASSERT_EQ((*initiating)->step(made->token, token).major, gss::Status::kComplete);
+  alice.ours = initiating->get();
+  alice.handle = made->handle;
+  alice.expect_echo({.sequence = 1, .handle = alice.handle}, pattern(100, 1));
+  // Nor does it help anybody when it is complete.
+  for (RawCaller* each : {&alice, &mallory}) {
+    const Message call =
+        join({each->header(said_init(made->handle)), words({0, 0}), opaque(token)});
+    GssCaller::expect_denied(each->exchange(call), AuthStatus::kGssCredentialProblem);
+  }
+  alice.expect_echo({.sequence = 2, .handle = alice.handle}, pattern(100, 1));
+}
+
+// Runs steps when there are two of them, one after the other.
+class InPairs final : public gss::Executor {
+ public:
+  std::atomic<bool> is_pairing = false;
+  void submit(Work work) override {
+    std::vector<Work> due;
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_.push_back(std::move(work));
+      if (is_pairing && waiting_.size() < 2) return;
+      due.swap(waiting_);
+    }
+    for (Work& each : due) each();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Work> waiting_;  // guarded by mutex_
+};
+
+// Both were found while the context was incomplete: the second must neither complete it again nor
+// end it.
+TEST_P(HostileGss, TokenBehindTheLastOneOfAContextChangesNothing) {
+  InPairs executor;
+  start({.mechanism = {.exchanges = 2}, .executor = &executor});
+  auto initiating = mechanism_->initiate("test@server");
+  Message token;
+  ASSERT_EQ((*initiating)->step({}, token).major, gss::Status::kContinueNeeded);
+  RawCaller alice = peer();
+  const auto begun = alice.init(said_init(), token);
+  ASSERT_TRUE(begun);
+  ASSERT_EQ((*initiating)->step(begun->token, token).major, gss::Status::kContinueNeeded);
+  executor.is_pairing = true;
+  for (const Message& each : {token, words({1})}) {
+    ASSERT_TRUE(
+        alice.send(join({alice.header(said_init(begun->handle)), words({0, 0}), opaque(each)})));
+  }
+  const auto first = alice.receive(), second = alice.receive();
+  ASSERT_TRUE(first && second);
+  executor.is_pairing = false;
+  const auto made = GssCaller::made_by(*first), refused = GssCaller::made_by(*second);
+  ASSERT_TRUE(made && refused);
+  ASSERT_EQ(made->major, gss::Status::kComplete);
+  EXPECT_EQ(refused->major, gss::Status::kNoContext);
+  EXPECT_TRUE(refused->handle.empty());
+  ASSERT_EQ((*initiating)->step(made->token, token).major, gss::Status::kComplete);
+  alice.ours = initiating->get();
+  alice.handle = made->handle;
+  alice.expect_echo({.sequence = 1, .handle = alice.handle}, pattern(100, 1));
+  stop();  // before the executor
 }
 
 TEST_P(HostileGss, FloodOfCompleteContextsIsBoundedAndItsVictimsMakeAnotherOne) {
