@@ -73,8 +73,9 @@ class RPCRDMA_EXPORT Server {
 
   // `auth` checks and answers calls with credentials of this flavor (rpcrdma/auth.h). It outlives
   // the server. For AUTH_NONE and AUTH_SYS it replaces the built-in check. Call before run(), or on
-  // the server's thread. Fails if the flavor already has one. Flavors without one are accepted,
-  // subject to Service::check_credential().
+  // the server's thread. Fails if the flavor already has one. Calls with other flavors
+  // without one are denied (AUTH_BADCRED; AUTH_SHORT gets AUTH_REJECTEDCRED), also NULL. Only
+  // serve_messages() takes them as they are.
   Expected<void, Error> accept_flavor(AuthFlavor flavor, ServerAuth& auth);
 
   // Takes calls with RPCSEC_GSS (rpcrdma/gss.h), on all transports. Contexts are made by calls of

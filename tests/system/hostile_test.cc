@@ -204,6 +204,24 @@ TEST_P(HostileServer, DeniesBadCredentials) {  // P6
                  auth_sys(join({words({1, 0, 2, 3, 17}), Message(std::size_t{17} * 4)}))},
                 {"AUTH_SYS with bytes behind it", auth_sys(words({1, 0, 2, 3, 0, 0}))}},
                denied(1));
+  // Flavors that nobody checks here, in every procedure: RFC 5531 §9.
+  const auto of_flavor = [](std::uint32_t flavor, std::uint32_t procedure, const Message& body) {
+    const auto size = static_cast<std::uint32_t>(body.size());
+    return join({raw_header(kXid, 0), kNoLists,
+                 words({kXid, 0, 2, TestService::kProgram, 3, procedure, flavor, size}), body,
+                 words({0, 0})});
+  };
+  const Message init = words({1, 1, 0, 1, 0}), data = words({1, 0, 1, 1, 8, 0, 77});
+  expect_reply(
+      {{"NULL with RPCSEC_GSS, which makes a context elsewhere", of_flavor(6, 0, init)},
+       {"a call with RPCSEC_GSS", of_flavor(6, TestService::kWhoAmI, data)},
+       {"RPCSEC_GSS without a body", of_flavor(6, TestService::kWhoAmI, {})},
+       {"AUTH_DH", of_flavor(3, TestService::kWhoAmI, Message(20))},
+       {"a flavor that does not exist", of_flavor(0x7fffffff, TestService::kWhoAmI, words({1}))}},
+      denied(1));
+  expect_reply({{"AUTH_SHORT", of_flavor(2, TestService::kWhoAmI, words({1}))},
+                {"NULL with AUTH_SHORT", of_flavor(2, 0, {})}},
+               denied(2));
   expect_reply(
       {{"AUTH_SYS at its limits", auth_sys(join({words({1, 255}), Message(256), words({2, 3, 16}),
                                                  Message(std::size_t{16} * 4)}))}},
@@ -248,13 +266,21 @@ TEST_P(HostileServer, TellsThatArgumentsAreGarbage) {  // P8
       {{"no arguments", short_call(kXid, TestService::kLength)},
        {"a count beyond the message", short_call(kXid, TestService::kLength, words({~0U}))},
        {"arguments that go on", short_call(kXid, TestService::kLength, words({0, 0}))},
-       {"fill bytes that are not zero",
-        short_call(kXid, TestService::kAbsorb, words({1, 0x41000001}))},
        {"bulk that the procedure does not take",
         call_with_reads(read_segment(44, 4096), TestService::kProduce, words({4096}))},
        {"bulk for the NULL procedure",
         call_with_reads(read_segment(40, 4096), TestService::kNull, {})}},
       {1, 0, 0, 0, 4});
+}
+
+// bis-02 §3.1.4.2: of arguments, of a machine name and of a credential.
+TEST_P(HostileServer, IgnoresTheContentOfFillBytes) {
+  expect_reply(
+      {{"of an argument", short_call(kXid, TestService::kAbsorb, words({1, 0x41616161}))},
+       {"of AUTH_SYS", join({raw_header(kXid, 0), kNoLists,
+                             words({kXid, 0, 2, TestService::kProgram, 3, TestService::kAbsorb, 1,
+                                    24, 0, 1, 0x61ffffff, 2, 3, 0, 0, 0, 1, 0x41000001})})}},
+      {1, 0, 0, 0, 0, 1});
 }
 
 TEST_P(HostileServer, RefusesCallsThatHaveNoRoomForTheirReply) {  // P9

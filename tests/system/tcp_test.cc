@@ -170,7 +170,11 @@ TEST_F(HostileToTcp, RpcRefusalsAreThoseOfRfc5531) {
             (Words{8, 1, 1, 1, 1}));
   EXPECT_EQ(ask(peer, words({9, 0, 2, program, 3, 7, 1, 20, 0, 0, 5, 6, 0, 0, 0})),
             (Words{9, 1, 0, 0, 0, 0, 5}));
-  EXPECT_EQ(server->counters().calls, 9U);
+  // RPCSEC_GSS that nobody checks, and AUTH_SHORT.
+  EXPECT_EQ(ask(peer, words({10, 0, 2, program, 3, 0, 6, 20, 1, 1, 0, 1, 0, 0, 0})),
+            (Words{10, 1, 1, 1, 1}));
+  EXPECT_EQ(ask(peer, words({11, 0, 2, program, 3, 7, 2, 4, 9, 0, 0})), (Words{11, 1, 1, 1, 2}));
+  EXPECT_EQ(server->counters().calls, 11U);
 }
 
 TEST_F(HostileToTcp, RecordOverTheCapEndsItsConnectionOnly) {
@@ -436,6 +440,30 @@ TEST_F(HostileToTcp, DripsCannotKeepTheMemoryForEver) {
     for (RawPeer* each : greedy) (void)each->send(Message(1));
     return ends.size() == greedy.size();
   });
+}
+
+// Nor do those that send as much as keeps a connection, and not more.
+TEST_F(HostileToTcp, RecordsHaveTheirTimeWhateverProgressThePeerMakes) {
+  ServerOptions options;
+  options.pull_timeout = std::chrono::milliseconds(200);
+  options.pull_rate_min = 100U << 20U;
+  start(options);
+  RawPeer& greedy = connect();
+  ASSERT_TRUE(greedy.send(words({900'000})));
+  const auto begun = std::chrono::steady_clock::now();
+  auto next = begun;
+  run_until([&] {
+    if (std::chrono::steady_clock::now() >= next) {
+      (void)greedy.send(Message(20'000));  // 0.4 s for all of it; the server's progress is 16 KiB
+      next += std::chrono::milliseconds(10);
+    }
+    return !ends.empty();
+  });
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, options.pull_timeout);
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_NE(ends[0].find("pull_timeout"), std::string::npos) << ends[0];
+  RawPeer& other = connect();
+  EXPECT_EQ(ask(other, raw_call(2, 0)).size(), 6U);
 }
 
 TEST_F(TcpTest, ListensNowhereElseOnceItStops) {

@@ -18,6 +18,14 @@ AuthStatus check_auth_sys(const Credential& credential) noexcept {
   return parse_auth_sys(credential.body) ? AuthStatus::kOk : AuthStatus::kBadCredential;
 }
 
+// Nobody has checked who the caller is, so no service may go by what the credential says (RFC 5531
+// §9). A server that gives out no short credentials of its own has forgotten any: the client begins
+// anew, with another flavor.
+AuthStatus denial_of_unknown(AuthFlavor flavor) noexcept {
+  return flavor == AuthFlavor::kShort ? AuthStatus::kRejectedCredential
+                                      : AuthStatus::kBadCredential;
+}
+
 }  // namespace
 
 // Headers with a credential or a verifier, and those that are wrong.
@@ -133,6 +141,8 @@ Admission IncomingCall::admit(const oncrpc::ServiceRegistry& registry, Bytes mes
       if (!why_ending().empty()) return {.verdict = Verdict::kEnds};
     } else if (header_.credential.flavor == AuthFlavor::kSys) {
       status = check_auth_sys(header_.credential);
+    } else if (header_.credential.flavor != AuthFlavor::kNone) {
+      status = denial_of_unknown(header_.credential.flavor);
     }
     if (status != AuthStatus::kOk) {
       refusal = {header_.xid, oncrpc::AuthError{status}};
