@@ -19,6 +19,9 @@
 namespace rpcrdma::tools {
 namespace {
 
+// A command that was given it already has nothing left to try.
+bool may_advise_auto = true;
+
 // --request asks the server for Receives of another size.
 struct Request {
   std::uint32_t size = 0;  // bytes
@@ -103,6 +106,7 @@ ProtocolVersion CommonOptions::version() const {
 
 void CommonOptions::finish() {
   provider.crc = crc == "on";
+  may_advise_auto = protocol != "auto";
   if (registration == "windows") provider.registration = Registration::kWindows;
   if (registration == "per-call") provider.registration = Registration::kPerCall;
   if (registration == "cache") provider.registration = Registration::kCache;
@@ -295,7 +299,7 @@ void fail(ExitCode code, const std::string& text) {
 void fail(const Error& error, const std::string& what) {
   const bool lost = error.code == Errc::kConnectionLost;
   std::string text = what.empty() ? error.message() : fmt::format("{}: {}", what, error.message());
-  if (error.code == Errc::kVersion) text += "; try --rpcrdma-version auto";
+  if (error.code == Errc::kVersion && may_advise_auto) text += "; try --rpcrdma-version auto";
   fail(lost ? kNoConnection : kFailed, text);
 }
 

@@ -419,6 +419,39 @@ Message reply_v1(Bytes call) {
       {test::words({word(call, 0), 1, 8, 0, 0, 0, 0}), test::raw_reply(word(call, 0))});
 }
 
+// It takes the place of one that had both versions, and lets messages of version 2 pass.
+TEST_P(Version, ServerThatIsSilentToVersionTwoNowIsSpokenToInVersionOne) {
+  ClientOptions options;
+  options.reconnect.enabled = true;
+  options.provider.setup_timeout_client = std::chrono::milliseconds(200);
+  RpcPair pair = make(ProtocolVersion::kAny, ProtocolVersion::kAny, options);
+  ASSERT_FALSE(echo(pair, 100, false));
+  ASSERT_EQ(pair.client->protocol_version(), 2U);
+  const std::string address(pair.server->address());
+  pair.kill_server();
+  std::size_t offers = 0;
+  RawServer other(pair.network->server_side(), address,
+                  [&](std::size_t, Bytes message) -> std::optional<Message> {
+                    if (word(message, 1) == 1) return reply_v1(message);
+                    ++offers;
+                    return std::nullopt;
+                  });
+  auto call = pair.prepare(TestService::kNull);
+  ASSERT_TRUE(call);
+  bool ended = false;
+  ASSERT_TRUE(pair.client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+    EXPECT_TRUE(reply) << reply.error().message();
+    ended = true;
+  }));
+  EXPECT_TRUE(pair.run_until([&] {
+    other.progress();
+    return ended;
+  }));
+  EXPECT_EQ(pair.client->protocol_version(), 1U);
+  EXPECT_GE(offers, 2U) << "once, it may have been busy";
+  EXPECT_LE(offers, 3U);
+}
+
 class OtherServer : public Version {
  protected:
   // Connects to it, or fails to.

@@ -96,6 +96,8 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar, privat
   void maintain_connection();
   void handle_connected();
   void handle_loss();
+  bool is_offer_unanswered() const noexcept;
+  void note_unanswered_offer() noexcept;
   void blame_single_call(const Error& loss);
   void retire_connection();
   void try_to_connect();
@@ -111,10 +113,11 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar, privat
   rpc::Reconnector reconnector_;
   rpc::ChangeRequests changes_;
   bool configuration_started_ = false;
-  bool may_connect_ = true;             // to the address, once more
-  bool has_version_two_ = false;        // the server has answered in it
-  std::optional<Error> connect_error_;  // of connecting once more
-  TransferCounters past_;               // of connections that were lost
+  bool may_connect_ = true;              // to the address, once more
+  bool has_version_two_ = false;         // the server has answered in it
+  std::uint32_t unanswered_offers_ = 0;  // in a row, since it has
+  std::optional<Error> connect_error_;   // of connecting once more
+  TransferCounters past_;                // of connections that were lost
 };
 
 }  // namespace rpcrdma

@@ -38,6 +38,7 @@ bool ConnectingClient::may_start() noexcept {
 // Once for each connection, when all its calls have been given up.
 void ConnectingClient::handle_loss() {
   forget_losses_if_heard();
+  note_unanswered_offer();
   const Error loss = errors_.explain(connection_->cause(), "the connection");
   reconnector_.handle_loss(now_, loss.cause);
   // What this side gave up for a call that timed out is not the others' doing.

@@ -37,6 +37,7 @@ void ConnectingClient::handle_offered() {
     engine_options_.versions = {1, 1};
   } else {
     has_version_two_ = true;
+    unanswered_offers_ = 0;
   }
 }
 
@@ -45,10 +46,22 @@ void ConnectingClient::handle_offered() {
 bool ConnectingClient::is_connecting_again() const noexcept {
   if (connection_ == nullptr || !connection_->ended() || closing_ || !may_connect_) return false;
   const engine::Connection& engine = connection_->engine();
-  const bool was_offered = configuration_started_ && use_ == Use::kNotYet &&
-                           engine_options_.versions.contain(2) &&
-                           engine_options_.versions.contain(1);
-  return was_offered && !has_version_two_ && engine.given_up() != engine::GivenUp::kNoVersion;
+  return is_offer_unanswered() && !has_version_two_ &&
+         engine.given_up() != engine::GivenUp::kNoVersion;
+}
+
+bool ConnectingClient::is_offer_unanswered() const noexcept {
+  return configuration_started_ && use_ == Use::kNotYet && engine_options_.versions.contain(2) &&
+         engine_options_.versions.contain(1);
+}
+
+// The connection has ended. A server that has shown both versions may be busy, or may have been
+// replaced by one that has the first alone and lets offers pass in silence.
+void ConnectingClient::note_unanswered_offer() noexcept {
+  constexpr std::uint32_t kEnough = 2;
+  const bool is_silent = connection_->engine().given_up() == engine::GivenUp::kNoAnswer;
+  if (has_version_two_ && is_silent && is_offer_unanswered() && ++unanswered_offers_ == kEnough)
+    has_version_two_ = false;
 }
 
 void ConnectingClient::connect_in_version_one() {
