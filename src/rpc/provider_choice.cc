@@ -12,6 +12,7 @@
 #include "rdma/verbs/loader.h"
 #include "rpc/engine_options.h"
 #include "rpc/errors.h"
+#include "rpc/time_limit.h"
 
 namespace rpcrdma::rpc {
 namespace {
@@ -59,8 +60,8 @@ Made make_siwarp(const ProviderOptions& provider, const Load& load, bool share_p
   options.share_port = share_port;
   options.capture_file = provider.capture_file;
   options.capture_bytes_max = provider.capture_bytes_max;
-  options.setup_timeout_initiator = provider.setup_timeout_client;
-  options.setup_timeout_responder = provider.setup_timeout_server;
+  options.setup_timeout_initiator = limited(provider.setup_timeout_client);
+  options.setup_timeout_responder = limited(provider.setup_timeout_server);
   // RFC 5666 has Receives whose memory is aligned as the peer was told.
   options.shares_receives = load.profile == Profile::kRfc8166;
   make_deep_enough(options, load);
@@ -100,8 +101,8 @@ Made make_verbs(rdma::verbs::Plugin& plugin, const ProviderOptions& provider, co
   rdma::verbs::Options options;
   options.shared_receives = shared;
   options.registration = to_verbs(provider.registration);
-  options.setup_timeout_initiator = provider.setup_timeout_client;
-  options.setup_timeout_responder = provider.setup_timeout_server;
+  options.setup_timeout_initiator = limited(provider.setup_timeout_client);
+  options.setup_timeout_responder = limited(provider.setup_timeout_server);
   make_deep_enough(options, load);
   auto made = plugin.make_provider(options);
   if (!made) {

@@ -11,6 +11,20 @@
 #include <utility>
 #include <vector>
 
+// The sanitizers would end the program where there is no memory.
+extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier)
+[[gnu::visibility("default")]] const char* __asan_default_options();
+[[gnu::visibility("default")]] const char* __tsan_default_options();
+const char* __asan_default_options() {
+  return "allocator_may_return_null=1";
+}
+const char* __tsan_default_options() {
+  return "allocator_may_return_null=1";
+}
+// NOLINTEND(bugprone-reserved-identifier)
+}
+
 namespace rpcrdma::transport {
 namespace {
 
@@ -247,6 +261,15 @@ TEST(ReceiveMemoryTest, HoldsFewSizesAtATime) {
   memory.posted({&number, 1});
   EXPECT_EQ(queue_pair.regions.size(), ReceiveMemory::kEpochsMax - 1) << "the oldest has gone";
   EXPECT_TRUE(memory.set_size(65'536));
+}
+
+// There is no room for it in any address space.
+TEST(ReceiveMemoryTest, SizeThatThereIsNoMemoryForIsRefused) {
+  FakeQueuePair queue_pair;
+  ReceiveMemory memory(queue_pair, 60'000, 0);
+  EXPECT_FALSE(memory.set_size(0xfffff000));
+  EXPECT_TRUE(queue_pair.regions.empty());
+  EXPECT_TRUE(memory.set_size(4096));
 }
 
 }  // namespace

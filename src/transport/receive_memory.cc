@@ -1,6 +1,7 @@
 #include "transport/receive_memory.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/assert.h"
 
@@ -28,7 +29,9 @@ bool ReceiveMemory::set_size(std::uint32_t size) {
   if (!queue_pair_.capabilities().shares_receives) {
     const std::size_t bytes = epoch_of_.size() * epoch->stride;
     const std::align_val_t alignment{alignment_};
-    epoch->memory = {new (alignment) std::byte[bytes], Free{alignment}};
+    // In the middle of a connection's turn, where a lack of memory is no reason to throw.
+    epoch->memory = {new (alignment, std::nothrow) std::byte[bytes], Free{alignment}};
+    if (epoch->memory == nullptr) return false;
     const auto region = queue_pair_.attach({epoch->memory.get(), bytes});
     if (!region) return false;
     epoch->region = *region;

@@ -16,6 +16,7 @@
 #include "rpc/provider_choice.h"
 #include "rpc/security.h"
 #include "rpc/serve/duplicate_calls.h"
+#include "rpc/time_limit.h"
 #include "rpc/url.h"
 
 namespace rpcrdma {
@@ -53,7 +54,7 @@ void Call::expect_results(std::uint32_t size_max) noexcept {
 }
 
 void Call::time_out_after(std::chrono::nanoseconds timeout) noexcept {
-  impl_->message(slot_).timeout = timeout;
+  impl_->message(slot_).timeout = rpc::limited(timeout);
 }
 
 // --- Reply -------------------------------------------------------------------------------------

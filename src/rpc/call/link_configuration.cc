@@ -7,6 +7,7 @@
 #include "oncrpc/configuration.h"
 #include "rpc/call/connecting_client.h"
 #include "rpc/engine_options.h"
+#include "rpc/time_limit.h"
 
 namespace rpcrdma {
 namespace {
@@ -30,7 +31,7 @@ void ConnectingClient::configure() {
 
 void ConnectingClient::start_own_call(ReplyCallback callback) {
   Slot& slot = calls_[calls_.own()];
-  slot.timeout = options_.provider.setup_timeout_client;
+  slot.timeout = rpc::limited(options_.provider.setup_timeout_client);
   if (auto error = start_in_engine(slot)) {
     free_slot(calls_.own());
     return connection_->disconnect();

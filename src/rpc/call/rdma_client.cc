@@ -8,6 +8,7 @@
 #include "oncrpc/message.h"
 #include "rpc/call/reply_reading.h"
 #include "rpc/errors.h"
+#include "rpc/time_limit.h"
 
 namespace rpcrdma {
 namespace {}  // namespace
@@ -66,7 +67,7 @@ inline void RdmaClient::init_slot(Slot& slot, const Procedure& procedure) {
   slot.result_count = 0;
   slot.results_refused = slot.is_whole = false;
   slot.results_size_max = rpc::CallMessage::kResultsSizeDefault;
-  slot.timeout = options_.call_timeout;
+  slot.timeout = rpc::limited(options_.call_timeout);
   slot.memory.clear();
   slot.error.reset();
   std::construct_at(&slot.writer, slot.arguments());
