@@ -176,8 +176,25 @@ std::size_t compare(Bytes input, std::span<const Item> items, std::span<Value> v
   return at;
 }
 
+// What a Writer makes of these bytes: the same, but for fill bytes, which are zero.
+Buffer with_zero_fill(Bytes good, std::span<const Item> items) {
+  Buffer made(good.begin(), good.end());
+  std::size_t at = 0;
+  for (const Item& item : items) {
+    const Value value = read(good, at, item);
+    if (value.error) break;
+    at = value.end;
+    if (value.bytes.empty()) continue;
+    const std::ptrdiff_t fill = value.bytes.data() + value.bytes.size() - good.data();
+    std::fill(made.begin() + fill, made.begin() + static_cast<std::ptrdiff_t>(at), std::byte{0});
+  }
+  return made;
+}
+
 // A Writer gives the bytes that were read; in less room it stops before its end.
-void write_again(Bytes good, std::span<const Item> items, std::span<const Value> values) {
+void write_again(Bytes read_bytes, std::span<const Item> items, std::span<const Value> values) {
+  const Buffer made = with_zero_fill(read_bytes, items);
+  const Bytes good(made);
   for (const std::size_t missing : {std::size_t{0}, std::size_t{1}, std::size_t{7}}) {
     if (missing > good.size()) return;
     Buffer output(good.size() - missing + 8, std::byte{0xa5});
