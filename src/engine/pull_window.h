@@ -83,7 +83,8 @@ class PullWindow {
   }
   // Its chunks are here, or will never be.
   void release(Claim& claim) noexcept {
-    if (claim.is_held) --calls_;
+    if (!claim.is_held) return;
+    --calls_;
     bytes_ -= claim.bytes;
     reads_ -= claim.reads;
     if (claim.deadline) --under_way_;

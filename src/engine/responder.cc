@@ -399,6 +399,7 @@ void Responder::finish(Slot& slot) {
   }
   if (slot.chunked != nullptr) {
     pulls_.end(slot);
+    pulls_.go_on();
     chunked_.give_back(slot.chunked);
   }
   slot.chunked = nullptr;
@@ -406,7 +407,6 @@ void Responder::finish(Slot& slot) {
   slots_.free(slot);
   --in_service_;
   ++shared_.counters.calls_ended;
-  pulls_.go_on();
   // Not when the connection is about to end: what the slots held may tell why.
   if (waiting_.empty() || shared_.disconnect) return;
   const Waiting next = waiting_.pop();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "gss/message.h"
 #include "oncrpc/message.h"
@@ -10,6 +11,8 @@
 
 namespace rpcrdma::rpc {
 namespace {
+
+constexpr std::size_t kPartMax = 512;  // bytes of the inline part, or of the arguments
 
 // What of wrapped arguments a further transmission has as well.
 Bytes lasting_part(std::uint32_t service, Bytes arguments) noexcept {
@@ -20,34 +23,40 @@ Bytes lasting_part(std::uint32_t service, Bytes arguments) noexcept {
   return wrapped->body.subspan(xdr::kWordSize);  // behind the sequence number
 }
 
+// The checksum of what a further transmission of a Call under RPCSEC_GSS has as well; nullopt: its
+// header makes no sense.
+[[gnu::noinline]] std::optional<std::uint64_t> sum_of_protected(std::uint64_t seed,
+                                                                Bytes message) noexcept {
+  xdr::Reader reader(message);
+  const auto header = oncrpc::decode_call(reader);
+  if (!header) return std::nullopt;
+  const auto context = gss::decode_credential(header->credential.body);
+  if (!context) return std::nullopt;
+  const Procedure& of = header->procedure;
+  for (const std::uint32_t word : {of.program, of.version, of.number}) {
+    std::array<std::byte, xdr::kWordSize> bytes{};
+    xdr::store_word(bytes.data(), word);
+    seed = ReplyCache::checksum(bytes, seed);
+  }
+  seed = ReplyCache::checksum(context->handle, seed);
+  const Bytes arguments = lasting_part(context->service, message.subspan(reader.position()));
+  return ReplyCache::checksum(arguments.first(std::min(arguments.size(), kPartMax)), seed);
+}
+
 }  // namespace
 
 std::uint64_t name_of_call(std::uint64_t host, std::uint64_t chunks, Xid xid,
                            Bytes inline_part) noexcept {
-  constexpr std::size_t kPartMax = 512;  // bytes of the arguments
-  std::uint64_t name = (host ^ chunks) + static_cast<std::uint32_t>(xid);
-  const auto add = [&name](Bytes bytes) { name = ReplyCache::checksum(bytes, name); };
-  xdr::Reader reader(inline_part);
-  const auto header = oncrpc::decode_call(reader);
-  if (!header) {
-    add(inline_part.first(std::min(inline_part.size(), kPartMax)));
-    return name | 1U;
+  const std::uint64_t seed = (host ^ chunks) + static_cast<std::uint32_t>(xid);
+  // Each Call with chunks comes here, and few are protected.
+  constexpr std::size_t kFlavorAt = 6 * xdr::kWordSize;
+  const bool is_protected = inline_part.size() >= kFlavorAt + xdr::kWordSize &&
+                            xdr::load_word(inline_part.data() + kFlavorAt) ==
+                                static_cast<std::uint32_t>(AuthFlavor::kRpcsecGss);
+  if (is_protected) [[unlikely]] {
+    if (const auto sum = sum_of_protected(seed, inline_part)) return *sum | 1U;
   }
-  std::array<std::byte, 3 * xdr::kWordSize> procedure{};
-  const Procedure& of = header->procedure;
-  for (std::size_t i = 0; const std::uint32_t word : {of.program, of.version, of.number}) {
-    xdr::store_word(&procedure[xdr::kWordSize * i++], word);
-  }
-  add(procedure);
-  Bytes arguments = inline_part.subspan(reader.position());
-  const Credential& credential = header->credential;
-  const auto context = credential.flavor == AuthFlavor::kRpcsecGss
-                           ? gss::decode_credential(credential.body)
-                           : std::nullopt;
-  add(context ? context->handle : credential.body);
-  if (context) arguments = lasting_part(context->service, arguments);
-  add(arguments.first(std::min(arguments.size(), kPartMax)));
-  return name | 1U;
+  return ReplyCache::checksum(inline_part.first(std::min(inline_part.size(), kPartMax)), seed) | 1U;
 }
 
 }  // namespace rpcrdma::rpc

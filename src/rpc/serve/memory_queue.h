@@ -52,7 +52,10 @@ class MemoryQueue {
       std::size_t bytes;
     };
     void hold(std::size_t bytes) {
-      if (bytes == held_) return;
+      if (waiting_.empty()) {  // and so is in no order
+        held_ = bytes;
+        return;
+      }
       Context* const before = queue_.first();
       queue_.remove(*this);
       held_ = bytes;
