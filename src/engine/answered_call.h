@@ -1,4 +1,4 @@
-// What a responder keeps of each Call that it is answering.
+// Holds the state of a Call that a responder is answering.
 #ifndef RPCRDMA_ENGINE_ANSWERED_CALL_H_
 #define RPCRDMA_ENGINE_ANSWERED_CALL_H_
 
@@ -23,7 +23,7 @@ enum class CallState : std::uint8_t {
 struct AnsweredCall : SlotBase {
   CallState state = CallState::kFree;
   bool holds_receive = false;
-  bool known_above = false;  // the layer above was told of the call: it gets CallDone
+  bool known_above = false;  // the layer above knows the call, and gets CallDone
   bool lost = false;         // the connection ended; what is pending is only waited for
   bool by_read = false;      // the requester reads the reply (RFC 5666)
   bool is_padded = false;    // the Call came as RDMA_MSGP (RFC 5666)

@@ -1,4 +1,4 @@
-// Which Calls may have memory for their Read chunks, and how long they may take.
+// Decides which Calls may have memory for their Read chunks, and limits their time.
 #ifndef RPCRDMA_ENGINE_PULL_WINDOW_H_
 #define RPCRDMA_ENGINE_PULL_WINDOW_H_
 
@@ -24,7 +24,7 @@ namespace rpcrdma::engine {
 // its bytes at Options::pull_rate_min.
 class PullWindow {
  public:
-  // What a Call has of the window; all zero: nothing.
+  // Holds a Call's part of the window; all zero: it has none.
   struct Claim {
     bool is_held = false;
     std::uint64_t bytes = 0;  // that are not here
@@ -40,15 +40,15 @@ class PullWindow {
         bytes_max_(options.pull_window),
         waiting_(calls_max) {}
 
-  // Whether the chunks of a Call are so small.
+  // Returns whether the chunks of a Call need not wait.
   static bool is_small(const OfferedChunks& offered) noexcept {
     constexpr std::uint64_t kSmall = 8192;  // bytes, as transport::BufferPool has it
     std::uint64_t bytes = 0;
     for (const ReadChunk& chunk : offered.chunks()) bytes += chunk.size;
     return bytes <= kSmall;
   }
-  // Whether one more Call may ask for memory, with `reads_max` Reads at a time on the connection.
-  // Those that wait come first.
+  // Returns whether one more Call may ask for memory, with `reads_max` Reads at a time on the
+  // connection. Those that wait come first.
   bool has_room(std::uint32_t reads_max) const noexcept {
     return calls_ == 0 || (reads_ < reads_max && bytes_ < bytes_max_);
   }
@@ -106,7 +106,7 @@ class PullWindow {
     --under_way_;
     forget_deadline_if_idle();
   }
-  // When some Call's time may be over: not later than the first. The owner looks at all of them
+  // Returns a time no later than the first end of a Call's time. The owner looks at all of them
   // then, which it does once in that time, and tells those that have time left with note().
   std::optional<Instant> deadline() const noexcept { return earliest_; }
   bool is_due(Instant now) const noexcept { return earliest_ && *earliest_ <= now; }

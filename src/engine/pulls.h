@@ -36,9 +36,9 @@ class Pulls {
   // Behind read_done() and end(): lets others have their turn.
   void go_on();
 
-  // When it is to be asked is_late(), if at all.
+  // Returns the time for the next is_late(), if one is needed.
   std::optional<Instant> deadline() const noexcept { return window_.deadline(); }
-  // Whether the peer takes too long with the chunks of a Call.
+  // Returns whether the peer takes too long with the chunks of a Call.
   bool is_late(Instant now) noexcept;
   // The connection has ended: those that wait for their turn are the responder's to end.
   void handle_disconnected() noexcept;

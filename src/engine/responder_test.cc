@@ -778,7 +778,7 @@ TEST_F(Server, TimeOfReadChunksRunsOnlyWhileTheyAreRead) {
   side.drain();
   side.done(side.take_action<RdmaRead>()->id);
   EXPECT_FALSE(side.engine.poll_timeout()) << "nothing is asked of the peer";
-  side.now += std::chrono::hours(1);  // whoever the caller is takes a while to find out
+  side.now += std::chrono::hours(1);  // checking the caller takes a while
   side.engine.handle_time(side.now);
   side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{2}, 0);
   side.drain();

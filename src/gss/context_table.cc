@@ -7,7 +7,7 @@
 namespace rpcrdma::gss {
 namespace {
 
-// Of "ADDR:PORT"; connections cost little, addresses more.
+// Returns the host of "ADDR:PORT": a peer can open many connections, but has few addresses.
 std::string host_of(std::string_view peer) {
   return std::string(peer.substr(0, peer.rfind(':')));
 }

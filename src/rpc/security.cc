@@ -27,7 +27,7 @@ class Refusal final : public ClientAuth {
   const Error why_;
 };
 
-// Nobody can know it beforehand: libstdc++ has it from the processor or from the kernel.
+// Returns a number that no peer can predict: libstdc++ takes it from the processor or the kernel.
 std::uint64_t draw_handle() {
   std::random_device device;
   return std::uint64_t{device()} << 32U | device();

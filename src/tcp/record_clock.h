@@ -1,4 +1,4 @@
-// How long the peer takes to send one record.
+// Measures the time that the peer takes to send one record.
 #ifndef RPCRDMA_TCP_RECORD_CLOCK_H_
 #define RPCRDMA_TCP_RECORD_CLOCK_H_
 
@@ -26,13 +26,13 @@ class RecordClock {
   void start(Instant now) noexcept { since_ = now; }
   void stop(Instant now) noexcept { spent_ += now - *std::exchange(since_, std::nullopt); }
   void note_bytes(std::size_t size) noexcept { bytes_ += size; }
-  // What comes now belongs to the next record.
+  // A record is complete: further bytes belong to the next one.
   void note_record() noexcept {
     since_.reset();
     spent_ = {};
     bytes_ = 0;
   }
-  // When the time of the record is over, unless more of it comes. Precondition: runs().
+  // Returns the end of the record's time, unless more of it comes. Precondition: runs().
   Instant deadline() const noexcept {
     const auto of_bytes = std::chrono::milliseconds(bytes_ * 1000 / rate_min_);
     return *since_ + (timeout_ + of_bytes - spent_);

@@ -176,7 +176,7 @@ std::size_t compare(Bytes input, std::span<const Item> items, std::span<Value> v
   return at;
 }
 
-// What a Writer makes of these bytes: the same, but for fill bytes, which are zero.
+// Returns what a Writer makes of these bytes: the same, but for fill bytes, which are zero.
 Buffer with_zero_fill(Bytes good, std::span<const Item> items) {
   Buffer made(good.begin(), good.end());
   std::size_t at = 0;

@@ -1,4 +1,4 @@
-// What a client over TCP says of connections that it does not get, or loses.
+// Describes why a client over TCP gets no connection, or loses one.
 #ifndef RPCRDMA_RPC_CALL_TCP_ERRORS_H_
 #define RPCRDMA_RPC_CALL_TCP_ERRORS_H_
 

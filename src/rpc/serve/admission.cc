@@ -18,9 +18,9 @@ AuthStatus check_auth_sys(const Credential& credential) noexcept {
   return parse_auth_sys(credential.body) ? AuthStatus::kOk : AuthStatus::kBadCredential;
 }
 
-// Nobody has checked who the caller is, so no service may go by what the credential says (RFC 5531
-// §9). A server that gives out no short credentials of its own has forgotten any: the client begins
-// anew, with another flavor.
+// The server has not checked the caller's identity, so no service may go by what the credential
+// says (RFC 5531 §9). A server that gives out no short credentials of its own has forgotten any:
+// the client begins anew, with another flavor.
 AuthStatus denial_of_unknown(AuthFlavor flavor) noexcept {
   return flavor == AuthFlavor::kShort ? AuthStatus::kRejectedCredential
                                       : AuthStatus::kBadCredential;

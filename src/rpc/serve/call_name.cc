@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kPartMax = 512;  // bytes of the inline part, or of the arguments
 
-// What of wrapped arguments a further transmission has as well.
+// Returns the part of wrapped arguments that is the same in each transmission.
 Bytes lasting_part(std::uint32_t service, Bytes arguments) noexcept {
   if (service == static_cast<std::uint32_t>(gss::Service::kPrivacy)) return {};
   if (service != static_cast<std::uint32_t>(gss::Service::kIntegrity)) return arguments;

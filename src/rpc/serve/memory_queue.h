@@ -16,7 +16,7 @@ class Context;
 // While the first does not fit, none behind it is tried, so that small Calls cannot keep a large
 // one waiting for ever.
 //
-// Who is first follows from what a session holds of the pool: the less, the sooner, so that none
+// The session that holds least of the pool is first: the less it holds, the sooner, so that none
 // can keep memory from the others by asking for more. Among those that hold the same, every other
 // time it is the one that waits longest, so that each has its turn; the other times it is the one
 // that wants least and came last. Peers that take all memory together wait with many Calls then, or

@@ -26,8 +26,8 @@ std::size_t large_size(std::span<const engine::ReadChunk> chunks) noexcept {
   return size;
 }
 
-// Whether a Call of the procedure may have these Read chunks (RFC 8166 §8.1.4): no more, and no
-// more bytes, than it has bulk arguments for. Null: the procedure has none.
+// Returns whether a Call of the procedure may have these Read chunks (RFC 8166 §8.1.4): no more,
+// and no more bytes, than it has bulk arguments for. Null: the procedure has none.
 bool may_bring(const ProcedureTraits* traits, std::span<const engine::ReadChunk> chunks) noexcept {
   static constexpr ProcedureTraits kNone;
   const ProcedureTraits& of = traits == nullptr ? kNone : *traits;
