@@ -3,6 +3,7 @@
 import contextlib
 import io
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -400,6 +401,20 @@ class FilesOfABuild(InATree):
         self.assertEqual(programs._files_of(str(batch)), [f"{self.root}/a.cc", f"{self.root}/b.cc"])
         self.assertEqual(programs._files_of(f"{self.root}/c.cc"), [f"{self.root}/c.cc"])
         self.assertEqual(programs._files_of(f"{self.root}/build/made.cc"), [])
+
+
+class Warnings(InATree):
+    def test_a_fault_that_leaves_a_variable_unused_builds_where_warnings_are_errors(self):
+        compiler = shutil.which("clang++")
+        if not compiler:
+            self.skipTest("there is no clang++")
+        (self.root / "unused.cc").write_text("void f() { int unused = 1; }\n")
+        (self.root / "build.ninja").write_text(
+            f"rule compile\n  command = {compiler} -Werror -Wall -c $in -o $out\nbuild unused.o: compile unused.cc\n")
+        programs = test_programs.TestPrograms.__new__(test_programs.TestPrograms)
+        programs.build_folder, programs.clock = self.root, test_programs.Clock()
+        job = test_programs.Job("unused", (), ("unused.o",))
+        self.assertTrue(programs.build([job]))
 
 
 class Changed(InATree):
