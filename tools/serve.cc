@@ -28,9 +28,6 @@
 namespace rpcrdma::tools {
 namespace {
 
-// Connections over plain TCP, each of which may hold as much memory as a Call takes.
-constexpr std::size_t kTcpConnectionsMax = 64;
-
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
 }
@@ -200,7 +197,7 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log) {
   server.long_call_size_max = blob::BLOB_DATA_MAX + (64U << 10U);  // data and its header
   server.tcp.record_size_max = blob::BLOB_DATA_MAX + (64U << 10U);
   if (options.nfs.is_wanted()) nfs::Exporter::make_room_in(server);
-  server.tcp.connections_max = kTcpConnectionsMax;
+  server.tcp.connections_max = options.connections_max;
   server.tcp.idle_timeout = milliseconds(options.tcp_idle_s);
   server.drain_timeout = milliseconds(options.drain_s);
   server.on_connection = [&log](const ConnectionEvent& event) { log_connection(log, event); };
@@ -214,14 +211,15 @@ void make_room_for_descriptors(ServeOptions& options, StderrLog& log) {
   constexpr std::size_t kOfAThread = 8, kOfAWorker = 4, kOfAFile = 3;
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  if (options.connections_max > files.rlim_max) {
-    fail(kUsage, fmt::format("--connections {} needs as many descriptors, and this process may "
-                             "have {} (RLIMIT_NOFILE): raise that (ulimit -Hn), or ask for fewer",
-                             options.connections_max, files.rlim_max));
+  if (2 * options.connections_max > files.rlim_max) {
+    fail(kUsage,
+         fmt::format("--connections {} needs {} descriptors, for RDMA and for TCP, and this "
+                     "process may have {} (RLIMIT_NOFILE): raise that (ulimit -Hn), or ask "
+                     "for fewer",
+                     options.connections_max, 2 * options.connections_max, files.rlim_max));
   }
   NfsOptions& nfs = options.nfs;
-  rlim_t wanted = options.connections_max + kTcpConnectionsMax + kOthers +
-                  kOfAThread * std::size_t{options.threads};
+  rlim_t wanted = 2 * options.connections_max + kOthers + kOfAThread * std::size_t{options.threads};
   if (nfs.is_wanted()) {
     wanted += kOfAWorker * nfs.workers;
     const rlim_t left = files.rlim_max > wanted ? (files.rlim_max - wanted) / kOfAFile : 0;

@@ -136,7 +136,8 @@ void ServeOptions::add_listening_to(Command& command) {
 
 void ServeOptions::add_connections_to(Command& command) {
   command.add({
-      {"--connections", &connections_max, "most connections at a time"},
+      {"--connections", &connections_max,
+       "most connections at a time over RDMA, and as many over TCP"},
       {"--threads",
        &threads,
        "threads among which connections are dealt in turn; each has its part of the memory and of "

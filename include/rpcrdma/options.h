@@ -142,9 +142,10 @@ struct TcpOptions {
   // room for. A longer one ends its connection.
   std::uint32_t record_size_max = (1U << 20U) + (64U << 10U);
   std::uint32_t fragments_max = 4096;  // per record (RFC 5531 §11), empty ones too; as above
-  // The maximum number of these connections, within ServerOptions::connections_max. A further one
-  // replaces the connection whose last Call came longest ago, except connections with a Call that
-  // is being answered. 0: no separate bound.
+  // The maximum number of these connections, which then count apart from those of
+  // ServerOptions::connections_max. A further one replaces a connection that has made no call but
+  // NULL, or leaves its replies where they are; of these the one whose last Call came longest ago.
+  // It is refused where there is none. 0: all connections count together.
   std::size_t connections_max = 0;
   // A connection is closed in order when for this long no Call was in service, none was partly
   // received, and no reply was in transit. 0: never. Stalled transfers are subject to peer_timeout.

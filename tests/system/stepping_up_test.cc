@@ -425,6 +425,43 @@ TEST_F(HostileToStepUp, ConnectionOverTheBoundTakesThePlaceOfTheOneThatCalledLon
   beside([this] { EXPECT_TRUE(Client::connect("rdma://" + std::string(server->address()))); });
 }
 
+// There may be a mount behind it, which is silent for hours and must find its connection again.
+TEST_F(HostileToStepUp, ConnectionThatHasMadeCallsIsKept) {
+  ServerOptions options;
+  options.tcp.connections_max = 2;
+  start(options);
+  const auto mount = connect();
+  ASSERT_TRUE(mount->send(call_of(AgreeingService::kHold)));
+  run_until([this] { return !service.held.empty(); });
+  std::exchange(service.held, {}).front()->succeed();
+  EXPECT_EQ(to_words(mount->receive(28)), kNullReply);
+  const auto silent = connect();
+  run_until([this] { return opened == 2; });
+  const auto other = connect();
+  ASSERT_TRUE(other->send(call_of(AgreeingService::kHold)));
+  EXPECT_TRUE(silent->receive_to_end()) << "it has made no call, and makes room";
+  run_until([this] { return !service.held.empty(); });
+  std::exchange(service.held, {}).front()->succeed();
+  EXPECT_EQ(to_words(other->receive(28)), kNullReply);
+  const auto refused = connect();
+  EXPECT_TRUE(refused->receive_to_end());
+  EXPECT_NE(last_cause().find("all are in use"), std::string::npos) << last_cause();
+  EXPECT_EQ(ask(*mount, call_of(0), 28), kNullReply);
+  EXPECT_EQ(ask(*other, call_of(0), 28), kNullReply);
+}
+
+// Neither transport takes the connections of the other.
+TEST_F(HostileToStepUp, ConnectionsOverTcpCountApartWhereTheyHaveABound) {
+  ServerOptions options;
+  options.connections_max = 1;
+  options.tcp.connections_max = 2;
+  start(options);
+  const auto first = connect(), second = connect();
+  EXPECT_EQ(ask(*first, call_of(0), 28), kNullReply);
+  EXPECT_EQ(ask(*second, call_of(0), 28), kNullReply);
+  beside([this] { EXPECT_TRUE(Client::connect("rdma://" + std::string(server->address()))); });
+}
+
 TEST_F(HostileToStepUp, PeersThatLeaveTheirRepliesMakeRoomToo) {
   ServerOptions options;
   options.tcp.connections_max = 1;
@@ -446,7 +483,7 @@ TEST_F(HostileToStepUp, WhenAllAreBeingAnsweredAFurtherOneIsRefused) {
   run_until([this] { return !service.held.empty(); });
   const auto refused = connect();
   EXPECT_TRUE(refused->receive_to_end());
-  EXPECT_NE(last_cause().find("all are being answered"), std::string::npos) << last_cause();
+  EXPECT_NE(last_cause().find("all are in use"), std::string::npos) << last_cause();
   std::exchange(service.held, {}).front()->succeed();
   EXPECT_EQ(to_words(held->receive(28)), kNullReply);
 }

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -25,28 +26,36 @@ class ConnectionLog {
   // Called when the last of them has gone, on the thread where it went.
   void when_empty(std::function<void()> tell) { when_empty_ = std::move(tell); }
 
-  // Whether one more may come, which counts from now on; if not, its peer is told to be refused.
-  bool admit(std::string_view peer) {
-    const std::size_t before = connections_++;
+  // Connections over TCP have a bound of their own where TcpOptions::connections_max is set, so
+  // that neither transport can take the connections of the other.
+  enum class Transport : std::uint8_t { kRdma, kTcp };
+
+  // Counts one more connection; returns false, and reports the refusal, if there are too many.
+  bool admit(std::string_view peer, Transport transport) {
+    ++connections_;
+    if (!is_counted(transport)) return true;
+    const std::size_t before = counted_++;
     if (before < options_.connections_max) return true;
-    drop(peer, {Errc::kNoResources, "accepting", std::string(peer),
-                fmt::format("there are {} connections, as many as there may be", before)});
+    drop(peer, transport,
+         {Errc::kNoResources, "accepting", std::string(peer),
+          fmt::format("there are {} connections, as many as there may be", before)});
     return false;
   }
   void refuse(std::string_view peer, const Error& error) {
     tell({.kind = ConnectionEvent::Kind::kRefused, .peer = peer, .error = &error});
   }
   // It was admitted, and is refused after all.
-  void drop(std::string_view peer, const Error& error) {
-    const bool is_empty = --connections_ == 0;
+  void drop(std::string_view peer, Transport transport, const Error& error) {
+    const bool is_empty = leave(transport);
     refuse(peer, error);
     if (is_empty && when_empty_) when_empty_();
   }
   // It was admitted.
   void open(std::string_view peer) { tell({.kind = ConnectionEvent::Kind::kOpened, .peer = peer}); }
   // Null: in order.
-  void end(std::string_view peer, const Error* error, const TransferCounters& counters) {
-    const bool is_empty = --connections_ == 0;
+  void end(std::string_view peer, Transport transport, const Error* error,
+           const TransferCounters& counters) {
+    const bool is_empty = leave(transport);
     tell({.kind = ConnectionEvent::Kind::kEnded,
           .peer = peer,
           .error = error,
@@ -55,6 +64,14 @@ class ConnectionLog {
   }
 
  private:
+  bool is_counted(Transport transport) const noexcept {
+    return transport == Transport::kRdma || options_.tcp.connections_max == 0;
+  }
+  // Returns whether it was the last one.
+  bool leave(Transport transport) noexcept {
+    if (is_counted(transport)) --counted_;
+    return --connections_ == 0;
+  }
   void tell(ConnectionEvent event) {
     if (!options_.on_connection) return;
     const std::lock_guard lock(mutex_);
@@ -65,7 +82,8 @@ class ConnectionLog {
   const ServerOptions& options_;
   std::function<void()> when_empty_;
   std::atomic<std::size_t> connections_ = 0;
-  std::mutex mutex_;  // one on_connection() at a time
+  std::atomic<std::size_t> counted_ = 0;  // of these, against ServerOptions::connections_max
+  std::mutex mutex_;                      // one on_connection() at a time
 };
 
 }  // namespace rpcrdma::rpc

@@ -19,10 +19,12 @@ namespace {
 // The server whose progress() this thread is in, if any.
 thread_local ServerImpl* current_server = nullptr;
 
+constexpr auto kRdma = rpc::ConnectionLog::Transport::kRdma;
+
 // What was admitted, and comes too late.
 void drop(rpc::ConnectionLog& log, const rdma::Incoming& incoming) {
   const std::string peer(incoming.peer_address());
-  log.drop(peer, rpc::is_stopping(peer));
+  log.drop(peer, kRdma, rpc::is_stopping(peer));
 }
 
 }  // namespace
@@ -224,7 +226,7 @@ void ServerImpl::retry_waiting() {
 void ServerImpl::accept_connections() {
   for (const auto& listener : listeners_) {
     while (auto incoming = listener->poll_incoming()) {
-      if (!log_.admit(incoming->peer_address())) continue;  // refused by being destroyed
+      if (!log_.admit(incoming->peer_address(), kRdma)) continue;  // refused by being destroyed
       // To the shards in turn.
       rpc::ShardInbox& next = state_.deal_rdma(incoming->peer_address());
       if (&next == &inbox_ || stopping() || !incoming->leave()) {
@@ -249,14 +251,14 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
   const auto data = rpc::set_up_data(options);
   auto queue_pair = loop_.provider()->accept(std::move(incoming), data);
   if (!queue_pair) {  // it went away meanwhile, for one
-    return log_.drop(peer, rpc::to_error(queue_pair.error(), "accepting", peer));
+    return log_.drop(peer, kRdma, rpc::to_error(queue_pair.error(), "accepting", peer));
   }
   // Until its first reply a client makes one Call (RFC 8166 §3.3.3); its share comes at once.
   if (options_.receives_max > 0) options.credits_at_first = 1;
   auto connection =
       transport::Connection::create(std::move(*queue_pair), engine::Role::kServer, options);
   if (!connection) {
-    return log_.drop(peer, rpc::to_error(connection.error(), "accepting", peer));
+    return log_.drop(peer, kRdma, rpc::to_error(connection.error(), "accepting", peer));
   }
   using engine::Connection, engine::Role;
   auto session = std::make_unique<rpc::Session>(
@@ -279,7 +281,7 @@ void ServerImpl::remove(rpc::Peer& peer) {
   if (!why.empty()) error.cause = why;
   TransferCounters counters;
   rpc::add(counters, *peer.connection);
-  log_.end(address, in_order ? nullptr : &error, counters);
+  log_.end(address, kRdma, in_order ? nullptr : &error, counters);
   rpc::add(ended_, *peer.connection);
   ended_.cached_replies += peer.session->cached_replies();
   peer.session->caller().release();

@@ -18,6 +18,8 @@ namespace {
 
 constexpr int kAcceptsPerRound = 64;
 
+constexpr auto kTcp = ConnectionLog::Transport::kTcp;
+
 Error to_error(const posix::SystemError& error, std::string_view operation, std::string_view peer,
                Errc code) {
   std::string cause =
@@ -120,21 +122,21 @@ void TcpServer::deal(posix::Fd socket, Instant now) {
   if (const auto obstacle = is_own ? make_room(peer) : std::nullopt) {
     return log_.refuse(peer, *obstacle);
   }
-  if (!log_.admit(peer)) return;
+  if (!log_.admit(peer, kTcp)) return;
   if (is_own) return open(std::move(socket), now);
-  if (!next.put(socket)) log_.drop(peer, is_stopping(peer));
+  if (!next.put(socket)) log_.drop(peer, kTcp, is_stopping(peer));
 }
 
 void TcpServer::accept(posix::Fd socket, Instant now) {
   const std::string peer = tcp::Connection::peer_of(socket.value());
-  if (draining_) return log_.drop(peer, is_stopping(peer));
-  if (const auto obstacle = make_room(peer)) return log_.drop(peer, *obstacle);
+  if (draining_) return log_.drop(peer, kTcp, is_stopping(peer));
+  if (const auto obstacle = make_room(peer)) return log_.drop(peer, kTcp, *obstacle);
   open(std::move(socket), now);
 }
 
 void TcpServer::drop(const posix::Fd& socket) {
   const std::string peer = tcp::Connection::peer_of(socket.value());
-  log_.drop(peer, is_stopping(peer));
+  log_.drop(peer, kTcp, is_stopping(peer));
 }
 
 // It was admitted, and there is room.
@@ -148,7 +150,7 @@ void TcpServer::open(posix::Fd socket, Instant now) {
   auto connection =
       tcp::Connection::open(**shared_.loop.reactor(), std::move(socket), memory_, options);
   if (!connection) {
-    return log_.drop("", to_error(connection.error(), "accepting", "", Errc::kNoResources));
+    return log_.drop("", kTcp, to_error(connection.error(), "accepting", "", Errc::kNoResources));
   }
   const std::string peer((*connection)->peer_address());
   const TcpSession::Surroundings surroundings{shared_.pool, shared_.state.registry,
@@ -158,21 +160,23 @@ void TcpServer::open(posix::Fd socket, Instant now) {
   log_.open(peer);
 }
 
-// Honest clients call soon and again; silent ones, and those that leave their replies, grow old.
-// nullopt: there is room for one more.
+// A client that has made calls, and takes their replies, keeps its connection: there may be a mount
+// behind it. Silent ones, and those that leave their replies, make room. nullopt: there is room for
+// one more.
 std::optional<Error> TcpServer::make_room(std::string_view peer) {
   if (options_.connections_max == 0 || sessions_.size() < options_.connections_max) {
     return std::nullopt;
   }
   TcpSession* oldest = nullptr;
   for (const auto& session : sessions_) {
-    if (session->is_executing()) continue;
+    if (!session->may_make_room()) continue;
     if (oldest == nullptr || session->last_call() < oldest->last_call()) oldest = session.get();
   }
   if (oldest == nullptr) {
     return Error{
         Errc::kNoResources, "accepting", std::string(peer),
-        fmt::format("there are {}, TcpOptions::connections_max, and all are being answered",
+        fmt::format("there are {} connections over TCP (TcpOptions::connections_max), and all are "
+                    "in use",
                     sessions_.size())};
   }
   oldest->make_room();
@@ -197,7 +201,7 @@ void TcpServer::remove_finished() {
   std::erase_if(sessions_, [this](const auto& session) {
     if (!session->finished()) return false;
     const auto failure = session->failure();
-    log_.end(session->peer_address(), failure ? &*failure : nullptr, session->counters());
+    log_.end(session->peer_address(), kTcp, failure ? &*failure : nullptr, session->counters());
     add(ended_, session->counters());
     return true;
   });

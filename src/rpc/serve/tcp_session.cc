@@ -217,6 +217,7 @@ void TcpSession::execute(TcpCall& call) {
   if (call.header_.procedure.number == 0 && !call.is_whole_) {
     send_answer(call);  // NULL, RFC 5531 §12: always answers
   } else {
+    has_served_ = true;
     call.service_->call(call);
   }
 }

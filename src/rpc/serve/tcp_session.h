@@ -89,7 +89,12 @@ class TcpSession {
   void abort() { connection_->abort(); }
   // Ends in order, since nothing is under way. Precondition: idle_since().
   void end_idle() { connection_->finish(); }
-  // Ends at once, so that another connection has room. Precondition: !is_executing().
+  // Returns whether another connection may have its place: the client has made no call but NULL, or
+  // leaves its replies where they are.
+  bool may_make_room() const noexcept {
+    return !is_executing() && (!has_served_ || connection_->bytes_unsent() > 0);
+  }
+  // Ends at once, so that another connection has room. Precondition: may_make_room().
   void make_room();
   // The socket, once the connection has stepped up; the session has ended then.
   std::optional<posix::Fd> take_socket() noexcept { return std::exchange(socket_, std::nullopt); }
@@ -159,6 +164,7 @@ class TcpSession {
   bool talked_on_ = false;      // the peer did, before it had that answer
   bool made_room_ = false;
   bool stepped_up_ = false;
+  bool has_served_ = false;          // a call other than NULL
   std::optional<posix::Fd> socket_;  // released, for take_socket()
   Instant last_call_;
   Instant busy_until_;  // when something was seen to be under way last
