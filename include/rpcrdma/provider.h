@@ -228,6 +228,9 @@ class RPCRDMA_EXPORT QueuePair {
   // knows it; valid after kDisconnected. Its completion may have been kOk: over TCP a Write is
   // complete when it is in transit. The size is 0.
   virtual std::optional<Remote> refused_write() const noexcept { return std::nullopt; }
+  // Returns whether the peer refused an RDMA Write of ours without a word on which one (RFC 5040
+  // §4.8: a Terminate need not bring a header); valid after kDisconnected.
+  virtual bool refused_unnamed_write() const noexcept { return false; }
   // Why the latest Expose that completed with kLocalError failed: memory could not be registered.
   virtual Error exposure_failure() const noexcept;
   // Ends the connection, now or a little later: all work posted so far completes, unfinished work

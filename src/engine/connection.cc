@@ -242,11 +242,11 @@ std::optional<Instant> Connection::poll_timeout() const {
                  option_port_.poll_timeout());
 }
 
-void Connection::handle_disconnected(const std::optional<wire::Segment>& refused_write) {
+void Connection::handle_disconnected(const std::optional<RefusedWrite>& refused) {
   if (ended_) return;
   ended_ = true;
   shared_.connected = false;
-  if (refused_write) responder_.handle_refused_write(*refused_write);
+  if (refused) responder_.handle_refused_write(*refused);
   requester_.handle_disconnected();
   responder_.handle_disconnected();
   option_port_.handle_disconnected();

@@ -109,9 +109,8 @@ class Connection {
                        std::optional<SteeringTag> invalidated);
   void handle_done(const WorkDone& done);
   void handle_timeout(Instant now);
-  // `refused_write`: where our RDMA Write went that the peer refused, when that is known to be the
-  // reason; its length means nothing.
-  void handle_disconnected(const std::optional<wire::Segment>& refused_write = std::nullopt);
+  // `refused`: our RDMA Write that the peer refused, when that is known to be the reason.
+  void handle_disconnected(const std::optional<RefusedWrite>& refused = std::nullopt);
 
   // --- Outputs ---
   // Receives to post. A Send that grants a credit must find its Receive posted (RFC 8166 §3.3.1),

@@ -45,6 +45,15 @@ class RecentWrites {
     return std::nullopt;
   }
 
+  // The Call to which all of them belong; nullopt: they belong to several, or there are none.
+  std::optional<CallId> only_call() const {
+    if (writes_.empty()) return std::nullopt;
+    const CallId first = writes_.front().call;
+    const bool is_only =
+        std::ranges::all_of(writes_, [first](const Write& write) { return write.call == first; });
+    return is_only ? std::optional(first) : std::nullopt;
+  }
+
  private:
   struct Write {
     wire::Segment to;

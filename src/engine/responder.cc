@@ -420,8 +420,9 @@ void Responder::note_refusal(CallId call) {
   shared_.events.extend() = ChunkRefused{call};
 }
 
-void Responder::handle_refused_write(const wire::Segment& to) {
-  if (const auto call = recent_writes_.find(to)) note_refusal(*call);
+void Responder::handle_refused_write(const RefusedWrite& refused) {
+  const auto call = refused.to ? recent_writes_.find(*refused.to) : recent_writes_.only_call();
+  if (call) note_refusal(*call);
 }
 
 std::uint64_t Responder::chunk_digest(CallId call) const {

@@ -49,7 +49,7 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   void handle_done(const WorkDone& done, const WorkName& name);
   void handle_time(Instant now) noexcept { now_ = now; }
   void handle_timeout(Instant now);
-  void handle_refused_write(const wire::Segment& to);
+  void handle_refused_write(const RefusedWrite& refused);
   void handle_disconnected();
 
   void poll_work(WorkRoom& room);

@@ -428,7 +428,7 @@ TEST_F(Server, RefusedWriteIsOfItsCallThoughAnotherHasComeSince) {
   };
   const CallId first = serve(5);
   EXPECT_EQ(slot_of(serve(6)), slot_of(first));
-  server.engine.handle_disconnected(Segment{SteeringTag{5}, 0, 0x10});
+  server.engine.handle_disconnected(RefusedWrite{Segment{SteeringTag{5}, 0, 0x10}});
   server.drain();
   const auto refused = server.take_event<ChunkRefused>();
   ASSERT_TRUE(refused);

@@ -126,9 +126,22 @@ struct ReadChunk {               // of a received Call
   std::uint16_t first, count;    // of the Call's Read segments in order of position
   Fragment data;                 // once memory was lent
 };
+// Why a Call is dropped.
+enum class DropReason : std::uint8_t {
+  kIsReply,  // the message turned out to be none; in version 2 its header said so (-01 §4.2)
+  kUnheard,  // its sender is not to be answered
+};
+
+// An RDMA Write of ours that the peer refused. Its place, whose length means nothing; nullopt: the
+// peer did not say.
+struct RefusedWrite {
+  std::optional<wire::Segment> to;
+};
+
 // A Read chunk needs memory: answer with lend(), start_reply(), reject() or drop(). Position 0 is
 // the Call itself (Long Call); it is asked for first, so that for the others `long_part` is already
-// there.
+// there. Where it has to wait, its start can be lent
+// memory, read and judged before.
 struct MemoryWanted {
   CallId call;
   Xid xid;

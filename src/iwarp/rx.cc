@@ -36,6 +36,14 @@ Fault tagged_fault(TagTable::Verdict verdict) noexcept {
   return Fault::kNone;
 }
 
+// Returns whether the fault is about memory that the other side has named.
+bool refuses_memory(Fault fault) noexcept {
+  const bool is_tagged = fault >= Fault::kTaggedInvalidStag && fault <= Fault::kTaggedWrap;
+  const bool is_protection =
+      fault >= Fault::kProtectionInvalidStag && fault <= Fault::kProtectionUnspecified;
+  return is_tagged || (is_protection && fault != Fault::kProtectionCannotInvalidate);
+}
+
 Fault read_fault(TagTable::Verdict verdict) noexcept {
   switch (verdict) {
     case TagTable::Verdict::kInvalidTag:
@@ -535,7 +543,13 @@ void Rx::commit_read_response() {
 void Rx::take_terminate(Bytes payload) {
   const Terminate terminate = decode_terminate(payload);
   if (terminate.request) state_.refused_sink = terminate.request->sink_tag;
-  if (terminate.write) state_.refused_write = {terminate.write->tag, terminate.write->address};
+  if (terminate.write) {
+    state_.refused_write = {terminate.write->tag, terminate.write->address};
+  } else {
+    // Besides Writes, the peer uses our Read Requests, and our answers to its own.
+    state_.refused_unnamed_write = refuses_memory(terminate.fault) && !terminate.request &&
+                                   state_.reads.empty() && state_.responses.empty();
+  }
   state_.close({Cause::By::kTerminate, terminate.fault, to_string(terminate.fault)});
 }
 

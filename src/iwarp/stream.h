@@ -121,6 +121,8 @@ class Stream {
   // Where our RDMA Write went that the peer's Terminate refuses, if it says so. The Write may have
   // been complete, since it completes when its bytes are with the transport.
   const std::optional<RemoteMemory>& refused_write() const noexcept { return state_.refused_write; }
+  // Returns whether it refuses an RDMA Write and does not say which: it may lack the header.
+  bool refused_unnamed_write() const noexcept { return state_.refused_unnamed_write; }
   const StreamCounters& counters() const noexcept { return state_.counters; }
   const Negotiated& negotiated() const noexcept { return state_.negotiated; }
   bool has_completions() const noexcept { return !state_.completions.empty(); }

@@ -142,10 +142,12 @@ void Connection::handle_connected() {
 }
 
 void Connection::handle_disconnected() {
-  const auto refused = queue_pair_->refused_write();
-  engine_.handle_disconnected(
-      refused ? std::optional(wire::Segment{refused->tag, refused->size, refused->address})
-              : std::nullopt);
+  std::optional<engine::RefusedWrite> refused;
+  if (queue_pair_->refused_unnamed_write()) refused.emplace();
+  if (const auto to = queue_pair_->refused_write()) {
+    refused = engine::RefusedWrite{wire::Segment{to->tag, to->size, to->address}};
+  }
+  engine_.handle_disconnected(refused);
 }
 
 bool Connection::take_completions(Instant now) {

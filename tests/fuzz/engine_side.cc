@@ -249,10 +249,11 @@ void EngineSide::tell_end() {
 }
 
 // With some Calls on the way: the Terminate that ended the connection names the last Write's place.
-std::optional<wire::Segment> EngineSide::refused_write() const {
+std::optional<engine::RefusedWrite> EngineSide::refused_write() const {
   for (const Posted& posted : posted_) {
     const auto* write = std::get_if<engine::RdmaWrite>(&posted.action);
-    if (write != nullptr) return wire::Segment{write->to.handle, 0, write->to.offset};
+    if (write == nullptr) continue;
+    return engine::RefusedWrite{wire::Segment{write->to.handle, 0, write->to.offset}};
   }
   return std::nullopt;
 }

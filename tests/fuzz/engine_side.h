@@ -103,7 +103,7 @@ class EngineSide {
   void end_link();
   // And the engine is told.
   void tell_end();
-  std::optional<wire::Segment> refused_write() const;
+  std::optional<engine::RefusedWrite> refused_write() const;
   void pass_time(std::chrono::nanoseconds time);
   // Lets time pass to the next time-out; false when there is none.
   bool pass_to_timeout();

@@ -45,6 +45,10 @@ class ForwardingQueuePair : public rdma::QueuePair {
   }
   rdma::Error cause() const noexcept override { return inner_->cause(); }
   rdma::Error exposure_failure() const noexcept override { return inner_->exposure_failure(); }
+  std::optional<rdma::Remote> refused_write() const noexcept override {
+    return inner_->refused_write();
+  }
+  bool refused_unnamed_write() const noexcept override { return inner_->refused_unnamed_write(); }
   void disconnect() noexcept override { inner_->disconnect(); }
   rdma::Counters counters() const noexcept override { return inner_->counters(); }
 

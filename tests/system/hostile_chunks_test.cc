@@ -17,15 +17,17 @@ namespace {
 class HostileWrites : public HostileServer {
  protected:
   static constexpr std::uint32_t kSize = 5000;
-  // Makes the Call, refuses the first RDMA Write of its reply, and makes the Call again.
-  void expect_refused_when_made_again(const char* what, const Message& call, Fault fault) {
+  // Makes the Call, refuses the first RDMA Write of its reply, with its header or without, and
+  // makes the Call again.
+  void expect_refused_when_made_again(const char* what, const Message& call, Fault fault,
+                                      bool has_header = true) {
     expect_end(what, Fault::kNone, [&](RawTalk& talk) {
       ASSERT_TRUE(talk.send(call));
       const auto write = talk.next();
       ASSERT_TRUE(write);
       ASSERT_EQ(write->header.opcode, iwarp::Opcode::kWrite);
       EXPECT_EQ(write->header.tag, SteeringTag{kTag});
-      ASSERT_TRUE(talk.terminate(fault, write->bytes));
+      ASSERT_TRUE(has_header ? talk.terminate(fault, write->bytes) : talk.terminate(fault));
     });
     for (int again = 0; again < 3; ++again) {
       RawTalk talk = this->talk();
@@ -60,6 +62,33 @@ TEST_P(HostileWrites, OfTheReplyChunkAreRefusedWhenTheCallIsMadeAgain) {
 
 TEST_P(HostileWrites, BeyondTheEndOfTheirMemoryAreRefusedWhenTheCallIsMadeAgain) {
   expect_refused_when_made_again("overlong", reply_chunk_call(), Fault::kTaggedBounds);
+}
+
+// RFC 5040 §4.8 lets a Terminate go without the header that it is about.
+TEST_P(HostileWrites, WithoutANameAreRefusedWhenTheOnlyCallIsMadeAgain) {
+  expect_refused_when_made_again("tagged", write_call(kXid), Fault::kTaggedInvalidStag, false);
+  expect_refused_when_made_again("protection", reply_chunk_call(), Fault::kProtectionInvalidStag,
+                                 false);
+}
+
+TEST_P(HostileWrites, WithoutANameBlameNoneOfSeveralCalls) {
+  const Message other =
+      join({raw_header(kXid + 1, 0), words({0, 1, 1, kTag + 1, kSize, 0, 0x1000, 0, 0}),
+            raw_call(kXid + 1, TestService::kEcho), words({40}), Message(40)});
+  expect_end("two Calls", Fault::kNone, [&](RawTalk& talk) {
+    ASSERT_TRUE(talk.send(write_call(kXid)));
+    ASSERT_TRUE(talk.next_message());
+    ASSERT_TRUE(talk.send(other));
+    ASSERT_TRUE(talk.next_message());
+    ASSERT_TRUE(talk.terminate(Fault::kTaggedInvalidStag));
+  });
+  for (const Message& call : {write_call(kXid), other}) {
+    RawTalk talk = this->talk();
+    ASSERT_TRUE(talk.send(call));
+    const auto write = talk.next();
+    ASSERT_TRUE(write);
+    EXPECT_EQ(write->header.opcode, iwarp::Opcode::kWrite);
+  }
 }
 
 // Whoever is near must not be blamed: of several Calls, only the one whose memory it was.

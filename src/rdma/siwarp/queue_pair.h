@@ -52,6 +52,7 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   }
   Error cause() const noexcept override { return cause_; }
   std::optional<Remote> refused_write() const noexcept override;
+  bool refused_unnamed_write() const noexcept override { return stream_.refused_unnamed_write(); }
   void disconnect() noexcept override;
   Counters counters() const noexcept override;
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/ids.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rpc {
