@@ -109,9 +109,6 @@ class RPCRDMA_EXPORT ClientAuth {
   // does, and does not begin to wait. Called on the client's thread at least once, so it must be
   // remembered.
   virtual void hurry(CallSeal& /*call*/) noexcept {}
-  // What seal() has set goes out, behind all that went before it. Not called when the call has
-  // failed meanwhile.
-  virtual void sent(CallSeal& /*call*/) noexcept {}
   // A successful reply has arrived. None of it was shown to the application yet.
   virtual StepEnd open(CallSeal& /*call*/, AuthStep& /*step*/) { return StepEnd::kDone; }
   // The server denies the call, or has accepted it and reports an error of RFC 5531 §9, which

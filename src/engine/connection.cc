@@ -130,17 +130,17 @@ void Connection::start_reply(CallId call, const Outgoing& reply) {
 void Connection::reject(CallId call) {
   responder_.reject(call);
 }
-void Connection::drop(CallId call) {
-  responder_.drop(call);
+void Connection::drop(CallId call, DropReason why) {
+  responder_.drop(call, why);
 }
 void Connection::set_credits(std::uint32_t credits) {
   responder_.set_credits(credits);
 }
-void Connection::restart(CallId call) {
-  responder_.restart(call);
+void Connection::put_off(CallId call) {
+  responder_.put_off(call);
 }
-void Connection::lend(CallId call, Lease memory, std::uint64_t offset) {
-  responder_.lend(call, memory, offset);
+void Connection::lend(CallId call, Lease memory, std::uint64_t offset, std::uint32_t head_size) {
+  responder_.lend(call, memory, offset, head_size);
 }
 
 void Connection::handle_connected(const LinkParameters& link, bool may_invalidate) {

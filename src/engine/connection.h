@@ -81,8 +81,8 @@ class Connection {
   // Answers CallReceived or MemoryWanted with ERR_CHUNK: the Call's stream is not what its header
   // says, or there is no memory for it.
   void reject(CallId call);
-  // The same without an answer: the message is no Call, and so asks for none.
-  void drop(CallId call);
+  // Ends the Call without an answer, but for a reply of version 2: BAD_HEADER.
+  void drop(CallId call, DropReason why);
   // Grants so many credits from the next reply on, 1 … Options::credits (more and fewer are taken
   // as those). Fewer take nothing back: the Receives of Calls that the peer may still have sent
   // stay posted, one fewer with each reply.
@@ -90,11 +90,14 @@ class Connection {
   // Profile::kRfc5666: what the Connection Configuration Protocol said (RFC 5666 §6), for the
   // messages that are planned from now on. No larger than the buffers of both sides.
   void configure(const LinkParameters& link);
-  // Answers MemoryWanted of a Long Call's other chunk: its stream is given back, and read again
-  // when lend() gives memory for position 0, for which it waits now.
-  void restart(CallId call);
-  // Answers MemoryWanted: `memory` holds the size asked for from `offset` on.
-  void lend(CallId call, Lease memory, std::uint64_t offset);
+  // Answers an early MemoryWanted, which comes again at the Call's turn. And that of a Long Call's
+  // other chunk: its stream is given back, and read again when lend() gives memory for position 0,
+  // for which it waits now.
+  void put_off(CallId call);
+  // Answers MemoryWanted: `memory` holds the size asked for from `offset` on. Or, with a
+  // `head_size` for a Long Call's own chunk, so many bytes: its start is read, and an early
+  // MemoryWanted follows.
+  void lend(CallId call, Lease memory, std::uint64_t offset, std::uint32_t head_size = 0);
 
   // --- Inputs from below; time never goes backwards ---
   // What time it is, for what the next calls start; cheap, and may be early.

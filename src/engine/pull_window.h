@@ -61,17 +61,14 @@ class PullWindow {
   // The Call has none yet, or loses what it has done: its chunks will be read from the start.
   void claim(Claim& claim, const OfferedChunks& offered) noexcept {
     release(claim);
-    for (const ReadChunk& chunk : offered.chunks()) {
-      claim.bytes += chunk.size;
-      for (std::size_t i = chunk.first; i < std::size_t{chunk.first} + chunk.count; ++i) {
-        if (offered.read(i).length > 0) ++claim.reads;
-      }
-    }
-    claim.is_held = true;
-    if (rate_min_ > 0) claim.left = timeout_ + time_of(claim.bytes);
-    ++calls_;
-    bytes_ += claim.bytes;
-    reads_ += claim.reads;
+    for (const ReadChunk& chunk : offered.chunks()) count(claim, offered, chunk, chunk.size);
+    hold(claim);
+  }
+  // The same for the first `size` bytes of its first chunk, which need no turn.
+  void claim_head(Claim& claim, const OfferedChunks& offered, std::uint32_t size) noexcept {
+    release(claim);
+    count(claim, offered, offered.chunks()[0], size);
+    hold(claim);
   }
   // One of its Reads is complete; segments count as if they had the same size.
   void read_done(Claim& claim) noexcept {
@@ -116,6 +113,23 @@ class PullWindow {
   }
 
  private:
+  // Adds the first `size` bytes of the chunk.
+  static void count(Claim& claim, const OfferedChunks& offered, const ReadChunk& chunk,
+                    std::uint32_t size) noexcept {
+    claim.bytes += size;
+    for (std::size_t i = chunk.first; size > 0 && i < std::size_t{chunk.first} + chunk.count; ++i) {
+      const std::uint32_t read = std::min(size, offered.read(i).length);
+      if (read > 0) ++claim.reads;
+      size -= read;
+    }
+  }
+  void hold(Claim& claim) noexcept {
+    claim.is_held = true;
+    if (rate_min_ > 0) claim.left = timeout_ + time_of(claim.bytes);
+    ++calls_;
+    bytes_ += claim.bytes;
+    reads_ += claim.reads;
+  }
   std::chrono::nanoseconds time_of(std::uint64_t bytes) const noexcept {
     return std::chrono::milliseconds(bytes * 1000 / rate_min_);
   }

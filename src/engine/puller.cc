@@ -1,5 +1,7 @@
 #include "engine/puller.h"
 
+#include <algorithm>
+
 namespace rpcrdma::engine {
 
 const ReadChunk* Puller::wanted(OfferedChunks& offered) noexcept {
@@ -17,10 +19,17 @@ std::optional<Fragment> Puller::long_part(const OfferedChunks& offered) const no
 }
 
 void Puller::lend(OfferedChunks& offered, Lease memory, std::uint64_t offset) noexcept {
+  lend_head(offered, memory, offset, offered.chunks()[chunk_].size);
+  is_head_ = false;
+}
+
+void Puller::lend_head(OfferedChunks& offered, Lease memory, std::uint64_t offset,
+                       std::uint32_t size) noexcept {
   ReadChunk& chunk = offered.chunks()[chunk_];
-  chunk.data = {memory, chunk.size, offset, 0};
+  chunk.data = {memory, std::min(size, chunk.size), offset, 0};
   read_ = chunk.first;
-  read_offset_ = offset;
+  read_size_ = 0;
+  is_head_ = true;
 }
 
 Puller::Emitted Puller::emit(const OfferedChunks& offered, WorkId id, ReadSlots& slots,
@@ -28,13 +37,14 @@ Puller::Emitted Puller::emit(const OfferedChunks& offered, WorkId id, ReadSlots&
   const ReadChunk& chunk = offered.chunks()[chunk_];
   for (; read_ < chunk.first + chunk.count; ++read_) {
     const wire::Segment& from = offered.read(read_);
-    if (from.length == 0) continue;
+    const std::uint32_t size = std::min(from.length, chunk.data.size - read_size_);
+    if (size == 0) continue;
     if (!slots.free()) return Emitted::kNoReadSlot;
     if (room.full()) return Emitted::kRoomIsFull;
     auto& read = room.add<work::Read>(id);
-    read.into = {chunk.data.memory, from.length, read_offset_};
-    read.from = to_remote(from);
-    read_offset_ += from.length;
+    read.into = {chunk.data.memory, size, chunk.data.offset + read_size_};
+    read.from = to_remote({from.handle, size, from.offset});
+    read_size_ += size;
     slots.take();
     ++posted;
   }
@@ -44,6 +54,7 @@ Puller::Emitted Puller::emit(const OfferedChunks& offered, WorkId id, ReadSlots&
 bool Puller::finish_chunk(const OfferedChunks& offered) noexcept {
   const ReadChunk& chunk = offered.chunks()[chunk_];
   if (read_ != chunk.first + chunk.count) return false;
+  if (is_head_) return true;
   ++chunk_;
   return true;
 }

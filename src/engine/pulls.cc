@@ -10,10 +10,16 @@ bool Pulls::begin(AnsweredCall& call) {
     window_.claim(call.chunked->claim, call.chunked->offered);
     return ask(call);
   }
+  // A Long Call may have to be judged before its turn: the layer above has its word on that.
+  if (call.chunked->offered.has_position_zero() && !may_begin()) return ask(call, true);
+  wait_turn(call);
+  return true;
+}
+
+void Pulls::wait_turn(AnsweredCall& call) {
   call.state = CallState::kQueued;
   window_.wait(call.index);
   go_on();
-  return true;
 }
 
 void Pulls::go_on() {
@@ -24,29 +30,43 @@ void Pulls::go_on() {
   }
 }
 
-bool Pulls::ask(AnsweredCall& call) {
+bool Pulls::ask(AnsweredCall& call, bool is_early) {
   ChunkedCall& chunked = *call.chunked;
   const ReadChunk* chunk = chunked.puller.wanted(chunked.offered);
   if (chunk == nullptr) return false;
   call.state = CallState::kWanting;
   call.known_above = true;
+  const bool has_head = chunked.puller.has_head(chunked.offered);
   shared_.events.extend() = MemoryWanted{slots_.id(call),
                                          call.xid,
                                          chunk->position,
                                          chunk->size,
                                          call.inline_part,
+                                         has_head ? std::optional(chunk->data) : std::nullopt,
+                                         is_early,
                                          chunked.puller.long_part(chunked.offered),
                                          chunked.offered.chunks().view()};
   return true;
 }
 
+void Pulls::lend_head(AnsweredCall& call, Lease memory, std::uint64_t offset, std::uint32_t size,
+                      Instant now) {
+  const OfferedChunks& offered = call.chunked->offered;
+  call.chunked->puller.lend_head(call.chunked->offered, memory, offset, size);
+  call.state = CallState::kPulling;
+  window_.claim_head(call.chunked->claim, offered, offered.chunks()[0].data.size);
+  window_.start(call.chunked->claim, now);
+}
+
 void Pulls::lend(AnsweredCall& call, Lease memory, std::uint64_t offset, Instant now) {
+  if (!call.chunked->claim.is_held) window_.claim(call.chunked->claim, call.chunked->offered);
   call.chunked->puller.lend(call.chunked->offered, memory, offset);
   call.state = CallState::kPulling;
   window_.start(call.chunked->claim, now);
 }
 
-void Pulls::restart(AnsweredCall& call) {
+void Pulls::put_off(AnsweredCall& call) {
+  if (!call.chunked->puller.may_restart(call.chunked->offered)) return wait_turn(call);
   call.chunked->puller.restart();
   window_.claim(call.chunked->claim, call.chunked->offered);
 }
@@ -54,7 +74,9 @@ void Pulls::restart(AnsweredCall& call) {
 bool Pulls::chunk_done(AnsweredCall& call, Instant now) {
   if (!call.chunked->puller.finish_chunk(call.chunked->offered)) return false;
   window_.stop(call.chunked->claim, now);
-  if (ask(call)) return false;
+  const bool is_head = call.chunked->puller.has_head(call.chunked->offered);
+  if (is_head) window_.release(call.chunked->claim);
+  if (ask(call, is_head)) return false;
   window_.release(call.chunked->claim);
   return true;
 }

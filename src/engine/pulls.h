@@ -22,11 +22,13 @@ class Pulls {
 
   // A Call that came with chunks. False: none of them is to be pulled.
   bool begin(AnsweredCall& call);
+  // Memory for the first `size` bytes of a Long Call. Asks for more when they are here.
+  void lend_head(AnsweredCall& call, Lease memory, std::uint64_t offset, std::uint32_t size,
+                 Instant now);
   // The memory of the chunk that was asked for last; its Reads can go out.
   void lend(AnsweredCall& call, Lease memory, std::uint64_t offset, Instant now);
-  // Precondition: it waits for the memory of a chunk behind the Long Call. That is asked for again
-  // at its next turn.
-  void restart(AnsweredCall& call);
+  // See Connection::put_off().
+  void put_off(AnsweredCall& call);
   void read_done(AnsweredCall& call) noexcept { window_.read_done(call.chunked->claim); }
   // No Read of the Call is under way. True: all of it is here; else more is to be emitted, or
   // memory was asked for.
@@ -44,8 +46,12 @@ class Pulls {
   void handle_disconnected() noexcept;
 
  private:
+  void wait_turn(AnsweredCall& call);
   // False: all chunks are here.
-  bool ask(AnsweredCall& call);
+  bool ask(AnsweredCall& call, bool is_early = false);
+  bool may_begin() const noexcept {
+    return !shared_.disconnect && !window_.anybody_waits() && window_.has_room(shared_.reads.max());
+  }
 
   Shared& shared_;
   SlotTable<AnsweredCall>& slots_;

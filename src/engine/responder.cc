@@ -81,27 +81,31 @@ void Responder::reject(CallId call) {
   start_error(slot, Kind::kErrorChunk);
 }
 
-void Responder::drop(CallId call) {
+void Responder::drop(CallId call, DropReason why) {
   Slot& slot = answerable(call);
+  if (why == DropReason::kIsReply && slot.dialect == Dialect::kV2) return reject(call);
   ++shared_.counters.unknown_xid_count;
   slot.holds_receive = false;
   shared_.receives.repost_for_call(slot.receive);  // without a reply the grant does not change
   finish(slot);
 }
 
-void Responder::restart(CallId call) {
+void Responder::put_off(CallId call) {
   Slot* slot = slots_.find(call);
-  RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting &&
-                     slot->chunked->puller.may_restart(slot->chunked->offered),
-                 "restart() of no Long Call that waits for memory");
-  pulls_.restart(*slot);
+  RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting,
+                 "put_off() without MemoryWanted");
+  // The layer above has its word on a Long Call that it began to read, when it has memory or ends
+  // it.
+  const bool has_word = slot->chunked->puller.may_restart(slot->chunked->offered);
+  slot->lost && !has_word ? finish(*slot) : pulls_.put_off(*slot);
 }
 
-void Responder::lend(CallId call, Lease memory, std::uint64_t offset) {
+void Responder::lend(CallId call, Lease memory, std::uint64_t offset, std::uint32_t head_size) {
   Slot* slot = slots_.find(call);
   RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting, "lend() without MemoryWanted");
   if (slot->lost) return finish(*slot);
-  pulls_.lend(*slot, memory, offset, now_);
+  head_size > 0 ? pulls_.lend_head(*slot, memory, offset, head_size, now_)
+                : pulls_.lend(*slot, memory, offset, now_);
   slots_.make_ready(*slot);
 }
 

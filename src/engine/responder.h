@@ -40,9 +40,9 @@ class Responder final : private rfc5666::ExposedReplies::Host {
 
   void start_reply(CallId call, const Outgoing& reply);
   void reject(CallId call);
-  void drop(CallId call);
-  void restart(CallId call);
-  void lend(CallId call, Lease memory, std::uint64_t offset);
+  void drop(CallId call, DropReason why);
+  void put_off(CallId call);
+  void lend(CallId call, Lease memory, std::uint64_t offset, std::uint32_t head_size);
   void set_credits(std::uint32_t credits);
 
   void handle_received(ReceiveId receive, const Received& message, Bytes bytes);

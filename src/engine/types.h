@@ -147,6 +147,8 @@ struct MemoryWanted {
   Xid xid;
   std::uint32_t position, size;       // bytes
   Bytes inline_part;                  // the Payload stream behind the header; empty in a Long Call
+  std::optional<Fragment> head;       // the first bytes of a Long Call, for which memory was lent
+  bool is_early;                      // others come first: put_off(), or lend() for its head
   std::optional<Fragment> long_part;  // the Long Call's stream
   // All of the Call's, in the order in which they are asked for; those of size 0 never are. A
   // caller that reserves memory for all of them at once need not wait while it holds some.

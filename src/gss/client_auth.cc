@@ -188,11 +188,6 @@ void ClientGss::hurry(CallSeal& call) noexcept {
   if (std::erase(waiting_, &state) > 0) state.step->finish();
 }
 
-void ClientGss::sent(CallSeal& call) noexcept {
-  const State& state = state_of(call);
-  if (state.is_counted) state.context->numbers.sent(state.number);
-}
-
 StepEnd ClientGss::open(CallSeal& call, AuthStep& step) {
   State& state = state_of(call);
   if (call.is_control) {

@@ -37,7 +37,6 @@ class ClientGss final : public ClientAuth {
 
   StepEnd seal(CallSeal& call, AuthStep& step) override;
   void hurry(CallSeal& call) noexcept override;
-  void sent(CallSeal& call) noexcept override;
   StepEnd open(CallSeal& call, AuthStep& step) override;
   StepEnd refused(CallSeal& call, AuthStep& step) override;
   void forget(CallSeal& call) noexcept override;

@@ -20,33 +20,29 @@ class SequenceNumbers {
 
   // No number is left: another context is needed.
   bool used_up() const noexcept { return next_ >= kSequenceMax; }
-  // Whether all calls under way stay inside the server's window if another number is taken. A call
-  // that is still being sealed while later ones are sent may fall behind by half the window only,
-  // since the server also pulls Long Calls and sees them after shorter ones.
+  // Returns whether another number may be taken. One whose reply has not come is half a window
+  // behind at most: the server judges the header of a call that it first has to pull, or that is
+  // still being sealed here, after those of shorter calls with later numbers.
   bool may_take() const noexcept {
-    const bool is_behind = !unsent_.empty() && next_ - unsent_.front() >= (window_ + 1) / 2;
-    return !used_up() && under_way_ < window_ && !is_behind;
+    const bool is_behind = !under_way_.empty() && next_ - under_way_.front() >= (window_ + 1) / 2;
+    return !used_up() && !is_behind;
   }
-  // Precondition of both: !used_up().
+  // Precondition: !used_up().
   std::uint32_t take() {
-    ++under_way_;
-    unsent_.push_back(next_);
+    under_way_.push_back(next_);
     return next_++;
   }
-  // The message of this number has taken its place in the order of sending.
-  void sent(std::uint32_t number) noexcept { std::erase(unsent_, number); }
   // No reply to this number is expected any more.
   void ended(std::uint32_t number) noexcept {
-    --under_way_;
-    sent(number);
+    const auto found = std::ranges::lower_bound(under_way_, number);
+    if (found != under_way_.end() && *found == number) under_way_.erase(found);
   }
-  std::uint32_t under_way() const noexcept { return under_way_; }
+  std::size_t under_way() const noexcept { return under_way_.size(); }
 
  private:
   const std::uint32_t window_;
   std::uint32_t next_;
-  std::uint32_t under_way_ = 0;
-  std::vector<std::uint32_t> unsent_;  // ascending; few but while long bodies are protected
+  std::vector<std::uint32_t> under_way_;  // ascending; half a window at most, and one
 };
 
 }  // namespace rpcrdma::gss

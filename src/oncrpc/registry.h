@@ -36,6 +36,8 @@ class ServiceRegistry {
   // Borrowed as well. Fails where there is one.
   Expected<void, RegistryError> accept_flavor(AuthFlavor flavor, ServerAuth& auth);
   ServerAuth* auth_of(AuthFlavor flavor) const noexcept;
+  // Returns whether auth_of() has one for any flavor.
+  bool checks_any() const noexcept { return !flavors_.empty(); }
   // Whether auth_of() has one for AUTH_NONE: most calls have that flavor, and need no look then.
   bool checks_none() const noexcept { return checks_none_; }
 

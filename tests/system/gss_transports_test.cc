@@ -53,6 +53,17 @@ class GssTransports : public HostileGss {
     }
     return peer.receive();
   }
+  // Answers a Read Request for a part of what is at 0x1001.
+  static void serve(RawCaller& peer, const iwarp::ReadRequest& request, const Message& all) {
+    const Bytes data = Bytes(all).subspan(request.source_address - 0x1001, request.size);
+    constexpr std::size_t kSegment = 16'000;
+    for (std::size_t at = 0; at < data.size(); at += kSegment) {
+      const Bytes part = data.subspan(at, std::min(kSegment, data.size() - at));
+      EXPECT_TRUE(peer.talk().read_response(static_cast<std::uint32_t>(request.sink_tag),
+                                            request.sink_address + at, part,
+                                            at + part.size() == data.size()));
+    }
+  }
   static std::uint32_t xid_of(const Message& call) { return xdr::load_word(call.data()); }
   static void expect_echoed(RawCaller& peer, const std::optional<Message>& reply, const Said& said,
                             const Message& data) {
@@ -138,6 +149,79 @@ TEST_P(GssChunks, SegmentsOfALongCallAreOneStreamUnderItsChecksums) {
     }
     expect_echoed(alice, exchange(alice, {}, xid_of(call), pieces), said, data);
   }
+}
+
+// Calls with later numbers than that of a Long Call which waits for memory move the window on, as
+// far as they like: its number was judged before (RFC 2203 §5.3.3.1).
+TEST_P(GssChunks, LongCallIsJudgedBeforeItWaits) {
+  start({.memory_max = 1U << 20U});  // for one Call of the size
+  constexpr std::uint32_t kSize = 500'000;
+  const auto long_call = [](RawCaller& peer, std::uint32_t sequence) {
+    const Said said{.sequence = sequence, .handle = peer.handle, .procedure = TestService::kLength};
+    const Message call = peer.sealed(said, opaque(pattern(kSize, 1)));
+    const auto size = static_cast<std::uint32_t>(call.size());
+    EXPECT_TRUE(peer.talk().send(
+        join({raw_header(xid_of(call), 1), words({1, 0, kTag, size, 0, 0x1001, 0, 0, 0})})));
+    return call;
+  };
+  const auto read_request = [](RawCaller& peer) {
+    const auto asked = peer.talk().next();
+    return asked && asked->header.opcode == iwarp::Opcode::kReadRequest
+               ? std::optional(iwarp::decode_read_request(asked->payload))
+               : std::nullopt;
+  };
+  RawCaller alice = user();
+  Message call;
+  {
+    RawCaller bob = user();
+    long_call(bob, 1);
+    ASSERT_TRUE(read_request(bob)) << "it has all the memory now";
+    call = long_call(alice, 1);
+    const auto head = read_request(alice);
+    ASSERT_TRUE(head);
+    EXPECT_LT(head->size, 4096U) << "no memory but the room for its answer";
+    serve(alice, *head, call);
+    for (std::uint32_t sequence = 2; sequence <= 2 * kWindow; ++sequence) {
+      alice.expect_echo({.sequence = sequence, .handle = alice.handle}, pattern(8, 1));
+    }
+  }
+  const auto all = read_request(alice);
+  ASSERT_TRUE(all) << "the connection has ended, or the Call is taken for a replay";
+  EXPECT_EQ(all->size, call.size());
+  serve(alice, *all, call);
+  const auto reply = alice.receive();
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(to_words(alice.accepted(*reply, 1, 0)), (std::vector<std::uint32_t>{kSize}));
+}
+
+TEST_P(GssChunks, LongCallWithAnotherHeadThanWasJudgedIsRefused) {
+  start({.memory_max = 1U << 20U});
+  RawCaller alice = user(), bob = user();
+  const Message data = pattern(500'000, 1);
+  const Message call = alice.sealed(
+      {.sequence = 1, .handle = alice.handle, .procedure = TestService::kLength}, opaque(data));
+  const auto size = static_cast<std::uint32_t>(call.size());
+  const Message header =
+      join({raw_header(xid_of(call), 1), words({1, 0, kTag, size, 0, 0x1001, 0, 0, 0})});
+  ASSERT_TRUE(bob.talk().send(header));
+  ASSERT_TRUE(bob.talk().next());
+  ASSERT_TRUE(alice.talk().send(header));
+  for (const bool is_head : {true, false}) {
+    const auto asked = alice.talk().next();
+    ASSERT_TRUE(asked);
+    const auto request = iwarp::decode_read_request(asked->payload);
+    Message said = call;
+    if (!is_head) said[20] ^= std::byte{1};  // the procedure
+    serve(alice, request, said);
+    if (is_head) {
+      alice.expect_echo({.sequence = 2, .handle = alice.handle}, pattern(8, 1));
+      EXPECT_TRUE(bob.talk().terminate(iwarp::Fault::kLlpClosed));
+    }
+  }
+  const auto refusal = alice.talk().next_message();
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(to_words(*refusal), (std::vector<std::uint32_t>{xid_of(call), 1, 64, 4, 2}));
+  EXPECT_EQ(service_.calls, 1U);
 }
 
 // Nothing of it may be (RFC 8166 section 6.1), and it would have no place in what is protected.

@@ -129,6 +129,7 @@ class HostileGss : public ::testing::TestWithParam<const char*> {
     std::size_t contexts_max = 64, making_max = 8;
     std::uint64_t first_handle = 0x7700000000;
     gss::Executor* executor = nullptr;
+    std::uint64_t memory_max = ServerOptions{}.memory_max;
   };
   void start() { start(Settings{}); }
   void start(const Settings& settings) {
@@ -145,6 +146,7 @@ class HostileGss : public ::testing::TestWithParam<const char*> {
     ServerOptions options;
     options.provider.name = "siwarp";
     options.connection.inline_size = 4096;
+    options.memory_max = settings.memory_max;
     options.on_connection = [this](const ConnectionEvent& event) { endings_.tell(event); };
     auto server = Server::listen("rdma://127.0.0.1:0", options);
     ASSERT_TRUE(server) << server.error().message();

@@ -134,7 +134,6 @@ class CallSteps {
     return count(own_->seal(seal, step));
   }
   void hurry(CallStep& step) noexcept { own_->hurry(step.seal); }
-  void sent(CallStep& step) noexcept { own_->sent(step.seal); }
   // A reply has come, of which nothing is known yet.
   static void begin_reply(CallStep& step) noexcept {
     step.seal.reply_verifier = {};

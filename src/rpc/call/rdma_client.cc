@@ -196,9 +196,7 @@ std::optional<Error> RdmaClient::send_sealed(Slot& slot) {
     slot.step.call_xid = slot.xid;
     calls_.set_xid(slot, draw_xid());
   }
-  auto error = send(slot);
-  if (!error) steps_.sent(slot.step);
-  return error;
+  return send(slot);
 }
 
 // --- Its end -----------------------------------------------------------------------------------

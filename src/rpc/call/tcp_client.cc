@@ -240,9 +240,7 @@ std::optional<Error> TcpClient::send_sealed(Slot& slot) {
     slot.step.call_xid = slot.xid;
     set_xid(slot, draw_xid());
   }
-  auto error = send(slot);
-  if (!error) steps_.sent(slot.step);
-  return error;
+  return send(slot);
 }
 
 // Bulk items go where their count words announce them; their fill bytes are in the stream.

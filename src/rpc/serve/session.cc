@@ -17,33 +17,6 @@ namespace {
 // Events of one turn: Calls and their ends.
 constexpr std::size_t kEventsPerTurn = 256;
 
-// Bytes of the pool's large buffers.
-std::size_t large_size(std::span<const engine::ReadChunk> chunks) noexcept {
-  std::size_t size = 0;
-  for (const engine::ReadChunk& chunk : chunks) {
-    size += transport::BufferPool::large_size(chunk.size);
-  }
-  return size;
-}
-
-// Returns whether a Call of the procedure may have these Read chunks (RFC 8166 §8.1.4): no more,
-// and no more bytes, than it has bulk arguments for. Null: the procedure has none.
-bool may_bring(const ProcedureTraits* traits, std::span<const engine::ReadChunk> chunks) noexcept {
-  static constexpr ProcedureTraits kNone;
-  const ProcedureTraits& of = traits == nullptr ? kNone : *traits;
-  std::uint64_t count = 0, size = 0;
-  for (const engine::ReadChunk& chunk : chunks) {
-    if (chunk.position == 0) continue;  // the Call itself, which the engine has measured
-    if (chunk.size > xdr::padded(of.bulk_argument_size_max)) return false;
-    ++count;
-    size += chunk.size;
-  }
-  const std::uint64_t padding = count * (xdr::kWordSize - 1);
-  const bool has_sum = of.bulk_arguments_size_max != ProcedureTraits::kNoBound;
-  return count <= of.bulk_arguments_max &&
-         (!has_sum || size <= of.bulk_arguments_size_max + padding);
-}
-
 }  // namespace
 
 // --- Context -----------------------------------------------------------------------------------
@@ -81,7 +54,7 @@ void Context::handle_answered() {
 
 void Context::end_connection() {
   session_.why_ended_ = why_ending();
-  session_.connection_->engine().drop(call_);
+  session_.connection_->engine().drop(call_, engine::DropReason::kUnheard);
   session_.disconnect();
 }
 
@@ -102,10 +75,8 @@ void Context::handle_step_ended() {
 Session::Session(transport::Connection& connection, const Surroundings& surroundings,
                  std::size_t contexts)
     : connection_(&connection),
-      pool_(surroundings.pool),
-      memory_queue_(surroundings.memory_queue),
-      share_(surroundings.memory_queue),
-      memory_(connection, surroundings.pool, surroundings.regions, share_),
+      chunk_memory_(*this, surroundings.pool, surroundings.memory_queue),
+      memory_(connection, surroundings.pool, surroundings.regions, chunk_memory_.share()),
       registry_(surroundings.registry),
       cache_(surroundings.cache),
       duplicates_(surroundings.cache),
@@ -119,7 +90,7 @@ Session::~Session() {
   RPCRDMA_ASSERT(caller_.caller() == nullptr, "a session goes whose caller was not told");
   for (const auto& context : contexts_) {
     if (context == nullptr) continue;
-    stop_waiting(*context);
+    chunk_memory_.stop_waiting(*context);
     context->end_call();
     memory_.abandon(context->held_);
   }
@@ -141,7 +112,7 @@ bool Session::progress(Instant now) noexcept {
       engine.drop_event();
     }
     // Behind the events: they may have given memory back, and the connection may have ended.
-    if (waiting_ > 0 && retry_waiting()) again = true;
+    if (chunk_memory_.anybody_waits() && retry_waiting()) again = true;
     if (duplicates_.waiting() > 0 && retry_duplicates()) again = true;
   }
   return left > 0;
@@ -170,7 +141,9 @@ void Session::handle(const engine::Event& event) {
     return handle_received(*received);
   }
   if (const auto* done = std::get_if<engine::CallDone>(&event)) return handle_done(*done);
-  if (const auto* wanted = std::get_if<engine::MemoryWanted>(&event)) return handle_wanted(*wanted);
+  if (const auto* wanted = std::get_if<engine::MemoryWanted>(&event)) {
+    return chunk_memory_.handle_wanted(*wanted);
+  }
   if (const auto* refused = std::get_if<engine::ChunkRefused>(&event)) {
     const Context& context = this->context(refused->call);
     const bool is_here = context.active_ && context.call_ == refused->call;
@@ -180,137 +153,6 @@ void Session::handle(const engine::Event& event) {
   BackwardCaller* const caller = caller_.caller();
   RPCRDMA_ASSERT(caller != nullptr, "the end of a backward Call without a caller");
   caller->handle_event(now_, event);
-}
-
-// --- Memory for Read chunks --------------------------------------------------------------------
-
-void Session::handle_wanted(const engine::MemoryWanted& wanted) {
-  Context& context = this->context(wanted.call);
-  const bool is_first = !context.active_;
-  if (is_first) {
-    context.active_ = true;
-    context.call_ = wanted.call;
-    context.has_long_part_ = wanted.position == 0;
-    if (was_refused(context, wanted.xid, wanted.inline_part)) {
-      return connection_->engine().reject(wanted.call);
-    }
-  }
-  if (wanted.position != 0 && !context.is_judged_) {
-    if (!judge_chunks(context, wanted)) return;
-    if (context.has_long_part_) return reserve_rest(context, wanted);
-  } else if (!is_first) {
-    return lend_next(context);
-  }
-  // Only the stream of a Long Call, until its header was accepted.
-  const std::size_t count = wanted.position == 0 ? 1 : wanted.chunks.size();
-  const auto chunks = wanted.chunks.first(count);
-  // Those that have come before have it first, but for what the pool keeps for small ones.
-  const bool must_wait = !memory_queue_.empty() && large_size(chunks) > 0;
-  const auto lack = must_wait ? std::optional(Lack::kMemory) : reserve(context, chunks);
-  if (!lack) return lend_next(context);
-  wait_for_memory(context, wanted, count, *lack);
-}
-
-// The header of a Long Call was accepted. Where there is no memory for its other chunks, the stream
-// is given back and read again later: a waiting call must hold no memory.
-void Session::reserve_rest(Context& context, const engine::MemoryWanted& wanted) {
-  context.keep_header(Bytes(context.held_.loans[0].buffer).first(wanted.long_part->size));
-  const auto lack = reserve(context, wanted.chunks.subspan(1));
-  if (!lack) return lend_next(context);
-  context.lent_ = 0;
-  connection_->engine().restart(context.call_);
-  wait_for_memory(context, wanted, wanted.chunks.size(), *lack);
-}
-
-// For the first `count` chunks.
-void Session::wait_for_memory(Context& context, const engine::MemoryWanted& wanted,
-                              std::size_t count, Lack lack) {
-  context.wanted_ = wanted;
-  context.wanted_.chunks = wanted.chunks.first(count);
-  // Nothing will come back that could be enough.
-  const bool nothing_is_lent = memory_queue_.empty() && pool_.bytes_in_use() == 0;
-  if (lack != Lack::kMemory || nothing_is_lent ||
-      !pool_.could_hold(large_size(context.wanted_.chunks))) {
-    return refuse_for_memory(context);
-  }
-  if (memory_queue_.empty()) memory_queue_.note_tried(pool_.bytes_in_use());
-  context.ticket_ = memory_queue_.enter(share_, context, large_size(context.wanted_.chunks));
-  ++waiting_;
-}
-
-// Nothing is moved for a call that will be refused anyway. False: it was answered.
-bool Session::judge_chunks(Context& context, const engine::MemoryWanted& wanted) {
-  const Bytes stream = wanted.long_part
-                           ? Bytes(context.held_.loans[0].buffer).first(wanted.long_part->size)
-                           : wanted.inline_part;
-  if (!accept_header(context, stream, wanted.xid, {})) {
-    if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = wanted;
-    return false;
-  }
-  // Nothing of a wrapped Call is eligible for direct placement (RFC 8166 §6.1).
-  if (!may_bring(context.is_to_be_unwrapped() ? nullptr : context.traits_, wanted.chunks)) {
-    context.status_ = AcceptStatus::kGarbageArgs;
-    send_answer(context);
-    return false;
-  }
-  context.is_judged_ = true;
-  return true;
-}
-
-// Takes memory for these Read chunks. Where there is not enough the call holds none any more; calls
-// that waited with some could wait for each other for ever.
-std::optional<Session::Lack> Session::reserve(Context& context,
-                                              std::span<const engine::ReadChunk> chunks) {
-  for (const engine::ReadChunk& chunk : chunks) {
-    if (chunk.size == 0) continue;
-    const auto memory = memory_.borrow(context.held_, chunk.size);
-    if (memory) continue;
-    memory_.return_loans(context.held_);
-    return memory.error();
-  }
-  return std::nullopt;
-}
-
-void Session::lend_next(Context& context) {
-  connection_->engine().lend(context.call_, context.held_.loans[context.lent_++].lease, 0);
-}
-
-// Its chunks are larger than all memory that there is.
-void Session::refuse_for_memory(Context& context) {
-  if (!context.is_judged_) return connection_->engine().reject(context.call_);
-  context.status_ = AcceptStatus::kSystemErr;
-  send_answer(context);
-}
-
-void Session::stop_waiting(Context& context, bool is_served) {
-  if (!context.ticket_) return;
-  memory_queue_.leave(std::exchange(context.ticket_, {}), is_served);
-  --waiting_;
-  Context* const next = memory_queue_.first();
-  if (next != nullptr) next->want_turn();
-}
-
-bool Session::retry_waiting() {
-  const std::uint32_t before = waiting_;
-  if (connection_->ended()) {
-    for (const auto& each : contexts_) {
-      if (each == nullptr || !each->ticket_) continue;
-      stop_waiting(*each);
-      connection_->engine().reject(each->call_);
-    }
-    return waiting_ < before;
-  }
-  for (Context* first = memory_queue_.first(); first != nullptr && &first->session_ == this;
-       first = memory_queue_.first()) {
-    const auto lack = reserve(*first, first->wanted_.chunks);
-    if (lack == Lack::kMemory && pool_.bytes_in_use() > 0) {
-      memory_queue_.note_tried(pool_.bytes_in_use());
-      break;
-    }
-    stop_waiting(*first, !lack);
-    lack ? refuse_for_memory(*first) : lend_next(*first);
-  }
-  return waiting_ < before;
 }
 
 // --- A Call ------------------------------------------------------------------------------------
@@ -350,7 +192,7 @@ bool Session::accept_header(Context& context, Bytes stream, Xid expected,
         break;
       case Admission::Verdict::kNoCall:
         // XIDs are separate for each direction: an answer would end a Call of ours with this one's.
-        connection_->engine().drop(context.call_);
+        connection_->engine().drop(context.call_, engine::DropReason::kIsReply);
         break;
       case Admission::Verdict::kCutOff:
         // ERR_CHUNK gives the requester its credit back (RFC 8166 §4.5.2).
@@ -570,11 +412,11 @@ void Session::handle_done(const engine::CallDone& done) {
   Context& context = this->context(done.call);
   RPCRDMA_ASSERT(context.active_ && context.call_ == done.call, "the end of no call");
   if (context.name_ != 0) recent_calls_.note(done.call, std::exchange(context.name_, 0));
-  stop_waiting(context);
+  chunk_memory_.stop_waiting(context);
   memory_.release(context.held_);
   context.end_call();
   context.again_.reset();
-  context.has_long_part_ = context.is_judged_ = false;
+  context.has_long_part_ = context.is_judged_ = context.has_had_turn_ = false;
   context.lent_ = 0;
   context.active_ = false;
 }

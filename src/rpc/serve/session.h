@@ -18,6 +18,7 @@
 #include "rpc/serve/duplicate_calls.h"
 #include "rpc/serve/incoming_call.h"
 #include "rpc/serve/memory_queue.h"
+#include "rpc/serve/read_chunk_memory.h"
 #include "rpc/serve/recent_calls.h"
 #include "rpc/serve/reply_cache.h"
 #include "rpcrdma/client.h"
@@ -59,6 +60,7 @@ class Context final : public IncomingCall {
 
  private:
   friend class Session;
+  friend class ReadChunkMemory;
   Session* session() const noexcept override { return &session_; }
   MutableBytes results_room(std::size_t size) override;
   void handle_answered() override;
@@ -74,6 +76,7 @@ class Context final : public IncomingCall {
   CallMemory::Held held_;
   bool has_long_part_ = false;  // its first loan is the Long Call's stream
   bool is_judged_ = false;      // its header and the sizes of its Read chunks were accepted
+  bool has_had_turn_ = false;   // the engine has given it its turn to ask for memory
   std::uint16_t lent_ = 0;      // how many of its loans were given to the engine, for Read chunks
   MemoryQueue::Ticket ticket_;  // if any, it waits for memory, and holds none
   engine::MemoryWanted wanted_{};
@@ -107,7 +110,7 @@ class Session {
   bool progress(Instant now) noexcept;
   // For owners that drive the connection themselves: tries again for calls that wait for memory,
   // as long as they are the first that do. Whether any went on.
-  bool retry_waiting();
+  bool retry_waiting() { return chunk_memory_.retry(); }
   // The same: an event of a Call that is answered here.
   void handle(const engine::Event& event);
   // An answer that came through the mailbox.
@@ -140,18 +143,9 @@ class Session {
 
  private:
   friend class Context;
-  using Lack = CallMemory::Lack;
+  friend class ReadChunkMemory;
 
   Context& context(engine::CallId call);
-  void handle_wanted(const engine::MemoryWanted& wanted);
-  bool judge_chunks(Context& context, const engine::MemoryWanted& wanted);
-  std::optional<Lack> reserve(Context& context, std::span<const engine::ReadChunk> chunks);
-  void reserve_rest(Context& context, const engine::MemoryWanted& wanted);
-  void wait_for_memory(Context& context, const engine::MemoryWanted& wanted, std::size_t count,
-                       Lack lack);
-  void stop_waiting(Context& context, bool is_served = false);
-  void lend_next(Context& context);
-  void refuse_for_memory(Context& context);
   void handle_received(const engine::CallReceived& received);
   void handle_done(const engine::CallDone& done);
   bool accept_header(Context& context, Bytes stream, Xid expected,
@@ -168,9 +162,7 @@ class Session {
   transport::Connection* const connection_;
   rdma::NewsListener* listener_ = nullptr;
   CallerSeat caller_;
-  transport::BufferPool& pool_;
-  MemoryQueue& memory_queue_;
-  MemoryQueue::Member share_;  // of the pool
+  ReadChunkMemory chunk_memory_;
   CallMemory memory_;
   const oncrpc::ServiceRegistry& registry_;
   ReplyCache& cache_;
@@ -178,10 +170,9 @@ class Session {
   Mailbox& mailbox_;
   std::vector<std::unique_ptr<Context>> contexts_;  // by the engine's slot; null: was never used
   RecentCalls recent_calls_;
-  std::uint32_t waiting_ = 0;  // contexts that wait for memory
-  std::uint32_t steps_ = 0;    // contexts that wait for a step
-  std::uint64_t host_ = 0;  // a checksum of the peer's address without its port; 0: not known yet
-  Instant now_{};           // of the round in progress
+  std::uint32_t steps_ = 0;  // contexts that wait for a step
+  std::uint64_t host_ = 0;   // a checksum of the peer's address without its port; 0: not known yet
+  Instant now_{};            // of the round in progress
   std::string_view why_ended_;
   oncrpc::ReplyHeader refusal_{};  // scratch: of the Call that is being judged
 };

@@ -1,0 +1,200 @@
+#include "rpc/serve/read_chunk_memory.h"
+
+#include <utility>
+
+#include "rpc/serve/session.h"
+
+namespace rpcrdma::rpc {
+namespace {
+
+// Bytes of the pool's large buffers.
+std::size_t large_size(std::span<const engine::ReadChunk> chunks) noexcept {
+  std::size_t size = 0;
+  for (const engine::ReadChunk& chunk : chunks) {
+    size += transport::BufferPool::large_size(chunk.size);
+  }
+  return size;
+}
+
+// Returns whether a Call of the procedure may have these Read chunks (RFC 8166 §8.1.4): no more,
+// and no more bytes, than it has bulk arguments for. Null: the procedure has none.
+bool may_bring(const ProcedureTraits* traits, std::span<const engine::ReadChunk> chunks) noexcept {
+  static constexpr ProcedureTraits kNone;
+  const ProcedureTraits& of = traits == nullptr ? kNone : *traits;
+  std::uint64_t count = 0, size = 0;
+  for (const engine::ReadChunk& chunk : chunks) {
+    if (chunk.position == 0) continue;  // the Call itself, which the engine has measured
+    if (chunk.size > xdr::padded(of.bulk_argument_size_max)) return false;
+    ++count;
+    size += chunk.size;
+  }
+  const std::uint64_t padding = count * (xdr::kWordSize - 1);
+  const bool has_sum = of.bulk_arguments_size_max != ProcedureTraits::kNoBound;
+  return count <= of.bulk_arguments_max &&
+         (!has_sum || size <= of.bulk_arguments_size_max + padding);
+}
+
+}  // namespace
+
+void ReadChunkMemory::handle_wanted(const engine::MemoryWanted& wanted) {
+  Context& context = session_.context(wanted.call);
+  const bool is_first = !context.active_;
+  if (is_first) {
+    context.active_ = true;
+    context.call_ = wanted.call;
+    context.has_long_part_ = wanted.position == 0;
+    if (session_.was_refused(context, wanted.xid, wanted.inline_part)) {
+      return session_.connection_->engine().reject(wanted.call);
+    }
+  }
+  if (wanted.is_early) return handle_early(context, wanted);
+  if (wanted.position != 0 && context.is_judged_) return lend_next(context);
+  if (wanted.position != 0) {
+    if (!judge_chunks(context, wanted)) return;
+    if (context.has_long_part_) return reserve_rest(context, wanted);
+  }
+  // Only the stream of a Long Call, until its header was accepted.
+  const std::size_t count = wanted.position == 0 ? 1 : wanted.chunks.size();
+  const auto chunks = wanted.chunks.first(count);
+  // Those that have come before have it first, but for what the pool keeps for small ones.
+  const bool must_wait = !queue_.empty() && large_size(chunks) > 0;
+  const auto lack = must_wait ? std::optional(Lack::kMemory) : reserve(context, chunks);
+  if (!lack) return lend_next(context);
+  context.has_had_turn_ = true;
+  if (lack == Lack::kMemory && wanted.position == 0 && !wanted.head && is_to_be_judged_early()) {
+    return lend_head(context);
+  }
+  wait_for_memory(context, wanted, count, *lack);
+}
+
+// While a Long Call waits, others may use so many sequence numbers that the server no longer takes
+// its own (RFC 2203 §5.3.3.1). So its start, which has the header, is read and judged first.
+bool ReadChunkMemory::is_to_be_judged_early() const noexcept {
+  return session_.registry_.checks_any();
+}
+
+// Its own room is free until it is answered.
+void ReadChunkMemory::lend_head(Context& context) {
+  const auto room = context.room();
+  session_.connection_->engine().lend(context.call_, room.lease, room.offset,
+                                      static_cast<std::uint32_t>(room.memory.size()));
+}
+
+void ReadChunkMemory::handle_early(Context& context, const engine::MemoryWanted& wanted) {
+  if (!wanted.head) {
+    return is_to_be_judged_early() ? lend_head(context)
+                                   : session_.connection_->engine().put_off(context.call_);
+  }
+  const Bytes head = Bytes(context.room().memory).first(wanted.head->size);
+  if (!session_.accept_header(context, head, wanted.xid, {})) {
+    if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = wanted;
+    return;
+  }
+  context.keep_header(head);
+  if (!context.has_had_turn_) return session_.connection_->engine().put_off(context.call_);
+  wait_for_memory(context, wanted, 1, Lack::kMemory);
+}
+
+// The header of a Long Call was accepted. Where there is no memory for its other chunks, the stream
+// is given back and read again later: a waiting call must hold no memory.
+void ReadChunkMemory::reserve_rest(Context& context, const engine::MemoryWanted& wanted) {
+  context.keep_header(Bytes(context.held_.loans[0].buffer).first(wanted.long_part->size));
+  const auto lack = reserve(context, wanted.chunks.subspan(1));
+  if (!lack) return lend_next(context);
+  context.lent_ = 0;
+  session_.connection_->engine().put_off(context.call_);
+  wait_for_memory(context, wanted, wanted.chunks.size(), *lack);
+}
+
+// For the first `count` chunks.
+void ReadChunkMemory::wait_for_memory(Context& context, const engine::MemoryWanted& wanted,
+                                      std::size_t count, Lack lack) {
+  context.wanted_ = wanted;
+  context.wanted_.chunks = wanted.chunks.first(count);
+  // Nothing will come back that could be enough.
+  const bool nothing_is_lent = queue_.empty() && pool_.bytes_in_use() == 0;
+  if (lack != Lack::kMemory || nothing_is_lent ||
+      !pool_.could_hold(large_size(context.wanted_.chunks))) {
+    return refuse_for_memory(context);
+  }
+  if (queue_.empty()) queue_.note_tried(pool_.bytes_in_use());
+  context.ticket_ = queue_.enter(share_, context, large_size(context.wanted_.chunks));
+  ++waiting_;
+}
+
+// Nothing is moved for a call that will be refused anyway. False: it was answered.
+bool ReadChunkMemory::judge_chunks(Context& context, const engine::MemoryWanted& wanted) {
+  const Bytes stream = wanted.long_part
+                           ? Bytes(context.held_.loans[0].buffer).first(wanted.long_part->size)
+                           : wanted.inline_part;
+  if (!session_.accept_header(context, stream, wanted.xid, {})) {
+    if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = wanted;
+    return false;
+  }
+  // Nothing of a wrapped Call is eligible for direct placement (RFC 8166 §6.1).
+  if (!may_bring(context.is_to_be_unwrapped() ? nullptr : context.traits_, wanted.chunks)) {
+    context.status_ = AcceptStatus::kGarbageArgs;
+    session_.send_answer(context);
+    return false;
+  }
+  context.is_judged_ = true;
+  return true;
+}
+
+// Takes memory for these Read chunks. Where there is not enough the call holds none any more; calls
+// that waited with some could wait for each other for ever.
+std::optional<ReadChunkMemory::Lack> ReadChunkMemory::reserve(
+    Context& context, std::span<const engine::ReadChunk> chunks) {
+  for (const engine::ReadChunk& chunk : chunks) {
+    if (chunk.size == 0) continue;
+    const auto memory = session_.memory_.borrow(context.held_, chunk.size);
+    if (memory) continue;
+    session_.memory_.return_loans(context.held_);
+    return memory.error();
+  }
+  return std::nullopt;
+}
+
+void ReadChunkMemory::lend_next(Context& context) {
+  session_.connection_->engine().lend(context.call_, context.held_.loans[context.lent_++].lease, 0);
+}
+
+// Its chunks are larger than all memory that there is.
+void ReadChunkMemory::refuse_for_memory(Context& context) {
+  if (!context.is_judged_) return session_.connection_->engine().reject(context.call_);
+  context.status_ = AcceptStatus::kSystemErr;
+  session_.send_answer(context);
+}
+
+void ReadChunkMemory::stop_waiting(Context& context, bool is_served) {
+  if (!context.ticket_) return;
+  queue_.leave(std::exchange(context.ticket_, {}), is_served);
+  --waiting_;
+  Context* const next = queue_.first();
+  if (next != nullptr) next->want_turn();
+}
+
+bool ReadChunkMemory::retry() {
+  const std::uint32_t before = waiting_;
+  if (session_.connection_->ended()) {
+    for (const auto& each : session_.contexts_) {
+      if (each == nullptr || !each->ticket_) continue;
+      stop_waiting(*each);
+      session_.connection_->engine().reject(each->call_);
+    }
+    return waiting_ < before;
+  }
+  for (Context* first = queue_.first(); first != nullptr && &first->session_ == &session_;
+       first = queue_.first()) {
+    const auto lack = reserve(*first, first->wanted_.chunks);
+    if (lack == Lack::kMemory && pool_.bytes_in_use() > 0) {
+      queue_.note_tried(pool_.bytes_in_use());
+      break;
+    }
+    stop_waiting(*first, !lack);
+    lack ? refuse_for_memory(*first) : lend_next(*first);
+  }
+  return waiting_ < before;
+}
+
+}  // namespace rpcrdma::rpc
