@@ -36,7 +36,7 @@ class CallGate {
     if (waiting_.empty() || !shared_.connected) return std::nullopt;
     const std::uint16_t slot = waiting_.front();
     const bool has_credit =
-        profile == nullptr ? credits_.available() : profile->may_go(slot, credits_);
+        profile == nullptr ? credits_.available(held()) : profile->may_go(slot, credits_);
     if (!has_credit || !shared_.receives.has_one_for_reply(credits_.unanswered())) {
       return std::nullopt;
     }
@@ -53,13 +53,19 @@ class CallGate {
   // Whether no Call can go any more, since `given_up` of them hold every credit.
   bool is_stuck(std::uint32_t given_up, const Profile5666* profile) const noexcept {
     if (given_up == 0 || given_up < credits_.unanswered()) return false;
-    return profile == nullptr ? !credits_.available() : profile->is_stuck(credits_);
+    return profile == nullptr ? !credits_.available(held()) : profile->is_stuck(credits_);
   }
 
-  void grant(std::uint32_t credits) noexcept { credits_.grant(credits); }
+  // From a reply.
+  void grant(std::uint32_t credits) noexcept {
+    credits_.grant(credits);
+    shared_.option_credits.handle_reply();
+  }
   const CreditsV1& credits() const noexcept { return credits_; }
 
  private:
+  std::uint32_t held() const noexcept { return shared_.option_credits.held(credits_.unanswered()); }
+
   Shared& shared_;
   CreditsV1 credits_;
   Ring<std::uint16_t> waiting_;

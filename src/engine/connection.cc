@@ -177,7 +177,7 @@ void Connection::handle_received(Instant now, ReceiveId receive, Bytes bytes,
   const bool is_for_requester =
       invalidated || !is_bidirectional_ ? role_ == Role::kClient : this->is_for_requester(message);
   if (message.dialect == Dialect::kV2 && !invalidated && option_port_.takes(message) &&
-      (message.kind == Kind::kOption || !requester_.waits_for(message.xid))) [[unlikely]] {
+      (is_option(message.kind) || !requester_.waits_for(message.xid))) [[unlikely]] {
     option_port_.handle_received(receive, message);
   } else if (is_for_requester) {
     requester_.handle_received(now, receive, message, invalidated);
@@ -193,9 +193,7 @@ void Connection::handle_received(Instant now, ReceiveId receive, Bytes bytes,
   if (message.dialect == Dialect::kV2 && !shared_.is_offering && !is_error(message.kind))
       [[unlikely]] {
     shared_.receives.post_reserve();
-    // Of our own: a client's offer is over, a server's is no answer to it.
-    const auto xid = static_cast<std::uint32_t>(message.xid);
-    option_port_.announce(role_ == Role::kClient ? message.xid : Xid{~xid});
+    if (role_ == Role::kClient) option_port_.announce(message.xid);  // whose Call is over
   }
 }
 
@@ -267,7 +265,7 @@ std::span<work::Request> Connection::poll_work(std::span<work::Request> room,
   WorkRoom work(room, slices);
   if (option_port_.is_busy()) [[unlikely]] {  // first: Calls behind an announcement count on it
     const auto lower = option_port_.waits_to_lower();
-    option_port_.poll_work(work,
+    option_port_.poll_work(work, role_ == Role::kClient ? &requester_.credits() : nullptr,
                            !lower || (!responder_.has_unsent() && !requester_.sends_above(*lower)));
   }
   requester_.poll_work(work);

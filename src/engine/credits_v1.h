@@ -21,7 +21,8 @@ class CreditsV1 {
   std::uint32_t requested() const noexcept { return requested_; }
   std::uint32_t limit() const noexcept { return std::min(limit_max_, granted_); }
   std::uint32_t unanswered() const noexcept { return unanswered_; }
-  bool available() const noexcept { return unanswered_ < limit(); }
+  // `held`: credits that are kept for something else.
+  bool available(std::uint32_t held = 0) const noexcept { return unanswered_ + held < limit(); }
 
   void spend() noexcept {
     RPCRDMA_ASSERT(available(), "a Call without a credit");

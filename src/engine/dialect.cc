@@ -32,8 +32,11 @@ void judge_refused(Bytes message, std::uint32_t version, Received& received) noe
   received.version = prefix->version;
   received.credits = prefix->credits;
   const bool is_error = static_cast<v1::Type>(prefix->type) == v1::Type::kError;
+  const bool is_option =
+      version == v2::kVersion && static_cast<v2::Type>(prefix->type) == v2::Type::kOptional;
   received.kind = is_error                     ? Kind::kErrorUnknown
                   : prefix->version != version ? Kind::kOtherVersion
+                  : is_option                  ? Kind::kBadOption
                                                : Kind::kMalformed;
 }
 
@@ -88,6 +91,7 @@ v1::Header header_v1(const Outline& outline) noexcept {
       header.body = v1::ErrChunk{};
       break;
     case Kind::kOption:
+    case Kind::kBadOption:
     case Kind::kErrorOption:
     case Kind::kErrorUnknown:
     case Kind::kOtherVersion:
@@ -184,6 +188,7 @@ v2::Header header_v2(const Outline& outline) noexcept {
       break;
     case Kind::kPadded:
     case Kind::kDone:
+    case Kind::kBadOption:
     case Kind::kErrorUnknown:
     case Kind::kOtherVersion:
     case Kind::kMalformed:

@@ -30,6 +30,7 @@ enum class Kind : std::uint8_t {
   kPadded,        // as kMessage, with aligned data (RFC 5666 §3.9)
   kDone,          // RDMA_DONE (RFC 5666 §3.8)
   kOption,        // RDMA2_OPTIONAL: the payload is its information
+  kBadOption,     // RDMA2_OPTIONAL whose header breaks a rule
   kErrorVersion,  // the peer does not speak this version
   kErrorChunk,    // the peer could not use our header or its chunks
   kErrorOption,   // the peer does not know our option
@@ -42,6 +43,9 @@ enum class Kind : std::uint8_t {
 constexpr bool is_error(Kind kind) noexcept {
   return kind == Kind::kErrorVersion || kind == Kind::kErrorChunk || kind == Kind::kErrorOption ||
          kind == Kind::kErrorUnknown;
+}
+constexpr bool is_option(Kind kind) noexcept {
+  return kind == Kind::kOption || kind == Kind::kBadOption;
 }
 // There is nothing in it that could be looked at.
 constexpr bool is_unreadable(Kind kind) noexcept {

@@ -110,7 +110,8 @@ void Requester::handle_received(Instant now, ReceiveId receive, const Received& 
 // The common case in one go: a short reply to a Call without chunks. False, and nothing done: it is
 // something else, or wrong.
 bool Requester::take_short_reply(Instant now, ReceiveId receive, const Received& message) {
-  const bool is_plain = message.kind == Kind::kMessage && !message.has_chunks;
+  const bool is_plain = message.kind == Kind::kMessage && !message.has_chunks &&
+                        message.direction != Direction::kCall;
   if (profile_ != nullptr || shared_.is_offering || !is_plain) return false;
   Slot* slot = find_waiting_for_reply(message.xid);
   if (slot == nullptr || slot->state != State::kSent || slot->error ||
@@ -289,7 +290,8 @@ void Requester::send_again(Slot& slot, const Received& refusal, std::uint32_t he
 void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive, const Received& message) {
   Counters& counters = shared_.counters;
   if (profile_ != nullptr) profile_->heard(slot.index, message);
-  if (shared_.is_offering) [[unlikely]] {
+  const bool was_offer = shared_.is_offering;
+  if (was_offer) [[unlikely]] {
     const std::uint32_t header_size = header_sizes(shared_.link.dialect).shortest;
     const auto answer = offer_.take(message);
     if (answer == VersionOffer::Answer::kNone) {
@@ -305,7 +307,8 @@ void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive, const R
     take_late_reply(now, slot, message);
     return shared_.receives.repost(receive);
   }
-  if (message.kind == Kind::kErrorVersion || message.kind == Kind::kErrorChunk) {
+  const bool is_refusal = message.kind == Kind::kErrorVersion || message.kind == Kind::kErrorChunk;
+  if (is_refusal || (was_offer && message.kind == Kind::kErrorOption)) {
     gate_.grant(message.credits);
     shared_.drop(receive, counters.err_received);
     answered(slot);

@@ -11,6 +11,7 @@
 #include "engine/read_slots.h"
 #include "engine/receive_ledger.h"
 #include "engine/types.h"
+#include "engine/v2/option_credits.h"
 
 namespace rpcrdma::engine {
 
@@ -67,6 +68,7 @@ struct Shared {
   bool takes_backward_chunks = false;   // client: this side has said so, for version 2
   bool disconnect = false;              // the connection is to be ended
   GivenUp given_up = GivenUp::kNot;
+  OptionCredits option_credits;  // client, version 2
   bool connected = false;
   Counters counters;
   // Scratch: of the message that is being looked at, or of the header that is being made.

@@ -140,8 +140,7 @@ struct RefusedWrite {
 
 // A Read chunk needs memory: answer with lend(), start_reply(), reject() or drop(). Position 0 is
 // the Call itself (Long Call); it is asked for first, so that for the others `long_part` is already
-// there. Where it has to wait, its start can be lent
-// memory, read and judged before.
+// there. Where it has to wait, its start can be lent memory, read and judged before.
 struct MemoryWanted {
   CallId call;
   Xid xid;

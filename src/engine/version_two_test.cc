@@ -295,6 +295,16 @@ TEST_F(Offer, IsTakenByErrorsOfVersionTwo) {
   EXPECT_FALSE(client.engine.is_offering());
 }
 
+TEST_F(Offer, IsTakenByInvalOptionAndTheCallDoesNotWait) {
+  ASSERT_TRUE(start(1));
+  client.done(take_offer(1).id);
+  client.receive(message2({Xid{1}, 2, 4, v2::ErrInvalOption{}}));
+  EXPECT_FALSE(client.engine.is_offering());
+  const auto failed = client.take_event<CallFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->error, CallError::kChunk);
+}
+
 TEST_F(Offer, IsNotTakenByAnAnswerInVersionOne) {
   ASSERT_TRUE(start(1));
   client.done(take_offer(1).id);
@@ -324,17 +334,22 @@ TEST_F(Offer, WhoseCallWasCanceledIsNotSentAgain) {
 
 // --- The server --------------------------------------------------------------------------------
 
-// To which the client has made a Call of version 2 already.
+constexpr std::array<std::byte, 8> kNoCharacteristics{};
+
+// The client has made a Call of version 2 already, and both have said what they are.
 class ServerOfBoth : public testing::Test {
  protected:
   ServerOfBoth() {
     const CallId call = receive_call(6, 2);
-    const auto option = sent();
-    EXPECT_TRUE(option && std::holds_alternative<v2::Optional>(option->body));
     const auto send = reply(call);
     EXPECT_TRUE(send);
     server.done(send->id);
     EXPECT_TRUE(server.take_event<CallDone>());
+    EXPECT_FALSE(sent()) << "the client may have no Receive but for its reply";
+    server.receive(message2({Xid{60}, 2, 8, v2::Optional{kCall, 1, kNoCharacteristics}}));
+    const auto option = sent();
+    EXPECT_TRUE(option && std::holds_alternative<v2::Optional>(option->body));
+    EXPECT_EQ(option->credits, 1U) << "it requests; a grant would be 4";
   }
   CallId receive_call(std::uint32_t xid, std::uint32_t version) {
     server.receive(version == 2 ? message2({Xid{xid}, 2, 8, v2::Msg{kCall}}, 40)
@@ -466,6 +481,17 @@ TEST_F(ServerOfBoth, AnswersOptionsThatItDoesNotKnow) {
 }
 
 // A peer that sends many uses up Receives, and nothing else.
+// No credit counts it, so it is no Call too many.
+TEST_F(ServerOfBoth, AnswersABadOptionWithoutACredit) {
+  for (std::uint32_t xid = 1; xid <= 4; ++xid) receive_call(xid, 2);
+  auto bad = message2({Xid{60}, 2, 8, v2::Optional{kCall, 1, kNoCharacteristics}});
+  bad.resize(bad.size() - 4);  // its information is said to be longer
+  server.receive(std::move(bad));
+  EXPECT_EQ(sent(), (v2::Header{Xid{60}, 2, 4, v2::ErrBadHeader{}}));
+  EXPECT_FALSE(server.take_action<Disconnect>());
+  EXPECT_EQ(server.engine.calls_in_service(), 4U);
+}
+
 TEST_F(ServerOfBoth, KeepsTheReceiveOfAnOptionUntilItIsAnswered) {
   Endpoint other(Role::kServer, of_versions(1, 2));
   EXPECT_EQ(other.receives_posted(), 4U) << "a peer of version 1 sends none";
@@ -528,9 +554,6 @@ TEST(BackwardCalls, AreInTheVersionOfTheClientsNewestCall) {
   server.done(send->id);
   server.receive(message2({Xid{50}, 2, 8, v2::Msg{kCall}}, 40));
   ASSERT_TRUE(server.take_event<CallReceived>());
-  send = server.take_action<PostSend>();  // it makes itself known
-  ASSERT_TRUE(send);
-  server.done(send->id);
   server.receive(message({Xid{1}, 1, 2, v1::Msg{}}, {}, 24, RpcType::kReply));
   ASSERT_TRUE(server.take_event<ReplyReady>()) << "in the version of its Call";
   server.receive(message2({Xid{51}, 2, 8, v2::Msg{kCall}}, 40));
@@ -553,9 +576,6 @@ TEST(BackwardCalls, KeepTheirVersionWhileTheyAreUnderWay) {
   ASSERT_TRUE(first);
   server.done(first->id);
   server.receive(message2({Xid{50}, 2, 8, v2::Msg{kCall}}, 40));
-  const auto option = server.take_action<PostSend>();
-  ASSERT_TRUE(option);
-  server.done(option->id);
   server.receive(message({Xid{1}, 1, 2, v1::Msg{}}, {}, 24, RpcType::kReply));
   const auto second = server.take_action<PostSend>();
   ASSERT_TRUE(second);

@@ -98,6 +98,8 @@ TEST_P(Version, TwoMovesInlineWhatTheReceivesOfBothHold) {
     server.connection.inline_size = server_size;
     client.connection.reduce_size_min = server.connection.reduce_size_min = 100'000;
     RpcPair pair = make(ProtocolVersion::kTwo, ProtocolVersion::kAny, client, server);
+    // The server says what it is when the client has, in front of its next reply.
+    EXPECT_FALSE(echo(pair, 100, false));
     const auto both = pair.client->characteristics();
     ASSERT_TRUE(both);
     EXPECT_EQ(both->own, (Characteristics{65'536, true, BackwardSupport::kNone}));

@@ -35,6 +35,9 @@ class Asking : public ClientSide {
     begin();
     EXPECT_EQ(told(), "INITXCH 1=8192 2=1 3=0");
     side.receive(init(9, {{kSize, 8192}}));
+    start(100);
+    EXPECT_TRUE(sent());
+    reply(100);  // the server has read INITXCH
   }
   bool ask(std::uint32_t size) {
     const bool asked = side.engine.option_port().ask(SmallValue::of(kSize, size));
@@ -169,6 +172,8 @@ TEST_F(Asking, ForLessWaitsForCallsThatWaitForCredits) {
   EXPECT_EQ(told(), "nothing") << "the peer granted four credits";
   reply(2);
   ASSERT_TRUE(sent());
+  EXPECT_EQ(told(), "nothing") << "the larger Call has the fourth credit";
+  reply(3);
   EXPECT_EQ(told(), "REQXCH 1=4096");
 }
 
@@ -211,19 +216,21 @@ TEST_F(Asking, EndsWhereThePeerDoesNotAnswer) {
 
 // Only what was asked limits the Sends.
 TEST_F(Asking, EndOfAnotherRequestLowersNothing) {
-  for (std::uint32_t call = 2; call <= 5; ++call) {
+  for (std::uint32_t call = 2; call <= 4; ++call) {
     start(call);
     ASSERT_TRUE(sent());
   }
-  start(6, 6000);
   ASSERT_TRUE(side.engine.option_port().ask(SmallValue::of(kInvalidation, 1)));
   side.drain();
-  EXPECT_EQ(told(), "REQXCH 2=1");
+  EXPECT_EQ(told(), "REQXCH 2=1") << "with the last of four credits";
+  start(6, 6000);
+  start(7, 6000);
   ASSERT_TRUE(ask(4096));
   side.now += Options{}.offer_timeout;
   side.engine.handle_timeout(side.now);
   side.drain();
   EXPECT_EQ(peer().receive_size, 8192U);
+  ASSERT_TRUE(sent()) << "the Call that has the credit of the request now";
   EXPECT_EQ(told(), "nothing") << "a Call of 6000 bytes waits for a credit";
 }
 

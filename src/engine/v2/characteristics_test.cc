@@ -190,9 +190,9 @@ TEST_F(ClientWithTypes, HearsThePeersValue) {
 
 TEST_F(ClientWithTypes, AnswersBadHeaderToWhatIsNoValue) {
   side.receive(update(10, {{kOwn, 100}}));
-  EXPECT_EQ(sent(), (v2::Header{Xid{10}, 2, 0, v2::ErrBadHeader{}}));
+  EXPECT_EQ(sent(), (v2::Header{Xid{10}, 2, 1, v2::ErrBadHeader{}}));
   side.receive(init(9, {{kSize, 9000}, {kOwn, 100}}));
-  EXPECT_EQ(sent(), (v2::Header{Xid{9}, 2, 0, v2::ErrBadHeader{}}));
+  EXPECT_EQ(sent(), (v2::Header{Xid{9}, 2, 1, v2::ErrBadHeader{}}));
   EXPECT_EQ(peer(), Characteristics{}) << "nothing of such a message counts";
   EXPECT_EQ(peer_value(), 1U);
 }

@@ -43,9 +43,11 @@ OptionPort::OptionPort(Role role, const Options& options, Shared& shared, Header
     : shared_(shared),
       headers_(headers),
       characteristics_(role, options),
+      is_server_(role == Role::kServer),
       messages_(receives == 0 ? 0 : receives + 1),
       peer_(options.peer_timeout),
-      answer_timeout_(options.offer_timeout) {}
+      answer_timeout_(options.offer_timeout),
+      requested_(std::max(role == Role::kClient ? options.credits : options.backward_calls, 1U)) {}
 
 void OptionPort::handle_connected(const LinkParameters& link, bool may_invalidate) noexcept {
   link_ = link;
@@ -58,7 +60,7 @@ void OptionPort::announce(Xid xid) {
   announced_ = xid;
   // Away from the XIDs of Calls: an error names no more than an XID.
   last_xid_ = ~static_cast<std::uint32_t>(xid);
-  messages_.push({Kind::kOption, xid, std::nullopt, Operation::kInitXch});
+  has_announcement_ = true;
 }
 
 bool OptionPort::ask(const SmallValue& want) {
@@ -76,14 +78,14 @@ void OptionPort::handle_resized(bool succeeded) noexcept {
 // --- What comes --------------------------------------------------------------------------------
 
 bool OptionPort::takes(const Received& message) const noexcept {
-  if (message.kind == Kind::kOption) return true;
+  if (is_option(message.kind)) return true;
   const bool may_refuse = message.kind == Kind::kErrorOption || message.kind == Kind::kErrorChunk;
   return may_refuse && (announced_ == message.xid || updated_ == message.xid ||
                         (asked_ && asked_->xid == message.xid));
 }
 
 void OptionPort::handle_received(ReceiveId receive, const Received& message) {
-  if (message.kind == Kind::kOption) {
+  if (is_option(message.kind)) {
     ++shared_.counters.options_received;
     return handle_option(receive, message);
   }
@@ -98,9 +100,12 @@ void OptionPort::handle_option(ReceiveId receive, const Received& message) {
     messages_.push({kind, message.xid, receive, Operation::kRespXch, answer});
   };
   peer_is_mute_ = false;
+  if (message.kind == Kind::kBadOption) return answer_by(Kind::kErrorChunk);
   const auto option = v2::decode_option(message.option, message.payload);
   if (!option) return answer_by(Kind::kErrorChunk);
   if (std::holds_alternative<v2::UnknownOption>(*option)) return answer_by(Kind::kErrorOption);
+  // The XID is away from those of the client's Calls.
+  if (is_server_) announce(Xid{~static_cast<std::uint32_t>(message.xid)});
   if (const auto* request = std::get_if<v2::ReqXch>(&*option)) {
     const auto answer = characteristics_.judge(*request);
     update_link();
@@ -126,6 +131,7 @@ void OptionPort::handle_answered(Xid xid, const v2::RespXch* answer) {
   if (asked_->is_behind_update) updated_.reset();
   const bool is_request = asked_->is_request;
   asked_.reset();
+  shared_.option_credits.request_ended(true);
   if (!is_request) return;
   if (answer == nullptr) {
     requests_.refused();
@@ -161,12 +167,14 @@ void OptionPort::handle_timeout(Instant now) {
     requests_.refused();
   }
   asked_.reset();
+  shared_.option_credits.request_ended(false);
   update_link();
 }
 
 void OptionPort::handle_disconnected() {
   peer_.stop();
   asked_.reset();
+  has_announcement_ = false;
   requests_.lost();
   while (!messages_.empty()) {
     const Message message = messages_.pop();
@@ -190,13 +198,22 @@ bool OptionPort::wants_an_answer() const noexcept {
   return !peer_is_mute_ && (is_due ? updated_.has_value() : size.is_rising());
 }
 
-std::optional<OptionPort::Message> OptionPort::next_message(bool may_lower) {
+// Answers have Receives of those whom they answer.
+std::optional<OptionPort::Message> OptionPort::next_message(const CreditsV1* credits,
+                                                            bool may_lower) {
+  using Sort = OptionCredits::Sort;
+  shared_.option_credits.stop_waiting();
   if (!messages_.empty()) return messages_.pop();
   if (!shared_.connected) return std::nullopt;
+  if (has_announcement_ && may_go(Sort::kOneWay, credits)) {
+    has_announcement_ = false;
+    return Message{Kind::kOption, *announced_, std::nullopt, Operation::kInitXch};
+  }
+  if (shared_.option_credits.is_waiting()) return std::nullopt;
   const bool is_due = characteristics_.own_size().is_due(shared_.counters.messages_received);
   if (has_update_ && characteristics_.experimental().due() == nullptr) has_update_ = false;
   if (!announced_) return std::nullopt;
-  if ((is_due || has_update_) && !updated_) {
+  if ((is_due || has_update_) && !updated_ && may_go(Sort::kOneWay, credits)) {
     return Message{Kind::kOption, next_xid(), std::nullopt, Operation::kUpdXch};
   }
   if (asked_) return std::nullopt;
@@ -204,15 +221,16 @@ std::optional<OptionPort::Message> OptionPort::next_message(bool may_lower) {
   const bool has_request =
       next != nullptr && (may_lower || !characteristics_.lowers_to(next->want));
   if (!has_request && !wants_an_answer()) return std::nullopt;
+  if (!may_go(Sort::kRequest, credits)) return std::nullopt;
   asked_ = {next_xid(), has_request, updated_.has_value(), now_ + answer_timeout_};
   return Message{Kind::kOption, asked_->xid, std::nullopt, Operation::kReqXch};
 }
 
-void OptionPort::poll_work(WorkRoom& room, bool may_lower) {
+void OptionPort::poll_work(WorkRoom& room, const CreditsV1* credits, bool may_lower) {
   while (!room.full()) {
     const auto place = std::ranges::find(in_use_, false);
     if (place == in_use_.end()) return;
-    const auto message = next_message(may_lower);
+    const auto message = next_message(credits, may_lower);
     if (!message) return;
     *place = true;
     const auto index = static_cast<std::uint16_t>(place - in_use_.begin());
@@ -247,14 +265,17 @@ std::uint32_t OptionPort::write(const Message& message, MutableBytes place) noex
     info_size = characteristics_.write_init(info);
     update_link();
   }
-  return encode(Dialect::kV2,
-                {.kind = message.kind,
-                 .xid = message.xid,
-                 .credits = shared_.receives.granted(),
-                 .direction = direction,
-                 .option = static_cast<std::uint32_t>(message.operation),
-                 .info = Bytes(info).first(info_size)},
-                {}, place);
+  return encode(
+      Dialect::kV2,
+      {.kind = message.kind,
+       .xid = message.xid,
+       // A side that is asked grants, one that asks requests; 0 would be no credit at all.
+       .credits =
+           direction == Direction::kReply ? std::max(shared_.receives.granted(), 1U) : requested_,
+       .direction = direction,
+       .option = static_cast<std::uint32_t>(message.operation),
+       .info = Bytes(info).first(info_size)},
+      {}, place);
 }
 
 // Where only its answer matters, for what is in force already: nothing follows from that.

@@ -26,8 +26,9 @@ namespace rpcrdma::engine {
 // its answer has left, so that a peer which sends many at a time runs out of Receives, and of
 // nothing else. Driven by Connection.
 //
-// No credit counts these messages, so each side sends few that the other may not have read yet: its
-// INITXCH, one REQXCH without an answer, the RESPXCH to one of the peer's, and one UPDXCH (ADR 25).
+// A side sends few of these messages that the other may not have read yet: its INITXCH, one REQXCH
+// without an answer, the RESPXCH to one of the peer's, and one UPDXCH (ADR 25). A client's count
+// against its credits; a server speaks to clients that have sent an option themselves.
 class OptionPort {
  public:
   // Sends that may be under way at a time, each with a place for its header.
@@ -45,7 +46,8 @@ class OptionPort {
 
   // --- Commands from above.
   // Asks the peer for another value, as XDR encodes it; its end comes by poll_change(). False: the
-  // peer has not begun with version 2, one for this id has not ended, or too many have not.
+  // peer has not begun with version 2 (for a server: has sent no option), one for this id has not
+  // ended, or too many have not.
   bool ask(const SmallValue& want);
   std::optional<ChangeRequests::End> poll_change() { return requests_.poll_end(); }
   // Raises the size of our Receives. False: the peer has not begun with version 2, the size is
@@ -81,7 +83,9 @@ class OptionPort {
   // The connection is up; `link` holds in version 2 until somebody says more. `may_invalidate`: our
   // provider can send with invalidate.
   void handle_connected(const LinkParameters& link, bool may_invalidate) noexcept;
-  // The peer speaks version 2; this was the XID of the message that showed it.
+  // Sends INITXCH with this XID, once. A client does it when the server has shown that it speaks
+  // version 2; a server does it by itself, to clients that have sent an option: others may have no
+  // Receives but for replies.
   void announce(Xid xid);
   // Whether a message is an option, or the answer to one of ours.
   bool takes(const Received& message) const noexcept;
@@ -100,9 +104,10 @@ class OptionPort {
   // Whether poll_work() may have something to do.
   bool is_busy() const noexcept {
     return !messages_.empty() || !requests_.empty() || characteristics_.own_size().is_rising() ||
-           has_update_;
+           has_update_ || has_announcement_ || shared_.option_credits.is_waiting();
   }
-  void poll_work(WorkRoom& room, bool may_lower);
+  // `credits`: a client's, for its Calls; null: a server's side. `may_lower`: see waits_to_lower().
+  void poll_work(WorkRoom& room, const CreditsV1* credits, bool may_lower);
 
   const CharacteristicTable& characteristics() const noexcept { return characteristics_; }
 
@@ -122,7 +127,10 @@ class OptionPort {
   };
   void handle_option(ReceiveId receive, const Received& message);
   void handle_answered(Xid xid, const wire::v2::RespXch* answer);
-  std::optional<Message> next_message(bool may_lower);
+  std::optional<Message> next_message(const CreditsV1* credits, bool may_lower);
+  bool may_go(OptionCredits::Sort sort, const CreditsV1* credits) noexcept {
+    return credits == nullptr || shared_.option_credits.pass(sort, *credits);
+  }
   bool wants_an_answer() const noexcept;
   std::uint32_t write(const Message& message, MutableBytes place) noexcept;
   std::uint32_t write_request(MutableBytes info) noexcept;
@@ -132,10 +140,12 @@ class OptionPort {
   Shared& shared_;
   HeaderArena headers_;
   CharacteristicTable characteristics_;
+  const bool is_server_;
   LinkParameters link_;  // without a word of either side
   bool may_invalidate_ = false;
-  std::optional<Xid> announced_;
-  Ring<Message> messages_;  // to be sent
+  std::optional<Xid> announced_;   // the XID of our INITXCH
+  bool has_announcement_ = false;  // which is to be sent
+  Ring<Message> messages_;         // to be sent
   ChangeRequests requests_;
   std::optional<Asked> asked_;
   std::optional<Xid> updated_;  // the UPDXCH that the peer may not have read yet
@@ -145,6 +155,7 @@ class OptionPort {
   std::array<bool, kPlaces> in_use_{};
   PeerWatch peer_;
   const std::chrono::nanoseconds answer_timeout_;
+  const std::uint32_t requested_;  // Calls that this side wants to have without an answer
   Instant now_{};
 };
 

@@ -145,6 +145,7 @@ class ServerSide : public OneSide {
     side.receive(message2({Xid{1}, 2, 8, v2::Msg{v2::Direction::kCall}}, 40));
     const auto call = side.take_event<CallReceived>();
     EXPECT_TRUE(call);
+    side.receive(init(2, {}));
     EXPECT_EQ(told(), "INITXCH 1=" + std::to_string(receive_size(options)));
     side.engine.start_reply(call->call, {});
     side.drain();
