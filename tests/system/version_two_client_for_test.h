@@ -39,22 +39,25 @@ class VersionTwoClient : public ::testing::Test {
     time_.attend([this] { server_->progress(); });
   }
   ~VersionTwoClient() override {
-    if (peer_) expect_no_faults();
+    expect_no_faults();
     time_.forget();
     release_held();
     server_.reset();
-    peer_.reset();
-    other_.reset();
+    peers_.clear();
     if (!breaks_rules_) {
       EXPECT_EQ(time_.world().violations(), std::vector<std::string>());
     }
   }
-  void expect_no_faults() const { EXPECT_EQ(peer_->faults(), std::vector<std::string>()); }
+  void expect_no_faults() const {
+    for (const auto& peer : peers_) EXPECT_EQ(peer->faults(), std::vector<std::string>());
+  }
 
-  std::unique_ptr<VersionTwoPeer> make_peer() {
-    auto peer = std::make_unique<VersionTwoPeer>(provider_.connect(server_->address(), {}).value());
-    time_.attend([raw = peer.get()] { raw->progress(); });
-    EXPECT_TRUE(time_.run_until([&] { return peer->connected(); }));
+  VersionTwoPeer* make_peer() {
+    peers_.push_back(
+        std::make_unique<VersionTwoPeer>(provider_.connect(server_->address(), {}).value()));
+    VersionTwoPeer* const peer = peers_.back().get();
+    time_.attend([peer] { peer->progress(); });
+    EXPECT_TRUE(time_.run_until([peer] { return peer->connected(); }));
     return peer;
   }
   // Connects with exactly so many Receives, which come again with each message if `reposts`.
@@ -131,17 +134,18 @@ class VersionTwoClient : public ::testing::Test {
   }
   // Another client has its answer, whatever this one did.
   void expect_others_served() {
-    other_ = make_peer();
-    other_->post(8);
-    other_->send(call(kXid));
-    EXPECT_TRUE(time_.run_until([this] { return other_->received() > 0; }));
+    VersionTwoPeer* const other = make_peer();
+    other->post(8);
+    other->send(call(kXid));
+    EXPECT_TRUE(time_.run_until([other] { return other->received() > 0; }));
   }
 
   PeerWorld time_;
   TestService service_;
   std::optional<Server> server_;
   rdma::sim::Provider provider_;
-  std::unique_ptr<VersionTwoPeer> peer_, other_;
+  std::vector<std::unique_ptr<VersionTwoPeer>> peers_;
+  VersionTwoPeer* peer_ = nullptr;
   std::vector<draft::Seen> announcements_;  // INITXCH of the server
   std::uint32_t next_xid_ = 0x66000000;
   bool breaks_rules_ = false;  // the peer sends more than it may, which the simulator notes
