@@ -72,7 +72,7 @@ TEST_F(CreditsOfTwo, LeaveOneMessageToTheServerAfterAnInitxch) {
   expect_served();
 }
 
-// What is answered by an error opens no exchange: the error is all that comes.
+// An error is no reply: behind it the server says nothing of its own yet.
 TEST_F(CreditsOfTwo, LeaveNoMessageToTheServerBeforeAnyReply) {
   connect(1, false);
   const auto answers = all_answers_to(own_option(kXid, 99, {}));
@@ -226,7 +226,7 @@ TEST_F(CreditsOfTwo, ComeBackWhenTheClientGoes) {
 
 // --- Sizes
 
-// The data of an opaque argument that makes the whole message so many bytes.
+// Returns an opaque argument that makes the whole message so many bytes.
 draft::Words opaque_for(std::uint32_t message_size) {
   const std::uint32_t size = message_size - 32 - 40 - 4;
   return draft::join({{size}, draft::Words(size / 4)});
@@ -250,12 +250,12 @@ TEST_F(CreditsOfTwo, EndTheConnectionForALongerMessage) {
   expect_others_served();
 }
 
-// How the peer treats what the server asks of it meanwhile.
+// Says which answer the peer gives to requests of the server's.
 enum class Obliging : std::uint8_t { kRejects, kKnowsNothing };
 
 class GrowingReceives : public CreditsOfTwo, public ::testing::WithParamInterface<Obliging> {
  protected:
-  // Answers the requests of the server; gives the last size that the server said of itself.
+  // Answers the server's requests, and keeps the size that the server last said of itself.
   void attend_to(const draft::Seen& seen) {
     if (seen.is_option(draft::kReqxch)) {
       const auto wishes = draft::decode_values(seen);

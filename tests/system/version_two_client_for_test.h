@@ -1,4 +1,4 @@
-// A VersionTwoPeer as the client of one of our servers: what the tests of such clients share.
+// Runs a VersionTwoPeer as the client of one of our servers; the tests of such clients share it.
 #ifndef RPCRDMA_TESTS_SYSTEM_VERSION_TWO_CLIENT_FOR_TEST_H_
 #define RPCRDMA_TESTS_SYSTEM_VERSION_TWO_CLIENT_FOR_TEST_H_
 
@@ -60,7 +60,7 @@ class VersionTwoClient : public ::testing::Test {
     EXPECT_TRUE(time_.run_until([peer] { return peer->connected(); }));
     return peer;
   }
-  // Connects with exactly so many Receives, which come again with each message if `reposts`.
+  // Connects with exactly so many Receives. If `reposts`, each one comes back once it was used.
   void connect(std::uint32_t receives = 16, bool reposts = true) {
     peer_ = make_peer();
     peer_->post(receives);
@@ -75,7 +75,7 @@ class VersionTwoClient : public ::testing::Test {
     return draft::msg(xid, kWanted, draft::kCall, rpc_call(xid, procedure, arguments));
   }
 
-  // Everything that the server sends until it waits for the peer, without its INITXCH.
+  // Returns everything that the server sends until it waits for the peer, without its INITXCH.
   std::vector<draft::Seen> heard() {
     time_.settle();
     std::vector<draft::Seen> messages;
@@ -88,7 +88,7 @@ class VersionTwoClient : public ::testing::Test {
     }
     return messages;
   }
-  // A few words for each of them.
+  // Names a message in a few words.
   static std::string name_of(const draft::Seen& seen, std::uint32_t xid) {
     std::string name;
     if (seen.is_msg(draft::kReply)) {
@@ -116,13 +116,13 @@ class VersionTwoClient : public ::testing::Test {
     for (const draft::Seen& seen : heard()) names.push_back(name_of(seen, xid));
     return names;
   }
-  // A Call of this connection has one reply, in its own version.
+  // Expects one reply to a Call on this connection, in the Call's version.
   void expect_served() {
     const std::uint32_t xid = ++next_xid_;
     EXPECT_EQ(answers_to(call(xid)), std::vector<std::string>{"reply"});
     EXPECT_FALSE(peer_->ended()) << "the connection has ended";
   }
-  // Makes so many Calls that are under way until release_held().
+  // Makes so many Calls, which stay under way until release_held().
   void hold(std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) peer_->send(call(++next_xid_, TestService::kHold));
     EXPECT_TRUE(heard().empty());
@@ -132,7 +132,7 @@ class VersionTwoClient : public ::testing::Test {
     for (CallContext* context : service_.held) context->succeed();
     service_.held.clear();
   }
-  // Another client has its answer, whatever this one did.
+  // Expects that another client is answered, whatever this one did.
   void expect_others_served() {
     VersionTwoPeer* const other = make_peer();
     other->post(8);

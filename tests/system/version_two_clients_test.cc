@@ -11,7 +11,7 @@
 namespace rpcrdma::test {
 namespace {
 
-// A message, and the answer to it; an empty answer: the message is dropped.
+// Names a message and its answer; an empty answer: the message is dropped.
 struct ClientMessage {
   const char* name;
   draft::Words message;
@@ -125,7 +125,7 @@ std::vector<ClientMessage> options() {
   };
 }
 
-// B1 to B4, X-1 to X-13: what the four operations on characteristics say.
+// B1 to B4, X-1 to X-13: the four operations on characteristics, with good and bad values.
 std::vector<ClientMessage> characteristics() {
   using draft::initxch, draft::value, draft::updxch, draft::spec;
   const draft::Words all = initxch(
@@ -191,7 +191,8 @@ TEST_P(VersionTwoMessages, HaveTheSameAnswerFirstAndLater) {
       << "nothing else is executed";
 }
 
-// What is no Call takes no credit of the client's (A2, B6: credits of messages without reply).
+// A message that is no Call takes no credit of the client's (B6: credits of messages without
+// reply).
 TEST_P(VersionTwoMessages, TakeNoCreditUnlessTheyAreCalls) {
   if (GetParam().is_call) return;
   connect();
@@ -290,7 +291,7 @@ TEST_F(VersionTwoClient, HasEachOfItsWishesAnsweredOnce) {
       seen_bits |= bits;
     }
     ASSERT_FALSE(answer->rejected.empty());
-    EXPECT_EQ(answer->rejected.front() & 1U, 1U) << "nobody has the unknown value";
+    EXPECT_EQ(answer->rejected.front() & 1U, 1U) << "the unknown value";
   }
   EXPECT_EQ(seen_bits, 7U);
   expect_served();

@@ -130,6 +130,14 @@ void PeerWorld::settle() {
   ADD_FAILURE() << "the two sides never come to rest";
 }
 
+void PeerWorld::step(std::uint32_t count) {
+  for (; count > 0; --count) {
+    progress();
+    if (!world_.step()) break;
+  }
+  progress();
+}
+
 bool PeerWorld::run_until(const std::function<bool()>& condition, std::chrono::seconds limit) {
   const Instant end = world_.now() + limit;
   constexpr int kStepsMax = 1'000'000;

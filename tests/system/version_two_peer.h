@@ -1,8 +1,8 @@
-// A peer of version two that shares no code with the library: it sends words, and keeps its own
-// account of its Receives. The two sides of its connection may be either of client and server.
+// Speaks version two as a peer that shares no code with the library: it sends words, and keeps its
+// own account of its Receives. It may be the client or the server of its connection.
 //
 // The queue pair has many large Receives at all times, so that a message that the peer had no
-// Receive for arrives and can be named; the account has those that the peer claims to have.
+// Receive for still arrives and can be named. The account has those that the peer claims to have.
 #ifndef RPCRDMA_TESTS_SYSTEM_VERSION_TWO_PEER_H_
 #define RPCRDMA_TESTS_SYSTEM_VERSION_TWO_PEER_H_
 
@@ -24,38 +24,38 @@ class VersionTwoPeer {
  public:
   explicit VersionTwoPeer(std::unique_ptr<rdma::QueuePair> queue_pair);
 
-  // Posts Receives, in the peer's account.
+  // Adds Receives to the peer's account.
   void post(std::uint32_t count, std::uint32_t size = 4096);
-  // If set, each message that arrives is followed by a new Receive of the size of its own.
+  // If on, a Receive that a message has used comes back at once, with the same size.
   void repost(bool on) { reposts_ = on; }
   std::size_t posted() const { return posted_.size(); }
 
   void send(const draft::Words& message) { send_bytes(draft::bytes_of(message)); }
   void send_bytes(Bytes message);
-  // Exposes a copy of the words, or room for them, once the completion has come.
+  // Begins to expose a copy of the words; exposed() has its segment once that is done. Once only.
   void expose(const draft::Words& content, rdma::RemoteAccess access);
   const std::optional<draft::Segment>& exposed() const { return exposed_; }
   draft::Words content_of_exposed() const { return draft::words_of(exposed_memory_); }
-  // Writes into the memory of the other side.
+  // Writes into memory of the other side.
   void write(const draft::Words& content, const draft::Segment& to);
   void disconnect() { queue_pair_->disconnect(); }
 
-  // Takes what has arrived.
+  // Takes all messages that have arrived into `inbox`.
   void progress();
   bool connected() const { return connected_; }
   bool ended() const { return ended_; }
 
-  // Messages that arrived and were not taken yet; those that do not decode are faults.
+  // Holds the messages that were not taken yet; those that do not decode are faults instead.
   std::deque<draft::Seen> inbox;
-  // Takes the oldest message; nullopt: there is none.
+  // Removes the oldest message of `inbox`; nullopt: there is none.
   std::optional<draft::Seen> take();
-  // How many messages have arrived ever, and of how many bytes the largest one was.
+  // Count all messages that ever arrived, and give the bytes of the largest one.
   std::size_t received() const { return received_; }
   std::size_t received_size_max() const { return received_size_max_; }
-  // What the other side did against the drafts: sent without a Receive of this side, more than it
-  // takes, or what does not decode. One sentence each.
+  // Lists what the other side did against the drafts, one sentence each: its messages that found no
+  // Receive, did not fit theirs, or do not decode.
   const std::vector<std::string>& faults() const { return faults_; }
-  // Descriptions of messages whose credit word was zero.
+  // Lists the messages whose credit word was zero.
   const std::vector<std::string>& zero_credits() const { return zero_credits_; }
 
  private:
@@ -78,16 +78,18 @@ class VersionTwoPeer {
   std::vector<std::string> faults_, zero_credits_;
 };
 
-// Virtual time for a peer and a client or server of ours.
+// Gives virtual time to a peer and a client or server of ours.
 class PeerWorld {
  public:
   PeerWorld() : world_(7) {}
 
   rdma::sim::World& world() { return world_; }
-  // Both run inside each step.
+  // Adds a function that runs in each step.
   void attend(std::function<void()> progress) { attended_.push_back(std::move(progress)); }
   void forget() { attended_.clear(); }
-  // Lets everything happen that needs no time-out: after it both sides wait for each other.
+  // Lets so many events happen, or all that are left.
+  void step(std::uint32_t count);
+  // Lets everything happen that needs no time-out. Afterwards each side waits for the other.
   void settle();
   // Lets time pass until the condition holds; false: not within `limit` of virtual time.
   bool run_until(const std::function<bool()>& condition,

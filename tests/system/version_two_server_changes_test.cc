@@ -28,7 +28,7 @@ draft::Words update_to(std::uint32_t size, bool clears) {
                        draft::updxch(draft::value(draft::kRbsiz, size), clears));
 }
 
-// What a server sends after a request for Receives of 16384 bytes, and how that ends (B5).
+// Lists the messages that answer a request for Receives of 16384 bytes, and its end (B5).
 struct ChangeMode {
   const char* name;
   std::function<std::vector<draft::Words>(std::uint32_t xid)> messages;
@@ -179,7 +179,7 @@ class CallingServer : public VersionTwoServer {
                       draft::rpc_call(xid, TestService::kProgram, TestService::kVersion, procedure),
                       lists);
   }
-  // What the client says to it.
+  // Sends the message and returns the answers of the client.
   std::vector<Seen> answers_to(const draft::Words& message) {
     handle_ = [this](VersionTwoPeer&, const Seen& seen) {
       (is_call(seen) ? calls_ : others_).push_back(seen);

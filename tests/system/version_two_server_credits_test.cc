@@ -49,13 +49,13 @@ class ServerCredits : public VersionTwoServer {
   }
 };
 
-TEST_F(ServerCredits, OfOneHaveOneMessageAtATime) {
+TEST_F(ServerCredits, LimitTheClientToOneMessage) {
   serve_strictly(1, 6);
 }
-TEST_F(ServerCredits, OfTwoHaveTwoMessagesAtATime) {
+TEST_F(ServerCredits, LimitTheClientToTwoMessages) {
   serve_strictly(2, 12);
 }
-TEST_F(ServerCredits, OfFiveHaveFiveMessagesAtATime) {
+TEST_F(ServerCredits, LimitTheClientToFiveMessages) {
   serve_strictly(5, 20);
 }
 
@@ -72,7 +72,7 @@ TEST_F(ServerCredits, AreOneBeforeTheFirstReply) {
   EXPECT_TRUE(client_->connected());
 }
 
-TEST_F(ServerCredits, OfZeroCountAsOne) {  // V1-C3
+TEST_F(ServerCredits, CountAsOneIfZero) {  // V1-C3
   handle_ = [](VersionTwoPeer& peer, const Seen& seen) {
     if (is_call(seen)) peer.send(reply_to(seen, 0));
   };
@@ -104,7 +104,7 @@ TEST_F(ServerCredits, MayShrinkWhileCallsAreUnderWay) {
 }
 
 // V1-C4: no more than the client asked for, in the credit words of its own Calls.
-TEST_F(ServerCredits, OfAllOnesAreThoseThatTheClientAskedFor) {
+TEST_F(ServerCredits, AreCappedByTheClientsWish) {
   handle_ = [](VersionTwoPeer& peer, const Seen& seen) {
     if (is_call(seen)) peer.send(reply_to(seen, 0xffffffff));
   };
@@ -261,7 +261,7 @@ TEST_F(ServerCredits, EndWithTheConnection) {
   EXPECT_EQ(ends_, (std::vector<std::vector<CallEnd>>(3, {Errc::kConnectionLost})));
 }
 
-TEST_F(ServerCredits, OfCallsThatAreNeverAnsweredEndInTime) {
+TEST_F(ServerCredits, DoNotKeepACallFromItsTimeOut) {
   connect();
   started();
   EXPECT_TRUE(time_.run_until([this] { return !ends_.back().empty(); }));
@@ -300,7 +300,7 @@ class SizesOfTheServer : public ServerCredits {
     some.connection.reduce_size_min = 65'536;
     return some;
   }
-  // The form of a call with so many words of arguments.
+  // Makes a call with so many words of arguments and returns its Call.
   Seen call_of(std::uint32_t argument_words) {
     handle_ = keep();
     start(1, argument_words);

@@ -1,4 +1,4 @@
-// A VersionTwoPeer as the server of one of our clients: what the tests of such servers share.
+// Runs a VersionTwoPeer as the server of one of our clients; the tests of such servers share it.
 #ifndef RPCRDMA_TESTS_SYSTEM_VERSION_TWO_SERVER_FOR_TEST_H_
 #define RPCRDMA_TESTS_SYSTEM_VERSION_TWO_SERVER_FOR_TEST_H_
 
@@ -17,7 +17,7 @@
 
 namespace rpcrdma::test {
 
-// How a call of our client ended; nullopt: well.
+// The error that ended a call of our client; nullopt: it succeeded.
 using CallEnd = std::optional<Errc>;
 
 class VersionTwoServer : public ::testing::Test {
@@ -25,8 +25,8 @@ class VersionTwoServer : public ::testing::Test {
   static constexpr std::uint32_t kProgram = 0x20010088;
   static constexpr std::uint32_t kReceives = 16;
 
-  // What the peer does with each message from now on; the default answers every MSG of direction
-  // CALL by a reply without results, and leaves options without an answer.
+  // Treats each message that the peer receives. The default, serve(), answers each Call by a reply
+  // without results, and no option.
   using Handler = std::function<void(VersionTwoPeer& peer, const draft::Seen& seen)>;
 
   VersionTwoServer() : provider_(time_.world(), "server") {
@@ -53,8 +53,7 @@ class VersionTwoServer : public ::testing::Test {
     options.call_timeout = std::chrono::seconds(60);
     return options;
   }
-  // Begins to connect; the peer of each connection has so many Receives, and what `handle` does
-  // with its messages.
+  // Begins to connect. The peer of each connection has `receives_` Receives.
   void begin(const ClientOptions& options = VersionTwoServer::options()) {
     client_ = std::move(
         Client::begin_connect(std::make_unique<rdma::sim::Provider>(time_.world(), "client"),
@@ -69,13 +68,13 @@ class VersionTwoServer : public ::testing::Test {
     ASSERT_EQ(client_->protocol_version(), 2U);
     time_.settle();
   }
-  // Runs for so long that the client has given up whatever it waits for.
+  // Runs until the client is connected, or has given up.
   void wait_for_setup() {
     time_.run_until([this] { return client_->connected() || client_->ended(); });
     time_.settle();
   }
 
-  // Starts a call; its end goes to `ends_`, at its index.
+  // Starts a call, whose ends go to the back of `ends_`.
   void start(std::uint32_t procedure = 1, std::uint32_t argument_words = 0) {
     const std::size_t index = ends_.size();
     ends_.emplace_back();
@@ -87,7 +86,7 @@ class VersionTwoServer : public ::testing::Test {
     });
     EXPECT_TRUE(started) << started.error().message();
   }
-  // A call from its start to its end: well, and at once.
+  // Expects that a call succeeds at once.
   void expect_served() {
     const Instant before = time_.now();
     start();
@@ -96,7 +95,7 @@ class VersionTwoServer : public ::testing::Test {
     EXPECT_LT(time_.now() - before, std::chrono::seconds(1)) << "nothing waits for a time-out";
   }
   std::vector<CallEnd> end_of(std::size_t index) const { return ends_.at(index); }
-  // Each call that was started has ended exactly once.
+  // Expects that each call has ended exactly once.
   void expect_ends() const {
     for (const auto& ends : ends_) EXPECT_EQ(ends.size(), 1U);
   }
@@ -110,13 +109,13 @@ class VersionTwoServer : public ::testing::Test {
   static void serve(VersionTwoPeer& peer, const draft::Seen& seen) {
     if (is_call(seen)) peer.send(reply_to(seen));
   }
-  // Keeps the Calls for the test to answer.
+  // Returns a handler that keeps the messages for the test to answer.
   Handler keep() {
     return [this](VersionTwoPeer&, const draft::Seen& seen) {
       (is_call(seen) ? calls_ : others_).push_back(seen);
     };
   }
-  // Starts a call, whose message the test gets to answer.
+  // Starts a call and returns its Call, which the test answers.
   draft::Seen started() {
     handle_ = keep();
     start();
@@ -141,7 +140,7 @@ class VersionTwoServer : public ::testing::Test {
   bool reposts_ = true;
   std::optional<Client> client_;
   std::vector<std::vector<CallEnd>> ends_;
-  std::vector<draft::Seen> calls_, others_;  // that keep() has kept
+  std::vector<draft::Seen> calls_, others_;  // kept by keep()
   bool breaks_rules_ = false;
 
  private:

@@ -18,13 +18,13 @@ using Seen = draft::Seen;
 
 constexpr std::uint32_t kOtherBit = 0x40000000;  // turns an XID into that of no call
 
-// How a server answers messages of version two, and what comes of it; those of version one get a
-// reply always.
+// Says how a server answers messages of version two, and what follows. It always replies to those
+// of version one.
 struct OfferMode {
   const char* name;
   // Null: no answer.
   std::function<draft::Words(const Seen& offer)> answer;
-  // What each kind of client speaks afterwards; 0: it has ended.
+  // The version that each kind of client speaks afterwards; 0: it has ended.
   std::uint32_t spoken_by_any, spoken_by_two;
   std::size_t connections = 1;   // that a client of any version makes
   bool at_once = true;           // nothing waits for a time-out
@@ -166,8 +166,8 @@ TEST_P(OfferToVersionTwo, LeadsAClientOfVersionTwoToItOrNowhere) {
 
 // --- Messages to an open call (A1, A2, A5)
 
-// What a server sends with the XID of a call, and how the call ends: by this message, or, since it
-// is dropped, by the reply that follows it.
+// A message with the XID of a call. It ends the call, or is dropped: then the reply behind it ends
+// the call.
 struct ServerMessage {
   const char* name;
   std::function<draft::Words(std::uint32_t xid)> make;
@@ -252,6 +252,10 @@ std::vector<ServerMessage> dropped_messages() {
          return raw(xid, draft::kMsg, {1, 0, 1, 4});
        },
        {}},
+  };
+}
+std::vector<ServerMessage> dropped_errors_and_options() {
+  return {
       {"ErrorOfNoKnownCode", [](auto xid) { return draft::error(xid, 16, 99); }, {}},
       {"ErrorWithoutCode", [](auto xid) { return draft::prefix(xid, 16, draft::kError); }, {}},
       {"ErrVersWithoutRange", [](auto xid) { return draft::error(xid, 16, draft::kErrVers); }, {}},
@@ -329,6 +333,8 @@ constexpr auto kServerMessageName = [](const ::testing::TestParamInfo<ServerMess
 };
 INSTANTIATE_TEST_SUITE_P(Dropped, MessageOfTheServer, ::testing::ValuesIn(dropped_messages()),
                          kServerMessageName);
+INSTANTIATE_TEST_SUITE_P(DroppedErrors, MessageOfTheServer,
+                         ::testing::ValuesIn(dropped_errors_and_options()), kServerMessageName);
 INSTANTIATE_TEST_SUITE_P(Ending, MessageOfTheServer, ::testing::ValuesIn(ending_messages()),
                          kServerMessageName);
 
@@ -350,7 +356,7 @@ TEST_P(MessageOfTheServer, EndsItsCallOnceOrNotAtAll) {
   expect_ends();
 }
 
-// Nothing of it says anything, with another call under way as well.
+// Another call that is under way at the same time ends by its own reply.
 TEST_P(MessageOfTheServer, LeavesOtherCallsAlone) {
   connect();
   handle_ = keep();

@@ -29,13 +29,13 @@ class WordReader {
   bool failed() const { return failed_; }
   void fail() { failed_ = true; }
 
-  // XDR's bool: only 0 and 1 are values of it.
+  // Fails unless the word is 0 or 1, the values of XDR's bool.
   bool take_bool() {
     const std::uint32_t word = take();
     if (word > 1) failed_ = true;
     return word == 1;
   }
-  // An opaque<> whose length is a multiple of four, as those of all known options are.
+  // Takes an opaque<>, whose length is a multiple of four in all known options.
   Words take_opaque() {
     const std::uint32_t size = take();
     if (size % 4 != 0) failed_ = true;

@@ -1,6 +1,6 @@
-// Messages of RPC-over-RDMA version two as 32-bit words, written from the drafts alone
-// (draft-cel-nfsv4-rpcrdma-version-two-01, draft-dnoveck-nfsv4-rpcrdma-xcharext-02): it shares
-// nothing with the library's own codec, so that a mistake there does not hide itself.
+// Encodes and decodes messages of RPC-over-RDMA version two as 32-bit words. It is written from the
+// drafts alone (draft-cel-nfsv4-rpcrdma-version-two-01, draft-dnoveck-nfsv4-rpcrdma-xcharext-02)
+// and shares nothing with the library's own codec, so that a mistake there does not hide itself.
 #ifndef RPCRDMA_TESTS_SYSTEM_VERSION_TWO_WORDS_H_
 #define RPCRDMA_TESTS_SYSTEM_VERSION_TWO_WORDS_H_
 
@@ -26,7 +26,7 @@ enum Characteristic : std::uint32_t { kRbsiz = 1, kReqreminv = 2, kBrs = 3 };
 enum Brs : std::uint32_t { kBrsNone = 0, kBrsInline = 1, kBrsGeneral = 2 };
 
 std::vector<std::byte> bytes_of(const Words& words);
-// Leaves out what is no whole word.
+// Leaves out bytes at the end that are no whole word.
 Words words_of(Bytes bytes);
 Words join(std::initializer_list<Words> parts);
 
@@ -44,19 +44,19 @@ Words error_vers(std::uint32_t xid, std::uint32_t credit, std::uint32_t low, std
 Words option(std::uint32_t xid, std::uint32_t credit, std::uint32_t direction, std::uint32_t type,
              const Words& info);
 
-// The information of an option. A value is its id, its length in bytes and its data.
+// Encode the information of an option. A value is its id, its length in bytes and its data.
 Words value(std::uint32_t id, std::uint32_t data);
 Words spec(std::initializer_list<Words> values);
 Words initxch(std::initializer_list<Words> values, const Words& nochg_bits = {});
 Words respxch(std::uint32_t done, std::uint32_t rejected, std::uint32_t pending);
 Words updxch(const Words& value, bool clears_pending);
 
-// RPC messages (RFC 5531) with AUTH_NONE, and an accepted, successful reply.
+// Encode a Call (RFC 5531) with AUTH_NONE, and an accepted, successful reply.
 Words rpc_call(std::uint32_t xid, std::uint32_t program, std::uint32_t version,
                std::uint32_t procedure, const Words& arguments = {});
 Words rpc_reply(std::uint32_t xid, const Words& results = {});
 
-// One segment in each kind of list.
+// Names a run of memory that a peer has exposed.
 struct Segment {
   std::uint32_t handle = 0, size = 0;
   std::uint64_t offset = 0;
@@ -65,7 +65,7 @@ struct Segment {
 Words read_entry(std::uint32_t position, const Segment& segment);  // of a Read list, with its 1
 Words chunk_of(const Segment& segment);                            // a Write chunk, with its count
 
-// --- What was received
+// --- Decoded messages
 
 struct Value {
   std::uint32_t id = 0;
@@ -94,7 +94,8 @@ std::string to_string(const Seen& seen);
 // other than the XDR of the draft, including bytes behind a header that ends its message.
 std::optional<Seen> decode(const Words& message);
 
-// The values of an INITXCH or REQXCH (the subset behind them goes to `nochg`); nullopt: it is none.
+// Decodes the values of an INITXCH or REQXCH; the subset of an INITXCH goes to `nochg`. nullopt: it
+// is neither, or does not decode.
 std::optional<std::vector<Value>> decode_values(const Seen& option, Words* nochg = nullptr);
 struct Answer {
   Words done, rejected, pending;
