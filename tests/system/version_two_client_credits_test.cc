@@ -382,6 +382,17 @@ class OnlyTwo : public CreditsOfTwo {
   }
 };
 
+// V2-12: who has not begun with version two hears nothing of it.
+TEST_F(CreditsOfTwo, GiveNoMessageOfVersionTwoToAClientOfVersionOne) {
+  connect(1);
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    const draft::Words old = draft::join({draft::prefix(kXid + i, kWanted, draft::kMsg, 1),
+                                          draft::kNoLists, rpc_call(kXid + i, TestService::kNull)});
+    EXPECT_EQ(answers_to(old), Answers{"reply of version 1"});
+  }
+  EXPECT_TRUE(announcements_.empty());
+}
+
 TEST_F(OnlyTwo, RefusesVersionOneAndServesTheSameClientInVersionTwo) {
   connect();
   const draft::Words old = draft::join({draft::prefix(kXid, kWanted, draft::kMsg, 1),

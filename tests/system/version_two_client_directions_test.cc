@@ -227,6 +227,15 @@ TEST_F(DirectionsOfTwo, TakeNoErrorForAnOptionForTheEndOfACall) {
   EXPECT_EQ(ends_, (std::vector<std::optional<Errc>>{std::nullopt}));
 }
 
+// A2, bis-02 §7.2.1: in direction CALL the credit word is the server's wish, as in its Calls.
+TEST_F(DirectionsOfTwo, HaveTheSameWishInOptionsAndCalls) {
+  begin();
+  const draft::Seen call = started();
+  EXPECT_EQ(call.credit, kBackward);
+  ASSERT_EQ(announcements_.size(), 1U);
+  EXPECT_EQ(announcements_.front().credit, call.credit);
+}
+
 // An option of the server's never has the XID of one of its calls that is under way.
 TEST_F(DirectionsOfTwo, HaveOneXidForEachMessageOfTheServer) {
   begin();

@@ -130,6 +130,9 @@ std::vector<ClientMessage> characteristics() {
   using draft::initxch, draft::value, draft::updxch, draft::spec;
   const draft::Words all = initxch(
       {value(draft::kRbsiz, 4096), value(draft::kReqreminv, 1), value(draft::kBrs, 1)}, {6});
+  draft::Words many{100};
+  for (std::uint32_t i = 0; i < 100; ++i) many = draft::join({many, value(0x100 + i, i)});
+  many.push_back(0);  // no subset
   const auto init = [](const draft::Words& info) { return option_of(draft::kInitxch, info); };
   const auto update = [](const draft::Words& info) { return option_of(draft::kUpdxch, info); };
   const auto request = [](const draft::Words& info) { return option_of(draft::kReqxch, info); };
@@ -142,6 +145,13 @@ std::vector<ClientMessage> characteristics() {
       {"ValueOfTwoWords", init(initxch({{draft::kRbsiz, 8, 4096, 7}})), ""},
       {"SubsetBeyondTheValues", init(initxch({value(draft::kBrs, 1)}, {0xffffffff, 1})), ""},
       {"InReplyDirection", option_of(draft::kInitxch, all, draft::kReply), ""},
+      {"ValueOfIdZero", init(initxch({value(0, 1)})), ""},
+      {"ManyUnknownValues", init(many), ""},
+      {"SubsetBeyondTheOption", init(draft::join({spec({value(draft::kBrs, 1)}), {5, 1}})),
+       kBadHeaderAnswer},
+      // None of the operations has a payload (their table says so). The drafts name no error for
+      // one, so it may be ignored, but it is never executed.
+      {"ValuesInFrontOfACall", draft::join({init(all), kCallRpc}), ""},
       {"ValueOfNoBytes", init(initxch({{draft::kRbsiz, 0}})), kBadHeaderAnswer},
       {"ValueOfTwoBytes", init(initxch({{draft::kRbsiz, 2, 0x10000000}})), kBadHeaderAnswer},
       {"BoolOf2", init(initxch({value(draft::kReqreminv, 2)})), kBadHeaderAnswer},
@@ -157,6 +167,9 @@ std::vector<ClientMessage> characteristics() {
       {"UpdateOfATooShortValue", update({draft::kRbsiz, 0, 0}), kBadHeaderAnswer},
       {"UpdateThatClears2", update({draft::kRbsiz, 4, 4096, 2}), kBadHeaderAnswer},
       {"AnswerToNoRequest", option_of(draft::kRespxch, draft::respxch(1, 0, 0), draft::kReply), ""},
+      {"SolicitedUpdateOfNoRequest",
+       option_of(draft::kUpdxch, updxch(value(draft::kRbsiz, 4096), true), draft::kReply), ""},
+      {"AnswerInCallDirection", option_of(draft::kRespxch, draft::respxch(0, 1, 0)), ""},
       {"RequestOfNothing", request({0}), "RESPXCH"},
       {"RequestOfAnUnknownValue", request(spec({value(0x4321, 1)})), "RESPXCH"},
       {"RequestOfATooShortValue", request({1, draft::kRbsiz, 0}), kBadHeaderAnswer},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -151,6 +152,7 @@ class ClientOptionsOnTheWire : public ServerCredits {
     for (int i = 0; i < 2; ++i) expect_served();
     time_.settle();
   }
+  std::optional<std::uint32_t> said_;  // the client's Receive size, by its last UPDXCH
 };
 
 // B3, B4: one INITXCH without payload, of values that there are.
@@ -186,6 +188,23 @@ TEST_F(ClientOptionsOnTheWire, HaveNoCreditWordOfZero) {  // bis-02 §7.2.1
   time_.settle();
   EXPECT_EQ(others_.size(), 2U);
   EXPECT_EQ(peer().zero_credits(), std::vector<std::string>());
+}
+
+TEST_F(ClientOptionsOnTheWire, HaveNoCreditWordOfZeroInUpdates) {
+  begin_and_keep_options();
+  ASSERT_TRUE(client_->raise_receive_size(8192));
+  handle_ = [this](VersionTwoPeer& peer, const Seen& seen) {
+    serve(peer, seen);
+    if (seen.is_option(draft::kReqxch)) {
+      peer.send(
+          draft::option(seen.xid, 16, draft::kReply, draft::kRespxch, draft::respxch(1, 0, 0)));
+    }
+    if (const auto update = draft::decode_updxch(seen)) said_ = update->now.data.at(0);
+    if (!is_call(seen)) others_.push_back(seen);
+  };
+  for (int i = 0; i < 50 && !said_; ++i) expect_served();
+  EXPECT_EQ(said_, 8192U);
+  for (const Seen& seen : others_) EXPECT_GE(seen.credit, 1U) << draft::to_string(seen);
 }
 
 // B6: a server without the extension keeps the client from sending more of it, and from no Call.

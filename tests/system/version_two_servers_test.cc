@@ -371,6 +371,54 @@ TEST_P(MessageOfTheServer, LeavesOtherCallsAlone) {
   expect_ends();
 }
 
+// P10 and P11 of docs/invariants.md: half a header says nothing; half an RPC header is a bad reply.
+TEST_F(VersionTwoServer, MayCutItsReplyAnywhere) {
+  connect();
+  const Seen first = started();
+  const auto whole = draft::bytes_of(reply_to(first));
+  ASSERT_EQ(whole.size(), 56U);
+  for (std::size_t size = 0; size < 32; ++size) {
+    peer().send_bytes(Bytes(whole).first(size));
+    time_.settle();
+    ASSERT_TRUE(ends_.back().empty()) << size;
+  }
+  send(reply_to(first));
+  EXPECT_EQ(ends_.back(), std::vector<CallEnd>{std::nullopt});
+  for (std::size_t size = 36; size < whole.size(); size += 4) {
+    const Seen call = started();
+    const auto reply = draft::bytes_of(reply_to(call));
+    peer().send_bytes(Bytes(reply).first(size));
+    time_.settle();
+    EXPECT_EQ(ends_.back(), std::vector<CallEnd>{Errc::kBadReply}) << size;
+  }
+  handle_ = &serve;
+  expect_served();
+}
+
+// Each part has one answer at most, which is BAD_HEADER, and ends no call.
+TEST_F(VersionTwoServer, MayCutItsOptionAnywhere) {
+  connect();
+  const Seen call = started();
+  const auto whole =
+      draft::bytes_of(draft::option(call.xid, 16, draft::kCall, draft::kInitxch,
+                                    draft::initxch({draft::value(draft::kRbsiz, 8192)}, {1})));
+  ASSERT_EQ(whole.size(), 52U);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    SCOPED_TRACE(size);
+    others_.clear();
+    peer().send_bytes(Bytes(whole).first(size));
+    time_.settle();
+    ASSERT_LE(others_.size(), size < 16 ? 0U : 1U);
+    for (const Seen& seen : others_) {
+      EXPECT_TRUE(seen.is_error(draft::kErrBadHeader)) << draft::to_string(seen);
+      EXPECT_EQ(seen.xid, call.xid);
+    }
+    ASSERT_TRUE(ends_.back().empty());
+  }
+  send(reply_to(call));
+  EXPECT_EQ(ends_.back(), std::vector<CallEnd>{std::nullopt});
+}
+
 // --- Options of the server (B3 to B6)
 
 struct ServerOption {
