@@ -75,7 +75,7 @@ class DirectionsOfTwo : public VersionTwoClient {
     const draft::Seen& call = messages.front();
     EXPECT_TRUE(call.is_msg(draft::kCall)) << draft::to_string(call);
     EXPECT_GE(call.credit, 1U);
-    EXPECT_TRUE(call.reads.empty() && call.writes.empty() && !call.reply_chunk);
+    EXPECT_TRUE(call.reads.empty() && call.writes.empty() && !call.has_reply_chunk);
     EXPECT_EQ(call.payload.at(0), call.xid);
     EXPECT_EQ(call.payload.at(1), 0U) << "CALL";
     return call;

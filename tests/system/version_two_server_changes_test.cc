@@ -194,7 +194,7 @@ class CallingServer : public VersionTwoServer {
     EXPECT_TRUE(answers[0].is_msg(draft::kReply)) << draft::to_string(answers[0]);
     EXPECT_EQ(answers[0].xid, message[0]);
     EXPECT_EQ(answers[0].credit, kTakes) << "its grant";
-    EXPECT_TRUE(answers[0].writes.empty() && !answers[0].reply_chunk);
+    EXPECT_TRUE(answers[0].writes.empty() && !answers[0].has_reply_chunk);
   }
   void expect_bad_header_to(const draft::Words& message) {
     const auto answers = answers_to(message);

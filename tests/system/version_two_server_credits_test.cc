@@ -430,9 +430,9 @@ TEST_F(ServerCredits, LetALongReplyCome) {
   time_.settle();
   ASSERT_EQ(calls_.size(), 1U);
   const Seen& seen = calls_.front();
-  ASSERT_TRUE(seen.reply_chunk && !seen.reply_chunk->empty()) << "V1-P1";
+  ASSERT_FALSE(seen.reply_chunk.empty()) << "V1-P1";
   const draft::Words reply = draft::rpc_reply(seen.xid, draft::Words(2000, 7));
-  draft::Segment segment = seen.reply_chunk->front();
+  draft::Segment segment = seen.reply_chunk.front();
   ASSERT_GE(segment.size, 4 * reply.size());
   peer().write(reply, segment);
   segment.size = static_cast<std::uint32_t>(4 * reply.size());

@@ -69,7 +69,8 @@ void read_lists(WordReader& reader, Seen& seen) {
     seen.reads.emplace_back(position, reader.take_segment());
   }
   while (reader.take_bool() && !reader.failed()) seen.writes.push_back(reader.take_chunk());
-  if (reader.take_bool()) seen.reply_chunk = reader.take_chunk();
+  seen.has_reply_chunk = reader.take_bool();
+  if (seen.has_reply_chunk) seen.reply_chunk = reader.take_chunk();
 }
 
 void read_error(WordReader& reader, Seen& seen) {

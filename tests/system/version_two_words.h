@@ -77,7 +77,8 @@ struct Seen {
   std::uint32_t direction = 0;  // MSG, NOMSG, OPTIONAL
   std::vector<std::pair<std::uint32_t, Segment>> reads;
   std::vector<std::vector<Segment>> writes;
-  std::optional<std::vector<Segment>> reply_chunk;
+  bool has_reply_chunk = false;
+  std::vector<Segment> reply_chunk;
   Words payload;  // MSG, OPTIONAL: what follows the header
   std::uint32_t error = 0, low = 0, high = 0;
   std::uint32_t option = 0;  // type of an OPTIONAL
