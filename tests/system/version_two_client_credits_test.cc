@@ -370,6 +370,78 @@ TEST_F(LargeReplies, ComeInlineBehindTheWordOfTheClient) {
   }
 }
 
+// a later word replaces the earlier one, also where it is a smaller size.
+TEST_F(LargeReplies, AreErrorsAgainBehindASmallerSize) {
+  connect();
+  peer_->repost(false);
+  const auto say = [this](std::uint32_t size) {
+    EXPECT_EQ(answers_to(own_option(kXid, draft::kInitxch,
+                                    draft::initxch({draft::value(draft::kRbsiz, size)}))),
+              Answers());
+  };
+  while (peer_->posted() > 1) expect_served();
+  peer_->post(2, 16'384);
+  expect_served();  // it takes the last smaller Receive
+  say(16'384);
+  EXPECT_EQ(answers_of(6000), Answers{"reply"});
+  peer_->post(8, 4096);
+  expect_served();  // it takes the last larger one
+  say(4096);
+  EXPECT_EQ(answers_of(6000), Answers{"BAD_HEADER"});
+  EXPECT_EQ(answers_of(4000), Answers{"reply"});
+}
+
+// V1-P3, V1-P4; REQREMINV is false by default: the peer MUST use Send, and MAY invalidate
+// otherwise.
+TEST_F(CreditsOfTwo, LetALongReplyBeWritten) {
+  for (const bool takes_invalidation : {false, true}) {
+    SCOPED_TRACE(takes_invalidation);
+    connect();
+    if (takes_invalidation) {
+      EXPECT_EQ(answers_to(own_option(kXid, draft::kInitxch,
+                                      draft::initxch({draft::value(draft::kReqreminv, 1)}))),
+                Answers());
+    }
+    peer_->expose(draft::Words(3000), rdma::RemoteAccess::kWrite);
+    ASSERT_TRUE(time_.run_until([this] { return peer_->exposed().has_value(); }));
+    const draft::Segment room = *peer_->exposed();
+    peer_->send(draft::msg(kXid, kWanted, draft::kCall,
+                           rpc_call(kXid, TestService::kProduce, {8000}),
+                           draft::join({{0, 0, 1}, draft::chunk_of(room)})));
+    const auto answers = heard();
+    ASSERT_EQ(answers.size(), 1U);
+    ASSERT_TRUE(answers[0].is(draft::kNomsg)) << draft::to_string(answers[0]);
+    EXPECT_EQ(answers[0].direction, draft::kReply);
+    ASSERT_EQ(answers[0].reply_chunk.size(), 1U);
+    EXPECT_EQ(answers[0].reply_chunk[0].handle, room.handle);
+    EXPECT_EQ(answers[0].reply_chunk[0].size, 24U + 4 + 8000);
+    const draft::Words reply = peer_->content_of_exposed();
+    EXPECT_EQ((draft::Words{reply.begin(), reply.begin() + 7}),
+              (draft::Words{kXid, 1, 0, 0, 0, 0, 8000}));
+    if (takes_invalidation) {
+      EXPECT_LE(peer_->invalidated().size(), 1U);
+    } else {
+      EXPECT_TRUE(peer_->invalidated().empty());
+    }
+    for (const std::uint32_t handle : peer_->invalidated()) EXPECT_EQ(handle, room.handle);
+    expect_served();
+  }
+}
+
+// each request has an answer of its own.
+TEST_F(CreditsOfTwo, LetTwoRequestsBeAnsweredBySeparateAnswers) {
+  connect(64);
+  expect_served();
+  peer_->send(own_option(kXid, draft::kReqxch, wish_for(16'384)));
+  peer_->send(own_option(kXid + 1, draft::kReqxch, wish_for(8192)));
+  std::vector<std::uint32_t> answered;
+  for (const draft::Seen& seen : heard()) {
+    if (seen.is_option(draft::kRespxch)) answered.push_back(seen.xid);
+  }
+  EXPECT_EQ(answered, (std::vector<std::uint32_t>{kXid, kXid + 1}));
+  expect_no_faults();
+}
+
 // --- Versions
 
 class OnlyTwo : public CreditsOfTwo {

@@ -54,11 +54,13 @@ class DirectionsOfTwo : public VersionTwoClient {
   void begin() {
     EXPECT_EQ(answers_to(own_call(kXid, 1)), std::vector<std::string>{"reply"});
     ASSERT_TRUE(caller_.client);
+    for (int i = 0; i < 2; ++i) expect_served();  // so that no option of the server's counts
   }
   // Starts a call of the server's; how it ended goes to `ends_`.
-  bool start() {
-    auto call = caller_.client->prepare({77, 1, 5});
+  bool start(std::uint32_t argument_words = 0) {
+    auto call = caller_.client->prepare({77, 1, 5}, 4 * argument_words + 4);
     if (!call) return false;
+    for (std::uint32_t i = 0; i < argument_words; ++i) call->arguments().xdr().u32(i);
     return caller_.client
         ->start(std::move(*call),
                 [this](Expected<Reply, Error> reply) {
@@ -211,6 +213,44 @@ TEST_F(DirectionsOfTwo, HaveNoMoreCallsOfTheServerOnceTheClientSaysNone) {
   start();
   EXPECT_TRUE(heard().empty());
   expect_served();
+}
+
+// B2: without chunks a call has to fit a message; with GENL it may be a Long Call.
+TEST_F(DirectionsOfTwo, HaveLongCallsOfTheServerWhereTheClientTakesThem) {
+  begin();
+  EXPECT_EQ(answers_to(reply_to(started(), 8)), none());
+  EXPECT_FALSE(start(1500)) << "INLINE";
+  EXPECT_TRUE(heard().empty());
+  EXPECT_EQ(
+      answers_to(draft::option(kXid, 1, draft::kCall, draft::kInitxch,
+                               draft::initxch({draft::value(draft::kBrs, draft::kBrsGeneral)}))),
+      none());
+  ASSERT_TRUE(start(1500));
+  const auto calls = heard();
+  ASSERT_EQ(calls.size(), 1U);
+  EXPECT_TRUE(calls[0].is(draft::kNomsg)) << draft::to_string(calls[0]);
+  EXPECT_EQ(calls[0].direction, draft::kCall);
+  ASSERT_FALSE(calls[0].reads.empty());
+  EXPECT_EQ(calls[0].reads[0].first, 0U) << "a Position-Zero chunk";
+  EXPECT_EQ(answers_to(reply_to(calls[0], 8)), none());
+  EXPECT_EQ(ends_, std::vector<std::optional<Errc>>(2));
+}
+
+// V2-12: who speaks version 1 now is called in version 1.
+TEST_F(DirectionsOfTwo, HaveTheVersionOfTheNewestCall) {
+  begin();
+  EXPECT_EQ(answers_to(draft::join({draft::prefix(kXid, kWanted, draft::kMsg, 1), draft::kNoLists,
+                                    draft::rpc_call(kXid, kProgram, 1, 7)})),
+            std::vector<std::string>{"reply of version 1"});
+  ASSERT_TRUE(start());
+  const auto calls = heard();
+  ASSERT_EQ(calls.size(), 1U);
+  EXPECT_EQ(calls[0].vers, 1U);
+  EXPECT_GE(calls[0].credit, 1U);
+  peer_->send(draft::join({draft::prefix(calls[0].xid, 1, draft::kMsg, 1), draft::kNoLists,
+                           draft::rpc_reply(calls[0].xid)}));
+  EXPECT_TRUE(heard().empty());
+  EXPECT_EQ(ends_, std::vector<std::optional<Errc>>(1));
 }
 
 // An error to an option that this side has not sent ends no call of it.

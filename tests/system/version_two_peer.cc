@@ -85,6 +85,7 @@ void VersionTwoPeer::progress() {
                     static_cast<std::uint32_t>(exposed_memory_.size()), each.address};
         continue;
       }
+      if (each.tag) invalidated_.push_back(static_cast<std::uint32_t>(*each.tag));
       handle_message({&receive_memory_[each.id * kSize], each.size});
       post_physical(static_cast<std::uint16_t>(each.id));
     }

@@ -36,6 +36,8 @@ class VersionTwoPeer {
   void expose(const draft::Words& content, rdma::RemoteAccess access);
   const std::optional<draft::Segment>& exposed() const { return exposed_; }
   draft::Words content_of_exposed() const { return draft::words_of(exposed_memory_); }
+  // Lists the handles that the other side has invalidated with its messages.
+  const std::vector<std::uint32_t>& invalidated() const { return invalidated_; }
   // Writes into memory of the other side.
   void write(const draft::Words& content, const draft::Segment& to);
   void disconnect() { queue_pair_->disconnect(); }
@@ -75,6 +77,7 @@ class VersionTwoPeer {
   bool connected_ = false, ended_ = false;
   std::optional<draft::Segment> exposed_;
   std::size_t received_ = 0, received_size_max_ = 0;
+  std::vector<std::uint32_t> invalidated_;
   std::vector<std::string> faults_, zero_credits_;
 };
 

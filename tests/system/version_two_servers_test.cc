@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,7 @@ class OfferToVersionTwo : public VersionTwoServer, public ::testing::WithParamIn
  protected:
   void answer(VersionTwoPeer& peer, const Seen& seen) {
     if (seen.vers == 1) {
+      if (!first_old_) first_old_ = seen.xid;
       peer.send(old_reply(seen));
       return;
     }
@@ -136,6 +138,10 @@ class OfferToVersionTwo : public VersionTwoServer, public ::testing::WithParamIn
     expect_served();
     expect_served();
     expect_ends();
+    EXPECT_EQ(offers_.size(), 1U) << "nothing of version two follows a refusal";
+    if (spoken == 1 && peers_.size() == 1) {
+      EXPECT_EQ(first_old_, offers_[0].xid) << "V2-8: it is the same Call";
+    }
   }
   // A4: in version 2, for a reader of version 1, and with a wish for credits.
   void expect_good_offers() {
@@ -147,6 +153,7 @@ class OfferToVersionTwo : public VersionTwoServer, public ::testing::WithParamIn
     EXPECT_LE(peers_.front()->received_size_max(), 1024U);
   }
   bool is_offered_ = false;
+  std::optional<std::uint32_t> first_old_;  // XID of the first message of version one
   std::vector<Seen> offers_;
 };
 INSTANTIATE_TEST_SUITE_P(Modes, OfferToVersionTwo, ::testing::ValuesIn(offer_modes()),
