@@ -143,7 +143,7 @@ TEST_P(ChangeByTheServer, EndsOnceAsTheServerSays) {
   run();
 }
 
-TEST_F(VersionTwoServer, LosesARequestWithItsConnection) {
+TEST_F(VersionTwoServer, LosesTheRequestsOfItsClientWhenItGoes) {
   connect();
   handle_ = keep();
   std::vector<ChangeResult> ends;

@@ -22,12 +22,13 @@ class ServerCredits : public VersionTwoServer {
   void serve_strictly(std::uint32_t credits, std::size_t count) {
     receives_ = 1;  // until the first grant there is one message (A4)
     reposts_ = false;
-    handle_ = [&](VersionTwoPeer& peer, const Seen& offer) {
+    handle_ = [credits](VersionTwoPeer& peer, const Seen& seen) {
+      if (!is_call(seen)) return;  // the client makes itself known
       peer.post(credits);
-      peer.send(reply_to(offer, credits));
-      handle_ = keep();
+      peer.send(reply_to(seen, credits));
     };
     connect();
+    handle_ = keep();
     for (std::size_t i = 0; i < count; ++i) start();
     for (std::size_t i = 0; i < count; ++i) {
       time_.settle();
