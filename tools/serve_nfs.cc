@@ -53,7 +53,7 @@ nfs::Export parsed(const std::string& text) {
   return std::move(*made);
 }
 
-std::vector<nfs::Export> named_exports(const NfsOptions& options) {
+std::vector<nfs::Export> named_exports(const NfsOptions& options, StderrLog& log) {
   std::vector<nfs::Export> exports;
   for (const std::string& text : options.directories) exports.push_back(parsed(text));
   if (options.names.size() > exports.size()) {
@@ -73,15 +73,19 @@ std::vector<nfs::Export> named_exports(const NfsOptions& options) {
   }
   auto more = nfs::parse_exports(text);
   if (!more) fail(kUsage, fmt::format("--exports {}, {}", options.exports_file, more.error()));
-  if (more->empty() && exports.empty()) {
+  if (more->exports.empty() && exports.empty()) {
     fail(kUsage, fmt::format("--exports {}: nothing is exported there", options.exports_file));
   }
-  std::move(more->begin(), more->end(), std::back_inserter(exports));
+  for (const std::string& warning : more->warnings) {
+    log.write(blob::LogLevel::kWarning,
+              fmt::format("--exports {}, {}", options.exports_file, warning));
+  }
+  std::move(more->exports.begin(), more->exports.end(), std::back_inserter(exports));
   return exports;
 }
 
-std::vector<nfs::Export> exports_of(const NfsOptions& options) {
-  std::vector<nfs::Export> exports = named_exports(options);
+std::vector<nfs::Export> exports_of(const NfsOptions& options, StderrLog& log) {
+  std::vector<nfs::Export> exports = named_exports(options, log);
   if (!options.is_read_only) return exports;
   for (nfs::Export& each : exports) {
     for (nfs::ExportClient& client : each.clients) client.rules.is_read_only = true;
@@ -114,7 +118,7 @@ std::string security_of(const nfs::Export& made) {
 
 std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log) {
   nfs::ExporterOptions wanted;
-  wanted.exports = exports_of(options);
+  wanted.exports = exports_of(options, log);
   wanted.key_path = key_path(options, log);
   wanted.workers = options.workers;
   wanted.open_files_max = options.open_files_max;

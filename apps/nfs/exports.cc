@@ -223,7 +223,20 @@ Parsed<ExportClient> parse_client(std::string_view word, Export& into) {
   return client;
 }
 
-Parsed<Export> parse_line(std::string_view line) {
+// Says that options behind a blank are for everybody, as in exports(5), where a client was meant,
+// perhaps.
+std::string warning_of_options_alone(const Export& made, const std::string& options) {
+  if (made.clients.empty()) {
+    return in_quotes(options) + " names no client, so that everybody may mount " + made.directory +
+           "; *" + options + " says the same without this warning";
+  }
+  const std::string& before = made.clients.back().text;
+  return "the blank before " + in_quotes(options) + " opens " + made.directory +
+         " to everybody with these options, and leaves " + before +
+         " with the default ones; did you mean " + before + options + "?";
+}
+
+Parsed<Export> parse_line(std::string_view line, std::vector<std::string>& warnings) {
   Export made;
   auto directory = take_word(line);
   if (!directory) return Unexpected<std::string>(directory.error());
@@ -238,6 +251,7 @@ Parsed<Export> parse_line(std::string_view line) {
     if (!word) return Unexpected<std::string>(word.error());
     auto client = parse_client(*word, made);
     if (!client) return Unexpected<std::string>(client.error());
+    if (word->starts_with('(')) warnings.push_back(warning_of_options_alone(made, *word));
     made.clients.push_back(std::move(*client));
   }
   if (made.clients.empty()) {
@@ -402,8 +416,8 @@ Parsed<Export> parse_export(std::string_view text) {
   return made;
 }
 
-Parsed<std::vector<Export>> parse_exports(std::string_view text) {
-  std::vector<Export> made;
+Parsed<ExportsFile> parse_exports(std::string_view text) {
+  ExportsFile file;
   std::string trouble;
   std::size_t number = 0;
   for_each_part(text, '\n', [&](std::string_view line) {
@@ -411,22 +425,25 @@ Parsed<std::vector<Export>> parse_exports(std::string_view text) {
     line = line.substr(0, line.find('#'));
     skip_blanks(line);
     if (line.empty()) return true;
-    auto parsed = parse_line(line);
+    const std::string where = "line " + std::to_string(number) + ": ";
+    std::vector<std::string> warnings;
+    auto parsed = parse_line(line, warnings);
     if (!parsed) {
-      trouble = "line " + std::to_string(number) + ": " + parsed.error();
+      trouble = where + parsed.error();
       return false;
     }
+    for (const std::string& each : warnings) file.warnings.push_back(where + each);
     const auto same = [&](const Export& other) { return other.name == parsed->name; };
-    if (std::ranges::any_of(made, same)) {
-      trouble = "line " + std::to_string(number) + ": " + in_quotes(parsed->name) +
-                " is exported already; give it another name=/NAME";
+    if (std::ranges::any_of(file.exports, same)) {
+      trouble =
+          where + in_quotes(parsed->name) + " is exported already; give it another name=/NAME";
       return false;
     }
-    made.push_back(std::move(*parsed));
+    file.exports.push_back(std::move(*parsed));
     return true;
   });
   if (!trouble.empty()) return Unexpected<std::string>(trouble);
-  return made;
+  return file;
 }
 
 }  // namespace nfs

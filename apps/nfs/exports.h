@@ -90,8 +90,14 @@ std::string_view name_of(rpcrdma::Protection protection) noexcept;
 // fs=NAME and gateway=NAME;
 // "./ceph:" is one of this machine.
 Parsed<Export> parse_export(std::string_view text);
-// A file of lines as above. Further option: name=/NAME.
-Parsed<std::vector<Export>> parse_exports(std::string_view text);
+// The result of reading a file of exports.
+struct ExportsFile {
+  std::vector<Export> exports;
+  // Names lines that mean something else than they seem to; a sentence each, "line 3: …".
+  std::vector<std::string> warnings;
+};
+// Reads a file of lines as above. Further option: name=/NAME.
+Parsed<ExportsFile> parse_exports(std::string_view text);
 
 }  // namespace nfs
 

@@ -9,6 +9,7 @@ namespace nfs {
 namespace {
 
 using rpcrdma::Protection;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
@@ -123,8 +124,8 @@ TEST(ParseExport, OfACephFsHasOptionsOfItsOwn) {
 
   const auto lines = parse_exports("ceph:/vol *(rw,id=nfs,name=/v)");
   ASSERT_TRUE(lines) << lines.error();
-  EXPECT_EQ(lines->front().name, "/v");
-  EXPECT_THAT(lines->front().settings, ElementsAre(Pair("id", "nfs")));
+  EXPECT_EQ(lines->exports.front().name, "/v");
+  EXPECT_THAT(lines->exports.front().settings, ElementsAre(Pair("id", "nfs")));
 }
 
 TEST(ParseExports, ReadsLines) {
@@ -132,14 +133,34 @@ TEST(ParseExports, ReadsLines) {
       "# a comment\n\n/srv/data\t192.0.2.0/24(rw,no_root_squash) *(ro)  # another\r\n"
       "/srv/a\\040b *(name=/ab)");
   ASSERT_TRUE(made) << made.error();
-  ASSERT_EQ(made->size(), 2U);
-  const Export& data = made->front();
+  ASSERT_EQ(made->exports.size(), 2U);
+  const Export& data = made->exports.front();
   EXPECT_FALSE(data.rules_for("192.0.2.1:5")->is_read_only);
   EXPECT_EQ(data.rules_for("192.0.2.1:5")->squash, Squash::kNone);
   EXPECT_TRUE(data.rules_for("198.51.100.1:5")->is_read_only);
-  EXPECT_EQ(made->back().directory, "/srv/a b");
-  EXPECT_EQ(made->back().name, "/ab");
-  EXPECT_TRUE(made->back().rules_for("[2001:db8::1]:5")->is_read_only) << "as exports(5)";
+  EXPECT_EQ(made->exports.back().directory, "/srv/a b");
+  EXPECT_EQ(made->exports.back().name, "/ab");
+  EXPECT_TRUE(made->exports.back().rules_for("[2001:db8::1]:5")->is_read_only) << "as exports(5)";
+  EXPECT_TRUE(made->warnings.empty());
+}
+
+// As exports(5) has it, and nearly never what was meant.
+TEST(ParseExports, WarnsOfABlankBeforeOptions) {
+  const auto made = parse_exports(
+      "/plain 10.0.0.0/8(rw)\n/srv 10.0.0.0/8 (rw,all_squash)\n/all\t(rw)\n/two * (ro)");
+  ASSERT_TRUE(made) << made.error();
+  ASSERT_EQ(made->exports.size(), 4U);
+  const Export& srv = made->exports[1];
+  EXPECT_TRUE(srv.rules_for("10.0.0.1:5")->is_read_only);
+  ASSERT_NE(srv.rules_for("192.0.2.1:5"), nullptr);
+  EXPECT_FALSE(srv.rules_for("192.0.2.1:5")->is_read_only);
+  EXPECT_EQ(srv.rules_for("192.0.2.1:5")->squash, Squash::kAll);
+  EXPECT_THAT(made->warnings,
+              ElementsAre(AllOf(HasSubstr("line 2"), HasSubstr("everybody"),
+                                HasSubstr("did you mean 10.0.0.0/8(rw,all_squash)?")),
+                          AllOf(HasSubstr("line 3"), HasSubstr("everybody"),
+                                HasSubstr("*(rw) says the same")),
+                          AllOf(HasSubstr("line 4"), HasSubstr("did you mean *(ro)?"))));
 }
 
 TEST(ParseExports, NamesTheLineThatIsWrong) {

@@ -136,8 +136,11 @@ void MountService::MOUNTPROC3_EXPORT(Answer<mount3::exports> answer) {
   mount3::exports list;
   for (const ServedExport& each : exports_.all()) {
     mount3::exportnode node{each.rules.name, {}};
-    for (const ExportClient& client : each.rules.clients) {
-      if (!client.addresses.contains_all()) node.ex_groups.push_back({client.text});
+    // A list of nobody means everybody; beside others, everybody has to be named.
+    const auto& clients = each.rules.clients;
+    const bool is_for_all = clients.size() == 1 && clients.front().addresses.contains_all();
+    for (const ExportClient& client : clients) {
+      if (!is_for_all) node.ex_groups.push_back({client.text});
     }
     list.push_back(std::move(node));
   }

@@ -1,0 +1,87 @@
+// Paths: what MOUNT makes of them, to whom it lists them, and the way up from below long ones.
+#include <gmock/gmock-matchers.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nfs/served_for_test.h"
+
+namespace nfs3 {
+namespace {
+
+using mount3::mountstat3;
+using testing::ElementsAre;
+
+class Paths : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    nfs::ExporterOptions options;
+    if (GetParam() == "table") options.handles = nfs::posix::HandleKind::kTable;
+    begin(std::move(options));
+  }
+  void begin(nfs::ExporterOptions options) {
+    client_.reset();
+    served_.emplace(std::move(options));
+    client_ = served_->connect("tcp");
+    root_ = nfs::mounted(*client_, "/data");
+  }
+
+  NFS_V3_Client nfs() const { return NFS_V3_Client(*client_); }
+  LOOKUP3res look_up(const nfs_fh3& directory, const std::string& name) const {
+    return nfs().NFSPROC3_LOOKUP({{directory, name}}).value();
+  }
+  // The end of a path, a component at a time.
+  nfs_fh3 handle_of(const std::filesystem::path& path) const {
+    nfs_fh3 here = root_;
+    for (const auto& each : path) {
+      const auto found = look_up(here, each.string());
+      EXPECT_EQ(found.status(), nfsstat3::NFS3_OK) << each;
+      if (found.resok() == nullptr) return {};
+      here = found.resok()->object;
+    }
+    return here;
+  }
+  void link(const std::string& name, const std::string& text) const {
+    std::filesystem::create_symlink(text, served_->path(name));
+  }
+  mount3::mountres3 mount(const std::string& below) const {
+    mount3::MOUNT_V3_Client client(*client_);
+    return client.MOUNTPROC3_MNT("/data/" + below).value();
+  }
+
+  std::optional<nfs::Served> served_;
+  std::unique_ptr<rpcrdma::Client> client_;
+  nfs_fh3 root_;
+};
+INSTANTIATE_TEST_SUITE_P(Of, Paths, testing::Values("kernel", "table"),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(Paths, ThatEverybodyMayMountAreListedSo) {
+  nfs::ExporterOptions options;
+  for (const char* const rules :
+       {"client=192.0.2.0/24,client=*,name=/both", "client=192.0.2.0/24,name=/some"}) {
+    options.exports.push_back(
+        nfs::parse_export(std::filesystem::temp_directory_path().string() + ":" + rules).value());
+  }
+  begin(std::move(options));
+  mount3::MOUNT_V3_Client client(*client_);
+  const auto list = client.MOUNTPROC3_EXPORT().value();
+  const auto groups_of = [&](const char* name) {
+    std::vector<std::string> groups;
+    for (const auto& each : list) {
+      if (each.ex_dir != name) continue;
+      for (const auto& group : each.ex_groups) groups.push_back(group.gr_name);
+    }
+    return groups;
+  };
+  EXPECT_THAT(groups_of("/both"), ElementsAre("192.0.2.0/24", "*"));
+  EXPECT_THAT(groups_of("/some"), ElementsAre("192.0.2.0/24"));
+  EXPECT_THAT(groups_of("/data"), ElementsAre()) << "nobody is named, and everybody meant";
+}
+
+}  // namespace
+}  // namespace nfs3
