@@ -6,13 +6,16 @@
 
 namespace nfs {
 
+bool is_in_group(const Caller& caller, std::uint32_t gid) noexcept {
+  return caller.gid == gid || std::ranges::find(caller.groups, gid) != caller.groups.end();
+}
+
 bool permits(const struct stat& status, const Caller& caller, unsigned rights) noexcept {
   if (caller.uid == 0) return true;
   unsigned shift = 0;
   if (caller.uid == status.st_uid) {
     shift = 6;
-  } else if (caller.gid == status.st_gid ||
-             std::ranges::find(caller.groups, status.st_gid) != caller.groups.end()) {
+  } else if (is_in_group(caller, status.st_gid)) {
     shift = 3;
   }
   return ((status.st_mode >> shift) & rights) == rights;
@@ -42,6 +45,20 @@ bool touches_alone(const nfs3::sattr3& attributes) noexcept {
          attributes.mtime.set_it() != nfs3::time_how::SET_TO_CLIENT_TIME &&
          attributes.mode.mode() == nullptr && attributes.uid.uid() == nullptr &&
          attributes.gid.gid() == nullptr;
+}
+
+nfs3::nfsstat3 may_own(const struct stat& status, const Caller& caller,
+                       const nfs3::sattr3& attributes) noexcept {
+  if (caller.uid == 0) return nfs3::nfsstat3::NFS3_OK;
+  const auto *const uid = attributes.uid.uid(), *const gid = attributes.gid.gid();
+  if (caller.uid != status.st_uid && !touches_alone(attributes)) {
+    return nfs3::nfsstat3::NFS3ERR_PERM;
+  }
+  if (uid != nullptr && *uid != status.st_uid) return nfs3::nfsstat3::NFS3ERR_PERM;
+  if (gid != nullptr && *gid != status.st_gid && !is_in_group(caller, *gid)) {
+    return nfs3::nfsstat3::NFS3ERR_PERM;
+  }
+  return nfs3::nfsstat3::NFS3_OK;
 }
 
 }  // namespace nfs

@@ -52,6 +52,13 @@ nfs3::nfsstat3 may_set(const struct stat& status, const Caller& caller,
   return sets_times(attributes) ? may(kWrite) : nfs3::nfsstat3::NFS3_OK;
 }
 
+// Finds what chmod(2), chown(2) and utimensat(2) forbid this user: others than root set mode,
+// owner, group and times of their own files alone, give none away, and only to a group that they
+// are in.
+nfs3::nfsstat3 may_own(const struct stat& status, const Caller& caller,
+                       const nfs3::sattr3& attributes) noexcept;
+bool is_in_group(const Caller& caller, std::uint32_t gid) noexcept;
+
 // The answer of ACCESS.
 template <class May>
 std::uint32_t granted(std::uint32_t wanted, const struct stat& status, const May& may) {

@@ -21,14 +21,18 @@ nfsstat3 status_of_last(int result) {
   return result == 0 ? nfsstat3::NFS3_OK : status_of(errno);
 }
 
-nfsstat3 set_size(const Caller& caller, const Tree& tree, const Found& file, std::uint64_t size) {
+// Finds what forbids the caller to set the size.
+nfsstat3 may_set_size(const Caller& caller, const Tree& tree, const Found& file) {
   if (S_ISDIR(file.status.st_mode)) return nfsstat3::NFS3ERR_ISDIR;
   if (!S_ISREG(file.status.st_mode)) return nfsstat3::NFS3ERR_INVAL;
   // The owner opened it for writing once; its mode may have changed since.
-  if (caller.uid != file.status.st_uid) {
-    const nfsstat3 refused = tree.may(caller, file, kWrite);
-    if (refused != nfsstat3::NFS3_OK) return refused;
-  }
+  const nfsstat3 refused =
+      caller.uid == file.status.st_uid ? nfsstat3::NFS3_OK : tree.may(caller, file, kWrite);
+  if (refused != nfsstat3::NFS3_OK) return refused;
+  return file.file->content(true) != nullptr ? nfsstat3::NFS3_OK : status_of(errno);
+}
+
+nfsstat3 set_size(const Found& file, std::uint64_t size) {
   const files::File* const content = file.file->content(true);
   if (content == nullptr) return status_of(errno);
   file.file->close_writable_when_idle(file.status);
@@ -70,17 +74,27 @@ nfsstat3 set_times(const Caller& caller, const Tree& tree, const Found& file,
   return set();
 }
 
+// Finds what forbids any of it, before anything is changed: a refused change of the owner is not to
+// cost the file's content.
+nfsstat3 may_set_all(const Caller& caller, const Tree& tree, const Found& file,
+                     const nfs3::sattr3& attributes) {
+  const auto may = [&](unsigned rights) { return tree.may(caller, file, rights); };
+  nfsstat3 status = nfs::may_set(file.status, caller, attributes, may);
+  if (status == nfsstat3::NFS3_OK) status = may_own(file.status, kernel_sees(caller), attributes);
+  if (status == nfsstat3::NFS3_OK && attributes.size.size() != nullptr) {
+    status = may_set_size(caller, tree, file);
+  }
+  return status;
+}
+
 }  // namespace
 
 nfsstat3 set_attributes(const Caller& caller, const Tree& tree, const Found& file,
                         const nfs3::sattr3& attributes) {
-  // What the kernel asks of the caller, where it knows the server alone.
-  nfsstat3 status = can_take_identities()
-                        ? nfsstat3::NFS3_OK
-                        : may_set(file.status, caller, attributes,
-                                  [&](unsigned rights) { return tree.may(caller, file, rights); });
+  nfsstat3 status = may_set_all(caller, tree, file, attributes);
+  // The size comes first: nobody can foresee a quota, or the largest file.
   if (const auto* const size = attributes.size.size(); status == nfsstat3::NFS3_OK && size) {
-    status = set_size(caller, tree, file, *size);
+    status = set_size(file, *size);
   }
   // A change of the owner takes the set-user-id bit away, so that the mode comes behind it.
   const auto *const uid = attributes.uid.uid(), *const gid = attributes.gid.gid();

@@ -28,6 +28,10 @@ bool can_take_identities() noexcept;
 bool take_identity(const Caller& caller) noexcept;
 void take_own_identity() noexcept;
 
+// Returns on whose behalf the kernel takes system calls for the caller: the caller, or without root
+// the user and the groups that run the server.
+const Caller& kernel_sees(const Caller& caller);
+
 // Whether the server by itself could open the file for reading and writing once more.
 bool can_reopen(const struct stat& status) noexcept;
 

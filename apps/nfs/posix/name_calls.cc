@@ -32,8 +32,24 @@ mode_t mode_of(const nfs3::sattr3& attributes, mode_t otherwise) {
 // How the making went, and the new file, if it is open, for reading and writing.
 struct Making {
   nfsstat3 status = nfsstat3::NFS3_OK;
-  files::File opened;
+  files::File opened{};
+  bool is_new = true;  // else the name was there before
 };
+
+// Takes away what was made just now and is not what the caller asked for, unless the name is
+// another file's by now.
+void take_back(Tree& tree, const DirectoryChange& change, const std::string& name,
+               const Found& file) {
+  const int directory = change.directory().descriptor();
+  struct stat status {};
+  if (::fstatat(directory, component(name), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (status.st_ino != file.status.st_ino || status.st_dev != file.status.st_dev) return;
+  if (::unlinkat(directory, component(name), S_ISDIR(status.st_mode) ? AT_REMOVEDIR : 0) != 0) {
+    return;
+  }
+  tree.open_files().forget(file.file->handle());
+  tree.handles().removed(file.file->handle());
+}
 
 // Made just now, a file is found by what is open of it: its name may be another's already. What is
 // open stays so for the WRITEs that follow, which the file's mode may forbid to the server.
@@ -56,6 +72,7 @@ Results made(Tree& tree, const Caller& caller, const DirectoryChange& change,
   if (caller.uid != 0 || !can_take_identities()) attributes.uid = {}, attributes.gid = {};
   Found file;
   nfsstat3 status = making.status;
+  const bool is_new = making.is_new;
   if (status == nfsstat3::NFS3_OK) {
     file = find_made(tree, caller, change, name, std::move(making));
     status = file ? set_attributes(caller, tree, file, attributes) : file.error;
@@ -64,6 +81,7 @@ Results made(Tree& tree, const Caller& caller, const DirectoryChange& change,
     status = status_of(errno);
   }
   if (status != nfsstat3::NFS3_OK) {
+    if (is_new && file) take_back(tree, change, name, file);
     return failed<Results>(status, Failure{change.attributes()});
   }
   return succeeded<Results>(
@@ -107,7 +125,8 @@ nfs3::CREATE3res create_exclusive(Tree& tree, const Caller& caller, const Direct
     const bool is_its_own = found && times.are_those_of(found.status);
     status = is_its_own ? nfsstat3::NFS3_OK : found ? nfsstat3::NFS3ERR_EXIST : found.error;
   }
-  return made<nfs3::CREATE3res>(tree, caller, change, name, {}, {status, std::move(file)});
+  const bool is_new = file.is_open();
+  return made<nfs3::CREATE3res>(tree, caller, change, name, {}, {status, std::move(file), is_new});
 }
 
 }  // namespace
@@ -150,7 +169,8 @@ nfs3::CREATE3res run(Tree& tree, const Caller& caller, const nfs3::CREATE3args& 
     length.size = attributes.size;
     attributes = length;
   }
-  return made<Results>(tree, caller, change, name, attributes, {status, std::move(file)});
+  const bool is_new = file.is_open();
+  return made<Results>(tree, caller, change, name, attributes, {status, std::move(file), is_new});
 }
 
 nfs3::MKDIR3res run(Tree& tree, const Caller& caller, const nfs3::MKDIR3args& args) {
@@ -166,7 +186,7 @@ nfs3::MKDIR3res run(Tree& tree, const Caller& caller, const nfs3::MKDIR3args& ar
     // What it inherits of its directory (set-group-id) is to stay.
     if ((mode_of(attributes, 0) & 06000U) == 0) attributes.mode = {};
   }
-  return made<Results>(tree, caller, change, args.where.name, attributes, {status, {}});
+  return made<Results>(tree, caller, change, args.where.name, attributes, {status});
 }
 
 nfs3::SYMLINK3res run(Tree& tree, const Caller& caller, const nfs3::SYMLINK3args& args) {
@@ -184,7 +204,7 @@ nfs3::SYMLINK3res run(Tree& tree, const Caller& caller, const nfs3::SYMLINK3args
   nfs3::sattr3 attributes = args.symlink.symlink_attributes;
   attributes.mode = {};  // a link has none here
   attributes.size = {};
-  return made<Results>(tree, caller, change, args.where.name, attributes, {status, {}});
+  return made<Results>(tree, caller, change, args.where.name, attributes, {status});
 }
 
 nfs3::MKNOD3res run(Tree& tree, const Caller& caller, const nfs3::MKNOD3args& args) {
@@ -211,7 +231,7 @@ nfs3::MKNOD3res run(Tree& tree, const Caller& caller, const nfs3::MKNOD3args& ar
                                      type | (mode_of(attributes, 0) & 0777U), device));
     if ((mode_of(attributes, 0) & 07000U) == 0) attributes.mode = {};
   }
-  return made<Results>(tree, caller, change, args.where.name, attributes, {status, {}});
+  return made<Results>(tree, caller, change, args.where.name, attributes, {status});
 }
 
 }  // namespace nfs::posix

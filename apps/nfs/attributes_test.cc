@@ -1,0 +1,183 @@
+// Attributes: how they are set, what a refusal leaves as it was, and when they are read.
+#include <gmock/gmock-matchers.h>
+#include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "files/file.h"
+#include "nfs/served_for_test.h"
+
+namespace nfs3 {
+namespace {
+
+using testing::UnorderedElementsAre;
+
+constexpr std::uint32_t kUser = 1234, kGroup = 2345, kOtherGroup = 777;
+
+// Lets no file of this process grow beyond a size, while it lives.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t size_max) {
+    before_ = ::signal(SIGXFSZ, SIG_IGN);
+    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &limit_), 0);
+    rlimit lower = limit_;
+    lower.rlim_cur = size_max;
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &lower), 0);
+  }
+  ~FileSizeLimit() {
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &limit_), 0);
+    ::signal(SIGXFSZ, before_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit limit_{};
+  sighandler_t before_ = nullptr;
+};
+
+class Attributes : public testing::Test {
+ protected:
+  struct User {
+    std::unique_ptr<rpcrdma::Client> client;
+    nfs_fh3 root;
+
+    NFS_V3_Client nfs() const { return NFS_V3_Client(*client); }
+    nfs_fh3 handle_of(const std::string& name) const {
+      const auto found = nfs().NFSPROC3_LOOKUP({{root, name}}).value();
+      EXPECT_EQ(found.status(), nfsstat3::NFS3_OK) << name;
+      return found.resok() != nullptr ? found.resok()->object : nfs_fh3();
+    }
+    nfsstat3 set(const std::string& name, const sattr3& attributes) const {
+      return nfs().NFSPROC3_SETATTR({handle_of(name), attributes, {}})->status();
+    }
+    nfsstat3 create(const std::string& name, const createhow3& how) const {
+      return nfs().NFSPROC3_CREATE({{root, name}, how})->status();
+    }
+  };
+
+  void SetUp() override {
+    served_.emplace();
+    ASSERT_EQ(::chmod(served_->folder().c_str(), 0777), 0);
+  }
+  // A user at the server; without root everybody is the user that runs the test.
+  User user(std::uint32_t uid, std::uint32_t gid = kGroup,
+            std::vector<std::uint32_t> groups = {}) const {
+    User made{served_->connect("tcp", uid, gid, std::move(groups)), {}};
+    made.root = nfs::mounted(*made.client, "/data");
+    return made;
+  }
+  User own_user() const { return user(::geteuid(), ::getegid()); }
+  void make_file(const std::string& name, mode_t mode, std::uint32_t uid, std::uint32_t gid) const {
+    served_->write_file(name, "content");
+    EXPECT_EQ(::chown(served_->path(name).c_str(), uid, gid), 0);
+    EXPECT_EQ(::chmod(served_->path(name).c_str(), mode), 0);
+  }
+  struct stat status_of(const std::string& name) const {
+    struct stat status {};
+    EXPECT_EQ(::lstat(served_->path(name).c_str(), &status), 0) << name;
+    return status;
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& each : std::filesystem::directory_iterator(served_->folder())) {
+      names.push_back(each.path().filename());
+    }
+    return names;
+  }
+  static createhow3 guarded(sattr3 attributes) {
+    createhow3 how;
+    how.set_obj_attributes(createmode3::GUARDED, std::move(attributes));
+    return how;
+  }
+  static createhow3 exclusive(const createverf3& verifier) {
+    createhow3 how;
+    how.set_verf(verifier);
+    return how;
+  }
+
+  std::optional<nfs::Served> served_;
+};
+
+// Each call sets the size together with something that the caller may not set.
+TEST_F(Attributes, RefusedSetattrChangesNothing) {
+  if (::geteuid() != 0) GTEST_SKIP() << "identities are taken by root alone";
+  sattr3 mode, uid, gid, time;
+  mode.mode.set_mode(0777);
+  uid.uid.set_uid(kUser);
+  gid.gid.set_gid(kGroup);
+  time.mtime.set_mtime_({1, 1});
+  sattr3 given_away, foreign_group;
+  given_away.uid.set_uid(kUser + 1);
+  foreign_group.gid.set_gid(kOtherGroup);
+  const auto refuse = [&](const User& by, const char* name, sattr3 attributes, const char* what) {
+    attributes.size.set_size(0);
+    const struct stat before = status_of(name);
+    EXPECT_EQ(by.set(name, attributes), nfsstat3::NFS3ERR_PERM) << what;
+    const struct stat now = status_of(name);
+    EXPECT_EQ(served_->read_file(name), "content") << what;
+    EXPECT_EQ(std::tuple(now.st_mode, now.st_uid, now.st_gid),
+              std::tuple(before.st_mode, before.st_uid, before.st_gid))
+        << what;
+    EXPECT_EQ(now.st_mtim.tv_sec, before.st_mtim.tv_sec) << what;
+  };
+  make_file("roots", 0666, 0, 0);
+  make_file("own", 0666, kUser, kGroup);
+  const User somebody = user(kUser);
+  refuse(somebody, "roots", mode, "a mode by another than the owner");
+  refuse(somebody, "roots", uid, "an owner by another than the owner");
+  refuse(somebody, "roots", gid, "a group by another than the owner");
+  refuse(somebody, "roots", time, "a time by another than the owner");
+  given_away.mode.set_mode(0600);
+  refuse(somebody, "own", given_away, "a file given away by its owner");
+  refuse(somebody, "own", foreign_group, "a group that the owner is not in");
+}
+
+// The largest size cannot be foreseen, and so comes first.
+TEST_F(Attributes, SizeThatCannotBeChangesNothingElse) {
+  const User somebody = own_user();
+  make_file("file", 0640, ::geteuid(), ::getegid());
+  sattr3 attributes;
+  attributes.mode.set_mode(0600);
+  attributes.size.set_size(2U << 30U);
+  attributes.mtime.set_mtime_({1, 1});
+  const FileSizeLimit limit(1U << 30U);
+  EXPECT_EQ(somebody.set("file", attributes), nfsstat3::NFS3ERR_FBIG);
+  EXPECT_EQ(status_of("file").st_mode & 07777U, 0640U);
+  EXPECT_NE(status_of("file").st_mtim.tv_sec, 1);
+  EXPECT_EQ(served_->read_file("file"), "content");
+}
+
+TEST_F(Attributes, RefusedCreateLeavesNothingBehind) {
+  const User somebody = own_user();
+  sattr3 attributes;
+  attributes.size.set_size(2U << 30U);
+  const FileSizeLimit limit(1U << 30U);
+  EXPECT_EQ(somebody.create("new", guarded(attributes)), nfsstat3::NFS3ERR_FBIG);
+  EXPECT_THAT(names(), UnorderedElementsAre());
+  // A file that was there stays.
+  served_->write_file("old", "content");
+  createhow3 how;
+  how.set_obj_attributes(createmode3::UNCHECKED, attributes);
+  EXPECT_EQ(somebody.create("old", how), nfsstat3::NFS3ERR_FBIG);
+  EXPECT_EQ(served_->read_file("old"), "content");
+}
+
+}  // namespace
+}  // namespace nfs3
