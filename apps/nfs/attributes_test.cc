@@ -179,5 +179,44 @@ TEST_F(Attributes, RefusedCreateLeavesNothingBehind) {
   EXPECT_EQ(served_->read_file("old"), "content");
 }
 
+// Reading sets the time of access of what is read, unless the mount says otherwise.
+TEST_F(Attributes, AreThoseFromAfterWhatWasRead) {
+  const User somebody = own_user();
+  make_file("file", 0644, ::geteuid(), ::getegid());
+  std::filesystem::create_directory(served_->path("directory"));
+  std::filesystem::create_symlink("file", served_->path("link"));
+  struct statvfs mount {};
+  ASSERT_EQ(::statvfs(served_->folder().c_str(), &mount), 0);
+  if ((mount.f_flag & (ST_NOATIME | ST_NODIRATIME)) != 0 || nfs::Served::is_elsewhere()) {
+    GTEST_SKIP() << "reading sets no time of access in this folder";
+  }
+  // The time of access lies before the last change, so that relatime sets it too.
+  const auto make_old = [&](const char* name) {
+    const std::array<timespec, 2> times{timespec{1, 0}, timespec{0, UTIME_OMIT}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, served_->path(name).c_str(), times.data(), AT_SYMLINK_NOFOLLOW),
+              0);
+  };
+  const auto expect_now = [&](const post_op_attr& attributes, const char* name) {
+    ASSERT_NE(attributes.attributes(), nullptr) << name;
+    EXPECT_EQ(attributes.attributes()->atime.seconds, status_of(name).st_atim.tv_sec) << name;
+    EXPECT_NE(attributes.attributes()->atime.seconds, 1U) << name;
+  };
+  std::vector<std::byte> place(PATH_MAX);
+  const nfs_fh3 file = somebody.handle_of("file"), link = somebody.handle_of("link"),
+                directory = somebody.handle_of("directory");
+  make_old("file");
+  const auto read = somebody.nfs().NFSPROC3_READ({file, 0, 7}, place).value();
+  expect_now(read.resok()->file_attributes, "file");
+  make_old("link");
+  const auto target = somebody.nfs().NFSPROC3_READLINK({link}, place).value();
+  expect_now(target.resok()->symlink_attributes, "link");
+  make_old("directory");
+  const auto list = somebody.nfs().NFSPROC3_READDIR({directory, 0, {}, 4096}).value();
+  expect_now(list.resok()->dir_attributes, "directory");
+  make_old("directory");
+  const auto plus = somebody.nfs().NFSPROC3_READDIRPLUS({directory, 0, {}, 4096, 8192}).value();
+  expect_now(plus.resok()->dir_attributes, "directory");
+}
+
 }  // namespace
 }  // namespace nfs3

@@ -48,21 +48,22 @@ struct ListingTypes<nfs3::READDIRPLUS3args> {
 };
 
 // `list(add)` calls `add(entry, name)` for the entries behind the cookie until that returns false,
-// and says how it ended; on kError, `error` is why.
-template <class Args, class List>
-auto answer_listing(const Args& args, const nfs3::post_op_attr& directory, const List& list,
+// and says how it ended; on kError, `error` is why. `directory()` returns the directory's
+// attributes, which reading changes: the answer has those from behind it.
+template <class Args, class Directory, class List>
+auto answer_listing(const Args& args, const Directory& directory, const List& list,
                     const nfs3::nfsstat3& error) {
   using Results = typename ListingTypes<Args>::Results;
   using nfs3::nfsstat3;
   const auto fail = [&](nfsstat3 status) {
-    return failed<Results>(status, typename ListingTypes<Args>::Failure{directory});
+    return failed<Results>(status, typename ListingTypes<Args>::Failure{directory()});
   };
   if (args.cookie != 0 && args.cookieverf != kListingVerifier) {
     return fail(nfsstat3::NFS3ERR_BAD_COOKIE);
   }
   Results results;
   auto& success = results.set_resok();
-  success.dir_attributes = directory;
+  success.dir_attributes = directory();
   success.cookieverf = kListingVerifier;
   success.reply.eof = false;
   ListingRoom room(args);
@@ -80,6 +81,7 @@ auto answer_listing(const Args& args, const nfs3::post_op_attr& directory, const
   if (end == ListingEnd::kStopped && success.reply.entries.empty()) {
     return fail(nfsstat3::NFS3ERR_TOOSMALL);
   }
+  success.dir_attributes = directory();
   success.reply.eof = end == ListingEnd::kAll;
   return results;
 }

@@ -78,7 +78,8 @@ auto read_directory(const Call& call, const Args& args, unsigned wanted, MakeEnt
     error = call.status_of(result);
     return end;
   };
-  return answer_listing(args, call.attributes_then(directory), list, error);
+  const auto attributes = [&] { return call.attributes_then(directory); };
+  return answer_listing(args, attributes, list, error);
 }
 
 // Nothing of what is above the export is told.

@@ -83,14 +83,14 @@ nfs3::READLINK3res run(Tree& tree, const Caller& /*caller*/, const nfs3::READLIN
   const Found file = tree.find(args.symlink);
   if (!file) return failed<Results>(file.error);
   const auto fail = [&](nfsstat3 status) {
-    return failed<Results>(status, nfs3::READLINK3resfail{after(file.status, tree.fsid())});
+    return failed<Results>(status, nfs3::READLINK3resfail{tree.attributes_now(file)});
   };
   if (!S_ISLNK(file.status.st_mode)) return fail(nfsstat3::NFS3ERR_INVAL);
   auto* const text = reinterpret_cast<char*>(into.data());
   const ssize_t size = ::readlinkat(file.descriptor(), "", text, into.size());
   if (size < 0) return fail(status_of(errno));
   return succeeded<Results>(nfs3::READLINK3resok{
-      after(file.status, tree.fsid()), std::string_view(text, static_cast<std::size_t>(size))});
+      tree.attributes_now(file), std::string_view(text, static_cast<std::size_t>(size))});
 }
 
 nfs3::READ3res run(Tree& tree, const Caller& caller, const nfs3::READ3args& args,
@@ -120,13 +120,15 @@ nfs3::READ3res run(Tree& tree, const Caller& caller, const nfs3::READ3args& args
     }
   }
   if (status != nfsstat3::NFS3_OK) {
-    return failed<Results>(status, nfs3::READ3resfail{after(file.status, tree.fsid())});
+    return failed<Results>(status, nfs3::READ3resfail{tree.attributes_now(file)});
   }
-  const auto size = static_cast<std::uint64_t>(file.status.st_size);
   nfs3::READ3resok result;
-  result.file_attributes = after(file.status, tree.fsid());
+  // Reading has set the time of access, and the file may have grown (RFC 1813 §3.3.6).
+  result.file_attributes = tree.attributes_now(file);
+  const nfs3::fattr3* const now = result.file_attributes.attributes();
+  const auto size = now != nullptr ? now->size : static_cast<std::uint64_t>(file.status.st_size);
   result.count = static_cast<nfs3::count3>(count);
-  // A file that grows meanwhile is not at its end because it was so before.
+  // A file that has grown meanwhile is not at its end because it was so before.
   result.eof = count < into.size() || (args.offset <= size && size - args.offset == count);
   result.data = into.first(count);
   return succeeded<Results>(std::move(result));

@@ -50,9 +50,9 @@ auto read_directory(Tree& tree, const Caller& caller, const Args& args, MakeEntr
   using Failure = typename ListingTypes<Args>::Failure;
   const Found directory = tree.find_directory(args.dir);
   if (!directory) return failed<Results>(directory.error);
-  const nfs3::post_op_attr attributes = after(directory.status, tree.fsid());
+  const auto attributes = [&] { return tree.attributes_now(directory); };
   const nfsstat3 refused = tree.may(caller, directory, kRead);
-  if (refused != nfsstat3::NFS3_OK) return failed<Results>(refused, Failure{attributes});
+  if (refused != nfsstat3::NFS3_OK) return failed<Results>(refused, Failure{attributes()});
   nfsstat3 error = nfsstat3::NFS3_OK;
   const auto list = [&](const auto& add) {
     const ListingEnd end = for_each_entry(
@@ -83,7 +83,7 @@ nfs3::READDIRPLUS3res run(Tree& tree, const Caller& caller, const nfs3::READDIRP
     if (!may_search) may_search = tree.may(caller, directory, kExecute) == nfsstat3::NFS3_OK;
     if (!*may_search || entry.name == "..") return;
     if (entry.name == ".") {
-      made.name_attributes = after(directory.status, tree.fsid());
+      made.name_attributes = tree.attributes_now(directory);
       made.name_handle.set_handle(tree.sealed(directory.file->handle()));
       return;
     }
