@@ -371,14 +371,23 @@ TEST_P(HostileNfs, LongNamesAreTakenToTheLimitAndNotBeyond) {
   const std::string longest(255, 'n');
   EXPECT_EQ(nfs_->NFSPROC3_MKDIR({{root_, longest}, {}})->status(), nfsstat3::NFS3_OK);
   EXPECT_THAT(names(), UnorderedElementsAre("file", longest));
-  for (const std::size_t size : {256U, 257U, 4096U}) {
-    const auto name = [&](auto& out) { out.opaque(root_.data).string(std::string(size, 'n')); };
-    for (const std::uint32_t procedure : {3U, 12U, 13U}) {
-      EXPECT_EQ(say(procedure, name), kGarbage) << procedure << ' ' << size;
+  auto kinds = with_a_name();
+  kinds.push_back({"LOOKUP", [&](auto& at, auto& name) {
+                     return nfs_->NFSPROC3_LOOKUP({{at, name}})->status();
+                   }});
+  for (const std::size_t size : {256U, 257U, 4096U, 4097U, 65'537U, NFS3_TEXT_MAX}) {
+    for (const Kind& each : kinds) {
+      EXPECT_EQ(each.call(root_, std::string(size, 'n')), nfsstat3::NFS3ERR_NAMETOOLONG)
+          << each.what << ' ' << size;
     }
   }
   const auto endless = [&](auto& out) { out.opaque(root_.data).u32(kCountMax).u32(0x61616161); };
-  EXPECT_EQ(say(3, endless), kGarbage);
+  const auto absent = [&](auto& out) { out.opaque(root_.data).u32(NFS3_TEXT_MAX).u32(0x61616161); };
+  for (const std::uint32_t procedure : {3U, 12U, 13U}) {
+    EXPECT_EQ(say(procedure, endless), kGarbage) << procedure;
+    EXPECT_EQ(say(procedure, absent), kGarbage) << procedure;
+  }
+  EXPECT_THAT(names(), UnorderedElementsAre("file", longest));
 }
 
 TEST_P(HostileNfs, NamesAreBytesOfAnyKind) {
@@ -596,13 +605,9 @@ TEST_P(HostileNfs, MakesNoLinkToNothing) {
   EXPECT_EQ(link(""), nfsstat3::NFS3ERR_INVAL);
   EXPECT_EQ(link(std::string("a\0b", 3)), nfsstat3::NFS3ERR_INVAL);
   EXPECT_EQ(link(std::string("\0", 1)), nfsstat3::NFS3ERR_INVAL);
-  EXPECT_EQ(link(std::string(4096, 'x')), nfsstat3::NFS3ERR_NAMETOOLONG);
-  const auto too_long = [&](auto& out) {
-    out.opaque(root_.data).string("link");
-    for (int i = 0; i < 6; ++i) out.u32(0);
-    out.string(std::string(4097, 'x'));
-  };
-  EXPECT_EQ(say(10, too_long), kGarbage);
+  for (const std::size_t size : {4096U, 4097U, 65'537U, NFS3_TEXT_MAX}) {
+    EXPECT_EQ(link(std::string(size, 'x')), nfsstat3::NFS3ERR_NAMETOOLONG) << size;
+  }
   EXPECT_THAT(names(), UnorderedElementsAre("file"));
   EXPECT_EQ(link(std::string(4095, 'x')), nfsstat3::NFS3_OK);
 }

@@ -18,6 +18,7 @@ nfsstat3 check_name(std::string_view name) {
   if (name.find('/') != std::string_view::npos || name.find('\0') != std::string_view::npos) {
     return nfsstat3::NFS3ERR_INVAL;
   }
+  if (name.size() > nfs3::NFS3_NAME_MAX) return nfsstat3::NFS3ERR_NAMETOOLONG;
   return nfsstat3::NFS3_OK;
 }
 
@@ -206,6 +207,11 @@ void NfsService::NFSPROC3_SYMLINK(Answer<nfs3::SYMLINK3res> answer, nfs3::SYMLIN
   Target target = target_of_name(answer.context(), arg1.where);
   if (target.error == nfsstat3::NFS3_OK) {
     target.error = check_attributes(arg1.symlink.symlink_attributes);
+  }
+  // A path has room for the zero behind it, also where it is resolved.
+  if (target.error == nfsstat3::NFS3_OK &&
+      arg1.symlink.symlink_data.size() >= nfs3::NFS3_PATH_MAX) {
+    target.error = nfsstat3::NFS3ERR_NAMETOOLONG;
   }
   if (is_refused(target.error, answer)) return;
   target.served->files->make_symbolic_link(std::move(target.caller), std::move(arg1),
