@@ -83,5 +83,35 @@ TEST_P(Paths, ThatEverybodyMayMountAreListedSo) {
   EXPECT_THAT(groups_of("/data"), ElementsAre()) << "nobody is named, and everybody meant";
 }
 
+TEST_P(Paths, OfAnyLengthHaveAWayUp) {
+  std::vector<nfs_fh3> way{root_};
+  const std::string name(250, 'd');
+  constexpr std::size_t kDepth = 40;  // 10,000 bytes
+  while (way.size() <= kDepth) {
+    const auto made = nfs().NFSPROC3_MKDIR({{way.back(), name}, {}}).value();
+    ASSERT_EQ(made.status(), nfsstat3::NFS3_OK) << way.size();
+    way.push_back(*made.resok()->obj.handle());
+  }
+  for (std::size_t depth = kDepth; depth > 0; --depth) {
+    const auto above = look_up(way[depth], "..");
+    EXPECT_EQ(above.status(), nfsstat3::NFS3_OK) << depth;
+    if (above.resok() == nullptr) break;
+    EXPECT_EQ(above.resok()->object.data, way[depth - 1].data) << depth;
+  }
+  // Moved out of the export, they have none.
+  const std::string outside = served_->folder() + "-outside";
+  if (!nfs::Served::is_elsewhere()) {
+    std::filesystem::create_directory(outside);
+    std::filesystem::rename(served_->path(name), outside + "/" + name);
+    EXPECT_EQ(look_up(way[kDepth], "..").status(), nfsstat3::NFS3ERR_STALE);
+    EXPECT_EQ(look_up(way[2], "..").status(), nfsstat3::NFS3ERR_STALE);
+    std::filesystem::rename(outside + "/" + name, served_->path(name));
+    std::filesystem::remove(outside);
+  }
+  for (; way.size() > 1; way.pop_back()) {
+    EXPECT_EQ(nfs().NFSPROC3_RMDIR({{way[way.size() - 2], name}})->status(), nfsstat3::NFS3_OK);
+  }
+}
+
 }  // namespace
 }  // namespace nfs3

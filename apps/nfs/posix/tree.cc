@@ -57,13 +57,35 @@ unsigned long mount_flags_of(const files::File& root) {
   return ::fstatvfs(root.descriptor(), &status) == 0 ? status.f_flag : 0;
 }
 
-// Where an open directory is, as the kernel sees it.
+// Returns where an open directory is, as the kernel sees it. nullopt: errno, ENAMETOOLONG for what
+// is longer than the kernel says.
 std::optional<std::string> path_of(const files::File& file) {
   std::array<char, PATH_MAX> text;
   const std::string link = "/proc/self/fd/" + std::to_string(file.descriptor());
   const ssize_t size = ::readlink(link.c_str(), text.data(), text.size());
+  if (size >= 0 && static_cast<std::size_t>(size) == text.size()) errno = ENAMETOOLONG;
   if (size <= 0 || static_cast<std::size_t>(size) == text.size()) return std::nullopt;
   return std::string(text.data(), static_cast<std::size_t>(size));
+}
+
+// Says whether the directory is below `top` (a path of the kernel) or is it. Where its path is too
+// long for the kernel, one above it answers: it is so many levels up that the path still begins
+// with `top` there if it does so at all, since each level has at most 256 bytes of it.
+nfsstat3 must_be_below(const std::string& top, const files::File& directory) {
+  constexpr std::size_t kLevelMax = NAME_MAX + 1;
+  const std::size_t levels = std::max<std::size_t>((PATH_MAX - 1 - top.size()) / kLevelMax, 1);
+  std::string up = "..";
+  for (std::size_t i = 1; i < levels; ++i) up += "/..";
+  auto path = path_of(directory);
+  files::File above;
+  while (!path && errno == ENAMETOOLONG) {
+    const int from = above.is_open() ? above.descriptor() : directory.descriptor();
+    above = files::File(::openat(from, up.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (above.is_open()) path = path_of(above);
+  }
+  if (!path) return status_of(errno);
+  const std::string prefix = top == "/" ? top : top + "/";
+  return *path == top || path->starts_with(prefix) ? nfsstat3::NFS3_OK : nfsstat3::NFS3ERR_STALE;
 }
 
 }  // namespace
@@ -152,25 +174,25 @@ Found Tree::again(const Found& directory) {
   return found.file ? std::move(found) : none(status_of(errno));
 }
 
-// By where the kernel says that it is: ".." of a directory that was moved out of the export would
-// lead anywhere.
+// Finds the parent, but only where the kernel says that it is in the export: ".." of a directory
+// that was moved out of it would lead anywhere.
 Found Tree::parent_of(const Found& directory) {
   nfs3::nfs_fh3 root;
   root.data.assign(root_handle_.view().begin(), root_handle_.view().end());
   if (directory.file->handle() == root_handle_) return find_directory(root);
   const AsServer as_server;
-  const auto top = path_of(root_), here = path_of(directory.file->path());
-  if (!top || !here) return none(nfsstat3::NFS3ERR_SERVERFAULT);
-  const std::string prefix = *top == "/" ? "/" : *top + "/";
-  if (!here->starts_with(prefix)) return none(nfsstat3::NFS3ERR_STALE);
-  const std::string below = here->substr(prefix.size());
-  const std::size_t slash = below.rfind('/');
-  if (slash == std::string::npos) return find_directory(root);
-  const std::string parent = below.substr(0, slash);
-  files::File opened = open_directory_beneath(root_, parent);
-  // It is not where it was, or a file system was mounted over it.
-  if (!opened.is_open()) return none(nfsstat3::NFS3ERR_STALE);
-  return known(std::move(opened), directory, "..");
+  const auto top = path_of(root_);
+  if (!top) return none(nfsstat3::NFS3ERR_SERVERFAULT);
+  files::File parent(
+      ::openat(directory.descriptor(), "..", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!parent.is_open()) return none(status_of(errno == ENOENT ? ESTALE : errno));
+  const nfsstat3 outside = must_be_below(*top, parent);
+  if (outside != nfsstat3::NFS3_OK) return none(outside);
+  const auto here = parent.status(), highest = root_.status();
+  if (here && highest && here->st_ino == highest->st_ino && here->st_dev == highest->st_dev) {
+    return find_directory(root);
+  }
+  return known(std::move(parent), directory, "..");
 }
 
 nfs3::post_op_attr Tree::attributes_now(const Found& file) const {
