@@ -218,5 +218,41 @@ TEST_F(Attributes, AreThoseFromAfterWhatWasRead) {
   expect_now(plus.resok()->dir_attributes, "directory");
 }
 
+TEST_F(Attributes, OfAnExclusiveCreateAreKnownAgainWithEachBitOfTheVerifier) {
+  const User somebody = own_user();
+  createverf3 verifier{};
+  for (std::size_t i = 0; i < verifier.size(); ++i) {
+    verifier[i] = static_cast<std::byte>(0x11U * (i + 1));
+  }
+  ASSERT_EQ(somebody.create("new", exclusive(verifier)), nfsstat3::NFS3_OK);
+  EXPECT_EQ(somebody.create("new", exclusive(verifier)), nfsstat3::NFS3_OK) << "made again";
+  for (std::size_t bit = 0; bit < verifier.size() * 8; ++bit) {
+    createverf3 other = verifier;
+    other[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    EXPECT_EQ(somebody.create("new", exclusive(other)), nfsstat3::NFS3ERR_EXIST) << bit;
+  }
+}
+
+TEST_F(Attributes, OfAFileThatHoldsDataAreNoVerifier) {
+  const User somebody = own_user();
+  createverf3 verifier{};
+  verifier[0] = verifier[4] = std::byte{7};
+  ASSERT_EQ(somebody.create("new", exclusive(verifier)), nfsstat3::NFS3_OK);
+  const struct stat made = status_of("new");
+  const std::array<timespec, 2> times{made.st_atim, made.st_mtim};
+  const auto set_times = [&] {
+    ASSERT_EQ(::utimensat(AT_FDCWD, served_->path("new").c_str(), times.data(), 0), 0);
+  };
+  ASSERT_EQ(::chmod(served_->path("new").c_str(), 0600), 0);
+  served_->write_file("new", "content");
+  ASSERT_EQ(::chmod(served_->path("new").c_str(), made.st_mode & 07777U), 0);
+  set_times();
+  EXPECT_EQ(somebody.create("new", exclusive(verifier)), nfsstat3::NFS3ERR_EXIST) << "its data";
+  ASSERT_EQ(::truncate(served_->path("new").c_str(), 0), 0);
+  ASSERT_EQ(::chmod(served_->path("new").c_str(), 0644), 0);
+  set_times();
+  EXPECT_EQ(somebody.create("new", exclusive(verifier)), nfsstat3::NFS3ERR_EXIST) << "its mode";
+}
+
 }  // namespace
 }  // namespace nfs3

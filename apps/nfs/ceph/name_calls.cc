@@ -77,7 +77,7 @@ Found create_new(const Call& call, const Found& directory, const std::string& na
 nfs3::CREATE3res create_exclusive(const Call& call, const Found& directory, const std::string& name,
                                   const nfs3::createverf3& verifier) {
   const VerifierTimes times(verifier);
-  Found file = create_new(call, directory, name, 0);
+  Found file = create_new(call, directory, name, times.mode);
   nfs3::sattr3 attributes;
   if (file) {
     attributes.atime.set_atime_(time_of(times.access));

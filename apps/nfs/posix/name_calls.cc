@@ -114,7 +114,7 @@ int create_new(const DirectoryChange& change, const std::string& name, mode_t mo
 nfs3::CREATE3res create_exclusive(Tree& tree, const Caller& caller, const DirectoryChange& change,
                                   const std::string& name, const nfs3::createverf3& verifier) {
   const VerifierTimes times(verifier);
-  files::File file(create_new(change, name, 0));
+  files::File file(create_new(change, name, times.mode));
   nfsstat3 status = file.is_open() ? nfsstat3::NFS3_OK : status_of(errno);
   if (file.is_open()) {
     const timespec both[] = {times.access, times.change};  // NOLINT(modernize-avoid-c-arrays)
