@@ -254,5 +254,27 @@ TEST_F(Attributes, OfAFileThatHoldsDataAreNoVerifier) {
   EXPECT_EQ(somebody.create("new", exclusive(verifier)), nfsstat3::NFS3ERR_EXIST) << "its mode";
 }
 
+TEST_F(Attributes, OfTheFileSystemAreItsOwn) {
+  const User somebody = own_user();
+  const auto info = somebody.nfs().NFSPROC3_FSINFO({somebody.root}).value();
+  ASSERT_EQ(info.status(), nfsstat3::NFS3_OK);
+  const std::uint64_t size_max = info.resok()->maxfilesize;
+  served_->write_file("file", "");
+  const files::File file(served_->path("file"), O_RDWR);
+  const auto can_be_at = [&](std::uint64_t offset) {
+    return ::lseek(file.descriptor(), static_cast<off_t>(offset), SEEK_SET) >= 0;
+  };
+  EXPECT_TRUE(can_be_at(size_max)) << size_max;
+  if (size_max != std::numeric_limits<std::int64_t>::max()) {
+    EXPECT_FALSE(can_be_at(size_max + 1)) << size_max;
+  }
+  const auto limits = somebody.nfs().NFSPROC3_PATHCONF({somebody.root}).value();
+  ASSERT_EQ(limits.status(), nfsstat3::NFS3_OK);
+  const long links_max = ::pathconf(served_->folder().c_str(), _PC_LINK_MAX);
+  // The library says 127 of a file system that it does not know.
+  EXPECT_EQ(limits.resok()->linkmax, links_max == 127 ? 32000 : links_max);
+  EXPECT_EQ(limits.resok()->name_max, ::pathconf(served_->folder().c_str(), _PC_NAME_MAX));
+}
+
 }  // namespace
 }  // namespace nfs3

@@ -1,7 +1,6 @@
 #include "nfs/back_end/limits.h"
 
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 namespace nfs {
@@ -18,22 +17,21 @@ nfs3::FSSTAT3resok space_of(nfs3::post_op_attr attributes, const struct statvfs&
   return result;
 }
 
-nfs3::FSINFO3resok limits_of(nfs3::post_op_attr attributes) {
+nfs3::FSINFO3resok limits_of(nfs3::post_op_attr attributes, const FileSystemLimits& limits) {
   nfs3::FSINFO3resok result;
   result.obj_attributes = std::move(attributes);
-  result.maxfilesize = std::numeric_limits<std::int64_t>::max();
+  result.maxfilesize = limits.size_max;
   result.time_delta = {0, 1};
   result.properties =
       nfs3::FSF3_LINK | nfs3::FSF3_SYMLINK | nfs3::FSF3_HOMOGENEOUS | nfs3::FSF3_CANSETTIME;
   return result;
 }
 
-nfs3::PATHCONF3resok path_limits_of(nfs3::post_op_attr attributes) {
-  constexpr std::uint32_t kLinksMax = 32000;
+nfs3::PATHCONF3resok path_limits_of(nfs3::post_op_attr attributes, const FileSystemLimits& limits) {
   nfs3::PATHCONF3resok result;
   result.obj_attributes = std::move(attributes);
-  result.linkmax = kLinksMax;
-  result.name_max = nfs3::NFS3_NAME_MAX;
+  result.linkmax = limits.links_max;
+  result.name_max = limits.name_max;
   result.no_trunc = true;
   result.chown_restricted = true;
   result.case_insensitive = false;

@@ -168,13 +168,14 @@ nfs3::FSSTAT3res run(Tree& tree, const Caller& /*caller*/, const nfs3::FSSTAT3ar
 nfs3::FSINFO3res run(Tree& tree, const Caller& /*caller*/, const nfs3::FSINFO3args& args) {
   const Found file = tree.find(args.fsroot);
   if (!file) return failed<nfs3::FSINFO3res>(file.error);
-  return succeeded<nfs3::FSINFO3res>(limits_of(after(file.status, tree.fsid())));
+  return succeeded<nfs3::FSINFO3res>(limits_of(after(file.status, tree.fsid()), tree.limits()));
 }
 
 nfs3::PATHCONF3res run(Tree& tree, const Caller& /*caller*/, const nfs3::PATHCONF3args& args) {
   const Found file = tree.find(args.object);
   if (!file) return failed<nfs3::PATHCONF3res>(file.error);
-  return succeeded<nfs3::PATHCONF3res>(path_limits_of(after(file.status, tree.fsid())));
+  return succeeded<nfs3::PATHCONF3res>(
+      path_limits_of(after(file.status, tree.fsid()), tree.limits()));
 }
 
 }  // namespace nfs::posix

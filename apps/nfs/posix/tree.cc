@@ -20,6 +20,7 @@
 #include "nfs/back_end/attributes.h"
 #include "nfs/posix/beneath.h"
 #include "nfs/posix/impatience.h"
+#include "nfs/posix/system_limits.h"
 
 namespace nfs::posix {
 namespace {
@@ -100,6 +101,7 @@ Tree::Tree(files::File root, std::unique_ptr<Handles> handles, const HandleMaker
       may_answer_at_once_(handles_->is_quick() && keeps_inodes_in_memory(root_)),
       is_in_memory_(keeps_data_in_memory(root_)),
       mount_flags_(mount_flags_of(root_)),
+      limits_(limits_of(root_)),
       root_handle_(handles_->of(root_, {}, {}).value_or(InnerHandle())),
       open_(*handles_, settings.open_files_max),
       verifier_(random_number()) {}

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "files/file.h"
+#include "nfs/back_end/limits.h"
 #include "nfs/file_system.h"
 #include "nfs/posix/handles.h"
 #include "nfs/posix/identity.h"
@@ -56,6 +57,7 @@ class Tree {
   // waited for.
   bool reading_sets_time(const struct stat& status) const noexcept;
   std::uint64_t fsid() const noexcept { return settings_.fsid; }
+  const FileSystemLimits& limits() const noexcept { return limits_; }
 
   Found find(const nfs3::nfs_fh3& handle);
   Found find_directory(const nfs3::nfs_fh3& handle);
@@ -96,6 +98,7 @@ class Tree {
   const bool may_answer_at_once_;
   const bool is_in_memory_;
   const unsigned long mount_flags_;  // ST_NOATIME and so on
+  const FileSystemLimits limits_;
   InnerHandle root_handle_;
   OpenFiles open_;
   Listings listings_;
