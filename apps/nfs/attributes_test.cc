@@ -179,6 +179,16 @@ TEST_F(Attributes, RefusedCreateLeavesNothingBehind) {
   EXPECT_EQ(served_->read_file("old"), "content");
 }
 
+TEST_F(Attributes, OfASymbolicLinkAreSetWithoutItsMode) {
+  const User somebody = own_user();
+  std::filesystem::create_symlink("nowhere", served_->path("link"));
+  sattr3 attributes;
+  attributes.mode.set_mode(0600);
+  attributes.mtime.set_mtime_({100, 1});
+  EXPECT_EQ(somebody.set("link", attributes), nfsstat3::NFS3_OK);
+  EXPECT_EQ(status_of("link").st_mtim.tv_sec, 100);
+}
+
 // Reading sets the time of access of what is read, unless the mount says otherwise.
 TEST_F(Attributes, AreThoseFromAfterWhatWasRead) {
   const User somebody = own_user();

@@ -103,7 +103,9 @@ nfsstat3 set_attributes(const Caller& caller, const Tree& tree, const Found& fil
     status = status_of_last(::fchownat(file.descriptor(), "", uid != nullptr ? *uid : kSame,
                                        gid != nullptr ? *gid : kSame, AT_EMPTY_PATH));
   }
-  if (const auto* const mode = attributes.mode.mode(); status == nfsstat3::NFS3_OK && mode) {
+  // A symbolic link has no mode of its own here; the rest is set without it.
+  const auto* const mode = S_ISLNK(file.status.st_mode) ? nullptr : attributes.mode.mode();
+  if (status == nfsstat3::NFS3_OK && mode != nullptr) {
     // What is open with O_PATH has no fchmod(2).
     const std::string link = "/proc/self/fd/" + std::to_string(file.descriptor());
     status = status_of_last(::chmod(link.c_str(), *mode & 07777U));
