@@ -189,6 +189,27 @@ TEST_F(Attributes, OfASymbolicLinkAreSetWithoutItsMode) {
   EXPECT_EQ(status_of("link").st_mtim.tv_sec, 100);
 }
 
+TEST_F(Attributes, OfANewFileMayNameAGroupOfTheCaller) {
+  if (::geteuid() != 0) GTEST_SKIP() << "identities are taken by root alone";
+  const User member = user(kUser, kGroup, {kOtherGroup});
+  sattr3 attributes;
+  attributes.mode.set_mode(02751);
+  attributes.gid.set_gid(kOtherGroup);
+  EXPECT_EQ(member.create("file", guarded(attributes)), nfsstat3::NFS3_OK);
+  EXPECT_EQ(member.nfs().NFSPROC3_MKDIR({{member.root, "directory"}, attributes})->status(),
+            nfsstat3::NFS3_OK);
+  EXPECT_EQ(member.nfs().NFSPROC3_SYMLINK({{member.root, "link"}, {attributes, "x"}})->status(),
+            nfsstat3::NFS3_OK);
+  for (const char* const name : {"file", "directory", "link"}) {
+    EXPECT_EQ(status_of(name).st_uid, kUser) << name;
+    EXPECT_EQ(status_of(name).st_gid, kOtherGroup) << name;
+  }
+  EXPECT_EQ(status_of("file").st_mode & 07777U, 02751U) << "the new group takes no bit away";
+  attributes.gid.set_gid(kOtherGroup + 1);
+  EXPECT_EQ(member.create("other", guarded(attributes)), nfsstat3::NFS3_OK);
+  EXPECT_EQ(status_of("other").st_gid, kGroup) << "the caller is not in that group";
+}
+
 // Reading sets the time of access of what is read, unless the mount says otherwise.
 TEST_F(Attributes, AreThoseFromAfterWhatWasRead) {
   const User somebody = own_user();

@@ -61,6 +61,17 @@ Found find_made(Tree& tree, const Caller& caller, const DirectoryChange& change,
   return found;
 }
 
+// Leaves out an owner that only root could give the new file, and a group that the caller is not
+// in: who was made nobody owns what it makes, whatever it asked for.
+void keep_what_may_be_given(const Caller& caller, nfs3::sattr3& attributes) {
+  if (caller.uid == 0 && can_take_identities()) return;
+  attributes.uid = {};
+  const auto* const gid = attributes.gid.gid();
+  const bool may_be_given =
+      gid != nullptr && is_in_group(caller, *gid) && is_in_group(kernel_sees(caller), *gid);
+  if (!may_be_given) attributes.gid = {};
+}
+
 // What every procedure that makes something ends with: the attributes that were not given when it
 // was made, the way to the disk, the answer.
 template <class Results>
@@ -68,8 +79,7 @@ Results made(Tree& tree, const Caller& caller, const DirectoryChange& change,
              const std::string& name, nfs3::sattr3 attributes, Making making) {
   using Success = std::remove_pointer_t<decltype(Results().resok())>;
   using Failure = std::remove_pointer_t<decltype(Results().resfail())>;
-  // Only root gives files away. Who was made nobody owns what it makes, whatever it asked for.
-  if (caller.uid != 0 || !can_take_identities()) attributes.uid = {}, attributes.gid = {};
+  keep_what_may_be_given(caller, attributes);
   Found file;
   nfsstat3 status = making.status;
   const bool is_new = making.is_new;
