@@ -38,13 +38,14 @@ mountstat3 status_of(nfs3::nfsstat3 status) {
   return found != kPairs.end() ? found->to : mountstat3::MNT3ERR_SERVERFAULT;
 }
 
-// From the export's directory down to the one that is to be mounted, a component at a time.
+// Walks from the export's directory down to the one that is to be mounted, a component at a time.
+// Follows symbolic links as a process on the server would, and never out of the export.
 class Walk {
  public:
   Walk(rpcrdma::Answer<mount3::mountres3> answer, ServedExport& served, const HandleKey& key,
        std::string_view path, const ExportRules& rules)
       : answer_(std::move(answer)), served_(served), key_(key), path_(path) {
-    here_.data = served.files->root();
+    here_.data = served_.files->root();
     for (const rpcrdma::Protection each : rules.security) {
       flavors_.push_back(static_cast<int>(each));
     }
@@ -54,32 +55,86 @@ class Walk {
   static void go_on(std::unique_ptr<Walk> walk) {
     const std::string name = walk->next();
     Walk& self = *walk;
+    if (self.error_ != mountstat3::MNT3_OK) return self.refuse(self.error_);
     if (name.empty()) {
-      // That the directory is there, and is one.
+      // The directory has to be there, and to be one.
       self.served_.files->get_attributes(
           {}, {self.here_},
           [walk = std::move(walk)](nfs3::GETATTR3res results) mutable { walk->end(results); });
       return;
     }
     // As the server: a handle gives nobody a right.
-    self.served_.files->look_up(
-        {}, {{self.here_, name}}, [walk = std::move(walk)](nfs3::LOOKUP3res results) mutable {
-          if (!results.resok()) return walk->answer_.succeed(refusal(status_of(results.status())));
-          const auto opened = walk->key_.open(results.resok()->object);
-          if (!opened) return walk->answer_.succeed(refusal(mountstat3::MNT3ERR_SERVERFAULT));
-          walk->here_.data.assign(opened->inner.begin(), opened->inner.end());
-          go_on(std::move(walk));
-        });
+    self.served_.files->look_up({}, {{self.here_, name}},
+                                [walk = std::move(walk)](nfs3::LOOKUP3res results) mutable {
+                                  enter(std::move(walk), results);
+                                });
   }
 
  private:
-  std::string next() {
-    const std::size_t begin = path_.find_first_not_of('/', at_);
-    if (begin == std::string::npos) return {};
-    const std::size_t end = std::min(path_.find('/', begin), path_.size());
-    at_ = end;
-    return path_.substr(begin, end - begin);
+  // Goes into what was found, or reads where it leads.
+  static void enter(std::unique_ptr<Walk> walk, const nfs3::LOOKUP3res& results) {
+    Walk& self = *walk;
+    const nfs3::LOOKUP3resok* const found = results.resok();
+    if (found == nullptr) return self.refuse(status_of(results.status()));
+    const auto opened = self.key_.open(found->object);
+    if (!opened) return self.refuse(mountstat3::MNT3ERR_SERVERFAULT);
+    nfs3::nfs_fh3 inner;
+    inner.data.assign(opened->inner.begin(), opened->inner.end());
+    const nfs3::fattr3* const attributes = found->obj_attributes.attributes();
+    if (attributes == nullptr || attributes->type != nfs3::ftype3::NF3LNK) {
+      self.above_.push_back(std::exchange(self.here_, std::move(inner)));
+      return go_on(std::move(walk));
+    }
+    self.text_.resize(nfs3::NFS3_PATH_MAX);
+    self.served_.files->read_link({}, {std::move(inner)}, self.text_,
+                                  [walk = std::move(walk)](const nfs3::READLINK3res& link) mutable {
+                                    if (link.resok() == nullptr)
+                                      return walk->refuse(status_of(link.status()));
+                                    walk->follow(std::string(link.resok()->data));
+                                    go_on(std::move(walk));
+                                  });
   }
+
+  // The next component; empty: there is none, or error_ says why the walk ends.
+  std::string next() {
+    for (;;) {
+      const std::size_t begin = path_.find_first_not_of('/', at_);
+      if (begin == std::string::npos) return {};
+      at_ = std::min(path_.find('/', begin), path_.size());
+      std::string name = path_.substr(begin, at_ - begin);
+      // No longer than a path without links can be.
+      if (++steps_ > kStepsMax) return fail(mountstat3::MNT3ERR_NAMETOOLONG);
+      if (name == ".") continue;
+      if (name != "..") return name;
+      if (above_.empty()) return fail(mountstat3::MNT3ERR_ACCES);
+      here_ = std::move(above_.back());
+      above_.pop_back();
+    }
+  }
+
+  // Puts the text of a symbolic link in front of the rest of the path. An absolute one is a path of
+  // this machine, as that of the export is.
+  void follow(std::string text) {
+    if (++links_ > kLinksMax) return (void)fail(mountstat3::MNT3ERR_INVAL);
+    if (text.starts_with('/')) {
+      const std::string& top = served_.rules.directory;
+      const bool is_inside = text.starts_with(top) &&
+                             (text.size() == top.size() || top == "/" || text[top.size()] == '/');
+      if (!is_inside) return (void)fail(mountstat3::MNT3ERR_ACCES);
+      text.erase(0, top.size());
+      here_.data = served_.files->root();
+      above_.clear();
+    }
+    path_ = text + path_.substr(at_);
+    at_ = 0;
+  }
+
+  std::string fail(mountstat3 error) {
+    error_ = error;
+    return {};
+  }
+
+  void refuse(mountstat3 error) { answer_.succeed(refusal(error)); }
 
   void end(const nfs3::GETATTR3res& results) {
     if (!results.resok()) return answer_.succeed(refusal(status_of(results.status())));
@@ -91,13 +146,20 @@ class Walk {
     answer_.succeed(mounted);
   }
 
+  static constexpr unsigned kStepsMax = 512, kLinksMax = 40;
+
   rpcrdma::Answer<mount3::mountres3> answer_;
   ServedExport& served_;
   const HandleKey& key_;
-  const std::string path_;
+  std::string path_;
   std::vector<int> flavors_;  // of its calls (RFC 2623 §2.7)
   std::size_t at_ = 0;
-  nfs3::nfs_fh3 here_;  // the back end's own handle
+  unsigned steps_ = 0, links_ = 0;
+  mountstat3 error_ = mountstat3::MNT3_OK;
+  // The back end's own handles: the directory that was reached, and those above it.
+  nfs3::nfs_fh3 here_;
+  std::vector<nfs3::nfs_fh3> above_;
+  std::vector<std::byte> text_;  // of a symbolic link
 };
 
 }  // namespace

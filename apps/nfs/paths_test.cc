@@ -60,6 +60,59 @@ class Paths : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Of, Paths, testing::Values("kernel", "table"),
                          [](const auto& test) { return test.param; });
 
+TEST_P(Paths, OfMountsFollowSymbolicLinksInsideTheExport) {
+  std::filesystem::create_directories(served_->path("a/b"));
+  link("in", "a");
+  link("a/up", "../a/b");
+  link("there", served_->folder() + "/a");
+  link("top", served_->folder());
+  link("dots", "./a//./b/../b/");
+  link("chain", "in/up");
+  for (const auto& [path, end] :
+       {std::pair("in", "a"), std::pair("in/b", "a/b"), std::pair("a/up", "a/b"),
+        std::pair("there/b", "a/b"), std::pair("top/a", "a"), std::pair("dots", "a/b"),
+        std::pair("chain", "a/b"), std::pair("top/chain/", "a/b")}) {
+    const auto mounted = mount(path);
+    ASSERT_EQ(mounted.fhs_status(), mountstat3::MNT3_OK) << path;
+    EXPECT_EQ(mounted.mountinfo()->fhandle, handle_of(end).data) << path;
+  }
+}
+
+TEST_P(Paths, OfMountsLeadNowhereElse) {
+  std::filesystem::create_directories(served_->path("a/b"));
+  served_->write_file("file", "");
+  const std::string name = std::filesystem::path(served_->folder()).filename();
+  link("away", "/etc");
+  link("beside", served_->folder() + "-beside");
+  link("above", "..");
+  link("a/above", "b/../../..");
+  link("around", "../" + name + "/a");
+  link("over", served_->folder() + "/../" + name + "/a");
+  link("none", "a/none");
+  link("no-directory", "file");
+  link("loop", "loop");
+  link("other", "another");
+  link("another", "other");
+  for (const char* const path :
+       {"away", "away/passwd", "beside", "above", "a/above", "around", "over"}) {
+    EXPECT_EQ(mount(path).fhs_status(), mountstat3::MNT3ERR_ACCES) << path;
+  }
+  EXPECT_EQ(mount("none").fhs_status(), mountstat3::MNT3ERR_NOENT);
+  EXPECT_EQ(mount("no-directory").fhs_status(), mountstat3::MNT3ERR_NOTDIR);
+  EXPECT_EQ(mount("loop").fhs_status(), mountstat3::MNT3ERR_INVAL);
+  EXPECT_EQ(mount("other/a").fhs_status(), mountstat3::MNT3ERR_INVAL);
+}
+
+// A link that is followed again and again makes the server do no more than a bounded number of
+// steps.
+TEST_P(Paths, OfMountsAreBoundedWhereLinksMakeThemLonger) {
+  std::filesystem::create_directory(served_->path("a"));
+  std::string text = "a";
+  while (text.size() < 3000) text += "/../a";
+  link("long", text);
+  EXPECT_EQ(mount("long").fhs_status(), mountstat3::MNT3ERR_NAMETOOLONG);
+}
+
 TEST_P(Paths, ThatEverybodyMayMountAreListedSo) {
   nfs::ExporterOptions options;
   for (const char* const rules :
