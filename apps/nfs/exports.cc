@@ -64,6 +64,14 @@ std::string in_quotes(std::string_view text) {
   return "'" + std::string(text) + "'";
 }
 
+// Says why a text is no range of addresses.
+std::string no_range(std::string_view text) {
+  if (text.find('%') != std::string_view::npos) {
+    return in_quotes(text) + " has a zone, which is not compared: leave out what stands behind '%'";
+  }
+  return in_quotes(text) + " is no address, ADDRESS/BITS or *; names of machines are not looked up";
+}
+
 // One option; empty: it is one, and was taken. Else what is wrong.
 std::string take_option(std::string_view option, ExportRules& rules) {
   using Squash = ExportRules::Squash;
@@ -207,9 +215,7 @@ Parsed<ExportClient> parse_client(std::string_view word, Export& into) {
   const std::string_view addresses = word.substr(0, open);
   const auto range = AddressRange::parse(addresses.empty() ? "*" : addresses);
   if (!range) {
-    return Unexpected<std::string>(in_quotes(addresses) +
-                                   " is no address, ADDRESS/BITS or *; names "
-                                   "of machines are not looked up");
+    return Unexpected<std::string>(no_range(addresses));
   }
   client.addresses = *range;
   client.text = addresses.empty() ? "*" : addresses;
@@ -400,7 +406,7 @@ Parsed<Export> parse_export(std::string_view text) {
       if (option.starts_with("client=")) {
         const auto range = AddressRange::parse(option.substr(7));
         if (!range) {
-          trouble = in_quotes(option.substr(7)) + " is no address, ADDRESS/BITS or *";
+          trouble = no_range(option.substr(7));
         } else {
           made.clients.push_back({*range, std::string(option.substr(7)), {}});
         }

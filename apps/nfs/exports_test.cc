@@ -107,6 +107,11 @@ TEST(ParseExport, SaysWhatIsNoOption) {
   EXPECT_THAT(parse_export("/d:bogus").error(), HasSubstr("'bogus' is no option"));
 }
 
+TEST(ParseExport, SaysThatZonesAreNotCompared) {
+  EXPECT_THAT(parse_export("/d:client=fe80::1%eth0").error(), HasSubstr("a zone"));
+  EXPECT_THAT(parse_exports("/d fe80::1%eth0(rw)").error(), HasSubstr("a zone"));
+}
+
 TEST(ParseExport, OfACephFsHasOptionsOfItsOwn) {
   const auto made = parse_export("ceph:/vol/a/:conf=/etc/ceph/c.conf,id=nfs,ro,fs=b,gateway=g1");
   ASSERT_TRUE(made) << made.error();

@@ -2,12 +2,14 @@
 
 #include <arpa/inet.h>
 #include <fmt/core.h>
+#include <net/if.h>
 #include <netinet/in.h>
 
 #include <array>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace rpcrdma::posix {
 namespace {
@@ -19,6 +21,34 @@ std::optional<std::uint16_t> parse_port(std::string_view text) {
     return std::nullopt;
   }
   return static_cast<std::uint16_t>(port);
+}
+
+// Returns 0 for an interface that this machine does not have.
+std::uint32_t zone_of(const std::string& text) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc{} && end == text.data() + text.size();
+  return is_number ? number : if_nametoindex(text.c_str());
+}
+
+bool read_six(std::string host, sockaddr_in6& six) {
+  const std::size_t percent = host.find('%');
+  if (percent != std::string::npos) {
+    six.sin6_scope_id = zone_of(host.substr(percent + 1));
+    if (six.sin6_scope_id == 0) return false;
+    host.resize(percent);
+  }
+  return inet_pton(AF_INET6, host.c_str(), &six.sin6_addr) == 1;
+}
+
+// "%eth0", or nothing.
+std::string zone_text(const sockaddr_in6& six) {
+  if (six.sin6_scope_id == 0) return {};
+  std::array<char, IF_NAMESIZE> name{};
+  if (if_indextoname(six.sin6_scope_id, name.data()) != nullptr) {
+    return fmt::format("%{}", name.data());
+  }
+  return fmt::format("%{}", six.sin6_scope_id);
 }
 
 }  // namespace
@@ -42,7 +72,7 @@ std::optional<Address> parse_address(std::string_view text) {
     sockaddr_in6 six{};
     six.sin6_family = AF_INET6;
     six.sin6_port = htons(*port);
-    if (inet_pton(AF_INET6, host.c_str(), &six.sin6_addr) != 1) return std::nullopt;
+    if (!read_six(std::move(host), six)) return std::nullopt;
     std::memcpy(&address.storage, &six, sizeof(six));
     address.size = sizeof(six);
     return address;
@@ -84,7 +114,7 @@ std::string to_string(const Address& address) {
     sockaddr_in6 six{};
     std::memcpy(&six, &address.storage, sizeof(six));
     inet_ntop(AF_INET6, &six.sin6_addr, host.data(), host.size());
-    return fmt::format("[{}]:{}", host.data(), ntohs(six.sin6_port));
+    return fmt::format("[{}{}]:{}", host.data(), zone_text(six), ntohs(six.sin6_port));
   }
   sockaddr_in four{};
   std::memcpy(&four, &address.storage, sizeof(four));

@@ -19,7 +19,8 @@ struct Address {
   const sockaddr* pointer() const noexcept;
   sockaddr* pointer() noexcept;
 };
-// "127.0.0.1:20049" or "[::1]:20049". No names, no service names.
+// Reads "127.0.0.1:20049", "[::1]:20049" or "[fe80::1%eth0]:20049", whose zone (RFC 4007 §11) is
+// the name or the number of an interface. No names, no service names.
 std::optional<Address> parse_address(std::string_view text);
 
 // The longest path of a Unix socket, bytes: sun_path of unix(7), without the zero at its end.

@@ -86,6 +86,11 @@ Errc to_errc(const rdma::Error& error) {
 
 std::string describe(const rdma::Error& error) {
   std::string text(error.operation.empty() ? to_string(error.code) : error.operation);
+  // The operation alone is no cause.
+  if (error.provider_code == 0 && error.code == rdma::Errc::kBadAddress &&
+      !error.operation.empty()) {
+    text += ": this is no address and port, or its interface (behind '%') is not there";
+  }
   if (error.provider_code != 0) text += fmt::format(": {}", std::strerror(error.provider_code));
   if (error.provider_code == ECONNREFUSED) text += "; is a server running there, on this port?";
   if (error.provider_code == EADDRINUSE) text += "; choose another port, or 0 for any free one";

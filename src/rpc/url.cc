@@ -23,6 +23,15 @@ struct FreeAddresses {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
 };
 
+// Returns the address as the system reads it: in a URL the '%' before a zone is written "%25" (RFC
+// 6874), which is taken as it is, too.
+std::string without_escape(std::string_view host) {
+  const auto escape = host.find("%25");
+  std::string plain(host);
+  if (escape != std::string_view::npos && host.size() > escape + 3) plain.erase(escape + 1, 2);
+  return plain;
+}
+
 constexpr std::string_view kTcpScheme = "tcp://";
 constexpr std::string_view kUnixScheme = "unix://";
 
@@ -37,7 +46,7 @@ Expected<Url, Error> parse(std::string_view url, std::string_view scheme,
     const auto end = rest.find(']');
     if (end == std::string_view::npos)
       return bad(url, "the ']' behind the IPv6 address is missing");
-    result.host = rest.substr(1, end - 1);
+    result.host = without_escape(rest.substr(1, end - 1));
     rest.remove_prefix(end + 1);
     if (!rest.empty() && rest[0] != ':') return bad(url, "only :PORT may follow the host");
     if (!rest.empty()) port = rest.substr(1);

@@ -22,6 +22,14 @@ TEST(Url, NamesAHostAndAPort) {
   EXPECT_EQ(parsed("tcp://[2001:db8::1]:111"), "2001:db8::1 111");
 }
 
+TEST(Url, MayHaveAZoneInItsAddress) {
+  EXPECT_EQ(parsed("rdma://[fe80::1%eth0]:2049"), "fe80::1%eth0 2049");
+  EXPECT_EQ(parsed("rdma://[fe80::1%25eth0]:2049"), "fe80::1%eth0 2049");
+  EXPECT_EQ(parsed("tcp://[fe80::1%2]:111"), "fe80::1%2 111");
+  EXPECT_EQ(parsed("tcp://[fe80::1%252]:111"), "fe80::1%2 111");
+  EXPECT_EQ(parsed("tcp://[fe80::1%25]:111"), "fe80::1%25 111");
+}
+
 TEST(Url, HasADefaultPortWithRdma) {
   EXPECT_EQ(parsed("rdma://storage"), "storage 20049");
   EXPECT_EQ(parsed("rdma://[::1]"), "::1 20049");
