@@ -66,6 +66,21 @@ void StderrLog::write(LogLevel level, std::string_view text) {
   }
 }
 
+void RareLine::write(std::string_view text, std::chrono::steady_clock::time_point now) {
+  constexpr std::chrono::minutes kPause{1};
+  const std::lock_guard lock(mutex_);
+  if (written_ && now - *written_ < kPause) {
+    ++left_out_;
+    return;
+  }
+  written_ = now;
+  const std::uint64_t others = std::exchange(left_out_, 0);
+  log_.write(level_, others == 0
+                         ? std::string(text)
+                         : fmt::format("{} (and {} others since the last line of this kind)", text,
+                                       others));
+}
+
 bool StderrLog::may_write(Allowance& allowance, Time now) const {
   const double seconds = std::chrono::duration<double>(now - allowance.since).count();
   allowance.since = now;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,6 +43,25 @@ class StderrLog final : public blob::Log {
   const std::function<Time()> now_;
   std::mutex mutex_;
   std::array<Allowance, 5> allowances_;  // by level; guarded by mutex_
+};
+
+// Writes a line that comes often, and means little, once a minute; the next one says how many were
+// left out.
+class RareLine {
+ public:
+  RareLine(StderrLog& log, blob::LogLevel level) : log_(log), level_(level) {}
+
+  // From any thread. `now` is for tests.
+  void write(std::string_view text,
+             std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
+
+ private:
+  StderrLog& log_;
+  const blob::LogLevel level_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::optional<std::chrono::steady_clock::time_point> written_;
+  std::uint64_t left_out_ = 0;
 };
 
 // Of "none", "error", "warning", "info" and "debug".

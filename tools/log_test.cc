@@ -52,6 +52,18 @@ class LogTest : public testing::Test {
   StderrLog::Time now_{std::chrono::seconds(1'700'000'000)};
 };
 
+TEST_F(LogTest, RareLineIsWrittenOnceAMinuteAndCountsTheOthers) {
+  StderrLog log = this->log();
+  RareLine line(log, LogLevel::kInfo);
+  const std::chrono::steady_clock::time_point start{};
+  for (int second = 0; second < 60; ++second) line.write("a", start + std::chrono::seconds(second));
+  line.write("b", start + std::chrono::seconds(60));
+  line.write("c", start + std::chrono::seconds(120));
+  EXPECT_EQ(lines(),
+            (std::vector<std::string>{
+                "info a", "info b (and 59 others since the last line of this kind)", "info c"}));
+}
+
 TEST_F(LogTest, LineHasTimeLevelAndText) {
   log().write(LogLevel::kWarning, "10.0.0.1:5 is lost");
   std::array<char, 100> buffer{};

@@ -144,7 +144,7 @@ blob::StoreOptions store_options(const ServeOptions& options, StderrLog& log) {
   return store;
 }
 
-void log_connection(StderrLog& log, const ConnectionEvent& event) {
+void log_connection(StderrLog& log, RareLine& resets, const ConnectionEvent& event) {
   using blob::LogLevel;
   switch (event.kind) {
     case ConnectionEvent::Kind::kOpened:
@@ -157,7 +157,10 @@ void log_connection(StderrLog& log, const ConnectionEvent& event) {
       break;
   }
   const TransferCounters& counters = event.counters;
-  if (event.error != nullptr) {
+  if (event.was_reset_at_rest) {
+    resets.write(fmt::format("{} was closed by a reset after {} calls, with none under way",
+                             event.peer, counters.calls));
+  } else if (event.error != nullptr) {
     log.write(LogLevel::kWarning, fmt::format("{} was lost after {} calls: {}", event.peer,
                                               counters.calls, event.error->cause));
   } else {
@@ -178,7 +181,7 @@ void log_connection(StderrLog& log, const ConnectionEvent& event) {
   }
 }
 
-ServerOptions server_options(const ServeOptions& options, StderrLog& log) {
+ServerOptions server_options(const ServeOptions& options, StderrLog& log, RareLine& resets) {
   ServerOptions server;
   server.provider = options.common.provider;
   server.provider.setup_timeout_server = milliseconds(options.setup_timeout_s);
@@ -200,7 +203,9 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log) {
   server.tcp.connections_max = options.connections_max;
   server.tcp.idle_timeout = milliseconds(options.tcp_idle_s);
   server.drain_timeout = milliseconds(options.drain_s);
-  server.on_connection = [&log](const ConnectionEvent& event) { log_connection(log, event); };
+  server.on_connection = [&log, &resets](const ConnectionEvent& event) {
+    log_connection(log, resets, event);
+  };
   return server;
 }
 
@@ -245,11 +250,11 @@ void make_room_for_descriptors(ServeOptions& options, StderrLog& log) {
   (void)::setrlimit(RLIMIT_NOFILE, &files);
 }
 
-Server listen(const ServeOptions& options, StderrLog& log) {
+Server listen(const ServeOptions& options, StderrLog& log, RareLine& resets) {
   const bool is_v6 = options.listen.find(':') != std::string::npos && options.listen[0] != '[';
   const std::string url = is_v6 ? fmt::format("rdma://[{}]:{}", options.listen, options.port)
                                 : fmt::format("rdma://{}:{}", options.listen, options.port);
-  auto server = Server::listen(url, server_options(options, log));
+  auto server = Server::listen(url, server_options(options, log, resets));
   if (!server) fail(kFailed, fmt::format("cannot listen on {}: {}", url, server.error().cause));
   return std::move(*server);
 }
@@ -395,6 +400,7 @@ void serve(ServeOptions& options) {
   read_security(options);
   options.nfs.is_read_only = options.read_only;
   StderrLog log(log_level(options.log_level));
+  RareLine resets(log, blob::LogLevel::kInfo);
   std::optional<blob::Store> store;
   std::optional<blob::BlobService> files;
   std::optional<bench::BenchService> bench;
@@ -403,7 +409,7 @@ void serve(ServeOptions& options) {
   make_room_for_descriptors(options, log);
   if (options.nfs.is_wanted()) exporter = open_exports(options.nfs, log);
   std::unique_ptr<gss::Mechanism> kerberos;
-  Server server = listen(options, log);
+  Server server = listen(options, log, resets);
   secure(options, exporter.get(), log, kerberos, server);
   rpcbinding::RpcbindService rpcbind(server.address());
   if (store) {

@@ -217,8 +217,11 @@ struct ConnectionEvent {
   // listener's, when there was no descriptor to learn more
   std::string_view peer;
   const Error* error = nullptr;  // null: none
-  std::size_t connections = 0;   // the current number
-  TransferCounters counters{};   // kEnded: those of the connection
+  // kEnded with an error: the peer reset the connection while no call was under way, as clients do
+  // that leave in a hurry. Nothing was lost with it.
+  bool was_reset_at_rest = false;
+  std::size_t connections = 0;  // the current number
+  TransferCounters counters{};  // kEnded: those of the connection
 };
 
 struct ServerOptions {

@@ -47,6 +47,7 @@ class TcpTest : public ::testing::Test {
     options.on_connection = [this](const ConnectionEvent& event) {
       if (event.kind != ConnectionEvent::Kind::kEnded) return;
       ends.push_back(event.error == nullptr ? "in order" : event.error->cause);
+      if (event.was_reset_at_rest) ++resets_at_rest;
     };
     server.emplace(std::move(*Server::listen("rdma://127.0.0.1:0", options)));
     const auto real = server->also_listen("tcp://127.0.0.1:0");
@@ -95,6 +96,7 @@ class TcpTest : public ::testing::Test {
   std::string tcp_address;
   std::vector<std::unique_ptr<RawPeer>> peers;
   std::vector<std::string> ends;
+  std::size_t resets_at_rest = 0;
 };
 
 // Peers that break the rules, or use them against us.
@@ -125,6 +127,42 @@ TEST_F(TcpTest, OneServiceAnswersOverBothTransports) {
   EXPECT_TRUE(next(peer) == join({raw_reply(9), opaque(data)}));
   EXPECT_EQ(service.calls, 2U);
   EXPECT_EQ(server->counters().calls, 2U);
+}
+
+TEST_F(TcpTest, TellsAResetAtRestFromOneThatCutsACallShort) {
+  start();
+  RawPeer& idle = connect();
+  ASSERT_FALSE(ask(idle, call_of(1, TestService::kNull)).empty());
+  idle.reset();
+  run_until([this] { return ends.size() == 1; });
+  EXPECT_EQ(resets_at_rest, 1U) << ends[0];
+  RawPeer& waiting = connect();
+  ASSERT_TRUE(waiting.send(record_of(call_of(2, TestService::kHold))));
+  run_until([this] { return !service.held.empty(); });
+  waiting.reset();
+  server->progress();
+  for (CallContext* context : std::exchange(service.held, {})) context->succeed();
+  run_until([this] { return ends.size() == 2; });
+  EXPECT_EQ(resets_at_rest, 1U) << "a call was under way: " << ends[1];
+  RawPeer& cut = connect();
+  const std::uint64_t before = server->counters().wire_bytes_received;
+  ASSERT_TRUE(cut.send(Bytes(record_of(call_of(3, TestService::kNull))).first(20)));
+  run_until([&] { return server->counters().wire_bytes_received == before + 20; });
+  cut.reset();
+  run_until([this] { return ends.size() == 3; });
+  EXPECT_EQ(resets_at_rest, 1U) << "a call had come in part: " << ends[2];
+}
+
+TEST_F(TcpTest, TellsAResetAtRestOverRdmaToo) {
+  start();
+  const auto peer = RawPeer::connect(server->address(), [this] { server->progress(); });
+  ASSERT_NE(peer, nullptr);
+  ASSERT_TRUE(peer->send(raw_mpa_frame(false, {})));
+  ASSERT_FALSE(peer->receive_mpa_frame().empty());
+  run_until([this] { return server->connections() == 1; });
+  peer->reset();
+  run_until([this] { return ends.size() == 1; });
+  EXPECT_EQ(resets_at_rest, 1U) << ends[0];
 }
 
 TEST_F(TcpTest, RecordsMayComeInManyFragments) {

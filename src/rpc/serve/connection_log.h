@@ -53,12 +53,13 @@ class ConnectionLog {
   // It was admitted.
   void open(std::string_view peer) { tell({.kind = ConnectionEvent::Kind::kOpened, .peer = peer}); }
   // Null: in order.
-  void end(std::string_view peer, Transport transport, const Error* error,
+  void end(std::string_view peer, Transport transport, const Error* error, bool was_reset_at_rest,
            const TransferCounters& counters) {
     const bool is_empty = leave(transport);
     tell({.kind = ConnectionEvent::Kind::kEnded,
           .peer = peer,
           .error = error,
+          .was_reset_at_rest = was_reset_at_rest,
           .counters = counters});
     if (is_empty && when_empty_) when_empty_();
   }

@@ -29,6 +29,7 @@ struct Peer final : rdma::NewsListener, DeadlineHeap<Peer>::Entry {
   // The connection goes before the session: nothing may move in the memory that calls still hold.
   const std::unique_ptr<Session> session;
   const std::unique_ptr<transport::Connection> connection;
+  bool has_ended_at_rest = false;  // no call was under way
 
  private:
   friend PeerTable;

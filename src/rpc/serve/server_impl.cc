@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/assert.h"
@@ -189,7 +190,14 @@ void ServerImpl::serve_sessions(Instant now) {
   if (!peers_.anybody_waits()) ends_ = ends;
   const auto give_turn = [&](rpc::Peer& peer) {
     in_turn_ = peer.session.get();
+    const engine::Connection& engine = peer.connection->engine();
+    const bool was_at_rest = !peer.connection->ended() && peer.session->idle();
+    const std::uint64_t calls_before = engine.counters().calls_ended;
     const bool is_done = peer.session->progress(now);
+    if (was_at_rest && peer.connection->ended()) {
+      peer.has_ended_at_rest =
+          peer.session->idle() && engine.counters().calls_ended == calls_before;
+    }
     in_turn_ = nullptr;
     return is_done;
   };
@@ -281,7 +289,8 @@ void ServerImpl::remove(rpc::Peer& peer) {
   if (!why.empty()) error.cause = why;
   TransferCounters counters;
   rpc::add(counters, *peer.connection);
-  log_.end(address, kRdma, in_order ? nullptr : &error, counters);
+  const bool was_reset_at_rest = peer.has_ended_at_rest && cause.provider_code == ECONNRESET;
+  log_.end(address, kRdma, in_order ? nullptr : &error, was_reset_at_rest, counters);
   rpc::add(ended_, *peer.connection);
   ended_.cached_replies += peer.session->cached_replies();
   peer.session->caller().release();

@@ -200,8 +200,10 @@ bool TcpServer::can_step_up() const noexcept {
 void TcpServer::remove_finished() {
   std::erase_if(sessions_, [this](const auto& session) {
     if (!session->finished()) return false;
-    const auto failure = session->failure();
-    log_.end(session->peer_address(), kTcp, failure ? &*failure : nullptr, session->counters());
+    bool was_reset_at_rest = false;
+    const auto failure = session->failure(was_reset_at_rest);
+    log_.end(session->peer_address(), kTcp, failure ? &*failure : nullptr, was_reset_at_rest,
+             session->counters());
     add(ended_, session->counters());
     return true;
   });

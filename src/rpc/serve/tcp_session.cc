@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -81,6 +82,7 @@ void TcpSession::progress(Instant now) noexcept {
   const TcpSession* const before = std::exchange(current_session, this);
   const bool was_idle = is_idle();
   const std::uint64_t calls_before = calls_ended_ + in_service_;
+  const std::uint64_t bytes_before = connection_->bytes_received();
   settle();
   if (duplicates_.waiting() > 0) retry_duplicates();
   receive();
@@ -90,6 +92,7 @@ void TcpSession::progress(Instant now) noexcept {
   if (stepping_up_) release_socket();
   if (calls_ended_ + in_service_ != calls_before) last_call_ = now;
   if (!was_idle || !is_idle() || last_call_ == now) busy_until_ = now;
+  if (was_idle && ended()) has_ended_at_rest_ = connection_->bytes_received() == bytes_before;
   if (in_service_ == 0 && (draining_ || connection_->peer_finished())) connection_->finish();
   current_session = before;
 }
@@ -342,12 +345,14 @@ std::optional<Instant> TcpSession::idle_since() const noexcept {
 
 // --- What is told of it ------------------------------------------------------------------------
 
-std::optional<Error> TcpSession::failure() const {
+std::optional<Error> TcpSession::failure(bool& was_reset_at_rest) const {
   const auto lost = [this](std::string cause) {
     return Error{Errc::kConnectionLost, "the connection", std::string(peer_address()),
                  std::move(cause)};
   };
   const tcp::End end = connection_->cause();
+  was_reset_at_rest =
+      has_ended_at_rest_ && end.kind == tcp::EndKind::kLost && end.code == ECONNRESET;
   switch (end.kind) {
     case tcp::EndKind::kNone:
     case tcp::EndKind::kClosed:

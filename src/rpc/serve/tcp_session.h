@@ -114,8 +114,9 @@ class TcpSession {
   bool finished() const noexcept { return ended() && in_service_ == 0; }
   // It may be destroyed and would lose nothing.
   bool closing() const noexcept { return connection_->closing() && in_service_ == 0; }
-  // Why it ended; nullopt: in order.
-  std::optional<Error> failure() const;
+  // Why it ended; nullopt: in order. `was_reset_at_rest` becomes whether the peer reset it while
+  // nothing was under way.
+  std::optional<Error> failure(bool& was_reset_at_rest) const;
   std::string_view peer_address() const noexcept { return connection_->peer_address(); }
   TransferCounters counters() const noexcept;
 
@@ -165,6 +166,7 @@ class TcpSession {
   bool made_room_ = false;
   bool stepped_up_ = false;
   bool has_served_ = false;          // a call other than NULL
+  bool has_ended_at_rest_ = false;
   std::optional<posix::Fd> socket_;  // released, for take_socket()
   Instant last_call_;
   Instant busy_until_;  // when something was seen to be under way last
