@@ -59,7 +59,7 @@ void stop_on_signals(Server& server) {
 // are by TCP, or empty.
 std::vector<rpcbinding::Registration> tell_rpcbind(const ServeOptions& options,
                                                    std::string_view address,
-                                                   std::string_view nfs_plain) {
+                                                   std::string_view nfs_plain, StderrLog& log) {
   using rpcbinding::Over;
   using rpcbinding::Registration;
   std::vector<Registration> registrations;
@@ -78,6 +78,16 @@ std::vector<rpcbinding::Registration> tell_rpcbind(const ServeOptions& options,
   }
   if (options.nfs.is_wanted()) tell({nfs3::NFS_PROGRAM, nfs3::NFS_V3}, address);
   if (!options.directory.empty()) tell({blob::BLOB_PROGRAM, blob::BLOB_V1}, address);
+  if (nfs_plain.empty()) return registrations;
+  // A machine that mounts by NFS itself has a lock manager, in whose place this one must not be.
+  auto locks = Registration::make({nlm4::NLM_PROGRAM, nlm4::NLM_V4, Over::kTcp},
+                                  rpcbinding::endpoints_of(nfs_plain), options.rpcbind_daemon);
+  if (locks) {
+    registrations.push_back(std::move(*locks));
+  } else {
+    log.write(blob::LogLevel::kWarning,
+              fmt::format("{}; clients have to mount with nolock", locks.error().message()));
+  }
   return registrations;
 }
 
@@ -426,6 +436,7 @@ void serve(ServeOptions& options) {
     if (auto added = exporter->add_to(server); !added) fail(added.error());
     rpcbind.add(nfs3::NFS_PROGRAM, nfs3::NFS_V3);
     rpcbind.add(mount3::MOUNT_PROGRAM, mount3::MOUNT_V3);
+    rpcbind.add(nlm4::NLM_PROGRAM, nlm4::NLM_V4);
   }
   if (auto added = rpcbind.add_to(server); !added) fail(added.error());
   const std::string plain = listen_by_tcp(options, server);
@@ -437,7 +448,7 @@ void serve(ServeOptions& options) {
   } const forget;
   // Behind the line above, so that no signal ends the program with the registration left.
   std::vector<rpcbinding::Registration> registrations;
-  if (options.rpcbind) registrations = tell_rpcbind(options, server.address(), nfs_plain);
+  if (options.rpcbind) registrations = tell_rpcbind(options, server.address(), nfs_plain, log);
   announce(options, server, plain, log);
   auto page = open_ready_page(options, server, exporter.get());
   say_ready(options, server, plain, exporter.get(), nfs_plain, page.get());

@@ -127,7 +127,12 @@ rpcrdma::Expected<void, rpcrdma::Error> Exporter::add_to(rpcrdma::Server& server
       !added) {
     return added;
   }
-  return server.add(mount3::MOUNT_V3_Service::kProgram, mount3::MOUNT_V3_Service::kVersion, mount_);
+  if (auto added = server.add(mount3::MOUNT_V3_Service::kProgram,
+                              mount3::MOUNT_V3_Service::kVersion, mount_);
+      !added) {
+    return added;
+  }
+  return server.add(nlm4::NLM_V4_Service::kProgram, nlm4::NLM_V4_Service::kVersion, locks_);
 }
 
 }  // namespace nfs

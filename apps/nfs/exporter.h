@@ -17,6 +17,7 @@
 
 #include "nfs/export_table.h"
 #include "nfs/exports.h"
+#include "nfs/lock_service.h"
 #include "nfs/mount_service.h"
 #include "nfs/posix/file_system.h"
 #include "nfs/readiness.h"
@@ -76,6 +77,7 @@ class Exporter {
   std::vector<std::string> notes_;
   NfsService nfs_;
   MountService mount_;
+  LockService locks_;
   std::unique_ptr<Workers> workers_;  // last: its threads use the rest
 };
 

@@ -158,12 +158,12 @@ class RpcbindTest(unittest.TestCase):
         ports = [int(url.split(":")[2].split("/")[0]) for url in urls if url.startswith("nfs+")]
         self.assertEqual(len(ports), 2, urls)
         rdma, tcp = (f"127.0.0.1.{port // 256}.{port % 256}" for port in ports)
-        nfs, mount = (100003, 3), (100005, 3)
+        nfs, mount, locks = (100003, 3), (100005, 3), (100021, 4)
         found = {(int(program), int(version), netid): address for program, version, netid, address, *_ in
                  (line.split() for line in subprocess.run([RPCINFO], capture_output=True, text=True, timeout=BOUND_S,
                                                           check=True).stdout.splitlines()[1:])
-                 if int(program) in (nfs[0], mount[0])}
-        self.assertEqual(found, {(*nfs, "rdma"): rdma, (*nfs, "tcp"): tcp, (*mount, "tcp"): tcp})
+                 if int(program) in (nfs[0], mount[0], locks[0])}
+        self.assertEqual(found, {(*nfs, "rdma"): rdma, (*nfs, "tcp"): tcp, (*mount, "tcp"): tcp, (*locks, "tcp"): tcp})
         # A second one leaves the first one's as they are.
         second = self.start("--nfs", exported, "--nfs-tcp-port", "0", "--rpcbind", "--listen", "127.0.0.1",
                             "--handle-key", self.root / "other-key", "--provider", "siwarp")
@@ -176,6 +176,7 @@ class RpcbindTest(unittest.TestCase):
         self.stop(server)
         listed = subprocess.run([RPCINFO], capture_output=True, text=True, timeout=BOUND_S, check=True).stdout
         self.assertNotIn("100003", listed)
+        self.assertNotIn("100021", listed)
 
     def test_server_on_the_loopback_is_not_found_from_outside(self):
         self.serve("--rpcbind", "--listen", "127.0.0.1")
