@@ -92,7 +92,12 @@ void TcpSession::progress(Instant now) noexcept {
   if (stepping_up_) release_socket();
   if (calls_ended_ + in_service_ != calls_before) last_call_ = now;
   if (!was_idle || !is_idle() || last_call_ == now) busy_until_ = now;
-  if (was_idle && ended()) has_ended_at_rest_ = connection_->bytes_received() == bytes_before;
+  // The connection may have ended before this turn, when its socket had news.
+  if (!ended()) {
+    is_at_rest_ = is_idle();
+  } else if (connection_->bytes_received() != bytes_before) {
+    is_at_rest_ = false;
+  }
   if (in_service_ == 0 && (draining_ || connection_->peer_finished())) connection_->finish();
   current_session = before;
 }
@@ -351,8 +356,7 @@ std::optional<Error> TcpSession::failure(bool& was_reset_at_rest) const {
                  std::move(cause)};
   };
   const tcp::End end = connection_->cause();
-  was_reset_at_rest =
-      has_ended_at_rest_ && end.kind == tcp::EndKind::kLost && end.code == ECONNRESET;
+  was_reset_at_rest = is_at_rest_ && end.kind == tcp::EndKind::kLost && end.code == ECONNRESET;
   switch (end.kind) {
     case tcp::EndKind::kNone:
     case tcp::EndKind::kClosed:

@@ -89,10 +89,11 @@ class TcpSession {
   void abort() { connection_->abort(); }
   // Ends in order, since nothing is under way. Precondition: idle_since().
   void end_idle() { connection_->finish(); }
-  // Returns whether another connection may have its place: the client has made no call but NULL, or
-  // leaves its replies where they are.
+  // Returns whether another connection may have its place: all Calls are answered, and the client
+  // has made none but NULL, or leaves its replies where they are.
   bool may_make_room() const noexcept {
-    return !is_executing() && (!has_served_ || connection_->bytes_unsent() > 0);
+    const bool is_executing = in_service_ > answered_.size();
+    return !is_executing && (!has_served_ || connection_->bytes_unsent() > 0);
   }
   // Ends at once, so that another connection has room. Precondition: may_make_room().
   void make_room();
@@ -102,8 +103,6 @@ class TcpSession {
   // Since when nothing is under way; nullopt: something is.
   std::optional<Instant> idle_since() const noexcept;
   Instant last_call() const noexcept { return last_call_; }  // or when it came
-  // A Call has no answer yet.
-  bool is_executing() const noexcept { return in_service_ > answered_.size(); }
   // There are Calls that could be taken at once: progress() takes so many in a round.
   bool has_more() const noexcept { return takes_calls() && connection_->has_more(); }
   bool waits_for_memory() const noexcept { return !ended() && connection_->starved(); }
@@ -165,8 +164,8 @@ class TcpSession {
   bool talked_on_ = false;      // the peer did, before it had that answer
   bool made_room_ = false;
   bool stepped_up_ = false;
-  bool has_served_ = false;          // a call other than NULL
-  bool has_ended_at_rest_ = false;
+  bool has_served_ = false;  // a call other than NULL
+  bool is_at_rest_ = true;   // nothing was under way when the last turn before its end was over
   std::optional<posix::Fd> socket_;  // released, for take_socket()
   Instant last_call_;
   Instant busy_until_;  // when something was seen to be under way last
