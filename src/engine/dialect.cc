@@ -38,6 +38,15 @@ void judge_refused(Bytes message, std::uint32_t version, Received& received) noe
                   : prefix->version != version ? Kind::kOtherVersion
                   : is_option                  ? Kind::kBadOption
                                                : Kind::kMalformed;
+  // The direction stands in front of the lists.
+  const bool has_direction = version == v2::kVersion && received.kind == Kind::kMalformed &&
+                             static_cast<v2::Type>(prefix->type) <= v2::Type::kNoMsg &&
+                             message.size() >= 5 * xdr::kWordSize;
+  if (!has_direction) return;
+  const std::uint32_t direction = xdr::load_word(message.data() + 4 * xdr::kWordSize);
+  if (direction <= static_cast<std::uint32_t>(v2::Direction::kReply)) {
+    received.direction = direction == 0 ? Direction::kCall : Direction::kReply;
+  }
 }
 
 // --- Version 1 ---------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ Requester::Requester(const Options& options, Shared& shared, HeaderArena headers
 Expected<CallId, StartError> Requester::start_call(Instant now, Xid xid, const Outgoing& call,
                                                    std::chrono::nanoseconds timeout) {
   if (!shared_.connected) return Unexpected<StartError>(StartError::kNotConnected);
+  if (!shared_.link.calls) [[unlikely]]
+    return Unexpected<StartError>(StartError::kNotTaken);
   if (slots_.full()) return Unexpected<StartError>(StartError::kQueueFull);
   if (auto planned = plan(slots_.next(), call); !planned) {
     return Unexpected<StartError>(shared_.link.chunks ? planned.error() : StartError::kTooLarge);

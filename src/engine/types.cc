@@ -56,6 +56,8 @@ std::string_view to_string(StartError error) noexcept {
       return "too many calls are under way";
     case StartError::kNotConnected:
       return "not connected";
+    case StartError::kNotTaken:
+      return "the client takes no calls (XCHAR_BRS NONE)";
   }
   return "unknown error";
 }

@@ -308,6 +308,7 @@ struct LinkParameters {
   std::uint32_t padding_alignment = 0;
   bool read_chunks = true;  // Profile::kRfc5666: false: the peer takes no Calls with Read chunks
   bool chunks = true;       // false: nor any chunks; backward Calls, unless XCHAR_BRS says GENL
+  bool calls = true;        // false: nor any Calls; backward ones, where XCHAR_BRS says NONE
   Dialect dialect = Dialect::kV1;
 };
 
@@ -317,6 +318,7 @@ enum class StartError : std::uint8_t {
   kNoReadChunks,     // the Call is longer than a message, and the peer takes no Read chunks
   kQueueFull,        // calls_max calls have not ended
   kNotConnected,     // not yet, or no longer
+  kNotTaken,         // a backward Call, and the peer has said that it takes none
 };
 std::string_view to_string(StartError error) noexcept;
 

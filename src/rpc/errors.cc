@@ -164,6 +164,9 @@ Error to_error(engine::StartError error, std::string_view peer) {
     case engine::StartError::kNoReadChunks:
       code = Errc::kTooLarge;
       break;
+    case engine::StartError::kNotTaken:
+      code = Errc::kUnsupported;
+      break;
     case engine::StartError::kQueueFull:
       code = Errc::kTooManyCalls;
       break;

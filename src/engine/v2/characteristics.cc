@@ -223,7 +223,10 @@ LinkParameters CharacteristicTable::link(LinkParameters link, bool may_invalidat
   if (is_own_known_) {
     link.inline_receive = std::min(own_size_.value(), std::max(peer_.receive_size, kReceiveSizeV2));
   }
-  if (role_ == Role::kServer) link.chunks = peer_.backward == BackwardSupport::kGeneral;
+  if (role_ == Role::kServer) {
+    link.chunks = peer_.backward == BackwardSupport::kGeneral;
+    link.calls = peer_.backward != BackwardSupport::kNone;
+  }
   link.remote_invalidation = sends_invalidation_ && may_invalidate && peer_.takes_invalidation;
   return link;
 }

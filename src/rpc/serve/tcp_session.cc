@@ -111,7 +111,7 @@ void TcpSession::receive() {
   for (std::size_t i = 0; i < kCallsPerRound && takes_calls(); ++i) {
     auto message = connection_->receive();
     if (!message) return;
-    serve(std::move(*message));
+    admit(begin_call(std::move(*message)));
   }
 }
 
@@ -126,10 +126,6 @@ TcpCall& TcpSession::begin_call(tcp::Message message) {
   call.steps_up_ = false;
   call.message_ = std::move(message);
   return call;
-}
-
-void TcpSession::serve(tcp::Message message) {
-  admit(begin_call(std::move(message)));
 }
 
 void TcpSession::admit(TcpCall& call) {

@@ -127,7 +127,6 @@ class TcpSession {
   bool may_step_up() const noexcept;
   void receive();
   void release_socket();
-  void serve(tcp::Message message);
   TcpCall& begin_call(tcp::Message message);
   void admit(TcpCall& call);
   void give_up(TcpCall& call);
