@@ -212,6 +212,7 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log, RareLi
   if (options.nfs.is_wanted()) nfs::Exporter::make_room_in(server);
   server.tcp.connections_max = options.connections_max;
   server.tcp.idle_timeout = milliseconds(options.tcp_idle_s);
+  server.idle_timeout = milliseconds(options.rdma_idle_s);
   server.drain_timeout = milliseconds(options.drain_s);
   server.on_connection = [&log, &resets](const ConnectionEvent& event) {
     log_connection(log, resets, event);

@@ -23,7 +23,7 @@ struct ServeOptions {
   std::optional<std::uint16_t> tcp_port;
   std::optional<std::uint16_t> ready_port;
   double setup_timeout_s = 5;
-  double tcp_idle_s = 60;
+  double tcp_idle_s = 60, rdma_idle_s = 3600;
   double drain_s = 10;
   std::size_t connections_max = 1024;
   std::uint32_t receives_max = 0;

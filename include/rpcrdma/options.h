@@ -234,6 +234,10 @@ struct ServerOptions {
   std::uint32_t bulk_size_max = 1U << 20U;
   std::uint32_t long_call_size_max = 1U << 20U;
   std::size_t connections_max = 1024;
+  // An RDMA connection is closed when for this long no message came and no Call was under way: over
+  // InfiniBand and RoCE nothing else tells of a peer that is gone. 0: never; TcpOptions has the
+  // same for the others. Clients that reconnect make another one for their next Call.
+  std::chrono::milliseconds idle_timeout{0};
   // Bounds the Receives posted over all connections; each connection gets a share. With more
   // connections than it has room for, each is granted fewer credits than
   // ConnectionOptions::credits, but at least one, and more again when others have gone. A client

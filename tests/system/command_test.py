@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The `rpcrdma` command as a user has it: processes, files, signals, exit codes, messages."""
+import contextlib
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ import re
 import resource
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -16,6 +18,8 @@ import time
 import unittest
 
 from command_fixture import BOUND_S, COMMAND, CommandFixture, digest, run, wait_until
+
+BLOB_PROGRAM = 0x20020049
 
 
 class CuttingProxy:
@@ -237,6 +241,20 @@ class CommandTest(CommandFixture):
             silent.settimeout(BOUND_S)
             self.assertEqual(silent.recv(1), b"", "closed when its time is over")
         self.assertEqual(run("ping", server.url).returncode, 0)
+
+    def test_connections_is_a_bound_for_tcp_as_well(self):
+        server = self.serve("--tcp-port", "0", "--connections", "70")
+        address = ("127.0.0.1", int(server.urls[1].rsplit(":", 1)[1]))
+        call = struct.pack(">11I", 0x80000000 | 40, 7, 0, 2, BLOB_PROGRAM, 1, 1, 0, 0, 0, 0)
+        with contextlib.ExitStack() as stack:
+            peers = [stack.enter_context(socket.create_connection(address)) for _ in range(66)]
+            for peer in peers:
+                peer.settimeout(BOUND_S)
+                peer.sendall(call)
+                self.assertEqual(struct.unpack(">7I", peer.recv(28))[1:3], (7, 1), "a reply, if to no arguments")
+            for peer in peers:
+                peer.sendall(call)
+                self.assertEqual(len(peer.recv(28)), 28, "none has made room for another")
 
     def test_sigterm_ends_transfers_that_stepped_up_as_others(self):
         server = self.serve("--tcp-port", "0", "--drain", "1", "--json")

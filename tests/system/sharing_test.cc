@@ -26,22 +26,26 @@ using std::chrono::seconds;
 
 constexpr std::size_t kPut = 1U << 20U;  // bytes of a Call's bulk argument
 
-// On the server's side of an attacker's connection: a Read completes when `kBetween` is over since
-// the one before, so that the peer makes progress all the time.
+enum class Slow { kNot, kReads, kReplies };
+
+// On the server's side of an attacker's connection: a Read, or the Send of a reply, completes when
+// `kBetween` is over since the one before, so that the peer makes progress all the time.
 class SlowQueuePair final : public ForwardingQueuePair {
  public:
   static constexpr nanoseconds kBetween =
       seconds(29);  // ServerOptions::peer_timeout would wait a second more
 
-  SlowQueuePair(std::unique_ptr<rdma::QueuePair> inner, std::set<SlowQueuePair*>& all)
-      : ForwardingQueuePair(std::move(inner)), all_(all) {
+  SlowQueuePair(std::unique_ptr<rdma::QueuePair> inner, Slow slow, std::set<SlowQueuePair*>& all)
+      : ForwardingQueuePair(std::move(inner)), slow_(slow), all_(all) {
     all_.insert(this);
   }
   ~SlowQueuePair() override { all_.erase(this); }
 
   Expected<void, rdma::Error> post(std::span<work::Request> batch) override {
     for (const work::Request& each : batch) {
-      if (std::holds_alternative<work::Read>(each.work)) reads_.insert(each.id);
+      const bool is_slow = slow_ == Slow::kReads ? std::holds_alternative<work::Read>(each.work)
+                                                 : std::holds_alternative<work::Send>(each.work);
+      if (is_slow) slow_work_.insert(each.id);
     }
     return ForwardingQueuePair::post(batch);
   }
@@ -53,10 +57,10 @@ class SlowQueuePair final : public ForwardingQueuePair {
     }
     const std::size_t polled = ForwardingQueuePair::poll(out.subspan(count));
     for (std::size_t i = count, end = count + polled; i < end; ++i) {
-      const auto read = reads_.find(out[i].id);
-      const bool is_read = read != reads_.end();
-      if (is_read) reads_.erase(read);
-      if (is_read && out[i].status == rdma::Status::kOk) {
+      const auto found = slow_work_.find(out[i].id);
+      const bool is_slow = found != slow_work_.end();
+      if (is_slow) slow_work_.erase(found);
+      if (is_slow && out[i].status == rdma::Status::kOk) {
         held_.push_back(out[i]);
       } else {
         out[count++] = out[i];
@@ -93,8 +97,9 @@ class SlowQueuePair final : public ForwardingQueuePair {
   }
 
  private:
+  const Slow slow_;
   std::set<SlowQueuePair*>& all_;
-  std::multiset<std::uint64_t> reads_;  // posted and not complete
+  std::multiset<std::uint64_t> slow_work_;  // posted and not complete
   std::deque<rdma::Completion> held_, ready_;
   std::optional<Instant> next_;
   rdma::NewsListener* listener_ = nullptr;
@@ -103,7 +108,7 @@ class SlowQueuePair final : public ForwardingQueuePair {
 class SlowProvider final : public ForwardingProvider {
  public:
   explicit SlowProvider(rdma::Provider& inner) : ForwardingProvider(inner) {}
-  bool is_slow = false;  // are connections that come from now on
+  Slow slow = Slow::kNot;  // are connections that come from now on
 
   void progress() override {
     ForwardingProvider::progress();
@@ -117,8 +122,8 @@ class SlowProvider final : public ForwardingProvider {
 
  private:
   std::unique_ptr<rdma::QueuePair> wrap(std::unique_ptr<rdma::QueuePair> inner) override {
-    if (!is_slow) return inner;
-    return std::make_unique<SlowQueuePair>(std::move(inner), all_);
+    if (slow == Slow::kNot) return inner;
+    return std::make_unique<SlowQueuePair>(std::move(inner), slow, all_);
   }
   std::optional<Instant> pass() {
     std::optional<Instant> next;
@@ -177,7 +182,18 @@ class Sharing : public ::testing::Test {
   Instant now() { return network_->server_side().now(); }
   // Each with as many Calls as it has credits.
   void attack(std::size_t attackers) {
-    network_->server_side().is_slow = true;
+    connect(attackers, Slow::kReads);
+    const std::uint64_t before = pair_->server->counters().read_chunks;
+    for (Client& each : attackers_) {
+      for (std::uint32_t i = 0; i < credits_; ++i) start_put(each, [](bool) {});
+    }
+    ASSERT_TRUE(pair_->run_until([&] {
+      for (Client& each : attackers_) each.progress();
+      return pair_->server->counters().read_chunks - before >= attackers * credits_;
+    }));
+  }
+  void connect(std::size_t attackers, Slow slow) {
+    network_->server_side().slow = slow;
     ClientOptions options;
     options.connection.credits = credits_;
     options.connection.inline_size = 4096;
@@ -196,7 +212,7 @@ class Sharing : public ::testing::Test {
       }
       return are_up;
     }));
-    network_->server_side().is_slow = false;
+    network_->server_side().slow = Slow::kNot;
     // Without a reply they have one credit.
     std::size_t answered = 0;
     for (Client& each : attackers_) {
@@ -207,14 +223,6 @@ class Sharing : public ::testing::Test {
     ASSERT_TRUE(pair_->run_until([&] {
       for (Client& each : attackers_) each.progress();
       return answered == attackers;
-    }));
-    const std::uint64_t before = pair_->server->counters().read_chunks;
-    for (Client& each : attackers_) {
-      for (std::uint32_t i = 0; i < credits_; ++i) start_put(each, [](bool) {});
-    }
-    ASSERT_TRUE(pair_->run_until([&] {
-      for (Client& each : attackers_) each.progress();
-      return pair_->server->counters().read_chunks - before >= attackers * credits_;
     }));
   }
   void start_put(Client& client, std::function<void(bool)> ended) {
@@ -285,6 +293,45 @@ TEST_F(Sharing, PutBesideAThousandAttackersWaitsForOneOfTheirCalls) {
   attack(1000);
   EXPECT_GE(pair_->server->memory_in_use(), (56U << 20U) - kPut);
   EXPECT_LE(put(), kHeldMax + 2 * alone);
+}
+
+// Receives have their memory from the beginning: what replies hold stops none of them, nor the
+// short Calls of anybody.
+TEST_F(Sharing, RepliesThatHoldAllMemoryStopNoShortCalls) {
+  start(4U << 20U, 8);
+  connect(4, Slow::kReplies);
+  std::size_t ended = 0;
+  for (Client& each : attackers_) {
+    for (int i = 0; i < 8; ++i) {
+      auto call =
+          each.prepare({TestService::kProgram, TestService::kVersion, TestService::kProduce});
+      ASSERT_TRUE(call);
+      call->arguments().xdr().u32(kPut);
+      call->expect_results(kPut + 100);
+      ASSERT_TRUE(each.start(std::move(*call), [&](auto) { ++ended; }));
+    }
+  }
+  // What finds no memory is refused with SYSTEM_ERR; the others stay for their time.
+  ASSERT_TRUE(pair_->run_until([&] {
+    for (Client& each : attackers_) each.progress();
+    return pair_->server->memory_in_use() >= (2U << 20U);
+  }));
+  for (int i = 0; i < 100; ++i) {
+    const Instant begun = now();
+    bool done = false;
+    auto call = pair_->prepare(TestService::kNull);
+    ASSERT_TRUE(call);
+    ASSERT_TRUE(pair_->client->start(std::move(*call), [&](auto reply) {
+      EXPECT_TRUE(reply);
+      done = true;
+    }));
+    ASSERT_TRUE(pair_->run_until([&] {
+      for (Client& each : attackers_) each.progress();
+      return done;
+    }));
+    EXPECT_LT(now() - begun, seconds(1));
+  }
+  EXPECT_GE(pair_->server->memory_in_use(), 2U << 20U) << "it was held all the time";
 }
 
 }  // namespace

@@ -69,7 +69,8 @@ int CmConnection::connect(const Device& device, const Options& options,
                           Capabilities& capabilities) {
   const ibv_device_attr& can = device.attributes();
   rdma_conn_param wish = parameters();
-  wish.responder_resources = reads(can.max_qp_rd_atom, options.ird);
+  reads_served_ = device.read_budget().take(reads(can.max_qp_rd_atom, options.ird));
+  wish.responder_resources = reads_served_.reads();
   wish.initiator_depth = reads(can.max_qp_init_rd_atom, options.ord);
   capabilities.reads_served_max = wish.responder_resources;
   wish.retry_count = 7;
@@ -82,8 +83,9 @@ int CmConnection::connect(const Device& device, const Options& options,
 int CmConnection::accept(const Device& device, const Options& options, Capabilities& capabilities) {
   const ibv_device_attr& can = device.attributes();
   rdma_conn_param answer = parameters();
-  answer.responder_resources =
-      reads(std::min<int>(can.max_qp_rd_atom, responder_resources_), options.ird);
+  reads_served_ = device.read_budget().take(
+      reads(std::min<int>(can.max_qp_rd_atom, responder_resources_), options.ird));
+  answer.responder_resources = reads_served_.reads();
   answer.initiator_depth =
       reads(std::min<int>(can.max_qp_init_rd_atom, initiator_depth_), options.ord);
   // With shared Receives another peer may have taken, for a moment, what it was not granted.

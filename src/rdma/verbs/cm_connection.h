@@ -14,6 +14,7 @@
 #include "rdma/verbs/cm.h"
 #include "rdma/verbs/device.h"
 #include "rdma/verbs/options.h"
+#include "rdma/verbs/read_budget.h"
 #include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::verbs {
@@ -59,6 +60,7 @@ class CmConnection {
   std::vector<std::byte> private_data_;  // ours
   std::vector<std::byte> peer_private_data_;
   std::uint8_t responder_resources_ = 0, initiator_depth_ = 0;  // that the peer asked for
+  ReadBudget::Share reads_served_;
 };
 
 // Why a connection was not set up. `code`: the errno of the event, or 0.

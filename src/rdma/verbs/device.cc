@@ -4,6 +4,9 @@
 
 #include <cerrno>
 #include <limits>
+#include <map>
+#include <mutex>
+#include <string>
 
 #include "rdma/verbs/queue_events.h"
 
@@ -20,6 +23,14 @@ constexpr unsigned kRxeWithInvalidate = 1U << 2U;
 bool set_non_blocking(int fd) {
   const int flags = fcntl(fd, F_GETFL);
   return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+// Of a device that was removed and has come back, it is the same.
+ReadBudget& budget_of(const ibv_context& context, const ibv_device_attr& attributes) {
+  static std::mutex mutex;
+  static std::map<std::string, ReadBudget, std::less<>> budgets;  // by device; guarded by mutex
+  const std::lock_guard lock(mutex);
+  return budgets.try_emplace(context.device->name, attributes.max_res_rd_atom).first->second;
 }
 
 }  // namespace
@@ -59,6 +70,7 @@ Expected<std::unique_ptr<Device>, Error> Device::open(ibv_context& context, Regi
     return Unexpected<Error>(Error{Errc::kProvider, code, "asking the RDMA device"});
   }
   device->traits_ = traits_of(context, device->attributes_, wish);
+  device->read_budget_ = &budget_of(context, device->attributes_);
   device->channel_.reset(ibv_create_comp_channel(&context));
   if (!device->channel_ || !set_non_blocking(device->channel_->fd) ||
       !reactor.watch(device->channel_->fd, EPOLLIN, device->completion_events_)) {

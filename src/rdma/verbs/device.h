@@ -14,6 +14,7 @@
 #include "rdma/verbs/completion_owner.h"
 #include "rdma/verbs/fork_guard.h"
 #include "rdma/verbs/options.h"
+#include "rdma/verbs/read_budget.h"
 #include "rdma/verbs/receive_pool.h"
 #include "rpcrdma/provider.h"
 
@@ -58,6 +59,8 @@ class Device {
   ibv_context& context() const noexcept { return context_; }
   const ibv_device_attr& attributes() const noexcept { return attributes_; }
   const Traits& traits() const noexcept { return traits_; }
+  // Of all connections of the process over the device.
+  ReadBudget& read_budget() const noexcept { return *read_budget_; }
   ibv_comp_channel& completions() const noexcept { return *channel_; }
   // What connections that are accepted share, made when it is first asked for; null: each has its
   // own, also after it could not be made.
@@ -99,6 +102,7 @@ class Device {
   Owned<ibv_context*, rdma_free_devices> all_devices_;  // as long as this is held, they stay open
   posix::Reactor& reactor_;
   ibv_device_attr attributes_{};
+  ReadBudget* read_budget_ = nullptr;
   Traits traits_{};
   Owned<ibv_comp_channel, ibv_destroy_comp_channel> channel_;
   std::size_t armed_ = 0;

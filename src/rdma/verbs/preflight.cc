@@ -26,11 +26,6 @@ constexpr std::string_view kNoDevice =
     "this machine has no RDMA device; load its driver (lspci, rdma link), or make one in software: "
     "rdma link add rxe0 type rxe netdev eth0";
 
-constexpr std::string_view kForked =
-    "this process was forked from one that used RDMA devices already, and shares them with it; "
-    "fork "
-    "before the first use, or call exec";
-
 constexpr std::string_view kRemoved =
     "dmesg and `rdma link` tell more; what listens on it has to be started again when it is back";
 

@@ -23,6 +23,9 @@ inline constexpr std::string_view kNoDeviceOnTheWay =
     "the way to the peer goes over no RDMA device";
 inline constexpr std::string_view kBindingAddress = "binding the address to an RDMA device";
 inline constexpr std::string_view kDeviceRemoved = "the RDMA device was removed";
+inline constexpr std::string_view kForked =
+    "this process was forked from one that used RDMA devices already, and shares them with it; "
+    "fork before the first use, or call exec";
 
 // What to do about an error of this provider; empty if there is nothing to say.
 std::string remedy_for(const Error& error);

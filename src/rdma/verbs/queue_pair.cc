@@ -277,6 +277,7 @@ bool QueuePair::look() {
 
 std::optional<LinkEvent> QueuePair::poll_link() {
   if (broken_ && state_ == State::kOpen) end(cause_);
+  if (born_.elsewhere()) end({Errc::kClosed, 0, kForked});
   if (events_.empty()) return std::nullopt;
   return events_.pop();
 }

@@ -2,6 +2,19 @@
 
 namespace rpcrdma::rpc {
 
+void Peer::end_if_idle(Instant now, std::chrono::nanoseconds timeout) {
+  const engine::Connection& engine = connection->engine();
+  if (!session->idle() || engine.calls_in_flight() > 0) return idle_deadline.reset();
+  const std::uint64_t messages = engine.counters().messages_received;
+  if (!idle_deadline || std::exchange(messages_seen_, messages) != messages) {
+    messages_seen_ = messages;
+    idle_deadline = now + timeout;
+  } else if (*idle_deadline <= now) {
+    idle_deadline.reset();
+    session->disconnect();
+  }
+}
+
 Peer& PeerTable::add(std::unique_ptr<Session> session,
                      std::unique_ptr<transport::Connection> connection) {
   peers_.push_back(std::make_unique<Peer>(*this, std::move(session), std::move(connection)));

@@ -3,6 +3,7 @@
 #ifndef RPCRDMA_RPC_SERVE_PEER_TABLE_H_
 #define RPCRDMA_RPC_SERVE_PEER_TABLE_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,19 +26,24 @@ struct Peer final : rdma::NewsListener, DeadlineHeap<Peer>::Entry {
        std::unique_ptr<transport::Connection> to_peer)
       : session(std::move(of_peer)), connection(std::move(to_peer)), table_(table) {}
   void handle_news() noexcept override;
+  // Behind a turn: ends the connection if it has been idle for so long.
+  void end_if_idle(Instant now, std::chrono::nanoseconds timeout);
 
   // The connection goes before the session: nothing may move in the memory that calls still hold.
   const std::unique_ptr<Session> session;
   const std::unique_ptr<transport::Connection> connection;
   bool has_ended_at_rest = false;  // no call was under way
+  // When it will have been idle for too long; nullopt: it is not idle.
+  std::optional<Instant> idle_deadline;
 
  private:
   friend PeerTable;
   PeerTable& table_;
-  std::size_t index_ = 0;    // in PeerTable::peers_
-  bool wants_turn_ = false;  // it has one, or is in PeerTable::wanted_
-  bool is_waiting_ = false;  // is in PeerTable::waiting_
-  bool tells_news_ = true;   // its queue pair does
+  std::uint64_t messages_seen_ = 0;  // that had come when its idle time began
+  std::size_t index_ = 0;            // in PeerTable::peers_
+  bool wants_turn_ = false;          // it has one, or is in PeerTable::wanted_
+  bool is_waiting_ = false;          // is in PeerTable::waiting_
+  bool tells_news_ = true;           // its queue pair does
 };
 
 class PeerTable {
@@ -78,7 +84,8 @@ class PeerTable {
       if (settle(*peer)) {
         erase(*peer);
       } else {
-        deadlines_.set(*peer, peer->connection->engine().poll_timeout());
+        deadlines_.set(
+            *peer, engine::earlier(peer->connection->engine().poll_timeout(), peer->idle_deadline));
       }
     }
     in_turn_.clear();

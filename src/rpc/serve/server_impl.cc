@@ -201,7 +201,11 @@ void ServerImpl::serve_sessions(Instant now) {
     in_turn_ = nullptr;
     return is_done;
   };
-  peers_.serve(now, give_turn, [this](rpc::Peer& peer) { return settle(peer); });
+  peers_.serve(now, give_turn, [this, now](rpc::Peer& peer) {
+    if (options_.idle_timeout.count() > 0)
+      peer.end_if_idle(now, rpc::limited(options_.idle_timeout));
+    return settle(peer);
+  });
   tcp_.progress(now);
   // Something that one gave back may be what others wait for: in another round.
   retry_waiting();
