@@ -180,6 +180,37 @@ TEST_P(HostileReads, ThatWereOnlyInterruptedAreServedWhenTheirCallIsMadeAgain) {
   EXPECT_EQ(request->header.opcode, iwarp::Opcode::kReadRequest);
 }
 
+TEST_P(HostileReads, AreNoMoreAtATimeThanThePeerServes) {
+  RawTalk talk = this->talk(1);
+  const Message halves =
+      join({read_segment(kBulkPosition, kSize / 2), read_segment(kBulkPosition, kSize / 2)});
+  ASSERT_TRUE(talk.send(call_with_reads(halves, TestService::kLength, words({kSize}))));
+  const auto first = talk.next();
+  ASSERT_TRUE(first);
+  ASSERT_EQ(first->header.opcode, iwarp::Opcode::kReadRequest);
+  // A Call that comes behind is answered, and still there is no other Read Request.
+  EXPECT_TRUE(talk.send(short_call(kMarkerXid, TestService::kNull)));
+  EXPECT_TRUE(talk.next_message());
+  const iwarp::ReadRequest request = iwarp::decode_read_request(first->payload);
+  EXPECT_TRUE(talk.read_response(static_cast<std::uint32_t>(request.sink_tag), request.sink_address,
+                                 Message(kSize / 2)));
+  const auto second = talk.next();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->header.opcode, iwarp::Opcode::kReadRequest);
+}
+
+// It has promised 16, and has room for one.
+TEST_P(HostileReads, OfAPeerThatPromisesMoreThanItServesEndItsConnectionAlone) {
+  Message reads;
+  for (int i = 0; i < 4; ++i) reads = join({reads, read_segment(kBulkPosition, kSize / 4)});
+  expect_end("too many Read Requests", Fault::kNone, [&](RawTalk& talk) {
+    ASSERT_TRUE(talk.send(call_with_reads(reads, TestService::kLength, words({kSize}))));
+    ASSERT_TRUE(talk.next());
+    ASSERT_TRUE(talk.next());
+    talk.terminate(Fault::kOperationStream);
+  });
+}
+
 // What a Call is shows only in its stream: until that is here, its other chunks get no memory.
 TEST_P(HostileReads, OfALongCallGetMemoryOnlyWhenItsHeaderWasAccepted) {
   {
