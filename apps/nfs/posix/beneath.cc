@@ -73,4 +73,8 @@ files::File open_beneath(const files::File& directory, const std::string& name) 
   return opened;
 }
 
+files::File open_directory_beneath(const files::File& directory, const std::string& path) {
+  return files::File(open_at_2(directory, path, kFlags | O_DIRECTORY));
+}
+
 }  // namespace nfs::posix

@@ -176,8 +176,8 @@ Found Tree::again(const Found& directory) {
   return found.file ? std::move(found) : none(status_of(errno));
 }
 
-// Finds the parent, but only where the kernel says that it is in the export: ".." of a directory
-// that was moved out of it would lead anywhere.
+// By where the kernel says that the directory is: ".." of one that was moved out of the export
+// would lead anywhere.
 Found Tree::parent_of(const Found& directory) {
   nfs3::nfs_fh3 root;
   root.data.assign(root_handle_.view().begin(), root_handle_.view().end());
@@ -185,15 +185,30 @@ Found Tree::parent_of(const Found& directory) {
   const AsServer as_server;
   const auto top = path_of(root_);
   if (!top) return none(nfsstat3::NFS3ERR_SERVERFAULT);
+  const auto here = path_of(directory.file->path());
+  if (!here) {
+    return errno == ENAMETOOLONG ? far_parent_of(directory, *top)
+                                 : none(nfsstat3::NFS3ERR_SERVERFAULT);
+  }
+  const std::string prefix = *top == "/" ? "/" : *top + "/";
+  if (!here->starts_with(prefix)) return none(nfsstat3::NFS3ERR_STALE);
+  const std::string below = here->substr(prefix.size());
+  const std::size_t slash = below.rfind('/');
+  if (slash == std::string::npos) return find_directory(root);
+  files::File opened = open_directory_beneath(root_, below.substr(0, slash));
+  // It is not where it was, or a file system was mounted over it.
+  if (!opened.is_open()) return none(nfsstat3::NFS3ERR_STALE);
+  return known(std::move(opened), directory, "..");
+}
+
+// The kernel does not say where the directory is, but ".." of it can be asked for the same. It is
+// given out only if it is in the export.
+Found Tree::far_parent_of(const Found& directory, const std::string& top) {
   files::File parent(
       ::openat(directory.descriptor(), "..", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!parent.is_open()) return none(status_of(errno == ENOENT ? ESTALE : errno));
-  const nfsstat3 outside = must_be_below(*top, parent);
+  const nfsstat3 outside = must_be_below(top, parent);
   if (outside != nfsstat3::NFS3_OK) return none(outside);
-  const auto here = parent.status(), highest = root_.status();
-  if (here && highest && here->st_ino == highest->st_ino && here->st_dev == highest->st_dev) {
-    return find_directory(root);
-  }
   return known(std::move(parent), directory, "..");
 }
 

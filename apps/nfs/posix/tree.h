@@ -89,6 +89,7 @@ class Tree {
  private:
   Found again(const Found& directory);
   Found parent_of(const Found& directory);
+  Found far_parent_of(const Found& directory, const std::string& top);
 
   const files::File root_;
   const std::unique_ptr<Handles> handles_;
