@@ -237,7 +237,11 @@ Expected<Client, Error> ClientSettings::connect() {
   if (!client && client.error().code == Errc::kVersion) fail(client.error());
   if (!client) fail(kNoConnection, client.error().message());
   if (!request.empty()) ask(*client);
-  if (show_characteristics) say(characteristics_text(*client));
+  if (show_characteristics) {
+    // The server says what it is in front of its next reply, whatever that is.
+    if (auto call = client->prepare({0, 0, 0})) (void)client->call(std::move(*call));
+    say(characteristics_text(*client));
+  }
   return client;
 }
 
