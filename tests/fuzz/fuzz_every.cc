@@ -1,4 +1,5 @@
 // The generated decoders of the file that uses every construct.
+#include "fuzz/fuzz.h"
 #include "fuzz/generated.h"
 #include "support/generated_files.h"
 

@@ -1,4 +1,5 @@
 // The generated decoders of NFS version 3.
+#include "fuzz/fuzz.h"
 #include "fuzz/generated.h"
 #include "support/generated_files.h"
 
