@@ -227,15 +227,18 @@ void make_room_for_descriptors(ServeOptions& options, StderrLog& log) {
   constexpr std::size_t kOfAThread = 8, kOfAWorker = 4, kOfAFile = 3;
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  if (2 * options.connections_max > files.rlim_max) {
-    fail(kUsage,
-         fmt::format("--connections {} needs {} descriptors, for RDMA and for TCP, and this "
-                     "process may have {} (RLIMIT_NOFILE): raise that (ulimit -Hn), or ask "
-                     "for fewer",
-                     options.connections_max, 2 * options.connections_max, files.rlim_max));
-  }
   NfsOptions& nfs = options.nfs;
-  rlim_t wanted = 2 * options.connections_max + kOthers + kOfAThread * std::size_t{options.threads};
+  const bool has_tcp = options.tcp_port || nfs.is_wanted();
+  const rlim_t transports = has_tcp ? 2 : 1;
+  if (options.connections_max > files.rlim_max / transports) {
+    fail(kUsage,
+         fmt::format("--connections {} needs as many descriptors{}, and this process may have {} "
+                     "(RLIMIT_NOFILE): raise that (ulimit -Hn), or ask for fewer",
+                     options.connections_max, has_tcp ? " for RDMA, and as many for TCP" : "",
+                     files.rlim_max));
+  }
+  rlim_t wanted =
+      transports * options.connections_max + kOthers + kOfAThread * std::size_t{options.threads};
   if (nfs.is_wanted()) {
     wanted += kOfAWorker * nfs.workers;
     const rlim_t left = files.rlim_max > wanted ? (files.rlim_max - wanted) / kOfAFile : 0;

@@ -95,7 +95,7 @@ class Walk {
                                   });
   }
 
-  // The next component; empty: there is none, or error_ says why the walk ends.
+  // Returns the next component; empty: there is none, or error_ says why the walk ends.
   std::string next() {
     for (;;) {
       const std::size_t begin = path_.find_first_not_of('/', at_);

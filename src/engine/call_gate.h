@@ -53,10 +53,11 @@ class CallGate {
   // Whether no Call can go any more, since `given_up` of them hold every credit.
   bool is_stuck(std::uint32_t given_up, const Profile5666* profile) const noexcept {
     if (given_up == 0 || given_up < credits_.unanswered()) return false;
-    return profile == nullptr ? !credits_.available(held()) : profile->is_stuck(credits_);
+    const std::uint32_t held = shared_.option_credits.until_reply();
+    return profile == nullptr ? !credits_.available(held) : profile->is_stuck(credits_);
   }
 
-  // From a reply.
+  // Takes the grant of a reply, which may also show that the peer has read our options.
   void grant(std::uint32_t credits) noexcept {
     credits_.grant(credits);
     shared_.option_credits.handle_reply();

@@ -27,6 +27,7 @@ class PullWindow {
   // Holds a Call's part of the window; all zero: it has none.
   struct Claim {
     bool is_held = false;
+    bool has_turn = false;    // for all of its chunks; else only for the start of the first
     std::uint64_t bytes = 0;  // that are not here
     std::uint16_t reads = 0;  // not complete
     std::chrono::nanoseconds left{};
@@ -63,12 +64,16 @@ class PullWindow {
     release(claim);
     for (const ReadChunk& chunk : offered.chunks()) count(claim, offered, chunk, chunk.size);
     hold(claim);
+    claim.has_turn = true;
   }
-  // The same for the first `size` bytes of its first chunk, which need no turn.
+  // Claims the first `size` bytes of its first chunk, which need no turn, and keeps the turn that
+  // the Call may have.
   void claim_head(Claim& claim, const OfferedChunks& offered, std::uint32_t size) noexcept {
+    const bool has_turn = claim.has_turn;
     release(claim);
     count(claim, offered, offered.chunks()[0], size);
     hold(claim);
+    claim.has_turn = has_turn;
   }
   // One of its Reads is complete; segments count as if they had the same size.
   void read_done(Claim& claim) noexcept {

@@ -75,7 +75,11 @@ bool Pulls::chunk_done(AnsweredCall& call, Instant now) {
   if (!call.chunked->puller.finish_chunk(call.chunked->offered)) return false;
   window_.stop(call.chunked->claim, now);
   const bool is_head = call.chunked->puller.has_head(call.chunked->offered);
-  if (is_head) window_.release(call.chunked->claim);
+  if (is_head && call.chunked->claim.has_turn) {
+    window_.claim(call.chunked->claim, call.chunked->offered);
+  } else if (is_head) {
+    window_.release(call.chunked->claim);
+  }
   if (ask(call, is_head)) return false;
   window_.release(call.chunked->claim);
   return true;

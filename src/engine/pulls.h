@@ -22,12 +22,12 @@ class Pulls {
 
   // A Call that came with chunks. False: none of them is to be pulled.
   bool begin(AnsweredCall& call);
-  // Memory for the first `size` bytes of a Long Call. Asks for more when they are here.
+  // Takes memory for the first `size` bytes of a Long Call, and asks for more when they are here.
   void lend_head(AnsweredCall& call, Lease memory, std::uint64_t offset, std::uint32_t size,
                  Instant now);
   // The memory of the chunk that was asked for last; its Reads can go out.
   void lend(AnsweredCall& call, Lease memory, std::uint64_t offset, Instant now);
-  // See Connection::put_off().
+  // Does what Connection::put_off() says.
   void put_off(AnsweredCall& call);
   void read_done(AnsweredCall& call) noexcept { window_.read_done(call.chunked->claim); }
   // No Read of the Call is under way. True: all of it is here; else more is to be emitted, or

@@ -45,7 +45,8 @@ class RecentWrites {
     return std::nullopt;
   }
 
-  // The Call to which all of them belong; nullopt: they belong to several, or there are none.
+  // Returns the Call to which all of them belong; nullopt: they belong to several, or there are
+  // none.
   std::optional<CallId> only_call() const {
     if (writes_.empty()) return std::nullopt;
     const CallId first = writes_.front().call;

@@ -188,6 +188,7 @@ void Requester::time_out(Slot& slot) {
   const bool is_silent =
       slot.spent && slot.send_asked && slot.arrivals_before == shared_.arrivals();
   fail(slot, CallError::kTimedOut);
+  shared_.option_credits.stop_reserving();
   if (options_.inline_only || !shared_.connected) return;  // backward Calls end no connection
   if (!is_silent && !gate_.is_stuck(count_given_up(slots_), profile_.get())) return;
   shared_.given_up = is_silent ? GivenUp::kSilent : GivenUp::kNoCredits;

@@ -126,16 +126,15 @@ struct ReadChunk {               // of a received Call
   std::uint16_t first, count;    // of the Call's Read segments in order of position
   Fragment data;                 // once memory was lent
 };
-// Why a Call is dropped.
+// Says why a Call is dropped.
 enum class DropReason : std::uint8_t {
   kIsReply,  // the message turned out to be none; in version 2 its header said so (-01 §4.2)
   kUnheard,  // its sender is not to be answered
 };
 
-// An RDMA Write of ours that the peer refused. Its place, whose length means nothing; nullopt: the
-// peer did not say.
+// Names an RDMA Write of ours that the peer refused.
 struct RefusedWrite {
-  std::optional<wire::Segment> to;
+  std::optional<wire::Segment> to;  // its length means nothing; nullopt: the peer did not say
 };
 
 // A Read chunk needs memory: answer with lend(), start_reply(), reject() or drop(). Position 0 is

@@ -20,29 +20,32 @@ class SequenceNumbers {
 
   // No number is left: another context is needed.
   bool used_up() const noexcept { return next_ >= kSequenceMax; }
-  // Returns whether another number may be taken. One whose reply has not come is half a window
-  // behind at most: the server judges the header of a call that it first has to pull, or that is
-  // still being sealed here, after those of shorter calls with later numbers.
+  // Returns whether another number may be taken: no more are under way than the server remembers,
+  // and the oldest of those that it may judge late is half a window behind at most.
   bool may_take() const noexcept {
-    const bool is_behind = !under_way_.empty() && next_ - under_way_.front() >= (window_ + 1) / 2;
-    return !used_up() && !is_behind;
+    const bool is_behind = !late_.empty() && next_ - late_.front() >= (window_ + 1) / 2;
+    return !used_up() && under_way_ < window_ && !is_behind;
   }
-  // Precondition: !used_up().
-  std::uint32_t take() {
-    under_way_.push_back(next_);
+  // `may_be_late`: a long call, which is sealed while others are sent, and whose header the server
+  // may see only when it has read all of it. Precondition: !used_up().
+  std::uint32_t take(bool may_be_late) {
+    ++under_way_;
+    if (may_be_late) late_.push_back(next_);
     return next_++;
   }
-  // No reply to this number is expected any more.
+  // No reply to this number is expected any more; once for each.
   void ended(std::uint32_t number) noexcept {
-    const auto found = std::ranges::lower_bound(under_way_, number);
-    if (found != under_way_.end() && *found == number) under_way_.erase(found);
+    --under_way_;
+    const auto found = std::ranges::lower_bound(late_, number);
+    if (found != late_.end() && *found == number) late_.erase(found);
   }
-  std::size_t under_way() const noexcept { return under_way_.size(); }
+  std::uint32_t under_way() const noexcept { return under_way_; }
 
  private:
   const std::uint32_t window_;
   std::uint32_t next_;
-  std::vector<std::uint32_t> under_way_;  // ascending; half a window at most, and one
+  std::uint32_t under_way_ = 0;
+  std::vector<std::uint32_t> late_;  // of those under way; ascending
 };
 
 }  // namespace rpcrdma::gss

@@ -454,7 +454,10 @@ bool Rx::check_read_request(Bytes payload) {
         request.sink_address > std::numeric_limits<std::uint64_t>::max() - request.size) {
       fault = Fault::kProtectionWrap;
     }
-    if (fault == Fault::kNone) state_.responses.push({request, 0});
+    if (fault == Fault::kNone) {
+      state_.responses.push({request, 0});
+      state_.has_answered_reads = true;
+    }
   }
   if (fault != Fault::kNone) fail(fault);
   return fault == Fault::kNone;
@@ -546,9 +549,10 @@ void Rx::take_terminate(Bytes payload) {
   if (terminate.write) {
     state_.refused_write = {terminate.write->tag, terminate.write->address};
   } else {
-    // Besides Writes, the peer uses our Read Requests, and our answers to its own.
+    // Besides Writes, the peer uses our Read Requests, and our answers to its own, which may be on
+    // their way for long.
     state_.refused_unnamed_write = refuses_memory(terminate.fault) && !terminate.request &&
-                                   state_.reads.empty() && state_.responses.empty();
+                                   state_.reads.empty() && !state_.has_answered_reads;
   }
   state_.close({Cause::By::kTerminate, terminate.fault, to_string(terminate.fault)});
 }

@@ -124,6 +124,7 @@ struct StreamState {
   std::optional<SteeringTag> refused_sink;    // of the Read that the peer's Terminate is about
   std::optional<RemoteMemory> refused_write;  // where to the Write went that it is about
   bool refused_unnamed_write = false;         // it is about a Write, and does not say which
+  bool has_answered_reads = false;            // of the peer
 
   bool receive_too_small = false;  // the oldest Receive is to blame for the end
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <utility>
@@ -157,9 +158,8 @@ class ReceiveSizes : public testing::Test {
     connection_ = std::move(*Connection::create(std::move(made), engine::Role::kServer, options));
     connection_->pump(Instant{});
   }
-  // The peer sends a Call of `size` bytes into the oldest Receive; what the engine hands over of
-  // it.
-  Bytes take_call(std::uint32_t size) {
+  // The peer sends a message of `size` bytes that begins with these words into the oldest Receive.
+  void take(std::uint32_t size, std::initializer_list<std::uint32_t> words) {
     const auto receive = queue_pair_->receives.front();
     queue_pair_->receives.pop_front();
     EXPECT_LE(size, receive.buffers.size);
@@ -168,10 +168,20 @@ class ReceiveSizes : public testing::Test {
     const MutableBytes buffer = arena.subspan(receive.number * receive.buffers.stride, size);
     std::ranges::fill(buffer, std::byte{0x5a});
     xdr::Writer writer(buffer);
-    // RDMA2_MSG without chunks, direction CALL, then an RPC Call.
-    writer.words({++xid_, 2, 2, 0, 0, 0, 0, 0, xid_, 0});
+    for (const std::uint32_t word : words) writer.u32(word);
     queue_pair_->completions.push_back({receive.number, rdma::Status::kOk, size});
     connection_->pump(Instant{});
+  }
+  // RDMA2_OPTIONAL, INITXCH without any characteristics; the server's answers go out.
+  void take_option() {
+    take(36, {++xid_, 2, 2, 5, 0, 1, 8, 0, 0});
+    complete_posted();
+  }
+  // The same for a Call; what the engine hands over of it.
+  Bytes take_call(std::uint32_t size) {
+    // RDMA2_MSG without chunks, direction CALL, then an RPC Call.
+    ++xid_;
+    take(size, {xid_, 2, 2, 0, 0, 0, 0, 0, xid_, 0});
     const auto* event = connection_->engine().event();
     const auto* received = event != nullptr ? std::get_if<engine::CallReceived>(event) : nullptr;
     EXPECT_NE(received, nullptr);
@@ -184,17 +194,22 @@ class ReceiveSizes : public testing::Test {
   void answer() {
     connection_->engine().reject(call_);
     connection_->pump(Instant{});
+    complete_posted();
+    while (connection_->engine().event() != nullptr) connection_->engine().drop_event();
+  }
+  void complete_posted() {
     for (const std::uint64_t id : std::exchange(queue_pair_->posted, {})) {
       queue_pair_->completions.push_back({id, rdma::Status::kOk, 0});
     }
     connection_->pump(Instant{});
-    while (connection_->engine().event() != nullptr) connection_->engine().drop_event();
   }
 
-  // The Call that shows version 2, and the larger Receives that it takes from then on.
+  // The Call that shows version 2, an option that shows that the client takes them, and the larger
+  // Receives from then on.
   void raise() {
     take_call(kSmall);
     answer();
+    take_option();
     ASSERT_TRUE(connection_->engine().option_port().raise_receive_size(kLarge));
     connection_->pump(Instant{});
   }
@@ -224,6 +239,7 @@ TEST_F(ReceiveSizes, ChangeForReceivesThatArePostedFromThenOn) {
 TEST_F(ReceiveSizes, MessageThatIsBeingReadKeepsItsMemory) {
   take_call(kSmall);
   answer();
+  take_option();
   const Bytes stream = take_call(kSmall);
   ASSERT_TRUE(connection_->engine().option_port().raise_receive_size(kLarge));
   connection_->pump(Instant{});

@@ -305,6 +305,9 @@ bool is_rpc_reply(const Message& message) {
     return (msg != nullptr && msg->direction == wire::v2::Direction::kReply) ||
            (nomsg != nullptr && nomsg->direction == wire::v2::Direction::kReply);
   }
+  // Where the lists are cut off, the direction is there already.
+  const bool is_cut = message.size() >= 20 && to_words(message)[1] == 2;
+  if (is_cut && to_words(message)[3] <= 1 && to_words(message)[4] == 1) return true;
   const auto decoded = wire::v1::decode(message, {}, lists);
   return decoded && std::holds_alternative<wire::v1::Msg>(decoded->header.body) &&
          decoded->payload.size() >= 8 && xdr::load_word(decoded->payload.data() + 4) == 1;

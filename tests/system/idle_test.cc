@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::seconds;
 
-class IdleConnections : public ::testing::Test {
+class HostileSilence : public ::testing::Test {
  protected:
   static constexpr seconds kIdle{30};
 
@@ -49,7 +49,7 @@ class IdleConnections : public ::testing::Test {
   std::vector<std::string> causes_;
 };
 
-TEST_F(IdleConnections, AreClosedInOrderWhenTheirTimeIsOver) {
+TEST_F(HostileSilence, IsClosedInOrderWhenItsTimeIsOver) {
   start(seconds(3600));
   EXPECT_EQ(call(TestService::kNull), std::nullopt);
   const Instant begun = now();
@@ -59,14 +59,14 @@ TEST_F(IdleConnections, AreClosedInOrderWhenTheirTimeIsOver) {
   EXPECT_EQ(causes_, std::vector<std::string>());
 }
 
-TEST_F(IdleConnections, AreNotThoseWithACallUnderWay) {
+TEST_F(HostileSilence, IsNoneWhileACallIsUnderWay) {
   start(3 * kIdle);
   const Instant begun = now();
   EXPECT_EQ(call(TestService::kHold), Errc::kTimedOut) << "the server kept the connection";
   EXPECT_GE(now() - begun, 3 * kIdle);
 }
 
-TEST_F(IdleConnections, AreMadeAgainByClientsThatReconnect) {
+TEST_F(HostileSilence, CostsAClientThatReconnectsNothing) {
   start(seconds(3600), true);
   EXPECT_EQ(call(TestService::kNull), std::nullopt);
   ASSERT_TRUE(pair_->run_until([&] { return ended_ > 0; }));

@@ -270,6 +270,8 @@ TEST_F(DirectionsOfTwo, TakeNoErrorForAnOptionForTheEndOfACall) {
 // A2, bis-02 §7.2.1: in direction CALL the credit word is the server's wish, as in its Calls.
 TEST_F(DirectionsOfTwo, HaveTheSameWishInOptionsAndCalls) {
   begin();
+  EXPECT_EQ(answers_to(draft::option(kXid, 1, draft::kCall, draft::kInitxch, draft::initxch({}))),
+            none());
   const draft::Seen call = started();
   EXPECT_EQ(call.credit, kBackward);
   ASSERT_EQ(announcements_.size(), 1U);

@@ -24,7 +24,7 @@ struct VerifierTimes {
   }
   // Nobody has written a file yet whose CREATE the client makes again.
   bool are_those_of(const struct stat& status) const {
-    return status.st_size == 0 && (status.st_mode & 07777U) == mode &&
+    return status.st_size == 0 && (status.st_mode & (S_IRUSR | S_IWUSR)) == mode &&
            status.st_atim.tv_sec == access.tv_sec && status.st_mtim.tv_sec == change.tv_sec &&
            status.st_atim.tv_nsec == 0 && status.st_mtim.tv_nsec == 0;
   }

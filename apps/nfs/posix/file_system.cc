@@ -33,10 +33,12 @@ constexpr bool kMayBeAtOnce =
 // A longer READ would hold up the other calls of the thread.
 constexpr std::size_t kShortRead = 32U << 10U;  // bytes
 
-// A thread that serves connections is always the server (identity.h).
+// A thread that serves connections is always the server (identity.h); a worker, from which a result
+// may lead to the next call, is not.
 template <class Args>
 bool needs_no_change_of_identity(const Caller& caller) noexcept {
-  return !kNeedsIdentity<Args> || caller.uid == 0 || !can_take_identities();
+  const bool is_server = caller.uid == 0 && !has_identity_of_a_caller();
+  return !kNeedsIdentity<Args> || is_server || !can_take_identities();
 }
 
 // The result, if nothing of it has to wait.

@@ -83,6 +83,10 @@ bool take_identity(const Caller& caller) noexcept {
   return true;
 }
 
+bool has_identity_of_a_caller() noexcept {
+  return current.is_caller;
+}
+
 void take_own_identity() noexcept {
   if (!can_take_identities()) return;
   current.is_caller = false;

@@ -27,6 +27,8 @@ bool can_take_identities() noexcept;
 // server again.
 bool take_identity(const Caller& caller) noexcept;
 void take_own_identity() noexcept;
+// Returns whether the thread has the identity of a caller, as workers keep that of their last job.
+bool has_identity_of_a_caller() noexcept;
 
 // Returns on whose behalf the kernel takes system calls for the caller: the caller, or without root
 // the user and the groups that run the server.

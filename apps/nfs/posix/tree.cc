@@ -176,8 +176,8 @@ Found Tree::again(const Found& directory) {
   return found.file ? std::move(found) : none(status_of(errno));
 }
 
-// By where the kernel says that the directory is: ".." of one that was moved out of the export
-// would lead anywhere.
+// Finds the parent by where the kernel says that the directory is: ".." of one that was moved out
+// of the export would lead anywhere.
 Found Tree::parent_of(const Found& directory) {
   nfs3::nfs_fh3 root;
   root.data.assign(root_handle_.view().begin(), root_handle_.view().end());

@@ -21,8 +21,9 @@ class OptionCredits {
   bool pass(Sort sort, const CreditsV1& credits) noexcept {
     const std::uint32_t needed = sort == Sort::kOneWay ? 2 : 1;
     const std::uint32_t used = credits.unanswered() + one_way_ + asked_;
-    waiting_ = used + needed > credits.limit() && needed <= credits.limit() ? 1 : 0;
-    if (used + needed > credits.limit()) return false;
+    const bool is_free = used + needed <= credits.limit();
+    waiting_ = !is_free && may_reserve_ && needed <= credits.limit() ? 1 : 0;
+    if (!is_free) return false;
     if (sort == Sort::kRequest) {
       asked_ = 1;
       behind_request_ = 0;
@@ -33,6 +34,12 @@ class OptionCredits {
     // One more reply than there are Calls under way is to a Call that was sent behind the option.
     replies_left_ = credits.unanswered() + 1;
     return true;
+  }
+  // A Call was given up, and may hold its credit for ever: from now on options go where a credit is
+  // free, and Calls leave none for them.
+  void stop_reserving() noexcept {
+    may_reserve_ = false;
+    waiting_ = 0;
   }
   // No option waits for a credit.
   void stop_waiting() noexcept { waiting_ = 0; }
@@ -49,6 +56,8 @@ class OptionCredits {
       one_way_ = 0;
   }
 
+  // Returns how many credits come back only when a Call is answered.
+  std::uint32_t until_reply() const noexcept { return one_way_; }
   // Returns how many credits Calls leave alone. None where no Call is under way, unless an answer
   // is: options that nothing answers have left one.
   std::uint32_t held(std::uint32_t unanswered) const noexcept {
@@ -61,7 +70,8 @@ class OptionCredits {
   std::uint32_t behind_request_ = 0;  // of these, sent behind the newest request
   std::uint32_t asked_ = 0;           // 1: a request has no answer
   std::uint32_t waiting_ = 0;         // 1: an option waits for a credit
-  std::uint32_t replies_left_ = 0;    // until the server has read all of one_way_
+  bool may_reserve_ = true;
+  std::uint32_t replies_left_ = 0;  // until the server has read all of one_way_
 };
 
 }  // namespace rpcrdma::engine

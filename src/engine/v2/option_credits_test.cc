@@ -63,6 +63,18 @@ TEST(OptionCreditsTest, OptionsThatNothingAnswersNeverStopTheOnlyCall) {
   EXPECT_EQ(options.held(0), 0U) << "the server grants one credit from now on";
 }
 
+// One lost reply must not keep the other credit from Calls.
+TEST(OptionCreditsTest, OptionReservesNothingOnceACallWasGivenUp) {
+  OptionCredits options;
+  ASSERT_FALSE(options.pass(Sort::kOneWay, granted(2, 1)));
+  EXPECT_EQ(options.held(1), 1U);
+  options.stop_reserving();
+  EXPECT_EQ(options.held(1), 0U);
+  EXPECT_FALSE(options.pass(Sort::kOneWay, granted(2, 1)));
+  EXPECT_EQ(options.held(1), 0U);
+  EXPECT_TRUE(options.pass(Sort::kOneWay, granted(3, 1)));
+}
+
 // The same, seen from the peer: it never finds more messages than it has granted credits.
 class ClientThatIsGranted : public ClientSide {
  protected:

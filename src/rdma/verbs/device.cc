@@ -25,10 +25,11 @@ bool set_non_blocking(int fd) {
   return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
-// Of a device that was removed and has come back, it is the same.
+// Returns the same budget for a device that was removed and has come back. It is never destroyed:
+// static clients may go after anything that is.
 ReadBudget& budget_of(const ibv_context& context, const ibv_device_attr& attributes) {
-  static std::mutex mutex;
-  static std::map<std::string, ReadBudget, std::less<>> budgets;  // by device; guarded by mutex
+  static auto& mutex = *new std::mutex;
+  static auto& budgets = *new std::map<std::string, ReadBudget, std::less<>>;  // guarded by mutex
   const std::lock_guard lock(mutex);
   return budgets.try_emplace(context.device->name, attributes.max_res_rd_atom).first->second;
 }

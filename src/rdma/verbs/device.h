@@ -59,7 +59,7 @@ class Device {
   ibv_context& context() const noexcept { return context_; }
   const ibv_device_attr& attributes() const noexcept { return attributes_; }
   const Traits& traits() const noexcept { return traits_; }
-  // Of all connections of the process over the device.
+  // Returns the budget that all connections of the process over the device share.
   ReadBudget& read_budget() const noexcept { return *read_budget_; }
   ibv_comp_channel& completions() const noexcept { return *channel_; }
   // What connections that are accepted share, made when it is first asked for; null: each has its

@@ -19,7 +19,7 @@ class ReadBudget {
   ReadBudget(const ReadBudget&) = delete;
   ReadBudget& operator=(const ReadBudget&) = delete;
 
-  // What one connection has, until it goes.
+  // Holds what one connection has taken, until it goes.
   class Share {
    public:
     Share() = default;

@@ -12,7 +12,7 @@ TEST(ReadBudgetTest, AllConnectionsOfASmallDeviceHaveReads) {
   ReadBudget budget(64);
   std::vector<ReadBudget::Share> shares;
   int sum = 0;
-  while (shares.size() < 30) {
+  while (shares.size() < 16) {
     shares.push_back(budget.take(32));
     EXPECT_GE(shares.back().reads(), 1);
     sum += shares.back().reads();
@@ -31,7 +31,7 @@ TEST(ReadBudgetTest, ConnectionsOfALargeDeviceHaveWhatTheyWish) {
 }
 
 TEST(ReadBudgetTest, ShareIsGivenBackOnce) {
-  ReadBudget budget(16);
+  ReadBudget budget(32);
   for (int i = 0; i < 100; ++i) {
     ReadBudget::Share share = budget.take(2);
     EXPECT_EQ(share.reads(), 2);

@@ -33,9 +33,13 @@ class ConnectionLog {
   // Counts one more connection; returns false, and reports the refusal, if there are too many.
   bool admit(std::string_view peer, Transport transport) {
     ++connections_;
-    if (!is_counted(transport)) return true;
-    const std::size_t before = counted_++;
-    if (before < options_.connections_max) return true;
+    const bool is_own = has_own_bound(transport);
+    // Shards make room themselves; a few connections may be on their way to them.
+    constexpr std::size_t kOnTheirWay = 128;
+    const std::size_t most =
+        is_own ? options_.tcp.connections_max + kOnTheirWay : options_.connections_max;
+    const std::size_t before = count_of(transport)++;
+    if (before < most) return true;
     drop(peer, transport,
          {Errc::kNoResources, "accepting", std::string(peer),
           fmt::format("there are {} connections, as many as there may be", before)});
@@ -65,12 +69,15 @@ class ConnectionLog {
   }
 
  private:
-  bool is_counted(Transport transport) const noexcept {
-    return transport == Transport::kRdma || options_.tcp.connections_max == 0;
+  bool has_own_bound(Transport transport) const noexcept {
+    return transport == Transport::kTcp && options_.tcp.connections_max > 0;
+  }
+  std::atomic<std::size_t>& count_of(Transport transport) noexcept {
+    return has_own_bound(transport) ? tcp_ : counted_;
   }
   // Returns whether it was the last one.
   bool leave(Transport transport) noexcept {
-    if (is_counted(transport)) --counted_;
+    --count_of(transport);
     return --connections_ == 0;
   }
   void tell(ConnectionEvent event) {
@@ -84,6 +91,7 @@ class ConnectionLog {
   std::function<void()> when_empty_;
   std::atomic<std::size_t> connections_ = 0;
   std::atomic<std::size_t> counted_ = 0;  // of these, against ServerOptions::connections_max
+  std::atomic<std::size_t> tcp_ = 0;      // the others
   std::mutex mutex_;                      // one on_connection() at a time
 };
 

@@ -26,14 +26,14 @@ struct Peer final : rdma::NewsListener, DeadlineHeap<Peer>::Entry {
        std::unique_ptr<transport::Connection> to_peer)
       : session(std::move(of_peer)), connection(std::move(to_peer)), table_(table) {}
   void handle_news() noexcept override;
-  // Behind a turn: ends the connection if it has been idle for so long.
+  // Ends the connection if it has been idle for so long. It is called behind a turn.
   void end_if_idle(Instant now, std::chrono::nanoseconds timeout);
 
   // The connection goes before the session: nothing may move in the memory that calls still hold.
   const std::unique_ptr<Session> session;
   const std::unique_ptr<transport::Connection> connection;
   bool has_ended_at_rest = false;  // no call was under way
-  // When it will have been idle for too long; nullopt: it is not idle.
+  // It will have been idle for too long then; nullopt: it is not idle.
   std::optional<Instant> idle_deadline;
 
  private:

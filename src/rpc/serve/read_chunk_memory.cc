@@ -53,6 +53,10 @@ void ReadChunkMemory::handle_wanted(const engine::MemoryWanted& wanted) {
     if (!judge_chunks(context, wanted)) return;
     if (context.has_long_part_) return reserve_rest(context, wanted);
   }
+  take_memory(context, wanted);
+}
+
+void ReadChunkMemory::take_memory(Context& context, const engine::MemoryWanted& wanted) {
   // Only the stream of a Long Call, until its header was accepted.
   const std::size_t count = wanted.position == 0 ? 1 : wanted.chunks.size();
   const auto chunks = wanted.chunks.first(count);
@@ -92,7 +96,7 @@ void ReadChunkMemory::handle_early(Context& context, const engine::MemoryWanted&
   }
   context.keep_header(head);
   if (!context.has_had_turn_) return session_.connection_->engine().put_off(context.call_);
-  wait_for_memory(context, wanted, 1, Lack::kMemory);
+  take_memory(context, wanted);  // others may have given some back meanwhile
 }
 
 // The header of a Long Call was accepted. Where there is no memory for its other chunks, the stream
@@ -106,7 +110,7 @@ void ReadChunkMemory::reserve_rest(Context& context, const engine::MemoryWanted&
   wait_for_memory(context, wanted, wanted.chunks.size(), *lack);
 }
 
-// For the first `count` chunks.
+// Lets the call wait for memory for its first `count` chunks.
 void ReadChunkMemory::wait_for_memory(Context& context, const engine::MemoryWanted& wanted,
                                       std::size_t count, Lack lack) {
   context.wanted_ = wanted;

@@ -39,6 +39,7 @@ class ReadChunkMemory {
  private:
   using Lack = CallMemory::Lack;
 
+  void take_memory(Context& context, const engine::MemoryWanted& wanted);
   void handle_early(Context& context, const engine::MemoryWanted& wanted);
   bool is_to_be_judged_early() const noexcept;
   void lend_head(Context& context);

@@ -119,7 +119,7 @@ void TcpServer::deal(posix::Fd socket, Instant now) {
   ShardInbox& next = shared_.state.deal_tcp();
   const bool is_own = &next == &shared_.inbox;
   // In this order: who makes room does not count any more.
-  if (const auto obstacle = is_own ? make_room(peer) : std::nullopt) {
+  if (const auto obstacle = is_own ? make_room(peer, now) : std::nullopt) {
     return log_.refuse(peer, *obstacle);
   }
   if (!log_.admit(peer, kTcp)) return;
@@ -130,7 +130,7 @@ void TcpServer::deal(posix::Fd socket, Instant now) {
 void TcpServer::accept(posix::Fd socket, Instant now) {
   const std::string peer = tcp::Connection::peer_of(socket.value());
   if (draining_) return log_.drop(peer, kTcp, is_stopping(peer));
-  if (const auto obstacle = make_room(peer)) return log_.drop(peer, kTcp, *obstacle);
+  if (const auto obstacle = make_room(peer, now)) return log_.drop(peer, kTcp, *obstacle);
   open(std::move(socket), now);
 }
 
@@ -163,13 +163,13 @@ void TcpServer::open(posix::Fd socket, Instant now) {
 // A client that has made calls, and takes their replies, keeps its connection: there may be a mount
 // behind it. Silent ones, and those that leave their replies, make room. nullopt: there is room for
 // one more.
-std::optional<Error> TcpServer::make_room(std::string_view peer) {
+std::optional<Error> TcpServer::make_room(std::string_view peer, Instant now) {
   if (options_.connections_max == 0 || sessions_.size() < options_.connections_max) {
     return std::nullopt;
   }
   TcpSession* oldest = nullptr;
   for (const auto& session : sessions_) {
-    if (!session->may_make_room()) continue;
+    if (!session->may_make_room(now)) continue;
     if (oldest == nullptr || session->last_call() < oldest->last_call()) oldest = session.get();
   }
   if (oldest == nullptr) {

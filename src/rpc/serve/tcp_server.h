@@ -74,7 +74,7 @@ class TcpServer final : private TcpMailbox {
   bool can_step_up() const noexcept override;
   void accept_connections(Instant now);
   void open(posix::Fd socket, Instant now);
-  std::optional<Error> make_room(std::string_view peer);
+  std::optional<Error> make_room(std::string_view peer, Instant now);
   void end_if_idle(TcpSession& session, Instant now);
   void deal(posix::Fd socket, Instant now);
   void step_up();

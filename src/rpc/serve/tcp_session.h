@@ -90,10 +90,12 @@ class TcpSession {
   // Ends in order, since nothing is under way. Precondition: idle_since().
   void end_idle() { connection_->finish(); }
   // Returns whether another connection may have its place: all Calls are answered, and the client
-  // has made none but NULL, or leaves its replies where they are.
-  bool may_make_room() const noexcept {
+  // has made none but NULL, or leaves their replies where they are for a while.
+  bool may_make_room(Instant now) const noexcept {
+    constexpr std::chrono::seconds kLeft{1};
     const bool is_executing = in_service_ > answered_.size();
-    return !is_executing && (!has_served_ || connection_->bytes_unsent() > 0);
+    const bool is_left = connection_->bytes_unsent() > 0 && now - last_call_ >= kLeft;
+    return !is_executing && (!has_served_ || is_left);
   }
   // Ends at once, so that another connection has room. Precondition: may_make_room().
   void make_room();
