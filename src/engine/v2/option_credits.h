@@ -23,6 +23,7 @@ class OptionCredits {
     const std::uint32_t used = credits.unanswered() + one_way_ + asked_;
     const bool is_free = used + needed <= credits.limit();
     waiting_ = !is_free && may_reserve_ && needed <= credits.limit() ? 1 : 0;
+    is_used_ = true;
     if (!is_free) return false;
     if (sort == Sort::kRequest) {
       asked_ = 1;
@@ -52,8 +53,9 @@ class OptionCredits {
     if (is_read) one_way_ = std::min(one_way_, behind_request_);
   }
   void handle_reply() noexcept {
-    if (replies_left_ > 0 && --replies_left_ == 0) [[unlikely]]
-      one_way_ = 0;
+    if (!is_used_) [[likely]]
+      return;
+    if (replies_left_ > 0 && --replies_left_ == 0) one_way_ = 0;
   }
 
   // Returns how many credits come back only when a Call is answered.
@@ -61,6 +63,8 @@ class OptionCredits {
   // Returns how many credits Calls leave alone. None where no Call is under way, unless an answer
   // is: options that nothing answers have left one.
   std::uint32_t held(std::uint32_t unanswered) const noexcept {
+    if (!is_used_) [[likely]]
+      return 0;
     const std::uint32_t all = one_way_ + asked_ + waiting_;
     return unanswered == 0 && asked_ == 0 ? 0 : all;
   }
@@ -71,6 +75,7 @@ class OptionCredits {
   std::uint32_t asked_ = 0;           // 1: a request has no answer
   std::uint32_t waiting_ = 0;         // 1: an option waits for a credit
   bool may_reserve_ = true;
+  bool is_used_ = false;  // pass() was called: most connections have version 1, and never do
   std::uint32_t replies_left_ = 0;  // until the server has read all of one_way_
 };
 

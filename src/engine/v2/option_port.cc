@@ -60,7 +60,7 @@ void OptionPort::announce(Xid xid) {
   announced_ = xid;
   // Away from the XIDs of Calls: an error names no more than an XID.
   last_xid_ = ~static_cast<std::uint32_t>(xid);
-  has_announcement_ = true;
+  has_announcement_ = is_used_ = true;
 }
 
 bool OptionPort::ask(const SmallValue& want) {
@@ -85,6 +85,7 @@ bool OptionPort::takes(const Received& message) const noexcept {
 }
 
 void OptionPort::handle_received(ReceiveId receive, const Received& message) {
+  is_used_ = true;
   if (is_option(message.kind)) {
     ++shared_.counters.options_received;
     return handle_option(receive, message);

@@ -61,6 +61,7 @@ class OptionPort {
   bool set(const SmallValue& value) {
     const bool is_one = characteristics_.experimental().set(value);
     has_update_ = has_update_ || is_one;
+    is_used_ = true;
     return is_one;
   }
   // The type of which the peer has another value since this was asked; null: none.
@@ -103,8 +104,9 @@ class OptionPort {
   std::optional<std::uint32_t> waits_to_lower() const noexcept;
   // Whether poll_work() may have something to do.
   bool is_busy() const noexcept {
-    return !messages_.empty() || !requests_.empty() || characteristics_.own_size().is_rising() ||
-           has_update_ || has_announcement_ || shared_.option_credits.is_waiting();
+    return is_used_ &&
+           (!messages_.empty() || !requests_.empty() || has_update_ || has_announcement_ ||
+            characteristics_.own_size().is_rising() || shared_.option_credits.is_waiting());
   }
   // `credits`: a client's, for its Calls; null: a server's side. `may_lower`: see waits_to_lower().
   void poll_work(WorkRoom& room, const CreditsV1* credits, bool may_lower);
@@ -145,6 +147,7 @@ class OptionPort {
   bool may_invalidate_ = false;
   std::optional<Xid> announced_;   // the XID of our INITXCH
   bool has_announcement_ = false;  // which is to be sent
+  bool is_used_ = false;           // an option came, or was asked for: with version 1 there is none
   Ring<Message> messages_;         // to be sent
   ChangeRequests requests_;
   std::optional<Asked> asked_;
