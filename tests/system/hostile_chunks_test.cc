@@ -335,7 +335,7 @@ TEST_P(HostileReads, HoldNoMoreThanTheirOwnSizeOfMemory) {
       std::ranges::copy(xid, call.begin() + 52);
       ASSERT_TRUE(talk.send(call));
     }
-    // What is on its way has 4 MiB; the other calls wait for their turn, without memory.
+    // Chunks on their way have 4 MiB; the other calls wait for their turn, without memory.
     for (int i = 0; i < 4; ++i) {
       const auto request = talk.next();
       ASSERT_TRUE(request);

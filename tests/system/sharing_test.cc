@@ -68,7 +68,7 @@ class SlowQueuePair final : public ForwardingQueuePair {
     }
     return count;
   }
-  // What was on its way when the connection ended comes back.
+  // Work that was under way when the connection ended comes back.
   std::optional<rdma::LinkEvent> poll_link() override {
     const auto event = ForwardingQueuePair::poll_link();
     if (event == rdma::LinkEvent::kDisconnected) {
@@ -311,7 +311,7 @@ TEST_F(Sharing, RepliesThatHoldAllMemoryStopNoShortCalls) {
       ASSERT_TRUE(each.start(std::move(*call), [&](auto) { ++ended; }));
     }
   }
-  // What finds no memory is refused with SYSTEM_ERR; the others stay for their time.
+  // Calls that find no memory are refused with SYSTEM_ERR; the others stay for their time.
   ASSERT_TRUE(pair_->run_until([&] {
     for (Client& each : attackers_) each.progress();
     return pair_->server->memory_in_use() >= (2U << 20U);
