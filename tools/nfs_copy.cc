@@ -1,11 +1,14 @@
 // cp: files and trees between this machine and an export.
 #include <fmt/core.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nfs/client/copier.h"
@@ -23,6 +26,26 @@ struct CopySettings {
   std::vector<std::string> paths;  // the target last
 };
 
+// SIGINT, SIGTERM or SIGHUP; the second one ends the program at once.
+volatile sig_atomic_t interrupted_by = 0;
+
+void note_signal(int number) {
+  interrupted_by = number;
+  constexpr std::string_view kText = "\nrpcrdma: cp ends; a second signal ends it at once\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
+}
+
+void note_signals() {
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    sigaction(number, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);  // nohup
+  }
+}
+
 struct Copied {
   nfs::CopyResult sum;
   std::string provider;
@@ -34,9 +57,12 @@ void add(nfs::CopyResult& sum, nfs::CopyResult&& more) {
   sum.links += more.links;
   sum.bytes += more.bytes;
   sum.rewritten += more.rewritten;
+  sum.in_place += more.in_place;
+  sum.parts_left += more.parts_left;
   sum.skipped_count += more.skipped_count;
   sum.failure_count += more.failure_count;
   sum.is_lost = sum.is_lost || more.is_lost;
+  sum.is_interrupted = sum.is_interrupted || more.is_interrupted;
   std::ranges::move(more.skipped, std::back_inserter(sum.skipped));
   std::ranges::move(more.failures, std::back_inserter(sum.failures));
 }
@@ -50,6 +76,7 @@ void upload(CopySettings& settings, const std::vector<std::string>& sources,
       fail(kFailed, server->path() + ": it is no directory");
     }
   }
+  note_signals();
   nfs::Copier copier(*server, settings.copy);
   add(copied.sum, copier.upload(sources, server->path()));
   copied.provider = server->connections().provider_name();
@@ -62,8 +89,9 @@ void download(CopySettings& settings, const std::vector<std::string>& sources,
     fail(kFailed, fmt::format("{}: it is no directory, which several sources need", target));
   }
   for (const std::string& each : sources) {
-    if (copied.sum.is_lost) return;
+    if (copied.sum.is_lost || copied.sum.is_interrupted) return;
     const auto server = mount(settings.client, settings.nfs, each);
+    note_signals();
     nfs::Copier copier(*server, settings.copy);
     add(copied.sum, copier.download({server->path()}, target));
     copied.provider = server->connections().provider_name();
@@ -83,6 +111,18 @@ void say_problems(const nfs::CopyResult& result) {
   if (result.failures.size() < result.failure_count) {
     say(fmt::format("rpcrdma: {} more failed", result.failure_count - result.failures.size()));
   }
+  if (result.in_place > 0) {
+    say(fmt::format(
+        "rpcrdma: {} files were written in place, since no files may be made beside them: "
+        "a part of the new content is there while one is written, and if that fails",
+        result.in_place));
+  }
+  if (result.parts_left > 0) {
+    say(
+        fmt::format("rpcrdma: parts of {} files are left at the server; their names are "
+                    "'.NAME.rpcrdma-XXXXXXXXXXXX'",
+                    result.parts_left));
+  }
 }
 
 void report(const Copied& copied, double seconds, bool verified, bool json) {
@@ -95,6 +135,8 @@ void report(const Copied& copied, double seconds, bool verified, bool json) {
                 {"links", sum.links},
                 {"bytes", sum.bytes},
                 {"rewritten", sum.rewritten},
+                {"in_place", sum.in_place},
+                {"parts_left", sum.parts_left},
                 {"skipped", sum.skipped_count},
                 {"failed", sum.failure_count},
                 {"verified", verified},
@@ -130,12 +172,17 @@ void copy(CopySettings& settings) {
   settings.copy.progress = [&bar](const nfs::CopyProgress& now) {
     bar->update(now.bytes, now.bytes_known);
   };
+  settings.copy.is_interrupted = [] { return interrupted_by != 0; };
   Copied copied;
   (is_upload ? upload : download)(settings, sources, target, copied);
   bar.reset();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
   say_problems(copied.sum);
   report(copied, took.count(), settings.copy.verify, settings.client.common.json);
+  if (const int number = interrupted_by; number != 0) {
+    ::signal(number, SIG_DFL);
+    ::raise(number);
+  }
   if (copied.sum.is_lost) throw Exit{kNoConnection};
   if (copied.sum.failure_count > 0) throw Exit{kFailed};
 }

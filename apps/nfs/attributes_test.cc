@@ -2,8 +2,6 @@
 #include <gmock/gmock-matchers.h>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
-#include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
@@ -21,36 +19,16 @@
 #include <vector>
 
 #include "files/file.h"
+#include "nfs/file_size_limit_for_test.h"
 #include "nfs/served_for_test.h"
 
 namespace nfs3 {
 namespace {
 
+using nfs::FileSizeLimit;
 using testing::UnorderedElementsAre;
 
 constexpr std::uint32_t kUser = 1234, kGroup = 2345, kOtherGroup = 777;
-
-// Lets no file of this process grow beyond a size, while it lives.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t size_max) {
-    before_ = ::signal(SIGXFSZ, SIG_IGN);
-    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &limit_), 0);
-    rlimit lower = limit_;
-    lower.rlim_cur = size_max;
-    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &lower), 0);
-  }
-  ~FileSizeLimit() {
-    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &limit_), 0);
-    ::signal(SIGXFSZ, before_);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-
- private:
-  rlimit limit_{};
-  sighandler_t before_ = nullptr;
-};
 
 class Attributes : public testing::Test {
  protected:

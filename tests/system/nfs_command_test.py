@@ -307,6 +307,36 @@ class NfsCommandTest(CommandFixture):
         self.assertEqual(copying.wait(timeout=BOUND_S), -signal.SIGKILL)
         self.assertEqual(len(os.listdir(target)), left)
 
+    def test_upload_that_is_interrupted_leaves_what_was_there(self):
+        large = self.root / "large"
+        with open(large, "wb") as file:
+            file.truncate(64 << 30)
+        (self.served / "into").mkdir()
+        (self.served / "into/large").write_text("what was there")
+
+        def interrupted(number):
+            # Its terminal gets the line, and its shell the signal.
+            copying = subprocess.Popen([COMMAND, "cp", large, self.url + "/into"], stderr=subprocess.PIPE, text=True)
+            self.addCleanup(copying.kill)
+
+            def has_begun():
+                sizes = [each.stat().st_size for each in (self.served / "into").iterdir() if each.name != "large"]
+                return sizes and max(sizes) > 0
+
+            wait_until(has_begun)
+            copying.send_signal(number)
+            errors = copying.communicate(timeout=BOUND_S)[1]
+            self.assertEqual(copying.returncode, -number)
+            return errors
+
+        self.assertIn("a second signal ends it at once", interrupted(signal.SIGINT))
+        self.assertEqual([each.name for each in (self.served / "into").iterdir()], ["large"])
+        interrupted(signal.SIGKILL)
+        self.assertEqual((self.served / "into/large").read_text(), "what was there")
+        left = [each.name for each in (self.served / "into").iterdir() if each.name != "large"]
+        self.assertEqual(len(left), 1)
+        self.assertRegex(left[0], r"^\.large\.rpcrdma-[a-z0-9]{12}$")
+
     def test_ls_and_rm_go_on_after_a_restart(self):
         many = self.served / "many"
         many.mkdir()

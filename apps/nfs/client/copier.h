@@ -8,10 +8,13 @@
 // kept, so set-user-id and set-group-id are not either. Symbolic links are copied as links (their
 // times only to this machine). A file that is there already gets the new content.
 //
-// A file that arrives here is written beside its place under another name, and renamed when it is
-// complete. A file at the server is committed; when the server was restarted meanwhile, the file is
-// written again. While the server says NFS3ERR_JUKEBOX, a call is repeated after pauses, for about
-// half a minute.
+// On both sides a file is written beside its place under another name, and renamed when it is
+// whole: what was there before is there until then, and after a failure. What a lost connection or
+// a kill leaves at the server has the name ".NAME.rpcrdma-XXXXXXXXXXXX". Where the server lets
+// nobody make files beside a file that may be written, that one is written in place, which
+// `in_place` counts. A file at the server is committed; when the server was restarted meanwhile,
+// the file is written again. While the server says NFS3ERR_JUKEBOX, a call is repeated after
+// pauses, for about half a minute.
 //
 // What the server names is not trusted: a name that is none of one file is refused, and files are
 // opened below directories that are open already, never through symbolic links.
@@ -43,18 +46,23 @@ struct CopyOptions {
   std::uint32_t files = 16;    // under way at a time, at most 64
   std::uint32_t buffers = 16;  // calls with data under way at a time, at most 32
   std::function<void(const CopyProgress&)> progress{};
+  // Once it returns true no more is copied, and what is not whole goes.
+  std::function<bool()> is_interrupted{};
 };
 
 struct CopyResult {
   static constexpr std::size_t kListedMax = 20;  // of each list below
 
   std::uint64_t files = 0, directories = 0, links = 0, bytes = 0;
-  std::uint64_t rewritten = 0;  // files written once more since the server was restarted
+  std::uint64_t rewritten = 0;   // files written once more since the server was restarted
+  std::uint64_t in_place = 0;    // files that had their names while they were written
+  std::uint64_t parts_left = 0;  // files that are not whole, under temporary names at the server
   std::uint64_t skipped_count = 0;
   std::vector<std::string> skipped{};  // sockets, FIFOs, devices: the first of them
   std::uint64_t failure_count = 0;
   std::vector<Failure> failures{};  // the first of them
   bool is_lost = false;             // the connection; the rest was not tried
+  bool is_interrupted = false;      // likewise
 };
 
 // Whether a name that a server has sent is one of a file, and of nothing else.

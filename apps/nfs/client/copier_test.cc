@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,8 @@
 #include <optional>
 #include <string>
 
+#include "nfs/client/temporary_name.h"
+#include "nfs/file_size_limit_for_test.h"
 #include "nfs/served_for_test.h"
 
 namespace nfs {
@@ -29,6 +32,17 @@ TEST(SafeName, IsOneNameOfAFile) {
   for (const auto bad : {""sv, "."sv, ".."sv, "/"sv, "a/b"sv, "../a"sv, "a\0b"sv, "\0"sv}) {
     EXPECT_FALSE(is_safe_name(bad)) << bad;
   }
+}
+
+TEST(TemporaryName, FitsAndHoldsWholeCharacters) {
+  EXPECT_THAT(temporary_name("a"), testing::MatchesRegex("\\.a\\.rpcrdma-[a-z0-9]{12}"));
+  EXPECT_NE(temporary_name("a"), temporary_name("a"));
+  std::string umlauts = "x";
+  while (umlauts.size() < 255) umlauts += "\xc3\xbc";
+  const std::string name = temporary_name(umlauts);
+  EXPECT_LE(name.size(), 255U);
+  const std::string kept = name.substr(1, name.find(".rpcrdma-") - 1);
+  EXPECT_EQ(kept, umlauts.substr(0, 199));
 }
 
 // What there is below a directory: type, mode, time and content of each by its path.
@@ -237,6 +251,85 @@ TEST_P(Copying, ReplacesFilesAndLinksThatAreThere) {
   served_->write_file("file", "newer");
   EXPECT_EQ(messages(down("file", "file")), "");
   EXPECT_EQ(fs::file_size(here_ / "file"), 5U);
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& each : fs::directory_iterator(folder)) names.push_back(each.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+TEST_P(Copying, UploadThatFailsLeavesWhatWasThere) {
+  write("file", bytes_of(3 << 20));
+  fs::create_directory(served_->path("in"));
+  served_->write_file("in/file", "what was there");
+  for (const char* target : {"in/file", "in/new"}) {
+    const FileSizeLimit limit(1 << 20);
+    const auto ended = up("file", target);
+    EXPECT_THAT(messages(ended), testing::HasSubstr("the file would be too large"));
+    EXPECT_EQ(ended.parts_left, 0U);
+  }
+  EXPECT_EQ(served_->read_file("in/file"), "what was there");
+  EXPECT_THAT(names_in(served_->path("in")), testing::ElementsAre("file")) << "something is left";
+}
+
+TEST_P(Copying, UploadHasItsNameWhenItIsWhole) {
+  write("file", bytes_of(9 << 20));
+  fs::create_directory(served_->path("in"));
+  served_->write_file("in/file", "what was there");
+  CopyOptions options{.buffers = 1};
+  int seen = 0;
+  options.progress = [&](const CopyProgress& now) {
+    if (now.bytes == 0 || now.files > 0) return;
+    ++seen;
+    EXPECT_EQ(served_->read_file("in/file"), "what was there");
+    const auto names = names_in(served_->path("in"));
+    ASSERT_EQ(names.size(), 2U);
+    EXPECT_THAT(names.front(), testing::MatchesRegex("\\.file\\.rpcrdma-[a-z0-9]{12}"));
+  };
+  EXPECT_EQ(messages(up("file", "in", options)), "");
+  EXPECT_GE(seen, 2);
+  EXPECT_EQ(served_->read_file("in/file"), bytes_of(9 << 20));
+  EXPECT_THAT(names_in(served_->path("in")), testing::ElementsAre("file"));
+}
+
+TEST_P(Copying, InterruptedUploadLeavesWhatWasThere) {
+  write("file", bytes_of(9 << 20));
+  write("other", "abc");
+  fs::create_directory(served_->path("in"));
+  served_->write_file("in/file", "what was there");
+  bool is_interrupted = false;
+  CopyOptions options{.files = 1, .buffers = 1};
+  options.progress = [&](const CopyProgress& now) { is_interrupted = now.bytes > 0; };
+  options.is_interrupted = [&] { return is_interrupted; };
+  const auto path = [this](const char* name) { return (here_ / name).string(); };
+  const auto ended = Copier(*server_, options).upload({path("file"), path("other")}, "in");
+  EXPECT_TRUE(ended.is_interrupted);
+  EXPECT_EQ(messages(ended), "");
+  EXPECT_EQ(served_->read_file("in/file"), "what was there");
+  EXPECT_THAT(names_in(served_->path("in")), testing::ElementsAre("file"));
+}
+
+TEST_P(Copying, ReplacedLinkIsNeverMissing) {
+  fs::create_symlink("new", here_ / "link");
+  fs::create_directory(served_->path("in"));
+  fs::create_directory(served_->path("in/link"));
+  EXPECT_EQ(up("link", "in", {.recursive = true}).failure_count, 1U) << "a directory stays";
+  EXPECT_THAT(names_in(served_->path("in")), testing::ElementsAre("link"));
+  fs::remove(served_->path("in/link"));
+  fs::create_symlink("old", served_->path("in/link"));
+  EXPECT_EQ(messages(up("link", "in", {.recursive = true})), "");
+  EXPECT_THAT(names_in(served_->path("in")), testing::ElementsAre("link"));
+}
+
+TEST_P(Copying, UploadLeavesDevicesAndTheLikeWhereTheyAre) {
+  write("fifo", "abc");
+  fs::create_directory(served_->path("in"));
+  ASSERT_EQ(::mkfifo(served_->path("in/fifo").c_str(), 0600), 0);
+  EXPECT_EQ(up("fifo", "in").failure_count, 1U);
+  EXPECT_TRUE(fs::is_fifo(served_->path("in/fifo")));
+  EXPECT_THAT(names_in(served_->path("in")), testing::ElementsAre("fifo"));
 }
 
 TEST_P(Copying, LeavesDevicesAndTheLikeWhereTheyAre) {

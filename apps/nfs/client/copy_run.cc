@@ -96,7 +96,13 @@ CopyResult CopyRun::run(Task<void> task) {
 
 // --- What is told ------------------------------------------------------------------------------
 
+bool CopyRun::has_stopped() {
+  if (options_.is_interrupted && options_.is_interrupted()) result_.is_interrupted = true;
+  return result_.is_lost || result_.is_interrupted;
+}
+
 void CopyRun::fail(const std::string& path, Failure why) {
+  if (result_.is_interrupted) return;
   if (why.error && is_loss(*why.error, server_.connections())) {
     // The others fail for the same reason, which is said once.
     if (std::exchange(result_.is_lost, true)) return;
@@ -178,8 +184,10 @@ Task<void> CopyRun::part(FileJob& job, Step step, std::uint64_t offset, std::siz
   buffers_.pop_back();
   const MutableBytes buffer(start, size);
   Result<void> done;
-  if (job.failure || has_stopped()) {
+  if (job.failure) {
     // It is over.
+  } else if (has_stopped()) {
+    done = Unexpected<Failure>(Failure{.local = "the copying has ended"});
   } else if (step == Step::kWrite) {
     done = co_await write_part(job, offset, buffer);
   } else {

@@ -39,6 +39,7 @@ struct Folder {
   std::optional<Kept> kept{};   // nullopt: it was there before
   std::uint64_t under_way = 1;  // the listing, and what it has started
   std::uint32_t depth = 0;
+  bool is_new = false;  // nothing but this run has put anything into it there
 };
 
 struct FileJob {
@@ -72,7 +73,7 @@ class CopyRun {
   CopyResult& result() noexcept { return result_; }
   Slots& file_slots() noexcept { return file_slots_; }
   Turns& turns() noexcept { return turns_; }
-  bool has_stopped() const noexcept { return result_.is_lost; }
+  bool has_stopped();
 
   void fail(const std::string& path, Failure why);
   // With errno's text.

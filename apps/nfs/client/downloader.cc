@@ -8,9 +8,10 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
-#include <random>
 #include <system_error>
 #include <utility>
+
+#include "nfs/client/temporary_name.h"
 
 namespace nfs {
 namespace {
@@ -19,15 +20,6 @@ using rpcrdma::Task;
 using rpcrdma::Unexpected;
 
 constexpr int kTemporaryTries = 100;
-
-// ".NAME.rpcrdma-XXXXXX", which fits in 255 bytes.
-std::string temporary_name(const std::string& name) {
-  static std::random_device device;  // names that others could guess would do no harm: O_EXCL
-  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
-  std::string text = "." + name.substr(0, 230) + ".rpcrdma-";
-  for (int i = 0; i < 6; ++i) text += kLetters[device() % kLetters.size()];
-  return text;
-}
 
 // Makes something of a name that nothing has; the function says whether it has, or errno.
 template <class Make>

@@ -406,25 +406,23 @@ Task<Result<void>> Mounted::cut_to_nothing(Node file, Route route) {
   co_return failure({.local = "others change it all the time"});
 }
 
-Task<Result<Node>> Mounted::make_directory(nfs3::nfs_fh3 directory, std::string name,
-                                           std::uint32_t mode) {
+Task<Result<Mounted::MadeDirectory>> Mounted::make_directory(nfs3::nfs_fh3 directory,
+                                                             std::string name, std::uint32_t mode) {
   nfs3::sattr3 attributes;
   attributes.mode.set_mode(mode);
   const nfs3::MKDIR3args args{{directory, name}, attributes};
-  auto made = co_await call<void>(
+  auto made = co_await call<bool>(
       {}, [&](auto& nfs) { return nfs.NFSPROC3_MKDIR_async(args); },
-      [](nfs3::MKDIR3res& results) -> Result<void> {
-        if (results.resok() == nullptr && results.status() != nfsstat3::NFS3ERR_EXIST) {
-          return failure(results.status());
-        }
-        return {};
+      [](nfs3::MKDIR3res& results) -> Result<bool> {
+        if (results.resok() != nullptr) return true;
+        if (results.status() == nfsstat3::NFS3ERR_EXIST) return false;
+        return failure(results.status());
       });
   if (!made) co_return failure(made.error());
   auto found = co_await look_up(std::move(directory), std::move(name));
-  if (found && found->attributes.type != nfs3::ftype3::NF3DIR) {
-    co_return failure(nfsstat3::NFS3ERR_EXIST);
-  }
-  co_return found;
+  if (!found) co_return failure(found.error());
+  if (found->attributes.type != nfs3::ftype3::NF3DIR) co_return failure(nfsstat3::NFS3ERR_EXIST);
+  co_return MadeDirectory{std::move(*found), *made};
 }
 
 Task<Result<void>> Mounted::make_symbolic_link(nfs3::nfs_fh3 directory, std::string name,

@@ -104,9 +104,12 @@ class Mounted {
   // Of a new or an empty file of the name.
   rpcrdma::Task<Result<Node>> create(nfs3::nfs_fh3 directory, std::string name, std::uint32_t mode,
                                      Route route = {});
-  // Of a directory that may be there already.
-  rpcrdma::Task<Result<Node>> make_directory(nfs3::nfs_fh3 directory, std::string name,
-                                             std::uint32_t mode);
+  struct MadeDirectory {
+    Node node;
+    bool is_new;  // false: it was there before, or a call whose answer was lost has made it
+  };
+  rpcrdma::Task<Result<MadeDirectory>> make_directory(nfs3::nfs_fh3 directory, std::string name,
+                                                      std::uint32_t mode);
   rpcrdma::Task<Result<void>> make_symbolic_link(nfs3::nfs_fh3 directory, std::string name,
                                                  std::string target);
   rpcrdma::Task<Result<void>> set(nfs3::nfs_fh3 file, nfs3::sattr3 attributes, Route route = {});

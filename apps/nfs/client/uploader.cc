@@ -11,6 +11,8 @@
 #include <optional>
 #include <utility>
 
+#include "nfs/client/temporary_name.h"
+
 namespace nfs {
 namespace {
 
@@ -20,6 +22,11 @@ using rpcrdma::Unexpected;
 
 bool is_answer(const Failure& why, nfsstat3 status) {
   return !why.error && why.local.empty() && why.status == status;
+}
+
+// Whether the directory takes no new file, although one that is there may be written.
+bool may_write_only_what_is_there(const Failure& why) {
+  return is_answer(why, nfsstat3::NFS3ERR_ACCES) || is_answer(why, nfsstat3::NFS3ERR_PERM);
 }
 
 // nullopt: errno.
@@ -150,7 +157,8 @@ Task<void> Uploader::folder(const Source& source, const struct stat& status, Fol
       fail(source.path, there.error());
       co_return;
     }
-    made->there = there->handle;
+    made->there = there->node.handle;
+    made->is_new = there->is_new;
     made->kept = Kept::of(status);
     ++result().directories;
   }
@@ -185,18 +193,62 @@ Task<void> Uploader::finish(Folder& folder) {
 // --- Files and links ----------------------------------------------------------------------------
 
 Task<Result<void>> Uploader::move_content(FileJob& job) {
+  auto there = co_await there_now(*job.into, job.name);
+  if (!there) co_return Unexpected<Failure>(there.error());
+  if (*there == There::kOther) co_return co_await create(job, job.name);  // the server says why not
+  const std::string temporary = temporary_name(job.name);
+  auto made = co_await create(job, temporary);
+  if (made) {
+    auto filled = co_await fill(job);
+    co_return co_await put_in_place(*job.into, temporary, job.name, std::move(filled));
+  }
+  if (*there != There::kFile || !may_write_only_what_is_there(made.error())) co_return made;
+  made = co_await create(job, job.name);
+  if (!made) co_return made;
+  ++result().in_place;
+  co_return co_await fill(job);
+}
+
+Task<Result<Uploader::There>> Uploader::there_now(const Folder& into, const std::string& name) {
+  if (into.is_new) co_return There::kNothing;
+  const auto find = [&] { return server().look_up(into.there, name); };
+  auto found = co_await patiently(find);
+  if (!found && is_answer(found.error(), nfsstat3::NFS3ERR_NOENT)) co_return There::kNothing;
+  if (!found) co_return Unexpected<Failure>(found.error());
+  co_return found->attributes.type == nfs3::ftype3::NF3REG ? There::kFile : There::kOther;
+}
+
+Task<Result<void>> Uploader::create(FileJob& job, const std::string& name) {
   // Nobody else reads it before it has its own mode.
-  const auto make = [&] { return server().create(job.into->there, job.name, 0600, job.route); };
+  const auto make = [&] { return server().create(job.into->there, name, 0600, job.route); };
   auto made = co_await patiently(make);
   if (!made) co_return Unexpected<Failure>(made.error());
   job.there = made->handle;
-  auto written = co_await write_and_commit(job);
-  if (!written) co_return written;
-  if (options().verify) {
-    auto compared = co_await transfer(job, Step::kCompare);
-    if (!compared) co_return compared;
-  }
+  co_return Result<void>();
+}
+
+Task<Result<void>> Uploader::fill(FileJob& job) {
+  auto done = co_await write_and_commit(job);
+  if (done && options().verify) done = co_await transfer(job, Step::kCompare);
+  if (!done) co_return done;
   co_return co_await set(job.there, job.kept, job.route);
+}
+
+Task<Result<void>> Uploader::put_in_place(const Folder& into, const std::string& temporary,
+                                          const std::string& name, Result<void> done) {
+  if (done) {
+    const auto move = [&] { return server().rename(into.there, temporary, into.there, name); };
+    done = co_await patiently(move);
+  }
+  if (done) co_return done;
+  // Where calls fail, removing would wait for as long once more.
+  bool is_gone = false;
+  if (!done.error().error) {
+    const auto take_away = [&] { return server().remove(into.there, temporary, false); };
+    is_gone = (co_await patiently(take_away)).has_value();
+  }
+  if (!is_gone) ++result().parts_left;
+  co_return done;
 }
 
 Task<Result<void>> Uploader::set(const nfs3::nfs_fh3& there, const Kept& kept, Route route) {
@@ -228,10 +280,13 @@ Task<Result<void>> Uploader::make_link(const Folder& into, const std::string& na
   auto made = co_await patiently(make);
   if (made || !is_answer(made.error(), nfsstat3::NFS3ERR_EXIST)) co_return made;
   // In place of what is there, unless that is a directory.
-  const auto remove = [&] { return server().remove(into.there, name, false); };
-  auto removed = co_await patiently(remove);
-  if (!removed) co_return removed;
-  co_return co_await patiently(make);
+  const std::string temporary = temporary_name(name);
+  const auto make_beside = [&] {
+    return server().make_symbolic_link(into.there, temporary, target);
+  };
+  made = co_await patiently(make_beside);
+  if (!made) co_return made;
+  co_return co_await put_in_place(into, temporary, name, std::move(made));
 }
 
 }  // namespace nfs

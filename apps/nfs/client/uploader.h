@@ -31,6 +31,14 @@ class Uploader final : public CopyRun {
                              const std::string& name);
   rpcrdma::Task<void> content(Folder& folder);
   rpcrdma::Task<Result<void>> move_content(FileJob& job) override;
+  // A name may be taken from a file, not from what is no file.
+  enum class There : std::uint8_t { kNothing, kFile, kOther };
+  rpcrdma::Task<Result<There>> there_now(const Folder& into, const std::string& name);
+  rpcrdma::Task<Result<void>> create(FileJob& job, const std::string& name);
+  rpcrdma::Task<Result<void>> fill(FileJob& job);
+  // Gives what has the temporary name its own. If that fails, or `done` has, takes it away.
+  rpcrdma::Task<Result<void>> put_in_place(const Folder& into, const std::string& temporary,
+                                           const std::string& name, Result<void> done);
   rpcrdma::Task<void> link(const Source& source, Folder& into, const std::string& name);
   rpcrdma::Task<Result<void>> make_link(const Folder& into, const std::string& name,
                                         const std::string& target);
