@@ -1,16 +1,29 @@
-# rpcrdma_generate(TARGET foo FILES foo.x ... [NAMESPACE ns] [FIELDS] [RANDOM] [EXTRAS_ONLY])
+# rpcrdma_generate(TARGET foo FILES foo.x ... [NAMESPACE ns] [FIELDS] [RANDOM] [EXTRAS_ONLY]
+#                  [INCLUDE_DIRECTORIES dir...] [DEFINITIONS NAME=NUMBER...] [IMPORTS file.x...])
 #
 # Makes C++ from .x files with rpcrdma-gen (docs/idl.md) and adds it to the target, which can then
-# include "foo.h" and is linked with rpcrdma::rpcrdma. A file is made again when the .x file or the
-# compiler is newer. FIELDS makes foo_fields.h too, with to_string() and ==; RANDOM makes that and
+# include "foo.h" and is linked with rpcrdma::rpcrdma. A file is made again when the .x file, one that
+# it includes or the compiler is newer. INCLUDE_DIRECTORIES, DEFINITIONS and IMPORTS are -I, -D and
+# --import of rpcrdma-gen. Of a file that is called like a header of C, time.x, time_.h is made. FIELDS makes foo_fields.h too, with to_string() and ==; RANDOM makes that and
 # foo_random.h, with random values for tests. EXTRAS_ONLY makes these headers alone, for a target that
 # links another with foo.h and foo.cc. The target may be of another directory, and linked in either way
 # of target_link_libraries().
 function(rpcrdma_generate)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "FIELDS;RANDOM;EXTRAS_ONLY" "TARGET;NAMESPACE" "FILES")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "FIELDS;RANDOM;EXTRAS_ONLY" "TARGET;NAMESPACE"
+                        "FILES;INCLUDE_DIRECTORIES;DEFINITIONS;IMPORTS")
+  # As file_stem() of gen/names.cc has them, which a test compares.
+  set(c_headers
+    aio alloca argp ar assert byteswap complex cpio crypt ctype dirent dlfcn elf endian envz err errno error
+    execinfo fcntl features fenv float fmtmsg fnmatch fstab ftw getopt glob grp iconv ifaddrs inttypes iso646
+    langinfo libgen libintl limits link locale malloc math memory mntent monetary mqueue ndbm netdb nl_types
+    obstack paths poll pthread pty pwd regex resolv sched search semaphore setjmp shadow signal spawn stdalign
+    stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string strings stropts syscall syslog tar
+    termio termios tgmath threads time trace ucontext ulimit unistd utime utmp utmpx values wait wchar wctype
+    wordexp)
   if(NOT TARGET "${ARG_TARGET}" OR NOT ARG_FILES OR ARG_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "rpcrdma_generate(TARGET <a target> FILES <.x files> "
-                        "[NAMESPACE <name>] [FIELDS] [RANDOM] [EXTRAS_ONLY]); got: ${ARGV}")
+                        "[NAMESPACE <name>] [FIELDS] [RANDOM] [EXTRAS_ONLY] [INCLUDE_DIRECTORIES <folders>] "
+                        "[DEFINITIONS <NAME=NUMBER>] [IMPORTS <.x files>]); got: ${ARGV}")
   endif()
   if(NOT TARGET rpcrdma::gen)
     message(FATAL_ERROR "rpcrdma_generate() needs rpcrdma-gen, which this installation lacks: "
@@ -30,10 +43,24 @@ function(rpcrdma_generate)
   if(ARG_EXTRAS_ONLY)
     list(APPEND options --extras-only)
   endif()
+  foreach(each IN LISTS ARG_INCLUDE_DIRECTORIES)
+    cmake_path(ABSOLUTE_PATH each BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    list(APPEND options -I "${each}")
+  endforeach()
+  foreach(each IN LISTS ARG_DEFINITIONS)
+    list(APPEND options -D "${each}")
+  endforeach()
+  foreach(each IN LISTS ARG_IMPORTS)
+    cmake_path(ABSOLUTE_PATH each BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    list(APPEND options --import "${each}")
+  endforeach()
   set(stems "")
   foreach(file IN LISTS ARG_FILES)
     cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
     cmake_path(GET file STEM LAST_ONLY stem)
+    if(stem IN_LIST c_headers)
+      string(APPEND stem "_")
+    endif()
     list(APPEND stems "${stem}")
     set(made "")
     if(NOT ARG_EXTRAS_ONLY)
@@ -48,9 +75,10 @@ function(rpcrdma_generate)
     # Files that stay the same keep their time; the stamp says that they were looked at.
     add_custom_command(OUTPUT "${folder}/${stem}.stamp"
       BYPRODUCTS ${made}
-      COMMAND rpcrdma::gen "${file}" -o "${folder}" ${options}
+      COMMAND rpcrdma::gen "${file}" -o "${folder}" ${options} --depfile "${folder}/${stem}.stamp.d"
       COMMAND "${CMAKE_COMMAND}" -E touch "${folder}/${stem}.stamp"
       DEPENDS "${file}" rpcrdma::gen
+      DEPFILE "${folder}/${stem}.stamp.d"
       COMMENT "rpcrdma-gen ${stem}.x" VERBATIM)
     target_sources(${ARG_TARGET} PRIVATE "${folder}/${stem}.stamp" ${made})
   endforeach()

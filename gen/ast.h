@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -108,6 +110,9 @@ struct Version {
   Name name;
   Value number;
   std::vector<Procedure> procedures;
+  // Begins the names of its classes: the version's name, behind the program's if another program
+  // has a version of that name. The checker sets it.
+  std::string cpp_stem;
 };
 
 struct Definition {
@@ -136,9 +141,16 @@ struct Definition {
   std::size_t component = 0;       // definitions that contain each other have the same
 };
 
-// Definitions stay where they are, since others point to them.
 struct File {
+  // They stay where they are, since others point to them.
   std::deque<Definition> definitions;
+  // "typedef struct a a", which defines nothing.
+  std::vector<Name> self_named;
+  bool has_c_headers = false;
+  // Versions and procedures whose names have several numbers, or are constants of another number.
+  // These have no constants (RFC 5531 §12.3: the names are of their program, or version). The
+  // checker sets it.
+  std::set<std::string, std::less<>> ambiguous;
 };
 
 }  // namespace rpcrdma::gen

@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "gen/dialect.h"
 #include "gen/names.h"
 
 namespace rpcrdma::gen {
@@ -47,6 +48,11 @@ class Checker {
   void add_type(Definition& definition);
   void enumerators(Definition& of);
   bool find(Value& value);
+  bool find_number(Value& value, int depth);
+  std::string hint_of_type(const std::string& name) const;
+  std::string hint_of_constant(const std::string& name) const;
+  void add_number(const Name& name, Integer value);
+  void class_names();
   bool is_word(Value& value, std::string_view what);
 
   void resolve(TypeSpec& type);
@@ -57,7 +63,7 @@ class Checker {
   void cases(Definition& of);
   bool fits_discriminant(const Definition& of, const Value& value);
   void typedef_cycles();
-  void claim(Claims& claims, const Name& name, std::string cpp, bool is_type);
+  bool claim(Claims& claims, const Name& name, std::string cpp, bool is_type);
   void version_names(Claims& all, const Version& version);
   void cpp_names();
   void program(Definition& of);
@@ -71,8 +77,11 @@ class Checker {
   Diagnostics& diagnostics_;
   std::map<std::string, Constant, std::less<>> constants_;
   std::map<std::string, Definition*, std::less<>> types_;
-  std::set<std::string> unknown_;   // what was told already
-  bool has_all_constants_ = false;  // but programs and what is in them
+  // Programs, versions and procedures, which constants may name wherever they stand.
+  std::multimap<std::string, const Value*, std::less<>> numbers_;
+  std::map<std::string, Integer, std::less<>> number_of_;  // of versions and procedures
+  std::set<std::string> unknown_;                          // what was told already
+  bool has_all_constants_ = false;                         // but programs and what is in them
 };
 
 // --- Names -------------------------------------------------------------------------------------
@@ -99,6 +108,37 @@ void Checker::add_type(Definition& definition) {
   diagnostics_.note(found->second->name.at, "the first time here");
 }
 
+std::string Checker::hint_of_constant(const std::string& name) const {
+  if (numbers_.contains(name)) return "; it is the name of several procedures or versions";
+  if (types_.contains(name)) return "; it is a type";
+  if (const std::string near = nearest(name, constants_); !near.empty()) {
+    return fmt::format("; did you mean '{}'?", near);
+  }
+  if (!file_.has_c_headers) return {};
+  return fmt::format("; if a C header has it, say -D {}=NUMBER", name);
+}
+
+// A program, version or procedure, whose number may itself be a name.
+bool Checker::find_number(Value& value, int depth) {
+  constexpr int kDepthMax = 16;  // names that lead round in a circle
+  const auto [first, last] = numbers_.equal_range(value.name);
+  if (first == last || depth > kDepthMax) return false;
+  std::optional<Integer> found;
+  for (auto each = first; each != last; ++each) {
+    Value number = *each->second;
+    const auto constant = constants_.find(number.name);
+    if (constant != constants_.end()) {
+      number.number = constant->second.value;
+    } else if (!number.name.empty() && !find_number(number, depth + 1)) {
+      return false;
+    }
+    if (found && !(*found == number.number)) return false;
+    found = number.number;
+  }
+  value.number = *found;
+  return true;
+}
+
 // Sets the number of a value that is a name.
 bool Checker::find(Value& value) {
   if (value.name.empty()) return true;
@@ -106,18 +146,15 @@ bool Checker::find(Value& value) {
     value.number = found->second.value;
     return true;
   }
-  if (value.name == "TRUE" || value.name == "FALSE") {
-    value.number = {false, value.name == "TRUE" ? 1U : 0U};
+  if (const auto known = dialect_constant(value.name)) {
+    value.number = *known;
     return true;
   }
+  if (find_number(value, 0)) return true;
   if (!unknown_.insert("constant " + value.name).second) return false;
-  const std::string hint = nearest(value.name, constants_);
-  diagnostics_.error(value.at,
-                     fmt::format("there is no constant '{}'{}{}", value.name,
-                                 has_all_constants_ ? "" : " before this line",
-                                 types_.contains(value.name) ? "; it is a type"
-                                 : hint.empty()              ? ""
-                                                : fmt::format("; did you mean '{}'?", hint)));
+  diagnostics_.error(value.at, fmt::format("there is no constant '{}'{}{}", value.name,
+                                           has_all_constants_ ? "" : " before this line",
+                                           hint_of_constant(value.name)));
   return false;
 }
 
@@ -158,16 +195,31 @@ void Checker::enumerators(Definition& of) {
 }
 
 void Checker::collect() {
+  for (const Definition& each : file_.definitions) {
+    if (each.kind == Kind::kProgram) numbers_.emplace(each.name.text, &each.value);
+    for (const Version& version : each.versions) {
+      numbers_.emplace(version.name.text, &version.number);
+      for (const Procedure& one : version.procedures) numbers_.emplace(one.name.text, &one.number);
+    }
+  }
   for (Definition& each : file_.definitions) {
     each.cpp_name = type_name(each.name.text);
     if (each.kind == Kind::kConst) {
-      if (find(each.value)) add_constant(each.name, each.value.number, true);
+      if (find(each.value)) {
+        add_constant(each.name, each.value.number, true);
+      } else {
+        unknown_.insert("constant " + each.name.text);  // the cause was told
+      }
     } else if (each.kind != Kind::kProgram) {
       add_type(each);
       if (each.kind == Kind::kEnum) enumerators(each);
     }
   }
   has_all_constants_ = true;
+  for (const Name& each : file_.self_named) {
+    if (types_.contains(each.text) || dialect_type(each.text) != Basic::kNone) continue;
+    diagnostics_.error(each.at, fmt::format("'{}' is defined by itself only", each.text));
+  }
 }
 
 // A name that looks much like the given one, for a hint; empty when there is none.
@@ -197,25 +249,12 @@ std::string Checker::nearest(std::string_view name, const Map& among) const {
   return best;
 }
 
-// Names that C's headers give rpcgen, unless the file has them itself.
-Basic dialect_type(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, Basic>, 23> kNames = {
-      {{"bool_t", Basic::kBool},      {"char_t", Basic::kInt8},
-       {"u_char", Basic::kUint8},     {"u_short", Basic::kUint16},
-       {"u_int", Basic::kUint32},     {"u_long", Basic::kUint32},
-       {"int8_t", Basic::kInt8},      {"uint8_t", Basic::kUint8},
-       {"u_int8_t", Basic::kUint8},   {"int16_t", Basic::kInt16},
-       {"uint16_t", Basic::kUint16},  {"u_int16_t", Basic::kUint16},
-       {"int32_t", Basic::kInt32},    {"uint32_t", Basic::kUint32},
-       {"u_int32_t", Basic::kUint32}, {"int64_t", Basic::kInt64},
-       {"uint64_t", Basic::kUint64},  {"u_int64_t", Basic::kUint64},
-       {"quad_t", Basic::kInt64},     {"u_quad_t", Basic::kUint64},
-       {"longlong_t", Basic::kInt64}, {"u_longlong_t", Basic::kUint64},
-       {"rpcprog_t", Basic::kUint32}}};
-  for (const auto& [known, basic] : kNames) {
-    if (known == name) return basic;
+std::string Checker::hint_of_type(const std::string& name) const {
+  if (name == "zcopaque") return ": it is xdrzcc's dialect; say 'opaque NAME<>' with /* ddp */";
+  if (const std::string near = nearest(name, types_); !near.empty()) {
+    return fmt::format("; did you mean '{}'?", near);
   }
-  return Basic::kNone;
+  return file_.has_c_headers ? "; if another .x file has it, say --import FILE.x" : "";
 }
 
 void Checker::resolve(TypeSpec& type) {
@@ -227,10 +266,8 @@ void Checker::resolve(TypeSpec& type) {
   type.basic = dialect_type(type.name.text);
   if (type.basic != Basic::kNone) return;
   if (!unknown_.insert("type " + type.name.text).second) return;
-  const std::string hint = nearest(type.name.text, types_);
-  diagnostics_.error(type.name.at,
-                     fmt::format("there is no type '{}'{}", type.name.text,
-                                 hint.empty() ? "" : fmt::format("; did you mean '{}'?", hint)));
+  diagnostics_.error(type.name.at, fmt::format("there is no type '{}'{}", type.name.text,
+                                               hint_of_type(type.name.text)));
 }
 
 // --- Types -------------------------------------------------------------------------------------
@@ -241,9 +278,6 @@ void Checker::declaration(Declaration& declared) {
   if (!declared.bound) return;
   if (!is_word(*declared.bound, "the size of an array")) return;
   declared.size = declared.bound->number.magnitude;
-  if (declared.shape == Shape::kFixed && declared.size == 0) {
-    diagnostics_.error(declared.bound->at, "an array that is always empty carries nothing");
-  }
 }
 
 void Checker::members(Definition& of) {
@@ -266,7 +300,8 @@ void Checker::discriminant(Definition& of) {
   const bool is_number = basic == Basic::kInt32 || basic == Basic::kUint32 || basic == Basic::kBool;
   if (of.discriminant.shape == Shape::kPlain && (is_enum || is_number)) return;
   diagnostics_.error(of.discriminant.type.name.at,
-                     "a discriminant is an int, an unsigned int, a bool or an enumeration");
+                     "a discriminant is an int, an unsigned int, a bool or an enumeration "
+                     "(RFC 4506 §4.15)");
 }
 
 bool Checker::fits_discriminant(const Definition& of, const Value& value) {
@@ -387,13 +422,26 @@ void Checker::unbounded(Procedure& procedure) {
   }
 }
 
+// The number of a version or procedure. Its name is of its program or version alone (RFC 5531
+// §12.3), so that others may have it: then it is no constant.
+void Checker::add_number(const Name& name, Integer value) {
+  const auto constant = constants_.find(name.text);
+  const auto first = number_of_.try_emplace(name.text, value).first;
+  const Integer other = constant != constants_.end() ? constant->second.value : first->second;
+  if (!(other == value)) file_.ambiguous.insert(name.text);
+}
+
 void Checker::program(Definition& of) {
   is_word(of.value, "the number of a program");
   add_constant(of.name, of.value.number, true);
   std::set<std::uint64_t> versions;
+  std::set<std::string> version_names;
   for (Version& version : of.versions) {
+    if (!version_names.insert(version.name.text).second) {
+      diagnostics_.error(version.name.at, "another version of the program has this name");
+    }
     if (!is_word(version.number, "the number of a version")) continue;
-    add_constant(version.name, version.number.number, true);
+    add_number(version.name, version.number.number);
     if (!versions.insert(version.number.number.magnitude).second) {
       diagnostics_.error(version.number.at, "another version of the program has this number");
     }
@@ -405,7 +453,7 @@ void Checker::program(Definition& of) {
         diagnostics_.error(each.name.at, "another procedure of the version has this name");
         continue;
       }
-      add_constant(each.name, each.number.number, true);
+      add_number(each.name, each.number.number);
       if (!numbers.insert(each.number.number.magnitude).second) {
         diagnostics_.error(each.number.at, "another procedure of the version has this number");
       }
@@ -415,10 +463,10 @@ void Checker::program(Definition& of) {
 
 // --- Names in C++ ------------------------------------------------------------------------------
 
-void Checker::claim(Claims& claims, const Name& name, std::string cpp, bool is_type) {
+bool Checker::claim(Claims& claims, const Name& name, std::string cpp, bool is_type) {
   const auto [found, is_new] = claims.try_emplace(std::move(cpp), Claim{&name, is_type});
   const Claim& other = found->second;
-  if (is_new || (other.name->text == name.text && other.is_type == is_type)) return;
+  if (is_new || (other.name->text == name.text && other.is_type == is_type)) return true;
   diagnostics_.error(
       name.at, other.name->text == name.text
                    ? fmt::format("'{}' is a type and a constant; in C++ it can be one of them only",
@@ -426,29 +474,33 @@ void Checker::claim(Claims& claims, const Name& name, std::string cpp, bool is_t
                    : fmt::format("'{}' and '{}' are both '{}' in C++", other.name->text, name.text,
                                  found->first));
   diagnostics_.note(other.name->at, "the other one");
+  return false;
 }
 
 // A version becomes three classes, and a procedure several functions of them.
 void Checker::version_names(Claims& all, const Version& version) {
   claim(all, version.name, cpp_name(version.name.text), false);
   for (const std::string_view ending : {"_Client", "_Service", "_Binding"}) {
-    const std::string name = version.name.text + std::string(ending);
-    const auto other = all.find(name);
-    if (other == all.end() || other->second.name->text != version.name.text) {
-      claim(all, version.name, name, true);
-      continue;
-    }
-    diagnostics_.error(version.name.at, fmt::format("another version is called '{}'; what is made "
-                                                    "of both would have one name",
-                                                    version.name.text));
-    diagnostics_.note(other->second.name->at, "the other one");
-    break;
+    if (!claim(all, version.name, version.cpp_stem + std::string(ending), true)) break;
   }
   Claims methods;
   for (const Procedure& procedure : version.procedures) {
     claim(all, procedure.name, cpp_name(procedure.name.text), false);
     for (const std::string_view ending : {"", "_start", "_async"}) {
       claim(methods, procedure.name, cpp_name(procedure.name.text) + std::string(ending), false);
+    }
+  }
+}
+
+void Checker::class_names() {
+  std::map<std::string, std::set<const Definition*>> programs;
+  for (const Definition& each : file_.definitions) {
+    for (const Version& version : each.versions) programs[version.name.text].insert(&each);
+  }
+  for (Definition& each : file_.definitions) {
+    for (Version& version : each.versions) {
+      const bool is_shared = programs[version.name.text].size() > 1;
+      version.cpp_stem = (is_shared ? each.name.text + "_" : "") + version.name.text;
     }
   }
 }
@@ -476,6 +528,8 @@ void Checker::run() {
     return diagnostics_.error(file_.definitions.back().name.at,
                               fmt::format("more than {} definitions", kDefinitionsMax));
   }
+  add_rpc_types(file_);
+  class_names();
   collect();
   for (Definition& each : file_.definitions) {
     if (each.kind != Kind::kProgram) members(each);

@@ -1,5 +1,7 @@
 #include "gen/compiler.h"
 
+#include <fmt/core.h>
+
 #include "gen/check.h"
 #include "gen/emit.h"
 #include "gen/indent.h"
@@ -8,20 +10,45 @@
 
 namespace rpcrdma::gen {
 
+namespace {
+
+// What the options say, as a file.
+std::string prelude(const CompileOptions& options) {
+  std::string text;
+  for (std::string each : options.definitions) {
+    const std::size_t equals = each.find('=');
+    if (equals != std::string::npos) each[equals] = ' ';
+    text += "#define " + each + "\n";
+  }
+  for (const std::string& each : options.imports) text += "#include \"" + each + "\"\n";
+  return text;
+}
+
+}  // namespace
+
 Compiled compile(std::string_view text, const CompileOptions& options) {
   Compiled result;
-  result.stem = options.name.substr(options.name.rfind('/') + 1);
-  result.stem = result.stem.substr(0, result.stem.rfind('.'));
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // some editors begin UTF-8 so
-  const Source source(options.name, text);
+  std::string stem = options.name.substr(options.name.rfind('/') + 1);
+  stem = stem.substr(0, stem.rfind('.'));
+  result.stem = file_stem(stem);
+  const std::string said = prelude(options);
+  Source source;
+  if (!said.empty()) source.add("<options>", said);
+  source.add(options.name, text);
+  const std::size_t given = source.files();
   Diagnostics diagnostics;
-  File file = parse(source, diagnostics);
+  File file = parse(source, diagnostics, options.find_included);
   if (diagnostics.ok()) check(file, diagnostics);
   for (const Diagnostic& each : diagnostics.all()) result.messages += source.render(each);
+  for (std::size_t i = given; i < source.files(); ++i) result.included.emplace_back(source.name(i));
   result.ok = diagnostics.ok();
   if (!result.ok) return result;
-  const EmitOptions emit{result.stem, options.namespace_name.empty() ? namespace_of(result.stem)
-                                                                     : options.namespace_name};
+  if (result.stem != stem) {
+    result.messages += fmt::format("{}: note: '{}.h' is a header of C; this becomes '{}.h'\n",
+                                   options.name, stem, result.stem);
+  }
+  const EmitOptions emit{
+      result.stem, options.namespace_name.empty() ? namespace_of(stem) : options.namespace_name};
   result.header = indented(emit_header(file, emit));
   result.source = indented(emit_source(file, emit));
   if (options.fields || options.random) result.fields = indented(emit_fields(file, emit));

@@ -4,11 +4,19 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "gen/lexer.h"
 
 namespace rpcrdma::gen {
 
 struct CompileOptions {
-  std::string name;            // of the input, as messages tell it: DIR/blob.x
+  std::string name;                  // of the input, as messages tell it: DIR/blob.x
+  std::vector<std::string> imports;  // files that are read before it, as if it included them
+  // NAME or NAME=NUMBER, as #define has them.
+  std::vector<std::string> definitions;
+  // Empty: what is included is an error.
+  FindIncluded find_included;
   std::string namespace_name;  // empty: from the name
   bool fields = false;         // make NAME_fields.h too
   bool random = false;         // make NAME_random.h too, and NAME_fields.h, which it includes
@@ -17,7 +25,10 @@ struct CompileOptions {
 struct Compiled {
   bool ok = false;
   std::string messages;  // errors and warnings, as they are printed
-  std::string stem;  // "blob"; the text of blob.h, blob.cc, blob_fields.h, blob_random.h follows
+  // "blob"; the text of blob.h, blob.cc, blob_fields.h, blob_random.h follows. A name of a header
+  // of C gets a '_', since a folder of "time.h" would take <time.h> from everybody.
+  std::string stem;
+  std::vector<std::string> included;  // the names of the files that were included
   std::string header, source, fields, random;
 };
 

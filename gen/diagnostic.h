@@ -3,13 +3,14 @@
 #define RPCRDMA_GEN_DIAGNOSTIC_H_
 
 #include <cstddef>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace rpcrdma::gen {
 
-// A run of bytes of the source.
+// A run of bytes of the source: of one of its files, which stand behind each other.
 struct Location {
   std::size_t offset = 0;
   std::size_t size = 0;
@@ -23,25 +24,49 @@ struct Diagnostic {
   std::string text;
 };
 
-// One .x file. The text is the caller's.
+// The files of one compilation: what the user names, and what that includes.
 class Source {
  public:
-  Source(std::string_view name, std::string_view text) : name_(name), text_(text) {}
+  // The text is the caller's.
+  Source(std::string_view name, std::string_view text) { add(name, text); }
+  Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
 
-  std::string_view name() const { return name_; }
-  std::string_view text() const { return text_; }
+  void add(std::string_view name, std::string_view text);
+  // Keeps name and text.
+  void include(std::string name, std::string text);
+
+  std::size_t files() const { return files_.size(); }
+  std::string_view name(std::size_t file) const { return files_[file].name; }
+  std::string_view text(std::size_t file) const { return files_[file].text; }
+  std::size_t begin(std::size_t file) const { return files_[file].begin; }
+
+  std::string_view name_of(std::size_t offset) const { return at(offset).name; }
   std::size_t line_of(std::size_t offset) const;    // from 1
   std::size_t column_of(std::size_t offset) const;  // from 1, in bytes
+  // Returns whether `behind` is on a later line than `before`, or in another file.
+  bool is_later_line(std::size_t before, std::size_t behind) const;
+  // Returns the offset of the line break, or the end of the file.
+  std::size_t end_of_line(std::size_t offset) const;
 
   // FILE:LINE:COLUMN: error: TEXT, the line, and a caret below what is meant.
   std::string render(const Diagnostic& diagnostic) const;
 
  private:
-  std::string_view name_;
-  std::string_view text_;
+  struct File {
+    std::string_view name, text;
+    std::size_t begin;
+  };
+  const File& at(std::size_t offset) const;
+  // Returns what of the file's text is before the offset.
+  std::string_view before(std::size_t offset) const;
+
+  std::vector<File> files_;  // in the order of their offsets
+  std::deque<std::string> owned_;
 };
 
-// What was found in one file. After so many errors or warnings the rest is not told.
+// What was found in a compilation. After so many errors or warnings the rest is not told.
 class Diagnostics {
  public:
   static constexpr std::size_t kErrorsMax = 20;

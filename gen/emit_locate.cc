@@ -144,7 +144,7 @@ void emit_locate_items(Text& out, const Version& version) {
       "  [[maybe_unused]] const bool rpcrdma_called_ = rpcrdma_part_ == "
       "rpcrdma::XdrPart::kArguments;\n"
       "  switch (rpcrdma_procedure_) {{\n",
-      version.name.text);
+      version.cpp_stem);
   for (const Procedure& each : version.procedures) {
     out.add("    case {}U:  // {}\n", each.number.number.magnitude, each.name.text);
     if (!each.arguments.empty()) {

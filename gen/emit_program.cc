@@ -112,7 +112,7 @@ std::string comment_of(const Procedure& of, const Method& method) {
 
 class Client {
  public:
-  Client(Text& out, const Version& version) : out_(out), name_(version.name.text + "_Client") {}
+  Client(Text& out, const Version& version) : out_(out), name_(version.cpp_stem + "_Client") {}
 
   void define(const Definition& program, const Version& version) {
     out_.add(
@@ -286,12 +286,12 @@ void emit_traits(Text& out, const Procedure& of) {
 void emit_binding(Text& out, const Definition& program, const Version& version) {
   out.add(
       "\n// What the file says about {0} of {1} (RFC 8166 section 6).\n"
-      "struct {0}_Binding {{\n"
+      "struct {5}_Binding {{\n"
       "  static constexpr std::uint32_t kProgram = {2}U;\n"
       "  static constexpr std::uint32_t kVersion = {3}U;\n"
       "  static constexpr std::array<rpcrdma::ProcedureTraits, {4}> kProcedures{{{{  // sorted\n",
       version.name.text, program.name.text, program.value.number.magnitude,
-      version.number.number.magnitude, version.procedures.size());
+      version.number.number.magnitude, version.procedures.size(), version.cpp_stem);
   for (const Procedure* each : by_number(version)) emit_traits(out, *each);
   out.add(
       "  }}}};\n"
@@ -304,7 +304,7 @@ void emit_binding(Text& out, const Definition& program, const Version& version) 
 
 class Service {
  public:
-  Service(Text& out, const Version& version) : out_(out), name_(version.name.text + "_Service") {}
+  Service(Text& out, const Version& version) : out_(out), name_(version.cpp_stem + "_Service") {}
 
   void define(const Definition& program, const Version& version) {
     out_.add(
@@ -344,7 +344,7 @@ class Service {
     out_.add(
         "const rpcrdma::ProcedureTraits* {}::traits(std::uint32_t procedure) const noexcept {{\n"
         "  return rpcrdma::find_traits({}_Binding::kProcedures, procedure);\n}}\n",
-        name_, version.name.text);
+        name_, version.cpp_stem);
     out_.add(
         "// An answer that an exception drops is SYSTEM_ERR.\n"
         "void {0}::call(rpcrdma::CallContext& context) {{\n  try {{\n    dispatch(context);\n"

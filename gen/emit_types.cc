@@ -53,11 +53,12 @@ class Types {
       if (each.kind == Kind::kConst) add(each.name, each.value.number);
       if (each.kind != Kind::kProgram) continue;
       add(each.name, each.value.number);
+      const auto add_number = [&](const Name& name, const Value& value) {
+        if (!file.ambiguous.contains(name.text)) add(name, value.number);
+      };
       for (const Version& version : each.versions) {
-        add(version.name, version.number.number);
-        for (const Procedure& procedure : version.procedures) {
-          add(procedure.name, procedure.number.number);
-        }
+        add_number(version.name, version.number);
+        for (const Procedure& one : version.procedures) add_number(one.name, one.number);
       }
     }
   }

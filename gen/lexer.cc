@@ -6,7 +6,10 @@
 #include <array>
 #include <limits>
 #include <optional>
+#include <tuple>
+#include <utility>
 
+#include "gen/c_number.h"
 #include "gen/letters.h"
 #include "gen/nearness.h"
 
@@ -43,10 +46,12 @@ bool is_set_by_rpcgen(std::string_view name) {
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
+constexpr std::size_t kIncludesMax = 200;
+
 class Lexer {
  public:
-  Lexer(const Source& source, Diagnostics& diagnostics)
-      : text_(source.text()), diagnostics_(diagnostics) {}
+  Lexer(Source& source, Diagnostics& diagnostics, const FindIncluded& find)
+      : source_(source), diagnostics_(diagnostics), find_(find) {}
 
   Lexed run();
 
@@ -63,24 +68,38 @@ class Lexer {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
   }
   bool skipping() const { return !conditionals_.empty() && !conditionals_.back().taken; }
+  // Of bytes of the file that is being read.
+  Location place(std::size_t start, std::size_t size) const { return {begin_ + start, size}; }
+  void file(std::size_t number);
+  void words();
+  std::size_t end_of_line() const;
   std::string_view take_line();
   void comment();
   void line_comment();
   void annotation(Location at, std::string_view text);
   void percent_line();
   void directive();
+  void include(Location at, std::string_view rest);
   void define(Location at, std::string_view rest);
+  bool c_define(Location at, std::string_view line);
+  std::optional<Integer> number_of(std::string_view text) const;
   void condition(Location at, std::string_view name, std::string_view rest);
   bool holds(Location at, std::string_view name, std::string_view rest);
   std::optional<bool> evaluate(std::string_view expression) const;
   bool is_defined(std::string_view name) const;
   void number();
   void word();
+  void text();
   void punctuation();
 
-  std::string_view text_;
+  Source& source_;
   Diagnostics& diagnostics_;
+  const FindIncluded& find_;
+  // The file that is being read.
+  std::string_view text_;
+  std::size_t begin_ = 0;
   std::size_t at_ = 0;
+  std::size_t outer_conditions_ = 0;  // those of the files around it
   bool line_start_ = true;
   bool warned_of_percent_ = false;
   std::vector<Conditional> conditionals_;
@@ -88,10 +107,19 @@ class Lexer {
   Lexed out_;
 };
 
+// A backslash at the end of a line makes it go on in the next one.
+std::size_t Lexer::end_of_line() const {
+  std::size_t end = std::min(text_.find('\n', at_), text_.size());
+  while (end < text_.size() && end > at_ && text_[end - 1] == '\\') {
+    end = std::min(text_.find('\n', end + 1), text_.size());
+  }
+  return end;
+}
+
 // The rest of the line, without comments at its end; stops before the newline.
 std::string_view Lexer::take_line() {
   const std::size_t start = at_;
-  const std::size_t end = std::min(text_.find('\n', at_), text_.size());
+  const std::size_t end = end_of_line();
   std::string_view line = text_.substr(start, end - start);
   at_ = end;
   line = line.substr(0, line.find("//"));
@@ -106,20 +134,20 @@ void Lexer::comment() {
   const std::size_t start = at_;
   const std::size_t end = text_.find("*/", at_ + 2);
   if (end == std::string_view::npos) {
-    if (!skipping()) diagnostics_.error({start, 2}, "this comment has no end; expected '*/'");
+    if (!skipping()) diagnostics_.error(place(start, 2), "this comment has no end; expected '*/'");
     at_ = text_.size();
     return;
   }
   at_ = end + 2;
   const std::string_view inner = trimmed(text_.substr(start + 2, end - start - 2));
-  if (!skipping()) annotation({start, at_ - start}, inner);
+  if (!skipping()) annotation(place(start, at_ - start), inner);
 }
 
 void Lexer::line_comment() {
   const std::size_t start = at_;
   at_ = std::min(text_.find('\n', at_), text_.size());
   const std::string_view inner = trimmed(text_.substr(start + 2, at_ - start - 2));
-  annotation({start, at_ - start}, inner);
+  annotation(place(start, at_ - start), inner);
 }
 
 // A slip would go unnoticed: the data would travel in messages, the call be repeated.
@@ -133,12 +161,41 @@ void Lexer::annotation(Location at, std::string_view text) {
   }
 }
 
+// "#define NAME NUMBER" of the C that rpcgen hands on is a constant, since files use it as one.
+bool Lexer::c_define(Location at, std::string_view line) {
+  constexpr std::string_view kDefine = "define";
+  line = trimmed(line.substr(1));
+  if (!line.starts_with(kDefine) || line.size() == kDefine.size() ||
+      is_word(line[kDefine.size()])) {
+    return false;
+  }
+  line = trimmed(line.substr(kDefine.size()));
+  const std::size_t size =
+      static_cast<std::size_t>(std::find_if_not(line.begin(), line.end(), is_word) - line.begin());
+  const std::string_view name = line.substr(0, size);
+  const std::string_view value = line.substr(size);
+  const std::string_view number =
+      trimmed(value.substr(0, std::min(value.find("/*"), value.find("//"))));
+  // "NAME(" begins a macro with arguments.
+  const auto known = name.empty() || value.starts_with("(") ? std::nullopt : number_of(number);
+  if (!known) return false;
+  // C's own conditions are not read, so that the first of several counts.
+  if (!is_defined(name)) out_.defines.push_back({name, at, *known, true});
+  return true;
+}
+
 void Lexer::percent_line() {
   const std::size_t start = at_;
-  at_ = std::min(text_.find('\n', at_), text_.size());
-  if (skipping() || warned_of_percent_) return;
+  at_ = end_of_line();
+  if (skipping()) return;
+  const std::string_view line = trimmed(text_.substr(start + 1, at_ - start - 1));
+  if (line.starts_with("#")) {
+    if (c_define(place(start, 1), line)) return;
+    out_.has_c_headers = out_.has_c_headers || trimmed(line.substr(1)).starts_with("include");
+  }
+  if (warned_of_percent_) return;
   warned_of_percent_ = true;
-  diagnostics_.warning({start, 1},
+  diagnostics_.warning(place(start, 1),
                        "lines that begin with '%' are C for rpcgen's output; they are passed over");
 }
 
@@ -195,7 +252,7 @@ bool Lexer::holds(Location at, std::string_view name, std::string_view rest) {
 
 void Lexer::condition(Location at, std::string_view name, std::string_view rest) {
   if (name == "else" || name == "elif" || name == "endif") {
-    if (conditionals_.empty()) {
+    if (conditionals_.size() == outer_conditions_) {
       return diagnostics_.error(at, fmt::format("#{} without an #if before it", name));
     }
     if (name == "endif") return conditionals_.pop_back();
@@ -213,6 +270,15 @@ void Lexer::condition(Location at, std::string_view name, std::string_view rest)
   innermost.ever_taken = innermost.ever_taken || innermost.taken;
 }
 
+std::optional<Integer> Lexer::number_of(std::string_view text) const {
+  return c_number(text, [this](std::string_view name) -> std::optional<Integer> {
+    for (const Define& each : out_.defines) {
+      if (each.name == name) return each.value;
+    }
+    return std::nullopt;
+  });
+}
+
 void Lexer::define(Location at, std::string_view rest) {
   rest = trimmed(rest);
   const std::size_t size =
@@ -220,14 +286,38 @@ void Lexer::define(Location at, std::string_view rest) {
   const std::string_view name = rest.substr(0, size);
   const std::string_view value = trimmed(rest.substr(size));
   if (name.empty()) return diagnostics_.error(at, "expected a name after #define");
-  if (Integer number; parse_integer(value, number)) {
-    out_.defines.push_back({name, at, number});
+  if (const auto number = number_of(value)) {
+    out_.defines.push_back({name, at, *number});
     return;
   }
   flags_.push_back(name);
   if (!value.empty()) {
     diagnostics_.warning(at, fmt::format("'{}' is no number; only #ifdef will know it", name));
   }
+}
+
+void Lexer::include(Location at, std::string_view rest) {
+  const bool in_quotes = rest.size() > 2 && rest.starts_with("\"") && rest.ends_with("\"");
+  const bool in_brackets = rest.size() > 2 && rest.starts_with("<") && rest.ends_with(">");
+  if (!in_quotes && !in_brackets) {
+    return diagnostics_.error(at, "expected \"FILE\" or <FILE> after #include");
+  }
+  const std::string_view path = rest.substr(1, rest.size() - 2);
+  auto found = find_ ? find_(source_.name_of(begin_), path, in_quotes) : std::nullopt;
+  if (!found) {
+    return diagnostics_.error(
+        at, fmt::format("'{}' cannot be read; -I DIR names a folder to look in, and -D "
+                        "NAME=NUMBER defines what a C header would",
+                        path));
+  }
+  for (std::size_t i = 0; i < source_.files(); ++i) {
+    if (source_.name(i) == found->name) return;  // it is here already, or goes round in a circle
+  }
+  if (source_.files() >= kIncludesMax) {
+    return diagnostics_.error(at, fmt::format("more than {} files are included", kIncludesMax));
+  }
+  source_.include(std::move(found->name), std::move(found->text));
+  file(source_.files() - 1);
 }
 
 void Lexer::directive() {
@@ -237,7 +327,7 @@ void Lexer::directive() {
   while (is_word(peek())) ++at_;
   const std::string_view name = text_.substr(name_start, at_ - name_start);
   const std::string_view rest = take_line();
-  const Location at{start, name_start + name.size() - start};
+  const Location at = place(start, name_start + name.size() - start);
   constexpr std::array<std::string_view, 6> kConditions = {"if",   "ifdef", "ifndef",
                                                            "else", "elif",  "endif"};
   if (std::find(kConditions.begin(), kConditions.end(), name) != kConditions.end()) {
@@ -254,10 +344,7 @@ void Lexer::directive() {
   if (name == "pragma" || name == "line" || name == "ident" || name.empty() || is_digit(name[0])) {
     return;
   }
-  if (name == "include") {
-    return diagnostics_.error(
-        at, "#include is not followed; put the files together, or run the C preprocessor first");
-  }
+  if (name == "include") return include(at, trimmed(rest));
   diagnostics_.error(at, fmt::format("the directive #{} is not supported", name));
 }
 
@@ -265,7 +352,7 @@ void Lexer::number() {
   const std::size_t start = at_++;
   while (is_word(peek())) ++at_;
   const std::string_view text = text_.substr(start, at_ - start);
-  Token token{Token::Kind::kNumber, {start, text.size()}, text};
+  Token token{Token::Kind::kNumber, place(start, text.size()), text};
   if (!parse_integer(text, token.number)) {
     diagnostics_.error(token.at,
                        fmt::format("'{}' is not a number from -2^63 to 2^64 - 1 in decimal, "
@@ -279,20 +366,28 @@ void Lexer::word() {
   const std::size_t start = at_;
   while (is_word(peek())) ++at_;
   const std::string_view text = text_.substr(start, at_ - start);
-  out_.tokens.push_back({Token::Kind::kName, {start, text.size()}, text});
+  out_.tokens.push_back({Token::Kind::kName, place(start, text.size()), text});
+}
+
+void Lexer::text() {
+  const std::size_t start = at_++;
+  while (at_ < text_.size() && peek() != '"' && peek() != '\n') at_ += peek() == '\\' ? 2 : 1;
+  at_ = std::min(at_, text_.size());
+  if (peek() != '"')
+    return diagnostics_.error(place(start, 1), "this text has no end; expected '\"'");
+  ++at_;
+  out_.tokens.push_back(
+      {Token::Kind::kText, place(start, at_ - start), text_.substr(start, at_ - start)});
 }
 
 void Lexer::punctuation() {
   constexpr std::string_view kKnown = "{}()[]<>,;:=*";
-  const Location at{at_++, 1};
-  const char c = text_[at.offset];
+  const std::size_t start = at_++;
+  const Location at = place(start, 1);
+  const char c = text_[start];
   if (kKnown.find(c) != std::string_view::npos) {
-    out_.tokens.push_back({Token::Kind::kPunctuation, at, text_.substr(at.offset, 1)});
+    out_.tokens.push_back({Token::Kind::kPunctuation, at, text_.substr(start, 1)});
     return;
-  }
-  if (c == '"') {
-    return diagnostics_.error(
-        at, "text in quotes has no meaning in the XDR language; constants are numbers");
   }
   const auto byte = static_cast<unsigned char>(c);
   diagnostics_.error(at,
@@ -301,7 +396,7 @@ void Lexer::punctuation() {
                          : fmt::format("byte 0x{:02x} has no meaning outside of comments", byte));
 }
 
-Lexed Lexer::run() {
+void Lexer::words() {
   while (at_ < text_.size() && diagnostics_.ok()) {
     const char c = peek();
     if (c == '\n') {
@@ -326,15 +421,35 @@ Lexed Lexer::run() {
         number();
       } else if (is_letter(c)) {
         word();
+      } else if (c == '"') {
+        text();
       } else {
         punctuation();
       }
     }
   }
-  if (!conditionals_.empty() && diagnostics_.ok()) {
+}
+
+// Reads a file, which another one may be in the middle of.
+void Lexer::file(std::size_t number) {
+  const auto around = std::tuple(text_, begin_, at_, line_start_, outer_conditions_);
+  outer_conditions_ = conditionals_.size();
+  text_ = source_.text(number);
+  begin_ = source_.begin(number);
+  at_ = 0;
+  line_start_ = true;
+  words();
+  if (conditionals_.size() > outer_conditions_ && diagnostics_.ok()) {
     diagnostics_.error(conditionals_.back().at, "this condition has no end; expected #endif");
   }
-  out_.tokens.push_back({Token::Kind::kEnd, {text_.size(), 0}, {}});
+  std::tie(text_, begin_, at_, line_start_, outer_conditions_) = around;
+}
+
+Lexed Lexer::run() {
+  const std::size_t given = source_.files();
+  for (std::size_t i = 0; i < given; ++i) file(i);
+  const std::size_t end = source_.begin(given - 1) + source_.text(given - 1).size();
+  out_.tokens.push_back({Token::Kind::kEnd, {end, 0}, {}});
   return std::move(out_);
 }
 
@@ -371,8 +486,8 @@ bool parse_integer(std::string_view text, Integer& value) {
   return !value.negative || value.magnitude <= std::uint64_t{1} << 63U;
 }
 
-Lexed lex(const Source& source, Diagnostics& diagnostics) {
-  return Lexer(source, diagnostics).run();
+Lexed lex(Source& source, Diagnostics& diagnostics, const FindIncluded& find) {
+  return Lexer(source, diagnostics, find).run();
 }
 
 }  // namespace rpcrdma::gen

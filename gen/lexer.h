@@ -1,9 +1,12 @@
 // Words of the XDR and RPC languages (RFC 4506 §6, RFC 5531 §12), without comments, `%` lines and
-// the few directives of the C preprocessor that .x files have.
+// the directives of the C preprocessor that .x files have. What #include names is read where it is
+// named, once.
 #ifndef RPCRDMA_GEN_LEXER_H_
 #define RPCRDMA_GEN_LEXER_H_
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +23,7 @@ struct Integer {
 };
 
 struct Token {
-  enum class Kind : std::uint8_t { kName, kNumber, kPunctuation, kEnd };
+  enum class Kind : std::uint8_t { kName, kNumber, kText, kPunctuation, kEnd };
 
   Kind kind = Kind::kEnd;
   Location at;
@@ -42,15 +45,27 @@ struct Define {
   std::string_view name;
   Location at;
   Integer value;
+  bool gives_way = false;  // "%#define": what the language itself defines takes its place
 };
 
 struct Lexed {
   std::vector<Token> tokens;  // the last one is kEnd
   std::vector<Annotation> annotations;
   std::vector<Define> defines;
+  bool has_c_headers = false;  // "%#include", which only rpcgen's output reads
 };
 
-Lexed lex(const Source& source, Diagnostics& diagnostics);
+struct Included {
+  std::string name;  // as messages say it
+  std::string text;
+};
+
+// Finds a file that another one includes, in quotes (which begins beside that one) or not.
+using FindIncluded = std::function<std::optional<Included>(std::string_view from,
+                                                           std::string_view path, bool in_quotes)>;
+
+// Reads all files of the source, and adds those that they include.
+Lexed lex(Source& source, Diagnostics& diagnostics, const FindIncluded& find = {});
 
 // A number as RFC 4506 §6.2 writes it: decimal, hexadecimal or octal, with a sign or not.
 bool parse_integer(std::string_view text, Integer& value);

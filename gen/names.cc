@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
+#include "gen/c_names.h"
 #include "gen/letters.h"
 
 namespace rpcrdma::gen {
 namespace {
 
 // C++20's keywords and alternative words, and the names that generated code uses by itself.
-constexpr std::array<std::string_view, 110> kReserved = {
+constexpr std::array<std::string_view, 106> kReserved = {
     "alignas",       "alignof",      "and",
     "and_eq",        "asm",          "auto",
     "bitand",        "bitor",        "bool",
@@ -45,13 +47,53 @@ constexpr std::array<std::string_view, 110> kReserved = {
     "measure",       "encoded_size", "to_string",
     "random_detail", "fields",       "is_defined",
     "randomize",     "linux",        "unix",
-    "errno",         "NULL",         "EOF",
-    "assert",        "walk"};
+    "walk"};
+
+// Headers of C and of POSIX that lie in no folder, and those of Linux that programs include most.
+constexpr auto kHeaders = std::to_array<std::string_view>(
+    {"aio",     "alloca",   "argp",        "ar",        "assert",   "byteswap", "complex",
+     "cpio",    "crypt",    "ctype",       "dirent",    "dlfcn",    "elf",      "endian",
+     "envz",    "err",      "errno",       "error",     "execinfo", "fcntl",    "features",
+     "fenv",    "float",    "fmtmsg",      "fnmatch",   "fstab",    "ftw",      "getopt",
+     "glob",    "grp",      "iconv",       "ifaddrs",   "inttypes", "iso646",   "langinfo",
+     "libgen",  "libintl",  "limits",      "link",      "locale",   "malloc",   "math",
+     "memory",  "mntent",   "monetary",    "mqueue",    "ndbm",     "netdb",    "nl_types",
+     "obstack", "paths",    "poll",        "pthread",   "pty",      "pwd",      "regex",
+     "resolv",  "sched",    "search",      "semaphore", "setjmp",   "shadow",   "signal",
+     "spawn",   "stdalign", "stdarg",      "stdatomic", "stdbool",  "stddef",   "stdint",
+     "stdio",   "stdlib",   "stdnoreturn", "string",    "strings",  "stropts",  "syscall",
+     "syslog",  "tar",      "termio",      "termios",   "tgmath",   "threads",  "time",
+     "trace",   "ucontext", "ulimit",      "unistd",    "utime",    "utmp",     "utmpx",
+     "values",  "wait",     "wchar",       "wctype",    "wordexp"});
+
+using Names = std::set<std::string_view>;
+
+Names names_in(std::string_view text) {
+  Names names;
+  while (true) {
+    text.remove_prefix(std::min(text.find_first_not_of(" \n"), text.size()));
+    if (text.empty()) return names;
+    const std::string_view name = text.substr(0, text.find_first_of(" \n"));
+    names.insert(names.end(), name);
+    text.remove_prefix(name.size());
+  }
+}
+
+bool is_macro(std::string_view name) {
+  static const Names names = names_in(kCMacros);
+  return names.contains(name);
+}
+
+bool is_global(std::string_view name) {
+  static const Names names = names_in(kCGlobals);
+  return names.contains(name);
+}
 
 }  // namespace
 
 std::string cpp_name(std::string_view name) {
-  const bool reserved = std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();
+  const bool reserved =
+      std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end() || is_macro(name);
   return std::string(name) + (reserved ? "_" : "");
 }
 
@@ -68,6 +110,7 @@ std::string member_name(std::string_view name, std::string_view type_cpp_name) {
 }
 
 bool is_namespace(std::string_view name) {
+  if (is_global(name.substr(0, name.find("::")))) return false;
   while (true) {
     const std::size_t colons = name.find("::");
     const std::string_view part = name.substr(0, colons);
@@ -84,7 +127,12 @@ std::string namespace_of(std::string_view stem) {
   std::string result;
   for (const char c : stem) result += is_word(c) ? c : '_';
   if (result.empty() || !is_letter(result[0])) result.insert(0, 1, '_');
-  return cpp_name(result);
+  return is_global(result) ? result + "_" : cpp_name(result);
+}
+
+std::string file_stem(std::string_view stem) {
+  const bool is_header = std::find(kHeaders.begin(), kHeaders.end(), stem) != kHeaders.end();
+  return std::string(stem) + (is_header ? "_" : "");
 }
 
 }  // namespace rpcrdma::gen

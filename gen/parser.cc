@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -21,13 +25,30 @@ bool is_keyword(std::string_view word) {
   return std::find(kKeywords.begin(), kKeywords.end(), word) != kKeywords.end();
 }
 
+bool is_self_named(const Declaration& declared) {
+  return declared.type.basic == Basic::kNone && declared.type.target == nullptr &&
+         declared.shape == Declaration::Shape::kPlain &&
+         declared.type.name.text == declared.name.text;
+}
+
+// As it is written: a type that was defined on the spot is another one each time.
+bool is_same_type(const Declaration& a, const Declaration& b) {
+  const auto same_bound = [](const Value& one, const Value& other) {
+    return one.name == other.name && (!one.name.empty() || one.number == other.number);
+  };
+  return a.type.target == nullptr && b.type.target == nullptr && a.type.basic == b.type.basic &&
+         (a.type.basic != Basic::kNone || a.type.name.text == b.type.name.text) &&
+         a.shape == b.shape && a.ddp == b.ddp && a.bound.has_value() == b.bound.has_value() &&
+         (!a.bound || same_bound(*a.bound, *b.bound));
+}
+
 // Thrown at the first error, which was reported; caught in parse().
 struct Stop {};
 
 class Parser {
  public:
-  Parser(const Source& source, Diagnostics& diagnostics)
-      : source_(source), diagnostics_(diagnostics), lexed_(lex(source, diagnostics)) {}
+  Parser(Source& source, Diagnostics& diagnostics, const FindIncluded& find)
+      : source_(source), diagnostics_(diagnostics), lexed_(lex(source, diagnostics, find)) {}
 
   File run();
 
@@ -81,6 +102,7 @@ class Parser {
   void annotate(Procedure& procedure, std::size_t from, std::size_t end);
   void size_terms(Procedure& procedure, std::string_view text, Location at);
   std::size_t end_of_line(const Token& semicolon) const;
+  std::set<std::string_view> names_of_numbers() const;
   std::vector<std::string_view> words_of(Annotation& annotation) const;
 
   const Source& source_;
@@ -90,6 +112,7 @@ class Parser {
   int nesting_ = 0;
   File file_;
   std::vector<Unnamed> unnamed_;
+  std::map<std::string, const Definition*, std::less<>> typedefs_;
 };
 
 // --- Words -------------------------------------------------------------------------------------
@@ -101,6 +124,9 @@ bool Parser::accept(std::string_view word) {
 }
 
 void Parser::fail(const Token& found, std::string_view expected) {
+  if (found.kind == Token::Kind::kText) {
+    fail(found.at, "text in quotes has no meaning in the XDR language; constants are numbers");
+  }
   if (found.kind != Token::Kind::kEnd) {
     fail(found.at, fmt::format("expected {}, but found '{}'", expected, found.text));
   }
@@ -123,9 +149,7 @@ Token Parser::expect(std::string_view word, std::string_view after) {
   const Token& found = token();
   if (found.is(word)) return lexed_.tokens[at_++];
   const Location behind = behind_last();
-  const std::string_view between =
-      source_.text().substr(behind.offset, found.at.offset - behind.offset);
-  if (found.kind != Token::Kind::kEnd && between.find('\n') != std::string_view::npos) {
+  if (found.kind != Token::Kind::kEnd && source_.is_later_line(behind.offset, found.at.offset)) {
     // What is missing is missing up there.
     fail(behind,
          fmt::format("expected '{}' {}, but found '{}' on a later line", word, after, found.text));
@@ -163,10 +187,19 @@ Definition& Parser::add(Definition::Kind kind) {
 }
 
 void Parser::constant() {
-  Definition& added = add(Definition::Kind::kConst);
-  added.name = name("the name of the constant");
+  const Name named = name("the name of the constant");
   expect("=", "after the name of the constant");
-  added.value = value("a number or the name of a constant");
+  if (const Token& found = token(); found.kind == Token::Kind::kText) {
+    diagnostics_.warning(found.at, fmt::format("'{}' is passed over: constants of the XDR language "
+                                               "are numbers (RFC 4506 §4.17)",
+                                               named.text));
+    ++at_;
+  } else {
+    const Value number = value("a number or the name of a constant");
+    Definition& added = add(Definition::Kind::kConst);
+    added.name = named;
+    added.value = number;
+  }
   expect(";", "after the constant");
 }
 
@@ -207,7 +240,15 @@ void Parser::alias() {
     }
     unnamed_.back().member = {declared.name.text + "_element", declared.name.at};
   }
+  // typedef struct name name;
+  if (is_self_named(declared)) {
+    file_.self_named.push_back(declared.name);
+    return;
+  }
+  const auto [before, is_new] = typedefs_.try_emplace(declared.name.text, nullptr);
+  if (!is_new && is_same_type(before->second->alias, declared)) return;
   Definition& added = add(Definition::Kind::kTypedef);
+  if (is_new) before->second = &added;
   added.name = declared.name;
   added.alias = std::move(declared);
 }
@@ -220,6 +261,15 @@ void Parser::definition() {
   if (accept("union")) return union_type();
   if (accept("typedef")) return alias();
   if (accept("program")) return program();
+  if (token(1).kind == Token::Kind::kName) {
+    if (token().is("namespace")) {
+      fail(token().at,
+           "'namespace' is xdrpp's dialect; take it and its '}' out, and say --namespace NAME");
+    }
+    if (token().is("pragma")) {
+      fail(token().at, "'pragma' is the dialect of Linux' xdrgen; take the line out");
+    }
+  }
   fail(token(), "'const', 'enum', 'struct', 'union', 'typedef' or 'program'");
 }
 
@@ -290,9 +340,10 @@ void Parser::integer_type(TypeSpec& spec) {
   } else if (accept("char")) {
     spec.basic = Basic::kUint8;
   } else if (accept("short")) {
+    accept("int");
     spec.basic = Basic::kUint16;
   } else {
-    accept("long");
+    if (accept("long")) accept("int");
     spec.basic = Basic::kUint32;  // rpcgen: unsigned alone, and long, which has 32 bits in XDR
   }
 }
@@ -320,6 +371,7 @@ bool Parser::plain_type(TypeSpec& spec) {
     ++at_;
     spec.basic = basic;
     if (basic == Basic::kNone) integer_type(spec);
+    if (first.is("short") || first.is("long")) accept("int");
     return true;
   }
   return false;
@@ -472,6 +524,12 @@ Declaration Parser::procedure_type(bool is_result) {
     fail(first.at,
          fmt::format("an optional {} needs a typedef", is_result ? "result" : "argument"));
   }
+  if (const Token& named = token(); !is_result && named.kind == Token::Kind::kName) {
+    diagnostics_.warning(
+        named.at,
+        fmt::format("'{}' is passed over: arguments are types alone (RFC 5531 §12.2)", named.text));
+    ++at_;
+  }
   if (declared.is_text() || declared.is_bytes()) {
     const Token behind = token();
     brackets(declared);
@@ -489,10 +547,14 @@ Procedure Parser::procedure() {
   added.result = procedure_type(true);
   added.name = name("the name of the procedure");
   expect("(", "before the arguments");
-  if (token().is(")")) fail(token(), "a type, or 'void' when there are no arguments");
-  do {
-    added.arguments.push_back(procedure_type(false));
-  } while (accept(","));
+  if (token().is(")")) {
+    diagnostics_.warning(token().at,
+                         "no argument is written 'void' (RFC 5531 §12.2), which this is taken for");
+  } else {
+    do {
+      added.arguments.push_back(procedure_type(false));
+    } while (accept(","));
+  }
   expect(")", "or ',' after an argument");
   if (added.arguments.size() == 1 && added.arguments[0].is_void()) added.arguments.clear();
   for (const Declaration& argument : added.arguments) {
@@ -509,8 +571,11 @@ Procedure Parser::procedure() {
 
 // An annotation stands in the declaration, or behind its ';' on the same line before the next word.
 std::size_t Parser::end_of_line(const Token& semicolon) const {
-  const std::size_t newline = source_.text().find('\n', semicolon.at.offset);
-  return std::min(newline, token().at.offset);
+  const std::size_t newline = source_.end_of_line(semicolon.at.offset);
+  // The next word may be in another file, which stands before or behind this one.
+  return source_.is_later_line(semicolon.at.offset, token().at.offset)
+             ? newline
+             : std::min(newline, token().at.offset);
 }
 
 std::vector<std::string_view> Parser::words_of(Annotation& annotation) const {
@@ -596,6 +661,21 @@ void Parser::size_terms(Procedure& procedure, std::string_view text, Location at
   }
 }
 
+std::set<std::string_view> Parser::names_of_numbers() const {
+  std::set<std::string_view> names;
+  for (const Definition& each : file_.definitions) {
+    if (each.kind == Definition::Kind::kConst || each.kind == Definition::Kind::kProgram) {
+      names.insert(each.name.text);
+    }
+    for (const Enumerator& one : each.enumerators) names.insert(one.name.text);
+    for (const Version& version : each.versions) {
+      names.insert(version.name.text);
+      for (const Procedure& one : version.procedures) names.insert(one.name.text);
+    }
+  }
+  return names;
+}
+
 File Parser::run() {
   if (!diagnostics_.ok()) return {};
   try {
@@ -612,7 +692,10 @@ File Parser::run() {
                        "this annotation belongs to nothing; it stands inside a declaration, or "
                        "behind its ';' on the same line");
   }
+  file_.has_c_headers = lexed_.has_c_headers;
+  const std::set<std::string_view> names = names_of_numbers();
   for (const Define& each : lexed_.defines) {
+    if (each.gives_way && names.contains(each.name)) continue;
     Definition& added = file_.definitions.emplace_front();
     added.kind = Definition::Kind::kConst;
     added.name = {std::string(each.name), each.at};
@@ -623,8 +706,8 @@ File Parser::run() {
 
 }  // namespace
 
-File parse(const Source& source, Diagnostics& diagnostics) {
-  return Parser(source, diagnostics).run();
+File parse(Source& source, Diagnostics& diagnostics, const FindIncluded& find) {
+  return Parser(source, diagnostics, find).run();
 }
 
 }  // namespace rpcrdma::gen

@@ -5,12 +5,13 @@
 
 #include "gen/ast.h"
 #include "gen/diagnostic.h"
+#include "gen/lexer.h"
 
 namespace rpcrdma::gen {
 
 // Stops at the first error. Types that are declared inside of others become definitions of their
-// own. Names are not looked up yet.
-File parse(const Source& source, Diagnostics& diagnostics);
+// own. Names are not looked up yet. The source gets the files that are included.
+File parse(Source& source, Diagnostics& diagnostics, const FindIncluded& find = {});
 
 }  // namespace rpcrdma::gen
 

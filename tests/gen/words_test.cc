@@ -66,7 +66,7 @@ struct Words {
 };
 
 Words words(std::string_view text) {
-  const Source source("test.x", text);
+  Source source("test.x", text);
   Diagnostics diagnostics;
   const Lexed lexed = lex(source, diagnostics);
   Words result;

@@ -1,0 +1,266 @@
+// Functions, objects, types and enumerators of POSIX's headers.
+// scripts/c_names.py --update has written this file.
+#include "gen/c_names.h"
+
+namespace rpcrdma::gen {
+
+const char* const kCGlobals = R"(
+ABDAY_1 ABDAY_2 ABDAY_3 ABDAY_4 ABDAY_5 ABDAY_6 ABDAY_7 ABMON_1 ABMON_10 ABMON_11 ABMON_12 ABMON_2
+ABMON_3 ABMON_4 ABMON_5 ABMON_6 ABMON_7 ABMON_8 ABMON_9 ACTION AIO_ALLDONE AIO_CANCELED
+AIO_NOTCANCELED ALT_DIGITS AM_STR BUS_ADRALN BUS_ADRERR BUS_MCEERR_AO BUS_MCEERR_AR BUS_OBJERR
+CLD_CONTINUED CLD_DUMPED CLD_EXITED CLD_KILLED CLD_STOPPED CLD_TRAPPED CODESET DAY_1 DAY_2 DAY_3
+DAY_4 DAY_5 DAY_6 DAY_7 DIR DT_BLK DT_CHR DT_DIR DT_FIFO DT_LNK DT_REG DT_SOCK DT_UNKNOWN DT_WHT
+D_FMT D_T_FMT Dl_info Dl_serinfo Dl_serpath ENTER ENTRY ERA ERA_D_FMT ERA_D_T_FMT ERA_T_FMT
+FE_DIVBYZERO FE_DOWNWARD FE_INEXACT FE_INVALID FE_OVERFLOW FE_TONEAREST FE_TOWARDZERO FE_UNDERFLOW
+FE_UPWARD FILE FIND FPE_CONDTRAP FPE_FLTDIV FPE_FLTINV FPE_FLTOVF FPE_FLTRES FPE_FLTSUB FPE_FLTUND
+FPE_FLTUNK FPE_INTDIV FPE_INTOVF FP_INFINITE FP_INT_DOWNWARD FP_INT_TONEAREST
+FP_INT_TONEARESTFROMZERO FP_INT_TOWARDZERO FP_INT_UPWARD FP_NAN FP_NORMAL FP_SUBNORMAL FP_ZERO FTW
+FTW_ACTIONRETVAL FTW_CHDIR FTW_CONTINUE FTW_D FTW_DEPTH FTW_DNR FTW_DP FTW_F FTW_MOUNT FTW_NS
+FTW_PHYS FTW_SKIP_SIBLINGS FTW_SKIP_SUBTREE FTW_SL FTW_SLN FTW_STOP F_OWNER_GID F_OWNER_PGRP
+F_OWNER_PID F_OWNER_TID IFF_ALLMULTI IFF_AUTOMEDIA IFF_BROADCAST IFF_DEBUG IFF_DYNAMIC IFF_LOOPBACK
+IFF_MASTER IFF_MULTICAST IFF_NOARP IFF_NOTRAILERS IFF_POINTOPOINT IFF_PORTSEL IFF_PROMISC
+IFF_RUNNING IFF_SLAVE IFF_UP ILL_BADIADDR ILL_BADSTK ILL_COPROC ILL_ILLADR ILL_ILLOPC ILL_ILLOPN
+ILL_ILLTRP ILL_PRVOPC ILL_PRVREG IPPORT_BIFFUDP IPPORT_CMDSERVER IPPORT_DAYTIME IPPORT_DISCARD
+IPPORT_ECHO IPPORT_EFSSERVER IPPORT_EXECSERVER IPPORT_FINGER IPPORT_FTP IPPORT_LOGINSERVER
+IPPORT_MTP IPPORT_NAMESERVER IPPORT_NETSTAT IPPORT_RESERVED IPPORT_RJE IPPORT_ROUTESERVER
+IPPORT_SMTP IPPORT_SUPDUP IPPORT_SYSTAT IPPORT_TELNET IPPORT_TFTP IPPORT_TIMESERVER IPPORT_TTYLINK
+IPPORT_USERRESERVED IPPORT_WHOIS IPPORT_WHOSERVER IPPROTO_AH IPPROTO_BEETPH IPPROTO_COMP
+IPPROTO_DCCP IPPROTO_DSTOPTS IPPROTO_EGP IPPROTO_ENCAP IPPROTO_ESP IPPROTO_ETHERNET IPPROTO_FRAGMENT
+IPPROTO_GRE IPPROTO_HOPOPTS IPPROTO_ICMP IPPROTO_ICMPV6 IPPROTO_IDP IPPROTO_IGMP IPPROTO_IP
+IPPROTO_IPIP IPPROTO_IPV6 IPPROTO_MAX IPPROTO_MH IPPROTO_MPLS IPPROTO_MPTCP IPPROTO_MTP IPPROTO_NONE
+IPPROTO_PIM IPPROTO_PUP IPPROTO_RAW IPPROTO_ROUTING IPPROTO_RSVP IPPROTO_SCTP IPPROTO_TCP IPPROTO_TP
+IPPROTO_UDP IPPROTO_UDPLITE ITIMER_PROF ITIMER_REAL ITIMER_VIRTUAL LIO_NOP LIO_NOWAIT LIO_READ
+LIO_WAIT LIO_WRITE Lmid_t MM_APPL MM_CONSOLE MM_ERROR MM_FIRM MM_HALT MM_HARD MM_INFO MM_NOCON
+MM_NOMSG MM_NOSEV MM_NOTOK MM_NRECOV MM_OK MM_OPSYS MM_PRINT MM_RECOVER MM_SOFT MM_UTIL MM_WARNING
+MON_1 MON_10 MON_11 MON_12 MON_2 MON_3 MON_4 MON_5 MON_6 MON_7 MON_8 MON_9 MSG_BATCH
+MSG_CMSG_CLOEXEC MSG_CONFIRM MSG_CTRUNC MSG_DONTROUTE MSG_DONTWAIT MSG_EOR MSG_ERRQUEUE MSG_FASTOPEN
+MSG_FIN MSG_MORE MSG_NOSIGNAL MSG_OOB MSG_PEEK MSG_PROXY MSG_RST MSG_SYN MSG_TRUNC MSG_TRYHARD
+MSG_WAITALL MSG_WAITFORONE MSG_ZEROCOPY PM_STR POLL_ERR POLL_HUP POLL_IN POLL_MSG POLL_OUT POLL_PRI
+PRIO_PGRP PRIO_PROCESS PRIO_USER PTHREAD_CANCEL_ASYNCHRONOUS PTHREAD_CANCEL_DEFERRED
+PTHREAD_CANCEL_DISABLE PTHREAD_CANCEL_ENABLE PTHREAD_CREATE_DETACHED PTHREAD_CREATE_JOINABLE
+PTHREAD_EXPLICIT_SCHED PTHREAD_INHERIT_SCHED PTHREAD_MUTEX_ADAPTIVE_NP PTHREAD_MUTEX_DEFAULT
+PTHREAD_MUTEX_ERRORCHECK PTHREAD_MUTEX_ERRORCHECK_NP PTHREAD_MUTEX_FAST_NP PTHREAD_MUTEX_NORMAL
+PTHREAD_MUTEX_RECURSIVE PTHREAD_MUTEX_RECURSIVE_NP PTHREAD_MUTEX_ROBUST PTHREAD_MUTEX_ROBUST_NP
+PTHREAD_MUTEX_STALLED PTHREAD_MUTEX_STALLED_NP PTHREAD_MUTEX_TIMED_NP PTHREAD_PRIO_INHERIT
+PTHREAD_PRIO_NONE PTHREAD_PRIO_PROTECT PTHREAD_PROCESS_PRIVATE PTHREAD_PROCESS_SHARED
+PTHREAD_RWLOCK_DEFAULT_NP PTHREAD_RWLOCK_PREFER_READER_NP
+PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP PTHREAD_RWLOCK_PREFER_WRITER_NP PTHREAD_SCOPE_PROCESS
+PTHREAD_SCOPE_SYSTEM P_ALL P_PGID P_PID P_PIDFD RADIXCHAR REG_CR2 REG_CSGSFS REG_EFL REG_ERR
+REG_OLDMASK REG_R10 REG_R11 REG_R12 REG_R13 REG_R14 REG_R15 REG_R8 REG_R9 REG_RAX REG_RBP REG_RBX
+REG_RCX REG_RDI REG_RDX REG_RIP REG_RSI REG_RSP REG_TRAPNO RLIMIT_AS RLIMIT_CORE RLIMIT_CPU
+RLIMIT_DATA RLIMIT_FSIZE RLIMIT_NOFILE RLIMIT_STACK RTLD_DI_CONFIGADDR RTLD_DI_LINKMAP RTLD_DI_LMID
+RTLD_DI_MAX RTLD_DI_ORIGIN RTLD_DI_PHDR RTLD_DI_PROFILENAME RTLD_DI_PROFILEOUT RTLD_DI_SERINFO
+RTLD_DI_SERINFOSIZE RTLD_DI_TLS_DATA RTLD_DI_TLS_MODID RTLD_DL_LINKMAP RTLD_DL_SYMENT
+RUSAGE_CHILDREN RUSAGE_SELF RUSAGE_THREAD SCM_CREDENTIALS SCM_RIGHTS SEGV_ACCADI SEGV_ACCERR
+SEGV_ADIDERR SEGV_ADIPERR SEGV_BNDERR SEGV_MAPERR SEGV_MTEAERR SEGV_MTESERR SEGV_PKUERR SHUT_RD
+SHUT_RDWR SHUT_WR SIGEV_NONE SIGEV_SIGNAL SIGEV_THREAD SIGEV_THREAD_ID SI_ASYNCIO SI_ASYNCNL
+SI_DETHREAD SI_KERNEL SI_MESGQ SI_QUEUE SI_SIGIO SI_TIMER SI_TKILL SI_USER SOCK_CLOEXEC SOCK_DCCP
+SOCK_DGRAM SOCK_NONBLOCK SOCK_PACKET SOCK_RAW SOCK_RDM SOCK_SEQPACKET SOCK_STREAM SS_DISABLE
+SS_ONSTACK ST_APPEND ST_IMMUTABLE ST_MANDLOCK ST_NOATIME ST_NODEV ST_NODIRATIME ST_NOEXEC ST_NOSUID
+ST_RDONLY ST_RELATIME ST_SYNCHRONOUS ST_WRITE TCP_CA_CWR TCP_CA_Disorder TCP_CA_Loss TCP_CA_Open
+TCP_CA_Recovery TCP_CLOSE TCP_CLOSE_WAIT TCP_CLOSING TCP_ESTABLISHED TCP_FIN_WAIT1 TCP_FIN_WAIT2
+TCP_LAST_ACK TCP_LISTEN TCP_NO_QUEUE TCP_QUEUES_NR TCP_RECV_QUEUE TCP_SEND_QUEUE TCP_SYN_RECV
+TCP_SYN_SENT TCP_TIME_WAIT THOUSEP TRAP_BRANCH TRAP_BRKPT TRAP_HWBKPT TRAP_TRACE TRAP_UNK T_FMT
+T_FMT_AMPM UL_GETFSIZE UL_SETFSIZE VISIT WRDE_APPEND WRDE_BADCHAR WRDE_BADVAL WRDE_CMDSUB
+WRDE_DOOFFS WRDE_NOCMD WRDE_NOSPACE WRDE_NOSYS WRDE_REUSE WRDE_SHOWERR WRDE_SYNTAX WRDE_UNDEF a64l
+abort abs accept accept4 access acct acos acosh active_reg_t addrinfo addseverity adjtime aio_cancel
+aio_cancel64 aio_error aio_error64 aio_fsync aio_fsync64 aio_init aio_read aio_read64 aio_return
+aio_return64 aio_suspend aio_suspend64 aio_write aio_write64 aiocb aiocb64 aioinit alarm
+aligned_alloc alloca alphasort alphasort64 arc4random arc4random_buf arc4random_uniform asctime
+asctime_r asin asinh asprintf at_quick_exit atan atan2 atanh atexit atof atoi atol atoll bcmp bcopy
+bind bindresvport bindresvport6 blkcnt64_t blkcnt_t blksize_t brk bsearch btowc bzero cabs cacos
+cacosh caddr_t calloc canonicalize canonicalize_file_name carg casin casinh catan catanh catclose
+catgets catopen cbrt cc_t ccos ccosh ceil cexp cfgetispeed cfgetospeed cfmakeraw cfsetispeed
+cfsetospeed cfsetspeed chdir chmod chown chroot cimag class clearenv clearerr clearerr_unlocked
+clock clock_adjtime clock_getcpuclockid clock_getres clock_gettime clock_nanosleep clock_settime
+clock_t clockid_t clog clog10 clone close close_range closedir closefrom closelog cmsghdr
+comparison_fn_t confstr conj connect cookie_close_function_t cookie_io_functions_t
+cookie_read_function_t cookie_seek_function_t cookie_write_function_t copy_file_range copysign cos
+cosh cpow cproj cpu_set_t creal creat creat64 crypt csin csinh csqrt ctan ctanh ctermid ctime
+ctime_r cuserid daddr_t daemon daylight definition dev_t difftime dirent dirent64 dirfd dirname div
+div_t dl_find_object dladdr dladdr1 dlclose dlerror dlinfo dlmopen dlopen dlsym dlvsym double_t
+dprintf drand48 drand48_data drand48_r drem dup dup2 dup3 duplocale dysize eaccess ecvt ecvt_r
+endgrent endhostent endnetent endnetgrent endorder endprotoent endpwent endrpcent endservent
+endusershell endutxent entry environ erand48 erand48_r erf erfc error_t euidaccess execl execle
+execlp execv execve execveat execvp execvpe exit exp exp10 exp2 explicit_bzero expm1 f_owner_ex fabs
+faccessat fallocate fallocate64 fchdir fchmod fchmodat fchown fchownat fclose fcloseall fcntl
+fcntl64 fcvt fcvt_r fd_mask fd_set fdatasync fdim fdopen fdopendir feclearexcept fedisableexcept
+feenableexcept fegetenv fegetexcept fegetexceptflag fegetmode fegetround feholdexcept femode_t
+fenv_t feof feof_unlocked feraiseexcept ferror ferror_unlocked fesetenv fesetexcept fesetexceptflag
+fesetmode fesetround fetestexcept fetestexceptflag feupdateenv fexcept_t fexecve fflush
+fflush_unlocked ffs ffsl ffsll fgetc fgetc_unlocked fgetgrent fgetgrent_r fgetpos fgetpos64
+fgetpwent fgetpwent_r fgets fgets_unlocked fgetwc fgetwc_unlocked fgetws fgetws_unlocked file_handle
+fileno fileno_unlocked finite float_t flock flock64 flockfile floor fma fmax fmaximum fmaximum_mag
+fmaximum_mag_num fmaximum_num fmaxmag fmemopen fmin fminimum fminimum_mag fminimum_mag_num
+fminimum_num fminmag fmod fmtmsg fnmatch fopen fopen64 fopencookie fork fpathconf fpos64_t fpos_t
+fpregset_t fprintf fputc fputc_unlocked fputs fputs_unlocked fputwc fputwc_unlocked fputws
+fputws_unlocked fread fread_unlocked free freeaddrinfo freelocale freopen freopen64 frexp fromfp
+fromfpx fsblkcnt64_t fsblkcnt_t fscanf fseek fseeko fseeko64 fsetpos fsetpos64 fsfilcnt64_t
+fsfilcnt_t fsid_t fstat fstat64 fstatat fstatat64 fstatvfs fstatvfs64 fsync ftell ftello ftello64
+ftok ftruncate ftruncate64 ftrylockfile ftw ftw64 funlockfile futimens futimes futimesat fwide
+fwprintf fwrite fwrite_unlocked fwscanf gai_cancel gai_error gai_strerror gai_suspend gaicb gamma
+gcvt get_current_dir_name getaddrinfo getaddrinfo_a getc getc_unlocked getchar getchar_unlocked
+getcpu getcwd getdate getdate_err getdate_r getdelim getdents64 getdirentries getdirentries64
+getdomainname getdtablesize getegid getentropy getenv geteuid getgid getgrent getgrent_r getgrgid
+getgrgid_r getgrnam getgrnam_r getgrouplist getgroups gethostbyaddr gethostbyaddr_r gethostbyname
+gethostbyname2 gethostbyname2_r gethostbyname_r gethostent gethostent_r gethostid gethostname
+getipv4sourcefilter getitimer getline getloadavg getlogin getlogin_r getnameinfo getnetbyaddr
+getnetbyaddr_r getnetbyname getnetbyname_r getnetent getnetent_r getnetgrent getnetgrent_r getopt
+getpagesize getpass getpayload getpeername getpgid getpgrp getpid getppid getpriority getprotobyname
+getprotobyname_r getprotobynumber getprotobynumber_r getprotoent getprotoent_r getpt getpw getpwent
+getpwent_r getpwnam getpwnam_r getpwuid getpwuid_r getresgid getresuid getrlimit getrlimit64
+getrpcbyname getrpcbyname_r getrpcbynumber getrpcbynumber_r getrpcent getrpcent_r getrusage
+getservbyname getservbyname_r getservbyport getservbyport_r getservent getservent_r getsid
+getsockname getsockopt getsourcefilter getsubopt gettid gettimeofday getuid getumask getusershell
+getutmp getutmpx getutxent getutxid getutxline getw getwc getwc_unlocked getwchar getwchar_unlocked
+getwd gid_t glob glob64 glob64_t glob_pattern_p glob_t globfree globfree64 gmtime gmtime_r grantpt
+greg_t gregset_t group group_filter group_member group_req group_source_req gsignal hcreate
+hcreate_r hdestroy hdestroy_r herror hostent hsearch hsearch_data hsearch_r hstrerror htonl htons
+hypot iconv iconv_close iconv_open iconv_t id_t idtype_t if_freenameindex if_indextoname
+if_nameindex if_nametoindex ifaddr ifconf ifmap ifreq ilogb imaxabs imaxdiv imaxdiv_t in6_addr
+in6_pktinfo in6addr_any in6addr_loopback in_addr in_addr_t in_pktinfo in_port_t index
+inet6_opt_append inet6_opt_find inet6_opt_finish inet6_opt_get_val inet6_opt_init inet6_opt_next
+inet6_opt_set_val inet6_option_alloc inet6_option_append inet6_option_find inet6_option_init
+inet6_option_next inet6_option_space inet6_rth_add inet6_rth_getaddr inet6_rth_init
+inet6_rth_reverse inet6_rth_segments inet6_rth_space inet_addr inet_aton inet_lnaof inet_makeaddr
+inet_net_ntop inet_net_pton inet_neta inet_netof inet_network inet_nsap_addr inet_nsap_ntoa
+inet_ntoa inet_ntop inet_pton initgroups initstate initstate_r innetgr ino64_t ino_t insque int16_t
+int32_t int64_t int8_t int_fast16_t int_fast32_t int_fast64_t int_fast8_t int_least16_t
+int_least32_t int_least64_t int_least8_t intmax_t intptr_t iovec ip6_mtuinfo ip_mreq ip_mreq_source
+ip_mreqn ip_msfilter ip_opts ipc_perm ipv6_mreq iruserok iruserok_af isalnum isalnum_l isalpha
+isalpha_l isascii isatty isblank isblank_l iscanonical iscntrl iscntrl_l isctype isdigit isdigit_l
+isfdtype isgraph isgraph_l islower islower_l isprint isprint_l ispunct ispunct_l issignaling isspace
+isspace_l isupper isupper_l iswalnum iswalnum_l iswalpha iswalpha_l iswblank iswblank_l iswcntrl
+iswcntrl_l iswctype iswctype_l iswdigit iswdigit_l iswgraph iswgraph_l iswlower iswlower_l iswprint
+iswprint_l iswpunct iswpunct_l iswspace iswspace_l iswupper iswupper_l iswxdigit iswxdigit_l
+isxdigit isxdigit_l itimerspec itimerval j0 j1 jmp_buf jn jrand48 jrand48_r key_t kill killpg l64a
+labs lchmod lchown lcong48 lcong48_r lconv ldexp ldiv ldiv_t leaf lfind lgamma linger link linkat
+lio_listio lio_listio64 listen llabs lldiv lldiv_t llogb llrint llround locale_t localeconv
+localtime localtime_r lockf lockf64 loff_t log log10 log1p log2 logb longjmp lrand48 lrand48_r lrint
+lround lsearch lseek lseek64 lstat lstat64 lutimes madvise malloc max_align_t mblen mbrlen mbrtowc
+mbsinit mbsnrtowcs mbsrtowcs mbstate_t mbstowcs mbtowc mcontext_t memccpy memchr memcmp memcpy
+memfd_create memfrob memmem memmove mempcpy memrchr memset mincore mkdir mkdirat mkdtemp mkfifo
+mkfifoat mknod mknodat mkostemp mkostemp64 mkostemps mkostemps64 mkstemp mkstemp64 mkstemps
+mkstemps64 mktemp mktime mlock mlock2 mlockall mmap mmap64 mmsghdr mode_t modf mprotect mq_attr
+mq_close mq_getattr mq_notify mq_open mq_receive mq_send mq_setattr mq_timedreceive mq_timedsend
+mq_unlink mqd_t mrand48 mrand48_r mremap msgbuf msgctl msgget msghdr msginfo msglen_t msgqnum_t
+msgrcv msgsnd msqid_ds msync munlock munlockall munmap name_to_handle_at nan nanosleep nearbyint
+netent newlocale nextafter nextdown nexttoward nextup nfds_t nftw nftw64 nice nl_catd nl_item
+nl_langinfo nl_langinfo_l nlink_t nrand48 nrand48_r ntohl ntohs obstack obstack_printf
+obstack_vprintf off64_t off_t on_exit open open64 open_by_handle_at open_memstream open_wmemstream
+openat openat64 opendir openlog operator optarg opterr optind optopt osockaddr passwd pathconf pause
+pclose perror pid_t pipe pipe2 pkey_alloc pkey_free pkey_get pkey_mprotect pkey_set poll pollfd
+popen posix_fadvise posix_fadvise64 posix_fallocate posix_fallocate64 posix_madvise posix_memalign
+posix_openpt posix_spawn posix_spawn_file_actions_addchdir_np posix_spawn_file_actions_addclose
+posix_spawn_file_actions_addclosefrom_np posix_spawn_file_actions_adddup2
+posix_spawn_file_actions_addfchdir_np posix_spawn_file_actions_addopen
+posix_spawn_file_actions_addtcsetpgrp_np posix_spawn_file_actions_destroy
+posix_spawn_file_actions_init posix_spawn_file_actions_t posix_spawnattr_destroy
+posix_spawnattr_getflags posix_spawnattr_getpgroup posix_spawnattr_getschedparam
+posix_spawnattr_getschedpolicy posix_spawnattr_getsigdefault posix_spawnattr_getsigmask
+posix_spawnattr_init posix_spawnattr_setflags posix_spawnattr_setpgroup
+posix_spawnattr_setschedparam posix_spawnattr_setschedpolicy posix_spawnattr_setsigdefault
+posix_spawnattr_setsigmask posix_spawnattr_t posix_spawnp postorder pow ppoll pread pread64 preadv
+preadv2 preadv64 preadv64v2 preorder printf prlimit prlimit64 process_madvise process_mrelease
+process_vm_readv process_vm_writev profil program_invocation_name program_invocation_short_name
+protoent pselect psiginfo psignal pthread_atfork pthread_attr_destroy pthread_attr_getaffinity_np
+pthread_attr_getdetachstate pthread_attr_getguardsize pthread_attr_getinheritsched
+pthread_attr_getschedparam pthread_attr_getschedpolicy pthread_attr_getscope
+pthread_attr_getsigmask_np pthread_attr_getstack pthread_attr_getstackaddr pthread_attr_getstacksize
+pthread_attr_init pthread_attr_setaffinity_np pthread_attr_setdetachstate pthread_attr_setguardsize
+pthread_attr_setinheritsched pthread_attr_setschedparam pthread_attr_setschedpolicy
+pthread_attr_setscope pthread_attr_setsigmask_np pthread_attr_setstack pthread_attr_setstackaddr
+pthread_attr_setstacksize pthread_attr_t pthread_barrier_destroy pthread_barrier_init
+pthread_barrier_t pthread_barrier_wait pthread_barrierattr_destroy pthread_barrierattr_getpshared
+pthread_barrierattr_init pthread_barrierattr_setpshared pthread_barrierattr_t pthread_cancel
+pthread_clockjoin_np pthread_cond_broadcast pthread_cond_clockwait pthread_cond_destroy
+pthread_cond_init pthread_cond_signal pthread_cond_t pthread_cond_timedwait pthread_cond_wait
+pthread_condattr_destroy pthread_condattr_getclock pthread_condattr_getpshared pthread_condattr_init
+pthread_condattr_setclock pthread_condattr_setpshared pthread_condattr_t pthread_create
+pthread_detach pthread_equal pthread_exit pthread_getaffinity_np pthread_getattr_default_np
+pthread_getattr_np pthread_getconcurrency pthread_getcpuclockid pthread_getname_np
+pthread_getschedparam pthread_getspecific pthread_join pthread_key_create pthread_key_delete
+pthread_key_t pthread_kill pthread_mutex_clocklock pthread_mutex_consistent
+pthread_mutex_consistent_np pthread_mutex_destroy pthread_mutex_getprioceiling pthread_mutex_init
+pthread_mutex_lock pthread_mutex_setprioceiling pthread_mutex_t pthread_mutex_timedlock
+pthread_mutex_trylock pthread_mutex_unlock pthread_mutexattr_destroy
+pthread_mutexattr_getprioceiling pthread_mutexattr_getprotocol pthread_mutexattr_getpshared
+pthread_mutexattr_getrobust pthread_mutexattr_getrobust_np pthread_mutexattr_gettype
+pthread_mutexattr_init pthread_mutexattr_setprioceiling pthread_mutexattr_setprotocol
+pthread_mutexattr_setpshared pthread_mutexattr_setrobust pthread_mutexattr_setrobust_np
+pthread_mutexattr_settype pthread_mutexattr_t pthread_once pthread_once_t pthread_rwlock_clockrdlock
+pthread_rwlock_clockwrlock pthread_rwlock_destroy pthread_rwlock_init pthread_rwlock_rdlock
+pthread_rwlock_t pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock pthread_rwlock_tryrdlock
+pthread_rwlock_trywrlock pthread_rwlock_unlock pthread_rwlock_wrlock pthread_rwlockattr_destroy
+pthread_rwlockattr_getkind_np pthread_rwlockattr_getpshared pthread_rwlockattr_init
+pthread_rwlockattr_setkind_np pthread_rwlockattr_setpshared pthread_rwlockattr_t pthread_self
+pthread_setaffinity_np pthread_setattr_default_np pthread_setcancelstate pthread_setcanceltype
+pthread_setconcurrency pthread_setname_np pthread_setschedparam pthread_setschedprio
+pthread_setspecific pthread_sigmask pthread_sigqueue pthread_spin_destroy pthread_spin_init
+pthread_spin_lock pthread_spin_trylock pthread_spin_unlock pthread_spinlock_t pthread_t
+pthread_testcancel pthread_timedjoin_np pthread_tryjoin_np pthread_yield ptrdiff_t ptsname ptsname_r
+putc putc_unlocked putchar putchar_unlocked putenv putgrent putpwent puts pututxline putw putwc
+putwc_unlocked putwchar putwchar_unlocked pwrite pwrite64 pwritev pwritev2 pwritev64 pwritev64v2
+qecvt qecvt_r qelem qfcvt qfcvt_r qgcvt qsort qsort_r quad_t quick_exit raise rand rand_r random
+random_data random_r rawmemchr rcmd rcmd_af re_compile_fastmap re_compile_pattern re_match
+re_match_2 re_pattern_buffer re_registers re_search re_search_2 re_set_registers re_set_syntax
+re_syntax_options read readahead readdir readdir64 readdir64_r readdir_r readlink readlinkat readv
+realloc reallocarray realpath recv recvfrom recvmmsg recvmsg referenced reg_errcode_t reg_syntax_t
+regcomp regerror regex_t regexec regfree register_t regmatch_t regoff_t remainder remap_file_pages
+remove remque remquo rename renameat renameat2 revoke rewind rewinddir rexec rexec_af rindex rint
+rlim64_t rlim_t rlimit rlimit64 rmdir round roundeven rpcent rpmatch rresvport rresvport_af rsize_t
+rusage ruserok ruserok_af s_reg_t sa_family_t sbrk scalb scalbln scalbn scandir scandir64 scandirat
+scandirat64 scanf sched_get_priority_max sched_get_priority_min sched_getaffinity sched_getcpu
+sched_getparam sched_getscheduler sched_param sched_rr_get_interval sched_setaffinity sched_setparam
+sched_setscheduler sched_yield secure_getenv seed48 seed48_r seekdir select sem_clockwait sem_close
+sem_destroy sem_getvalue sem_init sem_open sem_post sem_t sem_timedwait sem_trywait sem_unlink
+sem_wait sembuf semctl semget semid_ds seminfo semop semtimedop send sendmmsg sendmsg sendto servent
+setbuf setbuffer setdomainname setegid setenv seteuid setgid setgrent setgroups sethostent sethostid
+sethostname setipv4sourcefilter setitimer setjmp setlinebuf setlocale setlogin setlogmask setnetent
+setnetgrent setns setpayload setpayloadsig setpgid setpgrp setpriority setprotoent setpwent setregid
+setresgid setresuid setreuid setrlimit setrlimit64 setrpcent setservent setsid setsockopt
+setsourcefilter setstate setstate_r settimeofday setuid setusershell setutxent setvbuf shm_info
+shm_open shm_unlink shmat shmatt_t shmctl shmdt shmget shmid_ds shminfo shutdown sig_atomic_t sig_t
+sigabbrev_np sigaction sigaddset sigaltstack sigandset sigblock sigcontext sigdelset sigdescr_np
+sigemptyset sigevent sigevent_t sigfillset siggetmask sighandler_t sighold sigignore siginfo_t
+siginterrupt sigisemptyset sigismember sigjmp_buf siglongjmp signal signgam significand sigorset
+sigpause sigpending sigprocmask sigqueue sigrelse sigreturn sigset sigset_t sigsetmask sigstack
+sigsuspend sigtimedwait sigval sigval_t sigwait sigwaitinfo sin sincos sinh size_t sleep snprintf
+sockaddr sockaddr_in sockaddr_in6 sockaddr_storage sockaddr_un sockatmark socket socketpair
+socklen_t speed_t splice sprintf sqrt srand srand48 srand48_r srandom srandom_r sscanf ssignal
+ssize_t stack_t stat stat64 statvfs statvfs64 statx statx_timestamp stderr stdin stdout stpcpy
+stpncpy strcasecmp strcasecmp_l strcasestr strcat strchr strchrnul strcmp strcoll strcoll_l strcpy
+strcspn strdup strerror strerror_l strerror_r strerrordesc_np strerrorname_np strfmon strfmon_l
+strfromd strfromf strfromf32 strfromf32x strfromf64 strfromf64x strfroml strfry strftime strftime_l
+strlen strncasecmp strncasecmp_l strncat strncmp strncpy strndup strnlen strpbrk strptime strptime_l
+strrchr strsep strsignal strspn strstr strtod strtod_l strtof strtof32 strtof32_l strtof32x
+strtof32x_l strtof64 strtof64_l strtof64x strtof64x_l strtof_l strtoimax strtok strtok_r strtol
+strtol_l strtold strtold_l strtoll strtoll_l strtoq strtoul strtoul_l strtoull strtoull_l strtoumax
+strtouq struct strverscmp strxfrm strxfrm_l suseconds_t swab swprintf swscanf symlink symlinkat sync
+sync_file_range syncfs syscall sysconf syslog system sysv_signal tan tanh tcdrain tcflag_t tcflow
+tcflush tcgetattr tcgetpgrp tcgetsid tcp_ca_state tcp_cookie_transactions tcp_info tcp_md5sig
+tcp_repair_opt tcp_repair_window tcp_seq tcp_zerocopy_receive tcphdr tcsendbreak tcsetattr tcsetpgrp
+tdelete tdestroy tee telldir tempnam termios tfind tgamma tgkill time time_t timegm timelocal
+timer_create timer_delete timer_getoverrun timer_gettime timer_settime timer_t times timespec
+timespec_get timespec_getres timeval timex timezone tm tmpfile tmpfile64 tmpnam tmpnam_r tms toascii
+tolower tolower_l totalorder totalordermag toupper toupper_l towctrans towctrans_l towlower
+towlower_l towupper towupper_l trunc truncate truncate64 tsearch ttyname ttyname_r ttyslot twalk
+twalk_r tzname tzset u_char u_int u_int16_t u_int32_t u_int64_t u_int8_t u_long u_quad_t u_short
+ualarm ucontext_t ucred ufromfp ufromfpx uid_t uint uint16_t uint32_t uint64_t uint8_t uint_fast16_t
+uint_fast32_t uint_fast64_t uint_fast8_t uint_least16_t uint_least32_t uint_least64_t uint_least8_t
+uintmax_t uintptr_t ulimit ulong umask uname ungetc ungetwc unlink unlinkat unlockpt unsetenv
+unshare updwtmpx useconds_t used uselocale ushort usleep utimbuf utime utimensat utimes utmp utmpx
+utmpxname utsname va_list valloc vasprintf vdprintf versionsort versionsort64 vfork vfprintf vfscanf
+vfwprintf vfwscanf vhangup vmsplice vprintf vscanf vsnprintf vsprintf vsscanf vswprintf vswscanf
+vsyslog vwprintf vwscanf wait wait3 wait4 waitid waitpid wcpcpy wcpncpy wcrtomb wcscasecmp
+wcscasecmp_l wcscat wcschr wcschrnul wcscmp wcscoll wcscoll_l wcscpy wcscspn wcsdup wcsftime
+wcsftime_l wcslen wcsncasecmp wcsncasecmp_l wcsncat wcsncmp wcsncpy wcsnlen wcsnrtombs wcspbrk
+wcsrchr wcsrtombs wcsspn wcsstr wcstod wcstod_l wcstof wcstof32 wcstof32_l wcstof32x wcstof32x_l
+wcstof64 wcstof64_l wcstof64x wcstof64x_l wcstof_l wcstoimax wcstok wcstol wcstol_l wcstold
+wcstold_l wcstoll wcstoll_l wcstombs wcstoq wcstoul wcstoul_l wcstoull wcstoull_l wcstoumax wcstouq
+wcswcs wcswidth wcsxfrm wcsxfrm_l wctob wctomb wctrans wctrans_l wctrans_t wctype wctype_l wctype_t
+wcwidth wint_t wmemchr wmemcmp wmemcpy wmemmove wmempcpy wmemset wordexp wordexp_t wordfree wprintf
+write writev wscanf y0 y1 yn
+)";
+
+}  // namespace rpcrdma::gen
