@@ -61,12 +61,9 @@ inline rpcrdma::Call greet(rpcrdma::Client& client, const std::string& name) {
 }
 
 inline std::string text(rpcrdma::Reply& reply) {
-  std::string text(reply.results().xdr().string(300, "greeting"));
-  if (const auto error = reply.finish()) {
-    std::fprintf(stderr, "%s\n", error->message().c_str());
-    std::exit(1);
-  }
-  return text;
+  return must(reply.decode([](rpcrdma::MessageReader& results) {
+    return std::string(results.xdr().string(300, "greeting"));
+  }));
 }
 
 }  // namespace greeting

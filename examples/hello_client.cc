@@ -13,5 +13,9 @@ int main(int argc, char** argv) {
   call->arguments().xdr().string(argv[2]);
   auto reply = client->call(std::move(*call));
   if (!reply) return std::fprintf(stderr, "%s\n", reply.error().message().c_str()), 1;
-  std::printf("%s\n", std::string(reply->results().xdr().string(300, "greeting")).c_str());
+  const auto greeting = reply->decode([](rpcrdma::MessageReader& results) {
+    return std::string(results.xdr().string(300, "greeting"));
+  });
+  if (!greeting) return std::fprintf(stderr, "%s\n", greeting.error().message().c_str()), 1;
+  std::printf("%s\n", greeting->c_str());
 }

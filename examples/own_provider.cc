@@ -42,7 +42,8 @@ int main() {
     call.arguments().bulk(data);
     call.place_result(place);
     auto reply = greeting::must(client.call(std::move(call)));
-    const auto result = reply.results().bulk(kSizeMax, "result");
+    const auto result = greeting::must(reply.decode(
+        [](rpcrdma::MessageReader& results) { return results.bulk(kSizeMax, "result"); }));
     std::printf("over '%s': %zu bytes of %d, in place: %d\n",
                 std::string(client.provider_name()).c_str(), result.size(),
                 std::to_integer<int>(result.back()), result.data() == place.data() ? 1 : 0);

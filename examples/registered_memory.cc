@@ -44,7 +44,10 @@ int main() {
     bool ended = false;
     greeting::must(client.start(std::move(call), [&](auto reply) {
       ended = true;
-      if (reply && reply->results().bulk(kFrameSize, "frame").data() == frame.data()) ++good;
+      if (!reply) return;
+      const auto got = reply->decode(
+          [](rpcrdma::MessageReader& results) { return results.bulk(kFrameSize, "frame"); });
+      if (got && got->data() == frame.data()) ++good;
     }));
     while (!ended) {
       server.progress();

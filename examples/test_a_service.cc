@@ -36,8 +36,10 @@ int answered(std::uint64_t seed) {
         client.start(std::move(call), [&](rpcrdma::Expected<rpcrdma::Reply, rpcrdma::Error> reply) {
           ++ended;
           if (!reply) return;
-          const std::string text(reply->results().xdr().string(300, "greeting"));
-          good += text.find("hello, caller ") == 0 ? 1 : 0;
+          const auto text = reply->decode([](rpcrdma::MessageReader& results) {
+            return std::string(results.xdr().string(300, "greeting"));
+          });
+          good += text && text->find("hello, caller ") == 0 ? 1 : 0;
         });
     if (!started) ++ended;
   };

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "gen/bounds.h"
 #include "gen/check.h"
 #include "gen/emit.h"
 #include "gen/indent.h"
@@ -24,6 +25,24 @@ std::string prelude(const CompileOptions& options) {
   return text;
 }
 
+// A client over RDMA has to provide room for the results before the call.
+void warn_of_results(const File& file, Diagnostics& diagnostics) {
+  for (const Definition& each : file.definitions) {
+    for (const Version& version : each.versions) {
+      for (const Procedure& procedure : version.procedures) {
+        if (procedure.unbounded_max || !bound_of(procedure.result).is_open) continue;
+        diagnostics.warning(
+            procedure.name.at,
+            fmt::format(
+                "the results of '{}' have no bound, so that over RDMA a reply with more than "
+                "64 KiB of them fails; say /* unbounded <= SIZE */ behind it, or "
+                "CallOptions::results_size_max in each call",
+                procedure.name.text));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Compiled compile(std::string_view text, const CompileOptions& options) {
@@ -39,6 +58,7 @@ Compiled compile(std::string_view text, const CompileOptions& options) {
   Diagnostics diagnostics;
   File file = parse(source, diagnostics, options.find_included);
   if (diagnostics.ok()) check(file, diagnostics);
+  if (diagnostics.ok()) warn_of_results(file, diagnostics);
   for (const Diagnostic& each : diagnostics.all()) result.messages += source.render(each);
   for (std::size_t i = given; i < source.files(); ++i) result.included.emplace_back(source.name(i));
   result.ok = diagnostics.ok();

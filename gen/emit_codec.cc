@@ -35,8 +35,8 @@ class Functions {
     }
     out_.add("      return true;\n    default:\n      return false;\n  }}\n}}\n");
     out_.add(
-        "void encode({} value, rpcrdma::MessageWriter& writer) {{\n"
-        "  if (!is_defined(value)) return writer.fail();\n"
+        "void encode({0} value, rpcrdma::MessageWriter& writer) {{\n"
+        "  if (!is_defined(value)) return writer.fail(\"{0}\");\n"
         "  writer.xdr().i32(static_cast<std::int32_t>(value));\n}}\n",
         name);
     out_.add(
@@ -51,8 +51,9 @@ class Functions {
   void structure(const Definition& of) {
     const std::string suffix = of.is_node ? "_node" : "";
     if (of.is_node) out_.add("\nnamespace {{\n");
-    body(of, "encode" + suffix,
-         [&](const Declaration& each, const std::string& item) { encode_item(out_, each, item); });
+    body(of, "encode" + suffix, [&](const Declaration& each, const std::string& item) {
+      encode_item(out_, each, item, fmt::format("\"{}.{}\"", of.name.text, each.name.text));
+    });
     decode_body(of, suffix);
     std::uint64_t fixed = 0;
     body(
@@ -75,7 +76,7 @@ class Functions {
   void alias(const Definition& of) {
     const std::string& name = of.cpp_name;
     out_.add("\nvoid encode_{0}(const {0}& value, rpcrdma::MessageWriter& writer) {{\n", name);
-    encode_item(out_, of.alias, "value");
+    encode_item(out_, of.alias, "value", fmt::format("\"{}\"", of.name.text));
     out_.add("}}\nvoid decode_{0}(rpcrdma::MessageReader& reader, {0}& value) {{\n", name);
     decode_item(out_, of.alias, "value", fmt::format("\"{}\"", of.name.text), !of.recursive);
     out_.add(
@@ -223,7 +224,7 @@ class Functions {
     out_.add("void encode(const {}& value, rpcrdma::MessageWriter& writer) {{\n  {}\n", of.cpp_name,
              encode_element(of.discriminant.type, discriminant_of(of, "value")));
     each_arm(of, "", [&](const Declaration& each, const std::string& item) {
-      encode_item(out_, each, item);
+      encode_item(out_, each, item, fmt::format("\"{}.{}\"", of.name.text, each.name.text));
     });
     out_.add("}}\nvoid decode(rpcrdma::MessageReader& reader, {}& value) {{\n", of.cpp_name);
     if (of.recursive) out_.add("  if (!reader.enter(\"{}\")) return;\n", of.name.text);
@@ -307,7 +308,8 @@ std::string emit_header(const File& file, const EmitOptions& options) {
   std::string guard = "RPCRDMA_GENERATED_" + namespace_of(options.namespace_name) + "_H_";
   out.add(
       "#ifndef {0}\n#define {0}\n\n#include <array>\n#include <cstddef>\n#include <cstdint>\n"
-      "#include <optional>\n#include <string>\n#include <string_view>\n#include <utility>\n"
+      "#include <optional>\n#include <span>\n#include <string>\n#include <string_view>\n#include "
+      "<utility>\n"
       "#include <vector>\n\n#include \"rpcrdma/generated/codec.h\"\n{3}\n"
       "{2}namespace {1} {{\n\n",
       guard, options.namespace_name, kNoShadowWarnings,

@@ -104,10 +104,11 @@ std::string decode_element(const TypeSpec& type, const std::string& item,
   return fmt::format("{}(reader, {});", function_for("decode", type), item);
 }
 
-void encode_item(Text& out, const Declaration& of, const std::string& item) {
+void encode_item(Text& out, const Declaration& of, const std::string& item,
+                 const std::string& field) {
   if (of.is_list) {
     if (of.never_empty) {
-      out.add("  if ({0}.empty()) return writer.fail();\n", item);
+      out.add("  if ({0}.empty()) return writer.fail({1});\n", item, field);
       out.add(
           "  for (std::size_t i = 0; i < {0}.size(); ++i) {{\n"
           "    if (i != 0) writer.xdr().boolean(true);\n    encode_node({0}[i], writer);\n  }}\n",
@@ -124,20 +125,20 @@ void encode_item(Text& out, const Declaration& of, const std::string& item) {
     return out.add("  writer.xdr().opaque_fixed({});\n", item);
   }
   if (of.is_bytes() || of.is_text()) {
-    return out.add("  rpcrdma::codec::write_{}(writer, {}, {}U);\n",
+    return out.add("  rpcrdma::codec::write_{}(writer, {}, {}U, {});\n",
                    of.ddp         ? "bulk"
                    : of.is_text() ? "string"
                                   : "opaque",
-                   item, of.size);
+                   item, of.size, field);
   }
   switch (of.shape) {
     case Shape::kPlain:
       return out.add("  {}\n", encode_element(of.type, item));
     case Shape::kVariable:
       out.add(
-          "  if (!rpcrdma::codec::fits({0}.size(), {1}U, writer)) return;\n"
+          "  if (!rpcrdma::codec::fits({0}.size(), {1}U, writer, {2})) return;\n"
           "  writer.xdr().u32(static_cast<std::uint32_t>({0}.size()));\n",
-          item, of.size);
+          item, of.size, field);
       [[fallthrough]];
     case Shape::kFixed:
       return out.add("  for (const auto& each : {}) {{\n    {}\n  }}\n", item,

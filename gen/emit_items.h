@@ -21,7 +21,8 @@ std::string encode_element(const TypeSpec& type, const std::string& item);
 std::string decode_element(const TypeSpec& type, const std::string& item, const std::string& field);
 
 // For a whole declaration.
-void encode_item(Text& out, const Declaration& of, const std::string& item);
+void encode_item(Text& out, const Declaration& of, const std::string& item,
+                 const std::string& field);
 // `may_reserve`: memory for all elements of an array at once, where nothing multiplies it.
 void decode_item(Text& out, const Declaration& of, const std::string& item,
                  const std::string& field, bool may_reserve);

@@ -67,7 +67,8 @@ struct Method {
 };
 
 Method method_of(const Procedure& of) {
-  constexpr std::array<std::string_view, 4> kTaken = {"call", "traits", "kProgram", "kVersion"};
+  constexpr std::array<std::string_view, 5> kTaken = {"all_traits", "call", "traits", "kProgram",
+                                                      "kVersion"};
   Method method;
   method.name = cpp_name(of.name.text);
   if (std::find(kTaken.begin(), kTaken.end(), method.name) != kTaken.end()) method.name += '_';
@@ -215,7 +216,9 @@ class Client {
     measure_fixed(out_, fixed);
     out_.add("}},\n[&](rpcrdma::MessageWriter& writer) {{\n");
     for (std::size_t i = 0; i < procedure.arguments.size(); ++i) {
-      encode_item(out_, procedure.arguments[i], fmt::format("arg{}", i + 1));
+      const std::string name = fmt::format("arg{}", i + 1);
+      encode_item(out_, procedure.arguments[i], name,
+                  fmt::format("\"{}.{}\"", procedure.name.text, name));
     }
     out_.add("}});\n}}\n");
   }
@@ -322,7 +325,8 @@ class Service {
                method.values);
     }
     out_.add(
-        "\n  // From the binding. A service that overrides it may set a lower limit.\n"
+        "\n  std::span<const rpcrdma::ProcedureTraits> all_traits() const noexcept override;\n"
+        "  // From the binding. A service that overrides it may set a lower limit.\n"
         "  const rpcrdma::ProcedureTraits* traits(std::uint32_t procedure) const noexcept "
         "override;\n"
         "  void call(rpcrdma::CallContext& context) final;\n\n private:\n"
@@ -341,6 +345,10 @@ class Service {
           "  answer.fail(rpcrdma::AcceptStatus::kProcUnavail);\n}}\n",
           name_, method.name, method.answered, values);
     }
+    out_.add(
+        "std::span<const rpcrdma::ProcedureTraits> {}::all_traits() const noexcept {{\n"
+        "  return {}_Binding::kProcedures;\n}}\n",
+        name_, version.cpp_stem);
     out_.add(
         "const rpcrdma::ProcedureTraits* {}::traits(std::uint32_t procedure) const noexcept {{\n"
         "  return rpcrdma::find_traits({}_Binding::kProcedures, procedure);\n}}\n",
@@ -375,7 +383,7 @@ class Service {
         "namespace {{\nconstexpr rpcrdma::ResultsCodec<{0}> {1} = {{\n"
         "    [](const {0}& value, rpcrdma::MessageWriter& writer) {{\n",
         type, codec_name(procedure));
-    encode_item(out_, procedure.result, "value");
+    encode_item(out_, procedure.result, "value", fmt::format("\"{}\"", procedure.name.text));
     out_.add(
         "    }},\n    []([[maybe_unused]] const {}& value, rpcrdma::SizeCounter& counter) {{\n",
         type);

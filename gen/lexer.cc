@@ -371,7 +371,8 @@ void Lexer::word() {
 
 void Lexer::text() {
   const std::size_t start = at_++;
-  while (at_ < text_.size() && peek() != '"' && peek() != '\n') at_ += peek() == '\\' ? 2 : 1;
+  while (at_ < text_.size() && peek() != '"' && peek() != '\n')
+    at_ += peek() == '\\' ? std::size_t{2} : std::size_t{1};
   at_ = std::min(at_, text_.size());
   if (peek() != '"')
     return diagnostics_.error(place(start, 1), "this text has no end; expected '\"'");

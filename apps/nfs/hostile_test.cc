@@ -125,6 +125,7 @@ class HostileNfs : public testing::TestWithParam<std::string> {
     EXPECT_TRUE(reply) << reply.error().message();
     if (!reply) return {AcceptStatus::kSystemErr, nfsstat3::NFS3_OK};
     auto& results = reply->results().xdr();
+    reply->ignore_rest();
     results.skip(20, "header");
     const auto accepted = static_cast<AcceptStatus>(results.u32("accept_stat"));
     if (accepted != AcceptStatus::kSuccess) return {accepted, nfsstat3::NFS3_OK};

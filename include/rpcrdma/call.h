@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
+#include <utility>
 
 #include "rpcrdma/callback.h"
 #include "rpcrdma/error.h"
@@ -28,9 +30,11 @@ class RPCRDMA_EXPORT Call {
   // The arguments in XDR; bulk() items are lent from start() until the call has ended, and must not
   // change meanwhile.
   MessageWriter& arguments() noexcept;
-  // Memory for the next bulk result, in the order of the results; RDMA fills it up to its size.
-  // Lent until the call has ended, after which nothing can write to it. At most kBulkItemsMax
-  // places, none of them empty; otherwise starting the call fails.
+  // Memory for the next bulk result, in the order of the results. RDMA fills it up to its size;
+  // where the peer leaves the item in its message, and over TCP, MessageReader::bulk() copies it
+  // there. Lent until the call has ended, and for the copy until the reply was read; nothing writes
+  // to it afterwards. At most kBulkItemsMax places, none of them empty; otherwise starting the call
+  // fails.
   void place_result(MutableBytes destination) noexcept;
   // Bound on the XDR results, without those that have a place; default 512 bytes. If a reply could
   // be longer than a message, room for a Long Reply is provided.
@@ -43,34 +47,72 @@ class RPCRDMA_EXPORT Call {
   friend class Client;
   friend class CallAwaiter;
   Call(ClientImpl* impl, std::uint32_t slot) noexcept : impl_(impl), slot_(slot) {}
+  ClientImpl& impl() const noexcept;
 
   ClientImpl* impl_;
   std::uint32_t slot_;
 };
 
-// The successful answer to a Call. Its views die with it. Must not outlive its client. Keep few,
-// since each holds a Receive buffer.
+// The answer of a server that has executed the Call. Its views die with it. Must not outlive its
+// client. Keep few, since each holds a Receive buffer.
+//
+// What the server sent may still not be what the procedure returns: a reader that fails gives zeros
+// and empty text. So results are read by decode(), or by results() and finish(). A Reply whose
+// results() were read and never checked by finish() ends the program with a line on stderr,
+// whatever the server sent, unless an exception is on its way: such a program would take a reply
+// that it cannot read for a success. Call finish() before anything else is waited for, since a
+// coroutine that is destroyed there destroys its Reply.
 class RPCRDMA_EXPORT Reply {
  public:
-  Reply(Reply&& other) noexcept : impl_(other.impl_), slot_(other.slot_) { other.impl_ = nullptr; }
+  Reply(Reply&& other) noexcept
+      : impl_(std::exchange(other.impl_, nullptr)),
+        slot_(other.slot_),
+        is_unchecked_(std::exchange(other.is_unchecked_, false)) {}
   Reply& operator=(Reply&&) = delete;
   ~Reply();
 
-  // The results in XDR. bulk() finds an item in the place named by place_result(), or in the
-  // message if the peer left it there (last_was_placed() is then false: copy it).
+  // Returns what `decode(results())` returns, or the error if that has not read all results without
+  // failure:
+  //
+  //   auto name = reply->decode([](rpcrdma::MessageReader& results) {
+  //     return std::string(results.xdr().string(255, "name"));
+  //   });
+  template <class Decode>
+  auto decode(Decode decode) -> Expected<std::invoke_result_t<Decode, MessageReader&>, Error> {
+    using Value = std::invoke_result_t<Decode, MessageReader&>;
+    if constexpr (std::is_void_v<Value>) {
+      decode(results());
+      if (auto error = finish()) return Unexpected<Error>(std::move(*error));
+      return {};
+    } else {
+      Value value = decode(results());
+      if (auto error = finish()) return Unexpected<Error>(std::move(*error));
+      return value;
+    }
+  }
+
+  // The results in XDR; finish() tells whether they could be read. bulk() finds an item in the
+  // place named by place_result(), and without one in the message.
   MessageReader& results() noexcept;
-  // When bulk() reaches an item that the peer left in the message, copies it to the place named by
-  // place_result(). Call before the first bulk().
+  // Items that the peer left in the message stay there, instead of being copied to the places named
+  // by place_result(); last_was_placed() is false for them. Call before the first bulk().
+  void view_results() noexcept;
+  // Undoes view_results().
   void land_results() noexcept;
   // nullopt if all results were decoded without failure; else the error to report.
   std::optional<Error> finish() noexcept;
+  // The caller has checked what it has read, and the rest does not matter to it: the Reply may end
+  // without finish().
+  void ignore_rest() noexcept { is_unchecked_ = false; }
 
  private:
   friend class ClientImpl;
   Reply(ClientImpl* impl, std::uint32_t slot) noexcept : impl_(impl), slot_(slot) {}
+  ClientImpl& impl() const noexcept;
 
   ClientImpl* impl_;
   std::uint32_t slot_;
+  bool is_unchecked_ = false;
 };
 
 using ReplyCallback = Callback<void(Expected<Reply, Error>)>;

@@ -5,9 +5,13 @@
 //   call->arguments().xdr().string("name");
 //   call->place_result(buffer);                        // bulk data lands here, without a copy
 //   auto reply = client->call(std::move(*call));
-//   rpcrdma::Bytes data = reply->results().bulk(1 << 20, "data");
+//   auto data = reply->decode(
+//       [](rpcrdma::MessageReader& results) { return results.bulk(1 << 20, "data"); });
+//   if (!data) return data.error();                    // the server sent something else
 //
-// Threads: a client and all objects obtained from it belong to one thread.
+// Threads: a client and all objects obtained from it belong to one thread, that of its first use
+// behind connect(), or behind a move to somebody else. A library that was built without NDEBUG ends
+// a program that breaks this.
 #ifndef RPCRDMA_CLIENT_H_
 #define RPCRDMA_CLIENT_H_
 
@@ -70,10 +74,9 @@ class RPCRDMA_EXPORT Client {
   // socket unix:///PATH. Blocks until the connection is up or ProviderOptions::setup_timeout_client
   // has passed.
   //
-  // Over tcp:// and unix:// (records, RFC 5531 §11) the same calls are made. Bulk items stay in the
-  // stream, so results are in the reply and not in their places (Reply::land_results() copies
-  // them). RDMA-only features fail with kUnsupported: memory that stays registered, calls from the
-  // server, and, for now, reconnection.
+  // Over tcp:// and unix:// (records, RFC 5531 §11) the same calls are made. Bulk items travel in
+  // the stream, and are copied to their places when the reply is read. RDMA-only features fail with
+  // kUnsupported: memory that stays registered, calls from the server, and, for now, reconnection.
   static Expected<Client, Error> connect(std::string_view url, const ClientOptions& options = {});
   // Begins to connect to the host's first address and returns at once, for an event loop with other
   // work. progress() continues until connected(), or until ended(); prepare() then fails with the
@@ -229,6 +232,7 @@ class RPCRDMA_EXPORT Client {
  private:
   friend class ClientImpl;
   explicit Client(std::unique_ptr<ClientImpl> impl) noexcept;
+  ClientImpl& impl() const noexcept;
   std::unique_ptr<ClientImpl> impl_;
 };
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "rpcrdma/export.h"
@@ -34,9 +35,13 @@ class RPCRDMA_EXPORT MessageWriter {
   MessageWriter(const MessageWriter& other) noexcept : writer_(other.writer_) { *this = other; }
   MessageWriter& operator=(const MessageWriter& other) noexcept {
     writer_ = other.writer_;
-    std::copy_n(other.items_.data(), other.item_count_, items_.data());
     item_count_ = other.item_count_;
-    overflow_ = other.overflow_;
+    state_ = other.state_;
+    if (state_ >= State::kOverBound) [[unlikely]] {
+      refusal_ = other.refusal_;
+    } else {
+      std::copy_n(other.items_.data(), other.item_count_, items_.data());
+    }
     return *this;
   }
 
@@ -55,22 +60,39 @@ class RPCRDMA_EXPORT MessageWriter {
   // or moves with the whole message. If its size is not a multiple of four, the message is refused.
   void lend(Bytes encoded) noexcept;
   // Refuses the message: for values that only the caller can check, like a count over its limit.
-  void fail() noexcept { overflow_ = true; }
+  void fail() noexcept {
+    if (state_ == State::kOk) state_ = State::kRefused;
+  }
+  // The same for a field of `size` bytes or elements, of which there may be `size_max`. The first
+  // one that is refused counts. `field` is static text.
+  void fail(std::string_view field, std::uint64_t size, std::uint64_t size_max) noexcept;
+  // The same for a value that the field cannot have.
+  void fail(std::string_view field) noexcept;
+  // Says what fail() refused; empty if the message is longer than it may be, or ok().
+  std::string refusal() const;
 
-  bool ok() const noexcept { return writer_.ok() && !overflow_; }
+  bool ok() const noexcept { return writer_.ok() && state_ == State::kOk; }
   std::size_t size() const noexcept { return writer_.position(); }  // bytes written in place
   std::span<const BulkItem> items() const noexcept { return {items_.data(), item_count_}; }
 
  private:
+  enum class State : std::uint8_t { kOk, kRefused, kOverBound, kNoValue };
+  struct Refusal {
+    std::string_view field;
+    std::uint64_t size, size_max;
+  };
   void take_item(Bytes data, bool is_eligible, bool is_counted) noexcept;
+  void refuse(State state, const Refusal& refusal) noexcept;
 
   xdr::Writer writer_;
-  // In a union, so that unused elements are not initialised: a writer is created for each call.
+  // In a union, so that unused elements are not initialised: a writer is created for each call. A
+  // refused message has no items any more.
   union {
     std::array<BulkItem, kBulkItemsMax> items_;
+    Refusal refusal_;  // with kOverBound and kNoValue
   };
   std::size_t item_count_ = 0;
-  bool overflow_ = false;
+  State state_ = State::kOk;
 };
 
 // Decodes one message whose bulk items may be inline or placed elsewhere. The returned views live
@@ -120,8 +142,9 @@ class RPCRDMA_EXPORT MessageReader {
   // The application's places, in the order of the items. The span must live as long as the reader
   // is in use.
   void set_places(std::span<const MutableBytes> places) noexcept { places_ = places; }
-  // From now on bulk() copies an inline item to its place.
+  // Whether bulk() copies an item that is in the message to its place; it does so by itself.
   void land() noexcept { lands_ = true; }
+  void view() noexcept { lands_ = false; }
   // The items were assigned to the places by guess (RFC 5666: a reply's Read chunks give their
   // positions, and only decoding shows which item is where). An item that belongs elsewhere is
   // moved before its place is handed to the caller; `spare` is memory for items without a place.
@@ -167,7 +190,7 @@ class RPCRDMA_EXPORT MessageReader {
   std::uint32_t items_read_ = 0;
   std::span<const MutableBytes> places_;
   MutableBytes spare_;
-  bool lands_ = false;
+  bool lands_ = true;
   bool last_was_placed_ = false;
 };
 

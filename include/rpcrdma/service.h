@@ -68,7 +68,7 @@ class RPCRDMA_EXPORT CallContext {
   virtual void fail(AcceptStatus status) = 0;
 
  protected:
-  ~CallContext() = default;
+  virtual ~CallContext() = default;
 
  private:
   friend rpc::Session* rpc::session_of(const CallContext& context) noexcept;
@@ -123,6 +123,10 @@ class RPCRDMA_EXPORT Service {
   // The traits of a procedure, which live as long as the service; null: the procedure does not
   // exist, and the caller gets PROC_UNAVAIL.
   virtual const ProcedureTraits* traits(std::uint32_t procedure) const noexcept = 0;
+  // The traits of all procedures, sorted by number, as far as the service has a table of them.
+  // Server::add() refuses a service whose traits() of one of these have a bulk argument above
+  // ServerOptions::bulk_size_max.
+  virtual std::span<const ProcedureTraits> all_traits() const noexcept { return {}; }
   // Whether a caller with this credential may call the procedure: kOk, or the reason for denying it
   // (AUTH_ERROR). Called before any bulk data moves, never for NULL, and only for flavors that the
   // server checks: AUTH_NONE, AUTH_SYS and those of Server::accept_flavor().

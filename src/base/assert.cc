@@ -12,4 +12,9 @@ void assertion_failed(const char* file, int line, const char* condition,
   std::abort();
 }
 
+void misused(const char* text) noexcept {
+  std::fprintf(stderr, "rpcrdma: misuse: %s\n", text);
+  std::abort();
+}
+
 }  // namespace rpcrdma

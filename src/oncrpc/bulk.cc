@@ -1,3 +1,5 @@
+#include <string>
+
 #include "base/copy.h"
 #include "rpcrdma/message.h"
 
@@ -22,7 +24,40 @@ void MessageWriter::lend(Bytes encoded) noexcept {
   take_item(encoded, false, false);
 }
 
+void MessageWriter::fail(std::string_view field, std::uint64_t size,
+                         std::uint64_t size_max) noexcept {
+  refuse(State::kOverBound, {field, size, size_max});
+}
+
+void MessageWriter::fail(std::string_view field) noexcept {
+  refuse(State::kNoValue, {field, 0, 0});
+}
+
+void MessageWriter::refuse(State state, const Refusal& refusal) noexcept {
+  if (state_ != State::kOk) return;
+  state_ = state;
+  item_count_ = 0;
+  refusal_ = refusal;
+}
+
+std::string MessageWriter::refusal() const {
+  const auto text = [](std::uint64_t number) { return std::to_string(number); };
+  switch (state_) {
+    case State::kOk:
+    case State::kRefused:
+      return {};
+    case State::kOverBound:
+      return "'" + std::string(refusal_.field) + "' has a size of " + text(refusal_.size) +
+             ", and its bound is " + text(refusal_.size_max);
+    case State::kNoValue:
+      return "'" + std::string(refusal_.field) + "' has a value that the interface does not define";
+  }
+  return {};
+}
+
 void MessageWriter::take_item(Bytes data, bool is_eligible, bool is_counted) noexcept {
+  if (state_ != State::kOk) [[unlikely]]
+    return;
   items_[item_count_++] = {writer_.position(), data, is_eligible, is_counted};
   writer_.pad_for(data.size());
 }

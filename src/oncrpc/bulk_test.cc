@@ -279,7 +279,7 @@ TEST(Places, ItemThatIsLargerThanItsPlaceFailsWhereverItCame) {
       const std::array<MutableBytes, 1> places{MutableBytes(place)};
       MessageReader reader(whole, 0, {});
       reader.set_places(places);
-      if (lands) reader.land();
+      if (!lands) reader.view();
       (void)reader.xdr().u32("first");
       const Bytes item = reader.bulk(100, "data");
       EXPECT_EQ(reader.ok(), size == 20) << size;
@@ -307,7 +307,7 @@ class MisplacedChunk : public testing::TestWithParam<bool> {
     MessageReader reader(stream_, 0, {&chunk, 1});
     reader.set_places(places_);
     reader.set_spare(MutableBytes(spare_).first(spare));
-    if (GetParam()) reader.land();
+    if (!GetParam()) reader.view();
     return reader;
   }
   std::array<std::byte, 4 + kFirst + 4> stream_{};

@@ -43,8 +43,8 @@ std::optional<std::uint32_t> RegionTable::add(Bytes memory, std::byte* writable)
 }
 
 void RegionTable::remove(std::uint32_t id) {
-  RPCRDMA_ASSERT(id < regions_.size() && regions_[id].live, "memory is unregistered twice");
-  RPCRDMA_ASSERT(regions_[id].uses == 0, "memory is unregistered while a call uses it");
+  RPCRDMA_REQUIRE(id < regions_.size() && regions_[id].live, "memory is unregistered twice");
+  RPCRDMA_REQUIRE(regions_[id].uses == 0, "memory is unregistered while a call uses it");
   regions_[id].live = false;
   std::erase(by_address_, id);
 }

@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "rpcrdma/function_service.h"
 #include "rpcrdma/testing.h"
+#include "support/checked_reply.h"
 
 namespace rpcrdma::testing {
 namespace {
@@ -48,7 +50,7 @@ class SimulatedNetwork : public ::testing::Test {
     call->arguments().xdr().u32(number);
     ASSERT_TRUE(client.start(std::move(*call), [this](Expected<Reply, Error> reply) {
       if (reply) {
-        results_.push_back(reply->results().xdr().u32("result"));
+        results_.push_back(test::read(*reply)->xdr().u32("result"));
       } else {
         errors_.push_back(reply.error());
       }
@@ -60,6 +62,49 @@ class SimulatedNetwork : public ::testing::Test {
   std::vector<std::uint32_t> results_;
   std::vector<Error> errors_;
 };
+
+TEST_F(SimulatedNetwork, ReplyThatIsReadAndNotCheckedEndsTheProgram) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto call_and = [this](const std::function<void(Reply&)>& look) {
+    Network network(1);
+    Server server = listen(network);
+    Client client = network.connect(server.address()).value();
+    ASSERT_TRUE(network.run_until([&] { return client.connected(); }, server, client));
+    auto call = client.prepare({kProgram, kVersion, kDouble});
+    ASSERT_TRUE(call) << call.error().message();
+    call->arguments().xdr().u32(1);
+    bool has_ended = false;
+    const auto started = client.start(std::move(*call), [&](Expected<Reply, Error> reply) {
+      has_ended = true;
+      try {
+        Reply mine(std::move(*reply));
+        look(mine);
+      } catch (const int&) {
+        has_ended = true;  // what was thrown is the cause, not the reply
+      }
+    });
+    ASSERT_TRUE(started);
+    EXPECT_TRUE(network.run_until([&] { return has_ended; }, server, client));
+  };
+  call_and([](Reply&) {});
+  call_and([](Reply& reply) {
+    (void)reply.results().xdr().u32("number");
+    EXPECT_FALSE(reply.finish());
+  });
+  call_and([](Reply& reply) {
+    EXPECT_TRUE(reply.decode([](MessageReader& results) { return results.xdr().u32("number"); }));
+  });
+  call_and([](Reply& reply) {
+    (void)reply.results();
+    reply.ignore_rest();
+  });
+  call_and([](Reply& reply) {
+    (void)reply.results();
+    throw 1;
+  });
+  EXPECT_DEATH(call_and([](Reply& reply) { (void)reply.results().xdr().u32("number"); }),
+               "misuse: the results of a reply were read and not checked");
+}
 
 TEST_F(SimulatedNetwork, CallIsAnsweredInVirtualTime) {
   Network network(1);
@@ -88,8 +133,8 @@ TEST_F(SimulatedNetwork, BulkDataIsPlaced) {
   call->place_result(place);
   ASSERT_TRUE(client.start(std::move(*call), [&](Expected<Reply, Error> reply) {
     ASSERT_TRUE(reply) << reply.error().message();
-    (void)reply->results().bulk(kCopyMax, "data");
-    was_placed = reply->results().last_was_placed();
+    (void)test::read(*reply)->bulk(kCopyMax, "data");
+    was_placed = test::read(*reply)->last_was_placed();
   }));
   ASSERT_TRUE(network.run_until([&] { return was_placed; }, server, client));
   EXPECT_EQ(place, source);

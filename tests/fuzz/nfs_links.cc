@@ -294,6 +294,7 @@ void RdmaLink::start(UnderWay& call, NfsCalls& calls, Tally& tally, std::size_t&
       return tally.note(Tally::kRdma, "failed: " + std::string(to_string(code)));
     }
     const Bytes rest = reply->results().xdr().rest();
+    reply->ignore_rest();
     tally.answered(Tally::kRdma, call.made, rest, call.place);
     calls.learn(call.made, rest);
   });

@@ -13,6 +13,7 @@
 #include "every_random.h"
 #include "rpc/call/client_impl.h"
 #include "rpcrdma/coroutine.h"
+#include "support/checked_reply.h"
 #include "support/rpc_fixture.h"
 
 namespace rpcrdma {
@@ -197,7 +198,7 @@ TEST_P(GeneratedProgram, SharesItsConnectionWithAnotherProgram) {
     ASSERT_TRUE(pair_.client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
       ++ended;
       ASSERT_TRUE(reply) << reply.error().message();
-      EXPECT_TRUE(std::ranges::equal(reply->results().bulk(1U << 20U, "data"), data));
+      EXPECT_TRUE(std::ranges::equal(test::read(*reply)->bulk(1U << 20U, "data"), data));
     }));
     started += 2;
   }
@@ -295,9 +296,15 @@ TEST_P(GeneratedProgram, RefusesMorePlacesThanACallMayHave) {
 TEST_P(GeneratedProgram, ArgumentsOverTheirBoundAreNotSent) {
   every::everything value;
   value.b.bounded.resize(11);  // opaque bounded<10>
-  const auto back = echo(value);
+  auto back = echo(value);
   ASSERT_FALSE(back);
   EXPECT_EQ(back.error().code, Errc::kTooLarge);
+  EXPECT_EQ(back.error().cause, "'bytes_and_text.bounded' has a size of 11, and its bound is 10");
+  value.b.bounded.clear();
+  value.a.h = static_cast<every::color>(77);
+  back = echo(value);
+  ASSERT_FALSE(back);
+  EXPECT_EQ(back.error().cause, "'color' has a value that the interface does not define");
 }
 
 TEST_P(GeneratedProgram, ResultsOverTheirBoundAreTheServersFault) {

@@ -80,7 +80,7 @@ void CallRecord::check_results(Reply& reply, const ForeignMemory& foreign, Verdi
       if (results.xdr().u32("index") != i) broken(verdict, 6, "its results are out of order");
       const Bytes data = results.bulk(kBulkMax, "result");
       // RFC 5666: what is longer than its place by no more than padding is seen here only.
-      if (!results.ok() && !script_.results_fit()) return;
+      if (!results.ok() && !script_.results_fit()) return reply.ignore_rest();
       check_result(i, data, results.last_was_placed(), foreign, verdict);
     }
   }
@@ -102,10 +102,12 @@ void CallRecord::check_result(std::size_t index, Bytes data, bool placed,
   if (wrong) broken(verdict, 6, fmt::format("the bytes of result {} are wrong", index));
   if (index >= places_.size()) return;
   const Bytes place = places_[index].bytes();
-  if (placed && size > 0 && data.data() != place.data()) {
-    broken(verdict, 6, fmt::format("result {} is not in its place", index));
+  if (size > 0 && data.data() != place.data()) {
+    broken(verdict, 6,
+           fmt::format("result {} is not in its place, {}", index,
+                       placed ? "where RDMA was to put it" : "where it was to be copied"));
   }
-  if (!tail_is_unwritten(place, placed ? size : 0, kPlaceFill)) {
+  if (!tail_is_unwritten(place, size, kPlaceFill)) {
     broken(verdict, 6, fmt::format("something is written behind result {}", index));
   }
 }

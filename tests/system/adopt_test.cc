@@ -13,6 +13,7 @@
 #include "rpcrdma/client.h"
 #include "rpcrdma/function_service.h"
 #include "rpcrdma/server.h"
+#include "support/checked_reply.h"
 
 namespace rpcrdma::test {
 namespace {
@@ -80,7 +81,7 @@ void expect_echo(Client& client, std::size_t size) {
   call->place_result(place);
   auto reply = client.call(std::move(*call));
   ASSERT_TRUE(reply) << reply.error().message();
-  const Bytes back = reply->results().bulk(kBulkMax, "data");
+  const Bytes back = read(*reply)->bulk(kBulkMax, "data");
   EXPECT_TRUE(std::ranges::equal(back, data));
 }
 

@@ -7,6 +7,7 @@
 #include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
 #include "rpcrdma/coroutine.h"
+#include "support/checked_reply.h"
 #include "support/fabric.h"
 #include "support/rpc_fixture.h"
 
@@ -212,7 +213,7 @@ TEST_P(Backward, BothDirectionsAreLoadedAtTheSameTime) {
   const auto data = pattern(600, 5);
   const auto check = [&](Expected<Reply, Error>& reply) {
     ASSERT_TRUE(reply) << reply.error().message();
-    EXPECT_TRUE(std::ranges::equal(reply->results().bulk(1U << 20U, "data"), data));
+    EXPECT_TRUE(std::ranges::equal(read(*reply)->bulk(1U << 20U, "data"), data));
     EXPECT_FALSE(reply->finish());
   };
   const auto more = [&] {
@@ -266,7 +267,7 @@ Task<bool> ask(Client& client, Bytes data) {
   if (!call) co_return false;
   call->arguments().bulk(data);
   auto reply = co_await client.call_async(std::move(*call));
-  co_return reply && reply->results().xdr().u32("size") == data.size();
+  co_return reply&& read(*reply)->xdr().u32("size") == data.size();
 }
 
 TEST_P(Backward, CoroutinesAwaitBackwardCalls) {
@@ -466,7 +467,7 @@ TEST_P(Backward, RepliesOutliveTheConnection) {
   EXPECT_TRUE(pair->run_until([&] { return kept.has_value(); }));
   pair->client->close();
   EXPECT_TRUE(pair->run_until([&] { return !ready.client->connected(); }));
-  EXPECT_TRUE(std::ranges::equal(kept->results().bulk(1U << 20U, "data"), data));
+  EXPECT_TRUE(std::ranges::equal(read(*kept)->bulk(1U << 20U, "data"), data));
   kept.reset();
   EXPECT_TRUE(pair->run_until([&] { return pair->server->connections() == 0; }));
 }
@@ -520,7 +521,7 @@ class BackwardThatOutlives : public Backward {
         return;
       }
       if (number > 0) {
-        EXPECT_TRUE(std::ranges::equal(reply->results().bulk(1U << 20U, "data"), data_));
+        EXPECT_TRUE(std::ranges::equal(read(*reply)->bulk(1U << 20U, "data"), data_));
       }
     }));
   }
@@ -607,7 +608,7 @@ TEST_P(BackwardThatOutlives, CallsMadeWithoutAConnectionWaitAsWell) {
   lose_connection();
   const auto started = ready.client->start(std::move(prepared), [&](Expected<Reply, Error> reply) {
     ASSERT_TRUE(reply) << reply.error().message();
-    EXPECT_TRUE(std::ranges::equal(reply->results().bulk(1U << 20U, "data"), data_));
+    EXPECT_TRUE(std::ranges::equal(read(*reply)->bulk(1U << 20U, "data"), data_));
     ++ends_[0];
   });
   ASSERT_TRUE(started) << started.error().message();
@@ -745,7 +746,7 @@ TEST_P(Backward, ResultsOfALostConnectionAreNotThoseOfTheNext) {
   ASSERT_TRUE(
       ready.client->start(backward_call(TestService::kHold), [&](Expected<Reply, Error> reply) {
         ASSERT_TRUE(reply) << reply.error().message();
-        number = reply->results().xdr().u32("number");
+        number = read(*reply)->xdr().u32("number");
       }));
   EXPECT_TRUE(pair->run_until([&] { return on_client.held.size() == 2; }));
   CallContext *const of_lost = on_client.held[0], *const current = on_client.held[1];
@@ -923,7 +924,7 @@ TEST_F(LastingBackwardClient, IsAnsweredFromMemoryAsItIsNow) {
                                     [&](Expected<Reply, Error> reply) {
                                       done = true;
                                       ASSERT_TRUE(reply) << reply.error().message();
-                                      const Bytes got = reply->results().bulk(1000, "x");
+                                      const Bytes got = read(*reply)->bulk(1000, "x");
                                       ASSERT_EQ(got.size(), 400U);
                                       EXPECT_EQ(got[0], expected);
                                     }));

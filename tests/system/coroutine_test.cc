@@ -7,6 +7,7 @@
 
 #include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
+#include "support/checked_reply.h"
 #include "support/fabric.h"
 #include "support/rpc_fixture.h"
 
@@ -20,7 +21,7 @@ Task<Expected<std::uint32_t, Error>> length(Client& client, Bytes data) {
   call->arguments().bulk(data);
   auto reply = co_await client.call_async(std::move(*call));
   if (!reply) co_return Unexpected<Error>(std::move(reply.error()));
-  const std::uint32_t size = reply->results().xdr().u32("size");
+  const std::uint32_t size = read(*reply)->xdr().u32("size");
   if (auto error = reply->finish()) co_return Unexpected<Error>(std::move(*error));
   co_return size;
 }
@@ -283,7 +284,7 @@ class Proxy final : public CoroutineService {
     call->place_result(memory);
     auto reply = co_await client_.call_async(std::move(*call));
     if (!reply) co_return AcceptStatus::kSystemErr;
-    const Bytes back = reply->results().bulk(TestService::kBulkMax, "data");
+    const Bytes back = read(*reply)->bulk(TestService::kBulkMax, "data");
     if (reply->finish()) co_return AcceptStatus::kSystemErr;
     if (back.data() != memory.data()) std::ranges::copy(back, memory.begin());
     context.results().bulk(memory.first(back.size()));
@@ -364,7 +365,7 @@ struct Chain {
     call->place_result(place);
     ASSERT_TRUE(front->start(std::move(*call), [this](Expected<Reply, Error> reply) {
       ended = true;
-      if (reply) answer = reply->results().bulk(5000, "data").size();
+      if (reply) answer = read(*reply)->bulk(5000, "data").size();
     }));
     ASSERT_TRUE(run_until([this] { return pair.service.held.size() == 1; }));
     EXPECT_EQ(proxy->calls_in_service(), 1U);
@@ -398,7 +399,7 @@ TEST_P(Coroutine, ServesByAwaitingAnotherServer) {
     ASSERT_TRUE(chain.front->start(std::move(*call), [&](Expected<Reply, Error> reply) {
       ended = true;
       ASSERT_TRUE(reply) << reply.error().message();
-      EXPECT_EQ(reply->results().bulk(TestService::kBulkMax, "data").data(), place.data());
+      EXPECT_EQ(read(*reply)->bulk(TestService::kBulkMax, "data").data(), place.data());
     }));
     ASSERT_TRUE(chain.run_until([&] { return ended; }));
     EXPECT_EQ(place, data);
@@ -418,7 +419,7 @@ TEST_P(Coroutine, ReservesRoomForLongResultsAfterAwaiting) {
       ended = true;
       ASSERT_TRUE(reply) << reply.error().message();
       EXPECT_TRUE(
-          std::ranges::equal(reply->results().xdr().opaque(size, "text"), pattern(size, size)));
+          std::ranges::equal(read(*reply)->xdr().opaque(size, "text"), pattern(size, size)));
     }));
     ASSERT_TRUE(chain.run_until([&] { return ended; }));
   }

@@ -16,6 +16,7 @@
 #include "gss/client_auth.h"
 #include "gss/message.h"
 #include "gss/server_auth.h"
+#include "support/checked_reply.h"
 #include "support/fake_mechanism.h"
 #include "support/gss_body.h"
 #include "support/raw_rpc.h"
@@ -137,8 +138,7 @@ class GssClient : public ::testing::TestWithParam<std::tuple<bool, bool>> {
             out->error = reply.error();
             return;
           }
-          reply->land_results();
-          EXPECT_TRUE(are_equal(reply->results().bulk(1U << 20U, "data"), data));
+          EXPECT_TRUE(are_equal(read(*reply)->bulk(1U << 20U, "data"), data));
           EXPECT_EQ(reply->finish(), std::nullopt);
         });
     if (!started) *outcome = {started.error(), true};
@@ -653,7 +653,7 @@ TEST_P(GssClientOverRdma, CallThatIsRepeatedIsExecutedOnce) {
     ASSERT_TRUE(client_->start(std::move(*call), [&](Expected<Reply, Error> reply) {
       is_done = true;
       ASSERT_TRUE(reply) << reply.error().message();
-      executed = reply->results().xdr().u32("times");
+      executed = read(*reply)->xdr().u32("times");
     }));
     ASSERT_TRUE(run_until([&] { return is_done; }));
     EXPECT_LT(losses, 1);
@@ -823,7 +823,7 @@ class FaultyWorld {
     ASSERT_TRUE(client_->start(std::move(*call), [this, &data](Expected<Reply, Error> reply) {
       ++ended_;
       if (reply) {
-        EXPECT_TRUE(are_equal(reply->results().bulk(1U << 20U, "data"), data));
+        EXPECT_TRUE(are_equal(read(*reply)->bulk(1U << 20U, "data"), data));
         return;
       }
       EXPECT_EQ(reply.error().code, Errc::kDenied) << reply.error().message();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gss/server_auth.h"
+#include "support/checked_reply.h"
 #include "support/fake_mechanism.h"
 #include "support/gss_body.h"
 #include "support/gss_caller.h"
@@ -73,7 +74,7 @@ class GssServer : public ::testing::TestWithParam<bool>, protected GssCaller {
     EXPECT_TRUE(client_->start(std::move(*made), [&](Expected<Reply, Error> reply) {
       done = true;
       if (!reply) return;
-      const Bytes rest = reply->results().xdr().rest();
+      const Bytes rest = read(*reply)->xdr().rest();
       answer = Message(rest.begin() + 4, rest.end());
     }));
     EXPECT_TRUE(run_until([&] { return done; }));

@@ -23,6 +23,7 @@
 #include "gss/executor.h"
 #include "gss/message.h"
 #include "gss/server_auth.h"
+#include "support/checked_reply.h"
 #include "support/fake_mechanism.h"
 #include "support/gss_caller.h"
 #include "support/rpc_fixture.h"
@@ -206,7 +207,7 @@ class HostileGss : public ::testing::TestWithParam<const char*> {
     const Message data = pattern(500, 5);
     auto reply = client.call(echo_of(client, data));
     if (!reply) return reply.error();
-    EXPECT_TRUE(std::ranges::equal(reply->results().bulk(1000, "data"), data));
+    EXPECT_TRUE(std::ranges::equal(read(*reply)->bulk(1000, "data"), data));
     return std::nullopt;
   }
   static void expect_echo(Client& client) {

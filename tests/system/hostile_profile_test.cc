@@ -7,6 +7,7 @@
 #include "rdma/siwarp/provider.h"
 #include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
+#include "support/checked_reply.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
 
@@ -354,10 +355,9 @@ TEST_F(HostileProfileServer, ResultsThatComeByDifferentWaysAreNotMistakenForEach
   ASSERT_TRUE(client_->start(std::move(*call), [&](Expected<Reply, Error> reply) {
     ended = true;
     ASSERT_TRUE(reply) << reply.error().message();
-    reply->land_results();
-    const Bytes one = reply->results().bulk(9000, "first");
+    const Bytes one = read(*reply)->bulk(9000, "first");
     EXPECT_EQ(to_words(one), (Words{1, 2, 3}));
-    const Bytes two = reply->results().bulk(9000, "second");
+    const Bytes two = read(*reply)->bulk(9000, "second");
     EXPECT_TRUE(std::ranges::equal(two, in_chunk));
     EXPECT_EQ(one.data(), first.data());
     EXPECT_EQ(two.data(), second.data());

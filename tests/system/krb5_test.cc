@@ -14,6 +14,7 @@
 #include "rpcrdma/client.h"
 #include "rpcrdma/function_service.h"
 #include "rpcrdma/server.h"
+#include "support/checked_reply.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
 
@@ -100,8 +101,8 @@ class Krb5 : public ::testing::TestWithParam<const char*> {
     auto reply = client.call(client.prepare({kProgram, kVersion, kWho}).value());
     EXPECT_TRUE(reply) << reply.error().message();
     if (!reply) return {};
-    const auto protection = Protection{reply->results().xdr().u32("protection")};
-    return {protection, std::string(reply->results().xdr().string(100, "principal"))};
+    const auto protection = Protection{read(*reply)->xdr().u32("protection")};
+    return {protection, std::string(read(*reply)->xdr().string(100, "principal"))};
   }
   static void expect_echo(Client& client, std::size_t size) {
     const Message data = pattern(size, 5);
@@ -111,8 +112,7 @@ class Krb5 : public ::testing::TestWithParam<const char*> {
     call.place_result(place);
     auto reply = client.call(std::move(call));
     ASSERT_TRUE(reply) << reply.error().message();
-    reply->land_results();
-    EXPECT_TRUE(std::ranges::equal(reply->results().bulk(kBulkMax, "data"), data));
+    EXPECT_TRUE(std::ranges::equal(read(*reply)->bulk(kBulkMax, "data"), data));
     EXPECT_EQ(reply->finish(), std::nullopt);
     EXPECT_TRUE(place == data);
   }

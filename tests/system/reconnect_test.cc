@@ -9,6 +9,7 @@
 
 #include "rdma/sim/options.h"
 #include "rpc/call/backoff.h"
+#include "support/checked_reply.h"
 #include "support/rpc_fixture.h"
 
 namespace rpcrdma::test {
@@ -51,7 +52,7 @@ class Reconnect : public ::testing::TestWithParam<Kind> {
             end.error = reply.error();
             return;
           }
-          const Bytes bulk = reply->results().bulk(TestService::kBulkMax, "data");
+          const Bytes bulk = read(*reply)->bulk(TestService::kBulkMax, "data");
           end.data.assign(bulk.begin(), bulk.end());
         });
     ASSERT_TRUE(started) << started.error().message();
@@ -215,7 +216,7 @@ TEST_P(Reconnect, ReplyOfALostConnectionStaysReadable) {
     pair_.run_until([&] { return ended(round); });
     expect_echoed(round);
   }
-  const Bytes data = kept->results().xdr().opaque(500, "data");
+  const Bytes data = read(*kept)->xdr().opaque(500, "data");
   EXPECT_TRUE(are_equal(data, pattern(500, 500)));
   kept.reset();
 }
@@ -253,7 +254,7 @@ TEST_P(Reconnect, CallThatIsMadeAgainHasTheCredentialOfThatTime) {
   ASSERT_TRUE(call);
   ASSERT_TRUE(pair_.client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
     ASSERT_TRUE(reply) << reply.error().message();
-    uid = reply->results().xdr().u32("uid");
+    uid = read(*reply)->xdr().u32("uid");
   }));
   AuthSys sys;  // its header is longer than that of AUTH_NONE
   sys.machine_name = "host";
@@ -433,10 +434,10 @@ class Once {
   void end(std::uint32_t id, Expected<Reply, Error> reply) {
     ++ended_;
     ASSERT_TRUE(reply) << reply.error().message();
-    EXPECT_EQ(reply->results().xdr().u32("times"), 1U) << id;
-    const Bytes data = reply->results().bulk(TestService::kBulkMax, "data");
+    EXPECT_EQ(read(*reply)->xdr().u32("times"), 1U) << id;
+    const Bytes data = read(*reply)->bulk(TestService::kBulkMax, "data");
     EXPECT_TRUE(are_equal(data, pattern(places_[id].size(), id))) << id;
-    EXPECT_EQ(reply->results().xdr().u32("id"), id);
+    EXPECT_EQ(read(*reply)->xdr().u32("id"), id);
     EXPECT_FALSE(reply->finish());
     if (next_ < kCalls) start_one();
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rpcrdma/function_service.h"
+#include "support/checked_reply.h"
 #include "support/fabric.h"
 #include "support/rpc_fixture.h"
 
@@ -179,7 +180,7 @@ TEST_P(Rfc5666, MoreCallsThanCreditsAndExposedRepliesAllEnd) {
     call->place_result(place);
     ASSERT_TRUE(pair.client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
       ASSERT_TRUE(reply) << reply.error().message();
-      (void)reply->results().bulk(kSize, "data");
+      (void)read(*reply)->bulk(kSize, "data");
       ++ended;
     }));
   }
@@ -386,7 +387,7 @@ TEST_P(Rfc5666, EveryConnectionIsConfiguredAlsoWhenAllCallsWait) {
     call->place_result(place);
     ASSERT_TRUE(pair.client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
       ASSERT_TRUE(reply) << reply.error().message();
-      (void)reply->results().bulk(kSize, "data");
+      (void)read(*reply)->bulk(kSize, "data");
       ++ended;
     }));
   }

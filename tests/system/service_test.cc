@@ -1,8 +1,12 @@
 // What makes a small program small: services of functions, default options, one port for a server
 // on each thread. Through the public headers, over siwarp.
+#include "rpcrdma/service.h"
+
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -11,6 +15,8 @@
 #include "rpcrdma/client.h"
 #include "rpcrdma/function_service.h"
 #include "rpcrdma/server.h"
+#include "rpcrdma/testing.h"
+#include "support/checked_reply.h"
 
 namespace rpcrdma::test {
 namespace {
@@ -72,6 +78,38 @@ void fill(FunctionService& service) {
           {.bulk_argument_size_max = 5000});
 }
 
+TEST(ServiceTest, TakesNoMoreDataThanTheServerDoes) {
+  class Large final : public Service {
+   public:
+    const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
+      return find_traits(table, procedure);
+    }
+    std::span<const ProcedureTraits> all_traits() const noexcept override { return table; }
+    void call(CallContext& context) override { context.fail(AcceptStatus::kProcUnavail); }
+    std::array<ProcedureTraits, 2> table{
+        {{.number = 1, .name = "SMALL", .bulk_argument_size_max = 1U << 20U},
+         {.number = 2, .name = "LARGE", .bulk_argument_size_max = 4U << 20U}}};
+  } service;
+  const auto added = [&service](std::uint32_t size_max) {
+    ServerOptions options;
+    options.bulk_size_max = size_max;
+    testing::Network network(1);
+    Server server = network.listen("large", options).value();
+    return server.add(1, 2, service);
+  };
+  const auto refused = added(1U << 20U);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kTooLarge);
+  EXPECT_NE(refused.error().message().find(
+                "procedure 2 (LARGE) of program 1 version 2 takes data of up to 4194304 bytes, and "
+                "ServerOptions::bulk_size_max is 1048576: raise it to that"),
+            std::string::npos)
+      << refused.error().message();
+  EXPECT_TRUE(added(4U << 20U));
+  service.table[1].bulk_argument_size_max = 0xffffffff;
+  EXPECT_TRUE(added(1U << 20U)) << "without a bound of its own it has the server's";
+}
+
 TEST(FunctionService, AnswersWithTheFunctionOfTheProcedure) {
   FunctionService service;
   fill(service);
@@ -80,7 +118,7 @@ TEST(FunctionService, AnswersWithTheFunctionOfTheProcedure) {
   ASSERT_TRUE(client) << client.error().message();
   auto reply = call_service(*client, kGreet, "world");
   ASSERT_TRUE(reply) << reply.error().message();
-  EXPECT_EQ(reply->results().xdr().string(255, "greeting"), "hello world");
+  EXPECT_EQ(read(*reply)->xdr().string(255, "greeting"), "hello world");
   EXPECT_FALSE(reply->finish());
 }
 
@@ -107,7 +145,7 @@ TEST(FunctionService, TakesBulkArgumentsUpToTheSizeOfTheProcedure) {
     auto reply = client.call(std::move(*call));
     if (size == 5000) {
       ASSERT_TRUE(reply) << reply.error().message();
-      EXPECT_EQ(reply->results().xdr().u32("size"), 5000U);
+      EXPECT_EQ(read(*reply)->xdr().u32("size"), 5000U);
     } else {
       EXPECT_EQ(reply.error().code, Errc::kBadArguments);
     }

@@ -23,6 +23,7 @@
 #include "rpc/serve/shard_inbox.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
+#include "support/checked_reply.h"
 #include "support/forwarding_provider.h"
 #include "support/raw_peer.h"
 #include "support/raw_rpc.h"
@@ -152,7 +153,7 @@ class Shards : public ::testing::Test {
     auto reply = client.call(
         client.prepare({TestService::kProgram, TestService::kVersion, procedure}).value());
     EXPECT_TRUE(reply) << reply.error().message();
-    return reply ? reply->results().xdr().u32("number") : ~0U;
+    return reply ? read(*reply)->xdr().u32("number") : ~0U;
   }
   static void expect_data(Client& client, std::uint32_t size) {
     std::vector<std::byte> place(size);
@@ -161,7 +162,7 @@ class Shards : public ::testing::Test {
     call.place_result(place);
     auto reply = client.call(std::move(call));
     ASSERT_TRUE(reply) << reply.error().message();
-    const Bytes data = reply->results().bulk(size, "data");  // `place` where it could be placed
+    const Bytes data = read(*reply)->bulk(size, "data");  // `place` where it could be placed
     ASSERT_THAT(data, SizeIs(size));
     EXPECT_EQ(data.back(), std::byte{0x5a});
   }
@@ -400,7 +401,7 @@ TEST(ShardsOfAServer, TellTheirFiguresToServicesOfOtherServers) {
     EXPECT_TRUE(client.start(
         client.prepare({TestService::kProgram, TestService::kVersion, procedure}).value(),
         [&](Expected<Reply, Error> reply) {
-          result = reply ? reply->results().xdr().u32("number") : ~0U;
+          result = reply ? read(*reply)->xdr().u32("number") : ~0U;
         }));
     while (!result) {
       client.progress();

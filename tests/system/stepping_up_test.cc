@@ -18,6 +18,7 @@
 
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
+#include "support/checked_reply.h"
 #include "support/raw_peer.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
@@ -128,7 +129,7 @@ class SteppingUp : public ::testing::Test {
     if (!call) return Unexpected<Error>(call.error());
     auto reply = client.call(std::move(*call));
     if (!reply) return Unexpected<Error>(reply.error());
-    return reply->results().xdr().u32("said");
+    return read(*reply)->xdr().u32("said");
   }
   std::string last_cause() const { return causes.empty() ? "none" : causes.back(); }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "rpcrdma/client.h"
+#include "support/checked_reply.h"
 #include "support/raw_peer.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
@@ -40,7 +41,7 @@ class TcpClientTest : public ::testing::Test {
     call->time_out_after(timeout);
     const auto started = client_->start(std::move(*call), [this](Expected<Reply, Error> reply) {
       if (reply) {
-        results_.push_back(reply->results().xdr().u32("result"));
+        results_.push_back(read(*reply)->xdr().u32("result"));
       } else {
         errors_.push_back(reply.error());
       }

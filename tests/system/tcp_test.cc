@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/checked_reply.h"
 #include "support/raw_peer.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
@@ -117,7 +118,7 @@ TEST_F(TcpTest, OneServiceAnswersOverBothTransports) {
     call->place_result(place);
     auto reply = client->call(std::move(*call));
     ASSERT_TRUE(reply) << reply.error().message();
-    EXPECT_TRUE(std::ranges::equal(reply->results().bulk(400'000, "data"), data));
+    EXPECT_TRUE(std::ranges::equal(read(*reply)->bulk(400'000, "data"), data));
     ended = true;
   });
   run_until([&] { return ended.load(); });

@@ -18,6 +18,7 @@
 
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
+#include "support/checked_reply.h"
 #include "support/rpc_fixture.h"
 
 namespace rpcrdma::test {
@@ -187,7 +188,7 @@ TEST_P(TirpcServer, AnswersOurClient) {
     call->arguments().bulk(data);
     auto reply = client->call(std::move(*call));
     ASSERT_TRUE(reply) << reply.error().message();
-    const Bytes back = reply->results().bulk(TestService::kBulkMax, "data");
+    const Bytes back = read(*reply)->bulk(TestService::kBulkMax, "data");
     EXPECT_TRUE(std::ranges::equal(back, data)) << size;
     EXPECT_FALSE(reply->finish());
   }

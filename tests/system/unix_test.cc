@@ -18,6 +18,7 @@
 
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
+#include "support/checked_reply.h"
 #include "support/raw_peer.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
@@ -100,7 +101,7 @@ TEST_F(UnixTest, ServesCallsAndSaysThePath) {
     echo->arguments().bulk(data);
     auto reply = client->call(std::move(*echo));
     ASSERT_TRUE(reply) << reply.error().message();
-    EXPECT_TRUE(std::ranges::equal(reply->results().bulk(400'000, "data"), data));
+    EXPECT_TRUE(std::ranges::equal(read(*reply)->bulk(400'000, "data"), data));
   });
 }
 
@@ -299,7 +300,7 @@ TEST_F(UnixTest, ReplyThatCameBeforeTheServerWentIsShown) {
   std::optional<std::uint32_t> uid;
   ASSERT_TRUE(client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
     ASSERT_TRUE(reply) << reply.error().message();
-    uid = reply->results().xdr().u32("uid");
+    uid = read(*reply)->xdr().u32("uid");
   }));
   while (server_->counters().calls == 0) server_->progress();
   server_.reset();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/checked_reply.h"
 #include "system/version_two_server_for_test.h"
 
 namespace rpcrdma::test {
@@ -426,7 +427,7 @@ TEST_F(ServerCredits, LetALongReplyCome) {
   std::size_t results = 0;
   ASSERT_TRUE(client_->start(std::move(*call), [&](auto reply) {
     ends_.back().push_back(reply ? std::nullopt : CallEnd(reply.error().code));
-    if (reply) results = reply->results().xdr().rest().size();
+    if (reply) results = read(*reply)->xdr().rest().size();
   }));
   time_.settle();
   ASSERT_EQ(calls_.size(), 1U);

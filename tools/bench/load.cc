@@ -94,7 +94,6 @@ void Load::finish(Reply& reply, Slot& slot) {
   MessageReader& results = reply.results();
   bool right = true;
   if (what_.kind == Kind::kRead) {
-    reply.land_results();  // also what came inline
     const Bytes data = results.bulk(what_.size, "data");
     right = data.size() == what_.size && data.data() == slot.place.data();
   } else if (what_.kind == Kind::kWrite) {
@@ -127,11 +126,13 @@ void check_data(Client& client, const Case& what, Bytes data) {
   }
   auto reply = client.call(std::move(*call));
   if (!reply) fail(what.name, reply.error());
-  const bool right =
-      what.kind == Kind::kRead
-          ? std::ranges::equal(reply->results().bulk(what.size, "data"), data.first(what.size))
-          : reply->results().xdr().u32("right") == 1;
-  if (!right) throw std::runtime_error(what.name + ": the data arrives damaged");
+  const auto right = reply->decode([&](MessageReader& results) {
+    return what.kind == Kind::kRead
+               ? std::ranges::equal(results.bulk(what.size, "data"), data.first(what.size))
+               : results.xdr().u32("right") == 1;
+  });
+  if (!right) fail(what.name, right.error());
+  if (!*right) throw std::runtime_error(what.name + ": the data arrives damaged");
 }
 
 }  // namespace rpcrdma::tools::bench

@@ -88,9 +88,13 @@ ServerFigures figures_of_server(Client& client) {
   if (!call) fail(kWhat, call.error());
   auto reply = client.call(std::move(*call));
   if (!reply) fail(kWhat, reply.error());
-  ServerFigures all;
-  for (const auto figure : kFigures) all.*figure = reply->results().xdr().u64("figure");
-  return all;
+  auto figures = reply->decode([](MessageReader& results) {
+    ServerFigures all;
+    for (const auto figure : kFigures) all.*figure = results.xdr().u64("figure");
+    return all;
+  });
+  if (!figures) fail(kWhat, figures.error());
+  return *figures;
 }
 
 }  // namespace rpcrdma::tools::bench

@@ -104,9 +104,11 @@ namespace codec {
 
 // --- Encoding: a value over its limit fails the message
 
-inline bool fits(std::size_t count, std::uint32_t count_max, MessageWriter& writer) noexcept {
+// `field` is static text, for the message.
+inline bool fits(std::size_t count, std::uint32_t count_max, MessageWriter& writer,
+                 std::string_view field) noexcept {
   if (count <= count_max) return true;
-  writer.fail();
+  writer.fail(field, count, count_max);
   return false;
 }
 inline void write(MessageWriter& writer, float value) noexcept {
@@ -115,19 +117,21 @@ inline void write(MessageWriter& writer, float value) noexcept {
 inline void write(MessageWriter& writer, double value) noexcept {
   writer.xdr().u64(std::bit_cast<std::uint64_t>(value));
 }
-inline void write_opaque(MessageWriter& writer, Bytes value, std::uint32_t size_max) noexcept {
-  if (fits(value.size(), size_max, writer)) writer.xdr().opaque(value);
+inline void write_opaque(MessageWriter& writer, Bytes value, std::uint32_t size_max,
+                         std::string_view field) noexcept {
+  if (fits(value.size(), size_max, writer, field)) writer.xdr().opaque(value);
 }
-inline void write_string(MessageWriter& writer, std::string_view value,
-                         std::uint32_t size_max) noexcept {
-  if (fits(value.size(), size_max, writer)) writer.xdr().string(value);
+inline void write_string(MessageWriter& writer, std::string_view value, std::uint32_t size_max,
+                         std::string_view field) noexcept {
+  if (fits(value.size(), size_max, writer, field)) writer.xdr().string(value);
 }
-inline void write_bulk(MessageWriter& writer, Bytes value, std::uint32_t size_max) noexcept {
-  if (fits(value.size(), size_max, writer)) writer.bulk(value);
+inline void write_bulk(MessageWriter& writer, Bytes value, std::uint32_t size_max,
+                       std::string_view field) noexcept {
+  if (fits(value.size(), size_max, writer, field)) writer.bulk(value);
 }
-inline void write_bulk(MessageWriter& writer, std::string_view value,
-                       std::uint32_t size_max) noexcept {
-  write_bulk(writer, std::as_bytes(std::span(value)), size_max);
+inline void write_bulk(MessageWriter& writer, std::string_view value, std::uint32_t size_max,
+                       std::string_view field) noexcept {
+  write_bulk(writer, std::as_bytes(std::span(value)), size_max, field);
 }
 
 // --- Decoding: after a failure every function returns nothing, see xdr::Reader

@@ -208,7 +208,6 @@ template <class R, class Decode>
 Expected<WithReply<R>, Error> take_with_reply(Reply&& reply, Decode decode) {
   WithReply<R> results(std::move(reply));
   Reply& kept = reply_of(results);
-  kept.land_results();
   decode(kept.results(), static_cast<R&>(results));
   if (auto error = kept.finish()) return Unexpected<Error>(std::move(*error));
   return results;

@@ -247,7 +247,7 @@ void BackwardClient::want_turn() {
 bool BackwardClient::stays_behind() {
   if (adrift_) close();
   if (session_ == nullptr) return false;
-  RPCRDMA_ASSERT(!in_progress_, "a client is destroyed inside of one of its callbacks");
+  RPCRDMA_REQUIRE(!in_progress_, "a client is destroyed inside of one of its callbacks");
   close();
   if (!calls_.any_started()) {
     session_->caller().leave(last_xid_);

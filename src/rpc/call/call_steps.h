@@ -31,7 +31,7 @@ class PlainAuth final : public ClientAuth {
 
   void set(const AuthSys& sys) {
     const auto size = encode_auth_sys(sys, body_);
-    RPCRDMA_ASSERT(size.has_value(), "an AUTH_SYS credential over the limits of RFC 5531");
+    RPCRDMA_REQUIRE(size.has_value(), "an AUTH_SYS credential over the limits of RFC 5531");
     credential_ = {AuthFlavor::kSys, Bytes(body_).first(*size)};
   }
   StepEnd seal(CallSeal& call, AuthStep& /*step*/) override {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "rpc/call/connecting_client.h"
 #include "rpc/call/tcp_client.h"
 #include "rpc/engine_options.h"
@@ -36,12 +37,17 @@ Call::~Call() {
   if (impl_ != nullptr) impl_->free_slot(slot_);
 }
 
+ClientImpl& Call::impl() const noexcept {
+  RPCRDMA_REQUIRE(impl_ != nullptr, "a Call that was started or moved from is used");
+  return *impl_;
+}
+
 MessageWriter& Call::arguments() noexcept {
-  return impl_->message(slot_).writer;
+  return impl().message(slot_).writer;
 }
 
 void Call::place_result(MutableBytes destination) noexcept {
-  auto& slot = impl_->message(slot_);
+  auto& slot = impl().message(slot_);
   if (slot.result_count == slot.results.size() || destination.empty()) {
     slot.results_refused = true;
     return;
@@ -50,32 +56,47 @@ void Call::place_result(MutableBytes destination) noexcept {
 }
 
 void Call::expect_results(std::uint32_t size_max) noexcept {
-  impl_->message(slot_).results_size_max = size_max;
+  impl().message(slot_).results_size_max = size_max;
 }
 
 void Call::time_out_after(std::chrono::nanoseconds timeout) noexcept {
-  impl_->message(slot_).timeout = rpc::limited(timeout);
+  impl().message(slot_).timeout = rpc::limited(timeout);
 }
 
 // --- Reply -------------------------------------------------------------------------------------
 
 Reply::~Reply() {
-  if (impl_ != nullptr) impl_->free_slot(slot_);
+  if (impl_ == nullptr) return;
+  if (is_unchecked_ && std::uncaught_exceptions() == 0) {
+    misused("the results of a reply were read and not checked; call Reply::finish(), or decode()");
+  }
+  impl_->free_slot(slot_);
+}
+
+ClientImpl& Reply::impl() const noexcept {
+  RPCRDMA_REQUIRE(impl_ != nullptr, "a Reply that was moved from is used");
+  return *impl_;
 }
 
 MessageReader& Reply::results() noexcept {
-  return impl_->message(slot_).reader;
+  is_unchecked_ = true;
+  return impl().message(slot_).reader;
+}
+
+void Reply::view_results() noexcept {
+  impl().message(slot_).reader.view();
 }
 
 void Reply::land_results() noexcept {
-  impl_->message(slot_).reader.land();
+  impl().message(slot_).reader.land();
 }
 
 std::optional<Error> Reply::finish() noexcept {
-  auto& slot = impl_->message(slot_);
+  is_unchecked_ = false;
+  auto& slot = impl().message(slot_);
   if (slot.reader.finish()) return std::nullopt;
   const xdr::DecodeError& error = slot.reader.xdr().error();
-  return Error{Errc::kBadReply, "decoding the results", std::string(impl_->peer()),
+  return Error{Errc::kBadReply, "decoding the results", std::string(impl().peer()),
                fmt::format("{} at byte {} of field '{}'", xdr::to_string(error.code), error.offset,
                            error.field)};
 }
@@ -131,13 +152,22 @@ Expected<int, Error> ClientImpl::give_up_socket() {
 // --- Client ------------------------------------------------------------------------------------
 
 Client::Client(std::unique_ptr<ClientImpl> impl) noexcept : impl_(std::move(impl)) {}
-Client::Client(Client&&) noexcept = default;
+// Who gets it may use it on another thread from now on.
+Client::Client(Client&& other) noexcept : impl_(std::move(other.impl_)) {
+  if (impl_) impl_->owner().forget();
+}
 Client& Client::operator=(Client&& other) noexcept {
   if (this != &other) {
     ClientImpl::dispose(std::move(impl_));
     impl_ = std::move(other.impl_);
+    if (impl_) impl_->owner().forget();
   }
   return *this;
+}
+ClientImpl& Client::impl() const noexcept {
+  RPCRDMA_REQUIRE(impl_ != nullptr, "a Client that was moved from is used");
+  impl_->owner().check("two threads use one Client; each thread needs a client of its own");
+  return *impl_;
 }
 Client::~Client() {
   ClientImpl::dispose(std::move(impl_));
@@ -152,7 +182,7 @@ Expected<Client, Error> Client::backward(const CallContext& context,
 Expected<void, Error> Client::resume(const CallContext& context) {
   rpc::Session* const session = rpc::session_of(context);
   if (session == nullptr) return not_of_a_connection("resuming calls of the client");
-  return impl_->resume(*session);
+  return impl().resume(*session);
 }
 
 Expected<Client, Error> Client::connect(std::string_view url, const ClientOptions& given) {
@@ -208,26 +238,26 @@ Expected<Client, Error> Client::adopt(int descriptor, ClientOptions options) {
 }
 
 Expected<Client, Error> Client::step_up(ClientOptions options) {
-  const auto descriptor = impl_->give_up_socket();
+  const auto descriptor = impl().give_up_socket();
   if (!descriptor) return Unexpected<Error>(descriptor.error());
   return adopt(*descriptor, std::move(options));
 }
 
 Expected<Call, Error> Client::prepare(const Procedure& procedure,
                                       std::uint32_t arguments_size_max) {
-  return impl_->prepare(procedure, arguments_size_max);
+  return impl().prepare(procedure, arguments_size_max);
 }
 Expected<Call, Error> Client::prepare_message(std::uint32_t size_max) {
-  return impl_->prepare_message(size_max);
+  return impl().prepare_message(size_max);
 }
 Expected<Call, Error> Client::prepare_log_out() {
-  const auto procedure = impl_->goodbye();
+  const auto procedure = impl().goodbye();
   if (!procedure) {
-    return Unexpected<Error>(Error{Errc::kSecurity, "logging out", std::string(impl_->peer()),
+    return Unexpected<Error>(Error{Errc::kSecurity, "logging out", std::string(impl().peer()),
                                    "there is no security context that a server keeps"});
   }
-  auto call = impl_->prepare(*procedure, 0);
-  if (call) impl_->message(ClientImpl::slot_of(*call)).step.seal.is_last = true;
+  auto call = impl().prepare(*procedure, 0);
+  if (call) impl().message(ClientImpl::slot_of(*call)).step.seal.is_last = true;
   return call;
 }
 void Client::log_out() {
@@ -238,53 +268,53 @@ void Client::log_out() {
   (void)this->call(std::move(*call));
 }
 Expected<Reply, Error> Client::call(Call call) {
-  return impl_->call(std::move(call));
+  return impl().call(std::move(call));
 }
 Expected<RegisteredMemory, Error> Client::register_memory(MutableBytes memory) {
-  return impl_->register_memory(memory, memory.data());
+  return impl().register_memory(memory, memory.data());
 }
 Expected<RegisteredMemory, Error> Client::register_read_only(Bytes memory) {
-  return impl_->register_memory(memory, nullptr);
+  return impl().register_memory(memory, nullptr);
 }
 
 Expected<void, Error> Client::start(Call call, ReplyCallback callback) {
-  return impl_->start(std::move(call), std::move(callback));
+  return impl().start(std::move(call), std::move(callback));
 }
 int Client::wait_fd() const noexcept {
-  return impl_->wait_fd();
+  return impl().wait_fd();
 }
 void Client::progress() {
-  impl_->progress();
+  impl().progress();
 }
 void Client::wait() {
-  impl_->wait();
+  impl().wait();
 }
 void Client::drain() {
-  impl_->drain();
+  impl().drain();
 }
 void Client::close() noexcept {
-  impl_->close();
+  impl().close();
 }
 bool Client::connected() const noexcept {
-  return impl_->connected();
+  return impl().connected();
 }
 bool Client::ended() const noexcept {
-  return impl_->ended();
+  return impl().ended();
 }
 std::uint32_t Client::calls_in_flight() const noexcept {
-  return impl_->calls_in_flight();
+  return impl().calls_in_flight();
 }
 std::string_view Client::provider_name() const noexcept {
-  return impl_->provider_name();
+  return impl().provider_name();
 }
 std::string_view Client::peer_address() const noexcept {
-  return impl_->peer();
+  return impl().peer();
 }
 std::uint32_t Client::protocol_version() const noexcept {
-  return impl_->protocol_version();
+  return impl().protocol_version();
 }
 std::optional<ConnectionCharacteristics> Client::characteristics() const noexcept {
-  return impl_->characteristics();
+  return impl().characteristics();
 }
 Expected<void, Error> Client::request_receive_size(std::uint32_t size, ChangeCallback callback,
                                                    std::chrono::nanoseconds delay) {
@@ -293,34 +323,34 @@ Expected<void, Error> Client::request_receive_size(std::uint32_t size, ChangeCal
   return request_characteristic(rpc::kReceiveSizeId, value, std::move(callback), delay);
 }
 Expected<void, Error> Client::raise_receive_size(std::uint32_t size) {
-  if (VersionTwo* two = impl_->version_two()) return two->raise_receive_size(size);
-  return needs_version_two(*impl_, "raising the receive size");
+  if (VersionTwo* two = impl().version_two()) return two->raise_receive_size(size);
+  return needs_version_two(impl(), "raising the receive size");
 }
 Expected<void, Error> Client::request_characteristic(std::uint32_t id, Bytes value,
                                                      ChangeCallback callback,
                                                      std::chrono::nanoseconds delay) {
-  if (VersionTwo* two = impl_->version_two()) {
+  if (VersionTwo* two = impl().version_two()) {
     return two->request_change(id, value, std::move(callback), delay);
   }
-  return needs_version_two(*impl_, "requesting a change");
+  return needs_version_two(impl(), "requesting a change");
 }
 Expected<void, Error> Client::set_characteristic(std::uint32_t id, Bytes value) {
-  if (VersionTwo* two = impl_->version_two()) return two->set_characteristic(id, value);
-  return needs_version_two(*impl_, "setting a characteristic");
+  if (VersionTwo* two = impl().version_two()) return two->set_characteristic(id, value);
+  return needs_version_two(impl(), "setting a characteristic");
 }
 std::optional<std::vector<std::byte>> Client::peer_characteristic(std::uint32_t id) const {
-  const VersionTwo* two = impl_->version_two();
+  const VersionTwo* two = impl().version_two();
   return two != nullptr ? two->peer_characteristic(id) : std::nullopt;
 }
 TransferCounters Client::counters() const noexcept {
-  return impl_->counters();
+  return impl().counters();
 }
 Expected<void, Error> Client::serve(std::uint32_t program, std::uint32_t version,
                                     Service& service) {
-  return impl_->serve(program, version, service);
+  return impl().serve(program, version, service);
 }
 void Client::use_credential(const AuthSys& credential) {
-  impl_->use_credential(credential);
+  impl().use_credential(credential);
 }
 
 }  // namespace rpcrdma

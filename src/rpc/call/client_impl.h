@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/owner_thread.h"
 #include "rpc/call/call_steps.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/message.h"
@@ -91,6 +92,8 @@ class ClientImpl {
   virtual bool connected() const noexcept = 0;
   virtual bool ended() const noexcept = 0;
 
+  OwnerThread& owner() const noexcept { return owner_; }
+
   // The end of the Client that had it.
   static void dispose(std::unique_ptr<ClientImpl> impl) {
     if (impl && impl->stays_behind()) (void)impl.release();
@@ -111,6 +114,8 @@ class ClientImpl {
   friend class Call;
   friend class Client;
   friend class Reply;
+
+  mutable OwnerThread owner_;
 
   virtual std::optional<Procedure> goodbye() const noexcept = 0;
   // True: it deletes itself when the last of its work ends.

@@ -37,7 +37,7 @@ ConnectingClient::ConnectingClient(std::unique_ptr<rdma::Provider> owned, rdma::
 }
 
 ConnectingClient::~ConnectingClient() {
-  RPCRDMA_ASSERT(!in_progress_, "a client is destroyed inside of one of its callbacks");
+  RPCRDMA_REQUIRE(!in_progress_, "a client is destroyed inside of one of its callbacks");
   close();
   // What calls still hold is given back when the connection has flushed them.
   const auto is_busy = [this] { return calls_in_flight() > 0 || calls_.own_is_under_way(); };
@@ -120,7 +120,7 @@ void ConnectingClient::close() noexcept {
 // --- Progress ----------------------------------------------------------------------------------
 
 void ConnectingClient::progress() {
-  RPCRDMA_ASSERT(!in_progress_, "a callback must not call progress(), call() or drain()");
+  RPCRDMA_REQUIRE(!in_progress_, "a callback must not call progress(), call() or drain()");
   provider_.progress();
   pump();
 }

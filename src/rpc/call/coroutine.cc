@@ -6,7 +6,7 @@
 namespace rpcrdma {
 
 void detail::require(bool condition, const char* text) noexcept {
-  RPCRDMA_ASSERT(condition, text);
+  RPCRDMA_REQUIRE(condition, text);
 }
 
 void start_detached(Task<void> task) {

@@ -50,7 +50,7 @@ void ConnectingClient::handle_configured(Expected<Reply, Error> reply) {
     return;
   }
   const auto answer = oncrpc::decode_configuration_reply(reply->results().xdr());
-  if (!reply->results().finish()) return connection_->disconnect();
+  if (reply->finish()) return connection_->disconnect();
   engine::LinkParameters link = connection_->engine().link();
   link.inline_send =
       std::clamp(answer.call_size_max, rpc::kInlineSizeMin, engine_options_.inline_send);

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "oncrpc/message.h"
+#include "rpc/call/call_causes.h"
 #include "rpc/call/reply_reading.h"
 #include "rpc/errors.h"
 #include "rpc/time_limit.h"
@@ -121,14 +122,13 @@ Expected<void, Error> RdmaClient::start(Call&& call, ReplyCallback&& callback) {
 std::optional<Error> RdmaClient::begin(std::uint32_t index, bool blocking,
                                        ReplyCallback&& callback) {
   Slot& slot = calls_[index];
-  RPCRDMA_ASSERT(slot.state == State::kPrepared, "a Call is started twice");
+  RPCRDMA_REQUIRE(slot.state == State::kPrepared, "a Call is started twice");
   if (slot.results_refused || !slot.writer.ok()) [[unlikely]] {
     const bool is_place = slot.results_refused;
+    std::string cause = rpc::cause_of_refusal(slot);
     free_slot(index);
     return Error{Errc::kTooLarge, is_place ? "placing the results" : "encoding the arguments",
-                 errors_.peer(),
-                 is_place ? "place_result() takes up to 8 places, none of them empty"
-                          : "they exceed the size given to prepare(), or have too many bulk items"};
+                 errors_.peer(), std::move(cause)};
   }
   if (slot.is_whole) [[unlikely]] {
     const auto xid = rpc::xid_of(slot.writer, slot.arguments());
@@ -222,7 +222,11 @@ void RdmaClient::handle_failed(std::uint32_t index, engine::CallError error) {
   if (is_lost && !is_own && calls_[index].is_whole) whole_call_lost_ = true;
   if (error != engine::CallError::kTimedOut && !is_lost && !is_own) heard_ = true;  // an answer
   if (closing_ && error == engine::CallError::kConnectionLost) error = engine::CallError::kCanceled;
-  fail(index, errors_.explain(error, connection_));
+  Error explained = errors_.explain(error, connection_);
+  if (error == engine::CallError::kChunk && !is_own) {
+    explained.cause = rpc::cause_of_chunk_error(calls_[index]);
+  }
+  fail(index, std::move(explained));
 }
 
 inline void RdmaClient::complete(std::uint32_t index) {

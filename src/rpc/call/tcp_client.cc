@@ -10,6 +10,7 @@
 #include "base/bounded_vector.h"
 #include "oncrpc/message.h"
 #include "posix/address.h"
+#include "rpc/call/call_causes.h"
 #include "rpc/call/reply_reading.h"
 #include "rpc/call/tcp_errors.h"
 #include "rpc/errors.h"
@@ -83,7 +84,7 @@ TcpClient::TcpClient(std::unique_ptr<posix::Reactor> reactor, std::string_view p
 }
 
 TcpClient::~TcpClient() {
-  RPCRDMA_ASSERT(!in_progress_, "a client is destroyed inside of one of its callbacks");
+  RPCRDMA_REQUIRE(!in_progress_, "a client is destroyed inside of one of its callbacks");
   if (connection_ == nullptr) return;
   close();
   pump();                   // the calls under way end
@@ -186,16 +187,14 @@ Expected<void, Error> TcpClient::start(Call&& call, ReplyCallback&& callback) {
 std::optional<Error> TcpClient::begin(std::uint32_t index, bool blocking,
                                       ReplyCallback&& callback) {
   Slot& slot = slots_[index];
-  RPCRDMA_ASSERT(slot.state == State::kPrepared, "a Call is started twice");
+  RPCRDMA_REQUIRE(slot.state == State::kPrepared, "a Call is started twice");
   const auto xid =
       slot.is_whole ? rpc::xid_of(slot.writer, slot.stream.subspan(rpc::kHeaderRoom)) : slot.xid;
   std::optional<Error> error;
   if (slot.results_refused) {
-    error = Error{Errc::kTooLarge, "placing the results", peer_,
-                  "place_result() takes up to 8 places, none of them empty"};
+    error = Error{Errc::kTooLarge, "placing the results", peer_, rpc::cause_of_refusal(slot)};
   } else if (!slot.writer.ok()) {
-    error = Error{Errc::kTooLarge, "encoding the arguments", peer_,
-                  "they exceed the size given to prepare(), or have too many bulk items"};
+    error = Error{Errc::kTooLarge, "encoding the arguments", peer_, rpc::cause_of_refusal(slot)};
   } else if (!xid) {
     error = rpc::no_call(peer_);
   } else if (slot.is_whole && is_in_use(*xid)) {
@@ -291,7 +290,7 @@ void TcpClient::go_on(std::uint32_t index, std::optional<Error> (TcpClient::*nex
 }
 
 Expected<Reply, Error> TcpClient::call(Call call) {
-  RPCRDMA_ASSERT(!in_progress_, "a callback must not call progress(), call() or drain()");
+  RPCRDMA_REQUIRE(!in_progress_, "a callback must not call progress(), call() or drain()");
   const std::uint32_t index = take_slot(call);
   if (auto error = begin(index, true, {})) return Unexpected<Error>(std::move(*error));
   connection_->flush();
@@ -308,7 +307,7 @@ Expected<Reply, Error> TcpClient::call(Call call) {
 // --- Progress ----------------------------------------------------------------------------------
 
 void TcpClient::progress() {
-  RPCRDMA_ASSERT(!in_progress_, "a callback must not call progress(), call() or drain()");
+  RPCRDMA_REQUIRE(!in_progress_, "a callback must not call progress(), call() or drain()");
   reactor_->dispatch();
   pump();
 }
@@ -531,7 +530,7 @@ TransferCounters TcpClient::counters() const noexcept {
 // --- The way to RDMA ---------------------------------------------------------------------------
 
 Expected<int, Error> TcpClient::give_up_socket() {
-  RPCRDMA_ASSERT(!in_progress_, "a callback must not step up");
+  RPCRDMA_REQUIRE(!in_progress_, "a callback must not step up");
   const auto refused = [this](std::string cause) {
     return Unexpected<Error>(unsupported("stepping up", peer_, std::move(cause)));
   };

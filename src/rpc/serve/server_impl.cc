@@ -140,7 +140,7 @@ Expected<void, Error> ServerImpl::adopt(int descriptor) {
 }
 
 void ServerImpl::progress() {
-  RPCRDMA_ASSERT(current_server == nullptr, "a service must not call progress()");
+  RPCRDMA_REQUIRE(current_server == nullptr, "a service must not call progress()");
   current_server = this;
   loop_.progress();
   const Instant now = loop_.now();

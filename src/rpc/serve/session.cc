@@ -340,7 +340,7 @@ bool Session::retry_duplicates() {
 // --- Its answer --------------------------------------------------------------------------------
 
 void Session::send_answer(Context& context) {
-  RPCRDMA_ASSERT(context.active_, "a call is answered twice");
+  RPCRDMA_REQUIRE(context.active_, "a call is answered twice");
   duplicates_.handle_answer(context);
   if (context.is_to_be_sealed() && !context.seal()) [[unlikely]] {
     ++steps_;

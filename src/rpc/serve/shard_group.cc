@@ -116,6 +116,19 @@ Expected<std::string, Error> ShardGroup::listen_tcp(const std::string& address) 
 
 Expected<void, Error> ShardGroup::add(std::uint32_t program, std::uint32_t version,
                                       Service& service) {
+  // Without a bound in the .x file, the server's own is the bound.
+  constexpr std::uint32_t kUnbounded = 0xffffffff;
+  const std::uint32_t size_max = options().bulk_size_max;
+  for (const ProcedureTraits& each : service.all_traits()) {
+    const ProcedureTraits* const traits = service.traits(each.number);  // may have a lower limit
+    const std::uint32_t size = traits != nullptr ? traits->bulk_argument_size_max : 0;
+    if (size <= size_max || size == kUnbounded) continue;
+    return Unexpected<Error>(Error{
+        Errc::kTooLarge, "adding a service", std::string(first().address()),
+        fmt::format("procedure {} ({}) of program {} version {} takes data of up to {} bytes, "
+                    "and ServerOptions::bulk_size_max is {}: raise it to that",
+                    each.number, each.name, program, version, size, size_max)});
+  }
   if (state_.registry.add(program, version, service)) return {};
   return Unexpected<Error>(
       Error{Errc::kUnsupported, "adding a service", std::string(first().address()),

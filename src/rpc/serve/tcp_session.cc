@@ -244,7 +244,7 @@ void TcpSession::retry_duplicates() {
 // --- Answers -----------------------------------------------------------------------------------
 
 void TcpSession::send_answer(TcpCall& call) {
-  RPCRDMA_ASSERT(call.active_, "a call is answered twice");
+  RPCRDMA_REQUIRE(call.active_, "a call is answered twice");
   duplicates_.handle_answer(call);
   if (call.is_to_be_sealed() && !call.seal()) {
     ++steps_;

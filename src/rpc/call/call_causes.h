@@ -1,0 +1,19 @@
+// Why a call cannot be made, or was not understood, in the words of its caller.
+#ifndef RPCRDMA_RPC_CALL_CALL_CAUSES_H_
+#define RPCRDMA_RPC_CALL_CALL_CAUSES_H_
+
+#include <string>
+
+#include "rpc/call/client_impl.h"
+
+namespace rpcrdma::rpc {
+
+// Of a call whose arguments or places were refused when they were written.
+std::string cause_of_refusal(const CallMessage& call);
+// Of a call that the server answered with ERR_CHUNK (RFC 8166 §4.5.3): the header says no more, so
+// this names each bound that may have been too low, with its value.
+std::string cause_of_chunk_error(const CallMessage& call);
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_CALL_CALL_CAUSES_H_
