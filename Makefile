@@ -122,7 +122,7 @@ doc:
 	@doxygen docs/Doxyfile
 
 install: build
-	@cmake --install build --prefix "$(or $(PREFIX),/usr/local)"
+	@cmake --install build --strip --prefix "$(or $(PREFIX),/usr/local)"
 
 fresh-root:
 	@tests/system/fresh_root.sh
