@@ -297,7 +297,7 @@ void say(const std::string& line) noexcept {
 
 void fail(ExitCode code, const std::string& text) {
   say("rpcrdma: " + printable(text));
-  throw Exit{code};
+  throw Exit{code, text};
 }
 
 void fail(const Error& error, const std::string& what) {

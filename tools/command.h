@@ -25,6 +25,7 @@ enum ExitCode : int {
 // Ends a subcommand, which has said why. main() catches it.
 struct Exit {
   ExitCode code;
+  std::string text{};  // as it was written to stderr
 };
 
 // Settings of a connection that every subcommand takes.

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -35,7 +36,37 @@ Json provider_json(const ProviderFacts& provider) {
           {"devices", devices}};
 }
 
-constexpr const char* kProtocol = "RPC-over-RDMA version 1 (RFC 8166), private data of RFC 8797";
+constexpr std::array<const char*, 2> kProtocols = {
+    "RPC-over-RDMA version 1 (RFC 8166), with private data (RFC 8797) and backward calls (RFC "
+    "8167)",
+    "RPC-over-RDMA version 2 (draft-ietf-nfsv4-rpcrdma-version-two-01, with optional "
+    "characteristics)"};
+
+struct Feature {
+  const char* name;
+  const char* text;
+  bool is_built;
+  const char* remedy;  // names what to install
+};
+
+constexpr std::array<Feature, 5> kFeatures = {
+    {{"verbs", "RDMA devices", RPCRDMA_WITH_VERBS != 0,
+      "install libibverbs-dev and librdmacm-dev, and build again"},
+     {"kerberos", "RPCSEC_GSS with Kerberos 5 (--sec)", RPCRDMA_WITH_KRB5 != 0,
+      "install libkrb5-dev, and build again"},
+     {"cephfs", "exports of a CephFS (serve --nfs ceph:/PATH)", RPCRDMA_WITH_CEPH != 0,
+      "install libcephfs-dev, and build again"},
+     {"http", "a page that says whether work is taken (serve --ready-port)", RPCRDMA_WITH_HTTP != 0,
+      "install libmicrohttpd-dev, and build again"},
+     {"metrics", "counters for a monitoring system", false, "this version has none"}}};
+
+Json features_json() {
+  Json all = Json::object();
+  for (const Feature& each : kFeatures) {
+    all.set(each.name, {{"built", each.is_built}, {"remedy", each.is_built ? "" : each.remedy}});
+  }
+  return all;
+}
 
 struct Default {
   const char* name;
@@ -62,8 +93,11 @@ void print_as_json() {
   Json all = Json::array(), numbers = Json::object();
   for (const ProviderFacts& provider : providers()) all.push_back(provider_json(provider));
   for (const Default& each : defaults()) numbers.set(each.name, each.value);
+  Json protocols = Json::array();
+  for (const char* each : kProtocols) protocols.push_back(each);
   print_json({{"version", kLibraryVersion},
-              {"protocol", kProtocol},
+              {"protocols", protocols},
+              {"features", features_json()},
               {"providers", all},
               {"defaults", numbers}});
 }
@@ -90,7 +124,13 @@ struct InfoSettings {
 
 void info(InfoSettings& settings) {
   if (settings.json) return print_as_json();
-  fmt::print("rpcrdma {}\n{}\n\nproviders:\n", kLibraryVersion, kProtocol);
+  fmt::print("rpcrdma {}\n{}\n\nfeatures of this build:\n", kLibraryVersion,
+             fmt::join(kProtocols, "\n"));
+  for (const Feature& each : kFeatures) {
+    fmt::print("  {:<8} {:<4} {}{}{}\n", each.name, each.is_built ? "yes" : "no", each.text,
+               each.is_built ? "" : ": ", each.is_built ? "" : each.remedy);
+  }
+  fmt::print("\nproviders:\n");
   for (const ProviderFacts& provider : providers()) {
     fmt::print("  {:<8} {:<4} {}\n", provider.name, provider.is_available ? "yes" : "no",
                provider.what);
@@ -104,7 +144,8 @@ void info(InfoSettings& settings) {
 }  // namespace
 
 void add_info(Command& program) {
-  Command& command = program.add_subcommand("info", "show version, providers, defaults and limits");
+  Command& command = program.add_subcommand(
+      "info", "show version, features of the build, providers, defaults and limits");
   InfoSettings& settings = command.on_call(info);
   command.add({{"--json", &settings.json, "print the result as JSON"}});
 }

@@ -154,6 +154,10 @@ void report(const Copied& copied, double seconds, bool verified, bool json) {
   }
 }
 
+std::string server_of(const std::string& url) {
+  return parsed_nfs_url(url).servers.front().host;
+}
+
 void copy(CopySettings& settings) {
   std::vector<std::string> sources = settings.paths;
   const std::string target = std::move(sources.back());
@@ -168,7 +172,8 @@ void copy(CopySettings& settings) {
     if (nfs::is_nfs_url(each)) parsed_nfs_url(each);  // before anything is copied
   }
   const auto begun = std::chrono::steady_clock::now();
-  std::optional<ProgressBar> bar(std::in_place, "cp to " + escaped(target));
+  std::optional<ProgressBar> bar(std::in_place, "cp to " + escaped(target),
+                                 server_of(is_upload ? target : sources.front()));
   settings.copy.progress = [&bar](const nfs::CopyProgress& now) {
     bar->update(now.bytes, now.bytes_known);
   };

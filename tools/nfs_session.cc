@@ -30,6 +30,19 @@ AuthSys own_credential(std::string_view host) {
   return credential;
 }
 
+// Options that would have no effect.
+void refuse_idle_options(const ClientSettings& client, const nfs::NfsUrl& url) {
+  if (!url.is_rdma && !client.common.provider.capture_file.empty()) {
+    fail(kUsage,
+         "--capture records what goes over RDMA; nfs+tcp:// is plain TCP, which tcpdump records");
+  }
+  if (client.show_characteristics || !client.request.empty()) {
+    fail(kUsage, fmt::format("{} is for rdma:// URLs; NFS is spoken in version 1 unless "
+                             "--rpcrdma-version says more",
+                             client.show_characteristics ? "--show-characteristics" : "--request"));
+  }
+}
+
 }  // namespace
 
 void NfsSettings::add_mount_to(Command& command) {
@@ -57,6 +70,7 @@ nfs::NfsUrl parsed_nfs_url(const std::string& text) {
 std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& settings,
                                     const std::string& url) {
   const nfs::NfsUrl parsed = parsed_nfs_url(url);
+  refuse_idle_options(client, parsed);
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   nfs::MountOptions options;

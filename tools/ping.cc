@@ -66,6 +66,12 @@ void say_ready(const PingSettings& settings, const std::string& url) {
   }
 }
 
+// Of a server that takes no work, whose error is on stderr already.
+void say_not_ready(const PingSettings& settings, const std::string& url, const Exit& exit) {
+  if (!settings.client.common.json) return;
+  print_json({{"url", url}, {"ready", false}, {"error", exit.text}});
+}
+
 // One server of the URL after the other.
 void ask_exports(PingSettings& settings) {
   const nfs::NfsUrl all = parsed_nfs_url(settings.client.url);
@@ -80,6 +86,7 @@ void ask_exports(PingSettings& settings) {
       (void)take(*server, one.text(), server->space());
       say_ready(settings, one.text());
     } catch (const Exit& exit) {
+      say_not_ready(settings, one.text(), exit);
       result = std::max(result, exit.code);
     }
   }
@@ -89,11 +96,16 @@ void ask_exports(PingSettings& settings) {
 void ask_if_ready(PingSettings& settings) {
   if (!settings.client.has_timeout) settings.client.timeout_s = kReadyTimeout_s;
   if (nfs::is_nfs_url(settings.client.url)) return ask_exports(settings);
-  auto client = settings.client.connect();
-  auto call = client->prepare({settings.client.program, settings.client.version, 0});
-  if (!call) fail(call.error());
-  call->expect_results(0);
-  if (auto reply = client->call(std::move(*call)); !reply) fail(reply.error());
+  try {
+    auto client = settings.client.connect();
+    auto call = client->prepare({settings.client.program, settings.client.version, 0});
+    if (!call) fail(call.error());
+    call->expect_results(0);
+    if (auto reply = client->call(std::move(*call)); !reply) fail(reply.error());
+  } catch (const Exit& exit) {
+    say_not_ready(settings, settings.client.url, exit);
+    throw;
+  }
   say_ready(settings, settings.client.url);
 }
 

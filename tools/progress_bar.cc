@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "tools/command.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(1);
 constexpr auto kPause = std::chrono::milliseconds(100);
+constexpr auto kWatchPause = std::chrono::seconds(1);
+constexpr auto kStillMin = std::chrono::seconds(3);
 constexpr std::size_t kBarWidth = 16;
 constexpr const char* kWipe = "\r\x1b[K";  // to the first column; to the end of the line: nothing
 
@@ -31,21 +34,46 @@ std::string time_text(double seconds) {
 
 }  // namespace
 
-ProgressBar::ProgressBar(std::string name)
+ProgressBar::ProgressBar(std::string name, std::string peer)
     : name_(std::move(name)),
+      peer_(std::move(peer)),
       is_terminal_(::isatty(STDERR_FILENO) == 1),
       start_(Clock::now()),
-      next_(start_ + kPatience) {}
+      next_(start_ + kPatience),
+      moved_(start_) {
+  if (is_terminal_ && !peer_.empty()) watcher_ = std::thread([this] { watch(); });
+}
 
 ProgressBar::~ProgressBar() {
+  if (watcher_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      has_ended_ = true;
+    }
+    end_.notify_one();
+    watcher_.join();
+  }
   if (!drawn_) return;
   std::fputs(kWipe, stderr);
   std::fflush(stderr);
 }
 
+void ProgressBar::watch() {
+  std::unique_lock lock(mutex_);
+  while (!end_.wait_for(lock, kWatchPause, [this] { return has_ended_; })) {
+    const auto still = Clock::now() - moved_;
+    if (still < kStillMin) continue;
+    draw(fmt::format(" waiting for {} ({} s) ...", peer_,
+                     std::chrono::floor<std::chrono::seconds>(still).count()));
+  }
+}
+
 void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   if (!is_terminal_) return;
   const auto now = Clock::now();
+  const std::lock_guard lock(mutex_);
+  if (done != done_) moved_ = now;
+  done_ = done;
   if (now < next_) return;
   next_ = now + kPause;
   const double seconds = std::chrono::duration<double>(now - start_).count();

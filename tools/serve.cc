@@ -50,9 +50,10 @@ void stop_on_signals(Server& server) {
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
   // A file over the limit of this process is an error for its client, not the end of the server.
+  // The others would end it without a drain.
   action.sa_handler = SIG_IGN;
   action.sa_flags = 0;
-  sigaction(SIGXFSZ, &action, nullptr);
+  for (const int number : {SIGXFSZ, SIGHUP, SIGUSR1, SIGUSR2}) sigaction(number, &action, nullptr);
 }
 
 // What this machine's rpcbind is told, as long as the server runs. `nfs_plain`: where NFS and MOUNT

@@ -6,7 +6,8 @@ namespace {
 constexpr const char* kServeFooter =
     "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections; with --tcp-port,\n"
     "tcp://ADDR:PORT stands behind that. On SIGTERM it answers the calls that it has, closes, and\n"
-    "exits 0; with --json it prints its counters then. A second SIGTERM ends it at once. When\n"
+    "exits 0; with --json it prints its counters then. A second SIGTERM ends it at once. SIGHUP,\n"
+    "SIGUSR1 and SIGUSR2 are ignored. When\n"
     "its RDMA device goes, it serves the connections that are left, says so, and exits 1.\n"
     "\n"
     "Whoever reaches it may read, put and remove files (--read-only: read). It serves the regular\n"

@@ -147,8 +147,10 @@ void put(TransferSettings& settings) {
   }
   check_name(settings.name);
   auto client = settings.connect();
+  // What has no size may be typed by hand, or come from a program that takes its time.
+  const std::string waited_for(source.likely_size() != 0 ? client->peer_address() : "");
   std::optional<ProgressBar> bar;
-  settings.show_progress(bar.emplace("put " + escaped(settings.name)));
+  settings.show_progress(bar.emplace("put " + escaped(settings.name), waited_for));
   auto result = blob::BlobClient(*client, settings.transfer).put(source, settings.name);
   bar.reset();
   if (!result) fail(result.error(), fmt::format("put of {}", settings.file), *client);
@@ -162,8 +164,9 @@ void get(TransferSettings& settings) {
     fail(kFailed, fmt::format("cannot write {}: {}", output.path(), output.problem()));
   }
   auto client = settings.connect();
+  const std::string waited_for(settings.file == "-" ? "" : client->peer_address());
   std::optional<ProgressBar> bar;
-  settings.show_progress(bar.emplace("get " + escaped(settings.name)));
+  settings.show_progress(bar.emplace("get " + escaped(settings.name), waited_for));
   blob::BlobClient blobs(*client, settings.transfer);
   // A reader may take its time; the connection lives on meanwhile.
   const auto wait = [&client](int descriptor) {

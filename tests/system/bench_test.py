@@ -78,11 +78,14 @@ class Bench(unittest.TestCase):
             self.assertEqual(figures[0]["idle"], 3)
             for key in ("ops_per_s", "cpu_ns_per_call", "server_cpu_ns_per_call", "server_rss_kib"):
                 self.assertGreater(figures[0][key], 0, key)
+            shown = run("bench", url, "--seconds", 0.02, "--rounds", 1, "--cases", "null_qd1", "--crc", "off").stdout
+            self.assertIn(f"the client is a process here, and the server at {url}.", shown)
+            self.assertNotIn("raw", shown)
         finally:
             server.terminate()
             server.communicate(timeout=BOUND_S)
         gone = run("bench", url, "--cases", "null_qd1", "--seconds", 0.01)
-        self.assertEqual((gone.returncode, gone.stdout), (1, ""))
+        self.assertEqual((gone.returncode, gone.stdout), (3, ""))
         self.assertIn(url.removeprefix("rdma://"), gone.stderr)
 
     def test_all_cases_go_with_any_number_of_calls(self):

@@ -9,6 +9,7 @@ import pty
 import re
 import resource
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -297,6 +298,13 @@ class CommandTest(CommandFixture):
 
     # --- Signals and deaths ---
 
+    def test_other_signals_leave_the_server_alone(self):
+        server = self.serve()
+        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            server.process.send_signal(number)
+        self.assertEqual(run("ls", server.url).returncode, 0)
+        self.assertEqual(server.stop()[0], 0)
+
     def test_sigterm_drains_and_exits_0(self):
         server = self.serve("--json")
         path = self.file("file", 64 << 20)
@@ -539,6 +547,14 @@ class CommandTest(CommandFixture):
             self.assertEqual(result.returncode, 0)
             self.assertIn("--json", result.stdout)
         info = json.loads(run("info", "--json").stdout)
+        self.assertEqual(set(info["features"]), {"verbs", "kerberos", "cephfs", "http", "metrics"})
+        self.assertEqual(["version 1", "version 2"], [line.split(" (")[0].removeprefix("RPC-over-RDMA ")
+                                                      for line in info["protocols"]])
+        shown = run("info").stdout
+        for name, feature in info["features"].items():
+            self.assertRegex(shown, rf"(?m)^  {name} +{'yes' if feature['built'] else 'no'} ")
+            self.assertIn(feature["remedy"], shown)
+            self.assertEqual(feature["remedy"] == "", feature["built"])
         self.assertEqual([provider["name"] for provider in info["providers"]], ["siwarp", "verbs"])
 
     def test_unknown_provider_is_named(self):
@@ -635,6 +651,25 @@ class CommandTest(CommandFixture):
         self.assertRegex(
             seen, r"put long \[[#.]{16}\] +\d+% [0-9.]+ [MG]iB of [0-9.]+ [MG]iB, [0-9.]+ [KMG]iB/s, \d+:\d\d left")
         self.assertTrue(seen.endswith("\r\x1b[K"), "the line is wiped away")
+
+    def test_progress_says_that_it_waits_for_a_server_that_hangs(self):
+        server = self.serve()
+        path = self.root / "long"
+        with open(path, "wb") as file:
+            file.truncate(64 << 30)
+        ours, theirs = pty.openpty()
+        putting = subprocess.Popen([COMMAND, "put", server.url, path], stdout=subprocess.DEVNULL, stderr=theirs)
+        os.close(theirs)
+        self.addCleanup(os.close, ours)
+        self.addCleanup(putting.wait, BOUND_S)
+        self.addCleanup(putting.kill)
+        wait_until(self.uploading)
+        server.process.send_signal(signal.SIGSTOP)
+        self.addCleanup(server.process.send_signal, signal.SIGCONT)
+        seen = ""
+        while "waiting for" not in seen or not seen.endswith("..."):
+            seen += os.read(ours, 4096).decode()
+        self.assertRegex(seen, rf"put long waiting for 127\.0\.0\.1:{server.port} \([3-9] s\) \.\.\.$")
 
     def test_progress_is_not_shown_of_short_transfers(self):
         server = self.serve()

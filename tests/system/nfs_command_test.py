@@ -380,6 +380,13 @@ class NfsCommandTest(CommandFixture):
         self.assertEqual((both.returncode, both.stdout), (3, f"ready {self.url}\n"))
         self.assertIn(nobody, both.stderr)
         self.assertEqual(json.loads(self.ok("ping", "--ready", "--json", self.url)), {"url": self.url, "ready": True})
+        both = run("ping", "--ready", "--json", f"nfs+rdma://{rdma_host},{nobody}/data")
+        ready, dead = (json.loads(line) for line in both.stdout.splitlines())
+        self.assertEqual((both.returncode, ready), (3, {"url": self.url, "ready": True}))
+        self.assertEqual((dead["url"], dead["ready"]), (f"nfs+rdma://{nobody}/data", False))
+        self.assertIn(dead["error"], both.stderr)
+        dead = json.loads(run("ping", "--ready", "--json", f"rdma://{nobody}").stdout)
+        self.assertEqual((dead["url"], dead["ready"]), (f"rdma://{nobody}", False))
         self.failed(1, "it has /data", "ping", "--ready", self.url + "x")
         self.failed(2, "--count excludes --ready", "ping", "--ready", self.url, "--count", "3")
         self.failed(2, "nfs+rdma", "ping", "--ready", "nfs+rdma:///data")
@@ -391,6 +398,13 @@ class NfsCommandTest(CommandFixture):
                 self.failed(3, "", "ping", "--ready", f"{scheme}://127.0.0.1:{silent.getsockname()[1]}/data",
                             "--timeout", "0.5", "--provider", "siwarp")
             self.assertLess(time.monotonic() - begun, BOUND_S / 2)
+
+    def test_options_without_an_effect_are_wrong_usage(self):
+        tcp = next(url for url in self.urls if url.startswith("nfs+tcp"))
+        self.failed(2, "--capture records what goes over RDMA", "ls", tcp, "--capture", self.root / "trace")
+        self.assertFalse((self.root / "trace").exists())
+        self.failed(2, "--show-characteristics is for rdma:// URLs", "ls", self.url, "--show-characteristics")
+        self.failed(2, "--request is for rdma:// URLs", "ls", self.url, "--request", "rbsiz=64k")
 
     # --- Blobs beside it ---
 

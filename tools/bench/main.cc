@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <stdexcept>
+#include <string>
 
+#include "rpcrdma/client.h"
 #include "tools/bench/options.h"
 #include "tools/bench/runner.h"
 
@@ -15,9 +17,12 @@ namespace rpcrdma::tools::bench {
 namespace {
 
 // As those of the command (tools/command.h).
-enum ExitCode : int { kSuccess = 0, kFailed = 1, kUsage = 2 };
+enum ExitCode : int { kSuccess = 0, kFailed = 1, kUsage = 2, kNoConnection = 3 };
 
 struct WrongUsage : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+struct NoServer : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -69,6 +74,35 @@ Case load_of(const Settings& settings) {
   return groups[0].cases[0];
 }
 
+// Where nobody answers, the processes of the load would each say so, and the exit status would not.
+void look_for_server(const Settings& settings) {
+  ClientOptions options;
+  options.provider.name = settings.provider;
+  if (auto client = Client::connect(settings.url, options); !client) {
+    throw NoServer(client.error().message());
+  }
+}
+
+std::string footer(const Settings& settings, const Plan& plan) {
+  const std::string cpus = settings.cpu == "same" ? "one CPU" : "two CPUs";
+  std::string text =
+      settings.url.empty()
+          ? fmt::format(
+                "\nMedians of {} rounds, {:.2f} s a case; client and server are two processes "
+                "on {}.\n",
+                plan.rounds, plan.seconds, cpus)
+          : fmt::format(
+                "\nMedians of {} rounds, {:.2f} s a case; the client is a process here, and "
+                "the server at {}.\n",
+                plan.rounds, plan.seconds, settings.url);
+  if (settings.url.empty()) {
+    text +=
+        "`of raw`: calls/s over those of bare TCP right before and after; iqr: its spread over the "
+        "rounds.\n";
+  }
+  return text;
+}
+
 void run_bench(const Settings& settings) {
   if (settings.list) return list_cases();
   Plan plan;
@@ -105,6 +139,7 @@ void run_bench(const Settings& settings) {
           "--connections");
     }
   }
+  if (!settings.url.empty()) look_for_server(settings);
   const bool show = ::isatty(STDERR_FILENO) == 1;
   const auto results = run(plan, [show](double done) {
     if (show) fmt::print(stderr, "\r{:3.0f} % ", done * 100);
@@ -116,11 +151,7 @@ void run_bench(const Settings& settings) {
     return;
   }
   fmt::print("{}", to_table(results));
-  fmt::print(
-      "\nMedians of {} rounds, {:.2f} s a case; client and server are two processes on {}.\n"
-      "`of raw`: calls/s over those of bare TCP right before and after; iqr: its spread over the "
-      "rounds.\n",
-      plan.rounds, plan.seconds, settings.cpu == "same" ? "one CPU" : "two CPUs");
+  fmt::print("{}", footer(settings, plan));
 }
 
 }  // namespace
@@ -137,8 +168,9 @@ int main(int argc, char** argv) {
     bench::run_bench(settings);
   } catch (const std::exception& error) {
     fmt::print(stderr, "rpcrdma: {}\n", error.what());
-    return dynamic_cast<const bench::WrongUsage*>(&error) != nullptr ? bench::kUsage
-                                                                     : bench::kFailed;
+    if (dynamic_cast<const bench::WrongUsage*>(&error) != nullptr) return bench::kUsage;
+    return dynamic_cast<const bench::NoServer*>(&error) != nullptr ? bench::kNoConnection
+                                                                   : bench::kFailed;
   }
   return bench::kSuccess;
 }

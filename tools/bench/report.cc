@@ -173,10 +173,16 @@ Json to_json(std::span<const Result> results, const Setting& setting) {
 }
 
 std::string to_table(std::span<const Result> results) {
+  // Bare TCP is not measured with a server of another machine.
+  const bool has_raw =
+      std::ranges::any_of(results, [](const Result& each) { return !each.ratios.empty(); });
+  const auto columns_of_raw = [has_raw](const std::string& ratio, const std::string& range) {
+    return has_raw ? fmt::format("{:>7} {:>6} ", ratio, range) : std::string();
+  };
   std::string table =
-      fmt::format("{:<20} {:>3} {:>10} {:>7} {:>9} {:>9} {:>9} {:>7} {:>6} {:>7} {:>7} {:>8}\n",
-                  "case", "crc", "calls/s", "GB/s", "p50 us", "p99 us", "CPU s/GiB", "of raw",
-                  "iqr", "allocs", "copies", "CPU ns");
+      fmt::format("{:<20} {:>3} {:>10} {:>7} {:>9} {:>9} {:>9} {}{:>7} {:>7} {:>8}\n", "case",
+                  "crc", "calls/s", "GB/s", "p50 us", "p99 us", "CPU s/GiB",
+                  columns_of_raw("of raw", "iqr"), "allocs", "copies", "CPU ns");
   const auto text = [](bool known, double value, int digits) {
     return known ? fmt::format("{:.{}f}", value, digits) : std::string("-");
   };
@@ -184,13 +190,15 @@ std::string to_table(std::span<const Result> results) {
     const Figures figures = figures_of(result);
     const bool payload = result.what.kind != Kind::kNull;
     const bool ours = result.what.who == Who::kRpcrdma;
-    table += fmt::format(
-        "{:<20} {:>3} {:>10.0f} {:>7} {:>9.1f} {:>9.1f} {:>9} {:>7} {:>6} {:>7} {:>7} {:>8.0f}\n",
-        result.what.name, ours ? (result.what.crc ? "on" : "off") : "-", figures.ops,
-        text(payload, figures.gigabytes, 2), figures.p50, figures.p99,
-        text(payload, figures.cpu_per_gib, 3), text(!result.ratios.empty(), figures.ratio, 3),
-        text(!result.ratios.empty(), figures.ratio_range, 3), text(true, figures.allocations, 2),
-        text(payload && ours, figures.copies, 4), figures.cpu_ns);
+    table +=
+        fmt::format("{:<20} {:>3} {:>10.0f} {:>7} {:>9.1f} {:>9.1f} {:>9} {}{:>7} {:>7} {:>8.0f}\n",
+                    result.what.name, ours ? (result.what.crc ? "on" : "off") : "-", figures.ops,
+                    text(payload, figures.gigabytes, 2), figures.p50, figures.p99,
+                    text(payload, figures.cpu_per_gib, 3),
+                    columns_of_raw(text(!result.ratios.empty(), figures.ratio, 3),
+                                   text(!result.ratios.empty(), figures.ratio_range, 3)),
+                    text(true, figures.allocations, 2), text(payload && ours, figures.copies, 4),
+                    figures.cpu_ns);
   }
   return table;
 }
