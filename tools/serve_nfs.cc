@@ -14,6 +14,7 @@
 #include <iterator>
 #include <utility>
 
+#include "nfs/exports_file.h"
 #include "tools/command.h"
 
 namespace rpcrdma::tools {
@@ -47,15 +48,19 @@ std::string key_path(const NfsOptions& options, StderrLog& log) {
   return directory / "handle-key";
 }
 
-nfs::Export parsed(const std::string& text) {
-  auto made = nfs::parse_export(text);
+nfs::Export parsed(const std::string& text, StderrLog& log) {
+  std::vector<std::string> warnings;
+  auto made = nfs::parse_export(text, warnings);
   if (!made) fail(kUsage, fmt::format("--nfs {}: {}", text, made.error()));
+  for (const std::string& warning : warnings) {
+    log.write(blob::LogLevel::kWarning, fmt::format("--nfs {}: {}", text, warning));
+  }
   return std::move(*made);
 }
 
 std::vector<nfs::Export> named_exports(const NfsOptions& options, StderrLog& log) {
   std::vector<nfs::Export> exports;
-  for (const std::string& text : options.directories) exports.push_back(parsed(text));
+  for (const std::string& text : options.directories) exports.push_back(parsed(text, log));
   if (options.names.size() > exports.size()) {
     fail(kUsage, "--export names the export of the --nfs in front of it; there are more of them");
   }

@@ -42,15 +42,16 @@ void NfsOptions::add_to(Command& command) {
       {"--nfs", &directories,
        "DIR[:OPTIONS], a directory to export by NFS version 3, over RDMA and TCP; several times "
        "for several. OPTIONS with commas between: ro, root_squash (unless another is given), "
-       "no_root_squash, all_squash, anonuid=N, anongid=N, secure, sec=FLAVOR[:FLAVOR] (as --sec), "
-       "client=ADDRESS[/BITS] (several times; all, if none is given), name=/NAME. ceph:/PATH is a "
+       "no_root_squash, all_squash, anonuid=N, anongid=N, secure, sync, sec=FLAVOR[:FLAVOR] (as "
+       "--sec), client=ADDRESS[/BITS] or client=HOST (several times; all, if none is given), "
+       "name=/NAME. ceph:/PATH is a "
        "directory of a CephFS, with the further OPTIONS conf=FILE, id=USER, fs=NAME, "
        "gateway=NAME; several servers may have the same"},
       {"--export", &names,
        "the name under which clients mount it, beginning with /; the directory's own unless it is "
        "given. One for each --nfs, in order"},
       {"--exports", &exports_file,
-       "a file of exports, in the manner of /etc/exports: DIR ADDRESS(OPTIONS) ..."},
+       "a file of exports, in the manner of /etc/exports: DIR CLIENT(OPTIONS) ..."},
       {"--handle-key",
        &key_path,
        "the file with the key of file handles, made if it is not there. With the same key clients "

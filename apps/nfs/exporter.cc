@@ -49,7 +49,7 @@ Exporter::OpenedFiles Exporter::open_here(const ExporterOptions& options,
   posix::Options settings;
   settings.fsid = export_id(served.rules.name, {});
   settings.open_files_max = open_files_max(options);
-  settings.is_async = options.is_async;
+  settings.is_async = options.is_async && !served.rules.is_sync;
   settings.handles = options.handles;
   settings.table_path = state_path(options.key_path, settings.fsid, "handles-{:08x}.db");
   std::string why_table;
@@ -80,7 +80,7 @@ Exporter::OpenedFiles Exporter::open_elsewhere(const ExporterOptions& options,
   settings.workers = options.workers;
   settings.waiting_max = options.waiting_max;
   settings.open_files_max = open_files_max(options);
-  settings.is_async = options.is_async;
+  settings.is_async = options.is_async && !served.rules.is_sync;
   if (options.report) {
     settings.report = [report = options.report, name = served.rules.name](const std::string& what) {
       report(fmt::format("{}: {}", name, what));

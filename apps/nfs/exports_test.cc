@@ -100,16 +100,59 @@ TEST(ParseExport, LeavesAColonInTheNameOfADirectory) {
 }
 
 TEST(ParseExport, SaysWhatIsNoOption) {
-  for (const char* const text : {"/d:bogus", "/d:rw,", "/d:anonuid=x", "/d:anonuid=",
-                                 "/d:client=host", "/d:client=1.2.3.4/33", "/d:name=n", ":rw"}) {
+  for (const char* const text : {"/d:bogus", "/d:rw,", "/d:anonuid=x", "/d:anonuid=", "/d:client=",
+                                 "/d:client=1.2.3.4/33", "/d:name=n", ":rw"}) {
     EXPECT_FALSE(parse_export(text)) << text;
   }
   EXPECT_THAT(parse_export("/d:bogus").error(), HasSubstr("'bogus' is no option"));
 }
 
+// A rule that was lost would be an export to everybody.
+TEST(ParseExport, MakesNoExportForEverybodyWhereARuleWasMeant) {
+  for (const char* const text : {"/srv:clinet=192.0.2.1", "/srv:clinet=192.0.2.0/24",
+                                 "/srv:rw,cleint=192.0.2.0/24", "/srv:clients=::1"}) {
+    const auto made = parse_export(text);
+    ASSERT_FALSE(made) << text << " is " << made->directory;
+    EXPECT_THAT(made.error(), HasSubstr("did you mean client?")) << text;
+  }
+  EXPECT_THAT(parse_export("/d:no_root_sqash").error(), HasSubstr("mean no_root_squash?"));
+  EXPECT_THAT(parse_export("/d:al_squash,client=::/0").error(), HasSubstr("mean all_squash?"));
+  EXPECT_THAT(parse_export("/d:rx").error(), HasSubstr("there are ro, rw")) << "like too many";
+  for (const char* const text : {"/srv:", "/srv/a:b:", "ceph:/srv:"}) {
+    const auto made = parse_export(text);
+    ASSERT_FALSE(made) << text;
+    EXPECT_THAT(made.error(), HasSubstr("no option stands behind the colon")) << text;
+  }
+  EXPECT_EQ(parse_export("/srv::rw")->directory, "/srv:");
+}
+
+TEST(ParseExport, TakesNamesOfMachinesThatResolve) {
+  std::vector<std::string> warnings;
+  const auto look_up = [](const std::string& name) {
+    return name == "db.example.org" ? std::vector<std::string>{"192.0.2.7", "2001:db8::7"}
+                                    : std::vector<std::string>();
+  };
+  const auto made = parse_export("/d:client=db.example.org", warnings, look_up);
+  ASSERT_TRUE(made) << made.error();
+  EXPECT_NE(made->rules_for("192.0.2.7:5"), nullptr);
+  EXPECT_NE(made->rules_for("[2001:db8::7]:5"), nullptr);
+  EXPECT_EQ(made->rules_for("192.0.2.8:5"), nullptr);
+  EXPECT_THAT(parse_export("/d:client=gone", warnings, look_up).error(),
+              HasSubstr("'gone' of a client does not resolve"));
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST(ParseExport, WarnsOfOptionsThatAreNotUsed) {
+  std::vector<std::string> warnings;
+  const auto made = parse_export("/d:async,crossmnt,ro,async", warnings);
+  ASSERT_TRUE(made) << made.error();
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("'async' is not used"), HasSubstr("'crossmnt' is")));
+  EXPECT_FALSE(made->is_sync);
+  EXPECT_TRUE(parse_export("/d:sync")->is_sync);
+}
+
 TEST(ParseExport, SaysThatZonesAreNotCompared) {
   EXPECT_THAT(parse_export("/d:client=fe80::1%eth0").error(), HasSubstr("a zone"));
-  EXPECT_THAT(parse_exports("/d fe80::1%eth0(rw)").error(), HasSubstr("a zone"));
 }
 
 TEST(ParseExport, OfACephFsHasOptionsOfItsOwn) {
@@ -126,56 +169,6 @@ TEST(ParseExport, OfACephFsHasOptionsOfItsOwn) {
   EXPECT_THAT(parse_export("ceph:vol").error(), HasSubstr("as in ceph:/vol"));
   EXPECT_THAT(parse_export("/d:conf=x").error(), HasSubstr("'conf=x' is no option"));
   EXPECT_FALSE(parse_export("ceph:/v:bogus"));
-
-  const auto lines = parse_exports("ceph:/vol *(rw,id=nfs,name=/v)");
-  ASSERT_TRUE(lines) << lines.error();
-  EXPECT_EQ(lines->exports.front().name, "/v");
-  EXPECT_THAT(lines->exports.front().settings, ElementsAre(Pair("id", "nfs")));
-}
-
-TEST(ParseExports, ReadsLines) {
-  const auto made = parse_exports(
-      "# a comment\n\n/srv/data\t192.0.2.0/24(rw,no_root_squash) *(ro)  # another\r\n"
-      "/srv/a\\040b *(name=/ab)");
-  ASSERT_TRUE(made) << made.error();
-  ASSERT_EQ(made->exports.size(), 2U);
-  const Export& data = made->exports.front();
-  EXPECT_FALSE(data.rules_for("192.0.2.1:5")->is_read_only);
-  EXPECT_EQ(data.rules_for("192.0.2.1:5")->squash, Squash::kNone);
-  EXPECT_TRUE(data.rules_for("198.51.100.1:5")->is_read_only);
-  EXPECT_EQ(made->exports.back().directory, "/srv/a b");
-  EXPECT_EQ(made->exports.back().name, "/ab");
-  EXPECT_TRUE(made->exports.back().rules_for("[2001:db8::1]:5")->is_read_only) << "as exports(5)";
-  EXPECT_TRUE(made->warnings.empty());
-}
-
-// As exports(5) has it, and nearly never what was meant.
-TEST(ParseExports, WarnsOfABlankBeforeOptions) {
-  const auto made = parse_exports(
-      "/plain 10.0.0.0/8(rw)\n/srv 10.0.0.0/8 (rw,all_squash)\n/all\t(rw)\n/two * (ro)");
-  ASSERT_TRUE(made) << made.error();
-  ASSERT_EQ(made->exports.size(), 4U);
-  const Export& srv = made->exports[1];
-  EXPECT_TRUE(srv.rules_for("10.0.0.1:5")->is_read_only);
-  ASSERT_NE(srv.rules_for("192.0.2.1:5"), nullptr);
-  EXPECT_FALSE(srv.rules_for("192.0.2.1:5")->is_read_only);
-  EXPECT_EQ(srv.rules_for("192.0.2.1:5")->squash, Squash::kAll);
-  EXPECT_THAT(made->warnings,
-              ElementsAre(AllOf(HasSubstr("line 2"), HasSubstr("everybody"),
-                                HasSubstr("did you mean 10.0.0.0/8(rw,all_squash)?")),
-                          AllOf(HasSubstr("line 3"), HasSubstr("everybody"),
-                                HasSubstr("*(rw) says the same")),
-                          AllOf(HasSubstr("line 4"), HasSubstr("did you mean *(ro)?"))));
-}
-
-TEST(ParseExports, NamesTheLineThatIsWrong) {
-  for (const char* const text :
-       {"/ok *\nrelative *", "/ok *\n/nobody", "/ok *\n/d *(rw", "/ok *\n/d host(rw)",
-        "/ok *\n/d *(x)", "/ok *\n/d\\04 *", "/ok *\n/ok *"}) {
-    const auto made = parse_exports(text);
-    ASSERT_FALSE(made) << text;
-    EXPECT_THAT(made.error(), HasSubstr("line 2")) << text;
-  }
 }
 
 TEST(AddressRange, ComparesTheBitsThatCount) {
@@ -192,6 +185,19 @@ TEST(AddressRange, ComparesTheBitsThatCount) {
   EXPECT_TRUE(contains("fe80::1", "[fe80::1%eth0]:1"));
   EXPECT_TRUE(contains("*", "/run/a.socket"));
   EXPECT_FALSE(contains("0.0.0.0/0", "/run/a.socket"));
+}
+
+TEST(AddressRange, TakesNetmasksOfIpv4) {
+  const auto range = AddressRange::parse("192.0.2.0/255.255.254.0");
+  ASSERT_TRUE(range);
+  EXPECT_TRUE(range->contains("192.0.3.9:1"));
+  EXPECT_FALSE(range->contains("192.0.4.9:1"));
+  EXPECT_FALSE(AddressRange::parse("192.0.2.1/255.255.255.255")->contains("192.0.2.2:1"));
+  for (const char* const text :
+       {"192.0.2.0/255.0.255.0", "192.0.2.0/0.0.0.255", "192.0.2.0/255.255.255", "192.0.2.0/",
+        "192.0.2.0/+8", "2001:db8::/255.255.0.0", "2001:db8::/ffff::", "/24", ""}) {
+    EXPECT_FALSE(AddressRange::parse(text)) << text;
+  }
 }
 
 TEST(ExportRules, SquashesRoot) {

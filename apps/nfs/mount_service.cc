@@ -200,7 +200,7 @@ void MountService::MOUNTPROC3_EXPORT(Answer<mount3::exports> answer) {
     mount3::exportnode node{each.rules.name, {}};
     // A list of nobody means everybody; beside others, everybody has to be named.
     const auto& clients = each.rules.clients;
-    const bool is_for_all = clients.size() == 1 && clients.front().addresses.contains_all();
+    const bool is_for_all = clients.size() == 1 && clients.front().is_everybody();
     for (const ExportClient& client : clients) {
       if (!is_for_all) node.ex_groups.push_back({client.text});
     }

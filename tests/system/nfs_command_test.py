@@ -274,6 +274,32 @@ class NfsCommandTest(CommandFixture):
         self.failed(1, "read-only", "mkdir", urls[0] + "/made")
         self.assertFalse((self.served / "made").exists())
 
+    def test_rule_that_is_mistyped_ends_the_server(self):
+        for rules, text in (("clinet=192.0.2.0/24", "did you mean client?"), ("", "no option stands behind the colon"),
+                            ("client=@trusted", "netgroup")):
+            self.failed(2, text, "serve", "--port", "0", "--nfs", f"{self.served}:{rules}")
+
+    def test_file_of_exports_is_read_as_that_of_the_kernels_server(self):
+        directory = self.served / "a b"
+        directory.mkdir()
+        (directory / "file").write_text("abc")
+        exports = self.root / "exports"
+        unknown = f"{'n' * 64}.invalid"  # no DNS is asked for a label that is too long
+        exports.write_text(f'# of a test\n"{directory}" -sync,no_root_squash \\\n'
+                           f"  {unknown}(rw) localhost(rw,async,subtree_check,name=/d)\n")
+        server = subprocess.Popen([COMMAND, "serve", "--exports", exports, "--nfs-tcp-port", "0", "--port", "0",
+                                   "--listen", "127.0.0.1", "--provider", "siwarp", "--handle-key", self.root / "key"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.nfs_servers.append(server)
+        urls = [word for word in server.stdout.readline().split() if word.startswith("nfs+")]
+        self.assertEqual(self.ok("cat", urls[0] + "/file"), "abc")
+        self.ok("mkdir", urls[0] + "/made")
+        server.terminate()
+        errors = server.communicate(timeout=BOUND_S)[1]
+        for text in (f"line 3: the name '{unknown}' does not resolve", "line 3: 'async' is not used",
+                     "line 3: 'subtree_check' is not used"):
+            self.assertIn(f"--exports {exports}, {text}", errors)
+
     def test_empty_values_of_what_protects_are_wrong_usage(self):
         for option in ("--sec", "--keytab", "--handle-key"):
             self.failed(2, f"{option}: it is empty", "serve", "--nfs", self.served, "--port", "0", option, "")
