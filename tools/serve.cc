@@ -415,14 +415,14 @@ void serve(ServeOptions& options) {
   read_security(options);
   options.nfs.is_read_only = options.read_only;
   StderrLog log(log_level(options.log_level));
-  RareLine resets(log, blob::LogLevel::kInfo);
+  RareLine resets(log, blob::LogLevel::kInfo), exports_notes(log, blob::LogLevel::kInfo);
   std::optional<blob::Store> store;
   std::optional<blob::BlobService> files;
   std::optional<bench::BenchService> bench;
   std::unique_ptr<nfs::Exporter> exporter;  // all outlive the server
   if (!options.directory.empty()) open_store(options, log, store);
   make_room_for_descriptors(options, log);
-  if (options.nfs.is_wanted()) exporter = open_exports(options.nfs, log);
+  if (options.nfs.is_wanted()) exporter = open_exports(options.nfs, log, exports_notes);
   std::unique_ptr<gss::Mechanism> kerberos;
   Server server = listen(options, log, resets);
   secure(options, exporter.get(), log, kerberos, server);

@@ -121,7 +121,8 @@ std::string security_of(const nfs::Export& made) {
 
 }  // namespace
 
-std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log) {
+std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log,
+                                            RareLine& notes) {
   nfs::ExporterOptions wanted;
   wanted.exports = exports_of(options, log);
   wanted.key_path = key_path(options, log);
@@ -134,6 +135,7 @@ std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog
                    : options.handles == "table" ? HandleKind::kTable
                                                 : HandleKind::kAny;
   wanted.report = [&log](const std::string& what) { log.write(blob::LogLevel::kWarning, what); };
+  wanted.inform = [&notes](const std::string& what) { notes.write(what); };
   auto exporter = nfs::Exporter::open(std::move(wanted));
   if (!exporter) fail(kUsage, exporter.error());
   for (const std::string& note : (*exporter)->notes()) log.write(blob::LogLevel::kWarning, note);

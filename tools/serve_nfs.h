@@ -17,8 +17,10 @@ namespace rpcrdma::tools {
 
 inline constexpr std::uint16_t kNfsTcpPort = 2049;
 
-// Reads the rules and opens the directories; ends the command if something is wrong with them.
-std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log);
+// Reads the rules and opens the directories; ends the command if something is wrong with them. What
+// is no trouble is told to `notes`.
+std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log,
+                                            RareLine& notes);
 
 // Whether one of them takes calls with Kerberos.
 bool wants_kerberos(const nfs::Exporter& exporter);

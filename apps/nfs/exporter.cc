@@ -15,6 +15,7 @@ namespace {
 
 using rpcrdma::Unexpected;
 
+constexpr std::chrono::seconds kPeriodOfChores{1};
 constexpr std::uint32_t kMessageMax = 64U << 10U;  // bytes of a call or a reply beside its data
 
 // What outlasts the process is beside the key.
@@ -27,6 +28,14 @@ std::string state_path(const std::string& key_path, std::uint64_t fsid, const ch
 std::size_t open_files_max(const ExporterOptions& options) {
   const std::size_t exports = std::max<std::size_t>(options.exports.size(), 1);
   return std::max<std::size_t>(options.open_files_max / exports, 16);
+}
+
+using Tell = std::function<void(const std::string&)>;
+
+// Tells what it is told with the name of an export in front.
+Tell named(const Tell& tell, const std::string& name) {
+  if (!tell) return {};
+  return [tell, name](const std::string& what) { tell(fmt::format("{}: {}", name, what)); };
 }
 
 }  // namespace
@@ -51,6 +60,7 @@ Exporter::OpenedFiles Exporter::open_here(const ExporterOptions& options,
   settings.open_files_max = open_files_max(options);
   settings.is_async = options.is_async && !served.rules.is_sync;
   settings.handles = options.handles;
+  settings.inform = named(options.inform, served.rules.name);
   settings.table_path = state_path(options.key_path, settings.fsid, "handles-{:08x}.db");
   std::string why_table;
   auto files =
@@ -81,11 +91,7 @@ Exporter::OpenedFiles Exporter::open_elsewhere(const ExporterOptions& options,
   settings.waiting_max = options.waiting_max;
   settings.open_files_max = open_files_max(options);
   settings.is_async = options.is_async && !served.rules.is_sync;
-  if (options.report) {
-    settings.report = [report = options.report, name = served.rules.name](const std::string& what) {
-      report(fmt::format("{}: {}", name, what));
-    };
-  }
+  settings.report = named(options.report, served.rules.name);
   auto files = (*back_end)->open(settings, served.handles);
   if (!files) return fail(files.error());
   return files;
@@ -111,6 +117,10 @@ rpcrdma::Expected<std::unique_ptr<Exporter>, std::string> Exporter::open(Exporte
     auto complete = made->table_.complete(served, std::move(*files));
     if (!complete) return Unexpected<std::string>(complete.error());
   }
+  // The threads end before what they work for.
+  made->workers_->every(kPeriodOfChores, [&table = made->table_] {
+    for (const ServedExport& each : table.all()) each.files->do_chores();
+  });
   return made;
 }
 

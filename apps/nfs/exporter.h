@@ -44,6 +44,8 @@ struct ExporterOptions {
   bool is_async = false;              // changes of names are answered before they are on the disk
   // Told, from any thread, what happens later that whoever runs it should know. May be empty.
   std::function<void(const std::string&)> report{};
+  // Takes notes of what is no trouble, from any thread, each second perhaps. May be empty.
+  std::function<void(const std::string&)> inform{};
 };
 
 class Exporter {

@@ -65,6 +65,9 @@ class FileSystem {
     get_attributes({}, std::move(args), std::move(done));
   }
 
+  // Called about once a second, on any thread: begins what has to be done though no call comes.
+  virtual void do_chores() {}
+
   // Handles in arguments are the back end's own, those in results are sealed.
 
   // The inner handle of the export's directory.

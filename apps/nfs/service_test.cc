@@ -412,28 +412,42 @@ TEST_P(Nfs, RemovesRenamesAndLinks) {
             nfsstat3::NFS3ERR_NOENT);
 }
 
+// Counts the files of such names that this process has open, in which the server is.
+int count_victims() {
+  int victims = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(each.path(), gone).string();
+    if (target.find("-victim") != std::string::npos) ++victims;
+  }
+  return victims;
+}
+
 // The server is in this process: what it keeps open would keep its room on the disk.
 TEST_P(Nfs, KeepsNothingOpenOfAFileThatItRemoved) {
   if (nfs::Served::is_elsewhere()) GTEST_SKIP() << "it has no file of this machine open";
-  const auto count_removed = [] {
-    int removed = 0;
-    for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
-      std::error_code gone;
-      const auto target = std::filesystem::read_symlink(each.path(), gone).string();
-      if (target.find("-victim") != std::string::npos) ++removed;
-    }
-    return removed;
-  };
   for (const char* const name : {"a-victim", "b-victim", "c-victim"}) {
     served_->write_file(name, "abc");
     write(handle_of(name), 0, "x");
   }
-  EXPECT_GT(count_removed(), 0);
+  EXPECT_GT(count_victims(), 0);
   ASSERT_EQ(nfs_->NFSPROC3_REMOVE({{root_, "a-victim"}})->status(), nfsstat3::NFS3_OK);
   ASSERT_EQ(nfs_->NFSPROC3_RENAME({{root_, "b-victim"}, {root_, "c-victim"}})->status(),
             nfsstat3::NFS3_OK);
   ASSERT_EQ(nfs_->NFSPROC3_REMOVE({{root_, "c-victim"}})->status(), nfsstat3::NFS3_OK);
-  EXPECT_EQ(count_removed(), 0);
+  EXPECT_EQ(count_victims(), 0);
+}
+
+TEST_P(Nfs, KeepsNothingOpenOfAFileThatOthersRemoved) {
+  if (nfs::Served::is_elsewhere()) GTEST_SKIP() << "it has no file of this machine open";
+  served_->write_file("d-victim", "abc");
+  write(handle_of("d-victim"), 0, "x");
+  ASSERT_GT(count_victims(), 0);
+  std::filesystem::remove(served_->path("d-victim"));
+  constexpr std::chrono::seconds kBound{30};
+  const auto until = std::chrono::steady_clock::now() + kBound;
+  while (count_victims() > 0 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_EQ(count_victims(), 0) << "no call came";
 }
 
 TEST_P(Nfs, TellsNothingOfWhatIsAboveTheExport) {

@@ -92,6 +92,29 @@ class NfsCommandTest(CommandFixture):
             self.skipTest(f"no overlay can be mounted here: {result.stderr}")
         self.assertEqual((result.returncode, result.stdout), (0, "X\nY\nX\n"), result.stderr)
 
+    def test_room_of_what_others_remove_comes_back_though_nobody_calls(self):
+        """The server's tmpfs is full before, and has its room again after."""
+        script = f"""
+            cd {self.root}; mkdir m; mount -t tmpfs -o size=20m m m || exit 77
+            {COMMAND} serve --provider siwarp --port 0 --nfs-tcp-port 0 --nfs m:no_root_squash,name=/d \\
+              --handle-key room-key >ready & server=$!
+            until grep -q nfs+rdma ready; do kill -0 $server || exit 1; done
+            url=$(grep -o 'nfs+rdma://[^ ]*' ready | head -1)
+            head -c 18M /dev/zero >big; {COMMAND} cp big $url/ >&2
+            {COMMAND} cat $url/big | cmp - big || exit 1
+            rm m/big; echo $(stat -f -c %f m) of $(stat -f -c %b m)
+            for i in $(seq 200); do
+              [ $(stat -f -c %f m) = $(stat -f -c %b m) ] && break; read -t 0.1 <> <(:)
+            done
+            echo $(stat -f -c %f m) of $(stat -f -c %b m)
+            kill $server; wait $server"""
+        result = subprocess.run(["unshare", "--mount", "bash", "-c", script], capture_output=True, text=True,
+                                timeout=BOUND_S, check=False)
+        if result.returncode == 77 or os.geteuid() != 0:
+            self.skipTest(f"no tmpfs can be mounted here: {result.stderr}")
+        self.assertEqual((result.returncode, result.stdout.split("\n")),
+                         (0, ["512 of 5120", "5120 of 5120", ""]), result.stderr)
+
     # --- Looking ---
 
     def test_ls_lists_names_and_with_l_what_is_known_of_them(self):

@@ -1,7 +1,9 @@
 #include "nfs/posix/file_system.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -99,13 +101,25 @@ class Operation final : public Job {
 
 class PosixFileSystem final : public DispatchingFileSystem<PosixFileSystem> {
  public:
+  using Inform = std::function<void(const std::string&)>;
+
   PosixFileSystem(files::File root, std::unique_ptr<Handles> handles, const HandleMaker& maker,
-                  const Tree::Settings& settings, Workers& workers)
-      : tree_(std::move(root), std::move(handles), maker, settings), workers_(workers) {}
+                  const Tree::Settings& settings, Workers& workers, Inform inform)
+      : tree_(std::move(root), std::move(handles), maker, settings),
+        workers_(workers),
+        inform_(std::move(inform)) {}
 
   std::vector<std::byte> root() const override {
     const auto bytes = tree_.root().view();
     return {bytes.begin(), bytes.end()};
+  }
+
+  // On a worker, since closing may wait for a disk; the one before may still do so.
+  void do_chores() override {
+    if (is_closing_removed_.exchange(true)) return;
+    if (workers_.submit(std::make_unique<ClosingRemoved>(*this)) != nullptr) {
+      is_closing_removed_ = false;
+    }
   }
 
   template <class Results, class Args, class... More>
@@ -126,8 +140,30 @@ class PosixFileSystem final : public DispatchingFileSystem<PosixFileSystem> {
   }
 
  private:
+  class ClosingRemoved final : public Job {
+   public:
+    explicit ClosingRemoved(PosixFileSystem& files) : files_(files) {}
+    void run() override { files_.close_removed(); }
+
+   private:
+    PosixFileSystem& files_;
+  };
+
+  void close_removed() {
+    const OpenFiles::Held held = tree_.open_files().close_removed();
+    if (held.files > 0 && inform_) {
+      inform_(
+          fmt::format("{} removed files keep {} bytes of the disk, since calls that have not "
+                      "ended use them",
+                      held.files, held.bytes));
+    }
+    is_closing_removed_ = false;
+  }
+
   Tree tree_;
   Workers& workers_;
+  const Inform inform_;
+  std::atomic<bool> is_closing_removed_ = false;
 };
 
 rpcrdma::Unexpected<std::string> wrong(const std::string& directory, const std::string& what) {
@@ -168,7 +204,7 @@ rpcrdma::Expected<std::unique_ptr<FileSystem>, std::string> open_directory(
   }
   const Tree::Settings settings{options.fsid, options.open_files_max, options.is_async};
   return std::make_unique<PosixFileSystem>(std::move(root), std::move(keeper), handles, settings,
-                                           workers);
+                                           workers, options.inform);
 }
 
 }  // namespace nfs::posix

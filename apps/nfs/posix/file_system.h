@@ -9,6 +9,7 @@
 #define RPCRDMA_NFS_POSIX_FILE_SYSTEM_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -35,6 +36,8 @@ struct Options {
   std::size_t open_files_max = 1024;  // kept open beyond the calls that use them
   // Answers a change before it is on the disk: faster, and lost when the machine loses its power.
   bool is_async = false;
+  // Takes notes of what is no trouble, from any thread, each second perhaps. May be empty.
+  std::function<void(const std::string&)> inform{};
 };
 
 // The pool, for all exports of a process.

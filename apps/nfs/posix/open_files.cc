@@ -1,7 +1,9 @@
 #include "nfs/posix/open_files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 
@@ -14,6 +16,19 @@ namespace {
 // Never a device or a FIFO, which opening alone can wake or stop.
 files::File reopen(const files::File& path, int flags) {
   return reopened(path, flags | O_NONBLOCK | O_NOCTTY);
+}
+
+// Returns the room on the disk that a file has, in bytes, if no name is left of it. Asks no other
+// machine or process, for which one might wait: what the kernel knows will do.
+std::optional<std::uint64_t> room_of_removed(const files::File& file) {
+  constexpr unsigned kBlock = 512;  // bytes, in statx(2)
+  struct statx status {};
+  if (::statx(file.descriptor(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_NLINK | STATX_BLOCKS,
+              &status) != 0 ||
+      (status.stx_mask & STATX_NLINK) == 0 || status.stx_nlink > 0) {
+    return std::nullopt;
+  }
+  return status.stx_blocks * kBlock;
 }
 
 }  // namespace
@@ -104,7 +119,10 @@ void OpenFiles::release(OpenFile& file) noexcept {
     left_contents_.push_back(std::move(file.writable_));
     left_count_ += kLeftMax;  // nobody can execute it until then
   }
-  if (file.is_forgotten_) return leave(file);
+  if (file.is_forgotten_) {
+    forgotten_.erase(file.place_);
+    return leave(file);
+  }
   idle_.push_front(&file);
   file.place_ = idle_.begin();
   if (idle_.size() > files_max_) drop_oldest();
@@ -120,13 +138,18 @@ void OpenFiles::drop_oldest() {
 void OpenFiles::forget(const InnerHandle& handle) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = by_handle_.find(handle);
-  if (found == by_handle_.end()) return;
-  OpenFile* const file = found->second;
-  by_handle_.erase(found);
-  file->is_forgotten_ = true;
-  if (file->uses_ > 0) return;
-  idle_.erase(file->place_);
-  leave(*file);
+  if (found != by_handle_.end()) take_out(*found->second);
+}
+
+void OpenFiles::take_out(OpenFile& file) {
+  by_handle_.erase(file.handle_);
+  file.is_forgotten_ = true;
+  if (file.uses_ == 0) {
+    idle_.erase(file.place_);
+    return leave(file);
+  }
+  forgotten_.push_front(&file);
+  file.place_ = forgotten_.begin();
 }
 
 void OpenFiles::shrink() {
@@ -141,7 +164,48 @@ void OpenFiles::close_what_left() {
   files.swap(left_);
   contents.swap(left_contents_);
   left_count_ = 0;
+  for (auto& file : files) {
+    if (file->is_looked_at_) left_.push_back(std::move(file));
+  }
 }  // closed behind the lock
+
+std::vector<OpenFile*> OpenFiles::next_looks(std::size_t looks_max) {
+  std::vector<OpenFile*> looks;
+  const std::lock_guard lock(mutex_);
+  const std::size_t buckets = by_handle_.bucket_count();
+  for (std::size_t i = 0; i < buckets && looks.size() < looks_max; ++i) {
+    bucket_ = (bucket_ + 1) % buckets;
+    std::for_each(by_handle_.begin(bucket_), by_handle_.end(bucket_),
+                  [&](const auto& each) { looks.push_back(each.second); });
+  }
+  looks.insert(looks.end(), forgotten_.begin(), forgotten_.end());
+  for (OpenFile* const file : looks) file->is_looked_at_ = true;
+  return looks;
+}
+
+OpenFiles::Held OpenFiles::close_removed(Clock::time_point now, std::size_t looks_max) {
+  const std::vector<OpenFile*> looks = next_looks(looks_max);
+  std::vector<std::pair<OpenFile*, std::uint64_t>> removed;
+  for (OpenFile* const file : looks) {
+    if (const auto room = room_of_removed(file->path())) removed.emplace_back(file, *room);
+  }
+  Held held;
+  {
+    const std::lock_guard lock(mutex_);
+    for (OpenFile* const file : looks) file->is_looked_at_ = false;
+    for (const auto& [file, room] : removed) {
+      const auto found = by_handle_.find(file->handle_);
+      if (found != by_handle_.end() && found->second == file) take_out(*file);
+      if (!file->is_forgotten_ || file->uses_ == 0) continue;  // it is closed below
+      if (!file->held_since_) file->held_since_ = now;
+      if (now - *file->held_since_ < kHeldMax) continue;
+      ++held.files;
+      held.bytes += room;
+    }
+  }
+  close_what_left();
+  return held;
+}
 
 std::size_t OpenFiles::size() const {
   const std::lock_guard lock(mutex_);

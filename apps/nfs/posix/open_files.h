@@ -3,11 +3,13 @@
 #define RPCRDMA_NFS_POSIX_OPEN_FILES_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -82,11 +84,19 @@ class OpenFile {
   // Under the lock of OpenFiles.
   std::size_t uses_ = 0;
   bool is_forgotten_ = false;  // goes with its last use
-  std::list<OpenFile*>::iterator place_{};
+  bool is_looked_at_ = false;  // by close_removed(), which closes it if it leaves meanwhile
+  std::list<OpenFile*>::iterator place_{};  // in idle_ or forgotten_
+  std::optional<std::chrono::steady_clock::time_point> held_since_;
 };
 
 class OpenFiles {
  public:
+  using Clock = std::chrono::steady_clock;
+  // Removed files that still have their room on the disk, since calls use them.
+  struct Held {
+    std::size_t files = 0;
+    std::uint64_t bytes = 0;
+  };
   // Keeps a file open while it lives. Empty: errno was set.
   class Use {
    public:
@@ -128,6 +138,12 @@ class OpenFiles {
   void forget(const InnerHandle& handle) noexcept;
   // Descriptors ran out: closes half of what nobody uses, so that the next call finds some.
   void shrink();
+  // Closes files that somebody else has removed, whose room on the disk comes back by that: looks
+  // at `looks_max` files that are open, and at others the next time. Returns what calls have
+  // held for longer than kHeldMax. One thread at a time. `now` is for tests.
+  Held close_removed(Clock::time_point now = Clock::now(), std::size_t looks_max = kLooksMax);
+  static constexpr std::size_t kLooksMax = 1024;
+  static constexpr std::chrono::seconds kHeldMax{5};
   // Closes what has left the table: of a large file that was removed that takes its time.
   void close_what_left();
   // It is time for that: no call is answered at once before it is done.
@@ -138,6 +154,10 @@ class OpenFiles {
   void release(OpenFile& file) noexcept;
   Use use(OpenFile& file) noexcept;
   void drop_oldest();
+  // With mutex_ held: it is found no more, and goes with its last use.
+  void take_out(OpenFile& file);
+  // Returns files to look at, which stay until they are not looked at any more.
+  std::vector<OpenFile*> next_looks(std::size_t looks_max);
   // With mutex_ held: a worker closes it.
   void leave(OpenFile& file) {
     left_.emplace_back(&file);
@@ -151,7 +171,9 @@ class OpenFiles {
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::unordered_map<InnerHandle, OpenFile*, HashOfHandle> by_handle_;
-  std::list<OpenFile*> idle_;  // those that nobody uses, the one used last in front
+  std::list<OpenFile*> idle_;       // those that nobody uses, the one used last in front
+  std::list<OpenFile*> forgotten_;  // those in use that were removed
+  std::size_t bucket_ = 0;          // of by_handle_, at which close_removed() goes on
   std::vector<std::unique_ptr<OpenFile>> left_;
   std::vector<files::File> left_contents_;
   std::atomic<std::size_t> left_count_ = 0;  // changed with mutex_ held

@@ -2,9 +2,15 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace nfs::posix {
@@ -101,6 +107,135 @@ TEST_F(OpenFilesTest, KnowsWhetherAFileWasWrittenMeanwhile) {
   }
   EXPECT_FALSE(undisturbed);
   EXPECT_TRUE(OpenFile::Quiet(*use));
+}
+
+// Opens files of a directory of its own, by their numbers.
+class Numbered final : public Handles {
+ public:
+  Numbered() {
+    std::string name = (std::filesystem::temp_directory_path() / "nfs-open-XXXXXX").string();
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    top_ = name;
+  }
+  ~Numbered() override { std::filesystem::remove_all(top_); }
+
+  std::string path(const InnerHandle& handle) const {
+    return top_ + "/" + std::to_string(static_cast<unsigned>(handle.bytes[0]));
+  }
+  std::optional<InnerHandle> of(const files::File& /*file*/, const InnerHandle& /*directory*/,
+                                const std::string& /*name*/) override {
+    return std::nullopt;
+  }
+  files::File open(const InnerHandle& handle) override { return {path(handle), O_PATH}; }
+
+  // Makes a file of a mebibyte.
+  void make(unsigned number) const {
+    const std::vector<std::byte> data(1U << 20U);
+    files::File file(path(numbered(number)), O_RDWR | O_CREAT);
+    EXPECT_TRUE(file.write_at(data, 0));
+  }
+  // Removes it as others on this machine do.
+  void remove(unsigned number) const { EXPECT_EQ(::unlink(path(numbered(number)).c_str()), 0); }
+  // Counts the descriptors that keep the room of removed files.
+  std::size_t kept() const {
+    std::size_t count = 0;
+    for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      const auto target = std::filesystem::read_symlink(each.path(), gone).string();
+      if (target.starts_with(top_) && target.ends_with(" (deleted)")) ++count;
+    }
+    return count;
+  }
+
+ private:
+  std::string top_;
+};
+
+class RemovedFilesTest : public testing::Test {
+ protected:
+  RemovedFilesTest() {
+    for (unsigned i = 0; i < kFiles; ++i) {
+      handles_.make(i);
+      const OpenFiles::Use use = files_.find(numbered(i));
+      EXPECT_NE(use->content(i % 2 == 0), nullptr);
+    }
+  }
+  static constexpr unsigned kFiles = 12;
+  Numbered handles_;
+  OpenFiles files_{handles_, 16};
+  const OpenFiles::Clock::time_point begin_{};
+};
+
+TEST_F(RemovedFilesTest, AreClosedThoughNobodyCalls) {
+  for (const unsigned number : {0U, 5U, 11U}) handles_.remove(number);
+  EXPECT_EQ(handles_.kept(), 6U) << "each once by its path, and once for its content";
+  EXPECT_EQ(files_.close_removed(begin_).files, 0U);
+  EXPECT_EQ(handles_.kept(), 0U);
+  EXPECT_EQ(files_.size(), kFiles - 3) << "others stay open";
+}
+
+TEST_F(RemovedFilesTest, AreFoundInTurnByFewLooks) {
+  for (const unsigned number : {0U, 5U, 11U}) handles_.remove(number);
+  std::size_t calls = 0;
+  for (; handles_.kept() > 0 && calls < 4 * kFiles; ++calls) {
+    const std::size_t before = files_.size();
+    (void)files_.close_removed(begin_, 1);
+    EXPECT_GE(files_.size() + 2, before) << "few are looked at in a call";
+  }
+  EXPECT_EQ(handles_.kept(), 0U);
+  EXPECT_GT(calls, 1U);
+}
+
+TEST_F(RemovedFilesTest, AreHeldByCallsAloneAndThatIsTold) {
+  OpenFiles::Use use = files_.find(numbered(3));
+  handles_.remove(3);
+  EXPECT_EQ(files_.close_removed(begin_).files, 0U);
+  EXPECT_EQ(files_.size(), kFiles - 1) << "no call finds it any more";
+  EXPECT_TRUE(use->path().status());
+  const auto soon = begin_ + OpenFiles::kHeldMax - std::chrono::milliseconds(1);
+  EXPECT_EQ(files_.close_removed(soon).files, 0U);
+  const auto late = files_.close_removed(begin_ + OpenFiles::kHeldMax);
+  EXPECT_EQ(late.files, 1U);
+  EXPECT_GE(late.bytes, 1U << 20U);
+  use = {};
+  EXPECT_EQ(files_.close_removed(begin_ + 2 * OpenFiles::kHeldMax).files, 0U);
+  EXPECT_EQ(handles_.kept(), 0U);
+}
+
+TEST_F(RemovedFilesTest, AreToldOfAlsoWhereACallHasRemovedThem) {
+  const OpenFiles::Use removed = files_.find(numbered(3)), renamed = files_.find(numbered(4));
+  handles_.remove(3);
+  files_.forget(numbered(3));
+  files_.forget(numbered(4));  // it has a name left
+  EXPECT_EQ(files_.close_removed(begin_).files, 0U);
+  EXPECT_EQ(files_.close_removed(begin_ + OpenFiles::kHeldMax).files, 1U);
+}
+
+TEST_F(RemovedFilesTest, AreClosedAlsoWhereTheyHadLeftTheTable) {
+  handles_.remove(0);
+  files_.shrink();  // what was used first goes
+  EXPECT_FALSE(files_.has_much_to_close());
+  EXPECT_EQ(handles_.kept(), 2U);
+  (void)files_.close_removed(begin_);
+  EXPECT_EQ(handles_.kept(), 0U);
+}
+
+// Files leave while they are looked at, and are not gone before that is over: for TSan and ASan.
+TEST_F(RemovedFilesTest, AreLookedForBesideCalls) {
+  std::atomic<bool> is_over = false;
+  std::thread caller([&] {
+    for (unsigned i = 0; i < 2000; ++i) {
+      const unsigned number = i % kFiles;
+      { const OpenFiles::Use use = files_.find(numbered(number)); }
+      if (i % 3 == 0) files_.forget(numbered(number));
+      if (i % 7 == 0) files_.shrink();
+      files_.close_what_left();
+    }
+    is_over = true;
+  });
+  while (!is_over) (void)files_.close_removed(begin_);
+  caller.join();
+  EXPECT_EQ(handles_.kept(), 0U);
 }
 
 TEST_F(OpenFilesTest, SaysWhyThereIsNone) {
