@@ -23,6 +23,7 @@ struct CopySettings {
   ClientSettings client;
   NfsSettings nfs;
   nfs::CopyOptions copy;
+  std::string sparse = "auto";
   std::vector<std::string> paths;  // the target last
 };
 
@@ -171,6 +172,9 @@ void copy(CopySettings& settings) {
   for (const std::string& each : settings.paths) {
     if (nfs::is_nfs_url(each)) parsed_nfs_url(each);  // before anything is copied
   }
+  settings.copy.sparse = settings.sparse == "always"  ? nfs::Sparse::kAlways
+                         : settings.sparse == "never" ? nfs::Sparse::kNever
+                                                      : nfs::Sparse::kAuto;
   const auto begun = std::chrono::steady_clock::now();
   std::optional<ProgressBar> bar(std::in_place, "cp to " + escaped(target),
                                  server_of(is_upload ? target : sources.front()));
@@ -205,6 +209,10 @@ void add_cp(Command& program) {
        {.is_required = true, .least_values = 2, .most_values = kMany}},
       {"-r,--recursive", &settings.copy.recursive,
        "directories as well, with all that is in them; symbolic links as links"},
+      {"--sparse",
+       &settings.sparse,
+       "holes where it is copied to: those of the source (auto); each 4 KiB of zeros (always)",
+       {.choices = "auto|always|never"}},
       {"--verify", &settings.copy.verify, "read each file again from the server, and compare it"},
       {"--files", &settings.copy.files, "files under way at a time", {.range = {1, 64}}},
       {"--depth",

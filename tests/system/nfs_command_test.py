@@ -241,6 +241,27 @@ class NfsCommandTest(CommandFixture):
         self.assertIn("none: no such file or directory", missing.stderr)
         self.assertFalse((self.root / "back").exists())
 
+    def test_cp_keeps_holes_unless_it_shall_not(self):
+        sparse = self.root / "sparse"
+        with open(sparse, "wb") as file:
+            file.write(b"begin")
+            file.seek(20 << 20)
+            file.write(b"middle")
+            file.truncate(64 << 20)
+        if sparse.stat().st_blocks * 512 > 1 << 20:
+            self.skipTest("the file system here has no holes")
+        for i, url in enumerate(self.urls):
+            there, back = self.served / f"there{i}", self.root / f"back{i}"
+            for how in ([], ["--sparse", "auto"], ["--sparse=always"]):
+                self.ok("cp", "--verify", *how, sparse, f"{url}/{there.name}")
+                self.ok("cp", "--verify", *how, f"{url}/{there.name}", back)
+                for each in (there, back):
+                    self.assertEqual(each.read_bytes(), sparse.read_bytes())
+                    self.assertLess(each.stat().st_blocks * 512, 1 << 20, how)
+            self.ok("cp", "--sparse", "never", f"{url}/{there.name}", back)
+            self.assertGreaterEqual(back.stat().st_blocks * 512, 64 << 20)
+        self.failed(2, "sparse", "cp", "--sparse", "perhaps", sparse, self.url)
+
     # --- Wrong ways ---
 
     def test_wrong_urls_are_wrong_usage(self):
@@ -332,8 +353,8 @@ class NfsCommandTest(CommandFixture):
             file.truncate(8 << 30)
         target = self.root / "target"
         target.mkdir()
-        copying = subprocess.Popen([COMMAND, "cp", self.url + "/large", target], stderr=subprocess.DEVNULL)
-
+        copying = subprocess.Popen([COMMAND, "cp", "--sparse", "never", self.url + "/large", target],
+                                   stderr=subprocess.DEVNULL)
         self.addCleanup(copying.kill)
         try:
             os.close(os.open(target, os.O_TMPFILE | os.O_RDWR))
@@ -365,7 +386,8 @@ class NfsCommandTest(CommandFixture):
 
         def interrupted(number):
             # Its terminal gets the line, and its shell the signal.
-            copying = subprocess.Popen([COMMAND, "cp", large, self.url + "/into"], stderr=subprocess.PIPE, text=True)
+            copying = subprocess.Popen([COMMAND, "cp", "--sparse", "never", large, self.url + "/into"],
+                                       stderr=subprocess.PIPE, text=True)
             self.addCleanup(copying.kill)
 
             def has_begun():

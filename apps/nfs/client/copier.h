@@ -8,6 +8,10 @@
 // kept, so set-user-id and set-group-id are not either. Symbolic links are copied as links (their
 // times only to this machine). A file that is there already gets the new content.
 //
+// Holes of a file stay holes, by default: those that this machine's file system tells of are not
+// read or sent. Of a file that has room for less than its size at the server, what is read there
+// and is zeros is not written here.
+//
 // On both sides a file is written beside its place under another name, and renamed when it is
 // whole: what was there before is there until then, and after a failure. What a lost connection or
 // a kill leaves at the server has the name ".NAME.rpcrdma-XXXXXXXXXXXX". Where the server lets
@@ -36,13 +40,18 @@ namespace nfs {
 
 struct CopyProgress {
   std::uint64_t files = 0;        // done
-  std::uint64_t bytes = 0;        // done
+  std::uint64_t bytes = 0;        // done, those of holes as well
   std::uint64_t bytes_known = 0;  // of all files seen so far; there may be more
 };
 
+// Says which zeros become holes where a file is copied to: those of holes, as far as it is known
+// where they are; all that fill a block of 4 KiB; none.
+enum class Sparse : std::uint8_t { kAuto, kAlways, kNever };
+
 struct CopyOptions {
   bool recursive = false;
-  bool verify = false;         // read each file again from the server, and compare
+  bool verify = false;  // read each file again from the server, and compare
+  Sparse sparse = Sparse::kAuto;
   std::uint32_t files = 16;    // under way at a time, at most 64
   std::uint32_t buffers = 16;  // calls with data under way at a time, at most 32
   std::function<void(const CopyProgress&)> progress{};

@@ -166,12 +166,27 @@ Task<Result<void>> CopyRun::transfer(FileJob& job, Step step) {
   Group group(turns_);
   job.failure.reset();
   job.verifiers.clear();
-  const std::size_t most = step == Step::kWrite ? server_.write_size() : server_.read_size();
-  for (std::uint64_t offset = 0; offset < job.size && !job.failure; offset += most) {
+  if (step != Step::kCompare) job.has_holes = false;
+  const std::uint64_t most = step == Step::kWrite ? server_.write_size() : server_.read_size();
+  const bool has_extents = step == Step::kWrite && options_.sparse != Sparse::kNever;
+  Extent data{0, has_extents ? 0 : job.size};
+  for (std::uint64_t offset = 0; offset < job.size && !job.failure;) {
+    if (offset == data.end) {
+      const auto next = next_data(job.here, offset, job.size);
+      if (!next) {
+        job.failure = next.error();
+        break;
+      }
+      data = *next;
+      if (data.begin > offset) pass_hole(job, data.begin - offset);
+      offset = data.begin;
+      continue;
+    }
     co_await buffer_slots_.take();
     group.enter();
-    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(most, job.size - offset));
-    turns_.begin(part(job, step, offset, size, group));
+    const std::uint64_t size = std::min(most - offset % most, data.end - offset);
+    turns_.begin(part(job, step, offset, static_cast<std::size_t>(size), group));
+    offset += size;
   }
   co_await group.end();
   if (job.failure) co_return Unexpected<Failure>(*job.failure);
@@ -203,14 +218,41 @@ Task<void> CopyRun::part(FileJob& job, Step step, std::uint64_t offset, std::siz
   group.leave();
 }
 
+void CopyRun::pass_hole(FileJob& job, std::uint64_t size) {
+  job.has_holes = true;
+  progress_.bytes += size;
+  show();
+}
+
 Task<Result<void>> CopyRun::write_part(FileJob& job, std::uint64_t offset, MutableBytes buffer) {
   const auto got = job.here.read_at(buffer, offset);
   if (!got) co_return failed_here("reading failed");
   if (*got < buffer.size()) {
     co_return Unexpected<Failure>(Failure{.local = "it became shorter while it was copied"});
   }
-  for (std::size_t done = 0; done < buffer.size();) {
-    const rpcrdma::Bytes rest = buffer.subspan(done);
+  for (std::uint64_t done = 0; done < buffer.size();) {
+    const Extent data = to_write(job, buffer, offset, done);
+    if (data.size() > 0) {
+      auto written =
+          co_await write_all(job, offset + data.begin, buffer.subspan(data.begin, data.size()));
+      if (!written) co_return written;
+    }
+    done = data.end;
+  }
+  co_return Result<void>();
+}
+
+Extent CopyRun::to_write(FileJob& job, rpcrdma::Bytes data, std::uint64_t offset,
+                         std::uint64_t from) {
+  if (!job.skips_zeros) return {from, data.size()};
+  const Extent found = next_that_is_not_zero(data, offset, from);
+  if (found.begin > from) job.has_holes = true;
+  return found;
+}
+
+Task<Result<void>> CopyRun::write_all(FileJob& job, std::uint64_t offset, rpcrdma::Bytes data) {
+  for (std::size_t done = 0; done < data.size();) {
+    const rpcrdma::Bytes rest = data.subspan(done);
     const std::uint64_t at = offset + done;
     const auto make = [&] { return server_.write(job.there, at, rest, job.route); };
     auto written = co_await patiently(make);
@@ -242,7 +284,12 @@ Task<Result<void>> CopyRun::read_part(FileJob& job, Step step, std::uint64_t off
     done += got->count;
   }
   if (step == Step::kCompare) co_return equal_here(job, offset, buffer);
-  if (!job.here.write_at(buffer, offset)) co_return failed_here("writing failed");
+  for (std::uint64_t done = 0; done < buffer.size();) {
+    const Extent data = to_write(job, buffer, offset, done);
+    const rpcrdma::Bytes bytes = buffer.subspan(data.begin, data.size());
+    if (!job.here.write_at(bytes, offset + data.begin)) co_return failed_here("writing failed");
+    done = data.end;
+  }
   co_return Result<void>();
 }
 
@@ -266,6 +313,7 @@ Result<void> CopyRun::equal_here(const FileJob& job, std::uint64_t offset, rpcrd
 Task<Result<void>> CopyRun::write_and_commit(FileJob& job) {
   for (int i = 0; i < kWritesMax; ++i) {
     auto written = co_await transfer(job, Step::kWrite);
+    if (written && job.has_holes) written = co_await set_size(job);
     if (!written) co_return std::move(written);
     if (job.verifiers.empty()) co_return Result<void>();  // there was nothing to write
     const auto make = [&] { return server_.commit(job.there, job.route); };
@@ -275,9 +323,20 @@ Task<Result<void>> CopyRun::write_and_commit(FileJob& job) {
     if (job.verifiers.size() == 1 && job.verifiers.front() == *committed) co_return Result<void>();
     ++result_.rewritten;
     progress_.bytes -= job.size;
+    // A hole may be now where data was.
+    const auto empty = [&] { return server_.empty(job.there, job.route); };
+    auto emptied = co_await patiently(empty);
+    if (!emptied) co_return std::move(emptied);
   }
   co_return Unexpected<Failure>(
       Failure{.local = "the server was restarted each time while it was written"});
+}
+
+Task<Result<void>> CopyRun::set_size(FileJob& job) {
+  nfs3::sattr3 attributes;
+  attributes.size.set_size(job.size);
+  const auto make = [&] { return server_.set(job.there, attributes, job.route); };
+  co_return co_await patiently(make);
 }
 
 Task<void> CopyRun::file(std::unique_ptr<FileJob> job) {

@@ -13,6 +13,7 @@
 
 #include "files/file.h"
 #include "nfs/client/copier.h"
+#include "nfs/client/holes.h"
 #include "nfs/client/mounted.h"
 #include "nfs/client/turns.h"
 
@@ -50,9 +51,11 @@ struct FileJob {
   std::string name{}, path{};
   Folder* into = nullptr;
   Route route{};  // one file, one server
+  bool skips_zeros = false;
   // Of its parts.
   std::optional<Failure> failure{};
   std::vector<nfs3::writeverf3> verifiers{};  // different ones
+  bool has_holes = false;                     // something was not written, at the end perhaps
 };
 
 class CopyRun {
@@ -121,6 +124,13 @@ class CopyRun {
   rpcrdma::Task<Result<void>> read_part(FileJob& job, Step step, std::uint64_t offset,
                                         rpcrdma::MutableBytes buffer);
   Result<void> equal_here(const FileJob& job, std::uint64_t offset, rpcrdma::Bytes data);
+  // The size is set since nothing may have been written at the end.
+  rpcrdma::Task<Result<void>> set_size(FileJob& job);
+  rpcrdma::Task<Result<void>> write_all(FileJob& job, std::uint64_t offset, rpcrdma::Bytes data);
+  // Returns the part of the data that is written next.
+  static Extent to_write(FileJob& job, rpcrdma::Bytes data, std::uint64_t offset,
+                         std::uint64_t from);
+  void pass_hole(FileJob& job, std::uint64_t size);
   void show();
 
   Mounted& server_;

@@ -138,6 +138,8 @@ Task<void> Downloader::any(Node node, Folder& into, std::string name, std::strin
   job->there = std::move(node.handle);
   job->size = node.attributes.size;
   job->kept = Kept::of(node.attributes);
+  job->skips_zeros = options().sparse == Sparse::kAlways ||
+                     (options().sparse == Sparse::kAuto && node.attributes.used < job->size);
   job->name = std::move(name);
   job->path = std::move(path);
   job->into = &into;
@@ -244,6 +246,10 @@ Task<Result<void>> Downloader::move_content(FileJob& job) {
   }
   if (!job.here.is_open()) co_return failed_here("it cannot be written here");
   auto done = co_await transfer(job, Step::kRead);
+  const auto size = static_cast<off_t>(job.size);
+  if (done && job.has_holes && ::ftruncate(job.here.descriptor(), size) != 0) {
+    done = failed_here("its size cannot be set here");
+  }
   if (done && options().verify) done = co_await transfer(job, Step::kCompare);
   if (done && !job.kept.set_here(job.here.descriptor())) {
     done = failed_here("its mode and times cannot be set here");

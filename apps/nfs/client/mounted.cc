@@ -383,6 +383,13 @@ Task<Result<Node>> Mounted::create(nfs3::nfs_fh3 directory, std::string name, st
   co_return made;
 }
 
+Task<Result<void>> Mounted::empty(nfs3::nfs_fh3 file, Route route) {
+  auto now = co_await attributes(file);
+  if (!now) co_return failure(now.error());
+  if (now->size == 0) co_return Result<void>();
+  co_return co_await cut_to_nothing(Node{std::move(file), *now}, route);
+}
+
 Task<Result<void>> Mounted::cut_to_nothing(Node file, Route route) {
   for (int i = 0; i < kLossesMax; ++i) {
     nfs3::sattr3 nothing;

@@ -104,6 +104,9 @@ class Mounted {
   // Of a new or an empty file of the name.
   rpcrdma::Task<Result<Node>> create(nfs3::nfs_fh3 directory, std::string name, std::uint32_t mode,
                                      Route route = {});
+  // Cuts a file to no bytes, once: a call that comes late changes nothing of what was written
+  // since.
+  rpcrdma::Task<Result<void>> empty(nfs3::nfs_fh3 file, Route route = {});
   struct MadeDirectory {
     Node node;
     bool is_new;  // false: it was there before, or a call whose answer was lost has made it

@@ -120,6 +120,7 @@ Task<void> Uploader::any(Source source, Folder& into, std::string name) {
   }
   job->size = static_cast<std::uint64_t>(status.st_size);
   job->kept = Kept::of(status);
+  job->skips_zeros = options().sparse == Sparse::kAlways;
   job->name = std::move(name);
   job->path = std::move(source.path);
   job->into = &into;
