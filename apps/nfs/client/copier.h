@@ -23,6 +23,9 @@
 // What the server names is not trusted: a name that is none of one file is refused, and files are
 // opened below directories that are open already, never through symbolic links.
 //
+// A directory that the copying itself fills is not copied, as happens where an export lies below
+// what is copied to it.
+//
 // Memory: the buffers, and the lists of the directories on the way to where the copying is.
 #ifndef RPCRDMA_NFS_CLIENT_COPIER_H_
 #define RPCRDMA_NFS_CLIENT_COPIER_H_

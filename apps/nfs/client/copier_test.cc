@@ -264,6 +264,57 @@ TEST_P(Copying, FailsWhereWhatIsNamedIsNoFile) {
               testing::HasSubstr("no file, directory or symbolic link"));
 }
 
+TEST_P(Copying, DirectoryDoesNotReplaceAFile) {
+  fs::create_directories(here_ / "tree/in");
+  write("file", "abc");
+  served_->write_file("file", "abc");
+  fs::create_directory(served_->path("tree"));
+  served_->write_file("tree/in", "abc");
+  const CopyOptions recursive{.recursive = true};
+  const std::string tree = (here_ / "tree").string();
+  EXPECT_EQ(messages(up("tree", "file", recursive)),
+            "file: it is no directory, and " + tree + " is one\n");
+  EXPECT_EQ(messages(up("tree", "", recursive)),
+            "tree/in: it is no directory, and " + tree + "/in is one\n");
+  EXPECT_EQ(messages(down("tree", "file", recursive)),
+            (here_ / "file").string() + ": it is no directory, and tree is one\n");
+}
+
+TEST_P(Copying, DirectoryIsNotCopiedIntoItself) {
+  fs::create_directories(served_->path("a/b/c"));
+  fs::create_directory(served_->path("other"));
+  served_->write_file("other/file", "abc");
+  const CopyOptions recursive{.recursive = true};
+  const auto up_from = [&](const std::string& source, const std::string& target) {
+    return messages(Copier(*server_, recursive).upload({served_->path(source)}, target));
+  };
+  const auto down_to = [&](const std::string& source, const std::string& target) {
+    return messages(Copier(*server_, recursive).download({source}, served_->path(target)));
+  };
+  const auto made = [&](const char* path) {  // is there, and goes
+    EXPECT_TRUE(fs::exists(served_->path(path))) << path;
+    EXPECT_FALSE(fs::exists(served_->path(std::string(path) + "/a/b")));
+    fs::remove_all(served_->path(path));
+  };
+  const std::string itself = ": a directory cannot be copied into itself\n";
+  EXPECT_EQ(up_from(".", "a/b"), served_->path("./a/b") + itself);
+  made("a/b/a");
+  made("a/b/other");
+  EXPECT_EQ(up_from(".", "a/b/new"), served_->path("./a/b") + itself);
+  made("a/b/new");
+  EXPECT_EQ(up_from(".", "a/b/c/new"), served_->path("./a/b/c") + itself);
+  EXPECT_TRUE(fs::exists(served_->path("a/b/c/new/other/file"))) << "the rest is copied";
+  fs::remove_all(served_->path("a/b/c/new"));
+  EXPECT_EQ(down_to("", "a/b"), "a/b" + itself);
+  made("a/b/data");
+  EXPECT_EQ(down_to("", "a/b/new"), "a/b" + itself);
+  made("a/b/new");
+  EXPECT_THAT(up_from("a", ""), testing::HasSubstr("the directory that it would be copied to"));
+  EXPECT_THAT(down_to("a", ""), testing::HasSubstr("the directory that it would be copied to"));
+  EXPECT_THAT(up_from("a", "a"), testing::HasSubstr("cannot be copied into itself"));
+  EXPECT_THAT(down_to("a", "a/new"), testing::HasSubstr("cannot be copied into itself"));
+}
+
 TEST_P(Copying, WithoutReconnectionALostConnectionEndsItAndIsSaidOnce) {
   may_reconnect_ = false;
   mount();

@@ -40,7 +40,24 @@ bool is_loss(const rpcrdma::Error& error, const Connections& connections) {
   return is_of_connection && !connections.is_any_up();
 }
 
+bool is_before(const timespec& one, const nfs3::nfstime3& other) {
+  return one.tv_sec != static_cast<time_t>(other.seconds)
+             ? one.tv_sec < static_cast<time_t>(other.seconds)
+             : one.tv_nsec < static_cast<long>(other.nseconds);
+}
+
+bool is_after(const timespec& one, const nfs3::nfstime3& other) {
+  return one.tv_sec != static_cast<time_t>(other.seconds)
+             ? one.tv_sec > static_cast<time_t>(other.seconds)
+             : one.tv_nsec > static_cast<long>(other.nseconds);
+}
+
 }  // namespace
+
+std::string path_to(std::string path) {
+  if (!path.empty() && !path.ends_with('/')) path += '/';
+  return path;
+}
 
 std::string name_of(std::string path) {
   while (path.ends_with('/')) path.pop_back();
@@ -158,6 +175,18 @@ Task<void> CopyRun::finish_and_free(std::unique_ptr<Folder> folder) {
   Folder* const parent = folder->parent;
   folder.reset();
   if (parent != nullptr) leave(*parent);
+}
+
+// The number may be that of another file system's directory. The time of the last change, in
+// nanoseconds, is not: if it is the same one, that lies between what is seen here before and after.
+Task<bool> CopyRun::is_same(int here, nfs3::nfs_fh3 there) {
+  struct stat before {
+  }, after{};
+  if (::fstat(here, &before) != 0) co_return false;
+  const auto make = [&] { return server_.attributes(there); };
+  const auto now = co_await patiently(make);
+  if (!now || ::fstat(here, &after) != 0 || now->fileid != before.st_ino) co_return false;
+  co_return !is_after(before.st_ctim, now->ctime) && !is_before(after.st_ctim, now->ctime);
 }
 
 // --- Data --------------------------------------------------------------------------------------

@@ -35,7 +35,9 @@ struct Kept {
 struct Folder {
   files::File here{};
   nfs3::nfs_fh3 there{};
-  std::string path{};  // of the source, for messages; ends with '/' unless it is empty
+  std::string path{};           // of the source, for messages; ends with '/' unless it is empty
+  std::string to{};             // the same of the target
+  std::uint64_t target_id = 0;  // the number of what is copied into: of its inode, or its fileid
   Folder* parent = nullptr;
   std::optional<Kept> kept{};   // nullopt: it was there before
   std::uint64_t under_way = 1;  // the listing, and what it has started
@@ -95,6 +97,9 @@ class CopyRun {
   // Its data, to the other side.
   virtual rpcrdma::Task<Result<void>> move_content(FileJob& job) = 0;
 
+  // Tells if an open directory and one of the server are the same one.
+  rpcrdma::Task<bool> is_same(int here, nfs3::nfs_fh3 there);
+
   // All parts of the file, with many under way.
   rpcrdma::Task<Result<void>> transfer(FileJob& job, Step step);
   // Until the server has it, at the latest after some restarts.
@@ -150,6 +155,8 @@ class CopyRun {
 
 inline constexpr std::uint32_t kDepthMax = 512;  // of directories, each of which is open
 
+// The path of a directory, as what is in it begins with it; empty: the names alone.
+std::string path_to(std::string path);
 // The last name of a path; empty if that is none, such as "..".
 std::string name_of(std::string path);
 rpcrdma::Unexpected<Failure> failed_here(const std::string& what);  // with errno's text

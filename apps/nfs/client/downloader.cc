@@ -51,6 +51,11 @@ bool is_special(int directory, const std::string& name) {
   return !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
+std::uint64_t inode_of(const files::File& file) {
+  const auto status = file.status();
+  return status ? status->st_ino : 0;
+}
+
 // Gives what was made its name; it goes away if that fails.
 bool put_in_place(int directory, const std::string& temporary, const std::string& name) {
   const bool is_free = !is_special(directory, name);
@@ -70,6 +75,9 @@ Task<void> Downloader::all(const std::vector<std::string>& sources, const std::s
   std::string name;
   auto top = target_folder(target, sources.size() == 1, name);
   if (top == nullptr) co_return;
+  top->target_id = inode_of(top->here);
+  const std::size_t slash = name.empty() ? target.size() : target.rfind('/');
+  top->to = slash == std::string::npos ? "" : path_to(target.substr(0, slash + 1));
   Folder& into = *top.release();  // the last who leaves frees it
   for (const std::string& each : sources) {
     if (has_stopped()) break;
@@ -160,6 +168,13 @@ Task<void> Downloader::folder(const Node& node, Folder& into, const std::string&
     fail(path, Failure::here("directories are too deep here"));
     co_return;
   }
+  if (co_await is_copied_into(node, &into)) {
+    fail(path, Failure::here("a directory cannot be copied into itself"));
+    co_return;
+  }
+  // Listed before there is anything new in it.
+  const auto list = [&] { return server().list(node.handle); };
+  auto listed = co_await patiently(list);
   auto made = std::make_unique<Folder>();
   const int above = into.here.descriptor();
   // The export "/" has no name; its content goes into the target itself.
@@ -169,8 +184,18 @@ Task<void> Downloader::folder(const Node& node, Folder& into, const std::string&
     co_return;
   }
   made->here = files::File(::openat(above, as, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!made->here.is_open() && (errno == ENOTDIR || errno == ELOOP)) {
+    fail(into.to + name, Failure::here("it is no directory, and " + path + " is one"));
+    co_return;
+  }
   if (!made->here.is_open()) {
     fail_here(path, "the directory cannot be opened here");
+    co_return;
+  }
+  made->target_id = inode_of(made->here);
+  made->to = name.empty() ? into.to : into.to + name + "/";
+  if (co_await is_copied_into(node, made.get())) {
+    fail(path, Failure::here("it is the directory that it would be copied to"));
     co_return;
   }
   if (!name.empty()) {
@@ -178,23 +203,29 @@ Task<void> Downloader::folder(const Node& node, Folder& into, const std::string&
     ++result().directories;
   }
   made->there = node.handle;
-  made->path = path.empty() ? path : path + "/";
+  made->path = path_to(path);
   made->parent = &into;
   made->depth = into.depth + 1;
   enter(into);
   Folder& folder = *made.release();
-  co_await content(folder);
+  if (listed) {
+    co_await content(folder, *listed);
+  } else {
+    fail(folder.path, listed.error());
+  }
   leave(folder);
 }
 
-Task<void> Downloader::content(Folder& folder) {
-  const auto make = [&] { return server().list(folder.there); };
-  auto listed = co_await patiently(make);
-  if (!listed) {
-    fail(folder.path, listed.error());
-    co_return;
+Task<bool> Downloader::is_copied_into(const Node& node, const Folder* into) {
+  for (; into != nullptr; into = into->parent) {
+    if (into->target_id != node.attributes.fileid) continue;
+    if (co_await is_same(into->here.descriptor(), node.handle)) co_return true;
   }
-  for (Listed& each : *listed) {
+  co_return false;
+}
+
+Task<void> Downloader::content(Folder& folder, std::vector<Listed>& listed) {
+  for (Listed& each : listed) {
     if (has_stopped()) co_return;
     co_await entry(each, folder);
   }

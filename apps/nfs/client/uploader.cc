@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <climits>
 #include <cstring>
 #include <optional>
@@ -57,6 +58,9 @@ Task<void> Uploader::all(const std::vector<std::string>& sources, const std::str
   }
   auto top = std::make_unique<Folder>();
   top->there = found->handle;
+  top->target_id = found->attributes.fileid;
+  const std::size_t slash = name.empty() ? target.size() : target.rfind('/');
+  top->to = slash == std::string::npos ? "" : path_to(target.substr(0, slash));
   Folder& into = *top.release();  // the last who leaves frees it
   for (const std::string& each : sources) {
     if (has_stopped()) break;
@@ -148,37 +152,63 @@ Task<void> Uploader::folder(const Source& source, const struct stat& status, Fol
     fail_here(source.path, "it cannot be read");
     co_return;
   }
+  // Listed before there is anything new in it.
+  const auto names = names_in(made->here.descriptor());
+  const int listed_errno = errno;
+  if (co_await is_copied_into(made->here.descriptor(), status.st_ino, &into)) {
+    fail(source.path, Failure::here("a directory cannot be copied into itself"));
+    co_return;
+  }
   made->there = into.there;
+  made->target_id = into.target_id;
+  made->to = into.to;
   if (!name.empty()) {  // else its content goes into the target itself
     // Writable until its content is complete.
     const std::uint32_t mode = (status.st_mode & 0777U) | 0700U;
     const auto make = [&] { return server().make_directory(into.there, name, mode); };
     auto there = co_await patiently(make);
+    if (!there && is_answer(there.error(), nfsstat3::NFS3ERR_EXIST)) {
+      fail(into.to + name, Failure::here("it is no directory, and " + source.path + " is one"));
+      co_return;
+    }
     if (!there) {
       fail(source.path, there.error());
       co_return;
     }
     made->there = there->node.handle;
+    made->target_id = there->node.attributes.fileid;
+    made->to = into.to + name + "/";
+    if (co_await is_copied_into(made->here.descriptor(), status.st_ino, made.get())) {
+      fail(source.path, Failure::here("it is the directory that it would be copied to"));
+      co_return;
+    }
     made->is_new = there->is_new;
     made->kept = Kept::of(status);
     ++result().directories;
   }
-  made->path = source.path.ends_with('/') ? source.path : source.path + "/";
+  made->path = path_to(source.path);
   made->parent = &into;
   made->depth = into.depth + 1;
   enter(into);
   Folder& folder = *made.release();
-  co_await content(folder);
+  if (names) {
+    co_await content(folder, *names);
+  } else {
+    errno = listed_errno;
+    fail_here(folder.path, "it cannot be listed");
+  }
   leave(folder);
 }
 
-Task<void> Uploader::content(Folder& folder) {
-  const auto names = names_in(folder.here.descriptor());
-  if (!names) {
-    fail_here(folder.path, "it cannot be listed");
-    co_return;
+Task<bool> Uploader::is_copied_into(int here, std::uint64_t id, const Folder* into) {
+  for (; into != nullptr; into = into->parent) {
+    if (into->target_id == id && co_await is_same(here, into->there)) co_return true;
   }
-  for (const std::string& each : *names) {
+  co_return false;
+}
+
+Task<void> Uploader::content(Folder& folder, const std::vector<std::string>& names) {
+  for (const std::string& each : names) {
     if (has_stopped()) co_return;
     Source source{folder.here.descriptor(), each, folder.path + each, false};
     std::string name = each;

@@ -29,7 +29,9 @@ class Uploader final : public CopyRun {
   rpcrdma::Task<void> any(Source source, Folder& into, std::string name);
   rpcrdma::Task<void> folder(const Source& source, const struct stat& status, Folder& into,
                              const std::string& name);
-  rpcrdma::Task<void> content(Folder& folder);
+  rpcrdma::Task<void> content(Folder& folder, const std::vector<std::string>& names);
+  // Tells if the open directory, of that inode, is `into` or one above it.
+  rpcrdma::Task<bool> is_copied_into(int here, std::uint64_t id, const Folder* into);
   rpcrdma::Task<Result<void>> move_content(FileJob& job) override;
   // A name may be taken from a file, not from what is no file.
   enum class There : std::uint8_t { kNothing, kFile, kOther };
