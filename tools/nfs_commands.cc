@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,13 +21,14 @@ namespace {
 
 using nfs3::ftype3;
 
-constexpr std::size_t kDepthMax = 512;  // of directories that are removed
+constexpr std::size_t kDepthMax = 512;  // of directories that are removed or listed
 
 struct FileSettings {
   ClientSettings client;
   NfsSettings nfs;
   std::vector<std::string> urls;
   bool with_parents = false;
+  bool is_human = false;  // as it is anyway
 
   void add_to(Command& command, int count_min, int count_max, const char* help) {
     command.add({{"URL",
@@ -150,22 +152,7 @@ void write_out(Bytes data) {
 
 void cat(FileSettings& settings) {
   for (const std::string& url : settings.urls) parsed_nfs_url(url);
-  for (const std::string& url : settings.urls) {
-    const auto server = mount(settings.client, settings.nfs, url);
-    const std::string path = server->path();
-    const nfs::Node file = take(*server, path, server->look_up_path(path));
-    if (file.attributes.type != ftype3::NF3REG) {
-      fail(kFailed, fmt::format("{}: it is a {}, which cat does not read", server->url().path,
-                                kind_of(file.attributes.type).name));
-    }
-    std::vector<std::byte> buffer(server->read_size());
-    for (std::uint64_t offset = 0;;) {
-      const auto end = take(*server, path, server->read(file.handle, offset, buffer));
-      write_out(Bytes(buffer).first(end.count));
-      offset += end.count;
-      if (end.is_at_end || end.count == 0) break;
-    }
-  }
+  for (const std::string& url : settings.urls) print_file(settings.client, settings.nfs, url);
 }
 
 void stat(FileSettings& settings) {
@@ -224,6 +211,11 @@ void mkdir(FileSettings& settings) {
   }
 }
 
+bool is_directory(nfs::Mounted& server, const Place& place) {
+  const auto found = server.wait_for(server.look_up(place.directory, place.name));
+  return found && found->attributes.type == ftype3::NF3DIR;
+}
+
 void move(FileSettings& settings) {
   const nfs::NfsUrl from = parsed_nfs_url(settings.urls[0]);
   const nfs::NfsUrl to = parsed_nfs_url(settings.urls[1]);
@@ -243,7 +235,18 @@ void move(FileSettings& settings) {
   if (!found && !is_missing(found.error())) fail(found.error(), path, *server);
   const bool is_into = found && found->attributes.type == ftype3::NF3DIR;
   const Place made = is_into ? Place{found->handle, old.name} : place_of(*server, path);
-  take(*server, server->path(), server->rename(old.directory, old.name, made.directory, made.name));
+  const auto renamed =
+      server->wait_for(server->rename(old.directory, old.name, made.directory, made.name));
+  if (renamed) return;
+  const nfs::Failure& why = renamed.error();
+  const bool is_refused =
+      !why.error && why.local.empty() && why.status == nfs3::nfsstat3::NFS3ERR_INVAL;
+  if (is_refused && is_directory(*server, old)) {
+    const std::string name = is_into ? (path.empty() ? "" : path + "/") + made.name : path;
+    fail(kFailed, fmt::format("{}: it cannot be moved to a subdirectory of itself, '{}'",
+                              server->path(), name));
+  }
+  fail(why, server->path(), *server);
 }
 
 void df(FileSettings& settings) {
@@ -269,14 +272,67 @@ void df(FileSettings& settings) {
 // --- ls and rm ----------------------------------------------------------------------------------
 
 void print_entry(nfs::Mounted& server, const std::string& name, const nfs::Node& node,
-                 bool is_long) {
+                 const ListOptions& options) {
   const nfs3::fattr3& of = node.attributes;
-  if (!is_long) {
+  if (!options.is_long) {
     fmt::print("{}\n", escaped(name));
     return;
   }
-  fmt::print("{} {:>3} {:>6} {:>6} {:>14} {} {}{}\n", mode_text(of), of.nlink, of.uid, of.gid,
-             of.size, time_text(of.mtime), escaped(name), arrow(server, node));
+  const std::string size = options.is_human ? size_text(of.size) : std::to_string(of.size);
+  fmt::print("{} {:>3} {:>6} {:>6} {:>14} {} {}{}\n", mode_text(of), of.nlink, of.uid, of.gid, size,
+             time_text(of.mtime), escaped(name), arrow(server, node));
+}
+
+// One run of ls.
+struct Listing {
+  nfs::Mounted& server;
+  const ListOptions& options;
+  const bool json;
+  Json values;
+
+  void entry(const std::string& name, const nfs::Node& node) {
+    if (!json) {
+      print_entry(server, name, node, options);
+      return;
+    }
+    Json value = attributes_json(node.attributes);
+    add_name(value, name);
+    values.push_back(std::move(value));
+  }
+  // In the manner of ls -R: a line with the path before the names; in JSON the names have paths.
+  void directory(const nfs3::nfs_fh3& handle, const std::string& path, std::size_t depth);
+  std::optional<nfs::Node> node_of(const nfs3::nfs_fh3& directory, const nfs::Listed& listed);
+};
+
+// nullopt: it was removed meanwhile.
+std::optional<nfs::Node> Listing::node_of(const nfs3::nfs_fh3& directory,
+                                          const nfs::Listed& listed) {
+  const bool is_name_enough = !options.is_long && !json && !options.is_recursive;
+  if (listed.node || is_name_enough) return listed.node.value_or(nfs::Node());
+  auto found = server.wait_for(server.look_up(directory, listed.name));
+  if (!found && is_missing(found.error())) return std::nullopt;
+  if (!found) fail(found.error(), listed.name, server);
+  return std::move(*found);
+}
+
+void Listing::directory(const nfs3::nfs_fh3& handle, const std::string& path, std::size_t depth) {
+  if (depth > kDepthMax) fail(kFailed, path + ": directories are too deep here");
+  std::vector<nfs::Listed> all = take(server, path, server.list(handle));
+  std::ranges::sort(all, {}, &nfs::Listed::name);
+  if (options.is_recursive && !json) {
+    fmt::print("{}{}:\n", depth == 0 ? "" : "\n", escaped(path));
+  }
+  const std::string above = json && depth > 0 ? path.substr(2) + "/" : "";
+  std::vector<std::pair<std::string, nfs3::nfs_fh3>> folders;
+  for (const nfs::Listed& each : all) {
+    const auto node = node_of(handle, each);
+    if (!node) continue;
+    entry(above + each.name, *node);
+    const bool is_directory = node->attributes.type == ftype3::NF3DIR;
+    if (is_directory) folders.emplace_back(path + "/" + each.name, node->handle);
+  }
+  if (!options.is_recursive) return;
+  for (const auto& [name, folder] : folders) directory(folder, name, depth + 1);
 }
 
 // Deepest first. Symbolic links are removed, not followed: handles of the listing say what is
@@ -310,36 +366,35 @@ void add_mkdir(Command& program) {
 
 }  // namespace
 
-void list_export(ClientSettings& client, const NfsSettings& settings, bool is_long) {
+void print_file(ClientSettings& client, const NfsSettings& settings, const std::string& url) {
+  const auto server = mount(client, settings, url);
+  const std::string path = server->path();
+  const nfs::Node file = take(*server, path, server->look_up_path(path));
+  if (file.attributes.type != ftype3::NF3REG) {
+    fail(kFailed, fmt::format("{}: it is a {}, and no file that can be written to standard output",
+                              server->url().path, kind_of(file.attributes.type).name));
+  }
+  std::vector<std::byte> buffer(server->read_size());
+  for (std::uint64_t offset = 0;;) {
+    const auto end = take(*server, path, server->read(file.handle, offset, buffer));
+    write_out(Bytes(buffer).first(end.count));
+    offset += end.count;
+    if (end.is_at_end || end.count == 0) break;
+  }
+}
+
+void list_export(ClientSettings& client, const NfsSettings& settings, const ListOptions& options) {
   client.may_reconnect = true;
   const auto server = mount(client, settings, client.url);
   const std::string path = server->path();
   const nfs::Node top = take(*server, path, server->look_up_path(path));
-  std::vector<nfs::Listed> all;
+  Listing listing{*server, options, client.common.json, Json::array()};
   if (top.attributes.type == ftype3::NF3DIR) {
-    all = take(*server, path, server->list(top.handle));
+    listing.directory(top.handle, ".", 0);
   } else {
-    all.push_back({path.substr(path.rfind('/') + 1), top.attributes.fileid, top});
+    listing.entry(path.substr(path.rfind('/') + 1), top);
   }
-  std::ranges::sort(all, {}, &nfs::Listed::name);
-  Json values = Json::array();
-  for (const nfs::Listed& each : all) {
-    nfs::Node node = each.node.value_or(nfs::Node());
-    if (!each.node && (is_long || client.common.json)) {
-      auto found = server->wait_for(server->look_up(top.handle, each.name));
-      if (!found && is_missing(found.error())) continue;  // it was removed meanwhile
-      if (!found) fail(found.error(), each.name, *server);
-      node = std::move(*found);
-    }
-    if (!client.common.json) {
-      print_entry(*server, each.name, node, is_long);
-      continue;
-    }
-    Json value = attributes_json(node.attributes);
-    add_name(value, each.name);
-    values.push_back(std::move(value));
-  }
-  if (client.common.json) print_json({{"entries", values}});
+  if (client.common.json) print_json({{"entries", listing.values}});
 }
 
 void remove_from_export(ClientSettings& client, const NfsSettings& settings, bool recursive,
@@ -374,8 +429,9 @@ void add_nfs_commands(Command& program) {
   add(program.add_subcommand("mv",
                              "rename a file or a directory within an export of an NFS server"),
       move, 2, 2, "SOURCE TARGET: into the target if that is a directory");
-  add(program.add_subcommand("df", "show how much room an NFS server has"), df, 1, kMany,
-      "anything in the exports");
+  Command& space = program.add_subcommand("df", "show how much room an NFS server has");
+  FileSettings& settings = add(space, df, 1, kMany, "anything in the exports");
+  space.add({{"-h,--human-readable", &settings.is_human, "sizes as 1.5 GiB, as they are anyway"}});
 }
 
 }  // namespace rpcrdma::tools

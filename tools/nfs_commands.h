@@ -24,7 +24,12 @@ void add_nfs_commands(Command& program);
 void add_cp(Command& program);
 
 // Of the URL of the client's settings.
-void list_export(ClientSettings& client, const NfsSettings& settings, bool is_long);
+struct ListOptions {
+  bool is_long = false;
+  bool is_human = false;      // sizes as "1.5 MiB"
+  bool is_recursive = false;  // with what is in directories
+};
+void list_export(ClientSettings& client, const NfsSettings& settings, const ListOptions& options);
 void remove_from_export(ClientSettings& client, const NfsSettings& settings, bool recursive,
                         bool force);
 
@@ -35,6 +40,8 @@ void remove_from_export(ClientSettings& client, const NfsSettings& settings, boo
 nfs::NfsUrl parsed_nfs_url(const std::string& text);
 std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& settings,
                                     const std::string& url);
+// Writes a file to the standard output, or ends the command.
+void print_file(ClientSettings& client, const NfsSettings& settings, const std::string& url);
 // Ends the command; "PATH: why". kNoConnection when there is no connection any more.
 [[noreturn]] void fail(const nfs::Failure& why, const std::string& path, nfs::Mounted& server);
 

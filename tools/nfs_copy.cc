@@ -159,6 +159,14 @@ std::string server_of(const std::string& url) {
   return parsed_nfs_url(url).servers.front().host;
 }
 
+// Each file after the one before.
+void print(CopySettings& settings, const std::vector<std::string>& sources) {
+  if (settings.copy.verify) {
+    fail(kUsage, "--verify reads again what was copied, which standard output has no way to");
+  }
+  for (const std::string& each : sources) print_file(settings.client, settings.nfs, each);
+}
+
 void copy(CopySettings& settings) {
   std::vector<std::string> sources = settings.paths;
   const std::string target = std::move(sources.back());
@@ -172,6 +180,7 @@ void copy(CopySettings& settings) {
   for (const std::string& each : settings.paths) {
     if (nfs::is_nfs_url(each)) parsed_nfs_url(each);  // before anything is copied
   }
+  if (target == "-") return print(settings, sources);
   settings.copy.sparse = settings.sparse == "always"  ? nfs::Sparse::kAlways
                          : settings.sparse == "never" ? nfs::Sparse::kNever
                                                       : nfs::Sparse::kAuto;
@@ -205,7 +214,8 @@ void add_cp(Command& program) {
   command.add({
       {"PATH",
        &settings.paths,
-       "SOURCE... TARGET: paths here and NFS URLs; either the target is a URL, or all sources are",
+       "SOURCE... TARGET: paths here and NFS URLs; either the target is a URL, or all sources are; "
+       "the target - is standard output",
        {.is_required = true, .least_values = 2, .most_values = kMany}},
       {"-r,--recursive", &settings.copy.recursive,
        "directories as well, with all that is in them; symbolic links as links"},

@@ -103,6 +103,11 @@ void Command::Parser::make_options() {
 
 void Command::Parser::make(const Option& option) {
   const Rules& rules = option.rules;
+  // An option that has -h leaves the help --help alone.
+  if (std::string_view(option.names).starts_with("-h,")) {
+    const std::string help = app->get_help_ptr()->get_description();
+    app->set_help_flag("--help", help);
+  }
   CLI::Option* const made = add_to(*app, option);
   add_checks(*made, rules);
   if (rules.type != nullptr) made->type_name(rules.type);

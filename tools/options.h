@@ -61,8 +61,10 @@ struct Rules {
 
 // A line of the table.
 struct Option {
-  const char* names;  // "-f,--force"; a name without a dash is that of a positional
-  Value value;        // outlives the command
+  // "-f,--force"; a name without a dash is that of a positional. An option that begins with "-h,"
+  // takes -h from the help, which is --help alone then.
+  const char* names;
+  Value value;  // outlives the command
   const char* help;
   Rules rules{};
 };

@@ -174,6 +174,17 @@ TEST(Command, HidesASubcommandFromTheHelp) {
   EXPECT_TRUE(program.subcommands().at(1)->is_hidden());
 }
 
+TEST(Command, OptionTakesHFromTheHelp) {
+  bool is_human = false;
+  Command command("program", "does something");
+  command.add({{"-h,--human", &is_human, "sizes for people"}});
+  const std::vector<const char*> words{"program", "-h"};
+  EXPECT_EQ(command.parse(2, words.data()), std::nullopt);
+  EXPECT_TRUE(is_human);
+  EXPECT_NE(command.help_page().find("--help "), std::string::npos);
+  EXPECT_EQ(command.help_page().find("-h,--help"), std::string::npos);
+}
+
 TEST(Size, TakesUnits) {
   EXPECT_EQ(size_of("65536"), 65536U);
   EXPECT_EQ(size_of("64k"), 65536U);

@@ -71,7 +71,7 @@ struct ListSettings {
   ClientSettings client;
   std::uint64_t entries_max = 1'000'000;
   NfsSettings nfs;
-  bool is_long = false;
+  ListOptions look;
 };
 
 struct RemoveSettings {
@@ -197,17 +197,19 @@ void get(TransferSettings& settings) {
 
 void list(ListSettings& settings) {
   if (nfs::is_nfs_url(settings.client.url)) {
-    list_export(settings.client, settings.nfs, settings.is_long);
+    list_export(settings.client, settings.nfs, settings.look);
     return;
   }
-  if (settings.is_long) fail(kUsage, "-l is of NFS; this is no URL of it");
+  if (settings.look.is_long) fail(kUsage, "-l is of NFS; this is no URL of it");
   auto client = settings.client.connect();
   const auto entries = blob::BlobClient(*client).list(settings.entries_max);
   if (!entries) fail(entries.error());
   Json values = Json::array();
   for (const auto& entry : *entries) {
     if (!settings.client.common.json) {
-      fmt::print("{:>14} {}\n", entry.size, escaped(entry.name));
+      const bool is_human = settings.look.is_human;
+      const std::string size = is_human ? size_text(entry.size) : std::to_string(entry.size);
+      fmt::print("{:>14} {}\n", size, escaped(entry.name));
       continue;
     }
     Json value = {{"size", entry.size}};
@@ -290,11 +292,12 @@ void add_ls(Command& program, Also also) {
   command.add({{"--entries-max",
                 &settings.entries_max,
                 "files after which the server is taken to list without end",
-                {.range = {std::uint64_t{1}, std::uint64_t{1} << 40U}}}});
+                {.range = {std::uint64_t{1}, std::uint64_t{1} << 40U}}},
+               {"-h,--human-readable", &settings.look.is_human, "sizes as 1.5 MiB"}});
   if (has_nfs) {
     settings.nfs.add_to(command);
     add_no_reconnect(command, settings.client);
-    command.add({{"-l,--long", &settings.is_long,
+    command.add({{"-l,--long", &settings.look.is_long,
                   "NFS: with mode, links, owner, group, size and time of each"}});
   }
   command.set_footer(kNamesFooter);

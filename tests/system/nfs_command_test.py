@@ -144,6 +144,16 @@ class NfsCommandTest(CommandFixture):
             self.assertEqual(result.stdout, data + data)
         self.failed(1, "it is a directory", "cat", self.url)
 
+    def test_sizes_are_for_people_where_h_is_given(self):
+        (self.served / "file").write_bytes(bytes(1536))
+        for url in self.urls:
+            self.assertRegex(self.ok("ls", "-lh", url), r" 1\.5 KiB .*Z file\n$")
+            self.assertRegex(self.ok("ls", "-l", url), r" 1536 .*Z file\n$")
+            self.assertEqual(self.ok("ls", "-h", url), "file\n")
+            self.assertEqual(self.ok("df", "-h", url).split(" free")[0].split("in all")[0], self.ok("df", url).split("in all")[0])
+        for command in ("ls", "df"):
+            self.assertIn("--human-readable", self.ok(command, "--help"))
+
     def test_stat_and_df_say_what_the_server_says(self):
         (self.served / "file").write_text("abc")
         (self.served / "file").chmod(0o640)
@@ -194,6 +204,36 @@ class NfsCommandTest(CommandFixture):
                                         self.root / f"down{i}"))
             self.assertEqual((report["files"], report["failed"], report["verified"]), (4, 0, True))
             self.assertEqual(self.seen(self.root / f"down{i}"), expected)
+
+    def test_cp_to_a_dash_writes_to_standard_output(self):
+        data = [self.served_file(name, (1 << 20) + 5) for name in "ab"]
+        for url in self.urls:
+            result = subprocess.run([COMMAND, "cp", f"{url}/a", f"{url}/b", "-"], capture_output=True, timeout=BOUND_S,
+                                    cwd=self.root, check=False)
+            self.assertEqual((result.returncode, result.stderr), (0, b""))
+            self.assertEqual(result.stdout, b"".join(data))
+        self.assertFalse((self.root / "-").exists())
+        self.failed(1, "it is a directory", "cp", "-r", self.url, "-")
+        self.failed(2, "--verify reads again", "cp", "--verify", self.url + "/a", "-")
+
+    def test_a_directory_does_not_go_into_a_file_or_into_itself(self):
+        tree = self.root / "tree"
+        tree.mkdir()
+        (self.served / "a/b").mkdir(parents=True)
+        (self.served / "file").write_text("abc")
+        for url in self.urls:
+            self.failed_cp(f"file: it is no directory, and {tree} is one", "-r", tree, url + "/file")
+            self.failed_cp(f"{self.served}: a directory cannot be copied into itself", "-r", self.root, url)
+            self.assertTrue((self.served / self.root.name / "tree").is_dir(), "the rest is copied")
+            self.ok("rm", "-r", f"{url}/{self.root.name}")
+            self.failed(1, "a: it cannot be moved to a subdirectory of itself, 'a/a'", "mv", url + "/a", url + "/a")
+            self.failed(1, "a: it cannot be moved to a subdirectory of itself, 'a/b/c'", "mv", url + "/a", url + "/a/b/c")
+            self.assertEqual(sorted(os.listdir(self.served)), ["a", "file"])
+
+    def failed_cp(self, text, *arguments):
+        result = run("cp", *arguments)
+        self.assertEqual(result.returncode, 1, (arguments, result.stderr))
+        self.assertEqual(result.stderr, f"rpcrdma: {text}\n")
 
     def test_commands_go_on_with_the_servers_that_are_left(self):
         if os.geteuid() != 0:
