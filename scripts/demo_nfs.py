@@ -68,12 +68,12 @@ def show(command, work, big, files):
             common.fail(f"the server exports by RDMA and TCP, and says {exports}")
         for url in exports:
             transport = url.split(":")[0]
-            common.say(f"{transport}: cp -r of the tree and cp of {big.name}, in and out of {url}")
+            common.say(f"{transport}: cp -a of the tree and of {big.name}, in and out of {url}")
             for source in (tree, big):
                 rows.append((f"{source.name} in, {transport}",
-                             common.run(command, "cp", "-r", source, f"{url}/")))
+                             common.run(command, "cp", "-a", source, f"{url}/")))
                 rows.append((f"{source.name} out, {transport}",
-                             common.run(command, "cp", "-r", f"{url}/{source.name}", work / "back")))
+                             common.run(command, "cp", "-a", f"{url}/{source.name}", work / "back")))
                 copies = (served / source.name, work / "back")
                 for copy in copies:
                     if source is tree:

@@ -200,8 +200,7 @@ void make_directories(nfs::Mounted& server, const std::string& path, std::uint32
 }
 
 void mkdir(FileSettings& settings) {
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
+  const std::uint32_t mask = own_umask();
   for (const std::string& url : settings.urls) parsed_nfs_url(url);
   for (const std::string& url : settings.urls) {
     const auto server = mount(settings.client, settings.nfs, url);

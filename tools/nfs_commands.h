@@ -40,6 +40,8 @@ void remove_from_export(ClientSettings& client, const NfsSettings& settings, boo
 nfs::NfsUrl parsed_nfs_url(const std::string& text);
 std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& settings,
                                     const std::string& url);
+// The umask of this process.
+std::uint32_t own_umask();
 // Writes a file to the standard output, or ends the command.
 void print_file(ClientSettings& client, const NfsSettings& settings, const std::string& url);
 // Ends the command; "PATH: why". kNoConnection when there is no connection any more.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,8 @@ struct CopySettings {
   NfsSettings nfs;
   nfs::CopyOptions copy;
   std::string sparse = "auto";
+  bool is_archive = false;
+  bool is_verbose = false;
   std::vector<std::string> paths;  // the target last
 };
 
@@ -58,6 +61,7 @@ void add(nfs::CopyResult& sum, nfs::CopyResult&& more) {
   sum.links += more.links;
   sum.bytes += more.bytes;
   sum.rewritten += more.rewritten;
+  sum.stayed += more.stayed;
   sum.in_place += more.in_place;
   sum.parts_left += more.parts_left;
   sum.skipped_count += more.skipped_count;
@@ -66,6 +70,19 @@ void add(nfs::CopyResult& sum, nfs::CopyResult&& more) {
   sum.is_interrupted = sum.is_interrupted || more.is_interrupted;
   std::ranges::move(more.skipped, std::back_inserter(sum.skipped));
   std::ranges::move(more.failures, std::back_inserter(sum.failures));
+}
+
+// Returns the beginning that paths below the export have in URLs.
+std::string top_of(const nfs::Mounted& server) {
+  const std::string& path = server.url().path;
+  std::string top = path.substr(0, path.size() - server.path().size());
+  return top.ends_with('/') ? top : top + "/";
+}
+
+// A failure of standard output is found at the end.
+void print_copied(const std::string& from, const std::string& to) {
+  const std::string line = escaped(from) + " -> " + escaped(to) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stdout);
 }
 
 void upload(CopySettings& settings, const std::vector<std::string>& sources,
@@ -78,6 +95,11 @@ void upload(CopySettings& settings, const std::vector<std::string>& sources,
     }
   }
   note_signals();
+  if (settings.is_verbose) {
+    settings.copy.copied = [top = top_of(*server)](const std::string& from, const std::string& to) {
+      print_copied(from, top + to);
+    };
+  }
   nfs::Copier copier(*server, settings.copy);
   add(copied.sum, copier.upload(sources, server->path()));
   copied.provider = server->connections().provider_name();
@@ -93,6 +115,12 @@ void download(CopySettings& settings, const std::vector<std::string>& sources,
     if (copied.sum.is_lost || copied.sum.is_interrupted) return;
     const auto server = mount(settings.client, settings.nfs, each);
     note_signals();
+    if (settings.is_verbose) {
+      settings.copy.copied = [top = top_of(*server)](const std::string& from,
+                                                     const std::string& to) {
+        print_copied(top + from, to);
+      };
+    }
     nfs::Copier copier(*server, settings.copy);
     add(copied.sum, copier.download({server->path()}, target));
     copied.provider = server->connections().provider_name();
@@ -135,6 +163,7 @@ void report(const Copied& copied, double seconds, bool verified, bool json) {
                 {"directories", sum.directories},
                 {"links", sum.links},
                 {"bytes", sum.bytes},
+                {"stayed", sum.stayed},
                 {"rewritten", sum.rewritten},
                 {"in_place", sum.in_place},
                 {"parts_left", sum.parts_left},
@@ -149,6 +178,7 @@ void report(const Copied& copied, double seconds, bool verified, bool json) {
   fmt::print("cp: {} files, {} directories, {} links, {} in {:.2f} s, {:.2f} GB/s{} ({})\n",
              sum.files, sum.directories, sum.links, size_text(sum.bytes), seconds, rate,
              verified ? ", verified" : "", copied.provider);
+  if (sum.stayed > 0) fmt::print("{} files and links were there, and stay\n", sum.stayed);
   if (sum.rewritten > 0) {
     fmt::print("{} times a file was written again, since the server was restarted\n",
                sum.rewritten);
@@ -161,6 +191,7 @@ std::string server_of(const std::string& url) {
 
 // Each file after the one before.
 void print(CopySettings& settings, const std::vector<std::string>& sources) {
+  if (settings.is_verbose) fail(kUsage, "-v says what is copied where the files go to");
   if (settings.copy.verify) {
     fail(kUsage, "--verify reads again what was copied, which standard output has no way to");
   }
@@ -181,15 +212,21 @@ void copy(CopySettings& settings) {
     if (nfs::is_nfs_url(each)) parsed_nfs_url(each);  // before anything is copied
   }
   if (target == "-") return print(settings, sources);
+  settings.copy.recursive = settings.copy.recursive || settings.is_archive;
+  settings.copy.keep = settings.copy.keep || settings.is_archive;
+  settings.copy.umask = own_umask();
   settings.copy.sparse = settings.sparse == "always"  ? nfs::Sparse::kAlways
                          : settings.sparse == "never" ? nfs::Sparse::kNever
                                                       : nfs::Sparse::kAuto;
   const auto begun = std::chrono::steady_clock::now();
+  const std::string server = server_of(is_upload ? target : sources.front());
   std::optional<ProgressBar> bar(std::in_place, "cp to " + escaped(target),
-                                 server_of(is_upload ? target : sources.front()));
-  settings.copy.progress = [&bar](const nfs::CopyProgress& now) {
-    bar->update(now.bytes, now.bytes_known);
-  };
+                                 settings.is_verbose ? "" : server);
+  if (!settings.is_verbose) {
+    settings.copy.progress = [&bar](const nfs::CopyProgress& now) {
+      bar->update(now.bytes, now.bytes_known);
+    };
+  }
   settings.copy.is_interrupted = [] { return interrupted_by != 0; };
   Copied copied;
   (is_upload ? upload : download)(settings, sources, target, copied);
@@ -219,6 +256,11 @@ void add_cp(Command& program) {
        {.is_required = true, .least_values = 2, .most_values = kMany}},
       {"-r,--recursive", &settings.copy.recursive,
        "directories as well, with all that is in them; symbolic links as links"},
+      {"-a,--archive", &settings.is_archive, "the same as -rp"},
+      {"-p,--preserve", &settings.copy.keep,
+       "keep modes and times; else they are those of new files"},
+      {"-n,--no-clobber", &settings.copy.no_clobber,
+       "leave files and links that are there already"},
       {"--sparse",
        &settings.sparse,
        "holes where it is copied to: those of the source (auto); each 4 KiB of zeros (always)",
@@ -233,9 +275,15 @@ void add_cp(Command& program) {
   settings.client.add_calls_to(command, "seconds that connecting and each call may take");
   settings.client.add_reconnect_to(command);
   settings.nfs.add_to(command);
+  command.add({{"-v,--verbose",
+                &settings.is_verbose,
+                "a line for each file, link and new directory: SOURCE -> TARGET",
+                {.excludes = "--json"}}});
   command.set_footer(
-      "Modes (but for set-user-ID and set-group-ID) and times (1970 to 2106) are kept, owners\n"
-      "are not. What is no file, directory or symbolic link is skipped in trees, and an error\n"
+      "-p keeps modes (but for set-user-ID and set-group-ID) and times (1970 to 2106), and no\n"
+      "owners. Without it, a file that is there keeps its mode, a new one has that of the source\n"
+      "as the umask leaves it, and times are those of the copying. What is no file, directory or "
+      "symbolic link is skipped in trees, and an error\n"
       "where it is named.\n"
       "NFS URLs: nfs+rdma://HOST[:PORT]/EXPORT[/PATH] or nfs+tcp://HOST[:PORT]/...");
 }

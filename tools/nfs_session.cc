@@ -1,5 +1,6 @@
 // How commands come to an export, and how they fail there.
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -84,6 +85,12 @@ std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& s
   if (why.error && why.error->code == Errc::kBadUrl) fail(kUsage, why.message());
   const bool is_nobody = why.error && is_no_connection(why.error->code);
   fail(is_nobody ? kNoConnection : kFailed, why.message());
+}
+
+std::uint32_t own_umask() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return mask;
 }
 
 void fail(const nfs::Failure& why, const std::string& path, nfs::Mounted& server) {

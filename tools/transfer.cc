@@ -72,6 +72,7 @@ struct ListSettings {
   std::uint64_t entries_max = 1'000'000;
   NfsSettings nfs;
   ListOptions look;
+  bool has_all = false;  // as it is anyway
 };
 
 struct RemoveSettings {
@@ -201,6 +202,7 @@ void list(ListSettings& settings) {
     return;
   }
   if (settings.look.is_long) fail(kUsage, "-l is of NFS; this is no URL of it");
+  if (settings.look.is_recursive) fail(kUsage, "-R is of NFS; this is no URL of it");
   auto client = settings.client.connect();
   const auto entries = blob::BlobClient(*client).list(settings.entries_max);
   if (!entries) fail(entries.error());
@@ -289,16 +291,20 @@ void add_ls(Command& program, Also also) {
   ListSettings& settings = command.on_call(list);
   settings.client.add_to(command);
   settings.client.add_step_up_to(command);
-  command.add({{"--entries-max",
-                &settings.entries_max,
-                "files after which the server is taken to list without end",
-                {.range = {std::uint64_t{1}, std::uint64_t{1} << 40U}}},
-               {"-h,--human-readable", &settings.look.is_human, "sizes as 1.5 MiB"}});
+  command.add(
+      {{"--entries-max",
+        &settings.entries_max,
+        "files after which the server is taken to list without end",
+        {.range = {std::uint64_t{1}, std::uint64_t{1} << 40U}}},
+       {"-h,--human-readable", &settings.look.is_human, "sizes as 1.5 MiB"},
+       {"-a,--all", &settings.has_all, "names that begin with a dot too, as are listed anyway"}});
   if (has_nfs) {
     settings.nfs.add_to(command);
     add_no_reconnect(command, settings.client);
     command.add({{"-l,--long", &settings.look.is_long,
-                  "NFS: with mode, links, owner, group, size and time of each"}});
+                  "NFS: with mode, links, owner, group, size and time of each"},
+                 {"-R,--recursive", &settings.look.is_recursive,
+                  "NFS: also what is in the directories, and so on"}});
   }
   command.set_footer(kNamesFooter);
 }

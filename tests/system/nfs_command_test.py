@@ -144,6 +144,18 @@ class NfsCommandTest(CommandFixture):
             self.assertEqual(result.stdout, data + data)
         self.failed(1, "it is a directory", "cat", self.url)
 
+    def test_ls_lists_recursively_with_capital_r(self):
+        (self.served / "a/b").mkdir(parents=True)
+        (self.served / "a/b/c").touch()
+        (self.served / ".hidden").touch()
+        for url in self.urls:
+            self.assertEqual(self.ok("ls", "-R", url), ".:\n.hidden\na\n\n./a:\nb\n\n./a/b:\nc\n")
+            self.assertEqual(self.ok("ls", "-a", url), self.ok("ls", url))
+            self.assertEqual(self.ok("ls", "-R", url + "/a/b/c"), "c\n")
+            self.assertRegex(self.ok("ls", "-alhR", url), r"(?m)^\./a/b:\n-rw.* c$")
+            entries = json.loads(self.ok("ls", "-R", "--json", url))["entries"]
+            self.assertEqual([each["name"] for each in entries], [".hidden", "a", "a/b", "a/b/c"])
+
     def test_sizes_are_for_people_where_h_is_given(self):
         (self.served / "file").write_bytes(bytes(1536))
         for url in self.urls:
@@ -196,14 +208,55 @@ class NfsCommandTest(CommandFixture):
         tree = self.make_tree()
         expected = self.seen(tree)
         for i, url in enumerate(self.urls):
-            text = self.ok("cp", "-r", "--verify", tree, f"{url}/up{i}")
+            text = self.ok("cp", "-a", "--verify", tree, f"{url}/up{i}")
             self.assertIn("cp: 4 files, 3 directories, 1 links, 5.0 MiB", text)
             self.assertIn("verified", text)
             self.assertEqual(self.seen(self.served / f"up{i}"), expected)
-            report = json.loads(self.ok("cp", "-r", "--verify", "--json", "--files", "2", f"{url}/up{i}",
+            report = json.loads(self.ok("cp", "-rp", "--verify", "--json", "--files", "2", f"{url}/up{i}",
                                         self.root / f"down{i}"))
             self.assertEqual((report["files"], report["failed"], report["verified"]), (4, 0, True))
             self.assertEqual(self.seen(self.root / f"down{i}"), expected)
+
+    def test_cp_keeps_modes_and_times_where_it_is_asked_to(self):
+        tree = self.make_tree()
+        (tree / "big").chmod(0o666)
+        old = 1_000_000_000 * 10**9
+        command = f"umask 027; exec {COMMAND} cp"
+        for i, url in enumerate(self.urls):
+            for how, mode, is_old in (("-r", 0o640, False), ("-rp", 0o666, True), ("-a", 0o666, True)):
+                there, back = self.served / f"there{i}{how}", self.root / f"back{i}{how}"
+                for source, target in ((tree, f"{url}/{there.name}"), (f"{url}/{there.name}", back)):
+                    subprocess.run(["sh", "-c", f"{command} {how} {source} {target}"], check=True, timeout=BOUND_S,
+                                   stdout=subprocess.DEVNULL)
+                for each in (there, back):
+                    status = (each / "big").stat()
+                    self.assertEqual((stat.S_IMODE(status.st_mode), status.st_mtime_ns == old), (mode, is_old), how)
+                    self.assertEqual((each / "deep/er").stat().st_mtime_ns == old, is_old, how)
+                    script = stat.S_IMODE((each / "deep/er/script").stat().st_mode)
+                    self.assertEqual(script, 0o755 if is_old else 0o750)
+
+    def test_cp_leaves_what_is_there_with_n_and_says_what_it_copies_with_v(self):
+        tree = self.make_tree()
+        (tree / "esc\x1b").touch()
+        for i, url in enumerate(self.urls):
+            target, there, back = f"{url}/there{i}", self.served / f"there{i}", self.root / f"back{i}"
+            lines = self.ok("cp", "-rv", tree, target).splitlines()
+            self.assertIn(f"{tree}/deep/er/script -> /data/there{i}/deep/er/script", lines)
+            self.assertIn(f"{tree}/esc\\x1b -> /data/there{i}/esc\\x1b", lines)
+            self.assertIn(f"{tree} -> /data/there{i}", lines)
+            self.assertEqual(len(lines), 5 + 3 + 1 + 1)
+            self.assertIn(f"/data/there{i}/big -> {back}/big", self.ok("cp", "-rv", target, back).splitlines())
+            for top in (there, back):
+                (top / "big").write_text("other")
+                (top / "deep/er/script").unlink()
+            self.assertIn("5 files and links were there", self.ok("cp", "-rn", f"{tree}/.", target))
+            report = json.loads(self.ok("cp", "-rn", "--json", target + "/big", back))
+            self.assertEqual((report["files"], report["stayed"]), (0, 1))
+            self.assertEqual((there / "big").read_text(), "other")
+            self.assertTrue((there / "deep/er/script").exists())
+            self.assertEqual((back / "big").read_text(), "other")
+        self.failed(2, "--json", "cp", "-v", "--json", tree, self.url)
+        self.failed(2, "-v says", "cp", "-v", self.url + "/there0/big", "-")
 
     def test_cp_to_a_dash_writes_to_standard_output(self):
         data = [self.served_file(name, (1 << 20) + 5) for name in "ab"]
@@ -243,14 +296,14 @@ class NfsCommandTest(CommandFixture):
         for url, second in zip(self.urls, other.values()):
             scheme, first_host = url.split("://")[0], url.split("/")[2]
             both = f"{scheme}://{first_host},{second.split('/')[2]}/data"
-            self.ok("cp", "-r", "--verify", "--connections", "2", tree, f"{both}/{scheme}")
+            self.ok("cp", "-a", "--verify", "--connections", "2", tree, f"{both}/{scheme}")
             self.assertEqual(self.seen(self.served / scheme), self.seen(tree))
         self.nfs_servers[0].kill()
         self.nfs_servers[0].wait(timeout=BOUND_S)
         for url, second in zip(self.urls, other.values()):
             scheme, first_host = url.split("://")[0], url.split("/")[2]
             both = f"{scheme}://{first_host},{second.split('/')[2]}/data"
-            self.ok("cp", "-r", f"{both}/{scheme}", self.root / f"back-{scheme}")
+            self.ok("cp", "-a", f"{both}/{scheme}", self.root / f"back-{scheme}")
             self.assertEqual(self.seen(self.root / f"back-{scheme}"), self.seen(tree))
             self.ok("rm", "-r", f"{both}/{scheme}")
         self.failed(2, "names no host", "ls", "nfs+rdma://127.0.0.1,/data")

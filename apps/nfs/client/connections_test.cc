@@ -100,8 +100,8 @@ TEST_P(OverSeveral, FilesGoOverAllServers) {
   write_files(60, 3000);
   const auto server = open({first(), second()}).value();
   wait_for_all(*server, 2);
-  const auto ended =
-      Copier(*server, {.recursive = true, .verify = true}).upload({here_ / "tree"}, "");
+  const auto ended = Copier(*server, {.recursive = true, .keep = true, .verify = true})
+                         .upload({here_ / "tree"}, "");
   EXPECT_EQ(messages(ended), "");
   EXPECT_EQ(ended.rewritten, 0U);
   EXPECT_EQ(content(first_.path("tree")), content(here_ / "tree"));

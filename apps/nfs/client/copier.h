@@ -4,9 +4,11 @@
 //   nfs::Copier copier(*server, {.recursive = true});
 //   nfs::CopyResult result = copier.upload({"photos"}, server->path());
 //
-// Permissions and times are kept; of directories they are set after their content. Owners are not
-// kept, so set-user-id and set-group-id are not either. Symbolic links are copied as links (their
-// times only to this machine). A file that is there already gets the new content.
+// A file that is there already gets the new content and keeps its permissions; a new file or
+// directory has those of the source that the umask leaves. With `keep`, permissions and times are
+// those of the source; of directories they are set after their content. Owners are not kept, so
+// set-user-id and set-group-id are not either. Symbolic links are copied as links (their times only
+// to this machine).
 //
 // Holes of a file stay holes, by default: those that this machine's file system tells of are not
 // read or sent. Of a file that has room for less than its size at the server, what is read there
@@ -53,11 +55,16 @@ enum class Sparse : std::uint8_t { kAuto, kAlways, kNever };
 
 struct CopyOptions {
   bool recursive = false;
-  bool verify = false;  // read each file again from the server, and compare
+  bool keep = false;          // permissions and times
+  bool no_clobber = false;    // what is there stays as it is, but for directories
+  std::uint32_t umask = 022;  // takes permissions from what is new, unless `keep`
+  bool verify = false;        // read each file again from the server, and compare
   Sparse sparse = Sparse::kAuto;
   std::uint32_t files = 16;    // under way at a time, at most 64
   std::uint32_t buffers = 16;  // calls with data under way at a time, at most 32
   std::function<void(const CopyProgress&)> progress{};
+  // Called when something is whole, and when a directory is made; the paths are those of failures.
+  std::function<void(const std::string& from, const std::string& to)> copied{};
   // Once it returns true no more is copied, and what is not whole goes.
   std::function<bool()> is_interrupted{};
 };
@@ -67,6 +74,7 @@ struct CopyResult {
 
   std::uint64_t files = 0, directories = 0, links = 0, bytes = 0;
   std::uint64_t rewritten = 0;   // files written once more since the server was restarted
+  std::uint64_t stayed = 0;      // files and links that were there, with `no_clobber`
   std::uint64_t in_place = 0;    // files that had their names while they were written
   std::uint64_t parts_left = 0;  // files that are not whole, under temporary names at the server
   std::uint64_t skipped_count = 0;

@@ -51,14 +51,14 @@ TEST_P(Copying, AsksForTheExportByTcpWhereItIsTold) {
 
 TEST_P(Copying, TakesATreeUpAndDownAgainAsItIs) {
   make_tree();
-  const auto up_ended = up("tree", "", {.recursive = true, .verify = true});
+  const auto up_ended = up("tree", "", {.recursive = true, .keep = true, .verify = true});
   EXPECT_EQ(messages(up_ended), "");
   EXPECT_EQ(up_ended.files, 65U);
   EXPECT_EQ(up_ended.directories, 5U);
   EXPECT_EQ(up_ended.links, 2U);
   EXPECT_EQ(tree(served_->path("tree")), tree(here_ / "tree"));
   for (const char* each : {"back", "back"}) {  // as a new name, then into what is there
-    const auto ended = down("tree", each, {.recursive = true, .verify = true});
+    const auto ended = down("tree", each, {.recursive = true, .keep = true, .verify = true});
     EXPECT_EQ(messages(ended), "");
     EXPECT_EQ(ended.bytes, up_ended.bytes);
   }
@@ -67,14 +67,14 @@ TEST_P(Copying, TakesATreeUpAndDownAgainAsItIs) {
   remove_tree(here_ / "back/tree");
   EXPECT_EQ(tree(here_ / "back"), expected);
   // Again, onto what is there.
-  EXPECT_EQ(messages(up("tree", "", {.recursive = true})), "");
+  EXPECT_EQ(messages(up("tree", "", {.recursive = true, .keep = true})), "");
   EXPECT_EQ(tree(served_->path("tree")), expected);
 }
 
 TEST_P(Copying, WorksWithOneSlotAndTellsHowFarItIs) {
   make_tree();
   CopyProgress last;
-  CopyOptions options{.recursive = true, .files = 1, .buffers = 1};
+  CopyOptions options{.recursive = true, .keep = true, .files = 1, .buffers = 1};
   options.progress = [&](const CopyProgress& now) { last = now; };
   const auto ended = up("tree", "one", options);
   EXPECT_EQ(messages(ended), "");

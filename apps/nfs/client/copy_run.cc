@@ -71,17 +71,18 @@ Unexpected<Failure> failed_here(const std::string& what) {
 }
 
 Kept Kept::of(const struct stat& status) {
-  return {status.st_mode & kPermissions, status.st_atim, status.st_mtim};
+  return {status.st_mode & kPermissions, true, status.st_atim, status.st_mtim};
 }
 
 Kept Kept::of(const nfs3::fattr3& attributes) {
-  return {attributes.mode & kPermissions, to_timespec(attributes.atime),
+  return {attributes.mode & kPermissions, true, to_timespec(attributes.atime),
           to_timespec(attributes.mtime)};
 }
 
 nfs3::sattr3 Kept::to_server() const {
   nfs3::sattr3 attributes;
   attributes.mode.set_mode(mode);
+  if (!has_times) return attributes;
   attributes.atime.set_atime_(to_nfs(atime));
   attributes.mtime.set_mtime_(to_nfs(mtime));
   return attributes;
@@ -89,7 +90,7 @@ nfs3::sattr3 Kept::to_server() const {
 
 bool Kept::set_here(int descriptor) const {
   const timespec times[2] = {atime, mtime};
-  return ::fchmod(descriptor, mode) == 0 && ::futimens(descriptor, times) == 0;
+  return ::fchmod(descriptor, mode) == 0 && (!has_times || ::futimens(descriptor, times) == 0);
 }
 
 CopyRun::CopyRun(Mounted& server, const CopyOptions& options)
@@ -151,11 +152,35 @@ Route CopyRun::know_of(std::uint64_t bytes) {
   return Route{next_route_++};
 }
 
-void CopyRun::end_file(std::uint64_t bytes) {
-  ++result_.files;
-  result_.bytes += bytes;
-  progress_.files = result_.files;
+void CopyRun::end_file(const FileJob& job) {
+  if (job.has_stayed) {
+    ++result_.stayed;
+    progress_.bytes_known -= job.size;
+  } else {
+    ++result_.files;
+    result_.bytes += job.size;
+    progress_.files = result_.files;
+    if (options_.copied) options_.copied(job.path, job.into->to + job.name);
+  }
   show();
+}
+
+void CopyRun::end_link(const std::string& path, const Folder& into, const std::string& name,
+                       bool has_stayed) {
+  ++(has_stayed ? result_.stayed : result_.links);
+  if (!has_stayed && options_.copied) options_.copied(path, into.to + name);
+}
+
+void CopyRun::begin_folder(const std::string& path, const std::string& to, bool is_new) {
+  ++result_.directories;
+  if (is_new && options_.copied) options_.copied(path, to);
+}
+
+Kept CopyRun::wanted(Kept source) const {
+  if (options_.keep) return source;
+  source.mode &= ~options_.umask;
+  source.has_times = false;
+  return source;
 }
 
 void CopyRun::show() {
@@ -372,7 +397,7 @@ Task<void> CopyRun::file(std::unique_ptr<FileJob> job) {
   if (!has_stopped()) {
     auto moved = co_await move_content(*job);
     if (moved) {
-      end_file(job->size);
+      end_file(*job);
     } else {
       fail(job->path, moved.error());
     }

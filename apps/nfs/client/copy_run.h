@@ -19,9 +19,10 @@
 
 namespace nfs {
 
-// What is kept of a file.
+// Permissions and times that are set where a file is copied to.
 struct Kept {
   std::uint32_t mode = 0;
+  bool has_times = true;
   timespec atime{}, mtime{};
 
   static Kept of(const struct stat& status);
@@ -39,7 +40,7 @@ struct Folder {
   std::string to{};             // the same of the target
   std::uint64_t target_id = 0;  // the number of what is copied into: of its inode, or its fileid
   Folder* parent = nullptr;
-  std::optional<Kept> kept{};   // nullopt: it was there before
+  std::optional<Kept> kept{};   // nullopt: it has the permissions that it shall have
   std::uint64_t under_way = 1;  // the listing, and what it has started
   std::uint32_t depth = 0;
   bool is_new = false;  // nothing but this run has put anything into it there
@@ -57,6 +58,8 @@ struct FileJob {
   // Of its parts.
   std::optional<Failure> failure{};
   std::vector<nfs3::writeverf3> verifiers{};  // different ones
+  bool has_mode = false;                      // at the server, the one that is kept
+  bool has_stayed = false;                    // what has the name already
   bool has_holes = false;                     // something was not written, at the end perhaps
 };
 
@@ -87,7 +90,14 @@ class CopyRun {
   void skip(const std::string& path, const Folder& into);
   // A file is to be copied, by that route.
   Route know_of(std::uint64_t bytes);
-  void end_file(std::uint64_t bytes);
+  // It has been copied, or what was there stays.
+  void end_file(const FileJob& job);
+  void end_link(const std::string& path, const Folder& into, const std::string& name,
+                bool has_stayed);
+  // A directory that is new where the copying goes to, or that was there.
+  void begin_folder(const std::string& path, const std::string& to, bool is_new);
+  // As the options want it.
+  Kept wanted(Kept source) const;
   // Whoever enters keeps the folder; when the last has left, finish() sets what is kept.
   static void enter(Folder& folder) noexcept { ++folder.under_way; }
   void leave(Folder& folder);

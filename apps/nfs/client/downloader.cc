@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -44,11 +45,27 @@ files::File unnamed_file(int directory) {
   return made;
 }
 
+// nullopt: there is nothing, or errno says why not.
+std::optional<struct stat> status_of(int directory, const std::string& name) {
+  struct stat status {};
+  if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
+  return status;
+}
+
 // A device, a FIFO or a socket, whose name no file may take.
 bool is_special(int directory, const std::string& name) {
-  struct stat status {};
-  if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
-  return !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode) && !S_ISDIR(status.st_mode);
+  const auto status = status_of(directory, name);
+  return status && !S_ISREG(status->st_mode) && !S_ISLNK(status->st_mode) &&
+         !S_ISDIR(status->st_mode);
+}
+
+// Where the file system does not know how to leave what is there, it was looked for before.
+bool rename_to(int directory, const std::string& from, const std::string& to, bool may_replace) {
+  if (!may_replace) {
+    const int done = ::renameat2(directory, from.c_str(), directory, to.c_str(), RENAME_NOREPLACE);
+    if (done == 0 || errno != EINVAL) return done == 0;
+  }
+  return ::renameat(directory, from.c_str(), directory, to.c_str()) == 0;
 }
 
 std::uint64_t inode_of(const files::File& file) {
@@ -57,12 +74,11 @@ std::uint64_t inode_of(const files::File& file) {
 }
 
 // Gives what was made its name; it goes away if that fails.
-bool put_in_place(int directory, const std::string& temporary, const std::string& name) {
+bool put_in_place(int directory, const std::string& temporary, const std::string& name,
+                  bool may_replace = true) {
   const bool is_free = !is_special(directory, name);
   if (!is_free) errno = EEXIST;
-  if (is_free && ::renameat(directory, temporary.c_str(), directory, name.c_str()) == 0) {
-    return true;
-  }
+  if (is_free && rename_to(directory, temporary, name, may_replace)) return true;
   const int why = errno;
   ::unlinkat(directory, temporary.c_str(), 0);
   errno = why;
@@ -145,7 +161,7 @@ Task<void> Downloader::any(Node node, Folder& into, std::string name, std::strin
   auto job = std::make_unique<FileJob>();
   job->there = std::move(node.handle);
   job->size = node.attributes.size;
-  job->kept = Kept::of(node.attributes);
+  job->kept = wanted(Kept::of(node.attributes));
   job->skips_zeros = options().sparse == Sparse::kAlways ||
                      (options().sparse == Sparse::kAuto && node.attributes.used < job->size);
   job->name = std::move(name);
@@ -175,37 +191,13 @@ Task<void> Downloader::folder(const Node& node, Folder& into, const std::string&
   // Listed before there is anything new in it.
   const auto list = [&] { return server().list(node.handle); };
   auto listed = co_await patiently(list);
-  auto made = std::make_unique<Folder>();
-  const int above = into.here.descriptor();
-  // The export "/" has no name; its content goes into the target itself.
-  const char* const as = name.empty() ? "." : name.c_str();
-  if (!name.empty() && ::mkdirat(above, as, 0700) != 0 && errno != EEXIST) {
-    fail_here(path, "the directory cannot be made here");
-    co_return;
-  }
-  made->here = files::File(::openat(above, as, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!made->here.is_open() && (errno == ENOTDIR || errno == ELOOP)) {
-    fail(into.to + name, Failure::here("it is no directory, and " + path + " is one"));
-    co_return;
-  }
-  if (!made->here.is_open()) {
-    fail_here(path, "the directory cannot be opened here");
-    co_return;
-  }
-  made->target_id = inode_of(made->here);
-  made->to = name.empty() ? into.to : into.to + name + "/";
+  auto made = make_folder(node, into, name, path);
+  if (made == nullptr) co_return;
   if (co_await is_copied_into(node, made.get())) {
     fail(path, Failure::here("it is the directory that it would be copied to"));
     co_return;
   }
-  if (!name.empty()) {
-    made->kept = Kept::of(node.attributes);
-    ++result().directories;
-  }
-  made->there = node.handle;
-  made->path = path_to(path);
-  made->parent = &into;
-  made->depth = into.depth + 1;
+  if (!name.empty()) begin_folder(path, into.to + name, made->is_new);
   enter(into);
   Folder& folder = *made.release();
   if (listed) {
@@ -214,6 +206,40 @@ Task<void> Downloader::folder(const Node& node, Folder& into, const std::string&
     fail(folder.path, listed.error());
   }
   leave(folder);
+}
+
+std::unique_ptr<Folder> Downloader::make_folder(const Node& node, Folder& into,
+                                                const std::string& name, const std::string& path) {
+  auto made = std::make_unique<Folder>();
+  const int above = into.here.descriptor();
+  const Kept kept = wanted(Kept::of(node.attributes));
+  // The export "/" has no name; its content goes into the target itself.
+  const char* const as = name.empty() ? "." : name.c_str();
+  // Writable until its content is complete.
+  const std::uint32_t mode = options().keep ? 0700U : kept.mode | 0700U;
+  made->is_new = !name.empty() && ::mkdirat(above, as, mode) == 0;
+  if (!name.empty() && !made->is_new && errno != EEXIST) {
+    fail_here(path, "the directory cannot be made here");
+    return nullptr;
+  }
+  made->here = files::File(::openat(above, as, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!made->here.is_open() && (errno == ENOTDIR || errno == ELOOP)) {
+    fail(into.to + name, Failure::here("it is no directory, and " + path + " is one"));
+    return nullptr;
+  }
+  if (!made->here.is_open()) {
+    fail_here(path, "the directory cannot be opened here");
+    return nullptr;
+  }
+  const bool is_kept = options().keep && !name.empty();
+  if (is_kept || (made->is_new && mode != kept.mode)) made->kept = kept;
+  made->target_id = inode_of(made->here);
+  made->to = name.empty() ? into.to : into.to + name + "/";
+  made->there = node.handle;
+  made->path = path_to(path);
+  made->parent = &into;
+  made->depth = into.depth + 1;
+  return made;
 }
 
 Task<bool> Downloader::is_copied_into(const Node& node, const Folder* into) {
@@ -262,6 +288,10 @@ Task<void> Downloader::finish(Folder& folder) {
 
 Task<Result<void>> Downloader::move_content(FileJob& job) {
   const int directory = job.into->here.descriptor();
+  const auto there = status_of(directory, job.name);
+  job.has_stayed = there && options().no_clobber;
+  if (job.has_stayed) co_return Result<void>();
+  if (there && S_ISREG(there->st_mode) && !options().keep) job.kept.mode = Kept::of(*there).mode;
   if (is_special(directory, job.name)) {
     co_return Unexpected<Failure>(
         Failure::here("what has the name here is no file, and is not replaced; cat writes to it"));
@@ -289,17 +319,26 @@ Task<Result<void>> Downloader::move_content(FileJob& job) {
     if (temporary) ::unlinkat(directory, temporary->c_str(), 0);
     co_return done;
   }
+  if (!give_name(job, std::move(temporary))) co_return failed_here("it cannot be written here");
+  co_return done;
+}
+
+// `temporary`: the name that it has now, if it has one. False: errno.
+bool Downloader::give_name(FileJob& job, std::optional<std::string> temporary) {
+  const int directory = job.into->here.descriptor();
+  const bool may_replace = !options().no_clobber;
   if (!temporary) {
-    const auto give_name = [&](const char* text) {
+    const auto link = [&](const char* text) {
       return ::linkat(AT_FDCWD, link_to(job.here).c_str(), directory, text, AT_SYMLINK_FOLLOW) == 0;
     };
-    if (give_name(job.name.c_str())) co_return done;  // nothing had it
-    temporary = make_temporary(job.name, give_name);
+    if (link(job.name.c_str())) return true;  // nothing had it
+    job.has_stayed = errno == EEXIST && !may_replace;
+    if (!may_replace) return job.has_stayed;
+    temporary = make_temporary(job.name, link);
   }
-  if (!temporary || !put_in_place(directory, *temporary, job.name)) {
-    co_return failed_here("it cannot be written here");
-  }
-  co_return done;
+  if (temporary && put_in_place(directory, *temporary, job.name, may_replace)) return true;
+  job.has_stayed = temporary && errno == EEXIST && !may_replace;
+  return job.has_stayed;
 }
 
 Task<void> Downloader::link(const Node& node, Folder& into, const std::string& name,
@@ -315,16 +354,23 @@ Task<void> Downloader::link(const Node& node, Folder& into, const std::string& n
     co_return;
   }
   const int directory = into.here.descriptor();
+  if (options().no_clobber && status_of(directory, name)) {
+    end_link(path, into, name, true);
+    co_return;
+  }
   const auto temporary = make_temporary(
       name, [&](const char* text) { return ::symlinkat(target->c_str(), directory, text) == 0; });
   const Kept kept = Kept::of(node.attributes);
   const timespec times[2] = {kept.atime, kept.mtime};
-  if (!temporary || ::utimensat(directory, temporary->c_str(), times, AT_SYMLINK_NOFOLLOW) != 0 ||
-      !put_in_place(directory, *temporary, name)) {
+  const auto set_times = [&] {
+    return !options().keep ||
+           ::utimensat(directory, temporary->c_str(), times, AT_SYMLINK_NOFOLLOW) == 0;
+  };
+  if (!temporary || !set_times() || !put_in_place(directory, *temporary, name)) {
     fail_here(path, "the link cannot be made here");
     co_return;
   }
-  ++result().links;
+  end_link(path, into, name, false);
 }
 
 }  // namespace nfs

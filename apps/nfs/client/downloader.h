@@ -3,6 +3,7 @@
 #define RPCRDMA_NFS_CLIENT_DOWNLOADER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,11 +24,15 @@ class Downloader final : public CopyRun {
   rpcrdma::Task<void> any(Node node, Folder& into, std::string name, std::string path);
   rpcrdma::Task<void> folder(const Node& node, Folder& into, const std::string& name,
                              const std::string& path);
+  // nullptr: the failure is noted.
+  std::unique_ptr<Folder> make_folder(const Node& node, Folder& into, const std::string& name,
+                                      const std::string& path);
   rpcrdma::Task<void> content(Folder& folder, std::vector<Listed>& listed);
   // Tells if the directory of the server is what `into` is here, or one above it.
   rpcrdma::Task<bool> is_copied_into(const Node& node, const Folder* into);
   rpcrdma::Task<void> entry(Listed& listed, Folder& folder);
   rpcrdma::Task<Result<void>> move_content(FileJob& job) override;
+  bool give_name(FileJob& job, std::optional<std::string> temporary);
   rpcrdma::Task<void> link(const Node& node, Folder& into, const std::string& name,
                            const std::string& path);
   rpcrdma::Task<void> finish(Folder& folder) override;

@@ -30,6 +30,10 @@ bool may_write_only_what_is_there(const Failure& why) {
   return is_answer(why, nfsstat3::NFS3ERR_ACCES) || is_answer(why, nfsstat3::NFS3ERR_PERM);
 }
 
+bool has_permissions(const nfs3::fattr3& attributes, std::uint32_t mode) {
+  return Kept::of(attributes).mode == mode;
+}
+
 // nullopt: errno.
 std::optional<std::vector<std::string>> names_in(int directory) {
   // With a place of its own in the directory, and closed with the stream.
@@ -123,7 +127,7 @@ Task<void> Uploader::any(Source source, Folder& into, std::string name) {
     co_return;
   }
   job->size = static_cast<std::uint64_t>(status.st_size);
-  job->kept = Kept::of(status);
+  job->kept = wanted(Kept::of(status));
   job->skips_zeros = options().sparse == Sparse::kAlways;
   job->name = std::move(name);
   job->path = std::move(source.path);
@@ -163,9 +167,9 @@ Task<void> Uploader::folder(const Source& source, const struct stat& status, Fol
   made->target_id = into.target_id;
   made->to = into.to;
   if (!name.empty()) {  // else its content goes into the target itself
+    const Kept kept = wanted(Kept::of(status));
     // Writable until its content is complete.
-    const std::uint32_t mode = (status.st_mode & 0777U) | 0700U;
-    const auto make = [&] { return server().make_directory(into.there, name, mode); };
+    const auto make = [&] { return server().make_directory(into.there, name, kept.mode | 0700U); };
     auto there = co_await patiently(make);
     if (!there && is_answer(there.error(), nfsstat3::NFS3ERR_EXIST)) {
       fail(into.to + name, Failure::here("it is no directory, and " + source.path + " is one"));
@@ -183,8 +187,9 @@ Task<void> Uploader::folder(const Source& source, const struct stat& status, Fol
       co_return;
     }
     made->is_new = there->is_new;
-    made->kept = Kept::of(status);
-    ++result().directories;
+    const bool has_mode = has_permissions(there->node.attributes, kept.mode);
+    if (options().keep || (made->is_new && !has_mode)) made->kept = kept;
+    begin_folder(source.path, into.to + name, made->is_new);
   }
   made->path = path_to(source.path);
   made->parent = &into;
@@ -224,8 +229,12 @@ Task<void> Uploader::finish(Folder& folder) {
 // --- Files and links ----------------------------------------------------------------------------
 
 Task<Result<void>> Uploader::move_content(FileJob& job) {
-  auto there = co_await there_now(*job.into, job.name);
+  auto there = co_await there_now(job);
   if (!there) co_return Unexpected<Failure>(there.error());
+  if (options().no_clobber && *there != There::kNothing) {
+    job.has_stayed = true;
+    co_return Result<void>();
+  }
   if (*there == There::kOther) co_return co_await create(job, job.name);  // the server says why not
   const std::string temporary = temporary_name(job.name);
   auto made = co_await create(job, temporary);
@@ -237,23 +246,29 @@ Task<Result<void>> Uploader::move_content(FileJob& job) {
   made = co_await create(job, job.name);
   if (!made) co_return made;
   ++result().in_place;
+  if (!options().keep) job.has_mode = true;  // of its own, which may be another one's to set
   co_return co_await fill(job);
 }
 
-Task<Result<Uploader::There>> Uploader::there_now(const Folder& into, const std::string& name) {
+Task<Result<Uploader::There>> Uploader::there_now(FileJob& job) {
+  const Folder& into = *job.into;
   if (into.is_new) co_return There::kNothing;
-  const auto find = [&] { return server().look_up(into.there, name); };
+  const auto find = [&] { return server().look_up(into.there, job.name); };
   auto found = co_await patiently(find);
   if (!found && is_answer(found.error(), nfsstat3::NFS3ERR_NOENT)) co_return There::kNothing;
   if (!found) co_return Unexpected<Failure>(found.error());
-  co_return found->attributes.type == nfs3::ftype3::NF3REG ? There::kFile : There::kOther;
+  if (found->attributes.type != nfs3::ftype3::NF3REG) co_return There::kOther;
+  if (!options().keep) job.kept.mode = Kept::of(found->attributes).mode;
+  co_return There::kFile;
 }
 
 Task<Result<void>> Uploader::create(FileJob& job, const std::string& name) {
-  // Nobody else reads it before it has its own mode.
-  const auto make = [&] { return server().create(job.into->there, name, 0600, job.route); };
+  // Nobody reads it who may not read it when it is whole.
+  const std::uint32_t mode = options().keep ? 0600U : job.kept.mode | 0600U;
+  const auto make = [&] { return server().create(job.into->there, name, mode, job.route); };
   auto made = co_await patiently(make);
   if (!made) co_return Unexpected<Failure>(made.error());
+  job.has_mode = has_permissions(made->attributes, job.kept.mode);
   job.there = made->handle;
   co_return Result<void>();
 }
@@ -261,7 +276,7 @@ Task<Result<void>> Uploader::create(FileJob& job, const std::string& name) {
 Task<Result<void>> Uploader::fill(FileJob& job) {
   auto done = co_await write_and_commit(job);
   if (done && options().verify) done = co_await transfer(job, Step::kCompare);
-  if (!done) co_return done;
+  if (!done || (job.has_mode && !options().keep)) co_return done;
   co_return co_await set(job.there, job.kept, job.route);
 }
 
@@ -298,8 +313,10 @@ Task<void> Uploader::link(const Source& source, Folder& into, const std::string&
   }
   const std::string target(text.data(), static_cast<std::size_t>(size));
   auto made = co_await make_link(into, name, target);
-  if (made) {
-    ++result().links;
+  const bool has_stayed =
+      options().no_clobber && !made && is_answer(made.error(), nfsstat3::NFS3ERR_EXIST);
+  if (made || has_stayed) {
+    end_link(source.path, into, name, has_stayed);
   } else {
     fail(source.path, made.error());
   }
@@ -309,7 +326,9 @@ Task<Result<void>> Uploader::make_link(const Folder& into, const std::string& na
                                        const std::string& target) {
   const auto make = [&] { return server().make_symbolic_link(into.there, name, target); };
   auto made = co_await patiently(make);
-  if (made || !is_answer(made.error(), nfsstat3::NFS3ERR_EXIST)) co_return made;
+  if (made || options().no_clobber || !is_answer(made.error(), nfsstat3::NFS3ERR_EXIST)) {
+    co_return made;
+  }
   // In place of what is there, unless that is a directory.
   const std::string temporary = temporary_name(name);
   const auto make_beside = [&] {

@@ -35,7 +35,8 @@ class Uploader final : public CopyRun {
   rpcrdma::Task<Result<void>> move_content(FileJob& job) override;
   // A name may be taken from a file, not from what is no file.
   enum class There : std::uint8_t { kNothing, kFile, kOther };
-  rpcrdma::Task<Result<There>> there_now(const Folder& into, const std::string& name);
+  // A file that is there has the permissions that it shall have.
+  rpcrdma::Task<Result<There>> there_now(FileJob& job);
   rpcrdma::Task<Result<void>> create(FileJob& job, const std::string& name);
   rpcrdma::Task<Result<void>> fill(FileJob& job);
   // Gives what has the temporary name its own. If that fails, or `done` has, takes it away.
