@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -79,27 +80,33 @@ std::string top_of(const nfs::Mounted& server) {
   return top.ends_with('/') ? top : top + "/";
 }
 
-// A failure of standard output is found at the end.
-void print_copied(const std::string& from, const std::string& to) {
-  const std::string line = escaped(from) + " -> " + escaped(to) + "\n";
-  std::fwrite(line.data(), 1, line.size(), stdout);
+bool is_directory(nfs::Mounted& server) {
+  const nfs::Node node = take(server, server.path(), server.look_up_path(server.path()));
+  return node.attributes.type == nfs3::ftype3::NF3DIR;
+}
+
+std::unique_ptr<nfs::Mounted> mount_target(CopySettings& settings, const std::string& target) {
+  auto server = mount(settings.client, settings.nfs, target);
+  if (target.ends_with('/') && !server->path().empty() && !is_directory(*server)) {
+    fail(kFailed, server->path() + ": it is no directory");
+  }
+  return server;
+}
+
+// Lines of what is copied; the paths below an export are printed as those of URLs.
+void print_copied(CopySettings& settings, const std::string& from_top, const std::string& to_top) {
+  if (!settings.is_verbose) return;
+  settings.copy.copied = [from_top, to_top](const std::string& from, const std::string& to) {
+    const std::string line = escaped(from_top + from) + " -> " + escaped(to_top + to) + "\n";
+    std::fwrite(line.data(), 1, line.size(), stdout);  // main() finds that it failed
+  };
 }
 
 void upload(CopySettings& settings, const std::vector<std::string>& sources,
             const std::string& target, Copied& copied) {
-  const auto server = mount(settings.client, settings.nfs, target);
-  if (target.ends_with('/') && !server->path().empty()) {
-    const nfs::Node node = take(*server, server->path(), server->look_up_path(server->path()));
-    if (node.attributes.type != nfs3::ftype3::NF3DIR) {
-      fail(kFailed, server->path() + ": it is no directory");
-    }
-  }
+  const auto server = mount_target(settings, target);
   note_signals();
-  if (settings.is_verbose) {
-    settings.copy.copied = [top = top_of(*server)](const std::string& from, const std::string& to) {
-      print_copied(from, top + to);
-    };
-  }
+  print_copied(settings, "", top_of(*server));
   nfs::Copier copier(*server, settings.copy);
   add(copied.sum, copier.upload(sources, server->path()));
   copied.provider = server->connections().provider_name();
@@ -115,15 +122,27 @@ void download(CopySettings& settings, const std::vector<std::string>& sources,
     if (copied.sum.is_lost || copied.sum.is_interrupted) return;
     const auto server = mount(settings.client, settings.nfs, each);
     note_signals();
-    if (settings.is_verbose) {
-      settings.copy.copied = [top = top_of(*server)](const std::string& from,
-                                                     const std::string& to) {
-        print_copied(top + from, to);
-      };
-    }
+    print_copied(settings, top_of(*server), "");
     nfs::Copier copier(*server, settings.copy);
     add(copied.sum, copier.download({server->path()}, target));
     copied.provider = server->connections().provider_name();
+  }
+}
+
+void relay(CopySettings& settings, const std::vector<std::string>& sources,
+           const std::string& target, Copied& copied) {
+  const auto server = mount_target(settings, target);
+  if (sources.size() > 1 && !is_directory(*server)) {
+    fail(kFailed, server->path() + ": it is no directory, which several sources need");
+  }
+  copied.provider = server->connections().provider_name();
+  for (const std::string& each : sources) {
+    if (copied.sum.is_lost || copied.sum.is_interrupted) return;
+    const auto source = mount(settings.client, settings.nfs, each);
+    note_signals();
+    print_copied(settings, top_of(*source), top_of(*server));
+    nfs::Copier copier(*server, settings.copy);
+    add(copied.sum, copier.relay(*source, {source->path()}, server->path()));
   }
 }
 
@@ -205,8 +224,9 @@ void copy(CopySettings& settings) {
   const bool is_upload = nfs::is_nfs_url(target);
   const auto remote =
       std::ranges::count_if(sources, [](const auto& each) { return nfs::is_nfs_url(each); });
-  if (is_upload ? remote > 0 : remote != static_cast<std::ptrdiff_t>(sources.size())) {
-    fail(kUsage, "either the target is an NFS URL, or all sources are; the others are paths here");
+  const bool is_from_server = remote == static_cast<std::ptrdiff_t>(sources.size());
+  if (!is_from_server && (remote > 0 || !is_upload)) {
+    fail(kUsage, "the target is an NFS URL, or all sources are, or both; others are paths here");
   }
   for (const std::string& each : settings.paths) {
     if (nfs::is_nfs_url(each)) parsed_nfs_url(each);  // before anything is copied
@@ -229,7 +249,7 @@ void copy(CopySettings& settings) {
   }
   settings.copy.is_interrupted = [] { return interrupted_by != 0; };
   Copied copied;
-  (is_upload ? upload : download)(settings, sources, target, copied);
+  (!is_upload ? download : is_from_server ? relay : upload)(settings, sources, target, copied);
   bar.reset();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
   say_problems(copied.sum);
@@ -246,12 +266,13 @@ void copy(CopySettings& settings) {
 
 void add_cp(Command& program) {
   Command& command =
-      program.add_subcommand("cp", "copy files and trees between this machine and an NFS server");
+      program.add_subcommand("cp", "copy files and trees between this machine and NFS servers");
   CopySettings& settings = command.on_call(copy);
   command.add({
       {"PATH",
        &settings.paths,
-       "SOURCE... TARGET: paths here and NFS URLs; either the target is a URL, or all sources are; "
+       "SOURCE... TARGET: paths here and NFS URLs; the target is a URL, or all sources are, or "
+       "both; "
        "the target - is standard output",
        {.is_required = true, .least_values = 2, .most_values = kMany}},
       {"-r,--recursive", &settings.copy.recursive,

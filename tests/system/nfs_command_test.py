@@ -258,6 +258,27 @@ class NfsCommandTest(CommandFixture):
         self.failed(2, "--json", "cp", "-v", "--json", tree, self.url)
         self.failed(2, "-v says", "cp", "-v", self.url + "/there0/big", "-")
 
+    def test_cp_goes_from_one_server_to_another(self):
+        self.make_tree()
+        expected = self.seen(self.root / "tree")
+        self.ok("cp", "-a", self.root / "tree", self.url)
+        first = self.served
+        self.served = self.root / "second"
+        self.served.mkdir()
+        others = list(self.serve_nfs().values())
+        for i, (one, other) in enumerate(zip(self.urls, reversed(others))):  # from RDMA to TCP, and the other way
+            there = self.served / f"there{i}"
+            text = self.ok("cp", "-a", "--verify", f"{one}/tree", f"{other}/{there.name}")
+            self.assertIn("cp: 4 files, 3 directories, 1 links, 5.0 MiB", text)
+            self.assertEqual(self.seen(there), expected)
+            lines = self.ok("cp", "-v", f"{other}/{there.name}/big", f"{other}/{there.name}/empty", one).splitlines()
+            self.assertEqual(lines[0], f"/data/{there.name}/big -> /data/big")
+            self.assertEqual((first / "big").read_bytes(), (there / "big").read_bytes())
+            self.failed(1, "none: no such file or directory", "cp", f"{other}/none/file", f"{one}/none/")
+            self.failed(1, "tree/big: it is no directory, which several", "cp", f"{other}/{there.name}/big",
+                        f"{other}/{there.name}/empty", f"{one}/tree/big")
+        self.assertEqual(sorted(os.listdir(self.root / "second")), ["there0", "there1"])
+
     def test_cp_to_a_dash_writes_to_standard_output(self):
         data = [self.served_file(name, (1 << 20) + 5) for name in "ab"]
         for url in self.urls:
@@ -361,8 +382,8 @@ class NfsCommandTest(CommandFixture):
         for url in ("nfs://127.0.0.1/data", "nfs+udp://127.0.0.1/data", "nfs+tcp:///data", "nfs+rdma://h:0/data",
                     "nfs+tcp://h/%zz", "/data"):
             self.failed(2, "expected nfs+rdma://", "cat", url)
-        self.failed(2, "either the target is an NFS URL", "cp", self.url, self.url)
-        self.failed(2, "either the target is an NFS URL", "cp", self.root, self.root)
+        self.failed(2, "the target is an NFS URL", "cp", self.url, self.root, self.url)
+        self.failed(2, "the target is an NFS URL", "cp", self.root, self.root)
         self.failed(2, "one NFS URL", "rm", self.url, "name")
         self.failed(2, "within one export", "mv", self.urls[0] + "/a", self.urls[1] + "/b")
 

@@ -264,10 +264,24 @@ void Connections::wait(std::optional<Clock::time_point> until) {
   if (all_.size() == 1 && all_.front().state_ == State::kUp && waiting_.empty() && !until) {
     return all_.front().client_->wait();
   }
+  wait({this}, until);
+}
+
+void Connections::wait(const std::vector<Connections*>& any,
+                       std::optional<Clock::time_point> until) {
+  std::vector<pollfd> entries;
+  for (const Connections* each : any) each->add_to(entries, until);
+  std::int64_t left = 60'000;
+  if (until) left = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now()).count();
+  ::poll(entries.data(), entries.size(),
+         static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
+}
+
+void Connections::add_to(std::vector<pollfd>& entries,
+                         std::optional<Clock::time_point>& until) const {
   const auto no_later_than = [&](Clock::time_point end) {
     until = std::min(until.value_or(end), end);
   };
-  std::vector<pollfd> entries;
   for (const Connection& each : all_) {
     if (each.state_ != State::kDown ||
         (each.client_ != nullptr && each.client_->calls_in_flight() > 0)) {
@@ -277,10 +291,6 @@ void Connections::wait(std::optional<Clock::time_point> until) {
     }
   }
   for (const Waiting& each : waiting_) no_later_than(each.deadline);
-  std::int64_t left = 60'000;
-  if (until) left = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now()).count();
-  ::poll(entries.data(), entries.size(),
-         static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
 }
 
 }  // namespace nfs

@@ -5,6 +5,8 @@
 #ifndef RPCRDMA_NFS_CLIENT_CONNECTIONS_H_
 #define RPCRDMA_NFS_CLIENT_CONNECTIONS_H_
 
+#include <poll.h>
+
 #include <chrono>
 #include <coroutine>
 #include <cstddef>
@@ -115,6 +117,8 @@ class Connections {
   void progress();
   // Until something has happened, at the latest until then.
   void wait(std::optional<Clock::time_point> until = std::nullopt);
+  // The same of several.
+  static void wait(const std::vector<Connections*>& any, std::optional<Clock::time_point> until);
 
   std::size_t up_count() const noexcept;
   bool is_any_up() const noexcept { return up_count() > 0; }
@@ -142,6 +146,8 @@ class Connections {
   static void register_at(Connection& connection, rpcrdma::MutableBytes memory);
   rpcrdma::Task<void> ask(Connection& connection);
   void resume_waiting();
+  // Adds the descriptors and the time that are to be waited for.
+  void add_to(std::vector<pollfd>& entries, std::optional<Clock::time_point>& until) const;
 
   Options options_;
   const std::string machine_name_;    // of the credential, which borrows it

@@ -1,5 +1,5 @@
-// Copies files and trees between this machine and an export, many files and many READs or WRITEs at
-// a time, on one thread.
+// Copies files and trees between this machine and an export, and between two of them, many files
+// and many READs or WRITEs at a time, on one thread.
 //
 //   nfs::Copier copier(*server, {.recursive = true});
 //   nfs::CopyResult result = copier.upload({"photos"}, server->path());
@@ -98,6 +98,10 @@ class Copier {
   CopyResult upload(const std::vector<std::string>& sources, const std::string& target);
   // The other way round.
   CopyResult download(const std::vector<std::string>& sources, const std::string& target);
+  // Paths of another server, or of this one, to a path here, through the buffers: as many READs or
+  // WRITEs are under way.
+  CopyResult relay(Mounted& from, const std::vector<std::string>& sources,
+                   const std::string& target);
 
  private:
   Mounted& server_;

@@ -31,13 +31,11 @@ nfs3::nfstime3 to_nfs(const timespec& time) {
           static_cast<std::uint32_t>(time.tv_nsec)};
 }
 
-bool is_loss(const rpcrdma::Error& error, const Connections& connections) {
+bool is_of_connection(const rpcrdma::Error& error) {
   using rpcrdma::Errc;
-  const bool is_of_connection = error.code == Errc::kConnectionLost ||
-                                error.code == Errc::kCanceled || error.code == Errc::kTimedOut ||
-                                error.code == Errc::kUnreachable || error.code == Errc::kRefused ||
-                                error.code == Errc::kUnknownHost;
-  return is_of_connection && !connections.is_any_up();
+  return error.code == Errc::kConnectionLost || error.code == Errc::kCanceled ||
+         error.code == Errc::kTimedOut || error.code == Errc::kUnreachable ||
+         error.code == Errc::kRefused || error.code == Errc::kUnknownHost;
 }
 
 bool is_before(const timespec& one, const nfs3::nfstime3& other) {
@@ -93,22 +91,27 @@ bool Kept::set_here(int descriptor) const {
   return ::fchmod(descriptor, mode) == 0 && (!has_times || ::futimens(descriptor, times) == 0);
 }
 
-CopyRun::CopyRun(Mounted& server, const CopyOptions& options)
+CopyRun::CopyRun(Mounted& server, const CopyOptions& options, Mounted* source)
     : server_(server),
+      source_(source),
       options_(options),
       file_slots_(turns_, std::clamp(options.files, 1U, kFilesMax)),
       buffer_slots_(turns_, std::clamp(options.buffers, 1U, kBuffersMax)),
       buffer_size_(std::max(server.read_size(), server.write_size())),
       memory_(std::clamp(options.buffers, 1U, kBuffersMax) * buffer_size_),
       compared_(64U << 10U),
-      registered_(server.connections().use_memory(memory_)) {
+      registered_(server.connections().use_memory(memory_)),
+      registered_at_source_(source == nullptr ? Connections::Memory()
+                                              : source->connections().use_memory(memory_)) {
   for (std::size_t at = 0; at < memory_.size(); at += buffer_size_) {
     buffers_.push_back(memory_.data() + at);
   }
 }
 
 CopyResult CopyRun::run(Task<void> task) {
-  turns_.run(server_.connections(), std::move(task));
+  std::vector<Connections*> connections{&server_.connections()};
+  if (source_ != nullptr) connections.push_back(&source_->connections());
+  turns_.run(connections, std::move(task));
   return std::move(result_);
 }
 
@@ -121,7 +124,9 @@ bool CopyRun::has_stopped() {
 
 void CopyRun::fail(const std::string& path, Failure why) {
   if (result_.is_interrupted) return;
-  if (why.error && is_loss(*why.error, server_.connections())) {
+  const bool is_any_down = !server_.connections().is_any_up() ||
+                           (source_ != nullptr && !source_->connections().is_any_up());
+  if (why.error && is_of_connection(*why.error) && is_any_down) {
     // The others fail for the same reason, which is said once.
     if (std::exchange(result_.is_lost, true)) return;
     result_.failures.insert(result_.failures.begin(), why);
@@ -204,7 +209,7 @@ Task<void> CopyRun::finish_and_free(std::unique_ptr<Folder> folder) {
 
 // The number may be that of another file system's directory. The time of the last change, in
 // nanoseconds, is not: if it is the same one, that lies between what is seen here before and after.
-Task<bool> CopyRun::is_same(int here, nfs3::nfs_fh3 there) {
+Task<bool> CopyRun::is_same(int here, const nfs3::nfs_fh3& there) {
   struct stat before {
   }, after{};
   if (::fstat(here, &before) != 0) co_return false;
@@ -221,8 +226,9 @@ Task<Result<void>> CopyRun::transfer(FileJob& job, Step step) {
   job.failure.reset();
   job.verifiers.clear();
   if (step != Step::kCompare) job.has_holes = false;
-  const std::uint64_t most = step == Step::kWrite ? server_.write_size() : server_.read_size();
-  const bool has_extents = step == Step::kWrite && options_.sparse != Sparse::kNever;
+  const std::uint64_t most = part_size(step);
+  const bool has_extents =
+      step == Step::kWrite && source_ == nullptr && options_.sparse != Sparse::kNever;
   Extent data{0, has_extents ? 0 : job.size};
   for (std::uint64_t offset = 0; offset < job.size && !job.failure;) {
     if (offset == data.end) {
@@ -247,6 +253,14 @@ Task<Result<void>> CopyRun::transfer(FileJob& job, Step step) {
   co_return Result<void>();
 }
 
+std::size_t CopyRun::part_size(Step step) const {
+  if (step == Step::kWrite) return server_.write_size();
+  // One buffer has both that are compared, of this server and of the other.
+  const bool is_half = step == Step::kCompare && source_ != nullptr;
+  return is_half ? std::min<std::size_t>(server_.read_size(), buffer_size_ / 2)
+                 : server_.read_size();
+}
+
 Task<void> CopyRun::part(FileJob& job, Step step, std::uint64_t offset, std::size_t size,
                          Group& group) {
   std::byte* const start = buffers_.back();
@@ -259,8 +273,12 @@ Task<void> CopyRun::part(FileJob& job, Step step, std::uint64_t offset, std::siz
     done = Unexpected<Failure>(Failure{.local = "the copying has ended"});
   } else if (step == Step::kWrite) {
     done = co_await write_part(job, offset, buffer);
+  } else if (step == Step::kRead) {
+    done = co_await read_part(job, offset, buffer);
   } else {
-    done = co_await read_part(job, step, offset, buffer);
+    const MutableBytes source(start + size, source_ == nullptr ? 0 : size);
+    done = co_await read_all(job, offset, buffer);
+    if (done) done = co_await compare(job, offset, buffer, source);
   }
   if (!done && !job.failure) job.failure = std::move(done.error());
   if (done && step != Step::kCompare) {
@@ -279,11 +297,8 @@ void CopyRun::pass_hole(FileJob& job, std::uint64_t size) {
 }
 
 Task<Result<void>> CopyRun::write_part(FileJob& job, std::uint64_t offset, MutableBytes buffer) {
-  const auto got = job.here.read_at(buffer, offset);
-  if (!got) co_return failed_here("reading failed");
-  if (*got < buffer.size()) {
-    co_return Unexpected<Failure>(Failure{.local = "it became shorter while it was copied"});
-  }
+  auto fetched = co_await fetch(job, offset, buffer);
+  if (!fetched) co_return fetched;
   for (std::uint64_t done = 0; done < buffer.size();) {
     const Extent data = to_write(job, buffer, offset, done);
     if (data.size() > 0) {
@@ -324,8 +339,26 @@ Task<Result<void>> CopyRun::write_all(FileJob& job, std::uint64_t offset, rpcrdm
   co_return Result<void>();
 }
 
-Task<Result<void>> CopyRun::read_part(FileJob& job, Step step, std::uint64_t offset,
-                                      MutableBytes buffer) {
+Task<Result<void>> CopyRun::fetch(FileJob& job, std::uint64_t offset, MutableBytes into) {
+  const auto got = job.here.read_at(into, offset);
+  if (!got) co_return failed_here("reading failed");
+  if (*got < into.size()) {
+    co_return Unexpected<Failure>(Failure{.local = "it became shorter while it was copied"});
+  }
+  co_return Result<void>();
+}
+
+Task<Result<void>> CopyRun::compare(FileJob& job, std::uint64_t offset, rpcrdma::Bytes there,
+                                    MutableBytes source) {
+  if (source_ == nullptr) co_return equal_here(job, offset, there);
+  auto fetched = co_await fetch(job, offset, source);
+  if (!fetched || std::memcmp(source.data(), there.data(), there.size()) == 0) co_return fetched;
+  co_return Unexpected<Failure>(Failure{.local = "the servers have different data between byte " +
+                                                 std::to_string(offset) + " and " +
+                                                 std::to_string(offset + there.size())});
+}
+
+Task<Result<void>> CopyRun::read_all(FileJob& job, std::uint64_t offset, MutableBytes buffer) {
   for (std::size_t done = 0; done < buffer.size();) {
     const MutableBytes rest = buffer.subspan(done);
     const std::uint64_t at = offset + done;
@@ -337,7 +370,12 @@ Task<Result<void>> CopyRun::read_part(FileJob& job, Step step, std::uint64_t off
     }
     done += got->count;
   }
-  if (step == Step::kCompare) co_return equal_here(job, offset, buffer);
+  co_return Result<void>();
+}
+
+Task<Result<void>> CopyRun::read_part(FileJob& job, std::uint64_t offset, MutableBytes buffer) {
+  auto got = co_await read_all(job, offset, buffer);
+  if (!got) co_return got;
   for (std::uint64_t done = 0; done < buffer.size();) {
     const Extent data = to_write(job, buffer, offset, done);
     const rpcrdma::Bytes bytes = buffer.subspan(data.begin, data.size());

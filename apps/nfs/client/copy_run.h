@@ -49,6 +49,7 @@ struct Folder {
 struct FileJob {
   files::File here{};
   nfs3::nfs_fh3 there{};
+  nfs3::nfs_fh3 source{};  // at the server that is copied from, if there is one
   std::uint64_t size = 0;
   Kept kept{};
   std::string name{}, path{};
@@ -65,7 +66,8 @@ struct FileJob {
 
 class CopyRun {
  public:
-  CopyRun(Mounted& server, const CopyOptions& options);
+  // `source`: another server that is copied from; nullptr: none.
+  CopyRun(Mounted& server, const CopyOptions& options, Mounted* source = nullptr);
   virtual ~CopyRun() = default;
   CopyRun(const CopyRun&) = delete;
   CopyRun& operator=(const CopyRun&) = delete;
@@ -81,6 +83,8 @@ class CopyRun {
   CopyResult& result() noexcept { return result_; }
   Slots& file_slots() noexcept { return file_slots_; }
   Turns& turns() noexcept { return turns_; }
+  // It is copied from another server.
+  bool has_source() const noexcept { return source_ != nullptr; }
   bool has_stopped();
 
   void fail(const std::string& path, Failure why);
@@ -108,7 +112,11 @@ class CopyRun {
   virtual rpcrdma::Task<Result<void>> move_content(FileJob& job) = 0;
 
   // Tells if an open directory and one of the server are the same one.
-  rpcrdma::Task<bool> is_same(int here, nfs3::nfs_fh3 there);
+  rpcrdma::Task<bool> is_same(int here, const nfs3::nfs_fh3& there);
+
+  // Gets what the source of a file for the server has at `offset`, as much as fits.
+  virtual rpcrdma::Task<Result<void>> fetch(FileJob& job, std::uint64_t offset,
+                                            rpcrdma::MutableBytes into);
 
   // All parts of the file, with many under way.
   rpcrdma::Task<Result<void>> transfer(FileJob& job, Step step);
@@ -136,8 +144,14 @@ class CopyRun {
                            Group& group);
   rpcrdma::Task<Result<void>> write_part(FileJob& job, std::uint64_t offset,
                                          rpcrdma::MutableBytes buffer);
-  rpcrdma::Task<Result<void>> read_part(FileJob& job, Step step, std::uint64_t offset,
+  rpcrdma::Task<Result<void>> read_all(FileJob& job, std::uint64_t offset,
+                                       rpcrdma::MutableBytes buffer);
+  rpcrdma::Task<Result<void>> read_part(FileJob& job, std::uint64_t offset,
                                         rpcrdma::MutableBytes buffer);
+  // With a second buffer for what the source has.
+  rpcrdma::Task<Result<void>> compare(FileJob& job, std::uint64_t offset, rpcrdma::Bytes there,
+                                      rpcrdma::MutableBytes source);
+  std::size_t part_size(Step step) const;
   Result<void> equal_here(const FileJob& job, std::uint64_t offset, rpcrdma::Bytes data);
   // The size is set since nothing may have been written at the end.
   rpcrdma::Task<Result<void>> set_size(FileJob& job);
@@ -149,6 +163,7 @@ class CopyRun {
   void show();
 
   Mounted& server_;
+  Mounted* const source_;
   const CopyOptions& options_;
   Turns turns_;
   Slots file_slots_;
@@ -157,7 +172,7 @@ class CopyRun {
   std::vector<std::byte> memory_;
   std::vector<std::byte*> buffers_;  // that are free
   std::vector<std::byte> compared_;  // what is here, of a comparison
-  const Connections::Memory registered_;
+  const Connections::Memory registered_, registered_at_source_;
   CopyProgress progress_;
   CopyResult result_;
   std::uint32_t next_route_ = 0;  // around the servers

@@ -16,7 +16,7 @@ void Turns::begin(rpcrdma::Task<void> task) {
   rpcrdma::start_detached(counted(std::move(task)));
 }
 
-void Turns::run(Connections& connections, rpcrdma::Task<void> task) {
+void Turns::run(const std::vector<Connections*>& connections, rpcrdma::Task<void> task) {
   begin(std::move(task));
   for (resume_ready(); active_ > 0; resume_ready()) wait(connections);
 }
@@ -35,11 +35,15 @@ void Turns::resume_ready() {
   }
 }
 
-void Turns::wait(Connections& connections) {
+void Turns::wait(const std::vector<Connections*>& connections) {
   std::optional<Clock::time_point> first;
   if (!timers_.empty()) first = std::ranges::min(timers_, {}, &Timer::end).end;
-  connections.wait(first);
-  connections.progress();
+  if (connections.size() == 1) {
+    connections.front()->wait(first);
+  } else {
+    Connections::wait(connections, first);
+  }
+  for (Connections* each : connections) each->progress();
 }
 
 }  // namespace nfs

@@ -20,7 +20,7 @@ class Turns {
   using Clock = std::chrono::steady_clock;
 
   // Runs the task, and everything that begin() has started meanwhile, to the end.
-  void run(Connections& connections, rpcrdma::Task<void> task);
+  void run(const std::vector<Connections*>& connections, rpcrdma::Task<void> task);
   // Starts a task that nobody awaits.
   void begin(rpcrdma::Task<void> task);
   void resume_later(std::coroutine_handle<> coroutine) { ready_.push_back(coroutine); }
@@ -46,7 +46,7 @@ class Turns {
   };
   rpcrdma::Task<void> counted(rpcrdma::Task<void> task);
   void resume_ready();
-  void wait(Connections& connections);
+  void wait(const std::vector<Connections*>& connections);
 
   std::uint64_t active_ = 0;
   std::deque<std::coroutine_handle<>> ready_;
