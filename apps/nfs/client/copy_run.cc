@@ -123,12 +123,13 @@ bool CopyRun::has_stopped() {
 }
 
 void CopyRun::fail(const std::string& path, Failure why) {
-  if (result_.is_interrupted) return;
+  // A file that the end of the copying has stopped is no failure of its own.
+  if (result_.is_interrupted || result_.is_lost) return;
   const bool is_any_down = !server_.connections().is_any_up() ||
                            (source_ != nullptr && !source_->connections().is_any_up());
   if (why.error && is_of_connection(*why.error) && is_any_down) {
     // The others fail for the same reason, which is said once.
-    if (std::exchange(result_.is_lost, true)) return;
+    result_.is_lost = true;
     result_.failures.insert(result_.failures.begin(), why);
     ++result_.failure_count;
     return;
