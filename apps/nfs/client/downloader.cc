@@ -243,11 +243,12 @@ std::unique_ptr<Folder> Downloader::make_folder(const Node& node, Folder& into,
 }
 
 Task<bool> Downloader::is_copied_into(const Node& node, const Folder* into) {
-  for (; into != nullptr; into = into->parent) {
-    if (into->target_id != node.attributes.fileid) continue;
-    if (co_await is_same(into->here.descriptor(), node.handle)) co_return true;
+  bool is_found = false;
+  for (const Folder* each = into; each != nullptr && !is_found; each = each->parent) {
+    if (each->target_id != node.attributes.fileid) continue;
+    is_found = co_await is_same(each->here.descriptor(), node.handle);
   }
-  co_return false;
+  co_return is_found;
 }
 
 Task<void> Downloader::content(Folder& folder, std::vector<Listed>& listed) {

@@ -387,7 +387,8 @@ Task<Result<void>> Mounted::empty(nfs3::nfs_fh3 file, Route route) {
   auto now = co_await attributes(file);
   if (!now) co_return failure(now.error());
   if (now->size == 0) co_return Result<void>();
-  co_return co_await cut_to_nothing(Node{std::move(file), *now}, route);
+  Node node{std::move(file), *now};  // GCC 12 frees it twice inside the co_await
+  co_return co_await cut_to_nothing(std::move(node), route);
 }
 
 Task<Result<void>> Mounted::cut_to_nothing(Node file, Route route) {

@@ -132,19 +132,18 @@ Task<bool> Relayer::is_copied_into(const Node& node, const Folder* into) {
   const auto number = [](const nfs3::nfstime3& time) {
     return std::uint64_t{time.seconds} * 1'000'000'000 + time.nseconds;
   };
-  for (; into != nullptr; into = into->parent) {
-    if (into->target_id != node.attributes.fileid) continue;
-    const auto ask_target = [&] { return server().attributes(into->there); };
+  bool is_found = false;
+  for (const Folder* each = into; each != nullptr && !is_found; each = each->parent) {
+    if (each->target_id != node.attributes.fileid) continue;
+    const auto ask_target = [&] { return server().attributes(each->there); };
     const auto ask_source = [&] { return from_.attributes(node.handle); };
     const auto before = co_await patiently(ask_target);
     const auto now = co_await patiently(ask_source);
     const auto after = co_await patiently(ask_target);
-    if (before && now && after && number(before->ctime) <= number(now->ctime) &&
-        number(now->ctime) <= number(after->ctime)) {
-      co_return true;
-    }
+    is_found = before && now && after && number(before->ctime) <= number(now->ctime) &&
+               number(now->ctime) <= number(after->ctime);
   }
-  co_return false;
+  co_return is_found;
 }
 
 Task<Result<void>> Relayer::fetch(FileJob& job, std::uint64_t offset, MutableBytes into) {

@@ -136,11 +136,11 @@ Task<void> Uploader::folder(const Source& source, const struct stat& status, Fol
 }
 
 Task<bool> Uploader::is_copied_into(int here, std::uint64_t id, const Folder* into) {
-  for (; into != nullptr; into = into->parent) {
-    if (into->target_id != id) continue;
-    if (co_await is_same(here, into->there)) co_return true;
+  bool is_found = false;
+  for (const Folder* each = into; each != nullptr && !is_found; each = each->parent) {
+    if (each->target_id == id) is_found = co_await is_same(here, each->there);
   }
-  co_return false;
+  co_return is_found;
 }
 
 Task<void> Uploader::content(Folder& folder, const std::vector<std::string>& names) {
