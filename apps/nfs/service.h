@@ -42,6 +42,8 @@ class NfsService final : public nfs3::NFS_V3_Service {
   // The caller and its rights to the export that a second handle names, which must be the same.
   nfs3::nfsstat3 second(const Target& target, nfs3::nfs_fh3& handle) const;
 
+  // None, since clients learn from FSINFO how much a WRITE may have at this server.
+  std::span<const rpcrdma::ProcedureTraits> all_traits() const noexcept override { return {}; }
   rpcrdma::AuthStatus check_credential(
       std::uint32_t procedure, const rpcrdma::Credential& credential) const noexcept override;
 
