@@ -8,6 +8,9 @@
 # foo_random.h, with random values for tests. EXTRAS_ONLY makes these headers alone, for a target that
 # links another with foo.h and foo.cc. The target may be of another directory, and linked in either way
 # of target_link_libraries().
+# Depfiles name their targets as ninja does, whatever the project's cmake_minimum_required() says.
+cmake_policy(PUSH)
+cmake_policy(SET CMP0116 NEW)
 function(rpcrdma_generate)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "FIELDS;RANDOM;EXTRAS_ONLY" "TARGET;NAMESPACE"
                         "FILES;INCLUDE_DIRECTORIES;DEFINITIONS;IMPORTS")
@@ -51,7 +54,7 @@ function(rpcrdma_generate)
     list(APPEND options -D "${each}")
   endforeach()
   foreach(each IN LISTS ARG_IMPORTS)
-    cmake_path(ABSOLUTE_PATH each BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    cmake_path(ABSOLUTE_PATH each BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE)
     list(APPEND options --import "${each}")
   endforeach()
   set(stems "")
@@ -101,3 +104,4 @@ function(rpcrdma_generate)
   # Not by target_link_libraries(), whose two ways cannot be mixed: the caller has one already.
   set_property(TARGET ${ARG_TARGET} APPEND PROPERTY LINK_LIBRARIES rpcrdma::rpcrdma)
 endfunction()
+cmake_policy(POP)

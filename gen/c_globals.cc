@@ -71,94 +71,93 @@ asctime_r asin asinh asprintf at_quick_exit atan atan2 atanh atexit atof atoi at
 bind bindresvport bindresvport6 blkcnt64_t blkcnt_t blksize_t brk bsearch btowc bzero cabs cacos
 cacosh caddr_t calloc canonicalize canonicalize_file_name carg casin casinh catan catanh catclose
 catgets catopen cbrt cc_t ccos ccosh ceil cexp cfgetispeed cfgetospeed cfmakeraw cfsetispeed
-cfsetospeed cfsetspeed chdir chmod chown chroot cimag class clearenv clearerr clearerr_unlocked
-clock clock_adjtime clock_getcpuclockid clock_getres clock_gettime clock_nanosleep clock_settime
-clock_t clockid_t clog clog10 clone close close_range closedir closefrom closelog cmsghdr
-comparison_fn_t confstr conj connect cookie_close_function_t cookie_io_functions_t
-cookie_read_function_t cookie_seek_function_t cookie_write_function_t copy_file_range copysign cos
-cosh cpow cproj cpu_set_t creal creat creat64 crypt csin csinh csqrt ctan ctanh ctermid ctime
-ctime_r cuserid daddr_t daemon daylight definition dev_t difftime dirent dirent64 dirfd dirname div
-div_t dl_find_object dladdr dladdr1 dlclose dlerror dlinfo dlmopen dlopen dlsym dlvsym double_t
-dprintf drand48 drand48_data drand48_r drem dup dup2 dup3 duplocale dysize eaccess ecvt ecvt_r
-endgrent endhostent endnetent endnetgrent endorder endprotoent endpwent endrpcent endservent
-endusershell endutxent entry environ erand48 erand48_r erf erfc error_t euidaccess execl execle
-execlp execv execve execveat execvp execvpe exit exp exp10 exp2 explicit_bzero expm1 f_owner_ex fabs
-faccessat fallocate fallocate64 fchdir fchmod fchmodat fchown fchownat fclose fcloseall fcntl
-fcntl64 fcvt fcvt_r fd_mask fd_set fdatasync fdim fdopen fdopendir feclearexcept fedisableexcept
-feenableexcept fegetenv fegetexcept fegetexceptflag fegetmode fegetround feholdexcept femode_t
-fenv_t feof feof_unlocked feraiseexcept ferror ferror_unlocked fesetenv fesetexcept fesetexceptflag
-fesetmode fesetround fetestexcept fetestexceptflag feupdateenv fexcept_t fexecve fflush
-fflush_unlocked ffs ffsl ffsll fgetc fgetc_unlocked fgetgrent fgetgrent_r fgetpos fgetpos64
-fgetpwent fgetpwent_r fgets fgets_unlocked fgetwc fgetwc_unlocked fgetws fgetws_unlocked file_handle
-fileno fileno_unlocked finite float_t flock flock64 flockfile floor fma fmax fmaximum fmaximum_mag
-fmaximum_mag_num fmaximum_num fmaxmag fmemopen fmin fminimum fminimum_mag fminimum_mag_num
-fminimum_num fminmag fmod fmtmsg fnmatch fopen fopen64 fopencookie fork fpathconf fpos64_t fpos_t
-fpregset_t fprintf fputc fputc_unlocked fputs fputs_unlocked fputwc fputwc_unlocked fputws
-fputws_unlocked fread fread_unlocked free freeaddrinfo freelocale freopen freopen64 frexp fromfp
-fromfpx fsblkcnt64_t fsblkcnt_t fscanf fseek fseeko fseeko64 fsetpos fsetpos64 fsfilcnt64_t
-fsfilcnt_t fsid_t fstat fstat64 fstatat fstatat64 fstatvfs fstatvfs64 fsync ftell ftello ftello64
-ftok ftruncate ftruncate64 ftrylockfile ftw ftw64 funlockfile futimens futimes futimesat fwide
-fwprintf fwrite fwrite_unlocked fwscanf gai_cancel gai_error gai_strerror gai_suspend gaicb gamma
-gcvt get_current_dir_name getaddrinfo getaddrinfo_a getc getc_unlocked getchar getchar_unlocked
-getcpu getcwd getdate getdate_err getdate_r getdelim getdents64 getdirentries getdirentries64
-getdomainname getdtablesize getegid getentropy getenv geteuid getgid getgrent getgrent_r getgrgid
-getgrgid_r getgrnam getgrnam_r getgrouplist getgroups gethostbyaddr gethostbyaddr_r gethostbyname
-gethostbyname2 gethostbyname2_r gethostbyname_r gethostent gethostent_r gethostid gethostname
-getipv4sourcefilter getitimer getline getloadavg getlogin getlogin_r getnameinfo getnetbyaddr
-getnetbyaddr_r getnetbyname getnetbyname_r getnetent getnetent_r getnetgrent getnetgrent_r getopt
-getpagesize getpass getpayload getpeername getpgid getpgrp getpid getppid getpriority getprotobyname
-getprotobyname_r getprotobynumber getprotobynumber_r getprotoent getprotoent_r getpt getpw getpwent
-getpwent_r getpwnam getpwnam_r getpwuid getpwuid_r getresgid getresuid getrlimit getrlimit64
-getrpcbyname getrpcbyname_r getrpcbynumber getrpcbynumber_r getrpcent getrpcent_r getrusage
-getservbyname getservbyname_r getservbyport getservbyport_r getservent getservent_r getsid
-getsockname getsockopt getsourcefilter getsubopt gettid gettimeofday getuid getumask getusershell
-getutmp getutmpx getutxent getutxid getutxline getw getwc getwc_unlocked getwchar getwchar_unlocked
-getwd gid_t glob glob64 glob64_t glob_pattern_p glob_t globfree globfree64 gmtime gmtime_r grantpt
-greg_t gregset_t group group_filter group_member group_req group_source_req gsignal hcreate
-hcreate_r hdestroy hdestroy_r herror hostent hsearch hsearch_data hsearch_r hstrerror htonl htons
-hypot iconv iconv_close iconv_open iconv_t id_t idtype_t if_freenameindex if_indextoname
-if_nameindex if_nametoindex ifaddr ifconf ifmap ifreq ilogb imaxabs imaxdiv imaxdiv_t in6_addr
-in6_pktinfo in6addr_any in6addr_loopback in_addr in_addr_t in_pktinfo in_port_t index
-inet6_opt_append inet6_opt_find inet6_opt_finish inet6_opt_get_val inet6_opt_init inet6_opt_next
-inet6_opt_set_val inet6_option_alloc inet6_option_append inet6_option_find inet6_option_init
-inet6_option_next inet6_option_space inet6_rth_add inet6_rth_getaddr inet6_rth_init
-inet6_rth_reverse inet6_rth_segments inet6_rth_space inet_addr inet_aton inet_lnaof inet_makeaddr
-inet_net_ntop inet_net_pton inet_neta inet_netof inet_network inet_nsap_addr inet_nsap_ntoa
-inet_ntoa inet_ntop inet_pton initgroups initstate initstate_r innetgr ino64_t ino_t insque int16_t
-int32_t int64_t int8_t int_fast16_t int_fast32_t int_fast64_t int_fast8_t int_least16_t
-int_least32_t int_least64_t int_least8_t intmax_t intptr_t iovec ip6_mtuinfo ip_mreq ip_mreq_source
-ip_mreqn ip_msfilter ip_opts ipc_perm ipv6_mreq iruserok iruserok_af isalnum isalnum_l isalpha
-isalpha_l isascii isatty isblank isblank_l iscanonical iscntrl iscntrl_l isctype isdigit isdigit_l
-isfdtype isgraph isgraph_l islower islower_l isprint isprint_l ispunct ispunct_l issignaling isspace
-isspace_l isupper isupper_l iswalnum iswalnum_l iswalpha iswalpha_l iswblank iswblank_l iswcntrl
-iswcntrl_l iswctype iswctype_l iswdigit iswdigit_l iswgraph iswgraph_l iswlower iswlower_l iswprint
-iswprint_l iswpunct iswpunct_l iswspace iswspace_l iswupper iswupper_l iswxdigit iswxdigit_l
-isxdigit isxdigit_l itimerspec itimerval j0 j1 jmp_buf jn jrand48 jrand48_r key_t kill killpg l64a
-labs lchmod lchown lcong48 lcong48_r lconv ldexp ldiv ldiv_t leaf lfind lgamma linger link linkat
-lio_listio lio_listio64 listen llabs lldiv lldiv_t llogb llrint llround locale_t localeconv
-localtime localtime_r lockf lockf64 loff_t log log10 log1p log2 logb longjmp lrand48 lrand48_r lrint
-lround lsearch lseek lseek64 lstat lstat64 lutimes madvise malloc max_align_t mblen mbrlen mbrtowc
-mbsinit mbsnrtowcs mbsrtowcs mbstate_t mbstowcs mbtowc mcontext_t memccpy memchr memcmp memcpy
-memfd_create memfrob memmem memmove mempcpy memrchr memset mincore mkdir mkdirat mkdtemp mkfifo
-mkfifoat mknod mknodat mkostemp mkostemp64 mkostemps mkostemps64 mkstemp mkstemp64 mkstemps
-mkstemps64 mktemp mktime mlock mlock2 mlockall mmap mmap64 mmsghdr mode_t modf mprotect mq_attr
-mq_close mq_getattr mq_notify mq_open mq_receive mq_send mq_setattr mq_timedreceive mq_timedsend
-mq_unlink mqd_t mrand48 mrand48_r mremap msgbuf msgctl msgget msghdr msginfo msglen_t msgqnum_t
-msgrcv msgsnd msqid_ds msync munlock munlockall munmap name_to_handle_at nan nanosleep nearbyint
-netent newlocale nextafter nextdown nexttoward nextup nfds_t nftw nftw64 nice nl_catd nl_item
-nl_langinfo nl_langinfo_l nlink_t nrand48 nrand48_r ntohl ntohs obstack obstack_printf
-obstack_vprintf off64_t off_t on_exit open open64 open_by_handle_at open_memstream open_wmemstream
-openat openat64 opendir openlog operator optarg opterr optind optopt osockaddr passwd pathconf pause
-pclose perror pid_t pipe pipe2 pkey_alloc pkey_free pkey_get pkey_mprotect pkey_set poll pollfd
-popen posix_fadvise posix_fadvise64 posix_fallocate posix_fallocate64 posix_madvise posix_memalign
-posix_openpt posix_spawn posix_spawn_file_actions_addchdir_np posix_spawn_file_actions_addclose
-posix_spawn_file_actions_addclosefrom_np posix_spawn_file_actions_adddup2
-posix_spawn_file_actions_addfchdir_np posix_spawn_file_actions_addopen
-posix_spawn_file_actions_addtcsetpgrp_np posix_spawn_file_actions_destroy
-posix_spawn_file_actions_init posix_spawn_file_actions_t posix_spawnattr_destroy
-posix_spawnattr_getflags posix_spawnattr_getpgroup posix_spawnattr_getschedparam
-posix_spawnattr_getschedpolicy posix_spawnattr_getsigdefault posix_spawnattr_getsigmask
-posix_spawnattr_init posix_spawnattr_setflags posix_spawnattr_setpgroup
+cfsetospeed cfsetspeed chdir chmod chown chroot cimag clearenv clearerr clearerr_unlocked clock
+clock_adjtime clock_getcpuclockid clock_getres clock_gettime clock_nanosleep clock_settime clock_t
+clockid_t clog clog10 clone close close_range closedir closefrom closelog cmsghdr comparison_fn_t
+confstr conj connect cookie_close_function_t cookie_io_functions_t cookie_read_function_t
+cookie_seek_function_t cookie_write_function_t copy_file_range copysign cos cosh cpow cproj
+cpu_set_t creal creat creat64 crypt csin csinh csqrt ctan ctanh ctermid ctime ctime_r cuserid
+daddr_t daemon daylight dev_t difftime dirent dirent64 dirfd dirname div div_t dl_find_object dladdr
+dladdr1 dlclose dlerror dlinfo dlmopen dlopen dlsym dlvsym double_t dprintf drand48 drand48_data
+drand48_r drem dup dup2 dup3 duplocale dysize eaccess ecvt ecvt_r endgrent endhostent endnetent
+endnetgrent endorder endprotoent endpwent endrpcent endservent endusershell endutxent entry environ
+erand48 erand48_r erf erfc error_t euidaccess execl execle execlp execv execve execveat execvp
+execvpe exit exp exp10 exp2 explicit_bzero expm1 f_owner_ex fabs faccessat fallocate fallocate64
+fchdir fchmod fchmodat fchown fchownat fclose fcloseall fcntl fcntl64 fcvt fcvt_r fd_mask fd_set
+fdatasync fdim fdopen fdopendir feclearexcept fedisableexcept feenableexcept fegetenv fegetexcept
+fegetexceptflag fegetmode fegetround feholdexcept femode_t fenv_t feof feof_unlocked feraiseexcept
+ferror ferror_unlocked fesetenv fesetexcept fesetexceptflag fesetmode fesetround fetestexcept
+fetestexceptflag feupdateenv fexcept_t fexecve fflush fflush_unlocked ffs ffsl ffsll fgetc
+fgetc_unlocked fgetgrent fgetgrent_r fgetpos fgetpos64 fgetpwent fgetpwent_r fgets fgets_unlocked
+fgetwc fgetwc_unlocked fgetws fgetws_unlocked file_handle fileno fileno_unlocked finite float_t
+flock flock64 flockfile floor fma fmax fmaximum fmaximum_mag fmaximum_mag_num fmaximum_num fmaxmag
+fmemopen fmin fminimum fminimum_mag fminimum_mag_num fminimum_num fminmag fmod fmtmsg fnmatch fopen
+fopen64 fopencookie fork fpathconf fpos64_t fpos_t fpregset_t fprintf fputc fputc_unlocked fputs
+fputs_unlocked fputwc fputwc_unlocked fputws fputws_unlocked fread fread_unlocked free freeaddrinfo
+freelocale freopen freopen64 frexp fromfp fromfpx fsblkcnt64_t fsblkcnt_t fscanf fseek fseeko
+fseeko64 fsetpos fsetpos64 fsfilcnt64_t fsfilcnt_t fsid_t fstat fstat64 fstatat fstatat64 fstatvfs
+fstatvfs64 fsync ftell ftello ftello64 ftok ftruncate ftruncate64 ftrylockfile ftw ftw64 funlockfile
+futimens futimes futimesat fwide fwprintf fwrite fwrite_unlocked fwscanf gai_cancel gai_error
+gai_strerror gai_suspend gaicb gamma gcvt get_current_dir_name getaddrinfo getaddrinfo_a getc
+getc_unlocked getchar getchar_unlocked getcpu getcwd getdate getdate_err getdate_r getdelim
+getdents64 getdirentries getdirentries64 getdomainname getdtablesize getegid getentropy getenv
+geteuid getgid getgrent getgrent_r getgrgid getgrgid_r getgrnam getgrnam_r getgrouplist getgroups
+gethostbyaddr gethostbyaddr_r gethostbyname gethostbyname2 gethostbyname2_r gethostbyname_r
+gethostent gethostent_r gethostid gethostname getipv4sourcefilter getitimer getline getloadavg
+getlogin getlogin_r getnameinfo getnetbyaddr getnetbyaddr_r getnetbyname getnetbyname_r getnetent
+getnetent_r getnetgrent getnetgrent_r getopt getpagesize getpass getpayload getpeername getpgid
+getpgrp getpid getppid getpriority getprotobyname getprotobyname_r getprotobynumber
+getprotobynumber_r getprotoent getprotoent_r getpt getpw getpwent getpwent_r getpwnam getpwnam_r
+getpwuid getpwuid_r getresgid getresuid getrlimit getrlimit64 getrpcbyname getrpcbyname_r
+getrpcbynumber getrpcbynumber_r getrpcent getrpcent_r getrusage getservbyname getservbyname_r
+getservbyport getservbyport_r getservent getservent_r getsid getsockname getsockopt getsourcefilter
+getsubopt gettid gettimeofday getuid getumask getusershell getutmp getutmpx getutxent getutxid
+getutxline getw getwc getwc_unlocked getwchar getwchar_unlocked getwd gid_t glob glob64 glob64_t
+glob_pattern_p glob_t globfree globfree64 gmtime gmtime_r grantpt greg_t gregset_t group
+group_filter group_member group_req group_source_req gsignal hcreate hcreate_r hdestroy hdestroy_r
+herror hostent hsearch hsearch_data hsearch_r hstrerror htonl htons hypot iconv iconv_close
+iconv_open iconv_t id_t idtype_t if_freenameindex if_indextoname if_nameindex if_nametoindex ifaddr
+ifconf ifmap ifreq ilogb imaxabs imaxdiv imaxdiv_t in6_addr in6_pktinfo in6addr_any in6addr_loopback
+in_addr in_addr_t in_pktinfo in_port_t index inet6_opt_append inet6_opt_find inet6_opt_finish
+inet6_opt_get_val inet6_opt_init inet6_opt_next inet6_opt_set_val inet6_option_alloc
+inet6_option_append inet6_option_find inet6_option_init inet6_option_next inet6_option_space
+inet6_rth_add inet6_rth_getaddr inet6_rth_init inet6_rth_reverse inet6_rth_segments inet6_rth_space
+inet_addr inet_aton inet_lnaof inet_makeaddr inet_net_ntop inet_net_pton inet_neta inet_netof
+inet_network inet_nsap_addr inet_nsap_ntoa inet_ntoa inet_ntop inet_pton initgroups initstate
+initstate_r innetgr ino64_t ino_t insque int16_t int32_t int64_t int8_t int_fast16_t int_fast32_t
+int_fast64_t int_fast8_t int_least16_t int_least32_t int_least64_t int_least8_t intmax_t intptr_t
+iovec ip6_mtuinfo ip_mreq ip_mreq_source ip_mreqn ip_msfilter ip_opts ipc_perm ipv6_mreq iruserok
+iruserok_af isalnum isalnum_l isalpha isalpha_l isascii isatty isblank isblank_l iscanonical iscntrl
+iscntrl_l isctype isdigit isdigit_l isfdtype isgraph isgraph_l islower islower_l isprint isprint_l
+ispunct ispunct_l issignaling isspace isspace_l isupper isupper_l iswalnum iswalnum_l iswalpha
+iswalpha_l iswblank iswblank_l iswcntrl iswcntrl_l iswctype iswctype_l iswdigit iswdigit_l iswgraph
+iswgraph_l iswlower iswlower_l iswprint iswprint_l iswpunct iswpunct_l iswspace iswspace_l iswupper
+iswupper_l iswxdigit iswxdigit_l isxdigit isxdigit_l itimerspec itimerval j0 j1 jmp_buf jn jrand48
+jrand48_r key_t kill killpg l64a labs lchmod lchown lcong48 lcong48_r lconv ldexp ldiv ldiv_t leaf
+lfind lgamma linger link linkat lio_listio lio_listio64 listen llabs lldiv lldiv_t llogb llrint
+llround locale_t localeconv localtime localtime_r lockf lockf64 loff_t log log10 log1p log2 logb
+longjmp lrand48 lrand48_r lrint lround lsearch lseek lseek64 lstat lstat64 lutimes madvise malloc
+max_align_t mblen mbrlen mbrtowc mbsinit mbsnrtowcs mbsrtowcs mbstate_t mbstowcs mbtowc mcontext_t
+memccpy memchr memcmp memcpy memfd_create memfrob memmem memmove mempcpy memrchr memset mincore
+mkdir mkdirat mkdtemp mkfifo mkfifoat mknod mknodat mkostemp mkostemp64 mkostemps mkostemps64
+mkstemp mkstemp64 mkstemps mkstemps64 mktemp mktime mlock mlock2 mlockall mmap mmap64 mmsghdr mode_t
+modf mprotect mq_attr mq_close mq_getattr mq_notify mq_open mq_receive mq_send mq_setattr
+mq_timedreceive mq_timedsend mq_unlink mqd_t mrand48 mrand48_r mremap msgbuf msgctl msgget msghdr
+msginfo msglen_t msgqnum_t msgrcv msgsnd msqid_ds msync munlock munlockall munmap name_to_handle_at
+nan nanosleep nearbyint netent newlocale nextafter nextdown nexttoward nextup nfds_t nftw nftw64
+nice nl_catd nl_item nl_langinfo nl_langinfo_l nlink_t nrand48 nrand48_r ntohl ntohs obstack
+obstack_printf obstack_vprintf off64_t off_t on_exit open open64 open_by_handle_at open_memstream
+open_wmemstream openat openat64 opendir openlog optarg opterr optind optopt osockaddr passwd
+pathconf pause pclose perror pid_t pipe pipe2 pkey_alloc pkey_free pkey_get pkey_mprotect pkey_set
+poll pollfd popen posix_fadvise posix_fadvise64 posix_fallocate posix_fallocate64 posix_madvise
+posix_memalign posix_openpt posix_spawn posix_spawn_file_actions_addchdir_np
+posix_spawn_file_actions_addclose posix_spawn_file_actions_addclosefrom_np
+posix_spawn_file_actions_adddup2 posix_spawn_file_actions_addfchdir_np
+posix_spawn_file_actions_addopen posix_spawn_file_actions_addtcsetpgrp_np
+posix_spawn_file_actions_destroy posix_spawn_file_actions_init posix_spawn_file_actions_t
+posix_spawnattr_destroy posix_spawnattr_getflags posix_spawnattr_getpgroup
+posix_spawnattr_getschedparam posix_spawnattr_getschedpolicy posix_spawnattr_getsigdefault
+posix_spawnattr_getsigmask posix_spawnattr_init posix_spawnattr_setflags posix_spawnattr_setpgroup
 posix_spawnattr_setschedparam posix_spawnattr_setschedpolicy posix_spawnattr_setsigdefault
 posix_spawnattr_setsigmask posix_spawnattr_t posix_spawnp postorder pow ppoll pread pread64 preadv
 preadv2 preadv64 preadv64v2 preorder printf prlimit prlimit64 process_madvise process_mrelease
@@ -205,11 +204,11 @@ qecvt qecvt_r qelem qfcvt qfcvt_r qgcvt qsort qsort_r quad_t quick_exit raise ra
 random_data random_r rawmemchr rcmd rcmd_af re_compile_fastmap re_compile_pattern re_match
 re_match_2 re_pattern_buffer re_registers re_search re_search_2 re_set_registers re_set_syntax
 re_syntax_options read readahead readdir readdir64 readdir64_r readdir_r readlink readlinkat readv
-realloc reallocarray realpath recv recvfrom recvmmsg recvmsg referenced reg_errcode_t reg_syntax_t
-regcomp regerror regex_t regexec regfree register_t regmatch_t regoff_t remainder remap_file_pages
-remove remque remquo rename renameat renameat2 revoke rewind rewinddir rexec rexec_af rindex rint
-rlim64_t rlim_t rlimit rlimit64 rmdir round roundeven rpcent rpmatch rresvport rresvport_af rsize_t
-rusage ruserok ruserok_af s_reg_t sa_family_t sbrk scalb scalbln scalbn scandir scandir64 scandirat
+realloc reallocarray realpath recv recvfrom recvmmsg recvmsg reg_errcode_t reg_syntax_t regcomp
+regerror regex_t regexec regfree register_t regmatch_t regoff_t remainder remap_file_pages remove
+remque remquo rename renameat renameat2 revoke rewind rewinddir rexec rexec_af rindex rint rlim64_t
+rlim_t rlimit rlimit64 rmdir round roundeven rpcent rpmatch rresvport rresvport_af rsize_t rusage
+ruserok ruserok_af s_reg_t sa_family_t sbrk scalb scalbln scalbn scandir scandir64 scandirat
 scandirat64 scanf sched_get_priority_max sched_get_priority_min sched_getaffinity sched_getcpu
 sched_getparam sched_getscheduler sched_param sched_rr_get_interval sched_setaffinity sched_setparam
 sched_setscheduler sched_yield secure_getenv seed48 seed48_r seekdir select sem_clockwait sem_close
@@ -236,7 +235,7 @@ strlen strncasecmp strncasecmp_l strncat strncmp strncpy strndup strnlen strpbrk
 strrchr strsep strsignal strspn strstr strtod strtod_l strtof strtof32 strtof32_l strtof32x
 strtof32x_l strtof64 strtof64_l strtof64x strtof64x_l strtof_l strtoimax strtok strtok_r strtol
 strtol_l strtold strtold_l strtoll strtoll_l strtoq strtoul strtoul_l strtoull strtoull_l strtoumax
-strtouq struct strverscmp strxfrm strxfrm_l suseconds_t swab swprintf swscanf symlink symlinkat sync
+strtouq strverscmp strxfrm strxfrm_l suseconds_t swab swprintf swscanf symlink symlinkat sync
 sync_file_range syncfs syscall sysconf syslog system sysv_signal tan tanh tcdrain tcflag_t tcflow
 tcflush tcgetattr tcgetpgrp tcgetsid tcp_ca_state tcp_cookie_transactions tcp_info tcp_md5sig
 tcp_repair_opt tcp_repair_window tcp_seq tcp_zerocopy_receive tcphdr tcsendbreak tcsetattr tcsetpgrp
@@ -249,7 +248,7 @@ twalk_r tzname tzset u_char u_int u_int16_t u_int32_t u_int64_t u_int8_t u_long 
 ualarm ucontext_t ucred ufromfp ufromfpx uid_t uint uint16_t uint32_t uint64_t uint8_t uint_fast16_t
 uint_fast32_t uint_fast64_t uint_fast8_t uint_least16_t uint_least32_t uint_least64_t uint_least8_t
 uintmax_t uintptr_t ulimit ulong umask uname ungetc ungetwc unlink unlinkat unlockpt unsetenv
-unshare updwtmpx useconds_t used uselocale ushort usleep utimbuf utime utimensat utimes utmp utmpx
+unshare updwtmpx useconds_t uselocale ushort usleep utimbuf utime utimensat utimes utmp utmpx
 utmpxname utsname va_list valloc vasprintf vdprintf versionsort versionsort64 vfork vfprintf vfscanf
 vfwprintf vfwscanf vhangup vmsplice vprintf vscanf vsnprintf vsprintf vsscanf vswprintf vswscanf
 vsyslog vwprintf vwscanf wait wait3 wait4 waitid waitpid wcpcpy wcpncpy wcrtomb wcscasecmp

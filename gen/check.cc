@@ -48,7 +48,7 @@ class Checker {
   void add_type(Definition& definition);
   void enumerators(Definition& of);
   bool find(Value& value);
-  bool find_number(Value& value, int depth);
+  bool find_number(Value& value, std::set<std::string>& seen) const;
   std::string hint_of_type(const std::string& name) const;
   std::string hint_of_constant(const std::string& name) const;
   void add_number(const Name& name, Integer value);
@@ -66,6 +66,7 @@ class Checker {
   bool claim(Claims& claims, const Name& name, std::string cpp, bool is_type);
   void version_names(Claims& all, const Version& version);
   void cpp_names();
+  void program_numbers();
   void program(Definition& of);
   void procedure(Procedure& procedure);
   void unbounded(Procedure& procedure);
@@ -118,18 +119,18 @@ std::string Checker::hint_of_constant(const std::string& name) const {
   return fmt::format("; if a C header has it, say -D {}=NUMBER", name);
 }
 
-// A program, version or procedure, whose number may itself be a name.
-bool Checker::find_number(Value& value, int depth) {
-  constexpr int kDepthMax = 16;  // names that lead round in a circle
+// A program, version or procedure, whose number may itself be a name. `seen`: names that were
+// looked up on the way, of which no one is looked up twice.
+bool Checker::find_number(Value& value, std::set<std::string>& seen) const {
   const auto [first, last] = numbers_.equal_range(value.name);
-  if (first == last || depth > kDepthMax) return false;
+  if (first == last || !seen.insert(value.name).second) return false;
   std::optional<Integer> found;
   for (auto each = first; each != last; ++each) {
     Value number = *each->second;
     const auto constant = constants_.find(number.name);
     if (constant != constants_.end()) {
       number.number = constant->second.value;
-    } else if (!number.name.empty() && !find_number(number, depth + 1)) {
+    } else if (!number.name.empty() && !find_number(number, seen)) {
       return false;
     }
     if (found && !(*found == number.number)) return false;
@@ -150,7 +151,8 @@ bool Checker::find(Value& value) {
     value.number = *known;
     return true;
   }
-  if (find_number(value, 0)) return true;
+  std::set<std::string> seen;
+  if (find_number(value, seen)) return true;
   if (!unknown_.insert("constant " + value.name).second) return false;
   diagnostics_.error(value.at, fmt::format("there is no constant '{}'{}{}", value.name,
                                            has_all_constants_ ? "" : " before this line",
@@ -431,9 +433,20 @@ void Checker::add_number(const Name& name, Integer value) {
   if (!(other == value)) file_.ambiguous.insert(name.text);
 }
 
+// Before all versions and procedures, which may have the name of a program.
+void Checker::program_numbers() {
+  std::set<std::string> names;
+  for (Definition& each : file_.definitions) {
+    if (each.kind != Kind::kProgram) continue;
+    is_word(each.value, "the number of a program");
+    add_constant(each.name, each.value.number, true);
+    if (!names.insert(each.name.text).second) {
+      diagnostics_.error(each.name.at, "another program has this name");
+    }
+  }
+}
+
 void Checker::program(Definition& of) {
-  is_word(of.value, "the number of a program");
-  add_constant(of.name, of.value.number, true);
   std::set<std::uint64_t> versions;
   std::set<std::string> version_names;
   for (Version& version : of.versions) {
@@ -537,6 +550,7 @@ void Checker::run() {
   if (diagnostics_.ok()) typedef_cycles();
   if (diagnostics_.ok()) cpp_names();
   if (!diagnostics_.ok()) return;
+  program_numbers();
   for (Definition& each : file_.definitions) {
     if (each.kind == Kind::kUnion) discriminant(each);
     if (each.kind == Kind::kProgram) program(each);

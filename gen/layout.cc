@@ -229,9 +229,29 @@ class Sizes {
         }
       }
     }
+    for (const Definition& each : file.definitions) {
+      for_each_declaration(each, [this](const Declaration& one) { refuse_endless(one); });
+      for (const Version& version : each.versions) {
+        for (const Procedure& procedure : version.procedures) {
+          refuse_endless(procedure.result);
+          for (const Declaration& argument : procedure.arguments) refuse_endless(argument);
+        }
+      }
+    }
   }
 
  private:
+  // A peer could send any number of elements that take no bytes, and each takes time and memory.
+  void refuse_endless(const Declaration& of) {
+    if (of.shape != Shape::kVariable || of.is_list || of.type.target == nullptr) return;
+    if (of.type.target->encoded_min > 0) return;
+    diagnostics_.error(
+        of.type.name.at,
+        fmt::format("a value of '{}' may take no bytes, so that a message may have any "
+                    "number of them; an array of these has a fixed size",
+                    of.type.target->name.text));
+  }
+
   static std::uint64_t times(std::uint64_t a, std::uint64_t b) {
     return a != 0 && b > kMemoryMax / a ? kMemoryMax + 1 : a * b;
   }
@@ -334,6 +354,7 @@ class Sizes {
       });
       if (of.is_node) of.encoded_min = plus(of.encoded_min, 4);
     }
+    of.memory_size = std::max<std::uint64_t>(of.memory_size, 1);  // also where nothing is in it
     if (of.memory_size > kMemoryMax) {
       diagnostics_.error(
           of.name.at, fmt::format("a value of '{}' takes more than 1 GiB of memory", of.name.text));

@@ -110,7 +110,11 @@ class Lexer {
 // A backslash at the end of a line makes it go on in the next one.
 std::size_t Lexer::end_of_line() const {
   std::size_t end = std::min(text_.find('\n', at_), text_.size());
-  while (end < text_.size() && end > at_ && text_[end - 1] == '\\') {
+  const auto goes_on = [&] {
+    const std::size_t last = end > at_ && text_[end - 1] == '\r' ? end - 1 : end;
+    return end < text_.size() && last > at_ && text_[last - 1] == '\\';
+  };
+  while (goes_on()) {
     end = std::min(text_.find('\n', end + 1), text_.size());
   }
   return end;
@@ -176,8 +180,10 @@ bool Lexer::c_define(Location at, std::string_view line) {
   const std::string_view value = line.substr(size);
   const std::string_view number =
       trimmed(value.substr(0, std::min(value.find("/*"), value.find("//"))));
-  // "NAME(" begins a macro with arguments.
-  const auto known = name.empty() || value.starts_with("(") ? std::nullopt : number_of(number);
+  // "NAME(" begins a macro with arguments, and '_' a name of C's own.
+  const auto known = name.empty() || name[0] == '_' || is_digit(name[0]) || value.starts_with("(")
+                         ? std::nullopt
+                         : number_of(number);
   if (!known) return false;
   // C's own conditions are not read, so that the first of several counts.
   if (!is_defined(name)) out_.defines.push_back({name, at, *known, true});
@@ -286,7 +292,10 @@ void Lexer::define(Location at, std::string_view rest) {
   const std::string_view name = rest.substr(0, size);
   const std::string_view value = trimmed(rest.substr(size));
   if (name.empty()) return diagnostics_.error(at, "expected a name after #define");
-  if (const auto number = number_of(value)) {
+  const auto number = number_of(value);
+  std::erase_if(out_.defines,
+                [name](const Define& each) { return each.gives_way && each.name == name; });
+  if (number) {
     out_.defines.push_back({name, at, *number});
     return;
   }
@@ -297,12 +306,12 @@ void Lexer::define(Location at, std::string_view rest) {
 }
 
 void Lexer::include(Location at, std::string_view rest) {
-  const bool in_quotes = rest.size() > 2 && rest.starts_with("\"") && rest.ends_with("\"");
-  const bool in_brackets = rest.size() > 2 && rest.starts_with("<") && rest.ends_with(">");
-  if (!in_quotes && !in_brackets) {
+  const bool in_quotes = rest.starts_with("\"");
+  const std::size_t end = rest.find(in_quotes ? '"' : '>', 1);
+  if ((!in_quotes && !rest.starts_with("<")) || end == std::string_view::npos || end < 2) {
     return diagnostics_.error(at, "expected \"FILE\" or <FILE> after #include");
   }
-  const std::string_view path = rest.substr(1, rest.size() - 2);
+  const std::string_view path = rest.substr(1, end - 1);
   auto found = find_ ? find_(source_.name_of(begin_), path, in_quotes) : std::nullopt;
   if (!found) {
     return diagnostics_.error(
@@ -326,6 +335,8 @@ void Lexer::directive() {
   const std::size_t name_start = at_;
   while (is_word(peek())) ++at_;
   const std::string_view name = text_.substr(name_start, at_ - name_start);
+  // A path may have what begins a comment elsewhere.
+  const std::string_view whole = text_.substr(at_, end_of_line() - at_);
   const std::string_view rest = take_line();
   const Location at = place(start, name_start + name.size() - start);
   constexpr std::array<std::string_view, 6> kConditions = {"if",   "ifdef", "ifndef",
@@ -344,7 +355,7 @@ void Lexer::directive() {
   if (name == "pragma" || name == "line" || name == "ident" || name.empty() || is_digit(name[0])) {
     return;
   }
-  if (name == "include") return include(at, trimmed(rest));
+  if (name == "include") return include(at, trimmed(whole));
   diagnostics_.error(at, fmt::format("the directive #{} is not supported", name));
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,9 +52,10 @@ struct Settings {
   std::vector<std::filesystem::path> included_from;  // -I
   bool extras_only = false;
   rpcrdma::gen::CompileOptions options;
+  std::map<std::string, std::string> names;  // of files, by their canonical paths
 };
 
-std::optional<rpcrdma::gen::Included> find_included(const Settings& settings, std::string_view from,
+std::optional<rpcrdma::gen::Included> find_included(Settings& settings, std::string_view from,
                                                     std::string_view path, bool in_quotes) {
   std::vector<std::filesystem::path> folders;
   if (in_quotes) folders.push_back(std::filesystem::path(from).parent_path());
@@ -62,9 +64,11 @@ std::optional<rpcrdma::gen::Included> find_included(const Settings& settings, st
     const std::filesystem::path at = (each / path).lexically_normal();
     auto text = content_of(at);
     if (!text) continue;
-    const std::string& input = settings.options.name;
-    const bool is_input = at == std::filesystem::path(input).lexically_normal();
-    return rpcrdma::gen::Included{is_input ? input : at.string(), std::move(*text)};
+    // A file has the name by which it was found first, however its path is written later.
+    std::error_code error;
+    const auto identity = std::filesystem::weakly_canonical(at, error).string();
+    const auto name = settings.names.try_emplace(identity, at.string()).first;
+    return rpcrdma::gen::Included{name->second, std::move(*text)};
   }
   return std::nullopt;
 }
@@ -96,6 +100,8 @@ int run(const std::string& input, Settings& settings) {
     return kFailed;
   }
   settings.options.name = input;
+  std::error_code unknown;
+  settings.names[std::filesystem::weakly_canonical(input, unknown).string()] = input;
   settings.options.find_included = [&](std::string_view from, std::string_view path,
                                        bool in_quotes) {
     return find_included(settings, from, path, in_quotes);

@@ -102,7 +102,7 @@ class Parser {
   void annotate(Procedure& procedure, std::size_t from, std::size_t end);
   void size_terms(Procedure& procedure, std::string_view text, Location at);
   std::size_t end_of_line(const Token& semicolon) const;
-  std::set<std::string_view> names_of_numbers() const;
+  std::set<std::string_view> names_in_use() const;
   std::vector<std::string_view> words_of(Annotation& annotation) const;
 
   const Source& source_;
@@ -661,12 +661,10 @@ void Parser::size_terms(Procedure& procedure, std::string_view text, Location at
   }
 }
 
-std::set<std::string_view> Parser::names_of_numbers() const {
+std::set<std::string_view> Parser::names_in_use() const {
   std::set<std::string_view> names;
   for (const Definition& each : file_.definitions) {
-    if (each.kind == Definition::Kind::kConst || each.kind == Definition::Kind::kProgram) {
-      names.insert(each.name.text);
-    }
+    names.insert(each.name.text);
     for (const Enumerator& one : each.enumerators) names.insert(one.name.text);
     for (const Version& version : each.versions) {
       names.insert(version.name.text);
@@ -693,7 +691,7 @@ File Parser::run() {
                        "behind its ';' on the same line");
   }
   file_.has_c_headers = lexed_.has_c_headers;
-  const std::set<std::string_view> names = names_of_numbers();
+  const std::set<std::string_view> names = names_in_use();
   for (const Define& each : lexed_.defines) {
     if (each.gives_way && names.contains(each.name)) continue;
     Definition& added = file_.definitions.emplace_front();

@@ -23,6 +23,11 @@ DECLARED = re.compile(r"(?:Function|Var|Typedef|Enum|EnumConstant|CXXRecord)Decl
                       r"(?:struct |union |class )?([A-Za-z][A-Za-z0-9_]*)(?= |$)")
 
 
+# Words that the tree prints around names.
+NO_NAMES = {"class", "constexpr", "definition", "enum", "extern", "implicit", "inline", "invalid", "operator", "referenced",
+            "static", "struct", "union", "used"}
+
+
 def path_of(kind):
     return ROOT / f"gen/c_{kind}.cc"
 
@@ -61,7 +66,7 @@ def globals_of(compiler):
         if match[2] in ("LinkageSpecDecl", "EnumDecl"):
             open_levels.add(depth)
         found = DECLARED.search(line)
-        if found is not None:
+        if found is not None and found[1] not in NO_NAMES:
             names.add(found[1])
     return names
 

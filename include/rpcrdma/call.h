@@ -60,8 +60,9 @@ class RPCRDMA_EXPORT Call {
 // and empty text. So results are read by decode(), or by results() and finish(). A Reply whose
 // results() were read and never checked by finish() ends the program with a line on stderr,
 // whatever the server sent, unless an exception is on its way: such a program would take a reply
-// that it cannot read for a success. Call finish() before anything else is waited for, since a
-// coroutine that is destroyed there destroys its Reply.
+// that it cannot read for a success. Where an exception is caught between the two, call
+// ignore_rest(). Call finish() before anything else is waited for, since a coroutine that is
+// destroyed there destroys its Reply.
 class RPCRDMA_EXPORT Reply {
  public:
   Reply(Reply&& other) noexcept
@@ -80,6 +81,7 @@ class RPCRDMA_EXPORT Reply {
   template <class Decode>
   auto decode(Decode decode) -> Expected<std::invoke_result_t<Decode, MessageReader&>, Error> {
     using Value = std::invoke_result_t<Decode, MessageReader&>;
+    const Looked looked{*this};
     if constexpr (std::is_void_v<Value>) {
       decode(results());
       if (auto error = finish()) return Unexpected<Error>(std::move(*error));
@@ -107,6 +109,11 @@ class RPCRDMA_EXPORT Reply {
 
  private:
   friend class ClientImpl;
+  // Also where decode() is left by an exception, its caller knows that there are no results.
+  struct Looked {
+    Reply& reply;
+    ~Looked() { reply.ignore_rest(); }
+  };
   Reply(ClientImpl* impl, std::uint32_t slot) noexcept : impl_(impl), slot_(slot) {}
   ClientImpl& impl() const noexcept;
 

@@ -99,6 +99,9 @@ TEST_F(SimulatedNetwork, ReplyThatIsReadAndNotCheckedEndsTheProgram) {
     reply.ignore_rest();
   });
   call_and([](Reply& reply) {
+    EXPECT_THROW((void)reply.decode([](MessageReader&) -> int { throw 1; }), int);
+  });
+  call_and([](Reply& reply) {
     (void)reply.results();
     throw 1;
   });

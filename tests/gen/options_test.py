@@ -117,6 +117,11 @@ class Options(unittest.TestCase):
         found, messages, _ = self.run_with("--import", other)
         self.assertEqual(found, 0, messages)
 
+    def test_one_file_by_several_paths_is_read_once(self):
+        self.write("a.x", '#include "b.x" // of both\n')
+        self.write("b.x", "const B = 1;\n")
+        self.accepted("--import", f"{self.folder}//b.x", "--import", f"{self.folder}/../{self.folder.name}/b.x")
+
     def test_depfile_names_what_was_read(self):
         self.write("a.x", '#include "with space.x"\n')
         included = self.write("with space.x", "const A = 1;\n")
