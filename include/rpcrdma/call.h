@@ -39,7 +39,10 @@ class RPCRDMA_EXPORT Call {
   // Bound on the XDR results, without those that have a place; default 512 bytes. If a reply could
   // be longer than a message, room for a Long Reply is provided.
   void expect_results(std::uint32_t size_max) noexcept;
-  // Overrides ClientOptions::call_timeout.
+  // Overrides ClientOptions::call_timeout. A call that times out keeps its credit until the server
+  // answers; if nothing at all has come since it was sent, or such calls hold every credit, the
+  // connection ends, and with it all calls under way unless ClientOptions::reconnect makes them
+  // again (docs/adr/0017-silent-connections.md).
   void time_out_after(std::chrono::nanoseconds timeout) noexcept;
 
  private:
