@@ -13,7 +13,7 @@ namespace rpcrdma::gen {
 
 namespace {
 
-// What the options say, as a file.
+// Returns the options as the text of a file.
 std::string prelude(const CompileOptions& options) {
   std::string text;
   for (std::string each : options.definitions) {

@@ -66,7 +66,7 @@ class Source {
   std::deque<std::string> owned_;
 };
 
-// What was found in a compilation. After so many errors or warnings the rest is not told.
+// Collects the findings of a compilation. Does not report more than so many errors or warnings.
 class Diagnostics {
  public:
   static constexpr std::size_t kErrorsMax = 20;

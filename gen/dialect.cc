@@ -60,7 +60,8 @@ struct KnownType {
   std::uint64_t size;        // bytes
 };
 
-// Where a declaration in the file has the type; nullopt: none has, or the file defines it.
+// Returns the place of a declaration that has the type; nullopt if none has, or the file defines
+// it.
 std::optional<Location> user_of(std::string_view type, const File& file) {
   std::optional<Location> user;
   const auto look_at = [&](const Declaration& each) {

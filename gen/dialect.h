@@ -1,4 +1,4 @@
-// What C's headers give the output of rpcgen, so that .x files use it without defining it.
+// Knows the types and numbers that C's headers give rpcgen's output: .x files use them undefined.
 #ifndef RPCRDMA_GEN_DIALECT_H_
 #define RPCRDMA_GEN_DIALECT_H_
 

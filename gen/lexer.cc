@@ -68,7 +68,7 @@ class Lexer {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
   }
   bool skipping() const { return !conditionals_.empty() && !conditionals_.back().taken; }
-  // Of bytes of the file that is being read.
+  // Returns the place of some bytes of the file that is being read.
   Location place(std::size_t start, std::size_t size) const { return {begin_ + start, size}; }
   void file(std::size_t number);
   void words();

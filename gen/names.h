@@ -14,8 +14,8 @@ std::string cpp_name(std::string_view name);
 std::string type_name(std::string_view name);
 // The same for a member of the type: a member cannot have the name of its class.
 std::string member_name(std::string_view name, std::string_view type_cpp_name);
-// Whether it can be written as a namespace: NAME::NAME…. The first is no function or type of C's
-// headers.
+// Returns whether a namespace can have the name: NAME::NAME…. The first must be no function or type
+// of C's headers.
 bool is_namespace(std::string_view name);
 // From a file's stem: what is no letter, digit or '_' becomes '_'.
 std::string namespace_of(std::string_view stem);

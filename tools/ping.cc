@@ -66,7 +66,7 @@ void say_ready(const PingSettings& settings, const std::string& url) {
   }
 }
 
-// Of a server that takes no work, whose error is on stderr already.
+// Prints the line of a server that takes no work; its error is on stderr already.
 void say_not_ready(const PingSettings& settings, const std::string& url, const Exit& exit) {
   if (!settings.client.common.json) return;
   print_json({{"url", url}, {"ready", false}, {"error", exit.text}});

@@ -148,7 +148,8 @@ void put(TransferSettings& settings) {
   }
   check_name(settings.name);
   auto client = settings.connect();
-  // What has no size may be typed by hand, or come from a program that takes its time.
+  // Input without a size may be typed by hand, or come from a slow program: then nobody waits for
+  // the server.
   const std::string waited_for(source.likely_size() != 0 ? client->peer_address() : "");
   std::optional<ProgressBar> bar;
   settings.show_progress(bar.emplace("put " + escaped(settings.name), waited_for));

@@ -162,7 +162,7 @@ Parsed<std::vector<AddressRange>> parse_addresses(std::string_view text,
   if (!is_name_of_a_host(name)) return rpcrdma::Unexpected<std::string>(no_client(text));
   std::vector<AddressRange> ranges;
   for (const std::string& address : look_up(name)) {
-    // Nothing but one address: whoever answers is not to open the export to a network.
+    // Takes single addresses alone: a name server must not open the export to a network.
     if (address.find_first_of("*/") != std::string::npos) continue;
     if (const auto range = AddressRange::parse(address)) ranges.push_back(*range);
   }

@@ -1,4 +1,4 @@
-// What is exported, to whom, and with which rules. Files of them: exports_file.h.
+// Describes exports: their directories, clients and rules. exports_file.h reads files of them.
 #ifndef RPCRDMA_NFS_EXPORTS_H_
 #define RPCRDMA_NFS_EXPORTS_H_
 

@@ -59,9 +59,9 @@ class RPCRDMA_EXPORT Call {
 // The answer of a server that has executed the Call. Its views die with it. Must not outlive its
 // client. Keep few, since each holds a Receive buffer.
 //
-// What the server sent may still not be what the procedure returns: a reader that fails gives zeros
-// and empty text. So results are read by decode(), or by results() and finish(). A Reply whose
-// results() were read and never checked by finish() ends the program with a line on stderr,
+// The server may still have sent something else than the procedure returns: a failed reader gives
+// zeros and empty text. So results are read by decode(), or by results() and finish(). A Reply
+// whose results() were read and never checked by finish() ends the program with a line on stderr,
 // whatever the server sent, unless an exception is on its way: such a program would take a reply
 // that it cannot read for a success. Where an exception is caught between the two, call
 // ignore_rest(). Call finish() before anything else is waited for, since a coroutine that is

@@ -74,7 +74,8 @@ Case load_of(const Settings& settings) {
   return groups[0].cases[0];
 }
 
-// Where nobody answers, the processes of the load would each say so, and the exit status would not.
+// Without this each process of the load would report that nobody answers, and the exit status would
+// not say it.
 void look_for_server(const Settings& settings) {
   ClientOptions options;
   options.provider.name = settings.provider;

@@ -15,9 +15,9 @@
 // and is zeros is not written here.
 //
 // On both sides a file is written beside its place under another name, and renamed when it is
-// whole: what was there before is there until then, and after a failure. What a lost connection or
-// a kill leaves at the server has the name ".NAME.rpcrdma-XXXXXXXXXXXX". Where the server lets
-// nobody make files beside a file that may be written, that one is written in place, which
+// whole: until then, and after a failure, the target keeps its old content. A lost connection or a
+// kill leaves a file at the server whose name is ".NAME.rpcrdma-XXXXXXXXXXXX". Where the server
+// lets nobody make files beside a file that may be written, that one is written in place, which
 // `in_place` counts. A file at the server is committed; when the server was restarted meanwhile,
 // the file is written again. While the server says NFS3ERR_JUKEBOX, a call is repeated after
 // pauses, for about half a minute.

@@ -94,7 +94,7 @@ class CopyRun {
   void skip(const std::string& path, const Folder& into);
   // A file is to be copied, by that route.
   Route know_of(std::uint64_t bytes);
-  // It has been copied, or what was there stays.
+  // Counts a file that was copied, or that stays as it was at the target.
   void end_file(const FileJob& job);
   void end_link(const std::string& path, const Folder& into, const std::string& name,
                 bool has_stayed);

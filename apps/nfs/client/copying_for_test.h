@@ -22,7 +22,7 @@ namespace nfs {
 
 namespace fs = std::filesystem;
 
-// What there is below a directory: type, mode, time and content of each by its path.
+// Returns type, mode, time and content of all below a directory, by their paths.
 inline std::map<std::string, std::string> tree(const fs::path& top) {
   std::map<std::string, std::string> all;
   for (const auto& each : fs::recursive_directory_iterator(top)) {

@@ -59,7 +59,7 @@ bool is_special(int directory, const std::string& name) {
          !S_ISDIR(status->st_mode);
 }
 
-// Where the file system does not know how to leave what is there, it was looked for before.
+// Some file systems cannot rename without replacing; the caller has looked for the name before.
 bool rename_to(int directory, const std::string& from, const std::string& to, bool may_replace) {
   if (!may_replace) {
     const int done = ::renameat2(directory, from.c_str(), directory, to.c_str(), RENAME_NOREPLACE);

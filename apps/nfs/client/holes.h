@@ -1,4 +1,4 @@
-// Where a file has data, and where nothing but zeros: holes are not sent, and not written.
+// Finds the data and the holes of a file: holes are neither sent nor written.
 #ifndef RPCRDMA_NFS_CLIENT_HOLES_H_
 #define RPCRDMA_NFS_CLIENT_HOLES_H_
 

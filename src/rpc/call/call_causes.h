@@ -8,10 +8,10 @@
 
 namespace rpcrdma::rpc {
 
-// Of a call whose arguments or places were refused when they were written.
+// Says why the arguments or places of a call were refused when they were written.
 std::string cause_of_refusal(const CallMessage& call);
-// Of a call that the server answered with ERR_CHUNK (RFC 8166 §4.5.3): the header says no more, so
-// this names each bound that may have been too low, with its value.
+// Names each bound of a call that may have been too low, with its value, after the server has
+// answered ERR_CHUNK (RFC 8166 §4.5.3), which says no more.
 std::string cause_of_chunk_error(const CallMessage& call);
 
 }  // namespace rpcrdma::rpc

@@ -152,7 +152,7 @@ Expected<int, Error> ClientImpl::give_up_socket() {
 // --- Client ------------------------------------------------------------------------------------
 
 Client::Client(std::unique_ptr<ClientImpl> impl) noexcept : impl_(std::move(impl)) {}
-// Who gets it may use it on another thread from now on.
+// The new owner may use it on another thread.
 Client::Client(Client&& other) noexcept : impl_(std::move(other.impl_)) {
   if (impl_) impl_->owner().forget();
 }
