@@ -139,7 +139,7 @@ struct TcpOptions {
   // Bytes of replies that the peer has not taken; above this no further Call is read.
   std::size_t unsent_max = 4U << 20U;
   // The longest Call with its bulk arguments, bytes; not more than 16 MiB, nor than memory_max has
-  // room for. A longer one ends its connection.
+  // room for. A longer one is read to its end and thrown away, and answered with GARBAGE_ARGS.
   std::uint32_t record_size_max = (1U << 20U) + (64U << 10U);
   std::uint32_t fragments_max = 4096;  // per record (RFC 5531 §11), empty ones too; as above
   // The maximum number of these connections, which then count apart from those of

@@ -204,7 +204,11 @@ std::optional<Error> to_error(const oncrpc::ReplyHeader* header, const Procedure
     case AcceptStatus::kProcUnavail:
       return make(Errc::kNotAvailable, std::string(to_string(accepted.status)));
     case AcceptStatus::kGarbageArgs:
-      return make(Errc::kBadArguments, std::string(to_string(accepted.status)));
+      return make(
+          Errc::kBadArguments,
+          fmt::format("{} by the server, or are more than it takes "
+                      "(ServerOptions::bulk_size_max; over TCP TcpOptions::record_size_max)",
+                      to_string(accepted.status)));
     case AcceptStatus::kSystemErr:
       return make(Errc::kServerFault, std::string(to_string(accepted.status)));
   }

@@ -20,6 +20,9 @@ namespace {
 
 constexpr std::size_t kVectorMax = 64;  // pieces in one system call
 constexpr int kDiscardsPerRound = 16;
+// Reads of one turn that bring nothing but the rest of a record over its limit, so that others have
+// their turn, too.
+constexpr int kSkipsPerRound = 16;
 
 void set_option(int fd, int level, int name, int value) noexcept {
   setsockopt(fd, level, name, &value, sizeof(value));  // a wish; Unix sockets know none of these
@@ -180,8 +183,9 @@ void Connection::handle_connected() {
 // --- Receiving ---------------------------------------------------------------------------------
 
 std::optional<Message> Connection::receive() {
-  while (!ended() && !finishing_) {
+  for (int skips = 0; !ended() && !finishing_ && skips < kSkipsPerRound;) {
     if (!take_staged()) break;
+    if (reader_.skips()) ++skips;
     if (reader_.done()) {
       late_ = false;
       if (timed_ && outgoing_.empty()) note_progress();
@@ -219,7 +223,7 @@ bool Connection::read_some() {
   if (options_.read_ahead) {
     vector.add(staging_);
   } else if (place.empty()) {
-    vector.add(Bytes(staging_).first(reader_.wanted()));
+    vector.add(Bytes(staging_).first(std::min(reader_.wanted(), staging_.size())));
   }
   msghdr message = vector.header();
   const ssize_t size = ::recvmsg(socket_.value(), &message, 0);

@@ -45,7 +45,7 @@ enum class EndKind : std::uint8_t {
   kNone,              // it has not
   kClosed,            // in order, by the peer or by finish()
   kLost,              // refused, or lost, or closed by the peer inside of a record; see code
-  kTooLarge,          // a record over RecordLimits::size_max
+  kTooLarge,          // a record over RecordLimits::size_max that was not cut
   kTooManyFragments,  // over RecordLimits::fragments_max
   kStalled,           // stall_timeout, or connect_timeout
   kSlow,              // record_timeout
@@ -73,9 +73,9 @@ class Connection final : private posix::Watched {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // The next whole message that has come. nullopt: none has; ask again when the reactor has
-  // dispatched, or at once while has_more(). Asking for none makes the peer wait: that is the back
-  // pressure.
+  // The next message that has come to its end, whole unless RecordLimits::cuts_excess has cut it.
+  // nullopt: none has; ask again when the reactor has dispatched, or at once while has_more().
+  // Asking for none makes the peer wait: that is the back pressure.
   std::optional<Message> receive();
   // Whether receive() may have something without any further event.
   bool has_more() const noexcept;

@@ -216,6 +216,28 @@ TEST_F(ConnectionTest, EndInsideOfARecordIsALoss) {
   EXPECT_EQ(connection->cause().code, 0);
 }
 
+TEST_F(ConnectionTest, RestOfACallOverItsLimitIsReadInTurns) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  peer = posix::Fd(ends[0]);
+  const ConnectionOptions options{.record = {.size_max = 100, .cuts_excess = true}};
+  connection = std::move(*Connection::open(*reactor, posix::Fd(ends[1]), memory, options));
+  constexpr std::size_t kSize = 150'000;
+  say(record_of(Stream(kSize)));  // zeros begin as a Call does
+  run_until([&] { return connection->has_more(); });
+  std::optional<Message> message;
+  for (std::uint64_t before = 0; !message; before = connection->bytes_received()) {
+    ASSERT_TRUE(connection->has_more());
+    message = connection->receive();
+    EXPECT_LE(connection->bytes_received() - before, 80U << 10U) << "others have their turn";
+  }
+  EXPECT_TRUE(message->is_cut());
+  EXPECT_EQ(message->bytes().size(), 100U);
+  EXPECT_EQ(connection->bytes_received(), kMarkSize + kSize);
+  say(record_of(some_bytes(100)));
+  EXPECT_EQ(next_message(), some_bytes(100));
+}
+
 TEST_F(ConnectionTest, RecordsBeyondTheLimitsEndIt) {
   connect({.record = {.size_max = 100, .fragments_max = 5}});
   say(record_of(some_bytes(100)));

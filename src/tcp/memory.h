@@ -29,20 +29,22 @@ class HeapMemory final : public Memory {
   void give_back(MutableBytes buffer) override { delete[] buffer.data(); }
 };
 
-// A whole RPC message, without record marks. Owns its memory, whose Memory outlives it.
+// An RPC message, whole or cut, without record marks. Owns its memory, whose Memory outlives it.
 class Message {
  public:
   Message() noexcept = default;
-  Message(Memory& memory, MutableBytes buffer, std::size_t size) noexcept
-      : memory_(&memory), buffer_(buffer), size_(size) {}
+  Message(Memory& memory, MutableBytes buffer, std::size_t size, bool is_cut = false) noexcept
+      : memory_(&memory), buffer_(buffer), size_(size), is_cut_(is_cut) {}
   Message(Message&& other) noexcept
       : memory_(std::exchange(other.memory_, nullptr)),
         buffer_(std::exchange(other.buffer_, {})),
-        size_(std::exchange(other.size_, 0)) {}
+        size_(std::exchange(other.size_, 0)),
+        is_cut_(std::exchange(other.is_cut_, false)) {}
   Message& operator=(Message&& other) noexcept {
     std::swap(memory_, other.memory_);
     std::swap(buffer_, other.buffer_);
     std::swap(size_, other.size_);
+    std::swap(is_cut_, other.is_cut_);
     return *this;
   }
   ~Message() {
@@ -50,11 +52,14 @@ class Message {
   }
 
   Bytes bytes() const noexcept { return Bytes(buffer_).first(size_); }
+  // The message was over RecordLimits::size_max, and bytes() is its head.
+  bool is_cut() const noexcept { return is_cut_; }
 
  private:
   Memory* memory_ = nullptr;  // null: no buffer
   MutableBytes buffer_;
   std::size_t size_ = 0;  // bytes of buffer_ that are the message
+  bool is_cut_ = false;
 };
 
 }  // namespace rpcrdma::tcp

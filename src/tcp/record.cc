@@ -28,6 +28,10 @@ std::size_t RecordReader::take(Bytes input) {
       taken += take_mark(rest);
       continue;
     }
+    if (skips()) {
+      taken += skip(rest);
+      continue;
+    }
     const MutableBytes room = place();
     if (room.empty()) break;
     const std::size_t size = std::min(room.size(), rest.size());
@@ -49,9 +53,13 @@ std::size_t RecordReader::take_mark(Bytes input) noexcept {
 void RecordReader::begin_fragment() noexcept {
   const std::uint32_t mark = xdr::load_word(mark_.data());
   const std::uint32_t size = mark & ~kLastFragment;
-  if (size > limits_.size_max - size_) {
-    error_ = RecordError::kTooLarge;
-    return;
+  if (is_cut_ || size > limits_.size_max - size_) {
+    if (!limits_.cuts_excess || size_ + skipped_ + size > kFragmentSizeMax) {
+      error_ = RecordError::kTooLarge;
+      return;
+    }
+    is_cut_ = true;
+    judge_head();
   }
   if (++fragments_ > limits_.fragments_max) {
     error_ = RecordError::kTooManyFragments;
@@ -63,20 +71,44 @@ void RecordReader::begin_fragment() noexcept {
 }
 
 MutableBytes RecordReader::place() {
-  if (error_ != RecordError::kNone || mark_size_ < kMarkSize || fragment_left_ == 0) return {};
+  if (error_ != RecordError::kNone || mark_size_ < kMarkSize || fragment_left_ == 0 || skips()) {
+    return {};
+  }
   if (size_ == buffer_.size() && !grow()) return {};
-  return buffer_.subspan(size_, std::min<std::size_t>(fragment_left_, buffer_.size() - size_));
+  const std::size_t end = is_cut_ ? std::min(head_size(), buffer_.size()) : buffer_.size();
+  return buffer_.subspan(size_, std::min<std::size_t>(fragment_left_, end - size_));
+}
+
+std::size_t RecordReader::skip(Bytes input) noexcept {
+  const std::size_t size = std::min<std::size_t>(fragment_left_, input.size());
+  skipped_ += size;
+  end_bytes(size);
+  return size;
 }
 
 void RecordReader::handle_placed(std::size_t size) noexcept {
   if (size == 0) return;  // also inside of a mark
   size_ += size;
+  end_bytes(size);
+  if (is_cut_) judge_head();
+}
+
+// A message begins with its XID and its type (RFC 5531 §9).
+void RecordReader::judge_head() noexcept {
+  constexpr std::uint32_t kCall = 0;
+  if (size_ < 2 * xdr::kWordSize) return;
+  if (xdr::load_word(buffer_.data() + xdr::kWordSize) != kCall) error_ = RecordError::kTooLarge;
+}
+
+void RecordReader::end_bytes(std::size_t size) noexcept {
   fragment_left_ -= static_cast<std::uint32_t>(size);
   if (fragment_left_ == 0 && !last_) mark_size_ = 0;
 }
 
 bool RecordReader::grow() {
-  const std::size_t size_max = last_ ? size_ + fragment_left_ : limits_.size_max;
+  const std::size_t size_max = is_cut_ ? head_size()
+                               : last_ ? size_ + fragment_left_
+                                       : limits_.size_max;
   const std::size_t size = std::min(size_max, std::max(kFirstSize, 4 * buffer_.size()));
   const MutableBytes larger = memory_.take(size);
   starved_ = larger.empty();
@@ -89,7 +121,7 @@ bool RecordReader::grow() {
 
 Message RecordReader::release() noexcept {
   RPCRDMA_ASSERT(done(), "a record that is not complete");
-  Message message(memory_, buffer_, size_);
+  Message message(memory_, buffer_, size_, is_cut_);
   buffer_ = {};
   clear();
   return message;
@@ -100,7 +132,8 @@ void RecordReader::clear() noexcept {
   buffer_ = {};
   size_ = mark_size_ = 0;
   fragment_left_ = fragments_ = 0;
-  last_ = starved_ = false;
+  last_ = starved_ = is_cut_ = false;
+  skipped_ = 0;
 }
 
 }  // namespace rpcrdma::tcp

@@ -3,6 +3,7 @@
 #ifndef RPCRDMA_TCP_RECORD_H_
 #define RPCRDMA_TCP_RECORD_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,10 @@ struct RecordLimits {
   std::uint32_t size_max = 1U << 20U;  // of all fragments together, bytes
   // Empty fragments count too: nothing else would bound how many there are.
   std::uint32_t fragments_max = 4096;
+  // Reads a Call over size_max to its end, and keeps its head alone, so that it can be answered by
+  // its XID. Refused nevertheless are a Call over kFragmentSizeMax, and what is no Call: strangers
+  // that speak another protocol announce anything. Without it, any record over size_max is refused.
+  bool cuts_excess = false;
 };
 
 enum class RecordError : std::uint8_t { kNone, kTooLarge, kTooManyFragments };
@@ -33,6 +38,9 @@ enum class RecordError : std::uint8_t { kNone, kTooLarge, kTooManyFragments };
 class RecordReader {
  public:
   static constexpr std::size_t kFirstSize = 4096;  // bytes of a record's first buffer
+  // Bytes of a record over its limit that are kept at least, if it may have so many: the longest
+  // header of a Call takes 840 (RFC 5531 §8.2 and 9).
+  static constexpr std::size_t kHeadSize = 1024;
 
   // `memory` outlives the reader.
   RecordReader(Memory& memory, const RecordLimits& limits) noexcept
@@ -51,7 +59,7 @@ class RecordReader {
 
   // The memory for the next bytes of the fragment that is under way, so that they need not be
   // copied: `size` bytes that were put there are told by handle_placed(). Empty: a mark comes next,
-  // or the record is done or refused, or starved().
+  // or the record is done or refused, or skips(), or starved().
   MutableBytes place();
   void handle_placed(std::size_t size) noexcept;
 
@@ -60,14 +68,22 @@ class RecordReader {
   Message release() noexcept;
 
   RecordError error() const noexcept { return error_; }
+  // The record is over its limit and its head is here: take() throws away what comes of the rest.
+  bool skips() const noexcept { return is_cut_ && size_ >= head_size() && fragment_left_ > 0; }
   // There was no memory for the bytes that come next; take() and place() ask again.
   bool starved() const noexcept { return starved_; }
   // Nothing of the next record has come.
   bool at_start() const noexcept { return fragments_ == 0 && mark_size_ == 0; }
 
  private:
+  std::size_t head_size() const noexcept {
+    return std::min<std::size_t>(kHeadSize, limits_.size_max);
+  }
   std::size_t take_mark(Bytes input) noexcept;
+  std::size_t skip(Bytes input) noexcept;
   void begin_fragment() noexcept;
+  void end_bytes(std::size_t size) noexcept;
+  void judge_head() noexcept;
   bool grow();
   void clear() noexcept;
 
@@ -79,6 +95,8 @@ class RecordReader {
   std::uint32_t fragments_ = 0;
   bool last_ = false;
   bool starved_ = false;
+  bool is_cut_ = false;
+  std::size_t skipped_ = 0;  // bytes of the message that are not in buffer_
   RecordError error_ = RecordError::kNone;
   MutableBytes buffer_;
   std::size_t size_ = 0;  // bytes of the message in buffer_

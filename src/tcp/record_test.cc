@@ -191,6 +191,85 @@ TEST(RecordReader, MarksOfTheLargestFragmentsAreRefusedWhateverCameBefore) {
   }
 }
 
+// A message that begins as a Call of XID 5 does.
+Stream call_pattern(std::size_t size) {
+  Stream message = pattern(size);
+  for (std::size_t i = 0; i < 8; ++i) message[i] = i == 3 ? std::byte{5} : std::byte{0};
+  return message;
+}
+
+TEST(RecordReader, HeadOfACallOverTheCapIsKeptAndTheRestIsReadForNothing) {
+  constexpr std::size_t kHead = RecordReader::kHeadSize;
+  for (const std::size_t at_once : {1U, 7U, 1U << 20U}) {
+    for (const std::size_t first : {0U, 500U, 3000U, 6000U}) {
+      Purse memory;
+      RecordReader reader(memory, {.size_max = 5000, .fragments_max = 3, .cuts_excess = true});
+      const Stream call = call_pattern(9000);
+      Stream stream;
+      if (first > 0)
+        add_fragment(stream, Stream(call.begin(), call.begin() + std::ptrdiff_t(first)), false);
+      add_fragment(stream, Stream(call.begin() + std::ptrdiff_t(first), call.end()), true);
+      add_fragment(stream, call_pattern(100), true);
+      Bytes rest(stream);
+      while (!reader.done() && !rest.empty()) {
+        const std::size_t taken = reader.take(rest.first(std::min(at_once, rest.size())));
+        ASSERT_GT(taken, 0U);
+        rest = rest.subspan(taken);
+      }
+      ASSERT_TRUE(reader.done()) << first;
+      const Message cut = reader.release();
+      EXPECT_TRUE(cut.is_cut());
+      // What was whole before the record went over its cap may be there, too.
+      EXPECT_EQ(cut.bytes().size(), first == 3000 ? 3000 : kHead);
+      EXPECT_TRUE(std::ranges::equal(cut.bytes(), Bytes(call).first(cut.bytes().size())));
+      EXPECT_LE(memory.most, 16384U) << "bytes that were taken at a time";
+      reader.take(rest);
+      ASSERT_TRUE(reader.done()) << "the next record";
+      const Message next = reader.release();
+      EXPECT_FALSE(next.is_cut());
+      EXPECT_EQ(next.bytes().size(), 100U);
+    }
+  }
+}
+
+TEST(RecordReader, CapBelowAHeadHolds) {
+  Purse memory;
+  RecordReader reader(memory, {.size_max = 64, .fragments_max = 1, .cuts_excess = true});
+  Stream stream;
+  add_fragment(stream, call_pattern(2000), true);
+  EXPECT_EQ(reader.take(stream), stream.size());
+  ASSERT_TRUE(reader.done());
+  EXPECT_EQ(reader.release().bytes().size(), 64U);
+}
+
+TEST(RecordReader, OnlyACallIsCutAndNoneAboveTheLargestFragment) {
+  const auto error_of = [](const Stream& stream) {
+    Purse memory;
+    RecordReader reader(memory, {.size_max = 1000, .fragments_max = 9, .cuts_excess = true});
+    reader.take(stream);
+    EXPECT_EQ(reader.wanted() == 0, reader.error() != RecordError::kNone);
+    return reader.error();
+  };
+  const auto announced = [](const Stream& first, std::uint32_t second) {
+    Stream stream;
+    if (!first.empty()) add_fragment(stream, first, false);
+    add_mark(stream, second);
+    return stream;
+  };
+  EXPECT_EQ(error_of(announced({}, kLastFragment | 0x7fffffffU)), RecordError::kNone);
+  EXPECT_EQ(error_of(announced(call_pattern(8), kLastFragment | 0x7ffffff7U)), RecordError::kNone);
+  EXPECT_EQ(error_of(announced(call_pattern(8), kLastFragment | 0x7ffffff8U)),
+            RecordError::kTooLarge);
+  Stream reply = call_pattern(8);
+  reply[7] = std::byte{1};
+  EXPECT_EQ(error_of(announced(reply, 2000)), RecordError::kTooLarge) << "known at the mark";
+  Stream later = announced({}, 2000);
+  later.insert(later.end(), reply.begin(), reply.end() - 1);
+  EXPECT_EQ(error_of(later), RecordError::kNone);
+  later.push_back(reply.back());
+  EXPECT_EQ(error_of(later), RecordError::kTooLarge) << "known at the eighth byte";
+}
+
 TEST(RecordReader, EmptyLastFragmentEndsARecordAlsoAtTheCap) {
   Purse memory;
   RecordReader reader(memory, {.size_max = 8, .fragments_max = 4});

@@ -216,14 +216,54 @@ TEST_F(HostileToTcp, RpcRefusalsAreThoseOfRfc5531) {
   EXPECT_EQ(server->counters().calls, 11U);
 }
 
-TEST_F(HostileToTcp, RecordOverTheCapEndsItsConnectionOnly) {
+TEST_F(TcpTest, CallOverTheCapIsAnsweredAndItsConnectionGoesOn) {
+  ServerOptions options;
+  options.tcp.record_size_max = 4096;
+  start(options);
+  RawPeer& peer = connect();
+  for (const std::size_t size : {4096U, 5U << 20U}) {
+    const Message data(size, std::byte{7});
+    EXPECT_EQ(ask(peer, call_of(1, TestService::kLength, opaque(data))),
+              (Words{1, 1, 0, 0, 0, 4}))  // GARBAGE_ARGS
+        << size;
+  }
+  // No service sees the part that was kept: this one looks at no arguments.
+  EXPECT_EQ(ask(peer, call_of(2, TestService::kNull, Message(9000))), (Words{2, 1, 0, 0, 0, 4}));
+  // What nobody serves is refused as ever.
+  const Message unknown = join({raw_call(2, 77), Message(9000)});
+  EXPECT_EQ(ask(peer, unknown), (Words{2, 1, 0, 0, 0, 3}));
+  EXPECT_EQ(ask(peer, call_of(3, TestService::kLength, opaque(Message(400)))),
+            (Words{3, 1, 0, 0, 0, 0, 400}));
+  EXPECT_TRUE(ends.empty());
+  EXPECT_EQ(server->counters().calls, 5U);
+}
+
+// Bytes that are read for nothing take no memory, and no turns from others.
+TEST_F(HostileToTcp, EndlessCallDelaysNobodyElse) {
+  ServerOptions options;
+  options.tcp.record_size_max = 4096;
+  start(options);
+  RawPeer& bad = connect();
+  RawPeer& good = connect();
+  ASSERT_TRUE(bad.send(join({words({0x7fffffff}), raw_call(1, TestService::kLength)})));
+  const Message data(64U << 10U);
+  for (std::uint32_t xid = 1; xid <= 50; ++xid) {
+    ASSERT_TRUE(bad.send(data));
+    EXPECT_EQ(ask(good, raw_call(xid, 0)).size(), 6U);
+  }
+  EXPECT_TRUE(ends.empty());
+  EXPECT_EQ(server->connections(), 2U);
+}
+
+TEST_F(HostileToTcp, RecordOverTheCapThatIsNoCallEndsItsConnectionOnly) {
   ServerOptions options;
   options.tcp.record_size_max = 4096;
   start(options);
   RawPeer& good = connect();
   RawPeer& bad = connect();
   EXPECT_EQ(ask(good, raw_call(1, 0)).size(), 6U);
-  ASSERT_TRUE(bad.send(words({4097})));
+  const std::string_view other = "GET / HTTP/1.1\r\n\r\n";  // "GET " is a mark of 1.2 GB
+  ASSERT_TRUE(bad.send(std::as_bytes(std::span(other))));
   EXPECT_TRUE(next(bad).empty());
   EXPECT_EQ(ask(good, raw_call(2, 0)).size(), 6U);
   ASSERT_EQ(ends.size(), 1U);

@@ -142,7 +142,7 @@ void TcpServer::drop(const posix::Fd& socket) {
 // It was admitted, and there is room.
 void TcpServer::open(posix::Fd socket, Instant now) {
   tcp::ConnectionOptions options;
-  options.record = {options_.record_size_max, options_.fragments_max};
+  options.record = {options_.record_size_max, options_.fragments_max, true};
   options.messages_unsent_max = options_.calls_max;
   options.stall_timeout = rpc::limited(shared_.state.options.peer_timeout);
   options.record_timeout = rpc::limited(shared_.state.options.pull_timeout);

@@ -151,6 +151,11 @@ void TcpSession::admit(TcpCall& call) {
   call.header_size_ = admission.header_size;
   call.traits_ = admission.traits;
   call.is_whole_ = admission.is_whole;
+  if (call.message_.is_cut()) [[unlikely]] {
+    // The client learns which of its calls was too large, and keeps its connection.
+    call.status_ = AcceptStatus::kGarbageArgs;
+    return send_answer(call);
+  }
   accept(call);
 }
 
@@ -361,8 +366,10 @@ std::optional<Error> TcpSession::failure(bool& was_reset_at_rest) const {
       if (end.code == 0) return lost("the peer closed it inside of a record");
       return lost(std::generic_category().message(end.code));
     case tcp::EndKind::kTooLarge:
-      return lost(fmt::format("the peer sent a record of more than TcpOptions::record_size_max, {}",
-                              options_.record_size_max));
+      return lost(fmt::format(
+          "the peer announced a record of more than TcpOptions::record_size_max, {}, that is no "
+          "RPC call or has more than 2 GiB",
+          options_.record_size_max));
     case tcp::EndKind::kTooManyFragments:
       return lost(
           fmt::format("the peer sent a record of more fragments than TcpOptions::fragments_max, {}",
