@@ -85,6 +85,16 @@ void CommonOptions::add_to(Command& command) {
        &connection.credits,
        "calls in flight: asked for or granted",
        {.range = {1, 4096}}},
+      {"--ird",
+       &provider.reads_served_max,
+       "RDMA Reads of the other side that are served at a time (IRD); 0: it gets none, so that a "
+       "client makes no call with Read chunks (default: 16)",
+       {.range = {0, 255}}},
+      {"--ord",
+       &provider.reads_in_flight_max,
+       "RDMA Reads of this side at a time (ORD), as far as the other side serves them; 0: a server "
+       "takes no call with Read chunks (default: 16)",
+       {.range = {0, 255}}},
       {"--profile",
        &profile,
        "the text that both sides follow: rfc8166; or rfc5666, with results that the client reads, "
@@ -141,7 +151,12 @@ void ClientSettings::add_to(Command& command) {
   });
 }
 
-void ClientSettings::add_calls_to(Command& command, const char* timeout_help) {
+void ClientSettings::add_calls_to(Command& command, const char* timeout_help, Verbose verbose) {
+  if (verbose == Verbose::kTermsOnly) {
+    command.add({{"-v,--verbose", &is_verbose,
+                  "say on stderr what was negotiated with the server: version, credits, inline "
+                  "sizes, invalidation, CRC, and RDMA Reads at a time"}});
+  }
   command.add({
       {"--timeout",
        &timeout_s,
@@ -237,11 +252,13 @@ Expected<Client, Error> ClientSettings::connect() {
   if (!client && client.error().code == Errc::kVersion) fail(client.error());
   if (!client) fail(kNoConnection, client.error().message());
   if (!request.empty()) ask(*client);
-  if (show_characteristics) {
-    // The server says what it is in front of its next reply, whatever that is.
+  if (show_characteristics || is_verbose) {
+    // The server says what it is in front of its next reply, whatever that is, and grants credits
+    // with it.
     if (auto call = client->prepare({0, 0, 0})) (void)client->call(std::move(*call));
-    say(characteristics_text(*client));
   }
+  if (show_characteristics) say(characteristics_text(*client));
+  if (is_verbose) say(terms_text(*client));
   return client;
 }
 
@@ -285,6 +302,13 @@ std::string characteristics_text(const Client& client) {
   };
   return fmt::format("version 2\n  this side:  {}\n  the server: {}", side(both->own),
                      side(both->peer));
+}
+
+std::string terms_text(const Client& client) {
+  const auto terms = client.terms();
+  const std::string text =
+      terms ? to_string(*terms) : std::string("plain TCP, where nothing is negotiated");
+  return fmt::format("rpcrdma: {}: {}", client.peer_address(), text);
 }
 
 std::string not_empty(const std::string& value) {

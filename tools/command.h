@@ -55,6 +55,7 @@ struct ClientSettings {
   bool no_reconnect = false;
   bool step_up = false;
   bool show_characteristics = false;
+  bool is_verbose = false;
   std::string security = "sys";
   std::string service = "nfs";  // of Kerberos
   std::string request;          // "rbsiz=SIZE[@SECONDS]"
@@ -63,9 +64,11 @@ struct ClientSettings {
   void add_to(Command& command);
   void add_reconnect_to(Command& command);  // for commands whose calls may be repeated
   void add_step_up_to(Command& command);    // for commands that speak the blob program
-  // Adds what every client takes, also one of another program than the blob program: --timeout, and
-  // CommonOptions.
-  void add_calls_to(Command& command, const char* timeout_help);
+  // Adds what every client takes, also one of another program than the blob program: --timeout,
+  // CommonOptions, and --verbose, with kAlsoMore later than these.
+  enum class Verbose : std::uint8_t { kTermsOnly, kAlsoMore };
+  void add_calls_to(Command& command, const char* timeout_help,
+                    Verbose verbose = Verbose::kTermsOnly);
   ClientOptions client_options();
   Expected<Client, Error> connect();
 
@@ -100,6 +103,8 @@ void say(const std::string& line) noexcept;
 
 // What both sides of a connection have told about themselves, in lines.
 std::string characteristics_text(const Client& client);
+// What they agreed on, in one line that names the server.
+std::string terms_text(const Client& client);
 
 // min, avg, p50, p99, p99.9, max of samples, in microseconds. Sorts them.
 struct Latency {

@@ -27,7 +27,6 @@ struct CopySettings {
   nfs::CopyOptions copy;
   std::string sparse = "auto";
   bool is_archive = false;
-  bool is_verbose = false;
   std::vector<std::string> paths;  // the target last
 };
 
@@ -95,7 +94,7 @@ std::unique_ptr<nfs::Mounted> mount_target(CopySettings& settings, const std::st
 
 // Lines of what is copied; the paths below an export are printed as those of URLs.
 void print_copied(CopySettings& settings, const std::string& from_top, const std::string& to_top) {
-  if (!settings.is_verbose) return;
+  if (!settings.client.is_verbose) return;
   settings.copy.copied = [from_top, to_top](const std::string& from, const std::string& to) {
     const std::string line = escaped(from_top + from) + " -> " + escaped(to_top + to) + "\n";
     std::fwrite(line.data(), 1, line.size(), stdout);  // main() finds that it failed
@@ -210,7 +209,7 @@ std::string server_of(const std::string& url) {
 
 // Each file after the one before.
 void print(CopySettings& settings, const std::vector<std::string>& sources) {
-  if (settings.is_verbose) fail(kUsage, "-v says what is copied where the files go to");
+  if (settings.client.is_verbose) fail(kUsage, "-v says what is copied where the files go to");
   if (settings.copy.verify) {
     fail(kUsage, "--verify reads again what was copied, which standard output has no way to");
   }
@@ -241,8 +240,8 @@ void copy(CopySettings& settings) {
   const auto begun = std::chrono::steady_clock::now();
   const std::string server = server_of(is_upload ? target : sources.front());
   std::optional<ProgressBar> bar(std::in_place, "cp to " + escaped(target),
-                                 settings.is_verbose ? "" : server);
-  if (!settings.is_verbose) {
+                                 settings.client.is_verbose ? "" : server);
+  if (!settings.client.is_verbose) {
     settings.copy.progress = [&bar](const nfs::CopyProgress& now) {
       bar->update(now.bytes, now.bytes_known);
     };
@@ -293,13 +292,16 @@ void add_cp(Command& program) {
        "READs or WRITEs under way at a time",
        {.range = {1, 32}}},
   });
-  settings.client.add_calls_to(command, "seconds that connecting and each call may take");
+  settings.client.add_calls_to(command, "seconds that connecting and each call may take",
+                               ClientSettings::Verbose::kAlsoMore);
   settings.client.add_reconnect_to(command);
   settings.nfs.add_to(command);
-  command.add({{"-v,--verbose",
-                &settings.is_verbose,
-                "a line for each file, link and new directory: SOURCE -> TARGET",
-                {.excludes = "--json"}}});
+  command.add(
+      {{"-v,--verbose",
+        &settings.client.is_verbose,
+        "a line for each file, link and new directory: SOURCE -> TARGET; and one on stderr for "
+        "what was negotiated with the server",
+        {.excludes = "--json"}}});
   command.set_footer(
       "-p keeps modes (but for set-user-ID and set-group-ID) and times (1970 to 2106), and no\n"
       "owners. Without it, a file that is there keeps its mode, a new one has that of the source\n"

@@ -80,7 +80,11 @@ std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& s
   options.connections = settings.connections;
   options.mount_port = settings.mount_port;
   auto opened = nfs::Mounted::open(parsed, std::move(options));
-  if (opened) return std::move(*opened);
+  if (opened) {
+    const Client* const first = (*opened)->connections().first_client();
+    if (client.is_verbose && first != nullptr) say(terms_text(*first));
+    return std::move(*opened);
+  }
   const nfs::Failure& why = opened.error();
   if (why.error && why.error->code == Errc::kBadUrl) fail(kUsage, why.message());
   const bool is_nobody = why.error && is_no_connection(why.error->code);

@@ -161,6 +161,9 @@ void log_connection(StderrLog& log, RareLine& resets, const ConnectionEvent& eve
     case ConnectionEvent::Kind::kOpened:
       return log.write(LogLevel::kInfo,
                        fmt::format("{} connected ({} now)", event.peer, event.connections));
+    case ConnectionEvent::Kind::kReady:
+      return log.write(LogLevel::kDebug,
+                       fmt::format("{} negotiated: {}", event.peer, to_string(*event.terms)));
     case ConnectionEvent::Kind::kRefused:
       return log.write(LogLevel::kWarning,
                        fmt::format("{} was refused: {}", event.peer, event.error->cause));

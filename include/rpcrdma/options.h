@@ -16,6 +16,7 @@
 #include "rpcrdma/error.h"
 #include "rpcrdma/gss.h"
 #include "rpcrdma/oncrpc.h"
+#include "rpcrdma/terms.h"
 
 namespace rpcrdma {
 
@@ -41,7 +42,11 @@ struct ProviderOptions {
   // connection to adopt.
   std::string name = "auto";
   Registration registration = Registration::kAuto;
-  bool crc = true;           // siwarp: MPA CRC; used when either side requests it
+  bool crc = true;  // siwarp: MPA CRC; used when either side requests it
+  // RDMA Reads that this side serves at a time (IRD), and that it wants to have in flight (ORD); at
+  // most 255 each, and no more than the device and the peer have. 0 Reads in flight: a server
+  // refuses Calls with Read chunks; 0 served: a client makes none. nullopt: 16.
+  std::optional<std::uint16_t> reads_served_max{}, reads_in_flight_max{};
   std::string capture_file;  // siwarp: pcapng of all its connections' traffic; empty: none
   std::uint64_t capture_bytes_max = 64U << 20U;            // the file stops growing here
   std::chrono::milliseconds setup_timeout_client{10'000};  // for the whole connection setup
@@ -209,6 +214,7 @@ struct BackwardOptions {
 struct ConnectionEvent {
   enum class Kind : std::uint8_t {
     kOpened,   // a peer was accepted; its setup is not complete yet
+    kReady,    // RDMA: the setup is complete, with these terms
     kRefused,  // error: why
     kEnded,    // error: why, unless one of the two sides closed it in order
   };
@@ -220,8 +226,9 @@ struct ConnectionEvent {
   // kEnded with an error: the peer reset the connection while no call was under way, as clients do
   // that leave in a hurry. Nothing was lost with it.
   bool was_reset_at_rest = false;
-  std::size_t connections = 0;  // the current number
-  TransferCounters counters{};  // kEnded: those of the connection
+  std::size_t connections = 0;             // the current number
+  const ConnectionTerms* terms = nullptr;  // kReady; null: another kind
+  TransferCounters counters{};             // kEnded: those of the connection
 };
 
 struct ServerOptions {

@@ -49,7 +49,7 @@ using work::Expose, work::Read, work::Receive, work::RegionId, work::Remote, wor
 using work::kSlicesMax;
 
 // The capabilities of a queue pair. The values that the setup negotiates (the two numbers of Reads,
-// and invalidation) may change until kConnected was polled; no others do.
+// invalidation and the CRC) may change until kConnected was polled; no others do.
 struct Capabilities {
   // The number of Receives that may be posted and not yet polled, and the same number of other work
   // requests. Receives never wait for room, so this must hold those of a connection:
@@ -75,6 +75,8 @@ struct Capabilities {
   // The peer's RDMA Reads that this side serves at a time (negotiated IRD). 0: a client makes only
   // calls without Read chunks.
   std::uint32_t reads_served_max = 0;
+  // Messages carry MPA's CRC32C, as the setup negotiated. nullopt: there is none to negotiate.
+  std::optional<bool> crc{};
 };
 
 // Error codes independent of errno, for decisions. kBadAddress and kUnsupported ask the user to

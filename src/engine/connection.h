@@ -146,9 +146,15 @@ class Connection {
   // Calls that we made and that wait for a credit or for a Receive to be posted.
   std::size_t calls_waiting() const noexcept { return requester_.calls_waiting(); }
   std::uint32_t credits_limit() const noexcept { return requester_.credits().limit(); }
+  // That each reply grants.
+  std::uint32_t credits_granted() const noexcept { return shared_.receives.granted(); }
   std::uint32_t receives_posted() const noexcept { return shared_.receives.posted(); }
   // Whether version 2 was offered and the peer has not said yet which version it speaks.
   bool is_offering() const noexcept { return shared_.is_offering; }
+  // Of the Calls that we make; 0 while it is being offered.
+  std::uint32_t protocol_version() const noexcept {
+    return is_offering() ? 0 : link().dialect == Dialect::kV2 ? 2 : 1;
+  }
   // Version 2: what the two sides have said about themselves, and how that changes.
   OptionPort& option_port() noexcept { return option_port_; }
   const OptionPort& option_port() const noexcept { return option_port_; }

@@ -51,12 +51,20 @@ void make_deep_enough(Options& options, const Load& load) {
       options.connections_max, std::max(load.connections_max, load.connections_max + kInSetUp));
 }
 
+template <class Options>
+void take_read_depths(Options& options, const ProviderOptions& provider) {
+  constexpr std::uint16_t kReadsMax = 255;  // as rdma_cm's fields are
+  options.ird = std::min(provider.reads_served_max.value_or(options.ird), kReadsMax);
+  options.ord = std::min(provider.reads_in_flight_max.value_or(options.ord), kReadsMax);
+}
+
 // `why`: what to tell with each error of connecting or listening; may be empty.
 Made make_siwarp(const ProviderOptions& provider, const Load& load, bool share_port,
                  std::string why) {
   rdma::siwarp::Options options;
   options.remedy = std::move(why);
   options.crc = provider.crc;
+  take_read_depths(options, provider);
   options.share_port = share_port;
   options.capture_file = provider.capture_file;
   options.capture_bytes_max = provider.capture_bytes_max;
@@ -101,6 +109,7 @@ Made make_verbs(rdma::verbs::Plugin& plugin, const ProviderOptions& provider, co
   rdma::verbs::Options options;
   options.shared_receives = shared;
   options.registration = to_verbs(provider.registration);
+  take_read_depths(options, provider);
   options.setup_timeout_initiator = limited(provider.setup_timeout_client);
   options.setup_timeout_responder = limited(provider.setup_timeout_server);
   make_deep_enough(options, load);

@@ -78,18 +78,13 @@ class Connection {
   bool ended() const noexcept { return ended_; }  // refused, disconnected, or given up
   void disconnect() noexcept { queue_pair_->disconnect(); }
   engine::Profile profile() const noexcept { return options_.profile; }
+  const rdma::Capabilities& capabilities() const noexcept { return queue_pair_->capabilities(); }
   // RDMA Reads that may be in progress at a time, by the connection set-up.
-  std::uint32_t reads_in_flight_max() const noexcept {
-    return queue_pair_->capabilities().reads_in_flight_max;
-  }
+  std::uint32_t reads_in_flight_max() const noexcept { return capabilities().reads_in_flight_max; }
   // RDMA Reads of the peer's that may be in progress at a time, by the connection set-up.
-  std::uint32_t reads_served_max() const noexcept {
-    return queue_pair_->capabilities().reads_served_max;
-  }
-  bool registering_is_costly() const noexcept {
-    return queue_pair_->capabilities().registering_is_costly;
-  }
-  bool shares_receives() const noexcept { return queue_pair_->capabilities().shares_receives; }
+  std::uint32_t reads_served_max() const noexcept { return capabilities().reads_served_max; }
+  bool registering_is_costly() const noexcept { return capabilities().registering_is_costly; }
+  bool shares_receives() const noexcept { return capabilities().shares_receives; }
   // Why the connection ended, also when the engine gave it up.
   rdma::Error cause() const noexcept;
   // Behind engine::CallError::kNoMemory.

@@ -28,6 +28,7 @@ struct Layout {
   std::size_t idle = 0;         // connections that rest beside those that are measured
   std::size_t connections = 0;  // that are measured, beside the case's own one
   int depth_max = 1;            // of all cases
+  bool is_verbose = false;      // says on stderr what was negotiated
 };
 
 // What an RDMA device is asked for; all 0 without one, but for registrations.

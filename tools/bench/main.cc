@@ -120,6 +120,7 @@ void run_bench(const Settings& settings) {
   for (const Group& group : plan.groups) {
     plan.layout.depth_max = std::max(plan.layout.depth_max, group.raw.depth);
   }
+  plan.layout.is_verbose = settings.is_verbose;
   plan.layout.server_url = settings.url;
   plan.layout.threads = settings.threads;
   plan.layout.idle = settings.idle;

@@ -5,6 +5,8 @@ namespace rpcrdma::tools::bench {
 void add_options(Command& command, Settings& settings) {
   command.add({
       {"--json", &settings.json, "print the result as JSON: an array, one object a case"},
+      {"-v,--verbose", &settings.is_verbose,
+       "say on stderr what each measured connection has negotiated"},
       {"--seconds",
        &settings.seconds,
        "seconds of measuring for each case",

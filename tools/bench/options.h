@@ -15,6 +15,7 @@ namespace rpcrdma::tools::bench {
 struct Settings {
   bool json = false;
   bool list = false;
+  bool is_verbose = false;
   double seconds = 1;
   int rounds = 7;
   std::vector<std::string> cases;

@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "rpcrdma/client.h"
@@ -135,6 +137,9 @@ class Rpcrdma final : public Contender {
 
   Sample run(const Case& what, const Times& times, const Load& load) override {
     Client client = connect(url_, layout_, what);
+    if (layout_.is_verbose && said_.insert(what.name).second) {
+      fmt::print(stderr, "{}: {}\n", what.name, to_string(client.terms().value()));
+    }
     check_data(client, what, data_);
     const ServerFigures before = figures_of_server(client);
     Meter meter({.server = server(), .load = load}, times);
@@ -179,6 +184,7 @@ class Rpcrdma final : public Contender {
   const Layout layout_;
   std::string url_;
   std::optional<Child> server_;
+  std::set<std::string> said_;  // names of cases whose terms were printed
   Load idle_;
 };
 

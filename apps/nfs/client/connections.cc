@@ -86,6 +86,12 @@ void Connections::begin_others(const nfs3::nfs_fh3& root) {
   }
 }
 
+const Client* Connections::first_client() const noexcept {
+  const auto made =
+      std::ranges::find_if(all_, [](const Connection& each) { return each.client_ != nullptr; });
+  return made != all_.end() ? made->client_.get() : nullptr;
+}
+
 void Connections::adopt(Connection& connection, Client client, State state) {
   connection.registered_.clear();
   connection.nfs_.reset();

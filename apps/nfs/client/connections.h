@@ -128,6 +128,8 @@ class Connections {
   const rpcrdma::Error& last_error() const noexcept { return last_error_; }
   // Of the first connection.
   std::string_view provider_name() const noexcept { return provider_name_; }
+  // Null: it has never been made.
+  const rpcrdma::Client* first_client() const noexcept;
 
  private:
   struct Waiting {

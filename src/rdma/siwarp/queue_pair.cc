@@ -240,6 +240,7 @@ void QueuePair::open_stream() {
   stream_.start(setup_->negotiated(), fpdu_size, alignment);
   capabilities_.reads_in_flight_max = setup_->negotiated().ord;
   capabilities_.reads_served_max = setup_->negotiated().ird;
+  capabilities_.crc = setup_->negotiated().crc;
   state_ = State::kOpen;
   shard_.open.push_back(this);
   tell(LinkEvent::kConnected);

@@ -13,16 +13,20 @@ std::string cause_of_refusal(const CallMessage& call) {
                          : refusal;
 }
 
-std::string cause_of_chunk_error(const CallMessage& call) {
+std::string cause_of_chunk_error(const CallMessage& call, std::uint32_t reads_served_max) {
   std::size_t largest = 0;
   for (const BulkItem& each : call.writer.items()) largest = std::max(largest, each.data.size());
   std::string text = "the server answered ERR_CHUNK";
   if (largest > 0) {
     text += fmt::format(
         "; an argument of {} bytes may be more than it takes (ServerOptions::bulk_size_max, and "
-        "the "
-        "bounds of its .x file)",
+        "the bounds of its .x file)",
         largest);
+    if (reads_served_max == 0) {
+      text +=
+          ", and this side serves no RDMA Reads to bring it (IRD 0, "
+          "ProviderOptions::reads_served_max)";
+    }
   }
   if (call.result_count > 0) {
     std::size_t smallest = call.results[0].size();

@@ -311,10 +311,14 @@ std::string_view Client::peer_address() const noexcept {
   return impl().peer();
 }
 std::uint32_t Client::protocol_version() const noexcept {
-  return impl().protocol_version();
+  const auto terms = impl().terms();
+  return terms ? terms->protocol_version : 0;
 }
 std::optional<ConnectionCharacteristics> Client::characteristics() const noexcept {
   return impl().characteristics();
+}
+std::optional<ConnectionTerms> Client::terms() const noexcept {
+  return impl().terms();
 }
 Expected<void, Error> Client::request_receive_size(std::uint32_t size, ChangeCallback callback,
                                                    std::chrono::nanoseconds delay) {

@@ -85,8 +85,9 @@ class ClientImpl {
   virtual TransferCounters counters() const noexcept = 0;
   virtual std::uint32_t calls_in_flight() const noexcept = 0;
   virtual std::string_view peer() const noexcept = 0;
-  virtual std::uint32_t protocol_version() const noexcept { return 0; }
   virtual std::optional<ConnectionCharacteristics> characteristics() const noexcept { return {}; }
+  // Null without a connection, and over other transports than RDMA.
+  virtual std::optional<ConnectionTerms> terms() const noexcept { return std::nullopt; }
   // Null but on a connection of version two.
   virtual VersionTwo* version_two() noexcept { return nullptr; }
   virtual bool connected() const noexcept = 0;

@@ -49,7 +49,8 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar, privat
   void unregister(std::uint32_t id) noexcept override { memory_.remove(id); }
   Expected<void, Error> resume(rpc::Session& session) override;
   VersionTwo* version_two() noexcept override {
-    return protocol_version() == 2 && !closing_ ? this : nullptr;
+    const bool has_it = connected() && connection_->engine().protocol_version() == 2;
+    return has_it && !closing_ ? this : nullptr;
   }
   int wait_fd() const noexcept override { return provider_.wait_fd(); }
   std::string_view provider_name() const noexcept override { return provider_.name(); }

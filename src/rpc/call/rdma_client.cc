@@ -9,6 +9,7 @@
 #include "rpc/call/call_causes.h"
 #include "rpc/call/reply_reading.h"
 #include "rpc/errors.h"
+#include "rpc/terms.h"
 #include "rpc/time_limit.h"
 
 namespace rpcrdma {
@@ -38,15 +39,16 @@ std::uint32_t RdmaClient::calls_in_flight() const noexcept {
   return calls - std::min(calls, calls_.own_is_under_way() ? 1U : 0U);
 }
 
-std::uint32_t RdmaClient::protocol_version() const noexcept {
-  if (!connected() || connection_->engine().is_offering()) return 0;
-  return connection_->engine().link().dialect == engine::Dialect::kV2 ? 2 : 1;
-}
-
 std::optional<ConnectionCharacteristics> RdmaClient::characteristics() const noexcept {
-  if (protocol_version() != 2) return std::nullopt;
+  if (!connected() || connection_->engine().protocol_version() != 2) return std::nullopt;
   const engine::CharacteristicTable& table = connection_->engine().option_port().characteristics();
   return ConnectionCharacteristics{table.own(), table.peer()};
+}
+
+std::optional<ConnectionTerms> RdmaClient::terms() const noexcept {
+  if (!connected()) return std::nullopt;
+  return rpc::terms_of(*connection_, provider_.name(), connection_->engine().protocol_version(),
+                       connection_->engine().credits_limit());
 }
 
 // --- Making a call -----------------------------------------------------------------------------
@@ -224,7 +226,8 @@ void RdmaClient::handle_failed(std::uint32_t index, engine::CallError error) {
   if (closing_ && error == engine::CallError::kConnectionLost) error = engine::CallError::kCanceled;
   Error explained = errors_.explain(error, connection_);
   if (error == engine::CallError::kChunk && !is_own) {
-    explained.cause = rpc::cause_of_chunk_error(calls_[index]);
+    explained.cause = rpc::cause_of_chunk_error(
+        calls_[index], connection_ != nullptr ? connection_->reads_served_max() : 0);
   }
   fail(index, std::move(explained));
 }

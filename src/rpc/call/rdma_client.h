@@ -30,8 +30,8 @@ class RdmaClient : public ClientImpl {
   void use_credential(const AuthSys& credential) final { plain_.set(credential); }
   std::uint32_t calls_in_flight() const noexcept final;
   std::string_view peer() const noexcept final { return errors_.peer(); }
-  std::uint32_t protocol_version() const noexcept final;
   std::optional<ConnectionCharacteristics> characteristics() const noexcept final;
+  std::optional<ConnectionTerms> terms() const noexcept final;
   bool connected() const noexcept final {
     return connection_ != nullptr && connection_->connected() && use_ == Use::kNow;
   }

@@ -137,7 +137,8 @@ void ConnectingClient::take_changes() {
   // Also ends that nobody waits for any more: news that stayed would wake the loop again and again.
   if (changes_.empty() && !port.has_news()) [[likely]]
     return;
-  changes_.progress(connection_->engine(), protocol_version(), now_);
+  engine::Connection& engine = connection_->engine();
+  changes_.progress(engine, connected() ? engine.protocol_version() : 0, now_);
   pump_connection();  // what they lead to
 }
 

@@ -56,6 +56,10 @@ class ConnectionLog {
   }
   // It was admitted.
   void open(std::string_view peer) { tell({.kind = ConnectionEvent::Kind::kOpened, .peer = peer}); }
+  // Its set-up is complete.
+  void note_ready(std::string_view peer, const ConnectionTerms& terms) {
+    tell({.kind = ConnectionEvent::Kind::kReady, .peer = peer, .terms = &terms});
+  }
   // Null: in order.
   void end(std::string_view peer, Transport transport, const Error* error, bool was_reset_at_rest,
            const TransferCounters& counters) {

@@ -32,6 +32,7 @@ struct Peer final : rdma::NewsListener, DeadlineHeap<Peer>::Entry {
   // The connection goes before the session: nothing may move in the memory that calls still hold.
   const std::unique_ptr<Session> session;
   const std::unique_ptr<transport::Connection> connection;
+  bool is_ready = false;           // its set-up is complete, and was reported
   bool has_ended_at_rest = false;  // no call was under way
   // It will have been idle for too long then; nullopt: it is not idle.
   std::optional<Instant> idle_deadline;

@@ -12,6 +12,7 @@
 #include "rpc/counters.h"
 #include "rpc/engine_options.h"
 #include "rpc/errors.h"
+#include "rpc/terms.h"
 #include "rpc/time_limit.h"
 
 namespace rpcrdma {
@@ -26,6 +27,15 @@ constexpr auto kRdma = rpc::ConnectionLog::Transport::kRdma;
 void drop(rpc::ConnectionLog& log, const rdma::Incoming& incoming) {
   const std::string peer(incoming.peer_address());
   log.drop(peer, kRdma, rpc::is_stopping(peer));
+}
+
+// Reports that the set-up of a connection is complete. No message has shown the version yet.
+void note_ready(rpc::ConnectionLog& log, std::string_view provider, rpc::Peer& peer) {
+  peer.is_ready = true;
+  const transport::Connection& connection = *peer.connection;
+  constexpr std::uint32_t kVersionUnknown = 0;
+  log.note_ready(connection.peer_address(), rpc::terms_of(connection, provider, kVersionUnknown,
+                                                          connection.engine().credits_granted()));
 }
 
 }  // namespace
@@ -216,6 +226,9 @@ void ServerImpl::serve_sessions(Instant now) {
 // Behind its turn. Whether it goes.
 bool ServerImpl::settle(rpc::Peer& peer) {
   rpc::Session& session = *peer.session;
+  if (!peer.is_ready && peer.connection->connected()) [[unlikely]] {
+    note_ready(log_, loop_.provider()->name(), peer);
+  }
   if (draining_ && (session.idle() || drain_is_over_)) session.disconnect();
   if (session.finished()) {
     remove(peer);
