@@ -284,7 +284,9 @@ struct ServerOptions {
   std::size_t reply_cache_bytes = 16U << 20U;
   // A peer that leaves all our RDMA Reads, Writes and Sends unfinished for this long is dropped, so
   // that no peer can hold the memory of calls forever. Over TCP, this applies to a peer that
-  // neither completes a record nor takes any of its replies.
+  // neither completes a record nor takes any of its replies. Results that go by chunks, and all
+  // replies over TCP, have a time besides, in which the peer takes those that are under way: this,
+  // and their bytes at pull_rate_min.
   std::chrono::milliseconds peer_timeout{30'000};
   // How long the data of one Call may take to arrive, once there is memory for it: this, and its
   // bytes at pull_rate_min, bytes per second. Then its connection ends. A peer that sends a little

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "base/bounded_vector.h"
+#include "base/drain_watch.h"
 #include "base/random.h"
 #include "base/ring.h"
 
@@ -28,6 +29,41 @@ TEST(BoundedVector, AssignIsAllOrNothing) {
 TEST(BoundedVectorDeathTest, IndexBeyondSizeIsOurBugAndAborts) {
   BoundedVector<int, 2> values;
   EXPECT_DEATH(values[0] = 1, "index out of range");
+}
+
+TEST(DrainWatch, GivesWhatIsUnderWayAFixedTimeAndThatOfItsBytes) {
+  using std::chrono::seconds;
+  DrainWatch watch(seconds(10), 100);
+  const Instant start{seconds(1000)};
+  EXPECT_FALSE(watch.deadline());
+  watch.begin(400, start);
+  EXPECT_EQ(watch.deadline(), start + seconds(14));
+  watch.begin(200, start + seconds(5));
+  watch.begin(300, start + seconds(6));
+  EXPECT_EQ(watch.deadline(), start + seconds(14)) << "more to send gives no more time";
+  watch.end(400, start + seconds(13));
+  EXPECT_EQ(watch.deadline(), start + seconds(28)) << "both that are left: 10 s and 500 bytes";
+  watch.begin(1'000'000, start + seconds(14));
+  watch.end(200, start + seconds(20));
+  EXPECT_EQ(watch.deadline(), start + seconds(28)) << "the third one has its time still";
+  EXPECT_FALSE(watch.is_late(start + seconds(27)));
+  EXPECT_TRUE(watch.is_late(start + seconds(28)));
+  watch.end(300, start + seconds(28));
+  EXPECT_EQ(watch.deadline(), start + seconds(28 + 10 + 10'000));
+  watch.end(1'000'000, start + seconds(30));
+  EXPECT_FALSE(watch.deadline());
+}
+
+TEST(DrainWatch, EndsWithThePeerAndWithoutARate) {
+  DrainWatch watch(std::chrono::seconds(10), 100);
+  watch.begin(1, Instant{});
+  watch.begin(1, Instant{});
+  watch.stop();
+  watch.end(1, Instant{});
+  EXPECT_FALSE(watch.deadline());
+  DrainWatch without(std::chrono::seconds(10), 0);
+  without.begin(1, Instant{});
+  EXPECT_FALSE(without.deadline());
 }
 
 TEST(Ring, KeepsOrderAcrossManyWraps) {

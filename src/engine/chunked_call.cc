@@ -8,6 +8,7 @@ void ChunkedCall::clear() noexcept {
   reply.stream.clear();
   reply.items.clear();
   has_written = false;
+  written = 0;
   invalidate.reset();
   items_.clear();
   filler_ = {};
@@ -48,6 +49,7 @@ bool ChunkedCall::emit_writes(const SlotBase& slot, bool in_reply_chunk, WorkRoo
     room.add_write(id, {piece.from, piece.to.length, piece.from_offset}, to_remote(piece.to));
     recent.note(piece.to, slot);
     has_written = true;
+    written += piece.to.length;
   }
 }
 

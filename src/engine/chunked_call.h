@@ -23,6 +23,7 @@ class ChunkedCall {
   PullWindow::Claim claim;
   ReplyPlan reply;
   bool has_written = false;               // RDMA Writes went out for its reply
+  std::uint64_t written = 0;              // bytes of these
   std::optional<SteeringTag> invalidate;  // by the Send of its reply
   Padding padding;                        // of an RDMA_MSGP
 

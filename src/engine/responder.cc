@@ -17,7 +17,8 @@ Responder::Responder(const Options& options, Shared& shared, HeaderArena headers
       pulls_(options, shared, slots_),
       recent_writes_(options.credits),
       waiting_(options.credits),
-      peer_(options.peer_timeout) {
+      peer_(options.peer_timeout),
+      results_(options.peer_timeout, options.pull_rate_min) {
   if (rfc5666::is_chosen(options)) {
     rfc5666::ExposedReplies::Host& self = *this;
     profile_ = std::make_unique<rfc5666::ExposedReplies>(options_, shared, self, slots_.size());
@@ -159,6 +160,9 @@ void Responder::handle_done(const WorkDone& done, const WorkName& name) {
     if (is_last && slot.lost) finish(slot);
     return;
   }
+  if (slot.chunked != nullptr && slot.chunked->has_written && name.kind == WorkKind::kReplySend) {
+    results_.end(slot.chunked->written, now_);
+  }
   if (name.kind == WorkKind::kRead) {
     shared_.reads.give_back();
     pulls_.read_done(slot);
@@ -190,15 +194,18 @@ void Responder::handle_timeout(Instant now) {
   }
   if (peer_.expired(now)) shared_.give_up(GivenUp::kUnserved);
   if (pulls_.is_late(now)) shared_.give_up(GivenUp::kSlowReads);
+  if (results_.is_late(now)) shared_.give_up(GivenUp::kSlowReplies);
 }
 
 std::optional<Instant> Responder::poll_timeout() const noexcept {
   const auto of_profile = profile_ != nullptr ? profile_->next_deadline() : std::nullopt;
-  return earlier(earlier(peer_.deadline(), of_profile), pulls_.deadline());
+  return earlier(earlier(peer_.deadline(), of_profile),
+                 earlier(pulls_.deadline(), results_.deadline()));
 }
 
 void Responder::handle_disconnected() {
   peer_.stop();
+  results_.stop();
   pulls_.handle_disconnected();
   while (!waiting_.empty()) shared_.receives.repost(waiting_.pop().receive);
   if (profile_ != nullptr) profile_->handle_disconnected();
@@ -387,6 +394,7 @@ bool Responder::emit_reply(Slot& slot, WorkRoom& room) {
                              chunked == nullptr || !chunked->has_written);
   if (chunked != nullptr && chunked->invalidate) send.invalidate = *chunked->invalidate;
   if (slot.by_read) profile_->posted(slot.index);
+  if (chunked != nullptr && chunked->has_written) results_.begin(chunked->written, now_);
   work_posted(slot, 1);
   return true;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "base/drain_watch.h"
 #include "base/ring.h"
 #include "engine/answered_call.h"
 #include "engine/chunk_planner.h"
@@ -104,6 +105,7 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   std::uint32_t in_service_ = 0;  // slots in use
   bool refusal_noted_ = false;    // ChunkRefused went out
   PeerWatch peer_;
+  DrainWatch results_;  // of replies with RDMA Writes
   Instant now_{};
   std::unique_ptr<rfc5666::ExposedReplies> profile_;  // null but in Profile::kRfc5666
 };

@@ -762,6 +762,59 @@ TEST_F(Server, ReadChunksOfACallHaveTheirTimeWhateverProgressThePeerMakes) {
   EXPECT_EQ(side.engine.given_up(), GivenUp::kSlowReads);
 }
 
+// A server with some replies of 3,000 bytes by RDMA Writes under way at a time, whose peer takes
+// one of them in `each`. Returns when it was given up, at the latest after `calls` of them.
+std::optional<std::chrono::nanoseconds> given_up_after(std::uint32_t rate_min,
+                                                       std::chrono::nanoseconds each, int calls) {
+  Options options = small();
+  options.pull_rate_min = rate_min;
+  Endpoint side(Role::kServer, options);
+  const Instant start = side.now;
+  const auto answer_one = [&side] {
+    ChunkLists lists;
+    const Segment chunk[] = {{SteeringTag{5}, 3000, 0x10}};
+    EXPECT_TRUE(lists.writes.push_back(chunk));
+    side.receive(message(call_header(), lists, 40));
+    const Fragment stream[] = {{Lease{1}, 28, 0, 0}, {Lease{2}, 3000, 0, 1}};
+    Outgoing outgoing;
+    outgoing.stream = stream;
+    side.engine.start_reply(side.take_event<CallReceived>()->call, outgoing);
+    side.drain();
+  };
+  for (int i = 0; i < 3; ++i) answer_one();
+  for (int i = 0; i < calls; ++i) {
+    side.now = std::min(side.now + each, side.engine.poll_timeout().value());
+    side.engine.handle_timeout(side.now);
+    side.drain();
+    if (side.take_action<Disconnect>()) {
+      EXPECT_EQ(side.engine.given_up(), GivenUp::kSlowReplies);
+      return side.now - start;
+    }
+    const auto send = side.take_action<PostSend>();
+    EXPECT_TRUE(send);
+    side.done(send->id);
+    EXPECT_TRUE(side.take_event<CallDone>());
+    answer_one();
+  }
+  while (const auto send = side.take_action<PostSend>()) side.done(send->id);
+  EXPECT_FALSE(side.engine.poll_timeout()) << "nothing is under way";
+  return std::nullopt;
+}
+
+// A peer that takes a reply now and then makes progress, and would hold the memory of results for
+// ever.
+TEST_F(Server, ResultsHaveTheirTimeWhateverProgressThePeerMakes) {
+  const auto most = small().peer_timeout;
+  constexpr std::uint32_t kRate = 100;  // 30 s for 3,000 bytes
+  const auto drips = most - std::chrono::seconds(1);
+  using std::chrono::seconds;
+  EXPECT_FALSE(given_up_after(kRate, drips, 50)) << "its bytes come in their time";
+  const auto end = given_up_after(3000, drips, 50);
+  ASSERT_TRUE(end);
+  EXPECT_LE(*end, 2 * (most + seconds(3)));
+  EXPECT_FALSE(given_up_after(0, drips, 50)) << "rate 0 means any time";
+}
+
 TEST_F(Server, TimeOfReadChunksRunsOnlyWhileTheyAreRead) {
   Options options = small();
   options.pull_timeout = std::chrono::seconds(10);

@@ -40,6 +40,9 @@ std::string_view to_string(GivenUp why) noexcept {
     case GivenUp::kSlowReads:
       return "closed by this side: the peer served the Read chunks of a Call too slowly (pull "
              "timeout, pull rate)";
+    case GivenUp::kSlowReplies:
+      return "closed by this side: the peer took the results of calls too slowly (peer timeout, "
+             "pull rate)";
   }
   return {};
 }

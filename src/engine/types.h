@@ -113,6 +113,7 @@ enum class GivenUp : std::uint8_t {
   kUnserved,   // the peer completed none of our Reads, Writes and Sends in Options::peer_timeout
   kSlowReads,  // the Read chunks of a Call took longer than Options::pull_timeout and pull_rate_min
                // give them
+  kSlowReplies,  // the peer took results in chunks more slowly than Options::pull_rate_min
 };
 std::string_view to_string(GivenUp why) noexcept;  // for kNot: empty
 
@@ -275,7 +276,8 @@ struct Options {
   wire::Limits limits;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
   // Server: how long the peer may leave every RDMA Read, Write and Send of ours where it is before
-  // the connection is given up and the memory of its calls comes back.
+  // the connection is given up and the memory of its calls comes back. Replies that go by RDMA
+  // Writes have, together with those under way before them, this and their bytes at pull_rate_min.
   std::chrono::nanoseconds peer_timeout = std::chrono::seconds(30);
   // Server: how long the Read chunks of one Call may take, from the time when they have memory:
   // this, and their bytes at pull_rate_min, bytes per second. A peer that serves a Read now and

@@ -143,7 +143,8 @@ Connection::Connection(posix::Reactor& reactor, posix::Fd socket, Memory& memory
       is_local_(is_unix_socket(socket_.value())),
       reader_(memory, options.record),
       outgoing_(options.messages_unsent_max),
-      record_clock_(options.record_timeout, options.record_rate_min) {}
+      record_clock_(options.record_timeout, options.record_rate_min),
+      sending_(options.stall_timeout, options.record_rate_min) {}
 
 Connection::~Connection() {
   if (shut_down_) discard();  // the last chance to leave nothing unread
@@ -390,6 +391,7 @@ bool Connection::is_stalled() const noexcept {
 
 void Connection::watch_progress() {
   watch_record();
+  watch_sending();
   if (timed_ || ended() || !is_stalled()) return;
   progress_ = posix::Reactor::now();
   set_deadline();
@@ -407,10 +409,23 @@ void Connection::watch_record() {
   if (timed_ && record_clock_.deadline() < deadline_) set_deadline();
 }
 
+// Each byte that the peer takes is progress, so that it could keep a reply for as long as it likes.
+void Connection::watch_sending() {
+  if (sending_size_ > 0 && settled_ >= sending_end_) {
+    sending_.end(sending_size_, posix::Reactor::now());
+    sending_size_ = 0;
+  }
+  if (sending_size_ > 0 || outgoing_.empty()) return;
+  sending_size_ = bytes_unsent_;
+  sending_end_ = settled_ + outgoing_.size();
+  sending_.begin(sending_size_, posix::Reactor::now());
+}
+
 void Connection::set_deadline() {
   timed_ = true;
   deadline_ = progress_ + options_.stall_timeout;
   if (record_clock_.runs()) deadline_ = std::min(deadline_, record_clock_.deadline());
+  if (const auto end = sending_.deadline()) deadline_ = std::min(deadline_, *end);
   reactor_.set_deadline(*this, deadline_);
 }
 
@@ -425,7 +440,7 @@ void Connection::handle_deadline() {
     late_ = is_over && !reader_.at_start();
     return;
   }
-  if (is_over) return end({EndKind::kStalled, 0});
+  if (is_over || sending_.is_late(now)) return end({EndKind::kStalled, 0});
   if (record_clock_.runs() && record_clock_.deadline() <= now) return end({EndKind::kSlow, 0});
   set_deadline();
 }

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/bounded_vector.h"
+#include "base/drain_watch.h"
 #include "base/ring.h"
 #include "posix/address.h"
 #include "posix/fd.h"
@@ -33,7 +34,8 @@ struct ConnectionOptions {
   // in this time nor sends kProgressMin (16 KiB) of it.
   std::chrono::nanoseconds stall_timeout = std::chrono::seconds(30);
   // A peer is dropped, too, that takes longer for one record than this and the bytes that have come
-  // of it at `record_rate_min`, bytes per second; 0: for any time.
+  // of it at `record_rate_min`, bytes per second; 0: for any time. And one that takes longer for
+  // what is unsent at any moment than stall_timeout and these bytes at that rate.
   std::chrono::nanoseconds record_timeout = std::chrono::seconds(10);
   std::uint32_t record_rate_min = 0;
   std::chrono::nanoseconds linger = std::chrono::seconds(2);  // the peer's time after finish()
@@ -147,6 +149,7 @@ class Connection final : private posix::Watched {
   void shut_down();
   void watch_progress();
   void watch_record();
+  void watch_sending();
   void set_deadline();
   bool awaits_bytes() const noexcept;
   bool is_stalled() const noexcept;
@@ -181,6 +184,9 @@ class Connection final : private posix::Watched {
   bool late_ = false;        // the deadline has passed; what can be read decides
   std::size_t trickle_ = 0;  // bytes that have come since
   RecordClock record_clock_;
+  DrainWatch sending_;             // of all that was unsent at a time, as if it were one message
+  std::size_t sending_size_ = 0;   // its bytes; 0: nothing is watched
+  std::uint64_t sending_end_ = 0;  // settled_, when it has gone
   End end_;
 };
 

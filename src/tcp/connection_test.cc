@@ -71,6 +71,10 @@ class ConnectionTest : public ::testing::Test {
     heard_end = size == 0;
     if (size > 0) heard.insert(heard.end(), bytes.begin(), bytes.begin() + size);
   }
+  void hear_much() {
+    for (int i = 0; i < 16; ++i) hear();
+    heard.clear();
+  }
   Stream next_message() {
     std::optional<Message> message;
     run_until([&] { return (message = connection->receive()).has_value() || connection->ended(); });
@@ -297,6 +301,40 @@ TEST_F(ConnectionTest, PeerThatDoesNotReadIsDropped) {
   connection->flush();
   run_until_ended();
   EXPECT_EQ(connection->cause().kind, EndKind::kStalled);
+}
+
+// It would keep the memory of its replies for as long as it likes.
+TEST_F(ConnectionTest, PeerThatReadsALittleNowAndThenIsDropped) {
+  connect({.stall_timeout = milliseconds(200), .record_rate_min = 1U << 30U});
+  const Stream data(256U << 20U);
+  const Bytes run(data);
+  ASSERT_TRUE(connection->send({&run, 1}));
+  connection->flush();
+  run_until([&] {
+    hear_much();
+    (void)connection->receive();
+    connection->flush();
+    return connection->ended();
+  });
+  EXPECT_EQ(connection->cause().kind, EndKind::kStalled);
+}
+
+TEST_F(ConnectionTest, WhatIsSentWhileThePeerTakesTheRestHasATimeOfItsOwn) {
+  constexpr std::uint64_t kMessages = 40;
+  connect({.stall_timeout = std::chrono::seconds(60), .record_rate_min = 1U << 20U});
+  const Stream data = some_bytes(1U << 20U);
+  const Bytes run(data);
+  std::uint64_t sent = 0;
+  run_until([&] {
+    for (; sent < kMessages && connection->bytes_unsent() < 4 * data.size(); ++sent) {
+      EXPECT_TRUE(connection->send({&run, 1}));
+      connection->flush();
+    }
+    hear_much();
+    connection->flush();
+    return connection->settled() == kMessages;
+  });
+  EXPECT_FALSE(connection->ended());
 }
 
 TEST_F(ConnectionTest, FinishSendsWhatWasHandedOverAndThenEnds) {

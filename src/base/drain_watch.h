@@ -1,0 +1,61 @@
+// Bounds the time that a peer takes for what is sent to it.
+#ifndef RPCRDMA_BASE_DRAIN_WATCH_H_
+#define RPCRDMA_BASE_DRAIN_WATCH_H_
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "rpcrdma/types.h"
+
+namespace rpcrdma {
+
+// Messages that a peer takes in their order, whose memory is held until it has. A peer that takes a
+// little now and then would hold it for as long as it likes, so all that is under way at one moment
+// has a fixed time together, and that of its bytes at a lowest rate. What is sent meanwhile is
+// looked at when these are taken, so that a message has at most twice its time, and the watch costs
+// the same however many there are.
+class DrainWatch {
+ public:
+  // `rate_min`: bytes per second; 0: any message may take for ever.
+  DrainWatch(std::chrono::nanoseconds timeout, std::uint32_t rate_min) noexcept
+      : timeout_(timeout), rate_min_(rate_min) {}
+
+  void begin(std::uint64_t bytes, Instant now) noexcept {
+    ++begun_;
+    bytes_ += bytes;
+    if (begun_ == ended_ + 1) start(now);
+  }
+  // The oldest one was taken. Precondition: it was begun with the same number of bytes.
+  void end(std::uint64_t bytes, Instant now) noexcept {
+    ++ended_;
+    bytes_ -= bytes;
+    if (ended_ == begun_) {
+      deadline_.reset();
+    } else if (ended_ == watched_ && deadline_) {
+      start(now);
+    }
+  }
+  // The peer is gone: what is under way is only waited for.
+  void stop() noexcept { deadline_.reset(); }
+  bool is_late(Instant now) const noexcept { return deadline_ && *deadline_ <= now; }
+  std::optional<Instant> deadline() const noexcept { return deadline_; }
+
+ private:
+  void start(Instant now) noexcept {
+    if (rate_min_ == 0) return;
+    watched_ = begun_;
+    deadline_ = now + timeout_ + std::chrono::milliseconds(bytes_ * 1000 / rate_min_);
+  }
+
+  const std::chrono::nanoseconds timeout_;
+  const std::uint32_t rate_min_;
+  std::uint64_t begun_ = 0, ended_ = 0;  // messages
+  std::uint64_t bytes_ = 0;              // under way
+  std::uint64_t watched_ = 0;            // begun_, of those that the deadline is for
+  std::optional<Instant> deadline_;
+};
+
+}  // namespace rpcrdma
+
+#endif  // RPCRDMA_BASE_DRAIN_WATCH_H_
