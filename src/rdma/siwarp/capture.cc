@@ -136,14 +136,7 @@ void CaptureSegments::add(Bytes bytes) {
 }
 
 Bytes CaptureSegments::next() noexcept {
-  if (pieces_ == 0) {
-    std::size_t whole = 0;
-    while (const std::size_t size = frame_size(whole)) {
-      if (whole > 0 && whole + size > kSegmentMax) break;
-      whole += size;
-    }
-    pieces_ = whole;
-  }
+  if (pieces_ == 0) pieces_ = frame_size();
   const std::size_t size = std::min(pieces_, kSegmentMax);
   pieces_ -= size;
   return take(size);
@@ -155,8 +148,8 @@ Bytes CaptureSegments::rest() noexcept {
   return take(std::min(held_.size() - begin_, kSegmentMax));
 }
 
-std::size_t CaptureSegments::frame_size(std::size_t at) noexcept {
-  const Bytes ahead = Bytes(held_).subspan(begin_ + at);
+std::size_t CaptureSegments::frame_size() noexcept {
+  const Bytes ahead = Bytes(held_).subspan(begin_);
   if (!set_up_ && !unknown_) {
     const Bytes key = ahead.first(std::min(ahead.size(), iwarp::kMpaKeySize));
     unknown_ = !iwarp::key_matches(false, key) && !iwarp::key_matches(true, key);

@@ -2,7 +2,7 @@
 // headers around the real bytes (real addresses and ports, valid checksums and sequence numbers).
 //
 // It shows the order in which this side sent and received, not the segments that were on the
-// network: a segment here begins with an FPDU or a set-up frame of MPA.
+// network: each FPDU and each set-up frame of MPA has segments of its own here.
 #ifndef RPCRDMA_RDMA_SIWARP_CAPTURE_H_
 #define RPCRDMA_RDMA_SIWARP_CAPTURE_H_
 
@@ -47,22 +47,23 @@ class Capture {
   std::vector<std::byte> block_;
 };
 
-// What one direction carries, cut into segments. Wireshark expects what RFC 5044 §5 asks of
-// senders, that segments begin with FPDUs; of one that begins elsewhere it decodes nothing that
-// follows.
+// Cuts what one direction carries into segments of one frame each. Wireshark expects what RFC 5044
+// §5 asks of senders, that segments begin with FPDUs: it decodes nothing behind one that begins
+// elsewhere. RFC 5044 lets a segment hold several FPDUs, but of those Wireshark 4.0 hands only the
+// first RPC message on.
 class CaptureSegments {
  public:
   void add(Bytes bytes);
-  // The next segment: whole frames, or a piece of a frame that is longer than a segment. Empty: no
-  // frame is whole. Valid until add().
+  // Returns the next segment: a whole frame, or a piece of one that is longer than a segment.
+  // Empty: no frame is whole. Valid until add().
   Bytes next() noexcept;
   // What is left of a frame that did not come whole, at the end of the connection. What comes
   // behind that is cut anywhere.
   Bytes rest() noexcept;
 
  private:
-  // Of the frame `at` bytes ahead; 0 as long as it is not whole.
-  std::size_t frame_size(std::size_t at) noexcept;
+  // Returns the size of the frame that comes next; 0 as long as it is not whole.
+  std::size_t frame_size() noexcept;
   Bytes take(std::size_t size) noexcept;
 
   std::vector<std::byte> held_;
