@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The dissector of version two, over a capture that holds every golden vector of it.
 
-The capture is made here: one iWARP connection over IPv4, without CRCs, whose Sends carry the vectors.
+The capture is made up: one iWARP connection over IPv4, without CRCs, whose Sends carry the vectors.
 """
 import pathlib
 import shutil
@@ -10,55 +10,13 @@ import subprocess
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from made_capture import GOLDEN, ROOT, Capture, golden
+
 SCRIPT = ROOT / "tools" / "wireshark" / "rpcrdma2.lua"
-GOLDEN = ROOT / "tests" / "golden"
-
-
-def golden(name):
-    return bytes.fromhex("".join((GOLDEN / f"{name}.hex").read_text().split()))
 
 
 def vectors():
     return sorted(path.stem for path in GOLDEN.glob("v2-*.hex"))
-
-
-class Capture:
-    """A TCP connection with MPA and DDP/RDMAP in it, as a pcap file of raw IPv4 packets."""
-
-    def __init__(self):
-        self.packets = []
-        self.sequence = [1000, 5000]  # of the client, of the server
-        self.messages = [0, 0]
-        self._tcp(0, 0x02, b"")
-        self._tcp(1, 0x12, b"")
-        self._tcp(0, 0x10, b"")
-        key = b"MPA ID Req Frame", b"MPA ID Rep Frame"
-        for side in (0, 1):
-            self._tcp(side, 0x18, key[side] + bytes([0x00, 1]) + struct.pack(">H", 0))
-
-    def _tcp(self, side, flags, data):
-        ports = (40000, 20049)
-        header = struct.pack(">HHIIBBHHH", ports[side], ports[1 - side], self.sequence[side],
-                             self.sequence[1 - side] if flags != 0x02 else 0, 0x50, flags, 0xffff, 0, 0)
-        self.sequence[side] += len(data) + (1 if flags & 0x02 else 0)
-        total = 20 + len(header) + len(data)
-        addresses = bytes([192, 0, 2, 1 + side, 192, 0, 2, 2 - side])
-        ip = struct.pack(">BBHHHBBH", 0x45, 0, total, len(self.packets), 0, 64, 6, 0) + addresses
-        self.packets.append(ip + header + data)
-
-    def send(self, side, message):
-        self.messages[side] += 1
-        # DDP: untagged, last, version 1; RDMAP: version 1, Send; queue 0.
-        ulpdu = struct.pack(">BBIIII", 0x41, 0x43, 0, 0, self.messages[side], 0) + message
-        pad = -(len(ulpdu) + 2) % 4
-        self._tcp(side, 0x18, struct.pack(">H", len(ulpdu)) + ulpdu + bytes(pad) + bytes(4))
-
-    def write(self, path):
-        with open(path, "wb") as file:
-            file.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 101))
-            for i, packet in enumerate(self.packets):
-                file.write(struct.pack("<IIII", 1, i, len(packet), len(packet)) + packet)
 
 
 class DissectorTest(unittest.TestCase):
@@ -74,9 +32,13 @@ class DissectorTest(unittest.TestCase):
 
     def read(self, messages, *arguments):
         """What tshark says of each of the messages: one line each."""
+        return self.read_segments([(message,) for message in messages], *arguments)
+
+    def read_segments(self, segments, *arguments):
+        """Returns tshark's line for each TCP segment, which holds several messages."""
         capture = Capture()
-        for message in messages:
-            capture.send(0, message)
+        for messages in segments:
+            capture.send(0, *messages)
         path = pathlib.Path(self.work.name) / "capture.pcap"
         capture.write(path)
         result = subprocess.run(["tshark", "-r", path, "-X", f"lua_script:{SCRIPT}", "-Y", "rpcrdma2", *arguments],
@@ -94,15 +56,16 @@ class DissectorTest(unittest.TestCase):
         lines = self.read([golden(name) for name in names], "-T", "fields", "-e", "_ws.col.Info", "-e",
                           "_ws.expert.message")
         said = dict(zip(names, lines))
+        info = {name: line.split("\t")[0].rstrip(" ") for name, line in said.items()}
         self.assertEqual(len(lines), len(names))
-        self.assertEqual(said["v2-error-bad-header"].split("\t")[0], "RDMA2_ERROR RDMA2_ERR_BAD_HEADER")
-        self.assertEqual(said["v2-error-inval-option"].split("\t")[0], "RDMA2_ERROR RDMA2_ERR_INVAL_OPTION")
-        self.assertEqual(said["v2-initxch"].split("\t")[0],
+        self.assertEqual(info["v2-error-bad-header"], "RDMA2_ERROR RDMA2_ERR_BAD_HEADER")
+        self.assertEqual(info["v2-error-inval-option"], "RDMA2_ERROR RDMA2_ERR_INVAL_OPTION")
+        self.assertEqual(info["v2-initxch"],
                          "RDMA2_OPTIONAL INITXCH CALL XCHAR_RBSIZ=4096, XCHAR_REQREMINV=true, XCHAR_BRS=INLINE")
-        self.assertEqual(said["v2-reqxch"].split("\t")[0], "RDMA2_OPTIONAL REQXCH CALL XCHAR_RBSIZ=16384")
-        self.assertEqual(said["v2-respxch"].split("\t")[0],
+        self.assertEqual(info["v2-reqxch"], "RDMA2_OPTIONAL REQXCH CALL XCHAR_RBSIZ=16384")
+        self.assertEqual(info["v2-respxch"],
                          "RDMA2_OPTIONAL RESPXCH REPLY done none, rejected none, pending 0")
-        self.assertEqual(said["v2-updxch"].split("\t")[0],
+        self.assertEqual(info["v2-updxch"],
                          "RDMA2_OPTIONAL UPDXCH REPLY XCHAR_RBSIZ=16384, no longer pending")
         for name, line in said.items():
             self.assertNotIn("breaks a rule", line, name)
@@ -121,6 +84,23 @@ class DissectorTest(unittest.TestCase):
     def test_rpc_message_behind_the_header_is_decoded(self):
         lines = self.read([golden("v2-msg-short-call")], "-T", "fields", "-e", "rpc.msgtyp", "-e", "rpc.program")
         self.assertEqual(lines, ["0\t100003"])
+
+    def test_info_is_apart_from_that_of_the_next_dissector(self):
+        info = ("-T", "fields", "-e", "_ws.col.Info")
+        call, exchange, request = (golden(f"v2-{name}") for name in ("msg-short-call", "initxch", "reqxch"))
+        self.assertEqual(self.read([call], *info), ["RDMA2_MSG CALL V3 NULL Call"])
+        # While it reassembles Sends, tshark 4.0 hands on the first message of a segment only.
+        first = "RDMA2_OPTIONAL INITXCH CALL XCHAR_RBSIZ=4096, XCHAR_REQREMINV=true, XCHAR_BRS=INLINE "
+        second = "RDMA2_OPTIONAL REQXCH CALL XCHAR_RBSIZ=16384 "
+        self.assertEqual(self.read_segments([(exchange, request)], *info),
+                         [first + "40000 > 20049 Send [last DDP segment]"])
+        each = ("-o", "iwarp_ddp_rdmap.reassemble_iwarp_rdma_send:FALSE")
+        self.assertEqual(self.read_segments([(exchange, request)], *each, *info), [first + second])
+        self.assertEqual(self.read_segments([(request, call)], *each, *info),
+                         [second + "RDMA2_MSG CALL V3 NULL Call"])
+        # A message of version one follows, which Wireshark's own dissector reads.
+        self.assertEqual(self.read_segments([(request, golden("linux-null-call"))], *each, *info),
+                         [second + "V3 NULL Call"])
 
     def test_subset_and_values(self):
         self.assertEqual(self.fields([golden("v2-initxch")], "xid", "credit", "xchar", "value", "nochg"),

@@ -222,7 +222,9 @@ function proto.dissector(tvb, pinfo, tree)
     said = "malformed"
   end
   branch:append_text(", " .. said)
-  pinfo.cols.info:set(said)
+  -- The fence keeps this text when a dissector writes into the column next: that of RPC, or the one
+  -- of DDP for a message that shares the TCP segment. The blank keeps their texts apart.
+  pinfo.cols.info:set(said .. " ")
   pinfo.cols.info:fence()
   branch:set_len(read.at)
   if ok and read.left() > 0 and rpc then rpc:call(tvb(read.at):tvb(), pinfo, tree) end
