@@ -12,15 +12,26 @@
 #include <span>
 #include <string>
 
+#include "tools/bench/histogram.h"
+
 namespace rpcrdma::tools::bench {
 
 // Tells the parent where the server listens, or that the clients are there; call once.
 using Announce = std::function<void(const std::string& text)>;
-// What a child counts in memory that its parent reads.
+// Counts of a child, in memory that its parent reads.
 struct Tally {
+  // Counts calls of a client that have ended in one round of its loop.
+  void ended(std::uint64_t count) noexcept { calls.fetch_add(count, std::memory_order_relaxed); }
+  // Records how long a call of them took, while the parent measures.
+  void took(std::chrono::nanoseconds latency) noexcept {
+    if (measures.load(std::memory_order_relaxed)) latencies.add(latency);
+  }
+
   std::atomic<std::uint64_t> allocations = 0;  // by its operator new
   std::atomic<std::uint64_t> calls = 0;        // that have ended; of clients
   std::atomic<bool> may_begin = false;         // Child::begin()
+  std::atomic<bool> measures = false;          // Child::measure()
+  Histogram latencies;                         // of clients' calls, while it measures
 };
 
 // Forks, keeps the child to `cpu` and lets it run `body` until the parent kills it or dies. Call
@@ -39,6 +50,8 @@ class Child {
   bool has_ended() const;
   // Lets what waits in await_begin() go on.
   void begin() noexcept { tally_->may_begin = true; }
+  // Begins or ends recording the latencies of the child's calls.
+  void measure(bool value) noexcept { tally_->measures = value; }
 
  private:
   Tally* tally_;  // memory of both processes

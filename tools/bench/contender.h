@@ -40,6 +40,7 @@ struct DeviceCosts {
 struct Sample {
   std::uint64_t calls = 0;
   double seconds = 0;
+  std::uint64_t latencies = 0;  // that were recorded
   double p50_us = 0, p99_us = 0;
   double cpu_seconds = 0;         // of both processes, and of the load's
   double server_cpu_seconds = 0;  // of them

@@ -35,10 +35,12 @@ Load::~Load() {
 }
 
 void Load::start() {
+  if (witness_.meter == nullptr) round_began_ = Clock::now();
   for (std::size_t i = 0; i < slots_.size(); ++i) start(i);
 }
 
 void Load::handle_news() {
+  if (witness_.meter == nullptr) round_began_ = Clock::now();
   client_.progress();
 }
 
@@ -72,7 +74,7 @@ DeviceCosts Load::costs() const {
 
 void Load::start(std::size_t index) {
   Slot& slot = slots_[index];
-  if (witness_.meter != nullptr) slot.started = witness_.meter->now();
+  slot.started = now();
   auto call = client_.prepare({kProgram, kVersion, procedure()}, 64);
   if (!call) return stop(call.error());
   call->expect_results(what_.kind == Kind::kNull ? 0 : 8);
@@ -104,7 +106,8 @@ void Load::finish(Reply& reply, Slot& slot) {
   if (witness_.meter != nullptr) {
     witness_.meter->ended(slot.started);
   } else {
-    witness_.tally->calls.fetch_add(1, std::memory_order_relaxed);
+    witness_.tally->ended(1);
+    witness_.tally->took(now() - slot.started);
   }
 }
 

@@ -46,6 +46,9 @@ class Load {
     RegisteredMemory registered;
   };
 
+  Clock::time_point now() const {
+    return witness_.meter != nullptr ? witness_.meter->now() : round_began_;
+  }
   void start(std::size_t index);
   void finish(Reply& reply, Slot& slot);
   std::uint32_t procedure() const;
@@ -60,6 +63,7 @@ class Load {
   std::string error_;
   TransferCounters before_, after_;
   bool stopping_ = false;
+  Clock::time_point round_began_;  // without a meter
 };
 
 // One call of the case's kind with all of its bytes looked at. Throws when they are wrong.

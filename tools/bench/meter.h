@@ -2,7 +2,6 @@
 #ifndef RPCRDMA_TOOLS_BENCH_METER_H_
 #define RPCRDMA_TOOLS_BENCH_METER_H_
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -10,23 +9,11 @@
 
 #include "tools/bench/child.h"
 #include "tools/bench/contender.h"
+#include "tools/bench/histogram.h"
 
 namespace rpcrdma::tools::bench {
 
 using Clock = std::chrono::steady_clock;
-
-// Latencies in buckets 1.6 % wide. Fixed size, so that measuring allocates nothing.
-class Histogram {
- public:
-  void add(Nanoseconds latency) noexcept;
-  double quantile_us(double quantile) const noexcept;  // 0 when empty
-  void clear() noexcept { *this = Histogram(); }
-
- private:
-  static constexpr int kSubBits = 6;  // 64 buckets for each power of two
-  std::array<std::uint32_t, 40U << kSubBits> buckets_{};
-  std::uint64_t count_ = 0;
-};
 
 // Drives the phases of a run: tick() once in each round of the load's loop. Latencies are taken to
 // the start of a round, since asking the clock for each call would cost more than a NULL call may.
@@ -36,6 +23,7 @@ class Meter {
   struct Others {
     const Child* server = nullptr;
     std::span<const std::unique_ptr<Child>> load{};
+    bool load_is_the_case = false;  // its latencies are the case's, too
   };
   Meter(const Others& others, const Times& times);
 
@@ -65,6 +53,7 @@ class Meter {
     std::uint64_t allocations, load_calls;
   };
   Reading read() const;
+  void let_load_measure(bool value) const noexcept;
 
   const Others others_;
   const Times times_;

@@ -46,7 +46,7 @@ void add_options(Command& command, Settings& settings) {
       {"--connections",
        &settings.connections,
        "further connections on which the case is made at the same time, by a process of their "
-       "own; latencies are those of the case's own",
+       "own; latencies are those of all connections",
        {.range = {0, 100'000}}},
       // The CPU time of a server elsewhere is not seen while the load is alone.
       {"--beside",

@@ -21,6 +21,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tools/bench/contender.h"
@@ -220,12 +221,31 @@ std::size_t response_size(const Case& what) {
   return what.kind == Kind::kNull ? kMessageSize : what.size;
 }
 
+// Remembers when the calls of a connection began, which end in their order.
+class InFlight {
+ public:
+  explicit InFlight(std::size_t depth) : started_(depth) {}
+  void start_all(Clock::time_point now) { std::ranges::fill(started_, now); }
+  // Returns when the oldest call began, whose successor begins now.
+  Clock::time_point restart(Clock::time_point now) {
+    const auto began = std::exchange(started_[oldest_], now);
+    oldest_ = (oldest_ + 1) % started_.size();
+    return began;
+  }
+  std::size_t oldest() const { return oldest_; }
+
+ private:
+  std::vector<Clock::time_point> started_;
+  std::size_t oldest_ = 0;
+};
+
 // A case on many connections, until the process ends.
 void be_busy(const Case& what, std::size_t count, const std::string& port, const Announce& announce,
              Tally& tally) {
   struct Peer {
-    explicit Peer(int fd) : socket(fd) {}
+    Peer(int fd, std::size_t depth) : socket(fd), in_flight(depth) {}
     Socket socket;
+    InFlight in_flight;
     std::size_t bytes = 0;  // of the oldest response
   };
   raise_descriptors();
@@ -239,12 +259,15 @@ void be_busy(const Case& what, std::size_t count, const std::string& port, const
     if (!peer.socket.send_all({&part, 1})) throw std::runtime_error("raw TCP: cannot send");
   };
   for (std::size_t i = 0; i < count; ++i) {
-    Peer& peer = *peers.emplace_back(std::make_unique<Peer>(connect_to(port, size)));
+    Peer& peer = *peers.emplace_back(std::make_unique<Peer>(connect_to(port, size), depth));
     epoll.add(peer.socket.fd(), &peer);
   }
   announce("ready");
   await_begin(tally);
-  for (const auto& peer : peers) start(*peer, depth);
+  for (const auto& peer : peers) {
+    peer->in_flight.start_all(Clock::now());
+    start(*peer, depth);
+  }
   for (;;) {
     for (void* who : epoll.wait()) {
       Peer& peer = *static_cast<Peer*>(who);
@@ -253,7 +276,9 @@ void be_busy(const Case& what, std::size_t count, const std::string& port, const
       peer.bytes += got;
       const std::size_t ended = peer.bytes / size;
       peer.bytes %= size;
-      tally.calls.fetch_add(ended, std::memory_order_relaxed);
+      tally.ended(ended);
+      const auto now = Clock::now();
+      for (std::size_t i = 0; i < ended; ++i) tally.took(now - peer.in_flight.restart(now));
       if (ended > 0) start(peer, ended);
     }
   }
@@ -263,10 +288,10 @@ class Raw final : public Contender {
  public:
   explicit Raw(const Layout& layout)
       : client_cpu_(layout.client_cpu),
-        server_(layout.server_cpu,
-                [many = layout.connections > 0](const Announce& announce, Tally&) {
-                  RawServer().serve(many, announce);
-                }) {}
+        many_(layout.connections > 0),
+        server_(layout.server_cpu, [many = many_](const Announce& announce, Tally&) {
+          RawServer().serve(many, announce);
+        }) {}
 
   const Child* server() const override { return &server_; }
   Load start_load(const Case& what, std::size_t connections) override {
@@ -287,18 +312,18 @@ class Raw final : public Contender {
   Sample exchange(Socket& connection, const Case& what, const Times& times, const Load& load) {
     const std::size_t size = response_size(what);
     const auto depth = static_cast<std::size_t>(what.depth);
-    std::vector<Clock::time_point> started(depth);  // of the calls in flight, oldest at `oldest`
+    InFlight in_flight(depth);
     responses_.resize(depth * size);
     requests_.resize(depth * kMessageSize);
-    Meter meter({.server = &server_, .load = load}, times);
-    std::ranges::fill(started, meter.now());
-    std::size_t oldest = 0, bytes = 0, to_start = depth;  // bytes: of the oldest response
+    Meter meter({.server = &server_, .load = load, .load_is_the_case = many_}, times);
+    in_flight.start_all(meter.now());
+    std::size_t bytes = 0, to_start = depth;  // bytes: of the oldest response
     for (;;) {
       if (to_start > 0) {
         iovec parts{requests_.data(), to_start * kMessageSize};
         if (!connection.send_all({&parts, 1})) break;
       }
-      const std::size_t at = oldest * size + bytes;
+      const std::size_t at = in_flight.oldest() * size + bytes;
       const std::size_t count = connection.receive(&responses_[at], responses_.size() - at);
       if (count == 0) break;
       meter.tick();
@@ -307,15 +332,14 @@ class Raw final : public Contender {
       to_start = bytes / size;
       bytes %= size;
       for (std::size_t i = 0; i < to_start; ++i) {
-        meter.ended(started[oldest]);
-        started[oldest] = meter.now();
-        oldest = (oldest + 1) % depth;
+        meter.ended(in_flight.restart(meter.now()));
       }
     }
     throw std::runtime_error("raw TCP: the connection ended");
   }
 
   const std::optional<int> client_cpu_;
+  const bool many_;  // connections
   Child server_;
   std::vector<char> requests_, responses_;
 };

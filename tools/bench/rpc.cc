@@ -142,7 +142,8 @@ class Rpcrdma final : public Contender {
     }
     check_data(client, what, data_);
     const ServerFigures before = figures_of_server(client);
-    Meter meter({.server = server(), .load = load}, times);
+    Meter meter({.server = server(), .load = load, .load_is_the_case = layout_.connections > 0},
+                times);
     bench::Load own(client, what, {&meter, nullptr}, data_);
     own.run();
     Sample sample = meter.sample(what.kind == Kind::kNull ? 0 : what.size);

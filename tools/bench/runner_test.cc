@@ -1,6 +1,10 @@
 #include "tools/bench/runner.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "tools/bench/meter.h"
 
 namespace rpcrdma::tools::bench {
 namespace {
@@ -34,8 +38,36 @@ Plan short_plan() {
   return plan;
 }
 
+// One connection among many may converse alone with the server for a while, at a latency that no
+// other one sees.
+TEST(Meter, TakesTheLatenciesOfAllConnectionsThatMakeTheCase) {
+  for (const bool is_the_case : {true, false}) {
+    std::vector<std::unique_ptr<Child>> load;
+    load.push_back(
+        std::make_unique<Child>(std::nullopt, [](const Announce& announce, Tally& tally) {
+          announce("ready");
+          tally.took(std::chrono::hours(1));  // nobody measures yet
+          while (!tally.may_begin) ::poll(nullptr, 0, 1);
+          for (int i = 0; i < 1000; ++i) tally.took(std::chrono::milliseconds(50));
+          tally.ended(1000);
+          for (;;) ::pause();
+        }));
+    Meter meter({.load = load, .load_is_the_case = is_the_case},
+                {Nanoseconds(0), Nanoseconds(0), 0});
+    meter.tick();
+    ASSERT_TRUE(meter.just_started());
+    for (int i = 0; i < 100; ++i) meter.ended(meter.now());
+    load[0]->begin();
+    while (load[0]->tally().calls < 1000) ASSERT_FALSE(load[0]->has_ended());
+    while (!meter.over()) meter.tick();
+    EXPECT_EQ(load[0]->tally().measures, false);
+    EXPECT_NEAR(meter.sample(0).p50_us, is_the_case ? 50e3 : 0, 1e3);
+    EXPECT_EQ(meter.sample(0).load_calls, 1000U);
+  }
+}
+
 // What is beside a case: connections that make it as well, and those that rest.
-TEST(Runner, CountsTheCallsOfAllConnections) {
+TEST(Runner, CountsTheCallsAndLatenciesOfAllConnections) {
   Plan plan = short_plan();
   plan.layout.connections = 3;
   plan.layout.idle = 2;
@@ -46,6 +78,7 @@ TEST(Runner, CountsTheCallsOfAllConnections) {
     for (const Sample& sample : result.samples) {
       EXPECT_GT(sample.load_calls, 0U) << result.what.name;
       EXPECT_GT(sample.calls, sample.load_calls) << result.what.name;
+      EXPECT_GT(sample.latencies, sample.calls - sample.load_calls) << result.what.name;
     }
   }
   EXPECT_GT(results[1].samples[0].server_rss_kib, 0U);
