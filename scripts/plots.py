@@ -1,26 +1,29 @@
 #!/usr/bin/env python3
 """Measures calls over depth, payload and number of connections, and writes tables and plots.
 
-usage: plots.py COMMAND [--seconds 0.5] [--rounds 3] [--connections-max 10000] [--out docs]
+usage: plots.py COMMAND [--seconds 0.5] [--rounds 3] [--connections-max 10000] [--only SWEEP] [--out docs]
+       plots.py --redraw [--out docs]
 
 COMMAND is a release build of `rpcrdma` (`make bench` gives it). Each point is one run of `rpcrdma bench`, client and
-server on one CPU, next to bare TCP. Writes OUT/benchmarks.md and, by gnuplot, OUT/benchmarks-*.svg. A point that cannot
-be measured here (descriptors, memory) is left out and named.
+server on one CPU, next to bare TCP. Writes OUT/benchmarks.md and OUT/benchmarks-*.svg. A point that cannot be measured
+here (descriptors, memory) is left out and named.
 """
 import argparse
 import json
 import pathlib
 import platform
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
+
+import svg_plot
 
 DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 SIZES = ("512", "1k", "2k", "4k", "8k", "16k", "32k", "64k", "128k", "256k", "512k", "1m", "2m", "4m", "8m", "16m")
 CONNECTIONS = (1, 10, 100, 1000, 10000)
 BOUND_S = 900
+# A contender has one colour in all plots (Okabe and Ito's, which colour-blind people tell apart).
+COLOURS = {"NULL": "#0072b2", "bare TCP": "#555555", "read": "#009e73", "write": "#d55e00"}
 COLUMNS = ("ops_per_s", "p50_us", "p99_us", "cpu_ns_per_call", "server_cpu_ns_per_call")
 
 
@@ -86,24 +89,37 @@ def table(rows, first, names):
     return "\n".join(lines)
 
 
-def plot(path, title, label, rows, names, number):
-    """Three panels: rate, p50 and CPU time of a call."""
-    panels = (("ops_per_s", "calls/s"), ("p50_us", "p50, us"), ("cpu_ns_per_call", "CPU of a call, ns"))
-    with tempfile.TemporaryDirectory(prefix="rpcrdma-plots.") as folder:
-        script = [f'set terminal svg size 1200,420 font "sans,12" background "white"', f'set output "{path}"',
-                  "set multiplot layout 1,3", "set logscale xy", "set grid", f'set xlabel "{label}"', "set key bottom right"]
-        for key, panel in panels:
-            curves = []
-            for i, name in enumerate(names):
-                data = pathlib.Path(folder, f"{key}-{i}")
-                data.write_text("".join(f"{number(x)} {row[name][key]}\n" for x, row in rows
-                                        if name in row and row[name][key] > 0))
-                if data.stat().st_size > 0:
-                    curves.append(f'"{data}" using 1:2 with linespoints title "{name}"')
-            script += [f'set title "{title}: {panel}"', "plot " + ", ".join(curves)] if curves else []
-        result = subprocess.run(["gnuplot"], input="\n".join(script), capture_output=True, text=True, check=False)
-        if result.returncode != 0:
-            raise Trouble(f"gnuplot: {result.stderr.strip()}")
+def rows_of(text):
+    """Returns the rows of a table that table() wrote, as sweep() had them but for the digits that it left out."""
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    names = [heading.split(":")[0] for heading in lines[0][1::len(COLUMNS)]]
+    rows = []
+    for x, *cells in lines[1:]:
+        figures = [cells[i:i + len(COLUMNS)] for i in range(0, len(cells), len(COLUMNS))]
+        rows.append((x, {name: {key: float(cell.replace(",", "")) for key, cell in zip(COLUMNS, each)}
+                         for name, each in zip(names, figures) if each[0] != "-"}))
+    return rows
+
+
+def names_of(rows):
+    return list(dict.fromkeys(key for _, row in rows for key in row))
+
+
+def plot(path, sweep, rows):
+    """Draws three panels: rate, median latency and CPU time of a call."""
+    panels = []
+    for title, key, scale, form in (("Calls per second", "ops_per_s", 1, svg_plot.count_text),
+                                    ("Median latency of a call", "p50_us", 1000, svg_plot.time_text),
+                                    ("CPU time of a call", "cpu_ns_per_call", 1, svg_plot.time_text)):
+        curves = {name: [(sweep.number(x), row[name][key] * scale) for x, row in rows
+                         if name in row and row[name][key] > 0] for name in names_of(rows)}
+        curves = {name: points for name, points in curves.items() if points}
+        if curves:
+            panels.append((title, form, curves))
+    places = [sweep.number(x) for x, _ in rows]
+    if panels:
+        marks = places[::sweep.mark_each]
+        svg_plot.draw(path, panels, sweep.x_label, svg_plot.Axis(places, sweep.form, marks), COLOURS)
 
 
 def processor():
@@ -115,56 +131,98 @@ def one_case(name):
     return lambda x: (f"{name}_qd{x}", f"{name}_qd{x}", ())
 
 
+class Sweep:
+    """One section of benchmarks.md: a table, and its plot."""
+
+    def __init__(self, name, title, x_label, points, number, form, mark_each, series):
+        self.name, self.title, self.x_label, self.points = name, title, x_label, points
+        self.number, self.form, self.mark_each, self.series = number, form, mark_each, series
+
+
+def sweeps(options):
+    counts = [count for count in CONNECTIONS if count <= options.connections_max]
+
+    def of_connections(count):  # long enough that each has its turn several times
+        return ("--connections", count - 1, "--seconds", max(float(options.seconds), count / 800))
+
+    return (
+        Sweep("depth", "Depth", "Calls in flight on one connection", DEPTHS, int, svg_plot.count_text, 1, {
+            "NULL": one_case("null"), "bare TCP": lambda x: (f"null_qd{x}", f"raw_null_qd{x}", ()),
+            "read 4 KiB": one_case("read_4k"), "write 4 KiB": one_case("write_4k")}),
+        Sweep("payload", "Payload", "Data in a call, 8 calls in flight", SIZES, bytes_of, svg_plot.bytes_text, 3, {
+            "read": lambda x: (f"read_{x}_qd8,write_{x}_qd8", f"read_{x}_qd8", ()),
+            "write": lambda x: (f"read_{x}_qd8,write_{x}_qd8", f"write_{x}_qd8", ()),
+            "bare TCP": lambda x: (f"read_{x}_qd8,write_{x}_qd8", f"raw_{x}_qd8", ())}),
+        Sweep("connections", "Connections", "Connections, 8 calls in flight on each", counts, int, svg_plot.count_text, 1, {
+            "NULL": lambda x: ("null_qd8", "null_qd8", of_connections(x)),
+            "bare TCP": lambda x: ("null_qd8", "raw_null_qd8", of_connections(x))}))
+
+
+def sections_of(path):
+    """Returns {title: text} of a file that main() wrote; the text before the first section has the title ""."""
+    try:
+        parts = re.split(r"^## (.*)\n", path.read_text(), flags=re.MULTILINE)
+    except OSError as error:
+        raise Trouble(f"cannot read {path}: {error.strerror}") from None
+    return {"": parts[0], **dict(zip(parts[1::2], (part.strip("\n") for part in parts[2::2])))}
+
+
+def section(sweep, rows, options):
+    return f"""{sweep.x_label}. {processor()}, {platform.system()} {platform.release()}, \
+{options.rounds} rounds, {options.seconds:g} s together{", or more" if sweep.name == "connections" else ""}.
+
+![{sweep.title}](benchmarks-{sweep.name}.svg)
+
+{table(rows, sweep.name, names_of(rows))}"""
+
+
+HEADER = """# Benchmarks
+
+Written by `make bench` ([scripts/plots.py](../scripts/plots.py)). Client and server are two processes on one CPU, over
+software iWARP without CRC; each point is the median of the rounds, next to bare TCP with the same payload and depth.
+Latencies are those of all calls of all connections, CPU is that of all processes, for each call. Shared machines are
+noisy: compare within a row ([performance.md](performance.md)).
+"""
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", type=pathlib.Path)
+    parser.add_argument("command", type=pathlib.Path, nargs="?")
     parser.add_argument("--seconds", type=float, default=0.5, help="of measuring for each point (0.5)")
     parser.add_argument("--rounds", type=int, default=3, help="that these are split into (3)")
     parser.add_argument("--connections-max", type=int, default=CONNECTIONS[-1], help="leave out points with more")
     parser.add_argument("--points", type=int, default=0, help="only the first so many of each sweep, for a try; 0: all")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("docs"))
-    return parser.parse_args()
+    parser.add_argument("--only", action="append", choices=("depth", "payload", "connections"),
+                        help="measure this sweep, and leave the others in OUT as they are; may be repeated")
+    parser.add_argument("--redraw", action="store_true", help="measure nothing: draw what OUT/benchmarks.md has")
+    options = parser.parse_args()
+    if options.command is None and not options.redraw:
+        parser.error("the command to measure is missing")
+    return options
 
 
 def main():
     options = parse_arguments()
-    if shutil.which("gnuplot") is None:
-        raise Trouble("gnuplot is missing: apt-get install --no-install-recommends gnuplot-nox")
+    path = options.out / "benchmarks.md"
+    all_of_them = sweeps(options)
+    if options.redraw:
+        sections = sections_of(path)
+        for sweep in all_of_them:
+            plot(options.out / f"benchmarks-{sweep.name}.svg", sweep, rows_of(sections[sweep.title]))
+        return
     bench = Bench(options)
-    few = options.points or None
-    depth = bench.sweep(DEPTHS[:few], {
-        "NULL": one_case("null"), "bare TCP": lambda x: (f"null_qd{x}", f"raw_null_qd{x}", ()),
-        "read 4 KiB": one_case("read_4k"), "write 4 KiB": one_case("write_4k")})
-    payload = bench.sweep(SIZES[:few], {
-        "read": lambda x: (f"read_{x}_qd8,write_{x}_qd8", f"read_{x}_qd8", ()),
-        "write": lambda x: (f"read_{x}_qd8,write_{x}_qd8", f"write_{x}_qd8", ()),
-        "bare TCP": lambda x: (f"read_{x}_qd8,write_{x}_qd8", f"raw_{x}_qd8", ())})
-    counts = [count for count in CONNECTIONS if count <= options.connections_max][:few]
-
-    def of_connections(count):  # long enough that each has its turn several times
-        return ("--connections", count - 1, "--seconds", max(float(options.seconds), count / 800))
-
-    connections = bench.sweep(counts, {
-        "NULL": lambda x: ("null_qd8", "null_qd8", of_connections(x)),
-        "bare TCP": lambda x: ("null_qd8", "raw_null_qd8", of_connections(x))})
-    sweeps = (("depth", "Depth", "Calls in flight on one connection", depth, int),
-              ("payload", "Payload", "Bytes of data in a call, depth 8", payload, bytes_of),
-              ("connections", "Connections", "Connections with NULL calls at depth 8 each; latencies are those of one",
-               connections, int))
-    parts = [f"""# Benchmarks
-
-Written by `make bench` ([scripts/plots.py](../scripts/plots.py)): {processor()}, {platform.system()} {platform.release()}.
-Client and server are two processes on one CPU, over software iWARP without CRC; each point is the median of
-{options.rounds} rounds, {options.seconds} s together (more with many connections), next to bare TCP with the same payload and depth. CPU is that of all
-processes, for each call. Shared machines are noisy: compare within a row ([performance.md](performance.md)).
-"""]
-    for name, title, label, rows, number in sweeps:
-        names = list(dict.fromkeys(key for _, row in rows for key in row))
-        plot(options.out / f"benchmarks-{name}.svg", title, label, rows, names, number)
-        parts.append(f"## {title}\n\n{label}.\n\n![{title}](benchmarks-{name}.svg)\n\n{table(rows, name, names)}\n")
+    sections = sections_of(path) if options.only else {}
+    for sweep in all_of_them:
+        if options.only and sweep.name not in options.only:
+            continue
+        rows = bench.sweep(sweep.points[:options.points or None], sweep.series)
+        plot(options.out / f"benchmarks-{sweep.name}.svg", sweep, rows)
+        sections[sweep.title] = section(sweep, rows, options)
     if bench.missing:
-        parts.append("## Not measured\n\n" + "\n".join(f"- {each}" for each in bench.missing) + "\n")
-    (options.out / "benchmarks.md").write_text("\n".join(parts))
+        sections["Not measured"] = "\n".join(f"- {each}" for each in bench.missing)
+    sections.pop("", None)
+    path.write_text("\n".join([HEADER] + [f"## {title}\n\n{text.strip()}\n" for title, text in sections.items()]))
 
 
 if __name__ == "__main__":

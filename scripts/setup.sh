@@ -19,7 +19,7 @@ case ${1:-base} in
                        nfs-ganesha-vfs rpcbind iproute2 util-linux) ;;
   # A cluster of its own, and what gateways need.
   ceph)  packages=(ceph-mon ceph-mgr ceph-osd ceph-mds ceph-common ceph-fuse fuse3 libcephfs-dev libmicrohttpd-dev) ;;
-  bench) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto gnuplot-nox) ;;
+  bench) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto) ;;
   # The guest and what makes it; gcc-12 made Debian's kernels; a realm.
   lab)   packages=(qemu-system-x86 seabios mmdebstrap cpio kmod busybox-static e2fsprogs xz-utils zstd make
                    gcc-12 libelf-dev iproute2 util-linux git krb5-kdc krb5-admin-server krb5-user) ;;
