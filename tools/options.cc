@@ -1,8 +1,14 @@
 #include "tools/options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
+#include <limits>
 #include <utility>
+
+#include "tools/text.h"
 
 namespace rpcrdma::tools {
 
@@ -36,25 +42,82 @@ CLI::Validator check_of(const Range& range) {
   return CLI::Range(static_cast<std::uint64_t>(least), static_cast<std::uint64_t>(most));
 }
 
-CLI::Option* add_to(CLI::App& app, const Option& option) {
-  const auto add = [&]<class T>(T* value) {
-    if constexpr (std::is_same_v<T, bool>) {
-      return app.add_flag(option.names, *value, option.help);
+Bounds bounds_of(const Range& range) {
+  return {static_cast<std::int64_t>(range.least), static_cast<std::uint64_t>(range.most)};
+}
+
+template <class T>
+Bounds bounds_of() {
+  return {static_cast<std::int64_t>(std::numeric_limits<T>::min()),
+          static_cast<std::uint64_t>(std::numeric_limits<T>::max())};
+}
+
+// The parser's own checks say "Could not convert", print all units, and take nan as within every
+// range; their descriptions are part of what the help says.
+template <class T>
+void add_number_check(CLI::Option& option, const Rules& rules) {
+  const Range range = rules.range;
+  const bool has_range = range.type != Range::Type::kNone;
+  std::string description = rules.takes_units ? CLI::AsSizeValue(false).get_description() : "";
+  if (has_range) {
+    description += (description.empty() ? "" : ":") + check_of(range).get_description();
+  }
+  const auto check = [range, has_range, takes_units = rules.takes_units](std::string& text) {
+    if constexpr (std::is_floating_point_v<T>) {
+      constexpr T kMost = std::numeric_limits<T>::max();
+      (void)takes_units;
+      return problem_with_fraction(text, has_range ? range.least : -kMost,
+                                   has_range ? range.most : kMost);
     } else {
-      CLI::Option* const made = app.add_option(option.names, *value, option.help);
-      if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
-        if (!option.rules.hides_default) made->capture_default_str();
-      }
-      return made;
+      return read_whole(text, has_range ? bounds_of(range) : bounds_of<T>(), takes_units);
     }
   };
-  return std::visit(add, option.value);
+  option.transform(CLI::Validator(check, std::move(description)));
+}
+
+std::string problem_with_flag(std::string& text) {
+  try {
+    CLI::detail::to_flag_value(text);
+    return {};
+  } catch (const std::exception&) {
+    return fmt::format("takes no value but true and false, not '{}'", text);
+  }
+}
+
+template <class T>
+CLI::Option* add_value(CLI::App& app, const Option& option, T* value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    CLI::Option* const made = app.add_flag(option.names, *value, option.help);
+    made->transform(CLI::Validator(problem_with_flag, ""));
+    return made;
+  } else {
+    CLI::Option* const made = app.add_option(option.names, *value, option.help);
+    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+      if (!option.rules.hides_default) made->capture_default_str();
+    }
+    if constexpr (std::is_arithmetic_v<T>) {
+      add_number_check<T>(*made, option.rules);
+    } else if constexpr (std::is_same_v<T, std::optional<std::uint16_t>>) {
+      add_number_check<std::uint16_t>(*made, option.rules);
+    }
+    return made;
+  }
+}
+
+CLI::Option* add_to(CLI::App& app, const Option& option) {
+  return std::visit([&](auto* value) { return add_value(app, option, value); }, option.value);
 }
 
 void add_checks(CLI::Option& option, const Rules& rules) {
-  if (rules.takes_units) option.transform(CLI::AsSizeValue(false));
-  if (rules.choices != nullptr) option.check(CLI::IsMember(words_of(rules.choices)));
-  if (rules.range.type != Range::Type::kNone) option.check(check_of(rules.range));
+  if (rules.choices != nullptr) {
+    const std::vector<std::string> choices = words_of(rules.choices);
+    const auto check = [choices](const std::string& text) {
+      if (std::ranges::count(choices, text) > 0) return std::string();
+      const std::vector<std::string> first(choices.begin(), choices.end() - 1);
+      return fmt::format("takes {} or {}, not '{}'", fmt::join(first, ", "), choices.back(), text);
+    };
+    option.check(check, CLI::IsMember(choices).get_description());
+  }
   if (rules.check != nullptr) {
     option.check(rules.check, rules.checked_as == nullptr ? "" : rules.checked_as);
   }
@@ -80,6 +143,37 @@ std::vector<std::string> names_of(const CLI::Option& option) {
 std::string full_name(const CLI::App& app) {
   const CLI::App* const above = app.get_parent();
   return above == nullptr ? app.get_name() : full_name(*above) + " " + app.get_name();
+}
+
+std::string quoted(const std::vector<std::string>& words) {
+  return fmt::format("'{}'", fmt::join(words, "', '"));
+}
+
+// Says how many values an option has, and how many it takes.
+std::string miscounted(const CLI::App& app, const std::string& name) {
+  const CLI::Option* const option = app.get_option_no_throw(name);
+  if (option == nullptr) return name + " has too many or too few values";
+  const auto count = option->results().size();
+  const auto most = static_cast<std::size_t>(option->get_items_expected_max());
+  if (count > most) {
+    return fmt::format("{} has {} values, and takes {}", name, count,
+                       most == 1 ? "one" : fmt::format("at most {}", most));
+  }
+  const int least = option->get_items_expected_min();
+  if (least <= 1) return name + " needs a value";
+  return fmt::format("{} needs at least {} values, and has {}", name, least, count);
+}
+
+// "NAME: what is wrong", or "NAME takes …, not …" of our own checks.
+std::string explained(const CLI::App& app, const CLI::ParseError& error) {
+  std::string text = error.what();
+  const std::size_t colon = text.find(": ");
+  if (colon == std::string::npos) return text;
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    return miscounted(app, text.substr(0, colon));
+  }
+  if (text.compare(colon + 2, 6, "takes ") == 0) text.erase(colon, 1);
+  return text;
 }
 
 }  // namespace
@@ -145,10 +239,75 @@ std::optional<int> Command::parse(int argc, const char* const* argv) {
   try {
     parser_->app->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return parser_->app->exit(error) == 0 ? 0 : kWrongUsage;
+    if (error.get_exit_code() == 0) return parser_->app->exit(error);  // --help
+    const Command& command = called();
+    const CLI::App& app = *command.parser_->app;
+    // An option that is mistyped comes before what is missing because of that.
+    const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+    const bool is_extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    std::string text = is_missing || is_extra ? command.unexpected() : "";
+    const std::string name = full_name(app);
+    if (text.empty() && is_missing && !command.subcommands_.empty()) {
+      text = fmt::format("`{}` needs a command", name);
+    }
+    if (text.empty()) text = explained(app, error);
+    text =
+        fmt::format("{}: {}; `{} --help` says what it takes", parser_->app->get_name(), text, name);
+    std::fputs((printable(text) + "\n").c_str(), stderr);
+    return kWrongUsage;
   }
   note_given();
   return std::nullopt;
+}
+
+const Command& Command::called() const {
+  for (const auto& each : subcommands_) {
+    if (each->parser_->app->parsed()) return each->called();
+  }
+  return *this;
+}
+
+std::string Command::nearest_option(const std::string& word) const {
+  std::vector<std::string> names;
+  for (const OptionFacts& option : options()) {
+    for (const std::string& name : option.names) {
+      if (name.starts_with("--")) names.push_back(name.substr(2));
+    }
+  }
+  const std::string meant = word.starts_with("--") ? nearest(word.substr(2), names) : "";
+  return meant.empty() ? "" : fmt::format(" (did you mean '--{}'?)", meant);
+}
+
+std::string Command::unexpected() const {
+  std::vector<std::string> options, words;
+  const CLI::App* const own = parser_->app;
+  // The parser hands words behind "--" that nobody takes to the command above.
+  for (const CLI::App* app = own; app != nullptr; app = app->get_parent()) {
+    bool is_word = app != own;
+    for (const std::string& word : app->remaining()) {
+      if (word == "--") {
+        is_word = true;
+      } else if (word.size() > 1 && word[0] == '-' && !is_word) {
+        options.push_back(word.substr(0, word.find('=')));
+      } else {
+        words.push_back(word);
+      }
+    }
+  }
+  const std::string name = full_name(*parser_->app);
+  if (!options.empty()) {
+    return fmt::format("`{}` has no option{} {}{}", name, options.size() == 1 ? "" : "s",
+                       quoted(options), nearest_option(options.front()));
+  }
+  if (words.empty()) return {};
+  if (subcommands_.empty()) return fmt::format("`{}` does not expect {}", name, quoted(words));
+  std::vector<std::string> names;
+  for (const auto& each : subcommands_) {
+    if (!each->is_hidden()) names.push_back(each->name());
+  }
+  const std::string meant = nearest(words.front(), names);
+  return fmt::format("`{}` has no command '{}'{}", name, words.front(),
+                     meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant));
 }
 
 void Command::make_options(const std::vector<std::string_view>& words) {
@@ -233,16 +392,6 @@ std::vector<OptionFacts> Command::facts(bool positional) const {
                    choices_of(*each), each->get_required(), each->get_items_expected_max() > 0});
   }
   return all;
-}
-
-std::optional<std::uint64_t> size_of(const std::string& text) {
-  std::string number = text;
-  try {
-    if (!CLI::AsSizeValue(false)(number).empty()) return std::nullopt;
-    return std::stoull(number);
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
 }
 
 }  // namespace rpcrdma::tools

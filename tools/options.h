@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "tools/numbers.h"
+
 namespace rpcrdma::tools {
 
 // Where an option stores what it is given. Until then the default is there. A bool is a flag, which
@@ -102,7 +104,9 @@ class Command {
   Settings& on_call(void (*function)(Settings&));
 
   // Reads a command line. If the program has to end, returns its exit status: 0 after --help and
-  // its like, or 2 after wrong usage; what there is to print has been printed.
+  // its like, or 2 after wrong usage; what there is to print has been printed. What is wrong is one
+  // line: "rpcrdma: --port takes a whole number from 0 to 65535, not 'x'; `rpcrdma serve --help`
+  // …".
   std::optional<int> parse(int argc, const char* const* argv);
   // Calls what on_call() named for the subcommand that the command line has.
   void run();
@@ -137,15 +141,17 @@ class Command {
   void make_options(
       const std::vector<std::string_view>& words);  // of the subcommands that they name
   void note_given() const;
+  std::string nearest_option(const std::string& word) const;
+  // Says what the command line has that this command does not take; empty: nothing.
+  std::string unexpected() const;
+  // Returns the subcommand of subcommands that the command line names, or this command.
+  const Command& called() const;
   std::vector<OptionFacts> facts(bool positional) const;
 
   const std::unique_ptr<Parser> parser_;
   std::vector<std::unique_ptr<Command>> subcommands_;
   std::unique_ptr<Action> action_;
 };
-
-// Reads "65536" and "64k". Returns nothing if the text is no size.
-std::optional<std::uint64_t> size_of(const std::string& text);
 
 template <class Settings>
 Settings& Command::on_call(void (*function)(Settings&)) {

@@ -95,15 +95,40 @@ TEST_F(Options, StoresAValueOfEachType) {
   EXPECT_EQ(all_.many, (std::vector<std::string>{"two", "three"}));
 }
 
-TEST_F(Options, RefusesAValueOutsideItsRange) {
-  EXPECT_TRUE(is_refused({"--size", "65537"}, "not in range"));
-  EXPECT_TRUE(is_refused({"--size", "0"}, "not in range"));
-  EXPECT_TRUE(is_refused({"--seconds", "0.4"}, "not in range"));
-  EXPECT_TRUE(is_refused({"--port", "65536"}, "--port"));
+TEST_F(Options, RefuseANumberAndSayWhichTheyTake) {
+  EXPECT_TRUE(
+      is_refused({"--size", "65537"},
+                 "program: --size takes a size from 1 to 65536 bytes (it may end in k, m or "
+                 "g), not '65537'; `program --help` says what it takes\n"));
+  EXPECT_TRUE(is_refused({"--size", "0"}, "not '0'"));
+  EXPECT_TRUE(
+      is_refused({"--seconds", "0.4"}, "--seconds takes a number from 0.5 to 10, not '0.4'"));
+  EXPECT_TRUE(is_refused({"--seconds", "nan"}, "not 'nan'"));
+  EXPECT_TRUE(is_refused({"--port", "65536"}, "--port takes a whole number from 0 to 65535"));
+  EXPECT_TRUE(is_refused({"--port", "x"}, "--port takes a whole number from 0 to 65535, not 'x'"));
+  EXPECT_TRUE(
+      is_refused({"--hidden", "-1"}, "--hidden takes a whole number of at least 0, not '-1'"));
 }
 
-TEST_F(Options, RefusesAValueThatIsNoChoice) {
-  EXPECT_TRUE(is_refused({"--text", "odd"}, "odd not in {usual,other}"));
+TEST_F(Options, RefuseAValueThatIsNoChoiceAndNameTheChoices) {
+  EXPECT_TRUE(is_refused({"--text", "odd"}, "--text takes usual or other, not 'odd'"));
+  EXPECT_TRUE(is_refused({"--flag=perhaps"}, "takes no value but true and false, not 'perhaps'"));
+  EXPECT_EQ(parse({"--flag=false"}), std::nullopt);
+  EXPECT_FALSE(all_.flag);
+}
+
+TEST_F(Options, SayWhenTheyHaveTooFewOrTooManyValues) {
+  EXPECT_TRUE(is_refused({"--text"}, "program: --text needs a value; "));
+  EXPECT_TRUE(is_refused({"--port", "1", "--port", "2"}, "--port has 2 values, and takes one"));
+  EXPECT_TRUE(is_refused({"one", "two"}, "OTHERS needs at least 2 values, and has 1"));
+  EXPECT_TRUE(is_refused({"1", "2", "3", "4", "5"}, "OTHERS has 4 values, and takes at most 3"));
+}
+
+TEST_F(Options, AreNamedInTheirOrderWhereTheyAreUnknown) {
+  EXPECT_TRUE(
+      is_refused({"--zzzzzz=1", "--aaaaaa"}, "`program` has no options '--zzzzzz', '--aaaaaa'; "));
+  EXPECT_TRUE(
+      is_refused({"--second", "3"}, "has no option '--second' (did you mean '--seconds'?)"));
 }
 
 TEST_F(Options, RefusesWhatACheckRefusesAndSaysWhy) {
@@ -113,11 +138,6 @@ TEST_F(Options, RefusesWhatACheckRefusesAndSaysWhy) {
 TEST_F(Options, RefusesOptionsThatDoNotGoTogether) {
   EXPECT_TRUE(is_refused({"--word", "right"}, "--word requires --flag"));
   EXPECT_TRUE(is_refused({"--hidden", "1", "--flag"}, "excludes"));
-}
-
-TEST_F(Options, RefusesTooFewValuesAndUnknownOptions) {
-  EXPECT_TRUE(is_refused({"one", "two"}, "OTHERS"));
-  EXPECT_TRUE(is_refused({"--nothing"}, "--nothing"));
 }
 
 TEST_F(Options, PrintsTheHelpAndEndsWithSuccess) {
@@ -165,6 +185,33 @@ TEST(Command, RunsTheSubcommandThatIsNamed) {
   EXPECT_EQ(inner.count, 1);
 }
 
+TEST(Command, NamesTheSubcommandThatWasMeantAndTheOptionOfIt) {
+  Command program("program", "does something");
+  Command& group = program.add_subcommand("group", "holds others");
+  Command& inner = group.add_subcommand("inner", "is within");
+  std::string place;
+  inner.add({{"--place", &place, "where"}, {"NAME", &place, "a name", {.is_required = true}}});
+  const auto errors = [&](std::vector<const char*> words) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(program.parse(static_cast<int>(words.size()), words.data()), 2);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(errors({"program"}),
+            "program: `program` needs a command; `program --help` says what it takes\n");
+  EXPECT_EQ(
+      errors({"program", "group", "iner"}),
+      "program: `program group` has no command 'iner' (did you mean 'inner'?); `program group "
+      "--help` says what it takes\n");
+  EXPECT_NE(errors({"program", "group", "inner", "--plac", "x"})
+                .find("`program group inner` has no option '--plac' (did you mean '--place'?)"),
+            std::string::npos);
+  EXPECT_NE(errors({"program", "group", "inner", "x", "first", "--", "-y", "\x1b[1m"})
+                .find("`program group inner` does not expect 'first', '-y', '\\x1b[1m'"),
+            std::string::npos);
+  EXPECT_NE(errors({"program", "group", "inner"}).find("program: NAME is required"),
+            std::string::npos);
+}
+
 TEST(Command, HidesASubcommandFromTheHelp) {
   Command program("program", "does something");
   program.add_subcommand("shown", "is shown");
@@ -183,13 +230,6 @@ TEST(Command, OptionTakesHFromTheHelp) {
   EXPECT_TRUE(is_human);
   EXPECT_NE(command.help_page().find("--help "), std::string::npos);
   EXPECT_EQ(command.help_page().find("-h,--help"), std::string::npos);
-}
-
-TEST(Size, TakesUnits) {
-  EXPECT_EQ(size_of("65536"), 65536U);
-  EXPECT_EQ(size_of("64k"), 65536U);
-  EXPECT_EQ(size_of("many"), std::nullopt);
-  EXPECT_EQ(size_of(""), std::nullopt);
 }
 
 }  // namespace

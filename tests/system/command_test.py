@@ -539,6 +539,25 @@ class CommandTest(CommandFixture):
             self.assertEqual(result.returncode, 2, arguments)
             self.assertTrue(result.stderr or result.stdout)
 
+    def test_wrong_usage_is_said_in_a_sentence_about_the_option(self):
+        for arguments, text in (
+                ("serve --port 70000", "--port takes a whole number from 0 to 65535, not '70000'; `rpcrdma serve --help`"),
+                ("serve --tcp-port x", "--tcp-port takes a whole number from 0 to 65535, not 'x'"),
+                ("serve --connections abc", "--connections takes a whole number of at least 0, not 'abc'"),
+                ("ping x --program -5", "--program takes a whole number from 0 to 4294967295, not '-5'"),
+                ("ping x --timeout nan", "--timeout takes a number from 0.001 to 86400, not 'nan'"),
+                ("ping x --capture-max 5q", "--capture-max takes a size of at least 0 bytes"),
+                ("blob put x /dev/null --depth 65", "`rpcrdma blob put --help`"),
+                ("ping x --crc perhaps", "--crc takes on or off, not 'perhaps'"),
+                ("ping x --sec", "--sec needs a value"), ("ping x y z", "`rpcrdma ping` does not expect 'y', 'z'"),
+                ("ls x --long-listing --bar", "`rpcrdma ls` has no options '--long-listing', '--bar'"),
+                ("get x --no-reconect", "has no option '--no-reconect' (did you mean '--no-reconnect'?)"),
+                ("blob lst", "`rpcrdma blob` has no command 'lst' (did you mean 'ls'?)"), ("", "needs a command")):
+            result = run(*arguments.split())
+            self.assertEqual((result.returncode, result.stdout, result.stderr.count("\n")), (2, "", 1), arguments)
+            self.assertTrue(result.stderr.startswith("rpcrdma: "), result.stderr)
+            self.assertIn(text, result.stderr)
+
     def test_help_and_version_and_info(self):
         self.assertIn("Exit status", run("--help").stdout)
         self.assertIn("rpcrdma ", run("--version").stdout)
@@ -560,7 +579,7 @@ class CommandTest(CommandFixture):
     def test_unknown_provider_is_named(self):
         result = run("ping", "rdma://127.0.0.1:1", "--provider", "nonsense")
         self.assertEqual(result.returncode, 2)
-        self.assertIn("nonsense not in", result.stderr)
+        self.assertIn("--provider takes auto, siwarp or verbs, not 'nonsense'", result.stderr)
 
     def test_verbs_is_there_or_said_to_be_missing(self):
         verbs = json.loads(run("info", "--json").stdout)["providers"][1]
