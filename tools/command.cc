@@ -13,7 +13,9 @@
 
 #include "blob.h"
 #include "blob/step_up.h"
+#include "nfs/client/url.h"
 #include "rpcbind/lookup.h"
+#include "tools/output.h"
 #include "tools/text.h"
 
 namespace rpcrdma::tools {
@@ -124,6 +126,9 @@ void CommonOptions::finish() {
   if (profile == "rfc5666" && protocol == "2") {
     fail(kUsage, "--profile rfc5666 is version 1; leave --rpcrdma-version 2 out");
   }
+  if (provider.capture_file.empty()) return;
+  const std::string why = problem_with_new_file(provider.capture_file);
+  if (!why.empty()) fail(kUsage, fmt::format("--capture {}: {}", provider.capture_file, why));
 }
 
 ClientSettings::ClientSettings() : program(blob::BLOB_PROGRAM), version(blob::BLOB_V1) {}
@@ -186,8 +191,21 @@ void ClientSettings::add_step_up_to(Command& command) {
         "go on over RDMA on the same connection; a lost one is not replaced"}});
 }
 
-// One of tcp:// and --step-up without the other is a slip.
+// One of tcp:// and --step-up without the other is a slip, as is a URL of NFS.
 void ClientSettings::check_scheme() const {
+  constexpr std::string_view kRdma = "rdma://";
+  if (nfs::is_nfs_url(url)) {
+    fail(kUsage,
+         fmt::format("{}: this is an NFS URL, and rdma://HOST[:PORT] is expected; for files of NFS "
+                     "servers there are ls, cat, cp, stat, mkdir, mv, rm and df, and ping --ready",
+                     url));
+  }
+  if (const auto slash = url.find('/', kRdma.size());
+      url.starts_with(kRdma) && slash != std::string::npos && slash + 1 < url.size()) {
+    fail(kUsage,
+         fmt::format("{}: nothing may follow the port; of an NFS server's export it is nfs+{}", url,
+                     url));
+  }
   const bool is_tcp = url.starts_with("tcp://");
   if (is_tcp == step_up) return;
   fail(kUsage, step_up ? fmt::format("{}: with --step-up the URL is tcp://HOST:PORT, as "

@@ -40,6 +40,9 @@ void remove_from_export(ClientSettings& client, const NfsSettings& settings, boo
 nfs::NfsUrl parsed_nfs_url(const std::string& text);
 std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& settings,
                                     const std::string& url);
+// Adds to the error of a call of another program, which the server does not have, that the server
+// has NFS, and which URLs that takes.
+Error with_nfs_hint(Error error, Client& client);
 // The umask of this process.
 std::uint32_t own_umask();
 // Writes a file to the standard output, or ends the command.

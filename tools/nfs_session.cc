@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "blob.h"
 #include "tools/nfs_commands.h"
 
 namespace rpcrdma::tools {
@@ -44,7 +45,43 @@ void refuse_idle_options(const ClientSettings& client, const nfs::NfsUrl& url) {
   }
 }
 
+bool has_program(Client& client, std::uint32_t program, std::uint32_t version) {
+  auto call = client.prepare({program, version, 0});
+  if (!call) return false;
+  call->expect_results(0);
+  return client.call(std::move(*call)).has_value();
+}
+
+// Ends the command if the server, which had no MOUNT for us, serves blobs in place of files by NFS.
+void check_for_blobs(const ClientOptions& options, const nfs::NfsUrl& url) {
+  if (!url.is_rdma) return;
+  const std::string blob_url = url.transport_urls().front();
+  ClientOptions once = options;
+  once.reconnect.enabled = false;
+  once.provider.capture_file.clear();  // it has what went before
+  auto client = Client::connect(blob_url, once);
+  if (!client || !has_program(*client, blob::BLOB_PROGRAM, blob::BLOB_V1)) return;
+  fail(kFailed,
+       fmt::format(
+           "{}: no NFS is served there, but files of the blob program; its URL is {} (rpcrdma "
+           "ls, get, put and rm)",
+           url.text(), blob_url));
+}
+
 }  // namespace
+
+Error with_nfs_hint(Error error, Client& client) {
+  // A file that is not there is not available either.
+  const bool is_elsewhere = error.code == Errc::kNotAvailable &&
+                            !has_program(client, blob::BLOB_PROGRAM, blob::BLOB_V1) &&
+                            has_program(client, nfs3::NFS_PROGRAM, nfs3::NFS_V3);
+  if (!is_elsewhere) return error;
+  error.cause += fmt::format(
+      "; it is an NFS server, whose URLs are nfs+rdma://{}/EXPORT[/PATH] (rpcrdma ls, "
+      "cat, cp and others; ping --program {} --version {})",
+      client.peer_address(), nfs3::NFS_PROGRAM, nfs3::NFS_V3);
+  return error;
+}
 
 void NfsSettings::add_mount_to(Command& command) {
   command.add({{"--mount-port",
@@ -87,6 +124,11 @@ std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& s
   }
   const nfs::Failure& why = opened.error();
   if (why.error && why.error->code == Errc::kBadUrl) fail(kUsage, why.message());
+  // With a path it is of MOUNT, and the server itself was reached.
+  const bool is_without_mount = why.error && !why.path.empty() &&
+                                is_no_connection(why.error->code) &&
+                                why.error->code != Errc::kTimedOut;
+  if (is_without_mount) check_for_blobs(client.client_options(), parsed);
   const bool is_nobody = why.error && is_no_connection(why.error->code);
   fail(is_nobody ? kNoConnection : kFailed, why.message());
 }

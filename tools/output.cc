@@ -100,6 +100,17 @@ void remove_on_signals(const std::string& name) {
 
 }  // namespace
 
+// A FIFO is not opened: its reader would take the end of that for the end of everything.
+std::string problem_with_new_file(const std::string& path) {
+  struct stat status {};
+  const bool is_there = ::stat(path.c_str(), &status) == 0;
+  if (is_there && S_ISDIR(status.st_mode)) return std::strerror(EISDIR);
+  if (!is_there && errno != ENOENT) return std::strerror(errno);
+  const bool is_writable = is_there ? ::access(path.c_str(), W_OK) == 0
+                                    : ::access(parent_of(path).c_str(), W_OK | X_OK) == 0;
+  return is_writable ? std::string() : std::strerror(errno);
+}
+
 Output::Output(const std::string& path, const std::string& name, Temporary temporary)
     : path_(path) {
   std::error_code error;

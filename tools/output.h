@@ -14,6 +14,10 @@
 
 namespace rpcrdma::tools {
 
+// Says why no file can be written by this name, without a trace of having asked; empty: nothing is
+// known that keeps it from being written.
+std::string problem_with_new_file(const std::string& path);
+
 // A regular file, and one that is not there yet, is written beside its place and takes it over at
 // the end, with the permissions of the old file or those of the umask; symbolic links stay and what
 // they lead to is replaced. Until then it has no name, or, where the file system wants one, a name

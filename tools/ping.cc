@@ -34,7 +34,9 @@ void measure(PingSettings& settings) {
     if (!call) fail(call.error());
     call->expect_results(0);
     auto reply = client->call(std::move(*call));
-    if (!reply) fail(reply.error(), fmt::format("call {} of {}", i + 1, settings.count));
+    if (!reply)
+      fail(with_nfs_hint(reply.error(), *client),
+           fmt::format("call {} of {}", i + 1, settings.count));
     samples_ns.push_back(static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count()));
   }
@@ -101,7 +103,9 @@ void ask_if_ready(PingSettings& settings) {
     auto call = client->prepare({settings.client.program, settings.client.version, 0});
     if (!call) fail(call.error());
     call->expect_results(0);
-    if (auto reply = client->call(std::move(*call)); !reply) fail(reply.error());
+    if (auto reply = client->call(std::move(*call)); !reply) {
+      fail(with_nfs_hint(reply.error(), *client));
+    }
   } catch (const Exit& exit) {
     say_not_ready(settings, settings.client.url, exit);
     throw;

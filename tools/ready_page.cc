@@ -65,8 +65,12 @@ class Page final : public ReadyPage {
   Page(const std::string& host, std::uint16_t port, WhyNot why_not) : why_not_(std::move(why_not)) {
     const int socket = listen_at(host, port);
     if (socket < 0) {
-      fail(kFailed, fmt::format("cannot listen for HTTP on {} port {}: {}", host, port,
-                                std::strerror(-socket)));
+      fail(kFailed,
+           fmt::format("cannot listen for HTTP on {} port {}: {}{}", host, port,
+                       std::strerror(-socket),
+                       socket == -EADDRINUSE ? "; another program listens there: end that program, "
+                                               "or choose another --ready-port, 0 for any free one"
+                                             : ""));
     }
     // By poll(), since descriptors may have numbers that select() does not know.
     constexpr unsigned kFlags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_THREAD_PER_CONNECTION;

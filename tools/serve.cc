@@ -99,14 +99,17 @@ Expected<std::string, Error> listen_at_port(Server& server, std::uint16_t port) 
       fmt::format("tcp://{}:{}", address.substr(0, address.rfind(':')), port));
 }
 
+// The error's code is left out: an address that is in use would be "out of resources".
+std::string why_not_listening(std::string_view operation, const Error& error) {
+  return fmt::format("{} ({}) failed: {}", operation, error.peer, error.cause);
+}
+
 // Empty: not asked for.
 std::string listen_by_tcp(const ServeOptions& options, Server& server) {
   if (!options.tcp_port) return {};
   auto listening = listen_at_port(server, *options.tcp_port);
   if (!listening) {
-    Error error = listening.error();
-    error.operation = "listening on plain TCP";
-    fail(error);
+    fail(kFailed, why_not_listening("listening on plain TCP", listening.error()));
   }
   return std::move(*listening);
 }
@@ -117,13 +120,13 @@ std::string listen_for_nfs(const ServeOptions& options, Server& server, StderrLo
   if (!options.nfs.is_wanted()) return {};
   auto listening = listen_at_port(server, options.nfs.tcp_port.value_or(kNfsTcpPort));
   if (listening) return std::move(*listening);
-  Error error = listening.error();
-  error.operation = "listening for NFS and MOUNT by TCP";
-  if (options.nfs.tcp_port) fail(error);
+  const std::string why =
+      why_not_listening("listening for NFS and MOUNT by TCP", listening.error());
+  if (options.nfs.tcp_port) fail(kFailed, why);
   log.write(blob::LogLevel::kWarning,
             fmt::format("{}; Linux cannot mount without MOUNT by TCP: name another port with "
                         "--nfs-tcp-port",
-                        error.message()));
+                        why));
   return {};
 }
 

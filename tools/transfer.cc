@@ -14,6 +14,7 @@
 #include "blob/client.h"
 #include "blob/name.h"
 #include "blob/sha256.h"
+#include "blob/status.h"
 #include "tools/command.h"
 #include "tools/nfs_commands.h"
 #include "tools/output.h"
@@ -155,7 +156,8 @@ void put(TransferSettings& settings) {
   settings.show_progress(bar.emplace("put " + escaped(settings.name), waited_for));
   auto result = blob::BlobClient(*client, settings.transfer).put(source, settings.name);
   bar.reset();
-  if (!result) fail(result.error(), fmt::format("put of {}", settings.file), *client);
+  if (!result)
+    fail(with_nfs_hint(result.error(), *client), fmt::format("put of {}", settings.file), *client);
   report("put", settings.name, *result, *client, settings.client.common.json);
 }
 
@@ -180,7 +182,8 @@ void get(TransferSettings& settings) {
   };
   auto result = blobs.get(settings.name, [&](Bytes data) { return output.write(data, wait); });
   bar.reset();
-  if (!result) fail(result.error(), fmt::format("get of {}", settings.name), *client);
+  if (!result)
+    fail(with_nfs_hint(result.error(), *client), fmt::format("get of {}", settings.name), *client);
   const auto sum = blobs.sum(settings.name, result->bytes);
   if (!sum) fail(sum.error(), fmt::format("checking {}", settings.name), *client);
   if (*sum != result->sum) {
@@ -206,7 +209,7 @@ void list(ListSettings& settings) {
   if (settings.look.is_recursive) fail(kUsage, "-R is of NFS; this is no URL of it");
   auto client = settings.client.connect();
   const auto entries = blob::BlobClient(*client).list(settings.entries_max);
-  if (!entries) fail(entries.error());
+  if (!entries) fail(with_nfs_hint(entries.error(), *client));
   Json values = Json::array();
   for (const auto& entry : *entries) {
     if (!settings.client.common.json) {
@@ -238,9 +241,12 @@ void remove(RemoveSettings& settings) {
   auto client = settings.client.connect();
   blob::BlobClient blobs(*client);
   const auto found = blobs.stat(settings.name);
-  const bool is_missing = !found && found.error().code == Errc::kNotAvailable;
+  // The program may not be available either.
+  const bool is_missing =
+      !found && found.error().code == Errc::kNotAvailable &&
+      found.error().cause == blob::explain(blob::blob_status::BLOB_NO_SUCH_BLOB);
   if (!found && !(is_missing && settings.force)) {
-    fail(found.error(), fmt::format("removing {}", settings.name));
+    fail(with_nfs_hint(found.error(), *client), fmt::format("removing {}", settings.name));
   }
   if (!is_missing) {
     const auto removed = blobs.remove(settings.name);

@@ -102,7 +102,9 @@ Expected<std::string, Error> lookup(std::string_view host, std::uint32_t program
     std::string cause = daemon.error().cause;
     question.peer = daemon.error().peer;
     if (daemon.error().code != Errc::kUnknownHost) {
-      cause += "; is rpcbind running there? If you know the port: rdma://HOST:PORT";
+      cause += options.over == Over::kRdma
+                   ? "; is rpcbind running there? If you know the port: rdma://HOST:PORT"
+                   : "; is rpcbind running there? If you know the port, name it (--mount-port)";
     }
     return question.fail(daemon.error().code, cause);
   }

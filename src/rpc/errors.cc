@@ -85,6 +85,7 @@ Errc to_errc(const rdma::Error& error) {
 }
 
 std::string describe(const rdma::Error& error) {
+  if (error.provider_code == EADDRINUSE) return address_in_use(error.operation);
   std::string text(error.operation.empty() ? to_string(error.code) : error.operation);
   // The operation alone is no cause.
   if (error.provider_code == 0 && error.code == rdma::Errc::kBadAddress &&
@@ -93,7 +94,6 @@ std::string describe(const rdma::Error& error) {
   }
   if (error.provider_code != 0) text += fmt::format(": {}", std::strerror(error.provider_code));
   if (error.provider_code == ECONNREFUSED) text += "; is a server running there, on this port?";
-  if (error.provider_code == EADDRINUSE) text += "; choose another port, or 0 for any free one";
   return text;
 }
 
@@ -104,6 +104,13 @@ Error to_error(const rdma::Error& error, std::string_view operation, std::string
   std::string cause = describe(error);
   if (!remedy.empty()) cause += fmt::format("; {}", remedy);
   return {to_errc(error), std::string(operation), std::string(peer), std::move(cause)};
+}
+
+std::string address_in_use(std::string_view operation) {
+  return fmt::format(
+      "another program listens at this address and port ({}: {}): end that program, or choose "
+      "another port, 0 for any free one",
+      operation, std::strerror(EADDRINUSE));
 }
 
 Error is_stopping(std::string_view peer) {

@@ -13,6 +13,9 @@
 
 namespace rpcrdma::rpc {
 
+// The cause of an error of bind() or listen(), `operation`, whose address has a listener already.
+std::string address_in_use(std::string_view operation);
+
 // `remedy` is what the user can do, if anything is known (rdma::Provider::remedy()).
 Error to_error(const rdma::Error& error, std::string_view operation, std::string_view peer,
                std::string_view remedy = {});

@@ -524,11 +524,41 @@ class CommandTest(CommandFixture):
 
     def test_port_in_use(self):
         server = self.serve()
-        result = run("serve", "--blob", self.served, "--listen", "127.0.0.1", "--port", server.port)
-        self.assertEqual(result.returncode, 1)
-        self.assertIn("choose another port", result.stderr)
-        self.assertIn(f"cannot listen on rdma://127.0.0.1:{server.port}", result.stderr)
-        self.assertNotIn("bad address", result.stderr)
+        key = ("--handle-key", self.root / "key")
+        for arguments, text in (
+                (("--port", server.port), f"cannot listen on rdma://127.0.0.1:{server.port}: another program listens"),
+                (("--port", 0, "--tcp-port", server.port),
+                 f"listening on plain TCP (127.0.0.1:{server.port}) failed: another program listens"),
+                (("--port", 0, "--nfs", self.served, "--nfs-tcp-port", server.port, *key),
+                 f"listening for NFS and MOUNT by TCP (127.0.0.1:{server.port}) failed: another program listens")):
+            result = run("serve", "--blob", self.served, "--listen", "127.0.0.1", "--log-level", "error", *arguments)
+            self.assertEqual((result.returncode, result.stdout), (1, ""), result.stderr)
+            self.assertIn(text, result.stderr)
+            self.assertIn("at this address and port (bind: Address already in use): end that program, or choose "
+                          "another port, 0 for any free one", result.stderr)
+            self.assertNotRegex(result.stderr, "bad address|out of resources")
+
+    def test_capture_file_that_cannot_be_written_is_wrong_usage(self):
+        server = self.serve()
+        nowhere = self.root / "none" / "trace"
+        for path, why in ((nowhere, "No such file or directory"), (self.root, "Is a directory"),
+                          (self.file("file", 10) / "trace", "Not a directory")):
+            for arguments in (("ping", server.url), ("get", server.url, "x", self.root / "x"),
+                              ("ls", "nfs+" + server.url + "/x"), ("serve", "--blob", self.served, "--port", 0)):
+                result = run(*arguments, "--capture", path)
+                self.assertEqual((result.returncode, result.stdout, result.stderr),
+                                 (2, "", f"rpcrdma: --capture {path}: {why}\n"), arguments)
+        self.assertEqual(self.in_root(), ["file"])
+
+    def test_capture_goes_through_a_fifo(self):
+        fifo = self.root / "fifo"
+        os.mkfifo(fifo)
+        with subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE) as reader:
+            pinged = run("ping", self.serve().url, "--count", 5, "--capture", fifo)
+            data = reader.communicate(timeout=BOUND_S)[0]
+        self.assertEqual(pinged.returncode, 0, pinged.stderr)
+        self.assertEqual(data[:4], bytes.fromhex("0a0d0d0a"))
+        self.assertGreater(len(data), 1000)
 
     def test_usage_errors_exit_with_2(self):
         for arguments in ([], ["put"], ["frobnicate"], ["ping", "http://x"], ["ping", "rdma://x:y"],

@@ -387,6 +387,26 @@ class NfsCommandTest(CommandFixture):
         self.failed(2, "one NFS URL", "rm", self.url, "name")
         self.failed(2, "within one export", "mv", self.urls[0] + "/a", self.urls[1] + "/b")
 
+    def test_urls_of_the_blob_program_and_of_nfs_are_told_apart(self):
+        nfs_only = "rdma://" + self.url.split("/")[2]
+        hint = f"it is an NFS server, whose URLs are nfs+{nfs_only}/EXPORT[/PATH]"
+        for arguments in (("ls", nfs_only), ("get", nfs_only, "file", self.root / "back"), ("rm", nfs_only, "file"),
+                          ("rm", "-f", nfs_only, "file"), ("put", nfs_only, self.file("file", 10)),
+                          ("ping", nfs_only), ("ping", "--ready", nfs_only)):
+            self.failed(1, hint, *arguments)
+        self.failed(1, "--program 100003 --version 3", "ping", nfs_only, "--count", "1")
+        self.ok("ping", nfs_only, "--count", "1", "--program", "100003", "--version", "3")
+        for arguments in (("ls", nfs_only + "/data"), ("rm", nfs_only + "/data", "x"), ("ping", nfs_only + "/data")):
+            self.failed(2, f"of an NFS server's export it is nfs+{nfs_only}/data", *arguments)
+        for command, words in (("ping", ()), ("put", ("/dev/null",)), ("get", ("x", self.root / "x"))):
+            self.failed(2, "this is an NFS URL, and rdma://HOST[:PORT] is expected", *command.split(), self.url, *words)
+        blobs = self.serve("--provider", "siwarp")
+        for command in ("ls", "cat", "df", "ping --ready"):
+            self.failed(1, f"nfs+{blobs.url}/x: no NFS is served there, but files of the blob program; its URL is "
+                        f"{blobs.url}", *command.split(), f"nfs+{blobs.url}/x")
+        self.failed(1, "no such file on the server", "get", blobs.url, "none", self.root / "back")
+        self.ok("rm", "-f", blobs.url, "none")
+
     def test_paths_that_are_not_there_fail(self):
         for url in self.urls:
             self.failed(1, "no such file or directory", "ls", url + "/none")

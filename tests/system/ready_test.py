@@ -80,7 +80,8 @@ class ReadyTest(CommandFixture):
             self.serve_with_page()
             done = run("serve", "--blob", self.served, "--port", "0", "--ready-port", port, "--provider", "siwarp")
         self.assertEqual(done.returncode, 1)
-        self.assertIn(f"cannot listen for HTTP on 127.0.0.1 port {port}: Address already in use", done.stderr)
+        self.assertIn(f"cannot listen for HTTP on 127.0.0.1 port {port}: Address already in use; another program listens "
+                      "there: end that program", done.stderr)
         self.assertEqual(done.stdout, "")
 
     def test_says_so_while_it_is_drained(self):

@@ -27,6 +27,8 @@ Error to_error(const posix::SystemError& error, std::string_view operation, std:
   if (error.code == EADDRINUSE && posix::is_local_path(peer)) {
     cause +=
         "; there is a file of this name: remove it if its server is gone, or choose another path";
+  } else if (error.code == EADDRINUSE) {
+    cause = address_in_use(error.operation);
   }
   return {code, std::string(operation), std::string(peer), std::move(cause)};
 }
