@@ -26,7 +26,7 @@
 // opened below directories that are open already, never through symbolic links.
 //
 // A directory that the copying itself fills is not copied, as happens where an export lies below
-// what is copied to it.
+// what is copied to it, nor is a file onto itself.
 //
 // Memory: the buffers, and the lists of the directories on the way to where the copying is.
 #ifndef RPCRDMA_NFS_CLIENT_COPIER_H_
@@ -55,8 +55,10 @@ enum class Sparse : std::uint8_t { kAuto, kAlways, kNever };
 
 struct CopyOptions {
   bool recursive = false;
-  bool keep = false;          // permissions and times
-  bool no_clobber = false;    // what is there stays as it is, but for directories
+  bool keep = false;  // permissions and times
+  // What is there stays as it is, but for directories, also if it appears while something is copied
+  // (unless the server's file system has no hard links).
+  bool no_clobber = false;
   std::uint32_t umask = 022;  // takes permissions from what is new, unless `keep`
   bool verify = false;        // read each file again from the server, and compare
   Sparse sparse = Sparse::kAuto;

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <ctime>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -104,6 +105,20 @@ TEST_P(OptionsOfCopying, FileThatAppearsDuringADownloadStaysWithoutClobbering) {
   EXPECT_EQ(messages(ended), "");
   EXPECT_EQ(ended.stayed, 1U);
   EXPECT_EQ(content_of(here_ / "file"), "of another one");
+}
+
+TEST_P(OptionsOfCopying, FileThatAppearsDuringAnUploadStaysWithoutClobbering) {
+  write("file", bytes_of(3 << 20));
+  CopyOptions options{.no_clobber = true};
+  options.progress = [&](const CopyProgress& now) {
+    if (now.bytes > 0 && now.files == 0) served_->write_file("file", "of another one");
+  };
+  const auto ended = up("file", "file", options);
+  EXPECT_EQ(messages(ended), "");
+  EXPECT_EQ(std::pair(ended.stayed, ended.files), std::pair(1UL, 0UL));
+  EXPECT_EQ(ended.parts_left, 0U);
+  EXPECT_EQ(served_->read_file("file"), "of another one");
+  EXPECT_EQ(std::distance(fs::directory_iterator(served_->folder()), {}), 1);
 }
 
 TEST_P(OptionsOfCopying, EachThatIsCopiedIsNamedOnBothSides) {

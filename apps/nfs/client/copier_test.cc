@@ -315,6 +315,19 @@ TEST_P(Copying, DirectoryIsNotCopiedIntoItself) {
   EXPECT_THAT(down_to("a", "a/new"), testing::HasSubstr("cannot be copied into itself"));
 }
 
+TEST_P(Copying, FileIsNotCopiedOntoItself) {
+  if (Served::is_elsewhere()) GTEST_SKIP() << "the files are not on this machine";
+  served_->write_file("file", "abc");
+  const std::string path = served_->path("file");
+  EXPECT_EQ(messages(Copier(*server_).upload({path}, "")),
+            path + ": it and file are the same file\n");
+  EXPECT_EQ(messages(Copier(*server_).download({"file"}, path)),
+            "file: it and " + path + " are the same file\n");
+  EXPECT_EQ(messages(Copier(*server_).download({"file"}, served_->folder())),
+            "file: it and " + path + " are the same file\n");
+  EXPECT_EQ(served_->read_file("file"), "abc");
+}
+
 TEST_P(Copying, WithoutReconnectionALostConnectionEndsItAndIsSaidOnce) {
   may_reconnect_ = false;
   mount();

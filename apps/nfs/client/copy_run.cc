@@ -57,6 +57,10 @@ std::string path_to(std::string path) {
   return path;
 }
 
+Failure same_file(const std::string& to) {
+  return Failure::here("it and " + to + " are the same file");
+}
+
 std::string name_of(std::string path) {
   while (path.ends_with('/')) path.pop_back();
   const std::size_t slash = path.rfind('/');
@@ -208,7 +212,7 @@ Task<void> CopyRun::finish_and_free(std::unique_ptr<Folder> folder) {
   if (parent != nullptr) leave(*parent);
 }
 
-// The number may be that of another file system's directory. The time of the last change, in
+// The number may be that of another file system's. The time of the last change, in
 // nanoseconds, is not: if it is the same one, that lies between what is seen here before and after.
 Task<bool> CopyRun::is_same(int here, const nfs3::nfs_fh3& there) {
   struct stat before {

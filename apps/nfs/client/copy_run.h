@@ -49,7 +49,8 @@ struct Folder {
 struct FileJob {
   files::File here{};
   nfs3::nfs_fh3 there{};
-  nfs3::nfs_fh3 source{};  // at the server that is copied from, if there is one
+  nfs3::nfs_fh3 source{};       // at the server that is copied from, if there is one
+  std::uint64_t source_id = 0;  // the number of the source's inode, or its fileid
   std::uint64_t size = 0;
   Kept kept{};
   std::string name{}, path{};
@@ -111,7 +112,7 @@ class CopyRun {
   // Its data, to the other side.
   virtual rpcrdma::Task<Result<void>> move_content(FileJob& job) = 0;
 
-  // Tells if an open directory and one of the server are the same one.
+  // Tells if an open file or directory and one of the server are the same one.
   rpcrdma::Task<bool> is_same(int here, const nfs3::nfs_fh3& there);
 
   // Gets what the source of a file for the server has at `offset`, as much as fits.
@@ -182,6 +183,8 @@ inline constexpr std::uint32_t kDepthMax = 512;  // of directories, each of whic
 
 // The path of a directory, as what is in it begins with it; empty: the names alone.
 std::string path_to(std::string path);
+// Says that a file would be copied onto itself, as what is called `to`.
+Failure same_file(const std::string& to);
 // The last name of a path; empty if that is none, such as "..".
 std::string name_of(std::string path);
 rpcrdma::Unexpected<Failure> failed_here(const std::string& what);  // with errno's text

@@ -160,6 +160,7 @@ Task<void> Downloader::any(Node node, Folder& into, std::string name, std::strin
   co_await file_slots().take();
   auto job = std::make_unique<FileJob>();
   job->there = std::move(node.handle);
+  job->source_id = node.attributes.fileid;
   job->size = node.attributes.size;
   job->kept = wanted(Kept::of(node.attributes));
   job->skips_zeros = options().sparse == Sparse::kAlways ||
@@ -292,6 +293,13 @@ Task<Result<void>> Downloader::move_content(FileJob& job) {
   const auto there = status_of(directory, job.name);
   job.has_stayed = there && options().no_clobber;
   if (job.has_stayed) co_return Result<void>();
+  if (there && S_ISREG(there->st_mode) && there->st_ino == job.source_id) {
+    const files::File target(
+        ::openat(directory, job.name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (target.is_open() && co_await is_same(target.descriptor(), job.there)) {
+      co_return Unexpected<Failure>(same_file(job.into->to + job.name));
+    }
+  }
   if (there && S_ISREG(there->st_mode) && !options().keep) job.kept.mode = Kept::of(*there).mode;
   if (is_special(directory, job.name)) {
     co_return Unexpected<Failure>(

@@ -20,6 +20,12 @@ bool may_write_only_what_is_there(const Failure& why) {
   return is_answer(why, nfsstat3::NFS3ERR_ACCES) || is_answer(why, nfsstat3::NFS3ERR_PERM);
 }
 
+// Whether there are no hard links: of this server's, of its file system's, or for us.
+bool cannot_link(const Failure& why) {
+  return is_answer(why, nfsstat3::NFS3ERR_NOTSUPP) || is_answer(why, nfsstat3::NFS3ERR_PERM) ||
+         (why.error && why.error->code == rpcrdma::Errc::kNotAvailable);
+}
+
 bool has_permissions(const nfs3::fattr3& attributes, std::uint32_t mode) {
   return Kept::of(attributes).mode == mode;
 }
@@ -111,10 +117,18 @@ Task<Result<void>> IntoServer::move_content(FileJob& job) {
     co_return Result<void>();
   }
   if (*there == There::kOther) co_return co_await create(job, job.name);  // the server says why not
+  if (*there == There::kSource) {
+    co_return Unexpected<Failure>(same_file(job.into->to + job.name));
+  }
   const std::string temporary = temporary_name(job.name);
   auto made = co_await create(job, temporary);
   if (made) {
     auto filled = co_await fill(job);
+    if (filled && options().no_clobber) {
+      auto is_named = co_await name_what_is_new(job, temporary);
+      if (is_named && *is_named) co_return Result<void>();
+      if (!is_named) filled = Unexpected<Failure>(is_named.error());
+    }
     co_return co_await put_in_place(*job.into, temporary, job.name, std::move(filled));
   }
   if (*there != There::kFile || !may_write_only_what_is_there(made.error())) co_return made;
@@ -133,6 +147,10 @@ Task<Result<IntoServer::There>> IntoServer::there_now(FileJob& job) {
   if (!found && is_answer(found.error(), nfsstat3::NFS3ERR_NOENT)) co_return There::kNothing;
   if (!found) co_return Unexpected<Failure>(found.error());
   if (found->attributes.type != nfs3::ftype3::NF3REG) co_return There::kOther;
+  if (options().no_clobber) co_return There::kFile;
+  if (found->attributes.fileid == job.source_id && co_await is_source(job, found->handle)) {
+    co_return There::kSource;
+  }
   if (!options().keep) job.kept.mode = Kept::of(found->attributes).mode;
   co_return There::kFile;
 }
@@ -165,13 +183,31 @@ Task<Result<void>> IntoServer::put_in_place(const Folder& into, const std::strin
   // Where calls fail, removing would wait for as long once more, unless it was the other server's.
   const bool may_answer =
       !done.error().error || (has_source() && server().connections().is_any_up());
-  bool is_gone = false;
   if (may_answer) {
-    const auto take_away = [&] { return server().remove(into.there, temporary, false); };
-    is_gone = (co_await patiently(take_away)).has_value();
+    co_await take_away(into, temporary);
+  } else {
+    ++result().parts_left;
   }
-  if (!is_gone) ++result().parts_left;
   co_return done;
+}
+
+// A rename would replace what has appeared since it was looked for; a link does not.
+Task<Result<bool>> IntoServer::name_what_is_new(FileJob& job, const std::string& temporary) {
+  const auto link = [&] { return server().link(job.there, job.into->there, job.name); };
+  auto linked = co_await patiently(link);
+  job.has_stayed = !linked && is_answer(linked.error(), nfsstat3::NFS3ERR_EXIST);
+  if (!linked && !job.has_stayed) {
+    if (cannot_link(linked.error())) co_return false;
+    co_return Unexpected<Failure>(linked.error());
+  }
+  co_await take_away(*job.into, temporary);
+  co_return true;
+}
+
+Task<void> IntoServer::take_away(const Folder& into, const std::string& temporary) {
+  const auto remove = [&] { return server().remove(into.there, temporary, false); };
+  const auto removed = co_await patiently(remove);
+  if (!removed) ++result().parts_left;
 }
 
 Task<Result<void>> IntoServer::set(const nfs3::nfs_fh3& there, const Kept& kept, Route route) {

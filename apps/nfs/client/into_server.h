@@ -22,6 +22,8 @@ class IntoServer : public CopyRun {
   rpcrdma::Task<std::unique_ptr<Folder>> make_folder(const Kept& source, const Folder& into,
                                                      const std::string& name,
                                                      const std::string& path);
+  // Tells if a file at the server, which has the number of the source, is the source.
+  virtual rpcrdma::Task<bool> is_source(const FileJob& job, const nfs3::nfs_fh3& there) = 0;
   rpcrdma::Task<void> put_link(const std::string& target, const Folder& into,
                                const std::string& name, const std::string& path);
 
@@ -30,11 +32,15 @@ class IntoServer : public CopyRun {
                                             std::string& name);
   rpcrdma::Task<Result<void>> move_content(FileJob& job) override;
   // A name may be taken from a file, not from what is no file.
-  enum class There : std::uint8_t { kNothing, kFile, kOther };
+  enum class There : std::uint8_t { kNothing, kFile, kSource, kOther };
   // A file that is there has the permissions that it shall have.
   rpcrdma::Task<Result<There>> there_now(FileJob& job);
   rpcrdma::Task<Result<void>> create(FileJob& job, const std::string& name);
   rpcrdma::Task<Result<void>> fill(FileJob& job);
+  // Gives what is whole its name, unless something has got that meanwhile; false: this server
+  // cannot do so.
+  rpcrdma::Task<Result<bool>> name_what_is_new(FileJob& job, const std::string& temporary);
+  rpcrdma::Task<void> take_away(const Folder& into, const std::string& temporary);
   // Gives what has the temporary name its own. If that fails, or `done` has, takes it away.
   rpcrdma::Task<Result<void>> put_in_place(const Folder& into, const std::string& temporary,
                                            const std::string& name, Result<void> done);

@@ -460,6 +460,22 @@ Task<Result<void>> Mounted::make_symbolic_link(nfs3::nfs_fh3 directory, std::str
   }
 }
 
+// A name that is taken by this file is the work of a call whose answer was lost.
+Task<Result<void>> Mounted::link(nfs3::nfs_fh3 file, nfs3::nfs_fh3 directory, std::string name) {
+  const nfs3::LINK3args args{file, {directory, name}};
+  auto linked = co_await call<void>(
+      {}, [&](auto& nfs) { return nfs.NFSPROC3_LINK_async(args); },
+      [](nfs3::LINK3res& results) -> Result<void> {
+        if (results.status() != nfsstat3::NFS3_OK) return failure(results.status());
+        return {};
+      });
+  if (linked || !is_status(linked.error(), nfsstat3::NFS3ERR_EXIST)) co_return linked;
+  const auto own = co_await attributes(std::move(file));
+  const auto found = co_await look_up(std::move(directory), std::move(name));
+  const bool is_own = own && found && own->fileid == found->attributes.fileid;
+  co_return is_own ? Result<void>() : linked;
+}
+
 Task<Result<void>> Mounted::set(nfs3::nfs_fh3 file, nfs3::sattr3 attributes, Route route) {
   const nfs3::SETATTR3args args{std::move(file), std::move(attributes), {}};
   co_return co_await call<void>(

@@ -115,6 +115,8 @@ class Mounted {
                                                       std::uint32_t mode);
   rpcrdma::Task<Result<void>> make_symbolic_link(nfs3::nfs_fh3 directory, std::string name,
                                                  std::string target);
+  // Gives the file a further name, unless something has that.
+  rpcrdma::Task<Result<void>> link(nfs3::nfs_fh3 file, nfs3::nfs_fh3 directory, std::string name);
   rpcrdma::Task<Result<void>> set(nfs3::nfs_fh3 file, nfs3::sattr3 attributes, Route route = {});
   rpcrdma::Task<Result<void>> remove(nfs3::nfs_fh3 directory, std::string name, bool is_directory);
   rpcrdma::Task<Result<void>> rename(nfs3::nfs_fh3 from, std::string name, nfs3::nfs_fh3 to,

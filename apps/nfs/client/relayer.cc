@@ -49,6 +49,7 @@ Task<void> Relayer::any(Node node, Folder& into, std::string name, std::string p
   co_await file_slots().take();
   auto job = std::make_unique<FileJob>();
   job->source = std::move(node.handle);
+  job->source_id = node.attributes.fileid;
   job->size = node.attributes.size;
   job->kept = wanted(Kept::of(node.attributes));
   job->skips_zeros = options().sparse == Sparse::kAlways ||
@@ -126,24 +127,32 @@ Task<void> Relayer::link(const Node& node, Folder& into, const std::string& name
   co_await put_link(*target, into, name, path);
 }
 
-// By the number and, since that may be another file system's, by the time of the last change, which
-// lies between what the one server says before and after the other one is asked.
 Task<bool> Relayer::is_copied_into(const Node& node, const Folder* into) {
-  const auto number = [](const nfs3::nfstime3& time) {
-    return std::uint64_t{time.seconds} * 1'000'000'000 + time.nseconds;
-  };
   bool is_found = false;
   for (const Folder* each = into; each != nullptr && !is_found; each = each->parent) {
     if (each->target_id != node.attributes.fileid) continue;
-    const auto ask_target = [&] { return server().attributes(each->there); };
-    const auto ask_source = [&] { return from_.attributes(node.handle); };
-    const auto before = co_await patiently(ask_target);
-    const auto now = co_await patiently(ask_source);
-    const auto after = co_await patiently(ask_target);
-    is_found = before && now && after && number(before->ctime) <= number(now->ctime) &&
-               number(now->ctime) <= number(after->ctime);
+    is_found = co_await is_same_there(node.handle, each->there);
   }
   co_return is_found;
+}
+
+// They have the same number, which may be another file system's. So has the time of the last change
+// to lie between what the one server says before and after the other one is asked.
+Task<bool> Relayer::is_same_there(const nfs3::nfs_fh3& source, const nfs3::nfs_fh3& there) {
+  const auto number = [](const nfs3::nfstime3& time) {
+    return std::uint64_t{time.seconds} * 1'000'000'000 + time.nseconds;
+  };
+  const auto ask_target = [&] { return server().attributes(there); };
+  const auto ask_source = [&] { return from_.attributes(source); };
+  const auto before = co_await patiently(ask_target);
+  const auto now = co_await patiently(ask_source);
+  const auto after = co_await patiently(ask_target);
+  co_return before&& now&& after&& number(before->ctime) <= number(now->ctime) &&
+      number(now->ctime) <= number(after->ctime);
+}
+
+Task<bool> Relayer::is_source(const FileJob& job, const nfs3::nfs_fh3& there) {
+  co_return co_await is_same_there(job.source, there);
 }
 
 Task<Result<void>> Relayer::fetch(FileJob& job, std::uint64_t offset, MutableBytes into) {

@@ -25,6 +25,9 @@ class Relayer final : public IntoServer {
                            const std::string& path);
   // Tells if the directory is what `into` is, or one above it.
   rpcrdma::Task<bool> is_copied_into(const Node& node, const Folder* into);
+  // Tells if what has this handle at one server has that one at the other.
+  rpcrdma::Task<bool> is_same_there(const nfs3::nfs_fh3& source, const nfs3::nfs_fh3& there);
+  rpcrdma::Task<bool> is_source(const FileJob& job, const nfs3::nfs_fh3& there) override;
   rpcrdma::Task<Result<void>> fetch(FileJob& job, std::uint64_t offset,
                                     rpcrdma::MutableBytes into) override;
 

@@ -129,6 +129,22 @@ TEST_P(RelayCopying, ALostSourceEndsIt) {
   EXPECT_TRUE(fs::is_empty(served_->folder())) << "the part went";
 }
 
+TEST_P(RelayCopying, FileIsNotCopiedOntoItself) {
+  for (const char* const scheme : {"rdma", "tcp"}) {
+    source_ = open(*served_, scheme);
+    served_->write_file("a", "abc");
+    fs::create_hard_link(served_->path("a"), served_->path("other"));
+    EXPECT_EQ(messages(relay("a", "")), "a: it and a are the same file\n");
+    EXPECT_EQ(messages(relay("a", "other")), "a: it and other are the same file\n");
+    EXPECT_EQ(served_->read_file("a"), "abc");
+    const auto ended = relay("a", "a", {.no_clobber = true});
+    EXPECT_EQ(messages(ended), "");
+    EXPECT_EQ(ended.stayed, 1U);
+    EXPECT_EQ(messages(relay("a", "b")), "");
+    fs::remove(served_->path("other"));
+  }
+}
+
 TEST_P(RelayCopying, DirectoryIsNotCopiedIntoItself) {
   source_ = open(*served_, GetParam());
   fs::create_directories(served_->path("a/b"));

@@ -80,6 +80,7 @@ Task<void> Uploader::any(Source source, Folder& into, std::string name) {
     co_return;
   }
   job->size = static_cast<std::uint64_t>(status.st_size);
+  job->source_id = status.st_ino;
   job->kept = wanted(Kept::of(status));
   job->skips_zeros = options().sparse == Sparse::kAlways;
   job->name = std::move(name);
@@ -153,6 +154,10 @@ Task<void> Uploader::content(Folder& folder, const std::vector<std::string>& nam
 }
 
 // --- Files and links ----------------------------------------------------------------------------
+
+Task<bool> Uploader::is_source(const FileJob& job, const nfs3::nfs_fh3& there) {
+  co_return co_await is_same(job.here.descriptor(), there);
+}
 
 Task<void> Uploader::link(const Source& source, Folder& into, const std::string& name) {
   std::array<char, PATH_MAX> text{};

@@ -29,6 +29,7 @@ class Uploader final : public IntoServer {
   rpcrdma::Task<void> content(Folder& folder, const std::vector<std::string>& names);
   // Tells if the open directory, of that inode, is `into` or one above it.
   rpcrdma::Task<bool> is_copied_into(int here, std::uint64_t id, const Folder* into);
+  rpcrdma::Task<bool> is_source(const FileJob& job, const nfs3::nfs_fh3& there) override;
   rpcrdma::Task<void> link(const Source& source, Folder& into, const std::string& name);
 };
 
