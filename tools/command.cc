@@ -55,8 +55,9 @@ std::string problem_with_request(const std::string& text) {
 
 }  // namespace
 
-void CommonOptions::add_to(Command& command) {
-  command.add({
+void CommonOptions::add_to(Command& added_to) {
+  command = &added_to;
+  added_to.add({
       {"--provider",
        &provider.name,
        "RDMA back end: verbs (RDMA devices), siwarp (iWARP over TCP), or auto: verbs if a device "
@@ -73,7 +74,7 @@ void CommonOptions::add_to(Command& command) {
       {"--capture-max",
        &provider.capture_bytes_max,
        "bytes after which it stops",
-       {.takes_units = true}},
+       {.takes_units = true, .needs = "--capture"}},
       {"--inline",
        &connection.inline_size,
        "largest inline message, bytes",
@@ -116,7 +117,22 @@ ProtocolVersion CommonOptions::version() const {
   return protocol == "2" ? ProtocolVersion::kTwo : ProtocolVersion::kOne;
 }
 
+void CommonOptions::refuse(std::initializer_list<const char*> options,
+                           const std::string& are_for) const {
+  for (const char* const each : options) {
+    if (command->is_given(each)) fail(kUsage, fmt::format("{} is for {}", each, are_for));
+  }
+}
+
+// Says which options would have no effect beside others.
+void CommonOptions::refuse_idle() const {
+  if (protocol == "1") refuse({"--receive-size"}, "version 2 (--rpcrdma-version 2 or auto)");
+  if (provider.name == "siwarp") refuse({"--registration"}, "RDMA devices (--provider verbs)");
+  if (provider.name == "verbs") refuse({"--crc"}, "software iWARP (--provider siwarp)");
+}
+
 void CommonOptions::finish() {
+  refuse_idle();
   provider.crc = crc == "on";
   may_advise_auto = protocol != "auto";
   if (registration == "windows") provider.registration = Registration::kWindows;
@@ -193,6 +209,9 @@ void ClientSettings::add_step_up_to(Command& command) {
 
 // One of tcp:// and --step-up without the other is a slip, as is a URL of NFS.
 void ClientSettings::check_scheme() const {
+  if (url.find("://") != std::string::npos) {
+    common.refuse({"--rpcbind-port"}, "a HOST alone, whose rpcbind is asked; a URL has the port");
+  }
   constexpr std::string_view kRdma = "rdma://";
   if (nfs::is_nfs_url(url)) {
     fail(kUsage,
@@ -238,6 +257,7 @@ void ClientSettings::look_url_up() {
 
 ClientOptions ClientSettings::client_options() {
   common.finish();
+  if (security == "sys") common.refuse({"--sec-service"}, "Kerberos (--sec krb5, krb5i or krb5p)");
   ClientOptions options;
   options.provider = common.provider;
   options.connection = common.connection;

@@ -3,6 +3,7 @@
 #define RPCRDMA_TOOLS_COMMAND_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -37,10 +38,16 @@ struct CommonOptions {
   std::string protocol = "1";  // of clients; servers have both
   std::string registration = "auto";
   bool json = false;
+  const Command* command = nullptr;  // to which they were added
 
   void add_to(Command& command);
+  // Ends the command if the command line has one of the options, which `are_for` something else.
+  void refuse(std::initializer_list<const char*> options, const std::string& are_for) const;
   void finish();  // after parsing: carries the texts over
   ProtocolVersion version() const;
+
+ private:
+  void refuse_idle() const;
 };
 
 struct ClientSettings {

@@ -151,11 +151,14 @@ void write_out(Bytes data) {
 }
 
 void cat(FileSettings& settings) {
+  settings.client.common.refuse({"--json"}, "results, and cat prints what the files hold");
   for (const std::string& url : settings.urls) parsed_nfs_url(url);
+  settings.nfs.note(settings.urls);
   for (const std::string& url : settings.urls) print_file(settings.client, settings.nfs, url);
 }
 
 void stat(FileSettings& settings) {
+  settings.nfs.note(settings.urls);
   for (const std::string& url : settings.urls) {
     const auto server = mount(settings.client, settings.nfs, url);
     const std::string path = server->path();
@@ -174,6 +177,12 @@ void stat(FileSettings& settings) {
         of.nlink, of.fileid, mode_text(of), of.mode & 07777U, of.uid, of.gid, time_text(of.atime),
         time_text(of.mtime), time_text(of.ctime));
   }
+}
+
+void print_done(const char* operation, const std::string& name) {
+  Json value = {{"operation", operation}};
+  add_name(value, name);
+  print_json(value);
 }
 
 void make_directory(nfs::Mounted& server, const std::string& path, std::uint32_t mode) {
@@ -202,11 +211,14 @@ void make_directories(nfs::Mounted& server, const std::string& path, std::uint32
 void mkdir(FileSettings& settings) {
   const std::uint32_t mask = own_umask();
   for (const std::string& url : settings.urls) parsed_nfs_url(url);
+  settings.nfs.note(settings.urls);
   for (const std::string& url : settings.urls) {
     const auto server = mount(settings.client, settings.nfs, url);
-    if (server->path().empty() && settings.with_parents) continue;
-    (settings.with_parents ? make_directories : make_directory)(*server, server->path(),
-                                                                0777U & ~mask);
+    if (!server->path().empty() || !settings.with_parents) {
+      (settings.with_parents ? make_directories : make_directory)(*server, server->path(),
+                                                                  0777U & ~mask);
+    }
+    if (settings.client.common.json) print_done("mkdir", server->url().path);
   }
 }
 
@@ -236,6 +248,7 @@ void move(FileSettings& settings) {
   const Place made = is_into ? Place{found->handle, old.name} : place_of(*server, path);
   const auto renamed =
       server->wait_for(server->rename(old.directory, old.name, made.directory, made.name));
+  if (renamed && settings.client.common.json) print_done("mv", to.path);
   if (renamed) return;
   const nfs::Failure& why = renamed.error();
   const bool is_refused =
@@ -249,6 +262,7 @@ void move(FileSettings& settings) {
 }
 
 void df(FileSettings& settings) {
+  settings.nfs.note(settings.urls);
   for (const std::string& url : settings.urls) {
     const auto server = mount(settings.client, settings.nfs, url);
     take(*server, server->path(), server->look_up_path(server->path()));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "nfs/client/mounted.h"
 #include "nfs/client/url.h"
@@ -15,7 +16,9 @@ namespace rpcrdma::tools {
 struct NfsSettings {
   std::uint16_t mount_port = 0;
   std::uint32_t connections = 1;
+  bool has_rdma = false;  // one of the command's URLs is nfs+rdma://, to which its options apply
 
+  void note(const std::vector<std::string>& urls);
   void add_to(Command& command);
   void add_mount_to(Command& command);  // of what makes no connections for data
 };

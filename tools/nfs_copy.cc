@@ -213,6 +213,9 @@ void print(CopySettings& settings, const std::vector<std::string>& sources) {
   if (settings.copy.verify) {
     fail(kUsage, "--verify reads again what was copied, which standard output has no way to");
   }
+  settings.client.common.refuse(
+      {"--preserve", "--no-clobber", "--sparse", "--files", "--depth", "--json"},
+      "copies, and standard output gets what the files hold");
   for (const std::string& each : sources) print_file(settings.client, settings.nfs, each);
 }
 
@@ -230,6 +233,7 @@ void copy(CopySettings& settings) {
   for (const std::string& each : settings.paths) {
     if (nfs::is_nfs_url(each)) parsed_nfs_url(each);  // before anything is copied
   }
+  settings.nfs.note(settings.paths);
   if (target == "-") return print(settings, sources);
   settings.copy.recursive = settings.copy.recursive || settings.is_archive;
   settings.copy.keep = settings.copy.keep || settings.is_archive;

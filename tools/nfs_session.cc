@@ -33,11 +33,18 @@ AuthSys own_credential(std::string_view host) {
 }
 
 // Options that would have no effect.
-void refuse_idle_options(const ClientSettings& client, const nfs::NfsUrl& url) {
-  if (!url.is_rdma && !client.common.provider.capture_file.empty()) {
-    fail(kUsage,
-         "--capture records what goes over RDMA; nfs+tcp:// is plain TCP, which tcpdump records");
+void refuse_idle_options(const ClientSettings& client, const NfsSettings& settings,
+                         const nfs::NfsUrl& url) {
+  if (!url.is_rdma && !settings.has_rdma) {
+    client.common.refuse({"--capture"},
+                         "what goes over RDMA; nfs+tcp:// is plain TCP, which tcpdump records");
+    client.common.refuse({"--provider", "--registration", "--crc", "--inline", "--receive-size",
+                          "--credits", "--profile", "--rpcrdma-version"},
+                         "RDMA, and nfs+tcp:// is plain TCP");
   }
+  client.common.refuse({"--rpcbind-port", "--entries-max", "--step-up"},
+                       "URLs of the blob program, and this is one of NFS");
+  client.common.refuse({"--program", "--version"}, "rdma:// URLs, and this is one of NFS");
   if (client.show_characteristics || !client.request.empty()) {
     fail(kUsage, fmt::format("{} is for rdma:// URLs; NFS is spoken in version 1 unless "
                              "--rpcrdma-version says more",
@@ -60,7 +67,9 @@ void check_for_blobs(const ClientOptions& options, const nfs::NfsUrl& url) {
   once.reconnect.enabled = false;
   once.provider.capture_file.clear();  // it has what went before
   auto client = Client::connect(blob_url, once);
-  if (!client || !has_program(*client, blob::BLOB_PROGRAM, blob::BLOB_V1)) return;
+  const bool is_other = client && !has_program(*client, nfs3::NFS_PROGRAM, nfs3::NFS_V3) &&
+                        has_program(*client, blob::BLOB_PROGRAM, blob::BLOB_V1);
+  if (!is_other) return;
   fail(kFailed,
        fmt::format(
            "{}: no NFS is served there, but files of the blob program; its URL is {} (rpcrdma "
@@ -81,6 +90,11 @@ Error with_nfs_hint(Error error, Client& client) {
       "cat, cp and others; ping --program {} --version {})",
       client.peer_address(), nfs3::NFS_PROGRAM, nfs3::NFS_V3);
   return error;
+}
+
+void NfsSettings::note(const std::vector<std::string>& urls) {
+  has_rdma =
+      std::ranges::any_of(urls, [](const auto& each) { return each.starts_with("nfs+rdma:"); });
 }
 
 void NfsSettings::add_mount_to(Command& command) {
@@ -108,7 +122,7 @@ nfs::NfsUrl parsed_nfs_url(const std::string& text) {
 std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& settings,
                                     const std::string& url) {
   const nfs::NfsUrl parsed = parsed_nfs_url(url);
-  refuse_idle_options(client, parsed);
+  refuse_idle_options(client, settings, parsed);
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   nfs::MountOptions options;

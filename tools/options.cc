@@ -329,6 +329,11 @@ void Command::run() {
   if (action_) action_->run();
 }
 
+bool Command::is_given(const std::string& option) const {
+  const CLI::Option* const made = parser_->app->get_option_no_throw(option);
+  return made != nullptr && made->count() > 0;
+}
+
 std::vector<std::string> Command::given() const {
   std::vector<std::string> words;
   const CLI::App& app = *parser_->app;

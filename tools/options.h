@@ -110,6 +110,8 @@ class Command {
   std::optional<int> parse(int argc, const char* const* argv);
   // Calls what on_call() named for the subcommand that the command line has.
   void run();
+  // Returns whether the command line has the option, such as "--port".
+  bool is_given(const std::string& option) const;
   // Returns the options and positionals of the command line in words that mean the same.
   std::vector<std::string> given() const;
 

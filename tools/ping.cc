@@ -24,6 +24,7 @@ struct PingSettings {
 constexpr double kReadyTimeout_s = 5;
 
 void measure(PingSettings& settings) {
+  settings.client.common.refuse({"--mount-port"}, "NFS URLs, with --ready");
   using Clock = std::chrono::steady_clock;
   auto client = settings.client.connect();
   std::vector<std::uint64_t> samples_ns;
@@ -98,6 +99,7 @@ void ask_exports(PingSettings& settings) {
 void ask_if_ready(PingSettings& settings) {
   if (!settings.client.has_timeout) settings.client.timeout_s = kReadyTimeout_s;
   if (nfs::is_nfs_url(settings.client.url)) return ask_exports(settings);
+  settings.client.common.refuse({"--mount-port"}, "NFS URLs, and this is none");
   try {
     auto client = settings.client.connect();
     auto call = client->prepare({settings.client.program, settings.client.version, 0});

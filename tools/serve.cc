@@ -317,6 +317,10 @@ void announce(const ServeOptions& options, const Server& server, const std::stri
                         options.listen == kLoopback
                             ? "; this machine only (--listen 0.0.0.0: all addresses)"
                             : ""));
+  if (options.shared_receives != "auto" && server.provider_name() == "siwarp") {
+    log.write(blob::LogLevel::kWarning,
+              "--shared-receives is for RDMA devices; siwarp has no queue of its own for them");
+  }
   if (!plain.empty() && server.provider_name() != "siwarp") {
     log.write(blob::LogLevel::kWarning,
               fmt::format("connections by TCP cannot step up to RDMA by {}; they can with "
@@ -340,6 +344,19 @@ void say_ready(const ServeOptions& options, const Server& server, const std::str
     fmt::print("{}", mount_commands(*exporter, server.address(), nfs_plain));
   }
   std::fflush(stdout);
+}
+
+// Says which options would have no effect.
+void refuse_idle_options(const ServeOptions& options) {
+  const bool has_blobs = !options.directory.empty();
+  if (!options.nfs.is_wanted()) {
+    options.common.refuse({"--export", "--handle-key", "--handles", "--nfs-tcp-port",
+                           "--nfs-workers", "--open-files", "--nfs-async"},
+                          "exports (--nfs or --exports)");
+    if (!options.tcp_port) options.common.refuse({"--tcp-idle"}, "plain TCP (--tcp-port)");
+    if (!has_blobs) options.common.refuse({"--read-only"}, "files (--blob, --nfs or --exports)");
+  }
+  if (!has_blobs) options.common.refuse({"--no-sync", "--upload-idle"}, "files of --blob");
 }
 
 void read_security(ServeOptions& options) {
@@ -418,6 +435,7 @@ void serve(ServeOptions& options) {
          "one to put and get");
   }
   options.common.finish();
+  refuse_idle_options(options);
   read_security(options);
   options.nfs.is_read_only = options.read_only;
   StderrLog log(log_level(options.log_level));

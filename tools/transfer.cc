@@ -30,6 +30,8 @@ constexpr const char* kNamesFooter =
     "In JSON they are as they are; one that is not UTF-8 is written in that way, and \"escaped\"\n"
     "beside it is true.";
 
+constexpr const char* kNfsUrls = "NFS URLs, and this is none";
+
 struct TransferSettings {
   ClientSettings client;
   blob::TransferOptions transfer;
@@ -163,6 +165,9 @@ void put(TransferSettings& settings) {
 
 void get(TransferSettings& settings) {
   check_name(settings.name);
+  if (settings.file == "-") {
+    settings.client.common.refuse({"--json"}, "results, and standard output gets the file");
+  }
   Output output(settings.file.empty() ? settings.name : settings.file, settings.name);
   if (!output.problem().empty()) {
     fail(kFailed, fmt::format("cannot write {}: {}", output.path(), output.problem()));
@@ -205,8 +210,8 @@ void list(ListSettings& settings) {
     list_export(settings.client, settings.nfs, settings.look);
     return;
   }
-  if (settings.look.is_long) fail(kUsage, "-l is of NFS; this is no URL of it");
-  if (settings.look.is_recursive) fail(kUsage, "-R is of NFS; this is no URL of it");
+  settings.client.common.refuse(
+      {"--long", "--recursive", "--mount-port", "--connections", "--no-reconnect"}, kNfsUrls);
   auto client = settings.client.connect();
   const auto entries = blob::BlobClient(*client).list(settings.entries_max);
   if (!entries) fail(with_nfs_hint(entries.error(), *client));
@@ -236,7 +241,8 @@ void remove(RemoveSettings& settings) {
     return;
   }
   if (settings.name.empty()) fail(kUsage, "NAME is required: which file the server is to remove");
-  if (settings.recursive) fail(kUsage, "-r is of NFS; this is no URL of it");
+  settings.client.common.refuse({"--recursive", "--mount-port", "--connections", "--no-reconnect"},
+                                kNfsUrls);
   check_name(settings.name);
   auto client = settings.client.connect();
   blob::BlobClient blobs(*client);

@@ -10,6 +10,8 @@ import sys
 import tempfile
 import unittest
 
+from command_fixture import wait_until
+
 COMMAND = pathlib.Path(os.environ["RPCRDMA"]).resolve()
 HELPER = pathlib.Path(os.environ["BENCH_HELPER"]) if os.environ.get("BENCH_HELPER") else None
 BOUND_S = 60  # nothing here takes long; what does is a hang
@@ -138,6 +140,39 @@ class Bench(unittest.TestCase):
         ours = [each for each in json.loads(result.stdout) if each["case"] == "null_qd1"]
         # Yielding to the busy process for each call gave 0.005.
         self.assertGreater(ours[0]["ratio_to_raw"], 0.05)
+
+    def test_says_what_it_measured(self):
+        shown = run("bench", "--cases", "null_qd1", "--crc", "on", "--seconds", 0.02, "--rounds", 2, "--cpu", "same").stdout
+        self.assertIn("Medians of 2 rounds, 0.02 s a case; client and server are two processes on one CPU.", shown)
+        figures = json.loads(run("bench", "--cases", "null_qd1", "--crc", "off", "--seconds", 0.02, "--rounds", 3, "--json").stdout)
+        self.assertEqual([(each["crc"], each["rounds"]) for each in figures if each["case"] == "null_qd1"], [(False, 3)])
+        refused = run("bench", "--cases", "null_qd1", "--seconds", 0.02, "--provider", "verbs")
+        self.assertNotEqual(refused.returncode, 0, "no RDMA device leads to the loopback")
+        self.assertIn("verbs", refused.stderr)
+
+    def test_server_has_its_threads_its_address_and_its_cpu(self):
+        def children(pid):
+            return [int(each) for each in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+        def threads(pid):
+            try:
+                return {pathlib.Path(each, "comm").read_text().strip() for each in pathlib.Path(f"/proc/{pid}/task").iterdir()}
+            except OSError:  # it has ended
+                return set()
+
+        cpu_count = len(os.sched_getaffinity(0))
+        process = subprocess.Popen(
+            [COMMAND, "bench", "--cases", "null_qd1", "--crc", "off", "--seconds", "3600", "--rounds", "1", "--threads",
+             "3", "--address", "127.0.0.2", "--cpu", "spread" if cpu_count > 1 else "same"], stdout=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: any({"rpcrdma-1", "rpcrdma-2"} <= threads(child) for child in children(process.pid)))
+            self.assertRegex(pathlib.Path(f"/proc/{process.pid}/net/tcp").read_text(), r": 0200007F:[0-9A-F]{4} 00000000:0000 0A")
+            server = next(child for child in children(process.pid) if "rpcrdma-1" in threads(child))
+            if cpu_count > 1:
+                self.assertNotEqual(os.sched_getaffinity(server), os.sched_getaffinity(process.pid))
+        finally:
+            process.kill()
+            process.wait()
 
     def test_refuses_unknown_cases(self):
         result = run("bench", "--cases", "null_qd2000")

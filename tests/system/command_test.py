@@ -171,7 +171,9 @@ class CommandTest(CommandFixture):
         server = self.serve()
         result = run("ping", server.url, "--count", 50, "--json")
         self.assertEqual(result.returncode, 0, result.stderr)
-        latency = json.loads(result.stdout)["latency"]
+        report = json.loads(result.stdout)
+        self.assertEqual((report["count"], report["counters"]["calls"]), (50, 50))
+        latency = report["latency"]
         self.assertEqual(list(latency), sorted(latency))
         self.assertLessEqual(latency["min_us"], latency["p50_us"])
         self.assertLessEqual(latency["p50_us"], latency["p99_us"])

@@ -567,8 +567,9 @@ class NfsCommandTest(CommandFixture):
         self.nfs_servers[0].send_signal(signal.SIGTERM)
         self.nfs_servers[0].wait(timeout=BOUND_S)
         for url in self.urls:
+            provider = ("--provider", "siwarp") if "rdma" in url else ()
             for command in ("ls", "cat", "df"):
-                result = run(command, url, "--provider", "siwarp", "--timeout", "5")
+                result = run(command, url, *provider, "--timeout", "5")
                 self.assertEqual(result.returncode, 3, result.stderr)
             self.assertEqual(run("cp", self.file("file", 3), url).returncode, 3)
 
@@ -599,14 +600,14 @@ class NfsCommandTest(CommandFixture):
     def test_ping_ready_waits_for_some_seconds_only(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             begun = time.monotonic()
-            for scheme in ("nfs+tcp", "nfs+rdma"):
+            for scheme, provider in (("nfs+tcp", ()), ("nfs+rdma", ("--provider", "siwarp"))):
                 self.failed(3, "", "ping", "--ready", f"{scheme}://127.0.0.1:{silent.getsockname()[1]}/data",
-                            "--timeout", "0.5", "--provider", "siwarp")
+                            "--timeout", "0.5", *provider)
             self.assertLess(time.monotonic() - begun, BOUND_S / 2)
 
     def test_options_without_an_effect_are_wrong_usage(self):
         tcp = next(url for url in self.urls if url.startswith("nfs+tcp"))
-        self.failed(2, "--capture records what goes over RDMA", "ls", tcp, "--capture", self.root / "trace")
+        self.failed(2, "--capture is for what goes over RDMA", "ls", tcp, "--capture", self.root / "trace")
         self.assertFalse((self.root / "trace").exists())
         self.failed(2, "--show-characteristics is for rdma:// URLs", "ls", self.url, "--show-characteristics")
         self.failed(2, "--request is for rdma:// URLs", "ls", self.url, "--request", "rbsiz=64k")

@@ -84,6 +84,12 @@ class NfsKrb5Test(CommandFixture):
         self.assertEqual(run("ls", "--sec", "krb5p", url).returncode, 0)
         self.assertIn("krb5p only", run("ls", url).stderr)
 
+    def test_server_may_have_another_name_in_kerberos_than_in_the_url(self):
+        url = self.serve_exports("sec=krb5")[0].replace("localhost", "127.0.0.1")
+        named = run("ls", "--sec", "krb5", "--sec-service", "nfs@localhost", url)
+        self.assertEqual((named.returncode, named.stderr), (0, ""))
+        self.assertNotEqual(run("ls", "--sec", "krb5", "--sec-service", "host@127.0.0.1", url).returncode, 0)
+
     def test_says_what_to_do_without_a_ticket_and_for_another_name(self):
         url = self.serve_exports("sec=krb5")[0]
         other = run("ls", "--sec", "krb5", url.replace("localhost", "127.0.0.1"))

@@ -35,9 +35,11 @@ void add_options(Command& command, Settings& settings) {
       {"--address", &settings.address,
        "numeric address of this machine that rpcrdma is measured over; for verbs one on an RDMA "
        "device"},
-      {"url", &settings.url,
+      {"url",
+       &settings.url,
        "rdma://HOST[:PORT] of `rpcrdma serve --bench`, on another machine perhaps: measured "
-       "without bare TCP beside it"},
+       "without bare TCP beside it",
+       {.excludes = "--address"}},
       {"--idle",
        &settings.idle,
        "connections that rest beside the measured one; each has made 32 NULL calls and a read of "
