@@ -219,6 +219,22 @@ void print_completion(PageSettings& settings) {
                                            : zsh_completion(*settings.program));
 }
 
+// Prints a line for each option: the name of the command, a tab, and the names of the option.
+// `above` stands in front of the names of subcommands.
+void print_options_of(const Command& command, const std::string& name, const std::string& above) {
+  for (const OptionFacts& option : command.options()) {
+    fmt::print("{}\t{}\n", name, joined(option.names, ","));
+  }
+  for (const auto& each : command.subcommands()) {
+    const std::string below = above + each->name();
+    print_options_of(*each, below, below + " ");
+  }
+}
+
+void print_options(PageSettings& settings) {
+  print_options_of(*settings.program, settings.program->name(), "");
+}
+
 void print_manual(PageSettings& settings) {
   const Command& program = *settings.program;
   fmt::print("{}", manual_page(program, find_subcommand(program, settings.name)));
@@ -246,6 +262,9 @@ void add_manual(Command& program) {
   PageSettings& page = manual.on_call(print_manual);
   page.program = &program;
   manual.add({{"COMMAND", &page.name, "the subcommand; without one, the page of all"}});
+  Command& options = program.add_subcommand("options", "print each option of each command");
+  options.hide();
+  options.on_call(print_options).program = &program;
 }
 
 }  // namespace rpcrdma::tools

@@ -15,7 +15,8 @@ std::string manual_page(const Command& program, const Command* subcommand);
 std::string bash_completion(const Command& program);
 std::string zsh_completion(const Command& program);
 
-// Adds `completion` and the hidden `manual`.
+// Adds `completion` and the hidden `manual` and `options`, which a test compares with
+// docs/options.md.
 void add_manual(Command& program);
 // Adds `help`.
 void add_help(Command& program);
