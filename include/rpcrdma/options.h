@@ -47,7 +47,9 @@ struct ProviderOptions {
   // most 255 each, and no more than the device and the peer have. 0 Reads in flight: a server
   // refuses Calls with Read chunks; 0 served: a client makes none. nullopt: 16.
   std::optional<std::uint16_t> reads_served_max{}, reads_in_flight_max{};
-  std::string capture_file;  // siwarp: pcapng of all its connections' traffic; empty: none
+  // siwarp: pcapng of all its connections' traffic; empty: none. Providers of a process that name
+  // the same file share it.
+  std::string capture_file;
   std::uint64_t capture_bytes_max = 64U << 20U;            // the file stops growing here
   std::chrono::milliseconds setup_timeout_client{10'000};  // for the whole connection setup
   std::chrono::milliseconds setup_timeout_server{5'000};   // drops a silent peer after this
@@ -150,7 +152,8 @@ struct TcpOptions {
   // The maximum number of these connections, which then count apart from those of
   // ServerOptions::connections_max. A further one replaces a connection that has made no call but
   // NULL, or leaves its replies where they are; of these the one whose last Call came longest ago.
-  // It is refused where there is none. 0: all connections count together.
+  // Where there is none, it replaces, once a second, an idle connection of the host that has most,
+  // if its own host has fewer; else it is refused. 0: all connections count together.
   std::size_t connections_max = 0;
   // A connection is closed in order when for this long no Call was in service, none was partly
   // received, and no reply was in transit. 0: never. Stalled transfers are subject to peer_timeout.
@@ -240,6 +243,8 @@ struct ServerOptions {
   // 16 MiB, nor than memory_max has room for.
   std::uint32_t bulk_size_max = 1U << 20U;
   std::uint32_t long_call_size_max = 1U << 20U;
+  // A further connection is refused, unless its host has fewer than another: once a second it takes
+  // the place of an idle one of the host that has most, among those of the first shard.
   std::size_t connections_max = 1024;
   // An RDMA connection is closed when for this long no message came and no Call was under way: over
   // InfiniBand and RoCE nothing else tells of a peer that is gone. 0: never; TcpOptions has the

@@ -76,11 +76,16 @@ std::vector<std::byte> raw_send(std::uint32_t sequence, Bytes payload) {
   return ulpdu;
 }
 
-std::unique_ptr<RawPeer> RawPeer::connect(std::string_view address, Pump pump) {
+std::unique_ptr<RawPeer> RawPeer::connect(std::string_view address, Pump pump,
+                                          std::string_view source) {
   const auto parsed = parse(address);
   if (!parsed) return nullptr;
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   auto peer = std::make_unique<RawPeer>(fd, std::move(pump));
+  if (!source.empty()) {
+    const auto from = parse(std::string(source) + ":0");
+    if (!from || bind(fd, generic(*from), sizeof(*from)) != 0) return nullptr;
+  }
   // On loopback the kernel answers at once, whoever listens.
   if (::connect(fd, generic(*parsed), sizeof(*parsed)) != 0) return nullptr;
   const int on = 1;

@@ -40,8 +40,10 @@ class RawPeer {
   using Pump = std::function<void()>;
   static constexpr std::chrono::milliseconds kPatience{5'000};
 
-  // Connects to "ADDR:PORT" (IPv4). Null when nobody listens there.
-  static std::unique_ptr<RawPeer> connect(std::string_view address, Pump pump);
+  // Connects to "ADDR:PORT" (IPv4), from the address `source` of this machine if it is not empty.
+  // Null when nobody listens there.
+  static std::unique_ptr<RawPeer> connect(std::string_view address, Pump pump,
+                                          std::string_view source = {});
   RawPeer(int socket, Pump pump) : socket_(socket), pump_(std::move(pump)) {}
   ~RawPeer();
   RawPeer(const RawPeer&) = delete;

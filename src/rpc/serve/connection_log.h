@@ -30,14 +30,14 @@ class ConnectionLog {
   // that neither transport can take the connections of the other.
   enum class Transport : std::uint8_t { kRdma, kTcp };
 
+  // Whether a further connection is one too many.
+  bool is_full(Transport transport) noexcept { return count_of(transport) >= most_of(transport); }
   // Counts one more connection; returns false, and reports the refusal, if there are too many.
-  bool admit(std::string_view peer, Transport transport) {
+  // `may_exceed`: another one is about to go for it.
+  bool admit(std::string_view peer, Transport transport, bool may_exceed = false) {
     ++connections_;
-    const bool is_own = has_own_bound(transport);
-    // Shards make room themselves; a few connections may be on their way to them.
-    constexpr std::size_t kOnTheirWay = 128;
-    const std::size_t most =
-        is_own ? options_.tcp.connections_max + kOnTheirWay : options_.connections_max;
+    constexpr std::size_t kAboutToGo = 16;
+    const std::size_t most = most_of(transport) + (may_exceed ? kAboutToGo : 0);
     const std::size_t before = count_of(transport)++;
     if (before < most) return true;
     drop(peer, transport,
@@ -78,6 +78,12 @@ class ConnectionLog {
   }
   std::atomic<std::size_t>& count_of(Transport transport) noexcept {
     return has_own_bound(transport) ? tcp_ : counted_;
+  }
+  std::size_t most_of(Transport transport) const noexcept {
+    // Shards make room themselves; a few connections may be on their way to them.
+    constexpr std::size_t kOnTheirWay = 128;
+    return has_own_bound(transport) ? options_.tcp.connections_max + kOnTheirWay
+                                    : options_.connections_max;
   }
   // Returns whether it was the last one.
   bool leave(Transport transport) noexcept {

@@ -29,6 +29,24 @@ void drop(rpc::ConnectionLog& log, const rdma::Incoming& incoming) {
   log.drop(peer, kRdma, rpc::is_stopping(peer));
 }
 
+// Ends an idle connection of a host: of these the one over which fewest messages came. Returns
+// whether there was one.
+bool end_spare_of(const std::string& host, const rpc::PeerTable& peers) {
+  const auto messages = [](const rpc::Peer& of) {
+    return of.connection->engine().counters().messages_received;
+  };
+  const rpc::Peer* spare = nullptr;
+  for (const auto& each : peers.all()) {
+    const bool is_idle = each->session->idle() && each->connection->connected() &&
+                         each->connection->engine().calls_in_flight() == 0;
+    if (!is_idle || rpc::host_of(each->connection->peer_address()) != host) continue;
+    if (spare == nullptr || messages(*each) < messages(*spare)) spare = each.get();
+  }
+  if (spare == nullptr) return false;
+  spare->session->disconnect();
+  return true;
+}
+
 // Reports that the set-up of a connection is complete. No message has shown the version yet.
 void note_ready(rpc::ConnectionLog& log, std::string_view provider, rpc::Peer& peer) {
   peer.is_ready = true;
@@ -251,7 +269,12 @@ void ServerImpl::retry_waiting() {
 void ServerImpl::accept_connections() {
   for (const auto& listener : listeners_) {
     while (auto incoming = listener->poll_incoming()) {
-      if (!log_.admit(incoming->peer_address(), kRdma)) continue;  // refused by being destroyed
+      const std::string_view peer = incoming->peer_address();
+      // The place of the other one is not free at once.
+      const auto host = log_.is_full(kRdma) ? shares_.host_above(peer) : std::nullopt;
+      const bool may_exceed =
+          host && spare_pace_.may_take(loop_.now()) && end_spare_of(*host, peers_);
+      if (!log_.admit(peer, kRdma, may_exceed)) continue;  // refused by being destroyed
       // To the shards in turn.
       rpc::ShardInbox& next = state_.deal_rdma(incoming->peer_address());
       if (&next == &inbox_ || stopping() || !incoming->leave()) {
@@ -292,11 +315,13 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
       Connection::answered_slot_count(Role::kServer, engine_options_));
   if (options_.receives_max > 0) (*connection)->engine().set_credits(share_of(peers_.size() + 1));
   peers_.add(std::move(session), std::move(*connection));
+  shares_.add(peer);
   log_.open(peer);
 }
 
 void ServerImpl::remove(rpc::Peer& peer) {
   const std::string address(peer.connection->peer_address());
+  shares_.remove(address);
   const rdma::Error cause = peer.connection->cause();
   const std::string_view why = peer.session->why_ended();
   const bool has_given_up = peer.connection->engine().given_up() != engine::GivenUp::kNot;

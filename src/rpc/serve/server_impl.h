@@ -11,6 +11,7 @@
 
 #include "rpc/answer_queue.h"
 #include "rpc/serve/heap_return.h"
+#include "rpc/serve/host_shares.h"
 #include "rpc/serve/peer_table.h"
 #include "rpc/serve/server_loop.h"
 #include "rpc/serve/server_state.h"
@@ -108,6 +109,8 @@ class ServerImpl final : public rpc::Mailbox {
   rpc::RegionTable regions_;
   rpc::ReplyCache& cache_;
   rpc::ConnectionLog& log_;
+  rpc::HostShares shares_;  // of peers_
+  rpc::SparePace spare_pace_;
   rpc::HeapReturn heap_;
   std::vector<std::unique_ptr<rdma::Listener>> listeners_;
   std::optional<Error> failure_;  // of the first of them that failed

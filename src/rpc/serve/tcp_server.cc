@@ -159,12 +159,14 @@ void TcpServer::open(posix::Fd socket, Instant now) {
                                               shared_.state.cache, *this};
   sessions_.push_back(
       std::make_unique<TcpSession>(std::move(*connection), surroundings, options_, now));
+  shares_.add(peer);
   log_.open(peer);
 }
 
 // A client that has made calls, and takes their replies, keeps its connection: there may be a mount
-// behind it. Silent ones, and those that leave their replies, make room. nullopt: there is room for
-// one more.
+// behind it. Silent ones, and those that leave their replies, make room; and then idle ones of a
+// host that has more than its share, whose mounts connect again. nullopt: there is room for one
+// more.
 std::optional<Error> TcpServer::make_room(std::string_view peer, Instant now) {
   if (options_.connections_max == 0 || sessions_.size() < options_.connections_max) {
     return std::nullopt;
@@ -174,6 +176,7 @@ std::optional<Error> TcpServer::make_room(std::string_view peer, Instant now) {
     if (!session->may_make_room(now)) continue;
     if (oldest == nullptr || session->last_call() < oldest->last_call()) oldest = session.get();
   }
+  if (oldest == nullptr) oldest = spare_for(peer, now);
   if (oldest == nullptr) {
     return Error{
         Errc::kNoResources, "accepting", std::string(peer),
@@ -184,6 +187,19 @@ std::optional<Error> TcpServer::make_room(std::string_view peer, Instant now) {
   oldest->make_room();
   remove_finished();
   return std::nullopt;
+}
+
+// Returns the connection that was idle longest of the host that has to leave one; null: there is
+// none.
+TcpSession* TcpServer::spare_for(std::string_view peer, Instant now) {
+  const auto host = shares_.host_above(peer);
+  if (!host || !spare_pace_.may_take(now)) return nullptr;
+  TcpSession* spare = nullptr;
+  for (const auto& session : sessions_) {
+    if (!session->idle_since() || host_of(session->peer_address()) != *host) continue;
+    if (spare == nullptr || session->last_call() < spare->last_call()) spare = session.get();
+  }
+  return spare != nullptr && spare->is_peer_quiet() ? spare : nullptr;
 }
 
 void TcpServer::end_if_idle(TcpSession& session, Instant now) {
@@ -207,6 +223,7 @@ void TcpServer::remove_finished() {
     log_.end(session->peer_address(), kTcp, failure ? &*failure : nullptr, was_reset_at_rest,
              session->counters());
     add(ended_, session->counters());
+    shares_.remove(session->peer_address());
     return true;
   });
 }

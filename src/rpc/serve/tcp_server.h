@@ -13,6 +13,7 @@
 #include "posix/reactor.h"
 #include "rpc/answer_queue.h"
 #include "rpc/pool_memory.h"
+#include "rpc/serve/host_shares.h"
 #include "rpc/serve/server_loop.h"
 #include "rpc/serve/server_state.h"
 #include "rpc/serve/shard_inbox.h"
@@ -75,6 +76,7 @@ class TcpServer final : private TcpMailbox {
   void accept_connections(Instant now);
   void open(posix::Fd socket, Instant now);
   std::optional<Error> make_room(std::string_view peer, Instant now);
+  TcpSession* spare_for(std::string_view peer, Instant now);
   void end_if_idle(TcpSession& session, Instant now);
   void deal(posix::Fd socket, Instant now);
   void step_up();
@@ -88,6 +90,8 @@ class TcpServer final : private TcpMailbox {
   std::vector<std::unique_ptr<TcpSession>> sessions_;
   std::vector<posix::Fd> stepping_up_;  // of sessions that have ended
   BasicAnswerQueue<TcpSession, TcpCall&> answers_;
+  HostShares shares_;  // of sessions_
+  SparePace spare_pace_;
   TransferCounters ended_;  // of sessions that are gone
   bool waits_for_a_duplicate_ = false;
   std::size_t memory_wanted_at_ = 0;

@@ -97,8 +97,11 @@ class TcpSession {
     const bool is_left = connection_->bytes_unsent() > 0 && now - last_call_ >= kLeft;
     return !is_executing && (!has_served_ || is_left);
   }
-  // Ends at once, so that another connection has room. Precondition: may_make_room().
+  // Ends at once, so that another connection has room. Precondition: may_make_room(), or nothing is
+  // under way: idle_since() and is_peer_quiet().
   void make_room();
+  // Asks the system whether the peer has sent something that was not read.
+  bool is_peer_quiet() const noexcept { return connection_->is_peer_quiet(); }
   // The socket, once the connection has stepped up; the session has ended then.
   std::optional<posix::Fd> take_socket() noexcept { return std::exchange(socket_, std::nullopt); }
 

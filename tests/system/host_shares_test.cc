@@ -1,0 +1,135 @@
+// A host that has all connections of a server leaves some to others.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rpcrdma/server.h"
+#include "support/raw_peer.h"
+#include "support/raw_rpc.h"
+#include "support/rpc_fixture.h"
+#include "tcp/record.h"
+
+namespace rpcrdma::test {
+namespace {
+
+constexpr std::string_view kFirstHost = "127.0.0.1", kOtherHost = "127.0.0.2";
+
+class HostileHost : public ::testing::Test {
+ protected:
+  void start(std::size_t connections_max) {
+    ServerOptions options;
+    options.provider.name = "siwarp";
+    options.connections_max = options.tcp.connections_max = connections_max;
+    options.on_connection = [this](const ConnectionEvent& event) {
+      if (event.kind == ConnectionEvent::Kind::kRefused) ++refused;
+      if (event.kind == ConnectionEvent::Kind::kEnded) ++ended;
+    };
+    server.emplace(std::move(*Server::listen("rdma://127.0.0.1:0", options)));
+    tcp_address = server->also_listen("tcp://127.0.0.1:0").value();
+    ASSERT_TRUE(server->add(TestService::kProgram, TestService::kVersion, service));
+  }
+  ~HostileHost() override {
+    for (CallContext* context : service.held) context->succeed();
+  }
+  std::unique_ptr<RawPeer> connect(std::string_view address, std::string_view from) {
+    auto peer = RawPeer::connect(
+        address, [this] { server->progress(); }, from);
+    EXPECT_NE(peer, nullptr);
+    return peer;
+  }
+  // Connects over TCP and makes a call; null: the connection was refused.
+  std::unique_ptr<RawPeer> connect_tcp(std::string_view from) {
+    auto peer = connect(tcp_address, from);
+    return is_served(*peer) ? std::move(peer) : nullptr;
+  }
+  static bool is_served(RawPeer& peer) {
+    // Not NULL: connections that have made no other call make room for anybody.
+    const Message call = raw_call(1, TestService::kGarbage);
+    const tcp::RecordMark mark = tcp::mark_of(call.size());
+    return peer.send(join({Message(mark.begin(), mark.end()), call})) &&
+           peer.receive(28).size() == 28;
+  }
+  // Sets RDMA up; null: it was refused.
+  std::unique_ptr<RawPeer> connect_rdma(std::string_view from) {
+    auto peer = connect(server->address(), from);
+    EXPECT_TRUE(peer->send(raw_mpa_frame(false, {})));
+    const Message reply = peer->receive_mpa_frame();
+    constexpr std::byte kRejected{0x20};  // the R bit, RFC 5044 §7.1
+    const bool is_up = reply.size() > 16 && (reply[16] & kRejected) == std::byte{0};
+    return is_up ? std::move(peer) : nullptr;
+  }
+
+  // Tries until it is served.
+  static std::unique_ptr<RawPeer> connect_in_time(
+      const std::function<std::unique_ptr<RawPeer>()>& attempt) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    std::unique_ptr<RawPeer> peer;
+    while (!peer && std::chrono::steady_clock::now() < limit) peer = attempt();
+    EXPECT_NE(peer, nullptr) << "it was never served";
+    return peer;
+  }
+
+  TestService service;
+  std::optional<Server> server;
+  std::string tcp_address;
+  std::size_t refused = 0, ended = 0;
+};
+
+TEST_F(HostileHost, LeavesIdleConnectionsOverTcpToOthersUntilTheyHaveAsMany) {
+  start(4);
+  std::vector<std::unique_ptr<RawPeer>> first, other;
+  for (int i = 0; i < 4; ++i) {
+    first.push_back(connect_tcp(kFirstHost));
+    ASSERT_NE(first.back(), nullptr);
+  }
+  EXPECT_EQ(connect_tcp(kFirstHost), nullptr) << "it has all of them already";
+  EXPECT_EQ(ended, 0U);
+  // One a second, so that the second one may be refused for a while.
+  for (int i = 0; i < 2; ++i)
+    other.push_back(connect_in_time([this] { return connect_tcp(kOtherHost); }));
+  EXPECT_EQ(connect_tcp(kOtherHost), nullptr) << "each host has two";
+  EXPECT_TRUE(first[0]->receive_to_end()) << "its last call came longest ago";
+  EXPECT_TRUE(first[1]->receive_to_end());
+  EXPECT_TRUE(is_served(*first[2]));
+  EXPECT_TRUE(is_served(*first[3]));
+  EXPECT_TRUE(is_served(*other[0]));
+}
+
+TEST_F(HostileHost, KeepsConnectionsOverTcpOnWhichCallsAreUnderWay) {
+  start(2);
+  std::vector<std::unique_ptr<RawPeer>> busy;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    busy.push_back(connect(tcp_address, kFirstHost));
+    const Message call = raw_call(i, TestService::kHold);
+    const tcp::RecordMark mark = tcp::mark_of(call.size());
+    ASSERT_TRUE(busy[i]->send(join({Message(mark.begin(), mark.end()), call})));
+    ASSERT_TRUE(busy[i]->pump_until([&] { return service.held.size() == i + 1; }));
+  }
+  EXPECT_EQ(connect_tcp(kOtherHost), nullptr);
+  EXPECT_EQ(ended, 0U);
+}
+
+TEST_F(HostileHost, LeavesAnIdleRdmaConnectionToAnother) {
+  start(3);
+  std::vector<std::unique_ptr<RawPeer>> first;
+  for (int i = 0; i < 3; ++i) {
+    first.push_back(connect_rdma(kFirstHost));
+    ASSERT_NE(first.back(), nullptr);
+  }
+  EXPECT_EQ(connect_rdma(kFirstHost), nullptr);
+  EXPECT_EQ(ended, 0U) << "it has all of them already";
+  const auto other = connect_rdma(kOtherHost);
+  EXPECT_NE(other, nullptr);
+  ASSERT_TRUE(first[0]->pump_until([this] { return ended == 1; }));
+  EXPECT_EQ(connect_rdma(kOtherHost), nullptr) << "no host has so many more";
+  EXPECT_EQ(ended, 1U);
+}
+
+}  // namespace
+}  // namespace rpcrdma::test
