@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <map>
 
 #include "iwarp/byte_order.h"
 #include "iwarp/headers.h"
@@ -63,24 +65,60 @@ std::size_t folded(std::uint64_t sum) {
 
 }  // namespace
 
-Expected<std::unique_ptr<Capture>, Error> Capture::open(const std::string& path,
-                                                        std::uint64_t bytes_max) {
-  std::FILE* file = std::fopen(path.c_str(), "wbe");
+// Of this process. A file that is closed has its path here still.
+struct Capture::Table {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<Capture>> begun;  // guarded by mutex
+};
+
+Capture::Table& Capture::table() {
+  // Never destroyed: providers may be, at the end of the program.
+  static auto& table = *new Table;
+  return table;
+}
+
+Expected<Capture::Opened, Error> Capture::open(const std::string& path, std::uint64_t bytes_max) {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  const std::string name = std::filesystem::absolute(path).lexically_normal().string();
+  const auto [entry, is_new] = all.begun.try_emplace(name);
+  if (entry->second) {
+    ++entry->second->users_;
+    return Opened(entry->second.get());
+  }
+  std::FILE* const file = std::fopen(path.c_str(), is_new ? "wbe" : "abe");
   if (file == nullptr) {
+    if (is_new) all.begun.erase(entry);
     return Unexpected<Error>(Error{Errc::kProvider, errno, "opening the capture file"});
   }
   std::setvbuf(file, nullptr, _IOFBF, kFileBuffer);
-  std::unique_ptr<Capture> capture(new Capture(file, bytes_max));
-  if (!capture->start()) {
+  // A pipe has no size, and gets another section, as the format allows.
+  const long size = std::fseek(file, 0, SEEK_END) == 0 ? std::ftell(file) : 0;
+  const std::uint64_t bytes = size > 0 ? static_cast<std::uint64_t>(size) : 0;
+  std::unique_ptr<Capture> capture(new Capture(file, bytes_max, bytes));
+  if (bytes == 0 && !capture->start()) {
     return Unexpected<Error>(Error{Errc::kProvider, errno, "writing the capture file"});
   }
-  return capture;
+  entry->second = std::move(capture);
+  return Opened(entry->second.get());
+}
+
+void Capture::Leave::operator()(Capture* capture) const noexcept {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  // Behind a packet that was written in part nothing more can be read: it stays, and takes nothing.
+  if (--capture->users_ > 0 || capture->is_torn_) return;
+  for (auto& [path, each] : all.begun) {
+    if (each.get() == capture) return each.reset();
+  }
 }
 
 bool Capture::put(Bytes block) {
   if (full_) return false;
-  full_ = bytes_ + block.size() > bytes_max_ ||
-          std::fwrite(block.data(), 1, block.size(), file_.get()) != block.size();
+  full_ = bytes_ + block.size() > bytes_max_;
+  if (!full_) {
+    full_ = is_torn_ = std::fwrite(block.data(), 1, block.size(), file_.get()) != block.size();
+  }
   bytes_ += full_ ? 0 : block.size();
   return !full_;
 }

@@ -25,26 +25,38 @@ namespace rpcrdma::rdma::siwarp {
 // The file. Errors while writing end the record silently: it must never hurt the connection.
 class Capture {
  public:
-  // Fails with kProvider and errno when the file cannot be made.
-  static Expected<std::unique_ptr<Capture>, Error> open(const std::string& path,
-                                                        std::uint64_t bytes_max);
+  // Closes the file when the last of those that opened it has left.
+  struct Leave {
+    void operator()(Capture* capture) const noexcept;
+  };
+  using Opened = std::unique_ptr<Capture, Leave>;
+
+  // Begins a file; but what this process has begun before is shared, or gone on with, since a
+  // program with several clients names one file for all of them. Fails with kProvider and errno
+  // when the file cannot be made.
+  static Expected<Opened, Error> open(const std::string& path, std::uint64_t bytes_max);
   // Appends one packet. False: the file is full. From any thread.
   bool write(Bytes packet);
 
  private:
+  struct Table;
   struct Close {
     void operator()(std::FILE* file) const noexcept { std::fclose(file); }
   };
-  Capture(std::FILE* file, std::uint64_t bytes_max) : file_(file), bytes_max_(bytes_max) {}
+  static Table& table();
+  Capture(std::FILE* file, std::uint64_t bytes_max, std::uint64_t bytes)
+      : file_(file), bytes_max_(bytes_max), bytes_(bytes) {}
   bool put(Bytes block);
   bool start();
 
   std::mutex mutex_;  // of what is below, once it is open
   std::unique_ptr<std::FILE, Close> file_;
   std::uint64_t bytes_max_;
-  std::uint64_t bytes_ = 0;
+  std::uint64_t bytes_;
   bool full_ = false;
+  bool is_torn_ = false;  // a packet was written in part
   std::vector<std::byte> block_;
+  std::size_t users_ = 1;  // guarded by Table::mutex
 };
 
 // Cuts what one direction carries into segments of one frame each. Wireshark expects what RFC 5044

@@ -174,7 +174,32 @@ TEST_F(CaptureFile, NamesBothEndsOfAConnection) {
     const std::string in = posix::to_string(*remote) + " " + posix::to_string(*local);
     // The handshake, a segment each way, and our FIN.
     EXPECT_EQ(seen, (std::vector{out, in, out, out, in, out}));
+    std::filesystem::remove(path_);  // else the next one goes on with it
   }
+}
+
+// Each client of a program has a provider of its own.
+TEST_F(CaptureFile, IsSharedByProvidersAtOnceAndOneAfterTheOther) {
+  const auto local = posix::parse_address("192.0.2.1:1025");
+  std::uint16_t port = 1;
+  const auto connect_with = [&](Capture& capture) {
+    const auto remote = posix::parse_address("192.0.2.2:" + std::to_string(port++));
+    CaptureFlow(capture, *local, *remote, true).finished();
+  };
+  {
+    const auto first = Capture::open(path_, 1 << 20U), second = Capture::open(path_, 1 << 20U);
+    ASSERT_TRUE(first && second);
+    connect_with(**first);
+    connect_with(**second);
+    connect_with(**first);
+  }
+  connect_with(**Capture::open(path_, 1 << 20U));
+  const std::uint64_t size = std::filesystem::file_size(path_);
+  connect_with(**Capture::open(path_, size));  // its bound counts all of the file
+  std::set<std::string> seen;
+  for (const Buffer& packet : packets(content())) seen.insert(ends_of(packet));
+  EXPECT_EQ(seen.size(), 2 * 4U) << "both directions of four connections";
+  EXPECT_EQ(std::filesystem::file_size(path_), size);
 }
 
 // A set-up frame and FPDUs of these sizes; `begins`: where each begins.

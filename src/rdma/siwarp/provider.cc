@@ -13,9 +13,9 @@ namespace {
 
 class SiwarpProvider final : public Provider {
  public:
-  // `record`: made here; `capture`: it, or that of another provider, which outlives this one.
+  // `record`: its own; `capture`: it, or that of another provider, which outlives this one.
   SiwarpProvider(const Options& options, std::unique_ptr<posix::Reactor> reactor,
-                 std::unique_ptr<Capture> record, Capture* capture)
+                 Capture::Opened record, Capture* capture)
       : record_(std::move(record)), shard_(options, std::move(reactor), capture) {}
 
   std::string_view name() const noexcept override { return "siwarp"; }
@@ -76,8 +76,7 @@ class SiwarpProvider final : public Provider {
   }
 
   static Expected<std::unique_ptr<Provider>, Error> make(const Options& options,
-                                                         std::unique_ptr<Capture> record,
-                                                         Capture* capture) {
+                                                         Capture::Opened record, Capture* capture) {
     auto reactor = posix::Reactor::make();
     if (!reactor) {
       const posix::SystemError& failure = reactor.error();
@@ -106,8 +105,8 @@ class SiwarpProvider final : public Provider {
     if (shard_.yielding.was_long(before, after)) shard_.yielding.give_up(after);
   }
 
-  posix::Bystander bystander_;             // whose descriptor somebody else looks after
-  const std::unique_ptr<Capture> record_;  // before all flows, so that it goes after them
+  posix::Bystander bystander_;    // whose descriptor somebody else looks after
+  const Capture::Opened record_;  // before all flows, so that it goes after them
   Shard shard_;
   std::vector<QueuePair*> in_turn_;
   posix::Waiting waiting_{*shard_.reactor, shard_.yielding, shard_.options.spin};
@@ -130,7 +129,7 @@ Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options)
   if (!valid(options)) {
     return Unexpected<Error>(Error{Errc::kUnsupported, 0, "siwarp: an option is out of range"});
   }
-  std::unique_ptr<Capture> capture;
+  Capture::Opened capture;
   if (!options.capture_file.empty()) {
     auto opened = Capture::open(options.capture_file, options.capture_bytes_max);
     if (!opened) return Unexpected<Error>(opened.error());
