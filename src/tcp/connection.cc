@@ -186,7 +186,7 @@ void Connection::handle_connected() {
 std::optional<Message> Connection::receive() {
   for (int skips = 0; !ended() && !finishing_ && skips < kSkipsPerRound;) {
     if (!take_staged()) break;
-    if (reader_.skips()) ++skips;
+    if (reader_.is_cut()) ++skips;
     if (reader_.done()) {
       late_ = false;
       if (timed_ && outgoing_.empty()) note_progress();

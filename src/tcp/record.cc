@@ -42,7 +42,7 @@ std::size_t RecordReader::take(Bytes input) {
   return taken;
 }
 
-std::size_t RecordReader::take_mark(Bytes input) noexcept {
+std::size_t RecordReader::take_mark(Bytes input) {
   const std::size_t size = std::min(kMarkSize - mark_size_, input.size());
   std::ranges::copy(input.first(size), mark_.begin() + static_cast<std::ptrdiff_t>(mark_size_));
   mark_size_ += size;
@@ -50,7 +50,7 @@ std::size_t RecordReader::take_mark(Bytes input) noexcept {
   return size;
 }
 
-void RecordReader::begin_fragment() noexcept {
+void RecordReader::begin_fragment() {
   const std::uint32_t mark = xdr::load_word(mark_.data());
   const std::uint32_t size = mark & ~kLastFragment;
   if (is_cut_ || size > limits_.size_max - size_) {
@@ -60,6 +60,7 @@ void RecordReader::begin_fragment() noexcept {
     }
     is_cut_ = true;
     judge_head();
+    keep_head();
   }
   if (++fragments_ > limits_.fragments_max) {
     error_ = RecordError::kTooManyFragments;
@@ -79,7 +80,8 @@ MutableBytes RecordReader::place() {
   return buffer_.subspan(size_, std::min<std::size_t>(fragment_left_, end - size_));
 }
 
-std::size_t RecordReader::skip(Bytes input) noexcept {
+std::size_t RecordReader::skip(Bytes input) {
+  keep_head();
   const std::size_t size = std::min<std::size_t>(fragment_left_, input.size());
   skipped_ += size;
   end_bytes(size);
@@ -98,6 +100,21 @@ void RecordReader::judge_head() noexcept {
   constexpr std::uint32_t kCall = 0;
   if (size_ < 2 * xdr::kWordSize) return;
   if (xdr::load_word(buffer_.data() + xdr::kWordSize) != kCall) error_ = RecordError::kTooLarge;
+}
+
+// What came before the record went over its limit may be in a large buffer, which others can use
+// while the peer sends the rest for as long as it likes. Without memory for a small one it stays,
+// until there is.
+void RecordReader::keep_head() {
+  if (buffer_.size() <= kFirstSize) return;
+  const MutableBytes smaller = memory_.take(head_size());
+  if (smaller.empty()) return;
+  const std::size_t kept = std::min(size_, head_size());
+  copy_bytes(Bytes(buffer_).first(kept), smaller.data());
+  memory_.give_back(buffer_);
+  buffer_ = smaller;
+  skipped_ += size_ - kept;
+  size_ = kept;
 }
 
 void RecordReader::end_bytes(std::size_t size) noexcept {

@@ -70,6 +70,7 @@ class RecordReader {
   RecordError error() const noexcept { return error_; }
   // The record is over its limit and its head is here: take() throws away what comes of the rest.
   bool skips() const noexcept { return is_cut_ && size_ >= head_size() && fragment_left_ > 0; }
+  bool is_cut() const noexcept { return is_cut_; }
   // There was no memory for the bytes that come next; take() and place() ask again.
   bool starved() const noexcept { return starved_; }
   // Nothing of the next record has come.
@@ -79,11 +80,12 @@ class RecordReader {
   std::size_t head_size() const noexcept {
     return std::min<std::size_t>(kHeadSize, limits_.size_max);
   }
-  std::size_t take_mark(Bytes input) noexcept;
-  std::size_t skip(Bytes input) noexcept;
-  void begin_fragment() noexcept;
+  std::size_t take_mark(Bytes input);
+  std::size_t skip(Bytes input);
+  void begin_fragment();
   void end_bytes(std::size_t size) noexcept;
   void judge_head() noexcept;
+  void keep_head();
   bool grow();
   void clear() noexcept;
 

@@ -219,7 +219,7 @@ TEST(RecordReader, HeadOfACallOverTheCapIsKeptAndTheRestIsReadForNothing) {
       ASSERT_TRUE(reader.done()) << first;
       const Message cut = reader.release();
       EXPECT_TRUE(cut.is_cut());
-      // What was whole before the record went over its cap may be there, too.
+      // In a small buffer, what came before the record went over its cap may be there, too.
       EXPECT_EQ(cut.bytes().size(), first == 3000 ? 3000 : kHead);
       EXPECT_TRUE(std::ranges::equal(cut.bytes(), Bytes(call).first(cut.bytes().size())));
       EXPECT_LE(memory.most, 16384U) << "bytes that were taken at a time";
@@ -229,6 +229,37 @@ TEST(RecordReader, HeadOfACallOverTheCapIsKeptAndTheRestIsReadForNothing) {
       EXPECT_FALSE(next.is_cut());
       EXPECT_EQ(next.bytes().size(), 100U);
     }
+  }
+}
+
+// Its peer may take its time for the rest.
+TEST(RecordReader, LargeBufferIsGivenBackWhenTheRecordIsCut) {
+  for (const bool is_scarce : {false, true}) {
+    Purse memory;
+    const tcp::RecordLimits limits{.size_max = 100'000, .fragments_max = 9, .cuts_excess = true};
+    RecordReader reader(memory, limits);
+    const Stream call = call_pattern(90'000);
+    Stream stream;
+    add_fragment(stream, call, false);
+    reader.take(stream);
+    EXPECT_GE(memory.in_use, 90'000U);
+    if (is_scarce) memory.set_bound(memory.in_use);
+    stream.clear();
+    add_mark(stream, kLastFragment | 50'000U);
+    stream.resize(stream.size() + 100);
+    reader.take(stream);
+    if (is_scarce) {
+      EXPECT_GE(memory.in_use, 90'000U) << "there is no memory for a smaller one";
+      memory.set_bound(1U << 20U);
+      const Stream more(100);
+      EXPECT_EQ(reader.take(more), more.size());
+    }
+    EXPECT_EQ(memory.in_use, RecordReader::kHeadSize);
+    const Stream rest(50'000 - (is_scarce ? 200 : 100));
+    reader.take(rest);
+    ASSERT_TRUE(reader.done());
+    EXPECT_TRUE(
+        std::ranges::equal(reader.release().bytes(), Bytes(call).first(RecordReader::kHeadSize)));
   }
 }
 

@@ -95,6 +95,24 @@ TEST_P(GssTransports, ContextIsGoodOverTheOtherTransport) {
   EXPECT_EQ(gss_->contexts().size(), 1U);
 }
 
+class GssOverTcp : public GssTransports {};
+INSTANTIATE_TEST_SUITE_P(Wire, GssOverTcp, ::testing::Values("tcp"), kTransportName);
+
+// Its header is judged as that of any other, and the refusal has its verifier.
+TEST_P(GssOverTcp, CallOverTheLimitIsRefusedUnderItsContext) {
+  start();
+  RawCaller alice = user();
+  std::uint32_t sequence = 0;
+  for (const gss::Service service : kServices) {
+    const Said said{.sequence = ++sequence, .service = service, .handle = alice.handle};
+    const auto reply = alice.exchange(alice.sealed(said, opaque(Message(2U << 20U))));
+    ASSERT_TRUE(reply) << "the connection has ended";
+    EXPECT_TRUE(alice.accepted(*reply, sequence, 4).empty());  // GARBAGE_ARGS
+  }
+  EXPECT_EQ(service_.calls, 0U);
+  alice.expect_echo({.sequence = ++sequence, .handle = alice.handle}, pattern(8, 1));
+}
+
 // Long bodies are protected elsewhere, several at a time, and short ones where connections are
 // served (gss.md G-96).
 TEST_P(GssTransports, ContextIsUsedByOneThreadAtATime) {

@@ -250,6 +250,7 @@ TEST_F(HostileToTcp, EndlessCallDelaysNobodyElse) {
   for (std::uint32_t xid = 1; xid <= 50; ++xid) {
     ASSERT_TRUE(bad.send(data));
     EXPECT_EQ(ask(good, raw_call(xid, 0)).size(), 6U);
+    EXPECT_LE(server->memory_in_use(), 64U << 10U);
   }
   EXPECT_TRUE(ends.empty());
   EXPECT_EQ(server->connections(), 2U);
