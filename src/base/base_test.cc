@@ -47,11 +47,31 @@ TEST(DrainWatch, GivesWhatIsUnderWayAFixedTimeAndThatOfItsBytes) {
   watch.end(200, start + seconds(20));
   EXPECT_EQ(watch.deadline(), start + seconds(28)) << "the third one has its time still";
   EXPECT_FALSE(watch.is_late(start + seconds(27)));
-  EXPECT_TRUE(watch.is_late(start + seconds(28)));
   watch.end(300, start + seconds(28));
   EXPECT_EQ(watch.deadline(), start + seconds(28 + 10 + 10'000));
   watch.end(1'000'000, start + seconds(30));
   EXPECT_FALSE(watch.deadline());
+}
+
+TEST(DrainWatch, SaysOnceThatTheTimeIsOver) {
+  using std::chrono::seconds;
+  DrainWatch watch(seconds(10), 100);
+  const Instant end{seconds(10)};
+  watch.begin(0, Instant{});
+  EXPECT_FALSE(watch.is_late(end - seconds(1)));
+  EXPECT_TRUE(watch.is_late(end));
+  EXPECT_FALSE(watch.is_late(end)) << "nor is there a deadline that would wake anybody";
+  EXPECT_FALSE(watch.deadline());
+}
+
+TEST(DrainWatch, LooksOnceMoreWhereThisSideWasAway) {
+  using std::chrono::seconds;
+  DrainWatch watch(seconds(10), 100);
+  watch.begin(0, Instant{});
+  const Instant late{seconds(60)};
+  EXPECT_FALSE(watch.is_late(late));
+  EXPECT_EQ(watch.deadline(), late + seconds(1));
+  EXPECT_TRUE(watch.is_late(late + seconds(1)));
 }
 
 TEST(DrainWatch, EndsWithThePeerAndWithoutARate) {

@@ -38,7 +38,17 @@ class DrainWatch {
   }
   // The peer is gone: what is under way is only waited for.
   void stop() noexcept { deadline_.reset(); }
-  bool is_late(Instant now) const noexcept { return deadline_ && *deadline_ <= now; }
+  // Returns once that the time is over. It is a little longer where this side was away at its end,
+  // since what the peer took meanwhile is still to be looked at.
+  bool is_late(Instant now) noexcept {
+    constexpr std::chrono::milliseconds kPunctual{100};
+    constexpr std::chrono::seconds kGrace{1};
+    if (!deadline_ || *deadline_ > now) return false;
+    const bool was_away = now - *deadline_ > kPunctual;
+    deadline_.reset();
+    if (was_away) deadline_ = now + kGrace;
+    return !was_away;
+  }
   std::optional<Instant> deadline() const noexcept { return deadline_; }
 
  private:
