@@ -71,9 +71,11 @@ class RPCRDMA_EXPORT Reply {
   Reply(Reply&& other) noexcept
       : impl_(std::exchange(other.impl_, nullptr)),
         slot_(other.slot_),
-        is_unchecked_(std::exchange(other.is_unchecked_, false)) {}
+        is_unchecked_(other.is_unchecked_) {}
   Reply& operator=(Reply&&) = delete;
-  ~Reply();
+  ~Reply() {
+    if (impl_ != nullptr) end();
+  }
 
   // Returns what `decode(results())` returns, or the error if that has not read all results without
   // failure:
@@ -118,6 +120,7 @@ class RPCRDMA_EXPORT Reply {
     ~Looked() { reply.ignore_rest(); }
   };
   Reply(ClientImpl* impl, std::uint32_t slot) noexcept : impl_(impl), slot_(slot) {}
+  void end() noexcept;
   ClientImpl& impl() const noexcept;
 
   ClientImpl* impl_;

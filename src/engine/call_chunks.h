@@ -53,6 +53,10 @@ class CallChunks {
 inline constexpr std::size_t kReplySizeMin = 20;
 // Whether this is the Payload stream of a message with this XID, of any reply's size.
 bool is_stream_of(Bytes payload, Xid xid) noexcept;
+// The same, but for what says that it is a Call.
+inline bool is_reply_to(Bytes payload, Xid xid) noexcept {
+  return is_stream_of(payload, xid) && xdr::load_word(payload.data() + xdr::kWordSize) != 0;
+}
 
 std::uint64_t size_of(std::span<const wire::Segment> chunk) noexcept;
 

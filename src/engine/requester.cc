@@ -118,7 +118,7 @@ bool Requester::take_short_reply(Instant now, ReceiveId receive, const Received&
   Slot* slot = find_waiting_for_reply(message.xid);
   if (slot == nullptr || slot->state != State::kSent || slot->error ||
       (slot->chunks != nullptr && slot->chunks->any()) ||
-      !is_stream_of(message.payload, message.xid) || says_call(message.payload)) {
+      !is_reply_to(message.payload, message.xid)) {
     return false;
   }
   ++shared_.counters.short_replies;

@@ -65,11 +65,15 @@ void Call::time_out_after(std::chrono::nanoseconds timeout) noexcept {
 
 // --- Reply -------------------------------------------------------------------------------------
 
-Reply::~Reply() {
-  if (impl_ == nullptr) return;
-  if (is_unchecked_ && std::uncaught_exceptions() == 0) {
-    misused("the results of a reply were read and not checked; call Reply::finish(), or decode()");
-  }
+// Apart from the destructor, which is on the way of each call.
+[[gnu::cold]] static void report_unchecked() {
+  if (std::uncaught_exceptions() > 0) return;
+  misused("the results of a reply were read and not checked; call Reply::finish(), or decode()");
+}
+
+void Reply::end() noexcept {
+  if (is_unchecked_) [[unlikely]]
+    report_unchecked();
   impl_->free_slot(slot_);
 }
 
