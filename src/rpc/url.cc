@@ -1,9 +1,12 @@
 #include "rpc/url.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -116,6 +119,14 @@ Expected<std::vector<std::string>, Error> addresses_of(std::string_view url, boo
   return resolve(*parsed, to_listen);
 }
 
+// A link-local address is good on each link of the machine, so that it is none without one.
+static bool lacks_zone(const addrinfo& entry) noexcept {
+  if (entry.ai_family != AF_INET6) return false;
+  sockaddr_in6 six{};
+  std::memcpy(&six, entry.ai_addr, std::min<std::size_t>(sizeof(six), entry.ai_addrlen));
+  return IN6_IS_ADDR_LINKLOCAL(&six.sin6_addr) && six.sin6_scope_id == 0;
+}
+
 Expected<std::vector<std::string>, Error> resolve(const Url& url, bool to_listen) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -131,6 +142,12 @@ Expected<std::vector<std::string>, Error> resolve(const Url& url, bool to_listen
   const std::unique_ptr<addrinfo, FreeAddresses> owner(list);
   std::vector<std::string> addresses;
   for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    if (lacks_zone(*entry)) {
+      return Unexpected<Error>(
+          Error{Errc::kBadUrl, "looking the host up", url.host,
+                "a link-local address needs its link, as in fe80::1%eth0 (`ip -6 address` shows "
+                "them)"});
+    }
     char text[NI_MAXHOST];
     if (getnameinfo(entry->ai_addr, entry->ai_addrlen, text, sizeof(text), nullptr, 0,
                     NI_NUMERICHOST) != 0) {

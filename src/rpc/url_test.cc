@@ -59,5 +59,17 @@ TEST(Url, OfASocketIsAnAbsolutePath) {
   EXPECT_FALSE(parse_unix_url("unix:///" + std::string(200, 'x')));
 }
 
+TEST(AddressesOf, LinkLocalOnesNeedTheirLink) {
+  for (const char* const url : {"rdma://[fe80::1]:20049", "tcp://[fe80::1]:2049"}) {
+    for (const bool to_listen : {false, true}) {
+      const auto addresses = addresses_of(url, to_listen);
+      ASSERT_FALSE(addresses) << url;
+      EXPECT_EQ(addresses.error().code, Errc::kBadUrl);
+      EXPECT_NE(addresses.error().cause.find("fe80::1%eth0"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(addresses_of("rdma://[fe80::1%25lo]:1", false).value().at(0), "[fe80::1%lo]:1");
+}
+
 }  // namespace
 }  // namespace rpcrdma::rpc
