@@ -71,8 +71,8 @@ class Gateway:
         self.page = next((word for word in line.split() if word.startswith("http:")), "")
         self.ports = [int(word.split(":")[2].split("/")[0]) for word in line.split() if word.startswith("nfs+")]
 
-    def raw(self):
-        return raw_nfs.Client(self.ports[1], "/tree")
+    def raw(self, **keywords):
+        return raw_nfs.Client(self.ports[1], "/tree", **keywords)
 
     @property
     def host(self):
@@ -376,6 +376,20 @@ class GatewaysTest(Fixture):
             other_user = subprocess.run(words, capture_output=True, text=True, timeout=BOUND_S, check=False, user=1234,
                                         group=1234, extra_groups=[5])
             self.assertIn("permission denied", other_user.stderr)
+
+    def test_member_may_name_the_group_of_what_it_makes(self):
+        one = self.gateways[0]
+        with self.mounted() as folder:
+            (folder / "open").mkdir()
+            (folder / "open").chmod(0o777)
+        client = one.raw(identity=(1234, 1234, (777,)))
+        above = client.look_up("open")
+        for name, group in (("own", 777), ("others", 778)):
+            client.make_directory(above, name, group)
+        client.close()
+        with self.mounted() as folder:
+            self.assertEqual((folder / "open" / "own").stat().st_gid, 777)
+            self.assertEqual((folder / "open" / "others").stat().st_gid, 1234)
 
     def test_snapshots_are_not_exported(self):
         one = self.gateways[0]

@@ -6,7 +6,7 @@ import threading
 import time
 
 MOUNT, NFS = (100005, 3), (100003, 3)
-MNT, LOOKUP, READ, WRITE, COMMIT = 1, 3, 6, 7, 21
+MNT, LOOKUP, READ, WRITE, MKDIR, COMMIT = 1, 3, 6, 7, 9, 21
 UNSTABLE = 0
 JUKEBOX = 10008
 VERIFIER = 8  # bytes
@@ -56,9 +56,12 @@ class Failed(Exception):
 
 
 class Client:
-    """As the superuser. A call that is answered with JUKEBOX is made again."""
+    """As the superuser, or as (user, group, other groups). A call that is answered with JUKEBOX is made again."""
 
-    def __init__(self, port, export):
+    def __init__(self, port, export, identity=(0, 0, ())):
+        user, group, others = identity
+        self.credential = opaque(struct.pack(">I", 0) + opaque(b"test") + struct.pack(">III", user, group, len(others)) +
+                                 b"".join(struct.pack(">I", each) for each in others))
         self.xids = itertools.count(1)
         self.socket = socket.create_connection(("127.0.0.1", port), BOUND_S)
         self.root = self.call(MOUNT, MNT, opaque(export.encode())).opaque()
@@ -78,9 +81,8 @@ class Client:
     def call(self, program, procedure, arguments):
         limit, pause = time.monotonic() + BOUND_S, threading.Event()
         while True:
-            credential = opaque(struct.pack(">I", 0) + opaque(b"test") + struct.pack(">III", 0, 0, 0))
             message = struct.pack(">IIIIII", next(self.xids), 0, 2, *program, procedure)
-            message += struct.pack(">I", 1) + credential + struct.pack(">II", 0, 0) + arguments
+            message += struct.pack(">I", 1) + self.credential + struct.pack(">II", 0, 0) + arguments
             self.socket.sendall(struct.pack(">I", 0x80000000 | len(message)) + message)
             reply, last = b"", 0
             while not last:
@@ -99,6 +101,10 @@ class Client:
 
     def look_up(self, name):
         return self.call(NFS, LOOKUP, opaque(self.root) + opaque(name.encode())).opaque()
+
+    def make_directory(self, above, name, group):
+        attributes = struct.pack(">IIIIIIII", 1, 0o755, 0, 1, group, 0, 0, 0)  # mode and group
+        self.call(NFS, MKDIR, opaque(above) + opaque(name.encode()) + attributes)
 
     def write(self, file, offset, data):
         """Without a COMMIT: the verifier."""

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "nfs/back_end/attributes.h"
+#include "nfs/back_end/rights.h"
 #include "nfs/back_end/verifier_times.h"
 #include "nfs/ceph/call.h"
 
@@ -27,8 +28,13 @@ template <class Results>
 Results made(const Call& call, const Found& directory, const Found& file, nfs3::sattr3 attributes) {
   using Success = std::remove_pointer_t<decltype(Results().resok())>;
   using Failure = std::remove_pointer_t<decltype(Results().resfail())>;
-  // Only root gives files away. Who was made nobody owns what it makes, whatever it asked for.
-  if (call.caller().uid != 0) attributes.uid = {}, attributes.gid = {};
+  // Only root gives files away, but any caller may name a group of its own. The caller that was
+  // made nobody owns its files, whatever it asked for.
+  if (const Caller& caller = call.caller(); caller.uid != 0) {
+    attributes.uid = {};
+    const auto* const gid = attributes.gid.gid();
+    if (gid != nullptr && !is_in_group(caller, *gid)) attributes.gid = {};
+  }
   nfsstat3 status = file.error;
   if (status == nfsstat3::NFS3_OK) status = set_attributes(call, file, attributes);
   if (status == nfsstat3::NFS3_OK) status = call.settle(file);
