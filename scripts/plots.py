@@ -209,6 +209,8 @@ def main():
     if options.redraw:
         sections = sections_of(path)
         for sweep in all_of_them:
+            if sweep.title not in sections:
+                raise Trouble(f"{path} has no section '{sweep.title}' to draw; measure it, with --only {sweep.name}")
             plot(options.out / f"benchmarks-{sweep.name}.svg", sweep, rows_of(sections[sweep.title]))
         return
     bench = Bench(options)

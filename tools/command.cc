@@ -172,7 +172,7 @@ void ClientSettings::add_to(Command& command) {
   });
 }
 
-void ClientSettings::add_calls_to(Command& command, const char* timeout_help, Verbose verbose) {
+void ClientSettings::add_calls_to(Command& command, const char* timeout_help) {
   if (verbose == Verbose::kTermsOnly) {
     command.add({{"-v,--verbose", &is_verbose,
                   "say on stderr what was negotiated with the server: version, credits, inline "
@@ -345,7 +345,7 @@ std::string characteristics_text(const Client& client) {
 std::string terms_text(const Client& client) {
   const auto terms = client.terms();
   const std::string text =
-      terms ? to_string(*terms) : std::string("plain TCP, where nothing is negotiated");
+      terms ? to_string(*terms) : std::string("no RDMA, and nothing is negotiated");
   return fmt::format("rpcrdma: {}: {}", client.peer_address(), text);
 }
 

@@ -62,6 +62,9 @@ struct ClientSettings {
   bool no_reconnect = false;
   bool step_up = false;
   bool show_characteristics = false;
+  // --verbose says the terms of the connection, or also what the command does.
+  enum class Verbose : std::uint8_t { kTermsOnly, kAlsoMore };
+  Verbose verbose = Verbose::kTermsOnly;
   bool is_verbose = false;
   std::string security = "sys";
   std::string service = "nfs";  // of Kerberos
@@ -72,10 +75,8 @@ struct ClientSettings {
   void add_reconnect_to(Command& command);  // for commands whose calls may be repeated
   void add_step_up_to(Command& command);    // for commands that speak the blob program
   // Adds what every client takes, also one of another program than the blob program: --timeout,
-  // CommonOptions, and --verbose, with kAlsoMore later than these.
-  enum class Verbose : std::uint8_t { kTermsOnly, kAlsoMore };
-  void add_calls_to(Command& command, const char* timeout_help,
-                    Verbose verbose = Verbose::kTermsOnly);
+  // CommonOptions, and --verbose, which a command with kAlsoMore adds itself.
+  void add_calls_to(Command& command, const char* timeout_help);
   ClientOptions client_options();
   Expected<Client, Error> connect();
 

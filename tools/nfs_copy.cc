@@ -296,8 +296,8 @@ void add_cp(Command& program) {
        "READs or WRITEs under way at a time",
        {.range = {1, 32}}},
   });
-  settings.client.add_calls_to(command, "seconds that connecting and each call may take",
-                               ClientSettings::Verbose::kAlsoMore);
+  settings.client.verbose = ClientSettings::Verbose::kAlsoMore;
+  settings.client.add_calls_to(command, "seconds that connecting and each call may take");
   settings.client.add_reconnect_to(command);
   settings.nfs.add_to(command);
   command.add(

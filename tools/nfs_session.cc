@@ -38,8 +38,8 @@ void refuse_idle_options(const ClientSettings& client, const NfsSettings& settin
   if (!url.is_rdma && !settings.has_rdma) {
     client.common.refuse({"--capture"},
                          "what goes over RDMA; nfs+tcp:// is plain TCP, which tcpdump records");
-    client.common.refuse({"--provider", "--registration", "--crc", "--inline", "--receive-size",
-                          "--credits", "--profile", "--rpcrdma-version"},
+    client.common.refuse({"--provider", "--registration", "--crc", "--ird", "--ord", "--inline",
+                          "--receive-size", "--credits", "--profile", "--rpcrdma-version"},
                          "RDMA, and nfs+tcp:// is plain TCP");
   }
   client.common.refuse({"--rpcbind-port", "--entries-max", "--step-up"},
@@ -133,7 +133,11 @@ std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& s
   auto opened = nfs::Mounted::open(parsed, std::move(options));
   if (opened) {
     const Client* const first = (*opened)->connections().first_client();
-    if (client.is_verbose && first != nullptr) say(terms_text(*first));
+    // cp says much else, and says nothing of what was not negotiated.
+    const bool has_more = client.verbose == ClientSettings::Verbose::kAlsoMore;
+    if (client.is_verbose && first != nullptr && (!has_more || first->terms())) {
+      say(terms_text(*first));
+    }
     return std::move(*opened);
   }
   const nfs::Failure& why = opened.error();

@@ -196,12 +196,13 @@ class RPCRDMA_EXPORT Client {
                                              std::chrono::nanoseconds delay = {});
   // Version two: raises the size of this side's Receives, at most 65536 bytes, and reports it to
   // the server as soon as no smaller one is posted; characteristics() then shows it. Replies up to
-  // that size come inline if the server's own Receives are as large. For this connection only.
+  // that size come inline if the server's own Receives are as large. For this connection only. A
+  // report takes a credit, so that nothing is reported while the server grants a single one.
   // Fails with kUnsupported, and with kNoResources while it is being raised or if it would not
   // grow.
   Expected<void, Error> raise_receive_size(std::uint32_t size);
   // The same requests for characteristics of ClientOptions::characteristics, whose values are as
-  // XDR encodes them; and this side's own, which is reported to the server. kUnsupported as above,
+  // XDR encodes them; and this side's own, which is reported to the server. It fails as above,
   // and for a value that is none of the type. For this connection only.
   Expected<void, Error> request_characteristic(std::uint32_t id, Bytes value,
                                                ChangeCallback callback,

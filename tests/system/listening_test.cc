@@ -114,15 +114,17 @@ INSTANTIATE_TEST_SUITE_P(Providers, ConnectionEventTest, ::testing::Bool(),
 TEST_P(ConnectionEventTest, TellsOfEachConnectionHowItBeginsAndEnds) {
   using Kind = ConnectionEvent::Kind;
   RpcPair pair(network(), {}, options());
-  ASSERT_EQ(told, (std::vector<Told>{{Kind::kOpened, false, 1}}));
+  pair.run_until([this] { return told.size() == 2; });
+  EXPECT_EQ(told, (std::vector<Told>{{Kind::kOpened, false, 1}, {Kind::kReady, false, 1}}));
   EXPECT_FALSE(peers[0].empty());
   ASSERT_EQ(pair.finish(*pair.prepare(TestService::kWhoAmI),
                         [](Reply& reply) { (void)reply.results().xdr().u32("uid"); }),
             std::nullopt);
   pair.client.reset();
-  pair.run_until([this] { return told.size() == 2; });
-  EXPECT_EQ(told[1], (Told{Kind::kEnded, false, 0})) << cause;
+  pair.run_until([this] { return told.size() == 3; });
+  EXPECT_EQ(told[2], (Told{Kind::kEnded, false, 0})) << cause;
   EXPECT_EQ(peers[1], peers[0]);
+  EXPECT_EQ(peers[2], peers[0]);
   EXPECT_EQ(calls, 1U);
 }
 
@@ -135,8 +137,8 @@ TEST_P(ConnectionEventTest, TellsOfOneThatIsRefused) {
     late->progress();
     return late->ended();
   });
-  ASSERT_EQ(told.size(), 2U);
-  EXPECT_EQ(told[1], (Told{Kind::kRefused, true, 1}));
+  ASSERT_EQ(told.size(), 3U);
+  EXPECT_EQ(told[2], (Told{Kind::kRefused, true, 1}));
   EXPECT_NE(cause.find("as many as there may be"), std::string::npos) << cause;
 }
 

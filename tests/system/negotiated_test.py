@@ -81,7 +81,7 @@ class NegotiatedTest(CommandFixture):
         for each in ("RPC-over-RDMA version 2", "MPA CRC", "16 of the peer (IRD)"):
             self.assertIn(each, said)
         self.assertIn("inline up to 1024 bytes out and 1024 in", self.said("ls", self.blob, "-v", "--inline", "1024"))
-        self.assertIn("plain TCP, where nothing is negotiated", self.said("ls", self.nfs_tcp, "-v"))
+        self.assertIn("no RDMA, and nothing is negotiated", self.said("ls", self.nfs_tcp, "-v"))
 
     def test_server_says_it_at_debug(self):
         self.said("ls", self.blob, "--ird", "6")

@@ -45,6 +45,14 @@ class NfsCommandTest(CommandFixture):
         self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
         return result.stdout
 
+    def said_too(self, *arguments):
+        """With --verbose, what was negotiated over RDMA is on stderr."""
+        result = run(*arguments)
+        self.assertEqual(result.returncode, 0, (arguments, result.stderr))
+        for line in result.stderr.splitlines():
+            self.assertRegex(line, r"^rpcrdma: \S+: siwarp, RPC-over-RDMA version 1, ")
+        return result.stdout
+
     def failed(self, code, text, *arguments):
         result = run(*arguments)
         self.assertEqual((result.returncode, result.stdout), (code, ""), (arguments, result.stderr))
@@ -240,12 +248,12 @@ class NfsCommandTest(CommandFixture):
         (tree / "esc\x1b").touch()
         for i, url in enumerate(self.urls):
             target, there, back = f"{url}/there{i}", self.served / f"there{i}", self.root / f"back{i}"
-            lines = self.ok("cp", "-rv", tree, target).splitlines()
+            lines = self.said_too("cp", "-rv", tree, target).splitlines()
             self.assertIn(f"{tree}/deep/er/script -> /data/there{i}/deep/er/script", lines)
             self.assertIn(f"{tree}/esc\\x1b -> /data/there{i}/esc\\x1b", lines)
             self.assertIn(f"{tree} -> /data/there{i}", lines)
             self.assertEqual(len(lines), 5 + 3 + 1 + 1)
-            self.assertIn(f"/data/there{i}/big -> {back}/big", self.ok("cp", "-rv", target, back).splitlines())
+            self.assertIn(f"/data/there{i}/big -> {back}/big", self.said_too("cp", "-rv", target, back).splitlines())
             for top in (there, back):
                 (top / "big").write_text("other")
                 (top / "deep/er/script").unlink()
@@ -271,7 +279,7 @@ class NfsCommandTest(CommandFixture):
             text = self.ok("cp", "-a", "--verify", f"{one}/tree", f"{other}/{there.name}")
             self.assertIn("cp: 4 files, 3 directories, 1 links, 5.0 MiB", text)
             self.assertEqual(self.seen(there), expected)
-            lines = self.ok("cp", "-v", f"{other}/{there.name}/big", f"{other}/{there.name}/empty", one).splitlines()
+            lines = self.said_too("cp", "-v", f"{other}/{there.name}/big", f"{other}/{there.name}/empty", one).splitlines()
             self.assertEqual(lines[0], f"/data/{there.name}/big -> /data/big")
             self.assertEqual((first / "big").read_bytes(), (there / "big").read_bytes())
             self.failed(1, "none: no such file or directory", "cp", f"{other}/none/file", f"{one}/none/")

@@ -12,7 +12,8 @@ namespace rpcrdma::rpc {
 // Says why the arguments or places of a call were refused when they were written.
 std::string cause_of_refusal(const CallMessage& call);
 // Names each bound of a call that may have been too low, with its value, after the server has
-// answered ERR_CHUNK (RFC 8166 §4.5.3), which says no more. `reads_served_max`: of the connection.
+// answered ERR_CHUNK (RFC 8166 §4.5.3), which says no more. `reads_served_max`: of the connection,
+// if there is one still.
 std::string cause_of_chunk_error(const CallMessage& call, std::uint32_t reads_served_max);
 
 }  // namespace rpcrdma::rpc

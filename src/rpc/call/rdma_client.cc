@@ -227,7 +227,7 @@ void RdmaClient::handle_failed(std::uint32_t index, engine::CallError error) {
   Error explained = errors_.explain(error, connection_);
   if (error == engine::CallError::kChunk && !is_own) {
     explained.cause = rpc::cause_of_chunk_error(
-        calls_[index], connection_ != nullptr ? connection_->reads_served_max() : 0);
+        calls_[index], connection_ != nullptr ? connection_->reads_served_max() : 1);
   }
   fail(index, std::move(explained));
 }
