@@ -550,6 +550,25 @@ class NfsCommandTest(CommandFixture):
         self.assertEqual(len(left), 1)
         self.assertRegex(left[0], r"^\.large\.rpcrdma-[a-z0-9]{12}$")
 
+    def test_cp_says_why_it_gave_up_a_server_that_is_gone(self):
+        large = self.root / "large"
+        with open(large, "wb") as file:
+            file.truncate(64 << 30)
+        for scheme in ("nfs+rdma", "nfs+tcp"):
+            server_url = self.serve_nfs()[scheme]
+            server = self.nfs_servers[-1]
+            copying = subprocess.Popen([COMMAND, "cp", "--sparse", "never", "--timeout", "2", large, server_url + "/large"],
+                                       stderr=subprocess.PIPE, text=True)
+            wait_until(lambda: any(each.stat().st_size > 0 for each in self.served.glob(".large.*")))
+            server.kill()
+            server.wait(timeout=BOUND_S)
+            errors = copying.communicate(timeout=BOUND_S)[1]
+            self.assertEqual(copying.returncode, 3, errors)
+            said = errors.splitlines()[0]
+            self.assertRegex(said, r"^rpcrdma: .*127\.0\.0\.1:\d+.* failed: .*refused", errors)
+            for left in self.served.glob(".large.*"):
+                left.unlink()
+
     def test_ls_and_rm_go_on_after_a_restart(self):
         many = self.served / "many"
         many.mkdir()

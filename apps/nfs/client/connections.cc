@@ -237,13 +237,16 @@ void Connections::look_at(Connection& connection) {
       [[fallthrough]];
     case State::kAsking:
     case State::kUp:
-      if (connection.client_->ended()) {
-        lose(connection, Error{Errc::kConnectionLost,
-                               "keeping the connection",
-                               options_.urls[connection.server_],
-                               {}});
-      }
+      if (connection.client_->ended()) lose(connection, why_ended(connection));
   }
+}
+
+// A client that has ended says why to each call.
+Error Connections::why_ended(const Connection& connection) const {
+  auto call = connection.client_->prepare({});
+  if (!call) return std::move(call.error());
+  return {Errc::kConnectionLost, "keeping the connection", options_.urls[connection.server_],
+          "the server has ended it"};
 }
 
 void Connections::progress() {

@@ -140,6 +140,7 @@ class Connections {
   Connection* find(Route route);
   rpcrdma::ClientOptions client_options(const Connection& connection) const;
   void remember(const Connection& connection);
+  rpcrdma::Error why_ended(const Connection& connection) const;
   void adopt(Connection& connection, rpcrdma::Client client, State state);
   void begin(Connection& connection);
   void look_at(Connection& connection);
