@@ -209,7 +209,7 @@ TEST_P(Rpc, ErrorOfRefusedChunksNamesEachBoundThatMayBeTooLow) {
   RpcPair pair = make();
   const auto sent = pattern(2U << 20U, 1);
   std::vector<std::byte> place(50'000);
-  const auto cause_of = [&](std::uint32_t procedure, std::size_t argument, MutableBytes place,
+  const auto cause_of = [&](std::uint32_t procedure, std::size_t argument, MutableBytes room,
                             std::uint32_t results_max) {
     auto call = pair.prepare(procedure);
     if (procedure == TestService::kProduce) {
@@ -217,7 +217,7 @@ TEST_P(Rpc, ErrorOfRefusedChunksNamesEachBoundThatMayBeTooLow) {
     } else {
       call->arguments().bulk(Bytes(sent).first(argument));
     }
-    if (!place.empty()) call->place_result(place);
+    if (!room.empty()) call->place_result(room);
     call->expect_results(results_max);
     const auto error = pair.finish(std::move(*call), [](Reply& reply) { reply.ignore_rest(); });
     EXPECT_TRUE(error);
