@@ -19,7 +19,10 @@ class DrainWatch {
  public:
   // `rate_min`: bytes per second; 0: any message may take for ever.
   DrainWatch(std::chrono::nanoseconds timeout, std::uint32_t rate_min) noexcept
-      : timeout_(timeout), rate_min_(rate_min) {}
+      : timeout_(timeout),
+        of_byte_(rate_min > 0 ? std::chrono::nanoseconds(std::chrono::seconds(1)) / rate_min
+                              : std::chrono::nanoseconds::zero()),
+        is_in_use_(rate_min > 0) {}
 
   void begin(std::uint64_t bytes, Instant now) noexcept {
     ++begun_;
@@ -53,13 +56,14 @@ class DrainWatch {
 
  private:
   void start(Instant now) noexcept {
-    if (rate_min_ == 0) return;
+    if (!is_in_use_) return;
     watched_ = begun_;
-    deadline_ = now + timeout_ + std::chrono::milliseconds(bytes_ * 1000 / rate_min_);
+    deadline_ = now + timeout_ + static_cast<std::int64_t>(bytes_) * of_byte_;
   }
 
   const std::chrono::nanoseconds timeout_;
-  const std::uint32_t rate_min_;
+  const std::chrono::nanoseconds of_byte_;  // rounded down, so that no division is on the way
+  const bool is_in_use_;
   std::uint64_t begun_ = 0, ended_ = 0;  // messages
   std::uint64_t bytes_ = 0;              // under way
   std::uint64_t watched_ = 0;            // begun_, of those that the deadline is for
