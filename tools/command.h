@@ -111,7 +111,7 @@ void say(const std::string& line) noexcept;
 
 // What both sides of a connection have told about themselves, in lines.
 std::string characteristics_text(const Client& client);
-// What they agreed on, in one line that names the server.
+// Returns the terms of the connection in one line that names the server.
 std::string terms_text(const Client& client);
 
 // min, avg, p50, p99, p99.9, max of samples, in microseconds. Sorts them.

@@ -211,8 +211,8 @@ class RPCRDMA_EXPORT Client {
   // Of the server, as it said last; nullopt: there is no such type, or no connection of version
   // two.
   std::optional<std::vector<std::byte>> peer_characteristic(std::uint32_t id) const;
-  // What both sides agreed on; the version and the credits are those of the last reply. nullopt
-  // without a connection, and over tcp:// and unix://, which agree on nothing.
+  // Returns the terms of the connection; the version and the credits are those of the last reply.
+  // nullopt without a connection, and over tcp:// and unix://, which negotiate nothing.
   std::optional<ConnectionTerms> terms() const noexcept;
   TransferCounters counters() const noexcept;
 

@@ -151,7 +151,7 @@ class Connection {
   std::uint32_t receives_posted() const noexcept { return shared_.receives.posted(); }
   // Whether version 2 was offered and the peer has not said yet which version it speaks.
   bool is_offering() const noexcept { return shared_.is_offering; }
-  // Of the Calls that we make; 0 while it is being offered.
+  // Returns the version of the Calls that this side makes; 0 while version 2 is being offered.
   std::uint32_t protocol_version() const noexcept {
     return is_offering() ? 0 : link().dialect == Dialect::kV2 ? 2 : 1;
   }

@@ -102,9 +102,9 @@ void RecordReader::judge_head() noexcept {
   if (xdr::load_word(buffer_.data() + xdr::kWordSize) != kCall) error_ = RecordError::kTooLarge;
 }
 
-// What came before the record went over its limit may be in a large buffer, which others can use
-// while the peer sends the rest for as long as it likes. Without memory for a small one it stays,
-// until there is.
+// Moves the head to a small buffer: the bytes that came before the record went over its limit may
+// be in a large one, which others can use while the peer sends the rest for as long as it likes.
+// Without memory for a small buffer the large one stays until there is.
 void RecordReader::keep_head() {
   if (buffer_.size() <= kFirstSize) return;
   const MutableBytes smaller = memory_.take(head_size());

@@ -42,7 +42,7 @@ class OptionsFixture(CommandFixture):
         self.assertIn(text, result.stderr, arguments)
 
     def traced(self, *arguments):
-        """What went over the connections of a command."""
+        """Reads what went over the connections of a command, from its own capture."""
         path = self.root / "trace.pcapng"
         output = self.ok(*arguments, "--capture", path)
         return Trace(path), output

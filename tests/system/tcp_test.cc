@@ -229,7 +229,7 @@ TEST_F(TcpTest, CallOverTheCapIsAnsweredAndItsConnectionGoesOn) {
   }
   // No service sees the part that was kept: this one looks at no arguments.
   EXPECT_EQ(ask(peer, call_of(2, TestService::kNull, Message(9000))), (Words{2, 1, 0, 0, 0, 4}));
-  // What nobody serves is refused as ever.
+  // A procedure that nobody serves is refused as ever.
   const Message unknown = join({raw_call(2, 77), Message(9000)});
   EXPECT_EQ(ask(peer, unknown), (Words{2, 1, 0, 0, 0, 3}));
   EXPECT_EQ(ask(peer, call_of(3, TestService::kLength, opaque(Message(400)))),

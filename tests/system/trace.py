@@ -21,7 +21,7 @@ def packets(path):
 
 
 class Trace:
-    """Of connections to one server."""
+    """Counts what a capture shows of the connections to one server."""
     def __init__(self, path):
         self.set_up = []  # the flags of each set-up frame
         self.headers = []

@@ -56,8 +56,8 @@ enum class Sparse : std::uint8_t { kAuto, kAlways, kNever };
 struct CopyOptions {
   bool recursive = false;
   bool keep = false;  // permissions and times
-  // What is there stays as it is, but for directories, also if it appears while something is copied
-  // (unless the server's file system has no hard links).
+  // Leaves existing files and links as they are, also those that appear while something is copied
+  // (unless the server's file system has no hard links). Directories take what is new.
   bool no_clobber = false;
   std::uint32_t umask = 022;  // takes permissions from what is new, unless `keep`
   bool verify = false;        // read each file again from the server, and compare

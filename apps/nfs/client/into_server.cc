@@ -20,7 +20,8 @@ bool may_write_only_what_is_there(const Failure& why) {
   return is_answer(why, nfsstat3::NFS3ERR_ACCES) || is_answer(why, nfsstat3::NFS3ERR_PERM);
 }
 
-// Whether there are no hard links: of this server's, of its file system's, or for us.
+// Returns whether hard links are impossible: the server or its file system has none, or it refuses
+// them to this caller.
 bool cannot_link(const Failure& why) {
   return is_answer(why, nfsstat3::NFS3ERR_NOTSUPP) || is_answer(why, nfsstat3::NFS3ERR_PERM) ||
          (why.error && why.error->code == rpcrdma::Errc::kNotAvailable);

@@ -65,7 +65,7 @@ std::size_t folded(std::uint64_t sum) {
 
 }  // namespace
 
-// Of this process. A file that is closed has its path here still.
+// The files that this process has begun. The path stays here when its file is closed.
 struct Capture::Table {
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<Capture>> begun;  // guarded by mutex

@@ -30,7 +30,7 @@ class ConnectionLog {
   // that neither transport can take the connections of the other.
   enum class Transport : std::uint8_t { kRdma, kTcp };
 
-  // Whether a further connection is one too many.
+  // Returns whether a further connection would be one too many.
   bool is_full(Transport transport) noexcept { return count_of(transport) >= most_of(transport); }
   // Counts one more connection; returns false, and reports the refusal, if there are too many.
   // `may_exceed`: another one is about to go for it.

@@ -82,10 +82,10 @@ class Program:
             raise self.failure(f"ended with {self.status()}, not {status}")
         return self
 
-    def wait_for(self, pattern, seconds):
-        """The first match of the pattern in what it prints to standard output."""
+    def wait_for(self, pattern, seconds, in_log=False):
+        """The first match of the pattern in what it prints to standard output, or to its log on standard error."""
         end = time.monotonic() + seconds
-        while not (match := re.search(pattern, self.out())):
+        while not (match := re.search(pattern, self.err() if in_log else self.out())):
             if self.status() is not None:
                 raise self.failure(f"ended with {self.status()} at once")
             if time.monotonic() > end:

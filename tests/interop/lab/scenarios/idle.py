@@ -10,24 +10,15 @@ IDLE_SECONDS = 2
 NOTICE_SECONDS = 60
 
 
-def until_said(program, text, seconds):
-    """Waits for a line in the log of a server."""
-    end = time.monotonic() + seconds
-    while text not in program.err():
-        if program.status() is not None or time.monotonic() > end:
-            raise program.failure(f"did not say '{text}' within {seconds} s")
-        time.sleep(0.05)
-
-
 def connection_ends(session, client, server_peer, silence, noise):
     """A client that makes calls falls silent, and its connection ends; the next one is served."""
     with server_peer.serve("--rdma-idle", IDLE_SECONDS, "--log-level", "debug") as server:
         ping = client.start("ping", server.url, "--count", 100_000_000)
-        until_said(server.program, "negotiated", 30)
+        server.program.wait_for("negotiated", 30, in_log=True)
         start = time.monotonic()
         silence(ping)
         try:
-            until_said(server.program, " calls", NOTICE_SECONDS)  # "closed after N calls", or "was lost after N calls"
+            server.program.wait_for(r"(closed|was lost) after \d+ calls", NOTICE_SECONDS, in_log=True)
             waited = time.monotonic() - start
         finally:
             noise(ping)
