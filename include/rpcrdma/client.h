@@ -74,13 +74,17 @@ class RPCRDMA_EXPORT Client {
   // socket unix:///PATH. Blocks until the connection is up or ProviderOptions::setup_timeout_client
   // has passed.
   //
+  // Several servers of the same service stand behind each other, as in rdma://A,B:20050: the client
+  // connects to the first that answers, and ClientOptions::reconnect tries the next one after each
+  // failure. All addresses of a name are such servers. With RPCSEC_GSS, name the target
+  // (gss::ClientSecurity::target), which is the first server's otherwise.
+  //
   // Over tcp:// and unix:// (records, RFC 5531 §11) the same calls are made. Bulk items travel in
   // the stream, and are copied to their places when the reply is read. RDMA-only features fail with
-  // kUnsupported: memory that stays registered, calls from the server, and, for now, reconnection.
+  // kUnsupported: memory that stays registered, and calls from the server.
   static Expected<Client, Error> connect(std::string_view url, const ClientOptions& options = {});
-  // Begins to connect to the host's first address and returns at once, for an event loop with other
-  // work. progress() continues until connected(), or until ended(); prepare() then fails with the
-  // reason.
+  // Begins to connect to the first address and returns at once, for an event loop with other work.
+  // progress() continues until connected(), or until ended(); prepare() then fails with the reason.
   static Expected<Client, Error> begin_connect(std::string_view url,
                                                const ClientOptions& options = {});
   // The same over the application's own RDMA stack or a test double (rpcrdma/provider.h), which the

@@ -218,10 +218,71 @@ TEST_F(TcpClientTest, SendsTheCredentialThatItWasGiven) {
   EXPECT_EQ(to_words(call).at(7), 1U) << "AUTH_SYS";
 }
 
+TEST_F(TcpClientTest, ReconnectsAndSendsItsCallsAgain) {
+  ClientOptions options;
+  options.reconnect.enabled = true;
+  connect(options);
+  start();
+  start();
+  const std::uint32_t first = next_xid();
+  const std::uint32_t second = next_xid();
+  ASSERT_TRUE(peer_->send(record(answer(second, 2))));
+  ASSERT_TRUE(run_until([&] { return ended() == 1; }));
+  peer_->reset();
+  peer_ = listener_.accept();
+  ASSERT_TRUE(peer_);
+  EXPECT_EQ(next_xid(), first);
+  start();
+  const std::uint32_t third = next_xid();
+  ASSERT_TRUE(peer_->send(join({record(answer(first, 1)), record(answer(third, 3))})));
+  ASSERT_TRUE(run_until([&] { return ended() == 3; }));
+  EXPECT_EQ(results_, (std::vector<std::uint32_t>{2, 1, 3}));
+  EXPECT_EQ(client_->counters().calls, 4U) << "one of them over both connections";
+}
+
+TEST_F(TcpClientTest, WithReconnectionACallThatTheServerDoesNotTakeFailsAlone) {
+  ClientOptions options;
+  options.reconnect.enabled = true;
+  connect(options);
+  const std::vector<std::byte> data(16U << 20U);
+  start(data, std::chrono::milliseconds(1));
+  start();
+  ASSERT_TRUE(run_until([&] { return ended() == 1; }));
+  EXPECT_EQ(errors_.at(0).code, Errc::kTimedOut);
+  EXPECT_EQ(errors_.at(0).cause, "the server has not taken a call within its time");
+  peer_ = listener_.accept();
+  ASSERT_TRUE(peer_);
+  ASSERT_TRUE(peer_->send(record(answer(next_xid(), 2))));
+  ASSERT_TRUE(run_until([&] { return ended() == 2; }));
+  EXPECT_EQ(results_, std::vector<std::uint32_t>{2});
+}
+
+TEST_F(TcpClientTest, TakesTheNextServerOfAListWhenOneIsLost) {
+  RawListener other([this] {
+    if (client_) client_->progress();
+  });
+  ClientOptions options;
+  options.reconnect.enabled = true;
+  auto client =
+      Client::begin_connect("tcp://" + listener_.address() + "," + other.address(), options);
+  ASSERT_TRUE(client) << client.error().message();
+  client_.emplace(std::move(*client));
+  peer_ = listener_.accept();
+  ASSERT_TRUE(peer_);
+  ASSERT_TRUE(run_until([&] { return client_->connected(); }));
+  start();
+  const std::uint32_t xid = next_xid();
+  peer_->finish();
+  peer_ = other.accept();
+  ASSERT_TRUE(peer_);
+  EXPECT_EQ(client_->peer_address(), other.address());
+  EXPECT_EQ(next_xid(), xid);
+}
+
 TEST_F(TcpClientTest, WhatOnlyRdmaHasIsRefused) {
-  ClientOptions reconnecting;
-  reconnecting.reconnect.enabled = true;
-  const auto refused = Client::begin_connect("tcp://" + listener_.address(), reconnecting);
+  ClientOptions backward;
+  backward.backward_calls = 1;
+  const auto refused = Client::begin_connect("tcp://" + listener_.address(), backward);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kUnsupported);
   connect();

@@ -114,6 +114,25 @@ TEST_F(UnixTest, BeginConnectDoesNotBlock) {
   beside([&] { EXPECT_TRUE(call(*client, TestService::kNull)); });
 }
 
+TEST_F(UnixTest, ClientReconnectsToAServerThatHasComeBack) {
+  ClientOptions options;
+  options.reconnect.enabled = true;
+  start();
+  std::optional<Client> client;
+  beside([&] {
+    auto made = Client::connect(url(), options);
+    ASSERT_TRUE(made) << made.error().message();
+    client.emplace(std::move(*made));
+    EXPECT_TRUE(call(*client, TestService::kNull));
+  });
+  server_.reset();
+  start();
+  beside([&] {
+    const auto reply = call(*client, TestService::kNull);
+    EXPECT_TRUE(reply) << reply.error().message();
+  });
+}
+
 TEST_F(UnixTest, PeersAreToldByUserAndProcess) {
   ServerOptions options;
   std::vector<std::string> peers;

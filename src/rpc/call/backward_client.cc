@@ -11,13 +11,17 @@ namespace rpcrdma {
 
 BackwardClient::BackwardClient(rpc::Session& session, rdma::Provider& provider,
                                const ClientOptions& options, bool outlives_connection)
-    : RdmaClient(provider, options, rpc::engine_options(options).calls_max,
-                 {true, !options.connection.reduce, false, false}, false, nullptr),
-      own_rooms_(calls_.size()) {
-  ever_connected_ = finishes_messages_ = true;
+    : ClientImpl(
+          options,
+          {rpc::engine_options(options).calls_max, false, outlives_connection, /*finishes*/ true},
+          [&provider] { return provider.now(); }, [&provider] { provider.wake(); }),
+      provider_(provider),
+      own_rooms_(flow_.calls().size()),
+      carrier_(provider, flow_, *this, {true, !options.connection.reduce, false, false}, nullptr) {
+  flow_.set_carrier(carrier_);
+  flow_.history().note_connected();
   if (outlives_connection) keeper_ = home_ = &session.mailbox();
-  keeps_calls_ = outlives_connection;
-  if (const auto xid = session.caller().last_xid()) last_xid_ = *xid;
+  if (const auto xid = session.caller().last_xid()) flow_.prepared().set_last_xid(*xid);
   use_session(&session);
   session.caller().take(*this);
 }
@@ -36,17 +40,17 @@ Expected<Client, Error> BackwardClient::over(rpc::Session& session, rdma::Provid
 void BackwardClient::use_session(rpc::Session* session) {
   session_ = session;
   has_left_ = session == nullptr;
-  errors_.set_provider_is_there(!has_left_);
+  carrier_.errors().set_provider_is_there(!has_left_);
   connection_ = has_left_ ? nullptr : &session->connection();
-  rooms_ = has_left_ ? &own_rooms_ : nullptr;
-  memory_.move_to(connection_);
-  if (!has_left_) errors_.set_peer(connection_->peer_address());
+  carrier_.use_rooms(has_left_ ? &own_rooms_ : nullptr);
+  carrier_.use_connection(connection_);
+  if (!has_left_) carrier_.errors().set_peer(connection_->peer_address());
 }
 
 // --- What it cannot do -------------------------------------------------------------------------
 
 Expected<Reply, Error> BackwardClient::call(Call /*call*/) {
-  return Unexpected<Error>(errors_.unsupported(
+  return Unexpected<Error>(unsupported(
       "the call",
       "waiting for a backward call would keep the server from making progress; use start() or "
       "call_async()"));
@@ -55,14 +59,14 @@ Expected<Reply, Error> BackwardClient::call(Call /*call*/) {
 Expected<void, Error> BackwardClient::serve(std::uint32_t /*program*/, std::uint32_t /*version*/,
                                             Service& /*service*/) {
   return Unexpected<Error>(
-      errors_.unsupported("serving calls of the server", "ClientOptions::backward_calls is 0"));
+      unsupported("serving calls of the server", "ClientOptions::backward_calls is 0"));
 }
 
 Expected<RegisteredMemory, Error> BackwardClient::register_memory(Bytes /*memory*/,
                                                                   std::byte* /*writable*/) {
-  if (!connected() && ended()) return Unexpected<Error>(lost_error());
+  if (!connected() && ended()) return Unexpected<Error>(flow_.lost_error());
   return Unexpected<Error>(
-      errors_.unsupported("registering memory", "backward calls move all their data in messages"));
+      unsupported("registering memory", "backward calls move all their data in messages"));
 }
 
 void BackwardClient::handle_other(const engine::Event& /*event*/) {
@@ -71,18 +75,18 @@ void BackwardClient::handle_other(const engine::Event& /*event*/) {
 
 // --- Calls -------------------------------------------------------------------------------------
 
-std::optional<Error> BackwardClient::finish_message(Slot& slot) {
+std::optional<Error> BackwardClient::finish_message(rpc::CallSlot& slot) {
   if (flatten(slot)) return std::nullopt;
-  return errors_.no_resources("its memory_max has no room for the arguments");
+  return carrier_.errors().no_resources("its memory_max has no room for the arguments");
 }
 
 // Puts bulk items into the message, so that nothing of the caller's is lent: a Client may go while
 // its last Sends are still under way. False: no memory.
-bool BackwardClient::flatten(Slot& slot) {
+bool BackwardClient::flatten(rpc::CallSlot& slot) {
   if (slot.writer.items().empty()) return true;
   std::size_t size = rpc::kHeaderRoom + slot.writer.size();
   for (const BulkItem& item : slot.writer.items()) size += item.data.size();
-  const MutableBytes whole = pool_.take(size);
+  const MutableBytes whole = flow_.pool().take(size);
   if (whole.empty()) return false;
   MessageWriter writer(whole.subspan(rpc::kHeaderRoom));
   const Bytes stream(slot.arguments());
@@ -93,7 +97,7 @@ bool BackwardClient::flatten(Slot& slot) {
     done = item.at + xdr::pad_size(item.data.size());
   }
   writer.xdr().opaque_fixed(stream.subspan(done, slot.writer.size() - done));
-  if (!slot.stream_is_room) pool_.give_back(slot.stream);
+  if (!slot.stream_is_room) flow_.pool().give_back(slot.stream);
   slot.stream = whole;
   slot.stream_is_room = false;
   slot.writer = writer;
@@ -101,12 +105,11 @@ bool BackwardClient::flatten(Slot& slot) {
 }
 
 void BackwardClient::handle_event(Instant now, const engine::Event& event) {
-  in_progress_ = true;
-  now_ = now;
-  handle(event);
-  in_progress_ = false;
-  if (!disposed_ || calls_.any_started()) return;
-  session_->caller().leave(last_xid_);
+  flow_.round().begin(now);
+  carrier_.handle(event);
+  flow_.round().end();
+  if (!disposed_ || flow_.calls().any_started()) return;
+  session_->caller().leave(flow_.prepared().last_xid());
   delete this;  // the last of it, see stays_behind()
 }
 
@@ -125,12 +128,13 @@ void BackwardClient::handle_waiting() {
 // The server goes, with all of its connections; or this one does.
 void BackwardClient::handle_end() {
   use_session(nullptr);
+  flow_.history().note_gone();
   move_streams();
-  for (std::uint32_t i = 0; i < calls_.size(); ++i) {
-    Slot& slot = calls_[i];
-    slot.holds_receive = false;
-    slot.connection = nullptr;
-    if (slot.state == State::kStarted) fail(i, lost_error());
+  rpc::CallTable& calls = flow_.calls();
+  for (std::uint32_t i = 0; i < calls.size(); ++i) {
+    calls[i].holds_receive = false;
+    calls[i].connection = nullptr;
+    if (calls[i].state == rpc::CallState::kStarted) flow_.fail(i, flow_.lost_error());
   }
   if (disposed_) {
     delete this;
@@ -145,18 +149,18 @@ void BackwardClient::handle_end() {
 // Messages that are written, or wait to be sent again, lie in rooms of the connection, or of this
 // client when it has none: they move with it.
 void BackwardClient::move_streams() {
-  for (std::uint32_t i = 0; i < calls_.size(); ++i) {
-    Slot& slot = calls_[i];
-    const bool is_kept = slot.state == State::kPrepared || slot.state == State::kWaiting;
+  for (rpc::CallSlot& slot : flow_.calls()) {
+    const bool is_kept =
+        slot.state == rpc::CallState::kPrepared || slot.state == rpc::CallState::kWaiting;
     if (!is_kept || !slot.stream_is_room) continue;
-    slot.stream = room_memory(i);
+    slot.stream = carrier_.room(flow_.calls().index_of(slot));
     slot.writer.xdr().move_to(slot.arguments());
   }
 }
 
 Expected<void, Error> BackwardClient::resume(rpc::Session& session) {
   const auto refused = [&](std::string cause) {
-    return Unexpected<Error>(errors_.unsupported("resuming calls of the client", std::move(cause)));
+    return Unexpected<Error>(unsupported("resuming calls of the client", std::move(cause)));
   };
   // First: on another thread of the server nothing else may be looked at.
   if (home_ != nullptr && &session.mailbox() != home_) {
@@ -165,7 +169,8 @@ Expected<void, Error> BackwardClient::resume(rpc::Session& session) {
         std::string(session.connection().peer_address()),
         "the call came to another server, or to another thread of this one, which has shards"});
   }
-  if (keeper_ == nullptr || closing_) return refused("this client does not outlive its connection");
+  if (keeper_ == nullptr || flow_.is_closing())
+    return refused("this client does not outlive its connection");
   if (session.connection().ended()) return refused("the connection of the call is lost as well");
   if (!adrift_ && !leave_lost_session()) return refused("this client has a connection");
   if (session.caller().caller() != nullptr || session.caller().last_xid()) {
@@ -175,8 +180,9 @@ Expected<void, Error> BackwardClient::resume(rpc::Session& session) {
   use_session(&session);
   session.caller().take(*this);
   move_streams();
-  now_ = provider_.now();
-  start_waiting();
+  flow_.round().begin(provider_.now());
+  flow_.waiting().send();
+  flow_.round().end();
   want_turn();
   return {};
 }
@@ -185,15 +191,15 @@ Expected<void, Error> BackwardClient::resume(rpc::Session& session) {
 // want of the very Calls that wait here.
 bool BackwardClient::leave_lost_session() {
   if (session_ == nullptr || !connection_->ended()) return false;
-  if (calls_.any_started() || holds_replies()) return false;
-  session_->caller().leave(last_xid_);
+  if (flow_.calls().any_started() || holds_replies()) return false;
+  session_->caller().leave(flow_.prepared().last_xid());
   handle_end();
   return adrift_;
 }
 
 void BackwardClient::forget_server() noexcept {
   keeper_ = nullptr;
-  keeps_calls_ = false;
+  flow_.set_keeps_calls(false);
 }
 
 void BackwardClient::leave_adrift() {
@@ -206,10 +212,9 @@ std::string BackwardClient::absence() const {
 }
 
 void BackwardClient::handle_time(Instant now) {
-  now_ = now;
-  in_progress_ = true;
-  fail_waiting(false);
-  in_progress_ = false;
+  flow_.round().begin(now);
+  flow_.waiting().fail(false);
+  flow_.round().end();
 }
 
 // --- The end -----------------------------------------------------------------------------------
@@ -217,24 +222,24 @@ void BackwardClient::handle_time(Instant now) {
 void BackwardClient::handle_server_end() {
   leave_adrift();
   forget_server();
-  in_progress_ = true;
-  fail_waiting(true);
-  in_progress_ = false;
+  flow_.round().begin();
+  flow_.waiting().fail(true);
+  flow_.round().end();
 }
 
 // Fails all calls toward their callers. For the engine they end when their Sends are complete.
 void BackwardClient::close() noexcept {
-  closing_ = true;
-  use_ = Use::kNoMore;
+  flow_.close();
+  carrier_.set_use(rpc::RdmaCarrier::Use::kNoMore);
   leave_adrift();
-  fail_waiting(true);
+  flow_.waiting().fail(true);
   if (session_ == nullptr) return;
-  for (Slot& slot : calls_) {
-    if (slot.state != State::kStarted) continue;
+  for (rpc::CallSlot& slot : flow_.calls()) {
+    if (slot.state != rpc::CallState::kStarted) continue;
     ReplyCallback callback = std::move(slot.callback);
     slot.callback = {};
-    connection_->engine().cancel(now(), slot.id);
-    callback(Unexpected<Error>(lost_error()));
+    connection_->engine().cancel(flow_.now(), slot.id);
+    callback(Unexpected<Error>(flow_.lost_error()));
   }
   want_turn();
 }
@@ -247,10 +252,10 @@ void BackwardClient::want_turn() {
 bool BackwardClient::stays_behind() {
   if (adrift_) close();
   if (session_ == nullptr) return false;
-  RPCRDMA_REQUIRE(!in_progress_, "a client is destroyed inside of one of its callbacks");
+  RPCRDMA_REQUIRE(!flow_.in_round(), "a client is destroyed inside of one of its callbacks");
   close();
-  if (!calls_.any_started()) {
-    session_->caller().leave(last_xid_);
+  if (!flow_.calls().any_started()) {
+    session_->caller().leave(flow_.prepared().last_xid());
     return false;
   }
   disposed_ = true;  // handle_event() or handle_end() ends it

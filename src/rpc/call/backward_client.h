@@ -9,13 +9,16 @@
 #include <string>
 #include <string_view>
 
-#include "rpc/call/rdma_client.h"
+#include "rpc/call/client_impl.h"
+#include "rpc/call/rdma_carrier.h"
 #include "rpc/serve/session.h"
 #include "rpcrdma/provider.h"
 
 namespace rpcrdma {
 
-class BackwardClient final : public RdmaClient, public rpc::BackwardCaller {
+class BackwardClient final : public ClientImpl,
+                             public rpc::BackwardCaller,
+                             private rpc::RdmaCarrier::Owner {
  public:
   // One that makes its Calls over the session's connection, and over those of later sessions if it
   // outlives that.
@@ -38,12 +41,18 @@ class BackwardClient final : public RdmaClient, public rpc::BackwardCaller {
     return has_left_ ? std::string_view() : provider_.name();
   }
   TransferCounters counters() const noexcept override;
+  std::string_view peer() const noexcept override { return carrier_.peer(); }
+  bool connected() const noexcept override { return carrier_.is_up(); }
+  std::optional<ConnectionCharacteristics> characteristics() const noexcept override {
+    return carrier_.characteristics();
+  }
+  std::optional<ConnectionTerms> terms() const noexcept override { return carrier_.terms(); }
 
   void handle_event(Instant now, const engine::Event& event) override;
   void end_calls() override { close(); }
   void handle_end() override;
-  bool holds_replies() const noexcept override { return calls_.any_holds_receive(); }
-  std::optional<Instant> next_deadline() const override { return calls_.deadline(); }
+  bool holds_replies() const noexcept override { return flow_.calls().any_holds_receive(); }
+  std::optional<Instant> next_deadline() const override { return flow_.calls().deadline(); }
   void handle_time(Instant now) override;
   void handle_server_end() override;
 
@@ -53,23 +62,28 @@ class BackwardClient final : public RdmaClient, public rpc::BackwardCaller {
   void handle_started() override { want_turn(); }
   // To post it again, and the session may have waited for its last reply.
   void handle_released(bool /*is_waited_for*/) override { want_turn(); }
-  bool waits_for_next() const noexcept override { return keeper_ != nullptr && !closing_; }
-  bool may_start() noexcept override { return connected(); }
-  std::optional<Error> finish_message(Slot& slot) override;
+  bool waits_for_next() const noexcept override {
+    return keeper_ != nullptr && !flow_.is_closing();
+  }
+  bool may_send() noexcept override { return connected(); }
+  std::optional<Error> finish_message(rpc::CallSlot& slot) override;
   void handle_waiting() override;
   std::string absence() const override;
   void handle_other(const engine::Event& event) override;
 
   void want_turn();
-  bool flatten(Slot& slot);
+  bool flatten(rpc::CallSlot& slot);
   void move_streams();
   void use_session(rpc::Session* session);
   bool leave_lost_session();
   void leave_adrift();
   void forget_server() noexcept;
 
+  rdma::Provider& provider_;
   // Of messages while there is no connection.
   const transport::MessageRooms own_rooms_;
+  rpc::RdmaCarrier carrier_;
+  transport::Connection* connection_ = nullptr;  // session_'s
   rpc::Session* session_ = nullptr;
   bool has_left_ = false;  // the session has gone, and perhaps its server with the provider
   // For Calls that wait for the next connection: the mailbox of the server, and whether the server

@@ -6,14 +6,14 @@
 
 namespace rpcrdma::rpc {
 
-std::string cause_of_refusal(const CallMessage& call) {
+std::string cause_of_refusal(const CallSlot& call) {
   if (call.results_refused) return "place_result() takes up to 8 places, none of them empty";
   std::string refusal = call.writer.refusal();
   return refusal.empty() ? "they exceed the size given to prepare(), or have too many bulk items"
                          : refusal;
 }
 
-std::string cause_of_chunk_error(const CallMessage& call, std::uint32_t reads_served_max) {
+std::string cause_of_chunk_error(const CallSlot& call, std::uint32_t reads_served_max) {
   std::size_t largest = 0;
   for (const BulkItem& each : call.writer.items()) largest = std::max(largest, each.data.size());
   std::string text = "the server answered ERR_CHUNK";

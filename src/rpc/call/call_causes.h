@@ -5,16 +5,16 @@
 #include <cstdint>
 #include <string>
 
-#include "rpc/call/client_impl.h"
+#include "rpc/call/call_table.h"
 
 namespace rpcrdma::rpc {
 
 // Says why the arguments or places of a call were refused when they were written.
-std::string cause_of_refusal(const CallMessage& call);
+std::string cause_of_refusal(const CallSlot& call);
 // Names each bound of a call that may have been too low, with its value, after the server has
 // answered ERR_CHUNK (RFC 8166 §4.5.3), which says no more. `reads_served_max`: of the connection,
 // if there is one still.
-std::string cause_of_chunk_error(const CallMessage& call, std::uint32_t reads_served_max);
+std::string cause_of_chunk_error(const CallSlot& call, std::uint32_t reads_served_max);
 
 }  // namespace rpcrdma::rpc
 

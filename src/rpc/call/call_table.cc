@@ -24,6 +24,13 @@ bool CallTable::is_in_use(Xid xid) {
   return xids_.find(xid, has_one).has_value();
 }
 
+std::optional<std::uint32_t> CallTable::find(Xid xid) {
+  const auto is_sent = [this](std::size_t i) { return slots_[i].state == CallState::kStarted; };
+  const auto found = xids_.find(xid, is_sent);
+  if (!found) return std::nullopt;
+  return static_cast<std::uint32_t>(*found);
+}
+
 std::uint32_t CallTable::find(engine::CallId id) const {
   const auto is_it = [id](const CallSlot& slot) {
     return slot.state == CallState::kStarted && slot.id == id;
@@ -65,10 +72,10 @@ CallSlot& CallTable::oldest_waiting() {
   return *oldest;
 }
 
-CallSlot* CallTable::only_one_lost_with(const transport::Connection* connection) {
+CallSlot* CallTable::only_one_lost_with(std::uint32_t link) {
   CallSlot* only = nullptr;
   for (CallSlot& slot : slots_) {
-    if (slot.state != CallState::kWaiting || slot.connection != connection) continue;
+    if (slot.state != CallState::kWaiting || slot.link != link) continue;
     if (only != nullptr) return nullptr;
     only = &slot;
   }

@@ -2,15 +2,18 @@
 #ifndef RPCRDMA_RPC_CALL_CALL_TABLE_H_
 #define RPCRDMA_RPC_CALL_CALL_TABLE_H_
 
+#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/ring.h"
 #include "engine/types.h"
 #include "engine/xid_index.h"
-#include "rpc/call/client_impl.h"
+#include "rpc/call/call_steps.h"
 #include "rpc/call/sealing.h"
 #include "rpc/connection_memory.h"
 #include "rpcrdma/call.h"
@@ -35,7 +38,20 @@ inline bool is_under_way(CallState state) noexcept {
   return state >= CallState::kWaiting && state <= CallState::kOpening;
 }
 
-struct CallSlot : CallMessage {
+struct CallSlot {
+  static constexpr std::uint32_t kResultsSizeDefault = 512;  // bytes
+
+  // --- Shown by Call and Reply.
+  MessageWriter writer;
+  std::array<MutableBytes, kBulkItemsMax> results;
+  std::size_t result_count = 0;
+  bool results_refused = false;        // place_result() was asked for what it cannot do
+  bool is_whole = false;               // the application wrote all of the message
+  std::uint32_t results_size_max = 0;  // bytes
+  std::chrono::nanoseconds timeout{};
+  CallStep step;
+  MessageReader reader;
+
   CallState state = CallState::kFree;
   bool blocking = false;
   bool holds_receive = false;  // the engine's slot is to be released
@@ -46,13 +62,19 @@ struct CallSlot : CallMessage {
   MutableBytes reply_room;       // of the pool
   Instant deadline{};            // of a call that may wait for a connection: as a whole
   std::uint32_t lost_alone = 0;  // connections that were lost with only this call under way
-  transport::Connection* connection = nullptr;  // of its id, memory and Receive
-  engine::CallId id{};
-  LentMemory memory;
+  std::uint32_t link = 0;  // the number of the connection that was lost with it, or sealed for
   ReplyCallback callback;
   std::optional<Error> error;
 
+  // --- Set by the RDMA carrier.
+  transport::Connection* connection = nullptr;  // of its id, memory and Receive
+  engine::CallId id{};
+  LentMemory memory;
+
   MutableBytes arguments() const noexcept { return stream.subspan(kHeaderRoom); }
+  std::span<const MutableBytes> places() const noexcept {
+    return std::span(results).first(result_count);
+  }
 };
 
 class CallTable {
@@ -111,7 +133,11 @@ class CallTable {
     return next;
   }
 
-  // The engine knows the call by this id, until its last event.
+  // Over TCP, a call is known by its XID alone.
+  void started(CallSlot& slot) noexcept { slot.state = CallState::kStarted; }
+  // Returns the call that was sent with this XID and has not ended.
+  std::optional<std::uint32_t> find(Xid xid);
+  // Over RDMA, the engine knows the call by this id, until its last event.
   void started(CallSlot& slot, engine::CallId id) {
     slot.id = id;
     slot_of_call_[engine::slot_of(id)] = index_of(slot);
@@ -132,8 +158,9 @@ class CallTable {
   void leave() noexcept { --waiting_; }
   // In the order of their XIDs. Precondition: some wait.
   CallSlot& oldest_waiting();
-  // The only one that waits and was under way on the connection; null: there are several, or none.
-  CallSlot* only_one_lost_with(const transport::Connection* connection);
+  // The only one that waits and was lost with the connection of this number; null: there are
+  // several, or none.
+  CallSlot* only_one_lost_with(std::uint32_t link);
   // The first time limit among them.
   std::optional<Instant> deadline() const;
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
@@ -34,7 +35,7 @@ Unexpected<Error> not_of_a_connection(std::string_view operation) {
 // --- Call --------------------------------------------------------------------------------------
 
 Call::~Call() {
-  if (impl_ != nullptr) impl_->free_slot(slot_);
+  if (impl_ != nullptr) impl_->flow().free(slot_);
 }
 
 ClientImpl& Call::impl() const noexcept {
@@ -74,7 +75,7 @@ void Call::time_out_after(std::chrono::nanoseconds timeout) noexcept {
 void Reply::end() noexcept {
   if (is_unchecked_) [[unlikely]]
     report_unchecked();
-  impl_->free_slot(slot_);
+  impl_->flow().free(slot_);
 }
 
 ClientImpl& Reply::impl() const noexcept {
@@ -107,9 +108,16 @@ std::optional<Error> Reply::finish() noexcept {
 
 namespace {
 
-Expected<Client, Error> connect_tcp(const std::string& address, const ClientOptions& options,
-                                    bool blocks) {
-  auto impl = TcpClient::begin_connect(address, options);
+// Addresses from the one at `first` on, and then those before it.
+std::vector<std::string> from(std::vector<std::string> addresses, std::size_t first) {
+  std::rotate(addresses.begin(), addresses.begin() + static_cast<std::ptrdiff_t>(first),
+              addresses.end());
+  return addresses;
+}
+
+Expected<Client, Error> connect_tcp(std::vector<std::string> addresses,
+                                    const ClientOptions& options, bool blocks) {
+  auto impl = TcpClient::begin_connect(std::move(addresses), options);
   if (!impl) return Unexpected<Error>(impl.error());
   if (blocks) {
     if (auto up = (*impl)->await_connection(); !up) return Unexpected<Error>(up.error());
@@ -118,25 +126,26 @@ Expected<Client, Error> connect_tcp(const std::string& address, const ClientOpti
 }
 
 Expected<Client, Error> connect_over(std::unique_ptr<rdma::Provider> provider,
-                                     std::string_view address, const ClientOptions& given,
+                                     std::vector<std::string> addresses, const ClientOptions& given,
                                      bool blocks) {
+  const std::string& address = addresses.front();
   if (!provider) return Unexpected<Error>(rpc::no_provider("connecting", address));
   const auto secured = rpc::with_security(given, rpc::host_of(address));
   if (!secured) return Unexpected<Error>(secured.error());
   const ClientOptions& options = *secured;
   rdma::Provider& borrowed = *provider;
   auto impl = std::make_unique<ConnectingClient>(std::move(provider), borrowed, options);
-  auto connected = impl->begin_connect(address);
+  auto connected = impl->begin_connect(std::move(addresses));
   if (connected && blocks) connected = impl->await_connection();
   if (!connected) return Unexpected<Error>(connected.error());
   return ConnectingClient::client_of(std::move(impl));
 }
 
-Expected<Client, Error> connect_rdma(const std::string& address, const ClientOptions& options,
-                                     bool blocks) {
-  auto provider = rpc::make_provider(options, address);
+Expected<Client, Error> connect_rdma(std::vector<std::string> addresses,
+                                     const ClientOptions& options, bool blocks) {
+  auto provider = rpc::make_provider(options, addresses.front());
   if (!provider) return Unexpected<Error>(provider.error());
-  return connect_over(std::move(*provider), address, options, blocks);
+  return connect_over(std::move(*provider), std::move(addresses), options, blocks);
 }
 
 Unexpected<Error> needs_version_two(const ClientImpl& client, const char* operation) {
@@ -148,9 +157,46 @@ Unexpected<Error> needs_version_two(const ClientImpl& client, const char* operat
 
 }  // namespace
 
+// --- ClientImpl --------------------------------------------------------------------------------
+
+Expected<void, Error> ClientImpl::start(Call&& call, ReplyCallback&& callback) {
+  if (auto error = flow_.begin(take_slot(call), false, std::move(callback))) {
+    return Unexpected<Error>(std::move(*error));
+  }
+  if (!flow_.in_round()) handle_started();  // else the round sends all that callbacks start
+  return {};
+}
+
+Expected<Reply, Error> ClientImpl::call(Call call) {
+  RPCRDMA_REQUIRE(!flow_.in_round(), "a callback must not call progress(), call() or drain()");
+  const std::uint32_t index = take_slot(call);
+  if (auto error = flow_.begin(index, true, {})) return Unexpected<Error>(std::move(*error));
+  rpc::CallSlot& slot = message(index);
+  for (progress(); rpc::is_under_way(slot.state); progress()) wait();
+  if (slot.state == rpc::CallState::kFailed) {
+    Error error = std::move(*slot.error);
+    flow_.free(index);
+    return Unexpected<Error>(std::move(error));
+  }
+  return make_reply(index);
+}
+
+void ClientImpl::drain() {
+  for (progress(); flow_.calls_in_flight() > 0; progress()) wait();
+}
+
+Error ClientImpl::unsupported(std::string operation, std::string cause) const {
+  return {Errc::kUnsupported, std::move(operation), std::string(peer()), std::move(cause)};
+}
+
+Expected<void, Error> ClientImpl::resume(rpc::Session& /*session*/) {
+  return Unexpected<Error>(
+      unsupported("resuming calls of the client", "this client does not outlive its connection"));
+}
+
 Expected<int, Error> ClientImpl::give_up_socket() {
-  return Unexpected<Error>(Error{Errc::kUnsupported, "stepping up", std::string(peer()),
-                                 "only a tcp:// connection can, and this is one of RDMA"});
+  return Unexpected<Error>(
+      unsupported("stepping up", "only a tcp:// connection can, and this is one of RDMA"));
 }
 
 // --- Client ------------------------------------------------------------------------------------
@@ -196,9 +242,9 @@ Expected<Client, Error> Client::connect(std::string_view url, const ClientOption
   const auto addresses = rpc::addresses_of(url, false);
   if (!addresses) return Unexpected<Error>(addresses.error());
   Error last{Errc::kUnreachable, "connecting", std::string(url), "the host has no address"};
-  for (const std::string& address : *addresses) {
-    auto client = rpc::is_stream_url(url) ? connect_tcp(address, options, true)
-                                          : connect_rdma(address, options, true);
+  for (std::size_t first = 0; first < addresses->size(); ++first) {
+    auto client = rpc::is_stream_url(url) ? connect_tcp(from(*addresses, first), options, true)
+                                          : connect_rdma(from(*addresses, first), options, true);
     if (client) return client;
     last = std::move(client.error());
   }
@@ -211,19 +257,19 @@ Expected<Client, Error> Client::begin_connect(std::string_view url, const Client
   const ClientOptions& options = *secured;
   const auto addresses = rpc::addresses_of(url, false);
   if (!addresses) return Unexpected<Error>(addresses.error());
-  return rpc::is_stream_url(url) ? connect_tcp(addresses->front(), options, false)
-                                 : connect_rdma(addresses->front(), options, false);
+  return rpc::is_stream_url(url) ? connect_tcp(*addresses, options, false)
+                                 : connect_rdma(*addresses, options, false);
 }
 
 Expected<Client, Error> Client::connect(std::unique_ptr<rdma::Provider> provider,
                                         std::string_view address, const ClientOptions& options) {
-  return connect_over(std::move(provider), address, options, true);
+  return connect_over(std::move(provider), {std::string(address)}, options, true);
 }
 
 Expected<Client, Error> Client::begin_connect(std::unique_ptr<rdma::Provider> provider,
                                               std::string_view address,
                                               const ClientOptions& options) {
-  return connect_over(std::move(provider), address, options, false);
+  return connect_over(std::move(provider), {std::string(address)}, options, false);
 }
 
 Expected<Client, Error> Client::adopt(int descriptor, ClientOptions options) {
@@ -249,18 +295,18 @@ Expected<Client, Error> Client::step_up(ClientOptions options) {
 
 Expected<Call, Error> Client::prepare(const Procedure& procedure,
                                       std::uint32_t arguments_size_max) {
-  return impl().prepare(procedure, arguments_size_max);
+  return impl().flow().prepared().prepare(procedure, arguments_size_max);
 }
 Expected<Call, Error> Client::prepare_message(std::uint32_t size_max) {
-  return impl().prepare_message(size_max);
+  return impl().flow().prepared().prepare_message(size_max);
 }
 Expected<Call, Error> Client::prepare_log_out() {
-  const auto procedure = impl().goodbye();
+  const auto procedure = impl().flow().logout_procedure();
   if (!procedure) {
     return Unexpected<Error>(Error{Errc::kSecurity, "logging out", std::string(impl().peer()),
                                    "there is no security context that a server keeps"});
   }
-  auto call = impl().prepare(*procedure, 0);
+  auto call = impl().flow().prepared().prepare(*procedure, 0);
   if (call) impl().message(ClientImpl::slot_of(*call)).step.seal.is_last = true;
   return call;
 }
@@ -306,7 +352,7 @@ bool Client::ended() const noexcept {
   return impl().ended();
 }
 std::uint32_t Client::calls_in_flight() const noexcept {
-  return impl().calls_in_flight();
+  return impl().flow().calls_in_flight();
 }
 std::string_view Client::provider_name() const noexcept {
   return impl().provider_name();
@@ -358,7 +404,7 @@ Expected<void, Error> Client::serve(std::uint32_t program, std::uint32_t version
   return impl().serve(program, version, service);
 }
 void Client::use_credential(const AuthSys& credential) {
-  impl().use_credential(credential);
+  impl().flow().use_credential(credential);
 }
 
 }  // namespace rpcrdma

@@ -21,26 +21,35 @@ bool has_own_call(const ClientOptions& options) {
          options.version != ProtocolVersion::kOne;
 }
 
+rpc::CallFlow::Settings settings_of(const ClientOptions& options) {
+  return {rpc::engine_options(options).calls_max, has_own_call(options), options.reconnect.enabled,
+          false};
+}
+
 }  // namespace
 
 ConnectingClient::ConnectingClient(std::unique_ptr<rdma::Provider> owned, rdma::Provider& provider,
                                    const ClientOptions& options)
-    : RdmaClient(provider, options, rpc::engine_options(options).calls_max,
-                 limits_of(options.connection), has_own_call(options), nullptr),
+    : ClientImpl(
+          options, settings_of(options), [&provider] { return provider.now(); },
+          [&provider] { provider.wake(); }),
       owned_provider_(std::move(owned)),
-      engine_options_(rpc::engine_options(options_)),  // names what is in them
-      own_rooms_(calls_.size()),
-      answers_(provider, pool_, options.backward_calls),
-      reconnector_(options.reconnect, last_xid_) {
-  rooms_ = &own_rooms_;
-  keeps_calls_ = options.reconnect.enabled;
+      provider_(provider),
+      engine_options_(rpc::engine_options(this->options())),  // names what is in them
+      own_rooms_(flow_.calls().size()),
+      carrier_(provider, flow_, *this, limits_of(options.connection), &own_rooms_),
+      answers_(provider, flow_.pool(), options.backward_calls),
+      connector_(flow_, *this, options.reconnect) {
+  flow_.set_carrier(carrier_);
 }
 
 ConnectingClient::~ConnectingClient() {
-  RPCRDMA_REQUIRE(!in_progress_, "a client is destroyed inside of one of its callbacks");
+  RPCRDMA_REQUIRE(!flow_.in_round(), "a client is destroyed inside of one of its callbacks");
   close();
   // What calls still hold is given back when the connection has flushed them.
-  const auto is_busy = [this] { return calls_in_flight() > 0 || calls_.own_is_under_way(); };
+  const auto is_busy = [this] {
+    return flow_.calls_in_flight() > 0 || flow_.calls().own_is_under_way();
+  };
   while (is_busy()) {
     progress();
     if (is_busy()) provider_.wait();
@@ -50,37 +59,43 @@ ConnectingClient::~ConnectingClient() {
 
 // --- Connecting --------------------------------------------------------------------------------
 
-Expected<void, Error> ConnectingClient::begin_connect(std::string_view address) {
-  errors_.set_peer(address);
+Expected<void, Error> ConnectingClient::begin_connect(std::vector<std::string> addresses) {
+  return connector_.begin(std::move(addresses));
+}
+
+Expected<void, Error> ConnectingClient::begin(const std::string& address) {
+  carrier_.errors().set_peer(address);
   engine::Options options = engine_options_;
-  if (!provider_.reports_invalidated_handle(errors_.peer())) options.remote_invalidation = false;
-  return take_queue_pair(provider_.connect(errors_.peer(), rpc::set_up_data(options)), options);
+  if (!provider_.reports_invalidated_handle(address)) options.remote_invalidation = false;
+  return take_queue_pair(provider_.connect(address, rpc::set_up_data(options)), options);
 }
 
 Expected<void, Error> ConnectingClient::begin_adopt(int descriptor) {
-  errors_.set_peer("the TCP connection");
+  carrier_.errors().set_peer("the TCP connection");
   may_connect_ = false;
   auto queue_pair = provider_.adopt(descriptor, rpc::set_up_data(engine_options_));
-  if (queue_pair) errors_.set_peer((*queue_pair)->peer_address());
+  if (queue_pair) carrier_.errors().set_peer((*queue_pair)->peer_address());
   return take_queue_pair(std::move(queue_pair), engine_options_);
 }
 
 Expected<void, Error> ConnectingClient::take_queue_pair(
     Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> queue_pair,
     const engine::Options& options) {
-  if (!queue_pair) return Unexpected<Error>(errors_.explain(queue_pair.error(), "connecting"));
+  if (!queue_pair)
+    return Unexpected<Error>(carrier_.errors().explain(queue_pair.error(), "connecting"));
   auto connection = transport::Connection::create(std::move(*queue_pair), engine::Role::kClient,
                                                   options, &own_rooms_);
-  if (!connection) return Unexpected<Error>(errors_.explain(connection.error(), "connecting"));
+  if (!connection)
+    return Unexpected<Error>(carrier_.errors().explain(connection.error(), "connecting"));
   link_.connection = std::move(*connection);
   connection_ = link_.connection.get();
-  memory_.move_to(connection_);
+  carrier_.use_connection(connection_);
   if (answers_.enabled()) {
     using engine::Connection, engine::Role;
     link_.session = answers_.make_session(*connection_,
                                           Connection::answered_slot_count(Role::kClient, options));
   }
-  use_ = is_rfc5666() || options.versions.high > 1 ? Use::kNotYet : Use::kNow;
+  carrier_.set_use(is_rfc5666() || options.versions.high > 1 ? Use::kNotYet : Use::kNow);
   configuration_started_ = false;
   return {};
 }
@@ -96,7 +111,7 @@ Expected<void, Error> ConnectingClient::await_connection() {
 
 Error ConnectingClient::connect_failure() const {
   if (connection_ == nullptr) return *connect_error_;
-  Error error = errors_.explain(connection_->cause(), "connecting");
+  Error error = carrier_.errors().explain(connection_->cause(), "connecting");
   if (connection_->engine().given_up() == engine::GivenUp::kNoVersion) error.code = Errc::kVersion;
   return error;
 }
@@ -105,14 +120,14 @@ Expected<Client, Error> ConnectingClient::connect_on(rdma::Provider& provider,
                                                      std::string_view address,
                                                      const ClientOptions& options) {
   auto impl = std::make_unique<ConnectingClient>(nullptr, provider, options);
-  if (auto begun = impl->begin_connect(address); !begun) {
+  if (auto begun = impl->begin_connect({std::string(address)}); !begun) {
     return Unexpected<Error>(begun.error());
   }
   return client_of(std::move(impl));
 }
 
 void ConnectingClient::close() noexcept {
-  closing_ = true;
+  flow_.close();
   if (connection_ != nullptr) connection_->disconnect();
   provider_.wake();  // the calls under way end in the next progress()
 }
@@ -120,53 +135,47 @@ void ConnectingClient::close() noexcept {
 // --- Progress ----------------------------------------------------------------------------------
 
 void ConnectingClient::progress() {
-  RPCRDMA_REQUIRE(!in_progress_, "a callback must not call progress(), call() or drain()");
+  RPCRDMA_REQUIRE(!flow_.in_round(), "a callback must not call progress(), call() or drain()");
   provider_.progress();
   pump();
 }
 
-void ConnectingClient::drain() {
-  for (progress(); calls_in_flight() > 0; progress()) provider_.wait();
-}
-
 void ConnectingClient::pump() noexcept {
-  if (connection_ == nullptr && !reconnector_.next_attempt() && steps_.under_way() == 0) return;
+  const bool is_idle =
+      connection_ == nullptr && !connector_.next_attempt() && flow_.calls_in_flight() == 0;
+  if (is_idle) return;
   const rpc::BackwardAnswers::InTurn turn(answers_, link_);
-  in_progress_ = true;
-  now_ = provider_.now();
+  flow_.round().begin(provider_.now());
   if (answers_.enabled()) answers_.take(retired_);
-  take_steps();
+  flow_.take_steps();
   pump_connection();
   take_changes();
-  if (is_connecting_again() && connection_->engine().calls_in_flight() == 0) {
-    connect_in_version_one();
-  }
-  if (options_.reconnect.enabled) maintain_connection();
+  if (is_connecting_again() && carrier_.calls_in_flight() == 0) connect_in_version_one();
+  if (connector_.enabled()) connector_.maintain(connected());
   if (!changes_.empty() && ended()) changes_.lose_all();
-  in_progress_ = false;
+  const auto next_change = changes_.next(flow_.now());
+  flow_.round().end();
   auto timeout = connection_ != nullptr ? connection_->engine().poll_timeout() : std::nullopt;
-  if (options_.reconnect.enabled) {
-    timeout = engine::earlier(timeout, reconnector_.next_attempt());
-    timeout = engine::earlier(timeout, calls_.deadline());
-  }
-  timeout = engine::earlier(timeout, next_hurry());
-  // What came in the last steps of this round is told in the next one.
+  timeout = engine::earlier(timeout, connector_.next_attempt());
+  timeout = engine::earlier(timeout, flow_.next_deadline());
+  // What came in the last steps of this round is reported in the next one.
   if (connection_ != nullptr && connection_->engine().option_port().has_news()) provider_.wake();
-  provider_.arm_timer(engine::earlier(timeout, changes_.next(now_)));
+  provider_.arm_timer(engine::earlier(timeout, next_change));
 }
 
 void ConnectingClient::pump_connection() {
   if (connection_ == nullptr) return;
   for (bool again = true; again;) {
-    now_ = provider_.now();
-    connection_->pump(now_);
-    const bool configures = use_ == Use::kNotYet && !configuration_started_ &&
-                            connection_->connected() && calls_.own_is_free();
+    const Instant now = provider_.now();
+    flow_.round().begin(now);
+    connection_->pump(now);
+    const bool configures = carrier_.use() == Use::kNotYet && !configuration_started_ &&
+                            connection_->connected() && flow_.calls().own_is_free();
     if (configures) is_rfc5666() ? configure() : offer_version();
     engine::Connection& engine = connection_->engine();
     const engine::Event* event = engine.event();
     for (again = configures || event != nullptr; event != nullptr; event = engine.event()) {
-      handle(*event);
+      carrier_.handle(*event);
       engine.drop_event();
     }
     // Backward Calls with chunks; what they waited for may have come back.
@@ -176,17 +185,21 @@ void ConnectingClient::pump_connection() {
   }
 }
 
-Expected<Reply, Error> ConnectingClient::call(Call call) {
-  const std::uint32_t index = take_slot(call);
-  if (auto error = begin(index, true, {})) return Unexpected<Error>(std::move(*error));
-  Slot& slot = calls_[index];
-  for (progress(); rpc::is_under_way(slot.state); progress()) provider_.wait();
-  if (slot.state == State::kFailed) {
-    Error error = std::move(*slot.error);
-    free_slot(index);
-    return Unexpected<Error>(std::move(error));
-  }
-  return make_reply(index);
+// Replies that the application still looks at lie in the connection's Receives.
+void ConnectingClient::retire() {
+  note_unanswered_offer();
+  changes_.lose(connection_->engine());
+  rpc::add(past_, *connection_);
+  carrier_.forget_connection();
+  const auto in_use = [this](const rpc::Link& each) {
+    return (each.session && !each.session->idle()) ||
+           flow_.calls().holds_receive_of(each.connection.get());
+  };
+  std::erase_if(retired_, [&](const rpc::Link& each) { return !in_use(each); });
+  if (in_use(link_)) retired_.push_back(std::move(link_));
+  link_.connection.reset();
+  link_.session.reset();
+  connection_ = nullptr;
 }
 
 TransferCounters ConnectingClient::counters() const noexcept {
@@ -199,16 +212,16 @@ TransferCounters ConnectingClient::counters() const noexcept {
 
 Expected<RegisteredMemory, Error> ConnectingClient::register_memory(Bytes memory,
                                                                     std::byte* writable) {
-  if (!connected() && ended()) return Unexpected<Error>(lost_error());
-  const auto id = regions_.add(memory, writable);
+  if (!connected() && ended()) return Unexpected<Error>(flow_.lost_error());
+  const auto id = carrier_.regions().add(memory, writable);
   if (!id) {
-    return Unexpected<Error>(errors_.unsupported(
+    return Unexpected<Error>(unsupported(
         "registering memory", "it is empty, or overlaps memory that is registered already"));
   }
   if (connected()) {  // else the next connection does it
-    if (const auto failed = memory_.attach(*id)) {
-      regions_.remove(*id);
-      return Unexpected<Error>(errors_.explain(*failed, "registering memory"));
+    if (const auto failed = carrier_.memory().attach(*id)) {
+      carrier_.regions().remove(*id);
+      return Unexpected<Error>(carrier_.errors().explain(*failed, "registering memory"));
     }
   }
   return RegisteredMemory(*this, *id, memory);
@@ -219,7 +232,7 @@ Expected<RegisteredMemory, Error> ConnectingClient::register_memory(Bytes memory
 Expected<void, Error> ConnectingClient::serve(std::uint32_t program, std::uint32_t version,
                                               Service& service) {
   const auto refused = [this](std::string cause) {
-    return Unexpected<Error>(errors_.unsupported("serving calls of the server", std::move(cause)));
+    return Unexpected<Error>(unsupported("serving calls of the server", std::move(cause)));
   };
   if (!answers_.enabled()) return refused("ClientOptions::backward_calls is 0");
   if (answers_.add(program, version, service)) return {};
@@ -229,11 +242,6 @@ Expected<void, Error> ConnectingClient::serve(std::uint32_t program, std::uint32
 void ConnectingClient::handle_other(const engine::Event& event) {
   RPCRDMA_ASSERT(link_.session != nullptr, "a client got a server's event");
   link_.session->handle(event);
-}
-
-Expected<void, Error> ConnectingClient::resume(rpc::Session& /*session*/) {
-  return Unexpected<Error>(errors_.unsupported("resuming calls of the client",
-                                               "this client does not outlive its connection"));
 }
 
 }  // namespace rpcrdma

@@ -1,4 +1,4 @@
-// A client that makes its connection, and the next one when that is lost.
+// A client over RDMA that makes its connection, and the next one when that is lost.
 #ifndef RPCRDMA_RPC_CALL_CONNECTING_CLIENT_H_
 #define RPCRDMA_RPC_CALL_CONNECTING_CLIENT_H_
 
@@ -11,22 +11,28 @@
 
 #include "rpc/call/backward_answers.h"
 #include "rpc/call/change_requests.h"
+#include "rpc/call/client_impl.h"
+#include "rpc/call/connector.h"
 #include "rpc/call/link.h"
-#include "rpc/call/rdma_client.h"
-#include "rpc/call/reconnector.h"
+#include "rpc/call/rdma_carrier.h"
 #include "rpcrdma/provider.h"
 
 namespace rpcrdma {
 
-class ConnectingClient final : public RdmaClient, public MemoryRegistrar, private VersionTwo {
+class ConnectingClient final : public ClientImpl,
+                               public MemoryRegistrar,
+                               private VersionTwo,
+                               private rpc::ConnectionMaker,
+                               private rpc::RdmaCarrier::Owner {
  public:
   // Drives `provider`, which outlives it; `owned` may hold it.
   ConnectingClient(std::unique_ptr<rdma::Provider> owned, rdma::Provider& provider,
                    const ClientOptions& options);
   ~ConnectingClient() override;
 
-  // Starts to connect to a numeric address; progress() goes on with it.
-  Expected<void, Error> begin_connect(std::string_view address);
+  // Starts to connect to the first of these numeric addresses; progress() continues. The others are
+  // for the next connections.
+  Expected<void, Error> begin_connect(std::vector<std::string> addresses);
   // The same on an established TCP connection, which it takes over.
   Expected<void, Error> begin_adopt(int descriptor);
   // Blocks until the connection is up or refused.
@@ -38,25 +44,30 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar, privat
     return make_client(std::move(impl));
   }
 
-  Expected<Reply, Error> call(Call call) override;
   void progress() override;
   void wait() override { provider_.wait(); }
-  void drain() override;
   void close() noexcept override;
   Expected<void, Error> serve(std::uint32_t program, std::uint32_t version,
                               Service& service) override;
   Expected<RegisteredMemory, Error> register_memory(Bytes memory, std::byte* writable) override;
-  void unregister(std::uint32_t id) noexcept override { memory_.remove(id); }
-  Expected<void, Error> resume(rpc::Session& session) override;
+  void unregister(std::uint32_t id) noexcept override { carrier_.memory().remove(id); }
   VersionTwo* version_two() noexcept override {
     const bool has_it = connected() && connection_->engine().protocol_version() == 2;
-    return has_it && !closing_ ? this : nullptr;
+    return has_it && !flow_.is_closing() ? this : nullptr;
   }
   int wait_fd() const noexcept override { return provider_.wait_fd(); }
   std::string_view provider_name() const noexcept override { return provider_.name(); }
   TransferCounters counters() const noexcept override;
+  std::string_view peer() const noexcept override { return carrier_.peer(); }
+  bool connected() const noexcept override { return carrier_.is_up(); }
+  std::optional<ConnectionCharacteristics> characteristics() const noexcept override {
+    return carrier_.characteristics();
+  }
+  std::optional<ConnectionTerms> terms() const noexcept override { return carrier_.terms(); }
 
  private:
+  using Use = rpc::RdmaCarrier::Use;
+
   // VersionTwo, on a connection of it.
   Expected<void, Error> request_change(std::uint32_t id, Bytes value, ChangeCallback&& callback,
                                        std::chrono::nanoseconds delay) override;
@@ -64,25 +75,47 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar, privat
   Expected<void, Error> set_characteristic(std::uint32_t id, Bytes value) override;
   std::optional<std::vector<std::byte>> peer_characteristic(std::uint32_t id) const override;
 
-  bool stays_behind() override { return false; }
   void handle_started() override { pump(); }
-  bool waits_for_next() const noexcept override { return options_.reconnect.enabled && !closing_; }
-  bool may_start() noexcept override;
-  std::string absence() const override;
+  bool waits_for_next() const noexcept override {
+    return connector_.enabled() && !flow_.is_closing();
+  }
+  bool may_send() noexcept override {
+    return connected() && connector_.may_send(carrier_.calls_in_flight());
+  }
+  std::string absence() const override { return connector_.absence(); }
   void handle_other(const engine::Event& event) override;
+  void handle_released(bool is_waited_for) override {
+    if (is_waited_for) provider_.wake();
+  }
+
+  // ConnectionMaker.
+  Expected<void, Error> begin(const std::string& address) override;
+  void handle_up() override { carrier_.memory().attach_all(); }
+  bool is_lost() const noexcept override {
+    return connection_ != nullptr && connection_->ended() && carrier_.calls_in_flight() == 0;
+  }
+  Error loss() const override {
+    return carrier_.errors().explain(connection_->cause(), "the connection");
+  }
+  bool was_given_up() const noexcept override {
+    return connection_->engine().given_up() != engine::GivenUp::kNot;
+  }
+  void retire() override;
+  void pump_begun() override { pump_connection(); }
+
+  void pump() noexcept;  // an exception of a callback ends the program
+  void pump_connection();
 
   Expected<void, Error> take_queue_pair(
       Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> queue_pair,
       const engine::Options& options);
-  void pump() noexcept;  // an exception of a callback ends the program
-  void pump_connection();
 
   // The Connection Configuration Protocol (link_configuration.cc).
-  bool is_rfc5666() const noexcept { return options_.connection.profile == Profile::kRfc5666; }
+  bool is_rfc5666() const noexcept { return options().connection.profile == Profile::kRfc5666; }
   void configure();
   void handle_configured(Expected<Reply, Error> reply);
-  // Starts the library's own call, prepared; or ends the connection.
-  void start_own_call(ReplyCallback callback);
+  // Sends the library's own call, prepared; or ends the connection.
+  void send_own_call(ReplyCallback callback);
 
   // The version of RPC-over-RDMA (version_offer.cc).
   void offer_version();
@@ -90,28 +123,22 @@ class ConnectingClient final : public RdmaClient, public MemoryRegistrar, privat
   bool is_connecting_again() const noexcept override;
   Error connect_failure() const;
   void connect_in_version_one();
-  void take_changes();
-
-  // Reconnection (connecting_client_loss.cc).
-  void forget_losses_if_heard() noexcept;
-  void maintain_connection();
-  void handle_connected();
-  void handle_loss();
   bool is_offer_unanswered() const noexcept;
   void note_unanswered_offer() noexcept;
-  void blame_single_call(const Error& loss);
-  void retire_connection();
-  void try_to_connect();
+  void take_changes();
 
   std::unique_ptr<rdma::Provider> owned_provider_;
+  rdma::Provider& provider_;
   engine::Options engine_options_;
   transport::MessageRooms own_rooms_;  // of the Calls that are made, by slot
+  rpc::RdmaCarrier carrier_;
   rpc::BackwardAnswers answers_;
   rpc::Link link_;  // its connection dies before the memory that it was lent
+  transport::Connection* connection_ = nullptr;  // link_'s
   // Lost ones whose Receives hold replies that the application still looks at, or whose backward
   // Calls are not answered yet.
   std::vector<rpc::Link> retired_;
-  rpc::Reconnector reconnector_;
+  rpc::Connector connector_;
   rpc::ChangeRequests changes_;
   bool configuration_started_ = false;
   bool may_connect_ = true;              // to the address, once more

@@ -7,7 +7,6 @@
 #include "oncrpc/configuration.h"
 #include "rpc/call/connecting_client.h"
 #include "rpc/engine_options.h"
-#include "rpc/time_limit.h"
 
 namespace rpcrdma {
 namespace {
@@ -20,24 +19,18 @@ constexpr std::array kAnswers = {Errc::kNotAvailable, Errc::kDenied, Errc::kBadA
 
 void ConnectingClient::configure() {
   configuration_started_ = true;
-  Slot& slot = calls_[calls_.own()];
-  init_own_call(oncrpc::kConfigureConnection);
+  rpc::CallSlot& slot = flow_.prepared().prepare_own(oncrpc::kConfigureConnection, false);
   oncrpc::encode(
       oncrpc::ConfigurationRequest{engine_options_.inline_send, engine_options_.inline_receive,
                                    connection_->reads_served_max()},
       slot.writer.xdr());
-  start_own_call([this](Expected<Reply, Error> reply) { handle_configured(std::move(reply)); });
+  send_own_call([this](Expected<Reply, Error> reply) { handle_configured(std::move(reply)); });
 }
 
-void ConnectingClient::start_own_call(ReplyCallback callback) {
-  Slot& slot = calls_[calls_.own()];
-  slot.timeout = rpc::limited(options_.provider.setup_timeout_client);
-  if (auto error = start_in_engine(slot)) {
-    free_slot(calls_.own());
-    return connection_->disconnect();
+void ConnectingClient::send_own_call(ReplyCallback callback) {
+  if (!flow_.send_own(options().provider.setup_timeout_client, std::move(callback))) {
+    connection_->disconnect();
   }
-  slot.blocking = false;
-  slot.callback = std::move(callback);
 }
 
 // A server that does not have the protocol is one with which everything stays small. One that
@@ -46,7 +39,7 @@ void ConnectingClient::handle_configured(Expected<Reply, Error> reply) {
   if (!reply) {
     const bool was_answered = std::ranges::count(kAnswers, reply.error().code) > 0;
     if (!was_answered) return connection_->disconnect();
-    use_ = Use::kNow;
+    carrier_.set_use(Use::kNow);
     return;
   }
   const auto answer = oncrpc::decode_configuration_reply(reply->results().xdr());
@@ -60,7 +53,7 @@ void ConnectingClient::handle_configured(Expected<Reply, Error> reply) {
   // RFC 5666 §6: without RDMA Reads "no transfer will be possible".
   link.read_chunks = answer.reads_max > 0;
   connection_->engine().configure(link);
-  use_ = Use::kNow;
+  carrier_.set_use(Use::kNow);
 }
 
 }  // namespace rpcrdma

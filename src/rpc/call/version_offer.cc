@@ -14,16 +14,13 @@ namespace rpcrdma {
 // may be made again. It is no call of the application's, so nothing seals it.
 void ConnectingClient::offer_version() {
   configuration_started_ = true;
-  init_own_call({0, 0, 0});
-  Slot& slot = calls_[calls_.own()];
-  slot.is_whole = true;
-  ++whole_calls_;
+  rpc::CallSlot& slot = flow_.prepared().prepare_own({0, 0, 0}, true);
   constexpr std::uint32_t kRpcVersion = 2;
   for (const std::uint32_t word :
        {static_cast<std::uint32_t>(slot.xid), 0U, kRpcVersion, 0U, 0U, 0U, 0U, 0U, 0U, 0U}) {
     slot.writer.xdr().u32(word);  // the Call with AUTH_NONE twice (RFC 5531 §9)
   }
-  start_own_call([this](Expected<Reply, Error> reply) {
+  send_own_call([this](Expected<Reply, Error> reply) {
     // BAD_HEADER is an answer as well. Where there was none, the connection has ended, or is to.
     const bool is_answered = reply || reply.error().code == Errc::kChunk;
     is_answered ? handle_offered() : connection_->disconnect();
@@ -31,7 +28,7 @@ void ConnectingClient::offer_version() {
 }
 
 void ConnectingClient::handle_offered() {
-  use_ = Use::kNow;
+  carrier_.set_use(Use::kNow);
   // What the server has said holds for the connections to come.
   if (connection_->engine().link().dialect == engine::Dialect::kV1) {
     engine_options_.versions = {1, 1};
@@ -44,15 +41,16 @@ void ConnectingClient::handle_offered() {
 // A server that lets the offer pass, or ends the connection for it, has version 1 only; unless it
 // has shown that it has both.
 bool ConnectingClient::is_connecting_again() const noexcept {
-  if (connection_ == nullptr || !connection_->ended() || closing_ || !may_connect_) return false;
+  if (connection_ == nullptr || !connection_->ended() || flow_.is_closing() || !may_connect_)
+    return false;
   const engine::Connection& engine = connection_->engine();
   return is_offer_unanswered() && !has_version_two_ &&
          engine.given_up() != engine::GivenUp::kNoVersion;
 }
 
 bool ConnectingClient::is_offer_unanswered() const noexcept {
-  return configuration_started_ && use_ == Use::kNotYet && engine_options_.versions.contain(2) &&
-         engine_options_.versions.contain(1);
+  return configuration_started_ && carrier_.use() == Use::kNotYet &&
+         engine_options_.versions.contain(2) && engine_options_.versions.contain(1);
 }
 
 // The connection has ended. A server that has shown both versions may be busy, or may have been
@@ -66,15 +64,15 @@ void ConnectingClient::note_unanswered_offer() noexcept {
 
 void ConnectingClient::connect_in_version_one() {
   engine_options_.versions = {1, 1};
-  retire_connection();
-  auto begun = begin_connect(std::string(errors_.peer()));
+  retire();
+  auto begun = begin(std::string(peer()));
   if (begun) {
-    reconnector_.begin();
+    connector_.handle_begun();
     return pump_connection();  // posts its Receives
   }
   connect_error_ = std::move(begun.error());
-  if (options_.reconnect.enabled && ever_connected_) {
-    reconnector_.handle_failure(now_, connect_error_->cause);
+  if (connector_.enabled() && flow_.history().ever_connected()) {
+    connector_.handle_failure(connect_error_->cause);
   }
 }
 
@@ -90,24 +88,23 @@ Expected<void, Error> ConnectingClient::request_change(std::uint32_t id, Bytes v
                        xdr::load_word(value.data()) >= engine::kReceiveSizeV2;
   const bool is_known = is_size || table.experimental().own(id) != nullptr;
   if (!want || !is_known || !table.experimental().is_value(want->view())) {
-    return Unexpected<Error>(errors_.unsupported("requesting a change", "there is no such value"));
+    return Unexpected<Error>(unsupported("requesting a change", "there is no such value"));
   }
   delay = std::clamp<std::chrono::nanoseconds>(delay, {}, std::chrono::years(1));
-  if (!changes_.add(*want, now() + delay, std::move(callback))) {
+  if (!changes_.add(*want, flow_.now() + delay, std::move(callback))) {
     return Unexpected<Error>(
-        errors_.unsupported("requesting a change", "another request for it is under way"));
+        unsupported("requesting a change", "another request for it is under way"));
   }
-  if (!in_progress_) pump();
+  if (!flow_.in_round()) pump();
   return {};
 }
 
 Expected<void, Error> ConnectingClient::set_characteristic(std::uint32_t id, Bytes value) {
   const auto now = engine::SmallValue::of(id, value);
   if (!now || !connection_->engine().option_port().set(*now)) {
-    return Unexpected<Error>(
-        errors_.unsupported("setting a characteristic", "there is no such value"));
+    return Unexpected<Error>(unsupported("setting a characteristic", "there is no such value"));
   }
-  if (!in_progress_) pump();
+  if (!flow_.in_round()) pump();
   return {};
 }
 
@@ -123,22 +120,23 @@ std::optional<std::vector<std::byte>> ConnectingClient::peer_characteristic(
 Expected<void, Error> ConnectingClient::raise_receive_size(std::uint32_t size) {
   size = std::min(size, rpc::kInlineSizeMax);
   if (!connection_->engine().option_port().raise_receive_size(size)) {
-    return Unexpected<Error>(Error{Errc::kNoResources, "raising the receive size", errors_.peer(),
+    return Unexpected<Error>(Error{Errc::kNoResources, "raising the receive size",
+                                   std::string(peer()),
                                    "it is being raised, or is as large already"});
   }
-  if (!in_progress_) pump();
+  if (!flow_.in_round()) pump();
   return {};
 }
 
 void ConnectingClient::take_changes() {
   if (connection_ == nullptr) return;
   engine::OptionPort& port = connection_->engine().option_port();
-  if (!options_.characteristics.empty()) rpc::tell_changes(port);
+  if (!options().characteristics.empty()) rpc::tell_changes(port);
   // Also ends that nobody waits for any more: news that stayed would wake the loop again and again.
   if (changes_.empty() && !port.has_news()) [[likely]]
     return;
   engine::Connection& engine = connection_->engine();
-  changes_.progress(engine, connected() ? engine.protocol_version() : 0, now_);
+  changes_.progress(engine, connected() ? engine.protocol_version() : 0, flow_.now());
   pump_connection();  // what they lead to
 }
 

@@ -1,0 +1,30 @@
+// The turn of a client in which it handles events and calls callbacks.
+#ifndef RPCRDMA_RPC_CALL_CALL_ROUND_H_
+#define RPCRDMA_RPC_CALL_CALL_ROUND_H_
+
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::rpc {
+
+// One round has one time, since asking for it costs a clock. What callbacks start inside of a round
+// goes out at its end.
+class CallRound {
+ public:
+  void begin(Instant now) noexcept {
+    is_open_ = true;
+    time_ = now;
+  }
+  // At the time of the last round, where there may be no clock any more.
+  void begin() noexcept { is_open_ = true; }
+  void end() noexcept { is_open_ = false; }
+  bool is_open() const noexcept { return is_open_; }
+  Instant time() const noexcept { return time_; }  // of the last one, if none is open
+
+ private:
+  bool is_open_ = false;
+  Instant time_{};
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_CALL_CALL_ROUND_H_

@@ -1,0 +1,81 @@
+#include "rpc/call/connector.h"
+
+#include <utility>
+
+namespace rpcrdma::rpc {
+
+Expected<void, Error> Connector::begin(std::vector<std::string> addresses) {
+  addresses_ = std::move(addresses);
+  return maker_.begin(addresses_[at_]);
+}
+
+void Connector::handle_begun() noexcept {
+  next_attempt_.reset();
+  was_up_ = false;
+}
+
+void Connector::handle_failure(std::string cause) {
+  last_failure_ = std::move(cause);
+  next_attempt_ = flow_.now() + backoff_.next();
+}
+
+void Connector::maintain(bool is_up) {
+  if (flow_.is_closing()) return flow_.waiting().fail(true);
+  if (is_up && !was_up_) {
+    was_up_ = true;
+    flow_.history().note_connected();
+    maker_.handle_up();
+  }
+  if (flow_.history().ever_connected() && maker_.is_lost()) handle_loss();
+  if (next_attempt_ && *next_attempt_ <= flow_.now()) try_next();
+  if (flow_.calls().waiting() == 0) return;
+  flow_.waiting().fail(false);
+  flow_.waiting().send();
+  maker_.pump_begun();
+}
+
+bool Connector::may_send(std::uint32_t calls_in_flight) noexcept {
+  forget_losses_if_heard();
+  return losses_in_a_row_ < kLossesBeforeSuspicion || calls_in_flight == 0;
+}
+
+void Connector::handle_loss() {
+  forget_losses_if_heard();
+  const Error loss = maker_.loss();
+  if (was_up_) {
+    backoff_.reset();
+    ++losses_in_a_row_;
+  }
+  handle_failure(loss.cause);
+  // A connection that this side gave up, for a call that timed out, says nothing about the others.
+  if (was_up_ && !maker_.was_given_up()) blame_lonely_call(loss);
+  maker_.retire();
+}
+
+// A call that was alone on each of several lost connections is what the server cannot stand.
+void Connector::blame_lonely_call(const Error& loss) {
+  CallSlot* const slot = flow_.waiting().take_lost_alone();
+  if (slot == nullptr || ++slot->lost_alone < options_.losses_max) return;
+  losses_in_a_row_ = 0;
+  Error error = loss;
+  error.operation = "the call";
+  error.cause +=
+      "; it was the only call under way on each of the last connections, and is not made again";
+  flow_.waiting().fail(*slot, std::move(error));
+}
+
+void Connector::try_next() {
+  handle_begun();
+  at_ = (at_ + 1) % addresses_.size();
+  if (auto begun = maker_.begin(addresses_[at_]); !begun) {
+    return handle_failure(std::move(begun.error().cause));
+  }
+  maker_.pump_begun();  // over RDMA, posts the Receives
+}
+
+std::string Connector::absence() const {
+  std::string cause = "no connection to the server within the call's time";
+  return last_failure_.empty() ? cause : cause + ": " + last_failure_;
+}
+
+}  // namespace rpcrdma::rpc

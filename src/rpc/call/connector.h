@@ -1,0 +1,93 @@
+// Makes a client's next connection when one is lost, over any transport, and decides whether its
+// calls may all go over it at once.
+#ifndef RPCRDMA_RPC_CALL_CONNECTOR_H_
+#define RPCRDMA_RPC_CALL_CONNECTOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rpc/call/backoff.h"
+#include "rpc/call/call_flow.h"
+#include "rpcrdma/error.h"
+#include "rpcrdma/options.h"
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::rpc {
+
+// One connection at a time, as its transport makes it.
+class ConnectionMaker {
+ public:
+  // Starts to connect.
+  virtual Expected<void, Error> begin(const std::string& address) = 0;
+  // It is up for the first time.
+  virtual void handle_up() {}
+  // There was a connection, and it has ended with all calls that were sent over it.
+  virtual bool is_lost() const noexcept = 0;
+  // Says why it was lost.
+  virtual Error loss() const = 0;
+  // This side has ended it, for a call that timed out.
+  virtual bool was_given_up() const noexcept = 0;
+  // Drops what is left of the lost one.
+  virtual void retire() = 0;
+  // Sends what has been given to it.
+  virtual void pump_begun() = 0;
+
+ protected:
+  ~ConnectionMaker() = default;
+};
+
+class Connector {
+ public:
+  Connector(CallFlow& flow, ConnectionMaker& maker, const ReconnectOptions& options)
+      : flow_(flow),
+        maker_(maker),
+        options_(options),
+        backoff_(options, flow.prepared().last_xid()) {}
+
+  // Starts to make the first connection, to one of these; the next attempt is for the next one.
+  // Precondition: there is at least one.
+  Expected<void, Error> begin(std::vector<std::string> addresses);
+  bool enabled() const noexcept { return options_.enabled; }
+  // In each round of the client, if it is enabled(): handles what has become of the connection, and
+  // sends calls that waited for it.
+  void maintain(bool is_up);
+  // When maintain() has something to do although nothing has happened.
+  std::optional<Instant> next_attempt() const noexcept { return next_attempt_; }
+  // Whether a call may be sent over the connection, which is up. After several losses without a
+  // reply calls go one at a time, to find out which one it is that the server cannot stand.
+  bool may_send(std::uint32_t calls_in_flight) noexcept;
+  // For the error of a call that waited in vain.
+  std::string absence() const;
+
+  // --- For makers that connect by themselves.
+  void handle_begun() noexcept;
+  void handle_failure(std::string cause);
+
+ private:
+  static constexpr std::uint32_t kLossesBeforeSuspicion = 2;
+
+  void handle_loss();
+  void blame_lonely_call(const Error& loss);
+  void try_next();
+  void forget_losses_if_heard() noexcept {
+    if (flow_.history().take_answer()) losses_in_a_row_ = 0;
+  }
+
+  CallFlow& flow_;
+  ConnectionMaker& maker_;
+  const ReconnectOptions options_;
+  Backoff backoff_;
+  std::vector<std::string> addresses_;
+  std::size_t at_ = 0;                   // in addresses_: of the connection
+  bool was_up_ = false;                  // the connection that there is
+  std::optional<Instant> next_attempt_;  // set: there is no connection, and none is being made
+  std::uint32_t losses_in_a_row_ = 0;    // without a reply in between
+  std::string last_failure_;             // empty: none yet
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_CALL_CONNECTOR_H_

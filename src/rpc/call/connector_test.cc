@@ -1,0 +1,155 @@
+// How a client makes its next connections, in virtual time.
+#include "rpc/call/connector.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "rpc/call/carrier_for_test.h"
+
+namespace rpcrdma::rpc {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class ConnectorTest : public testing::Test {
+ protected:
+  static ClientOptions options() {
+    ClientOptions options;
+    options.reconnect.enabled = true;
+    options.reconnect.first_delay = milliseconds(100);
+    options.reconnect.delay_max = milliseconds(1'600);
+    options.call_timeout = seconds(1'000);
+    return options;
+  }
+  void start() {
+    auto call = std::move(client.flow().prepared().prepare({100, 1, 1}, 8).value());
+    ASSERT_TRUE(client.start(std::move(call), [this](Expected<Reply, Error> reply) {
+      ends.push_back(reply ? std::nullopt : std::optional(reply.error()));
+    }));
+  }
+  void cut() {
+    client.round([this] { client.carrier.cut(); });
+  }
+  void reconnect() {
+    while (!client.carrier.up) client.pass(milliseconds(10));
+    client.progress();  // sees that it is up
+  }
+  void answer_last() {
+    client.round([this] { client.carrier.answer(client.carrier.sent.back()); });
+  }
+  // How long the client waits until it tries the next time.
+  milliseconds next_delay() const {
+    return std::chrono::duration_cast<milliseconds>(*client.connector.next_attempt() -
+                                                    client.carrier.time);
+  }
+
+  std::vector<std::optional<Error>> ends;
+  ClientForTest client{options()};
+};
+
+TEST_F(ConnectorTest, WaitsTwiceAsLongAfterEachFailureUpToTheLimit) {
+  client.is_refused = true;
+  cut();
+  for (const int full : {100, 200, 400, 800, 1'600, 1'600}) {
+    const milliseconds delay = next_delay();
+    EXPECT_LE(delay, milliseconds(full));
+    EXPECT_GE(delay, milliseconds(full / 2 - 1));
+    const std::size_t before = client.attempts.size();
+    client.pass(delay - milliseconds(1));
+    EXPECT_EQ(client.attempts.size(), before);
+    client.pass(milliseconds(2));
+    EXPECT_EQ(client.attempts.size(), before + 1);
+  }
+}
+
+TEST_F(ConnectorTest, ConnectionThatWasUpMakesTheNextDelayShort) {
+  client.is_refused = true;
+  cut();
+  for (int i = 0; i < 5; ++i) client.pass(seconds(2));
+  client.is_refused = false;
+  reconnect();
+  cut();
+  EXPECT_LE(next_delay(), milliseconds(100));
+}
+
+TEST_F(ConnectorTest, TriesTheAddressesInTurn) {
+  client.is_refused = true;
+  cut();
+  for (int i = 0; i < 3; ++i) client.pass(seconds(2));
+  EXPECT_EQ(client.attempts, (std::vector<std::string>{"first", "second", "first", "second"}));
+}
+
+TEST_F(ConnectorTest, AfterTwoLossesWithoutAReplyCallsGoOneAtATime) {
+  start();
+  start();
+  cut();
+  reconnect();
+  EXPECT_EQ(client.carrier.calls_in_flight(), 2U);
+  cut();
+  reconnect();
+  EXPECT_EQ(client.carrier.calls_in_flight(), 1U);
+  answer_last();
+  EXPECT_EQ(client.carrier.calls_in_flight(), 1U) << "the reply has ended the suspicion";
+  start();
+  EXPECT_EQ(client.carrier.calls_in_flight(), 2U);
+}
+
+TEST_F(ConnectorTest, FailsACallThatWasAloneOnEachLostConnection) {
+  start();
+  for (int losses = 1; losses < 3; ++losses) {
+    cut();
+    EXPECT_TRUE(ends.empty());
+    reconnect();
+  }
+  cut();
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_EQ(ends[0]->code, Errc::kConnectionLost);
+  EXPECT_EQ(ends[0]->cause,
+            "it was cut; it was the only call under way on each of the last connections, and is "
+            "not made again");
+  start();
+  reconnect();
+  answer_last();
+  EXPECT_EQ(ends.back(), std::nullopt);
+}
+
+TEST_F(ConnectorTest, CallThatWaitedBesideItIsNotBlamed) {
+  start();
+  cut();
+  start();  // waits, and has never been sent
+  client.is_refused = true;
+  client.pass(seconds(2));
+  client.is_refused = false;
+  for (int losses = 1; losses < 3; ++losses) {
+    reconnect();
+    cut();
+  }
+  // Each loss of a single call counts for that call alone.
+  EXPECT_TRUE(ends.empty());
+}
+
+TEST_F(ConnectorTest, ConnectionThatThisSideGaveUpBlamesNobody) {
+  client.gave_up = true;
+  start();
+  for (int losses = 0; losses < 10; ++losses) {
+    cut();
+    reconnect();
+  }
+  EXPECT_TRUE(ends.empty());
+}
+
+TEST_F(ConnectorTest, WithoutTheOptionNothingIsTriedAgain) {
+  ClientForTest other{ClientOptions{}};
+  other.round([&] { other.carrier.cut(); });
+  other.pass(seconds(100));
+  EXPECT_EQ(other.attempts.size(), 1U);
+  EXPECT_TRUE(other.ended());
+}
+
+}  // namespace
+}  // namespace rpcrdma::rpc
