@@ -73,7 +73,24 @@ Expected<Url, Error> parse(std::string_view url, std::string_view scheme,
   return result;
 }
 
+// The URLs of the single hosts of a list.
+std::vector<std::string> urls_of_list(std::string_view url) {
+  const std::size_t begin = std::min(url.find("://") + 3, url.size());
+  const std::string_view scheme = url.substr(0, begin);
+  std::vector<std::string> urls;
+  for (std::string_view rest = url.substr(begin);;) {
+    const std::size_t end = rest.find(',');
+    urls.emplace_back(scheme).append(rest.substr(0, end));
+    if (end == std::string_view::npos) return urls;
+    rest.remove_prefix(end + 1);
+  }
+}
+
 }  // namespace
+
+static Expected<Url, Error> parse_any(std::string_view url) {
+  return url.starts_with(kTcpScheme) ? parse_tcp_url(url) : parse_url(url);
+}
 
 Expected<Url, Error> parse_url(std::string_view url) {
   constexpr std::string_view kScheme = "rdma://";
@@ -108,15 +125,38 @@ bool is_stream_url(std::string_view url) noexcept {
   return url.starts_with(kTcpScheme) || url.starts_with(kUnixScheme);
 }
 
+// Looks each host of SCHEME://HOST[:PORT],HOST[:PORT] up. A name that is not known leaves the
+// others, like a server that is down.
+static Expected<std::vector<std::string>, Error> addresses_of_list(std::string_view url) {
+  std::vector<std::string> all;
+  std::optional<Error> unknown;
+  for (const std::string& each : urls_of_list(url)) {
+    const auto parsed = parse_any(each);
+    if (!parsed) return Unexpected<Error>(parsed.error());
+    const auto addresses = resolve(*parsed, false);
+    if (!addresses && addresses.error().code != Errc::kUnknownHost) return addresses;
+    if (addresses) {
+      all.insert(all.end(), addresses->begin(), addresses->end());
+    } else if (!unknown) {
+      unknown = addresses.error();
+    }
+  }
+  if (all.empty()) return Unexpected<Error>(std::move(*unknown));
+  return all;
+}
+
 Expected<std::vector<std::string>, Error> addresses_of(std::string_view url, bool to_listen) {
   if (url.starts_with(kUnixScheme)) {
     auto path = parse_unix_url(url);
     if (!path) return Unexpected<Error>(std::move(path.error()));
     return std::vector<std::string>{std::move(*path)};
   }
-  const auto parsed = url.starts_with(kTcpScheme) ? parse_tcp_url(url) : parse_url(url);
-  if (!parsed) return Unexpected<Error>(parsed.error());
-  return resolve(*parsed, to_listen);
+  if (to_listen || url.find(',') == std::string_view::npos) {
+    const auto parsed = parse_any(url);
+    if (!parsed) return Unexpected<Error>(parsed.error());
+    return resolve(*parsed, to_listen);
+  }
+  return addresses_of_list(url);
 }
 
 // A link-local address is good on each link of the machine, so that it is none without one.
@@ -161,8 +201,8 @@ Expected<std::vector<std::string>, Error> resolve(const Url& url, bool to_listen
 }
 
 std::string host_of_url(std::string_view url) {
-  if (url.starts_with("unix://")) return "localhost";
-  const auto parsed = url.starts_with("tcp://") ? parse_tcp_url(url) : parse_url(url);
+  if (url.starts_with(kUnixScheme)) return "localhost";
+  const auto parsed = parse_any(urls_of_list(url).front());
   return parsed ? parsed->host : std::string();
 }
 

@@ -1,4 +1,4 @@
-// rdma://HOST[:PORT], tcp://HOST:PORT and unix:///PATH, and what sockets are named by.
+// Reads rdma://HOST[:PORT], tcp://HOST:PORT and unix:///PATH, and finds their addresses.
 #ifndef RPCRDMA_RPC_URL_H_
 #define RPCRDMA_RPC_URL_H_
 
@@ -26,11 +26,13 @@ Expected<std::string, Error> parse_unix_url(std::string_view url);
 
 // What carries the calls: records over a stream socket, of tcp:// and unix://, or RDMA.
 bool is_stream_url(std::string_view url) noexcept;
-// Its host, of any scheme; of unix:// this machine. Empty: it has none.
+// Returns its host, of any scheme, and of a list the first one; for unix:// this machine. Empty: it
+// has none.
 std::string host_of_url(std::string_view url);
 
-// Numeric "ADDR:PORT" or "[ADDR]:PORT" of a URL of any scheme, in the order to try; the path of
-// unix://. Fails as the functions above and resolve() do.
+// Returns numeric "ADDR:PORT" or "[ADDR]:PORT" of a URL of any scheme, in the order to try; the
+// path of unix://. A client's URL may list hosts, as in rdma://A,B:20050; those that are not known
+// are left out if another one is. Fails as the functions above and resolve() do.
 Expected<std::vector<std::string>, Error> addresses_of(std::string_view url, bool to_listen);
 
 // Numeric "ADDR:PORT" or "[ADDR]:PORT" for each address of the host, in the order to try. May block

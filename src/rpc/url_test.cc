@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace rpcrdma::rpc {
 namespace {
@@ -35,6 +36,29 @@ TEST(Url, HasADefaultPortWithRdma) {
   EXPECT_EQ(parsed("rdma://[::1]"), "::1 20049");
   EXPECT_EQ(parsed("tcp://storage"), "the port is missing");
   EXPECT_EQ(parsed("tcp://[::1]"), "the port is missing");
+}
+
+TEST(Url, ListsServersOfWhichAClientTakesOneAfterTheOther) {
+  using Addresses = std::vector<std::string>;
+  EXPECT_EQ(addresses_of("rdma://192.0.2.1,[::1]:5", false).value(),
+            (Addresses{"192.0.2.1:20049", "[::1]:5"}));
+  EXPECT_EQ(addresses_of("tcp://192.0.2.1:1,192.0.2.2:2/", false).value(),
+            (Addresses{"192.0.2.1:1", "192.0.2.2:2"}));
+  EXPECT_EQ(host_of_url("rdma://192.0.2.1:7,192.0.2.2"), "192.0.2.1");
+  EXPECT_EQ(addresses_of("rdma://192.0.2.1,", false).error().cause, "the host is missing");
+  EXPECT_EQ(addresses_of("tcp://192.0.2.1:1,192.0.2.2", false).error().cause,
+            "the port is missing");
+}
+
+TEST(Url, LeavesServersOfAListOutWhoseNamesAreNotKnown) {
+  EXPECT_EQ(addresses_of("rdma://no.such.host.invalid,192.0.2.1", false).value(),
+            std::vector<std::string>{"192.0.2.1:20049"});
+  EXPECT_EQ(addresses_of("rdma://no.such.host.invalid,neither.invalid", false).error().code,
+            Errc::kUnknownHost);
+}
+
+TEST(Url, ServerListensAtOneAddress) {
+  EXPECT_FALSE(addresses_of("rdma://192.0.2.1,192.0.2.2", true));
 }
 
 TEST(Url, SaysWhatIsWrongWithIt) {
