@@ -30,26 +30,26 @@ std::unique_ptr<Session> BackwardAnswers::make_session(transport::Connection& co
 }
 
 void BackwardAnswers::take(std::vector<Link>& retired) {
-  answers_.take_all([&](Session& session, engine::CallId call) {
-    session.answer(call);
+  answers_.take_all([&](IncomingCall& call) {
+    call.serving().handle_delivered(call);
     for (Link& link : retired) {
-      if (link.session.get() != &session) continue;
+      if (link.session.get() != &call.serving().carrier()) continue;
       // On a lost connection nothing goes out any more: the call only ends.
       engine::Connection& engine = link.connection->engine();
       for (const auto* event = engine.event(); event != nullptr; event = engine.event()) {
-        session.handle(*event);
+        link.session->handle(*event);
         engine.drop_event();
       }
     }
   });
 }
 
-void BackwardAnswers::deliver(Session& session, engine::CallId call) {
-  answers_.deliver(session, call, [this] { provider_.wake(); });
+void BackwardAnswers::deliver(IncomingCall& call) {
+  answers_.deliver(call, [this] { provider_.wake(); });
 }
 
-bool BackwardAnswers::in_turn_of(const Session& session) const noexcept {
-  return current_link != nullptr && current_link->session.get() == &session;
+bool BackwardAnswers::in_turn_of(const ReplyCarrier& carrier) const noexcept {
+  return current_link != nullptr && current_link->session.get() == &carrier;
 }
 
 void BackwardAnswers::set_adrift(BackwardCaller& /*caller*/, bool /*adrift*/) {

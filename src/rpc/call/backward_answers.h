@@ -45,8 +45,8 @@ class BackwardAnswers final : public Mailbox {
     const Link* before_ = nullptr;
   };
 
-  void deliver(Session& session, engine::CallId call) override;
-  bool in_turn_of(const Session& session) const noexcept override;
+  void deliver(IncomingCall& call) override;
+  bool in_turn_of(const ReplyCarrier& carrier) const noexcept override;
   Expected<Client, Error> client_of(Session& session, const BackwardOptions& options) override;
   void set_adrift(BackwardCaller& caller, bool adrift) override;
 

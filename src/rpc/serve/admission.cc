@@ -1,16 +1,11 @@
-#include "rpc/serve/admission.h"
-
+// Judges a Call by its RPC header, over any transport.
 #include <algorithm>
-#include <optional>
 
 #include "rpc/serve/incoming_call.h"
+#include "rpc/serve/serving.h"
 
 namespace rpcrdma::rpc {
 namespace {
-
-using Verdict = Admission::Verdict;
-
-constexpr Admission kRefused{.verdict = Verdict::kRefused};
 
 // AUTH_SYS, RFC 5531 §8.2 and appendix A: no more groups, nor a longer name, than it has. Nothing
 // of it is proved, so that nothing else is to be checked.
@@ -28,27 +23,27 @@ AuthStatus denial_of_unknown(AuthFlavor flavor) noexcept {
 
 }  // namespace
 
-// Headers with a credential or a verifier, and those that are wrong.
-Admission IncomingCall::decode_header(Bytes message, oncrpc::ReplyHeader& refusal) {
+// Reads headers with a credential or a verifier, and those that are wrong.
+IncomingCall::Verdict IncomingCall::decode_header(Bytes message, oncrpc::ReplyHeader& refusal) {
   xdr::Reader reader(message);
   const auto decoded = oncrpc::decode_call(reader);
   if (!decoded) {
     if (decoded.error().answer) {
       refusal = *decoded.error().answer;
-      return kRefused;
+      return Verdict::kRefused;
     }
-    return {.verdict = oncrpc::is_call(message) ? Verdict::kCutOff : Verdict::kNoCall};
+    return oncrpc::is_call(message) ? Verdict::kCutOff : Verdict::kNoCall;
   }
   header_ = *decoded;
-  return {.header_size = reader.position()};
+  header_size_ = reader.position();
+  return Verdict::kAccepted;
 }
 
-// A Call that no service was added for, where something takes such Calls as they are. Of its header
-// only the XID is needed here.
-std::optional<Admission> IncomingCall::admit_whole(const oncrpc::ServiceRegistry& registry,
-                                                   Bytes message) {
+// Accepts a Call that no service was added for, where something takes such Calls as they are. Only
+// the XID of its header is needed here.
+bool IncomingCall::admit_whole(const oncrpc::ServiceRegistry& registry, Bytes message) {
   constexpr std::size_t kProcedureEnd = 6 * xdr::kWordSize;
-  if (message.size() < 2 * xdr::kWordSize || !oncrpc::is_call(message)) return std::nullopt;
+  if (message.size() < 2 * xdr::kWordSize || !oncrpc::is_call(message)) return false;
   xdr::Reader reader(message);
   const auto decoded = oncrpc::decode_call(reader);
   header_ = decoded ? *decoded : oncrpc::CallHeader{};
@@ -59,48 +54,42 @@ std::optional<Admission> IncomingCall::admit_whole(const oncrpc::ServiceRegistry
     };
     header_.procedure = {word(3), word(4), word(5)};
     const auto found = registry.find(header_.procedure.program, header_.procedure.version);
-    if (found.service != nullptr) return std::nullopt;
+    if (found.service != nullptr) return false;
   }
-  return Admission{.service = registry.rest(),
-                   .traits = registry.rest()->traits(header_.procedure.number),
-                   .is_whole = true};
+  service_ = registry.rest();
+  traits_ = service_->traits(header_.procedure.number);
+  header_size_ = 0;
+  is_whole_ = true;
+  return true;
 }
 
-Admission IncomingCall::find_service(const oncrpc::ServiceRegistry& registry,
-                                     oncrpc::ReplyHeader& refusal) {
+IncomingCall::Verdict IncomingCall::find_service(const oncrpc::ServiceRegistry& registry,
+                                                 oncrpc::ReplyHeader& refusal) {
   const Procedure& procedure = header_.procedure;
   const auto found = registry.find(procedure.program, procedure.version);
   if (found.service == nullptr) {
     refusal = {header_.xid, oncrpc::Accepted{found.status, found.versions, {}}};
-    return kRefused;
+    return Verdict::kRefused;
   }
-  Admission admission{.service = found.service};
-  if (procedure.number == 0) return admission;
-  admission.traits = found.service->traits(procedure.number);
-  if (admission.traits == nullptr) {
-    refusal = {header_.xid, oncrpc::Accepted{AcceptStatus::kProcUnavail, {}, {}}};
-    return kRefused;
+  if (procedure.number == 0) {
+    traits_ = nullptr;
+  } else {
+    traits_ = found.service->traits(procedure.number);
+    if (traits_ == nullptr) {
+      refusal = {header_.xid, oncrpc::Accepted{AcceptStatus::kProcUnavail, {}, {}}};
+      return Verdict::kRefused;
+    }
+    AuthStatus auth = found.service->check_credential(procedure.number, header_.credential);
+    if (auth == AuthStatus::kOk && !registry.allows(procedure, caller().protection)) {
+      auth = AuthStatus::kTooWeak;
+    }
+    if (auth != AuthStatus::kOk) [[unlikely]] {
+      refusal = {header_.xid, oncrpc::AuthError{auth}};
+      return Verdict::kRefused;
+    }
   }
-  AuthStatus auth = found.service->check_credential(procedure.number, header_.credential);
-  if (auth == AuthStatus::kOk && !registry.allows(procedure, caller().protection)) {
-    auth = AuthStatus::kTooWeak;
-  }
-  if (auth != AuthStatus::kOk) [[unlikely]] {
-    refusal = {header_.xid, oncrpc::AuthError{auth}};
-    return kRefused;
-  }
-  return admission;
-}
-
-// More of an accepted Call is there. Where its message was read again, out of the peer's memory, it
-// may say something else by now.
-Admission IncomingCall::admit_again(Bytes message) const {
-  const Bytes kept(kept_header_);
-  if (message.size() < kept.size() || !std::ranges::equal(message.first(kept.size()), kept)) {
-    return {.verdict = Verdict::kCutOff};
-  }
-  return {
-      .service = service_, .traits = traits_, .header_size = header_size_, .is_whole = is_whole_};
+  service_ = found.service;
+  return Verdict::kAccepted;
 }
 
 void IncomingCall::keep_header(Bytes message) {
@@ -115,43 +104,59 @@ void IncomingCall::keep_header(Bytes message) {
   if (auth_.with != nullptr) auth_.name(header_, kept_header_);
 }
 
-Admission IncomingCall::admit(const oncrpc::ServiceRegistry& registry, Bytes message,
-                              oncrpc::ReplyHeader& refusal) {
-  if (service_ != nullptr) [[unlikely]]
-    return admit_again(message);
-  if (registry.rest() != nullptr) [[unlikely]] {
-    if (const auto whole = admit_whole(registry, message)) return *whole;
+bool IncomingCall::is_still(Bytes message) const noexcept {
+  const Bytes kept(kept_header_);
+  return message.size() >= kept.size() && std::ranges::equal(message.first(kept.size()), kept);
+}
+
+IncomingCall::Verdict IncomingCall::admit(const oncrpc::ServiceRegistry& registry, Bytes message,
+                                          oncrpc::ReplyHeader& refusal) {
+  if (registry.rest() != nullptr && admit_whole(registry, message)) [[unlikely]] {
+    return Verdict::kAccepted;
   }
-  std::size_t header_size = oncrpc::kCallHeaderSizeMin;
+  header_size_ = oncrpc::kCallHeaderSizeMin;
   const bool is_plain = oncrpc::take_plain_call(message, header_);
   if (!is_plain || registry.checks_none()) [[unlikely]] {
     if (!is_plain) {
-      const Admission decoded = decode_header(message, refusal);
-      if (decoded.verdict != Verdict::kAccepted) return decoded;
-      header_size = decoded.header_size;
+      const Verdict decoded = decode_header(message, refusal);
+      if (decoded != Verdict::kAccepted) return decoded;
     }
-    ServerAuth* const auth = registry.auth_of(header_.credential.flavor);
-    AuthStatus status = AuthStatus::kOk;
-    if (auth_.is_accepted) {
-      auth_.name(header_, message);
-    } else if (auth != nullptr) {
-      const StepEnd end = auth_.accept(*auth, header_, message, peer_address(), step_);
-      if (end == StepEnd::kLater) return {.verdict = Verdict::kLater};
-      status = accepted();
-      if (!why_ending().empty()) return {.verdict = Verdict::kEnds};
-    } else if (header_.credential.flavor == AuthFlavor::kSys) {
-      status = check_auth_sys(header_.credential);
-    } else if (header_.credential.flavor != AuthFlavor::kNone) {
-      status = denial_of_unknown(header_.credential.flavor);
-    }
-    if (status != AuthStatus::kOk) {
-      refusal = {header_.xid, oncrpc::AuthError{status}};
-      return kRefused;
-    }
+    const Verdict known = authenticate(registry, message, refusal);
+    if (known != Verdict::kAccepted) return known;
   }
-  Admission admission = find_service(registry, refusal);
-  admission.header_size = header_size;
-  return admission;
+  return find_service(registry, refusal);
+}
+
+IncomingCall::Verdict IncomingCall::authenticate(const oncrpc::ServiceRegistry& registry,
+                                                 Bytes message, oncrpc::ReplyHeader& refusal) {
+  const AuthFlavor flavor = header_.credential.flavor;
+  if (ServerAuth* const auth = registry.auth_of(flavor); auth != nullptr) {
+    const StepEnd end = auth_.accept(*auth, header_, message, peer_address(), step_);
+    return end == StepEnd::kLater ? Verdict::kLater : check_accepted(refusal);
+  }
+  AuthStatus status = AuthStatus::kOk;
+  if (flavor == AuthFlavor::kSys) {
+    status = check_auth_sys(header_.credential);
+  } else if (flavor != AuthFlavor::kNone) {
+    status = denial_of_unknown(flavor);
+  }
+  if (status == AuthStatus::kOk) return Verdict::kAccepted;
+  refusal = {header_.xid, oncrpc::AuthError{status}};
+  return Verdict::kRefused;
+}
+
+// Reads what accept() has decided.
+IncomingCall::Verdict IncomingCall::check_accepted(oncrpc::ReplyHeader& refusal) noexcept {
+  if (!why_ending().empty()) return Verdict::kEnds;
+  if (auth_.call.status == AuthStatus::kOk) return Verdict::kAccepted;
+  refusal = {header_.xid, oncrpc::AuthError{auth_.call.status}};
+  return Verdict::kRefused;
+}
+
+IncomingCall::Verdict IncomingCall::finish_accept(const oncrpc::ServiceRegistry& registry,
+                                                  oncrpc::ReplyHeader& refusal) {
+  const Verdict known = check_accepted(refusal);
+  return known == Verdict::kAccepted ? find_service(registry, refusal) : known;
 }
 
 }  // namespace rpcrdma::rpc

@@ -37,7 +37,6 @@ struct CallAuth {
   }
   // `results`: of a call that succeeds, else null.
   StepEnd seal(const MessageWriter* results, Bytes stream, AuthStep& step) {
-    is_sealed = true;
     runs.clear();
     if (results != nullptr && call.is_wrapped) {
       oncrpc::for_each_run(*results, stream, [this](Bytes run) { runs.push_back(run); });
@@ -63,14 +62,12 @@ struct CallAuth {
     if (call.state != nullptr) with->forget(call);
     with = nullptr;
     call.state = nullptr;
-    is_accepted = is_unwrapped = is_sealed = false;
+    is_unwrapped = false;
   }
 
   ServerAuth* with = nullptr;  // null: nothing of the call is sealed
   Stage stage = Stage::kNone;
-  bool is_accepted = false;
   bool is_unwrapped = false;
-  bool is_sealed = false;
   CallAcceptance call;
   std::vector<Bytes> runs;  // of results that are wrapped
 

@@ -37,7 +37,6 @@ DuplicateCalls::Next DuplicateCalls::begin(IncomingCall& call, std::string_view 
       break;
   }
   call.duplicate_of_ = std::move(key);
-  ++waiting_;
   return Next::kWait;
 }
 
@@ -45,16 +44,11 @@ DuplicateCalls::Next DuplicateCalls::retry(IncomingCall& call) {
   ReplyCache::Key key = *call.duplicate_of_;
   const auto [found, reply] = cache_.begin(key);
   if (found == ReplyCache::Found::kInProgress) return Next::kWait;
-  give_up(call);
+  call.duplicate_of_.reset();
   if (found == ReplyCache::Found::kDone) return replay(call, reply);
   // The first one failed, or its reply was too large to be kept.
   call.cache_key_ = std::move(key);
   return Next::kExecute;
-}
-
-void DuplicateCalls::give_up(IncomingCall& call) noexcept {
-  call.duplicate_of_.reset();
-  --waiting_;
 }
 
 void DuplicateCalls::remember(IncomingCall& call) {

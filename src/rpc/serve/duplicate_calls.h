@@ -35,10 +35,8 @@ class DuplicateCalls {
   // message.
   Next begin(IncomingCall& call, std::string_view peer_address,
              std::span<const MessageReader::Placed> placed);
-  // Precondition of both: the call waits.
+  // Precondition: the call waits.
   Next retry(IncomingCall& call);
-  void give_up(IncomingCall& call) noexcept;
-  static bool waits(const IncomingCall& call) noexcept { return call.duplicate_of_.has_value(); }
 
   // Before the results of any call are sent, and also when its connection has gone meanwhile.
   void handle_answer(IncomingCall& call) {
@@ -46,7 +44,6 @@ class DuplicateCalls {
       remember(call);
   }
 
-  std::uint32_t waiting() const noexcept { return waiting_; }
   std::uint64_t cached_replies() const noexcept { return cached_replies_; }
 
  private:
@@ -55,7 +52,6 @@ class DuplicateCalls {
   static bool copy_results(IncomingCall& call, const ReplyCache::Reply& reply);
 
   ReplyCache& cache_;
-  std::uint32_t waiting_ = 0;
   std::uint64_t cached_replies_ = 0;
 };
 

@@ -1,17 +1,25 @@
 #include "rpc/serve/incoming_call.h"
 
 #include <algorithm>
-#include <memory>
-#include <span>
 
 #include "base/assert.h"
+#include "rpc/serve/serving.h"
 
 namespace rpcrdma::rpc {
+
+std::string_view IncomingCall::peer_address() const noexcept {
+  return serving_.carrier().peer_address();
+}
+
+MutableBytes IncomingCall::result_memory(std::uint32_t size) {
+  const MutableBytes memory = serving_.carrier().borrow(*this, size);
+  return memory.empty() ? memory : memory.first(size);
+}
 
 bool IncomingCall::reserve_results(std::uint32_t size_max) {
   const std::size_t size = kReplyRoom + std::size_t{size_max};
   if (results_buffer_.size() < size) {
-    results_buffer_ = results_room(size);
+    results_buffer_ = serving_.carrier().room(*this, size);
     if (results_buffer_.empty()) return false;
   }
   std::construct_at(&results_, results_buffer_.subspan(kReplyRoom));
@@ -21,15 +29,19 @@ bool IncomingCall::reserve_results(std::uint32_t size_max) {
 void IncomingCall::succeed() {
   const bool is_empty = is_whole_ && results_.size() == 0 && results_.items().empty();
   status_ = results_.ok() && !is_empty ? AcceptStatus::kSuccess : AcceptStatus::kSystemErr;
-  handle_answered();
+  serving_.handle_answered(*this);
 }
 
 void IncomingCall::fail(AcceptStatus status) {
   status_ = status;
-  handle_answered();
+  serving_.handle_answered(*this);
 }
 
 // --- Authentication ----------------------------------------------------------------------------
+
+void IncomingCall::Step::finish() {
+  serving_.handle_step_ended(call_);
+}
 
 bool IncomingCall::unwrap() {
   const StepEnd end = auth_.unwrap(arguments_.xdr().rest(), step_);
@@ -49,13 +61,6 @@ bool IncomingCall::seal() {
   const bool has_results = status_ == AcceptStatus::kSuccess;
   const Bytes stream = has_results ? Bytes(results_buffer_).subspan(kReplyRoom) : Bytes{};
   return auth_.seal(has_results ? &results_ : nullptr, stream, step_) == StepEnd::kDone;
-}
-
-AuthStatus IncomingCall::accepted() noexcept {
-  auth_.stage = CallAuth::Stage::kNone;
-  const AuthStatus status = auth_.call.status;
-  auth_.is_accepted = status == AuthStatus::kOk;
-  return status;
 }
 
 bool IncomingCall::take_refusal(const oncrpc::ReplyHeader& refusal) noexcept {
@@ -93,10 +98,8 @@ std::size_t IncomingCall::write_sealed_header() {
   return start;
 }
 
-IncomingCall::Wrapped IncomingCall::take_wrapped() {
-  if (auth_.with == nullptr || !auth_.call.is_wrapped || status_ != AcceptStatus::kSuccess) {
-    return {};
-  }
+WrappedResults IncomingCall::take_wrapped() {
+  if (!auth_.call.is_wrapped || status_ != AcceptStatus::kSuccess) return {};
   RPCRDMA_ASSERT(!auth_.call.wrapped || !auth_.call.enclosure,
                  "a ServerAuth has both replaced the results and enclosed them (auth.h)");
   if (auth_.call.wrapped) return {.replaced = auth_.call.wrapped};
@@ -116,6 +119,7 @@ void IncomingCall::end_call() noexcept {
   auth_.end();
   kept_header_.clear();
   service_ = nullptr;
+  is_whole_ = false;
   versions_ = {};
   results_buffer_ = {};
 }

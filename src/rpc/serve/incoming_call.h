@@ -4,17 +4,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "oncrpc/message.h"
 #include "oncrpc/registry.h"
-#include "rpc/serve/admission.h"
 #include "rpc/serve/call_auth.h"
 #include "rpc/serve/reply_cache.h"
+#include "rpc/serve/reply_carrier.h"
 #include "rpcrdma/service.h"
 
 namespace rpcrdma::rpc {
@@ -26,9 +26,23 @@ inline constexpr std::uint32_t kResultsSizeDefault = 2048;
 inline constexpr std::size_t kReplyRoom = oncrpc::kReplyHeaderSizeMax;
 static_assert(kReplyRoom % xdr::kWordSize == 0);
 
-// The transports derive from it: they own the memory of results, and send the answer.
+class Serving;
+
+// The transports derive from it what else they keep of a call.
 class IncomingCall : public CallContext {
  public:
+  // Says what becomes of a Call after its RPC header was read.
+  enum class Verdict : std::uint8_t {
+    kAccepted,  // a service is to execute it
+    kRefused,   // there is a reply that says why (RFC 5531 §9)
+    kNoCall,    // msg_type does not say CALL: no reply may be sent
+    kCutOff,    // the message ends inside of its header: there is no reply to it
+    kEnds,      // there is no reply to it, and its connection ends: the authenticator says why
+    kLater,     // a step of authentication goes on elsewhere: finish_accept() when it has ended
+  };
+
+  std::string_view peer_address() const noexcept final;
+  MutableBytes result_memory(std::uint32_t size) final;
   const Procedure& procedure() const noexcept final { return header_.procedure; }
   const Credential& credential() const noexcept final { return header_.credential; }
   Caller caller() const noexcept final {
@@ -40,44 +54,85 @@ class IncomingCall : public CallContext {
   bool reserve_results(std::uint32_t size_max) final;
   void succeed() final;
   void fail(AcceptStatus status) final;
+  Serving& serving() const noexcept { return serving_; }
 
   // Reads the header of `message`, the whole Call or its inline part, and judges it: the
   // credential, the program, the procedure, and whether the service takes the caller. `refusal` is
-  // set with kRefused only, since most Calls need none. A second time, when more of the Call is
-  // there, only the views are set anew.
-  Admission admit(const oncrpc::ServiceRegistry& registry, Bytes message,
-                  oncrpc::ReplyHeader& refusal);
+  // set with kRefused only, since most Calls need none. Each call is judged once.
+  Verdict admit(const oncrpc::ServiceRegistry& registry, Bytes message,
+                oncrpc::ReplyHeader& refusal);
+  bool is_admitted() const noexcept { return service_ != nullptr; }
+  bool waits_for_step() const noexcept { return auth_.stage != CallAuth::Stage::kNone; }
 
-  // The header that was judged will be out of its memory, and its message read again: only what
-  // begins with the same header is the same Call.
+  // Keeps the header that was judged, because its memory will be used for something else and its
+  // message will be read again. is_still() then returns whether `message`, which comes out of the
+  // peer's memory and may say something else by now, begins with the same header.
   void keep_header(Bytes message);
+  bool is_still(Bytes message) const noexcept;
+
+  // Precondition: is_admitted(). `message`: with the header; `placed`: what is not in the message.
+  void set_arguments(Bytes message, std::span<const MessageReader::Placed> placed = {}) {
+    const Bytes arguments = message.subspan(header_size_);
+    if (placed.empty()) [[likely]] {
+      std::construct_at(&arguments_, arguments, header_size_);
+    } else {
+      std::construct_at(&arguments_, arguments, header_size_, placed);
+    }
+  }
 
  protected:
-  IncomingCall() : step_(*this) {}
+  explicit IncomingCall(Serving& serving) : serving_(serving), step_(serving, *this) {}
   ~IncomingCall() = default;
 
-  // --- Authentication. Each is false while a step goes on elsewhere; step_ended() is told then.
-  // Gets at the arguments of a wrapped call; status_ says whether it was possible.
-  bool unwrap();
-  bool seal();
-  bool is_to_be_sealed() const noexcept { return auth_.with != nullptr && !auth_.is_sealed; }
+  // Ends the use of the call, so that the next one can take its place.
+  void end_call() noexcept;
   bool is_to_be_unwrapped() const noexcept {
     return auth_.with != nullptr && auth_.call.is_wrapped && !auth_.is_unwrapped;
   }
-  // After either has ended elsewhere.
+  // Copies a few bytes behind the results, if there is room, so that no memory is registered for
+  // them. Returns where they are then.
+  Bytes put_behind(Bytes data) noexcept;
+
+  oncrpc::CallHeader header_{};
+  AcceptStatus status_ = AcceptStatus::kSuccess;
+  bool is_whole_ = false;  // arguments and results are whole messages
+  MessageReader arguments_;
+  MessageWriter results_;
+  MutableBytes results_buffer_;              // kReplyRoom, and the results without bulk items
+  const ProcedureTraits* traits_ = nullptr;  // of the procedure; null: NULL
+  CallAuth auth_;
+
+ private:
+  friend class DuplicateCalls;
+  friend class Serving;
+  class Step final : public AuthStep {
+   public:
+    Step(Serving& serving, IncomingCall& call) noexcept : serving_(serving), call_(call) {}
+    void finish() override;
+
+   private:
+    Serving& serving_;
+    IncomingCall& call_;
+  };
+
+  // --- Authentication. The first two return false if their step goes on elsewhere.
+  // Gets at the arguments of a wrapped call; status_ says whether it was possible.
+  bool unwrap();
+  bool seal();
+  // Call these when a step has ended elsewhere.
   void finish_unwrap();
-  // Why accept() has denied the call; kOk: it did not.
-  AuthStatus accepted() noexcept;
-  // What a step has said that ends the connection; empty: nothing has.
+  Verdict finish_accept(const oncrpc::ServiceRegistry& registry, oncrpc::ReplyHeader& refusal);
+  // Returns what a step has said that ends the connection; empty: nothing has.
   std::string_view why_ending() const noexcept {
     return auth_.with != nullptr ? auth_.call.ends_connection : std::string_view{};
   }
-  // False: the refusal is sent as it is. Else the call, which was accepted, is answered with it
-  // under its seal.
+  // Takes a refusal as the answer of a call that was accepted, to be sent under its seal. Returns
+  // false if it is to be sent as it is.
   bool take_refusal(const oncrpc::ReplyHeader& refusal) noexcept;
-  // The header of a reply without results.
+  // Returns the header of a reply without results.
   oncrpc::ReplyHeader plain_header() const;
-  // Writes the header of a reply with results in front of them; where it begins in results_buffer_.
+  // Writes the header of a reply with results in front of them, and returns where it begins in
+  // results_buffer_.
   std::size_t write_header() {
     if (is_whole_) [[unlikely]]
       return kReplyRoom;
@@ -89,64 +144,27 @@ class IncomingCall : public CallContext {
                                      results_buffer_.data() + kStart, oncrpc::kReplyHeaderSizeMin));
     return kStart;
   }
-  // What the authenticator has made of the results of a wrapped call. Null: they are sent as the
-  // service wrote them, or it could not wrap them, which status_ says. write_header() writes what
-  // precedes enclosed results.
-  struct Wrapped {
-    std::optional<Bytes> replaced{};  // sent in place of the results
-    Bytes after{};                    // sent behind them
-  };
-  Wrapped take_wrapped();
-  // Copies a few bytes behind the results, if there is room, so that no memory is registered for
-  // them; where they are then.
-  Bytes put_behind(Bytes data) noexcept;
-  void end_call() noexcept;
-  // False: no step is under way elsewhere.
-  bool drop_step() noexcept {
-    return std::exchange(auth_.stage, CallAuth::Stage::kNone) != CallAuth::Stage::kNone;
-  }
-
-  oncrpc::CallHeader header_{};
-  AcceptStatus status_ = AcceptStatus::kSuccess;
-  bool is_whole_ = false;  // arguments and results are whole messages
-  MessageReader arguments_;
-  MessageWriter results_;
-  MutableBytes results_buffer_;              // kReplyRoom, and the results without bulk items
-  Service* service_ = nullptr;               // that is to execute it; null: not accepted yet
-  std::size_t header_size_ = 0;              // bytes of its message before the arguments
-  const ProcedureTraits* traits_ = nullptr;  // of the procedure; null: NULL
-  VersionRange versions_{};                  // with PROG_MISMATCH
-  std::vector<std::byte> kept_header_;       // keep_header(); empty: nothing is kept
-  CallAuth auth_;
-  std::optional<ReplyCache::Key> cache_key_;     // its reply is to be remembered
-  std::optional<ReplyCache::Key> duplicate_of_;  // waits for the end of the same call
-
- private:
-  friend class DuplicateCalls;
-  class Step final : public AuthStep {
-   public:
-    explicit Step(IncomingCall& call) noexcept : call_(call) {}
-    void finish() override { call_.handle_step_ended(); }
-
-   private:
-    IncomingCall& call_;
-  };
+  // Returns what the authenticator has made of the results of a wrapped call. If it could not wrap
+  // them, status_ says so. write_header() writes what precedes enclosed results.
+  WrappedResults take_wrapped();
 
   const Credential& reply_verifier() const;
   std::size_t write_sealed_header();
-  Admission admit_again(Bytes message) const;
-  Admission decode_header(Bytes message, oncrpc::ReplyHeader& refusal);
-  Admission find_service(const oncrpc::ServiceRegistry& registry, oncrpc::ReplyHeader& refusal);
-  std::optional<Admission> admit_whole(const oncrpc::ServiceRegistry& registry, Bytes message);
+  Verdict decode_header(Bytes message, oncrpc::ReplyHeader& refusal);
+  Verdict authenticate(const oncrpc::ServiceRegistry& registry, Bytes message,
+                       oncrpc::ReplyHeader& refusal);
+  Verdict check_accepted(oncrpc::ReplyHeader& refusal) noexcept;
+  Verdict find_service(const oncrpc::ServiceRegistry& registry, oncrpc::ReplyHeader& refusal);
+  bool admit_whole(const oncrpc::ServiceRegistry& registry, Bytes message);
 
-  // Memory for a reply of `size` bytes without bulk items, kept until the reply is out. Empty:
-  // there is none.
-  virtual MutableBytes results_room(std::size_t size) = 0;
-  // The answer, which is status_ and results_, can be sent. From any thread.
-  virtual void handle_answered() = 0;
-  // A step of authentication has ended elsewhere: auth_.stage says which. From any thread.
-  virtual void handle_step_ended() = 0;
-
+  Serving& serving_;
+  bool is_unanswered_ = false;                   // admitted, and neither answered nor refused
+  Service* service_ = nullptr;                   // that is to execute it; null: not accepted yet
+  std::size_t header_size_ = 0;                  // bytes of its message before the arguments
+  VersionRange versions_{};                      // with PROG_MISMATCH
+  std::vector<std::byte> kept_header_;           // keep_header(); empty: nothing is kept
+  std::optional<ReplyCache::Key> cache_key_;     // its reply is to be remembered
+  std::optional<ReplyCache::Key> duplicate_of_;  // waits for the end of the same call
   Step step_;
 };
 

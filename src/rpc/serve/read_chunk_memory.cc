@@ -74,7 +74,7 @@ void ReadChunkMemory::take_memory(Context& context, const engine::MemoryWanted& 
 // While a Long Call waits, others may use so many sequence numbers that the server no longer takes
 // its own (RFC 2203 §5.3.3.1). So its start, which has the header, is read and judged first.
 bool ReadChunkMemory::is_to_be_judged_early() const noexcept {
-  return session_.registry_.checks_any();
+  return session_.serving_.checks_any();
 }
 
 // Its own room is free until it is answered.
@@ -90,10 +90,7 @@ void ReadChunkMemory::handle_early(Context& context, const engine::MemoryWanted&
                                    : session_.connection_->engine().put_off(context.call_);
   }
   const Bytes head = Bytes(context.room().memory).first(wanted.head->size);
-  if (!session_.accept_header(context, head, wanted.xid, {})) {
-    if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = wanted;
-    return;
-  }
+  if (!session_.admit(context, head, wanted.xid, wanted)) return;
   context.keep_header(head);
   if (!context.has_had_turn_) return session_.connection_->engine().put_off(context.call_);
   take_memory(context, wanted);  // others may have given some back meanwhile
@@ -131,14 +128,10 @@ bool ReadChunkMemory::judge_chunks(Context& context, const engine::MemoryWanted&
   const Bytes stream = wanted.long_part
                            ? Bytes(context.held_.loans[0].buffer).first(wanted.long_part->size)
                            : wanted.inline_part;
-  if (!session_.accept_header(context, stream, wanted.xid, {})) {
-    if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = wanted;
-    return false;
-  }
+  if (!session_.admit(context, stream, wanted.xid, wanted)) return false;
   // Nothing of a wrapped Call is eligible for direct placement (RFC 8166 §6.1).
   if (!may_bring(context.is_to_be_unwrapped() ? nullptr : context.traits_, wanted.chunks)) {
-    context.status_ = AcceptStatus::kGarbageArgs;
-    session_.send_answer(context);
+    session_.serving_.refuse(context, AcceptStatus::kGarbageArgs);
     return false;
   }
   context.is_judged_ = true;
@@ -166,8 +159,7 @@ void ReadChunkMemory::lend_next(Context& context) {
 // Its chunks are larger than all memory that there is.
 void ReadChunkMemory::refuse_for_memory(Context& context) {
   if (!context.is_judged_) return session_.connection_->engine().reject(context.call_);
-  context.status_ = AcceptStatus::kSystemErr;
-  session_.send_answer(context);
+  session_.serving_.refuse(context, AcceptStatus::kSystemErr);
 }
 
 void ReadChunkMemory::stop_waiting(Context& context, bool is_served) {

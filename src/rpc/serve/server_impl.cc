@@ -68,7 +68,7 @@ ServerImpl::ServerImpl(rpc::ServerState& state, std::unique_ptr<rdma::Provider> 
       pool_(options_.memory_max),
       cache_(state.cache),
       log_(state.log),
-      tcp_({state, inbox_, pool_, loop_}) {
+      tcp_({state, inbox_, pool_, loop_, *this}) {
   state_.inboxes.push_back(&inbox_);
 }
 
@@ -94,7 +94,7 @@ ServerImpl::~ServerImpl() {
 void ServerImpl::await_steps() {
   const auto are_left = [this] {
     return tcp_.steps() > 0 || std::ranges::any_of(peers_.all(), [](const auto& peer) {
-             return peer->session->steps() > 0;
+             return peer->session->serving().steps() > 0;
            });
   };
   if (!are_left()) return;
@@ -104,8 +104,7 @@ void ServerImpl::await_steps() {
   while (are_left()) {
     loop_.wait();
     loop_.progress();
-    answers_.take_all([](rpc::Session& session, engine::CallId call) { session.drop_step(call); });
-    tcp_.drop_steps();
+    answers_.take_all([](rpc::IncomingCall& call) { call.serving().drop_step(call); });
   }
 }
 
@@ -176,10 +175,7 @@ void ServerImpl::progress() {
   accept_connections();
   notice_failure();
   share_receives();
-  answers_.take_all([](rpc::Session& session, engine::CallId call) {
-    session.answer(call);
-    session.want_turn();
-  });
+  answers_.take_all([](rpc::IncomingCall& call) { call.serving().handle_delivered(call); });
   serve_sessions(now);
   if (stop_requested_.load(std::memory_order_acquire)) {
     drain(now);
@@ -234,7 +230,7 @@ void ServerImpl::serve_sessions(Instant now) {
       peer.end_if_idle(now, rpc::limited(options_.idle_timeout));
     return settle(peer);
   });
-  tcp_.progress(now);
+  tcp_.progress(now, in_turn_);
   // Something that one gave back may be what others wait for: in another round.
   retry_waiting();
   if (pool_.bytes_in_use() < tcp_.memory_wanted_at()) loop_.wake();
@@ -252,9 +248,7 @@ bool ServerImpl::settle(rpc::Peer& peer) {
     remove(peer);
     return true;
   }
-  if (session.waits_for_a_duplicate()) {
-    peers_.wait(peer);
-  }
+  if (session.serving().waits_for_a_duplicate()) peers_.wait(peer);
   return false;
 }
 
@@ -323,7 +317,7 @@ void ServerImpl::remove(rpc::Peer& peer) {
   const std::string address(peer.connection->peer_address());
   shares_.remove(address);
   const rdma::Error cause = peer.connection->cause();
-  const std::string_view why = peer.session->why_ended();
+  const std::string_view why = peer.session->serving().why_ended();
   const bool has_given_up = peer.connection->engine().given_up() != engine::GivenUp::kNot;
   const bool in_order =
       why.empty() && !has_given_up && cause.code == rdma::Errc::kClosed && cause.provider_code == 0;
@@ -334,7 +328,7 @@ void ServerImpl::remove(rpc::Peer& peer) {
   const bool was_reset_at_rest = peer.has_ended_at_rest && cause.provider_code == ECONNRESET;
   log_.end(address, kRdma, in_order ? nullptr : &error, was_reset_at_rest, counters);
   rpc::add(ended_, *peer.connection);
-  ended_.cached_replies += peer.session->cached_replies();
+  ended_.cached_replies += peer.session->serving().cached_replies();
   peer.session->caller().release();
   heap_.connection_ended(peers_.size() - 1);
 }
@@ -375,7 +369,7 @@ rpc::ShardFigures ServerImpl::figures() const {
     figures.receives_posted += peer->connection->engine().receives_posted();
     figures.shares_receives = figures.shares_receives || peer->connection->shares_receives();
     rpc::add(figures.counters, *peer->connection);
-    figures.counters.cached_replies += peer->session->cached_replies();
+    figures.counters.cached_replies += peer->session->serving().cached_replies();
   }
   rpc::add(figures.counters, tcp_.counters());
   return figures;
@@ -383,12 +377,12 @@ rpc::ShardFigures ServerImpl::figures() const {
 
 // --- Answers from other threads ----------------------------------------------------------------
 
-bool ServerImpl::in_turn_of(const rpc::Session& session) const noexcept {
-  return current_server == this && in_turn_ == &session;
+bool ServerImpl::in_turn_of(const rpc::ReplyCarrier& carrier) const noexcept {
+  return current_server == this && in_turn_ == &carrier;
 }
 
-void ServerImpl::deliver(rpc::Session& session, engine::CallId call) {
-  answers_.deliver(session, call, [this] { loop_.wake(); });
+void ServerImpl::deliver(rpc::IncomingCall& call) {
+  answers_.deliver(call, [this] { loop_.wake(); });
 }
 
 Expected<Client, Error> ServerImpl::client_of(rpc::Session& session,

@@ -64,8 +64,8 @@ class ServerImpl final : public rpc::Mailbox {
   static ServerImpl* current() noexcept;
   const std::optional<Error>& failure() const noexcept { return failure_; }
 
-  void deliver(rpc::Session& session, engine::CallId call) override;
-  bool in_turn_of(const rpc::Session& session) const noexcept override;
+  void deliver(rpc::IncomingCall& call) override;
+  bool in_turn_of(const rpc::ReplyCarrier& carrier) const noexcept override;
   Expected<Client, Error> client_of(rpc::Session& session, const BackwardOptions& options) override;
   void set_adrift(rpc::BackwardCaller& caller, bool adrift) override {
     adrift_.set(caller, adrift);
@@ -121,7 +121,7 @@ class ServerImpl final : public rpc::Mailbox {
 
   rpc::AdriftCallers adrift_;
 
-  const rpc::Session* in_turn_ = nullptr;  // makes progress now; the server's thread only
+  const rpc::ReplyCarrier* in_turn_ = nullptr;  // makes progress now; the server's thread only
 
   rpc::AnswerQueue answers_;
   rpc::TcpServer tcp_;

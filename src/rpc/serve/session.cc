@@ -8,7 +8,6 @@
 #include "base/assert.h"
 #include "engine/work_id.h"
 #include "rpc/engine_options.h"
-#include "rpc/serve/admission.h"
 #include "rpc/serve/call_name.h"
 
 namespace rpcrdma::rpc {
@@ -25,45 +24,14 @@ Session* session_of(const CallContext& context) noexcept {
   return context.session();
 }
 
-std::string_view Context::peer_address() const noexcept {
-  return session_.connection_->peer_address();
-}
-
-MutableBytes Context::results_room(std::size_t size) {
-  return size <= transport::MessageRooms::kSize
-             ? room().memory
-             : session_.memory_.borrow(held_, size).value_or(MutableBytes{});
-}
-
-MutableBytes Context::result_memory(std::uint32_t size) {
-  const MutableBytes memory = session_.memory_.borrow(held_, size).value_or(MutableBytes{});
-  return memory.empty() ? memory : memory.first(size);
-}
+Context::Context(Session& session) noexcept : IncomingCall(session.serving_), session_(session) {}
 
 transport::Connection::Room Context::room() const {
   return session_.connection_->answer_room(engine::slot_of(call_));
 }
 
-void Context::handle_answered() {
-  if (session_.mailbox_.in_turn_of(session_)) {
-    session_.send_answer(*this);
-  } else {
-    session_.mailbox_.deliver(session_, call_);
-  }
-}
-
-void Context::end_connection() {
-  session_.why_ended_ = why_ending();
-  session_.connection_->engine().drop(call_, engine::DropReason::kUnheard);
-  session_.disconnect();
-}
-
 void Context::want_turn() noexcept {
   session_.want_turn();
-}
-
-void Context::handle_step_ended() {
-  session_.mailbox_.deliver(session_, call_);
 }
 
 // --- Session -----------------------------------------------------------------------------------
@@ -77,10 +45,8 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
     : connection_(&connection),
       chunk_memory_(*this, surroundings.pool, surroundings.memory_queue),
       memory_(connection, surroundings.pool, surroundings.regions, chunk_memory_.share()),
-      registry_(surroundings.registry),
       cache_(surroundings.cache),
-      duplicates_(surroundings.cache),
-      mailbox_(surroundings.mailbox) {
+      serving_(*this, surroundings.registry, surroundings.cache, surroundings.mailbox) {
   contexts_.resize(contexts);
 }
 
@@ -113,20 +79,9 @@ bool Session::progress(Instant now) noexcept {
     }
     // Behind the events: they may have given memory back, and the connection may have ended.
     if (chunk_memory_.anybody_waits() && retry_waiting()) again = true;
-    if (duplicates_.waiting() > 0 && retry_duplicates()) again = true;
+    if (serving_.waits_for_a_duplicate() && serving_.retry_duplicates()) again = true;
   }
   return left > 0;
-}
-
-void Session::answer(engine::CallId call) {
-  Context& context = this->context(call);
-  if (context.auth_.stage != CallAuth::Stage::kNone) [[unlikely]]
-    return go_on(context);
-  send_answer(context);
-}
-
-void Session::drop_step(engine::CallId call) {
-  if (context(call).drop_step()) --steps_;
 }
 
 Context& Session::context(engine::CallId call) {
@@ -168,75 +123,15 @@ bool Session::was_refused(Context& context, Xid xid, Bytes inline_part) {
   return cache_.was_refused(context.name_, now_);
 }
 
-// Reads the RPC header and finds the service. False: the call was answered, or waits for a step.
-bool Session::accept_header(Context& context, Bytes stream, Xid expected,
-                            std::span<const MessageReader::Placed> placed) {
-  if (stream.size() < xdr::kWordSize || Xid{xdr::load_word(stream.data())} != expected) {
-    // RFC 8166 §4.2.1: both headers name one XID. Whatever else is wrong, no reply could be right.
-    connection_->engine().reject(context.call_);
-    return false;
-  }
-  const Admission admission = context.admit(registry_, stream, refusal_);
-  if (admission.verdict != Admission::Verdict::kAccepted) [[unlikely]] {
-    switch (admission.verdict) {
-      case Admission::Verdict::kAccepted:
-        break;
-      case Admission::Verdict::kRefused:
-        context.take_refusal(refusal_) ? send_answer(context) : send_plain(context, refusal_);
-        break;
-      case Admission::Verdict::kLater:
-        ++steps_;
-        break;
-      case Admission::Verdict::kEnds:
-        context.end_connection();
-        break;
-      case Admission::Verdict::kNoCall:
-        // XIDs are separate for each direction: an answer would end a Call of ours with this one's.
-        connection_->engine().drop(context.call_, engine::DropReason::kIsReply);
-        break;
-      case Admission::Verdict::kCutOff:
-        // ERR_CHUNK gives the requester its credit back (RFC 8166 §4.5.2).
-        connection_->engine().reject(context.call_);
-        break;
-    }
-    return false;
-  }
-  context.service_ = admission.service;
-  context.header_size_ = admission.header_size;
-  context.traits_ = admission.traits;
-  context.is_whole_ = admission.is_whole;
-  const std::size_t size = admission.header_size;
-  const Bytes arguments = stream.subspan(size);
-  if (placed.empty()) [[likely]] {
-    std::construct_at(&context.arguments_, arguments, size);
-  } else {
-    std::construct_at(&context.arguments_, arguments, size, placed);
-  }
-  if (connection_->profile() == engine::Profile::kRfc5666) {
-    context.may_answer_by_read_ = context.traits_ != nullptr && context.traits_->may_answer_by_read;
-  }
-  return true;
+// RFC 8166 §4.2.1: both headers name one XID. Whatever else is wrong, no reply could be right.
+bool Session::names(const Context& context, Bytes stream, Xid expected) noexcept {
+  return stream.size() >= xdr::kWordSize && Xid{xdr::load_word(stream.data())} == expected &&
+         (!context.is_admitted() || context.is_still(stream));
 }
 
-// A step of authentication has ended elsewhere.
-void Session::go_on(Context& context) {
-  using Stage = CallAuth::Stage;
-  --steps_;
-  const Stage stage = std::exchange(context.auth_.stage, Stage::kNone);
-  if (stage == Stage::kSealing) return send_answer(context);
-  if (connection_->ended()) return connection_->engine().reject(context.call_);
-  if (stage == Stage::kUnwrapping) {
-    context.finish_unwrap();
-    if (!context.why_ending().empty()) return context.end_connection();
-    return context.status_ == AcceptStatus::kSuccess ? serve(context, {}) : send_answer(context);
-  }
-  const AuthStatus status = context.accepted();
-  if (!context.why_ending().empty()) return context.end_connection();
-  if (status != AuthStatus::kOk) {
-    context.auth_.end();
-    return send_plain(context, {context.header_.xid, oncrpc::AuthError{status}});
-  }
-  handle(*std::exchange(context.again_, std::nullopt));
+// Handles again what waited for a step of authentication.
+void Session::handle_admitted(IncomingCall& call) {
+  handle(*std::exchange(static_cast<Context&>(call).again_, std::nullopt));
 }
 
 void Session::handle_received(const engine::CallReceived& received) {
@@ -251,21 +146,19 @@ void Session::handle_received(const engine::CallReceived& received) {
                            ? Bytes(context.held_.loans[0].buffer).first(received.long_part->size)
                            : received.inline_part;
   // The loans are the Long Call's stream, if any, then one for each item that is not empty.
+  if (!admit(context, stream, received.xid, received)) [[unlikely]]
+    return;
   if (received.items.empty()) {
-    if (!accept_header(context, stream, received.xid, {})) [[unlikely]] {
-      if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = received;
-      return;
-    }
     if (received.padding != nullptr && context.is_whole_) [[unlikely]] {
       // Only the reader of the message could tell its fill bytes.
-      context.status_ = AcceptStatus::kGarbageArgs;
-      return send_answer(context);
+      return serving_.refuse(context, AcceptStatus::kGarbageArgs);
     }
+    context.set_arguments(stream);
     if (received.padding != nullptr) [[unlikely]] {
       context.arguments_.set_alignment(received.padding->alignment, received.padding->threshold,
                                        received.padding->start);
     }
-    return serve(context, {});
+    return serving_.serve(context);
   }
   std::array<MessageReader::Placed, engine::kReadChunksMax> placed;
   std::size_t count = 0;
@@ -277,103 +170,46 @@ void Session::handle_received(const engine::CallReceived& received) {
                            : Bytes(context.held_.loans[loan++].buffer).first(item.data.size)};
   }
   const auto found = std::span(placed).first(count);
-  if (!accept_header(context, stream, received.xid, found)) {
-    if (context.auth_.stage != CallAuth::Stage::kNone) context.again_ = received;
-    return;
-  }
-  serve(context, found);
-}
-
-void Session::serve(Context& context, std::span<const MessageReader::Placed> placed) {
-  if (context.is_to_be_unwrapped()) [[unlikely]] {
-    // Nothing of it is eligible for direct placement (RFC 8166 §6.1).
-    context.status_ = AcceptStatus::kGarbageArgs;
-    if (placed.empty() && !context.unwrap()) {
-      ++steps_;
-      return;
-    }
-    if (!context.why_ending().empty()) return context.end_connection();
-    if (context.status_ != AcceptStatus::kSuccess) return send_answer(context);
-  }
-  if (!duplicates_.concern(context.traits_)) [[likely]]
-    return execute(context);
-  using Next = DuplicateCalls::Next;
-  const Next next = duplicates_.begin(context, connection_->peer_address(), placed);
-  if (next == Next::kExecute) return execute(context);
-  if (next == Next::kAnswer) send_answer(context);
-}
-
-void Session::execute(Context& context) {
-  context.status_ = AcceptStatus::kSuccess;
-  if (!context.reserve_results(kResultsSizeDefault)) {
-    context.status_ = AcceptStatus::kSystemErr;
-    return send_answer(context);
-  }
-  if (context.header_.procedure.number == 0 && !context.is_whole_) {
-    send_answer(context);  // NULL, RFC 5531 §12: always answers
-  } else {
-    context.service_->call(context);
-  }
-}
-
-// Returns whether any went on.
-bool Session::retry_duplicates() {
-  bool moved = false;
-  for (const auto& each : contexts_) {
-    if (each == nullptr) continue;
-    Context& context = *each;
-    if (!DuplicateCalls::waits(context)) continue;
-    if (connection_->ended()) {
-      duplicates_.give_up(context);
-      connection_->engine().reject(context.call_);
-    } else {
-      const auto next = duplicates_.retry(context);
-      if (next == DuplicateCalls::Next::kWait) continue;
-      if (next == DuplicateCalls::Next::kExecute) execute(context);
-      if (next == DuplicateCalls::Next::kAnswer) send_answer(context);
-    }
-    moved = true;
-  }
-  return moved;
+  context.set_arguments(stream, found);
+  serving_.serve(context, found);
 }
 
 // --- Its answer --------------------------------------------------------------------------------
 
-void Session::send_answer(Context& context) {
-  RPCRDMA_REQUIRE(context.active_, "a call is answered twice");
-  duplicates_.handle_answer(context);
-  if (context.is_to_be_sealed() && !context.seal()) [[unlikely]] {
-    ++steps_;
-    return;
-  }
-  if (!context.why_ending().empty()) [[unlikely]]
-    return context.end_connection();
+std::string_view Session::peer_address() const noexcept {
+  return connection_->peer_address();
+}
+
+MutableBytes Session::room(IncomingCall& call, std::size_t size) {
+  return size <= transport::MessageRooms::kSize ? static_cast<Context&>(call).room().memory
+                                                : borrow(call, size);
+}
+
+MutableBytes Session::borrow(IncomingCall& call, std::size_t size) {
+  return memory_.borrow(static_cast<Context&>(call).held_, size).value_or(MutableBytes{});
+}
+
+bool Session::send(IncomingCall& call, std::size_t start, const WrappedResults& wrapped) {
+  auto& context = static_cast<Context&>(call);
   const auto place = context.room();
   const bool is_in_room = context.results_buffer_.data() == place.memory.data();
-  const bool is_plain = context.status_ == AcceptStatus::kSuccess &&
-                        context.auth_.with == nullptr && context.results_.items().empty();
-  if (!is_in_room || !is_plain) return send_long_answer(context, place);
+  const bool is_plain = context.auth_.with == nullptr && context.results_.items().empty();
+  if (!is_in_room || !is_plain) return send_runs(context, start, wrapped);
   // The common case: all of it is in the message room.
-  const std::size_t start = context.write_header();
   const std::size_t size = kReplyRoom - start + context.results_.size();
   const engine::Fragment run{place.lease, static_cast<std::uint32_t>(size), place.offset + start,
                              0};
   engine::Outgoing reply;
-  reply.may_be_read = context.may_answer_by_read_;
+  reply.may_be_read = may_be_read(context);
   reply.stream = {&run, 1};
   reply.header_room = place.header_room() + start;
   connection_->engine().start_reply(context.call_, reply);
+  return true;
 }
 
-void Session::send_long_answer(Context& context, const transport::Connection::Room& place) {
-  Context::Wrapped wrapped;
-  bool is_wrapped = false;
-  if (context.auth_.with != nullptr) {
-    wrapped = context.take_wrapped();
-    is_wrapped = context.auth_.call.is_wrapped;
-  }
-  if (context.status_ != AcceptStatus::kSuccess) return send_plain(context, context.plain_header());
-  const std::size_t start = context.write_header();
+bool Session::send_runs(Context& context, std::size_t start, const WrappedResults& wrapped) {
+  const auto place = context.room();
+  const bool is_wrapped = context.auth_.with != nullptr && context.auth_.call.is_wrapped;
   CallMemory::Stream stream;
   const Bytes header = Bytes(context.results_buffer_).subspan(start, kReplyRoom - start);
   bool is_located =
@@ -385,18 +221,22 @@ void Session::send_long_answer(Context& context, const transport::Connection::Ro
     const Bytes after = context.put_behind(wrapped.after);
     is_located = is_located && memory_.locate(context.held_, place, {after}, stream);
   }
-  if (!is_located) {
-    context.status_ = AcceptStatus::kSystemErr;
-    return send_plain(context, context.plain_header());
-  }
+  if (!is_located) return false;
   engine::Outgoing reply;
-  reply.may_be_read = context.may_answer_by_read_;
+  reply.may_be_read = may_be_read(context);
   reply.stream = stream.view();
   connection_->engine().start_reply(context.call_, reply);
+  return true;
 }
 
-// Sends a reply without results.
-void Session::send_plain(Context& context, const oncrpc::ReplyHeader& header) {
+// Returns whether the requester may read the results out of this server's memory (RFC 5666).
+bool Session::may_be_read(const Context& context) const noexcept {
+  return connection_->profile() == engine::Profile::kRfc5666 && context.traits_ != nullptr &&
+         context.traits_->may_answer_by_read;
+}
+
+void Session::send_plain(IncomingCall& call, const oncrpc::ReplyHeader& header) {
+  const auto& context = static_cast<const Context&>(call);
   const auto place = context.room();
   xdr::Writer writer(place.memory);
   oncrpc::encode_reply(header, writer);
@@ -406,6 +246,23 @@ void Session::send_plain(Context& context, const oncrpc::ReplyHeader& header) {
   reply.stream = {&run, 1};
   reply.header_room = place.header_room();
   connection_->engine().start_reply(context.call_, reply);
+}
+
+void Session::give_up(IncomingCall& call, NoReply why) {
+  const engine::CallId id = static_cast<const Context&>(call).call_;
+  engine::Connection& engine = connection_->engine();
+  switch (why) {
+    case NoReply::kIsReply:
+      // XIDs are separate for each direction: an answer would end a Call of ours with this one's.
+      return engine.drop(id, engine::DropReason::kIsReply);
+    case NoReply::kUnheard:
+      engine.drop(id, engine::DropReason::kUnheard);
+      return disconnect();
+    case NoReply::kCutOff:
+    case NoReply::kLost:
+      // ERR_CHUNK gives the requester its credit back (RFC 8166 §4.5.2).
+      return engine.reject(id);
+  }
 }
 
 void Session::handle_done(const engine::CallDone& done) {

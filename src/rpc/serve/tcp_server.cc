@@ -70,20 +70,21 @@ Expected<std::string, Error> TcpServer::listen(std::string_view address) {
   return std::string(listeners_.emplace_back(std::move(*listener))->address());
 }
 
-void TcpServer::progress(Instant now) {
+void TcpServer::progress(Instant now, const ReplyCarrier*& in_turn) {
   waits_for_a_duplicate_ = false;
   memory_wanted_at_ = 0;
   next_deadline_.reset();
   if (listeners_.empty() && sessions_.empty()) return;
   accept_connections(now);
-  answers_.take_all([](TcpSession& session, TcpCall& call) { session.answer(call); });
   bool has_more = false;
   for (const auto& session : sessions_) {
+    in_turn = session.get();
     session->progress(now);
+    in_turn = nullptr;
     end_if_idle(*session, now);
     if (auto socket = session->take_socket()) stepping_up_.push_back(std::move(*socket));
     has_more = has_more || session->has_more();
-    waits_for_a_duplicate_ = waits_for_a_duplicate_ || session->waits_for_a_duplicate();
+    waits_for_a_duplicate_ = waits_for_a_duplicate_ || session->serving().waits_for_a_duplicate();
     if (session->waits_for_memory()) {
       memory_wanted_at_ = std::max(memory_wanted_at_, shared_.pool.bytes_in_use());
     }
@@ -97,7 +98,7 @@ void TcpServer::progress(Instant now) {
 void TcpServer::step_up() {
   for (posix::Fd& socket : stepping_up_) {
     // The first shard refuses it by closing it.
-    if (can_step_up()) (void)shared_.state.inboxes.front()->step_up(socket);
+    if (shared_.state.takes_step_ups) (void)shared_.state.inboxes.front()->step_up(socket);
   }
   stepping_up_.clear();
 }
@@ -156,7 +157,8 @@ void TcpServer::open(posix::Fd socket, Instant now) {
   }
   const std::string peer((*connection)->peer_address());
   const TcpSession::Surroundings surroundings{shared_.pool, shared_.state.registry,
-                                              shared_.state.cache, *this};
+                                              shared_.state.cache, shared_.mailbox,
+                                              shared_.state.takes_step_ups};
   sessions_.push_back(
       std::make_unique<TcpSession>(std::move(*connection), surroundings, options_, now));
   shares_.add(peer);
@@ -211,10 +213,6 @@ void TcpServer::end_if_idle(TcpSession& session, Instant now) {
   if (!next_deadline_ || deadline < *next_deadline_) next_deadline_ = deadline;
 }
 
-bool TcpServer::can_step_up() const noexcept {
-  return shared_.state.takes_step_ups;
-}
-
 void TcpServer::remove_finished() {
   std::erase_if(sessions_, [this](const auto& session) {
     if (!session->finished()) return false;
@@ -230,12 +228,8 @@ void TcpServer::remove_finished() {
 
 std::uint32_t TcpServer::steps() const noexcept {
   std::uint32_t sum = 0;
-  for (const auto& session : sessions_) sum += session->steps();
+  for (const auto& session : sessions_) sum += session->serving().steps();
   return sum;
-}
-
-void TcpServer::deliver(TcpSession& session, TcpCall& call) {
-  answers_.deliver(session, call, [this] { shared_.loop.wake(); });
 }
 
 void TcpServer::drain() {

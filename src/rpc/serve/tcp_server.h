@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "posix/reactor.h"
-#include "rpc/answer_queue.h"
 #include "rpc/pool_memory.h"
 #include "rpc/serve/host_shares.h"
+#include "rpc/serve/mailbox.h"
 #include "rpc/serve/server_loop.h"
 #include "rpc/serve/server_state.h"
 #include "rpc/serve/shard_inbox.h"
@@ -25,7 +25,7 @@
 
 namespace rpcrdma::rpc {
 
-class TcpServer final : private TcpMailbox {
+class TcpServer {
  public:
   // What it shares with the rest of the server; outlives it.
   struct Surroundings {
@@ -33,6 +33,7 @@ class TcpServer final : private TcpMailbox {
     ShardInbox& inbox;  // of this shard
     transport::BufferPool& pool;
     ServerLoop& loop;
+    Mailbox& mailbox;
   };
   explicit TcpServer(const Surroundings& surroundings);
   ~TcpServer() = default;
@@ -47,8 +48,8 @@ class TcpServer final : private TcpMailbox {
   void accept(posix::Fd socket, Instant now);
   // It was admitted, and the server is stopping.
   void drop(const posix::Fd& socket);
-  // Accepts connections, takes answers, and gives each session its turn.
-  void progress(Instant now);
+  // Accepts connections, and gives each session its turn, during which it is `in_turn`.
+  void progress(Instant now, const ReplyCarrier*& in_turn);
   // When progress() has something to do although nothing has happened. Of the last one.
   std::optional<Instant> next_deadline() const noexcept { return next_deadline_; }
   // Takes no more connections and no more Calls; connections close when theirs are answered.
@@ -64,15 +65,10 @@ class TcpServer final : private TcpMailbox {
   // No session would lose anything if the server ended now.
   bool all_closing() const noexcept;
   TransferCounters counters() const noexcept;
-  // Steps of authentication that go on elsewhere; and, when the server goes, those that have ended.
+  // Steps of authentication that go on elsewhere.
   std::uint32_t steps() const noexcept;
-  void drop_steps() {
-    answers_.take_all([](TcpSession& session, TcpCall& call) { session.drop_step(call); });
-  }
 
  private:
-  void deliver(TcpSession& session, TcpCall& call) override;
-  bool can_step_up() const noexcept override;
   void accept_connections(Instant now);
   void open(posix::Fd socket, Instant now);
   std::optional<Error> make_room(std::string_view peer, Instant now);
@@ -89,8 +85,7 @@ class TcpServer final : private TcpMailbox {
   std::vector<std::unique_ptr<tcp::Listener>> listeners_;
   std::vector<std::unique_ptr<TcpSession>> sessions_;
   std::vector<posix::Fd> stepping_up_;  // of sessions that have ended
-  BasicAnswerQueue<TcpSession, TcpCall&> answers_;
-  HostShares shares_;  // of sessions_
+  HostShares shares_;                   // of sessions_
   SparePace spare_pace_;
   TransferCounters ended_;  // of sessions that are gone
   bool waits_for_a_duplicate_ = false;

@@ -3,6 +3,7 @@
 #define RPCRDMA_RPC_SERVE_TCP_SESSION_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,8 +15,10 @@
 #include "base/bounded_vector.h"
 #include "base/ring.h"
 #include "oncrpc/registry.h"
-#include "rpc/serve/duplicate_calls.h"
 #include "rpc/serve/incoming_call.h"
+#include "rpc/serve/mailbox.h"
+#include "rpc/serve/reply_carrier.h"
+#include "rpc/serve/serving.h"
 #include "rpcrdma/counters.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/options.h"
@@ -24,51 +27,35 @@
 
 namespace rpcrdma::rpc {
 
-class TcpCall;
 class TcpSession;
-
-// Where answers go that come from other threads, or from outside of their session's turn.
-class TcpMailbox {
- public:
-  virtual void deliver(TcpSession& session, TcpCall& call) = 0;  // from any thread
-  // Whether a released socket can go on as RDMA now.
-  virtual bool can_step_up() const noexcept = 0;
-
- protected:
-  ~TcpMailbox() = default;
-};
 
 // A Call in service, until its reply has gone. Used again and again.
 class TcpCall final : public IncomingCall {
  public:
-  explicit TcpCall(TcpSession& session) noexcept : session_(session) {}
+  explicit TcpCall(TcpSession& session) noexcept;
 
-  std::string_view peer_address() const noexcept override;
-  MutableBytes result_memory(std::uint32_t size) override;
   StepUp step_up() override;
 
  private:
   friend class TcpSession;
-  MutableBytes results_room(std::size_t size) override;
-  void handle_answered() override;
-  void handle_step_ended() override;
 
   TcpSession& session_;
-  bool active_ = false;    // received and not answered
   bool steps_up_ = false;  // kNow was said
   tcp::Message message_;
   BoundedVector<MutableBytes, 24> loans_;    // of the pool
   std::array<std::byte, kReplyRoom> plain_;  // a reply without results
 };
 
-class TcpSession {
+class TcpSession final : public ReplyCarrier {
  public:
   // What sessions share; outlives them.
   struct Surroundings {
     transport::BufferPool& pool;
     const oncrpc::ServiceRegistry& registry;
     ReplyCache& cache;
-    TcpMailbox& mailbox;
+    Mailbox& mailbox;
+    // Whether a released socket can go on as RDMA now.
+    const std::atomic<bool>& takes_step_ups;
   };
   TcpSession(std::unique_ptr<tcp::Connection> connection, const Surroundings& surroundings,
              const TcpOptions& options, Instant now);
@@ -78,12 +65,6 @@ class TcpSession {
 
   // Takes and serves what has come, as far as the limits let it, and sends replies.
   void progress(Instant now) noexcept;  // an exception of a service ends the program
-  // An answer that came through the mailbox.
-  void answer(TcpCall& call);
-  // The server goes: what came through the mailbox is the end of a step, if it is one.
-  void drop_step(TcpCall& call) {
-    if (call.drop_step()) --steps_;
-  }
   // Takes no more Calls, and closes when those in service are answered.
   void drain() noexcept { draining_ = true; }
   void abort() { connection_->abort(); }
@@ -95,7 +76,7 @@ class TcpSession {
     constexpr std::chrono::seconds kLeft{1};
     const bool is_executing = in_service_ > answered_.size();
     const bool is_left = connection_->bytes_unsent() > 0 && now - last_call_ >= kLeft;
-    return !is_executing && (!has_served_ || is_left);
+    return !is_executing && (!serving_.has_served() || is_left);
   }
   // Ends at once, so that another connection has room. Precondition: may_make_room(), or nothing is
   // under way: idle_since() and is_peer_quiet().
@@ -111,17 +92,15 @@ class TcpSession {
   // There are Calls that could be taken at once: progress() takes so many in a round.
   bool has_more() const noexcept { return takes_calls() && connection_->has_more(); }
   bool waits_for_memory() const noexcept { return !ended() && connection_->starved(); }
-  bool waits_for_a_duplicate() const noexcept { return duplicates_.waiting() > 0; }
-  // Steps of authentication that go on elsewhere.
-  std::uint32_t steps() const noexcept { return steps_; }
-  bool ended() const noexcept { return connection_->ended(); }
+  const Serving& serving() const noexcept { return serving_; }
+  bool ended() const noexcept override { return connection_->ended(); }
   bool finished() const noexcept { return ended() && in_service_ == 0; }
   // It may be destroyed and would lose nothing.
   bool closing() const noexcept { return connection_->closing() && in_service_ == 0; }
   // Why it ended; nullopt: in order. `was_reset_at_rest` becomes whether the peer reset it while
   // nothing was under way.
   std::optional<Error> failure(bool& was_reset_at_rest) const;
-  std::string_view peer_address() const noexcept { return connection_->peer_address(); }
+  std::string_view peer_address() const noexcept override { return connection_->peer_address(); }
   TransferCounters counters() const noexcept;
 
  private:
@@ -133,43 +112,35 @@ class TcpSession {
   void receive();
   void release_socket();
   TcpCall& begin_call(tcp::Message message);
-  void admit(TcpCall& call);
-  void give_up(TcpCall& call);
-  void end_with(TcpCall& call);
-  void go_on(TcpCall& call);
-  void accept(TcpCall& call);
-  void execute(TcpCall& call);
-  void retry_duplicates();
-  void send_answer(TcpCall& call);
-  void send_plain(TcpCall& call, const oncrpc::ReplyHeader& header);
-  void send(TcpCall& call, std::span<const Bytes> runs);
   void settle();
   void free_call(TcpCall& call);
-  MutableBytes borrow(TcpCall& call, std::size_t size);
+
+  MutableBytes room(IncomingCall& call, std::size_t size) override { return borrow(call, size); }
+  MutableBytes borrow(IncomingCall& call, std::size_t size) override;
+  bool send(IncomingCall& call, std::size_t start, const WrappedResults& wrapped) override;
+  void send_plain(IncomingCall& call, const oncrpc::ReplyHeader& header) override;
+  void give_up(IncomingCall& call, NoReply why) override;
+  void handle_admitted(IncomingCall& call) override;
+  void want_turn() noexcept override {}
 
   const std::unique_ptr<tcp::Connection> connection_;
   transport::BufferPool& pool_;
-  const oncrpc::ServiceRegistry& registry_;
-  oncrpc::ReplyHeader refusal_{};  // scratch: of the Call that is being judged
-  DuplicateCalls duplicates_;
-  TcpMailbox& mailbox_;
+  Serving serving_;
+  const std::atomic<bool>& takes_step_ups_;
   const TcpOptions options_;
   std::vector<std::unique_ptr<TcpCall>> calls_;  // as many as ever were in service at a time
   std::vector<TcpCall*> free_;
   Ring<TcpCall*> answered_;       // whose replies are on their way, in their order
   std::uint64_t settled_ = 0;     // replies that have gone
   std::uint32_t in_service_ = 0;  // calls that are not free
-  std::uint32_t steps_ = 0;       // calls that wait for a step
   std::uint64_t calls_ended_ = 0;
   std::uint64_t dropped_ = 0;  // messages that are no Calls
   bool draining_ = false;
-  bool stepping_up_ = false;    // the answer that says so is on its way; nothing more is read
-  std::string_view why_ended_;  // an authenticator has ended it
-  bool talked_on_ = false;      // the peer did, before it had that answer
+  bool stepping_up_ = false;  // the answer that says so is on its way; nothing more is read
+  bool talked_on_ = false;    // the peer did, before it had that answer
   bool made_room_ = false;
   bool stepped_up_ = false;
-  bool has_served_ = false;  // a call other than NULL
-  bool is_at_rest_ = true;   // nothing was under way when the last turn before its end was over
+  bool is_at_rest_ = true;  // nothing was under way when the last turn before its end was over
   std::optional<posix::Fd> socket_;  // released, for take_socket()
   Instant last_call_;
   Instant busy_until_;  // when something was seen to be under way last

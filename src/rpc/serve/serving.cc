@@ -1,0 +1,181 @@
+#include "rpc/serve/serving.h"
+
+#include <utility>
+
+#include "base/assert.h"
+
+namespace rpcrdma::rpc {
+
+// --- Before it is executed ---------------------------------------------------------------------
+
+bool Serving::admit(IncomingCall& call, Bytes message) {
+  call.is_unanswered_ = true;
+  const Verdict verdict = call.admit(registry_, message, refusal_);
+  if (verdict == Verdict::kAccepted) [[likely]]
+    return true;
+  handle_verdict(call, verdict);
+  return false;
+}
+
+void Serving::handle_verdict(IncomingCall& call, Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kAccepted:
+      return;
+    case Verdict::kRefused:
+      return call.take_refusal(refusal_) ? answer(call) : carrier_.send_plain(call, refusal_);
+    case Verdict::kLater:
+      ++steps_;
+      return;
+    case Verdict::kEnds:
+      return end_connection(call);
+    case Verdict::kNoCall:
+      return carrier_.give_up(call, NoReply::kIsReply);
+    case Verdict::kCutOff:
+      return carrier_.give_up(call, NoReply::kCutOff);
+  }
+}
+
+void Serving::serve(IncomingCall& call, std::span<const MessageReader::Placed> placed) {
+  if (call.is_to_be_unwrapped()) [[unlikely]] {
+    // Nothing of a wrapped call is eligible for direct placement (RFC 8166 §6.1).
+    if (!placed.empty()) return refuse(call, AcceptStatus::kGarbageArgs);
+    if (!call.unwrap()) {
+      ++steps_;
+      return;
+    }
+    if (!check_unwrapped(call)) return;
+  }
+  if (!duplicates_.concern(call.traits_)) [[likely]]
+    return execute(call);
+  const Next next = duplicates_.begin(call, carrier_.peer_address(), placed);
+  if (next == Next::kWait) return waiting_.push_back(&call);
+  handle_next(call, next);
+}
+
+// Returns false if the call cannot be executed, and then ends it.
+bool Serving::check_unwrapped(IncomingCall& call) {
+  if (!call.why_ending().empty()) {
+    end_connection(call);
+    return false;
+  }
+  if (call.status_ != AcceptStatus::kSuccess) {
+    answer(call);
+    return false;
+  }
+  return true;
+}
+
+void Serving::execute(IncomingCall& call) {
+  call.status_ = AcceptStatus::kSuccess;
+  if (!call.reserve_results(kResultsSizeDefault)) return refuse(call, AcceptStatus::kSystemErr);
+  if (call.header_.procedure.number == 0 && !call.is_whole_) {
+    return answer(call);  // NULL, RFC 5531 §12: always answers
+  }
+  has_served_ = true;
+  call.service_->call(call);
+}
+
+void Serving::refuse(IncomingCall& call, AcceptStatus status) {
+  call.status_ = status;
+  answer(call);
+}
+
+void Serving::end_connection(IncomingCall& call) {
+  why_ended_ = call.why_ending();
+  carrier_.give_up(call, NoReply::kUnheard);
+}
+
+// --- Calls that wait ---------------------------------------------------------------------------
+
+void Serving::handle_delivered(IncomingCall& call) {
+  if (call.waits_for_step()) [[unlikely]] {
+    go_on(call);
+  } else {
+    answer(call);
+  }
+  carrier_.want_turn();
+}
+
+// A step of authentication has ended elsewhere.
+void Serving::go_on(IncomingCall& call) {
+  using Stage = CallAuth::Stage;
+  --steps_;
+  const Stage stage = std::exchange(call.auth_.stage, Stage::kNone);
+  if (stage == Stage::kSealing) return send(call);
+  if (carrier_.ended()) return carrier_.give_up(call, NoReply::kLost);
+  if (stage == Stage::kUnwrapping) {
+    call.finish_unwrap();
+    if (check_unwrapped(call)) serve(call);
+    return;
+  }
+  const Verdict verdict = call.finish_accept(registry_, refusal_);
+  if (verdict == Verdict::kAccepted) return carrier_.handle_admitted(call);
+  handle_verdict(call, verdict);
+}
+
+void Serving::drop_step(IncomingCall& call) noexcept {
+  const auto stage = std::exchange(call.auth_.stage, CallAuth::Stage::kNone);
+  if (stage != CallAuth::Stage::kNone) --steps_;
+}
+
+bool Serving::retry_duplicates() {
+  bool moved = false;
+  for (std::size_t i = 0; i < waiting_.size();) {
+    IncomingCall& call = *waiting_[i];
+    const bool is_lost = carrier_.ended();
+    const Next next = is_lost ? Next::kExecute : duplicates_.retry(call);
+    if (next == Next::kWait) {
+      ++i;
+      continue;
+    }
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    moved = true;
+    if (is_lost) {
+      call.duplicate_of_.reset();
+      carrier_.give_up(call, NoReply::kLost);
+    } else {
+      handle_next(call, next);
+    }
+  }
+  return moved;
+}
+
+void Serving::handle_next(IncomingCall& call, Next next) {
+  next == Next::kExecute ? execute(call) : answer(call);
+}
+
+// --- Its answer --------------------------------------------------------------------------------
+
+void Serving::handle_answered(IncomingCall& call) {
+  if (mailbox_.in_turn_of(carrier_)) {
+    answer(call);
+  } else {
+    mailbox_.deliver(call);
+  }
+}
+
+void Serving::answer(IncomingCall& call) {
+  RPCRDMA_REQUIRE(call.is_unanswered_, "a call is answered twice");
+  call.is_unanswered_ = false;
+  duplicates_.handle_answer(call);
+  if (call.auth_.with != nullptr && !call.seal()) [[unlikely]] {
+    ++steps_;
+    return;
+  }
+  send(call);
+}
+
+void Serving::send(IncomingCall& call) {
+  WrappedResults wrapped;
+  if (call.auth_.with != nullptr) [[unlikely]] {
+    if (!call.why_ending().empty()) return end_connection(call);
+    wrapped = call.take_wrapped();
+  }
+  if (call.status_ == AcceptStatus::kSuccess) {
+    if (carrier_.send(call, call.write_header(), wrapped)) return;
+    call.status_ = AcceptStatus::kSystemErr;
+  }
+  carrier_.send_plain(call, call.plain_header());
+}
+
+}  // namespace rpcrdma::rpc

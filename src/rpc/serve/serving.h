@@ -1,0 +1,94 @@
+// The life of an incoming Call, over any transport: it is admitted, unwrapped, compared with the
+// calls that were executed before, executed, sealed and answered.
+#ifndef RPCRDMA_RPC_SERVE_SERVING_H_
+#define RPCRDMA_RPC_SERVE_SERVING_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "oncrpc/message.h"
+#include "oncrpc/registry.h"
+#include "rpc/serve/duplicate_calls.h"
+#include "rpc/serve/incoming_call.h"
+#include "rpc/serve/mailbox.h"
+#include "rpc/serve/reply_cache.h"
+#include "rpc/serve/reply_carrier.h"
+#include "rpcrdma/service.h"
+
+namespace rpcrdma::rpc {
+
+// Serves the Calls of one connection. The carrier calls, in this order, admit() for a Call that has
+// come, IncomingCall::set_arguments() and serve(); Serving answers through the carrier. The carrier
+// ends each call by IncomingCall::end_call() when its reply has gone, or in give_up().
+class Serving {
+ public:
+  // All of them outlive it.
+  Serving(ReplyCarrier& carrier, const oncrpc::ServiceRegistry& registry, ReplyCache& cache,
+          Mailbox& mailbox) noexcept
+      : carrier_(carrier), registry_(registry), duplicates_(cache), mailbox_(mailbox) {}
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+
+  // Reads the header of a new Call and judges it. Returns false if the call is answered, given up,
+  // or waits for a step of authentication (IncomingCall::waits_for_step()), after which the carrier
+  // gets handle_admitted().
+  bool admit(IncomingCall& call, Bytes message);
+  // Executes an admitted call that has its arguments, or answers it from the reply cache.
+  // `placed`: arguments outside of the message.
+  void serve(IncomingCall& call, std::span<const MessageReader::Placed> placed = {});
+  // Answers an admitted call that is not executed.
+  void refuse(IncomingCall& call, AcceptStatus status);
+
+  // The service has answered, or a step has ended elsewhere. From any thread.
+  void handle_answered(IncomingCall& call);
+  void handle_step_ended(IncomingCall& call) { mailbox_.deliver(call); }
+  // Takes what came through the mailbox.
+  void handle_delivered(IncomingCall& call);
+  // The same while the server ends: nothing is answered any more.
+  void drop_step(IncomingCall& call) noexcept;
+
+  // Tries again for calls that wait for the end of the same call elsewhere. Returns whether any
+  // went on.
+  bool retry_duplicates();
+  bool waits_for_a_duplicate() const noexcept { return !waiting_.empty(); }
+
+  ReplyCarrier& carrier() const noexcept { return carrier_; }
+  Mailbox& mailbox() const noexcept { return mailbox_; }
+  // Returns whether an authenticator judges any Calls.
+  bool checks_any() const noexcept { return registry_.checks_any(); }
+  // How many calls wait for steps of authentication that go on elsewhere.
+  std::uint32_t steps() const noexcept { return steps_; }
+  bool has_served() const noexcept { return has_served_; }  // a call other than NULL
+  std::uint64_t cached_replies() const noexcept { return duplicates_.cached_replies(); }
+  // Why an authenticator has ended the connection; empty: none has.
+  std::string_view why_ended() const noexcept { return why_ended_; }
+
+ private:
+  using Verdict = IncomingCall::Verdict;
+  using Next = DuplicateCalls::Next;
+
+  void handle_verdict(IncomingCall& call, Verdict verdict);
+  void go_on(IncomingCall& call);
+  bool check_unwrapped(IncomingCall& call);
+  void execute(IncomingCall& call);
+  void handle_next(IncomingCall& call, Next next);
+  void answer(IncomingCall& call);
+  void send(IncomingCall& call);
+  void end_connection(IncomingCall& call);
+
+  ReplyCarrier& carrier_;
+  const oncrpc::ServiceRegistry& registry_;
+  DuplicateCalls duplicates_;
+  Mailbox& mailbox_;
+  std::vector<IncomingCall*> waiting_;  // for the end of the same call, in the order they came
+  std::uint32_t steps_ = 0;
+  bool has_served_ = false;
+  std::string_view why_ended_;
+  oncrpc::ReplyHeader refusal_{};  // scratch: of the call that is being judged
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_SERVE_SERVING_H_
