@@ -125,15 +125,15 @@ rpcrdma::Expected<std::unique_ptr<Exporter>, std::string> Exporter::open(Exporte
 }
 
 void Exporter::make_room_in(rpcrdma::ServerOptions& options) {
-  options.bulk_size_max = std::max(options.bulk_size_max, NfsService::kTransferMax);
-  constexpr std::uint32_t kLongest = NfsService::kTransferMax + kMessageMax;
+  options.bulk_size_max = std::max(options.bulk_size_max, kServerTransferMax);
+  constexpr std::uint32_t kLongest = kServerTransferMax + kMessageMax;
   options.long_call_size_max = std::max(options.long_call_size_max, kLongest);
   options.tcp.record_size_max =
       std::max<decltype(options.tcp.record_size_max)>(options.tcp.record_size_max, kLongest);
 }
 
 rpcrdma::Expected<void, rpcrdma::Error> Exporter::add_to(rpcrdma::Server& server) {
-  if (auto added = server.add(nfs3::NFS_V3_Service::kProgram, nfs3::NFS_V3_Service::kVersion, nfs_);
+  if (auto added = server.add(nfs3::NFS_V3_Binding::kProgram, nfs3::NFS_V3_Binding::kVersion, nfs_);
       !added) {
     return added;
   }

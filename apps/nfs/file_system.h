@@ -1,16 +1,17 @@
-// What keeps the files: the seam between the NFS service and its back ends.
+// The storage of an export: the seam between the NFS service and its back ends.
 //
-// Operations are those of RFC 1813, with its arguments and results. The service has checked before
-// that the handle is one of the export, that the caller may use the export, that names are names
-// (one component, not "." or ".."), that attributes to set can be set (sizes below 2^63, less than
-// a second of nanoseconds, owners that there can be), and that nothing is changed in an export that
-// is read-only. The back end checks what the caller may do with the file.
+// Requests have the arguments and results of RFC 1813. The service has made the checks of
+// procedures.h before: the handle is one of the export, the caller may use the export, names have
+// one component, attributes can be set, and nothing changes in an export that is read-only. The
+// back end checks what the caller may do with the file. LOOKUP alone takes "." and "..": the parent
+// of the export's directory is that directory. `count` and `maxcount` of a listing are what the
+// answer has room for, bytes of XDR.
 //
-// Threads: operations begin on any thread and do not block. Each ends by calling `done` exactly
-// once, on any thread, perhaps before the operation has returned. Views in the arguments, and the
-// memory given to read(), stay valid until then.
+// Threads: start() may be called on any thread and does not block. A request ends when the back end
+// calls `done`, exactly once, on any thread, perhaps before start() has returned. Views in the
+// arguments, and the memory of the results, stay valid until then.
 //
-// It knows neither file descriptors nor RDMA, so that what keeps the files may be elsewhere.
+// This header knows neither file descriptors nor RDMA, so that the storage may be elsewhere.
 #ifndef RPCRDMA_NFS_FILE_SYSTEM_H_
 #define RPCRDMA_NFS_FILE_SYSTEM_H_
 
@@ -21,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "nfs/procedures.h"
 #include "nfs3.h"
 #include "rpcrdma/callback.h"
 #include "rpcrdma/types.h"
@@ -44,70 +46,60 @@ class HandleMaker {
   virtual nfs3::nfs_fh3 seal(std::span<const std::byte> inner) const = 0;
 };
 
-class FileSystem {
+template <class Results>
+using Done = rpcrdma::Callback<void(Results)>;
+
+// One call on its way through a back end.
+template <class ProcedureType>
+struct Request {
+  using Procedure = ProcedureType;
+  using Results = typename Procedure::Results;
+
+  Caller caller{};
+  typename Procedure::Args args{};  // handles are the back end's own; those in results are sealed
+  rpcrdma::MutableBytes into{};     // Procedure::memory_size() bytes; the results view them
+  Done<Results> done{};
+};
+template <std::uint32_t kNumber>
+using RequestOf = Request<Procedure<kNumber>>;
+
+// One virtual function start() for each procedure from 1 to `kLast`.
+template <std::uint32_t kLast>
+class Operations : public Operations<kLast - 1> {
  public:
-  template <class Results>
-  using Done = rpcrdma::Callback<void(Results)>;
+  using Operations<kLast - 1>::start;
+  virtual void start(RequestOf<kLast> request) = 0;
+};
+template <>
+class Operations<1> {
+ public:
+  virtual ~Operations() = default;
+  virtual void start(RequestOf<1> request) = 0;
+};
 
-  // Ends what is under way, or waits for it.
-  virtual ~FileSystem() = default;
-
-  // Ends, or waits for, what is with threads of its own; what comes afterwards is answered with
-  // JUKEBOX. False: some still wait at that time, for what may never come, and it cannot be
-  // destroyed; the process can leave by _exit(2), and nothing is lost that was answered.
+// A back end derives from FileSystemOf (back_end/dispatch.h). The destructor ends, or waits for,
+// the calls that are under way.
+class FileSystem : public Operations<kLastProcedure> {
+ public:
+  // Waits until `until` for the calls that are on threads of the back end; calls that come later
+  // are answered with JUKEBOX. False: some calls still wait for something that may never come, and
+  // the back end cannot be destroyed; the process can leave by _exit(2), and loses nothing that was
+  // answered.
   virtual bool stop(std::chrono::steady_clock::time_point /*until*/) noexcept { return true; }
 
-  // Asks what keeps the files, so that an answer says that it is there at this moment. Where that
-  // is this machine, the attributes of the export's directory do.
+  // Asks the storage itself, so that an answer proves that it is reachable at this moment. For
+  // storage of this machine, the attributes of the export's directory prove that.
   virtual void check(Done<nfs3::GETATTR3res> done) {
-    nfs3::GETATTR3args args;
-    args.object.data = root();
-    get_attributes({}, std::move(args), std::move(done));
+    RequestOf<nfs3::NFSPROC3_GETATTR> request{.done = std::move(done)};
+    request.args.object.data = root();
+    start(std::move(request));
   }
 
   // Called about once a second, on any thread: begins what has to be done though no call comes.
   virtual void do_chores() {}
 
-  // Handles in arguments are the back end's own, those in results are sealed.
-
-  // The inner handle of the export's directory.
+  // Returns the inner handle of the export's directory.
   virtual std::vector<std::byte> root() const = 0;
-
-  virtual void get_attributes(Caller caller, nfs3::GETATTR3args args,
-                              Done<nfs3::GETATTR3res> done) = 0;
-  virtual void set_attributes(Caller caller, nfs3::SETATTR3args args,
-                              Done<nfs3::SETATTR3res> done) = 0;
-  // The name may be ".." here, and "."; the parent of the export's directory is that directory.
-  virtual void look_up(Caller caller, nfs3::LOOKUP3args args, Done<nfs3::LOOKUP3res> done) = 0;
-  virtual void access(Caller caller, nfs3::ACCESS3args args, Done<nfs3::ACCESS3res> done) = 0;
-  // `into` has room for NFS3_PATH_MAX bytes; the result views it.
-  virtual void read_link(Caller caller, nfs3::READLINK3args args, rpcrdma::MutableBytes into,
-                         Done<nfs3::READLINK3res> done) = 0;
-  // As much as `into` takes; the result views it.
-  virtual void read(Caller caller, nfs3::READ3args args, rpcrdma::MutableBytes into,
-                    Done<nfs3::READ3res> done) = 0;
-  virtual void write(Caller caller, nfs3::WRITE3args args, Done<nfs3::WRITE3res> done) = 0;
-  virtual void create(Caller caller, nfs3::CREATE3args args, Done<nfs3::CREATE3res> done) = 0;
-  virtual void make_directory(Caller caller, nfs3::MKDIR3args args, Done<nfs3::MKDIR3res> done) = 0;
-  virtual void make_symbolic_link(Caller caller, nfs3::SYMLINK3args args,
-                                  Done<nfs3::SYMLINK3res> done) = 0;
-  virtual void make_node(Caller caller, nfs3::MKNOD3args args, Done<nfs3::MKNOD3res> done) = 0;
-  virtual void remove(Caller caller, nfs3::REMOVE3args args, Done<nfs3::REMOVE3res> done) = 0;
-  virtual void remove_directory(Caller caller, nfs3::RMDIR3args args,
-                                Done<nfs3::RMDIR3res> done) = 0;
-  virtual void rename(Caller caller, nfs3::RENAME3args args, Done<nfs3::RENAME3res> done) = 0;
-  virtual void link(Caller caller, nfs3::LINK3args args, Done<nfs3::LINK3res> done) = 0;
-  // `count` and `maxcount` are what the answer has room for, bytes of XDR.
-  virtual void read_directory(Caller caller, nfs3::READDIR3args args,
-                              Done<nfs3::READDIR3res> done) = 0;
-  virtual void read_directory_plus(Caller caller, nfs3::READDIRPLUS3args args,
-                                   Done<nfs3::READDIRPLUS3res> done) = 0;
-  virtual void space(Caller caller, nfs3::FSSTAT3args args, Done<nfs3::FSSTAT3res> done) = 0;
-  // Sizes of READ and WRITE are the service's business.
-  virtual void limits(Caller caller, nfs3::FSINFO3args args, Done<nfs3::FSINFO3res> done) = 0;
-  virtual void path_limits(Caller caller, nfs3::PATHCONF3args args,
-                           Done<nfs3::PATHCONF3res> done) = 0;
-  virtual void commit(Caller caller, nfs3::COMMIT3args args, Done<nfs3::COMMIT3res> done) = 0;
 };
 
 }  // namespace nfs

@@ -58,16 +58,19 @@ class Walk {
     if (self.error_ != mountstat3::MNT3_OK) return self.refuse(self.error_);
     if (name.empty()) {
       // The directory has to be there, and to be one.
-      self.served_.files->get_attributes(
-          {}, {self.here_},
-          [walk = std::move(walk)](nfs3::GETATTR3res results) mutable { walk->end(results); });
+      self.served_.files->start(RequestOf<nfs3::NFSPROC3_GETATTR>{
+          .args = {self.here_},
+          .done = [walk = std::move(walk)](nfs3::GETATTR3res results) mutable {
+            walk->end(results);
+          }});
       return;
     }
     // As the server: a handle gives nobody a right.
-    self.served_.files->look_up({}, {{self.here_, name}},
-                                [walk = std::move(walk)](nfs3::LOOKUP3res results) mutable {
-                                  enter(std::move(walk), results);
-                                });
+    self.served_.files->start(RequestOf<nfs3::NFSPROC3_LOOKUP>{
+        .args = {{self.here_, name}},
+        .done = [walk = std::move(walk)](nfs3::LOOKUP3res results) mutable {
+          enter(std::move(walk), results);
+        }});
   }
 
  private:
@@ -86,13 +89,14 @@ class Walk {
       return go_on(std::move(walk));
     }
     self.text_.resize(nfs3::NFS3_PATH_MAX);
-    self.served_.files->read_link({}, {std::move(inner)}, self.text_,
-                                  [walk = std::move(walk)](const nfs3::READLINK3res& link) mutable {
-                                    if (link.resok() == nullptr)
-                                      return walk->refuse(status_of(link.status()));
-                                    walk->follow(std::string(link.resok()->data));
-                                    go_on(std::move(walk));
-                                  });
+    self.served_.files->start(RequestOf<nfs3::NFSPROC3_READLINK>{
+        .args = {std::move(inner)},
+        .into = self.text_,
+        .done = [walk = std::move(walk)](const nfs3::READLINK3res& link) mutable {
+          if (link.resok() == nullptr) return walk->refuse(status_of(link.status()));
+          walk->follow(std::string(link.resok()->data));
+          go_on(std::move(walk));
+        }});
   }
 
   // Returns the next component; empty: there is none, or error_ says why the walk ends.

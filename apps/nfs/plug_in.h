@@ -47,7 +47,7 @@ using BackEndEntry = BackEnd* (*)(const char* build);
 inline constexpr const char* kBackEndSymbol = "rpcrdma_nfs_back_end";
 std::string back_end_build();
 // To be raised with each change of FileSystem, BackEnd or what they take.
-inline constexpr int kBackEndInterface = 3;
+inline constexpr int kBackEndInterface = 4;
 
 // "ceph:/PATH": "ceph", and `path` becomes what follows. Of a directory of this machine: empty.
 std::string back_end_of(const std::string& directory, std::string& path);

@@ -10,7 +10,7 @@ std::string back_end_build() {
   // The sizes tell most builds of one version apart.
   return fmt::format("{}, {}, {}, {} {} {} {}", rpcrdma::kLibraryVersion, __VERSION__,
                      kBackEndInterface, sizeof(BackEndSettings), sizeof(Caller),
-                     sizeof(nfs3::fattr3), sizeof(FileSystem::Done<nfs3::READ3res>));
+                     sizeof(nfs3::fattr3), sizeof(Done<nfs3::READ3res>));
 }
 
 }  // namespace nfs

@@ -22,22 +22,22 @@ constexpr milliseconds kAtOnce{0};
 constexpr std::chrono::seconds kLong{60};
 
 // Answers at once, or keeps the questions until answer() is called.
-class Files final : public DispatchingFileSystem<Files> {
+class Files final : public FileSystemOf<Files> {
  public:
   explicit Files(std::byte name) : name_(name) {}
   ~Files() override { answer(); }
   std::vector<std::byte> root() const override { return {name_}; }
 
-  template <class Results, class Args, class... More>
-  void start(Caller /*caller*/, Args args, Done<Results> done, More... /*more*/) {
-    if constexpr (std::is_same_v<Args, nfs3::GETATTR3args>) {
+  template <class Procedure>
+  void run(Request<Procedure> request) {
+    if constexpr (std::is_same_v<typename Procedure::Args, nfs3::GETATTR3args>) {
       ++questions;
-      EXPECT_EQ(args.object.data, root());
-      kept_.push_back(std::move(done));
+      EXPECT_EQ(request.args.object.data, root());
+      kept_.push_back(std::move(request.done));
       if (answers_at_once) answer();
     } else {
       ADD_FAILURE() << "something else was asked";
-      done(failed<Results>(nfs3::nfsstat3::NFS3ERR_NOTSUPP));
+      request.done(failed<typename Procedure::Results>(nfs3::nfsstat3::NFS3ERR_NOTSUPP));
     }
   }
   void answer() {

@@ -636,8 +636,8 @@ TEST_P(Nfs, ListsAttributesAndHandlesToo) {
 TEST_P(Nfs, SaysWhatTheFileSystemIs) {
   const auto info = nfs_->NFSPROC3_FSINFO({root_}).value();
   ASSERT_EQ(info.status(), nfsstat3::NFS3_OK);
-  EXPECT_EQ(info.resok()->rtmax, nfs::NfsService::kTransferMax);
-  EXPECT_EQ(info.resok()->wtmax, nfs::NfsService::kTransferMax);
+  EXPECT_EQ(info.resok()->rtmax, nfs::kServerTransferMax);
+  EXPECT_EQ(info.resok()->wtmax, nfs::kServerTransferMax);
   const auto space = nfs_->NFSPROC3_FSSTAT({root_}).value();
   ASSERT_EQ(space.status(), nfsstat3::NFS3_OK);
   EXPECT_GT(space.resok()->tbytes, 0U);

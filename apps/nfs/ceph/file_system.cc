@@ -3,8 +3,6 @@
 #include <array>
 #include <chrono>
 #include <limits>
-#include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include "nfs/back_end/dispatch.h"
@@ -17,64 +15,46 @@
 namespace nfs::ceph {
 namespace {
 
-// What calls wait for. Those of the first kind go on while the object stores hang, and as far as
-// the gateway has what is asked for, while the servers of metadata do; FSSTAT is none of them.
-enum class Pool : std::uint8_t { kLooks, kChanges, kData };
-
-template <class Args>
-constexpr Pool pool_of() {
-  constexpr bool kIsData = std::is_same_v<Args, nfs3::READ3args> ||
-                           std::is_same_v<Args, nfs3::WRITE3args> ||
-                           std::is_same_v<Args, nfs3::COMMIT3args>;
-  constexpr bool kIsLook =
-      std::is_same_v<Args, Check> || std::is_same_v<Args, nfs3::GETATTR3args> ||
-      std::is_same_v<Args, nfs3::LOOKUP3args> || std::is_same_v<Args, nfs3::ACCESS3args> ||
-      std::is_same_v<Args, nfs3::READLINK3args> || std::is_same_v<Args, nfs3::FSINFO3args> ||
-      std::is_same_v<Args, nfs3::PATHCONF3args>;
-  return kIsData ? Pool::kData : kIsLook ? Pool::kLooks : Pool::kChanges;
-}
+// FileSystem::check() as a procedure.
+struct Checking : Row<Check, nfs3::GETATTR3res, kLooking> {};
 
 constexpr std::uint32_t kNoId = std::numeric_limits<std::uint32_t>::max();
 
-// One call, on its way to a worker and back. `More`: the memory of READ and READLINK.
-template <class Results, class Args, class... More>
+// One call, on its way to a worker and back.
+template <class Procedure>
 class Operation final : public Job {
  public:
-  Operation(Tree& tree, Caller caller, Args args, FileSystem::Done<Results> done, More... more)
-      : tree_(tree),
-        caller_(std::move(caller)),
-        args_(std::move(args)),
-        done_(std::move(done)),
-        more_(more...) {}
+  using Results = typename Procedure::Results;
+
+  Operation(Tree& tree, Request<Procedure> request) : tree_(tree), request_(std::move(request)) {}
   void run() override { end(results()); }
-  void end(Results results) { done_(std::move(results)); }
+  void end(Results results) { request_.done(std::move(results)); }
 
  private:
   Results results() {
+    const Caller& caller = request_.caller;
     // To the library these numbers are "nobody said".
-    if (caller_.uid == kNoId || caller_.gid == kNoId) {
+    if (caller.uid == kNoId || caller.gid == kNoId) {
       return failed<Results>(nfs3::nfsstat3::NFS3ERR_ACCES);
     }
     auto results = failed<Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX);
-    // What changes nothing is done again when it finds out that the session was lost.
-    constexpr int kAttempts = pool_of<Args>() == Pool::kLooks ? 2 : 1;
+    // A call that changes nothing is repeated when it finds out that the session was lost.
+    constexpr int kAttempts = Procedure::kTraits.work == Work::kLook ? 2 : 1;
     for (int i = 0; i < kAttempts && results.status() == nfs3::nfsstat3::NFS3ERR_JUKEBOX; ++i) {
       const Tree::Use session = tree_.session();
       if (!session) break;
-      const Call call(tree_, *session, caller_);
-      results = std::apply([&](auto... more) { return ceph::run(call, args_, more...); }, more_);
+      const Call call(tree_, *session, caller);
+      results = run_with_memory<Procedure>(
+          [&](auto... into) { return ceph::run(call, request_.args, into...); }, request_.into);
     }
     return results;
   }
 
   Tree& tree_;
-  const Caller caller_;
-  const Args args_;
-  FileSystem::Done<Results> done_;
-  const std::tuple<More...> more_;
+  Request<Procedure> request_;
 };
 
-class CephFileSystem final : public DispatchingFileSystem<CephFileSystem> {
+class CephFileSystem final : public FileSystemOf<CephFileSystem> {
  public:
   // Calls that have waited for so long before they began are in front of a cluster that hangs: more
   // are not taken, and clients ask again.
@@ -92,7 +72,9 @@ class CephFileSystem final : public DispatchingFileSystem<CephFileSystem> {
     return {bytes.begin(), bytes.end()};
   }
 
-  void check(Done<nfs3::GETATTR3res> done) override { start({}, Check{}, std::move(done)); }
+  void check(Done<nfs3::GETATTR3res> done) override {
+    run(Request<Checking>{.done = std::move(done)});
+  }
 
   bool stop(std::chrono::steady_clock::time_point until) noexcept override {
     bool all = true;
@@ -100,15 +82,15 @@ class CephFileSystem final : public DispatchingFileSystem<CephFileSystem> {
     return closer_.stop(until) && all;
   }
 
-  template <class Results, class Args, class... More>
-  void start(Caller caller, Args args, Done<Results> done, More... more) {
-    using Made = Operation<Results, Args, More...>;
-    auto job =
-        std::make_unique<Made>(tree_, std::move(caller), std::move(args), std::move(done), more...);
-    const auto refused = pools_[static_cast<std::size_t>(pool_of<Args>())].submit(std::move(job));
+  template <class Procedure>
+  void run(Request<Procedure> request) {
+    using Made = Operation<Procedure>;
+    Workers& pool = pools_[static_cast<std::size_t>(Procedure::kTraits.work)];
+    const auto refused = pool.submit(std::make_unique<Made>(tree_, std::move(request)));
     if (refused == nullptr) return;
     // The client asks again after a while.
-    static_cast<Made&>(*refused).end(failed<Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX));
+    static_cast<Made&>(*refused).end(
+        failed<typename Procedure::Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX));
   }
 
  private:
@@ -123,7 +105,9 @@ class CephFileSystem final : public DispatchingFileSystem<CephFileSystem> {
   const GatewayName name_;  // as long as the sessions last that have it
   Tree tree_;
   IdleCloser closer_{tree_};
-  std::array<Workers, 3> pools_;  // last: their threads use the rest
+  // One for each kind of Work. Looks go on while the object stores hang, and, as far as the gateway
+  // has what they need, while the servers of metadata do. Last: their threads use the rest.
+  std::array<Workers, 3> pools_;
 };
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "nfs/back_end/dispatch.h"
@@ -19,41 +18,35 @@
 namespace nfs::posix {
 namespace {
 
-// Those that the server answers from what it knows itself, whoever asks.
-template <class Args>
-constexpr bool kNeedsIdentity =
-    !std::is_same_v<Args, nfs3::GETATTR3args> && !std::is_same_v<Args, nfs3::READLINK3args> &&
-    !std::is_same_v<Args, nfs3::FSSTAT3args> && !std::is_same_v<Args, nfs3::FSINFO3args> &&
-    !std::is_same_v<Args, nfs3::PATHCONF3args>;
-
-// Those that change nothing, and often find what they look for in memory.
-template <class Args>
-constexpr bool kMayBeAtOnce =
-    std::is_same_v<Args, nfs3::GETATTR3args> || std::is_same_v<Args, nfs3::LOOKUP3args> ||
-    std::is_same_v<Args, nfs3::ACCESS3args> || std::is_same_v<Args, nfs3::READ3args>;
-
 // A longer READ would hold up the other calls of the thread.
 constexpr std::size_t kShortRead = 32U << 10U;  // bytes
 
 // A thread that serves connections is always the server (identity.h); a worker, from which a result
 // may lead to the next call, is not.
-template <class Args>
-bool needs_no_change_of_identity(const Caller& caller) noexcept {
+template <class Procedure>
+bool needs_change_of_identity(const Caller& caller) noexcept {
   const bool is_server = caller.uid == 0 && !has_identity_of_a_caller();
-  return !kNeedsIdentity<Args> || is_server || !can_take_identities();
+  return Procedure::kTraits.needs_identity && !is_server && can_take_identities();
 }
 
-// The result, if nothing of it has to wait.
-template <class Results, class Args, class... More>
-std::optional<Results> run_at_once(Tree& tree, const Caller& caller, const Args& args,
-                                   More... more) {
-  if constexpr (!kMayBeAtOnce<Args>) return std::nullopt;
-  if (!tree.may_answer_at_once() || !needs_no_change_of_identity<Args>(caller)) return std::nullopt;
-  if (tree.open_files().has_much_to_close() || ((more.size() > kShortRead) || ...)) {
+template <class Procedure>
+typename Procedure::Results execute(Tree& tree, const Request<Procedure>& request) {
+  return run_with_memory<Procedure>(
+      [&](auto... into) { return posix::run(tree, request.caller, request.args, into...); },
+      request.into);
+}
+
+// Returns the result, unless the call may have to wait.
+template <class Procedure>
+std::optional<typename Procedure::Results> execute_at_once(Tree& tree,
+                                                           const Request<Procedure>& request) {
+  if constexpr (!Procedure::kTraits.is_often_ready) return std::nullopt;
+  if (!tree.may_answer_at_once() || needs_change_of_identity<Procedure>(request.caller) ||
+      tree.open_files().has_much_to_close() || request.into.size() > kShortRead) {
     return std::nullopt;
   }
   Impatience impatience;
-  Results results = posix::run(tree, caller, args, more...);
+  auto results = execute(tree, request);
   if (impatience.has_given_up()) return std::nullopt;
   return results;
 }
@@ -68,38 +61,31 @@ class Closing final : public Job {
   Tree& tree_;
 };
 
-// One call, on its way to a worker and back. `More`: the memory of READ and READLINK.
-template <class Results, class Args, class... More>
+// One call, on its way to a worker and back.
+template <class Procedure>
 class Operation final : public Job {
  public:
-  Operation(Tree& tree, Caller caller, Args args, FileSystem::Done<Results> done, More... more)
-      : tree_(tree),
-        caller_(std::move(caller)),
-        args_(std::move(args)),
-        done_(std::move(done)),
-        more_(more...) {}
+  using Results = typename Procedure::Results;
+
+  Operation(Tree& tree, Request<Procedure> request) : tree_(tree), request_(std::move(request)) {}
   void run() override {
-    if (kNeedsIdentity<Args> && !take_identity(caller_)) {
+    if (Procedure::kTraits.needs_identity && !take_identity(request_.caller)) {
       return end(failed<Results>(nfs3::nfsstat3::NFS3ERR_ACCES));
     }
-    Results results = std::apply(
-        [this](auto... more) { return posix::run(tree_, caller_, args_, more...); }, more_);
+    Results results = execute(tree_, request_);
     // Too many descriptors, perhaps; the client asks again.
     if (results.status() == nfs3::nfsstat3::NFS3ERR_JUKEBOX) tree_.open_files().shrink();
     tree_.open_files().close_what_left();
     end(std::move(results));
   }
-  void end(Results results) { done_(std::move(results)); }
+  void end(Results results) { request_.done(std::move(results)); }
 
  private:
   Tree& tree_;
-  const Caller caller_;
-  const Args args_;
-  FileSystem::Done<Results> done_;
-  const std::tuple<More...> more_;
+  Request<Procedure> request_;
 };
 
-class PosixFileSystem final : public DispatchingFileSystem<PosixFileSystem> {
+class PosixFileSystem final : public FileSystemOf<PosixFileSystem> {
  public:
   using Inform = std::function<void(const std::string&)>;
 
@@ -122,21 +108,20 @@ class PosixFileSystem final : public DispatchingFileSystem<PosixFileSystem> {
     }
   }
 
-  template <class Results, class Args, class... More>
-  void start(Caller caller, Args args, Done<Results> done, More... more) {
-    if (auto results = run_at_once<Results>(tree_, caller, args, more...)) {
+  template <class Procedure>
+  void run(Request<Procedure> request) {
+    if (auto results = execute_at_once(tree_, request)) {
       if (tree_.open_files().has_much_to_close()) {
         (void)workers_.submit(std::make_unique<Closing>(tree_));
       }
-      return done(std::move(*results));
+      return request.done(std::move(*results));
     }
-    using Made = Operation<Results, Args, More...>;
-    auto job =
-        std::make_unique<Made>(tree_, std::move(caller), std::move(args), std::move(done), more...);
-    const auto refused = workers_.submit(std::move(job));
+    using Made = Operation<Procedure>;
+    const auto refused = workers_.submit(std::make_unique<Made>(tree_, std::move(request)));
     if (refused == nullptr) return;
     // The client asks again after a while.
-    static_cast<Made&>(*refused).end(failed<Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX));
+    static_cast<Made&>(*refused).end(
+        failed<typename Procedure::Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX));
   }
 
  private:

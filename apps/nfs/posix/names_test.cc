@@ -47,12 +47,13 @@ class NamesTest : public testing::Test {
     files_.reset();
     fs::remove_all(folder_);
   }
-  // The status of one call. `begin` is given what ends it.
-  template <class Results, class Begin>
-  nfs3::nfsstat3 call(Begin begin) {
+  // Makes a call as root, and returns its status.
+  template <std::uint32_t kNumber>
+  nfs3::nfsstat3 call(typename Procedure<kNumber>::Args args) {
+    using Results = typename Procedure<kNumber>::Results;
     std::promise<nfs3::nfsstat3> ended;
-    begin(FileSystem::Done<Results>(
-        [&ended](Results results) { ended.set_value(results.status()); }));
+    files_->start(RequestOf<kNumber>{
+        {}, std::move(args), {}, [&ended](Results results) { ended.set_value(results.status()); }});
     return ended.get_future().get();
   }
   std::vector<std::string> beside() const {
@@ -69,7 +70,6 @@ class NamesTest : public testing::Test {
   fs::path folder_;
   std::unique_ptr<FileSystem> files_;
   nfs3::nfs_fh3 root_;
-  const Caller root_user_{};
 };
 
 TEST_F(NamesTest, ThatLeadElsewhereAreOfNothing) {
@@ -82,40 +82,15 @@ TEST_F(NamesTest, ThatLeadElsewhereAreOfNothing) {
     how.set_obj_attributes(nfs3::createmode3::UNCHECKED, {});
     nfs3::mknoddata3 pipe;
     pipe.set_pipe_attributes(nfs3::ftype3::NF3FIFO, {});
-    EXPECT_EQ(call<nfs3::CREATE3res>([&](auto done) {
-                files_->create(root_user_, {fresh, how}, std::move(done));
-              }),
-              refused);
-    EXPECT_EQ(call<nfs3::MKDIR3res>([&](auto done) {
-                files_->make_directory(root_user_, {fresh, {}}, std::move(done));
-              }),
-              refused);
-    EXPECT_EQ(call<nfs3::SYMLINK3res>([&](auto done) {
-                files_->make_symbolic_link(root_user_, {fresh, {{}, "x"}}, std::move(done));
-              }),
-              refused);
-    EXPECT_EQ(call<nfs3::MKNOD3res>([&](auto done) {
-                files_->make_node(root_user_, {fresh, pipe}, std::move(done));
-              }),
-              refused);
-    EXPECT_EQ(call<nfs3::REMOVE3res>(
-                  [&](auto done) { files_->remove(root_user_, {file}, std::move(done)); }),
-              refused);
-    EXPECT_EQ(call<nfs3::RMDIR3res>([&](auto done) {
-                files_->remove_directory(root_user_, {empty}, std::move(done));
-              }),
-              refused);
-    EXPECT_EQ(call<nfs3::RENAME3res>([&](auto done) {
-                files_->rename(root_user_, {file, {root_, "taken"}}, std::move(done));
-              }),
-              refused);
-    EXPECT_EQ(call<nfs3::RENAME3res>([&](auto done) {
-                files_->rename(root_user_, {own, fresh}, std::move(done));
-              }),
-              refused);
-    EXPECT_NE(call<nfs3::LOOKUP3res>(
-                  [&](auto done) { files_->look_up(root_user_, {file}, std::move(done)); }),
-              nfs3::nfsstat3::NFS3_OK);
+    EXPECT_EQ(call<nfs3::NFSPROC3_CREATE>({fresh, how}), refused);
+    EXPECT_EQ(call<nfs3::NFSPROC3_MKDIR>({fresh, {}}), refused);
+    EXPECT_EQ(call<nfs3::NFSPROC3_SYMLINK>({fresh, {{}, "x"}}), refused);
+    EXPECT_EQ(call<nfs3::NFSPROC3_MKNOD>({fresh, pipe}), refused);
+    EXPECT_EQ(call<nfs3::NFSPROC3_REMOVE>({file}), refused);
+    EXPECT_EQ(call<nfs3::NFSPROC3_RMDIR>({empty}), refused);
+    EXPECT_EQ(call<nfs3::NFSPROC3_RENAME>({file, {root_, "taken"}}), refused);
+    EXPECT_EQ(call<nfs3::NFSPROC3_RENAME>({own, fresh}), refused);
+    EXPECT_NE(call<nfs3::NFSPROC3_LOOKUP>({file}), nfs3::nfsstat3::NFS3_OK);
   }
   EXPECT_EQ(beside(), (std::vector<std::string>{"empty", "file"}));
   EXPECT_TRUE(fs::exists(folder_ / "export/file"));
