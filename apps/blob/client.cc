@@ -14,7 +14,7 @@ using rpcrdma::Unexpected;
 
 namespace {
 
-// Whose fault it is: the caller's, or the server's.
+// Attributes a failure to the caller or to the server.
 Errc code_of(blob_status status) {
   switch (status) {
     case blob_status::BLOB_NO_SUCH_BLOB:

@@ -58,10 +58,10 @@ class BlobClient {
   Result<std::vector<list_entry>> list(std::uint64_t entries_max = 1'000'000);
   Result<bool> remove(std::string_view name);
 
-  // What a status other than BLOB_OK means to a person, and of which server.
+  // Makes an error of a status other than BLOB_OK: its meaning for a person, and the server's name.
   static rpcrdma::Error failure(const rpcrdma::Client& client, std::string_view what,
                                 blob_status status);
-  // Of a call whose only result is a status.
+  // Returns the error of a call whose only result is a status; nullopt: it succeeded.
   static std::optional<rpcrdma::Error> error_of(const rpcrdma::Client& client,
                                                 const Result<blob_status>& status,
                                                 std::string_view what);

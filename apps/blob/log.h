@@ -1,4 +1,4 @@
-// Where a server says what it does, and what went wrong.
+// The log of a server: its changes and its errors.
 #ifndef RPCRDMA_BLOB_LOG_H_
 #define RPCRDMA_BLOB_LOG_H_
 

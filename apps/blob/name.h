@@ -1,4 +1,4 @@
-// What blobs may be called.
+// The rules for names of blobs.
 #ifndef RPCRDMA_BLOB_NAME_H_
 #define RPCRDMA_BLOB_NAME_H_
 
@@ -11,7 +11,7 @@ namespace blob {
 
 inline constexpr std::string_view kUploadsName = ".uploads";  // of the directory of uploads
 
-// What is wrong with a name, for a person; empty: nothing.
+// Explains to a person why a name is not allowed; empty: it is.
 inline std::string problem_with_name(std::string_view name) {
   if (name.empty()) return "a file's name on the server has at least one byte";
   if (name.size() > BLOB_NAME_MAX) {

@@ -112,7 +112,7 @@ class Upload {
     ended_ = bytes_ == source_.size();
   }
 
-  // Whether a read will not block.
+  // Returns whether a read will not block.
   bool wait_for_input() {
     pollfd entries[2] = {{source_.descriptor(), POLLIN, 0}, {client_.wait_fd(), POLLIN, 0}};
     const int count = ::poll(entries, 2, static_cast<int>(kKeepAlive.count()));

@@ -1,4 +1,4 @@
-// What a put reads: a file whose size is known, or anything else that has an end.
+// The input of a put: a file of known size, or anything else that has an end.
 #ifndef RPCRDMA_BLOB_SOURCE_H_
 #define RPCRDMA_BLOB_SOURCE_H_
 
@@ -30,12 +30,12 @@ class Source {
   int descriptor() const noexcept { return file_.descriptor(); }
   // Bytes to come; BLOB_SIZE_UNKNOWN where only reading shows it.
   std::uint64_t size() const noexcept { return size_; }
-  // The same for a person who watches; 0: unknown.
+  // Returns the size to show to a person who watches; 0: unknown.
   std::uint64_t likely_size() const noexcept { return likely_size_; }
-  // Whether a read may have to wait for somebody who writes.
+  // Returns whether a read may have to wait for a writer.
   bool may_block() const noexcept { return !is_regular_; }
 
-  // As read(2).
+  // Reads as read(2) does.
   ssize_t read(rpcrdma::MutableBytes into) noexcept {
     ssize_t count = -1;
     do {

@@ -1,4 +1,4 @@
-// What the statuses of idl/blob.x mean, in words for a person.
+// Explains the statuses of idl/blob.x to a person.
 #ifndef RPCRDMA_BLOB_STATUS_H_
 #define RPCRDMA_BLOB_STATUS_H_
 

@@ -47,15 +47,15 @@ class Store {
   blob_status open();
 
   blob_status put_begin(const blob_id& id, std::string_view name, std::uint64_t size);
-  // Without data it only says that the upload goes on. An upload for which the disk has no room is
-  // dropped.
+  // Writes data. Without data it only keeps the upload alive. An upload for which the disk has no
+  // room is dropped.
   blob_status put_data(const blob_id& id, std::uint64_t offset, rpcrdma::Bytes data);
   // Reads the whole upload to check its sum: slow for large ones. When it succeeds, the blob is
   // there and, unless StoreOptions::sync is empty, stays when the machine loses its power.
   blob_status put_commit(const blob_id& id, const blob_sum& sum);
-  // What an upload is to be called; empty: there is no such upload.
+  // Returns the final name of an upload; empty: there is no such upload.
   std::string name_of(const blob_id& id) const;
-  // Forgets uploads that are over; call it from time to time.
+  // Discards uploads that have expired; call it from time to time.
   void expire();
 
   struct Got {

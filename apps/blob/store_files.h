@@ -1,4 +1,4 @@
-// What the two halves of Store (blobs, uploads) do with files.
+// File operations that both halves of Store (blobs, uploads) use.
 #ifndef RPCRDMA_BLOB_STORE_FILES_H_
 #define RPCRDMA_BLOB_STORE_FILES_H_
 
@@ -11,9 +11,9 @@
 
 namespace blob {
 
-// The SHA-256 of all of the file; nullopt: errno.
+// Computes the SHA-256 of the whole file; nullopt: errno.
 std::optional<blob_sum> sum_of(const files::File& file);
-// Of everything in a directory below the other one, in no order; empty also when it is not there.
+// Returns the names in a directory below `directory`, in no order; none if it does not exist.
 std::vector<std::string> names_in(int directory, const char* path);
 
 }  // namespace blob

@@ -32,7 +32,7 @@ void add_components(std::deque<std::string>& rest, std::string_view path) {
   rest.insert(rest.begin(), components.begin(), components.end());
 }
 
-// What the link says; nullopt: errno.
+// Returns the target of the link; nullopt: errno.
 std::optional<std::string> read_link(const File& link) {
   std::array<char, PATH_MAX> text;
   const ssize_t size = ::readlinkat(link.descriptor(), "", text.data(), text.size());

@@ -36,7 +36,7 @@ class BeneathTest : public testing::TestWithParam<Resolving> {
   void link(const std::string& name, const std::string& target) const {
     fs::create_symlink(target, root_ / "served" / name);
   }
-  // What is read there; empty, and errno, if it cannot be opened.
+  // Returns the content of the file; empty, with errno, if it cannot be opened.
   std::string content(const std::string& path) const {
     const File file = open_beneath(directory_.descriptor(), path, O_RDONLY, GetParam());
     if (!file.is_open()) return {};

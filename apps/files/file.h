@@ -20,7 +20,7 @@ class File {
  public:
   File() = default;
   explicit File(int descriptor) noexcept : descriptor_(descriptor) {}
-  // Not open (and errno set) on failure.
+  // Opens a file. On failure it is not open, and errno is set.
   File(const std::string& path, int flags, mode_t mode = 0644) noexcept
       : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {}
   File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}

@@ -61,8 +61,8 @@ std::optional<unsigned> bits_of(std::string_view text, bool is_v4) {
   return bits;
 }
 
-// Says whether a text is a name that can be looked up. What the resolver would take for an address
-// that is written in a short form ("10.1" is 10.0.0.1) is none, since nobody means that.
+// Returns whether a text is a name that can be looked up. The short form of an address ("10.1" is
+// 10.0.0.1), which the resolver accepts, is no name, since nobody means it.
 bool is_name_of_a_host(const std::string& text) {
   constexpr std::size_t kNameMax = 253;
   in_addr ignored{};

@@ -163,7 +163,7 @@ std::string_view option_like(std::string_view name) {
   if (name.size() > kNameMax) return {};
   const auto best = std::ranges::min_element(
       kNames, {}, [name](std::string_view each) { return distance(name, each); });
-  // Of a short word, each is like another one.
+  // Every name is similar to a very short word, so that a short one gets no suggestion.
   return distance(name, *best) <= std::min(kLettersMax, name.size() / 3) ? *best
                                                                          : std::string_view();
 }

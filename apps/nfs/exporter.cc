@@ -18,13 +18,13 @@ using rpcrdma::Unexpected;
 constexpr std::chrono::seconds kPeriodOfChores{1};
 constexpr std::uint32_t kMessageMax = 64U << 10U;  // bytes of a call or a reply beside its data
 
-// What outlasts the process is beside the key.
+// State that outlives the process is kept beside the key.
 std::string state_path(const std::string& key_path, std::uint64_t fsid, const char* form) {
   if (key_path.empty()) return {};
   return std::filesystem::path(key_path).replace_filename(fmt::format(fmt::runtime(form), fsid));
 }
 
-// Of one export: all may be used at once.
+// Returns the share of one export: all exports may be in use at once.
 std::size_t open_files_max(const ExporterOptions& options) {
   const std::size_t exports = std::max<std::size_t>(options.exports.size(), 1);
   return std::max<std::size_t>(options.open_files_max / exports, 16);
@@ -32,7 +32,7 @@ std::size_t open_files_max(const ExporterOptions& options) {
 
 using Tell = std::function<void(const std::string&)>;
 
-// Tells what it is told with the name of an export in front.
+// Returns a function that puts the name of an export before each report.
 Tell named(const Tell& tell, const std::string& name) {
   if (!tell) return {};
   return [tell, name](const std::string& what) { tell(fmt::format("{}: {}", name, what)); };

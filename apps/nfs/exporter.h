@@ -30,7 +30,7 @@ namespace nfs {
 
 struct ExporterOptions {
   std::vector<Export> exports;
-  // How calls have to be protected, of exports that do not say that themselves. Any but kSys takes
+  // The protection that calls need for exports without one of their own. Any but kSys takes
   // rpcrdma::Server::secure().
   std::vector<rpcrdma::Protection> security{rpcrdma::Protection::kSys};
   // The key of handles, made if it is not there: with the same key, clients go on after a restart.
@@ -56,7 +56,7 @@ class Exporter {
   Exporter(const Exporter&) = delete;
   Exporter& operator=(const Exporter&) = delete;
 
-  // What a server needs at the least for READs and WRITEs of the full size.
+  // Raises limits of a server to the minimum for READs and WRITEs of the full size.
   static void make_room_in(rpcrdma::ServerOptions& options);
   rpcrdma::Expected<void, rpcrdma::Error> add_to(rpcrdma::Server& server);
   // Waits for the calls that are with back ends: their answers need the server. Call between the
@@ -65,7 +65,7 @@ class Exporter {
   bool stop() noexcept;
   const ExportTable& exports() const noexcept { return table_; }
   Readiness& readiness() noexcept { return readiness_; }
-  // What whoever runs it should know, a sentence each.
+  // Notes for the administrator, a sentence each.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
  private:

@@ -27,12 +27,13 @@ struct ExportRules {
   std::uint32_t anonymous_uid = 65534;
   std::uint32_t anonymous_gid = 65534;
   bool wants_privileged_port = false;  // "secure": clients are root on their machines
-  // "sec=": how calls have to be protected, in the order in which clients are told. Empty: as the
-  // server has it for all (ExporterOptions::security).
+  // "sec=": the protections that are accepted, in the order in which clients get them. Empty: the
+  // server's own for all exports (ExporterOptions::security).
   std::vector<rpcrdma::Protection> security{};
 
-  // On whose behalf a call is made; nullopt: it is not protected as it has to be. A principal that
-  // is no user of this machine is nobody. AUTH_NONE counts as nobody where AUTH_SYS is taken.
+  // Returns the identity under which a call runs; nullopt: the call is not protected as the export
+  // requires. A principal that is no user of this machine becomes nobody. AUTH_NONE counts as
+  // nobody where AUTH_SYS is accepted.
   std::optional<Caller> caller(const rpcrdma::Caller& who,
                                const rpcrdma::Credential& credential) const;
 };

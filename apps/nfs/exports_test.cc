@@ -71,7 +71,8 @@ TEST(ParseExport, TakesFlavorsOfSecurity) {
   EXPECT_EQ(twice->size(), 1U);
 }
 
-// Whose rights a call has that a security mechanism has proved, and one that it has not.
+// A call has the rights of the user that its mechanism proved. Principals without a user of this
+// machine, root and squashed callers become nobody; weaker protections are refused.
 TEST(ExportRules, TakeCallersWhoAreProtectedAsTheyHaveToBe) {
   const rpcrdma::LocalUser alice{"alice", 1000, 100, {100, 27}}, root{"root", 0, 0, {0}};
   ExportRules rules;

@@ -29,7 +29,7 @@
 
 namespace nfs {
 
-// On whose behalf, after the export's rules have been applied (root_squash and so on).
+// The identity of a caller after the export's rules have been applied (root_squash and so on).
 struct Caller {
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;

@@ -35,8 +35,8 @@ class HandleKey {
 
   // A new one, of the system's random numbers.
   static HandleKey random();
-  // From the file; made there, readable by its owner alone, if there is none. The text says what is
-  // wrong with it, and what to do.
+  // Reads the key from the file; makes the file, readable by its owner alone, if there is none. The
+  // error text says what is wrong with it, and what to do.
   static rpcrdma::Expected<HandleKey, std::string> load(const std::string& path);
 
   nfs3::nfs_fh3 seal(ExportId id, std::span<const std::byte> inner) const;
@@ -56,12 +56,12 @@ class HandleKey {
   std::array<unsigned char, kSize> bytes_;
 };
 
-// Of one export.
+// Seals the handles of one export.
 class ExportHandles final : public HandleMaker {
  public:
   // The key outlives it.
   explicit ExportHandles(const HandleKey& key) : key_(key) {}
-  // Before the first handle is sealed.
+  // Must be called before the first handle is sealed.
   void set_id(ExportId id) noexcept { id_ = id; }
   nfs3::nfs_fh3 seal(std::span<const std::byte> inner) const override {
     return key_.seal(id_, inner);

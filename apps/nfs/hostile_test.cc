@@ -1,6 +1,6 @@
 // Calls that no client means: forged handles, names that lead elsewhere, numbers at the ends of
 // their ranges. Each gets the error that RFC 1813 has for it, changes nothing, and the server goes
-// on. What is encoded wrongly is said by hand, since the generated client would refuse to.
+// on. Wrongly encoded calls are written by hand, since the generated client refuses to encode them.
 #include <gmock/gmock-matchers.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -196,7 +196,7 @@ std::vector<HostileNfs::Kind> HostileNfs::with_a_handle() {
   return kinds;
 }
 
-// What changes the entry of a directory.
+// Returns the procedures that change the entry of a directory.
 std::vector<HostileNfs::Kind> HostileNfs::with_a_name() {
   auto& nfs = *nfs_;
   return {
@@ -539,11 +539,11 @@ std::vector<WrongAttributes> wrong_attributes() {
   };
   add("atime", nfsstat3::NFS3ERR_INVAL).atime.set_atime_({1, kSecond});
   add("mtime", nfsstat3::NFS3ERR_INVAL).mtime.set_mtime_({1, kSecond + 1});
-  // What utimensat(2) takes for "now", and for "as it is".
+  // utimensat(2) takes these for "now" and "as it is".
   add("now", nfsstat3::NFS3ERR_INVAL).atime.set_atime_({1, 0x3fff'ffff});
   add("as it is", nfsstat3::NFS3ERR_INVAL).mtime.set_mtime_({1, 0x3fff'fffe});
   add("most", nfsstat3::NFS3ERR_INVAL).mtime.set_mtime_({1, kCountMax});
-  // What chown(2) takes for "as it is".
+  // chown(2) takes this for "as it is".
   add("uid", nfsstat3::NFS3ERR_INVAL).uid.set_uid(kCountMax);
   add("gid", nfsstat3::NFS3ERR_INVAL).gid.set_gid(kCountMax);
   return all;

@@ -161,7 +161,7 @@ TEST_F(Permission, OnlyTheOwnerSetsAttributes) {
   sattr3 empty;
   empty.size.set_size(0);
   EXPECT_EQ(somebody.set(file, empty), nfsstat3::NFS3_OK);
-  // What open(2) with O_TRUNC sends, of a file with content and of one that is empty.
+  // A client's open(2) with O_TRUNC sends these, for a file with content and for an empty one.
   empty.mtime.set_void(time_how::SET_TO_SERVER_TIME);
   EXPECT_EQ(somebody.set(file, empty), nfsstat3::NFS3_OK);
   sattr3 opened_anew;

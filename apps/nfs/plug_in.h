@@ -20,8 +20,8 @@ struct BackEndSettings {
   std::string path;  // behind the colon
   // Options of the export that are the back end's: each a name and a value.
   std::vector<std::pair<std::string, std::string>> options{};
-  // What files begin with in which the back end keeps what outlasts the process. Empty: it keeps
-  // nothing.
+  // The beginning of the paths of files in which the back end keeps state that outlives the
+  // process. Empty: it keeps none.
   std::string state_path{};
   std::uint64_t fsid = 0;  // of attributes
   std::size_t workers = 16;
@@ -41,17 +41,19 @@ class BackEnd {
       const BackEndSettings& settings, const HandleMaker& handles) = 0;
 };
 
-// What the object exports, by the name kBackEndSymbol. Null when `build` is another one: classes
-// with virtual functions go from one side to the other. The back end lives as long as the process.
+// The object exports this function by the name kBackEndSymbol. It returns null if `build` differs
+// from its own: classes with virtual functions cross the boundary. The back end lives as long as
+// the process.
 using BackEndEntry = BackEnd* (*)(const char* build);
 inline constexpr const char* kBackEndSymbol = "rpcrdma_nfs_back_end";
 std::string back_end_build();
-// To be raised with each change of FileSystem, BackEnd or what they take.
+// Raise this with each change of FileSystem, BackEnd or their arguments.
 inline constexpr int kBackEndInterface = 4;
 
-// "ceph:/PATH": "ceph", and `path` becomes what follows. Of a directory of this machine: empty.
+// Returns "ceph" for "ceph:/PATH", and sets `path` to the part behind the colon. Returns an empty
+// name for a directory of this machine.
 std::string back_end_of(const std::string& directory, std::string& path);
-// The text says why it cannot be loaded, and what to install.
+// Loads a back end. The error text says why it cannot be loaded, and what to install.
 rpcrdma::Expected<BackEnd*, std::string> load_back_end(const std::string& name);
 
 }  // namespace nfs

@@ -1,4 +1,4 @@
-// Of both sides.
+// Compiled into the server and into each back end; load_back_end() compares the two results.
 #include <fmt/core.h>
 
 #include "nfs/plug_in.h"

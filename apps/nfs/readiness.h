@@ -1,4 +1,5 @@
-// Whether what keeps the files of the exports answers: for whoever decides where clients are sent.
+// Reports whether the storage of all exports answers, for a load balancer that decides where to
+// send clients.
 #ifndef RPCRDMA_NFS_READINESS_H_
 #define RPCRDMA_NFS_READINESS_H_
 
@@ -27,7 +28,7 @@ class Readiness {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // At one export's directory.
+  // One question at a time to one export's directory.
   struct Look {
     explicit Look(const ServedExport& at) : served(at) {}
     const ServedExport& served;

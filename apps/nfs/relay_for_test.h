@@ -14,14 +14,14 @@ namespace nfs {
 
 class Relay {
  public:
-  // To "127.0.0.1:PORT".
+  // Relays to "127.0.0.1:PORT".
   explicit Relay(const std::string& target);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
   std::string address() const;  // "127.0.0.1:PORT"
-  // After so many more answers the next one is dropped, and its connection ended at both ends.
+  // Drops the answer that follows after so many more, and ends its connection at both ends.
   void lose_after(int answers) noexcept { left_ = answers + 1; }
   bool has_lost_it() const noexcept { return left_ == 0; }
 

@@ -8,7 +8,7 @@
 
 namespace nfs {
 
-// Without any attributes.
+// Makes a failure without any attributes.
 template <class Results>
 Results failed(nfs3::nfsstat3 status) {
   Results results;
@@ -20,7 +20,7 @@ Results failed(nfs3::nfsstat3 status) {
   return results;
 }
 
-// With what a failure carries in this procedure.
+// Makes a failure with the attributes that it carries in this procedure.
 template <class Results, class Failure>
 Results failed(nfs3::nfsstat3 status, Failure failure) {
   Results results;

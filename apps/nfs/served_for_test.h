@@ -23,7 +23,7 @@ inline rpcrdma::Bytes bytes_of(std::string_view text) {
 }
 // All of a file. Iterators over its bytes took most of the time of tests that are not optimised.
 std::string content_of(const std::string& path);
-// Also what has directories that nobody may change.
+// Removes a tree, even with directories that nobody may change.
 void remove_tree(const std::string& top);
 
 class Served {
@@ -42,7 +42,7 @@ class Served {
   static bool is_elsewhere();
   const std::string& folder() const noexcept { return folder_; }
   std::string path(std::string_view name) const { return folder_ + "/" + std::string(name); }
-  // As a shell would, for what tests begin with: fails the test if it fails.
+  // Prepare a test as a shell would; they fail the test if they fail.
   void write_file(std::string_view name, std::string_view content) const;
   std::string read_file(std::string_view name) const;
 
@@ -55,11 +55,11 @@ class Served {
     const std::string& url = scheme == "tcp" ? tcp_ : rdma_;
     return url.substr(url.find("//") + 2);
   }
-  // Of an export, for nfs::Mounted.
+  // Returns the URL of an export for nfs::Mounted.
   std::string url(const std::string& scheme, std::string_view below) const {
     return "nfs+" + (scheme == "tcp" ? tcp_ : rdma_) + std::string(below);
   }
-  // From now on only what takes no worker is answered; the rest is JUKEBOX.
+  // Ends the workers: from now on, calls that need one are answered with JUKEBOX.
   void stop_workers() { (void)exporter_->stop(); }
   // Another server of the same directory knows these handles.
   bool has_handles_for_all() const { return exporter_->notes().empty(); }
@@ -70,9 +70,9 @@ class Served {
   void begin();
   // Ends the server, and begins another one of the same exports at the same addresses.
   void restart();
-  // Of both transports and all connections, of the servers that have ended.
+  // Counts the calls over both transports and all connections, of the servers that have ended.
   std::uint64_t calls_served() const { return calls_served_; }
-  // The same, with another directory of the same name behind them; the one before is beside it.
+  // Restarts the server with another directory of the same name; the old one is kept beside it.
   void replace_folder();
 
  private:

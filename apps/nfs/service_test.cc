@@ -1,4 +1,4 @@
-// What a client of NFS sees, over RDMA and over TCP, and where handles are kept in a table.
+// Tests the service from a client's side, over RDMA and over TCP, and with handles in a table.
 #include "nfs/service.h"
 
 #include <fcntl.h>
@@ -306,7 +306,7 @@ TEST_P(Nfs, AnswersAtOnceWhatIsInMemory) {
     EXPECT_EQ(read_status("file"), sets_time ? nfsstat3::NFS3ERR_JUKEBOX : nfsstat3::NFS3_OK);
     EXPECT_EQ(opened.status()->st_atim.tv_sec, 1);
   }
-  // What may have to wait is not tried.
+  // The server does not try calls that may have to wait.
   EXPECT_EQ(look_up(root_, "..").status(), nfsstat3::NFS3ERR_JUKEBOX);
   EXPECT_EQ(create("new", createmode3::GUARDED).status(), nfsstat3::NFS3ERR_JUKEBOX);
   EXPECT_EQ(read_status("unknown"), nfsstat3::NFS3ERR_JUKEBOX) << "it is not open";

@@ -1,4 +1,4 @@
-// What a status of RFC 1813 means, for a person.
+// Explains a status of RFC 1813 to a person.
 #ifndef RPCRDMA_NFS_STATUS_TEXT_H_
 #define RPCRDMA_NFS_STATUS_TEXT_H_
 

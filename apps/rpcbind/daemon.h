@@ -18,7 +18,7 @@
 namespace rpcrdma::rpcbinding {
 
 inline constexpr std::uint16_t kRpcbindPort = 111;
-// Where the daemon of this machine is: the first that answers.
+// The places of this machine's daemon: the first that answers.
 inline constexpr std::array<std::string_view, 3> kLocalDaemon = {
     "/run/rpcbind.sock", "/var/run/rpcbind.sock", "127.0.0.1:111"};
 
@@ -29,12 +29,13 @@ struct DaemonOptions {
 
 class Daemon {
  public:
-  // Of this machine. `where`: a socket's path, or ADDR:PORT; empty: kLocalDaemon.
+  // Connects to the daemon of this machine. `where`: a socket's path, or ADDR:PORT; empty:
+  // kLocalDaemon.
   static Expected<Daemon, Error> connect_local(const std::string& where,
                                                const DaemonOptions& options = {});
-  // At a host: a name, or an IPv4 or IPv6 address without brackets. Looking a name up may take
-  // longer than the time-out. Errors, here and above: kUnreachable, kTimedOut, kUnknownHost,
-  // kBadUrl.
+  // Connects to the daemon at a host: a name, or an IPv4 or IPv6 address without brackets. Looking
+  // a name up may take longer than the time-out. Errors, here and above: kUnreachable, kTimedOut,
+  // kUnknownHost, kBadUrl.
   static Expected<Daemon, Error> connect(const std::string& host, std::uint16_t port,
                                          const DaemonOptions& options = {});
 
@@ -68,7 +69,8 @@ class Daemon {
   std::uint32_t version_ = rpcbind::RPCBVERS4;
 };
 
-// As rpcbind names the owner of a registration: "superuser", or the number of this process's user.
+// Returns the owner as rpcbind names it in a registration: "superuser", or the number of this
+// process's user.
 std::string owner_of_process();
 
 }  // namespace rpcrdma::rpcbinding

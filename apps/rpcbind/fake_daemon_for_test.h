@@ -26,7 +26,7 @@ class FakeDaemon : private Service {
   std::string where() const { return std::string(server_->address()); }  // ADDR:PORT, or the path
 
   using Key = std::tuple<std::uint32_t, std::uint32_t, std::string>;  // program, version, netid
-  // Not while a client is being served.
+  // Must not be used while a client is being served.
   std::map<Key, rpcbind::rpcb> entries;
   std::vector<Key> of_others;  // entries that may not be removed
   bool nonsense = false;       // results are none

@@ -11,7 +11,7 @@
 namespace rpcrdma::rpcbinding {
 namespace {
 
-// Who is asked for what.
+// A question to rpcbind: the host, and the program to find there.
 struct Question {
   std::string host;
   std::uint32_t program;
@@ -44,7 +44,7 @@ std::string quoted(std::string_view text) {
   return out;
 }
 
-// What a peer says: nobody is sent anywhere by it that makes no sense.
+// Accepts the answer of a peer only if it is an address that a client can connect to.
 Expected<std::string, Error> judge(const Question& question, std::string_view netid,
                                    std::string_view answer) {
   const auto endpoint = from_universal(netid, answer);

@@ -26,7 +26,7 @@ Error refused(const Daemon& daemon, const char* operation, const rpcbind::rpcb& 
                    who};
 }
 
-// Whether another server listens where this program is registered. RDMA servers cannot be asked
+// Returns whether another server listens at the registered address. RDMA servers cannot be asked
 // cheaply.
 bool is_in_use(Daemon& daemon, const rpcbind::rpcb& entry) {
   const auto known = daemon.list();
@@ -37,7 +37,7 @@ bool is_in_use(Daemon& daemon, const rpcbind::rpcb& entry) {
   const auto endpoint = from_universal(entry.r_netid, found->rpcb_map.r_addr);
   const auto own = from_universal(entry.r_netid, entry.r_addr);
   if (!endpoint) return false;
-  // Who listens there is this server: the one that was registered is gone.
+  // This server listens there itself, so that the registered one is gone.
   if (own && own->port == endpoint->port && (own->is_wildcard() || endpoint->is_wildcard())) {
     return false;
   }

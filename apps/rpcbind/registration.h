@@ -14,8 +14,8 @@
 
 namespace rpcrdma::rpcbinding {
 
-// Where a server with this address (Server::address()) is found: one endpoint, or two when it
-// listens on [::], which takes IPv4 as well. Empty: not a numeric address.
+// Returns where clients find a server with this address (Server::address()): one endpoint, or two
+// if it listens on [::], which takes IPv4 as well. Empty: not a numeric address.
 std::vector<Endpoint> endpoints_of(std::string_view server_address);
 
 class Registration {
@@ -35,7 +35,7 @@ class Registration {
                                             const DaemonOptions& options = {});
   Registration(Registration&& other) noexcept;
   Registration& operator=(Registration&&) = delete;
-  // As end(), without telling.
+  // Ends the registration as end() does, without a report.
   ~Registration();
 
   // Removes it, but leaves what another server has registered in its place meanwhile. A daemon that

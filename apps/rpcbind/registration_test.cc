@@ -112,7 +112,7 @@ TEST(Registration, OverTcpDoesNotTakeItsOwnServerForAnother) {
   const auto own = endpoints_of(listening->address());
   Endpoint before = own[0];
   before.address = {127, 0, 0, 1};
-  // What a server left that was killed, which listened on loopback alone.
+  // A server that listened on loopback alone and was killed has left this entry.
   daemon.entries[{kRegistered.program, kRegistered.version, "tcp"}] = {
       kRegistered.program, kRegistered.version, "tcp", to_universal(before), owner_of_process()};
   const auto registration = Registration::make(kOverTcp, own, daemon.where());

@@ -27,7 +27,8 @@ std::string Directory::find(const rpcbind::rpcb& question, std::string_view peer
       std::ranges::find(endpoints_, netid, [](const Endpoint& each) { return each.netid(); });
   if (found == endpoints_.end()) return {};
   Endpoint endpoint = *found;
-  // Who listens on every address is best found at the one by which the client knows this host.
+  // If the server listens on every address, the client best uses the one by which it knows this
+  // host.
   if (const auto known = from_universal(netid, question.r_addr);
       endpoint.is_wildcard() && known && !known->is_wildcard()) {
     endpoint.address = known->address;

@@ -24,8 +24,8 @@ class Directory {
   void add(std::uint32_t program, std::uint32_t version) {
     programs_.push_back({program, version});
   }
-  // The universal address; empty: there is none. Of another version of the program when there is
-  // not this one, unless `exact`. `peer_address` is who asks.
+  // Returns the universal address; empty: there is none. If this version of the program is not
+  // registered, the address is another version's, unless `exact`. `peer_address` is the caller's.
   std::string find(const rpcbind::rpcb& question, std::string_view peer_address, bool exact) const;
   rpcbind::rpcblist_ptr list() const;
 

@@ -18,7 +18,7 @@ inline constexpr std::string_view kNetidRdma = "rdma";    // over IPv4
 inline constexpr std::string_view kNetidRdma6 = "rdma6";  // over IPv6
 inline constexpr std::string_view kNetidTcp = "tcp", kNetidTcp6 = "tcp6";
 
-// What a program is registered for.
+// The transport for which a program is registered.
 enum class Over : std::uint8_t { kRdma, kTcp };
 
 // An IP address and a port.

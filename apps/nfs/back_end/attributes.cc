@@ -80,7 +80,7 @@ nfsstat3 status_of(int error) noexcept {
     case EOPNOTSUPP:
     case ENOSYS:
       return nfsstat3::NFS3ERR_NOTSUPP;
-    // What passes: the client is to ask again.
+    // These errors pass: the client is to repeat the call.
     case EMFILE:
     case ENFILE:
     case ENOMEM:

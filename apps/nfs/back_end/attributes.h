@@ -1,4 +1,4 @@
-// What this machine says of a file, in the words of RFC 1813.
+// Translates this machine's file attributes and errors into those of RFC 1813.
 #ifndef RPCRDMA_NFS_BACK_END_ATTRIBUTES_H_
 #define RPCRDMA_NFS_BACK_END_ATTRIBUTES_H_
 

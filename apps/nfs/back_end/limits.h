@@ -1,4 +1,4 @@
-// What is told of a file system as a whole.
+// Answers the procedures that describe a file system as a whole: FSSTAT, FSINFO and PATHCONF.
 #ifndef RPCRDMA_NFS_BACK_END_LIMITS_H_
 #define RPCRDMA_NFS_BACK_END_LIMITS_H_
 
@@ -20,7 +20,7 @@ struct FileSystemLimits {
 
 // `attributes` are those of the file by which it was asked for.
 nfs3::FSSTAT3resok space_of(nfs3::post_op_attr attributes, const struct statvfs& space);
-// Without the sizes of READ and WRITE, which are the service's.
+// Leaves out the sizes of READ and WRITE, which the service adds.
 nfs3::FSINFO3resok limits_of(nfs3::post_op_attr attributes, const FileSystemLimits& limits = {});
 nfs3::PATHCONF3resok path_limits_of(nfs3::post_op_attr attributes,
                                     const FileSystemLimits& limits = {});

@@ -1,4 +1,4 @@
-// Who may do what with a file, as RFC 1813 asks of servers.
+// Decides what a caller may do with a file, as RFC 1813 requires of servers.
 #ifndef RPCRDMA_NFS_BACK_END_RIGHTS_H_
 #define RPCRDMA_NFS_BACK_END_RIGHTS_H_
 
@@ -13,23 +13,23 @@ namespace nfs {
 
 enum Right : unsigned { kExecute = 1, kWrite = 2, kRead = 4 };
 
-// By owner, group and mode alone.
+// Returns whether owner, group and mode permit the access; looks at nothing else.
 bool permits(const struct stat& status, const Caller& caller, unsigned rights) noexcept;
 
 // NFS3ERR_ISDIR or NFS3ERR_INVAL of what has no data.
 nfs3::nfsstat3 must_be_regular(const struct stat& status) noexcept;
 
-// What is to be written is there, and does not go beyond the largest file.
+// Refuses a WRITE that has less data than its count says, or that ends beyond the largest file.
 nfs3::nfsstat3 check(const nfs3::WRITE3args& args) noexcept;
 
 bool sets_times(const nfs3::sattr3& attributes) noexcept;
-// Nothing is set but times, and they to now; and perhaps the size.
+// Returns whether only times are set, and to the server's time, and perhaps the size.
 bool touches_alone(const nfs3::sattr3& attributes) noexcept;
 
 // `may(rights)`: what the back end says of the caller and this file.
 
-// Clients check a file's mode when it is opened, and then it may change: the owner goes on. Who may
-// execute a file has to be able to load it.
+// Clients check a file's mode only when they open it. The mode may change afterwards, so the owner
+// may go on reading. A caller that may execute a file has to be able to load it.
 template <class May>
 nfs3::nfsstat3 may_read_data(const struct stat& status, const Caller& caller, const May& may) {
   if (caller.uid == status.st_uid) return nfs3::nfsstat3::NFS3_OK;
@@ -42,8 +42,8 @@ nfs3::nfsstat3 may_write_data(const struct stat& status, const Caller& caller, c
   return caller.uid == status.st_uid ? nfs3::nfsstat3::NFS3_OK : may(kWrite);
 }
 
-// Who is not the owner may set both times to now, with the right to write. A client that opens a
-// file anew sets one of them.
+// A caller that is not the owner may set both times to now if it may write. A client that opens an
+// existing file anew sets one of them.
 template <class May>
 nfs3::nfsstat3 may_set(const struct stat& status, const Caller& caller,
                        const nfs3::sattr3& attributes, const May& may) {

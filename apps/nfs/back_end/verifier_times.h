@@ -1,4 +1,4 @@
-// Where an exclusive CREATE leaves its verifier, RFC 1813 §3.3.8.
+// Keeps the verifier of an exclusive CREATE in the file's times, RFC 1813 §3.3.8.
 #ifndef RPCRDMA_NFS_BACK_END_VERIFIER_TIMES_H_
 #define RPCRDMA_NFS_BACK_END_VERIFIER_TIMES_H_
 

@@ -60,7 +60,7 @@ Found Call::by_handle(const Handle& wanted) const {
   failure.error = status_of(ceph_ll_getattr(mount(), inode, &status, kAll, 0, superuser()));
   if (!failure) return failure;
   Found file{std::move(use), Handle::of(status, session_.file_system()), stat_of(status)};
-  // What was removed is known as long as a client has it open.
+  // The library still finds a removed file while some client has it open.
   if (status.stx_nlink != 0 && file.handle == wanted) return file;
   session_.open_files().forget(wanted);
   failure.error = nfsstat3::NFS3ERR_STALE;

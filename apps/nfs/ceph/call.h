@@ -1,4 +1,4 @@
-// What the operations of an export have in common: files by handle and by name, and rights.
+// The base of all calls of an export: it finds files by handle and by name, and checks rights.
 #ifndef RPCRDMA_NFS_CEPH_CALL_H_
 #define RPCRDMA_NFS_CEPH_CALL_H_
 
@@ -65,21 +65,23 @@ class Call {
   Found find_directory(const nfs3::nfs_fh3& handle) const;
   // The entry of a directory; also "." and "..".
   Found entry(const Found& directory, const std::string& name) const;
-  // Above a directory; stale if the export is not above it, as when it was moved out.
+  // Returns the parent of a directory; NFS3ERR_STALE if the export is not above the directory, as
+  // when it was moved out.
   Found parent_of(const Found& directory) const;
-  // What a function of the library gave: its result, and behind pointers what it found.
+  // Makes a Found of what a function of the library returned: its result and its output parameters.
   Found found(int result, Inode* inode, const Statx& status) const;
 
-  // What an answer of the library means. The session is lost when it says so.
+  // Translates a result of the library. Marks the session as lost if the result says so.
   nfs3::nfsstat3 status_of(int result) const;
   nfs3::nfsstat3 may(const Found& file, unsigned rights) const;
-  // Attributes, and names in a directory, are on the disk, unless the export is asynchronous.
+  // Waits until attributes, and names in a directory, are on the disk, unless the export is
+  // asynchronous.
   nfs3::nfsstat3 settle(const Found& file) const;
 
   nfs3::post_op_attr attributes_then(const Found& file) const;
-  // As they are now; none if that cannot be said.
+  // Returns the file's attributes as they are now; none if they cannot be read.
   nfs3::post_op_attr attributes_now(const Found& file) const;
-  // Without those from before: another gateway may have changed the file meanwhile.
+  // Leaves out the attributes from before: another gateway may have changed the file meanwhile.
   nfs3::wcc_data change_of(const Found& file) const { return {{}, attributes_now(file)}; }
 
  private:
@@ -89,12 +91,12 @@ class Call {
   const Identity identity_;
 };
 
-// Of one component, for the library; null: of no file that is exported.
+// Returns a name of one component for the library; null if no exported file can have the name.
 const char* component(const std::string& name) noexcept;
 
-// A change of its content by another than root takes set-user-id and set-group-id away.
+// Removes set-user-id and set-group-id from a file whose content another caller than root changed.
 nfs3::nfsstat3 drop_set_id_bits(const Call& call, const Found& file);
-// What SETATTR sets, and what makes a file sets behind it.
+// Sets the attributes of a SETATTR, or those that a new file gets after it was made.
 nfs3::nfsstat3 set_attributes(const Call& call, const Found& file, const nfs3::sattr3& attributes);
 
 // attribute_calls.cc

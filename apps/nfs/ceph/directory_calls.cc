@@ -82,7 +82,8 @@ auto read_directory(const Call& call, const Args& args, unsigned wanted, MakeEnt
   return answer_listing(args, attributes, list, error);
 }
 
-// Nothing of what is above the export is told.
+// Reports the directory's own number for the ".." of the export, so that nothing above is
+// disclosed.
 std::uint64_t fileid_of(const Call& call, const Found& directory, const Entry& entry) {
   const bool is_outside = entry.name == ".." && directory.handle == call.tree().root();
   return is_outside ? directory.status.st_ino : entry.status.stx_ino;

@@ -1,5 +1,6 @@
-// What a gateway is called at the cluster, so that its successor can end at once what it held when
-// it was killed. Two that live never have the same name: each would end the other.
+// The name by which the cluster knows a gateway. A gateway that takes over the name of one that was
+// killed can end at once all that the other held. Two living gateways never have the same name:
+// each would end the other.
 #ifndef RPCRDMA_NFS_CEPH_GATEWAY_NAME_H_
 #define RPCRDMA_NFS_CEPH_GATEWAY_NAME_H_
 

@@ -1,4 +1,4 @@
-// What names a file of a CephFS for as long as it exists, on every gateway.
+// A handle names a file of a CephFS for as long as the file exists, on every gateway.
 #ifndef RPCRDMA_NFS_CEPH_HANDLE_H_
 #define RPCRDMA_NFS_CEPH_HANDLE_H_
 

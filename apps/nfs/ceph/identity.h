@@ -1,4 +1,4 @@
-// On whose behalf libcephfs, or the metadata server, is asked.
+// The identity under which libcephfs, or the metadata server, executes a call.
 #ifndef RPCRDMA_NFS_CEPH_IDENTITY_H_
 #define RPCRDMA_NFS_CEPH_IDENTITY_H_
 

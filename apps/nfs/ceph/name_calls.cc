@@ -22,8 +22,8 @@ mode_t mode_of(const nfs3::sattr3& attributes, mode_t otherwise) {
   return mode != nullptr ? *mode & 07777U : otherwise;
 }
 
-// What every procedure that makes something ends with: the attributes that were not given when it
-// was made, the way to the disk, the answer.
+// Ends every procedure that makes a file: sets the attributes that were not given when it was made,
+// waits for the disk, and fills in the results.
 template <class Results>
 Results made(const Call& call, const Found& directory, const Found& file, nfs3::sattr3 attributes) {
   using Success = std::remove_pointer_t<decltype(Results().resok())>;
@@ -47,7 +47,7 @@ Results made(const Call& call, const Found& directory, const Found& file, nfs3::
   return succeeded<Results>(Success{handle, call.attributes_now(file), call.change_of(directory)});
 }
 
-// What Linux has bits for.
+// Returns whether the number fits into Linux's 12 bits of major and 20 bits of minor.
 bool has_number(const nfs3::specdata3& device) {
   return device.specdata1 < 1U << 12U && device.specdata2 < 1U << 20U;
 }
@@ -58,7 +58,7 @@ Found refused(nfsstat3 status) {
   return none;
 }
 
-// What is there already, when it is a regular file.
+// Finds the file that has the name already; fails unless it is a regular file.
 Found existing_file(const Call& call, const Found& directory, const std::string& name) {
   Found file = call.entry(directory, name);
   if (file && !S_ISREG(file.status.st_mode)) file.error = nfsstat3::NFS3ERR_EXIST;
@@ -146,7 +146,7 @@ nfs3::MKDIR3res run(const Call& call, const nfs3::MKDIR3args& args) {
                                                     mode_of(attributes, 0777), &inode, &status,
                                                     kAll, 0, call.identity());
   attributes.size = {};
-  // What it inherits of its directory (set-group-id) is to stay.
+  // A new directory keeps the set-group-id bit that it inherits from its parent.
   if ((mode_of(attributes, 0) & 06000U) == 0) attributes.mode = {};
   return made<nfs3::MKDIR3res>(call, directory, call.found(result, inode, status), attributes);
 }

@@ -42,7 +42,7 @@ class OpenFiles {
     Entry* entry_ = nullptr;
   };
 
-  // At most so many that nobody uses. `mount` outlives it.
+  // Keeps at most so many files open that no call uses. `mount` outlives it.
   OpenFiles(ceph_mount_info* mount, std::size_t idle_max) : mount_(mount), idle_max_(idle_max) {}
   ~OpenFiles();
   OpenFiles(const OpenFiles&) = delete;
@@ -51,12 +51,12 @@ class OpenFiles {
   // The file, for reading or for both, opened as the superuser: what the caller may do was checked
   // before. Empty: `error` becomes a negative errno.
   Use open(const Handle& handle, Inode* inode, bool for_writing, int& error);
-  // What was opened elsewhere, for both.
+  // Keeps a file that was opened elsewhere, for reading and writing.
   void adopt(const Handle& handle, Fh* file);
-  // It was removed, and what is open would keep its data.
+  // Closes a file that was removed: an open file would keep its data.
   void forget(const Handle& handle);
-  // Closes what nobody has used for a while: as long as it is open here, other gateways have to ask
-  // for each of their reads and writes.
+  // Closes files that no call has used for a while: as long as a file is open here, other gateways
+  // have to ask the cluster for each of their reads and writes.
   void close_idle();
   std::size_t size() const;
 
@@ -75,7 +75,7 @@ class OpenFiles {
 
   Use use(Entry& entry);
   void release(Entry& entry) noexcept;
-  // With mutex_ held: out of the tables, to be closed by close_all().
+  // Removes an entry from the tables, with mutex_ held; close_all() closes it.
   void take_out(Entry& entry, std::vector<Fh*>& closing);
   void close_all(const std::vector<Fh*>& closing) noexcept;
   Use insert(const Key& key, Fh* file, std::vector<Fh*>& closing);

@@ -8,7 +8,7 @@ namespace {
 
 using nfs3::nfsstat3;
 
-// What stood under a name that is gone: open, it would keep its data.
+// Closes the file whose name was removed: an open file would keep its data.
 void forget(const Call& call, const Found& taken) {
   if (taken) call.session().open_files().forget(taken.handle);
 }

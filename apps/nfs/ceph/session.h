@@ -20,8 +20,8 @@ struct SessionSettings {
   std::string configuration{};  // a file; empty: Ceph's own choice, /etc/ceph/ceph.conf
   std::string user{};           // without "client."; empty: "admin"
   std::string file_system{};    // of several; empty: the cluster's only one
-  // By which a successor of this process ends, before anything else, what this one held, so that
-  // nobody waits for it. Empty: it has to be found dead first.
+  // The name by which a successor of this process first ends all that this one held, so that nobody
+  // waits for it. Empty: the cluster has to find out that this one is dead.
   std::string gateway{};
   std::size_t open_files_max = 1024;  // that nobody uses
 };
@@ -40,11 +40,11 @@ class Session {
   const Handle& root_handle() const noexcept { return root_handle_; }
   std::uint64_t file_system() const noexcept { return root_handle_.file_system; }
   OpenFiles& open_files() noexcept { return *open_; }
-  // Of WRITE and COMMIT. It changes with the session: what a lost one had not committed has to be
-  // written again.
+  // The verifier of WRITE and COMMIT. It changes with the session, so that clients write again what
+  // a lost session had not committed.
   const nfs3::writeverf3& verifier() const noexcept { return verifier_; }
 
-  // The cluster takes nothing more of it.
+  // A lost session can do nothing more: the cluster refuses it.
   bool is_lost() const noexcept { return is_lost_; }
   void set_lost() noexcept { is_lost_ = true; }
 

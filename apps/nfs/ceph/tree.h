@@ -51,10 +51,10 @@ class Tree {
   // `maker` outlives it.
   Tree(Settings settings, std::unique_ptr<Session> session, const HandleMaker& maker);
 
-  // On threads that may wait: one of them mounts anew when the session was lost, again and again,
-  // and the others wait for it for a while.
+  // Returns the session; for threads that may wait. If the session was lost, one of them mounts
+  // anew, again and again, and the others wait for it for a while.
   Use session();
-  // As it is, without waiting for another one. Empty: it was lost.
+  // Returns the session as it is, without waiting for another one. Empty: it was lost.
   Use current();
   const Handle& root() const noexcept { return root_; }
   std::uint64_t fsid() const noexcept { return settings_.fsid; }
@@ -70,7 +70,7 @@ class Tree {
     std::size_t uses = 0;
   };
   using Clock = std::chrono::steady_clock;
-  // Between two attempts to mount; longer where sessions do not last.
+  // The pause between two attempts to mount; longer if sessions do not last.
   static constexpr std::chrono::milliseconds kPause{500}, kPauseMax{30'000};
   static constexpr std::chrono::minutes kLongLife{1};  // of a session
   static constexpr std::chrono::seconds kWait{5};      // for an attempt that succeeds

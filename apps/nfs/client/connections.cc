@@ -14,7 +14,7 @@ using State = Connections::State;
 
 namespace {
 
-// Of "SCHEME://HOST:PORT", without brackets.
+// Returns the host of "SCHEME://HOST:PORT", without brackets.
 std::string host_of(const std::string& url) {
   const std::size_t begin = url.find("://") + 3;
   const std::size_t end = url.rfind(':');
@@ -101,7 +101,8 @@ void Connections::adopt(Connection& connection, Client client, State state) {
 }
 
 void Connections::begin(Connection& connection) {
-  // Of a name's addresses this tries the first alone; the one that was reached may be another.
+  // A connection tries only the first address of a name, and the one that was reached before may be
+  // another. So attempts alternate between the two.
   const std::string& reached = reached_[connection.server_];
   const bool by_name = std::exchange(connection.takes_name_, !connection.takes_name_);
   const std::string& url = reached.empty() || by_name ? options_.urls[connection.server_] : reached;
@@ -222,7 +223,7 @@ rpcrdma::Task<void> Connections::ask(Connection& connection) {
 void Connections::look_at(Connection& connection) {
   switch (connection.state_) {
     case State::kDown:
-      // What is left of calls still has its memory.
+      // Calls that have not ended yet still use the memory of the old client.
       if (connection.client_ != nullptr && connection.client_->calls_in_flight() > 0) return;
       if (may_go_on() && Clock::now() >= connection.next_attempt_ && !root_.data.empty()) {
         begin(connection);

@@ -27,8 +27,8 @@
 
 namespace nfs {
 
-// Which of several servers a call goes to, as long as that one is there: calls with the same number
-// go to the same one.
+// Chooses one of several servers for a call: calls with the same number go to the same server, as
+// long as it is there.
 enum class Route : std::uint32_t {};
 
 class Connections {
@@ -74,8 +74,8 @@ class Connections {
   rpcrdma::Expected<Connection*, rpcrdma::Error> first();
   // The tree's root, by which servers are asked whether they have the same. Begins the others.
   void begin_others(const nfs3::nfs_fh3& root);
-  // As Client::register_memory(), on each, also those that are made later. Where that does not work
-  // each call registers its own. The memory outlives the result.
+  // Registers memory as Client::register_memory() does, on each connection, also on those that are
+  // made later. If registering fails, each call registers its own. The memory outlives the result.
   class Memory {
    public:
     Memory() = default;
@@ -115,9 +115,9 @@ class Connections {
   void give_up_if_silent(Connection& connection, Clock::time_point since);
 
   void progress();
-  // Until something has happened, at the latest until then.
+  // Waits until something has happened, at the latest until the given time.
   void wait(std::optional<Clock::time_point> until = std::nullopt);
-  // The same of several.
+  // Waits for several at once.
   static void wait(const std::vector<Connections*>& any, std::optional<Clock::time_point> until);
 
   std::size_t up_count() const noexcept;
@@ -126,9 +126,9 @@ class Connections {
   bool may_go_on() const noexcept { return options_.client.reconnect.enabled || all_.size() > 1; }
   std::size_t server_count() const noexcept { return options_.urls.size(); }
   const rpcrdma::Error& last_error() const noexcept { return last_error_; }
-  // Of the first connection.
+  // The provider of the first connection.
   std::string_view provider_name() const noexcept { return provider_name_; }
-  // Null: it has never been made.
+  // Returns the first connection's client; null if it was never connected.
   const rpcrdma::Client* first_client() const noexcept;
 
  private:

@@ -105,7 +105,7 @@ TEST_P(OverSeveral, FilesGoOverAllServers) {
   EXPECT_EQ(messages(ended), "");
   EXPECT_EQ(ended.rewritten, 0U);
   EXPECT_EQ(content(first_.path("tree")), content(here_ / "tree"));
-  // Of each file five calls at the least: CREATE, WRITE, COMMIT, READ, SETATTR.
+  // Each file takes five calls at least: CREATE, WRITE, COMMIT, READ, SETATTR.
   first_.end();  // its thread has the counters until then
   second_->end();
   EXPECT_GE(first_.calls_served(), 150U);
@@ -208,7 +208,8 @@ class LostAnswers : public Mounting {
     return result;
   }
 
-  // What it asks before is answered.
+  // Renames over a connection that is lost before the answer; the calls before the RENAME are
+  // answered.
   rpcrdma::Task<Result<void>> rename_without_answer(nfs3::nfs_fh3 top) {
     auto task = server_->rename(top, "a", top, "b");
     EXPECT_TRUE(co_await server_->look_up(top, "a"));

@@ -10,9 +10,9 @@
 // set-user-id and set-group-id are not either. Symbolic links are copied as links (their times only
 // to this machine).
 //
-// Holes of a file stay holes, by default: those that this machine's file system tells of are not
-// read or sent. Of a file that has room for less than its size at the server, what is read there
-// and is zeros is not written here.
+// Holes of a file stay holes, by default: holes that this machine's file system reports are neither
+// read nor sent. If a file at the server has less room than its size, blocks of zeros that are read
+// there are not written here.
 //
 // On both sides a file is written beside its place under another name, and renamed when it is
 // whole: until then, and after a failure, the target keeps its old content. A lost connection or a
@@ -22,11 +22,12 @@
 // the file is written again. While the server says NFS3ERR_JUKEBOX, a call is repeated after
 // pauses, for about half a minute.
 //
-// What the server names is not trusted: a name that is none of one file is refused, and files are
-// opened below directories that are open already, never through symbolic links.
+// The copier does not trust the names that a server sends: it refuses a name that is not the name
+// of a single file, and opens files below directories that are open already, never through symbolic
+// links.
 //
-// A directory that the copying itself fills is not copied, as happens where an export lies below
-// what is copied to it, nor is a file onto itself.
+// Skips a directory that the copying itself fills, as happens if an export lies below the source,
+// and does not copy a file onto itself.
 //
 // Memory: the buffers, and the lists of the directories on the way to where the copying is.
 #ifndef RPCRDMA_NFS_CLIENT_COPIER_H_
@@ -67,7 +68,7 @@ struct CopyOptions {
   std::function<void(const CopyProgress&)> progress{};
   // Called when something is whole, and when a directory is made; the paths are those of failures.
   std::function<void(const std::string& from, const std::string& to)> copied{};
-  // Once it returns true no more is copied, and what is not whole goes.
+  // Once it returns true, nothing more is copied, and incomplete files are removed.
   std::function<bool()> is_interrupted{};
 };
 
@@ -87,7 +88,7 @@ struct CopyResult {
   bool is_interrupted = false;      // likewise
 };
 
-// Whether a name that a server has sent is one of a file, and of nothing else.
+// Returns whether a name that a server sent names a single file of a directory.
 bool is_safe_name(std::string_view name) noexcept;
 
 class Copier {

@@ -119,7 +119,7 @@ CopyResult CopyRun::run(Task<void> task) {
   return std::move(result_);
 }
 
-// --- What is told ------------------------------------------------------------------------------
+// --- Reports -----------------------------------------------------------------------------------
 
 bool CopyRun::has_stopped() {
   if (options_.is_interrupted && options_.is_interrupted()) result_.is_interrupted = true;

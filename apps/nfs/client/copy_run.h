@@ -28,7 +28,7 @@ struct Kept {
   static Kept of(const struct stat& status);
   static Kept of(const nfs3::fattr3& attributes);
   nfs3::sattr3 to_server() const;
-  // By the descriptor; false: errno.
+  // Sets them on the open file; false: errno.
   bool set_here(int descriptor) const;
 };
 
@@ -57,7 +57,7 @@ struct FileJob {
   Folder* into = nullptr;
   Route route{};  // one file, one server
   bool skips_zeros = false;
-  // Of its parts.
+  // The first failure of the file's parts.
   std::optional<Failure> failure{};
   std::vector<nfs3::writeverf3> verifiers{};  // different ones
   bool has_mode = false;                      // at the server, the one that is kept
@@ -89,11 +89,12 @@ class CopyRun {
   bool has_stopped();
 
   void fail(const std::string& path, Failure why);
-  // With errno's text.
+  // Reports a failure of this machine, with errno's text.
   void fail_here(const std::string& path, const std::string& what);
-  // What is no file, directory or link; an error of what was named, which is at depth 0.
+  // Reports something that is neither a file, a directory nor a link; for a source that the caller
+  // named itself, at depth 0, that is an error.
   void skip(const std::string& path, const Folder& into);
-  // A file is to be copied, by that route.
+  // Counts a file that will be copied, and returns its route.
   Route know_of(std::uint64_t bytes);
   // Counts a file that was copied, or that stays as it was at the target.
   void end_file(const FileJob& job);
@@ -101,7 +102,7 @@ class CopyRun {
                 bool has_stayed);
   // A directory that is new where the copying goes to, or that was there.
   void begin_folder(const std::string& path, const std::string& to, bool is_new);
-  // As the options want it.
+  // Returns the attributes that the options want the copy to have.
   Kept wanted(Kept source) const;
   // Whoever enters keeps the folder; when the last has left, finish() sets what is kept.
   static void enter(Folder& folder) noexcept { ++folder.under_way; }
@@ -109,7 +110,7 @@ class CopyRun {
   virtual rpcrdma::Task<void> finish(Folder& folder) = 0;
   // One file from beginning to end, in a slot that was taken for it.
   rpcrdma::Task<void> file(std::unique_ptr<FileJob> job);
-  // Its data, to the other side.
+  // Moves the file's data to the other side.
   virtual rpcrdma::Task<Result<void>> move_content(FileJob& job) = 0;
 
   // Tells if an open file or directory and one of the server are the same one.
@@ -121,7 +122,8 @@ class CopyRun {
 
   // All parts of the file, with many under way.
   rpcrdma::Task<Result<void>> transfer(FileJob& job, Step step);
-  // Until the server has it, at the latest after some restarts.
+  // Writes the file until the server has committed it, and gives up after some restarts of the
+  // server.
   rpcrdma::Task<Result<void>> write_and_commit(FileJob& job);
 
   // Repeats a call while the server is busy; the function makes its Task.
@@ -149,7 +151,7 @@ class CopyRun {
                                        rpcrdma::MutableBytes buffer);
   rpcrdma::Task<Result<void>> read_part(FileJob& job, std::uint64_t offset,
                                         rpcrdma::MutableBytes buffer);
-  // With a second buffer for what the source has.
+  // Compares with the source's bytes, which are read into a second buffer.
   rpcrdma::Task<Result<void>> compare(FileJob& job, std::uint64_t offset, rpcrdma::Bytes there,
                                       rpcrdma::MutableBytes source);
   std::size_t part_size(Step step) const;

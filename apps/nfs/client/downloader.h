@@ -18,7 +18,8 @@ class Downloader final : public CopyRun {
   rpcrdma::Task<void> all(const std::vector<std::string>& sources, const std::string& target);
 
  private:
-  // As what it is to be if the target is no directory; nullptr: the failure is noted.
+  // Returns the target's directory, and in `name` the copy's name if the target is no directory;
+  // nullptr: the failure is noted.
   std::unique_ptr<Folder> target_folder(const std::string& target, bool is_alone,
                                         std::string& name);
   rpcrdma::Task<void> any(Node node, Folder& into, std::string name, std::string path);

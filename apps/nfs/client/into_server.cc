@@ -15,7 +15,7 @@ bool is_answer(const Failure& why, nfsstat3 status) {
   return !why.error && why.local.empty() && why.status == status;
 }
 
-// Whether the directory takes no new file, although one that is there may be written.
+// Returns whether the directory refuses new files, although existing ones may be writable.
 bool may_write_only_what_is_there(const Failure& why) {
   return is_answer(why, nfsstat3::NFS3ERR_ACCES) || is_answer(why, nfsstat3::NFS3ERR_PERM);
 }

@@ -17,8 +17,8 @@ class IntoServer : public CopyRun {
   // The directory to copy into, and the name of what is copied if the target is none itself.
   // nullptr: the failure is noted. Whoever gets it leaves it.
   rpcrdma::Task<Folder*> open_target(const std::string& target, bool is_alone, std::string& name);
-  // In `into`, by that name; it is `into` itself where the name is empty. The path is that of the
-  // source. nullptr: the failure is noted.
+  // Makes a directory of that name in `into`; with an empty name it is `into` itself. The path is
+  // that of the source. nullptr: the failure is noted.
   rpcrdma::Task<std::unique_ptr<Folder>> make_folder(const Kept& source, const Folder& into,
                                                      const std::string& name,
                                                      const std::string& path);

@@ -185,8 +185,8 @@ std::optional<Failure> Mounted::mount_by(rpcrdma::Client& mounts) {
   return std::nullopt;
 }
 
-// What is wrong with our flavor of security, by MOUNT's list of those of the export. A server that
-// has no list leaves it to the calls.
+// Returns why our security flavor does not fit the list that MOUNT gave for the export. If a server
+// sends no list, the calls will show.
 std::optional<std::string> Mounted::flavor_trouble(const std::vector<int>& flavors) const {
   if (flavors.empty() || std::ranges::count(flavors, static_cast<int>(protection_)) > 0) {
     return std::nullopt;

@@ -1,11 +1,11 @@
 // The calls of a client of NFS version 3: coroutines, so that many are under way at a time on one
 // thread, over one connection or several (connections.h).
 //
-// A call whose answer was lost with its connection is made again, over another one or when the
-// connection is there again, within the time of a call (ClientOptions::call_timeout). Of calls that
-// must not be executed twice it is looked first whether they were: what was to be removed is not
-// there, what was to be made is. Somebody else may have done that, or have made a name anew that is
-// removed then.
+// A call whose answer was lost with its connection is made again, over another connection or when
+// this one is back, within the time of a call (ClientOptions::call_timeout). For a call that must
+// not be executed twice, the client first looks whether it was executed: a removed name does not
+// exist, a made one does. If somebody else did that meanwhile, the client cannot tell; a name that
+// somebody else has made anew is removed then.
 //
 //   auto server = nfs::Mounted::open(*nfs::parse_nfs_url("nfs+rdma://192.0.2.1/data/dir"));
 //   auto found = server->wait_for(server->look_up_path(server->path()));
@@ -31,7 +31,7 @@
 
 namespace nfs {
 
-// Why something could not be done with a file.
+// The reason why something could not be done with a file.
 struct Failure {
   nfs3::nfsstat3 status = nfs3::nfsstat3::NFS3ERR_SERVERFAULT;  // what the server answered
   std::optional<rpcrdma::Error> error{};                        // there was no answer
@@ -61,7 +61,8 @@ struct Listed {
 struct MountOptions {
   rpcrdma::ClientOptions client;  // with `reconnect`, also over TCP
   std::uint32_t connections = 1;  // to each server
-  // Of MOUNT by TCP; 0: it is asked of the connection first, then of rpcbind at the server.
+  // The port of MOUNT over TCP; 0: the connection itself is tried first, then rpcbind at the
+  // server.
   std::uint16_t mount_port = 0;
 };
 
@@ -75,7 +76,7 @@ class Mounted {
 
   Connections& connections() noexcept { return connections_; }
   const NfsUrl& url() const noexcept { return url_; }
-  // What of the URL's path is below the export: "" or "a/b".
+  // The part of the URL's path below the export: "" or "a/b".
   const std::string& path() const noexcept { return path_; }
   const nfs3::nfs_fh3& root() const noexcept { return root_; }
   // Bytes that the server prefers in a READ and a WRITE, at most a mebibyte.
@@ -101,7 +102,7 @@ class Mounted {
   // The whole of it, without "." and "..".
   rpcrdma::Task<Result<std::vector<Listed>>> list(nfs3::nfs_fh3 directory);
   rpcrdma::Task<Result<std::string>> read_link(nfs3::nfs_fh3 link);
-  // Of a new or an empty file of the name.
+  // Makes a file, or empties the one that has the name.
   rpcrdma::Task<Result<Node>> create(nfs3::nfs_fh3 directory, std::string name, std::uint32_t mode,
                                      Route route = {});
   // Cuts a file to no bytes, once: a call that comes late changes nothing of what was written

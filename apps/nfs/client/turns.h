@@ -1,5 +1,5 @@
-// What many coroutines of one thread need around the calls of a client: places to wait for a slot,
-// for the end of others, and for a while. Whoever is to go on is put into a queue instead of being
+// Lets many coroutines of one thread wait around the calls of a client: for a slot, for the end of
+// others, and for a while. A coroutine that may continue is put into a queue instead of being
 // resumed at once, so that stacks stay short however many wait.
 #ifndef RPCRDMA_NFS_CLIENT_TURNS_H_
 #define RPCRDMA_NFS_CLIENT_TURNS_H_

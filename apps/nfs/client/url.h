@@ -1,5 +1,5 @@
-// Where files of an NFS server are: nfs+rdma://HOST[:PORT]/PATH or nfs+tcp://HOST[:PORT]/PATH. The
-// path begins with the name of an export; where that ends, MOUNT tells. Several servers of one
+// URLs of files at an NFS server: nfs+rdma://HOST[:PORT]/PATH or nfs+tcp://HOST[:PORT]/PATH. The
+// path begins with the name of an export; MOUNT reports where that ends. Several servers of one
 // tree, or addresses of one server, stand with commas between them:
 // nfs+rdma://HOST1,HOST2:PORT/PATH.
 #ifndef RPCRDMA_NFS_CLIENT_URL_H_
@@ -28,15 +28,15 @@ struct NfsUrl {
   std::vector<Server> servers;  // one at the least
   std::string path;             // "/", or with a '/' in front and none behind
 
-  // For Client::connect(), one for each server.
+  // Returns URLs for Client::connect(), one for each server.
   std::vector<std::string> transport_urls() const;
-  // As it is written.
+  // Returns the URL as it is written.
   std::string text() const;
 };
 
-// Whether the text is meant to be one; else it is a path of this machine.
+// Returns whether the text is meant to be a URL; if not, it is a path of this machine.
 bool is_nfs_url(std::string_view text);
-// %XX stands for a byte. The text says what is wrong.
+// Parses a URL, in which %XX stands for a byte. The error text says what is wrong.
 rpcrdma::Expected<NfsUrl, std::string> parse_nfs_url(std::string_view text);
 
 }  // namespace nfs

@@ -106,11 +106,11 @@ nfsstat3 set_attributes(const Caller& caller, const Tree& tree, const Found& fil
   // A symbolic link has no mode of its own here; the rest is set without it.
   const auto* const mode = S_ISLNK(file.status.st_mode) ? nullptr : attributes.mode.mode();
   if (status == nfsstat3::NFS3_OK && mode != nullptr) {
-    // What is open with O_PATH has no fchmod(2).
+    // fchmod(2) does not take a descriptor that is open with O_PATH.
     const std::string link = "/proc/self/fd/" + std::to_string(file.descriptor());
     status = status_of_last(::chmod(link.c_str(), *mode & 07777U));
   }
-  // What was cut just now has been changed now.
+  // Cutting the file has just set its time of change to now.
   const bool is_done = attributes.size.size() != nullptr &&
                        attributes.mtime.set_it() == time_how::SET_TO_SERVER_TIME &&
                        attributes.atime.set_it() == time_how::DONT_CHANGE;

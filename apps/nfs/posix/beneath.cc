@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kFlags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
 
-// What tells one mount from another: its number, where the kernel tells that (5.8), and the device.
+// Identifies a mount: by its number, if the kernel reports it (5.8), and by the device.
 struct Mount {
   std::uint64_t number = 0;
   std::uint32_t major = 0, minor = 0;

@@ -12,12 +12,12 @@ namespace nfs::posix {
 // The entry, opened with O_PATH; a symbolic link itself, not what it leads to. Not open: errno,
 // EXDEV if something else is mounted there.
 files::File open_beneath(const files::File& directory, const std::string& name);
-// The same for a directory further down, by a path of several components.
+// Does the same for a directory further down, by a path of several components.
 files::File open_directory_beneath(const files::File& directory, const std::string& path);
 
-// For the system calls that change something, which would follow a path to anywhere: the name, if
-// it is one of one component, else one that nothing has. The service has looked at it before; what
-// stands between a client and every file of this machine is two walls.
+// Returns a name for system calls that change something, which would follow a path to anywhere: the
+// name itself if it has one component, else one that no file has. The service has checked it
+// before: two walls stand between a client and every file of this machine.
 const char* component(const std::string& name) noexcept;
 
 }  // namespace nfs::posix

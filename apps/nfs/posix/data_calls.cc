@@ -175,7 +175,8 @@ nfs3::COMMIT3res run(Tree& tree, const Caller& caller, const nfs3::COMMIT3args& 
   if (status == nfsstat3::NFS3_OK) status = may_write(tree, caller, file);
   nfs3::writeverf3 verifier{};
   if (status == nfsstat3::NFS3_OK) {
-    // Of two at a time one would be told of an error, and the other of none with the old verifier.
+    // The kernel reports an error of writing back only once: of two COMMITs at a time, one would
+    // report it, and the other would succeed with the old verifier.
     const std::lock_guard lock(tree.lock_of(file.file->handle()));
     const files::File* const content = file.file->content(true);
     if (content == nullptr) {

@@ -68,8 +68,9 @@ rpcrdma::Expected<Database, std::string> Database::open(const std::string& path)
       sqlite3_open_v2(path.empty() ? ":memory:" : path.c_str(), &opened, kFlags, nullptr);
   Database made(opened);
   if (result != SQLITE_OK) return Unexpected<std::string>(made.error());
-  // What is written outlasts this process at once, and the machine's power when it is moved from
-  // the log into the table: a handle that is lost then is stale, which clients know.
+  // A write survives the end of this process at once, and a loss of power after it has moved from
+  // the log into the table. A handle that is lost in between becomes stale, which clients can
+  // handle.
   if (made.run("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; "
                "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE; COMMIT")) {
     return made;

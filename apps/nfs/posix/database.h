@@ -13,20 +13,20 @@
 
 namespace nfs::posix {
 
-// What fails sets errno: ENOSPC, else EIO.
+// A prepared statement. A function that fails sets errno: ENOSPC, else EIO.
 class Statement {
  public:
   // Null `made`: it could not be prepared, and nothing that is done with it succeeds.
   explicit Statement(sqlite3_stmt* made) : statement_(made) {}
 
-  // From 1 on.
+  // Binds a value to a place, counted from 1.
   Statement& bind(int place, std::int64_t value);
   Statement& bind(int place, const std::string& value);
-  // There is a row, whose columns can be asked for, from 0 on, until reset().
+  // Returns whether there is a row. Its columns can be read, from 0 on, until reset().
   bool step();
-  // Whether the last step() went well, with a row or without.
+  // Returns whether the last step() succeeded, with a row or without.
   bool is_good() const noexcept { return is_good_; }
-  // To its end, for what has no rows.
+  // Runs a statement without rows to its end.
   bool finish();
   std::int64_t integer(int column) const;
   std::string text(int column) const;
@@ -43,16 +43,16 @@ class Statement {
 
 class Database {
  public:
-  // Of this process alone, readable by its user. Empty `path`: in memory. The text says what is
-  // wrong, and what to do.
+  // Opens a database for this process alone, readable by its user. Empty `path`: in memory. The
+  // error text says what is wrong, and what to do.
   static rpcrdma::Expected<Database, std::string> open(const std::string& path);
 
-  // Several statements without values or rows.
+  // Runs several statements without values or rows.
   bool run(const char* text);
-  // A string literal, which is prepared once.
+  // Returns the statement of a string literal, which is prepared once.
   Statement& prepared(const char* text);
   std::int64_t last_number() const { return sqlite3_last_insert_rowid(database_.get()); }
-  // What went wrong last.
+  // Describes the last error.
   std::string error() const { return sqlite3_errmsg(database_.get()); }
 
  private:

@@ -38,7 +38,8 @@ ListingEnd for_each_entry(Tree& tree, const Found& directory, std::uint64_t cook
   return page->is_last ? ListingEnd::kAll : ListingEnd::kStopped;
 }
 
-// Nothing of what is above the export is told.
+// Reports the directory's own number for the ".." of the export, so that nothing above is
+// disclosed.
 std::uint64_t fileid_of(const Tree& tree, const Found& directory, const DirectoryEntry& entry) {
   const bool is_outside = entry.name == ".." && directory.file->handle() == tree.root();
   return is_outside ? directory.status.st_ino : entry.fileid;

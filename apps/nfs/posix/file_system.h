@@ -22,7 +22,7 @@ class Workers;
 
 namespace nfs::posix {
 
-// What handles are (handles.h).
+// The kinds of handles (handles.h).
 enum class HandleKind : std::uint8_t {
   kAny,     // the kernel's, else a table
   kKernel,  // the kernel's, or the directory is not exported

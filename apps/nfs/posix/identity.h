@@ -20,11 +20,11 @@
 
 namespace nfs::posix {
 
-// Whether this process can take other identities.
+// Returns whether this process can take other identities.
 bool can_take_identities() noexcept;
 
-// Of the calling thread, until the next one. False: it could not be taken, and the thread is the
-// server again.
+// Gives the calling thread the caller's identity, until the next call. False: the kernel refused,
+// and the thread is the server again.
 bool take_identity(const Caller& caller) noexcept;
 void take_own_identity() noexcept;
 // Returns whether the thread has the identity of a caller, as workers keep that of their last job.
@@ -34,10 +34,10 @@ bool has_identity_of_a_caller() noexcept;
 // the user and the groups that run the server.
 const Caller& kernel_sees(const Caller& caller);
 
-// Whether the server by itself could open the file for reading and writing once more.
+// Returns whether the server by itself could open the file for reading and writing once more.
 bool can_reopen(const struct stat& status) noexcept;
 
-// What this thread does for its own sake, as the server that it is, within the scope.
+// Gives the thread the server's own identity for the scope.
 class AsServer {
  public:
   AsServer() noexcept;
@@ -49,7 +49,8 @@ class AsServer {
   std::uint32_t uid_, gid_;
 };
 
-// Once for each thread that makes files: their modes are the caller's, whatever the server's umask.
+// Called once by each thread that makes files: their modes are the caller's, whatever the server's
+// umask.
 void leave_modes_to_callers() noexcept;
 
 }  // namespace nfs::posix

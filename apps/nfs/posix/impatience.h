@@ -8,7 +8,7 @@
 
 namespace nfs::posix {
 
-// Of the calling thread.
+// Makes the calling thread impatient for the scope: an operation that might wait gives up instead.
 class Impatience {
  public:
   Impatience() noexcept { current() = this; }

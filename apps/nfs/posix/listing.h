@@ -30,7 +30,7 @@ struct DirectoryEntry {
   std::uint64_t cookie = 0;  // the reader goes on behind this entry
 };
 
-// Whether the positions of this file system stay where they are.
+// Returns whether the positions of entries in this file system never change.
 bool has_stable_positions(const files::File& root);
 
 // Calls `take(entry)` for the entries behind the position (0: all), in order, until it returns

@@ -51,8 +51,9 @@ void take_back(Tree& tree, const DirectoryChange& change, const std::string& nam
   tree.handles().removed(file.file->handle());
 }
 
-// Made just now, a file is found by what is open of it: its name may be another's already. What is
-// open stays so for the WRITEs that follow, which the file's mode may forbid to the server.
+// Finds a file that was just made by its open descriptor: its name may be another file's already.
+// The descriptor stays open for the WRITEs that follow, for which the file's mode may forbid the
+// server to open it.
 Found find_made(Tree& tree, const Caller& caller, const DirectoryChange& change,
                 const std::string& name, Making making) {
   if (!making.opened.is_open()) return tree.entry(caller, change.directory(), name);
@@ -72,8 +73,8 @@ void keep_what_may_be_given(const Caller& caller, nfs3::sattr3& attributes) {
   if (!may_be_given) attributes.gid = {};
 }
 
-// What every procedure that makes something ends with: the attributes that were not given when it
-// was made, the way to the disk, the answer.
+// Ends every procedure that makes a file: sets the attributes that were not given when it was made,
+// waits for the disk, and fills in the results.
 template <class Results>
 Results made(Tree& tree, const Caller& caller, const DirectoryChange& change,
              const std::string& name, nfs3::sattr3 attributes, Making making) {
@@ -107,7 +108,7 @@ nfsstat3 made_or_errno(int result) {
   return result >= 0 ? nfsstat3::NFS3_OK : status_of(errno);
 }
 
-// What is there already, when it is a regular file.
+// Finds the file that has the name already; fails unless it is a regular file.
 Found existing_file(Tree& tree, const Caller& caller, const DirectoryChange& change,
                     const std::string& name) {
   Found file = tree.entry(caller, change.directory(), name);
@@ -193,7 +194,7 @@ nfs3::MKDIR3res run(Tree& tree, const Caller& caller, const nfs3::MKDIR3args& ar
   if (status == nfsstat3::NFS3_OK) {
     status = made_or_errno(::mkdirat(change.directory().descriptor(), component(args.where.name),
                                      mode_of(attributes, 0777)));
-    // What it inherits of its directory (set-group-id) is to stay.
+    // A new directory keeps the set-group-id bit that it inherits from its parent.
     if ((mode_of(attributes, 0) & 06000U) == 0) attributes.mode = {};
   }
   return made<Results>(tree, caller, change, args.where.name, attributes, {status});

@@ -20,7 +20,7 @@
 
 namespace nfs::posix {
 
-// The same file, opened once more by what is open of it. Not open: errno.
+// Opens the same file once more by its open descriptor. Not open: errno.
 files::File reopened(const files::File& file, int flags);
 
 // One of them, open with O_PATH; and for its content, once that is wanted.
@@ -40,11 +40,11 @@ class OpenFile {
     if (can_reopen(status)) is_written_ = true;
   }
 
-  // What the kernel knows of them is in its memory.
+  // Returns whether the kernel has read the file's rights, and so has them in memory.
   bool are_rights_known() const noexcept { return are_rights_known_; }
   void set_rights_known() noexcept { are_rights_known_ = true; }
 
-  // A WRITE, for its scope.
+  // Marks a WRITE that is under way, for its scope.
   class Writing {
    public:
     explicit Writing(OpenFile& file) noexcept : file_(file) { ++file_.writes_begun_; }
@@ -74,14 +74,14 @@ class OpenFile {
 
   InnerHandle handle_;
   files::File path_;
-  // Not open until they are wanted. They stay as they are then, since others use them.
+  // Opened when they are first needed, and open until the end, since others use them.
   std::mutex mutex_;
   files::File writable_;  // guarded by mutex_
   files::File readable_;  // guarded by mutex_
   std::atomic<bool> is_written_ = false;
   std::atomic<bool> are_rights_known_ = false;
   std::atomic<std::uint64_t> writes_begun_ = 0, writes_ended_ = 0;
-  // Under the lock of OpenFiles.
+  // Guarded by the lock of OpenFiles.
   std::size_t uses_ = 0;
   bool is_forgotten_ = false;  // goes with its last use
   bool is_looked_at_ = false;  // by close_removed(), which closes it if it leaves meanwhile
@@ -123,14 +123,14 @@ class OpenFiles {
     OpenFile* file_ = nullptr;
   };
 
-  // At most so many files that nobody uses; each has up to three descriptors. `handles` outlives
-  // it.
+  // Keeps at most so many files that no call uses; each has up to three descriptors. `handles`
+  // outlives it.
   OpenFiles(Handles& handles, std::size_t files_max) : handles_(handles), files_max_(files_max) {}
   ~OpenFiles();
   OpenFiles(const OpenFiles&) = delete;
   OpenFiles& operator=(const OpenFiles&) = delete;
 
-  // In impatience only if it is open.
+  // Finds a file. In impatience it succeeds only if the file is open.
   Use find(const InnerHandle& handle);
   // A file that was just opened with O_PATH, and its handle.
   Use add(const InnerHandle& handle, files::File path);
@@ -154,11 +154,11 @@ class OpenFiles {
   void release(OpenFile& file) noexcept;
   Use use(OpenFile& file) noexcept;
   void drop_oldest();
-  // With mutex_ held: it is found no more, and goes with its last use.
+  // Removes a file from the table, with mutex_ held; it goes with its last use.
   void take_out(OpenFile& file);
   // Returns files to look at, which stay until they are not looked at any more.
   std::vector<OpenFile*> next_looks(std::size_t looks_max);
-  // With mutex_ held: a worker closes it.
+  // Lets a worker close it. With mutex_ held.
   void leave(OpenFile& file) {
     left_.emplace_back(&file);
     // The room of one that was removed is to come back.

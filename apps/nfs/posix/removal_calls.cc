@@ -18,7 +18,7 @@ namespace {
 
 using nfs3::nfsstat3;
 
-// What a name stands for before it is taken away.
+// The file that has a name before the name is removed.
 struct Behind {
   Behind(Tree& tree, const Found& directory, const std::string& name)
       : file(open_beneath(directory.file->path(), name)) {
@@ -28,8 +28,8 @@ struct Behind {
   std::optional<InnerHandle> handle;
 };
 
-// Nothing keeps its data on the disk. Of what had several names, others stay; the next call opens
-// it anew.
+// Closes the file, so that nothing keeps its data on the disk. If the file has other names, the
+// next call opens it anew.
 void forget(Tree& tree, const Behind& taken) {
   if (!taken.handle) return;
   tree.open_files().forget(*taken.handle);

@@ -136,7 +136,8 @@ std::optional<Identity> TableHandles::identity_of(const files::File& file) const
   constexpr unsigned kWanted = STATX_INO | STATX_BTIME;
   if (::statx(file.descriptor(), "", AT_EMPTY_PATH, kWanted, &status) != 0) return std::nullopt;
   identity.is_weak = !has_births_ || (status.stx_mask & STATX_BTIME) == 0;
-  // Of a union of file systems (overlayfs) numbers are unique with their device only.
+  // In a union of file systems (overlayfs), an inode number is unique only together with its
+  // device.
   identity.bytes =
       fmt::format("{}:{} {}", status.stx_dev_major, status.stx_dev_minor, status.stx_ino);
   if (!identity.is_weak) {

@@ -61,7 +61,7 @@ class TableHandles : public testing::Test {
     std::ifstream stream("/proc/self/fd/" + std::to_string(file.descriptor()));
     return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   }
-  // Whether the file system tells a file from the next one of its inode number.
+  // Returns whether the file system can tell a file from a later one with the same inode number.
   bool tells_files_apart() const { return kernel_handle_of(root_).has_value(); }
 
   fs::path folder_;
@@ -176,7 +176,7 @@ TEST_F(TableHandles, PassesOverNumbersThatMayHaveBeenLostWithThePower) {
       if (fs::exists(from + part)) fs::copy_file(from + part, to + part);
     }
   };
-  // What is on the disk behind the beginning, and all that is there when the power comes back.
+  // The copy is what reached the disk first, and all that is left when the power comes back.
   begin();
   copy_all(table(), table() + ".kept");
   write("file");
@@ -206,7 +206,7 @@ TEST_F(TableHandles, FollowsNoLinkOutOfTheExport) {
   fs::create_directory(exported() / "directory");
   write("directory/file", "content");
   const InnerHandle file = look_up("directory/file");
-  // What the link leads to has even the file itself.
+  // The path through the link leads to the very same file.
   fs::rename(exported() / "directory", folder_ / "outside");
   fs::create_directory_symlink(folder_ / "outside", exported() / "directory");
   EXPECT_EQ(read(file), "stale");

@@ -47,7 +47,8 @@ bool keeps_inodes_in_memory(const files::File& root) {
   return std::ranges::find(kKnown, static_cast<unsigned>(status.f_type)) != kKnown.end();
 }
 
-// Of tmpfs, which has no disk, and no RWF_NOWAIT to ask whether it would wait for one.
+// Returns whether the files are in memory, as those of tmpfs: without a disk, and without
+// RWF_NOWAIT to ask whether a read would wait.
 bool keeps_data_in_memory(const files::File& root) {
   struct statfs status {};
   return ::fstatfs(root.descriptor(), &status) == 0 && status.f_type == TMPFS_MAGIC;

@@ -1,5 +1,5 @@
-// What the operations of an export have in common: files by handle and by name, rights, and changes
-// of directories. On threads that have taken the caller's identity.
+// The base of all calls of an export: it finds files by handle and by name, checks rights, and
+// changes directories. It runs on threads that have taken the caller's identity.
 #ifndef RPCRDMA_NFS_POSIX_TREE_H_
 #define RPCRDMA_NFS_POSIX_TREE_H_
 
@@ -49,24 +49,26 @@ class Tree {
   Handles& handles() noexcept { return *handles_; }
   Listings& listings() noexcept { return listings_; }
   bool has_stable_positions() const noexcept { return has_stable_positions_; }
-  // Calls may be made in impatience: what is in memory is told without waiting.
+  // Returns whether calls may be tried in impatience: this file system answers from memory without
+  // waiting.
   bool may_answer_at_once() const noexcept { return may_answer_at_once_; }
-  // Reads wait for no disk, whatever they read.
+  // Returns whether no read ever waits for a disk.
   bool is_in_memory() const noexcept { return is_in_memory_; }
-  // Reading a file of this status sets its time of access, for which a journal may have to be
-  // waited for.
+  // Returns whether reading a file of this status sets its time of access, which may wait for a
+  // journal.
   bool reading_sets_time(const struct stat& status) const noexcept;
   std::uint64_t fsid() const noexcept { return settings_.fsid; }
   const FileSystemLimits& limits() const noexcept { return limits_; }
 
   Found find(const nfs3::nfs_fh3& handle);
   Found find_directory(const nfs3::nfs_fh3& handle);
-  // The entry of a directory; also "." and "..".
+  // Finds the entry of a directory; also "." and "..".
   Found entry(const Caller& caller, const Found& directory, const std::string& name);
-  // What was opened just now, with O_PATH, and found in the directory under the name.
+  // Makes a Found of a file that was just opened with O_PATH, and found in the directory under the
+  // name.
   Found known(files::File opened, const Found& directory, const std::string& name);
   nfs3::nfs_fh3 sealed(const InnerHandle& handle) const { return maker_.seal(handle.view()); }
-  // What it is now; without attributes if there is no file.
+  // Returns the file's attributes as they are now; none if there is no file.
   nfs3::post_op_attr attributes_now(const Found& file) const;
 
   // Rights. Where the kernel will look itself, the last two find nothing wrong.
@@ -83,7 +85,7 @@ class Tree {
 
   // The verifier of WRITE and COMMIT.
   nfs3::writeverf3 verifier() const noexcept;
-  // What was not committed may be lost: clients are to send it again.
+  // Makes clients write again all that they have not committed, since it may be lost.
   void change_verifier() noexcept;
 
  private:
@@ -117,7 +119,7 @@ class DirectoryChange {
   explicit operator bool() const noexcept { return static_cast<bool>(directory_); }
   nfs3::nfsstat3 error() const noexcept { return directory_.error; }
   const Found& directory() const noexcept { return directory_; }
-  // With those from after it.
+  // Adds the attributes from after the change.
   nfs3::wcc_data attributes() const;
 
  private:
