@@ -99,7 +99,7 @@ struct Procedure {
   Value number;
   bool idempotent = true;
   bool results_by_read = false;  // RFC 5666 §5.2
-  // What has no bound in the results takes at most the sum of these, bytes.
+  // All results without a bound of their own take at most the sum of these together, bytes.
   std::optional<std::vector<SizeTerm>> unbounded_max;
   Location unbounded_at;
   // Set by the checker: C++ expressions over the arguments.

@@ -92,8 +92,8 @@ class Walk {
   Bound definition(const Definition& of) {
     if (const auto found = done_.find(&of); found != done_.end()) return found->second;
     Bound result;
-    // What contains itself has no bound. Its parts are looked at once: what they are besides is in
-    // the sum already.
+    // A type that contains itself has no bound. Its members are visited once: the sum has them
+    // already.
     result.is_open = of.recursive;
     if (of.recursive && !entered_.insert(&of).second) return result;
     if (of.kind == Kind::kEnum) {

@@ -1,4 +1,4 @@
-// How large the results of a procedure can get, and its bulk arguments.
+// Computes how large the results of a procedure can get, and its bulk arguments.
 #ifndef RPCRDMA_GEN_BOUNDS_H_
 #define RPCRDMA_GEN_BOUNDS_H_
 
@@ -8,7 +8,7 @@
 
 namespace rpcrdma::gen {
 
-// Of what a declaration is encoded in, bytes. Sums stop at kMany.
+// Bounds the encoded size of a declaration, bytes. Sums stop at kMany.
 struct Bound {
   static constexpr std::uint64_t kMany = std::uint64_t{1} << 40U;
 

@@ -81,7 +81,7 @@ class Checker {
   // Programs, versions and procedures, which constants may name wherever they stand.
   std::multimap<std::string, const Value*, std::less<>> numbers_;
   std::map<std::string, Integer, std::less<>> number_of_;  // of versions and procedures
-  std::set<std::string> unknown_;                          // what was told already
+  std::set<std::string> unknown_;                          // names that were reported already
   bool has_all_constants_ = false;                         // but programs and what is in them
 };
 
@@ -210,7 +210,7 @@ void Checker::collect() {
       if (find(each.value)) {
         add_constant(each.name, each.value.number, true);
       } else {
-        unknown_.insert("constant " + each.name.text);  // the cause was told
+        unknown_.insert("constant " + each.name.text);  // the cause was reported
       }
     } else if (each.kind != Kind::kProgram) {
       add_type(each);
@@ -518,7 +518,7 @@ void Checker::class_names() {
   }
 }
 
-// What differs in the file differs in C++ as well.
+// Checks that names which differ in the file differ in C++ as well.
 void Checker::cpp_names() {
   Claims all;
   for (const Definition& each : file_.definitions) {

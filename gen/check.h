@@ -1,4 +1,5 @@
-// What the grammar cannot say: that names exist, that values are in range, that unions are whole.
+// Checks the rules that the grammar cannot express: names exist, values are in range, unions are
+// complete.
 #ifndef RPCRDMA_GEN_CHECK_H_
 #define RPCRDMA_GEN_CHECK_H_
 
@@ -23,7 +24,7 @@ const Declaration& resolved(const Declaration& declaration);
 // The structure, union, enumeration or (not plain) typedef that a plain declaration is of; null for
 // basic types.
 const Definition* resolved_target(const Declaration& declaration);
-// Its basic type, kNone when it is none.
+// Returns its basic type; kNone if it has none.
 Basic resolved_basic(const Declaration& declaration);
 
 // Every declaration inside of a structure, union or typedef.

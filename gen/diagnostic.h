@@ -1,4 +1,4 @@
-// Where something is in a .x file, and what is wrong there, told as a modern compiler tells it.
+// Reports errors in a .x file, with their places, as a modern compiler does.
 #ifndef RPCRDMA_GEN_DIAGNOSTIC_H_
 #define RPCRDMA_GEN_DIAGNOSTIC_H_
 
@@ -78,7 +78,7 @@ class Diagnostics {
   void note(Location at, std::string text);
 
   bool ok() const { return errors_ == 0; }
-  // Whether an error more would not be told.
+  // Returns whether a further error would not be reported.
   bool full() const { return errors_ >= kErrorsMax; }
   const std::vector<Diagnostic>& all() const { return all_; }
 

@@ -1,4 +1,4 @@
-// From a checked file to C++20.
+// Generates C++20 from a checked file.
 #ifndef RPCRDMA_GEN_EMIT_H_
 #define RPCRDMA_GEN_EMIT_H_
 
@@ -49,17 +49,17 @@ std::string type_of(const Declaration& declaration, std::string_view scope = {})
 std::string scope_in(const Definition& of, const EmitOptions& options);
 // "encode", or "encode_NAME" for a typedef that means more than a name.
 std::string function_for(std::string_view verb, const TypeSpec& type);
-// Whether the typedef has functions of its own.
+// Returns whether the typedef has functions of its own.
 bool has_functions(const Definition& of);
-// What a basic type, or a typedef of one, is; kNone for others.
+// Returns the basic type that a type is, or is a typedef of; kNone for others.
 Basic basic_of(const TypeSpec& type);
 std::string number_text(Integer value);
-// The number of an enumerator, as a case of a switch.
+// Returns the number of an enumerator, as a case of a switch.
 std::string enumerator_literal(const Enumerator& of);
 std::string discriminant_text(const Definition& of, Integer value);
-// Whether the arm is kept in a Box by its union.
+// Returns whether the arm's union keeps it in a Box.
 bool is_boxed_arm(const Arm& arm);
-// The number by which the union's value knows the arm, from 1; 0 for void.
+// Returns the number by which the union's value knows the arm, from 1; 0 for void.
 std::size_t arm_number(const Definition& of, const Arm& arm);
 bool needs_discriminant(const Arm& arm);
 bool has_void_arm(const Definition& of);

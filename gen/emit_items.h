@@ -16,11 +16,12 @@ std::string read_basic(const TypeSpec& type, const std::string& field);
 // The least that one element is encoded in, bytes.
 std::uint64_t element_min(const TypeSpec& type);
 
-// For one element of a plain type; `item` is an expression, `field` a literal for messages.
+// Emits code for one element of a plain type; `item` is an expression, `field` a literal for
+// messages.
 std::string encode_element(const TypeSpec& type, const std::string& item);
 std::string decode_element(const TypeSpec& type, const std::string& item, const std::string& field);
 
-// For a whole declaration.
+// Emits code for a whole declaration.
 void encode_item(Text& out, const Declaration& of, const std::string& item,
                  const std::string& field);
 // `may_reserve`: memory for all elements of an array at once, where nothing multiplies it.

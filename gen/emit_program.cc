@@ -90,7 +90,7 @@ Method method_of(const Procedure& of) {
 bool is_open_at_all(const Bound& bound) {
   return bound.is_open || bound.has_open_data;
 }
-// What has no bound is rounded up: a size in XDR is a multiple of four.
+// Rounds a size without a bound up: a size in XDR is a multiple of four.
 std::uint64_t plus_padding(std::uint64_t size, const Bound& bound) {
   return size + (is_open_at_all(bound) ? 3 : 0);
 }

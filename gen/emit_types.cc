@@ -87,7 +87,8 @@ class Types {
   }
 
  private:
-  // What C++ wants to know before: names of typedefs always, whole types where a value is inside.
+  // Declares what C++ has to know before the type: names of typedefs always, whole types if a value
+  // is inside.
   void need(const Definition& of, const Declaration& declared) {
     const Definition* target = declared.type.target;
     if (target == nullptr || target->kind == Kind::kEnum) return;

@@ -14,11 +14,11 @@ namespace {
 using Kind = Definition::Kind;
 using Shape = Declaration::Shape;
 
-// What is larger is kept on the heap by optionals and unions, so that an absent item costs little:
-// that keeps what a decoded message takes a small multiple of its size.
+// Optionals and unions keep larger values on the heap, so that an absent item costs little: a
+// decoded message then takes only a small multiple of its size.
 constexpr std::uint64_t kInPlaceMax = 32;                      // bytes
 constexpr std::uint64_t kMemoryMax = std::uint64_t{1} << 30U;  // bytes of one value
-// Of types that have members of types that have…: what follows them is recursive.
+// The deepest nesting of types in members of types: the code that follows them is recursive.
 constexpr std::size_t kDepthMax = 500;
 
 void too_deep(const Definition& of, Diagnostics& diagnostics) {
@@ -181,8 +181,8 @@ class Finite {
     }
   }
   bool operator()(const Definition& of) const { return rank_.contains(&of); }
-  // Whether an arm was known to end before its union was, so that making one does not make another
-  // union of the type, and so on without end.
+  // Returns whether the arm was known to end before its union was, so that making one does not make
+  // another union of the type, and so on without end.
   bool ends_before(const Declaration& declared, const Definition& of) const {
     if (!is_inside(declared)) return true;
     const Definition* target = declared.type.target;
@@ -263,7 +263,7 @@ class Sizes {
            declared.type.target->component == owner.component;
   }
 
-  // Of one element: memory, and the least that it is encoded in.
+  // Returns the memory of one element, and its smallest encoded size; bytes.
   std::pair<std::uint64_t, std::uint64_t> element(const TypeSpec& type) {
     switch (type.basic) {
       case Basic::kNone:
@@ -364,7 +364,7 @@ class Sizes {
   // An argument or a result.
   void measure(const Definition& program, Declaration& declared) {
     if (declared.is_void() || declaration(program, declared).first <= kMemoryMax) return;
-    if (declared.type.target != nullptr) return;  // there it was told already
+    if (declared.type.target != nullptr) return;  // it was reported there already
     diagnostics_.error(declared.type.name.at, "a value of this takes more than 1 GiB of memory");
   }
 
@@ -373,15 +373,15 @@ class Sizes {
   std::map<const Definition*, bool> done_;
 };
 
-// Whether 0 is a value of the discriminant.
+// Returns whether 0 is a value of the discriminant.
 bool has_zero(const Definition& of) {
   const Definition* const type = resolved_target(of.discriminant);
   return type == nullptr || std::any_of(type->enumerators.begin(), type->enumerators.end(),
                                         [](const Enumerator& each) { return each.number == 0; });
 }
 
-// What a new union is: 0 when that ends (also as one of the default), else the first case that
-// does.
+// Chooses the initial arm of a union: that of 0 if making it ends (also as one of the default),
+// else the first arm that does.
 void choose_initial(Definition& of, const Finite& finite) {
   bool found = false;
   const Arm& last = of.arms.back();

@@ -1,4 +1,4 @@
-// What names of the XDR language consist of (RFC 4506 §6.2).
+// The letters of names in the XDR language (RFC 4506 §6.2).
 #ifndef RPCRDMA_GEN_LETTERS_H_
 #define RPCRDMA_GEN_LETTERS_H_
 

@@ -27,7 +27,7 @@ int digit_of(char c) {
   return 99;
 }
 
-// What the words of an annotation begin with.
+// Returns whether the text begins with the words of an annotation.
 bool is_annotation(std::string_view text) {
   const auto begins = [text](std::string_view word) {
     return text.starts_with(word) && (text.size() == word.size() ||
@@ -38,8 +38,8 @@ bool is_annotation(std::string_view text) {
   return first == "ddp" || first == "non-idempotent" || first == "results-by-read";
 }
 
-// rpcgen reads its input once for each file that it writes, with one of these set. What is in the
-// header is what all of them share.
+// rpcgen reads its input once for each file that it writes, with one of these set. All of them
+// share the content of the header.
 bool is_set_by_rpcgen(std::string_view name) {
   constexpr std::array<std::string_view, 5> kNames = {"RPC_HDR", "RPC_XDR", "RPC_SVC", "RPC_CLNT",
                                                       "RPC_TBL"};
@@ -271,7 +271,7 @@ void Lexer::condition(Location at, std::string_view name, std::string_view rest)
   }
   Conditional& innermost = conditionals_.back();
   innermost.has_else = name == "else";
-  // What is not read need not make sense.
+  // The condition of a group that is skipped anyway need not make sense.
   innermost.taken = innermost.outer && !innermost.ever_taken && holds(at, name, rest);
   innermost.ever_taken = innermost.ever_taken || innermost.taken;
 }

@@ -1,6 +1,6 @@
 // Words of the XDR and RPC languages (RFC 4506 §6, RFC 5531 §12), without comments, `%` lines and
-// the directives of the C preprocessor that .x files have. What #include names is read where it is
-// named, once.
+// the directives of the C preprocessor that .x files have. An included file is read at its first
+// #include, and not again.
 #ifndef RPCRDMA_GEN_LEXER_H_
 #define RPCRDMA_GEN_LEXER_H_
 
@@ -15,7 +15,7 @@
 
 namespace rpcrdma::gen {
 
-// From -2^63 to 2^64 - 1.
+// A number from -2^63 to 2^64 - 1.
 struct Integer {
   bool negative = false;
   std::uint64_t magnitude = 0;

@@ -43,7 +43,7 @@ int slips(std::string_view from, std::string_view to) {
 }
 
 std::string_view nearest_annotation(std::string_view text) {
-  // Of what an annotation may say, the first: that is where one is recognised.
+  // Only the first of several annotations is compared, since a comment is recognised by it.
   const std::string_view part = trimmed(text.substr(0, text.find(',')));
   if (part.size() > 80) return {};
   const std::string_view head = trimmed(part.substr(0, part.find_first_of("<=")));

@@ -10,7 +10,7 @@ namespace rpcrdma::gen {
 // a slip of a letter. Empty if it reads like a comment.
 std::string_view nearest_annotation(std::string_view text);
 
-// How many letters are missing, added, replaced or swapped with the next one.
+// Counts the letters that are missing, added, replaced or swapped with the next one.
 int slips(std::string_view from, std::string_view to);
 
 }  // namespace rpcrdma::gen

@@ -150,7 +150,7 @@ Token Parser::expect(std::string_view word, std::string_view after) {
   if (found.is(word)) return lexed_.tokens[at_++];
   const Location behind = behind_last();
   if (found.kind != Token::Kind::kEnd && source_.is_later_line(behind.offset, found.at.offset)) {
-    // What is missing is missing up there.
+    // The missing word belongs behind the earlier line.
     fail(behind,
          fmt::format("expected '{}' {}, but found '{}' on a later line", word, after, found.text));
   }
