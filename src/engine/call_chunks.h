@@ -18,8 +18,8 @@ namespace rpcrdma::engine {
 
 using Results = BoundedVector<std::uint32_t, wire::kWriteChunksMax>;  // bytes of each
 
-// What a Call has that is not a single inline run with a short reply: its plan, the handles of what
-// it offers, and how much of that the reply used.
+// The additional state of a Call that is not a single inline run with a short reply: its plan, the
+// handles that it offers, and how much of the offered memory the reply used.
 class CallChunks {
  public:
   CallPlan plan;
@@ -29,7 +29,7 @@ class CallChunks {
   // Emits the Exposes that are left; adds to `posted` for each. False: the room is full.
   bool emit_exposures(const SlotBase& slot, WorkRoom& room, std::uint8_t& posted);
   bool all_asked() const noexcept { return exposures.size() == plan.segments.size(); }
-  // The same for the Revokes of what is live.
+  // Emits the Revokes of the handles that are live, in the same way.
   bool emit_revokes(const SlotBase& slot, WorkRoom& room, std::uint8_t& posted, Counters& counters);
   // Marks the handle that the peer's Send invalidated. False: it is not one of this call's.
   bool invalidated(SteeringTag tag, Counters& counters);
@@ -51,16 +51,17 @@ class CallChunks {
 
 // RFC 5531 §9: bytes of the shortest reply, AUTH_ERROR.
 inline constexpr std::size_t kReplySizeMin = 20;
-// Whether this is the Payload stream of a message with this XID, of any reply's size.
+// Returns whether this is the Payload stream of a message with this XID, and long enough for any
+// reply.
 bool is_stream_of(Bytes payload, Xid xid) noexcept;
-// The same, but for what says that it is a Call.
+// Returns whether it is one whose message type is not CALL.
 inline bool is_reply_to(Bytes payload, Xid xid) noexcept {
   return is_stream_of(payload, xid) && xdr::load_word(payload.data() + xdr::kWordSize) != 0;
 }
 
 std::uint64_t size_of(std::span<const wire::Segment> chunk) noexcept;
 
-// Where a reply is that came for a Call.
+// The places of a reply that came for a Call.
 struct ReplyPlace {
   Bytes inline_part;
   std::uint32_t in_reply_chunk;  // bytes of it in the memory of Outgoing::reply_room; 0: inline

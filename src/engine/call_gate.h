@@ -1,4 +1,5 @@
-// Which Calls may go: those that wait, the credits, and the Receives for their replies.
+// Decides which Calls may be sent: keeps the waiting Calls, the credits, and the Receives for their
+// replies.
 #ifndef RPCRDMA_ENGINE_CALL_GATE_H_
 #define RPCRDMA_ENGINE_CALL_GATE_H_
 
@@ -45,12 +46,12 @@ class CallGate {
     if (profile != nullptr) profile->admitted(slot);
     return slot;
   }
-  // Its credit is back.
+  // Takes the credit of an answered Call back.
   void answered(std::uint16_t slot, Profile5666* profile) {
     if (profile != nullptr) profile->credit_returned(slot);
     credits_.give_back();
   }
-  // Whether no Call can go any more, since `given_up` of them hold every credit.
+  // Returns whether no Call can be sent any more, since `given_up` of them hold every credit.
   bool is_stuck(std::uint32_t given_up, const Profile5666* profile) const noexcept {
     if (given_up == 0 || given_up < credits_.unanswered()) return false;
     const std::uint32_t held = shared_.option_credits.until_reply();

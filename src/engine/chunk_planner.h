@@ -1,4 +1,4 @@
-// Which transfer form a message takes and which chunks it has: pure functions, no state.
+// Chooses the transfer form of a message and its chunks: pure functions, no state.
 //
 // RFC 8166 §3.5: Short (all inline), Chunked (DDP-eligible items reduced), Long (the rest in a
 // Position-Zero Read chunk or a Reply chunk).
@@ -33,8 +33,8 @@ struct CallPlan {
   std::uint32_t header_size = 0;                          // bytes
 };
 
-// Whether there is nothing to plan: the stream is one inline run, fits the message, and so does the
-// largest reply.
+// Returns whether there is nothing to plan: the stream is one inline run that fits the message, and
+// the largest reply fits as well.
 inline bool is_short_call(const Outgoing& call, const LinkParameters& link) noexcept {
   const std::uint64_t header = header_sizes(link.dialect).shortest;
   return call.stream.size() == 1 && call.stream[0].item == 0 && call.stream[0].size > 0 &&
@@ -42,7 +42,7 @@ inline bool is_short_call(const Outgoing& call, const LinkParameters& link) noex
          header + call.reply_size_max <= link.inline_receive;
 }
 
-// How a reply moves that does not fit its message.
+// The way in which a reply moves that does not fit its message.
 enum class AnswerBy : std::uint8_t {
   kWrites,  // the responder, into Write chunks and a Reply chunk that the Call offers (RFC 8166)
   kReads,   // the requester: the Call offers nothing (RFC 5666 §3.8)
@@ -69,7 +69,7 @@ struct ReplyPlan {
       items;  // what goes into Write chunks; item = chunk index + 1
 };
 
-// As is_short_call(), for a reply to a Call that offers no chunks for it.
+// Returns the same as is_short_call(), for a reply to a Call that offers no chunks for it.
 inline bool is_short_reply(std::span<const Fragment> stream, const LinkParameters& link) noexcept {
   return stream.size() == 1 && stream[0].item == 0 && stream[0].size > 0 &&
          std::uint64_t{header_sizes(link.dialect).shortest} + stream[0].size <= link.inline_send;

@@ -28,9 +28,9 @@ class ChunkedCall {
   Padding padding;                        // of an RDMA_MSGP
 
   void clear() noexcept;
-  // Takes what the header says. False: it makes no sense (RFC 8166 §4.5.2).
+  // Takes the chunk lists and fields of the header. False: they make no sense (RFC 8166 §4.5.2).
   bool take(const Received& message, const wire::ChunkLists& lists, const Options& options);
-  // What was pulled, for the layer above; valid until CallDone.
+  // Describes the pulled items to the layer above; valid until CallDone.
   void describe(CallReceived& received, Counters& counters);
   // Emits the RDMA Writes of the reply that are left. `in_reply_chunk`: its stream is one of them.
   // False: the room is full.

@@ -58,7 +58,7 @@ LinkParameters negotiate(const Options& options, Bytes peer_private_data,
   const auto peer = wire::find_private_data(peer_private_data);
   const std::uint32_t peer_receive = peer ? peer->receive_size : wire::kInlineSizeDefault;
   const std::uint32_t peer_send = peer ? peer->send_size : wire::kInlineSizeDefault;
-  // Our own sizes as the peer was told them: it counts on no more.
+  // These are our own sizes as the private data announced them: the peer counts on no more.
   const auto own = wire::find_private_data(private_data(options));
   result.inline_send = std::min(own->send_size, peer_receive);
   result.inline_receive = std::min(own->receive_size, peer_send);
@@ -197,9 +197,9 @@ void Connection::handle_received(Instant now, ReceiveId receive, Bytes bytes,
   }
 }
 
-// The header of version 1 does not say the direction of its message: the RPC message behind it does
-// (RFC 8167 §5.3). In version 2 errors say as little. What has none belongs to the direction in
-// which this side mostly works, but for an error that answers a backward Call.
+// The header of version 1 has no direction: the RPC message behind it has one (RFC 8167 §5.3).
+// Errors of version 2 have none either. A message without a direction belongs to the half in which
+// this side mostly works, except for an error that answers a backward Call.
 bool Connection::is_for_requester(const Received& message) {
   const bool is_padded = message.kind == Kind::kPadded && !takes_padding_;
   const Direction direction =

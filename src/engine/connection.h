@@ -42,10 +42,11 @@
 
 namespace rpcrdma::engine {
 
-// What goes into the connection set-up (RFC 8797).
+// Returns the private data for the connection set-up (RFC 8797).
 std::array<std::byte, wire::kPrivateDataSize> private_data(const Options& options) noexcept;
 
-// The thresholds that follow from both sides' private data; RFC 8166's defaults without the peer's.
+// Returns the thresholds that follow from both sides' private data; RFC 8166's defaults without the
+// peer's.
 LinkParameters negotiate(const Options& options, Bytes peer_private_data,
                          std::uint32_t reads_in_flight_max) noexcept;
 
@@ -100,7 +101,7 @@ class Connection {
   void lend(CallId call, Lease memory, std::uint64_t offset, std::uint32_t head_size = 0);
 
   // --- Inputs from below; time never goes backwards ---
-  // What time it is, for what the next calls start; cheap, and may be early.
+  // Sets the time at which the next calls start; cheap, and may be early.
   void handle_time(Instant now) noexcept {
     requester_.handle_time(now);
     responder_.handle_time(now);
@@ -125,13 +126,13 @@ class Connection {
   // Work to post, in this order: as many requests as there is room for, which has Slices for each.
   // Both are read while the work is posted, and may be reused afterwards.
   std::span<work::Request> poll_work(std::span<work::Request> room, std::span<Slices> slices);
-  // Whether the connection is to be ended, behind the work that was polled; asked once, it is up to
-  // the caller. It does not wait for work that cannot be posted: queues that a peer keeps full may
-  // be why.
+  // Returns once whether the caller is to end the connection, behind the work that was polled. It
+  // does not wait for work that cannot be posted: a peer that keeps the queues full may be the
+  // reason.
   bool take_disconnect() noexcept { return !ended_ && std::exchange(shared_.disconnect, false); }
   std::span<Event> poll_events(std::span<Event> room);
-  // The same one by one, without a copy: the oldest event, or null, until drop_event(). Commands
-  // may be given meanwhile.
+  // Returns the oldest event without a copy, or null; it stays until drop_event(). Commands may be
+  // given meanwhile.
   const Event* event() { return shared_.events.empty() ? nullptr : &shared_.events.front(); }
   void drop_event() { shared_.events.drop(); }
   std::optional<Instant> poll_timeout() const;
@@ -146,19 +147,20 @@ class Connection {
   // Calls that we made and that wait for a credit or for a Receive to be posted.
   std::size_t calls_waiting() const noexcept { return requester_.calls_waiting(); }
   std::uint32_t credits_limit() const noexcept { return requester_.credits().limit(); }
-  // That each reply grants.
+  // Returns the credits that each reply grants.
   std::uint32_t credits_granted() const noexcept { return shared_.receives.granted(); }
   std::uint32_t receives_posted() const noexcept { return shared_.receives.posted(); }
-  // Whether version 2 was offered and the peer has not said yet which version it speaks.
+  // Returns whether version 2 was offered and the peer has not answered yet which version it
+  // speaks.
   bool is_offering() const noexcept { return shared_.is_offering; }
   // Returns the version of the Calls that this side makes; 0 while version 2 is being offered.
   std::uint32_t protocol_version() const noexcept {
     return is_offering() ? 0 : link().dialect == Dialect::kV2 ? 2 : 1;
   }
-  // Version 2: what the two sides have said about themselves, and how that changes.
+  // Version 2: the characteristics that the two sides have announced, and their changes.
   OptionPort& option_port() noexcept { return option_port_; }
   const OptionPort& option_port() const noexcept { return option_port_; }
-  // Why Requester ended the connection; kNot when something else did, or nothing has.
+  // Returns why Requester ended the connection; kNot if something else ended it, or nothing did.
   GivenUp given_up() const noexcept { return shared_.given_up; }
   const Counters& counters() const noexcept { return shared_.counters; }
   const LinkParameters& link() const noexcept { return shared_.link; }

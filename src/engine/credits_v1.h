@@ -33,8 +33,8 @@ class CreditsV1 {
     RPCRDMA_ASSERT(unanswered_ > 0, "more answers than Calls");
     --unanswered_;
   }
-  // From any valid reply or error header. Zero counts as one: it would block for ever; and where
-  // RFC 5666 has it mean "wait for the Calls under way", that is what one says too.
+  // Takes the credits of any valid reply or error header. Zero counts as one: it would block for
+  // ever. RFC 5666 lets zero mean "wait for the Calls under way", and so does one.
   void grant(std::uint32_t credits) noexcept { granted_ = std::max(credits, 1U); }
 
  private:

@@ -18,8 +18,8 @@ static_assert(v1::kHeaderSizeMin <= kShortHeaderSizeMax);
 static_assert(v2::kHeaderSizeMin <= kShortHeaderSizeMax);
 static_assert(v2::kReceiveSizeDefault == kReceiveSizeV2);
 
-// What can be said of a message that decode() of its version has refused. The prefix, and the
-// number of errors, are the same in both.
+// Classifies a message that decode() of its version has refused. The prefix, and the number of
+// errors, are the same in both versions.
 void judge_refused(Bytes message, std::uint32_t version, Received& received) noexcept {
   static_assert(static_cast<std::uint32_t>(v1::Type::kError) ==
                 static_cast<std::uint32_t>(v2::Type::kError));

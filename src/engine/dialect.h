@@ -1,5 +1,5 @@
-// Messages of RPC-over-RDMA in the terms that its versions share. What is special about one version
-// is behind these functions; only they know its codec.
+// Messages of RPC-over-RDMA in the terms that its versions share. These functions hide the
+// differences between versions; only they know the codecs.
 #ifndef RPCRDMA_ENGINE_DIALECT_H_
 #define RPCRDMA_ENGINE_DIALECT_H_
 
@@ -79,8 +79,8 @@ struct Received {
   Versions versions;                   // kErrorVersion: what the peer speaks
 };
 
-// Whether a Payload stream is of the RPC message with this XID, and whether it says that it is a
-// Call.
+// Return whether a Payload stream belongs to the RPC message with this XID, and whether its message
+// type is CALL.
 inline bool begins_with(Bytes payload, Xid xid) noexcept {
   return payload.size() >= xdr::kWordSize &&
          xdr::load_word(payload.data()) == static_cast<std::uint32_t>(xid);
@@ -90,8 +90,8 @@ inline bool says_call(Bytes payload) noexcept {
          xdr::load_word(payload.data() + xdr::kWordSize) == 0;
 }
 
-// Whether the Payload stream may be of the header's Call. Version 2 wants the directions to be the
-// same; in version 1 it is for the layer above to say what is no Call.
+// Returns whether the Payload stream may belong to the header's Call. In version 2 both must have
+// the same direction; in version 1 the layer above checks the message type.
 inline bool is_call_of(const Received& message) noexcept {
   return begins_with(message.payload, message.xid) &&
          (message.dialect == Dialect::kV1 || says_call(message.payload));
@@ -100,14 +100,14 @@ inline bool is_call_of(const Received& message) noexcept {
 // `lists` is overwritten where the message has chunks, and left alone where it has none.
 Received decode(Dialect dialect, Bytes message, const wire::Limits& limits,
                 wire::ChunkLists& lists) noexcept;
-// The same in whichever version of ours the message is. Errors are read in either: a peer may name
-// its own version in ERR_VERS.
+// Does the same for a message in any version of ours. Errors are read in either version: a peer may
+// name its own version in ERR_VERS.
 Received decode(const Versions& ours, Bytes message, const wire::Limits& limits,
                 wire::ChunkLists& lists) noexcept;
 
-// Whether a message is a Call or a reply. In version 2 its header says so, and errors are replies.
-// Version 1 has it from the RPC message, where that is in the Payload stream and its XID is the
-// header's (RFC 5531 §9, msg_type; RFC 8167 §5.3).
+// Returns whether a message is a Call or a reply. In version 2 its header has a direction, and
+// errors are replies. In version 1 the RPC message decides, if it is in the Payload stream and its
+// XID is the header's (RFC 5531 §9, msg_type; RFC 8167 §5.3).
 Direction direction_of(Dialect dialect, const Received& received) noexcept;
 
 // The header of a message to send.
@@ -126,7 +126,7 @@ struct Outline {
 // size, bytes. Precondition: it fits.
 std::uint32_t encode(Dialect dialect, const Outline& outline, const wire::ChunkLists& lists,
                      MutableBytes output) noexcept;
-// The same for a kMessage without chunks, whose header has HeaderSizes::shortest bytes.
+// Does the same for a kMessage without chunks, whose header has HeaderSizes::shortest bytes.
 void encode_short(Dialect dialect, Xid xid, std::uint32_t credits, Direction direction,
                   MutableBytes output) noexcept;
 // Bytes that encode() writes for a kMessage or kNoMessage with these lists.

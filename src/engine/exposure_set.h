@@ -36,7 +36,7 @@ class ExposureSet {
     handle.address = done.address;
     return true;
   }
-  // As it goes into a chunk list.
+  // Returns the segment for a chunk list.
   wire::Segment segment(std::size_t index, std::uint32_t length) const noexcept {
     return {handles_[index].tag, length, handles_[index].address};
   }

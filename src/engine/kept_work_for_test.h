@@ -14,7 +14,7 @@
 
 namespace rpcrdma::engine {
 
-// What the header arena is registered as in tests; no other lease has this number.
+// The region of the header arena in tests; no other lease has this number.
 inline constexpr Lease kHeaderRegion{0xffff0000};
 
 struct PostSend {

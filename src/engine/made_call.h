@@ -55,7 +55,7 @@ inline std::uint32_t count_given_up(const SlotTable<MadeCall>& calls) noexcept {
   return count;
 }
 
-// Whether the Send of a Call is planned, not posted yet, and longer than `size` bytes.
+// Returns whether the Send of a Call is planned, not posted yet, and longer than `size` bytes.
 inline bool is_unsent_above(const MadeCall& call, std::uint32_t size) noexcept {
   using enum MadeCall::State;
   const bool is_unsent =

@@ -19,14 +19,15 @@ class OfferedChunks {
   // position is no multiple of four, or a chunk, or their number, is larger than `options` allow.
   bool take(const wire::ChunkLists& lists, const Options& options);
 
-  // The Call itself is in a Read chunk.
+  // Returns whether the Call itself is in a Read chunk.
   bool has_position_zero() const noexcept { return !chunks_.empty() && chunks_[0].position == 0; }
-  // Whether each Read chunk begins where the stream, with the chunks before it put in, has come to
-  // or gets to. `inline_size`: bytes of the stream behind the header, unless it is at position
-  // zero.
+  // Returns whether each Read chunk begins at a position that the stream, with the chunks before it
+  // inserted, reaches. `inline_size`: bytes of the stream behind the header, unless it is at
+  // position zero.
   bool positions_fit(std::uint64_t inline_size) const noexcept;
 
-  // By position; the data of each is set when memory was lent for it.
+  // Return the chunks in the order of their positions; the data of each is set when memory was lent
+  // for it.
   BoundedVector<ReadChunk, kReadChunksMax>& chunks() noexcept { return chunks_; }
   const BoundedVector<ReadChunk, kReadChunksMax>& chunks() const noexcept { return chunks_; }
   const wire::Segment& read(std::size_t index) const noexcept { return reads_[index].target; }
@@ -39,7 +40,7 @@ class OfferedChunks {
   // The one handle that all segments have, if they have one: the Send of the reply may invalidate
   // it. Some peers check only the first, so several are left to the requester.
   std::optional<SteeringTag> only_handle() const noexcept;
-  // Of positions and lengths: the same when the Call is made again, with other handles.
+  // Digests positions and lengths: the same for a Call that is made again with other handles.
   std::uint64_t digest() const noexcept;
 
  private:

@@ -199,7 +199,7 @@ TEST(ReadSlots, TurnThatIsNotTakenIsTheNextOnes) {
   slots.leave(reader, 2);
   EXPECT_TRUE(reader.resumed.empty()) << "no slot is free";
   slots.give_back();
-  slots.leave(reader, 1);  // it was told and takes none
+  slots.leave(reader, 1);  // it was resumed and takes none
   EXPECT_EQ(reader.resumed, (std::vector{1, 3}));
 }
 
@@ -541,7 +541,7 @@ TEST(XidIndex, KnowsTheNewestXidOfEachSlot) {
   }
 }
 
-// What a call touches besides its slot is only there for calls that need it.
+// State besides the slot exists only for calls that need it.
 TEST(NullCall, TakesNothingButItsSlots) {
   Options options;
   Endpoint client(Role::kClient, options);

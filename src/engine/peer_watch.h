@@ -1,4 +1,4 @@
-// How long the peer may leave work of ours where it is.
+// Limits how long the peer may leave our work waiting.
 #ifndef RPCRDMA_ENGINE_PEER_WATCH_H_
 #define RPCRDMA_ENGINE_PEER_WATCH_H_
 

@@ -83,7 +83,7 @@ class PullWindow {
     --claim.reads;
     --reads_;
   }
-  // Its chunks are here, or will never be.
+  // Releases a claim: its chunks have arrived, or never will.
   void release(Claim& claim) noexcept {
     if (!claim.is_held) return;
     --calls_;
@@ -94,7 +94,7 @@ class PullWindow {
     forget_deadline_if_idle();
   }
 
-  // Its time runs, until stop().
+  // Starts the time of a claim, which runs until stop().
   void start(Claim& claim, Instant now) noexcept {
     if (rate_min_ == 0) return;
     claim.deadline = now + claim.left;

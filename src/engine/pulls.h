@@ -35,7 +35,7 @@ class Pulls {
   bool chunk_done(AnsweredCall& call, Instant now);
   // Nothing of the Call is pulled any more.
   void end(AnsweredCall& call) noexcept { window_.release(call.chunked->claim); }
-  // Behind read_done() and end(): lets others have their turn.
+  // Gives other calls their turn; called after read_done() and end().
   void go_on();
 
   // Returns the time for the next is_late(), if one is needed.

@@ -11,8 +11,8 @@
 
 namespace rpcrdma::engine {
 
-// Shared by both halves of a connection. A call that finds no slot free waits in turn; its half is
-// told when one is.
+// Shared by both halves of a connection. A call that finds no slot free waits in turn; resume()
+// notifies its half when one is free.
 class ReadSlots {
  public:
   class Reader {
@@ -27,8 +27,8 @@ class ReadSlots {
   // `waiters_max`: calls of both halves that may have to wait.
   explicit ReadSlots(std::size_t waiters_max) : waiters_(waiters_max) {}
 
-  // From the connection set-up or a later agreement; at least one, since a Call may have come
-  // before the peer said that it serves none.
+  // Takes the limit from the connection set-up or a later agreement; at least one, since a Call may
+  // have come before the peer announced that it serves none.
   void set_max(std::uint32_t reads) noexcept { max_ = std::max(reads, 1U); }
 
   std::uint32_t max() const noexcept { return max_; }
@@ -45,8 +45,8 @@ class ReadSlots {
   }
 
   void wait(Reader& reader, std::uint16_t slot) { waiters_.push({&reader, slot}); }
-  // The call waits no more. Its turn, when it has been told of it and has not taken it, is the next
-  // one's.
+  // Ends the waiting of a call. If its half was notified and has not taken the slot, the next call
+  // gets the turn.
   void leave(const Reader& reader, std::uint16_t slot) {
     waiters_.remove_if(
         [&](const Waiter& waiter) { return waiter.reader == &reader && waiter.slot == slot; });

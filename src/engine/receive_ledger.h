@@ -1,4 +1,4 @@
-// Where each Receive of a connection is, and for whom those that are posted are there.
+// Knows the place of each Receive of a connection, and for which messages the posted ones are.
 #ifndef RPCRDMA_ENGINE_RECEIVE_LEDGER_H_
 #define RPCRDMA_ENGINE_RECEIVE_LEDGER_H_
 
@@ -11,11 +11,11 @@
 
 namespace rpcrdma::engine {
 
-// A Receive is in one place at a time: withheld, waiting to be posted, posted, or with a message
-// that is being looked at, which the half that looks at it gives back.
+// Tracks Receives. A Receive is in one place at a time: withheld, waiting to be posted, posted, or
+// with a message that one half of the connection reads, which then gives it back.
 //
-// Of those posted, the peer's Calls may take one for each credit that was granted and that no Call
-// holds; the others are there for replies to our own Calls (RFC 8166 §3.3.1).
+// The peer's Calls may use one posted Receive for each credit that was granted and that no Call
+// holds; the other posted Receives are for replies to our own Calls (RFC 8166 §3.3.1).
 class ReceiveLedger {
  public:
   // `granted_max` Calls are granted at most, `granted` to begin with; the Receives of the others
@@ -28,8 +28,8 @@ class ReceiveLedger {
   // Those to post now; each counts as posted from then on.
   std::span<ReceiveId> poll_to_post(std::span<ReceiveId> room);
   bool all_posted() const noexcept { return to_post_.empty(); }
-  // Those that are not to be posted now and whose messages are no longer read; each once, until it
-  // is posted again. `ended`: nothing is posted any more.
+  // Returns Receives that are not to be posted now and whose messages are no longer read; each
+  // once, until it is posted again. `ended`: nothing is posted any more.
   std::size_t poll_unused(std::span<ReceiveId> room, bool ended);
   std::uint32_t posted() const noexcept { return posted_; }
 
@@ -50,7 +50,7 @@ class ReceiveLedger {
   }
 
   // --- Making Calls.
-  // Whether there is a Receive for one more reply, beside those for `unanswered` Calls.
+  // Returns whether there is a Receive for one more reply, beside those for `unanswered` Calls.
   bool has_one_for_reply(std::uint32_t unanswered) const noexcept {
     const std::int64_t for_calls = for_calls_ > 0 ? for_calls_ : 0;
     return std::int64_t{posted_} > std::int64_t{unanswered} + for_calls + reserved_;

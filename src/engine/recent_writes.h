@@ -1,4 +1,4 @@
-// Which Calls the newest RDMA Writes were for.
+// Remembers the Calls of the newest RDMA Writes.
 #ifndef RPCRDMA_ENGINE_RECENT_WRITES_H_
 #define RPCRDMA_ENGINE_RECENT_WRITES_H_
 

@@ -153,7 +153,7 @@ void Requester::handle_done(const WorkDone& done, const WorkName& name) {
 void Requester::handle_exposed(Slot& slot, const WorkDone& done, std::size_t part) {
   CallChunks& chunks = *slot.chunks;
   if (!chunks.exposures.take_handle(part, done, shared_.connected) && !slot.error) {
-    // Flushed: the connection has ended, whether we were told or not.
+    // A flush means that the connection has ended, even if no event has reported it yet.
     const bool lost = !shared_.connected || done.status == WorkStatus::kFlushed;
     fail(slot, lost ? CallError::kConnectionLost : CallError::kNoMemory);
   }

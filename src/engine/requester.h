@@ -35,7 +35,7 @@ class Requester final : private rfc5666::ReadReplies::Host {
   void cancel(Instant now, CallId call);
   void release(CallId call);
 
-  // Whether a Call with this XID waits for its answer.
+  // Returns whether a Call with this XID waits for its answer.
   bool waits_for(Xid xid) { return find_waiting_for_reply(xid) != nullptr; }
 
   void handle_time(Instant now) noexcept { now_ = now; }
@@ -51,7 +51,7 @@ class Requester final : private rfc5666::ReadReplies::Host {
   std::uint32_t calls_in_flight() const noexcept { return in_flight_; }
   std::size_t calls_waiting() const noexcept { return gate_.waiting(); }
   const CreditsV1& credits() const noexcept { return gate_.credits(); }
-  // Whether a Call is planned, and not sent yet, whose Send has more than so many bytes.
+  // Returns whether a Call is planned, and not sent yet, whose Send has more than `size` bytes.
   bool sends_above(std::uint32_t size) const noexcept { return any_unsent_above(slots_, size); }
 
  private:

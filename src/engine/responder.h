@@ -57,7 +57,7 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   std::optional<Instant> poll_timeout() const noexcept;
 
   std::uint64_t chunk_digest(CallId call) const;
-  // Whether something of a call is still to be posted: a reply perhaps, of any size.
+  // Returns whether some call has work that is not posted yet: perhaps a reply, of any size.
   bool has_unsent() const noexcept { return slots_.has_ready(); }
   std::uint32_t calls_in_service() const noexcept { return in_service_; }
 
@@ -86,7 +86,7 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   bool emit(Slot& slot, WorkRoom& room);
   bool emit_reads(Slot& slot, WorkRoom& room);
   bool emit_reply(Slot& slot, WorkRoom& room);
-  // Whether the layer above has given its word on a call, or is not asked for any.
+  // Returns whether the layer above has answered the call, or does not have to.
   static bool is_answered(State state) noexcept {
     return state != State::kFree && state != State::kWanting && state != State::kServing;
   }

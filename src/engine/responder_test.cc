@@ -112,8 +112,8 @@ TEST_F(ChangingGrants, ASmallerGrantKeepsReceivesForCallsThatMayBeOnTheirWay) {
   EXPECT_EQ(server.receives_posted(), 1U);
 }
 
-// What is kept for a Receive that a smaller grant has no use for can be lent to other connections.
-TEST_F(ChangingGrants, WithheldReceivesAreToldOnceUntilTheyArePostedAgain) {
+// Memory of Receives that a smaller grant does not need can be lent to other connections.
+TEST_F(ChangingGrants, WithheldReceivesAreReportedOnceUntilTheyArePostedAgain) {
   std::array<ReceiveId, 8> room;
   EXPECT_TRUE(server.engine.poll_unused_receives(room).empty());
   server.engine.set_credits(1);

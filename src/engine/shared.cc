@@ -3,7 +3,7 @@
 namespace rpcrdma::engine {
 namespace {
 
-// What fits into the first message, whose reader may speak version 1 only.
+// The largest first message: its reader may speak version 1 only.
 constexpr std::uint32_t kOfferSize = 1024;  // bytes
 
 }  // namespace

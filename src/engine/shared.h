@@ -1,4 +1,4 @@
-// What the two halves of a connection share.
+// The state that the two halves of a connection share.
 #ifndef RPCRDMA_ENGINE_SHARED_H_
 #define RPCRDMA_ENGINE_SHARED_H_
 
@@ -36,7 +36,7 @@ struct Shared {
     if (given_up == GivenUp::kNot) given_up = why;
   }
 
-  // How many messages have come; it wraps.
+  // Returns how many messages have come; it wraps.
   std::uint32_t arrivals() const noexcept {
     return static_cast<std::uint32_t>(counters.messages_received);
   }
@@ -46,7 +46,7 @@ struct Shared {
     return links[static_cast<std::size_t>(dialect)];
   }
   void set_links(const LinkParameters& v1) noexcept;
-  // What a characteristic has changed; for what is planned from now on.
+  // Applies a changed characteristic to all that is planned from now on.
   void update_v2(const LinkParameters& v2) noexcept {
     links[static_cast<std::size_t>(Dialect::kV2)] = v2;
     if (link.dialect == Dialect::kV2 && !is_offering) link = v2;
@@ -90,13 +90,13 @@ class HeaderArena {
   MutableBytes place(std::size_t slot) const noexcept {
     return memory_.subspan(offset(slot), kPlaceSize);
   }
-  // What was written there, `at` bytes from the start of the place.
+  // Returns the slice of `size` bytes that was written `at` bytes from the start of the place.
   work::Slice slice(std::size_t slot, std::uint32_t size, std::uint32_t at = 0) const noexcept {
     return {region_, size, offset(slot) + at};
   }
 
  private:
-  // Of a place in the arena, bytes.
+  // Returns where a place begins in the arena, bytes.
   std::uint64_t offset(std::size_t slot) const noexcept { return (first_ + slot) * kPlaceSize; }
 
   MutableBytes memory_;

@@ -15,7 +15,7 @@
 
 namespace rpcrdma::engine {
 
-// What SlotTable keeps in each slot.
+// The state that SlotTable keeps in each slot.
 struct SlotBase {
   std::uint16_t index = 0;       // of itself
   bool used = false;             // taken and not freed
@@ -103,8 +103,8 @@ class SlotTable {
   Ring<std::uint16_t> ready_;
 };
 
-// Parts of slots that only some calls need, kept and used again. It grows to what is in use at a
-// time, at most one for each slot. What a part held when it was given back is still in it.
+// Keeps the parts of slots that only some calls need, and lends them again. It grows to the number
+// in use at a time, at most one for each slot. A part that is lent again still has its old content.
 template <class Part>
 class PartPool {
  public:

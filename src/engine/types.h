@@ -103,7 +103,7 @@ enum class CallError : std::uint8_t {
 };
 std::string_view to_string(CallError error) noexcept;
 
-// Why this side gave a working connection up, so that the layer above can say it.
+// The reason why this side gave up a working connection, for reports of the layer above.
 enum class GivenUp : std::uint8_t {
   kNot,
   kSilent,     // a call timed out, and nothing had arrived since it was sent
@@ -189,8 +189,8 @@ struct ReadItem {
 };
 // Additional information about a reply in Profile::kRfc5666.
 struct ReadAnswer {
-  // Of results that came by Read chunks, as many as there are in results_written. Empty: there are
-  // none, and results_written is by the order of the offered results.
+  // The results that came by Read chunks, as many as results_written has. Empty: there are none,
+  // and results_written follows the order of the offered results.
   std::span<const ReadItem> items;
   Padding padding;  // of inline_part
 };
@@ -223,15 +223,15 @@ enum class Role : std::uint8_t {
   kServer,  // answers them; makes backward ones
 };
 
-// How a responder returns Write chunks (docs/wire.md): RFC 8166 leaves out what was not used, RFC
-// 5666 and Linux return every segment with its length rewritten.
+// The way in which a responder returns Write chunks (docs/wire.md): RFC 8166 leaves out unused
+// segments, RFC 5666 and Linux return every segment with its length rewritten.
 enum class ReturnForm : std::uint8_t { kShortened, kFull };
 
-// Which text both ends follow; see rpcrdma::Profile. Backward Calls follow RFC 8166 in both.
+// The text that both ends follow; see rpcrdma::Profile. Backward Calls follow RFC 8166 in both.
 enum class Profile : std::uint8_t { kRfc8166, kRfc5666 };
 enum class PaddingBase : std::uint8_t { kBuffer, kStream };  // see rpcrdma::PaddingBase
 
-// What only Profile::kRfc5666 has; see rpcrdma::Rfc5666Options.
+// Options that only Profile::kRfc5666 has; see rpcrdma::Rfc5666Options.
 struct Rfc5666Options {
   bool results_by_read = false;
   std::uint32_t padding_threshold = 512;  // bytes
@@ -241,8 +241,8 @@ struct Rfc5666Options {
 };
 
 struct Options {
-  // Of RPC-over-RDMA. A client offers the highest first, and goes on with another that the peer
-  // names; a server answers each Call in the Call's version. Profile::kRfc5666: 1 only.
+  // Versions of RPC-over-RDMA. A client offers the highest first, and continues with another that
+  // the peer names; a server answers each Call in the Call's version. Profile::kRfc5666: 1 only.
   Versions versions{1, 1};
   // Client: how long the peer may leave the offer of version 2 unanswered.
   std::chrono::nanoseconds offer_timeout = std::chrono::seconds(5);
@@ -263,8 +263,8 @@ struct Options {
   std::uint32_t calls_max = 128;         // client: calls started and not ended
   std::uint32_t reduce_size_min = 1024;  // smaller items stay inline when they fit
   bool reduce = true;                    // false: no item ever leaves the stream by itself
-  // Flag R of RFC 8797, as the peer is told it: our provider can take (client) or send (server) a
-  // Send with Invalidate.
+  // Flag R of RFC 8797, as the peer sees it: our provider can take (client) or send (server) a Send
+  // with Invalidate.
   bool remote_invalidation = true;
   ReturnForm return_form = ReturnForm::kShortened;
   std::uint32_t read_chunk_size_max = 4U << 20U;  // server: largest Read chunk accepted, bytes
@@ -287,8 +287,8 @@ struct Options {
   // Server: how many bytes of Read chunks may have memory and not be here, besides the Call that
   // comes last. Enough for 4 MiB on their way, which is 100 Gbit/s over 300 us.
   std::uint64_t pull_window = 4U << 20U;
-  // How long revoking a call's memory may take, once the call has failed, before the connection is
-  // given up to make it safe.
+  // The time that revoking a call's memory may take once the call has failed; then the connection
+  // is given up to make the memory safe.
   std::chrono::nanoseconds fence_timeout = std::chrono::seconds(1);
 };
 
@@ -298,8 +298,8 @@ constexpr std::uint32_t receive_size(const Options& options) noexcept {
                                    : std::max(options.inline_receive, kReceiveSizeV2);
 }
 
-// What both sides of a connection have agreed on. Defaults until it is up, and until the upper
-// layer or a characteristic says more (Connection::configure()).
+// The agreement of both sides of a connection. Defaults until the connection is up, and until the
+// upper layer or a characteristic changes it (Connection::configure()).
 struct LinkParameters {
   std::uint32_t inline_send = 1024;     // our largest Send: min(ours, the peer's Receive), bytes
   std::uint32_t inline_receive = 1024;  // the peer's largest Send, as far as we may count on it
@@ -323,7 +323,7 @@ enum class StartError : std::uint8_t {
 };
 std::string_view to_string(StartError error) noexcept;
 
-// What happened, counted; names as in Linux' mountstats where it has one.
+// Counts events; the names are those of Linux' mountstats where it has one.
 struct Counters {
   std::uint64_t calls_started = 0, calls_ended = 0;
   std::uint64_t short_calls = 0, short_replies = 0;  // nothing but the inline message

@@ -1,6 +1,6 @@
-// Version two on one connection, by hand: which version is spoken, and what is different in it
-// (draft-cel-nfsv4-rpcrdma-version-two-01). What both versions share is in requester_test and
-// responder_test.
+// Tests version two on one connection, by hand: which version is spoken, and what is different in
+// it (draft-cel-nfsv4-rpcrdma-version-two-01). The tests of requester_test and responder_test cover
+// both versions.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -61,7 +61,7 @@ class Offer : public testing::Test {
     EXPECT_EQ(header2_of(*send), (v2::Header{Xid{xid}, 2, 4, v2::Msg{kCall}}));
     return *send;
   }
-  // Of the first one the client makes itself known (characteristics_test.cc).
+  // Delivers a reply. The first reply makes the client announce itself (characteristics_test.cc).
   void reply(std::uint32_t xid) {
     const bool is_first = client.engine.is_offering();
     client.receive(message2({Xid{xid}, 2, 4, v2::Msg{kReply}}, 24, RpcType::kReply));
@@ -372,7 +372,7 @@ class ServerOfBoth : public testing::Test {
     EXPECT_TRUE(decoded);
     return decoded ? decoded->header : v2::Header{};
   }
-  // What goes out now, and is done.
+  // Takes the next Send and completes it.
   std::optional<v2::Header> sent() {
     const auto send = server.take_action<PostSend>();
     if (!send) return std::nullopt;

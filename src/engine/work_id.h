@@ -1,4 +1,4 @@
-// How a WorkId names the slot that waits for it.
+// Encodes in a WorkId the slot that waits for the work.
 #ifndef RPCRDMA_ENGINE_WORK_ID_H_
 #define RPCRDMA_ENGINE_WORK_ID_H_
 

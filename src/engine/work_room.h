@@ -1,4 +1,4 @@
-// Where poll_work() writes.
+// The room into which poll_work() writes.
 #ifndef RPCRDMA_ENGINE_WORK_ROOM_H_
 #define RPCRDMA_ENGINE_WORK_ROOM_H_
 
@@ -22,7 +22,7 @@ inline work::Remote to_remote(const wire::Segment& segment) noexcept {
 // store-forwarding stalls, which were a tenth of the time of a NULL call.
 class WorkRoom {
  public:
-  // As many Slices as requests.
+  // Takes as many Slices as requests.
   WorkRoom(std::span<work::Request> requests, std::span<Slices> slices) noexcept
       : requests_(requests), slices_(slices) {}
 

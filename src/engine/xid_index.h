@@ -1,4 +1,4 @@
-// Which slot an XID belongs to.
+// Maps XIDs to slots.
 #ifndef RPCRDMA_ENGINE_XID_INDEX_H_
 #define RPCRDMA_ENGINE_XID_INDEX_H_
 

@@ -1,4 +1,4 @@
-// What RDMA_DONEs hold of a requester's credits (RFC 5666 §3.8).
+// Counts the credits of a requester that its RDMA_DONEs hold (RFC 5666 §3.8).
 #ifndef RPCRDMA_ENGINE_RFC5666_DONE_CREDITS_H_
 #define RPCRDMA_ENGINE_RFC5666_DONE_CREDITS_H_
 
@@ -17,11 +17,11 @@ class DoneCredits {
  public:
   // DONEs that are owed, and those sent whose Receive may not be posted again.
   std::uint32_t held() const noexcept { return owed_ + (sent_ - seen_); }
-  // How many were sent so far; noted for each Call that is sent.
+  // Returns how many were sent so far; noted for each Call that is sent.
   std::uint32_t sent() const noexcept { return sent_; }
 
-  // Whether a Call may go. `limit` and `unanswered` are those of CreditsV1; `by_read`: its reply
-  // may want a DONE.
+  // Returns whether a Call may be sent. `limit` and `unanswered` are those of CreditsV1; `by_read`:
+  // its reply may require a DONE.
   bool allow(std::uint32_t limit, std::uint32_t unanswered, bool by_read) const noexcept {
     if (unanswered == 0) return true;
     if (unanswered + held() + 1 > limit) return false;

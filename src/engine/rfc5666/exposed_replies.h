@@ -22,7 +22,7 @@ namespace rpcrdma::engine::rfc5666 {
 // functions of Host has been called, and again from sent() on.
 class ExposedReplies {
  public:
-  // What becomes of the reply in a slot. resume(): emit() has something to emit.
+  // Receives the progress of the reply in a slot. resume(): emit() has something to emit.
   class Host : public ReadSlots::Reader {
    public:
     virtual void send_exposed(std::uint16_t slot) = 0;    // list() has its Read list
@@ -43,18 +43,19 @@ class ExposedReplies {
                std::optional<std::size_t> reply_segments, ReplyPlan& plan);
   // Emits Exposes or Revokes; adds to `posted` for each. False: the room is full.
   bool emit(std::uint16_t slot, std::uint32_t generation, WorkRoom& room, std::uint32_t& posted);
-  // Of an Expose or a Revoke. `is_last`: no other work of the slot is under way.
+  // Handles the completion of an Expose or a Revoke. `is_last`: the slot has no other work under
+  // way.
   void done(std::uint16_t slot, const WorkDone& done, const WorkName& name, bool is_last);
   void list(std::uint16_t slot, wire::ChunkLists& lists) const;
   void posted(std::uint16_t slot) noexcept { replies_[slot].stage = Stage::kSending; }  // its Send
-  // Its Send is complete.
+  // Handles the completion of its Send.
   void sent(std::uint16_t slot, Instant now);
   // An RDMA_DONE came. False: for no reply that waits for one.
   bool acknowledged(Xid xid);
   // The call is over, for whatever reason. Another reply may be exposed then.
   void ended(std::uint16_t slot);
 
-  // How many replies have waited too long for their RDMA_DONE.
+  // Returns how many replies have waited too long for their RDMA_DONE.
   std::uint32_t expire(Instant now);
   std::optional<Instant> next_deadline() const noexcept { return next_deadline_; }
   void handle_disconnected() noexcept;

@@ -15,7 +15,7 @@ struct PaddedCall {
   std::uint32_t threshold;  // bytes; smaller opaque data is not padded
 };
 
-// Of a Send whose header and zeros were written next to each other.
+// The layout of a Send whose header and zeros were written next to each other.
 struct HeaderPadding {
   std::uint32_t header_size;  // bytes
   std::uint32_t size;         // of the zeros behind the header, bytes
@@ -27,7 +27,7 @@ struct HeaderPadding {
 bool plan_padded_call(const Outgoing& call, const Options& options, const LinkParameters& link,
                       AnswerBy answer_by, CallPlan& plan, PaddedCall& padded);
 
-// How to read a message that came as RDMA_MSGP.
+// Returns how to read a message that came as RDMA_MSGP.
 Padding padding_of(const Received& message, const Options& options) noexcept;
 
 }  // namespace rpcrdma::engine::rfc5666

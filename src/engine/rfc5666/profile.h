@@ -1,4 +1,4 @@
-// What Profile::kRfc5666 changes about a connection as a whole.
+// The parts of Profile::kRfc5666 that concern a connection as a whole.
 #ifndef RPCRDMA_ENGINE_RFC5666_PROFILE_H_
 #define RPCRDMA_ENGINE_RFC5666_PROFILE_H_
 

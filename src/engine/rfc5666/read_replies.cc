@@ -83,8 +83,8 @@ void ReadReplies::heard(std::uint16_t slot, const Received& message) {
   dones_.answered(one.dones_before);
   const bool is_reply = message.kind == Kind::kMessage || message.kind == Kind::kNoMessage;
   if (!is_reply || shared_.lists.reads.empty()) return;
-  // RFC 5666 §3.8: whatever becomes of the call, the peer keeps the reply's memory until it is
-  // told.
+  // RFC 5666 §3.8: the peer keeps the reply's memory until it has an RDMA_DONE, also if the call
+  // fails.
   one.owes_done = true;
   dones_.owe();
 }

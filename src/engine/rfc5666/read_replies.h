@@ -19,11 +19,11 @@
 
 namespace rpcrdma::engine::rfc5666 {
 
-// What Requester asks and tells about the call in one of its slots. It counts its own work: the
-// RDMA Reads of a reply and the Send of an RDMA_DONE.
+// Handles replies by RDMA Read for Requester, one for each slot. It counts its own work: the RDMA
+// Reads of a reply and the Send of an RDMA_DONE.
 class ReadReplies {
  public:
-  // What becomes of the reply in a slot. resume(): emit_reads() has something to emit.
+  // Receives the progress of the reply in a slot. resume(): emit_reads() has something to emit.
   class Host : public ReadSlots::Reader {
    public:
     virtual void complete_reading(std::uint16_t slot) = 0;
@@ -36,19 +36,19 @@ class ReadReplies {
   ReadReplies(const Options& options, Shared& shared, HeaderArena headers, Host& host);
 
   // --- The Call.
-  // Whether it may go, as far as credits are concerned.
+  // Returns whether credits allow the Call in the slot to be sent.
   bool may_go(std::uint16_t slot, const CreditsV1& credits) const noexcept;
-  // Whether no Call can go, since those that were given up hold every credit.
+  // Returns whether no Call can be sent, since those that were given up hold every credit.
   bool is_stuck(const CreditsV1& credits) const noexcept;
   Expected<void, StartError> started(std::uint16_t slot, const Outgoing& call, CallPlan& plan);
   void admitted(std::uint16_t slot) noexcept;  // it has spent its credit
-  // Its Send is emitted; encodes the header and the zeros of a padded one, if it is one.
+  // Notes that the Call's Send is emitted; encodes the header and the zeros if the Send is padded.
   std::optional<HeaderPadding> sent(std::uint16_t slot, Xid xid, std::uint32_t credits);
 
   // --- The reply.
   // A message came for it that is no error of its form, also when the call was given up.
   void heard(std::uint16_t slot, const Received& message);
-  // Whether the reply may be padded; with chunks it may not.
+  // Takes the padding of the reply. False: this reply may not be padded, since it has chunks.
   bool take_padding(std::uint16_t slot, const Received& message) noexcept;
   // Plans the Reads of the Read list in Shared::lists and sets the sizes of results that come by
   // them. False: it does not fit what the call has room for. `room_is_taken`: the peer has written
@@ -62,13 +62,14 @@ class ReadReplies {
   bool emit_reads(std::uint16_t slot, std::uint32_t generation, WorkRoom& room);
   // A Read, or the Send of an RDMA_DONE, is complete.
   void handle_done(std::uint16_t slot, const WorkDone& done, WorkKind kind);
-  // The call ends while it reads; what is under way still completes.
+  // Ends the call while its reply is read; Reads that are under way still complete.
   void stop_reading(std::uint16_t slot);
 
   // --- Its end.
-  // Whether an RDMA_DONE is still to be emitted: the peer keeps the reply's memory until then.
+  // Returns whether an RDMA_DONE is still to be emitted: the peer keeps the reply's memory until
+  // then.
   bool owes_done(std::uint16_t slot) const noexcept { return calls_[slot].owes_done; }
-  // Once no Read of the reply is under way. False: the room is full.
+  // Emits the RDMA_DONE once no Read of the reply is under way. False: the room is full.
   bool emit_done(std::uint16_t slot, std::uint32_t generation, Xid xid, std::uint32_t credits,
                  WorkRoom& room);
   std::uint32_t pending(std::uint16_t slot) const noexcept { return calls_[slot].pending; }

@@ -123,7 +123,7 @@ std::size_t result_count(std::span<const ResultRoom> results) {
   return count;
 }
 
-// Whether the chunk fits, without the padding that it may carry.
+// Returns whether the chunk fits, without the padding that it may carry.
 bool fits(std::uint64_t size, std::span<const ResultRoom> rooms) {
   std::uint64_t room = 0;
   for (const ResultRoom& each : rooms) room += each.size_max;

@@ -1,5 +1,5 @@
-// What this side asks the peer to change about itself, from the request to its end (ROPT_REQXCH of
-// draft-dnoveck-nfsv4-rpcrdma-xcharext-02).
+// Tracks each request of this side that the peer change one of its characteristics, from the
+// request to its end (ROPT_REQXCH of draft-dnoveck-nfsv4-rpcrdma-xcharext-02).
 #ifndef RPCRDMA_ENGINE_V2_CHANGE_REQUESTS_H_
 #define RPCRDMA_ENGINE_V2_CHANGE_REQUESTS_H_
 
@@ -18,7 +18,7 @@
 
 namespace rpcrdma::engine {
 
-// At most one for each id, and one at a time without an answer. Each ends once, by
+// Keeps at most one request for each id, and sends one at a time. Each ends once, by
 // poll_end().
 class ChangeRequests {
  public:
@@ -69,9 +69,9 @@ class ChangeRequests {
       return;
     }
   }
-  // The answer to the one that was sent last. What it does not name is rejected, and where it names
-  // a value twice the less hopeful word counts. The value that is in force now, if it
-  // changed.
+  // Takes the answer to the request that was sent last. A value that the answer does not name is
+  // rejected, and if it names a value twice the less hopeful word counts. Returns the value
+  // that is in force now, if it changed.
   std::optional<SmallValue> answered(const wire::v2::RespXch& answer) {
     Request* request = asked();
     if (request == nullptr) return std::nullopt;
@@ -96,7 +96,7 @@ class ChangeRequests {
     const Request* request = asked();
     return request == nullptr ? std::nullopt : std::optional(request->want.id);
   }
-  // By an error: the peer has no such requests.
+  // Ends the request, since the peer answered it by an error: it has no such requests.
   void refused() {
     if (Request* request = asked()) end(*request, ChangeResult::kRejected);
   }

@@ -44,7 +44,7 @@ class Asking : public ClientSide {
     side.drain();
     return asked;
   }
-  // What became of the request: "granted", or "open".
+  // Returns the outcome of the request: "granted", or "open".
   std::string end() {
     const auto end = side.engine.option_port().poll_change();
     if (!end) return "open";
@@ -352,7 +352,7 @@ TEST_F(Asked, ForLessGetsItAtOnce) {  // X-17
   EXPECT_EQ(told(), "RESPXCH 0 rejected") << "whoever speaks version 2 takes 4096";
 }
 
-// What was planned for larger replies is under way.
+// Replies that were planned for the larger size are under way.
 TEST_F(Asked, ForLessSendsAsLargeRepliesAsBefore) {
   side.receive(update(70, {{kSize, 65'536}}));
   side.receive(request(9, {{kSize, 65'536}}));

@@ -1,5 +1,5 @@
-// What each side of a connection of version 2 has said about itself, and what follows from it
-// (draft-dnoveck-nfsv4-rpcrdma-xcharext-02).
+// Keeps the characteristics that each side of a connection of version 2 has announced, and derives
+// the link's parameters from them (draft-dnoveck-nfsv4-rpcrdma-xcharext-02).
 #ifndef RPCRDMA_ENGINE_V2_CHARACTERISTICS_H_
 #define RPCRDMA_ENGINE_V2_CHARACTERISTICS_H_
 
@@ -31,30 +31,33 @@ class CharacteristicTable {
 
   CharacteristicTable(Role role, const Options& options);
 
-  // RDMA Reads that this side may have under way. Whether it takes backward Calls with chunks,
-  // which are read by it.
+  // Sets how many RDMA Reads this side may have under way. Returns whether it takes backward Calls
+  // with chunks, which it has to read.
   bool handle_connected(std::uint32_t reads_in_flight_max) noexcept;
 
   // --- Ours.
-  // The information of INITXCH, which makes our values known: every Call behind it counts on them.
+  // Writes the information of INITXCH, which announces our values: every Call behind it counts on
+  // them.
   std::uint32_t write_init(MutableBytes info) noexcept;
-  // Of UPDXCH, which puts the new size of our Receives in force. Precondition: it is due.
+  // Writes the information of UPDXCH, which puts the new size of our Receives in force.
+  // Precondition: it is due.
   std::uint32_t write_receive_size(MutableBytes info) noexcept;
-  // The same of a value of the application's, which is to be told.
+  // Writes the information of an UPDXCH for a changed value of the application's.
   std::uint32_t write_experimental(MutableBytes info) noexcept;
   ExperimentalValues& experimental() noexcept { return experimental_; }
   const ExperimentalValues& experimental() const noexcept { return experimental_; }
   OwnReceiveSize& own_size() noexcept { return own_size_; }
   const OwnReceiveSize& own_size() const noexcept { return own_size_; }
 
-  // --- What the peer says. False, and nothing of it counts: a value is none of its type.
-  // Values of unknown ids are left alone.
+  // --- Announcements of the peer. False, and nothing changes: a value is none of its type.
+  // Values of unknown ids are ignored.
   bool hear(const wire::v2::InitXch& init) noexcept;
   bool hear(const wire::v2::UpdXch& update) noexcept;
-  // What the peer asks for is done, or will be, or is not. nullopt: as false.
+  // Decides on a request of the peer: done, pending or rejected. nullopt: the information is
+  // malformed, as when hear() returns false.
   std::optional<ChangeAnswer> judge(const wire::v2::ReqXch& request) noexcept;
 
-  // --- What we ask the peer for. From the request to its end our Sends stay within the smaller
+  // --- Our requests to the peer. From the request to its end our Sends stay within the smaller
   // size.
   void handle_asked(const SmallValue& want) noexcept;
   void handle_granted(const SmallValue& now) noexcept { take(now.view()); }
@@ -63,7 +66,7 @@ class CharacteristicTable {
   void handle_no_answer() noexcept {
     if (wanted_size_) peer_.receive_size = std::min(peer_.receive_size, *wanted_size_);
   }
-  // Whether a request for this value is for smaller Receives than the peer has.
+  // Returns the size if a request for this value asks for smaller Receives than the peer has.
   std::optional<std::uint32_t> lowers_to(const SmallValue& want) const noexcept;
 
   Characteristics own() const noexcept;

@@ -1,4 +1,4 @@
-// What the two sides of a connection of version 2 tell each other, and what follows from it
+// Tests the announcements of both sides of a connection of version 2, and their consequences
 // (draft-dnoveck-nfsv4-rpcrdma-xcharext-02; rules of docs/conformance.md).
 #include "engine/v2/characteristics.h"
 

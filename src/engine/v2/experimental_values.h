@@ -1,5 +1,6 @@
 // Characteristics of the application's own (the experimental range of
-// draft-dnoveck-nfsv4-rpcrdma-xcharext-02): what both sides have, and what is to be told.
+// draft-dnoveck-nfsv4-rpcrdma-xcharext-02): the values of both sides, and the changes that have to
+// be announced.
 #ifndef RPCRDMA_ENGINE_V2_EXPERIMENTAL_VALUES_H_
 #define RPCRDMA_ENGINE_V2_EXPERIMENTAL_VALUES_H_
 
@@ -32,7 +33,7 @@ class ExperimentalValues {
   }
 
   bool empty() const noexcept { return values_.empty(); }
-  // nullptr: no such type. Of this side and of the peer.
+  // Return the value of this side and of the peer; nullptr: there is no such type.
   const SmallValue* own(std::uint32_t id) const noexcept {
     const Value* value = find(id);
     return value == nullptr ? nullptr : &value->own;
@@ -70,7 +71,8 @@ class ExperimentalValues {
     return OwnReceiveSize::Answer::kDone;
   }
 
-  // This side has another value from now on, which is to be told. False: it is none of a type here.
+  // Sets this side's value from now on, which has to be announced. False: no type here has this id,
+  // or the value is none of the type.
   bool set(const SmallValue& value) {
     Value* known = find(value.id);
     if (known == nullptr || !is_value(value.view())) return false;
@@ -78,7 +80,7 @@ class ExperimentalValues {
     known->is_due = true;
     return true;
   }
-  // The next that is to be told; null: there is none.
+  // Returns the next value that is to be announced; null: there is none.
   const SmallValue* due() const noexcept {
     for (const Value& value : values_) {
       if (value.is_due) return &value.own;

@@ -190,9 +190,9 @@ std::optional<std::uint32_t> OptionPort::waits_to_lower() const noexcept {
   return next == nullptr ? std::nullopt : characteristics_.lowers_to(next->want);
 }
 
-// Whether a REQXCH is to go out for the sake of its answer. It uses up one of our Receives where
-// the smaller ones are to go, which an idle connection would keep for ever; and it shows
-// that the peer has read our UPDXCH.
+// Returns whether to send a REQXCH only for its answer. The answer uses up one of our older
+// Receives before the smaller ones are posted, which an idle connection would keep for ever;
+// and it shows that the peer has read our UPDXCH.
 bool OptionPort::wants_an_answer() const noexcept {
   const OwnReceiveSize& size = characteristics_.own_size();
   const bool is_due = size.is_due(shared_.counters.messages_received) || has_update_;

@@ -33,14 +33,14 @@ class OptionPort {
  public:
   // Sends that may be under way at a time, each with a place for its header.
   static constexpr std::size_t kPlaces = 4;
-  // Receives that are posted for messages which no credit counts.
+  // The Receives that are posted for messages which no credit counts.
   static constexpr std::uint32_t kReceives = 4;
-  // Whether a connection with these options has any use for it.
+  // Returns whether a connection with these options can use options of version 2.
   static constexpr bool is_needed(const Options& options) noexcept {
     return options.versions.high >= 2;
   }
 
-  // `receives`: how many the connection has.
+  // `receives`: the number of Receives that the connection has.
   OptionPort(Role role, const Options& options, Shared& shared, HeaderArena headers,
              std::size_t receives);
 
@@ -56,20 +56,20 @@ class OptionPort {
     return announced_ && characteristics_.own_size().set(size);
   }
 
-  // This side has another value of a characteristic of the application's, which is told. False: it
-  // is none.
+  // Announces a new value of one of the application's characteristics. False: it is not registered.
   bool set(const SmallValue& value) {
     const bool is_one = characteristics_.experimental().set(value);
     has_update_ = has_update_ || is_one;
     is_used_ = true;
     return is_one;
   }
-  // The type of which the peer has another value since this was asked; null: none.
+  // Returns a characteristic whose value the peer has changed since this was called last; null:
+  // none.
   const CharacteristicType* poll_changed() noexcept {
     return characteristics_.experimental().poll_changed();
   }
 
-  // Whether poll_change() or poll_changed() has something.
+  // Returns whether poll_change() or poll_changed() has something.
   bool has_news() const noexcept {
     return requests_.has_ends() || characteristics_.experimental().has_changed();
   }
@@ -88,7 +88,7 @@ class OptionPort {
   // version 2; a server does it by itself, to clients that have sent an option: others may have no
   // Receives but for replies.
   void announce(Xid xid);
-  // Whether a message is an option, or the answer to one of ours.
+  // Returns whether a message is an option, or the answer to one of ours.
   bool takes(const Received& message) const noexcept;
   // Precondition: takes().
   void handle_received(ReceiveId receive, const Received& message);
@@ -99,10 +99,10 @@ class OptionPort {
   std::optional<Instant> poll_timeout() const noexcept {
     return earlier(peer_.deadline(), asked_ ? std::optional(asked_->deadline) : std::nullopt);
   }
-  // Where the next request is for smaller Receives: no Send above this size may be left that is
-  // planned and not posted, or the request does not go out. nullopt: it is for something else.
+  // Returns the size if the next request asks for smaller Receives: it is sent only when no planned
+  // Send above this size is left unposted. nullopt: the next request asks for something else.
   std::optional<std::uint32_t> waits_to_lower() const noexcept;
-  // Whether poll_work() may have something to do.
+  // Returns whether poll_work() may have something to do.
   bool is_busy() const noexcept {
     return is_used_ &&
            (!messages_.empty() || !requests_.empty() || has_update_ || has_announcement_ ||
@@ -152,7 +152,7 @@ class OptionPort {
   ChangeRequests requests_;
   std::optional<Asked> asked_;
   std::optional<Xid> updated_;  // the UPDXCH that the peer may not have read yet
-  bool has_update_ = false;     // a value of the application's may be to be told
+  bool has_update_ = false;     // a value of the application's may have to be announced
   bool peer_is_mute_ = false;   // it has left a REQXCH without an answer, and said nothing since
   std::uint32_t last_xid_ = 0;  // of a message of our own
   std::array<bool, kPlaces> in_use_{};

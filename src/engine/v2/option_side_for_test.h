@@ -95,8 +95,8 @@ class OneSide : public testing::Test {
     side.done(send->id);
     return decoded ? std::optional(decoded->header) : std::nullopt;
   }
-  // What the option says that goes out: "INITXCH 1=8192 2=1", "REQXCH 1=8192", "RESPXCH 0 done",
-  // "UPDXCH 1=8192 clears". Its XID is `told_xid` then.
+  // Takes the next option that is sent, and returns its text: "INITXCH 1=8192 2=1", "REQXCH
+  // 1=8192", "RESPXCH 0 done", "UPDXCH 1=8192 clears". Sets `told_xid` to its XID.
   std::string told() {
     const auto header = sent();
     if (!header) return "nothing";
@@ -126,7 +126,7 @@ class OneSide : public testing::Test {
   const LinkParameters& link() const { return side.engine.link(); }
 
   Endpoint side;
-  std::uint32_t told_xid = 0;  // of what was told() last
+  std::uint32_t told_xid = 0;  // of the option that told() returned last
 
  private:
   static std::string text(const v2::CharacteristicValue& value) {

@@ -13,12 +13,13 @@ namespace rpcrdma::engine {
 // the order of posting, so that a number of messages says when those are gone that were there.
 class OwnReceiveSize {
  public:
-  // Of those posted to begin with, and of the largest that the peer may ask for; bytes.
+  // `size` is that of the Receives posted at first, `size_max` and `size_min` are the largest and
+  // smallest that the peer may ask for; bytes.
   OwnReceiveSize(std::uint32_t size, std::uint32_t size_max, std::uint32_t size_min) noexcept
       : value_(size), max_(size_max), min_(size_min) {}
 
   enum class Answer : std::uint8_t { kDone, kRejected, kPending };
-  // The peer asks for it.
+  // Handles a request of the peer for this size.
   Answer ask(std::uint32_t size) noexcept {
     if (size == value_ && !target_) return Answer::kDone;
     if (target_ || size < min_ || size > max_) return Answer::kRejected;
@@ -53,7 +54,7 @@ class OwnReceiveSize {
   }
 
   bool is_rising() const noexcept { return target_.has_value(); }
-  // Whether the new size holds now, after so many received messages.
+  // Returns whether the new size is in force after so many received messages.
   bool is_due(std::uint64_t messages) const noexcept {
     return target_ && used_up_at_ && *used_up_at_ <= messages;
   }
