@@ -11,7 +11,7 @@ namespace rpcrdma::iwarp {
 
 namespace byte_order {
 
-// By a builtin, since compilers do not see through stores byte by byte.
+// Uses a builtin, since compilers do not see through stores byte by byte.
 template <class Word>
 Word swapped(Word value) noexcept {
   if constexpr (std::endian::native == std::endian::big) {

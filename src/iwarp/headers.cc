@@ -69,7 +69,7 @@ constexpr std::array kFaults{
     FaultRow{Fault::kLlpRtr, {2, 0, 7}, "MPA: no matching RTR option"},
 };
 
-// What of the bad segment travels with the Terminate: the flags of its third byte.
+// Returns which parts of the bad segment the Terminate carries: the flags of its third byte.
 unsigned appended_parts(Fault fault, Bytes bad) noexcept {
   if (bad.size() < kLengthSize + kTaggedSize) return 0;
   const TerminateCode code = code_of(fault);

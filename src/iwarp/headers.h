@@ -63,7 +63,7 @@ constexpr std::size_t fpdu_size(std::size_t ulpdu_size) noexcept {
   return kLengthSize + ulpdu_size + pad_size(ulpdu_size) + kCrcSize;
 }
 
-// What can be wrong with a stream, as told by a Terminate. The comment is layer/type/code.
+// The faults of a stream that a Terminate can report. The comment is layer/type/code.
 enum class Fault : std::uint8_t {
   kNone,
   kRdmapCatastrophic,           // 0/0/00
@@ -136,13 +136,13 @@ struct ReadRequest {
 // Writes length field and header of a Send that is one segment; 20 bytes.
 void encode_send_header(Opcode opcode, std::uint16_t ulpdu_size, SteeringTag tag,
                         std::uint32_t sequence, std::byte* to) noexcept;
-// Whether these 20 bytes start a Send without anything special that is one segment and has this
-// MSN. The length is not looked at.
+// Returns whether these 20 bytes start a plain Send that is one segment and has this MSN. The
+// length is not looked at.
 bool is_plain_send(const std::byte* fpdu, std::uint32_t sequence) noexcept;
 
-// Looks at the length field and both control bytes: what must hold before anything else is read.
-// Precondition: fpdu.size() >= 4. kNone means that the FPDU is long enough for its header. Reserved
-// bits are not checked (RFC 5040 §4.1, RFC 5041 §4: ignored on receipt).
+// Checks the length field and both control bytes, before anything else is read. Precondition:
+// fpdu.size() >= 4. kNone means that the FPDU is long enough for its header. Reserved bits are not
+// checked (RFC 5040 §4.1, RFC 5041 §4: ignored on receipt).
 Fault check_start(Bytes fpdu) noexcept;
 // Decodes length field and header. Precondition: check_start() gave kNone and the bytes are there.
 Header decode_header(Bytes fpdu) noexcept;
@@ -159,8 +159,9 @@ void encode_read_request(const ReadRequest& request, std::byte* to) noexcept;
 // much of it is appended as the fault asks for. Returns the ULPDU size, at most kTerminateSizeMax.
 std::size_t encode_terminate(Fault fault, Bytes bad, std::byte* to) noexcept;
 
-// What a peer's Terminate says. Lenient: Linux's siw up to at least 6.12 has both nibbles of the
-// first byte swapped, so a code that only makes sense the other way round is read that way.
+// A decoded Terminate of the peer. The decoder is lenient: Linux's siw up to at least 6.12 has both
+// nibbles of the first byte swapped, so a code that only makes sense the other way round is read
+// that way.
 struct Terminate {
   Fault fault = Fault::kUnknown;
   TerminateCode code{};                // as understood

@@ -44,7 +44,7 @@ void encode_enhanced(const Enhanced& enhanced, std::byte* to) noexcept {
                                              (enhanced.rtr_read ? kSecondBit : 0U)));
 }
 
-// What is left of `wanted` under the peer's limit, which may be unknown.
+// Limits `wanted` to the peer's limit, which may be unknown.
 std::uint16_t limited(std::uint16_t wanted, std::uint16_t peer) noexcept {
   return peer == kReadDepthUnknown ? wanted : std::min(wanted, peer);
 }

@@ -21,7 +21,7 @@ inline constexpr std::size_t kMpaUserDataMax = kMpaPrivateDataMax - kMpaEnhanced
 inline constexpr std::uint16_t kReadDepthMax = 0x3ffe;
 inline constexpr std::uint16_t kReadDepthUnknown = 0x3fff;  // "not negotiated"
 
-// Which message opens the stream in the peer-to-peer model ("ready to receive", RFC 6581 §9).
+// The message that opens the stream in the peer-to-peer model ("ready to receive", RFC 6581 §9).
 enum class Rtr : std::uint8_t {
   kNone,
   kWrite,  // zero-length RDMA Write
@@ -62,7 +62,7 @@ Expected<std::size_t, MpaError> frame_size(bool reply, Bytes header) noexcept;
 // Decodes one whole frame; trailing bytes are kTooLong.
 Expected<MpaFrame, MpaError> decode(bool reply, Bytes frame) noexcept;
 
-// What both sides agreed on, from the point of view of the side that holds it.
+// The agreement of both sides, from the point of view of the side that holds it.
 struct Negotiated {
   bool initiator = true;
   bool crc = true;
@@ -93,7 +93,7 @@ Acceptance accept(const MpaFrame& request, const MpaWishes& wishes, Bytes privat
 // The Reply that refuses it: R set, markers off.
 MpaFrame make_reject(const MpaFrame& request, Bytes private_data) noexcept;
 
-// Why an initiator cannot go on after a Reply.
+// The reason why an initiator cannot continue after a Reply.
 enum class ReplyFault : std::uint8_t { kRejected, kMarkers, kRevision, kNotEnhanced, kIrd, kRtr };
 Expected<Negotiated, ReplyFault> judge_reply(const MpaFrame& reply,
                                              const MpaWishes& wishes) noexcept;

@@ -118,12 +118,12 @@ TEST(Mpa, InitiatorJudgesTheReply) {
 }
 
 TEST(Mpa, RejectsWithRAndWithoutMarkers) {
-  // What siw answers to a request with markers.
+  // siw answers so to a request with markers.
   const auto asked = decode(false, request("d0 02 000c 0004 0008 f6ab0e18 01000303"));
   ASSERT_TRUE(asked);
   EXPECT_TRUE(asked->markers);
   EXPECT_EQ(encoded(make_reject(*asked, {})), reply("70 02 0004 0000 0000"));
-  // And knfsd to a revision 1 request.
+  // knfsd answers so to a revision 1 request.
   const auto old = decode(false, request("40 01 0008 f6ab0e18 01000303"));
   EXPECT_EQ(encoded(make_reject(*old, {})), reply("60 01 0000"));
 }

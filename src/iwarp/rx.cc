@@ -183,8 +183,8 @@ bool Rx::parse_header() {
   return size <= kSmallFpdu ? parse_small(size) : parse_large();
 }
 
-// What most FPDUs are, in one go: a whole, small, plain Send that is next in turn and fits its
-// Receive. False, and nothing done: it is something else, is not all here, or breaks a rule.
+// Takes the most common FPDU in one step: a whole, small, plain Send that is next in turn and fits
+// its Receive. False, and nothing done: the FPDU is of another kind, incomplete or faulty.
 bool Rx::take_small_send(Bytes bytes) {
   constexpr std::size_t kHeader = kLengthSize + kUntaggedSize;
   if (bytes.size() < kHeader + kCrcSize || first_ || message_open_ || state_.receives.empty()) {

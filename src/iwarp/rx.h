@@ -22,7 +22,8 @@ class Rx {
  public:
   explicit Rx(StreamState& state);
 
-  // Where the next bytes of the connection go, in order. Valid until the next call of anything.
+  // Returns the memory for the next bytes of the connection, in order. Valid until the next call of
+  // any function.
   std::size_t receive_room(std::span<MutableBytes> room);
   void handle_received(std::size_t size);
   // Holds no memory while nothing is staged.

@@ -84,7 +84,7 @@ void MpaSetup::handle_received(Bytes bytes) {
     input_size_ += size;
     bytes = bytes.subspan(size);
     const Bytes input(input_.data(), input_size_);
-    // A wrong key is told at its first wrong byte: no reason to wait for the rest.
+    // A wrong key is an error at its first wrong byte: there is no reason to wait for the rest.
     if (!key_matches(initiator_, input)) {
       if (initiator_) say_terminate(Fault::kLlpFrame);
       return fail(SetupError::kNotMpa);

@@ -60,13 +60,14 @@ class Stream {
   // small, or other work is before it, or its time has not come.
   [[nodiscard]] bool send_now(std::span<const Bytes> from,
                               std::optional<SteeringTag> invalidate = std::nullopt);
-  // The same for several: how many of them are done, from the first on.
+  // Does the same for several; returns how many of them are done, from the first on.
   [[nodiscard]] std::size_t send_now(std::span<const CopiedSend> sends) {
     return tx_.send_now(sends);
   }
   // A Receive into one run; what the caller checked: there is room, and the stream is not over.
   void post_plain_receive(std::uint64_t id, MutableBytes into);
-  // The same without memory: it is asked for when a message comes. Precondition: use_memory().
+  // Posts a Receive without memory, which is taken when a message comes. Precondition:
+  // use_memory().
   void post_bare_receive(std::uint64_t id, std::uint32_t size);
   // Outlives the stream.
   void use_memory(ReceiveMemory& memory) noexcept { state_.receive_memory = &memory; }
@@ -78,9 +79,9 @@ class Stream {
   [[nodiscard]] bool expose_for_reading(std::uint64_t id, Bytes memory, bool signaled = true);
   [[nodiscard]] bool expose_for_writing(std::uint64_t id, MutableBytes memory,
                                         bool signaled = true);
-  // From now on the tag is refused. Completes when nothing of the memory is left to be sent; what
-  // the peer was about to write is thrown away. If a transfer was cut short by this, the stream
-  // ends. A tag that is gone already (invalidated by the peer) completes as well.
+  // Refuses the tag from now on. Completes when nothing of the memory is left to be sent; data that
+  // the peer was about to write is discarded. If this cuts a transfer short, the stream ends. A tag
+  // that is gone already (invalidated by the peer) completes as well.
   [[nodiscard]] bool revoke(std::uint64_t id, SteeringTag tag, bool signaled = true);
   Free free() const noexcept;
 
@@ -100,17 +101,17 @@ class Stream {
   // Output of copied Sends that the transport has not taken, to be sent behind close().
   std::span<Bytes> unsent_copies(std::span<Bytes> room) { return tx_.unsent_copies(room); }
 
-  // In place of handle_received(): nothing has come.
+  // Replaces handle_received() if nothing has come.
   void handle_nothing_received() noexcept { rx_.rest(); }
 
   // Outputs. Both give how many entries of `room` are set; none: nothing to do.
   std::size_t receive_room(std::span<MutableBytes> room) { return rx_.receive_room(room); }
   std::size_t transmit(std::span<Bytes> room) { return tx_.transmit(room); }
-  // Behind transmit(): what it gave ends inside a long message. Who sends for several connections
-  // gives the others their turn then.
+  // Returns, behind transmit(), whether its output ends inside a long message. A caller that sends
+  // for several connections then gives the others their turn.
   bool ends_turn() const noexcept { return tx_.ends_turn(); }
   std::size_t poll_completions(std::span<Completion> out) { return state_.poll(out); }
-  // The same one by one, without a copy: the oldest completion, or null, until it is taken away.
+  // Returns the oldest completion without a copy, or null; it stays until it is taken away.
   const Completion* completion() {
     return state_.completions.empty() ? nullptr : &state_.completions.front();
   }
@@ -118,8 +119,8 @@ class Stream {
 
   Phase phase() const noexcept { return state_.phase; }
   const Cause& cause() const noexcept { return state_.cause; }
-  // Where our RDMA Write went that the peer's Terminate refuses, if it says so. The Write may have
-  // been complete, since it completes when its bytes are with the transport.
+  // Returns the target of our RDMA Write that the peer's Terminate refuses, if the Terminate names
+  // it. The Write may have been complete, since it completes when its bytes are with the transport.
   const std::optional<RemoteMemory>& refused_write() const noexcept { return state_.refused_write; }
   // Returns whether it refuses an RDMA Write and does not say which: it may lack the header.
   bool refused_unnamed_write() const noexcept { return state_.refused_unnamed_write; }

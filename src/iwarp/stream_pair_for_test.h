@@ -1,4 +1,4 @@
-// For tests of this module: two streams back to back, and FPDUs made by hand.
+// Helpers for tests of this module: two streams back to back, and FPDUs made by hand.
 #ifndef RPCRDMA_IWARP_STREAM_PAIR_FOR_TEST_H_
 #define RPCRDMA_IWARP_STREAM_PAIR_FOR_TEST_H_
 
@@ -23,7 +23,7 @@ inline Buffer text(std::string_view characters) {
   if (!bytes.empty()) std::memcpy(bytes.data(), characters.data(), characters.size());
   return bytes;
 }
-// The same without a copy: the text is a literal.
+// Does the same without a copy: the text is a literal.
 inline Bytes literal(std::string_view characters) {
   return std::as_bytes(std::span(characters.data(), characters.size()));
 }

@@ -1,5 +1,5 @@
-// What the receiving and the sending half of one stream share: queues of work, steering tags,
-// completions and the way to the end. Internal to the module.
+// The state that the receiving and the sending half of one stream share: queues of work, steering
+// tags, completions and the way to the end. Internal to the module.
 #ifndef RPCRDMA_IWARP_STREAM_STATE_H_
 #define RPCRDMA_IWARP_STREAM_STATE_H_
 

@@ -40,7 +40,7 @@ struct Exposure {
 // Grows to the number of tags that are live at a time.
 class TagTable {
  public:
-  // Why an access is refused; each layer of the wire has its own codes for them.
+  // The result of checking an access; each layer of the wire has its own codes for the refusals.
   enum class Verdict : std::uint8_t { kOk, kInvalidTag, kAccess, kBounds, kWrap };
 
   // `slots`: tags that can be live at a time, at least 1. `random` outlives the table.
@@ -56,7 +56,7 @@ class TagTable {
   // Checks an access of `size` bytes, size > 0. On kOk *found is set.
   Verdict check(SteeringTag tag, Right right, std::uint64_t address, std::uint64_t size,
                 Exposure** found) noexcept;
-  // After this the tag is never accepted again, unless chance brings the same 32 bits back.
+  // Makes the tag invalid for ever, unless chance brings the same 32 bits back.
   bool remove(SteeringTag tag) noexcept;
   void clear() noexcept;
 

@@ -13,10 +13,9 @@ namespace {
 // FPDUs costs most of the throughput, so that the arena's size is their only limit.
 constexpr std::size_t kCopyMax = 2048;
 constexpr std::size_t kLargeMax = 24;
-// Of messages longer than this, a batch has no more of one than about this. What a peer on this
-// core reads while it is in the cache goes faster than bare TCP (docs/performance.md), and whoever
-// waits beside it waits less long. Shorter messages are not cut: several small ones in a batch save
-// more.
+// A batch takes about this much of any longer message. A peer on this core that reads the batch
+// while it is in the cache is faster than bare TCP (docs/performance.md), and other connections
+// wait less long. Shorter messages are not cut: several small ones in a batch save more.
 constexpr std::size_t kOfOneMessageMax = 256 * 1024;
 constexpr std::size_t kArenaSize = BlockPool::kSize;
 constexpr std::size_t kPiecesMax = 128;
@@ -25,7 +24,7 @@ constexpr std::size_t kMarksMax = 4096;
 constexpr std::size_t kArenaReserve = kCopyMax + 128;
 constexpr std::size_t kPiecesReserve = kSpansMax + 2;
 
-// What siw names in zero-length Writes. It is never looked up.
+// siw names this tag in zero-length Writes. It is never looked up.
 constexpr SteeringTag kEmptyWriteTag{1};
 
 }  // namespace
@@ -161,8 +160,9 @@ bool Tx::build_fpdu() {
   return true;
 }
 
-// What most messages are, in one go: a whole Send in one FPDU that lies in the arena. False: it is
-// something else. One that fits is never built in parts, so that this is its start.
+// Builds the most common message in one step: a whole Send in one FPDU that lies in the arena.
+// False: the message is of another kind. A Send that fits is never built in parts, so that this is
+// its start.
 bool Tx::build_small_send(const SendWork& work) {
   if (work.kind != WorkKind::kSend || work.from.size >= small_send_end_) return false;
   put_small_send(work.opcode, work.tag, work.from.size, [&](std::byte* at) {
@@ -209,7 +209,7 @@ std::size_t Tx::send_now(std::span<const CopiedSend> sends) {
   return count;
 }
 
-// Whether a Send may be built now, behind what was built before.
+// Returns whether a Send may be built now, behind the output that is already built.
 bool Tx::begin_send_now() noexcept {
   const bool next = state_.phase == Phase::kOpen && state_.may_send && state_.sends.empty() &&
                     current_ == Current::kNone && rtr_ == Rtr::kNone && !nudge_;
@@ -474,7 +474,7 @@ std::span<Bytes> Tx::unsent_copies(std::span<Bytes> room) {
 }
 
 std::size_t Tx::transmit(std::span<Bytes> room) {
-  // What is left of a batch refers to memory that is no longer ours.
+  // The rest of a batch refers to memory that is no longer ours.
   if (state_.phase == Phase::kClosed) return 0;
   if (pieces_.empty()) build();
   const std::size_t count = std::min(room.size(), pieces_.size());

@@ -31,19 +31,20 @@ class Tx {
   // Builds a Send at once and keeps nothing of the memory. False, and nothing done: it is not
   // small, or something is before it. Precondition: `spans` are less than 4 GiB together.
   bool send_now(Opcode opcode, SteeringTag tag, std::span<const Bytes> spans);
-  // The same for several; returns for how many it was true, from the first on.
+  // Does the same for several; returns how many of them are done, from the first on.
   std::size_t send_now(std::span<const CopiedSend> sends);
-  // What was built and is not sent, when all of it was copied; else nothing.
+  // Returns the output that is built and not sent, if all of it was copied; else nothing.
   std::span<Bytes> unsent_copies(std::span<Bytes> room);
   std::size_t transmit(std::span<Bytes> room);
-  // What transmit() gave ends inside a long message, of which this is enough for one turn.
+  // Returns whether the output of transmit() ends inside a long message, and was enough for one
+  // turn.
   bool ends_turn() const noexcept { return ends_turn_; }
   void handle_sent(std::size_t size);
   // Bytes of application memory may be read until everything built is sent.
   std::uint64_t sent_total() const noexcept { return sent_total_; }
 
  private:
-  // What is finished when the output has got to `end`.
+  // An end that is reached when the output has got to `end`: of a work request, or of the stream.
   struct Mark {
     std::uint64_t end = 0;
     bool terminate = false;  // else: the oldest work request

@@ -1,4 +1,4 @@
-// What a stream is asked to do and what it answers: plain values, and the storage for scattered
+// The work requests of a stream and their results: plain values, and the storage for scattered
 // memory behind them.
 #ifndef RPCRDMA_IWARP_WORK_H_
 #define RPCRDMA_IWARP_WORK_H_
@@ -57,7 +57,7 @@ struct RemoteMemory {
   std::uint64_t address = 0;
 };
 
-// Why a stream ended.
+// The reason why a stream ended.
 struct Cause {
   enum class By : std::uint8_t {
     kNobody,      // it has not
@@ -80,7 +80,7 @@ struct StreamCounters {
   std::uint64_t sends = 0, writes = 0, reads = 0;  // ours, started
 };
 
-// Where bare Receives have their memory from.
+// Supplies the memory of bare Receives.
 class ReceiveMemory {
  public:
   // Memory of the Receive's size, for a message that begins to come for it; the caller of the

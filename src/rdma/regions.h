@@ -47,7 +47,7 @@ class Regions {
     slots_[index].next_free = free_;
     free_ = index;
   }
-  // Of a live region: all of it, and whether it may be written to.
+  // Return the whole memory of a live region, and whether it may be written to.
   Bytes whole(RegionId id) const {
     const Slot* slot = find(id);
     RPCRDMA_ASSERT(slot != nullptr, "asked about a region that is not attached");

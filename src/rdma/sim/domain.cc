@@ -5,7 +5,8 @@
 namespace rpcrdma::rdma::sim {
 namespace {
 
-// Whether `offset` and `size` name a run inside `size_max` bytes; no sum that could wrap.
+// Returns whether `offset` and `size` name a run inside `size_max` bytes; computes no sum that
+// could wrap.
 bool is_inside(std::uint64_t offset, std::uint64_t size, std::uint64_t size_max) {
   return offset <= size_max && size <= size_max - offset;
 }

@@ -34,7 +34,8 @@ class Domain {
   bool revoke(SteeringTag tag) { return exposures_.erase(tag) != 0; }
   void revoke_all() { exposures_.clear(); }
 
-  // What a peer may touch; nullopt: dead tag, wrong right, or not inside what was exposed.
+  // Return the memory that a peer may access; nullopt: dead tag, wrong right, or not inside the
+  // exposed run.
   std::optional<Bytes> remote_readable(const Remote& remote) const;
   std::optional<MutableBytes> remote_writable(const Remote& remote) const;
 

@@ -1,4 +1,4 @@
-// How nasty a simulated world is.
+// Configures how hostile a simulated world is.
 #ifndef RPCRDMA_RDMA_SIM_OPTIONS_H_
 #define RPCRDMA_RDMA_SIM_OPTIONS_H_
 
@@ -10,7 +10,7 @@
 namespace rpcrdma::rdma::sim {
 
 struct Options {
-  // What each queue pair can do; becomes its Capabilities.
+  // The limits and features of each queue pair; they become its Capabilities.
   std::uint32_t queue_depth_max = 1024;
   std::uint32_t reads_in_flight_max = 16;
   std::uint32_t sge_max = 24;
@@ -29,9 +29,9 @@ struct Options {
   std::chrono::nanoseconds completion_delay_max{0};
   // Everything happens at multiples of this, so that completions come in bunches. 1: no bunches.
   std::chrono::nanoseconds granularity{1};
-  // A Send or Write may complete as soon as its memory was read (as over TCP), before it has
-  // arrived; otherwise only after it has arrived (as with acknowledgements), and then its failure
-  // is told.
+  // If set, a Send or Write may complete as soon as its memory was read (as over TCP), before it
+  // has arrived; otherwise only after it has arrived (as with acknowledgements), and then its
+  // failure is reported.
   bool completes_before_arrival = false;
 
   // Faults: on average one in so many; 0: never.

@@ -44,12 +44,13 @@ class Provider final : public rdma::Provider {
   void wait() override;
   void wake() noexcept override { woken_ = true; }
 
-  // Whether wake() was called since this was asked, or wait() has returned for it.
+  // Returns whether wake() was called since the last call of this function, or since wait()
+  // returned for it.
   bool take_wake() noexcept { return woken_.exchange(false); }
-  // Of the connections made from now on, as their peers see it; 127.0.0.1 else.
+  // Sets the address that peers see of connections made from now on; 127.0.0.1 by default.
   void set_host(std::string host) { host_ = std::move(host); }
 
-  // For the World.
+  // These are for the World.
   std::optional<Instant> timer() const noexcept { return timer_; }
   void disarm_if_due(Instant now) noexcept {
     if (timer_ && *timer_ <= now) timer_.reset();
@@ -64,7 +65,7 @@ class Provider final : public rdma::Provider {
   std::atomic<bool> woken_{false};
 };
 
-// What a request brought along.
+// A request for a connection, as it arrives at the listener.
 struct ConnectRequest {
   World::QueuePairId initiator;
   std::string peer_address;

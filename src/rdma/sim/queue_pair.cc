@@ -412,8 +412,8 @@ void QueuePair::run_local(Serial serial) {
   const Local local = at->second;
   local_.erase(at);
   if (const auto* revoke = std::get_if<Revoke>(&local.work)) {
-    // What the peer wrote while the tag was alive is there when the owner gets its memory back. A
-    // tag that the peer has invalidated meanwhile is as dead as was asked for.
+    // All that the peer wrote while the tag was alive is visible when the owner gets its memory
+    // back. A tag that the peer has invalidated meanwhile is dead as well, so the Revoke succeeds.
     show_writes();
     domain_.revoke(revoke->tag);
     push(completion_of(local.id, Status::kOk), local.signaled);
@@ -451,7 +451,7 @@ void QueuePair::close(const Error& cause, LinkEvent event) {
   setup_timer_.reset();
   state_ = State::kClosed;
   cause_ = cause;
-  // Whether the last Writes of the peer still got through is anybody's guess.
+  // The last Writes of the peer may or may not have arrived.
   if (world_.random().one_in(2)) show_writes();
   pending_writes_.clear();
   domain_.revoke_all();

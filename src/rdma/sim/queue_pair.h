@@ -64,10 +64,10 @@ class QueuePair final : public rdma::QueuePair {
   bool has_news() const noexcept { return !completions_.empty() || !link_events_.empty(); }
 
   void start_setup_timer();
-  // As the accepting side: tells the initiator.
+  // Accepts on the passive side, and tells the initiator.
   void accept(World::QueuePairId initiator, std::vector<std::byte> peer_private_data,
               std::vector<std::byte> private_data);
-  // As the initiating side: the answers to the request.
+  // Handle the answers to the request, on the active side.
   void handle_accepted(World::QueuePairId acceptor, std::vector<std::byte> private_data);
   void handle_refused(const Error& cause);
   // The connection broke.
@@ -109,7 +109,8 @@ class QueuePair final : public rdma::QueuePair {
     std::vector<std::byte> data;
   };
 
-  // What travels. `serial` is the sender's number of the work, which comes back in answers.
+  // The messages on the wire. `serial` is the sender's number of the work, which comes back in
+  // answers.
   struct SendMessage {
     Serial serial;
     std::vector<std::byte> data;
@@ -209,7 +210,7 @@ class QueuePair final : public rdma::QueuePair {
 
   Serial next_serial_ = 1;
   std::deque<PostedReceive> receives_;
-  // With shares_receives, by number. What was given back is poisoned, and stays.
+  // With shares_receives, by number. Memory that was given back is poisoned, and stays.
   struct Kept {
     std::vector<std::byte> data;
     bool is_held = false;

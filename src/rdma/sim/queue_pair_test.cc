@@ -1,5 +1,5 @@
-// What only the simulator does: poison, late visibility, odd orders, and complaints about our own
-// side. What every provider does is in tests/conformance.
+// Tests the simulator's own behaviour: poison, late visibility, odd orders, and complaints about
+// our own side. The tests for every provider are in tests/conformance.
 #include "rdma/sim/queue_pair.h"
 
 #include <gtest/gtest.h>

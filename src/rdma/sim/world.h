@@ -58,8 +58,8 @@ class World {
   // disarmed. False: there is neither.
   bool pass_time();
 
-  // What our own side did that no correct stack does: a Send without a Receive to take it, work
-  // that names memory out of range, too many Reads. One sentence each. Empty is the expectation.
+  // Mistakes of our own side that no correct stack makes: a Send without a Receive to take it, work
+  // that names memory out of range, too many Reads. One sentence each; expected to be empty.
   const std::vector<std::string>& violations() const noexcept { return violations_; }
   std::uint64_t events() const noexcept { return events_; }
   // The devices that are listened on go: no address is listened at any more. Connections stay.
@@ -78,7 +78,7 @@ class World {
   SeededRandom& random() noexcept { return random_; }
   // One in `n`, never for 0.
   bool draw_fault(std::uint32_t n) { return n != 0 && random_.one_in(n); }
-  // How long one step of work takes, drawn anew.
+  // Draws how long one step of work takes.
   std::chrono::nanoseconds draw_latency();
   // Events of one time happen in the order in which they were asked for.
   EventKey at(Instant when, std::function<void()> action);
@@ -86,7 +86,7 @@ class World {
   EventKey after(std::chrono::nanoseconds delay, std::function<void()> action) {
     return at(now_ + delay, std::move(action));
   }
-  // The same, but not before `*last`, which is moved on: for what must stay in order.
+  // Does the same, but not before `*last`, which is moved on: for events that must stay in order.
   EventKey after_in_order(std::chrono::nanoseconds delay, Instant* last,
                           std::function<void()> action);
 

@@ -104,7 +104,7 @@ TEST(SimWorld, ListenersHaveAddressesOfTheirOwn) {
   }
 }
 
-// What happens, with its times, as text.
+// Returns all events of a run, with their times, as text.
 std::string story(std::uint64_t seed) {
   SeededRandom random(seed);
   Options options = random_options(random, false);

@@ -69,8 +69,8 @@ class CaptureSegments {
   // Returns the next segment: a whole frame, or a piece of one that is longer than a segment.
   // Empty: no frame is whole. Valid until add().
   Bytes next() noexcept;
-  // What is left of a frame that did not come whole, at the end of the connection. What comes
-  // behind that is cut anywhere.
+  // Returns the rest of a frame that did not come whole, at the end of the connection. Bytes behind
+  // it are cut anywhere.
   Bytes rest() noexcept;
 
  private:

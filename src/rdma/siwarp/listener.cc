@@ -15,7 +15,8 @@ constexpr int kAcceptsPerRound = 64;
 // and without a rest the loop would spin.
 constexpr std::chrono::milliseconds kExhaustedRest{100};
 
-// What is left to say goes out as far as the socket takes it, which is all for these few bytes.
+// Sends the rest of the set-up's output as far as the socket takes it, which is all for these few
+// bytes.
 void send_output(TcpSocket& socket, iwarp::MpaSetup& setup) {
   const Bytes output = setup.output();
   if (output.empty()) return;

@@ -1,4 +1,4 @@
-// For tests of this module: two providers and what connects them.
+// Helpers for tests of this module: two providers and the connection between them.
 #ifndef RPCRDMA_RDMA_SIWARP_NODES_FOR_TEST_H_
 #define RPCRDMA_RDMA_SIWARP_NODES_FOR_TEST_H_
 

@@ -4,9 +4,9 @@
 // (MPA), so that Linux's siw, an iWARP adapter and Wireshark understand them. All rules of the wire
 // live in src/iwarp; here are only sockets, time and entropy.
 //
-// Each post() ends with one sendmsg for all that the batch brought, if the socket takes it: the way
-// to few system calls is to post in batches. What post() finishes by itself (exposures, Sends that
-// the socket took) is to be polled after it; that does not make wait_fd() readable, but wait() does
+// Each post() ends with one sendmsg for the whole batch, if the socket takes it: post in batches to
+// need few system calls. Completions of work that post() finishes by itself (exposures, Sends that
+// the socket took) have to be polled after it; they do not make wait_fd() readable, but wait() does
 // not block then.
 #ifndef RPCRDMA_RDMA_SIWARP_PROVIDER_H_
 #define RPCRDMA_RDMA_SIWARP_PROVIDER_H_
@@ -22,7 +22,7 @@
 
 namespace rpcrdma::rdma::siwarp {
 
-// What the set-up asks the peer for with the peer-to-peer model of RFC 6581 §9 (A, B, C and D
+// The mode that the set-up requests with the peer-to-peer model of RFC 6581 §9 (A, B, C and D
 // bits).
 enum class PeerToPeer : std::uint8_t {
   kOff,    // the initiator's first message is the application's
@@ -61,7 +61,7 @@ struct Options {
   std::uint64_t capture_bytes_max = 256ULL * 1024 * 1024;  // the file stops growing here
 };
 
-// What became of connections that others opened to us; for tests and reports.
+// Counts the outcomes of connections that others opened to us; for tests and reports.
 struct SetupCounters {
   std::uint64_t accepted = 0;   // TCP connections taken from listening sockets
   std::uint64_t presented = 0;  // of these: finished their MPA Request in time and in form

@@ -9,8 +9,8 @@ namespace {
 
 // From this segment size on it is loopback (or as good as): FPDUs are as large as they can be.
 constexpr std::size_t kLargeSegment = 32 * 1024;
-// What one connection reads, in calls and bytes, and sends before others have their turn; of one
-// long message less is sent (Stream::ends_turn()).
+// Limits how much one connection reads, in calls and bytes, and sends before others have their
+// turn; of one long message less is sent (Stream::ends_turn()).
 constexpr int kReceivesPerTurn = 32;
 constexpr std::size_t kReceivedPerTurn = (std::size_t{1} << 20U) + 64 * std::size_t{1024};
 constexpr std::size_t kSentPerTurn = std::size_t{1} << 20U;

@@ -20,11 +20,12 @@ namespace rpcrdma::rdma::siwarp {
 
 class QueuePair final : public rdma::QueuePair, private posix::Watched {
  public:
-  // The active side. A peer that cannot be reached is told by an event, not here.
+  // Opens the active side. If the peer cannot be reached, an event reports it later, not this
+  // function.
   static Expected<std::unique_ptr<QueuePair>, Error> connect(Shard& shard,
                                                              const posix::Address& address,
                                                              Bytes private_data);
-  // The active side on a connection that is there.
+  // Opens the active side on an existing connection.
   static Expected<std::unique_ptr<QueuePair>, Error> adopt(Shard& shard, int descriptor,
                                                            Bytes private_data);
   // The passive side. kUnsupported when the private data does not fit.
@@ -58,7 +59,7 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
 
   // Receives what has come; true if there was anything. For waiting actively.
   bool receive_some();
-  // Its next turn to send.
+  // Takes the connection's next turn to send.
   void send_more();
   // Completions or events that are there to be polled.
   bool has_news() const noexcept { return stream_.has_completions() || !events_.empty(); }

@@ -16,7 +16,8 @@ struct Overloaded : Functions... {
 template <class... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
-// What is wrong with a request; empty when nothing is. Its memory is looked up, in its order.
+// Return why a request cannot be posted; empty if it can. They look up the memory of the request,
+// in its order.
 
 std::string_view fault_of(const Receive& work, LocalMemory& memory) {
   return memory.look_up_writable(work.into) ? "" : "Receive into memory that is not attached";
@@ -67,8 +68,8 @@ Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
   return {};
 }
 
-// What most batches are, in one go: Sends of one slice that may be copied. Returns how many of them
-// are done, from the first on; 0 when there is something else in the batch.
+// Posts the most common batch in one step: Sends of one slice that may be copied. Returns how many
+// of them are done, from the first on; 0 if the batch has other work.
 std::size_t QueuePair::send_copies(std::span<work::Request> batch) {
   auto& copies = shard_.copies;
   if (!may_copy() || batch.size() > copies.size() || batch.size() > stream_.free().sends) return 0;

@@ -59,7 +59,7 @@ class ReceivePool {
     std::size_t kept_ = 0, lent_ = 0;
   };
 
-  // Of buffers that hold `size` bytes, at most 64 KiB.
+  // Returns the class of buffers that hold `size` bytes, at most 64 KiB.
   Class& of(std::uint32_t size) {
     const auto number = static_cast<std::size_t>(std::bit_width(std::max(size, kSizeMin) - 1));
     RPCRDMA_ASSERT(number < kClasses, "a Receive that no message needs");

@@ -1,4 +1,4 @@
-// What all objects of one provider share.
+// The state that all objects of one provider share.
 #ifndef RPCRDMA_RDMA_SIWARP_SHARD_H_
 #define RPCRDMA_RDMA_SIWARP_SHARD_H_
 
@@ -22,9 +22,9 @@ namespace rpcrdma::rdma::siwarp {
 class QueuePair;
 class Shard;
 
-// A connection that is over for its user: waits for the peer's FIN, so that the kernel does not
-// throw away what we sent last (it would, had we closed with unread bytes), but not for ever. What
-// the socket had no room for goes out before.
+// A connection that is over for its user. It waits for the peer's FIN, so that the kernel does not
+// discard our last bytes (it would, if we closed with unread bytes), but not for ever. Before that
+// it sends the bytes for which the socket had no room.
 class Lingering final : public posix::Watched {
  public:
   Lingering(Shard& shard, TcpSocket socket, posix::Watched* before, std::span<const Bytes> unsent);
@@ -77,8 +77,9 @@ class Shard {
   // Somebody polls wait_fd(), who does not know of `senders`: the others find them by wait().
   mutable bool is_polled = false;
   std::uint64_t turn = 0;  // counts up with each progress()
-  // A turn to receive ended before nothing was left. Who waits then lets the peer fill the socket,
-  // and reads what has gone out of the cache: Reads of 1 MiB at depth 8 went half as fast.
+  // A turn to receive ended before the socket was empty. If the thread waited now, the peer would
+  // fill the socket, and the data would leave the cache before it is read: Reads of 1 MiB at depth
+  // 8 went half as fast.
   bool more_to_receive = false;
   bool moved = false;                          // bytes came or went since the last wait
   std::array<iwarp::CopiedSend, 64> copies{};  // scratch of QueuePair::post()

@@ -66,9 +66,10 @@ void TcpSocket::configure(int buffer_size) noexcept {
 void TcpSocket::be_on_this_machine(int buffer_size) noexcept {
   constexpr std::string_view kReno = "reno";  // in every kernel, and free to use for everybody
   setsockopt(fd(), IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());  // a wish
-  // What is between two processes of one machine need not be more than the cache holds. With more,
-  // Reads of 1 MiB at depth 8 had a slow mode: once the peer read so much at a time that yielding
-  // to it took long, we took it for a busy third party, yielded no more, and filled the socket.
+  // Between two processes of one machine, data in transit needs no more room than the cache has.
+  // With more, Reads of 1 MiB at depth 8 had a slow mode: once the peer read so much at a time that
+  // yielding to it took long, we took it for a busy third party, yielded no more, and filled the
+  // socket.
   constexpr int kBufferMax = 1024 * 1024;
   if (buffer_size <= kBufferMax) return;
   set_option(fd(), SOL_SOCKET, SO_SNDBUF, kBufferMax);

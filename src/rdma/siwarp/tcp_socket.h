@@ -42,15 +42,15 @@ class TcpSocket {
   explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
   // No delay; buffers of that many bytes unless 0.
   void configure(int buffer_size) noexcept;
-  // For loopback, where there is no network to be gentle with, and none to fill: BBR paces, and
-  // halved the rate of RDMA Reads of 1 MiB. `buffer_size` as above.
+  // Tunes the socket for loopback, which has no network to be gentle with, and none to fill: BBR
+  // paces, and halved the rate of RDMA Reads of 1 MiB. `buffer_size` as above.
   void be_on_this_machine(int buffer_size) noexcept;
   // Starts to record what this connection carries. Precondition: connected.
   void record(Capture& capture, bool initiator);
 
   IoResult send(std::span<const Bytes> parts);
   IoResult receive(std::span<const MutableBytes> parts);
-  // What a connection attempt came to: an errno, 0 when it is there.
+  // Returns the outcome of a connection attempt: an errno, 0 if it succeeded.
   int connect_error() const noexcept;
   void finish_sending() noexcept;  // FIN behind what was sent
   // Payload bytes that fit a TCP segment now.

@@ -466,7 +466,7 @@ TEST_P(CopiedSends, ArriveInOrderWhereNotAllCanBeCopiedAtOnce) {
   EXPECT_LT(kept, kSends) << "and some have room";
   EXPECT_TRUE(std::all_of(first_kept, sends.end(), [](const auto& each) { return !each.copied; }));
   const Buffer before = client_.memory;
-  // What was copied is the caller's again.
+  // The memory of copied Sends is the caller's again.
   for (auto each = sends.begin(); each != first_kept; ++each) {
     std::fill_n(client_.memory.begin() + static_cast<std::ptrdiff_t>(each->id * kPlace), kSizeMax,
                 std::byte{0xee});

@@ -31,7 +31,7 @@ struct CmEvent {
   std::size_t private_size;
 };
 
-// What an id's context points to.
+// An id's context points to one of these.
 class CmTarget {
  public:
   virtual ~CmTarget() = default;

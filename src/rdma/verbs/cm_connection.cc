@@ -121,7 +121,8 @@ void CmConnection::disconnect() noexcept {
 
 Error set_up_failure(rdma_cm_event_type event, int code) {
   if (event == RDMA_CM_EVENT_REJECTED || code == ECONNREFUSED) {
-    // Of a listener that is not there, or of one that did not want us: transports differ.
+    // Some transports report this for a listener that does not exist, others for one that rejected
+    // us.
     return {Errc::kRefused, ECONNREFUSED, "the peer refused the connection"};
   }
   if (code == ETIMEDOUT || event == RDMA_CM_EVENT_UNREACHABLE) {

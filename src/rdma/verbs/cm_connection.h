@@ -63,7 +63,7 @@ class CmConnection {
   ReadBudget::Share reads_served_;
 };
 
-// Why a connection was not set up. `code`: the errno of the event, or 0.
+// Returns why a connection was not set up. `code`: the errno of the event, or 0.
 Error set_up_failure(rdma_cm_event_type event, int code);
 
 }  // namespace rpcrdma::rdma::verbs

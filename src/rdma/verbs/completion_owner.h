@@ -1,4 +1,4 @@
-// The owner of a completion queue, which is told of its events.
+// The owner of a completion queue handles the queue's events.
 #ifndef RPCRDMA_RDMA_VERBS_COMPLETION_OWNER_H_
 #define RPCRDMA_RDMA_VERBS_COMPLETION_OWNER_H_
 

@@ -1,4 +1,4 @@
-// What the device's completions mean.
+// Translates the statuses of the device's completions.
 #ifndef RPCRDMA_RDMA_VERBS_COMPLETION_STATUS_H_
 #define RPCRDMA_RDMA_VERBS_COMPLETION_STATUS_H_
 
@@ -10,11 +10,11 @@
 
 namespace rpcrdma::rdma::verbs {
 
-// In a completion's number: it is of the receive queue, not of the send queue.
+// This bit of a completion's number marks the receive queue; without it, it is of the send queue.
 inline constexpr std::uint64_t kOfReceive = std::uint64_t{1} << 63U;
 
 Status status_of(ibv_wc_status status);
-// Why a connection ends whose work failed so.
+// Returns why a connection ends whose work failed so.
 Error cause_of(ibv_wc_status status);
 
 }  // namespace rpcrdma::rdma::verbs

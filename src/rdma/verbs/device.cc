@@ -128,7 +128,7 @@ void Device::AsyncEvents::handle_ready(std::uint32_t /*events*/) {
       device.is_lost_ = true;
       return device.reactor_.unwatch(device.context_.async_fd, *this);
     }
-    // What ports tell means nothing to connections unless the connection manager says so too.
+    // Events of ports mean nothing to connections unless the connection manager reports them, too.
     if (event.event_type == IBV_EVENT_DEVICE_FATAL) device.is_lost_ = true;
     if (event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_QP_REQ_ERR ||
         event.event_type == IBV_EVENT_QP_ACCESS_ERR ||

@@ -1,4 +1,4 @@
-// An RDMA device as one provider uses it: what it can do, and where its completions are told.
+// An RDMA device as one provider uses it: its features, and the channel of its completion events.
 #ifndef RPCRDMA_RDMA_VERBS_DEVICE_H_
 #define RPCRDMA_RDMA_VERBS_DEVICE_H_
 
@@ -20,7 +20,7 @@
 
 namespace rpcrdma::rdma::verbs {
 
-// What follows from the device and the wish.
+// The consequences of the device's features and of the wish.
 struct Traits {
   Registration registration;  // kWindows, kPerCall or kCache
   bool is_iwarp;
@@ -62,20 +62,20 @@ class Device {
   // Returns the budget that all connections of the process over the device share.
   ReadBudget& read_budget() const noexcept { return *read_budget_; }
   ibv_comp_channel& completions() const noexcept { return *channel_; }
-  // What connections that are accepted share, made when it is first asked for; null: each has its
-  // own, also after it could not be made.
+  // Returns the pool of Receives that accepted connections share, made on the first call; null:
+  // each connection has its own, also if making the pool failed once.
   Expected<ReceivePool*, Error> shared_receives(const SharedReceives& wish);
-  // That exists; null: none.
+  // Returns the pool if it exists; null if it does not.
   ReceivePool* pool() const noexcept { return pool_.get(); }
-  // How many completion queues wait to tell something: so many events may be there at once.
+  // Count the completion queues that are armed: so many events may be pending at once.
   void count_armed() noexcept { ++armed_; }
   void count_disarmed() noexcept { --armed_; }
   bool is_lost() const noexcept { return is_lost_; }  // it will never work again
   // Takes the asynchronous events that are there, for callers that cannot wait for the reactor.
   void take_events() { async_events_.handle_ready(0); }
   void wake() noexcept { reactor_.wake(); }
-  // Whether the device says when a queue pair has no more shared Receives: true until it was waited
-  // for in vain, and never came before.
+  // Returns whether the device reports that a queue pair has no more shared Receives: true until a
+  // connection waited for the report in vain, and none had come before.
   bool tells_last_receive() const noexcept { return tells_last_receive_ && !traits_.prints_events; }
   void note_silence() noexcept { tells_last_receive_ = has_told_last_receive_; }
 

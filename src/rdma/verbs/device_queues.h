@@ -1,4 +1,5 @@
-// What one connection has of its device: a protection domain, a completion queue, a queue pair.
+// The objects of one connection at its device: a protection domain, a completion queue, a queue
+// pair.
 #ifndef RPCRDMA_RDMA_VERBS_DEVICE_QUEUES_H_
 #define RPCRDMA_RDMA_VERBS_DEVICE_QUEUES_H_
 
@@ -31,8 +32,9 @@ class DeviceQueues {
   DeviceQueues(const DeviceQueues&) = delete;
   DeviceQueues& operator=(const DeviceQueues&) = delete;
 
-  // Makes the queue pair of `id`. `owner` is told of completions, and disarms. With a pool its
-  // Receives are those of the pool, which tells `receiver` what came; null: it has its own.
+  // Makes the queue pair of `id`. `owner` handles events of completions, and disarms. With a pool
+  // the queue pair takes its Receives from it, and the pool passes each message to `receiver`;
+  // null: it has its own.
   Expected<void, Error> open(rdma_cm_id& id, Device& device, const Options& options,
                              CompletionOwner& owner, ReceivePool* pool, PooledReceiver& receiver);
   // Ends what there is, also after open() failed; nothing in a child of the process.

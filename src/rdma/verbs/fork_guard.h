@@ -13,10 +13,10 @@
 
 namespace rpcrdma::rdma::verbs {
 
-// How many forks lie between this process and the one that loaded the provider.
+// Returns how many forks lie between this process and the one that loaded the provider.
 std::uint32_t process_generation() noexcept;
 
-// To be called before anything of rdma-core, each time. 0; ECHILD in a child of a process that has
+// Must be called before each use of rdma-core. Returns 0; ECHILD in a child of a process that has
 // used rdma-core, which shares too much with its parent to use it as well; or the errno of
 // rdma-core for a process in which registered memory cannot survive fork().
 int enter_rdma_core() noexcept;
@@ -30,7 +30,7 @@ class BornHere {
   std::uint32_t born_ = process_generation();
 };
 
-// For std::unique_ptr: calls `kDestroy`, unless in a child.
+// A deleter for std::unique_ptr: calls `kDestroy`, unless in a child.
 template <auto kDestroy>
 struct DestroyWhereMade {
   template <class T>

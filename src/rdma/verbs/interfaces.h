@@ -13,7 +13,7 @@ struct Interface {  // once for each of its addresses
   std::string name;
   posix::Address address;  // without a port
 };
-// Without the loopback interface.
+// Returns the interfaces except the loopback.
 std::vector<Interface> interfaces();
 
 }  // namespace rpcrdma::rdma::verbs

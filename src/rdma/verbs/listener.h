@@ -63,8 +63,8 @@ class Listener final : public rdma::Listener, private CmTarget {
   std::vector<std::unique_ptr<DeviceWatch>> devices_;  // with a wildcard address
 };
 
-// What a peer sent along. The InfiniBand connection manager fills up with zeros, so that the size
-// is not known there; nothing but zeros is taken for nothing.
+// Returns the private data that a peer sent. The InfiniBand connection manager pads it with zeros,
+// so that its size is unknown there; data of nothing but zeros counts as none.
 Bytes private_data_of(const CmEvent& event, bool is_padded);
 
 }  // namespace rpcrdma::rdma::verbs

@@ -120,8 +120,8 @@ std::optional<Memory::Exposed> Memory::expose(const Slice& slice, RemoteAccess a
   return expose_registered(memory, access);
 }
 
-// What a window over the slice is bound to. The kernel wants pages that could be written for it;
-// who may write says the window.
+// Returns the registration to which a window over the slice is bound. The kernel requires pages
+// that could be written, even for a window that grants no right to write.
 ibv_mr* Memory::bindable(const Slice& slice, Exposure& exposure) {
   constexpr unsigned kRights = kWritable | kBindable;
   Bytes memory;
@@ -148,7 +148,7 @@ ibv_mr* Memory::bindable(const Slice& slice, Exposure& exposure) {
     note_failure();
   }
   if (registered.is_bindable) return nullptr;
-  // What the peer can read is a copy, as the memory is now.
+  // The peer reads a copy of the memory as it is now.
   exposure.copy.assign(memory.begin(), memory.end());
   exposure.data = exposure.copy.data();
   bytes_copied_ += memory.size();

@@ -1,7 +1,7 @@
-// The memory of one queue pair: regions, their registrations, and what a peer may reach of it.
+// The memory of one queue pair: regions, their registrations, and the parts that a peer may access.
 //
-// A region is registered for local use when it is first used so, without any remote right. What a
-// peer may reach is a window over a run of it, or a registration of just that run.
+// A region is registered for local use when it is first used so, without any remote right. A peer
+// accesses a window over a run of it, or a registration of just that run.
 #ifndef RPCRDMA_RDMA_VERBS_MEMORY_H_
 #define RPCRDMA_RDMA_VERBS_MEMORY_H_
 

@@ -1,4 +1,4 @@
-// What can be set, and what can be told about RDMA devices; plain values without rdma-core.
+// Options of the provider and facts about RDMA devices; plain values without rdma-core.
 #ifndef RPCRDMA_RDMA_VERBS_OPTIONS_H_
 #define RPCRDMA_RDMA_VERBS_OPTIONS_H_
 
@@ -10,8 +10,8 @@
 
 namespace rpcrdma::rdma::verbs {
 
-// How memory is exposed to a peer. Whatever is chosen, the peer gets a right to exactly the exposed
-// run, of one kind, on one connection.
+// The way in which memory is exposed to a peer. In each, the peer gets a right to exactly the
+// exposed run, of one kind, on one connection.
 enum class Registration : std::uint8_t {
   kAuto,     // the first of these two that the device has
   kWindows,  // type 2 memory windows: bound and invalidated by posted work, no system call
@@ -27,7 +27,8 @@ enum class Registration : std::uint8_t {
 struct SharedReceives {
   std::uint32_t count = 0;  // 0: each connection has its own
   std::uint32_t size = 0;   // of the longest message, bytes
-  // Also where a peer could reach what another connection has exposed, or registered.
+  // Share Receives even if a peer could then access memory that another connection has exposed, or
+  // registered.
   bool anyway = false;
 };
 

@@ -1,4 +1,4 @@
-// What the shared object of this provider offers to the process that has loaded it.
+// The interface of this provider's shared object to the process that has loaded it.
 //
 // It is built apart from the library, since it alone needs rdma-core to run; loader.h finds it.
 #ifndef RPCRDMA_RDMA_VERBS_PLUGIN_H_
@@ -21,8 +21,8 @@ namespace rpcrdma::rdma::verbs {
 class Plugin {
  public:
   virtual ~Plugin() = default;
-  // Fails with kUnsupported for options out of range, kNoResources when the system refuses
-  // descriptors. What stands against using devices shows in devices() and device_for().
+  // Fails with kUnsupported for options out of range, kNoResources if the system refuses
+  // descriptors. Reasons against the use of devices show in devices() and device_for().
   virtual Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options) = 0;
   virtual std::vector<DeviceFacts> devices(Registration wish) = 0;
   virtual std::string why_no_device() = 0;  // and what to do, when devices() is empty
@@ -31,7 +31,7 @@ class Plugin {
   // that can be used is preferred.
   virtual Expected<DeviceChoice, std::string> device_for(std::string_view address,
                                                          bool to_listen) = 0;
-  // What to do about an error of make_provider(); later errors are Provider::remedy()'s.
+  // Returns what to do about an error of make_provider(); later errors are Provider::remedy()'s.
   virtual std::string remedy(const Error& error) = 0;
 };
 

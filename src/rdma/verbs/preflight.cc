@@ -104,8 +104,8 @@ std::string_view to_text(Registration registration) {
   return "unknown";
 }
 
-// What the kernel's software devices do not check (Linux 6.1 and 6.12; the conformance suite shows
-// it).
+// Warns about checks that the kernel's software devices do not make (Linux 6.1 and 6.12; the
+// conformance suite shows it).
 std::string caution_of(const Traits& traits) {
   if (traits.lets_peers_read) {
     return "siw does not ask what memory was exposed for: a peer can read all that is registered "
@@ -132,7 +132,7 @@ std::string device_problem(ibv_context& context, std::uint8_t port_number) {
          "link set INTERFACE up";
 }
 
-// What is wrong with a device that no address leads to.
+// Explains why no address leads to a device.
 std::string address_problem(const std::string& device, const std::vector<Interface>& all) {
   const std::string interface = interface_of(device);
   if (interface.empty()) {

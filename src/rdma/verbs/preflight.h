@@ -1,4 +1,4 @@
-// What stands against using RDMA devices here, said with the remedy.
+// Finds reasons that prevent the use of RDMA devices here, and reports them with the remedy.
 #ifndef RPCRDMA_RDMA_VERBS_PREFLIGHT_H_
 #define RPCRDMA_RDMA_VERBS_PREFLIGHT_H_
 
@@ -27,20 +27,20 @@ inline constexpr std::string_view kForked =
     "this process was forked from one that used RDMA devices already, and shares them with it; "
     "fork before the first use, or call exec";
 
-// What to do about an error of this provider; empty if there is nothing to say.
+// Returns what to do about an error of this provider; empty if there is nothing to say.
 std::string remedy_for(const Error& error);
 
 std::vector<DeviceFacts> devices(Registration wish);
 std::string why_no_device();
 
-// Whether the limit of locked memory lets a connection's memory be registered: by doing it. 0 or an
-// errno.
+// Tries whether the limit of locked memory lets a connection's memory be registered. Returns 0 or
+// an errno.
 int try_to_register(ibv_context& context);
 
 // See Plugin.
 Expected<DeviceChoice, std::string> device_for(std::string_view address, bool to_listen);
 
-// Whether handles can be invalidated by the peer on a connection to, or at, the address. Of a
+// Returns whether the peer can invalidate handles on a connection to, or at, the address. For a
 // wildcard: on each device.
 bool reports_invalidated_handle(std::string_view address, Registration wish);
 

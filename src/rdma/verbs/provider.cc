@@ -87,7 +87,7 @@ class VerbsProvider final : public Provider {
     for (QueuePair* each : visited_) each->progress();
   }
 
-  // What the InfiniBand connection manager carries beside an IP address.
+  // The InfiniBand connection manager carries so many bytes beside an IP address.
   static constexpr std::size_t kPrivateDataMax = 36;  // NOLINT
 
   static Unexpected<Error> of_the_parent() {

@@ -1,8 +1,8 @@
 // RDMA devices, by libibverbs and librdmacm.
 //
-// What each post() brought is with the device when it returns, but for windows over exposed memory,
-// which are bound in front of the next work that leaves, or in progress(). Completions that are
-// there at once (exposures) do not make wait_fd() readable, but wait() does not block then.
+// The work of each post() is with the device when it returns, except for windows over exposed
+// memory, which are bound in front of the next work that leaves, or in progress(). Completions that
+// are available at once (exposures) do not make wait_fd() readable, but wait() does not block then.
 #ifndef RPCRDMA_RDMA_VERBS_PROVIDER_H_
 #define RPCRDMA_RDMA_VERBS_PROVIDER_H_
 

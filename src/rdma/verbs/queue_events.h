@@ -1,4 +1,4 @@
-// What the device says of one queue pair outside of its completions: asynchronous events.
+// Notes the asynchronous events of a device that concern one queue pair, beside its completions.
 #ifndef RPCRDMA_RDMA_VERBS_QUEUE_EVENTS_H_
 #define RPCRDMA_RDMA_VERBS_QUEUE_EVENTS_H_
 
@@ -28,7 +28,7 @@ class QueueEvents {
   QueueEvents(const QueueEvents&) = delete;
   QueueEvents& operator=(const QueueEvents&) = delete;
 
-  // From here until forget(), events about `queue` are noted here.
+  // Notes events about `queue` here, until forget().
   void watch(const ibv_qp& queue);
   void forget() noexcept;
   // Notes an event with the object that watches the queue pair; nothing if there is none. From any

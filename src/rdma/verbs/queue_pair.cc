@@ -243,7 +243,7 @@ void QueuePair::move_on() {
   if (state_ == State::kAccepting) answer();
   if (state_ != State::kDown && state_ != State::kLeaving && queues_.arm() &&
       (state_ == State::kOpen || state_ == State::kAnswered || state_ == State::kDraining)) {
-    collect();  // in this order: what comes in behind the arming is told
+    collect();  // in this order: completions behind the arming cause an event
   }
   if (state_ == State::kAnswered) notice_first_message();
   if (state_ == State::kDown) return;

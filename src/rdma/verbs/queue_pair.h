@@ -28,15 +28,15 @@ class QueuePair final : public rdma::QueuePair,
                         private CmTarget,
                         private posix::Watched {
  public:
-  // The active side. A peer that cannot be reached is told by an event, not here; kUnsupported when
-  // the way to it does not go over an RDMA device.
+  // Opens the active side. If the peer cannot be reached, an event reports it later, not this
+  // function; kUnsupported if the way to the peer does not go over an RDMA device.
   static Expected<std::unique_ptr<QueuePair>, Error> connect(Shard& shard,
                                                              const posix::Address& address,
                                                              Bytes private_data);
-  // The passive side. The peer hears of it in the next progress(), when Receives are posted.
+  // Opens the passive side. The next progress() answers the peer, when Receives are posted.
   static Expected<std::unique_ptr<QueuePair>, Error> accept(Shard& shard, Incoming& incoming,
                                                             Bytes private_data);
-  // With copied Sends under way it waits for them, 10 ms at the most.
+  // Waits for copied Sends that are under way, 10 ms at the most.
   ~QueuePair() override;
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
@@ -135,7 +135,7 @@ class QueuePair final : public rdma::QueuePair,
   State state_ = State::kResolving;
   bool broken_ = false;   // work failed; the end follows
   bool flushed_ = false;  // the device gave work up; the reason may follow
-  LinkEvent ending_{};    // what the user is told at the end
+  LinkEvent ending_{};    // the event that is reported at the end
   bool refuses_ = false;  // it ends before it was open
   NewsListener* listener_ = nullptr;
   Error cause_{Errc::kClosed, 0, ""};
@@ -143,8 +143,8 @@ class QueuePair final : public rdma::QueuePair,
   Ring<Completion> ready_;
   Capabilities capabilities_{};
   Counters counters_;
-  // In this order, since each needs those before it until it is destroyed. The pointers are null
-  // until open() has succeeded.
+  // The order matters, since each needs those before it until it is destroyed. The pointers are
+  // null until open() has succeeded.
   CmConnection cm_;
   DeviceQueues queues_;
   std::unique_ptr<Memory> memory_;

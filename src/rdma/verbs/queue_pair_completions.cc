@@ -1,4 +1,4 @@
-// What became of posted work.
+// Handles completions, and the end of a queue pair whose work failed.
 #include <chrono>
 
 #include "rdma/verbs/completion_status.h"
@@ -22,7 +22,7 @@ void QueuePair::take(const ibv_wc& completion) {
     ++counters_.completions;
     sends_->complete(completion.wr_id, status_of(completion.status));
   }
-  note_news();  // also of what nobody is told: there is room again
+  note_news();  // also for work that reports nothing: there is room again
   if (sends_->bindings() > 0) want_visit();
   if (completion.status != IBV_WC_SUCCESS) note_failure(completion);
 }

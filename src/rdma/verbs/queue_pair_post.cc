@@ -84,7 +84,7 @@ Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const auto* receive = std::get_if<Receive>(&batch[i].work);
     if (receive ? receives_->add(batch[i].id, *receive) : sends_->add(batch[i])) continue;
-    // What the device has no memory registered for cannot be done at all, now or later.
+    // If memory cannot be registered for the work, it cannot be done at all, now or later.
     const int code = memory_->failure() != 0 ? memory_->failure() : ENOMEM;
     end({Errc::kNoResources, code, kRegisteringMemory});
     for (const work::Request& rest : batch.subspan(i)) {
@@ -100,7 +100,7 @@ Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
   return {};
 }
 
-// What the device did not take is flushed with the rest.
+// Work that the device refused is flushed with the rest.
 void QueuePair::note_posted(std::optional<int> failure) {
   if (failure) fail({Errc::kProvider, std::abs(*failure), "posting work to the RDMA device"});
 }

@@ -41,7 +41,7 @@ class PooledReceiver {
 
 class ReceivePool final : public CompletionOwner {
  public:
-  // Why there is none for connections of this device; empty: there may be.
+  // Returns why connections of this device can have no pool; empty: they may have one.
   static std::string_view obstacle(const Device& device, const SharedReceives& wish);
   // The device outlives it.
   static Expected<std::unique_ptr<ReceivePool>, Error> open(Device& device,
@@ -88,10 +88,10 @@ class ReceivePool final : public CompletionOwner {
   bool armed_ = false;
 };
 
-// What one connection may receive, and the messages that it has.
+// The rights of one connection to receive from the pool, and the messages that it holds.
 class ReceiveShare {
  public:
-  // At most `depth` rights at a time.
+  // Takes at most `depth` rights at a time.
   ReceiveShare(ReceivePool& pool, std::size_t depth) : pool_(pool), rights_(depth) {}
   ~ReceiveShare();
   ReceiveShare(const ReceiveShare&) = delete;

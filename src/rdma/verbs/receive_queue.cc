@@ -48,7 +48,7 @@ void ReceiveQueue::release(std::span<const std::uint16_t> numbers) {
   if (share_) counters_.doorbells += share_->release(numbers).value_or(1);
 }
 
-// What a Receive's completion tells, whose Receive it may be.
+// Makes the user's completion of a Receive, except for its id.
 Completion ReceiveQueue::message_of(const ibv_wc& completion) {
   Completion told;
   told.status = status_of(completion.status);

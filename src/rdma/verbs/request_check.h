@@ -1,4 +1,4 @@
-// Whether a request can be posted at all, before anything of its batch is.
+// Checks whether a request can be posted, before anything of its batch is.
 #ifndef RPCRDMA_RDMA_VERBS_REQUEST_CHECK_H_
 #define RPCRDMA_RDMA_VERBS_REQUEST_CHECK_H_
 
@@ -18,9 +18,9 @@ class RequestCheck {
   RequestCheck(const Memory& memory, const Capabilities& capabilities, bool is_open)
       : memory_(memory), capabilities_(capabilities), is_open_(is_open) {}
 
-  // What is wrong with the request; empty when nothing is.
+  // Returns why the request cannot be posted; empty if it can.
   std::string_view fault_of(const work::Request& request);
-  // Of the requests asked about.
+  // Return how many of the checked requests were Receives, and exposures.
   std::size_t receives() const noexcept { return receives_; }
   std::size_t exposures() const noexcept { return exposures_; }
 

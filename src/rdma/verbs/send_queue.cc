@@ -270,8 +270,8 @@ void SendQueue::ask_for_completion() {
 // --- What became of it -------------------------------------------------------------------------
 
 void SendQueue::complete(std::uint64_t number, Status status) {
-  // What comes before a flushed one may have been flushed without a word; before one that failed it
-  // was done.
+  // Work before a flushed one may have been flushed without a completion of its own; work before a
+  // failed one was done.
   const Status before = status == Status::kFlushed ? Status::kFlushed : Status::kOk;
   (void)works_.complete(number, [&](Work& work, bool is_named) {
     finish(work, is_named ? status : before, is_named);
@@ -288,7 +288,8 @@ void SendQueue::finish(Work& work, Status status, bool is_certain) {
   if (status == Status::kOk && (work.kind == Kind::kSend || work.kind == Kind::kWrite)) {
     counters_.payload_sent += work.size;
   }
-  // Nothing is heard of what the user was not told about, or was told the end of already.
+  // Work of our own, and copied Sends, whose completion was reported when they were posted, have no
+  // further completion.
   if (work.kind == Kind::kBind || work.kind == Kind::kMarker || work.is_copied) return;
   // A failure always completes; but of work that the device does not mention it is not known.
   if (!work.is_wanted && (status == Status::kOk || !is_certain)) return;

@@ -1,4 +1,4 @@
-// What all objects of one provider share.
+// The state that all objects of one provider share.
 #ifndef RPCRDMA_RDMA_VERBS_SHARD_H_
 #define RPCRDMA_RDMA_VERBS_SHARD_H_
 

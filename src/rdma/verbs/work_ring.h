@@ -1,8 +1,8 @@
-// What was posted to one queue of a queue pair and not completed yet, in its order.
+// Keeps work that was posted to one queue of a queue pair and has not completed yet, in its order.
 //
-// Devices tell little: work without a wish for a completion is known to be done only by a later
-// completion, and the end of a connection may flush work with completions, or without any. Here is
-// remembered what the user is owed. No rdma-core in this file.
+// Devices report little: work without a requested completion is known to be done only by a later
+// completion, and the end of a connection may flush work with completions, or without any. The ring
+// remembers which completions the user still has to get. No rdma-core in this file.
 #ifndef RPCRDMA_RDMA_VERBS_WORK_RING_H_
 #define RPCRDMA_RDMA_VERBS_WORK_RING_H_
 

@@ -17,7 +17,7 @@ struct Work {
 class Works : public testing::Test {
  protected:
   void post(int id, bool own_completion = false) { ring.push({id, own_completion}); }
-  // What is over by the completion of `number`; the named one with an exclamation mark.
+  // Returns the work that the completion of `number` ends; the named one with an exclamation mark.
   std::string complete(std::uint64_t number) {
     std::string over;
     EXPECT_TRUE(ring.complete(number, [&](Work& work, bool is_named) {
