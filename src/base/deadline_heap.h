@@ -13,8 +13,8 @@
 
 namespace rpcrdma {
 
-// What has a deadline: Owner derives from DeadlineHeap<Owner>::Entry, and takes its deadline back
-// before it goes.
+// Keeps owners in the order of their deadlines. Owner derives from DeadlineHeap<Owner>::Entry, and
+// must withdraw its deadline before it is destroyed.
 template <class Owner>
 class DeadlineHeap {
  public:

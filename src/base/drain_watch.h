@@ -10,11 +10,11 @@
 
 namespace rpcrdma {
 
-// Messages that a peer takes in their order, whose memory is held until it has. A peer that takes a
-// little now and then would hold it for as long as it likes, so all that is under way at one moment
-// has a fixed time together, and that of its bytes at a lowest rate. What is sent meanwhile is
-// looked at when these are taken, so that a message has at most twice its time, and the watch costs
-// the same however many there are.
+// Watches messages that a peer takes in their order, and whose memory is held until then. A peer
+// that takes a little now and then would hold it for as long as it likes, so all messages that are
+// under way at one moment get a fixed time together, and that of their bytes at a lowest rate.
+// Messages sent meanwhile are watched when these are taken, so that a message has at most twice its
+// time, and the watch costs the same however many there are.
 class DrainWatch {
  public:
   // `rate_min`: bytes per second; 0: any message may take for ever.

@@ -1,4 +1,4 @@
-// Where random bytes come from. Protocol code is handed a source; it never opens one.
+// Sources of random bytes. Protocol code gets a source from its caller; it never opens one.
 #ifndef RPCRDMA_BASE_RANDOM_H_
 #define RPCRDMA_BASE_RANDOM_H_
 

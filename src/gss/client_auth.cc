@@ -18,8 +18,8 @@ namespace {
 
 // A denial has no verifier: whoever forges them makes a call go this often and no further.
 constexpr std::uint32_t kRenewalsMax = 2;
-// What integrity and privacy add to results, bytes: lengths, the number, and for what the mechanism
-// adds 100 (krb5: at most 72).
+// The bytes that integrity and privacy add to results: lengths, the number, and 100 for the
+// mechanism's own additions (krb5: at most 72).
 constexpr std::uint32_t kGrowthMax = 128;
 
 Error insecure(const CallSeal& call, std::string operation, std::string cause) {
@@ -57,7 +57,7 @@ std::optional<Errc> misplaced_error(Bytes results) noexcept {
   return std::nullopt;
 }
 
-// Whether another context may be what helps.
+// Returns whether another context may help against this denial.
 bool is_of_context(AuthStatus denied) noexcept {
   return denied == AuthStatus::kGssCredentialProblem || denied == AuthStatus::kGssContextProblem ||
          denied == AuthStatus::kRejectedCredential || denied == AuthStatus::kRejectedVerifier;

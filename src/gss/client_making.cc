@@ -177,8 +177,8 @@ void ClientGss::end_making() {
 
 // --- The next one, while calls go on -----------------------------------------------------------
 
-// Whether a renewal is due and its first token is there. Begins to get that token, which may take
-// long.
+// Returns whether a renewal is due and its first token is ready. Begins to get that token, which
+// may take long.
 bool ClientGss::is_renewal_due() {
   if (!used_->renew_at || now_() < *used_->renew_at) return false;
   if (!in_advance_) {

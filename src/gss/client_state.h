@@ -1,4 +1,4 @@
-// What ClientGss keeps of its contexts and calls.
+// The state that ClientGss keeps of its contexts and calls.
 #ifndef RPCRDMA_GSS_CLIENT_STATE_H_
 #define RPCRDMA_GSS_CLIENT_STATE_H_
 
@@ -32,7 +32,7 @@ struct ClientGss::Used {
 struct ClientGss::State {
   CallSeal* call = nullptr;
   AuthStep* step = nullptr;  // of the last seal()
-  // Of the last transmission.
+  // The context and the number of the last transmission.
   Used* context = nullptr;
   std::uint32_t number = 0;
   bool is_counted = false;  // the number is under way in context->numbers

@@ -1,5 +1,6 @@
-// What RPCSEC_GSS version 1 (RFC 2203) puts into RPC messages: the body of its credential, the
-// results of a control message, and the wrapped forms of arguments and results.
+// Encodes and decodes the parts of RPC messages that RPCSEC_GSS version 1 (RFC 2203) adds: the body
+// of its credential, the results of a control message, and the wrapped forms of arguments and
+// results.
 //
 // Decoded views point into the input. Nothing allocates.
 #ifndef RPCRDMA_GSS_MESSAGE_H_
@@ -67,7 +68,7 @@ struct IntegrityBody {
 // nullopt: it is malformed, or the size of its body is not a multiple of four, as that of XDR is
 // (RFC 2203 §5.3.2.2).
 std::optional<IntegrityBody> decode_integrity(Bytes wrapped) noexcept;
-// In front of the XDR that is wrapped: the length of the body, and the sequence number.
+// The prefix of wrapped XDR: the length of the body, and the sequence number.
 inline constexpr std::size_t kIntegrityPrefixSize = 2 * xdr::kWordSize;
 
 // rpc_gss_priv_data: opaque databody_priv<>, one token. Empty: it is malformed.

@@ -87,7 +87,7 @@ TEST(GssIntegrity, HasABodyOfXdr) {
   EXPECT_FALSE(decode_integrity(hex("00000000 00000000"))) << "no room for the number";
   EXPECT_FALSE(decode_integrity(hex("00000004 00000016 00000000 00000000")))
       << "something is behind it";
-  // What 6.1's knfsd answers where it could not unwrap (gss.md).
+  // knfsd of 6.1 answers so if it could not unwrap (gss.md).
   EXPECT_FALSE(decode_integrity(hex("00000000 00000004")));
 }
 

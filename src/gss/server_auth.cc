@@ -53,7 +53,7 @@ struct ServerGss::State {
   Service service = Service::kNone;
   std::uint32_t sequence = 0;
   ContextTable::Use context;
-  // Of kInit and kContinueInit.
+  // The mechanism's result for kInit and kContinueInit.
   Status status;
   std::vector<std::byte> token;
 

@@ -10,7 +10,7 @@
 namespace rpcrdma::gss {
 namespace {
 
-// Of the pieces and the sequence number in front of them, bytes.
+// Returns the size of the pieces and the sequence number in front of them, bytes.
 std::size_t body_size(std::span<const Bytes> pieces) noexcept {
   return xdr::kWordSize + size_of(pieces);
 }

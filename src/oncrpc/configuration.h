@@ -31,7 +31,7 @@ inline void encode(const ConfigurationRequest& value, xdr::Writer& writer) noexc
 inline void encode(const ConfigurationReply& value, xdr::Writer& writer) noexcept {
   writer.words({value.call_size_max, value.alignment, value.reads_max});
 }
-// Whether all was there is the reader's to tell.
+// The reader reports whether the message was complete.
 inline ConfigurationRequest decode_configuration_request(xdr::Reader& reader) noexcept {
   ConfigurationRequest value{};
   value.call_size_max = reader.u32("maxcall_sendsize");

@@ -126,7 +126,7 @@ Expected<CallHeader, BadCall> decode_call(xdr::Reader& reader) {
   const std::uint32_t rpc_version = reader.u32("rpcvers");
   if (!reader.ok()) return bad_call(reader, std::nullopt);
   if (rpc_version != kRpcVersion) {
-    // What follows may have another layout in that version; only the XID is known to mean the same.
+    // In another version the rest may have another layout; only the XID surely means the same.
     reader.fail(xdr::Errc::kBadEnum, "rpcvers");
     return bad_call(reader, ReplyHeader{header.xid, RpcMismatch{{kRpcVersion, kRpcVersion}}});
   }

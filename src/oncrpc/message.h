@@ -22,7 +22,7 @@ namespace rpcrdma::oncrpc {
 inline constexpr std::uint32_t kRpcVersion = 2;
 inline constexpr std::size_t kCallHeaderSizeMin = 40;   // bytes, with AUTH_NONE twice
 inline constexpr std::size_t kReplyHeaderSizeMin = 24;  // bytes, accepted with AUTH_NONE
-// With a credential and a verifier of full size.
+// The size with a credential and a verifier of full size.
 inline constexpr std::size_t kCallHeaderSizeMax =
     kCallHeaderSizeMin + 2 * std::size_t{kAuthBodySizeMax};
 // Accepted, with a verifier of full size and the range of PROG_MISMATCH.
@@ -60,24 +60,25 @@ struct ReplyHeader {
   bool operator==(const ReplyHeader&) const = default;
 };
 
-// Why a message is not taken as a Call.
+// The reason why a message is not accepted as a Call.
 struct BadCall {
   xdr::DecodeError error;
-  // What RFC 5531 has to say to the caller: RPC_MISMATCH for another version of RPC, AUTH_ERROR for
-  // a credential or verifier over its limit or with bad fill bytes. nullopt: it is not a Call, or
-  // it ends before its header does, so that there is nothing to answer; drop it.
+  // The reply that RFC 5531 requires: RPC_MISMATCH for another version of RPC, AUTH_ERROR for a
+  // credential or verifier over its limit or with bad fill bytes. nullopt: it is not a Call, or it
+  // ends before its header does, so that there is nothing to answer; drop it.
   std::optional<ReplyHeader> answer;
 };
 
-// What most headers are, looked at word by word: a Call with AUTH_NONE twice, and an accepted
-// success with AUTH_NONE. They take kCallHeaderSizeMin and kReplyHeaderSizeMin bytes; decode_call()
-// and decode_reply() would say the same. False: it is something else, or wrong.
+// Accept the most common headers, compared word by word: a Call with AUTH_NONE twice, and an
+// accepted success with AUTH_NONE. They take kCallHeaderSizeMin and kReplyHeaderSizeMin bytes;
+// decode_call() and decode_reply() have the same result. False: it is another header, or a wrong
+// one.
 bool take_plain_call(Bytes bytes, CallHeader& header) noexcept;
 bool is_plain_success(Bytes bytes, Xid xid) noexcept;
 
-// Whether msg_type says CALL, or is not there to say anything.
+// Returns whether the message's type is CALL, or the message ends before its type.
 bool is_call(Bytes message) noexcept;
-// Whether it begins as a reply to the call does, whatever it says.
+// Returns whether the message begins as a reply to the call does; its status is not looked at.
 bool is_reply(Bytes message, Xid xid) noexcept;
 
 Expected<CallHeader, BadCall> decode_call(xdr::Reader& reader);

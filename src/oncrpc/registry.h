@@ -1,5 +1,4 @@
-// Which service answers which version of which program. An object that main() builds and passes
-// down.
+// Maps each version of each program to its service. main() builds this object and passes it down.
 #ifndef RPCRDMA_ONCRPC_REGISTRY_H_
 #define RPCRDMA_ONCRPC_REGISTRY_H_
 
@@ -27,26 +26,28 @@ class ServiceRegistry {
   // for set-up: it allocates.
   Expected<void, RegistryError> add(std::uint32_t program, std::uint32_t version, Service& service);
 
-  // What takes the Calls that no service was added for, as whole messages; null: they are refused.
-  // Borrowed as well.
+  // Sets the service that receives, as whole messages, the Calls for which no service was added;
+  // null: they are refused. Borrowed as well.
   void set_rest(Service* service) noexcept { rest_ = service; }
   Service* rest() const noexcept { return rest_; }
 
-  // What checks and seals the calls of a flavor, in place of what is built in; null: nothing else.
-  // Borrowed as well. Fails where there is one.
+  // Adds an authenticator that checks and seals the calls of a flavor, in place of the built-in
+  // one. Borrowed as well. Fails if the flavor has one already.
   Expected<void, RegistryError> accept_flavor(AuthFlavor flavor, ServerAuth& auth);
   ServerAuth* auth_of(AuthFlavor flavor) const noexcept;
   // Returns whether auth_of() has one for any flavor.
   bool checks_any() const noexcept { return !flavors_.empty(); }
-  // Whether auth_of() has one for AUTH_NONE: most calls have that flavor, and need no look then.
+  // Returns whether auth_of() has one for AUTH_NONE: most calls have that flavor, and then need no
+  // search.
   bool checks_none() const noexcept { return checks_none_; }
 
-  // Calls of the procedure, or of all without a list of their own, are for these alone. Fails where
-  // there is such a list.
+  // Restricts the procedure, or all without a list of their own, to calls with these protections.
+  // Fails if there is such a list.
   Expected<void, RegistryError> require(std::uint32_t program, std::uint32_t version,
                                         std::vector<Protection> allowed,
                                         std::optional<std::uint32_t> procedure);
-  // Of other procedures than NULL.
+  // Returns whether calls with this protection are allowed. Not for NULL, which has no
+  // requirements.
   bool allows(const Procedure& procedure, Protection protection) const noexcept {
     return requirements_.empty() || allows_one(procedure, protection);
   }

@@ -14,15 +14,16 @@ namespace rpcrdma::oncrpc {
 // Bulk items and what is between them.
 inline constexpr std::size_t kRunsMax = 2 * kBulkItemsMax + 1;
 
-// Where the stream is in the memory that it was written to, bytes.
+// The position of the stream in the memory that it was written to, bytes.
 struct StreamPlace {
   std::size_t begin;  // of its first run, an RPC header in front of the items for one
   std::size_t items;  // where the writer began
 };
 
 // Calls `in_place(at, size)` for the runs in that memory, none of them empty, and `item(bulk,
-// number)` for bulk items, in the order of the stream. Those that are eligible for direct placement
-// are counted from 1, the others have 0. Whether all returned true; all are called in any case.
+// number)` for bulk items, in the order of the stream. Items that are eligible for direct placement
+// are counted from 1, the others have 0. Returns whether all calls returned true; all are made in
+// any case.
 template <class InPlace, class Item>
 bool for_each_part(const MessageWriter& writer, StreamPlace place, InPlace in_place, Item item) {
   bool ok = true;

@@ -30,10 +30,10 @@ std::optional<Address> local_address(std::string_view path);
 inline bool is_local_path(std::string_view text) noexcept {
   return text.starts_with('/');
 }
-// As parse_address(), or a path as local_address() takes it.
+// Parses an address as parse_address() does, or a path as local_address() does.
 std::optional<Address> parse_stream_address(std::string_view text);
 
-// What the functions above took.
+// Formats an address so that the functions above parse it again.
 std::string to_string(const Address& address);
 
 }  // namespace rpcrdma::posix

@@ -19,7 +19,7 @@ Expected<std::unique_ptr<Reactor>, SystemError> Reactor::make() {
   if (!timer) return failed("timerfd_create");
   Fd event(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!event) return failed("eventfd");
-  // The two descriptors of our own are told from others by their null pointer.
+  // A null pointer distinguishes our own two descriptors from all others.
   for (const Fd* own : {&timer, &event}) {
     epoll_event entry{};
     entry.events = EPOLLIN;

@@ -31,7 +31,7 @@ class Watched {
   std::optional<Instant> deadline_;
 };
 
-// For a descriptor that others look after, and that only has to end block().
+// Watches a descriptor that others look after, and that only has to end block().
 class Bystander final : public Watched {
   void handle_ready(std::uint32_t /*events*/) override {}
   void handle_deadline() override {}
@@ -42,7 +42,7 @@ struct SystemError {
   int code;               // errno
   const char* operation;  // static text
 };
-// What errno says now.
+// Returns the error that errno has now.
 inline Unexpected<SystemError> failed(const char* operation) noexcept {
   return Unexpected<SystemError>(SystemError{errno, operation});
 }
@@ -53,7 +53,8 @@ class Reactor {
   static Expected<std::unique_ptr<Reactor>, SystemError> make();
 
   [[nodiscard]] bool watch(int fd, std::uint32_t events, Watched& watched);
-  // For a descriptor that is watched already, possibly by another object. False: it was not.
+  // Changes the watching of a descriptor that is watched already, possibly by another object.
+  // False: it was not watched.
   bool rewatch(int fd, std::uint32_t events, Watched& before, Watched& watched);
   void unwatch(int fd, Watched& watched);
   // Replaces the deadline; handle_deadline() is called once when it has come.
@@ -65,15 +66,16 @@ class Reactor {
   void dispatch_deadlines();
   // Waits until something is ready; dispatch() then begins with that.
   void block();
-  // The same without waiting: whether something is.
+  // Returns whether something is ready, without waiting.
   bool peek();
   // The user's timer, beside the deadlines.
   void set_user_timer(std::optional<Instant> when);
   // Brings the timer descriptor up to date.
   void arm();
-  // From any thread. Callers that check their queue after dispatch() see what it was called for.
+  // Ends block() from any thread. Callers that check their queue after dispatch() see all work that
+  // was queued before the call.
   void wake() noexcept;
-  // Whether it was called, and dispatch() has not come to it yet.
+  // Returns whether wake() was called and dispatch() has not handled it yet.
   bool is_woken() const noexcept { return woken_.load(std::memory_order_relaxed); }
   int fd() const noexcept { return epoll_.value(); }
 

@@ -10,8 +10,8 @@
 namespace rpcrdma::posix {
 namespace {
 
-// The shared library that this code is in. Of a program the name by which it was called is told,
-// which may be relative: nothing is looked for from the working directory.
+// Returns the path of the shared library that contains this code. For an executable, dladdr returns
+// argv[0], which may be relative: no library is searched for from the working directory.
 std::filesystem::path own_file() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&load_shared_object), &info) == 0 ||

@@ -21,7 +21,8 @@ struct SharedObject {
   void* handle;  // of dlopen()
   std::string path;
 };
-// Why there is none. `was_found`: it does not load, which the text explains.
+// The reason why a shared object is missing. `was_found`: it does not load, which the text
+// explains.
 struct NoSharedObject {
   bool was_found;
   std::string why;
@@ -32,8 +33,8 @@ struct NoSharedObject {
 // places_beside() a shared librpcrdma, the installation, the system's search path.
 Expected<SharedObject, NoSharedObject> load_shared_object(const ObjectPlaces& places);
 
-// Where a program looks from its own place: next to itself, and in lib and lib/rpcrdma of the tree
-// that it is in as bin/PROGRAM or libexec/rpcrdma/PROGRAM.
+// Returns the places where a program looks beside itself: next to its file, and in lib and
+// lib/rpcrdma of the tree that it is in as bin/PROGRAM or libexec/rpcrdma/PROGRAM.
 std::vector<std::string> places_of_program(const std::filesystem::path& program, const char* file);
 
 // Next to a shared library, and in its folder rpcrdma, so that an installation may be moved. None

@@ -1,5 +1,5 @@
-// How a provider waits: it looks for news itself for a moment, as long as that pays, and then
-// sleeps until the reactor has something.
+// Decides how a provider waits: it looks for news itself for a moment, as long as that pays, and
+// then sleeps until the reactor has something.
 #ifndef RPCRDMA_POSIX_WAITING_H_
 #define RPCRDMA_POSIX_WAITING_H_
 

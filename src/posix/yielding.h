@@ -23,9 +23,9 @@ class Yielding {
       : long_(shortest_long) {}
   bool allowed(Instant now) const noexcept { return now >= not_before_; }
   void yield() noexcept { sched_yield(); }
-  // Whether a yield took longer than a peer on this core would keep it.
+  // Returns whether a yield took longer than a peer on this core would keep the core.
   bool was_long(Instant before, Instant after) const noexcept { return after - before > long_; }
-  // A third party got the core.
+  // Ends yielding for a while, since a third process got the core.
   void give_up(Instant now) noexcept {
     const bool again = now < not_before_ + 4 * pause_;
     pause_ = again ? std::min(2 * pause_, kPauseMax) : kPauseMin;

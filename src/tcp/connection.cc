@@ -48,7 +48,7 @@ bool is_unix_socket(int fd) noexcept {
   return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX;
 }
 
-// Whether nothing that the peer has sent is unread, its end included.
+// Returns whether everything that the peer has sent is read, and it has not ended its side.
 bool is_quiet(int fd) noexcept {
   std::byte next;
   return ::recv(fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && would_block();
@@ -229,7 +229,7 @@ bool Connection::read_some() {
   msghdr message = vector.header();
   const ssize_t size = ::recvmsg(socket_.value(), &message, 0);
   if (size > 0) {
-    // What comes later is told anew, except for an end that was told already.
+    // Later bytes cause a new event; an end of the stream that was already reported does not.
     if (static_cast<std::size_t>(size) < vector.size() && !hung_up_) readable_ = false;
     handle_read(static_cast<std::size_t>(size), place.size());
     return true;
@@ -249,7 +249,7 @@ void Connection::handle_read(std::size_t size, std::size_t placed_max) {
   trickle_ += size;
   record_clock_.note_bytes(size);
   if (record_clock_.runs()) record_clock_.stop(posix::Reactor::now());
-  // What comes says nothing about what the peer takes, and a few bytes at a time would hold the
+  // Bytes that arrive are not progress of what we send, and a few bytes at a time would keep the
   // memory of a record for ever.
   if (trickle_ >= kProgressMin) {
     late_ = false;
@@ -384,7 +384,8 @@ bool Connection::awaits_bytes() const noexcept {
   return !reader_.at_start() && !readable_ && !reader_.starved();
 }
 
-// Whether it is the peer's turn, or that of other connections that have all the memory.
+// Returns whether the connection waits for its peer, or for other connections that use all the
+// memory.
 bool Connection::is_stalled() const noexcept {
   return !outgoing_.empty() || reader_.starved() || awaits_bytes();
 }

@@ -42,7 +42,7 @@ struct ConnectionOptions {
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(10);
 };
 
-// Why a connection ended.
+// The reason why a connection ended.
 enum class EndKind : std::uint8_t {
   kNone,              // it has not
   kClosed,            // in order, by the peer or by finish()
@@ -63,7 +63,8 @@ class Connection final : private posix::Watched {
   // Runs of bytes in one message at most: a reply of kBulkItemsMax items, and what is between them.
   static constexpr std::size_t kRunsMax = 20;
 
-  // Of a connected stream socket, non-blocking from now on. The reactor and the memory outlive it.
+  // Takes over a connected stream socket, and makes it non-blocking. The reactor and the memory
+  // must outlive the connection.
   static Expected<std::unique_ptr<Connection>, posix::SystemError> open(
       posix::Reactor& reactor, posix::Fd socket, Memory& memory, const ConnectionOptions& options);
   // Begins to connect. Messages may be handed over at once; they go out when connected(). A peer
@@ -79,9 +80,9 @@ class Connection final : private posix::Watched {
   // nullopt: none has; ask again when the reactor has dispatched, or at once while has_more().
   // Asking for none makes the peer wait: that is the back pressure.
   std::optional<Message> receive();
-  // Whether receive() may have something without any further event.
+  // Returns whether receive() may return a message without a further event.
   bool has_more() const noexcept;
-  // There is no memory for what comes next. receive() asks for it again.
+  // Returns whether there was no memory for the next bytes. receive() asks for it again.
   bool starved() const noexcept { return reader_.starved(); }
   // No further message will come; replies still go out.
   bool peer_finished() const noexcept { return peer_finished_; }
@@ -118,14 +119,14 @@ class Connection final : private posix::Watched {
 
   // "ADDR:PORT"; over a Unix socket the path (connect()), or "local (user UID, process PID)".
   std::string_view peer_address() const noexcept { return peer_address_; }
-  // The same of a socket that is none of ours yet.
+  // Does the same for a socket that no connection owns yet.
   static std::string peer_of(int fd);
   std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
   std::uint64_t bytes_received() const noexcept { return bytes_received_; }
 
  private:
   static constexpr std::size_t kStagingSize = 4096;  // bytes
-  // Of a record that is not complete within stall_timeout, so much has to come in each.
+  // A record that is not complete must grow by so much within each stall_timeout.
   static constexpr std::size_t kProgressMin = 16U << 10U;  // bytes
   struct Outgoing {
     RecordMark mark;
@@ -161,7 +162,7 @@ class Connection final : private posix::Watched {
   const std::string peer_address_;
   const bool is_local_;
   RecordReader reader_;
-  // What was read ahead.
+  // Bytes that were read ahead.
   std::array<std::byte, kStagingSize> staging_;
   std::size_t staged_begin_ = 0, staged_end_ = 0;
 

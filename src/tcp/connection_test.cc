@@ -64,7 +64,7 @@ class ConnectionTest : public ::testing::Test {
     ASSERT_EQ(::send(peer.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
-  // What the connection says, as far as it has come.
+  // Reads all that the connection has sent so far.
   void hear() {
     Stream bytes(1U << 16U);
     const ssize_t size = ::recv(peer.value(), bytes.data(), bytes.size(), MSG_DONTWAIT);

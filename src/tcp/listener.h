@@ -19,7 +19,7 @@ namespace rpcrdma::tcp {
 class SocketFile {
  public:
   SocketFile() = default;
-  // Of a file that this process has just made.
+  // Takes over a file that this process has just made.
   explicit SocketFile(std::string path) noexcept;
   SocketFile(SocketFile&& other) noexcept;
   SocketFile& operator=(SocketFile&&) = delete;

@@ -1,4 +1,4 @@
-// Where received messages lie.
+// The memory of received messages.
 #ifndef RPCRDMA_TCP_MEMORY_H_
 #define RPCRDMA_TCP_MEMORY_H_
 
@@ -12,8 +12,8 @@ namespace rpcrdma::tcp {
 // Bounds what the messages of all connections take together.
 class Memory {
  public:
-  // At least `size` bytes, the caller's until give_back(). Empty: none is left; memory may be there
-  // later.
+  // Takes at least `size` bytes, which are the caller's until give_back(). Empty: none is left;
+  // memory may become free later.
   virtual MutableBytes take(std::size_t size) = 0;
   // Precondition: take() returned exactly this span.
   virtual void give_back(MutableBytes buffer) = 0;
@@ -22,7 +22,7 @@ class Memory {
   ~Memory() = default;
 };
 
-// Of the heap, without a bound beyond that of each record.
+// Takes memory from the heap, without a bound beyond that of each record.
 class HeapMemory final : public Memory {
  public:
   MutableBytes take(std::size_t size) override { return {new std::byte[size], size}; }

@@ -18,7 +18,8 @@ inline constexpr std::uint32_t kLastFragment = 0x80000000U;   // in a mark
 inline constexpr std::size_t kFragmentSizeMax = 0x7fffffffU;  // bytes
 using RecordMark = std::array<std::byte, kMarkSize>;
 
-// In front of a message that goes out as one fragment. Precondition: size <= kFragmentSizeMax.
+// Returns the mark for a message that is sent as one fragment. Precondition: size <=
+// kFragmentSizeMax.
 RecordMark mark_of(std::size_t size) noexcept;
 
 struct RecordLimits {
@@ -49,7 +50,7 @@ class RecordReader {
   RecordReader(const RecordReader&) = delete;
   RecordReader& operator=(const RecordReader&) = delete;
 
-  // How many bytes of the mark or fragment that is under way are missing: whoever reads no more
+  // Returns how many bytes of the current mark or fragment are missing: a caller that reads no more
   // than these reads nothing behind the record. 0: done() or an error.
   std::size_t wanted() const noexcept;
 
@@ -57,9 +58,9 @@ class RecordReader {
   // the record ends before, there is no memory, or the record is refused.
   std::size_t take(Bytes input);
 
-  // The memory for the next bytes of the fragment that is under way, so that they need not be
-  // copied: `size` bytes that were put there are told by handle_placed(). Empty: a mark comes next,
-  // or the record is done or refused, or skips(), or starved().
+  // Returns the memory for the next bytes of the current fragment, so that they need not be copied:
+  // handle_placed() then reports how many bytes were put there. Empty: a mark comes next, or the
+  // record is done or refused, or skips(), or starved().
   MutableBytes place();
   void handle_placed(std::size_t size) noexcept;
 

@@ -63,7 +63,7 @@ Instant Network::now() const noexcept {
 }
 
 bool Network::step() {
-  // What is to be done at once takes no time.
+  // Work that is due now takes no virtual time.
   return impl_->take_wakes() || impl_->world().pass_time();
 }
 

@@ -1,4 +1,4 @@
-// What a user can rely on who tests a service on the simulated network.
+// Tests the guarantees for users who test a service on the simulated network.
 #include <gtest/gtest.h>
 
 #include <cstdint>

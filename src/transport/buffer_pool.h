@@ -20,7 +20,7 @@ class BufferPool {
   static constexpr std::size_t kSizeMin = 4096;
   static constexpr std::size_t kSizeMax = 16U << 20U;
   static constexpr std::size_t kSmallMax = 8192;
-  // What large buffers may take of a pool of `bytes_max`.
+  // Returns how many bytes of a pool of `bytes_max` large buffers may use.
   static constexpr std::size_t large_bytes_max(std::size_t bytes_max) noexcept {
     return bytes_max - bytes_max / 8;
   }
@@ -40,8 +40,8 @@ class BufferPool {
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  // At least `size` bytes, uninitialised; empty when that would exceed the bound or kSizeMax. The
-  // buffer is the caller's until give_back().
+  // Takes at least `size` bytes, uninitialised; empty if that would exceed the bound or kSizeMax.
+  // The buffer is the caller's until give_back().
   MutableBytes take(std::size_t size);
   // Precondition: take() gave exactly this span.
   void give_back(MutableBytes buffer);
@@ -50,7 +50,8 @@ class BufferPool {
   void add_watcher(Watcher& watcher) { watchers_.push_back(&watcher); }
   void remove_watcher(Watcher& watcher) { std::erase(watchers_, &watcher); }
 
-  // Whether buffers of these sizes could be had if nothing else were in use; a sum over each size.
+  // Returns whether buffers of these sizes could be taken if nothing else were in use. The argument
+  // is the sum of large_size() of each.
   static constexpr std::size_t large_size(std::size_t size) noexcept {
     return size <= kSmallMax ? 0 : std::bit_ceil(size);
   }

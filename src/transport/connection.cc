@@ -240,8 +240,8 @@ bool Connection::post_waiting() {
     }
     if (!result) {
       if (result.error().code == rdma::Errc::kNoResources) return moved;  // completions make room
-      // What waits is answered when the end is known: until then the peer may still write, and a
-      // Revoke is not done by being refused.
+      // Work that was not posted completes when the end is known: until then the peer may still
+      // write, and a refused Revoke revokes nothing.
       queue_pair_->disconnect();
       return take_link_event() || moved;
     }

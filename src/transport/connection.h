@@ -47,7 +47,8 @@ class Connection {
     MutableBytes memory;  // MessageRooms::kSize bytes
     engine::Lease lease;
     std::uint64_t offset;  // of the memory in the lease, bytes
-    // For engine::Outgoing, when the message's first run is the start of `memory`.
+    // Returns the room for the header in front of the message, for engine::Outgoing if the
+    // message's first run is the start of `memory`.
     std::byte* header_room() const noexcept { return memory.data() - engine::kShortHeaderSizeMax; }
   };
   Room call_room(std::size_t index) const noexcept {
@@ -58,7 +59,7 @@ class Connection {
     return {answer_rooms_.room(index), answer_lease_, MessageRooms::offset(index)};
   }
 
-  // Of the Receives that are posted from now on, bytes.
+  // Returns the size of the Receives that are posted from now on, bytes.
   std::uint32_t receive_size() const noexcept { return receive_memory_.size(); }
 
   // Commands go to the engine; pump() afterwards.
@@ -85,9 +86,9 @@ class Connection {
   std::uint32_t reads_served_max() const noexcept { return capabilities().reads_served_max; }
   bool registering_is_costly() const noexcept { return capabilities().registering_is_costly; }
   bool shares_receives() const noexcept { return capabilities().shares_receives; }
-  // Why the connection ended, also when the engine gave it up.
+  // Returns why the connection ended, also if the engine gave it up.
   rdma::Error cause() const noexcept;
-  // Behind engine::CallError::kNoMemory.
+  // Returns the error behind engine::CallError::kNoMemory.
   rdma::Error exposure_failure() const noexcept { return queue_pair_->exposure_failure(); }
   std::string_view peer_address() const noexcept { return queue_pair_->peer_address(); }
   rdma::Counters counters() const noexcept { return queue_pair_->counters(); }

@@ -10,7 +10,7 @@
 
 namespace rpcrdma::transport {
 
-// A connection registers all of it for as long as it lives. What is in it may outlive a connection
+// A connection registers all of it for as long as it lives. The content may outlive a connection
 // and be sent again over the next one.
 class MessageRooms {
  public:
@@ -21,7 +21,8 @@ class MessageRooms {
   // False: the system had no memory for it, and there are none.
   bool is_whole() const noexcept { return memory_.size() == size_; }
   MutableBytes memory() const noexcept { return memory_.bytes(); }
-  // Where a room begins in memory(), bytes. In front of it there is place for a short header.
+  // Returns where a room begins in memory(), bytes. In front of it there is place for a short
+  // header.
   static constexpr std::size_t offset(std::size_t index) noexcept {
     return index * kStride + kHeaderRoomSize;
   }

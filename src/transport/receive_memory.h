@@ -26,12 +26,12 @@ class ReceiveMemory {
   // without padding is one run too. `queue_pair` outlives the object's use.
   ReceiveMemory(rdma::QueuePair& queue_pair, std::size_t count, std::size_t alignment);
 
-  // What is posted from now on holds `size` bytes. False, and nothing changes: the memory cannot be
-  // registered, or messages keep as many older arenas alive as may be.
+  // Sets the size of Receives that are posted from now on, bytes. False, and nothing changes: the
+  // memory cannot be registered, or messages still use too many older arenas.
   bool set_size(std::uint32_t size);
   std::uint32_t size() const noexcept { return epochs_.back()->size; }
 
-  // To post into. Precondition: set_size() has succeeded once.
+  // Returns the buffers to post. Precondition: set_size() has succeeded once.
   rdma::ReceiveBuffers buffers() const noexcept;
   // These numbers were posted into buffers().
   void posted(std::span<const std::uint16_t> numbers);

@@ -26,8 +26,8 @@ class WriteList {
   }
   // False, and unchanged, when the chunk does not fit.
   [[nodiscard]] bool push_back(std::span<const Segment> chunk) noexcept;
-  // The same segment by segment: one more chunk, which is empty, and one more segment of the last
-  // chunk. False, and unchanged, when it does not fit.
+  // Append one more chunk, which is empty, and one more segment of the last chunk. False, and
+  // unchanged, if it does not fit.
   [[nodiscard]] bool begin_chunk() noexcept { return counts_.push_back(0); }
   [[nodiscard]] bool add(const Segment& segment) noexcept {
     if (counts_.back() == kSegmentsPerChunkMax) return false;

@@ -24,12 +24,13 @@ struct ReadSegment {
   bool operator==(const ReadSegment&) const = default;
 };
 
-// What the code has room for; Limits may only be lower.
+// The fixed capacities of the code; Limits may only be lower.
 inline constexpr std::size_t kWriteChunksMax = 8;
 inline constexpr std::size_t kSegmentsPerChunkMax = 16;
 inline constexpr std::size_t kReadSegmentsMax = 128;
 
-// What a decoder accepts from a peer; one more of anything is refused (xdr::Errc::kOverLimit).
+// The limits of a decoder for a peer's message; one more of anything is refused
+// (xdr::Errc::kOverLimit).
 struct Limits {
   std::uint32_t read_segments = kReadSegmentsMax;           // in the whole Read list
   std::uint32_t write_chunks = kWriteChunksMax;             // in the Write list

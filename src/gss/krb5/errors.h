@@ -1,4 +1,4 @@
-// What GSS-API and Kerberos say, for a person.
+// Explains errors of GSS-API and Kerberos to a person.
 #ifndef RPCRDMA_GSS_KRB5_ERRORS_H_
 #define RPCRDMA_GSS_KRB5_ERRORS_H_
 

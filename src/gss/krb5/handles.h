@@ -1,4 +1,4 @@
-// What GSS-API gives, and wants back.
+// Owns objects of GSS-API, which have to be released.
 #ifndef RPCRDMA_GSS_KRB5_HANDLES_H_
 #define RPCRDMA_GSS_KRB5_HANDLES_H_
 

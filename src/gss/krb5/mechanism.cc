@@ -144,7 +144,7 @@ class Krb5Context : public Context {
 
  protected:
   static Status refused(std::string text) { return {Status::kFailure, 0, std::move(text)}; }
-  // What is asked of a context that is complete.
+  // Checks that a complete context has the mechanism and the properties that we require.
   Status settle(OM_uint32 flags, gss_OID used) {
     if (used == GSS_C_NO_OID || gss_oid_equal(used, mechanism()) == 0) {
       return refused("the other side uses another mechanism than Kerberos 5");

@@ -11,7 +11,7 @@ namespace rpcrdma::gss::krb5 {
 
 using Settings = Kerberos;
 
-// Whether there is a ticket, or a key, shows only when a context is made.
+// Makes the mechanism. A missing ticket or key shows only when a context is made.
 std::unique_ptr<Mechanism> make(Settings settings);
 
 }  // namespace rpcrdma::gss::krb5

@@ -1,4 +1,4 @@
-// What the shared object with Kerberos 5 offers to the process that has loaded it.
+// The interface of the shared object with Kerberos 5 to the process that has loaded it.
 #ifndef RPCRDMA_GSS_KRB5_PLUGIN_H_
 #define RPCRDMA_GSS_KRB5_PLUGIN_H_
 
@@ -20,7 +20,7 @@ class Plugin {
 
 // Both sides are built together: classes with virtual functions go from one to the other.
 inline std::string plugin_build() {
-  // To be raised with each change of Mechanism, Context or Kerberos.
+  // Raise this with each change of Mechanism, Context or Kerberos.
   constexpr int kInterface = 1;
   return fmt::format("{}, {}, {} {}", kLibraryVersion, __VERSION__, kInterface, sizeof(Kerberos));
 }

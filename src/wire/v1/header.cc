@@ -48,7 +48,7 @@ Body read_body(xdr::Reader& reader, std::uint32_t type, const Limits& limits, Ch
   return Done{};
 }
 
-// What stands behind the prefix, one overload for each body: its size and its bytes.
+// Measures the body behind the prefix, one overload for each kind; BodyWriter below writes it.
 struct BodySize {
   const ChunkLists& lists;
   std::size_t operator()(const Msg&) const noexcept { return lists_size(lists); }

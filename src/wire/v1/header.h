@@ -73,8 +73,9 @@ struct Decoded {
 // judge.
 Expected<Decoded, xdr::DecodeError> decode(Bytes message, const Limits& limits, ChunkLists& lists);
 
-// What most messages are: version 1, RDMA_MSG, no chunk of any kind. Its credits are in the third
-// word and its payload starts behind kHeaderSizeMin bytes; decode() would say the same, for more.
+// Returns whether the message has the most common form: version 1, RDMA_MSG, no chunk of any kind.
+// Its credits are in the third word and its payload starts behind kHeaderSizeMin bytes; decode()
+// would find the same more slowly.
 inline bool is_short(Bytes message) noexcept {
   if (message.size() < kHeaderSizeMin) return false;
   const std::byte* at = message.data();

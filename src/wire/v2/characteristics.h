@@ -31,7 +31,7 @@ enum class CharacteristicId : std::uint32_t {
   kRemoteInvalidation = 2,  // XCHAR_REQREMINV: bool, a reply to it may invalidate its handles
   kBackward = 3,            // XCHAR_BRS: enum, see BackwardSupport
 };
-// For experiments, never for a standard.
+// The range for experiments, never for a standard.
 inline constexpr std::uint32_t kExperimentalFirst = 0xffffff00;
 
 enum class BackwardSupport : std::uint32_t {

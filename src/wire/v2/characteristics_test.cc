@@ -22,7 +22,7 @@ constexpr std::uint32_t kInit = 1, kReq = 2, kResp = 3, kUpd = 4;
 
 const Message k4096 = hex("00001000"), k16384 = hex("00004000"), kTrue = hex("00000001");
 
-// What `write` writes.
+// Returns the bytes that `write` writes.
 template <class Write>
 Message written(Write&& write) {
   Message room(512);

@@ -81,8 +81,8 @@ struct Decoded {
 // an ERROR and behind NOMSG end up in `payload` for the caller to judge.
 Expected<Decoded, xdr::DecodeError> decode(Bytes message, const Limits& limits, ChunkLists& lists);
 
-// What most messages are: RDMA2_MSG without a chunk of any kind. Its payload starts behind
-// kHeaderSizeMin bytes; decode() would say the same, for more.
+// Returns whether the message has the most common form: RDMA2_MSG without a chunk of any kind. Its
+// payload starts behind kHeaderSizeMin bytes; decode() would find the same more slowly.
 inline bool is_short(Bytes message) noexcept {
   if (message.size() < kHeaderSizeMin) return false;
   const std::byte* at = message.data();
