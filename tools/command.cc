@@ -262,7 +262,7 @@ ClientOptions ClientSettings::client_options() {
   options.provider = common.provider;
   options.connection = common.connection;
   options.version = common.version();
-  // Who asks for the old text wants to see what is different in it.
+  // A user who asks for RFC 5666 wants to see its differences.
   options.connection.rfc5666.results_by_read = true;
   options.call_timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(timeout_s * 1e9));
   options.provider.setup_timeout_client = std::min(
@@ -300,7 +300,8 @@ Expected<Client, Error> ClientSettings::connect() {
   return client;
 }
 
-// What is asked at once is waited for; what is asked later is told of in the middle of the work.
+// Sends the user's --request to the server. A request without a delay is waited for; the result of
+// a later one is printed in the middle of the work.
 void ClientSettings::ask(Client& client) const {
   const Request wanted = parse_request(request).value();
   const auto begun = std::chrono::steady_clock::now();

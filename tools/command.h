@@ -1,4 +1,4 @@
-// What the subcommands of `rpcrdma` share: options, exit codes, ways to report.
+// Helpers that the subcommands of `rpcrdma` share: options, exit codes, ways to report.
 #ifndef RPCRDMA_TOOLS_COMMAND_H_
 #define RPCRDMA_TOOLS_COMMAND_H_
 
@@ -106,10 +106,10 @@ void say(const std::string& line) noexcept;
 // Prints "rpcrdma: …" to stderr and ends the subcommand.
 [[noreturn]] void fail(const Error& error, const std::string& what = {});
 [[noreturn]] void fail(ExitCode code, const std::string& text);
-// The same for an error of a call: kNoConnection when there is no connection any more.
+// Does the same for an error of a call: kNoConnection if the connection is lost.
 [[noreturn]] void fail(const Error& error, const std::string& what, const Client& client);
 
-// What both sides of a connection have told about themselves, in lines.
+// Returns the characteristics that both sides of a connection have announced, in lines.
 std::string characteristics_text(const Client& client);
 // Returns the terms of the connection in one line that names the server.
 std::string terms_text(const Client& client);

@@ -15,9 +15,9 @@
 
 namespace rpcrdma::tools {
 
-// "2026-11-22T05:28:37.123Z warning 192.0.2.1:4711 …". Of each level, bursts of 100 lines and then
-// 20 a second are written; what is left out is counted and said later, as is what a full pipe does
-// not take, since a server never waits for the reader of its log.
+// "2026-11-22T05:28:37.123Z warning 192.0.2.1:4711 …". Each level writes bursts of 100 lines and
+// then 20 a second. Lines that are left out are counted and reported later, as are lines that a
+// full pipe does not take, since a server never waits for the reader of its log.
 class StderrLog final : public blob::Log {
  public:
   using Time = std::chrono::system_clock::time_point;
@@ -51,7 +51,7 @@ class RareLine {
  public:
   RareLine(StderrLog& log, blob::LogLevel level) : log_(log), level_(level) {}
 
-  // From any thread. `now` is for tests.
+  // Writes a line, from any thread. `now` is for tests.
   void write(std::string_view text,
              std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
 
@@ -64,7 +64,7 @@ class RareLine {
   std::uint64_t left_out_ = 0;
 };
 
-// Of "none", "error", "warning", "info" and "debug".
+// Parses "none", "error", "warning", "info" or "debug".
 blob::LogLevel log_level(std::string_view name);
 
 }  // namespace rpcrdma::tools

@@ -31,7 +31,7 @@ class LogTest : public testing::Test {
   StderrLog log(LogLevel level = LogLevel::kDebug) {
     return StderrLog(level, writer_, [this] { return now_; });
   }
-  // What has been written, without the times.
+  // Returns the lines that were written, without the times.
   std::vector<std::string> lines() const {
     std::string all;
     std::array<char, 4096> buffer;

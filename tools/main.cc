@@ -31,7 +31,8 @@ void check_command(const Command& program, const char* word) {
                   meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant)));
 }
 
-// What was printed may still be lost: the disk is full, or nobody has the other end of a pipe.
+// Flushes the standard output and returns the exit code. Output may still be lost: the disk is
+// full, or nobody has the other end of a pipe.
 int flushed(int code) {
   const bool is_known = std::ferror(stdout) != 0;
   if (std::fflush(stdout) == 0 && !is_known) return code;

@@ -1,5 +1,5 @@
-// What the command's help knows, in other forms: manual pages and completions of shells. Made from
-// the parser itself, so that they say what it takes.
+// Turns the command's help into manual pages and completions of shells. They are made from the
+// parser itself, so that they describe what it accepts.
 #ifndef RPCRDMA_TOOLS_MANUAL_H_
 #define RPCRDMA_TOOLS_MANUAL_H_
 

@@ -26,7 +26,7 @@ struct NfsSettings {
 void add_nfs_commands(Command& program);
 void add_cp(Command& program);
 
-// Of the URL of the client's settings.
+// Options of `ls` for the directory of the URL in the client's settings.
 struct ListOptions {
   bool is_long = false;
   bool is_human = false;      // sizes as "1.5 MiB"

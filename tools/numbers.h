@@ -20,7 +20,7 @@ struct Bounds {
 // empty: it is one. Only with `takes_units` may a unit stand behind the number.
 std::string read_whole(std::string& text, const Bounds& bounds, bool takes_units);
 
-// The same for a number that may have decimals, whose text stays as it is.
+// Does the same for a number that may have decimals, whose text stays as it is.
 std::string problem_with_fraction(const std::string& text, double least, double most);
 
 // Reads "65536" and "64k". Returns nothing if the text is no size.

@@ -17,8 +17,8 @@
 
 namespace rpcrdma::tools {
 
-// Where an option stores what it is given. Until then the default is there. A bool is a flag, which
-// takes no value; a vector takes several values.
+// The variable in which an option stores its value. Until then it has the default. A bool is a
+// flag, which takes no value; a vector takes several values.
 using Value = std::variant<bool*, int*, std::uint16_t*, std::uint32_t*, std::uint64_t*, double*,
                            std::string*, std::vector<std::string>*, std::optional<std::uint16_t>*>;
 
@@ -104,9 +104,8 @@ class Command {
   Settings& on_call(void (*function)(Settings&));
 
   // Reads a command line. If the program has to end, returns its exit status: 0 after --help and
-  // its like, or 2 after wrong usage; what there is to print has been printed. What is wrong is one
-  // line: "rpcrdma: --port takes a whole number from 0 to 65535, not 'x'; `rpcrdma serve --help`
-  // …".
+  // its like, or 2 after wrong usage; all output has been printed. An error is one line: "rpcrdma:
+  // --port takes a whole number from 0 to 65535, not 'x'; `rpcrdma serve --help` …".
   std::optional<int> parse(int argc, const char* const* argv);
   // Calls what on_call() named for the subcommand that the command line has.
   void run();

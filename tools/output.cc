@@ -48,7 +48,7 @@ bool is_in_proc(const fs::path& path) {
   return ::statfs(parent_of(path).c_str(), &status) == 0 && status.f_type == PROC_SUPER_MAGIC;
 }
 
-// What a link says; nullopt: it is none (errno is EINVAL, or ENOENT).
+// Returns the target of a link; nullopt: the path is no link (errno is EINVAL, or ENOENT).
 std::optional<fs::path> link_target(const fs::path& path) {
   std::array<char, PATH_MAX> text;
   const ssize_t size = ::readlink(path.c_str(), text.data(), text.size());
@@ -187,7 +187,7 @@ bool Output::give_name(const std::string& name) const {
   return ::linkat(AT_FDCWD, link.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
-// Of the file without a name: a free one, in the same directory.
+// Gives the file without a name a free name in the same directory.
 bool Output::take_name() {
   for (int i = 0; i < kAttempts; ++i) {
     const std::string name =

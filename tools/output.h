@@ -1,4 +1,4 @@
-// Where a fetched file goes: a regular file that appears when it is complete, or a stream.
+// The destination of a fetched file: a regular file that appears when it is complete, or a stream.
 #ifndef RPCRDMA_TOOLS_OUTPUT_H_
 #define RPCRDMA_TOOLS_OUTPUT_H_
 
@@ -36,9 +36,9 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  // What is wrong with the place, in words; empty: nothing.
+  // Returns why the bytes cannot be written to this place, in words; empty: they can.
   const std::string& problem() const noexcept { return problem_; }
-  // Whether the bytes go to the standard output of this process.
+  // Returns whether the bytes go to the standard output of this process.
   bool is_stdout() const noexcept { return is_stdout_; }
   const std::string& path() const noexcept { return path_; }
 

@@ -20,7 +20,8 @@ struct PingSettings {
   bool is_ready = false;  // whether it takes work, and nothing else
 };
 
-// Of a call, without --timeout. Whoever asks may want to send clients elsewhere soon.
+// The time-out of each call without --timeout: short, since a load balancer may have to send
+// clients elsewhere soon.
 constexpr double kReadyTimeout_s = 5;
 
 void measure(PingSettings& settings) {
@@ -84,8 +85,8 @@ void ask_exports(PingSettings& settings) {
     one.servers = {each};
     try {
       const auto server = mount(settings.client, settings.nfs, one.text());
-      // What keeps the files has to answer as well; MOUNT may be answered without it, and
-      // attributes from what a gateway remembers.
+      // The storage has to answer as well; MOUNT may be answered without it, and attributes from a
+      // gateway's memory.
       (void)take(*server, one.text(), server->space());
       say_ready(settings, one.text());
     } catch (const Exit& exit) {

@@ -1,4 +1,4 @@
-// How far a long transfer is, for a person who watches.
+// Shows the progress of a long transfer to a person who watches.
 #ifndef RPCRDMA_TOOLS_PROGRESS_BAR_H_
 #define RPCRDMA_TOOLS_PROGRESS_BAR_H_
 

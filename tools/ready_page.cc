@@ -29,7 +29,7 @@ MHD_Result answer(MHD_Connection* connection, unsigned status, std::string text)
   if (response == nullptr) return MHD_NO;
   MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; charset=utf-8");
   MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-  // Who watches holds no place meanwhile.
+  // A client keeps no connection between its requests.
   MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
     MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");

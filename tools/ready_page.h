@@ -12,7 +12,7 @@ namespace rpcrdma::tools {
 
 class ReadyPage {
  public:
-  // Why the server takes no work; empty: it does. On any thread, several at a time.
+  // Returns why the server takes no work; empty: it does. Called on any thread, several at a time.
   using WhyNot = std::function<std::string()>;
 
   // Ends the command if nobody can listen there, or this build has no HTTP (libmicrohttpd). `host`

@@ -56,8 +56,8 @@ void stop_on_signals(Server& server) {
   for (const int number : {SIGXFSZ, SIGHUP, SIGUSR1, SIGUSR2}) sigaction(number, &action, nullptr);
 }
 
-// What this machine's rpcbind is told, as long as the server runs. `nfs_plain`: where NFS and MOUNT
-// are by TCP, or empty.
+// Registers the services with this machine's rpcbind, as long as the server runs. `nfs_plain`: the
+// address of NFS and MOUNT over TCP, or empty.
 std::vector<rpcbinding::Registration> tell_rpcbind(const ServeOptions& options,
                                                    std::string_view address,
                                                    std::string_view nfs_plain, StderrLog& log) {
@@ -69,7 +69,7 @@ std::vector<rpcbinding::Registration> tell_rpcbind(const ServeOptions& options,
         Registration::make(program, rpcbinding::endpoints_of(where), options.rpcbind_daemon);
     if (made) return registrations.push_back(std::move(*made));
     const bool usage = made.error().code == Errc::kBadUrl;
-    // What is registered already is taken back: fail() leaves by an exception.
+    // Registrations that were made already are taken back: fail() leaves by an exception.
     fail(usage ? kUsage : kFailed, made.error().message());
   };
   // By TCP first, where another server that runs is noticed before anything of it is replaced.
@@ -130,7 +130,8 @@ std::string listen_for_nfs(const ServeOptions& options, Server& server, StderrLo
   return {};
 }
 
-// What the documents begin with works on a fresh system: a directory that is not there is made.
+// Makes the directory if it does not exist, so that the first example of the documents works on a
+// fresh system.
 void make_directory(const ServeOptions& options, StderrLog& log) {
   const std::string& directory = options.directory;
   struct stat status {};
@@ -288,12 +289,12 @@ std::unique_ptr<ReadyPage> open_ready_page(const ServeOptions& options, const Se
   if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
   return ReadyPage::open(std::string(host), *options.ready_port, [exporter]() -> std::string {
     constexpr std::chrono::seconds kAnswerTime{2};
-    if (is_draining) return "it was told to end";
+    if (is_draining) return "it is shutting down";
     return exporter != nullptr ? exporter->readiness().why_not(kAnswerTime) : std::string();
   });
 }
 
-// What is served, for a person.
+// Lists the services for a person.
 std::string what_is_served(const ServeOptions& options) {
   std::string text;
   const auto add = [&text](const std::string& what) {

@@ -112,7 +112,7 @@ std::string host_to_name(std::string_view host) {
   return name.data();
 }
 
-// What a mount has to say of it; empty: nothing.
+// Returns the mount option that the export's security requires; empty: none.
 std::string security_of(const nfs::Export& made) {
   if (made.clients.empty() || made.clients.front().rules.security.empty()) return {};
   const Protection first = made.clients.front().rules.security.front();

@@ -1,4 +1,4 @@
-// What `rpcrdma serve` adds for NFS.
+// The NFS part of `rpcrdma serve`.
 #ifndef RPCRDMA_TOOLS_SERVE_NFS_H_
 #define RPCRDMA_TOOLS_SERVE_NFS_H_
 
@@ -17,19 +17,19 @@ namespace rpcrdma::tools {
 
 inline constexpr std::uint16_t kNfsTcpPort = 2049;
 
-// Reads the rules and opens the directories; ends the command if something is wrong with them. What
-// is no trouble is told to `notes`.
+// Reads the rules and opens the directories; ends the command if something is wrong with them.
+// Writes harmless remarks to `notes`.
 std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log,
                                             RareLine& notes);
 
-// Whether one of them takes calls with Kerberos.
+// Returns whether an export accepts calls with Kerberos.
 bool wants_kerberos(const nfs::Exporter& exporter);
 
-// Where the exports are, as clients name them: "nfs+rdma://ADDR:PORT/EXPORT" and, with `plain`
-// (ADDR:PORT), "nfs+tcp://…"; each with a space in front.
+// Returns the URLs of the exports, as clients name them: "nfs+rdma://ADDR:PORT/EXPORT" and, with
+// `plain` (ADDR:PORT), "nfs+tcp://…"; each with a space in front.
 std::string nfs_urls(const nfs::Exporter& exporter, std::string_view address,
                      std::string_view plain);
-// What somebody types on a Linux machine; a line for each export.
+// Returns the commands that mount the exports on a Linux machine; a line for each export.
 std::string mount_commands(const nfs::Exporter& exporter, std::string_view address,
                            std::string_view plain);
 

@@ -13,7 +13,7 @@ namespace rpcrdma::tools {
 // A name as it is printed: a backslash as "\\", and each byte of what is not UTF-8, controls a
 // terminal, or changes the direction of a line, as "\xHH". The name can be made again from it.
 std::string escaped(std::string_view name);
-// The same for a message, whose backslashes stay as they are.
+// Does the same for a message, whose backslashes stay as they are.
 std::string printable(std::string_view text);
 bool is_utf8(std::string_view text) noexcept;
 
@@ -23,7 +23,7 @@ void add_name(Json& object, std::string_view name);
 // Prints one line of JSON.
 void print_json(const Json& value);
 
-// Which of the words was meant; empty: none is near.
+// Returns the word that was probably meant; empty: none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& words);
 
 }  // namespace rpcrdma::tools

@@ -7,7 +7,7 @@
 namespace rpcrdma::tools {
 namespace {
 
-// What escaped() says about itself.
+// Reverses escaped(), as its comment describes.
 std::string unescaped(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

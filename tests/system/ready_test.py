@@ -98,7 +98,7 @@ class ReadyTest(CommandFixture):
         self.assertEqual(self.ask(url)[0], 200)
         server.process.terminate()
         wait_until(lambda: self.ask(url)[0] == 503)
-        self.assertEqual(self.ask(url)[1], "not ready: it was told to end\n")
+        self.assertEqual(self.ask(url)[1], "not ready: it is shutting down\n")
         putter.kill()
         putter.wait(timeout=BOUND_S)
         self.assertEqual(server.process.wait(timeout=BOUND_S), 0)

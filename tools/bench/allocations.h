@@ -7,7 +7,7 @@
 
 namespace rpcrdma::tools::bench {
 
-// How often operator new ran in this process; 0 without operator_new.cc.
+// Returns how often operator new ran in this process; 0 without operator_new.cc.
 std::uint64_t allocations() noexcept;
 void count_allocation() noexcept;
 // Counts in `counter` from now on, for example in memory that another process reads; it lives until

@@ -1,4 +1,4 @@
-// What `rpcrdma bench` measures: contenders and their cases.
+// The measurements of `rpcrdma bench`: contenders and their cases.
 #ifndef RPCRDMA_TOOLS_BENCH_CASES_H_
 #define RPCRDMA_TOOLS_BENCH_CASES_H_
 
@@ -38,10 +38,10 @@ struct Group {
 
 // All cases. Those of libtirpc only where the command was built with it.
 std::vector<Group> all_groups();
-// Those whose name is in `names` (all when it is empty), also with other sizes up to 16 MiB
-// ("read_512_qd8", "write_16m_qd1") and depths up to 1,024 with at most 1 GiB under way, each with
-// CRC on, off or both: "on", "off", "both". A group stays when its raw case or one of its cases is
-// wanted. Puts the names that are no case into `unknown`.
+// Selects the cases whose name is in `names` (all if it is empty), also with other sizes up to 16
+// MiB ("read_512_qd8", "write_16m_qd1") and depths up to 1,024 with at most 1 GiB under way, each
+// with CRC on, off or both: "on", "off", "both". A group stays if its raw case or one of its cases
+// is selected. Puts the names that are no case into `unknown`.
 std::vector<Group> select(const std::vector<std::string>& names, const std::string& crc,
                           std::vector<std::string>& unknown);
 

@@ -59,7 +59,7 @@ class Child {
   std::string address_;
 };
 
-// In a child whose calls would hold up others that still connect.
+// Waits in a child whose calls would hold up others that still connect.
 void await_begin(const Tally& tally);
 // Lets clients begin, and returns when together they have made so many calls: enough that each
 // connection has had its turn, whose first calls cost what later ones do not. Throws

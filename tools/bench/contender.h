@@ -1,4 +1,5 @@
-// Those who are measured: each has a server in a process of its own, and runs the client here.
+// The contenders of a benchmark: each has a server in a process of its own, and runs the client
+// here.
 #ifndef RPCRDMA_TOOLS_BENCH_CONTENDER_H_
 #define RPCRDMA_TOOLS_BENCH_CONTENDER_H_
 
@@ -18,10 +19,10 @@ using Nanoseconds = std::chrono::nanoseconds;
 
 constexpr std::size_t kConnectionsOfAProcess = 4000;  // a client has four descriptors
 
-// Where the two processes of a contender are.
+// Places the two processes of a contender.
 struct Layout {
   std::optional<int> client_cpu, server_cpu;  // nullopt: wherever the system puts them
-  // Of rpcrdma only: the address that its server listens at, and the provider.
+  // For rpcrdma only: the address that its server listens at, and the provider.
   std::string address = "127.0.0.1", provider = "auto";
   std::string server_url;       // a server that is there already, perhaps elsewhere; empty: none
   std::uint32_t threads = 1;    // of the server
@@ -31,12 +32,12 @@ struct Layout {
   bool is_verbose = false;      // says on stderr what was negotiated
 };
 
-// What an RDMA device is asked for; all 0 without one, but for registrations.
+// The work of an RDMA device; all 0 without one, except for registrations.
 struct DeviceCosts {
   std::uint64_t doorbells = 0, completions = 0, registrations = 0;
 };
 
-// What one run of a case showed; sums over both processes.
+// The result of one run of a case; sums over both processes.
 struct Sample {
   std::uint64_t calls = 0;
   double seconds = 0;
@@ -45,7 +46,7 @@ struct Sample {
   double cpu_seconds = 0;         // of both processes, and of the load's
   double server_cpu_seconds = 0;  // of them
   std::uint64_t server_rss_kib = 0;
-  // Of a load beside it: its calls, and the CPU time of its clients.
+  // The calls of a load beside the case, and the CPU time of its clients.
   std::uint64_t load_calls = 0;
   double load_cpu_seconds = 0;
   // The same load alone, and the CPU time of a call of the case alone, both processes.
@@ -56,8 +57,8 @@ struct Sample {
   DeviceCosts client, server;      // of rpcrdma
 };
 
-// How long a run warms up before it counts, and then counts. The time alone says little on a busy
-// machine, where it may pass before the server has run at all.
+// The length of a run: it warms up before it counts, and then counts. The time alone says little on
+// a busy machine, where it may pass before the server has run at all.
 struct Times {
   Nanoseconds warm_up, measure;
   std::uint32_t warm_up_calls;  // at least

@@ -15,12 +15,12 @@ namespace rpcrdma::tools::bench {
 
 class Load {
  public:
-  // Who is told of the calls that have ended: the meter, or else the tally. All outlive the load.
+  // Receives the calls that have ended: the meter, or else the tally. All outlive the load.
   struct Witness {
     Meter* meter = nullptr;
     Tally* tally = nullptr;
   };
-  // `data` is what is written. Throws std::runtime_error when memory cannot be registered.
+  // Writes send `data`. Throws std::runtime_error if memory cannot be registered.
   Load(Client& client, const Case& what, const Witness& witness, Bytes data);
   ~Load();  // closes the client
   Load(const Load&) = delete;
@@ -33,7 +33,7 @@ class Load {
   // Throws when a call has failed or brought the wrong data.
   void check() const;
 
-  // Of the time that the meter measured.
+  // These count during the time that the meter measured.
   std::uint64_t bytes_copied() const { return after_.bytes_copied - before_.bytes_copied; }
   DeviceCosts costs() const;
   // Runs until the meter is over.

@@ -1,5 +1,5 @@
-// What `rpcrdma bench` starts: a program of its own, since it replaces operator new to count, and
-// is linked with libtirpc to compare.
+// The program behind `rpcrdma bench`. It is a program of its own, since it replaces operator new to
+// count, and is linked with libtirpc to compare.
 #include <fmt/core.h>
 #include <sched.h>
 #include <unistd.h>

@@ -40,10 +40,11 @@ class Meter {
     ++sample_.calls;
     histogram_.add(now_ - start);
   }
-  // Whether the round that just ticked began, or ended, the measuring; to read further counters.
+  // Returns whether the measuring began, or ended, in the round that just ticked; to read further
+  // counters.
   bool just_started() const noexcept { return just_started_; }
 
-  // After over(). `payload` bytes for each call.
+  // Returns the sample after over(). `payload` bytes for each call.
   Sample sample(std::uint64_t payload) const noexcept;
 
  private:

@@ -85,7 +85,7 @@ class Socket {
   int fd_;
 };
 
-// A connection to the server, which has been told how long responses are to be.
+// A connection to the server, which knows how long responses have to be.
 int connect_to(const std::string& port, std::size_t size) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

@@ -140,7 +140,7 @@ Json to_json(std::span<const Result> results, const Setting& setting) {
   for (const Result& result : results) {
     const Figures figures = figures_of(result);
     const bool payload = result.what.kind != Kind::kNull;
-    // What the server counts is also of the load's calls.
+    // The server's counters include the calls of the load.
     const bool is_alone = setting.connections == 0 && setting.beside.empty();
     const bool counts_copies = result.what.who != Who::kTirpc && is_alone;
     const auto costs = [&](DeviceCosts Sample::*side) {

@@ -1,4 +1,4 @@
-// From runs to figures: medians over the rounds, ratios to raw TCP, a table and JSON.
+// Turns runs into figures: medians over the rounds, ratios to raw TCP, a table and JSON.
 #ifndef RPCRDMA_TOOLS_BENCH_REPORT_H_
 #define RPCRDMA_TOOLS_BENCH_REPORT_H_
 
@@ -11,9 +11,10 @@
 
 namespace rpcrdma::tools::bench {
 
-// Of an odd number of values the one in the middle, else the mean of the two; 0 of none.
+// Returns the middle one of an odd number of values, else the mean of the middle two; 0 without
+// values.
 double median(std::vector<double> values);
-// Upper minus lower quartile: how far the rounds lie apart.
+// Returns upper minus lower quartile: how far the rounds lie apart.
 double interquartile_range(std::vector<double> values);
 
 // The rounds of one case, in the order of time.
@@ -25,7 +26,7 @@ struct Result {
 
 double calls_per_second(const Sample& sample);
 
-// What all results have in common.
+// The setting that all results have in common.
 struct Setting {
   std::size_t idle = 0, connections = 0;  // beside the case's own
   std::string beside;                     // the case of the load; empty: none

@@ -85,7 +85,7 @@ class Runner {
     return sample;
   }
 
-  // What a load does that is alone. This process uses no time meanwhile.
+  // Measures a load that runs alone. This process uses no time meanwhile.
   Sample watch(const Contender& contender, const Contender::Load& load) const {
     Times times = times_;
     times.warm_up_calls = 0;  // none is its own

@@ -21,8 +21,8 @@ struct Plan {
 };
 
 // Each round measures every case once. Within a group raw TCP comes first and last, and the others
-// start with another one in each round, so that what the machine does meanwhile hits all alike.
-// `progress` is told how much is done, 0 … 1. Throws std::runtime_error.
+// start with another one in each round, so that disturbances of the machine hit all alike. Calls
+// `progress` with the part that is done, 0 … 1. Throws std::runtime_error.
 std::vector<Result> run(const Plan& plan, const std::function<void(double)>& progress);
 
 }  // namespace rpcrdma::tools::bench

@@ -66,7 +66,7 @@ TEST(Meter, TakesTheLatenciesOfAllConnectionsThatMakeTheCase) {
   }
 }
 
-// What is beside a case: connections that make it as well, and those that rest.
+// A case has further connections beside it: some make its calls as well, and some are idle.
 TEST(Runner, CountsTheCallsAndLatenciesOfAllConnections) {
   Plan plan = short_plan();
   plan.layout.connections = 3;

@@ -1,5 +1,5 @@
-// What a client of the benchmark calls: in the server process of `rpcrdma bench`, and in `rpcrdma
-// serve --bench` on another machine.
+// The service that clients of the benchmark call: in the server process of `rpcrdma bench`, and in
+// `rpcrdma serve --bench` on another machine.
 #ifndef RPCRDMA_TOOLS_BENCH_SERVICE_H_
 #define RPCRDMA_TOOLS_BENCH_SERVICE_H_
 

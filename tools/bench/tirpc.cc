@@ -13,7 +13,7 @@
 #include "tools/bench/contender.h"
 #include "tools/bench/meter.h"
 
-// What the generated dispatcher calls.
+// The generated dispatcher calls these functions.
 extern "C" {
 void tirpc_bench_1(struct svc_req* request, SVCXPRT* transport);
 
@@ -60,7 +60,7 @@ void serve(const Announce& announce) {
     throw std::runtime_error("libtirpc: cannot listen");
   }
   SVCXPRT* transport = svc_vc_create(fd, 0, 0);
-  // Without a netconfig nothing is told to rpcbind.
+  // Without a netconfig, svc_reg() registers nothing with rpcbind.
   if (transport == nullptr ||
       !svc_reg(transport, TIRPC_BENCH, TIRPC_BENCH_V1, tirpc_bench_1, nullptr)) {
     throw std::runtime_error("libtirpc: cannot register the program");
