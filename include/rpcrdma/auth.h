@@ -165,9 +165,9 @@ struct CallAcceptance {
   // Set by seal(): the verifier of the reply.
   Credential reply_verifier{};
 
-  // Set by any step: no reply to this call would be right, as to one that was replayed. Says why,
-  // static text, for whoever is told of the connection, which ends: over RDMA, silence would keep
-  // the call's credit for ever. Empty: it goes on.
+  // Set by any step for which no reply to this call would be right, as for a replayed call. If not
+  // empty, the connection is closed, and this static text is reported as the reason: over RDMA, a
+  // call without an answer would keep its credit for ever.
   std::string_view ends_connection{};
 
   // For the authenticator's use; null before its first step.

@@ -19,7 +19,7 @@ enum class BackwardSupport : std::uint8_t {
   kGeneral,  // with chunks
 };
 
-// Of one side. The defaults hold until it says something else.
+// The characteristics of one side. The defaults hold until that side announces something else.
 struct Characteristics {
   std::uint32_t receive_size = 4096;  // XCHAR_RBSIZ: bytes of each of its Receives, at least
   bool takes_invalidation = false;    // XCHAR_REQREMINV: of its handles, by replies to its calls
@@ -27,7 +27,7 @@ struct Characteristics {
   bool operator==(const Characteristics&) const = default;
 };
 
-// What became of a request to the peer to change one of its characteristics.
+// The outcome of a request to the peer to change one of its characteristics.
 enum class ChangeResult : std::uint8_t {
   kGranted,   // it is as was asked for
   kOther,     // it changed, or not, to another value than was asked for
@@ -38,7 +38,7 @@ enum class ChangeResult : std::uint8_t {
 // Runs inside Client::progress(), or any call that makes it, once.
 using ChangeCallback = std::function<void(ChangeResult result)>;
 
-// Of any characteristic's value, as XDR encodes it, bytes.
+// The largest size of any characteristic's value, as XDR encodes it, bytes.
 inline constexpr std::size_t kCharacteristicSizeMax = 32;
 
 // A characteristic of the application's own, from the range for experiments. Both sides register
@@ -47,13 +47,14 @@ inline constexpr std::size_t kCharacteristicSizeMax = 32;
 struct CharacteristicType {
   std::uint32_t id;                // 0xffffff00 or above
   std::vector<std::byte> initial;  // of each side until it says something else, as XDR encodes it
-  // Whether these bytes are a value of the type; null: all are. A peer that says something else is
-  // answered BAD_HEADER.
+  // Returns whether these bytes are a value of the type; null: all are. A peer that announces other
+  // bytes is answered BAD_HEADER.
   std::function<bool(Bytes value)> is_value;
-  // The policy of change: whether this side takes the value that the peer asks for; null: never.
+  // The policy of change: returns whether this side accepts the value that the peer requests; null:
+  // it accepts none.
   std::function<bool(Bytes value)> grants;
-  // The peer has this value now, which is another than before; null: nobody wants to know. A
-  // connection that is made again begins with `initial`, and nobody is told of that.
+  // Called when the peer has announced a new value; may be null. Not called when a connection is
+  // made again, although it begins with `initial`.
   std::function<void(Bytes value)> on_change;
 };
 

@@ -155,9 +155,9 @@ class [[nodiscard]] Task {
     coroutine_.promise().started_ = true;
     coroutine_.resume();
   }
-  // Whether it has ended; false before it is started.
+  // Returns whether the task has ended; false before it is started.
   bool done() const noexcept { return coroutine_ && coroutine_.promise().ended(); }
-  // Returns its result or rethrows its exception. Call once, when done().
+  // Returns the task's result or rethrows its exception. Call once, when done().
   T result() && {
     detail::require(done(), "the result of a Task that has not ended");
     return coroutine_.promise().take();

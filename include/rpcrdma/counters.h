@@ -8,7 +8,8 @@
 
 namespace rpcrdma {
 
-// Of one connection, or of all connections that a server has had. RFC 8166 §3.5 names the forms.
+// The counters of one connection, or of all connections that a server has had. RFC 8166 §3.5 names
+// the forms.
 struct TransferCounters {
   std::uint64_t calls = 0;         // Calls that ended (client) or were answered (server)
   std::uint64_t short_calls = 0;   // Calls without any chunk

@@ -199,7 +199,7 @@ class Expected {
       Expected(Unexpected<G>&& reason)
       : kept_(expected_detail::ErrorTag{}, std::move(reason).error()) {}
 
-  // From what another Expected holds, say a pointer to a derived class.
+  // Converts from another Expected, say of a pointer to a derived class.
   template <class U, class G>
   requires(!is_void && std::is_convertible_v<U, Kept> &&
            std::is_convertible_v<G, E>) constexpr Expected(Expected<U, G>&& other)

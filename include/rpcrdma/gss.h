@@ -2,10 +2,10 @@
 // and results are checked or enciphered. The work is done by a security mechanism behind the
 // interface below: Kerberos 5 by MIT's library (make_kerberos()), or the application's own.
 //
-// What is protected on RDMA: with Service::kNone the RPC header alone. Data that moves by RDMA Read
-// or Write is not checked by anything then. With kIntegrity and kPrivacy nothing is placed
-// directly: arguments and results move as a whole (RFC 8166 §6.1), in the message or in a Read
-// chunk of position zero and a Reply chunk.
+// On RDMA, Service::kNone protects the RPC header alone: nothing then checks data that moves by
+// RDMA Read or Write. With kIntegrity and kPrivacy nothing is placed directly: arguments and
+// results move as a whole (RFC 8166 §6.1), in the message or in a Read chunk of position zero and a
+// Reply chunk.
 #ifndef RPCRDMA_GSS_H_
 #define RPCRDMA_GSS_H_
 
@@ -34,7 +34,7 @@ enum class Service : std::uint32_t {
   kPrivacy = 3,    // and against readers ("krb5p")
 };
 
-// What a function of a mechanism says (RFC 2743 §1.2.1.1, RFC 2203 appendix A).
+// The result of a mechanism's function (RFC 2743 §1.2.1.1, RFC 2203 appendix A).
 struct Status {
   static constexpr std::uint32_t kComplete = 0;
   static constexpr std::uint32_t kContinueNeeded = 1;
@@ -62,7 +62,7 @@ class Context {
 
   // --- Of a context that is complete.
 
-  // How long it is good for. Empty: for ever.
+  // Returns how long the context is valid. Empty: for ever.
   virtual std::optional<std::chrono::seconds> lifetime() const = 0;
   // A checksum over pieces that lie one behind the other; its size is the same for all.
   virtual Status checksum(std::span<const Bytes> pieces, std::vector<std::byte>& checksum) = 0;
@@ -85,12 +85,12 @@ class Context {
 class Mechanism {
  public:
   virtual ~Mechanism() = default;
-  // For calls to a service, "nfs@host.example".
+  // Begins a context for calls to a service, "nfs@host.example".
   virtual Expected<std::unique_ptr<Context>, Status> initiate(std::string_view service) = 0;
   virtual Expected<std::unique_ptr<Context>, Status> accept() = 0;
 };
 
-// Where Kerberos 5 has its secrets; what is empty is as the system has it.
+// Names the places where Kerberos 5 finds its secrets; an empty one is the system's default.
 struct Kerberos {
   // A server's: the file with its keys (else KRB5_KTNAME, or /etc/krb5.keytab), and which of them
   // to take, "nfs@host.example" (else any).
@@ -102,43 +102,44 @@ struct Kerberos {
   std::string client_keytab{};
 };
 
-// By MIT's library, in a shared object of its own (librpcrdma_krb5.so), which is looked for as that
-// of the verbs provider is. kUnsupported: it is not there; the text says what to install. Whether
-// there is a ticket, or a key, shows when the first context is made.
+// Makes the mechanism by MIT's library, which is in a shared object of its own
+// (librpcrdma_krb5.so); it is searched for like that of the verbs provider. kUnsupported: it is not
+// there; the text says what to install. A missing ticket or key shows when the first context is
+// made.
 RPCRDMA_EXPORT Expected<std::unique_ptr<Mechanism>, Error> make_kerberos(
     const Kerberos& settings = {});
 
-// Where steps go on that wait or take long. Applications need none: the library has threads of its
-// own, together for all clients, and for each server. Tests in virtual time bring theirs.
+// Runs steps that wait or take long. Applications need none: the library has threads of its own,
+// together for all clients, and for each server. Tests in virtual time bring theirs.
 class RPCRDMA_EXPORT Executor {
  public:
   using Work = Callback<void()>;
   virtual ~Executor() = default;
-  // From any thread; the work runs exactly once, on any thread, perhaps before this has returned.
+  // Takes work from any thread, and runs it exactly once, on any thread, perhaps before returning.
   // There is at most one piece for each call, so that there is no bound.
   virtual void submit(Work work) = 0;
 };
 
-// Of a client, see ClientOptions::security.
+// Configures the security of a client, see ClientOptions::security.
 struct ClientSecurity {
   Service service = Service::kNone;
-  // What is called, "nfs@host.example". Without '@', the host is that of the URL.
+  // The service to call, "nfs@host.example". Without '@', the host is that of the URL.
   std::string target = "nfs";
   Kerberos kerberos{};
-  // In place of Kerberos, and of the library's threads; they outlive the client.
+  // Used in place of Kerberos and of the library's threads; must outlive the client.
   Mechanism* mechanism = nullptr;
   Executor* executor = nullptr;
 };
 
-// Of a server, see Server::secure().
+// Configures the security of a server, see Server::secure().
 struct ServerSecurity {
   Kerberos kerberos{};
   std::size_t contexts_max = 16'384;  // beyond, the one that was used longest ago goes
   std::size_t threads = 4;            // that make contexts, and protect long messages
-  // Told, on any thread and several at a time, why a client gets no context: for the server's log.
-  // Any client can cause it, as often as it likes.
+  // Called, on any thread and several at a time, with the reason why a client gets no context: for
+  // the server's log. Any client can cause it, as often as it likes.
   std::function<void(std::string_view why)> report{};
-  // In place of Kerberos, and of these threads; they outlive the server.
+  // Used in place of Kerberos and of these threads; must outlive the server.
   Mechanism* mechanism = nullptr;
   Executor* executor = nullptr;
 };

@@ -45,7 +45,7 @@ class RPCRDMA_EXPORT MessageWriter {
     return *this;
   }
 
-  // For small items: numbers, strings, short opaques.
+  // Returns the writer for small items: numbers, strings, short opaques.
   xdr::Writer& xdr() noexcept { return writer_; }
 
   // opaque<> by reference: the count word goes into the stream; the data stays in place until the
@@ -63,10 +63,10 @@ class RPCRDMA_EXPORT MessageWriter {
   void fail() noexcept {
     if (state_ == State::kOk) state_ = State::kRefused;
   }
-  // The same for a field of `size` bytes or elements, of which there may be `size_max`. The first
-  // one that is refused counts. `field` is static text.
+  // Does the same for a field of `size` bytes or elements, of which there may be `size_max`. The
+  // first refusal counts. `field` is static text.
   void fail(std::string_view field, std::uint64_t size, std::uint64_t size_max) noexcept;
-  // The same for a value that the field cannot have.
+  // Does the same for a value that the field cannot have.
   void fail(std::string_view field) noexcept;
   // Says what fail() refused; empty if the message is longer than it may be, or ok().
   std::string refusal() const;
@@ -85,8 +85,8 @@ class RPCRDMA_EXPORT MessageWriter {
   void refuse(State state, const Refusal& refusal) noexcept;
 
   xdr::Writer writer_;
-  // In a union, so that unused elements are not initialised: a writer is created for each call. A
-  // refused message has no items any more.
+  // These are in a union, so that unused elements are not initialised: a writer is created for each
+  // call. A refused message has no items any more.
   union {
     std::array<BulkItem, kBulkItemsMax> items_;
     Refusal refusal_;  // with kOverBound and kNoValue
@@ -122,7 +122,7 @@ class RPCRDMA_EXPORT MessageReader {
     depth_ = other.depth_;
     return *this;
   }
-  // For a message without placed items.
+  // Reads a message without placed items.
   explicit MessageReader(Bytes stream, std::size_t offset = 0) noexcept
       : reader_(stream), position_base_(offset) {}
   // `stream` starts `offset` bytes into the message, at a point before any item. `placed` is in
@@ -137,7 +137,7 @@ class RPCRDMA_EXPORT MessageReader {
   Bytes bulk(std::uint32_t size_max, std::string_view field) noexcept;
   // The items outside xdr()'s bytes, in order, for callers that pass the message on.
   std::span<const Placed> placed() const noexcept { return {placed_.data(), placed_count_}; }
-  // Whether the last bulk() was placed by RDMA; if not, it is a view of the message.
+  // Returns whether RDMA placed the last bulk(); if not, it is a view of the message.
   bool last_was_placed() const noexcept { return last_was_placed_; }
   // The application's places, in the order of the items. The span must live as long as the reader
   // is in use.
@@ -150,8 +150,8 @@ class RPCRDMA_EXPORT MessageReader {
   // moved before its place is handed to the caller; `spare` is memory for items without a place.
   void set_spare(MutableBytes spare) noexcept { spare_ = spare; }
 
-  // For a message with aligned data: `start` is the position of the message's first byte for
-  // alignment.
+  // Prepares for a message with aligned data: `start` is the position of the message's first byte
+  // for alignment.
   void set_alignment(std::uint32_t alignment, std::uint32_t threshold,
                      std::uint32_t start) noexcept {
     reader_.set_alignment({alignment, threshold, start + position_base_});

@@ -80,8 +80,8 @@ enum class AuthFlavor : std::uint32_t {
   kRpcsecGss = 6,  // RPCSEC_GSS, RFC 2203
 };
 
-// What protects a call: the flavor of its credential, and of RPCSEC_GSS with Kerberos 5 the service
-// as well, by the numbers that NFS has for them (RFC 2623 §2.2). Other values may occur.
+// The protection of a call: the flavor of its credential, and for RPCSEC_GSS with Kerberos 5 the
+// service as well, by the numbers that NFS has for them (RFC 2623 §2.2). Other values may occur.
 enum class Protection : std::uint32_t {
   kNone = 0,        // AUTH_NONE
   kSys = 1,         // AUTH_SYS: the caller says who it is, and nothing proves it
@@ -98,7 +98,7 @@ struct LocalUser {
   std::vector<std::uint32_t> gids{};
 };
 
-// Who calls. Borrowed, as a credential is.
+// The caller of a call. Borrowed, as a credential is.
 struct Caller {
   Protection protection = Protection::kNone;
   std::string_view principal{};     // that a security mechanism has proved, "alice@REALM"

@@ -151,7 +151,7 @@ struct Counters {
   std::uint64_t registrations = 0;  // of memory, with the device if there is one
 };
 
-// Who wants to know when a queue pair is to be polled.
+// Is notified when a queue pair has to be polled.
 class RPCRDMA_EXPORT NewsListener {
  public:
   virtual void handle_news() noexcept = 0;
@@ -172,14 +172,14 @@ class RPCRDMA_EXPORT QueuePair {
   // *this. No remote rights. Regions may overlap. Works in every state of the connection. Fails
   // with kNoResources; the call, or the connection being made, then fails with it.
   virtual Expected<RegionId, Error> attach(MutableBytes memory) = 0;
-  // The same for memory that is only sent from, written from or exposed for reading.
+  // Does the same for memory that is only sent from, written from or exposed for reading.
   virtual Expected<RegionId, Error> attach_read_only(Bytes memory) = 0;
   // Precondition: no posted work and no live steering tag refers to the region.
   virtual void detach(RegionId region) = 0;
-  // What the peer sent in the connection setup; empty before kConnected. InfiniBand and RoCE pad it
-  // with zeros. Valid as long as *this.
+  // Returns the private data that the peer sent in the connection setup; empty before kConnected.
+  // InfiniBand and RoCE pad it with zeros. Valid as long as *this.
   virtual Bytes peer_private_data() const noexcept = 0;
-  // "ADDR:PORT" of the peer. Valid as long as *this.
+  // Returns "ADDR:PORT" of the peer. Valid as long as *this.
   virtual std::string_view peer_address() const noexcept = 0;
   // Posts the whole batch or none, in order. Requests and their spans are read before it returns;
   // Request::copied is written. Receives, Expose and Revoke may be posted before kConnected. The
@@ -197,7 +197,7 @@ class RPCRDMA_EXPORT QueuePair {
   // a Read at the peer, is invalid (a dead tag, the wrong right, one byte outside the exposed
   // memory), it touches no memory and ends the connection. Expose and Revoke: see there.
   virtual Expected<void, Error> post(std::span<work::Request> batch) = 0;
-  // The same for Receives into reused buffers: the number of the buffer is the id. The default
+  // Posts Receives into reused buffers: the number of the buffer is the id. The default
   // implementation calls post(). With Capabilities::shares_receives, posting a number again returns
   // the memory of the message that arrived for it.
   virtual Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
@@ -217,14 +217,15 @@ class RPCRDMA_EXPORT QueuePair {
   // completions (kFlushed) are still to be polled. So kDisconnected may come late, when memory is
   // safe, but must come eventually, even if the peer is silent.
   virtual std::optional<LinkEvent> poll_link() = 0;
-  // From now on tells the listener, which outlives *this, when poll() or poll_link() has something
-  // again, and when post() may succeed after kNoResources; once or many times, on the provider's
-  // thread, from a function of this queue pair or from Provider::progress() or wait(). The listener
-  // destroys nothing. Nothing that is there already is told. The owner of many queue pairs then
-  // polls those alone that have told, each until it has nothing left. False, the default: this
-  // provider does not tell, and the queue pair is to be polled in each round.
+  // From now on notifies the listener, which must outlive *this, when poll() or poll_link() has
+  // something again, and when post() may succeed after kNoResources; once or many times, on the
+  // provider's thread, from a function of this queue pair or from Provider::progress() or wait().
+  // The listener must not destroy anything. Does not report completions that are already available.
+  // The owner of many queue pairs then polls only those that reported news, each until it is empty.
+  // Returns false, the default, if this provider does not notify; the owner then polls the queue
+  // pair in each round.
   virtual bool tell_news_to(NewsListener& /*listener*/) noexcept { return false; }
-  // Why the connection ended; valid after kRefused or kDisconnected.
+  // Returns why the connection ended; valid after kRefused or kDisconnected.
   virtual Error cause() const noexcept = 0;
   // The target of our RDMA Write that the peer refused, which ended the connection, if the provider
   // knows it; valid after kDisconnected. Its completion may have been kOk: over TCP a Write is
@@ -233,7 +234,8 @@ class RPCRDMA_EXPORT QueuePair {
   // Returns whether the peer refused an RDMA Write of ours without a word on which one (RFC 5040
   // §4.8: a Terminate need not bring a header); valid after kDisconnected.
   virtual bool refused_unnamed_write() const noexcept { return false; }
-  // Why the latest Expose that completed with kLocalError failed: memory could not be registered.
+  // Returns why the latest Expose that completed with kLocalError failed: memory could not be
+  // registered.
   virtual Error exposure_failure() const noexcept;
   // Ends the connection, now or a little later: all work posted so far completes, unfinished work
   // as kFlushed (including unsignaled work), and kDisconnected follows. Data of completed and
@@ -247,15 +249,16 @@ class RPCRDMA_EXPORT QueuePair {
 class RPCRDMA_EXPORT Incoming {
  public:
   virtual ~Incoming() = default;
-  // What the initiator passed to connect(), and its address; both valid as long as *this.
+  // Returns the private data that the initiator passed to connect(), and its address; both are
+  // valid as long as *this.
   virtual Bytes private_data() const noexcept = 0;
   virtual std::string_view peer_address() const noexcept = 0;
-  // Whether Capabilities::send_with_invalidate will hold on the connection: the answer to the
-  // request announces it to the peer by flag R of RFC 8797.
+  // Returns whether Capabilities::send_with_invalidate will hold on the connection: the answer to
+  // the request announces it to the peer by flag R of RFC 8797.
   virtual bool sends_with_invalidate() const noexcept { return true; }
-  // Leaves its provider, so that one made by Provider::make_shard() can accept it, or a thread of
-  // that one refuse it. Called once, on the provider's thread. False: it stays where it is, as it
-  // does by default.
+  // Detaches the request from its provider, so that one made by Provider::make_shard() can accept
+  // it, or a thread of that one refuse it. Called once, on the provider's thread. Returns false,
+  // the default, if the request stays with its provider.
   virtual bool leave() { return false; }
 };
 
@@ -270,7 +273,7 @@ class RPCRDMA_EXPORT Listener {
   // if connections are not TCP.
   virtual Expected<void, Error> adopt(int descriptor);
   virtual bool can_adopt() const noexcept { return false; }  // connections are TCP
-  // Why no further request can arrive: the device that it listens on was removed. This is
+  // Returns why no further request can arrive: the device that it listens on was removed. This is
   // permanent, and the Listener should then be destroyed, since a device may wait for that.
   // nullopt: it listens.
   virtual std::optional<Error> failure() const noexcept { return std::nullopt; }
@@ -285,7 +288,7 @@ class RPCRDMA_EXPORT Provider {
  public:
   // Precondition: all objects created from it are destroyed.
   virtual ~Provider() = default;
-  // For display: Client::provider_name(). Valid as long as *this.
+  // Returns the name for display: Client::provider_name(). Valid as long as *this.
   virtual std::string_view name() const noexcept = 0;
   // An address is "127.0.0.1:20049" or "[::1]:20049" if the library resolved a URL, and otherwise
   // whatever the user passed to Client::connect() or Server::listen() with this provider. Both
@@ -301,11 +304,11 @@ class RPCRDMA_EXPORT Provider {
   virtual Expected<std::unique_ptr<QueuePair>, Error> connect(std::string_view address,
                                                               Bytes private_data) = 0;
   virtual Expected<std::unique_ptr<Listener>, Error> listen(std::string_view address) = 0;
-  // Whether Capabilities::reports_invalidated_handle will hold on a connection to the address: the
-  // setup announces it to the peer by flag R of RFC 8797.
+  // Returns whether Capabilities::reports_invalidated_handle will hold on a connection to the
+  // address: the setup announces it to the peer by flag R of RFC 8797.
   virtual bool reports_invalidated_handle(std::string_view address) const;
-  // What a user can do about an error of this provider, as the second half of a sentence; often
-  // empty.
+  // Returns what a user can do about an error of this provider, as the second half of a sentence;
+  // often empty.
   virtual std::string remedy(const Error& error) const;
   // The initiator's side of Listener::adopt().
   virtual Expected<std::unique_ptr<QueuePair>, Error> adopt(int descriptor, Bytes private_data);
@@ -324,9 +327,9 @@ class RPCRDMA_EXPORT Provider {
   // come, or wake() was called, even before wait(). The simulator instead advances the time to the
   // next event. May return early.
   virtual void wait() = 0;
-  // From now on, and until the descriptor is closed, wait() also returns and wait_fd() is also
-  // readable while this descriptor is readable. False: this provider cannot do that.
-  // Server::also_listen("tcp://…") needs it, and otherwise fails with kUnsupported.
+  // Makes wait() return, and wait_fd() readable, also while this descriptor is readable, until the
+  // descriptor is closed. False: this provider cannot do that. Server::also_listen("tcp://…") needs
+  // it, and otherwise fails with kUnsupported.
   virtual bool wait_also_for(int /*descriptor*/) { return false; }
   // A second provider with the same options, to be used by another thread, whose accept() also
   // takes requests that have left this one: for ServerOptions::shards. This one outlives it. Null,

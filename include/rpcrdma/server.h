@@ -46,10 +46,10 @@ class RPCRDMA_EXPORT Server {
   // determines which users may connect. An existing file is an error, even if it is the socket of a
   // killed server: remove it. A path has at most 107 bytes.
   static Expected<Server, Error> listen(std::string_view url, const ServerOptions& options = {});
-  // The same over the application's own RDMA stack or a test double (rpcrdma/provider.h), which the
-  // server then owns. The address is passed to the provider unchanged; ProviderOptions, share_port
-  // and shared_receives are ignored. Fails as its listen() does, and with kUnsupported if there is
-  // no provider.
+  // Does the same over the application's own RDMA stack or a test double (rpcrdma/provider.h),
+  // which the server then owns. The address is passed to the provider unchanged; ProviderOptions,
+  // share_port and shared_receives are ignored. Fails as its listen() does, and with kUnsupported
+  // if there is no provider.
   static Expected<Server, Error> listen(std::unique_ptr<rdma::Provider> provider,
                                         std::string_view address,
                                         const ServerOptions& options = {});
@@ -118,13 +118,14 @@ class RPCRDMA_EXPORT Server {
   // Makes run() drain and return. Callable from any thread and from a signal handler.
   void stop() noexcept;
 
-  // Why a listener accepts no more connections although the server was not stopped: the RDMA device
-  // that it listens on, or the last one of a wildcard address, was removed. Remaining connections
-  // are served to their end, and other listeners continue.
+  // Returns why a listener accepts no more connections although the server was not stopped: the
+  // RDMA device that it listens on, or the last one of a wildcard address, was removed. Remaining
+  // connections are served to their end, and other listeners continue.
   const std::optional<Error>& failure() const noexcept;
 
-  // For a foreign event loop: poll wait_fd() for reading, then call progress(), until drained() is
-  // true, which it becomes after stop(), or after failure() of the last listener.
+  // Lets a foreign event loop drive the server: poll wait_fd() for reading, then call progress(),
+  // until drained() is true, which it becomes after stop(), or after failure() of the last
+  // listener.
   int wait_fd() const noexcept;
   void progress();
   bool drained() const noexcept;
@@ -134,8 +135,8 @@ class RPCRDMA_EXPORT Server {
   std::size_t connections() const noexcept;
   // Posted Receives over all connections; see ServerOptions::receives_max.
   std::size_t receives_posted() const noexcept;
-  // Whether current connections receive into memory that they share: over siwarp they do, but for
-  // Profile::kRfc5666; over RDMA devices see SharedReceives.
+  // Returns whether current connections receive into memory that they share: over siwarp they do,
+  // except with Profile::kRfc5666; over RDMA devices see SharedReceives.
   bool shares_receives() const noexcept;
   std::size_t memory_in_use() const noexcept;  // bulk and message buffers lent to calls, bytes
   TransferCounters counters() const noexcept;

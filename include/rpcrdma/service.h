@@ -35,7 +35,7 @@ class RPCRDMA_EXPORT CallContext {
  public:
   virtual const Procedure& procedure() const noexcept = 0;
   virtual const Credential& credential() const noexcept = 0;
-  // Who calls, as far as it is proved; see Server::secure().
+  // Returns the caller, as far as it is proved; see Server::secure().
   virtual Caller caller() const noexcept {
     return {.protection = Protection{static_cast<std::uint32_t>(credential().flavor)}};
   }
@@ -76,8 +76,8 @@ class RPCRDMA_EXPORT CallContext {
   virtual rpc::Session* session() const noexcept { return nullptr; }
 };
 
-// What the binding of a program (RFC 8166 §6) says about one procedure. rpcrdma-gen generates a
-// table of these from the .x file (docs/idl.md).
+// The binding (RFC 8166 §6) of one procedure. rpcrdma-gen generates a table of these from the .x
+// file (docs/idl.md).
 struct ProcedureTraits {
   static constexpr std::uint64_t kNoBound = ~std::uint64_t{0};
 
@@ -95,11 +95,11 @@ struct ProcedureTraits {
   // The maximum size of the XDR results with their bulk items, bytes. kNoBound: it depends on the
   // arguments, or is unknown.
   std::uint64_t results_size_max = kNoBound;
-  // Whether executing a call twice is harmless. If not, the server remembers replies, and answers a
+  // True if executing a call twice is harmless. If not, the server remembers replies, and answers a
   // call that a client repeats after a lost connection without executing it
   // (ServerOptions::reply_cache_entries).
   bool is_idempotent = true;
-  // Profile::kRfc5666: whether results that fit nowhere else may be exposed for the client to read,
+  // Profile::kRfc5666: true if results that fit nowhere else may be exposed for the client to read,
   // until the client confirms. RFC 5666 §5.2 leaves this to the upper layer, and NFS forbids it
   // (RFC 5667). Unless the service permits it, the call fails instead.
   bool may_answer_by_read = false;
@@ -127,9 +127,9 @@ class RPCRDMA_EXPORT Service {
   // Server::add() refuses a service whose traits() of one of these have a bulk argument above
   // ServerOptions::bulk_size_max.
   virtual std::span<const ProcedureTraits> all_traits() const noexcept { return {}; }
-  // Whether a caller with this credential may call the procedure: kOk, or the reason for denying it
-  // (AUTH_ERROR). Called before any bulk data moves, never for NULL, and only for flavors that the
-  // server checks: AUTH_NONE, AUTH_SYS and those of Server::accept_flavor().
+  // Returns kOk if a caller with this credential may call the procedure, else the reason for
+  // denying it (AUTH_ERROR). Called before any bulk data moves, never for NULL, and only for
+  // flavors that the server checks: AUTH_NONE, AUTH_SYS and those of Server::accept_flavor().
   virtual AuthStatus check_credential(std::uint32_t /*procedure*/,
                                       const Credential& /*credential*/) const noexcept {
     return AuthStatus::kOk;

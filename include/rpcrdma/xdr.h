@@ -56,7 +56,7 @@ inline void store_word(std::byte* at, std::uint32_t value) noexcept {
   if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap32(value);
   std::memcpy(at, &value, kWordSize);
 }
-// Whether these four words are zero.
+// Returns whether these four words are zero.
 inline bool are_four_zero(const std::byte* at) noexcept {
   std::uint64_t halves[2];
   std::memcpy(halves, at, sizeof halves);
@@ -116,7 +116,7 @@ class RPCRDMA_EXPORT Reader {
   // RFC 4506 §4.11: like opaque(); does not check for ASCII.
   std::string_view string(std::uint32_t size_max, std::string_view field) noexcept;
 
-  // From now on opaque() and string() skip the fill bytes in front of aligned data.
+  // Makes opaque() and string() skip the fill bytes in front of aligned data from now on.
   void set_alignment(const Alignment& alignment) noexcept { alignment_ = alignment; }
   // Skips alignment before a counted item of this many bytes, after its count; opaque() does this
   // itself.
@@ -143,7 +143,7 @@ class RPCRDMA_EXPORT Reader {
     if (!ok_) return Unexpected<DecodeError>(error_);
     return value;
   }
-  // The same, but refuses left-over bytes (kTrailing).
+  // Does the same, but refuses left-over bytes (kTrailing).
   template <class T>
   Expected<T, DecodeError> finish_all(T value) const {
     if (ok_ && remaining() != 0) {
@@ -218,8 +218,8 @@ class RPCRDMA_EXPORT Writer {
   void opaque_fixed(Bytes value) noexcept;
   void string(std::string_view value) noexcept;
 
-  // For data that stays in place and travels by reference: only the count word, and only the zeroed
-  // fill, of an opaque of `size` bytes.
+  // These serve data that stays in place and travels by reference: only the count word, and only
+  // the zeroed fill, of an opaque of `size` bytes.
   void opaque_header(std::uint32_t size) noexcept {
     u32(size);
   }
@@ -248,7 +248,7 @@ class RPCRDMA_EXPORT Writer {
   }
 
  private:
-  // Where to write the next `size` bytes; null when size is 0, and after a failure.
+  // Returns where to write the next `size` bytes; null if size is 0, and after a failure.
   std::byte* take(std::size_t size) noexcept {
     if (size == 0) return nullptr;
     if (!ok_ || output_.size() - position_ < size) [[unlikely]] {

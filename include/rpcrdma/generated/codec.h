@@ -91,7 +91,7 @@ class SizeCounter {
     if (items_++ < kBulkItemsMax) by_reference_ += size;
   }
   std::uint64_t size() const noexcept { return size_; }
-  // Without bulk items that go by reference: the room that a MessageWriter needs.
+  // Returns the room that a MessageWriter needs, without bulk items that go by reference.
   std::uint64_t in_place() const noexcept { return size_ - by_reference_; }
 
  private:

@@ -45,8 +45,8 @@ class Places {
   template <class Buffer>
   requires std::is_convertible_v<Buffer&&, MutableBytes> Places(Buffer&& buffer)
   noexcept : places_{MutableBytes(buffer)}, count_(1) {}  // implicit: a buffer is the usual case
-  // At most kBulkItemsMax; with more, the call fails with kTooLarge. No initializer_list, since GCC
-  // 12 accepts none within a co_await expression.
+  // Takes at most kBulkItemsMax; with more, the call fails with kTooLarge. No initializer_list,
+  // since GCC 12 accepts none within a co_await expression.
   template <class... Buffers>
   requires(sizeof...(Buffers) > 1 && (std::is_convertible_v<Buffers&&, MutableBytes> && ...))
       Places(Buffers&&... buffers)
