@@ -37,7 +37,7 @@ void refuse_idle_options(const ClientSettings& client, const NfsSettings& settin
                          const nfs::NfsUrl& url) {
   if (!url.is_rdma && !settings.has_rdma) {
     client.common.refuse({"--capture"},
-                         "what goes over RDMA; nfs+tcp:// is plain TCP, which tcpdump records");
+                         "connections over RDMA; nfs+tcp:// is plain TCP, which tcpdump records");
     client.common.refuse({"--provider", "--registration", "--crc", "--ird", "--ord", "--inline",
                           "--receive-size", "--credits", "--profile", "--rpcrdma-version"},
                          "RDMA, and nfs+tcp:// is plain TCP");

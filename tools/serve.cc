@@ -422,8 +422,8 @@ void open_store(const ServeOptions& options, StderrLog& log, std::optional<blob:
 // Threads that wait for a cluster that does not answer cannot be ended.
 [[noreturn]] void leave_what_waits() {
   std::fputs(
-      "rpcrdma: calls are left that wait for what keeps the files of an export; their "
-      "clients ask again\n",
+      "rpcrdma: exiting with calls that wait for an export's storage; their clients will "
+      "retry\n",
       stderr);
   std::fflush(nullptr);
   ::_exit(static_cast<int>(kFailed));

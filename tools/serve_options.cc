@@ -60,7 +60,7 @@ void NfsOptions::add_to(Command& command) {
        {.check = not_empty}},
       {"--handles",
        &handles,
-       "what file handles are: the kernel's (which takes root, and a file system that can be "
+       "the kind of file handles: the kernel's (which takes root, and a file system that can be "
        "exported), or numbers in a table beside the key, which follow what is moved through this "
        "server alone; any: the first, or else the second",
        {.choices = "any|kernel|table"}},
@@ -90,7 +90,7 @@ void ServeOptions::add_store_to(Command& command) {
        "power"},
       {"--upload-idle",
        &upload_idle_s,
-       "seconds after which a put is forgotten to which nothing comes any more",
+       "seconds after which an idle upload is discarded",
        {.range = {0.001, 31'536'000.0}}},
       {"--sec",
        &security,
@@ -105,7 +105,7 @@ void ServeOptions::add_store_to(Command& command) {
        {.check = not_empty}},
       {"--log-level",
        &log_level,
-       "what is written to standard error: none, error, warning, info (connections and changes as "
+       "the messages for standard error: none, error, warning, info (connections and changes as "
        "well), debug (everything)",
        {.choices = "none|error|warning|info|debug"}},
   });

@@ -274,7 +274,7 @@ void add_put(Command& program) {
   command.add({
       {"FILE",
        &settings.file,
-       "what to send, read to its end: a file, a FIFO, a device; - for standard input",
+       "the input, read to its end: a file, a FIFO, a device; - for standard input",
        {.check = problem_with_input, .checked_as = "FILE", .is_required = true}},
       {"NAME", &settings.name, "its name on the server (default: the file's; - has none)"},
   });

@@ -47,7 +47,7 @@ struct Unused {
 };
 constexpr Unused kUnused[] = {
     {"async",
-     "what a client has committed is on the disk; --nfs-async answers changes of names and "
+     "committed data is on the disk; --nfs-async answers changes of names and "
      "attributes before they are"},
     {"subtree_check",
      "handles have a seal, so that none can be guessed, but a file that is moved out of the "

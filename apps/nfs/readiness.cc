@@ -44,8 +44,7 @@ std::string Readiness::why_not(std::chrono::milliseconds patience) {
     if (!why.empty()) why += "; ";
     if (is_late) {
       const auto waited = std::chrono::duration<double>(Clock::now() - look.begun.value_or(asked));
-      why += fmt::format("what keeps the files of {} has not answered for {:.1f} s", name,
-                         waited.count());
+      why += fmt::format("the storage of {} has not answered for {:.1f} s", name, waited.count());
     } else {
       why += fmt::format("the directory of {} cannot be looked at: {}", name, to_text(look.status));
     }

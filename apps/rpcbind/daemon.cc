@@ -84,7 +84,7 @@ Expected<rpcbind::rpcblist_ptr, Error> Daemon::list() {
   rpcbind::rpcblist_ptr entries;
   rpcbind::decode_rpcblist_ptr(reply->results(), entries);
   if (!reply->finish()) return entries;
-  return Unexpected<Error>(unusable("what should be its list cannot be decoded"));
+  return Unexpected<Error>(unusable("its list cannot be decoded"));
 }
 
 Expected<bool, Error> Daemon::ask_boolean(std::uint32_t procedure, const rpcbind::rpcb& argument) {
@@ -92,7 +92,7 @@ Expected<bool, Error> Daemon::ask_boolean(std::uint32_t procedure, const rpcbind
   if (!reply) return Unexpected<Error>(std::move(reply.error()));
   const bool done = reply->results().xdr().boolean("result");
   if (!reply->finish()) return done;
-  return Unexpected<Error>(unusable("what should be TRUE or FALSE cannot be decoded"));
+  return Unexpected<Error>(unusable("its answer cannot be decoded as TRUE or FALSE"));
 }
 
 // The procedures that are called here have the same numbers, arguments and results in both

@@ -453,7 +453,7 @@ class GatewaysTest(Fixture):
             self.cluster.pause(f"mds.{clusters.NAME}")
             try:
                 wait_until(lambda: page.ask_page()[0] == 503)
-                self.assertIn("what keeps the files of /tree has not answered", page.ask_page()[1])
+                self.assertIn("the storage of /tree has not answered", page.ask_page()[1])
                 done = subprocess.run([COMMAND, "ping", "--ready", url(one), "--timeout", "3"], capture_output=True,
                                       text=True, timeout=BOUND_S, check=False)
                 self.assertIn(done.returncode, (1, 3), done.stderr)

@@ -634,7 +634,7 @@ class NfsCommandTest(CommandFixture):
 
     def test_options_without_an_effect_are_wrong_usage(self):
         tcp = next(url for url in self.urls if url.startswith("nfs+tcp"))
-        self.failed(2, "--capture is for what goes over RDMA", "ls", tcp, "--capture", self.root / "trace")
+        self.failed(2, "--capture is for connections over RDMA", "ls", tcp, "--capture", self.root / "trace")
         self.assertFalse((self.root / "trace").exists())
         self.failed(2, "--show-characteristics is for rdma:// URLs", "ls", self.url, "--show-characteristics")
         self.failed(2, "--request is for rdma:// URLs", "ls", self.url, "--request", "rbsiz=64k")

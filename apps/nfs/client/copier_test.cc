@@ -232,7 +232,7 @@ TEST_P(Copying, LeavesDevicesAndTheLikeWhereTheyAre) {
   served_->write_file("fifo", "abc");
   ASSERT_EQ(::mkfifo((here_ / "fifo").c_str(), 0600), 0);
   EXPECT_THAT(messages(down("fifo", "fifo")),
-              testing::HasSubstr("is no file, and is not replaced"));
+              testing::HasSubstr("is not a regular file and is not replaced"));
   EXPECT_TRUE(fs::is_fifo(here_ / "fifo"));
   fs::create_symlink(here_ / "fifo", here_ / "to-fifo");
   EXPECT_THAT(messages(down("fifo", "to-fifo")), testing::HasSubstr("is not replaced"));

@@ -399,7 +399,7 @@ Result<void> CopyRun::equal_here(const FileJob& job, std::uint64_t offset, rpcrd
     // Comparing spans of std::byte, std::ranges::equal would look at each by itself.
     if (*got != there.size() || std::memcmp(here.data(), there.data(), there.size()) != 0) {
       return Unexpected<Failure>(
-          Failure{.local = "what the server has is not what is here, between byte " +
+          Failure{.local = "the server's copy differs from the file here, between byte " +
                            std::to_string(offset + done) + " and " +
                            std::to_string(offset + done + there.size())});
     }

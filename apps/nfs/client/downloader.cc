@@ -302,8 +302,8 @@ Task<Result<void>> Downloader::move_content(FileJob& job) {
   }
   if (there && S_ISREG(there->st_mode) && !options().keep) job.kept.mode = Kept::of(*there).mode;
   if (is_special(directory, job.name)) {
-    co_return Unexpected<Failure>(
-        Failure::here("what has the name here is no file, and is not replaced; cat writes to it"));
+    co_return Unexpected<Failure>(Failure::here(
+        "the destination is not a regular file and is not replaced; use cat to write to it"));
   }
   job.here = unnamed_file(directory);
   std::optional<std::string> temporary;

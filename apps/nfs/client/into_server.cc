@@ -64,7 +64,7 @@ Task<Result<Node>> IntoServer::target_folder(const std::string& target, bool is_
   const auto find_above = [&] { return server().look_up_path(above); };
   auto parent = co_await patiently(find_above);
   if (parent && parent->attributes.type != nfs3::ftype3::NF3DIR) {
-    co_return Unexpected<Failure>(Failure::here("what it is to be in is no directory"));
+    co_return Unexpected<Failure>(Failure::here("its parent at the server is no directory"));
   }
   co_return parent;
 }

@@ -100,7 +100,7 @@ std::string Failure::message() const {
   if (error) return text + error->message();
   text += to_text(status);
   if (status == nfsstat3::NFS3ERR_ACCES && ::geteuid() == 0) {
-    text += " (exports take root for nobody, unless they say no_root_squash)";
+    text += " (root is mapped to nobody unless the export has no_root_squash)";
   }
   return text;
 }
@@ -357,8 +357,9 @@ Task<Result<std::vector<Listed>>> Mounted::list(nfs3::nfs_fh3 directory) {
   }
 }
 
-// A CREATE whose answer was lost may still be executed when data has been written by another one:
-// it sets no size. What was there is cut by a call that changes nothing of what was changed since.
+// A CREATE whose answer was lost may still be executed after another one has written data, so that
+// it sets no size. Content of an existing file is cut by a further call, which changes nothing that
+// was written since.
 Task<Result<Node>> Mounted::create(nfs3::nfs_fh3 directory, std::string name, std::uint32_t mode,
                                    Route route) {
   nfs3::createhow3 how;

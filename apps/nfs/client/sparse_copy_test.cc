@@ -122,7 +122,7 @@ TEST_P(SparseCopying, ComparingFindsWhatIsInAHole) {
     }
   };
   EXPECT_THAT(messages(up("file", "", options)),
-              testing::HasSubstr("what the server has is not what is here"));
+              testing::HasSubstr("the server's copy differs from the file here"));
 }
 
 TEST_P(SparseCopying, FileThatIsWrittenAgainBeginsEmpty) {
