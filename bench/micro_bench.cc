@@ -1,4 +1,4 @@
-// What the pieces cost, by Google Benchmark: codecs, CRC, and whole calls in one process.
+// Measures the pieces by Google Benchmark: codecs, CRC, and whole calls in one process.
 //
 // `make bench`. These are for comparing a change with the state before it, on one machine, in one
 // sitting; client and server share a thread here, so that a call costs what both sides do.

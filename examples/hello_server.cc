@@ -1,5 +1,5 @@
-// Answers greetings; prints where it listens. Ends with SIGTERM, or after the calls that it is
-// told. usage: hello_server [URL [CALLS]]
+// Answers greetings; prints where it listens. Ends with SIGTERM, or after CALLS calls. usage:
+// hello_server [URL [CALLS]]
 #include <rpcrdma/function_service.h>
 #include <rpcrdma/server.h>
 

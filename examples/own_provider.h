@@ -44,7 +44,7 @@ using Failure = rpcrdma::Unexpected<rdma::Error>;
 class Listener;
 class QueuePair;
 
-// What the providers are plugged into. Outlives them.
+// The wire into which the providers are plugged. Outlives them.
 struct Wire {
   std::recursive_mutex mutex;
   std::map<std::string, Listener*, std::less<>> listeners;
@@ -57,7 +57,7 @@ inline Instant now() {
   return Instant(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-// What a provider sleeps on. A descriptor, since it may be rung by a signal handler.
+// A provider sleeps on this. It is a descriptor, since a signal handler may ring it.
 class Bell {
  public:
   Bell() : descriptor_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -209,7 +209,7 @@ class QueuePair final : public rdma::QueuePair {
     if (region == regions_.end()) return std::nullopt;
     return part_of(region->second, slice.offset, slice.size, to_write);
   }
-  // What a peer may reach. An address below the start becomes a huge offset.
+  // Returns the memory that a peer may access. An address below the start becomes a huge offset.
   std::optional<Memory> find(const work::Remote& remote, bool to_write) const {
     const auto exposure = exposures_.find(remote.tag);
     if (exposure == exposures_.end()) return std::nullopt;
@@ -238,7 +238,7 @@ class QueuePair final : public rdma::QueuePair {
     return all;
   }
 
-  // --- Work. What was posted before the connection is there can only be local.
+  // --- Work. Before the connection is up, only local work can be posted.
 
   void run(const work::Request& request, const work::Receive& work) {
     receives_.push_back({request.id, {work.into.begin(), work.into.end()}});
@@ -286,7 +286,7 @@ class QueuePair final : public rdma::QueuePair {
     complete({.id = request.id}, request.signaled);
   }
 
-  // Of the peer. False: this side cannot take it.
+  // Takes a message of the peer. False: this side cannot take it.
   bool receive(const std::vector<std::byte>& message, std::optional<SteeringTag> invalidated) {
     if (receives_.empty()) return false;
     const auto [id, into] = std::move(receives_.front());

@@ -9,7 +9,7 @@
 
 namespace {
 
-// What belongs to one thread.
+// The objects of one thread.
 struct Shard {
   rpcrdma::Server server;
   rpcrdma::FunctionService service{};

@@ -1,4 +1,4 @@
-// What both clients of the NFS bench are told, and what they print.
+// The arguments and the output of both clients of the NFS bench.
 #ifndef RPCRDMA_BENCH_NFS_CASES_H_
 #define RPCRDMA_BENCH_NFS_CASES_H_
 

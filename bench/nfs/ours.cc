@@ -1,4 +1,4 @@
-// Calls of our NFS client, as many under way as it is told.
+// Makes calls of our NFS client, DEPTH of them at a time.
 //
 // usage: nfs_bench_ours URL crc|no-crc read|write|getattr|lookup DEPTH SECONDS
 #include <memory>
