@@ -105,7 +105,7 @@ TEST_F(LogTest, FloodIsCutAndCounted) {
   EXPECT_EQ(later[0], "info 900 lines were left out here");
 }
 
-TEST_F(LogTest, WhatIsLeftOutIsSaidAtTheEnd) {
+TEST_F(LogTest, ReportsOmittedLinesAtTheEnd) {
   {
     StderrLog one = log();
     for (int i = 0; i < 130; ++i) one.write(LogLevel::kInfo, "x");

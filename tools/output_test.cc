@@ -57,7 +57,7 @@ TEST_P(OutputTest, FileAppearsWhenItIsCompleteAndReplacesTheOldOne) {
   }
 }
 
-TEST_P(OutputTest, WhatIsGivenUpLeavesNothing) {
+TEST_P(OutputTest, LeavesNothingWhenGivenUp) {
   {
     Output output(path("file"), "name", GetParam());
     ASSERT_TRUE(write(output, "half"));

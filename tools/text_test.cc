@@ -30,7 +30,7 @@ TEST(Text, NamesThatCanBeSeenStay) {
   }
 }
 
-TEST(Text, WhatControlsATerminalIsEscaped) {
+TEST(Text, EscapesCharactersThatControlATerminal) {
   EXPECT_EQ(escaped("\x1b[2J"), "\\x1b[2J");
   EXPECT_EQ(escaped("a\nb\tc\r\x7f"), "a\\x0ab\\x09c\\x0d\\x7f");
   EXPECT_EQ(escaped("\xc2\x9b"), "\\xc2\\x9b") << "CSI in one character";
@@ -42,7 +42,7 @@ TEST(Text, WhatControlsATerminalIsEscaped) {
   EXPECT_EQ(printable("C:\\x\n"), "C:\\x\\x0a");
 }
 
-TEST(Text, WhatIsNotUtf8IsEscaped) {
+TEST(Text, EscapesBytesThatAreNotUtf8) {
   for (const char* const name : {"\xff", "\x80", "\xc3", "\xc0\xaf", "\xed\xa0\x80",
                                  "\xf4\x90\x80\x80", "\xe2\x82", "a\xffz"}) {
     EXPECT_FALSE(is_utf8(name));

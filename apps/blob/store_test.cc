@@ -321,7 +321,7 @@ TEST_F(StoreTest, CommitFailsWhenTheDiskDoes) {
   EXPECT_FALSE(exists("name"));
 }
 
-TEST_F(StoreTest, CommitDoesWithoutTheDiskIfToldSo) {
+TEST_F(StoreTest, CommitSkipsTheDiskIfConfiguredSo) {
   options_.sync = nullptr;
   EXPECT_EQ(put(id_, "name", data(100)), blob_status::BLOB_OK);
 }

@@ -157,7 +157,7 @@ TEST_F(Attributes, RefusedCreateLeavesNothingBehind) {
   EXPECT_EQ(served_->read_file("old"), "content");
 }
 
-TEST_F(Attributes, OfASymbolicLinkAreSetWithoutItsMode) {
+TEST_F(Attributes, AreSetWithoutTheModeForASymbolicLink) {
   const User somebody = own_user();
   std::filesystem::create_symlink("nowhere", served_->path("link"));
   sattr3 attributes;
@@ -167,7 +167,7 @@ TEST_F(Attributes, OfASymbolicLinkAreSetWithoutItsMode) {
   EXPECT_EQ(status_of("link").st_mtim.tv_sec, 100);
 }
 
-TEST_F(Attributes, OfANewFileMayNameAGroupOfTheCaller) {
+TEST_F(Attributes, MayNameAGroupOfTheCallerForANewFile) {
   if (::geteuid() != 0) GTEST_SKIP() << "identities are taken by root alone";
   const User member = user(kUser, kGroup, {kOtherGroup});
   sattr3 attributes;
@@ -227,7 +227,7 @@ TEST_F(Attributes, AreThoseFromAfterWhatWasRead) {
   expect_now(plus.resok()->dir_attributes, "directory");
 }
 
-TEST_F(Attributes, OfAnExclusiveCreateAreKnownAgainWithEachBitOfTheVerifier) {
+TEST_F(Attributes, KeepEachBitOfTheVerifierOfAnExclusiveCreate) {
   const User somebody = own_user();
   createverf3 verifier{};
   for (std::size_t i = 0; i < verifier.size(); ++i) {
@@ -242,7 +242,7 @@ TEST_F(Attributes, OfAnExclusiveCreateAreKnownAgainWithEachBitOfTheVerifier) {
   }
 }
 
-TEST_F(Attributes, OfAFileThatHoldsDataAreNoVerifier) {
+TEST_F(Attributes, AreNoVerifierIfTheFileHoldsData) {
   const User somebody = own_user();
   createverf3 verifier{};
   verifier[0] = verifier[4] = std::byte{7};
@@ -263,7 +263,7 @@ TEST_F(Attributes, OfAFileThatHoldsDataAreNoVerifier) {
   EXPECT_EQ(somebody.create("new", exclusive(verifier)), nfsstat3::NFS3ERR_EXIST) << "its mode";
 }
 
-TEST_F(Attributes, OfTheFileSystemAreItsOwn) {
+TEST_F(Attributes, ReportTheFileSystemsOwnLimits) {
   const User somebody = own_user();
   const auto info = somebody.nfs().NFSPROC3_FSINFO({somebody.root}).value();
   ASSERT_EQ(info.status(), nfsstat3::NFS3_OK);

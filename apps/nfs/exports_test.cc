@@ -156,7 +156,7 @@ TEST(ParseExport, SaysThatZonesAreNotCompared) {
   EXPECT_THAT(parse_export("/d:client=fe80::1%eth0").error(), HasSubstr("a zone"));
 }
 
-TEST(ParseExport, OfACephFsHasOptionsOfItsOwn) {
+TEST(ParseExport, TakesTheOptionsOfACephFs) {
   const auto made = parse_export("ceph:/vol/a/:conf=/etc/ceph/c.conf,id=nfs,ro,fs=b,gateway=g1");
   ASSERT_TRUE(made) << made.error();
   EXPECT_EQ(made->directory, "ceph:/vol/a");

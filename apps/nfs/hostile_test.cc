@@ -312,7 +312,7 @@ TEST_P(HostileNfs, AFileIsNoDirectoryToWorkIn) {
   EXPECT_THAT(names(), UnorderedElementsAre("file", "victim"));
 }
 
-TEST_P(HostileNfs, WhatIsGoneIsNoDirectoryToWorkIn) {
+TEST_P(HostileNfs, RemovedDirectoryIsStaleForEachProcedure) {
   std::filesystem::create_directory(served_->path("gone"));
   const nfs_fh3 gone = handle_of(root_, "gone");
   ASSERT_EQ(nfs_->NFSPROC3_RMDIR({{root_, "gone"}})->status(), nfsstat3::NFS3_OK);

@@ -60,7 +60,7 @@ class Paths : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Of, Paths, testing::Values("kernel", "table"),
                          [](const auto& test) { return test.param; });
 
-TEST_P(Paths, OfMountsFollowSymbolicLinksInsideTheExport) {
+TEST_P(Paths, FollowSymbolicLinksInsideTheExportInAMount) {
   std::filesystem::create_directories(served_->path("a/b"));
   link("in", "a");
   link("a/up", "../a/b");
@@ -78,7 +78,7 @@ TEST_P(Paths, OfMountsFollowSymbolicLinksInsideTheExport) {
   }
 }
 
-TEST_P(Paths, OfMountsLeadNowhereElse) {
+TEST_P(Paths, LeadNowhereElseInAMount) {
   std::filesystem::create_directories(served_->path("a/b"));
   served_->write_file("file", "");
   const std::string name = std::filesystem::path(served_->folder()).filename();
@@ -105,7 +105,7 @@ TEST_P(Paths, OfMountsLeadNowhereElse) {
 
 // A link that is followed again and again makes the server do no more than a bounded number of
 // steps.
-TEST_P(Paths, OfMountsAreBoundedWhereLinksMakeThemLonger) {
+TEST_P(Paths, AreBoundedInAMountIfLinksMakeThemLonger) {
   std::filesystem::create_directory(served_->path("a"));
   std::string text = "a";
   while (text.size() < 3000) text += "/../a";
@@ -113,7 +113,7 @@ TEST_P(Paths, OfMountsAreBoundedWhereLinksMakeThemLonger) {
   EXPECT_EQ(mount("long").fhs_status(), mountstat3::MNT3ERR_NAMETOOLONG);
 }
 
-TEST_P(Paths, ThatEverybodyMayMountAreListedSo) {
+TEST_P(Paths, AreListedForEverybodyIfEverybodyMayMountThem) {
   nfs::ExporterOptions options;
   for (const char* const rules :
        {"client=192.0.2.0/24,client=*,name=/both", "client=192.0.2.0/24,name=/some"}) {
@@ -136,7 +136,7 @@ TEST_P(Paths, ThatEverybodyMayMountAreListedSo) {
   EXPECT_THAT(groups_of("/data"), ElementsAre()) << "nobody is named, and everybody meant";
 }
 
-TEST_P(Paths, OfAnyLengthHaveAWayUp) {
+TEST_P(Paths, HaveAWayUpAtAnyLength) {
   std::vector<nfs_fh3> way{root_};
   const std::string name(250, 'd');
   constexpr std::size_t kDepth = 40;  // 10,000 bytes

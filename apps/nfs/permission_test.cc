@@ -81,7 +81,7 @@ class Permission : public testing::Test {
   std::optional<nfs::Served> served_;
 };
 
-TEST_F(Permission, WhatAUserMakesIsItsOwn) {
+TEST_F(Permission, FilesBelongToTheUserThatMakesThem) {
   ASSERT_EQ(::chmod(served_->folder().c_str(), 0777), 0);
   const User somebody = user(kUser);
   ASSERT_EQ(somebody.create("new", 0606), nfsstat3::NFS3_OK);
@@ -138,7 +138,7 @@ TEST_F(Permission, TheOwnerGoesOnWritingAFileThatIsReadOnly) {
   EXPECT_EQ(owner.read(owner.handle_of("hidden")), nfsstat3::NFS3_OK);
 }
 
-TEST_F(Permission, WhoMayExecuteAFileMayLoadIt) {
+TEST_F(Permission, RightToExecuteLetsACallerLoadTheFile) {
   make_file("program", 0711);
   const User somebody = user(kUser);
   EXPECT_EQ(somebody.read(somebody.handle_of("program")), nfsstat3::NFS3_OK);
@@ -222,7 +222,7 @@ TEST_F(Permission, RootIsNobodyWhereItIsSquashed) {
   EXPECT_EQ(status_of("new").st_gid, kNobody);
 }
 
-TEST_F(Permission, WhatASquashedRootMakesForOthersIsNobodys) {
+TEST_F(Permission, FilesOfASquashedRootBelongToNobody) {
   ASSERT_EQ(::chmod(served_->folder().c_str(), 0777), 0);
   const User root = user(0, 0, {0}, "/squash");
   createhow3 how;

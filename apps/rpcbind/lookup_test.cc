@@ -83,7 +83,7 @@ TEST_F(Lookup, PortMapperKnowsNothingOfRdma) {
   EXPECT_NE(url.error().cause.find("port mapper"), std::string::npos) << url.error().message();
 }
 
-TEST_F(Lookup, ProgramThatIsNotRegisteredIsTold) {
+TEST_F(Lookup, ReportsAProgramThatIsNotRegistered) {
   const auto url = look_up();
   ASSERT_FALSE(url);
   EXPECT_EQ(url.error().code, Errc::kNotAvailable);
@@ -91,7 +91,7 @@ TEST_F(Lookup, ProgramThatIsNotRegisteredIsTold) {
   EXPECT_NE(url.error().operation.find(std::to_string(kProgram)), std::string::npos);
 }
 
-TEST_F(Lookup, NonsenseIsTold) {
+TEST_F(Lookup, ReportsNonsense) {
   for (const char* answer : {"nonsense", "192.0.2.7", "192.0.2.7.78.81.1", "::1.78.81",
                              "192.0.2.7.0.0", "192.0.2.7.78.81 ", "\x1b[2J.1.1"}) {
     const Error error = why(answer);

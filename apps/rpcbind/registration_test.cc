@@ -69,7 +69,7 @@ TEST(Registration, ReplacesWhatAServerLeftThatWasKilled) {
   EXPECT_EQ(daemon.entries[kKey].r_addr, "127.0.0.1.78.81");
 }
 
-TEST(Registration, OfAnotherUserIsLeftAndTold) {
+TEST(Registration, LeavesAnotherUsersEntryAndReportsIt) {
   FakeDaemon daemon;
   daemon.entries[kKey] = {kRegistered.program, kRegistered.version, "rdma", "127.0.0.1.1.1",
                           "1000"};
@@ -130,7 +130,7 @@ TEST(Registration, EndLeavesWhatAnotherServerHasRegisteredMeanwhile) {
   EXPECT_TRUE(daemon.entries.empty());
 }
 
-TEST(Registration, DaemonThatForgotItIsFineAndOneThatIsGoneIsTold) {
+TEST(Registration, ReportsADaemonThatIsGoneButNotOneThatForgotIt) {
   auto daemon = std::make_unique<FakeDaemon>();
   auto forgotten = Registration::make(kRegistered, at(20049), daemon->where());
   ASSERT_TRUE(forgotten);
@@ -145,7 +145,7 @@ TEST(Registration, DaemonThatForgotItIsFineAndOneThatIsGoneIsTold) {
   EXPECT_TRUE(kept->end()) << "there is nothing left to do";
 }
 
-TEST(Registration, OfAnAddressWithoutUniversalFormIsRefused) {
+TEST(Registration, RefusesAnAddressWithoutUniversalForm) {
   FakeDaemon daemon;
   const auto registration =
       Registration::make(kRegistered, endpoints_of("[fe80::1%eth0]:20049"), daemon.where());

@@ -69,7 +69,7 @@ TEST_F(RpcbindOverRdma, NetidIsThatOfTheQuestionUnlessItIsSaid) {
   }
 }
 
-TEST_F(RpcbindOverRdma, AnotherVersionOfTheProgramIsToldUnlessItMustBeThisOne) {
+TEST_F(RpcbindOverRdma, AnotherVersionOfTheProgramIsReturnedUnlessItMustBeThisOne) {
   rpcbind::RPCBVERS4_Client rpcbind(*client_);
   EXPECT_NE(rpcbind.RPCB4PROC_GETADDR(question(kVersion + 1, "rdma")).value(), "");
   EXPECT_EQ(rpcbind.RPCB4PROC_GETVERSADDR(question(kVersion + 1, "rdma")).value(), "");

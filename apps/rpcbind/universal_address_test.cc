@@ -92,7 +92,7 @@ TEST(UniversalAddress, AddressOfAServerIsRead) {
   }
 }
 
-TEST(UniversalAddress, WildcardsAndLoopbacksAreTold) {
+TEST(UniversalAddress, RecognisesWildcardsAndLoopbacks) {
   EXPECT_TRUE(from_universal("rdma", "0.0.0.0.1.1")->is_wildcard());
   EXPECT_TRUE(from_universal("rdma6", "::.1.1")->is_wildcard());
   EXPECT_FALSE(from_universal("rdma6", "::1.1.1")->is_wildcard());

@@ -127,7 +127,7 @@ TEST(RingDeathTest, OneMoreThanItIsForIsOurBugAndAborts) {
 }
 
 // An event is handled in place, and what handles it causes others.
-TEST(Ring, WhatIsLookedAtStaysReadableWhileOthersAreAdded) {
+TEST(Ring, KeepsAnElementReadableWhileOthersAreAdded) {
   Ring<int> ring(1 << 12);
   ring.push(-1);
   const int& first = ring.front();

@@ -50,7 +50,7 @@ TEST(Expected, HoldsAValueOrAnError) {
   EXPECT_EQ(missed.error(), "it is not there");
 }
 
-TEST(Expected, OfVoidHoldsNothingOrAnError) {
+TEST(Expected, HoldsNothingOrAnErrorForVoid) {
   EXPECT_TRUE(done(true));
   EXPECT_NO_THROW(done(true).value());
   ASSERT_FALSE(done(false));

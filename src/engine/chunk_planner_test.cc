@@ -279,7 +279,7 @@ TEST(PlanReply, MessageOfExactlyTheThresholdStaysInlineAndOneWordMoreDoesNot) {
   EXPECT_EQ(reply(stream_of(kThreshold - 24, {}), {}).plan.form, ReplyForm::kErrChunk);
 }
 
-TEST(PlanReply, WhatFitsNowhereIsAnErrorHeader) {
+TEST(PlanReply, ReplyThatFitsNowhereIsAnErrorHeader) {
   EXPECT_EQ(reply(stream_of(5000, {}), {}).plan.form, ReplyForm::kErrChunk);
   EXPECT_EQ(reply(stream_of(24, {300}), offer({{200}})).plan.form, ReplyForm::kErrChunk);
   const std::vector<wire::Segment> tiny{{SteeringTag{9}, 4999, 0}};

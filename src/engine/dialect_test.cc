@@ -72,7 +72,7 @@ TEST_F(DialectV1, DirectionIsThatOfTheRpcMessageBehindTheHeader) {
   EXPECT_EQ(direction(header(v1::NoMsg{}), {7, 1}), Direction::kUnknown);
 }
 
-TEST_F(DialectV1, ErrorsAreToldApartAndMayEchoAnyVersion) {
+TEST_F(DialectV1, DistinguishesErrorsWhichMayEchoAnyVersion) {
   EXPECT_EQ(decoded(header(v1::ErrVers{1, 1}, 3)).kind, Kind::kErrorVersion);
   EXPECT_EQ(decoded(header(v1::ErrChunk{}, 2)).kind, Kind::kErrorChunk);
   EXPECT_EQ(decoded_words({7, 1, 5, 4, 9}).kind, Kind::kErrorUnknown) << "no such error";
@@ -95,7 +95,7 @@ TEST_F(DialectV1, OtherVersionsAreNotMalformed) {
   EXPECT_EQ(decoded_words({7, 1, 5}).kind, Kind::kTooShort);
 }
 
-TEST_F(DialectV1, WhatOnlyRfc5666HadIsNamed) {
+TEST_F(DialectV1, NamesMessagesThatOnlyRfc5666Has) {
   const Received padded = decoded(header(v1::Msgp{64, 512}), {7, 0});
   EXPECT_EQ(padded.kind, Kind::kPadded);
   EXPECT_EQ(padded.alignment, 64U);
@@ -213,7 +213,7 @@ TEST_F(DialectV2, OptionIsItsTypeAndInformation) {
   EXPECT_EQ(direction_of(Dialect::kV2, option), Direction::kReply);
 }
 
-TEST_F(DialectV2, WhatItCannotReadHasAKind) {
+TEST_F(DialectV2, ClassifiesMessagesThatItCannotRead) {
   EXPECT_EQ(decoded_words({7, 1, 5, 0, 0, 0, 0}).kind, Kind::kOtherVersion);
   EXPECT_EQ(decoded_words({7, 2, 5, 2, 0, 0, 0, 0}).kind, Kind::kMalformed) << "RDMA_MSGP";
   EXPECT_EQ(decoded_words({7, 2, 5, 0, 2, 0, 0, 0}).kind, Kind::kMalformed) << "no direction";

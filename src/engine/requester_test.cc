@@ -804,7 +804,7 @@ TEST(Negotiate, RemoteInvalidationTakesTheFlagOfBothSides) {
   }
 }
 
-TEST(Negotiate, CountsOnNoMoreThanThePeerWasTold) {
+TEST(Negotiate, CountsOnNoMoreThanWasAnnounced) {
   Options options;
   options.inline_send = 2930;
   options.inline_receive = 3071;

@@ -555,7 +555,7 @@ TEST_F(ExposedReplies, ItemIsExposedUntilItsDone) {
   EXPECT_EQ(server.receives_posted(), 4U + 2U);
 }
 
-TEST_F(ExposedReplies, WhatIsNoItemGoesAtPositionZero) {
+TEST_F(ExposedReplies, PutDataOutsideOfItemsAtPositionZero) {
   const Fragment runs[] = {{Lease{50}, 5000, 0, 0}, {Lease{51}, 6000, 8, 1}};
   answer(call(1, true), runs);
   server.expose_all();

@@ -117,7 +117,7 @@ TEST_F(Offer, FitsAReceiveOfVersionOne) {
   EXPECT_TRUE(other.take_action<Expose>()) << "a byte more goes by a Read chunk";
 }
 
-TEST_F(Offer, ThatIsTakenBringsTheSizesOfVersionTwo) {
+TEST_F(Offer, BringsTheSizesOfVersionTwoWhenTaken) {
   ASSERT_TRUE(start(1));
   client.done(take_offer(1).id);
   reply(1);
@@ -127,7 +127,7 @@ TEST_F(Offer, ThatIsTakenBringsTheSizesOfVersionTwo) {
   EXPECT_FALSE(client.engine.link().remote_invalidation) << "private data does not count";
 }
 
-TEST_F(Offer, ThatIsRefusedIsTheSameCallInVersionOne) {
+TEST_F(Offer, BecomesTheSameCallInVersionOneWhenRefused) {
   for (const std::uint32_t version : {1U, 2U}) {  // RFC 5666 names its own, RFC 8166 echoes ours
     SCOPED_TRACE(version);
     Endpoint fresh(Role::kClient, of_versions(1, 2), LinkParameters{2048, 3072, 16, true});
@@ -155,7 +155,7 @@ TEST_F(Offer, ThatIsRefusedIsTheSameCallInVersionOne) {
   }
 }
 
-TEST_F(Offer, ThatIsRefusedAgainFailsTheCall) {
+TEST_F(Offer, FailsTheCallWhenRefusedAgain) {
   ASSERT_TRUE(start(1));
   client.done(take_offer(1).id);
   refuse(1);
@@ -264,7 +264,7 @@ TEST_F(Offer, IsNotTakenBehindItsTime) {
   expect_given_up(GivenUp::kNoAnswer);
 }
 
-TEST_F(Offer, OfAConnectionThatEndedHasNoTimeLimit) {
+TEST_F(Offer, HasNoTimeLimitOnceTheConnectionEnded) {
   ASSERT_TRUE(start(1));
   client.done(take_offer(1).id);
   client.engine.handle_disconnected();
@@ -274,7 +274,7 @@ TEST_F(Offer, OfAConnectionThatEndedHasNoTimeLimit) {
   EXPECT_EQ(client.engine.given_up(), GivenUp::kNot) << "the reason is another one";
 }
 
-TEST_F(Offer, ThatWasAnsweredHasNoTimeLimit) {
+TEST_F(Offer, HasNoTimeLimitOnceAnswered) {
   ASSERT_TRUE(start(1));
   client.done(take_offer(1).id);
   reply(1);
@@ -315,7 +315,7 @@ TEST_F(Offer, IsNotTakenByAnAnswerInVersionOne) {
 }
 
 // Its answer comes late, and tells all the same.
-TEST_F(Offer, WhoseCallWasCanceledIsNotSentAgain) {
+TEST_F(Offer, IsNotSentAgainIfItsCallWasCanceled) {
   const auto id = start(1);
   ASSERT_TRUE(id);
   client.done(take_offer(1).id);
@@ -525,7 +525,7 @@ TEST_F(ServerOfBoth, EndsAConnectionThatTakesNoAnswers) {
   EXPECT_TRUE(server.take_action<Disconnect>());
 }
 
-TEST_F(ServerOfBoth, OfVersionTwoOnlyRefusesVersionOne) {
+TEST_F(ServerOfBoth, RefusesVersionOneIfItSpeaksVersionTwoOnly) {
   Endpoint strict(Role::kServer, of_versions(2, 2));
   strict.receive(message({Xid{7}, 1, 8, v1::Msg{}}, {}, 40));
   const auto send = strict.take_action<PostSend>();
@@ -644,7 +644,7 @@ TEST(BackwardCalls, WithChunksAreTakenInVersionTwoOnly) {
 }
 
 // A client that can make no RDMA Read takes no chunks, whatever it was set to.
-TEST(BackwardCalls, OfAClientWithoutReadsAreInline) {
+TEST(BackwardCalls, AreInlineForAClientWithoutReads) {
   for (const std::uint32_t reads : {0U, 1U}) {
     Endpoint client(Role::kClient, of_versions(1, 2, 2), LinkParameters{4096, 4096, reads, false});
     EXPECT_EQ(client.engine.option_port().characteristics().own().backward,
@@ -660,7 +660,7 @@ TEST(BackwardCalls, DoNotFollowWhatIsNoCall) {
 }
 
 // The direction is in the header: also where the message behind it does not say it.
-TEST(BackwardCalls, AreToldFromRepliesByTheHeader) {
+TEST(BackwardCalls, AreDistinguishedFromRepliesByTheHeader) {
   Endpoint client(Role::kClient, of_versions(1, 2, 2));
   ASSERT_TRUE(start_backward(client, 7));
   client.receive(message2({Xid{7}, 2, 2, v2::Msg{kCall}}, 40));

@@ -35,7 +35,7 @@ TEST(GssCredential, KeepsWhatOthersHaveToJudge) {
 }
 
 // Nobody knows what follows another version's number.
-TEST(GssCredential, OfAnotherVersionIsItsVersion) {
+TEST(GssCredential, ReportsAnotherVersionAlone) {
   for (const Message& body : {hex("00000003"), hex("00000003 1234")}) {
     const auto decoded = decode_credential(body);
     ASSERT_TRUE(decoded);

@@ -112,7 +112,7 @@ TEST(Setup, RejectionCarriesPrivateData) {
   EXPECT_EQ(copy(initiator.peer_private_data()), kAnswer);
 }
 
-TEST(Setup, GarbageIsToldAtItsFirstByte) {
+TEST(Setup, RecognisesGarbageAtItsFirstByte) {
   MpaSetup responder = MpaSetup::responder({}, kStart);
   feed(responder, test::text("MPA ID ReX"), 1);
   EXPECT_EQ(responder.error(), SetupError::kNotMpa);

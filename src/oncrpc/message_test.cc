@@ -87,7 +87,7 @@ TEST(CallHeader, AnotherRpcVersionIsAnsweredWithTheRangeThatIsSpoken) {
   }
 }
 
-TEST(CallHeader, WhatIsNotACallIsNotAnswered) {
+TEST(CallHeader, MessageThatIsNoCallIsNotAnswered) {
   for (const std::string type : {"00000001", "00000002", "ffffffff"}) {
     const auto refused = decoded_call(hex("11223344 " + type + " 00000002 00000000 00000000"));
     ASSERT_FALSE(refused.has_value());

@@ -28,7 +28,7 @@ TEST(SharedObjectPlaces, AreBesideASharedLibraryAndNeverRelative) {
   EXPECT_THAT(places_beside("", kFile), IsEmpty());
 }
 
-TEST(SharedObject, ThatIsNowhereIsSaidToBe) {
+TEST(SharedObject, IsReportedIfItIsNowhere) {
   const auto object = load_shared_object({"libno-such-thing.so", "/nonexistent"});
   ASSERT_FALSE(object);
   EXPECT_FALSE(object.error().was_found);

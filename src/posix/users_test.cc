@@ -14,7 +14,7 @@ TEST(Users, AreThoseOfTheMachine) {
   EXPECT_THAT(root->gids, testing::Contains(0U));
 }
 
-TEST(Users, ThatAreNotThereAreNotFound) {
+TEST(Users, AreNotFoundIfTheyDoNotExist) {
   EXPECT_FALSE(find_user(""));
   EXPECT_FALSE(find_user("nobody of this name"));
 }

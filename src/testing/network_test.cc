@@ -171,7 +171,7 @@ TEST_F(SimulatedNetwork, SameSeedGivesTheSameRun) {
   EXPECT_NE(end_of_run(5), end_of_run(6));
 }
 
-TEST_F(SimulatedNetwork, LosesConnectionsUntilItIsToldToStop) {
+TEST_F(SimulatedNetwork, LosesConnectionsUntilItsFaultsAreStopped) {
   NetworkOptions faults;
   faults.connection_lost_every = 60;
   Network network(3, faults);

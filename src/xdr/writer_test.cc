@@ -47,7 +47,7 @@ TEST(Writer, OpaqueZeroesItsFill) {
   for (std::size_t i = 8; i < 12; ++i) EXPECT_EQ(output[i], kUntouched);
 }
 
-TEST(Writer, WhatDoesNotFitIsNotWrittenEvenInPart) {
+TEST(Writer, WritesNoPartOfAnItemThatDoesNotFit) {
   std::array<std::byte, 11> output{};
   output.fill(kUntouched);
   const std::array<std::byte, 5> value{};
@@ -130,7 +130,7 @@ bool reads_back(Bytes input, const Values& v) {
          std::vector<std::byte>(f.begin(), f.end()) == v.f;
 }
 
-TEST(XdrProperty, WhatIsWrittenReadsBackAndNoStrictPrefixDoes) {
+TEST(XdrProperty, WrittenItemsReadBackAndNoStrictPrefixDoes) {
   SeededRandom random(21);
   for (int round = 0; round < 500; ++round) {
     const Values values{static_cast<std::uint32_t>(random.next()),

@@ -223,7 +223,7 @@ class LostAnswers : public Mounting {
 INSTANTIATE_TEST_SUITE_P(Over, LostAnswers, testing::Values("rdma", "tcp"),
                          [](const auto& each) { return each.param; });
 
-TEST_P(LostAnswers, OfChangesAreNoFailures) {
+TEST_P(LostAnswers, AreNoFailuresOfTheChanges) {
   const nfs3::nfs_fh3 root = server_->root();
   const auto expect_ok = [](const auto& result) {
     EXPECT_TRUE(result) << result.error().message();
@@ -241,7 +241,7 @@ TEST_P(LostAnswers, OfChangesAreNoFailures) {
   EXPECT_EQ(first_.read_file("file"), data);
 }
 
-TEST_P(LostAnswers, OfARenameIsLookedFor) {
+TEST_P(LostAnswers, MakeTheClientLookForARename) {
   const nfs3::nfs_fh3 root = server_->root();
   first_.write_file("a", "of a");
   first_.write_file("b", "of b");
@@ -250,7 +250,7 @@ TEST_P(LostAnswers, OfARenameIsLookedFor) {
   EXPECT_EQ(content(first_.folder()), (std::map<std::string, std::string>{{"b", "of a"}}));
 }
 
-TEST_P(LostAnswers, WhatIsReallyThereOrMissingIsStillSaid) {
+TEST_P(LostAnswers, HideNoFileThatReallyExistsOrIsMissing) {
   const nfs3::nfs_fh3 root = server_->root();
   first_.write_file("link", "in the way");
   const auto linked = without_answer(server_->make_symbolic_link(root, "link", "target"));

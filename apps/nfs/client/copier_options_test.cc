@@ -48,7 +48,7 @@ TEST_P(OptionsOfCopying, NewFilesHaveTheModeThatTheUmaskLeavesAndTheTimeOfNow) {
   }
 }
 
-TEST_P(OptionsOfCopying, WhatIsThereKeepsItsMode) {
+TEST_P(OptionsOfCopying, KeepTheModeOfAnExistingFile) {
   fs::create_directories(here_ / "tree/folder");
   write("tree/file", "abc", 0777);
   fs::create_directories(served_->path("tree/folder"));
@@ -69,7 +69,7 @@ TEST_P(OptionsOfCopying, WhatIsThereKeepsItsMode) {
   EXPECT_EQ(mode_of(served_->path("tree/folder")), 0711U);
 }
 
-TEST_P(OptionsOfCopying, WhatIsThereStaysWithoutClobbering) {
+TEST_P(OptionsOfCopying, KeepExistingFilesWithoutClobbering) {
   fs::create_directory(here_ / "tree");
   for (const char* each : {"tree/new", "tree/there"}) write(each, "from here");
   fs::create_symlink("from-here", here_ / "tree/link");

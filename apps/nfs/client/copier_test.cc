@@ -41,7 +41,7 @@ TEST(TemporaryName, FitsAndHoldsWholeCharacters) {
 INSTANTIATE_TEST_SUITE_P(Over, Copying, testing::Values("rdma", "tcp"),
                          [](const auto& each) { return each.param; });
 
-TEST_P(Copying, AsksForTheExportByTcpWhereItIsTold) {
+TEST_P(Copying, AsksForTheExportByTcpAtTheGivenPort) {
   const NfsUrl by_tcp = parse_nfs_url(served_->url("tcp", "/data")).value();
   mount(by_tcp.servers.front().port);
   write("file", "content");

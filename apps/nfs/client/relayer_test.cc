@@ -63,7 +63,7 @@ TEST_P(RelayCopying, TreeIsTheSameAtTheOtherServer) {
   EXPECT_EQ(tree(served_->path("narrow")), expected);
 }
 
-TEST_P(RelayCopying, WhatIsThereIsReplacedAndWhatIsMissingSaid) {
+TEST_P(RelayCopying, ReplacesExistingFilesAndReportsMissingOnes) {
   from_.write_file("file", "new");
   served_->write_file("file", "something longer");
   EXPECT_EQ(messages(relay("file", "")), "");

@@ -72,7 +72,7 @@ class NamesTest : public testing::Test {
   nfs3::nfs_fh3 root_;
 };
 
-TEST_F(NamesTest, ThatLeadElsewhereAreOfNothing) {
+TEST_F(NamesTest, FindNothingOutsideTheExport) {
   const auto refused = nfs3::nfsstat3::NFS3ERR_NOENT;
   for (const std::string& to : {std::string("../beside/"), folder_.string() + "/beside/",
                                 std::string("directory/../../beside/")}) {

@@ -186,7 +186,7 @@ TEST_F(RemovedFilesTest, AreFoundInTurnByFewLooks) {
   EXPECT_GT(calls, 1U);
 }
 
-TEST_F(RemovedFilesTest, AreHeldByCallsAloneAndThatIsTold) {
+TEST_F(RemovedFilesTest, AreHeldByCallsAloneWhichIsReported) {
   OpenFiles::Use use = files_.find(numbered(3));
   handles_.remove(3);
   EXPECT_EQ(files_.close_removed(begin_).files, 0U);
@@ -202,7 +202,7 @@ TEST_F(RemovedFilesTest, AreHeldByCallsAloneAndThatIsTold) {
   EXPECT_EQ(handles_.kept(), 0U);
 }
 
-TEST_F(RemovedFilesTest, AreToldOfAlsoWhereACallHasRemovedThem) {
+TEST_F(RemovedFilesTest, AreReportedAlsoIfACallHasRemovedThem) {
   const OpenFiles::Use removed = files_.find(numbered(3)), renamed = files_.find(numbered(4));
   handles_.remove(3);
   files_.forget(numbered(3));

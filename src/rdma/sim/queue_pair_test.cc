@@ -244,7 +244,7 @@ TEST(SimQueuePair, ReadOfATagThatDiesOnTheWayIsARemoteAccessError) {
   EXPECT_GT(refused, 5);
 }
 
-TEST(SimQueuePair, FailedWriteIsToldWhenCompletionsMeanArrival) {
+TEST(SimQueuePair, FailedWriteIsReportedWhenCompletionsMeanArrival) {
   SimPair pair;
   const Slice from = pair.left.slice(0, 8);
   ASSERT_TRUE(pair.left.post(1, Write{{&from, 1}, {SteeringTag{1}, 8, 0}}).has_value());

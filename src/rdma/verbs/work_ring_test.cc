@@ -34,7 +34,7 @@ TEST_F(Works, ACompletionTellsOfAllBeforeIt) {
   EXPECT_EQ(ring.size(), 1U);
 }
 
-TEST_F(Works, WhatHasItsOwnCompletionIsNotOverByAnothers) {
+TEST_F(Works, DoNotEndByAnotherCompletionIfTheyHaveTheirOwn) {
   post(1);
   post(2, true);
   post(3);
