@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "scripts"))
 import member_functions  # noqa: E402
+import voice  # noqa: E402
 
 # Who may include whom (docs/architecture.md). Every module may include itself.
 MODULES = {
@@ -208,6 +209,15 @@ def check_classes(path, text):
             report(path, line, f"{name} has {count} member functions ({allowed} at most); split by responsibility")
 
 
+def check_voice(paths):
+    known = voice.Voice()
+    for path in paths:
+        for line, why in known.check(path.relative_to(ROOT).as_posix(), path.read_text()):
+            report(path, line, why)
+    for name, words in known.unused():
+        report(voice.ALLOWED, 1, f"allows nothing any more: {name}: {words}")
+
+
 def check_cmake_knows(paths):
     for path in paths:
         if path.suffix != ".cc":
@@ -273,6 +283,7 @@ def main():
             check_edges(path, lines)
     check_cmake_knows([path for path in code if path.relative_to(ROOT).parts[0] != "include"])
     check_halves()
+    check_voice(code)
     check_format(code)
     for path in paths:
         if path.suffix == ".md":
