@@ -433,7 +433,7 @@ void Checker::add_number(const Name& name, Integer value) {
   if (!(other == value)) file_.ambiguous.insert(name.text);
 }
 
-// Before all versions and procedures, which may have the name of a program.
+// Comes before all versions and procedures, which may have the name of a program.
 void Checker::program_numbers() {
   std::set<std::string> names;
   for (Definition& each : file_.definitions) {

@@ -120,7 +120,7 @@ class Functions {
     out_.add("}}\n");
   }
 
-  // By itself, a node is a list of one.
+  // Emits a node by itself, as a list of one.
   void node(const Definition& of) {
     out_.add(
         "\nvoid encode(const {0}& value, rpcrdma::MessageWriter& writer) {{\n"

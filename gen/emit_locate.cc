@@ -74,7 +74,7 @@ std::string signature(const Definition& of) {
                      of.is_node ? "_node" : "", parameters_of(of), of.cpp_name);
 }
 
-// By itself, a node is a list of one.
+// Returns the signature for a node by itself, a list of one.
 std::string signature_of_one_node(const Definition& of) {
   return fmt::format("[[maybe_unused]] void walk({}, rpcrdma::codec::Of<{}>)", parameters_of(of),
                      of.cpp_name);

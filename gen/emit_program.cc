@@ -29,7 +29,8 @@ bool is_by_value(const Declaration& argument) {
   return target != nullptr && target->kind == Kind::kEnum;
 }
 
-// As a parameter of a client's method: whatever can be written without a copy.
+// Returns the type of a parameter of a client's method: it takes whatever can be written without a
+// copy.
 std::string parameter_type(const Declaration& argument) {
   if (argument.is_text()) return "std::string_view";
   if (argument.is_bytes() && argument.shape == Shape::kVariable) return "rpcrdma::Bytes";
@@ -37,7 +38,7 @@ std::string parameter_type(const Declaration& argument) {
   return is_by_value(argument) ? type : fmt::format("const {}&", type);
 }
 
-// As a parameter of a method whose result is awaited (rpcrdma/generated/stub.h).
+// Returns the type of a parameter of a method whose result is awaited (rpcrdma/generated/stub.h).
 std::string async_parameter_type(const Declaration& argument) {
   const std::string type = parameter_type(argument);
   return type.starts_with("const ") ? fmt::format("rpcrdma::AsyncArgument<{}>", type_of(argument))

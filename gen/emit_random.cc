@@ -1,4 +1,4 @@
-// For tests: random values, and every type of the file by name.
+// Emits helpers for tests: random values, and every type of the file by name.
 #include <algorithm>
 
 #include "gen/check.h"

@@ -167,7 +167,8 @@ std::optional<Integer> value_of_default(const Definition& of) {
   return std::nullopt;
 }
 
-// Which types have a value that ends: a structure that always contains another of itself has none.
+// Finds the types that have a value that ends: a structure that always contains another of itself
+// has none.
 class Finite {
  public:
   explicit Finite(File& file) {

@@ -73,7 +73,7 @@ std::optional<rpcrdma::gen::Included> find_included(Settings& settings, std::str
   return std::nullopt;
 }
 
-// As make and ninja read it. "NAME.d" is of NAME.
+// Returns the dependencies as make and ninja read them. "NAME.d" is of NAME.
 std::string depfile_of(std::string target, const std::string& input,
                        const std::vector<std::string>& included) {
   if (target.ends_with(".d")) target.resize(target.size() - 2);

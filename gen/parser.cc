@@ -31,7 +31,7 @@ bool is_self_named(const Declaration& declared) {
          declared.type.name.text == declared.name.text;
 }
 
-// As it is written: a type that was defined on the spot is another one each time.
+// Compares types as they are written: a type that was defined on the spot is another one each time.
 bool is_same_type(const Declaration& a, const Declaration& b) {
   const auto same_bound = [](const Value& one, const Value& other) {
     return one.name == other.name && (!one.name.empty() || one.number == other.number);

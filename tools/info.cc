@@ -73,7 +73,7 @@ struct Default {
   std::uint64_t value;
 };
 
-// In the order of their names.
+// Returns the defaults in the order of their names.
 std::vector<Default> defaults() {
   const ConnectionOptions connection;
   const ClientOptions client;

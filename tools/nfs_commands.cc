@@ -50,7 +50,7 @@ struct Place {
   std::string name;
 };
 
-// Where the last name of a path is to be found; the export itself has none.
+// Returns the directory and the last name of a path; the export itself has no name.
 Place place_of(nfs::Mounted& server, const std::string& path) {
   if (path.empty()) fail(kFailed, server.url().path + ": this is an export as a whole");
   const std::size_t slash = path.rfind('/');
@@ -312,7 +312,8 @@ struct Listing {
     add_name(value, name);
     values.push_back(std::move(value));
   }
-  // In the manner of ls -R: a line with the path before the names; in JSON the names have paths.
+  // Lists in the manner of ls -R: a line with the path before the names; in JSON the names have
+  // paths.
   void directory(const nfs3::nfs_fh3& handle, const std::string& path, std::size_t depth);
   std::optional<nfs::Node> node_of(const nfs3::nfs_fh3& directory, const nfs::Listed& listed);
 };

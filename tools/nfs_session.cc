@@ -1,4 +1,4 @@
-// How commands come to an export, and how they fail there.
+// Connects commands to an export, and reports how that fails.
 #include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// In the place of ready_page.cc where there is no libmicrohttpd.
+// Replaces ready_page.cc in builds without libmicrohttpd.
 #include "tools/command.h"
 #include "tools/ready_page.h"
 

@@ -92,7 +92,7 @@ std::vector<rpcbinding::Registration> tell_rpcbind(const ServeOptions& options,
   return registrations;
 }
 
-// On the same address, whichever of a name's it is.
+// Listens at this port on the server's first address, even if its name has several.
 Expected<std::string, Error> listen_at_port(Server& server, std::uint16_t port) {
   const std::string_view address = server.address();
   return server.also_listen(
@@ -114,8 +114,8 @@ std::string listen_by_tcp(const ServeOptions& options, Server& server) {
   return std::move(*listening);
 }
 
-// Where MOUNT is asked for, too. Empty: the usual port is taken, by the kernel's server perhaps,
-// and nobody asked for another.
+// Listens for NFS by TCP, where MOUNT is asked for, too, and returns the address. Empty: the usual
+// port is taken, by the kernel's server perhaps, and nobody asked for another.
 std::string listen_for_nfs(const ServeOptions& options, Server& server, StderrLog& log) {
   if (!options.nfs.is_wanted()) return {};
   auto listening = listen_at_port(server, options.nfs.tcp_port.value_or(kNfsTcpPort));

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where a program keeps what has to outlast it.
+// Returns the directory in which a program keeps state that has to outlast it.
 fs::path state_directory() {
   if (::geteuid() == 0) return "/var/lib/rpcrdma";
   if (const char* const state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') {
@@ -104,7 +104,7 @@ std::pair<std::string_view, std::string_view> split(std::string_view address) {
   return {address.substr(0, colon), address.substr(colon + 1)};
 }
 
-// By which clients reach a server that listens on all addresses.
+// Returns the host by which clients reach a server that listens on all addresses.
 std::string host_to_name(std::string_view host) {
   if (host != "0.0.0.0" && host != "[::]") return std::string(host);
   std::array<char, 256> name{};

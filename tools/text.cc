@@ -63,7 +63,7 @@ std::string escape(std::string_view text, bool backslashes) {
   return out;
 }
 
-// How many letters have to be put in, left out or exchanged.
+// Returns how many letters have to be put in, left out or exchanged.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

@@ -116,7 +116,7 @@ void report(const char* what, const std::string& name, blob::TransferResult& res
   print_json(value);
 }
 
-// Before anything is connected or opened.
+// Runs before anything is connected or opened.
 void check_name(const std::string& name) {
   const std::string problem = blob::problem_with_name(name);
   if (!problem.empty()) fail(kFailed, fmt::format("{}: {}", name, problem));

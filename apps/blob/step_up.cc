@@ -30,7 +30,7 @@ Unexpected<Error> failed(std::string_view url, Errc code, const std::string& cau
       Error{code, "stepping up", std::string(url), cause + std::string(advice)});
 }
 
-// For the one call that is made over plain TCP.
+// Returns the options for the one call that is made over plain TCP.
 ClientOptions plain_options(const ClientOptions& options) {
   ClientOptions plain;
   plain.provider.setup_timeout_client = options.provider.setup_timeout_client;

@@ -68,7 +68,7 @@ blob_status Store::failed(std::string_view what, std::string_view name) const {
                                                               : blob_status::BLOB_IO_ERROR;
 }
 
-// Not without looking: opening a FIFO or a device may do something.
+// Looks at the file before it opens it: opening a FIFO or a device may have an effect.
 File Store::open_regular(std::string_view name) const {
   if (!valid_name(name)) return File();
   const std::string path(name);

@@ -139,7 +139,7 @@ std::string Store::name_of(const blob_id& id) const {
   return upload ? upload->name : std::string();
 }
 
-// That the data is complete, right, and on the disk.
+// Checks that the data is complete, right, and on the disk.
 blob_status Store::check(const File& data, const Upload& upload, const blob_sum& sum) const {
   const auto status = data.is_open() ? data.status() : std::nullopt;
   if (!status) return failed("reading the upload of", upload.name);

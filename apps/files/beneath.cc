@@ -21,7 +21,7 @@ namespace {
 constexpr int kLinksMax = 40;  // as the kernel
 constexpr int kAttempts = 16;  // when something is renamed at the same time
 
-// In front of the rest, without what means nothing.
+// Puts the components of a path in front of the rest, without empty ones and ".".
 void add_components(std::deque<std::string>& rest, std::string_view path) {
   std::vector<std::string> components;
   while (!path.empty()) {

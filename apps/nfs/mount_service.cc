@@ -65,7 +65,7 @@ class Walk {
           }});
       return;
     }
-    // As the server: a handle gives nobody a right.
+    // The server looks up as itself: a handle gives nobody a right.
     self.served_.files->start(RequestOf<nfs3::NFSPROC3_LOOKUP>{
         .args = {{self.here_, name}},
         .done = [walk = std::move(walk)](nfs3::LOOKUP3res results) mutable {

@@ -20,7 +20,8 @@ const rpcrdma::ProcedureTraits* NfsService::traits(std::uint32_t procedure) cons
 rpcrdma::AuthStatus NfsService::check_credential(
     std::uint32_t /*procedure*/, const rpcrdma::Credential& credential) const noexcept {
   if (credential.flavor == rpcrdma::AuthFlavor::kNone) return rpcrdma::AuthStatus::kOk;
-  // Which service it has shows in CallContext::caller(), and what the export wants behind that.
+  // CallContext::caller() has the service that protects the call; the export's rules check it
+  // later.
   if (credential.flavor == rpcrdma::AuthFlavor::kRpcsecGss) return rpcrdma::AuthStatus::kOk;
   if (credential.flavor != rpcrdma::AuthFlavor::kSys) return rpcrdma::AuthStatus::kTooWeak;
   return rpcrdma::parse_auth_sys(credential.body) ? rpcrdma::AuthStatus::kOk

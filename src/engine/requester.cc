@@ -274,7 +274,7 @@ bool Requester::emit_send(Slot& slot, WorkRoom& room) {
   return true;
 }
 
-// The same Call in version 1, once nothing reads the old header any more.
+// Sends the same Call in version 1, once nothing reads the old header any more.
 void Requester::send_again(Slot& slot, const Received& refusal, std::uint32_t header_size) {
   gate_.grant(refusal.credits);
   slot.send_asked = false;

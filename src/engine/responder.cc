@@ -419,7 +419,7 @@ void Responder::finish(Slot& slot) {
   slots_.free(slot);
   --in_service_;
   ++shared_.counters.calls_ended;
-  // Not when the connection is about to end: what the slots held may tell why.
+  // Skipped if the connection is about to end: the content of the slots may explain the end.
   if (waiting_.empty() || shared_.disconnect) return;
   const Waiting next = waiting_.pop();
   begin(next.receive, shared_.decode_any(next.bytes));

@@ -8,7 +8,7 @@ constexpr std::uint32_t kOfferSize = 1024;  // bytes
 
 }  // namespace
 
-// In version 2 nothing counts that the set-up said about sizes and invalidation.
+// Version 2 ignores the sizes and the invalidation that the set-up announced.
 void Shared::set_links(const LinkParameters& v1) noexcept {
   LinkParameters v2;
   v2.dialect = Dialect::kV2;

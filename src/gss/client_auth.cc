@@ -124,7 +124,7 @@ StepEnd ClientGss::seal_or_wait(State& state) {
   return StepEnd::kLater;
 }
 
-// Those that seal() has told to wait, the oldest first.
+// Serves the calls that seal() made wait, the oldest first.
 void ClientGss::serve_waiting() {
   while (!waiting_.empty()) {
     drop_used_if_over();
@@ -162,7 +162,7 @@ void ClientGss::protect(State& state) {
   CallSeal& call = *state.call;
   Context& context = *state.context->context;
   call.credential = {AuthFlavor::kRpcsecGss, state.credential};
-  // From the XID to the end of the credential (RFC 2203 §5.3.1).
+  // The checksum covers the bytes from the XID to the end of the credential (RFC 2203 §5.3.1).
   std::array<std::byte, oncrpc::kCallHeaderSizeMin + kAuthBodySizeMax> header{};
   const oncrpc::CallHeader said{Xid{call.xid}, call.procedure, call.credential, {}};
   xdr::Writer writer(header);
@@ -205,7 +205,7 @@ StepEnd ClientGss::open(CallSeal& call, AuthStep& step) {
                     [this, &state] { check_reply(state); });
 }
 
-// On any thread.
+// Runs on any thread.
 void ClientGss::check_reply(State& state) {
   CallSeal& call = *state.call;
   Context& context = *state.context->context;

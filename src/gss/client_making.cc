@@ -1,4 +1,4 @@
-// How a client makes a security context (RFC 2203 §5.2).
+// Makes a client's security contexts (RFC 2203 §5.2).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// How long before its end a context is replaced; a tenth of its lifetime if that is less.
+// The time before its end at which a context is replaced; a tenth of its lifetime if that is less.
 constexpr seconds kRenewBefore{60};
 constexpr seconds kRetryAfter{10};  // of a renewal that has failed
 
@@ -82,7 +82,7 @@ StepEnd ClientGss::go_on_making(State& state) {
   return seal_or_wait(state);
 }
 
-// On any thread.
+// Runs on any thread.
 StepEnd ClientGss::send_token(State& state) {
   CallSeal& call = *state.call;
   Making& making = *making_;
@@ -103,7 +103,7 @@ StepEnd ClientGss::send_token(State& state) {
   return StepEnd::kDone;
 }
 
-// On the executor: the server has answered a token.
+// Runs on the executor, when the server has answered a token.
 void ClientGss::take_answer(State& state) {
   CallSeal& call = *state.call;
   Making& making = *making_;

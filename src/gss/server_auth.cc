@@ -47,7 +47,7 @@ std::optional<LocalUser> find_user(const std::string& name) {
 
 }  // namespace
 
-// Its memory stays for the next call.
+// Kept with its memory for the next call.
 struct ServerGss::State {
   Control control = Control::kData;
   Service service = Service::kNone;
@@ -165,7 +165,7 @@ void ServerGss::judge_header(CallAcceptance& call, State& state) {
     call.status = AuthStatus::kGssCredentialProblem;
     return;
   }
-  // Behind the checksum: a forged number would move the window.
+  // Comes after the checksum: a forged number would move the window.
   if (!context.window.take(state.sequence)) {
     call.ends_connection = kReplayed;
     return;

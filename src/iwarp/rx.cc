@@ -68,7 +68,7 @@ Bytes Rx::staged() const noexcept {
   return {staging_.data() + begin_, end_ - begin_};
 }
 
-// How much to ask for between FPDUs.
+// Returns how many bytes to ask for between FPDUs.
 std::size_t Rx::idle_room() const noexcept {
   const bool expected = bulk_ > 0 || (!small_segments_ && state_.tags.large_targets() > 0);
   if (!expected || state_.phase != Phase::kOpen) return kStagingSize;

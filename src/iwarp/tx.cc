@@ -298,7 +298,7 @@ void Tx::build_work_fpdu(SendWork& work) {
   finish_work();
 }
 
-// Behind an FPDU that is not the last of its message.
+// Ends the turn of a long message, behind an FPDU that is not the last of it.
 void Tx::end_turn_of(std::uint64_t message_size) noexcept {
   if (message_size <= kOfOneMessageMax || built_total_ - batch_start_ < kOfOneMessageMax) return;
   ends_turn_ = batch_ends_ = true;

@@ -220,7 +220,8 @@ bool Connection::post_work() {
   return moved;
 }
 
-// Also when there is work that cannot be posted: queues that a peer keeps full may be why.
+// Ends the connection even if there is work that cannot be posted: a peer that keeps the queues
+// full may be the reason.
 bool Connection::end_if_asked() {
   if (!engine_.take_disconnect()) return false;
   queue_pair_->disconnect();

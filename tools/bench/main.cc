@@ -16,7 +16,7 @@
 namespace rpcrdma::tools::bench {
 namespace {
 
-// As those of the command (tools/command.h).
+// The same codes as those of the command (tools/command.h).
 enum ExitCode : int { kSuccess = 0, kFailed = 1, kUsage = 2, kNoConnection = 3 };
 
 struct WrongUsage : std::runtime_error {
@@ -60,7 +60,7 @@ void list_cases() {
   }
 }
 
-// With the CRC that the cases have where that is one and the same, else without.
+// Returns the load, with the CRC of the cases if they agree on one, else without.
 Case load_of(const Settings& settings) {
   std::vector<std::string> unknown;
   const auto groups = select({settings.beside}, settings.crc == "on" ? "on" : "off", unknown);
@@ -74,8 +74,8 @@ Case load_of(const Settings& settings) {
   return groups[0].cases[0];
 }
 
-// Without this each process of the load would report that nobody answers, and the exit status would
-// not say it.
+// Connects once beforehand. Without this each process of the load would report that nobody answers,
+// and the exit status would not show it.
 void look_for_server(const Settings& settings) {
   ClientOptions options;
   options.provider.name = settings.provider;

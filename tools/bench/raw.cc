@@ -177,7 +177,7 @@ class RawServer {
     }
   }
 
-  // To what can be received at once. False: the peer has gone.
+  // Answers all requests that can be received at once. False: the peer has gone.
   bool answer(Peer& peer) {
     Socket& connection = peer.socket;
     if (peer.response_size == 0) {

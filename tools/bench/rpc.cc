@@ -167,7 +167,7 @@ class Rpcrdma final : public Contender {
   }
 
  private:
-  // As many processes as so many connections need.
+  // Starts as many processes as so many connections need.
   template <class Body>
   Load start(std::size_t connections, const Body& body) const {
     Load made;

@@ -17,7 +17,8 @@ namespace {
 
 // Only in builds without sanitizers, whose figures would be about the sanitizer.
 #ifdef RPCRDMA_BENCH_HELPER
-// Where this build and an installation have it, from the directory of the command on.
+// The places of the helper in this build and in an installation, relative to the command's
+// directory.
 constexpr const char* kHelper = RPCRDMA_BENCH_HELPER;
 #else
 constexpr const char* kHelper = nullptr;

@@ -65,8 +65,8 @@ nfsstat3 set_times(const Call& call, const Found& file, const nfs3::sattr3& attr
   return set(call, file, values, mask, superuser());
 }
 
-// As the caller, whom the library knows by then. A change of the owner takes the set-user-id bit
-// away, so that the mode comes behind it.
+// Acts as the caller, whom the library knows by then. A change of the owner removes the set-user-id
+// bit, so that the mode comes after it.
 nfsstat3 set_owner_and_mode(const Call& call, const Found& file, const nfs3::sattr3& attributes) {
   Statx values{};
   int mask = 0;

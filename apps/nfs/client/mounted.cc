@@ -86,7 +86,7 @@ rpcrdma::Protection protection_of(const rpcrdma::ClientOptions& options) {
                                                             : Protection::kKrb5p;
 }
 
-// Where MOUNT is to be asked when the connection does not have it.
+// Returns whether MOUNT may be at another port if the connection does not have it.
 bool may_be_elsewhere(const Error& error) {
   return error.code == rpcrdma::Errc::kNotAvailable || error.code == rpcrdma::Errc::kRefused ||
          error.code == rpcrdma::Errc::kTooLarge;

@@ -134,8 +134,8 @@ nfs3::READ3res run(Tree& tree, const Caller& caller, const nfs3::READ3args& args
   return succeeded<Results>(std::move(result));
 }
 
-// Without attributes from before it: writes of one file go side by side, so that such would say
-// that nobody else changed the file meanwhile, and somebody may have.
+// Pre-operation attributes are omitted: writes of one file run concurrently, and would make them
+// claim that no one else changed the file.
 nfs3::WRITE3res run(Tree& tree, const Caller& caller, const nfs3::WRITE3args& args) {
   using Results = nfs3::WRITE3res;
   const Found file = tree.find(args.file);

@@ -100,7 +100,8 @@ class PosixFileSystem final : public FileSystemOf<PosixFileSystem> {
     return {bytes.begin(), bytes.end()};
   }
 
-  // On a worker, since closing may wait for a disk; the one before may still do so.
+  // Runs on a worker, since closing may wait for a disk, and skips its turn while the last one
+  // still runs.
   void do_chores() override {
     if (is_closing_removed_.exchange(true)) return;
     if (workers_.submit(std::make_unique<ClosingRemoved>(*this)) != nullptr) {

@@ -24,7 +24,8 @@ struct Current {
 };
 thread_local Current current;
 
-// With -1 they change nothing and tell who it is.
+// Return the thread's user and group for files: with -1 the calls change nothing and return the
+// current ones.
 std::uint32_t filesystem_uid() noexcept {
   return static_cast<std::uint32_t>(::setfsuid(kNoId));
 }

@@ -29,7 +29,7 @@ mode_t mode_of(const nfs3::sattr3& attributes, mode_t otherwise) {
   return mode != nullptr ? *mode & 07777U : otherwise;
 }
 
-// How the making went, and the new file, if it is open, for reading and writing.
+// The outcome of making a file, and the new file, if it is open, for reading and writing.
 struct Making {
   nfsstat3 status = nfsstat3::NFS3_OK;
   files::File opened{};

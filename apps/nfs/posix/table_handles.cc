@@ -1,4 +1,4 @@
-// Where each file was seen last, in a table of SQLite.
+// Keeps in a table of SQLite where each file was seen last.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
@@ -47,8 +47,8 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// In a handle: the table's own number, so that another table's handles are not taken for its own,
-// and the file's.
+// The content of a handle: the table's own number, so that another table's handles are not taken
+// for its own, and the file's.
 struct Content {
   std::uint64_t instance = 0;
   std::int64_t number = 0;
@@ -85,7 +85,7 @@ class TableHandles final : public Handles {
   std::int64_t number_of(const InnerHandle& handle) const noexcept;
   InnerHandle handle_of_number(std::int64_t number) const { return handle_of({instance_, number}); }
 
-  // With mutex_ held, and false or nothing: errno.
+  // Called with mutex_ held; if the result is false or nothing, errno says why.
   files::File find(std::int64_t number);
   bool leads_to(const Place& place, const Identity& identity);
   std::int64_t insert(const Identity& identity, const Place& place);  // 0: errno
@@ -209,7 +209,7 @@ void TableHandles::removed(const InnerHandle& file) {
   (void)erase(number_of(file));
 }
 
-// From the export's directory down, a name at a time, by what the table says of each.
+// Opens the file from the export's directory down, a name at a time, by the table's entries.
 files::File TableHandles::find(std::int64_t number) {
   std::vector<std::string> names;
   Identity wanted;

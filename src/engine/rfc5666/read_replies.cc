@@ -9,7 +9,8 @@ namespace rpcrdma::engine::rfc5666 {
 namespace {
 
 constexpr std::uint32_t kDoneSize = 16;  // bytes
-// In a slot's place of the header arena, behind any header: a Call's may still be on its way out.
+// The RDMA_DONE is in the slot's place of the header arena, behind any header: a Call's may still
+// be on its way out.
 constexpr std::uint32_t kDoneOffset = HeaderArena::kSizeMax;
 static_assert(kDoneOffset + kDoneSize <= HeaderArena::kPlaceSize);
 

@@ -279,7 +279,7 @@ std::uint32_t OptionPort::write(const Message& message, MutableBytes place) noex
       {}, place);
 }
 
-// Where only its answer matters, for what is in force already: nothing follows from that.
+// Writes the next request, or one for a value in force already if only its answer matters.
 std::uint32_t OptionPort::write_request(MutableBytes info) noexcept {
   const bool takes = characteristics_.peer().takes_invalidation;
   const SmallValue in_force = SmallValue::of(

@@ -29,7 +29,7 @@ gss_iov_buffer_desc part_of(OM_uint32 type, Bytes bytes) noexcept {
   return {type, buffer_of(bytes)};
 }
 
-// Where credentials are, by what MIT calls the places.
+// The places of credentials, by MIT's names for them.
 class Store {
  public:
   void add(const char* key, const std::string& value) {
@@ -266,8 +266,8 @@ class Krb5 final : public Mechanism {
   Expected<std::unique_ptr<Context>, Status> accept() override {
     const std::lock_guard lock(mutex_);
     if (keys_.get() == GSS_C_NO_CREDENTIAL) {
-      // Not for each client that asks: the file is read, and MIT's library (1.20) loses some bytes
-      // each time that it finds none.
+      // Not done for each client that asks: the file is read, and MIT's library (1.20) loses some
+      // bytes each time that it finds none.
       const auto now = std::chrono::steady_clock::now();
       if (now >= retry_at_) {
         why_not_ = acquire_keys();

@@ -118,7 +118,7 @@ std::string caution_of(const Traits& traits) {
   return {};
 }
 
-// Why it cannot be used, whatever its addresses are; empty: it can.
+// Returns why the device cannot be used, with any address; empty: it can.
 std::string device_problem(ibv_context& context, std::uint8_t port_number) {
   ibv_port_attr port{};
   if (const int code = ibv_query_port(&context, port_number, &port); code != 0) {

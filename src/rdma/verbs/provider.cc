@@ -78,7 +78,8 @@ class VerbsProvider final : public Provider {
   }
 
  private:
-  // Those with something to do, or all: an event of a device does not say in time whose it is.
+  // Visits the queue pairs with something to do, or all: an event of a device does not show in time
+  // which one it concerns.
   void visit(bool all) {
     visited_.clear();
     visited_.swap(shard_.to_visit);

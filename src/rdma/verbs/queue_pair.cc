@@ -354,7 +354,8 @@ void QueuePair::finish_end() {
   std::erase(shard_.all, this);
 }
 
-// After this no memory is touched any more, and nothing is left to complete.
+// Destroys the queue pair. Afterwards no memory is touched any more, and nothing is left to
+// complete.
 void QueuePair::destroy_queue() {
   queues_.disarm();
   // Windows first: rxe waits 50 s for those that are bound to a queue pair when it is destroyed.

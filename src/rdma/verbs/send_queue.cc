@@ -66,13 +66,13 @@ ibv_send_wr& SendQueue::append(Work work) {
   return made;
 }
 
-// Those of slices_ from `first` on are the work's.
+// Makes the slices from `first` on the work's.
 void SendQueue::name_slices(ibv_send_wr& work, std::size_t first) {
   work.sg_list = slices_.data() + first;
   work.num_sge = static_cast<int>(slices_.size() - first);
 }
 
-// By value: neither a registration nor, if that is allowed, a completion.
+// Sends by value, which needs neither a registration nor, if that is allowed, a completion.
 void SendQueue::add_inline(const Send& send) {
   for (const Slice& slice : send.from) {
     Bytes bytes;
@@ -83,7 +83,7 @@ void SendQueue::add_inline(const Send& send) {
   }
 }
 
-// In a buffer of ours, where the device takes fewer slices than the Send has.
+// Copies the Send into a buffer of ours, if the device takes fewer slices than the Send has.
 bool SendQueue::put_together(const Send& send, std::uint64_t size, Work& work) {
   const auto taken = bounce_.take(size);
   if (!taken) return false;
@@ -250,7 +250,8 @@ std::optional<int> SendQueue::post_marker(ibv_qp& queue) {
   return post(queue);
 }
 
-// For the last work that is waited for, and at times when none is.
+// Requests a completion for the last work whose completion the user wants, and now and then if
+// there is none.
 void SendQueue::ask_for_completion() {
   std::size_t asking = chain_.size();
   if (last_wanted_) {

@@ -115,7 +115,7 @@ void write_spec(xdr::Writer& writer, std::span<const CharacteristicValue> values
   for (const CharacteristicValue& value : values) write_value(writer, value);
 }
 
-// As few words as hold the highest index.
+// Writes only as many words as the highest index needs.
 void write_subset(xdr::Writer& writer, std::span<const std::uint32_t> indices) noexcept {
   std::array<std::uint32_t, kSubsetMax / 32> words{};
   std::uint32_t used = 0;
