@@ -15,6 +15,7 @@
 #include "blob/step_up.h"
 #include "nfs/client/url.h"
 #include "rpcbind/lookup.h"
+#include "rpcrdma/version_two.h"
 #include "tools/output.h"
 #include "tools/text.h"
 
@@ -317,10 +318,10 @@ void ClientSettings::ask(Client& client) const {
                               : "not asked, the work was done before",
                     took.count() * 1e3));
   };
-  const auto asked =
-      client.request_receive_size(wanted.size, tell,
-                                  std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                      std::chrono::duration<double>(wanted.after_s)));
+  const auto asked = client.version_two().request_receive_size(
+      wanted.size, tell,
+      std::chrono::duration_cast<std::chrono::nanoseconds>(
+          std::chrono::duration<double>(wanted.after_s)));
   if (!asked) fail(kUsage, fmt::format("--request: {}", asked.error().message()));
   while (wanted.after_s == 0 && !*ended && client.connected()) {
     client.wait();
@@ -329,7 +330,7 @@ void ClientSettings::ask(Client& client) const {
 }
 
 std::string characteristics_text(const Client& client) {
-  const auto both = client.characteristics();
+  const auto both = client.version_two().characteristics();
   if (!both) {
     return fmt::format("version {}, which has no characteristics", client.protocol_version());
   }

@@ -95,7 +95,7 @@ std::vector<rpcbinding::Registration> tell_rpcbind(const ServeOptions& options,
 // Listens at this port on the server's first address, even if its name has several.
 Expected<std::string, Error> listen_at_port(Server& server, std::uint16_t port) {
   const std::string_view address = server.address();
-  return server.also_listen(
+  return server.add_listener(
       fmt::format("tcp://{}:{}", address.substr(0, address.rfind(':')), port));
 }
 

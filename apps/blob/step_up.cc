@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "blob.h"
+#include "rpcrdma/take_over.h"
 
 namespace blob {
 namespace {
@@ -62,7 +63,7 @@ Expected<Client, Error> connect_and_step_up(std::string_view url, const ClientOp
   if (*answer != step_up_status::STEP_UP_NOW) {
     return failed(url, Errc::kNotAvailable, "it has another answer than yes", kAnotherServer);
   }
-  auto client = plain->step_up(options);
+  auto client = rpcrdma::TakeOver::step_up(*plain, options);
   if (client) return client;
   return failed(url, client.error().code,
                 "the server agreed, but RDMA was not set up: " + client.error().cause);

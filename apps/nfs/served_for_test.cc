@@ -128,9 +128,9 @@ void Served::begin() {
   ASSERT_TRUE(server) << server.error().message();
   server_.emplace(std::move(*server));
   rdma_ = "rdma://" + std::string(server_->address());
-  auto tcp = server_->also_listen(is_first ? quiet_address("tcp", ++attempt) : tcp_);
+  auto tcp = server_->add_listener(is_first ? quiet_address("tcp", ++attempt) : tcp_);
   while (is_first && !tcp && ++attempt < kAttempts) {
-    tcp = server_->also_listen(quiet_address("tcp", attempt));
+    tcp = server_->add_listener(quiet_address("tcp", attempt));
   }
   ASSERT_TRUE(tcp) << tcp.error().message();
   tcp_ = "tcp://" + *tcp;

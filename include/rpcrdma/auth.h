@@ -4,8 +4,8 @@
 // Each step may end at once, or later and on another thread if it waits for a third party or takes
 // long (StepEnd). Until the step ends, the call and everything shown to the step stay valid. A
 // time-out or a lost connection ends the call only after its step. Therefore every step must end by
-// itself, one that waits for other calls also by ClientAuth::hurry(), and clients and servers wait
-// for their steps before they are destroyed.
+// itself, one that waits for other calls also by ClientAuth::cancel_soon(), and clients and servers
+// wait for their steps before they are destroyed.
 #ifndef RPCRDMA_AUTH_H_
 #define RPCRDMA_AUTH_H_
 
@@ -23,12 +23,12 @@
 namespace rpcrdma {
 
 enum class StepEnd : std::uint8_t {
-  kDone,   // the step has ended; AuthStep::finish() is not called
-  kLater,  // AuthStep::finish() ends the step
+  kDone,     // the step has ended; AuthStep::finish() is not called
+  kPending,  // AuthStep::finish() ends the step
 };
 
-// Ends a step that returned kLater. Call exactly once, from any thread, possibly before the step
-// has returned kLater. Set the step's outputs before.
+// Ends a step that returned kPending. Call exactly once, from any thread, possibly before the step
+// has returned kPending. Set the step's outputs before.
 class RPCRDMA_EXPORT AuthStep {
  public:
   virtual void finish() = 0;
@@ -73,7 +73,7 @@ struct CallSeal {
   // an XID of its own, results of at most kControlResultsSizeMax bytes. Its reply is for open() and
   // refused() alone, which set `again` or `failure`. Bulk data and places stay for the call.
   bool is_control = false;
-  // For seal(): the call of ClientAuth::goodbye().
+  // For seal(): the call of ClientAuth::logout_procedure().
   bool is_last = false;
 
   // For open(): the verifier of the reply as the server wrote it, and what follows the header. This
@@ -108,7 +108,7 @@ class RPCRDMA_EXPORT ClientAuth {
   // that waits for other calls ends now, whatever it has set; one that works ends when its work
   // does, and does not begin to wait. Called on the client's thread at least once, so it must be
   // remembered.
-  virtual void hurry(CallSeal& /*call*/) noexcept {}
+  virtual void cancel_soon(CallSeal& /*call*/) noexcept {}
   // A successful reply has arrived. None of it was shown to the application yet.
   virtual StepEnd open(CallSeal& /*call*/, AuthStep& /*step*/) { return StepEnd::kDone; }
   // The server denies the call, or has accepted it and reports an error of RFC 5531 §9, which
@@ -120,7 +120,7 @@ class RPCRDMA_EXPORT ClientAuth {
   // The call that tells the server to forget what it keeps for this client, such as a security
   // context, see Client::log_out(); nullopt: it keeps nothing. It has neither arguments nor
   // results.
-  virtual std::optional<Procedure> goodbye() const noexcept { return std::nullopt; }
+  virtual std::optional<Procedure> logout_procedure() const noexcept { return std::nullopt; }
 
   // The number of bytes by which results may grow when wrapped; nullopt: nothing is wrapped.
   // Wrapped items are not eligible for direct placement (RFC 8166 §6.1), so long calls and replies

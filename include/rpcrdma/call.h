@@ -56,6 +56,13 @@ class RPCRDMA_EXPORT Call {
   std::uint32_t slot_;
 };
 
+// Options of one call in the short form (rpcrdma/short_call.h) and in generated clients.
+struct CallOptions {
+  // Bound on the results, without placed items, bytes; 0: the bound of the .x file, or of the form.
+  std::uint32_t results_size_max = 0;
+  std::chrono::nanoseconds timeout{};  // 0: ClientOptions::call_timeout
+};
+
 // The answer of a server that has executed the Call. Its views die with it. Must not outlive its
 // client. Keep few, since each holds a Receive buffer.
 //
@@ -104,8 +111,6 @@ class RPCRDMA_EXPORT Reply {
   // Items that the peer left in the message stay there, instead of being copied to the places named
   // by place_result(); last_was_placed() is false for them. Call before the first bulk().
   void view_results() noexcept;
-  // Undoes view_results().
-  void land_results() noexcept;
   // nullopt if all results were decoded without failure; else the error to report.
   std::optional<Error> finish() noexcept;
   // The caller has checked what it has read, and the rest does not matter to it: the Reply may end

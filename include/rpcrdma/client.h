@@ -36,10 +36,14 @@
 
 namespace rpcrdma {
 
-class CallContext;
+class Backward;
 class Client;
 class ClientImpl;
-class Service;
+class TakeOver;
+class VersionTwo;
+struct NoResult;
+template <class R>
+class ResultsAwaiter;
 namespace rdma {
 class Provider;
 }  // namespace rdma
@@ -96,39 +100,6 @@ class RPCRDMA_EXPORT Client {
   static Expected<Client, Error> begin_connect(std::unique_ptr<rdma::Provider> provider,
                                                std::string_view address,
                                                const ClientOptions& options = {});
-  // Continues on an existing TCP connection of the application after both upper layers have agreed
-  // to step up (RFC 5666 §3): after the last byte that either side has sent or will read, such as
-  // between two record-marked messages. The server calls Server::adopt(). Blocks as connect() does.
-  // The library owns the descriptor from now on, even if this fails. There is no reconnection.
-  static Expected<Client, Error> adopt(int descriptor, ClientOptions options = {});
-  // The same for the connection of this tcp:// client, once the server has agreed in its answer to
-  // a call (CallContext::step_up() on its side). The new client continues after that answer, and
-  // this client has ended, even if RDMA cannot be set up. Fails with kUnsupported, and changes
-  // nothing, while calls are outstanding, if the server has sent anything after its answers, and
-  // for a client that is not a tcp:// client.
-  Expected<Client, Error> step_up(ClientOptions options = {});
-  // Returns a client for calls to the client that made this Call, in the reverse direction over the
-  // same connection (RFC 8167). Call it only after the upper layer has said that the peer accepts
-  // calls; both sides must have set `backward_calls`. There is at most one at a time per
-  // connection.
-  //
-  // It belongs to the server's thread and is driven by the server's progress(). start() and
-  // call_async() work, also inside services; call() fails; progress(), wait() and drain() do
-  // nothing. Bulk items are copied into the message. Arguments and results are limited to one
-  // message, unless the peer speaks version two and takes chunks (ClientOptions::backward_support):
-  // then they are read and written by it, and a call that times out may cost the connection, when
-  // the peer finds that it may no longer do so. When the connection ends, its calls end and no more
-  // can be made, unless BackwardOptions::outlives_connection is set. The client may outlive the
-  // server. Once the connection is gone, it has no wait_fd() (-1) and no provider_name(). Fails
-  // with kUnsupported for a context that the application created itself.
-  static Expected<Client, Error> backward(const CallContext& context,
-                                          const BackwardOptions& options = {});
-  // For a backward client with outlives_connection whose connection is lost: continues over the
-  // connection of this call. The upper layer must first have said on that connection that the peer,
-  // which must be the same one, accepts calls again. Waiting calls are made again with the same
-  // XID, so that the peer can tell which calls it has executed. Fails with kUnsupported if this
-  // client has a connection, or that connection has a client.
-  Expected<void, Error> resume(const CallContext& context);
   Client(Client&&) noexcept;
   Client& operator=(Client&& other) noexcept;
   // Ends outstanding calls with kCanceled, then closes. Must not run inside its own callbacks.
@@ -150,10 +121,10 @@ class RPCRDMA_EXPORT Client {
   // §9), or has the XID of another outstanding call.
   Expected<Call, Error> prepare_message(std::uint32_t size_max = 2048);
 
-  // The call that tells the server to forget the security context of this client (RFC 2203 §5.4),
-  // without arguments and results; kSecurity: there is none. The next call makes another one. Who
-  // goes without it leaves the context to the server until it runs out.
-  Expected<Call, Error> prepare_log_out();
+  // Prepares the call by which the server forgets the security context of this client (RFC 2203
+  // §5.4), without arguments and results; kSecurity: there is none. The next call makes another
+  // one. Who goes without it leaves the context to the server until it runs out.
+  Expected<Call, Error> logout_call();
   // Makes this call and blocks until it has ended, 5 s at most; does nothing without a context.
   void log_out();
 
@@ -169,6 +140,23 @@ class RPCRDMA_EXPORT Client {
   // result of call(). The coroutine resumes where the callback would have run, or at once if the
   // call cannot be started. Nothing is allocated.
   CallAwaiter call_async(Call call) noexcept;
+
+  // The same in one expression, with rpcrdma/short_call.h:
+  //
+  //   auto data = client.call({kProgram, kVersion, kGet}, args("name"), into(buffer));
+  //
+  // Returns the results, or the first error of preparing, making and decoding the call. Arguments
+  // are encoded before call_async() returns.
+  template <class Arguments, class Results = NoResult>
+  Expected<typename Results::Value, Error> call(const Procedure& procedure,
+                                                const Arguments& arguments,
+                                                const Results& results = {},
+                                                const CallOptions& options = {});
+  template <class Arguments, class Results = NoResult>
+  ResultsAwaiter<typename Results::Value> call_async(const Procedure& procedure,
+                                                     const Arguments& arguments,
+                                                     const Results& results = {},
+                                                     const CallOptions& options = {});
 
   // For a foreign event loop: poll wait_fd() for reading, then call progress(). wait() does the
   // polling.
@@ -189,32 +177,9 @@ class RPCRDMA_EXPORT Client {
   // The version of RPC-over-RDMA of this connection: 1 or 2; 0 without a connection, and over
   // tcp:// and unix://.
   std::uint32_t protocol_version() const noexcept;
-  // What both sides have said about themselves; nullopt unless protocol_version() is 2.
-  std::optional<ConnectionCharacteristics> characteristics() const noexcept;
-  // Version two: asks the server for Receives of `size` bytes, `delay` from now. If the server
-  // grants it, messages up to that size go inline; if it is smaller, they already do not from the
-  // request on. `callback` reports the outcome, also when the connection ends first (kLost); the
-  // client's destructor runs it too. Fails with kUnsupported on a connection that is not of version
-  // 2, and while another such request is under way.
-  Expected<void, Error> request_receive_size(std::uint32_t size, ChangeCallback callback,
-                                             std::chrono::nanoseconds delay = {});
-  // Version two: raises the size of this side's Receives, at most 65536 bytes, and reports it to
-  // the server as soon as no smaller one is posted; characteristics() then shows it. Replies up to
-  // that size come inline if the server's own Receives are as large. For this connection only. A
-  // report takes a credit, so that nothing is reported while the server grants a single one.
-  // Fails with kUnsupported, and with kNoResources while it is being raised or if it would not
-  // grow.
-  Expected<void, Error> raise_receive_size(std::uint32_t size);
-  // The same requests for characteristics of ClientOptions::characteristics, whose values are as
-  // XDR encodes them; and this side's own, which is reported to the server. It fails as above,
-  // and for a value that is none of the type. For this connection only.
-  Expected<void, Error> request_characteristic(std::uint32_t id, Bytes value,
-                                               ChangeCallback callback,
-                                               std::chrono::nanoseconds delay = {});
-  Expected<void, Error> set_characteristic(std::uint32_t id, Bytes value);
-  // Of the server, as it said last; nullopt: there is no such type, or no connection of version
-  // two.
-  std::optional<std::vector<std::byte>> peer_characteristic(std::uint32_t id) const;
+  // Returns its transport characteristics and requests to change them, see rpcrdma/version_two.h.
+  // The result belongs to this client.
+  VersionTwo version_two() const noexcept;
   // Returns the terms of the connection; the version and the credits are those of the last reply.
   // nullopt without a connection, and over tcp:// and unix://, which negotiate nothing.
   std::optional<ConnectionTerms> terms() const noexcept;
@@ -227,18 +192,14 @@ class RPCRDMA_EXPORT Client {
   Expected<RegisteredMemory, Error> register_memory(MutableBytes memory);
   Expected<RegisteredMemory, Error> register_read_only(Bytes memory);
 
-  // Answers the server's calls over this connection (RFC 8167), and over those that reconnection
-  // makes, up to ClientOptions::backward_calls at a time. The server may make no calls before the
-  // upper layer has told it that this client is ready. The service outlives the client and runs
-  // inside the client's progress(); none of its contexts may be used after the client is destroyed.
-  Expected<void, Error> serve(std::uint32_t program, std::uint32_t version, Service& service);
-
   // Sends this credential with calls started from now on, and with calls repeated after the loss of
   // a connection (default AUTH_NONE). No effect if ClientOptions::auth seals the calls.
   void use_credential(const AuthSys& credential);
 
  private:
+  friend class Backward;
   friend class ClientImpl;
+  friend class TakeOver;
   explicit Client(std::unique_ptr<ClientImpl> impl) noexcept;
   ClientImpl& impl() const noexcept;
   std::unique_ptr<ClientImpl> impl_;

@@ -142,8 +142,7 @@ class RPCRDMA_EXPORT MessageReader {
   // The application's places, in the order of the items. The span must live as long as the reader
   // is in use.
   void set_places(std::span<const MutableBytes> places) noexcept { places_ = places; }
-  // By default bulk() copies an item that is in the message to its place; view() leaves it there.
-  void land() noexcept { lands_ = true; }
+  // Leaves items that are in the message there; by default bulk() copies them to their places.
   void view() noexcept { lands_ = false; }
   // The items were assigned to the places by guess (RFC 5666: a reply's Read chunks give their
   // positions, and only decoding shows which item is where). An item that belongs elsewhere is

@@ -166,7 +166,7 @@ struct ClientOptions {
   ProtocolVersion version = ProtocolVersion::kOne;
   TcpOptions tcp;
   std::uint32_t calls_max = 128;  // outstanding calls; more are refused (kTooManyCalls)
-  // Calls from the server (RFC 8167) served at a time, see Client::serve(); 0: none.
+  // Calls from the server (RFC 8167) served at a time, see Backward::serve(); 0: none.
   std::uint32_t backward_calls = 0;
   // Version two: the most that the server may make of them (XCHAR_BRS); kNone if backward_calls is
   // 0. Calls and replies that do not fit a message move by chunks with kGeneral, unless the device
@@ -204,11 +204,11 @@ enum class SharedReceives : std::uint8_t {
   kNever,
 };
 
-// Options of a server's client for backward calls, see Client::backward().
+// Options of a server's client for backward calls, see Backward::client_of().
 struct BackwardOptions {
   // Calls whose connection is lost wait, within their time, for the connection that
-  // Client::resume() names (RFC 8167: the same client must announce itself again). false: they fail
-  // with kConnectionLost.
+  // Backward::resume() names (RFC 8167: the same client must announce itself again). false: they
+  // fail with kConnectionLost.
   bool outlives_connection = false;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
 };
@@ -263,7 +263,7 @@ struct ServerOptions {
   // Version two: at most 8 characteristics of the application's own. Each connection begins with
   // their initial values on both sides, and CharacteristicType::grants follows its client.
   std::vector<CharacteristicType> characteristics;
-  // Outstanding calls to each client (RFC 8167), see Client::backward(); 0: none.
+  // Outstanding calls to each client (RFC 8167), see Backward::client_of(); 0: none.
   std::uint32_t backward_calls = 0;
   // Several servers of one user may listen on one port (SO_REUSEPORT), each on its own thread; the
   // system distributes new connections among them. All of them must set it, including the first.
@@ -273,7 +273,7 @@ struct ServerOptions {
   // server. Services, ServerAuth and on_connection are called on all of them: services and
   // authenticators at the same time, on_connection one at a time. A connection stays on its thread,
   // which is then what "the server's thread" means for a CallContext, or for a client of
-  // Client::backward(). Each shard has its part of memory_max, receives_max and
+  // Backward::client_of(). Each shard has its part of memory_max, receives_max and
   // TcpOptions::connections_max, but at least memory for a few calls of the largest size, and room
   // for 8 TCP connections; replies that are remembered are shared by all. A provider of the
   // application's must have Provider::make_shard().

@@ -328,8 +328,8 @@ class RPCRDMA_EXPORT Provider {
   // next event. May return early.
   virtual void wait() = 0;
   // Makes wait() return, and wait_fd() readable, also while this descriptor is readable, until the
-  // descriptor is closed. False: this provider cannot do that. Server::also_listen("tcp://…") needs
-  // it, and otherwise fails with kUnsupported.
+  // descriptor is closed. False: this provider cannot do that. Server::add_listener("tcp://…")
+  // needs it, and otherwise fails with kUnsupported.
   virtual bool wait_also_for(int /*descriptor*/) { return false; }
   // A second provider with the same options, to be used by another thread, whose accept() also
   // takes requests that have left this one: for ServerOptions::shards. This one outlives it. Null,

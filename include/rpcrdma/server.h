@@ -1,7 +1,7 @@
 // Answers RPC Calls over RDMA, and over TCP for clients without RDMA.
 //
 //   auto server = rpcrdma::Server::listen("rdma://0.0.0.0:20049");
-//   server->also_listen("tcp://0.0.0.0:2049");  // the same services over records (RFC 5531 §11)
+//   server->add_listener("tcp://0.0.0.0:2049");  // the same services over records (RFC 5531 §11)
 //   server->add(kProgram, kVersion, service);
 //   server->run();                   // until stop(), also from a signal handler; see failure()
 //
@@ -58,16 +58,16 @@ class RPCRDMA_EXPORT Server {
   // wait_fd() may differ afterwards. Fails as listen() does, and the server continues.
   //
   // Over TCP and Unix sockets, bulk items are in the message. CallContext is the same for services,
-  // but calls in the reverse direction (Client::backward()) fail with kUnsupported. A tcp://
+  // but calls in the reverse direction (Backward::client_of()) fail with kUnsupported. A tcp://
   // connection may step up: CallContext::step_up().
-  Expected<std::string, Error> also_listen(std::string_view url);
+  Expected<std::string, Error> add_listener(std::string_view url);
   Server(Server&&) noexcept;
   Server& operator=(Server&&) noexcept;
   // Ends all connections at once. No service may use a CallContext of the server afterwards.
   ~Server();
 
   // The service outlives the server. Fails if the program version is already served. With several
-  // shards this, also_listen(), accept_flavor(), serve_messages() and register_read_only() come
+  // shards this, add_listener(), accept_flavor(), serve_messages() and register_read_only() come
   // before the first progress() or run(), and fail with kUnsupported afterwards.
   Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
 
@@ -94,7 +94,7 @@ class RPCRDMA_EXPORT Server {
   Expected<void, Error> serve_messages(MessageService& service);
 
   // Serves RDMA over an existing TCP connection of the application, whose other end now calls
-  // Client::adopt(); see there. The library owns the descriptor from now on, even if this fails:
+  // TakeOver::adopt(); see there. The library owns the descriptor from now on, even if this fails:
   // kUnsupported without an rdma:// listener. Call on the server's thread.
   Expected<void, Error> adopt(int descriptor);
 

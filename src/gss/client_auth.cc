@@ -121,7 +121,7 @@ StepEnd ClientGss::seal_or_wait(State& state) {
     if (waiting_.empty() && used_->numbers.may_take()) return seal_call(state);
   }
   waiting_.push_back(&state);
-  return StepEnd::kLater;
+  return StepEnd::kPending;
 }
 
 // Serves the calls that seal() made wait, the oldest first.
@@ -184,7 +184,7 @@ void ClientGss::protect(State& state) {
 
 // A call waits for a context, or for a number, until other calls have ended, which may have more
 // time than it has.
-void ClientGss::hurry(CallSeal& call) noexcept {
+void ClientGss::cancel_soon(CallSeal& call) noexcept {
   State& state = state_of(call);
   if (std::erase(waiting_, &state) > 0) state.step->finish();
 }
@@ -196,7 +196,7 @@ StepEnd ClientGss::open(CallSeal& call, AuthStep& step) {
       take_answer(state);
       step.finish();
     });
-    return StepEnd::kLater;
+    return StepEnd::kPending;
   }
   end_number(state);
   serve_waiting();
@@ -291,7 +291,7 @@ void ClientGss::end_number(State& state) noexcept {
   if (std::exchange(state.is_counted, false)) state.context->numbers.ended(state.number);
 }
 
-std::optional<Procedure> ClientGss::goodbye() const noexcept {
+std::optional<Procedure> ClientGss::logout_procedure() const noexcept {
   if (used_ == nullptr || used_->numbers.used_up()) return std::nullopt;
   return used_->made_for;
 }

@@ -36,12 +36,12 @@ class ClientGss final : public ClientAuth {
   ~ClientGss() override;  // precondition: no call is left
 
   StepEnd seal(CallSeal& call, AuthStep& step) override;
-  void hurry(CallSeal& call) noexcept override;
+  void cancel_soon(CallSeal& call) noexcept override;
   StepEnd open(CallSeal& call, AuthStep& step) override;
   StepEnd refused(CallSeal& call, AuthStep& step) override;
   void forget(CallSeal& call) noexcept override;
   std::optional<std::uint32_t> wrap_growth() const noexcept override;
-  std::optional<Procedure> goodbye() const noexcept override;
+  std::optional<Procedure> logout_procedure() const noexcept override;
 
  private:
   struct State;      // of one call

@@ -66,7 +66,7 @@ StepEnd ClientGss::begin_making(State& state) {
     }
     state.step->finish();
   });
-  return StepEnd::kLater;
+  return StepEnd::kPending;
 }
 
 // The call is sealed again, because the server has answered or the connection was lost.

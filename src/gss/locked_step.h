@@ -32,7 +32,7 @@ StepEnd run_locked(Executor& executor, std::mutex& mutex, std::size_t bytes, Aut
     }
     step.finish();
   });
-  return StepEnd::kLater;
+  return StepEnd::kPending;
 }
 
 }  // namespace rpcrdma::gss

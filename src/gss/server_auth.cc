@@ -188,7 +188,7 @@ StepEnd ServerGss::unwrap(CallAcceptance& call, AuthStep& step) {
     take_token(call, state);
     step.finish();
   });
-  return StepEnd::kLater;
+  return StepEnd::kPending;
 }
 
 void ServerGss::take_token(CallAcceptance& call, State& state) {

@@ -44,7 +44,7 @@ class TwoTransports : public ::testing::Test {
     ServerOptions options;
     options.provider.name = "siwarp";
     server_.emplace(Server::listen("rdma://127.0.0.1:0", options).value());
-    tcp_url_ = "tcp://" + server_->also_listen("tcp://127.0.0.1:0").value();
+    tcp_url_ = "tcp://" + server_->add_listener("tcp://127.0.0.1:0").value();
     EXPECT_TRUE(server_->add(OneService::kProgram, OneService::kVersion, service_));
   }
   Client connect(const std::string& url) {

@@ -190,7 +190,7 @@ class ClientPlayback {
     call.seal.enclosure.reset();
     const int ended = call.step->count;
     const StepEnd end = call.client->seal(call.seal, *call.step);
-    call.is_waiting = end == StepEnd::kLater && call.step->count == ended;
+    call.is_waiting = end == StepEnd::kPending && call.step->count == ended;
   }
 
   // A client must not be left before its step has ended.

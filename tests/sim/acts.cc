@@ -6,6 +6,8 @@
 
 #include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
+#include "rpcrdma/backward.h"
+#include "rpcrdma/version_two.h"
 #include "sim/simulation.h"
 
 namespace rpcrdma::simulation {
@@ -36,7 +38,8 @@ void Simulation::act_on_characteristics() {
   const bool raises = change_random_.one_in(3);
   if (!actor.client || actor.going || actor.node->busy) return;
   if (raises) {
-    if (actor.client->raise_receive_size(size)) trace_.note(world_, "a client raises to {}", size);
+    if (actor.client->version_two().raise_receive_size(size))
+      trace_.note(world_, "a client raises to {}", size);
     return;
   }
   auto* self = this;
@@ -48,7 +51,7 @@ void Simulation::act_on_characteristics() {
   };
   ++actor.changes;
   actor.has_asked = true;
-  if (actor.client->request_receive_size(size, ended)) {
+  if (actor.client->version_two().request_receive_size(size, ended)) {
     totals_.add(Count::kChanges);
     trace_.note(world_, "a client asks for {}", size);
   } else {
@@ -164,7 +167,7 @@ void Simulation::add_client() {
     actor->client.emplace(std::move(*connecting));
     actor->service = std::make_unique<ScriptedService>(foreign_, verdict_, backward_random_);
     if (actor->options.backward_calls > 0 &&
-        !actor->client->serve(kProgram, kVersion, *actor->service)) {
+        !Backward::serve(*actor->client, kProgram, kVersion, *actor->service)) {
       verdict_.broken(7, "a client cannot serve");
     }
     if (random_.one_in(4)) {

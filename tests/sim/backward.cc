@@ -1,4 +1,6 @@
 // Calls from servers to clients over the connections that the clients made (RFC 8167).
+#include "rpcrdma/backward.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -19,7 +21,7 @@ void Simulation::maybe_make_caller(ServerActor& actor, CallContext& context, std
     return caller->client == client && caller->handle;
   });
   if (is_there) return;
-  auto made = Client::backward(context);
+  auto made = Backward::client_of(context);
   // The one before it may still wait for its last Sends.
   if (!made) return;
   actor.callers.push_back(std::make_unique<Caller>());

@@ -13,6 +13,7 @@
 #include "rpcrdma/client.h"
 #include "rpcrdma/function_service.h"
 #include "rpcrdma/server.h"
+#include "rpcrdma/take_over.h"
 #include "support/checked_reply.h"
 
 namespace rpcrdma::test {
@@ -102,7 +103,7 @@ TEST(Adopt, ConnectionStepsUpBetweenTwoRecords) {
   send_all(tcp.client, record("may I step up?"));
   EXPECT_EQ(receive_record(tcp.client), "yes");
   {
-    auto client = Client::adopt(tcp.client);
+    auto client = TakeOver::adopt(tcp.client);
     ASSERT_TRUE(client) << client.error().message();
     EXPECT_EQ(client->peer_address().substr(0, 10), "127.0.0.1:");
     for (const std::size_t size : {1U, 5000U, 1U << 20U}) expect_echo(*client, size);
@@ -130,7 +131,7 @@ TEST(Adopt, WhatIsNoTcpConnectionIsRefusedAndClosed) {
     ASSERT_FALSE(adopted);
     EXPECT_EQ(adopted.error().code, Errc::kUnsupported);
     EXPECT_EQ(::close(pair[0]), -1) << "it was closed";
-    const auto client = Client::adopt(copy);
+    const auto client = TakeOver::adopt(copy);
     ASSERT_FALSE(client);
     EXPECT_EQ(client.error().code, Errc::kUnsupported);
     EXPECT_NE(client.error().cause.find("no TCP connection"), std::string::npos);
@@ -142,7 +143,7 @@ TEST(Adopt, WhatIsNoTcpConnectionIsRefusedAndClosed) {
 TEST(Adopt, PeerThatDoesNotStepUpIsTold) {
   Tcp tcp;
   ::close(tcp.server);
-  const auto client = Client::adopt(tcp.client);
+  const auto client = TakeOver::adopt(tcp.client);
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().operation, "connecting");
 }

@@ -46,7 +46,7 @@ class Elsewhere {
       step.finish();
     });
     wake_.notify_one();
-    return StepEnd::kLater;
+    return StepEnd::kPending;
   }
   // False: there was nothing to do.
   bool run_one() {

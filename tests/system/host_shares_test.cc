@@ -31,7 +31,7 @@ class HostileHost : public ::testing::Test {
       if (event.kind == ConnectionEvent::Kind::kEnded) ++ended;
     };
     server.emplace(std::move(*Server::listen("rdma://127.0.0.1:0", options)));
-    tcp_address = server->also_listen("tcp://127.0.0.1:0").value();
+    tcp_address = server->add_listener("tcp://127.0.0.1:0").value();
     ASSERT_TRUE(server->add(TestService::kProgram, TestService::kVersion, service));
   }
   ~HostileHost() override {

@@ -152,7 +152,7 @@ class HostileGss : public ::testing::TestWithParam<const char*> {
     auto server = Server::listen("rdma://127.0.0.1:0", options);
     ASSERT_TRUE(server) << server.error().message();
     server_.emplace(std::move(*server));
-    const auto records = server_->also_listen("tcp://127.0.0.1:0");
+    const auto records = server_->add_listener("tcp://127.0.0.1:0");
     ASSERT_TRUE(records) << records.error().message();
     ASSERT_TRUE(server_->add(TestService::kProgram, TestService::kVersion, service_));
     ASSERT_TRUE(server_->accept_flavor(AuthFlavor::kRpcsecGss, *auth_));

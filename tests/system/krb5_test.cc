@@ -69,7 +69,7 @@ class Krb5 : public ::testing::TestWithParam<const char*> {
     auto server = Server::listen("rdma://localhost:0", options);
     ASSERT_TRUE(server) << server.error().message();
     server_.emplace(std::move(*server));
-    const auto plain = server_->also_listen("tcp://localhost:0");
+    const auto plain = server_->add_listener("tcp://localhost:0");
     ASSERT_TRUE(plain) << plain.error().message();
     ASSERT_TRUE(server_->add(kProgram, kVersion, service_));
     gss::ServerSecurity security;

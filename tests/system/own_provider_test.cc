@@ -291,7 +291,7 @@ TEST_F(OwnProvider, HasItsOwnAddresses) {
 
 TEST_F(OwnProvider, CannotListenOnTcpBesideUnlessItWaitsForIt) {
   listen();
-  const auto refused = server_->also_listen("tcp://127.0.0.1:0");
+  const auto refused = server_->add_listener("tcp://127.0.0.1:0");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kUnsupported);
   ASSERT_TRUE(connect()) << "the server goes on";

@@ -21,8 +21,10 @@
 #include "rdma/siwarp/provider.h"
 #include "rpc/serve/server_state.h"
 #include "rpc/serve/shard_inbox.h"
+#include "rpcrdma/backward.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
+#include "rpcrdma/take_over.h"
 #include "support/checked_reply.h"
 #include "support/forwarding_provider.h"
 #include "support/raw_peer.h"
@@ -79,7 +81,7 @@ class ShardService final : public rpcrdma::Service {
         if (context.step_up() != StepUp::kNow) return context.fail(AcceptStatus::kSystemErr);
         break;
       case kCallBack: {
-        auto made = Client::backward(context, {.outlives_connection = true});
+        auto made = Backward::client_of(context, {.outlives_connection = true});
         if (!made) return context.fail(AcceptStatus::kSystemErr);
         to_client.emplace(std::move(*made));
         break;
@@ -130,7 +132,7 @@ class Shards : public ::testing::Test {
     service_.server = &*server_;
     ASSERT_TRUE(server_->add(TestService::kProgram, TestService::kVersion, service_));
     rdma_ = "rdma://" + std::string(server_->address());
-    const auto tcp = server_->also_listen("tcp://127.0.0.1:0");
+    const auto tcp = server_->add_listener("tcp://127.0.0.1:0");
     ASSERT_TRUE(tcp) << tcp.error().message();
     tcp_ = *tcp;
     thread_ = std::thread([this] { server_->run(); });
@@ -313,7 +315,7 @@ TEST_F(Shards, ServeWhatWasAddedBeforeTheyRun) {
   ASSERT_FALSE(added);
   EXPECT_EQ(added.error().code, Errc::kUnsupported);
   EXPECT_THAT(added.error().message(), HasSubstr("before run()"));
-  EXPECT_FALSE(server_->also_listen("tcp://127.0.0.1:0"));
+  EXPECT_FALSE(server_->add_listener("tcp://127.0.0.1:0"));
 }
 
 // A TCP connection of the second shard steps up, which is the first one's to accept.
@@ -327,7 +329,7 @@ TEST_F(Shards, TakeOverConnectionsThatStepUp) {
         client.prepare({TestService::kProgram, TestService::kVersion, kStepUp}).value());
     ASSERT_TRUE(agreed) << agreed.error().message();
     ASSERT_TRUE(agreed->finish() == std::nullopt);
-    auto stepped = client.step_up();
+    auto stepped = TakeOver::step_up(client);
     ASSERT_TRUE(stepped) << stepped.error().message();
     expect_data(*stepped, kSizeMax);
     shards.insert(number(*stepped, kWhere));

@@ -48,7 +48,7 @@ class StepUp : public ::testing::Test {
     ASSERT_TRUE(server) << server.error().message();
     server_.emplace(std::move(*server));
     ASSERT_TRUE(server_->add(blob::BLOB_PROGRAM, blob::BLOB_V1, service_));
-    const auto plain = server_->also_listen("tcp://127.0.0.1:0");
+    const auto plain = server_->add_listener("tcp://127.0.0.1:0");
     ASSERT_TRUE(plain) << plain.error().message();
     plain_ = *plain;
   }

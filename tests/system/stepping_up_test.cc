@@ -18,6 +18,7 @@
 
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
+#include "rpcrdma/take_over.h"
 #include "support/checked_reply.h"
 #include "support/raw_peer.h"
 #include "support/raw_rpc.h"
@@ -88,7 +89,7 @@ class SteppingUp : public ::testing::Test {
     auto made = Server::listen(with_rdma ? "rdma://127.0.0.1:0" : "tcp://127.0.0.1:0", options);
     ASSERT_TRUE(made) << made.error().message();
     server.emplace(std::move(*made));
-    tcp_address = with_rdma ? *server->also_listen("tcp://127.0.0.1:0") : server->address();
+    tcp_address = with_rdma ? *server->add_listener("tcp://127.0.0.1:0") : server->address();
     ASSERT_TRUE(server->add(kSteppingUpProgram, kSteppingUpVersion, service));
   }
   ~SteppingUp() override {
@@ -148,7 +149,7 @@ TEST_F(SteppingUp, ClientGoesOnOverRdmaOnTheSameConnection) {
     auto plain = Client::connect("tcp://" + tcp_address);
     ASSERT_TRUE(plain) << plain.error().message();
     EXPECT_EQ(call(*plain, AgreeingService::kStepUp).value(), 0U);
-    auto client = plain->step_up();
+    auto client = TakeOver::step_up(*plain);
     ASSERT_TRUE(client) << client.error().message();
     EXPECT_EQ(client->peer_address(), tcp_address) << "the port that was TCP's";
     EXPECT_EQ(client->provider_name(), "siwarp");
@@ -208,7 +209,7 @@ TEST_F(SteppingUp, ConnectionsOfUnixSocketsCannot) {
   start();
   std::string folder = ::testing::TempDir() + "rpcrdma.XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const auto path = server->also_listen("unix://" + folder + "/socket");
+  const auto path = server->add_listener("unix://" + folder + "/socket");
   ASSERT_TRUE(path) << path.error().message();
   beside([&] {
     auto client = Client::connect("unix://" + *path);
@@ -314,7 +315,7 @@ TEST_F(SteppingUp, ClientRefusesWhileCallsAreUnderWayAndStaysAsItIs) {
     ASSERT_TRUE(client);
     auto held = client->prepare({kSteppingUpProgram, kSteppingUpVersion, AgreeingService::kHold});
     ASSERT_TRUE(client->start(std::move(*held), [](Expected<Reply, Error>) {}));
-    const auto refused = client->step_up();
+    const auto refused = TakeOver::step_up(*client);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Errc::kUnsupported);
     EXPECT_NE(refused.error().cause.find("under way"), std::string::npos);
@@ -327,7 +328,7 @@ TEST_F(SteppingUp, ClientOfRdmaRefuses) {
   beside([this] {
     auto client = Client::connect("rdma://" + std::string(server->address()));
     ASSERT_TRUE(client);
-    const auto refused = client->step_up();
+    const auto refused = TakeOver::step_up(*client);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Errc::kUnsupported);
     EXPECT_TRUE(call(*client, AgreeingService::kStepUp));
@@ -353,7 +354,7 @@ TEST(SteppingUpClient, RefusesWhenTheServerTalksBehindItsAnswer) {
   ASSERT_TRUE(server->send(
       join({words({kLast | 28, asked[1], 1, 0, 0, 0, 0, 0}), Message(2, std::byte{0})})));
   ASSERT_TRUE(server->pump_until([&] { return ended; }));
-  const auto refused = client->step_up();
+  const auto refused = TakeOver::step_up(*client);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kUnsupported);
   EXPECT_NE(refused.error().cause.find("behind its answers"), std::string::npos);

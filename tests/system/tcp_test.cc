@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "rpcrdma/backward.h"
 #include "support/checked_reply.h"
 #include "support/raw_peer.h"
 #include "support/raw_rpc.h"
@@ -51,7 +52,7 @@ class TcpTest : public ::testing::Test {
       if (event.was_reset_at_rest) ++resets_at_rest;
     };
     server.emplace(std::move(*Server::listen("rdma://127.0.0.1:0", options)));
-    const auto real = server->also_listen("tcp://127.0.0.1:0");
+    const auto real = server->add_listener("tcp://127.0.0.1:0");
     ASSERT_TRUE(real) << real.error().message();
     tcp_address = *real;
     Service& chosen = other == nullptr ? service : *other;
@@ -549,7 +550,7 @@ TEST_F(HostileToTcp, RecordsHaveTheirTimeWhateverProgressThePeerMakes) {
 TEST_F(TcpTest, ListensNowhereElseOnceItStops) {
   start();
   server->stop();
-  const auto late = server->also_listen("tcp://127.0.0.1:0");
+  const auto late = server->add_listener("tcp://127.0.0.1:0");
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, Errc::kCanceled);
 }
@@ -665,7 +666,7 @@ TEST(TcpOnly, ServerNeedsNoProvider) {
   const auto adopted = server->adopt(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ASSERT_FALSE(adopted);
   EXPECT_EQ(adopted.error().code, Errc::kUnsupported);
-  const auto second = server->also_listen("tcp://127.0.0.1:0");
+  const auto second = server->add_listener("tcp://127.0.0.1:0");
   ASSERT_TRUE(second);
   std::thread serving([&] { server->run(); });
   for (const std::string& address : {std::string(server->address()), *second}) {
@@ -685,7 +686,7 @@ TEST(TcpOnly, RdmaMayComeLater) {
   auto server = Server::listen("tcp://127.0.0.1:0", options);
   ASSERT_TRUE(server);
   ASSERT_TRUE(server->add(TestService::kProgram, TestService::kVersion, service));
-  const auto rdma = server->also_listen("rdma://127.0.0.1:0");
+  const auto rdma = server->add_listener("rdma://127.0.0.1:0");
   ASSERT_TRUE(rdma) << rdma.error().message();
   EXPECT_EQ(server->provider_name(), "siwarp");
   std::thread serving([&] { server->run(); });
@@ -712,7 +713,7 @@ TEST(TcpOnly, AddressesAreJudged) {
   }
   auto server = Server::listen("tcp://127.0.0.1:0");
   ASSERT_TRUE(server);
-  const auto taken = server->also_listen("tcp://" + std::string(server->address()));
+  const auto taken = server->add_listener("tcp://" + std::string(server->address()));
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().code, Errc::kNoResources);
   EXPECT_NE(taken.error().cause.find("in use"), std::string::npos);
@@ -720,7 +721,7 @@ TEST(TcpOnly, AddressesAreJudged) {
 
 TEST(TcpOnly, ProviderWithoutDescriptorsSaysThatItCannot) {
   RpcPair pair(make_sim(1));
-  const auto listening = pair.server->also_listen("tcp://127.0.0.1:0");
+  const auto listening = pair.server->add_listener("tcp://127.0.0.1:0");
   ASSERT_FALSE(listening);
   EXPECT_EQ(listening.error().code, Errc::kUnsupported);
   EXPECT_EQ(pair.finish(*pair.prepare(TestService::kNull), [](Reply&) {}), std::nullopt);
@@ -734,7 +735,7 @@ class CallingBack final : public Service {
     return &kAny;
   }
   void call(CallContext& context) override {
-    const auto client = Client::backward(context);
+    const auto client = Backward::client_of(context);
     failed_with = client ? Errc::kCanceled : client.error().code;
     context.succeed();
   }

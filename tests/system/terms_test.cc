@@ -10,6 +10,7 @@
 
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
+#include "rpcrdma/version_two.h"
 #include "support/rpc_fixture.h"
 
 namespace rpcrdma::test {
@@ -24,7 +25,7 @@ class Served {
       if (event.kind == ConnectionEvent::Kind::kReady) terms.push_back(*event.terms);
     };
     server_.emplace(std::move(*Server::listen("rdma://127.0.0.1:0", options)));
-    const auto tcp = server_->also_listen("tcp://127.0.0.1:0");
+    const auto tcp = server_->add_listener("tcp://127.0.0.1:0");
     EXPECT_TRUE(tcp);
     tcp_url = "tcp://" + tcp.value();
     EXPECT_TRUE(server_->add(TestService::kProgram, TestService::kVersion, service_));
@@ -131,9 +132,9 @@ TEST(Terms, VersionTwoHasThoseOfItsCharacteristics) {
   ASSERT_FALSE(null(client));
   const ConnectionTerms terms = client.terms().value();
   EXPECT_EQ(terms.protocol_version, 2U);
-  EXPECT_EQ(terms.inline_sent, client.characteristics()->peer.receive_size);
+  EXPECT_EQ(terms.inline_sent, client.version_two().characteristics()->peer.receive_size);
   // The server's Sends are no larger than its own Receives.
-  EXPECT_EQ(terms.inline_received, client.characteristics()->peer.receive_size);
+  EXPECT_EQ(terms.inline_received, client.version_two().characteristics()->peer.receive_size);
 }
 
 TEST(Terms, ThereAreNoneOverTcpAndWithoutAConnection) {

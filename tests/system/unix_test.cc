@@ -18,6 +18,7 @@
 
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
+#include "rpcrdma/take_over.h"
 #include "support/checked_reply.h"
 #include "support/raw_peer.h"
 #include "support/raw_rpc.h"
@@ -155,8 +156,8 @@ TEST_F(UnixTest, StandsBesideTcpAndRdma) {
   ASSERT_TRUE(server);
   server_.emplace(std::move(*server));
   ASSERT_TRUE(server_->add(TestService::kProgram, TestService::kVersion, service_));
-  const auto tcp = server_->also_listen("tcp://127.0.0.1:0");
-  const auto local = server_->also_listen(url());
+  const auto tcp = server_->add_listener("tcp://127.0.0.1:0");
+  const auto local = server_->add_listener(url());
   ASSERT_TRUE(tcp && local);
   EXPECT_EQ(*local, path_);
   beside([&] {
@@ -303,7 +304,7 @@ TEST_F(UnixTest, ClientCannotStepUp) {
   start();
   auto client = Client::connect(url());
   ASSERT_TRUE(client);
-  const auto stepped = client->step_up();
+  const auto stepped = TakeOver::step_up(*client);
   ASSERT_FALSE(stepped);
   EXPECT_EQ(stepped.error().code, Errc::kUnsupported);
   EXPECT_TRUE(client->connected()) << "it is as it was";

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rpc/call/connecting_client.h"
+#include "rpcrdma/version_two.h"
 #include "support/fabric.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
@@ -100,7 +101,7 @@ TEST_P(Version, TwoMovesInlineWhatTheReceivesOfBothHold) {
     RpcPair pair = make(ProtocolVersion::kTwo, ProtocolVersion::kAny, client, server);
     // The server says what it is when the client has, in front of its next reply.
     EXPECT_FALSE(echo(pair, 100, false));
-    const auto both = pair.client->characteristics();
+    const auto both = pair.client->version_two().characteristics();
     ASSERT_TRUE(both);
     EXPECT_EQ(both->own, (Characteristics{65'536, true, BackwardSupport::kNone}));
     EXPECT_EQ(both->peer, (Characteristics{server_size, false, BackwardSupport::kInline}));
@@ -113,14 +114,14 @@ TEST_P(Version, TwoMovesInlineWhatTheReceivesOfBothHold) {
     expect_echoes(pair);
   }
   RpcPair old = make(ProtocolVersion::kOne, ProtocolVersion::kAny);
-  EXPECT_FALSE(old.client->characteristics()) << "version 1 has none";
+  EXPECT_FALSE(old.client->version_two().characteristics()) << "version 1 has none";
 }
 
 // What became of a request, once it has ended.
 std::optional<ChangeResult> end_of(RpcPair& pair, std::uint32_t size) {
   std::optional<ChangeResult> end;
-  const auto asked =
-      pair.client->request_receive_size(size, [&end](ChangeResult result) { end = result; });
+  const auto asked = pair.client->version_two().request_receive_size(
+      size, [&end](ChangeResult result) { end = result; });
   EXPECT_TRUE(asked) << asked.error().message();
   EXPECT_TRUE(pair.run_until([&] { return end.has_value(); }));
   return end;
@@ -134,7 +135,7 @@ TEST_P(Version, TwoRaisesAndLowersReceivesOnRequest) {
   client.connection.reduce_size_min = 100'000;
   RpcPair pair = make(ProtocolVersion::kTwo, ProtocolVersion::kAny, client, server);
   EXPECT_EQ(end_of(pair, 65'536), ChangeResult::kGranted);
-  EXPECT_EQ(pair.client->characteristics()->peer.receive_size, 65'536U);
+  EXPECT_EQ(pair.client->version_two().characteristics()->peer.receive_size, 65'536U);
   ASSERT_FALSE(echo(pair, 32'768, true));
   EXPECT_EQ(pair.client->counters().read_chunks + pair.client->counters().long_calls, 0U)
       << "the argument went inline";
@@ -142,7 +143,7 @@ TEST_P(Version, TwoRaisesAndLowersReceivesOnRequest) {
   ASSERT_FALSE(echo(pair, 32'768, true));
   EXPECT_EQ(pair.client->counters().read_chunks + pair.client->counters().long_calls, 1U);
   EXPECT_EQ(end_of(pair, 65'537), ChangeResult::kRejected);
-  EXPECT_EQ(pair.client->characteristics()->peer.receive_size, 8192U);
+  EXPECT_EQ(pair.client->version_two().characteristics()->peer.receive_size, 8192U);
   expect_echoes(pair);
   EXPECT_EQ(pair.network->violations(), std::vector<std::string>());
 }
@@ -155,10 +156,10 @@ TEST_P(Version, TwoRaisesItsOwnReceives) {
   RpcPair pair = make(ProtocolVersion::kTwo, ProtocolVersion::kAny, client, server);
   ASSERT_FALSE(echo(pair, 32'768, false));
   EXPECT_EQ(pair.client->counters().reply_chunks, 1U);
-  ASSERT_TRUE(pair.client->raise_receive_size(65'536));
-  EXPECT_TRUE(
-      pair.run_until([&] { return pair.client->characteristics()->own.receive_size == 65'536; }));
-  EXPECT_FALSE(pair.client->raise_receive_size(65'536));
+  ASSERT_TRUE(pair.client->version_two().raise_receive_size(65'536));
+  EXPECT_TRUE(pair.run_until(
+      [&] { return pair.client->version_two().characteristics()->own.receive_size == 65'536; }));
+  EXPECT_FALSE(pair.client->version_two().raise_receive_size(65'536));
   ASSERT_FALSE(echo(pair, 32'768, false));
   EXPECT_EQ(pair.client->counters().reply_chunks, 1U) << "the second came inline";
   expect_echoes(pair);
@@ -166,10 +167,10 @@ TEST_P(Version, TwoRaisesItsOwnReceives) {
 
 TEST_P(Version, OneHasNothingToRequest) {
   RpcPair pair = make(ProtocolVersion::kOne, ProtocolVersion::kAny);
-  const auto asked = pair.client->request_receive_size(65'536, {});
+  const auto asked = pair.client->version_two().request_receive_size(65'536, {});
   ASSERT_FALSE(asked);
   EXPECT_EQ(asked.error().code, Errc::kUnsupported);
-  EXPECT_FALSE(pair.client->raise_receive_size(65'536));
+  EXPECT_FALSE(pair.client->version_two().raise_receive_size(65'536));
 }
 
 TEST_P(Version, RequestsWaitForTheirTimeAndEndWithTheClient) {
@@ -178,13 +179,14 @@ TEST_P(Version, RequestsWaitForTheirTimeAndEndWithTheClient) {
   RpcPair pair = make(ProtocolVersion::kTwo, ProtocolVersion::kAny, {}, server);
   std::optional<ChangeResult> end;
   const auto take = [&end](ChangeResult result) { end = result; };
-  ASSERT_TRUE(pair.client->request_receive_size(65'536, take, std::chrono::milliseconds(20)));
-  EXPECT_FALSE(pair.client->request_receive_size(65'536, take)) << "one at a time";
+  ASSERT_TRUE(
+      pair.client->version_two().request_receive_size(65'536, take, std::chrono::milliseconds(20)));
+  EXPECT_FALSE(pair.client->version_two().request_receive_size(65'536, take)) << "one at a time";
   EXPECT_FALSE(end);
   EXPECT_TRUE(pair.run_until([&] { return end.has_value(); }));
   EXPECT_EQ(end, ChangeResult::kGranted);
   end.reset();
-  ASSERT_TRUE(pair.client->request_receive_size(8192, take, std::chrono::hours(1)));
+  ASSERT_TRUE(pair.client->version_two().request_receive_size(8192, take, std::chrono::hours(1)));
   pair.client.reset();
   EXPECT_EQ(end, ChangeResult::kLost);
 }
@@ -201,10 +203,12 @@ TEST_P(Version, RequestsEndWithTheConnection) {
     std::vector<ChangeResult> ends;
     std::function<void(ChangeResult)> again = [&](ChangeResult result) {
       ends.push_back(result);
-      if (ends.size() < 3) (void)pair.client->request_receive_size(65'536, again);
+      if (ends.size() < 3) (void)pair.client->version_two().request_receive_size(65'536, again);
     };
-    ASSERT_TRUE(pair.client->request_receive_size(65'536, again, std::chrono::milliseconds(50)));
-    EXPECT_FALSE(pair.client->request_receive_size(1000, {})) << "nobody has less than 4096";
+    ASSERT_TRUE(pair.client->version_two().request_receive_size(65'536, again,
+                                                                std::chrono::milliseconds(50)));
+    EXPECT_FALSE(pair.client->version_two().request_receive_size(1000, {}))
+        << "nobody has less than 4096";
     pair.kill_server();
     if (reconnects) {
       pair.start_server();
@@ -252,7 +256,7 @@ class Experiment : public ::testing::TestWithParam<Fabric> {
   }
   ChangeResult ask(RpcPair& pair, std::uint32_t value) {
     std::optional<ChangeResult> end;
-    const auto asked = pair.client->request_characteristic(
+    const auto asked = pair.client->version_two().request_characteristic(
         kId, word(value), [&end](ChangeResult result) { end = result; });
     EXPECT_TRUE(asked);
     EXPECT_TRUE(pair.run_until([&] { return end.has_value(); }));
@@ -268,14 +272,15 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, Experiment,
 
 TEST_P(Experiment, ChangesOnBothSides) {
   RpcPair pair = make();
-  EXPECT_TRUE(pair.run_until([&] { return pair.client->peer_characteristic(kId).has_value(); }));
-  EXPECT_EQ(number(*pair.client->peer_characteristic(kId)), 1U);
+  EXPECT_TRUE(pair.run_until(
+      [&] { return pair.client->version_two().peer_characteristic(kId).has_value(); }));
+  EXPECT_EQ(number(*pair.client->version_two().peer_characteristic(kId)), 1U);
   EXPECT_EQ(ask(pair, 40), ChangeResult::kGranted);
-  EXPECT_EQ(number(*pair.client->peer_characteristic(kId)), 40U);
+  EXPECT_EQ(number(*pair.client->version_two().peer_characteristic(kId)), 40U);
   EXPECT_EQ(ask(pair, 60), ChangeResult::kRejected);
-  EXPECT_EQ(number(*pair.client->peer_characteristic(kId)), 40U);
+  EXPECT_EQ(number(*pair.client->version_two().peer_characteristic(kId)), 40U);
   for (const std::uint32_t value : {7U, 8U, 9U}) {
-    ASSERT_TRUE(pair.client->set_characteristic(kId, word(value)));
+    ASSERT_TRUE(pair.client->version_two().set_characteristic(kId, word(value)));
     EXPECT_TRUE(
         pair.run_until([&] { return !server_heard.empty() && server_heard.back() == value; }));
   }
@@ -285,10 +290,10 @@ TEST_P(Experiment, ChangesOnBothSides) {
 
 TEST_P(Experiment, HasValuesOfItsTypeOnly) {
   RpcPair pair = make();
-  EXPECT_FALSE(pair.client->set_characteristic(kId, word(100)));
-  EXPECT_FALSE(pair.client->set_characteristic(kId + 1, word(1)));
-  EXPECT_FALSE(pair.client->request_characteristic(kId, word(100), {}));
-  EXPECT_FALSE(pair.client->peer_characteristic(kId + 1));
+  EXPECT_FALSE(pair.client->version_two().set_characteristic(kId, word(100)));
+  EXPECT_FALSE(pair.client->version_two().set_characteristic(kId + 1, word(1)));
+  EXPECT_FALSE(pair.client->version_two().request_characteristic(kId, word(100), {}));
+  EXPECT_FALSE(pair.client->version_two().peer_characteristic(kId + 1));
 }
 
 // The other side has no such type: nothing is kept, and nothing granted.
@@ -298,7 +303,7 @@ TEST_P(Experiment, IsUnknownToOthers) {
   client.characteristics = {type(client_heard)};
   RpcPair pair(GetParam().make(), client, {});
   EXPECT_EQ(ask(pair, 40), ChangeResult::kRejected);
-  EXPECT_TRUE(pair.client->set_characteristic(kId, word(5)));
+  EXPECT_TRUE(pair.client->version_two().set_characteristic(kId, word(5)));
   EXPECT_EQ(ask(pair, 40), ChangeResult::kRejected) << "the connection lives on";
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "rpcrdma/backward.h"
 #include "rpcrdma/client.h"
 #include "system/version_two_client_for_test.h"
 
@@ -21,7 +22,7 @@ class CallsBack final : public Service {
   }
   void call(CallContext& context) override {
     if (context.procedure().number == 2) return held.push_back(&context);
-    auto made = Client::backward(context);
+    auto made = Backward::client_of(context);
     if (made) client.emplace(std::move(*made));
     context.succeed();
   }

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "rpcrdma/backward.h"
 #include "rpcrdma/service.h"
+#include "rpcrdma/version_two.h"
 #include "support/rpc_fixture.h"
 #include "system/version_two_server_for_test.h"
 
@@ -104,7 +106,7 @@ class ChangeByTheServer : public VersionTwoServer,
     handle_ = keep();
     int ended = 0;
     std::optional<ChangeResult> result;
-    ASSERT_TRUE(client_->request_receive_size(kWish, [&](ChangeResult end) {
+    ASSERT_TRUE(client_->version_two().request_receive_size(kWish, [&](ChangeResult end) {
       ++ended;
       result = end;
     }));
@@ -119,7 +121,7 @@ class ChangeByTheServer : public VersionTwoServer,
     }
     EXPECT_EQ(ended, 1);
     EXPECT_EQ(result, GetParam().result);
-    EXPECT_EQ(client_->characteristics()->peer.receive_size, GetParam().size);
+    EXPECT_EQ(client_->version_two().characteristics()->peer.receive_size, GetParam().size);
     handle_ = &serve;
     expect_served();
     EXPECT_EQ(ended, 1);
@@ -147,7 +149,8 @@ TEST_F(VersionTwoServer, LosesTheRequestsOfItsClientWhenItGoes) {
   connect();
   handle_ = keep();
   std::vector<ChangeResult> ends;
-  ASSERT_TRUE(client_->request_receive_size(8192, [&](ChangeResult end) { ends.push_back(end); }));
+  ASSERT_TRUE(client_->version_two().request_receive_size(
+      8192, [&](ChangeResult end) { ends.push_back(end); }));
   time_.settle();
   peer().disconnect();
   time_.settle();
@@ -170,7 +173,7 @@ class CallingServer : public VersionTwoServer {
       serve(peer, seen);
     };
     connect(some);
-    ASSERT_TRUE(client_->serve(TestService::kProgram, TestService::kVersion, service_));
+    ASSERT_TRUE(Backward::serve(*client_, TestService::kProgram, TestService::kVersion, service_));
     for (int i = 0; i < 2; ++i) expect_served();
   }
   static draft::Words backward_call(std::uint32_t xid, std::uint32_t procedure,

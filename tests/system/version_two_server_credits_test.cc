@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "rpcrdma/version_two.h"
 #include "support/checked_reply.h"
 #include "system/version_two_server_for_test.h"
 
@@ -186,7 +187,7 @@ TEST_F(ClientOptionsOnTheWire, AreOneInitxchWithEachValueOnce) {
 
 TEST_F(ClientOptionsOnTheWire, HaveNoCreditWordOfZero) {  // bis-02 §7.2.1
   begin_and_keep_options();
-  ASSERT_TRUE(client_->request_receive_size(8192, {}));
+  ASSERT_TRUE(client_->version_two().request_receive_size(8192, {}));
   time_.settle();
   EXPECT_EQ(others_.size(), 2U);
   EXPECT_EQ(peer().zero_credits(), std::vector<std::string>());
@@ -194,7 +195,7 @@ TEST_F(ClientOptionsOnTheWire, HaveNoCreditWordOfZero) {  // bis-02 §7.2.1
 
 TEST_F(ClientOptionsOnTheWire, HaveNoCreditWordOfZeroInUpdates) {
   begin_and_keep_options();
-  ASSERT_TRUE(client_->raise_receive_size(8192));
+  ASSERT_TRUE(client_->version_two().raise_receive_size(8192));
   handle_ = [this](VersionTwoPeer& peer, const Seen& seen) {
     serve(peer, seen);
     if (seen.is_option(draft::kReqxch)) {
@@ -406,7 +407,8 @@ TEST_F(SizesOfTheServer, LimitTheClientThatAskedForLess) {
   EXPECT_TRUE(call_of(3000).is(draft::kMsg));
   others_.clear();
   std::optional<ChangeResult> result;
-  ASSERT_TRUE(client_->request_receive_size(8192, [&](ChangeResult end) { result = end; }));
+  ASSERT_TRUE(
+      client_->version_two().request_receive_size(8192, [&](ChangeResult end) { result = end; }));
   time_.settle();
   ASSERT_EQ(others_.size(), 1U);
   EXPECT_TRUE(call_of(3000).is(draft::kNomsg)) << "while the request is open";

@@ -29,13 +29,6 @@ namespace rpcrdma {
 inline constexpr std::uint32_t kUnboundedResultsMax = 64U << 10U;
 inline constexpr std::uint32_t kResultsMaxByDefault = (16U << 20U) - 4096;
 
-struct CallOptions {
-  // Bound on the results, without placed items, bytes; 0: the bound of the .x file.
-  std::uint32_t results_size_max = 0;
-  // 0: ClientOptions::call_timeout.
-  std::chrono::nanoseconds timeout{};
-};
-
 // Memory for DDP-eligible results, in order: {}, a buffer, or {buffer, buffer}. Each is lent until
 // the call has ended, and is filled by RDMA, or by a copy if the peer left the item in its message.
 // An item without a place is a view of the reply.

@@ -89,7 +89,7 @@ std::optional<Error> CallFlow::seal(CallSlot& slot) {
   if (!keeps_calls_ || calls_.is_own(calls_.index_of(slot))) slot.deadline = now() + slot.timeout;
   if (end == StepEnd::kDone) return send_sealed(slot);
   slot.state = State::kSealing;
-  next_hurry_ = engine::earlier(next_hurry_, slot.deadline);
+  next_cancel_ = engine::earlier(next_cancel_, slot.deadline);
   return std::nullopt;
 }
 
@@ -198,9 +198,9 @@ void CallFlow::free(std::uint32_t index) {
 void CallFlow::take_steps() {
   if (steps_.under_way() == 0) [[likely]]
     return;
-  if (next_hurry_ && *next_hurry_ <= round_.time()) {
-    next_hurry_ =
-        calls_.hurry_sealing(round_.time(), [this](CallSlot& slot) { steps_.hurry(slot.step); });
+  if (next_cancel_ && *next_cancel_ <= round_.time()) {
+    next_cancel_ = calls_.cancel_sealing(round_.time(),
+                                         [this](CallSlot& slot) { steps_.cancel_soon(slot.step); });
   }
   steps_.take_all([this](std::uint32_t index) {
     CallSlot& slot = calls_[index];
@@ -211,15 +211,16 @@ void CallFlow::take_steps() {
   });
 }
 
-void CallFlow::hurry_sealing() {
+void CallFlow::cancel_sealing() {
   if (steps_.under_way() == 0) return;
-  (void)calls_.hurry_sealing(Instant::max(), [this](CallSlot& slot) { steps_.hurry(slot.step); });
-  next_hurry_.reset();
+  (void)calls_.cancel_sealing(Instant::max(),
+                              [this](CallSlot& slot) { steps_.cancel_soon(slot.step); });
+  next_cancel_.reset();
 }
 
 std::optional<Instant> CallFlow::next_deadline() const noexcept {
-  const auto hurry = steps_.under_way() > 0 ? next_hurry_ : std::nullopt;
-  return engine::earlier(hurry, calls_.deadline());
+  const auto cancel = steps_.under_way() > 0 ? next_cancel_ : std::nullopt;
+  return engine::earlier(cancel, calls_.deadline());
 }
 
 // Time has passed, and the connection may be another one or none: what was sealed is good for one
@@ -230,7 +231,7 @@ void CallFlow::go_on(CallSlot& slot, bool is_sealed) {
   slot.timeout = std::max(slot.deadline - round_.time(), std::chrono::nanoseconds{0});
   std::optional<Error> error;
   if (!has_failed && closing_) {
-    error = lost_error();  // nothing goes out, of a step that was hurried least of all
+    error = lost_error();  // nothing goes out, of a step that was cancelled least of all
   } else if (!has_failed && slot.timeout.count() == 0) {
     error = carrier_->explain(engine::CallError::kTimedOut);
   } else if (!has_failed && keeps_calls_ && !is_own && !policy_.may_send() &&

@@ -74,7 +74,7 @@ class CallFlow {
   std::optional<Error> begin(std::uint32_t index, bool blocking, ReplyCallback&& callback);
   void free(std::uint32_t index);
   void use_credential(const AuthSys& credential) { plain_.set(credential); }
-  std::optional<Procedure> logout_procedure() const noexcept { return steps_.goodbye(); }
+  std::optional<Procedure> logout_procedure() const noexcept { return steps_.logout_procedure(); }
   // All that were begun and have not ended, without the library's own.
   std::uint32_t calls_in_flight() const noexcept;
   bool ended() const noexcept {
@@ -90,12 +90,12 @@ class CallFlow {
   bool in_round() const noexcept { return round_.is_open(); }
   // Inside of a callback the time of its round is good enough.
   Instant now() const { return round_.is_open() ? round_.time() : carrier_->clock(); }
-  // Continues calls whose steps of authentication have ended elsewhere, and hurries those that have
+  // Continues calls whose steps of authentication have ended elsewhere, and cancels those that have
   // no time left.
   void take_steps();
-  // Hurries all that are being sealed: there is no connection for them any more.
-  void hurry_sealing();
-  // When a step has to be hurried, or a call that waits has no time left.
+  // Cancels all that are being sealed: there is no connection for them any more.
+  void cancel_sealing();
+  // When a step has to be cancelled, or a call that waits has no time left.
   std::optional<Instant> next_deadline() const noexcept;
   WaitingCalls& waiting() noexcept { return waiting_; }
   ConnectionHistory& history() noexcept { return history_; }
@@ -157,7 +157,7 @@ class CallFlow {
   ConnectionHistory history_;
   PreparedCalls prepared_;
   WaitingCalls waiting_{*this};
-  std::optional<Instant> next_hurry_;  // no call that is being sealed has less time
+  std::optional<Instant> next_cancel_;  // no call that is being sealed has less time
   bool keeps_calls_;
   const bool finishes_messages_;
   bool closing_ = false;

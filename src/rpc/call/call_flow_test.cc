@@ -24,20 +24,20 @@ class AuthForTest final : public ClientAuth {
     seals.push_back(call.xid);
     call.failure = failure;
     waiting = &step;
-    return seals_later ? StepEnd::kLater : StepEnd::kDone;
+    return seals_later ? StepEnd::kPending : StepEnd::kDone;
   }
   StepEnd open(CallSeal& call, AuthStep& step) override {
     waiting = &step;
     call.again = std::exchange(asks_again, false);
-    return opens_later ? StepEnd::kLater : StepEnd::kDone;
+    return opens_later ? StepEnd::kPending : StepEnd::kDone;
   }
-  void hurry(CallSeal& /*call*/) noexcept override { ++hurried; }
+  void cancel_soon(CallSeal& /*call*/) noexcept override { ++cancelled; }
 
   bool seals_later = false, opens_later = false, asks_again = false;
   std::optional<Error> failure;
   AuthStep* waiting = nullptr;
   std::vector<std::uint32_t> seals;  // XIDs
-  int hurried = 0;
+  int cancelled = 0;
 };
 
 class CallFlowTest : public testing::Test {
@@ -301,13 +301,13 @@ TEST_F(SealedFlowTest, SealThatEndsWithoutAConnectionLeavesTheCallWaiting) {
   EXPECT_EQ(auth.seals.size(), 2U) << "what was sealed is good for one transmission";
 }
 
-TEST_F(SealedFlowTest, CallWhoseTimeEndsDuringItsSealIsHurriedAndNotSent) {
+TEST_F(SealedFlowTest, CallWhoseTimeEndsDuringItsSealIsCancelledAndNotSent) {
   options.call_timeout = milliseconds(100);
   auth.seals_later = true;
   (void)start();
   EXPECT_EQ(client().flow().next_deadline(), carrier().time + milliseconds(100));
   client().pass(milliseconds(100));
-  EXPECT_EQ(auth.hurried, 1);
+  EXPECT_EQ(auth.cancelled, 1);
   EXPECT_TRUE(ends.empty()) << "the step still uses the call";
   end_step();
   EXPECT_EQ(ends, std::vector<Answer>{Errc::kTimedOut});

@@ -108,8 +108,8 @@ class CallSteps {
   std::optional<std::uint32_t> growth() const noexcept { return growth_; }
   std::uint32_t under_way() const noexcept { return under_way_; }
   bool has_steps() const noexcept { return own_ != nullptr; }
-  std::optional<Procedure> goodbye() const noexcept {
-    return own_ != nullptr ? own_->goodbye() : std::nullopt;
+  std::optional<Procedure> logout_procedure() const noexcept {
+    return own_ != nullptr ? own_->logout_procedure() : std::nullopt;
   }
 
   // What AUTH_NONE and AUTH_SYS have in place of steps. Precondition: !has_steps().
@@ -133,7 +133,7 @@ class CallSteps {
     }
     return count(own_->seal(seal, step));
   }
-  void hurry(CallStep& step) noexcept { own_->hurry(step.seal); }
+  void cancel_soon(CallStep& step) noexcept { own_->cancel_soon(step.seal); }
   // A reply has come, of which nothing is known yet.
   static void begin_reply(CallStep& step) noexcept {
     step.seal.reply_verifier = {};
@@ -182,7 +182,7 @@ class CallSteps {
 
  private:
   StepEnd count(StepEnd end) noexcept {
-    if (end == StepEnd::kLater) [[unlikely]]
+    if (end == StepEnd::kPending) [[unlikely]]
       ++under_way_;
     return end;
   }

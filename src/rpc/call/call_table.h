@@ -117,17 +117,17 @@ class CallTable {
     return own_ < size() && is_under_way(slots_[own_].state);
   }
 
-  // Calls `hurry(slot)` for each call that is being sealed and has no time left. Returns the
+  // Calls `cancel(slot)` for each call that is being sealed and has no time left. Returns the
   // earliest deadline of the others; nullopt: there are no others.
-  template <class Hurry>
-  std::optional<Instant> hurry_sealing(Instant now, Hurry&& hurry) {
+  template <class Cancel>
+  std::optional<Instant> cancel_sealing(Instant now, Cancel&& cancel) {
     std::optional<Instant> next;
     for (CallSlot& slot : slots_) {
       if (slot.state != CallState::kSealing) continue;
       if (slot.deadline > now) {
         next = engine::earlier(next, slot.deadline);
       } else {
-        hurry(slot);
+        cancel(slot);
       }
     }
     return next;

@@ -20,18 +20,9 @@
 #include "rpc/serve/duplicate_calls.h"
 #include "rpc/time_limit.h"
 #include "rpc/url.h"
+#include "rpcrdma/version_two.h"
 
 namespace rpcrdma {
-namespace {
-
-// The context is one that the application has made itself, to try a service for one.
-Unexpected<Error> not_of_a_connection(std::string_view operation) {
-  return Unexpected<Error>(Error{Errc::kUnsupported, std::string(operation), "",
-                                 "the call did not come over a connection of this library"});
-}
-
-}  // namespace
-
 // --- Call --------------------------------------------------------------------------------------
 
 Call::~Call() {
@@ -92,10 +83,6 @@ void Reply::view_results() noexcept {
   impl().message(slot_).reader.view();
 }
 
-void Reply::land_results() noexcept {
-  impl().message(slot_).reader.land();
-}
-
 std::optional<Error> Reply::finish() noexcept {
   is_unchecked_ = false;
   auto& slot = impl().message(slot_);
@@ -146,13 +133,6 @@ Expected<Client, Error> connect_rdma(std::vector<std::string> addresses,
   auto provider = rpc::make_provider(options, addresses.front());
   if (!provider) return Unexpected<Error>(provider.error());
   return connect_over(std::move(*provider), std::move(addresses), options, blocks);
-}
-
-Unexpected<Error> needs_version_two(const ClientImpl& client, const char* operation) {
-  return Unexpected<Error>(
-      Error{Errc::kUnsupported, operation, std::string(client.peer()),
-            "only a client that is connected, and has made its connection in RPC-over-RDMA version "
-            "two (ClientOptions::version), can do that"});
 }
 
 }  // namespace
@@ -223,18 +203,6 @@ Client::~Client() {
   ClientImpl::dispose(std::move(impl_));
 }
 
-Expected<Client, Error> Client::backward(const CallContext& context,
-                                         const BackwardOptions& options) {
-  rpc::Session* const session = rpc::session_of(context);
-  if (session == nullptr) return not_of_a_connection("calling the client");
-  return session->mailbox().client_of(*session, options);
-}
-Expected<void, Error> Client::resume(const CallContext& context) {
-  rpc::Session* const session = rpc::session_of(context);
-  if (session == nullptr) return not_of_a_connection("resuming calls of the client");
-  return impl().resume(*session);
-}
-
 Expected<Client, Error> Client::connect(std::string_view url, const ClientOptions& given) {
   const auto secured = rpc::with_security(given, rpc::host_of_url(url));
   if (!secured) return Unexpected<Error>(secured.error());
@@ -272,27 +240,6 @@ Expected<Client, Error> Client::begin_connect(std::unique_ptr<rdma::Provider> pr
   return connect_over(std::move(provider), {std::string(address)}, options, false);
 }
 
-Expected<Client, Error> Client::adopt(int descriptor, ClientOptions options) {
-  options.reconnect.enabled = false;
-  auto provider = rpc::make_tcp_provider(options);
-  if (!provider) {
-    ::close(descriptor);
-    return Unexpected<Error>(provider.error());
-  }
-  rdma::Provider& borrowed = **provider;
-  auto impl = std::make_unique<ConnectingClient>(std::move(*provider), borrowed, options);
-  auto adopted = impl->begin_adopt(descriptor);
-  if (adopted) adopted = impl->await_connection();
-  if (!adopted) return Unexpected<Error>(adopted.error());
-  return ConnectingClient::client_of(std::move(impl));
-}
-
-Expected<Client, Error> Client::step_up(ClientOptions options) {
-  const auto descriptor = impl().give_up_socket();
-  if (!descriptor) return Unexpected<Error>(descriptor.error());
-  return adopt(*descriptor, std::move(options));
-}
-
 Expected<Call, Error> Client::prepare(const Procedure& procedure,
                                       std::uint32_t arguments_size_max) {
   return impl().flow().prepared().prepare(procedure, arguments_size_max);
@@ -300,7 +247,7 @@ Expected<Call, Error> Client::prepare(const Procedure& procedure,
 Expected<Call, Error> Client::prepare_message(std::uint32_t size_max) {
   return impl().flow().prepared().prepare_message(size_max);
 }
-Expected<Call, Error> Client::prepare_log_out() {
+Expected<Call, Error> Client::logout_call() {
   const auto procedure = impl().flow().logout_procedure();
   if (!procedure) {
     return Unexpected<Error>(Error{Errc::kSecurity, "logging out", std::string(impl().peer()),
@@ -312,7 +259,7 @@ Expected<Call, Error> Client::prepare_log_out() {
 }
 void Client::log_out() {
   constexpr std::chrono::seconds kPatience{5};
-  auto call = prepare_log_out();
+  auto call = logout_call();
   if (!call) return;
   call->time_out_after(kPatience);
   (void)this->call(std::move(*call));
@@ -364,44 +311,14 @@ std::uint32_t Client::protocol_version() const noexcept {
   const auto terms = impl().terms();
   return terms ? terms->protocol_version : 0;
 }
-std::optional<ConnectionCharacteristics> Client::characteristics() const noexcept {
-  return impl().characteristics();
+VersionTwo Client::version_two() const noexcept {
+  return VersionTwo(impl());
 }
 std::optional<ConnectionTerms> Client::terms() const noexcept {
   return impl().terms();
 }
-Expected<void, Error> Client::request_receive_size(std::uint32_t size, ChangeCallback callback,
-                                                   std::chrono::nanoseconds delay) {
-  std::array<std::byte, xdr::kWordSize> value{};
-  xdr::store_word(value.data(), size);
-  return request_characteristic(rpc::kReceiveSizeId, value, std::move(callback), delay);
-}
-Expected<void, Error> Client::raise_receive_size(std::uint32_t size) {
-  if (VersionTwo* two = impl().version_two()) return two->raise_receive_size(size);
-  return needs_version_two(impl(), "raising the receive size");
-}
-Expected<void, Error> Client::request_characteristic(std::uint32_t id, Bytes value,
-                                                     ChangeCallback callback,
-                                                     std::chrono::nanoseconds delay) {
-  if (VersionTwo* two = impl().version_two()) {
-    return two->request_change(id, value, std::move(callback), delay);
-  }
-  return needs_version_two(impl(), "requesting a change");
-}
-Expected<void, Error> Client::set_characteristic(std::uint32_t id, Bytes value) {
-  if (VersionTwo* two = impl().version_two()) return two->set_characteristic(id, value);
-  return needs_version_two(impl(), "setting a characteristic");
-}
-std::optional<std::vector<std::byte>> Client::peer_characteristic(std::uint32_t id) const {
-  const VersionTwo* two = impl().version_two();
-  return two != nullptr ? two->peer_characteristic(id) : std::nullopt;
-}
 TransferCounters Client::counters() const noexcept {
   return impl().counters();
-}
-Expected<void, Error> Client::serve(std::uint32_t program, std::uint32_t version,
-                                    Service& service) {
-  return impl().serve(program, version, service);
 }
 void Client::use_credential(const AuthSys& credential) {
   impl().flow().use_credential(credential);

@@ -19,11 +19,11 @@
 namespace rpcrdma {
 
 namespace rpc {
-class Session;
-}  // namespace rpc
 
-// Its functions do what those of Client with the same names do.
-class VersionTwo {
+class Session;
+
+// Its functions do what those of VersionTwo with the same names do.
+class VersionTwoRequests {
  public:
   virtual Expected<void, Error> request_change(std::uint32_t id, Bytes value,
                                                ChangeCallback&& callback,
@@ -33,8 +33,10 @@ class VersionTwo {
   virtual std::optional<std::vector<std::byte>> peer_characteristic(std::uint32_t id) const = 0;
 
  protected:
-  ~VersionTwo() = default;
+  ~VersionTwoRequests() = default;
 };
+
+}  // namespace rpc
 
 class ClientImpl : protected rpc::ConnectionPolicy {
  public:
@@ -79,7 +81,7 @@ class ClientImpl : protected rpc::ConnectionPolicy {
   // Nothing without a connection, and over other transports than RDMA.
   virtual std::optional<ConnectionTerms> terms() const noexcept { return std::nullopt; }
   // Null unless the connection speaks version two.
-  virtual VersionTwo* version_two() noexcept { return nullptr; }
+  virtual rpc::VersionTwoRequests* version_two() noexcept { return nullptr; }
 
  protected:
   // `clock` and `wake` as for CallFlow. The carrier is set before the first call.

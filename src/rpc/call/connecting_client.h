@@ -21,7 +21,7 @@ namespace rpcrdma {
 
 class ConnectingClient final : public ClientImpl,
                                public MemoryRegistrar,
-                               private VersionTwo,
+                               private rpc::VersionTwoRequests,
                                private rpc::ConnectionMaker,
                                private rpc::RdmaCarrier::Owner {
  public:
@@ -51,7 +51,7 @@ class ConnectingClient final : public ClientImpl,
                               Service& service) override;
   Expected<RegisteredMemory, Error> register_memory(Bytes memory, std::byte* writable) override;
   void unregister(std::uint32_t id) noexcept override { carrier_.memory().remove(id); }
-  VersionTwo* version_two() noexcept override {
+  rpc::VersionTwoRequests* version_two() noexcept override {
     const bool has_it = connected() && connection_->engine().protocol_version() == 2;
     return has_it && !flow_.is_closing() ? this : nullptr;
   }
@@ -68,7 +68,7 @@ class ConnectingClient final : public ClientImpl,
  private:
   using Use = rpc::RdmaCarrier::Use;
 
-  // VersionTwo, on a connection of it.
+  // VersionTwoRequests, on a connection of version two.
   Expected<void, Error> request_change(std::uint32_t id, Bytes value, ChangeCallback&& callback,
                                        std::chrono::nanoseconds delay) override;
   Expected<void, Error> raise_receive_size(std::uint32_t size) override;

@@ -232,7 +232,7 @@ void TcpCarrier::lose_all() {
       flow_.lose(i);
     }
   }
-  if (flow_.ended()) flow_.hurry_sealing();
+  if (flow_.ended()) flow_.cancel_sealing();
 }
 
 Error TcpCarrier::explain(engine::CallError error) const {

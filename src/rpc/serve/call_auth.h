@@ -73,7 +73,7 @@ struct CallAuth {
 
  private:
   StepEnd begin(StepEnd end, Stage waits_for) noexcept {
-    if (end == StepEnd::kLater) stage = waits_for;
+    if (end == StepEnd::kPending) stage = waits_for;
     return end;
   }
 };

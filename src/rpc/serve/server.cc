@@ -55,7 +55,7 @@ Expected<Server, Error> Server::listen(std::unique_ptr<rdma::Provider> provider,
   return Server(std::move(shards));
 }
 
-Expected<std::string, Error> Server::also_listen(std::string_view url) {
+Expected<std::string, Error> Server::add_listener(std::string_view url) {
   if (auto still = shards_->expect_still("listening"); !still) {
     return Unexpected<Error>(still.error());
   }

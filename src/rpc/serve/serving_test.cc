@@ -95,7 +95,7 @@ class BracketAuth final : public ServerAuth {
     if (of == later) {
       step_ = &step;
       call_ = &call;
-      return StepEnd::kLater;
+      return StepEnd::kPending;
     }
     if (of == ends_connection) call.ends_connection = kWhy;
     return StepEnd::kDone;

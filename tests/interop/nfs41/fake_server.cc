@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "nfs41_fields.h"
+#include "rpcrdma/backward.h"
 
 namespace rpcrdma::interop {
 namespace {
@@ -114,7 +115,7 @@ void FakeServer::create_session(const nfs41::CREATE_SESSION4args& args, const Ca
       fault_ == Fault::kNoBackChannel) {
     return;
   }
-  auto made = Client::backward(context);
+  auto made = Backward::client_of(context);
   if (!made) return;
   back_.emplace(std::move(*made));
   back_session_ = done.csr_sessionid;
