@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
+#include "base/newest.h"
 #include "engine/slot_table.h"
 #include "wire/segment.h"
 
@@ -20,38 +20,28 @@ class RecentWrites {
  public:
   static constexpr std::size_t kPerCredit = 4, kMax = 256;
 
-  explicit RecentWrites(std::size_t credits) : max_(std::min(kPerCredit * credits, kMax)) {}
+  explicit RecentWrites(std::size_t credits) : writes_(std::min(kPerCredit * credits, kMax)) {}
 
   void note(const wire::Segment& to, const SlotBase& slot) {
-    const Write write{to, to_call_id(slot.index, slot.generation)};
-    if (writes_.size() < max_) {
-      writes_.reserve(max_);
-      writes_.push_back(write);
-    } else {
-      writes_[next_] = write;
-    }
-    next_ = (next_ + 1) % max_;
+    writes_.note({to, to_call_id(slot.index, slot.generation)});
   }
 
-  // The Call of the newest Write that went to this place, whose length means nothing.
+  // Returns the Call of the newest Write that went to this place, whose length means nothing.
   std::optional<CallId> find(const wire::Segment& place) const {
-    for (std::size_t left = writes_.size(), i = next_; left > 0; --left) {
-      i = (i + max_ - 1) % max_;
-      const Write& write = writes_[i];
-      const bool is_hit =
-          write.to.handle == place.handle && place.offset - write.to.offset <= write.to.length;
-      if (is_hit) return write.call;
-    }
-    return std::nullopt;
+    const Write* const write = writes_.find([&place](const Write& each) {
+      return each.to.handle == place.handle && place.offset - each.to.offset <= each.to.length;
+    });
+    return write != nullptr ? std::optional(write->call) : std::nullopt;
   }
 
   // Returns the Call to which all of them belong; nullopt: they belong to several, or there are
   // none.
   std::optional<CallId> only_call() const {
-    if (writes_.empty()) return std::nullopt;
-    const CallId first = writes_.front().call;
+    const auto writes = writes_.all();
+    if (writes.empty()) return std::nullopt;
+    const CallId first = writes.front().call;
     const bool is_only =
-        std::ranges::all_of(writes_, [first](const Write& write) { return write.call == first; });
+        std::ranges::all_of(writes, [first](const Write& write) { return write.call == first; });
     return is_only ? std::optional(first) : std::nullopt;
   }
 
@@ -60,9 +50,7 @@ class RecentWrites {
     wire::Segment to;
     CallId call;
   };
-  const std::size_t max_;
-  std::vector<Write> writes_;
-  std::size_t next_ = 0;
+  Newest<Write> writes_;
 };
 
 }  // namespace rpcrdma::engine

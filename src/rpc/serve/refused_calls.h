@@ -1,12 +1,11 @@
-// Calls whose chunks the peer refused to open, for the time when they are made again.
+// Remembers Calls whose chunks the peer refused to open, for the time when they are made again.
 #ifndef RPCRDMA_RPC_SERVE_REFUSED_CALLS_H_
 #define RPCRDMA_RPC_SERVE_REFUSED_CALLS_H_
 
-#include <array>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 
+#include "base/newest.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rpc {
@@ -28,28 +27,25 @@ class RefusedCalls {
 
   // `call` names a Call by everything that stays the same when it is made again; 0 is none.
   // `replies`: how many replies the cache has taken so far.
-  void note(std::uint64_t call, std::uint64_t replies, Instant now) noexcept {
+  void note(std::uint64_t call, std::uint64_t replies, Instant now) {
     if (call == 0) return;
-    entries_[next_++ % entries_.size()] = {call, replies, now};
+    entries_.note({call, replies, now});
   }
   bool contains(std::uint64_t call, std::uint64_t replies, Instant now) const noexcept {
-    if (call == 0) return false;
-    for (const Entry& entry : entries_) {
-      if (entry.call != call || now - entry.noted_at > kLifetime) continue;
-      if (replies_max_ == 0 || replies - entry.replies < replies_max_) return true;
-    }
-    return false;
+    return entries_.find([&](const Entry& entry) {
+      return entry.call == call && now - entry.noted_at <= kLifetime &&
+             (replies_max_ == 0 || replies - entry.replies < replies_max_);
+    }) != nullptr;
   }
 
  private:
   struct Entry {
-    std::uint64_t call = 0;
-    std::uint64_t replies = 0;
-    Instant noted_at{};
+    std::uint64_t call;
+    std::uint64_t replies;
+    Instant noted_at;
   };
   const std::uint64_t replies_max_;
-  std::array<Entry, 64> entries_{};
-  std::size_t next_ = 0;
+  Newest<Entry> entries_{64};
 };
 
 }  // namespace rpcrdma::rpc

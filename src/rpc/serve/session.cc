@@ -13,7 +13,7 @@
 namespace rpcrdma::rpc {
 namespace {
 
-// Events of one turn: Calls and their ends.
+// The most events of one turn: Calls and their ends.
 constexpr std::size_t kEventsPerTurn = 256;
 
 }  // namespace
@@ -50,7 +50,7 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
   contexts_.resize(contexts);
 }
 
-// A session dies with calls in it only when its server does; the connection has gone first, so that
+// A session has calls in it only when its server ends; the connection has gone first, so that
 // nothing moves in the memory any more.
 Session::~Session() {
   RPCRDMA_ASSERT(caller_.caller() == nullptr, "a session goes whose caller was not told");
@@ -100,19 +100,26 @@ void Session::handle(const engine::Event& event) {
     return chunk_memory_.handle_wanted(*wanted);
   }
   if (const auto* refused = std::get_if<engine::ChunkRefused>(&event)) {
-    const Context& context = this->context(refused->call);
-    const bool is_here = context.active_ && context.call_ == refused->call;
-    const std::uint64_t name = is_here ? context.name_ : recent_calls_.name_of(refused->call);
-    return cache_.note_refused(name, now_);
+    return cache_.note_refused(name_of(refused->call), now_);
   }
   BackwardCaller* const caller = caller_.caller();
   RPCRDMA_ASSERT(caller != nullptr, "the end of a backward Call without a caller");
   caller->handle_event(now_, event);
 }
 
+// Returns the name of a Call with chunks that is in service, or was answered not long ago; 0: it
+// has none.
+std::uint64_t Session::name_of(engine::CallId call) {
+  const Context& context = this->context(call);
+  if (context.active_ && context.call_ == call) return context.name_;
+  const Named* const done = named_.find([call](const Named& each) { return each.call == call; });
+  return done != nullptr ? done->name : 0;
+}
+
 // --- A Call ------------------------------------------------------------------------------------
 
-// Whether the Call, before any of its chunks is touched, is one that has ended a connection.
+// Returns whether the Call has ended a connection before. Called before any of its chunks is
+// touched.
 bool Session::was_refused(Context& context, Xid xid, Bytes inline_part) {
   if (host_ == 0) {
     const std::string host = host_of(connection_->peer_address());
@@ -123,13 +130,14 @@ bool Session::was_refused(Context& context, Xid xid, Bytes inline_part) {
   return cache_.was_refused(context.name_, now_);
 }
 
-// RFC 8166 §4.2.1: both headers name one XID. Whatever else is wrong, no reply could be right.
+// Returns whether the message is the expected Call. RFC 8166 §4.2.1: both headers name one XID; if
+// they do not, no reply could be right. A header that was judged must be the same still.
 bool Session::names(const Context& context, Bytes stream, Xid expected) noexcept {
   return stream.size() >= xdr::kWordSize && Xid{xdr::load_word(stream.data())} == expected &&
          (!context.is_admitted() || context.is_still(stream));
 }
 
-// Handles again what waited for a step of authentication.
+// Handles the event again that waited for a step of authentication.
 void Session::handle_admitted(IncomingCall& call) {
   handle(*std::exchange(static_cast<Context&>(call).again_, std::nullopt));
 }
@@ -268,7 +276,7 @@ void Session::give_up(IncomingCall& call, NoReply why) {
 void Session::handle_done(const engine::CallDone& done) {
   Context& context = this->context(done.call);
   RPCRDMA_ASSERT(context.active_ && context.call_ == done.call, "the end of no call");
-  if (context.name_ != 0) recent_calls_.note(done.call, std::exchange(context.name_, 0));
+  if (context.name_ != 0) named_.note({done.call, std::exchange(context.name_, 0)});
   chunk_memory_.stop_waiting(context);
   memory_.release(context.held_);
   context.end_call();

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/newest.h"
+#include "engine/recent_writes.h"
 #include "engine/types.h"
 #include "oncrpc/message.h"
 #include "oncrpc/registry.h"
@@ -19,7 +21,6 @@
 #include "rpc/serve/mailbox.h"
 #include "rpc/serve/memory_queue.h"
 #include "rpc/serve/read_chunk_memory.h"
-#include "rpc/serve/recent_calls.h"
 #include "rpc/serve/reply_cache.h"
 #include "rpc/serve/reply_carrier.h"
 #include "rpc/serve/serving.h"
@@ -39,7 +40,7 @@ class Context final : public IncomingCall {
   explicit Context(Session& session) noexcept;
 
   StepUp step_up() override { return StepUp::kAlready; }
-  void want_turn() noexcept;  // of its session
+  void want_turn() noexcept;  // for its session
 
  private:
   friend class Session;
@@ -57,14 +58,14 @@ class Context final : public IncomingCall {
   std::uint16_t lent_ = 0;      // how many of its loans were given to the engine, for Read chunks
   MemoryQueue::Ticket ticket_;  // if any, it waits for memory, and holds none
   engine::MemoryWanted wanted_{};
-  // What is to be handled again when a step of authentication has ended.
+  // An event that is handled again when a step of authentication has ended.
   std::optional<engine::Event> again_;
   std::uint64_t name_ = 0;  // of a Call with chunks, for RefusedCalls
 };
 
 class Session final : public ReplyCarrier {
  public:
-  // What sessions share; outlives them.
+  // Sessions share these, which outlive them.
   struct Surroundings {
     transport::BufferPool& pool;
     MemoryQueue& memory_queue;  // of the pool
@@ -73,27 +74,27 @@ class Session final : public ReplyCarrier {
     ReplyCache& cache;
     Mailbox& mailbox;
   };
-  // Answers the Calls that come over the connection, which is another's and goes first. `contexts`:
-  // as many as the engine has slots for them.
+  // Answers the Calls that come over the connection, which goes before the session. `contexts`: the
+  // number of slots that the engine has for them.
   Session(transport::Connection& connection, const Surroundings& surroundings,
           std::size_t contexts);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // A turn: drives the connection, serves what there is to serve, and tries again for calls that
-  // wait for memory. False: there is more than one turn is for. An exception of a service ends the
+  // Drives the connection, serves what there is to serve, and tries again for calls that wait for
+  // memory. Returns false if there is more than one turn is for. An exception of a service ends the
   // program.
   bool progress(Instant now) noexcept;
   // For owners that drive the connection themselves: tries again for calls that wait for memory,
-  // as long as they are the first that do. Whether any went on.
+  // as long as they are the first that do. Returns whether any went on.
   bool retry_waiting() { return chunk_memory_.retry(); }
-  // The same: an event of a Call that is answered here.
+  // Handles an event of a Call that is answered here; for such owners as well.
   void handle(const engine::Event& event);
   void disconnect() noexcept { connection_->disconnect(); }
 
   CallerSeat& caller() noexcept { return caller_; }
-  // Who is told that progress() has something to do that no peer has caused; outlives it.
+  // Notified when progress() has something to do that no peer caused. Must outlive the session.
   void tell_news_to(rdma::NewsListener& listener) noexcept { listener_ = &listener; }
   void want_turn() noexcept override {
     if (listener_ != nullptr) listener_->handle_news();
@@ -114,6 +115,7 @@ class Session final : public ReplyCarrier {
   friend class ReadChunkMemory;
 
   Context& context(engine::CallId call);
+  std::uint64_t name_of(engine::CallId call);
   void handle_received(const engine::CallReceived& received);
   void handle_done(const engine::CallDone& done);
   // Judges the Call by its RPC header, unless it was judged when less of it was there. Returns
@@ -150,7 +152,13 @@ class Session final : public ReplyCarrier {
   ReplyCache& cache_;
   Serving serving_;
   std::vector<std::unique_ptr<Context>> contexts_;  // by the engine's slot; null: was never used
-  RecentCalls recent_calls_;
+  // The newest Calls with chunks that were answered: the peer may refuse an RDMA Write when its
+  // Call is done, see engine::RecentWrites.
+  struct Named {
+    engine::CallId call;
+    std::uint64_t name;
+  };
+  Newest<Named> named_{engine::RecentWrites::kMax};
   std::uint64_t host_ = 0;  // a checksum of the peer's address without its port; 0: not known yet
   Instant now_{};           // of the round in progress
 };
