@@ -152,6 +152,7 @@ Connection::~Connection() {
 }
 
 void Connection::handle_ready(std::uint32_t events) {
+  if (listener_ != nullptr) listener_->handle_news();
   // A Unix socket hangs up when its peer closes, with what the peer has sent still unread.
   if (is_local_ && !shut_down_ && (events & (EPOLLERR | EPOLLHUP)) == EPOLLHUP) {
     events = (events & ~std::uint32_t{EPOLLHUP}) | EPOLLRDHUP;
@@ -431,6 +432,7 @@ void Connection::set_deadline() {
 }
 
 void Connection::handle_deadline() {
+  if (listener_ != nullptr) listener_->handle_news();
   timed_ = false;
   if (shut_down_) return end({EndKind::kClosed, 0});
   if (!connected_) return end({EndKind::kStalled, 0});

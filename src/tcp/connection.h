@@ -58,6 +58,16 @@ struct End {
   int code = 0;  // errno of kLost; 0: the peer closed
 };
 
+// Is notified when the reactor has come to a connection: receive() may return a further message,
+// or settled() or ended() something else than before. Outlives the connection.
+class NewsListener {
+ public:
+  virtual void handle_news() noexcept = 0;
+
+ protected:
+  ~NewsListener() = default;
+};
+
 class Connection final : private posix::Watched {
  public:
   // Runs of bytes in one message at most: a reply of kBulkItemsMax items, and what is between them.
@@ -75,6 +85,8 @@ class Connection final : private posix::Watched {
   ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
+
+  void set_listener(NewsListener& listener) noexcept { listener_ = &listener; }
 
   // The next message that has come to its end, whole unless RecordLimits::cuts_excess has cut it.
   // nullopt: none has; ask again when the reactor has dispatched, or at once while has_more().
@@ -157,6 +169,7 @@ class Connection final : private posix::Watched {
   void end(const End& why);
 
   posix::Reactor& reactor_;
+  NewsListener* listener_ = nullptr;
   posix::Fd socket_;
   const ConnectionOptions options_;
   const std::string peer_address_;

@@ -1,50 +1,85 @@
 #include "rpc/serve/peer_table.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace rpcrdma::rpc {
 
-void Peer::end_if_idle(Instant now, std::chrono::nanoseconds timeout) {
-  const engine::Connection& engine = connection->engine();
-  if (!session->idle() || engine.calls_in_flight() > 0) return idle_deadline.reset();
-  const std::uint64_t messages = engine.counters().messages_received;
-  if (!idle_deadline || std::exchange(messages_seen_, messages) != messages) {
-    messages_seen_ = messages;
-    idle_deadline = now + timeout;
-  } else if (*idle_deadline <= now) {
-    idle_deadline.reset();
-    session->disconnect();
-  }
-}
-
-Peer& PeerTable::add(std::unique_ptr<Session> session,
-                     std::unique_ptr<transport::Connection> connection) {
-  peers_.push_back(std::make_unique<Peer>(*this, std::move(session), std::move(connection)));
-  Peer& peer = *peers_.back();
-  peer.index_ = peers_.size() - 1;
-  peer.session->tell_news_to(peer);
-  peer.tells_news_ = peer.connection->tell_news_to(peer);
-  if (!peer.tells_news_) silent_.push_back(&peer);
-  want_turn(peer);
-  return peer;
-}
-
-void PeerTable::end_wait() {
-  for (Peer* peer : waiting_) {
-    peer->is_waiting_ = false;
-    want_turn(*peer);
-  }
-  waiting_.clear();
+void PeerTable::add(std::unique_ptr<Peer> peer) {
+  Peer& added = *peer;
+  Peers& peers = peers_[static_cast<std::size_t>(added.transport_)];
+  added.index_ = peers.size();
+  peers.push_back(std::move(peer));
+  ++count(added.state_);
+  if (!added.reports_news_) silent_.push_back(&added);
+  want_turn(added);
 }
 
 void PeerTable::erase(Peer& peer) {
   deadlines_.set(peer, std::nullopt);
   if (peer.wants_turn_) std::erase(wanted_, &peer);
   peer.wants_turn_ = true;  // so that the end of its connection is no news any more
-  if (peer.is_waiting_) std::erase(waiting_, &peer);
-  if (!peer.tells_news_) std::erase(silent_, &peer);
+  for (std::size_t event = 0; event < waiting_.size(); ++event) {
+    if (peer.is_waiting_[event]) std::erase(waiting_[event], &peer);
+  }
+  if (!peer.reports_news_) std::erase(silent_, &peer);
+  --count(peer.state_);
+  Peers& peers = peers_[static_cast<std::size_t>(peer.transport_)];
   const std::size_t index = peer.index_;
-  std::swap(peers_[index], peers_.back());
-  peers_[index]->index_ = index;
-  peers_.pop_back();
+  std::swap(peers[index], peers.back());
+  peers[index]->index_ = index;
+  peers.pop_back();
+}
+
+// --- Turns -------------------------------------------------------------------------------------
+
+void PeerTable::serve(Instant now) {
+  while (Peer* due = deadlines_.take_due(now)) want_turn(*due);
+  for (Peer* silent : silent_) want_turn(*silent);
+  turns_.swap(wanted_);
+  for (Peer* peer : turns_) {
+    in_turn_ = &peer->serving_.carrier();
+    const bool is_done = peer->take_turn(now);
+    ++turns_given_;
+    in_turn_ = nullptr;
+    peer->wants_turn_ = false;
+    if (!is_done) want_turn(*peer);
+    settle(*peer, now);
+  }
+  turns_.clear();
+}
+
+void PeerTable::settle(Peer& peer, Instant now) {
+  const Peer::State state = peer.settle(now);
+  if (state == Peer::State::kFinished) return erase(peer);
+  --count(peer.state_);
+  ++count(state);
+  peer.state_ = state;
+  if (peer.serving_.waits_for_a_duplicate()) wait_for(Event::kCallEnd, peer);
+  deadlines_.set(peer, peer.next_deadline());
+}
+
+// --- Waiting -----------------------------------------------------------------------------------
+
+void PeerTable::wait_for(Event event, Peer& peer) {
+  const auto number = static_cast<std::size_t>(event);
+  if (std::exchange(peer.is_waiting_[number], true)) return;
+  waiting_[number].push_back(&peer);
+}
+
+void PeerTable::handle_event(Event event) {
+  const auto number = static_cast<std::size_t>(event);
+  for (Peer* peer : waiting_[number]) {
+    peer->is_waiting_[number] = false;
+    want_turn(*peer);
+  }
+  waiting_[number].clear();
+}
+
+bool PeerTable::awaits_steps() const noexcept {
+  const auto awaits = [](const auto& peer) { return peer->serving_.steps() > 0; };
+  return std::ranges::any_of(
+      peers_, [&](const Peers& peers) { return std::ranges::any_of(peers, awaits); });
 }
 
 }  // namespace rpcrdma::rpc

@@ -1,61 +1,91 @@
-// The RDMA connections of a server, and which of them are to have a turn. What a round costs grows
-// with those, not with the connections.
+// The connections of a server, over any transport, and which of them are to have a turn. The cost
+// of a round grows with those, not with the connections.
 #ifndef RPCRDMA_RPC_SERVE_PEER_TABLE_H_
 #define RPCRDMA_RPC_SERVE_PEER_TABLE_H_
 
-#include <chrono>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "base/deadline_heap.h"
-#include "rpc/serve/session.h"
+#include "rpc/serve/connection_log.h"
+#include "rpc/serve/serving.h"
 #include "rpcrdma/provider.h"
-#include "transport/connection.h"
+#include "rpcrdma/types.h"
 
 namespace rpcrdma::rpc {
 
 class PeerTable;
 
-// One of them. Its news are those of its queue pair, and what others have done to its session.
-struct Peer final : rdma::NewsListener, DeadlineHeap<Peer>::Entry {
-  Peer(PeerTable& table, std::unique_ptr<Session> of_peer,
-       std::unique_ptr<transport::Connection> to_peer)
-      : session(std::move(of_peer)), connection(std::move(to_peer)), table_(table) {}
-  void handle_news() noexcept override;
-  // Ends the connection if it has been idle for so long. It is called behind a turn.
-  void end_if_idle(Instant now, std::chrono::nanoseconds timeout);
+// One connection; each transport derives its own class from it. A peer has news when something has
+// come over its connection, and when others have done something to its session.
+class Peer : public rdma::NewsListener, public DeadlineHeap<Peer>::Entry {
+ public:
+  using Transport = ConnectionLog::Transport;
+  enum class State : std::uint8_t {
+    kOpen,
+    kClosing,   // the server may end without loss to this peer
+    kEnded,     // and has calls in service still
+    kFinished,  // and is to be destroyed
+  };
 
-  // The connection goes before the session: nothing may move in the memory that calls still hold.
-  const std::unique_ptr<Session> session;
-  const std::unique_ptr<transport::Connection> connection;
-  bool is_ready = false;           // its set-up is complete, and was reported
-  bool has_ended_at_rest = false;  // no call was under way
-  // It will have been idle for too long then; nullopt: it is not idle.
-  std::optional<Instant> idle_deadline;
+  Peer(PeerTable& table, Transport transport, const Serving& of_peer) noexcept
+      : serving_(of_peer), table_(table), transport_(transport) {}
+  virtual ~Peer() = default;
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  // Serves what there is to serve. Returns false if there is more than one turn is for.
+  virtual bool take_turn(Instant now) = 0;
+  // Called behind each turn: ends the connection if it is time to, and reports its end.
+  virtual State settle(Instant now) = 0;
+  // Returns when the peer needs a turn although it has no news.
+  virtual std::optional<Instant> next_deadline() const = 0;
+
+  void handle_news() noexcept override;
+  const Serving& serving() const noexcept { return serving_; }
+
+ protected:
+  bool reports_news_ = true;  // else it has a turn in each round
 
  private:
   friend PeerTable;
+  const Serving& serving_;
   PeerTable& table_;
-  std::uint64_t messages_seen_ = 0;  // that had come when its idle time began
-  std::size_t index_ = 0;            // in PeerTable::peers_
-  bool wants_turn_ = false;          // it has one, or is in PeerTable::wanted_
-  bool is_waiting_ = false;          // is in PeerTable::waiting_
-  bool tells_news_ = true;           // its queue pair does
+  const Transport transport_;
+  State state_ = State::kOpen;        // behind its last turn
+  bool wants_turn_ = false;           // it has one, or is in PeerTable::wanted_
+  std::array<bool, 2> is_waiting_{};  // for each PeerTable::Event
+  std::size_t index_ = 0;             // among the peers of its transport
 };
 
 class PeerTable {
  public:
-  using Peers = std::vector<std::unique_ptr<Peer>>;
+  // Peers may wait for these, which are no news of their own.
+  enum class Event : std::uint8_t {
+    kCallEnd,     // a call ends of which another peer may have made a duplicate
+    kMemoryBack,  // the pool gets memory back
+  };
 
-  // Its first turn is in the next round.
-  Peer& add(std::unique_ptr<Session> session, std::unique_ptr<transport::Connection> connection);
-  const Peers& all() const noexcept { return peers_; }
-  std::size_t size() const noexcept { return peers_.size(); }
-  bool empty() const noexcept { return peers_.empty(); }
+  // Takes a peer in; its first turn is in the next round.
+  void add(std::unique_ptr<Peer> peer);
+  // P is the class of the peers of P::kTransport.
+  template <class P>
+  std::size_t count() const noexcept {
+    return peers_of(P::kTransport).size();
+  }
+  template <class P, class Act>
+  void for_each(Act&& act) const {
+    for (const auto& peer : peers_of(P::kTransport)) act(static_cast<P&>(*peer));
+  }
+  // Return whether all peers are in this state.
+  bool are_all_closing() const noexcept { return count(Peer::State::kClosing) == size(); }
+  bool have_all_ended() const noexcept { return count(Peer::State::kEnded) == size(); }
+  // Returns whether steps of authentication go on elsewhere. Looks at all peers.
+  bool awaits_steps() const noexcept;
 
   // Gives it a turn in the next round, or in this one if that has not begun.
   void want_turn(Peer& peer) {
@@ -63,54 +93,52 @@ class PeerTable {
     peer.wants_turn_ = true;
     wanted_.push_back(&peer);
   }
-  // The same for all.
-  void want_turns() {
-    for (const auto& peer : peers_) want_turn(*peer);
-  }
+  // Returns how many turns were given since the start.
+  std::uint64_t turns() const noexcept { return turns_given_; }
   bool anybody_wants_turn() const noexcept { return !wanted_.empty(); }
+  // Returns whether it is the turn of this connection.
+  bool is_turn_of(const ReplyCarrier& carrier) const noexcept { return in_turn_ == &carrier; }
 
-  // A round: calls `give_turn(peer)` once for each that wants one or whose deadline has come, in
-  // the order in which they came to want it, and then `settle(peer)`. News that a peer has during
-  // its turn belong to that turn; all later ones are for the next round. `give_turn` returns false
-  // where there is more than one turn is for, `settle` true where the peer is to go.
-  template <class GiveTurn, class Settle>
-  void serve(Instant now, GiveTurn&& give_turn, Settle&& settle) {
-    while (Peer* due = deadlines_.take_due(now)) want_turn(*due);
-    for (Peer* silent : silent_) want_turn(*silent);
-    in_turn_.swap(wanted_);
-    for (Peer* peer : in_turn_) {
-      const bool is_done = give_turn(*peer);
-      peer->wants_turn_ = false;
-      if (!is_done) want_turn(*peer);
-      if (settle(*peer)) {
-        erase(*peer);
-      } else {
-        deadlines_.set(
-            *peer, engine::earlier(peer->connection->engine().poll_timeout(), peer->idle_deadline));
-      }
-    }
-    in_turn_.clear();
-  }
+  // A round: gives one turn to each peer that wants one or whose deadline has come, in the order in
+  // which they came to want it, and settles it. News that a peer has during its turn belong to that
+  // turn; all later ones are for the next round.
+  void serve(Instant now);
+  // Settles a peer outside of its turn, which destroys it if it is finished.
+  void settle(Peer& peer, Instant now);
   std::optional<Instant> next_deadline() const noexcept { return deadlines_.first(); }
 
-  // Those that wait for the end of the same call elsewhere, in the order in which they came.
-  void wait(Peer& peer) {
-    if (peer.is_waiting_) return;
-    peer.is_waiting_ = true;
-    waiting_.push_back(&peer);
-  }
-  bool anybody_waits() const noexcept { return !waiting_.empty(); }
-  // A call has ended: each has a turn, and waits again if it was another one.
-  void end_wait();
+  // Lets the peer wait for an event. handle_event() gives a turn to each that waits, in the order
+  // in which they began to.
+  void wait_for(Event event, Peer& peer);
+  bool anybody_waits_for(Event event) const noexcept { return !waiting(event).empty(); }
+  void handle_event(Event event);
 
  private:
+  using Peers = std::vector<std::unique_ptr<Peer>>;
+
   void erase(Peer& peer);
+  const Peers& peers_of(Peer::Transport transport) const noexcept {
+    return peers_[static_cast<std::size_t>(transport)];
+  }
+  const std::vector<Peer*>& waiting(Event event) const noexcept {
+    return waiting_[static_cast<std::size_t>(event)];
+  }
+  std::size_t size() const noexcept { return peers_[0].size() + peers_[1].size(); }
+  std::size_t& count(Peer::State state) noexcept {
+    return counts_[static_cast<std::size_t>(state)];
+  }
+  std::size_t count(Peer::State state) const noexcept {
+    return counts_[static_cast<std::size_t>(state)];
+  }
 
   DeadlineHeap<Peer> deadlines_;
-  std::vector<Peer*> wanted_, in_turn_;
-  std::vector<Peer*> waiting_;
-  std::vector<Peer*> silent_;  // whose queue pairs do not tell news
-  Peers peers_;                // goes first: the end of a connection is news
+  std::vector<Peer*> wanted_, turns_;
+  std::array<std::vector<Peer*>, 2> waiting_;  // for each Event
+  std::vector<Peer*> silent_;                  // do not report news
+  std::array<std::size_t, 4> counts_{};        // of peers in each state
+  const ReplyCarrier* in_turn_ = nullptr;
+  std::uint64_t turns_given_ = 0;
+  std::array<Peers, 2> peers_;  // of each transport; goes first: the end of a connection is news
 };
 
 inline void Peer::handle_news() noexcept {

@@ -16,6 +16,9 @@
 #include "rpc/time_limit.h"
 
 namespace rpcrdma {
+
+using rpc::RdmaPeer;
+
 namespace {
 
 // The server whose progress() this thread is in, if any.
@@ -23,32 +26,33 @@ thread_local ServerImpl* current_server = nullptr;
 
 constexpr auto kRdma = rpc::ConnectionLog::Transport::kRdma;
 
-// What was admitted, and comes too late.
+using Event = rpc::PeerTable::Event;
+
+// Refuses a connection that was admitted before the server began to stop.
 void drop(rpc::ConnectionLog& log, const rdma::Incoming& incoming) {
   const std::string peer(incoming.peer_address());
   log.drop(peer, kRdma, rpc::is_stopping(peer));
 }
 
-// Ends an idle connection of a host: of these the one over which fewest messages came. Returns
-// whether there was one.
+// Ends the idle connection of a host over which fewest messages came. Returns false if the host has
+// none.
 bool end_spare_of(const std::string& host, const rpc::PeerTable& peers) {
-  const auto messages = [](const rpc::Peer& of) {
+  const auto messages = [](const RdmaPeer& of) {
     return of.connection->engine().counters().messages_received;
   };
-  const rpc::Peer* spare = nullptr;
-  for (const auto& each : peers.all()) {
-    const bool is_idle = each->session->idle() && each->connection->connected() &&
-                         each->connection->engine().calls_in_flight() == 0;
-    if (!is_idle || rpc::host_of(each->connection->peer_address()) != host) continue;
-    if (spare == nullptr || messages(*each) < messages(*spare)) spare = each.get();
-  }
+  const RdmaPeer* spare = nullptr;
+  peers.for_each<RdmaPeer>([&](const RdmaPeer& each) {
+    if (!each.is_idle() || !each.connection->connected()) return;
+    if (rpc::host_of(each.connection->peer_address()) != host) return;
+    if (spare == nullptr || messages(each) < messages(*spare)) spare = &each;
+  });
   if (spare == nullptr) return false;
   spare->session->disconnect();
   return true;
 }
 
 // Reports that the set-up of a connection is complete. No message has shown the version yet.
-void note_ready(rpc::ConnectionLog& log, std::string_view provider, rpc::Peer& peer) {
+void note_ready(rpc::ConnectionLog& log, std::string_view provider, RdmaPeer& peer) {
   peer.is_ready = true;
   const transport::Connection& connection = *peer.connection;
   constexpr std::uint32_t kVersionUnknown = 0;
@@ -68,7 +72,7 @@ ServerImpl::ServerImpl(rpc::ServerState& state, std::unique_ptr<rdma::Provider> 
       pool_(options_.memory_max),
       cache_(state.cache),
       log_(state.log),
-      tcp_({state, inbox_, pool_, loop_, *this}) {
+      tcp_({state, inbox_, pool_, loop_, *this, peers_}) {
   state_.inboxes.push_back(&inbox_);
 }
 
@@ -79,29 +83,24 @@ ServerImpl* ServerImpl::current() noexcept {
 ServerImpl::~ServerImpl() {
   await_steps();
   adrift_.end_all();
-  // While all is still there: their callbacks may use contexts, whose answers take the mailbox.
-  for (const auto& peer : peers_.all()) peer->session->caller().end_calls();
-  // Before the memory of their callers goes: where those have chunks it may be exposed still.
-  for (const auto& peer : peers_.all()) {
-    if (peer->session->caller().caller() != nullptr && peer->connection->engine().link().chunks) {
-      peer->session->disconnect();
-    }
-  }
-  for (const auto& peer : peers_.all()) peer->session->caller().release();
+  // This comes while all is still there: the callbacks may use contexts, whose answers take the
+  // mailbox.
+  peers_.for_each<RdmaPeer>([](RdmaPeer& peer) { peer.session->caller().end_calls(); });
+  // This comes before the memory of the callers goes: if they have chunks, it may still be exposed.
+  peers_.for_each<RdmaPeer>([](RdmaPeer& peer) {
+    const bool has_caller = peer.session->caller().caller() != nullptr;
+    if (has_caller && peer.connection->engine().link().chunks) peer.session->disconnect();
+  });
+  peers_.for_each<RdmaPeer>([](RdmaPeer& peer) { peer.session->caller().release(); });
 }
 
-// What a step shows an authenticator stays until it has ended.
+// A call stays until its step has ended, since the authenticator may use it.
 void ServerImpl::await_steps() {
-  const auto are_left = [this] {
-    return tcp_.steps() > 0 || std::ranges::any_of(peers_.all(), [](const auto& peer) {
-             return peer->session->serving().steps() > 0;
-           });
-  };
-  if (!are_left()) return;
-  // No news of peers is to wake this loop again and again.
-  for (const auto& peer : peers_.all()) peer->session->disconnect();
+  if (!peers_.awaits_steps()) return;
+  // Otherwise news of peers would wake this loop again and again.
+  peers_.for_each<RdmaPeer>([](RdmaPeer& peer) { peer.session->disconnect(); });
   tcp_.abort();
-  while (are_left()) {
+  while (peers_.awaits_steps()) {
     loop_.wait();
     loop_.progress();
     answers_.take_all([](rpc::IncomingCall& call) { call.serving().drop_step(call); });
@@ -173,6 +172,7 @@ void ServerImpl::progress() {
   const Instant now = loop_.now();
   take_inbox(now);
   accept_connections();
+  tcp_.accept_connections(now);
   notice_failure();
   share_receives();
   answers_.take_all([](rpc::IncomingCall& call) { call.serving().handle_delivered(call); });
@@ -196,7 +196,7 @@ void ServerImpl::take_inbox(Instant now) {
   for (auto& request : items.requests) accept(std::move(request));
   for (posix::Fd& socket : items.sockets) tcp_.accept(std::move(socket), now);
   for (posix::Fd& socket : items.stepping_up) {
-    // When it fails, because there are too many, it has closed the connection.
+    // If it fails, because there are too many, it has closed the connection.
     if (!listeners_.empty()) (void)listeners_.front()->adopt(socket.release());
   }
 }
@@ -208,68 +208,51 @@ void ServerImpl::close_inbox() {
 }
 
 void ServerImpl::serve_sessions(Instant now) {
-  // What ends during the turns may have been asked for in one of them, and ended on another thread.
+  // Counted before the turns: a duplicate may begin to wait in one of them while its first ends on
+  // another thread.
   const std::uint64_t ends = cache_.ends();
   retry_waiting();
-  if (!peers_.anybody_waits()) ends_ = ends;
-  const auto give_turn = [&](rpc::Peer& peer) {
-    in_turn_ = peer.session.get();
-    const engine::Connection& engine = peer.connection->engine();
-    const bool was_at_rest = !peer.connection->ended() && peer.session->idle();
-    const std::uint64_t calls_before = engine.counters().calls_ended;
-    const bool is_done = peer.session->progress(now);
-    if (was_at_rest && peer.connection->ended()) {
-      peer.has_ended_at_rest =
-          peer.session->idle() && engine.counters().calls_ended == calls_before;
-    }
-    in_turn_ = nullptr;
-    return is_done;
-  };
-  peers_.serve(now, give_turn, [this, now](rpc::Peer& peer) {
-    if (options_.idle_timeout.count() > 0)
-      peer.end_if_idle(now, rpc::limited(options_.idle_timeout));
-    return settle(peer);
-  });
-  tcp_.progress(now, in_turn_);
-  // Something that one gave back may be what others wait for: in another round.
+  if (!peers_.anybody_waits_for(Event::kCallEnd)) ends_ = ends;
+  peers_.serve(now);
+  // Others may wait for what one gave back: they have their turn in the next round.
   retry_waiting();
-  if (pool_.bytes_in_use() < tcp_.memory_wanted_at()) loop_.wake();
-  if (tcp_.waits_for_a_duplicate() && cache_.ends() != ends) loop_.wake();
 }
 
-// Behind its turn. Whether it goes.
-bool ServerImpl::settle(rpc::Peer& peer) {
+// Gives turns to peers that wait for the end of a call, if one has ended, and to the first that
+// waits for memory, if there is more.
+void ServerImpl::retry_waiting() {
+  if (peers_.anybody_waits_for(Event::kCallEnd) && cache_.ends() != ends_) {
+    peers_.handle_event(Event::kCallEnd);
+  }
+  tcp_.retry_starved();
+  if (!memory_queue_.is_worth_trying(pool_.bytes_in_use())) return;
+  memory_queue_.first()->want_turn();
+}
+
+rpc::Peer::State ServerImpl::settle(RdmaPeer& peer, Instant now) {
+  if (options_.idle_timeout.count() > 0) peer.end_if_idle(now, rpc::limited(options_.idle_timeout));
   rpc::Session& session = *peer.session;
   if (!peer.is_ready && peer.connection->connected()) [[unlikely]] {
     note_ready(log_, loop_.provider()->name(), peer);
   }
   if (draining_ && (session.idle() || drain_is_over_)) session.disconnect();
-  if (session.finished()) {
-    remove(peer);
-    return true;
-  }
-  if (session.serving().waits_for_a_duplicate()) peers_.wait(peer);
-  return false;
-}
-
-// Gives turns to those that wait for the end of a call, if one has ended, and to the first that
-// waits for memory, if there is more.
-void ServerImpl::retry_waiting() {
-  if (peers_.anybody_waits() && cache_.ends() != ends_) peers_.end_wait();
-  if (!memory_queue_.is_worth_trying(pool_.bytes_in_use())) return;
-  memory_queue_.first()->want_turn();
+  if (!peer.connection->ended()) [[likely]]
+    return rpc::Peer::State::kOpen;
+  if (!session.finished()) return rpc::Peer::State::kEnded;
+  report_end(peer);
+  return rpc::Peer::State::kFinished;
 }
 
 void ServerImpl::accept_connections() {
   for (const auto& listener : listeners_) {
     while (auto incoming = listener->poll_incoming()) {
       const std::string_view peer = incoming->peer_address();
-      // The place of the other one is not free at once.
+      // The other connection does not go at once, so there may be one too many for a moment.
       const auto host = log_.is_full(kRdma) ? shares_.host_above(peer) : std::nullopt;
       const bool may_exceed =
           host && spare_pace_.may_take(loop_.now()) && end_spare_of(*host, peers_);
       if (!log_.admit(peer, kRdma, may_exceed)) continue;  // refused by being destroyed
-      // To the shards in turn.
+      // The shards get connections in turn.
       rpc::ShardInbox& next = state_.deal_rdma(incoming->peer_address());
       if (&next == &inbox_ || stopping() || !incoming->leave()) {
         accept(std::move(incoming));
@@ -284,7 +267,7 @@ void ServerImpl::accept_connections() {
   }
 }
 
-// Precondition: it was admitted.
+// Precondition: the connection was admitted.
 void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
   if (draining_) return drop(log_, *incoming);
   const std::string peer(incoming->peer_address());
@@ -295,7 +278,7 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
   if (!queue_pair) {  // it went away meanwhile, for one
     return log_.drop(peer, kRdma, rpc::to_error(queue_pair.error(), "accepting", peer));
   }
-  // Until its first reply a client makes one Call (RFC 8166 §3.3.3); its share comes at once.
+  // A client makes one Call before its first reply (RFC 8166 §3.3.3), which brings its share.
   if (options_.receives_max > 0) options.credits_at_first = 1;
   auto connection =
       transport::Connection::create(std::move(*queue_pair), engine::Role::kServer, options);
@@ -307,13 +290,14 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
       **connection,
       rpc::Session::Surroundings{pool_, memory_queue_, state_.registry, regions_, cache_, *this},
       Connection::answered_slot_count(Role::kServer, engine_options_));
-  if (options_.receives_max > 0) (*connection)->engine().set_credits(share_of(peers_.size() + 1));
-  peers_.add(std::move(session), std::move(*connection));
+  if (options_.receives_max > 0)
+    (*connection)->engine().set_credits(share_of(peers_.count<RdmaPeer>() + 1));
+  peers_.add(std::make_unique<RdmaPeer>(peers_, *this, std::move(session), std::move(*connection)));
   shares_.add(peer);
   log_.open(peer);
 }
 
-void ServerImpl::remove(rpc::Peer& peer) {
+void ServerImpl::report_end(RdmaPeer& peer) {
   const std::string address(peer.connection->peer_address());
   shares_.remove(address);
   const rdma::Error cause = peer.connection->cause();
@@ -330,7 +314,7 @@ void ServerImpl::remove(rpc::Peer& peer) {
   rpc::add(ended_, *peer.connection);
   ended_.cached_replies += peer.session->serving().cached_replies();
   peer.session->caller().release();
-  heap_.connection_ended(peers_.size() - 1);
+  heap_.connection_ended(peers_.count<RdmaPeer>() - 1);
 }
 
 // Connections over other devices go on; those over a lost one end by themselves.
@@ -352,34 +336,33 @@ std::uint32_t ServerImpl::share_of(std::size_t connections) const noexcept {
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(share, 1, engine_options_.credits));
 }
 
-// When connections have come or gone. A smaller share takes effect as replies go out.
+// Gives each connection its share anew when connections have come or gone. A smaller share takes
+// effect as replies go out.
 void ServerImpl::share_receives() {
   if (options_.receives_max == 0) return;
-  const std::uint32_t share = share_of(peers_.size());
+  const std::uint32_t share = share_of(peers_.count<RdmaPeer>());
   if (std::exchange(share_, share) == share) return;
-  for (const auto& peer : peers_.all()) peer->connection->engine().set_credits(share);
-  peers_.want_turns();
+  peers_.for_each<RdmaPeer>([&](RdmaPeer& peer) {
+    peer.connection->engine().set_credits(share);
+    peers_.want_turn(peer);
+  });
 }
 
 rpc::ShardFigures ServerImpl::figures() const {
   rpc::ShardFigures figures;
   figures.memory_in_use = pool_.bytes_in_use();
   figures.counters = ended_;
-  for (const auto& peer : peers_.all()) {
-    figures.receives_posted += peer->connection->engine().receives_posted();
-    figures.shares_receives = figures.shares_receives || peer->connection->shares_receives();
-    rpc::add(figures.counters, *peer->connection);
-    figures.counters.cached_replies += peer->session->serving().cached_replies();
-  }
+  peers_.for_each<RdmaPeer>([&figures](const RdmaPeer& peer) {
+    figures.receives_posted += peer.connection->engine().receives_posted();
+    figures.shares_receives = figures.shares_receives || peer.connection->shares_receives();
+    rpc::add(figures.counters, *peer.connection);
+    figures.counters.cached_replies += peer.serving().cached_replies();
+  });
   rpc::add(figures.counters, tcp_.counters());
   return figures;
 }
 
 // --- Answers from other threads ----------------------------------------------------------------
-
-bool ServerImpl::in_turn_of(const rpc::ReplyCarrier& carrier) const noexcept {
-  return current_server == this && in_turn_ == &carrier;
-}
 
 void ServerImpl::deliver(rpc::IncomingCall& call) {
   answers_.deliver(call, [this] { loop_.wake(); });
@@ -416,7 +399,7 @@ void ServerImpl::stop() noexcept {
   loop_.wake();
 }
 
-// Who is not idle yet is looked at behind its turns.
+// Connections that are still busy are checked behind each of their turns.
 void ServerImpl::drain(Instant now) {
   const bool begins = !std::exchange(draining_, true);
   if (begins) {
@@ -426,18 +409,16 @@ void ServerImpl::drain(Instant now) {
     tcp_.drain();
   }
   const bool was_over = std::exchange(drain_is_over_, now >= drain_deadline_);
-  if (drain_is_over_) tcp_.abort();
   if (!begins && was_over == drain_is_over_) return;
-  for (const auto& peer : peers_.all()) {
-    if (peer->session->idle() || drain_is_over_) peer->session->disconnect();
-  }
+  if (drain_is_over_) tcp_.abort();
+  peers_.for_each<RdmaPeer>([this](RdmaPeer& peer) {
+    if (peer.session->idle() || drain_is_over_) peer.session->disconnect();
+  });
 }
 
 bool ServerImpl::drained() const noexcept {
   if (!draining_) return failure_ && !listens() && log_.connections() == 0;
-  if (peers_.empty() && tcp_.all_closing()) return true;
-  const auto has_ended = [](const auto& peer) { return peer->connection->ended(); };
-  return drain_is_over_ && std::ranges::all_of(peers_.all(), has_ended) && tcp_.all_ended();
+  return peers_.are_all_closing() || (drain_is_over_ && peers_.have_all_ended());
 }
 
 void ServerImpl::arm_timer() {
@@ -446,7 +427,6 @@ void ServerImpl::arm_timer() {
   const auto no_later_than = [&next](std::optional<Instant> when) {
     if (when && (!next || *when < *next)) next = when;
   };
-  no_later_than(tcp_.next_deadline());
   no_later_than(peers_.next_deadline());
   no_later_than(adrift_.next_deadline());
   loop_.arm_timer(next);

@@ -1,5 +1,5 @@
-// One shard of a server: its sessions, the answers that come from other threads, and, of the first
-// shard, the listeners.
+// One shard of a server: it has connections, takes the answers that come from other threads, and,
+// if it is the first shard, listens.
 #ifndef RPCRDMA_RPC_SERVE_SERVER_IMPL_H_
 #define RPCRDMA_RPC_SERVE_SERVER_IMPL_H_
 
@@ -13,6 +13,7 @@
 #include "rpc/serve/heap_return.h"
 #include "rpc/serve/host_shares.h"
 #include "rpc/serve/peer_table.h"
+#include "rpc/serve/rdma_peer.h"
 #include "rpc/serve/server_loop.h"
 #include "rpc/serve/server_state.h"
 #include "rpc/serve/session.h"
@@ -27,7 +28,7 @@ namespace rpcrdma {
 
 class ServerImpl final : public rpc::Mailbox {
  public:
-  // Drives `provider`, which outlives it; `owned` may hold it. Null: there is none until
+  // Drives `provider`, which outlives it; `owned` may hold it. It is null if there is none until
   // set_provider(). The state outlives it, too.
   ServerImpl(rpc::ServerState& state, std::unique_ptr<rdma::Provider> owned,
              rdma::Provider* provider);
@@ -35,17 +36,17 @@ class ServerImpl final : public rpc::Mailbox {
   ServerImpl(const ServerImpl&) = delete;
   ServerImpl& operator=(const ServerImpl&) = delete;
 
-  // At numeric addresses; they return the one with the real port. The first one is address().
+  // Listen at a numeric address, and return it with the real port. The first one is address().
   Expected<std::string, Error> listen(std::string_view address);
   Expected<std::string, Error> listen_tcp(std::string_view address);
-  // Precondition: there is none.
+  // Precondition: there is no provider.
   Expected<void, Error> set_provider(std::unique_ptr<rdma::Provider> provider);
-  // Precondition: set_provider(), and no listen() since that succeeded.
+  // Precondition: set_provider() was called, and no listen() has succeeded since.
   void drop_provider() noexcept;
-  // A shard that listens at none takes TCP connections of others behind this. Fails as
+  // Lets a shard that does not listen take TCP connections of others. Fails as
   // ServerLoop::reactor() does.
   Expected<void, Error> prepare_tcp();
-  // A server on a provider of the caller's; for tests and embedders of other providers.
+  // Makes a server on a provider of the caller's, for tests and embedders of other providers.
   static Expected<Server, Error> listen_on(rdma::Provider& provider, std::string_view address,
                                            const ServerOptions& options);
 
@@ -58,14 +59,17 @@ class ServerImpl final : public rpc::Mailbox {
   void stop() noexcept;
   bool drained() const noexcept;
   bool stopping() const noexcept { return stop_requested_.load(std::memory_order_acquire); }
-  // Its thread ends: connections that were dealt to it are refused, and no more are.
+  // Called when its thread ends: refuses connections that were dealt to it, and lets none in any
+  // more.
   void close_inbox();
-  // The one whose progress() this thread is in; null: none.
+  // Returns the shard whose progress() this thread is in; null: none.
   static ServerImpl* current() noexcept;
   const std::optional<Error>& failure() const noexcept { return failure_; }
 
   void deliver(rpc::IncomingCall& call) override;
-  bool in_turn_of(const rpc::ReplyCarrier& carrier) const noexcept override;
+  bool in_turn_of(const rpc::ReplyCarrier& carrier) const noexcept override {
+    return current() == this && peers_.is_turn_of(carrier);
+  }
   Expected<Client, Error> client_of(rpc::Session& session, const BackwardOptions& options) override;
   void set_adrift(rpc::BackwardCaller& caller, bool adrift) override {
     adrift_.set(caller, adrift);
@@ -73,25 +77,27 @@ class ServerImpl final : public rpc::Mailbox {
 
   rdma::Provider* provider() const noexcept { return loop_.provider(); }  // null: none
   std::string_view address() const noexcept { return address_; }
-  // On its own thread; others ask the board.
+  // For its own thread; others ask the board.
   rpc::ShardFigures figures() const;
   rpc::FigureBoard& board() noexcept { return board_; }
+  // Called behind each turn of an RDMA connection, see rpc::Peer.
+  rpc::Peer::State settle(rpc::RdmaPeer& peer, Instant now);
+  std::uint64_t turns() const noexcept { return peers_.turns(); }  // of all connections
 
  private:
   void await_steps();
 
-  // Of ServerOptions::receives_max.
+  // Returns the share of each connection in ServerOptions::receives_max.
   std::uint32_t share_of(std::size_t connections) const noexcept;
   void share_receives();
 
   bool listens() const noexcept { return !listeners_.empty() || tcp_.listens(); }
   void serve_sessions(Instant now);
-  bool settle(rpc::Peer& peer);
   void retry_waiting();
   void take_inbox(Instant now);
   void accept_connections();
   void accept(std::unique_ptr<rdma::Incoming> incoming);
-  void remove(rpc::Peer& peer);
+  void report_end(rpc::RdmaPeer& peer);
   void notice_failure();
   void drain(Instant now);
   void arm_timer();
@@ -109,22 +115,20 @@ class ServerImpl final : public rpc::Mailbox {
   rpc::RegionTable regions_;
   rpc::ReplyCache& cache_;
   rpc::ConnectionLog& log_;
-  rpc::HostShares shares_;  // of peers_
+  rpc::HostShares shares_;  // of the RDMA connections
   rpc::SparePace spare_pace_;
   rpc::HeapReturn heap_;
   std::vector<std::unique_ptr<rdma::Listener>> listeners_;
   std::optional<Error> failure_;  // of the first of them that failed
-  rpc::PeerTable peers_;
-  std::uint32_t share_ = 0;  // of each connection, as it was last given out
-  std::uint64_t ends_ = 0;   // ReplyCache::ends() before the first began to wait for one
-  TransferCounters ended_;   // of sessions that are gone
+  std::uint32_t share_ = 0;       // of each connection, as it was last given out
+  std::uint64_t ends_ = 0;        // ReplyCache::ends() before the first began to wait for one
+  TransferCounters ended_;        // of sessions that are gone
 
   rpc::AdriftCallers adrift_;
 
-  const rpc::ReplyCarrier* in_turn_ = nullptr;  // makes progress now; the server's thread only
-
   rpc::AnswerQueue answers_;
   rpc::TcpServer tcp_;
+  rpc::PeerTable peers_;  // goes before what its connections use
 
   std::atomic<bool> stop_requested_ = false;
   bool draining_ = false;

@@ -35,7 +35,8 @@ void Serving::handle_verdict(IncomingCall& call, Verdict verdict) {
   }
 }
 
-void Serving::serve(IncomingCall& call, std::span<const MessageReader::Placed> placed) {
+// Unwraps a call, and looks for another one that is the same.
+void Serving::prepare(IncomingCall& call, std::span<const MessageReader::Placed> placed) {
   if (call.is_to_be_unwrapped()) [[unlikely]] {
     // Nothing of a wrapped call is eligible for direct placement (RFC 8166 §6.1).
     if (!placed.empty()) return refuse(call, AcceptStatus::kGarbageArgs);
@@ -101,7 +102,7 @@ void Serving::go_on(IncomingCall& call) {
   using Stage = CallAuth::Stage;
   --steps_;
   const Stage stage = std::exchange(call.auth_.stage, Stage::kNone);
-  if (stage == Stage::kSealing) return send(call);
+  if (stage == Stage::kSealing) return send_sealed(call);
   if (carrier_.ended()) return carrier_.give_up(call, NoReply::kLost);
   if (stage == Stage::kUnwrapping) {
     call.finish_unwrap();
@@ -154,28 +155,32 @@ void Serving::handle_answered(IncomingCall& call) {
   }
 }
 
-void Serving::answer(IncomingCall& call) {
-  RPCRDMA_REQUIRE(call.is_unanswered_, "a call is answered twice");
-  call.is_unanswered_ = false;
-  duplicates_.handle_answer(call);
-  if (call.auth_.with != nullptr && !call.seal()) [[unlikely]] {
-    ++steps_;
-    return;
-  }
-  send(call);
-}
-
-void Serving::send(IncomingCall& call) {
-  WrappedResults wrapped;
-  if (call.auth_.with != nullptr) [[unlikely]] {
-    if (!call.why_ending().empty()) return end_connection(call);
-    wrapped = call.take_wrapped();
-  }
-  if (call.status_ == AcceptStatus::kSuccess) {
+inline void Serving::send_results(IncomingCall& call, const WrappedResults& wrapped) {
+  if (call.status_ == AcceptStatus::kSuccess) [[likely]] {
     if (carrier_.send(call, call.write_header(), wrapped)) return;
     call.status_ = AcceptStatus::kSystemErr;
   }
   carrier_.send_plain(call, call.plain_header());
+}
+
+void Serving::answer(IncomingCall& call) {
+  RPCRDMA_REQUIRE(call.is_unanswered_, "a call is answered twice");
+  call.is_unanswered_ = false;
+  duplicates_.handle_answer(call);
+  if (call.auth_.with != nullptr) [[unlikely]] {
+    if (call.seal()) return send_sealed(call);
+    ++steps_;
+    return;
+  }
+  static constexpr WrappedResults kNotWrapped{};
+  send_results(call, kNotWrapped);
+}
+
+// Sends an answer that is sealed.
+void Serving::send_sealed(IncomingCall& call) {
+  if (!call.why_ending().empty()) return end_connection(call);
+  const WrappedResults wrapped = call.take_wrapped();
+  send_results(call, wrapped);
 }
 
 }  // namespace rpcrdma::rpc

@@ -37,11 +37,16 @@ class Serving {
   bool admit(IncomingCall& call, Bytes message);
   // Executes an admitted call that has its arguments, or answers it from the reply cache.
   // `placed`: arguments outside of the message.
-  void serve(IncomingCall& call, std::span<const MessageReader::Placed> placed = {});
+  void serve(IncomingCall& call, std::span<const MessageReader::Placed> placed = {}) {
+    if (call.is_to_be_unwrapped() || duplicates_.concern(call.traits_)) [[unlikely]] {
+      return prepare(call, placed);
+    }
+    execute(call);
+  }
   // Answers an admitted call that is not executed.
   void refuse(IncomingCall& call, AcceptStatus status);
 
-  // The service has answered, or a step has ended elsewhere. From any thread.
+  // Called when the service has answered, or a step has ended elsewhere. From any thread.
   void handle_answered(IncomingCall& call);
   void handle_step_ended(IncomingCall& call) { mailbox_.deliver(call); }
   // Takes what came through the mailbox.
@@ -58,11 +63,11 @@ class Serving {
   Mailbox& mailbox() const noexcept { return mailbox_; }
   // Returns whether an authenticator judges any Calls.
   bool checks_any() const noexcept { return registry_.checks_any(); }
-  // How many calls wait for steps of authentication that go on elsewhere.
+  // Returns how many calls wait for steps of authentication that go on elsewhere.
   std::uint32_t steps() const noexcept { return steps_; }
   bool has_served() const noexcept { return has_served_; }  // a call other than NULL
   std::uint64_t cached_replies() const noexcept { return duplicates_.cached_replies(); }
-  // Why an authenticator has ended the connection; empty: none has.
+  // Returns why an authenticator has ended the connection; empty if none has.
   std::string_view why_ended() const noexcept { return why_ended_; }
 
  private:
@@ -71,11 +76,13 @@ class Serving {
 
   void handle_verdict(IncomingCall& call, Verdict verdict);
   void go_on(IncomingCall& call);
+  void prepare(IncomingCall& call, std::span<const MessageReader::Placed> placed);
   bool check_unwrapped(IncomingCall& call);
   void execute(IncomingCall& call);
   void handle_next(IncomingCall& call, Next next);
   void answer(IncomingCall& call);
-  void send(IncomingCall& call);
+  void send_sealed(IncomingCall& call);
+  void send_results(IncomingCall& call, const WrappedResults& wrapped);
   void end_connection(IncomingCall& call);
 
   ReplyCarrier& carrier_;

@@ -44,6 +44,31 @@ TcpOptions within_bounds(const ServerOptions& options) {
 
 }  // namespace
 
+// --- Link --------------------------------------------------------------------------------------
+
+class TcpServer::Link final : public Peer, public tcp::NewsListener {
+ public:
+  static constexpr auto kTransport = Transport::kTcp;
+
+  Link(TcpServer& server, std::unique_ptr<TcpSession> of_peer)
+      : Peer(server.shared_.peers, kTransport, of_peer->serving()),
+        session(std::move(of_peer)),
+        server_(server) {
+    session->set_listener(*this);
+  }
+  void handle_news() noexcept override { Peer::handle_news(); }
+  bool take_turn(Instant now) override { return session->progress(now); }
+  State settle(Instant now) override { return server_.settle(*this, now); }
+  std::optional<Instant> next_deadline() const override { return server_.idle_deadline(*session); }
+
+  const std::unique_ptr<TcpSession> session;
+
+ private:
+  TcpServer& server_;
+};
+
+// --- TcpServer ---------------------------------------------------------------------------------
+
 TcpServer::TcpServer(const Surroundings& surroundings)
     : shared_(surroundings),
       log_(surroundings.state.log),
@@ -70,39 +95,6 @@ Expected<std::string, Error> TcpServer::listen(std::string_view address) {
   return std::string(listeners_.emplace_back(std::move(*listener))->address());
 }
 
-void TcpServer::progress(Instant now, const ReplyCarrier*& in_turn) {
-  waits_for_a_duplicate_ = false;
-  memory_wanted_at_ = 0;
-  next_deadline_.reset();
-  if (listeners_.empty() && sessions_.empty()) return;
-  accept_connections(now);
-  bool has_more = false;
-  for (const auto& session : sessions_) {
-    in_turn = session.get();
-    session->progress(now);
-    in_turn = nullptr;
-    end_if_idle(*session, now);
-    if (auto socket = session->take_socket()) stepping_up_.push_back(std::move(*socket));
-    has_more = has_more || session->has_more();
-    waits_for_a_duplicate_ = waits_for_a_duplicate_ || session->serving().waits_for_a_duplicate();
-    if (session->waits_for_memory()) {
-      memory_wanted_at_ = std::max(memory_wanted_at_, shared_.pool.bytes_in_use());
-    }
-  }
-  if (has_more) shared_.loop.wake();
-  remove_finished();
-  step_up();
-}
-
-// When they do not count as TCP connections any more.
-void TcpServer::step_up() {
-  for (posix::Fd& socket : stepping_up_) {
-    // The first shard refuses it by closing it.
-    if (shared_.state.takes_step_ups) (void)shared_.state.inboxes.front()->step_up(socket);
-  }
-  stepping_up_.clear();
-}
-
 void TcpServer::accept_connections(Instant now) {
   for (const auto& listener : listeners_) {
     int left = kAcceptsPerRound;
@@ -116,12 +108,12 @@ void TcpServer::accept_connections(Instant now) {
   }
 }
 
-// To the shards in turn.
+// Deals a connection to the shards in turn.
 void TcpServer::deal(posix::Fd socket, Instant now) {
   const std::string peer = tcp::Connection::peer_of(socket.value());
   ShardInbox& next = shared_.state.deal_tcp();
   const bool is_own = &next == &shared_.inbox;
-  // In this order: who makes room does not count any more.
+  // The connection that makes room must not count any more when the next one is admitted.
   if (const auto obstacle = is_own ? make_room(peer, now) : std::nullopt) {
     return log_.refuse(peer, *obstacle);
   }
@@ -142,7 +134,7 @@ void TcpServer::drop(const posix::Fd& socket) {
   log_.drop(peer, kTcp, is_stopping(peer));
 }
 
-// It was admitted, and there is room.
+// Opens a connection that was admitted, and for which there is room.
 void TcpServer::open(posix::Fd socket, Instant now) {
   tcp::ConnectionOptions options;
   options.record = {options_.record_size_max, options_.fragments_max, true};
@@ -159,100 +151,127 @@ void TcpServer::open(posix::Fd socket, Instant now) {
   const TcpSession::Surroundings surroundings{shared_.pool, shared_.state.registry,
                                               shared_.state.cache, shared_.mailbox,
                                               shared_.state.takes_step_ups};
-  sessions_.push_back(
-      std::make_unique<TcpSession>(std::move(*connection), surroundings, options_, now));
+  auto session = std::make_unique<TcpSession>(std::move(*connection), surroundings, options_, now);
+  shared_.peers.add(std::make_unique<Link>(*this, std::move(session)));
   shares_.add(peer);
   log_.open(peer);
 }
 
 // A client that has made calls, and takes their replies, keeps its connection: there may be a mount
 // behind it. Silent ones, and those that leave their replies, make room; and then idle ones of a
-// host that has more than its share, whose mounts connect again. nullopt: there is room for one
-// more.
+// host that has more than its share, whose mounts connect again. Returns nullopt if there is room
+// for one more.
 std::optional<Error> TcpServer::make_room(std::string_view peer, Instant now) {
-  if (options_.connections_max == 0 || sessions_.size() < options_.connections_max) {
-    return std::nullopt;
-  }
-  TcpSession* oldest = nullptr;
-  for (const auto& session : sessions_) {
-    if (!session->may_make_room(now)) continue;
-    if (oldest == nullptr || session->last_call() < oldest->last_call()) oldest = session.get();
-  }
-  if (oldest == nullptr) oldest = spare_for(peer, now);
-  if (oldest == nullptr) {
+  const std::size_t count = shared_.peers.count<Link>();
+  if (options_.connections_max == 0 || count < options_.connections_max) return std::nullopt;
+  Link* leaves = oldest_silent(now);
+  if (leaves == nullptr) leaves = spare_for(peer, now);
+  if (leaves == nullptr) {
     return Error{
         Errc::kNoResources, "accepting", std::string(peer),
         fmt::format("there are {} connections over TCP (TcpOptions::connections_max), and all are "
                     "in use",
-                    sessions_.size())};
+                    count)};
   }
-  oldest->make_room();
-  remove_finished();
+  leaves->session->make_room();
+  shared_.peers.settle(*leaves, now);
   return std::nullopt;
+}
+
+// Returns the connection that may make room and has been without a call longest; null: there is
+// none.
+TcpServer::Link* TcpServer::oldest_silent(Instant now) const {
+  Link* oldest = nullptr;
+  shared_.peers.for_each<Link>([&](Link& link) {
+    if (!link.session->may_make_room(now)) return;
+    if (oldest == nullptr || link.session->last_call() < oldest->session->last_call()) {
+      oldest = &link;
+    }
+  });
+  return oldest;
 }
 
 // Returns the connection that was idle longest of the host that has to leave one; null: there is
 // none.
-TcpSession* TcpServer::spare_for(std::string_view peer, Instant now) {
+TcpServer::Link* TcpServer::spare_for(std::string_view peer, Instant now) {
   const auto host = shares_.host_above(peer);
   if (!host || !spare_pace_.may_take(now)) return nullptr;
-  TcpSession* spare = nullptr;
-  for (const auto& session : sessions_) {
-    if (!session->idle_since() || host_of(session->peer_address()) != *host) continue;
-    if (spare == nullptr || session->last_call() < spare->last_call()) spare = session.get();
-  }
-  return spare != nullptr && spare->is_peer_quiet() ? spare : nullptr;
-}
-
-void TcpServer::end_if_idle(TcpSession& session, Instant now) {
-  if (options_.idle_timeout.count() == 0) return;
-  const auto since = session.idle_since();
-  if (!since) return;
-  const Instant deadline = *since + rpc::limited(options_.idle_timeout);
-  if (deadline <= now) return session.end_idle();
-  if (!next_deadline_ || deadline < *next_deadline_) next_deadline_ = deadline;
-}
-
-void TcpServer::remove_finished() {
-  std::erase_if(sessions_, [this](const auto& session) {
-    if (!session->finished()) return false;
-    bool was_reset_at_rest = false;
-    const auto failure = session->failure(was_reset_at_rest);
-    log_.end(session->peer_address(), kTcp, failure ? &*failure : nullptr, was_reset_at_rest,
-             session->counters());
-    add(ended_, session->counters());
-    shares_.remove(session->peer_address());
-    return true;
+  Link* spare = nullptr;
+  shared_.peers.for_each<Link>([&](Link& link) {
+    const TcpSession& session = *link.session;
+    if (!session.idle_since() || host_of(session.peer_address()) != *host) return;
+    if (spare == nullptr || session.last_call() < spare->session->last_call()) spare = &link;
   });
+  return spare != nullptr && spare->session->is_peer_quiet() ? spare : nullptr;
 }
 
-std::uint32_t TcpServer::steps() const noexcept {
-  std::uint32_t sum = 0;
-  for (const auto& session : sessions_) sum += session->serving().steps();
-  return sum;
+// --- Turns -------------------------------------------------------------------------------------
+
+std::optional<Instant> TcpServer::idle_deadline(const TcpSession& session) const noexcept {
+  if (options_.idle_timeout.count() == 0) return std::nullopt;
+  const auto since = session.idle_since();
+  return since ? std::optional(*since + rpc::limited(options_.idle_timeout)) : std::nullopt;
 }
+
+Peer::State TcpServer::settle(Link& link, Instant now) {
+  TcpSession& session = *link.session;
+  const auto deadline = idle_deadline(session);
+  if (deadline && *deadline <= now) session.end_idle();
+  if (!session.finished()) {
+    if (session.waits_for_memory()) {
+      memory_wanted_at_ = std::max(memory_wanted_at_, shared_.pool.bytes_in_use());
+      shared_.peers.wait_for(PeerTable::Event::kMemoryBack, link);
+    }
+    if (session.ended()) return Peer::State::kEnded;
+    return session.closing() ? Peer::State::kClosing : Peer::State::kOpen;
+  }
+  report_end(session);
+  // It does not count as a TCP connection any more. The first shard refuses it by closing it.
+  auto socket = session.take_socket();
+  if (socket && shared_.state.takes_step_ups) {
+    (void)shared_.state.inboxes.front()->step_up(*socket);
+  }
+  return Peer::State::kFinished;
+}
+
+void TcpServer::report_end(const TcpSession& session) {
+  bool was_reset_at_rest = false;
+  const auto failure = session.failure(was_reset_at_rest);
+  log_.end(session.peer_address(), kTcp, failure ? &*failure : nullptr, was_reset_at_rest,
+           session.counters());
+  add(ended_, session.counters());
+  shares_.remove(session.peer_address());
+}
+
+void TcpServer::retry_starved() {
+  using Event = PeerTable::Event;
+  if (!shared_.peers.anybody_waits_for(Event::kMemoryBack)) return;
+  if (shared_.pool.bytes_in_use() >= memory_wanted_at_) return;
+  memory_wanted_at_ = 0;
+  shared_.peers.handle_event(Event::kMemoryBack);
+}
+
+// --- The end -----------------------------------------------------------------------------------
 
 void TcpServer::drain() {
   draining_ = true;
   listeners_.clear();
-  for (const auto& session : sessions_) session->drain();
+  shared_.peers.for_each<Link>([this](Link& link) {
+    link.session->drain();
+    shared_.peers.want_turn(link);
+  });
 }
 
 void TcpServer::abort() {
-  for (const auto& session : sessions_) session->abort();
+  shared_.peers.for_each<Link>([this](Link& link) {
+    link.session->abort();
+    shared_.peers.want_turn(link);
+  });
 }
 
-bool TcpServer::all_ended() const noexcept {
-  return std::ranges::all_of(sessions_, [](const auto& session) { return session->ended(); });
-}
-
-bool TcpServer::all_closing() const noexcept {
-  return std::ranges::all_of(sessions_, [](const auto& session) { return session->closing(); });
-}
-
-TransferCounters TcpServer::counters() const noexcept {
+TransferCounters TcpServer::counters() const {
   TransferCounters sum = ended_;
-  for (const auto& session : sessions_) add(sum, session->counters());
+  shared_.peers.for_each<Link>([&sum](const Link& link) { add(sum, link.session->counters()); });
   return sum;
 }
 

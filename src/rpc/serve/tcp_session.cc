@@ -13,8 +13,8 @@
 namespace rpcrdma::rpc {
 namespace {
 
-// Calls that a session takes before others have their turn.
-constexpr std::size_t kCallsPerRound = 32;
+// The most Calls that a session takes in a turn.
+constexpr std::size_t kCallsPerTurn = 32;
 
 }  // namespace
 
@@ -42,7 +42,7 @@ TcpSession::TcpSession(std::unique_ptr<tcp::Connection> connection,
       last_call_(now),
       busy_until_(now) {}
 
-// Only the end of the server leaves calls in a session.
+// A session has calls in it only when its server ends.
 TcpSession::~TcpSession() {
   connection_->abort();
   for (const auto& call : calls_) {
@@ -51,7 +51,7 @@ TcpSession::~TcpSession() {
   }
 }
 
-void TcpSession::progress(Instant now) noexcept {
+bool TcpSession::progress(Instant now) noexcept {
   const bool was_idle = is_idle();
   const std::uint64_t calls_before = calls_ended_ + in_service_;
   const std::uint64_t bytes_before = connection_->bytes_received();
@@ -71,6 +71,7 @@ void TcpSession::progress(Instant now) noexcept {
     is_at_rest_ = false;
   }
   if (in_service_ == 0 && (draining_ || connection_->peer_finished())) connection_->finish();
+  return !takes_calls() || !connection_->has_more();
 }
 
 bool TcpSession::takes_calls() const noexcept {
@@ -79,7 +80,7 @@ bool TcpSession::takes_calls() const noexcept {
 }
 
 void TcpSession::receive() {
-  for (std::size_t i = 0; i < kCallsPerRound && takes_calls(); ++i) {
+  for (std::size_t i = 0; i < kCallsPerTurn && takes_calls(); ++i) {
     auto message = connection_->receive();
     if (!message) return;
     TcpCall& call = begin_call(std::move(*message));
@@ -111,7 +112,7 @@ void TcpSession::handle_admitted(IncomingCall& of) {
 void TcpSession::give_up(IncomingCall& call, NoReply why) {
   free_call(static_cast<TcpCall&>(call));
   if (why == NoReply::kLost) return;
-  // Whoever sends what is no Call waits for no answer.
+  // A peer that sends something else than Calls waits for no answer.
   if (why != NoReply::kUnheard) ++dropped_;
   connection_->abort();
 }
@@ -180,9 +181,9 @@ MutableBytes TcpSession::borrow(IncomingCall& of, std::size_t size) {
 
 // --- Stepping up, and ends ---------------------------------------------------------------------
 
-// What stands behind the Call already was not said by a peer that waits for the answer; it must not
-// be taken for the set-up of RDMA. Asked before the answer is on its way: that may be followed at
-// once.
+// Returns whether the peer waits for the answer, as one must that steps up: bytes behind the Call
+// must not be taken for the set-up of RDMA. Called before the answer goes out, since the set-up may
+// follow it at once.
 bool TcpSession::may_step_up() const noexcept {
   return !draining_ && takes_step_ups_ && in_service_ == answered_.size() + 1 &&
          connection_->is_peer_quiet();
@@ -206,7 +207,7 @@ std::optional<Instant> TcpSession::idle_since() const noexcept {
   return busy_until_;
 }
 
-// --- What is told of it ------------------------------------------------------------------------
+// --- Reports -----------------------------------------------------------------------------------
 
 std::optional<Error> TcpSession::failure(bool& was_reset_at_rest) const {
   const auto lost = [this](std::string cause) {

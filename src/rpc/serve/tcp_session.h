@@ -29,7 +29,7 @@ namespace rpcrdma::rpc {
 
 class TcpSession;
 
-// A Call in service, until its reply has gone. Used again and again.
+// A Call in service, until its reply has gone. Sessions use each of them again and again.
 class TcpCall final : public IncomingCall {
  public:
   explicit TcpCall(TcpSession& session) noexcept;
@@ -48,13 +48,13 @@ class TcpCall final : public IncomingCall {
 
 class TcpSession final : public ReplyCarrier {
  public:
-  // What sessions share; outlives them.
+  // Sessions share these, which outlive them.
   struct Surroundings {
     transport::BufferPool& pool;
     const oncrpc::ServiceRegistry& registry;
     ReplyCache& cache;
     Mailbox& mailbox;
-    // Whether a released socket can go on as RDMA now.
+    // True while a released socket can go on as RDMA.
     const std::atomic<bool>& takes_step_ups;
   };
   TcpSession(std::unique_ptr<tcp::Connection> connection, const Surroundings& surroundings,
@@ -63,12 +63,19 @@ class TcpSession final : public ReplyCarrier {
   TcpSession(const TcpSession&) = delete;
   TcpSession& operator=(const TcpSession&) = delete;
 
-  // Takes and serves what has come, as far as the limits let it, and sends replies.
-  void progress(Instant now) noexcept;  // an exception of a service ends the program
+  // Notified when progress() has something to do. Must outlive the session.
+  void set_listener(tcp::NewsListener& listener) noexcept {
+    listener_ = &listener;
+    connection_->set_listener(listener);
+  }
+  // Takes and serves what has come, as far as the limits let it, and sends replies. Returns false
+  // if there are Calls that could be taken at once: a turn takes so many. An exception of a service
+  // ends the program.
+  bool progress(Instant now) noexcept;
   // Takes no more Calls, and closes when those in service are answered.
   void drain() noexcept { draining_ = true; }
   void abort() { connection_->abort(); }
-  // Ends in order, since nothing is under way. Precondition: idle_since().
+  // Ends the connection in order. Precondition: idle_since().
   void end_idle() { connection_->finish(); }
   // Returns whether another connection may have its place: all Calls are answered, and the client
   // has made none but NULL, or leaves their replies where they are for a while.
@@ -78,26 +85,24 @@ class TcpSession final : public ReplyCarrier {
     const bool is_left = connection_->bytes_unsent() > 0 && now - last_call_ >= kLeft;
     return !is_executing && (!serving_.has_served() || is_left);
   }
-  // Ends at once, so that another connection has room. Precondition: may_make_room(), or nothing is
-  // under way: idle_since() and is_peer_quiet().
+  // Ends the connection at once, so that another one has room. Precondition: may_make_room(), or
+  // nothing is under way: idle_since() and is_peer_quiet().
   void make_room();
   // Asks the system whether the peer has sent something that was not read.
   bool is_peer_quiet() const noexcept { return connection_->is_peer_quiet(); }
-  // The socket, once the connection has stepped up; the session has ended then.
+  // Returns the socket once the connection has stepped up; the session has ended then.
   std::optional<posix::Fd> take_socket() noexcept { return std::exchange(socket_, std::nullopt); }
 
-  // Since when nothing is under way; nullopt: something is.
+  // Returns since when nothing is under way; nullopt if something is.
   std::optional<Instant> idle_since() const noexcept;
   Instant last_call() const noexcept { return last_call_; }  // or when it came
-  // There are Calls that could be taken at once: progress() takes so many in a round.
-  bool has_more() const noexcept { return takes_calls() && connection_->has_more(); }
   bool waits_for_memory() const noexcept { return !ended() && connection_->starved(); }
   const Serving& serving() const noexcept { return serving_; }
   bool ended() const noexcept override { return connection_->ended(); }
   bool finished() const noexcept { return ended() && in_service_ == 0; }
-  // It may be destroyed and would lose nothing.
+  // Returns whether it may be destroyed without loss.
   bool closing() const noexcept { return connection_->closing() && in_service_ == 0; }
-  // Why it ended; nullopt: in order. `was_reset_at_rest` becomes whether the peer reset it while
+  // Returns why it ended; nullopt if in order. Sets `was_reset_at_rest` if the peer reset it while
   // nothing was under way.
   std::optional<Error> failure(bool& was_reset_at_rest) const;
   std::string_view peer_address() const noexcept override { return connection_->peer_address(); }
@@ -121,9 +126,12 @@ class TcpSession final : public ReplyCarrier {
   void send_plain(IncomingCall& call, const oncrpc::ReplyHeader& header) override;
   void give_up(IncomingCall& call, NoReply why) override;
   void handle_admitted(IncomingCall& call) override;
-  void want_turn() noexcept override {}
+  void want_turn() noexcept override {
+    if (listener_ != nullptr) listener_->handle_news();
+  }
 
   const std::unique_ptr<tcp::Connection> connection_;
+  tcp::NewsListener* listener_ = nullptr;
   transport::BufferPool& pool_;
   Serving serving_;
   const std::atomic<bool>& takes_step_ups_;

@@ -1,0 +1,226 @@
+// Connections have a turn when they have news, and no others.
+#include "rpc/serve/peer_table.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rpc/serve/serving_for_test.h"
+
+namespace rpcrdma::rpc {
+namespace {
+
+using Event = PeerTable::Event;
+using State = Peer::State;
+
+constexpr Instant kStart{std::chrono::seconds(1000)};
+
+class PeerTableTest : public ::testing::Test {
+ protected:
+  // Writes its name down in each turn.
+  class NamedPeer final : public Peer {
+   public:
+    static constexpr auto kTransport = Transport::kTcp;
+
+    NamedPeer(PeerTableTest& test, char name, bool reports_news)
+        : Peer(test.table_, kTransport, test.carrier_.serving), test_(test), name_(name) {
+      reports_news_ = reports_news;
+    }
+    ~NamedPeer() override { handle_news(); }  // as the end of a connection is
+    bool take_turn(Instant /*now*/) override {
+      test_.turns_ += name_;
+      EXPECT_TRUE(test_.table_.is_turn_of(test_.carrier_));
+      if (has_news_in_turn) handle_news();
+      return left == 0 || --left == 0;
+    }
+    State settle(Instant /*now*/) override { return state; }
+    std::optional<Instant> next_deadline() const override { return deadline; }
+
+    int left = 0;  // turns that it needs in a row
+    bool has_news_in_turn = false;
+    State state = State::kOpen;
+    std::optional<Instant> deadline;
+
+   private:
+    PeerTableTest& test_;
+    const char name_;
+  };
+
+  NamedPeer& add(char name, bool reports_news = true) {
+    auto peer = std::make_unique<NamedPeer>(*this, name, reports_news);
+    NamedPeer& added = *peer;
+    table_.add(std::move(peer));
+    return added;
+  }
+  // The turns of one round, in their order.
+  std::string round(Instant now = kStart) {
+    turns_.clear();
+    table_.serve(now);
+    EXPECT_FALSE(table_.is_turn_of(carrier_));
+    return turns_;
+  }
+
+  oncrpc::ServiceRegistry registry_;
+  ReplyCache cache_{16, 1U << 16U};
+  MailboxForTest mailbox_;
+  CarrierForTest carrier_{registry_, cache_, mailbox_};
+  std::string turns_;
+  PeerTable table_;
+};
+
+TEST_F(PeerTableTest, NewPeersHaveATurn) {
+  add('a');
+  add('b');
+  EXPECT_EQ(round(), "ab");
+  EXPECT_EQ(round(), "");
+}
+
+TEST_F(PeerTableTest, OnlyPeersWithNewsHaveATurnInTheOrderOfTheirNews) {
+  NamedPeer& a = add('a');
+  add('b');
+  NamedPeer& c = add('c');
+  round();
+  c.handle_news();
+  a.handle_news();
+  c.handle_news();
+  EXPECT_TRUE(table_.anybody_wants_turn());
+  EXPECT_EQ(round(), "ca");
+  EXPECT_FALSE(table_.anybody_wants_turn());
+}
+
+TEST_F(PeerTableTest, PeerWithMoreThanATurnIsForHasAnotherInTheNextRound) {
+  NamedPeer& a = add('a');
+  add('b');
+  a.left = 3;
+  EXPECT_EQ(round(), "ab");
+  EXPECT_EQ(round(), "a");
+  EXPECT_EQ(round(), "a");
+  EXPECT_EQ(round(), "");
+}
+
+TEST_F(PeerTableTest, NewsInATurnBelongToIt) {
+  add('a').has_news_in_turn = true;
+  EXPECT_EQ(round(), "a");
+  EXPECT_EQ(round(), "");
+}
+
+TEST_F(PeerTableTest, DeadlineGivesATurnOnce) {
+  NamedPeer& a = add('a');
+  add('b');
+  a.deadline = kStart + std::chrono::seconds(2);
+  round();
+  EXPECT_EQ(table_.next_deadline(), a.deadline);
+  EXPECT_EQ(round(kStart + std::chrono::seconds(1)), "");
+  a.deadline.reset();
+  EXPECT_EQ(round(kStart + std::chrono::seconds(2)), "a");
+  EXPECT_EQ(table_.next_deadline(), std::nullopt);
+  EXPECT_EQ(round(kStart + std::chrono::seconds(9)), "");
+}
+
+TEST_F(PeerTableTest, PeerWhoseNewsNobodyReportsHasATurnInEachRound) {
+  NamedPeer& a = add('a', false);
+  add('b');
+  EXPECT_EQ(round(), "ab");
+  EXPECT_EQ(round(), "a");
+  a.state = State::kFinished;
+  EXPECT_EQ(round(), "a");
+  EXPECT_EQ(round(), "");
+}
+
+TEST_F(PeerTableTest, EventGivesTurnsToThoseThatWaitForIt) {
+  NamedPeer& a = add('a');
+  NamedPeer& b = add('b');
+  NamedPeer& c = add('c');
+  round();
+  table_.wait_for(Event::kMemoryBack, b);
+  table_.wait_for(Event::kMemoryBack, a);
+  table_.wait_for(Event::kMemoryBack, b);
+  table_.wait_for(Event::kCallEnd, c);
+  EXPECT_EQ(round(), "");
+  table_.handle_event(Event::kMemoryBack);
+  EXPECT_FALSE(table_.anybody_waits_for(Event::kMemoryBack));
+  EXPECT_TRUE(table_.anybody_waits_for(Event::kCallEnd));
+  EXPECT_EQ(round(), "ba");
+  table_.handle_event(Event::kMemoryBack);
+  EXPECT_EQ(round(), "");
+  table_.handle_event(Event::kCallEnd);
+  EXPECT_EQ(round(), "c");
+}
+
+TEST_F(PeerTableTest, PeerThatWaitsForACallIsListedBehindItsTurn) {
+  cache_.begin(
+      {"10.0.0.1", {4711, 1, 1}, Xid{5}, ReplyCache::checksum({}, 0), ReplyCache::checksum({}, 0)});
+  class OnceService final : public Service {
+    const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
+      static constexpr ProcedureTraits kTraits{.number = 1, .is_idempotent = false};
+      return &kTraits;
+    }
+    void call(CallContext& context) override { context.succeed(); }
+  } service;
+  ASSERT_TRUE(registry_.add(4711, 1, service));
+  add('a');
+  carrier_.receive(encode_for_test({Xid{5}, {4711, 1, 1}, {}, {}}));
+  ASSERT_TRUE(carrier_.serving.waits_for_a_duplicate());
+  round();
+  EXPECT_TRUE(table_.anybody_waits_for(Event::kCallEnd));
+}
+
+TEST_F(PeerTableTest, FinishedPeerGoesAndWaitsForNothing) {
+  NamedPeer& a = add('a');
+  add('b');
+  a.deadline = kStart + std::chrono::seconds(1);
+  round();
+  EXPECT_EQ(table_.next_deadline(), a.deadline);
+  table_.wait_for(Event::kMemoryBack, a);
+  a.handle_news();
+  a.state = State::kFinished;
+  table_.settle(a, kStart);
+  EXPECT_EQ(table_.count<NamedPeer>(), 1U);
+  EXPECT_FALSE(table_.anybody_waits_for(Event::kMemoryBack));
+  EXPECT_FALSE(table_.anybody_wants_turn());
+  EXPECT_EQ(table_.next_deadline(), std::nullopt);
+  EXPECT_EQ(round(), "");
+}
+
+TEST_F(PeerTableTest, PeersThatAreLeftKeepTheirPlacesWhenOthersGo) {
+  NamedPeer& a = add('a');
+  add('b');
+  NamedPeer& c = add('c');
+  round();
+  a.state = State::kFinished;
+  a.handle_news();
+  EXPECT_EQ(round(), "a");
+  c.state = State::kFinished;
+  c.handle_news();
+  EXPECT_EQ(round(), "c");
+  EXPECT_EQ(table_.count<NamedPeer>(), 1U);
+  table_.for_each<NamedPeer>([](NamedPeer& b) { b.handle_news(); });
+  EXPECT_EQ(round(), "b");
+}
+
+TEST_F(PeerTableTest, StatesAreCounted) {
+  EXPECT_TRUE(table_.are_all_closing());
+  NamedPeer& a = add('a');
+  NamedPeer& b = add('b');
+  EXPECT_FALSE(table_.are_all_closing());
+  a.state = b.state = State::kClosing;
+  round();
+  EXPECT_TRUE(table_.are_all_closing());
+  EXPECT_FALSE(table_.have_all_ended());
+  a.state = b.state = State::kEnded;
+  table_.settle(a, kStart);
+  EXPECT_FALSE(table_.are_all_closing());
+  EXPECT_FALSE(table_.have_all_ended());
+  table_.settle(b, kStart);
+  EXPECT_TRUE(table_.have_all_ended());
+  b.state = State::kFinished;
+  table_.settle(b, kStart);
+  EXPECT_TRUE(table_.have_all_ended());
+}
+
+}  // namespace
+}  // namespace rpcrdma::rpc

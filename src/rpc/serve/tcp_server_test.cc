@@ -1,0 +1,180 @@
+// A server's connections over TCP have turns when they have news, whatever makes the news.
+#include "rpc/serve/tcp_server.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rpc/serve/server_impl.h"
+#include "rpc/serve/server_state.h"
+#include "rpcrdma/client.h"
+
+namespace rpcrdma::rpc {
+namespace {
+
+constexpr std::uint32_t kProgram = 4711, kVersion = 1, kHold = 1;
+
+class HoldService final : public Service {
+ public:
+  const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
+    static constexpr ProcedureTraits kTraits{
+        .number = kHold, .bulk_argument_size_max = 1U << 20U, .is_idempotent = true};
+    return &kTraits;
+  }
+  void call(CallContext& context) override { held.push_back(&context); }
+  void answer() {
+    for (CallContext* call : std::exchange(held, {})) call->succeed();
+  }
+
+  std::vector<CallContext*> held;
+};
+
+class TcpTurnsTest : public ::testing::Test {
+ protected:
+  void start(const ServerOptions& options = {}) {
+    state_ = std::make_unique<ServerState>(options);
+    ASSERT_TRUE(state_->registry.add(kProgram, kVersion, service_));
+    server_ = std::make_unique<ServerImpl>(*state_, nullptr, nullptr);
+    auto address = server_->listen_tcp("127.0.0.1:0");
+    ASSERT_TRUE(address) << address.error().message();
+    url_ = "tcp://" + *address;
+  }
+  Client& connect() {
+    auto client = Client::begin_connect(url_);
+    EXPECT_TRUE(client) << client.error().message();
+    Client& added = *clients_.emplace_back(std::make_unique<Client>(std::move(*client)));
+    run_until([&] { return added.connected(); });
+    call(added, 0);
+    run_until([this] { return ended_ == begun_; });
+    return added;
+  }
+  void call(Client& client, std::uint32_t procedure, std::size_t size = 0) {
+    auto call = client.prepare({kProgram, kVersion, procedure});
+    ASSERT_TRUE(call);
+    if (size > 0) call->arguments().bulk(Bytes(data_).first(size));
+    ++begun_;
+    ASSERT_TRUE(client.start(std::move(*call), [this](Expected<Reply, Error> reply) {
+      EXPECT_TRUE(reply) << reply.error().message();
+      ++ended_;
+    }));
+  }
+  void run_until(const std::function<bool()>& is_done) {
+    for (int rounds = 0; !is_done(); ++rounds) {
+      ASSERT_LT(rounds, 1'000'000) << "it does not happen";
+      for (const auto& client : clients_) client->progress();
+      server_->progress();
+    }
+  }
+  void run_rounds(int count) {
+    for (int i = 0; i < count; ++i) server_->progress();
+  }
+
+  HoldService service_;
+  std::unique_ptr<ServerState> state_;
+  std::unique_ptr<ServerImpl> server_;
+  std::string url_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  const std::vector<std::byte> data_ = std::vector<std::byte>(1U << 20U);
+  int begun_ = 0, ended_ = 0;
+};
+
+TEST_F(TcpTurnsTest, IdleConnectionsHaveNoneWhileAnotherOneMakesCalls) {
+  constexpr int kCalls = 20;
+  start();
+  for (int i = 0; i < 50; ++i) connect();
+  Client& client = *clients_.front();
+  const std::uint64_t before = server_->turns();
+  for (int i = 0; i < kCalls; ++i) {
+    call(client, 0);
+    run_until([this] { return ended_ == begun_; });
+  }
+  // One for each Call that comes, and perhaps one for news that the call before it has left.
+  EXPECT_LE(server_->turns() - before, 2U * kCalls + 1);
+}
+
+TEST_F(TcpTurnsTest, NobodyHasAnyWhileNothingHappens) {
+  start();
+  for (int i = 0; i < 3; ++i) connect();
+  run_rounds(10);
+  const std::uint64_t before = server_->turns();
+  run_rounds(100);
+  EXPECT_EQ(server_->turns(), before);
+}
+
+TEST_F(TcpTurnsTest, AnswerOutsideOfTheTurnIsSent) {
+  start();
+  Client& client = connect();
+  connect();
+  call(client, kHold);
+  run_until([this] { return service_.held.size() == 1; });
+  run_rounds(10);
+  const std::uint64_t before = server_->turns();
+  service_.answer();
+  run_until([this] { return ended_ == begun_; });
+  EXPECT_LE(server_->turns() - before, 2U);
+}
+
+TEST_F(TcpTurnsTest, ConnectionWithMoreCallsThanATurnIsForHasFurtherTurns) {
+  constexpr int kCalls = 60;  // of which a turn takes 32
+  ServerOptions options;
+  options.tcp.calls_max = kCalls;
+  start(options);
+  Client& client = connect();
+  for (int i = 0; i < kCalls; ++i) call(client, kHold);
+  client.progress();
+  run_until([this] { return service_.held.size() == kCalls; });
+  service_.answer();
+  run_until([this] { return ended_ == begun_; });
+}
+
+TEST_F(TcpTurnsTest, ConnectionWithoutMemoryGoesOnWhenSomeComesBack) {
+  constexpr std::size_t kSize = 300'000;  // takes 512 KiB, of which there are not twice as many
+  ServerOptions options;
+  options.memory_max = 1U << 20U;
+  start(options);
+  Client& first = connect();
+  Client& second = connect();
+  call(first, kHold, kSize);
+  run_until([this] { return service_.held.size() == 1; });
+  call(second, kHold, kSize);
+  for (int i = 0; i < 200; ++i) {
+    second.progress();
+    server_->progress();
+  }
+  EXPECT_EQ(service_.held.size(), 1U);
+  service_.answer();
+  run_until([this] { return service_.held.size() == 1; });
+  service_.answer();
+  run_until([this] { return ended_ == begun_; });
+}
+
+TEST_F(TcpTurnsTest, IdleConnectionIsClosedWhenItsTimeIsOver) {
+  ServerOptions options;
+  options.tcp.idle_timeout = std::chrono::milliseconds(20);
+  start(options);
+  connect();
+  run_until([this] { return state_->log.connections() == 0; });
+}
+
+TEST_F(TcpTurnsTest, ConnectionsAreClosedWhenTheServerStops) {
+  start();
+  Client& busy = connect();
+  for (int i = 0; i < 3; ++i) connect();
+  call(busy, kHold);
+  run_until([this] { return service_.held.size() == 1; });
+  server_->stop();
+  run_until([this] { return state_->log.connections() == 1; });
+  EXPECT_FALSE(server_->drained());
+  service_.answer();
+  run_until([this] { return server_->drained(); });
+  run_until([this] { return ended_ == begun_; });
+}
+
+}  // namespace
+}  // namespace rpcrdma::rpc
