@@ -90,6 +90,16 @@ class Bench(unittest.TestCase):
         self.assertEqual((gone.returncode, gone.stdout), (3, ""))
         self.assertIn(url.removeprefix("rdma://"), gone.stderr)
 
+    def test_measures_calls_over_tcp(self):
+        result = run("bench", "--transport", "tcp", "--cases", "read_64k_qd4", "--crc", "off", "--seconds", 0.02,
+                     "--rounds", 1, "--idle", 2, "--json", "--verbose")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        raw, over_tcp = json.loads(result.stdout)
+        self.assertEqual((raw["case"], over_tcp["case"]), ("raw_64k_qd4", "read_64k_qd4"))
+        self.assertEqual(over_tcp["transport"], "tcp")
+        self.assertGreater(over_tcp["ops_per_s"], 0)
+        self.assertIn("over TCP", result.stderr)
+
     def test_all_cases_go_with_any_number_of_calls(self):
         result = run("bench", "--cases", "null_qd200,read_512_qd3", "--crc", "off", "--seconds", 0.02, "--rounds", 1,
                      "--connections", 1, "--json")
@@ -102,7 +112,8 @@ class Bench(unittest.TestCase):
         for words, said in (("--beside nonsense", "nonsense"), ("--cases tirpc_null_qd1 --connections 2", "libtirpc"), ("--cases read_16m_qd1024", "read_16m_qd1024"),
                             ("--beside null_qd1 --connections 2", "--connections"), ("--threads 0", "--threads"),
                             ("rdma://127.0.0.1 --threads 2", "url"),
-                            ("rdma://127.0.0.1 --beside null_qd1", "url")):
+                            ("rdma://127.0.0.1 --beside null_qd1", "url"),
+                            ("rdma://127.0.0.1 --transport tcp", "url"), ("--transport udp", "--transport")):
             result = run("bench", *words.split(), "--seconds", 0.01)
             self.assertNotEqual(result.returncode, 0, words)
             self.assertIn(said, result.stderr, words)

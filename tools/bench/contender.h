@@ -24,6 +24,7 @@ struct Layout {
   std::optional<int> client_cpu, server_cpu;  // nullopt: wherever the system puts them
   // For rpcrdma only: the address that its server listens at, and the provider.
   std::string address = "127.0.0.1", provider = "auto";
+  std::string transport = "rdma";
   std::string server_url;       // a server that is there already, perhaps elsewhere; empty: none
   std::uint32_t threads = 1;    // of the server
   std::size_t idle = 0;         // connections that rest beside those that are measured

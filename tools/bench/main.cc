@@ -117,6 +117,7 @@ void run_bench(const Settings& settings) {
   plan.layout = layout_of(settings.cpu);
   plan.layout.provider = settings.provider;
   plan.layout.address = settings.address;
+  plan.layout.transport = settings.transport;
   for (const Group& group : plan.groups) {
     plan.layout.depth_max = std::max(plan.layout.depth_max, group.raw.depth);
   }
@@ -148,7 +149,7 @@ void run_bench(const Settings& settings) {
   });
   if (show) fmt::print(stderr, "\r      \r");
   if (settings.json) {
-    const Setting setting{settings.idle, settings.connections, settings.beside};
+    const Setting setting{settings.transport, settings.idle, settings.connections, settings.beside};
     fmt::print("{}\n", to_json(results, setting).lines());
     return;
   }

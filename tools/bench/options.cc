@@ -35,6 +35,10 @@ void add_options(Command& command, Settings& settings) {
       {"--address", &settings.address,
        "numeric address of this machine that rpcrdma is measured over; for verbs one on an RDMA "
        "device"},
+      {"--transport",
+       &settings.transport,
+       "what rpcrdma is measured over: rdma, or tcp for the same calls at tcp://",
+       {.choices = "rdma|tcp", .excludes = "url"}},
       {"url",
        &settings.url,
        "rdma://HOST[:PORT] of `rpcrdma serve --bench`, on another machine perhaps: measured "

@@ -23,6 +23,7 @@ struct Settings {
   std::string crc = "both";
   std::string provider = "auto";
   std::string address = "127.0.0.1";
+  std::string transport = "rdma";
   std::string url;  // of a server that is there already
   std::size_t idle = 0;
   std::size_t connections = 0;

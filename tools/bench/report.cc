@@ -164,6 +164,7 @@ Json to_json(std::span<const Result> results, const Setting& setting) {
          {"server_cpu_ns_per_call", figures.server_cpu_ns},
          {"server_rss_kib",
           number_or_null(result.what.who == Who::kRpcrdma, figures.server_rss_kib)},
+         {"transport", setting.transport},
          {"idle", setting.idle},
          {"connections", setting.connections},
          {"beside", beside_of(result, setting.beside)},

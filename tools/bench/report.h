@@ -28,6 +28,7 @@ double calls_per_second(const Sample& sample);
 
 // The setting that all results have in common.
 struct Setting {
+  std::string transport = "rdma";
   std::size_t idle = 0, connections = 0;  // beside the case's own
   std::string beside;                     // the case of the load; empty: none
 };

@@ -35,10 +35,14 @@ void serve(const Layout& layout, const Announce& announce) {
   BenchService service;  // outlives the server
   const bool is_v6 = layout.address.find(':') != std::string::npos;
   const std::string host = is_v6 ? "[" + layout.address + "]" : layout.address;
-  auto server = Server::listen("rdma://" + host + ":0", options);
+  const std::string scheme = layout.transport + "://";
+  options.tcp.connections_max = options.connections_max;
+  options.tcp.calls_max =
+      std::max(options.tcp.calls_max, static_cast<std::uint32_t>(layout.depth_max));
+  auto server = Server::listen(scheme + host + ":0", options);
   if (!server) fail("bench server", server.error());
   if (auto added = service.add_to(*server); !added) fail("bench server", added.error());
-  announce("rdma://" + std::string(server->address()));
+  announce(scheme + std::string(server->address()));
   server->run();
 }
 
@@ -138,7 +142,8 @@ class Rpcrdma final : public Contender {
   Sample run(const Case& what, const Times& times, const Load& load) override {
     Client client = connect(url_, layout_, what);
     if (layout_.is_verbose && said_.insert(what.name).second) {
-      fmt::print(stderr, "{}: {}\n", what.name, to_string(client.terms().value()));
+      const auto terms = client.terms();
+      fmt::print(stderr, "{}: {}\n", what.name, terms ? to_string(*terms) : "over TCP");
     }
     check_data(client, what, data_);
     const ServerFigures before = figures_of_server(client);
