@@ -7,14 +7,14 @@
 namespace rpcrdma::rpc {
 namespace {
 
-// AUTH_SYS, RFC 5531 §8.2 and appendix A: no more groups, nor a longer name, than it has. Nothing
-// of it is proved, so that nothing else is to be checked.
+// Checks an AUTH_SYS credential by RFC 5531 §8.2 and appendix A: its groups and its name have
+// limits. Nothing of it is proved, so that there is nothing else to check.
 AuthStatus check_auth_sys(const Credential& credential) noexcept {
   return parse_auth_sys(credential.body) ? AuthStatus::kOk : AuthStatus::kBadCredential;
 }
 
-// The server has not checked the caller's identity, so no service may go by what the credential
-// says (RFC 5531 §9). A server that gives out no short credentials of its own has forgotten any:
+// Denies a flavor that the server does not check: no service may go by what such a credential says
+// (RFC 5531 §9). A server that gives out no short credentials of its own has forgotten any:
 // the client begins anew, with another flavor.
 AuthStatus denial_of_unknown(AuthFlavor flavor) noexcept {
   return flavor == AuthFlavor::kShort ? AuthStatus::kRejectedCredential
@@ -39,8 +39,8 @@ IncomingCall::Verdict IncomingCall::decode_header(Bytes message, oncrpc::ReplyHe
   return Verdict::kAccepted;
 }
 
-// Accepts a Call that no service was added for, where something takes such Calls as they are. Only
-// the XID of its header is needed here.
+// Accepts a Call that no service was added for, if a MessageService takes such Calls as they are.
+// Only the XID of its header is needed here.
 bool IncomingCall::admit_whole(const oncrpc::ServiceRegistry& registry, Bytes message) {
   constexpr std::size_t kProcedureEnd = 6 * xdr::kWordSize;
   if (message.size() < 2 * xdr::kWordSize || !oncrpc::is_call(message)) return false;
@@ -145,7 +145,7 @@ IncomingCall::Verdict IncomingCall::authenticate(const oncrpc::ServiceRegistry& 
   return Verdict::kRefused;
 }
 
-// Reads what accept() has decided.
+// Reads the decision of accept().
 IncomingCall::Verdict IncomingCall::check_accepted(oncrpc::ReplyHeader& refusal) noexcept {
   if (!why_ending().empty()) return Verdict::kEnds;
   if (auth_.call.status == AuthStatus::kOk) return Verdict::kAccepted;

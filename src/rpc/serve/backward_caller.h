@@ -1,4 +1,4 @@
-// Who makes backward Calls over a connection of a server.
+// The seam between a connection of a server and the client that makes backward Calls over it.
 #ifndef RPCRDMA_RPC_SERVE_BACKWARD_CALLER_H_
 #define RPCRDMA_RPC_SERVE_BACKWARD_CALLER_H_
 
@@ -13,19 +13,20 @@
 
 namespace rpcrdma::rpc {
 
-// Makes backward Calls over a session's connection, and is told of their ends.
+// Makes backward Calls over a session's connection, and gets their ends from the session.
 class BackwardCaller {
  public:
   virtual void handle_event(Instant now, const engine::Event& event) = 0;
   // Fails all outstanding Calls toward their callers. The connection is still there, but will not
   // move again.
   virtual void end_calls() = 0;
-  // The session goes. No Calls remain outstanding.
+  // The session goes: no Call may remain outstanding.
   virtual void handle_end() = 0;
-  // Whether there are replies of Calls, whose Receives are the connection's.
+  // Returns whether replies are still in use, which lie in Receives of the connection.
   virtual bool holds_replies() const noexcept = 0;
-  // Without a connection, see Mailbox::set_adrift(): the first time limit of a Call that waits,
-  // time that has passed, and the end of the server.
+  // These three are called while there is no connection, see Mailbox::set_adrift(). The first
+  // returns the first time limit of a Call that waits; the others say that time has passed, and
+  // that the server ends.
   virtual std::optional<Instant> next_deadline() const = 0;
   virtual void handle_time(Instant now) = 0;
   virtual void handle_server_end() = 0;
@@ -34,9 +35,9 @@ class BackwardCaller {
   ~BackwardCaller() = default;
 };
 
-// Of one session: one caller at a time. It outlives the session, or leaves before and tells its
-// last XID: the next one goes on from there, for the client may still answer Calls that were given
-// up.
+// The place of a session's caller; there is one at a time. A caller outlives the session, or leaves
+// before and says its last XID: the next caller goes on from there, for the client may still answer
+// Calls that were given up.
 class CallerSeat {
  public:
   void take(BackwardCaller& caller) noexcept { caller_ = &caller; }
@@ -47,11 +48,11 @@ class CallerSeat {
   BackwardCaller* caller() const noexcept { return caller_; }  // null: nobody
   std::optional<std::uint32_t> last_xid() const noexcept { return last_xid_; }
   bool holds_replies() const noexcept { return caller_ != nullptr && caller_->holds_replies(); }
-  // The server goes: the ends of backward Calls may still make services answer theirs.
+  // Called when the server ends: the ends of backward Calls may still make services answer theirs.
   void end_calls() {
     if (caller_ != nullptr) caller_->end_calls();
   }
-  // The session goes, and its connection, which is still there, before it.
+  // Called when the session goes. Its connection goes before it, and is still there.
   void release() {
     if (caller_ != nullptr) std::exchange(caller_, nullptr)->handle_end();
   }
@@ -61,14 +62,14 @@ class CallerSeat {
   std::optional<std::uint32_t> last_xid_;  // of callers that have left
 };
 
-// Callers whose connections are lost, and whose Calls wait for the next one.
+// The callers of a server whose connections are lost, and whose Calls wait for the next one.
 class AdriftCallers {
  public:
   void set(BackwardCaller& caller, bool is_adrift) {
     std::erase(callers_, &caller);
     if (is_adrift) callers_.push_back(&caller);
   }
-  // Their callbacks may end other clients.
+  // The callbacks of a caller may end other clients, so that each search begins anew.
   void tell_time(Instant now) {
     const auto is_due = [now](const BackwardCaller* caller) {
       const auto deadline = caller->next_deadline();

@@ -1,4 +1,4 @@
-// How one Call in service is authenticated, step by step (rpcrdma/auth.h).
+// Authenticates one Call in service, step by step (rpcrdma/auth.h).
 #ifndef RPCRDMA_RPC_SERVE_CALL_AUTH_H_
 #define RPCRDMA_RPC_SERVE_CALL_AUTH_H_
 
@@ -21,7 +21,7 @@ struct CallAuth {
     kSealing,  // of the reply
   };
 
-  // Each begins a step; on kLater the stage says which one the call waits for.
+  // Each begins a step. If it returns kLater, the stage says which step the call waits for.
   StepEnd accept(ServerAuth& auth, const oncrpc::CallHeader& header, Bytes message,
                  std::string_view peer, AuthStep& step) {
     with = &auth;
@@ -35,7 +35,7 @@ struct CallAuth {
     call.arguments = changeable(arguments);
     return begin(with->unwrap(call, step), Stage::kUnwrapping);
   }
-  // `results`: of a call that succeeds, else null.
+  // `results`: null if the call fails.
   StepEnd seal(const MessageWriter* results, Bytes stream, AuthStep& step) {
     runs.clear();
     if (results != nullptr && call.is_wrapped) {
@@ -46,7 +46,7 @@ struct CallAuth {
     call.enclosure.reset();
     return begin(with->seal(call, step), Stage::kSealing);
   }
-  // The header was read again, elsewhere.
+  // Sets the fields of the header, also when it was copied elsewhere.
   void name(const oncrpc::CallHeader& header, Bytes message) noexcept {
     call.xid = static_cast<std::uint32_t>(header.xid);
     call.procedure = header.procedure;
@@ -55,7 +55,7 @@ struct CallAuth {
     // XID to procedure, flavor and size: eight words in front of the credential's body.
     call.header = message.first(8 * xdr::kWordSize + xdr::padded(header.credential.body.size()));
   }
-  // The call has ended.
+  // Ends the authentication with its call.
   void end() noexcept {
     if (with == nullptr) [[likely]]
       return;

@@ -63,7 +63,7 @@ bool CallMemory::locate(Held& held, const transport::Connection::Room& room,
   return oncrpc::for_each_part(
       results, place,
       [&](std::size_t at, std::size_t size) { return add(buffer.subspan(at, size), 0); },
-      // An empty item still takes its Write chunk (RFC 8166 §4.3.2), so it is told to the engine.
+      // An empty item still takes its Write chunk (RFC 8166 §4.3.2), so the engine gets it.
       [&](const BulkItem& item, std::uint16_t number) {
         if (is_wrapped) number = 0;
         return (item.data.empty() && number == 0) || add(item.data, number);
@@ -80,7 +80,7 @@ bool CallMemory::locate(Held& held, const transport::Connection::Room& room,
   return true;
 }
 
-// Names bytes by lease and offset.
+// Returns the lease and the offset of these bytes.
 std::optional<engine::Fragment> CallMemory::locate(Held& held,
                                                    const transport::Connection::Room& room,
                                                    Bytes data, std::uint16_t item) {

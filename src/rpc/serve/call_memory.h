@@ -1,4 +1,5 @@
-// The memory of Calls in service over one connection: borrowed of the pool, or lent by the service.
+// Keeps the memory of Calls in service over one connection: it is borrowed of the pool, or lent by
+// the service.
 #ifndef RPCRDMA_RPC_SERVE_CALL_MEMORY_H_
 #define RPCRDMA_RPC_SERVE_CALL_MEMORY_H_
 
@@ -26,13 +27,13 @@ class CallMemory {
     MutableBytes buffer;
     engine::Lease lease;
   };
-  // What one Call holds.
+  // The memory that one Call holds.
   struct Held {
     BoundedVector<Loan, 24> loans;
     LentMemory lent;  // results in memory of the service's
   };
 
-  // All of them outlive it, except that the connection may go first.
+  // All arguments outlive it, except that the connection may go first.
   CallMemory(transport::Connection& connection, transport::BufferPool& pool, RegionTable& regions,
              MemoryQueue::Member& share)
       : connection_(connection),
@@ -43,21 +44,22 @@ class CallMemory {
     of_service_.move_to(&connection);
   }
 
-  // What was not there.
+  // Says which resource was exhausted.
   enum class Lack : std::uint8_t {
     kMemory,  // of the pool: it comes back when other calls end
     kRoom,    // the call holds too many pieces, or the provider registers no more memory
   };
-  // At least `size` bytes.
+  // Borrows at least `size` bytes of the pool.
   Expected<MutableBytes, Lack> borrow(Held& held, std::size_t size);
   void return_loans(Held& held);
-  // Precondition: the engine is done with the call.
+  // Gives everything back. Precondition: the engine is done with the call.
   void release(Held& held);
-  // The same when the connection has gone, and its leases with it.
+  // Does the same when the connection has gone, and its leases with it.
   void abandon(Held& held);
 
   // Names the runs of a reply that was written into `buffer`, at `place`. `is_wrapped`: none of
-  // them is eligible for direct placement. False: memory of the service's cannot be registered.
+  // them is eligible for direct placement. Returns false if memory of the service's cannot be
+  // registered.
   bool locate(Held& held, const transport::Connection::Room& room, const MessageWriter& results,
               Bytes buffer, oncrpc::StreamPlace place, bool is_wrapped, Stream& stream);
   // Adds runs of bytes, wherever they are; none of them is eligible for direct placement.

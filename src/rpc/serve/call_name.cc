@@ -23,8 +23,8 @@ Bytes lasting_part(std::uint32_t service, Bytes arguments) noexcept {
   return wrapped->body.subspan(xdr::kWordSize);  // behind the sequence number
 }
 
-// The checksum of what a further transmission of a Call under RPCSEC_GSS has as well; nullopt: its
-// header makes no sense.
+// Returns a checksum of all that a further transmission of a Call under RPCSEC_GSS has as well;
+// nullopt if its header makes no sense.
 [[gnu::noinline]] std::optional<std::uint64_t> sum_of_protected(std::uint64_t seed,
                                                                 Bytes message) noexcept {
   xdr::Reader reader(message);

@@ -1,4 +1,4 @@
-// Tells a Call with chunks that is made again from others, for RefusedCalls.
+// Recognises a Call with chunks that is made again, for RefusedCalls.
 #ifndef RPCRDMA_RPC_SERVE_CALL_NAME_H_
 #define RPCRDMA_RPC_SERVE_CALL_NAME_H_
 

@@ -11,7 +11,7 @@
 namespace rpcrdma::rpc {
 
 // Part of each server with Profile::kRfc5666. Its Receives have their full size from the start, so
-// that what it tells is true at once. A request may be repeated; the last one counts.
+// that its answers are true at once. A request may be repeated; the last one counts.
 class ConfigurationService final : public Service {
  public:
   ConfigurationService(const ServerOptions& options, const engine::Options& engine_options) noexcept

@@ -1,4 +1,5 @@
-// How many connections a server has, over all transports and shards, and who hears of them.
+// Counts the connections of a server, over all transports and shards, and reports them to the
+// application.
 #ifndef RPCRDMA_RPC_SERVE_CONNECTION_LOG_H_
 #define RPCRDMA_RPC_SERVE_CONNECTION_LOG_H_
 
@@ -17,13 +18,13 @@
 
 namespace rpcrdma::rpc {
 
-// From any thread; the application hears of one connection at a time.
+// May be used from any thread; the application gets one report at a time.
 class ConnectionLog {
  public:
   explicit ConnectionLog(const ServerOptions& options) noexcept : options_(options) {}
 
   std::size_t connections() const noexcept { return connections_; }
-  // Called when the last of them has gone, on the thread where it went.
+  // Sets what is called when the last connection has gone, on the thread where it went.
   void when_empty(std::function<void()> tell) { when_empty_ = std::move(tell); }
 
   // Connections over TCP have a bound of their own where TcpOptions::connections_max is set, so
@@ -48,19 +49,19 @@ class ConnectionLog {
   void refuse(std::string_view peer, const Error& error) {
     tell({.kind = ConnectionEvent::Kind::kRefused, .peer = peer, .error = &error});
   }
-  // It was admitted, and is refused after all.
+  // Refuses a connection that was admitted.
   void drop(std::string_view peer, Transport transport, const Error& error) {
     const bool is_empty = leave(transport);
     refuse(peer, error);
     if (is_empty && when_empty_) when_empty_();
   }
-  // It was admitted.
+  // Reports a connection that was admitted.
   void open(std::string_view peer) { tell({.kind = ConnectionEvent::Kind::kOpened, .peer = peer}); }
-  // Its set-up is complete.
+  // Reports that the set-up of a connection is complete.
   void note_ready(std::string_view peer, const ConnectionTerms& terms) {
     tell({.kind = ConnectionEvent::Kind::kReady, .peer = peer, .terms = &terms});
   }
-  // Null: in order.
+  // Reports the end of a connection. `error`: null if it ended in order.
   void end(std::string_view peer, Transport transport, const Error* error, bool was_reset_at_rest,
            const TransferCounters& counters) {
     const bool is_empty = leave(transport);

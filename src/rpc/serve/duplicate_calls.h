@@ -1,4 +1,4 @@
-// Calls that must not be executed twice: how a session uses the server's ReplyCache.
+// Looks up Calls that must not be executed twice in the server's ReplyCache.
 #ifndef RPCRDMA_RPC_SERVE_DUPLICATE_CALLS_H_
 #define RPCRDMA_RPC_SERVE_DUPLICATE_CALLS_H_
 
@@ -12,10 +12,10 @@
 
 namespace rpcrdma::rpc {
 
-// The host of "ADDR:PORT".
+// Returns the host of "ADDR:PORT".
 std::string host_of(std::string_view address);
 
-// Of one session.
+// Does so for the calls of one connection.
 class DuplicateCalls {
  public:
   enum class Next : std::uint8_t {
@@ -26,19 +26,20 @@ class DuplicateCalls {
 
   explicit DuplicateCalls(ReplyCache& cache) noexcept : cache_(cache) {}
 
-  // Whether begin() is to be asked before such a call is executed.
-  // `traits`: of the procedure; null: NULL.
+  // Returns whether begin() must be asked before a call of a procedure is executed. `traits`: null
+  // for NULL.
   bool concern(const ProcedureTraits* traits) const noexcept {
     return traits != nullptr && cache_.enabled() && !traits->is_idempotent;
   }
-  // For an accepted call whose arguments have not been read; `placed`: those that are not in its
-  // message.
+  // Looks an accepted call up whose arguments have not been read. `placed`: arguments that are not
+  // in its message.
   Next begin(IncomingCall& call, std::string_view peer_address,
              std::span<const MessageReader::Placed> placed);
-  // Precondition: the call waits.
+  // Looks a call up again. Precondition: it waits.
   Next retry(IncomingCall& call);
 
-  // Before the results of any call are sent, and also when its connection has gone meanwhile.
+  // Keeps the results for duplicates. Called for each answer before it is sent, also when its
+  // connection has gone meanwhile.
   void handle_answer(IncomingCall& call) {
     if (call.cache_key_) [[unlikely]]
       remember(call);

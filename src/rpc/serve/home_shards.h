@@ -1,4 +1,4 @@
-// Clients whose next connection is to go to a certain shard.
+// Remembers clients whose next connection must go to a certain shard.
 #ifndef RPCRDMA_RPC_SERVE_HOME_SHARDS_H_
 #define RPCRDMA_RPC_SERVE_HOME_SHARDS_H_
 
@@ -30,7 +30,7 @@ class HomeShards {
     entries_.emplace_back(std::move(host), &shard);
     is_any_ = true;
   }
-  // Null: wherever it is dealt to.
+  // Returns null if any shard may have it.
   ShardInbox* find(std::string_view host) {
     if (!is_any_) return nullptr;  // the usual case
     const std::lock_guard lock(mutex_);

@@ -21,13 +21,13 @@ class HostShares {
  public:
   // Counts a connection by its peer's address, "ADDR:PORT".
   void add(std::string_view peer_address) { ++counts_[host_of(peer_address)]; }
-  // It has ended.
+  // Forgets a connection that has ended.
   void remove(std::string_view peer_address) {
     const auto own = counts_.find(host_of(peer_address));
     if (own != counts_.end() && --own->second == 0) counts_.erase(own);
   }
-  // Returns the host that has to leave one to `peer`, the peer of a further connection. nullopt: no
-  // host has so many more.
+  // Returns the host that has to leave a connection to `peer`, the peer of a further one; nullopt
+  // if no host has so many more.
   std::optional<std::string> host_above(std::string_view peer) const {
     const auto most = std::ranges::max_element(
         counts_, [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -42,7 +42,7 @@ class HostShares {
 };
 
 // Lets one connection a second be taken, so that strangers who connect and leave again and again do
-// little harm, and cost little: each time all connections are looked at.
+// little harm, and cost little: each time the server looks at all connections.
 class SparePace {
  public:
   bool may_take(Instant now) noexcept {

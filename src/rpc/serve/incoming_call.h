@@ -1,4 +1,4 @@
-// A Call in service: what services see of it is the same for each transport.
+// A Call in service, which services see in the same way over each transport.
 #ifndef RPCRDMA_RPC_SERVE_INCOMING_CALL_H_
 #define RPCRDMA_RPC_SERVE_INCOMING_CALL_H_
 
@@ -19,16 +19,16 @@
 
 namespace rpcrdma::rpc {
 
-// What results take by default, bytes.
+// The room for results by default, bytes.
 inline constexpr std::uint32_t kResultsSizeDefault = 2048;
 
-// In front of the results: room for the largest header of a reply, bytes.
+// The room in front of the results for the largest header of a reply, bytes.
 inline constexpr std::size_t kReplyRoom = oncrpc::kReplyHeaderSizeMax;
 static_assert(kReplyRoom % xdr::kWordSize == 0);
 
 class Serving;
 
-// The transports derive from it what else they keep of a call.
+// Each transport derives a class from it, with what else it keeps of a call.
 class IncomingCall : public CallContext {
  public:
   // Says what becomes of a Call after its RPC header was read.
@@ -116,13 +116,13 @@ class IncomingCall : public CallContext {
   };
 
   // --- Authentication. The first two return false if their step goes on elsewhere.
-  // Gets at the arguments of a wrapped call; status_ says whether it was possible.
+  // Unwraps the arguments; status_ says whether it was possible.
   bool unwrap();
   bool seal();
   // Call these when a step has ended elsewhere.
   void finish_unwrap();
   Verdict finish_accept(const oncrpc::ServiceRegistry& registry, oncrpc::ReplyHeader& refusal);
-  // Returns what a step has said that ends the connection; empty: nothing has.
+  // Returns why a step ends the connection; empty: none does.
   std::string_view why_ending() const noexcept {
     return auth_.with != nullptr ? auth_.call.ends_connection : std::string_view{};
   }
@@ -144,8 +144,8 @@ class IncomingCall : public CallContext {
                                      results_buffer_.data() + kStart, oncrpc::kReplyHeaderSizeMin));
     return kStart;
   }
-  // Returns what the authenticator has made of the results of a wrapped call. If it could not wrap
-  // them, status_ says so. write_header() writes what precedes enclosed results.
+  // Returns the results of a wrapped call as the authenticator has wrapped them. If it could not,
+  // status_ says so. write_header() writes what precedes enclosed results.
   WrappedResults take_wrapped();
 
   const Credential& reply_verifier() const;

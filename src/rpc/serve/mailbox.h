@@ -12,7 +12,7 @@ class IncomingCall;
 class ReplyCarrier;
 class Session;
 
-// Where answers and ends of steps go that come from other threads, or from outside of the turn of
+// Takes answers and ends of steps that come from other threads, or from outside of the turn of
 // their connection.
 class Mailbox {
  public:
@@ -23,7 +23,7 @@ class Mailbox {
   // answer may go out directly. In the turn of another connection it takes the mailbox: its own
   // connection may get no turn before something else happens.
   virtual bool in_turn_of(const ReplyCarrier& carrier) const noexcept = 0;
-  // A client over the session's connection, for Calls in the reverse direction.
+  // Makes a client over the session's connection, for Calls in the reverse direction.
   virtual Expected<Client, Error> client_of(Session& session, const BackwardOptions& options) = 0;
   // Keeps a caller whose connection is lost, and whose Calls wait for the next one, or lets it go.
   virtual void set_adrift(BackwardCaller& caller, bool adrift) = 0;

@@ -1,4 +1,4 @@
-// Calls that wait for memory of the pool, of all sessions that share it.
+// Queues the Calls that wait for memory of the pool, over all sessions that share it.
 #ifndef RPCRDMA_RPC_SERVE_MEMORY_QUEUE_H_
 #define RPCRDMA_RPC_SERVE_MEMORY_QUEUE_H_
 
@@ -39,7 +39,7 @@ class MemoryQueue {
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
 
-    // It has taken, or given back, so many bytes of large buffers.
+    // The session has taken, or given back, so many bytes of large buffers.
     void took(std::size_t bytes) { hold(held_ + bytes); }
     void gave_back(std::size_t bytes) { hold(held_ - bytes); }
     std::size_t held() const noexcept { return held_; }
@@ -69,7 +69,7 @@ class MemoryQueue {
     std::list<Waiting> waiting_;
   };
 
-  // `bytes`: of large buffers, that the Call wants.
+  // `bytes`: the large buffers that the Call wants.
   Ticket enter(Member& member, Context& context, std::size_t bytes) {
     Context* const before = first();
     remove(member);
@@ -93,22 +93,23 @@ class MemoryQueue {
     if (is_served) by_age_is_next_ = !by_age_is_next_;
   }
   bool empty() const noexcept { return by_age_.empty(); }
-  // Null: nobody waits.
+  // Returns null if nobody waits.
   Context* first() const noexcept {
     if (by_age_.empty()) return nullptr;
     const Member& member = by_age_is_next_ ? *by_age_.begin()->second : *by_need_.begin()->second;
     return member.waiting_.front().context;
   }
 
-  // The first was tried with so many bytes of the pool in use, and there was not enough.
+  // Notes that the first was tried with so many bytes of the pool in use, and that there was not
+  // enough.
   void note_tried(std::size_t bytes_in_use) noexcept { tried_at_ = bytes_in_use; }
-  // Whether there is more now than there was then.
+  // Returns whether the pool has more memory now than it had then.
   bool is_worth_trying(std::size_t bytes_in_use) const noexcept {
     return !empty() && bytes_in_use < tried_at_;
   }
 
  private:
-  // Another first one was not tried yet.
+  // Notes whether there is another first one, which was not tried yet.
   void note_first(const Context* before) noexcept {
     if (first() != before) tried_at_ = std::numeric_limits<std::size_t>::max();
   }

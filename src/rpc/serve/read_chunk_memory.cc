@@ -7,7 +7,7 @@
 namespace rpcrdma::rpc {
 namespace {
 
-// Bytes of the pool's large buffers.
+// Returns the bytes of large buffers that these chunks take.
 std::size_t large_size(std::span<const engine::ReadChunk> chunks) noexcept {
   std::size_t size = 0;
   for (const engine::ReadChunk& chunk : chunks) {
@@ -17,7 +17,8 @@ std::size_t large_size(std::span<const engine::ReadChunk> chunks) noexcept {
 }
 
 // Returns whether a Call of the procedure may have these Read chunks (RFC 8166 §8.1.4): no more,
-// and no more bytes, than it has bulk arguments for. Null: the procedure has none.
+// and no more bytes, than it has bulk arguments for. `traits`: null if the procedure has
+// none.
 bool may_bring(const ProcedureTraits* traits, std::span<const engine::ReadChunk> chunks) noexcept {
   static constexpr ProcedureTraits kNone;
   const ProcedureTraits& of = traits == nullptr ? kNone : *traits;
@@ -57,10 +58,10 @@ void ReadChunkMemory::handle_wanted(const engine::MemoryWanted& wanted) {
 }
 
 void ReadChunkMemory::take_memory(Context& context, const engine::MemoryWanted& wanted) {
-  // Only the stream of a Long Call, until its header was accepted.
+  // Until the header of a Long Call is accepted, it gets memory for its stream only.
   const std::size_t count = wanted.position == 0 ? 1 : wanted.chunks.size();
   const auto chunks = wanted.chunks.first(count);
-  // Those that have come before have it first, but for what the pool keeps for small ones.
+  // Calls that came before get memory first, but for what the pool keeps for small buffers.
   const bool must_wait = !queue_.empty() && large_size(chunks) > 0;
   const auto lack = must_wait ? std::optional(Lack::kMemory) : reserve(context, chunks);
   if (!lack) return lend_next(context);
@@ -77,7 +78,7 @@ bool ReadChunkMemory::is_to_be_judged_early() const noexcept {
   return session_.serving_.checks_any();
 }
 
-// Its own room is free until it is answered.
+// Lends the room of the Call's own reply, which is free until the Call is answered.
 void ReadChunkMemory::lend_head(Context& context) {
   const auto room = context.room();
   session_.connection_->engine().lend(context.call_, room.lease, room.offset,
@@ -96,8 +97,8 @@ void ReadChunkMemory::handle_early(Context& context, const engine::MemoryWanted&
   take_memory(context, wanted);  // others may have given some back meanwhile
 }
 
-// The header of a Long Call was accepted. Where there is no memory for its other chunks, the stream
-// is given back and read again later: a waiting call must hold no memory.
+// Takes memory for the other chunks of a Long Call whose header was accepted. If there is none, the
+// stream is given back and read again later: a waiting call must hold no memory.
 void ReadChunkMemory::reserve_rest(Context& context, const engine::MemoryWanted& wanted) {
   context.keep_header(Bytes(context.held_.loans[0].buffer).first(wanted.long_part->size));
   const auto lack = reserve(context, wanted.chunks.subspan(1));
@@ -112,7 +113,7 @@ void ReadChunkMemory::wait_for_memory(Context& context, const engine::MemoryWant
                                       std::size_t count, Lack lack) {
   context.wanted_ = wanted;
   context.wanted_.chunks = wanted.chunks.first(count);
-  // Nothing will come back that could be enough.
+  // Waiting is useless if no memory can come back that would be enough.
   const bool nothing_is_lent = queue_.empty() && pool_.bytes_in_use() == 0;
   if (lack != Lack::kMemory || nothing_is_lent ||
       !pool_.could_hold(large_size(context.wanted_.chunks))) {
@@ -123,7 +124,8 @@ void ReadChunkMemory::wait_for_memory(Context& context, const engine::MemoryWant
   ++waiting_;
 }
 
-// Nothing is moved for a call that will be refused anyway. False: it was answered.
+// Judges the sizes of the chunks, since nothing is moved for a call that will be refused anyway.
+// Returns false if it was answered.
 bool ReadChunkMemory::judge_chunks(Context& context, const engine::MemoryWanted& wanted) {
   const Bytes stream = wanted.long_part
                            ? Bytes(context.held_.loans[0].buffer).first(wanted.long_part->size)
@@ -138,7 +140,7 @@ bool ReadChunkMemory::judge_chunks(Context& context, const engine::MemoryWanted&
   return true;
 }
 
-// Takes memory for these Read chunks. Where there is not enough the call holds none any more; calls
+// Takes memory for these Read chunks. If there is not enough, the call gives all of it back; calls
 // that waited with some could wait for each other for ever.
 std::optional<ReadChunkMemory::Lack> ReadChunkMemory::reserve(
     Context& context, std::span<const engine::ReadChunk> chunks) {
@@ -156,7 +158,7 @@ void ReadChunkMemory::lend_next(Context& context) {
   session_.connection_->engine().lend(context.call_, context.held_.loans[context.lent_++].lease, 0);
 }
 
-// Its chunks are larger than all memory that there is.
+// Refuses a Call whose chunks are larger than all memory that there is.
 void ReadChunkMemory::refuse_for_memory(Context& context) {
   if (!context.is_judged_) return session_.connection_->engine().reject(context.call_);
   session_.serving_.refuse(context, AcceptStatus::kSystemErr);

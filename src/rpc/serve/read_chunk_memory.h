@@ -1,4 +1,4 @@
-// Gives memory to the Read chunks of a session's Calls, and lets Calls wait where there is none.
+// Gives memory to the Read chunks of a session's Calls, and lets Calls wait while there is none.
 #ifndef RPCRDMA_RPC_SERVE_READ_CHUNK_MEMORY_H_
 #define RPCRDMA_RPC_SERVE_READ_CHUNK_MEMORY_H_
 
@@ -17,11 +17,11 @@ namespace rpcrdma::rpc {
 class Context;
 class Session;
 
-// A part of Session, which admits and answers the Calls. Nothing is moved for a Call that would be
+// Part of Session, which admits and answers the Calls. It moves nothing for a Call that would be
 // refused anyway, and a Call that waits holds no memory.
 class ReadChunkMemory {
  public:
-  // The others outlive it; the queue is that of the pool.
+  // All arguments outlive it; the queue is that of the pool.
   ReadChunkMemory(Session& session, transport::BufferPool& pool, MemoryQueue& queue)
       : session_(session), pool_(pool), queue_(queue), share_(queue) {}
 
@@ -29,7 +29,8 @@ class ReadChunkMemory {
   MemoryQueue::Member& share() noexcept { return share_; }
 
   void handle_wanted(const engine::MemoryWanted& wanted);
-  // The Call has ended, or is about to. `is_served`: it has its memory.
+  // Takes the Call out of the queue, because it ends or, with `is_served`, because it has its
+  // memory.
   void stop_waiting(Context& context, bool is_served = false);
   bool anybody_waits() const noexcept { return waiting_ > 0; }
   // Tries again for Calls that wait, as long as they are the first that do. Returns whether any

@@ -7,7 +7,7 @@
 namespace rpcrdma::rpc {
 namespace {
 
-// What an entry costs besides its reply, roughly, bytes.
+// The rough cost of an entry besides its reply, bytes.
 constexpr std::size_t kEntryCost = 256;
 
 // A multiply and a fold: enough to tell requests apart that were not made to collide. A client

@@ -1,4 +1,4 @@
-// Replies of calls that must not be executed twice: a duplicate request cache.
+// Keeps replies of calls that must not be executed twice: a duplicate request cache.
 #ifndef RPCRDMA_RPC_SERVE_REPLY_CACHE_H_
 #define RPCRDMA_RPC_SERVE_REPLY_CACHE_H_
 
@@ -19,17 +19,17 @@
 
 namespace rpcrdma::rpc {
 
-// A client whose connection was lost makes its unanswered calls again, with the same XID. What a
-// server has executed already is answered from here. The promise: a call of a procedure that is not
+// A client whose connection was lost makes its unanswered calls again, with the same XID. A server
+// answers from here what it has executed already. The promise: a call of a procedure that is not
 // idempotent is executed at most once, while the server lives and as long as no more such calls
 // came since than the bounds hold.
 //
-// From any thread: the shards of a server share it. Calls that need it, and no others, take its
+// May be used from any thread: the shards of a server share it. Only calls that need it take its
 // lock.
 class ReplyCache {
  public:
-  // The caller and what it asks for. The port is left out: a client comes back with another one.
-  // Two processes of one host are told apart by their XIDs, credentials and arguments.
+  // Names a caller and its request. The port is left out, since a client comes back with another
+  // one; two processes of one host differ by their XIDs, credentials and arguments.
   struct Key {
     std::string host;
     Procedure procedure{};
@@ -58,20 +58,20 @@ class ReplyCache {
 
   ReplyCache(std::size_t entries_max, std::size_t bytes_max) noexcept
       : entries_max_(entries_max), bytes_max_(bytes_max) {}
-  // Called when something ends that was asked for while it was in progress, on the thread where it
-  // ends: whoever asked may be on another one.
+  // Sets what is called when a call ends that begin() was asked for meanwhile, on the thread where
+  // it ends: the duplicate may wait on another one.
   void wake_by(std::function<void()> wake) { wake_ = std::move(wake); }
 
   Begun begin(const Key& key);
-  // Precondition of both: begin() said kNew. A reply that is more than a quarter of all bytes is
-  // forgotten; others may push out the oldest.
+  // End what begin() called kNew. The cache forgets a reply of more than a quarter of all bytes,
+  // and drops the oldest ones for others.
   void finish(const Key& key, Reply&& reply);
   void forget(const Key& key);
-  // How often finish() or forget() was called: when it has changed, ask again.
+  // Counts the calls of finish() and forget(): when it has changed, ask begin() again.
   std::uint64_t ends() const noexcept { return ends_; }
 
-  // Calls that are not executed again because the peer refused access to their chunks; named as for
-  // RefusedCalls.
+  // Remember Calls that are not executed again because the peer refused access to their chunks. See
+  // RefusedCalls for their names.
   void note_refused(std::uint64_t call, Instant now) {
     const std::lock_guard lock(mutex_);
     refused_.note(call, kept_, now);
@@ -93,7 +93,7 @@ class ReplyCache {
     return order_.size();
   }
 
-  // Of any bytes; the same for the same bytes and seed.
+  // Returns the same number for the same bytes and seed.
   static std::uint64_t checksum(Bytes bytes, std::uint64_t seed) noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// What a server waits for: its RDMA provider, the sockets of its TCP part, or both.
+// Waits for the RDMA provider of a server, for the sockets of its TCP part, or for both.
 #ifndef RPCRDMA_RPC_SERVE_SERVER_LOOP_H_
 #define RPCRDMA_RPC_SERVE_SERVER_LOOP_H_
 
@@ -14,25 +14,26 @@ namespace rpcrdma::rpc {
 
 class ServerLoop {
  public:
-  // Null: there is no provider (yet).
+  // `provider`: null if there is none (yet).
   explicit ServerLoop(rdma::Provider* provider) noexcept
       : provider_(provider), wakes_provider_(provider != nullptr) {}
 
   rdma::Provider* provider() const noexcept { return provider_; }
-  // Precondition: there is none. Fails as reactor() does.
+  // Precondition: there is no provider. Fails as reactor() does.
   Expected<void, Error> set_provider(rdma::Provider& provider);
-  // Precondition: it never listened. It is not used any more.
+  // Forgets the provider. Precondition: it never listened.
   void drop_provider() noexcept;
-  // For sockets besides the provider's; made when it is asked for first. kUnsupported: the provider
-  // cannot wait for it.
+  // Returns the reactor for sockets besides the provider's, and makes it at the first call. Fails
+  // with kUnsupported if the provider cannot wait for it.
   Expected<posix::Reactor*, Error> reactor();
 
-  // Moves what can be moved without waiting.
+  // Does what can be done without waiting.
   void progress();
   Instant now() const noexcept {
     return provider_ != nullptr ? provider_->now() : posix::Reactor::now();
   }
-  // At the end of a round: wait_fd() becomes readable at this time, or by deadlines of sockets.
+  // Called at the end of a round: wait_fd() becomes readable at this time, or at a deadline of a
+  // socket.
   void arm_timer(std::optional<Instant> when);
   void wait();
   int wait_fd() const noexcept;
@@ -43,8 +44,8 @@ class ServerLoop {
 
   rdma::Provider* provider_;
   std::unique_ptr<posix::Reactor> reactor_;
-  // Whichever was there first is woken: the provider waits for the reactor as well, and threads
-  // that wake the server see no change when the other one comes.
+  // wake() wakes the one that was there first: the provider waits for the reactor as well, and
+  // threads that wake the server see no change when the other one comes.
   bool wakes_provider_;
 };
 

@@ -1,4 +1,5 @@
-// What the shards of a server share: what they serve, and what correctness asks for.
+// State that the shards of a server share: their services, and what must be known to all of them to
+// be right.
 #ifndef RPCRDMA_RPC_SERVE_SERVER_STATE_H_
 #define RPCRDMA_RPC_SERVE_SERVER_STATE_H_
 
@@ -43,8 +44,8 @@ struct ServerState {
   static std::uint32_t shards_of(const ServerOptions& options) noexcept {
     return std::clamp(options.shards, 1U, kShardsMax);
   }
-  // Where the next connection goes. Called by the first shard, which listens. RDMA and TCP are
-  // counted apart: clients that step up alternate between the two.
+  // Returns the inbox of the shard that gets the next connection. The first shard, which listens,
+  // calls it. RDMA and TCP are counted apart, since clients that step up alternate between the two.
   ShardInbox& deal_rdma(std::string_view peer_address) {
     if (ShardInbox* const home = homes.find(host_of(peer_address))) return *home;
     return *inboxes[next_rdma_++ % inboxes.size()];
@@ -64,8 +65,9 @@ struct ServerState {
  private:
   static constexpr std::uint32_t kShardsMax = 256;
 
-  // Memory, Receives and idle TCP connections are bounded for each shard, so that none has to ask
-  // the others. Each can answer the largest call, and has room for a few TCP connections.
+  // Returns the options of one shard. Memory, Receives and idle TCP connections are bounded for
+  // each shard, so that none has to ask the others. Each can answer the largest call, and has room
+  // for a few TCP connections.
   static ServerOptions part_of(ServerOptions options) {
     constexpr std::size_t kTcpConnectionsMin = 8;
     const std::uint32_t shards = options.shards = shards_of(options);

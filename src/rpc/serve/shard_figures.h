@@ -1,4 +1,4 @@
-// What a shard of a server tells other threads about itself.
+// The figures that a shard of a server reports to other threads.
 #ifndef RPCRDMA_RPC_SERVE_SHARD_FIGURES_H_
 #define RPCRDMA_RPC_SERVE_SHARD_FIGURES_H_
 
@@ -27,11 +27,11 @@ struct ShardFigures {
   }
 };
 
-// Figures are made when somebody asks, on the shard's own thread: they are spread over its
-// connections, and no call is to pay for them.
+// A shard makes its figures when somebody asks, on its own thread: they are spread over its
+// connections, and no call should pay for them.
 class FigureBoard {
  public:
-  // The shard's thread, in each round.
+  // Makes the figures if somebody has asked. The shard's thread calls it in each round.
   template <class Make>
   void answer(Make&& make) {
     if (!is_wanted_.load(std::memory_order_acquire)) return;
@@ -43,7 +43,7 @@ class FigureBoard {
     answered_.notify_all();
   }
 
-  // Other threads: ask, wake the shard, wait, and read what it told last.
+  // Other threads ask, wake the shard, wait, and read its latest answer.
   void ask() noexcept { is_wanted_.store(true, std::memory_order_release); }
   bool wait_for(std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);

@@ -24,7 +24,7 @@ Expected<Server, Error> ServerImpl::listen_on(rdma::Provider& provider, std::str
 namespace rpc {
 namespace {
 
-// How long figures of a shard are waited for: a service may be busy in it.
+// The time that a shard has to report its figures: a service may be busy in it.
 constexpr std::chrono::milliseconds kPatience{100};
 
 }  // namespace
@@ -42,11 +42,11 @@ ShardGroup::ShardGroup(std::unique_ptr<rdma::Provider> owned, rdma::Provider* pr
   state_.cache.wake_by([this] {
     for (const auto& shard : shards_) shard->impl->wake();
   });
-  // It may wait for just that, when its listeners have failed.
+  // The first shard may wait for just that, when its listeners have failed.
   state_.log.when_empty([this] { first().wake(); });
 }
 
-// The first one goes last: what others give back to it, it still takes.
+// The first shard goes last, since the others may still give something back to it.
 ShardGroup::~ShardGroup() {
   quits_ = true;
   for (const auto& shard : shards_) {
@@ -66,7 +66,7 @@ Expected<void, Error> ShardGroup::expect_still(std::string_view operation) const
 
 // --- Before they run ---------------------------------------------------------------------------
 
-// Gives each other shard one like that of the first.
+// Gives each other shard a provider like that of the first.
 Expected<void, Error> ShardGroup::share_provider() {
   rdma::Provider& provider = *first().provider();
   for (std::size_t i = 1; i < shards_.size(); ++i) {
@@ -89,7 +89,7 @@ Expected<std::string, Error> ShardGroup::listen_with_provider(const std::string&
   return first().listen(address);
 }
 
-// With the provider that is there, or with one for this address.
+// Listens with the provider that is there, or makes one for this address.
 Expected<std::string, Error> ShardGroup::listen_rdma(const std::string& address) {
   if (first().provider() != nullptr) return listen_with_provider(address);
   auto provider = make_provider(options(), address);
@@ -182,7 +182,7 @@ Expected<void, Error> ShardGroup::register_read_only(Bytes memory) {
 
 // --- While they run ----------------------------------------------------------------------------
 
-// Where the system gives no more threads, the connections are dealt among fewer shards.
+// If the system gives no more threads, fewer shards share the connections.
 void ShardGroup::start() {
   runs_ = true;
   const posix::ForeignSignals blocked;
@@ -249,7 +249,7 @@ ShardFigures ShardGroup::figures() {
     FigureBoard& board = shard->impl->board();
     while (!board.wait_for(std::chrono::milliseconds(1)) &&
            std::chrono::steady_clock::now() < end) {
-      // It may be asking for ours.
+      // That shard may be asking for the figures of this one.
       own.board().answer([&own] { return own.figures(); });
     }
     sum.add(board.latest());

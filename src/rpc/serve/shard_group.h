@@ -1,4 +1,4 @@
-// All shards of a server, and their threads.
+// Owns all shards of a server, and runs their threads.
 #ifndef RPCRDMA_RPC_SERVE_SHARD_GROUP_H_
 #define RPCRDMA_RPC_SERVE_SHARD_GROUP_H_
 
@@ -33,11 +33,11 @@ class ShardGroup {
   const ServerOptions& options() const noexcept { return state_.options; }
   std::size_t connections() const noexcept { return state_.log.connections(); }
 
-  // What changes what all shards do comes before they run: kUnsupported afterwards, where there is
-  // more than one.
+  // Fails with kUnsupported if several shards run already: what all of them do can be changed only
+  // before.
   Expected<void, Error> expect_still(std::string_view operation) const;
-  // Preconditions of these: expect_still(). At numeric addresses; they return the one with the real
-  // port.
+  // Precondition of all these: expect_still(). The first two take numeric addresses, and return the
+  // address with the real port.
   Expected<std::string, Error> listen_rdma(const std::string& address);
   Expected<std::string, Error> listen_tcp(const std::string& address);
   Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
@@ -52,7 +52,7 @@ class ShardGroup {
   void progress();
   void stop() noexcept;  // from any thread, and from a signal handler
   bool drained() const noexcept;
-  // Of all shards. Those of others are what they were some moments ago.
+  // Returns the sum over all shards. A shard that is busy contributes its previous figures.
   ShardFigures figures();
 
  private:

@@ -1,4 +1,4 @@
-// What other shards of a server have given to one: new connections.
+// New connections that other shards of a server have dealt to one.
 #ifndef RPCRDMA_RPC_SERVE_SHARD_INBOX_H_
 #define RPCRDMA_RPC_SERVE_SHARD_INBOX_H_
 
@@ -14,7 +14,7 @@
 
 namespace rpcrdma::rpc {
 
-// What is still in it when it goes is refused or closed.
+// Refuses or closes what it still holds when it is destroyed.
 class ShardInbox {
  public:
   struct Items {
@@ -26,16 +26,17 @@ class ShardInbox {
     }
   };
 
-  // Wakes the loop of the shard, which outlives it.
+  // The inbox wakes the loop of its shard, which outlives it.
   explicit ShardInbox(ServerLoop& loop) noexcept : loop_(loop) {}
 
-  // From any thread. False: the shard has ended, and the item, which is as it was, is the caller's.
+  // Return false if the shard has ended; the item is unchanged then, and the caller keeps it. From
+  // any thread.
   [[nodiscard]] bool put(std::unique_ptr<rdma::Incoming>& request) {
     return put(&Items::requests, request);
   }
   [[nodiscard]] bool put(posix::Fd& socket) { return put(&Items::sockets, socket); }
   [[nodiscard]] bool step_up(posix::Fd& socket) { return put(&Items::stepping_up, socket); }
-  // The shard's thread.
+  // Takes what has come. The shard's thread calls it.
   Items take() {
     Items taken;
     if (!is_any_.load(std::memory_order_acquire)) return taken;
@@ -44,7 +45,7 @@ class ShardInbox {
     std::swap(taken, items_);
     return taken;
   }
-  // Takes what is left; nothing is put in any more.
+  // Takes what is left, and lets nothing in any more.
   Items close() {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;
