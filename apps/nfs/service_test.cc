@@ -600,6 +600,22 @@ TEST_P(Nfs, ListsADirectoryInPagesOfAnySize) {
   EXPECT_EQ(nfs_->NFSPROC3_READDIR({root_, 0, {}, 20})->status(), nfsstat3::NFS3ERR_TOOSMALL);
 }
 
+TEST_P(Nfs, ListsNoMoreAtATimeThanFsinfoPrefers) {
+  constexpr int kFiles = 1500;  // of 60 letters: more than 64 KiB in a listing
+  for (int i = 0; i < kFiles; ++i) {
+    served_->write_file(std::to_string(10'000 + i) + std::string(55, 'n'), "");
+  }
+  constexpr std::uint32_t kMuch = 1U << 20U;
+  const auto names = nfs_->NFSPROC3_READDIR({root_, 0, {}, kMuch}).value();
+  ASSERT_EQ(names.status(), nfsstat3::NFS3_OK);
+  EXPECT_FALSE(names.resok()->reply.eof);
+  EXPECT_LE(encoded_size(names), nfs::kServerListingMax);
+  const auto with_attributes = nfs_->NFSPROC3_READDIRPLUS({root_, 0, {}, kMuch, kMuch}).value();
+  ASSERT_EQ(with_attributes.status(), nfsstat3::NFS3_OK);
+  EXPECT_FALSE(with_attributes.resok()->reply.eof);
+  EXPECT_LE(encoded_size(with_attributes), nfs::kServerListingMax);
+}
+
 TEST_P(Nfs, GoesOnListingWhereEntriesWereRemoved) {
   for (int i = 0; i < 100; ++i) served_->write_file("f" + std::to_string(i), "");
   const auto first = nfs_->NFSPROC3_READDIR({root_, 0, {}, 1024}).value();

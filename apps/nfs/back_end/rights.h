@@ -19,7 +19,7 @@ bool permits(const struct stat& status, const Caller& caller, unsigned rights) n
 // NFS3ERR_ISDIR or NFS3ERR_INVAL of what has no data.
 nfs3::nfsstat3 must_be_regular(const struct stat& status) noexcept;
 
-// Refuses a WRITE that has less data than its count says, or that ends beyond the largest file.
+// Refuses a WRITE whose data is not as long as its count, or that ends beyond the largest file.
 nfs3::nfsstat3 check(const nfs3::WRITE3args& args) noexcept;
 
 bool sets_times(const nfs3::sattr3& attributes) noexcept;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kBacklog = 1024;
 constexpr int kAcceptsPerRound = 64;
-// The rest of accept() when the system has no more descriptors: the socket stays readable then, and
-// without a rest the loop would spin.
+// The pause of accept() when the system has no more descriptors: the socket stays readable then,
+// and without a rest the loop would spin.
 constexpr std::chrono::milliseconds kExhaustedRest{100};
 
 // Sends the rest of the set-up's output as far as the socket takes it, which is all for these few
