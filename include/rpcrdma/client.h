@@ -123,7 +123,8 @@ class RPCRDMA_EXPORT Client {
 
   // Prepares the call by which the server forgets the security context of this client (RFC 2203
   // §5.4), without arguments and results; kSecurity: there is none. The next call makes another
-  // one. Who goes without it leaves the context to the server until it runs out.
+  // one. Without this call the server keeps the
+  // context until it expires.
   Expected<Call, Error> logout_call();
   // Makes this call and blocks until it has ended, 5 s at most; does nothing without a context.
   void log_out();

@@ -121,8 +121,8 @@ struct ConnectionOptions {
   Rfc5666Options rfc5666;
 };
 
-// What a client does when its connection is lost. Outstanding calls are then made again over the
-// next connection, with the same XID and newly registered memory, until their time is over.
+// Reconnection, over every transport. When the connection is lost, outstanding calls are made again
+// over the next one, with the same XID and newly registered memory, until their time is over.
 //
 // A server may have executed a call whose reply was lost, and executes it again unless it remembers
 // its replies. Enable this only if the calls may be repeated or the server remembers replies.
@@ -188,14 +188,13 @@ struct ClientOptions {
   std::size_t memory_max = 256U << 20U;  // message and Reply chunk buffers of the library, bytes
 };
 
-// Whether the Receives of ServerOptions::receives_max form one queue of an RDMA device, from which
-// all connections receive. They then take receives_max times inline_size (at least 4096, unless
-// ServerOptions::version is kOne) bytes, however many
-// connections there are, and a connection holds one only while one of its Calls is answered. All
-// may be in use for as long as those Calls take, even by clients within their grants. A message
-// that finds none is resent (RoCE, InfiniBand) or ends its connection (iWARP). A client that sends
-// more than it was granted is cut off. Not available with backward_calls or Profile::kRfc5666, for
-// which a server exposes memory.
+// Says whether the Receives of ServerOptions::receives_max form one queue of an RDMA device, from
+// which all connections receive. They then take receives_max times inline_size (at least 4096,
+// unless ServerOptions::version is kOne) bytes, however many connections there are, and a
+// connection holds one only while one of its Calls is answered. All may be in use for as long as
+// those Calls take, even by clients within their grants. A message that finds none is resent (RoCE,
+// InfiniBand) or ends its connection (iWARP). A client that sends more than it was granted is cut
+// off. Not available with backward_calls or Profile::kRfc5666, for which a server exposes memory.
 enum class SharedReceives : std::uint8_t {
   // If the device has a shared queue, still isolates connections and loses no Receives of
   // connections that end: not on iWARP, nor on the kernel's rxe.

@@ -22,8 +22,8 @@ class AnswerQueue {
     wake();
   }
 
-  // Calls `take(call)` for each that was delivered, on the owner's thread. What is delivered
-  // meanwhile waits for the next time.
+  // Calls `take(call)` for each that was delivered, on the owner's thread. Calls that are
+  // delivered meanwhile wait for the next time.
   template <class Take>
   void take_all(Take&& take) {
     {

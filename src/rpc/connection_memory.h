@@ -15,7 +15,7 @@
 
 namespace rpcrdma::rpc {
 
-// What one call has lent, made or answered.
+// The memory that one call, made or answered, has lent.
 struct LentMemory {
   BoundedVector<engine::Lease, 2 * kBulkItemsMax + 2> leases;  // of this call only
   BoundedVector<std::uint32_t, 2 * kBulkItemsMax> regions;     // in use, of the RegionTable
@@ -32,8 +32,8 @@ enum class Registering : std::uint8_t {
   kWhenUsed,  // by the first call that lends some of it: many connections, of which few do
 };
 
-// What the application has registered for long has one lease on each connection; other memory gets
-// one for the call that it is lent to.
+// Memory that the application has registered for long has one lease on each connection; other
+// memory gets a lease for the call that lends it.
 class ConnectionMemory {
  public:
   // The table outlives it.

@@ -47,7 +47,8 @@ engine::Options common(const ConnectionOptions& options, ProtocolVersion version
   return result;
 }
 
-// What no buffer of the pool could ever hold is refused; it would wait for memory for ever. Bytes.
+// An item that no buffer of the pool could ever hold is refused, since it would wait for memory for
+// ever. Bytes.
 std::uint32_t within(std::uint32_t size, std::size_t memory_max) noexcept {
   const std::size_t buffer_max =
       std::min(transport::BufferPool::kSizeMax,
@@ -55,7 +56,7 @@ std::uint32_t within(std::uint32_t size, std::size_t memory_max) noexcept {
   return static_cast<std::uint32_t>(std::min<std::size_t>(size, buffer_max));
 }
 
-// What a server aligns its Receives to: there is to be room behind the first aligned byte.
+// Returns the alignment of a server's Receives: room must be left behind the first aligned byte.
 std::uint32_t receive_alignment(const ConnectionOptions& options) noexcept {
   if (options.profile == Profile::kRfc8166) return 0;
   const std::uint32_t size = std::clamp(options.inline_size, kInlineSizeMin, kInlineSizeMax);
@@ -74,7 +75,7 @@ engine::Options engine_options(const ClientOptions& options) noexcept {
   result.read_chunk_size_max = within(result.read_chunk_size_max, options.memory_max);
   result.call_timeout = limited(options.call_timeout);
   result.pull_rate_min = 0;  // of backward Calls, whose server this side has chosen
-  // Who sets less time for the set-up does not want to wait for an answer either.
+  // An application that sets less time for the set-up does not want to wait for an answer either.
   result.offer_timeout = std::min<std::chrono::nanoseconds>(
       result.offer_timeout, limited(options.provider.setup_timeout_client) / 2);
   // One more for the Call that configures the connection, or offers version 2.

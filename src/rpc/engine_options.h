@@ -11,7 +11,7 @@
 
 namespace rpcrdma::rpc {
 
-// What inline thresholds can be set to, bytes.
+// The bounds of inline thresholds, bytes.
 inline constexpr std::uint32_t kInlineSizeMin = 1024, kInlineSizeMax = 65536;
 
 // XCHAR_RBSIZ.

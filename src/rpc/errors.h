@@ -31,12 +31,12 @@ Error to_error(engine::CallError error, const rdma::Error& reason, std::string_v
                std::string_view remedy = {});
 Error to_error(engine::StartError error, std::string_view peer);
 
-// What the header of a reply to a call of `procedure` says; nullopt: the results follow. Null: the
-// message is no reply to it.
+// Says what the header of a reply to a call of `procedure` reports; nullopt: results follow. Null:
+// the message is no reply to it.
 std::optional<Error> to_error(const oncrpc::ReplyHeader* header, const Procedure& procedure,
                               std::string_view peer);
 
-// Of a message that the application has written.
+// These are for messages that the application has written.
 Error no_call(std::string_view peer);
 Error xid_in_use(std::string_view peer);
 

@@ -12,8 +12,8 @@
 namespace rpcrdma::rpc {
 
 // A buffer that a call has given back may be another connection's next, and this connection's
-// again: its registration, which gives no peer any right, is kept until the pool frees it. Of at
-// most kMax buffers, so that many connections do not lock all memory many times over.
+// again: its registration, which gives no peer any right, is kept until the pool frees it. At
+// most kMax are kept, so that many connections do not lock all memory many times over.
 class KeptLeases final : private transport::BufferPool::Watcher {
  public:
   static constexpr std::size_t kMax = 64;

@@ -14,8 +14,8 @@
 
 namespace rpcrdma::rpc {
 
-// What a pool of `memory_max` bytes can hold: while a record grows, its old buffer and its new one
-// are in use.
+// Bounds records by what a pool of `memory_max` bytes can hold: while a record grows, its old
+// buffer and its new one are in use.
 inline tcp::RecordLimits record_limits(const TcpOptions& options, std::size_t memory_max) noexcept {
   const std::size_t large = transport::BufferPool::large_bytes_max(memory_max) / 3 * 2;
   const std::size_t buffer_max =

@@ -70,7 +70,7 @@ Made make_siwarp(const ProviderOptions& provider, const Load& load, bool share_p
   options.capture_bytes_max = provider.capture_bytes_max;
   options.setup_timeout_initiator = limited(provider.setup_timeout_client);
   options.setup_timeout_responder = limited(provider.setup_timeout_server);
-  // RFC 5666 has Receives whose memory is aligned as the peer was told.
+  // RFC 5666 has Receives whose memory is aligned as this side has announced.
   options.shares_receives = load.profile == Profile::kRfc8166;
   make_deep_enough(options, load);
   auto made = rdma::siwarp::make_provider(options);
@@ -121,7 +121,7 @@ Made make_verbs(rdma::verbs::Plugin& plugin, const ProviderOptions& provider, co
   return std::move(*made);
 }
 
-// What the options want that only TCP connections have; empty: nothing.
+// Names the option that only TCP connections can fulfil; empty: there is none.
 std::string_view tcp_only(const ProviderOptions& provider, bool share_port, bool on_tcp) {
   if (on_tcp) return "stepping up from a TCP connection";
   if (share_port) return "ServerOptions::share_port";

@@ -53,7 +53,7 @@ TEST_F(ProviderChoice, IsTcpForWhatOnlyTcpHas) {
   std::remove(options.capture_file.c_str());
 }
 
-TEST_F(ProviderChoice, ThatCannotBeMadeSaysWhy) {
+TEST_F(ProviderChoice, SaysWhyAProviderCannotBeMade) {
   ClientOptions options;
   options.provider.name = "siwarp";
   options.provider.capture_file = testing::TempDir() + "no such folder/file.pcapng";

@@ -15,11 +15,11 @@
 
 namespace rpcrdma::rpc {
 
-// What a client is to be made with: a target without a host is one of this host. Fails if the
-// mechanism is not there.
+// Completes the options of a client: a target without a host gets this host. Fails if the mechanism
+// is not there.
 Expected<ClientOptions, Error> with_security(ClientOptions options, std::string_view host);
 
-// What seals a client's calls, if ClientOptions::security or ::auth asks for it.
+// Has the authenticator of a client's calls, if ClientOptions::security or ::auth asks for one.
 class ClientSecurity {
  public:
   // `now` is called on the client's thread.

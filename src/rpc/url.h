@@ -24,7 +24,7 @@ Expected<Url, Error> parse_tcp_url(std::string_view url);
 // The path of unix:///PATH, which is absolute and short enough for a socket.
 Expected<std::string, Error> parse_unix_url(std::string_view url);
 
-// What carries the calls: records over a stream socket, of tcp:// and unix://, or RDMA.
+// Returns whether calls travel as records over a stream socket (tcp://, unix://), not over RDMA.
 bool is_stream_url(std::string_view url) noexcept;
 // Returns its host, of any scheme, and of a list the first one; for unix:// this machine. Empty: it
 // has none.

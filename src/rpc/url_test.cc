@@ -1,4 +1,4 @@
-// What users type to name a server.
+// Reads what users type to name a server.
 #include "rpc/url.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ TEST(Url, SaysWhatIsWrongWithIt) {
   EXPECT_EQ(parsed("nfs://storage"), "it starts with none of rdma://, tcp:// and unix://");
 }
 
-TEST(Url, OfASocketIsAnAbsolutePath) {
+TEST(Url, NamesASocketByAnAbsolutePath) {
   const auto path = parse_unix_url("unix:///run/rpcbind.sock");
   ASSERT_TRUE(path);
   EXPECT_EQ(*path, "/run/rpcbind.sock");

@@ -37,7 +37,7 @@ void add_options(Command& command, Settings& settings) {
        "device"},
       {"--transport",
        &settings.transport,
-       "what rpcrdma is measured over: rdma, or tcp for the same calls at tcp://",
+       "the transport of rpcrdma: rdma, or tcp for the same calls at tcp://",
        {.choices = "rdma|tcp", .excludes = "url"}},
       {"url",
        &settings.url,

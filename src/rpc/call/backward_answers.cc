@@ -8,7 +8,7 @@
 namespace rpcrdma::rpc {
 namespace {
 
-// Whose turn it is on this thread, in the progress() of its client.
+// The link whose turn it is on this thread, in the progress() of its client.
 thread_local const Link* current_link = nullptr;
 
 }  // namespace

@@ -80,7 +80,7 @@ class BackwardClient final : public ClientImpl,
   void forget_server() noexcept;
 
   rdma::Provider& provider_;
-  // Of messages while there is no connection.
+  // Hold messages while there is no connection.
   const transport::MessageRooms own_rooms_;
   rpc::RdmaCarrier carrier_;
   transport::Connection* connection_ = nullptr;  // session_'s

@@ -125,7 +125,7 @@ class CallFlow {
   const CallTable& calls() const noexcept { return calls_; }
   transport::BufferPool& pool() noexcept { return pool_; }
   const ClientOptions& options() const noexcept { return options_; }
-  // Whether calls wait without a connection; a policy may change its mind.
+  // Changes whether calls wait without a connection.
   void set_keeps_calls(bool keeps) noexcept { keeps_calls_ = keeps; }
 
  private:

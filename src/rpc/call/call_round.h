@@ -6,8 +6,8 @@
 
 namespace rpcrdma::rpc {
 
-// One round has one time, since asking for it costs a clock. What callbacks start inside of a round
-// goes out at its end.
+// One round has one time, since asking for it costs a clock. Calls that callbacks start inside of a
+// round go out at its end.
 class CallRound {
  public:
   void begin(Instant now) noexcept {

@@ -17,8 +17,8 @@ namespace rpcrdma::rpc {
 class CallSender {
  public:
   struct Limits {
-    // Results come in the reply's stream, wherever that is: the memory of places is not lent. Of
-    // backward Calls, whose client may go while they are under way.
+    // Results come in the reply's stream, wherever that is: the memory of places is not lent.
+    // Backward Calls need that, whose client may go while they are under way.
     bool no_places;
     // The Reply chunk has to hold the results as well as what is left of the reply.
     bool whole_reply_in_chunk;
@@ -45,8 +45,8 @@ class CallSender {
       : limits_(limits), growth_(growth), pool_(pool), calls_(calls), memory_(memory) {}
 
   // Writes the RPC header that the call's seal has for this transmission, lends the call's memory
-  // and gives it to the engine of the connection; CallTable::started(). What was lent stays with
-  // the slot in any case.
+  // and gives it to the engine of the connection; CallTable::started(). The memory stays
+  // with the slot in any case.
   std::optional<Refusal> start(CallSlot& slot, transport::Connection& connection, Instant now);
 
  private:
@@ -61,7 +61,7 @@ class CallSender {
   transport::BufferPool& pool_;
   CallTable& calls_;
   ConnectionMemory& memory_;
-  // Of the call that is being started.
+  // These describe the call that is being started.
   BoundedVector<engine::Fragment, engine::kFragmentsMax> stream_;
   BoundedVector<engine::ResultRoom, kBulkItemsMax> rooms_;
   engine::Outgoing outgoing_;

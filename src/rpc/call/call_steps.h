@@ -75,7 +75,7 @@ class EndedSteps {
   std::vector<std::uint32_t> taken_;  // the client's thread only
 };
 
-// What one call shows its authenticator.
+// The part of one call that its authenticator sees.
 class CallStep final : public AuthStep {
  public:
   // Once, before any step.
@@ -112,7 +112,7 @@ class CallSteps {
     return own_ != nullptr ? own_->logout_procedure() : std::nullopt;
   }
 
-  // What AUTH_NONE and AUTH_SYS have in place of steps. Precondition: !has_steps().
+  // Seals a call with AUTH_NONE or AUTH_SYS, which take no steps. Precondition: !has_steps().
   void seal_plain(CallStep& step) { (void)plain_.seal(step.seal, step); }
   // Preconditions of the others: has_steps().
   StepEnd seal(CallStep& step, const Procedure& procedure, Xid xid, const MessageWriter& writer,

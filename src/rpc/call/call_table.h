@@ -94,7 +94,7 @@ class CallTable {
     return static_cast<std::uint32_t>(&slot - slots_.data());
   }
 
-  // Whether a call that is under way, or prepared by the library, has this XID.
+  // Returns whether a call that is under way, or prepared by the library, has this XID.
   bool is_in_use(Xid xid);
   void set_xid(CallSlot& slot, Xid xid) {
     slot.xid = xid;

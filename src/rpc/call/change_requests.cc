@@ -27,7 +27,7 @@ void ChangeRequests::progress(engine::Connection& engine, std::uint32_t version,
   engine::OptionPort& port = engine.option_port();
   take_ends(port);
   if (version == 0) return;
-  // What callbacks add is looked at in the next round.
+  // Requests that callbacks add have their turn in the next round.
   for (std::size_t i = 0, left = requests_.size(); left > 0; --left) {
     Request& request = requests_[i];
     const bool is_next = !request.is_asked && request.at <= now;

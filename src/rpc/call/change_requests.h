@@ -1,4 +1,4 @@
-// What a client asks its server to change about itself (rpcrdma/characteristics.h).
+// Keeps the changes that a client asks of its server (rpcrdma/characteristics.h).
 #ifndef RPCRDMA_RPC_CALL_CHANGE_REQUESTS_H_
 #define RPCRDMA_RPC_CALL_CHANGE_REQUESTS_H_
 

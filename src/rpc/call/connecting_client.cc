@@ -46,7 +46,7 @@ ConnectingClient::ConnectingClient(std::unique_ptr<rdma::Provider> owned, rdma::
 ConnectingClient::~ConnectingClient() {
   RPCRDMA_REQUIRE(!flow_.in_round(), "a client is destroyed inside of one of its callbacks");
   close();
-  // What calls still hold is given back when the connection has flushed them.
+  // Calls give back what they hold when the connection has flushed them.
   const auto is_busy = [this] {
     return flow_.calls_in_flight() > 0 || flow_.calls().own_is_under_way();
   };
@@ -158,7 +158,7 @@ void ConnectingClient::pump() noexcept {
   auto timeout = connection_ != nullptr ? connection_->engine().poll_timeout() : std::nullopt;
   timeout = engine::earlier(timeout, connector_.next_attempt());
   timeout = engine::earlier(timeout, flow_.next_deadline());
-  // What came in the last steps of this round is reported in the next one.
+  // News of the last steps of this round are reported in the next one.
   if (connection_ != nullptr && connection_->engine().option_port().has_news()) provider_.wake();
   provider_.arm_timer(engine::earlier(timeout, next_change));
 }

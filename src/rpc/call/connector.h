@@ -56,8 +56,9 @@ class Connector {
   void maintain(bool is_up);
   // When maintain() has something to do although nothing has happened.
   std::optional<Instant> next_attempt() const noexcept { return next_attempt_; }
-  // Whether a call may be sent over the connection, which is up. After several losses without a
-  // reply calls go one at a time, to find out which one it is that the server cannot stand.
+  // Returns whether a call may be sent over the connection, which is up. After several losses
+  // without a reply calls go one at a time, to find out which one it is that the server cannot
+  // stand.
   bool may_send(std::uint32_t calls_in_flight) noexcept;
   // For the error of a call that waited in vain.
   std::string absence() const;

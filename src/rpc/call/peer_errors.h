@@ -1,4 +1,4 @@
-// What went wrong between a client and its peer, in words for the user.
+// Explains to users what went wrong between a client and its peer.
 #ifndef RPCRDMA_RPC_CALL_PEER_ERRORS_H_
 #define RPCRDMA_RPC_CALL_PEER_ERRORS_H_
 
@@ -23,7 +23,7 @@ class PeerErrors {
   void set_provider_is_there(bool is_there) noexcept { asks_provider_ = is_there; }
 
   Error explain(const rdma::Error& error, std::string_view operation) const;
-  // Of a call over the connection, which may be null.
+  // Explains the end of a call over the connection, which may be null.
   Error explain(engine::CallError error, const transport::Connection* connection) const;
   Error explain(const CallSender::Refusal& refusal) const;
   Error no_resources(std::string cause) const;

@@ -34,7 +34,7 @@ class RdmaCarrier final : public Carrier {
    protected:
     ~Owner() = default;
   };
-  // Whether a connection that is up takes calls.
+  // Says whether a connection that is up takes calls.
   enum class Use : std::uint8_t {
     kNotYet,  // it is being configured
     kNow,

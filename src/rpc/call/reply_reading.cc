@@ -45,7 +45,7 @@ std::optional<Error> read_any(CallSlot& slot, Bytes stream, const engine::ReplyR
   }
   slot.reader = MessageReader(reader.rest(), reader.position(), std::span(placed).first(count));
   slot.reader.set_places(slot.places());
-  // What the reply's room has left, for items that were put into the wrong places.
+  // The rest of the reply's room is spare, for items that were put into the wrong places.
   if (was_read) slot.reader.set_spare(slot.reply_room.subspan(in_reply_room));
   return std::nullopt;
 }

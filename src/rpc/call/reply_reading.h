@@ -1,4 +1,4 @@
-// What a reply says, and where its results are.
+// Reads replies: what the RPC header says, and where the results are.
 #ifndef RPCRDMA_RPC_CALL_REPLY_READING_H_
 #define RPCRDMA_RPC_CALL_REPLY_READING_H_
 

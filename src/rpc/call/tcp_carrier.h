@@ -65,7 +65,7 @@ class TcpCarrier final : public Carrier {
   Instant clock() const override { return posix::Reactor::now(); }
 
  private:
-  // Of a call that was sent.
+  // A call that was sent.
   struct Sent {
     std::uint64_t number = 0;  // of its message, among those of the connection
     bool is_early = false;     // `reply` came before all of the message had gone

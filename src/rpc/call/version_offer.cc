@@ -29,7 +29,7 @@ void ConnectingClient::offer_version() {
 
 void ConnectingClient::handle_offered() {
   carrier_.set_use(Use::kNow);
-  // What the server has said holds for the connections to come.
+  // The server's answer holds for the connections to come.
   if (connection_->engine().link().dialect == engine::Dialect::kV1) {
     engine_options_.versions = {1, 1};
   } else {

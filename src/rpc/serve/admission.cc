@@ -132,7 +132,7 @@ IncomingCall::Verdict IncomingCall::authenticate(const oncrpc::ServiceRegistry& 
   const AuthFlavor flavor = header_.credential.flavor;
   if (ServerAuth* const auth = registry.auth_of(flavor); auth != nullptr) {
     const StepEnd end = auth_.accept(*auth, header_, message, peer_address(), step_);
-    return end == StepEnd::kPending ? Verdict::kLater : check_accepted(refusal);
+    return end == StepEnd::kPending ? Verdict::kPending : check_accepted(refusal);
   }
   AuthStatus status = AuthStatus::kOk;
   if (flavor == AuthFlavor::kSys) {

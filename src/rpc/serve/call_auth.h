@@ -21,7 +21,7 @@ struct CallAuth {
     kSealing,  // of the reply
   };
 
-  // Each begins a step. If it returns kLater, the stage says which step the call waits for.
+  // Each begins a step. If it returns kPending, the stage says which step the call waits for.
   StepEnd accept(ServerAuth& auth, const oncrpc::CallHeader& header, Bytes message,
                  std::string_view peer, AuthStep& step) {
     with = &auth;

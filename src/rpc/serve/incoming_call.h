@@ -38,7 +38,7 @@ class IncomingCall : public CallContext {
     kNoCall,    // msg_type does not say CALL: no reply may be sent
     kCutOff,    // the message ends inside of its header: there is no reply to it
     kEnds,      // there is no reply to it, and its connection ends: the authenticator says why
-    kLater,     // a step of authentication goes on elsewhere: finish_accept() when it has ended
+    kPending,   // a step of authentication goes on elsewhere: finish_accept() when it has ended
   };
 
   std::string_view peer_address() const noexcept final;

@@ -85,7 +85,7 @@ TEST(ReplyCache, TooLargeAReplyIsForgottenAndPushesNothingOut) {
   EXPECT_EQ(cache.begin(key(1)).found, Found::kDone);
 }
 
-TEST(ReplyCache, WhatIsForgottenIsNewAgain) {
+TEST(ReplyCache, TakesACallThatItHasForgottenForANewOne) {
   ReplyCache cache(10, 10'000);
   ASSERT_EQ(cache.begin(key(1)).found, Found::kNew);
   cache.forget(key(1));

@@ -23,7 +23,7 @@ void Serving::handle_verdict(IncomingCall& call, Verdict verdict) {
       return;
     case Verdict::kRefused:
       return call.take_refusal(refusal_) ? answer(call) : carrier_.send_plain(call, refusal_);
-    case Verdict::kLater:
+    case Verdict::kPending:
       ++steps_;
       return;
     case Verdict::kEnds:

@@ -18,7 +18,7 @@ constexpr std::uint32_t kProgram = 4711, kVersion = 2;
 constexpr std::uint32_t kEcho = 1, kForbidden = 2, kAppend = 3;
 constexpr AuthFlavor kSealed{390001};
 
-// Echoes the arguments at once, unless it is told to keep the calls.
+// Echoes the arguments at once, unless the test has it keep the calls.
 class EchoService final : public Service {
  public:
   const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {

@@ -33,7 +33,7 @@ TEST(FigureBoard, TellsWhoAsksWhatIsMadeThen) {
   EXPECT_EQ(board.latest().memory_in_use, 7U) << "an answer that nobody has asked for";
 }
 
-// Who waits is woken: nothing else ends the wait before its time.
+// A thread that waits is woken: nothing else ends the wait before its time.
 TEST(FigureBoard, WakesWhoWaits) {
   FigureBoard board;
   board.ask();
