@@ -59,7 +59,7 @@ class BackwardClient final : public ClientImpl,
  private:
   bool stays_behind() override;
   // It may be another session's turn, or none's.
-  void handle_started() override { want_turn(); }
+  void pump() override { want_turn(); }
   // To post it again, and the session may have waited for its last reply.
   void handle_released(bool /*is_waited_for*/) override { want_turn(); }
   bool waits_for_next() const noexcept override {

@@ -149,7 +149,7 @@ class ClientForTest final : public ClientImpl, private ConnectionMaker {
   int woken = 0;
 
  private:
-  void handle_started() override {}
+  void pump() override {}
   bool waits_for_next() const noexcept override {
     return connector.enabled() && !flow_.is_closing();
   }

@@ -143,7 +143,7 @@ Expected<void, Error> ClientImpl::start(Call&& call, ReplyCallback&& callback) {
   if (auto error = flow_.begin(take_slot(call), false, std::move(callback))) {
     return Unexpected<Error>(std::move(*error));
   }
-  if (!flow_.in_round()) handle_started();  // else the round sends all that callbacks start
+  handle_started();
   return {};
 }
 

@@ -54,6 +54,11 @@ class ClientImpl : protected rpc::ConnectionPolicy {
   Call make_call(std::uint32_t slot) noexcept { return {this, slot}; }
   Reply make_reply(std::uint32_t slot) noexcept { return {this, slot}; }
   static std::uint32_t slot_of(const Call& call) noexcept { return call.slot_; }
+  Error unsupported(std::string operation, std::string cause) const;
+  // Calls, or other things, were started: inside of a round its end does the rest.
+  void handle_started() {
+    if (!flow_.in_round()) pump();
+  }
   // Destroys it at the end of its Client, unless it stays behind.
   static void dispose(std::unique_ptr<ClientImpl> impl) {
     if (impl && impl->stays_behind()) (void)impl.release();
@@ -96,13 +101,11 @@ class ClientImpl : protected rpc::ConnectionPolicy {
     return call.slot_;
   }
   const ClientOptions& options() const noexcept { return flow_.options(); }
-  Error unsupported(std::string operation, std::string cause) const;
-
   rpc::CallFlow flow_;
 
  private:
-  // Calls were started outside of progress().
-  virtual void handle_started() = 0;
+  // Does at once what would have to wait for progress().
+  virtual void pump() = 0;
   // Returns true if it deletes itself when the last of its work ends.
   virtual bool stays_behind() { return false; }
 

@@ -15,15 +15,9 @@ rpc::CallSender::Limits limits_of(const ConnectionOptions& options) {
   return {false, !options.reduce, answers_are_read, is_rfc5666};
 }
 
-// Which configures the connection, or offers a version.
-bool has_own_call(const ClientOptions& options) {
-  return options.connection.profile == Profile::kRfc5666 ||
-         options.version != ProtocolVersion::kOne;
-}
-
 rpc::CallFlow::Settings settings_of(const ClientOptions& options) {
-  return {rpc::engine_options(options).calls_max, has_own_call(options), options.reconnect.enabled,
-          false};
+  return {rpc::engine_options(options).calls_max, rpc::FirstCall::is_needed(options),
+          options.reconnect.enabled, false};
 }
 
 }  // namespace
@@ -39,7 +33,8 @@ ConnectingClient::ConnectingClient(std::unique_ptr<rdma::Provider> owned, rdma::
       own_rooms_(flow_.calls().size()),
       carrier_(provider, flow_, *this, limits_of(options.connection), &own_rooms_),
       answers_(provider, flow_.pool(), options.backward_calls),
-      connector_(flow_, *this, options.reconnect) {
+      connector_(flow_, *this, options.reconnect),
+      first_call_(flow_, carrier_, engine_options_) {
   flow_.set_carrier(carrier_);
 }
 
@@ -95,8 +90,8 @@ Expected<void, Error> ConnectingClient::take_queue_pair(
     link_.session = answers_.make_session(*connection_,
                                           Connection::answered_slot_count(Role::kClient, options));
   }
-  carrier_.set_use(is_rfc5666() || options.versions.high > 1 ? Use::kNotYet : Use::kNow);
-  configuration_started_ = false;
+  first_call_.use_connection(*connection_);
+  changes_.use_connection(connection_);
   return {};
 }
 
@@ -132,6 +127,21 @@ void ConnectingClient::close() noexcept {
   provider_.wake();  // the calls under way end in the next progress()
 }
 
+// The server does not know version two.
+void ConnectingClient::connect_in_version_one() {
+  first_call_.leave_out();
+  retire();
+  auto begun = begin(std::string(peer()));
+  if (begun) {
+    connector_.handle_begun();
+    return pump_connection();  // posts its Receives
+  }
+  connect_error_ = std::move(begun.error());
+  if (connector_.enabled() && flow_.history().ever_connected()) {
+    connector_.handle_failure(connect_error_->cause);
+  }
+}
+
 // --- Progress ----------------------------------------------------------------------------------
 
 void ConnectingClient::progress() {
@@ -149,17 +159,17 @@ void ConnectingClient::pump() noexcept {
   if (answers_.enabled()) answers_.take(retired_);
   flow_.take_steps();
   pump_connection();
-  take_changes();
+  if (changes_.take(connected())) pump_connection();
   if (is_connecting_again() && carrier_.calls_in_flight() == 0) connect_in_version_one();
   if (connector_.enabled()) connector_.maintain(connected());
-  if (!changes_.empty() && ended()) changes_.lose_all();
+  if (ended()) changes_.lose_all();
   const auto next_change = changes_.next(flow_.now());
   flow_.round().end();
   auto timeout = connection_ != nullptr ? connection_->engine().poll_timeout() : std::nullopt;
   timeout = engine::earlier(timeout, connector_.next_attempt());
   timeout = engine::earlier(timeout, flow_.next_deadline());
   // News of the last steps of this round are reported in the next one.
-  if (connection_ != nullptr && connection_->engine().option_port().has_news()) provider_.wake();
+  if (changes_.has_news()) provider_.wake();
   provider_.arm_timer(engine::earlier(timeout, next_change));
 }
 
@@ -169,12 +179,11 @@ void ConnectingClient::pump_connection() {
     const Instant now = provider_.now();
     flow_.round().begin(now);
     connection_->pump(now);
-    const bool configures = carrier_.use() == Use::kNotYet && !configuration_started_ &&
-                            connection_->connected() && flow_.calls().own_is_free();
-    if (configures) is_rfc5666() ? configure() : offer_version();
+    const bool is_first = first_call_.is_due();
+    if (is_first) first_call_.send();
     engine::Connection& engine = connection_->engine();
     const engine::Event* event = engine.event();
-    for (again = configures || event != nullptr; event != nullptr; event = engine.event()) {
+    for (again = is_first || event != nullptr; event != nullptr; event = engine.event()) {
       carrier_.handle(*event);
       engine.drop_event();
     }
@@ -187,8 +196,8 @@ void ConnectingClient::pump_connection() {
 
 // Replies that the application still looks at lie in the connection's Receives.
 void ConnectingClient::retire() {
-  note_unanswered_offer();
-  changes_.lose(connection_->engine());
+  first_call_.note_end();
+  changes_.use_connection(nullptr);
   rpc::add(past_, *connection_);
   carrier_.forget_connection();
   const auto in_use = [this](const rpc::Link& each) {

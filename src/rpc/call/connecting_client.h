@@ -10,18 +10,18 @@
 #include <vector>
 
 #include "rpc/call/backward_answers.h"
-#include "rpc/call/change_requests.h"
 #include "rpc/call/client_impl.h"
 #include "rpc/call/connector.h"
+#include "rpc/call/first_call.h"
 #include "rpc/call/link.h"
 #include "rpc/call/rdma_carrier.h"
+#include "rpc/call/version_two_changes.h"
 #include "rpcrdma/provider.h"
 
 namespace rpcrdma {
 
 class ConnectingClient final : public ClientImpl,
                                public MemoryRegistrar,
-                               private rpc::VersionTwoRequests,
                                private rpc::ConnectionMaker,
                                private rpc::RdmaCarrier::Owner {
  public:
@@ -53,7 +53,7 @@ class ConnectingClient final : public ClientImpl,
   void unregister(std::uint32_t id) noexcept override { carrier_.memory().remove(id); }
   rpc::VersionTwoRequests* version_two() noexcept override {
     const bool has_it = connected() && connection_->engine().protocol_version() == 2;
-    return has_it && !flow_.is_closing() ? this : nullptr;
+    return has_it && !flow_.is_closing() ? &changes_ : nullptr;
   }
   int wait_fd() const noexcept override { return provider_.wait_fd(); }
   std::string_view provider_name() const noexcept override { return provider_.name(); }
@@ -66,16 +66,6 @@ class ConnectingClient final : public ClientImpl,
   std::optional<ConnectionTerms> terms() const noexcept override { return carrier_.terms(); }
 
  private:
-  using Use = rpc::RdmaCarrier::Use;
-
-  // VersionTwoRequests, on a connection of version two.
-  Expected<void, Error> request_change(std::uint32_t id, Bytes value, ChangeCallback&& callback,
-                                       std::chrono::nanoseconds delay) override;
-  Expected<void, Error> raise_receive_size(std::uint32_t size) override;
-  Expected<void, Error> set_characteristic(std::uint32_t id, Bytes value) override;
-  std::optional<std::vector<std::byte>> peer_characteristic(std::uint32_t id) const override;
-
-  void handle_started() override { pump(); }
   bool waits_for_next() const noexcept override {
     return connector_.enabled() && !flow_.is_closing();
   }
@@ -103,29 +93,18 @@ class ConnectingClient final : public ClientImpl,
   void retire() override;
   void pump_begun() override { pump_connection(); }
 
-  void pump() noexcept;  // an exception of a callback ends the program
+  void pump() noexcept override;  // an exception of a callback ends the program
   void pump_connection();
 
   Expected<void, Error> take_queue_pair(
       Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> queue_pair,
       const engine::Options& options);
 
-  // The Connection Configuration Protocol (link_configuration.cc).
-  bool is_rfc5666() const noexcept { return options().connection.profile == Profile::kRfc5666; }
-  void configure();
-  void handle_configured(Expected<Reply, Error> reply);
-  // Sends the library's own call, prepared; or ends the connection.
-  void send_own_call(ReplyCallback callback);
-
-  // The version of RPC-over-RDMA (version_offer.cc).
-  void offer_version();
-  void handle_offered();
-  bool is_connecting_again() const noexcept override;
+  bool is_connecting_again() const noexcept override {
+    return first_call_.is_refused() && !flow_.is_closing() && may_connect_;
+  }
   Error connect_failure() const;
   void connect_in_version_one();
-  bool is_offer_unanswered() const noexcept;
-  void note_unanswered_offer() noexcept;
-  void take_changes();
 
   std::unique_ptr<rdma::Provider> owned_provider_;
   rdma::Provider& provider_;
@@ -139,13 +118,11 @@ class ConnectingClient final : public ClientImpl,
   // Calls are not answered yet.
   std::vector<rpc::Link> retired_;
   rpc::Connector connector_;
-  rpc::ChangeRequests changes_;
-  bool configuration_started_ = false;
-  bool may_connect_ = true;              // to the address, once more
-  bool has_version_two_ = false;         // the server has answered in it
-  std::uint32_t unanswered_offers_ = 0;  // in a row, since it has
-  std::optional<Error> connect_error_;   // of connecting once more
-  TransferCounters past_;                // of connections that were lost
+  rpc::FirstCall first_call_;
+  rpc::VersionTwoChanges changes_{*this};
+  bool may_connect_ = true;             // to the address, once more
+  std::optional<Error> connect_error_;  // of connecting once more
+  TransferCounters past_;               // of connections that were lost
 };
 
 }  // namespace rpcrdma

@@ -42,7 +42,6 @@ class TcpClient final : public ClientImpl, private rpc::ConnectionMaker {
  private:
   TcpClient(std::unique_ptr<posix::Reactor> reactor, const ClientOptions& options);
 
-  void handle_started() override { pump(); }
   bool waits_for_next() const noexcept override {
     return connector_.enabled() && !flow_.is_closing();
   }
@@ -59,7 +58,7 @@ class TcpClient final : public ClientImpl, private rpc::ConnectionMaker {
   void retire() override { carrier_.retire(); }
   void pump_begun() override { carrier_.pump(); }
 
-  void pump() noexcept;  // an exception of a callback ends the program
+  void pump() noexcept override;  // an exception of a callback ends the program
 
   std::unique_ptr<posix::Reactor> reactor_;
   rpc::TcpCarrier carrier_;
