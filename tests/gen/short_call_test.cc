@@ -40,8 +40,10 @@ class ShortCallTest : public testing::TestWithParam<const char*> {
         .on(kSum,
             [](CallContext& call) {
               auto& xdr = call.arguments().xdr();
-              const double sum = xdr.u32("a") + static_cast<std::int32_t>(xdr.u32("b")) +
-                                 static_cast<double>(xdr.u64("c")) + (xdr.boolean("d") ? 1 : 0);
+              double sum = xdr.u32("a");
+              sum += static_cast<std::int32_t>(xdr.u32("b"));
+              sum += static_cast<double>(xdr.u64("c"));
+              sum += xdr.boolean("d") ? 1 : 0;
               if (!call.arguments().finish()) return AcceptStatus::kGarbageArgs;
               call.results().xdr().u64(std::bit_cast<std::uint64_t>(sum));
               return AcceptStatus::kSuccess;

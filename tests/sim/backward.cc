@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "rpcrdma/version_two.h"
 #include "sim/simulation.h"
 
 namespace rpcrdma::simulation {
@@ -47,7 +48,7 @@ void Simulation::act_backward() {
 
 void Simulation::start_backward(Caller& caller) {
   CallScript script = draw_backward_script(backward_random_, next_id_++, plan_.hold_one_in);
-  const auto said = caller.handle->characteristics();
+  const auto said = caller.handle->version_two().characteristics();
   const bool has_chunks =
       said && said->peer.backward == BackwardSupport::kGeneral && change_random_.one_in(3);
   if (has_chunks) enlarge(script, change_random_);

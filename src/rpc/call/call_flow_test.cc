@@ -48,7 +48,7 @@ class CallFlowTest : public testing::Test {
     if (!client_) client_.emplace(options, has_own_call);
     return *client_;
   }
-  CarrierForTest& carrier() { return client().carrier; }
+  CallCarrierForTest& carrier() { return client().carrier; }
   Call prepare() { return std::move(client().flow().prepared().prepare({100, 1, 1}, 8).value()); }
   // Starts a call, whose end is added to `ends`.
   std::optional<Errc> start(std::optional<Call> call = std::nullopt) {

@@ -20,9 +20,9 @@
 
 namespace rpcrdma::rpc {
 
-class CarrierForTest final : public Carrier {
+class CallCarrierForTest final : public Carrier {
  public:
-  explicit CarrierForTest(CallFlow& flow) : flow_(flow) {}
+  explicit CallCarrierForTest(CallFlow& flow) : flow_(flow) {}
 
   bool lend_stream(CallSlot& slot, std::size_t arguments_size) override {
     if (!has_memory) return false;
@@ -140,7 +140,7 @@ class ClientForTest final : public ClientImpl, private ConnectionMaker {
   std::string_view peer() const noexcept override { return carrier.peer(); }
   bool connected() const noexcept override { return carrier.is_up(); }
 
-  CarrierForTest carrier;
+  CallCarrierForTest carrier;
   Connector connector;
   std::vector<std::string> attempts;  // the addresses
   bool is_refused = false;            // every attempt to connect

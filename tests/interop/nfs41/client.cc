@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "nfs41_fields.h"
+#include "rpcrdma/backward.h"
 
 namespace rpcrdma::interop {
 namespace {
@@ -100,7 +101,8 @@ NfsClient::NfsClient(Loop& loop, std::string name, const std::string& url, Clien
       client_(connect(name_, url, with_callbacks(std::move(options), back_channel))),
       calls_(client_) {
   if (back_channel_ != BackChannel::kNone) {
-    const auto served = client_.serve(Callbacks::kProgram, Callbacks::kVersion, callbacks_);
+    const auto served =
+        rpcrdma::Backward::serve(client_, Callbacks::kProgram, Callbacks::kVersion, callbacks_);
     if (!served) fail("serving callbacks", served.error().message());
   }
   loop_.add(client_);
