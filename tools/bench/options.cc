@@ -35,15 +35,15 @@ void add_options(Command& command, Settings& settings) {
       {"--address", &settings.address,
        "numeric address of this machine that rpcrdma is measured over; for verbs one on an RDMA "
        "device"},
-      {"--transport",
-       &settings.transport,
-       "the transport of rpcrdma: rdma, or tcp for the same calls at tcp://",
-       {.choices = "rdma|tcp", .excludes = "url"}},
       {"url",
        &settings.url,
        "rdma://HOST[:PORT] of `rpcrdma serve --bench`, on another machine perhaps: measured "
        "without bare TCP beside it",
        {.excludes = "--address"}},
+      {"--transport",
+       &settings.transport,
+       "the transport of rpcrdma: rdma, or tcp for the same calls at tcp://",
+       {.choices = "rdma|tcp", .excludes = "url"}},
       {"--idle",
        &settings.idle,
        "connections that rest beside the measured one; each has made 32 NULL calls and a read of "
