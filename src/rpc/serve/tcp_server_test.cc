@@ -18,16 +18,21 @@
 namespace rpcrdma::rpc {
 namespace {
 
-constexpr std::uint32_t kProgram = 4711, kVersion = 1, kHold = 1;
+constexpr std::uint32_t kProgram = 4711, kVersion = 1, kHold = 1, kAnswer = 2;
 
 class HoldService final : public Service {
  public:
-  const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
-    static constexpr ProcedureTraits kTraits{
+  const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
+    static constexpr ProcedureTraits kHolds{
         .number = kHold, .bulk_argument_size_max = 1U << 20U, .is_idempotent = true};
-    return &kTraits;
+    static constexpr ProcedureTraits kAnswers{
+        .number = kAnswer, .bulk_argument_size_max = 1U << 20U, .is_idempotent = true};
+    return procedure == kHold ? &kHolds : &kAnswers;
   }
-  void call(CallContext& context) override { held.push_back(&context); }
+  void call(CallContext& context) override {
+    if (context.procedure().number == kAnswer) return context.succeed();
+    held.push_back(&context);
+  }
   void answer() {
     for (CallContext* call : std::exchange(held, {})) call->succeed();
   }
@@ -158,11 +163,22 @@ TEST_F(TcpTurnsTest, ConnectionWithoutMemoryGoesOnWhenSomeComesBack) {
   run_until([this] { return ended_ == begun_; });
 }
 
+TEST_F(TcpTurnsTest, ConnectionThatFindsNoMemoryHasOneWhenItsOwnTurnGivesSomeBack) {
+  ServerOptions options;
+  options.memory_max = 1U << 20U;
+  start(options);
+  Client& client = connect();
+  for (int i = 0; i < 4; ++i) call(client, kAnswer, 300'000);
+  run_until([this] { return ended_ == begun_; });
+}
+
 TEST_F(TcpTurnsTest, IdleConnectionIsClosedWhenItsTimeIsOver) {
   ServerOptions options;
   options.tcp.idle_timeout = std::chrono::milliseconds(20);
   start(options);
-  connect();
+  // Without a call, since a slow machine may find it idle before.
+  clients_.push_back(std::make_unique<Client>(std::move(*Client::begin_connect(url_))));
+  run_until([this] { return state_->log.connections() == 1 || clients_[0]->ended(); });
   run_until([this] { return state_->log.connections() == 0; });
 }
 

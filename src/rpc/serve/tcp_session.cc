@@ -58,8 +58,11 @@ bool TcpSession::progress(Instant now) noexcept {
   settle();
   serving_.retry_duplicates();
   receive();
+  const std::size_t in_use = pool_.bytes_in_use();
   connection_->flush();
   settle();
+  // The rest of this turn may have given back the memory that receive() has not found.
+  const bool has_memory_back = connection_->starved() && pool_.bytes_in_use() < in_use;
   if (ended()) serving_.retry_duplicates();  // gives them up
   if (stepping_up_) release_socket();
   if (calls_ended_ + in_service_ != calls_before) last_call_ = now;
@@ -71,7 +74,7 @@ bool TcpSession::progress(Instant now) noexcept {
     is_at_rest_ = false;
   }
   if (in_service_ == 0 && (draining_ || connection_->peer_finished())) connection_->finish();
-  return !takes_calls() || !connection_->has_more();
+  return !takes_calls() || !(connection_->has_more() || has_memory_back);
 }
 
 bool TcpSession::takes_calls() const noexcept {
