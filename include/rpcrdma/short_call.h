@@ -12,6 +12,7 @@
 #ifndef RPCRDMA_SHORT_CALL_H_
 #define RPCRDMA_SHORT_CALL_H_
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -33,8 +34,29 @@ namespace rpcrdma {
 namespace detail {
 
 template <class T>
-inline constexpr bool kIsNumber = std::is_arithmetic_v<T> &&
-                                  (sizeof(T) == 4 || sizeof(T) == 8 || std::is_same_v<T, bool>);
+inline constexpr bool kIsNumber = std::is_same_v<T, bool> || std::is_same_v<T, float> ||
+                                  std::is_same_v<T, double> ||
+                                  (std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8) &&
+                                   !std::is_same_v<T, wchar_t> && !std::is_same_v<T, char32_t>);
+
+// A fixed array is opaque[n] in XDR, which has no count in front of it.
+template <class T>
+inline constexpr bool kIsFixedBytes = false;
+template <std::size_t N>
+inline constexpr bool kIsFixedBytes<std::array<std::byte, N>> = true;
+template <std::size_t N>
+inline constexpr bool kIsFixedBytes<std::byte[N]> = true;
+
+// An array of char that may change need not end with a zero.
+template <class T>
+inline constexpr bool kIsCharArray = false;
+template <std::size_t N>
+inline constexpr bool kIsCharArray<char[N]> = true;
+
+// GCC 12 destroys an aggregate twice that is created within an awaited expression.
+template <class T>
+inline constexpr bool kIsTemporaryAggregate =
+    !std::is_reference_v<T> && std::is_aggregate_v<T> && !std::is_trivially_destructible_v<T>;
 
 inline void measure_item(std::string_view value, SizeCounter& counter) noexcept {
   counter.add(4);
@@ -100,18 +122,27 @@ T decode_item(MessageReader& reader) {
 
 // Text and bytes by reference, numbers by value, other types by reference.
 template <class T>
-using Kept = std::conditional_t<
-    kIsNumber<std::remove_cvref_t<T>>, std::remove_cvref_t<T>,
-    std::conditional_t<
-        std::is_convertible_v<T, std::string_view>, std::string_view,
-        std::conditional_t<std::is_convertible_v<T, Bytes>, Bytes, const std::remove_cvref_t<T>&>>>;
+struct Keeping {
+  using Plain = std::remove_cvref_t<T>;
+  static_assert(!std::is_same_v<Plain, std::nullptr_t>, "an argument must be a value");
+  static_assert(!kIsFixedBytes<Plain>,
+                "write rpcrdma::Bytes(x) for opaque<>; opaque[n] is for the long form");
+  static_assert(!kIsCharArray<std::remove_reference_t<T>>,
+                "write std::string_view(x, size): an array need not end with a zero");
+  using Type = std::conditional_t<
+      kIsNumber<Plain>, Plain,
+      std::conditional_t<std::is_convertible_v<T, std::string_view>, std::string_view,
+                         std::conditional_t<std::is_convertible_v<T, Bytes>, Bytes, const Plain&>>>;
+};
 
 }  // namespace detail
 
 // The arguments of one call, in order, by reference: use it within the expression of the call.
-template <class... Items>
+template <bool kIsAwaitable, class... Items>
 class Args {
  public:
+  static constexpr bool kMayBeAwaited = kIsAwaitable;
+
   explicit Args(Items... items) : items_(items...) {}
 
   void measure(SizeCounter& counter) const {
@@ -129,8 +160,9 @@ class Args {
 // RDMA may place directly: lent until the call has ended); and values of types that rpcrdma-gen
 // makes.
 template <class... Items>
-auto args(const Items&... items) {
-  return Args<detail::Kept<const Items&>...>(items...);
+auto args(Items&&... items) {
+  constexpr bool kIsAwaitable = !(detail::kIsTemporaryAggregate<Items> || ...);
+  return Args<kIsAwaitable, typename detail::Keeping<Items>::Type...>(items...);
 }
 
 // --- Results: into() and result() say what the procedure returns; without either, nothing.
@@ -181,9 +213,9 @@ Result<T> result() noexcept {
 
 namespace detail {
 
-template <class... Items, class Results>
+template <class Arguments, class Results>
 Expected<Call, Error> prepare_short(Client& client, const Procedure& procedure,
-                                    const Args<Items...>& arguments, const Results& results,
+                                    const Arguments& arguments, const Results& results,
                                     const CallOptions& options) {
   return stub::prepare_by(
       client, procedure, Results::kSizeMax, results.places(), options,
@@ -210,6 +242,7 @@ ResultsAwaiter<typename Results::Value> Client::call_async(const Procedure& proc
                                                            const Arguments& arguments,
                                                            const Results& results,
                                                            const CallOptions& options) {
+  static_assert(Arguments::kMayBeAwaited, "name the argument first: GCC 12 destroys it twice here");
   return {*this, detail::prepare_short(*this, procedure, arguments, results, options),
           &Results::take};
 }

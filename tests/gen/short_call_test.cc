@@ -1,4 +1,4 @@
-// Calls in one expression, over RDMA, TCP and a Unix socket, blocking and awaited.
+// Calls in one expression, over RDMA and TCP, blocking and awaited.
 #include "rpcrdma/short_call.h"
 
 #include <gtest/gtest.h>
