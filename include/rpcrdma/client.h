@@ -80,7 +80,8 @@ class RPCRDMA_EXPORT Client {
   //
   // Several servers of the same service stand behind each other, as in rdma://A,B:20050: the client
   // connects to the first that answers, and ClientOptions::reconnect tries the next one after each
-  // failure. All addresses of a name are such servers. With RPCSEC_GSS, name the target
+  // failure. All addresses of a name are such servers. The RDMA device, or the software, is the one
+  // that suits the first address. With RPCSEC_GSS, name the target
   // (gss::ClientSecurity::target), which is the first server's otherwise.
   //
   // Over tcp:// and unix:// (records, RFC 5531 §11) the same calls are made. Bulk items travel in

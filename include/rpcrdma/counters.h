@@ -11,7 +11,8 @@ namespace rpcrdma {
 // The counters of one connection, or of all connections that a server has had. RFC 8166 §3.5 names
 // the forms.
 struct TransferCounters {
-  std::uint64_t calls = 0;         // Calls that ended (client) or were answered (server)
+  // Calls that ended, once for each time that they were sent (client), or were answered (server).
+  std::uint64_t calls = 0;
   std::uint64_t short_calls = 0;   // Calls without any chunk
   std::uint64_t read_chunks = 0;   // bulk arguments
   std::uint64_t write_chunks = 0;  // bulk results: offered (client), filled (server)

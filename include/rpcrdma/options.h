@@ -125,7 +125,8 @@ struct ConnectionOptions {
 // over the next one, with the same XID and newly registered memory, until their time is over.
 //
 // A server may have executed a call whose reply was lost, and executes it again unless it remembers
-// its replies. Enable this only if the calls may be repeated or the server remembers replies.
+// its replies, which another server of a list does not (see Client::connect()). Enable this only if
+// the calls may be repeated or the server remembers replies.
 struct ReconnectOptions {
   bool enabled = false;
   // The delay between attempts: the first, then twice the previous one up to the limit, each

@@ -17,6 +17,8 @@
 namespace rpcrdma::test {
 namespace {
 
+using Reverse = rpcrdma::Backward;  // the suite has its name here
+
 // What an upper layer does to say that its client takes calls: procedure 1 of a program of its own.
 // The server keeps a client of the client from then on.
 class ReadyService final : public Service {
@@ -30,11 +32,11 @@ class ReadyService final : public Service {
   void call(CallContext& context) override {
     if (clock != nullptr) made_at = clock->now();
     if (resumes) {
-      const auto resumed = rpcrdma::Backward::resume(*client, context);
+      const auto resumed = Reverse::resume(*client, context);
       refused = resumed ? std::nullopt : std::optional(resumed.error());
       return context.succeed();
     }
-    auto made = rpcrdma::Backward::client_of(context, options);
+    auto made = Reverse::client_of(context, options);
     if (made) {
       client.emplace(std::move(*made));
       refused.reset();
@@ -71,8 +73,8 @@ class Backward : public ::testing::TestWithParam<Fabric> {
     pair.emplace(GetParam().make(), client, server);
     ASSERT_TRUE(pair->server->add(ReadyService::kProgram, 1, ready));
     if (client.backward_calls > 0) {
-      ASSERT_TRUE(rpcrdma::Backward::serve(*pair->client, TestService::kProgram,
-                                           TestService::kVersion, on_client));
+      ASSERT_TRUE(
+          Reverse::serve(*pair->client, TestService::kProgram, TestService::kVersion, on_client));
     }
   }
   // The client says that it is ready; the server then has a client of it, or a reason.
@@ -291,8 +293,7 @@ TEST_P(Backward, EachClientGetsItsOwnCalls) {
   auto connecting = ConnectingClient::connect_on(pair->network->client_side(),
                                                  pair->server->address(), client_options());
   ASSERT_TRUE(connecting);
-  ASSERT_TRUE(rpcrdma::Backward::serve(*connecting, TestService::kProgram, TestService::kVersion,
-                                       on_second));
+  ASSERT_TRUE(Reverse::serve(*connecting, TestService::kProgram, TestService::kVersion, on_second));
   std::swap(*pair->client, *connecting);
   Client& first_caller = *connecting;
   EXPECT_TRUE(pair->run_until([&] {
@@ -336,7 +337,7 @@ TEST_P(Backward, BothSidesHaveToAllowThem) {
 // B-1: a client that was not told to takes no calls, and lives on.
 TEST_P(Backward, AClientThatTakesNoneDropsThem) {
   connect(client_options(0));
-  const auto refused = rpcrdma::Backward::serve(*pair->client, 1, 1, on_client);
+  const auto refused = Reverse::serve(*pair->client, 1, 1, on_client);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kUnsupported);
   announce();
@@ -547,8 +548,8 @@ class BackwardThatOutlives : public Backward {
     ASSERT_TRUE(next);
     pair->client = std::move(*next);
     EXPECT_TRUE(pair->run_until([&] { return pair->client->connected(); }));
-    ASSERT_TRUE(rpcrdma::Backward::serve(*pair->client, TestService::kProgram,
-                                         TestService::kVersion, on_client));
+    ASSERT_TRUE(
+        Reverse::serve(*pair->client, TestService::kProgram, TestService::kVersion, on_client));
   }
   const std::vector<std::byte> data_ = pattern(1000, 3);
   std::array<int, kCalls> ends_{};
@@ -830,8 +831,7 @@ TEST(BackwardEnd, AClientOutlivesItsServer) {
     client.emplace(std::move(
         Client::begin_connect("rdma://" + std::string(server->address()), client_options())
             .value()));
-    ASSERT_TRUE(
-        rpcrdma::Backward::serve(*client, TestService::kProgram, TestService::kVersion, on_client));
+    ASSERT_TRUE(Reverse::serve(*client, TestService::kProgram, TestService::kVersion, on_client));
     const auto run_until = [&](const auto& condition) {
       const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
       while (!condition() && std::chrono::steady_clock::now() < limit) {
@@ -864,8 +864,7 @@ class LastingBackwardClient : public ::testing::Test {
     client.emplace(std::move(
         Client::begin_connect("rdma://" + std::string(server->address()), client_options())
             .value()));
-    ASSERT_TRUE(
-        rpcrdma::Backward::serve(*client, TestService::kProgram, TestService::kVersion, on_client));
+    ASSERT_TRUE(Reverse::serve(*client, TestService::kProgram, TestService::kVersion, on_client));
     run_until([&] { return client->connected(); });
     ASSERT_TRUE(client->start(std::move(client->prepare({ReadyService::kProgram, 1, 1}).value()),
                               [](Expected<Reply, Error> reply) { EXPECT_TRUE(reply); }));
@@ -925,7 +924,7 @@ class RegionService final : public Service {
 TEST_F(LastingBackwardClient, IsAnsweredFromMemoryAsItIsNow) {
   begin();
   RegionService regions;
-  ASSERT_TRUE(rpcrdma::Backward::serve(*client, 777, 1, regions));
+  ASSERT_TRUE(Reverse::serve(*client, 777, 1, regions));
   const auto ask = [&](std::byte expected) {
     bool done = false;
     ASSERT_TRUE(ready.client->start(std::move(ready.client->prepare({777, 1, 1}).value()),
@@ -991,7 +990,7 @@ class MadeUpContext final : public CallContext {
 
 TEST(BackwardClient, NeedsACallThatCameOverAConnection) {
   const MadeUpContext context;
-  const auto made = rpcrdma::Backward::client_of(context);
+  const auto made = Reverse::client_of(context);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, Errc::kUnsupported);
   EXPECT_EQ(made.error().cause, "the call did not come over a connection of this library");

@@ -167,6 +167,23 @@ TEST_F(SteppingUp, ClientGoesOnOverRdmaOnTheSameConnection) {
   EXPECT_EQ(opened, 2U) << "it counts anew as one of RDMA";
 }
 
+TEST_F(SteppingUp, ClientThatReconnectsEndsToo) {
+  start();
+  beside([this] {
+    ClientOptions options;
+    options.reconnect.enabled = true;
+    auto plain = Client::connect("tcp://" + tcp_address, options);
+    ASSERT_TRUE(plain) << plain.error().message();
+    EXPECT_EQ(call(*plain, AgreeingService::kStepUp).value(), 0U);
+    auto client = TakeOver::step_up(*plain);
+    ASSERT_TRUE(client) << client.error().message();
+    for (int i = 0; i < 3; ++i) plain->progress();
+    EXPECT_TRUE(plain->ended());
+    EXPECT_EQ(call(*plain, AgreeingService::kStepUp).error().code, Errc::kConnectionLost);
+    EXPECT_TRUE(call(*client, AgreeingService::kStepUp));
+  });
+}
+
 TEST_F(SteppingUp, AnswerMayComeFromAnotherThread) {
   start();
   const auto peer = connect();

@@ -257,26 +257,43 @@ TEST_F(TcpClientTest, WithReconnectionACallThatTheServerDoesNotTakeFailsAlone) {
   EXPECT_EQ(results_, std::vector<std::uint32_t>{2});
 }
 
-TEST_F(TcpClientTest, TakesTheNextServerOfAListWhenOneIsLost) {
-  RawListener other([this] {
-    if (client_) client_->progress();
-  });
+TEST_F(TcpClientTest, TakesTheNextServerOfAListWhenOneIsGone) {
+  auto first = std::make_unique<RawListener>([this] { pump(); });
+  RawListener other([this] { pump(); });
   ClientOptions options;
   options.reconnect.enabled = true;
-  auto client =
-      Client::begin_connect("tcp://" + listener_.address() + "," + other.address(), options);
+  auto client = Client::begin_connect("tcp://" + first->address() + "," + other.address(), options);
   ASSERT_TRUE(client) << client.error().message();
   client_.emplace(std::move(*client));
-  peer_ = listener_.accept();
+  peer_ = first->accept();
   ASSERT_TRUE(peer_);
   ASSERT_TRUE(run_until([&] { return client_->connected(); }));
   start();
   const std::uint32_t xid = next_xid();
+  first.reset();
   peer_->finish();
   peer_ = other.accept();
   ASSERT_TRUE(peer_);
   EXPECT_EQ(client_->peer_address(), other.address());
   EXPECT_EQ(next_xid(), xid);
+}
+
+TEST_F(TcpClientTest, WithReconnectionAReplyOverTheLimitFailsAtOnce) {
+  ClientOptions options;
+  options.reconnect.enabled = true;
+  options.tcp.record_size_max = 1000;
+  connect(options);
+  start();
+  (void)next_xid();
+  ASSERT_TRUE(peer_->send(record(Message(1001))));
+  ASSERT_TRUE(run_until([&] { return ended() == 1; }));
+  EXPECT_EQ(errors_.at(0).code, Errc::kBadReply);
+  start();
+  peer_ = listener_.accept();
+  ASSERT_TRUE(peer_);
+  ASSERT_TRUE(peer_->send(record(answer(next_xid(), 2))));
+  ASSERT_TRUE(run_until([&] { return ended() == 2; }));
+  EXPECT_EQ(results_, std::vector<std::uint32_t>{2});
 }
 
 TEST_F(TcpClientTest, WhatOnlyRdmaHasIsRefused) {

@@ -198,7 +198,9 @@ void CallFlow::free(std::uint32_t index) {
 void CallFlow::take_steps() {
   if (steps_.under_way() == 0) [[likely]]
     return;
-  if (next_cancel_ && *next_cancel_ <= round_.time()) {
+  if (closing_) {
+    cancel_sealing();
+  } else if (next_cancel_ && *next_cancel_ <= round_.time()) {
     next_cancel_ = calls_.cancel_sealing(round_.time(),
                                          [this](CallSlot& slot) { steps_.cancel_soon(slot.step); });
   }

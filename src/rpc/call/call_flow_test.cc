@@ -314,6 +314,19 @@ TEST_F(SealedFlowTest, CallWhoseTimeEndsDuringItsSealIsCancelledAndNotSent) {
   EXPECT_TRUE(carrier().sent.empty());
 }
 
+TEST_F(SealedFlowTest, CloseCancelsASealAlsoWithoutAConnection) {
+  auth.seals_later = true;
+  (void)start();
+  client().is_refused = true;
+  cut();
+  EXPECT_EQ(auth.cancelled, 0) << "it may go over the next connection";
+  client().close();
+  client().progress();
+  EXPECT_GE(auth.cancelled, 1);
+  end_step();
+  EXPECT_EQ(ends, std::vector<Answer>{Errc::kCanceled});
+}
+
 TEST_F(SealedFlowTest, NothingGoesOutOfAStepThatEndsAfterClose) {
   auth.seals_later = true;
   (void)start();

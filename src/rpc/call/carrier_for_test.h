@@ -146,6 +146,7 @@ class ClientForTest final : public ClientImpl, private ConnectionMaker {
   bool is_refused = false;            // every attempt to connect
   bool comes_up = true;               // at once, when an attempt is made
   bool gave_up = false;               // this side has ended the connection
+  bool is_served = true;              // the server takes the connections
   int woken = 0;
 
  private:
@@ -164,6 +165,7 @@ class ClientForTest final : public ClientImpl, private ConnectionMaker {
     carrier.up = comes_up;
     return {};
   }
+  bool is_taken() const noexcept override { return is_served; }
   bool is_lost() const noexcept override {
     return has_connection_ && !carrier.up && carrier.calls_in_flight() == 0;
   }

@@ -151,8 +151,8 @@ void ConnectingClient::progress() {
 }
 
 void ConnectingClient::pump() noexcept {
-  const bool is_idle =
-      connection_ == nullptr && !connector_.next_attempt() && flow_.calls_in_flight() == 0;
+  const bool is_idle = connection_ == nullptr && !connector_.next_attempt() &&
+                       flow_.calls_in_flight() == 0 && !flow_.calls().own_is_under_way();
   if (is_idle) return;
   const rpc::BackwardAnswers::InTurn turn(answers_, link_);
   flow_.round().begin(provider_.now());

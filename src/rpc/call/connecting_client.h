@@ -81,6 +81,7 @@ class ConnectingClient final : public ClientImpl,
   // ConnectionMaker.
   Expected<void, Error> begin(const std::string& address) override;
   void handle_up() override { carrier_.memory().attach_all(); }
+  bool is_taken() const noexcept override { return true; }  // the set-up has an answer
   bool is_lost() const noexcept override {
     return connection_ != nullptr && connection_->ended() && carrier_.calls_in_flight() == 0;
   }

@@ -20,7 +20,10 @@ void Connector::handle_failure(std::string cause) {
 }
 
 void Connector::maintain(bool is_up) {
-  if (flow_.is_closing()) return flow_.waiting().fail(true);
+  if (flow_.is_closing()) {
+    next_attempt_.reset();
+    return flow_.waiting().fail(true);
+  }
   if (is_up && !was_up_) {
     was_up_ = true;
     flow_.history().note_connected();
@@ -42,13 +45,15 @@ bool Connector::may_send(std::uint32_t calls_in_flight) noexcept {
 void Connector::handle_loss() {
   forget_losses_if_heard();
   const Error loss = maker_.loss();
-  if (was_up_) {
-    backoff_.reset();
-    ++losses_in_a_row_;
-  }
+  // A server that never took the connection may be full, or may be none: it is not asked more often
+  // for that, and its end says nothing about the calls.
+  const bool was_taken = was_up_ && maker_.is_taken();
+  if (was_up_) ++losses_in_a_row_;
+  if (was_taken) backoff_.reset();
+  stays_ = was_taken;
   handle_failure(loss.cause);
-  // A connection that this side gave up, for a call that timed out, says nothing about the others.
-  if (was_up_ && !maker_.was_given_up()) blame_lonely_call(loss);
+  // Neither does that of a connection that this side gave up, for a call that timed out.
+  if (was_taken && !maker_.was_given_up()) blame_lonely_call(loss);
   maker_.retire();
 }
 
@@ -66,7 +71,7 @@ void Connector::blame_lonely_call(const Error& loss) {
 
 void Connector::try_next() {
   handle_begun();
-  at_ = (at_ + 1) % addresses_.size();
+  if (!std::exchange(stays_, false)) at_ = (at_ + 1) % addresses_.size();
   if (auto begun = maker_.begin(addresses_[at_]); !begun) {
     return handle_failure(std::move(begun.error().cause));
   }

@@ -24,6 +24,8 @@ class ConnectionMaker {
   virtual Expected<void, Error> begin(const std::string& address) = 0;
   // It is up for the first time.
   virtual void handle_up() {}
+  // The server itself has taken the connection that is up, not the system in its place.
+  virtual bool is_taken() const noexcept = 0;
   // There was a connection, and it has ended with all calls that were sent over it.
   virtual bool is_lost() const noexcept = 0;
   // Says why it was lost.
@@ -47,8 +49,9 @@ class Connector {
         options_(options),
         backoff_(options, flow.prepared().last_xid()) {}
 
-  // Starts to make the first connection, to one of these; the next attempt is for the next one.
-  // Precondition: there is at least one.
+  // Starts to make the first connection, to the first of these. A connection that was taken is made
+  // again at its own address first; after each failure comes the next one. Precondition: there is
+  // at least one.
   Expected<void, Error> begin(std::vector<std::string> addresses);
   bool enabled() const noexcept { return options_.enabled; }
   // In each round of the client, if it is enabled(): handles what has become of the connection, and
@@ -84,6 +87,7 @@ class Connector {
   std::vector<std::string> addresses_;
   std::size_t at_ = 0;                   // in addresses_: of the connection
   bool was_up_ = false;                  // the connection that there is
+  bool stays_ = false;                   // the next attempt is at the same address
   std::optional<Instant> next_attempt_;  // set: there is no connection, and none is being made
   std::uint32_t losses_in_a_row_ = 0;    // without a reply in between
   std::string last_failure_;             // empty: none yet

@@ -77,11 +77,33 @@ TEST_F(ConnectorTest, ConnectionThatWasUpMakesTheNextDelayShort) {
   EXPECT_LE(next_delay(), milliseconds(100));
 }
 
-TEST_F(ConnectorTest, TriesTheAddressesInTurn) {
+TEST_F(ConnectorTest, TriesTheAddressOfTheLostConnectionFirstAndThenTheOthersInTurn) {
   client.is_refused = true;
   cut();
   for (int i = 0; i < 3; ++i) client.pass(seconds(2));
-  EXPECT_EQ(client.attempts, (std::vector<std::string>{"first", "second", "first", "second"}));
+  EXPECT_EQ(client.attempts, (std::vector<std::string>{"first", "first", "second", "first"}));
+}
+
+TEST_F(ConnectorTest, ServerThatNeverTakesItsConnectionsIsAskedLessAndLessAndBlamesNoCall) {
+  client.is_served = false;
+  start();
+  milliseconds last{0};
+  for (int losses = 0; losses < 10; ++losses) {
+    cut();
+    last = next_delay();
+    reconnect();
+  }
+  EXPECT_TRUE(ends.empty()) << "nobody has read the call";
+  EXPECT_GE(last, milliseconds(800));
+}
+
+TEST_F(ConnectorTest, NothingIsLeftToWaitForAfterClose) {
+  client.is_refused = true;
+  cut();
+  ASSERT_TRUE(client.connector.next_attempt());
+  client.close();
+  client.progress();
+  EXPECT_EQ(client.connector.next_attempt(), std::nullopt);
 }
 
 TEST_F(ConnectorTest, AfterTwoLossesWithoutAReplyCallsGoOneAtATime) {

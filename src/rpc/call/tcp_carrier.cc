@@ -219,6 +219,13 @@ void TcpCarrier::time_out() {
   }
 }
 
+// The connection has ended for a reply that this side does not take. The next one would have the
+// same end.
+bool TcpCarrier::is_reply_refused() const noexcept {
+  const tcp::EndKind end = connection_->cause().kind;
+  return end == tcp::EndKind::kTooLarge || end == tcp::EndKind::kTooManyFragments;
+}
+
 void TcpCarrier::lose_all() {
   next_deadline_.reset();
   for (std::uint32_t i = 0; i < sent_.size() && in_flight_ > 0; ++i) {
@@ -226,8 +233,9 @@ void TcpCarrier::lose_all() {
     if (slot.state != CallState::kStarted) continue;
     note_end(sent_[i]);
     sent_[i].reply = {};
-    if (gave_up_ && slot.deadline <= flow_.now()) {
-      flow_.fail(i, flow_.lost_error());  // it is the one that has not gone
+    const bool is_untaken = gave_up_ && slot.deadline <= flow_.now();
+    if (is_untaken || is_reply_refused()) {
+      flow_.fail(i, flow_.lost_error());
     } else {
       flow_.lose(i);
     }
@@ -248,9 +256,7 @@ Error TcpCarrier::explain(engine::CallError error) const {
   if (end.kind == tcp::EndKind::kStalled && !connection_->connected()) {
     cause = "nothing answered within ProviderOptions::setup_timeout_client";
   }
-  // Connecting anew would be of no use against these.
-  const bool is_bad =
-      end.kind == tcp::EndKind::kTooLarge || end.kind == tcp::EndKind::kTooManyFragments;
+  const bool is_bad = connection_ != nullptr && is_reply_refused();
   return {is_bad ? Errc::kBadReply : Errc::kConnectionLost, "the connection", peer_,
           std::move(cause)};
 }

@@ -39,6 +39,11 @@ class TcpCarrier final : public Carrier {
   // A call timed out whose message the server had not taken: its memory was the caller's again only
   // when the connection had let go of it.
   bool was_given_up() const noexcept { return gave_up_; }
+  // Returns whether the server has sent anything over this connection.
+  bool has_received() const noexcept {
+    return connection_ != nullptr && connection_->bytes_received() > 0;
+  }
+  bool has_stepped_up() const noexcept { return stepped_up_; }
   // Says why the connection has ended; nullopt: there is none.
   std::optional<tcp::End> cause() const noexcept;
   // Returns the socket, for RDMA; the connection has ended then. Nothing: see
@@ -80,6 +85,7 @@ class TcpCarrier final : public Carrier {
   void complete(std::uint32_t index);
   std::optional<Error> read(CallSlot& slot);
   void time_out();
+  bool is_reply_refused() const noexcept;
   void lose_all();
   void note_end(Sent& sent) noexcept;
 

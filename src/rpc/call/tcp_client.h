@@ -43,7 +43,7 @@ class TcpClient final : public ClientImpl, private rpc::ConnectionMaker {
   TcpClient(std::unique_ptr<posix::Reactor> reactor, const ClientOptions& options);
 
   bool waits_for_next() const noexcept override {
-    return connector_.enabled() && !flow_.is_closing();
+    return connector_.enabled() && !flow_.is_closing() && !carrier_.has_stepped_up();
   }
   bool may_send() noexcept override {
     return connected() && connector_.may_send(carrier_.calls_in_flight());
@@ -52,7 +52,10 @@ class TcpClient final : public ClientImpl, private rpc::ConnectionMaker {
 
   // ConnectionMaker.
   Expected<void, Error> begin(const std::string& address) override;
-  bool is_lost() const noexcept override { return carrier_.is_lost(); }
+  bool is_taken() const noexcept override { return carrier_.has_received(); }
+  bool is_lost() const noexcept override {
+    return carrier_.is_lost() && !carrier_.has_stepped_up();
+  }
   Error loss() const override { return carrier_.explain(engine::CallError::kConnectionLost); }
   bool was_given_up() const noexcept override { return carrier_.was_given_up(); }
   void retire() override { carrier_.retire(); }
