@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "base/assert.h"
@@ -16,8 +17,6 @@
 #include "rpc/time_limit.h"
 
 namespace rpcrdma {
-
-using rpc::RdmaPeer;
 
 namespace {
 
@@ -34,9 +33,76 @@ void drop(rpc::ConnectionLog& log, const rdma::Incoming& incoming) {
   log.drop(peer, kRdma, rpc::is_stopping(peer));
 }
 
-// Ends the idle connection of a host over which fewest messages came. Returns false if the host has
-// none.
-bool end_spare_of(const std::string& host, const rpc::PeerTable& peers) {
+}  // namespace
+
+// --- RdmaPeer ----------------------------------------------------------------------------------
+
+class ServerImpl::RdmaPeer final : public rpc::Peer {
+ public:
+  static constexpr auto kTransport = kRdma;
+
+  RdmaPeer(ServerImpl& server, std::unique_ptr<rpc::Session> of_peer,
+           std::unique_ptr<transport::Connection> to_peer)
+      : Peer(server.peers_, kTransport, of_peer->serving()),
+        session(std::move(of_peer)),
+        connection(std::move(to_peer)),
+        server_(server) {
+    session->tell_news_to(*this);
+    reports_news_ = connection->tell_news_to(*this);
+  }
+  bool take_turn(Instant now) override;
+  State settle(Instant now) override { return server_.settle(*this, now); }
+  std::optional<Instant> next_deadline() const override {
+    return engine::earlier(connection->engine().poll_timeout(), idle_deadline_);
+  }
+  // Ends the connection if it has been idle for so long. Called behind each turn.
+  void end_if_idle(Instant now, std::chrono::nanoseconds timeout);
+  // Ends the idle connection of a host over which fewest messages came. Returns false if the host
+  // has none.
+  static bool end_spare_of(const std::string& host, const rpc::PeerTable& peers);
+  // Reports that the set-up is complete.
+  void report_ready(rpc::ConnectionLog& log, std::string_view provider);
+  bool is_idle() const noexcept {
+    return session->idle() && connection->engine().calls_in_flight() == 0;
+  }
+
+  // The connection goes before the session: nothing may move in the memory that calls still hold.
+  const std::unique_ptr<rpc::Session> session;
+  const std::unique_ptr<transport::Connection> connection;
+  bool is_ready = false;           // its set-up is complete, and was reported
+  bool has_ended_at_rest = false;  // no call was under way
+
+ private:
+  ServerImpl& server_;
+  // The time when it will have been idle for too long; nullopt if it is not idle.
+  std::optional<Instant> idle_deadline_;
+  std::uint64_t messages_seen_ = 0;  // that had come when its idle time began
+};
+
+bool ServerImpl::RdmaPeer::take_turn(Instant now) {
+  const engine::Connection& engine = connection->engine();
+  const bool was_at_rest = !connection->ended() && session->idle();
+  const std::uint64_t calls_before = engine.counters().calls_ended;
+  const bool is_done = session->progress(now);
+  if (was_at_rest && connection->ended()) {
+    has_ended_at_rest = session->idle() && engine.counters().calls_ended == calls_before;
+  }
+  return is_done;
+}
+
+void ServerImpl::RdmaPeer::end_if_idle(Instant now, std::chrono::nanoseconds timeout) {
+  if (!is_idle()) return idle_deadline_.reset();
+  const std::uint64_t messages = connection->engine().counters().messages_received;
+  if (!idle_deadline_ || std::exchange(messages_seen_, messages) != messages) {
+    messages_seen_ = messages;
+    idle_deadline_ = now + timeout;
+  } else if (*idle_deadline_ <= now) {
+    idle_deadline_.reset();
+    session->disconnect();
+  }
+}
+
+bool ServerImpl::RdmaPeer::end_spare_of(const std::string& host, const rpc::PeerTable& peers) {
   const auto messages = [](const RdmaPeer& of) {
     return of.connection->engine().counters().messages_received;
   };
@@ -51,16 +117,14 @@ bool end_spare_of(const std::string& host, const rpc::PeerTable& peers) {
   return true;
 }
 
-// Reports that the set-up of a connection is complete. No message has shown the version yet.
-void note_ready(rpc::ConnectionLog& log, std::string_view provider, RdmaPeer& peer) {
-  peer.is_ready = true;
-  const transport::Connection& connection = *peer.connection;
-  constexpr std::uint32_t kVersionUnknown = 0;
-  log.note_ready(connection.peer_address(), rpc::terms_of(connection, provider, kVersionUnknown,
-                                                          connection.engine().credits_granted()));
+void ServerImpl::RdmaPeer::report_ready(rpc::ConnectionLog& log, std::string_view provider) {
+  is_ready = true;
+  constexpr std::uint32_t kVersionUnknown = 0;  // no message has shown it yet
+  log.note_ready(connection->peer_address(), rpc::terms_of(*connection, provider, kVersionUnknown,
+                                                           connection->engine().credits_granted()));
 }
 
-}  // namespace
+// --- ServerImpl --------------------------------------------------------------------------------
 
 ServerImpl::ServerImpl(rpc::ServerState& state, std::unique_ptr<rdma::Provider> owned,
                        rdma::Provider* provider)
@@ -233,7 +297,7 @@ rpc::Peer::State ServerImpl::settle(RdmaPeer& peer, Instant now) {
   if (options_.idle_timeout.count() > 0) peer.end_if_idle(now, rpc::limited(options_.idle_timeout));
   rpc::Session& session = *peer.session;
   if (!peer.is_ready && peer.connection->connected()) [[unlikely]] {
-    note_ready(log_, loop_.provider()->name(), peer);
+    peer.report_ready(log_, loop_.provider()->name());
   }
   if (draining_ && (session.idle() || drain_is_over_)) session.disconnect();
   if (!peer.connection->ended()) [[likely]]
@@ -250,7 +314,7 @@ void ServerImpl::accept_connections() {
       // The other connection does not go at once, so there may be one too many for a moment.
       const auto host = log_.is_full(kRdma) ? shares_.host_above(peer) : std::nullopt;
       const bool may_exceed =
-          host && spare_pace_.may_take(loop_.now()) && end_spare_of(*host, peers_);
+          host && spare_pace_.may_take(loop_.now()) && RdmaPeer::end_spare_of(*host, peers_);
       if (!log_.admit(peer, kRdma, may_exceed)) continue;  // refused by being destroyed
       // The shards get connections in turn.
       rpc::ShardInbox& next = state_.deal_rdma(incoming->peer_address());
@@ -292,7 +356,7 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
       Connection::answered_slot_count(Role::kServer, engine_options_));
   if (options_.receives_max > 0)
     (*connection)->engine().set_credits(share_of(peers_.count<RdmaPeer>() + 1));
-  peers_.add(std::make_unique<RdmaPeer>(peers_, *this, std::move(session), std::move(*connection)));
+  peers_.add(std::make_unique<RdmaPeer>(*this, std::move(session), std::move(*connection)));
   shares_.add(peer);
   log_.open(peer);
 }

@@ -13,7 +13,6 @@
 #include "rpc/serve/heap_return.h"
 #include "rpc/serve/host_shares.h"
 #include "rpc/serve/peer_table.h"
-#include "rpc/serve/rdma_peer.h"
 #include "rpc/serve/server_loop.h"
 #include "rpc/serve/server_state.h"
 #include "rpc/serve/session.h"
@@ -80,11 +79,11 @@ class ServerImpl final : public rpc::Mailbox {
   // For its own thread; others ask the board.
   rpc::ShardFigures figures() const;
   rpc::FigureBoard& board() noexcept { return board_; }
-  // Called behind each turn of an RDMA connection, see rpc::Peer.
-  rpc::Peer::State settle(rpc::RdmaPeer& peer, Instant now);
   std::uint64_t turns() const noexcept { return peers_.turns(); }  // of all connections
 
  private:
+  class RdmaPeer;  // one of the peers
+
   void await_steps();
 
   // Returns the share of each connection in ServerOptions::receives_max.
@@ -97,7 +96,8 @@ class ServerImpl final : public rpc::Mailbox {
   void take_inbox(Instant now);
   void accept_connections();
   void accept(std::unique_ptr<rdma::Incoming> incoming);
-  void report_end(rpc::RdmaPeer& peer);
+  rpc::Peer::State settle(RdmaPeer& peer, Instant now);
+  void report_end(RdmaPeer& peer);
   void notice_failure();
   void drain(Instant now);
   void arm_timer();

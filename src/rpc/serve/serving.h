@@ -12,7 +12,6 @@
 #include "oncrpc/registry.h"
 #include "rpc/serve/duplicate_calls.h"
 #include "rpc/serve/incoming_call.h"
-#include "rpc/serve/mailbox.h"
 #include "rpc/serve/reply_cache.h"
 #include "rpc/serve/reply_carrier.h"
 #include "rpcrdma/service.h"

@@ -18,7 +18,6 @@
 #include "rpc/serve/backward_caller.h"
 #include "rpc/serve/call_memory.h"
 #include "rpc/serve/incoming_call.h"
-#include "rpc/serve/mailbox.h"
 #include "rpc/serve/memory_queue.h"
 #include "rpc/serve/read_chunk_memory.h"
 #include "rpc/serve/reply_cache.h"

@@ -157,6 +157,19 @@ void TcpServer::open(posix::Fd socket, Instant now) {
   log_.open(peer);
 }
 
+// Returns the connection without a call for longest of those for which this is true; null if there
+// is none.
+template <class Is>
+TcpServer::Link* TcpServer::oldest_of(Is&& is) const {
+  Link* oldest = nullptr;
+  shared_.peers.for_each<Link>([&](Link& link) {
+    const TcpSession& session = *link.session;
+    if (!is(session)) return;
+    if (oldest == nullptr || session.last_call() < oldest->session->last_call()) oldest = &link;
+  });
+  return oldest;
+}
+
 // A client that has made calls, and takes their replies, keeps its connection: there may be a mount
 // behind it. Silent ones, and those that leave their replies, make room; and then idle ones of a
 // host that has more than its share, whose mounts connect again. Returns nullopt if there is room
@@ -164,7 +177,7 @@ void TcpServer::open(posix::Fd socket, Instant now) {
 std::optional<Error> TcpServer::make_room(std::string_view peer, Instant now) {
   const std::size_t count = shared_.peers.count<Link>();
   if (options_.connections_max == 0 || count < options_.connections_max) return std::nullopt;
-  Link* leaves = oldest_silent(now);
+  Link* leaves = oldest_of([now](const TcpSession& each) { return each.may_make_room(now); });
   if (leaves == nullptr) leaves = spare_for(peer, now);
   if (leaves == nullptr) {
     return Error{
@@ -178,29 +191,13 @@ std::optional<Error> TcpServer::make_room(std::string_view peer, Instant now) {
   return std::nullopt;
 }
 
-// Returns the connection that may make room and has been without a call longest; null: there is
-// none.
-TcpServer::Link* TcpServer::oldest_silent(Instant now) const {
-  Link* oldest = nullptr;
-  shared_.peers.for_each<Link>([&](Link& link) {
-    if (!link.session->may_make_room(now)) return;
-    if (oldest == nullptr || link.session->last_call() < oldest->session->last_call()) {
-      oldest = &link;
-    }
-  });
-  return oldest;
-}
-
 // Returns the connection that was idle longest of the host that has to leave one; null: there is
 // none.
 TcpServer::Link* TcpServer::spare_for(std::string_view peer, Instant now) {
   const auto host = shares_.host_above(peer);
   if (!host || !spare_pace_.may_take(now)) return nullptr;
-  Link* spare = nullptr;
-  shared_.peers.for_each<Link>([&](Link& link) {
-    const TcpSession& session = *link.session;
-    if (!session.idle_since() || host_of(session.peer_address()) != *host) return;
-    if (spare == nullptr || session.last_call() < spare->session->last_call()) spare = &link;
+  Link* const spare = oldest_of([&host](const TcpSession& each) {
+    return each.idle_since() && host_of(each.peer_address()) == *host;
   });
   return spare != nullptr && spare->session->is_peer_quiet() ? spare : nullptr;
 }

@@ -12,8 +12,8 @@
 #include "posix/reactor.h"
 #include "rpc/pool_memory.h"
 #include "rpc/serve/host_shares.h"
-#include "rpc/serve/mailbox.h"
 #include "rpc/serve/peer_table.h"
+#include "rpc/serve/reply_carrier.h"
 #include "rpc/serve/server_loop.h"
 #include "rpc/serve/server_state.h"
 #include "rpc/serve/shard_inbox.h"
@@ -64,7 +64,8 @@ class TcpServer {
 
   void open(posix::Fd socket, Instant now);
   std::optional<Error> make_room(std::string_view peer, Instant now);
-  Link* oldest_silent(Instant now) const;
+  template <class Is>
+  Link* oldest_of(Is&& is) const;
   Link* spare_for(std::string_view peer, Instant now);
   void deal(posix::Fd socket, Instant now);
   std::optional<Instant> idle_deadline(const TcpSession& session) const noexcept;

@@ -16,7 +16,6 @@
 #include "base/ring.h"
 #include "oncrpc/registry.h"
 #include "rpc/serve/incoming_call.h"
-#include "rpc/serve/mailbox.h"
 #include "rpc/serve/reply_carrier.h"
 #include "rpc/serve/serving.h"
 #include "rpcrdma/counters.h"
