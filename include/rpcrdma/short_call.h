@@ -41,17 +41,15 @@ inline constexpr bool kIsNumber = std::is_same_v<T, bool> || std::is_same_v<T, f
 
 // A fixed array is opaque[n] in XDR, which has no count in front of it.
 template <class T>
-inline constexpr bool kIsFixedBytes = false;
+inline constexpr bool kIsFixedBytes =
+    std::is_array_v<T>&& std::is_same_v<std::remove_extent_t<T>, std::byte>;
 template <std::size_t N>
 inline constexpr bool kIsFixedBytes<std::array<std::byte, N>> = true;
-template <std::size_t N>
-inline constexpr bool kIsFixedBytes<std::byte[N]> = true;
 
 // An array of char that may change need not end with a zero.
 template <class T>
-inline constexpr bool kIsCharArray = false;
-template <std::size_t N>
-inline constexpr bool kIsCharArray<char[N]> = true;
+inline constexpr bool kIsCharArray =
+    std::is_array_v<T>&& std::is_same_v<std::remove_extent_t<T>, char>;
 
 // GCC 12 destroys an aggregate twice that is created within an awaited expression.
 template <class T>

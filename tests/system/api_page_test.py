@@ -15,6 +15,7 @@ HEADERS = ["short_call.h", "coroutine.h", "function_service.h", "server.h", "tes
 REFUSED = [
     ("args(nullptr)", "an argument must be a value"),
     ("args(std::array<std::byte, 8>{})", "opaque[n] is for the long form"),
+    ("args(raw)", "opaque[n] is for the long form"),
     ("args(buffer)", "an array need not end with a zero"),
     ("args('x')", ""),
     ("args(std::vector<char>(3))", ""),
@@ -30,7 +31,7 @@ def wrongly_accepted(compiler):
     """Says which of REFUSED compile, or fail for another reason."""
     start = ("#include <rpcrdma/coroutine.h>\n#include <rpcrdma/short_call.h>\n"
              "struct named { std::string name; };\nusing rpcrdma::args;\n")
-    call = "void f(rpcrdma::Client& client, char (&buffer)[8]) {{ (void)buffer; (void)client.call({{1, 1, 1}}, {}); }}\n"
+    call = "void f(rpcrdma::Client& client, char (&buffer)[8], std::byte (&raw)[8]) {{ (void)buffer; (void)raw; (void)client.call({{1, 1, 1}}, {}); }}\n"
     if compiled(compiler, start + call.format('args("text")')).returncode:
         yield "not even a call with a text compiles"
     for arguments, words in REFUSED:
