@@ -61,6 +61,10 @@ class RPCRDMA_EXPORT Server {
   // but calls in the reverse direction (Backward::client_of()) fail with kUnsupported. A tcp://
   // connection may step up: CallContext::step_up().
   Expected<std::string, Error> add_listener(std::string_view url);
+  // Does the same on a TCP or Unix stream socket that listens already, such as one of a service
+  // manager (socket activation). The library owns the descriptor from now on, even if this fails:
+  // kUnsupported if it is no such socket.
+  Expected<std::string, Error> add_listener(int descriptor);
   Server(Server&&) noexcept;
   Server& operator=(Server&&) noexcept;
   // Ends all connections at once. No service may use a CallContext of the server afterwards.

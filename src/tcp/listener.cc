@@ -1,5 +1,6 @@
 #include "tcp/listener.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -52,11 +53,42 @@ Expected<std::unique_ptr<Listener>, posix::SystemError> Listener::open(
   if (bind(fd.value(), address.pointer(), address.size) != 0) return posix::failed("bind");
   SocketFile file = is_local ? SocketFile(posix::to_string(address)) : SocketFile();
   if (listen(fd.value(), kBacklog) != 0) return posix::failed("listen");
+  return watch(reactor, std::move(fd), std::move(file));
+}
+
+Expected<std::unique_ptr<Listener>, posix::SystemError> Listener::take_over(posix::Reactor& reactor,
+                                                                            posix::Fd socket) {
+  const auto option = [&socket](int name) -> std::optional<int> {
+    int value = 0;
+    socklen_t size = sizeof(value);
+    if (getsockopt(socket.value(), SOL_SOCKET, name, &value, &size) != 0) return std::nullopt;
+    return value;
+  };
+  const auto type = option(SO_TYPE), listens = option(SO_ACCEPTCONN);
+  if (!type || !listens) return posix::failed("getsockopt");
+  if (*type != SOCK_STREAM || *listens == 0) {
+    errno = EINVAL;
+    return posix::failed("taking over a socket that does not listen for streams");
+  }
+  const int flags = fcntl(socket.value(), F_GETFL);
+  if (flags < 0 || fcntl(socket.value(), F_SETFL, flags | O_NONBLOCK) != 0 ||
+      fcntl(socket.value(), F_SETFD, FD_CLOEXEC) != 0) {
+    return posix::failed("fcntl");
+  }
+  // The file of a Unix socket stays: whoever made the socket takes it away.
+  return watch(reactor, std::move(socket), SocketFile());
+}
+
+Expected<std::unique_ptr<Listener>, posix::SystemError> Listener::watch(posix::Reactor& reactor,
+                                                                        posix::Fd socket,
+                                                                        SocketFile file) {
   posix::Address real;
   real.size = sizeof(real.storage);
-  if (getsockname(fd.value(), real.pointer(), &real.size) != 0) return posix::failed("getsockname");
+  if (getsockname(socket.value(), real.pointer(), &real.size) != 0) {
+    return posix::failed("getsockname");
+  }
   std::unique_ptr<Listener> listener(
-      new Listener(reactor, std::move(fd), std::move(file), posix::to_string(real)));
+      new Listener(reactor, std::move(socket), std::move(file), posix::to_string(real)));
   if (!reactor.watch(listener->socket_.value(), EPOLLIN | EPOLLET, *listener)) {
     return posix::failed("epoll_ctl");
   }

@@ -39,6 +39,9 @@ class Listener final : private posix::Watched {
   static Expected<std::unique_ptr<Listener>, posix::SystemError> open(posix::Reactor& reactor,
                                                                       const posix::Address& address,
                                                                       bool share_port = false);
+  // Takes a stream socket that listens already; another one is EINVAL or ENOTSOCK.
+  static Expected<std::unique_ptr<Listener>, posix::SystemError> take_over(posix::Reactor& reactor,
+                                                                           posix::Fd socket);
   ~Listener() override;
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -52,6 +55,9 @@ class Listener final : private posix::Watched {
 
  private:
   Listener(posix::Reactor& reactor, posix::Fd socket, SocketFile file, std::string address);
+  static Expected<std::unique_ptr<Listener>, posix::SystemError> watch(posix::Reactor& reactor,
+                                                                       posix::Fd socket,
+                                                                       SocketFile file);
   // Changes only: a connection that nobody accepts does not wake anybody again and again.
   void handle_ready(std::uint32_t /*events*/) override { ready_ = true; }
   void handle_deadline() override { ready_ = true; }

@@ -1,5 +1,6 @@
 // The same service over Unix sockets: unix:///PATH beside tcp:// and rdma://, through the public
 // headers.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -147,6 +148,40 @@ TEST_F(UnixTest, PeersAreToldByUserAndProcess) {
   ASSERT_FALSE(peers.empty());
   EXPECT_EQ(peers[0], "local (user " + std::to_string(::getuid()) + ", process " +
                           std::to_string(::getpid()) + ")");
+}
+
+TEST_F(UnixTest, TakesASocketThatListensAlreadyAndLeavesItsFile) {
+  const int given = unix_socket(path_, ::bind);
+  ASSERT_EQ(::listen(given, 8), 0);
+  auto server = Server::listen("tcp://127.0.0.1:0");
+  ASSERT_TRUE(server);
+  server_.emplace(std::move(*server));
+  ASSERT_TRUE(server_->add(TestService::kProgram, TestService::kVersion, service_));
+  const auto listening = server_->add_listener(given);
+  ASSERT_TRUE(listening) << listening.error().message();
+  EXPECT_EQ(*listening, path_);
+  beside([&] {
+    auto client = Client::connect(url());
+    ASSERT_TRUE(client) << client.error().message();
+    EXPECT_TRUE(call(*client, TestService::kNull));
+  });
+  server_.reset();
+  EXPECT_TRUE(is_there(path_)) << "it is the service manager's";
+  EXPECT_EQ(::fcntl(given, F_GETFD), -1) << "the socket was the server's";
+}
+
+TEST_F(UnixTest, RefusesAndClosesADescriptorThatDoesNotListen) {
+  start();
+  const std::string file = folder_ + "/other";
+  for (const int given : {unix_socket(file, ::bind), ::socket(AF_INET, SOCK_DGRAM, 0),
+                          ::open("/dev/null", O_RDONLY | O_CLOEXEC)}) {
+    const auto listening = server_->add_listener(given);
+    ASSERT_FALSE(listening);
+    EXPECT_EQ(listening.error().code, Errc::kUnsupported);
+    EXPECT_EQ(listening.error().peer, "descriptor " + std::to_string(given));
+    EXPECT_EQ(::fcntl(given, F_GETFD), -1) << "it was left open";
+  }
+  ::unlink(file.c_str());
 }
 
 TEST_F(UnixTest, StandsBesideTcpAndRdma) {

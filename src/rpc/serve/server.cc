@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "posix/fd.h"
 #include "rpc/errors.h"
 #include "rpc/serve/shard_group.h"
 #include "rpc/url.h"
@@ -60,6 +61,14 @@ Expected<std::string, Error> Server::add_listener(std::string_view url) {
     return Unexpected<Error>(still.error());
   }
   return listen_with(*shards_, url);
+}
+
+Expected<std::string, Error> Server::add_listener(int descriptor) {
+  posix::Fd socket(descriptor);
+  if (auto still = shards_->expect_still("listening"); !still) {
+    return Unexpected<Error>(still.error());
+  }
+  return shards_->listen_tcp(std::move(socket));
 }
 
 Expected<void, Error> Server::accept_flavor(AuthFlavor flavor, ServerAuth& auth) {

@@ -191,6 +191,12 @@ Expected<std::string, Error> ServerImpl::listen_tcp(std::string_view address) {
   return real;
 }
 
+Expected<std::string, Error> ServerImpl::listen_tcp(posix::Fd socket) {
+  auto real = tcp_.listen(std::move(socket));
+  if (real && address_.empty()) address_ = *real;
+  return real;
+}
+
 Expected<void, Error> ServerImpl::prepare_tcp() {
   const auto reactor = loop_.reactor();
   if (!reactor) return Unexpected<Error>(reactor.error());

@@ -38,6 +38,7 @@ class ServerImpl final : public rpc::Mailbox {
   // Listen at a numeric address, and return it with the real port. The first one is address().
   Expected<std::string, Error> listen(std::string_view address);
   Expected<std::string, Error> listen_tcp(std::string_view address);
+  Expected<std::string, Error> listen_tcp(posix::Fd socket);
   // Precondition: there is no provider.
   Expected<void, Error> set_provider(std::unique_ptr<rdma::Provider> provider);
   // Precondition: set_provider() was called, and no listen() has succeeded since.

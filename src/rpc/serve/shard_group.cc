@@ -105,13 +105,23 @@ Expected<std::string, Error> ShardGroup::listen_rdma(const std::string& address)
   return listening;
 }
 
-Expected<std::string, Error> ShardGroup::listen_tcp(const std::string& address) {
+Expected<void, Error> ShardGroup::prepare_tcp() {
   for (std::size_t i = 1; i < shards_.size(); ++i) {
     if (auto prepared = shards_[i]->impl->prepare_tcp(); !prepared) {
       return Unexpected<Error>(prepared.error());
     }
   }
+  return {};
+}
+
+Expected<std::string, Error> ShardGroup::listen_tcp(const std::string& address) {
+  if (auto prepared = prepare_tcp(); !prepared) return Unexpected<Error>(prepared.error());
   return first().listen_tcp(address);
+}
+
+Expected<std::string, Error> ShardGroup::listen_tcp(posix::Fd socket) {
+  if (auto prepared = prepare_tcp(); !prepared) return Unexpected<Error>(prepared.error());
+  return first().listen_tcp(std::move(socket));
 }
 
 Expected<void, Error> ShardGroup::add(std::uint32_t program, std::uint32_t version,

@@ -40,6 +40,7 @@ class ShardGroup {
   // address with the real port.
   Expected<std::string, Error> listen_rdma(const std::string& address);
   Expected<std::string, Error> listen_tcp(const std::string& address);
+  Expected<std::string, Error> listen_tcp(posix::Fd socket);
   Expected<void, Error> add(std::uint32_t program, std::uint32_t version, Service& service);
   Expected<void, Error> serve_messages(MessageService& service);
   Expected<void, Error> accept_flavor(AuthFlavor flavor, ServerAuth& auth);
@@ -63,6 +64,7 @@ class ShardGroup {
   };
 
   Expected<void, Error> share_provider();
+  Expected<void, Error> prepare_tcp();
   Expected<std::string, Error> listen_with_provider(const std::string& address);
   void start();
   void run(Shard& shard);

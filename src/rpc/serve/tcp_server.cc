@@ -95,6 +95,17 @@ Expected<std::string, Error> TcpServer::listen(std::string_view address) {
   return std::string(listeners_.emplace_back(std::move(*listener))->address());
 }
 
+Expected<std::string, Error> TcpServer::listen(posix::Fd socket) {
+  const std::string name = "descriptor " + std::to_string(socket.value());
+  const auto reactor = shared_.loop.reactor();
+  if (!reactor) return Unexpected<Error>(reactor.error());
+  auto listener = tcp::Listener::take_over(**reactor, std::move(socket));
+  if (!listener) {
+    return Unexpected<Error>(to_error(listener.error(), "listening", name, Errc::kUnsupported));
+  }
+  return std::string(listeners_.emplace_back(std::move(*listener))->address());
+}
+
 void TcpServer::accept_connections(Instant now) {
   for (const auto& listener : listeners_) {
     int left = kAcceptsPerRound;

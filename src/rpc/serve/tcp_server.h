@@ -43,6 +43,8 @@ class TcpServer {
 
   // Listens at a numeric "ADDR:PORT" or at a path, and returns it with the real port.
   Expected<std::string, Error> listen(std::string_view address);
+  // Does the same on a socket that listens already.
+  Expected<std::string, Error> listen(posix::Fd socket);
   bool listens() const noexcept { return !listeners_.empty(); }
 
   // Takes a connection that the first shard has accepted for this one, and that was admitted.
