@@ -32,22 +32,6 @@ fs::path state_directory() {
   return home != nullptr && *home == '/' ? fs::path(home) / ".local/state/rpcrdma" : fs::path();
 }
 
-// The key, and where it is; without a place for it, one that is new each time.
-std::string key_path(const NfsOptions& options, StderrLog& log) {
-  if (!options.key_path.empty()) return options.key_path;
-  const fs::path directory = state_directory();
-  std::error_code error;
-  if (!directory.empty()) fs::create_directories(directory, error);
-  if (directory.empty() || error || ::access(directory.c_str(), W_OK | X_OK) != 0) {
-    log.write(blob::LogLevel::kWarning,
-              fmt::format("no place for the key of file handles ({}): after a restart clients have "
-                          "to mount anew; name a file with --handle-key",
-                          directory.empty() ? "HOME is not set" : directory.string()));
-    return {};
-  }
-  return directory / "handle-key";
-}
-
 nfs::Export parsed(const std::string& text, StderrLog& log) {
   std::vector<std::string> warnings;
   auto made = nfs::parse_export(text, warnings);
@@ -89,13 +73,11 @@ std::vector<nfs::Export> named_exports(const NfsOptions& options, StderrLog& log
   return exports;
 }
 
-std::vector<nfs::Export> exports_of(const NfsOptions& options, StderrLog& log) {
-  std::vector<nfs::Export> exports = named_exports(options, log);
-  if (!options.is_read_only) return exports;
-  for (nfs::Export& each : exports) {
-    for (nfs::ExportClient& client : each.clients) client.rules.is_read_only = true;
-  }
-  return exports;
+bool has_kerberos(const nfs::Export& made) {
+  const auto is_kerberos = [](Protection each) { return each != Protection::kSys; };
+  return std::ranges::any_of(made.clients, [&](const nfs::ExportClient& client) {
+    return std::ranges::any_of(client.rules.security, is_kerberos);
+  });
 }
 
 // "ADDR:PORT" in two; an IPv6 address keeps its brackets.
@@ -121,6 +103,30 @@ std::string security_of(const nfs::Export& made) {
 
 }  // namespace
 
+std::string key_path(const NfsOptions& options, StderrLog& log) {
+  if (!options.key_path.empty()) return options.key_path;
+  const fs::path directory = state_directory();
+  std::error_code error;
+  if (!directory.empty()) fs::create_directories(directory, error);
+  if (directory.empty() || error || ::access(directory.c_str(), W_OK | X_OK) != 0) {
+    log.write(blob::LogLevel::kWarning,
+              fmt::format("no place for the key of file handles ({}): after a restart clients have "
+                          "to mount anew; name a file with --handle-key",
+                          directory.empty() ? "HOME is not set" : directory.string()));
+    return {};
+  }
+  return directory / "handle-key";
+}
+
+std::vector<nfs::Export> exports_of(const NfsOptions& options, StderrLog& log) {
+  std::vector<nfs::Export> exports = named_exports(options, log);
+  if (!options.is_read_only) return exports;
+  for (nfs::Export& each : exports) {
+    for (nfs::ExportClient& client : each.clients) client.rules.is_read_only = true;
+  }
+  return exports;
+}
+
 std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log,
                                             RareLine& notes) {
   nfs::ExporterOptions wanted;
@@ -136,28 +142,36 @@ std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog
                                                 : HandleKind::kAny;
   wanted.report = [&log](const std::string& what) { log.write(blob::LogLevel::kWarning, what); };
   wanted.inform = [&notes](const std::string& what) { notes.write(what); };
+  wanted.report_mount = [&log](const std::string& what) { log.write(blob::LogLevel::kInfo, what); };
   auto exporter = nfs::Exporter::open(std::move(wanted));
   if (!exporter) fail(kUsage, exporter.error());
   for (const std::string& note : (*exporter)->notes()) log.write(blob::LogLevel::kWarning, note);
   return std::move(*exporter);
 }
 
+bool wants_kerberos(const std::vector<nfs::Export>& exports) {
+  return std::ranges::any_of(exports, has_kerberos);
+}
+
 bool wants_kerberos(const nfs::Exporter& exporter) {
-  const auto is_kerberos = [](Protection each) { return each != Protection::kSys; };
-  return std::ranges::any_of(exporter.exports().all(), [&](const nfs::ServedExport& each) {
-    return std::ranges::any_of(each.rules.clients, [&](const nfs::ExportClient& client) {
-      return std::ranges::any_of(client.rules.security, is_kerberos);
-    });
+  return exporter.exports().read([](const nfs::ExportList& exports) {
+    return std::ranges::any_of(exports.all(), has_kerberos, &nfs::ExportList::Entry::rules);
   });
+}
+
+bool takes_sys_alone(const std::vector<Protection>& allowed) {
+  return allowed == std::vector<Protection>{Protection::kSys};
 }
 
 std::string nfs_urls(const nfs::Exporter& exporter, std::string_view address,
                      std::string_view plain) {
   std::string text;
-  for (const nfs::ServedExport& each : exporter.exports().all()) {
-    text += fmt::format(" nfs+rdma://{}{}", address, each.rules.name);
-    if (!plain.empty()) text += fmt::format(" nfs+tcp://{}{}", plain, each.rules.name);
-  }
+  exporter.exports().read([&](const nfs::ExportList& exports) {
+    for (const nfs::ExportList::Entry& each : exports.all()) {
+      text += fmt::format(" nfs+rdma://{}{}", address, each.rules.name);
+      if (!plain.empty()) text += fmt::format(" nfs+tcp://{}{}", plain, each.rules.name);
+    }
+  });
   return text;
 }
 
@@ -165,12 +179,16 @@ std::string mount_commands(const nfs::Exporter& exporter, std::string_view addre
                            std::string_view plain) {
   std::string text;
   const auto [host, port] = split(address);
-  for (const nfs::ServedExport& each : exporter.exports().all()) {
-    if (plain.empty()) continue;
-    text += fmt::format(
-        "mount -t nfs -o vers=3,rdma,port={},mountport={},mountproto=tcp,nolock{} {}:{} /mnt\n",
-        port, split(plain).second, security_of(each.rules), host_to_name(host), each.rules.name);
-  }
+  if (plain.empty()) return text;
+  const std::string server = host_to_name(host);
+  const std::string_view mount_port = split(plain).second;
+  exporter.exports().read([&, port = port](const nfs::ExportList& exports) {
+    for (const nfs::ExportList::Entry& each : exports.all()) {
+      text += fmt::format(
+          "mount -t nfs -o vers=3,rdma,port={},mountport={},mountproto=tcp,nolock{} {}:{} /mnt\n",
+          port, mount_port, security_of(each.rules), server, each.rules.name);
+    }
+  });
   return text;
 }
 

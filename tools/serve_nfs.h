@@ -22,8 +22,15 @@ inline constexpr std::uint16_t kNfsTcpPort = 2049;
 std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log,
                                             RareLine& notes);
 
+// Reads the rules; ends the command if something is wrong with them.
+std::vector<nfs::Export> exports_of(const NfsOptions& options, StderrLog& log);
+// Returns the file with the key of handles; empty: there is no place for one, which is logged.
+std::string key_path(const NfsOptions& options, StderrLog& log);
+
 // Returns whether an export accepts calls with Kerberos.
+bool wants_kerberos(const std::vector<nfs::Export>& exports);
 bool wants_kerberos(const nfs::Exporter& exporter);
+bool takes_sys_alone(const std::vector<Protection>& allowed);
 
 // Returns the URLs of the exports, as clients name them: "nfs+rdma://ADDR:PORT/EXPORT" and, with
 // `plain` (ADDR:PORT), "nfs+tcp://…"; each with a space in front.

@@ -5,39 +5,43 @@
 
 namespace nfs {
 
-rpcrdma::Expected<ServedExport*, std::string> ExportTable::add(Export made) {
-  for (const ServedExport& other : exports_) {
-    if (other.rules.name != made.name) continue;
-    return rpcrdma::Unexpected<std::string>("'" + made.name +
+// --- ExportList --------------------------------------------------------------------------------
+
+rpcrdma::Expected<ExportList, std::string> ExportList::make(std::vector<Entry> entries) {
+  ExportList list;
+  list.entries_ = std::move(entries);
+  std::vector<std::string_view> names;
+  for (const Entry& each : list.entries_) {
+    names.push_back(each.rules.name);
+    list.by_id_.emplace_back(each.served->id, &each);
+  }
+  std::ranges::sort(names);
+  if (const auto twice = std::ranges::adjacent_find(names); twice != names.end()) {
+    return rpcrdma::Unexpected<std::string>("'" + std::string(*twice) +
                                             "' is exported already; give it another name");
   }
-  return &exports_.emplace_back(ServedExport{std::move(made), 0, ExportHandles(key_), nullptr});
-}
-
-rpcrdma::Expected<void, std::string> ExportTable::complete(ServedExport& served,
-                                                           std::unique_ptr<FileSystem> files) {
-  const ExportId id = export_id(served.rules.name, files->root());
-  if (const ServedExport* const other = find(id)) {
-    return rpcrdma::Unexpected<std::string>("'" + served.rules.name + "' and '" +
-                                            other->rules.name +
+  std::ranges::sort(list.by_id_, {}, &std::pair<ExportId, const Entry*>::first);
+  const auto same =
+      std::ranges::adjacent_find(list.by_id_, {}, &std::pair<ExportId, const Entry*>::first);
+  if (same != list.by_id_.end()) {
+    return rpcrdma::Unexpected<std::string>("'" + same[0].second->rules.name + "' and '" +
+                                            same[1].second->rules.name +
                                             "' have the same number by chance; give one another "
                                             "name");
   }
-  served.id = id;
-  served.handles.set_id(id);
-  served.files = std::move(files);
-  return {};
+  return list;
 }
 
-ServedExport* ExportTable::find(ExportId id) noexcept {
-  const auto found = std::ranges::find_if(
-      exports_, [id](const ServedExport& each) { return each.files != nullptr && each.id == id; });
-  return found != exports_.end() ? &*found : nullptr;
+const ExportList::Entry* ExportList::find(ExportId id) const noexcept {
+  const auto found =
+      std::ranges::lower_bound(by_id_, id, {}, &std::pair<ExportId, const Entry*>::first);
+  return found != by_id_.end() && found->first == id ? found->second : nullptr;
 }
 
-ServedExport* ExportTable::find_by_path(std::string_view path, std::string_view& rest) noexcept {
-  ServedExport* best = nullptr;
-  for (ServedExport& each : exports_) {
+const ExportList::Entry* ExportList::find_by_path(std::string_view path,
+                                                  std::string_view& rest) const noexcept {
+  const Entry* best = nullptr;
+  for (const Entry& each : entries_) {
     const std::string& name = each.rules.name;
     const bool is_root = name == "/";
     if (!path.starts_with(name)) continue;
@@ -49,6 +53,42 @@ ServedExport* ExportTable::find_by_path(std::string_view path, std::string_view&
   while (rest.starts_with('/')) rest.remove_prefix(1);
   while (rest.ends_with('/')) rest.remove_suffix(1);
   return best;
+}
+
+// --- ExportTable -------------------------------------------------------------------------------
+
+ExportTable::ExportTable(const HandleKey& key) : key_(key) {}
+
+ServedExport& ExportTable::add(Export made) {
+  const std::lock_guard lock(mutex_);
+  return opened_.emplace_back(ServedExport{std::move(made), 0, ExportHandles(key_), nullptr});
+}
+
+void ExportTable::complete(ServedExport& served, std::unique_ptr<FileSystem> files) {
+  const ExportId id = export_id(served.made.name, files->root());
+  const std::lock_guard lock(mutex_);
+  served.id = id;
+  served.handles.set_id(id);
+  served.files = std::move(files);
+}
+
+void ExportTable::forget_last() {
+  const std::lock_guard lock(mutex_);
+  opened_.pop_back();
+}
+
+void ExportTable::publish(ExportList list) {
+  const std::lock_guard lock(mutex_);
+  std::swap(list_, list);  // the old one goes when the lock is free again
+}
+
+std::vector<ServedExport*> ExportTable::opened() {
+  const std::shared_lock lock(mutex_);
+  std::vector<ServedExport*> all;
+  for (ServedExport& each : opened_) {
+    if (each.files != nullptr) all.push_back(&each);
+  }
+  return all;
 }
 
 }  // namespace nfs

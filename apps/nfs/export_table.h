@@ -1,12 +1,16 @@
-// The exports that a server has, with what keeps their files.
+// The exports that a server has, with what keeps their files. They may change while it runs.
 #ifndef RPCRDMA_NFS_EXPORT_TABLE_H_
 #define RPCRDMA_NFS_EXPORT_TABLE_H_
 
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "nfs/exports.h"
 #include "nfs/file_system.h"
@@ -14,34 +18,70 @@
 
 namespace nfs {
 
+// An export whose directory is open. It stays as long as the table, since calls may be under way
+// when an export is taken back.
 struct ServedExport {
-  Export rules;
+  const Export made;  // as it was opened; its rules may have changed since
   ExportId id = 0;
   ExportHandles handles;
   std::unique_ptr<FileSystem> files;
 };
 
-// Filled before the server runs; read by all of its threads.
+// The exports at one time, each with its rules. Never changes once it is published.
+class ExportList {
+ public:
+  struct Entry {
+    Export rules;
+    ServedExport* served;
+  };
+
+  ExportList() = default;
+  // The text says that two exports have one name, or (once in four billion) one number.
+  static rpcrdma::Expected<ExportList, std::string> make(std::vector<Entry> entries);
+  ExportList(ExportList&&) noexcept = default;
+  ExportList& operator=(ExportList&&) noexcept = default;
+
+  const std::vector<Entry>& all() const noexcept { return entries_; }
+  const Entry* find(ExportId id) const noexcept;
+  // Returns the export with the longest name that `path` begins with, whole components alone; null:
+  // there is none. `rest` becomes what follows, without slashes around it.
+  const Entry* find_by_path(std::string_view path, std::string_view& rest) const noexcept;
+
+ private:
+  std::vector<Entry> entries_;
+  std::vector<std::pair<ExportId, const Entry*>> by_id_;  // sorted
+};
+
+// Used by all threads of a server. One thread at a time adds and publishes.
 class ExportTable {
  public:
-  explicit ExportTable(const HandleKey& key) : key_(key) {}
+  explicit ExportTable(const HandleKey& key);
 
-  // Room for an export, which stays where it is, and has no files yet. The text says that there is
-  // one of its name.
-  rpcrdma::Expected<ServedExport*, std::string> add(Export made);
-  // The export is complete. The text says that (once in four billion) another has its number.
-  rpcrdma::Expected<void, std::string> complete(ServedExport& served,
-                                                std::unique_ptr<FileSystem> files);
-  const std::deque<ServedExport>& all() const noexcept { return exports_; }
-  ServedExport* find(ExportId id) noexcept;
-  // The longest name that `path` begins with, whole components alone; null: there is none. `rest`
-  // becomes what follows, without slashes around it.
-  ServedExport* find_by_path(std::string_view path, std::string_view& rest) noexcept;
+  // Makes room for an export, which stays where it is, and has no files yet.
+  ServedExport& add(Export made);
+  // The export is complete from now on, and may be published.
+  void complete(ServedExport& served, std::unique_ptr<FileSystem> files);
+  // Takes the room back that add() made last, for an export that cannot be opened.
+  void forget_last();
+  // Replaces the exports: calls that come from now on see these.
+  void publish(ExportList list);
+  // Returns what `use` makes of the exports of this time, which stay until it returns. It must be
+  // quick, and must not use this table.
+  template <class Function>
+  auto read(Function&& use) const {
+    const std::shared_lock lock(mutex_);
+    return use(list_);
+  }
+  // Returns all that are complete, also those that are published no more.
+  std::vector<ServedExport*> opened();
   const HandleKey& key() const noexcept { return key_; }
 
  private:
   const HandleKey key_;
-  std::deque<ServedExport> exports_;
+  mutable std::shared_mutex mutex_;
+  // Guarded by mutex_.
+  std::deque<ServedExport> opened_;
+  ExportList list_;
 };
 
 }  // namespace nfs

@@ -24,10 +24,9 @@ std::string state_path(const std::string& key_path, std::uint64_t fsid, const ch
   return std::filesystem::path(key_path).replace_filename(fmt::format(fmt::runtime(form), fsid));
 }
 
-// Returns the share of one export: all exports may be in use at once.
-std::size_t open_files_max(const ExporterOptions& options) {
-  const std::size_t exports = std::max<std::size_t>(options.exports.size(), 1);
-  return std::max<std::size_t>(options.open_files_max / exports, 16);
+// Returns the share of one of these exports: all may be in use at once.
+std::size_t open_files_max(const ExporterOptions& options, std::size_t exports) {
+  return std::max<std::size_t>(options.open_files_max / std::max<std::size_t>(exports, 1), 16);
 }
 
 using Tell = std::function<void(const std::string&)>;
@@ -40,7 +39,10 @@ Tell named(const Tell& tell, const std::string& name) {
 
 }  // namespace
 
-Exporter::Exporter(const HandleKey& key) : table_(key), nfs_(table_), mount_(table_) {}
+Exporter::Exporter(const HandleKey& key, ExporterOptions options)
+    : options_(std::move(options)), table_(key), nfs_(table_), mount_(table_) {
+  mount_.set_report(options_.report_mount);
+}
 Exporter::~Exporter() = default;
 
 bool Exporter::stop() noexcept {
@@ -49,49 +51,50 @@ bool Exporter::stop() noexcept {
   constexpr std::chrono::seconds kPatience{5};
   bool all = workers_->stop(Clock::now() + std::chrono::minutes(1));
   const Clock::time_point until = Clock::now() + kPatience;  // for all exports together
-  for (const ServedExport& each : table_.all()) all = each.files->stop(until) && all;
+  for (const ServedExport* each : table_.opened()) all = each->files->stop(until) && all;
   return all;
 }
 
-Exporter::OpenedFiles Exporter::open_here(const ExporterOptions& options,
-                                          const ServedExport& served) {
+Exporter::OpenedFiles Exporter::open_here(const ServedExport& served, std::size_t exports,
+                                          std::vector<std::string>& notes) {
+  const ExporterOptions& options = options_;
   posix::Options settings;
-  settings.fsid = export_id(served.rules.name, {});
-  settings.open_files_max = open_files_max(options);
-  settings.is_async = options.is_async && !served.rules.is_sync;
+  settings.fsid = export_id(served.made.name, {});
+  settings.open_files_max = open_files_max(options, exports);
+  settings.is_async = options.is_async && !served.made.is_sync;
   settings.handles = options.handles;
-  settings.inform = named(options.inform, served.rules.name);
+  settings.inform = named(options.inform, served.made.name);
   settings.table_path = state_path(options.key_path, settings.fsid, "handles-{:08x}.db");
   std::string why_table;
   auto files =
-      posix::open_directory(served.rules.directory, settings, served.handles, *workers_, why_table);
+      posix::open_directory(served.made.directory, settings, served.handles, *workers_, why_table);
   if (!why_table.empty()) {
-    notes_.push_back(fmt::format(
+    notes.push_back(fmt::format(
         "{}: {}; so file locations are kept in {}, and what is moved on this machine itself is "
         "stale for clients until they look it up again",
-        served.rules.name, why_table,
-        settings.table_path.empty() ? "memory" : settings.table_path));
+        served.made.name, why_table, settings.table_path.empty() ? "memory" : settings.table_path));
   }
   return files;
 }
 
-Exporter::OpenedFiles Exporter::open_elsewhere(const ExporterOptions& options,
-                                               const ServedExport& served) {
+Exporter::OpenedFiles Exporter::open_elsewhere(const ServedExport& served,
+                                               std::size_t exports) const {
+  const ExporterOptions& options = options_;
   BackEndSettings settings;
-  const std::string name = back_end_of(served.rules.directory, settings.path);
+  const std::string name = back_end_of(served.made.directory, settings.path);
   const auto fail = [&](const std::string& what) {
-    return Unexpected<std::string>(served.rules.directory + ": " + what);
+    return Unexpected<std::string>(served.made.directory + ": " + what);
   };
   auto back_end = load_back_end(name);
   if (!back_end) return fail(back_end.error());
-  settings.options = served.rules.settings;
-  settings.fsid = export_id(served.rules.name, {});
+  settings.options = served.made.settings;
+  settings.fsid = export_id(served.made.name, {});
   settings.state_path = state_path(options.key_path, settings.fsid, "gateway-{:08x}");
   settings.workers = options.workers;
   settings.waiting_max = options.waiting_max;
-  settings.open_files_max = open_files_max(options);
-  settings.is_async = options.is_async && !served.rules.is_sync;
-  settings.report = named(options.report, served.rules.name);
+  settings.open_files_max = open_files_max(options, exports);
+  settings.is_async = options.is_async && !served.made.is_sync;
+  settings.report = named(options.report, served.made.name);
   auto files = (*back_end)->open(settings, served.handles);
   if (!files) return fail(files.error());
   return files;
@@ -100,28 +103,63 @@ Exporter::OpenedFiles Exporter::open_elsewhere(const ExporterOptions& options,
 rpcrdma::Expected<std::unique_ptr<Exporter>, std::string> Exporter::open(ExporterOptions options) {
   auto key = options.key_path.empty() ? HandleKey::random() : HandleKey::load(options.key_path);
   if (!key) return Unexpected<std::string>(key.error());
-  std::unique_ptr<Exporter> made(new Exporter(*key));
-  made->workers_ = posix::make_workers(options.workers, options.waiting_max);
-  for (const Export& each : options.exports) {
-    auto added = made->table_.add(each);
-    if (!added) return Unexpected<std::string>(added.error());
-    ServedExport& served = **added;
-    for (ExportClient& client : served.rules.clients) {
-      if (client.rules.security.empty()) client.rules.security = options.security;
-    }
-    std::string path;
-    auto files = back_end_of(served.rules.directory, path).empty()
-                     ? made->open_here(options, served)
-                     : open_elsewhere(options, served);
-    if (!files) return Unexpected<std::string>("cannot export " + files.error());
-    auto complete = made->table_.complete(served, std::move(*files));
-    if (!complete) return Unexpected<std::string>(complete.error());
-  }
+  std::unique_ptr<Exporter> made(new Exporter(*key, std::move(options)));
+  made->workers_ = posix::make_workers(made->options_.workers, made->options_.waiting_max);
+  auto notes = made->set_exports(std::exchange(made->options_.exports, {}));
+  if (!notes) return Unexpected<std::string>(std::move(notes.error()));
+  made->notes_ = std::move(*notes);
   // The threads end before what they work for.
   made->workers_->every(kPeriodOfChores, [&table = made->table_] {
-    for (const ServedExport& each : table.all()) each.files->do_chores();
+    for (const ServedExport* each : table.opened()) each->files->do_chores();
   });
   return made;
+}
+
+rpcrdma::Expected<std::vector<std::string>, std::string> Exporter::set_exports(
+    std::vector<Export> exports) {
+  std::vector<std::string> notes;
+  std::vector<ExportList::Entry> entries;
+  const std::size_t count = exports.size();
+  for (Export& each : exports) {
+    for (ExportClient& client : each.clients) {
+      if (client.rules.security.empty()) client.rules.security = options_.security;
+    }
+    auto served = opened(each, count, notes);
+    if (!served) return Unexpected<std::string>(std::move(served.error()));
+    entries.push_back({std::move(each), *served});
+  }
+  auto list = ExportList::make(std::move(entries));
+  if (!list) return Unexpected<std::string>(std::move(list.error()));
+  table_.publish(std::move(*list));
+  return notes;
+}
+
+// A name stays with its directory as long as the process: tables of handles go by names.
+rpcrdma::Expected<ServedExport*, std::string> Exporter::opened(const Export& wanted,
+                                                               std::size_t exports,
+                                                               std::vector<std::string>& notes) {
+  for (ServedExport* const each : table_.opened()) {
+    const Export& made = each->made;
+    if (made.name != wanted.name) continue;
+    if (made.directory == wanted.directory && made.settings == wanted.settings &&
+        made.is_sync == wanted.is_sync) {
+      return each;
+    }
+    return Unexpected<std::string>(fmt::format(
+        "'{}' is exported already, of {}; its directory, its sync and the options of its back end "
+        "change with a restart, its clients and their rules at any time",
+        made.name, made.directory));
+  }
+  ServedExport& served = table_.add(wanted);
+  std::string path;
+  auto files = back_end_of(wanted.directory, path).empty() ? open_here(served, exports, notes)
+                                                           : open_elsewhere(served, exports);
+  if (!files) {
+    table_.forget_last();
+    return Unexpected<std::string>("cannot export " + files.error());
+  }
+  table_.complete(served, std::move(*files));
+  return &served;
 }
 
 void Exporter::make_room_in(rpcrdma::ServerOptions& options) {

@@ -46,6 +46,9 @@ struct ExporterOptions {
   std::function<void(const std::string&)> report{};
   // Takes notes of what is no trouble, from any thread, each second perhaps. May be empty.
   std::function<void(const std::string&)> inform{};
+  // Takes a sentence about each mount, unmount and refused mount, on any thread of the server. May
+  // be empty.
+  std::function<void(const std::string&)> report_mount{};
 };
 
 class Exporter {
@@ -64,16 +67,26 @@ class Exporter {
   // answer, and the process has to leave by _exit(2).
   bool stop() noexcept;
   const ExportTable& exports() const noexcept { return table_; }
+  // Replaces the exports while the server runs: calls that come from now on follow these rules, and
+  // handles of exports that are gone are stale. One thread at a time may call it; it waits for the
+  // storage of new exports. Returns notes for the administrator; an error says what is wrong, and
+  // leaves everything as it was.
+  rpcrdma::Expected<std::vector<std::string>, std::string> set_exports(std::vector<Export> exports);
   Readiness& readiness() noexcept { return readiness_; }
   // Notes for the administrator, a sentence each.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
  private:
-  explicit Exporter(const HandleKey& key);
+  Exporter(const HandleKey& key, ExporterOptions options);
   using OpenedFiles = rpcrdma::Expected<std::unique_ptr<FileSystem>, std::string>;
-  OpenedFiles open_here(const ExporterOptions& options, const ServedExport& served);
-  static OpenedFiles open_elsewhere(const ExporterOptions& options, const ServedExport& served);
+  // `exports`: their number, among which open files are shared.
+  OpenedFiles open_here(const ServedExport& served, std::size_t exports,
+                        std::vector<std::string>& notes);
+  OpenedFiles open_elsewhere(const ServedExport& served, std::size_t exports) const;
+  rpcrdma::Expected<ServedExport*, std::string> opened(const Export& wanted, std::size_t exports,
+                                                       std::vector<std::string>& notes);
 
+  ExporterOptions options_;      // without its exports
   Readiness readiness_{table_};  // first: it outlives the files
   ExportTable table_;
   std::vector<std::string> notes_;

@@ -1,8 +1,11 @@
 #include "nfs/mount_service.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -43,10 +46,10 @@ mountstat3 status_of(nfs3::nfsstat3 status) {
 class Walk {
  public:
   Walk(rpcrdma::Answer<mount3::mountres3> answer, ServedExport& served, const HandleKey& key,
-       std::string_view path, const ExportRules& rules)
+       std::string_view path, const std::vector<rpcrdma::Protection>& security)
       : answer_(std::move(answer)), served_(served), key_(key), path_(path) {
     here_.data = served_.files->root();
-    for (const rpcrdma::Protection each : rules.security) {
+    for (const rpcrdma::Protection each : security) {
       flavors_.push_back(static_cast<int>(each));
     }
   }
@@ -121,7 +124,7 @@ class Walk {
   void follow(std::string text) {
     if (++links_ > kLinksMax) return (void)fail(mountstat3::MNT3ERR_INVAL);
     if (text.starts_with('/')) {
-      const std::string& top = served_.rules.directory;
+      const std::string& top = served_.made.directory;
       const bool is_inside = text.starts_with(top) &&
                              (text.size() == top.size() || top == "/" || text[top.size()] == '/');
       if (!is_inside) return (void)fail(mountstat3::MNT3ERR_ACCES);
@@ -170,47 +173,67 @@ class Walk {
 
 void MountService::MOUNTPROC3_MNT(Answer<mount3::mountres3> answer, mount3::dirpath arg1) {
   std::string_view rest;
-  ServedExport* const served = exports_.find_by_path(arg1, rest);
-  if (served == nullptr) return answer.succeed(refusal(mountstat3::MNT3ERR_NOENT));
-  const ExportRules* const rules = served->rules.rules_for(answer.context().peer_address());
-  if (rules == nullptr) {
-    return answer.succeed(refusal(mountstat3::MNT3ERR_ACCES));
+  ServedExport* served = nullptr;
+  std::optional<std::vector<rpcrdma::Protection>> security;  // none: the client may not mount it
+  exports_.read([&](const ExportList& exports) {
+    const ExportList::Entry* const entry = exports.find_by_path(arg1, rest);
+    if (entry == nullptr) return;
+    served = entry->served;
+    const ExportRules* const rules = entry->rules.rules_for(answer.context().peer_address());
+    if (rules != nullptr) security = rules->security;
+  });
+  const auto refuse = [&](mountstat3 status, const char* why) {
+    report(answer.context(), fmt::format("may not mount {}: {}", arg1, why));
+    answer.succeed(refusal(status));
+  };
+  if (served == nullptr) return refuse(mountstat3::MNT3ERR_NOENT, "there is no such export");
+  if (!security) {
+    return refuse(mountstat3::MNT3ERR_ACCES, "the rules of the export have no such client");
   }
   for (std::string_view part = rest; !part.empty();) {
     const std::string_view name = part.substr(0, part.find('/'));
     part.remove_prefix(std::min(part.size(), name.size() + 1));
     if (name == "." || name == ".." || name.find('\0') != std::string_view::npos) {
-      return answer.succeed(refusal(mountstat3::MNT3ERR_INVAL));
+      return refuse(mountstat3::MNT3ERR_INVAL, "its path has a component that means another one");
     }
   }
-  Walk::go_on(std::make_unique<Walk>(std::move(answer), *served, exports_.key(), rest, *rules));
+  report(answer.context(), fmt::format("mounts {}", arg1));
+  Walk::go_on(std::make_unique<Walk>(std::move(answer), *served, exports_.key(), rest, *security));
 }
 
 void MountService::MOUNTPROC3_DUMP(Answer<mount3::mountlist> answer) {
   answer.succeed({});
 }
 
-void MountService::MOUNTPROC3_UMNT(Answer<void> answer, mount3::dirpath /*arg1*/) {
+void MountService::MOUNTPROC3_UMNT(Answer<void> answer, mount3::dirpath arg1) {
+  report(answer.context(), fmt::format("unmounts {}", arg1));
   answer.succeed();
 }
 
 void MountService::MOUNTPROC3_UMNTALL(Answer<void> answer) {
+  report(answer.context(), "unmounts everything");
   answer.succeed();
 }
 
 void MountService::MOUNTPROC3_EXPORT(Answer<mount3::exports> answer) {
   mount3::exports list;
-  for (const ServedExport& each : exports_.all()) {
-    mount3::exportnode node{each.rules.name, {}};
-    // A list of nobody means everybody; beside others, everybody has to be named.
-    const auto& clients = each.rules.clients;
-    const bool is_for_all = clients.size() == 1 && clients.front().is_everybody();
-    for (const ExportClient& client : clients) {
-      if (!is_for_all) node.ex_groups.push_back({client.text});
+  exports_.read([&list](const ExportList& exports) {
+    for (const ExportList::Entry& each : exports.all()) {
+      mount3::exportnode node{each.rules.name, {}};
+      // A list of nobody means everybody; beside others, everybody has to be named.
+      const auto& clients = each.rules.clients;
+      const bool is_for_all = clients.size() == 1 && clients.front().is_everybody();
+      for (const ExportClient& client : clients) {
+        if (!is_for_all) node.ex_groups.push_back({client.text});
+      }
+      list.push_back(std::move(node));
     }
-    list.push_back(std::move(node));
-  }
+  });
   answer.succeed(list);
+}
+
+void MountService::report(const rpcrdma::CallContext& context, std::string_view what) const {
+  if (report_) report_(fmt::format("{} {}", context.peer_address(), what));
 }
 
 }  // namespace nfs

@@ -60,6 +60,27 @@ class Paths : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Of, Paths, testing::Values("kernel", "table"),
                          [](const auto& test) { return test.param; });
 
+TEST_P(Paths, MountsAndRefusedMountsAreReportedWithTheirReasons) {
+  std::vector<std::string> reports;  // the server has one thread, and answers each call afterwards
+  nfs::ExporterOptions options;
+  options.report_mount = [&reports](const std::string& what) {
+    reports.push_back(what.substr(what.find(' ') + 1));
+  };
+  begin(std::move(options));
+  mount3::MOUNT_V3_Client client(*client_);
+  EXPECT_EQ(client.MOUNTPROC3_MNT("/none").value().fhs_status(), mountstat3::MNT3ERR_NOENT);
+  EXPECT_EQ(client.MOUNTPROC3_MNT("/elsewhere").value().fhs_status(), mountstat3::MNT3ERR_ACCES);
+  EXPECT_EQ(client.MOUNTPROC3_MNT("/data/../x").value().fhs_status(), mountstat3::MNT3ERR_INVAL);
+  EXPECT_TRUE(client.MOUNTPROC3_UMNT("/data"));
+  EXPECT_TRUE(client.MOUNTPROC3_UMNTALL());
+  EXPECT_THAT(
+      reports,
+      ElementsAre("mounts /data", "may not mount /none: there is no such export",
+                  "may not mount /elsewhere: the rules of the export have no such client",
+                  "may not mount /data/../x: its path has a component that means another one",
+                  "unmounts /data", "unmounts everything"));
+}
+
 TEST_P(Paths, FollowSymbolicLinksInsideTheExportInAMount) {
   std::filesystem::create_directories(served_->path("a/b"));
   link("in", "a");

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "nfs/export_table.h"
 
@@ -38,11 +39,13 @@ class Readiness {
   };
 
   void begin(Look& look, std::unique_lock<std::mutex>& lock);
+  // Adds a look for each export that has none yet, and returns those of the exports of this time.
+  std::vector<Look*> looks_now();
 
   const ExportTable& exports_;
   std::mutex mutex_;
   std::condition_variable news_;
-  std::deque<Look> looks_;  // guarded by mutex_; of exports_, in order
+  std::deque<Look> looks_;  // guarded by mutex_; they stay where they are
 };
 
 }  // namespace nfs

@@ -62,20 +62,39 @@ class Files final : public FileSystemOf<Files> {
 class OfTwoExports : public ::testing::Test {
  protected:
   OfTwoExports() {
-    for (const char* const name : {"/one", "/two"}) {
-      Export made;
-      made.name = name;
-      ServedExport* const served = table_.add(made).value();
-      auto files = std::make_unique<Files>(std::byte(files_.size()));
-      files_.push_back(files.get());
-      EXPECT_TRUE(table_.complete(*served, std::move(files)));
-    }
+    for (const char* const name : {"/one", "/two"}) add(name);
+    publish();
+  }
+  void add(const char* name) {
+    Export made;
+    made.name = name;
+    ServedExport& served = table_.add(made);
+    auto files = std::make_unique<Files>(std::byte(files_.size()));
+    files_.push_back(files.get());
+    table_.complete(served, std::move(files));
+    entries_.push_back({std::move(made), &served});
+  }
+  void publish() {
+    auto list = ExportList::make(entries_);
+    ASSERT_TRUE(list) << list.error();
+    table_.publish(std::move(*list));
   }
 
   Readiness readiness_{table_};  // first, as in Exporter: it outlives the files
   ExportTable table_{HandleKey::random()};
   std::vector<Files*> files_;
+  std::vector<ExportList::Entry> entries_;
 };
+
+TEST_F(OfTwoExports, AsksTheExportsOfThisTimeAlone) {
+  EXPECT_EQ(readiness_.why_not(kAtOnce), "");
+  files_[1]->answers_at_once = false;
+  entries_.pop_back();
+  add("/three");
+  publish();
+  EXPECT_EQ(readiness_.why_not(kAtOnce), "") << "/two is exported no more";
+  EXPECT_EQ(files_[2]->questions, 1);
+}
 
 TEST_F(OfTwoExports, IsThereWhenBothAnswer) {
   EXPECT_EQ(readiness_.why_not(kAtOnce), "");

@@ -30,15 +30,17 @@ rpcrdma::AuthStatus NfsService::check_credential(
 
 nfsstat3 NfsService::find_target(const rpcrdma::CallContext& context, ExportId id,
                                  Target& target) const {
-  target.served = exports_.find(id);
-  // The key made the handle, so the export existed once.
-  if (target.served == nullptr) return nfsstat3::NFS3ERR_STALE;
-  target.rules = target.served->rules.rules_for(context.peer_address());
-  if (target.rules == nullptr) return nfsstat3::NFS3ERR_ACCES;
-  auto caller = target.rules->caller(context.caller(), context.credential());
-  if (!caller) return nfsstat3::NFS3ERR_ACCES;
-  target.caller = std::move(*caller);
-  return nfsstat3::NFS3_OK;
+  return exports_.read([&](const ExportList& exports) {
+    const ExportList::Entry* const entry = exports.find(id);
+    // The key made the handle, so the export existed once.
+    if (entry == nullptr) return nfsstat3::NFS3ERR_STALE;
+    const ExportRules* const rules = entry->rules.rules_for(context.peer_address());
+    if (rules == nullptr) return nfsstat3::NFS3ERR_ACCES;
+    auto caller = rules->caller(context.caller(), context.credential());
+    if (!caller) return nfsstat3::NFS3ERR_ACCES;
+    target = {entry->served, rules->is_read_only, std::move(*caller)};
+    return nfsstat3::NFS3_OK;
+  });
 }
 
 nfsstat3 NfsService::open(const rpcrdma::CallContext& context, nfs3::nfs_fh3& handle,
@@ -63,7 +65,7 @@ nfsstat3 NfsService::admit(const rpcrdma::CallContext& context, typename Procedu
   const auto open_one = [&](nfs3::nfs_fh3& handle) {
     const nfsstat3 status = open(context, handle, target);
     if (status != nfsstat3::NFS3_OK) return status;
-    const bool is_refused = Procedure::kTraits.changes_files && target.rules->is_read_only;
+    const bool is_refused = Procedure::kTraits.changes_files && target.is_read_only;
     return is_refused ? nfsstat3::NFS3ERR_ROFS : nfsstat3::NFS3_OK;
   };
   const nfsstat3 status = Procedure::check_files(args, [&](auto& file) {
@@ -88,7 +90,7 @@ void NfsService::serve(rpcrdma::Answer<typename Procedure<kNumber>::Results> ans
     return answer.succeed(failed<Results>(status));
   }
   if constexpr (requires { P::restrict_to_reading(args); }) {
-    if (target.rules->is_read_only) P::restrict_to_reading(args);
+    if (target.is_read_only) P::restrict_to_reading(args);
   }
   rpcrdma::MutableBytes into;
   bool has_room = true;

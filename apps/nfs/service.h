@@ -24,7 +24,7 @@ class NfsService final : public rpcrdma::Service {
   // The export of a call, and the caller as the export's rules see it.
   struct Target {
     ServedExport* served = nullptr;
-    const ExportRules* rules = nullptr;
+    bool is_read_only = false;
     Caller caller{};
   };
   // Opens a handle, which is the back end's own afterwards. The first handle of a call sets the

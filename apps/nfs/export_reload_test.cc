@@ -1,0 +1,138 @@
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "nfs/exporter.h"
+
+// The exports of a server that runs are replaced.
+namespace nfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ExportReload : public ::testing::Test {
+ protected:
+  ExportReload() {
+    std::string name = (fs::temp_directory_path() / "nfs-reload-XXXXXX").string();
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    top_ = name;
+    for (const char* const each : {"a", "b"}) fs::create_directory(top_ / each);
+    ExporterOptions options;
+    options.exports = {made("a:rw,name=/a"), made("b:ro,name=/b")};
+    options.handles = posix::HandleKind::kTable;
+    auto opened = Exporter::open(std::move(options));
+    EXPECT_TRUE(opened) << opened.error();
+    exporter_ = std::move(*opened);
+  }
+  ~ExportReload() override {
+    EXPECT_TRUE(exporter_->stop());
+    exporter_.reset();
+    fs::remove_all(top_);
+  }
+
+  Export made(const std::string& text) const {
+    auto parsed = parse_export((top_ / text).string());
+    EXPECT_TRUE(parsed) << parsed.error();
+    return *parsed;
+  }
+  template <class Function>
+  auto read(Function&& use) const {
+    return exporter_->exports().read(use);
+  }
+  ServedExport* first() const {
+    return read([](const ExportList& list) { return list.all().front().served; });
+  }
+  // Returns the name by which a call finds the export; empty: it is stale.
+  std::string name_of(ExportId id) const {
+    return read([id](const ExportList& list) {
+      const ExportList::Entry* const entry = list.find(id);
+      return entry != nullptr ? entry->rules.name : std::string();
+    });
+  }
+  std::vector<std::string> names() const {
+    return read([](const ExportList& list) {
+      std::vector<std::string> all;
+      for (const ExportList::Entry& each : list.all()) all.push_back(each.rules.name);
+      return all;
+    });
+  }
+  bool is_read_only(const std::string& name) const {
+    return read([&name](const ExportList& list) {
+      std::string_view rest;
+      return list.find_by_path(name, rest)->rules.rules_for("192.0.2.1:900")->is_read_only;
+    });
+  }
+  std::string refusal(std::vector<Export> exports) {
+    auto set = exporter_->set_exports(std::move(exports));
+    return set ? "" : set.error();
+  }
+
+  fs::path top_;
+  std::unique_ptr<Exporter> exporter_;
+};
+
+TEST_F(ExportReload, RulesFollowAndTheHandlesStay) {
+  const ExportId id = first()->id;
+  ASSERT_EQ(refusal({made("a:ro,name=/a"), made("b:rw,name=/b")}), "");
+  EXPECT_TRUE(is_read_only("/a"));
+  EXPECT_FALSE(is_read_only("/b"));
+  EXPECT_EQ(name_of(id), "/a");
+}
+
+TEST_F(ExportReload, CallUnderWayKeepsTheFilesOfAnExportThatIsGone) {
+  ServedExport* const served = first();
+  ASSERT_EQ(refusal({made("b:rw,name=/b")}), "");
+  EXPECT_EQ(served->made.name, "/a");
+  EXPECT_NE(served->files, nullptr);
+}
+
+TEST_F(ExportReload, ExportThatIsGoneIsStaleAndComesBackWithItsHandles) {
+  ServedExport* const served = first();
+  ASSERT_EQ(refusal({made("b:ro,name=/b")}), "");
+  EXPECT_EQ(name_of(served->id), "");
+  EXPECT_EQ(names(), std::vector<std::string>{"/b"});
+  ASSERT_EQ(refusal({made("a:rw,name=/a"), made("b:ro,name=/b")}), "");
+  EXPECT_EQ(name_of(served->id), "/a");
+  EXPECT_EQ(first(), served) << "the directory was not opened twice";
+}
+
+TEST_F(ExportReload, MistakeChangesNothing) {
+  EXPECT_NE(refusal({made("b:rw,name=/b"), made("nowhere:rw,name=/c")}).find("nowhere"),
+            std::string::npos);
+  EXPECT_NE(refusal({made("a:rw,name=/a"), made("b:rw,name=/a")}).find("'/a' is exported already"),
+            std::string::npos);
+  EXPECT_NE(refusal({made("b:rw,name=/a")}).find("change with a restart"), std::string::npos)
+      << "tables of handles go by names";
+  EXPECT_EQ(names(), (std::vector<std::string>{"/a", "/b"}));
+  EXPECT_TRUE(is_read_only("/b"));
+}
+
+TEST_F(ExportReload, ReadersSeeTheOldListOrTheNewOne) {
+  ASSERT_EQ(refusal({made("a:rw,name=/a"), made("b:rw,name=/b")}), "");
+  std::atomic<bool> ends = false;
+  std::thread reader([&] {
+    while (!ends) {
+      read([](const ExportList& list) {
+        ASSERT_EQ(list.all().size(), 2U);
+        EXPECT_EQ(list.all()[0].rules.clients.front().rules.is_read_only,
+                  list.all()[1].rules.clients.front().rules.is_read_only);
+      });
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    const std::string rule = i % 2 == 0 ? "ro" : "rw";
+    EXPECT_EQ(refusal({made("a:" + rule + ",name=/a"), made("b:" + rule + ",name=/b")}), "");
+  }
+  ends = true;
+  reader.join();
+}
+
+}  // namespace
+}  // namespace nfs
