@@ -62,3 +62,21 @@ if(TARGET rpcrdma_command)
   install(DIRECTORY "${PROJECT_BINARY_DIR}/share/bash-completion"
                     "${PROJECT_BINARY_DIR}/share/zsh" DESTINATION ${CMAKE_INSTALL_DATADIR})
 endif()
+
+# The service: its unit, its settings and the socket of its TCP side.
+set(RPCRDMA_UNIT_DIR "lib/systemd/system" CACHE STRING "Where units of systemd are installed")
+set(RPCRDMA_CONFIG "${CMAKE_INSTALL_FULL_SYSCONFDIR}/rpcrdma/serve.toml")
+foreach(name rpcrdma.service rpcrdma.socket serve.toml)
+  if(name STREQUAL "serve.toml")
+    configure_file("${PROJECT_SOURCE_DIR}/packaging/${name}.in" "${PROJECT_BINARY_DIR}/packaging/${name}" @ONLY)
+  else()
+    configure_file("${PROJECT_SOURCE_DIR}/packaging/systemd/${name}.in" "${PROJECT_BINARY_DIR}/packaging/${name}" @ONLY)
+  endif()
+endforeach()
+if(TARGET rpcrdma_command AND RPCRDMA_SYSTEMD_FOUND)
+  install(FILES "${PROJECT_BINARY_DIR}/packaging/rpcrdma.service" "${PROJECT_BINARY_DIR}/packaging/rpcrdma.socket"
+          DESTINATION "${RPCRDMA_UNIT_DIR}")
+endif()
+if(TARGET rpcrdma_command)
+  install(FILES "${PROJECT_BINARY_DIR}/packaging/serve.toml" DESTINATION "${CMAKE_INSTALL_FULL_SYSCONFDIR}/rpcrdma")
+endif()

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Installs what is missing from Debian's packages; does and asks nothing when all is there.
 #
-# usage: setup.sh base|check|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph
+# usage: setup.sh base|check|deb|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph
 set -euo pipefail
 
 case ${1:-base} in
   # Not required to build: RDMA devices and Kerberos, which a build without them leaves out and says so.
   base)  packages=(g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libisal-dev libssl-dev libsqlite3-dev
-                   libgtest-dev libgmock-dev python3 libibverbs-dev librdmacm-dev libkrb5-dev) ;;
+                   libgtest-dev libgmock-dev libtomlplusplus-dev python3 libibverbs-dev librdmacm-dev libkrb5-dev) ;;
   check) packages=(clang libclang-rt-dev llvm lld tshark clang-format git libasio-dev doxygen mandoc zsh libtirpc-dev rpcsvc-proto
                    rpcbind iproute2 strace krb5-kdc krb5-admin-server krb5-user
-                   libmicrohttpd-dev) ;;
+                   libmicrohttpd-dev libsystemd-dev systemd) ;;
+  # What debian/control builds with, and lintian.
+  deb) packages=(debhelper lintian fakeroot dpkg-dev devscripts libcephfs-dev libmicrohttpd-dev libsystemd-dev) ;;
   # Each fault is taken out again, which without it builds hundreds of objects once more.
   mutants) packages=(ccache) ;;
   fuzz)  packages=(clang libclang-rt-dev llvm) ;;
@@ -23,7 +25,7 @@ case ${1:-base} in
   # The guest and what makes it; gcc-12 made Debian's kernels; a realm.
   lab)   packages=(qemu-system-x86 seabios mmdebstrap cpio kmod busybox-static e2fsprogs xz-utils zstd make
                    gcc-12 libelf-dev iproute2 util-linux git krb5-kdc krb5-admin-server krb5-user) ;;
-  *) echo "usage: setup.sh base|check|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph" >&2; exit 2 ;;
+  *) echo "usage: setup.sh base|check|deb|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph" >&2; exit 2 ;;
 esac
 
 missing=()

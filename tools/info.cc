@@ -49,7 +49,7 @@ struct Feature {
   const char* remedy;  // names what to install
 };
 
-constexpr std::array<Feature, 5> kFeatures = {
+constexpr std::array<Feature, 6> kFeatures = {
     {{"verbs", "RDMA devices", RPCRDMA_WITH_VERBS != 0,
       "install libibverbs-dev and librdmacm-dev, and build again"},
      {"kerberos", "RPCSEC_GSS with Kerberos 5 (--sec)", RPCRDMA_WITH_KRB5 != 0,
@@ -58,6 +58,8 @@ constexpr std::array<Feature, 5> kFeatures = {
       "install libcephfs-dev, and build again"},
      {"http", "a page that says whether work is taken (serve --ready-port)", RPCRDMA_WITH_HTTP != 0,
       "install libmicrohttpd-dev, and build again"},
+     {"systemd", "states and sockets of a service (serve)", RPCRDMA_WITH_SYSTEMD != 0,
+      "install libsystemd-dev, and build again"},
      {"metrics", "counters for a monitoring system", false, "this version has none"}}};
 
 Json features_json() {

@@ -3,6 +3,7 @@
 #define RPCRDMA_TOOLS_LOG_H_
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,8 @@ class StderrLog final : public blob::Log {
   ~StderrLog();
 
   void write(blob::LogLevel level, std::string_view text) override;
+  // Changes the level, from any thread.
+  void set_level(blob::LogLevel level) noexcept { level_ = level; }
 
  private:
   struct Allowance {
@@ -38,7 +41,7 @@ class StderrLog final : public blob::Log {
   bool may_write(Allowance& allowance, Time now) const;
   bool put(blob::LogLevel level, std::string_view text, Time now) const;
 
-  const blob::LogLevel level_;
+  std::atomic<blob::LogLevel> level_;
   const int descriptor_;
   const std::function<Time()> now_;
   std::mutex mutex_;

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <map>
 #include <utility>
 
+#include "tools/settings_file.h"
 #include "tools/text.h"
 
 namespace rpcrdma::tools {
@@ -19,8 +21,15 @@ struct Command::Parser {
   // Options that CLI11 does not have yet. It spends more on those of twenty subcommands than the
   // rest of a short command takes.
   std::vector<Option> awaited;
+  std::string settings_option;           // names a file of settings; empty: there is none
+  std::vector<std::string> not_in_file;  // options
+  // The options that the file has set: each with the place, "FILE, line 3".
+  std::map<std::string, std::string> places;
+  std::vector<std::string> words;  // before the settings of the file were added
 
   void make_options();
+  // Says what is wrong with the value of an option, and where that stands.
+  std::string with_place(const std::string& problem) const;
   void make(const Option& option);
 };
 
@@ -76,12 +85,8 @@ void add_number_check(CLI::Option& option, const Rules& rules) {
 }
 
 std::string problem_with_flag(std::string& text) {
-  try {
-    CLI::detail::to_flag_value(text);
-    return {};
-  } catch (const std::exception&) {
-    return fmt::format("takes no value but true and false, not '{}'", text);
-  }
+  if (text == "true" || text == "false") return {};
+  return fmt::format("takes no value but true and false, not '{}'", text);
 }
 
 template <class T>
@@ -233,31 +238,98 @@ void Command::hide() {
   parser_->app->group("");
 }
 
+void Command::set_settings_option(const char* name,
+                                  std::initializer_list<const char*> not_in_file) {
+  parser_->settings_option = name;
+  parser_->not_in_file.assign(not_in_file.begin(), not_in_file.end());
+}
+
 std::optional<int> Command::parse(int argc, const char* const* argv) {
   constexpr int kWrongUsage = 2;
-  make_options(std::vector<std::string_view>(argv, argv + argc));
   try {
-    parser_->app->parse(argc, argv);
+    take({argv + 1, argv + argc});
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return parser_->app->exit(error);  // --help
-    const Command& command = called();
-    const CLI::App& app = *command.parser_->app;
-    // An option that is mistyped comes before what is missing because of that.
-    const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
-    const bool is_extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-    std::string text = is_missing || is_extra ? command.unexpected() : "";
-    const std::string name = full_name(app);
-    if (text.empty() && is_missing && !command.subcommands_.empty()) {
-      text = fmt::format("`{}` needs a command", name);
-    }
-    if (text.empty()) text = explained(app, error);
-    text =
-        fmt::format("{}: {}; `{} --help` says what it takes", parser_->app->get_name(), text, name);
+    const std::string text = fmt::format("{}: {}", name(), problem_with(&error));
     std::fputs((printable(text) + "\n").c_str(), stderr);
     return kWrongUsage;
   }
-  note_given();
   return std::nullopt;
+}
+
+std::string Command::read(std::vector<std::string> words) {
+  try {
+    take(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    return problem_with(&error);
+  }
+  return {};
+}
+
+void Command::take(std::vector<std::string> words) {
+  make_options({words.begin(), words.end()});
+  for (const auto& each : subcommands_) {
+    if (!words.empty() && words.front() == each->name()) each->add_settings(words);
+  }
+  std::ranges::reverse(words);  // as the parser wants them
+  parser_->app->parse(std::move(words));
+  note_given();
+}
+
+std::string Command::problem_with(const void* parse_error) const {
+  const auto& error = *static_cast<const CLI::ParseError*>(parse_error);
+  // The file's errors say where they are.
+  if (dynamic_cast<const CLI::ConfigError*>(&error) != nullptr) return error.what();
+  const Command& command = called();
+  const CLI::App& app = *command.parser_->app;
+  // An option that is mistyped comes before what is missing because of that.
+  const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  const bool is_extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  std::string text = is_missing || is_extra ? command.unexpected() : "";
+  const std::string name = full_name(app);
+  if (text.empty() && is_missing && !command.subcommands_.empty()) {
+    text = fmt::format("`{}` needs a command", name);
+  }
+  if (text.empty()) text = command.parser_->with_place(explained(app, error));
+  return fmt::format("{}; `{} --help` says what it takes", text, name);
+}
+
+std::string Command::Parser::with_place(const std::string& problem) const {
+  const auto found = places.find(problem.substr(0, problem.find_first_of(" :")));
+  return found == places.end() ? problem : fmt::format("{}: {}", found->second, problem);
+}
+
+void Command::add_settings(std::vector<std::string>& words) const {
+  Parser& parser = *parser_;
+  parser.places.clear();
+  parser.words = words;
+  const auto has_name = [](const std::string& word, const std::string& name) {
+    return word == name || word.starts_with(name + "=");
+  };
+  const std::string& option = parser.settings_option;
+  const auto found = std::ranges::find_if(
+      words, [&](const auto& word) { return !option.empty() && has_name(word, option); });
+  if (found == words.end()) return;
+  std::string path = found->size() > option.size() ? found->substr(option.size() + 1) : "";
+  if (*found == option && found + 1 != words.end()) path = found[1];
+  auto settings = read_settings(path);
+  if (!settings) throw CLI::ConfigError(fmt::format("{} {}", option, settings.error()));
+  std::vector<std::string> added;
+  for (const Setting& each : *settings) {
+    const std::string name = "--" + each.name, place = fmt::format("{}, line {}", path, each.line);
+    if (std::ranges::count(parser.not_in_file, name) > 0) {
+      throw CLI::ConfigError(fmt::format("{}: '{}' is for the command line", place, each.name));
+    }
+    if (parser.app->get_option_no_throw(name) == nullptr || name == "--help") {
+      throw CLI::ConfigError(fmt::format("{}: there is no setting '{}'{}", place, each.name,
+                                         nearest_option(each.name, "")));
+    }
+    if (std::ranges::any_of(words, [&](const auto& word) { return has_name(word, name); }))
+      continue;
+    parser.places[name] = place;
+    for (const std::string& value : each.values) added.push_back(fmt::format("{}={}", name, value));
+  }
+  words.insert(words.begin() + 1, added.begin(), added.end());
 }
 
 const Command& Command::called() const {
@@ -267,15 +339,16 @@ const Command& Command::called() const {
   return *this;
 }
 
-std::string Command::nearest_option(const std::string& word) const {
+std::string Command::nearest_option(std::string_view word, std::string_view dashes) const {
+  if (!word.starts_with(dashes)) return {};
   std::vector<std::string> names;
   for (const OptionFacts& option : options()) {
     for (const std::string& name : option.names) {
-      if (name.starts_with("--")) names.push_back(name.substr(2));
+      if (name.starts_with("--") && name != "--help") names.push_back(name.substr(2));
     }
   }
-  const std::string meant = word.starts_with("--") ? nearest(word.substr(2), names) : "";
-  return meant.empty() ? "" : fmt::format(" (did you mean '--{}'?)", meant);
+  const std::string meant = nearest(word.substr(dashes.size()), names);
+  return meant.empty() ? "" : fmt::format(" (did you mean '{}{}'?)", dashes, meant);
 }
 
 std::string Command::unexpected() const {
@@ -297,7 +370,7 @@ std::string Command::unexpected() const {
   const std::string name = full_name(*parser_->app);
   if (!options.empty()) {
     return fmt::format("`{}` has no option{} {}{}", name, options.size() == 1 ? "" : "s",
-                       quoted(options), nearest_option(options.front()));
+                       quoted(options), nearest_option(options.front(), "--"));
   }
   if (words.empty()) return {};
   if (subcommands_.empty()) return fmt::format("`{}` does not expect {}", name, quoted(words));
@@ -348,6 +421,10 @@ std::vector<std::string> Command::given() const {
     words.back() += "=" + CLI::detail::join(option->results(), ",");
   }
   return words;
+}
+
+const std::vector<std::string>& Command::words() const {
+  return parser_->words;
 }
 
 std::string Command::name() const {

@@ -98,6 +98,10 @@ class Command {
   Command& add_subcommand(const char* name, const char* help);
   // Leaves the subcommand out of the help.
   void hide();
+  // The option that this names, which the command has, names a file of settings (settings_file.h).
+  // Its keys are the command's other options but those of `not_in_file`; an option on the command
+  // line replaces that of the file.
+  void set_settings_option(const char* name, std::initializer_list<const char*> not_in_file);
   // Makes the settings that `function` takes. They live as long as this command; run() passes them
   // on.
   template <class Settings>
@@ -107,12 +111,18 @@ class Command {
   // its like, or 2 after wrong usage; all output has been printed. An error is one line: "rpcrdma:
   // --port takes a whole number from 0 to 65535, not 'x'; `rpcrdma serve --help` …".
   std::optional<int> parse(int argc, const char* const* argv);
+  // Does the same for words behind the name of the program, but prints nothing. Returns the error's
+  // line, without "rpcrdma: ", or nothing.
+  std::string read(std::vector<std::string> words);
   // Calls what on_call() named for the subcommand that the command line has.
   void run();
   // Returns whether the command line has the option, such as "--port".
   bool is_given(const std::string& option) const;
   // Returns the options and positionals of the command line in words that mean the same.
   std::vector<std::string> given() const;
+
+  // Returns the words that the program got, for a subcommand with a file of settings.
+  const std::vector<std::string>& words() const;
 
   std::string name() const;
   std::string help() const;    // one line
@@ -142,9 +152,15 @@ class Command {
   void make_options(
       const std::vector<std::string_view>& words);  // of the subcommands that they name
   void note_given() const;
-  std::string nearest_option(const std::string& word) const;
+  void take(std::vector<std::string> words);
+  std::string problem_with(const void* parse_error) const;  // CLI11's, which only options.cc knows
+  // `dashes`: those that the word begins with, and those of the answer.
+  std::string nearest_option(std::string_view word, std::string_view dashes) const;
   // Says what the command line has that this command does not take; empty: nothing.
   std::string unexpected() const;
+  // Puts the settings of the file that the words name in front of them; they follow the name of
+  // this command. Throws if there is something wrong with the file.
+  void add_settings(std::vector<std::string>& words) const;
   // Returns the subcommand of subcommands that the command line names, or this command.
   const Command& called() const;
   std::vector<OptionFacts> facts(bool positional) const;

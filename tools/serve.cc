@@ -1,11 +1,9 @@
 #include <fmt/core.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -21,8 +19,12 @@
 #include "tools/command.h"
 #include "tools/log.h"
 #include "tools/ready_page.h"
+#include "tools/serve_check.h"
 #include "tools/serve_nfs.h"
 #include "tools/serve_options.h"
+#include "tools/serve_reload.h"
+#include "tools/serve_signals.h"
+#include "tools/systemd.h"
 #include "tools/text.h"
 
 namespace rpcrdma::tools {
@@ -30,30 +32,6 @@ namespace {
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
-}
-
-std::atomic<Server*> server_to_stop = nullptr;
-std::atomic<bool> is_draining = false;
-
-// Server::stop() is safe in a signal handler.
-extern "C" void stop_server(int) {
-  is_draining = true;
-  if (Server* server = server_to_stop.load()) server->stop();
-}
-
-void stop_on_signals(Server& server) {
-  server_to_stop = &server;
-  struct sigaction action {};
-  action.sa_handler = stop_server;
-  // The second one ends the process: a disk that hangs may keep calls for ever.
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGINT, &action, nullptr);
-  // A file over the limit of this process is an error for its client, not the end of the server.
-  // The others would end it without a drain.
-  action.sa_handler = SIG_IGN;
-  action.sa_flags = 0;
-  for (const int number : {SIGXFSZ, SIGHUP, SIGUSR1, SIGUSR2}) sigaction(number, &action, nullptr);
 }
 
 // Registers the services with this machine's rpcbind, as long as the server runs. `nfs_plain`: the
@@ -92,6 +70,23 @@ std::vector<rpcbinding::Registration> tell_rpcbind(const ServeOptions& options,
   return registrations;
 }
 
+// Returns the socket of this name that the service was started with; -1: there is none.
+int given_socket(std::vector<systemd::Socket>& given, std::string_view name) {
+  const auto found = std::ranges::find(given, name, &systemd::Socket::name);
+  if (found == given.end()) return -1;
+  const int descriptor = found->descriptor;
+  given.erase(found);
+  return descriptor;
+}
+
+// Sockets would be left on which clients wait for ever.
+void refuse_other_sockets(const std::vector<systemd::Socket>& given) {
+  if (given.empty()) return;
+  fail(kUsage, fmt::format("the socket '{}' of the service has no use: FileDescriptorName= is nfs, "
+                           "with exports, or blob, with tcp-port, for one socket each",
+                           given.front().name));
+}
+
 // Listens at this port on the server's first address, even if its name has several.
 Expected<std::string, Error> listen_at_port(Server& server, std::uint16_t port) {
   const std::string_view address = server.address();
@@ -105,9 +100,12 @@ std::string why_not_listening(std::string_view operation, const Error& error) {
 }
 
 // Empty: not asked for.
-std::string listen_by_tcp(const ServeOptions& options, Server& server) {
+std::string listen_by_tcp(const ServeOptions& options, Server& server,
+                          std::vector<systemd::Socket>& given) {
   if (!options.tcp_port) return {};
-  auto listening = listen_at_port(server, *options.tcp_port);
+  const int socket = given_socket(given, "blob");
+  auto listening =
+      socket >= 0 ? server.add_listener(socket) : listen_at_port(server, *options.tcp_port);
   if (!listening) {
     fail(kFailed, why_not_listening("listening on plain TCP", listening.error()));
   }
@@ -116,13 +114,16 @@ std::string listen_by_tcp(const ServeOptions& options, Server& server) {
 
 // Listens for NFS by TCP, where MOUNT is asked for, too, and returns the address. Empty: the usual
 // port is taken, by the kernel's server perhaps, and nobody asked for another.
-std::string listen_for_nfs(const ServeOptions& options, Server& server, StderrLog& log) {
+std::string listen_for_nfs(const ServeOptions& options, Server& server, StderrLog& log,
+                           std::vector<systemd::Socket>& given) {
   if (!options.nfs.is_wanted()) return {};
-  auto listening = listen_at_port(server, options.nfs.tcp_port.value_or(kNfsTcpPort));
+  const int socket = given_socket(given, "nfs");
+  auto listening = socket >= 0 ? server.add_listener(socket)
+                               : listen_at_port(server, options.nfs.tcp_port.value_or(kNfsTcpPort));
   if (listening) return std::move(*listening);
   const std::string why =
       why_not_listening("listening for NFS and MOUNT by TCP", listening.error());
-  if (options.nfs.tcp_port) fail(kFailed, why);
+  if (options.nfs.tcp_port || socket >= 0) fail(kFailed, why);
   log.write(blob::LogLevel::kWarning,
             fmt::format("{}; Linux cannot mount without MOUNT by TCP: name another port with "
                         "--nfs-tcp-port",
@@ -289,7 +290,7 @@ std::unique_ptr<ReadyPage> open_ready_page(const ServeOptions& options, const Se
   if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
   return ReadyPage::open(std::string(host), *options.ready_port, [exporter]() -> std::string {
     constexpr std::chrono::seconds kAnswerTime{2};
-    if (is_draining) return "it is shutting down";
+    if (ServeSignals::is_stopping()) return "it is shutting down";
     return exporter != nullptr ? exporter->readiness().why_not(kAnswerTime) : std::string();
   });
 }
@@ -440,6 +441,7 @@ void serve(ServeOptions& options) {
   read_security(options);
   options.nfs.is_read_only = options.read_only;
   StderrLog log(log_level(options.log_level));
+  if (options.checks_only) return check_serving(options, log);
   RareLine resets(log, blob::LogLevel::kInfo), exports_notes(log, blob::LogLevel::kInfo);
   std::optional<blob::Store> store;
   std::optional<blob::BlobService> files;
@@ -469,19 +471,20 @@ void serve(ServeOptions& options) {
     rpcbind.add(nlm4::NLM_PROGRAM, nlm4::NLM_V4);
   }
   if (auto added = rpcbind.add_to(server); !added) fail(added.error());
-  const std::string plain = listen_by_tcp(options, server);
-  const std::string nfs_plain = listen_for_nfs(options, server, log);
-  stop_on_signals(server);
+  std::vector<systemd::Socket> given = systemd::take_sockets();
+  const std::string plain = listen_by_tcp(options, server, given);
+  const std::string nfs_plain = listen_for_nfs(options, server, log, given);
+  refuse_other_sockets(given);
+  ServeReload reload(options, log, exporter.get());
   // The handler finds no server that is gone, also when an error ends the command.
-  struct Forget {
-    ~Forget() { server_to_stop = nullptr; }
-  } const forget;
+  const ServeSignals signals(server, [&reload] { reload.run(); });
   // Behind the line above, so that no signal ends the program with the registration left.
   std::vector<rpcbinding::Registration> registrations;
   if (options.rpcbind) registrations = tell_rpcbind(options, server.address(), nfs_plain, log);
   announce(options, server, plain, log);
   auto page = open_ready_page(options, server, exporter.get());
   say_ready(options, server, plain, exporter.get(), nfs_plain, page.get());
+  systemd::report_ready("serving");
   server.run();
   page.reset();  // before what it asks
   const bool has_ended = !exporter || exporter->stop();

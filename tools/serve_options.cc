@@ -6,9 +6,13 @@ namespace {
 constexpr const char* kServeFooter =
     "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections; with --tcp-port,\n"
     "tcp://ADDR:PORT stands behind that. On SIGTERM it answers the calls that it has, closes, and\n"
-    "exits 0; with --json it prints its counters then. A second SIGTERM ends it at once. SIGHUP,\n"
-    "SIGUSR1 and SIGUSR2 are ignored. When\n"
-    "its RDMA device goes, it serves the connections that are left, says so, and exits 1.\n"
+    "exits 0; with --json it prints its counters then. A second SIGTERM ends it at once. On SIGHUP "
+    "it\n"
+    "reads --config and --exports again: exports and the level of the log follow, connections "
+    "stay, and\n"
+    "the log names what takes a restart. SIGUSR1 and SIGUSR2 are ignored. When its RDMA device "
+    "goes, it\n"
+    "serves the connections that are left, says so, and exits 1.\n"
     "\n"
     "Whoever reaches it may read, put and remove files (--read-only: read). It serves the regular\n"
     "files of the directory and symbolic links to them, and nothing outside of it. A put is "
@@ -169,9 +173,28 @@ void ServeOptions::add_connections_to(Command& command) {
   });
 }
 
+void ServeOptions::add_settings_to(Command& command) {
+  command.add({
+      {"--config",
+       &settings_file,
+       "a file in TOML with these options by their names without dashes, as in port = 20049; the "
+       "command line has the last word",
+       {.check = not_empty, .type = "FILE"}},
+      {"--check", &checks_only,
+       "print what would be served, and what is wrong with it, and end without serving"},
+      {"--unit",
+       &prints_unit,
+       "with --check, print the lines that the service needs for these directories: redirect them "
+       "to /etc/systemd/system/rpcrdma.service.d/exports.conf",
+       {.needs = "--check"}},
+  });
+  command.set_settings_option("--config", {"--config", "--check", "--unit"});
+}
+
 void ServeOptions::add_to(Command& command) {
   command.add({{"--blob", &directory,
                 "the directory to serve with the blob program; made if it is not there"}});
+  add_settings_to(command);
   nfs.add_to(command);
   add_listening_to(command);
   add_connections_to(command);

@@ -17,6 +17,9 @@ inline constexpr const char* kLoopback = "127.0.0.1";
 struct ServeOptions {
   CommonOptions common;
   NfsOptions nfs;
+  std::string settings_file;
+  bool checks_only = false;
+  bool prints_unit = false;
   std::string directory;
   std::string listen = kLoopback;
   std::uint16_t port = kDefaultPort;
@@ -42,6 +45,7 @@ struct ServeOptions {
   void add_to(Command& command);
 
  private:
+  void add_settings_to(Command& command);
   void add_listening_to(Command& command);
   void add_connections_to(Command& command);
   void add_store_to(Command& command);

@@ -19,6 +19,7 @@ INLINE = re.compile(r"`((?:sudo )?(?:build/bin/)?rpcrdma [^`]*(?:nfs\+|--nfs |--
 CEPH = "needs a cluster: make ceph does the same"
 KERBEROS = "needs a realm: nfs_krb5_test.py does the same"
 RPCBIND = "needs an rpcbind of its own: rpcbind_test.py does the same"
+INSTALLED = "needs the installed settings: service_settings_test.py does the same"
 BENCH = "takes a minute: bench_test.py does the same for less"
 REFUSED = {
     "rpcrdma serve --nfs ceph:/PATH": CEPH,
@@ -34,6 +35,9 @@ REFUSED = {
     "rpcrdma ls HOST": RPCBIND,
     "rpcrdma ping HOST --program N --version V": RPCBIND,
     "rpcrdma ping rdma://nfs.example --program 100003 --version 3": "needs a Linux kernel: make lab",
+    "rpcrdma serve --config /etc/rpcrdma/serve.toml --check": INSTALLED,
+    "rpcrdma serve --config /etc/rpcrdma/serve.toml --check --unit "
+    "> /etc/systemd/system/rpcrdma.service.d/exports.conf": INSTALLED,
     "rpcrdma bench": BENCH,
     "rpcrdma bench --json --seconds 2 --cases null_qd32,read_64k_qd8": BENCH,
     "rpcrdma ls|cat|cp -r|stat|mkdir|mv|rm|df nfs+rdma://HOST/srv/data/PATH": "several in one: the others do each",

@@ -1,0 +1,357 @@
+#!/usr/bin/env python3
+"""`rpcrdma serve` as a service: its settings in a file, --check, reloads, and what systemd hears of it."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import unittest
+
+from command_fixture import BOUND_S, COMMAND, CommandFixture, run, wait_until
+
+UNITS = pathlib.Path(os.environ["RPCRDMA_PACKAGING"])
+
+# Of each option of `rpcrdma serve`: a value in TOML, and the words that mean the same. Another option that it needs
+# stands behind.
+SAMPLES = {
+    "blob": ('"{served}"', ["--blob={served}"]),
+    "nfs": ('["{served}:ro,name=/x", "{other}:name=/y"]', ["--nfs={served}:ro,name=/x", "--nfs={other}:name=/y"]),
+    "export": ('["/z"]', ["--export=/z", "--nfs={served}"]),
+    "exports": ('"{exports}"', ["--exports={exports}"]),
+    "handle-key": ('"{key}"', ["--handle-key={key}", "--nfs={served}"]),
+    "handles": ('"table"', ["--handles=table", "--nfs={served}"]),
+    "nfs-tcp-port": ("0", ["--nfs-tcp-port=0", "--nfs={served}"]),
+    "nfs-workers": ("3", ["--nfs-workers=3", "--nfs={served}"]),
+    "open-files": ("17", ["--open-files=17", "--nfs={served}"]),
+    "nfs-async": ("true", ["--nfs-async", "--nfs={served}"]),
+    "listen": ('"::1"', ["--listen=::1"]),
+    "port": ("0", ["--port=0"]),
+    "tcp-port": ("0", ["--tcp-port=0"]),
+    "ready-port": ("0", ["--ready-port=0"]),
+    "setup-timeout": ("2.5", ["--setup-timeout=2.5"]),
+    "tcp-idle": ("3", ["--tcp-idle=3", "--tcp-port=0"]),
+    "rdma-idle": ("3", ["--rdma-idle=3"]),
+    "drain": ("0.5", ["--drain=0.5"]),
+    "connections": ("7", ["--connections=7"]),
+    "threads": ("2", ["--threads=2"]),
+    "receives-max": ("9", ["--receives-max=9"]),
+    "shared-receives": ('"never"', ["--shared-receives=never", "--receives-max=9"]),
+    "bench": ("true", ["--bench"]),
+    "rpcbind": ("true", ["--rpcbind"]),
+    "rpcbind-daemon": ('"/run/other.sock"', ["--rpcbind-daemon=/run/other.sock", "--rpcbind"]),
+    "read-only": ("true", ["--read-only"]),
+    "no-sync": ("true", ["--no-sync"]),
+    "upload-idle": ("8", ["--upload-idle=8"]),
+    "sec": ('"sys:krb5"', ["--sec=sys:krb5"]),
+    "keytab": ('"{key}"', ["--keytab={key}"]),
+    "log-level": ('"debug"', ["--log-level=debug"]),
+    "provider": ('"siwarp"', ["--provider=siwarp"]),
+    "registration": ('"per-call"', ["--registration=per-call", "--provider=auto"]),
+    "crc": ('"off"', ["--crc=off"]),
+    "capture": ('"{key}"', ["--capture={key}"]),
+    "capture-max": ('"1m"', ["--capture-max=1m", "--capture={key}"]),
+    "inline": ("8192", ["--inline=8192"]),
+    "ird": ("4", ["--ird=4"]),
+    "ord": ("4", ["--ord=4"]),
+    "receive-size": ("8192", ["--receive-size=8192", "--rpcrdma-version=auto"]),
+    "credits": ("5", ["--credits=5"]),
+    "profile": ('"rfc5666"', ["--profile=rfc5666"]),
+    "rpcrdma-version": ('"2"', ["--rpcrdma-version=2"]),
+    "json": ("true", ["--json"]),
+}
+FOR_THE_COMMAND_LINE = {"config", "check", "unit", "help"}
+
+
+class ServiceFixture(CommandFixture):
+    def setUp(self):
+        super().setUp()
+        self.other = self.root / "other"
+        self.other.mkdir()
+        self.settings = self.root / "serve.toml"
+        (self.root / "exports").write_text(f"{self.other} *(rw)\n")
+        (self.root / "key").touch()
+
+    def filled(self, text):
+        text = str(text)
+        for name, value in (("served", self.served), ("other", self.other), ("exports", self.root / "exports"),
+                            ("key", self.root / "key")):
+            text = text.replace("{%s}" % name, str(value))
+        return text
+
+    def write(self, text):
+        self.settings.write_text(self.filled(text))
+
+    def check(self, *words):
+        result = run("serve", "--check", *map(self.filled, words))
+        self.assertEqual(result.returncode, 0, (words, result.stderr))
+        return result.stdout
+
+    def refused(self, text, *words):
+        result = run("serve", *map(self.filled, words))
+        self.assertEqual((result.returncode, result.stdout), (2, ""), (words, result.stderr))
+        self.assertIn(self.filled(text), result.stderr)
+
+    def started(self, text, *words, **keywords):
+        """Starts a server with these settings alone; its line `ready`."""
+        self.write('listen = "127.0.0.1"\nport = 0\nprovider = "siwarp"\n' + text)
+        process = subprocess.Popen([COMMAND, "serve", "--config", self.settings, *words], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, **keywords)
+        log = []
+        reader = threading.Thread(target=lambda: log.extend(process.stderr))
+        reader.start()
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(reader.join)
+        self.addCleanup(self.end, process)  # before these
+        line = process.stdout.readline()
+        self.assertTrue(line.startswith("ready "), (line, log))
+        return process, line.split()[1:], log
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.kill()
+        process.wait(timeout=BOUND_S)
+        process.stdout.close()
+
+    def reload(self, process, log, text=None):
+        """Has the settings read again, and returns the line of the log that says what came of it."""
+        before = len(log)
+        if text is not None:
+            self.write('listen = "127.0.0.1"\nport = 0\nprovider = "siwarp"\n' + text)
+        process.send_signal(signal.SIGHUP)
+        ends = lambda: [line for line in log[before:] if "settings" in line]  # noqa: E731
+        wait_until(ends)
+        return ends()[0]
+
+
+class SettingsFile(ServiceFixture):
+    def options(self):
+        names = set()
+        for line in run("options").stdout.splitlines():
+            command, options = line.split("\t")
+            if command == "serve":
+                names |= {each[2:] for each in options.split(",") if each.startswith("--")}
+        return names
+
+    def test_each_option_is_a_setting_with_the_same_effect(self):
+        self.assertEqual(self.options() - FOR_THE_COMMAND_LINE, set(SAMPLES))
+        blob = f"--blob={self.served}"
+        for name, (value, words) in SAMPLES.items():
+            own = [blob] if name != "blob" else []
+            needed = [word for word in words if not word.startswith(f"--{name}=") and word != f"--{name}"]
+            self.write(f"{name} = {value}\n")
+            by_file = self.check(*own, *needed, "--config", self.settings, "--json")
+            by_words = self.check(*own, *words, "--json")
+            without = self.check(*own, *needed, "--json") if name not in ("blob", "nfs", "exports", "json") else None
+            self.assertEqual(self.effect(by_file), self.effect(by_words), name)
+            if without is not None:
+                self.assertNotEqual(self.effect(by_file), self.effect(without), name)
+
+    @staticmethod
+    def effect(output):
+        made = json.loads(output)
+        made["settings"] = sorted(word for word in made["settings"] if not re.match("--(config|check|json)", word))
+        return made
+
+    def test_command_line_has_the_last_word(self):
+        self.write('port = 1\nnfs = ["{other}:name=/of-file"]\n')
+        made = json.loads(self.check("--config", self.settings, "--port", "2", "--nfs={served}:name=/of-line", "--json"))
+        self.assertIn("--port=2", made["settings"])
+        self.assertEqual([each["name"] for each in made["exports"]], ["/of-line"])
+
+    def test_mistakes_are_named_with_their_line(self):
+        for text, problem in (("prot = 1\n", "serve.toml, line 1: there is no setting 'prot' (did you mean 'port'?)"),
+                              ("\nport = \"x\"\n", "serve.toml, line 2: --port takes a whole number from 0 to 65535"),
+                              ("port = 70000\n", "line 1: --port takes a whole number from 0 to 65535, not '70000'"),
+                              ("log-level = \"loud\"\n", "line 1: --log-level takes none, error, warning, info or debug"),
+                              ("check = true\n", "line 1: 'check' is for the command line"),
+                              ("help = true\n", "line 1: there is no setting 'help'"),
+                              ("[nfs]\na = 1\n", "line 1: 'nfs' is a table"),
+                              ("port = 1\nport = 2\n", "line 2: "),
+                              ("port = [1, 2]\n", "line 1: --port has 2 values, and takes one"),
+                              ("read-only = 7\n", "line 1: --read-only takes no value but true and false"),
+                              ("shared-receives = \"never\"\n", "--shared-receives requires --receives-max")):
+            self.write(text)
+            self.refused(problem, "--check", "--blob={served}", "--config", self.settings)
+        self.refused("--config {served}/none: No such file or directory", "--config={served}/none")
+        self.refused("--config {served}: Is a directory", "--config={served}")
+        self.refused("--config", "--config")
+
+    def test_installed_file_can_be_served_as_it_is(self):
+        text = (UNITS / "serve.toml").read_text().replace("/var/lib/rpcrdma/export", str(self.other))
+        self.write(text)
+        made = json.loads(self.check("--config", self.settings, "--json"))
+        self.assertEqual(made["exports"], [{"name": "/export", "directory": str(self.other),
+                                            "clients": [{"client": "*", "options": "rw,root_squash"}]}])
+        commented = re.sub(r"^# ([a-z-]+ = )", r"\1", text, flags=re.MULTILINE)  # each example, too
+        self.assertGreater(commented.count("\n"), 20)
+        self.write(re.sub(r"^(exports|sec|blob) = .*\n", "", commented, flags=re.MULTILINE))
+        self.check("--config", self.settings)
+
+
+class Check(ServiceFixture):
+    def test_says_what_would_be_served_and_changes_nothing(self):
+        words = ("--nfs={served}:ro,all_squash,name=/x,client=192.0.2.0/24", "--blob={other}/blobs")
+        text = self.check(*words)
+        self.assertIn(f"for NFS of {self.served}, by the name /x\n    192.0.2.0/24(ro,all_squash", text)
+        self.assertIn(f"for blobs of {self.other}/blobs", text)
+        self.assertFalse((self.other / "blobs").exists(), "a check made it")
+
+    def test_names_what_could_not_be_served(self):
+        self.refused("--nfs {served}/none: No such file or directory", "--check", "--nfs={served}/none")
+        self.refused("--nfs {exports}: this is no directory", "--check", "--nfs={exports}")
+        self.refused("--blob {served}/none: No such file or directory", "--check", "--blob={served}/none/blobs")
+        self.refused("there is nothing to serve", "--check")
+        self.refused("--unit requires --check", "--blob={served}", "--unit")
+
+    def test_unit_has_the_directories_and_the_user(self):
+        text = self.check("--unit", "--nfs={served}:ro", "--nfs={other}", "--blob={other}/b%")
+        self.assertIn(f'ReadOnlyPaths="{self.served}"\n', text)
+        self.assertIn(f'ReadWritePaths="{self.other}"\n', text)
+        self.assertIn(f'ReadWritePaths="{self.other}/b%%"\n', text)
+        self.assertNotIn("User=", text)
+        self.assertIn("User=rpcrdma\n", self.check("--unit", "--blob={served}"))
+        self.assertIn("User=rpcrdma\n", self.check("--unit", "--nfs={served}:all_squash"))
+        self.assertNotIn("User=", self.check("--unit", "--nfs={served}:all_squash,anonuid=1000"))
+
+    def test_units_are_ones_that_systemd_takes(self):
+        if shutil.which("systemd-analyze") is None:
+            self.skipTest("there is no systemd-analyze here")
+        units = self.root / "units"
+        (units / "rpcrdma.service.d").mkdir(parents=True)
+        for name in ("rpcrdma.service", "rpcrdma.socket"):
+            text = (UNITS / name).read_text()
+            # The command is where the package will have it, and not here yet.
+            (units / name).write_text(re.sub(r"^ExecStart=\S+", f"ExecStart={COMMAND}", text, flags=re.MULTILINE))
+        (units / "rpcrdma.service.d" / "exports.conf").write_text(self.check("--unit", "--nfs={other}", "--blob={served}"))
+        verified = subprocess.run(["systemd-analyze", "verify", "--man=no", units / "rpcrdma.service",
+                                   units / "rpcrdma.socket"], capture_output=True, text=True, check=False,
+                                  timeout=BOUND_S)
+        self.assertEqual((verified.returncode, [line for line in verified.stderr.splitlines() if "rpcrdma" in line]),
+                         (0, []), verified.stderr)
+
+
+class Reload(ServiceFixture):
+    def exports(self, *rules):
+        return "nfs-tcp-port = 0\nnfs = [" + ", ".join(f'"{each}"' for each in rules) + "]\n"
+
+    def start(self, *rules):
+        process, urls, log = self.started(self.exports(*rules) + 'handle-key = "{key}2"\n')
+        self.own = 'handle-key = "{key}2"\n'
+        return process, urls[0].rsplit("/", 1)[0], log
+
+    def test_exports_come_change_and_go_without_a_lost_call(self):
+        process, base, log = self.start("{served}:rw,no_root_squash,name=/a")
+        source = self.file("file", 8 << 20)
+        results, ends = [], threading.Event()
+
+        def copy():
+            while not ends.is_set():
+                results.append(run("cp", source, f"{base}/a/copy{len(results)}"))
+
+        copying = threading.Thread(target=copy)
+        copying.start()
+        try:
+            for i in range(10):
+                line = self.reload(process, log, self.own + self.exports(
+                    "{served}:rw,no_root_squash,name=/a", *(["{other}:ro,name=/b"] if i % 2 == 0 else [])))
+                self.assertIn("read the settings again", line)
+                self.assertEqual(run("ls", f"{base}/b").returncode == 0, i % 2 == 0)
+        finally:
+            ends.set()
+            copying.join()
+        self.assertGreater(len(results), 1)
+        self.assertEqual([(each.returncode, each.stderr) for each in results if each.returncode != 0], [])
+
+    def test_rules_hold_for_the_next_call(self):
+        process, base, log = self.start("{served}:rw,no_root_squash,name=/a")
+        self.reload(process, log, self.own + self.exports("{served}:ro,name=/a"))
+        refused = run("mkdir", f"{base}/a/folder")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("read-only", refused.stderr.lower())
+
+    def test_mistake_is_logged_and_changes_nothing(self):
+        process, base, log = self.start("{served}:rw,no_root_squash,name=/a")
+        for text, problem in (("prot = 1\n", "there is no setting 'prot'"),
+                              (self.exports("{served}/none:name=/c"), "none"),
+                              ("", "no exports where there were some"),
+                              (self.exports("{other}:name=/a"), "change with a restart"),
+                              (self.exports("{served}:name=/a,sec=krb5"), "Kerberos")):
+            line = self.reload(process, log, self.own + text if text else text)
+            self.assertIn("stay as they were", line)
+            self.assertIn(problem, line)
+            self.assertEqual(run("ls", f"{base}/a").returncode, 0)
+
+    def test_level_of_the_log_follows_and_the_rest_is_named(self):
+        process, urls, log = self.started('blob = "{served}"\n')
+        run("ping", urls[0], "--count", "1")
+        self.assertEqual([line for line in log if " debug " in line], [])
+        self.reload(process, log, 'blob = "{served}"\nlog-level = "debug"\ncredits = 3\n')
+        wait_until(lambda: [line for line in log if "taken with the next restart: --credits" in line])
+        run("ping", urls[0], "--count", "1")
+        wait_until(lambda: [line for line in log if " debug " in line])
+
+    def test_mounts_and_refused_mounts_are_in_the_log(self):
+        process, base, log = self.start("{served}:name=/a", "{other}:name=/b,client=192.0.2.1")
+        self.assertEqual(run("ls", f"{base}/a").returncode, 0)
+        self.assertEqual(run("ls", f"{base}/b").returncode, 1)
+        for text in ("mounts /a", "may not mount /b: the rules of the export have no such client"):
+            wait_until(lambda: [line for line in log if text in line])
+        del process
+
+
+class Systemd(ServiceFixture):
+    def setUp(self):
+        super().setUp()
+        features = json.loads(run("info", "--json").stdout)["features"]
+        if not features["systemd"]["built"]:
+            self.skipTest("this build is without libsystemd")
+        self.notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(self.notices.close)
+        self.notices.settimeout(BOUND_S)
+        self.notices.bind(str(self.root / "notify"))
+        self.environment = {**os.environ, "NOTIFY_SOCKET": str(self.root / "notify")}
+
+    def state(self):
+        return self.notices.recv(4096).decode().split("\n")[0]
+
+    def test_hears_of_each_state(self):
+        process, _, log = self.started('blob = "{served}"\n', env=self.environment)
+        self.assertEqual(self.state(), "READY=1")
+        self.reload(process, log)
+        self.assertEqual([self.state(), self.state()], ["RELOADING=1", "READY=1"])
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.state(), "STOPPING=1")
+        self.assertEqual(process.wait(timeout=BOUND_S), 0)
+
+    def given(self, name, text):
+        """Starts a server as systemd does, with a socket that listens; its process, its socket."""
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listening.close)
+        self.write('listen = "127.0.0.1"\nport = 0\nprovider = "siwarp"\n' + text)
+        # The process number has to be the server's own.
+        process = subprocess.Popen(
+            ["sh", "-c", 'exec 3<&"$0"; LISTEN_PID=$$ exec "$@"', str(listening.fileno()), COMMAND, "serve", "--config",
+             str(self.settings)], pass_fds=[listening.fileno()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "LISTEN_FDS": "1", "LISTEN_FDNAMES": name})
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(self.end, process)
+        return process, listening.getsockname()[1]
+
+    def test_tcp_side_listens_on_the_socket_of_the_unit(self):
+        process, port = self.given("nfs", 'nfs = ["{served}:name=/a"]\nhandle-key = "{key}2"\n')
+        self.assertIn(f"nfs+tcp://127.0.0.1:{port}/a", process.stdout.readline())
+        self.assertEqual(run("ls", f"nfs+tcp://127.0.0.1:{port}/a").returncode, 0)
+
+    def test_socket_without_a_use_is_refused(self):
+        process, _ = self.given("other", 'blob = "{served}"\n')
+        self.assertEqual(process.wait(timeout=BOUND_S), 2)
+        self.assertIn("the socket 'other' of the service has no use", process.stderr.read())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,167 @@
+#include "tools/serve_check.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nfs/plug_in.h"
+#include "tools/serve_nfs.h"
+#include "tools/text.h"
+
+namespace rpcrdma::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t kNobody = 65534;
+
+bool is_here(const nfs::Export& made) {
+  std::string path;
+  return nfs::back_end_of(made.directory, path).empty();
+}
+
+// Ends the command if something that serving needs is not there.
+void check_directories(const ServeOptions& options, const std::vector<nfs::Export>& exports) {
+  const auto check = [](const std::string& option, const std::string& directory, int access) {
+    struct stat status {};
+    const bool is_there = ::stat(directory.c_str(), &status) == 0;
+    if (is_there && !S_ISDIR(status.st_mode)) {
+      fail(kUsage, fmt::format("{} {}: this is no directory", option, directory));
+    }
+    if (!is_there || ::access(directory.c_str(), access) != 0) {
+      fail(kUsage, fmt::format("{} {}: {}", option, directory, std::strerror(errno)));
+    }
+  };
+  for (const nfs::Export& each : exports) {
+    if (is_here(each)) check("--nfs", each.directory, R_OK | X_OK);
+  }
+  const std::string& blobs = options.directory;
+  if (blobs.empty()) return;
+  std::error_code error;
+  if (fs::exists(blobs, error) || options.read_only) {
+    return check("--blob", blobs, options.read_only ? R_OK | X_OK : R_OK | W_OK | X_OK);
+  }
+  fs::path above = fs::path(blobs).parent_path();  // in which serving makes it
+  if (above.empty()) above = ".";
+  check("--blob", above, W_OK | X_OK);
+}
+
+std::string rules_text(const nfs::ExportRules& rules) {
+  using Squash = nfs::ExportRules::Squash;
+  std::string text = rules.is_read_only ? "ro" : "rw";
+  text += rules.squash == Squash::kRoot  ? ",root_squash"
+          : rules.squash == Squash::kAll ? ",all_squash"
+                                         : ",no_root_squash";
+  if (rules.anonymous_uid != kNobody) text += fmt::format(",anonuid={}", rules.anonymous_uid);
+  if (rules.anonymous_gid != kNobody) text += fmt::format(",anongid={}", rules.anonymous_gid);
+  if (rules.wants_privileged_port) text += ",secure";
+  std::vector<std::string_view> flavors;
+  for (const Protection each : rules.security) flavors.push_back(nfs::name_of(each));
+  if (!flavors.empty()) text += fmt::format(",sec={}", fmt::join(flavors, ":"));
+  return text;
+}
+
+Json exports_json(const std::vector<nfs::Export>& exports) {
+  Json all = Json::array();
+  for (const nfs::Export& each : exports) {
+    Json clients = Json::array();
+    for (const nfs::ExportClient& client : each.clients) {
+      clients.push_back({{"client", client.text}, {"options", rules_text(client.rules)}});
+    }
+    all.push_back({{"name", each.name}, {"directory", each.directory}, {"clients", clients}});
+  }
+  return all;
+}
+
+void print_check(const ServeOptions& options, const std::vector<nfs::Export>& exports) {
+  if (options.common.json) {
+    Json made = Json::ordered_object();
+    made.set("settings", Json::array(options.common.command->given()));
+    made.set("exports", exports_json(exports));
+    return print_json(made);
+  }
+  fmt::print("These settings can be served:\n");
+  for (const std::string& each : options.common.command->given()) {
+    if (each != "--check") fmt::print("  {}\n", printable(each));
+  }
+  fmt::print("It would listen on {} port {}\n", options.listen, options.port);
+  if (!options.directory.empty()) fmt::print("  for blobs of {}\n", printable(options.directory));
+  for (const nfs::Export& each : exports) {
+    fmt::print("  for NFS of {}, by the name {}\n", printable(each.directory),
+               printable(each.name));
+    for (const nfs::ExportClient& client : each.clients) {
+      fmt::print("    {}({})\n", printable(client.text), rules_text(client.rules));
+    }
+  }
+}
+
+// Returns a path as a unit file has it.
+std::string unit_path(const std::string& path) {
+  std::string text;
+  for (const char letter : fs::absolute(path).lexically_normal().string()) {
+    if (letter == '%') text += '%';
+    if (letter == '"' || letter == '\\') text += '\\';
+    text += letter;
+  }
+  return "\"" + text + "\"";
+}
+
+// A user of its own does what nobody may do. Everything else takes root, which acts as the caller.
+bool needs_root(const std::vector<nfs::Export>& exports) {
+  return std::ranges::any_of(exports, [](const nfs::Export& made) {
+    return std::ranges::any_of(made.clients, [](const nfs::ExportClient& client) {
+      const nfs::ExportRules& rules = client.rules;
+      return rules.squash != nfs::ExportRules::Squash::kAll || rules.anonymous_uid != kNobody ||
+             rules.anonymous_gid != kNobody;
+    });
+  });
+}
+
+void print_unit(const ServeOptions& options, const std::vector<nfs::Export>& exports) {
+  fmt::print(
+      "# Made by `rpcrdma serve --check --unit`: make it again when the directories change.\n"
+      "[Service]\n");
+  bool is_at_home = false;
+  const auto allow = [&](const std::string& directory, bool is_read_only) {
+    const std::string path = fs::absolute(directory).lexically_normal();
+    for (const char* const home : {"/home", "/root", "/run/user"}) {
+      is_at_home = is_at_home || path == home || path.starts_with(std::string(home) + "/");
+    }
+    fmt::print("{}={}\n", is_read_only ? "ReadOnlyPaths" : "ReadWritePaths", unit_path(directory));
+  };
+  if (!options.directory.empty()) allow(options.directory, options.read_only);
+  for (const nfs::Export& each : exports) {
+    const bool is_read_only = std::ranges::all_of(
+        each.clients, [](const nfs::ExportClient& client) { return client.rules.is_read_only; });
+    if (is_here(each)) allow(each.directory, is_read_only);
+  }
+  if (!options.nfs.key_path.empty()) allow(fs::absolute(options.nfs.key_path).parent_path(), false);
+  if (is_at_home) fmt::print("ProtectHome=no\n");
+  if (needs_root(exports)) return;
+  fmt::print("User=rpcrdma\nGroup=rpcrdma\n");
+  const auto is_privileged = [](std::uint16_t port) { return port != 0 && port < 1024; };
+  if (is_privileged(options.port) || is_privileged(options.tcp_port.value_or(0)) ||
+      is_privileged(options.nfs.tcp_port.value_or(0))) {
+    fmt::print("AmbientCapabilities=CAP_NET_BIND_SERVICE\n");
+  }
+}
+
+}  // namespace
+
+void check_serving(const ServeOptions& options, StderrLog& log) {
+  std::vector<nfs::Export> exports;
+  if (options.nfs.is_wanted()) exports = exports_of(options.nfs, log);
+  check_directories(options, exports);
+  if (options.prints_unit) return print_unit(options, exports);
+  print_check(options, exports);
+}
+
+}  // namespace rpcrdma::tools
