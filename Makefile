@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 
 .PHONY: help setup build demo bench bench-nfs micro-bench instructions check check-all check-tsan check-release \
-        sim coverage mutants format tidy doc install fresh-root lab ceph clean fuzz fuzz-merge fuzz-coverage fuzz-nfs
+        sim coverage mutants format tidy doc install deb fresh-root lab ceph clean fuzz fuzz-merge fuzz-coverage fuzz-nfs
 
 help:
 	@echo 'make demo        build, then move real files between two processes and check them'
@@ -16,6 +16,7 @@ help:
 	@echo 'make micro-bench what the pieces cost, by Google Benchmark'
 	@echo 'make instructions  count the instructions of calls, and hold them against the recorded ones'
 	@echo 'make install     install the release build (DESTDIR and PREFIX are honoured)'
+	@echo 'make deb         Debian packages of the library, the command and its plug-ins: build-deb/*.deb'
 	@echo 'make format      format the sources; make tidy checks layering, names and format'
 	@echo 'make doc         pages of the public headers: build/doc/html/index.html'
 	@echo 'make sim         the simulation runner: build/bin/rpcrdma-sim --help'
@@ -83,6 +84,10 @@ sim: setup
 
 coverage: setup
 	@scripts/coverage.sh
+
+deb: setup
+	@scripts/setup.sh deb
+	@scripts/deb.sh --check
 
 mutants: setup
 	@scripts/mutants.py --keep-going
