@@ -224,7 +224,7 @@ class RPCRDMA_EXPORT QueuePair {
   // The owner of many queue pairs then polls only those that reported news, each until it is empty.
   // Returns false, the default, if this provider does not notify; the owner then polls the queue
   // pair in each round.
-  virtual bool tell_news_to(NewsListener& /*listener*/) noexcept { return false; }
+  virtual bool set_ready_listener(NewsListener& /*listener*/) noexcept { return false; }
   // Returns why the connection ended; valid after kRefused or kDisconnected.
   virtual Error cause() const noexcept = 0;
   // The target of our RDMA Write that the peer refused, which ended the connection, if the provider

@@ -71,8 +71,8 @@ class Connection {
   bool pump(Instant now);
 
   // See QueuePair. When it has told, pump() has something to do.
-  bool tell_news_to(rdma::NewsListener& listener) noexcept {
-    return queue_pair_->tell_news_to(listener);
+  bool set_ready_listener(rdma::NewsListener& listener) noexcept {
+    return queue_pair_->set_ready_listener(listener);
   }
 
   bool connected() const noexcept { return connected_; }

@@ -21,8 +21,8 @@ class News : public ProviderTest {
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(ProviderTest::SetUp());
     connect(client, server);
-    tells_ = client.queue_pair().tell_news_to(of_client_) &&
-             server.queue_pair().tell_news_to(of_server_);
+    tells_ = client.queue_pair().set_ready_listener(of_client_) &&
+             server.queue_pair().set_ready_listener(of_server_);
     if (!tells_) GTEST_SKIP() << "this provider does not tell of news";
   }
   void TearDown() override {

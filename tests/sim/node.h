@@ -58,8 +58,8 @@ class MonitoredQueuePair final : public rdma::QueuePair {
   }
   std::size_t poll(std::span<rdma::Completion> out) override;
   std::optional<rdma::LinkEvent> poll_link() override;
-  bool tell_news_to(rdma::NewsListener& listener) noexcept override {
-    return inner_->tell_news_to(listener);
+  bool set_ready_listener(rdma::NewsListener& listener) noexcept override {
+    return inner_->set_ready_listener(listener);
   }
   rdma::Error cause() const noexcept override { return inner_->cause(); }
   void disconnect() noexcept override { inner_->disconnect(); }

@@ -40,8 +40,8 @@ class ForwardingQueuePair : public rdma::QueuePair {
   }
   std::size_t poll(std::span<rdma::Completion> out) override { return inner_->poll(out); }
   std::optional<rdma::LinkEvent> poll_link() override { return inner_->poll_link(); }
-  bool tell_news_to(rdma::NewsListener& listener) noexcept override {
-    return inner_->tell_news_to(listener);
+  bool set_ready_listener(rdma::NewsListener& listener) noexcept override {
+    return inner_->set_ready_listener(listener);
   }
   rdma::Error cause() const noexcept override { return inner_->cause(); }
   rdma::Error exposure_failure() const noexcept override { return inner_->exposure_failure(); }

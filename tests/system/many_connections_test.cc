@@ -25,8 +25,8 @@ class WatchedQueuePair final : public test::ForwardingQueuePair {
     polled_.insert(this);
     return ForwardingQueuePair::poll(out);
   }
-  bool tell_news_to(rdma::NewsListener& listener) noexcept override {
-    return tells_ && ForwardingQueuePair::tell_news_to(listener);
+  bool set_ready_listener(rdma::NewsListener& listener) noexcept override {
+    return tells_ && ForwardingQueuePair::set_ready_listener(listener);
   }
 
  private:

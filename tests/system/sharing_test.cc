@@ -80,9 +80,9 @@ class SlowQueuePair final : public ForwardingQueuePair {
     }
     return event;
   }
-  bool tell_news_to(rdma::NewsListener& listener) noexcept override {
+  bool set_ready_listener(rdma::NewsListener& listener) noexcept override {
     listener_ = &listener;
-    return ForwardingQueuePair::tell_news_to(listener);
+    return ForwardingQueuePair::set_ready_listener(listener);
   }
   // When the next one is due, if any.
   std::optional<Instant> pass(Instant now) {

@@ -45,7 +45,7 @@ class QueuePair final : public rdma::QueuePair {
   void release_receives(std::span<const std::uint16_t> numbers) override;
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
-  bool tell_news_to(NewsListener& listener) noexcept override {
+  bool set_ready_listener(NewsListener& listener) noexcept override {
     listener_ = &listener;
     return true;
   }

@@ -47,8 +47,8 @@ class ServerImpl::RdmaPeer final : public rpc::Peer {
         session(std::move(of_peer)),
         connection(std::move(to_peer)),
         server_(server) {
-    session->tell_news_to(*this);
-    reports_news_ = connection->tell_news_to(*this);
+    session->set_ready_listener(*this);
+    reports_news_ = connection->set_ready_listener(*this);
   }
   bool take_turn(Instant now) override;
   State settle(Instant now) override { return server_.settle(*this, now); }

@@ -94,7 +94,7 @@ class Session final : public ReplyCarrier {
 
   CallerSeat& caller() noexcept { return caller_; }
   // Notified when progress() has something to do that no peer caused. Must outlive the session.
-  void tell_news_to(rdma::NewsListener& listener) noexcept { listener_ = &listener; }
+  void set_ready_listener(rdma::NewsListener& listener) noexcept { listener_ = &listener; }
   void want_turn() noexcept override {
     if (listener_ != nullptr) listener_->handle_news();
   }
