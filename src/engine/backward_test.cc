@@ -26,7 +26,7 @@ Expected<CallId, StartError> start(Endpoint& endpoint, std::uint32_t xid, std::u
   Outgoing call;
   call.stream = {&run, 1};
   call.reply_size_max = reply_size_max;
-  auto id = endpoint.engine.start_call(endpoint.now, Xid{xid}, call, kTimeout);
+  auto id = endpoint.engine.requester().start_call(endpoint.now, Xid{xid}, call, kTimeout);
   endpoint.drain();
   return id;
 }
@@ -34,7 +34,7 @@ void reply(Endpoint& endpoint, CallId call, std::uint32_t size = 24) {
   const Fragment run{Lease{50}, size, 0, 0};
   Outgoing outgoing;
   outgoing.stream = {&run, 1};
-  endpoint.engine.start_reply(call, outgoing);
+  endpoint.engine.responder().start_reply(call, outgoing);
   endpoint.drain();
 }
 // The header of the next message that goes out, which is then done.
@@ -84,7 +84,7 @@ TEST_F(BackwardClient, TellsTheDirectionsApart) {
 // B-8, B-12: what a backward Call asks for is no grant for forward ones.
 TEST_F(BackwardClient, BackwardCreditsAreNoForwardCredits) {
   receive_call(client, 1, 100);
-  EXPECT_EQ(client.engine.credits_limit(), 1U);
+  EXPECT_EQ(client.engine.requester().credits().limit(), 1U);
   ASSERT_TRUE(start(client, 1));
   ASSERT_TRUE(start(client, 2));
   EXPECT_TRUE(sent(client));
@@ -126,7 +126,7 @@ TEST_F(BackwardClient, MoreCallsThanGrantedEndTheConnection) {
   receive_call(client, 3);
   EXPECT_TRUE(client.take_action<Disconnect>());
   EXPECT_EQ(client.engine.counters().credit_overruns, 1U);
-  EXPECT_EQ(client.engine.calls_in_service(), 2U);
+  EXPECT_EQ(client.engine.responder().calls_in_service(), 2U);
 }
 
 // B-4: a backward Call has no chunks.
@@ -202,7 +202,7 @@ TEST_F(BackwardServer, ServesForwardCallsOfTheSameXidMeanwhile) {
   receive_reply(server, 7, 1);
   const auto answered = server.take_event<ReplyReady>();
   ASSERT_TRUE(answered);
-  server.engine.release(answered->call);
+  server.engine.requester().release(answered->call);
   reply(server, call->call);
   EXPECT_EQ(sent(server), (Header{Xid{7}, 1, 4, kMsg})) << "B-12: the forward grant is as it was";
   EXPECT_TRUE(server.take_event<CallDone>());

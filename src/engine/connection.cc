@@ -112,37 +112,6 @@ std::size_t Connection::header_arena_size(Role role, const Options& options) noe
          HeaderArena::kPlaceSize;
 }
 
-Expected<CallId, StartError> Connection::start_call(Instant now, Xid xid, const Outgoing& call,
-                                                    std::chrono::nanoseconds timeout) {
-  return requester_.start_call(now, xid, call, timeout);
-}
-
-void Connection::cancel(Instant now, CallId call) {
-  requester_.cancel(now, call);
-}
-void Connection::release(CallId call) {
-  requester_.release(call);
-}
-
-void Connection::start_reply(CallId call, const Outgoing& reply) {
-  responder_.start_reply(call, reply);
-}
-void Connection::reject(CallId call) {
-  responder_.reject(call);
-}
-void Connection::drop(CallId call, DropReason why) {
-  responder_.drop(call, why);
-}
-void Connection::set_credits(std::uint32_t credits) {
-  responder_.set_credits(credits);
-}
-void Connection::put_off(CallId call) {
-  responder_.put_off(call);
-}
-void Connection::lend(CallId call, Lease memory, std::uint64_t offset, std::uint32_t head_size) {
-  responder_.lend(call, memory, offset, head_size);
-}
-
 void Connection::handle_connected(const LinkParameters& link, bool may_invalidate) {
   RPCRDMA_ASSERT(!shared_.connected && !ended_, "connected twice");
   shared_.connected = true;

@@ -6,7 +6,8 @@
 // passed
 // - poll_*: outputs: Receives and other work to post, events (facts for the layer above), the next
 //   time-out
-// - verbs: commands from above: start_call, start_reply, lend, reject, cancel, release
+// - verbs: commands from above, to the half that they concern: requester() starts, cancels and
+//   releases Calls, responder() answers those of the peer
 // - nouns: getters
 //
 // After any command or input, drain poll_events(), poll_receives() and then poll_work() until all
@@ -66,39 +67,14 @@ class Connection {
   // Receives: a ReceiveId is below it.
   static std::size_t receive_count(Role role, const Options& options) noexcept;
 
-  // --- Commands from above ---
-  // The spans in `call` are copied; the memory is lent until ReplyReady or CallFailed. `timeout`
-  // counts from now. The XID must differ from those of all calls under way.
-  Expected<CallId, StartError> start_call(Instant now, Xid xid, const Outgoing& call,
-                                          std::chrono::nanoseconds timeout);
-  // Fails the call with kCanceled once its memory is fenced; no effect on a call that has ended.
-  void cancel(Instant now, CallId call);
-  // Done with the views of ReplyReady: its Receive is posted again.
-  void release(CallId call);
-  // Answers CallReceived, or MemoryWanted without pulling the chunk. A reply that fits nothing that
-  // the Call provided goes out as ERR_CHUNK. The memory of the reply, and all that was lent to the
-  // call, is the caller's again at CallDone.
-  void start_reply(CallId call, const Outgoing& reply);
-  // Answers CallReceived or MemoryWanted with ERR_CHUNK: the Call's stream is not what its header
-  // says, or there is no memory for it.
-  void reject(CallId call);
-  // Ends the Call without an answer, but for a reply of version 2: BAD_HEADER.
-  void drop(CallId call, DropReason why);
-  // Grants so many credits from the next reply on, 1 … Options::credits (more and fewer are taken
-  // as those). Fewer take nothing back: the Receives of Calls that the peer may still have sent
-  // stay posted, one fewer with each reply.
-  void set_credits(std::uint32_t credits);
+  // --- The two halves: commands from above, and getters ---
+  Requester& requester() noexcept { return requester_; }
+  const Requester& requester() const noexcept { return requester_; }
+  Responder& responder() noexcept { return responder_; }
+  const Responder& responder() const noexcept { return responder_; }
   // Profile::kRfc5666: what the Connection Configuration Protocol said (RFC 5666 §6), for the
   // messages that are planned from now on. No larger than the buffers of both sides.
   void configure(const LinkParameters& link);
-  // Answers an early MemoryWanted, which comes again at the Call's turn. And that of a Long Call's
-  // other chunk: its stream is given back, and read again when lend() gives memory for position 0,
-  // for which it waits now.
-  void put_off(CallId call);
-  // Answers MemoryWanted: `memory` holds the size asked for from `offset` on. Or, with a
-  // `head_size` for a Long Call's own chunk, so many bytes: its start is read, and an early
-  // MemoryWanted follows.
-  void lend(CallId call, Lease memory, std::uint64_t offset, std::uint32_t head_size = 0);
 
   // --- Inputs from below; time never goes backwards ---
   // Sets the time at which the next calls start; cheap, and may be early.
@@ -138,15 +114,6 @@ class Connection {
   std::optional<Instant> poll_timeout() const;
 
   // --- Getters ---
-  // Calls that we made and that have not ended, and calls that we answer and that are not done.
-  std::uint32_t calls_in_flight() const noexcept { return requester_.calls_in_flight(); }
-  std::uint32_t calls_in_service() const noexcept { return responder_.calls_in_service(); }
-  // A digest of the positions and lengths of all chunks of a Call that is in service: the same when
-  // the Call is made again, whose handles and addresses are others.
-  std::uint64_t chunk_digest(CallId call) const { return responder_.chunk_digest(call); }
-  // Calls that we made and that wait for a credit or for a Receive to be posted.
-  std::size_t calls_waiting() const noexcept { return requester_.calls_waiting(); }
-  std::uint32_t credits_limit() const noexcept { return requester_.credits().limit(); }
   // Returns the credits that each reply grants.
   std::uint32_t credits_granted() const noexcept { return shared_.receives.granted(); }
   std::uint32_t receives_posted() const noexcept { return shared_.receives.posted(); }

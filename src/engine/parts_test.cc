@@ -549,7 +549,8 @@ TEST(NullCall, TakesNothingButItsSlots) {
   Outgoing outgoing;
   outgoing.stream = {&call, 1};
   outgoing.reply_size_max = 24;
-  ASSERT_TRUE(client.engine.start_call(client.now, Xid{7}, outgoing, std::chrono::seconds(1)));
+  ASSERT_TRUE(
+      client.engine.requester().start_call(client.now, Xid{7}, outgoing, std::chrono::seconds(1)));
   client.drain();
   const auto send = client.take_action<PostSend>();
   ASSERT_TRUE(send);
@@ -564,7 +565,7 @@ TEST(NullCall, TakesNothingButItsSlots) {
   ASSERT_TRUE(received);
   Outgoing reply;
   reply.stream = {&call, 1};
-  server.engine.start_reply(received->call, reply);
+  server.engine.responder().start_reply(received->call, reply);
   server.drain();
   const auto answer = server.take_action<PostSend>();
   ASSERT_TRUE(answer);

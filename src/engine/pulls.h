@@ -27,7 +27,7 @@ class Pulls {
                  Instant now);
   // The memory of the chunk that was asked for last; its Reads can go out.
   void lend(AnsweredCall& call, Lease memory, std::uint64_t offset, Instant now);
-  // Does what Connection::put_off() says.
+  // Does what Responder::put_off() says.
   void put_off(AnsweredCall& call);
   void read_done(AnsweredCall& call) noexcept { window_.read_done(call.chunked->claim); }
   // No Read of the Call is under way. True: all of it is here; else more is to be emitted, or

@@ -22,42 +22,46 @@
 namespace rpcrdma::engine {
 
 // One slot per Call. A Call waits for a credit, has its memory exposed, is sent, is answered (or
-// fails), has its memory fenced, and is reported. Driven by Connection, which documents the
-// methods.
+// fails), has its memory fenced, and is reported.
 class Requester final : private rfc5666::ReadReplies::Host {
  public:
   Requester(const Options& options, Shared& shared, HeaderArena headers);
   Requester(const Requester&) = delete;
   Requester& operator=(const Requester&) = delete;
 
+  // The spans in `call` are copied; the memory is lent until ReplyReady or CallFailed. `timeout`
+  // counts from now. The XID must differ from those of all calls under way.
   Expected<CallId, StartError> start_call(Instant now, Xid xid, const Outgoing& call,
                                           std::chrono::nanoseconds timeout);
+  // Fails the call with kCanceled once its memory is fenced; no effect on a call that has ended.
   void cancel(Instant now, CallId call);
+  // Gives the views of ReplyReady back: its Receive is posted again.
   void release(CallId call);
+
+  // Calls that have not ended, and those of them that wait for a credit or for a Receive to be
+  // posted.
+  std::uint32_t calls_in_flight() const noexcept { return in_flight_; }
+  std::size_t calls_waiting() const noexcept { return gate_.waiting(); }
+  const CreditsV1& credits() const noexcept { return gate_.credits(); }
+
+ private:
+  using State = MadeCall::State;
+  using Slot = MadeCall;
+  friend class Connection;  // drives it
+  friend struct SlotProbe;
 
   // Returns whether a Call with this XID waits for its answer.
   bool waits_for(Xid xid) { return find_waiting_for_reply(xid) != nullptr; }
-
+  // Returns whether a Call is planned, and not sent yet, whose Send has more than `size` bytes.
+  bool sends_above(std::uint32_t size) const noexcept { return any_unsent_above(slots_, size); }
   void handle_time(Instant now) noexcept { now_ = now; }
   void handle_received(Instant now, ReceiveId receive, const Received& message,
                        std::optional<SteeringTag> invalidated);
   void handle_done(const WorkDone& done, const WorkName& name);
   void handle_timeout(Instant now);
   void handle_disconnected();
-
   void poll_work(WorkRoom& room);
   std::optional<Instant> poll_timeout() const { return next_timeout_; }
-
-  std::uint32_t calls_in_flight() const noexcept { return in_flight_; }
-  std::size_t calls_waiting() const noexcept { return gate_.waiting(); }
-  const CreditsV1& credits() const noexcept { return gate_.credits(); }
-  // Returns whether a Call is planned, and not sent yet, whose Send has more than `size` bytes.
-  bool sends_above(std::uint32_t size) const noexcept { return any_unsent_above(slots_, size); }
-
- private:
-  using State = MadeCall::State;
-  using Slot = MadeCall;
-  friend struct SlotProbe;
 
   void resume(std::uint16_t slot) override { slots_.make_ready(slots_[slot]); }
   void complete_reading(std::uint16_t slot) override;

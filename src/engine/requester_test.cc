@@ -21,7 +21,7 @@ class Client : public testing::Test {
     Outgoing call;
     call.stream = {&run, 1};
     call.reply_size_max = 100;
-    auto id = client.engine.start_call(client.now, Xid{xid}, call, kTimeout);
+    auto id = client.engine.requester().start_call(client.now, Xid{xid}, call, kTimeout);
     client.drain();
     return id;
   }
@@ -31,7 +31,7 @@ class Client : public testing::Test {
         {Lease{1}, 40, 0, 0}, {Lease{2}, 3000, 0, 1}, {Lease{3}, 2000, 0, 1}};
     const ResultRoom room{Lease{4}, 8192, 0, 1};
     Outgoing call{stream, {&room, 1}, 8192 + 8000, ResultRoom{Lease{5}, 9000, 0, 0}};
-    auto id = client.engine.start_call(client.now, Xid{xid}, call, kTimeout);
+    auto id = client.engine.requester().start_call(client.now, Xid{xid}, call, kTimeout);
     EXPECT_TRUE(id);
     client.drain();
     last_call = *id;
@@ -71,7 +71,7 @@ class Client : public testing::Test {
     answer(xid, credits);
     const auto reply = client.take_event<ReplyReady>();
     ASSERT_TRUE(reply);
-    client.engine.release(reply->call);
+    client.engine.requester().release(reply->call);
     client.drain();
   }
   Endpoint client{Role::kClient, small()};
@@ -112,7 +112,7 @@ TEST_F(Client, ThresholdStaysTheSameHoweverManyRepliesCome) {
   Outgoing call;
   call.stream = {&run, 1};
   call.reply_size_max = 4096 - 28;
-  ASSERT_TRUE(client.engine.start_call(client.now, Xid{1000}, call, kTimeout));
+  ASSERT_TRUE(client.engine.requester().start_call(client.now, Xid{1000}, call, kTimeout));
   client.drain();
   const auto send = client.take_action<PostSend>();
   ASSERT_TRUE(send);
@@ -126,7 +126,7 @@ TEST_F(Client, PutsAShortHeaderInFrontOfTheStreamWhereThereIsRoom) {
   call.stream = {&run, 1};
   call.reply_size_max = 100;
   call.header_room = room.data();
-  ASSERT_TRUE(client.engine.start_call(client.now, Xid{7}, call, kTimeout));
+  ASSERT_TRUE(client.engine.requester().start_call(client.now, Xid{7}, call, kTimeout));
   client.drain();
   const auto send = client.take_action<PostSend>();
   ASSERT_TRUE(send);
@@ -146,7 +146,7 @@ TEST_F(Client, LeavesTheRoomInFrontOfTheStreamAloneWhenTheHeaderHasChunks) {
   call.stream = stream;
   call.reply_size_max = 100;
   call.header_room = room.data();
-  ASSERT_TRUE(client.engine.start_call(client.now, Xid{7}, call, kTimeout));
+  ASSERT_TRUE(client.engine.requester().start_call(client.now, Xid{7}, call, kTimeout));
   client.drain();
   client.expose_all();
   const auto send = client.take_action<PostSend>();
@@ -213,7 +213,7 @@ TEST_F(Client, RepliesWithChunksGrantCreditsToo) {
   client.revoke_all();
   const auto reply = client.take_event<ReplyReady>();
   ASSERT_TRUE(reply);
-  client.engine.release(reply->call);
+  client.engine.requester().release(reply->call);
   for (std::uint32_t xid = 2; xid < 8; ++xid) ASSERT_TRUE(start_null(xid));
   EXPECT_EQ(sent(), 3U);
 }
@@ -239,7 +239,7 @@ TEST_F(Client, SendsNoCallWithoutAReceiveForItsReply) {
   }
   ASSERT_TRUE(start_null(6));
   EXPECT_EQ(sent(), 0U) << "every Receive holds a reply that is being read";
-  client.engine.release(held[0]);
+  client.engine.requester().release(held[0]);
   client.drain();
   EXPECT_EQ(sent(), 1U);
 }
@@ -322,7 +322,7 @@ TEST_F(Client, TakesEveryFormOfReturnedWriteLists) {
     const auto reply = client.take_event<ReplyReady>();
     EXPECT_TRUE(reply);
     const std::uint32_t written = reply ? reply->results_written[0] : 0;
-    if (reply) client.engine.release(reply->call);
+    if (reply) client.engine.requester().release(reply->call);
     client.drain();
     return written;
   };
@@ -366,7 +366,7 @@ TEST_F(Client, CallThatGaveUpEndsWhenItsLastHandleIsInvalidatedByThePeer) {
   Outgoing call;
   call.stream = stream;
   call.reply_size_max = 100;
-  ASSERT_TRUE(client.engine.start_call(client.now, Xid{1}, call, kTimeout));
+  ASSERT_TRUE(client.engine.requester().start_call(client.now, Xid{1}, call, kTimeout));
   client.drain();
   client.expose_all();
   sent();
@@ -534,7 +534,7 @@ TEST_P(BadReplies, AreDroppedOrFailTheirCallAndTheConnectionLives) {
   const Fragment stream[] = {{Lease{1}, 40, 0, 0}, {Lease{2}, 3000, 0, 1}};
   const ResultRoom room{Lease{4}, 8192, 0, 1};
   Outgoing call{stream, {&room, 1}, 8192 + 8000, ResultRoom{Lease{5}, 9000, 0, 0}};
-  ASSERT_TRUE(client.engine.start_call(client.now, Xid{1}, call, kTimeout));
+  ASSERT_TRUE(client.engine.requester().start_call(client.now, Xid{1}, call, kTimeout));
   client.drain();
   client.expose_all();
   client.done(client.take_action<PostSend>()->id);
@@ -572,7 +572,7 @@ TEST_F(Client, CallTimesOutOnceItsMemoryIsSafe) {
   EXPECT_FALSE(client.take_event<CallFailed>());
   client.revoke_all();
   EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kTimedOut);
-  EXPECT_EQ(client.engine.calls_in_flight(), 0U);
+  EXPECT_EQ(client.engine.requester().calls_in_flight(), 0U);
 }
 
 TEST_F(Client, MemoryThatCannotBeMadeSafeEndsTheConnection) {
@@ -608,7 +608,7 @@ TEST_F(Client, CanceledCallHasTheFenceTimeoutForItsMemoryNotItsOwn) {
   start_with_chunks(1);
   client.expose_all();
   sent();
-  client.engine.cancel(client.now, *last_call);
+  client.engine.requester().cancel(client.now, *last_call);
   client.drain();
   EXPECT_EQ(client.engine.poll_timeout(), client.now + small().fence_timeout);
 }
@@ -650,7 +650,7 @@ TEST_F(Client, CallThatTimesOutBeforeItIsSentEndsNothing) {
   const Fragment run{Lease{1}, 40, 0, 0};
   Outgoing call;
   call.stream = {&run, 1};
-  ASSERT_TRUE(client.engine.start_call(client.now, Xid{2}, call, kTimeout / 2));
+  ASSERT_TRUE(client.engine.requester().start_call(client.now, Xid{2}, call, kTimeout / 2));
   client.drain();
   client.now += kTimeout / 2;
   client.engine.handle_timeout(client.now);
@@ -665,7 +665,7 @@ TEST_F(Client, CallsThatGaveUpAndHoldEveryCreditEndTheConnection) {
   ASSERT_TRUE(start_null(2));
   EXPECT_EQ(sent(), 2U);
   answer(99);  // not silent
-  client.engine.cancel(client.now, *canceled);
+  client.engine.requester().cancel(client.now, *canceled);
   client.drain();
   EXPECT_TRUE(client.take_event<CallFailed>());
   EXPECT_FALSE(client.take_action<Disconnect>()) << "the other may be answered";
@@ -677,7 +677,7 @@ TEST_F(Client, CallsThatGaveUpAndHoldEveryCreditEndTheConnection) {
 TEST_F(Client, CanceledCallsThatHoldEveryCreditEndTheConnectionWhenACallWaitsInVain) {
   const auto canceled = start_null(1);
   sent();
-  client.engine.cancel(client.now, *canceled);
+  client.engine.requester().cancel(client.now, *canceled);
   ASSERT_TRUE(start_null(2));
   EXPECT_TRUE(client.take_event<CallFailed>());
   time_out();
@@ -687,7 +687,7 @@ TEST_F(Client, CanceledCallsThatHoldEveryCreditEndTheConnectionWhenACallWaitsInV
 TEST_F(Client, CallThatGaveUpKeepsItsCreditUntilThePeerAnswers) {
   const auto call = start_null(1);
   sent();
-  client.engine.cancel(client.now, *call);
+  client.engine.requester().cancel(client.now, *call);
   client.drain();
   EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kCanceled);
   ASSERT_TRUE(start_null(2));
@@ -700,17 +700,17 @@ TEST_F(Client, CallThatGaveUpKeepsItsCreditUntilThePeerAnswers) {
 TEST_F(Client, CallThatNeverWentOutLeavesNothingBehind) {
   ASSERT_TRUE(start_null(1));
   const auto waiting = start_null(2);
-  client.engine.cancel(client.now, *waiting);
+  client.engine.requester().cancel(client.now, *waiting);
   client.drain();
   EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kCanceled);
   // Its slot may wait again, many times over.
   for (std::uint32_t xid = 10; xid < 200; ++xid) {
-    client.engine.cancel(client.now, *start_null(xid));
+    client.engine.requester().cancel(client.now, *start_null(xid));
     client.drain();
     EXPECT_TRUE(client.take_event<CallFailed>());
   }
   EXPECT_EQ(sent(), 1U);
-  EXPECT_EQ(client.engine.calls_in_flight(), 1U);
+  EXPECT_EQ(client.engine.requester().calls_in_flight(), 1U);
 }
 
 TEST_F(Client, MemoryThatCannotBeExposedFailsTheCallAndRevokesTheRest) {
@@ -750,7 +750,7 @@ TEST_F(Client, CallThatIsLostAtAnyStepEndsOnce) {
     Outgoing call;
     call.stream = stream;
     call.reply_size_max = 100;
-    ASSERT_TRUE(endpoint.engine.start_call(endpoint.now, Xid{1}, call, kTimeout));
+    ASSERT_TRUE(endpoint.engine.requester().start_call(endpoint.now, Xid{1}, call, kTimeout));
     endpoint.drain();
     lose();
     endpoint.complete_all(lost ? WorkStatus::kFlushed : WorkStatus::kOk);
@@ -767,7 +767,7 @@ TEST_F(Client, CallThatIsLostAtAnyStepEndsOnce) {
     if (failed) {
       EXPECT_EQ(failed->error, CallError::kConnectionLost);
     }
-    EXPECT_EQ(endpoint.engine.calls_in_flight(), 0U);
+    EXPECT_EQ(endpoint.engine.requester().calls_in_flight(), 0U);
     lose();
     EXPECT_TRUE(endpoint.events.empty());
   }

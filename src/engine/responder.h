@@ -26,7 +26,6 @@ namespace rpcrdma::engine {
 
 // One slot per Call being answered. A Call has its Read chunks pulled into memory that the layer
 // above lends, is handed over, is answered by RDMA Writes and one Send, and is reported as done.
-// Driven by Connection, which documents the methods.
 class Responder final : private rfc5666::ExposedReplies::Host {
  public:
   Responder(const Options& options, Shared& shared, HeaderArena headers);
@@ -39,26 +38,32 @@ class Responder final : private rfc5666::ExposedReplies::Host {
     return options.credits + 16U + rfc5666::exposed_replies_max(options);
   }
 
+  // Answers CallReceived, or MemoryWanted without pulling the chunk. A reply that fits nothing that
+  // the Call provided goes out as ERR_CHUNK. The memory of the reply, and all that was lent to the
+  // call, is the caller's again at CallDone.
   void start_reply(CallId call, const Outgoing& reply);
+  // Answers CallReceived or MemoryWanted with ERR_CHUNK: the Call's stream is not what its header
+  // says, or there is no memory for it.
   void reject(CallId call);
+  // Ends the Call without an answer, but for a reply of version 2: BAD_HEADER.
   void drop(CallId call, DropReason why);
+  // Answers an early MemoryWanted, which comes again at the Call's turn. And that of a Long Call's
+  // other chunk: its stream is given back, and read again when lend() gives memory for position 0,
+  // for which it waits now.
   void put_off(CallId call);
-  void lend(CallId call, Lease memory, std::uint64_t offset, std::uint32_t head_size);
+  // Answers MemoryWanted: `memory` holds the size asked for from `offset` on. Or, with a
+  // `head_size` for a Long Call's own chunk, so many bytes: its start is read, and an early
+  // MemoryWanted follows.
+  void lend(CallId call, Lease memory, std::uint64_t offset, std::uint32_t head_size = 0);
+  // Grants so many credits from the next reply on, 1 … Options::credits (more and fewer are taken
+  // as those). Fewer take nothing back: the Receives of Calls that the peer may still have sent
+  // stay posted, one fewer with each reply.
   void set_credits(std::uint32_t credits);
 
-  void handle_received(ReceiveId receive, const Received& message, Bytes bytes);
-  void handle_done(const WorkDone& done, const WorkName& name);
-  void handle_time(Instant now) noexcept { now_ = now; }
-  void handle_timeout(Instant now);
-  void handle_refused_write(const RefusedWrite& refused);
-  void handle_disconnected();
-
-  void poll_work(WorkRoom& room);
-  std::optional<Instant> poll_timeout() const noexcept;
-
+  // Returns a digest of the positions and lengths of all chunks of a Call that is in service: the
+  // same when the Call is made again, whose handles and addresses are others.
   std::uint64_t chunk_digest(CallId call) const;
-  // Returns whether some call has work that is not posted yet: perhaps a reply, of any size.
-  bool has_unsent() const noexcept { return slots_.has_ready(); }
+  // Calls that came and are not done.
   std::uint32_t calls_in_service() const noexcept { return in_service_; }
 
  private:
@@ -69,7 +74,19 @@ class Responder final : private rfc5666::ExposedReplies::Host {
     Bytes bytes;
   };
 
+  friend class Connection;  // drives it
   friend struct SlotProbe;
+
+  void handle_received(ReceiveId receive, const Received& message, Bytes bytes);
+  void handle_done(const WorkDone& done, const WorkName& name);
+  void handle_time(Instant now) noexcept { now_ = now; }
+  void handle_timeout(Instant now);
+  void handle_refused_write(const RefusedWrite& refused);
+  void handle_disconnected();
+  void poll_work(WorkRoom& room);
+  std::optional<Instant> poll_timeout() const noexcept;
+  // Returns whether some call has work that is not posted yet: perhaps a reply, of any size.
+  bool has_unsent() const noexcept { return slots_.has_ready(); }
 
   void resume(std::uint16_t slot) override { slots_.make_ready(slots_[slot]); }
   void send_exposed(std::uint16_t slot) override;

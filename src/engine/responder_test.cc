@@ -33,7 +33,7 @@ class Server : public testing::Test {
     const Fragment run{Lease{50}, size, 0, 0};
     Outgoing outgoing;
     outgoing.stream = {&run, 1};
-    by.engine.start_reply(call, outgoing);
+    by.engine.responder().start_reply(call, outgoing);
     by.drain();
   }
   Endpoint server{Role::kServer, small()};
@@ -53,7 +53,7 @@ TEST_F(Server, AnswersAShortCallAndGivesItsCreditBackFirst) {
   const Fragment run{Lease{50}, 24, 0, 0};
   Outgoing outgoing;
   outgoing.stream = {&run, 1};
-  server.engine.start_reply(call->call, outgoing);
+  server.engine.responder().start_reply(call->call, outgoing);
   std::array<work::Request, 8> room;
   std::array<Slices, 8> slices;
   EXPECT_TRUE(server.engine.poll_work(room, slices).empty()) << "RFC 8166: the Receive comes first";
@@ -69,7 +69,7 @@ TEST_F(Server, AnswersAShortCallAndGivesItsCreditBackFirst) {
   const auto done = server.take_event<CallDone>();
   ASSERT_TRUE(done);
   EXPECT_TRUE(done->replied);
-  EXPECT_EQ(server.engine.calls_in_service(), 0U);
+  EXPECT_EQ(server.engine.responder().calls_in_service(), 0U);
 }
 
 // --- Grants that change
@@ -95,7 +95,7 @@ class ChangingGrants : public Server {
 
 TEST_F(ChangingGrants, ASmallerGrantKeepsReceivesForCallsThatMayBeOnTheirWay) {
   const CallId first = call(1);
-  server.engine.set_credits(1);
+  server.engine.responder().set_credits(1);
   server.drain();
   EXPECT_EQ(server.receives_posted(), 3U) << "nothing is taken back";
   EXPECT_EQ(answer(first), 1U);
@@ -116,16 +116,16 @@ TEST_F(ChangingGrants, ASmallerGrantKeepsReceivesForCallsThatMayBeOnTheirWay) {
 TEST_F(ChangingGrants, WithheldReceivesAreReportedOnceUntilTheyArePostedAgain) {
   std::array<ReceiveId, 8> room;
   EXPECT_TRUE(server.engine.poll_unused_receives(room).empty());
-  server.engine.set_credits(1);
+  server.engine.responder().set_credits(1);
   for (std::uint32_t xid = 1; xid < 5; ++xid) {
     EXPECT_EQ(answer(call(xid)), 1U);
     EXPECT_EQ(server.engine.poll_unused_receives(room).size(), xid < 4 ? 1U : 0U) << xid;
   }
-  server.engine.set_credits(3);
+  server.engine.responder().set_credits(3);
   server.drain();
   EXPECT_EQ(server.receives_posted(), 3U);
   EXPECT_TRUE(server.engine.poll_unused_receives(room).empty());
-  server.engine.set_credits(2);
+  server.engine.responder().set_credits(2);
   EXPECT_EQ(answer(call(5)), 2U);
   EXPECT_EQ(server.engine.poll_unused_receives(room).size(), 1U);
   EXPECT_TRUE(server.engine.poll_unused_receives(room).empty());
@@ -143,18 +143,18 @@ TEST_F(ChangingGrants, AfterTheEndAllIsUnusedThatNobodyReads) {
 }
 
 TEST_F(ChangingGrants, ALargerGrantPostsItsReceivesFirst) {
-  server.engine.set_credits(1);
+  server.engine.responder().set_credits(1);
   for (std::uint32_t xid = 1; xid < 5; ++xid) EXPECT_EQ(answer(call(xid)), 1U);
   EXPECT_EQ(server.receives_posted(), 1U);
-  server.engine.set_credits(3);
+  server.engine.responder().set_credits(3);
   server.drain();
   EXPECT_EQ(server.receives_posted(), 3U);
   EXPECT_EQ(answer(call(5)), 3U);
-  server.engine.set_credits(100);
+  server.engine.responder().set_credits(100);
   server.drain();
   EXPECT_EQ(server.receives_posted(), 4U) << "Options::credits is the most";
   EXPECT_EQ(answer(call(6)), 4U);
-  server.engine.set_credits(0);
+  server.engine.responder().set_credits(0);
   EXPECT_EQ(answer(call(7)), 1U) << "never none";
 }
 
@@ -163,7 +163,7 @@ TEST_F(ChangingGrants, AConnectionMayBeginWithFew) {
   options.credits_at_first = 1;
   Endpoint narrow(Role::kServer, options);
   EXPECT_EQ(narrow.receives_posted(), 1U);
-  narrow.engine.set_credits(4);
+  narrow.engine.responder().set_credits(4);
   narrow.drain();
   EXPECT_EQ(narrow.receives_posted(), 4U);
 }
@@ -178,7 +178,7 @@ TEST_F(Server, PullsReadChunksIntoLentMemoryThenHandsTheCallOver) {
   EXPECT_EQ(wanted->position, 40U);
   EXPECT_EQ(wanted->size, 6000U);
   EXPECT_EQ(wanted->inline_part.size(), 44U);
-  server.engine.lend(wanted->call, Lease{9}, 512);
+  server.engine.responder().lend(wanted->call, Lease{9}, 512);
   server.drain();
   const auto first = server.take_action<RdmaRead>();
   const auto second = server.take_action<RdmaRead>();
@@ -196,7 +196,7 @@ TEST_F(Server, PullsReadChunksIntoLentMemoryThenHandsTheCallOver) {
   const Fragment stream[] = {{Lease{1}, 28, 0, 0}};
   Outgoing outgoing;
   outgoing.stream = stream;
-  server.engine.start_reply(call->call, outgoing);
+  server.engine.responder().start_reply(call->call, outgoing);
   server.drain();
   const auto send = server.take_action<PostSend>();
   ASSERT_TRUE(send);
@@ -218,7 +218,7 @@ TEST_F(Server, ChunksOutOfOrderAreBroughtIntoTheOrderOfTheirPositions) {
     ASSERT_TRUE(wanted);
     EXPECT_EQ(wanted->position, position);
     EXPECT_EQ(wanted->size, size);
-    server.engine.lend(wanted->call, Lease{position}, 0);
+    server.engine.responder().lend(wanted->call, Lease{position}, 0);
     server.drain();
     while (const auto read = server.take_action<RdmaRead>()) {
       handles.push_back(read->from.handle);
@@ -261,7 +261,7 @@ TEST_F(Server, CallIsHandedOverOnlyWhenEverySegmentIsRead) {
   endpoint.receive(message(call_header(), lists, 44));
   const auto wanted = endpoint.take_event<MemoryWanted>();
   ASSERT_TRUE(wanted);
-  endpoint.engine.lend(wanted->call, Lease{9}, 0);
+  endpoint.engine.responder().lend(wanted->call, Lease{9}, 0);
   endpoint.drain();
   for (int left = 3; left > 0; --left) {
     EXPECT_FALSE(endpoint.take_event<CallReceived>()) << left << " segments are to be read";
@@ -281,7 +281,7 @@ TEST_F(Server, ReadListIsNotCopiedIntoTheReply) {
   server.receive(message(call_header(), lists, 44));
   const auto wanted = server.take_event<MemoryWanted>();
   ASSERT_TRUE(wanted);
-  server.engine.lend(wanted->call, Lease{9}, 0);
+  server.engine.responder().lend(wanted->call, Lease{9}, 0);
   server.drain();
   server.done(server.take_action<RdmaRead>()->id);
   // Another Call's header is decoded in between.
@@ -289,7 +289,7 @@ TEST_F(Server, ReadListIsNotCopiedIntoTheReply) {
   const Fragment stream[] = {{Lease{1}, 28, 0, 0}};
   Outgoing outgoing;
   outgoing.stream = stream;
-  server.engine.start_reply(server.take_event<CallReceived>()->call, outgoing);
+  server.engine.responder().start_reply(server.take_event<CallReceived>()->call, outgoing);
   server.drain();
   const auto send = server.take_action<PostSend>();
   ASSERT_TRUE(send);
@@ -307,7 +307,7 @@ TEST_F(Server, LongCallIsPulledFirstThenItsOtherChunks) {
   ASSERT_TRUE(wanted);
   EXPECT_EQ(wanted->position, 0U);
   EXPECT_EQ(wanted->size, 600U);
-  server.engine.lend(wanted->call, Lease{1}, 0);
+  server.engine.responder().lend(wanted->call, Lease{1}, 0);
   server.drain();
   server.done(server.take_action<RdmaRead>()->id);
   wanted = server.take_event<MemoryWanted>();
@@ -315,7 +315,7 @@ TEST_F(Server, LongCallIsPulledFirstThenItsOtherChunks) {
   EXPECT_EQ(wanted->position, 400U);
   ASSERT_TRUE(wanted->long_part);
   EXPECT_EQ(wanted->long_part->size, 600U);
-  server.engine.lend(wanted->call, Lease{2}, 0);
+  server.engine.responder().lend(wanted->call, Lease{2}, 0);
   server.drain();
   server.done(server.take_action<RdmaRead>()->id);
   const auto call = server.take_event<CallReceived>();
@@ -346,7 +346,7 @@ TEST_F(Server, ReadsInFlightStayWithinTheLimitAcrossCalls) {
   int completed = 0;
   for (;;) {
     if (const auto wanted = bounded.take_event<MemoryWanted>()) {
-      bounded.engine.lend(wanted->call, Lease{1}, 0);
+      bounded.engine.responder().lend(wanted->call, Lease{1}, 0);
       bounded.drain();
     }
     if (bounded.actions.empty()) break;
@@ -368,7 +368,7 @@ TEST_F(Server, ResultsGoByWritesBeforeTheSend) {
   const Fragment stream[] = {{Lease{1}, 28, 0, 0}, {Lease{2}, 4001, 8, 1}, {Lease{1}, 3, 28, 0}};
   Outgoing outgoing;
   outgoing.stream = stream;
-  server.engine.start_reply(call->call, outgoing);
+  server.engine.responder().start_reply(call->call, outgoing);
   server.drain();
   ASSERT_EQ(server.actions.size(), 3U);
   const auto& first = std::get<RdmaWrite>(server.actions[0]);
@@ -394,7 +394,7 @@ TEST_F(Server, WriteThatIsFlushedBehindTheEndOfItsCallIsNobodys) {
   const Fragment stream[] = {{Lease{1}, 28, 0, 0}, {Lease{2}, 3000, 0, 1}};
   Outgoing outgoing;
   outgoing.stream = stream;
-  server.engine.start_reply(server.take_event<CallReceived>()->call, outgoing);
+  server.engine.responder().start_reply(server.take_event<CallReceived>()->call, outgoing);
   server.drain();
   const auto write = server.take_action<RdmaWrite>();
   const auto send = server.take_action<PostSend>();
@@ -406,7 +406,7 @@ TEST_F(Server, WriteThatIsFlushedBehindTheEndOfItsCallIsNobodys) {
   ASSERT_TRUE(done);
   EXPECT_FALSE(done->replied);
   server.done(write->id, WorkStatus::kFlushed);
-  EXPECT_EQ(server.engine.calls_in_service(), 0U);
+  EXPECT_EQ(server.engine.responder().calls_in_service(), 0U);
 }
 
 // --- Refused Writes
@@ -421,7 +421,7 @@ TEST_F(Server, RefusedWriteIsOfItsCallThoughAnotherHasComeSince) {
     const Fragment stream[] = {{Lease{1}, 28, 0, 0}, {Lease{2}, 3000, 0, 1}};
     Outgoing outgoing;
     outgoing.stream = stream;
-    server.engine.start_reply(call, outgoing);
+    server.engine.responder().start_reply(call, outgoing);
     server.drain();
     server.done(server.take_action<PostSend>()->id);
     return call;
@@ -447,7 +447,7 @@ TEST_F(Server, InvalidatesTheOneHandleOfACallWhenThePeerTakesIt) {
     const Fragment run{Lease{50}, 24, 0, 0};
     Outgoing outgoing;
     outgoing.stream = {&run, 1};
-    endpoint.engine.start_reply(endpoint.take_event<CallReceived>()->call, outgoing);
+    endpoint.engine.responder().start_reply(endpoint.take_event<CallReceived>()->call, outgoing);
     endpoint.drain();
     const auto send = endpoint.take_action<PostSend>();
     EXPECT_EQ(send->invalidate.has_value(), !two_handles);
@@ -470,7 +470,7 @@ TEST_F(Server, ErrorHeadersInvalidateNothing) {
   Endpoint endpoint(Role::kServer, small(), invalidating());
   const ChunkLists lists = one_handle();
   endpoint.receive(message(call_header(), lists, 40));
-  endpoint.engine.reject(endpoint.take_event<CallReceived>()->call);
+  endpoint.engine.responder().reject(endpoint.take_event<CallReceived>()->call);
   endpoint.drain();
   const auto send = endpoint.take_action<PostSend>();
   ASSERT_TRUE(send);
@@ -486,7 +486,7 @@ TEST_F(Server, RepliesToCallsWithoutChunksInvalidateNothing) {
     const Fragment run{Lease{50}, 24, 0, 0};
     Outgoing outgoing;
     outgoing.stream = {&run, 1};
-    endpoint.engine.start_reply(endpoint.take_event<CallReceived>()->call, outgoing);
+    endpoint.engine.responder().start_reply(endpoint.take_event<CallReceived>()->call, outgoing);
     endpoint.drain();
     const auto send = endpoint.take_action<PostSend>();
     ASSERT_TRUE(send);
@@ -636,7 +636,7 @@ TEST_P(BadInput, HasItsOutcomeAndTheConnectionLives) {
     server.done(send->id);
   }
   EXPECT_EQ(server.receives_posted(), 4U) << "the Receive is posted again";
-  EXPECT_EQ(server.engine.calls_in_service(), 0U);
+  EXPECT_EQ(server.engine.responder().calls_in_service(), 0U);
   server.receive(message(call_header(), {}, 40));
   EXPECT_TRUE(server.take_event<CallReceived>());
 }
@@ -678,7 +678,7 @@ TEST_F(Server, CallThatIsLostAtAnyStepIsDoneOnce) {
     lose();
     const auto wanted = endpoint.take_event<MemoryWanted>();
     ASSERT_TRUE(wanted);
-    endpoint.engine.lend(wanted->call, Lease{1}, 0);
+    endpoint.engine.responder().lend(wanted->call, Lease{1}, 0);
     lose();
     const bool read_posted = !endpoint.actions.empty();
     if (read_posted) {
@@ -692,7 +692,7 @@ TEST_F(Server, CallThatIsLostAtAnyStepIsDoneOnce) {
       const Fragment run{Lease{50}, 24, 0, 0};
       Outgoing outgoing;
       outgoing.stream = {&run, 1};
-      endpoint.engine.start_reply(call->call, outgoing);
+      endpoint.engine.responder().start_reply(call->call, outgoing);
     }
     lose();
     endpoint.complete_all(lost_at <= 4 ? WorkStatus::kFlushed : WorkStatus::kOk);
@@ -701,7 +701,7 @@ TEST_F(Server, CallThatIsLostAtAnyStepIsDoneOnce) {
     ASSERT_TRUE(done);
     EXPECT_EQ(done->replied, lost_at == 5);
     EXPECT_FALSE(endpoint.take_event<CallDone>());
-    EXPECT_EQ(endpoint.engine.calls_in_service(), 0U);
+    EXPECT_EQ(endpoint.engine.responder().calls_in_service(), 0U);
   }
 }
 
@@ -715,7 +715,7 @@ TEST_F(Server, PeerThatServesNoReadsIsGivenUp) {
   add_read(lists, 40, 100);
   side.receive(message(call_header(), lists, 44));
   EXPECT_FALSE(side.engine.poll_timeout()) << "nothing is asked of the peer yet";
-  side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  side.engine.responder().lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
   side.drain();
   const Instant start = side.now;
   EXPECT_EQ(side.engine.poll_timeout(), start + small().peer_timeout);
@@ -745,7 +745,7 @@ TEST_F(Server, ReadChunksOfACallHaveTheirTimeWhateverProgressThePeerMakes) {
   side.receive(message(call_header(), lists, 44));
   side.now += std::chrono::hours(1);  // waits for memory
   side.engine.handle_time(side.now);
-  side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  side.engine.responder().lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
   side.drain();
   const Instant end = side.now + std::chrono::seconds(10 + 4);
   for (int i = 0; i < 3; ++i) {
@@ -778,7 +778,7 @@ std::optional<std::chrono::nanoseconds> given_up_after(std::uint32_t rate_min,
     const Fragment stream[] = {{Lease{1}, 28, 0, 0}, {Lease{2}, 3000, 0, 1}};
     Outgoing outgoing;
     outgoing.stream = stream;
-    side.engine.start_reply(side.take_event<CallReceived>()->call, outgoing);
+    side.engine.responder().start_reply(side.take_event<CallReceived>()->call, outgoing);
     side.drain();
   };
   for (int i = 0; i < 3; ++i) answer_one();
@@ -824,7 +824,7 @@ TEST_F(Server, TimeOfReadChunksRunsOnlyWhileTheyAreRead) {
   add_read(lists, 400, 400, 2);
   add_read(lists, 0, 600, 1);
   side.receive(message(call_header(wire::v1::NoMsg{}), lists, 0));
-  side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  side.engine.responder().lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
   side.drain();
   EXPECT_EQ(side.engine.poll_timeout(), side.now + std::chrono::seconds(11));
   side.now += std::chrono::seconds(4);
@@ -833,7 +833,7 @@ TEST_F(Server, TimeOfReadChunksRunsOnlyWhileTheyAreRead) {
   EXPECT_FALSE(side.engine.poll_timeout()) << "nothing is asked of the peer";
   side.now += std::chrono::hours(1);  // checking the caller takes a while
   side.engine.handle_time(side.now);
-  side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{2}, 0);
+  side.engine.responder().lend(side.take_event<MemoryWanted>()->call, Lease{2}, 0);
   side.drain();
   EXPECT_EQ(side.engine.poll_timeout(), side.now + std::chrono::seconds(7));
   side.done(side.take_action<RdmaRead>()->id);
@@ -849,7 +849,7 @@ TEST_F(Server, CallsAskForMemoryWhenTheirReadsCanGoOut) {
   ChunkLists lists;
   for (int i = 0; i < 3; ++i) add_read(lists, 40, 4000);
   for (int i = 0; i < 3; ++i) side.receive(message(call_header(), lists, 44));
-  side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  side.engine.responder().lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
   side.drain();
   EXPECT_FALSE(side.take_event<MemoryWanted>()) << "three Reads of the first are to be done";
   side.done(side.take_action<RdmaRead>()->id);
@@ -858,7 +858,7 @@ TEST_F(Server, CallsAskForMemoryWhenTheirReadsCanGoOut) {
   const auto second = side.take_event<MemoryWanted>();
   ASSERT_TRUE(second);
   EXPECT_FALSE(side.take_event<MemoryWanted>());
-  side.engine.lend(second->call, Lease{2}, 0);
+  side.engine.responder().lend(second->call, Lease{2}, 0);
   side.drain();
   while (const auto read = side.take_action<RdmaRead>()) side.done(read->id);
   EXPECT_TRUE(side.take_event<MemoryWanted>());
@@ -909,7 +909,7 @@ TEST_F(Server, ReadChunksAreLookedAtOnceMoreWhenThisSideIsLate) {
   ChunkLists lists;
   add_read(lists, 40, 100);
   side.receive(message(call_header(), lists, 44));
-  side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  side.engine.responder().lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
   side.drain();
   side.now += std::chrono::seconds(15);
   side.engine.handle_timeout(side.now);
@@ -929,7 +929,7 @@ TEST_F(Server, ReadChunksMayTakeAnyTimeWithoutALowestRate) {
   ChunkLists lists;
   add_read(lists, 40, 100);
   side.receive(message(call_header(), lists, 44));
-  side.engine.lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  side.engine.responder().lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
   side.drain();
   EXPECT_EQ(side.engine.poll_timeout(), side.now + options.peer_timeout);
   side.done(side.take_action<RdmaRead>()->id);
@@ -947,10 +947,10 @@ TEST_F(Server, CallsThatWaitForTheirTurnEndWithTheConnection) {
   ASSERT_TRUE(first);
   side.engine.handle_disconnected();
   side.drain();
-  EXPECT_EQ(side.engine.calls_in_service(), 1U) << "the layer above has heard of one";
-  side.engine.reject(first->call);
+  EXPECT_EQ(side.engine.responder().calls_in_service(), 1U) << "the layer above has heard of one";
+  side.engine.responder().reject(first->call);
   side.drain();
-  EXPECT_EQ(side.engine.calls_in_service(), 0U);
+  EXPECT_EQ(side.engine.responder().calls_in_service(), 0U);
   EXPECT_TRUE(side.take_event<CallDone>());
   EXPECT_FALSE(side.take_event<CallDone>());
   EXPECT_FALSE(side.take_event<MemoryWanted>());
@@ -968,7 +968,7 @@ TEST_F(Server, FailedReadEndsTheConnection) {
   ChunkLists lists;
   add_read(lists, 40, 100);
   server.receive(message(call_header(), lists, 44));
-  server.engine.lend(server.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  server.engine.responder().lend(server.take_event<MemoryWanted>()->call, Lease{1}, 0);
   server.drain();
   server.done(server.take_action<RdmaRead>()->id, WorkStatus::kFailed);
   EXPECT_TRUE(server.take_action<Disconnect>());

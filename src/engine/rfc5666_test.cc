@@ -46,7 +46,8 @@ class ReadReplies : public testing::Test {
     } else {
       outgoing.reply_size_max = 100;
     }
-    const auto id = client.engine.start_call(client.now, Xid{xid}, outgoing, seconds(60));
+    const auto id =
+        client.engine.requester().start_call(client.now, Xid{xid}, outgoing, seconds(60));
     EXPECT_TRUE(id);
     client.drain();
     return *id;
@@ -95,7 +96,8 @@ class ReadReplies : public testing::Test {
     release_replies();
   }
   void release_replies() {
-    while (const auto ready = client.take_event<ReplyReady>()) client.engine.release(ready->call);
+    while (const auto ready = client.take_event<ReplyReady>())
+      client.engine.requester().release(ready->call);
     client.drain();
   }
 
@@ -242,7 +244,7 @@ TEST_F(ReadReplies, TurnOfACallThatWasGivenUpPassesToTheNext) {
   ASSERT_TRUE(first && !client.take_action<RdmaRead>());
   // The queue pair is full: nobody takes the second call's Read before it is given up.
   client.engine.handle_done({first->id, WorkStatus::kOk, std::nullopt, 0});
-  client.engine.cancel(client.now, ids[1]);
+  client.engine.requester().cancel(client.now, ids[1]);
   client.drain();
   const auto next = client.take_action<RdmaRead>();
   ASSERT_TRUE(next) << "nobody reads the third reply";
@@ -309,7 +311,7 @@ TEST_F(ReadReplies, CallThatEndsWhileItIsReadKeepsItsMemoryUntilTheReadIsDone) {
   reply(1, reads({{28, 5000}}));
   const auto read = client.take_action<RdmaRead>();
   ASSERT_TRUE(read);
-  client.engine.cancel(client.now, id);
+  client.engine.requester().cancel(client.now, id);
   client.drain();
   EXPECT_TRUE(client.events.empty());
   EXPECT_TRUE(client.actions.empty());
@@ -340,7 +342,7 @@ TEST_F(ReadReplies, CallsWithReadChunksAreNotAcknowledged) {
   Outgoing outgoing;
   outgoing.stream = runs;
   outgoing.reply_size_max = 100;
-  ASSERT_TRUE(client.engine.start_call(client.now, Xid{1}, outgoing, seconds(60)));
+  ASSERT_TRUE(client.engine.requester().start_call(client.now, Xid{1}, outgoing, seconds(60)));
   client.drain();
   client.expose_all();
   ASSERT_TRUE(send_of_call());
@@ -402,8 +404,8 @@ TEST_F(ReadReplies, NewestGrantCountsAlsoAboveWhatWasAskedFor) {
   call(1, false);
   ASSERT_TRUE(send_of_call());
   short_reply(1, 9);
-  EXPECT_EQ(client.engine.credits_limit(), 9U);
-  client.engine.release(client.take_event<ReplyReady>()->call);
+  EXPECT_EQ(client.engine.requester().credits().limit(), 9U);
+  client.engine.requester().release(client.take_event<ReplyReady>()->call);
   client.drain();
   for (std::uint32_t xid = 2; xid < 8; ++xid) call(xid, false);
   std::size_t sent = 0;
@@ -422,7 +424,7 @@ TEST_P(OfferedReplyChunk, HoldsTheReplyOrWhatIsReadButNotBoth) {
   outgoing.stream = {&run, 1};
   outgoing.reply_size_max = 9000;
   outgoing.reply_room = ResultRoom{Lease{3}, 9000, 0, 0};
-  ASSERT_TRUE(client.engine.start_call(client.now, Xid{1}, outgoing, seconds(60)));
+  ASSERT_TRUE(client.engine.requester().start_call(client.now, Xid{1}, outgoing, seconds(60)));
   client.drain();
   client.expose_all();
   const auto send = client.take_action<PostSend>();
@@ -464,7 +466,7 @@ TEST(Rfc5666, WriteChunkLengthsMayBeRoundedUp) {
     outgoing.stream = {&run, 1};
     outgoing.results = {&room, 1};
     outgoing.reply_size_max = 5100;
-    ASSERT_TRUE(client.engine.start_call(client.now, Xid{1}, outgoing, seconds(60)));
+    ASSERT_TRUE(client.engine.requester().start_call(client.now, Xid{1}, outgoing, seconds(60)));
     client.drain();
     client.expose_all();
     const auto send = client.take_action<PostSend>();
@@ -504,7 +506,7 @@ class ExposedReplies : public testing::Test {
     Outgoing reply;
     reply.stream = stream;
     reply.may_be_read = may_be_read;
-    server.engine.start_reply(id, reply);
+    server.engine.responder().start_reply(id, reply);
     server.drain();
   }
   void answer_large(CallId id) {
@@ -542,7 +544,7 @@ TEST_F(ExposedReplies, ItemIsExposedUntilItsDone) {
   ASSERT_EQ(server.lists.reads.size(), 1U);
   EXPECT_EQ(server.lists.reads[0], (wire::ReadSegment{28, Segment{SteeringTag{77}, 6000, 4242}}));
   EXPECT_FALSE(server.take_event<CallDone>()) << "the peer may still read it";
-  EXPECT_EQ(server.engine.calls_in_service(), 1U);
+  EXPECT_EQ(server.engine.responder().calls_in_service(), 1U);
   done(1);
   EXPECT_FALSE(server.take_event<CallDone>());
   const auto revoke = server.take_action<Revoke>();
@@ -658,7 +660,7 @@ TEST_F(ExposedReplies, MissingDoneEndsTheConnectionInTime) {
   server.engine.handle_disconnected();
   server.drain();
   EXPECT_TRUE(server.take_event<CallDone>());
-  EXPECT_EQ(server.engine.calls_in_service(), 0U);
+  EXPECT_EQ(server.engine.responder().calls_in_service(), 0U);
   EXPECT_FALSE(server.engine.poll_timeout());
 }
 
@@ -684,7 +686,7 @@ TEST_F(ExposedReplies, EndOfTheConnectionGivesAllMemoryBack) {
   server.complete_all(WorkStatus::kFlushed);
   server.drain();
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(server.take_event<CallDone>());
-  EXPECT_EQ(server.engine.calls_in_service(), 0U);
+  EXPECT_EQ(server.engine.responder().calls_in_service(), 0U);
 }
 
 TEST_F(ExposedReplies, ReadsOfCallsThatAreHereGoOnWhenThePeerTakesNoneAnyMore) {
@@ -694,7 +696,7 @@ TEST_F(ExposedReplies, ReadsOfCallsThatAreHereGoOnWhenThePeerTakesNoneAnyMore) {
   ChunkLists lists;
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(lists.reads.push_back({40, {SteeringTag{7}, 100, 0}}));
   server.receive(message({Xid{1}, 1, 8, wire::v1::Msg{}}, lists, 40));
-  server.engine.lend(server.take_event<MemoryWanted>()->call, Lease{61}, 0);
+  server.engine.responder().lend(server.take_event<MemoryWanted>()->call, Lease{61}, 0);
   server.drain();
   const auto first = server.take_action<RdmaRead>();
   ASSERT_TRUE(first && !server.take_action<RdmaRead>());
@@ -709,7 +711,7 @@ TEST_F(ExposedReplies, ReadsOfCallsThatAreHereGoOnWhenThePeerTakesNoneAnyMore) {
 }
 
 TEST_F(ExposedReplies, NoFewerThanTwoCreditsAreGranted) {
-  server.engine.set_credits(1);
+  server.engine.responder().set_credits(1);
   const CallId id = call(1);
   const Fragment run{Lease{50}, 28, 0, 0};
   answer(id, {&run, 1});
@@ -751,7 +753,7 @@ class PaddedCalls : public testing::TestWithParam<PaddingCase> {
     Outgoing outgoing;
     outgoing.stream = std::span(runs).first(pad > 0 ? 3 : 2);
     outgoing.reply_size_max = 100;
-    EXPECT_TRUE(client.engine.start_call(client.now, Xid{1}, outgoing, seconds(60)));
+    EXPECT_TRUE(client.engine.requester().start_call(client.now, Xid{1}, outgoing, seconds(60)));
     client.drain();
     return client.take_action<PostSend>();
   }
@@ -811,7 +813,7 @@ TEST_P(PaddedCalls, AreHandedOverWithWhatTheReaderNeeds) {
   EXPECT_EQ(call->padding->threshold, 512U);
   EXPECT_EQ(call->padding->start, GetParam().base == PaddingBase::kBuffer ? 36U : 0U);
   // The next ones have none, whatever was in their slot.
-  server.engine.reject(call->call);
+  server.engine.responder().reject(call->call);
   server.drain();
   server.complete_all(WorkStatus::kOk);
   for (std::uint32_t xid = 2; xid < 60; ++xid) {
@@ -819,7 +821,7 @@ TEST_P(PaddedCalls, AreHandedOverWithWhatTheReaderNeeds) {
     const auto next = server.take_event<CallReceived>();
     ASSERT_TRUE(next);
     EXPECT_EQ(next->padding, nullptr);
-    server.engine.reject(next->call);
+    server.engine.responder().reject(next->call);
     server.drain();
     server.complete_all(WorkStatus::kOk);
   }

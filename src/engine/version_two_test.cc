@@ -42,7 +42,7 @@ class Offer : public testing::Test {
     call.stream = {&run, 1};
     call.reply_size_max = 100;
     call.header_room = header_room;
-    auto id = client.engine.start_call(client.now, Xid{xid}, call, kTimeout);
+    auto id = client.engine.requester().start_call(client.now, Xid{xid}, call, kTimeout);
     client.drain();
     return id;
   }
@@ -73,7 +73,7 @@ class Offer : public testing::Test {
     }
     const auto ready = client.take_event<ReplyReady>();
     ASSERT_TRUE(ready);
-    client.engine.release(ready->call);
+    client.engine.requester().release(ready->call);
     client.drain();
   }
   void refuse(std::uint32_t xid, std::uint32_t version = 2, v1::ErrVers range = {1, 1}) {
@@ -112,7 +112,7 @@ TEST_F(Offer, FitsAReceiveOfVersionOne) {
   Outgoing call;
   call.stream = {&run, 1};
   call.reply_size_max = 100;
-  ASSERT_TRUE(other.engine.start_call(other.now, Xid{1}, call, kTimeout));
+  ASSERT_TRUE(other.engine.requester().start_call(other.now, Xid{1}, call, kTimeout));
   other.drain();
   EXPECT_TRUE(other.take_action<Expose>()) << "a byte more goes by a Read chunk";
 }
@@ -135,7 +135,7 @@ TEST_F(Offer, BecomesTheSameCallInVersionOneWhenRefused) {
     Outgoing call;
     call.stream = {&run, 1};
     call.reply_size_max = 100;
-    ASSERT_TRUE(fresh.engine.start_call(fresh.now, Xid{1}, call, kTimeout));
+    ASSERT_TRUE(fresh.engine.requester().start_call(fresh.now, Xid{1}, call, kTimeout));
     fresh.drain();
     const auto first = fresh.take_action<PostSend>();
     ASSERT_TRUE(first);
@@ -190,7 +190,7 @@ TEST_F(Offer, WithChunksAdvertisesTheSameMemoryAgain) {
   Outgoing call;
   call.stream = stream;
   call.reply_size_max = 100;
-  ASSERT_TRUE(client.engine.start_call(client.now, Xid{1}, call, kTimeout));
+  ASSERT_TRUE(client.engine.requester().start_call(client.now, Xid{1}, call, kTimeout));
   client.drain();
   client.expose_all();
   client.done(take_offer(1).id);
@@ -319,7 +319,7 @@ TEST_F(Offer, IsNotSentAgainIfItsCallWasCanceled) {
   const auto id = start(1);
   ASSERT_TRUE(id);
   client.done(take_offer(1).id);
-  client.engine.cancel(client.now, *id);
+  client.engine.requester().cancel(client.now, *id);
   client.drain();
   ASSERT_TRUE(client.take_event<CallFailed>());
   ASSERT_TRUE(start(2));
@@ -362,7 +362,7 @@ class ServerOfBoth : public testing::Test {
     const Fragment run{Lease{50}, size, 0, 0};
     Outgoing outgoing;
     outgoing.stream = {&run, 1};
-    server.engine.start_reply(call, outgoing);
+    server.engine.responder().start_reply(call, outgoing);
     server.drain();
     return server.take_action<PostSend>();
   }
@@ -476,7 +476,7 @@ TEST_F(ServerOfBoth, AnswersOptionsThatItDoesNotKnow) {
   server.receive(message2({Xid{9}, 2, 8, v2::Optional{kCall, 77, {}}}));
   EXPECT_EQ(sent(), (v2::Header{Xid{9}, 2, 4, v2::ErrInvalOption{}}));
   EXPECT_FALSE(server.take_event<CallReceived>());
-  EXPECT_EQ(server.engine.calls_in_service(), 0U);
+  EXPECT_EQ(server.engine.responder().calls_in_service(), 0U);
   EXPECT_EQ(server.receives_posted(), 8U);
 }
 
@@ -489,7 +489,7 @@ TEST_F(ServerOfBoth, AnswersABadOptionWithoutACredit) {
   server.receive(std::move(bad));
   EXPECT_EQ(sent(), (v2::Header{Xid{60}, 2, 4, v2::ErrBadHeader{}}));
   EXPECT_FALSE(server.take_action<Disconnect>());
-  EXPECT_EQ(server.engine.calls_in_service(), 4U);
+  EXPECT_EQ(server.engine.responder().calls_in_service(), 4U);
 }
 
 TEST_F(ServerOfBoth, KeepsTheReceiveOfAnOptionUntilItIsAnswered) {
@@ -540,7 +540,7 @@ Expected<CallId, StartError> start_backward(Endpoint& server, std::uint32_t xid)
   Outgoing call;
   call.stream = {&run, 1};
   call.reply_size_max = 100;
-  auto id = server.engine.start_call(server.now, Xid{xid}, call, kTimeout);
+  auto id = server.engine.requester().start_call(server.now, Xid{xid}, call, kTimeout);
   server.drain();
   return id;
 }
@@ -589,7 +589,7 @@ Expected<CallId, StartError> start_long_backward(Endpoint& server) {
   call.stream = {&run, 1};
   call.reply_size_max = 9000;
   call.reply_room = ResultRoom{Lease{5}, 9000, 0, 0};
-  auto id = server.engine.start_call(server.now, Xid{2}, call, kTimeout);
+  auto id = server.engine.requester().start_call(server.now, Xid{2}, call, kTimeout);
   server.drain();
   return id;
 }
@@ -698,8 +698,8 @@ class Conversation {
       side_.complete_all(WorkStatus::kFlushed);
       answer();
     }
-    EXPECT_EQ(side_.engine.calls_in_flight(), 0U);
-    EXPECT_EQ(side_.engine.calls_in_service(), 0U);
+    EXPECT_EQ(side_.engine.requester().calls_in_flight(), 0U);
+    EXPECT_EQ(side_.engine.responder().calls_in_service(), 0U);
     EXPECT_EQ(started_, ended_);
     while (side_.engine.option_port().poll_change()) --changes_;
     EXPECT_EQ(changes_, 0) << "each request ends once";
@@ -799,7 +799,7 @@ class Conversation {
     call.reply_size_max = 100;
     last_xid_ = last_xid_ % 6 + 1;
     if (xids_[last_xid_]) return;  // one that is under way
-    const auto id = side_.engine.start_call(side_.now, Xid{last_xid_}, call, kTimeout);
+    const auto id = side_.engine.requester().start_call(side_.now, Xid{last_xid_}, call, kTimeout);
     if (id) {
       ++started_;
       xids_[last_xid_] = id.value();
@@ -836,17 +836,17 @@ class Conversation {
       side_.events.erase(side_.events.begin());
       if (const auto* reply = std::get_if<ReplyReady>(&event)) {
         ended(reply->call);
-        side_.engine.release(reply->call);
+        side_.engine.requester().release(reply->call);
       } else if (const auto* failed = std::get_if<CallFailed>(&event)) {
         ended(failed->call);
       } else if (const auto* received = std::get_if<CallReceived>(&event)) {
         const Fragment run{Lease{50}, 24 + static_cast<std::uint32_t>(random_.below(5000)), 0, 0};
         Outgoing outgoing;
         outgoing.stream = {&run, 1};
-        side_.engine.start_reply(received->call, outgoing);
+        side_.engine.responder().start_reply(received->call, outgoing);
       } else if (const auto* wanted = std::get_if<MemoryWanted>(&event)) {
-        random_.one_in(2) ? side_.engine.reject(wanted->call)
-                          : side_.engine.lend(wanted->call, Lease{60}, 0);
+        random_.one_in(2) ? side_.engine.responder().reject(wanted->call)
+                          : side_.engine.responder().lend(wanted->call, Lease{60}, 0);
       }
       side_.drain();
     }

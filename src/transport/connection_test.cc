@@ -109,8 +109,8 @@ class ConnectionTest : public testing::Test {
     call.stream = {&run, 1};
     call.results = places;
     call.reply_size_max = 100 + 4000 * static_cast<std::uint32_t>(results);
-    ASSERT_TRUE(
-        connection_->engine().start_call(Instant{}, Xid{1}, call, std::chrono::seconds(60)));
+    ASSERT_TRUE(connection_->engine().requester().start_call(Instant{}, Xid{1}, call,
+                                                             std::chrono::seconds(60)));
     EXPECT_TRUE(connection_->pump(Instant{}));
   }
   void complete(std::uint64_t id) {
@@ -192,7 +192,7 @@ class ReceiveSizes : public testing::Test {
     return stream;
   }
   void answer() {
-    connection_->engine().reject(call_);
+    connection_->engine().responder().reject(call_);
     connection_->pump(Instant{});
     complete_posted();
     while (connection_->engine().event() != nullptr) connection_->engine().drop_event();

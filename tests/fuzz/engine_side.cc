@@ -66,7 +66,7 @@ void EngineSide::configure(const engine::LinkParameters& link) {
 
 void EngineSide::start_call(Message message, std::chrono::nanoseconds timeout) {
   const Xid xid{next_xid_++};
-  const auto id = engine_.start_call(now_, xid, message.outgoing(), timeout);
+  const auto id = engine_.requester().start_call(now_, xid, message.outgoing(), timeout);
   if (id) {
     FUZZ_CHECK(!told_ && connected_, "a call starts without a connection");
     Call& call = started({true, *id});
@@ -89,13 +89,13 @@ void EngineSide::start_call(Message message, std::chrono::nanoseconds timeout) {
 }
 
 void EngineSide::cancel(CallId call) {
-  engine_.cancel(now_, call);
+  engine_.requester().cancel(now_, call);
   drain();
 }
 
 void EngineSide::release(CallId call) {
   made(call).delivered = false;
-  engine_.release(call);
+  engine_.requester().release(call);
   drain();
 }
 
@@ -104,7 +104,7 @@ void EngineSide::start_reply(CallId id, Message message) {
   call.in_service = call.has_receive = false;
   call.wanted.reset();
   call.leases.merge(message.leases);
-  engine_.start_reply(id, message.outgoing());
+  engine_.responder().start_reply(id, message.outgoing());
   drain();
 }
 
@@ -112,7 +112,7 @@ void EngineSide::reject(CallId id) {
   Call& call = answered(id);
   call.in_service = call.has_receive = false;
   call.wanted.reset();
-  engine_.reject(id);
+  engine_.responder().reject(id);
   drain();
 }
 
@@ -125,7 +125,7 @@ void EngineSide::lend(CallId id) {
   places_[lease] = {64, call.wanted->size};
   call.in_service = false;
   call.wanted.reset();
-  engine_.lend(id, lease, 64);
+  engine_.responder().lend(id, lease, 64);
   drain();
 }
 
@@ -376,7 +376,7 @@ void EngineSide::seen(const Action& action) {
   if (const auto* expose = std::get_if<engine::Expose>(&action)) {
     for (auto& [key, call] : calls_) {
       if (call.limit == 0 && call.leases.contains(expose->memory)) {
-        call.limit = engine_.credits_limit();
+        call.limit = engine_.requester().credits().limit();
       }
     }
   } else if (const auto* send = std::get_if<engine::PostSend>(&action)) {
@@ -500,7 +500,7 @@ std::uint32_t EngineSide::granted() const {
 void EngineSide::seen_call_sent(const SentHeader& header, const wire::ChunkLists& lists) {
   std::uint32_t unanswered = 0;
   std::uint32_t dones = dones_sent_ - dones_seen_;  // and those that are owed
-  std::uint32_t limit = engine_.credits_limit();
+  std::uint32_t limit = engine_.requester().credits().limit();
   Call* sent = nullptr;
   for (auto& [key, call] : calls_) {
     if (!call.made) continue;
@@ -519,7 +519,7 @@ void EngineSide::seen_call_sent(const SentHeader& header, const wire::ChunkLists
   sent->version = header.version;
   sent->answered = false;
   sent->lists = lists;
-  sent->limit = std::max(sent->limit, engine_.credits_limit());
+  sent->limit = std::max(sent->limit, engine_.requester().credits().limit());
   // I2: those that surely were not answered, with this one. A smaller grant revokes nothing: each
   // counts with the limit under which it took its credit.
   FUZZ_CHECK(unanswered + 1 <= std::max(limit, sent->limit) || link_ended_,
@@ -529,7 +529,7 @@ void EngineSide::seen_call_sent(const SentHeader& header, const wire::ChunkLists
   FUZZ_CHECK(unanswered == 0 || unanswered + dones + 1 <= grant_max_ || link_ended_,
              "a Call takes the credit of an RDMA_DONE");
   // I1: the Receives of its reply, and of what the peer may still send, are posted.
-  const std::uint32_t in_service = engine_.calls_in_service();
+  const std::uint32_t in_service = engine_.responder().calls_in_service();
   const std::uint32_t for_calls = granted() > in_service ? granted() - in_service : 0;
   FUZZ_CHECK(link_ended_ || engine_.counters().credit_overruns > 0 ||
                  engine_.receives_posted() >= unanswered + 1 + for_calls,
@@ -563,15 +563,15 @@ void EngineSide::check_credits() const {
     return call.made && (call.delivered || (call.answered && !call.ended));
   });
   // Options keep theirs until they are answered, and those that wait for them are not posted.
-  FUZZ_CHECK(
-      may_speak_v2() || held <= engine_.calls_in_service() + static_cast<std::size_t>(replies),
-      "a Receive that no Call and no reply holds is not posted");
+  FUZZ_CHECK(may_speak_v2() ||
+                 held <= engine_.responder().calls_in_service() + static_cast<std::size_t>(replies),
+             "a Receive that no Call and no reply holds is not posted");
   if (requested() == 0) return;
-  FUZZ_CHECK(engine_.credits_limit() <= (role_ == Role::kClient && has_profile()
-                                             ? grant_max_
-                                             : std::min(requested(), grant_max_)),
+  FUZZ_CHECK(engine_.requester().credits().limit() <= (role_ == Role::kClient && has_profile()
+                                                           ? grant_max_
+                                                           : std::min(requested(), grant_max_)),
              "more credits than were requested and granted");
-  FUZZ_CHECK(engine_.credits_limit() >= 1, "a grant of zero counts as one");
+  FUZZ_CHECK(engine_.requester().credits().limit() >= 1, "a grant of zero counts as one");
 }
 
 // --- Events ------------------------------------------------------------------------------------
@@ -803,7 +803,9 @@ void EngineSide::finish(bool stuck) {
   tell_end();
   settle();
   for (const auto& [key, call] : calls_) FUZZ_CHECK(call.ended, "a call that never ends");
-  FUZZ_CHECK(engine_.calls_in_flight() == 0 && engine_.calls_in_service() == 0, "calls are left");
+  FUZZ_CHECK(
+      engine_.requester().calls_in_flight() == 0 && engine_.responder().calls_in_service() == 0,
+      "calls are left");
   FUZZ_CHECK(engine_.counters().calls_started == engine_.counters().calls_ended, "miscounted");
   FUZZ_CHECK(posted_.empty() && waiting_.empty(), "the driver has not flushed all");
   while (changes_ > 0) {

@@ -130,8 +130,8 @@ TEST_P(Transport, ChunksOfManySegmentsInAnySplitArriveWhole) {
     for (const auto& [offset, size] : places) rooms.push_back({client_lease_, size, offset, 1});
     engine::Outgoing call{stream, rooms, result_size + 8000,
                           ResultRoom{client_lease_, 8000, kReplyRoom, 0}};
-    const auto started = client_->engine().start_call(network_->client_side().now(), Xid{round + 1},
-                                                      call, options_.call_timeout);
+    const auto started = client_->engine().requester().start_call(
+        network_->client_side().now(), Xid{round + 1}, call, options_.call_timeout);
     ASSERT_TRUE(started) << to_string(started.error());
 
     // The server pulls the argument and answers with the result, inline or by a Long Reply.
@@ -140,7 +140,7 @@ TEST_P(Transport, ChunksOfManySegmentsInAnySplitArriveWhole) {
       const auto wanted = event<engine::MemoryWanted>(*server_);
       EXPECT_EQ(wanted.position, 40U);
       ASSERT_EQ(wanted.size, argument_size);
-      server_->engine().lend(wanted.call, server_lease_, kItem);
+      server_->engine().responder().lend(wanted.call, server_lease_, kItem);
     }
     const auto received = event<engine::CallReceived>(*server_);
     if (!received.items.empty()) {
@@ -155,7 +155,7 @@ TEST_P(Transport, ChunksOfManySegmentsInAnySplitArriveWhole) {
                                      {server_lease_, reply_tail, kHead + head_size, 0}};
     engine::Outgoing reply;
     reply.stream = reply_stream;
-    server_->engine().start_reply(received.call, reply);
+    server_->engine().responder().start_reply(received.call, reply);
 
     const auto ready = event<engine::ReplyReady>(*client_);
     EXPECT_EQ(ready.in_reply_chunk, long_reply ? head_size : 0U);
@@ -168,7 +168,7 @@ TEST_P(Transport, ChunksOfManySegmentsInAnySplitArriveWhole) {
       EXPECT_EQ(*(at + size), std::byte{0xee}) << "written beyond a segment";
     }
     EXPECT_EQ(got, result);
-    client_->engine().release(ready.call);
+    client_->engine().requester().release(ready.call);
     EXPECT_TRUE(event<engine::CallDone>(*server_).replied);
   }
   EXPECT_GT(client_->engine().counters().nomsg_replies, 5U);

@@ -61,7 +61,7 @@ TEST_F(ClientSide, TakesRefusalsOfItsWord) {
     Outgoing call;
     call.stream = {&run, 1};
     call.reply_size_max = 100;
-    ASSERT_TRUE(fresh.engine.start_call(fresh.now, Xid{1}, call, kTimeout));
+    ASSERT_TRUE(fresh.engine.requester().start_call(fresh.now, Xid{1}, call, kTimeout));
     fresh.drain();
     const auto offer = fresh.take_action<PostSend>();
     ASSERT_TRUE(offer);
@@ -86,7 +86,7 @@ TEST_F(ServerSide, InvalidatesWhereTheClientTakesIt) {
     const Fragment run{Lease{50}, 24, 0, 0};
     Outgoing outgoing;
     outgoing.stream = {&run, 1};
-    side.engine.start_reply(call->call, outgoing);
+    side.engine.responder().start_reply(call->call, outgoing);
     side.drain();
     const auto send = side.take_action<PostSend>();
     side.done(send->id);

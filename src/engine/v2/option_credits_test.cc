@@ -83,7 +83,7 @@ class ClientThatIsGranted : public ClientSide {
         message2({Xid{xid}, 2, credits, v2::Msg{v2::Direction::kReply}}, 24, RpcType::kReply));
     const auto ready = side.take_event<ReplyReady>();
     ASSERT_TRUE(ready);
-    side.engine.release(ready->call);
+    side.engine.requester().release(ready->call);
     side.drain();
   }
   std::uint32_t sent_xid() {
@@ -149,7 +149,7 @@ TEST_F(ClientThatIsGranted, CallInTheDirectionOfTheServerIsNoReply) {
   ASSERT_TRUE(sent());
   side.receive(message2({Xid{2}, 2, 4, v2::Msg{v2::Direction::kCall}}, 24, RpcType::kReply));
   EXPECT_FALSE(side.take_event<ReplyReady>()) << "the offer is over";
-  EXPECT_EQ(side.engine.calls_in_flight(), 1U);
+  EXPECT_EQ(side.engine.requester().calls_in_flight(), 1U);
 }
 
 TEST_F(ClientThatIsGranted, BadOptionWithTheXidOfACallLeavesTheCallAlone) {
@@ -163,7 +163,7 @@ TEST_F(ClientThatIsGranted, BadOptionWithTheXidOfACallLeavesTheCallAlone) {
   const auto refusal = sent();
   ASSERT_TRUE(refusal);
   EXPECT_EQ(*refusal, (v2::Header{Xid{2}, 2, 1, v2::ErrBadHeader{}})) << "no credit would be 0";
-  EXPECT_EQ(side.engine.calls_in_flight(), 1U);
+  EXPECT_EQ(side.engine.requester().calls_in_flight(), 1U);
 }
 
 }  // namespace

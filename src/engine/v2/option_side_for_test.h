@@ -147,7 +147,7 @@ class ServerSide : public OneSide {
     EXPECT_TRUE(call);
     side.receive(init(2, {}));
     EXPECT_EQ(told(), "INITXCH 1=" + std::to_string(receive_size(options)));
-    side.engine.start_reply(call->call, {});
+    side.engine.responder().start_reply(call->call, {});
     side.drain();
     EXPECT_TRUE(sent());
   }
@@ -162,14 +162,14 @@ class ClientSide : public OneSide {
     call.stream = {&run, 1};
     call.reply_size_max = reply_size_max;
     call.reply_room = ResultRoom{Lease{5}, 100'000, 0, 0};
-    ASSERT_TRUE(side.engine.start_call(side.now, Xid{xid}, call, kTimeout));
+    ASSERT_TRUE(side.engine.requester().start_call(side.now, Xid{xid}, call, kTimeout));
     side.drain();
   }
   void reply(std::uint32_t xid) {
     side.receive(message2({Xid{xid}, 2, 4, v2::Msg{v2::Direction::kReply}}, 24, RpcType::kReply));
     const auto ready = side.take_event<ReplyReady>();
     ASSERT_TRUE(ready);
-    side.engine.release(ready->call);
+    side.engine.requester().release(ready->call);
     side.drain();
   }
   // The offer, and its answer.

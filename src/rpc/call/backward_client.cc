@@ -238,7 +238,7 @@ void BackwardClient::close() noexcept {
     if (slot.state != rpc::CallState::kStarted) continue;
     ReplyCallback callback = std::move(slot.callback);
     slot.callback = {};
-    connection_->engine().cancel(flow_.now(), slot.id);
+    connection_->engine().requester().cancel(flow_.now(), slot.id);
     callback(Unexpected<Error>(flow_.lost_error()));
   }
   want_turn();

@@ -27,7 +27,7 @@ std::optional<CallSender::Refusal> CallSender::start(CallSlot& slot,
   outgoing_.results = rooms_.view();
   outgoing_.reply_size_max =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(reply_max, 0xffffffffU));
-  auto id = engine.start_call(now, slot.xid, outgoing_, slot.timeout);
+  auto id = engine.requester().start_call(now, slot.xid, outgoing_, slot.timeout);
   if (!id && id.error() == engine::StartError::kReplyRoomNeeded) {
     // The reply may be longer than a message: it needs a Reply chunk.
     const bool fits = reply_max <= transport::BufferPool::kSizeMax;
@@ -36,7 +36,7 @@ std::optional<CallSender::Refusal> CallSender::start(CallSlot& slot,
     if (slot.reply_room.empty()) slot.reply_room = pool_.take(size);
     if (!slot.reply_room.empty()) {
       if (!lend_reply_room(slot, size)) return Refusal{Kind::kNoRegistration};
-      id = engine.start_call(now, slot.xid, outgoing_, slot.timeout);
+      id = engine.requester().start_call(now, slot.xid, outgoing_, slot.timeout);
     } else if (size <= transport::BufferPool::kSizeMax) {
       return Refusal{Kind::kNoReplyMemory};
     }

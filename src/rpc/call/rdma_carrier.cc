@@ -40,7 +40,7 @@ std::optional<ConnectionCharacteristics> RdmaCarrier::characteristics() const no
 std::optional<ConnectionTerms> RdmaCarrier::terms() const noexcept {
   if (!is_up()) return std::nullopt;
   return terms_of(*connection_, provider_.name(), connection_->engine().protocol_version(),
-                  connection_->engine().credits_limit());
+                  connection_->engine().requester().credits().limit());
 }
 
 // --- Messages ----------------------------------------------------------------------------------
@@ -65,9 +65,9 @@ void RdmaCarrier::free(CallSlot& slot, bool keeps_call) {
   memory_.take_back(slot.memory, slot.connection);
   if (slot.holds_receive) {
     engine::Connection& engine = slot.connection->engine();
-    engine.release(slot.id);
+    engine.requester().release(slot.id);
     slot.holds_receive = false;
-    if (!flow_.in_round()) owner_.handle_released(engine.calls_waiting() > 0);
+    if (!flow_.in_round()) owner_.handle_released(engine.requester().calls_waiting() > 0);
   }
   const bool has_stream = !slot.stream.empty() && !slot.stream_is_room && !keeps_call;
   if (has_stream) flow_.pool().give_back(slot.stream);
@@ -75,7 +75,7 @@ void RdmaCarrier::free(CallSlot& slot, bool keeps_call) {
   // A call of the peer may have waited for this memory.
   const bool may_be_waited_for = has_stream || !slot.reply_room.empty();
   if (may_be_waited_for && !flow_.in_round() && connection_ != nullptr &&
-      connection_->engine().calls_in_service() > 0) {
+      connection_->engine().responder().calls_in_service() > 0) {
     provider_.wake();
   }
   slot.reply_room = {};

@@ -69,7 +69,7 @@ class RdmaCarrier final : public Carrier {
     return connection_ == nullptr || connection_->ended() || use_ == Use::kNoMore;
   }
   std::uint32_t calls_in_flight() const noexcept override {
-    return connection_ != nullptr ? connection_->engine().calls_in_flight() : 0;
+    return connection_ != nullptr ? connection_->engine().requester().calls_in_flight() : 0;
   }
   std::string_view peer() const noexcept override { return errors_.peer(); }
   Error explain(engine::CallError error) const override {

@@ -45,7 +45,7 @@ void ReadChunkMemory::handle_wanted(const engine::MemoryWanted& wanted) {
     context.call_ = wanted.call;
     context.has_long_part_ = wanted.position == 0;
     if (session_.was_refused(context, wanted.xid, wanted.inline_part)) {
-      return session_.connection_->engine().reject(wanted.call);
+      return session_.connection_->engine().responder().reject(wanted.call);
     }
   }
   if (wanted.is_early) return handle_early(context, wanted);
@@ -81,19 +81,21 @@ bool ReadChunkMemory::is_to_be_judged_early() const noexcept {
 // Lends the room of the Call's own reply, which is free until the Call is answered.
 void ReadChunkMemory::lend_head(Context& context) {
   const auto room = context.room();
-  session_.connection_->engine().lend(context.call_, room.lease, room.offset,
-                                      static_cast<std::uint32_t>(room.memory.size()));
+  session_.connection_->engine().responder().lend(context.call_, room.lease, room.offset,
+                                                  static_cast<std::uint32_t>(room.memory.size()));
 }
 
 void ReadChunkMemory::handle_early(Context& context, const engine::MemoryWanted& wanted) {
   if (!wanted.head) {
-    return is_to_be_judged_early() ? lend_head(context)
-                                   : session_.connection_->engine().put_off(context.call_);
+    return is_to_be_judged_early()
+               ? lend_head(context)
+               : session_.connection_->engine().responder().put_off(context.call_);
   }
   const Bytes head = Bytes(context.room().memory).first(wanted.head->size);
   if (!session_.admit(context, head, wanted.xid, wanted)) return;
   context.keep_header(head);
-  if (!context.has_had_turn_) return session_.connection_->engine().put_off(context.call_);
+  if (!context.has_had_turn_)
+    return session_.connection_->engine().responder().put_off(context.call_);
   take_memory(context, wanted);  // others may have given some back meanwhile
 }
 
@@ -104,7 +106,7 @@ void ReadChunkMemory::reserve_rest(Context& context, const engine::MemoryWanted&
   const auto lack = reserve(context, wanted.chunks.subspan(1));
   if (!lack) return lend_next(context);
   context.lent_ = 0;
-  session_.connection_->engine().put_off(context.call_);
+  session_.connection_->engine().responder().put_off(context.call_);
   wait_for_memory(context, wanted, wanted.chunks.size(), *lack);
 }
 
@@ -155,12 +157,13 @@ std::optional<ReadChunkMemory::Lack> ReadChunkMemory::reserve(
 }
 
 void ReadChunkMemory::lend_next(Context& context) {
-  session_.connection_->engine().lend(context.call_, context.held_.loans[context.lent_++].lease, 0);
+  session_.connection_->engine().responder().lend(context.call_,
+                                                  context.held_.loans[context.lent_++].lease, 0);
 }
 
 // Refuses a Call whose chunks are larger than all memory that there is.
 void ReadChunkMemory::refuse_for_memory(Context& context) {
-  if (!context.is_judged_) return session_.connection_->engine().reject(context.call_);
+  if (!context.is_judged_) return session_.connection_->engine().responder().reject(context.call_);
   session_.serving_.refuse(context, AcceptStatus::kSystemErr);
 }
 
@@ -178,7 +181,7 @@ bool ReadChunkMemory::retry() {
     for (const auto& each : session_.contexts_) {
       if (each == nullptr || !each->ticket_) continue;
       stop_waiting(*each);
-      session_.connection_->engine().reject(each->call_);
+      session_.connection_->engine().responder().reject(each->call_);
     }
     return waiting_ < before;
   }

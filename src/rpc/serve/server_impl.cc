@@ -63,7 +63,7 @@ class ServerImpl::RdmaPeer final : public rpc::Peer {
   // Reports that the set-up is complete.
   void report_ready(rpc::ConnectionLog& log, std::string_view provider);
   bool is_idle() const noexcept {
-    return session->idle() && connection->engine().calls_in_flight() == 0;
+    return session->idle() && connection->engine().requester().calls_in_flight() == 0;
   }
 
   // The connection goes before the session: nothing may move in the memory that calls still hold.
@@ -361,7 +361,7 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
       rpc::Session::Surroundings{pool_, memory_queue_, state_.registry, regions_, cache_, *this},
       Connection::answered_slot_count(Role::kServer, engine_options_));
   if (options_.receives_max > 0)
-    (*connection)->engine().set_credits(share_of(peers_.count<RdmaPeer>() + 1));
+    (*connection)->engine().responder().set_credits(share_of(peers_.count<RdmaPeer>() + 1));
   peers_.add(std::make_unique<RdmaPeer>(*this, std::move(session), std::move(*connection)));
   shares_.add(peer);
   log_.open(peer);
@@ -413,7 +413,7 @@ void ServerImpl::share_receives() {
   const std::uint32_t share = share_of(peers_.count<RdmaPeer>());
   if (std::exchange(share_, share) == share) return;
   peers_.for_each<RdmaPeer>([&](RdmaPeer& peer) {
-    peer.connection->engine().set_credits(share);
+    peer.connection->engine().responder().set_credits(share);
     peers_.want_turn(peer);
   });
 }

@@ -125,8 +125,8 @@ bool Session::was_refused(Context& context, Xid xid, Bytes inline_part) {
     const std::string host = host_of(connection_->peer_address());
     host_ = ReplyCache::checksum(std::as_bytes(std::span(host)), 0) | 1U;
   }
-  context.name_ =
-      name_of_call(host_, connection_->engine().chunk_digest(context.call_), xid, inline_part);
+  context.name_ = name_of_call(host_, connection_->engine().responder().chunk_digest(context.call_),
+                               xid, inline_part);
   return cache_.was_refused(context.name_, now_);
 }
 
@@ -148,7 +148,7 @@ void Session::handle_received(const engine::CallReceived& received) {
   context.active_ = true;
   context.call_ = received.call;
   if (is_new && received.has_chunks && was_refused(context, received.xid, received.inline_part)) {
-    return connection_->engine().reject(received.call);
+    return connection_->engine().responder().reject(received.call);
   }
   const Bytes stream = received.long_part
                            ? Bytes(context.held_.loans[0].buffer).first(received.long_part->size)
@@ -211,7 +211,7 @@ bool Session::send(IncomingCall& call, std::size_t start, const WrappedResults& 
   reply.may_be_read = may_be_read(context);
   reply.stream = {&run, 1};
   reply.header_room = place.header_room() + start;
-  connection_->engine().start_reply(context.call_, reply);
+  connection_->engine().responder().start_reply(context.call_, reply);
   return true;
 }
 
@@ -233,7 +233,7 @@ bool Session::send_runs(Context& context, std::size_t start, const WrappedResult
   engine::Outgoing reply;
   reply.may_be_read = may_be_read(context);
   reply.stream = stream.view();
-  connection_->engine().start_reply(context.call_, reply);
+  connection_->engine().responder().start_reply(context.call_, reply);
   return true;
 }
 
@@ -253,7 +253,7 @@ void Session::send_plain(IncomingCall& call, const oncrpc::ReplyHeader& header) 
   engine::Outgoing reply;
   reply.stream = {&run, 1};
   reply.header_room = place.header_room();
-  connection_->engine().start_reply(context.call_, reply);
+  connection_->engine().responder().start_reply(context.call_, reply);
 }
 
 void Session::give_up(IncomingCall& call, NoReply why) {
@@ -262,14 +262,14 @@ void Session::give_up(IncomingCall& call, NoReply why) {
   switch (why) {
     case NoReply::kIsReply:
       // XIDs are separate for each direction: an answer would end a Call of ours with this one's.
-      return engine.drop(id, engine::DropReason::kIsReply);
+      return engine.responder().drop(id, engine::DropReason::kIsReply);
     case NoReply::kUnheard:
-      engine.drop(id, engine::DropReason::kUnheard);
+      engine.responder().drop(id, engine::DropReason::kUnheard);
       return disconnect();
     case NoReply::kCutOff:
     case NoReply::kLost:
       // ERR_CHUNK gives the requester its credit back (RFC 8166 §4.5.2).
-      return engine.reject(id);
+      return engine.responder().reject(id);
   }
 }
 

@@ -102,10 +102,10 @@ class Session final : public ReplyCarrier {
   Mailbox& mailbox() const noexcept { return serving_.mailbox(); }
   const Serving& serving() const noexcept { return serving_; }
 
-  bool idle() const noexcept { return connection_->engine().calls_in_service() == 0; }
+  bool idle() const noexcept { return connection_->engine().responder().calls_in_service() == 0; }
   bool finished() const noexcept {
-    return connection_->ended() && idle() && connection_->engine().calls_in_flight() == 0 &&
-           !caller_.holds_replies();
+    return connection_->ended() && idle() &&
+           connection_->engine().requester().calls_in_flight() == 0 && !caller_.holds_replies();
   }
   const transport::Connection& connection() const noexcept { return *connection_; }
 
@@ -122,7 +122,7 @@ class Session final : public ReplyCarrier {
   template <class Event>
   bool admit(Context& context, Bytes stream, Xid expected, const Event& event) {
     if (!names(context, stream, expected)) [[unlikely]] {
-      connection_->engine().reject(context.call_);
+      connection_->engine().responder().reject(context.call_);
       return false;
     }
     if (context.is_admitted() || serving_.admit(context, stream)) return true;
