@@ -259,7 +259,7 @@ class RPCRDMA_EXPORT Incoming {
   // Detaches the request from its provider, so that one made by Provider::make_shard() can accept
   // it, or a thread of that one refuse it. Called once, on the provider's thread. Returns false,
   // the default, if the request stays with its provider.
-  virtual bool leave() { return false; }
+  virtual bool detach() { return false; }
 };
 
 // Accepts connection requests for one address. Accepted connections outlive it; requests that were
@@ -332,7 +332,7 @@ class RPCRDMA_EXPORT Provider {
   // needs it, and otherwise fails with kUnsupported.
   virtual bool wait_also_for(int /*descriptor*/) { return false; }
   // A second provider with the same options, to be used by another thread, whose accept() also
-  // takes requests that have left this one: for ServerOptions::shards. This one outlives it. Null,
+  // takes requests that were detached from this one: for ServerOptions::shards. This one outlives it. Null,
   // the default: there is no such thing.
   virtual Expected<std::unique_ptr<Provider>, Error> make_shard();
   // Ends the current wait(), or the next one. Callable from any thread and from a signal handler.

@@ -103,7 +103,7 @@ Incoming::~Incoming() {
   shard_->linger(std::move(socket_), nullptr);
 }
 
-bool Incoming::leave() {
+bool Incoming::detach() {
   shard_->give_connection();
   shard_ = nullptr;
   return true;

@@ -49,7 +49,7 @@ class Incoming final : public rdma::Incoming {
   ~Incoming() override;  // refuses
   Bytes private_data() const noexcept override { return setup_->peer_private_data(); }
   std::string_view peer_address() const noexcept override { return peer_address_; }
-  bool leave() override;
+  bool detach() override;
 
  private:
   friend class QueuePair;

@@ -57,7 +57,7 @@ bool Incoming::sends_with_invalidate() const noexcept {
   return traits_of(*id_->verbs, attributes, Registration::kPerCall).send_with_invalidate;
 }
 
-bool Incoming::leave() {
+bool Incoming::detach() {
   has_left_ = id_ && rdma_migrate_id(id_.get(), nullptr) == 0;
   return has_left_;
 }

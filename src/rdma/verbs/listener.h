@@ -26,7 +26,7 @@ class Incoming final : public rdma::Incoming, private CmTarget {
   Bytes private_data() const noexcept override;
   std::string_view peer_address() const noexcept override { return peer_address_; }
   bool sends_with_invalidate() const noexcept override;
-  bool leave() override;
+  bool detach() override;
 
  private:
   friend class QueuePair;

@@ -324,7 +324,7 @@ void ServerImpl::accept_connections() {
       if (!log_.admit(peer, kRdma, may_exceed)) continue;  // refused by being destroyed
       // The shards get connections in turn.
       rpc::ShardInbox& next = state_.deal_rdma(incoming->peer_address());
-      if (&next == &inbox_ || stopping() || !incoming->leave()) {
+      if (&next == &inbox_ || stopping() || !incoming->detach()) {
         accept(std::move(incoming));
       } else if (!next.put(incoming)) {
         drop(log_, *incoming);
