@@ -20,6 +20,7 @@
 #include "base/ids.h"
 #include "engine/dialect.h"
 #include "rpcrdma/characteristics.h"
+#include "rpcrdma/profile.h"
 #include "rpcrdma/steering_tag.h"
 #include "rpcrdma/types.h"
 #include "rpcrdma/work.h"
@@ -227,10 +228,6 @@ enum class Role : std::uint8_t {
 // segments, RFC 5666 and Linux return every segment with its length rewritten.
 enum class ReturnForm : std::uint8_t { kShortened, kFull };
 
-// The text that both ends follow; see rpcrdma::Profile. Backward Calls follow RFC 8166 in both.
-enum class Profile : std::uint8_t { kRfc8166, kRfc5666 };
-enum class PaddingBase : std::uint8_t { kBuffer, kStream };  // see rpcrdma::PaddingBase
-
 // Options that only Profile::kRfc5666 has; see rpcrdma::Rfc5666Options.
 struct Rfc5666Options {
   bool results_by_read = false;
@@ -269,7 +266,7 @@ struct Options {
   ReturnForm return_form = ReturnForm::kShortened;
   std::uint32_t read_chunk_size_max = 4U << 20U;  // server: largest Read chunk accepted, bytes
   std::uint32_t long_call_size_max = 1U << 20U;   // server: largest Long Call accepted, bytes
-  Profile profile = Profile::kRfc8166;
+  Profile profile = Profile::kRfc8166;  // backward Calls follow RFC 8166 in both
   Rfc5666Options rfc5666;
   // Receive buffers begin at a multiple of so many bytes, a power of two; 0: at any.
   std::uint32_t receive_alignment = 0;

@@ -34,13 +34,11 @@ engine::Options common(const ConnectionOptions& options, ProtocolVersion version
   result.reduce_size_min = options.reduce_size_min;
   result.reduce = options.reduce;
   if (options.profile == Profile::kRfc8166) return result;
-  result.profile = engine::Profile::kRfc5666;
+  result.profile = Profile::kRfc5666;
   const Rfc5666Options& profile = options.rfc5666;
   result.rfc5666.results_by_read = profile.results_by_read;
   result.rfc5666.padding_threshold = profile.padding_threshold;
-  result.rfc5666.padding_base = profile.padding_base == PaddingBase::kBuffer
-                                    ? engine::PaddingBase::kBuffer
-                                    : engine::PaddingBase::kStream;
+  result.rfc5666.padding_base = profile.padding_base;
   result.rfc5666.exposed_replies_max = std::clamp(profile.exposed_replies_max, 1U, 1024U);
   result.rfc5666.done_timeout = limited(profile.done_timeout);
   result.remote_invalidation = false;
@@ -79,7 +77,7 @@ engine::Options engine_options(const ClientOptions& options) noexcept {
   result.offer_timeout = std::min<std::chrono::nanoseconds>(
       result.offer_timeout, limited(options.provider.setup_timeout_client) / 2);
   // One more for the Call that configures the connection, or offers version 2.
-  if (result.profile == engine::Profile::kRfc5666 || result.versions.high > 1) ++result.calls_max;
+  if (result.profile == Profile::kRfc5666 || result.versions.high > 1) ++result.calls_max;
   return result;
 }
 
@@ -95,7 +93,7 @@ engine::Options engine_options(const ServerOptions& options) noexcept {
       options.return_full_write_lists ? engine::ReturnForm::kFull : engine::ReturnForm::kShortened;
   result.long_call_size_max = within(options.long_call_size_max, options.memory_max);
   result.receive_alignment = receive_alignment(options.connection);
-  if (result.profile == engine::Profile::kRfc5666) {
+  if (result.profile == Profile::kRfc5666) {
     result.credits = std::max(result.credits, 2U);
     // RFC 5666 §3.6: every segment with its length rewritten.
     result.return_form = engine::ReturnForm::kFull;
@@ -104,7 +102,7 @@ engine::Options engine_options(const ServerOptions& options) noexcept {
 }
 
 std::vector<std::byte> set_up_data(const engine::Options& options) {
-  if (options.profile == engine::Profile::kRfc5666) return {};
+  if (options.profile == Profile::kRfc5666) return {};
   const auto data = engine::private_data(options);
   return {data.begin(), data.end()};
 }

@@ -78,7 +78,7 @@ class Connection {
   bool connected() const noexcept { return connected_; }
   bool ended() const noexcept { return ended_; }  // refused, disconnected, or given up
   void disconnect() noexcept { queue_pair_->disconnect(); }
-  engine::Profile profile() const noexcept { return options_.profile; }
+  Profile profile() const noexcept { return options_.profile; }
   const rdma::Capabilities& capabilities() const noexcept { return queue_pair_->capabilities(); }
   // RDMA Reads that may be in progress at a time, by the connection set-up.
   std::uint32_t reads_in_flight_max() const noexcept { return capabilities().reads_in_flight_max; }

@@ -50,13 +50,12 @@ void take_version_two(Choices& choices, engine::Options& options) {
 
 // What only Profile::kRfc5666 has.
 void take_profile(Choices& choices, engine::Options& options) {
-  options.profile = engine::Profile::kRfc5666;
+  options.profile = Profile::kRfc5666;
   options.remote_invalidation = false;
   const std::uint8_t flags = choices.u8();
   options.rfc5666.results_by_read = (flags & 1U) != 0;
   options.rfc5666.exposed_replies_max = 1 + flags / 2U % 4U;
-  options.rfc5666.padding_base =
-      (flags & 8U) != 0 ? engine::PaddingBase::kStream : engine::PaddingBase::kBuffer;
+  options.rfc5666.padding_base = (flags & 8U) != 0 ? PaddingBase::kStream : PaddingBase::kBuffer;
   options.rfc5666.padding_threshold = 8U * (flags / 16U);
 }
 
@@ -172,7 +171,7 @@ class World {
   }
 
   bool may_speak_v2() const { return side_.options().versions.high >= 2; }
-  bool has_profile() const { return side_.options().profile == engine::Profile::kRfc5666; }
+  bool has_profile() const { return side_.options().profile == Profile::kRfc5666; }
 
   // Version 2: what is of no call.
   void change() {

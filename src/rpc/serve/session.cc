@@ -239,7 +239,7 @@ bool Session::send_runs(Context& context, std::size_t start, const WrappedResult
 
 // Returns whether the requester may read the results out of this server's memory (RFC 5666).
 bool Session::may_be_read(const Context& context) const noexcept {
-  return connection_->profile() == engine::Profile::kRfc5666 && context.traits_ != nullptr &&
+  return connection_->profile() == Profile::kRfc5666 && context.traits_ != nullptr &&
          context.traits_->may_answer_by_read;
 }
 
