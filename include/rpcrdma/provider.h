@@ -44,8 +44,9 @@
 
 namespace rpcrdma::rdma {
 
-using work::Expose, work::Read, work::Receive, work::RegionId, work::Remote, work::RemoteAccess,
-    work::Revoke, work::Send, work::Slice, work::Write;
+using work::Completion, work::Counters, work::Expose, work::Read, work::Receive, work::RegionId,
+    work::Remote, work::RemoteAccess, work::Revoke, work::Send, work::Slice, work::Status,
+    work::Write;
 using work::kSlicesMax;
 
 // The capabilities of a queue pair. The values that the setup negotiates (the two numbers of Reads,
@@ -107,49 +108,9 @@ struct ReceiveBuffers {
   std::uint64_t stride;
 };
 
-enum class Status : std::uint8_t {
-  kOk,
-  kFlushed,        // the connection ended before the work was done
-  kLocalError,     // our own request was wrong, for example a Receive too small for the message
-  kRemoteAccess,   // the peer refused access to its memory
-  kRetryExceeded,  // the peer does not answer
-};
 RPCRDMA_EXPORT std::string_view to_string(Status status) noexcept;
 
-// The end of one request. A completion other than kOk means that the connection is about to end,
-// except for an Expose (kLocalError: no memory, or no tag), after which everything continues.
-struct Completion {
-  std::uint64_t id = 0;  // Request::id; for post_receives(): the number
-  Status status = Status::kOk;
-  std::uint32_t size = 0;  // Receive: bytes of the message
-  // Expose: the new tag. Receive: our tag that the peer's Send invalidated, if any; that tag is
-  // dead and its memory fenced before this completion is polled.
-  std::optional<SteeringTag> tag{};
-  std::uint64_t address = 0;  // Expose: the first byte's address, for the segment's offset
-  // Receive with shares_receives: the message, not null, valid until its number is posted again or
-  // released, or the queue pair is destroyed. Else null: the message is where the Receive
-  // specified.
-  const std::byte* message = nullptr;
-};
-
 enum class LinkEvent : std::uint8_t { kConnected, kRefused, kDisconnected };
-
-// A connection's traffic; for tests, benchmarks and `--json` results.
-struct Counters {
-  // A device does not report the bytes on the wire, nor what the peer reads and writes: with verbs
-  // the first two stay 0, and the others count our own Sends, Writes and Reads, and Receives.
-  std::uint64_t bytes_sent = 0;        // on the wire, with framing
-  std::uint64_t bytes_received = 0;    // on the wire, with framing
-  std::uint64_t payload_sent = 0;      // of Sends, Writes and Read Responses
-  std::uint64_t payload_received = 0;  // of Sends, Writes and Read Responses
-  std::uint64_t bytes_copied = 0;      // moved by our code from one user buffer to another
-  std::uint64_t sends = 0, writes = 0, reads = 0;
-  std::uint64_t system_calls = 0;  // our own, without those of a device's library
-  // Devices only: calls that hand over a batch of work, and requested completions (a Receive
-  // always has one, and does not count).
-  std::uint64_t doorbells = 0, completions = 0;
-  std::uint64_t registrations = 0;  // of memory, with the device if there is one
-};
 
 // Is notified when a queue pair has to be polled.
 class RPCRDMA_EXPORT NewsListener {
@@ -332,8 +293,8 @@ class RPCRDMA_EXPORT Provider {
   // needs it, and otherwise fails with kUnsupported.
   virtual bool wait_also_for(int /*descriptor*/) { return false; }
   // A second provider with the same options, to be used by another thread, whose accept() also
-  // takes requests that were detached from this one: for ServerOptions::shards. This one outlives it. Null,
-  // the default: there is no such thing.
+  // takes requests that were detached from this one: for ServerOptions::shards. This one outlives
+  // it. Null, the default: there is no such thing.
   virtual Expected<std::unique_ptr<Provider>, Error> make_shard();
   // Ends the current wait(), or the next one. Callable from any thread and from a signal handler.
   virtual void wake() noexcept = 0;

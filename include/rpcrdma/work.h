@@ -1,5 +1,5 @@
-// The work requests of an RDMA connection, as values: the engine fills them in, a provider executes
-// them.
+// The work requests of an RDMA connection and what becomes of them, as values: the engine fills
+// requests in, a provider executes and completes them.
 #ifndef RPCRDMA_WORK_H_
 #define RPCRDMA_WORK_H_
 
@@ -71,6 +71,47 @@ struct Request {
   bool may_copy = false;
   // Set by posting: a copy was taken. The memory is free again, and no completion follows.
   bool copied = false;
+};
+
+enum class Status : std::uint8_t {
+  kOk,
+  kFlushed,        // the connection ended before the work was done
+  kLocalError,     // our own request was wrong, for example a Receive too small for the message
+  kRemoteAccess,   // the peer refused access to its memory
+  kRetryExceeded,  // the peer does not answer
+};
+
+// The end of one request. A completion other than kOk means that the connection is about to end,
+// except for an Expose (kLocalError: no memory, or no tag), after which everything continues.
+struct Completion {
+  std::uint64_t id = 0;  // Request::id; for post_receives(): the number
+  Status status = Status::kOk;
+  std::uint32_t size = 0;  // Receive: bytes of the message
+  // Expose: the new tag. Receive: our tag that the peer's Send invalidated, if any; that tag is
+  // dead and its memory fenced before this completion is polled.
+  std::optional<SteeringTag> tag{};
+  std::uint64_t address = 0;  // Expose: the first byte's address, for the segment's offset
+  // Receive with shares_receives: the message, not null, valid until its number is posted again or
+  // released, or the queue pair is destroyed. Else null: the message is where the Receive
+  // specified.
+  const std::byte* message = nullptr;
+};
+
+// A connection's traffic; for tests, benchmarks and `--json` results.
+struct Counters {
+  // A device does not report the bytes on the wire, nor what the peer reads and writes: with verbs
+  // the first two stay 0, and the others count our own Sends, Writes and Reads, and Receives.
+  std::uint64_t bytes_sent = 0;        // on the wire, with framing
+  std::uint64_t bytes_received = 0;    // on the wire, with framing
+  std::uint64_t payload_sent = 0;      // of Sends, Writes and Read Responses
+  std::uint64_t payload_received = 0;  // of Sends, Writes and Read Responses
+  std::uint64_t bytes_copied = 0;      // moved by our code from one user buffer to another
+  std::uint64_t sends = 0, writes = 0, reads = 0;
+  std::uint64_t system_calls = 0;  // our own, without those of a device's library
+  // Devices only: calls that hand over a batch of work, and requested completions (a Receive
+  // always has one, and does not count).
+  std::uint64_t doorbells = 0, completions = 0;
+  std::uint64_t registrations = 0;  // of memory, with the device if there is one
 };
 
 }  // namespace rpcrdma::work

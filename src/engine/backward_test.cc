@@ -269,7 +269,7 @@ TEST_F(BackwardServer, TimeAndTheEndOfTheConnectionEndBackwardCalls) {
   Endpoint other(Role::kServer, both_ways());
   ASSERT_TRUE(start(other, 1));
   other.engine.handle_disconnected();
-  other.complete_all(WorkStatus::kFlushed);
+  other.complete_all(Status::kFlushed);
   const auto failed = other.take_event<CallFailed>();
   ASSERT_TRUE(failed);
   EXPECT_EQ(failed->error, CallError::kConnectionLost);

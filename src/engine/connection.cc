@@ -178,8 +178,8 @@ bool Connection::is_for_requester(const Received& message) {
          (is_error(message.kind) && requester_.waits_for(message.xid));
 }
 
-void Connection::handle_done(const WorkDone& done) {
-  const WorkName name = to_name(done.id);
+void Connection::handle_done(const Completion& done) {
+  const WorkName name = to_name(WorkId{done.id});
   switch (name.kind) {
     case WorkKind::kCallSend:
     case WorkKind::kExpose:

@@ -87,7 +87,7 @@ class Connection {
   void handle_connected(const LinkParameters& link, bool may_invalidate = true);
   void handle_received(Instant now, ReceiveId receive, Bytes message,
                        std::optional<SteeringTag> invalidated);
-  void handle_done(const WorkDone& done);
+  void handle_done(const Completion& done);
   void handle_timeout(Instant now);
   // `refused`: our RDMA Write that the peer refused, when that is known to be the reason.
   void handle_disconnected(const std::optional<RefusedWrite>& refused = std::nullopt);

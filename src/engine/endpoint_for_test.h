@@ -28,6 +28,12 @@ inline Options small() {
   return options;
 }
 
+inline Completion completion_of(WorkId id, Status status = Status::kOk,
+                                std::optional<SteeringTag> tag = std::nullopt,
+                                std::uint64_t address = 0) {
+  return {.id = static_cast<std::uint64_t>(id), .status = status, .tag = tag, .address = address};
+}
+
 class Endpoint {
  public:
   Endpoint(Role role, const Options& options, const LinkParameters& link = connected())
@@ -102,8 +108,8 @@ class Endpoint {
     }
     return std::nullopt;
   }
-  void done(WorkId id, WorkStatus status = WorkStatus::kOk) {
-    engine.handle_done({id, status, std::nullopt, 0});
+  void done(WorkId id, Status status = Status::kOk) {
+    engine.handle_done(completion_of(id, status));
     drain();
   }
   // Answers every Expose there is with a tag of its own; the tags are 1, 2, 3 …
@@ -111,7 +117,7 @@ class Endpoint {
     while (const auto expose = take_action<Expose>()) {
       ++last_tag;
       engine.handle_done(
-          {expose->id, WorkStatus::kOk, SteeringTag{last_tag}, 0x1000ULL * last_tag});
+          completion_of(expose->id, Status::kOk, SteeringTag{last_tag}, 0x1000ULL * last_tag));
       drain();
     }
   }
@@ -122,7 +128,7 @@ class Endpoint {
     }
   }
   // Completes all work there is, with the given status.
-  void complete_all(WorkStatus status) {
+  void complete_all(Status status) {
     while (!actions.empty()) {
       const Action action = actions.front();
       actions.erase(actions.begin());
@@ -131,7 +137,7 @@ class Endpoint {
             if constexpr (requires { value.id; }) {
               const bool is_write = std::is_same_v<std::decay_t<decltype(value)>, RdmaWrite>;
               if (!is_write) {
-                engine.handle_done({value.id, status, SteeringTag{++last_tag}, 1});
+                engine.handle_done(completion_of(value.id, status, SteeringTag{++last_tag}, 1));
               }
             }
           },

@@ -27,12 +27,12 @@ class ExposureSet {
 
   // The answer to the Expose of run `index`; false: there is no handle. `connected`: a handle that
   // comes when the connection has ended is dead already.
-  bool take_handle(std::size_t index, const WorkDone& done, bool connected) noexcept {
+  bool take_handle(std::size_t index, const Completion& done, bool connected) noexcept {
     Handle& handle = handles_[index];
-    const bool ok = done.status == WorkStatus::kOk && done.handle.has_value();
+    const bool ok = done.status == Status::kOk && done.tag.has_value();
     handle.state = ok && connected ? State::kLive : State::kDead;
     if (!ok) return false;
-    handle.tag = *done.handle;
+    handle.tag = *done.tag;
     handle.address = done.address;
     return true;
   }

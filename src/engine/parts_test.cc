@@ -209,8 +209,8 @@ TEST(ReadSlots, PeerThatServesNoneIsReadFromOneByOne) {
   EXPECT_TRUE(slots.free());
 }
 
-WorkDone handle(std::uint32_t tag, WorkStatus status = WorkStatus::kOk) {
-  return {WorkId{1}, status, SteeringTag{tag}, 0x1000U * tag};
+Completion handle(std::uint32_t tag, Status status = Status::kOk) {
+  return {.id = 1, .status = status, .tag = SteeringTag{tag}, .address = 0x1000U * tag};
 }
 
 TEST(ExposureSet, HandleLivesFromItsCompletionToItsRevocation) {
@@ -267,7 +267,7 @@ TEST(ExposureSet, NothingLivesLongerThanTheConnection) {
 TEST(ExposureSet, RefusedExposeHasNoHandle) {
   ExposureSet set;
   set.ask();
-  EXPECT_FALSE(set.take_handle(0, handle(5, WorkStatus::kFailed), true));
+  EXPECT_FALSE(set.take_handle(0, handle(5, Status::kLocalError), true));
   EXPECT_TRUE(set.all_dead());
 }
 

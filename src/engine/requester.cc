@@ -135,7 +135,7 @@ bool Requester::take_short_reply(Instant now, ReceiveId receive, const Received&
   return true;
 }
 
-void Requester::handle_done(const WorkDone& done, const WorkName& name) {
+void Requester::handle_done(const Completion& done, const WorkName& name) {
   Slot& slot = slots_.posted_by(name);
   RPCRDMA_ASSERT(slots_.is_same_use(slot, name), "a completion for work that was not posted");
   if (name.kind == WorkKind::kPull || name.kind == WorkKind::kDoneSend) {
@@ -150,11 +150,11 @@ void Requester::handle_done(const WorkDone& done, const WorkName& name) {
   if (slot.state == State::kFencing) fence(slot);
 }
 
-void Requester::handle_exposed(Slot& slot, const WorkDone& done, std::size_t part) {
+void Requester::handle_exposed(Slot& slot, const Completion& done, std::size_t part) {
   CallChunks& chunks = *slot.chunks;
   if (!chunks.exposures.take_handle(part, done, shared_.connected) && !slot.error) {
     // A flush means that the connection has ended, even if no event has reported it yet.
-    const bool lost = !shared_.connected || done.status == WorkStatus::kFlushed;
+    const bool lost = !shared_.connected || done.status == Status::kFlushed;
     fail(slot, lost ? CallError::kConnectionLost : CallError::kNoMemory);
   }
   if (slot.state == State::kExposing && slot.pending == 0 && chunks.all_asked()) {

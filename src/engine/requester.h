@@ -57,7 +57,7 @@ class Requester final : private rfc5666::ReadReplies::Host {
   void handle_time(Instant now) noexcept { now_ = now; }
   void handle_received(Instant now, ReceiveId receive, const Received& message,
                        std::optional<SteeringTag> invalidated);
-  void handle_done(const WorkDone& done, const WorkName& name);
+  void handle_done(const Completion& done, const WorkName& name);
   void handle_timeout(Instant now);
   void handle_disconnected();
   void poll_work(WorkRoom& room);
@@ -77,7 +77,7 @@ class Requester final : private rfc5666::ReadReplies::Host {
   void accept_reply(Instant now, Slot& slot, ReceiveId receive, const Received& message);
   void take_late_reply(Instant now, Slot& slot, const Received& message);
   bool take_reply(Slot& slot, const Received& message);
-  void handle_exposed(Slot& slot, const WorkDone& done, std::size_t part);
+  void handle_exposed(Slot& slot, const Completion& done, std::size_t part);
   void time_out(Slot& slot);
   void fail(Slot& slot, CallError error);
   void start_fencing(Instant now, Slot& slot);

@@ -590,7 +590,7 @@ TEST_F(Client, MemoryThatCannotBeMadeSafeEndsTheConnection) {
   client.drain();
   EXPECT_TRUE(client.take_action<Disconnect>());
   client.engine.handle_disconnected();
-  client.complete_all(WorkStatus::kFlushed);
+  client.complete_all(Status::kFlushed);
   EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kTimedOut) << "the first cause";
 }
 
@@ -716,7 +716,7 @@ TEST_F(Client, CallThatNeverWentOutLeavesNothingBehind) {
 TEST_F(Client, MemoryThatCannotBeExposedFailsTheCallAndRevokesTheRest) {
   start_with_chunks(1);
   const auto first = client.take_action<Expose>();
-  client.done(first->id, WorkStatus::kFailed);
+  client.done(first->id, Status::kLocalError);
   client.expose_all();
   client.revoke_all();
   EXPECT_EQ(client.revoked.size(), 3U);
@@ -727,7 +727,7 @@ TEST_F(Client, MemoryThatCannotBeExposedFailsTheCallAndRevokesTheRest) {
 
 TEST_F(Client, ExposureThatIsFlushedTellsThatTheConnectionIsLost) {
   start_with_chunks(1);
-  client.complete_all(WorkStatus::kFlushed);
+  client.complete_all(Status::kFlushed);
   EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kConnectionLost);
 }
 
@@ -753,12 +753,12 @@ TEST_F(Client, CallThatIsLostAtAnyStepEndsOnce) {
     ASSERT_TRUE(endpoint.engine.requester().start_call(endpoint.now, Xid{1}, call, kTimeout));
     endpoint.drain();
     lose();
-    endpoint.complete_all(lost ? WorkStatus::kFlushed : WorkStatus::kOk);
+    endpoint.complete_all(lost ? Status::kFlushed : Status::kOk);
     lose();
     if (!lost)
       endpoint.receive(message(Header{Xid{1}, 1, 4, wire::v1::Msg{}}, {}, 24, RpcType::kReply));
     lose();
-    endpoint.complete_all(lost ? WorkStatus::kFlushed : WorkStatus::kOk);
+    endpoint.complete_all(lost ? Status::kFlushed : Status::kOk);
     lose();
     const auto failed = endpoint.take_event<CallFailed>();
     const auto ready = endpoint.take_event<ReplyReady>();

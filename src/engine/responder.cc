@@ -138,13 +138,13 @@ void Responder::handle_received(ReceiveId receive, const Received& message, Byte
   begin(receive, message);
 }
 
-void Responder::handle_done(const WorkDone& done, const WorkName& name) {
+void Responder::handle_done(const Completion& done, const WorkName& name) {
   Slot& slot = slots_.posted_by(name);
   const bool is_same_use = slots_.is_same_use(slot, name);
   // A reply's Send names memory of the peer's only to invalidate it.
   const bool by_chunk = name.kind != WorkKind::kReplySend ||
                         (is_same_use && slot.chunked != nullptr && slot.chunked->invalidate);
-  if (done.status == WorkStatus::kRefused && by_chunk) {
+  if (done.status == Status::kRemoteAccess && by_chunk) {
     note_refusal(to_call_id(name.slot, name.generation));  // which may be done long since
   }
   // Its Send, or the end of the connection, tells all. When the connection ends before its Send was
@@ -167,7 +167,7 @@ void Responder::handle_done(const WorkDone& done, const WorkName& name) {
     shared_.reads.give_back();
     pulls_.read_done(slot);
   }
-  if (done.status != WorkStatus::kOk) {
+  if (done.status != Status::kOk) {
     // Work that fails ends the connection (RFC 8166 §4.5.4): the peer's memory was not as told.
     slot.lost = true;
     shared_.disconnect = true;

@@ -78,7 +78,7 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   friend struct SlotProbe;
 
   void handle_received(ReceiveId receive, const Received& message, Bytes bytes);
-  void handle_done(const WorkDone& done, const WorkName& name);
+  void handle_done(const Completion& done, const WorkName& name);
   void handle_time(Instant now) noexcept { now_ = now; }
   void handle_timeout(Instant now);
   void handle_refused_write(const RefusedWrite& refused);

@@ -399,13 +399,13 @@ TEST_F(Server, WriteThatIsFlushedBehindTheEndOfItsCallIsNobodys) {
   const auto write = server.take_action<RdmaWrite>();
   const auto send = server.take_action<PostSend>();
   ASSERT_TRUE(write && send);
-  server.done(send->id, WorkStatus::kFlushed);
+  server.done(send->id, Status::kFlushed);
   server.engine.handle_disconnected();
   server.drain();
   const auto done = server.take_event<CallDone>();
   ASSERT_TRUE(done);
   EXPECT_FALSE(done->replied);
-  server.done(write->id, WorkStatus::kFlushed);
+  server.done(write->id, Status::kFlushed);
   EXPECT_EQ(server.engine.responder().calls_in_service(), 0U);
 }
 
@@ -683,7 +683,7 @@ TEST_F(Server, CallThatIsLostAtAnyStepIsDoneOnce) {
     const bool read_posted = !endpoint.actions.empty();
     if (read_posted) {
       endpoint.done(endpoint.take_action<RdmaRead>()->id,
-                    lost_at == 1 ? WorkStatus::kFlushed : WorkStatus::kOk);
+                    lost_at == 1 ? Status::kFlushed : Status::kOk);
     }
     lose();
     const auto call = endpoint.take_event<CallReceived>();
@@ -695,7 +695,7 @@ TEST_F(Server, CallThatIsLostAtAnyStepIsDoneOnce) {
       endpoint.engine.responder().start_reply(call->call, outgoing);
     }
     lose();
-    endpoint.complete_all(lost_at <= 4 ? WorkStatus::kFlushed : WorkStatus::kOk);
+    endpoint.complete_all(lost_at <= 4 ? Status::kFlushed : Status::kOk);
     lose();
     const auto done = endpoint.take_event<CallDone>();
     ASSERT_TRUE(done);
@@ -729,7 +729,7 @@ TEST_F(Server, PeerThatServesNoReadsIsGivenUp) {
   EXPECT_TRUE(side.take_action<Disconnect>());
   EXPECT_EQ(side.engine.given_up(), GivenUp::kUnserved);
   side.engine.handle_disconnected();
-  side.complete_all(WorkStatus::kFlushed);
+  side.complete_all(Status::kFlushed);
   EXPECT_FALSE(side.take_event<CallDone>()->replied);
   EXPECT_FALSE(side.engine.poll_timeout());
 }
@@ -970,7 +970,7 @@ TEST_F(Server, FailedReadEndsTheConnection) {
   server.receive(message(call_header(), lists, 44));
   server.engine.responder().lend(server.take_event<MemoryWanted>()->call, Lease{1}, 0);
   server.drain();
-  server.done(server.take_action<RdmaRead>()->id, WorkStatus::kFailed);
+  server.done(server.take_action<RdmaRead>()->id, Status::kLocalError);
   EXPECT_TRUE(server.take_action<Disconnect>());
   const auto done = server.take_event<CallDone>();
   ASSERT_TRUE(done);

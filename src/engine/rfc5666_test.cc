@@ -243,13 +243,13 @@ TEST_F(ReadReplies, TurnOfACallThatWasGivenUpPassesToTheNext) {
   const auto first = client.take_action<RdmaRead>();
   ASSERT_TRUE(first && !client.take_action<RdmaRead>());
   // The queue pair is full: nobody takes the second call's Read before it is given up.
-  client.engine.handle_done({first->id, WorkStatus::kOk, std::nullopt, 0});
+  client.engine.handle_done(completion_of(first->id));
   client.engine.requester().cancel(client.now, ids[1]);
   client.drain();
   const auto next = client.take_action<RdmaRead>();
   ASSERT_TRUE(next) << "nobody reads the third reply";
   client.done(next->id);
-  client.complete_all(WorkStatus::kOk);
+  client.complete_all(Status::kOk);
   EXPECT_TRUE(client.take_event<CallFailed>());
   EXPECT_TRUE(client.take_event<ReplyReady>() && client.take_event<ReplyReady>());
 }
@@ -327,10 +327,10 @@ TEST_F(ReadReplies, FailedReadEndsTheConnectionAndTheCall) {
   call(1);
   ASSERT_TRUE(send_of_call());
   reply(1, reads({{28, 5000}}));
-  client.done(client.take_action<RdmaRead>()->id, WorkStatus::kFailed);
+  client.done(client.take_action<RdmaRead>()->id, Status::kLocalError);
   EXPECT_TRUE(client.take_action<Disconnect>());
   client.engine.handle_disconnected();
-  client.complete_all(WorkStatus::kFlushed);
+  client.complete_all(Status::kFlushed);
   client.drain();
   const auto failed = client.take_event<CallFailed>();
   ASSERT_TRUE(failed);
@@ -436,7 +436,7 @@ TEST_P(OfferedReplyChunk, HoldsTheReplyOrWhatIsReadButNotBoth) {
   ASSERT_TRUE(lists.reads.push_back({28, {SteeringTag{70}, GetParam(), 500}}));
   client.receive(message({Xid{1}, 1, 4, wire::v1::NoMsg{}}, lists, 0, RpcType::kReply));
   EXPECT_FALSE(client.take_action<RdmaRead>());
-  client.complete_all(WorkStatus::kOk);
+  client.complete_all(Status::kOk);
   const auto failed = client.take_event<CallFailed>();
   ASSERT_TRUE(failed) << "the reply and the item are larger than their room";
   EXPECT_EQ(failed->error, CallError::kBadReply);
@@ -537,7 +537,7 @@ TEST_F(ExposedReplies, ItemIsExposedUntilItsDone) {
   EXPECT_EQ(expose->offset, 8U);
   EXPECT_EQ(expose->access, work::RemoteAccess::kRead);
   EXPECT_FALSE(server.take_action<PostSend>());
-  server.engine.handle_done({expose->id, WorkStatus::kOk, SteeringTag{77}, 4242});
+  server.engine.handle_done(completion_of(expose->id, Status::kOk, SteeringTag{77}, 4242));
   server.drain();
   const auto header = sent();
   EXPECT_TRUE(std::holds_alternative<wire::v1::Msg>(header.header.body));
@@ -670,8 +670,8 @@ TEST_F(ExposedReplies, MemoryThatCannotBeExposedIsErrChunk) {
   const auto first = server.take_action<Expose>();
   const auto second = server.take_action<Expose>();
   ASSERT_TRUE(first && second);
-  server.engine.handle_done({first->id, WorkStatus::kOk, SteeringTag{1}, 0});
-  server.done(second->id, WorkStatus::kFailed);
+  server.engine.handle_done(completion_of(first->id, Status::kOk, SteeringTag{1}, 0));
+  server.done(second->id, Status::kLocalError);
   server.revoke_all();
   EXPECT_EQ(server.revoked, std::vector{SteeringTag{1}});
   EXPECT_TRUE(std::holds_alternative<wire::v1::ErrChunk>(sent().header.body));
@@ -683,7 +683,7 @@ TEST_F(ExposedReplies, MemoryThatCannotBeExposedIsErrChunk) {
 TEST_F(ExposedReplies, EndOfTheConnectionGivesAllMemoryBack) {
   for (std::uint32_t xid = 1; xid <= 4; ++xid) answer_large(call(xid));
   server.engine.handle_disconnected();
-  server.complete_all(WorkStatus::kFlushed);
+  server.complete_all(Status::kFlushed);
   server.drain();
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(server.take_event<CallDone>());
   EXPECT_EQ(server.engine.responder().calls_in_service(), 0U);
@@ -815,7 +815,7 @@ TEST_P(PaddedCalls, AreHandedOverWithWhatTheReaderNeeds) {
   // The next ones have none, whatever was in their slot.
   server.engine.responder().reject(call->call);
   server.drain();
-  server.complete_all(WorkStatus::kOk);
+  server.complete_all(Status::kOk);
   for (std::uint32_t xid = 2; xid < 60; ++xid) {
     server.receive(message({Xid{xid}, 1, 8, wire::v1::Msg{}}, {}, 1600));
     const auto next = server.take_event<CallReceived>();
@@ -823,7 +823,7 @@ TEST_P(PaddedCalls, AreHandedOverWithWhatTheReaderNeeds) {
     EXPECT_EQ(next->padding, nullptr);
     server.engine.responder().reject(next->call);
     server.drain();
-    server.complete_all(WorkStatus::kOk);
+    server.complete_all(Status::kOk);
   }
 }
 

@@ -78,18 +78,7 @@ struct Outgoing {
 using Slices = std::array<work::Slice, kFragmentsMax + 2>;
 static_assert(kFragmentsMax + 2 <= work::kSlicesMax);
 
-enum class WorkStatus : std::uint8_t {
-  kOk,
-  kFlushed,  // the connection ended before it was done
-  kFailed,   // for a reason of this side or of the link
-  kRefused,  // the peer does not give the access that it had advertised
-};
-struct WorkDone {
-  WorkId id;
-  WorkStatus status;
-  std::optional<SteeringTag> handle;  // Expose: the new tag
-  std::uint64_t address = 0;          // Expose: what goes into the segment's offset
-};
+using work::Completion, work::Status;
 
 // --- Events: facts for the layer above ---------------------------------------------------------
 
@@ -266,7 +255,7 @@ struct Options {
   ReturnForm return_form = ReturnForm::kShortened;
   std::uint32_t read_chunk_size_max = 4U << 20U;  // server: largest Read chunk accepted, bytes
   std::uint32_t long_call_size_max = 1U << 20U;   // server: largest Long Call accepted, bytes
-  Profile profile = Profile::kRfc8166;  // backward Calls follow RFC 8166 in both
+  Profile profile = Profile::kRfc8166;            // backward Calls follow RFC 8166 in both
   Rfc5666Options rfc5666;
   // Receive buffers begin at a multiple of so many bytes, a power of two; 0: at any.
   std::uint32_t receive_alignment = 0;

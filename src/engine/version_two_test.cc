@@ -695,7 +695,7 @@ class Conversation {
     side_.engine.handle_disconnected();
     side_.drain();
     for (int left = 100; left > 0; --left) {
-      side_.complete_all(WorkStatus::kFlushed);
+      side_.complete_all(Status::kFlushed);
       answer();
     }
     EXPECT_EQ(side_.engine.requester().calls_in_flight(), 0U);
@@ -818,7 +818,8 @@ class Conversation {
         [&](const auto& value) {
           using T = std::decay_t<decltype(value)>;
           if constexpr (requires { value.id; } && !std::is_same_v<T, RdmaWrite>) {
-            side_.engine.handle_done({value.id, WorkStatus::kOk, SteeringTag{++last_tag_}, 1});
+            side_.engine.handle_done(
+                completion_of(value.id, Status::kOk, SteeringTag{++last_tag_}, 1));
           }
         },
         action);

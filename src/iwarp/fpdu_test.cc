@@ -118,7 +118,7 @@ TEST(Fpdu, CutAnywhereItWaitsForTheRest) {
       receive(ready.stream, Bytes(wire).first(cut));
       ready.stream.handle_end_of_stream();
       EXPECT_EQ(ready.stream.cause().fault, Fault::kLlpClosed) << cut;
-      ASSERT_EQ(one(ready.stream)->status, WorkStatus::kFlushed);
+      ASSERT_EQ(one(ready.stream)->status, Status::kFlushed);
     }
   }
 }
@@ -136,7 +136,7 @@ TEST(Fpdu, FlippedBitIsNeverDelivered) {
       receive(ready.stream, wire);
       sent_by(ready.stream);
       for (const Completion& done : completions(ready.stream)) {
-        EXPECT_NE(done.status, WorkStatus::kOk) << bit;
+        EXPECT_NE(done.status, Status::kOk) << bit;
       }
       if (bit >= 32) {
         EXPECT_EQ(ready.stream.cause().fault, Fault::kLlpCrc) << bit;
@@ -154,7 +154,7 @@ TEST(Fpdu, TerminateOfThePeerEndsTheStream) {
     EXPECT_EQ(ready.stream.phase(), Phase::kClosed);
     EXPECT_EQ(ready.stream.cause().by, Cause::By::kTerminate);
     EXPECT_EQ(ready.stream.cause().fault, Fault::kTaggedInvalidStag);
-    EXPECT_EQ(one(ready.stream)->status, WorkStatus::kFlushed);
+    EXPECT_EQ(one(ready.stream)->status, Status::kFlushed);
     EXPECT_TRUE(sent_by(ready.stream).empty());
   }
 }

@@ -213,14 +213,13 @@ bool Rx::take_small_send(Bytes bytes) {
     return true;
   });
   state_.receive_spans.release(work.into);
-  Completion* completion =
-      state_.complete(WorkKind::kReceive, work.id, WorkStatus::kOk, work.signaled);
+  Completion* completion = state_.complete(WorkKind::kReceive, work.id, Status::kOk, work.signaled);
   if (completion != nullptr) completion->size = static_cast<std::uint32_t>(payload_size);
   state_.receives.drop();
   StreamCounters& counters = state_.counters;
   ++counters.fpdus_received;
   counters.payload_received += payload_size;
-  counters.receive_bytes_copied += payload_size;
+  counters.bytes_copied += payload_size;
   ++send_msn_;
   if (bulk_ > 0) --bulk_;
   state_.may_send = true;
@@ -473,7 +472,7 @@ void Rx::place(Bytes payload) {
     case Place::kMemory:
       if (!payload.empty()) std::memcpy(target_ + placed_, payload.data(), payload.size());
       placed_ += payload.size();
-      state_.counters.receive_bytes_copied += payload.size();
+      state_.counters.bytes_copied += payload.size();
       break;
     case Place::kReceive:
       state_.receive_spans.for_each(state_.receives.front().into, header_.offset + placed_,
@@ -481,7 +480,7 @@ void Rx::place(Bytes payload) {
                                       std::memcpy(part.data(), payload.data(), part.size());
                                       payload = payload.subspan(part.size());
                                       placed_ += part.size();
-                                      state_.counters.receive_bytes_copied += part.size();
+                                      state_.counters.bytes_copied += part.size();
                                       return true;
                                     });
       break;
@@ -524,8 +523,7 @@ void Rx::commit_send() {
   if (invalidated) state_.forget(header_.tag);
   ReceiveWork& work = state_.receives.front();
   state_.receive_spans.release(work.into);
-  Completion* completion =
-      state_.complete(WorkKind::kReceive, work.id, WorkStatus::kOk, work.signaled);
+  Completion* completion = state_.complete(WorkKind::kReceive, work.id, Status::kOk, work.signaled);
   state_.receives.drop();
   if (completion == nullptr) return;
   completion->size = size;
@@ -540,14 +538,14 @@ void Rx::commit_read_response() {
   const ReadInFlight done = state_.reads.pop();
   state_.tags.remove(done.sink_tag);
   if (done.internal) return;
-  state_.complete(WorkKind::kRead, done.id, WorkStatus::kOk, done.signaled);
+  state_.complete(WorkKind::kRead, done.id, Status::kOk, done.signaled);
 }
 
 void Rx::take_terminate(Bytes payload) {
   const Terminate terminate = decode_terminate(payload);
   if (terminate.request) state_.refused_sink = terminate.request->sink_tag;
   if (terminate.write) {
-    state_.refused_write = {terminate.write->tag, terminate.write->address};
+    state_.refused_write = {terminate.write->tag, 0, terminate.write->address};
   } else {
     // Besides Writes, the peer uses our Read Requests, and our answers to its own, which may be on
     // their way for long.

@@ -127,7 +127,7 @@ bool Stream::completed_exposure(std::uint64_t id, const Exposure* exposure, bool
   RPCRDMA_ASSERT(exposure != nullptr, "slots for exposures are counted");
   ++state_.exposed;
   ++state_.controls_outstanding;
-  Completion* completion = state_.complete(WorkKind::kExpose, id, WorkStatus::kOk, signaled);
+  Completion* completion = state_.complete(WorkKind::kExpose, id, Status::kOk, signaled);
   if (completion == nullptr) return true;
   completion->tag = exposure->tag;
   completion->address = exposure->base;

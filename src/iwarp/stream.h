@@ -120,8 +120,9 @@ class Stream {
   Phase phase() const noexcept { return state_.phase; }
   const Cause& cause() const noexcept { return state_.cause; }
   // Returns the target of our RDMA Write that the peer's Terminate refuses, if the Terminate names
-  // it. The Write may have been complete, since it completes when its bytes are with the transport.
-  const std::optional<RemoteMemory>& refused_write() const noexcept { return state_.refused_write; }
+  // it; its size is 0. The Write may have been complete, since it completes when its bytes are with
+  // the transport.
+  const std::optional<work::Remote>& refused_write() const noexcept { return state_.refused_write; }
   // Returns whether it refuses an RDMA Write and does not say which: it may lack the header.
   bool refused_unnamed_write() const noexcept { return state_.refused_unnamed_write; }
   const StreamCounters& counters() const noexcept { return state_.counters; }

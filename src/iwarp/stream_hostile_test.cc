@@ -43,8 +43,8 @@ struct Victim {
     for (const Completion& done : completions(stream)) {
       const bool too_small = fault == Fault::kUntaggedTooLong && done.kind == WorkKind::kReceive &&
                              stream.counters().fpdus_received < 2;
-      EXPECT_TRUE(done.status == WorkStatus::kFlushed ||
-                  (too_small && done.status == WorkStatus::kLocalError));
+      EXPECT_TRUE(done.status == Status::kFlushed ||
+                  (too_small && done.status == Status::kLocalError));
     }
     EXPECT_EQ(writable, Buffer(writable.size()));
   }
@@ -248,7 +248,7 @@ TEST(StreamHostile, SendWithoutReceive) {
   const Buffer first = fpdu(send_header(1), Buffer(4));
   const Buffer second = fpdu(send_header(2), Buffer(4));
   receive(victim.stream, first);
-  EXPECT_EQ(one(victim.stream)->status, WorkStatus::kOk);
+  EXPECT_EQ(one(victim.stream)->status, Status::kOk);
   receive(victim.stream, second);
   victim.expect(Fault::kUntaggedNoBuffer);
 }
@@ -339,7 +339,7 @@ TEST(StreamHostile, GarbageNeverDeliversAndAlwaysEnds) {
     EXPECT_NE(victim.stream.phase(), Phase::kOpen);
     sent_by(victim.stream);
     for (const Completion& done : completions(victim.stream)) {
-      EXPECT_EQ(done.status, WorkStatus::kFlushed);
+      EXPECT_EQ(done.status, Status::kFlushed);
     }
   }
 }

@@ -138,7 +138,7 @@ class Model {
   }
   void poll(Side& side) {
     for (const Completion& done : completions(side.stream)) {
-      ASSERT_EQ(done.status, WorkStatus::kOk);
+      ASSERT_EQ(done.status, Status::kOk);
       if (done.kind == WorkKind::kReceive) {
         take_message(side, done.size);
         continue;

@@ -41,9 +41,8 @@ std::uint32_t& StreamState::outstanding(WorkKind kind) noexcept {
   return controls_outstanding;
 }
 
-Completion* StreamState::complete(WorkKind kind, std::uint64_t id, WorkStatus status,
-                                  bool signaled) {
-  if (!signaled && status == WorkStatus::kOk) {
+Completion* StreamState::complete(WorkKind kind, std::uint64_t id, Status status, bool signaled) {
+  if (!signaled && status == Status::kOk) {
     --outstanding(kind);
     return nullptr;
   }
@@ -55,6 +54,7 @@ Completion* StreamState::complete(WorkKind kind, std::uint64_t id, WorkStatus st
   completion.size = 0;
   completion.tag.reset();
   completion.address = 0;
+  completion.message = nullptr;
   return &completion;
 }
 
@@ -86,7 +86,7 @@ void StreamState::forget(SteeringTag tag) {
 void StreamState::finish_revokes(std::uint64_t sent_total) {
   while (!revokes.empty() && revokes.front().sent_end <= sent_total) {
     const PendingRevoke revoke = revokes.pop();
-    complete(WorkKind::kRevoke, revoke.id, WorkStatus::kOk, revoke.signaled);
+    complete(WorkKind::kRevoke, revoke.id, Status::kOk, revoke.signaled);
   }
 }
 
@@ -99,7 +99,7 @@ void StreamState::flush_reads() {
     const bool hit = refused && (!refused_sink || *refused_sink == read.sink_tag);
     if (hit) refused = false;
     if (read.internal) continue;
-    const WorkStatus status = hit ? WorkStatus::kRemoteAccess : WorkStatus::kFlushed;
+    const Status status = hit ? Status::kRemoteAccess : Status::kFlushed;
     complete(WorkKind::kRead, read.id, status, true);
   }
 }
@@ -112,7 +112,7 @@ void StreamState::close(const Cause& why) {
   while (!receives.empty()) {
     ReceiveWork work = receives.pop();
     receive_spans.release(work.into);
-    const WorkStatus status = receive_too_small ? WorkStatus::kLocalError : WorkStatus::kFlushed;
+    const Status status = receive_too_small ? Status::kLocalError : Status::kFlushed;
     receive_too_small = false;
     complete(WorkKind::kReceive, work.id, status, true);
   }
@@ -121,11 +121,11 @@ void StreamState::close(const Cause& why) {
     SendWork work = sends.pop();
     send_spans.release(work.from);
     if (work.in_flight) continue;  // was completed with `reads`
-    complete(work.kind, work.id, WorkStatus::kFlushed, true);
+    complete(work.kind, work.id, Status::kFlushed, true);
   }
   while (!revokes.empty()) {
     const PendingRevoke revoke = revokes.pop();
-    complete(WorkKind::kRevoke, revoke.id, WorkStatus::kFlushed, true);
+    complete(WorkKind::kRevoke, revoke.id, Status::kFlushed, true);
   }
   responses.clear();
   tags.clear();

@@ -75,7 +75,7 @@ struct StreamState {
 
   // Completes work. Null, and nothing to poll, when it is unsignaled and went well; else what the
   // upper layer will see, for more to be filled in.
-  Completion* complete(WorkKind kind, std::uint64_t id, WorkStatus status, bool signaled);
+  Completion* complete(WorkKind kind, std::uint64_t id, Status status, bool signaled);
   std::size_t poll(std::span<Completion> out);
   void drop_completion();
   // The peer broke a rule. `bad`: its FPDU from the length field on, as much as there is.
@@ -122,7 +122,7 @@ struct StreamState {
   std::uint32_t controls_outstanding = 0;
 
   std::optional<SteeringTag> refused_sink;    // of the Read that the peer's Terminate is about
-  std::optional<RemoteMemory> refused_write;  // where to the Write went that it is about
+  std::optional<work::Remote> refused_write;  // where to the Write went that it is about
   bool refused_unnamed_write = false;         // it is about a Write, and does not say which
   bool has_answered_reads = false;            // of the peer
 

@@ -130,7 +130,7 @@ TEST(Stream, ReadsInFlightStayWithinWhatThePeerServes) {
   other.run();
   const auto done = completions(other.initiator);
   ASSERT_EQ(done.size(), 6U);
-  for (const Completion& one_of : done) EXPECT_EQ(one_of.status, WorkStatus::kOk);
+  for (const Completion& one_of : done) EXPECT_EQ(one_of.status, Status::kOk);
   EXPECT_EQ(sinks[4], source);
 }
 
@@ -142,7 +142,7 @@ TEST(Stream, ReadFailsLocallyWhenThePeerServesNone) {
   for (std::uint64_t i = 0; i < 100; ++i) {
     ASSERT_TRUE(stream.post_read(i, sink, {SteeringTag{1}, 0}));
     EXPECT_TRUE(sent_by(stream).empty());
-    EXPECT_EQ(one(stream)->status, WorkStatus::kLocalError);
+    EXPECT_EQ(one(stream)->status, Status::kLocalError);
   }
 }
 
@@ -186,7 +186,7 @@ TEST(Stream, UnsignaledWorkCompletesOnlyWhenItFails) {
   EXPECT_EQ(pair.initiator.free().controls, 64U);
   ASSERT_TRUE(test::post_send(pair.initiator, 4, note, quiet));
   pair.initiator.close();
-  EXPECT_EQ(one(pair.initiator)->status, WorkStatus::kFlushed);
+  EXPECT_EQ(one(pair.initiator)->status, Status::kFlushed);
 }
 
 TEST(Stream, QueuesAreBoundedByWhatWasNotPolled) {
@@ -232,7 +232,7 @@ TEST(Stream, CloseFlushesEverythingOnce) {
   pair.initiator.close();
   const auto done = completions(pair.initiator);
   ASSERT_EQ(done.size(), 3U);
-  for (const Completion& one_of : done) EXPECT_EQ(one_of.status, WorkStatus::kFlushed);
+  for (const Completion& one_of : done) EXPECT_EQ(one_of.status, Status::kFlushed);
   EXPECT_FALSE(test::post_send(pair.initiator, 4, memory));
   EXPECT_TRUE(sent_by(pair.initiator).empty());
   std::array<MutableBytes, 4> room;
@@ -249,7 +249,7 @@ TEST(Stream, RefusedReadSaysSo) {
   EXPECT_EQ(pair.responder.cause().fault, Fault::kProtectionBounds);
   EXPECT_EQ(pair.responder.phase(), Phase::kClosed);
   EXPECT_EQ(pair.initiator.cause().fault, Fault::kProtectionBounds);
-  EXPECT_EQ(one(pair.initiator)->status, WorkStatus::kRemoteAccess);
+  EXPECT_EQ(one(pair.initiator)->status, Status::kRemoteAccess);
 }
 
 TEST(Stream, LargePayloadIsNotCopied) {
@@ -261,9 +261,9 @@ TEST(Stream, LargePayloadIsNotCopied) {
   ASSERT_TRUE(test::post_write(pair.initiator, 1, data, remote));
   pair.run();
   EXPECT_EQ(memory, data);
-  EXPECT_EQ(pair.initiator.counters().send_bytes_copied, 0U);
+  EXPECT_EQ(pair.initiator.counters().bytes_copied, 0U);
   // 64 FPDUs: the first one came while small ones were expected, the others leave the tail room.
-  EXPECT_LE(pair.responder.counters().receive_bytes_copied, 65'536U + 64 * 256);
+  EXPECT_LE(pair.responder.counters().bytes_copied, 65'536U + 64 * 256);
   EXPECT_EQ(pair.responder.counters().payload_received, data.size());
   EXPECT_EQ(pair.responder.counters().fpdus_received, 64U);
   EXPECT_EQ(pair.initiator.counters().fpdus_sent, 64U);
@@ -497,7 +497,7 @@ TEST(Stream, NothingIsSentBehindTheEnd) {
   ASSERT_GT(pair.initiator.transmit(room), 0U);
   pair.initiator.handle_sent(room[0].size());
   pair.initiator.close();
-  EXPECT_EQ(one(pair.initiator)->status, WorkStatus::kFlushed);  // the memory is ours again
+  EXPECT_EQ(one(pair.initiator)->status, Status::kFlushed);  // the memory is ours again
   EXPECT_EQ(pair.initiator.transmit(room), 0U);
 }
 
@@ -516,7 +516,7 @@ TEST(Stream, ReadThatIsAnsweredTooEarlyKeepsItsPlaceUntilItIsSent) {
   const Header answer =
       tagged_header(Opcode::kReadResponse, request.sink_tag, request.sink_address);
   receive(stream, fpdu(answer, Buffer(sink.size())));
-  EXPECT_EQ(one(stream)->status, WorkStatus::kOk);
+  EXPECT_EQ(one(stream)->status, Status::kOk);
   EXPECT_EQ(stream.free().sends, 1U);
   EXPECT_TRUE(test::post_send(stream, 2, literal("a")));
   EXPECT_FALSE(test::post_send(stream, 3, literal("b")));

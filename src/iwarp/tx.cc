@@ -107,7 +107,7 @@ void Tx::start_read(SendWork& work) {
   work.in_flight = true;
   if (state_.negotiated.ord == 0) {
     // The peer serves no Reads at all. The entry stays, as if it had been sent.
-    state_.complete(WorkKind::kRead, work.id, WorkStatus::kLocalError, true);
+    state_.complete(WorkKind::kRead, work.id, Status::kLocalError, true);
     return;
   }
   const Exposure* sink = state_.tags.add_target(work.sink, Right::kSink);
@@ -257,7 +257,7 @@ void Tx::end_small_sends(const std::byte* begin, const std::byte* end, std::size
   StreamCounters& counters = state_.counters;
   counters.fpdus_sent += count;
   counters.sends += count;
-  counters.send_bytes_copied += payload_size;
+  counters.bytes_copied += payload_size;
   counters.payload_sent += payload_size;
 }
 
@@ -423,7 +423,7 @@ void Tx::put(Bytes bytes) {
 
 void Tx::copy_payload(Bytes payload) {
   put(payload);
-  state_.counters.send_bytes_copied += payload.size();
+  state_.counters.bytes_copied += payload.size();
 }
 
 void Tx::refer_payload(Bytes payload) {
@@ -506,7 +506,7 @@ void Tx::finish_marks() {
     SendWork& work = state_.sends.front();
     --built_works_;
     state_.send_spans.release(work.from);
-    if (!work.in_flight) state_.complete(work.kind, work.id, WorkStatus::kOk, work.signaled);
+    if (!work.in_flight) state_.complete(work.kind, work.id, Status::kOk, work.signaled);
     state_.sends.drop();
   }
 }

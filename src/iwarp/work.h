@@ -17,6 +17,7 @@
 #include "iwarp/headers.h"
 #include "rpcrdma/steering_tag.h"
 #include "rpcrdma/types.h"
+#include "rpcrdma/work.h"
 
 namespace rpcrdma::iwarp {
 
@@ -24,21 +25,11 @@ namespace rpcrdma::iwarp {
 inline constexpr std::size_t kSpansMax = 24;
 
 enum class WorkKind : std::uint8_t { kReceive, kSend, kWrite, kRead, kExpose, kRevoke };
-enum class WorkStatus : std::uint8_t {
-  kOk,
-  kFlushed,       // the stream ended before it was done
-  kLocalError,    // the request itself is impossible here
-  kRemoteAccess,  // the peer's Terminate says that it does not let us
-};
+using work::Status;
 
-struct Completion {
-  std::uint64_t id = 0;
-  WorkStatus status = WorkStatus::kOk;
+// `message` stays null: the ReceiveMemory has it.
+struct Completion : work::Completion {
   WorkKind kind = WorkKind::kReceive;
-  std::uint32_t size = 0;  // kReceive: bytes of the message
-  std::optional<SteeringTag> tag =
-      std::nullopt;           // kExpose: the new tag; kReceive: the tag that it invalidated
-  std::uint64_t address = 0;  // kExpose: of the first byte
 };
 
 struct SendOptions {
@@ -71,13 +62,10 @@ struct Cause {
   std::string_view text;  // static
 };
 
-struct StreamCounters {
+// Bytes are copied from the staging area to where they belong, and into the arena with the header
+// of a small FPDU. The numbers of Sends, Writes and Reads are those that were started.
+struct StreamCounters : work::Counters {
   std::uint64_t fpdus_sent = 0, fpdus_received = 0;
-  std::uint64_t bytes_sent = 0, bytes_received = 0;      // with framing
-  std::uint64_t payload_sent = 0, payload_received = 0;  // of Sends, Writes and Read Responses
-  std::uint64_t receive_bytes_copied = 0;  // from the staging area to where they belong
-  std::uint64_t send_bytes_copied = 0;     // pulled into the arena with the header of a small FPDU
-  std::uint64_t sends = 0, writes = 0, reads = 0;  // ours, started
 };
 
 // Supplies the memory of bare Receives.

@@ -11,21 +11,6 @@ namespace {
 // Ids of Receives stay below 2^56; the engine's WorkIds have a kind above it.
 constexpr std::uint64_t kReceiveIdEnd = std::uint64_t{1} << 56U;
 
-engine::WorkStatus to_status(rdma::Status status) {
-  switch (status) {
-    case rdma::Status::kOk:
-      return engine::WorkStatus::kOk;
-    case rdma::Status::kFlushed:
-      return engine::WorkStatus::kFlushed;
-    case rdma::Status::kRemoteAccess:
-      return engine::WorkStatus::kRefused;
-    case rdma::Status::kLocalError:
-    case rdma::Status::kRetryExceeded:
-      return engine::WorkStatus::kFailed;
-  }
-  return engine::WorkStatus::kFailed;
-}
-
 }  // namespace
 
 Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
@@ -159,10 +144,7 @@ bool Connection::take_completions(Instant now) {
 }
 
 void Connection::take_completion(Instant now, const rdma::Completion& completion) {
-  if (completion.id >= kReceiveIdEnd) {
-    return engine_.handle_done({engine::WorkId{completion.id}, to_status(completion.status),
-                                completion.tag, completion.address});
-  }
+  if (completion.id >= kReceiveIdEnd) return engine_.handle_done(completion);
   if (completion.status != rdma::Status::kOk) return;  // flushed; or the end of the link follows
   const engine::ReceiveId receive{static_cast<std::uint16_t>(completion.id)};
   engine_.handle_received(now, receive, receive_memory_.message(completion), completion.tag);
@@ -257,18 +239,17 @@ bool Connection::post_waiting() {
 // Sends that the provider has copied are done.
 void Connection::handle_copied(std::span<const work::Request> posted) {
   for (const work::Request& work : posted) {
-    if (!work.copied) continue;
-    engine_.handle_done({engine::WorkId{work.id}, engine::WorkStatus::kOk, std::nullopt, 0});
+    if (work.copied) engine_.handle_done({.id = work.id});
   }
 }
 
 // Answers work that will never be posted as if the connection had flushed it.
 void Connection::flush_waiting() {
   while (waiting_count_ > 0) {
-    const engine::WorkId id{work_[waiting_first_].id};
+    const std::uint64_t id = work_[waiting_first_].id;
     ++waiting_first_;
     --waiting_count_;
-    engine_.handle_done({id, engine::WorkStatus::kFlushed, std::nullopt, 0});
+    engine_.handle_done({.id = id, .status = rdma::Status::kFlushed});
   }
 }
 

@@ -12,7 +12,7 @@ using engine::Action;
 using engine::CallId;
 using engine::Lease;
 using engine::Role;
-using engine::WorkStatus;
+using engine::Status;
 
 namespace {
 
@@ -202,11 +202,11 @@ bool EngineSide::complete(std::size_t n, bool well) {
   const std::size_t index = ready[n % ready.size()];
   const Posted posted = posted_[index];
   posted_.erase(posted_.begin() + static_cast<std::ptrdiff_t>(index));
-  WorkStatus status = WorkStatus::kOk;
+  Status status = Status::kOk;
   if (link_ended_) {
-    status = WorkStatus::kFlushed;
+    status = Status::kFlushed;
   } else if (!well && !std::holds_alternative<engine::Revoke>(posted.action)) {
-    status = n % 2 == 0 ? WorkStatus::kFailed : WorkStatus::kRefused;
+    status = n % 2 == 0 ? Status::kLocalError : Status::kRemoteAccess;
     // The peer refused it, and the link is over; an exposure fails for want of room.
     if (!std::holds_alternative<engine::Expose>(posted.action)) end_link();
   }
@@ -215,20 +215,20 @@ bool EngineSide::complete(std::size_t n, bool well) {
   return true;
 }
 
-void EngineSide::done(const Posted& posted, WorkStatus status) {
-  engine::WorkDone done{*id_of(posted.action), status, std::nullopt, 0};
+void EngineSide::done(const Posted& posted, Status status) {
+  engine::Completion done{.id = static_cast<std::uint64_t>(*id_of(posted.action)),
+                          .status = status};
   if (const auto* expose = std::get_if<engine::Expose>(&posted.action)) {
-    if (status == WorkStatus::kOk) {
+    if (status == Status::kOk) {
       const SteeringTag tag{next_tag_++};
-      done.handle = tag;
+      done.tag = tag;
       done.address = std::uint64_t{static_cast<std::uint32_t>(tag)} << 20U;
       handles_[tag] = {expose->memory, expose->size, done.address, expose->access};
       tags_.push_back(tag);
     }
   } else if (const auto* revoke = std::get_if<engine::Revoke>(&posted.action)) {
     handles_.erase(revoke->handle);
-  } else if (std::holds_alternative<engine::RdmaWrite>(posted.action) &&
-             status == WorkStatus::kOk) {
+  } else if (std::holds_alternative<engine::RdmaWrite>(posted.action) && status == Status::kOk) {
     return;  // posted without a signal
   }
   engine_.handle_done(done);
@@ -353,7 +353,7 @@ bool EngineSide::post_waiting() {
     moved = true;
     const auto* send = std::get_if<engine::PostSend>(&action);
     if (send != nullptr && !send->follows_writes && now_.time_since_epoch().count() % 2 == 1) {
-      done({action, {}, false}, WorkStatus::kOk);  // as a provider that takes a copy
+      done({action, {}, false}, Status::kOk);  // as a provider that takes a copy
     } else {
       const bool in_order = std::holds_alternative<engine::RdmaWrite>(action) ||
                             std::holds_alternative<engine::PostSend>(action);
@@ -368,7 +368,7 @@ void EngineSide::flush_waiting() {
   while (!waiting_.empty()) {
     const Action action = waiting_.front();
     waiting_.pop_front();
-    done({action, {}, false}, WorkStatus::kFlushed);
+    done({action, {}, false}, Status::kFlushed);
   }
 }
 

@@ -143,7 +143,7 @@ class EngineSide {
   Call& made(engine::CallId id) { return calls_.at({true, id}); }
   Call& answered(engine::CallId id) { return calls_.at({false, id}); }
   std::size_t receive_count() const { return engine::Connection::receive_count(role_, options_); }
-  bool has_profile() const { return options_.profile == engine::Profile::kRfc5666; }
+  bool has_profile() const { return options_.profile == Profile::kRfc5666; }
   bool may_speak_v2() const { return options_.versions.high >= 2; }
   std::uint32_t requested() const;
   std::uint32_t granted() const;
@@ -165,7 +165,7 @@ class EngineSide {
                        const wire::ChunkLists& lists);
   bool post_waiting();
   void flush_waiting();
-  void done(const Posted& posted, engine::WorkStatus status);
+  void done(const Posted& posted, engine::Status status);
   void on(const engine::MemoryWanted& event);
   void on(const engine::CallReceived& event);
   void on(const engine::CallDone& event);

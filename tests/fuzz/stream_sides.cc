@@ -263,9 +263,9 @@ void OurSide::completed(const Completion& done) {
   Work work = std::move(found->second);
   works_.erase(found);
   FUZZ_CHECK(done.kind == work.kind, "a completion of another kind");
-  FUZZ_CHECK(work.signaled || done.status != iwarp::WorkStatus::kOk, "an unsignaled completion");
+  FUZZ_CHECK(work.signaled || done.status != iwarp::Status::kOk, "an unsignaled completion");
   check_order(done.id, work);
-  const bool ok = done.status == iwarp::WorkStatus::kOk;
+  const bool ok = done.status == iwarp::Status::kOk;
   FUZZ_CHECK(ok || work.kind == WorkKind::kRead || stream_.phase() == Phase::kClosed ||
                  stream_.phase() == Phase::kTerminating,
              "work fails on a stream that lives");

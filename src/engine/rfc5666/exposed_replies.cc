@@ -63,7 +63,7 @@ bool ExposedReplies::emit(std::uint16_t slot, std::uint32_t generation, WorkRoom
   return true;
 }
 
-void ExposedReplies::done(std::uint16_t slot, const WorkDone& done, const WorkName& name,
+void ExposedReplies::done(std::uint16_t slot, const Completion& done, const WorkName& name,
                           bool is_last) {
   OneReply& reply = replies_[slot];
   if (name.kind == WorkKind::kReplyRevoke) {

@@ -45,7 +45,7 @@ class ExposedReplies {
   bool emit(std::uint16_t slot, std::uint32_t generation, WorkRoom& room, std::uint32_t& posted);
   // Handles the completion of an Expose or a Revoke. `is_last`: the slot has no other work under
   // way.
-  void done(std::uint16_t slot, const WorkDone& done, const WorkName& name, bool is_last);
+  void done(std::uint16_t slot, const Completion& done, const WorkName& name, bool is_last);
   void list(std::uint16_t slot, wire::ChunkLists& lists) const;
   void posted(std::uint16_t slot) noexcept { replies_[slot].stage = Stage::kSending; }  // its Send
   // Handles the completion of its Send.

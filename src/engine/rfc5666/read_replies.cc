@@ -133,14 +133,14 @@ bool ReadReplies::emit_reads(std::uint16_t slot, std::uint32_t generation, WorkR
   return true;
 }
 
-void ReadReplies::handle_done(std::uint16_t slot, const WorkDone& done, WorkKind kind) {
+void ReadReplies::handle_done(std::uint16_t slot, const Completion& done, WorkKind kind) {
   OneCall& one = calls_[slot];
   RPCRDMA_ASSERT(one.pending > 0, "a completion for work that was not posted");
   --one.pending;
   if (kind == WorkKind::kDoneSend) return;
   --one.reads_pending;
   shared_.reads.give_back();
-  if (done.status != WorkStatus::kOk) {
+  if (done.status != Status::kOk) {
     shared_.disconnect = true;  // the result must not be taken for read
     return host_.fail_reading(slot);
   }

@@ -61,7 +61,7 @@ class ReadReplies {
   // False: the room is full.
   bool emit_reads(std::uint16_t slot, std::uint32_t generation, WorkRoom& room);
   // A Read, or the Send of an RDMA_DONE, is complete.
-  void handle_done(std::uint16_t slot, const WorkDone& done, WorkKind kind);
+  void handle_done(std::uint16_t slot, const Completion& done, WorkKind kind);
   // Ends the call while its reply is read; Reads that are under way still complete.
   void stop_reading(std::uint16_t slot);
 

@@ -46,20 +46,6 @@ Error error_of(const iwarp::Cause& cause) {
   return {rules ? Errc::kProtocol : Errc::kClosed, 0, cause.text};
 }
 
-Status status_of(iwarp::WorkStatus status) {
-  switch (status) {
-    case iwarp::WorkStatus::kOk:
-      return Status::kOk;
-    case iwarp::WorkStatus::kFlushed:
-      return Status::kFlushed;
-    case iwarp::WorkStatus::kLocalError:
-      return Status::kLocalError;
-    case iwarp::WorkStatus::kRemoteAccess:
-      return Status::kRemoteAccess;
-  }
-  return Status::kFlushed;
-}
-
 }  // namespace
 
 QueuePair::QueuePair(Shard& shard, TcpSocket socket, std::unique_ptr<iwarp::MpaSetup> setup,
@@ -434,7 +420,7 @@ std::size_t QueuePair::poll(std::span<Completion> out) {
     if (done == nullptr) break;
     Completion& told = out[count];
     told.id = done->id;
-    told.status = status_of(done->status);
+    told.status = done->status;
     told.size = done->size;
     told.tag = done->tag;
     told.address = done->address;
@@ -450,22 +436,11 @@ std::optional<LinkEvent> QueuePair::poll_link() {
 }
 
 std::optional<Remote> QueuePair::refused_write() const noexcept {
-  const auto& refused = stream_.refused_write();
-  if (!refused) return std::nullopt;
-  return Remote{refused->tag, 0, refused->address};
+  return stream_.refused_write();
 }
 
 Counters QueuePair::counters() const noexcept {
-  const iwarp::StreamCounters& from = stream_.counters();
-  Counters counters;
-  counters.bytes_sent = from.bytes_sent;
-  counters.bytes_received = from.bytes_received;
-  counters.payload_sent = from.payload_sent;
-  counters.payload_received = from.payload_received;
-  counters.bytes_copied = from.receive_bytes_copied + from.send_bytes_copied;
-  counters.sends = from.sends;
-  counters.writes = from.writes;
-  counters.reads = from.reads;
+  Counters counters = stream_.counters();
   counters.registrations = memory_.attached();
   counters.system_calls = system_calls_ + socket_.system_calls();
   return counters;
