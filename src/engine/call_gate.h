@@ -26,7 +26,7 @@ class CallGate {
         waiting_(options.calls_max) {}
 
   void wait(std::uint16_t slot) { waiting_.push(slot); }
-  void leave(std::uint16_t slot) {
+  void remove(std::uint16_t slot) {
     waiting_.remove_if([slot](std::uint16_t each) { return each == slot; });
   }
   std::size_t waiting() const noexcept { return waiting_.size(); }

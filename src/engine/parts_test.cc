@@ -196,10 +196,10 @@ TEST(ReadSlots, TurnThatIsNotTakenIsTheNextOnes) {
   slots.wait(reader, 1);
   slots.wait(reader, 2);
   slots.wait(reader, 3);
-  slots.leave(reader, 2);
+  slots.stop_waiting(reader, 2);
   EXPECT_TRUE(reader.resumed.empty()) << "no slot is free";
   slots.give_back();
-  slots.leave(reader, 1);  // it was resumed and takes none
+  slots.stop_waiting(reader, 1);  // it was resumed and takes none
   EXPECT_EQ(reader.resumed, (std::vector{1, 3}));
 }
 

@@ -47,7 +47,7 @@ class ReadSlots {
   void wait(Reader& reader, std::uint16_t slot) { waiters_.push({&reader, slot}); }
   // Ends the waiting of a call. If its half was notified and has not taken the slot, the next call
   // gets the turn.
-  void leave(const Reader& reader, std::uint16_t slot) {
+  void stop_waiting(const Reader& reader, std::uint16_t slot) {
     waiters_.remove_if(
         [&](const Waiter& waiter) { return waiter.reader == &reader && waiter.slot == slot; });
     if (!waiters_.empty() && free()) resume_first();

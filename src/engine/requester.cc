@@ -395,7 +395,7 @@ void Requester::fail(Slot& slot, CallError error) {
   }
   if (slot.state == State::kWaiting) {
     // It leaves its queue now: its slot may wait there again as another call.
-    gate_.leave(slot.index);
+    gate_.remove(slot.index);
   }
   if (slot.state == State::kPulling) {
     shared_.receives.repost(slot.receive);

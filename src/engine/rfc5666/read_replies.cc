@@ -149,7 +149,7 @@ void ReadReplies::handle_done(std::uint16_t slot, const Completion& done, WorkKi
 }
 
 void ReadReplies::stop_reading(std::uint16_t slot) {
-  shared_.reads.leave(host_, slot);
+  shared_.reads.stop_waiting(host_, slot);
 }
 
 bool ReadReplies::emit_done(std::uint16_t slot, std::uint32_t generation, Xid xid,

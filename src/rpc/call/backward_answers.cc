@@ -52,7 +52,7 @@ bool BackwardAnswers::in_turn_of(const ReplyCarrier& carrier) const noexcept {
   return current_link != nullptr && current_link->session.get() == &carrier;
 }
 
-void BackwardAnswers::set_adrift(BackwardCaller& /*caller*/, bool /*adrift*/) {
+void BackwardAnswers::set_disconnected(BackwardCaller& /*caller*/, bool /*disconnected*/) {
   RPCRDMA_ASSERT(false, "a client's session carries no backward client");
 }
 

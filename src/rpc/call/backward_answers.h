@@ -48,7 +48,7 @@ class BackwardAnswers final : public Mailbox {
   void deliver(IncomingCall& call) override;
   bool in_turn_of(const ReplyCarrier& carrier) const noexcept override;
   Expected<Client, Error> client_of(Session& session, const BackwardOptions& options) override;
-  void set_adrift(BackwardCaller& caller, bool adrift) override;
+  void set_disconnected(BackwardCaller& caller, bool disconnected) override;
 
  private:
   rdma::Provider& provider_;

@@ -109,7 +109,7 @@ void BackwardClient::handle_event(Instant now, const engine::Event& event) {
   carrier_.handle(event);
   flow_.round().end();
   if (!disposed_ || flow_.calls().any_started()) return;
-  session_->caller().leave(flow_.prepared().last_xid());
+  session_->caller().vacate(flow_.prepared().last_xid());
   delete this;  // the last of it, see stays_behind()
 }
 
@@ -122,7 +122,7 @@ TransferCounters BackwardClient::counters() const noexcept {
 // --- Between two connections (RFC 8167 §5.4) ---------------------------------------------------
 
 void BackwardClient::handle_waiting() {
-  if (keeper_ != nullptr) keeper_->set_adrift(*this, true);
+  if (keeper_ != nullptr) keeper_->set_disconnected(*this, true);
 }
 
 // The server goes, with all of its connections; or this one does.
@@ -139,8 +139,8 @@ void BackwardClient::handle_end() {
   if (disposed_) {
     delete this;
   } else if (waits_for_next()) {
-    adrift_ = true;
-    keeper_->set_adrift(*this, true);
+    disconnected_ = true;
+    keeper_->set_disconnected(*this, true);
   } else {
     forget_server();  // which may be going
   }
@@ -172,11 +172,11 @@ Expected<void, Error> BackwardClient::resume(rpc::Session& session) {
   if (keeper_ == nullptr || flow_.is_closing())
     return refused("this client does not outlive its connection");
   if (session.connection().ended()) return refused("the connection of the call is lost as well");
-  if (!adrift_ && !leave_lost_session()) return refused("this client has a connection");
+  if (!disconnected_ && !drop_lost_session()) return refused("this client has a connection");
   if (session.caller().caller() != nullptr || session.caller().last_xid()) {
     return refused("there is, or was, a client for that connection already");
   }
-  leave_adrift();
+  end_disconnection();
   use_session(&session);
   session.caller().take(*this);
   move_streams();
@@ -189,12 +189,12 @@ Expected<void, Error> BackwardClient::resume(rpc::Session& session) {
 
 // The session of a lost connection stays as long as Calls of the peer are in service: perhaps for
 // want of the very Calls that wait here.
-bool BackwardClient::leave_lost_session() {
+bool BackwardClient::drop_lost_session() {
   if (session_ == nullptr || !connection_->ended()) return false;
   if (flow_.calls().any_started() || holds_replies()) return false;
-  session_->caller().leave(flow_.prepared().last_xid());
+  session_->caller().vacate(flow_.prepared().last_xid());
   handle_end();
-  return adrift_;
+  return disconnected_;
 }
 
 void BackwardClient::forget_server() noexcept {
@@ -202,9 +202,9 @@ void BackwardClient::forget_server() noexcept {
   flow_.set_keeps_calls(false);
 }
 
-void BackwardClient::leave_adrift() {
-  adrift_ = false;
-  if (keeper_ != nullptr) keeper_->set_adrift(*this, false);
+void BackwardClient::end_disconnection() {
+  disconnected_ = false;
+  if (keeper_ != nullptr) keeper_->set_disconnected(*this, false);
 }
 
 std::string BackwardClient::absence() const {
@@ -220,7 +220,7 @@ void BackwardClient::handle_time(Instant now) {
 // --- The end -----------------------------------------------------------------------------------
 
 void BackwardClient::handle_server_end() {
-  leave_adrift();
+  end_disconnection();
   forget_server();
   flow_.round().begin();
   flow_.waiting().fail(true);
@@ -231,7 +231,7 @@ void BackwardClient::handle_server_end() {
 void BackwardClient::close() noexcept {
   flow_.close();
   carrier_.set_use(rpc::RdmaCarrier::Use::kNoMore);
-  leave_adrift();
+  end_disconnection();
   flow_.waiting().fail(true);
   if (session_ == nullptr) return;
   for (rpc::CallSlot& slot : flow_.calls()) {
@@ -250,12 +250,12 @@ void BackwardClient::want_turn() {
 }
 
 bool BackwardClient::stays_behind() {
-  if (adrift_) close();
+  if (disconnected_) close();
   if (session_ == nullptr) return false;
   RPCRDMA_REQUIRE(!flow_.in_round(), "a client is destroyed inside of one of its callbacks");
   close();
   if (!flow_.calls().any_started()) {
-    session_->caller().leave(flow_.prepared().last_xid());
+    session_->caller().vacate(flow_.prepared().last_xid());
     return false;
   }
   disposed_ = true;  // handle_event() or handle_end() ends it

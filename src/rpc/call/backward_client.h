@@ -75,8 +75,8 @@ class BackwardClient final : public ClientImpl,
   bool flatten(rpc::CallSlot& slot);
   void move_streams();
   void use_session(rpc::Session* session);
-  bool leave_lost_session();
-  void leave_adrift();
+  bool drop_lost_session();
+  void end_disconnection();
   void forget_server() noexcept;
 
   rdma::Provider& provider_;
@@ -90,7 +90,7 @@ class BackwardClient final : public ClientImpl,
   // keeps this client, which has no connection now.
   rpc::Mailbox* keeper_ = nullptr;
   rpc::Mailbox* home_ = nullptr;  // keeper_ as it was first; for comparison only
-  bool adrift_ = false;
+  bool disconnected_ = false;
   bool disposed_ = false;  // its Client has gone; it goes when its last Call ends
 };
 

@@ -24,7 +24,7 @@ class BackwardCaller {
   virtual void handle_end() = 0;
   // Returns whether replies are still in use, which lie in Receives of the connection.
   virtual bool holds_replies() const noexcept = 0;
-  // These three are called while there is no connection, see Mailbox::set_adrift(). The first
+  // These three are called while there is no connection, see Mailbox::set_disconnected(). The first
   // returns the first time limit of a Call that waits; the others say that time has passed, and
   // that the server ends.
   virtual std::optional<Instant> next_deadline() const = 0;
@@ -35,13 +35,13 @@ class BackwardCaller {
   ~BackwardCaller() = default;
 };
 
-// The place of a session's caller; there is one at a time. A caller outlives the session, or leaves
+// The place of a session's caller; there is one at a time. A caller outlives the session, or goes
 // before and says its last XID: the next caller goes on from there, for the client may still answer
 // Calls that were given up.
 class CallerSeat {
  public:
   void take(BackwardCaller& caller) noexcept { caller_ = &caller; }
-  void leave(std::uint32_t last_xid) noexcept {
+  void vacate(std::uint32_t last_xid) noexcept {
     caller_ = nullptr;
     last_xid_ = last_xid;
   }
@@ -63,14 +63,14 @@ class CallerSeat {
 };
 
 // The callers of a server whose connections are lost, and whose Calls wait for the next one.
-class AdriftCallers {
+class DisconnectedCallers {
  public:
-  void set(BackwardCaller& caller, bool is_adrift) {
+  void set(BackwardCaller& caller, bool is_disconnected) {
     std::erase(callers_, &caller);
-    if (is_adrift) callers_.push_back(&caller);
+    if (is_disconnected) callers_.push_back(&caller);
   }
   // The callbacks of a caller may end other clients, so that each search begins anew.
-  void tell_time(Instant now) {
+  void handle_time(Instant now) {
     const auto is_due = [now](const BackwardCaller* caller) {
       const auto deadline = caller->next_deadline();
       return deadline && *deadline <= now;

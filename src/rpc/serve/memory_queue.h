@@ -80,7 +80,7 @@ class MemoryQueue {
     return {&member, last_};
   }
   // Precondition: a Call that waits has the ticket. `is_served`: it has its memory.
-  void leave(Ticket ticket, bool is_served) {
+  void stop_waiting(Ticket ticket, bool is_served) {
     Member& member = *ticket.member;
     remove(member);
     for (auto each = member.waiting_.begin(); each != member.waiting_.end(); ++each) {

@@ -32,7 +32,7 @@ class MemoryQueueTest : public ::testing::Test {
   // Gives the first what it wants.
   std::size_t serve() {
     const std::size_t call = first();
-    queue_.leave(tickets_.at(call), true);
+    queue_.stop_waiting(tickets_.at(call), true);
     return call;
   }
 
@@ -89,7 +89,7 @@ TEST_F(MemoryQueueTest, TurnOfOneThatLeavesUnservedIsTheNextOnes) {
   MemoryQueue::Member one(queue_), other(queue_);
   enter(one, 0);
   enter(other, 1);
-  queue_.leave(tickets_[0], false);
+  queue_.stop_waiting(tickets_[0], false);
   EXPECT_EQ(first(), 1U);
 }
 

@@ -169,7 +169,7 @@ void ReadChunkMemory::refuse_for_memory(Context& context) {
 
 void ReadChunkMemory::stop_waiting(Context& context, bool is_served) {
   if (!context.ticket_) return;
-  queue_.leave(std::exchange(context.ticket_, {}), is_served);
+  queue_.stop_waiting(std::exchange(context.ticket_, {}), is_served);
   --waiting_;
   Context* const next = queue_.first();
   if (next != nullptr) next->want_turn();

@@ -75,7 +75,7 @@ class Mailbox {
   // Makes a client over the session's connection, for Calls in the reverse direction.
   virtual Expected<Client, Error> client_of(Session& session, const BackwardOptions& options) = 0;
   // Keeps a caller whose connection is lost, and whose Calls wait for the next one, or lets it go.
-  virtual void set_adrift(BackwardCaller& caller, bool adrift) = 0;
+  virtual void set_disconnected(BackwardCaller& caller, bool disconnected) = 0;
 
  protected:
   ~Mailbox() = default;

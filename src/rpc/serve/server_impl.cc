@@ -146,7 +146,7 @@ ServerImpl* ServerImpl::current() noexcept {
 
 ServerImpl::~ServerImpl() {
   await_steps();
-  adrift_.end_all();
+  disconnected_.end_all();
   // This comes while all is still there: the callbacks may use contexts, whose answers take the
   // mailbox.
   peers_.for_each<RdmaPeer>([](RdmaPeer& peer) { peer.session->caller().end_calls(); });
@@ -251,7 +251,7 @@ void ServerImpl::progress() {
     drain(now);
     serve_sessions(now);  // sees the end of the connections that drain() closed
   }
-  adrift_.tell_time(now);
+  disconnected_.handle_time(now);
   share_receives();
   if (peers_.anybody_wants_turn()) loop_.wake();
   arm_timer();
@@ -498,7 +498,7 @@ void ServerImpl::arm_timer() {
     if (when && (!next || *when < *next)) next = when;
   };
   no_later_than(peers_.next_deadline());
-  no_later_than(adrift_.next_deadline());
+  no_later_than(disconnected_.next_deadline());
   loop_.arm_timer(next);
 }
 

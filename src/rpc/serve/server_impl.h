@@ -71,8 +71,8 @@ class ServerImpl final : public rpc::Mailbox {
     return current() == this && peers_.is_turn_of(carrier);
   }
   Expected<Client, Error> client_of(rpc::Session& session, const BackwardOptions& options) override;
-  void set_adrift(rpc::BackwardCaller& caller, bool adrift) override {
-    adrift_.set(caller, adrift);
+  void set_disconnected(rpc::BackwardCaller& caller, bool disconnected) override {
+    disconnected_.set(caller, disconnected);
   }
 
   rdma::Provider* provider() const noexcept { return loop_.provider(); }  // null: none
@@ -125,7 +125,7 @@ class ServerImpl final : public rpc::Mailbox {
   std::uint64_t ends_ = 0;        // ReplyCache::ends() before the first began to wait for one
   TransferCounters ended_;        // of sessions that are gone
 
-  rpc::AdriftCallers adrift_;
+  rpc::DisconnectedCallers disconnected_;
 
   rpc::AnswerQueue answers_;
   rpc::TcpServer tcp_;

@@ -45,7 +45,7 @@ class MailboxForTest final : public Mailbox {
                                     const BackwardOptions& /*options*/) override {
     return Unexpected<Error>(Error{});
   }
-  void set_adrift(BackwardCaller& /*caller*/, bool /*adrift*/) override {}
+  void set_disconnected(BackwardCaller& /*caller*/, bool /*disconnected*/) override {}
 
   void take() {
     queue_.take_all([](IncomingCall& call) { call.serving().handle_delivered(call); });
