@@ -1,6 +1,11 @@
 #include "rdma/sim/domain.h"
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 #include "base/assert.h"
+#include "rdma/regions.h"
 
 namespace rpcrdma::rdma::sim {
 namespace {
@@ -41,6 +46,41 @@ std::optional<MutableBytes> Domain::writable(const Slice& slice) const {
   return at->second.writable->subspan(slice.offset, slice.size);
 }
 
+bool Domain::are_readable(std::span<const Slice> slices) const {
+  return std::ranges::all_of(slices,
+                             [this](const Slice& slice) { return readable(slice).has_value(); });
+}
+
+bool Domain::are_writable(std::span<const Slice> slices) const {
+  return std::ranges::all_of(slices,
+                             [this](const Slice& slice) { return writable(slice).has_value(); });
+}
+
+std::vector<std::byte> Domain::gather(std::span<const Slice> slices) const {
+  std::vector<std::byte> data;
+  data.reserve(total_size(slices));
+  for (const Slice& slice : slices) {
+    const Bytes run = readable(slice).value();
+    data.insert(data.end(), run.begin(), run.end());
+  }
+  return data;
+}
+
+void Domain::scatter(Bytes data, std::span<const Slice> into) const {
+  for (const Slice& slice : into) {
+    const MutableBytes memory = writable(slice).value();
+    const std::size_t size = std::min(memory.size(), data.size());
+    std::ranges::copy(data.first(size), memory.begin());
+    data = data.subspan(size);
+  }
+}
+
+void Domain::poison(const Slice& slice) const {
+  const MutableBytes memory = writable(slice).value();
+  // By memset: a third of what tests with a sanitizer took was this, byte by byte.
+  if (!memory.empty()) std::memset(memory.data(), std::to_integer<int>(kPoison), memory.size());
+}
+
 void Domain::expose(const Expose& expose, SteeringTag tag, std::uint64_t address) {
   const RegionId region = expose.memory.region;
   Exposure exposure{region, expose.access, address, {}, {}};
@@ -51,6 +91,23 @@ void Domain::expose(const Expose& expose, SteeringTag tag, std::uint64_t address
   }
   const bool is_new = exposures_.emplace(tag, exposure).second;
   RPCRDMA_ASSERT(is_new, "steering tag given out twice");
+  tags_.insert(tag);
+}
+
+void Domain::revoke_all() {
+  exposures_.clear();
+  pending_writes_.clear();
+}
+
+void Domain::write_later(MutableBytes into, std::vector<std::byte> data) {
+  pending_writes_.push_back({into, std::move(data)});
+}
+
+void Domain::show_writes() {
+  for (const PendingWrite& write : pending_writes_) {
+    std::ranges::copy(write.data, write.into.begin());
+  }
+  pending_writes_.clear();
 }
 
 const Domain::Exposure* Domain::find(const Remote& remote, RemoteAccess access) const {

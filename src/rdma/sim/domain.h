@@ -1,4 +1,5 @@
-// The protection domain of one simulated queue pair: its regions and what of them is exposed.
+// The protection domain of one simulated queue pair: its regions, what of them is exposed, and what
+// the peer has written to it.
 #ifndef RPCRDMA_RDMA_SIM_DOMAIN_H_
 #define RPCRDMA_RDMA_SIM_DOMAIN_H_
 
@@ -6,6 +7,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <span>
+#include <vector>
 
 #include "rpcrdma/provider.h"
 
@@ -27,17 +31,29 @@ class Domain {
   std::optional<Bytes> readable(const Slice& slice) const;
   std::optional<MutableBytes> writable(const Slice& slice) const;
 
+  bool are_readable(std::span<const Slice> slices) const;
+  bool are_writable(std::span<const Slice> slices) const;
+  // Preconditions of these: the slices were found readable, or writable.
+  std::vector<std::byte> gather(std::span<const Slice> slices) const;
+  void scatter(Bytes data, std::span<const Slice> into) const;
+  void poison(const Slice& slice) const;
+
   // Precondition: the slice was found readable, or writable for RemoteAccess::kWrite.
   void expose(const Expose& expose, SteeringTag tag, std::uint64_t address);
   bool is_live(SteeringTag tag) const { return exposures_.contains(tag); }
+  bool was_given_out(SteeringTag tag) const { return tags_.contains(tag); }
   // False: not live.
   bool revoke(SteeringTag tag) { return exposures_.erase(tag) != 0; }
-  void revoke_all() { exposures_.clear(); }
+  // Also forgets Writes that are not visible yet.
+  void revoke_all();
 
   // Return the memory that a peer may access; nullopt: dead tag, wrong right, or not inside the
   // exposed run.
   std::optional<Bytes> remote_readable(const Remote& remote) const;
   std::optional<MutableBytes> remote_writable(const Remote& remote) const;
+  // Accepts a Write of the peer, which show_writes() makes visible.
+  void write_later(MutableBytes into, std::vector<std::byte> data);
+  void show_writes();
 
  private:
   struct Region {
@@ -54,7 +70,13 @@ class Domain {
   const Exposure* find(const Remote& remote, RemoteAccess access) const;
 
   std::map<RegionId, Region> regions_;
+  struct PendingWrite {
+    MutableBytes into;
+    std::vector<std::byte> data;
+  };
   std::map<SteeringTag, Exposure> exposures_;
+  std::set<SteeringTag> tags_;  // all that were ever given out here
+  std::vector<PendingWrite> pending_writes_;
   std::uint32_t next_region_ = 1;  // never used twice
 };
 

@@ -11,20 +11,50 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "rdma/sim/domain.h"
+#include "rdma/sim/work_queues.h"
 #include "rdma/sim/world.h"
 #include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma::sim {
+
+// The messages on the wire. `serial` is the sender's number of the work, which comes back in
+// answers.
+struct SendMessage {
+  Serial serial;
+  std::vector<std::byte> data;
+  std::optional<SteeringTag> invalidate;
+};
+struct WriteMessage {
+  Serial serial;
+  std::vector<std::byte> data;
+  Remote to;
+};
+struct ReadMessage {
+  Serial serial;
+  Remote from;
+};
+struct ReadResponse {
+  Serial serial;
+  std::vector<std::byte> data;
+};
+struct ReadyMessage {};  // the initiator is connected
+struct EndMessage {      // the sender is gone
+  struct Refusal {
+    Serial serial;  // of the refused work
+    Status status;
+    std::optional<Remote> write;  // where it went, if it was a Write
+  };
+  std::optional<Refusal> refusal;
+};
+using Message =
+    std::variant<SendMessage, WriteMessage, ReadMessage, ReadResponse, ReadyMessage, EndMessage>;
 
 class QueuePair final : public rdma::QueuePair {
  public:
@@ -43,10 +73,10 @@ class QueuePair final : public rdma::QueuePair {
   Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
                                       std::span<const std::uint16_t> numbers) override;
   void release_receives(std::span<const std::uint16_t> numbers) override;
-  std::size_t poll(std::span<Completion> out) override;
-  std::optional<LinkEvent> poll_link() override;
+  std::size_t poll(std::span<Completion> out) override { return work_.poll(out); }
+  std::optional<LinkEvent> poll_link() override { return news_.poll(); }
   bool set_ready_listener(NewsListener& listener) noexcept override {
-    listener_ = &listener;
+    news_.set_listener(listener);
     return true;
   }
   Error cause() const noexcept override { return cause_; }
@@ -58,10 +88,9 @@ class QueuePair final : public rdma::QueuePair {
   // --- For the parts of the simulator.
 
   World::QueuePairId id() const noexcept { return id_; }
-  World::QueuePairId peer_id() const noexcept { return peer_; }
   bool is_connected() const noexcept { return state_ == State::kConnected; }
   // Something can be polled: what would wake the owner on a real machine.
-  bool has_news() const noexcept { return !completions_.empty() || !link_events_.empty(); }
+  bool has_news() const noexcept { return work_.has_completions() || news_.has_event(); }
 
   void start_setup_timer();
   // Accepts on the passive side, and tells the initiator.
@@ -70,8 +99,8 @@ class QueuePair final : public rdma::QueuePair {
   // Handle the answers to the request, on the active side.
   void handle_accepted(World::QueuePairId acceptor, std::vector<std::byte> private_data);
   void handle_refused(const Error& cause);
-  // The connection broke.
-  void handle_broken();
+  // Ends the connection; each side notices in its own time.
+  void break_connection();
 
  private:
   enum class State : std::uint8_t {
@@ -80,121 +109,41 @@ class QueuePair final : public rdma::QueuePair {
     kClosing,     // disconnect() was called; its own event ends it
     kClosed,      // for ever
   };
-  using Serial = std::uint64_t;  // of work: in order of posting, never used twice
-
-  struct PostedReceive {
-    std::uint64_t id;
-    std::vector<Slice> into;
-    std::uint64_t size;  // bytes that it takes
-  };
-  // A Send, Write or Read on its way.
-  struct Outgoing {
-    enum class Kind : std::uint8_t { kSend, kWrite, kRead };
-    std::uint64_t id;
-    bool signaled;
-    Kind kind;
-    std::vector<Slice> slices;  // read from; with kRead: written to, just one
-    Remote remote{};
-    std::optional<SteeringTag> invalidate{};
-    bool arrived = false;               // the peer has taken it
-    Status failure = Status::kFlushed;  // how it completes when the connection ends first
-  };
-  struct Local {  // an Expose or a Revoke
-    std::uint64_t id;
-    bool signaled;
-    std::variant<Expose, Revoke> work;
-  };
-  struct PendingWrite {  // accepted from the peer, but not visible yet
-    MutableBytes into;
-    std::vector<std::byte> data;
-  };
-
-  // The messages on the wire. `serial` is the sender's number of the work, which comes back in
-  // answers.
-  struct SendMessage {
-    Serial serial;
-    std::vector<std::byte> data;
-    std::optional<SteeringTag> invalidate;
-  };
-  struct WriteMessage {
-    Serial serial;
-    std::vector<std::byte> data;
-    Remote to;
-  };
-  struct ReadMessage {
-    Serial serial;
-    Remote from;
-  };
-  struct ReadResponse {
-    Serial serial;
-    std::vector<std::byte> data;
-  };
-  struct ReadyMessage {};  // the initiator is connected
-  struct CloseMessage {};
-  struct TerminateMessage {  // the work `serial` was refused; the sender is gone
-    Serial serial;
-    Status status;
-    std::optional<Remote> write;  // where it went, if it was a Write
-  };
-  using Message = std::variant<SendMessage, WriteMessage, ReadMessage, ReadResponse, ReadyMessage,
-                               CloseMessage, TerminateMessage>;
-
-  // Posting.
-  std::optional<Error> check(const work::Request& request) const;
-  std::optional<Error> check_capacity(std::span<const work::Request> batch) const;
-  bool are_readable(std::span<const Slice> slices) const;
-  bool are_writable(std::span<const Slice> slices) const;
-  Unexpected<Error> refuse_post(const Error& error);
-  void take(work::Request& request);
-  void copy_and_send(const Send& work);
-  void take_outgoing(Outgoing outgoing);
-  void take_local(const Local& local);
-  void poison(const Slice& slice);
-  void give_back(std::uint64_t number);
-  bool hold(std::uint64_t number, std::vector<std::byte> data);
+  // Calls the function for this queue pair, if it is still there, when one step of work has passed,
+  // and not before `*last`, which is moved on.
+  template <class Argument>
+  void later(Instant* last, void (QueuePair::*function)(Argument), Argument argument) {
+    world_.after_in_order(world_.draw_latency(), last,
+                          [world = &world_, id = id_, function, argument] {
+                            QueuePair* const self = world->find(id);
+                            if (self != nullptr) (self->*function)(argument);
+                          });
+  }
 
   // Outgoing work.
+  void take(work::Request& request);
   void depart(Serial serial);
-  std::vector<std::byte> gather(std::span<const Slice> slices) const;
-  Departure departure_of(const Message& message) const;
   void travel(Message message);
   void handle_taken_by_peer(Serial serial);
   void complete_later(Serial serial);
-  void complete(Serial serial);
 
   // Arrivals.
-  void arrive(Message& message);
   void arrive(SendMessage& message);
   void arrive(WriteMessage& message);
   void arrive(ReadMessage& message);
   void arrive(ReadResponse& message);
   void arrive(ReadyMessage& message);
-  void arrive(CloseMessage& message);
-  void arrive(TerminateMessage& message);
-  void respond(const ReadMessage& message);
-  void scatter(Bytes data, std::span<const Slice> into);
-  void show_writes();
+  void arrive(EndMessage& message);
+  void respond(ReadMessage message);
   // Ends the connection because of what the peer did with its work `serial`.
   void terminate(Serial serial, Status status, std::string_view text,
                  std::optional<Remote> write = std::nullopt);
 
-  // Local work.
   void run_local(Serial serial);
-  void push(const Completion& completion, bool signaled);
-  void push_received(const Completion& completion);
-  void tell(LinkEvent event);
-  void note_news() noexcept {
-    if (listener_ != nullptr) listener_->handle_news();
-  }
-
-  // The end.
   void close(const Error& cause, LinkEvent event);
-  void flush();
-  bool refers_to(RegionId region) const;
 
   World& world_;
-  NewsListener* listener_ = nullptr;
-  bool was_full_ = false;  // when something was posted last
+  News<QueuePair> news_{*this, nullptr};
   const World::QueuePairId id_;
   World::QueuePairId peer_ = 0;
   const std::string peer_address_;
@@ -206,28 +155,8 @@ class QueuePair final : public rdma::QueuePair {
   Error cause_{Errc::kClosed, 0, ""};
   std::optional<Remote> refused_write_;
   Domain domain_;
-  std::set<SteeringTag> tags_;  // all that were ever given out here
-
-  Serial next_serial_ = 1;
-  std::deque<PostedReceive> receives_;
-  // With shares_receives, by number. Memory that was given back is poisoned, and stays.
-  struct Kept {
-    std::vector<std::byte> data;
-    bool is_held = false;
-  };
-  std::map<std::uint64_t, Kept> messages_;
-  std::map<Serial, Outgoing> outgoing_;
-  std::map<Serial, Local> local_;
-  std::uint32_t reads_in_flight_ = 0;  // of outgoing_
-  std::vector<PendingWrite> pending_writes_;
-
-  struct Completed {
-    Completion completion;
-    bool of_receive;
-  };
-  std::deque<Completed> completions_;  // can be polled
-  std::size_t received_unpolled_ = 0;  // of completions_
-  std::deque<LinkEvent> link_events_;
+  WorkQueues work_{capabilities_, news_};
+  SharedMessages messages_{world_};  // with shares_receives
 
   // When the last of each kind is due: what follows is due no earlier.
   Instant last_departure_{}, last_arrival_{}, last_completion_{}, last_response_{}, last_local_{};

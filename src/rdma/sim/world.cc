@@ -140,13 +140,7 @@ void World::break_some_connection() {
     if (queue_pair->is_connected()) connected.push_back(queue_pair);
   }
   if (connected.empty()) return;
-  QueuePair* chosen = connected[random_.below(connected.size())];
-  // Both sides notice, each in its own time.
-  for (const QueuePairId id : {chosen->id(), chosen->peer_id()}) {
-    after(draw_latency(), [this, id] {
-      if (QueuePair* queue_pair = find(id)) queue_pair->handle_broken();
-    });
-  }
+  connected[random_.below(connected.size())]->break_connection();
 }
 
 }  // namespace rpcrdma::rdma::sim
