@@ -1,10 +1,10 @@
-// Taking work: all of a batch or none.
+#include "rdma/siwarp/posting.h"
+
 #include <algorithm>
 #include <type_traits>
 #include <variant>
 
-#include "rdma/regions.h"
-#include "rdma/siwarp/queue_pair.h"
+#include "rdma/request_check.h"
 
 namespace rpcrdma::rdma::siwarp {
 namespace {
@@ -16,63 +16,33 @@ struct Overloaded : Functions... {
 template <class... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
-// Return why a request cannot be posted; empty if it can. They look up the memory of the request,
-// in its order.
-
-std::string_view fault_of(const Receive& work, LocalMemory& memory) {
-  return memory.look_up_writable(work.into) ? "" : "Receive into memory that is not attached";
-}
-
-std::string_view fault_of(const Send& work, LocalMemory& memory, bool is_open) {
-  if (!is_open) return "Send before the connection was there";
-  return memory.look_up_readable(work.from) ? "" : "Send from memory that is not attached";
-}
-
-std::string_view fault_of(const Read& work, LocalMemory& memory, bool is_open) {
-  if (!is_open) return "Read before the connection was there";
-  if (work.into.size != work.from.size) return "Read whose two sizes differ";
-  return memory.look_up_writable({&work.into, 1}) ? "" : "Read into memory that is not attached";
-}
-
-std::string_view fault_of(const Write& work, LocalMemory& memory, bool is_open) {
-  if (!is_open) return "Write before the connection was there";
-  if (!memory.look_up_readable(work.from)) return "Write from memory that is not attached";
-  return total_size(work.from) == work.to.size ? "" : "Write whose two sizes differ";
-}
-
-std::string_view fault_of(const Expose& work, LocalMemory& memory) {
-  const std::span<const Slice> slices{&work.memory, 1};
-  const bool right = work.access == RemoteAccess::kWrite ? memory.look_up_writable(slices)
-                                                         : memory.look_up_readable(slices);
-  return right ? "" : "Expose of memory that is not attached with this right";
-}
-
 }  // namespace
 
-Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
-  if (state_ == State::kDown || stream_.phase() == iwarp::Phase::kTerminating) {
-    return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
-  }
+Posting::Posting(Shard& shard, iwarp::Stream& stream, const Capabilities& capabilities)
+    : shard_(shard),
+      stream_(stream),
+      capabilities_(capabilities),
+      memory_(shard.options.regions, capabilities.sge_max),
+      receives_(shard.receives) {}
+
+Expected<void, Error> Posting::post(std::span<work::Request> batch, bool is_open, bool may_copy) {
   // The rest of these is right as well, and there is room for it.
-  const auto rest = batch.subspan(send_copies(batch));
-  if (!rest.empty()) {
-    memory_.begin_batch();
-    if (auto checked = check(rest); !checked) {
-      was_full_ = checked.error().code == Errc::kNoResources;
-      return checked;
-    }
-    for (work::Request& request : rest) take(request);
+  const auto rest = may_copy ? batch.subspan(send_copies(batch)) : batch;
+  if (rest.empty()) return {};
+  memory_.begin_batch();
+  if (auto checked = check(rest, is_open); !checked) {
+    was_full_ = checked.error().code == Errc::kNoResources;
+    return checked;
   }
-  transmit();
-  note_completions();
+  for (work::Request& request : rest) take(request, may_copy);
   return {};
 }
 
 // Posts the most common batch in one step: Sends of one slice that may be copied. Returns how many
 // of them are done, from the first on; 0 if the batch has other work.
-std::size_t QueuePair::send_copies(std::span<work::Request> batch) {
+std::size_t Posting::send_copies(std::span<work::Request> batch) {
   auto& copies = shard_.copies;
-  if (!may_copy() || batch.size() > copies.size() || batch.size() > stream_.free().sends) return 0;
+  if (batch.size() > copies.size() || batch.size() > stream_.free().sends) return 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const auto* const send = std::get_if<Send>(&batch[i].work);
     if (send == nullptr || !batch[i].may_copy || send->from.size() != 1 ||
@@ -87,11 +57,8 @@ std::size_t QueuePair::send_copies(std::span<work::Request> batch) {
   return done;
 }
 
-Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
-                                               std::span<const std::uint16_t> numbers) {
-  if (state_ == State::kDown || stream_.phase() == iwarp::Phase::kTerminating) {
-    return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
-  }
+Expected<void, Error> Posting::post_receives(const ReceiveBuffers& buffers,
+                                             std::span<const std::uint16_t> numbers) {
   memory_.begin_batch();
   if (numbers.size() > stream_.free().receives) {
     return Unexpected<Error>(Error{Errc::kNoResources, 0, "post: the queue is full"});
@@ -115,52 +82,34 @@ Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
   return {};
 }
 
-void QueuePair::release_receives(std::span<const std::uint16_t> numbers) {
+void Posting::release_receives(std::span<const std::uint16_t> numbers) {
   for (const std::uint16_t number : numbers) receives_.released(number);
 }
 
-Expected<void, Error> QueuePair::check(std::span<const work::Request> batch) {
-  std::size_t receives = 0, sends = 0, exposures = 0, revokes = 0;
-  const bool is_open = state_ == State::kOpen;
-  std::string_view wrong;
-  const Overloaded checks{[&](const Receive& work) {
-                            ++receives;
-                            wrong = capabilities_.shares_receives ? "Receive into memory of its own"
-                                                                  : fault_of(work, memory_);
-                          },
-                          [&](const Send& work) {
-                            ++sends;
-                            wrong = fault_of(work, memory_, is_open);
-                          },
-                          [&](const Read& work) {
-                            ++sends;
-                            wrong = fault_of(work, memory_, is_open);
-                          },
-                          [&](const Write& work) {
-                            ++sends;
-                            wrong = fault_of(work, memory_, is_open);
-                          },
-                          [&](const Expose& work) {
-                            ++exposures;
-                            wrong = fault_of(work, memory_);
-                          },
-                          [&](const Revoke&) { ++revokes; }};
+Expected<void, Error> Posting::check(std::span<const work::Request> batch, bool is_open) {
+  RequestCheck checked(capabilities_, is_open,
+                       [this](std::span<const Slice> slices, std::size_t /*max*/, bool to_write) {
+                         return to_write ? memory_.look_up_writable(slices)
+                                         : memory_.look_up_readable(slices);
+                       });
   for (const work::Request& request : batch) {
-    std::visit(checks, request.work);
-    if (!wrong.empty()) return Unexpected<Error>(Error{Errc::kUnsupported, 0, wrong});
+    if (const std::string_view wrong = checked.fault_of(request); !wrong.empty()) {
+      return Unexpected<Error>(Error{Errc::kUnsupported, 0, wrong});
+    }
   }
   const iwarp::Stream::Free free = stream_.free();
-  if (receives > free.receives || sends > free.sends || exposures + revokes > free.controls) {
+  if (checked.receives > free.receives || checked.sends > free.sends ||
+      checked.exposures + checked.revokes > free.controls) {
     return Unexpected<Error>(Error{Errc::kNoResources, 0, "post: the queue is full"});
   }
-  if (exposures > free.tags) {
+  if (checked.exposures > free.tags) {
     return Unexpected<Error>(Error{Errc::kNoResources, 0, "post: too much memory is exposed"});
   }
   return {};
 }
 
 // Precondition: check() has let the whole batch pass, so that the stream takes it.
-void QueuePair::take(work::Request& request) {
+void Posting::take(work::Request& request, bool may_copy) {
   const std::uint64_t id = request.id;
   const bool signaled = request.signaled;
   const Overloaded takes{
@@ -169,7 +118,7 @@ void QueuePair::take(work::Request& request) {
       },
       [&](const Send& work) {
         const auto from = memory_.take_readable(work.from.size());
-        request.copied = request.may_copy && may_copy() && stream_.send_now(from, work.invalidate);
+        request.copied = request.may_copy && may_copy && stream_.send_now(from, work.invalidate);
         return request.copied || stream_.post_send(id, from, {work.invalidate, false, signaled});
       },
       [&](const Read& work) {
@@ -187,6 +136,23 @@ void QueuePair::take(work::Request& request) {
       },
       [&](const Revoke& work) { return stream_.revoke(id, work.tag, signaled); }};
   RPCRDMA_ASSERT(std::visit(takes, request.work), "work that was checked is not taken");
+}
+
+std::size_t Posting::poll(std::span<Completion> out) {
+  std::size_t count = 0;
+  for (; count < out.size(); ++count) {
+    const iwarp::Completion* done = stream_.completion();
+    if (done == nullptr) break;
+    Completion& told = out[count];
+    told.id = done->id;
+    told.status = done->status;
+    told.size = done->size;
+    told.tag = done->tag;
+    told.address = done->address;
+    told.message = done->kind == iwarp::WorkKind::kReceive ? receives_.message(done->id) : nullptr;
+    stream_.drop_completion();
+  }
+  return count;
 }
 
 }  // namespace rpcrdma::rdma::siwarp

@@ -45,7 +45,7 @@ class SiwarpProvider final : public Provider {
 
   void progress() override {
     ++shard_.turn;
-    for (QueuePair* each : shard_.news) each->in_news = false;
+    for (QueuePair* each : shard_.news) each->news.unlist();
     shard_.news.clear();
     waiting_.dispatch();
     give_turns_to_send();

@@ -50,23 +50,22 @@ Error error_of(const iwarp::Cause& cause) {
 
 QueuePair::QueuePair(Shard& shard, TcpSocket socket, std::unique_ptr<iwarp::MpaSetup> setup,
                      std::string peer_address)
-    : shard_(shard),
+    : news(*this, &shard.news),
+      shard_(shard),
       socket_(std::move(socket)),
       setup_(std::move(setup)),
       peer_address_(std::move(peer_address)),
-      receives_(shard.receives),
-      stream_(shard.stream_options(), shard.random, &shard.blocks),
-      memory_(shard.options.regions, kRequestSlices),
       capabilities_{shard.options.queue_depth, shard.options.ord, kRequestSlices, true, true},
+      posting_(shard, stream_, capabilities_),
+      stream_(shard.stream_options(), shard.random, &shard.blocks),
       initiator_(true),
       may_nudge_(shard.options.first_answer_nudge.count() > 0) {
   capabilities_.shares_receives = shard.options.shares_receives;
-  stream_.use_memory(receives_);
+  stream_.use_memory(posting_.receives());
 }
 
 QueuePair::~QueuePair() {
   end({Errc::kClosed, 0, "destroyed"});
-  std::erase(shard_.news, this);
   if (waits_to_send_) std::erase(shard_.senders, this);
 }
 
@@ -144,11 +143,11 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Inco
 }
 
 Expected<RegionId, Error> QueuePair::attach(MutableBytes memory) {
-  return memory_.attach(memory, memory.data());
+  return posting_.memory().attach(memory, memory.data());
 }
 
 Expected<RegionId, Error> QueuePair::attach_read_only(Bytes memory) {
-  return memory_.attach(memory, nullptr);
+  return posting_.memory().attach(memory, nullptr);
 }
 
 Bytes QueuePair::peer_private_data() const noexcept {
@@ -192,7 +191,7 @@ void QueuePair::continue_setup() {
       continue;
     }
     if (setup_->state() == SetupState::kDone) return open_stream();
-    if (setup_->state() == SetupState::kFailed) return setup_failed();
+    if (setup_->state() == SetupState::kFailed) return end(error_of(setup_->error()));
     const MutableBytes room = MutableBytes(bytes).first(setup_->bytes_wanted());
     const IoResult result = socket_.receive({&room, 1});
     if (result.kind == IoResult::Kind::kWouldBlock) return expect_writable(false);
@@ -202,10 +201,6 @@ void QueuePair::continue_setup() {
       setup_->handle_end_of_stream();
     }
   }
-}
-
-void QueuePair::setup_failed() {
-  end(error_of(setup_->error()));
 }
 
 void QueuePair::open_stream() {
@@ -229,13 +224,30 @@ void QueuePair::open_stream() {
   capabilities_.crc = setup_->negotiated().crc;
   state_ = State::kOpen;
   shard_.open.push_back(this);
-  tell(LinkEvent::kConnected);
+  news.report(LinkEvent::kConnected);
   if (!initiator_) may_nudge_ = false;
   transmit();
   note_completions();
 }
 
 // Data.
+
+Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
+  if (!takes_work()) return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
+  // Copies only while the socket takes what it is given, so that little can be left at the end.
+  const bool is_open = state_ == State::kOpen;
+  const bool may_copy = is_open && !writable_wanted_ && !waits_to_send_;
+  if (auto posted = posting_.post(batch, is_open, may_copy); !posted) return posted;
+  transmit();
+  note_completions();
+  return {};
+}
+
+Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
+                                               std::span<const std::uint16_t> numbers) {
+  if (!takes_work()) return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
+  return posting_.post_receives(buffers, numbers);
+}
 
 bool QueuePair::receive_some() {
   if (state_ != State::kOpen) return false;
@@ -340,11 +352,12 @@ void QueuePair::handle_deadline() {
   }
   if (state_ == State::kSetup) {
     setup_->handle_timeout(posix::Reactor::now());
-    if (setup_->state() == iwarp::MpaSetup::State::kFailed) setup_failed();
+    if (setup_->state() == iwarp::MpaSetup::State::kFailed) end(error_of(setup_->error()));
     return;
   }
   if (state_ != State::kOpen) return;
-  if (terminating_) return end_by_stream();  // the peer does not even take our Terminate
+  if (terminating_)
+    return end(error_of(stream_.cause()));  // the peer does not even take our Terminate
   nudge();
 }
 
@@ -363,41 +376,22 @@ void QueuePair::nudge() {
 // Follows the stream where it has gone.
 void QueuePair::settle() {
   if (state_ != State::kOpen) return;
-  if (stream_.phase() == iwarp::Phase::kClosed) return end_by_stream();
+  if (stream_.phase() == iwarp::Phase::kClosed) return end(error_of(stream_.cause()));
   if (stream_.phase() == iwarp::Phase::kTerminating && !terminating_) {
     terminating_ = true;
     shard_.reactor->set_deadline(*this, posix::Reactor::now() + shard_.options.linger);
   }
 }
 
-void QueuePair::end_by_stream() {
-  end(error_of(stream_.cause()));
-}
-
-void QueuePair::tell(LinkEvent event) {
-  events_.push(event);
-  note_news();
-}
-
-void QueuePair::note_news() {
-  if (listener_ != nullptr) listener_->handle_news();
-  if (in_news) return;
-  in_news = true;
-  shard_.news.push_back(this);
-}
-
 void QueuePair::disconnect() noexcept {
   end({Errc::kClosed, 0, "disconnect"}, LinkEvent::kDisconnected);
 }
 
-void QueuePair::end(const Error& cause) {
-  end(cause, state_ == State::kOpen ? LinkEvent::kDisconnected : LinkEvent::kRefused);
-}
-
-void QueuePair::end(const Error& cause, LinkEvent event) {
+void QueuePair::end(const Error& cause, std::optional<LinkEvent> event) {
   if (state_ == State::kDown) return;
   cause_ = cause;
-  tell(event);
+  const bool is_refused = state_ != State::kOpen;
+  news.report(event.value_or(is_refused ? LinkEvent::kRefused : LinkEvent::kDisconnected));
   if (state_ == State::kOpen) std::erase(shard_.open, this);
   const auto tail = stream_.unsent_copies(send_room_);
   stream_.close();
@@ -413,35 +407,13 @@ void QueuePair::end(const Error& cause, LinkEvent event) {
   }
 }
 
-std::size_t QueuePair::poll(std::span<Completion> out) {
-  std::size_t count = 0;
-  for (; count < out.size(); ++count) {
-    const iwarp::Completion* done = stream_.completion();
-    if (done == nullptr) break;
-    Completion& told = out[count];
-    told.id = done->id;
-    told.status = done->status;
-    told.size = done->size;
-    told.tag = done->tag;
-    told.address = done->address;
-    told.message = done->kind == iwarp::WorkKind::kReceive ? receives_.message(done->id) : nullptr;
-    stream_.drop_completion();
-  }
-  return count;
-}
-
-std::optional<LinkEvent> QueuePair::poll_link() {
-  if (events_.empty()) return std::nullopt;
-  return events_.pop();
-}
-
 std::optional<Remote> QueuePair::refused_write() const noexcept {
   return stream_.refused_write();
 }
 
 Counters QueuePair::counters() const noexcept {
   Counters counters = stream_.counters();
-  counters.registrations = memory_.attached();
+  counters.registrations = posting_.memory().attached();
   counters.system_calls = system_calls_ + socket_.system_calls();
   return counters;
 }

@@ -7,13 +7,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
-#include "base/ring.h"
 #include "iwarp/setup.h"
 #include "iwarp/stream.h"
+#include "rdma/news.h"
 #include "rdma/siwarp/listener.h"
-#include "rdma/siwarp/local_memory.h"
+#include "rdma/siwarp/posting.h"
 #include "rdma/siwarp/shard.h"
 
 namespace rpcrdma::rdma::siwarp {
@@ -38,17 +37,19 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   const Capabilities& capabilities() const noexcept override { return capabilities_; }
   Expected<RegionId, Error> attach(MutableBytes memory) override;
   Expected<RegionId, Error> attach_read_only(Bytes memory) override;
-  void detach(RegionId region) override { memory_.detach(region); }
+  void detach(RegionId region) override { posting_.memory().detach(region); }
   Bytes peer_private_data() const noexcept override;
   std::string_view peer_address() const noexcept override { return peer_address_; }
   Expected<void, Error> post(std::span<work::Request> batch) override;
   Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
                                       std::span<const std::uint16_t> numbers) override;
-  void release_receives(std::span<const std::uint16_t> numbers) override;
-  std::size_t poll(std::span<Completion> out) override;
-  std::optional<LinkEvent> poll_link() override;
+  void release_receives(std::span<const std::uint16_t> numbers) override {
+    posting_.release_receives(numbers);
+  }
+  std::size_t poll(std::span<Completion> out) override { return posting_.poll(out); }
+  std::optional<LinkEvent> poll_link() override { return news.poll(); }
   bool set_ready_listener(NewsListener& listener) noexcept override {
-    listener_ = &listener;
+    news.set_listener(listener);
     return true;
   }
   Error cause() const noexcept override { return cause_; }
@@ -62,8 +63,8 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   // Takes the connection's next turn to send.
   void send_more();
   // Completions or events that are there to be polled.
-  bool has_news() const noexcept { return stream_.has_completions() || !events_.empty(); }
-  bool in_news = false;  // is in Shard::news
+  bool has_news() const noexcept { return stream_.has_completions() || news.has_event(); }
+  News<QueuePair> news;
 
  private:
   enum class State : std::uint8_t {
@@ -83,50 +84,37 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
                                                                std::string peer_address);
   void tcp_connected();
   void continue_setup();
-  void setup_failed();
   void open_stream();
   void receive();
   void transmit();
   void nudge();
   void settle();
   void expect_writable(bool wanted);
-  void tell(LinkEvent event);
   void wait_for_next_turn();
-  void note_news();
   // Room in a queue that was full is news, too: unsignaled work ends without a completion.
   void note_completions() {
-    if (std::exchange(was_full_, false) || stream_.has_completions()) note_news();
+    if (posting_.take_was_full() || stream_.has_completions()) news.report();
   }
-  void end(const Error& cause);
-  void end(const Error& cause, LinkEvent event);
-  void end_by_stream();
+  void end(const Error& cause, std::optional<LinkEvent> event = std::nullopt);
 
-  // Only while the socket takes what it is given, so that little can be left at the end.
-  bool may_copy() const noexcept {
-    return state_ == State::kOpen && !writable_wanted_ && !waits_to_send_;
+  bool takes_work() const noexcept {
+    return state_ != State::kDown && stream_.phase() != iwarp::Phase::kTerminating;
   }
-  std::size_t send_copies(std::span<work::Request> batch);
-  Expected<void, Error> check(std::span<const work::Request> batch);
-  void take(work::Request& request);
 
   Shard& shard_;
-  NewsListener* listener_ = nullptr;
   TcpSocket socket_;
   std::unique_ptr<iwarp::MpaSetup> setup_;
   std::string peer_address_;
-  PooledReceives receives_;  // with shares_receives
-  iwarp::Stream stream_;
-  LocalMemory memory_;
   Capabilities capabilities_;
+  Posting posting_;  // has memory that the stream uses
+  iwarp::Stream stream_;
   State state_ = State::kConnecting;
   bool initiator_;
   bool writable_wanted_ = false;  // EPOLLOUT is set
-  bool was_full_ = false;         // when something was posted last
   bool waits_to_send_ = false;    // is in Shard::senders
   bool terminating_ = false;      // the deadline is that of our Terminate
   bool may_nudge_;                // nothing was sent yet that could be overlooked
   int nudges_ = 0;
-  Ring<LinkEvent> events_{4};
   Error cause_{Errc::kClosed, 0, ""};
   std::uint64_t turn_ = 0;          // Shard::turn when something was sent last
   std::size_t sent_in_turn_ = 0;    // bytes
