@@ -23,7 +23,7 @@ namespace rpcrdma::posix {
 class Watched {
  public:
   virtual ~Watched() = default;
-  virtual void handle_ready(std::uint32_t events) = 0;  // EPOLL* bits
+  virtual void handle_ready(std::uint32_t /*events*/) {}  // EPOLL* bits
   virtual void handle_deadline() = 0;
 
  private:
@@ -33,7 +33,6 @@ class Watched {
 
 // Watches a descriptor that others look after, and that only has to end block().
 class Bystander final : public Watched {
-  void handle_ready(std::uint32_t /*events*/) override {}
   void handle_deadline() override {}
 };
 

@@ -94,6 +94,24 @@ bool DeviceQueues::stop() noexcept {
   return ibv_modify_qp(id_->qp, &error, IBV_QP_STATE) == 0;
 }
 
+bool DeviceQueues::stop_for_last_receive(bool was_answered) {
+  if (pool_ == nullptr || born_.elsewhere() || queue_pair() == nullptr) return false;
+  if (!stop() || !was_answered || !device_->tells_last_receive() || device_->is_lost()) {
+    return false;
+  }
+  device_->take_events();
+  return !events_.has_last_receive();
+}
+
+void DeviceQueues::wait_for_last_receive(posix::Yielding& yielding,
+                                         std::chrono::milliseconds time_max) {
+  const Instant end = posix::Reactor::now() + time_max;
+  while (!events_.has_last_receive() && posix::Reactor::now() < end) {
+    device_->take_events();
+    yielding.yield();
+  }
+}
+
 void DeviceQueues::shorten_wait_for_receives() noexcept {
   constexpr std::uint8_t k640Microseconds = 12;  // librdmacm has it as long as can be, 0.66 s
   ibv_qp_attr timer{};

@@ -7,6 +7,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -61,6 +62,11 @@ class DeviceQueues {
 
   // Moves the queue pair to its error state: it takes no more messages, and flushes its work.
   bool stop() noexcept;
+  // Stops the queue pair. A shared Receive that the device has taken for it comes back by a
+  // completion, or is lost with the queue pair: returns true if that has to be waited for.
+  // `was_answered`: something can have come.
+  bool stop_for_last_receive(bool was_answered);
+  void wait_for_last_receive(posix::Yielding& yielding, std::chrono::milliseconds time_max);
   // Shortens the time that a peer waits when it finds no Receive.
   void shorten_wait_for_receives() noexcept;
 

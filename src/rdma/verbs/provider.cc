@@ -50,7 +50,11 @@ class VerbsProvider final : public Provider {
 
   void progress() override {
     if (born_.elsewhere()) return;
-    std::erase_if(shard_.news, [](QueuePair* each) { return !(each->in_news = each->has_news()); });
+    std::erase_if(shard_.news, [](QueuePair* each) {
+      if (each->has_news()) return false;
+      each->news.unlist();
+      return true;
+    });
     waiting_.dispatch();
     bool all = shard_.has_queue_events.exchange(false);
     for (const auto& device : shard_.devices()) {
@@ -83,7 +87,7 @@ class VerbsProvider final : public Provider {
   void visit(bool all) {
     visited_.clear();
     visited_.swap(shard_.to_visit);
-    for (QueuePair* each : visited_) each->is_to_visit = false;
+    for (QueuePair* each : visited_) each->visit.unlist();
     if (all) visited_ = shard_.all;  // those that end take themselves out of that list
     for (QueuePair* each : visited_) each->progress();
   }

@@ -22,8 +22,9 @@ Error lost_device() {
 }  // namespace
 
 QueuePair::QueuePair(Shard& shard, std::string peer_address, Bytes private_data)
-    : shard_(shard),
-      ready_(std::size_t{2} * shard.options.queue_depth + SendQueue::kSlack),
+    : visit(*this, &shard.to_visit),
+      news(*this, &shard.news),
+      shard_(shard),
       cm_(std::move(peer_address), private_data),
       queues_(*shard.reactor, shard.has_queue_events, counters_) {}
 
@@ -41,7 +42,7 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard,
   }
   shard.reactor->set_deadline(*made, posix::Reactor::now() + timeout);
   shard.all.push_back(made.get());
-  made->want_visit();
+  made->visit.add();
   return made;
 }
 
@@ -63,7 +64,7 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Inco
   shard.reactor->set_deadline(*made, posix::Reactor::now() + shard.options.setup_timeout_responder);
   shard.reactor->wake();  // for the answer, which progress() gives
   shard.all.push_back(made.get());
-  made->want_visit();
+  made->visit.add();
   return made;
 }
 
@@ -93,25 +94,20 @@ Expected<void, Error> QueuePair::open(Side side) {
   capabilities_.registering_is_costly = !traits.lets_peers_read;
   capabilities_.reports_invalidated_handle = traits.reports_invalidated_handle;
   capabilities_.shares_receives = pool != nullptr;
-  memory_ = std::make_unique<Memory>(queues_.domain(), traits, shard_.options.regions,
-                                     shard_.options.exposures);
-  sends_ =
-      std::make_unique<SendQueue>(limits, queues_.domain(), traits, *memory_, ready_, counters_);
-  receives_ = std::make_unique<ReceiveQueue>(shard_.options.queue_depth, pool, traits, *memory_,
-                                             ready_, counters_);
+  work_ = std::make_unique<DeviceWork>(queues_, shard_.options, capabilities_, counters_);
   return {};
 }
 
 // --- Memory -------------------------------------------------------------------------------------
 
 Expected<RegionId, Error> QueuePair::attach(MutableBytes memory) {
-  const auto id = memory_->attach(memory, memory.data());
+  const auto id = work_->memory.attach(memory, memory.data());
   if (id) return *id;
   return Unexpected<Error>(Error{Errc::kNoResources, 0, "too many regions are attached"});
 }
 
 Expected<RegionId, Error> QueuePair::attach_read_only(Bytes memory) {
-  const auto id = memory_->attach(memory, nullptr);
+  const auto id = work_->memory.attach(memory, nullptr);
   if (id) return *id;
   return Unexpected<Error>(Error{Errc::kNoResources, 0, "too many regions are attached"});
 }
@@ -120,7 +116,7 @@ Expected<RegionId, Error> QueuePair::attach_read_only(Bytes memory) {
 
 void QueuePair::handle_cm(CmEvent& event) {
   if (state_ == State::kDown) return;
-  want_visit();
+  visit.add();
   switch (event.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
       if (auto resolving = cm_.resolve_route(shard_.options.setup_timeout_initiator); !resolving) {
@@ -128,7 +124,12 @@ void QueuePair::handle_cm(CmEvent& event) {
       }
       return;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
-      return begin_connecting();
+      state_ = State::kConnecting;
+      if (const int code = cm_.connect(queues_.device(), shard_.options, capabilities_);
+          code != 0) {
+        end(set_up_failure(RDMA_CM_EVENT_CONNECT_ERROR, code), LinkEvent::kRefused);
+      }
+      return;
     case RDMA_CM_EVENT_ESTABLISHED:
       // After the peer's first message it comes late, and tells nothing new.
       if (state_ == State::kConnecting || state_ == State::kAnswered) opened(event);
@@ -138,7 +139,7 @@ void QueuePair::handle_cm(CmEvent& event) {
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_REJECTED:
-      if (is_setting_up()) {
+      if (state_ < State::kOpen) {
         end(set_up_failure(event.type, event.status < 0 ? -event.status : 0), LinkEvent::kRefused);
       }
       return;
@@ -159,13 +160,6 @@ void QueuePair::handle_cm(CmEvent& event) {
   }
 }
 
-void QueuePair::begin_connecting() {
-  state_ = State::kConnecting;
-  if (const int code = cm_.connect(queues_.device(), shard_.options, capabilities_); code != 0) {
-    end(set_up_failure(RDMA_CM_EVENT_CONNECT_ERROR, code), LinkEvent::kRefused);
-  }
-}
-
 void QueuePair::answer() {
   state_ = State::kAnswered;
   if (const int code = cm_.accept(queues_.device(), shard_.options, capabilities_); code != 0) {
@@ -183,14 +177,14 @@ void QueuePair::opened(const CmEvent& event) {
   if (state_ == State::kConnecting) cm_.note_answer(event, queues_.device(), capabilities_);
   shard_.reactor->set_deadline(*this, std::nullopt);
   state_ = State::kOpen;
-  tell(LinkEvent::kConnected);
+  news.report(LinkEvent::kConnected);
 }
 
 // The peer may speak before the connection manager's last message is here.
 void QueuePair::notice_first_message() {
-  if (!receives_->has_received()) collect();
+  if (!work_->receives.has_received()) collect();
   // A shared Receive may have told it already.
-  if (!receives_->has_received() || state_ != State::kAnswered) return;
+  if (!work_->receives.has_received() || state_ != State::kAnswered) return;
   cm_.note_first_message();
   opened({});
 }
@@ -213,30 +207,12 @@ void QueuePair::handle_deadline() {
 void QueuePair::progress() {
   move_on();
   if (state_ == State::kDown || state_ == State::kLeaving) return;
-  if (!queues_.is_armed() || sends_->bindings() > 0) want_visit();
-}
-
-void QueuePair::want_visit() {
-  if (is_to_visit) return;
-  is_to_visit = true;
-  shard_.to_visit.push_back(this);
-}
-
-void QueuePair::note_news() {
-  if (listener_ != nullptr) listener_->handle_news();
-  if (in_news) return;
-  in_news = true;
-  shard_.news.push_back(this);
-}
-
-void QueuePair::tell(LinkEvent event) {
-  events_.push(event);
-  note_news();
+  if (!queues_.is_armed() || work_->sends.bindings() > 0) visit.add();
 }
 
 void QueuePair::handle_completion_event() noexcept {
   queues_.disarm();
-  want_visit();
+  visit.add();
 }
 
 void QueuePair::move_on() {
@@ -260,32 +236,31 @@ void QueuePair::move_on() {
     return end({Errc::kProvider, EIO, "the RDMA device failed"});
   }
   if (queues_.device().is_lost()) return end(lost_device());
-  if (state_ == State::kDraining && (sends_->copies_under_way() == 0 || broken_)) {
+  if (state_ == State::kDraining && (work_->sends.copies_under_way() == 0 || broken_)) {
     return end(cause_, LinkEvent::kDisconnected);
   }
   if (broken_) return end(cause_);
   if (state_ == State::kOpen && queues_.events().has_last_receive() && !flushed_) give_up_soon();
-  if (state_ == State::kOpen && sends_->bindings() > 0) {
-    note_posted(sends_->post_bindings(*queues_.queue_pair()));
+  if (state_ == State::kOpen && work_->sends.bindings() > 0) {
+    note_posted(work_->sends.post_bindings(*queues_.queue_pair()));
   }
 }
 
 bool QueuePair::look() {
-  if (state_ == State::kOpen && ready_.empty()) collect();
+  if (state_ == State::kOpen && work_->ready.empty()) collect();
   return has_news();
 }
 
 std::optional<LinkEvent> QueuePair::poll_link() {
   if (broken_ && state_ == State::kOpen) end(cause_);
   if (born_.elsewhere()) end({Errc::kClosed, 0, kForked});
-  if (events_.empty()) return std::nullopt;
-  return events_.pop();
+  return news.poll();
 }
 
 std::size_t QueuePair::poll(std::span<Completion> out) {
-  if (ready_.empty() && (state_ == State::kOpen || state_ == State::kDraining)) collect();
+  if (work_->ready.empty() && (state_ == State::kOpen || state_ == State::kDraining)) collect();
   std::size_t count = 0;
-  while (count < out.size() && !ready_.empty()) out[count++] = ready_.pop();
+  while (count < out.size() && !work_->ready.empty()) out[count++] = work_->ready.pop();
   return count;
 }
 
@@ -298,115 +273,74 @@ void QueuePair::disconnect() noexcept {
     return end(cause, LinkEvent::kDisconnected);
   }
   collect();
-  if (sends_->copies_under_way() == 0) return end(cause, LinkEvent::kDisconnected);
-  note_posted(sends_->post_marker(*queues_.queue_pair()));
+  if (work_->sends.copies_under_way() == 0) return end(cause, LinkEvent::kDisconnected);
+  note_posted(work_->sends.post_marker(*queues_.queue_pair()));
   cause_ = cause;
   state_ = State::kDraining;
   shard_.reactor->set_deadline(*this, posix::Reactor::now() + kDrainMax);
 }
 
-void QueuePair::end(const Error& cause) {
-  const bool was_up = state_ == State::kOpen || state_ == State::kDraining;
-  const bool active = state_ == State::kResolving || state_ == State::kConnecting;
-  end(cause, was_up || !active ? LinkEvent::kDisconnected : LinkEvent::kRefused);
-}
-
-void QueuePair::end(const Error& cause, LinkEvent event) {
+void QueuePair::end(const Error& cause, std::optional<LinkEvent> event) {
   if (state_ == State::kDown || state_ == State::kLeaving) return;
   const bool was_up = state_ == State::kOpen || state_ == State::kDraining;
+  const bool is_refused = state_ == State::kResolving || state_ == State::kConnecting;
   // Work that is done shall not be called flushed. In a child all this is its parent's.
   if (was_up && !born_.elsewhere()) {
     collect();
     cm_.disconnect();
   }
   cause_ = cause;
-  ending_ = event;
+  ending_ = event.value_or(is_refused ? LinkEvent::kRefused : LinkEvent::kDisconnected);
   refuses_ = !was_up;
-  if (!begin_leaving()) finish_end();
-}
-
-// A shared Receive that the device has taken for this queue pair comes back by a completion, or is
-// lost with the queue pair. True: it has to be waited for.
-bool QueuePair::begin_leaving() {
-  if (queues_.pool() == nullptr || born_.elsewhere() || queues_.queue_pair() == nullptr) {
-    return false;
-  }
   // Before the answer nothing can have come.
-  const bool was_answered = state_ != State::kAccepting;
-  Device& device = queues_.device();
-  if (!queues_.stop() || !was_answered || !device.tells_last_receive() || device.is_lost()) {
-    return false;
-  }
-  device.take_events();
-  if (queues_.events().has_last_receive()) return false;
+  if (!queues_.stop_for_last_receive(state_ != State::kAccepting)) return finish_end();
   state_ = State::kLeaving;
   shard_.reactor->set_deadline(*this, posix::Reactor::now() + kLeaveMax);
   shard_.reactor->wake();  // which arms the timer
-  return true;
 }
 
 void QueuePair::finish_end() {
   state_ = State::kDown;
   shard_.reactor->set_deadline(*this, std::nullopt);
-  destroy_queue();
+  queues_.disarm();
+  // Windows first: rxe waits 50 s for those that are bound to a queue pair when it is destroyed.
+  work_->memory.free_windows();
+  collect();
+  queues_.destroy();  // no memory is touched any more
+  collect();
+  work_->flush();
   if (refuses_) cm_.release();  // tells a peer that waits; what has ended by itself needs no more
-  tell(ending_);
+  news.report(ending_);
   std::erase(shard_.all, this);
 }
 
-// Destroys the queue pair. Afterwards no memory is touched any more, and nothing is left to
-// complete.
-void QueuePair::destroy_queue() {
-  queues_.disarm();
-  // Windows first: rxe waits 50 s for those that are bound to a queue pair when it is destroyed.
-  memory_->free_windows();
-  collect();
-  queues_.destroy();
-  collect();
-  sends_->flush();
-  receives_->flush();
-  memory_->revoke_all();
-}
-
-void QueuePair::wait_for_copies() {
-  const Instant end = posix::Reactor::now() + kDestroyMax;
-  while (sends_->copies_under_way() > 0 && !broken_ && posix::Reactor::now() < end) {
-    ready_.clear();
-    collect();
-    shard_.yielding.yield();
-  }
-}
-
-void QueuePair::wait_for_last_receive() {
-  if (state_ != State::kLeaving && !begin_leaving()) return;
-  const Instant end = posix::Reactor::now() + kDestroyMax;
-  while (!queues_.events().has_last_receive() && posix::Reactor::now() < end) {
-    queues_.device().take_events();
-    shard_.yielding.yield();
-  }
-}
-
 QueuePair::~QueuePair() {
-  if (is_to_visit) std::erase(shard_.to_visit, this);
-  if (in_news) std::erase(shard_.news, this);
-  is_to_visit = in_news = true;  // what happens from here on puts it nowhere
-  listener_ = nullptr;
+  visit.close();
+  news.close();
   if (born_.elsewhere()) {  // all that it holds is its parent's
     std::erase(shard_.all, this);
     return;
   }
-  if (state_ == State::kOpen && sends_->copies_under_way() > 0) disconnect();
-  if (state_ == State::kDraining) wait_for_copies();
+  if (state_ == State::kOpen && work_->sends.copies_under_way() > 0) disconnect();
+  const Instant end = posix::Reactor::now() + kDestroyMax;
+  while (state_ == State::kDraining && work_->sends.copies_under_way() > 0 && !broken_ &&
+         posix::Reactor::now() < end) {
+    work_->ready.clear();
+    collect();
+    shard_.yielding.yield();
+  }
   if (state_ == State::kDown) return;
   shard_.reactor->set_deadline(*this, std::nullopt);
   queues_.disarm();
   if (state_ == State::kOpen || state_ == State::kDraining) cm_.disconnect();
   if (queues_.pool() != nullptr) {
-    wait_for_last_receive();
+    if (state_ == State::kLeaving || queues_.stop_for_last_receive(state_ != State::kAccepting)) {
+      queues_.wait_for_last_receive(shard_.yielding, kDestroyMax);
+    }
     state_ = State::kLeaving;         // what comes now begins nothing
     (void)queues_.pool()->collect();  // a device's library may forget what it has for a queue pair
   }
-  if (memory_) memory_->free_windows();
+  if (work_) work_->memory.free_windows();
   queues_.destroy();
   if (queues_.pool() != nullptr) (void)queues_.pool()->collect();
   shard_.reactor->set_deadline(*this, std::nullopt);
@@ -414,13 +348,13 @@ QueuePair::~QueuePair() {
 }
 
 Error QueuePair::exposure_failure() const noexcept {
-  return {Errc::kNoResources, sends_->exposure_failure(), kRegisteringMemory};
+  return {Errc::kNoResources, work_->sends.exposure_failure(), kRegisteringMemory};
 }
 
 Counters QueuePair::counters() const noexcept {
   Counters result = counters_;
-  result.registrations += memory_->registrations() + sends_->registrations();
-  result.bytes_copied += memory_->bytes_copied();
+  result.registrations += work_->memory.registrations() + work_->sends.registrations();
+  result.bytes_copied += work_->memory.bytes_copied();
   return result;
 }
 

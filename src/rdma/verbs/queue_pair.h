@@ -1,5 +1,5 @@
 // One connection: its state from the set-up to the end, over the device's queues (DeviceQueues),
-// the work in them (SendQueue, ReceiveQueue), its memory and the connection manager (CmConnection).
+// the work in them (DeviceWork) and the connection manager (CmConnection).
 #ifndef RPCRDMA_RDMA_VERBS_QUEUE_PAIR_H_
 #define RPCRDMA_RDMA_VERBS_QUEUE_PAIR_H_
 
@@ -10,14 +10,12 @@
 #include <span>
 #include <string>
 
-#include "base/ring.h"
+#include "rdma/news.h"
 #include "rdma/verbs/cm_connection.h"
 #include "rdma/verbs/device_queues.h"
+#include "rdma/verbs/device_work.h"
 #include "rdma/verbs/listener.h"
-#include "rdma/verbs/memory.h"
 #include "rdma/verbs/receive_pool.h"
-#include "rdma/verbs/receive_queue.h"
-#include "rdma/verbs/send_queue.h"
 #include "rdma/verbs/shard.h"
 
 namespace rpcrdma::rdma::verbs {
@@ -44,7 +42,7 @@ class QueuePair final : public rdma::QueuePair,
   const Capabilities& capabilities() const noexcept override { return capabilities_; }
   Expected<RegionId, Error> attach(MutableBytes memory) override;
   Expected<RegionId, Error> attach_read_only(Bytes memory) override;
-  void detach(RegionId region) override { memory_->detach(region); }
+  void detach(RegionId region) override { work_->memory.detach(region); }
   Bytes peer_private_data() const noexcept override { return cm_.peer_private_data(); }
   std::string_view peer_address() const noexcept override { return cm_.peer_address(); }
   Expected<void, Error> post(std::span<work::Request> batch) override;
@@ -54,7 +52,7 @@ class QueuePair final : public rdma::QueuePair,
   std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override;
   bool set_ready_listener(NewsListener& listener) noexcept override {
-    listener_ = &listener;
+    news.set_listener(listener);
     return true;
   }
   Error cause() const noexcept override { return cause_; }
@@ -65,10 +63,10 @@ class QueuePair final : public rdma::QueuePair,
   // Moves on what waits for no event; arms the completion queue. Needed after an event or a call of
   // another function alone: that puts this into Shard::to_visit.
   void progress();
-  bool is_to_visit = false;  // is in Shard::to_visit
-  bool in_news = false;      // is in Shard::news
+  Listing<QueuePair> visit;
+  News<QueuePair> news;
   // Completions or events that are there to be polled.
-  bool has_news() const noexcept { return !ready_.empty() || !events_.empty(); }
+  bool has_news() const noexcept { return !work_->ready.empty() || news.has_event(); }
   // Looks for completions; true if there are any.
   bool look();
 
@@ -87,41 +85,25 @@ class QueuePair final : public rdma::QueuePair,
   QueuePair(Shard& shard, std::string peer_address, Bytes private_data);
   enum class Side : std::uint8_t { kActive, kPassive };
   Expected<void, Error> open(Side side);
-  void want_visit();
-  void note_news();
-  void tell(LinkEvent event);
   void move_on();
   void handle_completion_event() noexcept override;
   void handle_cm(CmEvent& event) override;
-  void handle_ready(std::uint32_t /*events*/) override {}
   void handle_deadline() override;
-  void begin_connecting();
   void answer();
   void opened(const CmEvent& event);
   void notice_first_message();
 
   void collect();
-  void take(const ibv_wc& completion);
   void take_pooled(std::uint32_t number, const ibv_wc& completion) override;
   void note_failure(const ibv_wc& completion);
   void fail(const Error& cause);
   void give_up_soon();
-  void end(const Error& cause);
-  void end(const Error& cause, LinkEvent event);
-  bool begin_leaving();
+  void end(const Error& cause, std::optional<LinkEvent> event = std::nullopt);
   void finish_end();
-  void destroy_queue();
-  void wait_for_last_receive();
-  void wait_for_copies();
 
-  Expected<void, Error> check(std::span<const work::Request> batch);
   bool make_room(std::size_t receives, std::size_t others);
   void note_posted(std::optional<int> failure);
 
-  bool is_setting_up() const noexcept {
-    return state_ == State::kResolving || state_ == State::kConnecting ||
-           state_ == State::kAccepting || state_ == State::kAnswered;
-  }
   // The cause of the end is known: no later failure replaces it.
   bool is_decided() const noexcept {
     return broken_ || state_ == State::kDown || state_ == State::kLeaving;
@@ -137,19 +119,13 @@ class QueuePair final : public rdma::QueuePair,
   bool flushed_ = false;  // the device gave work up; the reason may follow
   LinkEvent ending_{};    // the event that is reported at the end
   bool refuses_ = false;  // it ends before it was open
-  NewsListener* listener_ = nullptr;
   Error cause_{Errc::kClosed, 0, ""};
-  Ring<LinkEvent> events_{4};
-  Ring<Completion> ready_;
   Capabilities capabilities_{};
   Counters counters_;
-  // The order matters, since each needs those before it until it is destroyed. The pointers are
-  // null until open() has succeeded.
+  // The order matters, since each needs those before it until it is destroyed.
   CmConnection cm_;
   DeviceQueues queues_;
-  std::unique_ptr<Memory> memory_;
-  std::unique_ptr<SendQueue> sends_;
-  std::unique_ptr<ReceiveQueue> receives_;
+  std::unique_ptr<DeviceWork> work_;  // null until open() has succeeded
 };
 
 }  // namespace rpcrdma::rdma::verbs

@@ -12,19 +12,13 @@ constexpr std::chrono::milliseconds kReasonMax{500};
 }  // namespace
 
 void QueuePair::collect() {
-  if (queues_.poll([this](const ibv_wc& completion) { take(completion); })) shard_.moved = true;
-}
-
-void QueuePair::take(const ibv_wc& completion) {
-  if ((completion.wr_id & kOfReceive) != 0) {
-    receives_->complete(completion.wr_id & ~kOfReceive, completion);
-  } else {
-    ++counters_.completions;
-    sends_->complete(completion.wr_id, status_of(completion.status));
-  }
-  note_news();  // also for work that reports nothing: there is room again
-  if (sends_->bindings() > 0) want_visit();
-  if (completion.status != IBV_WC_SUCCESS) note_failure(completion);
+  const bool found = queues_.poll([this](const ibv_wc& completion) {
+    work_->complete(completion);
+    news.report();  // also for work that reports nothing: there is room again
+    if (work_->sends.bindings() > 0) visit.add();
+    if (completion.status != IBV_WC_SUCCESS) note_failure(completion);
+  });
+  if (found) shard_.moved = true;
 }
 
 // A device may have no event for the end of a connection but this one, so that it begins here.
@@ -38,7 +32,7 @@ void QueuePair::note_failure(const ibv_wc& completion) {
 void QueuePair::fail(const Error& cause) {
   broken_ = true;
   cause_ = cause;
-  want_visit();
+  visit.add();
   shard_.reactor->wake();
 }
 
@@ -46,7 +40,7 @@ void QueuePair::fail(const Error& cause) {
 // comes.
 void QueuePair::give_up_soon() {
   flushed_ = true;
-  want_visit();
+  visit.add();
   shard_.reactor->set_deadline(*this, posix::Reactor::now() + kReasonMax);
   shard_.reactor->wake();  // which arms the timer
 }
@@ -56,13 +50,13 @@ void QueuePair::take_pooled(std::uint32_t number, const ibv_wc& completion) {
     (void)queues_.pool()->give_back({&number, 1});
     return note_failure(completion);
   }
-  if (!receives_->take(number, completion)) {
+  if (!work_->receives.take(number, completion)) {
     // With Receives of its own the device would have refused the message.
     if (is_decided()) return;
     (void)queues_.stop();  // now, so that it takes no more of what others wait for
-    return fail({Errc::kProtocol, 0, receives_->refusal()});
+    return fail({Errc::kProtocol, 0, work_->receives.refusal()});
   }
-  note_news();
+  news.report();
   // Another connection's turn may have found it: the user is to hear of the connection first.
   if (state_ == State::kAnswered) notice_first_message();
 }

@@ -6,7 +6,6 @@
 #include <variant>
 
 #include "base/copy.h"
-#include "rdma/verbs/request_check.h"
 
 namespace rpcrdma::rdma::verbs {
 namespace {
