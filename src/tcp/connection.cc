@@ -87,7 +87,7 @@ class Vector {
 
 }  // namespace
 
-std::string Connection::peer_of(int fd) {
+std::string peer_of(int fd) {
   posix::Address address;
   address.size = sizeof(address.storage);
   if (getpeername(fd, address.pointer(), &address.size) != 0) return {};
@@ -142,9 +142,8 @@ Connection::Connection(posix::Reactor& reactor, posix::Fd socket, Memory& memory
       peer_address_(std::move(peer_address)),
       is_local_(is_unix_socket(socket_.value())),
       reader_(memory, options.record),
-      outgoing_(options.messages_unsent_max),
-      record_clock_(options.record_timeout, options.record_rate_min),
-      sending_(options.stall_timeout, options.record_rate_min) {}
+      outgoing_(options.messages_unsent_max, options.stall_timeout, options.record_rate_min),
+      record_clock_(options.record_timeout, options.record_rate_min) {}
 
 Connection::~Connection() {
   if (shut_down_) discard();  // the last chance to leave nothing unread
@@ -164,7 +163,9 @@ void Connection::handle_ready(std::uint32_t events) {
   }
   if (!connected_) {
     if ((events & EPOLLOUT) == 0) return;
-    handle_connected();
+    connected_ = true;
+    timed_ = false;
+    reactor_.set_deadline(*this, std::nullopt);
   }
   if ((events & EPOLLRDHUP) != 0) hung_up_ = true;
   if ((events & (EPOLLIN | EPOLLRDHUP)) != 0) {
@@ -174,12 +175,6 @@ void Connection::handle_ready(std::uint32_t events) {
   if ((events & EPOLLOUT) != 0) writable_ = true;
   if (shut_down_) return discard();
   if ((events & EPOLLOUT) != 0) flush();
-}
-
-void Connection::handle_connected() {
-  connected_ = true;
-  timed_ = false;
-  reactor_.set_deadline(*this, std::nullopt);
 }
 
 // --- Receiving ---------------------------------------------------------------------------------
@@ -236,7 +231,8 @@ bool Connection::read_some() {
     return true;
   }
   if (size == 0) {
-    handle_end_of_stream();
+    peer_finished_ = true;
+    if (!reader_.at_start()) end({EndKind::kLost, 0});
   } else if (!would_block()) {
     end({EndKind::kLost, errno});
   } else if (errno != EINTR) {
@@ -266,11 +262,6 @@ void Connection::note_progress() {
   trickle_ = 0;
 }
 
-void Connection::handle_end_of_stream() {
-  peer_finished_ = true;
-  if (!reader_.at_start()) end({EndKind::kLost, 0});
-}
-
 // --- Sending -----------------------------------------------------------------------------------
 
 bool Connection::send(std::span<const Bytes> runs) {
@@ -278,39 +269,23 @@ bool Connection::send(std::span<const Bytes> runs) {
   for (const Bytes run : runs) size += run.size();
   if (size > kFragmentSizeMax) return false;
   if (ended() || shut_down_) {
-    ++settled_;
+    outgoing_.settle();
     return true;
   }
-  Outgoing& outgoing = outgoing_.extend();
-  outgoing.mark = mark_of(size);
-  outgoing.size = kMarkSize + size;
-  const bool fits = outgoing.runs.assign(runs);
-  RPCRDMA_ASSERT(fits, "a message of more runs than kRunsMax");
-  bytes_unsent_ += outgoing.size;
+  outgoing_.push(runs, size);
   return true;
 }
 
 void Connection::flush() {
   while (writable_ && !ended() && !outgoing_.empty()) {
     Vector vector;
-    std::size_t skip = first_sent_;
-    const auto add = [&](Bytes bytes) {
-      const std::size_t skipped = std::min(skip, bytes.size());
-      skip -= skipped;
-      return bytes.size() == skipped || vector.add(bytes.subspan(skipped));
-    };
-    bool fits = true;
-    for (std::size_t i = 0; i < outgoing_.size() && fits; ++i) {
-      const Outgoing& outgoing = outgoing_.at(i);
-      fits = add(outgoing.mark);
-      for (std::size_t run = 0; run < outgoing.runs.size() && fits; ++run) {
-        fits = add(outgoing.runs[run]);
-      }
-    }
+    outgoing_.for_each_unsent([&vector](Bytes bytes) { return vector.add(bytes); });
     msghdr message = vector.header();
     const ssize_t size = ::sendmsg(socket_.value(), &message, MSG_NOSIGNAL);
     if (size >= 0) {
-      handle_sent(static_cast<std::size_t>(size));
+      bytes_sent_ += static_cast<std::size_t>(size);
+      outgoing_.take(static_cast<std::size_t>(size));
+      if (timed_) progress_ = posix::Reactor::now();
     } else if (!would_block()) {
       end({EndKind::kLost, errno});
     } else if (errno != EINTR) {
@@ -319,18 +294,6 @@ void Connection::flush() {
   }
   if (finishing_) shut_down();
   watch_progress();
-}
-
-void Connection::handle_sent(std::size_t size) {
-  bytes_sent_ += size;
-  bytes_unsent_ -= size;
-  if (timed_) progress_ = posix::Reactor::now();
-  first_sent_ += size;
-  while (!outgoing_.empty() && first_sent_ >= outgoing_.front().size) {
-    first_sent_ -= outgoing_.front().size;
-    outgoing_.drop();
-    ++settled_;
-  }
 }
 
 // --- The end -----------------------------------------------------------------------------------
@@ -393,7 +356,7 @@ bool Connection::is_stalled() const noexcept {
 
 void Connection::watch_progress() {
   watch_record();
-  watch_sending();
+  outgoing_.watch(posix::Reactor::now);
   if (timed_ || ended() || !is_stalled()) return;
   progress_ = posix::Reactor::now();
   set_deadline();
@@ -411,23 +374,11 @@ void Connection::watch_record() {
   if (timed_ && record_clock_.deadline() < deadline_) set_deadline();
 }
 
-// Each byte that the peer takes is progress, so that it could keep a reply for as long as it likes.
-void Connection::watch_sending() {
-  if (sending_size_ > 0 && settled_ >= sending_end_) {
-    sending_.end(sending_size_, posix::Reactor::now());
-    sending_size_ = 0;
-  }
-  if (sending_size_ > 0 || outgoing_.empty()) return;
-  sending_size_ = bytes_unsent_;
-  sending_end_ = settled_ + outgoing_.size();
-  sending_.begin(sending_size_, posix::Reactor::now());
-}
-
 void Connection::set_deadline() {
   timed_ = true;
   deadline_ = progress_ + options_.stall_timeout;
   if (record_clock_.runs()) deadline_ = std::min(deadline_, record_clock_.deadline());
-  if (const auto end = sending_.deadline()) deadline_ = std::min(deadline_, *end);
+  if (const auto end = outgoing_.deadline()) deadline_ = std::min(deadline_, *end);
   reactor_.set_deadline(*this, deadline_);
 }
 
@@ -443,7 +394,7 @@ void Connection::handle_deadline() {
     late_ = is_over && !reader_.at_start();
     return;
   }
-  if (is_over || sending_.is_late(now)) return end({EndKind::kStalled, 0});
+  if (is_over || outgoing_.is_late(now)) return end({EndKind::kStalled, 0});
   if (record_clock_.runs() && record_clock_.deadline() <= now) return end({EndKind::kSlow, 0});
   set_deadline();
 }
@@ -453,9 +404,7 @@ void Connection::end(const End& why) {
   end_ = why;
   if (socket_) reactor_.unwatch(socket_.value(), *this);
   socket_.close();
-  settled_ += outgoing_.size();
   outgoing_.clear();
-  bytes_unsent_ = first_sent_ = 0;
 }
 
 }  // namespace rpcrdma::tcp

@@ -13,15 +13,13 @@
 #include <string>
 #include <string_view>
 
-#include "base/bounded_vector.h"
-#include "base/drain_watch.h"
-#include "base/ring.h"
 #include "posix/address.h"
 #include "posix/fd.h"
 #include "posix/reactor.h"
 #include "tcp/memory.h"
 #include "tcp/record.h"
 #include "tcp/record_clock.h"
+#include "tcp/send_queue.h"
 
 namespace rpcrdma::tcp {
 
@@ -68,10 +66,12 @@ class NewsListener {
   ~NewsListener() = default;
 };
 
+// Returns what Connection::peer_address() will be of a socket that no connection owns yet.
+std::string peer_of(int fd);
+
 class Connection final : private posix::Watched {
  public:
-  // Runs of bytes in one message at most: a reply of kBulkItemsMax items, and what is between them.
-  static constexpr std::size_t kRunsMax = 20;
+  static constexpr std::size_t kRunsMax = SendQueue::kRunsMax;
 
   // Takes over a connected stream socket, and makes it non-blocking. The reactor and the memory
   // must outlive the connection.
@@ -106,8 +106,8 @@ class Connection final : private posix::Watched {
   [[nodiscard]] bool send(std::span<const Bytes> runs);
   void flush();
   // Messages, of all that were handed over since the start, whose bytes are not needed any more.
-  std::uint64_t settled() const noexcept { return settled_; }
-  std::size_t bytes_unsent() const noexcept { return bytes_unsent_; }
+  std::uint64_t settled() const noexcept { return outgoing_.settled(); }
+  std::size_t bytes_unsent() const noexcept { return outgoing_.bytes_unsent(); }
 
   bool connected() const noexcept { return connected_; }  // also when it has ended since
   // Receives nothing more; what was handed over goes out before the connection is closed, unless it
@@ -131,8 +131,6 @@ class Connection final : private posix::Watched {
 
   // "ADDR:PORT"; over a Unix socket the path (connect()), or "local (user UID, process PID)".
   std::string_view peer_address() const noexcept { return peer_address_; }
-  // Does the same for a socket that no connection owns yet.
-  static std::string peer_of(int fd);
   std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
   std::uint64_t bytes_received() const noexcept { return bytes_received_; }
 
@@ -140,29 +138,20 @@ class Connection final : private posix::Watched {
   static constexpr std::size_t kStagingSize = 4096;  // bytes
   // A record that is not complete must grow by so much within each stall_timeout.
   static constexpr std::size_t kProgressMin = 16U << 10U;  // bytes
-  struct Outgoing {
-    RecordMark mark;
-    BoundedVector<Bytes, kRunsMax> runs;
-    std::size_t size;  // bytes, with the mark
-  };
 
   Connection(posix::Reactor& reactor, posix::Fd socket, Memory& memory,
              const ConnectionOptions& options, std::string peer_address);
   bool watch();
-  void handle_connected();
   void handle_ready(std::uint32_t events) override;
   void handle_deadline() override;
   bool take_staged();
   bool read_some();
   void handle_read(std::size_t size, std::size_t placed_max);
   void note_progress();
-  void handle_end_of_stream();
-  void handle_sent(std::size_t size);
   void discard();
   void shut_down();
   void watch_progress();
   void watch_record();
-  void watch_sending();
   void set_deadline();
   bool awaits_bytes() const noexcept;
   bool is_stalled() const noexcept;
@@ -179,10 +168,7 @@ class Connection final : private posix::Watched {
   std::array<std::byte, kStagingSize> staging_;
   std::size_t staged_begin_ = 0, staged_end_ = 0;
 
-  Ring<Outgoing> outgoing_;
-  std::size_t first_sent_ = 0;  // bytes of the first one that have gone
-  std::size_t bytes_unsent_ = 0;
-  std::uint64_t settled_ = 0;
+  SendQueue outgoing_;
   std::uint64_t bytes_sent_ = 0, bytes_received_ = 0;
 
   // The reactor tells changes only; these are true until the socket says that it would block.
@@ -198,9 +184,6 @@ class Connection final : private posix::Watched {
   bool late_ = false;        // the deadline has passed; what can be read decides
   std::size_t trickle_ = 0;  // bytes that have come since
   RecordClock record_clock_;
-  DrainWatch sending_;             // of all that was unsent at a time, as if it were one message
-  std::size_t sending_size_ = 0;   // its bytes; 0: nothing is watched
-  std::uint64_t sending_end_ = 0;  // settled_, when it has gone
   End end_;
 };
 

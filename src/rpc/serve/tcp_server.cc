@@ -121,7 +121,7 @@ void TcpServer::accept_connections(Instant now) {
 
 // Deals a connection to the shards in turn.
 void TcpServer::deal(posix::Fd socket, Instant now) {
-  const std::string peer = tcp::Connection::peer_of(socket.value());
+  const std::string peer = tcp::peer_of(socket.value());
   ShardInbox& next = shared_.state.deal_tcp();
   const bool is_own = &next == &shared_.inbox;
   // The connection that makes room must not count any more when the next one is admitted.
@@ -134,14 +134,14 @@ void TcpServer::deal(posix::Fd socket, Instant now) {
 }
 
 void TcpServer::accept(posix::Fd socket, Instant now) {
-  const std::string peer = tcp::Connection::peer_of(socket.value());
+  const std::string peer = tcp::peer_of(socket.value());
   if (draining_) return log_.drop(peer, kTcp, is_stopping(peer));
   if (const auto obstacle = make_room(peer, now)) return log_.drop(peer, kTcp, *obstacle);
   open(std::move(socket), now);
 }
 
 void TcpServer::drop(const posix::Fd& socket) {
-  const std::string peer = tcp::Connection::peer_of(socket.value());
+  const std::string peer = tcp::peer_of(socket.value());
   log_.drop(peer, kTcp, is_stopping(peer));
 }
 
