@@ -104,18 +104,18 @@ std::string_view Server::address() const noexcept {
   return shards_->first().address();
 }
 std::string_view Server::provider_name() const noexcept {
-  const rdma::Provider* const provider = shards_->first().provider();
+  const rdma::Provider* const provider = shards_->first().loop().provider();
   return provider != nullptr ? provider->name() : "tcp";
 }
 
 void Server::run() {
-  for (progress(); !drained(); progress()) shards_->first().wait();
+  for (progress(); !drained(); progress()) shards_->first().loop().wait();
 }
 void Server::stop() noexcept {
   shards_->stop();
 }
 int Server::wait_fd() const noexcept {
-  return shards_->first().wait_fd();
+  return shards_->first().loop().wait_fd();
 }
 void Server::progress() {
   shards_->progress();

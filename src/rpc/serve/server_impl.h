@@ -53,9 +53,8 @@ class ServerImpl final : public rpc::Mailbox {
   Expected<void, Error> register_read_only(Bytes memory);
   Expected<void, Error> adopt(int descriptor);
   void progress();
-  void wait() { loop_.wait(); }
-  int wait_fd() const noexcept { return loop_.wait_fd(); }
-  void wake() noexcept { loop_.wake(); }
+  rpc::ServerLoop& loop() noexcept { return loop_; }
+  const rpc::ServerLoop& loop() const noexcept { return loop_; }
   void stop() noexcept;
   bool drained() const noexcept;
   bool stopping() const noexcept { return stop_requested_.load(std::memory_order_acquire); }
@@ -75,7 +74,6 @@ class ServerImpl final : public rpc::Mailbox {
     disconnected_.set(caller, disconnected);
   }
 
-  rdma::Provider* provider() const noexcept { return loop_.provider(); }  // null: none
   std::string_view address() const noexcept { return address_; }
   // For its own thread; others ask the board.
   rpc::ShardFigures figures() const;

@@ -40,10 +40,10 @@ ShardGroup::ShardGroup(std::unique_ptr<rdma::Provider> owned, rdma::Provider* pr
   }
   if (shards_.size() == 1) return;
   state_.cache.wake_by([this] {
-    for (const auto& shard : shards_) shard->impl->wake();
+    for (const auto& shard : shards_) shard->impl->loop().wake();
   });
   // The first shard may wait for just that, when its listeners have failed.
-  state_.log.when_empty([this] { first().wake(); });
+  state_.log.when_empty([this] { first().loop().wake(); });
 }
 
 // The first shard goes last, since the others may still give something back to it.
@@ -51,7 +51,7 @@ ShardGroup::~ShardGroup() {
   quits_ = true;
   for (const auto& shard : shards_) {
     if (!shard->thread.joinable()) continue;
-    shard->impl->wake();
+    shard->impl->loop().wake();
     shard->thread.join();
   }
   while (!shards_.empty()) shards_.pop_back();
@@ -68,10 +68,10 @@ Expected<void, Error> ShardGroup::expect_still(std::string_view operation) const
 
 // Gives each other shard a provider like that of the first.
 Expected<void, Error> ShardGroup::share_provider() {
-  rdma::Provider& provider = *first().provider();
+  rdma::Provider& provider = *first().loop().provider();
   for (std::size_t i = 1; i < shards_.size(); ++i) {
     ServerImpl& impl = *shards_[i]->impl;
-    if (impl.provider() != nullptr) continue;
+    if (impl.loop().provider() != nullptr) continue;
     auto made = provider.make_shard();
     if (!made) return Unexpected<Error>(to_error(made.error(), "opening a shard", provider.name()));
     if (!*made) {
@@ -91,7 +91,7 @@ Expected<std::string, Error> ShardGroup::listen_with_provider(const std::string&
 
 // Listens with the provider that is there, or makes one for this address.
 Expected<std::string, Error> ShardGroup::listen_rdma(const std::string& address) {
-  if (first().provider() != nullptr) return listen_with_provider(address);
+  if (first().loop().provider() != nullptr) return listen_with_provider(address);
   auto provider = make_provider(options(), address);
   if (!provider) return Unexpected<Error>(provider.error());
   if (auto set = first().set_provider(std::move(*provider)); !set) {
@@ -155,7 +155,7 @@ Expected<void, Error> ShardGroup::accept_flavor(AuthFlavor flavor, ServerAuth& a
 Expected<void, Error> ShardGroup::secure(const gss::ServerSecurity& security) {
   // Real providers have one clock, which any thread may ask; a simulated one has one thread.
   auto made = ServerSecurity::make(security, [this] {
-    rdma::Provider* const provider = first().provider();
+    rdma::Provider* const provider = first().loop().provider();
     return provider != nullptr ? provider->now() : posix::Reactor::now();
   });
   if (!made) return Unexpected<Error>(made.error());
@@ -212,10 +212,10 @@ void ShardGroup::start() {
 
 void ShardGroup::run(Shard& shard) {
   ServerImpl& impl = *shard.impl;
-  for (impl.progress(); !quits_ && !impl.drained(); impl.progress()) impl.wait();
+  for (impl.progress(); !quits_ && !impl.drained(); impl.progress()) impl.loop().wait();
   impl.close_inbox();
   shard.runs.store(false, std::memory_order_release);
-  first().wake();
+  first().loop().wake();
 }
 
 void ShardGroup::progress() {
@@ -251,7 +251,7 @@ ShardFigures ShardGroup::figures() {
       continue;
     }
     shard->impl->board().ask();
-    shard->impl->wake();
+    shard->impl->loop().wake();
     asked.push_back(shard.get());
   }
   const auto end = std::chrono::steady_clock::now() + kPatience;
