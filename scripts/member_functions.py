@@ -1,8 +1,8 @@
 """Counts the member functions of C++ classes, for scripts/tidy.py.
 
-It reads our own style, formatted by clang-format; it is no parser of C++. Left out are constructors, destructors,
-operators, functions that override, deleted and defaulted ones, friends, and accessors: const or static functions that
-are defined by one return in the class.
+It reads our own style, formatted by clang-format; it is no parser of C++. It counts what a reader of the class has to
+know: overrides and accessors, too. Left out are constructors, destructors, operators, deleted and defaulted functions,
+and friends.
 """
 import re
 
@@ -26,17 +26,16 @@ def closing(text, opening):
 
 
 def statements(body):
-    """(declaration, its body or None) of each member; a body is what stands in braces behind it."""
+    """The declaration of each member, without the body that stands in braces behind it."""
     start = at = 0
     while at < len(body):
         if body[at] == ";":
-            yield body[start:at], None
+            yield body[start:at]
             start = at + 1
         elif body[at] == "{":
-            end = closing(body, at)
-            yield body[start:at], body[at + 1:end]
-            at = end
-            start = end + 1
+            yield body[start:at]
+            at = closing(body, at)
+            start = at + 1
         elif body[at] == ":" and re.search(r"\b(public|private|protected)\s*$", body[start:at]):
             start = at + 1
         at += 1
@@ -51,7 +50,7 @@ def without_templates(text):
         text = shorter
 
 
-def is_counted(name, declaration, body):
+def is_counted(name, declaration):
     text = " ".join(without_templates(re.sub(r"\[\[.*?\]\]", "", declaration)).split())
     text = re.sub(r"^(template )+", "", text)
     if "(" not in text or re.match(r"(using|friend|typedef|static_assert|enum|struct|class|union)\b", text):
@@ -59,14 +58,7 @@ def is_counted(name, declaration, body):
     before = text.partition("(")[0].strip()
     if "=" in before or "operator" in before or before.split()[-1].lstrip("~") == name:
         return False
-    if re.search(r"\b(override|final)\b|= ?(delete|default)", text):
-        return False
-    if body is not None:
-        one_return = re.fullmatch(r"\s*return [^;{]*;\s*", body)
-        constant = re.search(r"\)[^()]*\bconst\b", text) or re.match(r"(static|constexpr)\b", text)
-        if one_return and constant:
-            return False
-    return True
+    return not re.search(r"= ?(delete|default)", text)
 
 
 def classes(text):
@@ -77,5 +69,5 @@ def classes(text):
             continue
         body = code[match.end():closing(code, match.end() - 1)]
         name = match.group(1)
-        count = sum(is_counted(name, declaration, inner) for declaration, inner in statements(body))
+        count = sum(is_counted(name, declaration) for declaration in statements(body))
         yield name, code[:match.start()].count("\n") + 1, count
