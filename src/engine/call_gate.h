@@ -15,13 +15,12 @@
 
 namespace rpcrdma::engine {
 
-// `profile`: null but in Profile::kRfc5666; given each time, since it is made after the gate.
 class CallGate {
  public:
-  using Profile5666 = rfc5666::ReadReplies;
-
-  CallGate(const Options& options, Shared& shared)
+  // `profile`: null but in Profile::kRfc5666.
+  CallGate(const Options& options, Shared& shared, rfc5666::ReadReplies* profile)
       : shared_(shared),
+        profile_(profile),
         credits_(options.credits, rfc5666::is_chosen(options)),
         waiting_(options.calls_max) {}
 
@@ -33,29 +32,29 @@ class CallGate {
 
   // The next Call that may go, which has spent its credit: while there are credits and, for each, a
   // Receive for its reply (RFC 8166 §3.3.1).
-  std::optional<std::uint16_t> pass(Profile5666* profile) {
+  std::optional<std::uint16_t> pass() {
     if (waiting_.empty() || !shared_.connected) return std::nullopt;
     const std::uint16_t slot = waiting_.front();
     const bool has_credit =
-        profile == nullptr ? credits_.available(held()) : profile->may_go(slot, credits_);
+        profile_ == nullptr ? credits_.available(held()) : profile_->may_go(slot, credits_);
     if (!has_credit || !shared_.receives.has_one_for_reply(credits_.unanswered())) {
       return std::nullopt;
     }
     waiting_.drop();
     credits_.spend();
-    if (profile != nullptr) profile->admitted(slot);
+    if (profile_ != nullptr) profile_->admitted(slot);
     return slot;
   }
   // Takes the credit of an answered Call back.
-  void answered(std::uint16_t slot, Profile5666* profile) {
-    if (profile != nullptr) profile->credit_returned(slot);
+  void answered(std::uint16_t slot) {
+    if (profile_ != nullptr) profile_->credit_returned(slot);
     credits_.give_back();
   }
   // Returns whether no Call can be sent any more, since `given_up` of them hold every credit.
-  bool is_stuck(std::uint32_t given_up, const Profile5666* profile) const noexcept {
+  bool is_stuck(std::uint32_t given_up) const noexcept {
     if (given_up == 0 || given_up < credits_.unanswered()) return false;
     const std::uint32_t held = shared_.option_credits.until_reply();
-    return profile == nullptr ? !credits_.available(held) : profile->is_stuck(credits_);
+    return profile_ == nullptr ? !credits_.available(held) : profile_->is_stuck(credits_);
   }
 
   // Takes the grant of a reply, which may also show that the peer has read our options.
@@ -69,6 +68,7 @@ class CallGate {
   std::uint32_t held() const noexcept { return shared_.option_credits.held(credits_.unanswered()); }
 
   Shared& shared_;
+  rfc5666::ReadReplies* const profile_;
   CreditsV1 credits_;
   Ring<std::uint16_t> waiting_;
 };

@@ -4,7 +4,6 @@
 
 #include "base/assert.h"
 #include "engine/call_chunks.h"
-#include "engine/rfc5666/profile.h"
 #include "engine/stream_parts.h"
 #include "rpcrdma/xdr.h"
 
@@ -13,15 +12,11 @@ Requester::Requester(const Options& options, Shared& shared, HeaderArena headers
     : options_(options),
       shared_(shared),
       headers_(headers),
-      gate_(options, shared),
+      profile_(rfc5666::ReadReplies::make_if_chosen(options_, shared, headers, *this)),
+      gate_(options, shared, profile_.get()),
       slots_(options.calls_max),
       xids_(options.calls_max),
-      offer_(options, shared) {
-  if (rfc5666::is_chosen(options)) {
-    rfc5666::ReadReplies::Host& self = *this;
-    profile_ = std::make_unique<rfc5666::ReadReplies>(options_, shared, headers, self);
-  }
-}
+      offer_(options, shared) {}
 
 // --- Commands ----------------------------------------------------------------------------------
 
@@ -138,15 +133,12 @@ bool Requester::take_short_reply(Instant now, ReceiveId receive, const Received&
 void Requester::handle_done(const Completion& done, const WorkName& name) {
   Slot& slot = slots_.posted_by(name);
   RPCRDMA_ASSERT(slots_.is_same_use(slot, name), "a completion for work that was not posted");
-  if (name.kind == WorkKind::kPull || name.kind == WorkKind::kDoneSend) {
-    profile_->handle_done(slot.index, done, name.kind);
-  } else {
-    RPCRDMA_ASSERT(slot.pending > 0, "a completion for work that was not posted");
-    --slot.pending;
-    if (name.kind == WorkKind::kExpose) handle_exposed(slot, done, name.part);
-    if (name.kind == WorkKind::kRevoke) slot.chunks->exposures.revoked(name.part);
-    if (slot.state == State::kSending && slot.pending == 0) slots_.make_ready(slot);
-  }
+  RPCRDMA_ASSERT(slot.pending > 0, "a completion for work that was not posted");
+  --slot.pending;
+  if (name.kind == WorkKind::kExpose) handle_exposed(slot, done, name.part);
+  if (name.kind == WorkKind::kRevoke) slot.chunks->exposures.revoked(name.part);
+  if (name.kind == WorkKind::kPull) profile_->handle_read(slot.index, done);
+  if (slot.state == State::kSending && slot.pending == 0) slots_.make_ready(slot);
   if (slot.state == State::kFencing) fence(slot);
 }
 
@@ -190,7 +182,7 @@ void Requester::time_out(Slot& slot) {
   fail(slot, CallError::kTimedOut);
   shared_.option_credits.stop_reserving();
   if (options_.inline_only || !shared_.connected) return;  // backward Calls end no connection
-  if (!is_silent && !gate_.is_stuck(count_given_up(slots_), profile_.get())) return;
+  if (!is_silent && !gate_.is_stuck(count_given_up(slots_))) return;
   shared_.given_up = is_silent ? GivenUp::kSilent : GivenUp::kNoCredits;
   shared_.disconnect = true;
 }
@@ -220,7 +212,7 @@ void Requester::poll_work(WorkRoom& room) {
 }
 
 void Requester::admit() {
-  while (const auto next = gate_.pass(profile_.get())) {
+  while (const auto next = gate_.pass()) {
     Slot& slot = slots_[*next];
     slot.spent = true;
     const bool has_chunks = slot.chunks != nullptr && slot.chunks->any();
@@ -236,9 +228,8 @@ bool Requester::emit(Slot& slot, WorkRoom& room) {
   if (slot.state == State::kExposing) {
     return slot.chunks->emit_exposures(slot, room, slot.pending);
   }
-  if (slot.state == State::kPulling && !profile_->emit_reads(slot.index, slot.generation, room)) {
+  if (slot.state == State::kPulling && !profile_->emit_reads(slot, room, slot.pending))
     return false;
-  }
   return slot.state != State::kFencing || emit_fencing(slot, room);
 }
 
@@ -331,7 +322,7 @@ void Requester::accept_reply(Instant now, Slot& slot, ReceiveId receive, const R
   }
   gate_.grant(message.credits);  // of a complete reply only
   slot.receive = receive;
-  if (rfc5666::owes_done(profile_.get(), slot.index)) {
+  if (profile_ != nullptr && profile_->owes_done(slot.index)) {
     slot.state = State::kPulling;  // within the call's time
     return slots_.make_ready(slot);
   }
@@ -347,8 +338,7 @@ void Requester::take_late_reply(Instant now, Slot& slot, const Received& message
   if (slot.state != State::kAbandoned) {
     return fence(slot);  // the peer may have invalidated the last handle that was to be revoked
   }
-  if (!rfc5666::owes_done(profile_.get(), slot.index)) return free_slot(slot);
-  profile_->silence(slot.index);
+  if (profile_ == nullptr || !profile_->silence(slot.index)) return free_slot(slot);
   start_fencing(now, slot);
 }
 
@@ -360,13 +350,14 @@ bool Requester::take_reply(Slot& slot, const Received& message) {
   } else if (!slot.chunks->take_results(lists.writes, profile_ != nullptr, shared_.counters)) {
     return false;
   }
-  const bool has_reads = !lists.reads.empty();
-  const bool is_written = size_of(lists.reply.view()) > 0;
-  if (has_reads && (profile_ == nullptr ||
-                    !profile_->take_read_chunks(slot.index, is_written, slot.chunks->results))) {
-    return false;
+  std::uint32_t pulled = 0;
+  if (!lists.reads.empty()) {
+    const bool is_written = size_of(lists.reply.view()) > 0;
+    if (profile_ == nullptr ||
+        !profile_->take_read_chunks(slot.index, is_written, slot.chunks->results, pulled)) {
+      return false;
+    }
   }
-  const std::uint32_t pulled = profile_ != nullptr ? profile_->in_reply_room(slot.index) : 0;
   const CallPlan* plan = slot.chunks != nullptr ? &slot.chunks->plan : nullptr;
   const auto place = place_reply(message, lists, plan, pulled);
   Counters& counters = shared_.counters;
@@ -384,7 +375,7 @@ bool Requester::take_reply(Slot& slot, const Received& message) {
 void Requester::answered(Slot& slot) {
   if (!slot.spent) return;
   slot.spent = false;
-  gate_.answered(slot.index, profile_.get());
+  gate_.answered(slot.index);
 }
 
 // The call ends with an error, once its memory is safe. The first cause is kept.
@@ -413,16 +404,12 @@ void Requester::start_fencing(Instant now, Slot& slot) {
 
 void Requester::fence(Slot& slot) {
   const bool has_handles = slot.chunks != nullptr;
-  if (!shared_.connected) {
-    if (has_handles) slot.chunks->exposures.lose();
-    if (profile_ != nullptr) profile_->forget_done(slot.index);
-  }
+  if (!shared_.connected && has_handles) slot.chunks->exposures.lose();
   if ((has_handles && slot.chunks->exposures.any_live()) ||
-      rfc5666::owes_done(profile_.get(), slot.index)) {
+      (profile_ != nullptr && profile_->owes_done(slot.index))) {
     return slots_.make_ready(slot);
   }
-  if (slot.pending > 0 || (profile_ != nullptr && profile_->pending(slot.index) > 0)) return;
-  finish(slot, slot.inline_part);
+  if (slot.pending == 0) finish(slot, slot.inline_part);
 }
 
 void Requester::complete_reading(std::uint16_t slot) {
@@ -434,8 +421,8 @@ void Requester::fail_reading(std::uint16_t slot) {
 }
 
 bool Requester::emit_fencing(Slot& slot, WorkRoom& room) {
-  if (rfc5666::owes_done(profile_.get(), slot.index) &&
-      !profile_->emit_done(slot.index, slot.generation, slot.xid, credits().requested(), room)) {
+  if (profile_ != nullptr &&
+      !profile_->emit_done(slot, slot.xid, credits().requested(), room, slot.pending)) {
     return false;
   }
   if (slot.chunks == nullptr) return true;

@@ -90,14 +90,14 @@ class Requester final : private rfc5666::ReadReplies::Host {
   const Options options_;
   Shared& shared_;
   HeaderArena headers_;
+  std::unique_ptr<rfc5666::ReadReplies> profile_;  // null but in Profile::kRfc5666
   CallGate gate_;
   SlotTable<Slot> slots_;
   PartPool<CallChunks> chunks_;
-  XidIndex xids_;                                  // of slots_
-  std::unique_ptr<rfc5666::ReadReplies> profile_;  // null but in Profile::kRfc5666
-  Instant now_{};                                  // may be early
-  std::uint32_t in_flight_ = 0;                    // started and not ended
-  std::optional<Instant> next_timeout_;            // no deadline is earlier
+  XidIndex xids_;                        // of slots_
+  Instant now_{};                        // may be early
+  std::uint32_t in_flight_ = 0;          // started and not ended
+  std::optional<Instant> next_timeout_;  // no deadline is earlier
   VersionOffer offer_;
 };
 

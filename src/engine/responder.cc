@@ -18,12 +18,8 @@ Responder::Responder(const Options& options, Shared& shared, HeaderArena headers
       recent_writes_(options.credits),
       waiting_(options.credits),
       peer_(options.peer_timeout),
-      results_(options.peer_timeout, options.pull_rate_min) {
-  if (rfc5666::is_chosen(options)) {
-    rfc5666::ExposedReplies::Host& self = *this;
-    profile_ = std::make_unique<rfc5666::ExposedReplies>(options_, shared, self, slots_.size());
-  }
-}
+      results_(options.peer_timeout, options.pull_rate_min),
+      profile_(rfc5666::ExposedReplies::make_if_chosen(options_, shared, *this, slots_.size())) {}
 
 // --- Commands ----------------------------------------------------------------------------------
 
@@ -187,11 +183,7 @@ void Responder::handle_done(const Completion& done, const WorkName& name) {
 }
 
 void Responder::handle_timeout(Instant now) {
-  if (profile_ != nullptr) {
-    const std::uint32_t expired = profile_->expire(now);
-    shared_.counters.timed_out += expired;
-    if (expired > 0) shared_.disconnect = true;  // which ends the peer's rights to the memory
-  }
+  if (profile_ != nullptr) profile_->handle_timeout(now);
   if (peer_.expired(now)) shared_.give_up(GivenUp::kUnserved);
   if (pulls_.is_late(now)) shared_.give_up(GivenUp::kSlowReads);
   if (results_.is_late(now)) shared_.give_up(GivenUp::kSlowReplies);

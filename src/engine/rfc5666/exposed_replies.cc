@@ -11,6 +11,13 @@ ExposedReplies::ExposedReplies(const Options& options, Shared& shared, Host& hos
                                std::size_t slots)
     : options_(options), shared_(shared), host_(host), replies_(slots), waiting_(slots) {}
 
+std::unique_ptr<ExposedReplies> ExposedReplies::make_if_chosen(const Options& options,
+                                                               Shared& shared, Host& host,
+                                                               std::size_t slots) {
+  if (!is_chosen(options)) return nullptr;
+  return std::make_unique<ExposedReplies>(options, shared, host, slots);
+}
+
 bool ExposedReplies::started(std::uint16_t slot, Xid xid, std::span<const Fragment> stream,
                              std::optional<std::size_t> reply_segments, ReplyPlan& plan) {
   if (exposed_replies_max(options_) == 0) return false;
@@ -133,19 +140,18 @@ void ExposedReplies::ended(std::uint16_t slot) {
   host_.resume(next);
 }
 
-std::uint32_t ExposedReplies::expire(Instant now) {
-  if (!next_deadline_ || *next_deadline_ > now) return 0;
+void ExposedReplies::handle_timeout(Instant now) {
+  if (!next_deadline_ || *next_deadline_ > now) return;
   next_deadline_.reset();
-  std::uint32_t expired = 0;
   for (const OneReply& reply : replies_) {
     if (reply.stage != Stage::kUnacknowledged) continue;
     if (reply.deadline <= now) {
-      ++expired;
+      ++shared_.counters.timed_out;
+      shared_.disconnect = true;
     } else if (!next_deadline_ || reply.deadline < *next_deadline_) {
       next_deadline_ = reply.deadline;
     }
   }
-  return expired;
 }
 
 void ExposedReplies::handle_disconnected() noexcept {

@@ -4,6 +4,7 @@
 #define RPCRDMA_ENGINE_RFC5666_EXPOSED_REPLIES_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -34,6 +35,9 @@ class ExposedReplies {
   };
 
   ExposedReplies(const Options& options, Shared& shared, Host& host, std::size_t slots);
+  // Returns null but in Profile::kRfc5666.
+  static std::unique_ptr<ExposedReplies> make_if_chosen(const Options& options, Shared& shared,
+                                                        Host& host, std::size_t slots);
 
   // Plans a reply by Read chunks. `reply_segments`: of the Reply chunk that the Call offered, which
   // comes back unused. False: there is no such way either. Else it waits while as many others are
@@ -55,8 +59,9 @@ class ExposedReplies {
   // The call is over, for whatever reason. Another reply may be exposed then.
   void ended(std::uint16_t slot);
 
-  // Returns how many replies have waited too long for their RDMA_DONE.
-  std::uint32_t expire(Instant now);
+  // Ends the connection, and so the peer's rights to the memory, when a reply has waited too long
+  // for its RDMA_DONE.
+  void handle_timeout(Instant now);
   std::optional<Instant> next_deadline() const noexcept { return next_deadline_; }
   void handle_disconnected() noexcept;
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "engine/rfc5666/profile.h"
 #include "engine/work_id.h"
 
 namespace rpcrdma::engine::rfc5666 {
@@ -13,6 +14,8 @@ constexpr std::uint32_t kDoneSize = 16;  // bytes
 // be on its way out.
 constexpr std::uint32_t kDoneOffset = HeaderArena::kSizeMax;
 static_assert(kDoneOffset + kDoneSize <= HeaderArena::kPlaceSize);
+static_assert(decltype(Pull::reads)::capacity() + 2 * kExposuresMax < 256,
+              "a call counts the work that it waits for in a byte");
 
 }  // namespace
 
@@ -22,6 +25,12 @@ ReadReplies::ReadReplies(const Options& options, Shared& shared, HeaderArena hea
       headers_(headers),
       host_(host),
       calls_(options.calls_max) {}
+
+std::unique_ptr<ReadReplies> ReadReplies::make_if_chosen(const Options& options, Shared& shared,
+                                                         HeaderArena headers, Host& host) {
+  if (!is_chosen(options)) return nullptr;
+  return std::make_unique<ReadReplies>(options, shared, headers, host);
+}
 
 bool ReadReplies::may_go(std::uint16_t slot, const CreditsV1& credits) const noexcept {
   return dones_.allow(credits.limit(), credits.unanswered(), calls_[slot].by_read);
@@ -54,7 +63,7 @@ Expected<void, StartError> ReadReplies::started(std::uint16_t slot, const Outgoi
   one.plan.items.clear();
   one.plan.reads.clear();
   one.plan.in_reply_room = 0;
-  one.next = one.reads_pending = one.pending = 0;
+  one.next = one.reads_pending = 0;
   return {};
 }
 
@@ -96,48 +105,42 @@ bool ReadReplies::take_padding(std::uint16_t slot, const Received& message) noex
   return true;
 }
 
-bool ReadReplies::take_read_chunks(std::uint16_t slot, bool room_is_taken, Results& results) {
+bool ReadReplies::take_read_chunks(std::uint16_t slot, bool room_is_taken, Results& results,
+                                   std::uint32_t& in_reply_room) {
   if (shared_.link.reads_in_flight_max == 0) return false;
   OneCall& one = calls_[slot];
   const auto spare = room_is_taken ? std::nullopt : one.reply_room;
   if (!plan_pull(shared_.lists.reads.view(), one.results.view(), spare, one.plan)) return false;
   ++shared_.counters.read_replies;
+  in_reply_room = one.plan.in_reply_room;
   if (one.plan.items.empty()) return true;
   one.answer.items = one.plan.items.view();
   // A result has one way to come.
   return results.empty() && results.assign(one.plan.sizes.view());
 }
 
-std::uint32_t ReadReplies::in_reply_room(std::uint16_t slot) const noexcept {
-  const OneCall& one = calls_[slot];
-  return one.owes_done ? one.plan.in_reply_room : 0;
-}
-
-bool ReadReplies::emit_reads(std::uint16_t slot, std::uint32_t generation, WorkRoom& room) {
-  OneCall& one = calls_[slot];
+bool ReadReplies::emit_reads(const SlotBase& call, WorkRoom& room, std::uint8_t& posted) {
+  OneCall& one = calls_[call.index];
   for (; one.next < one.plan.reads.size(); ++one.next) {
     if (!shared_.reads.free()) {
-      shared_.reads.wait(host_, slot);
+      shared_.reads.wait(host_, call.index);
       return true;
     }
     if (room.full()) return false;
     const PlannedRead& read = one.plan.reads[one.next];
-    auto& pull = room.add<work::Read>(to_id({WorkKind::kPull, 0, slot, generation}));
+    auto& pull = room.add<work::Read>(to_id({WorkKind::kPull, 0, call.index, call.generation}));
     pull.into = {read.to, read.from.length, read.to_offset};
     pull.from = to_remote(read.from);
     shared_.reads.take();
-    ++one.pending;
+    ++posted;
     ++one.reads_pending;
   }
-  if (one.reads_pending == 0) host_.complete_reading(slot);  // there was nothing to read
+  if (one.reads_pending == 0) host_.complete_reading(call.index);  // there was nothing to read
   return true;
 }
 
-void ReadReplies::handle_done(std::uint16_t slot, const Completion& done, WorkKind kind) {
+void ReadReplies::handle_read(std::uint16_t slot, const Completion& done) {
   OneCall& one = calls_[slot];
-  RPCRDMA_ASSERT(one.pending > 0, "a completion for work that was not posted");
-  --one.pending;
-  if (kind == WorkKind::kDoneSend) return;
   --one.reads_pending;
   shared_.reads.give_back();
   if (done.status != Status::kOk) {
@@ -152,17 +155,17 @@ void ReadReplies::stop_reading(std::uint16_t slot) {
   shared_.reads.stop_waiting(host_, slot);
 }
 
-bool ReadReplies::emit_done(std::uint16_t slot, std::uint32_t generation, Xid xid,
-                            std::uint32_t credits, WorkRoom& room) {
-  OneCall& one = calls_[slot];
-  if (one.reads_pending > 0) return true;
+bool ReadReplies::emit_done(const SlotBase& call, Xid xid, std::uint32_t credits, WorkRoom& room,
+                            std::uint8_t& posted) {
+  OneCall& one = calls_[call.index];
+  if (!owes_done(call.index) || one.reads_pending > 0) return true;
   if (room.full()) return false;
   const std::uint32_t size =
       encode(shared_.link.dialect, {.kind = Kind::kDone, .xid = xid, .credits = credits}, {},
-             headers_.place(slot).subspan(kDoneOffset));
-  room.add_send(to_id({WorkKind::kDoneSend, 0, slot, generation}),
-                headers_.slice(slot, size, kDoneOffset), {}, true);
-  ++one.pending;
+             headers_.place(call.index).subspan(kDoneOffset));
+  room.add_send(to_id({WorkKind::kDoneSend, 0, call.index, call.generation}),
+                headers_.slice(call.index, size, kDoneOffset), {}, true);
+  ++posted;
   one.owes_done = false;
   dones_.send();
   ++shared_.counters.dones_sent;

@@ -4,6 +4,7 @@
 #define RPCRDMA_ENGINE_RFC5666_READ_REPLIES_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -14,13 +15,12 @@
 #include "engine/rfc5666/padding.h"
 #include "engine/rfc5666/read_reply_planner.h"
 #include "engine/shared.h"
-#include "engine/work_id.h"
+#include "engine/slot_table.h"
 #include "engine/work_room.h"
 
 namespace rpcrdma::engine::rfc5666 {
 
-// Handles replies by RDMA Read for Requester, one for each slot. It counts its own work: the RDMA
-// Reads of a reply and the Send of an RDMA_DONE.
+// Handles replies by RDMA Read for Requester, one for each slot, which is `call` where it is given.
 class ReadReplies {
  public:
   // Receives the progress of the reply in a slot. resume(): emit_reads() has something to emit.
@@ -34,6 +34,9 @@ class ReadReplies {
   };
 
   ReadReplies(const Options& options, Shared& shared, HeaderArena headers, Host& host);
+  // Returns null but in Profile::kRfc5666.
+  static std::unique_ptr<ReadReplies> make_if_chosen(const Options& options, Shared& shared,
+                                                     HeaderArena headers, Host& host);
 
   // --- The Call.
   // Returns whether credits allow the Call in the slot to be sent.
@@ -51,33 +54,38 @@ class ReadReplies {
   // Takes the padding of the reply. False: this reply may not be padded, since it has chunks.
   bool take_padding(std::uint16_t slot, const Received& message) noexcept;
   // Plans the Reads of the Read list in Shared::lists and sets the sizes of results that come by
-  // them. False: it does not fit what the call has room for. `room_is_taken`: the peer has written
-  // the reply to the Reply chunk, so nothing is read to there.
-  bool take_read_chunks(std::uint16_t slot, bool room_is_taken, Results& results);
-  // Bytes of the reply itself that come to the memory of Outgoing::reply_room; 0: it is not there.
-  std::uint32_t in_reply_room(std::uint16_t slot) const noexcept;
+  // them; `in_reply_room` gets the bytes of the reply itself that come to the memory of
+  // Outgoing::reply_room. False: it does not fit what the call has room for. `room_is_taken`: the
+  // peer has written the reply to the Reply chunk, so nothing is read to there.
+  bool take_read_chunks(std::uint16_t slot, bool room_is_taken, Results& results,
+                        std::uint32_t& in_reply_room);
   const ReadAnswer* answer(std::uint16_t slot) const noexcept { return &calls_[slot].answer; }
 
-  // False: the room is full.
-  bool emit_reads(std::uint16_t slot, std::uint32_t generation, WorkRoom& room);
-  // A Read, or the Send of an RDMA_DONE, is complete.
-  void handle_done(std::uint16_t slot, const Completion& done, WorkKind kind);
+  // Adds to `posted` for each Read. False: the room is full.
+  bool emit_reads(const SlotBase& call, WorkRoom& room, std::uint8_t& posted);
+  // A Read is complete.
+  void handle_read(std::uint16_t slot, const Completion& done);
   // Ends the call while its reply is read; Reads that are under way still complete.
   void stop_reading(std::uint16_t slot);
 
   // --- Its end.
   // Returns whether an RDMA_DONE is still to be emitted: the peer keeps the reply's memory until
   // then.
-  bool owes_done(std::uint16_t slot) const noexcept { return calls_[slot].owes_done; }
-  // Emits the RDMA_DONE once no Read of the reply is under way. False: the room is full.
-  bool emit_done(std::uint16_t slot, std::uint32_t generation, Xid xid, std::uint32_t credits,
-                 WorkRoom& room);
-  std::uint32_t pending(std::uint16_t slot) const noexcept { return calls_[slot].pending; }
-  // The call had been given up before its reply came: its end is no event.
+  bool owes_done(std::uint16_t slot) const noexcept {
+    return calls_[slot].owes_done && shared_.connected;
+  }
+  // Emits the RDMA_DONE that is owed, once no Read of the reply is under way, and counts its Send
+  // in `posted`. False: the room is full.
+  bool emit_done(const SlotBase& call, Xid xid, std::uint32_t credits, WorkRoom& room,
+                 std::uint8_t& posted);
+  // The call had been given up before its reply came: its end is no event. silence() returns
+  // whether an RDMA_DONE is owed for it.
   bool is_silent(std::uint16_t slot) const noexcept { return calls_[slot].silent; }
-  void silence(std::uint16_t slot) noexcept { calls_[slot].silent = true; }
+  bool silence(std::uint16_t slot) noexcept {
+    calls_[slot].silent = true;
+    return owes_done(slot);
+  }
   void credit_returned(std::uint16_t slot) noexcept { dones_.end_call(calls_[slot].by_read); }
-  void forget_done(std::uint16_t slot) noexcept { calls_[slot].owes_done = false; }
 
  private:
   struct OneCall {
@@ -92,7 +100,6 @@ class ReadReplies {
     Pull plan;
     std::uint16_t next = 0;           // of plan.reads: to be emitted
     std::uint16_t reads_pending = 0;  // emitted, not completed
-    std::uint16_t pending = 0;        // the same, and the Send of the RDMA_DONE
   };
 
   const Options& options_;
@@ -102,11 +109,6 @@ class ReadReplies {
   std::vector<OneCall> calls_;  // by slot
   DoneCredits dones_;
 };
-
-// `profile`: null but in Profile::kRfc5666.
-inline bool owes_done(const ReadReplies* profile, std::uint16_t slot) noexcept {
-  return profile != nullptr && profile->owes_done(slot);
-}
 
 }  // namespace rpcrdma::engine::rfc5666
 
