@@ -133,7 +133,6 @@ class Connection {
   const LinkParameters& link() const noexcept { return shared_.link; }
 
  private:
-  friend struct SlotProbe;
   bool is_for_requester(const Received& message);
 
   const Role role_;

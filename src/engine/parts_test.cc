@@ -28,10 +28,10 @@ struct SlotProbe {
     return count;
   }
   static std::size_t of_requester(const Connection& connection) {
-    return size_of(connection.requester_.chunks_);
+    return size_of(connection.requester().chunks_);
   }
   static std::size_t of_responder(const Connection& connection) {
-    return size_of(connection.responder_.chunked_);
+    return size_of(connection.responder().chunked_);
   }
 };
 
