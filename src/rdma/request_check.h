@@ -1,4 +1,4 @@
-// Checks whether requests may be posted, before anything of their batch is.
+// Requests of any kind: checks whether they may be posted, before anything of their batch is.
 #ifndef RPCRDMA_RDMA_REQUEST_CHECK_H_
 #define RPCRDMA_RDMA_REQUEST_CHECK_H_
 
@@ -12,6 +12,14 @@
 #include "rpcrdma/provider.h"
 
 namespace rpcrdma::rdma {
+
+// Has a function for each kind of request, for std::visit.
+template <class... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+template <class... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
 
 // `look_up(slices, slices_max, to_write)` returns whether there are no more slices than that, and
 // all lie in attached memory with this right. It is called for the requests in their order.

@@ -7,17 +7,6 @@
 #include "rdma/request_check.h"
 
 namespace rpcrdma::rdma::siwarp {
-namespace {
-
-template <class... Functions>
-struct Overloaded : Functions... {
-  using Functions::operator()...;
-};
-template <class... Functions>
-Overloaded(Functions...) -> Overloaded<Functions...>;
-
-}  // namespace
-
 Posting::Posting(Shard& shard, iwarp::Stream& stream, const Capabilities& capabilities)
     : shard_(shard),
       stream_(stream),

@@ -4,15 +4,16 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "base/random.h"
 #include "iwarp/setup.h"
 #include "iwarp/stream_state.h"
 #include "posix/reactor.h"
 #include "posix/yielding.h"
 #include "rdma/siwarp/capture.h"
-#include "rdma/siwarp/entropy.h"
 #include "rdma/siwarp/provider.h"
 #include "rdma/siwarp/receive_pool.h"
 #include "rdma/siwarp/tcp_socket.h"
@@ -21,6 +22,17 @@ namespace rpcrdma::rdma::siwarp {
 
 class QueuePair;
 class Shard;
+
+// getrandom(2), fetched in blocks. Steering tags are drawn from it: a peer must not be able to
+// guess them.
+class SystemRandom final : public RandomSource {
+ public:
+  std::uint64_t next() override;
+
+ private:
+  std::array<std::uint64_t, 64> block_{};
+  std::size_t used_ = 64;
+};
 
 // A connection that is over for its user. It waits for the peer's FIN, so that the kernel does not
 // discard our last bytes (it would, if we closed with unread bytes), but not for ever. Before that

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <utility>
 
+#include "rdma/verbs/completion_status.h"
 #include "rdma/verbs/preflight.h"
 
 namespace rpcrdma::rdma::verbs {
 namespace {
 
 constexpr std::chrono::milliseconds kDrainMax{500};
+constexpr std::chrono::milliseconds kReasonMax{500};
 constexpr std::chrono::milliseconds kDestroyMax{10};
 // The device's word that it has no shared Receive any more; it comes at once, or never.
 constexpr std::chrono::milliseconds kLeaveMax{100};
@@ -262,6 +265,120 @@ std::size_t QueuePair::poll(std::span<Completion> out) {
   std::size_t count = 0;
   while (count < out.size() && !work_->ready.empty()) out[count++] = work_->ready.pop();
   return count;
+}
+
+// --- Taking work: all of a batch or none ---------------------------------------------------------
+
+// Looks for completions when there seems to be no room: unsignaled work may be done.
+bool QueuePair::make_room(std::size_t receives, std::size_t others) {
+  if (work_->has_room(receives, others)) return true;
+  if (state_ != State::kOpen) return false;
+  // Else binds could wait for the very Sends that wait for their room.
+  if (work_->sends.bindings() > 0) note_posted(work_->sends.post_bindings(*queues_.queue_pair()));
+  collect();
+  return work_->has_room(receives, others);
+}
+
+Expected<void, Error> QueuePair::post_receives(const ReceiveBuffers& buffers,
+                                               std::span<const std::uint16_t> numbers) {
+  if (!capabilities_.shares_receives) return rdma::QueuePair::post_receives(buffers, numbers);
+  if (!takes_work()) return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
+  if (buffers.size > queues_.pool()->buffer_size()) {
+    return Unexpected<Error>(
+        Error{Errc::kUnsupported, 0, "Receives longer than those that are shared"});
+  }
+  if (!make_room(numbers.size(), 0)) {
+    return Unexpected<Error>(Error{Errc::kNoResources, 0, "post: the queue is full"});
+  }
+  if (!work_->receives.post_rights(numbers, buffers.size)) note_posted(EIO);
+  return {};
+}
+
+void QueuePair::release_receives(std::span<const std::uint16_t> numbers) {
+  work_->receives.release(numbers);
+}
+
+Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
+  if (!takes_work()) return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
+  const auto kinds = work_->check(batch, state_ == State::kOpen);
+  if (!kinds) return Unexpected<Error>(kinds.error());
+  if (!make_room(kinds->receives, kinds->others)) {
+    return Unexpected<Error>(Error{Errc::kNoResources, 0, "post: the queue is full"});
+  }
+  if (!work_->memory.has_room_for(kinds->exposures)) {
+    return Unexpected<Error>(Error{Errc::kNoResources, 0, "post: too much memory is exposed"});
+  }
+  if (const auto rest = work_->take(batch); !rest.empty()) {
+    const int code = work_->memory.failure() != 0 ? work_->memory.failure() : ENOMEM;
+    end({Errc::kNoResources, code, kRegisteringMemory});
+    for (const work::Request& each : rest) {
+      work_->ready.push({.id = each.id, .status = Status::kFlushed});
+    }
+    news.report();
+    return {};
+  }
+  note_posted(work_->receives.post(*queues_.queue_pair()));
+  note_posted(work_->sends.post(*queues_.queue_pair()));
+  if (!work_->ready.empty()) news.report();  // what was done at once
+  if (work_->sends.bindings() > 0) visit.add();
+  return {};
+}
+
+// Work that the device refused is flushed with the rest.
+void QueuePair::note_posted(std::optional<int> failure) {
+  if (failure) fail({Errc::kProvider, std::abs(*failure), "posting work to the RDMA device"});
+}
+
+// --- Completions, and the end of a queue pair whose work failed ----------------------------------
+
+void QueuePair::collect() {
+  const bool found = queues_.poll([this](const ibv_wc& completion) {
+    work_->complete(completion);
+    news.report();  // also for work that reports nothing: there is room again
+    if (work_->sends.bindings() > 0) visit.add();
+    if (completion.status != IBV_WC_SUCCESS) note_failure(completion);
+  });
+  if (found) shard_.moved = true;
+}
+
+// A device may have no event for the end of a connection but this one, so that it begins here.
+void QueuePair::note_failure(const ibv_wc& completion) {
+  if (is_decided()) return;
+  if (completion.status != IBV_WC_WR_FLUSH_ERR) return fail(cause_of(completion.status));
+  if (!flushed_ && state_ == State::kOpen) give_up_soon();
+}
+
+// Work failed; progress() ends the connection.
+void QueuePair::fail(const Error& cause) {
+  broken_ = true;
+  cause_ = cause;
+  visit.add();
+  shard_.reactor->wake();
+}
+
+// The device does no more work. An event tells why, as a rule; a peer may see to it that none
+// comes.
+void QueuePair::give_up_soon() {
+  flushed_ = true;
+  visit.add();
+  shard_.reactor->set_deadline(*this, posix::Reactor::now() + kReasonMax);
+  shard_.reactor->wake();  // which arms the timer
+}
+
+void QueuePair::take_pooled(std::uint32_t number, const ibv_wc& completion) {
+  if (completion.status != IBV_WC_SUCCESS) {  // the right remains, and is flushed with the others
+    (void)queues_.pool()->give_back({&number, 1});
+    return note_failure(completion);
+  }
+  if (!work_->receives.take(number, completion)) {
+    // With Receives of its own the device would have refused the message.
+    if (is_decided()) return;
+    (void)queues_.stop();  // now, so that it takes no more of what others wait for
+    return fail({Errc::kProtocol, 0, work_->receives.refusal()});
+  }
+  news.report();
+  // Another connection's turn may have found it: the user is to hear of the connection first.
+  if (state_ == State::kAnswered) notice_first_message();
 }
 
 // --- The end -----------------------------------------------------------------------------------
