@@ -22,7 +22,7 @@
 namespace rpcrdma::iwarp {
 
 // The longest list of spans in one work request.
-inline constexpr std::size_t kSpansMax = 24;
+inline constexpr std::size_t kSpansMax = work::kSlicesMax;
 
 enum class WorkKind : std::uint8_t { kReceive, kSend, kWrite, kRead, kExpose, kRevoke };
 using work::Status;

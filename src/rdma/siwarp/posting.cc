@@ -7,6 +7,7 @@
 #include "rdma/request_check.h"
 
 namespace rpcrdma::rdma::siwarp {
+
 Posting::Posting(Shard& shard, iwarp::Stream& stream, const Capabilities& capabilities)
     : shard_(shard),
       stream_(stream),

@@ -16,7 +16,6 @@ constexpr std::size_t kReceivedPerTurn = (std::size_t{1} << 20U) + 64 * std::siz
 constexpr std::size_t kSentPerTurn = std::size_t{1} << 20U;
 // Enough for a responder that takes half a second between its Reply and its first look at FPDUs.
 constexpr int kNudgesMax = 6;
-constexpr auto kRequestSlices = static_cast<std::uint32_t>(std::min(kSlicesMax, iwarp::kSpansMax));
 
 Error error_of(iwarp::SetupError setup) {
   const std::string_view text = iwarp::to_string(setup);
@@ -55,7 +54,8 @@ QueuePair::QueuePair(Shard& shard, TcpSocket socket, std::unique_ptr<iwarp::MpaS
       socket_(std::move(socket)),
       setup_(std::move(setup)),
       peer_address_(std::move(peer_address)),
-      capabilities_{shard.options.queue_depth, shard.options.ord, kRequestSlices, true, true},
+      capabilities_{shard.options.queue_depth, shard.options.ord, std::uint32_t{kSlicesMax}, true,
+                    true},
       posting_(shard, stream_, capabilities_),
       stream_(shard.stream_options(), shard.random, &shard.blocks),
       initiator_(true),
@@ -140,14 +140,6 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Inco
   }
   made->continue_setup();
   return made;
-}
-
-Expected<RegionId, Error> QueuePair::attach(MutableBytes memory) {
-  return posting_.memory().attach(memory, memory.data());
-}
-
-Expected<RegionId, Error> QueuePair::attach_read_only(Bytes memory) {
-  return posting_.memory().attach(memory, nullptr);
 }
 
 Bytes QueuePair::peer_private_data() const noexcept {

@@ -35,8 +35,12 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   QueuePair& operator=(const QueuePair&) = delete;
 
   const Capabilities& capabilities() const noexcept override { return capabilities_; }
-  Expected<RegionId, Error> attach(MutableBytes memory) override;
-  Expected<RegionId, Error> attach_read_only(Bytes memory) override;
+  Expected<RegionId, Error> attach(MutableBytes memory) override {
+    return posting_.memory().attach(memory, memory.data());
+  }
+  Expected<RegionId, Error> attach_read_only(Bytes memory) override {
+    return posting_.memory().attach(memory, nullptr);
+  }
   void detach(RegionId region) override { posting_.memory().detach(region); }
   Bytes peer_private_data() const noexcept override;
   std::string_view peer_address() const noexcept override { return peer_address_; }

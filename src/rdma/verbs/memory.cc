@@ -33,12 +33,11 @@ Memory::Memory(ibv_pd& domain, const Traits& traits, std::uint32_t regions_max,
       exposures_max_(exposures_max),
       regions_(std::min(regions_max, Regions::kSlotsMax)) {}
 
-std::optional<RegionId> Memory::attach(Bytes memory, std::byte* writable) {
+Expected<RegionId, Error> Memory::attach(Bytes memory, std::byte* writable) {
   const auto id = regions_.add(memory, writable);
-  if (id && registered_.size() <= Regions::index_of(*id)) {
-    registered_.resize(Regions::index_of(*id) + 1);
-  }
-  return id;
+  if (!id) return Unexpected<Error>(Error{Errc::kNoResources, 0, "attach: too many regions"});
+  registered_.resize(std::max(registered_.size(), std::size_t{Regions::index_of(*id)} + 1));
+  return *id;
 }
 
 void Memory::detach(RegionId id) {

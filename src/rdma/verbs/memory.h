@@ -33,7 +33,8 @@ class Memory {
   Memory(ibv_pd& domain, const Traits& traits, std::uint32_t regions_max,
          std::uint32_t exposures_max);
 
-  std::optional<RegionId> attach(Bytes memory, std::byte* writable);
+  // Null for `writable`: the memory is read only.
+  Expected<RegionId, Error> attach(Bytes memory, std::byte* writable);
   void detach(RegionId id);
 
   // A slice as the device wants it. nullopt: it is not inside of a region, may not be written to,

@@ -101,20 +101,6 @@ Expected<void, Error> QueuePair::open(Side side) {
   return {};
 }
 
-// --- Memory -------------------------------------------------------------------------------------
-
-Expected<RegionId, Error> QueuePair::attach(MutableBytes memory) {
-  const auto id = work_->memory.attach(memory, memory.data());
-  if (id) return *id;
-  return Unexpected<Error>(Error{Errc::kNoResources, 0, "too many regions are attached"});
-}
-
-Expected<RegionId, Error> QueuePair::attach_read_only(Bytes memory) {
-  const auto id = work_->memory.attach(memory, nullptr);
-  if (id) return *id;
-  return Unexpected<Error>(Error{Errc::kNoResources, 0, "too many regions are attached"});
-}
-
 // --- The connection's beginning ----------------------------------------------------------------
 
 void QueuePair::handle_cm(CmEvent& event) {

@@ -40,8 +40,12 @@ class QueuePair final : public rdma::QueuePair,
   QueuePair& operator=(const QueuePair&) = delete;
 
   const Capabilities& capabilities() const noexcept override { return capabilities_; }
-  Expected<RegionId, Error> attach(MutableBytes memory) override;
-  Expected<RegionId, Error> attach_read_only(Bytes memory) override;
+  Expected<RegionId, Error> attach(MutableBytes memory) override {
+    return work_->memory.attach(memory, memory.data());
+  }
+  Expected<RegionId, Error> attach_read_only(Bytes memory) override {
+    return work_->memory.attach(memory, nullptr);
+  }
   void detach(RegionId region) override { work_->memory.detach(region); }
   Bytes peer_private_data() const noexcept override { return cm_.peer_private_data(); }
   std::string_view peer_address() const noexcept override { return cm_.peer_address(); }
