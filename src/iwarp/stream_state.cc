@@ -54,7 +54,6 @@ Completion* StreamState::complete(WorkKind kind, std::uint64_t id, Status status
   completion.size = 0;
   completion.tag.reset();
   completion.address = 0;
-  completion.message = nullptr;
   return &completion;
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -22,7 +23,8 @@ template <class... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
 // `look_up(slices, slices_max, to_write)` returns whether there are no more slices than that, and
-// all lie in attached memory with this right. It is called for the requests in their order.
+// all lie in attached memory with this right, std::true_type or std::false_type. It is called for
+// the requests in their order.
 template <class LookUp>
 class RequestCheck {
  public:
@@ -42,7 +44,7 @@ class RequestCheck {
   std::string_view fault(const Receive& work) {
     ++receives;
     if (capabilities_.shares_receives) return "Receive of its own where they are shared";
-    return look_up_(work.into, capabilities_.sge_max, true)
+    return look_up_(work.into, capabilities_.sge_max, std::true_type{})
                ? ""
                : "Receive into memory that is not attached, or in too many slices";
   }
@@ -52,7 +54,7 @@ class RequestCheck {
     if (work.invalidate && !capabilities_.send_with_invalidate) {
       return "Send with invalidation, which this queue pair cannot do";
     }
-    return look_up_(work.from, kSlicesMax, false)
+    return look_up_(work.from, kSlicesMax, std::false_type{})
                ? ""
                : "Send from memory that is not attached, or in too many slices";
   }
@@ -60,21 +62,24 @@ class RequestCheck {
     ++sends;
     if (!is_open_) return "Read before the connection was there";
     if (work.into.size != work.from.size) return "Read whose two sizes differ";
-    return look_up_({&work.into, 1}, 1, true) ? "" : "Read into memory that is not attached";
+    return look_up_({&work.into, 1}, 1, std::true_type{}) ? ""
+                                                          : "Read into memory that is not attached";
   }
   std::string_view fault(const Write& work) {
     ++sends;
     if (!is_open_) return "Write before the connection was there";
-    if (!look_up_(work.from, capabilities_.sge_max, false)) {
+    if (!look_up_(work.from, capabilities_.sge_max, std::false_type{})) {
       return "Write from memory that is not attached, or in too many slices";
     }
     return total_size(work.from) == work.to.size ? "" : "Write whose two sizes differ";
   }
   std::string_view fault(const Expose& work) {
     ++exposures;
-    return look_up_({&work.memory, 1}, 1, work.access == RemoteAccess::kWrite)
-               ? ""
-               : "Expose of memory that is not attached with this right";
+    const std::span<const Slice> slices(&work.memory, 1);
+    const bool is_right = work.access == RemoteAccess::kWrite
+                              ? look_up_(slices, 1, std::true_type{})
+                              : look_up_(slices, 1, std::false_type{});
+    return is_right ? "" : "Expose of memory that is not attached with this right";
   }
   std::string_view fault(const Revoke& /*work*/) {
     ++revokes;

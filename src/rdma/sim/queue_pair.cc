@@ -140,7 +140,7 @@ Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
   }
   RequestCheck check(
       capabilities_, state_ == State::kConnected,
-      [this](std::span<const Slice> slices, std::size_t max, bool to_write) {
+      [this](std::span<const Slice> slices, std::size_t max, auto to_write) {
         return slices.size() <= std::min<std::size_t>(max, capabilities_.sge_max) &&
                (to_write ? domain_.are_writable(slices) : domain_.are_readable(slices));
       });

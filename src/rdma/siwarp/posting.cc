@@ -78,7 +78,7 @@ void Posting::release_receives(std::span<const std::uint16_t> numbers) {
 
 Expected<void, Error> Posting::check(std::span<const work::Request> batch, bool is_open) {
   RequestCheck checked(capabilities_, is_open,
-                       [this](std::span<const Slice> slices, std::size_t /*max*/, bool to_write) {
+                       [this](std::span<const Slice> slices, std::size_t /*max*/, auto to_write) {
                          return to_write ? memory_.look_up_writable(slices)
                                          : memory_.look_up_readable(slices);
                        });

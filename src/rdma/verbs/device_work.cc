@@ -44,7 +44,7 @@ Expected<DeviceWork::Kinds, Error> DeviceWork::check(std::span<const work::Reque
                                                      bool is_open) const {
   RequestCheck checked(
       capabilities, is_open,
-      [this](std::span<const Slice> slices, std::size_t slices_max, bool to_write) {
+      [this](std::span<const Slice> slices, std::size_t slices_max, auto to_write) {
         Bytes readable;
         MutableBytes writable;
         const auto is_inside = [&](const Slice& slice) {
