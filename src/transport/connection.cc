@@ -239,7 +239,9 @@ bool Connection::post_waiting() {
 // Sends that the provider has copied are done.
 void Connection::handle_copied(std::span<const work::Request> posted) {
   for (const work::Request& work : posted) {
-    if (work.copied) engine_.handle_done({.id = work.id});
+    if (!work.copied) continue;
+    copied_.id = work.id;
+    engine_.handle_done(copied_);
   }
 }
 

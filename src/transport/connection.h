@@ -134,6 +134,7 @@ class Connection {
   std::array<engine::ReceiveId, kBatch> receives_;
   std::array<std::uint16_t, kBatch> receive_numbers_;
   std::array<rdma::Completion, kBatch> completions_;  // kept, since making them anew clears them
+  rdma::Completion copied_;  // the same for a Send that the provider has copied
   bool connected_ = false, ended_ = false;
 };
 
