@@ -337,6 +337,21 @@ TEST_F(ReadReplies, FailedReadEndsTheConnectionAndTheCall) {
   EXPECT_EQ(failed->error, CallError::kConnectionLost);
 }
 
+TEST_F(ReadReplies, OweNoDoneWhenTheConnectionHasEnded) {
+  call(1);
+  ASSERT_TRUE(send_of_call());
+  reply(1, reads({{28, 5000}}));
+  const auto read = client.take_action<RdmaRead>();
+  ASSERT_TRUE(read);
+  client.engine.handle_disconnected();
+  client.drain();
+  EXPECT_FALSE(client.take_event<CallFailed>()) << "the Read may still write to its memory";
+  client.done(read->id, Status::kFlushed);
+  const auto failed = client.take_event<CallFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->error, CallError::kConnectionLost);
+}
+
 TEST_F(ReadReplies, CallsWithReadChunksAreNotAcknowledged) {
   const Fragment runs[] = {{Lease{1}, 60, 0, 0}, {Lease{2}, 5000, 0, 1}};
   Outgoing outgoing;
