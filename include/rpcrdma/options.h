@@ -112,9 +112,16 @@ struct ConnectionOptions {
 //
 // A server may have executed a call whose reply was lost, and executes it again unless it remembers
 // its replies, which another server of a list does not (see Client::connect()). Enable this only if
-// the calls may be repeated or the server remembers replies.
+// the calls may be repeated or the server remembers replies, or without `repeats_calls`.
 struct ReconnectOptions {
   bool enabled = false;
+  // false: calls that are under way end with kConnectionLost when the connection is lost, and none
+  // can be prepared before the next one is up. The library then makes no call twice, and a program
+  // that has other servers can go to one of them at once.
+  bool repeats_calls = true;
+  // Client::begin_connect() also tries the first connection again; calls made before it is up wait
+  // for it. Client::connect() reports its failure all the same.
+  bool retries_first = false;
   // The delay between attempts: the first, then twice the previous one up to the limit, each
   // shortened at random by up to half.
   std::chrono::milliseconds first_delay{10};

@@ -118,6 +118,38 @@ TEST_P(Reconnect, CallsUnderWayAreMadeAgainOverTheNextConnection) {
   for (std::size_t i = 0; i < std::size(kSizes); ++i) expect_echoed(i + 1);
 }
 
+TEST_P(Reconnect, WithoutRepetitionALossEndsCallsAtOnceAndTheNextConnectionTakesNewOnes) {
+  ClientOptions options = reconnecting(GetParam().profile);
+  options.reconnect.repeats_calls = false;
+  RpcPair pair{GetParam().make(), options, serving(GetParam().profile)};
+  auto call = pair.prepare(TestService::kHold);
+  ASSERT_TRUE(call) << call.error().message();
+  std::optional<Error> end;
+  ASSERT_TRUE(pair.client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+    if (!reply) end = reply.error();
+  }));
+  pair.run_until([&] { return pair.service.held.size() == 1; });
+  pair.kill_server();
+  pair.run_until([&] { return end.has_value(); });
+  EXPECT_EQ(end->code, Errc::kConnectionLost);
+  EXPECT_FALSE(pair.client->ended());
+  EXPECT_EQ(pair.client->calls_in_flight(), 0U);
+  const auto refused = pair.prepare(TestService::kHold);
+  ASSERT_FALSE(refused) << "there is no connection";
+  EXPECT_EQ(refused.error().code, Errc::kConnectionLost);
+  pair.start_server();
+  pair.run_until([&] { return pair.client->connected(); });
+  auto next = pair.prepare(TestService::kHold);
+  ASSERT_TRUE(next) << next.error().message();
+  bool is_answered = false;
+  ASSERT_TRUE(pair.client->start(
+      std::move(*next), [&](Expected<Reply, Error> reply) { is_answered = reply.has_value(); }));
+  pair.run_until([&] { return pair.service.held.size() == 1; });
+  pair.service.held[0]->succeed();
+  pair.service.held.clear();
+  pair.run_until([&] { return is_answered; });
+}
+
 TEST_P(Reconnect, SurvivesManyLossesInARow) {
   start_echo(0, 300'000);
   pair_.run_until([&] { return ended(0); });

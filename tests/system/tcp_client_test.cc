@@ -240,6 +240,26 @@ TEST_F(TcpClientTest, ReconnectsAndSendsItsCallsAgain) {
   EXPECT_EQ(client_->counters().calls, 4U) << "one of them over both connections";
 }
 
+TEST_F(TcpClientTest, ReconnectsWithoutSendingItsCallsAgain) {
+  ClientOptions options;
+  options.reconnect.enabled = true;
+  options.reconnect.repeats_calls = false;
+  connect(options);
+  start();
+  (void)next_xid();
+  peer_->reset();
+  ASSERT_TRUE(run_until([&] { return ended() == 1; }));
+  EXPECT_EQ(errors_.at(0).code, Errc::kConnectionLost);
+  EXPECT_FALSE(client_->ended());
+  peer_ = listener_.accept();
+  ASSERT_TRUE(peer_);
+  ASSERT_TRUE(run_until([&] { return client_->connected(); }));
+  start();
+  ASSERT_TRUE(peer_->send(record(answer(next_xid(), 2))));
+  ASSERT_TRUE(run_until([&] { return ended() == 2; }));
+  EXPECT_EQ(results_, std::vector<std::uint32_t>{2});
+}
+
 TEST_F(TcpClientTest, WithReconnectionACallThatTheServerDoesNotTakeFailsAlone) {
   ClientOptions options;
   options.reconnect.enabled = true;
@@ -276,6 +296,26 @@ TEST_F(TcpClientTest, TakesTheNextServerOfAListWhenOneIsGone) {
   ASSERT_TRUE(peer_);
   EXPECT_EQ(client_->peer_address(), other.address());
   EXPECT_EQ(next_xid(), xid);
+}
+
+TEST_F(TcpClientTest, TriesTheFirstConnectionAgainUntilOneOfTheServersIsThere) {
+  auto gone = std::make_unique<RawListener>([this] { pump(); });
+  const std::string address = gone->address();
+  gone.reset();
+  ClientOptions options;
+  options.reconnect.enabled = true;
+  options.reconnect.retries_first = true;
+  const std::string url = "tcp://" + address + "," + listener_.address();
+  EXPECT_TRUE(Client::connect("tcp://" + address, options).error().code == Errc::kRefused);
+  auto client = Client::begin_connect(url, options);
+  ASSERT_TRUE(client) << client.error().message();
+  client_.emplace(std::move(*client));
+  start();  // waits for the connection
+  peer_ = listener_.accept();
+  ASSERT_TRUE(peer_);
+  ASSERT_TRUE(peer_->send(record(answer(next_xid(), 2))));
+  ASSERT_TRUE(run_until([&] { return ended() == 1; }));
+  EXPECT_EQ(results_, std::vector<std::uint32_t>{2});
 }
 
 TEST_F(TcpClientTest, WithReconnectionAReplyOverTheLimitFailsAtOnce) {

@@ -29,7 +29,6 @@ Connections::Connections(Options options)
     : options_(std::move(options)),
       machine_name_(options_.client.credential ? options_.client.credential->machine_name
                                                : std::string_view()),
-      reached_(options_.urls.size()),
       last_error_{Errc::kConnectionLost, "calling", options_.urls.front(), {}} {
   if (options_.client.credential) options_.client.credential->machine_name = machine_name_;
   for (std::size_t server = 0; server < options_.urls.size(); ++server) {
@@ -53,7 +52,9 @@ rpcrdma::ClientOptions Connections::client_options(const Connection& connection)
   if (options.security && options.security->target.find('@') == std::string::npos) {
     options.security->target += "@" + host_of(options_.urls[connection.server_]);
   }
-  options.reconnect.enabled = false;  // calls would wait for this server, while there are others
+  options.reconnect.enabled = may_go_on();
+  options.reconnect.repeats_calls = false;  // they go to another server at once, or wait in pick()
+  options.reconnect.retries_first = true;
   if (has_recorded_) options.provider.capture_file.clear();  // it would be begun anew
   if (options_.urls.size() > 1) {
     // A server that says nothing leaves time for another one.
@@ -71,10 +72,9 @@ rpcrdma::Expected<Connections::Connection*, Error> Connections::first() {
       provider_name_ = client->provider_name();
       has_recorded_ = true;
       adopt(connection, std::move(*client), State::kUp);
-      remember(connection);
       return &connection;
     }
-    lose(connection, std::move(client.error()));
+    last_error_ = std::move(client.error());
   }
   return rpcrdma::Unexpected<Error>(last_error_);
 }
@@ -82,7 +82,7 @@ rpcrdma::Expected<Connections::Connection*, Error> Connections::first() {
 void Connections::begin_others(const nfs3::nfs_fh3& root) {
   root_ = root;
   for (Connection& each : all_) {
-    if (each.state_ == State::kDown) begin(each);
+    if (each.client_ == nullptr) begin(each);
   }
 }
 
@@ -101,41 +101,31 @@ void Connections::adopt(Connection& connection, Client client, State state) {
 }
 
 void Connections::begin(Connection& connection) {
-  // A connection tries only the first address of a name, and the one that was reached before may be
-  // another. So attempts alternate between the two.
-  const std::string& reached = reached_[connection.server_];
-  const bool by_name = std::exchange(connection.takes_name_, !connection.takes_name_);
-  const std::string& url = reached.empty() || by_name ? options_.urls[connection.server_] : reached;
-  auto client = Client::begin_connect(url, client_options(connection));
-  if (!client) return lose(connection, std::move(client.error()));
-  adopt(connection, std::move(*client), State::kConnecting);
+  auto client =
+      Client::begin_connect(options_.urls[connection.server_], client_options(connection));
+  if (!client) return put_off(connection, std::move(client.error()));
+  adopt(connection, std::move(*client), State::kDown);
 }
 
-void Connections::lose(Connection& connection, Error why) {
+// Looks at it again after the longest delay between two attempts.
+void Connections::put_off(Connection& connection, Error why) {
   connection.state_ = State::kDown;
-  const auto& reconnect = options_.client.reconnect;
-  connection.delay_ = std::clamp(connection.delay_ * 2, reconnect.first_delay, reconnect.delay_max);
-  connection.next_attempt_ = Clock::now() + connection.delay_;
+  connection.next_look_ = Clock::now() + options_.client.reconnect.delay_max;
   last_error_ = std::move(why);
-}
-
-void Connections::remember(const Connection& connection) {
-  const std::string& url = options_.urls[connection.server_];
-  const std::string scheme = url.substr(0, url.find("//") + 2);
-  reached_[connection.server_] = scheme + std::string(connection.client_->peer_address());
 }
 
 void Connections::give_up_if_silent(Connection& connection, Clock::time_point since) {
   if (connection.state_ == State::kDown || connection.last_answer_ >= since) return;
-  connection.client_->close();
-  lose(connection, Error{Errc::kTimedOut, "calling", options_.urls[connection.server_],
-                         "it answered nothing in time"});
+  connection.client_->close();  // what is left of its calls ends, and begin() makes another one
+  connection.state_ = State::kDown;
+  last_error_ = Error{Errc::kTimedOut, "calling", options_.urls[connection.server_],
+                      "it answered nothing in time"};
 }
 
 bool Connections::is_loss(const Connection& connection, const Error& error) const {
   if (error.code == Errc::kConnectionLost || error.code == Errc::kCanceled) return true;
   return error.code == Errc::kTimedOut || connection.state_ == State::kDown ||
-         connection.client_->ended();
+         !connection.client_->connected();
 }
 
 // --- Calls --------------------------------------------------------------------------------------
@@ -148,7 +138,7 @@ Connections::Connection* Connections::find(Route route) {
     const std::size_t server = (static_cast<std::uint32_t>(route) + i) % servers;
     for (std::size_t j = 0; j < per_server; ++j) {
       Connection& each = all_[server * per_server + (turn_ + j) % per_server];
-      if (each.state_ == State::kUp && !each.client_->ended()) return &each;
+      if (each.state_ == State::kUp && each.client_->connected()) return &each;
     }
   }
   return nullptr;
@@ -156,7 +146,7 @@ Connections::Connection* Connections::find(Route route) {
 
 std::size_t Connections::up_count() const noexcept {
   return static_cast<std::size_t>(std::ranges::count_if(all_, [](const Connection& each) {
-    return each.state_ == State::kUp && !each.client_->ended();
+    return each.state_ == State::kUp && each.client_->connected();
   }));
 }
 
@@ -185,13 +175,12 @@ Connections::Memory Connections::use_memory(rpcrdma::MutableBytes memory) {
 
 void Connections::set_up(Connection& connection) {
   connection.state_ = State::kUp;
-  connection.delay_ = {};
-  connection.takes_name_ = false;
-  remember(connection);
   for (const rpcrdma::MutableBytes memory : memory_) register_at(connection, memory);
 }
 
+// A client registers its memory again at its next connection.
 void Connections::register_at(Connection& connection, rpcrdma::MutableBytes memory) {
+  if (connection.registered_.contains(memory.data())) return;
   if (auto made = connection.client_->register_memory(memory)) {
     connection.registered_.emplace(memory.data(), std::move(*made));
   }
@@ -212,42 +201,42 @@ rpcrdma::Task<void> Connections::ask(Connection& connection) {
     }
   }
   if (connection.state_ != State::kAsking) co_return;
+  // A server that drops a connection for the question is not asked at once over the next one.
   if (why) {
-    connection.client_->close();
-    lose(connection, std::move(*why));
+    put_off(connection, std::move(*why));
   } else {
     set_up(connection);
   }
 }
 
 void Connections::look_at(Connection& connection) {
-  switch (connection.state_) {
-    case State::kDown:
-      // Calls that have not ended yet still use the memory of the old client.
-      if (connection.client_ != nullptr && connection.client_->calls_in_flight() > 0) return;
-      if (may_go_on() && Clock::now() >= connection.next_attempt_ && !root_.data.empty()) {
-        begin(connection);
-      }
-      return;
-    case State::kConnecting:
-      if (connection.client_->connected()) {
-        connection.state_ = State::kAsking;
-        rpcrdma::start_detached(ask(connection));
-        return;
-      }
-      [[fallthrough]];
-    case State::kAsking:
-    case State::kUp:
-      if (connection.client_->ended()) lose(connection, why_ended(connection));
+  if (root_.data.empty()) return;  // first() has this tree's only connection
+  if (connection.client_ == nullptr || connection.client_->ended()) {
+    lose(connection);
+    // Calls that have not ended yet still use the memory of the old client.
+    const bool is_free =
+        connection.client_ == nullptr || connection.client_->calls_in_flight() == 0;
+    if (may_go_on() && is_free && Clock::now() >= connection.next_look_) begin(connection);
+  } else if (!connection.client_->connected()) {
+    lose(connection);
+  } else if (connection.state_ == State::kDown && Clock::now() >= connection.next_look_) {
+    connection.state_ = State::kAsking;
+    rpcrdma::start_detached(ask(connection));
   }
 }
 
-// A client that has ended says why to each call.
-Error Connections::why_ended(const Connection& connection) const {
-  auto call = connection.client_->prepare({});
-  if (!call) return std::move(call.error());
-  return {Errc::kConnectionLost, "keeping the connection", options_.urls[connection.server_],
-          "the server has ended it"};
+void Connections::lose(Connection& connection) {
+  if (std::exchange(connection.state_, State::kDown) == State::kDown) return;
+  last_error_ = why_none_is_up();
+}
+
+// A client without a connection says why to each call.
+Error Connections::why_none_is_up() const {
+  for (const Connection& each : all_) {
+    if (each.client_ == nullptr) continue;
+    if (auto call = each.client_->prepare({}); !call) return std::move(call.error());
+  }
+  return last_error_;
 }
 
 void Connections::progress() {
@@ -293,12 +282,9 @@ void Connections::add_to(std::vector<pollfd>& entries,
     until = std::min(until.value_or(end), end);
   };
   for (const Connection& each : all_) {
-    if (each.state_ != State::kDown ||
-        (each.client_ != nullptr && each.client_->calls_in_flight() > 0)) {
-      entries.push_back({each.client_->wait_fd(), POLLIN, 0});
-    } else if (may_go_on()) {
-      no_later_than(each.next_attempt_);
-    }
+    if (each.client_ != nullptr) entries.push_back({each.client_->wait_fd(), POLLIN, 0});
+    if (each.state_ == State::kDown && each.next_look_ > Clock::now())
+      no_later_than(each.next_look_);
   }
   for (const Waiting& each : waiting_) no_later_than(each.deadline);
 }

@@ -1,5 +1,5 @@
-// The connections of a client of one tree: to several servers of it, or several to one. One that is
-// lost is made again; meanwhile calls go over the others.
+// The connections of a client of one tree: to several servers of it, or several to one. The library
+// makes one that is lost again; meanwhile calls go over the others.
 //
 // All on one thread. Coroutines are resumed inside progress().
 #ifndef RPCRDMA_NFS_CLIENT_CONNECTIONS_H_
@@ -43,7 +43,7 @@ class Connections {
   };
 
   // kAsking: whether the server knows the tree's root by the handle that we have.
-  enum class State : std::uint8_t { kDown, kConnecting, kAsking, kUp };
+  enum class State : std::uint8_t { kDown, kAsking, kUp };
 
   class Connection {
    public:
@@ -59,10 +59,8 @@ class Connections {
     std::unique_ptr<rpcrdma::Client> client_;
     std::optional<nfs3::NFS_V3_Client> nfs_;                            // of client_
     std::map<const std::byte*, rpcrdma::RegisteredMemory> registered_;  // by its beginning
-    Clock::time_point next_attempt_{};
-    std::chrono::milliseconds delay_{0};
+    Clock::time_point next_look_{};  // when a server that was of no use is tried again
     Clock::time_point last_answer_{};
-    bool takes_name_ = false;  // the next attempt is by the name, not by the address that it had
   };
 
   explicit Connections(Options options);
@@ -91,7 +89,7 @@ class Connections {
   [[nodiscard]] Memory use_memory(rpcrdma::MutableBytes memory);
 
   // `co_await connections.pick(route, deadline)`: the connection to use now; null: there was none
-  // until then, for the reason that last_error() gives.
+  // until then, for the reason that why_none_is_up() gives.
   auto pick(Route route, Clock::time_point deadline) {
     struct Awaiter {
       Connections& of;
@@ -126,6 +124,8 @@ class Connections {
   bool may_go_on() const noexcept { return options_.client.reconnect.enabled || all_.size() > 1; }
   std::size_t server_count() const noexcept { return options_.urls.size(); }
   const rpcrdma::Error& last_error() const noexcept { return last_error_; }
+  // Returns why pick() has found none.
+  rpcrdma::Error why_none_is_up() const;
   // The provider of the first connection.
   std::string_view provider_name() const noexcept { return provider_name_; }
   // Returns the first connection's client; null if it was never connected.
@@ -139,12 +139,11 @@ class Connections {
 
   Connection* find(Route route);
   rpcrdma::ClientOptions client_options(const Connection& connection) const;
-  void remember(const Connection& connection);
-  rpcrdma::Error why_ended(const Connection& connection) const;
   void adopt(Connection& connection, rpcrdma::Client client, State state);
   void begin(Connection& connection);
   void look_at(Connection& connection);
-  void lose(Connection& connection, rpcrdma::Error why);
+  void put_off(Connection& connection, rpcrdma::Error why);
+  void lose(Connection& connection);
   void set_up(Connection& connection);
   static void register_at(Connection& connection, rpcrdma::MutableBytes memory);
   rpcrdma::Task<void> ask(Connection& connection);
@@ -153,10 +152,9 @@ class Connections {
   void add_to(std::vector<pollfd>& entries, std::optional<Clock::time_point>& until) const;
 
   Options options_;
-  const std::string machine_name_;    // of the credential, which borrows it
-  std::vector<std::string> reached_;  // of each server, the URL of the address that was reached
-  bool has_recorded_ = false;         // a client has the file of --capture
-  std::deque<Connection> all_;        // those of one server one behind the other
+  const std::string machine_name_;  // of the credential, which borrows it
+  bool has_recorded_ = false;       // a client has the file of --capture
+  std::deque<Connection> all_;      // those of one server one behind the other
   std::size_t turn_ = 0;
   nfs3::nfs_fh3 root_{};
   std::list<rpcrdma::MutableBytes> memory_;

@@ -226,7 +226,7 @@ Task<Result<T>> Mounted::call(Route route, Begin begin, Take take, OnLoss on_los
     if (connection == nullptr) {
       // One that came up may be gone again.
       if (connections_.may_go_on() && Connections::Clock::now() < deadline) continue;
-      co_return failure(connections_.last_error());
+      co_return failure(connections_.why_none_is_up());
     }
     const auto begun = Connections::Clock::now();
     std::optional<Error> error;

@@ -19,7 +19,7 @@ BackwardClient::BackwardClient(rpc::Session& session, rdma::Provider& provider,
       own_rooms_(flow_.calls().size()),
       carrier_(provider, flow_, *this, {true, !options.connection.reduce, false, false}, nullptr) {
   flow_.set_carrier(carrier_);
-  flow_.history().note_connected();
+  flow_.history().note_going_on();
   if (outlives_connection) keeper_ = home_ = &session.mailbox();
   if (const auto xid = session.caller().last_xid()) flow_.prepared().set_last_xid(*xid);
   use_session(&session);

@@ -175,12 +175,19 @@ void CallFlow::fail(std::uint32_t index, Error error, bool is_answer) {
 void CallFlow::lose(std::uint32_t index) {
   CallSlot& slot = calls_[index];
   const bool is_own = calls_.is_own(index);
-  if (!is_own && !slot.is_whole && policy_.waits_for_next()) {
+  if (!is_own && !slot.is_whole && keeps_calls_ && policy_.waits_for_next()) {
     slot.link = history_.number();
     return waiting_.add(slot);
   }
   if (!is_own && slot.is_whole) history_.note_lost_message();
   fail(index, lost_error());
+}
+
+std::optional<Error> CallFlow::refusal() const {
+  if (carrier_->is_up() || (keeps_calls_ && history_.goes_on() && !ended())) return std::nullopt;
+  Error error = lost_error();
+  if (const auto failure = policy_.last_failure(); !failure.empty()) error.cause = failure;
+  return error;
 }
 
 void CallFlow::free(std::uint32_t index) {

@@ -32,7 +32,8 @@ namespace rpc {
 // Decides for a flow when its calls may go out, and whether they wait for the next connection.
 class ConnectionPolicy {
  public:
-  // Calls that were under way wait for the next connection when this one is lost.
+  // Another connection takes the place of one that is lost. With Settings::keeps_calls, calls that
+  // were under way wait for it.
   virtual bool waits_for_next() const noexcept { return false; }
   // The first connection was lost and another one takes its place, whatever waits_for_next() says.
   virtual bool is_connecting_again() const noexcept { return false; }
@@ -42,6 +43,8 @@ class ConnectionPolicy {
   virtual void handle_waiting() {}
   // Says why there is no connection, for the error of a call that waited in vain.
   virtual std::string absence() const { return {}; }
+  // Says why the last attempt to connect has failed; empty: none has since there was a connection.
+  virtual std::string_view last_failure() const { return {}; }
   // Asked only with Settings::finishes_messages, before a call is first sent: what is wrong with
   // its message, if anything is.
   virtual std::optional<Error> finish_message(CallSlot& /*slot*/) { return std::nullopt; }
@@ -78,7 +81,7 @@ class CallFlow {
   // All that were begun and have not ended, without the library's own.
   std::uint32_t calls_in_flight() const noexcept;
   bool ended() const noexcept {
-    return carrier_->has_ended() && !(policy_.waits_for_next() && history_.ever_connected()) &&
+    return carrier_->has_ended() && !(policy_.waits_for_next() && history_.goes_on()) &&
            !policy_.is_connecting_again();
   }
 
@@ -119,6 +122,8 @@ class CallFlow {
     return carrier_->explain(closing_ ? engine::CallError::kCanceled
                                       : engine::CallError::kConnectionLost);
   }
+  // Returns why no call can be prepared now; nullopt: one can be.
+  std::optional<Error> refusal() const;
   std::optional<std::uint32_t> growth() const noexcept { return steps_.growth(); }
 
   CallTable& calls() noexcept { return calls_; }

@@ -267,6 +267,59 @@ TEST_F(ReconnectingFlowTest, CloseCancelsCallsThatWait) {
   EXPECT_TRUE(client().ended());
 }
 
+// --- Without repetition ------------------------------------------------------------------------
+
+TEST_F(ReconnectingFlowTest,
+       WithoutRepetitionALossEndsEachCallAtOnceAndTheNextConnectionTakesNewOnes) {
+  options.reconnect.repeats_calls = false;
+  (void)start();
+  (void)start();
+  cut();
+  EXPECT_EQ(ends, (std::vector<Answer>{Errc::kConnectionLost, Errc::kConnectionLost}));
+  EXPECT_EQ(causes, (std::vector<std::string>{"it was cut", "it was cut"}));
+  EXPECT_FALSE(client().ended());
+  reconnect();
+  EXPECT_EQ(carrier().sent.size(), 2U) << "nothing is made twice";
+  EXPECT_EQ(start(), std::nullopt);
+  answer(2);
+  EXPECT_EQ(ends.back(), std::nullopt);
+}
+
+TEST_F(ReconnectingFlowTest, WithoutRepetitionNoCallBeginsBetweenTwoConnections) {
+  options.reconnect.repeats_calls = false;
+  auto prepared = prepare();
+  client().is_refused = true;
+  cut();
+  const auto cause_of_refusal = [this] {
+    const auto call = client().flow().prepared().prepare({100, 1, 1}, 8);
+    return call ? "none" : call.error().cause;
+  };
+  EXPECT_EQ(cause_of_refusal(), "it was cut");
+  EXPECT_EQ(start(std::move(prepared)), Errc::kConnectionLost);
+  client().pass(seconds(10));
+  EXPECT_EQ(cause_of_refusal(), "no") << "why the last attempt has failed";
+  client().is_refused = false;
+  reconnect();
+  EXPECT_EQ(start(), std::nullopt);
+  client().round([&] {
+    carrier().cut();
+    EXPECT_EQ(cause_of_refusal(), "it was cut") << "in a callback of this loss";
+  });
+}
+
+TEST_F(SealedFlowTest, WithoutRepetitionALossCancelsSealsAndWhatTheyEndWithIsNotSent) {
+  options.reconnect.repeats_calls = false;
+  auth.seals_later = true;
+  (void)start();
+  client().is_refused = true;
+  cut();
+  EXPECT_EQ(auth.cancelled, 1);
+  EXPECT_TRUE(ends.empty()) << "the step still uses the call";
+  end_step();
+  EXPECT_EQ(ends, std::vector<Answer>{Errc::kConnectionLost});
+  EXPECT_TRUE(carrier().sent.empty());
+}
+
 // --- Steps of authentication -------------------------------------------------------------------
 
 TEST_F(SealedFlowTest, CallGoesOutWhenItsSealIsDone) {

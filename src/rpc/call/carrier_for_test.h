@@ -87,12 +87,14 @@ class CallCarrierForTest final : public Carrier {
 
 class ClientForTest final : public ClientImpl, private ConnectionMaker {
  public:
-  explicit ClientForTest(const ClientOptions& options, bool has_own_call = false)
+  explicit ClientForTest(const ClientOptions& options, bool has_own_call = false,
+                         bool is_refused_at_first = false)
       : ClientImpl(
-            options, {4, has_own_call, options.reconnect.enabled, false},
+            options, {4, has_own_call, Connector::keeps_calls(options), false},
             [] { return Instant(std::chrono::hours(1)); }, [this] { ++woken; }),
         carrier(flow_),
-        connector(flow_, *this, options.reconnect) {
+        connector(flow_, *this, options.reconnect),
+        is_refused(is_refused_at_first) {
     flow_.set_carrier(carrier);
     (void)connector.begin({"first", "second"});
     if (options.reconnect.enabled) round([] {});
@@ -143,7 +145,7 @@ class ClientForTest final : public ClientImpl, private ConnectionMaker {
   CallCarrierForTest carrier;
   Connector connector;
   std::vector<std::string> attempts;  // the addresses
-  bool is_refused = false;            // every attempt to connect
+  bool is_refused;                    // every attempt to connect
   bool comes_up = true;               // at once, when an attempt is made
   bool gave_up = false;               // this side has ended the connection
   bool is_served = true;              // the server takes the connections
@@ -157,9 +159,11 @@ class ClientForTest final : public ClientImpl, private ConnectionMaker {
   bool may_send() noexcept override {
     return carrier.up && connector.may_send(carrier.calls_in_flight());
   }
+  std::string_view last_failure() const override { return connector.last_failure(); }
   std::string absence() const override { return connector.absence(); }
   Expected<void, Error> begin(const std::string& address) override {
     attempts.push_back(address);
+    carrier.up = false;
     if (is_refused) return Unexpected<Error>(Error{Errc::kRefused, "connecting", "peer", "no"});
     has_connection_ = true;
     carrier.up = comes_up;

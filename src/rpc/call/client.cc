@@ -102,8 +102,9 @@ std::vector<std::string> from(std::vector<std::string> addresses, std::size_t fi
   return addresses;
 }
 
-Expected<Client, Error> connect_tcp(std::vector<std::string> addresses,
-                                    const ClientOptions& options, bool blocks) {
+Expected<Client, Error> connect_tcp(std::vector<std::string> addresses, ClientOptions options,
+                                    bool blocks) {
+  if (blocks) options.reconnect.retries_first = false;
   auto impl = TcpClient::begin_connect(std::move(addresses), options);
   if (!impl) return Unexpected<Error>(impl.error());
   if (blocks) {
@@ -117,8 +118,9 @@ Expected<Client, Error> connect_over(std::unique_ptr<rdma::Provider> provider,
                                      bool blocks) {
   const std::string& address = addresses.front();
   if (!provider) return Unexpected<Error>(rpc::no_provider("connecting", address));
-  const auto secured = rpc::with_security(given, rpc::host_of(address));
+  auto secured = rpc::with_security(given, rpc::host_of(address));
   if (!secured) return Unexpected<Error>(secured.error());
+  if (blocks) secured->reconnect.retries_first = false;
   const ClientOptions& options = *secured;
   rdma::Provider& borrowed = *provider;
   auto impl = std::make_unique<ConnectingClient>(std::move(provider), borrowed, options);

@@ -17,7 +17,7 @@ rpc::CallSender::Limits limits_of(const ConnectionOptions& options) {
 
 rpc::CallFlow::Settings settings_of(const ClientOptions& options) {
   return {rpc::engine_options(options).calls_max, rpc::FirstCall::is_needed(options),
-          options.reconnect.enabled, false};
+          rpc::Connector::keeps_calls(options), false};
 }
 
 }  // namespace
@@ -55,7 +55,9 @@ ConnectingClient::~ConnectingClient() {
 // --- Connecting --------------------------------------------------------------------------------
 
 Expected<void, Error> ConnectingClient::begin_connect(std::vector<std::string> addresses) {
-  return connector_.begin(std::move(addresses));
+  auto begun = connector_.begin(std::move(addresses));
+  if (connector_.next_attempt()) provider_.wake();  // to wait for its time
+  return begun;
 }
 
 Expected<void, Error> ConnectingClient::begin(const std::string& address) {
@@ -137,7 +139,7 @@ void ConnectingClient::connect_in_version_one() {
     return pump_connection();  // posts its Receives
   }
   connect_error_ = std::move(begun.error());
-  if (connector_.enabled() && flow_.history().ever_connected()) {
+  if (connector_.enabled() && flow_.history().goes_on()) {
     connector_.handle_failure(connect_error_->cause);
   }
 }

@@ -72,6 +72,7 @@ class ConnectingClient final : public ClientImpl,
   bool may_send() noexcept override {
     return connected() && connector_.may_send(carrier_.calls_in_flight());
   }
+  std::string_view last_failure() const override { return connector_.last_failure(); }
   std::string absence() const override { return connector_.absence(); }
   void handle_other(const engine::Event& event) override;
   void handle_released(bool is_waited_for) override {

@@ -9,8 +9,10 @@ namespace rpcrdma::rpc {
 
 class ConnectionHistory {
  public:
-  void note_connected() noexcept { ever_connected_ = true; }
-  bool ever_connected() const noexcept { return ever_connected_; }
+  // From now on the client may be without a connection and go on: it has had one, or tries until it
+  // has.
+  void note_going_on() noexcept { goes_on_ = true; }
+  bool goes_on() const noexcept { return goes_on_; }
   // The connection has gone, with all that was sent over it.
   void note_gone() noexcept { ++number_; }
   std::uint32_t number() const noexcept { return number_; }  // of the connection, from 1 on
@@ -25,7 +27,7 @@ class ConnectionHistory {
 
  private:
   std::uint32_t number_ = 1;
-  bool ever_connected_ = false;
+  bool goes_on_ = false;
   bool was_answered_ = false;
   bool lost_message_ = false;
 };

@@ -6,7 +6,11 @@ namespace rpcrdma::rpc {
 
 Expected<void, Error> Connector::begin(std::vector<std::string> addresses) {
   addresses_ = std::move(addresses);
-  return maker_.begin(addresses_[at_]);
+  auto begun = maker_.begin(addresses_[at_]);
+  if (!options_.enabled || !options_.retries_first) return begun;
+  flow_.history().note_going_on();
+  if (!begun) handle_failure(std::move(begun.error().cause));
+  return {};
 }
 
 void Connector::handle_begun() noexcept {
@@ -26,10 +30,10 @@ void Connector::maintain(bool is_up) {
   }
   if (is_up && !was_up_) {
     was_up_ = true;
-    flow_.history().note_connected();
+    flow_.history().note_going_on();
     maker_.handle_up();
   }
-  if (flow_.history().ever_connected() && maker_.is_lost()) handle_loss();
+  if (flow_.history().goes_on() && maker_.is_lost()) handle_loss();
   if (next_attempt_ && *next_attempt_ <= flow_.now()) try_next();
   if (flow_.calls().waiting() == 0) return;
   flow_.waiting().fail(false);
@@ -52,6 +56,8 @@ void Connector::handle_loss() {
   if (was_taken) backoff_.reset();
   stays_ = was_taken;
   handle_failure(loss.cause);
+  // A call that is being sealed does not wait for the next connection either.
+  if (!options_.repeats_calls) flow_.cancel_sealing();
   // Neither does that of a connection that this side gave up, for a call that timed out.
   if (was_taken && !maker_.was_given_up()) blame_lonely_call(loss);
   maker_.retire();
@@ -76,6 +82,10 @@ void Connector::try_next() {
     return handle_failure(std::move(begun.error().cause));
   }
   maker_.pump_begun();  // over RDMA, posts the Receives
+}
+
+std::string_view Connector::last_failure() const noexcept {
+  return was_up_ && !next_attempt_ ? std::string_view() : last_failure_;
 }
 
 std::string Connector::absence() const {

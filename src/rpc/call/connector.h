@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rpc/call/backoff.h"
@@ -50,10 +51,15 @@ class Connector {
         backoff_(options, flow.prepared().last_xid()) {}
 
   // Starts to make the first connection, to the first of these. A connection that was taken is made
-  // again at its own address first; after each failure comes the next one. Precondition: there is
-  // at least one.
+  // again at its own address first; after each failure comes the next one. With
+  // ReconnectOptions::retries_first it does not fail, and next_attempt() is set if the attempt did.
+  // Precondition: there is at least one.
   Expected<void, Error> begin(std::vector<std::string> addresses);
   bool enabled() const noexcept { return options_.enabled; }
+  // For the settings of its flow.
+  static bool keeps_calls(const ClientOptions& options) noexcept {
+    return options.reconnect.enabled && options.reconnect.repeats_calls;
+  }
   // In each round of the client, if it is enabled(): handles what has become of the connection, and
   // sends calls that waited for it.
   void maintain(bool is_up);
@@ -65,6 +71,8 @@ class Connector {
   bool may_send(std::uint32_t calls_in_flight) noexcept;
   // For the error of a call that waited in vain.
   std::string absence() const;
+  // See ConnectionPolicy.
+  std::string_view last_failure() const noexcept;
 
   // --- For makers that connect by themselves.
   void handle_begun() noexcept;

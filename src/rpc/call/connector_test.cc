@@ -165,6 +165,36 @@ TEST_F(ConnectorTest, ConnectionThatThisSideGaveUpBlamesNobody) {
   EXPECT_TRUE(ends.empty());
 }
 
+TEST_F(ConnectorTest, TriesTheFirstConnectionAgainIfAskedToAndCallsWaitForIt) {
+  ClientOptions eager = options();
+  eager.reconnect.retries_first = true;
+  ClientForTest other{eager, false, true};
+  other.pass(milliseconds(99));
+  other.pass(milliseconds(250));
+  EXPECT_FALSE(other.ended());
+  EXPECT_EQ(other.attempts, (std::vector<std::string>{"first", "second", "first"}));
+  auto call = other.flow().prepared().prepare({100, 1, 1}, 8);
+  ASSERT_TRUE(call) << call.error().message();
+  bool is_answered = false;
+  ASSERT_TRUE(other.start(std::move(*call),
+                          [&](Expected<Reply, Error> reply) { is_answered = reply.has_value(); }));
+  EXPECT_TRUE(other.carrier.sent.empty());
+  other.is_refused = false;
+  other.pass(seconds(1));
+  other.progress();
+  ASSERT_EQ(other.carrier.sent.size(), 1U);
+  other.round([&] { other.carrier.answer(other.carrier.sent[0]); });
+  EXPECT_TRUE(is_answered);
+}
+
+TEST_F(ConnectorTest, FirstConnectionThatFailsEndsAClientThatWasNotAskedToTryAgain) {
+  ClientForTest other{options(), false, true};
+  other.pass(seconds(100));
+  EXPECT_EQ(other.attempts.size(), 1U);
+  EXPECT_TRUE(other.ended());
+  EXPECT_FALSE(other.flow().prepared().prepare({100, 1, 1}, 8));
+}
+
 TEST_F(ConnectorTest, WithoutTheOptionNothingIsTriedAgain) {
   ClientForTest other{ClientOptions{}};
   other.round([&] { other.carrier.cut(); });

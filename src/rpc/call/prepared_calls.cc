@@ -33,8 +33,8 @@ inline void PreparedCalls::init(CallSlot& slot, const Procedure& procedure) {
 Expected<Call, Error> PreparedCalls::prepare(const Procedure& procedure,
                                              std::size_t arguments_size) {
   Carrier& carrier = *flow_.carrier_;
-  if (!carrier.is_up() && (flow_.ended() || !flow_.history_.ever_connected())) {
-    return Unexpected<Error>(flow_.lost_error());
+  if (!carrier.is_up()) [[unlikely]] {
+    if (auto refusal = flow_.refusal()) return Unexpected<Error>(std::move(*refusal));
   }
   CallTable& calls = flow_.calls_;
   if (calls.full()) {

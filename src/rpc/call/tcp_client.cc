@@ -24,12 +24,14 @@ Expected<std::unique_ptr<TcpClient>, Error> TcpClient::begin_connect(
     return Unexpected<Error>(std::move(begun.error()));
   }
   client->reactor_->arm();
+  if (client->connector_.next_attempt()) client->reactor_->wake();  // to wait for its time
   return client;
 }
 
 TcpClient::TcpClient(std::unique_ptr<posix::Reactor> reactor, const ClientOptions& options)
     : ClientImpl(
-          options, {std::max(options.calls_max, 1U), false, options.reconnect.enabled, false},
+          options,
+          {std::max(options.calls_max, 1U), false, rpc::Connector::keeps_calls(options), false},
           [] { return posix::Reactor::now(); }, [at = reactor.get()] { at->wake(); }),
       reactor_(std::move(reactor)),
       carrier_(*reactor_, flow_),

@@ -48,6 +48,7 @@ class TcpClient final : public ClientImpl, private rpc::ConnectionMaker {
   bool may_send() noexcept override {
     return connected() && connector_.may_send(carrier_.calls_in_flight());
   }
+  std::string_view last_failure() const override { return connector_.last_failure(); }
   std::string absence() const override { return connector_.absence(); }
 
   // ConnectionMaker.
