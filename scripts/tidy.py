@@ -55,6 +55,7 @@ BANNED = [
     (re.compile(r"\busing namespace\b"), "no using namespace"),
     (re.compile(r"#\s*pragma once"), "use include guards"),
     (re.compile(r"\bstd::shared_ptr\b"), "no shared ownership"),
+    (re.compile(r"\bdelete this\b"), "give the object an owner"),
     (re.compile(r"std::endl"), "no std::endl"),
     (re.compile(r"(sleep_for|usleep\(|[^_]sleep\()"), "no sleeping"),
     (re.compile(r"\bDISABLED_|GTEST_SKIP\(\)\s*;"), "no disabled tests, no skip without a reason"),

@@ -108,9 +108,8 @@ void BackwardClient::handle_event(Instant now, const engine::Event& event) {
   flow_.round().begin(now);
   carrier_.handle(event);
   flow_.round().end();
-  if (!disposed_ || flow_.calls().any_started()) return;
-  session_->caller().vacate(flow_.prepared().last_xid());
-  delete this;  // the last of it, see stays_behind()
+  if (!has_no_client_ || flow_.calls().any_started()) return;
+  session_->caller().vacate(flow_.prepared().last_xid());  // the seat lets go of it then
 }
 
 TransferCounters BackwardClient::counters() const noexcept {
@@ -136,9 +135,8 @@ void BackwardClient::handle_end() {
     calls[i].connection = nullptr;
     if (calls[i].state == rpc::CallState::kStarted) flow_.fail(i, flow_.lost_error());
   }
-  if (disposed_) {
-    delete this;
-  } else if (waits_for_next()) {
+  if (has_no_client_) return;  // the seat lets go of it
+  if (waits_for_next()) {
     disconnected_ = true;
     keeper_->set_disconnected(*this, true);
   } else {
@@ -249,17 +247,16 @@ void BackwardClient::want_turn() {
   provider_.wake();
 }
 
-bool BackwardClient::stays_behind() {
+void BackwardClient::handle_client_end(std::unique_ptr<ClientImpl> self) {
   if (disconnected_) close();
-  if (session_ == nullptr) return false;
+  if (session_ == nullptr) return;
   RPCRDMA_REQUIRE(!flow_.in_round(), "a client is destroyed inside of one of its callbacks");
   close();
-  if (!flow_.calls().any_started()) {
-    session_->caller().vacate(flow_.prepared().last_xid());
-    return false;
-  }
-  disposed_ = true;  // handle_event() or handle_end() ends it
-  return true;
+  rpc::CallerSeat& seat = session_->caller();
+  if (!flow_.calls().any_started()) return seat.vacate(flow_.prepared().last_xid());
+  has_no_client_ = true;  // handle_event() or handle_end() sees the last call
+  (void)self.release();
+  seat.keep(std::unique_ptr<rpc::BackwardCaller>(this));
 }
 
 }  // namespace rpcrdma

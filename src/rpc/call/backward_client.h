@@ -57,7 +57,7 @@ class BackwardClient final : public ClientImpl,
   void handle_server_end() override;
 
  private:
-  bool stays_behind() override;
+  void handle_client_end(std::unique_ptr<ClientImpl> self) override;
   // It may be another session's turn, or none's.
   void pump() override { want_turn(); }
   // To post it again, and the session may have waited for its last reply.
@@ -91,7 +91,7 @@ class BackwardClient final : public ClientImpl,
   rpc::Mailbox* keeper_ = nullptr;
   rpc::Mailbox* home_ = nullptr;  // keeper_ as it was first; for comparison only
   bool disconnected_ = false;
-  bool disposed_ = false;  // its Client has gone; it goes when its last Call ends
+  bool has_no_client_ = false;  // any more: the session's seat owns it until its last Call ends
 };
 
 }  // namespace rpcrdma

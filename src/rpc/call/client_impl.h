@@ -59,9 +59,9 @@ class ClientImpl : protected rpc::ConnectionPolicy {
   void handle_started() {
     if (!flow_.in_round()) pump();
   }
-  // Destroys it at the end of its Client, unless it stays behind.
+  // Called at the end of its Client.
   static void dispose(std::unique_ptr<ClientImpl> impl) {
-    if (impl && impl->stays_behind()) (void)impl.release();
+    if (ClientImpl* const at = impl.get(); at != nullptr) at->handle_client_end(std::move(impl));
   }
 
   // --- Different for each transport.
@@ -106,8 +106,9 @@ class ClientImpl : protected rpc::ConnectionPolicy {
  private:
   // Does at once what would have to wait for progress().
   virtual void pump() = 0;
-  // Returns true if it deletes itself when the last of its work ends.
-  virtual bool stays_behind() { return false; }
+  // The Client goes. `self` is this object, which ends here unless something takes it that waits
+  // for its last call.
+  virtual void handle_client_end(std::unique_ptr<ClientImpl> /*self*/) {}
 
   mutable OwnerThread owner_;
 };

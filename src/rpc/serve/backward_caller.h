@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@ namespace rpcrdma::rpc {
 // Makes backward Calls over a session's connection, and gets their ends from the session.
 class BackwardCaller {
  public:
+  virtual ~BackwardCaller() = default;
   virtual void handle_event(Instant now, const engine::Event& event) = 0;
   // Fails all outstanding Calls toward their callers. The connection is still there, but will not
   // move again.
@@ -30,20 +32,24 @@ class BackwardCaller {
   virtual std::optional<Instant> next_deadline() const = 0;
   virtual void handle_time(Instant now) = 0;
   virtual void handle_server_end() = 0;
-
- protected:
-  ~BackwardCaller() = default;
 };
 
 // The place of a session's caller; there is one at a time. A caller outlives the session, or goes
 // before and says its last XID: the next caller goes on from there, for the client may still answer
-// Calls that were given up.
+// Calls that were given up. One whose owner has gone before its last Calls belongs to the seat.
 class CallerSeat {
  public:
   void take(BackwardCaller& caller) noexcept { caller_ = &caller; }
+  // Owns the caller, which has the seat, until it leaves or the session goes.
+  void keep(std::unique_ptr<BackwardCaller> caller) noexcept { kept_ = std::move(caller); }
   void vacate(std::uint32_t last_xid) noexcept {
     caller_ = nullptr;
     last_xid_ = last_xid;
+  }
+  // Precondition: there is a caller.
+  void handle_event(Instant now, const engine::Event& event) {
+    caller_->handle_event(now, event);
+    if (caller_ == nullptr) kept_.reset();  // it has left
   }
   BackwardCaller* caller() const noexcept { return caller_; }  // null: nobody
   std::optional<std::uint32_t> last_xid() const noexcept { return last_xid_; }
@@ -55,10 +61,12 @@ class CallerSeat {
   // Called when the session goes. Its connection goes before it, and is still there.
   void release() {
     if (caller_ != nullptr) std::exchange(caller_, nullptr)->handle_end();
+    kept_.reset();
   }
 
  private:
   BackwardCaller* caller_ = nullptr;
+  std::unique_ptr<BackwardCaller> kept_;
   std::optional<std::uint32_t> last_xid_;  // of callers that have left
 };
 

@@ -102,9 +102,8 @@ void Session::handle(const engine::Event& event) {
   if (const auto* refused = std::get_if<engine::ChunkRefused>(&event)) {
     return cache_.note_refused(name_of(refused->call), now_);
   }
-  BackwardCaller* const caller = caller_.caller();
-  RPCRDMA_ASSERT(caller != nullptr, "the end of a backward Call without a caller");
-  caller->handle_event(now_, event);
+  RPCRDMA_ASSERT(caller_.caller() != nullptr, "the end of a backward Call without a caller");
+  caller_.handle_event(now_, event);
 }
 
 // Returns the name of a Call with chunks that is in service, or was answered not long ago; 0: it
